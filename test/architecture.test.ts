@@ -8,53 +8,35 @@ import { tmpdir } from 'node:os'
 import { dirname, join, normalize, relative, sep } from 'node:path'
 
 /**
- * Every feature, in rank: one imports only those above it. What has to be told upwards goes by an event, a signal of `App`, a job's name, or an
- * argument that composition passes in. `features/app.ts` and `features/http.ts` are below all of them.
+ * The areas in rank order, and in each its features in rank order: a feature imports only features that come before it. What has to go the other way
+ * goes by an event, a signal of `App`, the name of a job, or an argument that `app` passes in.
  */
-const RANK = [
-  'audit-logs',
-  'events',
-  'content',
-  'accounts',
-  'streams',
-  'api-keys',
-  'account',
-  'operations',
-  'domains',
-  'templates',
-  'contacts',
-  'suppressions',
-  'emails',
-  'system-mail',
-  'team',
-  'domain-notices',
-  'sub-accounts',
-  'billing',
-  'tracking',
-  'unsubscribe',
-  'capture',
-  'dead-letters',
-  'delivery',
-  'bounces',
-  'complaints',
-  'reports',
-  'postmaster',
-  'agent-mailboxes',
-  'inbound',
-  'webhooks',
-  'inbound-routes',
-  'contact-lists',
-  'signup-forms',
-  'broadcasts',
-  'newsletters',
-  'analytics',
-  'validate',
-  'insights',
-  'abuse',
-  'retention',
-  'privacy',
-  'health',
-] as const
+const AREAS = {
+  core: ['app', 'audit-logs', 'events', 'content-gc', 'accounts', 'operations'],
+  setup: ['streams', 'api-keys', 'domains', 'templates', 'contact-store', 'suppressions', 'health'],
+  sending: [
+    'emails',
+    'system-mail',
+    'tracking',
+    'unsubscribe',
+    'capture',
+    'dead-letters',
+    'delivery',
+    'broadcasts',
+    'newsletters',
+  ],
+  people: ['team', 'domain-notices', 'sub-accounts', 'billing'],
+  receiving: ['received', 'bounces', 'complaints', 'domain-reports', 'postmaster', 'agent-mailboxes', 'inbound'],
+  webhooks: ['webhooks', 'inbound-routes'],
+  audience: ['contact-lists', 'signup-forms'],
+  reporting: ['analytics', 'validate', 'insights', 'abuse'],
+  lifecycle: ['retention', 'privacy'],
+} as const
+
+/** Every feature as `area/feature`, in rank order. */
+const RANK: readonly string[] = Object.entries(AREAS).flatMap(([area, features]) =>
+  features.map((feature) => `${area}/${feature}`),
+)
 
 /** Files that are programs, not modules: a process or a Worker begins here, so importing them may start something. */
 const ENTRIES = /^src\/(main|app\/cli\/.*|.*worker)\.ts$/
@@ -71,7 +53,7 @@ interface Module {
   readonly packages: readonly string[]
 }
 
-const ALIAS = /^#(app|platform|protocols|features)\//
+const ALIAS = /^#(app|bench|platform|protocols|features)\//
 
 const transpiler = new Bun.Transpiler({ loader: 'ts' })
 
@@ -99,12 +81,13 @@ const MODULES: readonly Module[] = readdirSync(join(ROOT, 'src'), { recursive: t
   )
   .sort((a, b) => a.path.localeCompare(b.path))
 
-type Ring = 'main' | 'app' | 'features' | 'platform' | 'protocols' | 'dashboard' | 'other'
+type Ring = 'main' | 'bench' | 'app' | 'features' | 'platform' | 'protocols' | 'dashboard' | 'other'
 
 function ringOf(path: string): Ring {
   if (path === 'src/main.ts') return 'main'
   const [, folder] = path.split('/')
   return folder === 'app' ||
+    folder === 'bench' ||
     folder === 'features' ||
     folder === 'platform' ||
     folder === 'protocols' ||
@@ -114,7 +97,8 @@ function ringOf(path: string): Ring {
 }
 
 const MAY_IMPORT: Readonly<Record<Ring, readonly Ring[]>> = {
-  main: ['app', 'features', 'platform', 'protocols', 'other'],
+  main: ['bench', 'app', 'features', 'platform', 'protocols', 'other'],
+  bench: ['bench', 'app', 'features', 'platform', 'protocols', 'other'],
   app: ['app', 'features', 'platform', 'protocols', 'dashboard', 'other'],
   features: ['features', 'platform', 'protocols', 'other'],
   platform: ['platform', 'other'],
@@ -129,8 +113,8 @@ const ringBreaks = (modules: readonly Module[]): string[] =>
     imports.filter((to) => !MAY_IMPORT[ringOf(path)].includes(ringOf(to))).map((to) => `${path} imports ${to}`),
   )
 
-/** The feature that a file belongs to; undefined for app.ts and http.ts. */
-const featureOf = (path: string): string | undefined => /^src\/features\/([^/]+)\//.exec(path)?.[1]
+/** The feature that a file belongs to, as `area/feature`. */
+const featureOf = (path: string): string | undefined => /^src\/features\/([^/]+\/[^/]+)\//.exec(path)?.[1]
 
 const isTables = (path: string): boolean => path.endsWith('/tables.ts')
 
@@ -157,7 +141,7 @@ const matchesOf = (text: string, pattern: RegExp): string[] =>
   [...text.matchAll(pattern)].flatMap((match) => match[1] ?? match[2] ?? [])
 
 /** Removes the rows of deleted accounts from every table; which those are is compared with the schema by a test of its own. */
-const REMOVER = 'src/features/privacy/account-rows.ts'
+const REMOVER = 'src/features/lifecycle/privacy/account-rows.ts'
 const UPDATES = /\b(?:INSERT|REPLACE|UPDATE)\b/
 
 function writerBreaks(modules: readonly Module[]): string[] {
@@ -292,30 +276,33 @@ test('the rules see what breaks them', () => {
       'src/protocols/x/a.ts',
       `import { b } from '#platform/b.ts'\nb()\nimport type { T } from '#features/t.ts'`,
     ),
-    moduleOf('src/platform/c.ts', `import { d } from '../features/low/d.ts'\nd(setTimeout(() => 1, 2))`),
-    moduleOf('src/features/low/tables.ts', `export const lows = sqliteTable('lows', {})`),
-    moduleOf('src/features/low/d.ts', `import { e } from '../high/e.ts'\ne('INSERT OR IGNORE INTO lows VALUES (1)')`),
+    moduleOf('src/platform/c.ts', `import { d } from '../features/area/low/d.ts'\nd(setTimeout(() => 1, 2))`),
+    moduleOf('src/features/area/low/tables.ts', `export const lows = sqliteTable('lows', {})`),
     moduleOf(
-      'src/features/high/e.ts',
-      "import { d } from '#features/low/d.ts'\nd('UPDATE lows SET a = 1 WHERE at < ?', Date.now(), `DELETE FROM\n nowhere`)",
+      'src/features/area/low/d.ts',
+      `import { e } from '../high/e.ts'\ne('INSERT OR IGNORE INTO lows VALUES (1)')`,
     ),
     moduleOf(
-      'src/features/high/f.ts',
+      'src/features/area/high/e.ts',
+      "import { d } from '#features/area/low/d.ts'\nd('UPDATE lows SET a = 1 WHERE at < ?', Date.now(), `DELETE FROM\n nowhere`)",
+    ),
+    moduleOf(
+      'src/features/area/high/f.ts',
       `// Date.now() is not ours\nconsole.log(clock.setTimeout(1), new Date(0), 'ON CONFLICT DO UPDATE SET a = 1')`,
     ),
   ]
   expect({
     rings: ringBreaks(broken),
-    rank: rankBreaks(broken, ['low', 'high']),
+    rank: rankBreaks(broken, ['area/low', 'area/high']),
     writers: writerBreaks(broken),
     touches: touchBreaks(broken),
   }).toEqual({
-    rings: ['src/protocols/x/a.ts imports src/platform/b.ts', 'src/platform/c.ts imports src/features/low/d.ts'],
-    rank: ['src/features/low/d.ts imports src/features/high/e.ts'],
-    writers: ['src/features/high/e.ts writes lows', 'src/features/high/e.ts writes nowhere'],
+    rings: ['src/protocols/x/a.ts imports src/platform/b.ts', 'src/platform/c.ts imports src/features/area/low/d.ts'],
+    rank: ['src/features/area/low/d.ts imports src/features/area/high/e.ts'],
+    writers: ['src/features/area/high/e.ts writes lows', 'src/features/area/high/e.ts writes nowhere'],
     touches: [
       'src/platform/c.ts does what is for src/platform/clock.ts',
-      'src/features/high/e.ts does what is for src/platform/clock.ts',
+      'src/features/area/high/e.ts does what is for src/platform/clock.ts',
     ],
   })
 })

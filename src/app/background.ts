@@ -2,20 +2,21 @@
  * @module The loops that work off what waits outside the mail queue, on one page: each is woken by a signal of `App`, looks by itself once a minute
  * and after a start goes on where the process ended.
  */
-import { startContentWatch } from '#features/abuse/content-watch.ts'
-import { startPauseNotices } from '#features/abuse/notices.ts'
-import { startAbuseWatch } from '#features/abuse/watch.ts'
-import type { App } from '#features/app.ts'
-import { startFeeder } from '#features/broadcasts/feed.ts'
-import { startContactMails } from '#features/contact-lists/contact-mail-loop.ts'
-import { startImporter } from '#features/contact-lists/importer.ts'
-import { startSweeper } from '#features/content/sweep.ts'
-import { startReleaser } from '#features/delivery/held.ts'
-import { startLossNotices } from '#features/domain-notices/notices.ts'
-import { noteBroadcast } from '#features/newsletters/states.ts'
-import { startAccountRemoval } from '#features/privacy/delete-account.ts'
-import { startErasures } from '#features/privacy/erase.ts'
-import { startOffNotices } from '#features/webhooks/off-notices.ts'
+
+import { startContactMails } from '#features/audience/contact-lists/contact-mail-loop.ts'
+import { startImporter } from '#features/audience/contact-lists/importer.ts'
+import type { App } from '#features/core/app/app.ts'
+import { startSweeper } from '#features/core/content-gc/sweep.ts'
+import { startAccountRemoval } from '#features/lifecycle/privacy/delete-account.ts'
+import { startErasures } from '#features/lifecycle/privacy/erase.ts'
+import { startLossNotices } from '#features/people/domain-notices/notices.ts'
+import { startContentWatch } from '#features/reporting/abuse/content-watch.ts'
+import { startPauseNotices } from '#features/reporting/abuse/notices.ts'
+import { startAbuseWatch } from '#features/reporting/abuse/watch.ts'
+import { startFeeder } from '#features/sending/broadcasts/feed.ts'
+import { startReleaser } from '#features/sending/delivery/held.ts'
+import { noteBroadcast } from '#features/sending/newsletters/states.ts'
+import { startOffNotices } from '#features/webhooks/webhooks/off-notices.ts'
 import type { DueLoop } from '#platform/queue/due-loop.ts'
 
 const LOOPS: readonly ((app: App) => DueLoop)[] = [

@@ -4,7 +4,7 @@
  */
 import { isIPv6 } from 'node:net'
 import { join } from 'node:path'
-import { WebhookDispatcher } from '#features/webhooks/dispatcher.ts'
+import { WebhookDispatcher } from '#features/webhooks/webhooks/dispatcher.ts'
 import { systemClock } from '#platform/clock.ts'
 import { type Config, ConfigError } from '#platform/config.ts'
 import { createLog } from '#platform/log.ts'

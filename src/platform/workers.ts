@@ -5,12 +5,12 @@
 /** Worker name -> entry point below `src`. `scripts/build.ts` compiles exactly these. */
 export const workerEntries = {
   checkpoint: 'platform/db/checkpoint-worker.ts',
-  delivery: 'features/delivery/worker.ts',
-  inbound: 'features/inbound/listener-worker.ts',
-  measure: 'features/retention/measure-worker.ts',
-  parse: 'features/inbound/parse-worker.ts',
+  delivery: 'features/sending/delivery/worker.ts',
+  inbound: 'features/receiving/inbound/listener-worker.ts',
+  measure: 'features/lifecycle/retention/measure-worker.ts',
+  parse: 'features/receiving/inbound/parse-worker.ts',
   render: 'platform/template/render-worker.ts',
-  scan: 'features/content/scan-worker.ts',
+  scan: 'features/core/content-gc/scan-worker.ts',
 } as const
 
 export type WorkerName = keyof typeof workerEntries

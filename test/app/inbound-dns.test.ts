@@ -1,10 +1,10 @@
 /** Names that strangers write into mail, and the DNS behind them. */
 import { expect, test } from 'bun:test'
-import { receiveMessage } from '#features/inbound/receive.ts'
-import { ManualClock } from '#platform/clock.ts'
+import { receiveMessage } from '#features/receiving/inbound/receive.ts'
 import { seconds } from '#platform/units.ts'
 import { createTestApp, eventually } from '#test/support/app.ts'
 import { startDnsServer, type Zone } from '#test/support/dns-server.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
 
 const MESSAGES = 100
 const MOST_EXCHANGES_OF_DELIVERY = 256

@@ -1,6 +1,6 @@
 /** @module The operator gives accounts plans and quotas at the command line. */
 import { expect, setDefaultTimeout, test } from 'bun:test'
-import { assignPlan } from '#features/billing/assign.ts'
+import { assignPlan } from '#features/people/billing/assign.ts'
 import { createTestAccount, createTestApp } from '#test/support/app.ts'
 import { createBillingApi, PRO } from '#test/support/billing.ts'
 import { dataFolder, tassis, tassisJson } from './process.ts'

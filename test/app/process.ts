@@ -5,9 +5,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { runCommandLine } from '#app/cli/program.ts'
 import { openApp } from '#app/create.ts'
-import { createAccount, operatorFor } from '#features/account/create.ts'
-import { createApiKey } from '#features/api-keys/keys.ts'
-import { createDomain } from '#features/domains/domains.ts'
+import { addBenchCommand } from '#bench/command.ts'
+import { createAccount, operatorFor } from '#features/people/sub-accounts/create-account.ts'
+import { createApiKey } from '#features/setup/api-keys/keys.ts'
+import { createDomain } from '#features/setup/domains/domains.ts'
 import { loadConfig } from '#platform/config.ts'
 import { formatUuid } from '#platform/ids.ts'
 
@@ -83,7 +84,7 @@ export async function tassis(args: readonly string[], settings: Settings): Promi
   process.env = environment(settings)
   process.exitCode = 0
   try {
-    const exitCode = await runCommandLine(args)
+    const exitCode = await runCommandLine(args, addBenchCommand)
     return { exitCode, ...written }
   } finally {
     process.env = env

@@ -1,8 +1,8 @@
 import { expect, test } from 'bun:test'
-import { holdWithoutContent } from '#features/delivery/without-content.ts'
-import { createDomain } from '#features/domains/domains.ts'
-import { acceptEmail } from '#features/emails/accept.ts'
-import { draftOf } from '#features/emails/draft.ts'
+import { holdWithoutContent } from '#features/sending/delivery/without-content.ts'
+import { acceptEmail } from '#features/sending/emails/accept.ts'
+import { draftOf } from '#features/sending/emails/draft.ts'
+import { createDomain } from '#features/setup/domains/domains.ts'
 import { createTestAccount, createTestApp } from '#test/support/app.ts'
 import { dataFolder, tassis, tassisJson } from './process.ts'
 

@@ -1,9 +1,9 @@
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import { openApp } from '#app/create.ts'
-import { storeReport } from '#features/reports/store.ts'
+import { storeReport } from '#features/receiving/domain-reports/store.ts'
 import { loadConfig } from '#platform/config.ts'
-import type { AggregateReport } from '#protocols/reports/report.ts'
-import { dmarcXml, tlsJson } from '../protocols/reports/samples.ts'
+import type { AggregateReport } from '#protocols/aggregate-reports/report.ts'
+import { dmarcXml, tlsJson } from '#test/protocols/aggregate-reports/samples.ts'
 import { dataFolder, type Settings, setUp, startServing, tassis, tassisJson } from './process.ts'
 
 // Services are processes of their own, on a machine that may be busy.

@@ -4,13 +4,13 @@ import { mkdtempSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { readersOf, watchWals } from '#app/wal-watch.ts'
-import { ManualClock } from '#platform/clock.ts'
 import { createCheckpointer } from '#platform/db/checkpoint.ts'
 import { Committer } from '#platform/db/commit.ts'
 import { openDatabase } from '#platform/db/open.ts'
 import { createLog } from '#platform/log.ts'
 import { KiB, MiB, minutes } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
 
 /** Begins to read a database, and says so. */
 const READER = `const { Database } = require('bun:sqlite'); const db = new Database(process.argv[1])

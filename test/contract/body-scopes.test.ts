@@ -1,8 +1,8 @@
 /** Scopes that not the route but what is asked of it needs. */
 import { describe, expect, test } from 'bun:test'
+import { createWebhookApi, HOOK } from '#test/features/webhooks/webhooks/fixture.ts'
 import { at } from '#test/support/api.ts'
 import { createEmailApi, type EmailApi, expectRefusal } from '#test/support/email-api.ts'
-import { createWebhookApi, HOOK } from '../features/webhooks/fixture.ts'
 
 const WELCOME = {
   welcome_email_enabled: true,

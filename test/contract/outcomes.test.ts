@@ -1,6 +1,6 @@
 /** @module What the API tells of an email at the end of every kind of attempt, with a receiver whose replies the address decides. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { createDomain } from '#features/domains/domains.ts'
+import { createDomain } from '#features/setup/domains/domains.ts'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { type DnsServer, startDnsServer } from '#test/support/dns-server.ts'

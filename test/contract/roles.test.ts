@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import type { TeamRole } from '#features/app.ts'
+import type { TeamRole } from '#features/core/app/app.ts'
 import { at } from '#test/support/api.ts'
 import { expectRefusal } from '#test/support/email-api.ts'
 import { type BrowserSession, createTestUser, signIn } from '#test/support/people.ts'

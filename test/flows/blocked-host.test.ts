@@ -1,14 +1,14 @@
 /** @module A receiver that has our IP on its block list, over the whole way: what becomes of the mail, and that no account is blamed for it. */
 import { expect, setDefaultTimeout, test } from 'bun:test'
-import { figuresOf } from '#features/abuse/rates.ts'
-import { startAbuseWatch } from '#features/abuse/watch.ts'
-import { listDeadLetters } from '#features/dead-letters/read.ts'
-import { listSuppressions } from '#features/suppressions/suppressions.ts'
-import { ManualClock } from '#platform/clock.ts'
+import { figuresOf } from '#features/reporting/abuse/rates.ts'
+import { startAbuseWatch } from '#features/reporting/abuse/watch.ts'
+import { listDeadLetters } from '#features/sending/dead-letters/read.ts'
+import { listSuppressions } from '#features/setup/suppressions/suppressions.ts'
 import { minutes } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/books.ts'
 import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 
 /** For what a busy machine may take half a minute. */

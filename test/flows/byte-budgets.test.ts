@@ -3,8 +3,8 @@
  * nothing.
  */
 import { expect, test } from 'bun:test'
-import { createDomain } from '#features/domains/domains.ts'
-import { runRetention } from '#features/retention/run.ts'
+import { runRetention } from '#features/lifecycle/retention/run.ts'
+import { createDomain } from '#features/setup/domains/domains.ts'
 import { at } from '#test/support/api.ts'
 import { expectBalanced } from '#test/support/books.ts'
 import { INBOUND_DOMAIN, startPostOffice } from './post-office.ts'

@@ -1,6 +1,6 @@
 /** @module Which complaints pause an account, over the whole way: reports are handed in at the listener, SPF is looked up, and the watch judges. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { startAbuseWatch } from '#features/abuse/watch.ts'
+import { startAbuseWatch } from '#features/reporting/abuse/watch.ts'
 import { shape } from '../protocols/arf/shapes.ts'
 import { type Copy, HOST, type PostOffice, startPostOffice } from './post-office.ts'
 

@@ -5,10 +5,15 @@ import { randomBelow } from '#platform/ids.ts'
 import { hours } from '#platform/units.ts'
 import { dkimRecord } from '#protocols/dkim/keys.ts'
 import { createResolver } from '#protocols/dns/resolver.ts'
+import {
+  ADDRESS,
+  ask,
+  createConfirming,
+  PUBLIC_URL,
+} from '#test/features/audience/contact-lists/confirmation-fixture.ts'
 import { eventually } from '#test/support/app.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { type SunkMessage, startSink } from '#test/support/sink.ts'
-import { ADDRESS, ask, createConfirming, PUBLIC_URL } from '../features/contact-lists/confirmation-fixture.ts'
 import { verifyWithMailauth } from '../protocols/dkim/verifiers.ts'
 
 test('from a signup to the welcome: the confirmation arrives signed, its link works, the welcome comes after its delay, once', async () => {

@@ -1,12 +1,12 @@
 import { expect, test } from 'bun:test'
-import { listDeadLetters } from '#features/dead-letters/read.ts'
-import { retryDeadLetter } from '#features/dead-letters/retry.ts'
-import { maxAttempts } from '#features/delivery/retry.ts'
-import { ManualClock } from '#platform/clock.ts'
+import { listDeadLetters } from '#features/sending/dead-letters/read.ts'
+import { retryDeadLetter } from '#features/sending/dead-letters/retry.ts'
+import { maxAttempts } from '#features/sending/delivery/retry.ts'
 import { hours, minutes, seconds } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/books.ts'
 import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 
 const START = Date.UTC(2026, 2, 15, 12, 30)

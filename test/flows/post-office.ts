@@ -2,9 +2,10 @@
  * @module A service through which mail passes in both directions, for tests over real sockets: what it sends arrives at a server that keeps each copy, what
  * is handed in at its listener is processed to the end, and what it tells webhooks arrives over TLS. Reads what was stored; never changes it.
  */
-import { createDomain } from '#features/domains/domains.ts'
-import { countWaiting } from '#features/inbound/receipts.ts'
-import { listOperatorMail } from '#features/postmaster/store.ts'
+
+import { countWaiting } from '#features/receiving/inbound/receipts.ts'
+import { listOperatorMail } from '#features/receiving/postmaster/store.ts'
+import { createDomain } from '#features/setup/domains/domains.ts'
 import { systemClock } from '#platform/clock.ts'
 import { randomBelow } from '#platform/ids.ts'
 import { createResolver } from '#protocols/dns/resolver.ts'

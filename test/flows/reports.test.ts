@@ -4,10 +4,10 @@
  */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { gzipSync, zipSync } from 'fflate'
-import { listReports } from '#features/reports/store.ts'
+import { listReports } from '#features/receiving/domain-reports/store.ts'
 import { MiB } from '#platform/units.ts'
+import { dmarcXml, tlsJson } from '#test/protocols/aggregate-reports/samples.ts'
 import { expectBalanced } from '#test/support/books.ts'
-import { dmarcXml, tlsJson } from '../protocols/reports/samples.ts'
 import { HOST, INBOUND_DOMAIN, type Letter, type PostOffice, startPostOffice } from './post-office.ts'
 
 let office: PostOffice

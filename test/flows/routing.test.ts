@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import type { SMTPServerOptions } from 'smtp-server'
-import type { EventData } from '#features/events/record.ts'
+import type { EventData } from '#features/core/events/record.ts'
 import { eventually } from '#test/support/app.ts'
 import type { Zone } from '#test/support/dns-server.ts'
 import { startMailFlow } from '#test/support/mail-flow.ts'

@@ -1,12 +1,12 @@
 import { expect, test } from 'bun:test'
-import { type Status, statusName } from '#features/emails/status.ts'
-import { eventCode } from '#features/events/record.ts'
-import { ManualClock } from '#platform/clock.ts'
+import { eventCode } from '#features/core/events/record.ts'
+import { type Status, statusName } from '#features/sending/emails/status.ts'
 import { hours, seconds } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/books.ts'
 import type { Zone } from '#test/support/dns-server.ts'
 import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
 import { type Reaction, type ScriptedSession, type SmtpScript, startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 
 const START = Date.UTC(2026, 2, 15, 12, 30)

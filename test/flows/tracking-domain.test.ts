@@ -2,7 +2,7 @@
 import { expect, test } from 'bun:test'
 import { request } from 'node:http'
 import { simpleParser } from 'mailparser'
-import { recheckDomains } from '#features/domains/recheck.ts'
+import { recheckDomains } from '#features/setup/domains/recheck.ts'
 import { minutes } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'

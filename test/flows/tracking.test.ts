@@ -1,7 +1,7 @@
 /** @module Tracking from the send to the event: over real SMTP to a receiver, whose links and pixel are then followed over real HTTP. */
 import { expect, test } from 'bun:test'
 import { type ParsedMail, simpleParser } from 'mailparser'
-import { createDomain } from '#features/domains/domains.ts'
+import { createDomain } from '#features/setup/domains/domains.ts'
 import { systemClock } from '#platform/clock.ts'
 import { randomBelow } from '#platform/ids.ts'
 import { hours, minutes } from '#platform/units.ts'

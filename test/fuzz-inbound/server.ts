@@ -5,7 +5,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { startListener } from '#features/inbound/listener.ts'
+import { startListener } from '#features/receiving/inbound/listener.ts'
 import { systemClock } from '#platform/clock.ts'
 import { createLog } from '#platform/log.ts'
 import { GiB, MiB, seconds } from '#platform/units.ts'

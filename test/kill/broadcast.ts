@@ -5,8 +5,8 @@
  */
 import type { Database } from 'bun:sqlite'
 import { openApp } from '#app/create.ts'
-import { insertContact } from '#features/contacts/status.ts'
-import { suppress } from '#features/suppressions/suppress.ts'
+import { insertContact } from '#features/setup/contact-store/status.ts'
+import { suppress } from '#features/setup/suppressions/suppress.ts'
 import { loadConfig } from '#platform/config.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { imbalances, storedMail } from './books.ts'

@@ -3,8 +3,8 @@
  * and the processing. Whatever got a 250 has to be there exactly once, told by exactly one event. See `scripts/kill-test --help`.
  */
 import type { Database } from 'bun:sqlite'
-import { eventCode } from '#features/events/record.ts'
-import { inboundCode } from '#features/inbound/status.ts'
+import { eventCode } from '#features/core/events/record.ts'
+import { inboundCode } from '#features/receiving/inbound/status.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { freePort } from '#test/support/free-port.ts'
 import { type HandedIn, type Handers, startHanders } from './handers-in.ts'

@@ -1,7 +1,7 @@
 /** @module What the database says of events and webhooks, read over a read-only connection beside the service or after its death. Never writes. */
 import type { Database } from 'bun:sqlite'
-import { type EventType, eventType } from '#features/events/record.ts'
-import { type DeliveryStatus, deliveryStatusName } from '#features/webhooks/event-names.ts'
+import { type EventType, eventType } from '#features/core/events/record.ts'
+import { type DeliveryStatus, deliveryStatusName } from '#features/webhooks/webhooks/event-names.ts'
 
 export interface StoredEvent {
   readonly seq: number

@@ -6,7 +6,7 @@
  * due while the service is dead, so that it is killed during retries too.
  */
 import { Database } from 'bun:sqlite'
-import { WEBHOOK_EVENTS } from '#features/webhooks/event-names.ts'
+import { WEBHOOK_EVENTS } from '#features/webhooks/webhooks/event-names.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { imbalances, openCount } from './books.ts'
 import { type Answers, type KillEndpoint, PROMPT, startEndpoint } from './endpoint.ts'

@@ -1,8 +1,9 @@
 import { expect, test } from 'bun:test'
 import { tmpdir } from 'node:os'
-import { ManualClock, systemClock } from '#platform/clock.ts'
+import { systemClock } from '#platform/clock.ts'
 import { createDiskGuard } from '#platform/disk.ts'
 import { MiB } from '#platform/units.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
 
 test('a disk is low when less than the wanted bytes are free', async () => {
   const isLow = (minFreeBytes: number, folder = tmpdir()) =>

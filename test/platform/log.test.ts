@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
-import { ManualClock } from '#platform/clock.ts'
 import { createLog, redactAddresses } from '#platform/log.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
 
 const written = (write: (log: ReturnType<typeof createLog>) => void, level = 'info'): string => {
   let lines = ''

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { connect, isIP, type Socket } from 'node:net'
-import { ManualClock, systemClock } from '#platform/clock.ts'
+import { systemClock } from '#platform/clock.ts'
 import {
   createSafeFetch,
   type FetchOutcome,
@@ -18,6 +18,7 @@ import {
   hugeBody,
   startHttpsReceiver,
 } from '#test/support/https-receiver.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
 
 const MiB = 1024 * 1024
 

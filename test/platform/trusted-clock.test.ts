@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
-import { ManualClock } from '#platform/clock.ts'
 import { createTrustedClock } from '#platform/trusted-clock.ts'
 import { days, hours, minutes, seconds } from '#platform/units.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
 
 const START = Date.UTC(2026, 2, 15)
 

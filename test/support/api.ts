@@ -1,7 +1,7 @@
 /** @module A whole service with its HTTP API on a real socket, for tests, and a client that speaks to it. */
 import { createHttp } from '#app/http.ts'
-import { createApiKey } from '#features/api-keys/keys.ts'
-import type { Actor } from '#features/app.ts'
+import type { Actor } from '#features/core/app/app.ts'
+import { createApiKey } from '#features/setup/api-keys/keys.ts'
 import { createTestAccount, createTestApp, type TestApp, type TestAppOptions } from './app.ts'
 
 export interface ApiAnswer {

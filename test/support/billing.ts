@@ -1,5 +1,5 @@
 /** @module A service that bills by the stub of Stripe, for tests: an account on plan free, and events that Stripe posts. */
-import type { Actor } from '#features/app.ts'
+import type { Actor } from '#features/core/app/app.ts'
 import { type ApiAnswer, at } from './api.ts'
 import { createTestAccount } from './app.ts'
 import { createEmailApi, type EmailApi } from './email-api.ts'

@@ -2,9 +2,9 @@
  * @module Contact lists, contacts and broadcasts for tests, by way of the API where it has one. What was delivered is read from a receiving server or
  * from the database; never changes what a broadcast made.
  */
-import type { App } from '#features/app.ts'
-import { insertContact } from '#features/contacts/status.ts'
-import { statusName } from '#features/emails/status.ts'
+import type { App } from '#features/core/app/app.ts'
+import { statusName } from '#features/sending/emails/status.ts'
+import { insertContact } from '#features/setup/contact-store/status.ts'
 import { parseUuid } from '#platform/ids.ts'
 import { at, type TestApi } from './api.ts'
 import { eventually } from './app.ts'

@@ -3,9 +3,9 @@
  * changes, and a look at everything that is stored. Never writes past the API, but for the verification of the domain.
  */
 import { expect } from 'bun:test'
-import type { Actor } from '#features/app.ts'
-import { createDomain } from '#features/domains/domains.ts'
-import { ManualClock } from '#platform/clock.ts'
+import type { Actor } from '#features/core/app/app.ts'
+import { createDomain } from '#features/setup/domains/domains.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
 import { type ApiAnswer, type ApiOptions, at, createTestApi, type TestApi } from './api.ts'
 import type { TestAppOptions } from './app.ts'
 

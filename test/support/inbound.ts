@@ -1,7 +1,7 @@
 /** @module Inbound mail for tests that are not about how it comes in: stored as its processing would. */
-import type { App } from '#features/app.ts'
-import { type NewInbound, storeInbound } from '#features/inbound/store.ts'
-import type { Received, StoredMessage } from '#features/received.ts'
+import type { App } from '#features/core/app/app.ts'
+import { type NewInbound, storeInbound } from '#features/receiving/inbound/store.ts'
+import type { Received, StoredMessage } from '#features/receiving/received/message.ts'
 import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/unknown.ts'
 
 export interface TestInbound {

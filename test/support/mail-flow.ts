@@ -2,13 +2,13 @@
  * @module A service that delivers, an account with a signing domain and a DNS zone, for tests that follow mail over real sockets from its
  * acceptance to its outcome. Looks at what was stored; never changes it.
  */
-import type { Actor, App } from '#features/app.ts'
-import { createDomain } from '#features/domains/domains.ts'
-import { acceptEmail } from '#features/emails/accept.ts'
-import { draftOf } from '#features/emails/draft.ts'
-import type { SendRequest, SendResponse } from '#features/emails/model.ts'
-import { eventsOfEmail, findEmail, type StoredEmail, type StoredRecipient } from '#features/emails/read.ts'
-import type { EventData } from '#features/events/record.ts'
+import type { Actor, App } from '#features/core/app/app.ts'
+import type { EventData } from '#features/core/events/record.ts'
+import { acceptEmail } from '#features/sending/emails/accept.ts'
+import { draftOf } from '#features/sending/emails/draft.ts'
+import type { SendRequest, SendResponse } from '#features/sending/emails/model.ts'
+import { eventsOfEmail, findEmail, type StoredEmail, type StoredRecipient } from '#features/sending/emails/read.ts'
+import { createDomain } from '#features/setup/domains/domains.ts'
 import { type Clock, systemClock } from '#platform/clock.ts'
 import { parseUuid, randomBelow } from '#platform/ids.ts'
 import type { Log } from '#platform/log.ts'

@@ -1,12 +1,13 @@
 /** @module Messages as they come into agent mailboxes, for tests: put in as whoever processes received mail does it, without a socket. */
 
-import { deliverToMailbox } from '#features/agent-mailboxes/deliver.ts'
-import { getMailbox, type Mailbox } from '#features/agent-mailboxes/mailboxes.ts'
-import type { App } from '#features/app.ts'
-import type { Received, StoredMessage } from '#features/received.ts'
-import { ManualClock, type Timer } from '#platform/clock.ts'
+import type { App } from '#features/core/app/app.ts'
+import { deliverToMailbox } from '#features/receiving/agent-mailboxes/deliver.ts'
+import { getMailbox, type Mailbox } from '#features/receiving/agent-mailboxes/mailboxes.ts'
+import type { Received, StoredMessage } from '#features/receiving/received/message.ts'
+import type { Timer } from '#platform/clock.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { AuthenticationResult } from '#protocols/authentication/result.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
 import { at } from './api.ts'
 import type { TestAppOptions } from './app.ts'
 import { createEmailApi, type EmailApi, NOW } from './email-api.ts'

@@ -1,7 +1,7 @@
 /** @module Users for tests: made without a link, signed in over HTTP as a browser does, with cookie and CSRF token. */
-import type { Actor, App, TeamRole } from '#features/app.ts'
-import { hashPassword } from '#features/team/passwords.ts'
-import { createUserWithPassword, type User } from '#features/team/users.ts'
+import type { Actor, App, TeamRole } from '#features/core/app/app.ts'
+import { hashPassword } from '#features/people/team/passwords.ts'
+import { createUserWithPassword, type User } from '#features/people/team/users.ts'
 import type { TestApi } from './api.ts'
 import { eventually } from './app.ts'
 

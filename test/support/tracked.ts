@@ -1,6 +1,6 @@
 /** @module A recipient as the links of its email name it, from the rows. */
 import type { Database } from 'bun:sqlite'
-import { accountTag, dayOf, type TrackedRecipient } from '#features/tracking/tokens.ts'
+import { accountTag, dayOf, type TrackedRecipient } from '#features/sending/tracking/tokens.ts'
 
 export function trackedRecipient(db: Database, recipientId: number): TrackedRecipient {
   const row = db

@@ -2,7 +2,7 @@
  * @module A service that tells webhooks, a receiver of them over TLS, and its name in DNS, for tests. Events are recorded as delivery records them;
  * nothing else of the service is passed by.
  */
-import { type EventData, type EventType, record } from '#features/events/record.ts'
+import { type EventData, type EventType, record } from '#features/core/events/record.ts'
 import { parseUuid } from '#platform/ids.ts'
 import { at } from './api.ts'
 import { eventually, type TestAppOptions } from './app.ts'

@@ -1,9 +1,9 @@
 /** @module `tassis accounts`: make and list accounts; for their pauses see abuse.ts. Also how other commands find the account they are for. */
 import { type Command, Option } from 'commander'
-import { createAccount, operatorFor } from '#features/account/create.ts'
-import { type Account, findAccount, listAccounts, monthOf, usedInMonth } from '#features/accounts/accounts.ts'
-import { PLANS, type Plan, UNLIMITED } from '#features/accounts/plans.ts'
-import type { Actor, App } from '#features/app.ts'
+import { type Account, findAccount, listAccounts, monthOf, usedInMonth } from '#features/core/accounts/accounts.ts'
+import { PLANS, type Plan, UNLIMITED } from '#features/core/accounts/plans.ts'
+import type { Actor, App } from '#features/core/app/app.ts'
+import { createAccount, operatorFor } from '#features/people/sub-accounts/create-account.ts'
 import { loadConfig } from '#platform/config.ts'
 import { AppError } from '#platform/errors.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'

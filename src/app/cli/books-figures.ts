@@ -3,9 +3,9 @@
  * retention has removed such rows the figures stay, so those days are not compared, and later ones as far as the rows that are left can tell.
  */
 import type { Database } from 'bun:sqlite'
-import { recountSql } from '#features/analytics/recount.ts'
-import { DAILY_COLUMNS, DAILY_FIELDS, MONTH_KEY } from '#features/events/figures.ts'
-import { horizonKey } from '#features/events/horizon.ts'
+import { DAILY_COLUMNS, DAILY_FIELDS, MONTH_KEY } from '#features/core/events/figures.ts'
+import { horizonKey } from '#features/core/events/horizon.ts'
+import { recountSql } from '#features/reporting/analytics/recount.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { days } from '#platform/units.ts'
 import { type Finding, MOST_DIFFERENCES, told } from './findings.ts'

@@ -3,18 +3,23 @@
  * writes. The totals that lists and quotas answer with are recounted from the rows that they sum up.
  */
 import type { Database } from 'bun:sqlite'
-import { BROADCAST_STATES } from '#features/broadcasts/states.ts'
-import { complaintMetric, NOT_SPAM } from '#features/complaints/apply.ts'
-import { CONTACT_STATUSES, CONTACTS, contactStatusCode, contactStatusName } from '#features/contacts/status.ts'
-import { NEVER_TRIED } from '#features/emails/settle.ts'
-import { emailStatus, isOpen, STATUSES, type Status, statusCode } from '#features/emails/status.ts'
-import { type HorizonKind, horizonKey } from '#features/events/horizon.ts'
-import { EVENT_TYPES, eventCode } from '#features/events/record.ts'
-import { INBOUND_METRIC } from '#features/inbound/inbound-emails.ts'
-import { STREAM_METRIC } from '#features/streams/figures.ts'
-import { COMPLAINT, HARD_BOUNCE } from '#features/suppressions/check.ts'
-import { TOTAL_METRIC } from '#features/suppressions/suppress.ts'
-import { deliveryStatusCode, deliveryStatusName } from '#features/webhooks/event-names.ts'
+import { type HorizonKind, horizonKey } from '#features/core/events/horizon.ts'
+import { EVENT_TYPES, eventCode } from '#features/core/events/record.ts'
+import { complaintMetric, NOT_SPAM } from '#features/receiving/complaints/apply.ts'
+import { INBOUND_METRIC } from '#features/receiving/inbound/inbound-emails.ts'
+import { BROADCAST_STATES } from '#features/sending/broadcasts/states.ts'
+import { NEVER_TRIED } from '#features/sending/emails/settle.ts'
+import { emailStatus, isOpen, STATUSES, type Status, statusCode } from '#features/sending/emails/status.ts'
+import {
+  CONTACT_STATUSES,
+  CONTACTS,
+  contactStatusCode,
+  contactStatusName,
+} from '#features/setup/contact-store/status.ts'
+import { STREAM_METRIC } from '#features/setup/streams/figures.ts'
+import { COMPLAINT, HARD_BOUNCE } from '#features/setup/suppressions/check.ts'
+import { TOTAL_METRIC } from '#features/setup/suppressions/suppress.ts'
+import { deliveryStatusCode, deliveryStatusName } from '#features/webhooks/webhooks/event-names.ts'
 import { hours } from '#platform/units.ts'
 import { examineFigures } from './books-figures.ts'
 import { type Finding, MOST_DIFFERENCES, told } from './findings.ts'

@@ -6,7 +6,7 @@
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
 import type { Command } from 'commander'
-import { verifyAuditLog } from '#features/audit-logs/verify.ts'
+import { verifyAuditLog } from '#features/core/audit-logs/verify.ts'
 import { systemClock } from '#platform/clock.ts'
 import { type Config, loadConfig } from '#platform/config.ts'
 import { isoTime } from '#platform/http/envelope.ts'

@@ -1,8 +1,8 @@
 /** @module `tassis complaints`: how many recipients complain, against how many got mail, by account; and who the newest were. */
 import type { Command } from 'commander'
-import { type Account, accountOfActor, listAccounts } from '#features/accounts/accounts.ts'
-import type { App } from '#features/app.ts'
-import { complaintRate, newestComplaints } from '#features/complaints/rate.ts'
+import { type Account, accountOfActor, listAccounts } from '#features/core/accounts/accounts.ts'
+import type { App } from '#features/core/app/app.ts'
+import { complaintRate, newestComplaints } from '#features/receiving/complaints/rate.ts'
 import { loadConfig } from '#platform/config.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'

@@ -1,7 +1,7 @@
 /** @module `tassis accounts delete` and `deletions`: the end of an account by its operator, and how far it is. */
 import type { Command } from 'commander'
-import { accountOfActor } from '#features/accounts/accounts.ts'
-import { deleteAccount, openDeletions } from '#features/privacy/delete-account.ts'
+import { accountOfActor } from '#features/core/accounts/accounts.ts'
+import { deleteAccount, openDeletions } from '#features/lifecycle/privacy/delete-account.ts'
 import { loadConfig } from '#platform/config.ts'
 import { invalid } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'

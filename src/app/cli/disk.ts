@@ -5,10 +5,16 @@
 import { statfsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Command } from 'commander'
-import { measure } from '#features/retention/budgets.ts'
-import { diskLimitWarnings } from '#features/retention/disk-limit.ts'
-import { allocated, GROUPS, type Group, type MonthUse } from '#features/retention/measure.ts'
-import { type AccountShare, type Kept, type KeptKind, keptKinds, listNotStored } from '#features/retention/overview.ts'
+import { measure } from '#features/lifecycle/retention/budgets.ts'
+import { diskLimitWarnings } from '#features/lifecycle/retention/disk-limit.ts'
+import { allocated, GROUPS, type Group, type MonthUse } from '#features/lifecycle/retention/measure.ts'
+import {
+  type AccountShare,
+  type Kept,
+  type KeptKind,
+  keptKinds,
+  listNotStored,
+} from '#features/lifecycle/retention/overview.ts'
 import { type Millis, systemClock } from '#platform/clock.ts'
 import { type Config, loadConfig } from '#platform/config.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'

@@ -1,7 +1,7 @@
 /** @module DNS records as text: in blocks to copy from, as lines of a zone file (RFC 1035 §5), and as what a look at them found. */
-import { DNS_RECORD_KEYS, type DnsRecordKey } from '#features/domains/dns-records.ts'
-import { SENDING_RECORDS } from '#features/domains/standing.ts'
-import type { ShownCheck } from '#features/domains/verify.ts'
+import { DNS_RECORD_KEYS, type DnsRecordKey } from '#features/setup/domains/dns-records.ts'
+import { SENDING_RECORDS } from '#features/setup/domains/standing.ts'
+import type { ShownCheck } from '#features/setup/domains/verify.ts'
 import type { ShownRecord } from './domains.ts'
 import { table } from './output.ts'
 

@@ -1,7 +1,7 @@
 /** @module `tassis domains`: register domains, show the DNS records to publish, look whether they are there. */
 import type { Command } from 'commander'
-import type { App } from '#features/app.ts'
-import { DNS_RECORD_KEYS, type DnsRecord, type DnsRecordKey } from '#features/domains/dns-records.ts'
+import type { App } from '#features/core/app/app.ts'
+import { DNS_RECORD_KEYS, type DnsRecord, type DnsRecordKey } from '#features/setup/domains/dns-records.ts'
 import {
   createDomain,
   type Domain,
@@ -9,11 +9,11 @@ import {
   getDomain,
   listDomains,
   recordsOf,
-} from '#features/domains/domains.ts'
-import { validateDomainName } from '#features/domains/name.ts'
-import { findCoveringDomain } from '#features/domains/sending.ts'
-import { lostRecordsOf, SENDING_RECORDS, sendsUntil } from '#features/domains/standing.ts'
-import { verifyDomain, vouchForDomain } from '#features/domains/verify.ts'
+} from '#features/setup/domains/domains.ts'
+import { validateDomainName } from '#features/setup/domains/name.ts'
+import { findCoveringDomain } from '#features/setup/domains/sending.ts'
+import { lostRecordsOf, SENDING_RECORDS, sendsUntil } from '#features/setup/domains/standing.ts'
+import { verifyDomain, vouchForDomain } from '#features/setup/domains/verify.ts'
 import { type Config, loadConfig } from '#platform/config.ts'
 import { notFound } from '#platform/errors.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'

@@ -3,7 +3,7 @@
  * Strangers wrote it: nothing of it reaches the terminal but text.
  */
 import { type Command, Option } from 'commander'
-import { listUnparsed, retryUnparsed, type Unparsed, type UnparsedPlace } from '#features/inbound/retry.ts'
+import { listUnparsed, retryUnparsed, type Unparsed, type UnparsedPlace } from '#features/receiving/inbound/retry.ts'
 import { loadConfig } from '#platform/config.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'

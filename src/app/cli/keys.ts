@@ -1,8 +1,8 @@
 /** @module `tassis keys`: make, import, list and revoke API keys. */
 import { readFileSync } from 'node:fs'
 import type { Command } from 'commander'
-import { type ApiKey, createApiKey, listApiKeys, revokeApiKey } from '#features/api-keys/keys.ts'
-import { SCOPES } from '#features/api-keys/scopes.ts'
+import { type ApiKey, createApiKey, listApiKeys, revokeApiKey } from '#features/setup/api-keys/keys.ts'
+import { SCOPES } from '#features/setup/api-keys/scopes.ts'
 import { loadConfig } from '#platform/config.ts'
 import { conflict, notFound } from '#platform/errors.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'

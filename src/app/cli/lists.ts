@@ -1,8 +1,8 @@
 /** @module `tassis lists`: the contact lists of all accounts, with how many contacts of each status they have. Only looks. */
 import type { Database } from 'bun:sqlite'
 import type { Command } from 'commander'
-import { accountOfActor } from '#features/accounts/accounts.ts'
-import { CONTACT_STATUSES, type ContactStatus, contactCount } from '#features/contacts/status.ts'
+import { accountOfActor } from '#features/core/accounts/accounts.ts'
+import { CONTACT_STATUSES, type ContactStatus, contactCount } from '#features/setup/contact-store/status.ts'
 import { loadConfig } from '#platform/config.ts'
 import { prepared } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'

@@ -3,7 +3,7 @@
  * reaches the terminal but text, and its HTML is never shown as such.
  */
 import { type Command, Option } from 'commander'
-import { retryOperatorMail } from '#features/inbound/retry.ts'
+import { retryOperatorMail } from '#features/receiving/inbound/retry.ts'
 import {
   deleteOperatorMail,
   findOperatorMail,
@@ -11,7 +11,7 @@ import {
   OPERATOR_MAIL_KINDS,
   type OperatorMail,
   type OperatorMailKind,
-} from '#features/postmaster/store.ts'
+} from '#features/receiving/postmaster/store.ts'
 import { loadConfig } from '#platform/config.ts'
 import { MissingPart } from '#platform/content/read.ts'
 import { isoTime } from '#platform/http/envelope.ts'

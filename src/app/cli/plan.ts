@@ -1,7 +1,7 @@
 /** @module `tassis accounts plan`: the operator gives an account a plan, or a quota of its own. */
 import { type Command, InvalidArgumentError } from 'commander'
-import { PLANS, UNLIMITED } from '#features/accounts/plans.ts'
-import { assignPlan } from '#features/billing/assign.ts'
+import { PLANS, UNLIMITED } from '#features/core/accounts/plans.ts'
+import { assignPlan } from '#features/people/billing/assign.ts'
 import { loadConfig } from '#platform/config.ts'
 import { operatorOf } from './accounts.ts'
 import { withData } from './call.ts'

@@ -12,7 +12,6 @@ import { fullVersion } from '../version.ts'
 import { addPauseCommands } from './abuse.ts'
 import { addAccountCommands } from './accounts.ts'
 import { addAuditCommands } from './audit.ts'
-import { addBenchCommand } from './bench.ts'
 import { addBulkCommands } from './bulk.ts'
 import { addCheckCommand } from './check.ts'
 import { addComplaintsCommand } from './complaints.ts'
@@ -41,8 +40,11 @@ import { addWebhookCommands } from './webhooks.ts'
 
 const USAGE_EXIT_CODE = 2
 
-/** @param args of which the first names the command, for advice */
-function createProgram(args: readonly string[]): Command {
+/**
+ * @param args of which the first names the command, for advice
+ * @param addBenchCommand the benchmark stands outside of `app`, which it measures
+ */
+function createProgram(args: readonly string[], addBenchCommand: (program: Command) => void): Command {
   const program = new Command('tassis')
     .description('Transactional email service. Settings are TASSIS_* variables; `tassis config` lists them.')
     // Before commands are added: they inherit it.
@@ -126,9 +128,12 @@ function requireKnown(program: Command, [name, given]: readonly string[]): void 
 }
 
 /** Runs one command; resolves with its exit code. */
-export async function runCommandLine(args: readonly string[]): Promise<number> {
+export async function runCommandLine(
+  args: readonly string[],
+  addBenchCommand: (program: Command) => void,
+): Promise<number> {
   try {
-    const program = createProgram(args)
+    const program = createProgram(args, addBenchCommand)
     requireKnown(program, args)
     await program.parseAsync(args, { from: 'user' })
     return Number(process.exitCode ?? 0)

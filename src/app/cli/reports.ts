@@ -3,7 +3,7 @@
  * of them reaches the terminal but text.
  */
 import type { Command } from 'commander'
-import { findReport, listReports, type StoredReport } from '#features/reports/store.ts'
+import { findReport, listReports, type StoredReport } from '#features/receiving/domain-reports/store.ts'
 import { loadConfig } from '#platform/config.ts'
 import { invalid, notFound } from '#platform/errors.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'

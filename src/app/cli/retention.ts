@@ -1,6 +1,6 @@
 /** @module `tassis retention run`: removes now what is too old or too much, as the service does every hour. */
 import type { Command } from 'commander'
-import { type Removed, runRetention } from '#features/retention/run.ts'
+import { type Removed, runRetention } from '#features/lifecycle/retention/run.ts'
 import { loadConfig } from '#platform/config.ts'
 import { withData } from './call.ts'
 import { operation } from './operation.ts'

@@ -2,7 +2,7 @@
  * @module What is wrong with the settings of a service that sends mail, as sentences for its log and for `tassis
  * check`.
  */
-import { diskLimitWarnings } from '#features/retention/disk-limit.ts'
+import { diskLimitWarnings } from '#features/lifecycle/retention/disk-limit.ts'
 import type { Config } from '#platform/config.ts'
 import { hostnameWarnings } from './hostname.ts'
 import { publicUrlWarnings } from './public-url.ts'

@@ -1,7 +1,7 @@
 /** @module `tassis users`: the people who sign in with a browser. */
 import { readFileSync } from 'node:fs'
 import { Argument, type Command, Option } from 'commander'
-import type { App, TeamRole } from '#features/app.ts'
+import type { App, TeamRole } from '#features/core/app/app.ts'
 import {
   createUser,
   giveRole,
@@ -10,10 +10,10 @@ import {
   resetUser,
   signOut,
   switchTotpOff,
-} from '#features/team/operate.ts'
-import { ROLES } from '#features/team/roles.ts'
-import { listSessions } from '#features/team/sessions.ts'
-import { findUser, hasOtherOwner, listUsers, membershipsOf, type User } from '#features/team/users.ts'
+} from '#features/people/team/operate.ts'
+import { ROLES } from '#features/people/team/roles.ts'
+import { listSessions } from '#features/people/team/sessions.ts'
+import { findUser, hasOtherOwner, listUsers, membershipsOf, type User } from '#features/people/team/users.ts'
 import { loadConfig } from '#platform/config.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'

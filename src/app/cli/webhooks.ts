@@ -1,16 +1,21 @@
 /** @module `tassis webhooks`: what an operator looks at when somebody is told nothing: the webhooks, their last deliveries, a test, the secret. */
 import { type Command, Option } from 'commander'
-import { operatorFor } from '#features/account/create.ts'
-import { type Account, accountOfActor, findAccount, listAccounts } from '#features/accounts/accounts.ts'
-import type { Actor, App } from '#features/app.ts'
-import { findRouteById, routeLabel } from '#features/inbound-routes/inbound-routes.ts'
-import { DELIVERY_STATUSES, type DeliveryStatus, WEBHOOK_EVENTS } from '#features/webhooks/event-names.ts'
-import { getDelivery, HISTORY_EVENTS, listDeliveries } from '#features/webhooks/history.ts'
-import { revealInboundSecret, rotateInboundSecret } from '#features/webhooks/inbound-secret.ts'
-import { type DeliveryRecord, deliveryWire, type WebhookRecord, webhookWire } from '#features/webhooks/model.ts'
-import { revealSecret, rotateSecret } from '#features/webhooks/secret.ts'
-import { sendTestEvent } from '#features/webhooks/test-event.ts'
-import { findWebhook, type Webhook, webhooksWithRoutes } from '#features/webhooks/webhooks.ts'
+import { type Account, accountOfActor, findAccount, listAccounts } from '#features/core/accounts/accounts.ts'
+import type { Actor, App } from '#features/core/app/app.ts'
+import { operatorFor } from '#features/people/sub-accounts/create-account.ts'
+import { findRouteById, routeLabel } from '#features/webhooks/inbound-routes/inbound-routes.ts'
+import { DELIVERY_STATUSES, type DeliveryStatus, WEBHOOK_EVENTS } from '#features/webhooks/webhooks/event-names.ts'
+import { getDelivery, HISTORY_EVENTS, listDeliveries } from '#features/webhooks/webhooks/history.ts'
+import { revealInboundSecret, rotateInboundSecret } from '#features/webhooks/webhooks/inbound-secret.ts'
+import {
+  type DeliveryRecord,
+  deliveryWire,
+  type WebhookRecord,
+  webhookWire,
+} from '#features/webhooks/webhooks/model.ts'
+import { revealSecret, rotateSecret } from '#features/webhooks/webhooks/secret.ts'
+import { sendTestEvent } from '#features/webhooks/webhooks/test-event.ts'
+import { findWebhook, type Webhook, webhooksWithRoutes } from '#features/webhooks/webhooks/webhooks.ts'
 import { systemClock } from '#platform/clock.ts'
 import { loadConfig } from '#platform/config.ts'
 import { conflict, notFound } from '#platform/errors.ts'

@@ -12,11 +12,11 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createZstdCompress } from 'node:zlib'
-import { ManualClock } from '#platform/clock.ts'
 import { createContentReader, MissingPart } from '#platform/content/read.ts'
 import { ContentStore, type FinishedFile } from '#platform/content/store.ts'
 import { sha256 } from '#platform/crypto.ts'
 import { days, minutes } from '#platform/units.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
 
 const folders: string[] = []
 afterEach(() => {

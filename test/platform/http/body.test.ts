@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
-import { ManualClock } from '#platform/clock.ts'
 import { KiB, MiB, seconds } from '#platform/units.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
 import { startTestServer, type TestServer } from './fixture.ts'
 import { openRaw, statusesIn, until } from './raw-client.ts'
 

@@ -1,8 +1,9 @@
 import { describe, expect, test } from 'bun:test'
 import { Elysia } from 'elysia'
-import { ManualClock, systemClock } from '#platform/clock.ts'
+import { systemClock } from '#platform/clock.ts'
 import { openEventStream } from '#platform/http/event-stream.ts'
 import { takingLong } from '#platform/http/request-context.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
 import { startTestServer } from './fixture.ts'
 import { openRaw, statusesIn } from './raw-client.ts'
 

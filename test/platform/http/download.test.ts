@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'bun:test'
 import { Elysia } from 'elysia'
-import { ManualClock } from '#platform/clock.ts'
 import { DOWNLOAD_BYTES, download, pacedStream, streamedDownload } from '#platform/http/download.ts'
 import { setRequestContext } from '#platform/http/request-context.ts'
 import { MemoryBudget } from '#platform/memory-budget.ts'
 import { KiB, MiB, seconds } from '#platform/units.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
 import { startTestServer } from './fixture.ts'
 import { openRaw, until } from './raw-client.ts'
 

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
-import { ManualClock } from '#platform/clock.ts'
 import { createNetworkLimiter } from '#platform/http/network-limit.ts'
 import { hours, seconds } from '#platform/units.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
 
 const RATE = { burst: 2, ratePerSecond: 1 }
 

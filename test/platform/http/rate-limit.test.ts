@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
-import { ManualClock } from '#platform/clock.ts'
 import { createRateLimiter } from '#platform/http/rate-limit.ts'
 import { seconds } from '#platform/units.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
 
 const RATE = { ratePerSecond: 2, burst: 4 }
 

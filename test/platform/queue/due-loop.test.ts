@@ -1,8 +1,8 @@
 import { expect, test } from 'bun:test'
-import { ManualClock } from '#platform/clock.ts'
 import { startDueLoop } from '#platform/queue/due-loop.ts'
 import { minutes } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
 
 /** A loop whose steps are noted with their time; `next` says what each resolves with. */
 function startNoted(next: (count: number, now: number) => number | undefined | Promise<number | undefined>) {

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
-import { ManualClock } from '#platform/clock.ts'
 import { FairPool, FairTurns } from '#platform/queue/fair-turns.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
 
 const overload = () => new Error('too much')
 

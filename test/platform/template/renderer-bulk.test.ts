@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { giveWay, ManualClock, systemClock } from '#platform/clock.ts'
+import { giveWay, systemClock } from '#platform/clock.ts'
 import { AppError } from '#platform/errors.ts'
 import {
   RENDER_INTERRUPTED,
@@ -10,6 +10,7 @@ import {
 import { createRenderer, type RendererOptions } from '#platform/template/start-renderer.ts'
 import { KiB, minutes } from '#platform/units.ts'
 import { startWorker } from '#platform/workers.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
 
 const silent = { error: () => undefined, warn: () => undefined }
 

@@ -1,10 +1,11 @@
 import { expect, test } from 'bun:test'
-import { ManualClock, systemClock } from '#platform/clock.ts'
+import { systemClock } from '#platform/clock.ts'
 import { AppError } from '#platform/errors.ts'
 import type { Renderer, RenderOutcome, RenderRequest } from '#platform/template/renderer.ts'
 import { createRenderer, type RendererOptions } from '#platform/template/start-renderer.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import { startWorker } from '#platform/workers.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
 
 const silent = { error: () => undefined, warn: () => undefined }
 

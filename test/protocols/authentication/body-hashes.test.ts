@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'bun:test'
 import { createHash } from 'node:crypto'
-import { ManualClock } from '#platform/clock.ts'
 import { authenticate } from '#protocols/authentication/authenticate.ts'
 import { CanonicalBody } from '#protocols/authentication/body-hashes.ts'
 import type { Resolver } from '#protocols/dns/resolver.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
 import { seededRandom } from '../../kill/random.ts'
 import { facts, NOW } from './received.ts'
 

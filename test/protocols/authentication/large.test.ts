@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'bun:test'
 import { createPrivateKey } from 'node:crypto'
-import { ManualClock } from '#platform/clock.ts'
 import { randomBelow } from '#platform/ids.ts'
 import { authenticate } from '#protocols/authentication/authenticate.ts'
 import { signMessage } from '#protocols/dkim/sign.ts'
 import { createResolver } from '#protocols/dns/resolver.ts'
 import type { MessageSource } from '#protocols/mime/source.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
 import { type Random, seededRandom } from '../../kill/random.ts'
 import { facts, goodZone, NOW, plainMessage, privateKeyPem, signed } from './received.ts'
 

@@ -1,6 +1,6 @@
 /** @module A received message for authentication tests: real DNS on a socket, real signatures, a clock that stands still. */
 import { createPrivateKey, generateKeyPairSync } from 'node:crypto'
-import { type Clock, ManualClock } from '#platform/clock.ts'
+import type { Clock } from '#platform/clock.ts'
 import { randomBelow } from '#platform/ids.ts'
 import { authenticate, type SessionFacts } from '#protocols/authentication/authenticate.ts'
 import type { AuthenticationResult } from '#protocols/authentication/result.ts'
@@ -8,6 +8,7 @@ import { dkimRecord, generateDkimKey } from '#protocols/dkim/keys.ts'
 import { signMessage } from '#protocols/dkim/sign.ts'
 import { createResolver } from '#protocols/dns/resolver.ts'
 import { type ReceivedQuery, startDnsServer, type Zone } from '#test/support/dns-server.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
 
 export const NOW = Date.UTC(2026, 10, 21)
 

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'bun:test'
-import { ManualClock } from '#platform/clock.ts'
 import { randomBelow, shuffled } from '#platform/ids.ts'
 import { resolveHostAddresses, resolveMailHosts } from '#protocols/dns/mail-route.ts'
 import { createResolver } from '#protocols/dns/resolver.ts'
 import { type NameEntry, startDnsServer, type Zone } from '#test/support/dns-server.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
 
 /** A real server for `zone` with a resolver on it; its clock stands still, so silence only ends with `close`. */
 async function dns(zone: Zone) {

@@ -2,10 +2,11 @@ import { describe, expect, test } from 'bun:test'
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
 import { readdirSync } from 'node:fs'
-import { type Clock, ManualClock, systemClock } from '#platform/clock.ts'
+import { type Clock, systemClock } from '#platform/clock.ts'
 import { randomBelow } from '#platform/ids.ts'
 import { createResolver, type ResolverOptions } from '#protocols/dns/resolver.ts'
 import { type DnsServer, startDnsServer, type Zone } from '#test/support/dns-server.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
 
 const resolverFor = (servers: DnsServer | readonly string[], options: Partial<ResolverOptions> = {}) =>
   createResolver({

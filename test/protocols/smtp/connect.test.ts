@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { createServer } from 'node:net'
-import { ManualClock } from '#platform/clock.ts'
 import { connectSmtp, type SmtpConnectOptions } from '#protocols/smtp/connect.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
 import { type SmtpScript, startScriptedSmtp, testCertificate } from '#test/support/scripted-smtp.ts'
 import { oneTurn, openSession, optionsFor, transaction, WatchedClock } from './smtp-session.ts'
 

@@ -1,9 +1,10 @@
 /**
  * @module What the tests of the SMTP client share: options and transactions that a test changes in the one point it is about.
  */
-import { ManualClock, systemClock } from '#platform/clock.ts'
+import { systemClock } from '#platform/clock.ts'
 import type { SmtpClient, SmtpTransaction } from '#protocols/smtp/client.ts'
 import { connectSmtp, type SmtpConnectOptions } from '#protocols/smtp/connect.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
 
 export function optionsFor(server: { port: number }, changes: Partial<SmtpConnectOptions> = {}): SmtpConnectOptions {
   return {

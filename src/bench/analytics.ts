@@ -1,0 +1,225 @@
+/**
+ * @module The bench of analytics: a year of mail with all of its events, by SQL; then the endpoints are asked, one request after the other, while the service
+ * has nothing else to do, and another loop asks whether it is well.
+ */
+import { readdirSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { CommandError } from '#app/cli/operation.ts'
+import { openApp } from '#app/create.ts'
+import type { App } from '#features/core/app/app.ts'
+import { dayOf } from '#features/core/events/figures.ts'
+import { eventCode } from '#features/core/events/record.ts'
+import { indexAllEmails } from '#features/sending/emails/search.ts'
+import { statusCode } from '#features/sending/emails/status.ts'
+import { findSendingDomain } from '#features/setup/domains/sending.ts'
+import { DEFAULT_STREAM, findStream } from '#features/setup/streams/streams.ts'
+import { systemClock } from '#platform/clock.ts'
+import type { Config } from '#platform/config.ts'
+import { isoTime } from '#platform/http/envelope.ts'
+import { days, MiB } from '#platform/units.ts'
+import analyticsSql from './analytics.sql' with { type: 'text' }
+import { askHealth } from './imported.ts'
+import { HTML_BYTES, SENDER_DOMAIN, TEXT_BYTES } from './mails.ts'
+import { startSelf, usageOf } from './processes.ts'
+import { seedDataDirectory } from './seed.ts'
+
+/** Times are ms from the request to the last octet of its answer. */
+export interface AnalyticsFigures {
+  readonly overview30P50Ms: number
+  readonly overview30P99Ms: number
+  readonly overview366P50Ms: number
+  readonly overview366P99Ms: number
+  readonly timeseries366P50Ms: number
+  readonly timeseries366P99Ms: number
+  readonly export366P50Ms: number
+  readonly export366P99Ms: number
+  readonly domains30P50Ms: number
+  readonly domains30P99Ms: number
+  readonly domains366P50Ms: number
+  readonly domains366P99Ms: number
+  /** Of GET /healthz meanwhile. */
+  readonly healthP99Ms: number
+  readonly healthWorstMs: number
+  /** What there is. */
+  readonly events: number
+  readonly domainRows: number
+  readonly databaseMiB: number
+  /** Of the service at the end. */
+  readonly rssMiB: number
+}
+
+export const ANALYTICS_FIGURE_NAMES = [
+  'overview30P50Ms',
+  'overview30P99Ms',
+  'overview366P50Ms',
+  'overview366P99Ms',
+  'timeseries366P50Ms',
+  'timeseries366P99Ms',
+  'export366P50Ms',
+  'export366P99Ms',
+  'domains30P50Ms',
+  'domains30P99Ms',
+  'domains366P50Ms',
+  'domains366P99Ms',
+  'healthP99Ms',
+  'healthWorstMs',
+  'events',
+  'domainRows',
+  'databaseMiB',
+  'rssMiB',
+] as const satisfies readonly (keyof AnalyticsFigures)[]
+
+const DAYS = 366
+/** Recipient domains of the whole year. */
+export const DOMAINS = 50_000
+/** Of an email of the seed. */
+const EVENTS_PER_EMAIL = 3.48
+const REQUESTS = 300
+const SETTLED_AFTER_MS = 1000
+
+export interface AnalyticsFixture {
+  readonly dataDir: string
+  readonly key: string
+  /** First and last day, YYYY-MM-DD. */
+  readonly from: string
+  readonly to: string
+  readonly events: number
+  readonly domainRows: number
+}
+
+/** Makes a data directory with about so many events over 366 days, of which yesterday is the last. */
+export async function prepareAnalytics(
+  config: Config,
+  events: number,
+  progress: (text: string) => void = () => undefined,
+): Promise<AnalyticsFixture> {
+  const lastDay = dayOf(systemClock.now()) - 1
+  const firstDay = lastDay - DAYS + 1
+  const emails = Math.ceil(events / EVENTS_PER_EMAIL)
+  const key = await seedDataDirectory(config, 0)
+  const opened = openApp(config)
+  try {
+    const { app } = opened
+    const numberOf = (sql: string): number => app.db.query<{ n: number }, []>(sql).get()?.n ?? 0
+    const accountId = numberOf('SELECT min(id) AS n FROM accounts')
+    for (let index = 0; index < DAYS; index++) {
+      if (index % 30 === 0) progress(`  ${Math.round((index * 100) / DAYS)} %`)
+      const first = Math.floor((emails * index) / DAYS)
+      const count = Math.floor((emails * (index + 1)) / DAYS) - first
+      await seedDay(app, accountId, { day: firstDay + index, first, count })
+    }
+    await app.commit.write(({ db }) => indexAllEmails(db))
+    return {
+      dataDir: config.dataDir,
+      key,
+      from: textOf(firstDay),
+      to: textOf(lastDay),
+      events: numberOf('SELECT sum(last_seq) AS n FROM event_sequences'),
+      domainRows: numberOf("SELECT count(*) AS n FROM daily_figures WHERE day >= 0 AND domain <> ''"),
+    }
+  } finally {
+    await opened.close()
+  }
+}
+
+const textOf = (day: number): string => isoTime(day * days(1)).slice(0, 10)
+
+/** A transaction a day, so that the write-ahead log stays small. */
+async function seedDay(
+  app: App,
+  accountId: number,
+  { day, first, count }: { readonly day: number; readonly first: number; readonly count: number },
+): Promise<void> {
+  const date = new Date(day * days(1))
+  const parameters = {
+    account_id: accountId,
+    domain_id: findSendingDomain(app.db, accountId, SENDER_DOMAIN)?.id ?? 0,
+    stream_id: findStream(app.db, accountId, DEFAULT_STREAM) ?? 0,
+    from_address: `Bench <orders@${SENDER_DOMAIN}>`,
+    size_bytes: TEXT_BYTES + HTML_BYTES,
+    domains: DOMAINS,
+    emails: count,
+    first,
+    since_ms: day * days(1),
+    quota_month: date.getUTCFullYear() * 12 + date.getUTCMonth(),
+    sent_status: statusCode('sent'),
+    bounced_status: statusCode('bounced'),
+    queued_event: eventCode('queued'),
+    sent_event: eventCode('sent'),
+    delivered_event: eventCode('delivered'),
+    bounced_event: eventCode('bounced'),
+    opened_event: eventCode('opened'),
+    clicked_event: eventCode('clicked'),
+  }
+  await app.commit.write(({ db }) => {
+    const columns = Object.entries(parameters).map(
+      ([name, value]) => `${typeof value === 'number' ? value : `'${value}'`} AS ${name}`,
+    )
+    db.run(
+      `CREATE TEMP TABLE seed AS SELECT ${columns.join(', ')}, coalesce((SELECT last_seq FROM event_sequences WHERE account_id = ${accountId}), 0) AS last_seq`,
+    )
+    for (const statement of analyticsSql.split(/;\n/))
+      if (/^\w/m.test(statement.replace(/^--.*$/gm, ''))) db.run(statement)
+    db.run('DROP TABLE seed')
+  })
+}
+
+/** One run. The data directory is not changed but for what the service does by itself. */
+export async function analyticsRun(fixture: AnalyticsFixture): Promise<AnalyticsFigures> {
+  await using service = startSelf(['serve'], {
+    TASSIS_DATA_DIR: fixture.dataDir,
+    TASSIS_HTTP_ADDR: '127.0.0.1:0',
+    TASSIS_HOSTNAME: 'mail.bench.test',
+    TASSIS_LOG_LEVEL: 'error',
+  })
+  const port = Number(/http:\/\/127\.0\.0\.1:(\d+)/.exec(await service.line())?.[1])
+  const url = `http://127.0.0.1:${port}`
+  await systemClock.sleep(SETTLED_AFTER_MS)
+  const health = askHealth(url)
+  const year = `from=${fixture.from}&to=${fixture.to}`
+  const ask = (path: string) => percentiles(`${url}/v1/analytics/${path}`, fixture.key)
+  const [overview30, overview366] = [await ask('overview'), await ask(`overview?${year}`)]
+  const [timeseries366, export366] = [await ask(`timeseries?${year}`), await ask(`export?${year}`)]
+  const [domains30, domains366] = [await ask('domains'), await ask(`domains?${year}`)]
+  const waitedMs = (await health.stop()).toSorted((a, b) => a - b)
+  return {
+    overview30P50Ms: overview30.p50,
+    overview30P99Ms: overview30.p99,
+    overview366P50Ms: overview366.p50,
+    overview366P99Ms: overview366.p99,
+    timeseries366P50Ms: timeseries366.p50,
+    timeseries366P99Ms: timeseries366.p99,
+    export366P50Ms: export366.p50,
+    export366P99Ms: export366.p99,
+    domains30P50Ms: domains30.p50,
+    domains30P99Ms: domains30.p99,
+    domains366P50Ms: domains366.p50,
+    domains366P99Ms: domains366.p99,
+    healthP99Ms: waitedMs[Math.floor(waitedMs.length * 0.99)] ?? Number.NaN,
+    healthWorstMs: waitedMs.at(-1) ?? Number.NaN,
+    events: fixture.events,
+    domainRows: fixture.domainRows,
+    databaseMiB: sizeOf(fixture.dataDir) / MiB,
+    rssMiB: usageOf(service.pid).rssMiB,
+  }
+}
+
+/** Asks one after the other; the first answer, from a cold cache, is among them. */
+async function percentiles(url: string, key: string): Promise<{ p50: number; p99: number }> {
+  const tookMs: number[] = []
+  while (tookMs.length < REQUESTS) {
+    const askedMs = systemClock.monotonicMs()
+    const answer = await fetch(url, { headers: { authorization: `Bearer ${key}` } })
+    const text = await answer.text()
+    tookMs.push(systemClock.monotonicMs() - askedMs)
+    if (!answer.ok) throw new CommandError(`The service answered ${answer.status}: ${text.slice(0, 200)}`)
+  }
+  const sorted = tookMs.toSorted((a, b) => a - b)
+  const at = (share: number): number => sorted[Math.floor(sorted.length * share)] ?? Number.NaN
+  return { p50: at(0.5), p99: at(0.99) }
+}
+
+const sizeOf = (folder: string): number =>
+  readdirSync(folder)
+    .filter((name) => name.startsWith('tassis.db'))
+    .reduce((sum, name) => sum + statSync(join(folder, name)).size, 0)

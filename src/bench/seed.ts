@@ -1,0 +1,101 @@
+/**
+ * @module The data directory of a bench run: an account with a verified domain and a key, and as many sent emails as wanted, by SQL. The emails'
+ * bodies are in the content store, each pair of them shared by a hundred emails, as an identical part always is.
+ */
+
+import { openApp } from '#app/create.ts'
+import type { Account } from '#features/core/accounts/accounts.ts'
+import type { App } from '#features/core/app/app.ts'
+import { eventCode } from '#features/core/events/record.ts'
+import { createAccount, operatorFor } from '#features/people/sub-accounts/create-account.ts'
+import { indexAllEmails } from '#features/sending/emails/search.ts'
+import { statusCode } from '#features/sending/emails/status.ts'
+import { createApiKey } from '#features/setup/api-keys/keys.ts'
+import { createDomain } from '#features/setup/domains/domains.ts'
+import { DEFAULT_STREAM, findStream } from '#features/setup/streams/streams.ts'
+import type { Config } from '#platform/config.ts'
+import { days } from '#platform/units.ts'
+import { HTML_BYTES, mailPatterns, RECEIVER_DOMAIN, SENDER_DOMAIN, TEXT_BYTES } from './mails.ts'
+import seedSql from './seed.sql' with { type: 'text' }
+
+const EMAILS_PER_PART = 100
+const PARTS_AT_ONCE = 200
+const STORED_OVER_DAYS = 30
+
+/**
+ * Fills a new data directory; gives the API key.
+ * @param before runs when the account is there and no email yet
+ */
+export async function seedDataDirectory(
+  config: Config,
+  emails: number,
+  before: (app: App, account: Account) => Promise<void> = async () => undefined,
+): Promise<string> {
+  const opened = openApp(config)
+  try {
+    const { app } = opened
+    const account = await createAccount(app, { name: 'Bench', email: 'owner@bench.test', plan: 'unlimited' })
+    const actor = operatorFor(account)
+    const { domain } = await createDomain(app, actor, SENDER_DOMAIN)
+    const { key } = await createApiKey(app, actor, { name: 'bench' })
+    await before(app, account)
+    const parts = await storeParts(app, Math.ceil(emails / EMAILS_PER_PART))
+    const now = app.clock.now()
+    const parameters = {
+      emails,
+      account_id: account.id,
+      domain_id: domain.id,
+      stream_id: findStream(app.db, account.id, DEFAULT_STREAM) ?? 0,
+      from_address: `Bench <orders@${SENDER_DOMAIN}>`,
+      receiver_domain: RECEIVER_DOMAIN,
+      size_bytes: TEXT_BYTES + HTML_BYTES,
+      since_ms: now - days(STORED_OVER_DAYS),
+      until_ms: now - days(1) / 24,
+      sent_status: statusCode('sent'),
+      queued_event: eventCode('queued'),
+      sent_event: eventCode('sent'),
+      delivered_event: eventCode('delivered'),
+    }
+    await app.commit.write(({ db }) => {
+      const columns = Object.entries(parameters).map(
+        ([name, value]) => `${typeof value === 'number' ? value : `'${value}'`} AS ${name}`,
+      )
+      db.run(`CREATE TEMP TABLE seed AS SELECT ${columns.join(', ')}`)
+      db.run(
+        `CREATE TEMP TABLE seed_parts AS SELECT CAST(key AS INTEGER) AS number, json_extract(value, '$[0]') AS html_ref,
+         json_extract(value, '$[1]') AS text_ref FROM json_each(?)`,
+        [JSON.stringify(parts)],
+      )
+      for (const statement of seedSql.split(/;\n/)) if (/^\w/m.test(withoutComments(statement))) db.run(statement)
+      indexAllEmails(db)
+    })
+    return key
+  } finally {
+    await opened.close()
+  }
+}
+
+const withoutComments = (statement: string): string => statement.replace(/^--.*$/gm, '')
+
+/** Pairs of references: HTML and text. */
+async function storeParts(
+  { content, clock }: ReturnType<typeof openApp>['app'],
+  count: number,
+): Promise<(readonly [number, number])[]> {
+  const patterns = mailPatterns()
+  const pairs: (readonly [number, number])[] = []
+  while (pairs.length < count) {
+    const bodies = Array.from({ length: Math.min(PARTS_AT_ONCE, count - pairs.length) }, (_, index) => {
+      const number = pairs.length + index
+      const { html_body = '', text_body = '' } = patterns[number % patterns.length] ?? {}
+      return [numbered(html_body, number), numbered(text_body, number)]
+    })
+    const refs = await content.put(bodies.flat(), clock.now())
+    for (let index = 0; index < refs.length; index += 2) pairs.push([refs[index] ?? 0, refs[index + 1] ?? 0])
+  }
+  return pairs
+}
+
+/** A body of its own, of the same size. */
+const numbered = (body: string, number: number): Uint8Array =>
+  Buffer.from(body.replace(/\d{10}/, `s${String(number).padStart(9, '0')}`))

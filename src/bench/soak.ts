@@ -1,0 +1,246 @@
+/**
+ * @module The soak: a mixed load at a steady rate for many minutes (sends, deliveries, webhooks, received mail, clicks, reads), and how memory, file
+ * descriptors, WAL and disk of the service grow meanwhile. Receivers and generator are in this process; they have little to do.
+ */
+import { readdirSync, statSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { CommandError } from '#app/cli/operation.ts'
+import { operatorFor } from '#features/people/sub-accounts/create-account.ts'
+import { createWebhook } from '#features/webhooks/webhooks/change.ts'
+import { systemClock } from '#platform/clock.ts'
+import { loadConfig } from '#platform/config.ts'
+import { KiB, MiB } from '#platform/units.ts'
+import { startBenchDns } from './dns.ts'
+import { runHandIn } from './hand-in.ts'
+import { HOOK_HOST, hookAnswers, startHookReceiver } from './hook-receiver.ts'
+import { mailPatterns } from './mails.ts'
+import { startSelf, usageOf } from './processes.ts'
+import { freePort, routeSupportMail, writeMessages } from './received.ts'
+import { receiverAnswers } from './receiver.ts'
+import { seedDataDirectory } from './seed.ts'
+import { startBenchSink } from './sink.ts'
+import { linksIn, makeCertificate } from './told.ts'
+import { type Trend, trendOf } from './trend.ts'
+
+export interface SoakOptions {
+  readonly minutes: number
+  readonly sendsPerSecond: number
+  /** Where the data directory is made, and removed again. */
+  readonly folder: string
+}
+
+/** Trends of the service's process and of its data directory. */
+export interface SoakResult {
+  readonly rssMiB: Trend
+  readonly descriptors: Trend
+  readonly walMiB: Trend
+  readonly diskMiB: Trend
+  readonly sent: number
+  readonly delivered: number
+  readonly received: number
+  readonly told: number
+  /** Requests that were refused or failed. */
+  readonly refused: number
+}
+
+const STORED = 10_000
+const MESSAGES = 500
+const LARGE_EVERY = 50
+const ATTACHMENT_BYTES = 300 * KiB
+const TICK_MS = 200
+const SAMPLE_MS = 5_000
+/** Requests under way at once; what would be more is left out and counted as refused. */
+const MAX_UNDER_WAY = 200
+/** For each send so many reads, clicks and received messages. */
+const READS = 0.3
+const CLICKS = 0.2
+const RECEIVED = 0.1
+
+type Sample = Record<'rssMiB' | 'descriptors' | 'walMiB' | 'diskMiB', number>
+
+/** @param progress is told in a sentence what is done next */
+export async function soak(options: SoakOptions, progress: (text: string) => void): Promise<SoakResult> {
+  const folder = await mkdtemp(join(options.folder, 'tassis-soak-'))
+  try {
+    return await soakIn(folder, options, progress)
+  } finally {
+    await rm(folder, { recursive: true, force: true })
+  }
+}
+
+async function soakIn(
+  folder: string,
+  { minutes, sendsPerSecond }: SoakOptions,
+  progress: (text: string) => void,
+): Promise<SoakResult> {
+  progress(`storing ${STORED} emails`)
+  const certificate = makeCertificate(folder)
+  const hooks = await startHookReceiver(certificate, systemClock)
+  const sink = await startBenchSink()
+  const { answersTo, ...messages } = await writeMessages(folder, MESSAGES, LARGE_EVERY)
+  const dnsPort = await startBenchDns((name, type) =>
+    [receiverAnswers, hookAnswers, answersTo].flatMap((answers) => answers(name, type)),
+  )
+  const dataDir = join(folder, 'data')
+  const { config } = loadConfig({
+    TASSIS_DATA_DIR: dataDir,
+    TASSIS_HOSTNAME: 'mail.bench.test',
+    TASSIS_LOG_LEVEL: 'error',
+  })
+  const key = await seedDataDirectory(config, STORED, async (app, account) => {
+    await routeSupportMail(app, account)
+    await createWebhook(app, operatorFor(account), {
+      url: `https://${HOOK_HOST}:${hooks.port}/hook`,
+      events: ['sent', 'delivered', 'clicked'],
+    })
+  })
+  const links = await linksIn(config)
+  const inboundPort = await freePort()
+  await using service = startSelf(['serve'], {
+    TASSIS_DATA_DIR: dataDir,
+    TASSIS_HTTP_ADDR: '127.0.0.1:0',
+    TASSIS_INBOUND_ADDR: `127.0.0.1:${inboundPort}`,
+    TASSIS_INBOUND_MESSAGES_PER_MINUTE: '1000000',
+    TASSIS_INBOUND_BYTES_PER_HOUR: '1000GiB',
+    TASSIS_HOSTNAME: 'mail.bench.test',
+    TASSIS_DNS_SERVERS: `127.0.0.1:${dnsPort}`,
+    TASSIS_SMTP_PORT: String(sink.port),
+    TASSIS_EXTRA_CA_FILE: certificate.certFile,
+    TASSIS_ALLOW_PRIVATE_NETWORKS: 'loopback',
+    TASSIS_LOG_LEVEL: 'error',
+  })
+  const url = /http:\/\/127\.0\.0\.1:\d+/.exec(await service.line())?.[0] ?? ''
+  const load = startLoad({ url, key, links, messages: { ...messages, port: inboundPort } })
+  const samples: Sample[] = []
+  const startedMs = systemClock.monotonicMs()
+  let saidMinute = 0
+  for (let tick = 1; tick * TICK_MS <= minutes * 60_000; tick++) {
+    await systemClock.sleep(Math.max(startedMs + tick * TICK_MS - systemClock.monotonicMs(), 0))
+    load.upTo((tick * TICK_MS * sendsPerSecond) / 1000)
+    if ((tick * TICK_MS) % SAMPLE_MS !== 0) continue
+    const sample = sampleOf(service.pid, dataDir)
+    samples.push(sample)
+    const minute = Math.floor((tick * TICK_MS) / 60_000)
+    if (minute === saidMinute) continue
+    saidMinute = minute
+    progress(
+      `minute ${minute} of ${minutes}: ${load.counts.sent} sent, ${sink.count()} delivered, RSS ${sample.rssMiB.toFixed(0)} MiB, ${sample.descriptors} descriptors`,
+    )
+  }
+  await load.end()
+  if (samples.length === 0) throw new CommandError('The soak was too short to look even once; give it more minutes.')
+  const trend = (name: keyof Sample) =>
+    trendOf(
+      samples.map((sample) => sample[name]),
+      SAMPLE_MS,
+    )
+  return {
+    rssMiB: trend('rssMiB'),
+    descriptors: trend('descriptors'),
+    walMiB: trend('walMiB'),
+    diskMiB: trend('diskMiB'),
+    ...load.counts,
+    delivered: sink.count(),
+    told: hooks.counted().requests,
+  }
+}
+
+function sampleOf(pid: number, dataDir: string): Sample {
+  return {
+    rssMiB: usageOf(pid).rssMiB,
+    descriptors: readdirSync(`/proc/${pid}/fd`).length,
+    walMiB: (statSync(join(dataDir, 'tassis.db-wal'), { throwIfNoEntry: false })?.size ?? 0) / MiB,
+    diskMiB: bytesOf(dataDir) / MiB,
+  }
+}
+
+/** Of all files below a folder; a file that goes meanwhile counts nothing. */
+const bytesOf = (folder: string): number =>
+  readdirSync(folder, { withFileTypes: true })
+    .map((entry) => {
+      const path = join(folder, entry.name)
+      return entry.isDirectory() ? bytesOf(path) : (statSync(path, { throwIfNoEntry: false })?.size ?? 0)
+    })
+    .reduce((sum, bytes) => sum + bytes, 0)
+
+interface LoadTarget {
+  readonly url: string
+  readonly key: string
+  readonly links: readonly string[]
+  readonly messages: Omit<Parameters<typeof runHandIn>[0], 'connections'>
+}
+
+/** Starts everything that is due after so many sends; waits for nothing. */
+function startLoad({ url, key, links, messages }: LoadTarget) {
+  const counts = { sent: 0, received: 0, refused: 0 }
+  const done = { sends: 0, reads: 0, clicks: 0, messages: 0 }
+  const underWay = new Set<Promise<void>>()
+  const patterns = mailPatterns()
+  const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
+  const attachment = Buffer.alloc(ATTACHMENT_BYTES, 'Bring me a hundred of them. ').toString('base64')
+  const reads = ['emails?per_page=20', 'events?limit=20', 'inbound', 'analytics/overview', 'webhooks', 'account']
+
+  const start = (work: () => Promise<boolean>): void => {
+    if (underWay.size >= MAX_UNDER_WAY) {
+      counts.refused++
+      return
+    }
+    const one = work()
+      .catch(() => false)
+      .then((isGood) => {
+        if (!isGood) counts.refused++
+      })
+    underWay.add(one)
+    void one.then(() => underWay.delete(one))
+  }
+  const answered = async (path: string, expected: number, init?: RequestInit): Promise<boolean> => {
+    const answer = await fetch(url + path, { redirect: 'manual', ...init })
+    await answer.arrayBuffer()
+    return answer.status === expected
+  }
+  const send = async (number: number): Promise<boolean> => {
+    const mail = JSON.stringify(patterns[number % patterns.length]).replaceAll(
+      '0123456789',
+      String(number).padStart(10, '0'),
+    )
+    const attachments = [{ filename: `order-${number}.txt`, content: attachment, content_type: 'text/plain' }]
+    const body = number % 20 === 19 ? JSON.stringify({ ...JSON.parse(mail), attachments }) : mail
+    const isGood = await answered('/v1/emails', 202, { method: 'POST', headers, body })
+    if (isGood) counts.sent++
+    return isGood
+  }
+  const handIn = async (from: number, to: number): Promise<boolean> => {
+    const first = from % MESSAGES
+    const places = messages.places.slice(first, Math.min(first + to - from, MESSAGES) + 1)
+    const { accepted, refused } = await runHandIn({ ...messages, places, connections: 1 }, systemClock)
+    counts.received += accepted
+    return refused === 0
+  }
+  return {
+    counts,
+    upTo(sends: number): void {
+      for (; done.sends < Math.floor(sends); done.sends++) {
+        const number = done.sends
+        start(() => send(number))
+      }
+      for (; done.reads < Math.floor(sends * READS); done.reads++) {
+        const path = `/v1/${reads[done.reads % reads.length]}`
+        start(() => answered(path, 200, { headers }))
+      }
+      for (; done.clicks < Math.floor(sends * CLICKS); done.clicks++) {
+        const path = links[done.clicks % links.length] ?? ''
+        start(() => answered(path, 302))
+      }
+      // Ten at a time, over one connection.
+      while (done.messages + 10 <= sends * RECEIVED) {
+        const from = done.messages
+        done.messages += 10
+        start(() => handIn(from, done.messages))
+      }
+    },
+    async end(): Promise<void> {
+      await Promise.all(underWay)
+    },
+  }
+}

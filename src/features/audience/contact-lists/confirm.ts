@@ -1,0 +1,88 @@
+/**
+ * @module Confirming, from what the token of a link says. Looking at a link changes nothing. A link counts until it expires, until another one was sent in
+ * its place, and until the contact left; a paused account changes nothing.
+ */
+import type { Database } from 'bun:sqlite'
+import type { App } from '#features/core/app/app.ts'
+import { audit, systemActor } from '#features/core/audit-logs/audit.ts'
+import { type Contact, contactById } from '#features/setup/contact-store/find.ts'
+import { type ContactList, listById } from '#features/setup/contact-store/lists.ts'
+import { EVERY, suppressionOf } from '#features/setup/suppressions/check.ts'
+import { confirmContact } from '#features/setup/suppressions/confirm.ts'
+import type { Millis } from '#platform/clock.ts'
+import { prepared } from '#platform/db/open.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { days } from '#platform/units.ts'
+import type { ConfirmFacts } from './confirm-token.ts'
+import { forgetAsks, scheduleWelcome } from './contact-mails.ts'
+
+/** How a link stands. */
+export type LinkStanding =
+  /** The list or the contact is gone. */
+  | { readonly kind: 'gone' }
+  | {
+      /**
+       * `open`: it can be confirmed. `active`: the contact gets the mail of the list already. `expired`. `replaced`: a later link counts. `refused`: the
+       * contact left the list since, its mail came back, or nothing at all is sent to its address.
+       */
+      readonly kind: 'open' | 'active' | 'expired' | 'replaced' | 'refused'
+      readonly list: ContactList
+      readonly contact: Contact
+    }
+
+const sql = prepared((db) => ({
+  // One that is being deleted is gone: what was written now might stay.
+  account: db.prepare<{ id: number }, [Uint8Array]>('SELECT id FROM accounts WHERE uuid = ? AND deleted_at IS NULL'),
+  form: db.prepare<{ slug: string }, [number]>('SELECT slug FROM signup_forms WHERE list_id = ? AND is_active = 1'),
+}))
+
+/**
+ * How the link of a token stands.
+ * @param now event time
+ */
+export function linkStanding(
+  { db, config }: Pick<App, 'db' | 'config'>,
+  facts: ConfirmFacts,
+  now: Millis,
+): LinkStanding {
+  const contact = contactById(db, facts.contactId)
+  const list = listById(db, facts.listId)
+  const accountId = sql(db).account.get(facts.accountUuid)?.id
+  if (!contact || !list || contact.listId !== list.id || list.accountId !== accountId) return { kind: 'gone' }
+  const standing = (kind: Exclude<LinkStanding['kind'], 'gone'>): LinkStanding => ({ kind, list, contact })
+  if (contact.status === 'active') return standing('active')
+  // It would be told that it gets mail, and would get none.
+  const stop = { accountId, address: contact.email, transactional: true, streamId: EVERY }
+  if (suppressionOf(db, stop)) return standing('refused')
+  const { confirmingSince } = contact
+  if (confirmingSince === null || confirmingSince < facts.since) return standing('refused')
+  if (confirmingSince > facts.since) return standing('replaced')
+  return standing(now > facts.madeAt + days(config.confirmationDays) ? 'expired' : 'open')
+}
+
+/**
+ * Confirms what a token names, if its link is open; resolves with how the link stood right before, when that is on disk. The first of several at once
+ * finds it open, the others find the contact active.
+ */
+export function confirm(app: App, facts: ConfirmFacts): Promise<LinkStanding> {
+  return app.commit.write((tx) => {
+    const standing = linkStanding({ db: tx.db, config: app.config }, facts, app.eventTime())
+    if (standing.kind !== 'open') return standing
+    const { contact, list } = standing
+    const { accountId } = list
+    confirmContact(app, tx, contact.id, facts.since)
+    forgetAsks(tx, contact.id)
+    scheduleWelcome(app, tx, { contactId: contact.id, accountId, list })
+    audit(app, tx, systemActor({ accountId, accountUuid: facts.accountUuid }), {
+      action: 'contact.confirmed',
+      resourceType: 'contact',
+      resourceId: formatUuid(contact.uuid),
+      metadata: { list_id: formatUuid(list.uuid), by: 'recipient' },
+    })
+    return standing
+  })
+}
+
+/** Slug of the list's form, while that can be used. */
+export const activeForm = (db: Database, list: Pick<ContactList, 'id'>): string | undefined =>
+  sql(db).form.get(list.id)?.slug

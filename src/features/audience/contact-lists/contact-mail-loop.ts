@@ -1,0 +1,289 @@
+/**
+ * @module Sends what waits in the outbox of emails to contacts. A row goes in the transaction that accepts its email, so that each is sent exactly once
+ * wherever the process ends. Whether it is still to be sent is decided at that moment, not when it was put there.
+ *
+ * Each account has a queue of its own for each kind, and all of them get their turn: nobody waits for the contacts of others.
+ */
+import type { App } from '#features/core/app/app.ts'
+import { audit, systemActor } from '#features/core/audit-logs/audit.ts'
+import type { Millis } from '#platform/clock.ts'
+import { prepared } from '#platform/db/open.ts'
+import { AppError } from '#platform/errors.ts'
+import { createRateLimiter, type Rate } from '#platform/http/rate-limit.ts'
+import { formatUuid, type UuidBytes } from '#platform/ids.ts'
+import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
+import { isStorageTrouble, publicReason } from '#platform/storage-errors.ts'
+import { days, hours, minutes, seconds } from '#platform/units.ts'
+import { type ContactMailKind, contactMailCode, contactMailKind } from './contact-mails.ts'
+import { HeldUp, type Outgoing, sendContactMail } from './send-contact-mail.ts'
+
+interface QueueHead {
+  readonly accountId: number
+  readonly kind: number
+  /** Of its first row. */
+  readonly dueAt: Millis
+}
+
+const sql = prepared((db) => ({
+  first: db.prepare<{ dueAt: Millis }, []>('SELECT due_at AS dueAt FROM contact_mails ORDER BY due_at LIMIT 1'),
+  // The next queue in the order of the index, by its first row: one look-up, however long it is.
+  nextQueue: db.prepare<QueueHead, [number, number]>(
+    `SELECT account_id AS accountId, kind, due_at AS dueAt FROM contact_mails WHERE (account_id, kind) > (?, ?)
+     ORDER BY account_id, kind, due_at LIMIT 1`,
+  ),
+  due: db.prepare<Omit<Outgoing, 'kind' | 'accountUuid'>, [number, number, number, number]>(
+    `SELECT id, account_id AS accountId, contact_id AS contactId, from_address AS "from", attempts FROM contact_mails
+     WHERE account_id = ? AND kind = ? AND due_at <= ? ORDER BY due_at LIMIT ?`,
+  ),
+  account: db.prepare<{ uuid: UuidBytes }, [number]>('SELECT uuid FROM accounts WHERE id = ?'),
+  contact: db.prepare<{ uuid: UuidBytes }, [number]>('SELECT uuid FROM contacts WHERE id = ?'),
+  remove: db.prepare<{ id: number }, [number]>('DELETE FROM contact_mails WHERE id = ? RETURNING id'),
+  removeOf: db.prepare(
+    'DELETE FROM contact_mails WHERE id IN (SELECT id FROM contact_mails WHERE account_id = ? AND kind = ? LIMIT ?)',
+  ),
+  removeOverdue: db.prepare(
+    `DELETE FROM contact_mails WHERE id IN (SELECT id FROM contact_mails WHERE account_id = ? AND kind = ? AND due_at < ? ORDER BY due_at LIMIT ?)`,
+  ),
+  // What a clock that was ahead has made keeps its delay, from now on; what it has put off is due.
+  mendTimes: db.prepare(
+    `UPDATE contact_mails SET due_at = CASE WHEN created_at > ?1 + ?2 THEN due_at - (created_at - ?1) ELSE ?1 END, created_at = min(created_at, ?1)
+     WHERE created_at > ?1 + ?2 OR due_at > ?1 + CASE kind WHEN ?3 THEN ?4 ELSE ?5 END`,
+  ),
+  later: db.prepare('UPDATE contact_mails SET attempts = attempts + 1, due_at = ? WHERE id = ?'),
+}))
+
+/** Queues that are worked at the same time, so that one whose template takes long does not stop the others. */
+const MOST_AT_ONCE = 8
+/** Rows of a queue that are taken at once. */
+const BATCH = 25
+/** Of these, welcomes that are rendered at the same time: each holds its bodies. */
+const RENDERED_AT_ONCE = 5
+
+/** For how long what cannot be sent is tried: an account may be paused over a weekend. */
+const TRIED_FOR_MS = days(3)
+const FIRST_WAIT_MS = minutes(1)
+const LONGEST_WAIT_MS = hours(6)
+/** The waits of 1, 2, 4, … minutes up to 6 hours add up to three days. */
+const MOST_ATTEMPTS = 20
+/** The longest delay of a welcome. */
+const MAX_DELAY_MS = days(30)
+/** A clock is corrected by so little without being wrong. */
+const CORRECTION_MS = minutes(1)
+const MEND = [CORRECTION_MS, contactMailCode('welcome'), MAX_DELAY_MS, LONGEST_WAIT_MS] as const
+/** While the disk is full, or the database broken. */
+const STORAGE_WAIT_MS = seconds(30)
+/** Rows of an account that cannot send, or is gone, that are given up in one transaction. */
+const GIVEN_UP_AT_ONCE = 500
+
+/** Audit rows and warnings of one list: a template with a fault fails for every one of a million contacts. */
+const TOLD_FAILURES: Rate = { burst: 20, ratePerSecond: 20 / 3600 }
+
+const waitMs = (attempts: number): number => Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** Math.min(attempts, 30))
+
+/** Why an account cannot send for now, and until when it is not asked again. */
+interface Hold {
+  readonly until: Millis
+  readonly times: number
+}
+
+/** Starts to send; `app.contactMailDue` wakes it. */
+export function startContactMails(app: App): DueLoop {
+  const { clock, log } = app
+  const holds = new Map<number, Hold>()
+  /** When an account's next confirmations of many may leave. */
+  const paces = new Map<number, Millis>()
+  const working = new Map<string, Promise<void>>()
+  const told = createRateLimiter(clock)
+  /** Where the last round stopped. */
+  let last: { readonly accountId: number; readonly kind: number } = { accountId: 0, kind: -1 }
+  let storageUntil: Millis = 0
+  /** At the start and when the clock was set back: due times may be of a clock that was ahead. */
+  let mayTimesBeWrong = true
+
+  const hold = (accountId: number, now: Millis): void => {
+    const known = holds.get(accountId)
+    if (known && known.until > now) return
+    const times = (known?.times ?? -1) + 1
+    holds.set(accountId, { until: now + Math.min(hours(1), waitMs(times)), times })
+  }
+
+  const availableAt = ({ accountId, kind, dueAt }: QueueHead): Millis =>
+    Math.max(
+      dueAt,
+      storageUntil,
+      holds.get(accountId)?.until ?? 0,
+      contactMailKind(kind) === 'bulk_confirmation' ? (paces.get(accountId) ?? 0) : 0,
+    )
+
+  /** Begins what is due, as far as there is room. Gives when something else will be due. */
+  const step = async (ending: AbortSignal): Promise<Millis | undefined> => {
+    const now = clock.now()
+    if (mayTimesBeWrong) {
+      await app.commit.writeFromReserve((tx) => void sql(tx.db).mendTimes.run(now, ...MEND))
+      mayTimesBeWrong = false
+    }
+    const first = sql(app.db).first.get()
+    if (!first || first.dueAt > now) return first?.dueAt
+    if (storageUntil > now) return storageUntil
+    let next = Number.POSITIVE_INFINITY
+    const begin = last
+    let hasWrapped = false
+    while (working.size < MOST_AT_ONCE && !ending.aborted) {
+      const head = sql(app.db).nextQueue.get(last.accountId, last.kind)
+      if (!head) {
+        if (hasWrapped) break
+        hasWrapped = true
+        last = { accountId: 0, kind: -1 }
+        continue
+      }
+      // The one at which it began comes last.
+      if (hasWrapped && isAfter(head, begin)) break
+      last = head
+      const key = `${head.accountId}:${head.kind}`
+      const at = availableAt(head)
+      if (working.has(key)) continue
+      if (at > now) next = Math.min(next, at)
+      else
+        working.set(
+          key,
+          work(head, ending).finally(() => finished(key)),
+        )
+    }
+    // Whatever ends wakes it.
+    return Number.isFinite(next) ? next : undefined
+  }
+
+  const finished = (key: string): void => {
+    working.delete(key)
+    loop.wake()
+  }
+
+  /** Sends the first of a queue. Never rejects. */
+  const work = async ({ accountId, kind: code }: QueueHead, ending: AbortSignal): Promise<void> => {
+    const kind = contactMailKind(code)
+    const isBulk = kind === 'bulk_confirmation'
+    const now = clock.now()
+    try {
+      const accountUuid = sql(app.db).account.get(accountId)?.uuid
+      if (!accountUuid) {
+        // The next step takes the rest.
+        await app.commit.writeFromReserve((tx) => void sql(tx.db).removeOf.run(accountId, code, GIVEN_UP_AT_ONCE))
+        return
+      }
+      const pace = paceOf(app)
+      const rows = sql(app.db).due.all(accountId, code, now, isBulk ? pace.count : BATCH)
+      if (isBulk) paces.set(accountId, now + rows.length * pace.intervalMs)
+      const atOnce = kind === 'welcome' ? RENDERED_AT_ONCE : BATCH
+      const mayGoOn = () => !ending.aborted && storageUntil <= now && (holds.get(accountId)?.until ?? 0) <= now
+      for (let done = 0; done < rows.length && mayGoOn(); done += atOnce) {
+        const some = rows.slice(done, done + atOnce).map((row) => ({ ...row, accountUuid, kind }))
+        await Promise.all(some.map((mail) => sendOrTell(mail, now)))
+      }
+    } catch (error) {
+      trouble(error, accountId, now)
+    }
+  }
+
+  /** Sends one, and decides what becomes of it when that does not work. Never rejects. */
+  const sendOrTell = async (mail: Outgoing, now: Millis): Promise<void> => {
+    try {
+      await sendContactMail(app, mail)
+      holds.delete(mail.accountId)
+    } catch (error) {
+      await notSent(mail, error, now).catch((further: unknown) => trouble(further, mail.accountId, now))
+    }
+  }
+
+  const notSent = async (mail: Outgoing, error: unknown, now: Millis): Promise<void> => {
+    if (isStorageTrouble(error)) throw error
+    if (!isOfAccount(error)) return laterOrNever(mail, error, now)
+    hold(mail.accountId, now)
+    await giveUpOverdue(app, mail, error, now)
+  }
+
+  /** Nothing can be stored, or there is a bug: the rows stay. */
+  const trouble = (error: unknown, accountId: number, now: Millis): void => {
+    if (isStorageTrouble(error)) storageUntil = now + STORAGE_WAIT_MS
+    else hold(accountId, now)
+    log.error({ err: error, accountId }, 'emails to contacts could not be sent; they are tried again')
+  }
+
+  const laterOrNever = async (mail: Outgoing, error: unknown, now: Millis): Promise<void> => {
+    const isFinal = error instanceof AppError && isFaultOfWelcome(mail.kind, error)
+    if (!isFinal && mail.attempts + 1 < MOST_ATTEMPTS) {
+      // What the client can mend is no bug of ours.
+      if (!(error instanceof AppError))
+        log.error({ err: error, mail: mail.id }, 'an email to a contact failed; it is tried again')
+      await app.commit.writeFromReserve((tx) => void sql(tx.db).later.run(now + waitMs(mail.attempts), mail.id))
+      return
+    }
+    const message = publicReason(error)
+    const isTold = told.take(String(mail.accountId), 1, TOLD_FAILURES).ok
+    if (isTold)
+      log.warn({ contact: mail.contactId, kind: mail.kind, reason: message }, 'an email to a contact was given up')
+    await app.commit.writeFromReserve((tx) => {
+      if (!sql(tx.db).remove.get(mail.id) || !isTold) return
+      const contact = sql(tx.db).contact.get(mail.contactId)
+      audit(app, tx, systemActor(mail), {
+        action: mail.kind === 'welcome' ? 'contact.welcome_failed' : 'contact.confirmation_failed',
+        resourceType: 'contact',
+        ...(contact && { resourceId: formatUuid(contact.uuid) }),
+        metadata: { reason: message },
+      })
+    })
+  }
+
+  const loop = startDueLoop({ name: 'emails to contacts', clock, log, step })
+  const stopListening = app.contactMailDue.listen(() => loop.wake())
+  const stopSetBack = app.clockSetBack.listen(() => {
+    // They end at a time of the wrong clock.
+    holds.clear()
+    paces.clear()
+    storageUntil = 0
+    mayTimesBeWrong = true
+    loop.wake()
+  })
+  return {
+    wake: () => loop.wake(),
+    async stop() {
+      stopListening()
+      stopSetBack()
+      await loop.stop()
+      await Promise.all(working.values())
+    },
+  }
+}
+
+const isAfter = (head: QueueHead, { accountId, kind }: Pick<QueueHead, 'accountId' | 'kind'>): boolean =>
+  head.accountId > accountId || (head.accountId === accountId && head.kind > kind)
+
+/** How many confirmations of many an account sends at once, and how much time each of them takes up. */
+function paceOf({ config }: Pick<App, 'config'>): { readonly count: number; readonly intervalMs: number } {
+  const aMinute = config.confirmationsPerMinute
+  return { count: Math.max(1, Math.min(BATCH, Math.floor(aMinute / 60))), intervalMs: minutes(1) / aMinute }
+}
+
+/** Whether it is the account that cannot send, so that nothing else of it is worth a try. */
+const isOfAccount = (error: unknown): error is Error =>
+  error instanceof HeldUp ||
+  (error instanceof AppError && (error.code === 'account_paused' || error.code === 'quota_exceeded'))
+
+/** Whether a welcome is wrong in itself: to try it again would give the same. */
+const isFaultOfWelcome = (kind: ContactMailKind, error: AppError): boolean =>
+  kind === 'welcome' && error.status === 422 && !['domain_not_found', 'domain_not_verified'].includes(error.code)
+
+/** Takes what has waited for too long for its account out of the queue, some at a time, with one audit row for all of them. */
+function giveUpOverdue(app: App, mail: Outgoing, error: Error, now: Millis): Promise<void> {
+  const before = now - TRIED_FOR_MS
+  return app.commit.writeFromReserve((tx) => {
+    const { accountId } = mail
+    const count = sql(tx.db).removeOverdue.run(accountId, contactMailCode(mail.kind), before, GIVEN_UP_AT_ONCE).changes
+    if (count === 0) return
+    app.log.warn({ accountId, kind: mail.kind, count, reason: error.message }, 'emails to contacts were given up')
+    audit(app, tx, systemActor(mail), {
+      action: mail.kind === 'welcome' ? 'contact.welcome_failed' : 'contact.confirmation_failed',
+      resourceType: 'contact',
+      metadata: { count, reason: error.message },
+    })
+  })
+}

@@ -1,0 +1,205 @@
+/**
+ * @module The outbox of what a contact is yet to get: confirmations and welcomes. Says what is due and when, in the transaction of what it is due for, and
+ * how often a contact may be asked. Sends nothing: see contact-mail-loop.ts.
+ */
+import type { Database } from 'bun:sqlite'
+import type { App } from '#features/core/app/app.ts'
+import type { Contact } from '#features/setup/contact-store/find.ts'
+import type { ContactList } from '#features/setup/contact-store/lists.ts'
+import { askConfirmation } from '#features/setup/contact-store/status.ts'
+import { findSendingDomain } from '#features/setup/domains/sending.ts'
+import type { Millis } from '#platform/clock.ts'
+import { codesOf } from '#platform/db/codes.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { AppError } from '#platform/errors.ts'
+import { days, hours, seconds } from '#platform/units.ts'
+import { domainOfMailbox } from '#protocols/address/parse.ts'
+
+/** Kinds of emails to contacts; those of many contacts at once leave at a rate of their own. Position = the stored code: only ever append. */
+const CONTACT_MAIL_KINDS = ['confirmation', 'welcome', 'bulk_confirmation'] as const
+export type ContactMailKind = (typeof CONTACT_MAIL_KINDS)[number]
+
+const KINDS = codesOf<ContactMailKind>('kind of email to contacts', CONTACT_MAIL_KINDS)
+/** The stored code of a kind. */
+export const contactMailCode = KINDS.codeOf
+/** The kind of a stored code; throws for one that no version of ours has stored. */
+export const contactMailKind = KINDS.nameOf
+
+/**
+ * Of one contact, however often somebody asks: whoever types an address into a form may be anybody, and must not be able to fill the mailbox of
+ * somebody else.
+ */
+export const LEAST_BETWEEN_CONFIRMATIONS_MS = hours(1)
+export const MOST_CONFIRMATIONS_A_DAY = 3
+/** How long the times at which a contact was asked are kept. */
+const ASKS_KEPT_MS = days(180)
+/** What forms wait after so many confirmations of one contact that nobody answered, on top of the above: the first three within a day, then one a week. */
+const FORM_WAITS: readonly { readonly asked: number; readonly waitMs: number }[] = [
+  { asked: 7, waitMs: days(30) },
+  { asked: 3, waitMs: days(7) },
+]
+/** Rows of times past that go with each one that is written. */
+const TRIMMED = 10
+
+const sql = prepared((db) => ({
+  confirmingSince: db.prepare<{ since: Millis | null }, [number]>(
+    'SELECT confirming_since AS since FROM contacts WHERE id = ?',
+  ),
+  waiting: db.prepare<{ id: number }, [number, number, number]>(
+    'SELECT id FROM contact_mails WHERE contact_id = ? AND kind IN (?, ?) LIMIT 1',
+  ),
+  insert: db.prepare(
+    `INSERT INTO contact_mails (account_id, contact_id, kind, from_address, due_at, attempts, created_at) VALUES (?, ?, ?, ?, ?, 0, ?)
+     ON CONFLICT DO NOTHING`,
+  ),
+  hurry: db.prepare(
+    'UPDATE contact_mails SET kind = ?, from_address = coalesce(?, from_address), due_at = ? WHERE id = ?',
+  ),
+  welcomedAt: db.prepare<{ at: Millis | null }, [number]>('SELECT welcome_sent_at AS at FROM contacts WHERE id = ?'),
+  noteAsk: db.prepare('INSERT INTO confirmation_asks (contact_id, asked_at) VALUES (?, ?)'),
+  asks: db.prepare<{ at: Millis }, [number, number]>(
+    'SELECT asked_at AS at FROM confirmation_asks WHERE contact_id = ? AND asked_at > ?',
+  ),
+  trimAsks: db.prepare(
+    'DELETE FROM confirmation_asks WHERE id IN (SELECT id FROM confirmation_asks WHERE asked_at <= ? ORDER BY asked_at LIMIT ?)',
+  ),
+  forgetAsks: db.prepare('DELETE FROM confirmation_asks WHERE contact_id = ?'),
+  verifiedDomain: db.prepare<{ domain: string }, [number]>(
+    'SELECT domain FROM domains WHERE account_id = ? AND verified_at IS NOT NULL AND deleted_at IS NULL ORDER BY id LIMIT 1',
+  ),
+}))
+
+/** Who sends where nobody is named: no-reply at the account's first verified domain; undefined while it has none. */
+export function noReplySender(db: Database, accountId: number): string | undefined {
+  const row = sql(db).verifiedDomain.get(accountId)
+  return row ? `no-reply@${row.domain}` : undefined
+}
+
+/**
+ * Who sends a confirmation; undefined while the account has no verified domain. The domain of a form's sender may have lost its verification since the
+ * form was made.
+ * @param from sender of the form, in header form
+ */
+export function confirmationSender(db: Database, accountId: number, from?: string | null): string | undefined {
+  return from && findSendingDomain(db, accountId, domainOfMailbox(from))?.isVerified
+    ? from
+    : noReplySender(db, accountId)
+}
+
+/**
+ * Throws 422 `no_verified_domain` when there is no address from which the account could send a confirmation.
+ * @param from sender of the form, in header form
+ */
+export function requireConfirmable({ db }: Pick<App, 'db'>, accountId: number, from?: string): void {
+  if (confirmationSender(db, accountId, from) === undefined)
+    throw new AppError(
+      422,
+      'no_verified_domain',
+      'This address has to confirm first, and there is no verified domain to ask it from; verify a domain of the account, or add it to a list without double opt-in.',
+    )
+}
+
+/** A confirmation of one contact. */
+export interface NewConfirmation {
+  /** Row id of a contact that is not active. */
+  readonly contactId: number
+  readonly accountId: number
+  /** Sender in header form; left out: no-reply at the first verified domain. */
+  readonly from?: string | undefined
+  /** One of many: it waits for its turn, so that they leave at `confirmationsPerMinute`. */
+  readonly isBulk: boolean
+}
+
+/**
+ * Asks a contact to confirm, by an email that leaves soon. One that still waits is not doubled, but does not wait for its turn any more unless this is
+ * bulk as well. Whether it may be asked again is `confirmationWaitMs`'s to say. True when that makes another email. Throws for an active contact.
+ */
+export function scheduleConfirmation(
+  app: Pick<App, 'clock' | 'eventTime' | 'contactMailDue'>,
+  tx: Tx,
+  { contactId, accountId, from, isBulk }: NewConfirmation,
+): boolean {
+  const statements = sql(tx.db)
+  const before = statements.confirmingSince.get(contactId)?.since ?? null
+  const waiting = waitingConfirmation(tx.db, contactId)
+  // Whoever left since was asked in vain: the row that waits would be dropped, and its link would be refused.
+  if (!waiting || before === null) {
+    const since = askConfirmation(app, tx, contactId)
+    if (before !== null) noteAsk(tx, contactId, before, since)
+  }
+  const now = app.clock.now()
+  const kind = contactMailCode(isBulk ? 'bulk_confirmation' : 'confirmation')
+  if (!waiting) statements.insert.run(accountId, contactId, kind, from ?? null, now, now)
+  else if (!isBulk) statements.hurry.run(kind, from ?? null, now, waiting.id)
+  tx.afterCommit(() => app.contactMailDue.emit())
+  return !waiting
+}
+
+const waitingConfirmation = (db: Database, contactId: number): { id: number } | null =>
+  sql(db).waiting.get(contactId, contactMailCode('confirmation'), contactMailCode('bulk_confirmation'))
+
+function noteAsk(tx: Tx, contactId: number, askedAt: Millis, now: Millis): void {
+  sql(tx.db).trimAsks.run(now - ASKS_KEPT_MS, TRIMMED)
+  if (askedAt > now - ASKS_KEPT_MS) sql(tx.db).noteAsk.run(contactId, askedAt)
+}
+
+/**
+ * How long to wait before a contact may be asked once more; 0: not at all. One whose confirmation still waits may be asked: it gets no second email.
+ * @param now event time
+ */
+export function confirmationWaitMs(
+  db: Database,
+  { id, confirmingSince }: Pick<Contact, 'id' | 'confirmingSince'>,
+  now: Millis,
+): number {
+  if (confirmingSince === null || waitingConfirmation(db, id)) return 0
+  const earlier = sql(db).asks.all(id, now - days(1))
+  const asked = [confirmingSince, ...earlier.map(({ at }) => at)].sort((a, b) => b - a)
+  const last = asked[0] ?? 0
+  const first = asked[MOST_CONFIRMATIONS_A_DAY - 1] ?? -days(1)
+  return Math.max(0, last + LEAST_BETWEEN_CONFIRMATIONS_MS - now, first + days(1) - now)
+}
+
+/**
+ * `confirmationWaitMs` where a form asks: whoever does not answer is asked less and less.
+ * @param now event time
+ */
+export function formWaitMs(db: Database, contact: Pick<Contact, 'id' | 'confirmingSince'>, now: Millis): number {
+  const { id, confirmingSince } = contact
+  if (confirmingSince === null || waitingConfirmation(db, id)) return 0
+  const asked = 1 + sql(db).asks.all(id, now - ASKS_KEPT_MS).length
+  const waitMs = FORM_WAITS.find((wait) => asked >= wait.asked)?.waitMs ?? 0
+  return Math.max(confirmationWaitMs(db, contact, now), confirmingSince + waitMs - now)
+}
+
+/** Whoever answered may be asked anew. */
+export const forgetAsks = (tx: Tx, contactId: number): void => void sql(tx.db).forgetAsks.run(contactId)
+
+/**
+ * Welcomes a contact that has just become active, after the delay of its list; nothing when the list has no welcome, or the contact got one at any time
+ * before.
+ */
+export function scheduleWelcome(
+  app: Pick<App, 'clock' | 'contactMailDue'>,
+  tx: Tx,
+  {
+    contactId,
+    accountId,
+    list,
+  }: { readonly contactId: number; readonly accountId: number; readonly list: ContactList },
+): void {
+  if (!list.welcomeEnabled) return
+  const contact = sql(tx.db).welcomedAt.get(contactId)
+  if (!contact || contact.at !== null) return
+  const now = app.clock.now()
+  sql(tx.db).insert.run(
+    accountId,
+    contactId,
+    contactMailCode('welcome'),
+    null,
+    now + seconds(list.welcomeDelaySeconds),
+    now,
+  )
+  tx.afterCommit(() => app.contactMailDue.emit())
+}

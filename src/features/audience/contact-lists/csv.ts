@@ -1,0 +1,206 @@
+/**
+ * @module Contacts as CSV: what the columns of a file mean, what a line of it says, and what an export writes, which an import can read again. Never
+ * touches a file or the database.
+ */
+import { isUtf8 } from 'node:buffer'
+import type { Contact } from '#features/setup/contact-store/find.ts'
+import { CONTACT_STATUSES, type ContactStatus } from '#features/setup/contact-store/status.ts'
+import { csvLines, type Delimiter, unescaped } from '#platform/csv/cells.ts'
+import { type CsvRecord, LONGEST_RECORD, scanRecords, startOf } from '#platform/csv/records.ts'
+import { type AppError, invalid } from '#platform/errors.ts'
+import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
+import { countJsonValues, MAX_JSON_DEPTH } from '#platform/http/json.ts'
+import { parseMailbox } from '#protocols/address/parse.ts'
+
+/** What a column is. Names that are none of ours become metadata of that name. */
+type Column =
+  | { readonly kind: 'email' | 'status' | 'metadata' | 'passed over' }
+  | { readonly kind: 'field'; readonly name: string }
+
+/** The beginning of a file: what its lines mean, and where they begin. */
+export interface CsvHead {
+  readonly delimiter: Delimiter
+  readonly columns: readonly Column[]
+  /** Position of the address. */
+  readonly emailCell: number
+  /** Where in the file the first contact is, and the number of that line. */
+  readonly dataByte: number
+  readonly dataLine: number
+}
+
+/** What a line says of a contact. */
+export interface CsvContact {
+  readonly email: string
+  /** JSON object. */
+  readonly metadata: string
+  /** Left out: as its list says. */
+  readonly status: ContactStatus | undefined
+}
+
+/** Bytes of a file in which its header has to end. */
+export const HEAD_BYTES = LONGEST_RECORD
+
+const MOST_COLUMNS = 50
+const LONGEST_NAME = 64
+
+/** In small letters, spaces and underscores as hyphens. */
+const EMAIL_NAMES: readonly string[] = [
+  'email',
+  'e-mail',
+  'mail',
+  'address',
+  'email-address',
+  'e-mail-address',
+  'email-adresse',
+  'e-mail-adresse',
+]
+/** Of an export: a contact that is imported begins now. */
+const TIME_NAMES: readonly string[] = ['subscribed_at', 'unsubscribed_at', 'created_at']
+
+const EXPECTED =
+  'The first line must name the columns: email (or e-mail, mail, address, email address), and if wanted status, metadata and others, which become metadata; a file of one column of addresses needs none.'
+
+/**
+ * Reads the beginning of a file. Throws 422 `invalid_csv` for what is no such file.
+ * @param start its first HEAD_BYTES, or all of it when it has fewer
+ */
+export function readHead(start: Buffer, isWhole: boolean): CsvHead {
+  if (WORKBOOKS.some((bytes) => start.indexOf(bytes) === 0))
+    throw notCsv('The file is a workbook or an archive; open it in its spreadsheet and save it as "CSV UTF-8".')
+  if (!isUtf8(start.subarray(0, start.length - (isWhole ? 0 : cutCharacterBytes(start)))) || start.includes(0))
+    throw notCsv('The file is not in UTF-8; save it as "CSV UTF-8".')
+  const { at: skipped, delimiter } = startOf(start)
+  const content = start.subarray(skipped)
+  // A header that does not end is a record that is too long.
+  const { records, end, line } = scanRecords(content, { delimiter, line: 1, isEnd: isWhole, most: 1 })
+  const [header] = records
+  if (!header) throw isWhole ? emptyFile() : notCsv(`The first line does not end. ${EXPECTED}`)
+  if (header.kind === 'broken') throw notCsv(`The first line cannot be read: ${lowerFirst(header.error)} ${EXPECTED}`)
+  if (header.cells.length === 1 && header.cells[0]?.includes('\t'))
+    throw notCsv(`Tabs part the columns of the first line; save the file with commas or semicolons. ${EXPECTED}`)
+  const isBare = header.cells.length === 1 && (header.cells[0] ?? '').includes('@')
+  const columns = isBare ? [{ kind: 'email' } as const] : columnsOf(header.cells)
+  return {
+    delimiter,
+    columns,
+    emailCell: columns.findIndex(({ kind }) => kind === 'email'),
+    dataByte: isBare ? skipped : skipped + end,
+    dataLine: isBare ? 1 : line,
+  }
+}
+
+/** How workbooks of today (ZIP) and of before 2007 begin. */
+const WORKBOOKS: readonly Buffer[] = [Buffer.from('PK\x03\x04'), Buffer.from('d0cf11e0', 'hex')]
+
+/** Bytes at the end that may be the beginning of a character. */
+function cutCharacterBytes(bytes: Buffer): number {
+  for (let count = 1; count <= 3 && count <= bytes.length; count++)
+    if ((bytes[bytes.length - count] ?? 0) >= 0xc0) return count
+  return 0
+}
+
+function columnsOf(header: readonly string[]): Column[] {
+  if (header.length > MOST_COLUMNS) throw notCsv(`There are ${header.length} columns; at most ${MOST_COLUMNS} can be.`)
+  const names = header.map((cell) => unescaped(cell).trim())
+  for (const [index, name] of names.entries()) {
+    if (name === '') throw notCsv(`Column ${index + 1} has no name. ${EXPECTED}`)
+    if (name.length > LONGEST_NAME)
+      throw notCsv(`Column ${index + 1} has a name of more than ${LONGEST_NAME} characters. ${EXPECTED}`)
+  }
+  const columns = names.map(columnOf)
+  const keys = columns.map((column) => (column.kind === 'field' ? `field ${column.name}` : column.kind))
+  const twice = names.find((_, i) => keys[i] !== 'passed over' && keys.indexOf(keys[i] ?? '') < i)
+  if (twice !== undefined) throw notCsv(`The column ${JSON.stringify(twice)} is there twice. ${EXPECTED}`)
+  if (!keys.includes('email')) throw notCsv(`There is no column email among ${seen(names)}. ${EXPECTED}`)
+  return columns
+}
+
+/** Most names that a refusal lists. */
+const MOST_SEEN = 10
+
+function seen(names: readonly string[]): string {
+  const shownNames = names.slice(0, MOST_SEEN).map((name) => JSON.stringify(name))
+  return `${shownNames.join(', ')}${names.length > MOST_SEEN ? ` and ${names.length - MOST_SEEN} more` : ''}`
+}
+
+function columnOf(name: string): Column {
+  const known = name.toLowerCase()
+  if (EMAIL_NAMES.includes(known.replaceAll(/[\s_]+/g, '-'))) return { kind: 'email' }
+  if (known === 'status' || known === 'metadata') return { kind: known }
+  if (TIME_NAMES.includes(known)) return { kind: 'passed over' }
+  return { kind: 'field', name }
+}
+
+/** What a record says, or why it says nothing. */
+export function contactOf(
+  record: CsvRecord,
+  { columns, emailCell }: CsvHead,
+  { maxMetadataBytes }: { readonly maxMetadataBytes: number },
+): CsvContact | { readonly error: string } {
+  if (record.kind === 'broken') return { error: record.error }
+  const { cells } = record
+  if (cells.length > columns.length) return { error: `It has ${cells.length} fields instead of ${columns.length}.` }
+  const parsed = parseMailbox(unescaped(cells[emailCell] ?? ''))
+  if (parsed.kind === 'invalid') return { error: parsed.reason }
+  let status: ContactStatus | undefined
+  let given: object = {}
+  const fields: [string, string][] = []
+  for (const [index, column] of columns.entries()) {
+    const cell = cells[index] ?? ''
+    if (cell === '') continue
+    if (column.kind === 'field') fields.push([column.name, unescaped(cell)])
+    if (column.kind === 'status') {
+      status = CONTACT_STATUSES.find((name) => name === cell.toLowerCase())
+      if (!status) return { error: `${shown(cell)} is no status: a status is ${CONTACT_STATUSES.join(', ')}.` }
+    }
+    if (column.kind === 'metadata') {
+      const read = objectOf(unescaped(cell))
+      if (!read)
+        return { error: `Its metadata is not a JSON object, or is nested deeper than ${MAX_JSON_DEPTH} levels.` }
+      given = read
+    }
+  }
+  const metadata = JSON.stringify({ ...given, ...Object.fromEntries(fields) })
+  return Buffer.byteLength(metadata) > maxMetadataBytes
+    ? { error: `Its metadata has more than ${maxMetadataBytes} bytes of JSON.` }
+    : { email: parsed.address, metadata, status }
+}
+
+function objectOf(text: string): object | undefined {
+  try {
+    // As deep as in a body: whoever reads it later must be able to.
+    countJsonValues(text)
+    const value: unknown = JSON.parse(text)
+    return typeof value === 'object' && value !== null && !Array.isArray(value) ? value : undefined
+  } catch {
+    return undefined
+  }
+}
+
+const EXPORT_COLUMNS = ['email', 'status', 'subscribed_at', 'unsubscribed_at', 'created_at', 'metadata'] as const
+
+export const EXPORT_HEADER: string = csvLines([EXPORT_COLUMNS])
+
+/** Rows of an export, each with its line end. */
+export const exportLines = (
+  contacts: readonly Pick<Contact, 'email' | 'status' | 'subscribedAt' | 'unsubscribedAt' | 'createdAt' | 'metadata'>[],
+): string =>
+  csvLines(
+    contacts.map(({ email, status, subscribedAt, unsubscribedAt, createdAt, metadata }) => [
+      email,
+      status,
+      isoTime(subscribedAt),
+      isoTimeOrNull(unsubscribedAt) ?? '',
+      isoTime(createdAt),
+      metadata ?? '',
+    ]),
+  )
+
+const shown = (text: string): string => JSON.stringify(text.slice(0, 100))
+
+const lowerFirst = (text: string): string => text.charAt(0).toLowerCase() + text.slice(1)
+
+/** 422 for a file without a first line. */
+export const emptyFile = (): AppError => notCsv(`The file is empty. ${EXPECTED}`)
+
+const notCsv = (message: string): AppError => invalid('body', message, 'invalid_csv')

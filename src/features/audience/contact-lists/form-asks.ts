@@ -1,0 +1,125 @@
+/**
+ * @module What strangers entered into signup forms: how much mail forms have made for one mailbox, and whether an address was entered before. Nothing that
+ * is kept is an address. Sends nothing.
+ */
+import type { Database } from 'bun:sqlite'
+import type { App } from '#features/core/app/app.ts'
+import type { Millis } from '#platform/clock.ts'
+import { hmacSha256 } from '#platform/crypto.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { days, hours } from '#platform/units.ts'
+import { mailboxKey } from '#protocols/address/mailbox-key.ts'
+
+/** An address in a form of a list. */
+export interface Entered {
+  readonly accountId: number
+  /** Row id. */
+  readonly listId: number
+  /** As `normaliseAddress` gives it. */
+  readonly addressKey: string
+}
+
+interface MailLimit {
+  readonly withinMs: number
+  readonly count: number
+}
+
+/** Confirmations and welcomes that the forms of one account cause for one mailbox at most: fewer the longer somebody goes on asking. */
+const MAX_MAILS_OF_ACCOUNT: readonly MailLimit[] = [
+  { withinMs: days(1), count: 10 },
+  { withinMs: days(7), count: 20 },
+  { withinMs: days(30), count: 30 },
+]
+/** The same of the forms of all accounts together: otherwise a mailbox is filled by the forms of many accounts. */
+const MAX_MAILS_OF_ALL: readonly MailLimit[] = [
+  { withinMs: hours(1), count: 10 },
+  { withinMs: days(1), count: 20 },
+  { withinMs: days(30), count: 100 },
+]
+/** How long what was entered is remembered. */
+export const REMEMBERED_MS = days(30)
+/** Rows of longer ago that go with each one that is written. */
+const TRIMMED = 10
+const DIGEST_BYTES = 16
+
+const sql = prepared((db) => ({
+  mailsOfAccount: db.prepare<{ at: Millis }, [Uint8Array, Millis]>(
+    'SELECT asked_at AS at FROM form_asks WHERE mailbox = ? AND asked_at > ?',
+  ),
+  mailsOfAll: db.prepare<{ at: Millis }, [Uint8Array, Millis]>(
+    'SELECT asked_at AS at FROM form_asks WHERE shared_mailbox = ? AND asked_at > ?',
+  ),
+  entered: db.prepare<{ id: number }, [Uint8Array, Millis]>(
+    'SELECT id FROM form_asks WHERE contact = ? AND asked_at > ? LIMIT 1',
+  ),
+  insert: db.prepare('INSERT INTO form_asks (mailbox, shared_mailbox, contact, asked_at) VALUES (?, ?, ?, ?)'),
+  removeUnsent: db.prepare('DELETE FROM form_asks WHERE contact = ? AND mailbox IS NULL'),
+  eraseContact: db.prepare('DELETE FROM form_asks WHERE contact = ?'),
+  eraseMailbox: db.prepare('DELETE FROM form_asks WHERE mailbox = ?'),
+  trim: db.prepare(
+    'DELETE FROM form_asks WHERE id IN (SELECT id FROM form_asks WHERE asked_at <= ? ORDER BY asked_at LIMIT ?)',
+  ),
+}))
+
+const digest = ({ keys }: Pick<App, 'keys'>, text: string): Uint8Array =>
+  hmacSha256(keys.subkey('form-asks'), text).slice(0, DIGEST_BYTES)
+
+const mailboxDigest = (app: Pick<App, 'keys'>, { accountId, addressKey }: Omit<Entered, 'listId'>): Uint8Array =>
+  digest(app, `mailbox ${accountId} ${mailboxKey(addressKey)}`)
+
+const sharedMailboxDigest = (app: Pick<App, 'keys'>, { addressKey }: Pick<Entered, 'addressKey'>): Uint8Array =>
+  digest(app, `mailbox of all ${mailboxKey(addressKey)}`)
+
+const contactDigest = (app: Pick<App, 'keys'>, { listId, addressKey }: Entered): Uint8Array =>
+  digest(app, `contact ${listId} ${addressKey}`)
+
+/**
+ * Whether forms, of this account or of all, caused so much mail for a mailbox that they cause no more for now.
+ * @param now event time
+ */
+export function isFlooded(app: Pick<App, 'keys'>, db: Database, entered: Entered, now: Millis): boolean {
+  const { mailsOfAccount, mailsOfAll } = sql(db)
+  const since = now - REMEMBERED_MS
+  return (
+    isReached(MAX_MAILS_OF_ACCOUNT, mailsOfAccount.all(mailboxDigest(app, entered), since), now) ||
+    isReached(MAX_MAILS_OF_ALL, mailsOfAll.all(sharedMailboxDigest(app, entered), since), now)
+  )
+}
+
+const isReached = (limits: readonly MailLimit[], mails: readonly { readonly at: Millis }[], now: Millis): boolean =>
+  limits.some(({ withinMs, count }) => mails.filter(({ at }) => at > now - withinMs).length >= count)
+
+/**
+ * Whether the address was entered for this list not long ago, and is to be answered as one that waits.
+ * @param now event time
+ */
+export const wasEntered = (app: Pick<App, 'keys'>, db: Database, entered: Entered, now: Millis): boolean =>
+  sql(db).entered.get(contactDigest(app, entered), now - REMEMBERED_MS) !== null
+
+/** Notes that an address was entered, and whether that made an email. */
+export function noteEntered(
+  app: Pick<App, 'keys' | 'eventTime'>,
+  tx: Tx,
+  entered: Entered,
+  { isSent }: { readonly isSent: boolean },
+): void {
+  const { removeUnsent, insert, trim } = sql(tx.db)
+  const now = app.eventTime()
+  const contact = contactDigest(app, entered)
+  trim.run(now - REMEMBERED_MS, TRIMMED)
+  if (!isSent) removeUnsent.run(contact)
+  if (isSent) insert.run(mailboxDigest(app, entered), sharedMailboxDigest(app, entered), contact, now)
+  else insert.run(null, null, contact, now)
+}
+
+/** Forgets that an address was entered for a list. Returns how many rows that were. */
+export const eraseEntered = (app: Pick<App, 'keys'>, tx: Tx, entered: Entered): number =>
+  sql(tx.db).eraseContact.run(contactDigest(app, entered)).changes
+
+/**
+ * Forgets how much mail the forms of an account made for the mailbox of an address. Other spellings that lead to the mailbox may be entered again as
+ * well.
+ */
+export const eraseEnteredMailbox = (app: Pick<App, 'keys'>, tx: Tx, entered: Omit<Entered, 'listId'>): number =>
+  sql(tx.db).eraseMailbox.run(mailboxDigest(app, entered)).changes

@@ -1,0 +1,96 @@
+/** @module Contacts as CSV files, in and out: paths, shapes and one call each. */
+import { Type } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import { EXPORT_WORK_UNITS } from '#features/core/accounts/work-budget.ts'
+import type { App } from '#features/core/app/app.ts'
+import { authenticated, requires } from '#features/core/app/http.ts'
+import { getList } from '#features/setup/contact-store/lists.ts'
+import { CONTACT_STATUSES } from '#features/setup/contact-store/status.ts'
+import type { BodyStream } from '#platform/http/body-stream.ts'
+import { CSV_TYPE, csvAnswer, csvStreamBody } from '#platform/http/csv.ts'
+import { streamedDownload } from '#platform/http/download.ts'
+import { one } from '#platform/http/envelope.ts'
+import { refuses } from '#platform/http/refusals.ts'
+import { One, OneOf, Uuid } from '#platform/http/schemas.ts'
+import { exportPieces } from './export.ts'
+import { beginImport } from './import.ts'
+
+const tags = ['Contact lists']
+const params = Type.Object({ id: Type.String({ description: 'Id of the contact list.' }) })
+
+const ImportBegun = Type.Object({
+  operation_id: Uuid({
+    description: 'Operation that imports the file; `GET /v1/operations/{id}` tells how far it is.',
+  }),
+  message: Type.String({ description: 'What happens now, for a person.' }),
+})
+
+export const contactFileRoutes = (app: App) =>
+  new Elysia({ prefix: '/v1/contact-lists' })
+    .use(authenticated)
+    .post(
+      '/:id/contacts/import',
+      async ({ actor, params, query, body, set }) => {
+        const operationId = await beginImport(app, actor, {
+          listId: params.id,
+          confirmed: query.confirmed === 'true',
+          body: body as BodyStream | undefined,
+        })
+        set.status = 202
+        return one({
+          operation_id: operationId,
+          message: 'The file is being imported; its operation tells how far it is.',
+        })
+      },
+      {
+        params,
+        query: Type.Object({
+          confirmed: Type.Optional(
+            OneOf(['true', 'false'], {
+              description: 'Whether the contacts have confirmed already, so that a list with double opt-in asks none.',
+            }),
+          ),
+        }),
+        response: { 202: One(ImportBegun) },
+        detail: {
+          summary: 'Import contacts from CSV',
+          description:
+            'The answer comes when the whole file is stored; its operation tells how many lines were imported and what is wrong with the first 100 others. Contacts that are on the list already stay as they are and count as completed; their number is `metadata.duplicates`. A line whose status is unsubscribed, bounced or complained puts its contact on the list in that status.',
+          tags,
+          ...csvStreamBody(
+            'The first line names the columns: email (or e-mail, mail, address, email address), and if wanted status, metadata (a JSON object) and others, which become metadata of that name; the times of an export are passed over. One column of addresses needs no such line. Separated by comma or semicolon, in UTF-8.',
+          ),
+          ...requires('contacts:write'),
+          ...refuses({
+            415: ['unsupported_media_type', 'The body is not text/csv, or is compressed.'],
+            429: ['too_many_imports', 'Too many imports of the account are not over yet.'],
+            507: ['insufficient_storage', 'The server has no disk space left.'],
+          }),
+        },
+      },
+    )
+    .get(
+      '/:id/contacts/export',
+      ({ actor, params, query, request }) => {
+        const list = getList(app.db, actor.accountId, params.id)
+        app.work.spend(actor.accountId, EXPORT_WORK_UNITS)
+        return streamedDownload(app, request, () => exportPieces(app.db, list.id, query.status), {
+          contentType: `${CSV_TYPE}; charset=utf-8`,
+          filename: 'contacts.csv',
+        })
+      },
+      {
+        params,
+        query: Type.Object({
+          status: Type.Optional(OneOf(CONTACT_STATUSES, { description: 'Only contacts in this status.' })),
+        }),
+        detail: {
+          summary: 'Export the contacts as CSV',
+          description:
+            'Oldest first; an import reads it again. An apostrophe stands before what a spreadsheet would take for a formula; an import takes it away again.',
+          tags,
+          ...csvAnswer('Columns email, status, subscribed_at, unsubscribed_at, created_at and metadata.'),
+          ...requires('contacts:read'),
+        },
+      },
+    )

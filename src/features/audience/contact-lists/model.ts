@@ -1,0 +1,264 @@
+/** @module Wire shapes of contact lists and contacts. */
+import type { Database } from 'bun:sqlite'
+import { type Static, Type } from '@sinclair/typebox'
+import { type ListInput, LONGEST_DESCRIPTION, LONGEST_NAME } from '#features/setup/contact-store/change-list.ts'
+import type { Contact } from '#features/setup/contact-store/find.ts'
+import { type ContactList, LARGEST_LISTED_BYTES, type ListedContactList } from '#features/setup/contact-store/lists.ts'
+import { CONTACT_STATUSES, contactCount } from '#features/setup/contact-store/status.ts'
+import { LARGEST_BODY_BYTES, LONGEST_SUBJECT, templateUuid } from '#features/setup/templates/templates.ts'
+import type { Millis } from '#platform/clock.ts'
+import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
+import {
+  Closed,
+  FreeMap,
+  Nullable,
+  OneOf,
+  OptionalNullable,
+  PAGE_FIELDS,
+  Timestamp,
+  Uuid,
+} from '#platform/http/schemas.ts'
+import { formatUuid } from '#platform/ids.ts'
+
+const LIST_FIELDS = {
+  id: Uuid({ description: 'Id of the list.' }),
+  account_id: Uuid({ description: 'Account it belongs to.' }),
+  name: Type.String({ description: 'Name; people read it where they confirm and where they unsubscribe.' }),
+  description: Nullable(Type.String(), { description: 'What it is for; only for its account.' }),
+  double_opt_in: Type.Boolean({ description: 'Whether new contacts are asked by email whether they want it.' }),
+  contact_count: Type.Integer({ description: 'How many contacts it has, whatever their status.' }),
+  welcome_email_enabled: Type.Boolean({
+    description: 'Whether a contact that becomes active gets a welcome email, once.',
+  }),
+  welcome_email_delay_seconds: Type.Integer({ description: 'How long after that.' }),
+  welcome_email_from_address: Nullable(Type.String(), {
+    description: 'Its sender; null: no-reply at the first verified domain.',
+  }),
+  welcome_email_subject: Nullable(Type.String(), { description: 'Its subject, in Jinja syntax.' }),
+  welcome_email_html_body: Nullable(Type.String(), { description: 'Its HTML body, in Jinja syntax.' }),
+  welcome_email_text_body: Nullable(Type.String(), { description: 'Its text body, in Jinja syntax.' }),
+  welcome_email_template_id: Nullable(Uuid(), { description: 'Template in place of the bodies.' }),
+  created_at: Timestamp({ description: 'When it was made.' }),
+  updated_at: Timestamp({ description: 'When it was last changed.' }),
+}
+
+export const ContactListRecord = Type.Object(LIST_FIELDS)
+export type ContactListRecord = Static<typeof ContactListRecord>
+
+export const ContactListRow = Type.Object({
+  ...LIST_FIELDS,
+  truncated: Type.Boolean({
+    description: `True when a body of more than ${LARGEST_LISTED_BYTES} bytes is left out (null); the contact list itself has it.`,
+  }),
+})
+export type ContactListRow = Static<typeof ContactListRow>
+
+/** 30 days. */
+const LONGEST_DELAY_SECONDS = 2_592_000
+const SYNTAX = 'In Jinja syntax, with `contact` and `list`.'
+
+export const ContactListBody = Closed(
+  {
+    name: Type.String({ minLength: 1, maxLength: LONGEST_NAME, description: 'Name, in one line.' }),
+    description: OptionalNullable(Type.String({ maxLength: LONGEST_DESCRIPTION }), { description: 'What it is for.' }),
+    double_opt_in: Type.Optional(
+      Type.Boolean({ description: 'Whether new contacts are asked by email whether they want it; default false.' }),
+    ),
+    welcome_email_enabled: Type.Optional(
+      Type.Boolean({ description: 'Whether a contact that becomes active gets a welcome email; default false.' }),
+    ),
+    welcome_email_delay_seconds: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        maximum: LONGEST_DELAY_SECONDS,
+        description: 'How long after that; default 0, at most 30 days.',
+      }),
+    ),
+    welcome_email_from_address: OptionalNullable(Type.String(), {
+      description: 'Its sender, at a verified domain; null: no-reply at the first verified domain.',
+    }),
+    welcome_email_subject: OptionalNullable(Type.String(), {
+      description: `Its subject, at most ${LONGEST_SUBJECT} characters. ${SYNTAX}`,
+    }),
+    welcome_email_html_body: OptionalNullable(Type.String(), {
+      description: `Its HTML body, at most ${LARGEST_BODY_BYTES} bytes. ${SYNTAX} Values are escaped as HTML.`,
+    }),
+    welcome_email_text_body: OptionalNullable(Type.String(), {
+      description: `Its text body, at most ${LARGEST_BODY_BYTES} bytes. ${SYNTAX}`,
+    }),
+    welcome_email_template_id: OptionalNullable(Type.String(), {
+      description: 'Template in place of the bodies; a subject of the list wins over that of the template.',
+    }),
+  },
+  {
+    description: 'In a change, fields that are left out keep their value.',
+    examples: [
+      {
+        name: 'Newsletter',
+        description: 'Once a month.',
+        double_opt_in: true,
+        welcome_email_enabled: true,
+        welcome_email_subject: 'Welcome to {{ list.name }}',
+        welcome_email_text_body: 'Good to have you, {{ contact.email }}.',
+      },
+    ],
+  },
+)
+
+export const listInputOf = (body: Static<typeof ContactListBody>): ListInput => ({
+  name: body.name,
+  description: body.description,
+  doubleOptIn: body.double_opt_in,
+  welcomeEnabled: body.welcome_email_enabled,
+  welcomeDelaySeconds: body.welcome_email_delay_seconds,
+  welcomeFrom: body.welcome_email_from_address,
+  welcomeSubject: body.welcome_email_subject,
+  welcomeHtml: body.welcome_email_html_body,
+  welcomeText: body.welcome_email_text_body,
+  welcomeTemplateId: body.welcome_email_template_id,
+})
+
+/** Reads the count, so not in the transaction that changes it. */
+export const listWire = (db: Database, list: ContactList, accountUuid: string): ContactListRecord => ({
+  id: formatUuid(list.uuid),
+  account_id: accountUuid,
+  name: list.name,
+  description: list.description,
+  double_opt_in: list.doubleOptIn,
+  contact_count: contactCount(db, list.accountId, list.id),
+  welcome_email_enabled: list.welcomeEnabled,
+  welcome_email_delay_seconds: list.welcomeDelaySeconds,
+  welcome_email_from_address: list.welcomeFrom,
+  welcome_email_subject: list.welcomeSubject,
+  welcome_email_html_body: list.welcomeHtml,
+  welcome_email_text_body: list.welcomeText,
+  welcome_email_template_id:
+    list.welcomeTemplateId === null ? null : (templateUuid(db, list.welcomeTemplateId) ?? null),
+  created_at: isoTime(list.createdAt),
+  updated_at: isoTime(list.updatedAt),
+})
+
+export const listRowWire = (db: Database, list: ListedContactList, accountUuid: string): ContactListRow => ({
+  ...listWire(db, list, accountUuid),
+  truncated: list.isTruncated,
+})
+
+const STATUS_WORDS =
+  'active: gets mail. pending: has not confirmed yet. unsubscribed: left the list. bounced: nothing can be delivered to the address. complained: reported mail as spam.'
+
+export const ContactRecord = Type.Object({
+  id: Uuid({ description: 'Id of the contact.' }),
+  account_id: Uuid({ description: 'Account it belongs to.' }),
+  list_id: Uuid({ description: 'List it is on.' }),
+  email: Type.String({ description: 'Address, as it was given; its domain in A-labels.' }),
+  metadata: Type.Record(Type.String(), Type.Unknown(), {
+    description: 'Your own data; templates read it as `contact`.',
+  }),
+  status: OneOf(CONTACT_STATUSES, { description: STATUS_WORDS }),
+  subscribed_at: Timestamp({ description: 'When it was put on the list, confirmed, or came back.' }),
+  confirmed_at: Nullable(Timestamp(), {
+    description:
+      'When its recipient last confirmed by the link of a confirmation email; null: never, also where `confirmed` was true.',
+  }),
+  unsubscribed_at: Nullable(Timestamp(), { description: 'When it left the list; null: it did not.' }),
+  welcome_email_sent_at: Nullable(Timestamp(), { description: 'When its welcome email was accepted; null: not yet.' }),
+  created_at: Timestamp({ description: 'When it was put on the list.' }),
+})
+export type ContactRecord = Static<typeof ContactRecord>
+
+export const ContactQuery = Type.Object({
+  ...PAGE_FIELDS,
+  status: Type.Optional(OneOf(CONTACT_STATUSES, { description: 'Only contacts with this status.' })),
+  email: Type.Optional(Type.String({ description: 'Only this address, in any spelling.' })),
+})
+
+/** Contacts in one request. */
+export const MOST_CONTACTS = 10_000
+
+const Email = Type.String({ description: 'Address; one with a name loses it.' })
+const metadataOf = (maxMetadataBytes: number) =>
+  Nullable(FreeMap(), {
+    description: `Your own data, at most ${maxMetadataBytes} bytes of JSON; templates read it as \`contact\`.`,
+  })
+
+/** One of `contacts`. */
+export const ContactItem = (maxMetadataBytes: number) =>
+  Closed({ email: Email, metadata: Type.Optional(metadataOf(maxMetadataBytes)) })
+
+/** `contacts` are checked one by one: a fault in one is told in `errors` and does not fail the others. */
+export const NewContactBody = (maxMetadataBytes: number) =>
+  Closed(
+    {
+      email: Type.Optional(Email),
+      metadata: Type.Optional(metadataOf(maxMetadataBytes)),
+      contacts: Type.Optional(
+        Type.Array(Type.Unknown({ ...ContactItem(maxMetadataBytes) }), {
+          // One at least, which is said after the list was found.
+          maxItems: MOST_CONTACTS,
+          description: `Several at once, 1 to ${MOST_CONTACTS}.`,
+        }),
+      ),
+      confirmed: Type.Optional(
+        Type.Boolean({
+          description: 'Whether they have said already that they want it, so that nobody is asked; default false.',
+        }),
+      ),
+    },
+    {
+      description: 'Either `email`, with `metadata` if wanted, or `contacts`.',
+      examples: [{ email: 'ada@example.com', metadata: { first_name: 'Ada' } }],
+    },
+  )
+export type NewContactBody = Static<ReturnType<typeof NewContactBody>>
+
+export const ContactChangeBody = (maxMetadataBytes: number) =>
+  Closed(
+    { metadata: metadataOf(maxMetadataBytes) },
+    {
+      description: 'The metadata takes the place of what was there.',
+      examples: [{ metadata: { first_name: 'Ada' } }],
+    },
+  )
+
+export const AddedContacts = Type.Object({
+  data: Type.Union(
+    [
+      ContactRecord,
+      Type.Object({
+        inserted: Type.Integer({ description: 'Contacts that are new on the list.' }),
+        duplicates: Type.Integer({
+          description: 'Contacts that were on the list already, or came twice; they stay as they are.',
+        }),
+        total_requested: Type.Integer({ description: 'Contacts of the request.' }),
+      }),
+    ],
+    { description: 'The contact of `email`; of `contacts`, how many they were.' },
+  ),
+  errors: Type.Optional(
+    Type.Array(
+      Type.Object({
+        index: Type.Integer({ minimum: 0, description: 'Position in the request, from 0.' }),
+        error: Type.String({ description: 'Why it was not added.' }),
+      }),
+      { description: 'Of `contacts`, those that were not added; one that is on the list already is no error.' },
+    ),
+  ),
+})
+
+/** Who was added as active has the time of that in place of a confirmation: the word of the account, which proves nothing of the recipient's. */
+const confirmedByLink = ({ confirmedAt, createdAt }: Contact): Millis | null =>
+  confirmedAt === createdAt ? null : confirmedAt
+
+export const contactWire = (contact: Contact, list: ContactList, accountUuid: string): ContactRecord => ({
+  id: formatUuid(contact.uuid),
+  account_id: accountUuid,
+  list_id: formatUuid(list.uuid),
+  email: contact.email,
+  metadata: contact.metadata === null ? {} : JSON.parse(contact.metadata),
+  status: contact.status,
+  subscribed_at: isoTime(contact.subscribedAt),
+  confirmed_at: isoTimeOrNull(confirmedByLink(contact)),
+  unsubscribed_at: isoTimeOrNull(contact.unsubscribedAt),
+  welcome_email_sent_at: isoTimeOrNull(contact.welcomeSentAt),
+  created_at: isoTime(contact.createdAt),
+})

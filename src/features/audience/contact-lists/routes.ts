@@ -1,0 +1,225 @@
+/** @module /v1/contact-lists and the contacts on them: paths, shapes and one call each. Files and confirmations are in routes of their own. */
+import { Type } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import type { App } from '#features/core/app/app.ts'
+import { authenticated, requires } from '#features/core/app/http.ts'
+import { changeList, createList, deleteList, MOST_LISTS } from '#features/setup/contact-store/change-list.ts'
+import { contactsOfList } from '#features/setup/contact-store/find.ts'
+import { getList, LARGEST_LISTED_BYTES, listsOf } from '#features/setup/contact-store/lists.ts'
+import { invalid } from '#platform/errors.ts'
+import { idKey, list, one } from '#platform/http/envelope.ts'
+import { refuses } from '#platform/http/refusals.ts'
+import { ListOf, Nullable, One, PageQuery, pageOf } from '#platform/http/schemas.ts'
+import { checkOf } from '#platform/http/validation.ts'
+import { addContact, addContacts } from './add.ts'
+import {
+  AddedContacts,
+  ContactChangeBody,
+  ContactItem,
+  ContactListBody,
+  ContactListRecord,
+  ContactListRow,
+  ContactQuery,
+  ContactRecord,
+  contactWire,
+  listInputOf,
+  listRowWire,
+  listWire,
+  MOST_CONTACTS,
+  NewContactBody,
+} from './model.ts'
+import { changeContact, getContact, removeContact } from './remove.ts'
+
+const tags = ['Contact lists']
+const params = Type.Object({ id: Type.String({ description: 'Id of the list.' }) })
+const contactParams = Type.Object({
+  id: Type.String({ description: 'Id of the list.' }),
+  // Null when its encoding is broken; that names no address either.
+  email: Nullable(Type.String(), { description: 'The address, URL-encoded, in any spelling.' }),
+})
+const SAME_NAME = 'The account has a contact list with this name'
+const WELCOME_SCOPE =
+  'Switching the welcome email on, or changing it while it is on, also needs the scope `emails:send`.'
+const FAULTS = 'A part of the welcome email that can never be rendered is a 422 `template_error` that says where.'
+
+export const contactListRoutes = (app: App) => {
+  const { maxMetadataBytes } = app.config
+  const faultsOf = checkOf(ContactItem(maxMetadataBytes), 'contact')
+  return new Elysia({ prefix: '/v1/contact-lists' })
+    .use(authenticated)
+    .get(
+      '/',
+      ({ actor, query }) => {
+        const page = pageOf(query)
+        const { lists, total } = listsOf(app.db, actor.accountId, page)
+        return list(
+          lists.map((row) => listRowWire(app.db, row, actor.accountUuid)),
+          { ...page, total },
+          idKey(lists),
+        )
+      },
+      {
+        query: PageQuery,
+        response: ListOf(ContactListRow),
+        detail: {
+          summary: 'List contact lists',
+          description: `Newest first. Bodies of welcome emails of more than ${LARGEST_LISTED_BYTES} bytes are left out.`,
+          tags,
+          ...requires('contacts:read'),
+        },
+      },
+    )
+    .post(
+      '/',
+      async ({ actor, body, status }) => {
+        const created = await createList(app, actor, listInputOf(body))
+        return status(201, one(listWire(app.db, created, actor.accountUuid)))
+      },
+      {
+        body: ContactListBody,
+        response: { 201: One(ContactListRecord) },
+        detail: {
+          summary: 'Create a contact list',
+          description: `${WELCOME_SCOPE} ${FAULTS}`,
+          tags,
+          ...refuses({ 409: ['contact_list_exists', `${SAME_NAME}, or ${MOST_LISTS} contact lists.`] }),
+          ...requires('contacts:write'),
+        },
+      },
+    )
+    .get(
+      '/:id',
+      ({ actor, params }) => one(listWire(app.db, getList(app.db, actor.accountId, params.id), actor.accountUuid)),
+      {
+        params,
+        response: One(ContactListRecord),
+        detail: { summary: 'Get a contact list', tags, ...requires('contacts:read') },
+      },
+    )
+    .put(
+      '/:id',
+      async ({ actor, params, body }) => {
+        const changed = await changeList(app, actor, params.id, listInputOf(body))
+        return one(listWire(app.db, changed, actor.accountUuid))
+      },
+      {
+        params,
+        body: ContactListBody,
+        response: One(ContactListRecord),
+        detail: {
+          summary: 'Change a contact list',
+          description: `Fields that are left out keep their value. ${WELCOME_SCOPE} ${FAULTS}`,
+          tags,
+          ...refuses({ 409: ['contact_list_exists', `${SAME_NAME}.`] }),
+          ...requires('contacts:write'),
+        },
+      },
+    )
+    .delete(
+      '/:id',
+      async ({ actor, params, set }) => {
+        await deleteList(app, actor, params.id)
+        set.status = 204
+      },
+      {
+        params,
+        detail: {
+          summary: 'Delete a contact list',
+          description: 'With its contacts and its signup form. Whoever left it stays on the suppression list for it.',
+          tags,
+          ...requires('contacts:write'),
+        },
+      },
+    )
+    .get(
+      '/:id/contacts',
+      ({ actor, params, query }) => {
+        const page = pageOf(query)
+        const of = getList(app.db, actor.accountId, params.id)
+        const { contacts, total } = contactsOfList(app.db, of, query, page)
+        return list(
+          contacts.map((contact) => contactWire(contact, of, actor.accountUuid)),
+          { ...page, total },
+          idKey(contacts),
+        )
+      },
+      {
+        params,
+        query: ContactQuery,
+        response: ListOf(ContactRecord),
+        detail: { summary: 'List contacts', description: 'Newest first.', tags, ...requires('contacts:read') },
+      },
+    )
+    .post(
+      '/:id/contacts',
+      async ({ actor, params, body, status }) => {
+        const { email, metadata, contacts, confirmed: isConfirmed = false } = body
+        if (contacts) {
+          if (email !== undefined || metadata !== undefined)
+            throw invalid('contacts', 'Give either email, with metadata if wanted, or contacts, but not both.')
+          return status(201, await addContacts(app, actor, params.id, contacts, { isConfirmed, faultsOf }))
+        }
+        if (email === undefined) throw invalid('email', 'Give email for one contact, or contacts for several.')
+        const added = await addContact(app, actor, params.id, { email, metadata }, { isConfirmed })
+        return status(201, one(contactWire(added.contact, added.list, actor.accountUuid)))
+      },
+      {
+        params,
+        body: NewContactBody(maxMetadataBytes),
+        response: { 201: AddedContacts },
+        detail: {
+          summary: 'Add contacts',
+          description: `One by \`email\`, or up to ${MOST_CONTACTS} by \`contacts\`. On a list with double opt-in they are pending and are asked by email, many of them bit by bit, unless \`confirmed\` is true. An address on the suppression list may be added; it gets nothing.`,
+          tags,
+          ...refuses({ 409: ['contact_exists', 'The address of `email` is on the list already.'] }),
+          ...requires('contacts:write'),
+        },
+      },
+    )
+    .get(
+      '/:id/contacts/:email',
+      ({ actor, params }) => {
+        const found = getContact(app.db, actor.accountId, params.id, params.email ?? '')
+        return one(contactWire(found.contact, found.list, actor.accountUuid))
+      },
+      {
+        params: contactParams,
+        response: One(ContactRecord),
+        detail: { summary: 'Get a contact', tags, ...requires('contacts:read') },
+      },
+    )
+    .patch(
+      '/:id/contacts/:email',
+      async ({ actor, params, body }) => {
+        const changed = await changeContact(app, actor, params.id, params.email ?? '', body.metadata)
+        return one(contactWire(changed.contact, changed.list, actor.accountUuid))
+      },
+      {
+        params: contactParams,
+        body: ContactChangeBody(maxMetadataBytes),
+        response: One(ContactRecord),
+        detail: {
+          summary: 'Change the metadata of a contact',
+          description: 'What is given takes the place of what was there; null or an empty object empties it.',
+          tags,
+          ...requires('contacts:write'),
+        },
+      },
+    )
+    .delete(
+      '/:id/contacts/:email',
+      async ({ actor, params, set }) => {
+        await removeContact(app, actor, params.id, params.email ?? '')
+        set.status = 204
+      },
+      {
+        params: contactParams,
+        detail: {
+          summary: 'Take a contact off a list',
+          description: 'It may be added again. Whoever unsubscribed stays on the suppression list.',
+          tags,
+          ...requires('contacts:write'),
+        },
+      },
+    )
+}

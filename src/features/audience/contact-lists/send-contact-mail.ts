@@ -1,0 +1,159 @@
+/**
+ * @module One email to a contact: made from what is so now, and accepted in the transaction that takes its row from the outbox. A row whose contact does
+ * not want or need it any more is taken out, and nothing is sent. Decides nothing about when, and nothing about what failed.
+ */
+import type { Database } from 'bun:sqlite'
+import type { App } from '#features/core/app/app.ts'
+import { systemActor } from '#features/core/audit-logs/audit.ts'
+import { acceptEmail } from '#features/sending/emails/accept.ts'
+import { type Draft, draftOf } from '#features/sending/emails/draft.ts'
+import type { SendResponse } from '#features/sending/emails/model.ts'
+import { ownUrl } from '#features/sending/tracking/base-url.ts'
+import { type Contact, contactById } from '#features/setup/contact-store/find.ts'
+import { type ContactList, listById } from '#features/setup/contact-store/lists.ts'
+import { markWelcomed } from '#features/setup/contact-store/status.ts'
+import { DEFAULT_STREAM, findStream } from '#features/setup/streams/streams.ts'
+import { suppressionOf } from '#features/setup/suppressions/check.ts'
+import { startRendering } from '#features/setup/templates/render.ts'
+import type { Millis } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import type { UuidBytes } from '#platform/ids.ts'
+import { domainOfMailbox } from '#protocols/address/parse.ts'
+import { CONFIRM_PATH, confirmToken } from './confirm-token.ts'
+import { confirmationMail } from './confirmation-mail.ts'
+import { type ContactMailKind, confirmationSender, noReplySender } from './contact-mails.ts'
+import { welcomeDraft } from './welcome.ts'
+
+/** A row of the outbox. */
+export interface Outgoing {
+  readonly id: number
+  readonly accountId: number
+  readonly accountUuid: UuidBytes
+  readonly contactId: number
+  readonly kind: ContactMailKind
+  /** Sender of a confirmation in header form; null: nobody was named. */
+  readonly from: string | null
+  /** That failed. */
+  readonly attempts: number
+}
+
+/** The account has nobody to send as. */
+export class HeldUp extends Error {}
+
+/** Takes an email back that must not be sent. */
+class Withdrawn extends Error {}
+
+const sql = prepared((db) => ({
+  remove: db.prepare<{ id: number }, [number]>('DELETE FROM contact_mails WHERE id = ? RETURNING id'),
+}))
+
+/**
+ * Sends an email, or takes its row out when there is no reason for it any more; resolves when that is on disk. Throws HeldUp, and what making and accepting
+ * an email throws: the row stays then.
+ */
+export async function sendContactMail(app: App, mail: Outgoing): Promise<void> {
+  const reason = reasonFor(app.db, mail)
+  if (!reason) return withdraw(app, mail)
+  using rendering = startRendering(app)
+  const draft =
+    mail.kind === 'welcome'
+      ? await welcomeDraft(
+          app,
+          { ...reason, accountUuid: mail.accountUuid, from: welcomeSender(app.db, reason.list) },
+          rendering,
+        )
+      : confirmationDraft(app, mail, reason)
+  try {
+    await acceptEmail(app, systemActor(mail), draft, undefined, (tx, response) => claim(tx, mail, reason, response))
+  } catch (error) {
+    if (!(error instanceof Withdrawn)) throw error
+    await withdraw(app, mail)
+  }
+}
+
+/** What an email is sent for. */
+interface Reason {
+  readonly contact: Contact
+  readonly list: ContactList
+}
+
+/** Why an email is to be sent now; undefined when there is no reason any more. */
+function reasonFor(db: Database, { accountId, contactId, kind }: Outgoing): Reason | undefined {
+  const contact = contactById(db, contactId)
+  const list = contact && listById(db, contact.listId)
+  if (!contact || !list) return undefined
+  const isWelcome = kind === 'welcome'
+  const isWanted = isWelcome
+    ? contact.status === 'active' && contact.welcomeSentAt === null && list.welcomeEnabled
+    : contact.status !== 'active' && contact.confirmingSince !== null
+  if (!isWanted) return undefined
+  const suppression = suppressionOf(db, {
+    accountId,
+    address: contact.email,
+    transactional: !isWelcome,
+    streamId: findStream(db, accountId, DEFAULT_STREAM) ?? 0,
+    listId: list.id,
+  })
+  return suppression ? undefined : { contact, list }
+}
+
+/** In the transaction that accepts the email: takes its row, unless things have changed since it was made. */
+function claim(
+  tx: Tx,
+  mail: Outgoing,
+  { contact }: Reason,
+  { status, created_at }: Pick<SendResponse, 'status' | 'created_at'>,
+): void {
+  const current = reasonFor(tx.db, mail)?.contact
+  const isSame = current !== undefined && current.confirmingSince === contact.confirmingSince
+  if (!isSame || status === 'rejected' || !sql(tx.db).remove.get(mail.id)) throw new Withdrawn()
+  // By its time the email is found again: the unsubscribe link in its text does not know it.
+  if (mail.kind === 'welcome' && !markWelcomed(tx, mail.contactId, Date.parse(created_at))) throw new Withdrawn()
+}
+
+/** Takes a row out that has no reason any more. One that has a reason again stays, to be tried anew. */
+const withdraw = (app: App, mail: Outgoing): Promise<void> =>
+  app.commit.writeFromReserve((tx) => {
+    if (!reasonFor(tx.db, mail)) sql(tx.db).remove.get(mail.id)
+  })
+
+/** RFC 3834 §5, and what Exchange reads: nobody's absence note is wanted. */
+const AUTOMATIC = { 'Auto-Submitted': 'auto-generated', 'X-Auto-Response-Suppress': 'All' }
+
+function confirmationDraft(app: App, mail: Outgoing, { contact, list }: Reason): Draft {
+  const from = confirmationSender(app.db, mail.accountId, mail.from)
+  if (from === undefined) throw new HeldUp('The account has no verified domain to send from.')
+  const senderDomain = domainOfMailbox(from)
+  const { subject, text, html } = confirmationMail({
+    listName: list.name,
+    address: contact.email,
+    senderDomain,
+    url: confirmUrl(app, mail, contact, senderDomain, app.eventTime()),
+    days: app.config.confirmationDays,
+  })
+  const draft = draftOf(
+    app,
+    // The link must be the one that the text shows.
+    { from, to: contact.email, subject, text_body: text, html_body: html, tracking: false },
+    undefined,
+  )
+  return { ...draft, extra: { ...draft.extra, headers: AUTOMATIC } }
+}
+
+function confirmUrl(
+  { config, keys }: App,
+  { accountUuid }: Outgoing,
+  { id, listId, confirmingSince }: Contact,
+  senderDomain: string,
+  madeAt: Millis,
+): string {
+  const facts = { accountUuid, listId, contactId: id, since: confirmingSince ?? 0, madeAt, senderDomain }
+  return `${ownUrl(config.publicUrl)}${CONFIRM_PATH}/${confirmToken(keys, facts)}`
+}
+
+function welcomeSender(db: Database, list: ContactList): string {
+  const from = list.welcomeFrom ?? noReplySender(db, list.accountId)
+  if (from === undefined) throw new HeldUp('The account has no verified domain to send from.')
+  return from
+}

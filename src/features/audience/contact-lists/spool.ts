@@ -1,0 +1,142 @@
+/**
+ * @module The folder in which files of contacts lie until they are imported. A file comes in piece by piece and is on disk before anybody is told that it
+ * is there; one that does not come in whole leaves nothing.
+ */
+import { mkdirSync, readdirSync } from 'node:fs'
+import { type FileHandle, mkdir, open, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { App } from '#features/core/app/app.ts'
+import { insufficientStorage } from '#platform/errors.ts'
+import type { BodyStream } from '#platform/http/body-stream.ts'
+import { formatUuid, newUuid } from '#platform/ids.ts'
+import { storageError } from '#platform/storage-errors.ts'
+import { MiB } from '#platform/units.ts'
+import { type CsvHead, HEAD_BYTES, readHead } from './csv.ts'
+
+/** A file that is on disk. */
+export interface Spooled {
+  /** Name in the folder. */
+  readonly file: string
+  readonly sizeBytes: number
+  /** Line ends after its header; what it has of contacts is known when it was imported. */
+  readonly lines: number
+  readonly head: CsvHead
+}
+
+/** Written out while it comes in, so that the end does not keep the disk from everybody else. */
+const SYNC_EVERY_BYTES = 8 * MiB
+
+/** Files that are coming in, of each running service, with the account that each is for. */
+const arriving = new WeakMap<App, Map<string, number>>()
+
+const arrivingOf = (app: App): Map<string, number> => {
+  const files = arriving.get(app) ?? new Map<string, number>()
+  arriving.set(app, files)
+  return files
+}
+
+/** How many files are coming in for an account. */
+export const arrivingFor = (app: App, accountId: number): number =>
+  [...arrivingOf(app).values()].filter((id) => id === accountId).length
+
+const folderOf = (app: App): string => join(app.config.dataDir, 'imports')
+
+/** Path of a file in the folder. */
+export const spoolPath = (app: App, file: string): string => join(folderOf(app), file)
+
+/**
+ * Takes a file in, then hands it to `keep`; when that fails the file goes again. Throws 422 `invalid_csv` as soon as the beginning shows that it is
+ * no such file, 507 when the disk is full, and what reading the body throws.
+ */
+export async function spoolFile<T>(
+  app: App,
+  accountId: number,
+  body: BodyStream,
+  keep: (spooled: Spooled) => Promise<T>,
+): Promise<T> {
+  const file = `${formatUuid(newUuid())}.csv`
+  const files = arrivingOf(app)
+  files.set(file, accountId)
+  try {
+    return await keep({ file, ...(await receive(app, file, body)) })
+  } catch (error) {
+    await removeSpooled(app, file)
+    throw storageError(error)
+  } finally {
+    files.delete(file)
+  }
+}
+
+async function receive(app: App, file: string, body: BodyStream): Promise<Omit<Spooled, 'file'>> {
+  await mkdir(folderOf(app), { recursive: true, mode: 0o700 })
+  const handle = await open(spoolPath(app, file), 'wx', 0o600)
+  try {
+    const received = await writeBody(app, handle, body)
+    await handle.sync()
+    await syncFolder(folderOf(app))
+    return received
+  } finally {
+    await handle.close()
+  }
+}
+
+async function writeBody(app: App, handle: FileHandle, body: BodyStream): Promise<Omit<Spooled, 'file'>> {
+  let start = Buffer.alloc(0)
+  let head: CsvHead | undefined
+  let sizeBytes = 0
+  let unsyncedBytes = 0
+  let lineEnds = 0
+  let lastByte: number | undefined
+  for await (const piece of body) {
+    if (await app.disk.isLow()) throw insufficientStorage()
+    if (!head) {
+      start = Buffer.concat([start, piece.subarray(0, HEAD_BYTES - start.length)])
+      if (start.length === HEAD_BYTES) head = readHead(start, false)
+    }
+    app.disk.countWritten(piece.length)
+    await writeAll(handle, piece)
+    sizeBytes += piece.length
+    unsyncedBytes += piece.length
+    lineEnds += countLineEnds(piece)
+    lastByte = piece.at(-1) ?? lastByte
+    if (unsyncedBytes >= SYNC_EVERY_BYTES) {
+      unsyncedBytes = 0
+      await handle.datasync()
+    }
+  }
+  head ??= readHead(start, true)
+  const lines = lineEnds + (lastByte === LF ? 0 : 1) - (head.dataLine - 1)
+  return { sizeBytes, lines: Math.max(lines, 0), head }
+}
+
+async function writeAll(handle: FileHandle, bytes: Uint8Array): Promise<void> {
+  for (let at = 0; at < bytes.length; ) at += (await handle.write(bytes, at)).bytesWritten
+}
+
+const LF = 10
+
+function countLineEnds(bytes: Uint8Array): number {
+  let count = 0
+  for (let at = bytes.indexOf(LF); at !== -1; at = bytes.indexOf(LF, at + 1)) count++
+  return count
+}
+
+/** Makes the entries of the folder durable. */
+async function syncFolder(path: string): Promise<void> {
+  const folder = await open(path, 'r')
+  try {
+    await folder.sync()
+  } finally {
+    await folder.close()
+  }
+}
+
+/** Removes a file; one that is not there is no error. */
+export const removeSpooled = (app: App, file: string): Promise<void> => rm(spoolPath(app, file), { force: true })
+
+/** Removes what the end of a process left: files that are neither coming in nor `isKept`. */
+export async function removeLeftovers(app: App, isKept: (file: string) => boolean): Promise<void> {
+  mkdirSync(folderOf(app), { recursive: true, mode: 0o700 })
+  for (const file of readdirSync(folderOf(app)))
+    if (!arrivingOf(app).has(file) && !isKept(file)) await removeSpooled(app, file)
+}

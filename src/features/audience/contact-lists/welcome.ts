@@ -1,0 +1,91 @@
+/**
+ * @module The welcome email of a list: from the list as it is now and the contact as it is now to a draft. Never writes, and decides nothing about whom to
+ * welcome.
+ */
+import type { App } from '#features/core/app/app.ts'
+import { broadcastDataJson, sharedDataJson } from '#features/sending/emails/broadcast-data.ts'
+import { type Draft, draftOf } from '#features/sending/emails/draft.ts'
+import { unsubscribeUrl } from '#features/sending/unsubscribe/headers.ts'
+import { unsubscribeToken } from '#features/sending/unsubscribe/token.ts'
+import type { Contact } from '#features/setup/contact-store/find.ts'
+import type { ContactList } from '#features/setup/contact-store/lists.ts'
+import type { Rendering } from '#features/setup/templates/render.ts'
+import { templateByRow } from '#features/setup/templates/templates.ts'
+import { invalid } from '#platform/errors.ts'
+import { formatUuid, type UuidBytes } from '#platform/ids.ts'
+import type { TemplateSource } from '#platform/template/renderer.ts'
+import { domainOfMailbox } from '#protocols/address/parse.ts'
+
+export interface Welcome {
+  readonly accountUuid: UuidBytes
+  readonly list: ContactList
+  readonly contact: Contact
+  /** Sender in header form. */
+  readonly from: string
+}
+
+/**
+ * The draft of a list's welcome for a contact. Throws an AppError that says what is wrong with the welcome: a fault of its template (422), a template that
+ * was deleted, a sender that is no address; a 503 when it cannot be rendered just now.
+ */
+export async function welcomeDraft(app: App, welcome: Welcome, rendering: Rendering): Promise<Draft> {
+  const { list, contact, from } = welcome
+  const parts = await rendering.render({
+    accountId: list.accountId,
+    urgency: 'bulk',
+    source: sourceOf(app, list),
+    dataJson: dataJsonOf(app, welcome),
+  })
+  const draft = draftOf(
+    app,
+    {
+      from,
+      to: contact.email,
+      subject: parts.subject ?? null,
+      html_body: parts.html ?? null,
+      text_body: parts.text ?? null,
+      transactional: false,
+    },
+    undefined,
+  )
+  return { ...draft, listId: list.id, templateId: list.welcomeTemplateId ?? undefined }
+}
+
+/** The template wins over the bodies of the list; a subject of the list wins over the template's, as in a send. */
+function sourceOf(app: App, list: ContactList): TemplateSource {
+  const subject = list.welcomeSubject ?? undefined
+  if (list.welcomeTemplateId === null)
+    return { subject, html: list.welcomeHtml ?? undefined, text: list.welcomeText ?? undefined }
+  const template = templateByRow(app.db, list.welcomeTemplateId)
+  if (!template)
+    throw invalid(
+      'welcome_email_template_id',
+      'The template of the welcome email was deleted; give the list another one.',
+      'template_not_found',
+    )
+  return {
+    subject: subject ?? template.subject,
+    html: template.htmlBody ?? undefined,
+    text: template.textBody ?? undefined,
+  }
+}
+
+/** The variables, which are those of a broadcast to the list, so that one template serves both. */
+function dataJsonOf({ keys, config }: App, { accountUuid, list, contact, from }: Welcome): string {
+  const metadata: Record<string, unknown> = contact.metadata === null ? {} : JSON.parse(contact.metadata)
+  const token = unsubscribeToken(keys, {
+    accountUuid,
+    // The email is not stored yet, and unsubscribing needs no row of it. The contact stands for the recipient: each has its own.
+    emailId: 0,
+    recipientId: contact.id,
+    address: contact.email,
+    senderDomain: domainOfMailbox(from),
+    streamId: 0,
+    listId: list.id,
+  })
+  return broadcastDataJson({
+    shared: sharedDataJson(undefined, list),
+    contact: { id: formatUuid(contact.uuid), email: contact.email, metadata },
+    unsubscribeUrl: unsubscribeUrl(config, token),
+  })
+}

@@ -1,0 +1,101 @@
+/** @module /v1/signup-forms: paths, shapes and one call each. */
+import { Type } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import type { App } from '#features/core/app/app.ts'
+import { authenticated, requires } from '#features/core/app/http.ts'
+import { idKey, list, one } from '#platform/http/envelope.ts'
+import { refuses } from '#platform/http/refusals.ts'
+import { ListOf, One, PageQuery, pageOf } from '#platform/http/schemas.ts'
+import { FormChangeBody, FormRecord, formChangeOf, formWire, NewForm, newFormOf } from './model.ts'
+import { changeForm, createForm, deleteForm, getForm, listForms, type SignupForm, toggleForm } from './signup-forms.ts'
+
+const tags = ['Signup forms']
+const params = Type.Object({ id: Type.String({ description: 'Id of the signup form.' }) })
+
+export const signupFormRoutes = (app: App) => {
+  const wire = (form: SignupForm) => formWire(form, app.config)
+  return new Elysia({ prefix: '/v1/signup-forms' })
+    .use(authenticated)
+    .get(
+      '/',
+      ({ actor, query }) => {
+        const page = pageOf(query)
+        const { forms, total } = listForms(app.db, actor.accountId, page)
+        return list(forms.map(wire), { ...page, total }, idKey(forms))
+      },
+      {
+        query: PageQuery,
+        response: ListOf(FormRecord),
+        detail: { summary: 'List signup forms', description: 'Newest first.', tags, ...requires('contacts:read') },
+      },
+    )
+    .post(
+      '/',
+      async ({ actor, body, status }) => {
+        const form = await createForm(app, actor, body.list_id, newFormOf(body))
+        return status(201, one(wire(form)))
+      },
+      {
+        body: NewForm,
+        response: { 201: One(FormRecord) },
+        detail: {
+          summary: 'Create a signup form',
+          description:
+            'The page of a contact list, switched on at once; a list has at most one. Its address is `form_url`, and `embed_code` puts it into another page.',
+          tags,
+          ...refuses({
+            404: ['contact_list_not_found', 'There is no contact list with this id.'],
+            409: ['signup_form_exists', 'The contact list has a signup form.'],
+          }),
+          ...requires('contacts:write'),
+        },
+      },
+    )
+    .get('/:id', ({ actor, params }) => one(wire(getForm(app.db, actor.accountId, params.id))), {
+      params,
+      response: One(FormRecord),
+      detail: { summary: 'Get a signup form', tags, ...requires('contacts:read') },
+    })
+    .put(
+      '/:id',
+      async ({ actor, params, body }) => one(wire(await changeForm(app, actor, params.id, formChangeOf(body)))),
+      {
+        params,
+        body: FormChangeBody,
+        response: One(FormRecord),
+        detail: {
+          summary: 'Change a signup form',
+          description:
+            'Fields that are left out keep their value; theme, messages and custom fields are replaced as a whole. The slug stays.',
+          tags,
+          ...requires('contacts:write'),
+        },
+      },
+    )
+    .delete(
+      '/:id',
+      async ({ actor, params, set }) => {
+        await deleteForm(app, actor, params.id)
+        set.status = 204
+      },
+      {
+        params,
+        detail: {
+          summary: 'Delete a signup form',
+          description: 'Its page is gone; the contacts that came by it stay.',
+          tags,
+          ...requires('contacts:write'),
+        },
+      },
+    )
+    .post('/:id/toggle', async ({ actor, params }) => one(wire(await toggleForm(app, actor, params.id))), {
+      params,
+      response: One(FormRecord),
+      detail: {
+        summary: 'Switch a signup form off or on',
+        description: 'While it is off its page says that there is no form.',
+        tags,
+        ...requires('contacts:write'),
+      },
+    })
+}

@@ -1,0 +1,294 @@
+/**
+ * @module Signup forms: one a contact list, with a public page of its own. The only writer of `signup_forms`. What a form asks and how it looks is checked
+ * here; what becomes of an address is `contact-lists/subscribe.ts`' work. A form of a deleted list is gone for its account; `removeOrphanedForms` takes its
+ * row away.
+ */
+import type { Database } from 'bun:sqlite'
+import { noReplySender } from '#features/audience/contact-lists/contact-mails.ts'
+import type { Actor, App } from '#features/core/app/app.ts'
+import { audit, systemActor } from '#features/core/audit-logs/audit.ts'
+import { type ContactList, getList } from '#features/setup/contact-store/lists.ts'
+import { domainNotVerified, findSendingDomain } from '#features/setup/domains/sending.ts'
+import type { Millis } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { belowId, type RowWindow } from '#platform/db/row-window.ts'
+import { conflict, invalid } from '#platform/errors.ts'
+import { noSuch, uuidParam } from '#platform/http/schemas.ts'
+import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
+import { formatMailbox, parseMailbox } from '#protocols/address/parse.ts'
+import type { CustomField } from './custom-fields.ts'
+import type { Messages } from './messages.ts'
+import { newSlug, SLUG } from './slug.ts'
+import type { Theme } from './theme.ts'
+
+export interface SignupForm {
+  readonly id: number
+  readonly uuid: UuidBytes
+  readonly accountId: number
+  readonly accountUuid: UuidBytes
+  readonly listId: number
+  readonly listUuid: UuidBytes
+  /** Last part of the page's URL; it stays when the title changes. */
+  readonly slug: string
+  readonly title: string
+  readonly description: string | null
+  /** Sender of confirmations, in header form; null: no-reply at the first verified domain. */
+  readonly fromAddress: string | null
+  /** Where a visitor is led after signing up. */
+  readonly redirectUrl: string | null
+  readonly successMessage: string | null
+  readonly customFields: readonly CustomField[]
+  readonly theme: Theme
+  readonly messages: Messages
+  /** Whether the page is there. */
+  readonly isActive: boolean
+  readonly createdAt: Millis
+  readonly updatedAt: Millis
+}
+
+interface Row extends Omit<SignupForm, 'customFields' | 'theme' | 'messages' | 'isActive'> {
+  readonly customFields: string
+  readonly theme: string
+  readonly messages: string
+  readonly isActive: number
+}
+
+const FROM =
+  'FROM signup_forms f JOIN contact_lists ON contact_lists.id = f.list_id AND contact_lists.deleted_at IS NULL'
+const SELECT = `SELECT f.id, f.uuid, f.account_id AS accountId, accounts.uuid AS accountUuid, list_id AS listId, contact_lists.uuid AS listUuid, slug, title,
+  f.description, from_address AS fromAddress, redirect_url AS redirectUrl, success_message AS successMessage, custom_fields AS customFields, theme, messages,
+  is_active AS isActive, f.created_at AS createdAt, f.updated_at AS updatedAt ${FROM} JOIN accounts ON accounts.id = f.account_id`
+
+const sql = prepared((db) => ({
+  byUuid: db.prepare<Row, [Uint8Array, number]>(`${SELECT} WHERE f.uuid = ? AND f.account_id = ?`),
+  bySlug: db.prepare<Row, [string]>(`${SELECT} WHERE slug = ? AND accounts.deleted_at IS NULL`),
+  page: db.prepare<Row, [number, number, number, number]>(
+    `${SELECT} WHERE f.account_id = ? AND f.id < ? ORDER BY f.id DESC LIMIT ? OFFSET ?`,
+  ),
+  count: db.prepare<{ n: number }, [number]>(`SELECT COUNT(*) AS n ${FROM} WHERE f.account_id = ?`),
+  ofList: db.prepare<{ uuid: Uint8Array }, [number]>('SELECT uuid FROM signup_forms WHERE list_id = ?'),
+  hasSlug: db.prepare<{ id: number }, [string]>('SELECT id FROM signup_forms WHERE slug = ?'),
+  insert: db.prepare(
+    `INSERT INTO signup_forms (uuid, account_id, list_id, slug, title, description, from_address, redirect_url, success_message, custom_fields, theme,
+     messages, is_active, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?)`,
+  ),
+  update: db.prepare(
+    `UPDATE signup_forms SET title = ?, description = ?, from_address = ?, redirect_url = ?, success_message = ?, custom_fields = ?, theme = ?,
+     messages = ?, updated_at = ? WHERE id = ?`,
+  ),
+  setActive: db.prepare('UPDATE signup_forms SET is_active = ?, updated_at = ? WHERE id = ?'),
+  delete: db.prepare('DELETE FROM signup_forms WHERE id = ?'),
+  orphaned: db.prepare<{ id: number; uuid: Uint8Array; accountId: number; accountUuid: Uint8Array }, [number]>(
+    `SELECT f.id, f.uuid, f.account_id AS accountId, accounts.uuid AS accountUuid FROM signup_forms f JOIN accounts ON accounts.id = f.account_id
+     LEFT JOIN contact_lists ON contact_lists.id = f.list_id AND contact_lists.deleted_at IS NULL WHERE contact_lists.id IS NULL LIMIT ?`,
+  ),
+}))
+
+const formOf = ({ customFields, theme, messages, isActive, ...row }: Row): SignupForm => ({
+  ...row,
+  customFields: JSON.parse(customFields) as CustomField[],
+  theme: JSON.parse(theme) as Theme,
+  messages: JSON.parse(messages) as Messages,
+  isActive: isActive === 1,
+})
+
+/** The account's form; 404 `signup_form_not_found` when it has none with this id. */
+export function getForm(db: Database, accountId: number, id: string): SignupForm {
+  const row = sql(db).byUuid.get(uuidParam(id, 'signup_form_not_found', 'signup form'), accountId)
+  if (!row) throw noSuch('signup_form_not_found', 'signup form')
+  return formOf(row)
+}
+
+/** The form with a slug, of whatever account, active or not; undefined when there is none, or its list is gone. */
+export function findFormBySlug(db: Database, slug: string): SignupForm | undefined {
+  const row = SLUG.test(slug) ? sql(db).bySlug.get(slug) : null
+  return row ? formOf(row) : undefined
+}
+
+/** A page of the account's forms, newest first. */
+export const listForms = (
+  db: Database,
+  accountId: number,
+  page: RowWindow,
+): { forms: SignupForm[]; total: number } => ({
+  forms: sql(db).page.all(accountId, belowId(page), page.limit, page.offset).map(formOf),
+  total: sql(db).count.get(accountId)?.n ?? 0,
+})
+
+export interface FormInput {
+  readonly title: string
+  readonly description: string | null
+  /** As a client wrote it. */
+  readonly fromAddress: string | null
+  readonly redirectUrl: string | null
+  readonly successMessage: string | null
+  readonly customFields: readonly CustomField[]
+  readonly theme: Theme
+  readonly messages: Messages
+}
+
+/**
+ * Makes the form of a list, switched on. 404 `contact_list_not_found`; 409 `signup_form_exists`; 422 for a redirect_url or a sender that cannot be, and
+ * `no_verified_domain` where confirmations would have no sender.
+ */
+export function createForm(app: App, actor: Actor, listId: string, input: FormInput): Promise<SignupForm> {
+  requireUrl(input.redirectUrl)
+  return app.commit.write((tx) => {
+    const list = getList(tx.db, actor.accountId, listId)
+    const fromAddress = senderOf(tx.db, list, input.fromAddress)
+    const existing = sql(tx.db).ofList.get(list.id)
+    if (existing)
+      throw conflict(
+        'signup_form_exists',
+        `The contact list has a signup form already; change ${formatUuid(existing.uuid)} in its place.`,
+      )
+    const [uuid, slug, now] = [newUuid(), freeSlug(tx, input.title), app.eventTime()]
+    const columns = columnsOf({ ...input, fromAddress })
+    sql(tx.db).insert.run(uuid, actor.accountId, list.id, slug, ...columns, now, now)
+    audit(app, tx, actor, {
+      action: 'signup_form.created',
+      resourceType: 'signup_form',
+      resourceId: formatUuid(uuid),
+      metadata: { list_id: formatUuid(list.uuid), slug, title: input.title },
+    })
+    return getForm(tx.db, actor.accountId, formatUuid(uuid))
+  })
+}
+
+/** What is not given keeps its value; theme, messages and custom fields are replaced as a whole. */
+export type FormChange = { readonly [Field in keyof FormInput]?: FormInput[Field] | undefined }
+
+/** Changes the fields that are given; a change of nothing is a 422. Throws 404, and 422 as `createForm`. */
+export async function changeForm(app: App, actor: Actor, id: string, change: FormChange): Promise<SignupForm> {
+  const given = Object.entries(change).filter(([, value]) => value !== undefined)
+  if (given.length === 0)
+    throw invalid(
+      'body',
+      'Give at least one of title, description, custom_fields, theme, messages, redirect_url, success_message and from_address.',
+    )
+  requireUrl(change.redirectUrl ?? null)
+  return await app.commit.write((tx) => {
+    const form = getForm(tx.db, actor.accountId, id)
+    const fromAddress =
+      change.fromAddress === undefined
+        ? form.fromAddress
+        : senderOf(tx.db, getList(tx.db, actor.accountId, formatUuid(form.listUuid)), change.fromAddress)
+    const wanted = { ...form, ...Object.fromEntries(given), fromAddress }
+    sql(tx.db).update.run(...columnsOf(wanted), app.eventTime(), form.id)
+    audit(app, tx, actor, {
+      action: 'signup_form.updated',
+      resourceType: 'signup_form',
+      resourceId: formatUuid(form.uuid),
+      metadata: { title: wanted.title, changed: given.map(([name]) => WIRE_NAMES[name as keyof FormInput]) },
+    })
+    return getForm(tx.db, actor.accountId, id)
+  })
+}
+
+const WIRE_NAMES: Readonly<Record<keyof FormInput, string>> = {
+  title: 'title',
+  description: 'description',
+  fromAddress: 'from_address',
+  redirectUrl: 'redirect_url',
+  successMessage: 'success_message',
+  customFields: 'custom_fields',
+  theme: 'theme',
+  messages: 'messages',
+}
+
+/** Switches a form off, or on again. Throws 404. */
+export function toggleForm(app: App, actor: Actor, id: string): Promise<SignupForm> {
+  return app.commit.write((tx) => {
+    const form = getForm(tx.db, actor.accountId, id)
+    sql(tx.db).setActive.run(form.isActive ? 0 : 1, app.eventTime(), form.id)
+    audit(app, tx, actor, {
+      action: form.isActive ? 'signup_form.deactivated' : 'signup_form.activated',
+      resourceType: 'signup_form',
+      resourceId: formatUuid(form.uuid),
+    })
+    return getForm(tx.db, actor.accountId, id)
+  })
+}
+
+/** Deletes a form: its page is gone, and the contacts that came by it stay. Throws 404. */
+export function deleteForm(app: App, actor: Actor, id: string): Promise<void> {
+  return app.commit.writeFromReserve((tx) => remove(app, tx, actor, getForm(tx.db, actor.accountId, id)))
+}
+
+function remove(app: App, tx: Tx, actor: Actor, { id, uuid }: Pick<SignupForm, 'id' | 'uuid'>): void {
+  sql(tx.db).delete.run(id)
+  audit(app, tx, actor, {
+    action: 'signup_form.deleted',
+    resourceType: 'signup_form',
+    resourceId: formatUuid(uuid),
+  })
+}
+
+/** Taken in one transaction. */
+const ORPHANS = 50
+
+/** Removes the forms of deleted lists. Returns how many. Meant to be called every hour or so, one run at a time. */
+export async function removeOrphanedForms(app: App): Promise<number> {
+  for (let removed = 0; ; ) {
+    const taken = await app.commit.writeFromReserve((tx) => {
+      const orphans = sql(tx.db).orphaned.all(ORPHANS)
+      for (const row of orphans) remove(app, tx, systemActor(row), row)
+      return orphans.length
+    })
+    removed += taken
+    if (taken < ORPHANS) return removed
+  }
+}
+
+const columnsOf = (form: FormInput) =>
+  [
+    form.title,
+    form.description,
+    form.fromAddress,
+    form.redirectUrl,
+    form.successMessage,
+    JSON.stringify(form.customFields),
+    JSON.stringify(form.theme),
+    JSON.stringify(form.messages),
+  ] as const
+
+function freeSlug(tx: Tx, title: string): string {
+  for (;;) {
+    const slug = newSlug(title)
+    if (!sql(tx.db).hasSlug.get(slug)) return slug
+  }
+}
+
+/** Visitors are led there by their browser, which must not be given a script or a password. */
+function requireUrl(text: string | null): void {
+  if (text === null) return
+  // A URL without them is what the parser would make of it, and not what was meant.
+  const url = /[\0-\x1f\x7f]/.test(text) ? null : URL.parse(text)
+  if (!url || !/^https?:$/.test(url.protocol) || url.username !== '' || url.password !== '')
+    throw invalid('redirect_url', 'redirect_url must be an http or https URL without credentials.')
+}
+
+/** The sender as it is kept. Confirmations must have one that may send: a given one, or one that is found when it is needed. */
+function senderOf(db: Database, list: ContactList, given: string | null): string | null {
+  if (given === null) {
+    if (list.doubleOptIn && noReplySender(db, list.accountId) === undefined)
+      throw invalid(
+        'from_address',
+        'The list asks new contacts to confirm, and the account has no verified domain to ask them from; verify a domain first.',
+        'no_verified_domain',
+      )
+    return null
+  }
+  const parsed = parseMailbox(given)
+  if (parsed.kind === 'invalid') throw invalid('from_address', `from_address: ${parsed.reason}`, 'invalid_address')
+  const domain = findSendingDomain(db, list.accountId, parsed.domain)
+  if (!domain)
+    throw invalid(
+      'from_address',
+      `The domain ${parsed.domain} is not registered on this account; add it with POST /v1/domains and verify it.`,
+      'domain_not_found',
+    )
+  if (!domain.isVerified) throw domainNotVerified('from_address', domain)
+  return formatMailbox(parsed)
+}

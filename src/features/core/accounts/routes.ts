@@ -1,0 +1,41 @@
+/** @module /v1/account: paths, shapes and one call each. */
+import { Elysia } from 'elysia'
+import type { App } from '#features/core/app/app.ts'
+import { authenticated, requires } from '#features/core/app/http.ts'
+import { one } from '#platform/http/envelope.ts'
+import { One } from '#platform/http/schemas.ts'
+import { accountState, changeAccount } from './account.ts'
+import { AccountChange, AccountRecord, accountWire } from './model.ts'
+
+const tags = ['Account']
+
+export const accountRoutes = (app: App) =>
+  new Elysia({ prefix: '/v1/account' })
+    .use(authenticated)
+    .get('/', ({ actor }) => one(accountWire(accountState(app, actor))), {
+      response: One(AccountRecord),
+      detail: { summary: 'Get the account', tags, ...requires('account:read') },
+    })
+    .patch(
+      '/',
+      async ({ actor, body }) =>
+        one(
+          accountWire(
+            await changeAccount(app, actor, {
+              name: body.name,
+              trackingDefault: body.tracking_default,
+              trackingPrivacy: body.tracking_privacy,
+            }),
+          ),
+        ),
+      {
+        body: AccountChange,
+        response: One(AccountRecord),
+        detail: {
+          summary: 'Change the account',
+          description: 'Fields that are left out keep their value.',
+          tags,
+          ...requires('account:admin'),
+        },
+      },
+    )

@@ -1,0 +1,148 @@
+/** @module Long-running and bulk work as the API shows it. The only writer of `operations`. */
+import type { Database } from 'bun:sqlite'
+import type { Actor, App } from '#features/core/app/app.ts'
+import type { Millis } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { belowId, type RowWindow } from '#platform/db/row-window.ts'
+import { notFound } from '#platform/errors.ts'
+import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
+import { days } from '#platform/units.ts'
+
+export type OperationStatus = 'pending' | 'processing' | 'completed' | 'failed'
+
+export interface NewOperation {
+  readonly type: 'batch' | 'broadcast' | 'newsletter_send' | 'bulk_import' | 'account_deletion' | 'gdpr_erase'
+  readonly status: OperationStatus
+  readonly total: number
+  readonly completed: number
+  readonly failed: number
+  readonly errorSummary: string | null
+  readonly metadata?: Readonly<Record<string, unknown>>
+}
+
+/** What of an operation moved on; fields that are left out stay. */
+export interface OperationProgress {
+  readonly status?: OperationStatus
+  readonly total?: number
+  readonly completed?: number
+  readonly failed?: number
+  readonly errorSummary?: string | null
+  /** Fields that changed; the others stay. */
+  readonly metadata?: Readonly<Record<string, unknown>>
+}
+
+export interface Operation {
+  readonly id: number
+  readonly uuid: UuidBytes
+  readonly type: string
+  readonly status: string
+  readonly totalItems: number
+  readonly completedItems: number
+  readonly failedItems: number
+  readonly errorSummary: string | null
+  /** JSON object. */
+  readonly metadata: string | null
+  readonly createdAt: Millis
+  readonly updatedAt: Millis
+  readonly completedAt: Millis | null
+  readonly expiresAt: Millis
+}
+
+const COLUMNS = `id, uuid, operation_type AS type, status, total_items AS totalItems, completed_items AS completedItems, failed_items AS failedItems,
+  error_summary AS errorSummary, metadata, created_at AS createdAt, updated_at AS updatedAt, completed_at AS completedAt, expires_at AS expiresAt`
+
+const sql = prepared((db) => ({
+  byUuid: db.prepare<Operation, [Uint8Array, number]>(
+    `SELECT ${COLUMNS} FROM operations WHERE uuid = ? AND account_id = ?`,
+  ),
+  page: db.prepare<Operation, [number, number, number, number]>(
+    `SELECT ${COLUMNS} FROM operations WHERE account_id = ? AND id < ? ORDER BY id DESC LIMIT ? OFFSET ?`,
+  ),
+  removeAll: db.prepare('DELETE FROM operations WHERE account_id = ?'),
+  count: db.prepare<{ n: number }, [number]>('SELECT COUNT(*) AS n FROM operations WHERE account_id = ?'),
+  insert: db.prepare<{ id: number }, (string | number | Uint8Array | null)[]>(
+    `INSERT INTO operations (uuid, account_id, operation_type, status, total_items, completed_items, failed_items, error_summary, metadata, created_at,
+     updated_at, completed_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
+  ),
+  progress: db.prepare(
+    `UPDATE operations SET status = coalesce(?1, status), total_items = coalesce(?2, total_items), completed_items = coalesce(?3, completed_items),
+     failed_items = coalesce(?4, failed_items), error_summary = iif(?5, ?6, error_summary), metadata = iif(?7 IS NULL, metadata, json_patch(coalesce(metadata, '{}'), ?7)), updated_at = ?8,
+     completed_at = iif(?1 IN ('completed', 'failed'), ?8, completed_at) WHERE id = ?9 AND status IN ('pending', 'processing')`,
+  ),
+}))
+
+/** Of an error summary: what it quotes may be long. */
+const MOST_SUMMARY_CHARACTERS = 1000
+
+const boundedSummary = (summary: string | null): string | null =>
+  summary === null ? null : summary.slice(0, MOST_SUMMARY_CHARACTERS).toWellFormed()
+
+/** How long an operation is listed. */
+const KEPT_MS = days(90)
+
+/** Writes an operation; `completed` and `failed` ones get their end now. */
+export function insertOperation(app: App, tx: Tx, actor: Actor, operation: NewOperation): { id: number; uuid: string } {
+  const uuid = newUuid()
+  const now = app.eventTime()
+  const isOver = operation.status === 'completed' || operation.status === 'failed'
+  const row = sql(tx.db).insert.get(
+    uuid,
+    actor.accountId,
+    operation.type,
+    operation.status,
+    operation.total,
+    operation.completed,
+    operation.failed,
+    boundedSummary(operation.errorSummary),
+    operation.metadata ? JSON.stringify(operation.metadata) : null,
+    now,
+    now,
+    isOver ? now : null,
+    now + KEPT_MS,
+  )
+  if (!row) throw new Error('the operation was not stored')
+  return { id: row.id, uuid: formatUuid(uuid) }
+}
+
+/** Notes how far an operation is; `completed` and `failed` end it. False when it is over already: then nothing changes. */
+export function progressOperation(
+  app: Pick<App, 'eventTime'>,
+  tx: Tx,
+  id: number,
+  progress: OperationProgress,
+): boolean {
+  const { changes } = sql(tx.db).progress.run(
+    progress.status ?? null,
+    progress.total ?? null,
+    progress.completed ?? null,
+    progress.failed ?? null,
+    progress.errorSummary === undefined ? 0 : 1,
+    boundedSummary(progress.errorSummary ?? null),
+    progress.metadata ? JSON.stringify(progress.metadata) : null,
+    app.eventTime(),
+    id,
+  )
+  return changes === 1
+}
+
+/** The account's operation; 404 when it has none with this id. */
+export function getOperation(db: Database, accountId: number, id: string): Operation {
+  const uuid = parseUuid(id)
+  const operation = uuid && sql(db).byUuid.get(uuid, accountId)
+  if (!operation) throw notFound('operation_not_found', 'There is no operation with this id.')
+  return operation
+}
+
+/** A page of the account's operations, newest first. The total is counted in the index. */
+export const listOperations = (
+  db: Database,
+  accountId: number,
+  page: RowWindow,
+): { operations: Operation[]; total: number } => ({
+  operations: sql(db).page.all(accountId, belowId(page), page.limit, page.offset),
+  total: sql(db).count.get(accountId)?.n ?? 0,
+})
+
+/** Removes all operations of an account that is deleted. */
+export const removeOperationsOf = (tx: Tx, accountId: number): void => void sql(tx.db).removeAll.run(accountId)

@@ -1,0 +1,27 @@
+import { index, integer, sqliteTable, text } from 'drizzle-orm/sqlite-core'
+import { accounts } from '#features/core/accounts/tables.ts'
+import { time, uuid } from '#platform/db/columns.ts'
+
+export const operations = sqliteTable(
+  'operations',
+  {
+    id: integer('id').primaryKey(),
+    uuid: uuid('uuid').notNull().unique(),
+    accountId: integer('account_id')
+      .notNull()
+      .references(() => accounts.id),
+    operationType: text('operation_type').notNull(),
+    status: text('status').notNull(),
+    totalItems: integer('total_items').notNull(),
+    completedItems: integer('completed_items').notNull(),
+    failedItems: integer('failed_items').notNull(),
+    errorSummary: text('error_summary'),
+    /** JSON object. */
+    metadata: text('metadata'),
+    createdAt: time('created_at').notNull(),
+    updatedAt: time('updated_at').notNull(),
+    completedAt: time('completed_at'),
+    expiresAt: time('expires_at').notNull(),
+  },
+  (t) => [index('operations_account').on(t.accountId)],
+)

@@ -1,0 +1,78 @@
+/** @module DELETE /v1/account and its export: paths, shapes and one call each. */
+import { Type } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import { accountOfActor } from '#features/core/accounts/accounts.ts'
+import type { App } from '#features/core/app/app.ts'
+import { authenticated, requires } from '#features/core/app/http.ts'
+import { AppError } from '#platform/errors.ts'
+import { ownersOnly } from '#platform/http/access.ts'
+import { one } from '#platform/http/envelope.ts'
+import { streamedAnswer } from '#platform/http/json-stream.ts'
+import { One, Uuid } from '#platform/http/schemas.ts'
+import { deleteAccount } from './delete-account.ts'
+import { createAccountExport } from './export.ts'
+import { AccountExport } from './model.ts'
+
+const CONFIRMATION = 'DELETE'
+
+const Deleted = Type.Object({
+  message: Type.String({ description: 'What happens now.' }),
+  account_id: Uuid({ description: 'Id of the account.' }),
+})
+
+export const accountExportRoutes = (app: App) => {
+  const exportAccount = createAccountExport(app)
+  return new Elysia({ prefix: '/v1/account' })
+    .use(authenticated)
+    .get('/export', ({ actor, request }) => exportAccount(actor, request), {
+      detail: {
+        summary: 'Export the account',
+        description:
+          'Everything that the account has, as one JSON text that is written as you read it: `data` with account, domains, templates, webhooks, suppressions, contact_lists, contacts, signup_forms, emails, events, inbound and more, and `exported_at`. No bodies of emails and received messages, and no secrets. One completed export an hour.',
+        tags: ['Account'],
+        ...streamedAnswer('The account.', AccountExport),
+        ...requires('account:admin'),
+      },
+    })
+}
+
+export const accountDeletionRoutes = (app: App) =>
+  new Elysia({ prefix: '/v1/account' }).use(authenticated).delete(
+    '/',
+    async ({ actor, request, status }) => {
+      if (request.headers.get('x-confirm-delete') !== CONFIRMATION)
+        throw new AppError(
+          400,
+          'confirmation_missing',
+          'Deleting the account needs the header X-Confirm-Delete with the value DELETE; nothing was deleted.',
+        )
+      await deleteAccount(app, actor, accountOfActor(app.config, app.db, actor.accountId))
+      return status(
+        202,
+        one({
+          message: 'The account is deactivated. Its data is being deleted and cannot be brought back.',
+          account_id: actor.accountUuid,
+        }),
+      )
+    },
+    {
+      response: { 202: One(Deleted) },
+      detail: {
+        summary: 'Delete the account',
+        description:
+          'Needs the header X-Confirm-Delete: DELETE. At once its keys and sessions are a 401, its waiting mail is cancelled and mail to its domains is refused; then all of its data goes, that of its sub-accounts too. There is no way back.',
+        tags: ['Account'],
+        parameters: [
+          {
+            name: 'X-Confirm-Delete',
+            in: 'header' as const,
+            required: true,
+            description: 'Must be DELETE; anything else is a 400 `confirmation_missing`.',
+            schema: { type: 'string' as const, enum: [CONFIRMATION] },
+          },
+        ],
+        ...requires('account:admin'),
+        ...ownersOnly,
+      },
+    },
+  )

@@ -1,0 +1,299 @@
+/**
+ * @module Deletes accounts. At once, in one transaction: nobody gets in any more, nothing is sent or taken in for it. Then, as an operation in slices that goes
+ * on after a crash: its waiting mail ends, its rows and content go, and at last the bytes of them in the files. What stays is a row without anything in
+ * it, so that its number is not given again, and the entries of the audit log without their personal fields.
+ *
+ * steps: mail (waiting recipients end; those in hand are waited for) → rows → late (rows that requests wrote which were under way) → service (mail of the service about it) → log → bytes
+ */
+import type { Database } from 'bun:sqlite'
+import { filesOf } from '#features/audience/contact-lists/imports.ts'
+import { removeSpooled } from '#features/audience/contact-lists/spool.ts'
+import { closeAccount, emptyAccount, subAccountsOf } from '#features/core/accounts/close.ts'
+import { announceAccessChange, announceSendingChange } from '#features/core/app/account-changes.ts'
+import type { Actor, App } from '#features/core/app/app.ts'
+import { audit } from '#features/core/audit-logs/audit.ts'
+import { eraseAuditOfAccount } from '#features/core/audit-logs/erase.ts'
+import { requestScrub } from '#features/core/content-gc/scrub.ts'
+import { insertOperation, removeOperationsOf } from '#features/core/operations/operations.ts'
+import { endedBilling } from '#features/people/billing/checkout.ts'
+import { removeTeamOf } from '#features/people/team/users.ts'
+import { leaveOutAll } from '#features/sending/broadcasts/erase.ts'
+import { endWaitingMail, hasMailInHand } from '#features/sending/emails/end-mail.ts'
+import { mailAbout } from '#features/sending/system-mail/about.ts'
+import { ACCOUNT_TAG_BYTES } from '#features/sending/tracking/tokens.ts'
+import { removeKeysOf } from '#features/setup/api-keys/keys.ts'
+import { closeDomains } from '#features/setup/domains/domains.ts'
+import { closeWebhooks } from '#features/webhooks/webhooks/change.ts'
+import { giveWay, type Millis } from '#platform/clock.ts'
+import { codesOf } from '#platform/db/codes.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { formatUuid, type UuidBytes } from '#platform/ids.ts'
+import { type DueLoop, isDue, startDueLoop } from '#platform/queue/due-loop.ts'
+import { minutes, seconds } from '#platform/units.ts'
+import { nextEmailsOf, removeAccountRows } from './account-rows.ts'
+import { eraseEmail } from './erase-steps.ts'
+
+/** Position = the stored code: only ever append. */
+const STEPS = ['mail', 'rows', 'late', 'log', 'bytes', 'service'] as const
+type Step = (typeof STEPS)[number]
+const CODES = codesOf<Step>('step of the deletion of an account', STEPS)
+
+/** Mail in hand is looked at again after this. */
+const IN_HAND_MS = seconds(20)
+/** By then every request that was let in before the deletion is over. */
+const LATE_MS = minutes(10)
+/** No step waits longer. */
+const MAX_WAIT_MS = minutes(10)
+/** An account with its sub-accounts, and whoever goes at the same time, are scrubbed together. */
+const COLLECT_MS = seconds(30)
+/** When the files could not be scrubbed yet. */
+const SCRUB_AGAIN_MS = minutes(2)
+/** When Stripe could not be asked to end a subscription. */
+const BILLING_AGAIN_MS = minutes(10)
+const AUDIT_SLICE = 500
+const SUB_ACCOUNTS_AT_ONCE = 20
+/** Who closes what a crash left open; `close` puts the account in. */
+const SYSTEM: Actor = { accountId: 0, accountUuid: '', type: 'system', id: 'system', scopes: new Set() }
+/** After a step that failed, so that it does not stand in the way of other deletions. */
+const AFTER_FAILURE_MS = minutes(1)
+
+interface Deletion {
+  readonly accountId: number
+  readonly operationId: number
+  readonly step: number
+  readonly cursor: number
+  readonly rows: number
+  readonly dueAt: Millis
+  readonly createdAt: Millis
+}
+
+const COLUMNS =
+  'account_id AS accountId, operation_id AS operationId, step, cursor, rows, due_at AS dueAt, created_at AS createdAt'
+
+const sql = prepared((db) => ({
+  insert: db.prepare(
+    'INSERT INTO account_deletions (account_id, operation_id, step, cursor, rows, due_at, created_at) VALUES (?, ?, 0, 0, 0, ?, ?)',
+  ),
+  next: db.prepare<Deletion, []>(`SELECT ${COLUMNS} FROM account_deletions ORDER BY due_at, account_id LIMIT 1`),
+  atStep: db.prepare<Deletion, [number]>(`SELECT ${COLUMNS} FROM account_deletions WHERE step = ? ORDER BY account_id`),
+  move: db.prepare(
+    'UPDATE account_deletions SET step = ?, cursor = ?, rows = rows + ?, due_at = ? WHERE account_id = ?',
+  ),
+  delete: db.prepare('DELETE FROM account_deletions WHERE account_id = ?'),
+}))
+
+/** An account to delete. */
+export interface DeletedAccount {
+  readonly id: number
+  readonly uuid: UuidBytes
+}
+
+/**
+ * Deletes an account, with its sub-accounts: resolves when nobody can use it any more and that is on disk. What is left of it goes as an operation, which
+ * the loop of `startRemoval` works off. To delete it again changes nothing.
+ * @param along runs in the same transaction
+ */
+export function deleteAccount(
+  app: App,
+  actor: Actor,
+  account: DeletedAccount,
+  along?: (tx: Tx) => void,
+): Promise<void> {
+  return app.commit
+    .writeFromReserve((tx) => {
+      along?.(tx)
+      close(app, tx, actor, account)
+      return closeSubAccounts(app, tx, actor, account.id)
+    })
+    .then(async (closed) => {
+      // What a crash leaves of this is done by the first step of the parent's deletion.
+      for (let more = closed; more === SUB_ACCOUNTS_AT_ONCE; )
+        more = await app.commit.writeFromReserve((tx) => closeSubAccounts(app, tx, actor, account.id))
+    })
+}
+
+/** Closes some of an account's sub-accounts; gives how many. */
+function closeSubAccounts(app: App, tx: Tx, actor: Actor, parentId: number): number {
+  const subAccounts = subAccountsOf(tx.db, parentId, SUB_ACCOUNTS_AT_ONCE)
+  for (const each of subAccounts) close(app, tx, actor, each)
+  return subAccounts.length
+}
+
+function close(app: App, tx: Tx, actor: Actor, account: DeletedAccount): void {
+  const now = app.eventTime()
+  if (!closeAccount(tx, account.id, now)) return
+  const own: Actor = { ...actor, accountId: account.id, accountUuid: formatUuid(account.uuid) }
+  removeKeysOf(tx, account.id)
+  removeTeamOf(tx, account.id)
+  closeDomains(tx, account.id, now)
+  closeWebhooks(app, tx, account.id)
+  const { id: operationId, uuid } = insertOperation(app, tx, own, {
+    type: 'account_deletion',
+    status: 'processing',
+    total: 0,
+    completed: 0,
+    failed: 0,
+    errorSummary: null,
+  })
+  sql(tx.db).insert.run(account.id, operationId, app.clock.now(), now)
+  audit(app, tx, own, {
+    action: 'account.deleted',
+    resourceType: 'account',
+    resourceId: own.accountUuid,
+    metadata: { operation_id: uuid },
+  })
+  announceAccessChange(app, tx, account.id)
+  announceSendingChange(app, tx, account.id)
+  tx.afterCommit(() => app.removalDue.emit())
+}
+
+/** Deletions that are not complete, for the operator. */
+export const openDeletions = (db: Database): { accountId: number; step: string; rows: number; dueAt: Millis }[] =>
+  db
+    .query<Deletion, []>(`SELECT ${COLUMNS} FROM account_deletions ORDER BY account_id`)
+    .all()
+    .map(({ accountId, step, rows, dueAt }) => ({ accountId, step: CODES.nameOf(step), rows, dueAt }))
+
+/** What a step came to: how many rows it removed, and when it goes on; another step or the end instead. */
+interface Outcome {
+  readonly rows?: number
+  readonly cursor?: number
+  readonly dueAt?: Millis
+  readonly next?: Step
+}
+
+/** Starts the loop that removes what is left of deleted accounts. */
+export function startAccountRemoval(app: App): DueLoop {
+  const loop = startDueLoop({
+    name: 'remove deleted accounts',
+    clock: app.clock,
+    log: app.log,
+    step: async (ending) => {
+      const deletion = sql(app.db).next.get()
+      if (!deletion) return undefined
+      if (!isDue(deletion.dueAt, app.clock.now(), MAX_WAIT_MS)) return deletion.dueAt
+      await giveWay()
+      if (ending.aborted) return undefined
+      try {
+        await removeStep(app, deletion)
+      } catch (error) {
+        await app.commit.writeFromReserve((tx) =>
+          move(tx, deletion, { cursor: deletion.cursor, dueAt: app.clock.now() + AFTER_FAILURE_MS }),
+        )
+        throw error
+      }
+      return app.clock.now()
+    },
+  })
+  const stopListening = app.removalDue.listen(() => loop.wake())
+  return {
+    wake: () => loop.wake(),
+    async stop() {
+      stopListening()
+      await loop.stop()
+    },
+  }
+}
+
+async function removeStep(app: App, deletion: Deletion): Promise<void> {
+  switch (CODES.nameOf(deletion.step)) {
+    case 'mail':
+      return app.commit.writeFromReserve((tx) => move(tx, deletion, endMail(app, tx, deletion)))
+    case 'rows':
+      return removeRows(app, deletion, { next: 'late', dueAt: deletion.createdAt + LATE_MS })
+    case 'late':
+      return removeRows(app, deletion, { next: 'service' })
+    case 'service':
+      return eraseServiceMail(app, deletion)
+    case 'log':
+      return endLog(app, deletion)
+    case 'bytes':
+      return removeBytes(app, deletion)
+  }
+}
+
+function endMail(app: App, tx: Tx, { accountId }: Deletion): Outcome {
+  if (closeSubAccounts(app, tx, SYSTEM, accountId) > 0) return {}
+  const rows = endWaitingMail(tx, accountId, app.eventTime())
+  if (rows > 0 || leaveOutAll(app, tx, accountId) > 0) return {}
+  return hasMailInHand(tx.db, accountId) ? { dueAt: app.clock.now() + IN_HAND_MS } : { next: 'rows' }
+}
+
+/** What lies in files goes before the row that knows of it, so that a crash between leaves none behind. */
+async function removeRows(app: App, deletion: Deletion, whenDone: Outcome): Promise<void> {
+  const { accountId } = deletion
+  for (const file of filesOf(app.db, accountId)) await removeSpooled(app, file)
+  await app.removeCaptures(nextEmailsOf(app.db, accountId))
+  await app.commit.writeFromReserve((tx) => {
+    const rows = removeAccountRows(app, tx, accountId)
+    move(tx, deletion, rows > 0 ? { rows } : whenDone)
+  })
+}
+
+/** Mail of the service to its people lies among that of the account that it left from: invitations, links, notices. */
+async function eraseServiceMail(app: App, deletion: Deletion): Promise<void> {
+  const { found, next } = mailAbout(app.db, deletion.accountId, deletion.cursor)
+  await app.removeCaptures(found.map(({ emailId }) => emailId))
+  const isAll = () => true
+  await app.commit.writeFromReserve((tx) => {
+    let rows = 0
+    for (const email of found) {
+      const erased = eraseEmail(app, tx, { ...email, is: isAll, isIn: isAll })
+      rows += erased.rows
+      // A session with the receiver is under way.
+      if (!erased.isEmptied)
+        return move(tx, deletion, { rows, cursor: email.emailId - 1, dueAt: app.clock.now() + IN_HAND_MS })
+    }
+    return move(tx, deletion, next === undefined ? { rows, next: 'log' } : { rows, cursor: next })
+  })
+}
+
+/** The row of the account knows what it pays for, and is emptied here: that must have ended. */
+async function endLog(app: App, deletion: Deletion): Promise<void> {
+  const { accountId, cursor, createdAt } = deletion
+  const hasEnded = cursor > 0 || (await endedBilling(app, accountId, createdAt))
+  const again: Outcome = { cursor, dueAt: app.clock.now() + BILLING_AGAIN_MS }
+  await app.commit.writeFromReserve((tx) => move(tx, deletion, hasEnded ? eraseLog(app, tx, deletion) : again))
+}
+
+function eraseLog(app: App, tx: Tx, { accountId, cursor }: Deletion): Outcome {
+  const { next } = eraseAuditOfAccount(tx, accountId, AUDIT_SLICE, cursor)
+  if (next !== undefined) return { cursor: next }
+  removeOperationsOf(tx, accountId)
+  emptyAccount(tx, accountId, ACCOUNT_TAG_BYTES)
+  return { next: 'bytes', dueAt: app.clock.now() + COLLECT_MS }
+}
+
+/** The last step: when no file has anything of it any more, the deletion itself goes. One scrub, which reads all files, is for all that are so far. */
+async function removeBytes(app: App, deletion: Deletion): Promise<void> {
+  const ready: Deletion[] = []
+  for (const each of sql(app.db).atStep.all(deletion.step)) {
+    // The clock may have jumped over the ten minutes of those that were let in before, so they are looked for once more.
+    const rows = await app.commit.writeFromReserve((tx) => removeLate(app, tx, each))
+    if (rows === 0) ready.push(each)
+  }
+  if (!ready.some(({ accountId }) => accountId === deletion.accountId)) return
+  const isClean = await requestScrub(app)
+  await app.commit.writeFromReserve((tx) => {
+    for (const each of ready) {
+      if (isClean) sql(tx.db).delete.run(each.accountId)
+      else move(tx, each, { dueAt: app.clock.now() + SCRUB_AGAIN_MS })
+    }
+  })
+  if (!isClean) return
+  for (const { accountId, rows } of ready) app.log.info({ account: accountId, rows }, 'a deleted account is gone')
+}
+
+function removeLate(app: App, tx: Tx, deletion: Deletion): number {
+  const rows = removeAccountRows(app, tx, deletion.accountId)
+  if (rows > 0) move(tx, deletion, { rows })
+  removeOperationsOf(tx, deletion.accountId)
+  return rows
+}
+
+/** Notes how far a deletion is; progress only when it did not move meanwhile, which nobody else does. */
+function move(tx: Tx, { accountId, step, dueAt }: Deletion, outcome: Outcome): void {
+  const { rows = 0, cursor = 0, next } = outcome
+  sql(tx.db).move.run(next === undefined ? step : CODES.codeOf(next), cursor, rows, outcome.dueAt ?? dueAt, accountId)
+}

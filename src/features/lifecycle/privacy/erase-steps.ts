@@ -1,0 +1,297 @@
+/**
+ * @module The steps of an erasure, in their order. Each looks at a bounded part of what there is and gives a function that writes what follows from it, in the
+ * transaction that also notes how far the erasure is; so a crash repeats a step and never leaves one out. What makes new rows of the address comes before
+ * what holds them, and what lets go of the address in the erasure itself comes last.
+ */
+
+import { eraseContacts, eraseFormAsks, isImportOpen, newestImport } from '#features/audience/contact-lists/erase.ts'
+import type { App } from '#features/core/app/app.ts'
+import { eraseAuditText } from '#features/core/audit-logs/erase.ts'
+import { requestScrub } from '#features/core/content-gc/scrub.ts'
+import { eraseEvents } from '#features/core/events/erase.ts'
+import { eraseInOperations } from '#features/core/operations/erase.ts'
+import { eraseCorrespondent, eraseMessages, findMessagesOf } from '#features/receiving/agent-mailboxes/erase.ts'
+import { eraseComplaints } from '#features/receiving/complaints/erase.ts'
+import { eraseInbound, findInboundOf, isReceiptWaiting, newestReceipt } from '#features/receiving/inbound/erase.ts'
+import { eraseOperatorMail, findReportsOf } from '#features/receiving/postmaster/erase.ts'
+import { eraseInFindings } from '#features/reporting/abuse/erase.ts'
+import { keepFigures } from '#features/reporting/analytics/recount.ts'
+import { findWaitingFor, isFixing, leaveOut, nextOpenBroadcast } from '#features/sending/broadcasts/erase.ts'
+import { resolveDeadLetter } from '#features/sending/dead-letters/resolve.ts'
+import { anonymiseRecipients, cancelRecipients, emptyEmail, findEmailsTo } from '#features/sending/emails/erase.ts'
+import { eraseInReplies } from '#features/sending/emails/kept-replies.ts'
+import { forgetEngagement } from '#features/sending/tracking/forget.ts'
+import { eraseSuppressed } from '#features/setup/suppressions/suppress.ts'
+import { eraseDeliveries, eraseDeliveriesOf } from '#features/webhooks/webhooks/erase.ts'
+import { giveWay } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { minutes, seconds } from '#platform/units.ts'
+import {
+  deleteErasure,
+  dropEmail,
+  type Erasure,
+  forgetAddress,
+  hashAddress,
+  keepEmail,
+  keptEmails,
+} from './erasures.ts'
+import type { Person } from './person.ts'
+
+/** What the writing part of a step came to. */
+export interface Outcome {
+  /** Rows erased. */
+  readonly rows?: number
+  /** Where this step goes on; left out: it is over. */
+  readonly next?: number | undefined
+  /** How long to wait before that. */
+  readonly waitMs?: number
+  /** The erasure is complete. */
+  readonly isEnd?: boolean
+}
+
+export type Writing = (tx: Tx) => Outcome
+/** @param person who is erased; nobody once the address is forgotten */
+type Step = (app: App, erasure: Erasure, person: Person) => Writing | Promise<Writing>
+
+/** What is under way ends by itself; it is looked at again after this. */
+const UNDER_WAY_MS = seconds(5)
+/** Mail of others may wait for its time or its receiver. */
+const OTHERS_MS = minutes(1)
+const SCRUB_AGAIN_MS = minutes(1)
+/** Emails changed in one transaction: each has some 0.3 ms, and its events. */
+const MOST_EMAILS = 20
+/** Messages removed in one transaction: each is taken out of the search index. */
+const MOST_MESSAGES = 20
+const AUDIT_SLICE = 500
+
+const DONE: Outcome = {}
+
+/** Waits until nothing is left of what waited when the step began. The cursor is the newest of it, one more than its id, so that 0 says nothing yet. */
+const waitFor =
+  (newest: (app: App) => number, isLeft: (app: App, erasure: Erasure, upTo: number) => boolean): Step =>
+  (app, erasure) => {
+    const cursor = erasure.cursor === 0 ? newest(app) + 1 : erasure.cursor
+    return () => (isLeft(app, erasure, cursor - 1) ? { next: cursor, waitMs: UNDER_WAY_MS } : DONE)
+  }
+
+/** Mail that has come in and is not processed: it may become anything. */
+const receipts = waitFor(
+  ({ db }) => newestReceipt(db),
+  ({ db }, _, upTo) => isReceiptWaiting(db, upTo),
+)
+
+const imports = waitFor(
+  ({ db }) => newestImport(db),
+  ({ db }, { accountId }, upTo) => isImportOpen(db, accountId, upTo),
+)
+
+const contacts: Step =
+  (app, { accountId, cursor }, { addressKey }) =>
+  (tx) => {
+    const listed = { accountId, addressKey }
+    const removed = cursor === 0 ? eraseContacts(tx, listed) : 0
+    const { rows, next } = eraseFormAsks(app, tx, listed, cursor)
+    return { rows: removed + rows, next }
+  }
+
+/** Broadcasts one after the other; the cursor is the one before the next. */
+const broadcasts: Step = async (app, { accountId, cursor }, person) => {
+  const broadcastId = nextOpenBroadcast(app.db, accountId, cursor)
+  if (broadcastId === undefined) return () => DONE
+  if (isFixing(app.db, broadcastId)) return () => ({ next: cursor, waitMs: UNDER_WAY_MS })
+  const contactIds: number[] = []
+  for (let after: number | undefined = 0; after !== undefined; ) {
+    const found: ReturnType<typeof findWaitingFor> = findWaitingFor(app.db, { broadcastId, after, is: person.is })
+    contactIds.push(...found.contactIds)
+    after = found.next
+    await giveWay()
+  }
+  return (tx) => ({ rows: leaveOut(app, tx, broadcastId, contactIds), next: broadcastId })
+}
+
+const mailboxes: Step = (app, { accountId, cursor: after }, { addressKey, isNamedIn: isIn }) => {
+  const { ids, next } = findMessagesOf(app.db, { accountId, after, isIn, most: MOST_MESSAGES })
+  return (tx) => {
+    const rows = eraseMessages(app, tx, ids)
+    return { rows: next === undefined ? rows + eraseCorrespondent(tx, accountId, addressKey) : rows, next }
+  }
+}
+
+const inbound: Step = (app, { accountId, cursor: after }, { isNamedIn: isIn }) => {
+  const { ids, next } = findInboundOf(app.db, { accountId, after, isIn, most: MOST_MESSAGES })
+  return (tx) => ({ rows: eraseInbound(app, tx, ids), next })
+}
+
+/** Named in the reports of everybody, and nobody's own. */
+const SYSTEMS = /^(?:postmaster|mailer-daemon|abuse)@/
+
+const reports: Step = (app, { cursor: after }, { addressKey, isIn }) => {
+  if (SYSTEMS.test(addressKey)) return () => DONE
+  const { ids, next } = findReportsOf(app, { after, isIn })
+  return (tx) => ({ rows: eraseOperatorMail(app, tx, ids), next })
+}
+
+const emails: Step = async (app, erasure, person) => {
+  const { accountId, cursor: after } = erasure
+  const { addressKey, is } = person
+  const { emailIds, next } = findEmailsTo(app.db, { accountId, addressKey, is, after, most: MOST_EMAILS })
+  // Before their rows: a crash between must not leave captures that nothing leads to.
+  await app.removeCaptures(emailIds)
+  return (tx) => ({ rows: emailIds.reduce((sum, id) => sum + eraseFromEmail(app, tx, erasure, person, id), 0), next })
+}
+
+/** Takes the person out of one email. What is under way, and what others are still to get of it, is noted for later. Gives the rows erased. */
+function eraseFromEmail(app: App, tx: Tx, erasure: Erasure, person: Person, emailId: number): number {
+  const { rows, isEmptied } = eraseEmail(app, tx, { accountId: erasure.accountId, emailId, ...person })
+  if (!isEmptied) keepEmail(tx, erasure, emailId)
+  return rows
+}
+
+/** The same, without the note: `isEmptied` is false while a delivery is under way, or others are still to get something. */
+export function eraseEmail(
+  app: App,
+  tx: Tx,
+  {
+    accountId,
+    emailId,
+    is,
+    isIn,
+  }: { readonly accountId: number; readonly emailId: number } & Pick<Person, 'is' | 'isIn'>,
+): { readonly rows: number; readonly isEmptied: boolean } {
+  const { isBeingTried } = cancelRecipients(app, tx, emailId, is)
+  const changed = keepFigures(tx, emailId, () => {
+    const { recipientIds, isAll } = anonymiseRecipients(tx, emailId, is)
+    return { recipientIds, isAll, seqs: eraseEvents(tx, { accountId, emailId, recipientIds, matches: isIn }) }
+  })
+  const { recipientIds, isAll, seqs } = changed
+  // Beside others those of nobody stay: by them the first open or click of an email is known.
+  forgetEngagement(tx, emailId, isAll ? recipientIds : [])
+  for (const id of recipientIds) resolveDeadLetter(tx, id)
+  const rows =
+    recipientIds.length +
+    seqs.length +
+    eraseComplaints(app, tx, emailId, recipientIds) +
+    eraseDeliveriesOf(tx, accountId, seqs)
+  const isEmptied = !isBeingTried && emptyEmail(app, tx, emailId)
+  return { rows: isEmptied ? rows + 1 : rows, isEmptied }
+}
+
+/** The emails of which a delivery to the person was under way: until it is over, the address is still needed. */
+const underWay: Step = async (app, erasure, person) => {
+  const emailIds = keptEmails(app.db, erasure, erasure.cursor, MOST_EMAILS)
+  await app.removeCaptures(emailIds)
+  return (tx) => {
+    let rows = 0
+    for (const emailId of emailIds) {
+      const { isBeingTried } = cancelRecipients(app, tx, emailId, person.is)
+      if (isBeingTried) return { rows, next: emailId - 1, waitMs: UNDER_WAY_MS }
+      dropEmail(tx, erasure, emailId)
+      rows += eraseFromEmail(app, tx, erasure, person, emailId)
+    }
+    return { rows, next: emailIds.length < MOST_EMAILS ? undefined : emailIds.at(-1) }
+  }
+}
+
+const deliveries: Step =
+  (_, { accountId, cursor: after }, { isIn }) =>
+  (tx) =>
+    eraseDeliveries(tx, { accountId, after, matches: isIn })
+
+const operations: Step =
+  (_, { accountId, cursor: after }, { erasedFrom: erased }) =>
+  (tx) =>
+    eraseInOperations(tx, { accountId, after, erased })
+
+const replies: Step =
+  (_, { accountId, cursor: after }, { erasedFrom: erased }) =>
+  (tx) =>
+    eraseInReplies(tx, { accountId, after, erased })
+
+const findings: Step =
+  (_, { accountId, cursor: after }, { erasedFrom: erased }) =>
+  (tx) =>
+    eraseInFindings(tx, { accountId, after, erased })
+
+const suppressed: Step =
+  (_, { accountId }, { addressKey }) =>
+  (tx) => ({ rows: eraseSuppressed(tx, accountId, addressKey) })
+
+const log: Step =
+  (_, { accountId, cursor: after }, { isIn }) =>
+  (tx) =>
+    eraseAuditText(tx, { accountId, after, limit: AUDIT_SLICE, matches: isIn })
+
+const address: Step = (_, erasure) => (tx) => {
+  hashAddress(tx, erasure)
+  return DONE
+}
+
+/** The end, unless others are still to get something. */
+const forgotten: Step = (_, erasure) => (tx) => {
+  if (keptEmails(tx.db, erasure, 0, 1).length === 0) return over(tx, erasure)
+  forgetAddress(tx, erasure)
+  return DONE
+}
+
+const bytes: Step = async (app, { cursor }) => {
+  const isClean = await requestScrub(app)
+  return () => (isClean ? DONE : { next: cursor, waitMs: SCRUB_AGAIN_MS })
+}
+
+/** What others were still to get, emptied one by one as it is over. */
+const others: Step = async (app, erasure) => {
+  const emailIds = keptEmails(app.db, erasure, erasure.cursor, MOST_EMAILS)
+  await app.removeCaptures(emailIds)
+  return (tx) => {
+    let rows = 0
+    for (const emailId of emailIds) {
+      if (!emptyEmail(app, tx, emailId)) continue
+      dropEmail(tx, erasure, emailId)
+      rows++
+    }
+    if (emailIds.length === MOST_EMAILS) return { rows, next: emailIds.at(-1) }
+    return keptEmails(tx.db, erasure, 0, 1).length === 0 ? { rows } : { rows, next: 0, waitMs: OTHERS_MS }
+  }
+}
+
+function over(tx: Tx, erasure: Erasure): Outcome {
+  deleteErasure(tx, erasure)
+  return { isEnd: true }
+}
+
+const end: Step = (_, erasure) => (tx) => over(tx, erasure)
+
+/** Position = the stored code: only ever append. */
+export const STEPS: readonly { readonly name: string; readonly run: Step }[] = [
+  // What waits for the person is stopped first of all.
+  { name: 'emails', run: emails },
+  { name: 'receipts', run: receipts },
+  { name: 'imports', run: imports },
+  { name: 'contacts', run: contacts },
+  { name: 'broadcasts', run: broadcasts },
+  { name: 'mailboxes', run: mailboxes },
+  { name: 'inbound', run: inbound },
+  { name: 'reports', run: reports },
+  // And again: contacts, broadcasts and mailboxes may have made some since.
+  { name: 'later emails', run: emails },
+  { name: 'under way', run: underWay },
+  { name: 'webhook deliveries', run: deliveries },
+  { name: 'operations', run: operations },
+  { name: 'replies', run: replies },
+  { name: 'findings', run: findings },
+  { name: 'suppressions', run: suppressed },
+  { name: 'log', run: log },
+  { name: 'address', run: address },
+  { name: 'bytes', run: bytes },
+  { name: 'forgotten', run: forgotten },
+  { name: 'others', run: others },
+  { name: 'bytes of others', run: bytes },
+  { name: 'end', run: end },
+]
+
+/** The first step that takes long: nobody waits for it. */
+export const FIRST_LONG_STEP = STEPS.findIndex(({ run }) => run === bytes)
+/** Whether a step looks through the files, which takes minutes where there is much, and is shared. */
+export const isOfBytes = (step: number): boolean => STEPS[step]?.run === bytes
+/** From here on the address is not known any more. */
+export const FIRST_WITHOUT_ADDRESS = STEPS.findIndex(({ run }) => run === address) + 1

@@ -1,0 +1,117 @@
+/**
+ * @module What is stored of an erasure while it runs: whose, how far it is, and the emails that others are still to get. The only writer of `erasures` and
+ * `erasure_emails`.
+ */
+import type { Database } from 'bun:sqlite'
+import { erasedForm } from '#features/setup/contact-store/listed-form.ts'
+import type { Millis } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import type { UuidBytes } from '#platform/ids.ts'
+
+export interface Erasure {
+  readonly id: number
+  readonly accountId: number
+  /** Row id. */
+  readonly operationId: number
+  /** As `suppressionKey` gives it; its keyed hash while the files are scrubbed; the number of the operation while only others are still to get mail. */
+  readonly address: string
+  readonly step: number
+  readonly cursor: number
+  readonly rows: number
+  readonly dueAt: Millis
+}
+
+const COLUMNS = 'id, account_id AS accountId, operation_id AS operationId, address, step, cursor, rows, due_at AS dueAt'
+
+const sql = prepared((db) => ({
+  insert: db.prepare<{ id: number }, (number | string)[]>(
+    `INSERT INTO erasures (account_id, operation_id, address, step, cursor, rows, due_at, created_at) VALUES (?, ?, ?, 0, 0, 0, ?, ?) RETURNING id`,
+  ),
+  byId: db.prepare<Erasure, [number]>(`SELECT ${COLUMNS} FROM erasures WHERE id = ?`),
+  ofAddress: db.prepare<Erasure & { operationUuid: UuidBytes }, [number, string]>(
+    `SELECT erasures.id, erasures.account_id AS accountId, operation_id AS operationId, address, step, cursor, rows, due_at AS dueAt, uuid AS operationUuid
+     FROM erasures JOIN operations ON operations.id = operation_id WHERE erasures.account_id = ? AND address = ?`,
+  ),
+  next: db.prepare<Erasure, []>(`SELECT ${COLUMNS} FROM erasures ORDER BY due_at, id LIMIT 1`),
+  move: db.prepare<{ rows: number }, number[]>(
+    'UPDATE erasures SET step = ?, cursor = ?, rows = rows + ?, due_at = ? WHERE id = ? AND step = ? AND cursor = ? RETURNING rows',
+  ),
+  restart: db.prepare('UPDATE erasures SET address = ?, step = 0, cursor = 0, due_at = ? WHERE id = ?'),
+  setAddress: db.prepare('UPDATE erasures SET address = ? WHERE id = ?'),
+  delete: db.prepare('DELETE FROM erasures WHERE id = ?'),
+  addEmail: db.prepare('INSERT INTO erasure_emails (erasure_id, email_id) VALUES (?, ?) ON CONFLICT DO NOTHING'),
+  emailsAfter: db.prepare<{ emailId: number }, [number, number, number]>(
+    'SELECT email_id AS emailId FROM erasure_emails WHERE erasure_id = ? AND email_id > ? ORDER BY email_id LIMIT ?',
+  ),
+  removeEmail: db.prepare('DELETE FROM erasure_emails WHERE erasure_id = ? AND email_id = ?'),
+  removeEmails: db.prepare('DELETE FROM erasure_emails WHERE erasure_id = ?'),
+}))
+
+/** Begins one. @param dueAt when its first step is due */
+export function insertErasure(
+  tx: Tx,
+  erasure: Pick<Erasure, 'accountId' | 'operationId' | 'address' | 'dueAt'>,
+  now: Millis,
+): number {
+  const { accountId, operationId, address, dueAt } = erasure
+  const id = sql(tx.db).insert.get(accountId, operationId, address, dueAt, now)?.id
+  if (id === undefined) throw new Error('the erasure was not stored')
+  // Of one that went with its account.
+  sql(tx.db).removeEmails.run(id)
+  return id
+}
+
+/** The erasure of an address that an account has under way. One that only waits until others have got their mail is as good as over. */
+export const findErasure = (
+  db: Database,
+  accountId: number,
+  addressKey: string,
+): (Erasure & { readonly operationUuid: UuidBytes }) | undefined =>
+  sql(db).ofAddress.get(accountId, addressKey) ??
+  sql(db).ofAddress.get(accountId, erasedForm(db, accountId, addressKey)) ??
+  undefined
+
+export const erasureById = (db: Database, id: number): Erasure | undefined => sql(db).byId.get(id) ?? undefined
+
+/** The one whose next step is due first. */
+export const nextErasure = (db: Database): Erasure | undefined => sql(db).next.get() ?? undefined
+
+/** Where an erasure goes on. */
+export interface ErasurePlace {
+  readonly step: number
+  readonly cursor: number
+  /** Rows erased since the place before. */
+  readonly rows: number
+  readonly dueAt: Millis
+}
+
+/** Notes how far one is, and gives its rows in all; undefined when it is no longer where it was: somebody else has done this. */
+export const moveErasure = (tx: Tx, { id, step, cursor }: Erasure, to: ErasurePlace): number | undefined =>
+  sql(tx.db).move.get(to.step, to.cursor, to.rows, to.dueAt, id, step, cursor)?.rows
+
+/** Begins one again: what came since its steps looked is meant as well. @param address as `suppressionKey` gives it, which may be a hash by now */
+export const restartErasure = (tx: Tx, { id }: Erasure, address: string, dueAt: Millis): void =>
+  void sql(tx.db).restart.run(address, dueAt, id)
+
+/** Puts its keyed hash in place of the address. */
+export const hashAddress = (tx: Tx, { id, accountId, address }: Erasure): void =>
+  void sql(tx.db).setAddress.run(erasedForm(tx.db, accountId, address), id)
+
+/** Forgets whose it is: from now on another erasure of the same address is another one. */
+export const forgetAddress = (tx: Tx, { id, operationId }: Erasure): void =>
+  void sql(tx.db).setAddress.run(String(operationId), id)
+
+export const deleteErasure = (tx: Tx, { id }: Erasure): void => void sql(tx.db).delete.run(id)
+
+/** Notes an email that is to be looked at again. */
+export const keepEmail = (tx: Tx, { id }: Erasure, emailId: number): void => void sql(tx.db).addEmail.run(id, emailId)
+
+/** Some of the emails that are to be looked at again, after a row id. */
+export const keptEmails = (db: Database, { id }: Erasure, after: number, limit: number): number[] =>
+  sql(db)
+    .emailsAfter.all(id, after, limit)
+    .map(({ emailId }) => emailId)
+
+export const dropEmail = (tx: Tx, { id }: Erasure, emailId: number): void =>
+  void sql(tx.db).removeEmail.run(id, emailId)

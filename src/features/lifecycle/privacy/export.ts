@@ -1,0 +1,94 @@
+/**
+ * @module Exports an account as one JSON text, written as its client reads: one at a time, and one completed an hour. What changes while it is written may be
+ * in it or not.
+ */
+
+import { exportedAt, noteExported } from '#features/core/accounts/exported.ts'
+import { EXPORT_WORK_UNITS } from '#features/core/accounts/work-budget.ts'
+import type { Actor, App } from '#features/core/app/app.ts'
+import { audit } from '#features/core/audit-logs/audit.ts'
+import type { Millis } from '#platform/clock.ts'
+import { tooMany } from '#platform/errors.ts'
+import { isoTime } from '#platform/http/envelope.ts'
+import { streamedJson } from '#platform/http/json-stream.ts'
+import { isDue } from '#platform/queue/due-loop.ts'
+import { hours } from '#platform/units.ts'
+import { accountPart, PARTS } from './export-parts.ts'
+
+const ONE_EVERY_MS = hours(1)
+/** When to ask again while one is being written. */
+const RUNNING_RETRY_SECONDS = 30
+
+/**
+ * Makes the function that answers with an export. It throws 429 `export_running` while another one of the account is written, and `export_limit` within an
+ * hour of one that was completed.
+ */
+export function createAccountExport(app: App): (actor: Actor, request: Request) => Response {
+  /** Accounts of which one is written. */
+  const running = new Set<number>()
+  /** When one was completed, until the database says so. */
+  const completed = new Map<number, Millis>()
+  return (actor, request) => {
+    const { accountId } = actor
+    const now = app.clock.now()
+    const lastAt = completed.get(accountId) ?? exportedAt(app.db, accountId)
+    const nextAt = (lastAt ?? Number.NEGATIVE_INFINITY) + ONE_EVERY_MS
+    if (!isDue(nextAt, now, ONE_EVERY_MS))
+      throw tooMany(
+        'export_limit',
+        'The account was exported within the last hour; ask again when that is over.',
+        (nextAt - now) / 1000,
+      )
+    if (running.has(accountId))
+      throw tooMany(
+        'export_running',
+        'An export of the account is being written; take it, or ask again when it is over.',
+        RUNNING_RETRY_SECONDS,
+      )
+    if (request.method === 'HEAD') return new Response(null, { headers: { 'content-type': 'application/json' } })
+    app.work.spend(accountId, EXPORT_WORK_UNITS)
+    const response = streamedJson(app, request, exportPieces(app, actor, now), {
+      filename: 'account.json',
+      over(isWhole) {
+        running.delete(accountId)
+        if (!isWhole) return
+        completed.set(accountId, app.clock.now())
+        void complete(app, actor).finally(() => completed.delete(accountId))
+      },
+    })
+    running.add(accountId)
+    return response
+  }
+}
+
+/** The text in pieces of some milliseconds. */
+export function* exportPieces(app: App, actor: Actor, now: number): Generator<string> {
+  yield `{"exported_at":${JSON.stringify(isoTime(now))},"data":{"account":${JSON.stringify(accountPart(app, actor))}`
+  for (const [name, part] of Object.entries(PARTS)) {
+    yield `,${JSON.stringify(name)}:[`
+    let separator = ''
+    for (const records of part(app, actor)) {
+      if (records.length === 0) continue
+      yield separator + records.map((record) => JSON.stringify(record)).join(',')
+      separator = ','
+    }
+    yield ']'
+  }
+  yield '}}'
+}
+
+async function complete(app: App, actor: Actor): Promise<void> {
+  try {
+    await app.commit.write((tx) => {
+      noteExported(tx, actor.accountId, app.clock.now())
+      audit(app, tx, actor, {
+        action: 'account.exported',
+        resourceType: 'account',
+        resourceId: actor.accountUuid,
+      })
+    })
+  } catch (error) {
+    // It only means that the next one may come sooner.
+    app.log.error({ err: error, account: actor.accountId }, 'that an account was exported could not be stored')
+  }
+}

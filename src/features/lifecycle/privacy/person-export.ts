@@ -1,0 +1,272 @@
+/**
+ * @module Tells all that an account has of one person, by address, as one JSON text that is written as its client reads: with the contents, but of an email with
+ * several recipients nothing of the others.
+ */
+
+import { contactWire } from '#features/audience/contact-lists/model.ts'
+import { EXPORT_WORK_UNITS } from '#features/core/accounts/work-budget.ts'
+import type { Actor, App } from '#features/core/app/app.ts'
+import { eventWire } from '#features/core/events/model.ts'
+import { findMessagesOf } from '#features/receiving/agent-mailboxes/erase.ts'
+import { mailboxById } from '#features/receiving/agent-mailboxes/mailboxes.ts'
+import { messageById } from '#features/receiving/agent-mailboxes/messages.ts'
+import { messageFields } from '#features/receiving/agent-mailboxes/model.ts'
+import { findInboundOf } from '#features/receiving/inbound/erase.ts'
+import { inboundById } from '#features/receiving/inbound/inbound-emails.ts'
+import { inboundWire } from '#features/receiving/inbound/model.ts'
+import { bodyText } from '#features/receiving/received/parts.ts'
+import { maxAttempts } from '#features/sending/delivery/retry.ts'
+import { findEmailsTo } from '#features/sending/emails/erase.ts'
+import { eventsOfEmail, findEmail, type StoredEmail } from '#features/sending/emails/read.ts'
+import { emailRowWire, isOfService, recipientWire } from '#features/sending/emails/wire.ts'
+import { contactById } from '#features/setup/contact-store/find.ts'
+import { listById } from '#features/setup/contact-store/lists.ts'
+import { suppressionWire } from '#features/setup/suppressions/model.ts'
+import { listSuppressions } from '#features/setup/suppressions/suppressions.ts'
+import { MissingPart } from '#platform/content/read.ts'
+import { prepared } from '#platform/db/open.ts'
+import { tooMany } from '#platform/errors.ts'
+import { isoTime } from '#platform/http/envelope.ts'
+import { streamedJson } from '#platform/http/json-stream.ts'
+import { personNamed } from './erase.ts'
+import type { Person } from './person.ts'
+
+/** Bodies of a broadcast's email, by its row id, as its recipient got them. */
+export type RenderedBodies = (
+  emailId: number,
+) => Promise<{ readonly html?: string | undefined; readonly text?: string | undefined }>
+
+const sql = prepared((db) => ({
+  uuid: db.prepare<{ uuid: Uint8Array }, [number]>('SELECT uuid FROM emails WHERE id = ?'),
+  contacts: db.prepare<{ id: number }, [number, string]>(
+    'SELECT id FROM contacts WHERE account_id = ? AND address_key = ? ORDER BY id',
+  ),
+}))
+
+/** What is looked at in one turn of the event loop. */
+const MOST_AT_ONCE = 20
+const SUPPRESSIONS_AT_ONCE = 100
+
+/** Written for one account at the same time: each looks through everything, also of others. */
+const MOST_RUNNING = 2
+const RUNNING_RETRY_SECONDS = 30
+/** How many are written, by account. */
+const running = new WeakMap<App, Map<number, number>>()
+
+/** The answer; throws 422 for what is no address, 429 while as many are written as may be. */
+export function exportPerson(
+  app: App,
+  actor: Actor,
+  email: string | undefined,
+  { request, renderedBodies }: { readonly request: Request; readonly renderedBodies: RenderedBodies },
+): Response {
+  const person = personNamed(email)
+  if (request.method === 'HEAD') return new Response(null, { headers: { 'content-type': 'application/json' } })
+  const { accountId } = actor
+  const ofApp = running.get(app) ?? new Map<number, number>()
+  running.set(app, ofApp)
+  const others = ofApp.get(accountId) ?? 0
+  if (others >= MOST_RUNNING)
+    throw tooMany(
+      'export_running',
+      `${MOST_RUNNING} exports of persons are being written; take them, or ask again when one is over.`,
+      RUNNING_RETRY_SECONDS,
+    )
+  app.work.spend(accountId, EXPORT_WORK_UNITS)
+  const response = streamedJson(app, request, pieces(app, actor, person, renderedBodies), {
+    filename: 'person.json',
+    over() {
+      const left = (ofApp.get(accountId) ?? 1) - 1
+      if (left > 0) ofApp.set(accountId, left)
+      else ofApp.delete(accountId)
+    },
+  })
+  ofApp.set(accountId, others + 1)
+  return response
+}
+
+async function* pieces(
+  app: App,
+  actor: Actor,
+  person: Person,
+  renderedBodies: RenderedBodies,
+): AsyncGenerator<string, void> {
+  /** Row ids: few, so that they are found once for what is told of them several times. */
+  const emailIds: number[] = []
+  yield `{"exported_at":${JSON.stringify(isoTime(app.clock.now()))},"data":{"email_address":${JSON.stringify(person.addressKey)}`
+  yield* array('emails', emails(app, actor, person, renderedBodies, emailIds))
+  yield* array(
+    'events',
+    events(app, actor, person, emailIds, () => true),
+  )
+  yield* array('suppressions', suppressions(app, actor, person))
+  yield* array(
+    'unsubscribe_events',
+    events(app, actor, person, emailIds, ({ type }) => type === 'unsubscribed'),
+  )
+  yield* array('inbound_emails', inbound(app, actor, person))
+  yield* array('contacts', contacts(app, actor, person))
+  yield* array('mailbox_messages', messages(app, actor, person))
+  yield '}}'
+}
+
+/** A field with an array; an undefined record is nothing but a turn for others. */
+async function* array(name: string, records: Iterable<unknown> | AsyncIterable<unknown>): AsyncGenerator<string, void> {
+  yield `,${JSON.stringify(name)}:[`
+  let separator = ''
+  for await (const record of records) {
+    if (record === undefined) {
+      yield ''
+      continue
+    }
+    yield separator + JSON.stringify(record)
+    separator = ','
+  }
+  yield ']'
+}
+
+async function bodiesOf(
+  app: App,
+  email: StoredEmail,
+  renderedBodies: RenderedBodies,
+): Promise<{ html?: string | null | undefined; text?: string | null | undefined }> {
+  // A link that sets a password is for nobody else.
+  if (isOfService(email)) return {}
+  return email.isOfBroadcast
+    ? renderedBodies(email.id)
+    : { html: kept(app, email.htmlRef), text: kept(app, email.textRef) }
+}
+
+async function* emails(
+  app: App,
+  { accountId }: Actor,
+  { addressKey, is }: Person,
+  renderedBodies: RenderedBodies,
+  emailIds: number[],
+): AsyncGenerator<unknown, void> {
+  const attempts = maxAttempts(app.config.retryExpiryHours)
+  for (let after: number | undefined = 0; after !== undefined; ) {
+    const found: ReturnType<typeof findEmailsTo> = findEmailsTo(app.db, {
+      accountId,
+      addressKey,
+      is,
+      after,
+      most: MOST_AT_ONCE,
+    })
+    for (const id of found.emailIds) {
+      const email = emailById(app, accountId, id)
+      if (!email) continue
+      emailIds.push(id)
+      const recipients = email.recipients.filter(({ address }) => is(address))
+      const bodies = await bodiesOf(app, email, renderedBodies)
+      yield {
+        ...emailRowWire({ ...email, recipients }, attempts),
+        recipients: recipients.map(recipientWire),
+        html_body: bodies.html ?? null,
+        text_body: bodies.text ?? null,
+      }
+    }
+    after = found.next
+    yield undefined
+  }
+}
+
+function emailById(app: App, accountId: number, id: number): StoredEmail | undefined {
+  const uuid = sql(app.db).uuid.get(id)?.uuid
+  return uuid && findEmail(app.db, accountId, uuid)
+}
+
+/** A body, while it is kept. */
+function kept(app: App, ref: number | null): string | null {
+  try {
+    return bodyText(app, ref)
+  } catch (error) {
+    if (error instanceof MissingPart) return null
+    throw error
+  }
+}
+
+function* events(
+  app: App,
+  { accountId, accountUuid }: Actor,
+  { is }: Person,
+  emailIds: readonly number[],
+  isWanted: (event: { readonly type: string }) => boolean,
+): Generator<unknown, void> {
+  for (const id of emailIds) {
+    const email = emailById(app, accountId, id)
+    if (!email) continue
+    const wire = emailRowWire(email, 0)
+    for (const event of eventsOfEmail(app, accountId, id))
+      if (isWanted(event) && (event.recipient === null || is(event.recipient)))
+        yield eventWire(event, wire.id, { accountId, accountUuid }, app.keys)
+    yield undefined
+  }
+}
+
+function* suppressions(
+  { db }: App,
+  { accountId, accountUuid }: Actor,
+  { addressKey }: Person,
+): Generator<unknown, void> {
+  for (let offset = 0; ; offset += SUPPRESSIONS_AT_ONCE) {
+    const page = { limit: SUPPRESSIONS_AT_ONCE, offset }
+    const rows = listSuppressions(db, accountId, { address: addressKey }, page).suppressions
+    for (const row of rows) yield suppressionWire(row, accountUuid)
+    if (rows.length < SUPPRESSIONS_AT_ONCE) return
+    yield undefined
+  }
+}
+
+function* inbound(app: App, { accountId, accountUuid }: Actor, { isNamedIn: isIn }: Person): Generator<unknown, void> {
+  for (let after: number | undefined = 0; after !== undefined; ) {
+    const found: ReturnType<typeof findInboundOf> = findInboundOf(app.db, {
+      accountId,
+      after,
+      isIn,
+      most: MOST_AT_ONCE,
+    })
+    for (const id of found.ids) {
+      const email = inboundById(app.db, id)
+      if (email)
+        yield {
+          ...inboundWire(email, accountUuid),
+          text_body: kept(app, email.textRef),
+          html_body: kept(app, email.htmlRef),
+        }
+    }
+    after = found.next
+    yield undefined
+  }
+}
+
+function* contacts({ db }: App, { accountId, accountUuid }: Actor, { addressKey }: Person): Generator<unknown, void> {
+  for (const { id } of sql(db).contacts.all(accountId, addressKey)) {
+    const contact = contactById(db, id)
+    const list = contact && listById(db, contact.listId)
+    if (contact && list) yield contactWire(contact, list, accountUuid)
+  }
+}
+
+function* messages(app: App, { accountId }: Actor, { isNamedIn: isIn }: Person): Generator<unknown, void> {
+  for (let after: number | undefined = 0; after !== undefined; ) {
+    const found: ReturnType<typeof findMessagesOf> = findMessagesOf(app.db, {
+      accountId,
+      after,
+      isIn,
+      most: MOST_AT_ONCE,
+    })
+    for (const id of found.ids) {
+      const message = messageById(app.db, id)
+      const mailbox = message && mailboxById(app.db, message.mailboxId)
+      if (message && mailbox)
+        yield {
+          ...messageFields(message, mailbox),
+          text_body: kept(app, message.textRef),
+          html_body: kept(app, message.htmlRef),
+        }
+    }
+    after = found.next
+    yield undefined
+  }
+}

@@ -1,0 +1,244 @@
+/**
+ * @module The rows that hold the bytes of each kind, newest first, with what is freed if a row and all older ones go.
+ * Reads whole tables, so it belongs beside `measure.ts`.
+ */
+import type { Database } from 'bun:sqlite'
+import { BROADCAST_STATES, type BroadcastState, stateCode } from '#features/sending/broadcasts/states.ts'
+import { isOpen, STATUSES, statusCode } from '#features/sending/emails/status.ts'
+import type { Millis } from '#platform/clock.ts'
+import type { Budgeted } from './budgets.ts'
+import type { DatabaseUse } from './measure.ts'
+import type { PartBytes } from './part-bytes.ts'
+import type { WalkName } from './walk.ts'
+
+export interface Holding {
+  readonly walk: WalkName
+  readonly id: number
+  /** UNOWNED: of nobody, such as mail for the operator. */
+  readonly accountId: number
+  readonly bytes: number
+  /** Its place in the order of age. */
+  readonly at: Millis
+  readonly changedAt: Millis
+  /** Whether it never goes for its size. */
+  readonly isKept: boolean
+}
+
+export const UNOWNED = 0
+
+export interface HoldingSources {
+  readonly db: Database
+  readonly use: DatabaseUse
+  readonly content: PartBytes
+  readonly rawMail: PartBytes
+}
+
+/** Kinds whose rows are of any size; events are counted by their numbers. */
+export type HeldKind = Exclude<Budgeted, 'events'>
+
+/** The holdings of a kind, newest first; of received mail what fell to no route comes last, because it goes first. */
+export function holdingsOf(kind: HeldKind, sources: HoldingSources): Iterable<Holding> {
+  // A part that sent and received mail share counts for both.
+  sources.content.reset()
+  sources.rawMail.reset()
+  return { content: contentHoldings, inbound: inboundHoldings, logs: logHoldings }[kind](sources)
+}
+
+const OPEN = STATUSES.filter(isOpen).map(statusCode).join(', ')
+const OVER: readonly BroadcastState[] = ['done', 'cancelled', 'failed']
+const UNFINISHED = BROADCAST_STATES.filter((state) => !OVER.includes(state))
+  .map(stateCode)
+  .join(', ')
+
+interface Attachments {
+  /** JSON. */
+  readonly attachments: string | null
+}
+
+interface RefRow extends Attachments {
+  readonly id: number
+  readonly accountId: number
+  readonly htmlRef: number | null
+  readonly textRef: number | null
+  readonly createdAt: Millis
+  readonly changedAt: Millis
+  readonly isKept: number
+}
+
+/** `"ref":123` of the JSON that we write ourselves. */
+const REF = /"ref":(\d+)/g
+
+function takeAttachments(parts: PartBytes, { attachments }: Attachments): number {
+  let bytes = 0
+  if (attachments !== null) for (const [, ref] of attachments.matchAll(REF)) bytes += parts.take(Number(ref))
+  return bytes
+}
+
+/** Of an email. */
+export const HAS_CONTENT = `html_ref IS NOT NULL OR text_ref IS NOT NULL OR attachments LIKE '%"ref":%'`
+
+/**
+ * Emails with content, and the sources of broadcasts, which their emails share and which go after them. Broadcasts are
+ * in the order of another column than the id, so all of their short rows are read first: a statement that stays open
+ * while the emails are scanned would keep the write-ahead log from being emptied.
+ */
+function contentHoldings({ db, content }: HoldingSources): Iterable<Holding> {
+  const emails = newestFirst<RefRow & { ofBroadcast: number }>(
+    db,
+    `SELECT id, account_id AS accountId, html_ref AS htmlRef, text_ref AS textRef, attachments, created_at AS createdAt, updated_at AS changedAt,
+       status IN (${OPEN}) AS isKept, broadcast_id IS NOT NULL AS ofBroadcast FROM emails`,
+    HAS_CONTENT,
+  )
+  const broadcasts = db
+    .query<Omit<RefRow, 'attachments'>, []>(
+      `SELECT id, account_id AS accountId, html_ref AS htmlRef, text_ref AS textRef, updated_at AS createdAt, updated_at AS changedAt,
+         state IN (${UNFINISHED}) AS isKept
+       FROM broadcasts WHERE html_ref IS NOT NULL OR text_ref IS NOT NULL ORDER BY updated_at DESC`,
+    )
+    .all()
+  const take = (row: Omit<RefRow, 'attachments'>): number => content.take(row.htmlRef) + content.take(row.textRef)
+  return mergeNewest(
+    holdings(emails, 'content', (row) => (row.ofBroadcast ? 0 : take(row) + takeAttachments(content, row))),
+    holdings(broadcasts, 'broadcast content', take),
+  )
+}
+
+/** What a row of `emails` takes beside that of its recipients; only the relation counts, since the sum is measured. */
+const EMAIL_WEIGHT = `200 * (1 + recipient_count) + octet_length(from_address) + octet_length(subject) + coalesce(octet_length(attachments), 0)
+  + coalesce(octet_length(extra), 0)`
+const BROADCAST_WEIGHT = '400 + octet_length(subject) + octet_length(template_data) + coalesce(octet_length(extra), 0)'
+
+interface LogRow {
+  readonly id: number
+  readonly accountId: number
+  readonly weight: number
+  readonly createdAt: Millis
+  readonly changedAt: Millis
+  readonly isKept: number
+}
+
+function* logHoldings({ db, use }: HoldingSources): Generator<Holding> {
+  const sum =
+    db
+      .query<{ n: number | null }, []>(
+        `SELECT (SELECT total(${EMAIL_WEIGHT}) FROM emails) + (SELECT total(${BROADCAST_WEIGHT}) FROM broadcasts) AS n`,
+      )
+      .get()?.n ?? 0
+  const weigh = ({ weight }: LogRow): number => (use.groups.logs * weight) / sum
+  const emails = newestFirst<LogRow>(
+    db,
+    `SELECT id, account_id AS accountId, ${EMAIL_WEIGHT} AS weight, created_at AS createdAt, updated_at AS changedAt, status IN (${OPEN}) AS isKept
+     FROM emails`,
+  )
+  const broadcasts = db
+    .query<LogRow, []>(
+      `SELECT id, account_id AS accountId, ${BROADCAST_WEIGHT} AS weight, updated_at AS createdAt, updated_at AS changedAt,
+         state IN (${UNFINISHED}) AS isKept
+       FROM broadcasts ORDER BY updated_at DESC`,
+    )
+    .all()
+  yield* mergeNewest(holdings(emails, 'emails', weigh), holdings(broadcasts, 'broadcasts', weigh))
+  if (sum === 0) yield unowned(use.groups.logs)
+}
+
+interface ReceivedRow extends RefRow {
+  readonly headersRef: number | null
+  readonly rawRef: number | null
+}
+
+const INBOUND = `SELECT id, account_id AS accountId, headers_ref AS headersRef, text_ref AS textRef, html_ref AS htmlRef, attachments, raw_ref AS rawRef,
+  created_at AS createdAt, updated_at AS changedAt, 0 AS isKept FROM inbound_emails NOT INDEXED`
+/** Unread messages are never removed by size. */
+const MAILBOX = `SELECT id, (SELECT account_id FROM agent_mailboxes b WHERE b.id = mailbox_id) AS accountId, stripped_ref AS headersRef,
+  text_ref AS textRef, html_ref AS htmlRef, attachments, raw_ref AS rawRef, created_at AS createdAt, created_at AS changedAt,
+  email_id IS NULL AND read_at IS NULL AS isKept FROM mailbox_messages NOT INDEXED`
+
+/** What is received for nobody's account: it counts, and goes by bounds of its own. */
+const OTHERS = [
+  ['content', 'SELECT content_ref AS ref FROM received_reports'],
+  [
+    'rawMail',
+    'SELECT raw_ref AS ref FROM operator_mail UNION ALL SELECT raw_ref FROM inbound_receipts UNION ALL SELECT raw_ref FROM complaints',
+  ],
+] as const
+
+function* inboundHoldings({ db, use, content, rawMail }: HoldingSources): Generator<Holding> {
+  /** What a row takes in the database, and all of them. */
+  const each = (table: string, ...others: readonly string[]): { readonly ofRow: number; readonly bytes: number } => {
+    const count = db.query<{ n: number }, []>(`SELECT count(*) AS n FROM ${table}`).get()?.n ?? 0
+    const bytes = count === 0 ? 0 : use.bytesOf(table, ...others)
+    return { ofRow: bytes / Math.max(1, count), bytes }
+  }
+  const inbound = each('inbound_emails')
+  const messages = each('mailbox_messages', 'mailbox_threads', 'mailbox_contacts', 'mailbox_search')
+  const take = (row: ReceivedRow): number =>
+    content.take(row.headersRef) +
+    content.take(row.textRef) +
+    content.take(row.htmlRef) +
+    takeAttachments(content, row) +
+    rawMail.take(row.rawRef)
+  const inboundRows = (where: string): Iterable<Holding> =>
+    holdings(newestFirst<ReceivedRow>(db, INBOUND, where), 'inbound', (row) => inbound.ofRow + take(row))
+  const messageRows = holdings(newestFirst<ReceivedRow>(db, MAILBOX), 'mailboxes', (row) => messages.ofRow + take(row))
+  yield* mergeNewest(inboundRows('route_id IS NOT NULL'), messageRows)
+  yield* inboundRows('route_id IS NULL')
+  let bytes = Math.max(0, use.groups.inbound - inbound.bytes - messages.bytes)
+  for (const [store, sql] of OTHERS)
+    for (const { ref } of db.query<{ ref: number | null }, []>(sql).all())
+      bytes += { content, rawMail }[store].take(ref)
+  yield unowned(bytes)
+}
+
+const unowned = (bytes: number): Holding => ({
+  walk: 'inbound',
+  id: 0,
+  accountId: UNOWNED,
+  bytes,
+  at: 0,
+  changedAt: 0,
+  isKept: true,
+})
+
+type Common = Pick<RefRow, 'id' | 'accountId' | 'createdAt' | 'changedAt' | 'isKept'>
+
+function* holdings<Row extends Common>(
+  rows: Iterable<Row>,
+  walk: WalkName,
+  bytesOf: (row: Row) => number,
+): Generator<Holding> {
+  for (const row of rows) {
+    const { id, accountId, createdAt: at, changedAt } = row
+    yield { walk, id, accountId, bytes: bytesOf(row), at, changedAt, isKept: row.isKept === 1 }
+  }
+}
+
+const BATCH_SIZE = 10_000
+
+/** Rows by falling id. In batches with a statement each: a long read would keep the write-ahead log from being emptied. */
+function* newestFirst<Row extends { readonly id: number }>(
+  db: Database,
+  select: string,
+  where = 'TRUE',
+): Generator<Row> {
+  const batch = db.query<Row, [number]>(`${select} WHERE id < ? AND (${where}) ORDER BY id DESC LIMIT ${BATCH_SIZE}`)
+  for (let before: number | undefined = Number.MAX_SAFE_INTEGER; before !== undefined; ) {
+    const rows: Row[] = batch.all(before)
+    yield* rows
+    before = rows.length < BATCH_SIZE ? undefined : rows.at(-1)?.id
+  }
+}
+
+/** Two orders, newest first, as one. */
+function* mergeNewest(a: Iterable<Holding>, b: Iterable<Holding>): Generator<Holding> {
+  const [firsts, seconds] = [a[Symbol.iterator](), b[Symbol.iterator]()]
+  let [first, second] = [firsts.next(), seconds.next()]
+  while (!first.done || !second.done) {
+    if (second.done || (!first.done && first.value.at > second.value.at)) {
+      if (!first.done) yield first.value
+      first = firsts.next()
+    } else {
+      yield second.value
+      second = seconds.next()
+    }
+  }
+}

@@ -1,0 +1,145 @@
+/**
+ * @module What is kept since when, who has how much of it, and what goes next: for `tassis disk`. Reads only.
+ */
+import type { Database } from 'bun:sqlite'
+import { UNROUTED_DROPPED_METRIC } from '#features/receiving/inbound/store.ts'
+import { isOpen, STATUSES, statusCode } from '#features/sending/emails/status.ts'
+import type { Millis } from '#platform/clock.ts'
+import type { Config } from '#platform/config.ts'
+import type { UuidBytes } from '#platform/ids.ts'
+import { days } from '#platform/units.ts'
+import { BUDGETED, type Budgeted, budgetsOf, type Cut, excessesOf, findCuts, type Measured } from './budgets.ts'
+import { agedCutoffs, agesOf } from './cutoffs.ts'
+import { limitToDisk, measureDiskLimit } from './disk-limit.ts'
+import { HAS_CONTENT, UNOWNED } from './holdings.ts'
+import { cursorOf } from './walk.ts'
+
+export type KeptKind = Budgeted | 'audit'
+
+export interface Kept {
+  readonly kind: KeptKind
+  readonly usedBytes: number
+  /** 0: no bound. */
+  readonly maxBytes: number
+  readonly maxDays: number
+  /** Of the oldest that may go some day; undefined: there is nothing. */
+  readonly oldestAt: Millis | undefined
+  /** When it goes by its age; undefined: there is nothing. */
+  readonly goesAt: Millis | undefined
+  /** Over its budget: accounts above their share lose rows from before this time at the next run. */
+  readonly overBefore: Millis | undefined
+  /** Those that use most, and all that lose something at the next run; the largest first. */
+  readonly accounts: readonly AccountShare[]
+}
+
+/** What an account has of a kind. */
+export interface AccountShare {
+  readonly id: UuidBytes
+  readonly name: string
+  readonly usedBytes: number
+  /** Of it what never goes for its size: unread messages of mailboxes, and mail that is not over. */
+  readonly keptBytes: number
+  /** Its fair share, which it is above; undefined: it is within it. */
+  readonly shareBytes: number | undefined
+  /** What is from before this time goes at the next run; undefined: nothing does. */
+  readonly goesBefore: Millis | undefined
+}
+
+/** Accounts of a kind that are shown, beside those that lose something. */
+const MAX_ACCOUNTS = 10
+
+const OVER = STATUSES.filter((status) => !isOpen(status))
+  .map(statusCode)
+  .join(', ')
+
+/** The oldest of each kind. @param db in a read transaction */
+export function oldestOf(db: Database): Readonly<Record<KeptKind, Millis | undefined>> {
+  const first = (sql: string, ...values: number[]): Millis | undefined =>
+    db.query<{ at: Millis | null }, number[]>(sql).get(...values)?.at ?? undefined
+  // What is not over does not go, and rows that the walk has passed have gone.
+  const over = (after: number, where = 'TRUE') =>
+    first(
+      `SELECT created_at AS at FROM emails WHERE id > ? AND status IN (${OVER}) AND (${where}) ORDER BY id LIMIT 1`,
+      after,
+    )
+  return {
+    content: over(cursorOf(db, 'content'), HAS_CONTENT),
+    logs: over(cursorOf(db, 'emails')),
+    events: first(
+      'SELECT min((SELECT at FROM events e WHERE e.account_id = s.account_id ORDER BY seq LIMIT 1)) AS at FROM event_sequences s',
+    ),
+    inbound: first(
+      `SELECT min(at) AS at FROM (SELECT * FROM (SELECT created_at AS at FROM inbound_emails ORDER BY id LIMIT 1)
+       UNION ALL SELECT * FROM (SELECT created_at FROM mailbox_messages ORDER BY id LIMIT 1))`,
+    ),
+    audit: first('SELECT created_at AS at FROM audit_logs ORDER BY id LIMIT 1'),
+  }
+}
+
+/** What is kept of each kind, for how long, and what goes next. @param db in the same read transaction as the measure */
+export function keptKinds(db: Database, config: Config, measured: Measured, now: Millis): Kept[] {
+  const ages: Readonly<Record<KeptKind, number>> = { ...agesOf(config), audit: config.auditDays }
+  const limited = limitToDisk(budgetsOf(config), measureDiskLimit(config))
+  const budgets: Readonly<Record<KeptKind, number>> = { ...limited, audit: 0 }
+  const used: Readonly<Record<KeptKind, number>> = { ...measured.use, audit: measured.database.groups.audit }
+  const cuts = Map.groupBy(findCuts(measured, limited), (cut) => cut.kind)
+  const aged = agedCutoffs(config, now)
+  const oldest = oldestOf(db)
+  const kinds: readonly KeptKind[] = [...BUDGETED, 'audit']
+  return kinds.map((kind) => {
+    const oldestAt = oldest[kind]
+    const ofKind = kind === 'audit' ? [] : (cuts.get(kind) ?? [])
+    const before = Math.max(0, ...ofKind.map((cut) => cut.before ?? 0))
+    return {
+      kind,
+      usedBytes: used[kind],
+      maxBytes: budgets[kind],
+      maxDays: ages[kind],
+      oldestAt,
+      goesAt: oldestAt === undefined ? undefined : oldestAt + days(ages[kind]),
+      overBefore: kind !== 'audit' && before > aged[kind] ? before : undefined,
+      accounts: kind === 'audit' ? [] : accountShares(db, measured, kind, { budget: budgets[kind], cuts: ofKind }),
+    }
+  })
+}
+
+function accountShares(
+  db: Database,
+  measured: Measured,
+  kind: Budgeted,
+  { budget, cuts }: { readonly budget: number; readonly cuts: readonly Cut[] },
+): AccountShare[] {
+  const excesses = new Map(excessesOf(measured, kind, budget).map((excess) => [excess.accountId, excess]))
+  const goesBefore = new Map(cuts.map(({ accountId, before }) => [accountId, before]))
+  const account = db.query<{ id: UuidBytes; name: string }, [number]>(
+    'SELECT uuid AS id, name FROM accounts WHERE id = ?',
+  )
+  return [...measured.uses[kind]]
+    .filter(([accountId]) => accountId !== UNOWNED)
+    .sort(([, a], [, b]) => b.bytes - a.bytes)
+    .filter(([accountId], index) => index < MAX_ACCOUNTS || excesses.has(accountId))
+    .flatMap(([accountId, { bytes, keptBytes }]) => {
+      const row = account.get(accountId)
+      if (!row) return []
+      return [
+        {
+          ...row,
+          usedBytes: Math.round(bytes),
+          keptBytes: Math.round(keptBytes),
+          shareBytes: excesses.get(accountId)?.shareBytes,
+          goesBefore: goesBefore.get(accountId),
+        },
+      ]
+    })
+}
+
+/** Accounts of which messages without a route were dropped, and how many; those with most first. */
+export const listNotStored = (
+  db: Database,
+): readonly { readonly id: UuidBytes; readonly name: string; readonly messages: number }[] =>
+  db
+    .query<{ id: UuidBytes; name: string; messages: number }, [string, number]>(
+      `SELECT uuid AS id, name, value AS messages FROM accounts CROSS JOIN counters ON account_id = accounts.id
+       WHERE metric = ? AND hour = 0 ORDER BY value DESC LIMIT ?`,
+    )
+    .all(UNROUTED_DROPPED_METRIC, MAX_ACCOUNTS)

@@ -1,0 +1,154 @@
+/**
+ * @module Scans the rows of a table from the oldest on, a few in each transaction, and stores how far it came, so that
+ * a restart continues there. A row that is old enough but may not go yet is noted and looked at again in each run. What
+ * goes for its size is named by row id instead, and measured again after a restart. The only writer of
+ * `retention_left`.
+ */
+import type { Database } from 'bun:sqlite'
+import type { App } from '#features/core/app/app.ts'
+import { getMeta, setMeta } from '#features/core/events/record.ts'
+import { giveWay, type Millis } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import type { Pace } from './pace.ts'
+
+/** Position = the stored code: only ever append. */
+export const WALKS = [
+  'content',
+  'broadcast content',
+  'emails',
+  'broadcasts',
+  'operations',
+  'inbound',
+  'mailboxes',
+] as const
+export type WalkName = (typeof WALKS)[number]
+
+export interface OldRow {
+  readonly id: number
+  readonly createdAt: Millis
+}
+
+export interface Walk<Row extends OldRow> {
+  readonly name: WalkName
+  /** Rows after a row id, in order, which is that of created_at. */
+  after(db: Database, id: number, limit: number): readonly Row[]
+  byId(db: Database, id: number): Row | undefined
+  /** Does what is to be done with a row from before the time; false when it is too early for that. */
+  retire(app: App, tx: Tx, row: Row, before: Millis): boolean
+  /** Whether only its age may remove a row; left out: none is such. */
+  isKept?(row: Row): boolean
+}
+
+const sql = prepared((db) => ({
+  left: db.prepare<{ id: number }, [number, number, number]>(
+    'SELECT row_id AS id FROM retention_left WHERE kind = ? AND row_id > ? ORDER BY row_id LIMIT ?',
+  ),
+  note: db.prepare('INSERT INTO retention_left (kind, row_id) VALUES (?, ?) ON CONFLICT DO NOTHING'),
+  settle: db.prepare('DELETE FROM retention_left WHERE kind = ? AND row_id = ?'),
+  countLeft: db.prepare<{ n: number }, [number]>('SELECT COUNT(*) AS n FROM retention_left WHERE kind = ?'),
+}))
+
+const cursorKey = (name: WalkName): string => `retention:cursor:${name}`
+
+/** Row id up to which a walk has come. */
+export const cursorOf = (db: Database, name: WalkName): number => Number(getMeta(db, cursorKey(name)) ?? 0)
+
+/** Rows that a walk has passed and is still to do. */
+export const countLeft = (db: Database, name: WalkName): number => sql(db).countLeft.get(WALKS.indexOf(name))?.n ?? 0
+
+export interface WalkOptions {
+  readonly pace: Pace
+  readonly signal: AbortSignal
+}
+
+/** Does what is due for all rows from before a time; resolves with how many rows that were. */
+export async function goThrough<Row extends OldRow>(
+  app: App,
+  walk: Walk<Row>,
+  before: Millis,
+  { pace, signal }: WalkOptions,
+): Promise<number> {
+  let done = 0
+  for (let after: number | undefined = 0; after !== undefined && !signal.aborted; ) {
+    const from: number = after
+    const step: Step = await app.commit.writeFromReserve((tx) =>
+      pace.run(() => lookAgain(app, tx, walk, before, from, pace.rows)),
+    )
+    done += step.done
+    after = step.next
+    await giveWay()
+  }
+  for (let isMore = true; isMore && !signal.aborted; ) {
+    const step = await app.commit.writeFromReserve((tx) => pace.run(() => goOn(app, tx, walk, before, pace.rows)))
+    done += step.done
+    isMore = step.next !== undefined
+    await giveWay()
+  }
+  return done
+}
+
+interface Step {
+  readonly done: number
+  /** Where the next step goes on; undefined: there is nothing more. */
+  readonly next: number | undefined
+}
+
+/** Retires rows that an account has too many of, unless they have changed since; resolves with how many it retired. */
+export async function retireByIds<Row extends OldRow>(
+  app: App,
+  walk: Walk<Row>,
+  { ids, before }: { readonly ids: Float64Array; readonly before: Millis },
+  { pace, signal }: WalkOptions,
+): Promise<number> {
+  let done = 0
+  for (let from = 0; from < ids.length && !signal.aborted; ) {
+    const batch = ids.subarray(from, from + pace.rows)
+    done += await app.commit.writeFromReserve((tx) =>
+      pace.run(() => {
+        const rows = [...batch].map((id) => walk.byId(tx.db, id))
+        return rows.filter((row) => row && !walk.isKept?.(row) && walk.retire(app, tx, row, before)).length
+      }),
+    )
+    from += batch.length
+    await giveWay()
+  }
+  return done
+}
+
+/** Rows that were noted. */
+function lookAgain<Row extends OldRow>(
+  app: App,
+  tx: Tx,
+  walk: Walk<Row>,
+  before: Millis,
+  after: number,
+  limit: number,
+): Step {
+  const kind = WALKS.indexOf(walk.name)
+  const noted = sql(tx.db).left.all(kind, after, limit)
+  let done = 0
+  for (const { id } of noted) {
+    const row = walk.byId(tx.db, id)
+    if (row && (row.createdAt >= before || !walk.retire(app, tx, row, before))) continue
+    sql(tx.db).settle.run(kind, id)
+    if (row) done++
+  }
+  return { done, next: noted.length < limit ? undefined : noted.at(-1)?.id }
+}
+
+/** Rows after the cursor. */
+function goOn<Row extends OldRow>(app: App, tx: Tx, walk: Walk<Row>, before: Millis, limit: number): Step {
+  const cursor = cursorOf(tx.db, walk.name)
+  const rows = walk.after(tx.db, cursor, limit)
+  let done = 0
+  let last = cursor
+  for (const row of rows) {
+    if (row.createdAt >= before) break
+    if (walk.retire(app, tx, row, before)) done++
+    else sql(tx.db).note.run(WALKS.indexOf(walk.name), row.id)
+    last = row.id
+  }
+  if (last !== cursor) setMeta(tx.db, cursorKey(walk.name), String(last))
+  return { done, next: rows.length === limit && last === rows.at(-1)?.id ? last : undefined }
+}

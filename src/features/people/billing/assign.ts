@@ -1,0 +1,50 @@
+/** @module The operator's word on an account's plan and quota, in place of a purchase. */
+
+import { type Account, accountOfActor } from '#features/core/accounts/accounts.ts'
+import { isPlan, PLANS, UNLIMITED } from '#features/core/accounts/plans.ts'
+import { billingOf, setPlan, setQuota } from '#features/core/accounts/subscription.ts'
+import type { Actor, App } from '#features/core/app/app.ts'
+import { audit } from '#features/core/audit-logs/audit.ts'
+import { conflict, invalid } from '#platform/errors.ts'
+
+export interface Assignment {
+  readonly plan?: string | undefined
+  /** Recipients a month, whatever the plan says; null: what the plan says. */
+  readonly monthlyQuota?: number | null | undefined
+}
+
+/**
+ * Gives an account a plan, a monthly quota of its own, or both; what it has beyond the limits of the plan stays. 422 for what is no plan or quota, or
+ * nothing at all; 409 `subscription_exists` for the plan of an account that pays, which follows the subscription, and `sub_account` for that
+ * of a sub-account.
+ */
+export function assignPlan(app: App, actor: Actor, { plan, monthlyQuota }: Assignment): Promise<Account> {
+  if (plan === undefined && monthlyQuota === undefined) throw invalid('plan', 'Give a plan, a monthly quota, or both.')
+  if (plan !== undefined && !isPlan(plan)) throw invalid('plan', `A plan is one of ${PLANS.join(', ')}.`)
+  if (typeof monthlyQuota === 'number' && !isQuota(monthlyQuota))
+    throw invalid('monthly_quota', `A monthly quota is a whole number from 0 to ${UNLIMITED}, which is no limit.`)
+  return app.commit.write((tx) => {
+    const before = accountOfActor(app.config, tx.db, actor.accountId)
+    const now = app.eventTime()
+    if (plan !== undefined) {
+      const billing = billingOf(tx.db, actor.accountId)
+      if (billing.isSubAccount) throw conflict('sub_account', 'A sub-account has the plan of its parent; change that.')
+      if (billing.subscriptionId !== null)
+        throw conflict('subscription_exists', 'The account has a subscription, which its plan follows; end that first.')
+      setPlan(tx, actor.accountId, plan, now)
+    }
+    if (monthlyQuota !== undefined) setQuota(tx, actor.accountId, monthlyQuota, now)
+    audit(app, tx, actor, {
+      action: 'account.plan_changed',
+      resourceType: 'account',
+      resourceId: actor.accountUuid,
+      metadata: {
+        ...(plan !== undefined && { plan, previous_plan: before.plan }),
+        ...(monthlyQuota !== undefined && { monthly_quota: monthlyQuota }),
+      },
+    })
+    return accountOfActor(app.config, tx.db, actor.accountId)
+  })
+}
+
+const isQuota = (value: number): boolean => Number.isInteger(value) && value >= 0 && value <= UNLIMITED

@@ -1,0 +1,188 @@
+/**
+ * @module Sends the owner of an account to Stripe: to buy a plan, or to the pages where a subscription is changed, paid and ended. What comes of it is
+ * told by Stripe (see reconcile.ts); nothing here changes a plan. Also ends what an account pays when it is deleted.
+ */
+import type { Stripe } from 'stripe'
+import { accountOfActor } from '#features/core/accounts/accounts.ts'
+import { isPlan, PLANS, planTerms } from '#features/core/accounts/plans.ts'
+import { type BillingState, billingOf, setCustomer } from '#features/core/accounts/subscription.ts'
+import type { Actor, App } from '#features/core/app/app.ts'
+import { audit } from '#features/core/audit-logs/audit.ts'
+import type { Millis } from '#platform/clock.ts'
+import { sha256 } from '#platform/crypto.ts'
+import { AppError, conflict, invalid } from '#platform/errors.ts'
+import { days } from '#platform/units.ts'
+import { isBillingConfigured, isMissing, nonsense, requireBilling, withStripe } from './stripe.ts'
+
+export interface CheckoutInput {
+  readonly plan: string
+  /** Where the browser goes afterwards. */
+  readonly successUrl: string
+  readonly cancelUrl: string
+}
+
+/**
+ * URL of a page of Stripe where the plan is bought. Makes the account a customer of Stripe. 422 for a plan that is not for sale, 409
+ * `subscription_exists`, 403 for sub-accounts; 502 and 503 as `withStripe`.
+ */
+export async function startCheckout(app: App, actor: Actor, input: CheckoutInput): Promise<string> {
+  requireBilling(app)
+  requirePayer(app, actor)
+  const price = priceOf(app, input.plan)
+  requireWebUrl('success_url', input.successUrl)
+  requireWebUrl('cancel_url', input.cancelUrl)
+  if (billingOf(app.db, actor.accountId).subscriptionId !== null)
+    throw conflict(
+      'subscription_exists',
+      'The account has a subscription; change or end it on the page that POST /v1/billing/portal gives.',
+    )
+  return withStripe(app, async (stripe) => {
+    const session = await asCustomer(app, actor, stripe, (customer) =>
+      stripe.checkout.sessions.create({
+        mode: 'subscription',
+        customer,
+        client_reference_id: actor.accountUuid,
+        line_items: [{ price, quantity: 1 }],
+        subscription_data: { metadata: { account_id: actor.accountUuid } },
+        success_url: input.successUrl,
+        cancel_url: input.cancelUrl,
+      }),
+    )
+    return webUrlOf(app, session)
+  })
+}
+
+/** URL of the page of Stripe where the account's subscription is managed. 409 `no_subscription` for who never began to buy; else as `startCheckout`. */
+export async function openPortal(app: App, actor: Actor, returnUrl: string): Promise<string> {
+  requireBilling(app)
+  const { customerId } = requirePayer(app, actor)
+  requireWebUrl('return_url', returnUrl)
+  if (customerId === null) throw noSubscription()
+  return withStripe(app, async (stripe) => {
+    try {
+      return webUrlOf(app, await stripe.billingPortal.sessions.create({ customer: customerId, return_url: returnUrl }))
+    } catch (error) {
+      throw isMissing(error, 'customer') ? noSubscription() : error
+    }
+  })
+}
+
+const noSubscription = () =>
+  conflict('no_subscription', 'The account has never had a subscription; begin one with POST /v1/billing/checkout.')
+
+/** The billing of an account that may buy. */
+function requirePayer(app: App, actor: Actor): BillingState {
+  const billing = billingOf(app.db, actor.accountId)
+  if (billing.isSubAccount)
+    throw new AppError(403, 'sub_account', 'A sub-account has no billing of its own; its parent account pays.')
+  return billing
+}
+
+function priceOf({ config }: App, plan: string): string {
+  const price = isPlan(plan) ? planTerms(config, plan).stripePriceId : null
+  if (price !== null) return price
+  const forSale = PLANS.filter((name) => planTerms(config, name).stripePriceId !== null)
+  throw invalid(
+    'plan',
+    forSale.length === 0
+      ? 'No plan can be bought here.'
+      : `Plan ${JSON.stringify(plan)} cannot be bought; one of ${forSale.join(', ')} can.`,
+    'plan_not_for_sale',
+  )
+}
+
+function requireWebUrl(field: string, text: string): void {
+  if (!isWebUrl(text))
+    throw invalid(field, 'Give a URL that begins with https:// or http://, without user and password.')
+}
+
+function isWebUrl(text: unknown): text is string {
+  const url = typeof text === 'string' ? URL.parse(text) : null
+  return url !== null && (url.protocol === 'https:' || url.protocol === 'http:') && url.username + url.password === ''
+}
+
+/** Where a session leads; what Stripe answers is not believed to be a URL. */
+function webUrlOf(app: App, { url }: { readonly url?: unknown }): string {
+  if (!isWebUrl(url)) throw nonsense(app, 'the URL of a session')
+  return url
+}
+
+/** Does `use` with the account's customer, who is made when there is none, or none any more at Stripe. */
+async function asCustomer<T>(
+  app: App,
+  actor: Actor,
+  stripe: Stripe,
+  use: (customerId: string) => Promise<T>,
+): Promise<T> {
+  const { customerId } = billingOf(app.db, actor.accountId)
+  if (customerId !== null) {
+    try {
+      return await use(customerId)
+    } catch (error) {
+      if (!isMissing(error, 'customer')) throw error
+    }
+  }
+  return use(await makeCustomer(app, actor, stripe, customerId))
+}
+
+/** @param gone the customer that was there before */
+async function makeCustomer(app: App, actor: Actor, stripe: Stripe, gone: string | null): Promise<string> {
+  const { email } = accountOfActor(app.config, app.db, actor.accountId)
+  // Of several at once, and of one whose answer was lost, the same customer.
+  const key = sha256(JSON.stringify([actor.accountUuid, email, gone])).toHex()
+  const made = await stripe.customers.create(
+    { email, metadata: { account_id: actor.accountUuid } },
+    { idempotencyKey: `tassis-${key}` },
+  )
+  const id: unknown = made.id
+  if (typeof id !== 'string' || id === '' || id.length > 255) throw nonsense(app, 'the id of a customer')
+  return app.commit.write((tx) => {
+    const current = billingOf(tx.db, actor.accountId).customerId
+    if (current !== gone && current !== null) return current
+    setCustomer(tx, actor.accountId, id, app.eventTime())
+    audit(app, tx, actor, {
+      action: 'billing.customer_created',
+      resourceType: 'account',
+      resourceId: actor.accountUuid,
+      metadata: { customer_id: id },
+    })
+    return id
+  })
+}
+
+/** How long it is tried to end what a deleted account pays; after that the operator has to do it. */
+const LONGEST_TRYING_MS = days(3)
+
+/**
+ * Ends what a deleted account pays, before its row goes. False: Stripe could not be asked, it has to be tried again. Given up three days after the
+ * deletion, so that Stripe cannot keep what is to be erased; the log then tells the operator whom to delete there.
+ */
+export async function endedBilling(app: App, accountId: number, deletedAt: Millis): Promise<boolean> {
+  try {
+    await endBilling(app, accountId)
+    return true
+  } catch (error) {
+    if (!(error instanceof AppError)) throw error
+    if (app.clock.now() < deletedAt + LONGEST_TRYING_MS) return false
+    const { customerId } = billingOf(app.db, accountId)
+    app.log.error({ customer: customerId }, 'a deleted account may still pay: delete this customer at Stripe')
+    return true
+  }
+}
+
+/**
+ * Deletes the account's customer at Stripe, which ends its subscription at once, and forgets it. Nothing is to be done for an account without a
+ * customer. Throws as `withStripe`.
+ */
+export async function endBilling(app: App, accountId: number): Promise<void> {
+  const { customerId, accountUuid } = billingOf(app.db, accountId)
+  if (customerId === null) return
+  if (isBillingConfigured(app.config)) {
+    await withStripe(app, (stripe) =>
+      stripe.customers.del(customerId).catch((error: unknown) => {
+        if (!isMissing(error)) throw error
+      }),
+    )
+  } else app.log.warn({ account: accountUuid }, 'an account with a subscription is deleted while nobody is billed')
+  await app.commit.writeFromReserve((tx) => setCustomer(tx, accountId, null, app.eventTime()))
+}

@@ -1,0 +1,79 @@
+/**
+ * @module POST /billing/stripe: where Stripe tells of payments and subscriptions. Public; the signature decides who is heard, and of what is told only
+ * the customer is believed: what that customer has is asked of Stripe itself.
+ */
+import { Elysia } from 'elysia'
+import type { Stripe } from 'stripe'
+import type { App } from '#features/core/app/app.ts'
+import { AppError } from '#platform/errors.ts'
+import { acceptsBody } from '#platform/http/body.ts'
+import { takingLong } from '#platform/http/request-context.ts'
+import { reconcile } from './reconcile.ts'
+import { stripeLibrary } from './stripe.ts'
+
+/** In seconds: how old a signature may be, which is how long a copied one can be used. */
+const TOLERANCE_SECONDS = 300
+const LONGEST_ID = 255
+
+/** Whatever else is told changes no plan. */
+const HEARD: readonly string[] = [
+  'checkout.session.completed',
+  'customer.subscription.created',
+  'customer.subscription.updated',
+  'customer.subscription.deleted',
+  'customer.deleted',
+  'invoice.paid',
+  'invoice.payment_failed',
+]
+
+const RECEIVED = { received: true }
+
+export const billingPages = (app: App) =>
+  new Elysia().post(
+    '/billing/stripe',
+    async ({ body, request }) => {
+      const event = await verified(app, body, request.headers.get('stripe-signature'))
+      if (!HEARD.includes(event.type)) return RECEIVED
+      const customer = customerIn(event)
+      // Stripe repeats what is not answered with 2xx, and by then can be asked again.
+      if (isId(customer) && isId(event.id)) await takingLong(request, () => reconcile(app, customer, event.id))
+      return RECEIVED
+    },
+    { detail: { hide: true, ...acceptsBody('bytes') } },
+  )
+
+/** The event in a body that Stripe has signed; throws 400 `invalid_signature`. */
+async function verified({ config, clock }: App, body: unknown, signature: string | null): Promise<Stripe.Event> {
+  try {
+    if (!(body instanceof Uint8Array) || signature === null) throw new TypeError('nothing is signed')
+    const { webhooks } = await stripeLibrary()
+    const event: unknown = await webhooks.constructEventAsync(
+      Buffer.from(body),
+      signature,
+      config.stripeWebhookSecret,
+      TOLERANCE_SECONDS,
+      undefined,
+      clock.now(),
+    )
+    if (typeof event !== 'object' || event === null) throw new TypeError('no event')
+    return event as Stripe.Event
+  } catch {
+    throw new AppError(
+      400,
+      'invalid_signature',
+      'This is not signed with the secret of the endpoint, or was signed too long ago.',
+    )
+  }
+}
+
+/** Of the object that an event is about: its customer, as an id or as a whole; of `customer.deleted` itself. */
+function customerIn(event: Stripe.Event): unknown {
+  const about: unknown = event.data?.object
+  if (typeof about !== 'object' || about === null) return undefined
+  if (event.type === 'customer.deleted') return 'id' in about ? about.id : undefined
+  const customer: unknown = 'customer' in about ? about.customer : undefined
+  return typeof customer === 'object' && customer !== null && 'id' in customer ? customer.id : customer
+}
+
+const isId = (value: unknown): value is string =>
+  typeof value === 'string' && value !== '' && value.length <= LONGEST_ID

@@ -1,0 +1,174 @@
+/**
+ * @module Calls Stripe by its own library: bounded in time, in the size of answers and in how many calls are under way. Whatever goes wrong there
+ * becomes one of two errors that name no secret; the log has kind and code of it, never a text from there. Never follows a redirect, which would
+ * carry the key elsewhere.
+ *
+ * By `fetch`: the operator gave the URL. Callers judge what the answers hold.
+ */
+import type { Stripe } from 'stripe'
+import type { App } from '#features/core/app/app.ts'
+import { type Config, ConfigError } from '#platform/config.ts'
+import { AppError, invalid } from '#platform/errors.ts'
+import { MiB, minutes, seconds } from '#platform/units.ts'
+
+/** Of all requests of one call together. */
+const TIMEOUT_MS = seconds(20)
+const MOST_ANSWER_BYTES = 4 * MiB
+const MOST_AT_ONCE = 32
+const NOT_CONFIGURED_RETRY_SECONDS = 3600
+const RETRY_SECONDS = 30
+const LONGEST_LOGGED = 100
+
+type StripeConfig = Pick<Config, 'stripeKey' | 'stripeWebhookSecret' | 'stripeUrl'>
+
+export const isBillingConfigured = ({ stripeKey }: Pick<Config, 'stripeKey'>): boolean => stripeKey !== ''
+
+/** Throws ConfigError for settings that would take money without giving the plan. */
+export function requireBillingConfig({ stripeKey, stripeWebhookSecret, stripeUrl }: StripeConfig): void {
+  if (stripeKey !== '' && stripeWebhookSecret === '')
+    throw new ConfigError(
+      'TASSIS_STRIPE_KEY is set but TASSIS_STRIPE_WEBHOOK_SECRET is not; set it to the signing secret of the endpoint {public_url}/billing/stripe, which tells of payments.',
+    )
+  if (new URL(stripeUrl).pathname !== '/')
+    throw new ConfigError(
+      `TASSIS_STRIPE_URL is "${stripeUrl}"; allowed is a URL of host and port only, such as https://api.stripe.com.`,
+    )
+}
+
+/** Throws 503 `billing_not_configured` while there is no key. */
+export function requireBilling({ config }: Pick<App, 'config'>): void {
+  if (isBillingConfigured(config)) return
+  throw new AppError(503, 'billing_not_configured', 'Plans cannot be bought here: no payment provider is configured.', {
+    retryAfterSeconds: NOT_CONFIGURED_RETRY_SECONDS,
+  })
+}
+
+type Library = typeof Stripe
+type StripeError = InstanceType<Library['errors']['StripeError']>
+
+let loaded: Library | undefined
+
+/** Loaded when it is first needed: most services sell nothing, and no command line does. */
+export async function stripeLibrary(): Promise<Library> {
+  loaded ??= (await import('stripe')).default
+  return loaded
+}
+
+const underWay = new WeakMap<App, { calls: number }>()
+
+/**
+ * Does `call` with a client of Stripe, within 20 seconds. Throws 503 `billing_unavailable` when Stripe cannot be asked now, 502 `billing_failed` when
+ * it refuses, 422 for a URL of the client's that it refuses, and whatever else `call` throws.
+ */
+export async function withStripe<T>(app: App, call: (stripe: Stripe) => Promise<T>): Promise<T> {
+  requireBilling(app)
+  const count = underWay.get(app) ?? { calls: 0 }
+  underWay.set(app, count)
+  if (count.calls >= MOST_AT_ONCE) throw unavailable()
+  count.calls++
+  const ending = new AbortController()
+  const timer = app.clock.after(TIMEOUT_MS, () => ending.abort())
+  try {
+    return await call(clientOf(await stripeLibrary(), app.config, ending.signal))
+  } catch (error) {
+    throw loaded && error instanceof loaded.errors.StripeError ? refusalOf(app, loaded, error) : error
+  } finally {
+    timer.cancel()
+    // What runs on beside a part that failed ends with it.
+    ending.abort()
+    count.calls--
+  }
+}
+
+function clientOf(library: Library, { stripeKey, stripeUrl }: StripeConfig, signal: AbortSignal): Stripe {
+  const { protocol, hostname, port } = new URL(stripeUrl)
+  return new library(stripeKey, {
+    host: hostname,
+    port: port === '' ? (protocol === 'http:' ? 80 : 443) : Number(port),
+    protocol: protocol === 'http:' ? 'http' : 'https',
+    // Whoever asked tries again: a person, or Stripe with its event.
+    maxNetworkRetries: 0,
+    // Ours comes first.
+    timeout: minutes(1),
+    telemetry: false,
+    httpClient: library.createFetchHttpClient(boundedFetch(signal)),
+  })
+}
+
+/** A fetch that reads the whole body, an object in JSON: no more of it than is allowed, and until the signal. What it throws becomes an error of the library. */
+const boundedFetch = (signal: AbortSignal): typeof fetch =>
+  Object.assign((url: string | URL | Request, init: RequestInit = {}) => fetchWhole(url, init, signal), {
+    preconnect: () => undefined,
+  })
+
+async function fetchWhole(url: string | URL | Request, init: RequestInit, signal: AbortSignal): Promise<Response> {
+  const headers = new Headers(init.headers)
+  // What is small when compressed may be large.
+  headers.set('accept-encoding', 'identity')
+  const response = await fetch(url, { ...init, headers, redirect: 'error', decompress: false, signal })
+  const reader = response.body?.getReader()
+  const chunks: Uint8Array[] = []
+  for (let sizeBytes = 0; reader; ) {
+    const { done, value } = await reader.read()
+    if (done) break
+    sizeBytes += value.length
+    if (sizeBytes > MOST_ANSWER_BYTES) {
+      await reader.cancel()
+      throw new Error(`the answer is larger than ${MOST_ANSWER_BYTES} bytes`)
+    }
+    chunks.push(value)
+  }
+  const text = Buffer.concat(chunks).toString()
+  // The library takes for granted that it is an object.
+  const body: unknown = JSON.parse(text)
+  if (typeof body !== 'object' || body === null) throw new Error('the answer is no object')
+  return new Response(text, { status: response.status, headers: response.headers })
+}
+
+/** Whether Stripe said that what was named is not there (any more). */
+export const isMissing = (error: unknown, param?: string): boolean =>
+  loaded !== undefined &&
+  error instanceof loaded.errors.StripeInvalidRequestError &&
+  error.code === 'resource_missing' &&
+  (param === undefined || error.param === param)
+
+/** Fields of ours that Stripe may find wrong, though they are URLs. */
+const URL_FIELDS = ['success_url', 'cancel_url', 'return_url']
+
+function refusalOf({ log }: App, { errors }: Library, error: StripeError): AppError {
+  if (error instanceof errors.StripeInvalidRequestError && URL_FIELDS.includes(error.param ?? ''))
+    return invalid(error.param ?? '', 'The payment provider does not take this URL; give a public one.', 'invalid_url')
+  log.error(loggedOf(error), 'the payment provider did not do what was asked')
+  if (error instanceof errors.StripeInvalidRequestError || error instanceof errors.StripeIdempotencyError)
+    return failed()
+  return unavailable()
+}
+
+/** Not the message: Stripe repeats in it parts of the key, and of what was sent. */
+function loggedOf(error: StripeError): Record<string, string | number> {
+  const short = (value: unknown): string => String(value ?? '').slice(0, LONGEST_LOGGED)
+  return {
+    kind: error.type,
+    code: short(error.code),
+    status: error.statusCode ?? 0,
+    stripeRequest: short(error.requestId),
+  }
+}
+
+/** 502 `billing_failed` for an answer that cannot be; says in the log of what. */
+export function nonsense({ log }: Pick<App, 'log'>, what: string): AppError {
+  log.error({ what }, 'the payment provider answered what cannot be')
+  return failed()
+}
+
+const failed = (): AppError =>
+  new AppError(
+    502,
+    'billing_failed',
+    'The payment provider did not accept the request; the operator of the service finds the reason in its log.',
+  )
+
+const unavailable = (): AppError =>
+  new AppError(503, 'billing_unavailable', 'The payment provider cannot be reached at the moment; try again shortly.', {
+    retryAfterSeconds: RETRY_SECONDS,
+  })

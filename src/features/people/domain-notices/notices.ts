@@ -1,0 +1,148 @@
+/**
+ * @module Mails the people of an account about DNS records that its verified domains lost: at once, daily for the 72
+ * hours in which they still send, when these end, and when the records are there again. One mail names all domains of
+ * an account that it is due about; an account gets at most one an hour. What is due is stored by domains/loss-notices.
+ */
+import type { App } from '#features/core/app/app.ts'
+import { ownersOf } from '#features/people/team/users.ts'
+import { sendToPeople } from '#features/sending/system-mail/send.ts'
+import type { LossNotice } from '#features/setup/domains/domains.ts'
+import {
+  accountsWithDueNotices,
+  type DueNotice,
+  dueNoticesOf,
+  markNoticeSent,
+  putOffNotices,
+} from '#features/setup/domains/loss-notices.ts'
+import type { Millis } from '#platform/clock.ts'
+import { prepared } from '#platform/db/open.ts'
+import { isoTime } from '#platform/http/envelope.ts'
+import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
+import { hours, minutes } from '#platform/units.ts'
+
+/** Between two mails to one account. */
+const ACCOUNT_INTERVAL_MS = hours(1)
+/** Until the next attempt at a mail that nobody could be sent. */
+const RETRY_DELAY_MS = hours(24)
+const CHECK_INTERVAL_MS = minutes(1)
+const BATCH_SIZE = 500
+/** Named in one mail, of each kind; it counts the others. */
+const MAX_NAMED = 20
+
+interface AccountRow {
+  readonly name: string
+  readonly email: string
+}
+
+const sql = prepared((db) => ({
+  account: db.prepare<AccountRow, [number]>(
+    'SELECT name, email FROM accounts WHERE id = ? AND deleted_at IS NULL AND disabled_at IS NULL',
+  ),
+}))
+
+/** Looks every minute. */
+export function startLossNotices(app: App): DueLoop {
+  /** When the accounts were last mailed, of those within the last hour. */
+  const mailedAt = new Map<number, Millis>()
+  const step = async (ending: AbortSignal): Promise<Millis> => {
+    const now = app.clock.now()
+    for (const [accountId, at] of mailedAt) if (Math.abs(now - at) >= ACCOUNT_INTERVAL_MS) mailedAt.delete(accountId)
+    const due = accountsWithDueNotices(app.db, now, BATCH_SIZE)
+    for (const accountId of due) {
+      if (ending.aborted) break
+      const last = mailedAt.get(accountId)
+      if (last !== undefined) {
+        await putOff(app, accountId, last + ACCOUNT_INTERVAL_MS, now)
+      } else if (await notify(app, accountId, now)) mailedAt.set(accountId, now)
+    }
+    return due.length > 0 ? app.clock.now() : app.clock.now() + CHECK_INTERVAL_MS
+  }
+  return startDueLoop({ name: 'notices of lost DNS records', clock: app.clock, log: app.log, step })
+}
+
+const putOff = (app: App, accountId: number, until: Millis | null, now: Millis): Promise<unknown> =>
+  app.commit.writeFromReserve((tx) => putOffNotices(tx, accountId, until, now))
+
+/** Mails what is due of an account; false when there was nothing, or nobody could be mailed. */
+async function notify(app: App, accountId: number, now: Millis): Promise<boolean> {
+  const account = sql(app.db).account.get(accountId)
+  const rows = account ? dueNoticesOf(app.db, accountId, now, BATCH_SIZE) : []
+  if (!account || rows.length === 0) {
+    // A closed account, or domains that were deleted.
+    await putOff(app, accountId, null, now)
+    return false
+  }
+  const lost = rows.filter((row) => row.notice === 'lost')
+  if (lost.length > 0)
+    app.log.warn(
+      { account: account.name, domains: lost.slice(0, MAX_NAMED).map(describe), domainCount: lost.length },
+      'verified domains lack DNS records; their mail is refused once they have lacked them for 72 hours',
+    )
+  const key = rows.map((row) => `${row.domainId} ${row.notice} ${row.dueAt}`).join(',')
+  const isSent = await sendToPeople(
+    app,
+    [account.email, ...ownersOf(app.db, accountId)],
+    { about: [accountId], subject: subjectOf(rows), text: textOf(account, rows) },
+    (to) => `domain records ${accountId} ${key} ${to}`,
+  )
+  if (!isSent) {
+    app.log.error(
+      { account: account.name, domains: rows.slice(0, MAX_NAMED).map(describe), domainCount: rows.length },
+      'nobody could be mailed about DNS records of verified domains; the next attempt is in 24 hours',
+    )
+    await putOff(app, accountId, now + RETRY_DELAY_MS, now)
+    return false
+  }
+  await app.commit.writeFromReserve((tx) => {
+    for (const row of rows) markNoticeSent(tx, row, now)
+  })
+  return true
+}
+
+function subjectOf(rows: readonly DueNotice[]): string {
+  const worst = (['ended', 'lost', 'restored'] as const).find((notice) => rows.some((row) => row.notice === notice))
+  const about = rows.filter((row) => row.notice === worst)
+  const name = about.length === 1 ? (about[0]?.domain ?? '') : `${about.length} domains`
+  const are = about.length === 1 ? 'is' : 'are'
+  if (worst === 'ended') return `Mail from ${name} ${are} refused: DNS records are missing`
+  return worst === 'lost' ? `DNS records of ${name} are missing` : `The DNS records of ${name} are there again`
+}
+
+function textOf({ name }: AccountRow, rows: readonly DueNotice[]): string {
+  const section = (notice: LossNotice, title: string, after: string): string[] => {
+    const about = rows.filter((row) => row.notice === notice)
+    if (about.length === 0) return []
+    const more = about.length - MAX_NAMED
+    const lines = about.slice(0, MAX_NAMED).map((row) => `- ${describe(row)}`)
+    return [title, [...lines, ...(more > 0 ? [`- and ${more} more`] : [])].join('\n'), after]
+  }
+  return [
+    `This is about domains of the account ${name}.`,
+    ...section(
+      'ended',
+      'These have lacked DNS records for 72 hours. Mail to them is refused. New emails from them are refused with the error "domain_not_verified", but for those that go on under another domain:',
+      'Emails that were accepted before are still sent.',
+    ),
+    ...section(
+      'lost',
+      'These were verified, and now DNS records are missing that sending needs. Their mail is still sent for now, but receivers may reject it or take it for spam:',
+      'If the records are not back by then, new emails from these domains are refused with the error "domain_not_verified".',
+    ),
+    ...section('restored', 'The records of these are there again, and nothing is left to do:', 'Their mail is sent.'),
+    ...(rows.some((row) => row.notice !== 'restored')
+      ? [
+          'What to publish: GET /v1/domains/{id} shows it under dns_records, as does `tassis domains records` at the server. The service looks by itself every few minutes at first and every hour after a day; POST /v1/domains/{id}/verify looks at once.',
+        ]
+      : []),
+  ].join('\n\n')
+}
+
+function describe({ domain, notice, lost, lostAt, sendsUntil, coveredBy }: DueNotice): string {
+  if (lostAt === null || sendsUntil === null) return domain
+  const end = notice === 'lost' ? `, sends until ${utcMinute(sendsUntil)}` : ''
+  const until = coveredBy === undefined ? end : `${end}; its mail goes on under ${coveredBy}`
+  return `${domain}: ${lost.join(', ')} missing since ${utcMinute(lostAt)}${until}`
+}
+
+/** `2026-11-22 16:40 UTC` */
+const utcMinute = (at: Millis): string => `${isoTime(at).slice(0, 16).replace('T', ' ')} UTC`

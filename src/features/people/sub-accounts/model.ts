@@ -1,0 +1,73 @@
+/** @module Wire shapes of sub-accounts. */
+import { type Static, Type } from '@sinclair/typebox'
+import { UNLIMITED } from '#features/core/accounts/plans.ts'
+import { LONGEST_PASSWORD, SHORTEST_PASSWORD } from '#features/people/team/passwords.ts'
+import { isoTime } from '#platform/http/envelope.ts'
+import { Closed, OptionalNullable, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { formatUuid } from '#platform/ids.ts'
+import type { SubAccount } from './sub-accounts.ts'
+
+export const SubAccountRecord = Type.Object({
+  id: Uuid({ description: 'Id of the sub-account.' }),
+  name: Type.String({ description: 'Name.' }),
+  email: Type.String({ description: 'Address of its owner.' }),
+  plan: Type.String({ description: 'Plan: always that of the parent.' }),
+  monthly_quota: Type.Integer({ description: 'Recipients a calendar month (UTC); 2147483647 is unlimited.' }),
+  emails_sent_this_month: Type.Integer({ description: 'Recipients accepted this month, cancelled ones taken out.' }),
+  parent_account_id: Uuid({ description: 'Id of the account that it belongs to.' }),
+  is_active: Type.Boolean({ description: 'False: its keys and sessions are a 401, and its waiting mail is held.' }),
+  created_at: Timestamp({ description: 'When it was made.' }),
+})
+export type SubAccountRecord = Static<typeof SubAccountRecord>
+
+const NAME = Type.String({ minLength: 1, maxLength: 200, description: 'Name.' })
+const QUOTA = Type.Integer({
+  minimum: 0,
+  maximum: UNLIMITED,
+  description: 'Recipients a calendar month (UTC), at most as many as the parent has.',
+})
+
+export const NewSubAccountBody = Closed({
+  name: NAME,
+  email: Type.String({ minLength: 3, maxLength: 320, description: 'Address of its owner, who signs in with it.' }),
+  password: Type.String({
+    maxLength: LONGEST_PASSWORD * 4,
+    description: `Password of its owner, ${SHORTEST_PASSWORD} to ${LONGEST_PASSWORD} characters.`,
+  }),
+  monthly_quota: OptionalNullable(QUOTA, {
+    description: 'Recipients a calendar month (UTC), at most as many as the parent has; none given: as many.',
+  }),
+})
+export type NewSubAccountBody = Static<typeof NewSubAccountBody>
+
+export const SubAccountChangeBody = Closed(
+  {
+    name: Type.Optional(NAME),
+    monthly_quota: OptionalNullable(QUOTA, {
+      description: 'Recipients a calendar month (UTC), at most as many as the parent has; null: as many.',
+    }),
+    is_active: Type.Optional(
+      Type.Boolean({
+        description: 'False switches it off: keys and sessions are a 401 at once, waiting mail is held.',
+      }),
+    ),
+  },
+  { description: 'At least one field; those left out keep their value.' },
+)
+
+export const SubAccountDeletion = Type.Object({
+  message: Type.String({ description: 'What happens now.' }),
+  account_id: Uuid({ description: 'Id of the sub-account.' }),
+})
+
+export const subAccountWire = ({ account, parentUuid, usedThisMonth }: SubAccount): SubAccountRecord => ({
+  id: formatUuid(account.uuid),
+  name: account.name,
+  email: account.email,
+  plan: account.plan,
+  monthly_quota: account.monthlyQuota,
+  emails_sent_this_month: usedThisMonth,
+  parent_account_id: parentUuid,
+  is_active: account.disabledAt === null,
+  created_at: isoTime(account.createdAt),
+})

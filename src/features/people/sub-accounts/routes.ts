@@ -1,0 +1,148 @@
+/** @module /v1/accounts: paths, shapes and one call each. Figures of sub-accounts: see `features/analytics`. */
+import { Type } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import type { App } from '#features/core/app/app.ts'
+import { authenticated, requires } from '#features/core/app/http.ts'
+import type { InviteOwner } from '#features/people/team/invitations.ts'
+import { apiKeyWire, CreatedApiKey, NewApiKey } from '#features/setup/api-keys/model.ts'
+import { idKey, list, one } from '#platform/http/envelope.ts'
+import { ListOf, One, PageQuery, pageOf } from '#platform/http/schemas.ts'
+import { formatUuid } from '#platform/ids.ts'
+import {
+  NewSubAccountBody,
+  SubAccountChangeBody,
+  SubAccountDeletion,
+  SubAccountRecord,
+  subAccountWire,
+} from './model.ts'
+import {
+  changeSubAccount,
+  createSubAccount,
+  createSubAccountKey,
+  type DeleteAccount,
+  deleteSubAccount,
+  getSubAccount,
+  pageOfSubAccounts,
+} from './sub-accounts.ts'
+
+const tags = ['Sub-accounts']
+const managed = requires('sub_accounts:manage')
+
+const params = Type.Object({ id: Type.String({ description: 'Id of the sub-account.' }) })
+
+export const subAccountRoutes = (
+  app: App,
+  { deleteAccount, inviteOwner }: { readonly deleteAccount: DeleteAccount; readonly inviteOwner: InviteOwner },
+) =>
+  new Elysia({ prefix: '/v1/accounts' })
+    .use(authenticated)
+    .get(
+      '/',
+      ({ actor, query }) => {
+        const page = pageOf(query)
+        const { subAccounts, total } = pageOfSubAccounts(app, actor, page)
+        return list(
+          subAccounts.map(subAccountWire),
+          { ...page, total },
+          idKey(subAccounts.map(({ account }) => account)),
+        )
+      },
+      {
+        query: PageQuery,
+        response: ListOf(SubAccountRecord),
+        detail: { summary: 'List sub-accounts', description: 'Newest first.', tags, ...managed },
+      },
+    )
+    .post(
+      '/',
+      async ({ actor, body, status }) => {
+        const { name, email, password } = body
+        const monthlyQuota = body.monthly_quota ?? undefined
+        const made = await createSubAccount(app, actor, { name, email, password, monthlyQuota }, inviteOwner)
+        return status(201, one(subAccountWire(made)))
+      },
+      {
+        body: NewSubAccountBody,
+        response: { 201: One(SubAccountRecord) },
+        detail: {
+          summary: 'Create a sub-account',
+          description:
+            'An account of its own with your plan, and its owner, who can sign in and has every right in it: hence the scope `account:admin`. Whoever is a user already keeps the password, and becomes the owner by the link of an invitation that is mailed; the answer does not tell. What it sends counts against your quota too. Sub-accounts have none of their own.',
+          tags,
+          ...requires('sub_accounts:manage', 'account:admin'),
+        },
+      },
+    )
+    .get('/:id', ({ actor, params: { id } }) => one(subAccountWire(getSubAccount(app, actor, id))), {
+      params,
+      response: One(SubAccountRecord),
+      detail: { summary: 'Get a sub-account', tags, ...managed },
+    })
+    .patch(
+      '/:id',
+      async ({ actor, params: { id }, body }) =>
+        one(
+          subAccountWire(
+            await changeSubAccount(app, actor, id, {
+              name: body.name,
+              monthlyQuota: body.monthly_quota,
+              isActive: body.is_active,
+            }),
+          ),
+        ),
+      {
+        params,
+        body: SubAccountChangeBody,
+        response: One(SubAccountRecord),
+        detail: {
+          summary: 'Change a sub-account',
+          description:
+            'Fields that are left out keep their value. Switched off, its keys and sessions are a 401 at once.',
+          tags,
+          ...managed,
+        },
+      },
+    )
+    .delete(
+      '/:id',
+      async ({ actor, params: { id }, status }) => {
+        const { uuid } = await deleteSubAccount(app, actor, id, deleteAccount)
+        return status(
+          202,
+          one({
+            message:
+              'The sub-account is deleted: its keys are dead, nothing is sent any more, and what it holds is being removed.',
+            account_id: formatUuid(uuid),
+          }),
+        )
+      },
+      {
+        params,
+        response: { 202: One(SubAccountDeletion) },
+        detail: {
+          summary: 'Delete a sub-account',
+          description:
+            'With all that it holds, for good. Its keys are dead at once; the rest is removed after the answer.',
+          tags,
+          ...managed,
+        },
+      },
+    )
+    .post(
+      '/:id/api-keys',
+      async ({ actor, params: { id }, body, status }) => {
+        const created = await createSubAccountKey(app, actor, id, { name: body.name, scopes: body.scopes ?? [] })
+        return status(201, one({ ...apiKeyWire(created), key: created.key }))
+      },
+      {
+        params,
+        body: NewApiKey,
+        response: { 201: One(CreatedApiKey) },
+        detail: {
+          summary: 'Create an API key of a sub-account',
+          description: 'It acts in the sub-account, with scopes that the calling key has.',
+          tags,
+          ...managed,
+        },
+      },
+    )

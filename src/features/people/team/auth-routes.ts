@@ -1,0 +1,273 @@
+/** @module /v1/auth: signing in and out, sessions, password and second factor of the user who is signed in. Paths, shapes and one call each. */
+import { Type } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import type { Actor, App } from '#features/core/app/app.ts'
+import { authenticated } from '#features/core/app/http.ts'
+import { publicRoute, requiresSession } from '#platform/http/access.ts'
+import { list, one } from '#platform/http/envelope.ts'
+import { refuses } from '#platform/http/refusals.ts'
+import { clientIpOf } from '#platform/http/request-context.ts'
+import { ListOf, One } from '#platform/http/schemas.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { beginTotp, changePassword, confirmTotp, endTotp } from './credentials.ts'
+import { join } from './join.ts'
+import { endOwnSession, login, logout, sessionOf, switchAccount, userOf } from './login.ts'
+import {
+  AccountChoice,
+  Joining,
+  Login,
+  PasswordChange,
+  RecoveryCodes,
+  ResetConfirmation,
+  ResetRequest,
+  SessionRecord,
+  SessionState,
+  sessionRecordWire,
+  sessionWire,
+  TotpBeginning,
+  TotpConfirmation,
+  TotpEnd,
+  TotpSecret,
+} from './model.ts'
+import { confirmReset } from './password-reset.ts'
+import type { People } from './people.ts'
+import { cookieOf, listSessions } from './sessions.ts'
+import { type Membership, membershipsOf } from './users.ts'
+
+const tags = ['People']
+
+const INVALID_LOGIN = [
+  'invalid_login',
+  'Address, password or code is wrong or missing, or the user belongs to no account: it is not told which.',
+] as const
+const RATE_LIMITED = ['rate_limited', 'There were too many attempts; wait as long as Retry-After says.'] as const
+
+export const authRoutes = (app: App, people: People) =>
+  new Elysia({ prefix: '/v1/auth' })
+    .post(
+      '/login',
+      async ({ body, request, set }) => {
+        people.requireOwnOrigin(request)
+        const signedIn = await login(app, people.attempts, body, people.browserOf(request))
+        set.headers['set-cookie'] = cookieOf(app, signedIn.token)
+        return one(sessionWire(app, signedIn))
+      },
+      {
+        body: Login,
+        response: One(SessionState),
+        detail: {
+          summary: 'Sign in',
+          description:
+            'For browsers: the answer sets the cookie of a session, which is good for /v1 in place of an API key. Programs use API keys.',
+          tags,
+          ...publicRoute,
+          ...refuses({ 401: INVALID_LOGIN, 429: RATE_LIMITED }),
+        },
+      },
+    )
+    .post(
+      '/join',
+      async ({ body, request, set }) => {
+        people.requireOwnOrigin(request)
+        const signedIn = await join(app, people.attempts, body, people.browserOf(request), provenBy(people, request))
+        set.headers['set-cookie'] = cookieOf(app, signedIn.token)
+        return one(sessionWire(app, signedIn))
+      },
+      {
+        body: Joining,
+        response: One(SessionState),
+        detail: {
+          summary: 'Accept an invitation',
+          description: 'Makes whoever is invited a member of the team, and signs him in.',
+          tags,
+          ...publicRoute,
+          ...refuses({
+            401: INVALID_LOGIN,
+            409: ['already_member', 'The user belongs to the team already.'],
+            429: RATE_LIMITED,
+          }),
+        },
+      },
+    )
+    .post(
+      '/password-reset',
+      ({ body, request, status }) => {
+        people.requireOwnOrigin(request)
+        people.requestReset(body.email, clientIpOf(request))
+        return status(202, { message: 'If there is a user with this address, a mail is on its way.' })
+      },
+      {
+        body: ResetRequest,
+        response: { 202: Type.Object({ message: Type.String({ description: 'The same for every address.' }) }) },
+        detail: {
+          summary: 'Ask for a link to set a new password',
+          description: 'The link comes by mail and is good for an hour, once.',
+          tags,
+          ...publicRoute,
+          ...refuses({ 429: RATE_LIMITED }),
+        },
+      },
+    )
+    .post(
+      '/password-reset/confirm',
+      async ({ body, request, set }) => {
+        people.requireOwnOrigin(request)
+        await confirmReset(app, people.attempts, body, clientIpOf(request))
+        set.status = 204
+      },
+      {
+        body: ResetConfirmation,
+        detail: {
+          summary: 'Set a new password by a link',
+          description: 'Ends all sessions of the user. An authenticator app stays in use.',
+          tags,
+          ...publicRoute,
+          ...refuses({ 429: RATE_LIMITED }),
+        },
+      },
+    )
+    .use(authenticated)
+    .post(
+      '/logout',
+      async ({ actor, set }) => {
+        await logout(app, actor)
+        set.headers['set-cookie'] = cookieOf(app, undefined)
+        set.status = 204
+      },
+      { detail: { summary: 'Sign out', tags, ...requiresSession } },
+    )
+    .get('/session', ({ actor }) => one(stateOf(app, actor)), {
+      response: One(SessionState),
+      detail: { summary: 'Get who is signed in', tags, ...requiresSession },
+    })
+    .put(
+      '/session',
+      async ({ actor, body }) => {
+        const membership = await switchAccount(app, actor, body.account_id)
+        return one(stateOf(app, actor, membership))
+      },
+      {
+        body: AccountChoice,
+        response: One(SessionState),
+        detail: {
+          summary: 'Go to another account of the user',
+          description: 'Requests with this session are about that account from then on.',
+          tags,
+          ...requiresSession,
+          ...refuses({ 404: ['account_not_found', 'The user belongs to no account with this id.'] }),
+        },
+      },
+    )
+    .get(
+      '/sessions',
+      ({ actor }) => {
+        const found = listSessions(app.db, userOf(app, actor).id, app.clock.now())
+        const rows = found.map((session) => sessionRecordWire(session, sessionOf(actor)))
+        return list(rows, { page: 1, perPage: Math.max(rows.length, 1), total: rows.length })
+      },
+      {
+        response: ListOf(SessionRecord),
+        detail: {
+          summary: 'List the sessions of the user',
+          description: 'All browsers in which the user is signed in, on one page, the one used last first.',
+          tags,
+          ...requiresSession,
+        },
+      },
+    )
+    .delete(
+      '/sessions/:id',
+      async ({ actor, params, set }) => {
+        await endOwnSession(app, actor, params.id)
+        set.status = 204
+      },
+      {
+        params: Type.Object({ id: Type.String({ description: 'Id of the session.' }) }),
+        detail: { summary: 'End a session of the user', description: 'At once.', tags, ...requiresSession },
+      },
+    )
+    .put(
+      '/password',
+      async ({ actor, body, set }) => {
+        await changePassword(app, people.attempts, actor, {
+          currentPassword: body.current_password,
+          password: body.password,
+        })
+        set.status = 204
+      },
+      {
+        body: PasswordChange,
+        detail: {
+          summary: 'Change the password',
+          description: 'Ends all other sessions of the user.',
+          tags,
+          ...requiresSession,
+          ...refuses({ 429: RATE_LIMITED }),
+        },
+      },
+    )
+    .post(
+      '/totp',
+      async ({ actor, body }) => {
+        const { secret, otpauthUri } = await beginTotp(app, people.attempts, actor, body.password)
+        return one({ secret, otpauth_uri: otpauthUri })
+      },
+      {
+        body: TotpBeginning,
+        response: One(TotpSecret),
+        detail: {
+          summary: 'Begin with an authenticator app',
+          description: 'Codes are asked for only once one was confirmed.',
+          tags,
+          ...requiresSession,
+          ...refuses({ 409: ['totp_enabled', 'An app is in use already.'], 429: RATE_LIMITED }),
+        },
+      },
+    )
+    .post(
+      '/totp/confirm',
+      async ({ actor, body }) =>
+        one({ recovery_codes: [...(await confirmTotp(app, people.attempts, actor, body.code))] }),
+      {
+        body: TotpConfirmation,
+        response: One(RecoveryCodes),
+        detail: {
+          summary: 'Switch the authenticator app on',
+          tags,
+          ...requiresSession,
+          ...refuses({ 409: ['totp_not_begun', 'There is no secret yet, or an app is in use.'], 429: RATE_LIMITED }),
+        },
+      },
+    )
+    .delete(
+      '/totp',
+      async ({ actor, body, set }) => {
+        await endTotp(app, people.attempts, actor, body)
+        set.status = 204
+      },
+      {
+        body: TotpEnd,
+        detail: {
+          summary: 'Switch the authenticator app off',
+          tags,
+          ...requiresSession,
+          ...refuses({ 409: ['totp_not_enabled', 'No app is in use.'], 429: RATE_LIMITED }),
+        },
+      },
+    )
+
+/** Who is signed in, if the request has the token that pages of ours know: it counts as consent then. */
+function provenBy(people: People, request: Request): Actor | undefined {
+  const actor = people.signedIn(request)
+  if (!actor || !request.headers.has('x-csrf-token')) return undefined
+  people.sessions.requireOwnPage(request, actor)
+  return actor
+}
+
+/** @param moved where the session was moved to by this request */
+function stateOf(app: App, actor: Actor, moved?: Membership): SessionState {
+  const user = userOf(app, actor)
+  const membership = moved ?? membershipsOf(app.db, user.id).find(({ uuid }) => formatUuid(uuid) === actor.accountUuid)
+  if (!membership) throw new Error('a session without a membership')
+  return sessionWire(app, { user, membership, id: sessionOf(actor) })
+}

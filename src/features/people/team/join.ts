@@ -1,0 +1,125 @@
+/** @module Accepting an invitation: by a new user, by the user of that address with password and code, or by that user signed in. */
+import type { Actor, App } from '#features/core/app/app.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { formatUuid, newUuid } from '#platform/ids.ts'
+import type { Attempts } from './attempts.ts'
+import { findInvitation, type OpenInvitation, takeInvitation } from './invitations.ts'
+import { type Browser, checkPassword, invalidLogin, noteFailure, type SignedIn, signIn, takeFactors } from './login.ts'
+import { invalidLink } from './password-reset.ts'
+import { hashPassword, requireGoodPassword } from './passwords.ts'
+import {
+  addMember,
+  createUserWithPassword,
+  findUserByEmail,
+  type Membership,
+  storePassword,
+  type User,
+  userActor,
+} from './users.ts'
+
+export interface Joining {
+  readonly token: string
+  /** Of a new user. */
+  readonly name?: string | null | undefined
+  /** Of who has none yet the password to be; of others the one they have. */
+  readonly password?: string | null | undefined
+  readonly code?: string | null | undefined
+}
+
+/** How the invited one shows who he is. The link proves the mailbox, which is enough for whoever has no password. */
+export type Proof = 'new-password' | 'password' | 'session'
+
+/** @param signedIn who is signed in in the browser that asks */
+export function proofOf(app: App, { email }: OpenInvitation, signedIn: Actor | undefined): Proof {
+  const user = findUserByEmail(app.db, email)
+  if (!user || user.passwordHash === null) return 'new-password'
+  return signedIn?.id === formatUuid(user.uuid) ? 'session' : 'password'
+}
+
+/**
+ * Makes the invited one a member and signs him in. Of several who use the same link at once exactly one succeeds. Throws 422 for a link that is not good any
+ * more or a password that is not, 401 when password or code of a user are wrong, 409 when the user belongs to the team already.
+ * @param signedIn who is signed in in this browser, if the request was sent by a page of ours
+ */
+export async function join(
+  app: App,
+  attempts: Attempts,
+  given: Joining,
+  browser: Browser,
+  signedIn: Actor | undefined,
+): Promise<SignedIn> {
+  attempts.requireNetwork(browser.ipAddress)
+  const invitation = findInvitation(app.db, given.token, app.clock.now())
+  if (!invitation) throw invalidLink()
+  switch (proofOf(app, invitation, signedIn)) {
+    case 'new-password':
+      return joinWithNewPassword(app, invitation, given, browser)
+    case 'password':
+      return joinByPassword(app, attempts, invitation, given, browser)
+    case 'session':
+      return app.commit.write((tx) => {
+        const user = findUserByEmail(tx.db, invitation.email)
+        if (!user) throw invalidLink()
+        return accept(app, tx, invitation, user, browser)
+      })
+  }
+}
+
+async function joinWithNewPassword(
+  app: App,
+  invitation: OpenInvitation,
+  { name, password }: Joining,
+  browser: Browser,
+): Promise<SignedIn> {
+  const { email, role } = invitation
+  requireGoodPassword(password ?? '', email)
+  const passwordHash = await hashPassword(password ?? '', email)
+  return app.commit.write((tx) => {
+    const known = findUserByEmail(tx.db, email)
+    // Meanwhile it was set: then it is asked for.
+    if (known && known.passwordHash !== null) throw invalidLink()
+    if (known) {
+      storePassword(tx, known.id, passwordHash, app.eventTime())
+      return accept(app, tx, invitation, known, browser)
+    }
+    if (!takeInvitation(tx, invitation)) throw invalidLink()
+    const uuid = newUuid()
+    const membership = membershipBy(invitation)
+    const actor = userActor({ uuid }, membership, browser.ipAddress)
+    const user = createUserWithPassword(app, tx, actor, { uuid, email, name, passwordHash, role })
+    return signIn(app, tx, user, membership, browser, 'invitation')
+  })
+}
+
+async function joinByPassword(
+  app: App,
+  attempts: Attempts,
+  invitation: OpenInvitation,
+  { password, code }: Joining,
+  browser: Browser,
+): Promise<SignedIn> {
+  const { email } = invitation
+  const checked = await checkPassword(app, attempts, { email, password: password ?? '' }, browser)
+  const joined = await app.commit.write((tx) => {
+    const user = checked && takeFactors(app, attempts, tx, checked, code, browser.ipAddress)
+    return user && accept(app, tx, invitation, user, browser)
+  })
+  if (joined) return joined
+  noteFailure(app, attempts, email, checked, browser)
+  throw invalidLogin()
+}
+
+/** Uses the invitation up for a user that there is. */
+function accept(app: App, tx: Tx, invitation: OpenInvitation, user: User, browser: Browser): SignedIn {
+  if (!takeInvitation(tx, invitation)) throw invalidLink()
+  const membership = membershipBy(invitation)
+  addMember(app, tx, userActor(user, membership, browser.ipAddress), user, invitation.role)
+  return signIn(app, tx, user, membership, browser, 'invitation')
+}
+
+const membershipBy = ({ accountId, accountUuid, accountName, role }: OpenInvitation): Membership => ({
+  accountId,
+  uuid: accountUuid,
+  name: accountName,
+  role,
+})

@@ -1,0 +1,199 @@
+/**
+ * @module Signing in and out. Whatever is wrong or missing (user, password, code, membership) is the same 401 after the same work. Wrong attempts are counted
+ * and logged; the audit log of an account tells them of users that exist, once a minute.
+ */
+
+import { announceAccessChange } from '#features/core/app/account-changes.ts'
+import type { Actor, App } from '#features/core/app/app.ts'
+import { audit, systemActor } from '#features/core/audit-logs/audit.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { AppError, notFound } from '#platform/errors.ts'
+import { formatUuid, parseUuid } from '#platform/ids.ts'
+import type { Attempts } from './attempts.ts'
+import { verifyPassword } from './passwords.ts'
+import { endSession, findSession, moveSession, type NewSession, startSession } from './sessions.ts'
+import { takeCode } from './totp.ts'
+import {
+  findUser,
+  findUserByEmail,
+  findUserByUuid,
+  type Membership,
+  membershipsOf,
+  noteLogin,
+  type User,
+} from './users.ts'
+
+/** The browser that asks. */
+export interface Browser {
+  readonly ipAddress: string
+  readonly userAgent: string | null
+  /** Row id of the session that it has already: it ends with the next sign-in. */
+  readonly sessionId?: number | undefined
+}
+
+export interface Credentials {
+  readonly email: string
+  readonly password: string
+  /** Of the authenticator app, or for recovery. */
+  readonly code?: string | null | undefined
+}
+
+export interface SignedIn extends NewSession {
+  readonly user: User
+  readonly membership: Membership
+}
+
+export const invalidLogin = (): AppError =>
+  new AppError(
+    401,
+    'invalid_login',
+    'Email address, password or code is wrong, or you belong to no account. If you use an authenticator app, give a new code.',
+  )
+
+/** Signs a user in. Throws 401 `invalid_login`, 429 after too many attempts, 503 when too many people sign in at once. */
+export async function login(app: App, attempts: Attempts, given: Credentials, browser: Browser): Promise<SignedIn> {
+  attempts.requireNetwork(browser.ipAddress, given.email)
+  const user = await checkPassword(app, attempts, given, browser)
+  const signedIn = await app.commit.writeFromReserve((tx) => {
+    const current = user && takeFactors(app, attempts, tx, user, given.code, browser.ipAddress)
+    const [membership] = current ? membershipsOf(tx.db, current.id) : []
+    if (!current || !membership) return undefined
+    return signIn(app, tx, current, membership, browser, 'password')
+  })
+  if (!signedIn) {
+    noteFailure(app, attempts, given.email, user, browser)
+    throw invalidLogin()
+  }
+  attempts.noteSuccess(given.email, browser.ipAddress)
+  return signedIn
+}
+
+/** The user whose password is right; undefined when there is none, or it is wrong. Throws 429 and 503 as `login` does. */
+export async function checkPassword(
+  app: App,
+  attempts: Attempts,
+  { email, password }: Credentials,
+  { ipAddress }: Pick<Browser, 'ipAddress'>,
+): Promise<User | undefined> {
+  attempts.requireUser(email, ipAddress)
+  const found = findUserByEmail(app.db, email)
+  const isRight = await verifyPassword(password, found?.passwordHash, attempts.hashTurn(email, ipAddress))
+  return isRight ? found : undefined
+}
+
+/**
+ * The user, when the password that was checked is still the one, and the second factor is right where there is one. Undefined also when somebody else used
+ * the same code meanwhile, and while wrong codes make others wait. In the transaction that lets the user in.
+ */
+export function takeFactors(
+  app: App,
+  attempts: Attempts,
+  tx: Tx,
+  checked: User,
+  code: string | null | undefined,
+  ipAddress: string,
+): User | undefined {
+  const user = findUser(tx.db, checked.id)
+  if (!user || user.passwordHash !== checked.passwordHash) return undefined
+  if (user.totpEnabledAt === null) return user
+  if (!code || !attempts.mayTryCode(user.email, ipAddress)) return undefined
+  const kind = takeCode(app, tx, user, code, app.clock.now())
+  attempts.noteCode(user.email, ipAddress, kind !== undefined)
+  if (kind === undefined) return undefined
+  if (kind === 'recovery') tellAccounts(app, tx, user, 'user.recovery_code_used', ipAddress)
+  return user
+}
+
+/** Makes the session, and ends the one that the browser had. */
+export function signIn(
+  app: App,
+  tx: Tx,
+  user: User,
+  membership: Membership,
+  browser: Browser,
+  how: 'password' | 'invitation',
+): SignedIn {
+  if (browser.sessionId !== undefined) endSession(app, tx, browser.sessionId)
+  noteLogin(tx, user.id, app.eventTime())
+  return { ...startSession(app, tx, user, membership, { ...browser, how }), user, membership }
+}
+
+/** Counts a wrong attempt; the caller's answer does not wait for what is written. */
+export function noteFailure(
+  app: App,
+  attempts: Attempts,
+  email: string,
+  checked: User | undefined,
+  { ipAddress }: Pick<Browser, 'ipAddress'>,
+): void {
+  attempts.noteFailure(email, ipAddress)
+  app.log.warn({ ipAddress }, 'somebody failed to sign in')
+  const user = checked ?? findUserByEmail(app.db, email)
+  if (!user || !attempts.mayTell(user.id)) return
+  app.commit
+    .write((tx) => tellAccounts(app, tx, user, 'user.login_failed', ipAddress))
+    .catch((error: unknown) => app.log.warn({ err: error }, 'a failed sign-in was not stored'))
+}
+
+/** Accounts of a user that are told what happens to the user. */
+const MOST_TOLD = 20
+
+/** A row in the audit log of each account of a user, for what is about the user and not about one account. @param actor who did it; default: the service */
+export function tellAccounts(app: App, tx: Tx, user: User, action: string, ipAddress?: string, actor?: Actor): void {
+  for (const { accountId, uuid } of membershipsOf(tx.db, user.id).slice(0, MOST_TOLD)) {
+    const by = actor
+      ? { ...actor, accountId, accountUuid: formatUuid(uuid) }
+      : { ...systemActor({ accountId, accountUuid: uuid }), ...(ipAddress !== undefined && { ipAddress }) }
+    audit(app, tx, by, { action, resourceType: 'user', resourceId: formatUuid(user.uuid) })
+  }
+}
+
+/** The user behind an actor who is signed in. A missing one is a bug: the session would be dead. */
+export function userOf(app: App, actor: Actor, db = app.db): User {
+  const user = findUserByUuid(db, parseUuid(actor.id) ?? new Uint8Array())
+  if (!user) throw new Error('a session without a user')
+  return user
+}
+
+/** Row id of the session by which an actor is signed in. */
+export function sessionOf({ sessionId }: Actor): number {
+  if (sessionId === undefined) throw new Error('this route is for sessions only')
+  return sessionId
+}
+
+/** Ends the session by which the actor came. */
+export const logout = (app: App, actor: Actor): Promise<void> =>
+  app.commit.writeFromReserve((tx) => {
+    const id = endSession(app, tx, sessionOf(actor))
+    if (id !== undefined) audit(app, tx, actor, { action: 'session.deleted', resourceType: 'session', resourceId: id })
+  })
+
+/** Ends one of the actor's own sessions. Throws 404 when there is none with this id. */
+export const endOwnSession = (app: App, actor: Actor, id: string): Promise<void> =>
+  app.commit.writeFromReserve((tx) => {
+    const found = findSession(tx.db, userOf(app, actor, tx.db).id, id)
+    if (found === undefined) throw notFound('session_not_found', 'There is no session with this id.')
+    endSession(app, tx, found)
+    audit(app, tx, actor, { action: 'session.deleted', resourceType: 'session', resourceId: id })
+  })
+
+/** Lets the session look at another account of the user. Throws 404 when the user does not belong to it. */
+export const switchAccount = (app: App, actor: Actor, accountId: string): Promise<Membership> =>
+  app.commit.write((tx) => {
+    const memberships = membershipsOf(tx.db, userOf(app, actor, tx.db).id)
+    const found = memberships.find(({ uuid }) => formatUuid(uuid) === accountId.toLowerCase())
+    if (!found) throw notFound('account_not_found', 'You belong to no account with this id.')
+    moveSession(tx, sessionOf(actor), found.accountId)
+    announceAccessChange(app, tx, actor.accountId)
+    audit(
+      app,
+      tx,
+      { ...actor, accountId: found.accountId, accountUuid: formatUuid(found.uuid) },
+      {
+        action: 'session.account_changed',
+        resourceType: 'account',
+        resourceId: formatUuid(found.uuid),
+      },
+    )
+    return found
+  })

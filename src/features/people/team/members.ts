@@ -1,0 +1,58 @@
+/** @module Changes of a team: roles, and who leaves it. An account that has owners keeps one. */
+
+import { announceAccessChange } from '#features/core/app/account-changes.ts'
+import type { Actor, App, TeamRole } from '#features/core/app/app.ts'
+import { audit } from '#features/core/audit-logs/audit.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { conflict, notFound } from '#platform/errors.ts'
+import { formatUuid, parseUuid } from '#platform/ids.ts'
+import { requireOwnerForOwners } from './roles.ts'
+import { dropMember, findMember, hasOtherOwner, type Member, setMemberRole } from './users.ts'
+
+function memberBy(tx: Tx, actor: Actor, id: string): Member {
+  const uuid = parseUuid(id)
+  const member = uuid && findMember(tx.db, actor.accountId, uuid)
+  if (!member) throw notFound('member_not_found', 'There is no member with this id.')
+  return member
+}
+
+function requireOtherOwner(tx: Tx, actor: Actor, { userId }: Member): void {
+  if (!hasOtherOwner(tx.db, actor.accountId, userId))
+    throw conflict('last_owner', 'This is the only owner of the account; make somebody else an owner before.')
+}
+
+/** Gives a member another role. Throws 403 when an owner is made or unmade by somebody who is none, 404, and 409 for the last owner. */
+export const changeRole = (app: App, actor: Actor, id: string, role: TeamRole): Promise<Member> =>
+  app.commit.write((tx) => {
+    const member = memberBy(tx, actor, id)
+    if (member.role === role) return member
+    if (role === 'owner' || member.role === 'owner') requireOwnerForOwners(actor)
+    if (member.role === 'owner') requireOtherOwner(tx, actor, member)
+    setMemberRole(tx, actor.accountId, member, role)
+    announceAccessChange(app, tx, actor.accountId)
+    audit(app, tx, actor, {
+      action: 'member.role_changed',
+      resourceType: 'user',
+      resourceId: formatUuid(member.uuid),
+      metadata: { from: member.role, to: role },
+    })
+    return { ...member, role }
+  })
+
+/** Ends a membership; the member's sessions in this account end with it. Throws the same as `changeRole`. */
+export const removeMember = (app: App, actor: Actor, id: string): Promise<void> =>
+  app.commit.writeFromReserve((tx) => {
+    const member = memberBy(tx, actor, id)
+    if (member.role === 'owner') {
+      requireOwnerForOwners(actor)
+      requireOtherOwner(tx, actor, member)
+    }
+    dropMember(tx, actor.accountId, member)
+    announceAccessChange(app, tx, actor.accountId)
+    audit(app, tx, actor, {
+      action: 'member.removed',
+      resourceType: 'user',
+      resourceId: formatUuid(member.uuid),
+      metadata: { role: member.role },
+    })
+  })

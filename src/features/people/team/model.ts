@@ -1,0 +1,186 @@
+/** @module Wire shapes of users, sessions, teams and invitations. */
+import { type Static, Type } from '@sinclair/typebox'
+import type { App } from '#features/core/app/app.ts'
+import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
+import { Closed, Nullable, OneOf, OptionalNullable, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { formatUuid } from '#platform/ids.ts'
+import type { Invitation } from './invitations.ts'
+import type { SignedIn } from './login.ts'
+import { LONGEST_PASSWORD, SHORTEST_PASSWORD } from './passwords.ts'
+import { ROLES } from './roles.ts'
+import { csrfToken, type Session } from './sessions.ts'
+import { recoveryCodesLeft } from './totp.ts'
+import { type Member, type Membership, membershipsOf } from './users.ts'
+
+const LONGEST_EMAIL = 320
+const Email = (description: string) => Type.String({ minLength: 1, maxLength: LONGEST_EMAIL, description })
+/** As it is given: longer ones are told by the rule for new passwords, or are wrong. */
+const Password = (description: string) => Type.String({ maxLength: 1000, description })
+const Code = (description: string) => Type.String({ maxLength: 50, description })
+const LinkToken = Type.String({ maxLength: 200, description: 'What the link of the mail has behind `token=`.' })
+const RoleName = OneOf(ROLES, { description: 'owner, admin, developer or viewer.' })
+const NEW_PASSWORD = `The new one: ${SHORTEST_PASSWORD} to ${LONGEST_PASSWORD} characters, none of those that everybody tries first.`
+const ANY_CODE = 'Six digits of the authenticator app, or a recovery code.'
+
+const UserRecord = Type.Object(
+  {
+    id: Uuid({ description: 'Id of the user.' }),
+    email: Type.String({ description: 'Address with which the user signs in.' }),
+    name: Type.String({ description: 'Name.' }),
+    totp_enabled: Type.Boolean({ description: 'Whether signing in takes a code of an authenticator app.' }),
+    recovery_codes_left: Type.Integer({ description: 'Recovery codes that were not used yet.' }),
+    last_login_at: Nullable(Timestamp(), { description: 'When the user last signed in; null: never.' }),
+    created_at: Timestamp({ description: 'When the user was made.' }),
+  },
+  { description: 'The user who is signed in.' },
+)
+
+const MEMBERSHIP_FIELDS = {
+  id: Uuid({ description: 'Id of the account.' }),
+  name: Type.String({ description: 'Name of the account.' }),
+  role: Type.String({ description: 'Role of the user in it: owner, admin, developer or viewer.' }),
+}
+
+export const SessionState = Type.Object({
+  user: UserRecord,
+  account: Type.Object(MEMBERSHIP_FIELDS, { description: 'The account that requests with this session are about.' }),
+  role: Type.String({ description: 'Role of the user in this account: owner, admin, developer or viewer.' }),
+  accounts: Type.Array(Type.Object(MEMBERSHIP_FIELDS), { description: 'All accounts of the user.' }),
+  csrf_token: Type.String({
+    description: 'Goes into the header X-CSRF-Token of every request of this session that changes something.',
+  }),
+})
+export type SessionState = Static<typeof SessionState>
+
+export const Login = Closed({
+  email: Email('Address of the user.'),
+  password: Password('Password of the user.'),
+  code: OptionalNullable(Code(''), { description: `${ANY_CODE} Needed by users who have set up an app.` }),
+})
+
+export const AccountChoice = Closed({
+  account_id: Type.String({ maxLength: 100, description: 'Id of an account that the user belongs to.' }),
+})
+
+export const SessionRecord = Type.Object({
+  id: Uuid({ description: 'Id of the session.' }),
+  is_current: Type.Boolean({ description: 'Whether it is the one that asks.' }),
+  ip_address: Nullable(Type.String(), { description: 'Address from which it was last noted.' }),
+  user_agent: Nullable(Type.String(), { description: 'What the browser said of itself.' }),
+  last_seen_at: Timestamp({ description: 'When it was last used, to within an hour.' }),
+  expires_at: Timestamp({ description: 'When it ends if it is not used before.' }),
+  created_at: Timestamp({ description: 'When the user signed in.' }),
+})
+
+export const PasswordChange = Closed({
+  current_password: Password('The password that the user has.'),
+  password: Password(NEW_PASSWORD),
+})
+
+export const ResetRequest = Closed({ email: Email('Address of the user.') })
+export const ResetConfirmation = Closed({ token: LinkToken, password: Password(NEW_PASSWORD) })
+
+export const TotpBeginning = Closed({ password: Password('Password of the user.') })
+export const TotpSecret = Type.Object({
+  secret: Type.String({ description: 'In base32, for typing it into the app.' }),
+  otpauth_uri: Type.String({ description: 'The same for a QR code.' }),
+})
+export const TotpConfirmation = Closed({ code: Code('Six digits that the app shows.') })
+export const RecoveryCodes = Type.Object({
+  recovery_codes: Type.Array(Type.String(), {
+    description: 'Each lets the user in once without the app. They are shown only here.',
+  }),
+})
+export const TotpEnd = Closed({ password: Password('Password of the user.'), code: Code(ANY_CODE) })
+
+export const MemberRecord = Type.Object({
+  id: Uuid({ description: 'Id of the user.' }),
+  email: Type.String({ description: 'Address of the user.' }),
+  name: Type.String({ description: 'Name of the user.' }),
+  role: Type.String({ description: 'owner, admin, developer or viewer.' }),
+  totp_enabled: Type.Boolean({ description: 'Whether signing in takes a code of an authenticator app.' }),
+  last_login_at: Nullable(Timestamp(), { description: 'When the user last signed in; null: never.' }),
+  created_at: Timestamp({ description: 'When the user joined the team.' }),
+})
+export type MemberRecord = Static<typeof MemberRecord>
+
+export const RoleChange = Closed({ role: RoleName })
+
+const INVITATION_FIELDS = {
+  id: Uuid({ description: 'Id of the invitation.' }),
+  email: Type.String({ description: 'Address that is invited.' }),
+  role: Type.String({ description: 'owner, admin, developer or viewer.' }),
+  invited_by: Type.String({ description: 'Id of the user or key that invited; cli for the operator.' }),
+  expires_at: Timestamp({ description: 'Until when it can be accepted.' }),
+  created_at: Timestamp({ description: 'When it was made.' }),
+}
+export const InvitationRecord = Type.Object(INVITATION_FIELDS)
+export type InvitationRecord = Static<typeof InvitationRecord>
+export const CreatedInvitation = Type.Object({
+  ...INVITATION_FIELDS,
+  email_sent: Type.Boolean({
+    description: 'Whether the mail was handed in; false while the service has no verified domain to send from.',
+  }),
+})
+export const NewInvitation = Closed({ email: Email('Address to invite.'), role: RoleName })
+
+export const Joining = Closed({
+  token: LinkToken,
+  name: OptionalNullable(Type.String({ maxLength: 200 }), { description: 'Name of a new user.' }),
+  password: OptionalNullable(Password(''), {
+    description: `Of who has no password yet: ${NEW_PASSWORD} Of others the one they have; not needed by who is signed in.`,
+  }),
+  code: OptionalNullable(Code(''), { description: `${ANY_CODE} Needed by users who have set up an app.` }),
+})
+
+const membershipWire = ({ uuid, name, role }: Membership) => ({ id: formatUuid(uuid), name, role })
+
+/** What a page needs to know of who is signed in. */
+export const sessionWire = (
+  app: App,
+  { user, membership, id }: Pick<SignedIn, 'user' | 'membership' | 'id'>,
+): SessionState => ({
+  user: {
+    id: formatUuid(user.uuid),
+    email: user.email,
+    name: user.name,
+    totp_enabled: user.totpEnabledAt !== null,
+    recovery_codes_left: recoveryCodesLeft(user),
+    last_login_at: isoTimeOrNull(user.lastLoginAt),
+    created_at: isoTime(user.createdAt),
+  },
+  account: membershipWire(membership),
+  role: membership.role,
+  accounts: membershipsOf(app.db, user.id).map(membershipWire),
+  csrf_token: csrfToken(app, id),
+})
+
+/** @param current row id of the session that asks */
+export const sessionRecordWire = (session: Session, current: number): Static<typeof SessionRecord> => ({
+  id: formatUuid(session.uuid),
+  is_current: session.id === current,
+  ip_address: session.ipAddress,
+  user_agent: session.userAgent,
+  last_seen_at: isoTime(session.lastSeenAt),
+  expires_at: isoTime(session.expiresAt),
+  created_at: isoTime(session.createdAt),
+})
+
+export const memberWire = (member: Member): MemberRecord => ({
+  id: formatUuid(member.uuid),
+  email: member.email,
+  name: member.name,
+  role: member.role,
+  totp_enabled: member.isTotpOn,
+  last_login_at: isoTimeOrNull(member.lastLoginAt),
+  created_at: isoTime(member.createdAt),
+})
+
+export const invitationWire = (invitation: Invitation): InvitationRecord => ({
+  id: formatUuid(invitation.uuid),
+  email: invitation.email,
+  role: invitation.role,
+  invited_by: invitation.invitedBy,
+  expires_at: isoTime(invitation.expiresAt),
+  created_at: isoTime(invitation.createdAt),
+})

@@ -1,0 +1,38 @@
+/** @module The roles of a team, from all to looking only, and the scopes that each has. Knows no user. */
+import type { Actor, TeamRole } from '#features/core/app/app.ts'
+import { ADMIN_SCOPE, SCOPES } from '#features/setup/api-keys/scopes.ts'
+import { AppError } from '#platform/errors.ts'
+
+export const ROLES = ['owner', 'admin', 'developer', 'viewer'] as const satisfies readonly TeamRole[]
+
+const BEYOND_DEVELOPERS: readonly string[] = [ADMIN_SCOPE, 'sub_accounts:manage']
+
+const SCOPES_OF: Readonly<Record<TeamRole, ReadonlySet<string>>> = {
+  owner: new Set(SCOPES),
+  admin: new Set(SCOPES),
+  developer: new Set(SCOPES.filter((scope) => !BEYOND_DEVELOPERS.includes(scope))),
+  viewer: new Set(SCOPES.filter((scope) => scope.endsWith(':read'))),
+}
+
+export const scopesOf = (role: TeamRole): ReadonlySet<string> => SCOPES_OF[role]
+
+export const isRole = (text: string): text is TeamRole => ROLES.some((role) => role === text)
+
+const insufficientRole = (message: string): AppError => new AppError(403, 'insufficient_role', message)
+
+/** What a user is told who lacks a scope; undefined for a key, which is told so by its scope. */
+export const roleRefusal = ({ type, role }: Actor): AppError | undefined =>
+  type === 'user'
+    ? insufficientRole(`Your role, ${role}, does not allow this; ask an owner of the account.`)
+    : undefined
+
+/** The 403 for what only owners do; undefined for an owner, for a key, which has no role, and for the operator. */
+export const ownerRefusal = ({ type, role }: Actor): AppError | undefined =>
+  type === 'user' && role !== 'owner' ? insufficientRole('Only an owner of the account may do this.') : undefined
+
+/** Throws 403 unless an owner, or the operator, acts: a key stands for an administrator, who could make himself an owner with one. */
+export function requireOwnerForOwners(actor: Actor): void {
+  if (actor.type === 'api_key') throw insufficientRole('Only an owner who is signed in may make or change owners.')
+  const refusal = ownerRefusal(actor)
+  if (refusal) throw refusal
+}

@@ -1,0 +1,264 @@
+/**
+ * @module Sessions: browsers in which a user is signed in. The cookie has 256 random bits, of which the SHA-256 is stored. A session lasts as long as it is
+ * used, and is asked of the database at every request, so that it is dead the moment it is ended, its user leaves the team or the account is switched off.
+ */
+import type { Database } from 'bun:sqlite'
+import { announceAccessChange } from '#features/core/app/account-changes.ts'
+import type { Actor, App, TeamRole } from '#features/core/app/app.ts'
+import { audit } from '#features/core/audit-logs/audit.ts'
+import type { Millis } from '#platform/clock.ts'
+import { equalBytes, hmacSha256, type KeyRing, sha256 } from '#platform/crypto.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { AppError } from '#platform/errors.ts'
+import {
+  requireCsrfToken,
+  requireOwnOrigin,
+  type SessionGate,
+  sessionCookie,
+  sessionToken,
+} from '#platform/http/session.ts'
+import { formatUuid, newUuid, parseUuid, randomBytes, type UuidBytes } from '#platform/ids.ts'
+import { days, hours, seconds } from '#platform/units.ts'
+import { recordNetwork } from './known-networks.ts'
+import { ownerRefusal, roleRefusal, scopesOf } from './roles.ts'
+import { type Membership, type User, userActor } from './users.ts'
+
+export interface Session {
+  readonly id: number
+  readonly uuid: UuidBytes
+  readonly ipAddress: string | null
+  readonly userAgent: string | null
+  readonly lastSeenAt: Millis
+  readonly expiresAt: Millis
+  readonly createdAt: Millis
+}
+
+interface LiveRow {
+  readonly id: number
+  readonly tokenHash: Uint8Array
+  readonly lastSeenAt: Millis
+  readonly userUuid: Uint8Array
+  readonly accountId: number
+  readonly accountUuid: Uint8Array
+  readonly role: TeamRole
+}
+
+interface Ended {
+  readonly uuid: Uint8Array
+  readonly accountId: number
+}
+
+const TOKEN_BYTES = 32
+const TOKEN = /^[\w-]{43}$/
+/** How often the last use is stored. */
+const SEEN_EVERY_MS = hours(1)
+/** Beyond them the one that was not used for longest ends. */
+const MOST_A_USER = 50
+const LONGEST_USER_AGENT = 300
+const MOST_TRIMMED = 1000
+
+const LIVE = `SELECT sessions.id, token_hash AS tokenHash, last_seen_at AS lastSeenAt, users.uuid AS userUuid, sessions.account_id AS accountId,
+  accounts.uuid AS accountUuid, members.role FROM sessions
+  JOIN users ON users.id = sessions.user_id
+  JOIN members ON members.user_id = sessions.user_id AND members.account_id = sessions.account_id
+  JOIN accounts ON accounts.id = sessions.account_id AND disabled_at IS NULL AND deleted_at IS NULL`
+
+/** Not over, and used within the days of the setting of today; one that was last used in the future is of a clock that was wrong. */
+const IN_TIME = 'expires_at > ? AND last_seen_at BETWEEN ? AND ?'
+/** By how much a clock may be set back without anybody being signed out. */
+const CLOCK_STEP_MS = hours(1)
+
+const sql = prepared((db) => ({
+  byToken: db.prepare<LiveRow, [Uint8Array, number, number, number]>(`${LIVE} WHERE token_hash = ? AND ${IN_TIME}`),
+  byId: db.prepare<LiveRow, [number, number, number, number]>(`${LIVE} WHERE sessions.id = ? AND ${IN_TIME}`),
+  hashOf: db.prepare<{ tokenHash: Uint8Array; expiresAt: number }, [number]>(
+    'SELECT token_hash AS tokenHash, expires_at AS expiresAt FROM sessions WHERE id = ?',
+  ),
+  insert: db.prepare<
+    { id: number },
+    [Uint8Array, number, number, Uint8Array, string | null, string | null, number, number, number]
+  >(
+    `INSERT INTO sessions (uuid, user_id, account_id, token_hash, ip_address, user_agent, last_seen_at, expires_at, created_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
+  ),
+  seen: db.prepare('UPDATE sessions SET last_seen_at = ?, expires_at = ?, ip_address = ? WHERE id = ?'),
+  list: db.prepare<Session, [number, number]>(
+    `SELECT id, uuid, ip_address AS ipAddress, user_agent AS userAgent, last_seen_at AS lastSeenAt, expires_at AS expiresAt, created_at AS createdAt
+     FROM sessions WHERE user_id = ? AND expires_at > ? ORDER BY last_seen_at DESC, id DESC`,
+  ),
+  crowded: db.prepare<Ended, [number, number]>(
+    `DELETE FROM sessions WHERE user_id = ? AND id NOT IN (SELECT id FROM sessions WHERE user_id = ? ORDER BY last_seen_at DESC, id DESC LIMIT ${MOST_A_USER})
+     RETURNING uuid, account_id AS accountId`,
+  ),
+  byUuid: db.prepare<{ id: number }, [Uint8Array, number]>('SELECT id FROM sessions WHERE uuid = ? AND user_id = ?'),
+  delete: db.prepare<Ended, [number]>('DELETE FROM sessions WHERE id = ? RETURNING uuid, account_id AS accountId'),
+  deleteOthers: db.prepare<Ended, [number, number]>(
+    'DELETE FROM sessions WHERE user_id = ? AND id <> ? RETURNING uuid, account_id AS accountId',
+  ),
+  setAccount: db.prepare('UPDATE sessions SET account_id = ? WHERE id = ?'),
+  trim: db.prepare(
+    `DELETE FROM sessions WHERE id IN (SELECT id FROM sessions WHERE expires_at <= ? LIMIT ${MOST_TRIMMED})`,
+  ),
+}))
+
+export const isHttps = ({ publicUrl }: App['config']): boolean => publicUrl.startsWith('https:')
+
+/** A session that was just made: what the cookie is to have. */
+export interface NewSession {
+  readonly token: string
+  readonly id: number
+}
+
+/**
+ * Signs a user in to an account, in the caller's transaction. Every sign-in has a token of its own; the session that the browser had before is the
+ * caller's to end.
+ */
+export function startSession(
+  app: App,
+  tx: Tx,
+  user: User,
+  membership: Membership,
+  browser: { readonly ipAddress: string; readonly userAgent: string | null; readonly how: string },
+): NewSession {
+  const token = Buffer.from(randomBytes(TOKEN_BYTES)).toString('base64url')
+  const uuid = newUuid()
+  // Not `eventTime`: that stands still after a clock that was ahead, and the session would last until then.
+  const now = app.clock.now()
+  const row = sql(tx.db).insert.get(
+    uuid,
+    user.id,
+    membership.accountId,
+    sha256(token),
+    browser.ipAddress || null,
+    browser.userAgent?.slice(0, LONGEST_USER_AGENT) ?? null,
+    now,
+    now + days(app.config.sessionDays),
+    now,
+  )
+  if (!row) throw new Error('the session was not stored')
+  announceEnd(app, tx, sql(tx.db).crowded.all(user.id, user.id))
+  recordNetwork(tx, row.id, browser.ipAddress, now)
+  audit(app, tx, userActor(user, membership, browser.ipAddress), {
+    action: 'session.created',
+    resourceType: 'session',
+    resourceId: formatUuid(uuid),
+    metadata: { by: browser.how },
+  })
+  return { token, id: row.id }
+}
+
+/** Live sessions of a user, the one used last first. */
+export const listSessions = (db: Database, userId: number, now: Millis): Session[] => sql(db).list.all(userId, now)
+
+/** The row id of a user's session; undefined when the user has none with this public id. */
+export function findSession(db: Database, userId: number, uuid: string): number | undefined {
+  const bytes = parseUuid(uuid)
+  return bytes && sql(db).byUuid.get(bytes, userId)?.id
+}
+
+/** Ends a session and gives its public id; undefined when it was over. */
+export function endSession(app: App, tx: Tx, id: number): string | undefined {
+  const ended = sql(tx.db).delete.all(id)
+  announceEnd(app, tx, ended)
+  return ended[0] && formatUuid(ended[0].uuid)
+}
+
+/** Ends the sessions of a user but for one. @param kept row id; 0: none is kept */
+export function endOtherSessions(app: App, tx: Tx, userId: number, kept = 0): number {
+  const ended = sql(tx.db).deleteOthers.all(userId, kept)
+  announceEnd(app, tx, ended)
+  return ended.length
+}
+
+/** Ends what the sessions still read: event streams, waits for messages. */
+function announceEnd(app: App, tx: Tx, ended: readonly Ended[]): void {
+  for (const accountId of new Set(ended.map((session) => session.accountId))) announceAccessChange(app, tx, accountId)
+}
+
+export const moveSession = (tx: Tx, id: number, accountId: number): void =>
+  void sql(tx.db).setAccount.run(accountId, id)
+
+/** Removes sessions that are over, some at a time. */
+export const trimSessions = (tx: Tx, now: Millis): number => sql(tx.db).trim.run(now).changes
+
+/** The token that changes need beside the cookie: a MAC of the session, so that nothing is stored for it. */
+const csrfOf = (keys: KeyRing, tokenHash: Uint8Array): string =>
+  Buffer.from(hmacSha256(keys.subkey('csrf'), tokenHash)).toString('base64url')
+
+/** The same for a session by its row id; empty when it is over. */
+export function csrfToken({ db, keys }: App, sessionId: number): string {
+  const row = sql(db).hashOf.get(sessionId)
+  return row ? csrfOf(keys, row.tokenHash) : ''
+}
+
+export const isCsrfToken = (app: App, sessionId: number, token: string): boolean =>
+  token !== '' && equalBytes(Buffer.from(csrfToken(app, sessionId)), Buffer.from(token))
+
+/** Set-Cookie for a session, or without a token for its end. */
+export const cookieOf = ({ config }: App, token: string | undefined): string =>
+  sessionCookie(token ?? '', token === undefined ? 0 : days(config.sessionDays) / seconds(1), {
+    isSecure: isHttps(config),
+  })
+
+/** Finds who is signed in by the cookie of a request; for routes and pages alike. */
+export function createSessionGate(app: App): SessionGate<Actor> {
+  /** The times of IN_TIME. */
+  const inTime = (now: Millis): [number, number, number] => [
+    now,
+    now - days(app.config.sessionDays),
+    now + CLOCK_STEP_MS,
+  ]
+  /** Sessions whose use is being stored. */
+  const noted = new Set<number>()
+  const note = (id: number, now: Millis, ipAddress: string): void => {
+    if (noted.has(id)) return
+    noted.add(id)
+    app.commit
+      .writeFromReserve((tx) => {
+        sql(tx.db).seen.run(now, now + days(app.config.sessionDays), ipAddress || null, id)
+        recordNetwork(tx, id, ipAddress, now)
+      })
+      // A full disk: it is stored at the next use.
+      .catch((error: unknown) => app.log.warn({ err: error }, 'the use of a session was not stored'))
+      .finally(() => noted.delete(id))
+  }
+  return {
+    actorOf(request, clientIp) {
+      const token = sessionToken(request.headers, { isSecure: isHttps(app.config) })
+      if (token === undefined || !TOKEN.test(token)) return undefined
+      const now = app.clock.now()
+      const row = sql(app.db).byToken.get(sha256(token), ...inTime(now))
+      if (!row) return undefined
+      if (now - row.lastSeenAt > SEEN_EVERY_MS) note(row.id, now, clientIp())
+      const { id: sessionId, accountId, role } = row
+      return {
+        accountId,
+        accountUuid: formatUuid(row.accountUuid),
+        type: 'user',
+        id: formatUuid(row.userUuid),
+        role,
+        scopes: scopesOf(role),
+        sessionId,
+        mayStillAct() {
+          const current = sql(app.db).byId.get(sessionId, ...inTime(app.clock.now()))
+          return current?.accountId === accountId && current.role === role
+        },
+        // Lazy: only the audit log asks for it.
+        get ipAddress() {
+          return clientIp()
+        },
+      }
+    },
+    requireOwnPage({ headers }, { sessionId }) {
+      requireOwnOrigin(headers, app.config.publicUrl)
+      requireCsrfToken(headers, (token) => sessionId !== undefined && isCsrfToken(app, sessionId, token))
+    },
+    sessionRefusal: ({ sessionId }) =>
+      sessionId === undefined
+        ? new AppError(403, 'session_required', 'This is for users who are signed in; an API key cannot do it.')
+        : undefined,
+    ownerRefusal,
+    roleRefusal,
+  }
+}

@@ -1,0 +1,132 @@
+/** @module /v1/team: members and invitations of the account. Paths, shapes and one call each. */
+import { type Static, Type } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import type { App } from '#features/core/app/app.ts'
+import { authenticated, requires } from '#features/core/app/http.ts'
+import { list, one } from '#platform/http/envelope.ts'
+import { refuses } from '#platform/http/refusals.ts'
+import { ListOf, One, PageQuery, pageOf } from '#platform/http/schemas.ts'
+import { createInvite, deleteInvitation, listInvitations } from './invitations.ts'
+import { changeRole, removeMember } from './members.ts'
+import {
+  CreatedInvitation,
+  InvitationRecord,
+  invitationWire,
+  MemberRecord,
+  memberWire,
+  NewInvitation,
+  RoleChange,
+} from './model.ts'
+import { membersOf } from './users.ts'
+
+const tags = ['People']
+const LAST_OWNER = ['last_owner', 'It is the only owner of the account.'] as const
+const MEMBER = Type.Object({ id: Type.String({ description: 'Id of the user.' }) })
+
+/** Of few rows, newest first, those of one page. */
+function pageBy<T>(rows: readonly T[], query: Static<typeof PageQuery>) {
+  const page = pageOf(query)
+  return list(rows.slice(page.offset, page.offset + page.limit), { ...page, total: rows.length })
+}
+
+export const teamRoutes = (app: App) => {
+  const invite = createInvite(app)
+  return new Elysia({ prefix: '/v1/team' })
+    .use(authenticated)
+    .get('/', ({ actor, query }) => pageBy(membersOf(app.db, actor.accountId).reverse().map(memberWire), query), {
+      query: PageQuery,
+      response: ListOf(MemberRecord),
+      detail: {
+        summary: 'List the team',
+        description: 'Who joined last comes first.',
+        tags,
+        ...requires('account:read'),
+      },
+    })
+    .patch(
+      '/members/:id',
+      async ({ actor, params, body }) => one(memberWire(await changeRole(app, actor, params.id, body.role))),
+      {
+        params: MEMBER,
+        body: RoleChange,
+        response: One(MemberRecord),
+        detail: {
+          summary: 'Change the role of a member',
+          description: 'Only an owner who is signed in makes or unmakes owners.',
+          tags,
+          ...requires('account:admin'),
+          ...refuses({ 409: LAST_OWNER }),
+        },
+      },
+    )
+    .delete(
+      '/members/:id',
+      async ({ actor, params, set }) => {
+        await removeMember(app, actor, params.id)
+        set.status = 204
+      },
+      {
+        params: MEMBER,
+        detail: {
+          summary: 'Remove a member',
+          description: 'At once. API keys that the member has made stay: they belong to the account.',
+          tags,
+          ...requires('account:admin'),
+          ...refuses({ 409: LAST_OWNER }),
+        },
+      },
+    )
+    .get(
+      '/invitations',
+      ({ actor, query }) =>
+        pageBy(listInvitations(app.db, actor.accountId, app.clock.now()).map(invitationWire), query),
+      {
+        query: PageQuery,
+        response: ListOf(InvitationRecord),
+        detail: {
+          summary: 'List open invitations',
+          description: 'Newest first.',
+          tags,
+          ...requires('account:read'),
+        },
+      },
+    )
+    .post(
+      '/invitations',
+      async ({ actor, body, status }) => {
+        const invitation = await invite(actor, body)
+        return status(201, one({ ...invitationWire(invitation), email_sent: invitation.isSent }))
+      },
+      {
+        body: NewInvitation,
+        response: { 201: One(CreatedInvitation) },
+        detail: {
+          summary: 'Invite somebody',
+          description:
+            'The link comes by mail and is good for 7 days. To invite an address again takes the place of its first invitation. Only an owner who is signed in invites owners.',
+          tags,
+          ...requires('account:admin'),
+          ...refuses({
+            409: ['already_member', 'The user belongs to the team already, or there are 50 open invitations.'],
+            429: ['rate_limited', 'There were too many invitations.'],
+          }),
+        },
+      },
+    )
+    .delete(
+      '/invitations/:id',
+      async ({ actor, params, set }) => {
+        await deleteInvitation(app, actor, params.id)
+        set.status = 204
+      },
+      {
+        params: Type.Object({ id: Type.String({ description: 'Id of the invitation.' }) }),
+        detail: {
+          summary: 'Take an invitation back',
+          description: 'Its link is void at once.',
+          tags,
+          ...requires('account:admin'),
+        },
+      },
+    )
+}

@@ -1,0 +1,285 @@
+/**
+ * @module Users and their membership in the teams of accounts: how they are found, made and removed. A user without any membership is removed, with all that
+ * belongs to it. With the other files of this folder the only writer of its tables. Everything that writes runs in the caller's transaction.
+ */
+import type { Database } from 'bun:sqlite'
+import type { Actor, App, TeamRole } from '#features/core/app/app.ts'
+import { audit } from '#features/core/audit-logs/audit.ts'
+import type { Millis } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { conflict, invalid } from '#platform/errors.ts'
+import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
+import { normaliseAddress, parseMailbox } from '#protocols/address/parse.ts'
+
+export interface User {
+  readonly id: number
+  readonly uuid: UuidBytes
+  /** As `userEmail` gives it. */
+  readonly email: string
+  readonly name: string
+  readonly passwordHash: string | null
+  /** Sealed; in use from `totpEnabledAt` on. */
+  readonly totpSecret: Uint8Array | null
+  readonly totpEnabledAt: Millis | null
+  readonly totpLastStep: number | null
+  /** JSON array of hashes. */
+  readonly recoveryCodes: string | null
+  readonly lastLoginAt: Millis | null
+  readonly createdAt: Millis
+}
+
+export interface Member {
+  readonly userId: number
+  readonly uuid: UuidBytes
+  readonly email: string
+  readonly name: string
+  readonly role: TeamRole
+  readonly isTotpOn: boolean
+  readonly lastLoginAt: Millis | null
+  /** When the membership began. */
+  readonly createdAt: Millis
+}
+
+/** An account that a user belongs to and may act in. */
+export interface Membership {
+  readonly accountId: number
+  readonly uuid: UuidBytes
+  readonly name: string
+  readonly role: TeamRole
+}
+
+/** Bounds what is read, shown and removed at once. */
+export const MOST_MEMBERS = 500
+const LONGEST_NAME = 200
+
+interface MemberRow extends Omit<Member, 'isTotpOn'> {
+  readonly isTotpOn: number
+}
+
+const USER = `id, uuid, email, name, password_hash AS passwordHash, totp_secret AS totpSecret, totp_enabled_at AS totpEnabledAt,
+  totp_last_step AS totpLastStep, recovery_codes AS recoveryCodes, last_login_at AS lastLoginAt, created_at AS createdAt`
+
+const MEMBER = `users.id AS userId, users.uuid, users.email, users.name, members.role, users.totp_enabled_at IS NOT NULL AS isTotpOn,
+  users.last_login_at AS lastLoginAt, members.created_at AS createdAt FROM members JOIN users ON users.id = user_id`
+
+const sql = prepared((db) => ({
+  byId: db.prepare<User, [number]>(`SELECT ${USER} FROM users WHERE id = ?`),
+  byUuid: db.prepare<User, [Uint8Array]>(`SELECT ${USER} FROM users WHERE uuid = ?`),
+  byEmail: db.prepare<User, [string]>(`SELECT ${USER} FROM users WHERE email = ?`),
+  all: db.prepare<User, []>(`SELECT ${USER} FROM users ORDER BY id`),
+  insert: db.prepare<{ id: number }, [Uint8Array, string, string, string | null, number, number]>(
+    'INSERT INTO users (uuid, email, name, password_hash, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?) RETURNING id',
+  ),
+  setPassword: db.prepare('UPDATE users SET password_hash = ?, updated_at = ? WHERE id = ?'),
+  setTotp: db.prepare(
+    'UPDATE users SET totp_secret = ?, totp_enabled_at = ?, totp_last_step = ?, recovery_codes = ?, updated_at = ? WHERE id = ?',
+  ),
+  takeStep: db.prepare('UPDATE users SET totp_last_step = ? WHERE id = ? AND coalesce(totp_last_step, -1) < ?'),
+  setRecoveryCodes: db.prepare('UPDATE users SET recovery_codes = ? WHERE id = ?'),
+  setLogin: db.prepare('UPDATE users SET last_login_at = ? WHERE id = ?'),
+  members: db.prepare<MemberRow, [number]>(
+    `SELECT ${MEMBER} WHERE members.account_id = ? ORDER BY members.created_at, users.id`,
+  ),
+  member: db.prepare<MemberRow, [number, Uint8Array]>(
+    `SELECT ${MEMBER} WHERE members.account_id = ? AND users.uuid = ?`,
+  ),
+  countMembers: db.prepare<{ n: number }, [number]>('SELECT COUNT(*) AS n FROM members WHERE account_id = ?'),
+  otherOwners: db.prepare<{ n: number }, [number, number]>(
+    "SELECT COUNT(*) AS n FROM members WHERE account_id = ? AND role = 'owner' AND user_id <> ?",
+  ),
+  memberships: db.prepare<Membership, [number]>(
+    `SELECT accounts.id AS accountId, accounts.uuid, accounts.name, members.role FROM members JOIN accounts ON accounts.id = account_id
+     WHERE user_id = ? AND disabled_at IS NULL AND deleted_at IS NULL ORDER BY members.created_at, accounts.id LIMIT ${MOST_MEMBERS}`,
+  ),
+  insertMember: db.prepare('INSERT INTO members (account_id, user_id, role, created_at) VALUES (?, ?, ?, ?)'),
+  setRole: db.prepare('UPDATE members SET role = ? WHERE account_id = ? AND user_id = ?'),
+  deleteMember: db.prepare('DELETE FROM members WHERE account_id = ? AND user_id = ?'),
+  endSessionsIn: db.prepare('DELETE FROM sessions WHERE user_id = ? AND account_id = ?'),
+  isMember: db.prepare<{ one: number }, [number]>('SELECT 1 AS one FROM members WHERE user_id = ? LIMIT 1'),
+  deleteSessions: db.prepare('DELETE FROM sessions WHERE user_id = ?'),
+  deleteResets: db.prepare('DELETE FROM password_resets WHERE user_id = ?'),
+  deleteNetworks: db.prepare('DELETE FROM known_networks WHERE user_id = ?'),
+  deleteUser: db.prepare('DELETE FROM users WHERE id = ?'),
+  deleteInvitations: db.prepare('DELETE FROM invitations WHERE account_id = ?'),
+  deleteInvitationsBy: db.prepare('DELETE FROM invitations WHERE account_id = ? AND invited_by = ?'),
+  deleteSessionsIn: db.prepare('DELETE FROM sessions WHERE account_id = ?'),
+}))
+
+const memberOf = (row: MemberRow): Member => ({ ...row, isTotpOn: row.isTotpOn === 1 })
+
+/** The form in which the address of a user is kept and looked up. Takes any text. */
+export const userEmail = normaliseAddress
+
+/** The same of what somebody gave; throws 422 when it is no address. */
+export function parseUserEmail(text: string, field = 'email'): string {
+  const mailbox = parseMailbox(text)
+  if (mailbox.kind === 'invalid') throw invalid(field, `${field}: ${mailbox.reason}`)
+  return userEmail(mailbox.address)
+}
+
+export const findUser = (db: Database, id: number): User | undefined => sql(db).byId.get(id) ?? undefined
+
+export const findUserByUuid = (db: Database, uuid: UuidBytes): User | undefined => sql(db).byUuid.get(uuid) ?? undefined
+
+/** @param email in any spelling */
+export const findUserByEmail = (db: Database, email: string): User | undefined =>
+  sql(db).byEmail.get(userEmail(email)) ?? undefined
+
+export const listUsers = (db: Database): User[] => sql(db).all.all()
+
+/** The team of an account, at most MOST_MEMBERS, oldest membership first. */
+export const membersOf = (db: Database, accountId: number): Member[] => sql(db).members.all(accountId).map(memberOf)
+
+/** Addresses of the owners of an account; none where the operator alone looks after it. */
+export const ownersOf = (db: Database, accountId: number): string[] =>
+  membersOf(db, accountId)
+    .filter(({ role }) => role === 'owner')
+    .map(({ email }) => email)
+
+export function findMember(db: Database, accountId: number, uuid: UuidBytes): Member | undefined {
+  const row = sql(db).member.get(accountId, uuid)
+  return row ? memberOf(row) : undefined
+}
+
+/** The accounts in which a user may act, oldest membership first: none that is disabled or deleted. */
+export const membershipsOf = (db: Database, userId: number): Membership[] => sql(db).memberships.all(userId)
+
+/** Whether an account has an owner beside this user. */
+export const hasOtherOwner = (db: Database, accountId: number, userId: number): boolean =>
+  (sql(db).otherOwners.get(accountId, userId)?.n ?? 0) > 0
+
+/** A user as the one who acts in an account. */
+export const userActor = (
+  user: Pick<User, 'uuid'>,
+  { accountId, uuid, role }: Pick<Membership, 'accountId' | 'uuid' | 'role'>,
+  ipAddress?: string,
+): Actor => ({
+  accountId,
+  accountUuid: formatUuid(uuid),
+  type: 'user',
+  id: formatUuid(user.uuid),
+  scopes: new Set(),
+  role,
+  ...(ipAddress !== undefined && { ipAddress }),
+})
+
+/** A name that is given, cut to what is kept; else what stands before the @. */
+export const nameOf = (name: string | null | undefined, email: string): string =>
+  name?.trim().slice(0, LONGEST_NAME) || (email.split('@')[0] ?? email).slice(0, LONGEST_NAME)
+
+export interface NewUser {
+  /** Left out: a new one. */
+  readonly uuid?: UuidBytes
+  /** As `parseUserEmail` gives it. */
+  readonly email: string
+  readonly name?: string | null | undefined
+  /** As `hashPassword` gives it; null: the user sets one by a link. */
+  readonly passwordHash: string | null
+  readonly role: TeamRole
+}
+
+/**
+ * Makes a user who belongs to the team of the actor's account, with the audit rows of both. Throws 409 `user_exists` when the address is that of a user
+ * already. The password is checked (`requireGoodPassword`) and hashed (`hashPassword`) before, outside of the transaction.
+ */
+export function createUserWithPassword(app: App, tx: Tx, actor: Actor, input: NewUser): User {
+  const { email, passwordHash, role } = input
+  if (findUserByEmail(tx.db, email))
+    throw conflict('user_exists', 'There is a user with this address already; invite that user to the team instead.')
+  const uuid = input.uuid ?? newUuid()
+  const now = app.eventTime()
+  const row = sql(tx.db).insert.get(uuid, email, nameOf(input.name, email), passwordHash, now, now)
+  const user = row && findUser(tx.db, row.id)
+  if (!user) throw new Error('the user was not stored')
+  audit(app, tx, actor, {
+    action: 'user.created',
+    resourceType: 'user',
+    resourceId: formatUuid(uuid),
+    metadata: { email },
+  })
+  addMember(app, tx, actor, user, role)
+  return user
+}
+
+/** Makes a user a member of the actor's account. Throws 409 when it is one already, or the team has its most members. */
+export function addMember(app: App, tx: Tx, actor: Actor, user: User, role: TeamRole): void {
+  if (findMember(tx.db, actor.accountId, user.uuid))
+    throw conflict(
+      'already_member',
+      'This user belongs to the team already; PATCH /v1/team/members/{id} changes the role.',
+    )
+  if ((sql(tx.db).countMembers.get(actor.accountId)?.n ?? 0) >= MOST_MEMBERS)
+    throw conflict('too_many_members', `A team has at most ${MOST_MEMBERS} members; remove one before.`)
+  sql(tx.db).insertMember.run(actor.accountId, user.id, role, app.eventTime())
+  audit(app, tx, actor, {
+    action: 'member.added',
+    resourceType: 'user',
+    resourceId: formatUuid(user.uuid),
+    metadata: { role },
+  })
+}
+
+/** A new role; the invitations that the member has made are void, since they were made with the rights of the old one. */
+export function setMemberRole(tx: Tx, accountId: number, { userId, uuid }: Member, role: TeamRole): void {
+  sql(tx.db).setRole.run(role, accountId, userId)
+  sql(tx.db).deleteInvitationsBy.run(accountId, formatUuid(uuid))
+}
+
+/** Ends a membership, the sessions that look at the account and the invitations that the member made. A user who belongs nowhere any more goes with it. */
+export function dropMember(tx: Tx, accountId: number, { userId, uuid }: Pick<Member, 'userId' | 'uuid'>): void {
+  sql(tx.db).deleteMember.run(accountId, userId)
+  sql(tx.db).deleteInvitationsBy.run(accountId, formatUuid(uuid))
+  sql(tx.db).endSessionsIn.run(userId, accountId)
+  dropIfHomeless(tx, userId)
+}
+
+function dropIfHomeless(tx: Tx, userId: number): void {
+  const statements = sql(tx.db)
+  if (statements.isMember.get(userId)) return
+  statements.deleteSessions.run(userId)
+  statements.deleteResets.run(userId)
+  statements.deleteNetworks.run(userId)
+  statements.deleteUser.run(userId)
+}
+
+/** Removes the team of an account that goes: members, invitations, sessions, and users who belong nowhere else. */
+export function removeTeamOf(tx: Tx, accountId: number): void {
+  const statements = sql(tx.db)
+  statements.deleteInvitations.run(accountId)
+  statements.deleteSessionsIn.run(accountId)
+  for (const member of statements.members.all(accountId)) dropMember(tx, accountId, member)
+}
+
+/** Stores a new password; every link that could set another one is void. */
+export function storePassword(tx: Tx, userId: number, passwordHash: string, now: Millis): void {
+  sql(tx.db).setPassword.run(passwordHash, now, userId)
+  sql(tx.db).deleteResets.run(userId)
+}
+
+/** What is stored of the second factor. */
+export interface StoredTotp {
+  readonly secret: Uint8Array | null
+  readonly enabledAt: Millis | null
+  readonly lastStep: number | null
+  readonly recoveryCodes: readonly string[] | null
+}
+
+export const storeTotp = (tx: Tx, userId: number, totp: StoredTotp, now: Millis): void =>
+  void sql(tx.db).setTotp.run(
+    totp.secret,
+    totp.enabledAt,
+    totp.lastStep,
+    totp.recoveryCodes && JSON.stringify(totp.recoveryCodes),
+    now,
+    userId,
+  )
+
+/** Notes that a code of this time step was taken; false when one of it, or of a later one, was taken before. */
+export const takeTotpStep = (tx: Tx, userId: number, step: number): boolean =>
+  sql(tx.db).takeStep.run(step, userId, step).changes === 1
+
+export const storeRecoveryCodes = (tx: Tx, userId: number, hashes: readonly string[]): void =>
+  void sql(tx.db).setRecoveryCodes.run(JSON.stringify(hashes), userId)
+
+export const noteLogin = (tx: Tx, userId: number, at: Millis): void => void sql(tx.db).setLogin.run(at, userId)

@@ -1,0 +1,144 @@
+/**
+ * @module Answers messages of agent mailboxes by itself, as RFC 3834 wants it: to the envelope sender, marked, in the thread, once a sender a day, and
+ * never to another program. An answer is an email of the account like any other. That it was sent is noted in the transaction that accepts it, so none is
+ * sent twice; a crash before it loses one.
+ */
+import type { Database } from 'bun:sqlite'
+import type { App } from '#features/core/app/app.ts'
+import { systemActor } from '#features/core/audit-logs/audit.ts'
+import type { Received, StoredMessage } from '#features/receiving/received/message.ts'
+import type { Millis } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { AppError } from '#platform/errors.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { days, hours } from '#platform/units.ts'
+import { normaliseAddress } from '#protocols/address/parse.ts'
+import { type AutoReplyRefusal, mayAutoRespond } from './auto-rules.ts'
+import { type AutoResponderRule, autoResponderOf, findAutoResponder, ruleFor } from './auto-settings.ts'
+import type { Mailbox } from './mailboxes.ts'
+import { acceptAnswer, draftOfAnswer, headerText } from './reply.ts'
+
+export { mayAutoRespond } from './auto-rules.ts'
+
+const sql = prepared((db) => ({
+  answered: db.prepare<{ at: number }, [number, string, number]>(
+    'SELECT replied_at AS at FROM mailbox_auto_replies WHERE mailbox_id = ? AND address = ? AND replied_at > ?',
+  ),
+  note: db.prepare(
+    `INSERT INTO mailbox_auto_replies (mailbox_id, address, replied_at) VALUES (?, ?, ?)
+     ON CONFLICT DO UPDATE SET replied_at = excluded.replied_at`,
+  ),
+  since: db.prepare<{ n: number }, [number, number]>(
+    'SELECT COUNT(*) AS n FROM mailbox_auto_replies WHERE mailbox_id = ? AND replied_at > ?',
+  ),
+  toAddress: db.prepare<{ n: number }, [string, number, number]>(
+    `SELECT COUNT(*) AS n FROM mailbox_auto_replies r JOIN agent_mailboxes m ON m.id = r.mailbox_id
+     WHERE r.address = ? AND r.replied_at > ? AND m.account_id = ?`,
+  ),
+  trim: db.prepare(
+    `DELETE FROM mailbox_auto_replies WHERE mailbox_id = ?1 AND address IN
+     (SELECT address FROM mailbox_auto_replies WHERE mailbox_id = ?1 AND replied_at <= ?2 LIMIT ?3)`,
+  ),
+}))
+
+/** RFC 3834 §2 asks for once in some days at most; a mailbox that answers questions is asked more often. */
+const ONCE_IN_MS = days(1)
+/** Of one mailbox, whoever they go to: what strangers can make it send. It also bounds the rows of a day. */
+export const MOST_AN_HOUR = 100
+/** Mailboxes of an account that answer one address in that time. A message may name 100 of them, and its sender may be somebody else's address. */
+const MOST_TO_AN_ADDRESS = 5
+/** Rows of days past that go with each answer. */
+const TRIMMED = 10
+
+/**
+ * Answers a message that came into a mailbox, if the mailbox has a rule for it and RFC 3834 allows it. Call it after the message is on disk, once a
+ * message. Never rejects: who is not answered has still been received.
+ * @param threadId row id of the thread that the message was put into
+ */
+export async function autoRespond(app: App, mailbox: Mailbox, received: Received, threadId?: number): Promise<void> {
+  try {
+    const refusal = await respond(app, mailbox, received, threadId)
+    if (refusal) app.log.debug({ mailbox: formatUuid(mailbox.uuid), refusal }, 'a message gets no automatic answer')
+  } catch (error) {
+    const about = { mailbox: formatUuid(mailbox.uuid), err: error }
+    // The account is paused, its quota is used up, its domain is gone, the disk is full.
+    if (error instanceof AppError) app.log.info(about, 'an automatic answer was not accepted')
+    else app.log.error(about, 'an automatic answer failed')
+  }
+}
+
+type Refusal = AutoReplyRefusal | 'off' | 'no_rule' | NotClaimed
+type NotClaimed = 'suppressed' | 'answered_today' | 'too_many'
+
+/** Undefined: it was answered. */
+async function respond(
+  app: App,
+  mailbox: Mailbox,
+  received: Received,
+  threadId: number | undefined,
+): Promise<Refusal | undefined> {
+  const { message } = received
+  const { enabled, rules } = autoResponderOf(mailbox.autoResponder)
+  if (!enabled) return 'off'
+  const decision = mayAutoRespond(mailbox, received)
+  if (decision.kind === 'no') return decision.reason
+  const rule = ruleFor(rules, message)
+  if (!rule) return 'no_rule'
+  // Decided again in the transaction; here, so that what is refused stores nothing.
+  const address = normaliseAddress(decision.to)
+  const early = notNow(app.db, mailbox, address, app.eventTime())
+  if (early) return early
+  const draft = draftOfAnswer(
+    app,
+    mailbox,
+    message,
+    { ...replyOf(rule, message), to: decision.to, transactional: true, tracking: false },
+    // RFC 3834 §5, and what Exchange reads.
+    { headers: { 'Auto-Submitted': 'auto-replied', 'X-Auto-Response-Suppress': 'All' } },
+  )
+  let refusal: NotClaimed | 'off' | undefined
+  await acceptAnswer(
+    app,
+    systemActor(mailbox),
+    { mailbox, draft, threadId },
+    {
+      claim(tx, isSuppressed) {
+        // It may have been switched off since the message came.
+        if (!findAutoResponder(tx.db, mailbox.id)?.enabled) refusal = 'off'
+        else refusal = isSuppressed ? 'suppressed' : claim(tx, mailbox, address, app.eventTime())
+        return refusal === undefined
+      },
+    },
+  )
+  return refusal
+}
+
+const replyOf = ({ reply }: AutoResponderRule, { subject }: StoredMessage) => ({
+  subject: autoSubject(reply.subject ?? subject),
+  text_body: reply.text_body,
+  ...(reply.html_body !== undefined && { html_body: reply.html_body }),
+})
+
+/** RFC 3834 §3.1.5: `Auto: ` once. */
+function autoSubject(subject: string): string {
+  const bare = headerText(subject).replace(/^(?:auto\s*:\s*)+/i, '')
+  return `Auto: ${bare === '' ? 'your message' : bare}`
+}
+
+/** Why an address may not be answered now. */
+function notNow(db: Database, mailbox: Mailbox, address: string, now: Millis): NotClaimed | undefined {
+  const statements = sql(db)
+  if (statements.answered.get(mailbox.id, address, now - ONCE_IN_MS)) return 'answered_today'
+  const toAddress = statements.toAddress.get(address, now - ONCE_IN_MS, mailbox.accountId)?.n ?? 0
+  const sinceHour = statements.since.get(mailbox.id, now - hours(1))?.n ?? 0
+  return toAddress < MOST_TO_AN_ADDRESS && sinceHour < MOST_AN_HOUR ? undefined : 'too_many'
+}
+
+/** Notes that an address is answered now; says why not when it may not be. Of two messages at once the second finds the note of the first. */
+function claim(tx: Tx, mailbox: Mailbox, address: string, now: Millis): NotClaimed | undefined {
+  sql(tx.db).trim.run(mailbox.id, now - ONCE_IN_MS, TRIMMED)
+  const refusal = notNow(tx.db, mailbox, address, now)
+  if (refusal === undefined) sql(tx.db).note.run(mailbox.id, address, now)
+  return refusal
+}

@@ -1,0 +1,138 @@
+/** @module What agent mailboxes say: replies and the auto-responder. Paths, shapes and one call each. */
+import { Type } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import { sendingAccount } from '#features/core/accounts/accounts.ts'
+import type { Actor, App } from '#features/core/app/app.ts'
+import { authenticated, requires } from '#features/core/app/http.ts'
+import { REPLAY_FIELDS } from '#features/sending/emails/model.ts'
+import { tooMany } from '#platform/errors.ts'
+import { one } from '#platform/http/envelope.ts'
+import { createRateLimiter } from '#platform/http/rate-limit.ts'
+import { Closed, One, OptionalNullable, Uuid } from '#platform/http/schemas.ts'
+import { AutoResponder, AutoResponderChange, autoResponderOf, changeAutoResponder } from './auto-settings.ts'
+import { getMailbox } from './mailboxes.ts'
+import { tags } from './params.ts'
+import { replyTo } from './reply.ts'
+
+const NewReply = Closed(
+  {
+    text_body: OptionalNullable(Type.String(), { description: 'Text body; made from the HTML when it is missing.' }),
+    html_body: OptionalNullable(Type.String(), { description: 'HTML body.' }),
+  },
+  {
+    description: 'At least one body.',
+    examples: [{ text_body: 'Thank you for your message. Your order left our house today.' }],
+  },
+)
+
+const ReplyRecord = Type.Object({
+  id: Uuid({ description: 'Id of the email: GET /v1/emails/{id} tells what became of it.' }),
+  status: Type.String({ description: '`queued`; of a repeated request, the status now.' }),
+  message_id: Type.String({ description: 'Its Message-ID header, with angle brackets.' }),
+  to: Type.String({ description: 'Whom it goes to: Reply-To of the message, else From; joined with ", ".' }),
+  subject: Type.String({ description: 'Subject: that of the message after "Re: ".' }),
+  ...REPLAY_FIELDS,
+})
+
+/** All of them: parameters that are described here take the place of those that the route declares. */
+const REPLY_PARAMETERS = {
+  parameters: [
+    {
+      name: 'id',
+      in: 'path' as const,
+      required: true,
+      description: 'Id of the mailbox.',
+      schema: { type: 'string' as const },
+    },
+    {
+      name: 'mid',
+      in: 'path' as const,
+      required: true,
+      description: 'Id of a message that was received.',
+      schema: { type: 'string' as const },
+    },
+    {
+      name: 'Idempotency-Key',
+      in: 'header' as const,
+      required: false,
+      description: 'The same reply with the same key has the first answer again and sends nothing new.',
+      schema: { type: 'string' as const, minLength: 1, maxLength: 256 },
+    },
+  ],
+}
+
+export const conversationRoutes = (app: App) => {
+  const limiter = createRateLimiter(app.clock)
+
+  /** As fast as sends, counted for themselves. */
+  const takeRate = (actor: Actor): void => {
+    if (sendingAccount(app.config, app.db, actor.accountId).plan === 'unlimited') return
+    const taken = limiter.take(String(actor.accountId), 1, {
+      ratePerSecond: app.config.sendRatePerSecond,
+      burst: app.config.sendBurst,
+    })
+    if (!taken.ok)
+      throw tooMany(
+        'rate_limited',
+        `More than ${app.config.sendRatePerSecond} replies a second; wait before the next.`,
+        taken.retryAfterSeconds,
+      )
+  }
+
+  return new Elysia({ prefix: '/v1/agent-mailboxes' })
+    .use(authenticated)
+    .post(
+      '/:id/messages/:mid/reply',
+      async ({ actor, params, body, headers, set, status }) => {
+        const reply = await replyTo(app, actor, { mailboxId: params.id, messageId: params.mid }, body, {
+          idempotencyHeader: headers['idempotency-key'],
+          admit: () => takeRate(actor),
+        })
+        if (reply.mismatch) set.headers['idempotency-mismatch'] = 'true'
+        return status(201, one(reply))
+      },
+      {
+        params: Type.Object({ id: Type.String(), mid: Type.String() }),
+        body: NewReply,
+        response: { 201: One(ReplyRecord) },
+        detail: {
+          summary: 'Reply to a message',
+          description:
+            'Sends an email from the mailbox, in the thread of the message. It counts and is refused as every send; answers when it is on disk.',
+          tags,
+          ...REPLY_PARAMETERS,
+          ...requires('mailboxes:write', 'emails:send'),
+        },
+      },
+    )
+    .get(
+      '/:id/auto-responder',
+      ({ actor, params }) => one(autoResponderOf(getMailbox(app.db, actor.accountId, params.id).autoResponder)),
+      {
+        params: Type.Object({ id: Type.String({ description: 'Id of the mailbox.' }) }),
+        response: One(AutoResponder),
+        detail: {
+          summary: 'Get the auto-responder of a mailbox',
+          description: 'One that was never set is off and has no rules; the mailbox shows null for it.',
+          tags,
+          ...requires('mailboxes:read'),
+        },
+      },
+    )
+    .patch(
+      '/:id/auto-responder',
+      async ({ actor, params, body }) => one(await changeAutoResponder(app, actor, params.id, body)),
+      {
+        params: Type.Object({ id: Type.String({ description: 'Id of the mailbox.' }) }),
+        body: AutoResponderChange,
+        response: One(AutoResponder),
+        detail: {
+          summary: 'Change the auto-responder of a mailbox',
+          description:
+            'Each sender is answered once a day at most, and no automatic message, mailing list or forged sender ever is (RFC 3834). The mailbox shows it as `auto_responder`.',
+          tags,
+          ...requires('mailboxes:write', 'emails:send'),
+        },
+      },
+    )
+}

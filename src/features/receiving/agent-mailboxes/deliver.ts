@@ -1,0 +1,192 @@
+/**
+ * @module Puts a message that came in into a mailbox, with all that goes with it, inside the transaction of whoever processes it. Never throws for
+ * what a stranger sent.
+ */
+import type { App } from '#features/core/app/app.ts'
+import { record } from '#features/core/events/record.ts'
+import type { Received, StoredMessage } from '#features/receiving/received/message.ts'
+import { headerBound, keptAttachment } from '#features/receiving/received/parts.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
+import { normaliseAddress } from '#protocols/address/parse.ts'
+import { htmlToText } from '#protocols/mime/html-text.ts'
+import { countContact, uncountContact } from './contacts.ts'
+import { nameOf } from './header-text.ts'
+import type { Mailbox } from './mailboxes.ts'
+import type { MailboxMessage } from './messages.ts'
+import { indexMessage, unindexMessage } from './search.ts'
+import { threadFor } from './threads.ts'
+
+export { findMailbox } from './mailboxes.ts'
+
+const sql = prepared((db) => ({
+  insert: db.prepare<{ id: number }, (string | number | Uint8Array | null)[]>(
+    `INSERT INTO mailbox_messages (uuid, mailbox_id, thread_id, message_id, in_reply_to, references_header, mail_from, from_header, from_address,
+     to_header, cc_header, reply_to, subject, text_ref, stripped_ref, html_ref, attachments, raw_ref, size_bytes, source_ip, helo, tls, authentication,
+     classification, parse_error, labels, received_at, created_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '[]', ?, ?) RETURNING id`,
+  ),
+  amend: db.prepare(
+    `UPDATE mailbox_messages SET message_id = ?, in_reply_to = ?, references_header = ?, from_header = ?, from_address = ?, to_header = ?, cc_header = ?,
+       reply_to = ?, subject = ?, text_ref = ?, stripped_ref = ?, html_ref = ?, attachments = ?, authentication = ?, classification = ?, parse_error = NULL
+     WHERE id = ? AND parse_error IS NOT NULL`,
+  ),
+  count: db.prepare(
+    'UPDATE agent_mailboxes SET message_count = message_count + 1, unread_count = unread_count + 1, unread_bytes = unread_bytes + ? WHERE id = ?',
+  ),
+}))
+
+/** What is known of a message beside itself. */
+export interface DeliveryExtra {
+  /** Left out: nothing classifies. */
+  readonly classification?: { readonly label: string; readonly confidence: number } | undefined
+}
+
+/**
+ * Stores a message in a mailbox: the row, its thread, the search index, the counts, the event `mailbox.message.received`. Whoever waits for the
+ * next message is woken once it is on disk.
+ */
+export function deliverToMailbox(
+  app: App,
+  tx: Tx,
+  mailbox: Mailbox,
+  received: Received,
+  extra: DeliveryExtra = {},
+): { readonly uuid: UuidBytes; readonly id: number; readonly threadId: number } {
+  const { message, envelope, authentication, problem } = received
+  const at = app.eventTime()
+  const uuid = newUuid()
+  const { messageId, inReplyTo, references, subject, from, fromAddress } = headerColumns(received)
+  const threadId = threadFor(tx, mailbox, { messageId, inReplyTo, references, subject, at })
+  const inserted = sql(tx.db).insert.get(
+    uuid,
+    mailbox.id,
+    threadId,
+    messageId,
+    inReplyTo,
+    joinedReferences(references),
+    headerBound(envelope.mailFrom),
+    from,
+    fromAddress,
+    orNull(message.to),
+    orNull(message.cc),
+    orNull(message.replyTo),
+    subject,
+    message.textRef,
+    message.strippedRef,
+    message.htmlRef,
+    JSON.stringify(message.attachments.map(keptAttachment)),
+    envelope.rawRef,
+    envelope.sizeBytes,
+    envelope.sourceIp,
+    envelope.helo,
+    envelope.tls,
+    JSON.stringify(authentication),
+    extra.classification ? JSON.stringify(extra.classification) : null,
+    problem ?? null,
+    envelope.receivedAt,
+    at,
+  )
+  if (!inserted) throw new Error('the message was not stored')
+  indexMessage(tx, inserted.id, {
+    mailboxId: mailbox.id,
+    subject,
+    sender: `${from} ${fromAddress}`,
+    body: searchedText(message),
+  })
+  sql(tx.db).count.run(envelope.sizeBytes, mailbox.id)
+  if (fromAddress !== '') countContact(tx, mailbox.id, { address: fromAddress, name: nameOf(from), at })
+  record(tx, {
+    accountId: mailbox.accountId,
+    type: 'mailbox.message.received',
+    at,
+    data: { mailbox_id: formatUuid(mailbox.uuid), mailbox_message_id: formatUuid(uuid) },
+  })
+  tx.afterCommit(() => app.mailboxChanged.emit({ mailboxId: mailbox.id }))
+  return { uuid, id: inserted.id, threadId }
+}
+
+type AmendedMessage = Pick<MailboxMessage, 'id' | 'mailboxId' | 'fromAddress' | 'createdAt'>
+
+/**
+ * Gives a message that was stored with its header only what parsing it again found. It stays what it was, in its conversation, read or not: no second event
+ * tells of it. False when it is gone, or was amended meanwhile.
+ */
+export function amendMessage(tx: Tx, before: AmendedMessage, received: Received, extra: DeliveryExtra): boolean {
+  const { message, authentication } = received
+  const { messageId, inReplyTo, references, subject, from, fromAddress } = headerColumns(received)
+  const { changes } = sql(tx.db).amend.run(
+    messageId,
+    inReplyTo,
+    joinedReferences(references),
+    from,
+    fromAddress,
+    orNull(message.to),
+    orNull(message.cc),
+    orNull(message.replyTo),
+    subject,
+    message.textRef,
+    message.strippedRef,
+    message.htmlRef,
+    JSON.stringify(message.attachments.map(keptAttachment)),
+    JSON.stringify(authentication),
+    extra.classification ? JSON.stringify(extra.classification) : null,
+    before.id,
+  )
+  if (changes === 0) return false
+  const { mailboxId } = before
+  unindexMessage(tx, before.id)
+  indexMessage(tx, before.id, { mailboxId, subject, sender: `${from} ${fromAddress}`, body: searchedText(message) })
+  if (fromAddress !== before.fromAddress) {
+    if (before.fromAddress !== '') uncountContact(tx, mailboxId, before.fromAddress)
+    if (fromAddress !== '')
+      countContact(tx, mailboxId, { address: fromAddress, name: nameOf(from), at: before.createdAt })
+  }
+  return true
+}
+
+/** What the columns of a message say that come from its header, or where that says nothing from its envelope. */
+function headerColumns({ message, envelope }: Received) {
+  return {
+    messageId: idOrNull(message.messageId),
+    inReplyTo: idOrNull(message.inReplyTo),
+    references: referencesOf(message.references),
+    subject: headerBound(message.subject),
+    from: headerBound(message.from ?? message.fromAddresses[0] ?? envelope.mailFrom),
+    // Who wrote without a usable From is known by the envelope alone.
+    fromAddress: headerBound(normaliseAddress(message.fromAddresses[0] ?? envelope.mailFrom)),
+  }
+}
+
+const joinedReferences = (references: readonly string[]): string | null =>
+  references.length > 0 ? references.join(' ') : null
+
+/** HTML that is read for the search when a message has no text: enough for what is indexed of a newsletter, in some 10 ms. */
+const MOST_HTML_CHARACTERS = 100_000
+const textsOfHtml = new WeakMap<StoredMessage, string>()
+
+/** What the search finds a message by; that of the HTML when it has no text, made once for all mailboxes that it comes to. */
+function searchedText(message: StoredMessage): string {
+  const { text, html } = message
+  if (html === null || (text !== null && text.trim() !== '')) return text ?? ''
+  const known = textsOfHtml.get(message)
+  if (known !== undefined) return known
+  const made = htmlToText(html.slice(0, MOST_HTML_CHARACTERS))
+  textsOfHtml.set(message, made)
+  return made
+}
+
+const orNull = (header: string | null): string | null => (header === null ? null : headerBound(header))
+
+/** RFC 5322 §2.1.1: a line has 998 octets, so a longer id was made by nobody's mail program. */
+const LONGEST_ID = 998
+const MOST_REFERENCES = 50
+
+const idOrNull = (id: string | null): string | null => (id !== null && id.length <= LONGEST_ID ? id : null)
+
+/** The first, which is the beginning of the conversation, and the last ones. */
+function referencesOf(references: readonly string[]): string[] {
+  const ids = references.filter((id) => id.length <= LONGEST_ID)
+  return ids.length <= MOST_REFERENCES ? ids : [...ids.slice(0, 1), ...ids.slice(1 - MOST_REFERENCES)]
+}

@@ -1,0 +1,302 @@
+/**
+ * @module Agent mailboxes: make, read, delete. A mailbox belongs to a registration of a domain, so it receives only while that is there and
+ * verified; afterwards it can still be read. A deleted one is gone at once for everybody; its rows go later, slice by slice.
+ */
+import type { Database } from 'bun:sqlite'
+import type { Actor, App } from '#features/core/app/app.ts'
+import { audit } from '#features/core/audit-logs/audit.ts'
+import { dropContent } from '#features/core/content-gc/garbage.ts'
+import { headerSafe } from '#features/sending/emails/header-safe.ts'
+import type { Millis } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { belowId, type RowWindow } from '#platform/db/row-window.ts'
+import { conflict, invalid } from '#platform/errors.ts'
+import { noSuch, uuidParam } from '#platform/http/schemas.ts'
+import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
+import { candidatesOf, randomLocalPart, validLocalPart } from './local-part.ts'
+import { unindexMessage } from './search.ts'
+
+export interface Mailbox {
+  readonly id: number
+  readonly uuid: UuidBytes
+  readonly accountId: number
+  readonly accountUuid: UuidBytes
+  /** Row id of the domain; its row may be gone. */
+  readonly domainId: number
+  /** Lower case. */
+  readonly localPart: string
+  /** A-labels. */
+  readonly domain: string
+  readonly address: string
+  readonly displayName: string | null
+  /** Of received messages. */
+  readonly messageCount: number
+  readonly unreadCount: number
+  /** Octets of the unread messages as they came in. */
+  readonly unreadBytes: number
+  readonly threadCount: number
+  /** JSON of {enabled, rules}; null: never set. */
+  readonly autoResponder: string | null
+  readonly createdAt: Millis
+  readonly updatedAt: Millis
+}
+
+interface MailboxDomain {
+  readonly id: number
+  readonly domain: string
+  readonly verifiedAt: Millis | null
+  readonly inboundEnabled: number
+}
+
+const SELECT = `SELECT m.id, m.uuid, m.account_id AS accountId, accounts.uuid AS accountUuid, m.domain_id AS domainId, m.local_part AS localPart,
+  m.domain, m.local_part || '@' || m.domain AS address, m.display_name AS displayName, m.message_count AS messageCount,
+  m.unread_count AS unreadCount, m.unread_bytes AS unreadBytes, m.thread_count AS threadCount, m.auto_responder AS autoResponder, m.created_at AS createdAt,
+  m.updated_at AS updatedAt FROM agent_mailboxes m JOIN accounts ON accounts.id = m.account_id`
+
+const DOMAIN =
+  'SELECT id, domain, verified_at AS verifiedAt, inbound_enabled AS inboundEnabled FROM domains WHERE account_id = ? AND deleted_at IS NULL'
+
+/** What a message refers to; the attachments in JSON. */
+interface MessageParts {
+  readonly textRef: number | null
+  readonly strippedRef: number | null
+  readonly htmlRef: number | null
+  readonly attachments: string
+  readonly rawRef: number | null
+}
+
+const sql = prepared((db) => ({
+  byId: db.prepare<Mailbox, [number]>(`${SELECT} WHERE m.id = ? AND m.deleted_at IS NULL`),
+  byUuid: db.prepare<Mailbox, [Uint8Array, number]>(
+    `${SELECT} WHERE m.uuid = ? AND m.account_id = ? AND m.deleted_at IS NULL`,
+  ),
+  // A domain that another account has verified since is another registration, so its mail leads nowhere here.
+  byAddress: db.prepare<Mailbox, [string, string]>(
+    `${SELECT} JOIN domains d ON d.id = m.domain_id WHERE d.domain = ? AND d.verified_at IS NOT NULL AND d.deleted_at IS NULL
+     AND m.local_part = ? AND m.deleted_at IS NULL`,
+  ),
+  page: db.prepare<Mailbox, [number, number, number, number]>(
+    `${SELECT} WHERE m.id IN (SELECT id FROM agent_mailboxes WHERE account_id = ? AND deleted_at IS NULL AND id < ? ORDER BY id DESC LIMIT ? OFFSET ?)
+     ORDER BY m.id DESC`,
+  ),
+  count: db.prepare<{ n: number }, [number]>(
+    'SELECT COUNT(*) AS n FROM agent_mailboxes WHERE account_id = ? AND deleted_at IS NULL',
+  ),
+  domainByUuid: db.prepare<MailboxDomain, [number, Uint8Array]>(`${DOMAIN} AND uuid = ?`),
+  firstDomain: db.prepare<MailboxDomain, [number]>(
+    `${DOMAIN} AND verified_at IS NOT NULL AND inbound_enabled = 1 ORDER BY id LIMIT 1`,
+  ),
+  taken: db.prepare<{ id: number }, [number, string]>(
+    'SELECT id FROM agent_mailboxes WHERE domain_id = ? AND local_part = ? AND deleted_at IS NULL',
+  ),
+  insert: db.prepare(
+    'INSERT INTO agent_mailboxes (uuid, account_id, domain_id, local_part, domain, display_name, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
+  ),
+  markDeleted: db.prepare('UPDATE agent_mailboxes SET deleted_at = ?, updated_at = ? WHERE id = ?'),
+  deleted: db.prepare<{ id: number; uuid: Uint8Array }, [number]>(
+    'SELECT id, uuid FROM agent_mailboxes INDEXED BY agent_mailboxes_deleted WHERE deleted_at IS NOT NULL AND id > ? ORDER BY id LIMIT 1',
+  ),
+  someMessages: db.prepare<{ id: number }, [number, number]>(
+    'SELECT id FROM mailbox_messages INDEXED BY mailbox_messages_message_id WHERE mailbox_id = ? LIMIT ?',
+  ),
+  deleteMessage: db.prepare<MessageParts, [number]>(
+    'DELETE FROM mailbox_messages WHERE id = ? RETURNING text_ref AS textRef, stripped_ref AS strippedRef, html_ref AS htmlRef, attachments, raw_ref AS rawRef',
+  ),
+  deleteThreads: db.prepare(
+    'DELETE FROM mailbox_threads WHERE id IN (SELECT id FROM mailbox_threads WHERE mailbox_id = ? LIMIT ?)',
+  ),
+  deleteContacts: db.prepare(
+    'DELETE FROM mailbox_contacts WHERE mailbox_id = ?1 AND address IN (SELECT address FROM mailbox_contacts WHERE mailbox_id = ?1 LIMIT ?2)',
+  ),
+  deleteAutoReplies: db.prepare(
+    'DELETE FROM mailbox_auto_replies WHERE mailbox_id = ?1 AND address IN (SELECT address FROM mailbox_auto_replies WHERE mailbox_id = ?1 LIMIT ?2)',
+  ),
+  delete: db.prepare('DELETE FROM agent_mailboxes WHERE id = ? AND deleted_at IS NOT NULL'),
+}))
+
+const MOST_MAILBOXES = 10_000
+const LONGEST_DISPLAY_NAME = 200
+/** Random local parts that are tried before it is given up; two of them taken is a matter of millions of mailboxes. */
+const MOST_TRIES = 10
+/** Rows of each kind removed in one transaction: some milliseconds. */
+const SLICE = 100
+
+/** The account's mailbox with this public id; throws 404. */
+export function getMailbox(db: Database, accountId: number, id: string): Mailbox {
+  const mailbox = sql(db).byUuid.get(uuidParam(id, 'mailbox_not_found', 'mailbox'), accountId)
+  if (!mailbox) throw noSuch('mailbox_not_found', 'mailbox')
+  return mailbox
+}
+
+/** A mailbox by its row id; undefined when it is deleted. */
+export const mailboxById = (db: Database, id: number): Mailbox | undefined => sql(db).byId.get(id) ?? undefined
+
+/**
+ * The mailbox that mail to an address goes to: that of the local part, or of what stands before its plus. Whatever its case.
+ * @param domain A-labels, lower case
+ */
+export function findMailbox(db: Database, domain: string, localPart: string): Mailbox | undefined {
+  for (const candidate of candidatesOf(localPart)) {
+    const found = sql(db).byAddress.get(domain, candidate)
+    if (found) return found
+  }
+  return undefined
+}
+
+/** A page of the account's mailboxes, newest first. */
+export const listMailboxes = (
+  db: Database,
+  accountId: number,
+  page: RowWindow,
+): { mailboxes: Mailbox[]; total: number } => ({
+  mailboxes: sql(db).page.all(accountId, belowId(page), page.limit, page.offset),
+  total: sql(db).count.get(accountId)?.n ?? 0,
+})
+
+export interface NewMailboxInput {
+  readonly display_name?: string | null | undefined
+  readonly local_part?: string | null | undefined
+  readonly domain_id?: string | null | undefined
+}
+
+/** Makes a mailbox. 422 for a domain that receives nothing or a local part that cannot be had, 409 for one that is taken. */
+export function createMailbox(app: App, actor: Actor, input: NewMailboxInput): Promise<Mailbox> {
+  const displayName = validDisplayName(input.display_name ?? null)
+  const wanted = typeof input.local_part === 'string' ? validLocalPart(input.local_part) : undefined
+  return app.commit.write((tx) => {
+    const domain = receivingDomain(tx.db, actor.accountId, input.domain_id ?? undefined)
+    if ((sql(tx.db).count.get(actor.accountId)?.n ?? 0) >= MOST_MAILBOXES)
+      throw conflict(
+        'too_many_mailboxes',
+        `This account has ${MOST_MAILBOXES} mailboxes, which is the most; delete one that is not needed.`,
+      )
+    const localPart = wanted ?? freeLocalPart(tx.db, domain.id)
+    if (sql(tx.db).taken.get(domain.id, localPart))
+      throw conflict(
+        'mailbox_exists',
+        `There is a mailbox ${localPart}@${domain.domain} already; choose another local part.`,
+      )
+    const uuid = newUuid()
+    const id = formatUuid(uuid)
+    const now = app.eventTime()
+    sql(tx.db).insert.run(uuid, actor.accountId, domain.id, localPart, domain.domain, displayName, now, now)
+    audit(app, tx, actor, {
+      action: 'mailbox.created',
+      resourceType: 'mailbox',
+      resourceId: id,
+      metadata: { address: `${localPart}@${domain.domain}` },
+    })
+    return getMailbox(tx.db, actor.accountId, id)
+  })
+}
+
+/** Deletes a mailbox: at once for everybody; `removeDeletedMailboxes` takes its rows away. Throws 404. */
+export function deleteMailbox(app: App, actor: Actor, id: string): Promise<void> {
+  return app.commit.writeFromReserve((tx) => {
+    const mailbox = getMailbox(tx.db, actor.accountId, id)
+    const now = app.eventTime()
+    sql(tx.db).markDeleted.run(now, now, mailbox.id)
+    audit(app, tx, actor, {
+      action: 'mailbox.deleted',
+      resourceType: 'mailbox',
+      resourceId: formatUuid(mailbox.uuid),
+      metadata: { address: mailbox.address },
+    })
+    // Whoever waits for its next message is told that there is none.
+    tx.afterCommit(() => app.mailboxChanged.emit({ mailboxId: mailbox.id }))
+  })
+}
+
+/**
+ * Removes the rows of deleted mailboxes, slice by slice; returns how many mailboxes are gone. One run at a time. What its messages said goes from
+ * the search index with them, and its parts are let go of.
+ */
+export async function removeDeletedMailboxes(app: App): Promise<number> {
+  let removed = 0
+  for (let after = 0; ; ) {
+    const mailbox = sql(app.db).deleted.get(after)
+    if (!mailbox) return removed
+    after = mailbox.id
+    while (!(await app.commit.writeFromReserve((tx) => removeSlice(app, tx, mailbox.id))));
+    app.log.info({ mailbox: formatUuid(mailbox.uuid) }, 'deleted mailbox removed with its messages')
+    removed++
+  }
+}
+
+/** True when nothing is left, the mailbox itself included. */
+function removeSlice(app: App, tx: Tx, mailboxId: number): boolean {
+  const statements = sql(tx.db)
+  const messages = statements.someMessages.all(mailboxId, SLICE)
+  for (const { id } of messages) {
+    unindexMessage(tx, id)
+    const parts = statements.deleteMessage.get(id)
+    if (!parts) continue
+    const files = JSON.parse(parts.attachments) as readonly { readonly ref?: number }[]
+    dropContent(app, tx, {
+      content: [parts.textRef, parts.strippedRef, parts.htmlRef, ...files.map(({ ref }) => ref)],
+      rawMail: [parts.rawRef],
+    })
+  }
+  if (messages.length === SLICE) return false
+  const { deleteThreads, deleteContacts, deleteAutoReplies } = statements
+  for (const remove of [deleteThreads, deleteContacts, deleteAutoReplies])
+    if (remove.run(mailboxId, SLICE).changes === SLICE) return false
+  statements.delete.run(mailboxId)
+  return true
+}
+
+/** The domain that a mailbox is to be of; throws the 422 that says why it cannot be. */
+function receivingDomain(db: Database, accountId: number, id: string | undefined): MailboxDomain {
+  if (id === undefined) {
+    const first = sql(db).firstDomain.get(accountId)
+    if (first) return first
+    throw invalid(
+      'domain_id',
+      'No domain of this account receives mail yet: verify one, then set inbound_enabled with PATCH /v1/domains/{id} or publish its MX record.',
+      'no_inbound_domain',
+    )
+  }
+  const uuid = parseUuid(id)
+  const domain = uuid && sql(db).domainByUuid.get(accountId, uuid)
+  if (!domain)
+    throw invalid(
+      'domain_id',
+      `${uuid ? 'This account has no domain with this id' : 'Give the id of a domain, not its name'}; GET /v1/domains lists them.`,
+      'domain_not_found',
+    )
+  if (domain.verifiedAt === null)
+    throw invalid(
+      'domain_id',
+      `The domain ${domain.domain} is not verified; publish its DNS records and verify it first.`,
+      'domain_not_verified',
+    )
+  if (domain.inboundEnabled !== 1)
+    throw invalid(
+      'domain_id',
+      `The domain ${domain.domain} receives no mail; set inbound_enabled with PATCH /v1/domains/{id} or publish its MX record.`,
+      'inbound_not_enabled',
+    )
+  return domain
+}
+
+function freeLocalPart(db: Database, domainId: number): string {
+  for (let tries = 0; tries < MOST_TRIES; tries++) {
+    const localPart = randomLocalPart()
+    if (!sql(db).taken.get(domainId, localPart)) return localPart
+  }
+  throw new Error('no random local part was free')
+}
+
+function validDisplayName(text: string | null): string | null {
+  const name = text?.trim() ?? ''
+  if (name.length > LONGEST_DISPLAY_NAME)
+    throw invalid('display_name', `A display name has at most ${LONGEST_DISPLAY_NAME} characters.`)
+  headerSafe('display_name', name)
+  if (CONTROL.test(name) || !name.isWellFormed())
+    throw invalid('display_name', 'The display name has characters that no name has; send it as plain text.')
+  return name === '' ? null : name
+}
+
+// C0, DEL, C1 and the two Unicode line ends: it becomes part of a From header.
+const CONTROL = /[\0-\x1f\x7f-\x9f\u2028\u2029]/

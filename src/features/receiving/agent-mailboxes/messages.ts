@@ -1,0 +1,320 @@
+/** @module Messages of a mailbox: read, list, label, delete; and how many there are of which day. What they are given to consumers by is leases.ts. */
+import type { Database } from 'bun:sqlite'
+import type { Actor, App } from '#features/core/app/app.ts'
+import { audit } from '#features/core/audit-logs/audit.ts'
+import { dropContent } from '#features/core/content-gc/garbage.ts'
+import { type KeptAttachment, listedAttachments } from '#features/receiving/received/parts.ts'
+import type { Millis } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { belowTimeAndId, type RowWindow } from '#platform/db/row-window.ts'
+import { invalid } from '#platform/errors.ts'
+import { noSuch, uuidParam } from '#platform/http/schemas.ts'
+import { formatUuid, type UuidBytes } from '#platform/ids.ts'
+import { days } from '#platform/units.ts'
+import type { AuthenticationResult } from '#protocols/authentication/result.ts'
+import { uncountContact } from './contacts.ts'
+import { getMailbox, type Mailbox } from './mailboxes.ts'
+import { findMessages, unindexMessage } from './search.ts'
+import type { Thread } from './threads.ts'
+
+export interface MailboxMessage {
+  readonly id: number
+  readonly uuid: UuidBytes
+  readonly mailboxId: number
+  readonly threadId: number
+  readonly threadUuid: UuidBytes
+  /** Row id of the email that was sent; null: the message was received. */
+  readonly emailId: number | null
+  /** Null also when the email is not kept any more. */
+  readonly emailUuid: UuidBytes | null
+  /** These with angle brackets. */
+  readonly messageId: string | null
+  readonly inReplyTo: string | null
+  /** Separated by spaces. */
+  readonly references: string | null
+  readonly mailFrom: string
+  readonly fromHeader: string
+  /** Normalised. */
+  readonly fromAddress: string
+  readonly toHeader: string | null
+  readonly ccHeader: string | null
+  readonly replyTo: string | null
+  readonly subject: string
+  /** References into the content store. */
+  readonly textRef: number | null
+  readonly strippedRef: number | null
+  readonly htmlRef: number | null
+  readonly attachments: readonly KeptAttachment[]
+  /** In the store of raw messages; null: it was sent. */
+  readonly rawRef: number | null
+  readonly sizeBytes: number
+  readonly sourceIp: string | null
+  readonly helo: string | null
+  readonly tls: string | null
+  readonly authentication: AuthenticationResult | null
+  readonly classification: { readonly label: string; readonly confidence: number } | null
+  /** Why it could not be parsed; null: it was, or it was sent. */
+  readonly parseError: string | null
+  readonly labels: readonly string[]
+  readonly readAt: Millis | null
+  readonly leaseToken: Uint8Array | null
+  readonly leaseExpiresAt: Millis | null
+  readonly ackedAt: Millis | null
+  readonly receivedAt: Millis | null
+  readonly createdAt: Millis
+}
+
+interface Row extends Omit<MailboxMessage, 'attachments' | 'authentication' | 'classification' | 'labels'> {
+  readonly attachments: string
+  readonly authentication: string | null
+  readonly classification: string | null
+  readonly labels: string
+}
+
+const selectWith = (
+  attachments: string,
+): string => `SELECT m.id, m.uuid, m.mailbox_id AS mailboxId, m.thread_id AS threadId, t.uuid AS threadUuid, m.email_id AS emailId,
+  emails.uuid AS emailUuid, m.message_id AS messageId, m.in_reply_to AS inReplyTo, m.references_header AS "references", m.mail_from AS mailFrom,
+  m.from_header AS fromHeader, m.from_address AS fromAddress, m.to_header AS toHeader, m.cc_header AS ccHeader, m.reply_to AS replyTo, m.subject,
+  m.text_ref AS textRef, m.stripped_ref AS strippedRef, m.html_ref AS htmlRef, ${attachments} AS attachments, m.raw_ref AS rawRef, m.size_bytes AS sizeBytes, m.source_ip AS sourceIp, m.helo, m.tls,
+  m.authentication, m.classification, m.parse_error AS parseError, m.labels, m.read_at AS readAt, m.lease_token AS leaseToken, m.lease_expires_at AS leaseExpiresAt,
+  m.acked_at AS ackedAt, m.received_at AS receivedAt, m.created_at AS createdAt
+  FROM mailbox_messages m JOIN mailbox_threads t ON t.id = m.thread_id LEFT JOIN emails ON emails.id = m.email_id`
+const SELECT = selectWith('m.attachments')
+const SELECT_LISTED = selectWith(listedAttachments('m.attachments'))
+
+/** The page is found by index alone, then joined. An id grows with created_at. */
+const PAGE = (index: string, where: string) =>
+  `${SELECT_LISTED} WHERE m.id IN (SELECT id FROM mailbox_messages INDEXED BY ${index} WHERE mailbox_id = ? AND email_id IS NULL${where} AND (created_at, id) < (?, ?)
+   ORDER BY created_at DESC, id DESC LIMIT ? OFFSET ?) ORDER BY m.id DESC`
+
+const UNPARSED =
+  "SELECT m.id, m.uuid, b.account_id AS accountId, b.local_part || '@' || b.domain AS address FROM mailbox_messages m"
+
+const sql = prepared((db) => ({
+  byUuid: db.prepare<Row, [Uint8Array, number]>(`${SELECT} WHERE m.uuid = ? AND m.mailbox_id = ?`),
+  byId: db.prepare<Row, [number]>(`${SELECT} WHERE m.id = ?`),
+  unparsed: db.prepare<UnparsedMessage, [number, number]>(
+    `${UNPARSED} INDEXED BY mailbox_messages_unparsed JOIN agent_mailboxes b ON b.id = m.mailbox_id
+     WHERE m.parse_error IS NOT NULL AND m.id > ? AND b.deleted_at IS NULL ORDER BY m.id LIMIT ?`,
+  ),
+  unparsedByUuid: db.prepare<UnparsedMessage, [Uint8Array]>(
+    `${UNPARSED} JOIN agent_mailboxes b ON b.id = m.mailbox_id WHERE m.uuid = ? AND m.parse_error IS NOT NULL AND b.deleted_at IS NULL`,
+  ),
+  listed: db.prepare<Row, [number]>(`${SELECT_LISTED} WHERE m.id = ?`),
+  all: db.prepare<Row, [number, number, number, number, number]>(PAGE('mailbox_messages_mailbox', '')),
+  unread: db.prepare<Row, [number, number, number, number, number]>(
+    PAGE('mailbox_messages_unread', ' AND read_at IS NULL'),
+  ),
+  read: db.prepare<Row, [number, number, number, number, number]>(
+    PAGE('mailbox_messages_read', ' AND read_at IS NOT NULL'),
+  ),
+  ofThread: db.prepare<Row, [number, number, number]>(
+    `${SELECT_LISTED} WHERE m.id IN (SELECT id FROM mailbox_messages WHERE thread_id = ? ORDER BY id LIMIT ? OFFSET ?) ORDER BY m.id`,
+  ),
+  countSince: db.prepare<{ n: number }, [number, number]>(
+    'SELECT COUNT(*) AS n FROM mailbox_messages INDEXED BY mailbox_messages_mailbox WHERE mailbox_id = ? AND created_at >= ? AND email_id IS NULL',
+  ),
+  setLabels: db.prepare('UPDATE mailbox_messages SET labels = ? WHERE id = ?'),
+  delete: db.prepare('DELETE FROM mailbox_messages WHERE id = ?'),
+  takeFromMailbox: db.prepare(
+    'UPDATE agent_mailboxes SET message_count = message_count - 1, unread_count = unread_count - ?, unread_bytes = unread_bytes - ? WHERE id = ?',
+  ),
+  takeFromThread: db.prepare<{ messageCount: number }, [number]>(
+    'UPDATE mailbox_threads SET message_count = message_count - 1 WHERE id = ? RETURNING message_count AS messageCount',
+  ),
+  deleteThread: db.prepare('DELETE FROM mailbox_threads WHERE id = ?'),
+  takeThread: db.prepare('UPDATE agent_mailboxes SET thread_count = thread_count - 1 WHERE id = ?'),
+}))
+
+const messageOf = (row: Row): MailboxMessage => ({
+  ...row,
+  attachments: JSON.parse(row.attachments) as KeptAttachment[],
+  authentication: row.authentication === null ? null : (JSON.parse(row.authentication) as AuthenticationResult),
+  classification:
+    row.classification === null ? null : (JSON.parse(row.classification) as { label: string; confidence: number }),
+  labels: JSON.parse(row.labels) as string[],
+})
+
+/** The message of a mailbox with this public id, received or sent; throws 404. */
+export function getMessage(db: Database, mailbox: Pick<Mailbox, 'id'>, mid: string): MailboxMessage {
+  const row = sql(db).byUuid.get(uuidParam(mid, 'message_not_found', 'message'), mailbox.id)
+  if (!row) throw noSuch('message_not_found', 'message')
+  return messageOf(row)
+}
+
+/** A message of which only the header could be read, with what names it to its operator. */
+export interface UnparsedMessage {
+  readonly id: number
+  readonly uuid: UuidBytes
+  readonly accountId: number
+  readonly address: string
+}
+
+/** Row ids behind `after` of the messages that could not be parsed, whoever's mailbox they are in. */
+export const unparsedMessagesAfter = (db: Database, after: number, limit: number): UnparsedMessage[] =>
+  sql(db).unparsed.all(after, limit)
+
+/** The message with this public id, if it could not be parsed. */
+export const findUnparsedMessage = (db: Database, uuid: UuidBytes): UnparsedMessage | undefined =>
+  sql(db).unparsedByUuid.get(uuid) ?? undefined
+
+/** A message by its row id, whoever's mailbox it is in. */
+export function messageById(db: Database, id: number): MailboxMessage | undefined {
+  const row = sql(db).byId.get(id)
+  return row ? messageOf(row) : undefined
+}
+
+export const MESSAGE_STATUSES = ['all', 'unread', 'read'] as const
+export type MessageStatus = (typeof MESSAGE_STATUSES)[number]
+
+/** A page of the received messages, newest first. */
+export function listMessages(
+  db: Database,
+  mailbox: Mailbox,
+  status: MessageStatus,
+  page: RowWindow,
+): { messages: MailboxMessage[]; total: number } {
+  const { messageCount, unreadCount } = mailbox
+  const total = { all: messageCount, unread: unreadCount, read: messageCount - unreadCount }[status]
+  const { limit, offset } = page
+  // Past the end nothing is looked for: an offset is walked.
+  if (offset >= total) return { messages: [], total }
+  return {
+    messages: sql(db)
+      [status].all(mailbox.id, ...belowTimeAndId(page), limit, offset)
+      .map(messageOf),
+    total,
+  }
+}
+
+/** Messages that have all the words, received and sent, newest first. Throws 422 for what is no search. */
+export function searchMessages(
+  db: Database,
+  mailbox: Pick<Mailbox, 'id'>,
+  text: string,
+  { limit, offset }: RowWindow,
+): { messages: MailboxMessage[]; total: number } {
+  const ids = findMessages(db, mailbox.id, text)
+  const messages = ids.slice(offset, offset + limit).flatMap((id) => {
+    const row = sql(db).listed.get(id)
+    // The index says it already; this keeps one tenant's mail from another, whatever the index says.
+    return row?.mailboxId === mailbox.id ? [messageOf(row)] : []
+  })
+  return { messages, total: ids.length }
+}
+
+/** Messages of a thread, oldest first, received and sent. */
+export const messagesOfThread = (
+  db: Database,
+  thread: Pick<Thread, 'id'>,
+  { limit, offset }: RowWindow,
+): MailboxMessage[] => sql(db).ofThread.all(thread.id, limit, offset).map(messageOf)
+
+export interface MailboxAnalytics {
+  readonly totalMessages: number
+  readonly unreadMessages: number
+  readonly totalThreads: number
+  /** Since midnight UTC. */
+  readonly messagesToday: number
+  /** Of seven days, today the last of them. */
+  readonly messagesThisWeek: number
+}
+
+/** What a mailbox has received, as of now. */
+export function analyticsOf(app: Pick<App, 'clock'>, db: Database, mailbox: Mailbox): MailboxAnalytics {
+  const now = app.clock.now()
+  const midnight = now - (now % days(1))
+  const since = (at: Millis) => sql(db).countSince.get(mailbox.id, at)?.n ?? 0
+  return {
+    totalMessages: mailbox.messageCount,
+    unreadMessages: mailbox.unreadCount,
+    totalThreads: mailbox.threadCount,
+    messagesToday: since(midnight),
+    messagesThisWeek: since(midnight - days(6)),
+  }
+}
+
+const MOST_LABELS = 50
+const LABEL = /^[A-Za-z0-9_-]{1,64}$/
+
+/** Sets the labels of a message in place of those it has. Throws 404, and 422 for what is no label. */
+export function setLabels(
+  app: App,
+  actor: Actor,
+  id: string,
+  mid: string,
+  given: readonly string[],
+): Promise<MailboxMessage> {
+  const labels = [...new Set(given)]
+  if (given.length > MOST_LABELS) throw invalid('labels', `A message has at most ${MOST_LABELS} labels.`)
+  for (const [index, label] of labels.entries())
+    if (!LABEL.test(label))
+      throw invalid(`labels.${index}`, 'A label has 1 to 64 of A to Z, a to z, 0 to 9, "_" and "-".')
+  return app.commit.write((tx) => {
+    const mailbox = getMailbox(tx.db, actor.accountId, id)
+    const message = getMessage(tx.db, mailbox, mid)
+    sql(tx.db).setLabels.run(JSON.stringify(labels), message.id)
+    audit(app, tx, actor, {
+      action: 'mailbox_message.labelled',
+      resourceType: 'mailbox_message',
+      resourceId: formatUuid(message.uuid),
+      metadata: { labels },
+    })
+    return { ...message, labels }
+  })
+}
+
+/** Deletes a message, received or sent; its thread goes with its last message. Throws 404. */
+export function deleteMessage(app: App, actor: Actor, id: string, mid: string): Promise<void> {
+  return app.commit.writeFromReserve((tx) => {
+    const mailbox = getMailbox(tx.db, actor.accountId, id)
+    const message = getMessage(tx.db, mailbox, mid)
+    removeMessage(app, tx, message)
+    audit(app, tx, actor, {
+      action: 'mailbox_message.deleted',
+      resourceType: 'mailbox_message',
+      resourceId: formatUuid(message.uuid),
+      metadata: { mailbox: mailbox.address },
+    })
+  })
+}
+
+/** What has to be known of a message to remove it. */
+export type RemovableMessage = Pick<
+  MailboxMessage,
+  | 'id'
+  | 'mailboxId'
+  | 'threadId'
+  | 'emailId'
+  | 'readAt'
+  | 'sizeBytes'
+  | 'fromAddress'
+  | 'textRef'
+  | 'strippedRef'
+  | 'htmlRef'
+  | 'rawRef'
+> & { readonly attachments: readonly { readonly ref?: number }[] }
+
+/** Takes a message away with all that counts it, and lets go of its content. Its thread goes with its last message. */
+export function removeMessage(app: Pick<App, 'contentDropped'>, tx: Tx, message: RemovableMessage): void {
+  const statements = sql(tx.db)
+  const { mailboxId } = message
+  unindexMessage(tx, message.id)
+  statements.delete.run(message.id)
+  if (statements.takeFromThread.get(message.threadId)?.messageCount === 0) {
+    statements.deleteThread.run(message.threadId)
+    statements.takeThread.run(mailboxId)
+  }
+  if (message.emailId === null) {
+    const isUnread = message.readAt === null
+    statements.takeFromMailbox.run(isUnread ? 1 : 0, isUnread ? message.sizeBytes : 0, mailboxId)
+    uncountContact(tx, mailboxId, message.fromAddress)
+  }
+  const { textRef, strippedRef, htmlRef, attachments, rawRef } = message
+  dropContent(app, tx, {
+    content: [textRef, strippedRef, htmlRef, ...attachments.map(({ ref }) => ref)],
+    rawMail: [rawRef],
+  })
+}

@@ -1,0 +1,378 @@
+/** @module Wire shapes of agent mailboxes and what is in them. */
+import { type Static, type TObject, Type } from '@sinclair/typebox'
+import { tenantOf } from '#features/core/accounts/work-budget.ts'
+import type { App } from '#features/core/app/app.ts'
+import { ContentState, contentState, createBodyReader } from '#features/core/app/stored-content.ts'
+import { attachmentWire, cutText, MOST_LISTED } from '#features/receiving/received/parts.ts'
+import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
+import { Closed, Nullable, OneOf, OptionalNullable, QueryInteger, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { SLICE_FIELDS } from '#platform/http/slices.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { KiB } from '#platform/units.ts'
+import type { Contact } from './contacts.ts'
+import type { Mailbox } from './mailboxes.ts'
+import { type MailboxAnalytics, type MailboxMessage, MESSAGE_STATUSES } from './messages.ts'
+import { MOST_FOUND } from './search.ts'
+import type { Thread } from './threads.ts'
+
+export const MailboxRecord = Type.Object({
+  id: Uuid({ description: 'Id of the mailbox.' }),
+  account_id: Uuid({ description: 'Account it belongs to.' }),
+  local_part: Type.String({ description: 'What stands before the @, in lower case.' }),
+  domain: Type.String({ description: 'Domain of its address, in A-labels.' }),
+  address: Type.String({
+    description: 'Its address: local_part@domain. Mail to local_part+anything@domain comes here too.',
+  }),
+  display_name: Nullable(Type.String(), { description: 'Name in From of what is sent from here.' }),
+  message_count: Type.Integer({ description: 'Received messages.' }),
+  unread_count: Type.Integer({ description: 'Received messages that no consumer has acknowledged.' }),
+  unread_bytes: Type.Integer({
+    description: 'Size of these messages as they came in. A mailbox with too much unread mail receives no more of it.',
+  }),
+  thread_count: Type.Integer({ description: 'Conversations.' }),
+  auto_responder: Nullable(
+    Type.Object({
+      enabled: Type.Boolean({ description: 'Whether it answers.' }),
+      rules: Type.Array(Type.Unknown(), { description: 'What it answers to what, as it was set.' }),
+    }),
+    { description: 'What answers by itself; null: it was never set.' },
+  ),
+  created_at: Timestamp({ description: 'When it was made.' }),
+  updated_at: Timestamp({ description: 'When it was last changed.' }),
+})
+export type MailboxRecord = Static<typeof MailboxRecord>
+
+export const NewMailbox = Closed(
+  {
+    display_name: OptionalNullable(Type.String(), {
+      description: 'Name in From of what is sent from here, at most 200 characters.',
+    }),
+    local_part: OptionalNullable(Type.String(), {
+      description:
+        'What stands before the @: 1 to 64 characters, kept in lower case. Left out: a random one, such as calm-otter-0482.',
+    }),
+    domain_id: OptionalNullable(Type.String(), {
+      description: 'Id of a verified domain with inbound_enabled. Left out: the first one of the account.',
+    }),
+  },
+  { examples: [{ local_part: 'helper', display_name: 'Helper of Example' }] },
+)
+
+export const mailboxWire = (mailbox: Mailbox): MailboxRecord => ({
+  id: formatUuid(mailbox.uuid),
+  account_id: formatUuid(mailbox.accountUuid),
+  local_part: mailbox.localPart,
+  domain: mailbox.domain,
+  address: mailbox.address,
+  display_name: mailbox.displayName,
+  message_count: mailbox.messageCount,
+  unread_count: mailbox.unreadCount,
+  unread_bytes: mailbox.unreadBytes,
+  thread_count: mailbox.threadCount,
+  auto_responder:
+    mailbox.autoResponder === null
+      ? null
+      : (JSON.parse(mailbox.autoResponder) as { enabled: boolean; rules: unknown[] }),
+  created_at: isoTime(mailbox.createdAt),
+  updated_at: isoTime(mailbox.updatedAt),
+})
+
+export const AttachmentRecord = Type.Object({
+  filename: Nullable(Type.String(), { description: 'As the sender named it; null: it has no name.' }),
+  content_type: Type.String({ description: 'As the sender gave it, which need not be true.' }),
+  size: Type.Integer({ description: 'Decoded bytes.' }),
+  content_id: Nullable(Type.String(), { description: 'What the HTML refers to it by, without angle brackets.' }),
+  disposition: OneOf(['attachment', 'inline'], { description: '`inline`: a part that the HTML shows.' }),
+})
+
+const MESSAGE_FIELDS = {
+  id: Uuid({ description: 'Id of the message.' }),
+  mailbox_id: Uuid({ description: 'Mailbox it is in.' }),
+  account_id: Uuid({ description: 'Account of the mailbox.' }),
+  thread_id: Uuid({ description: 'Conversation it belongs to.' }),
+  direction: OneOf(['received', 'sent'], { description: '`sent`: a reply from this mailbox.' }),
+  email_id: Nullable(Uuid(), { description: 'Of a sent one: the email, while it is kept.' }),
+  message_id: Nullable(Type.String(), { description: 'Message-ID header, with angle brackets; null: it has none.' }),
+  in_reply_to: Nullable(Type.String(), { description: 'Message-ID that it answers.' }),
+  references: Nullable(Type.String(), { description: 'Message-IDs of the conversation, separated by spaces.' }),
+  mail_from: Type.String({ description: "The envelope's sender; empty: the null reverse-path." }),
+  from_header: Type.String({ description: 'From header.' }),
+  to_header: Nullable(Type.String(), { description: 'To header.' }),
+  cc_header: Nullable(Type.String(), { description: 'Cc header.' }),
+  reply_to: Nullable(Type.String(), { description: 'Reply-To header.' }),
+  subject: Type.String({ description: 'Subject; empty when there is none.' }),
+  size_bytes: Type.Integer({ description: 'Octets of the message as it came in; of a sent one, of its parts.' }),
+  attachments: Type.Array(AttachmentRecord, {
+    description: `Its attachments, numbered from 0 in this order. In lists and threads the first ${MOST_LISTED} of a message with very many.`,
+  }),
+  labels: Type.Array(Type.String({ description: 'A label.' }), { description: 'Its labels.' }),
+  classification: Type.Optional(
+    Type.Object(
+      {
+        label: Type.String({ description: 'What kind of message it is.' }),
+        confidence: Type.Number({ description: 'How sure that is, from 0 to 1.' }),
+      },
+      { description: 'Only when the operator has set up automatic classification.' },
+    ),
+  ),
+  parse_error: Type.Optional(
+    Type.String({
+      description:
+        'Only of a message that could not be parsed: why. Its header fields are here, its bodies and attachments are null and empty, and its raw form has all of it.',
+    }),
+  ),
+  source_ip: Nullable(Type.String(), { description: 'Address that the message came from.' }),
+  read_at: Nullable(Timestamp(), { description: 'When a consumer acknowledged it; null: it is unread.' }),
+  received_at: Nullable(Timestamp(), { description: 'When the SMTP session brought it; null: it was sent.' }),
+  created_at: Timestamp({ description: 'When it was put into the mailbox.' }),
+}
+
+type MessageFields = Static<TObject<typeof MESSAGE_FIELDS>>
+
+const BODY_FIELDS = {
+  text_body: Nullable(Type.String(), {
+    description: 'Text of the message; of more than 2 MiB the beginning, and all of it is an attachment.',
+  }),
+  text_body_stripped: Type.Optional(
+    Type.String({ description: 'The text without what it quotes; left out when nothing was quoted.' }),
+  ),
+  html_body: Nullable(Type.String(), { description: "A stranger's HTML as it came: sanitise it before you show it." }),
+}
+
+export const MessageRecord = Type.Object({
+  ...MESSAGE_FIELDS,
+  ...BODY_FIELDS,
+  content: ContentState,
+  authentication: Nullable(Type.Unknown(), {
+    description: 'Results of SPF, DKIM, DMARC, ARC and reverse DNS, with their details; null: it was sent.',
+  }),
+})
+export type MessageRecord = Static<typeof MessageRecord>
+
+/** A message without its bodies. */
+export const messageFields = (message: MailboxMessage, mailbox: Mailbox): MessageFields => ({
+  id: formatUuid(message.uuid),
+  mailbox_id: formatUuid(mailbox.uuid),
+  account_id: formatUuid(mailbox.accountUuid),
+  thread_id: formatUuid(message.threadUuid),
+  direction: message.emailId === null ? 'received' : 'sent',
+  email_id: message.emailUuid === null ? null : formatUuid(message.emailUuid),
+  message_id: message.messageId,
+  in_reply_to: message.inReplyTo,
+  references: message.references,
+  mail_from: message.mailFrom,
+  from_header: message.fromHeader,
+  to_header: message.toHeader,
+  cc_header: message.ccHeader,
+  reply_to: message.replyTo,
+  subject: message.subject,
+  size_bytes: message.sizeBytes,
+  attachments: message.attachments.map(attachmentWire),
+  labels: [...message.labels],
+  ...(message.classification && { classification: { ...message.classification } }),
+  ...(message.parseError !== null && { parse_error: message.parseError }),
+  source_ip: message.sourceIp,
+  read_at: isoTimeOrNull(message.readAt),
+  received_at: isoTimeOrNull(message.receivedAt),
+  created_at: isoTime(message.createdAt),
+})
+
+/** A message with everything. */
+export function messageWire(app: Pick<App, 'content'>, message: MailboxMessage, mailbox: Mailbox): MessageRecord {
+  const bodies = createBodyReader(app)
+  const [stripped = null, text = null, html = null] = [message.strippedRef, message.textRef, message.htmlRef].map(
+    bodies.read,
+  )
+  bodies.look(message.attachments.map(({ ref }) => ref))
+  return {
+    ...messageFields(message, mailbox),
+    ...contentState(bodies.isMissing),
+    text_body: text,
+    ...(stripped !== null && { text_body_stripped: stripped }),
+    html_body: html,
+    authentication: message.authentication,
+  }
+}
+
+/** Of each body in a list, and in a conversation; the message by itself has all of it. */
+const MOST_BYTES_IN_LIST = 32 * KiB
+const MOST_BYTES_IN_THREAD = 64 * KiB
+
+/** A row of a list, or a message of a thread. */
+export const ListedMessage = Type.Object({
+  ...MESSAGE_FIELDS,
+  ...BODY_FIELDS,
+  content: ContentState,
+  truncated: Type.Optional(
+    Type.Boolean({
+      description:
+        'True where a body is longer than 32 KiB in a list, 64 KiB in a thread, and ends there; the message by itself has all of it.',
+    }),
+  ),
+})
+export type ListedMessage = Static<typeof ListedMessage>
+
+/** Messages with the beginning of their bodies. 100 long ones take 100 ms, so others get a turn in between. */
+async function cutMessagesWire(
+  app: Pick<App, 'content' | 'db' | 'turns'>,
+  messages: readonly MailboxMessage[],
+  mailbox: Mailbox,
+  mostBytes: number,
+): Promise<ListedMessage[]> {
+  const owner = tenantOf(app.db, mailbox.accountId)
+  const cut: ListedMessage[] = []
+  for (const [index, message] of messages.entries()) {
+    if (index % MESSAGES_A_TURN === MESSAGES_A_TURN - 1) await app.turns.enter(owner, { isNew: false })
+    cut.push(cutMessageWire(app, message, mailbox, mostBytes))
+  }
+  return cut
+}
+
+const MESSAGES_A_TURN = 10
+
+function cutMessageWire(
+  app: Pick<App, 'content'>,
+  message: MailboxMessage,
+  mailbox: Mailbox,
+  mostBytes: number,
+): ListedMessage {
+  const text = cutText(app, message.textRef, mostBytes)
+  const stripped = cutText(app, message.strippedRef, mostBytes)
+  const html = cutText(app, message.htmlRef, mostBytes)
+  return {
+    ...messageFields(message, mailbox),
+    text_body: text.text,
+    ...(stripped.text !== null && { text_body_stripped: stripped.text }),
+    html_body: html.text,
+    ...contentState([text, stripped, html].some(({ isMissing }) => isMissing)),
+    ...([text, stripped, html].some(({ isCut }) => isCut) && { truncated: true }),
+  }
+}
+
+/** Messages of a list. */
+export const listedMessagesWire = (
+  app: Pick<App, 'content' | 'db' | 'turns'>,
+  messages: readonly MailboxMessage[],
+  mailbox: Mailbox,
+) => cutMessagesWire(app, messages, mailbox, MOST_BYTES_IN_LIST)
+
+/** Messages of a conversation, which is read as a whole. */
+export const threadMessagesWire = (
+  app: Pick<App, 'content' | 'db' | 'turns'>,
+  messages: readonly MailboxMessage[],
+  mailbox: Mailbox,
+) => cutMessagesWire(app, messages, mailbox, MOST_BYTES_IN_THREAD)
+
+export const MessageQuery = Type.Object({
+  ...SLICE_FIELDS,
+  status: Type.Optional(
+    OneOf(MESSAGE_STATUSES, {
+      description: '`unread`: acknowledged by no consumer; `read`: the others; `all`, the default.',
+    }),
+  ),
+})
+
+export const SearchQuery = Type.Object({
+  ...SLICE_FIELDS,
+  q: Type.Optional(
+    Type.String({
+      description: `Words that must all be in subject, sender or text; at most 20, in 200 characters. Case and accents do not matter. The newest ${MOST_FOUND} are found.`,
+    }),
+  ),
+})
+
+export const DEFAULT_TIMEOUT_SECONDS = 30
+export const LONGEST_TIMEOUT_SECONDS = 60
+
+export const NextQuery = Type.Object({
+  timeout: QueryInteger({
+    minimum: 0,
+    maximum: LONGEST_TIMEOUT_SECONDS,
+    default: DEFAULT_TIMEOUT_SECONDS,
+    description:
+      'After how many seconds your client gives up. The answer comes 2 seconds before that, or half of it when that is later; 0 does not wait.',
+  }),
+})
+
+export const NextMessage = Type.Object({
+  data: MessageRecord,
+  lease_token: Type.String({ description: 'What ack and nack ask for.' }),
+  lease_expires_at: Timestamp({ description: 'Until when the message is given to nobody else: 5 minutes.' }),
+})
+
+export const LeaseEnd = Closed(
+  { lease_token: Type.String({ maxLength: 200, description: 'The token that came with the message.' }) },
+  { examples: [{ lease_token: 'LEASE_TOKEN_EXAMPLE' }] },
+)
+
+export const LabelChange = Closed(
+  {
+    labels: Type.Array(Type.String({ description: 'A label.' }), {
+      description: 'All labels that it is to have: at most 50, each 1 to 64 of A to Z, a to z, 0 to 9, "_" and "-".',
+    }),
+  },
+  { examples: [{ labels: ['invoice', 'answered'] }] },
+)
+
+const THREAD_FIELDS = {
+  id: Uuid({ description: 'Id of the thread.' }),
+  mailbox_id: Uuid({ description: 'Mailbox it is in.' }),
+  account_id: Uuid({ description: 'Account of the mailbox.' }),
+  subject: Type.String({ description: 'Subject of its first message.' }),
+  message_count: Type.Integer({ description: 'Its messages, received and sent.' }),
+  last_message_at: Timestamp({ description: 'When the newest one came or was sent.' }),
+  created_at: Timestamp({ description: 'When it began.' }),
+}
+
+export const ThreadRecord = Type.Object(THREAD_FIELDS)
+export type ThreadRecord = Static<typeof ThreadRecord>
+
+export const threadWire = (thread: Thread, mailbox: Mailbox): ThreadRecord => ({
+  id: formatUuid(thread.uuid),
+  mailbox_id: formatUuid(mailbox.uuid),
+  account_id: formatUuid(mailbox.accountUuid),
+  subject: thread.subject,
+  message_count: thread.messageCount,
+  last_message_at: isoTime(thread.lastMessageAt),
+  created_at: isoTime(thread.createdAt),
+})
+
+export const ThreadDetail = Type.Object({
+  ...THREAD_FIELDS,
+  messages: Type.Array(ListedMessage, {
+    description: 'Oldest first, received and sent; limit and offset choose which.',
+  }),
+})
+export type ThreadDetail = Static<typeof ThreadDetail>
+
+export const ContactRecord = Type.Object({
+  address: Type.String({ description: 'Address of the sender, in lower case.' }),
+  name: Nullable(Type.String(), { description: 'Name in the newest From header that had one.' }),
+  message_count: Type.Integer({ description: 'Messages from there.' }),
+  last_message_at: Timestamp({ description: 'When the newest one came, also if it was deleted since.' }),
+})
+export type ContactRecord = Static<typeof ContactRecord>
+
+export const contactWire = (contact: Contact): ContactRecord => ({
+  address: contact.address,
+  name: contact.name,
+  message_count: contact.messageCount,
+  last_message_at: isoTime(contact.lastMessageAt),
+})
+
+export const AnalyticsRecord = Type.Object({
+  total_messages: Type.Integer({ description: 'Received messages.' }),
+  unread_messages: Type.Integer({ description: 'Those that no consumer has acknowledged.' }),
+  total_threads: Type.Integer({ description: 'Conversations.' }),
+  messages_today: Type.Integer({ description: 'Received since midnight (UTC).' }),
+  messages_this_week: Type.Integer({ description: 'Received in the last seven days (UTC), today the last of them.' }),
+})
+export type AnalyticsRecord = Static<typeof AnalyticsRecord>
+
+export const analyticsWire = (analytics: MailboxAnalytics): AnalyticsRecord => ({
+  total_messages: analytics.totalMessages,
+  unread_messages: analytics.unreadMessages,
+  total_threads: analytics.totalThreads,
+  messages_today: analytics.messagesToday,
+  messages_this_week: analytics.messagesThisWeek,
+})

@@ -1,0 +1,241 @@
+/**
+ * @module Replies from an agent mailbox: an email of the account like any other (its quota, rate, suppressions, pause), that joins the conversation by
+ * In-Reply-To and References (RFC 5322 §3.6.4) and is kept in the thread, both in one transaction.
+ */
+import type { Actor, App } from '#features/core/app/app.ts'
+import { type Accepted, acceptEmail } from '#features/sending/emails/accept.ts'
+import { type Draft, draftOf } from '#features/sending/emails/draft.ts'
+import { idempotencyOf } from '#features/sending/emails/idempotency.ts'
+import type { SendRequest } from '#features/sending/emails/model.ts'
+import type { Config } from '#platform/config.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { AppError, invalid } from '#platform/errors.ts'
+import { noSuch } from '#platform/http/schemas.ts'
+import { parseUuid } from '#platform/ids.ts'
+import { formatMailbox, type Mailbox as HeaderMailbox, parseMailboxList } from '#protocols/address/parse.ts'
+import { candidatesOf } from './local-part.ts'
+import { getMailbox, type Mailbox, mailboxById } from './mailboxes.ts'
+import { getMessage, type MailboxMessage } from './messages.ts'
+import { storeSentReply } from './threads.ts'
+
+const sql = prepared((db) => ({
+  email: db.prepare<{ id: number; subject: string }, [Uint8Array]>('SELECT id, subject FROM emails WHERE uuid = ?'),
+}))
+
+/** What an answer refers to. */
+export interface Answered {
+  readonly messageId: string | null
+  readonly inReplyTo: string | null
+  readonly references: readonly string[]
+}
+
+/** Message-IDs that a header can carry: `compose.ts` encodes what has no space in it for longer. */
+const MESSAGE_ID = /<[!-;=?-~]{1,500}>/g
+/** RFC 5322 §2.1.1, without the name of the field. */
+const MOST_REFERENCES_OCTETS = 998 - 'References: '.length
+const MOST_SUBJECT_CHARACTERS = 900
+/** A stranger's Reply-To may name many; who answers a message does not mean to write to a crowd. */
+const MOST_RECIPIENTS = 10
+// C0, DEL, C1 and the two Unicode line ends.
+const CONTROLS = /[\0-\x1f\x7f-\x9f\u2028\u2029]+/g
+
+/**
+ * In-Reply-To and References of an answer (RFC 5322 §3.6.4); without a Message-ID there are none. Of too many references the first stays, which
+ * began the thread, and as many of the last as fit a line.
+ */
+export function threadHeaders({ messageId, inReplyTo, references }: Answered): {
+  readonly 'In-Reply-To'?: string
+  readonly References?: string
+} {
+  const [parent] = idsOf(messageId ?? '')
+  if (parent === undefined) return {}
+  const ancestors = idsOf(references.join(' '))
+  const single = idsOf(inReplyTo ?? '')
+  const all = [...(ancestors.length > 0 ? ancestors : single.length === 1 ? single : []), parent]
+  const unique = all.filter((id, index) => all.lastIndexOf(id) === index)
+  return { 'In-Reply-To': parent, References: shortened(unique).join(' ') }
+}
+
+const idsOf = (text: string): readonly string[] => text.match(MESSAGE_ID) ?? []
+
+function shortened([first, ...rest]: readonly string[]): readonly string[] {
+  if (first === undefined) return []
+  const last: string[] = []
+  let octets = first.length
+  for (const id of rest.toReversed()) {
+    octets += 1 + id.length
+    if (octets > MOST_REFERENCES_OCTETS) break
+    last.unshift(id)
+  }
+  return [first, ...last]
+}
+
+/** The subject of an answer: "Re: " once, whatever the message has (RFC 5322 §3.6.5). */
+export function replySubject(subject: string): string {
+  const bare = headerText(subject).replace(/^(?:re\s*(?:\[\d{1,3}\]\s*)?:\s*)+/i, '')
+  return `Re: ${bare === '' ? '(no subject)' : bare}`
+}
+
+/** A stranger's text as a header can carry it: in one line, and short. */
+export const headerText = (text: string): string =>
+  text.toWellFormed().replace(CONTROLS, ' ').trim().slice(0, MOST_SUBJECT_CHARACTERS).toWellFormed()
+
+export interface ReplyInput {
+  readonly text_body?: string | null
+  readonly html_body?: string | null
+}
+
+export interface Reply {
+  readonly id: string
+  readonly status: string
+  /** With angle brackets. */
+  readonly message_id: string
+  /** Addresses, joined with ", ". */
+  readonly to: string
+  readonly subject: string
+  /** The idempotency key was used before: this is the first reply; `mismatch`: of a request with other content. */
+  readonly replayed?: boolean
+  readonly mismatch?: boolean
+}
+
+/**
+ * Replies to a message that a mailbox received; resolves when the reply is on disk. To the addresses of Reply-To, else of From. Throws what a send
+ * throws, 404 for a mailbox or message that there is not, 422 for a message that cannot be replied to.
+ * @param idempotencyHeader value of the header `Idempotency-Key`
+ * @param admit throws when the account sends too fast; asked after the look-up of the idempotency key
+ */
+export async function replyTo(
+  app: App,
+  actor: Actor,
+  { mailboxId, messageId }: { readonly mailboxId: string; readonly messageId: string },
+  input: ReplyInput,
+  { idempotencyHeader, admit }: { readonly idempotencyHeader: string | undefined; readonly admit: () => void },
+): Promise<Reply> {
+  const mailbox = getMailbox(app.db, actor.accountId, mailboxId)
+  const message = getMessage(app.db, mailbox, messageId)
+  if (message.emailId !== null)
+    throw invalid(
+      'message',
+      'This message was sent from the mailbox; reply to one that it received.',
+      'message_was_sent',
+    )
+  const draft = draftOfAnswer(
+    app,
+    mailbox,
+    {
+      messageId: message.messageId,
+      inReplyTo: message.inReplyTo,
+      references: message.references === null ? [] : [message.references],
+    },
+    { to: recipientsOf(app.config, mailbox, message), subject: replySubject(message.subject), ...input },
+    { idempotencyHeader },
+  )
+  const accepted = await acceptAnswer(app, actor, { mailbox, draft, threadId: message.threadId }, { admit })
+  if (!accepted) throw new Error('a reply that nothing forbids was not accepted')
+  const { id, status, message_id, to, replayed, mismatch } = accepted.response
+  // Of a repeated request the subject is that of the first email, which may have been another.
+  const subject = emailOf(app, id).subject
+  return { id, status, message_id, to, subject, ...(replayed && { replayed }), ...(mismatch && { mismatch }) }
+}
+
+/** The addresses of Reply-To, else of From, in header form; never the mailbox itself, whose consumer would answer itself for ever. */
+function recipientsOf(
+  config: Config,
+  mailbox: Mailbox,
+  message: Pick<MailboxMessage, 'replyTo' | 'fromHeader' | 'fromAddress'>,
+): string[] {
+  for (const header of [message.replyTo, message.fromHeader, message.fromAddress]) {
+    const parsed = parseMailboxList(header ?? '')
+    if (parsed.kind === 'invalid') continue
+    const others = parsed.mailboxes.filter((sender) => !isMailbox(mailbox, sender))
+    if (others.length > 0) return others.slice(0, Math.min(MOST_RECIPIENTS, config.maxRecipients)).map(formatMailbox)
+  }
+  throw invalid(
+    'message',
+    'This message names no address to reply to, in neither Reply-To nor From; write to the sender with POST /v1/emails.',
+    'no_reply_address',
+  )
+}
+
+/** Whether mail to an address goes to the mailbox. */
+export const isMailbox = (
+  mailbox: Pick<Mailbox, 'localPart' | 'domain'>,
+  { localPart, domain }: Pick<HeaderMailbox, 'localPart' | 'domain'>,
+): boolean => domain === mailbox.domain && candidatesOf(localPart).includes(mailbox.localPart)
+
+/**
+ * The draft of an email from a mailbox that answers a message. The headers are ours, so the limits for those of callers do not hold; they are part of
+ * what an idempotency key stands for.
+ */
+export function draftOfAnswer(
+  app: App,
+  mailbox: Mailbox,
+  answered: Answered,
+  request: Omit<SendRequest, 'from' | 'headers' | 'idempotency_key'>,
+  {
+    idempotencyHeader,
+    headers: further = {},
+  }: { idempotencyHeader?: string | undefined; headers?: Record<string, string> } = {},
+): Draft {
+  const from = formatMailbox({ name: mailbox.displayName ?? undefined, address: mailbox.address })
+  const full: SendRequest = { ...request, from }
+  const headers = { ...threadHeaders(answered), ...further }
+  const draft = draftOf(app, full, undefined)
+  const idempotency = idempotencyOf({ ...full, headers }, idempotencyHeader)
+  return {
+    ...draft,
+    idempotency,
+    extra: { ...draft.extra, headers, ...(idempotency && { idempotency_key: idempotency.key }) },
+  }
+}
+
+/** Takes an answer back that must not be sent. */
+class NotClaimed extends Error {}
+
+/**
+ * Accepts an email from a mailbox and puts it into its thread, in one transaction; resolves when it is on disk. As `acceptEmail`, but for the thread.
+ * @param answer.threadId row id of the thread of the message that it answers
+ * @param options.claim asked in the transaction, with whether everybody it is for is suppressed; false: nothing is sent, and undefined is given
+ */
+export async function acceptAnswer(
+  app: App,
+  actor: Actor,
+  {
+    mailbox,
+    draft,
+    threadId,
+  }: { readonly mailbox: Mailbox; readonly draft: Draft; readonly threadId?: number | undefined },
+  {
+    admit,
+    claim = () => true,
+  }: { readonly admit?: () => void; readonly claim?: (tx: Tx, isSuppressed: boolean) => boolean },
+): Promise<Accepted | undefined> {
+  try {
+    return await acceptEmail(app, actor, draft, admit, (tx, response) => {
+      const current = mailboxById(tx.db, mailbox.id)
+      if (!current) throw noSuch('mailbox_not_found', 'mailbox')
+      if (!claim(tx, response.status === 'rejected')) throw new NotClaimed()
+      const { 'In-Reply-To': inReplyTo, References: references } = draft.extra.headers ?? {}
+      storeSentReply(app, tx, current, {
+        emailId: emailOf({ db: tx.db }, response.id).id,
+        messageId: response.message_id,
+        inReplyTo: inReplyTo ?? null,
+        references: idsOf(references ?? ''),
+        to: draft.recipients.map(({ mailbox: header, address }) => header ?? address).join(', '),
+        text: new TextDecoder().decode(draft.text ?? new Uint8Array()),
+        threadId,
+      })
+    })
+  } catch (error) {
+    if (error instanceof NotClaimed) return undefined
+    throw error
+  }
+}
+
+function emailOf({ db }: Pick<App, 'db'>, id: string): { readonly id: number; readonly subject: string } {
+  const uuid = parseUuid(id)
+  const email = uuid && sql(db).email.get(uuid)
+  if (!email) throw new AppError(404, 'email_not_found', 'There is no email with this id.')
+  return email
+}

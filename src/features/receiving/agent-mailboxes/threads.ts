@@ -1,0 +1,188 @@
+/**
+ * @module Conversations of a mailbox: a message joins the thread of the message that it answers (RFC 5322 §3.6.4), else it begins one. By
+ * Message-IDs only: equal subjects say nothing.
+ */
+import type { Database } from 'bun:sqlite'
+import type { App } from '#features/core/app/app.ts'
+import type { Millis } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { belowTimeAndId, type RowWindow } from '#platform/db/row-window.ts'
+import { noSuch, uuidParam } from '#platform/http/schemas.ts'
+import { newUuid, type UuidBytes } from '#platform/ids.ts'
+import { normaliseAddress, parseMailbox } from '#protocols/address/parse.ts'
+import type { Mailbox } from './mailboxes.ts'
+import { indexMessage } from './search.ts'
+
+export interface Thread {
+  readonly id: number
+  readonly uuid: UuidBytes
+  /** Of its first message. */
+  readonly subject: string
+  /** Received and sent. */
+  readonly messageCount: number
+  readonly lastMessageAt: Millis
+  readonly createdAt: Millis
+}
+
+const COLUMNS =
+  'id, uuid, subject, message_count AS messageCount, last_message_at AS lastMessageAt, created_at AS createdAt'
+
+const sql = prepared((db) => ({
+  // The first that had the id: whoever uses it again, to draw the answers into a thread of his own, comes too late.
+  ofMessage: db.prepare<{ threadId: number }, [number, string]>(
+    'SELECT thread_id AS threadId FROM mailbox_messages WHERE mailbox_id = ? AND message_id = ? ORDER BY id LIMIT 1',
+  ),
+  insert: db.prepare<{ id: number }, [Uint8Array, number, string, number, number]>(
+    'INSERT INTO mailbox_threads (uuid, mailbox_id, subject, message_count, last_message_at, created_at) VALUES (?, ?, ?, 1, ?, ?) RETURNING id',
+  ),
+  addMessage: db.prepare(
+    'UPDATE mailbox_threads SET message_count = message_count + 1, last_message_at = ? WHERE id = ? AND mailbox_id = ?',
+  ),
+  addThread: db.prepare('UPDATE agent_mailboxes SET thread_count = thread_count + 1 WHERE id = ?'),
+  byUuid: db.prepare<Thread, [Uint8Array, number]>(
+    `SELECT ${COLUMNS} FROM mailbox_threads WHERE uuid = ? AND mailbox_id = ?`,
+  ),
+  page: db.prepare<Thread, [number, number, number, number, number]>(
+    `SELECT ${COLUMNS} FROM mailbox_threads WHERE mailbox_id = ? AND (last_message_at, id) < (?, ?) ORDER BY last_message_at DESC, id DESC LIMIT ? OFFSET ?`,
+  ),
+  sent: db.prepare<{ id: number; uuid: Uint8Array; threadId: number }, [number, string, number]>(
+    'SELECT id, uuid, thread_id AS threadId FROM mailbox_messages WHERE mailbox_id = ? AND message_id = ? AND email_id = ?',
+  ),
+  email: db.prepare<
+    {
+      from: string
+      subject: string
+      htmlRef: number | null
+      textRef: number | null
+      attachments: string | null
+      sizeBytes: number
+    },
+    [number]
+  >(
+    `SELECT from_address AS "from", subject, html_ref AS htmlRef, text_ref AS textRef, attachments, size_bytes AS sizeBytes FROM emails WHERE id = ?`,
+  ),
+  insertSent: db.prepare<{ id: number }, (string | number | Uint8Array | null)[]>(
+    `INSERT INTO mailbox_messages (uuid, mailbox_id, thread_id, email_id, message_id, in_reply_to, references_header, mail_from, from_header,
+     from_address, to_header, subject, text_ref, html_ref, attachments, size_bytes, labels, created_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '[]', ?) RETURNING id`,
+  ),
+}))
+
+/** References that are looked up, the last ones first: they are the nearest. */
+const MOST_REFERENCES = 20
+
+/** What decides to which conversation a message belongs. Message-IDs with angle brackets. */
+export interface Threaded {
+  readonly messageId: string | null
+  readonly inReplyTo: string | null
+  readonly references: readonly string[]
+  readonly subject: string
+  readonly at: Millis
+  /** Row id of the thread that it is known to belong to, whatever the ids say. */
+  readonly threadId?: number | undefined
+}
+
+/** The thread that a message of a mailbox belongs to, found or made, with this message counted. Gives its row id. */
+export function threadFor(tx: Tx, mailbox: Pick<Mailbox, 'id'>, message: Threaded): number {
+  const { threadId: known, at } = message
+  const addTo = (threadId: number): boolean => sql(tx.db).addMessage.run(at, threadId, mailbox.id).changes === 1
+  // A known one may be gone with its last message.
+  if (known !== undefined && addTo(known)) return known
+  const found = findThread(tx.db, mailbox.id, message)
+  if (found !== undefined && addTo(found)) return found
+  const made = sql(tx.db).insert.get(newUuid(), mailbox.id, message.subject, message.at, message.at)
+  if (!made) throw new Error('the thread was not stored')
+  sql(tx.db).addThread.run(mailbox.id)
+  return made.id
+}
+
+function findThread(db: Database, mailboxId: number, message: Threaded): number | undefined {
+  // First what it answers; a copy of what is there already, such as one that came by a list too, is last.
+  const references = message.references.slice(-MOST_REFERENCES).reverse()
+  for (const id of [message.inReplyTo, ...references, message.messageId]) {
+    const found = id === null ? undefined : sql(db).ofMessage.get(mailboxId, id)?.threadId
+    if (found !== undefined) return found
+  }
+  return undefined
+}
+
+/** The thread of a mailbox with this public id; throws 404. */
+export function getThread(db: Database, mailbox: Pick<Mailbox, 'id'>, id: string): Thread {
+  const thread = sql(db).byUuid.get(uuidParam(id, 'thread_not_found', 'thread'), mailbox.id)
+  if (!thread) throw noSuch('thread_not_found', 'thread')
+  return thread
+}
+
+/** A page of the threads, the one with the newest message first. */
+export const listThreads = (
+  db: Database,
+  mailbox: Pick<Mailbox, 'id' | 'threadCount'>,
+  page: RowWindow,
+): { threads: Thread[]; total: number } => ({
+  threads: sql(db).page.all(mailbox.id, ...belowTimeAndId(page), page.limit, page.offset),
+  total: mailbox.threadCount,
+})
+
+/** An email that was sent from a mailbox. */
+export interface SentReply {
+  /** Row id of the email. */
+  readonly emailId: number
+  /** These with angle brackets. */
+  readonly messageId: string
+  readonly inReplyTo: string | null
+  readonly references: readonly string[]
+  /** To header. */
+  readonly to: string
+  /** What the search finds it by. */
+  readonly text: string
+  /** Row id of the thread of the message that it answers, which need not have a Message-ID; left out: the thread is found by the ids. */
+  readonly threadId?: number | undefined
+}
+
+/**
+ * Puts an email that was sent from a mailbox into its thread; everything else is the email's. Storing the same email again gives the row that is
+ * there, so a repeated request does no harm. It counts in the thread, not in the mailbox.
+ */
+export function storeSentReply(
+  app: App,
+  tx: Tx,
+  mailbox: Mailbox,
+  reply: SentReply,
+): { readonly id: number; readonly uuid: UuidBytes; readonly threadId: number } {
+  const there = sql(tx.db).sent.get(mailbox.id, reply.messageId, reply.emailId)
+  if (there) return there
+  const email = sql(tx.db).email.get(reply.emailId)
+  if (!email) throw new Error(`there is no email ${reply.emailId}`)
+  const at = app.eventTime()
+  const uuid = newUuid()
+  const threadId = threadFor(tx, mailbox, { ...reply, subject: email.subject, at })
+  const from = parseMailbox(email.from)
+  const inserted = sql(tx.db).insertSent.get(
+    uuid,
+    mailbox.id,
+    threadId,
+    reply.emailId,
+    reply.messageId,
+    reply.inReplyTo,
+    reply.references.length > 0 ? reply.references.join(' ') : null,
+    mailbox.address,
+    email.from,
+    normaliseAddress(from.kind === 'ok' ? from.address : mailbox.address),
+    reply.to,
+    email.subject,
+    email.textRef,
+    email.htmlRef,
+    email.attachments ?? '[]',
+    email.sizeBytes,
+    at,
+  )
+  if (!inserted) throw new Error('the reply was not stored')
+  indexMessage(tx, inserted.id, {
+    mailboxId: mailbox.id,
+    subject: email.subject,
+    sender: email.from,
+    body: reply.text,
+  })
+  return { id: inserted.id, uuid, threadId }
+}

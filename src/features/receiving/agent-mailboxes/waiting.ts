@@ -1,0 +1,259 @@
+/**
+ * @module The consumers that wait for the next message of a mailbox: first come, first served. They wait in memory,
+ * woken by what happened to their mailbox and by the end of its nearest lease; the database is not asked meanwhile.
+ * Clients that go away, or lose their access, get no message.
+ */
+
+import { listenForAccessChanges } from '#features/core/app/account-changes.ts'
+import type { Actor, App } from '#features/core/app/app.ts'
+import type { Millis, Timer } from '#platform/clock.ts'
+import { AppError, tooMany, unauthorized } from '#platform/errors.ts'
+import { noSuch } from '#platform/http/schemas.ts'
+import { hasWaiting, type Lease, leaseOldest, nearestExpiry, release, takeBackExpired } from './leases.ts'
+import { type Mailbox, mailboxById } from './mailboxes.ts'
+
+export const MOST_WAITING_AN_ACCOUNT = 2000
+export const MOST_WAITING = 10_000
+
+/** When a place may be free again, for who found none. */
+const RETRY_AFTER_SECONDS = 30
+/** Leases given in one transaction: a few milliseconds. */
+const MOST_AT_ONCE = 100
+
+export interface WaitingRooms {
+  /**
+   * Leases the next message of a mailbox, waiting for it up to `waitMs`; 0 does not wait. Rejects with 408 when there is none in that time, 404
+   * when the mailbox is deleted meanwhile, 401 when the key is or its account is switched off, 429 when too many wait, 503 when the service ends.
+   * @param signal aborted when the client goes away
+   */
+  next(actor: Actor, mailbox: Mailbox, waitMs: number, signal: AbortSignal): Promise<Lease>
+  /** Who waits, of all accounts. */
+  readonly size: number
+  /** Mailboxes that somebody waits at. */
+  readonly mailboxes: number
+}
+
+interface Waiter {
+  readonly actor: Actor
+  /** In the room's queue. */
+  isWaiting: boolean
+  /** The client is not there any more. */
+  isGone: boolean
+  /** Takes it out of the queue; a lease or an error is on its way. */
+  leave(): void
+  resolve(lease: Lease): void
+  reject(error: unknown): void
+}
+
+/** Those who wait for one mailbox, in the order in which they came. */
+interface Room {
+  readonly mailboxId: number
+  readonly waiters: Set<Waiter>
+  serving: Promise<void> | undefined
+  /** Something happened while it was served. */
+  isStale: boolean
+  /** For the end of the nearest lease. */
+  timer: Timer | undefined
+}
+
+/** @param ending aborted when the service ends: nobody waits any more */
+export function createWaitingRooms(app: App, ending: AbortSignal): WaitingRooms {
+  const { clock, db } = app
+  const rooms = new Map<number, Room>()
+  const byAccount = new Map<number, number>()
+  let size = 0
+  let stopListening: (() => void)[] = []
+
+  const roomOf = (mailboxId: number): Room => {
+    const found = rooms.get(mailboxId)
+    if (found) return found
+    const room: Room = { mailboxId, waiters: new Set(), serving: undefined, isStale: false, timer: undefined }
+    rooms.set(mailboxId, room)
+    if (stopListening.length === 0)
+      stopListening = [
+        app.mailboxChanged.listen((changed) => {
+          const waiting = rooms.get(changed.mailboxId)
+          if (waiting) void serve(waiting)
+        }),
+        listenForAccessChanges(app, refuseRevoked),
+      ]
+    return room
+  }
+
+  const enter = (room: Room, waiter: Waiter): void => {
+    waiter.isWaiting = true
+    room.waiters.add(waiter)
+    const { accountId } = waiter.actor
+    byAccount.set(accountId, (byAccount.get(accountId) ?? 0) + 1)
+    size++
+  }
+  const leave = (room: Room, waiter: Waiter): void => {
+    if (!waiter.isWaiting) return
+    waiter.isWaiting = false
+    room.waiters.delete(waiter)
+    const { accountId } = waiter.actor
+    const left = (byAccount.get(accountId) ?? 0) - 1
+    if (left > 0) byAccount.set(accountId, left)
+    else byAccount.delete(accountId)
+    size--
+    closeWhenEmpty(room)
+  }
+  const closeWhenEmpty = (room: Room): void => {
+    if (room.waiters.size > 0 || room.serving) return
+    room.timer?.cancel()
+    rooms.delete(room.mailboxId)
+    if (rooms.size > 0) return
+    for (const stop of stopListening) stop()
+    stopListening = []
+  }
+  const refuseIfRevoked = (waiter: Waiter): boolean => {
+    if (waiter.actor.mayStillAct?.() !== false) return false
+    waiter.leave()
+    waiter.reject(unauthorized())
+    return true
+  }
+  const refuseRevoked = (accountId: number): void => {
+    if (!byAccount.has(accountId)) return
+    for (const room of [...rooms.values()])
+      for (const waiter of [...room.waiters]) if (waiter.actor.accountId === accountId) refuseIfRevoked(waiter)
+  }
+  const refuseAll = (room: Room, error: () => unknown): void => {
+    for (const waiter of [...room.waiters]) {
+      waiter.leave()
+      waiter.reject(error())
+    }
+  }
+
+  /** Serves a room until nobody waits or nothing is left; once at a time, so that many changes are one look at the database. */
+  const serve = (room: Room): Promise<void> => {
+    room.isStale = true
+    room.serving ??= serveUntilQuiet(room).finally(() => {
+      room.serving = undefined
+      // Something happened after its last look, before this ran.
+      if (room.isStale) return serve(room)
+      wakeAtExpiry(room)
+      closeWhenEmpty(room)
+      return undefined
+    })
+    return room.serving
+  }
+  const serveUntilQuiet = async (room: Room): Promise<void> => {
+    try {
+      while (room.isStale) {
+        room.isStale = false
+        if (room.waiters.size > 0 && !mailboxById(db, room.mailboxId)) refuseAll(room, noMailbox)
+        while (room.waiters.size > 0 && hasWaiting(db, room.mailboxId, clock.now())) await serveSome(room)
+      }
+    } catch (error) {
+      refuseAll(room, () => error)
+    }
+  }
+  const serveSome = async (room: Room): Promise<void> => {
+    const served: { readonly waiter: Waiter; readonly lease: Lease }[] = []
+    try {
+      await app.commit.writeFromReserve((tx) => {
+        const now = clock.now()
+        takeBackExpired(tx, room.mailboxId, now)
+        for (const waiter of [...room.waiters].slice(0, MOST_AT_ONCE)) {
+          if (refuseIfRevoked(waiter)) continue
+          // From here on its time does not run out: the message is its own once this is on disk.
+          const lease = leaseOldest(tx, room.mailboxId, now)
+          if (!lease) break
+          waiter.leave()
+          served.push({ waiter, lease })
+        }
+      })
+    } catch (error) {
+      for (const { waiter } of served) waiter.reject(error)
+      throw error
+    }
+    const lost = served.filter(({ waiter }) => waiter.isGone)
+    for (const { waiter, lease } of served) if (!waiter.isGone) waiter.resolve(lease)
+    // Their clients went away while it was written: the next ones get these messages.
+    if (lost.length > 0)
+      await app.commit.writeFromReserve((tx) => {
+        for (const { lease } of lost) release(tx, lease)
+      })
+  }
+
+  const wakeAtExpiry = (room: Room): void => {
+    room.timer?.cancel()
+    room.timer = undefined
+    const at: Millis | undefined = room.waiters.size > 0 ? nearestExpiry(db, room.mailboxId, clock.now()) : undefined
+    if (at !== undefined) room.timer = clock.after(Math.max(at - clock.now(), 1), () => void serve(room))
+  }
+
+  ending.addEventListener('abort', () => {
+    for (const room of [...rooms.values()]) refuseAll(room, stopping)
+  })
+
+  return {
+    async next(actor, mailbox, waitMs, signal) {
+      if (ending.aborted) throw stopping()
+      if (signal.aborted) throw clientGone()
+      if ((byAccount.get(actor.accountId) ?? 0) >= MOST_WAITING_AN_ACCOUNT)
+        throw tooMany(
+          'too_many_waiting',
+          `${MOST_WAITING_AN_ACCOUNT} requests of this account wait for a message, which is the most; let fewer wait.`,
+          RETRY_AFTER_SECONDS,
+        )
+      if (size >= MOST_WAITING)
+        throw tooMany(
+          'too_many_waiting',
+          'As many requests wait for messages as the service can have; try again later.',
+          RETRY_AFTER_SECONDS,
+        )
+      const room = roomOf(mailbox.id)
+      const { promise, resolve, reject } = Promise.withResolvers<Lease>()
+      let timer: Timer | undefined
+      const waiter: Waiter = {
+        actor,
+        isWaiting: false,
+        isGone: false,
+        leave() {
+          timer?.cancel()
+          leave(room, waiter)
+        },
+        resolve,
+        reject,
+      }
+      const giveUp = () => {
+        if (!waiter.isWaiting) return
+        waiter.leave()
+        reject(nothingCame())
+      }
+      const goAway = () => {
+        waiter.isGone = true
+        waiter.leave()
+        reject(clientGone())
+      }
+      enter(room, waiter)
+      signal.addEventListener('abort', goAway, { once: true })
+      if (waitMs > 0) timer = clock.after(waitMs, giveUp)
+      const served = serve(room)
+      if (waitMs <= 0) void served.then(giveUp)
+      try {
+        return await promise
+      } finally {
+        signal.removeEventListener('abort', goAway)
+      }
+    },
+    get size() {
+      return size
+    },
+    get mailboxes() {
+      return rooms.size
+    },
+  }
+}
+
+/** The 408 of a wait that gave nothing. */
+export const nothingCame = (): AppError => new AppError(408, 'no_message', 'No message came in this time; ask again.')
+
+/** Nobody reads this answer. */
+const clientGone = (): AppError => new AppError(400, 'request_interrupted', 'The client went away while it waited.')
+
+const noMailbox = (): AppError => noSuch('mailbox_not_found', 'mailbox')
+
+const stopping = (): AppError =>
+  new AppError(503, 'stopping', 'The service is about to restart; ask again in a moment.', { retryAfterSeconds: 1 })

@@ -1,0 +1,116 @@
+/**
+ * @module Which recipient of ours a delivery report is about. The MAC of a return path proves it; a Message-ID of ours, which nobody can guess, is known
+ * only where the email went, so it is enough when that was one address. Reads only.
+ */
+import type { Database } from 'bun:sqlite'
+import type { App } from '#features/core/app/app.ts'
+import { recipientOfVerp } from '#features/sending/emails/named-recipient.ts'
+import { messageIdOf } from '#features/sending/emails/send-response.ts'
+import type { Millis } from '#platform/clock.ts'
+import { prepared } from '#platform/db/open.ts'
+import { parseUuid, type UuidBytes } from '#platform/ids.ts'
+import { normaliseAddress } from '#protocols/address/parse.ts'
+import { decodeVerp } from '#protocols/address/verp.ts'
+import type { DeliveryReport, ReportedRecipient } from '#protocols/dsn/report.ts'
+
+/** A recipient that a report may be about. */
+export interface MatchedRecipient {
+  readonly recipientId: number
+  readonly emailId: number
+  readonly accountId: number
+  readonly address: string
+  /** The stored code. */
+  readonly status: number
+  /** When the message began to go to the receiver, if it has. */
+  readonly startedAt: Millis | null
+  readonly sandbox: number
+}
+
+export type Matched =
+  | { readonly kind: 'matched'; readonly recipient: MatchedRecipient; readonly reported: ReportedRecipient }
+  | { readonly kind: 'ignored'; readonly why: string }
+  | { readonly kind: 'unmatched'; readonly why: string }
+
+interface EmailRow {
+  readonly id: number
+  readonly uuid: UuidBytes
+  readonly accountId: number
+  readonly from: string
+}
+
+const RECIPIENT = `SELECT recipients.id AS recipientId, email_id AS emailId, account_id AS accountId, address, recipients.status,
+  delivery_started_at AS startedAt, sandbox
+  FROM recipients JOIN emails ON emails.id = email_id`
+
+const sql = prepared((db) => ({
+  recipient: db.prepare<MatchedRecipient, [number]>(`${RECIPIENT} WHERE recipients.id = ?`),
+  recipients: db.prepare<MatchedRecipient, [number]>(`${RECIPIENT} WHERE email_id = ? ORDER BY recipients.id`),
+  email: db.prepare<EmailRow, [UuidBytes]>(
+    'SELECT id, uuid, account_id AS accountId, from_address AS "from" FROM emails WHERE uuid = ?',
+  ),
+}))
+
+/** @param at.recipientId by the MAC of the address that the report came to @param at.accountId the only account whose emails it may be about */
+export function matchReport(
+  { db, keys }: Pick<App, 'db' | 'keys'>,
+  report: DeliveryReport,
+  at: { readonly recipientId?: number | undefined; readonly accountId?: number | undefined },
+): Matched {
+  const returned = recipientOfReturnPath(db, report.originalReturnPath, keys.subkey('verp'))
+  const proven = at.recipientId ?? returned
+  const email = emailOfMessageId(db, report.originalMessageId)
+  const isForeign = (accountId: number): boolean => at.accountId !== undefined && at.accountId !== accountId
+  if (proven !== undefined) {
+    const recipient = sql(db).recipient.get(proven)
+    if (!recipient) return unmatched('The recipient that the return path names is no longer there.')
+    if (isForeign(recipient.accountId)) return unmatched('It is about an email of another account.')
+    if (email && email.id !== recipient.emailId)
+      return ignored('The return path is of one email, the returned message is another one.')
+    if (returned !== undefined && returned !== proven)
+      return ignored('It came to the return path of one recipient, the returned message was for another one.')
+    return matchedOne(recipient, report)
+  }
+  if (!email) return unmatched('It names no email of ours.')
+  if (isForeign(email.accountId)) return unmatched('It is about an email of another account.')
+  const [only, ...others] = sql(db).recipients.all(email.id)
+  if (!only) return unmatched('The recipient of the email is no longer there.')
+  // Each of several recipients knows the Message-ID and the names of the others: a report that only knows these may be made up by any of them.
+  return others.length === 0
+    ? matchedOne(only, report)
+    : unmatched('The email has several recipients, and nothing proves which of them the report is about.')
+}
+
+/** Whose address the report gives does not matter here: forwarded mail fails at another one. */
+function matchedOne(recipient: MatchedRecipient, report: DeliveryReport): Matched {
+  const named = report.recipients.filter((reported) => isNamed(recipient, reported))
+  const candidates = named.length > 0 ? named : report.recipients
+  const [reported] = candidates
+  if (!reported) return ignored('It tells of no recipient.')
+  if (candidates.some(({ action }) => action !== reported.action))
+    return ignored('It tells differently of several addresses, and none of them is the one we sent to.')
+  return { kind: 'matched', recipient, reported }
+}
+
+function isNamed({ address }: MatchedRecipient, { finalRecipient, originalRecipient }: ReportedRecipient): boolean {
+  const key = normaliseAddress(address)
+  return [originalRecipient, finalRecipient].some((name) => name !== null && normaliseAddress(name) === key)
+}
+
+function recipientOfReturnPath(db: Database, address: string | null, verpKey: Uint8Array): number | undefined {
+  if (address === null) return undefined
+  const at = address.lastIndexOf('@')
+  const name = decodeVerp(at === -1 ? address : address.slice(0, at), verpKey)
+  return name && recipientOfVerp(db, name)
+}
+
+const MESSAGE_ID = /^<([0-9a-f-]{36})@[^<>@\s]{1,255}>$/i
+
+/** The email whose Message-ID it is, its domain included. */
+export function emailOfMessageId(db: Database, messageId: string | null): EmailRow | undefined {
+  const uuid = parseUuid(MESSAGE_ID.exec(messageId ?? '')?.[1] ?? '')
+  const email = uuid && sql(db).email.get(uuid)
+  return email && messageIdOf(email.uuid, email.from).toLowerCase() === messageId?.toLowerCase() ? email : undefined
+}
+
+const ignored = (why: string): Matched => ({ kind: 'ignored', why })
+const unmatched = (why: string): Matched => ({ kind: 'unmatched', why })

@@ -1,0 +1,72 @@
+/** @module Complaints of an account against what was delivered, and the newest of them. Rates come from counters, never from the rows. Reads only. */
+import type { Database } from 'bun:sqlite'
+import { hourOf } from '#features/core/events/record.ts'
+import { SANDBOX_DELIVERED_METRIC } from '#features/sending/emails/settle.ts'
+import type { Millis } from '#platform/clock.ts'
+import { prepared } from '#platform/db/open.ts'
+import type { UuidBytes } from '#platform/ids.ts'
+import type { FeedbackType } from '#protocols/arf/report.ts'
+import { complaintMetric } from './apply.ts'
+
+export interface ComplaintRate {
+  /** Recipients to whom mail was delivered, sandbox mail left out. */
+  readonly delivered: number
+  /** Recipients who complained. */
+  readonly complaints: number
+  /** Complaints of a delivered recipient, 0..1 and over; null when nothing was delivered. */
+  readonly rate: number | null
+}
+
+/** What counts toward the rate: every type but `not-spam`. */
+const COUNTED_TYPES: readonly FeedbackType[] = ['abuse', 'fraud', 'virus', 'other']
+const DELIVERED_METRIC = 'event:delivered'
+
+const sql = prepared((db) => ({
+  sum: db.prepare<{ value: number }, [number, string, number, number]>(
+    'SELECT coalesce(sum(value), 0) AS value FROM counters WHERE account_id = ? AND metric = ? AND hour BETWEEN ? AND ?',
+  ),
+  newest: db.prepare<StoredComplaint, [number, number]>(
+    newest('WHERE account_id = ? ORDER BY created_at DESC, id DESC'),
+  ),
+  newestOfAll: db.prepare<StoredComplaint, [number]>(newest('ORDER BY id DESC')),
+}))
+
+function newest(whereAndOrder: string): string {
+  return `SELECT complaints.account_id AS accountId, emails.uuid AS emailUuid, address, feedback_type AS feedbackType,
+    feedback_loop AS feedbackLoop, reporter,
+    complaints.created_at AS createdAt FROM (SELECT * FROM complaints ${whereAndOrder} LIMIT ?) complaints
+    LEFT JOIN emails ON emails.id = complaints.email_id LEFT JOIN recipients ON recipients.id = complaints.recipient_id ORDER BY complaints.id DESC`
+}
+
+/**
+ * The rate of an account over the hours from that of `from` to that of `to`, both included. A complaint counts when it came in, not when its email was
+ * sent.
+ */
+export function complaintRate(
+  db: Database,
+  accountId: number,
+  { from, to }: { readonly from: Millis; readonly to: Millis },
+): ComplaintRate {
+  const sumOf = (metric: string): number => sql(db).sum.get(accountId, metric, hourOf(from), hourOf(to))?.value ?? 0
+  const delivered = sumOf(DELIVERED_METRIC) - sumOf(SANDBOX_DELIVERED_METRIC)
+  const complaints = COUNTED_TYPES.reduce((sum, type) => sum + sumOf(complaintMetric(type)), 0)
+  return { delivered, complaints, rate: delivered === 0 ? null : complaints / delivered }
+}
+
+export interface StoredComplaint {
+  readonly accountId: number
+  /** Null when the email is gone. */
+  readonly emailUuid: UuidBytes | null
+  /** Who complained; null when the report did not say, or the recipient is gone. */
+  readonly address: string | null
+  readonly feedbackType: string
+  /** Provider whose feedback loop is proven to have reported it; null: nothing proves who did, and it pauses nobody. */
+  readonly feedbackLoop: string | null
+  /** Program or server that reported it. */
+  readonly reporter: string | null
+  readonly createdAt: Millis
+}
+
+/** The newest complaints, of all accounts unless one is given. `not-spam` is among them. */
+export const newestComplaints = (db: Database, limit: number, accountId?: number): StoredComplaint[] =>
+  accountId === undefined ? sql(db).newestOfAll.all(limit) : sql(db).newest.all(accountId, limit)

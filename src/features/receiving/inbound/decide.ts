@@ -1,0 +1,77 @@
+/**
+ * @module Who an envelope recipient is, asked at RCPT: an address of ours, of a tenant's inbound domain, or nobody's. Whatever is refused is refused
+ * here, in the session, so that no bounce has to be sent later. Reads only.
+ */
+import type { App } from '#features/core/app/app.ts'
+import { findMailbox } from '#features/receiving/agent-mailboxes/mailboxes.ts'
+import { isMailboxFull } from '#features/receiving/agent-mailboxes/unread.ts'
+import type { Destination, Refusal } from '#features/receiving/received/message.ts'
+import { recipientOfVerp } from '#features/sending/emails/named-recipient.ts'
+import { decodeUnsubscribeAddress } from '#features/sending/unsubscribe/headers.ts'
+import { prepared } from '#platform/db/open.ts'
+import { toALabels } from '#protocols/address/domain.ts'
+import { decodeVerp } from '#protocols/address/verp.ts'
+import { routeKey } from './match.ts'
+
+interface DomainRow {
+  readonly id: number
+  readonly accountId: number
+}
+
+const sql = prepared((db) => ({
+  // A name may be registered by several accounts; only one of them can have verified it.
+  byName: db.prepare<DomainRow, [string]>(
+    `SELECT id, account_id AS accountId FROM domains
+     WHERE domain = ? AND verified_at IS NOT NULL AND inbound_enabled = 1 AND deleted_at IS NULL LIMIT 1`,
+  ),
+  isSending: db.prepare<{ id: number }, [string, string]>(
+    'SELECT id FROM domains WHERE domain = ? AND sending_subdomain = ? AND verified_at IS NOT NULL AND deleted_at IS NULL LIMIT 1',
+  ),
+}))
+
+/** Mailboxes of this host. RFC 5321 §4.5.1, RFC 2142 §4; feedback loops and reports about mail are addressed to the others. */
+const HOST_MAILBOXES: ReadonlySet<string> = new Set(['postmaster', 'abuse', 'fbl', 'dmarc-reports', 'tls-reports'])
+
+/** What every domain that takes mail must have (RFC 5321 §4.5.1, RFC 2142 §4). */
+const DOMAIN_MAILBOXES: ReadonlySet<string> = new Set(['postmaster', 'abuse'])
+
+const noSuchAddress: Refusal = { code: 550, text: '5.1.1 There is no such address here' }
+/** Also for domains that are registered: strangers must not learn whose customers are here. */
+const relayingDenied: Refusal = { code: 550, text: '5.7.1 Relaying denied: this host takes no mail for that domain' }
+/** RFC 3463 §3.3: the owner reads some, and the sender tries again. */
+const mailboxFull: Refusal = { code: 452, text: '4.2.2 Mailbox full' }
+const noAddress: Refusal = { code: 553, text: '5.1.3 That is no address' }
+
+/** Makes the answer to RCPT. Takes whatever a client says. */
+export function createDecision(app: Pick<App, 'config' | 'db' | 'keys'>): (address: string) => Destination | Refusal {
+  const hostname = app.config.hostname.toLowerCase()
+  const verpKey = app.keys.subkey('verp')
+  return (address) => {
+    if (address.toLowerCase() === 'postmaster') return { kind: 'host', address: `postmaster@${hostname}` }
+    const at = address.lastIndexOf('@')
+    const localPart = address.slice(0, at)
+    const domain = toALabels(address.slice(at + 1))
+    if (at < 1 || domain === undefined) return noAddress
+    // What we made ourselves is ours under whatever domain it comes back: its MAC says so.
+    const bounced = decodeVerp(localPart, verpKey)
+    if (bounced) return { kind: 'bounce', address, recipientId: recipientOfVerp(app.db, bounced) }
+    const unsubscribing = decodeUnsubscribeAddress(app, localPart)
+    if (unsubscribing) return { kind: 'unsubscribe', address, recipientId: recipientOfVerp(app.db, unsubscribing) }
+    const name = routeKey(localPart)
+    if (domain === hostname) return HOST_MAILBOXES.has(name) ? { kind: 'host', address } : noSuchAddress
+    const row = sql(app.db).byName.get(domain)
+    if (row) {
+      const mailbox = findMailbox(app.db, domain, localPart)
+      if (mailbox && isMailboxFull(app.db, mailbox)) return mailboxFull
+      return { kind: 'domain', address, accountId: row.accountId, domainId: row.id }
+    }
+    if (isReturnPathDomain(app, domain)) return DOMAIN_MAILBOXES.has(name) ? { kind: 'host', address } : noSuchAddress
+    return relayingDenied
+  }
+}
+
+/** Whether bounces of a verified domain come back under this name. */
+function isReturnPathDomain({ db }: Pick<App, 'db'>, domain: string): boolean {
+  const dot = domain.indexOf('.')
+  return sql(db).isSending.get(domain.slice(dot + 1), domain.slice(0, dot)) !== null
+}

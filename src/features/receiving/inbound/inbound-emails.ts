@@ -1,0 +1,301 @@
+/** @module Received mail as its account works with it: look, read its parts, delete. Written by `store.ts` when it comes in. */
+import type { Database } from 'bun:sqlite'
+import type { Actor, App } from '#features/core/app/app.ts'
+import { audit } from '#features/core/audit-logs/audit.ts'
+import { dropContent } from '#features/core/content-gc/garbage.ts'
+import { count } from '#features/core/events/record.ts'
+import { type KeptAttachment, listedAttachments } from '#features/receiving/received/parts.ts'
+import type { Millis } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { belowId, type RowWindow } from '#platform/db/row-window.ts'
+import { invalid } from '#platform/errors.ts'
+import { noSuch } from '#platform/http/schemas.ts'
+import { formatUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
+import type { AuthenticationResult } from '#protocols/authentication/result.ts'
+import { INBOUND_STATUSES, type InboundStatus, inboundCode } from './status.ts'
+
+export interface InboundEmail {
+  readonly id: number
+  readonly uuid: UuidBytes
+  readonly accountId: number
+  readonly domainUuid: UuidBytes
+  readonly domain: string
+  readonly routeUuid: UuidBytes | null
+  /** Stored code. */
+  readonly status: number
+  /** `''`: the null reverse-path. */
+  readonly mailFrom: string
+  readonly rcptTo: readonly string[]
+  readonly sourceIp: string
+  readonly helo: string
+  readonly tls: string | null
+  readonly fromAddress: string | null
+  readonly toAddresses: readonly string[]
+  readonly fromHeader: string | null
+  readonly toHeader: string | null
+  readonly ccHeader: string | null
+  readonly subject: string
+  readonly messageId: string | null
+  readonly headersRef: number | null
+  readonly textRef: number | null
+  readonly htmlRef: number | null
+  readonly attachments: readonly KeptAttachment[]
+  readonly rawRef: number
+  readonly sizeBytes: number
+  readonly spfResult: string | null
+  readonly authentication: AuthenticationResult | null
+  readonly errorMessage: string | null
+  readonly webhookDeliveredAt: Millis | null
+  /** When the SMTP session brought it. */
+  readonly receivedAt: Millis
+  readonly createdAt: Millis
+  readonly updatedAt: Millis
+}
+
+interface Row extends Omit<InboundEmail, 'rcptTo' | 'toAddresses' | 'attachments' | 'authentication'> {
+  readonly rcptTo: string
+  readonly toAddresses: string
+  readonly attachments: string
+  readonly authentication: string | null
+}
+
+/** Counter of the inbound emails that an account has now. */
+export const INBOUND_METRIC = 'inbound'
+const NO_HOUR: Millis = 0
+
+const selectWith = (
+  attachments: string,
+): string => `SELECT i.id, i.uuid, i.account_id AS accountId, i.domain_uuid AS domainUuid, i.domain, inbound_routes.uuid AS routeUuid, i.status,
+  i.mail_from AS mailFrom, i.rcpt_to AS rcptTo, i.source_ip AS sourceIp, i.helo, i.tls, i.from_address AS fromAddress, i.to_addresses AS toAddresses,
+  i.from_header AS fromHeader, i.to_header AS toHeader, i.cc_header AS ccHeader, i.subject, i.message_id AS messageId, i.headers_ref AS headersRef,
+  i.text_ref AS textRef, i.html_ref AS htmlRef, ${attachments} AS attachments, i.raw_ref AS rawRef, i.size_bytes AS sizeBytes, i.spf_result AS spfResult,
+  i.authentication, i.error_message AS errorMessage, i.webhook_delivered_at AS webhookDeliveredAt, i.received_at AS receivedAt, i.created_at AS createdAt,
+  i.updated_at AS updatedAt
+  FROM inbound_emails i LEFT JOIN inbound_routes ON inbound_routes.id = i.route_id`
+const SELECT = selectWith('i.attachments')
+const SELECT_LISTED = selectWith(listedAttachments('i.attachments'))
+
+/** Inbound emails that a list with a filter reaches and counts. */
+export const MOST_FILTERED = 10_000
+
+/** Where the rows under a filter are found in order of the id, once their status is said too. */
+const OF_ACCOUNT = 'INDEXED BY inbound_emails_status WHERE account_id = ?1'
+const OF_DOMAIN = 'INDEXED BY inbound_emails_domain WHERE account_id = ?1 AND domain_uuid = ?2'
+// The route was found in the account, so the index alone has the answer.
+const OF_ROUTE = 'INDEXED BY inbound_emails_route_status WHERE route_id = ?2'
+const EACH_STATUS = INBOUND_STATUSES.map((status) => String(inboundCode(status)))
+
+/** The newest MOST_FILTERED. Those of each status come in order, and SQLite merges them. */
+const newest = (where: string, statuses: readonly string[]): string =>
+  `SELECT id FROM (${statuses.map((status) => `SELECT id FROM inbound_emails ${where} AND status = ${status}`).join(' UNION ALL ')}
+   ORDER BY id DESC LIMIT ${MOST_FILTERED})`
+
+/** Those of them that came to a domain: a route can have been of several. */
+const ofDomain = (ids: string, domain: string): string =>
+  `SELECT id FROM inbound_emails WHERE id IN (${ids}) AND domain_uuid = ${domain}`
+
+/** What is in a list by what is given, and how many parameters it has. */
+const FILTERS = {
+  byStatus: [newest(OF_ACCOUNT, ['?2']), 2],
+  byDomain: [newest(OF_DOMAIN, EACH_STATUS), 2],
+  byDomainAndStatus: [newest(OF_DOMAIN, ['?3']), 3],
+  byRoute: [newest(OF_ROUTE, EACH_STATUS), 2],
+  byRouteAndStatus: [newest(OF_ROUTE, ['?3']), 3],
+  byRouteAndDomain: [ofDomain(newest(OF_ROUTE, EACH_STATUS), '?3'), 3],
+  byAll: [ofDomain(newest(OF_ROUTE, ['?3']), '?4'), 4],
+} as const
+type FilterName = keyof typeof FILTERS
+type Value = number | Uint8Array
+
+const ofFilters = <T>(prepare: (ids: string, values: number) => T) =>
+  Object.fromEntries(Object.entries(FILTERS).map(([name, [ids, values]]) => [name, prepare(ids, values)])) as Record<
+    FilterName,
+    T
+  >
+
+const filteredCount = prepared((db) =>
+  ofFilters((ids) => db.prepare<{ n: number }, Value[]>(`SELECT COUNT(*) AS n FROM (${ids})`)),
+)
+const filteredPage = prepared((db) =>
+  ofFilters((ids, values) =>
+    db.prepare<Row, Value[]>(
+      `${SELECT_LISTED} WHERE i.id IN (SELECT id FROM (${ids}) ORDER BY id DESC LIMIT ?${values + 1} OFFSET ?${values + 2}) ORDER BY i.id DESC`,
+    ),
+  ),
+)
+
+const sql = prepared((db) => ({
+  byId: db.prepare<Row, [number]>(`${SELECT} WHERE i.id = ?`),
+  byUuid: db.prepare<Row, [Uint8Array, number]>(`${SELECT} WHERE i.uuid = ? AND i.account_id = ?`),
+  // The page is found by index alone, then joined.
+  page: db.prepare<Row, [number, number, number, number]>(
+    `${SELECT_LISTED} WHERE i.id IN (SELECT id FROM inbound_emails INDEXED BY inbound_emails_account WHERE account_id = ? AND id < ? ORDER BY id DESC LIMIT ? OFFSET ?)
+     ORDER BY i.id DESC`,
+  ),
+  total: db.prepare<{ value: number }, [number, string]>(
+    'SELECT value FROM counters WHERE account_id = ? AND metric = ? AND hour = 0',
+  ),
+  routeId: db.prepare<{ id: number }, [Uint8Array, number]>(
+    'SELECT id FROM inbound_routes WHERE uuid = ? AND account_id = ?',
+  ),
+  // Account by account: the index has those with a status together.
+  unparsed: db.prepare<{ id: number }, [number, number, number]>(
+    `SELECT i.id FROM accounts a CROSS JOIN inbound_emails i INDEXED BY inbound_emails_status ON i.account_id = a.id AND i.status = ?
+     WHERE i.id > ? ORDER BY i.id LIMIT ?`,
+  ),
+  unparsedByUuid: db.prepare<Row, [Uint8Array, number]>(`${SELECT} WHERE i.uuid = ? AND i.status = ?`),
+  delete: db.prepare('DELETE FROM inbound_emails WHERE id = ?'),
+}))
+
+const inboundOf = (row: Row): InboundEmail => ({
+  ...row,
+  rcptTo: JSON.parse(row.rcptTo) as string[],
+  toAddresses: JSON.parse(row.toAddresses) as string[],
+  attachments: JSON.parse(row.attachments) as KeptAttachment[],
+  authentication: row.authentication === null ? null : (JSON.parse(row.authentication) as AuthenticationResult),
+})
+
+/** The account's inbound email with this public id, if it has one. */
+export function findInbound(db: Database, accountId: number, id: string): InboundEmail | undefined {
+  const uuid = parseUuid(id)
+  const row = uuid && sql(db).byUuid.get(uuid, accountId)
+  return row ? inboundOf(row) : undefined
+}
+
+/** The account's inbound email; 404 when it has none with this id. */
+export function getInbound(db: Database, accountId: number, id: string): InboundEmail {
+  const found = findInbound(db, accountId, id)
+  if (!found) throw noSuch('inbound_email_not_found', 'inbound email')
+  return found
+}
+
+/** What is left out chooses nothing. */
+export interface InboundFilter {
+  readonly status?: InboundStatus | undefined
+  /** Public ids. */
+  readonly route_id?: string | undefined
+  readonly domain_id?: string | undefined
+}
+
+interface Listed {
+  readonly emails: InboundEmail[]
+  readonly total: number
+}
+
+/**
+ * A page of an account's inbound emails, newest first. Under a filter neither pages nor total go beyond the newest MOST_FILTERED. 422 for an id that
+ * is none; of one that names nothing of the account there is no mail.
+ */
+export function listInbound(db: Database, accountId: number, filter: InboundFilter, page: RowWindow): Listed {
+  if (Object.values(filter).some((value) => value !== undefined)) return listFiltered(db, accountId, filter, page)
+  const { limit, offset } = page
+  const total = sql(db).total.get(accountId, INBOUND_METRIC)?.value ?? 0
+  // Past the end nothing is looked for: an offset is walked.
+  return {
+    emails: offset >= total ? [] : sql(db).page.all(accountId, belowId(page), limit, offset).map(inboundOf),
+    total,
+  }
+}
+
+function listFiltered(
+  db: Database,
+  accountId: number,
+  { status, route_id, domain_id }: InboundFilter,
+  { limit, offset }: RowWindow,
+): Listed {
+  const domain = filterId('domain_id', domain_id, '/v1/domains')
+  const route = filterId('route_id', route_id, '/v1/inbound-routes')
+  const routeRow = route && sql(db).routeId.get(route, accountId)
+  if (route && !routeRow) return { emails: [], total: 0 }
+  const code = status === undefined ? [] : [inboundCode(status)]
+  const [name, values] = chosen({ domain, routeId: routeRow?.id, code })
+  const total = filteredCount(db)[name].get(accountId, ...values)?.n ?? 0
+  return {
+    emails:
+      offset >= total
+        ? []
+        : filteredPage(db)
+            [name].all(accountId, ...values, limit, offset)
+            .map(inboundOf),
+    total,
+  }
+}
+
+function filterId(field: string, text: string | undefined, path: string): UuidBytes | undefined {
+  if (text === undefined) return undefined
+  const uuid = parseUuid(text)
+  if (!uuid) throw invalid(field, `${field} must be an id; GET ${path} lists those that there are.`)
+  return uuid
+}
+
+interface Wanted {
+  readonly domain: UuidBytes | undefined
+  /** Row id. */
+  readonly routeId: number | undefined
+  /** One, or none for every status. */
+  readonly code: readonly number[]
+}
+
+/** The filter of what is given, and its values behind the account. */
+function chosen({ domain, routeId, code }: Wanted): readonly [FilterName, Value[]] {
+  const isAny = code.length === 0
+  if (routeId !== undefined) {
+    return domain
+      ? [isAny ? 'byRouteAndDomain' : 'byAll', [routeId, ...code, domain]]
+      : [isAny ? 'byRoute' : 'byRouteAndStatus', [routeId, ...code]]
+  }
+  return domain ? [isAny ? 'byDomain' : 'byDomainAndStatus', [domain, ...code]] : ['byStatus', [...code]]
+}
+
+/** Counts inbound emails that came or went. */
+export const countInbound = (tx: Tx, accountId: number, delta: 1 | -1): void =>
+  count(tx, accountId, INBOUND_METRIC, NO_HOUR, delta)
+
+/** Deletes an inbound email: nobody can read it any more, and a webhook that was not told yet is not told. Throws 404. */
+export function deleteInbound(app: App, actor: Actor, id: string): Promise<void> {
+  return app.commit.writeFromReserve((tx) => {
+    const email = getInbound(tx.db, actor.accountId, id)
+    removeInbound(app, tx, email)
+    audit(app, tx, actor, {
+      action: 'inbound_email.deleted',
+      resourceType: 'inbound_email',
+      resourceId: formatUuid(email.uuid),
+    })
+  })
+}
+
+/** What has to be known of an inbound email to remove it. */
+export type RemovableInbound = Pick<
+  InboundEmail,
+  'id' | 'accountId' | 'headersRef' | 'textRef' | 'htmlRef' | 'rawRef'
+> & { readonly attachments: readonly { readonly ref?: number }[] }
+
+/** Takes an inbound email away and lets go of its content; others that the same message made keep theirs. */
+export function removeInbound(app: Pick<App, 'contentDropped'>, tx: Tx, email: RemovableInbound): void {
+  const { headersRef, textRef, htmlRef, attachments, rawRef } = email
+  sql(tx.db).delete.run(email.id)
+  countInbound(tx, email.accountId, -1)
+  dropContent(app, tx, {
+    content: [headersRef, textRef, htmlRef, ...attachments.map(({ ref }) => ref)],
+    rawMail: [rawRef],
+  })
+}
+
+/** Row ids behind `after` of the inbound emails that could not be parsed, whoever's they are. */
+export const unparsedInboundAfter = (db: Database, after: number, limit: number): number[] =>
+  sql(db)
+    .unparsed.all(inboundCode('failed'), after, limit)
+    .map(({ id }) => id)
+
+/** The inbound email with this public id, whoever's it is, if it could not be parsed. */
+export function findUnparsedInbound(db: Database, uuid: UuidBytes): InboundEmail | undefined {
+  const row = sql(db).unparsedByUuid.get(uuid, inboundCode('failed'))
+  return row ? inboundOf(row) : undefined
+}
+
+/** The inbound email with a row id. */
+export function inboundById(db: Database, id: number): InboundEmail | undefined {
+  const row = sql(db).byId.get(id)
+  return row ? inboundOf(row) : undefined
+}

@@ -1,0 +1,358 @@
+/**
+ * @module The SMTP listener at which mail comes in, as the main thread sees it: a Worker of its own speaks with strangers, so that what they do costs
+ * neither the HTTP API nor delivery its event loop. A Worker that dies is replaced on the same port; who had no reply sends again. Never decides
+ * anything itself, and nobody gets a 250 without the word of `receive`.
+ */
+import { mkdirSync, readdirSync, rmSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Destination, ListenerHandlers, Refusal, TakenMessage } from '#features/receiving/received/message.ts'
+import { type Clock, giveWay, type Timer } from '#platform/clock.ts'
+import { type Config, ConfigError } from '#platform/config.ts'
+import type { Log } from '#platform/log.ts'
+import { isStorageTrouble } from '#platform/storage-errors.ts'
+import { seconds } from '#platform/units.ts'
+import { startWorker } from '#platform/workers.ts'
+import {
+  type FromListener,
+  LISTENER_LIMITS,
+  type ListenerLimits,
+  type ListenerSettings,
+  type ToListener,
+} from './listener-protocol.ts'
+import { type CertificateConfig, openCertificate } from './tls-certificate.ts'
+
+/** The settings that the listener reads. */
+export type ListenerConfig = CertificateConfig &
+  Pick<
+    Config,
+    | 'inboundMaxMessageBytes'
+    | 'inboundMaxRecipients'
+    | 'inboundConnections'
+    | 'inboundConnectionsPerIp'
+    | 'inboundMessagesPerMinute'
+    | 'inboundBytesPerHour'
+    | 'minFreeDisk'
+  >
+
+export interface ListenerOptions {
+  readonly host: string
+  /** 0: any free one. */
+  readonly port: number
+  /** Name in the greeting and in the self-signed certificate. */
+  readonly hostname: string
+  readonly config: ListenerConfig
+  /** Where large messages are written while they arrive: the listener's alone, on the disk of the store that takes them over, made when it is missing. */
+  readonly spoolFolder: string
+  /** Asked at RCPT, so that no message is transferred that there is no room for. */
+  readonly isDiskLow?: () => Promise<boolean>
+  /** Other bounds, for tests that cannot wait. */
+  readonly limits?: Partial<ListenerLimits>
+  /** For tests that end it. */
+  readonly startWorker?: () => Worker
+}
+
+export interface Listener {
+  readonly host: string
+  readonly port: number
+  /**
+   * Takes no new connections, lets messages that are under way end for at most `graceMs`, then cuts the rest off. Resolves when everything that was
+   * handed to `receive` is done.
+   */
+  close(graceMs: number): Promise<void>
+}
+
+const RESTART_DELAY_MS = seconds(1)
+/** A Worker is dead when it has said nothing in so many looks: one long pause of the process is one look. */
+const LOOK_MS = seconds(10)
+const MOST_SILENT_LOOKS = 3
+/** How long a Worker that was told to stop is waited for. */
+const STOP_TIMEOUT_MS = seconds(1)
+/** A trouble of ours is told once in this time, however many messages it meets. */
+const WARN_EVERY_MS = seconds(10)
+
+/** A full disk, and a database that is locked or cannot be written. */
+const outOfSpace: Refusal = { code: 452, text: '4.3.1 There is no room for mail; try again later' }
+const ownTrouble: Refusal = { code: 451, text: '4.3.0 The message could not be stored; try again later' }
+const stopping: Refusal = { code: 451, text: '4.3.2 The service is stopping; try again later' }
+
+/**
+ * Listens. Rejects with a `ConfigError`, one sentence for the operator, when the address or the certificate cannot be used.
+ */
+export async function startListener(
+  options: ListenerOptions,
+  handlers: ListenerHandlers,
+  deps: { readonly clock: Clock; readonly log: Log },
+): Promise<Listener> {
+  const listener = new InboundListener(options, handlers, deps)
+  await listener.start()
+  return listener
+}
+
+class InboundListener implements Listener {
+  host: string
+  port: number
+  readonly #options: ListenerOptions
+  readonly #handlers: ListenerHandlers
+  readonly #clock: Clock
+  readonly #log: Log
+  #certificate: Awaited<ReturnType<typeof openCertificate>> | undefined
+  #worker: Worker | undefined
+  #generation = 0
+  #restart: Timer | undefined
+  #looks: Timer | undefined
+  #state: 'open' | 'draining' | 'stopping' | 'closed' = 'open'
+  /** Files that were handed over and are not adopted yet. */
+  readonly #filesInHand = new Set<string>()
+  readonly #receiving = new Set<Promise<void>>()
+  #onDrained: (() => void) | undefined
+  #onStopped: (() => void) | undefined
+  #warnedAtMs = Number.NEGATIVE_INFINITY
+
+  constructor(options: ListenerOptions, handlers: ListenerHandlers, { clock, log }: { clock: Clock; log: Log }) {
+    this.#options = options
+    this.#handlers = handlers
+    this.#clock = clock
+    this.#log = log
+    this.host = options.host
+    this.port = options.port
+  }
+
+  async start(): Promise<void> {
+    mkdirSync(this.#options.spoolFolder, { recursive: true, mode: 0o700 })
+    this.#removeOrphans()
+    this.#certificate = await openCertificate({
+      config: this.#options.config,
+      hostname: this.#options.hostname,
+      clock: this.#clock,
+      log: this.#log,
+      onChange: (certificate) => this.#post({ type: 'certificate', certificate }),
+    })
+    try {
+      const { host, port } = await this.#startWorker()
+      this.host = host
+      this.port = port
+    } catch (error) {
+      this.#certificate.close()
+      throw error
+    }
+  }
+
+  async close(graceMs: number): Promise<void> {
+    if (this.#state !== 'open') return
+    this.#certificate?.close()
+    this.#restart?.cancel()
+    this.#looks?.cancel()
+    this.#state = 'draining'
+    this.#post({ type: 'drain' })
+    if (this.#worker && graceMs > 0) {
+      await new Promise<void>((resolve) => {
+        const timer = this.#clock.after(graceMs, resolve)
+        this.#onDrained = () => {
+          timer.cancel()
+          resolve()
+        }
+      })
+    }
+    this.#state = 'stopping'
+    await Promise.all(this.#receiving)
+    if (this.#worker) {
+      await new Promise<void>((resolve) => {
+        const timer = this.#clock.after(STOP_TIMEOUT_MS, resolve)
+        this.#onStopped = () => {
+          timer.cancel()
+          resolve()
+        }
+        this.#post({ type: 'stop' })
+      })
+    }
+    this.#state = 'closed'
+    this.#worker?.terminate()
+    this.#worker = undefined
+    this.#removeOrphans()
+  }
+
+  #post(message: ToListener): void {
+    this.#worker?.postMessage(message)
+  }
+
+  /** Resolves when it listens; later troubles are its death. */
+  #startWorker(): Promise<{ readonly host: string; readonly port: number }> {
+    return new Promise((resolve, reject) => {
+      const worker = (this.#options.startWorker ?? (() => startWorker('inbound')))()
+      this.#worker = worker
+      let isDead = false
+      const died = (reason: string) => {
+        if (isDead || this.#state === 'closed') return
+        isDead = true
+        worker.terminate()
+        this.#worker = undefined
+        reject(new Error(`the SMTP listener ended: ${reason}`))
+        this.#onDeath(reason)
+      }
+      let silentLooks = 0
+      const isWatched = (): boolean => !isDead && this.#worker === worker && this.#state === 'open'
+      const look = (): void => {
+        if (!isWatched()) return
+        if (++silentLooks > MOST_SILENT_LOOKS) {
+          died(`silent for ${(MOST_SILENT_LOOKS * LOOK_MS) / 1000} s`)
+          return
+        }
+        worker.postMessage({ type: 'ping' } satisfies ToListener)
+        // Only when answers had their turn: a clock that jumps over several looks is no silence.
+        void giveWay().then(() => {
+          if (isWatched()) this.#looks = this.#clock.after(LOOK_MS, look)
+        })
+      }
+      worker.onerror = (event) => died(event.message)
+      worker.addEventListener('close', () => died('closed'))
+      worker.onmessage = ({ data }: MessageEvent<FromListener>) => {
+        if (isDead) return
+        silentLooks = 0
+        if (data.type === 'listening') resolve(data)
+        else if (data.type === 'failed') {
+          isDead = true
+          worker.terminate()
+          this.#worker = undefined
+          reject(this.#cannotListen(data.code, data.reason))
+        } else this.#onMessage(worker, data)
+      }
+      this.#post({ type: 'start', settings: this.#settings() })
+      this.#looks?.cancel()
+      this.#looks = this.#clock.after(LOOK_MS, look)
+    })
+  }
+
+  #settings(): ListenerSettings {
+    const { config } = this.#options
+    if (!this.#certificate) throw new Error('the listener has no certificate')
+    return {
+      host: this.host,
+      port: this.port,
+      hostname: this.#options.hostname,
+      spoolFolder: this.#options.spoolFolder,
+      minFreeBytes: config.minFreeDisk,
+      filePrefix: String(++this.#generation),
+      certificate: this.#certificate.current,
+      maxMessageBytes: config.inboundMaxMessageBytes,
+      maxRecipients: config.inboundMaxRecipients,
+      maxConnections: config.inboundConnections,
+      maxConnectionsPerNetwork: config.inboundConnectionsPerIp,
+      maxMessagesPerMinute: config.inboundMessagesPerMinute,
+      maxBytesPerHour: config.inboundBytesPerHour,
+      limits: { ...LISTENER_LIMITS, ...this.#options.limits },
+      logsDebug: this.#log.isLevelEnabled('debug'),
+    }
+  }
+
+  #cannotListen(code: string, reason: string): ConfigError {
+    const address = `${this.host.includes(':') ? `[${this.host}]` : this.host}:${this.port}`
+    const why =
+      code === 'EADDRINUSE'
+        ? 'which another program listens at; stop that one or choose another address'
+        : code === 'EACCES'
+          ? 'which this user may not listen at; choose a port above 1023, or give the right to low ports, in a systemd unit by AmbientCapabilities=CAP_NET_BIND_SERVICE (docs/deployment.md)'
+          : `which cannot be listened at (${reason}); choose an address of this machine`
+    return new ConfigError(`TASSIS_INBOUND_ADDR is "${address}", ${why}.`)
+  }
+
+  #onDeath(reason: string): void {
+    this.#log.error({ reason }, 'the SMTP listener died; it is started anew')
+    this.#onDrained?.()
+    this.#onStopped?.()
+    if (this.#state === 'open') this.#startLater()
+  }
+
+  #startLater(): void {
+    this.#restart = this.#clock.after(RESTART_DELAY_MS, () => {
+      if (this.#state !== 'open') return
+      this.#removeOrphans()
+      this.#startWorker().then(
+        () => this.#log.info('the SMTP listener listens again'),
+        (error: unknown) => {
+          // A death has been heard of already; what could not listen is tried again.
+          if (!(error instanceof ConfigError)) return
+          this.#log.error({ err: error }, 'the SMTP listener cannot listen; it is tried again')
+          if (this.#state === 'open') this.#startLater()
+        },
+      )
+    })
+  }
+
+  #onMessage(worker: Worker, message: FromListener): void {
+    const answer = (reply: ToListener): void => {
+      // A successor gives the same numbers to other messages.
+      if (worker === this.#worker) worker.postMessage(reply)
+    }
+    switch (message.type) {
+      case 'decide':
+        void this.#decide(message.address, message.sourceIp).then((decision) =>
+          answer({ type: 'decided', id: message.id, answer: decision }),
+        )
+        return
+      case 'receive': {
+        const received = this.#receive(message.message)
+          .then((refusal) => answer({ type: 'received', id: message.id, refusal }))
+          .finally(() => this.#receiving.delete(received))
+        this.#receiving.add(received)
+        return
+      }
+      case 'log':
+        this.#log[message.level]({ detail: message.detail }, `SMTP listener: ${message.event}`)
+        return
+      case 'pong':
+        return
+      case 'drained':
+        this.#onDrained?.()
+        return
+      case 'stopped':
+        this.#onStopped?.()
+        return
+    }
+  }
+
+  async #decide(address: string, sourceIp: string): Promise<Destination | Refusal> {
+    try {
+      if (await this.#options.isDiskLow?.()) return outOfSpace
+      return this.#handlers.decide(address, sourceIp)
+    } catch (error) {
+      this.#warn(error, 'it could not be decided whether a recipient is ours')
+      return ownTrouble
+    }
+  }
+
+  /** Null: it is on disk. Never rejects. */
+  async #receive(message: TakenMessage): Promise<Refusal | null> {
+    const path = message.content.kind === 'file' ? message.content.path : undefined
+    if (path !== undefined) this.#filesInHand.add(path)
+    try {
+      if (this.#state === 'stopping') return stopping
+      await this.#handlers.receive(message)
+      return null
+    } catch (error) {
+      this.#warn(error, 'a message could not be stored; its sender was told to try again')
+      return isStorageTrouble(error) ? outOfSpace : ownTrouble
+    } finally {
+      // Whoever wanted the file has taken it from its place.
+      if (path !== undefined) {
+        await rm(path, { force: true }).catch(() => {})
+        this.#filesInHand.delete(path)
+      }
+    }
+  }
+
+  #warn(error: unknown, event: string): void {
+    const nowMs = this.#clock.monotonicMs()
+    if (nowMs - this.#warnedAtMs < WARN_EVERY_MS) return
+    this.#warnedAtMs = nowMs
+    this.#log.warn({ err: error }, event)
+  }
+
+  /** What a process or a Worker that is gone has left. */
+  #removeOrphans(): void {
+    for (const name of readdirSync(this.#options.spoolFolder)) {
+      const path = join(this.#options.spoolFolder, name)
+      if (!this.#filesInHand.has(path)) rmSync(path, { recursive: true, force: true })
+    }
+  }
+}

@@ -1,0 +1,184 @@
+/**
+ * @module Parses again, when its operator asks, a received message that was stored with its header only, and amends what was stored. Nothing is told a
+ * second time. A message that ends the process leaves everything as it was.
+ */
+import type { App } from '#features/core/app/app.ts'
+import { dropContent } from '#features/core/content-gc/garbage.ts'
+import { classify } from '#features/receiving/agent-mailboxes/classify.ts'
+import { amendMessage } from '#features/receiving/agent-mailboxes/deliver.ts'
+import {
+  findUnparsedMessage,
+  messageById,
+  type UnparsedMessage,
+  unparsedMessagesAfter,
+} from '#features/receiving/agent-mailboxes/messages.ts'
+import { takeOperatorMail } from '#features/receiving/postmaster/store.ts'
+import type { Envelope, Received } from '#features/receiving/received/message.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { conflict, notFound } from '#platform/errors.ts'
+import { formatUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
+import { createDecision } from './decide.ts'
+import { applyTenantReport } from './effects.ts'
+import { findUnparsedInbound, type InboundEmail, inboundById, unparsedInboundAfter } from './inbound-emails.ts'
+import { type ParseAnswer, type Parser, RawUnreadable, removeFiles } from './parser.ts'
+import { LAST_ATTEMPT } from './receipts.ts'
+import { enqueue } from './receive.ts'
+import { amendInbound } from './store.ts'
+import { release, storeParts } from './store-parts.ts'
+
+/** A message that has its header only. */
+export interface Unparsed {
+  readonly uuid: UuidBytes
+  /** Where it is: under a route or a domain, or in a mailbox. */
+  readonly kind: 'inbound' | 'mailbox'
+  readonly to: string
+  readonly from: string
+  readonly subject: string
+  readonly problem: string
+  readonly receivedAt: number
+}
+
+/** How far a list of them has come, in each of the two tables. */
+export interface UnparsedPlace {
+  readonly inbound: number
+  readonly mailbox: number
+}
+
+/** Up to `limit` of each kind behind a place, and where to go on; no place: these are the last. */
+export function listUnparsed(
+  app: Pick<App, 'db'>,
+  after: UnparsedPlace,
+  limit: number,
+): { readonly unparsed: Unparsed[]; readonly place: UnparsedPlace | undefined } {
+  const inbound = unparsedInboundAfter(app.db, after.inbound, limit)
+  const messages = unparsedMessagesAfter(app.db, after.mailbox, limit)
+  const isLast = inbound.length < limit && messages.length < limit
+  return {
+    unparsed: [
+      ...inbound.flatMap((id) => {
+        const email = inboundById(app.db, id)
+        return email ? [unparsedInbound(email)] : []
+      }),
+      ...messages.flatMap((message) => unparsedMessage(app, message)),
+    ],
+    place: isLast
+      ? undefined
+      : { inbound: inbound.at(-1) ?? after.inbound, mailbox: messages.at(-1)?.id ?? after.mailbox },
+  }
+}
+
+const unparsedInbound = (email: InboundEmail): Unparsed => ({
+  uuid: email.uuid,
+  kind: 'inbound',
+  to: email.rcptTo.join(', '),
+  from: email.fromHeader ?? email.mailFrom,
+  subject: email.subject,
+  problem: email.errorMessage ?? '',
+  receivedAt: email.receivedAt,
+})
+
+function unparsedMessage(app: Pick<App, 'db'>, { id, address }: UnparsedMessage): Unparsed[] {
+  const message = messageById(app.db, id)
+  if (!message) return []
+  const { uuid, fromHeader: from, subject, parseError, receivedAt, createdAt } = message
+  const problem = parseError ?? ''
+  return [{ uuid, kind: 'mailbox', to: address, from, subject, problem, receivedAt: receivedAt ?? createdAt }]
+}
+
+/** What is known of a stored message that is needed to parse it, and how it is amended. */
+interface Target {
+  readonly accountId: number
+  readonly envelope: Envelope
+  readonly wantsClassification: boolean
+  amend(tx: Tx, received: Received, classification: Awaited<ReturnType<typeof classify>>): boolean
+}
+
+/**
+ * Parses a message again and amends what was stored of it. Gives the reason, a sentence, when it still cannot be parsed; then nothing has changed.
+ * Throws 404 when no message with this public id waits for it.
+ */
+export async function retryUnparsed(app: App, parser: Parser, id: string): Promise<string | undefined> {
+  const uuid = parseUuid(id)
+  const target = uuid && findTarget(app, uuid)
+  if (!target) throw notFound('message_not_found', 'No received message with this id could not be parsed.')
+  const { envelope } = target
+  let answer: ParseAnswer
+  try {
+    const { hostname } = app.config
+    answer = await parser.parse({ ...envelope, hostname, wantsReport: true })
+  } catch (error) {
+    if (error instanceof RawUnreadable) return 'The raw message cannot be read.'
+    throw error
+  }
+  try {
+    if (!answer.message) return answer.problem ?? 'It cannot be parsed.'
+    const message = await storeParts(app, answer.message, answer.strippedText, true)
+    const { authentication, report } = answer
+    const received: Received = { envelope, message, problem: undefined, authentication, report }
+    const classification = target.wantsClassification ? await classify(app, message) : undefined
+    const isAmended = await app.commit.writeFromReserve((tx) => {
+      if (!target.amend(tx, received, classification)) return false
+      applyTenantReport(app, tx, target.accountId, received, app.eventTime())
+      return true
+    })
+    if (!isAmended) throw notFound('message_not_found', 'The message was deleted or amended meanwhile.')
+    app.log.info({ message: formatUuid(uuid) }, 'a received message that had been given up was parsed')
+    return undefined
+  } finally {
+    for (const { content } of answer.message?.attachments ?? []) release(content)
+    await removeFiles(answer)
+  }
+}
+
+/**
+ * Processes a message for the operator again, as if it had just come in: a bounce, a complaint or an unsubscription that was given up does what it says,
+ * and anything else is the operator's mail again. Throws 404 for an id that none has, 409 when none of its addresses is ours any more.
+ */
+export async function retryOperatorMail(app: App, id: string): Promise<void> {
+  const decide = createDecision(app)
+  await app.commit.writeFromReserve((tx) => {
+    const { rcptTo, createdAt: receivedAt, ...mail } = takeOperatorMail(tx, id)
+    const destinations = rcptTo.map(decide).filter((found) => 'kind' in found)
+    if (destinations.length === 0)
+      throw conflict('no_destination', 'None of the addresses that the message came to is one of this host any more.')
+    // What the client called itself is not kept: authentication goes without it.
+    enqueue(app, tx, { ...mail, destinations, receivedAt, helo: '', tls: null }, LAST_ATTEMPT)
+  })
+}
+
+function findTarget(app: App, uuid: UuidBytes): Target | undefined {
+  const email = findUnparsedInbound(app.db, uuid)
+  if (email)
+    return {
+      accountId: email.accountId,
+      envelope: email,
+      wantsClassification: false,
+      amend(tx, received) {
+        const isAmended = amendInbound(app, tx, email, received)
+        dropContent(app, tx, { content: [received.message.strippedRef] })
+        return isAmended
+      },
+    }
+  const found = findUnparsedMessage(app.db, uuid)
+  const message = found && messageById(app.db, found.id)
+  if (!message || message.rawRef === null) return undefined
+  const { rawRef, mailFrom, sourceIp, helo, tls, sizeBytes, receivedAt, createdAt } = message
+  return {
+    accountId: found.accountId,
+    envelope: {
+      rawRef,
+      mailFrom,
+      sizeBytes,
+      tls,
+      sourceIp: sourceIp ?? '',
+      helo: helo ?? '',
+      receivedAt: receivedAt ?? createdAt,
+    },
+    wantsClassification: true,
+    amend(tx, received, classification) {
+      const isAmended = amendMessage(tx, message, received, { classification })
+      dropContent(app, tx, { content: [received.message.headersRef] })
+      return isAmended
+    },
+  }
+}

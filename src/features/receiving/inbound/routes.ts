@@ -1,0 +1,158 @@
+/** @module /v1/inbound: paths, shapes and one call each. */
+import { Type } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import type { App } from '#features/core/app/app.ts'
+import { authenticated, requires } from '#features/core/app/http.ts'
+import { contentState, createBodyReader, orContentMissing } from '#features/core/app/stored-content.ts'
+import { attachmentAt } from '#features/receiving/received/parts.ts'
+import { rawDownload } from '#features/receiving/received/raw.ts'
+import { fileAnswer, streamedDownload } from '#platform/http/download.ts'
+import { idKey, list, one } from '#platform/http/envelope.ts'
+import { ListOf, Nullable, One, PageQuery, pageOf } from '#platform/http/schemas.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { deleteInbound, getInbound, type InboundEmail, listInbound, MOST_FILTERED } from './inbound-emails.ts'
+import {
+  headersWire,
+  InboundAttachment,
+  InboundDetail,
+  InboundQuery,
+  InboundRecord,
+  inboundAttachmentWire,
+  inboundWire,
+} from './model.ts'
+
+const tags = ['Inbound']
+// Null when its encoding is broken; that names nothing either.
+const id = Nullable(Type.String(), { description: 'Id of the inbound email.' })
+const params = Type.Object({ id })
+const attachmentParams = Type.Object({
+  id,
+  n: Nullable(Type.String(), { description: 'Number of the attachment, from 0, as `index` says it.' }),
+})
+
+export const inboundRoutes = (app: App) => {
+  const found = (accountId: number, text: string | null): InboundEmail => getInbound(app.db, accountId, text ?? '')
+  return new Elysia({ prefix: '/v1/inbound' })
+    .use(authenticated)
+    .get(
+      '/',
+      ({ actor, query }) => {
+        const page = pageOf(query)
+        const { status, route_id, domain_id } = query
+        // Under a filter the list has a bounded length.
+        const isFiltered = status !== undefined || route_id !== undefined || domain_id !== undefined
+        const { emails, total } = listInbound(app.db, actor.accountId, { status, route_id, domain_id }, page)
+        return list(
+          emails.map((email) => inboundWire(email, actor.accountUuid)),
+          { ...page, total },
+          isFiltered ? undefined : idKey(emails),
+        )
+      },
+      {
+        query: InboundQuery,
+        response: ListOf(InboundRecord),
+        detail: {
+          summary: 'List inbound mail',
+          description: `Newest first, without bodies and headers. Under a filter the newest ${MOST_FILTERED} are listed and counted.`,
+          tags,
+          ...requires('inbound:read'),
+        },
+      },
+    )
+    .get(
+      '/:id',
+      ({ actor, params }) => {
+        const email = found(actor.accountId, params.id)
+        const bodies = createBodyReader(app)
+        const [headers, text, html] = [email.headersRef, email.textRef, email.htmlRef].map(bodies.read)
+        bodies.look(email.attachments.map(({ ref }) => ref))
+        return one({
+          ...inboundWire(email, actor.accountUuid),
+          ...contentState(bodies.isMissing),
+          text_body: text ?? null,
+          html_body: html ?? null,
+          raw_headers:
+            headers == null ? null : headersWire(JSON.parse(headers) as [string, string][], app.config.hostname),
+        })
+      },
+      {
+        params,
+        response: One(InboundDetail),
+        detail: { summary: 'Get an inbound email', tags, ...requires('inbound:read') },
+      },
+    )
+    .delete(
+      '/:id',
+      async ({ actor, params, set }) => {
+        await deleteInbound(app, actor, params.id ?? '')
+        set.status = 204
+      },
+      {
+        params,
+        detail: {
+          summary: 'Delete an inbound email',
+          description: 'A webhook that was not told of it yet is not told any more.',
+          tags,
+          ...requires('inbound:write'),
+        },
+      },
+    )
+    .get(
+      '/:id/raw',
+      ({ actor, params, request }) => {
+        const email = found(actor.accountId, params.id)
+        return rawDownload(app, request, email, formatUuid(email.uuid))
+      },
+      {
+        params,
+        detail: {
+          summary: 'Get the raw message',
+          description: 'As it came in, below the trace fields of this host; kept for TASSIS_INBOUND_RAW_DAYS.',
+          tags,
+          ...fileAnswer('The message.', 'message/rfc822'),
+          ...requires('inbound:read'),
+        },
+      },
+    )
+    .get(
+      '/:id/attachments',
+      ({ actor, params, query }) => {
+        const page = pageOf(query)
+        const listed = found(actor.accountId, params.id).attachments.map(inboundAttachmentWire)
+        return list(listed.slice(page.offset, page.offset + page.perPage), { ...page, total: listed.length })
+      },
+      {
+        params,
+        query: PageQuery,
+        response: ListOf(InboundAttachment),
+        detail: {
+          summary: 'List the attachments of an inbound email',
+          description: 'In their order: the first has number 0.',
+          tags,
+          ...requires('inbound:read'),
+        },
+      },
+    )
+    .get(
+      '/:id/attachments/:n',
+      ({ actor, params, request }) => {
+        const { attachments } = found(actor.accountId, params.id)
+        const { ref, content_type: contentType, filename } = attachmentAt(attachments, params.n ?? '')
+        return streamedDownload(app, request, () => orContentMissing(() => app.content.slices(ref)), {
+          contentType,
+          filename,
+        })
+      },
+      {
+        params: attachmentParams,
+        detail: {
+          summary: 'Get the content of an attachment',
+          description:
+            'Its bytes as they were sent, always as a file to be saved. Types that a browser could run, HTML among them, come as application/octet-stream.',
+          tags,
+          ...fileAnswer('The content, decoded.'),
+          ...requires('inbound:read'),
+        },
+      },
+    )
+}

@@ -1,0 +1,215 @@
+/** @module Writes an inbound email: its row, its total, and the event that webhooks are told by. Inside the transaction of its processing. */
+import type { App } from '#features/core/app/app.ts'
+import { dropContent } from '#features/core/content-gc/garbage.ts'
+import { count, record } from '#features/core/events/record.ts'
+import type { Envelope, Received, StoredMessage } from '#features/receiving/received/message.ts'
+import { headerBound, keptAttachment } from '#features/receiving/received/parts.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { isoTime } from '#platform/http/envelope.ts'
+import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
+import { MiB, minutes } from '#platform/units.ts'
+import { eraseInbound } from './erase.ts'
+import { countInbound, type InboundEmail } from './inbound-emails.ts'
+import { type InboundStatus, inboundCode } from './status.ts'
+
+export interface NewInbound {
+  readonly accountId: number
+  readonly domainId: number
+  /** Row of the route; undefined: none matched. */
+  readonly routeId: number | undefined
+  readonly rcptTo: readonly string[]
+}
+
+/**
+ * Limits on the messages of a domain that no route matches, since anybody can send to invented addresses. The oldest
+ * are dropped for the newest; a catch_all route takes everything.
+ */
+export const MAX_UNROUTED = 1000
+export const MAX_UNROUTED_BYTES = 64 * MiB
+
+/** Counter of the messages of an account that were dropped because of these limits. */
+export const UNROUTED_DROPPED_METRIC = 'inbound:unrouted_dropped'
+
+const sql = prepared((db) => ({
+  domain: db.prepare<{ uuid: Uint8Array; domain: string }, [number]>('SELECT uuid, domain FROM domains WHERE id = ?'),
+  insert: db.prepare(
+    `INSERT INTO inbound_emails (uuid, account_id, domain_id, domain_uuid, domain, route_id, status, mail_from, rcpt_to, source_ip, helo, tls, from_address,
+       to_addresses, from_header, to_header, cc_header, subject, message_id, headers_ref, text_ref, html_ref, attachments, raw_ref, size_bytes,
+       spf_result, authentication, error_message, event_seq, received_at, created_at, updated_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+  ),
+  // An email of a route has an event.
+  amend: db.prepare(
+    `UPDATE inbound_emails SET status = CASE WHEN event_seq IS NULL THEN ? WHEN webhook_delivered_at IS NOT NULL THEN ? ELSE ? END,
+       from_address = ?, to_addresses = ?, from_header = ?, to_header = ?, cc_header = ?, subject = ?, message_id = ?, headers_ref = ?, text_ref = ?,
+       html_ref = ?, attachments = ?, spf_result = ?, authentication = ?, error_message = NULL, updated_at = ?
+     WHERE id = ? AND status = ?`,
+  ),
+  unrouted: db.prepare<{ count: number; bytes: number }, [number]>(
+    `SELECT count(*) AS count, total(size_bytes) AS bytes FROM (SELECT size_bytes FROM inbound_emails INDEXED BY inbound_emails_unrouted
+     WHERE domain_id = ? AND route_id IS NULL LIMIT ${MAX_UNROUTED})`,
+  ),
+  oldestUnrouted: db.prepare<{ id: number; sizeBytes: number }, [number]>(
+    `SELECT id, size_bytes AS sizeBytes FROM inbound_emails INDEXED BY inbound_emails_unrouted
+     WHERE domain_id = ? AND route_id IS NULL ORDER BY id LIMIT ${MAX_UNROUTED}`,
+  ),
+}))
+
+/** As many as an envelope may have; a stranger can write 1,000 into one header. */
+const MOST_TO_ADDRESSES = 100
+
+/** A list has 100 messages, so none may be long in it; all of it is in the stored headers. */
+const bound = (header: string | null | undefined): string | null => (header == null ? null : headerBound(header))
+
+/**
+ * Stores a received message for one route of one domain. Returns its public id; undefined when the domain is gone, and when no route
+ * matches and the message alone is larger than all such mail may be.
+ */
+export function storeInbound(app: App, tx: Tx, to: NewInbound, received: Received): UuidBytes | undefined {
+  const { envelope, message, problem, authentication } = received
+  const domain = sql(tx.db).domain.get(to.domainId)
+  if (!domain) {
+    drop(app, tx, received)
+    const facts = droppedFacts(to, envelope)
+    tx.afterCommit(() => app.log.warn(facts, 'a received message is dropped: its domain is gone'))
+    return undefined
+  }
+  if (to.routeId === undefined) {
+    const isTooLarge = envelope.sizeBytes > MAX_UNROUTED_BYTES
+    const dropped = isTooLarge ? 1 : dropOldestUnrouted(app, tx, to.domainId, envelope.sizeBytes)
+    if (dropped > 0) {
+      count(tx, to.accountId, UNROUTED_DROPPED_METRIC, 0, dropped)
+      tx.afterCommit(() => logUnrouted(app, to))
+    }
+    if (isTooLarge) {
+      drop(app, tx, received)
+      return undefined
+    }
+  }
+  const uuid = newUuid()
+  const now = app.eventTime()
+  const isRouted = to.routeId !== undefined
+  const status: InboundStatus = problem !== undefined ? 'failed' : isRouted ? 'received' : 'no_route'
+  const seq = isRouted
+    ? record(tx, {
+        accountId: to.accountId,
+        type: 'email.inbound',
+        at: now,
+        data: { inbound_email_id: formatUuid(uuid) },
+      })
+    : null
+  sql(tx.db).insert.run(
+    uuid,
+    to.accountId,
+    to.domainId,
+    domain.uuid,
+    domain.domain,
+    to.routeId ?? null,
+    inboundCode(status),
+    envelope.mailFrom,
+    JSON.stringify(to.rcptTo),
+    envelope.sourceIp,
+    envelope.helo,
+    envelope.tls,
+    ...messageColumns(message),
+    envelope.rawRef,
+    envelope.sizeBytes,
+    authentication.spf,
+    JSON.stringify(authentication),
+    problem ?? null,
+    seq,
+    envelope.receivedAt,
+    now,
+    now,
+  )
+  countInbound(tx, to.accountId, 1)
+  return uuid
+}
+
+/**
+ * Gives a message that could not be parsed what parsing it again found. It stays what it was, under its route: no second event tells of it. False when
+ * it is gone, or was amended meanwhile.
+ */
+export function amendInbound(app: App, tx: Tx, before: InboundEmail, { message, authentication }: Received): boolean {
+  const { changes } = sql(tx.db).amend.run(
+    inboundCode('no_route'),
+    inboundCode('delivered'),
+    inboundCode('received'),
+    ...messageColumns(message),
+    authentication.spf,
+    JSON.stringify(authentication),
+    app.eventTime(),
+    before.id,
+    inboundCode('failed'),
+  )
+  if (changes === 0) return false
+  dropContent(app, tx, { content: [before.headersRef] })
+  return true
+}
+
+/** The columns from `from_address` to `attachments`. */
+const messageColumns = (message: StoredMessage) =>
+  [
+    bound(message.fromAddresses[0]),
+    JSON.stringify(message.toAddresses.slice(0, MOST_TO_ADDRESSES)),
+    bound(message.from),
+    bound(message.to),
+    bound(message.cc),
+    bound(message.subject) ?? '',
+    message.messageId,
+    message.headersRef,
+    message.textRef,
+    message.htmlRef,
+    JSON.stringify(message.attachments.map(keptAttachment)),
+  ] as const
+
+/** Drops the oldest messages of a domain without a route, as many as a message of a size needs; returns how many. */
+function dropOldestUnrouted(app: App, tx: Tx, domainId: number, sizeBytes: number): number {
+  const kept = sql(tx.db).unrouted.get(domainId) ?? { count: 0, bytes: 0 }
+  let extra = kept.count + 1 - MAX_UNROUTED
+  let extraBytes = kept.bytes + sizeBytes - MAX_UNROUTED_BYTES
+  if (extra <= 0 && extraBytes <= 0) return 0
+  const ids: number[] = []
+  for (const oldest of sql(tx.db).oldestUnrouted.all(domainId)) {
+    if (extra <= 0 && extraBytes <= 0) break
+    ids.push(oldest.id)
+    extra--
+    extraBytes -= oldest.sizeBytes
+  }
+  return eraseInbound(app, tx, ids)
+}
+
+/** Strangers decide how many there are: not each is logged. */
+const UNROUTED_LOG_INTERVAL_MS = minutes(10)
+const loggedAtMs = new WeakMap<App, number>()
+
+function logUnrouted(app: App, { accountId, domainId }: NewInbound): void {
+  const nowMs = app.clock.monotonicMs()
+  if (nowMs - (loggedAtMs.get(app) ?? Number.NEGATIVE_INFINITY) < UNROUTED_LOG_INTERVAL_MS) return
+  loggedAtMs.set(app, nowMs)
+  app.log.warn(
+    { accountId, domainId },
+    'received messages are dropped, the oldest first: no route matches, and their domain has too many of them; `tassis disk` counts them',
+  )
+}
+
+function drop(app: App, tx: Tx, { envelope, message }: Received): void {
+  const { headersRef, textRef, htmlRef, strippedRef, attachments } = message
+  dropContent(app, tx, {
+    content: [headersRef, textRef, htmlRef, strippedRef, ...attachments.map(({ ref }) => ref)],
+    rawMail: [envelope.rawRef],
+  })
+}
+
+/** What is told of a message that nobody gets: of the addresses only the domains. */
+const droppedFacts = ({ accountId, domainId, rcptTo }: NewInbound, envelope: Envelope) => ({
+  accountId,
+  domainId,
+  recipients: rcptTo.length,
+  recipientDomains: [...new Set(rcptTo.map((address) => address.slice(address.lastIndexOf('@') + 1)))],
+  sourceIp: envelope.sourceIp,
+  rawRef: envelope.rawRef,
+  sizeBytes: envelope.sizeBytes,
+  receivedAt: isoTime(envelope.receivedAt),
+})

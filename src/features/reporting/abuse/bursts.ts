@@ -1,0 +1,43 @@
+/**
+ * @module How many domains, API keys or sub-accounts an account made within an hour, from the audit log: deleting them again changes nothing. What the
+ * operator made is not counted, nor what was made before the account was last resumed. Reads only.
+ */
+import type { Database } from 'bun:sqlite'
+import type { App } from '#features/core/app/app.ts'
+import type { Config } from '#platform/config.ts'
+import { prepared } from '#platform/db/open.ts'
+import { hours } from '#platform/units.ts'
+
+/** Actions of the audit log, with the setting that says how many pause. */
+const MOST = {
+  'domain.created': 'abuseDomainsPerHour',
+  'api_key.created': 'abuseKeysPerHour',
+  'sub_account.created': 'abuseSubAccountsPerHour',
+} as const satisfies Readonly<Record<string, keyof Config>>
+
+type Creation = keyof typeof MOST
+
+export const isCreation = (action: string): action is Creation => Object.hasOwn(MOST, action)
+
+const WINDOW_MS = hours(1)
+
+const sql = prepared((db) => ({
+  // By the index of account and action, newest first: as many as the threshold, however many there are.
+  nth: db.prepare<{ createdAt: number; resumedAt: number | null }, [number, string, number]>(
+    `SELECT audit_logs.created_at AS createdAt, resumed_at AS resumedAt FROM audit_logs JOIN accounts ON accounts.id = account_id
+     WHERE account_id = ? AND action = ? AND actor_type <> 'operator' ORDER BY audit_logs.id DESC LIMIT 1 OFFSET ?`,
+  ),
+  newest: db.prepare<{ id: number | null }, []>('SELECT max(id) AS id FROM audit_logs'),
+}))
+
+/** The number of creations within the last hour at which an account is paused, if it made so many; else undefined. */
+export function burstOf(app: App, db: Database, accountId: number, action: string): number | undefined {
+  if (!isCreation(action)) return undefined
+  const most = app.config[MOST[action]]
+  const nth = sql(db).nth.get(accountId, action, most - 1)
+  if (!nth) return undefined
+  const isWithin = nth.createdAt > app.clock.now() - WINDOW_MS && nth.createdAt > (nth.resumedAt ?? 0)
+  return isWithin ? most : undefined
+}
+
+export const newestAuditId = (db: Database): number => sql(db).newest.get()?.id ?? 0

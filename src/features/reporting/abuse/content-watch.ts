@@ -1,0 +1,219 @@
+/**
+ * @module Looks at what accounts send: at the first emails of each, later at a sample, at the same bodies once. Follows the emails by their row ids, so
+ * that acceptance costs nothing and what a crash left is looked at after it. Pauses, or tells the operator; never changes an email.
+ */
+import type { App } from '#features/core/app/app.ts'
+import { logIdOf } from '#features/sending/emails/log-id.ts'
+import { giveWay, type Millis } from '#platform/clock.ts'
+import { prepared } from '#platform/db/open.ts'
+import { randomBelow } from '#platform/ids.ts'
+import { mayAsk } from '#platform/llm.ts'
+import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
+import { isPassingError } from '#platform/storage-errors.ts'
+import { hours, minutes, seconds } from '#platform/units.ts'
+import { domainOfMailbox, parseMailbox } from '#protocols/address/parse.ts'
+import { type Opinion, opinionOf } from './content-model.ts'
+import { type ContentParts, LONGEST_BODY, partsOf } from './content-parts.ts'
+import { PAUSE_POINTS, type Score, scoreOf, TELL_POINTS } from './content-rules.ts'
+import { addFinding } from './findings.ts'
+import { judgedAccount } from './judged.ts'
+import { pauseAccount } from './pause.ts'
+
+/** Emails of an account of which each is looked at; of those after them one of SAMPLE. */
+const FIRST = 100
+const SAMPLE = 20
+const LOOK_MS = seconds(2)
+/** Emails passed in one step, and of those the ones that are looked into: each takes some ms. */
+const EMAILS = 500
+const LOOKS = 4
+/** Bodies that were looked at lately, by reference and sender. */
+const MOST_KNOWN = 5000
+/** How often an account's suspicious mail is told, and how often the model is asked about it. */
+const TELL_MS = hours(1)
+const ASK_MS = minutes(1)
+const MOST_ASKED_AT_ONCE = 4
+
+export const PHISHING_REASON = 'Some of its emails look like phishing.'
+
+interface EmailRow {
+  readonly id: number
+  readonly accountId: number
+  readonly from: string
+  readonly subject: string
+  readonly htmlRef: number | null
+  readonly textRef: number | null
+  /** 1: captured, or of the service itself. */
+  readonly isOwn: number
+}
+
+const sql = prepared((db) => ({
+  cursor: db.prepare<{ emailId: number }, []>('SELECT email_id AS emailId FROM content_cursor WHERE id = 1'),
+  move: db.prepare(
+    'INSERT INTO content_cursor (id, email_id) VALUES (1, ?) ON CONFLICT DO UPDATE SET email_id = excluded.email_id',
+  ),
+  emails: db.prepare<EmailRow, [number, number]>(
+    `SELECT id, account_id AS accountId, from_address AS "from", subject, html_ref AS htmlRef, text_ref AS textRef, quota_month IS NULL AS isOwn
+     FROM emails WHERE id > ? ORDER BY id LIMIT ?`,
+  ),
+  passed: db.prepare<{ emails: number }, [number]>('SELECT emails FROM content_watch WHERE account_id = ?'),
+  pass: db.prepare(
+    'INSERT INTO content_watch (account_id, emails) VALUES (?, ?) ON CONFLICT DO UPDATE SET emails = excluded.emails',
+  ),
+  told: db.prepare<{ id: number }, [number, number]>(
+    `SELECT id FROM abuse_findings WHERE account_id = ? AND created_at > ? AND source = 'scam_classifier' LIMIT 1`,
+  ),
+}))
+
+export function startContentWatch(app: App): DueLoop {
+  const known = new Set<string>()
+  /** Emails about which the model is being asked, and when it was last asked about each account. */
+  const asking = new Set<Promise<void>>()
+  const asked = new Map<number, Millis>()
+
+  const step = async (ending: AbortSignal): Promise<Millis | undefined> => {
+    if (!app.config.abuseContent) return undefined
+    const emails = sql(app.db).emails.all(sql(app.db).cursor.get()?.emailId ?? 0, EMAILS)
+    const counts = new Map<number, number>()
+    let looks = 0
+    let last = 0
+    for (const email of emails) {
+      if (looks >= LOOKS || ending.aborted) break
+      last = email.id
+      if (email.isOwn === 1) continue
+      const passed = counts.get(email.accountId) ?? sql(app.db).passed.get(email.accountId)?.emails ?? 0
+      counts.set(email.accountId, passed + 1)
+      if (passed >= FIRST && randomBelow(SAMPLE) !== 0) continue
+      if (remember(known, email) || !judgedAccount(app, app.db, email.accountId)) continue
+      looks++
+      await giveWay()
+      try {
+        await judge(email, ending)
+      } catch (error) {
+        // What was found could not be stored: it is looked at again.
+        known.delete(keyOf(email))
+        throw error
+      }
+    }
+    if (last > 0) {
+      await app.commit.writeFromReserve((tx) => {
+        sql(tx.db).move.run(last)
+        for (const [accountId, passed] of counts) sql(tx.db).pass.run(accountId, passed)
+      })
+    }
+    return app.clock.now() + (last > 0 && (looks >= LOOKS || emails.length === EMAILS) ? 0 : LOOK_MS)
+  }
+
+  const judge = async (email: EmailRow, ending: AbortSignal): Promise<void> => {
+    const seen = scored(app, email)
+    if (!seen || seen.score.points < TELL_POINTS) return
+    const { parts, score } = seen
+    const isForModel = mayAsk(app.config, 'phishing') && asking.size < MOST_ASKED_AT_ONCE && isDue(email.accountId)
+    if (score.points >= PAUSE_POINTS && !mayAsk(app.config, 'phishing')) return pauseFor(app, email, score)
+    // Kept before the model is asked, so that a crash leaves at least that.
+    await tell(app, email, score)
+    if (isForModel) askModel(email, parts, score, ending)
+    else if (score.points >= PAUSE_POINTS) await pauseFor(app, email, score)
+  }
+
+  const isDue = (accountId: number): boolean => {
+    const now = app.clock.now()
+    if (now - (asked.get(accountId) ?? 0) < ASK_MS) return false
+    for (const [id, at] of asked) if (now - at >= ASK_MS) asked.delete(id)
+    asked.set(accountId, now)
+    return true
+  }
+
+  /** Goes on beside the loop: a model that takes its time holds nobody else up. */
+  const askModel = (email: EmailRow, parts: ContentParts, score: Score, ending: AbortSignal): void => {
+    const task = opinionOf(app.config, parts, ending)
+      .then(async (opinion) => {
+        if (opinion.kind === 'none')
+          app.log.warn(
+            { email: logIdOf(app.db, email.id), reason: opinion.reason },
+            'the model said nothing about a suspicious email; the rules decide',
+          )
+        if (opinion.kind === 'phishing' || (opinion.kind === 'none' && score.points >= PAUSE_POINTS))
+          await pauseFor(app, email, score, opinion)
+      })
+      .catch((error) =>
+        app.log.error({ err: error, email: logIdOf(app.db, email.id) }, 'a suspicious email could not be judged'),
+      )
+    asking.add(task)
+    void task.finally(() => asking.delete(task))
+  }
+
+  const loop = startDueLoop({ name: 'content', clock: app.clock, log: app.log, step })
+  return {
+    wake: loop.wake,
+    async stop() {
+      await loop.stop()
+      await Promise.all(asking)
+    },
+  }
+}
+
+/** Whether these bodies of this sender were looked at lately; from now on they were. */
+function remember(known: Set<string>, email: EmailRow): boolean {
+  const key = keyOf(email)
+  if (known.has(key)) return true
+  if (known.size >= MOST_KNOWN) known.clear()
+  known.add(key)
+  return false
+}
+
+const keyOf = ({ from, htmlRef, textRef }: EmailRow): string => `${htmlRef} ${textRef} ${from}`
+
+function scored(
+  app: App,
+  { id, from, subject, htmlRef, textRef }: EmailRow,
+): { parts: ContentParts; score: Score } | undefined {
+  try {
+    const decoder = new TextDecoder()
+    const textOf = (ref: number | null): string =>
+      ref === null ? '' : decoder.decode(app.content.get(ref).subarray(0, LONGEST_BODY))
+    const parts = partsOf({ subject, html: textOf(htmlRef), text: textOf(textRef) })
+    return { parts, score: scoreOf(parts, senderOf(from)) }
+  } catch (error) {
+    if (isPassingError(error)) throw error
+    // Erased meanwhile, or damaged, which delivery tells.
+    app.log.debug({ err: error, email: logIdOf(app.db, id) }, 'an email could not be looked at')
+    return undefined
+  }
+}
+
+function senderOf(from: string): { name: string; domain: string } {
+  const mailbox = parseMailbox(from)
+  return { name: mailbox.kind === 'invalid' ? '' : (mailbox.name ?? ''), domain: domainOfMailbox(from) }
+}
+
+const detailOf = ({ points, signs }: Score, opinion?: Opinion) => ({
+  points,
+  signs,
+  ...(opinion && { model: opinion.kind }),
+})
+
+async function pauseFor(app: App, email: EmailRow, score: Score, opinion?: Opinion): Promise<void> {
+  await app.commit.writeFromReserve((tx) => {
+    const actor = judgedAccount(app, tx.db, email.accountId)
+    if (!actor) return
+    const detail = detailOf(score, opinion)
+    pauseAccount(app, tx, actor, { source: 'scam_classifier', reason: PHISHING_REASON, detail, emailId: email.id })
+    app.log.warn(
+      { account: actor.accountUuid, email: logIdOf(app.db, email.id), points: score.points },
+      'account paused',
+    )
+  })
+}
+
+/** Once an hour an account. */
+async function tell(app: App, { id, accountId }: EmailRow, score: Score): Promise<void> {
+  await app.commit.writeFromReserve((tx) => {
+    if (sql(tx.db).told.get(accountId, app.eventTime() - TELL_MS)) return
+    const found = {
+      source: 'scam_classifier',
+      reason: 'An email looks somewhat like phishing.',
+      isPause: false,
+    } as const
+    addFinding(app, tx, { ...found, accountId, emailId: id, detail: detailOf(score) })
+  })
+}

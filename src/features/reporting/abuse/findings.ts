@@ -1,0 +1,86 @@
+/** @module What was found about accounts, for the operator. The only writer of `abuse_findings`. Pauses nobody. */
+import type { Database } from 'bun:sqlite'
+import type { PauseSource } from '#features/core/accounts/pause.ts'
+import type { App } from '#features/core/app/app.ts'
+import type { Millis } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import type { UuidBytes } from '#platform/ids.ts'
+import { days } from '#platform/units.ts'
+
+export interface NewFinding {
+  readonly accountId: number
+  readonly source: PauseSource
+  readonly reason: string
+  readonly detail?: Readonly<Record<string, unknown>> | undefined
+  readonly emailId?: number | undefined
+  /** Whether it paused the account. */
+  readonly isPause: boolean
+}
+
+export interface Finding {
+  readonly id: number
+  readonly accountUuid: UuidBytes
+  readonly accountName: string
+  readonly source: string
+  readonly reason: string
+  /** JSON object. */
+  readonly detail: string | null
+  /** Null: of no email, or of one that is gone. */
+  readonly emailUuid: UuidBytes | null
+  readonly paused: number
+  readonly createdAt: Millis
+}
+
+/** How long findings are kept. */
+export const FINDING_DAYS = 400
+/** Removed in one transaction. */
+const SLICE = 500
+
+const COLUMNS = `abuse_findings.id, accounts.uuid AS accountUuid, name AS accountName, source, reason, detail, emails.uuid AS emailUuid, paused,
+  abuse_findings.created_at AS createdAt FROM abuse_findings JOIN accounts ON accounts.id = abuse_findings.account_id
+  LEFT JOIN emails ON emails.id = abuse_findings.email_id`
+
+const sql = prepared((db) => ({
+  insert: db.prepare<{ id: number }, (string | number | null)[]>(
+    `INSERT INTO abuse_findings (account_id, source, reason, detail, email_id, paused, created_at) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id`,
+  ),
+  newest: db.prepare<Finding, [number]>(`SELECT ${COLUMNS} ORDER BY abuse_findings.id DESC LIMIT ?`),
+  newestOf: db.prepare<Finding, [number, number]>(
+    `SELECT ${COLUMNS} WHERE abuse_findings.account_id = ? ORDER BY abuse_findings.created_at DESC, abuse_findings.id DESC LIMIT ?`,
+  ),
+  trim: db.prepare(
+    'DELETE FROM abuse_findings WHERE id IN (SELECT id FROM abuse_findings WHERE created_at < ? ORDER BY created_at LIMIT ?)',
+  ),
+}))
+
+/** Writes a finding; returns its row id. */
+export function addFinding(app: App, tx: Tx, finding: NewFinding): number {
+  const { accountId, source, reason, detail, emailId, isPause } = finding
+  const row = sql(tx.db).insert.get(
+    accountId,
+    source,
+    reason,
+    detail ? JSON.stringify(detail) : null,
+    emailId ?? null,
+    isPause ? 1 : 0,
+    app.eventTime(),
+  )
+  if (!row) throw new Error('the finding was not stored')
+  return row.id
+}
+
+/** The newest findings, of all accounts unless one is given. */
+export const newestFindings = (db: Database, limit: number, accountId?: number): Finding[] =>
+  accountId === undefined ? sql(db).newest.all(limit) : sql(db).newestOf.all(accountId, limit)
+
+/** Removes findings older than 400 days, in slices; resolves with how many. */
+export async function trimFindings(app: App, signal?: AbortSignal): Promise<number> {
+  const before = app.provenNow() - days(FINDING_DAYS)
+  let removed = 0
+  for (;;) {
+    const slice = await app.commit.writeFromReserve((tx) => sql(tx.db).trim.run(before, SLICE).changes)
+    removed += slice
+    if (slice < SLICE || signal?.aborted) return removed
+  }
+}

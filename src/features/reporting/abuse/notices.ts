@@ -1,0 +1,83 @@
+/**
+ * @module Tells the people of a paused account by mail, once a pause: the address of the account, the owners of its team, and those of its parent. What
+ * is due stands in `pause_notices` from the transaction of the pause on, so no crash loses or doubles it. The only remover of its rows.
+ */
+import type { Database } from 'bun:sqlite'
+import type { App } from '#features/core/app/app.ts'
+import { ownersOf } from '#features/people/team/users.ts'
+import { sendToPeople } from '#features/sending/system-mail/send.ts'
+import type { Millis } from '#platform/clock.ts'
+import { prepared } from '#platform/db/open.ts'
+import { isoTime } from '#platform/http/envelope.ts'
+import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
+
+interface Notice {
+  readonly findingId: number
+  readonly accountId: number
+  readonly parentId: number | null
+  readonly name: string | null
+  readonly email: string | null
+  readonly parentEmail: string | null
+  readonly reason: string
+  readonly at: Millis
+}
+
+const sql = prepared((db) => ({
+  // The account may be gone: then nobody is told.
+  due: db.prepare<Notice, [number]>(
+    `SELECT finding_id AS findingId, pause_notices.account_id AS accountId, own.parent_id AS parentId, own.name, own.email,
+       parent.email AS parentEmail, coalesce(reason, '') AS reason, coalesce(abuse_findings.created_at, 0) AS at
+     FROM pause_notices LEFT JOIN abuse_findings ON abuse_findings.id = finding_id LEFT JOIN accounts own ON own.id = pause_notices.account_id
+     LEFT JOIN accounts parent ON parent.id = own.parent_id ORDER BY finding_id LIMIT ?`,
+  ),
+  done: db.prepare('DELETE FROM pause_notices WHERE finding_id = ?'),
+}))
+
+const AT_ONCE = 10
+
+/** Sends what is due. Woken by `App.sendingChanged`. */
+export function startPauseNotices(app: App): DueLoop {
+  const step = async (ending: AbortSignal): Promise<Millis | undefined> => {
+    const notices = sql(app.db).due.all(AT_ONCE)
+    for (const notice of notices) {
+      if (ending.aborted) return undefined
+      await tell(app, notice)
+      await app.commit.writeFromReserve((tx) => sql(tx.db).done.run(notice.findingId))
+    }
+    return notices.length === AT_ONCE ? app.clock.now() : undefined
+  }
+  const loop = startDueLoop({ name: 'notices of pauses', clock: app.clock, log: app.log, step })
+  const stopListening = app.sendingChanged.listen(() => loop.wake())
+  return {
+    wake: loop.wake,
+    async stop() {
+      stopListening()
+      await loop.stop()
+    },
+  }
+}
+
+/** What makes it one mail, however often it is sent. */
+export const noticeKey = (findingId: number, to: string): string => `pause ${findingId} ${to}`
+
+const tell = (app: App, notice: Notice): Promise<unknown> =>
+  sendToPeople(
+    app,
+    addressesOf(app.db, notice),
+    { about: [notice.accountId], subject: 'Sending is paused on your account', text: textOf(notice) },
+    (to) => noticeKey(notice.findingId, to),
+  )
+
+function addressesOf(db: Database, { accountId, parentId, email, parentEmail }: Notice): string[] {
+  if (email === null) return []
+  const parents = parentId === null ? [] : ownersOf(db, parentId)
+  return [email, ...ownersOf(db, accountId), ...(parentEmail === null ? [] : [parentEmail]), ...parents]
+}
+
+const textOf = ({ name, reason, at }: Notice): string =>
+  [
+    `Sending was paused on the account ${name} on ${isoTime(at).slice(0, 10)} at ${isoTime(at).slice(11, 16)} UTC.`,
+    `Reason: ${reason}`,
+    'Until it is resumed, new emails are refused with the error "account_paused". Emails that were accepted before are kept and wait; they are sent when sending is resumed.',
+    'Receiving, reading and your data are not affected. To have sending resumed, contact the operator of the service.',
+  ].join('\n\n')

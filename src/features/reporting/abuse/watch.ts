@@ -1,0 +1,119 @@
+/**
+ * @module Looks every few seconds at the accounts to which something happened: whether their bounces or complaints are too many, and whether they made
+ * domains, keys or sub-accounts in a burst. Pauses those. What a crash kept it from looking at it looks at after the start.
+ */
+import type { App } from '#features/core/app/app.ts'
+import type { Millis } from '#platform/clock.ts'
+import { prepared } from '#platform/db/open.ts'
+import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
+import { seconds } from '#platform/units.ts'
+import { burstOf, isCreation, newestAuditId } from './bursts.ts'
+import { judgedAccount } from './judged.ts'
+import { pauseAccount } from './pause.ts'
+import { type Excess, excessOf, figuresOf } from './rates.ts'
+
+/** How long an account waits to be looked at: far below the 30 s in which a pause is told. */
+const LOOK_MS = seconds(5)
+/** Accounts looked at in one step: some 5 ms. */
+const ACCOUNTS = 50
+/** Entries of the audit log read in one step, and how far back a start looks. */
+const ENTRIES = 1000
+const ENTRIES_AT_START = 20_000
+
+export const REASONS: Readonly<Record<Excess, string>> = {
+  bounces: 'Too many of its emails went to addresses that do not exist or refuse them.',
+  complaints: 'Too many recipients complained about its emails.',
+}
+
+const BURST_REASON = 'Domains, API keys or sub-accounts were made in too quick succession.'
+
+const sql = prepared((db) => ({
+  accounts: db.prepare<{ id: number }, []>('SELECT id FROM accounts ORDER BY id'),
+  entries: db.prepare<{ id: number; accountId: number | null; action: string }, [number, number]>(
+    'SELECT id, account_id AS accountId, action FROM audit_logs WHERE id > ? ORDER BY id LIMIT ?',
+  ),
+}))
+
+export function startAbuseWatch(app: App): DueLoop {
+  /** Accounts to which something happened since they were looked at; at the start anything may have. */
+  const changed = new Set(
+    sql(app.db)
+      .accounts.all()
+      .map(({ id }) => id),
+  )
+  let entry = Math.max(0, newestAuditId(app.db) - ENTRIES_AT_START)
+  /** Those that are looked at before it waits again. */
+  let round: number[] = []
+  /** What accounts made, until it is judged. */
+  const made = new Map<string, Made>()
+
+  /** An account that cannot be judged now is judged later; it keeps no other waiting. */
+  const attempt = async (accountId: number, judge: () => Promise<void>): Promise<boolean> => {
+    try {
+      await judge()
+      return true
+    } catch (error) {
+      app.log.error({ err: error, accountId }, 'an account could not be judged; it is tried again')
+      return false
+    }
+  }
+
+  const step = async (ending: AbortSignal): Promise<Millis> => {
+    if (round.length === 0) {
+      round = [...changed]
+      changed.clear()
+    }
+    for (const accountId of round.splice(0, ACCOUNTS)) {
+      if (ending.aborted) break
+      if (!(await attempt(accountId, () => judgeRates(app, accountId)))) changed.add(accountId)
+    }
+    const entries = sql(app.db).entries.all(entry, ENTRIES)
+    for (const { accountId, action } of entries)
+      if (accountId !== null && isCreation(action)) made.set(`${action} ${accountId}`, { accountId, action })
+    entry = entries.at(-1)?.id ?? entry
+    for (const [key, one] of made) if (await attempt(one.accountId, () => judgeBurst(app, one))) made.delete(key)
+    const isBehind = round.length > 0 || entries.length === ENTRIES
+    return app.clock.now() + (isBehind ? 0 : LOOK_MS)
+  }
+
+  const stopListening = app.eventsRecorded.listen(({ accountId }) => void changed.add(accountId))
+  const loop = startDueLoop({ name: 'abuse', clock: app.clock, log: app.log, step })
+  return {
+    wake: loop.wake,
+    async stop() {
+      stopListening()
+      await loop.stop()
+    },
+  }
+}
+
+/** Pauses an account whose figures are over a threshold. */
+async function judgeRates(app: App, accountId: number): Promise<void> {
+  const excess = (db: App['db']) => excessOf(figuresOf(db, accountId, app.eventTime()), app.config)
+  if (excess(app.db) === undefined || !judgedAccount(app, app.db, accountId)) return
+  await app.commit.writeFromReserve((tx) => {
+    const actor = judgedAccount(app, tx.db, accountId)
+    const found = excess(tx.db)
+    if (!actor || !found) return
+    const detail = { ...figuresOf(tx.db, accountId, app.eventTime()) }
+    pauseAccount(app, tx, actor, { source: 'reputation', reason: REASONS[found], detail })
+    app.log.warn({ account: actor.accountUuid, excess: found, ...detail }, 'account paused')
+  })
+}
+
+interface Made {
+  readonly accountId: number
+  readonly action: string
+}
+
+/** Pauses an account that made too much of something. */
+async function judgeBurst(app: App, { accountId, action }: Made): Promise<void> {
+  if (!burstOf(app, app.db, accountId, action) || !judgedAccount(app, app.db, accountId)) return
+  await app.commit.writeFromReserve((tx) => {
+    const actor = judgedAccount(app, tx.db, accountId)
+    if (!actor) return
+    const detail = { action, within_an_hour: burstOf(app, tx.db, accountId, action) }
+    pauseAccount(app, tx, actor, { source: 'registration_burst', reason: BURST_REASON, detail })
+    app.log.warn({ account: actor.accountUuid, ...detail }, 'account paused')
+  })
+}

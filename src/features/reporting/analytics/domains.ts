@@ -1,0 +1,142 @@
+/**
+ * @module The busiest recipient domains of a period, without adding up all of them: an account writes to thousands of domains a day, and most get a message or
+ * two. Each day, and each whole month, has its domains in order of what was sent to them (an index); these lists are read from their beginnings only, as far as it takes to know
+ * that nobody further down can be among the first (Fagin's threshold algorithm). Gives way to others every few ms.
+ */
+import type { Database } from 'bun:sqlite'
+import type { App } from '#features/core/app/app.ts'
+import { ALL_DOMAINS, type DailyFigures, rowKeys } from '#features/core/events/figures.ts'
+import { giveWay } from '#platform/clock.ts'
+import { prepared } from '#platform/db/open.ts'
+import { createSeen, type DayList, type DayRow, newDayList, noteRead } from './day-lists.ts'
+import { FIGURE_SUMS, figuresOf, NO_FIGURES } from './figures.ts'
+import type { Period } from './period.ts'
+import { createTurns } from './turns.ts'
+
+export interface DomainFigures extends DailyFigures {
+  readonly domain: string
+}
+
+/** Read of each list at first. */
+const FIRST_DEPTH = 16
+/**
+ * Most rows that are read, and most domains that are remembered. Only mail that goes to hundreds of thousands of domains in equal parts comes so far; then
+ * the first are told of what was read.
+ */
+const MOST_ROWS = 1_000_000
+const MOST_DOMAINS = 250_000
+/** Domains beside those wanted that are looked up one by one. */
+const MOST_DOUBTFUL = 64
+const SLICE_MS = 4
+/** Rows of first reads that are asked for in one statement: some 2 ms. */
+const ROWS_AT_ONCE = 2000
+
+const sql = prepared((db) => ({
+  // As one text a list, which costs a third of a row each: `12 example.com,7 example.org`. A domain has neither a space nor a comma.
+  first: db.prepare<{ rows: string | null }, [string, number, number]>(
+    `SELECT (SELECT group_concat(sent || ' ' || domain) FROM (SELECT sent, domain FROM daily_figures WHERE account_id = ?2 AND day = wanted.value
+       AND sent > 0 AND domain <> '' ORDER BY sent DESC, domain DESC LIMIT ?3)) AS rows FROM json_each(?1) wanted ORDER BY wanted.key`,
+  ),
+  next: db.prepare<{ sent: number; domain: string }, [number, number, number, string, number]>(
+    `SELECT sent, domain FROM daily_figures WHERE account_id = ? AND day = ? AND sent > 0 AND domain <> '' AND (sent, domain) < (?, ?)
+     ORDER BY sent DESC, domain DESC LIMIT ?`,
+  ),
+  // A seek each: a range over the days would go through all of their domains.
+  sums: db.prepare<DailyFigures, [string, number, string]>(
+    `SELECT ${FIGURE_SUMS} FROM json_each(?1) wanted CROSS JOIN daily_figures f ON f.account_id = ?2 AND f.day = wanted.value AND f.domain = ?3`,
+  ),
+}))
+
+/** The figures of a period of one domain. */
+export function figuresOfDomain(db: Database, accountId: number, domain: string, period: Period): DailyFigures {
+  // The sum of all has days only.
+  if (domain === ALL_DOMAINS) return figuresOf(db, accountId, period)
+  const keys = JSON.stringify(rowKeys(period.fromDay, period.toDay))
+  return sql(db).sums.get(keys, accountId, domain) ?? NO_FIGURES
+}
+
+const inTurn = createTurns()
+
+/**
+ * The domains of a period that most was sent to, by that and then by name. What is counted meanwhile may be in it or not. Throws 429 when too many of the
+ * account's requests wait for it.
+ * @param limit most domains in the answer
+ */
+export const busiestDomains = (
+  app: Pick<App, 'db' | 'clock'>,
+  accountId: number,
+  period: Period,
+  limit: number,
+): Promise<DomainFigures[]> => inTurn(app.db, accountId, () => find(app, accountId, period, limit))
+
+async function find(
+  { db, clock }: Pick<App, 'db' | 'clock'>,
+  accountId: number,
+  period: Period,
+  limit: number,
+): Promise<DomainFigures[]> {
+  let sliceFrom = clock.monotonicMs()
+  const mayRest = async (): Promise<void> => {
+    if (clock.monotonicMs() - sliceFrom < SLICE_MS) return
+    await giveWay()
+    sliceFrom = clock.monotonicMs()
+  }
+  const lists = rowKeys(period.fromDay, period.toDay).map(newDayList)
+  const seen = createSeen(lists)
+  const depth = Math.max(FIRST_DEPTH, limit)
+  let reads = firstReads(db, accountId, lists, depth)
+  for (let more = depth; ; more *= 2) {
+    for (const { list, rows } of reads) {
+      seen.add(list, rows)
+      await mayRest()
+    }
+    const isFull = seen.rows >= MOST_ROWS || seen.domains >= MOST_DOMAINS
+    const isRead = isFull || lists.every(({ isOver }) => isOver)
+    const candidates = isRead ? seen.best(limit) : seen.decided(limit, 4 * limit + MOST_DOUBTFUL)
+    await mayRest()
+    if (candidates) {
+      const figures: DomainFigures[] = []
+      for (const domain of candidates) {
+        figures.push({ ...figuresOfDomain(db, accountId, domain, period), domain })
+        await mayRest()
+      }
+      return figures.sort((a, b) => b.sent - a.sent || (a.domain < b.domain ? -1 : 1)).slice(0, limit)
+    }
+    reads = nextReads(db, accountId, lists, more)
+  }
+}
+
+interface Read {
+  readonly list: DayList
+  readonly rows: readonly DayRow[]
+}
+
+/** The beginnings of all lists. */
+function* firstReads(db: Database, accountId: number, lists: readonly DayList[], depth: number): Generator<Read> {
+  const listsAtOnce = Math.max(1, Math.floor(ROWS_AT_ONCE / depth))
+  for (let from = 0; from < lists.length; from += listsAtOnce) {
+    const some = lists.slice(from, from + listsAtOnce)
+    const texts = sql(db).first.all(JSON.stringify(some.map(({ day }) => day)), accountId, depth)
+    for (const [index, list] of some.entries()) {
+      const rows = texts[index]?.rows?.split(',').map(rowOf) ?? []
+      noteRead(list, rows, depth)
+      yield { list, rows }
+    }
+  }
+}
+
+/** `12 example.com`. */
+function rowOf(text: string): DayRow {
+  const space = text.indexOf(' ')
+  return { sent: Number(text.slice(0, space)), domain: text.slice(space + 1) }
+}
+
+/** As many rows more of each list. */
+function* nextReads(db: Database, accountId: number, lists: readonly DayList[], count: number): Generator<Read> {
+  for (const list of lists) {
+    if (list.isOver) continue
+    const rows = sql(db).next.all(accountId, list.day, list.sent, list.domain, count)
+    noteRead(list, rows, count)
+    yield { list, rows }
+  }
+}

@@ -1,0 +1,90 @@
+/**
+ * @module Reads what `events/figures` counted: sums and days of an account over a period. Never reads an email or an event, so what it costs grows with
+ * the days alone. Other features take their figures from here.
+ */
+import type { Database } from 'bun:sqlite'
+import { ALL_DOMAINS, DAILY_COLUMNS, DAILY_FIELDS, type DailyFigures } from '#features/core/events/figures.ts'
+import { MACHINE_METRICS } from '#features/core/events/record.ts'
+import { prepared } from '#platform/db/open.ts'
+import type { Period } from './period.ts'
+
+/** Columns of `daily_figures`, as `DailyFigures` names them. */
+export const FIGURE_COLUMNS = DAILY_FIELDS.map((field) => `${DAILY_COLUMNS[field]} AS ${field}`).join(', ')
+
+/** Their sums. */
+export const FIGURE_SUMS = DAILY_FIELDS.map((field) => `coalesce(sum(${DAILY_COLUMNS[field]}), 0) AS ${field}`).join(
+  ', ',
+)
+
+const sql = prepared((db) => ({
+  // A seek a day: a range over the days would go through all of their domains.
+  day: db.prepare<DailyFigures, [number, number, string]>(
+    `SELECT ${FIGURE_COLUMNS} FROM daily_figures WHERE account_id = ? AND day = ? AND domain = ?`,
+  ),
+  counted: db.prepare<{ total: number }, [number, string, number, number]>(
+    'SELECT coalesce(sum(value), 0) AS total FROM counters WHERE account_id = ? AND metric = ? AND hour >= ? AND hour < ?',
+  ),
+}))
+
+export const NO_FIGURES = Object.fromEntries(DAILY_FIELDS.map((field) => [field, 0])) as DailyFigures
+
+export interface DayFigures extends DailyFigures {
+  /** Days since the epoch, UTC. */
+  readonly day: number
+}
+
+/** The figures of each day of a period, in order; a day on which nothing happened has zeros. At most 366 days: some 2 ms. */
+export function daysOf(db: Database, accountId: number, { fromDay, toDay }: Period): DayFigures[] {
+  const found: DayFigures[] = []
+  for (let day = fromDay; day <= toDay; day++)
+    found.push({ ...(sql(db).day.get(accountId, day, ALL_DOMAINS) ?? NO_FIGURES), day })
+  return found
+}
+
+/** The figures of a period, summed up. */
+export const figuresOf = (db: Database, accountId: number, period: Period): DailyFigures =>
+  sumOf(daysOf(db, accountId, period))
+
+/** Loads of pixels and clicks that are taken for those of scanners, prefetchers and image proxies. */
+export interface MachineFigures {
+  readonly opens: number
+  readonly clicks: number
+}
+
+const HOURS_A_DAY = 24
+
+/** What machines loaded and followed in a period; counted by the hour, and kept as long as events are. */
+export function machineFiguresOf(db: Database, accountId: number, { fromDay, toDay }: Period): MachineFigures {
+  const totalOf = (metric: string): number =>
+    sql(db).counted.get(accountId, metric, fromDay * HOURS_A_DAY, (toDay + 1) * HOURS_A_DAY)?.total ?? 0
+  return { opens: totalOf(MACHINE_METRICS.opened), clicks: totalOf(MACHINE_METRICS.clicked) }
+}
+
+/** The sum of figures. */
+export function sumOf(all: readonly DailyFigures[]): DailyFigures {
+  const sum = { ...NO_FIGURES }
+  for (const figures of all) for (const field of DAILY_FIELDS) sum[field] += figures[field]
+  return sum
+}
+
+/** Rates as fractions, 0..1; 0 while there is nothing to divide by. */
+export interface Rates {
+  /** Delivered of those sent. */
+  readonly delivery: number
+  /** Bounced of those sent. */
+  readonly bounce: number
+  /** Emails that were opened, of those delivered. */
+  readonly open: number
+  /** Emails that were clicked in, of those delivered. */
+  readonly click: number
+}
+
+/** What happens in a period may be of mail from before it, so a rate ends at 1. */
+const rate = (part: number, whole: number): number => (whole <= 0 ? 0 : Math.min(Math.max(part, 0) / whole, 1))
+
+export const ratesOf = ({ sent, delivered, bounced, openedEmails, clickedEmails }: DailyFigures): Rates => ({
+  delivery: rate(delivered, sent),
+  bounce: rate(bounced, sent),
+  open: rate(openedEmails, delivered),
+  click: rate(clickedEmails, delivered),
+})

@@ -1,0 +1,51 @@
+/** @module Figures of sub-accounts: GET /v1/analytics/aggregate and GET /v1/accounts/{id}/analytics. */
+import { Type } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import type { App } from '#features/core/app/app.ts'
+import { authenticated, requires } from '#features/core/app/http.ts'
+import { getSubAccount } from '#features/people/sub-accounts/sub-accounts.ts'
+import { Aggregate, aggregateOf } from './aggregate.ts'
+import { figuresOf, machineFiguresOf } from './figures.ts'
+import { Answer, Overview, overviewWire, PeriodQuery } from './model.ts'
+import { periodOf, periodWire } from './period.ts'
+
+export const subAccountAnalyticsRoutes = (app: App) =>
+  new Elysia({ prefix: '/v1' })
+    .use(authenticated)
+    .get(
+      '/analytics/aggregate',
+      async ({ actor, query }) => {
+        const period = periodOf(query, app.clock.now())
+        return { data: await aggregateOf(app, actor, period), period: periodWire(period) }
+      },
+      {
+        query: PeriodQuery,
+        response: Answer(Aggregate),
+        detail: {
+          summary: 'Sum up a period over all sub-accounts',
+          description: 'Totals of your account and its sub-accounts together, and each by itself.',
+          tags: ['Analytics'],
+          ...requires('analytics:read', 'sub_accounts:manage'),
+        },
+      },
+    )
+    .get(
+      '/accounts/:id/analytics',
+      ({ actor, params: { id }, query }) => {
+        const { account } = getSubAccount(app, actor, id)
+        const period = periodOf(query, app.clock.now())
+        const data = overviewWire(figuresOf(app.db, account.id, period), machineFiguresOf(app.db, account.id, period))
+        return { data, period: periodWire(period) }
+      },
+      {
+        params: Type.Object({ id: Type.String({ description: 'Id of the sub-account.' }) }),
+        query: PeriodQuery,
+        response: Answer(Overview),
+        detail: {
+          summary: 'Sum up a period of a sub-account',
+          description: 'Counts and rates, as /v1/analytics/overview gives them.',
+          tags: ['Sub-accounts'],
+          ...requires('sub_accounts:manage'),
+        },
+      },
+    )

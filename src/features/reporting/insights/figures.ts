@@ -1,0 +1,220 @@
+/**
+ * @module The figures of an account's last four weeks that a report is made of, by names such as `total.bounce_pct`. Numbers only: streams and sending
+ * domains by number, recipients' domains by name only where they are large public providers, the others by number. Never an address, a subject, a
+ * name that somebody gave, or anything of a message.
+ */
+import type { Database } from 'bun:sqlite'
+import type { App } from '#features/core/app/app.ts'
+import { ALL_DOMAINS, type DailyFigures, dayOf } from '#features/core/events/figures.ts'
+import { hourOf } from '#features/core/events/record.ts'
+import { busiestDomains, figuresOfDomain } from '#features/reporting/analytics/domains.ts'
+import { NO_FIGURES } from '#features/reporting/analytics/figures.ts'
+import type { Period } from '#features/reporting/analytics/period.ts'
+import { isBigProvider } from '#features/reporting/validate/lists.ts'
+import { STREAM_FIGURES, STREAM_METRIC } from '#features/setup/streams/figures.ts'
+import { giveWay, type Millis } from '#platform/clock.ts'
+import { prepared } from '#platform/db/open.ts'
+import { days } from '#platform/units.ts'
+
+export interface Figures {
+  readonly periodStart: Millis
+  readonly periodEnd: Millis
+  /** By name, in the order in which they are shown. Percentages have two decimals; a yes is 1, a no is 0. */
+  readonly metrics: ReadonlyMap<string, number>
+  /** What the numbers of `stream_1` and `sending_domain_1` stand for. For the report's readers: the model never sees it. */
+  readonly names: ReadonlyMap<string, string>
+}
+
+const WEEKS = 4
+const DAYS = WEEKS * 7
+const MOST_DOMAINS = 12
+const MOST_STREAMS = 20
+const MOST_SENDING_DOMAINS = 20
+/** Bounced emails that are looked at for their categories. */
+const MOST_BOUNCES = 2000
+
+/**
+ * What reports hold against the figures, in the figures themselves so that a report may speak of them: percentages that receivers and other services
+ * name as limits.
+ */
+export const GUIDELINES = {
+  bounce_pct_warn: 2,
+  bounce_pct_critical: 5,
+  complaint_pct_warn: 0.1,
+  complaint_pct_critical: 0.3,
+  delivery_pct_warn: 95,
+} as const
+
+const sql = prepared((db) => ({
+  counter: db.prepare<{ value: number }, [number, string, number]>(
+    'SELECT coalesce(sum(value), 0) AS value FROM counters WHERE account_id = ? AND metric = ? AND hour >= ?',
+  ),
+  streams: db.prepare<{ id: number; slug: string }, [number, number]>(
+    'SELECT id, slug FROM streams WHERE account_id = ? AND deleted_at IS NULL ORDER BY id LIMIT ?',
+  ),
+  // 4 is `bounced` of emails/status.ts.
+  categories: db.prepare<{ category: string; n: number }, [number, number, number]>(
+    `SELECT bounce_category AS category, count(*) AS n FROM recipients WHERE bounce_category IS NOT NULL AND email_id IN
+     (SELECT id FROM emails WHERE account_id = ? AND status = 4 AND created_at >= ? AND sandbox = 0 ORDER BY created_at DESC LIMIT ?)
+     GROUP BY 1 ORDER BY n DESC, 1`,
+  ),
+  sendingDomains: db.prepare<
+    { domain: string; verified: number; spf: number; dkim: number; dmarc: number; returnPath: number },
+    [number]
+  >(
+    `SELECT domain, verified_at IS NOT NULL AS verified, spf_verified AS spf, dkim_verified AS dkim, dmarc_verified AS dmarc,
+     return_path_verified AS returnPath FROM domains WHERE account_id = ? AND deleted_at IS NULL ORDER BY id`,
+  ),
+  webhooks: db.prepare<{ total: number; off: number; failing: number; most: number }, [number]>(
+    `SELECT count(*) AS total, coalesce(sum(off_by_failures), 0) AS off, coalesce(sum(is_active AND failure_count > 0), 0) AS failing,
+     coalesce(max(failure_count), 0) AS most FROM webhooks WHERE account_id = ? AND deleted_at IS NULL`,
+  ),
+  people: db.prepare<{ users: number; single: number }, [number]>(
+    `SELECT count(*) AS users, coalesce(sum(totp_enabled_at IS NULL), 0) AS single FROM members JOIN users ON users.id = user_id WHERE account_id = ?`,
+  ),
+  keys: db.prepare<{ keys: number; full: number }, [number]>(
+    `SELECT count(*) AS keys, coalesce(sum(scopes LIKE '%"account:admin"%'), 0) AS full FROM api_keys WHERE account_id = ?`,
+  ),
+}))
+
+/** The figures of an account up to now, of whole days in UTC. Gives way to others. Throws 429 as `busiestDomains`. */
+export async function figuresOf(app: Pick<App, 'db' | 'clock'>, accountId: number): Promise<Figures> {
+  const periodEnd = app.clock.now()
+  const lastDay = dayOf(periodEnd)
+  const period: Period = { fromDay: lastDay - DAYS + 1, toDay: lastDay, name: 'custom' }
+  const periodStart = period.fromDay * days(1)
+  const account: Account = { db: app.db, accountId, metrics: new Map(), names: new Map() }
+  const { metrics, names } = account
+  metrics.set('period.days', DAYS).set('period.weeks', WEEKS)
+  for (const [name, value] of Object.entries(GUIDELINES)) metrics.set(`guideline.${name}`, value)
+  addTotals(account, period)
+  await addRecipients(app, account, period)
+  addBounces(account, periodStart)
+  await giveWay()
+  addStreams(account, periodStart)
+  await giveWay()
+  addSendingDomains(account)
+  addWebhooks(account)
+  addAccess(account)
+  return { periodStart, periodEnd, metrics, names }
+}
+
+/** Whose figures, and what is known of them so far. */
+interface Account {
+  readonly db: Database
+  readonly accountId: number
+  readonly metrics: Map<string, number>
+  readonly names: Map<string, string>
+}
+
+const counted = ({ db, accountId }: Account, metric: string, since: Millis): number =>
+  sql(db).counter.get(accountId, metric, hourOf(since))?.value ?? 0
+
+function addTotals(account: Account, { fromDay, toDay }: Period): void {
+  const { db, accountId, metrics } = account
+  const inAll = (from: number, to: number): DailyFigures =>
+    figuresOfDomain(db, accountId, ALL_DOMAINS, { fromDay: from, toDay: to, name: 'custom' })
+  addSums(metrics, 'total', inAll(fromDay, toDay))
+  for (const type of ['deferred', 'failed', 'uncertain'])
+    metrics.set(`total.${type}`, counted(account, `event:${type}`, fromDay * days(1)))
+  for (let week = 1; week <= WEEKS; week++) {
+    const from = fromDay + (week - 1) * 7
+    addSums(metrics, `week_${week}`, inAll(from, from + 6))
+  }
+}
+
+async function addRecipients(
+  app: Pick<App, 'db' | 'clock'>,
+  { accountId, metrics }: Account,
+  period: Period,
+): Promise<void> {
+  let others = 0
+  for (const { domain, ...figures } of await busiestDomains(app, accountId, period, MOST_DOMAINS)) {
+    const label = isBigProvider(domain) ? domain : `other_domain_${++others}`
+    addSums(metrics, `recipients.${label}`, figures, WITHOUT_ENGAGEMENT)
+  }
+}
+
+function addBounces({ db, accountId, metrics }: Account, since: Millis): void {
+  for (const { category, n } of sql(db).categories.all(accountId, since, MOST_BOUNCES)) {
+    // Ours, and nothing that a server wrote.
+    if (/^[a-z_]{1,40}$/.test(category)) metrics.set(`recent_bounces.${category}`, n)
+  }
+}
+
+function addStreams(account: Account, since: Millis): void {
+  const { db, accountId, metrics, names } = account
+  for (const [index, { id, slug }] of sql(db).streams.all(accountId, MOST_STREAMS).entries()) {
+    const [sent = 0, delivered = 0, bounced = 0, complaints = 0] = STREAM_FIGURES.map((figure) =>
+      counted(account, `${STREAM_METRIC}${id}:${figure}`, since),
+    )
+    if (sent === 0) continue
+    const label = `stream_${index + 1}`
+    addSums(metrics, label, { ...NO_FIGURES, sent, delivered, bounced, complaints }, WITHOUT_ENGAGEMENT)
+    names.set(label, slug)
+  }
+}
+
+function addSendingDomains({ db, accountId, metrics, names }: Account): void {
+  const domains = sql(db).sendingDomains.all(accountId)
+  metrics.set('sending_domains.total', domains.length)
+  metrics.set('sending_domains.unverified', domains.filter(({ verified }) => !verified).length)
+  for (const [index, { domain, spf, dkim, dmarc, returnPath }] of domains.slice(0, MOST_SENDING_DOMAINS).entries()) {
+    const label = `sending_domain_${index + 1}`
+    names.set(label, domain)
+    for (const [name, value] of Object.entries({ spf, dkim, dmarc, return_path: returnPath }))
+      metrics.set(`${label}.${name}`, value)
+  }
+}
+
+function addWebhooks({ db, accountId, metrics }: Account): void {
+  const webhooks = sql(db).webhooks.get(accountId)
+  metrics
+    .set('webhooks.total', webhooks?.total ?? 0)
+    .set('webhooks.switched_off_by_failures', webhooks?.off ?? 0)
+    .set('webhooks.failing', webhooks?.failing ?? 0)
+    .set('webhooks.most_failures_in_a_row', webhooks?.most ?? 0)
+}
+
+function addAccess({ db, accountId, metrics }: Account): void {
+  const people = sql(db).people.get(accountId)
+  const keys = sql(db).keys.get(accountId)
+  metrics
+    .set('access.users', people?.users ?? 0)
+    .set('access.users_without_second_factor', people?.single ?? 0)
+    .set('access.api_keys', keys?.keys ?? 0)
+    .set('access.api_keys_with_full_access', keys?.full ?? 0)
+}
+
+/** Where opens and clicks are not kept, or would be too many figures to read. */
+const WITHOUT_ENGAGEMENT = { engagement: false }
+
+function addSums(
+  metrics: Map<string, number>,
+  group: string,
+  sums: DailyFigures,
+  { engagement } = { engagement: true },
+): void {
+  const { sent, delivered, bounced, complaints, ...rest } = sums
+  const add = (name: string, value: number | undefined) => {
+    if (value !== undefined) metrics.set(`${group}.${name}`, value)
+  }
+  add('sent', sent)
+  add('delivered', delivered)
+  add('bounced', bounced)
+  add('complaints', complaints)
+  add('delivery_pct', percent(delivered, sent))
+  add('bounce_pct', percent(bounced, delivered + bounced))
+  add('complaint_pct', percent(complaints, delivered))
+  if (!engagement) return
+  add('opens', rest.opens)
+  add('clicks', rest.clicks)
+  add('unsubscribes', rest.unsubscribes)
+  add('open_pct', percent(rest.openedEmails, delivered))
+  add('click_pct', percent(rest.clickedEmails, delivered))
+  add('unsubscribe_pct', percent(rest.unsubscribes, delivered))
+}
+
+/** With two decimals, at most 100: what came of mail from before the period may outnumber the mail in it. Undefined of nothing. */
+const percent = (part: number, whole: number): number | undefined =>
+  whole <= 0 ? undefined : Math.min(100, Math.round((Math.max(0, part) / whole) * 10_000) / 100)

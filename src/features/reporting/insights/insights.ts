@@ -1,0 +1,115 @@
+/** @module Reports on the figures of an account: stored, listed, acknowledged. The only writer of `insights`. */
+import type { Database } from 'bun:sqlite'
+import type { Actor, App } from '#features/core/app/app.ts'
+import { audit } from '#features/core/audit-logs/audit.ts'
+import { record } from '#features/core/events/record.ts'
+import type { Millis } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { belowTimeAndId, type RowWindow } from '#platform/db/row-window.ts'
+import { noSuch } from '#platform/http/schemas.ts'
+import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
+
+export interface Insight {
+  readonly id: number
+  readonly uuid: UuidBytes
+  readonly generatedAt: Millis
+  readonly periodStart: Millis
+  readonly periodEnd: Millis
+  readonly model: string
+  readonly inputTokens: number
+  readonly outputTokens: number
+  readonly summary: string
+  /** JSON: [{severity, area, observation, recommendation}]. */
+  readonly findings: string
+  readonly rawMarkdown: string
+  readonly acknowledgedAt: Millis | null
+}
+
+export type NewInsight = Omit<Insight, 'id' | 'uuid' | 'generatedAt' | 'acknowledgedAt'>
+
+const COLUMNS = `id, uuid, generated_at AS generatedAt, period_start AS periodStart, period_end AS periodEnd, model, input_tokens AS inputTokens,
+  output_tokens AS outputTokens, summary, findings, raw_markdown AS rawMarkdown, acknowledged_at AS acknowledgedAt`
+
+const sql = prepared((db) => ({
+  byUuid: db.prepare<Insight, [Uint8Array, number]>(
+    `SELECT ${COLUMNS} FROM insights WHERE uuid = ? AND account_id = ?`,
+  ),
+  page: db.prepare<Insight, [number, number, number, number, number]>(
+    `SELECT ${COLUMNS} FROM insights WHERE account_id = ? AND (generated_at, id) < (?, ?) ORDER BY generated_at DESC, id DESC LIMIT ? OFFSET ?`,
+  ),
+  count: db.prepare<{ n: number }, [number]>('SELECT count(*) AS n FROM insights WHERE account_id = ?'),
+  last: db.prepare<{ at: number | null }, [number]>(
+    'SELECT max(generated_at) AS at FROM insights WHERE account_id = ?',
+  ),
+  insert: db.prepare(
+    `INSERT INTO insights (uuid, account_id, generated_at, period_start, period_end, model, input_tokens, output_tokens, summary, findings, raw_markdown)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+  ),
+  acknowledge: db.prepare('UPDATE insights SET acknowledged_at = ? WHERE id = ?'),
+}))
+
+/** When the newest report of an account was made; undefined: there is none. */
+export const lastGeneratedAt = (db: Database, accountId: number): Millis | undefined =>
+  sql(db).last.get(accountId)?.at ?? undefined
+
+/** Stores a report and tells of it; returns its public id. */
+export function storeInsight(app: App, tx: Tx, actor: Actor, insight: NewInsight): string {
+  const now = app.eventTime()
+  const uuid = newUuid()
+  const id = formatUuid(uuid)
+  sql(tx.db).insert.run(
+    uuid,
+    actor.accountId,
+    now,
+    insight.periodStart,
+    insight.periodEnd,
+    insight.model,
+    insight.inputTokens,
+    insight.outputTokens,
+    insight.summary,
+    insight.findings,
+    insight.rawMarkdown,
+  )
+  record(tx, { accountId: actor.accountId, type: 'insights.generated', at: now, data: { insight_id: id } })
+  audit(app, tx, actor, {
+    action: 'insight.generated',
+    resourceType: 'insight',
+    resourceId: id,
+    metadata: { model: insight.model },
+  })
+  return id
+}
+
+/** 404 when the account has no such report. */
+export function getInsight(db: Database, accountId: number, id: string): Insight {
+  const uuid = parseUuid(id)
+  const insight = uuid && sql(db).byUuid.get(uuid, accountId)
+  if (!insight) throw noSuch('insight_not_found', 'report')
+  return insight
+}
+
+/** Newest first. */
+export function listInsights(db: Database, accountId: number, page: RowWindow): { insights: Insight[]; total: number } {
+  const statements = sql(db)
+  return {
+    insights: statements.page.all(accountId, ...belowTimeAndId(page), page.limit, page.offset),
+    total: statements.count.get(accountId)?.n ?? 0,
+  }
+}
+
+/** Notes that somebody has read the report; the first time counts. 404 when there is none. */
+export function acknowledgeInsight(app: App, actor: Actor, id: string): Promise<Insight> {
+  return app.commit.write((tx) => {
+    const insight = getInsight(tx.db, actor.accountId, id)
+    if (insight.acknowledgedAt !== null) return insight
+    const acknowledgedAt = app.eventTime()
+    sql(tx.db).acknowledge.run(acknowledgedAt, insight.id)
+    audit(app, tx, actor, {
+      action: 'insight.acknowledged',
+      resourceType: 'insight',
+      resourceId: formatUuid(insight.uuid),
+    })
+    return { ...insight, acknowledgedAt }
+  })
+}

@@ -1,0 +1,74 @@
+/** @module /v1/insights: paths, shapes and one call each. */
+import { Type } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import type { App } from '#features/core/app/app.ts'
+import { authenticated, requires } from '#features/core/app/http.ts'
+import { list, one, timeKey } from '#platform/http/envelope.ts'
+import { takingLong } from '#platform/http/request-context.ts'
+import { ListOf, One, PageQuery, pageOf } from '#platform/http/schemas.ts'
+import { createGenerate } from './generate.ts'
+import { acknowledgeInsight, getInsight, listInsights } from './insights.ts'
+import { InsightRecord, insightWire } from './model.ts'
+
+const tags = ['Insights']
+const params = Type.Object({ id: Type.String({ description: 'Id of the report.' }) })
+
+export function insightRoutes(app: App) {
+  const generate = createGenerate(app)
+  return new Elysia({ prefix: '/v1/insights' })
+    .use(authenticated)
+    .get(
+      '/',
+      ({ actor, query }) => {
+        const page = pageOf(query)
+        const { insights, total } = listInsights(app.db, actor.accountId, page)
+        return list(
+          insights.map((insight) => insightWire(insight, actor.accountUuid)),
+          { ...page, total },
+          timeKey(insights, ({ generatedAt }) => generatedAt),
+        )
+      },
+      {
+        query: PageQuery,
+        response: ListOf(InsightRecord),
+        detail: { summary: 'List reports', description: 'Newest first.', tags, ...requires('account:admin') },
+      },
+    )
+    .post(
+      '/generate',
+      ({ actor, request }) => takingLong(request, async () => insightWire(await generate(actor), actor.accountUuid)),
+      {
+        response: InsightRecord,
+        detail: {
+          summary: 'Generate a report',
+          description:
+            'Of the figures of the last four weeks, by the language model that the operator chose; it is given figures only, and what it says is checked against them. Takes up to a minute. One in 24 hours: otherwise a 429; one that failed does not count. 503 where no model is set up.',
+          tags,
+          ...requires('account:admin'),
+        },
+      },
+    )
+    .get(
+      '/:id',
+      ({ actor, params }) => one(insightWire(getInsight(app.db, actor.accountId, params.id), actor.accountUuid)),
+      {
+        params,
+        response: One(InsightRecord),
+        detail: { summary: 'Get a report', tags, ...requires('account:admin') },
+      },
+    )
+    .post(
+      '/:id/acknowledge',
+      async ({ actor, params }) => one(insightWire(await acknowledgeInsight(app, actor, params.id), actor.accountUuid)),
+      {
+        params,
+        response: One(InsightRecord),
+        detail: {
+          summary: 'Acknowledge a report',
+          description: 'Notes that it was read. The first time counts.',
+          tags,
+          ...requires('account:admin'),
+        },
+      },
+    )
+}

@@ -1,0 +1,27 @@
+import { index, integer, sqliteTable, text } from 'drizzle-orm/sqlite-core'
+import { accounts } from '#features/core/accounts/tables.ts'
+import { time, uuid } from '#platform/db/columns.ts'
+
+/** A report on the figures of an account, written by a model. */
+export const insights = sqliteTable(
+  'insights',
+  {
+    id: integer('id').primaryKey(),
+    uuid: uuid('uuid').notNull().unique(),
+    accountId: integer('account_id')
+      .notNull()
+      .references(() => accounts.id),
+    generatedAt: time('generated_at').notNull(),
+    periodStart: time('period_start').notNull(),
+    periodEnd: time('period_end').notNull(),
+    model: text('model').notNull(),
+    inputTokens: integer('input_tokens').notNull(),
+    outputTokens: integer('output_tokens').notNull(),
+    summary: text('summary').notNull(),
+    /** JSON: [{severity, area, observation, recommendation}]. */
+    findings: text('findings').notNull(),
+    rawMarkdown: text('raw_markdown').notNull(),
+    acknowledgedAt: time('acknowledged_at'),
+  },
+  (t) => [index('insights_account').on(t.accountId, t.generatedAt)],
+)

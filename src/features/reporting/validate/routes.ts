@@ -1,0 +1,25 @@
+/** @module /v1/validate: path, shape and one call. */
+import { Elysia } from 'elysia'
+import type { App } from '#features/core/app/app.ts'
+import { authenticated, requires } from '#features/core/app/http.ts'
+import type { Resolver } from '#protocols/dns/resolver.ts'
+import { ValidationRequest, ValidationResult } from './model.ts'
+import { createValidate } from './validate.ts'
+
+/** @param resolver as `createValidate` wants it */
+export function validateRoutes(app: Pick<App, 'clock'>, resolver: Resolver) {
+  const validate = createValidate(app, resolver)
+  return new Elysia({ prefix: '/v1/validate' })
+    .use(authenticated)
+    .post('/', ({ actor, body }) => validate(actor, body.email), {
+      body: ValidationRequest,
+      response: ValidationResult,
+      detail: {
+        summary: 'Validate an address',
+        description:
+          'By its syntax, the DNS of its domain and lists of disposable domains, free providers and roles. The mailbox is not probed. What is no address is a 200 too; 20 a second, more after a pause: otherwise a 429.',
+        tags: ['Validation'],
+        ...requires('emails:read'),
+      },
+    })
+}

@@ -1,0 +1,80 @@
+/** @module Takes a person, or for an account that is deleted everybody, out of broadcasts that are not over, inside the caller's transaction: left out, with the quota given back. */
+import type { Database } from 'bun:sqlite'
+import { giveQuotaBack } from '#features/core/accounts/accounts.ts'
+import type { App } from '#features/core/app/app.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { advanceBroadcast, stateName } from './states.ts'
+
+const sql = prepared((db) => ({
+  after: db.prepare<{ contactId: number; email: string }, [number, number, number]>(
+    `SELECT contact_id AS contactId, email FROM broadcast_recipients WHERE broadcast_id = ? AND contact_id > ? ORDER BY contact_id LIMIT ?`,
+  ),
+  next: db.prepare<{ id: number }, [number, number]>(
+    'SELECT id FROM broadcasts INDEXED BY broadcasts_open WHERE state <= 5 AND account_id = ? AND id > ? ORDER BY id LIMIT 1',
+  ),
+  broadcast: db.prepare<{ accountId: number; state: number; quotaMonth: number | null }, [number]>(
+    'SELECT account_id AS accountId, state, quota_month AS quotaMonth FROM broadcasts WHERE id = ?',
+  ),
+  waiting: db.prepare<{ id: number; quotaMonth: number | null }, [number]>(
+    `SELECT id, quota_month AS quotaMonth FROM broadcasts INDEXED BY broadcasts_open WHERE state <= 5 AND account_id = ?
+     AND EXISTS (SELECT 1 FROM broadcast_recipients WHERE broadcast_id = broadcasts.id) LIMIT 1`,
+  ),
+  removeSome: db.prepare(
+    'DELETE FROM broadcast_recipients WHERE broadcast_id = ?1 AND contact_id IN (SELECT contact_id FROM broadcast_recipients WHERE broadcast_id = ?1 LIMIT ?2)',
+  ),
+  remove: db.prepare('DELETE FROM broadcast_recipients WHERE broadcast_id = ? AND contact_id = ?'),
+}))
+
+/** The next broadcast of an account, by row id, that is not over; undefined: none is. */
+export const nextOpenBroadcast = (db: Database, accountId: number, after: number): number | undefined =>
+  sql(db).next.get(accountId, after)?.id
+
+/** Whether the recipients of a broadcast are still being fixed: then nothing is counted yet, and the request that does it ends soon. */
+export function isFixing(db: Database, broadcastId: number): boolean {
+  const broadcast = sql(db).broadcast.get(broadcastId)
+  return broadcast !== null && stateName(broadcast.state) === 'fixing'
+}
+
+/** Rows that are looked at in one turn of the event loop: some 5 ms. */
+const WINDOW = 5000
+
+/**
+ * Looks at some of those that a broadcast is yet to be handed over for, after a contact. Row ids of contacts.
+ * @returns `next` where to go on; undefined: all were looked at
+ */
+export function findWaitingFor(
+  db: Database,
+  which: { readonly broadcastId: number; readonly after: number; readonly is: (address: string) => boolean },
+): { readonly contactIds: readonly number[]; readonly next: number | undefined } {
+  const rows = sql(db).after.all(which.broadcastId, which.after, WINDOW)
+  return {
+    contactIds: rows.filter(({ email }) => which.is(email)).map(({ contactId }) => contactId),
+    next: rows.length < WINDOW ? undefined : rows.at(-1)?.contactId,
+  }
+}
+
+/** Leaves contacts out of a broadcast whose recipients are fixed. Returns how many. */
+export function leaveOut(app: App, tx: Tx, broadcastId: number, contactIds: readonly number[]): number {
+  const broadcast = sql(tx.db).broadcast.get(broadcastId)
+  if (!broadcast) return 0
+  const removed = contactIds.filter((id) => sql(tx.db).remove.run(broadcastId, id).changes === 1).length
+  if (removed === 0) return 0
+  if (broadcast.quotaMonth !== null) giveQuotaBack(tx, broadcast.accountId, broadcast.quotaMonth, removed)
+  advanceBroadcast(app, tx, broadcastId, { handedOver: 0, leftOut: removed })
+  return removed
+}
+
+/** Recipients of an account that is deleted that are left out in one transaction: some 5 ms. */
+const SLICE = 1000
+
+/** Leaves out a slice of all whom the broadcasts of an account are yet to be handed over for; gives how many, 0 when there is nobody any more. */
+export function leaveOutAll(app: App, tx: Tx, accountId: number): number {
+  const broadcast = sql(tx.db).waiting.get(accountId)
+  if (!broadcast) return 0
+  const removed = sql(tx.db).removeSome.run(broadcast.id, SLICE).changes
+  if (broadcast.quotaMonth === null) return removed
+  giveQuotaBack(tx, accountId, broadcast.quotaMonth, removed)
+  advanceBroadcast(app, tx, broadcast.id, { handedOver: 0, leftOut: removed })
+  return removed
+}

@@ -1,0 +1,93 @@
+/**
+ * @module From the request of a broadcast to its beginning: which list, whose parts, from whom. Parts that the request leaves out are those of its
+ * template, as sources: all of them are rendered for each contact. Never sends.
+ */
+import type { Actor, App } from '#features/core/app/app.ts'
+import { durable } from '#features/sending/emails/accept.ts'
+import { headerSafe } from '#features/sending/emails/header-safe.ts'
+import { findReply, replyKeyOf } from '#features/sending/emails/kept-replies.ts'
+import { getList } from '#features/setup/contact-store/lists.ts'
+import { type Template, templateByAlias } from '#features/setup/templates/templates.ts'
+import { invalid } from '#platform/errors.ts'
+import { registeredSender } from './sender.ts'
+import { type BroadcastAnswer, startBroadcast } from './start.ts'
+
+export interface BroadcastRequest {
+  /** Public id. */
+  readonly listId: string
+  readonly fromAddress: string
+  readonly subject: string | undefined
+  readonly html: string | undefined
+  readonly text: string | undefined
+  readonly templateAlias: string | undefined
+  readonly templateData: Readonly<Record<string, unknown>> | undefined
+  readonly replyTo: string | undefined
+  readonly headers: unknown
+  readonly tags: readonly string[] | undefined
+  readonly sendAt: string | undefined
+  readonly stream: string | undefined
+}
+
+export interface BroadcastSending {
+  /** Header `Idempotency-Key`. */
+  readonly idempotencyKey: string | undefined
+  /** Of what tells a repeated request from another one. */
+  readonly body: unknown
+  /** Throws when the account sends too fast. */
+  readonly admit: () => void
+}
+
+/** Begins a broadcast, or gives the first answer of its idempotency key again. Throws 404 when the account has no such list, and what `startBroadcast` throws. */
+export async function sendBroadcast(
+  app: App,
+  actor: Actor,
+  request: BroadcastRequest,
+  { idempotencyKey, body, admit }: BroadcastSending,
+): Promise<BroadcastAnswer> {
+  const replyKey = replyKeyOf(idempotencyKey, body)
+  // Before everything that may have changed since: the list, the domain, `send_at`.
+  const earlier = replyKey && findReply<{ data: BroadcastAnswer }>(app.db, actor, replyKey)
+  if (earlier) return durable(app, earlier.data)
+  admit()
+  const list = getList(app.db, actor.accountId, request.listId)
+  const from = registeredSender(app.db, actor.accountId, request.fromAddress)
+  const template = templateOf(app, actor, request.templateAlias)
+  if (request.subject !== undefined) headerSafe('subject', request.subject)
+  return startBroadcast(app, actor, {
+    type: 'broadcast',
+    list,
+    from,
+    ...withTemplate(request, template),
+    templateData: request.templateData,
+    replyTo: request.replyTo,
+    headers: request.headers,
+    tags: request.tags,
+    sendAt: request.sendAt,
+    stream: request.stream,
+    replyKey,
+  })
+}
+
+/** What is given wins, part by part; the template gives the rest. */
+export const withTemplate = (
+  given: { readonly subject: string | undefined; readonly html: string | undefined; readonly text: string | undefined },
+  template: Template | undefined,
+) => ({
+  subject: given.subject ?? template?.subject,
+  html: given.html ?? template?.htmlBody ?? undefined,
+  text: given.text ?? template?.textBody ?? undefined,
+  template: template && { id: template.id, version: template.version },
+})
+
+function templateOf(app: App, actor: Actor, alias: string | undefined): Template | undefined {
+  if (alias === undefined) return undefined
+  const template = templateByAlias(app.db, actor.accountId, alias)
+  if (!template) {
+    throw invalid(
+      'template_alias',
+      `There is no template with the alias "${alias.slice(0, 100)}".`,
+      'template_not_found',
+    )
+  }
+  return template
+}

@@ -1,0 +1,412 @@
+/**
+ * @module Begins a broadcast: checks it, stores what all its emails share, fixes its recipients with a snapshot of each contact, and answers when
+ * all of that is on disk. Nobody sees anything of it before; a crash on the way leaves nothing that would be sent. Never sends.
+ */
+import type { Database } from 'bun:sqlite'
+import { requireSending, sendingAccount, takeQuota } from '#features/core/accounts/accounts.ts'
+import { tenantOf } from '#features/core/accounts/work-budget.ts'
+import type { Actor, App } from '#features/core/app/app.ts'
+import { audit } from '#features/core/audit-logs/audit.ts'
+import { referTo } from '#features/core/content-gc/garbage.ts'
+import { insertOperation } from '#features/core/operations/operations.ts'
+import { isPlain, sharedDataJson } from '#features/sending/emails/broadcast-data.ts'
+import { type Draft, draftOf } from '#features/sending/emails/draft.ts'
+import { findReply, keepReply, type ReplyKey } from '#features/sending/emails/kept-replies.ts'
+import { requireDiskSpace, requireQuota, requireSendable } from '#features/sending/emails/sendable.ts'
+import type { ContactList } from '#features/setup/contact-store/lists.ts'
+import { contactStatusCode } from '#features/setup/contact-store/status.ts'
+import { findStream, insertStream } from '#features/setup/streams/streams.ts'
+import { coverageCode } from '#features/setup/suppressions/check.ts'
+import { requireUsable } from '#features/setup/templates/render.ts'
+import { giveWay, type Millis } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { conflict, invalid } from '#platform/errors.ts'
+import { formatUuid, type UuidBytes } from '#platform/ids.ts'
+import { KiB, MiB } from '#platform/units.ts'
+import { storedActor } from './actor.ts'
+import { type BroadcastState, operationMetadata, stateCode } from './states.ts'
+import { tryBroadcast } from './trial.ts'
+
+/** What a broadcast is made from. Subject and bodies are templates, whoever gave them. */
+export interface BroadcastInput {
+  readonly type: 'broadcast' | 'newsletter_send'
+  readonly list: ContactList
+  readonly from: string
+  readonly subject: string | undefined
+  readonly html: string | undefined
+  readonly text: string | undefined
+  /** The template that parts of it are from. */
+  readonly template: { readonly id: number; readonly version: number } | undefined
+  readonly templateData: Readonly<Record<string, unknown>> | undefined
+  readonly replyTo?: string | undefined
+  readonly headers?: unknown
+  readonly tags?: readonly string[] | undefined
+  /** Date and time with a zone; undefined: now. */
+  readonly sendAt?: string | undefined
+  /** Slug; undefined: `broadcast`, which is made when it is missing. */
+  readonly stream?: string | undefined
+  readonly newsletterId?: number | undefined
+  /** Of the header Idempotency-Key. */
+  readonly replyKey?: ReplyKey | undefined
+}
+
+/** What a broadcast that begins is told to whoever writes something of their own with it. */
+export interface BegunOperation {
+  /** Row id. */
+  readonly id: number
+  readonly uuid: string
+  readonly total: number
+  readonly state: BroadcastState
+  /** Undefined: it begins at once. */
+  readonly scheduledAt: Millis | undefined
+}
+
+export interface BroadcastAnswer {
+  readonly operation_id: string
+  readonly total_recipients: number
+  readonly message: string
+}
+
+/** The stream of broadcasts that name none: their reputation is not that of transactional mail. */
+export const BROADCAST_STREAM = 'broadcast'
+
+const MOST_TEMPLATE_DATA_BYTES = 64 * KiB
+const MOST_BODY_BYTES = 1 * MiB
+/** Contacts that are fixed in one transaction: some 5 ms. */
+const SLICE = 1000
+/** Broadcasts of one account that wait, are being sent or are paused at the same time. */
+const MOST_OPEN = 200
+/** Rows that a discarded broadcast loses in one transaction. */
+const DISCARD_SLICE = 5000
+
+const sql = prepared((db) => ({
+  insert: db.prepare<{ id: number }, (string | number | null)[]>(
+    `INSERT INTO broadcasts (account_id, newsletter_id, list_id, stream_id, template_id, template_version, from_address, subject, html_ref, text_ref,
+     size_bytes, template_data, extra, state, sandbox, total, handed_over, left_out, due_at, actor, created_at, updated_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, ?, ?, ?, ?) RETURNING id`,
+  ),
+  newestContact: db.prepare<{ id: number | null }, [number]>('SELECT MAX(id) AS id FROM contacts WHERE list_id = ?'),
+  // Those whom nothing may be sent to are left out from the beginning; who is suppressed later is left out then.
+  // In pieces of the list, not of what is left of it: of a list that is suppressed nothing is.
+  piece: db.prepare<{ last: number | null; n: number }, [number, number, number, number, number]>(
+    `SELECT MAX(id) AS last, COUNT(*) AS n FROM (SELECT id FROM contacts WHERE list_id = ? AND status = ? AND id > ? AND id <= ? ORDER BY id LIMIT ?)`,
+  ),
+  fix: db.prepare<never, [number, number, number, number, number, number, number]>(
+    `INSERT INTO broadcast_recipients (broadcast_id, contact_id, contact_uuid, email, metadata)
+     SELECT ?1, id, uuid, coalesce(email, address_key), metadata FROM contacts
+     WHERE list_id = ?2 AND status = ?3 AND id > ?4 AND id <= ?5 AND NOT EXISTS (
+       SELECT 1 FROM suppressions s WHERE s.account_id = contacts.account_id AND s.address = address_key
+       AND (s.covers = ?6 OR (s.stream_id IN (0, ?7) AND s.list_id IN (0, ?2) AND (opted_in_at IS NULL OR s.stream_id <> 0 OR s.list_id <> 0))))
+     ORDER BY id`,
+  ),
+  openOf: db.prepare<{ n: number }, [number]>(
+    'SELECT COUNT(*) AS n FROM broadcasts INDEXED BY broadcasts_open WHERE state <= 5 AND account_id = ?',
+  ),
+  begin: db.prepare(
+    'UPDATE broadcasts SET operation_id = ?, state = ?, sandbox = ?, total = ?, quota_month = ?, updated_at = ? WHERE id = ? AND state = ?',
+  ),
+  discardRows: db.prepare(
+    'DELETE FROM broadcast_recipients WHERE broadcast_id = ?1 AND contact_id IN (SELECT contact_id FROM broadcast_recipients WHERE broadcast_id = ?1 LIMIT ?2)',
+  ),
+  discard: db.prepare('DELETE FROM broadcasts WHERE id = ? AND state = ?'),
+  leftovers: db.prepare<{ id: number }, [number]>('SELECT id FROM broadcasts WHERE state = ?'),
+}))
+
+/**
+ * Begins a broadcast. Throws the 422 of what is wrong in it, 403 while the account is paused, 429 when the list is larger than what is left of the
+ * quota; then nothing is left behind.
+ * @param also writes what belongs to it in the transaction that begins it
+ */
+export async function startBroadcast(
+  app: App,
+  actor: Actor,
+  input: BroadcastInput,
+  also: (tx: Tx, operation: BegunOperation) => void = () => undefined,
+): Promise<BroadcastAnswer> {
+  const earlier = input.replyKey && findReply<{ data: BroadcastAnswer }>(app.db, actor, input.replyKey)
+  if (earlier) return app.commit.writeFromReserve(() => ({ ...earlier.data }))
+  requireSending(sendingAccount(app.config, app.db, actor.accountId))
+  const draft = broadcastDraft(app, input)
+  // Sources that cannot be rendered for anybody are refused; what is missing for one contact fails for that one only.
+  await requireUsable(app, actor.accountId, { subject: input.subject, html: input.html, text: input.text })
+  await requireDiskSpace(app)
+  await ensureStream(app, actor, draft.stream)
+  const { account, sandbox, streamId } = requireSendable(app, actor, draft)
+  requireFew(app.db, actor)
+  const broadcastId = await insertFixing(app, actor, input, draft, streamId)
+  try {
+    const total = await fixRecipients(
+      app,
+      broadcastId,
+      { listId: input.list.id, streamId, owner: tenantOf(app.db, actor.accountId) },
+      (fixed) => requireQuota(app, account, sandbox ? 0 : fixed, () => fixed),
+    )
+    const warning = await tryBroadcast(app, actor.accountId, broadcastId, input)
+    return await app.commit.write((tx) => begin(app, tx, actor, input, draft, { broadcastId, total, warning, also }))
+  } catch (error) {
+    await discardQuietly(app, broadcastId)
+    throw error
+  } finally {
+    fixingHere(app).delete(broadcastId)
+    app.broadcastChanged.emit()
+  }
+}
+
+/** Throws 409 when the account has as many broadcasts under way as it may: each keeps a copy of its recipients. */
+function requireFew(db: Database, { accountId }: Actor): void {
+  if ((sql(db).openOf.get(accountId)?.n ?? 0) < MOST_OPEN) return
+  throw conflict(
+    'too_many_broadcasts',
+    `There are ${MOST_OPEN} broadcasts under way or waiting for their time on this account; wait until one of them is over, or cancel one.`,
+  )
+}
+
+/** As a send request to one recipient: what is wrong in one is wrong in the other. */
+export function broadcastDraft(app: App, input: BroadcastInput): Draft {
+  for (const [field, body] of [
+    ['html_body', input.html],
+    ['text_body', input.text],
+  ] as const)
+    if (body !== undefined && Buffer.byteLength(body) > MOST_BODY_BYTES)
+      throw invalid(field, `${field} is larger than ${MOST_BODY_BYTES} bytes.`)
+  if (Buffer.byteLength(JSON.stringify(input.templateData ?? {})) > MOST_TEMPLATE_DATA_BYTES)
+    throw invalid('template_data', `template_data is larger than ${MOST_TEMPLATE_DATA_BYTES} bytes of JSON.`)
+  const draft = draftOf(
+    app,
+    {
+      from: input.from,
+      to: 'contact@list.invalid',
+      // A template's source may have line breaks; what it renders has none.
+      subject: input.subject?.replace(/[\r\n]+/g, ' ') ?? null,
+      html_body: input.html ?? null,
+      text_body: input.text ?? null,
+      reply_to: input.replyTo ?? null,
+      headers: input.headers,
+      tags: [...(input.tags ?? [])],
+      send_at: input.sendAt ?? null,
+      stream: input.stream ?? BROADCAST_STREAM,
+      transactional: false,
+    },
+    undefined,
+  )
+  const { subject = '' } = input
+  if (subject.trim() === '') throw invalid('subject', 'A subject is required unless a template gives one.')
+  return {
+    ...draft,
+    subject: isPlain(subject) ? draft.subject.trim() : subject,
+    listId: input.list.id,
+    templateId: input.template?.id,
+  }
+}
+
+async function ensureStream(app: App, actor: Actor, slug: string): Promise<void> {
+  if (slug !== BROADCAST_STREAM || findStream(app.db, actor.accountId, slug) !== undefined) return
+  await app.commit.write((tx) => {
+    if (findStream(tx.db, actor.accountId, slug) !== undefined) return
+    const id = insertStream(tx, actor.accountId, { slug, name: 'Broadcasts' }, app.eventTime())
+    audit(app, tx, actor, { action: 'stream.created', resourceType: 'stream', resourceId: formatUuid(id) })
+  })
+}
+
+async function insertFixing(
+  app: App,
+  actor: Actor,
+  input: BroadcastInput,
+  draft: Draft,
+  streamId: number,
+): Promise<number> {
+  const bodies = [draft.html, draft.text].filter((part) => part !== undefined)
+  const refs = await app.content.put(bodies, app.clock.now())
+  const htmlRef = draft.html ? (refs.shift() ?? null) : null
+  const textRef = draft.text ? (refs.shift() ?? null) : null
+  const write = (tx: Tx): number => {
+    const now = app.eventTime()
+    const row = sql(tx.db).insert.get(
+      actor.accountId,
+      input.newsletterId ?? null,
+      input.list.id,
+      streamId,
+      input.template?.id ?? null,
+      input.template?.version ?? null,
+      draft.from,
+      draft.subject,
+      htmlRef,
+      textRef,
+      bodies.reduce((sum, body) => sum + body.length, 0),
+      sharedDataJson(input.templateData, input.list),
+      Object.keys(draft.extra).length > 0 ? JSON.stringify(draft.extra) : null,
+      stateCode('fixing'),
+      draft.scheduledAt ?? app.clock.now(),
+      storedActor(actor),
+      now,
+      now,
+    )
+    if (!row) throw new Error('the broadcast was not stored')
+    fixingHere(app).add(row.id)
+    return row.id
+  }
+  return referTo(app, { content: [htmlRef, textRef] }, () => app.commit.write(write))
+}
+
+/**
+ * Copies the active contacts, slice by slice; gives their number. Who comes onto the list meanwhile is not among them.
+ * @param requireRoom throws the 429 when that many are more than what is left of the quota
+ */
+async function fixRecipients(
+  app: App,
+  broadcastId: number,
+  { listId, streamId, owner }: { readonly listId: number; readonly streamId: number; readonly owner: number },
+  requireRoom: (total: number) => Promise<void>,
+): Promise<number> {
+  const newest = sql(app.db).newestContact.get(listId)?.id ?? 0
+  const active = contactStatusCode('active')
+  let total = 0
+  for (let after = 0; ; ) {
+    const from = after
+    const piece = sql(app.db).piece.get(listId, active, from, newest, SLICE)
+    const last = piece?.last ?? undefined
+    if (!piece || last === undefined) return total
+    total += await app.commit.write(
+      (tx) => sql(tx.db).fix.run(broadcastId, listId, active, from, last, coverageCode('all'), streamId).changes,
+      { owner },
+    )
+    await requireRoom(total)
+    if (piece.n < SLICE) return total
+    after = last
+    await giveWay()
+  }
+}
+
+/** In one transaction: quota, operation, state, and what the answer will be when it is asked for again. */
+function begin(
+  app: App,
+  tx: Tx,
+  actor: Actor,
+  input: BroadcastInput,
+  draft: Draft,
+  {
+    broadcastId,
+    total,
+    warning,
+    also,
+  }: {
+    broadcastId: number
+    total: number
+    warning: string | undefined
+    also: NonNullable<Parameters<typeof startBroadcast>[3]>
+  },
+): BroadcastAnswer {
+  const earlier = input.replyKey && findReply<{ data: BroadcastAnswer }>(tx.db, actor, input.replyKey)
+  if (earlier) {
+    // Of two with one key the other was first; this one has fixed recipients that nobody will be sent to.
+    tx.afterCommit(() => void discardQuietly(app, broadcastId))
+    return earlier.data
+  }
+  requireList(tx.db, input.list)
+  const { account, sandbox } = requireSendable(app, actor, draft)
+  const quotaMonth = sandbox || total === 0 ? null : takeQuota(tx, account, total, app.clock.now())
+  const state: BroadcastState = total === 0 ? 'done' : draft.scheduledAt === undefined ? 'sending' : 'waiting'
+  const dueAt = draft.scheduledAt ?? app.clock.now()
+  const operation = insertOperation(app, tx, actor, {
+    type: input.type,
+    status: state === 'done' ? 'completed' : state === 'waiting' ? 'pending' : 'processing',
+    total,
+    completed: 0,
+    failed: 0,
+    errorSummary: null,
+    metadata: {
+      contact_list_id: formatUuid(input.list.uuid),
+      subject: draft.subject,
+      sandbox,
+      ...operationMetadata({ state: stateCode(state), dueAt, handedOver: 0, leftOut: 0 }),
+    },
+  })
+  const now = app.eventTime()
+  const begun = sql(tx.db).begin.run(
+    operation.id,
+    stateCode(state),
+    sandbox ? 1 : 0,
+    total,
+    quotaMonth,
+    now,
+    broadcastId,
+    stateCode('fixing'),
+  )
+  if (begun.changes !== 1) throw new Error(`broadcast ${broadcastId} is not being fixed`)
+  // Of a newsletter `also` tells.
+  if (input.type === 'broadcast')
+    audit(app, tx, actor, {
+      action: 'broadcast.created',
+      resourceType: 'operation',
+      resourceId: operation.uuid,
+      metadata: { contact_list_id: formatUuid(input.list.uuid), total_recipients: total },
+    })
+  also(tx, { id: operation.id, uuid: operation.uuid, total, state, scheduledAt: draft.scheduledAt })
+  const answer = {
+    operation_id: operation.uuid,
+    total_recipients: total,
+    message: messageOf(total, state, sandbox ? draft.fromDomain : undefined, warning),
+  }
+  if (input.replyKey) keepReply(app, tx, actor, input.replyKey, { data: answer })
+  return answer
+}
+
+function messageOf(
+  total: number,
+  state: BroadcastState,
+  unverifiedDomain: string | undefined,
+  warning: string | undefined,
+): string {
+  if (state === 'done') return 'Nobody on the list can be sent to, so nothing is sent.'
+  const contacts = total === 1 ? '1 contact' : `${total} contacts`
+  const said = state === 'waiting' ? `It will be sent to ${contacts} at its time.` : `It is being sent to ${contacts}.`
+  const captured =
+    unverifiedDomain === undefined ? '' : ` It is only captured, because ${unverifiedDomain} is not verified.`
+  return `${said}${captured}${warning === undefined ? '' : ` ${warning}`}`
+}
+
+const listSql = prepared((db) => ({
+  exists: db.prepare<{ id: number }, [number]>('SELECT id FROM contact_lists WHERE id = ? AND deleted_at IS NULL'),
+}))
+
+/** The list may have been deleted while its contacts were copied. */
+function requireList(db: Database, list: { readonly id: number; readonly uuid: UuidBytes }): void {
+  if (!listSql(db).exists.get(list.id))
+    throw invalid('contact_list_id', 'There is no contact list with this id.', 'contact_list_not_found')
+}
+
+/** What could not be removed now is removed at the next start. */
+const discardQuietly = (app: App, broadcastId: number): Promise<void> =>
+  discardBroadcast(app, broadcastId).catch((error: unknown) =>
+    app.log.error({ err: error, broadcast: broadcastId }, 'a broadcast that was not begun could not be removed'),
+  )
+
+/** Removes a broadcast that never began, with what was fixed for it. */
+export async function discardBroadcast(app: App, broadcastId: number): Promise<void> {
+  for (;;) {
+    const removed = await app.commit.writeFromReserve(
+      (tx) => sql(tx.db).discardRows.run(broadcastId, DISCARD_SLICE).changes,
+    )
+    if (removed < DISCARD_SLICE) break
+    await giveWay()
+  }
+  await app.commit.writeFromReserve((tx) => void sql(tx.db).discard.run(broadcastId, stateCode('fixing')))
+}
+
+/** Removes what a crash left in the middle of fixing: nobody was told of it. */
+export async function discardLeftovers(app: App): Promise<void> {
+  for (const { id } of sql(app.db).leftovers.all(stateCode('fixing')))
+    if (!fixingHere(app).has(id)) await discardBroadcast(app, id)
+}
+
+/** What this process is fixing: not left over from another. */
+const inHand = new WeakMap<App, Set<number>>()
+
+function fixingHere(app: App): Set<number> {
+  const known = inHand.get(app)
+  if (known) return known
+  const made = new Set<number>()
+  inHand.set(app, made)
+  return made
+}

@@ -1,0 +1,63 @@
+/** @module GET /v1/emails/:id/captured: the message that was kept instead of being sent. */
+import { Type } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import type { App } from '#features/core/app/app.ts'
+import { authenticated, requires } from '#features/core/app/http.ts'
+import { orContentMissing } from '#features/core/app/stored-content.ts'
+import { findEmail } from '#features/sending/emails/read.ts'
+import { isOfService } from '#features/sending/emails/wire.ts'
+import { notFound } from '#platform/errors.ts'
+import { isoTime, one } from '#platform/http/envelope.ts'
+import { noSuch, One, Timestamp, uuidParam } from '#platform/http/schemas.ts'
+import type { CaptureStore } from './store.ts'
+
+const CapturedEmail = Type.Object(
+  {
+    mail_from: Type.String({ description: "The envelope's sender: the return path of the first recipient." }),
+    rcpt_to: Type.Array(Type.String(), {
+      description: 'The envelope recipients, Bcc included, for whom the email was captured, in the order of the email.',
+    }),
+    received_at: Timestamp({ description: 'When the message of the first recipient was captured.' }),
+    size_bytes: Type.Integer({ description: 'Octets of the message.' }),
+    raw: Type.String({
+      description:
+        'The message of the first recipient as it would have been sent, DKIM signature included, with CRLF line ends. Text in UTF-8; a message that is not UTF-8 as a whole is given as ISO 8859-1, one character an octet.',
+    }),
+  },
+  { description: 'What differs between the recipients of an email is that of the first one captured.' },
+)
+
+export const captureRoutes = (app: Pick<App, 'db'>, store: Pick<CaptureStore, 'find'>) =>
+  new Elysia({ prefix: '/v1/emails' }).use(authenticated).get(
+    '/:id/captured',
+    ({ actor, params }) => {
+      const email = findEmail(app.db, actor.accountId, uuidParam(params.id, 'email_not_found', 'email'))
+      if (!email) throw noSuch('email_not_found', 'email')
+      const capture = orContentMissing(() => store.find(email.id))
+      if (!capture || isOfService(email)) throw notCaptured()
+      return one({
+        mail_from: capture.mailFrom,
+        rcpt_to: [...capture.rcptTo],
+        received_at: isoTime(capture.receivedAt),
+        size_bytes: capture.sizeBytes,
+        raw: capture.raw,
+      })
+    },
+    {
+      params: Type.Object({ id: Type.String({ description: 'Id of the email.' }) }),
+      response: One(CapturedEmail),
+      detail: {
+        summary: 'Get an email as captured',
+        description:
+          'Emails from a domain that is not verified (`sandbox: true`), and all emails in delivery mode `capture`, are delivered to a built-in server that keeps them for viewing. Mail of the service itself is never shown. Messages are removed by age, and the oldest when space runs out: then, before delivery, and for emails that were really sent, the answer is 404 `not_captured`. An id that is not one of the account is 404 `email_not_found`.',
+        tags: ['Emails'],
+        ...requires('emails:read'),
+      },
+    },
+  )
+
+const notCaptured = () =>
+  notFound(
+    'not_captured',
+    'No captured message is kept of this email: it is not delivered yet, was sent to its real recipients, or was removed with age.',
+  )

@@ -1,0 +1,90 @@
+/** @module Wire shapes of dead letters. */
+import { type Static, Type } from '@sinclair/typebox'
+import { messageIdOf } from '#features/sending/emails/send-response.ts'
+import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
+import { Nullable, QueryInteger, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { formatUuid } from '#platform/ids.ts'
+import type { DeadLetter } from './read.ts'
+
+export const DEFAULT_COUNT = 50
+export const MOST_LISTED = 200
+
+export const DeadLetterQuery = Type.Object({
+  count: QueryInteger({ minimum: 0, maximum: MOST_LISTED, default: DEFAULT_COUNT, description: 'How many.' }),
+})
+
+export const DeadLetterRecord = Type.Object({
+  id: Type.String({ description: 'Id of the dead letter.' }),
+  stream_id: Type.String({ description: 'The same as id.' }),
+  original_stream: Nullable(Type.String(), { description: 'Slug of the stream of the email.' }),
+  email_id: Uuid({ description: 'Email that was not delivered.' }),
+  account_id: Uuid({ description: 'Account that sent it.' }),
+  from_address: Type.String({ description: 'Sender of the email.' }),
+  to_address: Type.String({ description: 'Recipient whose delivery ended.' }),
+  subject: Type.String({ description: 'Subject of the email.' }),
+  failure_reason: Type.String({
+    description:
+      'expired: not delivered in time; failed: our own fault; uncertain: the receiver may have it, so a retry may deliver it twice.',
+  }),
+  original_status: Type.String({ description: 'How the delivery ended: bounced, failed or uncertain.' }),
+  attempt_count: Type.Integer({ description: 'Attempts at this recipient.' }),
+  attempts: Type.Integer({ description: 'The same as attempt_count.' }),
+  last_error: Nullable(Type.String(), { description: 'How the last attempt ended.' }),
+  error_message: Nullable(Type.String(), { description: 'The same as last_error.' }),
+  failed_at: Timestamp({ description: 'When the delivery ended.' }),
+  created_at: Timestamp({ description: 'The same as failed_at.' }),
+  payload: Type.Object(
+    {
+      message_id: Type.String({ description: 'Message-ID header, with angle brackets.' }),
+      from: Type.String({ description: 'Sender of the email.' }),
+      to: Type.String({ description: 'Recipient whose delivery ended.' }),
+      subject: Type.String({ description: 'Subject of the email.' }),
+      stream: Nullable(Type.String(), { description: 'Slug of its stream.' }),
+      sandbox: Type.Boolean({ description: 'True when it was only captured.' }),
+      scheduled_at: Nullable(Timestamp(), { description: 'When it was to be sent.' }),
+      created_at: Timestamp({ description: 'When the email was accepted.' }),
+    },
+    { description: 'The email in short, without its bodies.' },
+  ),
+})
+export type DeadLetterRecord = Static<typeof DeadLetterRecord>
+
+export const DeadLetterList = Type.Object({
+  data: Type.Array(DeadLetterRecord, { description: 'Newest first.' }),
+  total: Type.Integer({ description: 'How many there are in all.' }),
+})
+
+export const Retried = Type.Object({ message: Type.String({ description: 'What happens now.' }) })
+
+export function deadLetterWire(letter: DeadLetter, accountUuid: string): DeadLetterRecord {
+  const id = String(letter.id)
+  const failedAt = isoTime(letter.failedAt)
+  return {
+    id,
+    stream_id: id,
+    original_stream: letter.stream,
+    email_id: formatUuid(letter.emailUuid),
+    account_id: accountUuid,
+    from_address: letter.from,
+    to_address: letter.to,
+    subject: letter.subject,
+    failure_reason: letter.reason,
+    original_status: letter.status,
+    attempt_count: letter.attempts,
+    attempts: letter.attempts,
+    last_error: letter.lastError,
+    error_message: letter.lastError,
+    failed_at: failedAt,
+    created_at: failedAt,
+    payload: {
+      message_id: messageIdOf(letter.emailUuid, letter.from),
+      from: letter.from,
+      to: letter.to,
+      subject: letter.subject,
+      stream: letter.stream,
+      sandbox: letter.sandbox,
+      scheduled_at: isoTimeOrNull(letter.scheduledAt),
+      created_at: isoTime(letter.acceptedAt),
+    },
+  }
+}

@@ -1,0 +1,75 @@
+/** @module Reads the dead letters of an account, each with what is known of its email and recipient. */
+import type { Database } from 'bun:sqlite'
+import { type Status, statusName } from '#features/sending/emails/status.ts'
+import type { Millis } from '#platform/clock.ts'
+import { prepared } from '#platform/db/open.ts'
+import { notFound } from '#platform/errors.ts'
+import type { UuidBytes } from '#platform/ids.ts'
+import type { DeadLetterReason } from './add.ts'
+
+export interface DeadLetter {
+  readonly id: number
+  readonly reason: DeadLetterReason
+  readonly lastError: string | null
+  readonly failedAt: Millis
+  readonly recipientId: number
+  readonly emailId: number
+  readonly emailUuid: UuidBytes
+  readonly from: string
+  readonly subject: string
+  readonly sandbox: boolean
+  /** Whether its email is of a broadcast. */
+  readonly isBulk: boolean
+  readonly scheduledAt: Millis | null
+  readonly acceptedAt: Millis
+  /** Address of the recipient. */
+  readonly to: string
+  readonly status: Status
+  readonly attempts: number
+  readonly stream: string | null
+}
+
+interface Row extends Omit<DeadLetter, 'sandbox' | 'isBulk' | 'status'> {
+  readonly sandbox: number
+  readonly isBulk: number
+  readonly status: number
+}
+
+const SELECT = `SELECT dead_letters.id, reason, dead_letters.last_error AS lastError, failed_at AS failedAt, recipient_id AS recipientId,
+  dead_letters.email_id AS emailId, emails.uuid AS emailUuid, from_address AS "from", subject, sandbox,
+  broadcast_id IS NOT NULL AS isBulk, scheduled_at AS scheduledAt, emails.created_at AS acceptedAt, address AS "to", recipients.status, attempts,
+  streams.slug AS stream
+  FROM dead_letters JOIN emails ON emails.id = dead_letters.email_id JOIN recipients ON recipients.id = recipient_id
+  LEFT JOIN streams ON streams.id = stream_id WHERE dead_letters.account_id = ?`
+
+const sql = prepared((db) => ({
+  newest: db.prepare<Row, [number, number]>(`${SELECT} ORDER BY dead_letters.id DESC LIMIT ?`),
+  byId: db.prepare<Row, [number, number]>(`${SELECT} AND dead_letters.id = ?`),
+  count: db.prepare<{ n: number }, [number]>('SELECT COUNT(*) AS n FROM dead_letters WHERE account_id = ?'),
+}))
+
+const letterOf = (row: Row): DeadLetter => ({
+  ...row,
+  sandbox: row.sandbox === 1,
+  isBulk: row.isBulk === 1,
+  status: statusName(row.status),
+})
+
+/** The newest dead letters of an account, and how many there are in all, counted in the index. */
+export const listDeadLetters = (
+  db: Database,
+  accountId: number,
+  limit: number,
+): { letters: DeadLetter[]; total: number } => ({
+  letters: sql(db).newest.all(accountId, limit).map(letterOf),
+  total: sql(db).count.get(accountId)?.n ?? 0,
+})
+
+/** The account's dead letter with an id as the API gives it; 404 when it has none. */
+export function getDeadLetter(db: Database, accountId: number, id: string): DeadLetter {
+  const row = LETTER_ID.test(id) ? sql(db).byId.get(accountId, Number(id)) : null
+  if (!row) throw notFound('dead_letter_not_found', 'There is no dead letter with this id.')
+  return letterOf(row)
+}
+
+const LETTER_ID = /^[1-9]\d{0,14}$/

@@ -1,0 +1,77 @@
+/** @module What an account may do with a dead letter: send it again, which is its explicit decision, or drop it. */
+
+import { requireSending, sendingAccount } from '#features/core/accounts/accounts.ts'
+import type { Actor, App } from '#features/core/app/app.ts'
+import { audit } from '#features/core/audit-logs/audit.ts'
+import { laneOf } from '#features/sending/emails/lanes.ts'
+import { requeueFinished } from '#features/sending/emails/late-moves.ts'
+import { isContentGone } from '#features/sending/emails/retire.ts'
+import type { Status } from '#features/sending/emails/status.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { conflict } from '#platform/errors.ts'
+import { formatUuid } from '#platform/ids.ts'
+import type { DeadLetterReason } from './add.ts'
+import { type DeadLetter, getDeadLetter } from './read.ts'
+
+const sql = prepared((db) => ({
+  delete: db.prepare('DELETE FROM dead_letters WHERE id = ?'),
+}))
+
+/** The status that a recipient ended in, by what made it a dead letter. */
+const ENDED_AS: Readonly<Record<DeadLetterReason, Status>> = {
+  expired: 'bounced',
+  failed: 'failed',
+  uncertain: 'uncertain',
+}
+
+/**
+ * Puts the recipient of a dead letter back into the queue, due now and with a new time until expiry, and removes the letter. 404 for an unknown
+ * id, 403 while the account is paused, 409 when its content is no longer kept. A receiver that has an `uncertain` message already gets it a second time.
+ */
+export function retryDeadLetter(app: App, actor: Actor, id: string): Promise<void> {
+  return app.commit.write((tx) => {
+    requireSending(sendingAccount(app.config, tx.db, actor.accountId))
+    const letter = getDeadLetter(tx.db, actor.accountId, id)
+    if (isContentGone(tx.db, letter.emailId))
+      throw conflict(
+        'content_not_kept',
+        'The content of this email is no longer kept, so it cannot be sent again; send a new email.',
+      )
+    const domain = letter.to.slice(letter.to.lastIndexOf('@') + 1)
+    const lane = laneOf({ accountId: actor.accountId, domain, sandbox: letter.sandbox, isBulk: letter.isBulk })
+    const nextAt = app.clock.now()
+    const isRequeued = requeueFinished(tx, {
+      recipientId: letter.recipientId,
+      emailId: letter.emailId,
+      lane,
+      nextAt,
+      now: app.eventTime(),
+      from: ENDED_AS[letter.reason],
+    })
+    if (!isRequeued) {
+      throw conflict(
+        'dead_letter_superseded',
+        `The recipient is ${letter.status} by now, so there is nothing to retry; delete the dead letter.`,
+      )
+    }
+    remove(app, tx, actor, letter, 'dead_letter.retried')
+    tx.afterCommit(() => app.mailDue.emit({ lane, at: nextAt }))
+  })
+}
+
+/** Removes a dead letter; its email stays as it ended. 404 for an unknown id. */
+export const deleteDeadLetter = (app: App, actor: Actor, id: string): Promise<void> =>
+  app.commit.writeFromReserve((tx) =>
+    remove(app, tx, actor, getDeadLetter(tx.db, actor.accountId, id), 'dead_letter.deleted'),
+  )
+
+function remove(app: App, tx: Tx, actor: Actor, letter: DeadLetter, action: string): void {
+  sql(tx.db).delete.run(letter.id)
+  audit(app, tx, actor, {
+    action,
+    resourceType: 'dead_letter',
+    resourceId: String(letter.id),
+    metadata: { email_id: formatUuid(letter.emailUuid), recipient: letter.to, reason: letter.reason },
+  })
+}

@@ -1,0 +1,64 @@
+/** @module /v1/dead-letters: paths, shapes and one call each. */
+import { Type } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import type { App } from '#features/core/app/app.ts'
+import { authenticated, requires } from '#features/core/app/http.ts'
+import { queryInteger } from '#platform/http/schemas.ts'
+import { DEFAULT_COUNT, DeadLetterList, DeadLetterQuery, deadLetterWire, MOST_LISTED, Retried } from './model.ts'
+import { listDeadLetters } from './read.ts'
+import { deleteDeadLetter, retryDeadLetter } from './retry.ts'
+
+const tags = ['Dead letters']
+const params = Type.Object({ id: Type.String({ description: 'Id (stream_id) of the dead letter.' }) })
+
+export const deadLetterRoutes = (app: App) =>
+  new Elysia({ prefix: '/v1/dead-letters' })
+    .use(authenticated)
+    .get(
+      '/',
+      ({ actor, query }) => {
+        const count = queryInteger('count', query.count, {
+          fallback: DEFAULT_COUNT,
+          minimum: 0,
+          maximum: MOST_LISTED,
+        })
+        const { letters, total } = listDeadLetters(app.db, actor.accountId, count)
+        return { data: letters.map((letter) => deadLetterWire(letter, actor.accountUuid)), total }
+      },
+      {
+        query: DeadLetterQuery,
+        response: DeadLetterList,
+        detail: {
+          summary: 'List dead letters',
+          description: 'Recipients whose delivery expired, failed by our own fault or is uncertain, newest first.',
+          tags,
+          ...requires('emails:read'),
+        },
+      },
+    )
+    .delete(
+      '/:id',
+      async ({ actor, params, set }) => {
+        await deleteDeadLetter(app, actor, params.id)
+        set.status = 204
+      },
+      { params, detail: { summary: 'Delete a dead letter', tags, ...requires('emails:send') } },
+    )
+    .post(
+      '/:id/retry',
+      async ({ actor, params }) => {
+        await retryDeadLetter(app, actor, params.id)
+        return { message: 'The email was put back into the queue.' }
+      },
+      {
+        params,
+        response: Retried,
+        detail: {
+          summary: 'Send a dead letter again',
+          description:
+            'The email is queued anew with its full time until expiry. An uncertain one may be delivered twice.',
+          tags,
+          ...requires('emails:send'),
+        },
+      },
+    )

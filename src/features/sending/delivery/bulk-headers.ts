@@ -1,0 +1,44 @@
+/**
+ * @module What tells receivers that a message is one of a broadcast: List-Id (RFC 2919), by which people filter, Feedback-ID, by which Gmail's Postmaster
+ * Tools tell campaigns apart, and Precedence, which absence notes do not answer. The same at every attempt. Names no recipient; never writes.
+ */
+import type { App } from '#features/core/app/app.ts'
+import { accountTag } from '#features/sending/tracking/tokens.ts'
+import { prepared } from '#platform/db/open.ts'
+import { formatUuid } from '#platform/ids.ts'
+
+interface Origin {
+  readonly accountUuid: Uint8Array
+  readonly listUuid: Uint8Array | null
+  readonly operationUuid: Uint8Array | null
+  readonly newsletterId: number | null
+}
+
+const sql = prepared((db) => ({
+  origin: db.prepare<Origin, [number]>(
+    `SELECT accounts.uuid AS accountUuid, contact_lists.uuid AS listUuid, operations.uuid AS operationUuid, newsletter_id AS newsletterId FROM emails
+     JOIN accounts ON accounts.id = emails.account_id JOIN broadcasts ON broadcasts.id = broadcast_id
+     LEFT JOIN contact_lists ON contact_lists.id = emails.list_id LEFT JOIN operations ON operations.id = broadcasts.operation_id WHERE emails.id = ?`,
+  ),
+}))
+
+/** Gmail: 5 to 15 characters, the same for all mail of a sender; figures are shown by signing domain. */
+const SENDER_ID = 'tassis'
+
+/** @param signingDomain the d= of the signature: who sends proves that it is his, as RFC 2919 §3 wants of the name of a list */
+export function bulkHeaders(
+  db: App['db'],
+  emailId: number,
+  signingDomain: string,
+): readonly (readonly [name: string, value: string])[] {
+  const origin = sql(db).origin.get(emailId)
+  if (!origin) throw new Error(`email ${emailId} is of no broadcast`)
+  const { accountUuid, listUuid, operationUuid, newsletterId } = origin
+  const campaign = operationUuid === null ? 'none' : formatUuid(operationUuid)
+  const kind = newsletterId === null ? 'broadcast' : 'newsletter'
+  return [
+    ...(listUuid === null ? [] : [['List-Id', `<${formatUuid(listUuid)}.${signingDomain}>`] as const]),
+    ['Feedback-ID', [campaign, accountTag(accountUuid).toString(16), kind, SENDER_ID].join(':')],
+    ['Precedence', 'bulk'],
+  ]
+}

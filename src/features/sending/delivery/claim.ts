@@ -1,0 +1,186 @@
+/**
+ * @module Takes due recipients of a lane out of the queue: for an attempt, or in one commit with their outcome where none is made. Never decides
+ * how many a site may have.
+ */
+import type { Database } from 'bun:sqlite'
+import { giveQuotaBack } from '#features/core/accounts/accounts.ts'
+import { stopOf } from '#features/core/accounts/pause.ts'
+import type { App } from '#features/core/app/app.ts'
+import { holdWaiting } from '#features/sending/emails/broadcast-moves.ts'
+import { logIdOf } from '#features/sending/emails/log-id.ts'
+import { claimDue, holdDue } from '#features/sending/emails/queue.ts'
+import { suppressedOutcome } from '#features/sending/emails/suppressed.ts'
+import { rejectRecipient } from '#features/sending/emails/waiting-moves.ts'
+import { suppressionOf } from '#features/setup/suppressions/check.ts'
+import type { Millis } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { hours, minutes } from '#platform/units.ts'
+import { holdStopped } from './held.ts'
+import { type Verdict, writeOutcome } from './outcome.ts'
+import { hasLadderEnded, retryDelayMs } from './retry.ts'
+import type { routeLane } from './route.ts'
+
+/** Why a lane leads nowhere. */
+export type Unrouted = Exclude<Awaited<ReturnType<typeof routeLane>>, { kind: 'route' }>
+
+export type Claimed = ReturnType<typeof claimDue>
+
+interface Recipient {
+  readonly accountId: number
+  readonly address: string
+  readonly transactional: number
+  readonly streamId: number
+  readonly listId: number | null
+  readonly broadcastId: number | null
+  readonly quotaMonth: number | null
+}
+
+const sql = prepared((db) => ({
+  recipient: db.prepare<Recipient, [number]>(
+    `SELECT account_id AS accountId, address, transactional, stream_id AS streamId, list_id AS listId, broadcast_id AS broadcastId,
+     quota_month AS quotaMonth FROM recipients JOIN emails ON emails.id = email_id WHERE recipients.id = ?`,
+  ),
+  broadcastState: db.prepare<{ state: number }, [number]>('SELECT state FROM broadcasts WHERE id = ?'),
+}))
+
+/** `paused`, `cancelling` and `failing` in broadcasts/states.ts, which ranks above: what was never tried is not begun. */
+export const HELD_BROADCASTS: ReadonlySet<number> = new Set([3, 4, 5])
+/** How long the recipients of such a broadcast wait before they are looked at again, unless it is resumed or takes them back. */
+const HELD_MS = minutes(5)
+const HELD_SLICE = 200
+/** Recipients settled at once when their lane leads nowhere. */
+const UNROUTED_SLICE = 200
+
+/**
+ * Claims up to `limit` recipients that are due at `now`; only those first due at `dueSince` or before, if given. Those whose address is on the
+ * suppression list by now end here instead, so that fewer may come back although more are due.
+ */
+export function claimLane(
+  app: App,
+  tx: Tx,
+  lane: string,
+  { limit, now, dueSince }: { limit: number; now: Millis; dueSince?: Millis },
+): Claimed {
+  const stops = new Map<number, string | undefined>()
+  return claimDue(tx, lane, {
+    now,
+    eventTime: app.eventTime(),
+    limit,
+    retryAt: (attempt) => now + retryDelayMs(attempt, 0),
+    ends: (recipient) => waitsOrEnds(app, tx, recipient, stops),
+    ...(dueSince !== undefined && { dueSince }),
+  })
+}
+
+/**
+ * Ends a waiting recipient as `rejected` when its address was suppressed since it was accepted; lets wait whose account may not send, and who is of a
+ * broadcast that is paused or being taken back and was never tried. False: it may be claimed.
+ * @param stops why accounts may not send, as far as it was asked
+ */
+function waitsOrEnds(
+  app: App,
+  tx: Tx,
+  at: { recipientId: number; emailId: number },
+  stops: Map<number, string | undefined>,
+): boolean {
+  const recipient = sql(tx.db).recipient.get(at.recipientId)
+  if (!recipient) return false
+  const { accountId, quotaMonth, broadcastId } = recipient
+  if (waitsForAccount(app, tx, at, recipient, stops)) return true
+  if (broadcastId !== null && HELD_BROADCASTS.has(sql(tx.db).broadcastState.get(broadcastId)?.state ?? 0)) {
+    const until = app.clock.now() + HELD_MS
+    if (holdWaiting(tx, { recipientId: at.recipientId, until })) return true
+  }
+  const found = suppressionNow(tx.db, recipient)
+  if (!found) return false
+  rejectRecipient(tx, { ...at, now: app.eventTime() }, suppressedOutcome(found.reason))
+  if (quotaMonth !== null) giveQuotaBack(tx, accountId, quotaMonth, 1)
+  return true
+}
+
+/** Whether a recipient was suppressed since it was claimed. */
+export function isSuppressedNow(db: Database, recipientId: number): boolean {
+  const recipient = sql(db).recipient.get(recipientId)
+  return recipient !== null && suppressionNow(db, recipient) !== undefined
+}
+
+const suppressionNow = (db: Database, recipient: Recipient): { reason: string } | undefined =>
+  suppressionOf(db, {
+    ...recipient,
+    transactional: recipient.transactional === 1,
+    listId: recipient.listId ?? undefined,
+  })
+
+/** Puts a recipient off whose account may not send. False: it may, or the recipient does not wait. */
+function waitsForAccount(
+  app: App,
+  tx: Tx,
+  at: { recipientId: number; emailId: number },
+  { accountId, quotaMonth }: { readonly accountId: number; readonly quotaMonth: number | null },
+  stops: Map<number, string | undefined>,
+): boolean {
+  if (!stops.has(accountId)) stops.set(accountId, stopOf(tx.db, accountId))
+  const stop = stops.get(accountId)
+  // What counts in no quota leaves: captured mail, which goes nowhere, and the service's own, such as the notice of the pause.
+  return stop !== undefined && quotaMonth !== null && holdStopped(app, tx, { ...at, accountId }, stop)
+}
+
+/** The lane leads nowhere: a slice of its due recipients bounces or is deferred, without any session. */
+export async function settleUnrouted(app: App, lane: string, unrouted: Unrouted): Promise<void> {
+  const verdict: Verdict =
+    unrouted.kind === 'undeliverable'
+      ? {
+          kind: 'bounced',
+          bounceType: 'hard',
+          category: unrouted.category,
+          reply: unrouted.text,
+          // Null MX: the domain itself says that none of its addresses takes mail (RFC 7505 §3). A domain that is not found may be back tomorrow.
+          isAddressDead: unrouted.category === 'invalid_recipient',
+        }
+      : { kind: 'deferred', category: unrouted.category, reason: unrouted.text, reply: undefined }
+  // In one commit, since nothing is dialled between: a claim without its outcome would wait for the next start.
+  const settled = await app.commit.writeFromReserve((tx) => {
+    const claimed = claimLane(app, tx, lane, { limit: UNROUTED_SLICE, now: app.clock.now() })
+    for (const recipient of claimed) writeOutcome(app, tx, { ...recipient, startedAt: undefined }, verdict, undefined)
+    return claimed
+  })
+  for (const { recipientId, emailId } of settled)
+    app.log.info({ email: logIdOf(app.db, emailId), recipient: recipientId, lane, ...verdict }, verdict.kind)
+}
+
+/** The lane's site rests until `until`: a slice of its due recipients is held till then, each told by an event. */
+export async function holdLane(
+  app: App,
+  lane: string,
+  { now, until, reason, siteFailures }: { now: Millis; until: Millis; reason: string; siteFailures: number },
+): Promise<void> {
+  const held = await app.commit.writeFromReserve((tx) => {
+    expireHeld(app, tx, lane, { now, reason, siteFailures })
+    const stops = new Map<number, string | undefined>()
+    const waits = (at: { recipientId: number; emailId: number }): boolean => {
+      const recipient = sql(tx.db).recipient.get(at.recipientId)
+      return recipient !== null && waitsForAccount(app, tx, at, recipient, stops)
+    }
+    return holdDue(tx, lane, { now, eventTime: app.eventTime(), until, reason, limit: HELD_SLICE, waits })
+  })
+  if (held > 0) app.log.info({ lane, recipients: held, reason, until: new Date(until).toISOString() }, 'held')
+}
+
+/**
+ * Mail that is older than it may become ends here: the attempt that began the rest was made for all who wait. Else so few would be tried at a
+ * dead site that the others outlived their time by days.
+ */
+function expireHeld(
+  app: App,
+  tx: Tx,
+  lane: string,
+  { now, reason, siteFailures }: { now: Millis; reason: string; siteFailures: number },
+): void {
+  // A clock that is ahead makes all mail old: the site must have been tried as often as the ladder does.
+  if (!hasLadderEnded(siteFailures, app.config.retryExpiryHours)) return
+  const dueSince = now - hours(app.config.retryExpiryHours)
+  const verdict: Verdict = { kind: 'deferred', category: 'connection_failure', reason, reply: undefined, siteFailures }
+  for (const claimed of claimLane(app, tx, lane, { limit: HELD_SLICE, now, dueSince }))
+    writeOutcome(app, tx, { ...claimed, startedAt: undefined }, verdict, undefined)
+}

@@ -1,0 +1,235 @@
+/**
+ * @module One attempt at one recipient, top to bottom: compose with tracking, sign, then a transaction at the first host that lets us in. Runs in a Worker.
+ * Never judges a reply and never touches the main database.
+ */
+import type { KeyObject } from 'node:crypto'
+import { addTracking } from '#features/sending/tracking/rewrite.ts'
+import type { ContentReader } from '#platform/content/read.ts'
+import { KiB } from '#platform/units.ts'
+import { RelaxedBodyHash } from '#protocols/dkim/body-hash.ts'
+import { signatureFor } from '#protocols/dkim/sign.ts'
+import { type Attachment, composeMessage } from '#protocols/mime/compose.ts'
+import { type EncodedPart, encodeBase64, encodeText } from '#protocols/mime/encode.ts'
+import { htmlToText } from '#protocols/mime/html-text.ts'
+import type { TransactionResult } from '#protocols/smtp/client.ts'
+import { type Connection, type Connections, TOOK_TOO_LONG, targetsOf } from './connections.ts'
+import type { AttemptResult, AttemptSession, DeliverJob, TrackingSettings } from './protocol.ts'
+
+export interface TransmitOptions {
+  /** Resolves when the start of DATA is durable; rejects when nothing may leave. */
+  readonly beforeBody: () => Promise<void>
+  /** Aborted when the attempt takes too long: its session is closed, and no other is opened. */
+  readonly signal: AbortSignal
+}
+
+export interface Attempt {
+  readonly result: AttemptResult
+  readonly session: AttemptSession | undefined
+}
+
+/** What recipients of one email share; filled by the first of them. */
+export interface SharedBody {
+  text?: EncodedPart | undefined
+  html?: EncodedPart
+  attachments?: readonly Attachment[]
+  /** Set when no part of the body is a recipient's own. */
+  bodyHash?: string
+}
+
+/**
+ * Composes and signs the message of a job; the same job gives the same bytes. Yields between slices, so that a large
+ * message does not block the SMTP sessions of other accounts in this Worker.
+ * @param shared of the email
+ */
+export function* prepareMessage(
+  job: DeliverJob,
+  shared: SharedBody,
+  content: ContentReader,
+  privateKey: KeyObject,
+  tracking: TrackingSettings,
+): Generator<void, readonly Buffer[]> {
+  const { compose, dkim } = job
+  shared.text ??= yield* textPart(job, content)
+  shared.attachments ??= yield* attachmentParts(job, content)
+  const { text, attachments } = shared
+  const html = yield* htmlPart(job, shared, content, tracking)
+  const { header, body } = composeMessage({
+    from: compose.from,
+    to: compose.to,
+    cc: compose.cc,
+    subject: compose.subject,
+    date: new Date(compose.dateMs),
+    messageId: compose.messageId,
+    headers: compose.headers,
+    attachments,
+    boundarySeed: compose.boundarySeed,
+    ...(compose.replyTo !== undefined && { replyTo: compose.replyTo }),
+    ...(html && { html }),
+    ...(text && { text }),
+  })
+  const isAllShared = html === shared.html
+  const bodyHash = (isAllShared ? shared.bodyHash : undefined) ?? (yield* hashOf(body))
+  if (isAllShared) shared.bodyHash = bodyHash
+  return [signatureFor(header, bodyHash, { domain: dkim.domain, selector: dkim.selector, privateKey }), header, ...body]
+}
+
+/** The given text, or one made from the HTML before tracking: a text shows its links, and people read them. */
+function* textPart(job: DeliverJob, content: ContentReader): Generator<void, EncodedPart | undefined> {
+  const text = sourceOf(job, content, 'text')
+  if (text !== undefined) return yield* encodeText(text)
+  const html = sourceOf(job, content, 'html')
+  if (html === undefined) return undefined
+  const converted = htmlToText(html.toString())
+  yield
+  return yield* encodeText(Buffer.from(converted))
+}
+
+/** The HTML; when tracked, it is the recipient's own. */
+function* htmlPart(
+  job: DeliverJob,
+  shared: SharedBody,
+  content: ContentReader,
+  tracking: TrackingSettings,
+): Generator<void, EncodedPart | undefined> {
+  if (shared.html) return shared.html
+  const source = sourceOf(job, content, 'html')
+  if (source === undefined) return undefined
+  const html = source.toString()
+  const tracked = trackedHtml(html, job, tracking)
+  yield
+  if (tracked !== html) return yield* encodeText(Buffer.from(tracked))
+  shared.html = yield* encodeText(source)
+  return shared.html
+}
+
+/** A body as it was rendered for the recipient, or as it was stored. */
+function sourceOf({ compose }: DeliverJob, content: ContentReader, part: 'html' | 'text'): Buffer | undefined {
+  const rendered = compose.rendered?.[part]
+  if (compose.rendered) return rendered === undefined ? undefined : Buffer.from(rendered)
+  const ref = part === 'html' ? compose.htmlRef : compose.textRef
+  return ref === null ? undefined : Buffer.from(content.get(ref))
+}
+
+function* attachmentParts({ compose }: DeliverJob, content: ContentReader): Generator<void, Attachment[]> {
+  const attachments: Attachment[] = []
+  for (const { filename, contentType, ref } of compose.attachments) {
+    attachments.push({ filename, contentType, content: yield* encodeBase64(content.slices(ref)) })
+    yield
+  }
+  return attachments
+}
+
+/** How much is hashed between two yields. */
+const HASHED_BYTES = 128 * KiB
+
+function* hashOf(body: readonly Buffer[]): Generator<void, string> {
+  const hash = new RelaxedBodyHash()
+  let hashedBytes = 0
+  for (const piece of body) {
+    for (let from = 0; from < piece.length; from += HASHED_BYTES) {
+      const slice = piece.subarray(from, from + HASHED_BYTES)
+      hash.update(slice)
+      hashedBytes += slice.length
+      if (hashedBytes < HASHED_BYTES) continue
+      hashedBytes = 0
+      yield
+    }
+  }
+  return hash.digest()
+}
+
+/** The HTML with tracking, for an email that is tracked. */
+function trackedHtml(html: string, { recipientId, compose }: DeliverJob, { keyHex, ownUrl }: TrackingSettings): string {
+  if (!compose.tracking) return html
+  const { baseUrl, account, day } = compose.tracking
+  return addTracking(html, {
+    recipient: { account, recipientId, day },
+    key: Uint8Array.fromHex(keyHex),
+    baseUrl,
+    ownUrls: [ownUrl, baseUrl],
+  })
+}
+
+/**
+ * Hosts that may refuse one attempt with a 4xx. RFC 5321 §5.1 has each host tried; but greylisting, full mailboxes and throttling are the same at all hosts
+ * of a site, so that more of them would cost sessions and change nothing.
+ */
+const MAX_REFUSING_HOSTS = 3
+
+/**
+ * Sends a prepared message: over an idle session of the site, else over a new one at the first address of the route that opens one. While
+ * no octet of the message has left, the next address follows a session that was lost, and the next host one that refused with a 4xx; a session
+ * used before that ended uses none up. A 5xx is the answer of the domain, whichever host gives it.
+ */
+export async function transmit(
+  job: DeliverJob,
+  message: readonly Uint8Array[],
+  connections: Connections,
+  { beforeBody, signal }: TransmitOptions,
+): Promise<Attempt> {
+  const { route } = job
+  const targets = targetsOf(route)
+  const refusing = new Set<string>()
+  let refusal: Attempt | undefined
+  let next = 0
+  let connection = connections.reuse(route.site)
+  for (;;) {
+    if (!connection) {
+      const opened = await connections.open(route, next, refusing, signal)
+      next = opened.next
+      if (opened.kind !== 'open') {
+        if (refusal) return refusal
+        // Ended by us: that says of the site only that it was slow, so it is not unreachable to others.
+        const ended = signal.aborted ? ({ kind: 'lost', phase: 'mail', failure: TOOK_TOO_LONG } as const) : opened
+        return { result: ended, session: undefined }
+      }
+      connection = opened.connection
+    }
+    let result: TransactionResult
+    const { client, session, reused } = connection
+    const close = () => client.destroy(TOOK_TOO_LONG)
+    signal.addEventListener('abort', close)
+    try {
+      result = await sendOver(connection, job, message, beforeBody)
+    } finally {
+      signal.removeEventListener('abort', close)
+      // A host of lower preference must not get the messages that follow (RFC 5321 §5.1).
+      if (refusal) void client.quit()
+      else connections.release(route.site, connection)
+    }
+    const attempt = { result, session }
+    // Servers end sessions that were idle or carried much; that says nothing of the host.
+    const isUsedUp = reused && endedSession(result)
+    const isRefused = isRefusedForNow(result) && !isUsedUp
+    if (isRefused) {
+      refusing.add(session.host)
+      refusal = attempt
+    }
+    if (signal.aborted || !(result.kind === 'lost' || isRefusedForNow(result))) return attempt
+    const hasNext = targets.slice(next).some(({ host }) => !refusing.has(host))
+    if (!(isUsedUp || hasNext) || refusing.size >= MAX_REFUSING_HOSTS) return refusal ?? attempt
+    connection = refusal ? undefined : connections.reuse(route.site)
+  }
+}
+
+const endedSession = (result: TransactionResult): boolean =>
+  result.kind === 'lost' || (result.kind === 'refused' && result.reply.code === 421)
+
+/** A 4xx before any octet of the message has left: the next host may accept it. */
+const isRefusedForNow = (result: TransactionResult): boolean =>
+  result.kind === 'refused' && result.phase !== 'body' && result.reply.code < 500
+
+const sendOver = (
+  { client }: Connection,
+  job: DeliverJob,
+  message: readonly Uint8Array[],
+  beforeBody: () => Promise<void>,
+) =>
+  client.send({
+    mailFrom: job.mailFrom,
+    rcptTo: job.rcptTo,
+    message,
+    smtpUtf8: job.smtpUtf8,
+    eightBit: false,
+    beforeBody,
+  })

@@ -1,0 +1,183 @@
+/**
+ * @module The claimed recipients in hand and the last two commits of their attempts: begin and outcome. Never claims, and never decides what the
+ * outcome is, except for what is still in hand when the service ends.
+ */
+import type { App } from '#features/core/app/app.ts'
+import { beginDelivery } from '#features/sending/emails/attempt-moves.ts'
+import { logIdOf } from '#features/sending/emails/log-id.ts'
+import { NotProcessing } from '#features/sending/emails/settle.ts'
+import type { Millis } from '#platform/clock.ts'
+import { minutes, seconds } from '#platform/units.ts'
+import { isSuppressedNow } from './claim.ts'
+import { type AttemptInHand, type Verdict, writeOutcome } from './outcome.ts'
+import type { AttemptSession } from './protocol.ts'
+import type { Destination } from './sites.ts'
+
+export interface Hand extends AttemptInHand {
+  readonly lane: string
+  readonly destination: Destination
+  readonly worker: number
+  /** Not before it has memory, and is rendered. */
+  sentToWorkerAt: Millis | undefined
+  /** How long it may take from the beginning of its message while its slot or memory is wanted. */
+  maxWantedBodyMs: Millis
+  /** Resolves when its outcome is stored or given up; from then on nothing else is written of it. */
+  settling: Promise<void> | undefined
+  /** It was suppressed before its message began: released, it is due at once, and the next claim rejects it. */
+  isSuppressed?: true
+}
+
+export interface HandsOptions {
+  readonly app: App
+  /** From then on nothing is begun, and what is released is due at once. */
+  readonly stopping: AbortSignal
+  /** Whether the message may leave. */
+  readonly onBegun: (hand: Hand, ok: boolean) => void
+  /** The attempt is over; its outcome is not stored yet. */
+  readonly onOver: (hand: Hand) => void
+  /** The outcome is stored, and the recipient is due again. */
+  readonly onDue: (lane: string, at: Millis) => void
+}
+
+/** Wait after the database refused a claim or an outcome, for example because the disk is full. */
+export const STORAGE_RETRY_MS = seconds(1)
+const STORAGE_RELEASE_MS = seconds(10)
+/** How long begun transactions may go on after the service was told to stop. */
+const STOP_GRACE_MS = minutes(1)
+
+export class Hands {
+  readonly #options: HandsOptions
+  readonly #app: App
+  readonly #hands = new Map<number, Hand>()
+  #unstored = 0
+  /** The grace of stopping is over: an outcome that is refused once more is left to the recovery of the next start. */
+  #hasGivenUp = false
+  #onSettled: () => void = () => undefined
+
+  constructor(options: HandsOptions) {
+    this.#options = options
+    this.#app = options.app
+  }
+
+  /** Outcomes that the database has refused so far: while there are any, nothing more is claimed. */
+  get unstored(): number {
+    return this.#unstored
+  }
+
+  add(hand: Hand): void {
+    this.#hands.set(hand.recipientId, hand)
+  }
+
+  /** For a log line. */
+  #named({ emailId, recipientId }: Hand): { email: string | null; recipient: number } {
+    return { email: logIdOf(this.#app.db, emailId), recipient: recipientId }
+  }
+
+  /** A recipient whose outcome is not known yet. */
+  unsettled(recipientId: number): Hand | undefined {
+    const hand = this.#hands.get(recipientId)
+    return hand?.settling ? undefined : hand
+  }
+
+  /** All whose outcome is not stored yet. */
+  all(): Hand[] {
+    return [...this.#hands.values()]
+  }
+
+  /**
+   * The 354 is here: the message may leave once the start is on disk. Not to whom was suppressed while it waited for a connection or for the server.
+   */
+  async begin(hand: Hand): Promise<void> {
+    const { onBegun, stopping } = this.#options
+    if (stopping.aborted) return onBegun(hand, false)
+    const startedAt = this.#app.eventTime()
+    hand.startedAt = startedAt
+    try {
+      const begun = await this.#app.commit.writeFromReserve((tx) => {
+        if (!isSuppressedNow(tx.db, hand.recipientId)) return beginDelivery(tx, hand.recipientId, startedAt)
+        hand.isSuppressed = true
+        return false
+      })
+      if (!begun) hand.startedAt = undefined
+      onBegun(hand, begun)
+    } catch (error) {
+      hand.startedAt = undefined
+      this.#app.log.error(
+        { err: error, ...this.#named(hand) },
+        'the start of a delivery could not be stored; nothing was sent',
+      )
+      onBegun(hand, false)
+    }
+  }
+
+  /** Ends an attempt: its place is free from now on. Resolves when its outcome is stored or given up. */
+  settle(hand: Hand, verdict: Verdict, session: AttemptSession | undefined): Promise<void> {
+    this.#options.onOver(hand)
+    hand.settling = this.#store(hand, verdict, session)
+    return hand.settling
+  }
+
+  /** Writes the verdict, again and again while the database refuses: an outcome is never dropped. */
+  async #store(hand: Hand, verdict: Verdict, session: AttemptSession | undefined): Promise<void> {
+    const { onDue, stopping } = this.#options
+    let isRefused = false
+    for (;;) {
+      try {
+        const waits = verdict.kind === 'released' && !stopping.aborted && !hand.isSuppressed
+        const releaseAt = this.#app.clock.now() + (waits ? STORAGE_RELEASE_MS : 0)
+        const nextAt = await this.#app.commit.writeFromReserve((tx) =>
+          writeOutcome(this.#app, tx, hand, verdict, session, releaseAt),
+        )
+        this.#hands.delete(hand.recipientId)
+        if (nextAt !== undefined) onDue(hand.lane, nextAt)
+        break
+      } catch (error) {
+        const { log } = this.#app
+        if (error instanceof NotProcessing) {
+          log.error({ err: error, ...this.#named(hand) }, 'an outcome came for a recipient that is not in delivery')
+          this.#hands.delete(hand.recipientId)
+          break
+        }
+        log.error({ err: error, ...this.#named(hand) }, 'an outcome could not be stored; it is tried again')
+        if (this.#hasGivenUp) {
+          this.#hands.delete(hand.recipientId)
+          break
+        }
+        if (!isRefused) this.#unstored++
+        isRefused = true
+        await this.#app.clock.sleep(STORAGE_RETRY_MS)
+      }
+    }
+    if (isRefused) this.#unstored--
+    this.#onSettled()
+  }
+
+  /** Resolves when no begun transaction is in hand, or the grace of stopping, 60 s, is over. */
+  begunSettled(): Promise<void> {
+    return new Promise((resolve) => {
+      const check = () => {
+        if (this.all().some((hand) => hand.startedAt !== undefined)) return
+        timer.cancel()
+        resolve()
+      }
+      const timer = this.#app.clock.after(STOP_GRACE_MS, resolve)
+      this.#onSettled = check
+      check()
+    })
+  }
+
+  /** Settles whatever is still in hand when the service ends. What the database refuses once more is left to the next start. */
+  async settleStopped(): Promise<void> {
+    this.#hasGivenUp = true
+    await Promise.all(this.all().map((hand) => hand.settling ?? this.settle(hand, stoppedVerdict(hand), undefined)))
+  }
+}
+
+/** What becomes of a message that is still in hand when the service ends. */
+const stoppedVerdict = (hand: Hand): Verdict =>
+  hand.startedAt === undefined
+    ? { kind: 'released' }
+    : {
+        kind: 'uncertain',
+        reason: 'The service was stopped while the message was being sent, so the receiver may have it',
+      }

@@ -1,0 +1,199 @@
+/**
+ * @module From rows to a delivery job: everything that composing, signing and the envelope need, from what was stored at acceptance. So every attempt has
+ * the same job, but for one thing: tracked links stand under the tracking host that the domain has now. That of acceptance may be gone, and its links
+ * would be dead.
+ */
+import type { App } from '#features/core/app/app.ts'
+import type { DraftExtra } from '#features/sending/emails/draft.ts'
+import { messageIdOf } from '#features/sending/emails/send-response.ts'
+import { trackingBaseUrl } from '#features/sending/tracking/base-url.ts'
+import { accountTag, dayOf } from '#features/sending/tracking/tokens.ts'
+import { unsubscribeHeaders } from '#features/sending/unsubscribe/headers.ts'
+import { ERASED_ADDRESS } from '#features/setup/contact-store/listed-form.ts'
+import { type SigningDomain, signingDomain } from '#features/setup/domains/sending.ts'
+import { trackingHost } from '#features/setup/domains/tracking-domain.ts'
+import { prepared } from '#platform/db/open.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { encodeVerp, verpTag } from '#protocols/address/verp.ts'
+import { isMailboxField } from '#protocols/mime/compose.ts'
+import { bulkHeaders } from './bulk-headers.ts'
+import type { ComposeJob, DeliverJob, Route } from './protocol.ts'
+import { createBroadcastRenderer, type RenderedMail } from './rendered.ts'
+
+interface EmailRow {
+  uuid: Uint8Array
+  accountId: number
+  domainId: number
+  from: string
+  subject: string
+  htmlRef: number | null
+  textRef: number | null
+  attachments: string | null
+  extra: string | null
+  createdAt: number
+  scheduledAt: number | null
+  sizeBytes: number
+  tracked: number
+  transactional: number
+  broadcastId: number | null
+}
+
+const sql = prepared((db) => ({
+  email: db.prepare<EmailRow, [number]>(
+    `SELECT uuid, account_id AS accountId, domain_id AS domainId, from_address AS "from", subject, html_ref AS htmlRef, text_ref AS textRef, attachments, extra,
+     created_at AS createdAt, scheduled_at AS scheduledAt, size_bytes AS sizeBytes, tracked, transactional, broadcast_id AS broadcastId FROM emails WHERE id = ?`,
+  ),
+  /** Bcc recipients are not even read; those who were erased since are named no more. */
+  headerRecipients: db.prepare<{ kind: number; mailbox: string }, [number]>(
+    `SELECT kind, coalesce(mailbox, address) AS mailbox FROM recipients WHERE email_id = ? AND kind IN (0, 1) AND address <> '${ERASED_ADDRESS}'
+     ORDER BY id`,
+  ),
+  address: db.prepare<{ address: string }, [number]>('SELECT address FROM recipients WHERE id = ?'),
+  account: db.prepare<{ uuid: Uint8Array }, [number]>('SELECT uuid FROM accounts WHERE id = ?'),
+}))
+
+export interface PreparedJob {
+  readonly job: DeliverJob
+  readonly privateKeyPem: string
+  /** Bodies and attachments, for the memory budget. */
+  readonly sizeBytes: number
+  /** Whether other recipients of the email get the same body, which is then in memory once. */
+  readonly isBodyShared: boolean
+}
+
+/** The job of a broadcast's email, which is to be rendered first. `render` rejects as the function of `createBroadcastRenderer` does. */
+export interface UnrenderedJob {
+  readonly accountId: number
+  render(): Promise<PreparedJob>
+}
+
+/** Builds jobs; keeps unsealed keys of the domains in use, because unsealing and parsing them costs more than a signature. */
+export function createJobBuilder(
+  app: App,
+): (recipientId: number, emailId: number, route: Route) => PreparedJob | UnrenderedJob {
+  const render = createBroadcastRenderer(app)
+  const domains = new Map<number, SigningDomain>()
+  const verpKey = app.keys.subkey('verp')
+
+  const domainOf = (id: number): SigningDomain => {
+    let domain = domains.get(id)
+    if (!domain) {
+      domain = signingDomain(app.db, app.keys, id)
+      if (!domain) throw new Error('the DKIM key of the sending domain is missing')
+      if (domains.size >= MOST_CACHED_DOMAINS) domains.clear()
+      domains.set(id, domain)
+    }
+    return domain
+  }
+
+  return (recipientId, emailId, route) => {
+    const email = sql(app.db).email.get(emailId)
+    const rcptTo = sql(app.db).address.get(recipientId)?.address
+    if (!email || rcptTo === undefined) throw new Error('the email is missing')
+    const domain = domainOf(email.domainId)
+    const headerRecipients = sql(app.db).headerRecipients.all(emailId)
+    const of = (kind: number) => headerRecipients.filter((r) => r.kind === kind).map((r) => r.mailbox)
+    const extra = JSON.parse(email.extra ?? '{}') as DraftExtra
+    const attachments = JSON.parse(email.attachments ?? '[]') as {
+      filename: string
+      content_type: string
+      ref: number
+    }[]
+    const { returnPathDomain } = domain
+    const listHeaders =
+      email.transactional === 1
+        ? []
+        : unsubscribeHeaders(app, {
+            emailId,
+            emailUuid: email.uuid,
+            recipientId,
+            address: rcptTo,
+            from: email.from,
+            returnPathDomain,
+          })
+    const mailboxHeaders = Object.entries(extra.headers ?? {}).flatMap(([name, value]) =>
+      isMailboxField(name) ? [value] : [],
+    )
+    const broadcastHeaders = email.broadcastId === null ? [] : bulkHeaders(app.db, emailId, domain.domain)
+    const prepared: PreparedJob = {
+      sizeBytes: email.sizeBytes,
+      isBodyShared: email.tracked === 0 && email.broadcastId === null,
+      privateKeyPem: domain.privateKeyPem,
+      job: {
+        recipientId,
+        emailId,
+        accountId: email.accountId,
+        route,
+        mailFrom: `${encodeVerp({ recipientId, tag: verpTag(email.uuid) }, verpKey)}@${returnPathDomain}`,
+        rcptTo,
+        // RFC 6531: needed for the envelope and for header addresses alike.
+        smtpUtf8: [rcptTo, email.from, ...of(0), ...of(1), extra.reply_to ?? '', ...mailboxHeaders].some(
+          hasUtf8Address,
+        ),
+        compose: {
+          from: email.from,
+          to: of(0),
+          cc: of(1),
+          subject: email.subject,
+          // When it was to leave, also when it leaves later: the same for every recipient and attempt.
+          dateMs: email.scheduledAt ?? email.createdAt,
+          messageId: messageIdOf(email.uuid, email.from),
+          headers: withOwn(extra.headers ?? {}, [...listHeaders, ...broadcastHeaders]),
+          htmlRef: email.htmlRef,
+          textRef: email.textRef,
+          attachments: attachments.map((a) => ({ filename: a.filename, contentType: a.content_type, ref: a.ref })),
+          boundarySeed: formatUuid(email.uuid),
+          ...(extra.reply_to !== undefined && { replyTo: extra.reply_to }),
+          ...(email.tracked === 1 && { tracking: trackingOf(app, email) }),
+        },
+        dkim: { domainId: domain.id, domain: domain.domain, selector: domain.selector },
+      },
+    }
+    if (email.broadcastId === null) return prepared
+    return { accountId: email.accountId, render: () => withRendered(prepared, render(emailId, 'bulk')) }
+  }
+}
+
+/** The headers that the caller gave, and of ours those that he did not. */
+function withOwn(
+  given: Readonly<Record<string, string>>,
+  ours: readonly (readonly [name: string, value: string])[],
+): readonly (readonly [name: string, value: string])[] {
+  const names = new Set(Object.keys(given).map((name) => name.toLowerCase()))
+  return [...Object.entries(given), ...ours.filter(([name]) => !names.has(name.toLowerCase()))]
+}
+
+async function withRendered(prepared: PreparedJob, rendering: Promise<RenderedMail>): Promise<PreparedJob> {
+  const { subject, html, text } = await rendering
+  const { job } = prepared
+  return {
+    ...prepared,
+    // Characters, which are about octets; the budget reckons roughly.
+    sizeBytes: (html?.length ?? 0) + (text?.length ?? 0),
+    job: { ...job, compose: { ...job.compose, subject, rendered: { html, text } } },
+  }
+}
+
+function trackingOf(
+  { config, db }: App,
+  { accountId, domainId, createdAt }: EmailRow,
+): NonNullable<ComposeJob['tracking']> {
+  const account = sql(db).account.get(accountId)
+  if (!account) throw new Error('the account is missing')
+  return {
+    baseUrl: trackingBaseUrl(config.publicUrl, trackingHost(db, domainId)),
+    account: accountTag(account.uuid),
+    day: dayOf(createdAt),
+  }
+}
+
+const MOST_CACHED_DOMAINS = 1000
+
+/** A mailbox whose address, not only its display name, has characters beyond ASCII. */
+function hasUtf8Address(mailboxes: string): boolean {
+  if (!NON_ASCII.test(mailboxes)) return false
+  return (mailboxes.match(ADDRESS) ?? []).some((address) => NON_ASCII.test(address))
+}
+
+const NON_ASCII = /[^\p{ASCII}]/u
+const ADDRESS = /(?<![^\s<>,"])[^\s<>,"]+@[^\s<>,"]+/g

@@ -1,0 +1,240 @@
+/**
+ * @module Judges how an attempt ended and writes it: one transaction with status, event, counters and the next try or the dead letter.
+ */
+import type { App } from '#features/core/app/app.ts'
+import { addDeadLetter } from '#features/sending/dead-letters/add.ts'
+import {
+  type AttemptFacts,
+  deferRecipient,
+  finishRecipient,
+  releaseRecipient,
+} from '#features/sending/emails/attempt-moves.ts'
+import { HARD_BOUNCE } from '#features/setup/suppressions/check.ts'
+import { suppressFor } from '#features/setup/suppressions/suppress.ts'
+import type { Millis } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { randomFraction, type UuidBytes } from '#platform/ids.ts'
+import { seconds } from '#platform/units.ts'
+import { type BounceCategory, bounceTypeOf, classifyReply, isRetriedUntilExpiry } from './classify.ts'
+import { isAddressDead } from './dead-address.ts'
+import type { AttemptResult, AttemptSession } from './protocol.ts'
+import { MAX_REPLY_LENGTH } from './reply-words.ts'
+import { isExpired, MAX_SITE_REST_MS, retryDelayMs } from './retry.ts'
+import { holdWithoutContent } from './without-content.ts'
+
+/** What is known of an attempt in hand. */
+export interface AttemptInHand {
+  readonly recipientId: number
+  readonly emailId: number
+  /** 1 is the first. */
+  readonly attempt: number
+  /** When the start of DATA was stored, if it was. */
+  startedAt: Millis | undefined
+}
+
+/** What is to be done with the recipient. */
+export type Verdict =
+  | { readonly kind: 'sent'; readonly reply: string }
+  | {
+      readonly kind: 'bounced'
+      readonly bounceType: 'hard' | 'soft'
+      readonly category: BounceCategory
+      readonly reply: string
+      /** The address itself takes no mail, so it goes on the suppression list. */
+      readonly isAddressDead: boolean
+    }
+  /** `bounceReply`: what the remote said, if it said anything. */
+  | {
+      readonly kind: 'deferred'
+      readonly category: BounceCategory
+      readonly reason: string
+      readonly reply: string | undefined
+      /** How often in a row the site has refused us: attempts made for all who wait for it. */
+      readonly siteFailures?: number
+    }
+  | { readonly kind: 'uncertain'; readonly reason: string }
+  | { readonly kind: 'failed'; readonly reason: string }
+  /** It waits, without an attempt, until its content is back. */
+  | { readonly kind: 'content_missing' }
+  /** It never began: back into the queue without an attempt. */
+  | { readonly kind: 'released' }
+
+const sql = prepared((db) => ({
+  firstDueAt: db.prepare<{ at: number }, [number]>(
+    'SELECT coalesce(retry_from, scheduled_at, created_at) AS at FROM recipients JOIN emails ON emails.id = email_id WHERE recipients.id = ?',
+  ),
+  recipient: db.prepare<{ accountId: number; accountUuid: UuidBytes; address: string; sandbox: number }, [number]>(
+    `SELECT account_id AS accountId, accounts.uuid AS accountUuid, address, sandbox FROM recipients
+     JOIN emails ON emails.id = email_id JOIN accounts ON accounts.id = account_id WHERE recipients.id = ?`,
+  ),
+}))
+
+/** Turns what happened into what follows. Pure. */
+export function judge(result: AttemptResult): Verdict {
+  switch (result.kind) {
+    case 'accepted':
+      return { kind: 'sent', reply: result.reply.text }
+    case 'refused': {
+      const category = classifyReply(result.reply, result.phase)
+      if (result.reply.code >= 500 && !isRetriedUntilExpiry(category)) {
+        const isDead = isAddressDead(result.reply, result.phase)
+        return {
+          kind: 'bounced',
+          bounceType: bounceTypeOf(category),
+          category,
+          reply: result.reply.text,
+          isAddressDead: isDead,
+        }
+      }
+      return { kind: 'deferred', category, reason: result.reply.text, reply: result.reply.text }
+    }
+    case 'unreachable':
+      return {
+        kind: 'deferred',
+        category: result.tlsDemanded
+          ? 'tls_failure'
+          : result.reply
+            ? classifyReply(result.reply, 'session')
+            : 'connection_failure',
+        reason: result.failure.message,
+        reply: result.reply?.text,
+      }
+    case 'lost':
+      return {
+        kind: 'deferred',
+        category: 'connection_failure',
+        reason: `The connection was lost: ${result.failure.message}`,
+        reply: undefined,
+      }
+    case 'uncertain':
+      return {
+        kind: 'uncertain',
+        reason: `The connection was lost after the message had begun, so the receiver may have it: ${result.failure.message}`,
+      }
+    case 'broken':
+      return { kind: 'failed', reason: result.message }
+    case 'content_missing':
+      return result
+    case 'aborted':
+    case 'dropped':
+    case 'postponed':
+      return { kind: 'released' }
+  }
+}
+
+/** Writes a verdict. Returns when the recipient is due again; undefined when it is final. */
+export function writeOutcome(
+  app: App,
+  tx: Tx,
+  hand: AttemptInHand,
+  verdict: Verdict,
+  session: AttemptSession | undefined,
+  /** Earliest time of a released recipient. */
+  releaseAt: Millis = app.clock.now(),
+): Millis | undefined {
+  const now = app.eventTime()
+  const at = { recipientId: hand.recipientId, emailId: hand.emailId, now }
+  const remoteMta = session ? `${session.host} [${session.address}]` : null
+  const facts = (reply: string | undefined, more: AttemptFacts['data'] = {}): AttemptFacts => ({
+    smtpResponse: reply?.slice(0, MAX_REPLY_LENGTH),
+    sendingIp: session?.localAddress,
+    data: {
+      smtp_response: reply?.slice(0, MAX_REPLY_LENGTH) ?? null,
+      ip_address: session?.localAddress ?? null,
+      remote_mta: remoteMta,
+      tls: session?.tls ?? null,
+      ...more,
+    },
+  })
+  switch (verdict.kind) {
+    case 'sent':
+      finishRecipient(tx, at, { status: 'sent', deliveryStartedAt: hand.startedAt, ...facts(verdict.reply) })
+      return undefined
+    case 'bounced':
+      finishRecipient(tx, at, {
+        status: 'bounced',
+        bounceType: verdict.bounceType,
+        bounceCategory: verdict.category,
+        lastError: verdict.reply,
+        ...facts(verdict.reply, {
+          diagnostic_code: `smtp; ${verdict.reply}`,
+          bounce_type: verdict.bounceType,
+          bounce_category: verdict.category,
+        }),
+      })
+      if (verdict.isAddressDead) suppressRecipient(app, tx, hand)
+      return undefined
+    case 'deferred': {
+      const firstDueAt = sql(tx.db).firstDueAt.get(hand.recipientId)?.at ?? now
+      const attempts = Math.max(hand.attempt, verdict.siteFailures ?? 0)
+      if (isExpired(firstDueAt, app.clock.now(), attempts, app.config.retryExpiryHours)) {
+        expire(tx, at, verdict, facts(verdict.reply))
+        return undefined
+      }
+      const nextAt = app.clock.now() + retryDelayMs(hand.attempt, randomFraction())
+      deferRecipient(
+        tx,
+        { ...at, nextAt, reason: verdict.reason },
+        { ...facts(verdict.reply, { bounce_category: verdict.category }), lastError: verdict.reason },
+      )
+      return nextAt
+    }
+    case 'uncertain':
+      finishRecipient(tx, at, {
+        status: 'uncertain',
+        deliveryStartedAt: hand.startedAt,
+        lastError: verdict.reason,
+        ...facts(undefined, { reason: verdict.reason }),
+      })
+      addDeadLetter(tx, { ...at, reason: 'uncertain', lastError: verdict.reason, at: now })
+      return undefined
+    case 'failed':
+      finishRecipient(tx, at, {
+        status: 'failed',
+        lastError: verdict.reason,
+        ...facts(undefined, { reason: verdict.reason }),
+      })
+      addDeadLetter(tx, { ...at, reason: 'failed', lastError: verdict.reason, at: now })
+      return undefined
+    case 'content_missing':
+      releaseRecipient(tx, hand.recipientId, hand.emailId, releaseAt, now)
+      return holdWithoutContent(app, tx, hand)
+    case 'released':
+      releaseRecipient(tx, hand.recipientId, hand.emailId, releaseAt, now)
+      return releaseAt
+  }
+}
+
+/** Puts the address of a recipient on its account's list. Sandbox mail says nothing about an address. */
+export function suppressRecipient(
+  app: App,
+  tx: Tx,
+  { recipientId, emailId }: Pick<AttemptInHand, 'recipientId' | 'emailId'>,
+): void {
+  const recipient = sql(tx.db).recipient.get(recipientId)
+  if (!recipient || recipient.sandbox === 1) return
+  suppressFor(app, tx, { ...recipient, id: emailId }, { address: recipient.address, reason: HARD_BOUNCE })
+}
+
+/** Retries are used up: a soft bounce, and a dead letter because nobody refused the mail for good. */
+function expire(
+  tx: Tx,
+  at: { recipientId: number; emailId: number; now: Millis },
+  verdict: Extract<Verdict, { kind: 'deferred' }>,
+  facts: AttemptFacts,
+): void {
+  const lastError = `Not delivered in time; the last attempt ended with: ${verdict.reason}`
+  finishRecipient(tx, at, {
+    ...facts,
+    status: 'bounced',
+    bounceType: 'soft',
+    bounceCategory: 'expired',
+    lastError,
+    data: { ...facts.data, bounce_type: 'soft', bounce_category: 'expired', reason: lastError },
+  })
+  addDeadLetter(tx, { ...at, reason: 'expired', lastError, at: at.now })
+}
+
+/** How long a site is left alone after nobody there let us in for the `failures`th time in a row: 30 s, 1, 2, 4, 8, then 15 minutes. */
+export const siteRestMs = (failures: number): number => Math.min(seconds(30) * 2 ** (failures - 1), MAX_SITE_REST_MS)

@@ -1,0 +1,35 @@
+/**
+ * @module What a crash left behind: recipients that were claimed when the process ended. Those whose DATA had begun may have arrived and are
+ * `uncertain`; the others are queued again, at once and without having used an attempt. Runs before anything is delivered.
+ */
+import type { App } from '#features/core/app/app.ts'
+import { interruptedRecipients } from '#features/sending/emails/queue.ts'
+import { writeOutcome } from './outcome.ts'
+
+export interface Recovered {
+  readonly requeued: number
+  readonly uncertain: number
+}
+
+/** Recipients settled in one transaction. */
+const SLICE = 500
+
+export async function recoverInterrupted(app: App): Promise<Recovered> {
+  const interrupted = interruptedRecipients(app.db)
+  let uncertain = 0
+  for (let from = 0; from < interrupted.length; from += SLICE) {
+    const slice = interrupted.slice(from, from + SLICE)
+    await app.commit.writeFromReserve((tx) => {
+      for (const { id, emailId, deliveryStartedAt } of slice) {
+        const hand = { recipientId: id, emailId, attempt: 1, startedAt: deliveryStartedAt ?? undefined }
+        if (deliveryStartedAt === null) writeOutcome(app, tx, hand, { kind: 'released' }, undefined)
+        else {
+          const reason = 'The service ended while the message was being sent, so the receiver may have it'
+          writeOutcome(app, tx, hand, { kind: 'uncertain', reason }, undefined)
+          uncertain++
+        }
+      }
+    })
+  }
+  return { requeued: interrupted.length - uncertain, uncertain }
+}

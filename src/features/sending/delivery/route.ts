@@ -1,0 +1,143 @@
+/**
+ * @module Where a lane's mail goes: the capture server, the smarthost, or the MX hosts of the domain with their addresses. Never dials.
+ */
+import { isIP } from 'node:net'
+import type { App } from '#features/core/app/app.ts'
+import { domainOfLane, SANDBOX_LANE } from '#features/sending/emails/lanes.ts'
+import { shuffled } from '#platform/ids.ts'
+import {
+  type MailHost,
+  resolveHostAddresses,
+  resolveMailHosts,
+  resolveRouteAddresses,
+} from '#protocols/dns/mail-route.ts'
+import { mayConnectTo } from '#protocols/dns/special-addresses.ts'
+import type { BounceCategory } from './classify.ts'
+import type { Route } from './protocol.ts'
+
+export type RouteResult =
+  | { readonly kind: 'route'; readonly route: Route }
+  /** Permanent: every recipient of the lane bounces. `status` is the enhanced code, `text` what is shown as the reply. */
+  | { readonly kind: 'undeliverable'; readonly category: BounceCategory; readonly text: string }
+  /** Tried again later. */
+  | { readonly kind: 'temporary'; readonly category: BounceCategory; readonly text: string }
+
+/** Where captured mail is handed in; known once the capture server listens. */
+export interface CaptureAddress {
+  readonly host: string
+  readonly port: number
+}
+
+export async function routeLane(app: App, lane: string, capture: CaptureAddress): Promise<RouteResult> {
+  const domain = domainOfLane(lane)
+  if (domain === SANDBOX_LANE || app.config.delivery === 'capture')
+    return { kind: 'route', route: captureRoute(capture) }
+  if (app.config.delivery === 'relay') return relayRoute(app)
+  return directRoute(app, domain)
+}
+
+/** A name that no mail host can have (RFC 6761 §6.4): a site of that name would share its sessions. */
+const captureRoute = ({ host, port }: CaptureAddress): Route => ({
+  site: 'capture.invalid',
+  hosts: [{ host: 'capture.invalid', addresses: [host] }],
+  port,
+  fromOutboundIps: false,
+  tls: 'never',
+})
+
+/** The smarthost is the operator's word: any address is allowed. */
+async function relayRoute(app: App): Promise<RouteResult> {
+  const url = new URL(app.config.relayUrl)
+  const host = url.hostname.replace(/^\[|\]$/g, '')
+  const isImplicit = url.protocol === 'smtps:'
+  const resolved = isIP(host)
+    ? ({ kind: 'ok', addresses: [host] } as const)
+    : await resolveHostAddresses(app.resolver, host, { ipv6: app.config.ipv6 })
+  if (resolved.kind !== 'ok')
+    return {
+      kind: 'temporary',
+      category: 'dns_failure',
+      text: `The smarthost ${host} has no address that can be looked up`,
+    }
+  return {
+    kind: 'route',
+    route: {
+      site: 'relay',
+      hosts: [{ host, addresses: resolved.addresses }],
+      port: url.port === '' ? (isImplicit ? 465 : 587) : Number(url.port),
+      fromOutboundIps: true,
+      tls: isImplicit ? 'implicit' : app.config.relayTls,
+      ...(url.username !== '' && {
+        auth: { user: decodeURIComponent(url.username), password: decodeURIComponent(url.password) },
+      }),
+    },
+  }
+}
+
+async function directRoute(app: App, domain: string): Promise<RouteResult> {
+  const mail = await resolveMailHosts(app.resolver, domain, { shuffle: shuffled })
+  switch (mail.kind) {
+    case 'null-mx':
+      return {
+        kind: 'undeliverable',
+        category: 'invalid_recipient',
+        text: `556 5.1.10 ${domain} does not accept mail (null MX)`,
+      }
+    case 'nxdomain':
+      return { kind: 'undeliverable', category: 'dns_failure', text: `550 5.1.2 The domain ${domain} does not exist` }
+    case 'no-mail-host':
+      return {
+        kind: 'undeliverable',
+        category: 'dns_failure',
+        text: `550 5.1.2 The domain ${domain} has neither a mail host nor an address`,
+      }
+    case 'literal-mx':
+      return {
+        kind: 'undeliverable',
+        category: 'dns_failure',
+        text: `550 5.4.4 The MX records of ${domain} hold IP addresses where they must name hosts`,
+      }
+    case 'loop':
+      return {
+        kind: 'temporary',
+        category: 'dns_failure',
+        text: `451 4.4.3 The aliases (CNAME) of ${domain} lead in a circle`,
+      }
+    case 'temporary':
+      return { kind: 'temporary', category: 'dns_failure', text: `451 4.4.3 ${mail.reason}` }
+    case 'ok':
+      return hostsRoute(app, domain, mail.hosts)
+  }
+}
+
+async function hostsRoute(app: App, domain: string, hosts: readonly MailHost[]): Promise<RouteResult> {
+  const found = await resolveRouteAddresses(app.resolver, hosts, { ipv6: app.config.ipv6 })
+  if (found.kind === 'temporary')
+    return { kind: 'temporary', category: 'dns_failure', text: `451 4.4.3 ${found.reason}` }
+  if (found.kind === 'no-address') {
+    const names = hosts.map(({ host }) => host).join(', ')
+    return {
+      kind: 'undeliverable',
+      category: 'dns_failure',
+      text: `550 5.4.4 None of the mail hosts of ${domain} (${names}) has an address`,
+    }
+  }
+  const usable = found.hosts.flatMap(({ host, addresses }) => {
+    const allowed = addresses.filter((address) => mayConnectTo(address, app.config.allowPrivateNetworks))
+    return allowed.length > 0 ? [{ host, addresses: allowed }] : []
+  })
+  if (usable.length === 0)
+    return {
+      kind: 'temporary',
+      category: 'dns_failure',
+      text: `451 4.4.4 All mail hosts of ${domain} have private or reserved addresses`,
+    }
+  const site = usable
+    .map(({ host }) => host)
+    .sort()
+    .join(',')
+  return {
+    kind: 'route',
+    route: { site, hosts: usable, port: app.config.smtpPort, fromOutboundIps: true, tls: 'opportunistic' },
+  }
+}

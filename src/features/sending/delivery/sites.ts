@@ -1,0 +1,301 @@
+/**
+ * @module The sites that lanes lead to, their addresses, and the slots there: how much of each a lane may have, when a site rests, who is offered what
+ * became free. Never claims and knows lanes only by name.
+ *
+ * slot: room for one message in delivery, counted over all sites, for the address that its site is first dialled at, and for the site. Accounts share
+ * them: see slot-pool. bulk lane: that of an account's broadcasts. It comes after all other lanes, and leaves slots that only they may use, so that their
+ * mail finds some whenever it comes.
+ */
+
+import { isBulkLane } from '#features/sending/emails/lanes.ts'
+import type { Clock, Millis } from '#platform/clock.ts'
+import { networkOf } from '#platform/network.ts'
+import { hours } from '#platform/units.ts'
+import { siteRestMs } from './outcome.ts'
+import type { Route } from './protocol.ts'
+import { MAX_SITE_REST_MS } from './retry.ts'
+import { SlotPool, type SlotRules } from './slot-pool.ts'
+import type { WaitQueue } from './wait-queue.ts'
+
+export interface Site {
+  restUntil: Millis
+  restReason: string
+  /** Rests since a session was last had. */
+  failures: number
+  /** Sessions had since the last rest. */
+  answers: number
+  readonly slots: SlotPool
+}
+
+/** Where messages of a lane go: each needs a slot of the site, one of the address, and one of all. */
+export interface Destination {
+  readonly siteName: string
+  /** The network of the first address that is dialled. */
+  readonly network: string
+}
+
+export interface SitesOptions {
+  readonly clock: Clock
+  /** Messages in delivery at the same time, over all sites. */
+  readonly deliveryConcurrency: number
+  readonly connectionsPerSite: number
+  /** The account that a lane's slots are counted for. */
+  readonly ownerOf: (lane: string) => number
+  /** Begins the turn of a lane that waited here; false when it has no mail any more. */
+  readonly wake: (lane: string) => boolean
+}
+
+/** Messages claimed for each connection of a site: the next is composed while the last is on its way. */
+const CLAIMED_PER_CONNECTION = 2
+/** Messages claimed for a site before it has answered; each answer makes room for as many more. A silent site must not hold everybody's slots. */
+const CLAIMED_UNANSWERED = 2
+/**
+ * Of all slots, what messages to one address may have: thousands of names may lead to the same silent server. Large providers have a name for each
+ * customer at few addresses, and get as much as they can use.
+ */
+const MAX_ADDRESS_FRACTION = 0.25
+/** How long the last rest of a site is remembered after its end, so that the next is longer. */
+const REST_RETENTION_MS = hours(1)
+/** Slots are scarce when fewer than this part of them is free. */
+const SCARCE_FRACTION = 0.25
+
+const OF_ALL: SlotRules = { contestedFraction: 0.25, bulkFraction: 0.5, leavesFree: true }
+const OF_ADDRESS: SlotRules = { contestedFraction: 1, bulkFraction: 0.8, leavesFree: true }
+/** A site is as fast for one account as for another: what one has there comes back. */
+const OF_SITE: SlotRules = { contestedFraction: 1, bulkFraction: 0.8, leavesFree: false }
+
+export class Sites {
+  readonly #options: SitesOptions
+  readonly #sites = new Map<string, Site>()
+  readonly #addresses = new Map<string, SlotPool>()
+  readonly #all: SlotPool
+  /** Sites, and addresses, with waiting lanes. */
+  readonly #crowdedSites = new Set<Site>()
+  readonly #crowdedAddresses = new Set<SlotPool>()
+  /** Where each lane waits or has been woken. */
+  readonly #queuesOf = new Map<string, Set<WaitQueue>>()
+  #nextSweepAt: Millis = 0
+
+  constructor(options: SitesOptions) {
+    this.#options = options
+    this.#all = new SlotPool(OF_ALL, options.ownerOf)
+  }
+
+  /** Messages in delivery, over all sites. */
+  get inFlight(): number {
+    return this.#all.inFlight
+  }
+
+  /** Slots that are left for a lane, over all sites. */
+  slotsFor(lane: string): number {
+    return this.#freeOfAll(this.#options.ownerOf(lane), isBulkLane(lane))
+  }
+
+  /** How many more messages of a lane may go to the site. */
+  capacityOfSite(site: Site, lane: string): number {
+    return this.#freeAtSite(site, this.#options.ownerOf(lane), isBulkLane(lane))
+  }
+
+  /** How many more messages of a lane may go to an address. */
+  capacityOfAddress(network: string, lane: string): number {
+    return this.#freeAtAddress(this.#address(network), this.#options.ownerOf(lane), isBulkLane(lane))
+  }
+
+  #freeOfAll(owner: number, isBulk: boolean): number {
+    return this.#all.freeFor(owner, isBulk, this.#options.deliveryConcurrency)
+  }
+
+  readonly #canUse = (owner: number): boolean => this.#freeOfAll(owner, false) > 0
+
+  #freeAtAddress(slots: SlotPool, owner: number, isBulk: boolean): number {
+    const max = Math.max(
+      Math.floor(this.#options.deliveryConcurrency * MAX_ADDRESS_FRACTION),
+      this.#options.connectionsPerSite * CLAIMED_PER_CONNECTION,
+    )
+    return slots.freeFor(owner, isBulk, max, this.#canUse)
+  }
+
+  #freeAtSite({ answers, slots }: Site, owner: number, isBulk: boolean): number {
+    const all = this.#options.connectionsPerSite * CLAIMED_PER_CONNECTION
+    return slots.freeFor(owner, isBulk, Math.min(all, CLAIMED_UNANSWERED * (1 + answers)), this.#canUse)
+  }
+
+  /** Whether other mail of the account waits for a slot. */
+  isSlotWanted(owner: number): boolean {
+    return this.#all.waiting.wantsSlots(owner)
+  }
+
+  /** How many slots an account has too many while slots are scarce: it took them when more were free. */
+  excessOf(owner: number): number {
+    return this.#areSlotsScarce ? Math.max(0, -this.#freeOfAll(owner, false)) : 0
+  }
+
+  /** Whether slots of some account may be wanted, or too many. */
+  get areSlotsWanted(): boolean {
+    return this.#areSlotsScarce || !this.#all.waiting.isEmpty
+  }
+
+  get #areSlotsScarce(): boolean {
+    return this.#freeSlots < this.#options.deliveryConcurrency * SCARCE_FRACTION
+  }
+
+  get #freeSlots(): number {
+    return this.#options.deliveryConcurrency - this.#all.inFlight
+  }
+
+  /** The site of that name; a new one when nothing is known of it. */
+  of(name: string): Site {
+    let site = this.#sites.get(name)
+    if (!site) {
+      const slots = new SlotPool(OF_SITE, this.#options.ownerOf)
+      site = { restUntil: 0, restReason: '', failures: 0, answers: 0, slots }
+      this.#sites.set(name, site)
+    }
+    return site
+  }
+
+  #address(network: string): SlotPool {
+    let slots = this.#addresses.get(network)
+    if (!slots) {
+      slots = new SlotPool(OF_ADDRESS, this.#options.ownerOf)
+      this.#addresses.set(network, slots)
+    }
+    return slots
+  }
+
+  acquireSlots({ siteName, network }: Destination, count: number, lane: string): void {
+    for (const slots of [this.of(siteName).slots, this.#address(network), this.#all]) slots.acquire(lane, count)
+  }
+
+  /** Whoever waits for them has to be offered them: `offerSlots`. */
+  releaseSlots(destination: Destination, count: number, lane: string): void {
+    this.acquireSlots(destination, -count, lane)
+  }
+
+  /** Queues a lane for a slot of a site, or for the end of its rest. */
+  waitForSite(site: Site, lane: string): void {
+    this.#crowdedSites.add(site)
+    this.#wait(site.slots.waiting, lane)
+  }
+
+  /** Queues a lane for a slot of an address. */
+  waitForAddress(network: string, lane: string): void {
+    const slots = this.#address(network)
+    this.#crowdedAddresses.add(slots)
+    this.#wait(slots.waiting, lane)
+  }
+
+  /** Queues a lane for any slot at all. */
+  waitForSlot(lane: string): void {
+    this.#wait(this.#all.waiting, lane)
+  }
+
+  #wait(queue: WaitQueue, lane: string): void {
+    queue.add(lane)
+    const queues = this.#queuesOf.get(lane)
+    if (queues) queues.add(queue)
+    else this.#queuesOf.set(lane, new Set([queue]))
+  }
+
+  /** A lane that was woken has had its turn, whatever it used it for. */
+  endTurn(lane: string): void {
+    const queues = this.#queuesOf.get(lane)
+    if (!queues) return
+    for (const queue of queues) {
+      queue.endTurn(lane)
+      if (!queue.has(lane)) queues.delete(queue)
+    }
+    if (queues.size === 0) this.#queuesOf.delete(lane)
+  }
+
+  /** The lane takes its turn: it waits nowhere. */
+  leaveQueues(lane: string): void {
+    for (const queue of this.#queuesOf.get(lane) ?? []) queue.delete(lane)
+    this.#queuesOf.delete(lane)
+  }
+
+  isWaitingAt(name: string, lane: string): boolean {
+    return this.#sites.get(name)?.slots.waiting.has(lane) ?? false
+  }
+
+  /** Whether a lane waits for one of all slots, or for one of an address. */
+  isWaitingForSlot(lane: string): boolean {
+    return [...(this.#queuesOf.get(lane) ?? [])].some((queue) => queue.has(lane))
+  }
+
+  /** The site, with its name, at which a lane waits for a slot or for the end of a rest. */
+  siteOfWaiting(lane: string): [name: string, site: Site] | undefined {
+    return [...this.#sites].find(([, { slots }]) => slots.waiting.has(lane))
+  }
+
+  /**
+   * Gives free slots to the accounts that wait, by turns, and to bulk lanes when no other lane could use them. One lane at a time: it claims as much as it
+   * may, and when its turn has ended the next one's begins, also when it used nothing.
+   */
+  offerSlots(): void {
+    if (this.#freeSlots <= 0) return
+    for (const site of this.#crowdedSites) {
+      if (this.restLeftMs(site) === 0)
+        this.#wakeNext(site.slots.waiting, (owner, isBulk) => this.#freeAtSite(site, owner, isBulk))
+      if (site.slots.waiting.isEmpty) this.#crowdedSites.delete(site)
+    }
+    for (const slots of this.#crowdedAddresses) {
+      this.#wakeNext(slots.waiting, (owner, isBulk) => this.#freeAtAddress(slots, owner, isBulk))
+      if (slots.waiting.isEmpty) this.#crowdedAddresses.delete(slots)
+    }
+    this.#wakeNext(this.#all.waiting, () => 1)
+  }
+
+  #wakeNext(queue: WaitQueue, freeFor: (owner: number, isBulk: boolean) => number): void {
+    const hasFree = (owner: number, isBulk: boolean): boolean =>
+      this.#freeOfAll(owner, isBulk) > 0 && freeFor(owner, isBulk) > 0
+    for (let lane = queue.shift(hasFree); lane !== undefined; lane = queue.shift(hasFree)) {
+      if (this.#options.wake(lane)) return
+      this.endTurn(lane)
+    }
+  }
+
+  /** For how long the site still rests; 0: it does not. Longer than any rest, it was begun under a clock that was ahead. */
+  restLeftMs(site: Site): Millis {
+    const leftMs = site.restUntil - this.#options.clock.now()
+    return leftMs > MAX_SITE_REST_MS ? 0 : Math.max(leftMs, 0)
+  }
+
+  /** A session was had there. */
+  answered(site: Site): void {
+    site.failures = 0
+    site.answers++
+  }
+
+  /** Each time that nobody lets us in, the site is left alone longer; what fails while it rests belongs to the same time. */
+  rest(site: Site, reason: string): void {
+    if (this.restLeftMs(site) > 0) return
+    site.failures++
+    site.answers = 0
+    site.restUntil = this.#options.clock.now() + siteRestMs(site.failures)
+    site.restReason = reason
+    // Who waits for a slot waits for the end of the rest from now on: perhaps nobody leaves the site any more.
+    for (const lane of site.slots.waiting.all()) this.#options.wake(lane)
+  }
+
+  /** Drops what is known of an address and of a site that nobody uses; of a site that rested some time later, looked for now and then. */
+  forgetIdle({ siteName, network }: Destination): void {
+    const now = this.#options.clock.now()
+    if (this.#addresses.get(network)?.isIdle) this.#addresses.delete(network)
+    this.#forgetIdleSite(siteName, now)
+    if (now < this.#nextSweepAt) return
+    this.#nextSweepAt = now + REST_RETENTION_MS
+    for (const name of this.#sites.keys()) this.#forgetIdleSite(name, now)
+  }
+
+  #forgetIdleSite(name: string, now: Millis): void {
+    const site = this.#sites.get(name)
+    if (site?.slots.isIdle && site.restUntil + REST_RETENTION_MS <= now) this.#sites.delete(name)
+  }
+}
+
+/** Where a route leads. */
+export const destinationOf = ({ site, hosts }: Route): Destination => ({
+  siteName: site,
+  network: networkOf(hosts[0]?.addresses[0] ?? ''),
+})

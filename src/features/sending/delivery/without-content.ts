@@ -1,0 +1,61 @@
+/**
+ * @module Mail whose bodies or attachments are not in the content store, after damage or a backup that was put back in part: it waits, and goes once they
+ * are back. Looked at again every hour, and at once after a start or `tassis queue release`.
+ */
+import type { App } from '#features/core/app/app.ts'
+import { getMeta, setMeta } from '#features/core/events/record.ts'
+import { holdForContent, releaseForContent } from '#features/sending/emails/content-moves.ts'
+import { type QueuePlace, readLate } from '#features/sending/emails/queue.ts'
+import type { Millis } from '#platform/clock.ts'
+import { giveWay } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { hours } from '#platform/units.ts'
+
+/** How soon it is tried whether the content is back. */
+export const CONTENT_HOLD_MS = hours(1)
+/** Open recipients read in one go, and released in one transaction. */
+const BATCH_SIZE = 500
+
+/** Set while mail may wait for its content, so that nobody looks through the queue for none. */
+const META_KEY = 'held_without_content'
+const NONE = '0'
+const SOME = '1'
+/** Only those that a release has not reached yet. */
+const RELEASING = '2'
+
+/** Puts a recipient off whose content is missing; gives until when. Undefined: it does not wait. */
+export function holdWithoutContent(
+  app: App,
+  tx: Tx,
+  { recipientId, emailId }: { readonly recipientId: number; readonly emailId: number },
+): Millis | undefined {
+  const until = app.clock.now() + CONTENT_HOLD_MS
+  if (!holdForContent(tx, { recipientId, emailId, until, now: app.eventTime() })) return undefined
+  setMeta(tx.db, META_KEY, SOME)
+  return until
+}
+
+/** Makes all that waits for its content due; resolves with how many recipients that are. What is still without it is held again. */
+export async function releaseWithoutContent(app: App): Promise<number> {
+  if ((getMeta(app.db, META_KEY) ?? NONE) === NONE) return 0
+  await app.commit.writeFromReserve((tx) => setMeta(tx.db, META_KEY, RELEASING))
+  // What is held again since then is due later.
+  const lastAt = app.clock.now() + CONTENT_HOLD_MS
+  let released = 0
+  let place: QueuePlace | undefined = { lane: '', nextAt: 0, id: 0 }
+  while (place) {
+    const now = app.clock.now()
+    const batch = readLate(app.db, { limitAt: now, place, limit: BATCH_SIZE })
+    const held = batch.late.filter(({ isWithoutContent, nextAt }) => isWithoutContent && nextAt <= lastAt)
+    if (held.length > 0) {
+      released += await app.commit.writeFromReserve((tx) => releaseForContent(tx, held, now))
+      for (const lane of new Set(held.map((recipient) => recipient.lane))) app.mailDue.emit({ lane, at: now })
+    }
+    await giveWay()
+    place = batch.place
+  }
+  await app.commit.writeFromReserve((tx) => {
+    if (getMeta(tx.db, META_KEY) === RELEASING) setMeta(tx.db, META_KEY, NONE)
+  })
+  return released
+}

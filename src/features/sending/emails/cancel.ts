@@ -1,0 +1,51 @@
+/** @module Cancels a scheduled email and gives its quota back. */
+
+import { giveQuotaBack } from '#features/core/accounts/accounts.ts'
+import type { Actor, App } from '#features/core/app/app.ts'
+import { audit } from '#features/core/audit-logs/audit.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { notFound } from '#platform/errors.ts'
+import { formatUuid, parseUuid } from '#platform/ids.ts'
+import type { SendResponse } from './model.ts'
+import { responseOf } from './send-response.ts'
+import { EMAIL_ROW, type EmailRow } from './settle.ts'
+import { cancelScheduled } from './waiting-moves.ts'
+
+interface CancellableRow extends EmailRow {
+  readonly uuid: Uint8Array
+  readonly quotaMonth: number | null
+}
+
+const COLUMNS = `${EMAIL_ROW}, uuid, quota_month AS quotaMonth`
+
+const sql = prepared((db) => ({
+  byUuid: db.prepare<CancellableRow, [Uint8Array, number]>(
+    `SELECT ${COLUMNS} FROM emails WHERE uuid = ? AND account_id = ?`,
+  ),
+}))
+
+const notScheduled = () =>
+  notFound('email_not_found', 'There is no scheduled email with this id; only scheduled email can be cancelled.')
+
+/** Cancels one email; 404 when it is missing or not (any longer) scheduled. */
+export async function cancelEmail(app: App, actor: Actor, id: string): Promise<SendResponse> {
+  const uuid = parseUuid(id)
+  const emailId = await app.commit.writeFromReserve((tx) => {
+    const email = uuid && sql(tx.db).byUuid.get(uuid, actor.accountId)
+    if (!email || !cancelInTransaction(app, tx, actor, email)) throw notScheduled()
+    return email.id
+  })
+  return responseOf(app, emailId)
+}
+
+/** The same inside a transaction, for whoever cancels many. False when it is not scheduled. */
+export function cancelInTransaction(app: App, tx: Tx, actor: Actor, email: CancellableRow): boolean {
+  const now = app.eventTime()
+  const cancelled = cancelScheduled(tx, email, now)
+  if (cancelled === 0) return false
+  // Recipients that were rejected count nothing (any more).
+  if (email.quotaMonth !== null) giveQuotaBack(tx, email.accountId, email.quotaMonth, cancelled)
+  audit(app, tx, actor, { action: 'email.cancelled', resourceType: 'email', resourceId: formatUuid(email.uuid) })
+  return true
+}

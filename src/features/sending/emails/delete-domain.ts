@@ -1,0 +1,103 @@
+/**
+ * @module Deletes a domain together with what it has to do with mail: its scheduled mail is cancelled, and its key goes when its open mail is
+ * final, so that what was queued before is still signed. Lives here because mail builds on domains, not the other way round.
+ */
+import type { Database } from 'bun:sqlite'
+import type { Actor, App } from '#features/core/app/app.ts'
+import { systemActor } from '#features/core/audit-logs/audit.ts'
+import { type Domain, deletedDomains, eraseDomain, markDeleted } from '#features/setup/domains/domains.ts'
+import { giveWay } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { cancelInTransaction } from './cancel.ts'
+import { EMAIL_ROW, type EmailRow } from './settle.ts'
+import { type Status, statusCode } from './status.ts'
+
+interface Row extends EmailRow {
+  readonly uuid: Uint8Array
+  readonly quotaMonth: number | null
+  readonly domainId: number
+}
+
+/** A place in the emails of one account and status, in the order of `emails_by_status`. */
+interface Place {
+  readonly createdAt: number
+  readonly id: number
+}
+
+const FIRST: Place = { createdAt: -1, id: 0 }
+
+const sql = prepared((db) => ({
+  // Emails are not indexed by domain: that would cost every email for the sake of a rare deletion.
+  byStatus: db.prepare<Row, [number, number, number, number, number]>(
+    `SELECT ${EMAIL_ROW}, uuid, quota_month AS quotaMonth, domain_id AS domainId FROM emails
+     WHERE account_id = ? AND status = ? AND (created_at, id) > (?, ?) ORDER BY created_at, id LIMIT ?`,
+  ),
+}))
+
+/** Emails looked at, and at most cancelled, in one transaction: some 10 ms. */
+const CANCEL_SLICE = 100
+/** Emails looked at in one read. */
+const READ_SLICE = 1000
+const DOMAIN_SLICE = 100
+
+/** Deletes the account's domain; resolves when all of its scheduled mail is cancelled. Throws 404. */
+export async function deleteDomain(app: App, actor: Actor, id: string): Promise<void> {
+  // Nothing is accepted for the domain after this transaction, so nothing is scheduled behind the back of the next ones.
+  const domain = await app.commit.writeFromReserve((tx) => markDeleted(app, tx, actor, id))
+  await cancelMail(app, actor, domain)
+}
+
+/** Cancels the scheduled mail of a deleted domain, slice by slice. */
+async function cancelMail(app: App, actor: Actor, domain: Domain): Promise<void> {
+  for (let place: Place | undefined = FIRST; place; ) {
+    const from: Place = place
+    place = await app.commit.writeFromReserve((tx) => cancelSlice(app, tx, actor, domain, from))
+  }
+}
+
+/** Returns where to go on; undefined at the end. */
+function cancelSlice(app: App, tx: Tx, actor: Actor, domain: Domain, from: Place): Place | undefined {
+  const rows = emailsAfter(tx.db, domain, 'scheduled', from, CANCEL_SLICE)
+  for (const email of rows) if (email.domainId === domain.id) cancelInTransaction(app, tx, actor, email)
+  return rows.length < CANCEL_SLICE ? undefined : rows.at(-1)
+}
+
+/**
+ * Removes deleted domains, and their keys, whose mail is all final; returns how many. Finishes deletions that a crash cut short. Meant to be called
+ * every hour or so, one run at a time.
+ */
+export async function removeDeletedDomains(app: App): Promise<number> {
+  let removed = 0
+  for (let after = 0; ; ) {
+    const domains = deletedDomains(app.db, after, DOMAIN_SLICE)
+    const last = domains.at(-1)
+    if (!last) return removed
+    after = last.id
+    for (const domain of domains) {
+      await cancelMail(app, systemActor(domain), domain)
+      if (await hasOpenMail(app, domain)) continue
+      await app.commit.writeFromReserve((tx) => eraseDomain(tx, domain.id))
+      app.log.info({ domain: formatUuid(domain.uuid) }, 'deleted domain removed, its mail is final')
+      removed++
+    }
+  }
+}
+
+async function hasOpenMail(app: App, domain: Domain): Promise<boolean> {
+  // In the order in which an email moves, so that one that moves on meanwhile is met at its next status.
+  for (const status of ['scheduled', 'queued', 'processing', 'queued'] as const) {
+    for (let place: Place | undefined = FIRST; place; ) {
+      const rows: Row[] = emailsAfter(app.db, domain, status, place, READ_SLICE)
+      if (rows.some((email) => email.domainId === domain.id)) return true
+      place = rows.length < READ_SLICE ? undefined : rows.at(-1)
+      // Lets requests in between the slices.
+      if (place) await giveWay()
+    }
+  }
+  return false
+}
+
+const emailsAfter = (db: Database, domain: Domain, status: Status, place: Place, limit: number): Row[] =>
+  sql(db).byStatus.all(domain.accountId, statusCode(status), place.createdAt, place.id, limit)

@@ -1,0 +1,302 @@
+/**
+ * @module Reads emails: list with its filters, detail with recipients and events. Totals come from counters; only the two partial hours of a
+ * date filter are counted in the table, by index.
+ */
+import type { Database } from 'bun:sqlite'
+import type { App } from '#features/core/app/app.ts'
+import type { RecordedEvent } from '#features/core/events/model.ts'
+import { eventType, hourOf } from '#features/core/events/record.ts'
+import type { Millis } from '#platform/clock.ts'
+import { prepared } from '#platform/db/open.ts'
+import { belowTimeAndId, type RowWindow } from '#platform/db/row-window.ts'
+import type { UuidBytes } from '#platform/ids.ts'
+import { hours } from '#platform/units.ts'
+import { RECIPIENT_KINDS, type RecipientKind, STATUSES, type Status, statusCode, statusName } from './status.ts'
+
+/** An email as stored, with what belongs to it by id. */
+export interface StoredEmail {
+  readonly id: number
+  readonly uuid: UuidBytes
+  readonly accountUuid: UuidBytes
+  readonly domainUuid: UuidBytes | null
+  readonly streamUuid: UuidBytes | null
+  readonly operationUuid: UuidBytes | null
+  readonly templateUuid: UuidBytes | null
+  readonly status: Status
+  readonly sandbox: boolean
+  readonly transactional: boolean
+  readonly trackingOverride: boolean | null
+  readonly from: string
+  readonly subject: string
+  /** Its bodies are then those of the broadcast, as templates. */
+  readonly isOfBroadcast: boolean
+  readonly htmlRef: number | null
+  readonly textRef: number | null
+  readonly attachments: string | null
+  readonly extra: string | null
+  readonly scheduledAt: Millis | null
+  readonly deliveredAt: Millis | null
+  readonly createdAt: Millis
+  readonly updatedAt: Millis
+  readonly recipients: readonly StoredRecipient[]
+}
+
+export interface StoredRecipient {
+  readonly id: number
+  readonly emailId: number
+  readonly address: string
+  readonly kind: RecipientKind
+  readonly status: Status
+  readonly attempts: number
+  readonly nextAt: Millis | null
+  readonly deliveryStartedAt: Millis | null
+  readonly deliveredAt: Millis | null
+  readonly smtpResponse: string | null
+  readonly lastError: string | null
+  readonly sendingIp: string | null
+  readonly bounceType: string | null
+  readonly bounceCategory: string | null
+}
+
+interface EmailRow {
+  id: number
+  uuid: Uint8Array
+  account_uuid: Uint8Array
+  domain_uuid: Uint8Array | null
+  stream_uuid: Uint8Array | null
+  operation_uuid: Uint8Array | null
+  template_uuid: Uint8Array | null
+  status: number
+  sandbox: number
+  transactional: number
+  tracking_override: number | null
+  from_address: string
+  subject: string
+  broadcast_id: number | null
+  html_ref: number | null
+  text_ref: number | null
+  attachments: string | null
+  extra: string | null
+  scheduled_at: number | null
+  delivered_at: number | null
+  created_at: number
+  updated_at: number
+}
+
+interface RecipientRow {
+  id: number
+  email_id: number
+  kind: number
+  address: string
+  status: number
+  attempts: number
+  next_at: number | null
+  delivery_started_at: number | null
+  delivered_at: number | null
+  smtp_response: string | null
+  last_error: string | null
+  sending_ip: string | null
+  bounce_type: string | null
+  bounce_category: string | null
+}
+
+const EMAIL = `SELECT emails.*, accounts.uuid AS account_uuid, domains.uuid AS domain_uuid, streams.uuid AS stream_uuid, operations.uuid AS operation_uuid,
+  templates.uuid AS template_uuid
+  FROM emails JOIN accounts ON accounts.id = emails.account_id
+  LEFT JOIN domains ON domains.id = domain_id LEFT JOIN streams ON streams.id = stream_id LEFT JOIN operations ON operations.id = operation_id
+  LEFT JOIN templates ON templates.id = template_id`
+
+/** Row values keep the index in charge: the page is found by index alone, then joined. */
+const PAGE = (where: string) =>
+  `${EMAIL} WHERE emails.id IN (SELECT id FROM emails WHERE ${where} AND (created_at, id) < (?6, ?7) ORDER BY created_at DESC, id DESC LIMIT ?4 OFFSET ?5) ORDER BY emails.created_at DESC, emails.id DESC`
+
+const OF_OPERATION = `operation_id = (SELECT id FROM operations WHERE uuid = ?1 AND account_id = ?2) AND status = coalesce(?3, status)
+  AND created_at BETWEEN ?4 AND ?5`
+
+const sql = prepared((db) => ({
+  emailOfRecipient: db.prepare<{ emailId: number; ownerId: number }, [number]>(
+    `SELECT emails.id AS emailId, coalesce(parent_id, accounts.id) AS ownerId FROM recipients JOIN emails ON emails.id = email_id
+     JOIN accounts ON accounts.id = account_id WHERE recipients.id = ?`,
+  ),
+  byUuid: db.prepare<EmailRow, [Uint8Array, number]>(`${EMAIL} WHERE emails.uuid = ? AND emails.account_id = ?`),
+  page: db.prepare<EmailRow, [number, number, number, number, number, number, number]>(
+    PAGE('account_id = ?1 AND created_at BETWEEN ?2 AND ?3'),
+  ),
+  pageByStatus: db.prepare<EmailRow, [number, number, number, number, number, number, number, number]>(
+    PAGE('account_id = ?1 AND status = ?8 AND created_at BETWEEN ?2 AND ?3'),
+  ),
+  pageOfOperation: db.prepare<EmailRow, [Uint8Array, number, number | null, number, number, number, number, number]>(
+    `${EMAIL} WHERE emails.id IN (SELECT id FROM emails WHERE ${OF_OPERATION} AND id < ?8 ORDER BY id DESC LIMIT ?6 OFFSET ?7) ORDER BY emails.id DESC`,
+  ),
+  countOfOperation: db.prepare<{ n: number }, [Uint8Array, number, number | null, number, number]>(
+    `SELECT COUNT(*) AS n FROM emails WHERE ${OF_OPERATION}`,
+  ),
+  betweenUuids: db.prepare<{ accountId: number; uuid: UuidBytes }, [Uint8Array, Uint8Array]>(
+    'SELECT account_id AS accountId, uuid FROM emails WHERE uuid BETWEEN ? AND ? LIMIT 2',
+  ),
+  byIds: db.prepare<EmailRow, [string]>(
+    `${EMAIL} WHERE emails.id IN (SELECT value FROM json_each(?)) ORDER BY emails.id DESC`,
+  ),
+  recipients: db.prepare<RecipientRow, [number]>('SELECT * FROM recipients WHERE email_id = ? ORDER BY id'),
+  events: db.prepare<
+    { seq: number; type: number; at: number; recipient: string | null; data: string | null; sandbox: number },
+    [number, number]
+  >(
+    `SELECT seq, type, at, recipients.address AS recipient, data, sandbox
+     FROM events JOIN emails ON emails.id = events.email_id LEFT JOIN recipients ON recipients.id = recipient_id
+     WHERE events.email_id = ? AND events.account_id = ? ORDER BY seq`,
+  ),
+  countHours: db.prepare<{ n: number | null }, [number, string, number, number]>(
+    'SELECT SUM(value) AS n FROM counters WHERE account_id = ? AND metric = ? AND hour BETWEEN ? AND ?',
+  ),
+  countRows: db.prepare<{ n: number }, [number, number, number, number]>(
+    'SELECT COUNT(*) AS n FROM emails WHERE account_id = ? AND status = ? AND created_at BETWEEN ? AND ?',
+  ),
+}))
+
+/** Row ids of the email that a recipient belongs to, and of its account; of a sub-account, its parent. */
+export const findEmailOfRecipient = (
+  db: Database,
+  recipientId: number,
+): { readonly emailId: number; readonly ownerId: number } | undefined =>
+  sql(db).emailOfRecipient.get(recipientId) ?? undefined
+
+export interface EmailFilter {
+  readonly status: Status | undefined
+  /** Inclusive bounds on created_at. */
+  readonly from: Millis
+  readonly to: Millis
+  /** Only those of the operation with this public id; one that the account does not have has none. */
+  readonly operation?: UuidBytes | undefined
+}
+
+/** All times. */
+export const ANY_TIME = { from: 0, to: 8.64e15 } as const
+
+/** A page of an account's emails, newest first, with the total under the filter. */
+export function listEmails(
+  db: Database,
+  accountId: number,
+  filter: EmailFilter,
+  page: RowWindow,
+): { emails: StoredEmail[]; total: number } {
+  const { status, from, to, operation } = filter
+  if (operation) return emailsOfOperation(db, accountId, { operation, status, from, to }, page)
+  const below = belowTimeAndId(page)
+  // The index is entered at one bound of the time: the lower one.
+  const until = Math.min(to, below[0])
+  const rows =
+    status === undefined
+      ? sql(db).page.all(accountId, from, until, page.limit, page.offset, ...below)
+      : sql(db).pageByStatus.all(accountId, from, until, page.limit, page.offset, ...below, statusCode(status))
+  const statuses: readonly Status[] = status === undefined ? STATUSES : [status]
+  return {
+    emails: rows.map((row) => emailOf(db, row)),
+    total: statuses.reduce((sum, s) => sum + countEmails(db, accountId, s, from, to), 0),
+  }
+}
+
+/** Those of one operation: its emails alone are looked at, by index. */
+function emailsOfOperation(
+  db: Database,
+  accountId: number,
+  { operation, status, from, to }: EmailFilter & { readonly operation: UuidBytes },
+  page: RowWindow,
+): { emails: StoredEmail[]; total: number } {
+  const [, id] = belowTimeAndId(page)
+  const which = [operation, accountId, status === undefined ? null : statusCode(status), from, to] as const
+  return {
+    emails: sql(db)
+      .pageOfOperation.all(...which, page.limit, page.offset, id)
+      .map((row) => emailOf(db, row)),
+    total: sql(db).countOfOperation.get(...which)?.n ?? 0,
+  }
+}
+
+/** How many emails of a status were accepted in a time. */
+export function countEmails(db: Database, accountId: number, status: Status, from: Millis, to: Millis): number {
+  const inHours = (first: number, last: number) =>
+    first > last ? 0 : (sql(db).countHours.get(accountId, `email:${status}`, first, last)?.n ?? 0)
+  const inRows = (first: Millis, last: Millis) =>
+    first > last ? 0 : (sql(db).countRows.get(accountId, statusCode(status), first, last)?.n ?? 0)
+  const firstWhole = Math.ceil(from / HOUR_MS)
+  const lastWhole = hourOf(to + 1) - 1
+  if (firstWhole > lastWhole) return inRows(from, to)
+  return inRows(from, firstWhole * HOUR_MS - 1) + inHours(firstWhole, lastWhole) + inRows((lastWhole + 1) * HOUR_MS, to)
+}
+
+const HOUR_MS = hours(1)
+
+/** Who has the email whose public id is between two; undefined unless it is the only one. */
+export function findOnlyEmail(
+  db: Database,
+  first: Uint8Array,
+  last: Uint8Array,
+): { readonly accountId: number; readonly uuid: UuidBytes } | undefined {
+  const [only, other] = sql(db).betweenUuids.all(first, last)
+  return other ? undefined : only
+}
+
+/** Emails by their row ids, newest first. */
+export const emailsByIds = (db: Database, ids: readonly number[]): StoredEmail[] =>
+  sql(db)
+    .byIds.all(JSON.stringify(ids))
+    .map((row) => emailOf(db, row))
+
+/** An account's email by its public id, with its recipients; undefined when it has none. */
+export function findEmail(db: Database, accountId: number, uuid: UuidBytes): StoredEmail | undefined {
+  const row = sql(db).byUuid.get(uuid, accountId)
+  return row ? emailOf(db, row) : undefined
+}
+
+/** What happened to an email, in order. */
+export const eventsOfEmail = (app: Pick<App, 'db'>, accountId: number, emailId: number): RecordedEvent[] =>
+  sql(app.db)
+    .events.all(emailId, accountId)
+    .map(({ sandbox, ...row }) => ({ ...row, type: eventType(row.type), isSandbox: sandbox === 1 }))
+
+function emailOf(db: Database, row: EmailRow): StoredEmail {
+  return {
+    id: row.id,
+    uuid: row.uuid,
+    accountUuid: row.account_uuid,
+    domainUuid: row.domain_uuid,
+    streamUuid: row.stream_uuid,
+    operationUuid: row.operation_uuid,
+    templateUuid: row.template_uuid,
+    status: statusName(row.status),
+    sandbox: row.sandbox === 1,
+    transactional: row.transactional === 1,
+    trackingOverride: row.tracking_override === null ? null : row.tracking_override === 1,
+    from: row.from_address,
+    subject: row.subject,
+    // Of one that was emptied nothing can be rendered.
+    isOfBroadcast: row.broadcast_id !== null && row.extra !== null,
+    htmlRef: row.html_ref,
+    textRef: row.text_ref,
+    attachments: row.attachments,
+    extra: row.extra,
+    scheduledAt: row.scheduled_at,
+    deliveredAt: row.delivered_at,
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+    recipients: sql(db).recipients.all(row.id).map(recipientOf),
+  }
+}
+
+const recipientOf = (row: RecipientRow): StoredRecipient => ({
+  id: row.id,
+  emailId: row.email_id,
+  address: row.address,
+  kind: RECIPIENT_KINDS[row.kind] ?? 'to',
+  status: statusName(row.status),
+  attempts: row.attempts,
+  nextAt: row.next_at,
+  deliveryStartedAt: row.delivery_started_at,
+  deliveredAt: row.delivered_at,
+  smtpResponse: row.smtp_response,
+  lastError: row.last_error,
+  sendingIp: row.sending_ip,
+  bounceType: row.bounce_type,
+  bounceCategory: row.bounce_category,
+})

@@ -1,0 +1,209 @@
+/** @module /v1/emails: paths, shapes and one call each. */
+import { Type } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import type { App } from '#features/core/app/app.ts'
+import { authenticated, requires } from '#features/core/app/http.ts'
+import { createBodyReader } from '#features/core/app/stored-content.ts'
+import { invalid } from '#platform/errors.ts'
+import { dateFields, datesOf } from '#platform/http/date-filter.ts'
+import { list, one, timeKey } from '#platform/http/envelope.ts'
+import { ListOf, noSuch, One, OneOf, PAGE_FIELDS, pageOf, uuidParam } from '#platform/http/schemas.ts'
+import { parseUuid, type UuidBytes } from '#platform/ids.ts'
+import { acceptRequest } from './accept.ts'
+import { acceptBatch } from './batch.ts'
+import { cancelEmail } from './cancel.ts'
+import { BatchRequest, BatchResponse, EmailDetail, EmailRow, SendRequest, SendResponse } from './model.ts'
+import { ANY_TIME, eventsOfEmail, findEmail, listEmails } from './read.ts'
+import { readSearch, searchEmails } from './search-list.ts'
+import type { TakeRate } from './send-rate.ts'
+import { isStatus, STATUSES, type Status } from './status.ts'
+import { attachmentRefs, emailDetailWire, emailRowWire, isOfService } from './wire.ts'
+
+const EmailQuery = Type.Object({
+  ...PAGE_FIELDS,
+  status: Type.Optional(
+    OneOf([...STATUSES, 'delivered'], { description: 'Only emails with this status; `delivered` means `sent`.' }),
+  ),
+  ...dateFields('emails accepted'),
+  operation_id: Type.Optional(Type.String({ description: 'Only emails of this batch, broadcast or newsletter.' })),
+  to: Type.Optional(
+    Type.String({
+      description: 'Only emails to this address, whether in To, Cc or Bcc. Upper and lower case are one.',
+    }),
+  ),
+  from: Type.Optional(Type.String({ description: 'Only emails from this address. Upper and lower case are one.' })),
+  subject: Type.Optional(
+    Type.String({
+      description:
+        'Only emails with all of these words in the subject, whole, in any order; case and accents do not count. Of a broadcast the subject is not rendered.',
+    }),
+  ),
+  tag: Type.Optional(Type.String({ description: 'Only emails with this tag, as it was given.' })),
+  stream: Type.Optional(Type.String({ description: 'Only emails of the stream with this slug.' })),
+  message_id: Type.Optional(
+    Type.String({ description: 'Only the email with this Message-ID, with or without its angle brackets.' }),
+  ),
+})
+
+/** For a route's `detail`. */
+export const IDEMPOTENCY_KEY = {
+  parameters: [
+    {
+      name: 'Idempotency-Key',
+      in: 'header' as const,
+      required: false,
+      description: 'The same request with the same key has the first answer again and sends nothing new.',
+      schema: { type: 'string' as const, minLength: 1, maxLength: 256 },
+    },
+  ],
+}
+
+/** What later features know of emails. */
+export interface EmailRouteOptions {
+  /** Steps of the retry ladder. */
+  readonly maxAttempts: number
+  readonly takeRate: TakeRate
+  /** Bodies of a broadcast's email, by its row id, as its recipient gets them; nothing where the template does not work for it. */
+  readonly renderedBodies: (emailId: number) => Promise<{ html?: string | undefined; text?: string | undefined }>
+}
+
+export const emailRoutes = (app: App, { maxAttempts, takeRate, renderedBodies }: EmailRouteOptions) => {
+  return new Elysia({ prefix: '/v1/emails' })
+    .use(authenticated)
+    .get(
+      '/',
+      async ({ actor, query }) => {
+        const page = pageOf(query)
+        const { from, to } = datesOf(query)
+        const filter = {
+          status: statusFilter(query.status),
+          from: from ?? ANY_TIME.from,
+          to: to ?? ANY_TIME.to,
+          operation: operationFilter(query.operation_id),
+        }
+        const search = readSearch(app.db, actor.accountId, query)
+        if (search) {
+          const { emails, lastKey, ...counted } = await searchEmails(app, actor.accountId, { filter, search }, page)
+          return list(
+            emails.map((email) => emailRowWire(email, maxAttempts)),
+            { ...page, ...counted },
+            lastKey,
+          )
+        }
+        const { emails, total } = listEmails(app.db, actor.accountId, filter, page)
+        return list(
+          emails.map((email) => emailRowWire(email, maxAttempts)),
+          { ...page, total },
+          timeKey(emails, ({ createdAt }) => createdAt),
+        )
+      },
+      {
+        query: EmailQuery,
+        response: ListOf(EmailRow),
+        detail: {
+          summary: 'List emails',
+          description:
+            'Newest first, without bodies; filters can be combined. With `to`, `from`, `subject`, `tag`, `stream` or `message_id`, `pagination.total` counts to 10,000, and 10,001 means more; with a status or an operation as well it is what was found so far, and a page may have fewer rows than `per_page`: go on while there is a `next_cursor`.',
+          tags: ['Emails'],
+          ...requires('emails:read'),
+        },
+      },
+    )
+    .post(
+      '/',
+      async ({ actor, body, headers, set, status }) => {
+        const { response } = await acceptRequest(app, actor, body, headers['idempotency-key'], () => takeRate(actor))
+        if (response.mismatch) set.headers['idempotency-mismatch'] = 'true'
+        return status(202, one(response))
+      },
+      {
+        body: SendRequest,
+        response: { 202: One(SendResponse) },
+        detail: {
+          summary: 'Send an email',
+          description:
+            'Answers when the email is on disk. The header Idempotency-Key means the same as idempotency_key.',
+          tags: ['Emails'],
+          ...IDEMPOTENCY_KEY,
+          ...requires('emails:send'),
+        },
+      },
+    )
+    .post(
+      '/batch',
+      async ({ actor, body, headers, status }) => {
+        const response = await acceptBatch(
+          app,
+          actor,
+          { emails: body.emails, idempotencyKey: headers['idempotency-key'] },
+          () => takeRate(actor),
+        )
+        return status(202, response)
+      },
+      {
+        body: BatchRequest,
+        response: { 202: BatchResponse },
+        detail: {
+          summary: 'Send up to 500 emails',
+          description:
+            'Each email is checked by itself; those that are not valid are told in `errors`, the others are sent.',
+          tags: ['Emails'],
+          ...IDEMPOTENCY_KEY,
+          ...requires('emails:send'),
+        },
+      },
+    )
+    .get(
+      '/:id',
+      async ({ actor, params }) => {
+        const email = findEmail(app.db, actor.accountId, uuidParam(params.id, 'email_not_found', 'email'))
+        if (!email) throw noSuch('email_not_found', 'email')
+        const isHidden = isOfService(email)
+        const bodies = createBodyReader(app)
+        bodies.look(attachmentRefs(email))
+        // What is rendered is made of them.
+        if (email.isOfBroadcast) bodies.look([email.htmlRef ?? undefined, email.textRef ?? undefined])
+        const body = (ref: number | null) => (isHidden ? null : bodies.read(ref))
+        const rendered = email.isOfBroadcast ? (bodies.isMissing ? {} : await renderedBodies(email.id)) : undefined
+        return one(
+          emailDetailWire(email, {
+            maxAttempts,
+            html: rendered ? (rendered.html ?? null) : body(email.htmlRef),
+            text: rendered ? (rendered.text ?? null) : body(email.textRef),
+            isContentMissing: bodies.isMissing,
+            events: eventsOfEmail(app, actor.accountId, email.id),
+            keys: app.keys,
+            accountId: actor.accountId,
+          }),
+        )
+      },
+      {
+        params: Type.Object({ id: Type.String({ description: 'Id of the email.' }) }),
+        response: One(EmailDetail),
+        detail: {
+          summary: 'Get an email with its recipients and events',
+          tags: ['Emails'],
+          ...requires('emails:read'),
+        },
+      },
+    )
+    .post('/:id/cancel', async ({ actor, params }) => one(await cancelEmail(app, actor, params.id)), {
+      params: Type.Object({ id: Type.String({ description: 'Id of the email.' }) }),
+      response: One(SendResponse),
+      detail: { summary: 'Cancel a scheduled email', tags: ['Emails'], ...requires('emails:send') },
+    })
+}
+
+/** `delivered` is what some clients call `sent`. */
+function statusFilter(text: string | undefined): Status | undefined {
+  if (text === undefined) return undefined
+  const status = text === 'delivered' ? 'sent' : text
+  return isStatus(status) ? status : undefined
+}
+
+function operationFilter(id: string | undefined): UuidBytes | undefined {
+  if (id === undefined) return undefined
+  const uuid = parseUuid(id)
+  if (!uuid) throw invalid('operation_id', 'operation_id must be the id of an operation, which is a UUID.')
+  return uuid
+}

@@ -1,0 +1,215 @@
+/**
+ * @module Lists the emails that a search finds, newest first. The index finds them; status and operation are not in it, since a status changes at every step
+ * of an email, so they are looked up in what it found, a slice at a time. However many emails there are, one request examines a bounded number: its page may
+ * then have fewer rows than wanted, and a cursor that goes on where it ended.
+ */
+import type { Database } from 'bun:sqlite'
+import { tenantOf } from '#features/core/accounts/work-budget.ts'
+import type { App } from '#features/core/app/app.ts'
+import { findStream } from '#features/setup/streams/streams.ts'
+import { prepared } from '#platform/db/open.ts'
+import { belowTimeAndId, type RowKey, type RowWindow } from '#platform/db/row-window.ts'
+import { invalid } from '#platform/errors.ts'
+import { MAX_OFFSET } from '#platform/http/schemas.ts'
+import { parseUuid, type UuidBytes } from '#platform/ids.ts'
+import { countEmails, type EmailFilter, emailsByIds, type StoredEmail } from './read.ts'
+import { countMatches, type EmailSearch, findIds, isMatch, matchOf, rangeOfTime, type TimeRange } from './search.ts'
+import { type Status, statusCode } from './status.ts'
+
+/** Totals are counted as far as pages can be asked for by number; a total of this means that there are more. */
+export const MAX_COUNTED = MAX_OFFSET + 1
+/** Matches examined in one turn of the event loop: some 10 ms. */
+const SLICE = 5000
+const MAX_SLICES = 200
+/** Work of a slice, in rows of a list. */
+const SLICE_WORK_UNITS = 50
+/** A status with so few emails is examined as a whole: each is looked up in the index, in some 50 µs. */
+const MAX_LOOKED_UP = 300
+
+const sql = prepared((db) => ({
+  idOfUuid: db.prepare<{ id: number }, [Uint8Array, number]>('SELECT id FROM emails WHERE uuid = ? AND account_id = ?'),
+  idOfOperation: db.prepare<{ id: number }, [Uint8Array, number]>(
+    'SELECT id FROM operations WHERE uuid = ? AND account_id = ?',
+  ),
+  createdAt: db.prepare<{ at: number }, [number]>('SELECT created_at AS at FROM emails WHERE id = ?'),
+  ofStatus: db.prepare<{ id: number; operationId: number | null }, [number, number, number, number]>(
+    `SELECT id, operation_id AS operationId FROM emails WHERE account_id = ? AND status = ? AND created_at BETWEEN ? AND ?
+     ORDER BY id DESC`,
+  ),
+  // Few of many matches may be wanted, so those are joined in the order in which they are found.
+  among: db.prepare<{ id: number }, [string, number | null, number | null]>(
+    `SELECT emails.id FROM json_each(?1) CROSS JOIN emails ON emails.id = json_each.value
+     WHERE status = coalesce(?2, status) AND (?3 IS NULL OR operation_id = ?3) ORDER BY emails.id DESC`,
+  ),
+}))
+
+export interface FoundEmails {
+  readonly emails: readonly StoredEmail[]
+  /** At most MAX_COUNTED; of a status or an operation so many at least. */
+  readonly total: number
+  readonly hasMore: boolean
+  /** Where the next page begins. */
+  readonly lastKey: RowKey | undefined
+}
+
+/** What a caller searches by: Message-ID and slug of the stream as texts. */
+export interface SearchText {
+  readonly to?: string | undefined
+  readonly from?: string | undefined
+  readonly subject?: string | undefined
+  readonly tag?: string | undefined
+  readonly stream?: string | undefined
+  readonly message_id?: string | undefined
+}
+
+/** Undefined when nothing is asked for that only the search index knows. Throws the 422 of an unknown stream. */
+export function readSearch(db: Database, accountId: number, text: SearchText): Search | undefined {
+  const { to, from, subject, tag, stream, message_id: messageId } = text
+  if ([to, from, subject, tag, stream, messageId].every((given) => given === undefined)) return undefined
+  const streamId = stream === undefined ? undefined : findStream(db, accountId, stream)
+  if (stream !== undefined && streamId === undefined)
+    throw invalid('stream', `There is no stream "${stream.slice(0, 100)}" on this account; GET /v1/streams lists them.`)
+  return {
+    to,
+    from,
+    subject,
+    tag,
+    streamId,
+    messageId: messageId === undefined ? undefined : uuidOfMessageId(messageId),
+  }
+}
+
+/** The id of the email that has a Message-ID; null for one that we did not make. */
+const uuidOfMessageId = (messageId: string): UuidBytes | null => {
+  const [id = ''] = messageId.replace(/^</, '').split('@')
+  return parseUuid(id) ?? null
+}
+
+interface Search extends EmailSearch {
+  /** Public id out of a Message-ID; null: one that is none of ours. */
+  readonly messageId?: UuidBytes | null | undefined
+}
+
+interface Ids {
+  readonly ids: readonly number[]
+  readonly total: number
+  /** Where the examination stopped before the page was full; undefined: all matches were examined, or enough. */
+  readonly stoppedAt?: number | undefined
+}
+
+/** A page of what a search finds. */
+export async function searchEmails(
+  app: App,
+  accountId: number,
+  { filter, search }: { readonly filter: EmailFilter; readonly search: Search },
+  page: RowWindow,
+): Promise<FoundEmails> {
+  const { db } = app
+  const match = matchOf(accountId, search)
+  const range = rangeOf(db, accountId, filter, search.messageId)
+  const operationId = filter.operation && sql(db).idOfOperation.get(filter.operation, accountId)?.id
+  const isKnown = filter.operation === undefined || operationId !== undefined
+  if (!range || !isKnown) return { emails: [], total: 0, hasMore: false, lastKey: undefined }
+  const below = { ...range, last: Math.min(range.last, belowTimeAndId(page)[1] - 1) }
+  const { status } = filter
+  const found =
+    status === undefined && operationId === undefined
+      ? {
+          ids: findIds(db, match, below, { limit: page.limit + 1, offset: page.offset }),
+          total: countMatches(db, match, range, MAX_COUNTED),
+        }
+      : status !== undefined && countEmails(db, accountId, status, filter.from, filter.to) <= MAX_LOOKED_UP
+        ? lookUp(db, { accountId, match, status, operationId, range, filter }, below.last, page)
+        : await examine(app, { accountId, match, status, operationId, range: below }, page)
+  const emails = emailsByIds(db, found.ids.slice(0, page.limit))
+  const last = emails.at(-1)
+  const isFull = found.ids.length > page.limit
+  const { stoppedAt } = found as Ids
+  return {
+    emails,
+    total: found.total,
+    hasMore: isFull || stoppedAt !== undefined,
+    lastKey:
+      isFull || stoppedAt === undefined
+        ? last && [last.createdAt, last.id]
+        : [sql(db).createdAt.get(stoppedAt)?.at ?? 0, stoppedAt],
+  }
+}
+
+/** What a date and a Message-ID leave. */
+function rangeOf(
+  db: Database,
+  accountId: number,
+  { from, to }: EmailFilter,
+  messageId: UuidBytes | null | undefined,
+): TimeRange | undefined {
+  if (messageId === undefined) return rangeOfTime(db, accountId, from, to)
+  const id = messageId === null ? undefined : sql(db).idOfUuid.get(messageId, accountId)?.id
+  return id === undefined ? undefined : { first: id, last: id, time: { from, to } }
+}
+
+interface Wanted {
+  readonly accountId: number
+  readonly match: string
+  readonly status: Status | undefined
+  readonly operationId: number | undefined
+  readonly range: TimeRange
+}
+
+/** The few emails of a status, each looked up in the index. */
+function lookUp(
+  db: Database,
+  {
+    accountId,
+    match,
+    status,
+    operationId,
+    range,
+    filter,
+  }: Wanted & { readonly status: Status; readonly filter: EmailFilter },
+  last: number,
+  page: RowWindow,
+): Ids {
+  const ids = sql(db)
+    .ofStatus.all(accountId, statusCode(status), filter.from, filter.to)
+    .filter((row) => operationId === undefined || row.operationId === operationId)
+    .filter(({ id }) => id >= range.first && id <= range.last && isMatch(db, match, id))
+    .map(({ id }) => id)
+  const below = ids.filter((id) => id <= last)
+  return { ids: below.slice(page.offset, page.offset + page.limit + 1), total: ids.length }
+}
+
+/** Matches with a status or an operation, newest first, until the page is full. */
+async function examine(
+  app: App,
+  { accountId, match, status, operationId, range }: Wanted,
+  page: RowWindow,
+): Promise<Ids> {
+  const owner = tenantOf(app.db, accountId)
+  const enough = page.offset + page.limit + 1
+  const hits: number[] = []
+  let { last } = range
+  let stoppedAt: number | undefined
+  for (let slice = 0; hits.length < enough; slice++) {
+    if (slice === MAX_SLICES) {
+      stoppedAt = last + 1
+      break
+    }
+    const found = await app.turns.resume(owner, () => {
+      const ids = findIds(app.db, match, { ...range, last }, { limit: SLICE })
+      const code = status === undefined ? null : statusCode(status)
+      for (const { id } of sql(app.db).among.all(JSON.stringify(ids), code, operationId ?? null)) hits.push(id)
+      return ids
+    })
+    app.work.charge(accountId, (SLICE_WORK_UNITS * found.length) / SLICE)
+    const oldest = found.at(-1)
+    if (found.length < SLICE || oldest === undefined) break
+    last = oldest - 1
+  }
+  const before = page.after === undefined ? 0 : 1
+  return {
+    ids: hits.slice(page.offset, enough),
+    total: Math.min(MAX_COUNTED, hits.length + before),
+    stoppedAt,
+  }
+}

@@ -1,0 +1,136 @@
+/** @module From a stored email to what the API returns. Never reads the database; bodies are handed in. */
+
+import { contentState } from '#features/core/app/stored-content.ts'
+import { eventWire, type RecordedEvent } from '#features/core/events/model.ts'
+import type { KeyRing } from '#platform/crypto.ts'
+import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
+import { formatUuid } from '#platform/ids.ts'
+import type { DraftExtra } from './draft.ts'
+import type { Email, EmailDetail, EmailRecipient, EmailRow } from './model.ts'
+import type { StoredEmail, StoredRecipient } from './read.ts'
+import { messageIdOf } from './send-response.ts'
+import { isOpen } from './status.ts'
+
+const optionalUuid = (uuid: Uint8Array | null): string | null => (uuid === null ? null : formatUuid(uuid))
+
+/** The recipient whose outcome is the email's: the first that has its status, else the first. */
+const deciding = (email: StoredEmail): StoredRecipient | undefined =>
+  email.recipients.find((r) => r.status === email.status) ?? email.recipients[0]
+
+const earliest = (times: readonly (number | null)[]): number | null => {
+  const given = times.filter((time) => time !== null)
+  return given.length === 0 ? null : Math.min(...given)
+}
+
+const addresses = (email: StoredEmail, kind: StoredRecipient['kind']): string[] =>
+  email.recipients.filter((r) => r.kind === kind).map((r) => r.address)
+
+/** The Email of the interface, without bodies. */
+function emailWire(email: StoredEmail, maxAttempts: number): Email {
+  const extra = extraOf(email)
+  const attachments = JSON.parse(email.attachments ?? 'null') as
+    | { filename: string; content_type: string; size: number }[]
+    | null
+  const decided = deciding(email)
+  const to = addresses(email, 'to')
+  const unresolved = email.recipients.filter((r) => isOpen(r.status) || r.status === 'uncertain')
+  const started = unresolved.length > 0 ? unresolved : email.recipients
+  return {
+    id: formatUuid(email.uuid),
+    account_id: formatUuid(email.accountUuid),
+    message_id: messageIdOf(email.uuid, email.from),
+    from_address: email.from,
+    to_address: to[0] ?? '',
+    cc: addresses(email, 'cc'),
+    bcc: addresses(email, 'bcc'),
+    subject: email.subject,
+    tags: [...(extra.tags ?? [])],
+    status: email.status,
+    attempts: Math.max(0, ...email.recipients.map((r) => r.attempts)),
+    max_attempts: maxAttempts,
+    suppress_list_management_header: email.transactional,
+    attachments: attachments?.map(({ filename, content_type, size }) => ({ filename, content_type, size })) ?? null,
+    delivery_started_at: isoTimeOrNull(earliest(started.map((r) => r.deliveryStartedAt))),
+    domain_id: optionalUuid(email.domainUuid),
+    error_message: decided?.lastError ?? null,
+    headers: extra.headers ?? {},
+    idempotency_key: extra.idempotency_key ?? null,
+    metadata: extra.metadata ?? {},
+    next_retry_at:
+      email.status === 'scheduled'
+        ? null
+        : isoTimeOrNull(
+            earliest(email.recipients.filter((r) => r.attempts > 0 && r.status === 'queued').map((r) => r.nextAt)),
+          ),
+    operation_id: optionalUuid(email.operationUuid),
+    reply_to: extra.reply_to ?? null,
+    scheduled_at: isoTimeOrNull(email.scheduledAt),
+    sending_ip: decided?.sendingIp ?? null,
+    sent_at: isoTimeOrNull(email.deliveredAt),
+    smtp_response: decided?.smtpResponse ?? null,
+    stream_id: optionalUuid(email.streamUuid),
+    template_data: extra.template_data ?? null,
+    template_id: optionalUuid(email.templateUuid),
+    tracking_override: email.trackingOverride,
+    created_at: isoTime(email.createdAt),
+    updated_at: isoTime(email.updatedAt),
+  }
+}
+
+/** A row of the list. */
+export const emailRowWire = (email: StoredEmail, maxAttempts: number): EmailRow => ({
+  ...emailWire(email, maxAttempts),
+  to: addresses(email, 'to').join(', '),
+  sandbox: email.sandbox,
+})
+
+/** The detail: the Email flat and nested, because clients read either, with recipients and events. */
+export function emailDetailWire(
+  email: StoredEmail,
+  context: {
+    maxAttempts: number
+    html: string | null
+    text: string | null
+    isContentMissing: boolean
+    events: readonly RecordedEvent[]
+    keys: KeyRing
+    accountId: number
+  },
+): EmailDetail {
+  const full = { ...emailWire(email, context.maxAttempts), html_body: context.html, text_body: context.text }
+  return {
+    ...full,
+    to: addresses(email, 'to').join(', '),
+    sandbox: email.sandbox,
+    ...contentState(context.isContentMissing),
+    delivered_at: isoTimeOrNull(email.deliveredAt),
+    recipients: email.recipients.map(recipientWire),
+    email: full,
+    events: context.events.map((event) =>
+      eventWire(event, full.id, { accountId: context.accountId, accountUuid: full.account_id }, context.keys),
+    ),
+  }
+}
+
+/** References to the contents of its attachments; one whose content went by its age has none. */
+export const attachmentRefs = ({ attachments }: Pick<StoredEmail, 'attachments'>): (number | undefined)[] =>
+  (JSON.parse(attachments ?? '[]') as { readonly ref?: number }[]).map(({ ref }) => ref)
+
+export const recipientWire = (recipient: StoredRecipient): EmailRecipient => ({
+  address: recipient.address,
+  kind: recipient.kind,
+  status: recipient.status,
+  attempts: recipient.attempts,
+  next_retry_at: recipient.attempts > 0 && recipient.status === 'queued' ? isoTimeOrNull(recipient.nextAt) : null,
+  delivery_started_at: isoTimeOrNull(recipient.deliveryStartedAt),
+  delivered_at: isoTimeOrNull(recipient.deliveredAt),
+  smtp_response: recipient.smtpResponse,
+  sending_ip: recipient.sendingIp,
+  bounce_type: recipient.bounceType,
+  bounce_category: recipient.bounceCategory,
+})
+
+const extraOf = ({ extra }: Pick<StoredEmail, 'extra'>): DraftExtra => JSON.parse(extra ?? '{}') as DraftExtra
+
+/** Whether an email is one of the service itself, whose body only its recipient reads. */
+export const isOfService = (email: Pick<StoredEmail, 'extra'>): boolean => extraOf(email).of_service === true

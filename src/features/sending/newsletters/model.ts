@@ -1,0 +1,150 @@
+/** @module Wire shapes of newsletters. */
+import { type Static, Type } from '@sinclair/typebox'
+import { SendAt } from '#features/sending/broadcasts/model.ts'
+import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
+import { Closed, FreeMap, mapFromPhp, Nullable, OptionalNullable, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { formatUuid } from '#platform/ids.ts'
+import {
+  LARGEST_BODY_BYTES,
+  LARGEST_DATA_BYTES,
+  LARGEST_LISTED_BYTES,
+  type ListedNewsletter,
+  LONGEST_SUBJECT,
+  type Newsletter,
+  type NewsletterChange,
+  type NewsletterInput,
+} from './newsletters.ts'
+
+const FIELDS = {
+  id: Uuid({ description: 'Id of the newsletter.' }),
+  account_id: Uuid({ description: 'Account it belongs to.' }),
+  list_id: Uuid({ description: 'Contact list that it goes to.' }),
+  subject: Type.String({ description: 'Source of the subject.' }),
+  from_address: Type.String({ description: 'Sender.' }),
+  html_body: Nullable(Type.String(), { description: 'Source of the HTML body; null: it has none of its own.' }),
+  text_body: Nullable(Type.String(), { description: 'Source of the text body; null: it has none of its own.' }),
+  template_id: Nullable(Uuid(), { description: 'Template that gives the bodies that it lacks.' }),
+  template_data: Nullable(Type.Unknown(), { description: 'Values that all contacts share, as given.' }),
+  reply_to: Nullable(Type.String(), { description: 'Reply-To.' }),
+  status: Type.String({ description: 'draft, scheduled, sending, sent or failed.' }),
+  operation_id: Nullable(Uuid(), { description: 'The operation that sends it; null: a draft.' }),
+  scheduled_at: Nullable(Timestamp(), { description: 'When it begins or began, if it was not to begin at once.' }),
+  sent_at: Nullable(Timestamp(), { description: 'When all of it was handed to delivery.' }),
+  total_recipients: Nullable(Type.Integer(), { description: 'Contacts that it was begun for.' }),
+  created_at: Timestamp({ description: 'When it was made.' }),
+  updated_at: Timestamp({ description: 'When it last changed, its status included.' }),
+}
+
+export const NewsletterRecord = Type.Object(FIELDS)
+export type NewsletterRecord = Static<typeof NewsletterRecord>
+
+export const NewsletterRow = Type.Object({
+  ...FIELDS,
+  truncated: Type.Boolean({
+    description: `True when a body of more than ${LARGEST_LISTED_BYTES} bytes is left out (null); the newsletter itself has it.`,
+  }),
+})
+export type NewsletterRow = Static<typeof NewsletterRow>
+
+const RENDERED = 'In Jinja syntax, rendered for each contact.'
+const ListId = Type.String({ description: 'Id of the contact list that it goes to.' })
+const Subject = Type.String({
+  minLength: 1,
+  description: `Subject, at most ${LONGEST_SUBJECT} characters. ${RENDERED}`,
+})
+const FromAddress = Type.String({
+  description: 'Sender: `a@example.com` or `Name <a@example.com>`; its domain must be registered.',
+})
+const OPTIONAL = {
+  html_body: OptionalNullable(Type.String(), {
+    description: `HTML body, at most ${LARGEST_BODY_BYTES} bytes. ${RENDERED}`,
+  }),
+  text_body: OptionalNullable(Type.String(), {
+    description: `Text body, at most ${LARGEST_BODY_BYTES} bytes. ${RENDERED}`,
+  }),
+  template_id: OptionalNullable(Type.String(), {
+    description: 'Id of a template that gives the bodies that are left out, as it is when the newsletter is sent.',
+  }),
+  template_data: OptionalNullable(FreeMap(), {
+    description: `Values that all contacts share; at most ${LARGEST_DATA_BYTES} bytes of JSON.`,
+  }),
+  reply_to: OptionalNullable(Type.String(), { description: 'Reply-To: one address or a comma list.' }),
+}
+
+export const NewNewsletter = Closed(
+  { list_id: ListId, subject: Subject, from_address: FromAddress, ...OPTIONAL },
+  {
+    examples: [
+      {
+        list_id: '01980f4e-6b1c-7d3a-9c52-3f1e0a7b9d24',
+        subject: 'News for {{ contact.name }}',
+        from_address: 'Ada <ada@example.com>',
+        text_body: 'Hello {{ contact.name }}.\n\nUnsubscribe: {{ unsubscribe_url }}',
+      },
+    ],
+  },
+)
+
+export const NewsletterChangeBody = Closed(
+  {
+    list_id: Type.Optional(ListId),
+    subject: Type.Optional(Subject),
+    from_address: Type.Optional(FromAddress),
+    ...OPTIONAL,
+  },
+  {
+    description: 'At least one field; those left out keep their value, and null takes one away.',
+    examples: [{ subject: 'Better news for {{ contact.name }}' }],
+  },
+)
+
+export const SendNewsletter = Closed({ send_at: SendAt })
+
+export const newNewsletterOf = (body: Static<typeof NewNewsletter>): NewsletterInput => ({
+  listId: body.list_id,
+  subject: body.subject,
+  fromAddress: body.from_address,
+  htmlBody: body.html_body ?? null,
+  textBody: body.text_body ?? null,
+  templateId: body.template_id ?? null,
+  templateData: mapFromPhp(body.template_data) ?? null,
+  replyTo: body.reply_to ?? null,
+})
+
+export const newsletterChangeOf = (body: Static<typeof NewsletterChangeBody>): NewsletterChange => ({
+  listId: body.list_id,
+  subject: body.subject,
+  fromAddress: body.from_address,
+  htmlBody: body.html_body,
+  textBody: body.text_body,
+  templateId: body.template_id,
+  templateData: mapFromPhp(body.template_data),
+  replyTo: body.reply_to,
+})
+
+const uuidOrNull = (uuid: Newsletter['operationUuid']): string | null => (uuid === null ? null : formatUuid(uuid))
+
+export const newsletterWire = (newsletter: Newsletter, accountUuid: string): NewsletterRecord => ({
+  id: formatUuid(newsletter.uuid),
+  account_id: accountUuid,
+  list_id: formatUuid(newsletter.listUuid),
+  subject: newsletter.subject,
+  from_address: newsletter.from,
+  html_body: newsletter.htmlBody,
+  text_body: newsletter.textBody,
+  template_id: uuidOrNull(newsletter.templateUuid),
+  template_data: newsletter.templateData === null ? null : JSON.parse(newsletter.templateData),
+  reply_to: newsletter.replyTo,
+  status: newsletter.status,
+  operation_id: uuidOrNull(newsletter.operationUuid),
+  scheduled_at: isoTimeOrNull(newsletter.scheduledAt),
+  sent_at: isoTimeOrNull(newsletter.sentAt),
+  total_recipients: newsletter.totalRecipients,
+  created_at: isoTime(newsletter.createdAt),
+  updated_at: isoTime(newsletter.updatedAt),
+})
+
+export const newsletterRowWire = (newsletter: ListedNewsletter, accountUuid: string): NewsletterRow => ({
+  ...newsletterWire(newsletter, accountUuid),
+  truncated: newsletter.isTruncated,
+})

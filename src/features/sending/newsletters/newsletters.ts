@@ -1,0 +1,325 @@
+/**
+ * @module Newsletters: messages to a contact list that are written before they are sent. Making, changing, deleting and finding them; with `states.ts`
+ * the only writer of `newsletters`. Only a draft can be changed. Sending is `send.ts`.
+ */
+import type { Database } from 'bun:sqlite'
+import { storeWithinPlan } from '#features/core/accounts/limits.ts'
+import type { Actor, App } from '#features/core/app/app.ts'
+import { audit } from '#features/core/audit-logs/audit.ts'
+import { registeredSender } from '#features/sending/broadcasts/sender.ts'
+import { headerSafe } from '#features/sending/emails/header-safe.ts'
+import { getList } from '#features/setup/contact-store/lists.ts'
+import { requireUsable } from '#features/setup/templates/render.ts'
+import { templateById } from '#features/setup/templates/templates.ts'
+import type { Millis } from '#platform/clock.ts'
+import { prepared } from '#platform/db/open.ts'
+import { belowId, type RowWindow } from '#platform/db/row-window.ts'
+import { type AppError, conflict, invalid } from '#platform/errors.ts'
+import { noSuch, uuidParam } from '#platform/http/schemas.ts'
+import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
+import type { TemplateSource } from '#platform/template/renderer.ts'
+import { KiB, MiB } from '#platform/units.ts'
+import { formatMailbox, parseMailboxList } from '#protocols/address/parse.ts'
+import { type NewsletterStatus, newsletterStatusCode, newsletterStatusName } from './states.ts'
+
+export interface Newsletter {
+  readonly id: number
+  readonly uuid: UuidBytes
+  readonly accountId: number
+  readonly listId: number
+  readonly listUuid: UuidBytes
+  /** In Jinja's syntax, as the bodies are. */
+  readonly subject: string
+  /** Mailbox in header form. */
+  readonly from: string
+  readonly htmlBody: string | null
+  readonly textBody: string | null
+  readonly templateId: number | null
+  readonly templateUuid: UuidBytes | null
+  /** JSON object; null: empty. */
+  readonly templateData: string | null
+  readonly replyTo: string | null
+  readonly status: NewsletterStatus
+  readonly operationUuid: UuidBytes | null
+  readonly scheduledAt: Millis | null
+  readonly sentAt: Millis | null
+  readonly totalRecipients: number | null
+  readonly createdAt: Millis
+  readonly updatedAt: Millis
+}
+
+/** A row of the list: without what is too long for it. */
+export interface ListedNewsletter extends Newsletter {
+  /** Whether a body is left out because it is long. */
+  readonly isTruncated: boolean
+}
+
+/** Ids are public ones. */
+export interface NewsletterInput {
+  readonly listId: string
+  readonly subject: string
+  readonly fromAddress: string
+  readonly htmlBody: string | null
+  readonly textBody: string | null
+  readonly templateId: string | null
+  readonly templateData: Readonly<Record<string, unknown>> | null
+  readonly replyTo: string | null
+}
+
+/** Undefined keeps the value. */
+export type NewsletterChange = { readonly [Field in keyof NewsletterInput]: NewsletterInput[Field] | undefined }
+
+/** Newsletters of one account. */
+export const MOST_NEWSLETTERS = 10_000
+export const LONGEST_SUBJECT = 998
+export const LARGEST_BODY_BYTES = 1 * MiB
+export const LARGEST_DATA_BYTES = 64 * KiB
+/** Larger bodies are not in lists, of which a page has up to a hundred. */
+export const LARGEST_LISTED_BYTES = 64 * KiB
+
+type Row = Omit<Newsletter, 'status'> & { readonly status: number }
+
+const COLUMNS = `newsletters.id, newsletters.uuid, newsletters.account_id AS accountId, list_id AS listId, contact_lists.uuid AS listUuid,
+  newsletters.subject, from_address AS "from", template_id AS templateId, templates.uuid AS templateUuid, template_data AS templateData,
+  reply_to AS replyTo, newsletters.status, operations.uuid AS operationUuid, scheduled_at AS scheduledAt, sent_at AS sentAt,
+  total_recipients AS totalRecipients, newsletters.created_at AS createdAt, newsletters.updated_at AS updatedAt`
+const BODIES = 'newsletters.html_body AS htmlBody, newsletters.text_body AS textBody'
+const isLong = (column: string): string => `coalesce(octet_length(newsletters.${column}), 0) > ${LARGEST_LISTED_BYTES}`
+const LISTED_BODIES = `CASE WHEN ${isLong('html_body')} THEN NULL ELSE newsletters.html_body END AS htmlBody,
+  CASE WHEN ${isLong('text_body')} THEN NULL ELSE newsletters.text_body END AS textBody, (${isLong('html_body')} OR ${isLong('text_body')}) AS isTruncated`
+// Lists and templates that were deleted are named still.
+const JOINED = `newsletters JOIN contact_lists ON contact_lists.id = list_id LEFT JOIN templates ON templates.id = template_id
+  LEFT JOIN operations ON operations.id = operation_id`
+
+const sql = prepared((db) => ({
+  byUuid: db.prepare<Row, [Uint8Array, number]>(
+    `SELECT ${COLUMNS}, ${BODIES} FROM ${JOINED} WHERE newsletters.uuid = ? AND newsletters.account_id = ?`,
+  ),
+  // The page is found by index alone, then joined.
+  page: db.prepare<Row & { isTruncated: number }, [number, number, number, number]>(
+    `SELECT ${COLUMNS}, ${LISTED_BODIES} FROM ${JOINED} WHERE newsletters.id IN (SELECT id FROM newsletters WHERE account_id = ? AND id < ? ORDER BY id DESC
+     LIMIT ? OFFSET ?) ORDER BY newsletters.id DESC`,
+  ),
+  count: db.prepare<{ n: number }, [number]>('SELECT COUNT(*) AS n FROM newsletters WHERE account_id = ?'),
+  insert: db.prepare(
+    `INSERT INTO newsletters (uuid, account_id, list_id, subject, from_address, html_body, text_body, template_id, template_data, reply_to, status,
+     created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+  ),
+  update: db.prepare(
+    `UPDATE newsletters SET list_id = ?, subject = ?, from_address = ?, html_body = ?, text_body = ?, template_id = ?, template_data = ?, reply_to = ?,
+     updated_at = ? WHERE id = ? AND status = ?`,
+  ),
+  delete: db.prepare('DELETE FROM newsletters WHERE id = ? AND status NOT IN (?, ?)'),
+}))
+
+const newsletterOf = (row: Row): Newsletter => ({ ...row, status: newsletterStatusName(row.status) })
+
+/** The account's newsletter; 404 when it has none with this id. */
+export function getNewsletter(db: Database, accountId: number, id: string): Newsletter {
+  const row = sql(db).byUuid.get(uuidParam(id, 'newsletter_not_found', 'newsletter'), accountId)
+  if (!row) throw noSuch('newsletter_not_found', 'newsletter')
+  return newsletterOf(row)
+}
+
+/** A page of the account's newsletters, newest first. */
+export const listNewsletters = (
+  db: Database,
+  accountId: number,
+  page: RowWindow,
+): { newsletters: ListedNewsletter[]; total: number } => ({
+  newsletters: sql(db)
+    .page.all(accountId, belowId(page), page.limit, page.offset)
+    .map((row) => ({ ...newsletterOf(row), isTruncated: row.isTruncated === 1 })),
+  total: sql(db).count.get(accountId)?.n ?? 0,
+})
+
+/** The 409 for what can only be done to a draft. */
+export const notDraft = ({ status }: Pick<Newsletter, 'status'>, done: string): AppError =>
+  conflict(
+    'newsletter_not_draft',
+    `The newsletter is ${PLAINLY[status]}, so it cannot be ${done} any more; make a new one.`,
+  )
+
+const PLAINLY: Readonly<Record<NewsletterStatus, string>> = {
+  draft: 'a draft',
+  scheduled: 'scheduled',
+  sending: 'being sent',
+  sent: 'sent',
+  failed: 'over, because its sending was cancelled or could not go on',
+}
+
+/**
+ * Makes a draft once every part of it can be rendered. Throws 404 `contact_list_not_found`, 422 for the addresses, the template and what cannot be
+ * rendered, 409 when the account has too many.
+ */
+export async function createNewsletter(app: App, actor: Actor, input: NewsletterInput): Promise<Newsletter> {
+  const stored: Stored = storedOf(app.db, actor.accountId, input)
+  await requireUsable(app, actor.accountId, sourceOf(stored))
+  return app.commit.write((tx) => {
+    if ((sql(tx.db).count.get(actor.accountId)?.n ?? 0) >= MOST_NEWSLETTERS)
+      throw conflict(
+        'too_many_newsletters',
+        `An account has at most ${MOST_NEWSLETTERS} newsletters; delete one that is not needed any more.`,
+      )
+    const uuid = newUuid()
+    const now = app.eventTime()
+    storeWithinPlan(app, tx, actor.accountId, () =>
+      sql(tx.db).insert.run(uuid, actor.accountId, ...valuesOf(stored), newsletterStatusCode('draft'), now, now),
+    )
+    const id = formatUuid(uuid)
+    audit(app, tx, actor, { action: 'newsletter.created', resourceType: 'newsletter', resourceId: id })
+    return getNewsletter(tx.db, actor.accountId, id)
+  })
+}
+
+/**
+ * Changes the fields that are given of a draft; a change of nothing is a 422, and of what is no draft a 409 `newsletter_not_draft`. Errors as
+ * `createNewsletter`.
+ */
+export async function changeNewsletter(
+  app: App,
+  actor: Actor,
+  id: string,
+  change: NewsletterChange,
+): Promise<Newsletter> {
+  if (Object.values(change).every((value) => value === undefined))
+    throw invalid(
+      'body',
+      'Give at least one of list_id, subject, from_address, html_body, text_body, template_id, template_data and reply_to.',
+    )
+  requireDraft(getNewsletter(app.db, actor.accountId, id))
+  const given: Partial<Stored> = storedOf(app.db, actor.accountId, change)
+  await requireUsable(app, actor.accountId, sourceOf(given))
+  return app.commit.write((tx) => {
+    const before = getNewsletter(tx.db, actor.accountId, id)
+    requireDraft(before)
+    storeWithinPlan(app, tx, actor.accountId, () =>
+      sql(tx.db).update.run(
+        ...valuesOf({ ...before, ...given }),
+        app.eventTime(),
+        before.id,
+        newsletterStatusCode('draft'),
+      ),
+    )
+    audit(app, tx, actor, {
+      action: 'newsletter.updated',
+      resourceType: 'newsletter',
+      resourceId: formatUuid(before.uuid),
+    })
+    return getNewsletter(tx.db, actor.accountId, id)
+  })
+}
+
+/** Deletes a newsletter; 409 `newsletter_not_draft` while it is scheduled or being sent. Its emails and its operation stay. */
+export const deleteNewsletter = (app: App, actor: Actor, id: string): Promise<void> =>
+  app.commit.writeFromReserve((tx) => {
+    const newsletter = getNewsletter(tx.db, actor.accountId, id)
+    const { changes } = sql(tx.db).delete.run(
+      newsletter.id,
+      newsletterStatusCode('scheduled'),
+      newsletterStatusCode('sending'),
+    )
+    if (changes === 0) throw underWay(newsletter)
+    audit(app, tx, actor, {
+      action: 'newsletter.deleted',
+      resourceType: 'newsletter',
+      resourceId: formatUuid(newsletter.uuid),
+      metadata: { subject: newsletter.subject },
+    })
+  })
+
+function requireDraft(newsletter: Newsletter): void {
+  // Cancelled before its time it is a draft again.
+  if (newsletter.status === 'scheduled') throw underWay(newsletter)
+  if (newsletter.status !== 'draft') throw notDraft(newsletter, 'changed')
+}
+
+const underWay = ({ status, operationUuid }: Newsletter): AppError =>
+  conflict(
+    'newsletter_not_draft',
+    `The newsletter is ${PLAINLY[status]}; cancel it first with POST /v1/operations/${operationUuid ? formatUuid(operationUuid) : '{id}'}/cancel.`,
+  )
+
+/** What of a newsletter its author gives, as it is stored. */
+type Stored = Pick<
+  Newsletter,
+  'listId' | 'subject' | 'from' | 'htmlBody' | 'textBody' | 'templateId' | 'templateData' | 'replyTo'
+>
+
+const valuesOf = (stored: Stored) =>
+  [
+    stored.listId,
+    stored.subject,
+    stored.from,
+    stored.htmlBody,
+    stored.textBody,
+    stored.templateId,
+    stored.templateData,
+    stored.replyTo,
+  ] as const
+
+const sourceOf = ({ subject, htmlBody, textBody }: Partial<Stored>): TemplateSource => ({
+  subject,
+  html: htmlBody ?? undefined,
+  text: textBody ?? undefined,
+})
+
+/** Fields that are given, checked and as they are stored; the others are left out. Throws the 404 or 422 of the first that is wrong. */
+function storedOf(db: Database, accountId: number, given: NewsletterInput): Stored
+function storedOf(db: Database, accountId: number, given: NewsletterChange): Partial<Stored>
+function storedOf(db: Database, accountId: number, given: NewsletterChange): Partial<Stored> {
+  const { listId, subject, fromAddress, htmlBody, textBody, templateId, templateData, replyTo } = given
+  return {
+    ...(listId !== undefined && { listId: getList(db, accountId, listId).id }),
+    ...(subject !== undefined && { subject: validSubject(subject) }),
+    ...(fromAddress !== undefined && { from: registeredSender(db, accountId, fromAddress) }),
+    ...(htmlBody !== undefined && { htmlBody: validBody('html_body', htmlBody) }),
+    ...(textBody !== undefined && { textBody: validBody('text_body', textBody) }),
+    ...(templateId !== undefined && { templateId: validTemplate(db, accountId, templateId) }),
+    ...(templateData !== undefined && { templateData: validData(templateData) }),
+    ...(replyTo !== undefined && { replyTo: validReplyTo(replyTo) }),
+  }
+}
+
+function validSubject(subject: string): string {
+  if (subject.trim() === '') throw invalid('subject', 'A newsletter needs a subject.')
+  headerSafe('subject', subject)
+  if (subject.length > LONGEST_SUBJECT)
+    throw invalid('subject', `The subject has ${subject.length} characters; at most ${LONGEST_SUBJECT} are allowed.`)
+  return subject.toWellFormed()
+}
+
+/** An empty body is what clients send for none. */
+function validBody(field: 'html_body' | 'text_body', body: string | null): string | null {
+  if (body === null || body === '') return null
+  const sizeBytes = Buffer.byteLength(body)
+  if (sizeBytes > LARGEST_BODY_BYTES)
+    throw invalid(
+      field,
+      `${field} has ${sizeBytes} bytes; a newsletter's bodies have at most ${LARGEST_BODY_BYTES} each.`,
+    )
+  return body.toWellFormed()
+}
+
+function validTemplate(db: Database, accountId: number, id: string | null): number | null {
+  if (id === null || id === '') return null
+  const template = templateById(db, accountId, id)
+  if (!template) throw invalid('template_id', 'There is no template with this id.', 'template_not_found')
+  return template.id
+}
+
+function validData(data: Readonly<Record<string, unknown>> | null): string | null {
+  if (data === null || Object.keys(data).length === 0) return null
+  const json = JSON.stringify(data)
+  if (Buffer.byteLength(json) > LARGEST_DATA_BYTES)
+    throw invalid('template_data', `template_data is larger than ${LARGEST_DATA_BYTES} bytes of JSON.`)
+  return json
+}
+
+function validReplyTo(text: string | null): string | null {
+  if (text === null || text === '') return null
+  headerSafe('reply_to', text)
+  const parsed = parseMailboxList(text)
+  if (parsed.kind === 'invalid') throw invalid('reply_to', `reply_to: ${parsed.reason}`, 'invalid_address')
+  return parsed.mailboxes.map(formatMailbox).join(', ')
+}

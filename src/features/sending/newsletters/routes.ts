@@ -1,0 +1,150 @@
+/** @module /v1/newsletters: paths, shapes and one call each. */
+import { Type } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import type { App } from '#features/core/app/app.ts'
+import { authenticated, requires } from '#features/core/app/http.ts'
+import { BroadcastStarted } from '#features/sending/broadcasts/model.ts'
+import type { TakeRate } from '#features/sending/emails/send-rate.ts'
+import { idKey, list, one } from '#platform/http/envelope.ts'
+import { refuses } from '#platform/http/refusals.ts'
+import { takingLong } from '#platform/http/request-context.ts'
+import { ListOf, One } from '#platform/http/schemas.ts'
+import { SliceQuery, sliceOf } from '#platform/http/slices.ts'
+import {
+  NewNewsletter,
+  NewsletterChangeBody,
+  NewsletterRecord,
+  NewsletterRow,
+  newNewsletterOf,
+  newsletterChangeOf,
+  newsletterRowWire,
+  newsletterWire,
+  SendNewsletter,
+} from './model.ts'
+import {
+  changeNewsletter,
+  createNewsletter,
+  deleteNewsletter,
+  getNewsletter,
+  LARGEST_LISTED_BYTES,
+  listNewsletters,
+  MOST_NEWSLETTERS,
+} from './newsletters.ts'
+import { sendNewsletter } from './send.ts'
+
+const tags = ['Newsletters']
+const params = Type.Object({ id: Type.String({ description: 'Id of the newsletter.' }) })
+const FAULTS = 'A part that can never be rendered is a 422 `template_error` that says where.'
+
+export const newsletterRoutes = (app: App, { takeRate }: { readonly takeRate: TakeRate }) =>
+  new Elysia({ prefix: '/v1/newsletters' })
+    .use(authenticated)
+    .get(
+      '/',
+      ({ actor, query }) => {
+        const slice = sliceOf(query)
+        const { newsletters, total } = listNewsletters(app.db, actor.accountId, slice)
+        return list(
+          newsletters.map((newsletter) => newsletterRowWire(newsletter, actor.accountUuid)),
+          { ...slice, total },
+          idKey(newsletters),
+        )
+      },
+      {
+        query: SliceQuery,
+        response: ListOf(NewsletterRow),
+        detail: {
+          summary: 'List newsletters',
+          description: `Newest first. Bodies of more than ${LARGEST_LISTED_BYTES} bytes are left out.`,
+          tags,
+          ...requires('contacts:read'),
+        },
+      },
+    )
+    .post(
+      '/',
+      async ({ actor, body, status }) =>
+        status(201, one(newsletterWire(await createNewsletter(app, actor, newNewsletterOf(body)), actor.accountUuid))),
+      {
+        body: NewNewsletter,
+        response: { 201: One(NewsletterRecord) },
+        detail: {
+          summary: 'Write a newsletter',
+          description: `Makes a draft; its bodies may come later. ${FAULTS}`,
+          tags,
+          ...refuses({ 409: ['too_many_newsletters', `The account has ${MOST_NEWSLETTERS} newsletters.`] }),
+          ...requires('contacts:write'),
+        },
+      },
+    )
+    .get(
+      '/:id',
+      ({ actor, params }) => one(newsletterWire(getNewsletter(app.db, actor.accountId, params.id), actor.accountUuid)),
+      {
+        params,
+        response: One(NewsletterRecord),
+        detail: { summary: 'Get a newsletter', tags, ...requires('contacts:read') },
+      },
+    )
+    .put(
+      '/:id',
+      async ({ actor, params, body }) =>
+        one(newsletterWire(await changeNewsletter(app, actor, params.id, newsletterChangeOf(body)), actor.accountUuid)),
+      {
+        params,
+        body: NewsletterChangeBody,
+        response: One(NewsletterRecord),
+        detail: {
+          summary: 'Change a draft',
+          description: `Fields that are left out keep their value. ${FAULTS}`,
+          tags,
+          ...refuses({ 409: ['newsletter_not_draft', 'It is scheduled, being sent or over.'] }),
+          ...requires('contacts:write'),
+        },
+      },
+    )
+    .delete(
+      '/:id',
+      async ({ actor, params, set }) => {
+        await deleteNewsletter(app, actor, params.id)
+        set.status = 204
+      },
+      {
+        params,
+        detail: {
+          summary: 'Delete a newsletter',
+          description: 'Its emails and its operation stay.',
+          tags,
+          ...refuses({ 409: ['newsletter_not_draft', 'It is scheduled or being sent: cancel its operation first.'] }),
+          ...requires('contacts:write'),
+        },
+      },
+    )
+    .post(
+      '/:id/send',
+      ({ actor, params, body, request, status }) =>
+        takingLong(request, async () =>
+          status(
+            202,
+            one(
+              await sendNewsletter(app, actor, params.id, {
+                sendAt: body.send_at || undefined,
+                admit: () => takeRate(actor),
+              }),
+            ),
+          ),
+        ),
+      {
+        params,
+        body: SendNewsletter,
+        response: { 202: One(BroadcastStarted) },
+        detail: {
+          summary: 'Send a newsletter',
+          description:
+            'To all active contacts of its list, as a broadcast: `contact`, `list`, `unsubscribe_url` and template_data are its variables. Answers when the recipients are fixed on disk. Cancelled before the first email it is a draft again.',
+          tags,
+          ...refuses({ 409: ['newsletter_not_draft', 'It is scheduled, being sent or over.'] }),
+          ...requires('emails:send', 'contacts:read'),
+        },
+      },
+    )

@@ -1,0 +1,91 @@
+/** @module Sends a newsletter: it becomes a broadcast, which its status follows from then on. */
+import { isDeepStrictEqual } from 'node:util'
+import type { Actor, App } from '#features/core/app/app.ts'
+import { audit } from '#features/core/audit-logs/audit.ts'
+import { withTemplate } from '#features/sending/broadcasts/send.ts'
+import { registeredSender } from '#features/sending/broadcasts/sender.ts'
+import { type BroadcastAnswer, startBroadcast } from '#features/sending/broadcasts/start.ts'
+import { type ContactList, listById } from '#features/setup/contact-store/lists.ts'
+import { type Template, templateByRow } from '#features/setup/templates/templates.ts'
+import { conflict, invalid } from '#platform/errors.ts'
+import { isoTime } from '#platform/http/envelope.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { getNewsletter, type Newsletter, notDraft } from './newsletters.ts'
+import { beginNewsletter } from './states.ts'
+
+/**
+ * Sends a draft to the active contacts of its list, now or later. Of two that ask for it at once one gets the 409 `newsletter_not_draft`. Throws 422
+ * when it has no body, or its list, template or domain is gone; and what `startBroadcast` throws.
+ * @param sendAt date and time with a zone
+ */
+export async function sendNewsletter(
+  app: App,
+  actor: Actor,
+  id: string,
+  { sendAt, admit }: { readonly sendAt: string | undefined; readonly admit: () => void },
+): Promise<BroadcastAnswer> {
+  const newsletter = getNewsletter(app.db, actor.accountId, id)
+  if (newsletter.status !== 'draft') throw notDraft(newsletter, 'sent')
+  admit()
+  const input = {
+    type: 'newsletter_send',
+    newsletterId: newsletter.id,
+    list: listOf(app, newsletter),
+    from: registeredSender(app.db, actor.accountId, newsletter.from),
+    ...withTemplate(
+      {
+        subject: newsletter.subject,
+        html: newsletter.htmlBody ?? undefined,
+        text: newsletter.textBody ?? undefined,
+      },
+      templateOf(app, newsletter),
+    ),
+    templateData: JSON.parse(newsletter.templateData ?? '{}') as Record<string, unknown>,
+    replyTo: newsletter.replyTo ?? undefined,
+    sendAt,
+  } as const
+  return startBroadcast(app, actor, input, (tx, operation) => {
+    const current = getNewsletter(tx.db, actor.accountId, id)
+    if (current.status !== 'draft') throw notDraft(current, 'sent')
+    // To fix the recipients takes a while, in which it may have been edited: what was answered to its editor has to be what is sent.
+    if (!isDeepStrictEqual(current, newsletter))
+      throw conflict('newsletter_changed', 'The newsletter was changed while it was being sent; send it again.')
+    const now = app.eventTime()
+    const { scheduledAt } = operation
+    if (!beginNewsletter(tx, newsletter.id, { ...operation, operationId: operation.id, scheduledAt, now }))
+      throw new Error(`newsletter ${newsletter.id} is no draft`)
+    audit(app, tx, actor, {
+      action: 'newsletter.started',
+      resourceType: 'newsletter',
+      resourceId: formatUuid(newsletter.uuid),
+      metadata: {
+        operation_id: operation.uuid,
+        total_recipients: operation.total,
+        ...(scheduledAt !== undefined && { scheduled_at: isoTime(scheduledAt) }),
+      },
+    })
+  })
+}
+
+function listOf(app: App, { listId }: Newsletter): ContactList {
+  const list = listById(app.db, listId)
+  if (!list)
+    throw invalid(
+      'list_id',
+      'The contact list of this newsletter was deleted; give it another one with PUT.',
+      'contact_list_not_found',
+    )
+  return list
+}
+
+function templateOf(app: App, { templateId }: Newsletter): Template | undefined {
+  if (templateId === null) return undefined
+  const template = templateByRow(app.db, templateId)
+  if (!template)
+    throw invalid(
+      'template_id',
+      'The template of this newsletter was deleted; give it another one, or null, with PUT.',
+      'template_not_found',
+    )
+  return template
+}

@@ -1,0 +1,35 @@
+import { index, integer, sqliteTable, text } from 'drizzle-orm/sqlite-core'
+import { accounts } from '#features/core/accounts/tables.ts'
+import { time, uuid } from '#platform/db/columns.ts'
+
+/** A message to a contact list that is written before it is sent. */
+export const newsletters = sqliteTable(
+  'newsletters',
+  {
+    id: integer('id').primaryKey({ autoIncrement: true }),
+    uuid: uuid('uuid').notNull().unique(),
+    accountId: integer('account_id')
+      .notNull()
+      .references(() => accounts.id),
+    listId: integer('list_id').notNull(),
+    subject: text('subject').notNull(),
+    from: text('from_address').notNull(),
+    htmlBody: text('html_body'),
+    textBody: text('text_body'),
+    /** Row id. */
+    templateId: integer('template_id'),
+    /** JSON object. */
+    templateData: text('template_data'),
+    replyTo: text('reply_to'),
+    /** Index into NEWSLETTER_STATUSES. */
+    status: integer('status').notNull(),
+    /** Row id of the operation that sends it. */
+    operationId: integer('operation_id'),
+    scheduledAt: time('scheduled_at'),
+    sentAt: time('sent_at'),
+    totalRecipients: integer('total_recipients'),
+    createdAt: time('created_at').notNull(),
+    updatedAt: time('updated_at').notNull(),
+  },
+  (t) => [index('newsletters_account').on(t.accountId), index('newsletters_operation').on(t.operationId)],
+)

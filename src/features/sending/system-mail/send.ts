@@ -1,0 +1,186 @@
+/**
+ * @module Mail of the service itself to its users: invitations, password resets, notices. It leaves as an email of the account that has the sender's
+ * domain and counts against no quota. Holds no templates: who sends writes the text.
+ */
+import type { Database } from 'bun:sqlite'
+import type { App } from '#features/core/app/app.ts'
+import { systemActor } from '#features/core/audit-logs/audit.ts'
+import { dropContent, referTo } from '#features/core/content-gc/garbage.ts'
+import { findReplay } from '#features/sending/emails/accept.ts'
+import { draftOf } from '#features/sending/emails/draft.ts'
+import { insertEmail, refsOf, storeContent } from '#features/sending/emails/insert.ts'
+import { requireDiskSpace, suppressionsOf } from '#features/sending/emails/sendable.ts'
+import { findSendingDomain } from '#features/setup/domains/sending.ts'
+import { DEFAULT_STREAM, findStream } from '#features/setup/streams/streams.ts'
+import { type Config, ConfigError } from '#platform/config.ts'
+import { sha256 } from '#platform/crypto.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { AppError } from '#platform/errors.ts'
+import type { UuidBytes } from '#platform/ids.ts'
+import { domainOfMailbox, parseMailbox } from '#protocols/address/parse.ts'
+
+export interface SystemMail {
+  /** One address. */
+  readonly to: string
+  readonly subject: string
+  readonly text: string
+  readonly html?: string
+  /** The same key sends once. */
+  readonly idempotencyKey?: string
+  /** Row ids of the accounts that it is about: what it says goes with the last of them. */
+  readonly about: readonly number[]
+}
+
+interface Sender {
+  readonly accountId: number
+  readonly accountUuid: UuidBytes
+  /** Header form. */
+  readonly from: string
+}
+
+const sql = prepared((db) => ({
+  holders: db.prepare<{ accountId: number; accountUuid: UuidBytes }, []>(
+    'SELECT id AS accountId, uuid AS accountUuid FROM accounts WHERE deleted_at IS NULL AND disabled_at IS NULL ORDER BY id',
+  ),
+  // One that lacks DNS records, or has lapsed for them, only when there is no other: the mail may be about just that.
+  first: db.prepare<{ accountId: number; accountUuid: UuidBytes; domain: string; isLapsed: number }, []>(
+    `SELECT accounts.id AS accountId, accounts.uuid AS accountUuid, domain, verified_at IS NULL AS isLapsed
+     FROM domains JOIN accounts ON accounts.id = account_id
+     WHERE (verified_at IS NOT NULL OR records_lost_at IS NOT NULL)
+       AND domains.deleted_at IS NULL AND accounts.deleted_at IS NULL AND disabled_at IS NULL
+     ORDER BY verified_at IS NULL, records_lost_at IS NOT NULL, accounts.id, domains.id LIMIT 1`,
+  ),
+}))
+
+/** RFC 3834 §5, and what Exchange reads: nobody's absence note is wanted. */
+const AUTOMATIC = { 'Auto-Submitted': 'auto-generated', 'X-Auto-Response-Suppress': 'All' }
+
+/**
+ * Accepts the email; resolves with true when it is on disk, or was by its key. False, and a line in the log, when there is nobody to send as: neither
+ * `systemFrom` at a domain of an account here, nor a domain that is or was verified. Throws what storing throws: a full disk is a 507.
+ */
+export async function sendSystemMail(app: App, mail: SystemMail): Promise<boolean> {
+  const sender = senderOf(app, app.db)
+  if (!sender) {
+    // Never the text: it may hold a link that lets somebody in.
+    app.log.warn(
+      { to: mail.to, subject: mail.subject },
+      'mail of the service was not sent: verify a domain, or set TASSIS_SYSTEM_FROM to an address at a verified domain',
+    )
+    return false
+  }
+  await requireDiskSpace(app)
+  const actor = systemActor(sender)
+  const draft = draftOf(
+    app,
+    {
+      from: sender.from,
+      to: mail.to,
+      subject: mail.subject,
+      text_body: mail.text,
+      ...(mail.html !== undefined && { html_body: mail.html }),
+      tracking: false,
+    },
+    // Hashed, so that it never meets a key of the account's own.
+    mail.idempotencyKey === undefined ? undefined : `system-${sha256(mail.idempotencyKey).toHex()}`,
+  )
+  if (findReplay(app, actor, draft.idempotency)) {
+    await app.commit.barrier()
+    return true
+  }
+  const content = await storeContent(app, draft, { owner: sender.accountId })
+  const refs = { content: refsOf(content) }
+  const write = (tx: Tx): void => {
+    if (findReplay(app, actor, draft.idempotency)) {
+      dropContent(app, tx, refs)
+      return
+    }
+    const domain = findSendingDomain(tx.db, sender.accountId, draft.fromDomain)
+    const streamId = findStream(tx.db, sender.accountId, DEFAULT_STREAM)
+    // Lapsed since the sender was chosen: never into the sandbox, and what a look has just ended may still leave.
+    if (!domain || streamId === undefined) throw new Error('the sender of the service is gone')
+    insertEmail(
+      app,
+      tx,
+      actor,
+      { ...draft, extra: { ...draft.extra, headers: AUTOMATIC, of_service: true, about: mail.about } },
+      content,
+      {
+        domainId: domain.id,
+        streamId,
+        sandbox: !domain.isVerified && !domain.lapsed,
+        tracked: false,
+        suppressions: suppressionsOf(tx.db, actor, draft, streamId),
+        quotaMonth: null,
+        operationId: null,
+      },
+    )
+  }
+  await referTo(app, refs, () => app.commit.write(write))
+  return true
+}
+
+/**
+ * Sends the same to each of some people, once to an address however it is spelt. One that no mail can be sent to keeps nobody else's waiting: the log has
+ * it. Resolves with whether any was accepted. Throws what storing throws.
+ * @param keyOf the idempotency key of the mail to an address, in lower case
+ */
+export async function sendToPeople(
+  app: App,
+  addresses: readonly string[],
+  mail: Omit<SystemMail, 'to' | 'idempotencyKey'>,
+  keyOf: (to: string) => string,
+): Promise<boolean> {
+  let isAnyAccepted = false
+  for (const to of new Set(addresses.map((address) => address.toLowerCase()))) {
+    try {
+      if (await sendSystemMail(app, { ...mail, to, idempotencyKey: keyOf(to) })) isAnyAccepted = true
+    } catch (error) {
+      if (!(error instanceof AppError) || error.status !== 422) throw error
+      app.log.warn({ to, subject: mail.subject, err: error }, 'mail of the service cannot be sent to this address')
+    }
+  }
+  return isAnyAccepted
+}
+
+/** Throws ConfigError when the setting is no mailbox. */
+export function requireSystemSender({ systemFrom }: Pick<Config, 'systemFrom'>): void {
+  if (systemFrom === '') return
+  const mailbox = parseMailbox(systemFrom)
+  if (mailbox.kind === 'invalid')
+    throw new ConfigError(
+      `TASSIS_SYSTEM_FROM is "${systemFrom}", which is no mailbox (${mailbox.reason}); give one such as Tassis <no-reply@example.com>.`,
+    )
+}
+
+/**
+ * The account that has the domain of the setting, verified if any has it so, the oldest first. Without the setting, or
+ * when its domain has lapsed, the oldest with a verified domain. Where every domain has lapsed, one of those sends,
+ * the domain of the setting first: owners must learn of it.
+ */
+function senderOf({ config, log }: Pick<App, 'config' | 'log'>, db: Database): Sender | undefined {
+  const named = config.systemFrom === '' ? undefined : namedSender(config.systemFrom, db)
+  if (named && !named.isLapsed) return named.sender
+  if (config.systemFrom !== '' && !named) return undefined
+  const first = sql(db).first.get()
+  if (named && first?.isLapsed !== 0) return named.sender
+  if (named)
+    log.warn(
+      { from: config.systemFrom },
+      'the domain of TASSIS_SYSTEM_FROM has lost DNS records: mail of the service leaves from another verified domain',
+    )
+  return first ? { ...first, from: `no-reply@${first.domain}` } : undefined
+}
+
+function namedSender(from: string, db: Database): { readonly sender: Sender; readonly isLapsed: boolean } | undefined {
+  const domain = domainOfMailbox(from)
+  let found: { readonly sender: Sender; readonly isLapsed: boolean } | undefined
+  for (const holder of sql(db).holders.all()) {
+    const sending = findSendingDomain(db, holder.accountId, domain)
+    const sender = { ...holder, from }
+    if (sending?.isVerified) return { sender, isLapsed: false }
+    if (sending) found ??= { sender, isLapsed: sending.lapsed !== undefined }
+  }
+  return found
+}

@@ -1,0 +1,198 @@
+/**
+ * @module What an open or a click changes, in one transaction: counts, link statistics, and the event when it is a person's and not too soon after
+ * the last. The only writer of `opens`, `link_clicks` and `click_marks`. Anybody who holds a message can repeat its links at will, so events are
+ * bounded; of an email or an account that is gone, and of a recipient who was erased, nothing is kept. Who is paused may not send; what was sent still counts.
+ */
+import type { Database } from 'bun:sqlite'
+import type { App } from '#features/core/app/app.ts'
+import { countDaily, countDomain, domainOfAddress, ERASED_DOMAIN } from '#features/core/events/figures.ts'
+import { count, type EventData, MACHINE_METRICS, record } from '#features/core/events/record.ts'
+import type { Millis } from '#platform/clock.ts'
+import { sha256 } from '#platform/crypto.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { minutes, seconds } from '#platform/units.ts'
+import type { Visitor } from './classify.ts'
+import { accountTag, dayOf, type TrackedRecipient } from './tokens.ts'
+
+/** One load of a pixel, or one click. */
+export interface Engagement {
+  readonly recipient: TrackedRecipient
+  /** Where a click leads; undefined: an open. */
+  readonly url: string | undefined
+  readonly visitor: Visitor
+  readonly ipAddress: string | null
+  readonly userAgent: string | null
+}
+
+/** Clicks on one link of an email, by people unless it says otherwise. */
+export interface LinkStatistics {
+  readonly url: string
+  readonly clicks: number
+  /** Distinct UTC days. */
+  readonly days: number
+  readonly machineClicks: number
+  readonly lastClickedAt: Millis
+}
+
+const OPEN_EVENT_INTERVAL_MS = minutes(5)
+const CLICK_EVENT_INTERVAL_MS = seconds(30)
+/** Opens that are told of a recipient, and clicks over all of his links. */
+const MOST_EVENTS = 1000
+const URL_HASH_BYTES = 8
+
+/** The email that an engagement is with, and who got it. */
+interface Sender {
+  readonly accountUuid: Uint8Array
+  readonly createdAt: Millis
+  readonly emailId: number
+  readonly accountId: number
+  readonly isPrivate: number
+  readonly sandbox: number
+  readonly recipientCount: number
+  readonly address: string
+  /** Somebody else who got it was erased: its links may name him. */
+  readonly hasErased: number
+}
+
+const sql = prepared((db) => ({
+  sender: db.prepare<Sender, [number]>(
+    `SELECT accounts.uuid AS accountUuid, emails.created_at AS createdAt, email_id AS emailId, account_id AS accountId,
+     tracking_privacy AS isPrivate, sandbox, recipient_count AS recipientCount, address,
+     recipient_count > 1 AND EXISTS (SELECT 1 FROM recipients o WHERE o.email_id = emails.id AND o.address LIKE '%@${ERASED_DOMAIN}') AS hasErased
+     FROM recipients JOIN emails ON emails.id = email_id JOIN accounts ON accounts.id = account_id
+     WHERE recipients.id = ? AND accounts.deleted_at IS NULL AND address NOT LIKE '%@${ERASED_DOMAIN}'`,
+  ),
+  addOpen: db.prepare<{ events: number; lastEventAt: number | null }, [number, number, number]>(
+    `INSERT INTO opens (recipient_id, human, machine) VALUES (?, ?, ?)
+     ON CONFLICT DO UPDATE SET human = human + excluded.human, machine = machine + excluded.machine
+     RETURNING events, last_event_at AS lastEventAt`,
+  ),
+  markOpen: db.prepare('UPDATE opens SET events = events + 1, last_event_at = ? WHERE recipient_id = ?'),
+  // Event times never go back, so a day that is not the last one is a new one.
+  addHumanClick: db.prepare(
+    `INSERT INTO link_clicks (email_id, url_hash, url, human, days, last_day, last_clicked_at) VALUES (?, ?, ?, 1, 1, ?, ?)
+     ON CONFLICT DO UPDATE SET human = human + 1, days = days + (last_day IS NOT excluded.last_day), last_day = excluded.last_day,
+     last_clicked_at = excluded.last_clicked_at`,
+  ),
+  addMachineClick: db.prepare(
+    'INSERT INTO link_clicks (email_id, url_hash, url, machine) VALUES (?, ?, ?, 1) ON CONFLICT DO UPDATE SET machine = machine + 1',
+  ),
+  clickMark: db.prepare<{ lastEventAt: number }, [number, Uint8Array]>(
+    'SELECT last_event_at AS lastEventAt FROM click_marks WHERE recipient_id = ? AND url_hash = ?',
+  ),
+  /** Reads as many rows as links were clicked, at most MOST_EVENTS: beyond, none is added. */
+  clickEvents: db.prepare<{ events: number | null }, [number]>(
+    'SELECT SUM(events) AS events FROM click_marks WHERE recipient_id = ?',
+  ),
+  markClick: db.prepare(
+    `INSERT INTO click_marks (recipient_id, url_hash, events, last_event_at) VALUES (?, ?, 1, ?)
+     ON CONFLICT DO UPDATE SET events = events + 1, last_event_at = excluded.last_event_at`,
+  ),
+  // Whoever else of the email was told of before; as few as an email has recipients.
+  openedBy: db.prepare<{ address: string }, [number, number]>(
+    `SELECT address FROM recipients JOIN opens ON recipient_id = recipients.id WHERE email_id = ? AND recipients.id <> ? AND events > 0`,
+  ),
+  clickedBy: db.prepare<{ address: string }, [number, number]>(
+    `SELECT address FROM recipients WHERE email_id = ? AND id <> ? AND EXISTS (SELECT 1 FROM click_marks WHERE recipient_id = recipients.id)`,
+  ),
+  links: db.prepare<LinkStatistics, [number]>(
+    `SELECT url, human AS clicks, days, machine AS machineClicks, last_clicked_at AS lastClickedAt FROM link_clicks WHERE email_id = ? AND human > 0
+     ORDER BY human DESC, url`,
+  ),
+}))
+
+/** Counts an open or a click, and records its event when there is one. */
+export function engage(app: Pick<App, 'eventTime'>, tx: Tx, engagement: Engagement): void {
+  const { recipientId } = engagement.recipient
+  const sender = sql(tx.db).sender.get(recipientId)
+  if (!sender || !isOfRecipient(sender, engagement.recipient)) return
+  const at = app.eventTime()
+  const news = engagement.url === undefined ? countOpen(tx, engagement, at) : countClick(tx, engagement, sender, at)
+  if (engagement.visitor === 'machine') {
+    const metric = engagement.url === undefined ? MACHINE_METRICS.opened : MACHINE_METRICS.clicked
+    // As analytics: mail that was only captured is in no figure.
+    if (sender.sandbox === 0) count(tx, sender.accountId, metric, at, 1)
+    return
+  }
+  if (news === 'none') return
+  if (sender.sandbox === 0) countOfDay(tx, engagement, sender, at, news)
+  record(tx, {
+    accountId: sender.accountId,
+    type: engagement.url === undefined ? 'opened' : 'clicked',
+    at,
+    emailId: sender.emailId,
+    recipientId,
+    data: dataOf(engagement, sender),
+  })
+}
+
+/** Not by its number alone: after a restored backup, what was sent since the backup shares its numbers with what is sent later. */
+const isOfRecipient = ({ accountUuid, createdAt }: Sender, { account, day }: TrackedRecipient): boolean =>
+  accountTag(accountUuid) === account && dayOf(createdAt) === day
+
+/** What was clicked in an email, the most clicked first; links that only machines followed are left out. */
+export const linksOfEmail = (db: Database, emailId: number): LinkStatistics[] => sql(db).links.all(emailId)
+
+/** Whether an event is due, and whether it is the recipient's first of its kind. */
+type News = 'none' | 'first' | 'again'
+
+/** In the figures of analytics: the event, and the email when nobody had opened, or clicked in, it before. */
+function countOfDay(
+  tx: Tx,
+  { recipient: { recipientId }, url }: Engagement,
+  sender: Sender,
+  at: Millis,
+  news: 'first' | 'again',
+): void {
+  const place = { accountId: sender.accountId, domain: domainOfAddress(sender.address), at }
+  countDaily(tx, place, url === undefined ? 'opens' : 'clicks', 1)
+  if (news === 'again') return
+  const { openedBy, clickedBy } = sql(tx.db)
+  const others =
+    sender.recipientCount === 1 ? [] : (url === undefined ? openedBy : clickedBy).all(sender.emailId, recipientId)
+  const field = url === undefined ? 'openedEmails' : 'clickedEmails'
+  if (others.length === 0) countDaily(tx, place, field, 1)
+  // Each domain says how many emails were opened in it.
+  else if (others.every(({ address }) => domainOfAddress(address) !== place.domain)) countDomain(tx, place, field, 1)
+}
+
+function countOpen(tx: Tx, { recipient: { recipientId }, visitor }: Engagement, at: Millis): News {
+  const isHuman = visitor === 'human'
+  const mark = sql(tx.db).addOpen.get(recipientId, isHuman ? 1 : 0, isHuman ? 0 : 1)
+  if (!isHuman || isTooSoon(mark, at, OPEN_EVENT_INTERVAL_MS)) return 'none'
+  if (mark !== null && mark.events >= MOST_EVENTS) return 'none'
+  sql(tx.db).markOpen.run(at, recipientId)
+  return (mark?.events ?? 0) === 0 ? 'first' : 'again'
+}
+
+function countClick(
+  tx: Tx,
+  { recipient: { recipientId }, url = '', visitor }: Engagement,
+  { emailId, hasErased }: Pick<Sender, 'emailId' | 'hasErased'>,
+  at: Millis,
+): News {
+  const statements = sql(tx.db)
+  const hash = sha256(url).subarray(0, URL_HASH_BYTES)
+  if (visitor === 'machine') {
+    if (hasErased === 0) statements.addMachineClick.run(emailId, hash, url)
+    return 'none'
+  }
+  if (hasErased === 0) statements.addHumanClick.run(emailId, hash, url, dayOf(at), at)
+  if (isTooSoon(statements.clickMark.get(recipientId, hash), at, CLICK_EVENT_INTERVAL_MS)) return 'none'
+  const told = statements.clickEvents.get(recipientId)?.events ?? 0
+  if (told >= MOST_EVENTS) return 'none'
+  statements.markClick.run(recipientId, hash, at)
+  return told === 0 ? 'first' : 'again'
+}
+
+const isTooSoon = (mark: { readonly lastEventAt: Millis | null } | null, at: Millis, intervalMs: number): boolean =>
+  mark !== null && mark.lastEventAt !== null && at - mark.lastEventAt < intervalMs
+
+const dataOf = (
+  { url, ipAddress, userAgent }: Engagement,
+  { isPrivate, hasErased }: Pick<Sender, 'isPrivate' | 'hasErased'>,
+): EventData => ({
+  ...(isPrivate === 0 && { ip_address: ipAddress, user_agent: userAgent }),
+  ...(url !== undefined && hasErased === 0 && { link_url: url }),
+})

@@ -1,0 +1,55 @@
+/**
+ * @module Stores opens and clicks after their answers have left: nobody waits for the disk. A write that a locked
+ * database refuses is tried again for a minute; one that fails otherwise is only logged. What waits is bounded; what
+ * comes beyond is dropped, because a count is worth less than the service.
+ */
+import type { App } from '#features/core/app/app.ts'
+import type { Millis } from '#platform/clock.ts'
+import { isDiskFull, isPassingError } from '#platform/storage-errors.ts'
+import { minutes, seconds } from '#platform/units.ts'
+import { type Engagement, engage } from './engage.ts'
+
+export const MOST_WAITING = 10_000
+/** A full disk or a flood lasts longer than a moment; the log must not fill with it. */
+const LOG_INTERVAL_MS = minutes(1)
+const MAX_TRIES = 6
+const RETRY_DELAY_MS = seconds(10)
+
+/** Gives the function that takes what was opened or clicked; it never throws and never waits. */
+export function createRecorder(
+  app: Pick<App, 'clock' | 'log' | 'eventTime'> & { readonly commit: Pick<App['commit'], 'write'> },
+): (engagement: Engagement) => void {
+  let waiting = 0
+  let dropped = 0
+  let loggedAt: Millis | undefined
+
+  const lose = (error: unknown): void => {
+    dropped++
+    const now = app.clock.now()
+    // Also when the clock was set back: what lies ahead is no reason to be silent.
+    if (loggedAt !== undefined && now >= loggedAt && now - loggedAt < LOG_INTERVAL_MS) return
+    loggedAt = now
+    app.log.error({ err: error, dropped }, 'opens and clicks were not counted')
+    dropped = 0
+  }
+
+  const store = async (engagement: Engagement): Promise<unknown> => {
+    for (let tries = 1; ; tries++) {
+      try {
+        return await app.commit.write((tx) => engage(app, tx, engagement))
+      } catch (error) {
+        // A full disk lasts longer than is worth waiting for.
+        if (tries >= MAX_TRIES || isDiskFull(error) || !isPassingError(error)) throw error
+      }
+      await app.clock.sleep(RETRY_DELAY_MS)
+    }
+  }
+
+  return (engagement) => {
+    if (waiting >= MOST_WAITING) return lose(undefined)
+    waiting++
+    store(engagement)
+      .catch(lose)
+      .finally(() => waiting--)
+  }
+}

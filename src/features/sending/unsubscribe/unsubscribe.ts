@@ -1,0 +1,240 @@
+/**
+ * @module Unsubscribing and the way back, from what a token says. The only thing it needs is the account: when email, recipient or stream are gone it
+ * works all the same, and when the account is gone there is nobody left to send, so there is nothing to write.
+ */
+import type { Database } from 'bun:sqlite'
+import type { App } from '#features/core/app/app.ts'
+import { audit, systemActor } from '#features/core/audit-logs/audit.ts'
+import { countDaily, domainOfAddress } from '#features/core/events/figures.ts'
+import { record } from '#features/core/events/record.ts'
+import { contactById } from '#features/setup/contact-store/find.ts'
+import { ERASED_ADDRESS, eraseListed, listedForm } from '#features/setup/contact-store/listed-form.ts'
+import { namedList } from '#features/setup/contact-store/lists.ts'
+import { moveContacts, resubscribeContacts } from '#features/setup/contact-store/status.ts'
+import {
+  coverageCode,
+  isOptedIn,
+  suppressionKey,
+  suppressionOf,
+  UNSUBSCRIBE,
+} from '#features/setup/suppressions/check.ts'
+import { suppress, unsuppress } from '#features/setup/suppressions/suppress.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { formatUuid } from '#platform/ids.ts'
+import type { UnsubscribeFacts } from './token.ts'
+
+/** What is stopped: mail of the stream or list that the token names, or all mail with `transactional: false` of the account. */
+export type Scope = 'named' | 'all'
+
+/** How somebody unsubscribed: by the mail program (RFC 8058), on the page, or by mail (RFC 2369 §3.2). */
+export type Way = 'one-click' | 'page' | 'mailto'
+
+/** Whether an address gets mail with `transactional: false`. */
+export interface Standing {
+  /** No mail of the account is sent to it at all (a complaint, a hard bounce, its own choice), which is not the recipient's to change. */
+  readonly isBlocked: boolean
+  readonly isOffNamed: boolean
+  readonly isOffAll: boolean
+  /** Name of the list or stream that the token names; null when it names none, or that is gone. */
+  readonly partName: string | null
+}
+
+const sql = prepared((db) => ({
+  // One that is being deleted is gone: what was written now might stay.
+  account: db.prepare<{ id: number }, [Uint8Array]>('SELECT id FROM accounts WHERE uuid = ? AND deleted_at IS NULL'),
+  rows: db.prepare<{ streamId: number; listId: number }, [number, string, number, string]>(
+    'SELECT stream_id AS streamId, list_id AS listId FROM suppressions WHERE account_id = ? AND address = ? AND covers = ? AND reason = ?',
+  ),
+  welcome: db.prepare<Mail, [number, number, number, string]>(
+    `SELECT emails.id AS emailId, recipients.id AS recipientId FROM emails JOIN recipients ON email_id = emails.id
+     WHERE account_id = ? AND created_at = ? AND list_id = ? AND broadcast_id IS NULL AND address = ? LIMIT 1`,
+  ),
+  stream: db.prepare<{ name: string }, [number, number]>('SELECT name FROM streams WHERE id = ? AND account_id = ?'),
+  email: db.prepare<{ slug: string; sandbox: number }, [number, number]>(
+    'SELECT slug, sandbox FROM emails JOIN streams ON streams.id = stream_id WHERE emails.id = ? AND emails.account_id = ?',
+  ),
+  anyEmail: db.prepare<{ id: number }, [number]>('SELECT id FROM emails WHERE id = ?'),
+  ownRecipient: db.prepare<{ address: string }, [number, number, number]>(
+    'SELECT address FROM recipients JOIN emails ON emails.id = email_id WHERE recipients.id = ? AND email_id = ? AND account_id = ?',
+  ),
+  recipient: db.prepare<{ address: string }, [number, number]>(
+    'SELECT address FROM recipients WHERE id = ? AND email_id = ?',
+  ),
+}))
+
+/** Whether a token names less than all mail of its account. */
+export const namesPart = ({ streamId, listId }: UnsubscribeFacts): boolean => streamId !== 0 || listId !== 0
+
+/** How the address of a token stands; undefined when the account is gone. */
+export function standingOf(db: Database, facts: UnsubscribeFacts): Standing | undefined {
+  const accountId = accountOf(db, facts)
+  if (accountId === undefined) return undefined
+  const listed = listedForm(db, accountId, suppressionKey(facts.address))
+  const rows = sql(db).rows.all(accountId, listed, coverageCode('marketing'), UNSUBSCRIBE)
+  const isOff = (streamId: number, listId: number): boolean =>
+    rows.some((row) => row.streamId === streamId && row.listId === listId)
+  const { address, streamId, listId } = facts
+  const isOut = listId === 0 || !isOptedIn(db, { accountId, addressKey: suppressionKey(address), listId })
+  return {
+    isBlocked: suppressionOf(db, { accountId, address, transactional: true, streamId }) !== undefined,
+    isOffNamed: isOff(streamId, listId),
+    isOffAll: isOut && isOff(0, 0),
+    partName: (listId === 0 ? streamNameOf(db, accountId, streamId) : listNameOf(db, accountId, listId)) ?? null,
+  }
+}
+
+const streamNameOf = (db: Database, accountId: number, streamId: number): string | undefined =>
+  sql(db).stream.get(streamId, accountId)?.name
+
+/** Whoever left a list that was deleted since then reads its name as long as there is one. */
+const listNameOf = (db: Database, accountId: number, listId: number): string | undefined =>
+  namedList(db, accountId, listId)?.name
+
+/**
+ * Unsubscribes the address of a token; resolves with how it stands when that is on disk, undefined when the account is gone. An event tells it the
+ * first time. To do it again changes nothing.
+ */
+export function unsubscribe(
+  app: App,
+  facts: UnsubscribeFacts,
+  way: Way,
+  scope: Scope = 'named',
+): Promise<Standing | undefined> {
+  return app.commit.writeFromReserve((tx) =>
+    unsubscribeIn(app, tx, facts, way, scope) === undefined ? undefined : standingOf(tx.db, facts),
+  )
+}
+
+/** `unsubscribe` inside the caller's transaction. Whether the address was not unsubscribed before; undefined when the account is gone. */
+export function unsubscribeIn(
+  app: App,
+  tx: Tx,
+  facts: UnsubscribeFacts,
+  way: Way,
+  scope: Scope = 'named',
+): boolean | undefined {
+  const accountId = accountOf(tx.db, facts)
+  if (accountId === undefined) return undefined
+  const mail = mailOf(tx.db, accountId, facts)
+  const place = placeOf(accountId, facts, scope)
+  // Whoever confirmed one list after leaving all is on the suppression list already, and leaves that one with this.
+  const hasLeftLists = leaveLists(app, tx, place)
+  const isListed = suppress(app, tx, {
+    ...place,
+    // The token outlives an erasure; the address that it brings back is kept as that left it.
+    ...(isErased(tx.db, mail) && { address: eraseListed(tx.db, accountId, suppressionKey(facts.address)) }),
+    sourceEmailId: mail?.emailId,
+  })
+  const isNew = isListed || hasLeftLists
+  if (isNew) tellUnsubscribed(app, tx, accountId, facts, { mail, way, scope })
+  return isNew
+}
+
+/** Moves the contacts that an unsubscription takes off their lists; whether there were any. Contacts have a list, so a stream alone stops none of them. */
+function leaveLists(app: App, tx: Tx, { accountId, address, streamId, listId }: ReturnType<typeof placeOf>): boolean {
+  if (streamId !== 0) return false
+  const addressKey = suppressionKey(address)
+  return moveContacts(app, tx, { accountId, addressKey, listId: listId || undefined, to: 'unsubscribed' }) > 0
+}
+
+/**
+ * Takes back one unsubscription and nothing else of the suppression list; resolves with how the address stands then, undefined when the account is
+ * gone.
+ */
+export function resubscribe(app: App, facts: UnsubscribeFacts, scope: Scope = 'named'): Promise<Standing | undefined> {
+  return app.commit.writeFromReserve((tx) => {
+    const accountId = accountOf(tx.db, facts)
+    if (accountId === undefined) return undefined
+    const place = placeOf(accountId, facts, scope)
+    if (unsuppress(tx, place)) {
+      // Contacts have a list, so a stream alone has stopped none of them.
+      if (!place.streamId) {
+        const addressKey = suppressionKey(facts.address)
+        resubscribeContacts(app, tx, { accountId, addressKey, listId: place.listId || undefined })
+      }
+      auditByRecipient(app, tx, accountId, facts, 'suppression.deleted')
+    }
+    return standingOf(tx.db, facts)
+  })
+}
+
+const accountOf = (db: Database, { accountUuid }: UnsubscribeFacts): number | undefined =>
+  sql(db).account.get(accountUuid)?.id
+
+const placeOf = (accountId: number, { address, streamId, listId }: UnsubscribeFacts, scope: Scope) => ({
+  accountId,
+  address,
+  reason: UNSUBSCRIBE,
+  covers: 'marketing' as const,
+  streamId: scope === 'named' ? streamId : 0,
+  listId: scope === 'named' ? listId : 0,
+})
+
+/** An email and one of its recipients. Row ids. */
+interface Mail {
+  readonly emailId: number
+  readonly recipientId: number
+}
+
+/**
+ * The email whose link it is. That in the text of a welcome was made before its email was stored, and names the contact in place of the recipient: it is
+ * the email of its list that was accepted when the contact was welcomed. Undefined when that is gone, and when its number is that of another email by
+ * now: after a restored backup, what was sent since the backup shares its numbers with what is sent later.
+ */
+function mailOf(db: Database, accountId: number, { emailId, recipientId, listId, address }: UnsubscribeFacts) {
+  if (emailId !== 0) {
+    const kept = sql(db).ownRecipient.get(recipientId, emailId, accountId)?.address
+    const isOther =
+      kept === undefined ? sql(db).anyEmail.get(emailId) !== null : kept !== address && kept !== ERASED_ADDRESS
+    return isOther ? undefined : { emailId, recipientId }
+  }
+  const contact = contactById(db, recipientId)
+  if (!contact || contact.accountId !== accountId || contact.listId !== listId || contact.welcomeSentAt === null)
+    return undefined
+  return sql(db).welcome.get(accountId, contact.welcomeSentAt, listId, address) ?? undefined
+}
+
+const isErased = (db: Database, mail: Mail | undefined): boolean =>
+  mail !== undefined && sql(db).recipient.get(mail.recipientId, mail.emailId)?.address === ERASED_ADDRESS
+
+/** In the audit log, as every change, and as an event of its email while that is kept. */
+function tellUnsubscribed(
+  app: App,
+  tx: Tx,
+  accountId: number,
+  facts: UnsubscribeFacts,
+  { mail, way, scope }: { readonly mail: Mail | undefined; readonly way: Way; readonly scope: Scope },
+): void {
+  const stopped = scope === 'all' || !namesPart(facts) ? 'all' : facts.listId === 0 ? 'stream' : 'list'
+  auditByRecipient(app, tx, accountId, facts, 'suppression.created')
+  const email = mail && sql(tx.db).email.get(mail.emailId, accountId)
+  if (!email) return
+  const list = namedList(tx.db, accountId, facts.listId)
+  const at = app.eventTime()
+  const recipient = sql(tx.db).recipient.get(mail.recipientId, mail.emailId)
+  const domain = recipient ? domainOfAddress(recipient.address) : undefined
+  if (email.sandbox === 0) countDaily(tx, { accountId, domain, at }, 'unsubscribes', 1)
+  record(tx, {
+    accountId,
+    type: 'unsubscribed',
+    at,
+    ...mail,
+    data: { stream: email.slug, list_id: list ? formatUuid(list.uuid) : null, scope: stopped, reason: way },
+  })
+}
+
+function auditByRecipient(
+  app: App,
+  tx: Tx,
+  accountId: number,
+  { accountUuid, address }: UnsubscribeFacts,
+  action: 'suppression.created' | 'suppression.deleted',
+): void {
+  audit(app, tx, systemActor({ accountId, accountUuid }), {
+    action,
+    resourceType: 'suppression',
+    resourceId: listedForm(tx.db, accountId, suppressionKey(address)),
+    metadata: { reason: UNSUBSCRIBE, by: 'recipient' },
+  })
+}

@@ -1,0 +1,191 @@
+/**
+ * @module API keys: make, import, list, revoke, recognise. Only the SHA-256 of a key is stored. The only writer of `api_keys`.
+ */
+import type { Database } from 'bun:sqlite'
+import { announceAccessChange } from '#features/core/app/account-changes.ts'
+import type { Actor, App } from '#features/core/app/app.ts'
+import { audit } from '#features/core/audit-logs/audit.ts'
+import type { Millis } from '#platform/clock.ts'
+import { sha256 } from '#platform/crypto.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { conflict, invalid, notFound } from '#platform/errors.ts'
+import { formatUuid, newUuid, parseUuid, randomBase62 } from '#platform/ids.ts'
+import { hasScope, SCOPES } from './scopes.ts'
+
+export interface ApiKey {
+  readonly id: string
+  readonly name: string
+  readonly keyPrefix: string
+  readonly scopes: readonly string[]
+  readonly lastUsedAt: Millis | null
+  readonly createdAt: Millis
+}
+
+interface Row {
+  id: number
+  uuid: Uint8Array
+  accountId: number
+  accountUuid: Uint8Array
+  name: string
+  keyPrefix: string
+  scopes: string
+  lastUsedAt: number | null
+  createdAt: number
+}
+
+const COLUMNS = `api_keys.id, api_keys.uuid, account_id AS accountId, accounts.uuid AS accountUuid, api_keys.name, key_prefix AS keyPrefix, scopes,
+  last_used_at AS lastUsedAt, api_keys.created_at AS createdAt`
+
+const sql = prepared((db) => ({
+  insert: db.prepare(
+    'INSERT INTO api_keys (uuid, account_id, name, hash, key_prefix, scopes, created_at) VALUES (?, ?, ?, ?, ?, ?, ?)',
+  ),
+  list: db.prepare<Row, [number]>(
+    `SELECT ${COLUMNS} FROM api_keys JOIN accounts ON accounts.id = account_id WHERE account_id = ? ORDER BY api_keys.id DESC`,
+  ),
+  byHash: db.prepare<Row & { isOpen: number }, [Uint8Array]>(
+    `SELECT ${COLUMNS}, (deleted_at IS NULL AND disabled_at IS NULL) AS isOpen FROM api_keys JOIN accounts ON accounts.id = account_id WHERE hash = ?`,
+  ),
+  deleteAll: db.prepare('DELETE FROM api_keys WHERE account_id = ?'),
+  delete: db.prepare('DELETE FROM api_keys WHERE uuid = ? AND account_id = ?'),
+  used: db.prepare('UPDATE api_keys SET last_used_at = max(coalesce(last_used_at, 0), ?) WHERE id = ?'),
+}))
+
+const KEY_PREFIX = 'tassis_live_'
+const RANDOM_CHARACTERS = 32
+const SHOWN_CHARACTERS = 16
+const LONGEST_NAME = 200
+/** An operator's own key string: long enough not to be guessed, short enough for a header. */
+const IMPORTED_KEY = /^[\x21-\x7e]{20,200}$/
+
+const keyOf = (row: Row): ApiKey => ({
+  id: formatUuid(row.uuid),
+  name: row.name,
+  keyPrefix: row.keyPrefix,
+  scopes: JSON.parse(row.scopes) as string[],
+  lastUsedAt: row.lastUsedAt,
+  createdAt: row.createdAt,
+})
+
+/** The account's keys, newest first. */
+export const listApiKeys = (db: Database, accountId: number): ApiKey[] => sql(db).list.all(accountId).map(keyOf)
+
+/**
+ * Makes a key; the answer holds it in clear, for the only time.
+ * @param input.scopes none: all that the actor has
+ * @param input.key a string of the operator's instead of a random one
+ * @param along runs in the transaction; what it throws undoes it
+ */
+export async function createApiKey(
+  app: App,
+  actor: Actor,
+  input: { name: string; scopes?: readonly string[] | undefined; key?: string },
+  along?: (tx: Tx, id: string) => void,
+): Promise<ApiKey & { key: string }> {
+  const name = input.name.trim()
+  if (name === '' || name.length > LONGEST_NAME) throw invalid('name', `A name has 1 to ${LONGEST_NAME} characters.`)
+  const scopes = scopesFor(actor, input.scopes ?? [])
+  const key = input.key ?? `${KEY_PREFIX}${randomBase62(RANDOM_CHARACTERS)}`
+  if (!IMPORTED_KEY.test(key)) throw invalid('key', 'A key has 20 to 200 printable ASCII characters without spaces.')
+  const uuid = newUuid()
+  const id = formatUuid(uuid)
+  const keyPrefix = key.slice(0, SHOWN_CHARACTERS)
+  const createdAt = app.eventTime()
+  await app.commit.write((tx) => {
+    const hash = sha256(key)
+    if (sql(tx.db).byHash.get(hash)) throw conflict('api_key_exists', 'This key is in use already.')
+    sql(tx.db).insert.run(uuid, actor.accountId, name, hash, keyPrefix, JSON.stringify(scopes), createdAt)
+    audit(app, tx, actor, {
+      action: 'api_key.created',
+      resourceType: 'api_key',
+      resourceId: id,
+      metadata: { name, scopes },
+    })
+    along?.(tx, id)
+  })
+  return { id, name, keyPrefix, scopes, lastUsedAt: null, createdAt, key }
+}
+
+/** A key never gets more than its maker has. */
+function scopesFor(actor: Actor, wanted: readonly string[]): string[] {
+  if (wanted.length === 0) return SCOPES.filter((scope) => hasScope(actor.scopes, scope))
+  for (const scope of wanted) {
+    if (!SCOPES.includes(scope))
+      throw invalid(
+        'scopes',
+        `There is no scope "${scope.slice(0, 60)}"; the scopes are ${SCOPES.join(', ')}.`,
+        'invalid_scope',
+      )
+    if (!hasScope(actor.scopes, scope))
+      throw invalid('scopes', `This key cannot give the scope ${scope}, which it does not have.`, 'invalid_scope')
+  }
+  return [...new Set(wanted)]
+}
+
+/** Removes a key. Throws 404 when the account has none with this id. */
+export function revokeApiKey(app: App, actor: Actor, id: string): Promise<void> {
+  const uuid = parseUuid(id)
+  return app.commit.writeFromReserve((tx) => {
+    if (!uuid || sql(tx.db).delete.run(uuid, actor.accountId).changes === 0)
+      throw notFound('api_key_not_found', 'There is no API key with this id.')
+    audit(app, tx, actor, { action: 'api_key.deleted', resourceType: 'api_key', resourceId: id })
+    announceAccessChange(app, tx, actor.accountId)
+  })
+}
+
+/** Removes all keys of an account. The caller announces the change of the account, so that no cache lets one in. */
+export const removeKeysOf = (tx: Tx, accountId: number): void => void sql(tx.db).deleteAll.run(accountId)
+
+export interface Authenticator {
+  /** Who a key belongs to; undefined for an unknown or revoked one. */
+  authenticate(key: string): Actor | undefined
+  /** Stores when the keys were last used; called every now and then, so that requests need no write. */
+  flushLastUsed(): Promise<void>
+}
+
+const MOST_CACHED_KEYS = 10_000
+
+/** Recognises keys by hash, with a cache in front of the table; the process is the only writer, so the cache is exact. */
+export function createAuthenticator(app: App): Authenticator {
+  const actors = new Map<string, { actor: Actor; rowId: number }>()
+  const lastUsed = new Map<number, Millis>()
+  app.accessChanged.listen(({ accountId }) => {
+    for (const [key, { actor }] of actors) if (actor.accountId === accountId) actors.delete(key)
+  })
+  return {
+    authenticate(key) {
+      const hash = sha256(key)
+      const cacheKey = hash.toHex()
+      let known = actors.get(cacheKey)
+      if (!known) {
+        const row = sql(app.db).byHash.get(hash)
+        if (row?.isOpen !== 1) return undefined
+        known = {
+          rowId: row.id,
+          actor: {
+            accountId: row.accountId,
+            accountUuid: formatUuid(row.accountUuid),
+            type: 'api_key',
+            id: formatUuid(row.uuid),
+            scopes: new Set(JSON.parse(row.scopes) as string[]),
+            // The key may be deleted, its account switched off or deleted.
+            mayStillAct: () => sql(app.db).byHash.get(hash)?.isOpen === 1,
+          },
+        }
+        if (actors.size >= MOST_CACHED_KEYS) actors.clear()
+        actors.set(cacheKey, known)
+      }
+      lastUsed.set(known.rowId, app.clock.now())
+      return known.actor
+    },
+    async flushLastUsed() {
+      if (lastUsed.size === 0) return
+      const used = [...lastUsed]
+      lastUsed.clear()
+      await app.commit.writeFromReserve((tx: Tx) => {
+        for (const [id, at] of used) sql(tx.db).used.run(at, id)
+      })
+    },
+  }
+}

@@ -1,0 +1,59 @@
+/** @module /v1/api-keys: paths, shapes and one call each. */
+import { Type } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import type { App } from '#features/core/app/app.ts'
+import { authenticated, requires } from '#features/core/app/http.ts'
+import { list, one } from '#platform/http/envelope.ts'
+import { ListOf, One } from '#platform/http/schemas.ts'
+import { createApiKey, listApiKeys, revokeApiKey } from './keys.ts'
+import { ApiKeyRecord, apiKeyWire, CreatedApiKey, NewApiKey } from './model.ts'
+
+const tags = ['API keys']
+
+export const apiKeyRoutes = (app: App) =>
+  new Elysia({ prefix: '/v1/api-keys' })
+    .use(authenticated)
+    .get(
+      '/',
+      ({ actor }) => {
+        const keys = listApiKeys(app.db, actor.accountId).map(apiKeyWire)
+        return list(keys, { page: 1, perPage: Math.max(keys.length, 1), total: keys.length })
+      },
+      {
+        response: ListOf(ApiKeyRecord),
+        detail: {
+          summary: 'List API keys',
+          description: 'All of them on one page, newest first.',
+          tags,
+          ...requires('account:admin'),
+        },
+      },
+    )
+    .post(
+      '/',
+      async ({ actor, body, status }) => {
+        const created = await createApiKey(app, actor, { name: body.name, scopes: body.scopes ?? [] })
+        return status(201, one({ ...apiKeyWire(created), key: created.key }))
+      },
+      {
+        body: NewApiKey,
+        response: { 201: One(CreatedApiKey) },
+        detail: { summary: 'Create an API key', tags, ...requires('account:admin') },
+      },
+    )
+    .delete(
+      '/:id',
+      async ({ actor, params, set }) => {
+        await revokeApiKey(app, actor, params.id)
+        set.status = 204
+      },
+      {
+        params: Type.Object({ id: Type.String({ description: 'Id of the key.' }) }),
+        detail: {
+          summary: 'Delete an API key',
+          description: 'Takes effect at once; a request with the key is then a 401.',
+          tags,
+          ...requires('account:admin'),
+        },
+      },
+    )

@@ -1,0 +1,38 @@
+/** @module The names of scopes and what implies what. */
+import type { Actor } from '#features/core/app/app.ts'
+import { insufficientScope } from '#platform/http/error-response.ts'
+
+const RESOURCES = [
+  'domains',
+  'templates',
+  'webhooks',
+  'suppressions',
+  'contacts',
+  'inbound',
+  'analytics',
+  'mailboxes',
+] as const
+
+export const SCOPES: readonly string[] = [
+  'emails:send',
+  'emails:read',
+  ...RESOURCES.flatMap((resource) => [`${resource}:read`, `${resource}:write`]),
+  'sub_accounts:manage',
+  'account:read',
+  'account:admin',
+]
+
+/** Implies every other scope. */
+export const ADMIN_SCOPE = 'account:admin'
+
+export const hasScope = (scopes: ReadonlySet<string>, scope: string): boolean =>
+  scopes.has(scope) || scopes.has(ADMIN_SCOPE)
+
+/**
+ * Throws 403 `insufficient_scope` unless the actor has a scope that the route alone does not need, but what is asked of
+ * it does.
+ * @param purpose ends the sentence "which is needed …"
+ */
+export function requireScope({ scopes }: Actor, scope: string, purpose: string): void {
+  if (!hasScope(scopes, scope)) throw insufficientScope(scope, purpose)
+}

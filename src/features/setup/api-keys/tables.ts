@@ -1,0 +1,24 @@
+import { index, integer, sqliteTable, text } from 'drizzle-orm/sqlite-core'
+import { accounts } from '#features/core/accounts/tables.ts'
+import { bytes, time, uuid } from '#platform/db/columns.ts'
+
+export const apiKeys = sqliteTable(
+  'api_keys',
+  {
+    id: integer('id').primaryKey(),
+    uuid: uuid('uuid').notNull().unique(),
+    accountId: integer('account_id')
+      .notNull()
+      .references(() => accounts.id),
+    name: text('name').notNull(),
+    /** SHA-256 of the key; the key itself is stored nowhere. */
+    hash: bytes('hash').notNull().unique(),
+    /** First 16 characters, for recognition. */
+    keyPrefix: text('key_prefix').notNull(),
+    /** JSON array of scope names. */
+    scopes: text('scopes').notNull(),
+    lastUsedAt: time('last_used_at'),
+    createdAt: time('created_at').notNull(),
+  },
+  (t) => [index('api_keys_account').on(t.accountId)],
+)

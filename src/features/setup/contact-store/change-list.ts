@@ -1,0 +1,300 @@
+/**
+ * @module Contact lists as their account works with them: make, change, delete. The only writer of `contact_lists`. A deleted list keeps its row without
+ * its welcome email; its name is free again. Its contacts go slice by slice: `contact-lists/remove.ts`.
+ */
+import type { Database } from 'bun:sqlite'
+import { requireRoom } from '#features/core/accounts/limits.ts'
+import type { Actor, App } from '#features/core/app/app.ts'
+import { audit } from '#features/core/audit-logs/audit.ts'
+import { requireScope } from '#features/setup/api-keys/scopes.ts'
+import { domainNotVerified, findSendingDomain } from '#features/setup/domains/sending.ts'
+import { requireUsable } from '#features/setup/templates/render.ts'
+import { LARGEST_BODY_BYTES, LONGEST_SUBJECT, templateById } from '#features/setup/templates/templates.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { AppError, conflict, invalid } from '#platform/errors.ts'
+import { formatUuid, newUuid } from '#platform/ids.ts'
+import { formatMailbox, parseMailbox } from '#protocols/address/parse.ts'
+import { type ContactList, countLists, getList } from './lists.ts'
+
+/** Undefined: its default in a new list, its value until now in a change. Null, `''` and, of the flags, false: none. */
+export interface ListInput {
+  readonly name: string
+  readonly description?: string | null | undefined
+  readonly doubleOptIn?: boolean | undefined
+  readonly welcomeEnabled?: boolean | undefined
+  readonly welcomeDelaySeconds?: number | undefined
+  /** A mailbox, in any form that `parseMailbox` reads. */
+  readonly welcomeFrom?: string | null | undefined
+  readonly welcomeSubject?: string | null | undefined
+  readonly welcomeHtml?: string | null | undefined
+  readonly welcomeText?: string | null | undefined
+  /** Public id. */
+  readonly welcomeTemplateId?: string | null | undefined
+}
+
+/** What of a list its account gives. */
+type ListFields = Omit<ContactList, 'id' | 'uuid' | 'accountId' | 'createdAt' | 'updatedAt'>
+
+/** Lists of one account. */
+export const MOST_LISTS = 10_000
+export const LONGEST_NAME = 200
+export const LONGEST_DESCRIPTION = 2000
+
+const NEW_LIST: ListFields = {
+  name: '',
+  description: null,
+  doubleOptIn: false,
+  welcomeEnabled: false,
+  welcomeDelaySeconds: 0,
+  welcomeFrom: null,
+  welcomeSubject: null,
+  welcomeHtml: null,
+  welcomeText: null,
+  welcomeTemplateId: null,
+}
+
+const sql = prepared((db) => ({
+  sameName: db.prepare<{ id: number }, [number, string, number]>(
+    'SELECT id FROM contact_lists WHERE account_id = ? AND name = ? AND deleted_at IS NULL AND id <> ?',
+  ),
+  insert: db.prepare(
+    `INSERT INTO contact_lists (name, description, double_opt_in, welcome_enabled, welcome_delay_seconds, welcome_from, welcome_subject, welcome_html,
+     welcome_text, welcome_template_id, uuid, account_id, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+  ),
+  update: db.prepare(
+    `UPDATE contact_lists SET name = ?, description = ?, double_opt_in = ?, welcome_enabled = ?, welcome_delay_seconds = ?, welcome_from = ?,
+     welcome_subject = ?, welcome_html = ?, welcome_text = ?, welcome_template_id = ?, updated_at = ? WHERE id = ?`,
+  ),
+  delete: db.prepare(
+    `UPDATE contact_lists SET deleted_at = ?1, updated_at = ?1, welcome_enabled = 0, welcome_subject = NULL, welcome_html = NULL, welcome_text = NULL
+     WHERE id = ?2`,
+  ),
+  deleted: db.prepare<{ id: number; uuid: Uint8Array }, [number]>(
+    'SELECT id, uuid FROM contact_lists WHERE id > ? AND deleted_at IS NOT NULL AND emptied_at IS NULL ORDER BY id LIMIT 1',
+  ),
+  empty: db.prepare('UPDATE contact_lists SET emptied_at = ? WHERE id = ? AND deleted_at IS NOT NULL'),
+}))
+
+const columnsOf = (list: ListFields): (string | number | null)[] => [
+  list.name,
+  list.description,
+  Number(list.doubleOptIn),
+  Number(list.welcomeEnabled),
+  list.welcomeDelaySeconds,
+  list.welcomeFrom,
+  list.welcomeSubject,
+  list.welcomeHtml,
+  list.welcomeText,
+  list.welcomeTemplateId,
+]
+
+/**
+ * Makes a list. 409 `contact_list_exists` when the account has one with this name, 409 `too_many_contact_lists`, 403
+ * `plan_limit_reached`, and `insufficient_scope` for a welcome email of an actor who may not send; 422 for what cannot
+ * be, `template_error` for parts of the welcome email that can never be rendered.
+ */
+export async function createList(app: App, actor: Actor, input: ListInput): Promise<ContactList> {
+  const { accountId } = actor
+  const check = (db: Database): ListFields => {
+    const list = merged(db, accountId, NEW_LIST, input)
+    requireMaySend(actor, NEW_LIST, list)
+    requireFree(db, accountId, list.name, 0)
+    return list
+  }
+  check(app.db)
+  await requireRenderable(app, accountId, input)
+  return app.commit.write((tx) => {
+    // Again: template and domain may be gone by now.
+    const list = check(tx.db)
+    requireRoom(app, tx, accountId, 'contact_lists')
+    if (countLists(tx.db, accountId) >= MOST_LISTS)
+      throw conflict(
+        'too_many_contact_lists',
+        `An account has at most ${MOST_LISTS} contact lists; delete one that is not used any more, or tell contacts apart by their metadata.`,
+      )
+    const uuid = newUuid()
+    const id = formatUuid(uuid)
+    const now = app.eventTime()
+    sql(tx.db).insert.run(...columnsOf(list), uuid, accountId, now, now)
+    auditList(app, tx, actor, 'contact_list.created', id, list.name)
+    return getList(tx.db, accountId, id)
+  })
+}
+
+/** Changes a list; fields that are left out keep their value. Errors as `createList`, and 404. */
+export async function changeList(app: App, actor: Actor, id: string, input: ListInput): Promise<ContactList> {
+  const { accountId } = actor
+  const check = (db: Database): { before: ContactList; after: ListFields } => {
+    const before = getList(db, accountId, id)
+    const after = merged(db, accountId, before, input)
+    requireMaySend(actor, before, after)
+    requireFree(db, accountId, after.name, before.id)
+    return { before, after }
+  }
+  check(app.db)
+  await requireRenderable(app, accountId, input)
+  return app.commit.write((tx) => {
+    const { before, after } = check(tx.db)
+    sql(tx.db).update.run(...columnsOf(after), app.eventTime(), before.id)
+    auditList(app, tx, actor, 'contact_list.updated', formatUuid(before.uuid), after.name)
+    return getList(tx.db, accountId, id)
+  })
+}
+
+/** Deletes a list: at once for everybody; `removeDeletedLists` takes its contacts away. Throws 404. */
+export const deleteList = (app: App, actor: Actor, id: string): Promise<void> =>
+  app.commit.writeFromReserve((tx) => {
+    const list = getList(tx.db, actor.accountId, id)
+    sql(tx.db).delete.run(app.eventTime(), list.id)
+    auditList(app, tx, actor, 'contact_list.deleted', formatUuid(list.uuid), list.name)
+  })
+
+/** The first deleted list after a row id that may still have contacts. */
+export const deletedListAfter = (db: Database, after: number): { id: number; uuid: Uint8Array } | undefined =>
+  sql(db).deleted.get(after) ?? undefined
+
+/** Notes that a deleted list has no contacts any more. */
+export const markEmptied = (app: Pick<App, 'eventTime'>, tx: Tx, listId: number): void =>
+  void sql(tx.db).empty.run(app.eventTime(), listId)
+
+function auditList(app: App, tx: Tx, actor: Actor, action: string, id: string, name: string): void {
+  audit(app, tx, actor, { action, resourceType: 'contact_list', resourceId: id, metadata: { name } })
+}
+
+function requireFree(db: Database, accountId: number, name: string, except: number): void {
+  if (sql(db).sameName.get(accountId, name, except))
+    throw conflict('contact_list_exists', `There is a contact list "${name}" on this account already.`)
+}
+
+/** The list as it would be after the change; throws the 422 that says why it cannot be. */
+function merged(db: Database, accountId: number, before: ListFields, input: ListInput): ListFields {
+  const keep = <In, Out>(given: In | undefined, kept: Out, read: (value: In) => Out): Out =>
+    given === undefined ? kept : read(given)
+  const after: ListFields = {
+    name: validName(input.name),
+    description: keep(input.description, before.description, validDescription),
+    doubleOptIn: input.doubleOptIn ?? before.doubleOptIn,
+    welcomeEnabled: input.welcomeEnabled ?? before.welcomeEnabled,
+    welcomeDelaySeconds: input.welcomeDelaySeconds ?? before.welcomeDelaySeconds,
+    welcomeFrom: keep(input.welcomeFrom, before.welcomeFrom, (text) => validFrom(db, accountId, text)),
+    welcomeSubject: keep(input.welcomeSubject, before.welcomeSubject, validSubject),
+    welcomeHtml: keep(input.welcomeHtml, before.welcomeHtml, (text) => validBody('html', text)),
+    welcomeText: keep(input.welcomeText, before.welcomeText, (text) => validBody('text', text)),
+    welcomeTemplateId: keep(input.welcomeTemplateId, before.welcomeTemplateId, (id) =>
+      validTemplate(db, accountId, id),
+    ),
+  }
+  requireWelcome(after)
+  return after
+}
+
+const WELCOME_FIELDS = [
+  'welcomeEnabled',
+  'welcomeDelaySeconds',
+  'welcomeFrom',
+  'welcomeSubject',
+  'welcomeHtml',
+  'welcomeText',
+  'welcomeTemplateId',
+] as const
+
+/** Throws 403 when the change decides what is sent to contacts, and the actor may not send. */
+function requireMaySend(actor: Actor, before: ListFields, after: ListFields): void {
+  if (after.welcomeEnabled && WELCOME_FIELDS.some((field) => after[field] !== before[field]))
+    requireScope(actor, 'emails:send', 'for welcome emails')
+}
+
+function requireWelcome(list: ListFields): void {
+  const { welcomeEnabled, welcomeTemplateId, welcomeSubject, welcomeHtml, welcomeText } = list
+  if (!welcomeEnabled || welcomeTemplateId !== null) return
+  if (welcomeSubject !== null && (welcomeHtml !== null || welcomeText !== null)) return
+  throw invalid(
+    'welcome_email_enabled',
+    'A welcome email needs welcome_email_template_id, or welcome_email_subject with welcome_email_html_body, welcome_email_text_body or both.',
+  )
+}
+
+/** Throws the 422 of parts that can never be rendered. */
+async function requireRenderable(app: App, accountId: number, input: ListInput): Promise<void> {
+  try {
+    await requireUsable(app, accountId, {
+      subject: input.welcomeSubject || undefined,
+      html: input.welcomeHtml || undefined,
+      text: input.welcomeText || undefined,
+    })
+  } catch (error) {
+    throw error instanceof AppError && error.status === 422 ? ofWelcome(error) : error
+  }
+}
+
+/** Faults of a template name its parts; here they have longer names. */
+function ofWelcome({ code, message, details }: AppError): AppError {
+  const renamed = details.map(({ field, message }) =>
+    field === 'template'
+      ? { field, message }
+      : { field: `welcome_email_${field}`, message: `welcome_email_${message}` },
+  )
+  return new AppError(422, code, renamed[0]?.message ?? message, { details: renamed })
+}
+
+function validName(text: string): string {
+  const name = text.trim().toWellFormed()
+  if (name === '' || name.length > LONGEST_NAME) throw invalid('name', `A name has 1 to ${LONGEST_NAME} characters.`)
+  // It stands in the subjects and on the pages that people get.
+  if (CONTROL.test(name)) throw invalid('name', 'A name is one line, without control characters.')
+  return name
+}
+
+const CONTROL = /[\0-\x1f\x7f-\x9f\u2028\u2029]/
+
+function validDescription(text: string | null): string | null {
+  if (text === null || text === '') return null
+  if (text.length > LONGEST_DESCRIPTION)
+    throw invalid('description', `A description has at most ${LONGEST_DESCRIPTION} characters.`)
+  return text.toWellFormed()
+}
+
+function validFrom(db: Database, accountId: number, text: string | null): string | null {
+  if (text === null || text === '') return null
+  const field = 'welcome_email_from_address'
+  const parsed = parseMailbox(text)
+  if (parsed.kind !== 'ok') throw invalid(field, parsed.reason, 'invalid_address')
+  const domain = findSendingDomain(db, accountId, parsed.domain)
+  if (!domain)
+    throw invalid(
+      field,
+      `The domain ${parsed.domain} is not registered on this account; add it with POST /v1/domains and verify it.`,
+      'domain_not_found',
+    )
+  if (!domain.isVerified) throw domainNotVerified(field, domain)
+  return formatMailbox(parsed)
+}
+
+function validSubject(text: string | null): string | null {
+  if (text === null || text.trim() === '') return null
+  if (text.length > LONGEST_SUBJECT)
+    throw invalid('welcome_email_subject', `A subject has at most ${LONGEST_SUBJECT} characters.`)
+  return text.toWellFormed()
+}
+
+function validBody(part: 'html' | 'text', text: string | null): string | null {
+  if (text === null || text === '') return null
+  const field = `welcome_email_${part}_body`
+  const sizeBytes = Buffer.byteLength(text)
+  if (sizeBytes > LARGEST_BODY_BYTES)
+    throw invalid(field, `${field} has ${sizeBytes} bytes; at most ${LARGEST_BODY_BYTES} are allowed.`)
+  return text.toWellFormed()
+}
+
+function validTemplate(db: Database, accountId: number, id: string | null): number | null {
+  if (id === null || id === '') return null
+  const template = templateById(db, accountId, id)
+  if (!template)
+    throw invalid(
+      'welcome_email_template_id',
+      'This account has no template with this id; GET /v1/templates lists them.',
+      'template_not_found',
+    )
+  return template.id
+}

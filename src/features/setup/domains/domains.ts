@@ -1,0 +1,330 @@
+/**
+ * @module Registered domains: make, read, change, delete. The only writer of `domains`, with verify.ts and
+ * set-tracking.ts. A deleted domain keeps its row, and its key, until `eraseDomain`; who calls that knows the domain's mail.
+ */
+import type { Database } from 'bun:sqlite'
+import { requireRoom } from '#features/core/accounts/limits.ts'
+import type { Actor, App } from '#features/core/app/app.ts'
+import { audit } from '#features/core/audit-logs/audit.ts'
+import type { Millis } from '#platform/clock.ts'
+import type { Config } from '#platform/config.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { belowId, type RowWindow } from '#platform/db/row-window.ts'
+import { conflict, invalid, notFound } from '#platform/errors.ts'
+import { formatUuid, newUuid, parseUuid, randomBase62, type UuidBytes } from '#platform/ids.ts'
+import { days } from '#platform/units.ts'
+import { type DnsRecordKey, type DnsRecords, type DomainDns, dnsRecordsFor, trackingRecord } from './dns-records.ts'
+import { validateDomainName } from './name.ts'
+import { dkimKeyContext } from './sending.ts'
+import { type Failing, FIRST_CHECK_MS, MAX_CHECK_INTERVAL_MS } from './standing.ts'
+import { cnameTarget } from './tracking-domain.ts'
+
+/** What a mail about the records of a domain said. */
+export type LossNotice = 'lost' | 'ended' | 'restored'
+
+export interface Domain {
+  readonly id: number
+  readonly uuid: UuidBytes
+  readonly accountId: number
+  readonly accountUuid: UuidBytes
+  readonly domain: string
+  readonly dkimSelector: string
+  readonly dkimPublicKey: string
+  readonly sendingSubdomain: string
+  readonly verified: Readonly<Record<DnsRecordKey, boolean>>
+  readonly inboundEnabled: boolean
+  readonly mxVerifiedAt: Millis | null
+  /** Host of tracked links, in A-labels and lower case. */
+  readonly trackingDomain: string | null
+  readonly trackingVerifiedAt: Millis | null
+  /** Since when it counts as verified, also while it lacks records for less than 72 hours. */
+  readonly verifiedAt: Millis | null
+  /** Since when it lacks a record that sending needs, if it was verified; see standing.ts. */
+  readonly recordsLostAt: Millis | null
+  /**
+   * When the owners are due to be mailed about lost or restored records, and what the last such mail said; see
+   * loss-notices.ts.
+   */
+  readonly lossNoticeDueAt: Millis | null
+  readonly lossNoticeSentAt: Millis | null
+  readonly lossNotice: LossNotice | null
+  readonly checkedAt: Millis | null
+  readonly nextCheckAt: Millis
+  readonly failing: Failing
+  readonly createdAt: Millis
+  readonly updatedAt: Millis
+}
+
+interface Row {
+  id: number
+  uuid: Uint8Array
+  account_id: number
+  account_uuid: Uint8Array
+  domain: string
+  dkim_selector: string
+  dkim_public_key: string
+  sending_subdomain: string
+  spf_verified: number
+  dkim_verified: number
+  dmarc_verified: number
+  return_path_verified: number
+  mx_verified: number
+  inbound_enabled: number
+  mx_verified_at: number | null
+  tracking_domain: string | null
+  tracking_verified_at: number | null
+  verified_at: number | null
+  records_lost_at: number | null
+  loss_notice_due_at: number | null
+  loss_notice_sent_at: number | null
+  loss_notice: LossNotice | null
+  checked_at: number | null
+  next_check_at: number
+  failing: string | null
+  created_at: number
+  updated_at: number
+}
+
+const SELECT_ALL =
+  'SELECT domains.*, accounts.uuid AS account_uuid FROM domains JOIN accounts ON accounts.id = account_id'
+const SELECT = `${SELECT_ALL} WHERE domains.deleted_at IS NULL`
+
+const sql = prepared((db) => ({
+  byUuid: db.prepare<Row, [Uint8Array, number]>(`${SELECT} AND domains.uuid = ? AND account_id = ?`),
+  byName: db.prepare<Row, [string, number]>(`${SELECT} AND domain = ? AND account_id = ?`),
+  page: db.prepare<Row, [number, number, number, number]>(
+    `${SELECT} AND account_id = ? AND domains.id < ? ORDER BY domains.id DESC LIMIT ? OFFSET ?`,
+  ),
+  count: db.prepare<{ n: number }, [number]>(
+    'SELECT COUNT(*) AS n FROM domains WHERE account_id = ? AND deleted_at IS NULL',
+  ),
+  verifiedElsewhere: db.prepare<{ n: number }, [string, number]>(
+    'SELECT COUNT(*) AS n FROM domains WHERE domain = ? AND account_id <> ? AND verified_at IS NOT NULL AND deleted_at IS NULL',
+  ),
+  insert: db.prepare(
+    `INSERT INTO domains (uuid, account_id, domain, dkim_selector, dkim_public_key, dkim_private_key, sending_subdomain, next_check_at, created_at, updated_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+  ),
+  setInbound: db.prepare('UPDATE domains SET inbound_enabled = ?, updated_at = ? WHERE id = ?'),
+  markDeleted: db.prepare('UPDATE domains SET deleted_at = ?, updated_at = ? WHERE id = ?'),
+  close: db.prepare('UPDATE domains SET deleted_at = ?1, updated_at = ?1 WHERE account_id = ?2 AND deleted_at IS NULL'),
+  due: db.prepare<Row, [number, number, number, number]>(
+    `${SELECT} AND (next_check_at, domains.id) > (?, ?) AND next_check_at <= ? ORDER BY next_check_at, domains.id LIMIT ?`,
+  ),
+  misdated: db.prepare<{ id: number }, [number, number]>(
+    'SELECT id FROM domains WHERE next_check_at BETWEEN ? AND ? AND deleted_at IS NULL LIMIT 1',
+  ),
+  redate: db.prepare('UPDATE domains SET next_check_at = ? WHERE next_check_at BETWEEN ? AND ? AND deleted_at IS NULL'),
+  deleted: db.prepare<Row, [number, number]>(
+    `${SELECT_ALL} WHERE domains.deleted_at IS NOT NULL AND domains.id > ? ORDER BY domains.id LIMIT ?`,
+  ),
+  erase: db.prepare('DELETE FROM domains WHERE id = ? AND deleted_at IS NOT NULL'),
+}))
+
+/** Label of the envelope sender's domain. */
+export const SENDING_SUBDOMAIN = 'send'
+
+const domainOf = (row: Row): Domain => ({
+  id: row.id,
+  uuid: new Uint8Array(row.uuid),
+  accountId: row.account_id,
+  accountUuid: new Uint8Array(row.account_uuid),
+  domain: row.domain,
+  dkimSelector: row.dkim_selector,
+  dkimPublicKey: row.dkim_public_key,
+  sendingSubdomain: row.sending_subdomain,
+  verified: {
+    spf: row.spf_verified === 1,
+    dkim: row.dkim_verified === 1,
+    dmarc: row.dmarc_verified === 1,
+    return_path: row.return_path_verified === 1,
+    mx: row.mx_verified === 1,
+  },
+  inboundEnabled: row.inbound_enabled === 1,
+  mxVerifiedAt: row.mx_verified_at,
+  trackingDomain: row.tracking_domain,
+  trackingVerifiedAt: row.tracking_verified_at,
+  verifiedAt: row.verified_at,
+  recordsLostAt: row.records_lost_at,
+  lossNoticeDueAt: row.loss_notice_due_at,
+  lossNoticeSentAt: row.loss_notice_sent_at,
+  lossNotice: row.loss_notice,
+  checkedAt: row.checked_at,
+  nextCheckAt: row.next_check_at,
+  failing: JSON.parse(row.failing ?? '{}') as Failing,
+  createdAt: row.created_at,
+  updatedAt: row.updated_at,
+})
+
+/** As the column `failing` holds it. */
+export const failingText = (failing: Failing): string | null =>
+  Object.keys(failing).length > 0 ? JSON.stringify(failing) : null
+
+/** What the DNS records of a domain follow from. */
+export const dnsOf = (config: Config, domain: Domain): DomainDns => ({
+  domain: domain.domain,
+  selector: domain.dkimSelector,
+  dkimPublicKey: domain.dkimPublicKey,
+  sendingSubdomain: domain.sendingSubdomain,
+  hostname: config.hostname,
+  outboundIps: config.outboundIps,
+})
+
+export function recordsOf(config: Config, domain: Domain): DnsRecords {
+  const records = dnsRecordsFor({ ...dnsOf(config, domain), verified: domain.verified })
+  const { trackingDomain: host, trackingVerifiedAt } = domain
+  if (host === null) return records
+  return { ...records, tracking: trackingRecord(host, cnameTarget(config), trackingVerifiedAt !== null) }
+}
+
+/** The account's domain with this public id; throws 404. */
+export function getDomain(db: Database, accountId: number, id: string): Domain {
+  const uuid = parseUuid(id)
+  const domain = uuid && findDomain(db, accountId, uuid)
+  if (!domain) throw notFound('domain_not_found', 'There is no domain with this id.')
+  return domain
+}
+
+export function findDomain(db: Database, accountId: number, uuid: UuidBytes): Domain | undefined {
+  const row = sql(db).byUuid.get(uuid, accountId)
+  return row ? domainOf(row) : undefined
+}
+
+export function findDomainByName(db: Database, accountId: number, domain: string): Domain | undefined {
+  const row = sql(db).byName.get(domain, accountId)
+  return row ? domainOf(row) : undefined
+}
+
+export function listDomains(db: Database, accountId: number, page: RowWindow): { domains: Domain[]; total: number } {
+  return {
+    domains: sql(db).page.all(accountId, belowId(page), page.limit, page.offset).map(domainOf),
+    total: sql(db).count.get(accountId)?.n ?? 0,
+  }
+}
+
+export interface CreatedDomain {
+  readonly domain: Domain
+  readonly warnings: readonly string[]
+}
+
+/**
+ * Registers a domain and makes its DKIM key. 409 when the account has it, or another account has it verified; 422 for what cannot be registered; 403 `plan_limit_reached`.
+ */
+export async function createDomain(app: App, actor: Actor, name: string): Promise<CreatedDomain> {
+  const checked = validateDomainName(name)
+  if (checked.kind === 'invalid') throw invalid('domain', checked.reason, 'invalid_domain')
+  const { domain } = checked
+  requireFree(app.db, actor.accountId, domain)
+  // Before the work of a key as well.
+  requireRoom(app, app, actor.accountId, 'domains')
+  const key = await app.createDkimKey()
+  const uuid = newUuid()
+  const id = formatUuid(uuid)
+  // Distinct per registration, so that two accounts with the same domain, or a second registration, never share a DNS name.
+  const selector = `ts${randomBase62(8).toLowerCase()}`
+  const sealed = app.keys.seal(key.privateKeyPem, dkimKeyContext(uuid))
+  const created = await app.commit.write((tx) => {
+    requireFree(tx.db, actor.accountId, domain)
+    requireRoom(app, tx, actor.accountId, 'domains')
+    const now = app.eventTime()
+    sql(tx.db).insert.run(
+      uuid,
+      actor.accountId,
+      domain,
+      selector,
+      key.publicKey,
+      sealed,
+      SENDING_SUBDOMAIN,
+      app.clock.now() + FIRST_CHECK_MS,
+      now,
+      now,
+    )
+    audit(app, tx, actor, { action: 'domain.created', resourceType: 'domain', resourceId: id, metadata: { domain } })
+    return getDomain(tx.db, actor.accountId, id)
+  })
+  return { domain: created, warnings: warningsOf(domain) }
+}
+
+function requireFree(db: Database, accountId: number, domain: string): void {
+  if (sql(db).byName.get(domain, accountId))
+    throw conflict('domain_exists', `${domain} is already registered on this account.`)
+  if (isVerifiedElsewhere(db, accountId, domain)) throw domainTaken(domain)
+}
+
+/** Whether another account has verified the domain, so that it is theirs. */
+export const isVerifiedElsewhere = (db: Database, accountId: number, domain: string): boolean =>
+  (sql(db).verifiedElsewhere.get(domain, accountId)?.n ?? 0) > 0
+
+export const domainTaken = (domain: string) =>
+  conflict('domain_taken', `${domain} is registered and verified by another account.`)
+
+function warningsOf(domain: string): string[] {
+  if (!domain.startsWith(`${SENDING_SUBDOMAIN}.`)) return []
+  const parent = domain.slice(SENDING_SUBDOMAIN.length + 1)
+  return [
+    `${domain} already carries the sending subdomain: its envelope sender will be ${SENDING_SUBDOMAIN}.${domain}. To send as @${parent}, register ${parent} instead.`,
+  ]
+}
+
+/** Says whether mail to the domain is taken in, whatever its MX record says. */
+export function changeDomain(
+  app: App,
+  actor: Actor,
+  id: string,
+  change: { readonly inboundEnabled: boolean },
+): Promise<Domain> {
+  return app.commit.write((tx) => {
+    const domain = getDomain(tx.db, actor.accountId, id)
+    if (domain.inboundEnabled === change.inboundEnabled) return domain
+    sql(tx.db).setInbound.run(change.inboundEnabled ? 1 : 0, app.eventTime(), domain.id)
+    audit(app, tx, actor, {
+      action: 'domain.updated',
+      resourceType: 'domain',
+      resourceId: formatUuid(domain.uuid),
+      metadata: { domain: domain.domain, inbound_enabled: change.inboundEnabled },
+    })
+    return getDomain(tx.db, actor.accountId, id)
+  })
+}
+
+/** Takes the domain out of the account; nothing can be sent from it any more. Its key stays. Throws 404. */
+export function markDeleted(app: App, tx: Tx, actor: Actor, id: string): Domain {
+  const domain = getDomain(tx.db, actor.accountId, id)
+  const now = app.eventTime()
+  sql(tx.db).markDeleted.run(now, now, domain.id)
+  audit(app, tx, actor, {
+    action: 'domain.deleted',
+    resourceType: 'domain',
+    resourceId: formatUuid(domain.uuid),
+    metadata: { domain: domain.domain },
+  })
+  return domain
+}
+
+/** Deleted domains whose row is still there, by id, after the one with id `after`. */
+export const deletedDomains = (db: Database, after: number, limit: number): Domain[] =>
+  sql(db).deleted.all(after, limit).map(domainOf)
+
+/** Removes the row of a deleted domain, and with it the key. */
+export const eraseDomain = (tx: Tx, id: number): void => void sql(tx.db).erase.run(id)
+
+/** Domains whose check is due at `until` or before, in order, after the one that `after` names. */
+export const dueDomains = (
+  db: Database,
+  until: Millis,
+  after: { readonly nextCheckAt: Millis; readonly id: number },
+  limit: number,
+): Domain[] => sql(db).due.all(after.nextCheckAt, after.id, until, limit).map(domainOf)
+
+/** Marks all domains of an account as deleted, because it is: no mail is taken in for them from here on, and others may have them. */
+export const closeDomains = (tx: Tx, accountId: number, now: Millis): void => void sql(tx.db).close.run(now, accountId)
+
+/** A later time was set by hand, to have no looks. */
+const MAX_CLOCK_AHEAD_MS = days(3650)
+
+/** Makes due what is due later than any look is put off: the clock was ahead when that was stored. */
+export async function mendCheckTimes({ db, clock, commit }: App): Promise<void> {
+  const range = [clock.now() + 2 * MAX_CHECK_INTERVAL_MS, clock.now() + MAX_CLOCK_AHEAD_MS] as const
+  if (sql(db).misdated.get(...range)) await commit.write((tx) => sql(tx.db).redate.run(clock.now(), ...range))
+}

@@ -1,0 +1,29 @@
+/**
+ * @module /t/tls-allowed: what a reverse proxy asks before it makes a certificate for a host name that somebody has connected to: 200 for the public
+ * host of the service and for verified tracking domains, else 404, without a body. Public, and says no more than DNS does. It lies among the paths of
+ * tracking, where those hosts lead, and is here because the domains know which hosts are verified.
+ */
+import { isIP } from 'node:net'
+import { Type } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import type { App } from '#features/core/app/app.ts'
+import { isTrackingHost, nameOf, publicHost } from './tracking-domain.ts'
+
+const LONGEST_NAME = 253
+
+export const tlsPages = (app: App) =>
+  new Elysia().get(
+    '/t/tls-allowed',
+    ({ query, set }) => {
+      const { domain: host = '' } = query
+      set.status = host.length <= LONGEST_NAME && mayHaveCertificate(app, nameOf(host)) ? 200 : 404
+      set.headers['cache-control'] = 'no-store'
+    },
+    {
+      query: Type.Object({ domain: Type.Optional(Type.String()) }),
+      detail: { hide: true },
+    },
+  )
+
+const mayHaveCertificate = ({ config, db }: App, host: string): boolean =>
+  (host === publicHost(config) && isIP(host) === 0) || isTrackingHost(db, host)

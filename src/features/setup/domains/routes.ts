@@ -1,0 +1,171 @@
+/** @module /v1/domains: paths, shapes and one call each. */
+import { Type } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import type { Actor, App } from '#features/core/app/app.ts'
+import { authenticated, requires } from '#features/core/app/http.ts'
+import { idKey, list, one } from '#platform/http/envelope.ts'
+import { ListOf, One, PageQuery, pageOf } from '#platform/http/schemas.ts'
+import { changeDomain, createDomain, getDomain, listDomains } from './domains.ts'
+import {
+  CreatedDomain,
+  DomainChange,
+  DomainWire,
+  domainWire,
+  NewDomain,
+  NewTrackingDomain,
+  TrackingDomainSet,
+  TrackingVerification,
+  VerificationWire,
+  verificationWire,
+} from './model.ts'
+import { removeTrackingDomain, setTrackingDomain } from './set-tracking.ts'
+import { cnameTarget } from './tracking-domain.ts'
+import { verifyDomain } from './verify.ts'
+import { verifyTracking } from './verify-tracking.ts'
+
+const IdParam = Type.Object({ id: Type.String({ description: 'Id of the domain.' }) })
+const tags = ['Domains']
+
+/** The one use case that is not of this feature: deleting a domain ends its mail, and mail builds on domains. */
+export interface DomainUseCases {
+  readonly deleteDomain: (app: App, actor: Actor, id: string) => Promise<void>
+}
+
+export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) =>
+  new Elysia({ prefix: '/v1/domains' })
+    .use(authenticated)
+    .get(
+      '/',
+      ({ actor, query }) => {
+        const page = pageOf(query)
+        const { domains, total } = listDomains(app.db, actor.accountId, page)
+        return list(
+          domains.map((domain) => domainWire(app.config, domain)),
+          { ...page, total },
+          idKey(domains),
+        )
+      },
+      {
+        query: PageQuery,
+        response: ListOf(DomainWire),
+        detail: { summary: 'List domains', description: 'Newest first.', tags, ...requires('domains:read') },
+      },
+    )
+    .post(
+      '/',
+      async ({ actor, body, status }) => {
+        const { domain, warnings } = await createDomain(app, actor, body.domain)
+        const data = domainWire(app.config, domain)
+        return status(201, warnings.length > 0 ? { data, warnings: [...warnings] } : { data })
+      },
+      {
+        body: NewDomain,
+        response: { 201: CreatedDomain },
+        detail: {
+          summary: 'Register a domain',
+          description: 'Makes its DKIM key. Publish the `dns_records`, then verify.',
+          tags,
+          ...requires('domains:write'),
+        },
+      },
+    )
+    .get('/:id', ({ actor, params }) => one(domainWire(app.config, getDomain(app.db, actor.accountId, params.id))), {
+      params: IdParam,
+      response: One(DomainWire),
+      detail: { summary: 'Get a domain', tags, ...requires('domains:read') },
+    })
+    .patch(
+      '/:id',
+      async ({ actor, params, body }) => {
+        const domain = await changeDomain(app, actor, params.id, { inboundEnabled: body.inbound_enabled })
+        return one(domainWire(app.config, domain))
+      },
+      {
+        params: IdParam,
+        body: DomainChange,
+        response: One(DomainWire),
+        detail: { summary: 'Switch inbound mail of a domain on or off', tags, ...requires('domains:write') },
+      },
+    )
+    .delete(
+      '/:id',
+      async ({ actor, params, set }) => {
+        await deleteDomain(app, actor, params.id)
+        set.status = 204
+      },
+      {
+        params: IdParam,
+        detail: {
+          summary: 'Delete a domain',
+          description: 'Cancels its scheduled mail; what is already queued is still sent and signed.',
+          tags,
+          ...requires('domains:write'),
+        },
+      },
+    )
+    .post(
+      '/:id/verify',
+      async ({ actor, params }) => one(verificationWire(app.config, await verifyDomain(app, actor, params.id))),
+      {
+        params: IdParam,
+        response: One(VerificationWire),
+        detail: {
+          summary: 'Verify a domain',
+          description:
+            'Asks DNS now and says for each record what was found, what was expected and what to publish. Takes verification from nobody at once: a verified domain that lacks a record sends for 72 hours more.',
+          tags,
+          ...requires('domains:write'),
+        },
+      },
+    )
+    .put(
+      '/:id/tracking-domain',
+      async ({ actor, params, body }) => {
+        const domain = await setTrackingDomain(app, actor, params.id, body.tracking_domain)
+        return { data: domainWire(app.config, domain), cname_target: cnameTarget(app.config) }
+      },
+      {
+        params: IdParam,
+        body: NewTrackingDomain,
+        response: TrackingDomainSet,
+        detail: {
+          summary: 'Set the host name of tracked links',
+          description:
+            'Publish a CNAME at it that points to `cname_target`, then verify it. Another name than before is unverified again.',
+          tags,
+          ...requires('domains:write'),
+        },
+      },
+    )
+    .delete(
+      '/:id/tracking-domain',
+      async ({ actor, params }) => one(domainWire(app.config, await removeTrackingDomain(app, actor, params.id))),
+      {
+        params: IdParam,
+        response: One(DomainWire),
+        detail: {
+          summary: 'Remove the host name of tracked links',
+          description:
+            'Links in future mail have the host of the service. Links in older mail need the CNAME still; keep it only below a domain that you keep verified here, since otherwise another account may set the host.',
+          tags,
+          ...requires('domains:write'),
+        },
+      },
+    )
+    .post(
+      '/:id/verify-tracking',
+      async ({ actor, params }) => {
+        const { domain, check } = await verifyTracking(app, actor, params.id)
+        return { data: domainWire(app.config, domain), tracking_check: check }
+      },
+      {
+        params: IdParam,
+        response: TrackingVerification,
+        detail: {
+          summary: 'Verify the host name of tracked links',
+          description: 'Asks DNS now and says what was found, what was expected and what to publish.',
+          tags,
+          ...requires('domains:write'),
+        },
+      },
+    )

@@ -1,0 +1,67 @@
+import { sql } from 'drizzle-orm'
+import { index, integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
+import { accounts } from '#features/core/accounts/tables.ts'
+import { bytes, flag, time, uuid } from '#platform/db/columns.ts'
+
+export const domains = sqliteTable(
+  'domains',
+  {
+    /** Never given twice: emails name it after the row is gone. */
+    id: integer('id').primaryKey({ autoIncrement: true }),
+    uuid: uuid('uuid').notNull().unique(),
+    accountId: integer('account_id')
+      .notNull()
+      .references(() => accounts.id),
+    /** A-label, lower case. */
+    domain: text('domain').notNull(),
+    dkimSelector: text('dkim_selector').notNull(),
+    /** Base64 of the public key: the `p=` value. */
+    dkimPublicKey: text('dkim_public_key').notNull(),
+    /** PEM, sealed with context `dkim:{uuid}`. */
+    dkimPrivateKey: bytes('dkim_private_key').notNull(),
+    /** Label of the envelope sender's domain below `domain`. */
+    sendingSubdomain: text('sending_subdomain').notNull(),
+    spfVerified: flag('spf_verified').notNull().default(false),
+    dkimVerified: flag('dkim_verified').notNull().default(false),
+    dmarcVerified: flag('dmarc_verified').notNull().default(false),
+    returnPathVerified: flag('return_path_verified').notNull().default(false),
+    mxVerified: flag('mx_verified').notNull().default(false),
+    inboundEnabled: flag('inbound_enabled').notNull().default(false),
+    mxVerifiedAt: time('mx_verified_at'),
+    /** Host name of tracked links, A-labels in lower case; null: that of the service. */
+    trackingDomain: text('tracking_domain'),
+    /** Since when the CNAME of the tracking host points to us; null: it does not. */
+    trackingVerifiedAt: time('tracking_verified_at'),
+    /** Since when it counts as verified, also in the 72 hours after it lost records; null: it does not. */
+    verifiedAt: time('verified_at'),
+    /**
+     * Since when a domain that was verified lacks a record that sending needs. Without `verified_at` it no longer
+     * sends; never the sandbox.
+     */
+    recordsLostAt: time('records_lost_at'),
+    /** When the owners are due to be mailed about lost or restored records; null: nothing to say. */
+    lossNoticeDueAt: time('loss_notice_due_at'),
+    lossNoticeSentAt: time('loss_notice_sent_at'),
+    /** What the last of these mails said: `lost`, `ended` or `restored`. */
+    lossNotice: text('loss_notice'),
+    checkedAt: time('checked_at'),
+    /** When its DNS is looked at again without being asked. */
+    nextCheckAt: time('next_check_at').notNull(),
+    /** JSON of `Failing` in standing.ts; null: nothing is. */
+    failing: text('failing'),
+    /** Set when deleted; the row stays for its key until the domain's open mail is final. */
+    deletedAt: time('deleted_at'),
+    createdAt: time('created_at').notNull(),
+    updatedAt: time('updated_at').notNull(),
+  },
+  (t) => [
+    uniqueIndex('domains_account_name').on(t.accountId, t.domain).where(sql`deleted_at is null`),
+    uniqueIndex('domains_tracking').on(t.trackingDomain).where(sql`tracking_domain is not null and deleted_at is null`),
+    // With those that are deleted.
+    index('domains_account').on(t.accountId),
+    index('domains_name').on(t.domain),
+    index('domains_due').on(t.nextCheckAt).where(sql`deleted_at is null`),
+    index('domains_loss_notices').on(t.lossNoticeDueAt).where(sql`loss_notice_due_at is not null`),
+    index('domains_deleted').on(t.id).where(sql`deleted_at is not null`),
+  ],
+)

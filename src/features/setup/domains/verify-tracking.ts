@@ -1,0 +1,48 @@
+/** @module Verifies the tracking host of a domain on request: looks at its CNAME now, stores what was found and answers it. */
+import type { Database } from 'bun:sqlite'
+import type { Actor, App } from '#features/core/app/app.ts'
+import { conflict, invalid } from '#platform/errors.ts'
+import { checkTracking } from './check-tracking.ts'
+import { type Domain, getDomain } from './domains.ts'
+import { requireCnameTarget, trackingDomainTaken } from './set-tracking.ts'
+import { isHostElsewhere } from './tracking-domain.ts'
+import { type ShownCheck, shownCheck, storeLook } from './verify.ts'
+
+export interface TrackingVerification {
+  readonly domain: Domain
+  readonly check: ShownCheck
+}
+
+/**
+ * Looks whether the tracking host of the account's domain leads to us, and stores the result. 404 for a domain that is not the account's; 422
+ * `no_tracking_domain` when none is set; 409 when the host belongs to a domain that another account has verified, was changed meanwhile, or has nothing
+ * to point to.
+ * @param id public id of the domain
+ */
+export async function verifyTracking(app: App, actor: Actor, id: string): Promise<TrackingVerification> {
+  const { host } = trackedDomain(app.db, actor, id)
+  const check = await checkTracking(app.freshResolver, { host, target: requireCnameTarget(app.config) })
+  return app.commit.write((tx) => {
+    const { domain: before, host: hostNow } = trackedDomain(tx.db, actor, id)
+    if (hostNow !== host) {
+      throw conflict('tracking_domain_changed', 'The tracking domain was changed while it was looked up; verify again.')
+    }
+    storeLook(app, tx, actor, before, { tracking: check }, 'request')
+    const domain = getDomain(tx.db, actor.accountId, id)
+    return { domain, check: shownCheck(check, domain.trackingVerifiedAt !== null) }
+  })
+}
+
+function trackedDomain(db: Database, actor: Actor, id: string): { domain: Domain; host: string } {
+  const domain = getDomain(db, actor.accountId, id)
+  const { trackingDomain: host } = domain
+  if (host === null) {
+    throw invalid(
+      'tracking_domain',
+      `${domain.domain} has no tracking domain; set one with PUT /v1/domains/{id}/tracking-domain first.`,
+      'no_tracking_domain',
+    )
+  }
+  if (isHostElsewhere(db, actor.accountId, host)) throw trackingDomainTaken(host)
+  return { domain, host }
+}

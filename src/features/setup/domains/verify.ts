@@ -1,0 +1,230 @@
+/**
+ * @module Verifies a domain on request: looks at its DNS now, stores what was found and answers it; `standing.ts` has the rules. With domains.ts
+ * and set-tracking.ts the only writer of `domains`.
+ */
+import type { Database } from 'bun:sqlite'
+import type { Actor, App } from '#features/core/app/app.ts'
+import { audit } from '#features/core/audit-logs/audit.ts'
+import { record } from '#features/core/events/record.ts'
+import type { Millis } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { isoTime } from '#platform/http/envelope.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { type Check, verified } from './check-result.ts'
+import { checkDomain, type DomainChecks } from './checks.ts'
+import { DNS_RECORD_KEYS, type DnsRecordKey } from './dns-records.ts'
+import { type Domain, dnsOf, domainTaken, failingText, getDomain, isVerifiedElsewhere } from './domains.ts'
+import { lossNoticeDueAt } from './loss-notices.ts'
+import { giveUpForeignHost } from './set-tracking.ts'
+import {
+  isSameStanding,
+  type Looks,
+  lostRecordsOf,
+  SENDING_RECORDS,
+  type Standing,
+  sendsUntil,
+  standingAfter,
+  untilNextLook,
+} from './standing.ts'
+
+const sql = prepared((db) => ({
+  setStanding: db.prepare(
+    `UPDATE domains SET spf_verified = ?, dkim_verified = ?, dmarc_verified = ?, return_path_verified = ?, mx_verified = ?, inbound_enabled = ?,
+     mx_verified_at = ?, tracking_verified_at = ?, verified_at = ?, records_lost_at = ?, loss_notice_due_at = ?, failing = ?,
+     checked_at = ?, next_check_at = ?, updated_at = ? WHERE id = ?`,
+  ),
+  setNextCheck: db.prepare('UPDATE domains SET checked_at = ?, next_check_at = ? WHERE id = ?'),
+}))
+
+/** What is shown of a check: `verified` is the domain's flag after the look, `detail` what this look found. */
+export interface ShownCheck {
+  readonly verified: boolean
+  readonly detail: string
+}
+
+export interface Verification {
+  readonly domain: Domain
+  readonly checks: Readonly<Record<DnsRecordKey, ShownCheck>>
+  /** Whether all records that sending needs are there. */
+  readonly fullyVerified: boolean
+}
+
+/**
+ * Looks at the DNS of the account's domain and stores the result, which takes verification from nobody at once: what is
+ * missing starts the 72 hours of standing.ts. 404 for a domain that is not the account's, also when it was deleted
+ * meanwhile; 409 `domain_taken`, with nothing changed, while another account has it verified.
+ * @param id public id
+ */
+export async function verifyDomain(app: App, actor: Actor, id: string): Promise<Verification> {
+  const asked = ownableDomain(app.db, actor, id)
+  const checks = await checkDomain(app.freshResolver, dnsOf(app.config, asked))
+  return app.commit.write((tx) => {
+    // Also here: who asks often puts the scheduled looks off.
+    const before = giveUpForeignHost(app, tx, ownableDomain(tx.db, actor, id))
+    storeLook(app, tx, actor, before, checks, 'request')
+    const domain = getDomain(tx.db, actor.accountId, id)
+    return {
+      domain,
+      checks: shownChecks(domain, checks),
+      fullyVerified: SENDING_RECORDS.every((key) => domain.verified[key]),
+    }
+  })
+}
+
+/**
+ * Takes the operator's word for the domain in place of its DNS: it is verified and takes mail, until 72 hours after a
+ * look found its DNS to say otherwise. For networks where there is no DNS to look at, such as a developer's machine.
+ * Throws as `verifyDomain`.
+ */
+export function vouchForDomain(app: App, actor: Actor, id: string): Promise<Domain> {
+  return app.commit.write((tx) => {
+    const before = giveUpForeignHost(app, tx, ownableDomain(tx.db, actor, id))
+    const asGiven = verified('The operator vouches for it.')
+    const looks = Object.fromEntries(DNS_RECORD_KEYS.map((key) => [key, asGiven])) as Looks
+    storeLook(app, tx, actor, before, looks, 'request')
+    audit(app, tx, actor, {
+      action: 'domain.vouched_for',
+      resourceType: 'domain',
+      resourceId: formatUuid(before.uuid),
+      metadata: { domain: before.domain },
+    })
+    return getDomain(tx.db, actor.accountId, id)
+  })
+}
+
+function ownableDomain(db: Database, actor: Actor, id: string): Domain {
+  const domain = getDomain(db, actor.accountId, id)
+  if (isVerifiedElsewhere(db, actor.accountId, domain.domain)) throw domainTaken(domain.domain)
+  return domain
+}
+
+/**
+ * Stores what a look found; what changes the domain's right to send, or its tracking host, gets an audit row, the
+ * former an event and a line in the log as well. `before` was read in this transaction. Only a look at all records of
+ * the domain puts the next one off.
+ */
+export function storeLook(
+  app: App,
+  tx: Tx,
+  actor: Actor,
+  before: Domain,
+  looks: Looks,
+  by: 'request' | 'schedule',
+): void {
+  const now = app.eventTime()
+  const after = standingAfter(before, looks, { by, now: app.clock.now() })
+  const updatedAt = isSameStanding(before, after) ? before.updatedAt : now
+  const isWhole = DNS_RECORD_KEYS.every((key) => looks[key] !== undefined)
+  const nextLookAt = app.clock.now() + untilNextLook(after, looks, now - updatedAt, app.clock.now())
+  const { verified } = after
+  const changes = changesOf(before, after)
+  sql(tx.db).setStanding.run(
+    verified.spf ? 1 : 0,
+    verified.dkim ? 1 : 0,
+    verified.dmarc ? 1 : 0,
+    verified.return_path ? 1 : 0,
+    verified.mx ? 1 : 0,
+    after.inboundEnabled ? 1 : 0,
+    after.mxVerifiedAt,
+    after.trackingVerifiedAt,
+    after.verifiedAt,
+    after.recordsLostAt,
+    changes.reduce((dueAt, change) => lossNoticeDueAt(before, change, app.clock.now(), dueAt), before.lossNoticeDueAt),
+    failingText(after.failing),
+    isWhole ? now : before.checkedAt,
+    isWhole ? nextLookAt : Math.min(before.nextCheckAt, nextLookAt),
+    updatedAt,
+    before.id,
+  )
+  const recordAudit = (action: string, more: Readonly<Record<string, unknown>>) =>
+    audit(app, tx, actor, {
+      action,
+      resourceType: 'domain',
+      resourceId: formatUuid(before.uuid),
+      metadata: { domain: before.domain, ...more },
+    })
+  for (const change of changes) {
+    const facts = factsOf(before, after, change)
+    recordAudit(`domain.${change}`, { ...facts })
+    if (change !== 'verified') recordLoss(app, tx, before, change, { at: now, ...facts })
+  }
+  const isTracking = after.trackingVerifiedAt !== null
+  if ((before.trackingVerifiedAt !== null) !== isTracking)
+    recordAudit(isTracking ? 'domain.tracking_verified' : 'domain.tracking_unverified', {
+      tracking_domain: before.trackingDomain,
+    })
+}
+
+/** What a look changed of a domain's right to send. */
+export type StandingChange = 'verified' | 'records_lost' | 'records_restored' | 'unverified'
+
+function changesOf(before: Standing, after: Standing): StandingChange[] {
+  const changes: StandingChange[] = []
+  if (before.recordsLostAt === null && after.recordsLostAt !== null) changes.push('records_lost')
+  if (before.recordsLostAt !== null && after.recordsLostAt === null) changes.push('records_restored')
+  if (before.verifiedAt === null && after.verifiedAt !== null) changes.push('verified')
+  if (before.verifiedAt !== null && after.verifiedAt === null) changes.push('unverified')
+  return changes
+}
+
+interface LossFacts {
+  readonly lost?: readonly DnsRecordKey[]
+  readonly sends_until?: string
+}
+
+function factsOf(before: Standing, after: Standing, change: StandingChange): LossFacts {
+  if (change === 'verified') return {}
+  if (change === 'records_restored') return { lost: lostRecordsOf(before) }
+  return { lost: lostRecordsOf(after), sends_until: isoTime(sendsUntil(after) ?? 0) }
+}
+
+const LOSS_LOGS = {
+  records_lost: 'a verified domain lost DNS records: its mail is sent for 72 hours more',
+  unverified: 'a domain has lacked DNS records for 72 hours: its mail is refused',
+  records_restored: 'the DNS records of a domain are there again',
+} as const
+
+function recordLoss(
+  app: App,
+  tx: Tx,
+  { accountId, uuid, domain }: Domain,
+  change: keyof typeof LOSS_LOGS,
+  { at, lost = [], sends_until: until }: LossFacts & { readonly at: Millis },
+): void {
+  const data = {
+    domain_id: formatUuid(uuid),
+    domain,
+    lost_records: lost,
+    ...(until !== undefined && { sends_until: until }),
+  }
+  record(tx, { accountId, type: `domain.${change}`, at, data })
+  tx.afterCommit(() => app.log[change === 'records_restored' ? 'info' : 'warn'](data, LOSS_LOGS[change]))
+}
+
+/** Puts the next look off without one: the domain is another account's for now. */
+export function skipLook(app: App, tx: Tx, domain: Domain): void {
+  const now = app.eventTime()
+  sql(tx.db).setNextCheck.run(
+    now,
+    app.clock.now() + untilNextLook(domain, undefined, now - domain.updatedAt, app.clock.now()),
+    domain.id,
+  )
+}
+
+/** @param verified the flag as it is after the look */
+export function shownCheck({ outcome, detail }: Check, verified: boolean): ShownCheck {
+  if (outcome !== 'unknown') return { verified, detail }
+  return { verified, detail: `${detail} Until then it stays ${verified ? 'verified, as it was' : 'unverified'}.` }
+}
+
+function shownChecks(domain: Domain, checks: DomainChecks): Record<DnsRecordKey, ShownCheck> {
+  const shown = (key: DnsRecordKey): ShownCheck => shownCheck(checks[key], domain.verified[key])
+  return {
+    spf: shown('spf'),
+    dkim: shown('dkim'),
+    dmarc: shown('dmarc'),
+    return_path: shown('return_path'),
+    mx: shown('mx'),
+  }
+}

@@ -1,0 +1,82 @@
+/**
+ * @module Whether the service can take work now: the database reads and writes in time, the disk has room, nobody is stopping it. What is told
+ * is for everybody to see: no path, no error text of a library.
+ */
+import type { App } from '#features/core/app/app.ts'
+import { getMeta, setMeta } from '#features/core/events/record.ts'
+import type { Millis } from '#platform/clock.ts'
+import type { ErrorDetail } from '#platform/errors.ts'
+import { seconds } from '#platform/units.ts'
+
+/** One sentence for each thing that keeps the service from working; empty when it is ready. */
+export type Readiness = () => Promise<readonly ErrorDetail[]>
+
+/** How long the database may take for a write and a read. */
+const DATABASE_MS = seconds(2)
+/** How long an answer of the database holds, so that being asked often costs no writes. */
+const PROBE_HOLDS_MS = seconds(5)
+
+const PROBE_KEY = 'ready_probe'
+
+/** @param isStopping whether the service was told to end */
+export function createReadiness(
+  app: Pick<App, 'db' | 'commit' | 'disk' | 'clock'>,
+  isStopping: () => boolean,
+): Readiness {
+  let answeredAtMs = Number.NEGATIVE_INFINITY
+  // One probe at a time: while the disk hangs, being asked must not fill the queue of writes.
+  let probe: Promise<boolean> | undefined
+
+  const probeDatabase = async (): Promise<boolean> => {
+    try {
+      const isAnswered = await writeAndRead(app)
+      if (isAnswered) answeredAtMs = app.clock.monotonicMs()
+      return isAnswered
+    } catch {
+      return false
+    }
+  }
+
+  const databaseAnswers = async (): Promise<boolean> => {
+    if (app.clock.monotonicMs() - answeredAtMs < PROBE_HOLDS_MS) return true
+    probe ??= probeDatabase().finally(() => {
+      probe = undefined
+    })
+    return withinTime(app, DATABASE_MS, probe)
+  }
+
+  return async () => {
+    const [isDatabaseUp, isDiskLow] = await Promise.all([
+      databaseAnswers(),
+      // A disk that does not even answer has no room for us.
+      withinTime(
+        app,
+        DATABASE_MS,
+        app.disk.isLow().then((isLow) => !isLow),
+      ).then((hasRoom) => !hasRoom),
+    ])
+    const reasons: ErrorDetail[] = []
+    if (isStopping()) reasons.push({ field: 'service', message: 'is stopping' })
+    if (!isDatabaseUp) reasons.push({ field: 'database', message: 'does not read and write in time' })
+    if (isDiskLow) reasons.push({ field: 'disk', message: 'has less free space than TASSIS_MIN_FREE_DISK' })
+    return reasons
+  }
+}
+
+async function writeAndRead(app: Pick<App, 'db' | 'commit' | 'clock'>): Promise<boolean> {
+  const token = String(app.clock.monotonicMs())
+  await app.commit.writeFromReserve((tx) => setMeta(tx.db, PROBE_KEY, token))
+  return getMeta(app.db, PROBE_KEY) === token
+}
+
+/** What `asked` says, or false when it fails or takes longer. */
+function withinTime(app: Pick<App, 'clock'>, limitMs: Millis, asked: Promise<boolean>): Promise<boolean> {
+  return new Promise((resolve) => {
+    const timer = app.clock.after(limitMs, () => resolve(false))
+    const settle = (isTrue: boolean) => {
+      timer.cancel()
+      resolve(isTrue)
+    }
+    asked.then(settle, () => settle(false))
+  })
+}

@@ -1,0 +1,182 @@
+/**
+ * @module Message streams: separate reputations of an account. The only writer of `streams`. A deleted stream keeps its row, because emails name
+ * it; its slug is free again.
+ */
+import type { Database } from 'bun:sqlite'
+import type { Actor, App } from '#features/core/app/app.ts'
+import { audit } from '#features/core/audit-logs/audit.ts'
+import type { Millis } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { belowId, type RowWindow } from '#platform/db/row-window.ts'
+import { conflict, invalid, notFound } from '#platform/errors.ts'
+import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
+
+export interface Stream {
+  readonly id: number
+  readonly uuid: UuidBytes
+  readonly slug: string
+  readonly name: string
+  readonly createdAt: Millis
+  readonly updatedAt: Millis
+}
+
+const COLUMNS = 'id, uuid, slug, name, created_at AS createdAt, updated_at AS updatedAt'
+
+const sql = prepared((db) => ({
+  bySlug: db.prepare<{ id: number }, [number, string]>(
+    'SELECT id FROM streams WHERE account_id = ? AND slug = ? AND deleted_at IS NULL',
+  ),
+  byUuid: db.prepare<Stream, [Uint8Array, number]>(
+    `SELECT ${COLUMNS} FROM streams WHERE uuid = ? AND account_id = ? AND deleted_at IS NULL`,
+  ),
+  page: db.prepare<Stream, [number, number, number, number]>(
+    `SELECT ${COLUMNS} FROM streams WHERE account_id = ? AND deleted_at IS NULL AND id < ? ORDER BY id DESC LIMIT ? OFFSET ?`,
+  ),
+  count: db.prepare<{ n: number }, [number]>(
+    'SELECT COUNT(*) AS n FROM streams WHERE account_id = ? AND deleted_at IS NULL',
+  ),
+  insert: db.prepare(
+    'INSERT INTO streams (uuid, account_id, slug, name, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?)',
+  ),
+  update: db.prepare('UPDATE streams SET slug = ?, name = ?, updated_at = ? WHERE id = ?'),
+  delete: db.prepare('UPDATE streams SET deleted_at = ? WHERE id = ?'),
+  // 0 to 2 are the open statuses of emails/status.ts: queued, scheduled, processing.
+  openMail: db.prepare<{ id: number }, [number, number]>(
+    'SELECT id FROM emails WHERE account_id = ? AND status IN (0, 1, 2) AND stream_id = ? LIMIT 1',
+  ),
+  // Up to 5 are the open states of broadcasts/states.ts.
+  openBroadcast: db.prepare<{ id: number }, [number]>(
+    'SELECT id FROM broadcasts WHERE state <= 5 AND stream_id = ? LIMIT 1',
+  ),
+}))
+
+export const DEFAULT_STREAM = 'transactional'
+
+const SLUG = /^[a-z0-9][a-z0-9-]{0,62}$/
+const LONGEST_NAME = 200
+
+/** Row id of the stream with a slug; undefined when the account has none. */
+export const findStream = (db: Database, accountId: number, slug: string): number | undefined =>
+  sql(db).bySlug.get(accountId, slug)?.id
+
+/** Writes a stream whose slug is known to be free. */
+export function insertStream(
+  tx: Tx,
+  accountId: number,
+  stream: { slug: string; name: string },
+  now: Millis,
+): UuidBytes {
+  const uuid = newUuid()
+  sql(tx.db).insert.run(uuid, accountId, stream.slug, stream.name, now, now)
+  return uuid
+}
+
+/** The account's stream; 404 when it has none with this id. */
+export function getStream(db: Database, accountId: number, id: string): Stream {
+  const uuid = parseUuid(id)
+  const stream = uuid && sql(db).byUuid.get(uuid, accountId)
+  if (!stream) throw notFound('stream_not_found', 'There is no stream with this id.')
+  return stream
+}
+
+/** A page of the account's streams, newest first. */
+export const listStreams = (
+  db: Database,
+  accountId: number,
+  page: RowWindow,
+): { streams: Stream[]; total: number } => ({
+  streams: sql(db).page.all(accountId, belowId(page), page.limit, page.offset),
+  total: sql(db).count.get(accountId)?.n ?? 0,
+})
+
+/** Makes a stream; 409 `stream_exists` when the account has one with this slug. */
+export function createStream(app: App, actor: Actor, input: { slug: string; name: string }): Promise<Stream> {
+  const slug = validSlug(input.slug)
+  const name = validName(input.name)
+  return app.commit.write((tx) => {
+    requireFree(tx.db, actor.accountId, slug)
+    const id = formatUuid(insertStream(tx, actor.accountId, { slug, name }, app.eventTime()))
+    audit(app, tx, actor, {
+      action: 'stream.created',
+      resourceType: 'stream',
+      resourceId: id,
+      metadata: { slug, name },
+    })
+    return getStream(tx.db, actor.accountId, id)
+  })
+}
+
+/** Changes the fields that are given; a change of nothing is a 422. The slug of `transactional` is what sends fall back to, so it stays: 409. */
+export function changeStream(
+  app: App,
+  actor: Actor,
+  id: string,
+  change: { readonly slug?: string | undefined; readonly name?: string | undefined },
+): Promise<Stream> {
+  if (change.slug === undefined && change.name === undefined)
+    throw invalid('body', 'Give at least one of slug and name.')
+  const slug = change.slug === undefined ? undefined : validSlug(change.slug)
+  const name = change.name === undefined ? undefined : validName(change.name)
+  return app.commit.write((tx) => {
+    const stream = getStream(tx.db, actor.accountId, id)
+    if (slug !== undefined && slug !== stream.slug) {
+      refuseDefault(stream, 'renamed')
+      requireFree(tx.db, actor.accountId, slug)
+    }
+    sql(tx.db).update.run(slug ?? stream.slug, name ?? stream.name, app.eventTime(), stream.id)
+    audit(app, tx, actor, {
+      action: 'stream.updated',
+      resourceType: 'stream',
+      resourceId: formatUuid(stream.uuid),
+      metadata: { ...(slug !== undefined && { slug }), ...(name !== undefined && { name }) },
+    })
+    return getStream(tx.db, actor.accountId, id)
+  })
+}
+
+/** Deletes a stream; 409 for `transactional`, and while mail of the stream is not final. */
+export function deleteStream(app: App, actor: Actor, id: string): Promise<void> {
+  return app.commit.writeFromReserve((tx) => {
+    const stream = getStream(tx.db, actor.accountId, id)
+    refuseDefault(stream, 'deleted')
+    if (sql(tx.db).openMail.get(actor.accountId, stream.id) || sql(tx.db).openBroadcast.get(stream.id)) {
+      throw conflict(
+        'stream_in_use',
+        `Mail of the stream "${stream.slug}" is still queued or scheduled; wait until it is sent, or cancel it.`,
+      )
+    }
+    sql(tx.db).delete.run(app.eventTime(), stream.id)
+    audit(app, tx, actor, {
+      action: 'stream.deleted',
+      resourceType: 'stream',
+      resourceId: formatUuid(stream.uuid),
+      metadata: { slug: stream.slug },
+    })
+  })
+}
+
+function requireFree(db: Database, accountId: number, slug: string): void {
+  if (findStream(db, accountId, slug) !== undefined)
+    throw conflict('stream_exists', `There is a stream "${slug}" on this account already.`)
+}
+
+function refuseDefault(stream: Stream, verb: 'renamed' | 'deleted'): void {
+  if (stream.slug === DEFAULT_STREAM)
+    throw conflict(
+      'stream_protected',
+      `The stream "${DEFAULT_STREAM}" is the default of every send and cannot be ${verb}.`,
+    )
+}
+
+function validSlug(slug: string): string {
+  if (!SLUG.test(slug))
+    throw invalid('slug', 'A slug has 1 to 63 of a to z, 0 to 9 and "-", and begins with a letter or digit.')
+  return slug
+}
+
+function validName(text: string): string {
+  const name = text.trim()
+  if (name === '' || name.length > LONGEST_NAME) throw invalid('name', `A name has 1 to ${LONGEST_NAME} characters.`)
+  return name
+}

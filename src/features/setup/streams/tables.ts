@@ -1,0 +1,26 @@
+import { sql } from 'drizzle-orm'
+import { index, integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
+import { accounts } from '#features/core/accounts/tables.ts'
+import { time, uuid } from '#platform/db/columns.ts'
+
+export const streams = sqliteTable(
+  'streams',
+  {
+    id: integer('id').primaryKey(),
+    uuid: uuid('uuid').notNull().unique(),
+    accountId: integer('account_id')
+      .notNull()
+      .references(() => accounts.id),
+    slug: text('slug').notNull(),
+    name: text('name').notNull(),
+    createdAt: time('created_at').notNull(),
+    updatedAt: time('updated_at').notNull(),
+    /** Null: it exists. Emails keep naming a deleted stream. */
+    deletedAt: time('deleted_at'),
+  },
+  (t) => [
+    uniqueIndex('streams_slug').on(t.accountId, t.slug).where(sql`deleted_at is null`),
+    // With those that are deleted.
+    index('streams_account').on(t.accountId),
+  ],
+)

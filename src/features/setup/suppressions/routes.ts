@@ -1,0 +1,139 @@
+/** @module /v1/suppressions: paths, shapes and one call each. */
+import { Type } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import type { App } from '#features/core/app/app.ts'
+import { authenticated, requires } from '#features/core/app/http.ts'
+import { csvAnswer, csvBody } from '#platform/http/csv.ts'
+import { idKey, list, one } from '#platform/http/envelope.ts'
+import { allowLongWait, cutConnection, endLongWait, isRevoked } from '#platform/http/request-context.ts'
+import { ListOf, Nullable, One, pageOf } from '#platform/http/schemas.ts'
+import { exportStream } from './export.ts'
+import { importSuppressions } from './import.ts'
+import {
+  ImportQuery,
+  ImportResult,
+  NewSuppressionRequest,
+  SuppressionQuery,
+  SuppressionRecord,
+  suppressionWire,
+} from './model.ts'
+import { addSuppression, listSuppressions, removeSuppression } from './suppressions.ts'
+
+const tags = ['Suppressions']
+const params = Type.Object({
+  // Null when its encoding is broken; that names no address either.
+  email: Nullable(Type.String(), { description: 'The address, URL-encoded, in any spelling.' }),
+})
+
+export const suppressionRoutes = (app: App) =>
+  new Elysia({ prefix: '/v1/suppressions' })
+    .use(authenticated)
+    .get(
+      '/',
+      ({ actor, query }) => {
+        const page = pageOf(query)
+        const { suppressions, total } = listSuppressions(
+          app.db,
+          actor.accountId,
+          { reason: query.reason, address: query.email },
+          page,
+        )
+        return list(
+          suppressions.map((suppression) => suppressionWire(suppression, actor.accountUuid)),
+          { ...page, total },
+          idKey(suppressions),
+        )
+      },
+      {
+        query: SuppressionQuery,
+        response: ListOf(SuppressionRecord),
+        detail: {
+          summary: 'List suppressions',
+          description:
+            'Newest first. An address has one that stops all mail, and one for each stream or contact list it unsubscribed from.',
+          tags,
+          ...requires('suppressions:read'),
+        },
+      },
+    )
+    .post(
+      '/',
+      async ({ actor, body, status }) => {
+        const suppression = await addSuppression(app, actor, { address: body.email_address, reason: body.reason })
+        return status(201, one(suppressionWire(suppression, actor.accountUuid)))
+      },
+      {
+        body: NewSuppressionRequest,
+        response: { 201: One(SuppressionRecord) },
+        detail: {
+          summary: 'Suppress an address',
+          description: 'One that is on the list already stays as it is and is returned.',
+          tags,
+          ...requires('suppressions:write'),
+        },
+      },
+    )
+    .get(
+      '/export',
+      ({ actor, request, set }) => {
+        allowLongWait(request)
+        set.headers['content-type'] = 'text/csv; charset=utf-8'
+        set.headers['content-disposition'] = 'attachment; filename="suppressions.csv"'
+        return new Response(
+          exportStream(app, actor.accountId, {
+            isRevoked: () => isRevoked(request),
+            cut: () => cutConnection(request),
+            end: () => endLongWait(request),
+          }),
+        )
+      },
+      {
+        detail: {
+          summary: 'Export the suppressions as CSV',
+          description:
+            'Oldest first. An apostrophe stands before what a spreadsheet would take for a formula; an import takes it away again.',
+          tags,
+          ...csvAnswer('Columns email_address, reason, stream and list.'),
+          ...requires('suppressions:read'),
+        },
+      },
+    )
+    .post(
+      '/import',
+      async ({ actor, body, query, request }) => {
+        allowLongWait(request)
+        const file = body instanceof Uint8Array ? body : new Uint8Array()
+        return await importSuppressions(app, actor, file, query.reason).finally(() => endLongWait(request))
+      },
+      {
+        query: ImportQuery,
+        response: ImportResult,
+        detail: {
+          summary: 'Import suppressions from CSV',
+          description:
+            'A file that cannot be read imports nothing; lines that are wrong are told and left out. It can be imported again.',
+          tags,
+          ...csvBody(
+            'The first line names the columns: email_address (or email, or address), and if wanted reason, and stream (its slug) or list (its id) of the reason unsubscribe. Others are passed over, and the words of other services for a reason are known. Addresses alone, or each with a reason, need no such line. Separated by comma or semicolon, in UTF-8.',
+          ),
+          ...requires('suppressions:write'),
+        },
+      },
+    )
+    .delete(
+      '/:email',
+      async ({ actor, params, set }) => {
+        await removeSuppression(app, actor, params.email ?? '')
+        set.status = 204
+      },
+      {
+        params,
+        detail: {
+          summary: 'Send to an address again',
+          description:
+            'Removes all suppressions of the address, and its contacts that were stopped by them are active again. An unknown one is no error.',
+          tags,
+          ...requires('suppressions:write'),
+        },
+      },
+    )

@@ -1,0 +1,33 @@
+import { sql } from 'drizzle-orm'
+import { index, integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
+import { accounts } from '#features/core/accounts/tables.ts'
+import { time, uuid } from '#platform/db/columns.ts'
+
+/** A template. A deleted one keeps its row without bodies, because emails name it; its alias is free again. */
+export const templates = sqliteTable(
+  'templates',
+  {
+    /** Never given twice: emails name it after it was deleted. */
+    id: integer('id').primaryKey({ autoIncrement: true }),
+    uuid: uuid('uuid').notNull().unique(),
+    accountId: integer('account_id')
+      .notNull()
+      .references(() => accounts.id),
+    alias: text('alias').notNull(),
+    name: text('name').notNull(),
+    /** Sources, in Jinja's syntax. */
+    subject: text('subject').notNull(),
+    htmlBody: text('html_body'),
+    textBody: text('text_body'),
+    /** 1 at first; one more with each change of subject or bodies. */
+    version: integer('version').notNull(),
+    createdAt: time('created_at').notNull(),
+    updatedAt: time('updated_at').notNull(),
+    /** Null: it exists. */
+    deletedAt: time('deleted_at'),
+  },
+  (t) => [
+    uniqueIndex('templates_alias').on(t.accountId, t.alias).where(sql`deleted_at is null`),
+    index('templates_account').on(t.accountId),
+  ],
+)

@@ -1,0 +1,311 @@
+/**
+ * @module Templates: making, changing and finding them. The only writer of `templates`. A deleted one keeps its row without bodies, because emails
+ * name it; its alias is free again. Rendering is `render.ts`.
+ */
+import type { Database } from 'bun:sqlite'
+import { requireRoom, storeWithinPlan } from '#features/core/accounts/limits.ts'
+import type { Actor, App } from '#features/core/app/app.ts'
+import { audit } from '#features/core/audit-logs/audit.ts'
+import type { Millis } from '#platform/clock.ts'
+import { prepared } from '#platform/db/open.ts'
+import { belowId, type RowWindow } from '#platform/db/row-window.ts'
+import { conflict, invalid } from '#platform/errors.ts'
+import { noSuch } from '#platform/http/schemas.ts'
+import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
+import type { TemplateSource } from '#platform/template/renderer.ts'
+import { KiB, MiB } from '#platform/units.ts'
+import { requireUsable } from './render.ts'
+
+export interface Template {
+  readonly id: number
+  readonly uuid: UuidBytes
+  readonly accountId: number
+  readonly alias: string
+  readonly name: string
+  /** Sources, in Jinja's syntax; null: the template has no such part. */
+  readonly subject: string
+  readonly htmlBody: string | null
+  readonly textBody: string | null
+  /** 1 at first; one more with each change of subject or bodies. */
+  readonly version: number
+  readonly createdAt: Millis
+  readonly updatedAt: Millis
+}
+
+/** A row of the list: without what is too long for it. */
+export interface ListedTemplate extends Template {
+  /** Whether a body is left out because it is long. */
+  readonly isTruncated: boolean
+}
+
+export interface TemplateInput {
+  readonly alias: string
+  readonly name: string
+  readonly subject: string
+  readonly htmlBody: string | null
+  readonly textBody: string | null
+}
+
+/** Undefined keeps the value. */
+export type TemplateChange = { readonly [Field in keyof TemplateInput]: TemplateInput[Field] | undefined }
+
+/** Templates of one account. */
+export const MOST_TEMPLATES = 10_000
+export const LONGEST_ALIAS = 100
+export const LONGEST_NAME = 200
+export const LONGEST_SUBJECT = 998
+export const LARGEST_BODY_BYTES = 1 * MiB
+/** Larger bodies are not in lists, of which a page has up to a hundred. */
+export const LARGEST_LISTED_BYTES = 64 * KiB
+
+const ALIAS = /^[A-Za-z0-9._-]{1,100}$/
+
+const COLUMNS =
+  'id, uuid, account_id AS accountId, alias, name, subject, version, created_at AS createdAt, updated_at AS updatedAt'
+const BODIES = 'html_body AS htmlBody, text_body AS textBody'
+const isLong = (column: string): string => `coalesce(octet_length(${column}), 0) > ${LARGEST_LISTED_BYTES}`
+const LISTED_BODIES = `CASE WHEN ${isLong('html_body')} THEN NULL ELSE html_body END AS htmlBody,
+  CASE WHEN ${isLong('text_body')} THEN NULL ELSE text_body END AS textBody, (${isLong('html_body')} OR ${isLong('text_body')}) AS isTruncated`
+
+const SIZE = 'octet_length(subject) + coalesce(octet_length(html_body), 0) + coalesce(octet_length(text_body), 0)'
+
+const sql = prepared((db) => ({
+  byUuid: db.prepare<Template, [Uint8Array, number]>(
+    `SELECT ${COLUMNS}, ${BODIES} FROM templates WHERE uuid = ? AND account_id = ? AND deleted_at IS NULL`,
+  ),
+  byAlias: db.prepare<Template, [number, string]>(
+    `SELECT ${COLUMNS}, ${BODIES} FROM templates WHERE account_id = ? AND alias = ? AND deleted_at IS NULL`,
+  ),
+  // The bodies themselves are not read for it.
+  sizeByUuid: db.prepare<{ sizeBytes: number }, [Uint8Array, number]>(
+    `SELECT ${SIZE} AS sizeBytes FROM templates WHERE uuid = ? AND account_id = ? AND deleted_at IS NULL`,
+  ),
+  sizeByAlias: db.prepare<{ sizeBytes: number }, [number, string]>(
+    `SELECT ${SIZE} AS sizeBytes FROM templates WHERE account_id = ? AND alias = ? AND deleted_at IS NULL`,
+  ),
+  byId: db.prepare<Template, [number]>(
+    `SELECT ${COLUMNS}, ${BODIES} FROM templates WHERE id = ? AND deleted_at IS NULL`,
+  ),
+  uuidOf: db.prepare<{ uuid: UuidBytes }, [number]>('SELECT uuid FROM templates WHERE id = ?'),
+  aliasOwner: db.prepare<{ id: number }, [number, string]>(
+    'SELECT id FROM templates WHERE account_id = ? AND alias = ? AND deleted_at IS NULL',
+  ),
+  // By the index of those that exist: deleted ones, of which there may be any number, are not walked over.
+  page: db.prepare<Omit<ListedTemplate, 'isTruncated'> & { isTruncated: number }, [number, number, number, number]>(
+    `SELECT ${COLUMNS}, ${LISTED_BODIES} FROM templates WHERE id IN (SELECT id FROM templates INDEXED BY templates_alias
+     WHERE account_id = ? AND deleted_at IS NULL AND id < ? ORDER BY id DESC LIMIT ? OFFSET ?) ORDER BY id DESC`,
+  ),
+  count: db.prepare<{ n: number }, [number]>(
+    'SELECT COUNT(*) AS n FROM templates INDEXED BY templates_alias WHERE account_id = ? AND deleted_at IS NULL',
+  ),
+  insert: db.prepare(
+    `INSERT INTO templates (uuid, account_id, alias, name, subject, html_body, text_body, version, created_at, updated_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?, ?)`,
+  ),
+  update: db.prepare(
+    'UPDATE templates SET alias = ?, name = ?, subject = ?, html_body = ?, text_body = ?, version = ?, updated_at = ? WHERE id = ?',
+  ),
+  delete: db.prepare(
+    "UPDATE templates SET subject = '', html_body = NULL, text_body = NULL, updated_at = ?1, deleted_at = ?1 WHERE id = ?2",
+  ),
+}))
+
+/** The account's template with an alias; undefined when it has none. */
+export const templateByAlias = (db: Database, accountId: number, alias: string): Template | undefined =>
+  sql(db).byAlias.get(accountId, alias) ?? undefined
+
+/** Bytes of the sources of the account's template; 0 when it has none. */
+export function templateSize(
+  db: Database,
+  accountId: number,
+  by: { readonly id: string } | { readonly alias: string },
+): number {
+  if ('alias' in by) return sql(db).sizeByAlias.get(accountId, by.alias)?.sizeBytes ?? 0
+  const uuid = parseUuid(by.id)
+  return (uuid && sql(db).sizeByUuid.get(uuid, accountId)?.sizeBytes) ?? 0
+}
+
+/** The account's template with a public id; undefined when it has none, or the text is no UUID. */
+export function templateById(db: Database, accountId: number, id: string): Template | undefined {
+  const uuid = parseUuid(id)
+  return (uuid && sql(db).byUuid.get(uuid, accountId)) ?? undefined
+}
+
+/** The template of a row id; undefined when it was deleted. */
+export const templateByRow = (db: Database, rowId: number): Template | undefined => sql(db).byId.get(rowId) ?? undefined
+
+/** Public id of the template of a row id, also when it was deleted. */
+export function templateUuid(db: Database, rowId: number): string | undefined {
+  const row = sql(db).uuidOf.get(rowId)
+  return row ? formatUuid(row.uuid) : undefined
+}
+
+/** The account's template; 404 when it has none with this id. */
+export function getTemplate(db: Database, accountId: number, id: string): Template {
+  const template = templateById(db, accountId, id)
+  if (!template) throw noSuch('template_not_found', 'template')
+  return template
+}
+
+/** What the renderer gets of a template. */
+export const sourceOf = ({
+  subject,
+  htmlBody,
+  textBody,
+}: Pick<Template, 'subject' | 'htmlBody' | 'textBody'>): TemplateSource => ({
+  subject,
+  html: htmlBody ?? undefined,
+  text: textBody ?? undefined,
+})
+
+/** A page of the account's templates, newest first. */
+export const listTemplates = (
+  db: Database,
+  accountId: number,
+  page: RowWindow,
+): { templates: ListedTemplate[]; total: number } => ({
+  templates: sql(db)
+    .page.all(accountId, belowId(page), page.limit, page.offset)
+    .map((row) => ({ ...row, isTruncated: row.isTruncated === 1 })),
+  total: sql(db).count.get(accountId)?.n ?? 0,
+})
+
+/**
+ * Makes a template once every part of it can be rendered. 422 `template_error` with a detail for each part that cannot; 409 `template_exists` when
+ * the account has one with this alias; 403 `plan_limit_reached`.
+ */
+export async function createTemplate(app: App, actor: Actor, input: TemplateInput): Promise<Template> {
+  const given = validInput(input)
+  requireFree(app.db, actor.accountId, given.alias)
+  await requireUsable(app, actor.accountId, sourceOf(given))
+  return app.commit.write((tx) => {
+    requireFree(tx.db, actor.accountId, given.alias)
+    requireRoom(app, tx, actor.accountId, 'templates')
+    if ((sql(tx.db).count.get(actor.accountId)?.n ?? 0) >= MOST_TEMPLATES)
+      throw conflict(
+        'too_many_templates',
+        `An account has at most ${MOST_TEMPLATES} templates; delete one that is not used any more.`,
+      )
+    const uuid = newUuid()
+    const now = app.eventTime()
+    const { alias, name, subject, htmlBody, textBody } = given
+    storeWithinPlan(app, tx, actor.accountId, () =>
+      sql(tx.db).insert.run(uuid, actor.accountId, alias, name, subject, htmlBody, textBody, now, now),
+    )
+    const id = formatUuid(uuid)
+    audit(app, tx, actor, {
+      action: 'template.created',
+      resourceType: 'template',
+      resourceId: id,
+      metadata: { alias, name },
+    })
+    return getTemplate(tx.db, actor.accountId, id)
+  })
+}
+
+/**
+ * Changes the fields that are given, once every part that is given can be rendered; a change of nothing is a 422. The version goes up when subject or
+ * bodies become others. Errors as `createTemplate`.
+ */
+export async function changeTemplate(app: App, actor: Actor, id: string, change: TemplateChange): Promise<Template> {
+  if (Object.values(change).every((value) => value === undefined))
+    throw invalid('body', 'Give at least one of alias, name, subject, html_body and text_body.')
+  const given = validChange(change)
+  getTemplate(app.db, actor.accountId, id)
+  await requireUsable(app, actor.accountId, {
+    subject: given.subject,
+    html: given.htmlBody ?? undefined,
+    text: given.textBody ?? undefined,
+  })
+  return app.commit.write((tx) => {
+    const before = getTemplate(tx.db, actor.accountId, id)
+    const after = changed(before, given)
+    if (after.alias !== before.alias) requireFree(tx.db, actor.accountId, after.alias)
+    const { alias, name, subject, htmlBody, textBody } = after
+    const isOther = subject !== before.subject || htmlBody !== before.htmlBody || textBody !== before.textBody
+    const version = before.version + (isOther ? 1 : 0)
+    storeWithinPlan(app, tx, actor.accountId, () =>
+      sql(tx.db).update.run(alias, name, subject, htmlBody, textBody, version, app.eventTime(), before.id),
+    )
+    audit(app, tx, actor, {
+      action: 'template.updated',
+      resourceType: 'template',
+      resourceId: formatUuid(before.uuid),
+      metadata: { alias, name, version },
+    })
+    return getTemplate(tx.db, actor.accountId, id)
+  })
+}
+
+/** Deletes a template. Emails that were made from it still name it; sends that name it are refused from now on. */
+export const deleteTemplate = (app: App, actor: Actor, id: string): Promise<void> =>
+  app.commit.writeFromReserve((tx) => {
+    const template = getTemplate(tx.db, actor.accountId, id)
+    sql(tx.db).delete.run(app.eventTime(), template.id)
+    audit(app, tx, actor, {
+      action: 'template.deleted',
+      resourceType: 'template',
+      resourceId: formatUuid(template.uuid),
+      metadata: { alias: template.alias, name: template.name },
+    })
+  })
+
+function requireFree(db: Database, accountId: number, alias: string): void {
+  if (sql(db).aliasOwner.get(accountId, alias))
+    throw conflict('template_exists', `There is a template with the alias "${alias}" on this account already.`)
+}
+
+const changed = (before: Template, given: TemplateChange): TemplateInput => ({
+  alias: given.alias ?? before.alias,
+  name: given.name ?? before.name,
+  subject: given.subject ?? before.subject,
+  htmlBody: given.htmlBody === undefined ? before.htmlBody : given.htmlBody,
+  textBody: given.textBody === undefined ? before.textBody : given.textBody,
+})
+
+const validInput = (input: TemplateInput): TemplateInput => ({
+  alias: validAlias(input.alias),
+  name: validName(input.name),
+  subject: validSubject(input.subject),
+  htmlBody: validBody('html_body', input.htmlBody),
+  textBody: validBody('text_body', input.textBody),
+})
+
+const validChange = (change: TemplateChange): TemplateChange => ({
+  alias: change.alias === undefined ? undefined : validAlias(change.alias),
+  name: change.name === undefined ? undefined : validName(change.name),
+  subject: change.subject === undefined ? undefined : validSubject(change.subject),
+  htmlBody: change.htmlBody === undefined ? undefined : validBody('html_body', change.htmlBody),
+  textBody: change.textBody === undefined ? undefined : validBody('text_body', change.textBody),
+})
+
+function validAlias(alias: string): string {
+  if (!ALIAS.test(alias))
+    throw invalid('alias', `An alias has 1 to ${LONGEST_ALIAS} of A to Z, a to z, 0 to 9, ".", "_" and "-".`)
+  return alias
+}
+
+function validName(text: string): string {
+  const name = text.trim()
+  if (name === '' || name.length > LONGEST_NAME) throw invalid('name', `A name has 1 to ${LONGEST_NAME} characters.`)
+  return name
+}
+
+function validSubject(subject: string): string {
+  if (subject.trim() === '') throw invalid('subject', 'A template needs a subject; a send may give another one.')
+  if (subject.length > LONGEST_SUBJECT)
+    throw invalid('subject', `The subject has ${subject.length} characters; at most ${LONGEST_SUBJECT} are allowed.`)
+  return subject.toWellFormed()
+}
+
+/** An empty body is what clients send for none. */
+function validBody(field: 'html_body' | 'text_body', body: string | null): string | null {
+  if (body === null || body === '') return null
+  const sizeBytes = Buffer.byteLength(body)
+  if (sizeBytes > LARGEST_BODY_BYTES)
+    throw invalid(
+      field,
+      `${field} has ${sizeBytes} bytes; a template's bodies have at most ${LARGEST_BODY_BYTES} each.`,
+    )
+  return body.toWellFormed()
+}

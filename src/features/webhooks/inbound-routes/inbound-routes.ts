@@ -1,0 +1,311 @@
+/**
+ * @module Inbound routes: which addresses of a domain belong together, and who is told of their mail. The only writer of `inbound_routes`. Which
+ * route an address falls to is decided in `inbound/match.ts`; what is told is `webhooks`' work, which keeps a webhook for each route with a URL.
+ */
+import type { Database } from 'bun:sqlite'
+import type { Actor, App } from '#features/core/app/app.ts'
+import { audit, systemActor } from '#features/core/audit-logs/audit.ts'
+import { type MatchType, matchTypeCode, matchTypeName } from '#features/receiving/inbound/match.ts'
+import { requireScope } from '#features/setup/api-keys/scopes.ts'
+import { type Domain, findDomain } from '#features/setup/domains/domains.ts'
+import { requireCallable } from '#features/webhooks/webhooks/change.ts'
+import {
+  afterRouteChange,
+  beforeRouteChange,
+  deleteRouteWebhook,
+  endRouteWebhook,
+  setRouteWebhook,
+} from '#features/webhooks/webhooks/route-webhook.ts'
+import { findRouteWebhook, type Webhook } from '#features/webhooks/webhooks/webhooks.ts'
+import type { Millis } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { belowId, type RowWindow } from '#platform/db/row-window.ts'
+import { conflict, invalid } from '#platform/errors.ts'
+import { noSuch } from '#platform/http/schemas.ts'
+import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
+import { readPattern } from './pattern.ts'
+
+export interface InboundRoute {
+  readonly id: number
+  readonly uuid: UuidBytes
+  readonly accountId: number
+  readonly domainId: number
+  readonly domainUuid: UuidBytes
+  readonly domain: string
+  /** As `routeKey` gives it; `''` for catch_all. */
+  readonly pattern: string
+  /** As its account gave it. */
+  readonly givenPattern: string
+  readonly matchType: MatchType
+  /** Lower first. */
+  readonly priority: number
+  /** Null: mail is only kept. */
+  readonly webhookUrl: string | null
+  readonly isActive: boolean
+  readonly createdAt: Millis
+  readonly updatedAt: Millis
+  /** Of the attempts at the URL; null and 0 without one. */
+  readonly failureCount: number
+  readonly lastFailureAt: Millis | null
+  readonly lastFailureReason: string | null
+  readonly lastSuccessAt: Millis | null
+}
+
+interface Row extends Omit<InboundRoute, 'matchType' | 'isActive'> {
+  readonly matchType: number
+  readonly isActive: number
+}
+
+/** Routes of one account. */
+export const MOST_ROUTES = 1000
+
+// Routes of a domain that was deleted are gone for their account; `removeOrphanedRoutes` takes their rows away.
+const FROM = `FROM inbound_routes r JOIN domains ON domains.id = r.domain_id AND domains.deleted_at IS NULL
+  LEFT JOIN webhooks w ON w.route_id = r.id AND w.deleted_at IS NULL AND r.webhook_url IS NOT NULL`
+const SELECT = `SELECT r.id, r.uuid, r.account_id AS accountId, r.domain_id AS domainId, domains.uuid AS domainUuid, domain, pattern,
+  given_pattern AS givenPattern, match_type AS matchType, priority, webhook_url AS webhookUrl, r.is_active AS isActive, r.created_at AS createdAt,
+  r.updated_at AS updatedAt, coalesce(failure_count, 0) AS failureCount, last_failure_at AS lastFailureAt,
+  last_failure_reason AS lastFailureReason, last_success_at AS lastSuccessAt ${FROM}`
+
+const sql = prepared((db) => ({
+  byUuid: db.prepare<Row, [Uint8Array, number]>(`${SELECT} WHERE r.uuid = ? AND r.account_id = ?`),
+  byId: db.prepare<Row, [number]>(`${SELECT} WHERE r.id = ?`),
+  page: db.prepare<Row, [number, number, number, number]>(
+    `${SELECT} WHERE r.account_id = ? AND r.id < ? ORDER BY r.id DESC LIMIT ? OFFSET ?`,
+  ),
+  count: db.prepare<{ n: number }, [number]>(`SELECT COUNT(*) AS n ${FROM} WHERE r.account_id = ?`),
+  same: db.prepare<{ uuid: Uint8Array }, [number, string, number, number]>(
+    'SELECT uuid FROM inbound_routes WHERE domain_id = ? AND pattern = ? AND match_type = ? AND id <> ?',
+  ),
+  insert: db.prepare<{ id: number }, [UuidBytes, number, number, ...(string | number | null)[]]>(
+    `INSERT INTO inbound_routes (uuid, account_id, domain_id, pattern, given_pattern, match_type, priority, webhook_url, is_active, created_at, updated_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
+  ),
+  update: db.prepare(
+    `UPDATE inbound_routes SET domain_id = ?, pattern = ?, given_pattern = ?, match_type = ?, priority = ?, webhook_url = ?, is_active = ?,
+     updated_at = ? WHERE id = ?`,
+  ),
+  delete: db.prepare('DELETE FROM inbound_routes WHERE id = ?'),
+  orphaned: db.prepare<{ id: number; uuid: Uint8Array; accountId: number; accountUuid: Uint8Array }, [number]>(
+    `SELECT r.id, r.uuid, r.account_id AS accountId, accounts.uuid AS accountUuid FROM inbound_routes r JOIN accounts ON accounts.id = r.account_id
+     LEFT JOIN domains ON domains.id = r.domain_id AND domains.deleted_at IS NULL WHERE domains.id IS NULL LIMIT ?`,
+  ),
+}))
+
+const routeOf = (row: Row): InboundRoute => ({
+  ...row,
+  matchType: matchTypeName(row.matchType),
+  isActive: row.isActive === 1,
+})
+
+/** The account's route; 404 when it has none with this id. */
+export function getRoute(db: Database, accountId: number, id: string): InboundRoute {
+  const uuid = parseUuid(id)
+  const row = uuid && sql(db).byUuid.get(uuid, accountId)
+  if (!row) throw noSuch('inbound_route_not_found', 'inbound route')
+  return routeOf(row)
+}
+
+/** The route with a row id, of whatever account; undefined once it is gone. */
+export function findRouteById(db: Database, id: number): InboundRoute | undefined {
+  const row = sql(db).byId.get(id)
+  return row ? routeOf(row) : undefined
+}
+
+/** The webhook of the account's route. 404 when it has no such route, 409 `webhook_inactive` when the route never had a URL. */
+export function getRouteWebhook(db: Database, accountId: number, id: string): Webhook {
+  const webhook = findRouteWebhook(db, getRoute(db, accountId, id).id)
+  if (!webhook)
+    throw conflict(
+      'webhook_inactive',
+      'The route has no webhook_url, so nothing is sent; give it one with a PUT first.',
+    )
+  return webhook
+}
+
+/** A page of the account's routes, newest first. */
+export const listRoutes = (
+  db: Database,
+  accountId: number,
+  page: RowWindow,
+): { routes: InboundRoute[]; total: number } => ({
+  routes: sql(db).page.all(accountId, belowId(page), page.limit, page.offset).map(routeOf),
+  total: countRoutes(db, accountId),
+})
+
+const countRoutes = (db: Database, accountId: number): number => sql(db).count.get(accountId)?.n ?? 0
+
+export interface RouteInput {
+  /** Public id. */
+  readonly domainId: string
+  readonly pattern: string
+  readonly matchType: MatchType
+  readonly priority: number
+  readonly webhookUrl: string | null
+  readonly isActive: boolean
+}
+
+/** What is written of a route. */
+interface Wanted extends Omit<RouteInput, 'domainId' | 'pattern'> {
+  readonly domain: Domain
+  readonly pattern: string
+  readonly givenPattern: string
+}
+
+/**
+ * Makes a route. 403 for one with a URL when the actor may not read received mail, 422 for a domain, pattern or URL
+ * that cannot be, 409 `inbound_route_exists` when the domain has one of the same pattern and match type, 409
+ * `inbound_route_limit_reached`.
+ */
+export async function createRoute(app: App, actor: Actor, input: RouteInput): Promise<InboundRoute> {
+  wanted(app.db, actor, input)
+  if (input.webhookUrl !== null) await requireCallable(app, actor, input.webhookUrl, 'webhook_url')
+  return await app.commit.write((tx) => {
+    // Again: the domain may be gone by now.
+    const want = wanted(tx.db, actor, input)
+    if (countRoutes(tx.db, actor.accountId) >= MOST_ROUTES)
+      throw conflict(
+        'inbound_route_limit_reached',
+        `An account has at most ${MOST_ROUTES} inbound routes; delete one, or use match_type prefix or catch_all for several addresses.`,
+      )
+    requireFree(tx.db, want, 0)
+    const uuid = newUuid()
+    const now = app.eventTime()
+    const made = sql(tx.db).insert.get(uuid, actor.accountId, ...columnsOf(want), now, now)
+    if (!made) throw new Error('the inbound route was not stored')
+    setRouteWebhook(app, tx, actor, targetOf({ id: made.id, uuid }, actor, want))
+    audit(app, tx, actor, {
+      action: 'inbound_route.created',
+      resourceType: 'inbound_route',
+      resourceId: formatUuid(uuid),
+      metadata: auditedOf(want),
+    })
+    return getRoute(tx.db, actor.accountId, formatUuid(uuid))
+  })
+}
+
+/** What is not given keeps its value. */
+export type RouteChange = { readonly [Field in keyof RouteInput]?: RouteInput[Field] | undefined }
+
+/**
+ * Changes the fields that are given; a change of nothing is a 422. Its webhook, when failures have switched it off, is on again after any change.
+ * Throws 404, and 403, 422 and 409 as `createRoute`.
+ */
+export async function changeRoute(app: App, actor: Actor, id: string, change: RouteChange): Promise<InboundRoute> {
+  const current = getRoute(app.db, actor.accountId, id)
+  if (Object.values(change).every((value) => value === undefined))
+    throw invalid('body', 'Give at least one of domain_id, pattern, match_type, priority, webhook_url and is_active.')
+  wanted(app.db, actor, merged(current, change))
+  if (typeof change.webhookUrl === 'string') await requireCallable(app, actor, change.webhookUrl, 'webhook_url')
+  await beforeRouteChange(app, current.id)
+  const changed = await app.commit.write((tx) => {
+    const before = getRoute(tx.db, actor.accountId, id)
+    const want = wanted(tx.db, actor, merged(before, change))
+    requireFree(tx.db, want, before.id)
+    sql(tx.db).update.run(...columnsOf(want), app.eventTime(), before.id)
+    setRouteWebhook(app, tx, actor, targetOf(before, actor, want))
+    audit(app, tx, actor, {
+      action: 'inbound_route.updated',
+      resourceType: 'inbound_route',
+      resourceId: formatUuid(before.uuid),
+      metadata: auditedOf(want),
+    })
+    return getRoute(tx.db, actor.accountId, id)
+  })
+  await afterRouteChange(app, changed.id)
+  return changed
+}
+
+/** Deletes a route: its mail falls to the next that matches, and nothing more is told of it. Mail that it got is kept. Throws 404. */
+export async function deleteRoute(app: App, actor: Actor, id: string): Promise<void> {
+  const webhookId = await app.commit.writeFromReserve((tx) =>
+    remove(app, tx, actor, getRoute(tx.db, actor.accountId, id)),
+  )
+  await endRouteWebhook(app, webhookId)
+}
+
+function remove(app: App, tx: Tx, actor: Actor, { id, uuid }: Pick<InboundRoute, 'id' | 'uuid'>): number | undefined {
+  const webhookId = deleteRouteWebhook(app, tx, id)
+  sql(tx.db).delete.run(id)
+  audit(app, tx, actor, {
+    action: 'inbound_route.deleted',
+    resourceType: 'inbound_route',
+    resourceId: formatUuid(uuid),
+  })
+  return webhookId
+}
+
+/** Taken in one transaction. */
+const ORPHANS = 50
+
+/** Removes the routes of deleted domains. Returns how many. Meant to be called every hour or so, one run at a time. */
+export async function removeOrphanedRoutes(app: App): Promise<number> {
+  for (let removed = 0; ; ) {
+    const ended = await app.commit.writeFromReserve((tx) =>
+      sql(tx.db)
+        .orphaned.all(ORPHANS)
+        .map((row) => remove(app, tx, systemActor(row), row)),
+    )
+    for (const webhookId of ended) await endRouteWebhook(app, webhookId)
+    removed += ended.length
+    if (ended.length < ORPHANS) return removed
+  }
+}
+
+/** The route as it would be after the change. */
+const merged = (route: InboundRoute, change: RouteChange): RouteInput => ({
+  domainId: change.domainId ?? formatUuid(route.domainUuid),
+  pattern: change.pattern ?? route.givenPattern,
+  matchType: change.matchType ?? route.matchType,
+  priority: change.priority ?? route.priority,
+  webhookUrl: change.webhookUrl === undefined ? route.webhookUrl : change.webhookUrl,
+  isActive: change.isActive ?? route.isActive,
+})
+
+/** Checks all that needs no network. */
+function wanted(db: Database, actor: Actor, { domainId, pattern, ...rest }: RouteInput): Wanted {
+  const { accountId } = actor
+  if (rest.webhookUrl !== null)
+    requireScope(actor, 'inbound:read', 'for a route with a webhook_url, to which received mail is posted')
+  const uuid = parseUuid(domainId)
+  const domain = uuid && findDomain(db, accountId, uuid)
+  if (!domain)
+    throw invalid(
+      'domain_id',
+      `${uuid ? 'This account has no domain with this id' : 'Give the id of a domain, not its name'}; GET /v1/domains lists them.`,
+      'domain_not_found',
+    )
+  return { ...rest, domain, pattern: readPattern(pattern, rest.matchType, domain.domain), givenPattern: pattern.trim() }
+}
+
+const columnsOf = ({ domain, pattern, givenPattern, matchType, priority, webhookUrl, isActive }: Wanted) =>
+  [domain.id, pattern, givenPattern, matchTypeCode(matchType), priority, webhookUrl, isActive ? 1 : 0] as const
+
+const targetOf = (
+  { id, uuid }: Pick<InboundRoute, 'id' | 'uuid'>,
+  { accountId }: Actor,
+  { webhookUrl, isActive }: Wanted,
+) => ({ id, uuid, accountId, url: webhookUrl, isActive })
+
+const auditedOf = ({ domain, givenPattern, matchType, priority, webhookUrl, isActive }: Wanted) => ({
+  domain: domain.domain,
+  pattern: givenPattern,
+  match_type: matchType,
+  priority,
+  webhook_url: webhookUrl,
+  is_active: isActive,
+})
+
+function requireFree(db: Database, { domain, pattern, matchType }: Wanted, ownId: number): void {
+  const same = sql(db).same.get(domain.id, pattern, matchTypeCode(matchType), ownId)
+  if (same)
+    throw conflict(
+      'inbound_route_exists',
+      `The domain ${domain.domain} has a ${matchType === 'catch_all' ? 'catch_all route' : 'route with this pattern and match_type'} already; change ${formatUuid(same.uuid)} in its place.`,
+    )
+}
+
+/** What mail it gets, in one word: `support@example.com`, `sales-*@example.com` for a prefix, `*@example.com` for all. */
+export const routeLabel = ({ pattern, matchType, domain }: InboundRoute): string =>
+  `${pattern}${matchType === 'exact' ? '' : '*'}@${domain}`

@@ -1,0 +1,164 @@
+/** @module Wire shapes of inbound routes and the deliveries of their webhooks. */
+import { type Static, Type } from '@sinclair/typebox'
+import { MATCH_TYPES, type MatchType } from '#features/receiving/inbound/match.ts'
+import { DELIVERY_STATUSES } from '#features/webhooks/webhooks/event-names.ts'
+import type { Delivery } from '#features/webhooks/webhooks/history.ts'
+import { DELIVERY_FIELDS, deliveryFields, RANGE_FIELDS } from '#features/webhooks/webhooks/model.ts'
+import { MOST_REPLAYED } from '#features/webhooks/webhooks/replay.ts'
+import type { Webhook } from '#features/webhooks/webhooks/webhooks.ts'
+import type { KeyRing } from '#platform/crypto.ts'
+import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
+import { Closed, Nullable, OneOf, OptionalNullable, PAGE_FIELDS, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { formatUuid } from '#platform/ids.ts'
+import type { InboundRoute, RouteChange, RouteInput } from './inbound-routes.ts'
+import { LONGEST_PATTERN } from './pattern.ts'
+
+const HIGHEST_PRIORITY = 1_000_000
+const DEFAULT_PRIORITY = 0
+
+export const RouteRecord = Type.Object({
+  id: Uuid({ description: 'Id of the route.' }),
+  account_id: Uuid({ description: 'Account it belongs to.' }),
+  domain_id: Uuid({ description: 'Domain whose mail it is for.' }),
+  pattern: Type.String({ description: 'Which addresses, as it was given; empty for a catch_all without one.' }),
+  match_type: OneOf(MATCH_TYPES, { description: 'How the pattern is compared.' }),
+  priority: Type.Integer({ description: 'Routes with a lower number are tried first.' }),
+  webhook_url: Nullable(Type.String(), { description: 'Where `email.inbound` is posted; null: mail is only kept.' }),
+  is_active: Type.Boolean({ description: 'Whether the route gets mail.' }),
+  failure_count: Type.Integer({ description: 'Failed attempts at webhook_url in a row; the tenth is the last.' }),
+  last_failure_at: Nullable(Timestamp(), { description: 'When the last failed attempt was made.' }),
+  last_failure_reason: Nullable(Type.String(), {
+    description:
+      'Why it failed, or that the webhook was deactivated by failures; any PUT of the route switches it on again.',
+  }),
+  last_success_at: Nullable(Timestamp(), { description: 'When the last attempt with a 2xx answer was made.' }),
+  created_at: Timestamp({ description: 'When it was made.' }),
+  updated_at: Timestamp({ description: 'When it was last changed.' }),
+})
+export type RouteRecord = Static<typeof RouteRecord>
+
+/** Another spelling of catch_all. */
+const CATCH_ALL = 'catchall'
+
+const DomainId = Uuid({ description: 'Id of a domain of the account.' })
+const Pattern = Type.String({
+  maxLength: LONGEST_PATTERN,
+  description:
+    'Local part (`support`), `support@`, or the whole address. `prefix` takes it as the beginning of the local part; `catch_all` ignores it. Upper and lower case are the same, and `support` is also `support+anything`.',
+})
+const Match = OneOf([...MATCH_TYPES, CATCH_ALL], {
+  description:
+    'How the pattern is compared. At the same priority exact comes before prefix, prefix before catch_all. `catchall` is another spelling of `catch_all`.',
+  errorMessage: `one of ${MATCH_TYPES.join(', ')} (also spelled ${CATCH_ALL})`,
+})
+const Priority = Type.Integer({
+  minimum: -HIGHEST_PRIORITY,
+  maximum: HIGHEST_PRIORITY,
+  description: `Routes with a lower number are tried first; ${DEFAULT_PRIORITY} unless given.`,
+})
+const WebhookUrl = OptionalNullable(Type.String(), {
+  description:
+    'https URL without credentials that leads to a public address; it is told `email.inbound` of the mail of this route.',
+})
+const IsActive = Type.Boolean({ description: 'Whether the route gets mail; true unless given.' })
+
+export const NewRoute = Closed(
+  {
+    domain_id: DomainId,
+    pattern: Type.Optional(Pattern),
+    match_type: Match,
+    priority: Type.Optional(Priority),
+    webhook_url: WebhookUrl,
+    is_active: Type.Optional(IsActive),
+  },
+  {
+    examples: [
+      {
+        domain_id: '01980f4e-6b1c-7d3a-9c52-3f1e0a7b9d24',
+        pattern: 'support',
+        match_type: 'exact',
+        webhook_url: 'https://example.com/inbound',
+      },
+    ],
+  },
+)
+
+export const RouteChangeBody = Closed(
+  {
+    domain_id: Type.Optional(DomainId),
+    pattern: Type.Optional(Pattern),
+    match_type: Type.Optional(Match),
+    priority: Type.Optional(Priority),
+    webhook_url: WebhookUrl,
+    is_active: Type.Optional(IsActive),
+  },
+  {
+    description: 'At least one field; those left out keep their value. `webhook_url` null ends the posting.',
+    examples: [{ webhook_url: 'https://example.com/inbound', is_active: true }],
+  },
+)
+
+const matchTypeOf = (given: MatchType | typeof CATCH_ALL): MatchType => (given === CATCH_ALL ? 'catch_all' : given)
+
+export const newRouteOf = (body: Static<typeof NewRoute>): RouteInput => ({
+  domainId: body.domain_id,
+  pattern: body.pattern ?? '',
+  matchType: matchTypeOf(body.match_type),
+  priority: body.priority ?? DEFAULT_PRIORITY,
+  webhookUrl: body.webhook_url ?? null,
+  isActive: body.is_active ?? true,
+})
+
+export const routeChangeOf = (body: Static<typeof RouteChangeBody>): RouteChange => ({
+  domainId: body.domain_id,
+  pattern: body.pattern,
+  matchType: body.match_type && matchTypeOf(body.match_type),
+  priority: body.priority,
+  webhookUrl: body.webhook_url,
+  isActive: body.is_active,
+})
+
+export const routeWire = (route: InboundRoute, accountUuid: string): RouteRecord => ({
+  id: formatUuid(route.uuid),
+  account_id: accountUuid,
+  domain_id: formatUuid(route.domainUuid),
+  pattern: route.givenPattern,
+  match_type: route.matchType,
+  priority: route.priority,
+  webhook_url: route.webhookUrl,
+  is_active: route.isActive,
+  failure_count: route.failureCount,
+  last_failure_at: isoTimeOrNull(route.lastFailureAt),
+  last_failure_reason: route.lastFailureReason,
+  last_success_at: isoTimeOrNull(route.lastSuccessAt),
+  created_at: isoTime(route.createdAt),
+  updated_at: isoTime(route.updatedAt),
+})
+
+export const RouteDeliveryQuery = Type.Object({
+  ...PAGE_FIELDS,
+  status: Type.Optional(OneOf(DELIVERY_STATUSES, { description: 'Only deliveries with this status.' })),
+})
+
+export const RouteDelivery = Type.Object({
+  id: Uuid({ description: 'Id of the delivery.' }),
+  route_id: Uuid({ description: 'Route it is of.' }),
+  inbound_email_id: Nullable(Uuid(), {
+    description: 'Inbound email that is told of; null when its event is not there.',
+  }),
+  ...DELIVERY_FIELDS,
+})
+export type RouteDelivery = Static<typeof RouteDelivery>
+
+export const routeDeliveryWire = (delivery: Delivery, webhook: Webhook, keys: KeyRing): RouteDelivery => ({
+  id: formatUuid(delivery.uuid),
+  // A route's webhook has the id of its route.
+  route_id: formatUuid(webhook.uuid),
+  inbound_email_id: delivery.inboundEmailId,
+  ...deliveryFields(delivery, webhook, keys),
+})
+
+export const RouteReplayRange = Closed(RANGE_FIELDS, {
+  description: `A lower bound at least. At most ${MOST_REPLAYED} messages are told again in one call.`,
+  examples: [{ from_seq: 1200, to_seq: 1300 }],
+})

@@ -1,0 +1,33 @@
+import { index, integer, sqliteTable, text } from 'drizzle-orm/sqlite-core'
+import { accounts } from '#features/core/accounts/tables.ts'
+import { flag, time, uuid } from '#platform/db/columns.ts'
+
+/** Where mail for an address of an inbound domain goes. */
+export const inboundRoutes = sqliteTable(
+  'inbound_routes',
+  {
+    /** Never given twice: received mail names it after the row is gone. */
+    id: integer('id').primaryKey({ autoIncrement: true }),
+    uuid: uuid('uuid').notNull().unique(),
+    accountId: integer('account_id')
+      .notNull()
+      .references(() => accounts.id),
+    domainId: integer('domain_id').notNull(),
+    /** Local part in lower case, without `@`; `''` for catch_all. */
+    pattern: text('pattern').notNull(),
+    /** As its account gave it. */
+    givenPattern: text('given_pattern').notNull(),
+    /** Index into MATCH_TYPES. */
+    matchType: integer('match_type').notNull(),
+    /** Lower first. */
+    priority: integer('priority').notNull(),
+    webhookUrl: text('webhook_url'),
+    isActive: flag('is_active').notNull().default(true),
+    createdAt: time('created_at').notNull(),
+    updatedAt: time('updated_at').notNull(),
+  },
+  (t) => [
+    index('inbound_routes_account').on(t.accountId),
+    index('inbound_routes_domain').on(t.domainId, t.matchType, t.pattern),
+  ],
+)

@@ -1,0 +1,72 @@
+/**
+ * @module Takes a person out of the history of webhooks: what was answered and what went wrong with events that told of him, and whatever else names him.
+ * What is still to be told is made of rows that no longer have him.
+ */
+import type { Database } from 'bun:sqlite'
+import { ERASED_ADDRESS } from '#features/setup/contact-store/listed-form.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+
+interface Row {
+  readonly id: number
+  readonly isOwn: number
+  readonly payload: string | null
+  readonly response: string | null
+  readonly error: string | null
+}
+
+const sql = prepared((db) => ({
+  webhooks: db.prepare<{ id: number }, [number]>('SELECT id FROM webhooks WHERE account_id = ?'),
+  eraseOfEvent: db.prepare(
+    `UPDATE webhook_deliveries SET response = NULL, error = NULL, payload = NULL WHERE webhook_id = ? AND seq = ?
+     AND (response IS NOT NULL OR error IS NOT NULL OR payload IS NOT NULL)`,
+  ),
+  after: db.prepare<Row, [number, number, number]>(
+    `SELECT d.id, w.id IS NOT NULL AS isOwn, payload, response, error FROM webhook_deliveries d
+     LEFT JOIN webhooks w ON w.id = webhook_id AND account_id = ?2 WHERE d.id > ?1 ORDER BY d.id LIMIT ?3`,
+  ),
+  // An attempt takes seconds: what it has told may be erased, or deleted, when its answer comes.
+  isGone: db.prepare<{ isGone: number }, [string, number, number]>(
+    `SELECT EXISTS (SELECT 1 FROM recipients WHERE email_id = events.email_id AND address = ?1) OR (json_valid(data) AND (
+     (data ->> 'inbound_email_id' IS NOT NULL AND NOT EXISTS (SELECT 1 FROM inbound_emails WHERE uuid = unhex(data ->> 'inbound_email_id', '-')))
+     OR (data ->> 'mailbox_message_id' IS NOT NULL AND NOT EXISTS (SELECT 1 FROM mailbox_messages WHERE uuid = unhex(data ->> 'mailbox_message_id', '-')))))
+     AS isGone FROM events WHERE account_id = ?2 AND seq = ?3`,
+  ),
+  // A payload that is there is of no event: without it nothing can be sent any more.
+  erase: db.prepare(
+    `UPDATE webhook_deliveries SET response = NULL, error = NULL, payload = iif(payload IS NULL, NULL, '{}') WHERE id = ?`,
+  ),
+}))
+
+/** Erases what was answered to some events of an account. Returns how many deliveries that were. */
+export function eraseDeliveriesOf(tx: Tx, accountId: number, seqs: readonly number[]): number {
+  if (seqs.length === 0) return 0
+  let erased = 0
+  for (const { id } of sql(tx.db).webhooks.all(accountId))
+    for (const seq of seqs) erased += sql(tx.db).eraseOfEvent.run(id, seq).changes
+  return erased
+}
+
+/** Whether an event tells, or has told, of somebody who was erased, or of received mail that is gone: what is answered to it may repeat that. */
+export const tellsOfErased = (db: Database, accountId: number, seq: number): boolean =>
+  sql(db).isGone.get(ERASED_ADDRESS, accountId, seq)?.isGone === 1
+
+/** Rows that are looked at in one transaction: some 3 ms. */
+const SLICE = 500
+
+/**
+ * Looks at some deliveries after a row, and erases in those of the account what matches.
+ * @returns `next` where to go on; undefined: all were looked at
+ */
+export function eraseDeliveries(
+  tx: Tx,
+  which: { readonly accountId: number; readonly after: number; readonly matches: (text: string) => boolean },
+): { readonly rows: number; readonly next: number | undefined } {
+  const rows = sql(tx.db).after.all(which.after, which.accountId, SLICE)
+  const fitting = rows.filter(
+    ({ isOwn, payload, response, error }) =>
+      isOwn === 1 && [payload, response, error].some((text) => text !== null && which.matches(text)),
+  )
+  for (const { id } of fitting) sql(tx.db).erase.run(id)
+  return { rows: fitting.length, next: rows.length < SLICE ? undefined : rows.at(-1)?.id }
+}

@@ -1,0 +1,61 @@
+/** @module The names of what a webhook can be told, and how a delivery can stand. */
+import type { Actor } from '#features/core/app/app.ts'
+import { requireScope } from '#features/setup/api-keys/scopes.ts'
+import { codesOf } from '#platform/db/codes.ts'
+
+/** What `events` of a webhook may name. `test` is none of them: it comes when it is asked for. */
+export const WEBHOOK_EVENTS = [
+  'sent',
+  'delivered',
+  'deferred',
+  'bounced',
+  'failed',
+  'rejected',
+  'uncertain',
+  'opened',
+  'clicked',
+  'complained',
+  'unsubscribed',
+  'email.inbound',
+  'mailbox.message.received',
+  'account.auto_paused',
+  'insights.generated',
+  'domain.records_lost',
+  'domain.records_restored',
+  'domain.unverified',
+] as const
+
+type WebhookEvent = (typeof WEBHOOK_EVENTS)[number]
+
+export const isWebhookEvent = (name: string): name is WebhookEvent => WEBHOOK_EVENTS.some((event) => event === name)
+
+/** The events that carry the bodies of received mail, with the scope that reads them. */
+const BODY_SCOPES: ReadonlyMap<string, string> = new Map([
+  ['email.inbound', 'inbound:read'],
+  ['mailbox.message.received', 'mailboxes:read'],
+])
+
+/** For the description of routes. */
+export const BODY_SCOPES_SENTENCE = `${[...BODY_SCOPES].map(([event, scope]) => `\`${event}\` also needs the scope \`${scope}\``).join(', ')}, because it carries received mail.`
+
+/** Throws 403 unless the actor may read the bodies that these events carry. */
+export function requireBodyScopes(actor: Actor, events: readonly string[]): void {
+  for (const event of events) {
+    const scope = BODY_SCOPES.get(event)
+    if (scope !== undefined) requireScope(actor, scope, `for ${event}, which carries received mail`)
+  }
+}
+
+/** Name of a test event. */
+export const TEST_EVENT = 'test'
+
+/** How a delivery stands. Position = the stored code: only ever append. */
+export const DELIVERY_STATUSES = ['pending', 'delivered', 'undeliverable'] as const
+
+export type DeliveryStatus = (typeof DELIVERY_STATUSES)[number]
+
+const CODES = codesOf<DeliveryStatus>('delivery status', DELIVERY_STATUSES)
+/** The stored code of how a delivery stands. */
+export const deliveryStatusCode = CODES.codeOf
+/** How a delivery with this stored code stands; throws for one that no version of ours has stored. */
+export const deliveryStatusName = CODES.nameOf

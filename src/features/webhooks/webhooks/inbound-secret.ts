@@ -1,0 +1,79 @@
+/**
+ * @module What the webhooks of an account's inbound routes are signed with: one secret for all of them, made when the first route gets a URL or the
+ * operator asks for it, sealed for its account. Only the operator sees it.
+ */
+import type { Database } from 'bun:sqlite'
+import type { Actor, App } from '#features/core/app/app.ts'
+import { audit } from '#features/core/audit-logs/audit.ts'
+import type { KeyRing } from '#platform/crypto.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { newSecretText } from './secret.ts'
+import { openSecret, type Webhook } from './webhooks.ts'
+
+const sql = prepared((db) => ({
+  get: db.prepare<{ secret: Uint8Array; accountUuid: Uint8Array }, [number]>(
+    'SELECT secret, uuid AS accountUuid FROM inbound_secrets JOIN accounts ON accounts.id = account_id WHERE account_id = ?',
+  ),
+  put: db.prepare(
+    `INSERT INTO inbound_secrets (account_id, secret, created_at, updated_at) VALUES (?1, ?2, ?3, ?3)
+     ON CONFLICT DO UPDATE SET secret = excluded.secret, updated_at = excluded.updated_at`,
+  ),
+  // So that an attempt that was signed with the old secret counts for nothing.
+  touchRoutes: db.prepare<{ id: number }, [number, number]>(
+    'UPDATE webhooks SET updated_at = max(?, updated_at + 1) WHERE account_id = ? AND route_id IS NOT NULL AND deleted_at IS NULL RETURNING id',
+  ),
+}))
+
+/** What an inbound secret is sealed for, so that it opens for no other account. */
+const contextOf = (accountUuid: string): string => `inbound:${accountUuid}`
+
+function openInboundSecret(db: Database, keys: KeyRing, accountId: number): string | undefined {
+  const row = sql(db).get.get(accountId)
+  return row ? keys.unsealText(row.secret, contextOf(formatUuid(row.accountUuid))) : undefined
+}
+
+/** What a webhook's requests are signed with. Throws when it cannot be opened with this master key, or is not there. */
+export function signingSecret({ db, keys }: Pick<App, 'db' | 'keys'>, webhook: Webhook): string {
+  if (webhook.routeId === null) return openSecret(keys, webhook)
+  const secret = openInboundSecret(db, keys, webhook.accountId)
+  if (secret === undefined) throw new Error('the account has inbound routes with a URL, but no inbound secret')
+  return secret
+}
+
+function putSecret(app: App, tx: Tx, { accountId, accountUuid }: Actor): string {
+  const clear = newSecretText()
+  sql(tx.db).put.run(accountId, app.keys.seal(clear, contextOf(accountUuid)), app.eventTime())
+  return clear
+}
+
+const auditSecret = (app: App, tx: Tx, actor: Actor, action: 'revealed' | 'rotated'): void =>
+  audit(app, tx, actor, {
+    action: `inbound_secret.${action}`,
+    resourceType: 'inbound_secret',
+    resourceId: actor.accountUuid,
+  })
+
+/** The account's inbound secret in clear; it is made when there is none yet, as a part of what needs it. */
+export const ensureInboundSecret = (app: App, tx: Tx, actor: Actor): string =>
+  openInboundSecret(tx.db, app.keys, actor.accountId) ?? putSecret(app, tx, actor)
+
+/** The account's inbound secret in clear; an audit row says that it was shown. */
+export const revealInboundSecret = (app: App, actor: Actor): Promise<string> =>
+  app.commit.write((tx) => {
+    auditSecret(app, tx, actor, 'revealed')
+    return ensureInboundSecret(app, tx, actor)
+  })
+
+/** Replaces the account's inbound secret and returns the new one: every later attempt is signed with it, retries included. */
+export const rotateInboundSecret = (app: App, actor: Actor): Promise<string> =>
+  app.commit.write((tx) => {
+    const clear = putSecret(app, tx, actor)
+    auditSecret(app, tx, actor, 'rotated')
+    const touched = sql(tx.db).touchRoutes.all(app.eventTime(), actor.accountId)
+    tx.afterCommit(() => {
+      for (const { id } of touched) app.webhookChanged.emit({ webhookId: id })
+    })
+    return clear
+  })

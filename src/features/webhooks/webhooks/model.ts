@@ -1,0 +1,190 @@
+/** @module Wire shapes of webhooks and their deliveries. */
+import { type Static, Type } from '@sinclair/typebox'
+import { eventUuid } from '#features/core/events/record.ts'
+import type { KeyRing } from '#platform/crypto.ts'
+import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
+import { Closed, Nullable, OneOf, PAGE_FIELDS, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { DELIVERY_STATUSES, TEST_EVENT, WEBHOOK_EVENTS } from './event-names.ts'
+import { type Delivery, HISTORY_EVENTS, MOST_LISTED } from './history.ts'
+import { MOST_REPLAYED, type Replayed } from './replay.ts'
+import type { Webhook } from './webhooks.ts'
+
+/** More names than there are events, so that duplicates fit. */
+const MOST_NAMES = 100
+
+const WEBHOOK_FIELDS = {
+  id: Uuid({ description: 'Id of the webhook.' }),
+  account_id: Uuid({ description: 'Account it belongs to.' }),
+  url: Type.String({ description: 'Where events are posted.' }),
+  events: Type.Array(Type.String(), { description: 'Names of the events that it is told.' }),
+  is_active: Type.Boolean({ description: 'Whether anything is posted.' }),
+  failure_count: Type.Integer({ description: 'Failed attempts in a row; the tenth switches it off.' }),
+  last_failure_at: Nullable(Timestamp(), { description: 'When the last failed attempt was made.' }),
+  last_failure_reason: Nullable(Type.String(), {
+    description: 'Why it failed, or that the webhook was deactivated by failures.',
+  }),
+  last_success_at: Nullable(Timestamp(), { description: 'When the last attempt with a 2xx answer was made.' }),
+  created_at: Timestamp({ description: 'When it was made.' }),
+  updated_at: Timestamp({ description: 'When it was last changed.' }),
+}
+
+export const WebhookRecord = Type.Object(WEBHOOK_FIELDS)
+export type WebhookRecord = Static<typeof WebhookRecord>
+
+export const CreatedWebhook = Type.Object({
+  ...WEBHOOK_FIELDS,
+  secret: Type.String({ description: 'Signing secret. Shown only now.' }),
+})
+export type CreatedWebhook = Static<typeof CreatedWebhook>
+
+const url = (more = {}) =>
+  Type.String({ description: 'https URL without credentials that leads to a public address.', ...more })
+const events = (more = {}) =>
+  Type.Array(Type.String(), {
+    maxItems: MOST_NAMES,
+    description: `At least one of ${WEBHOOK_EVENTS.join(', ')}.`,
+    ...more,
+  })
+
+export const NewWebhook = Closed({ url: url(), events: events() })
+
+/** Who only wants to switch a webhook on or off leaves out the others. */
+const OF_A_PUT = { 'x-missing': 'a PUT sends all of url, events and is_active' }
+
+export const WebhookChange = Closed({
+  url: url(OF_A_PUT),
+  events: events(OF_A_PUT),
+  is_active: Type.Boolean({
+    ...OF_A_PUT,
+    description: 'Whether anything is posted. A webhook that failures have switched off becomes active in any case.',
+  }),
+})
+
+export const TestResult = Type.Object({
+  message: Type.String({ description: 'What happens now.' }),
+  payload: Type.Object(
+    {
+      event: Type.Literal(TEST_EVENT, { description: 'Name of the event.' }),
+      account_id: Uuid({ description: 'Account of the webhook.' }),
+      timestamp: Timestamp({ description: 'When the test was asked for.' }),
+      data: Type.Object(
+        { message: Type.String({ description: 'Says that this is a test.' }) },
+        { description: 'What the event carries.' },
+      ),
+    },
+    { description: 'The body that is posted.' },
+  ),
+})
+
+export const DeliveryQuery = Type.Object({
+  ...PAGE_FIELDS,
+  status: Type.Optional(OneOf(DELIVERY_STATUSES, { description: 'Only deliveries with this status.' })),
+  event: Type.Optional(OneOf(HISTORY_EVENTS, { description: 'Only deliveries of this event.' })),
+})
+
+/** What deliveries of all kinds of webhooks have, beside their id, their webhook and what they tell of. */
+export const DELIVERY_FIELDS = {
+  event: Type.String({ description: 'Name of the event.' }),
+  event_id: Nullable(Uuid(), { description: 'Id of the event in the event feed; null when it is not there.' }),
+  seq: Nullable(Type.Integer(), { description: 'Position of the event in the event feed; null when it is not there.' }),
+  status: Type.String({
+    description:
+      'pending: an attempt is still to come; delivered: answered with a 2xx; undeliverable: there is no further attempt.',
+  }),
+  attempts: Type.Integer({ description: 'Attempts made so far.' }),
+  next_attempt_at: Nullable(Timestamp(), { description: 'When the next attempt is due; null when there is none.' }),
+  attempted_at: Nullable(Timestamp(), { description: 'When the last attempt was made.' }),
+  duration_ms: Nullable(Type.Integer(), { description: 'How long the last attempt took, in milliseconds.' }),
+  status_code: Nullable(Type.Integer(), { description: 'Status of the last answer; null when there was none.' }),
+  response: Nullable(Type.String(), { description: 'The first 1 kB of the last answer.' }),
+  error: Nullable(Type.String(), { description: 'Why the last attempt did not succeed, or why there is none.' }),
+  created_at: Timestamp({ description: 'When the delivery came into being.' }),
+}
+
+export const DeliveryRecord = Type.Object({
+  id: Uuid({ description: 'Id of the delivery.' }),
+  webhook_id: Uuid({ description: 'Webhook it is for.' }),
+  email_id: Nullable(Uuid(), { description: 'Email that the event is of; null when it is of none.' }),
+  ...DELIVERY_FIELDS,
+})
+export type DeliveryRecord = Static<typeof DeliveryRecord>
+
+const Seq = (description: string) => Type.Optional(Type.Integer({ minimum: 1, description }))
+const Time = (description: string) => Type.Optional(Type.String({ description }))
+
+export const RANGE_FIELDS = {
+  from_seq: Seq('Position in the event feed of the first event.'),
+  to_seq: Seq('Position of the last event; default: the newest.'),
+  from: Time('Date-time (ISO 8601) of the first event.'),
+  to: Time('Date-time of the last event; default: now.'),
+}
+
+export const ReplayRange = Closed(
+  {
+    ...RANGE_FIELDS,
+    events: Type.Optional(
+      Type.Array(Type.String(), { maxItems: MOST_NAMES, description: 'Only these of its events; default: all.' }),
+    ),
+  },
+  { description: `A lower bound at least. At most ${MOST_REPLAYED} events are replayed in one call.` },
+)
+
+export const ReplayResult = Type.Object({
+  deliveries: Type.Integer({ description: 'Deliveries that were queued.' }),
+  from_seq: Nullable(Type.Integer(), {
+    description: 'Position of the first event among them; null when there is none.',
+  }),
+  to_seq: Nullable(Type.Integer(), { description: 'Position of the last one.' }),
+})
+export type ReplayResult = Static<typeof ReplayResult>
+
+/** For the description of the list. */
+export const HISTORY_BOUND = `The list and its total reach the newest ${MOST_LISTED} deliveries under the filter.`
+
+export const webhookWire = (webhook: Webhook, accountUuid: string): WebhookRecord => ({
+  id: formatUuid(webhook.uuid),
+  account_id: accountUuid,
+  url: webhook.url,
+  events: [...webhook.events],
+  is_active: webhook.isActive,
+  failure_count: webhook.failureCount,
+  last_failure_at: isoTimeOrNull(webhook.lastFailureAt),
+  last_failure_reason: webhook.lastFailureReason,
+  last_success_at: isoTimeOrNull(webhook.lastSuccessAt),
+  created_at: isoTime(webhook.createdAt),
+  updated_at: isoTime(webhook.updatedAt),
+})
+
+export const deliveryWire = (delivery: Delivery, webhook: Webhook, keys: KeyRing): DeliveryRecord => ({
+  id: formatUuid(delivery.uuid),
+  webhook_id: formatUuid(webhook.uuid),
+  email_id: delivery.emailUuid === null ? null : formatUuid(delivery.emailUuid),
+  ...deliveryFields(delivery, webhook, keys),
+})
+
+/** The values of DELIVERY_FIELDS. */
+export const deliveryFields = (
+  delivery: Delivery,
+  webhook: Webhook,
+  keys: KeyRing,
+): Omit<DeliveryRecord, 'id' | 'webhook_id' | 'email_id'> => ({
+  event: delivery.event,
+  event_id: delivery.seq === null ? null : eventUuid(keys, webhook.accountId, delivery.seq),
+  seq: delivery.seq,
+  status: delivery.status,
+  attempts: delivery.attempts,
+  next_attempt_at: isoTimeOrNull(delivery.nextAt),
+  attempted_at: isoTimeOrNull(delivery.attemptedAt),
+  duration_ms: delivery.durationMs,
+  status_code: delivery.statusCode,
+  response: delivery.response,
+  error: delivery.error,
+  created_at: isoTime(delivery.createdAt),
+})
+
+export const replayWire = ({ deliveries, fromSeq, toSeq }: Replayed): ReplayResult => ({
+  deliveries,
+  from_seq: fromSeq,
+  to_seq: toSeq,
+})

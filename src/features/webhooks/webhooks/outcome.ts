@@ -1,0 +1,226 @@
+/**
+ * @module Writes how an attempt ended: one transaction with the delivery's row, the webhook's count of failures and its cursor, and the end of a
+ * webhook that failed too often. The only writer of a delivery after its first attempt.
+ */
+import type { App } from '#features/core/app/app.ts'
+import { audit, systemActor } from '#features/core/audit-logs/audit.ts'
+import { inboundDelivered, inboundUndeliverable } from '#features/receiving/inbound/told.ts'
+import type { Millis } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { formatUuid, newUuid, randomFraction } from '#platform/ids.ts'
+import type { AttemptResult } from './attempt.ts'
+import { tellsOfErased } from './erase.ts'
+import { type DeliveryStatus, deliveryStatusCode } from './event-names.ts'
+import { MOST_ATTEMPTS, MOST_FAILURES, retryDelayMs } from './ladder.ts'
+import { endSlice } from './pending.ts'
+import type { Webhook } from './webhooks.ts'
+
+/** What was tried. */
+export type Tried =
+  /** An event for the first time: it has no row yet. */
+  | { readonly kind: 'event'; readonly seq: number; readonly event: string }
+  /** A stored delivery. `test` ones count for nothing and are not repeated. */
+  | {
+      readonly kind: 'stored'
+      readonly deliveryId: number
+      readonly seq: number | null
+      readonly attempts: number
+      readonly isTest: boolean
+    }
+
+/** Whose delivery it is, and of which inbound route. */
+type Told = Pick<Webhook, 'id' | 'accountId' | 'routeId'>
+
+interface State {
+  accountId: number
+  accountUuid: Uint8Array
+  uuid: Uint8Array
+  isActive: number
+  failureCount: number
+  routeId: number | null
+  updatedAt: Millis
+}
+
+const sql = prepared((db) => ({
+  state: db.prepare<State, [number]>(
+    `SELECT account_id AS accountId, accounts.uuid AS accountUuid, webhooks.uuid, is_active AS isActive, failure_count AS failureCount,
+       route_id AS routeId, webhooks.updated_at AS updatedAt
+     FROM webhooks JOIN accounts ON accounts.id = account_id WHERE webhooks.id = ? AND webhooks.deleted_at IS NULL`,
+  ),
+  isWaiting: db.prepare<{ id: number }, [number]>(
+    'SELECT id FROM webhook_deliveries WHERE id = ? AND next_at IS NOT NULL',
+  ),
+  insert: db.prepare(
+    `INSERT INTO webhook_deliveries (uuid, webhook_id, seq, event, status, attempts, next_at, attempted_at, duration_ms, status_code, response, error, created_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+  ),
+  update: db.prepare(
+    `UPDATE webhook_deliveries SET status = ?, attempts = ?, next_at = ?, attempted_at = ?, duration_ms = ?, status_code = ?, response = ?, error = ?
+     WHERE id = ?`,
+  ),
+  give: db.prepare('UPDATE webhook_deliveries SET status = ?, next_at = NULL, error = ? WHERE id = ?'),
+  succeeded: db.prepare(
+    'UPDATE webhooks SET failure_count = 0, last_success_at = ?, cursor_seq = max(cursor_seq, ?) WHERE id = ?',
+  ),
+  failed: db.prepare<unknown, [number, Millis, string | null, number, number]>(
+    'UPDATE webhooks SET failure_count = ?, last_failure_at = ?, last_failure_reason = ?, cursor_seq = max(cursor_seq, ?) WHERE id = ?',
+  ),
+  switchOff: db.prepare(
+    'UPDATE webhooks SET is_active = 0, off_by_failures = 1, last_failure_reason = ?, updated_at = max(?, updated_at + 1) WHERE id = ?',
+  ),
+  moveCursor: db.prepare('UPDATE webhooks SET cursor_seq = max(cursor_seq, ?) WHERE id = ? AND is_active = 1'),
+}))
+
+/** What `last_failure_reason` says of a webhook that failures have switched off. */
+export const OFF_REASON = `deactivated after ${MOST_FAILURES} consecutive failures`
+
+/** What the history says of deliveries that waited when failures switched their webhook off. */
+export const ENDED_BY_FAILURES = `The webhook was ${OFF_REASON}.`
+
+export interface Written {
+  /** This failure was one too many: the webhook is off. */
+  readonly switchedOff: boolean
+}
+
+const NOTHING: Written = { switchedOff: false }
+
+/**
+ * Writes an attempt's outcome.
+ * @param webhook as it was when the attempt began
+ * @param isFailure whether it is one more failure in a row, as `Streak` has it
+ * @param cursor every event of the account up to it has its row, or is not wanted by this webhook
+ */
+export function writeAttempt(
+  app: App,
+  tx: Tx,
+  { id: webhookId, accountId, routeId, updatedAt }: Told & Pick<Webhook, 'updatedAt'>,
+  tried: Tried,
+  result: AttemptResult,
+  isFailure: boolean,
+  cursor: number,
+): Written {
+  const webhook = sql(tx.db).state.get(webhookId)
+  // Deleted while the attempt was under way.
+  if (!webhook) return NOTHING
+  const attempts = tried.kind === 'event' ? 1 : tried.attempts + 1
+  const isTest = tried.kind === 'stored' && tried.isTest
+  const isActive = webhook.isActive === 1
+  const failures = webhook.failureCount + (isFailure ? 1 : 0)
+  // Of a webhook that was changed meanwhile an attempt says nothing: it went to what it was before.
+  const counts = isActive && !isTest && webhook.updatedAt === updatedAt
+  const switchedOff = counts && isFailure && failures >= MOST_FAILURES
+  const isEnded = tried.kind === 'stored' && !sql(tx.db).isWaiting.get(tried.deliveryId)
+  const mayRetry = result.kind === 'transient' && isActive && !isTest && !switchedOff && !isEnded
+  const delayMs = mayRetry ? retryDelayMs(attempts, randomFraction()) : undefined
+  const nextAt = delayMs === undefined ? undefined : app.clock.now() + delayMs
+  writeDelivery(app, tx, { id: webhookId, accountId, routeId }, tried, attempts, result, nextAt)
+  if (!counts) {
+    if (!isTest) moveCursor(tx, webhookId, cursor)
+    return NOTHING
+  }
+  if (result.kind === 'delivered') sql(tx.db).succeeded.run(result.at, cursor, webhookId)
+  else sql(tx.db).failed.run(failures, result.at, result.error, cursor, webhookId)
+  if (switchedOff) switchOff(app, tx, webhookId, webhook)
+  return { switchedOff }
+}
+
+function writeDelivery(
+  app: App,
+  tx: Tx,
+  webhook: Told,
+  tried: Tried,
+  attempts: number,
+  result: Omit<AttemptResult, 'cause' | 'isPassing'>,
+  nextAt: Millis | undefined,
+): void {
+  const status: DeliveryStatus =
+    result.kind === 'delivered' ? 'delivered' : nextAt === undefined ? 'undeliverable' : 'pending'
+  const isGivenUp = result.kind === 'transient' && attempts >= MOST_ATTEMPTS
+  const error = isGivenUp ? `${result.error} That was the last of ${MOST_ATTEMPTS} attempts.` : result.error
+  tellInbound(app, tx, webhook, tried.seq, { status, at: result.at, error: error ?? '' })
+  const isErased = tried.seq !== null && tellsOfErased(tx.db, webhook.accountId, tried.seq)
+  const response = isErased ? null : result.response
+  const facts = [result.at, result.durationMs, result.statusCode, response, error] as const
+  if (tried.kind === 'event') {
+    sql(tx.db).insert.run(
+      newUuid(),
+      webhook.id,
+      tried.seq,
+      tried.event,
+      deliveryStatusCode(status),
+      attempts,
+      nextAt ?? null,
+      ...facts,
+      result.at,
+    )
+  } else sql(tx.db).update.run(deliveryStatusCode(status), attempts, nextAt ?? null, ...facts, tried.deliveryId)
+}
+
+/** The inbound email learns how the webhook of its route took it; other webhooks, and other events, say nothing of it. */
+function tellInbound(
+  app: App,
+  tx: Tx,
+  { accountId, routeId }: Told,
+  seq: number | null,
+  { status, at, error }: { readonly status: DeliveryStatus; readonly at: Millis; readonly error: string },
+): void {
+  if (routeId === null || seq === null) return
+  if (status === 'delivered') inboundDelivered(app, tx, accountId, seq, at)
+  if (status === 'undeliverable') inboundUndeliverable(app, tx, accountId, seq, error)
+}
+
+/**
+ * Writes that an event could not be read, which counts for nothing. It stays in the history, from which it can be replayed.
+ * @param retryAt when it is read again, if the trouble may pass; undefined: it is given up
+ */
+export function writeUnreadable(app: App, tx: Tx, webhook: Told, tried: Tried, retryAt: Millis | undefined): void {
+  const state = sql(tx.db).state.get(webhook.id)
+  // Deleted meanwhile: nobody would take the row away again.
+  if (!state) return
+  const isEnded = state.isActive === 0 || (tried.kind === 'stored' && !sql(tx.db).isWaiting.get(tried.deliveryId))
+  const nextAt = isEnded ? undefined : retryAt
+  const isGivenUp = nextAt === undefined
+  const attempts = tried.kind === 'stored' ? tried.attempts : isGivenUp ? 1 : 0
+  const error = `The event could not be read${isGivenUp ? '' : ' for the moment; it is tried again'}.`
+  const kind = isGivenUp ? 'permanent' : 'transient'
+  const at = app.clock.now()
+  writeDelivery(
+    app,
+    tx,
+    webhook,
+    tried,
+    attempts,
+    { kind, at, durationMs: 0, statusCode: null, response: null, error },
+    nextAt,
+  )
+}
+
+/** Too many failures in a row: no more attempts, and what waits for one is undeliverable; all of it, once the caller has ended the rest. */
+function switchOff(app: App, tx: Tx, webhookId: number, webhook: State): void {
+  sql(tx.db).switchOff.run(OFF_REASON, app.eventTime(), webhookId)
+  endSlice(app, tx, webhookId, ENDED_BY_FAILURES)
+  const isOfRoute = webhook.routeId !== null
+  audit(app, tx, systemActor(webhook), {
+    action: isOfRoute ? 'inbound_route.webhook_deactivated' : 'webhook.deactivated',
+    resourceType: isOfRoute ? 'inbound_route' : 'webhook',
+    resourceId: formatUuid(webhook.uuid),
+    metadata: { reason: OFF_REASON },
+  })
+}
+
+/** Ends a delivery that cannot be made, because what it was to tell is gone. */
+export function endDelivery(
+  app: App,
+  tx: Tx,
+  webhook: Told,
+  { id, seq }: { readonly id: number; readonly seq: number | null },
+  error: string,
+): void {
+  sql(tx.db).give.run(deliveryStatusCode('undeliverable'), error, id)
+  tellInbound(app, tx, webhook, seq, { status: 'undeliverable', at: app.clock.now(), error })
+}
+
+/** Stores how far a webhook has come while there was nothing for it, so that a restart need not look at all that again. */
+export const moveCursor = (tx: Tx, webhookId: number, cursor: number): void =>
+  void sql(tx.db).moveCursor.run(cursor, webhookId)

@@ -1,0 +1,68 @@
+/**
+ * @module Tells trouble of this service's own DNS and network from that of endpoints: it counts against no webhook, and is logged once. It is the network's
+ * when several hosts that took events lately fail without a response, and no endpoint has responded since. In memory only.
+ */
+import type { App } from '#features/core/app/app.ts'
+import type { Millis } from '#platform/clock.ts'
+import type { FetchOutcome } from '#platform/safe-fetch.ts'
+import { days, minutes } from '#platform/units.ts'
+
+/** Hosts that have to fail together. Two may share a data centre by chance, or be all that there is. */
+const MIN_SILENT_HOSTS = 3
+/** A host that took nothing for longer is dead by itself. It also ends the excuse: endpoints that all stay silent for longer count. */
+const MAX_SUCCESS_AGE_MS = days(1)
+/** Longer than a webhook rests and an attempt takes: while trouble goes on it is seen more often. */
+const SAME_TROUBLE_MS = minutes(2)
+
+/** Why there was no response. */
+type Lost = Pick<FetchOutcome & { readonly kind: 'failed' }, 'cause' | 'reason'>
+
+type Trouble = 'own' | 'network'
+
+const MESSAGES: Readonly<Record<Trouble, string>> = {
+  own: 'webhooks wait, no failure is counted: this service can look up no name or open no connection; check its DNS servers (TASSIS_DNS_SERVERS, /etc/resolv.conf) and its limit of open files',
+  network:
+    'webhooks wait, no failure is counted: no endpoint responds any more, so the network of this service is taken to be the cause; check its way out',
+}
+
+export class OwnTrouble {
+  readonly #app: Pick<App, 'clock' | 'log'>
+  /** Hosts that failed without a response since the last response of any endpoint. */
+  readonly #silentHosts = new Set<string>()
+  readonly #seenAtMs = new Map<Trouble, number>()
+
+  constructor(app: Pick<App, 'clock' | 'log'>) {
+    this.#app = app
+  }
+
+  /** An endpoint responded, in whatever way. */
+  recordResponse(): void {
+    this.#silentHosts.clear()
+  }
+
+  /**
+   * Whether an attempt without a response failed because of us.
+   * @param lastSuccessAt when the webhook last took an event; null: never
+   */
+  isOurs(url: string, { cause, reason }: Lost, lastSuccessAt: Millis | null): boolean {
+    if (cause === 'own') {
+      this.#see('own', reason)
+      return true
+    }
+    // The address may not be called: that is so whatever the network does.
+    if (cause === 'refused') return false
+    if (lastSuccessAt !== null && this.#app.clock.now() - lastSuccessAt < MAX_SUCCESS_AGE_MS)
+      this.#silentHosts.add(new URL(url).hostname)
+    if (this.#silentHosts.size < MIN_SILENT_HOSTS) return false
+    this.#see('network', reason)
+    return true
+  }
+
+  #see(trouble: Trouble, reason: string): void {
+    const nowMs = this.#app.clock.monotonicMs()
+    const seenAtMs = this.#seenAtMs.get(trouble)
+    this.#seenAtMs.set(trouble, nowMs)
+    if (seenAtMs !== undefined && nowMs - seenAtMs < SAME_TROUBLE_MS) return
+    this.#app.log.error({ reason }, MESSAGES[trouble])
+  }
+}

@@ -1,0 +1,93 @@
+/** @module The page on which people see and replace the signing secrets of their webhooks, and test them. Pure: from values to HTML, without scripts. */
+
+import { LOGIN_PATH, WEBHOOKS_PATH } from '#features/people/team/links.ts'
+import { hidden, peoplePage } from '#features/people/team/page.ts'
+import { type Html, html } from '#platform/http/html.ts'
+
+export interface ShownWebhook {
+  readonly id: string
+  readonly url: string
+  readonly isActive: boolean
+  /** In clear, where it was asked for. */
+  readonly secret?: string | undefined
+  /** The secret is new: what was signed before is not signed with it. */
+  readonly isRotated?: boolean
+  /** A test event was asked for just now. */
+  readonly isTested?: boolean
+}
+
+/** A webhook whose secret somebody is about to replace. */
+export interface Replaced {
+  readonly id: string
+  readonly url: string
+  /** Which state of the webhook was looked at. */
+  readonly version: string
+  readonly csrfToken: string
+}
+
+/** Leads to the page with all of them. */
+export const BACK = html`<a href="${WEBHOOKS_PATH}">Signing secrets</a>`
+
+export interface WebhooksShown {
+  readonly accountName: string
+  readonly webhooks: readonly ShownWebhook[]
+  /** How many there are. */
+  readonly total: number
+  /** Whether the role allows to see and replace secrets. */
+  readonly mayChange: boolean
+  readonly csrfToken: string
+}
+
+/** What the buttons do. */
+export const REVEAL = 'reveal'
+export const ROTATE = 'rotate'
+export const TEST = 'test'
+/** `?replace=ID` asks before the secret of a webhook is replaced. */
+export const REPLACE = 'replace'
+
+export const webhooksPage = ({ accountName, webhooks, total, mayChange, csrfToken }: WebhooksShown): Html =>
+  peoplePage(
+    'Signing secrets',
+    html`<p>Requests to the webhooks of <strong>${accountName}</strong> are signed, each webhook with a secret of its own.${
+      !mayChange && ' Your role does not show secrets; ask an owner or admin.'
+    }</p>
+${webhooks.length === 0 && html`<p>There is no webhook yet; make one with POST /v1/webhooks.</p>`}
+${webhooks.map((webhook) => webhookSection(webhook, mayChange, csrfToken))}
+${total > webhooks.length && html`<p>These are the newest ${String(webhooks.length)} of ${String(total)}.</p>`}
+<p class="beside"><a href="${LOGIN_PATH}">Back</a></p>`,
+  )
+
+const webhookSection = (
+  { id, url, isActive, secret, isRotated, isTested }: ShownWebhook,
+  mayChange: boolean,
+  csrfToken: string,
+): Html => html`<section class="beside">
+<h2 style="overflow-wrap:anywhere;font-size:1rem">${url}</h2>
+<p>${isActive ? 'On' : 'Off'}</p>
+${
+  secret !== undefined &&
+  html`<p role="status">${isRotated && 'This is the new secret; every request from now on is signed with it, also those that are tried again. '}<code style="overflow-wrap:anywhere">${secret}</code></p>`
+}
+${isTested && html`<p role="status">A test event is on its way. GET /v1/webhooks/${id}/deliveries shows what was answered.</p>`}
+${
+  mayChange &&
+  html`<form method="post" action="${WEBHOOKS_PATH}">
+${hidden('csrf_token', csrfToken)}${hidden('id', id)}
+<p><button name="action" value="${REVEAL}">Show the secret</button></p>
+<p><button name="action" value="${TEST}">Send a test event</button></p>
+</form>
+<p style="margin-top:1rem"><a href="${WEBHOOKS_PATH}?${REPLACE}=${id}" aria-label="Replace the secret of ${url}">Replace the secret</a></p>`
+}
+</section>`
+
+/** Asks whether the secret is to be replaced. */
+export const replacePage = ({ id, url, version, csrfToken }: Replaced): Html =>
+  peoplePage(
+    'Replace the secret?',
+    html`<p>The one of <strong>${url}</strong> is void at once: from then on every request is signed with the new one, also those that are tried again. Until your endpoint has the new one, it cannot verify them.</p>
+<form method="post" action="${WEBHOOKS_PATH}">
+${hidden('csrf_token', csrfToken)}${hidden('id', id)}${hidden('version', version)}
+<button name="action" value="${ROTATE}">Replace the secret</button>
+</form>
+<p class="beside"><a href="${WEBHOOKS_PATH}">Keep it</a></p>`,
+  )

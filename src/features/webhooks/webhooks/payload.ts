@@ -1,0 +1,185 @@
+/**
+ * @module What a webhook is told of an event of the feed. Made of what is stored and of nothing else, so that every attempt and every replay
+ * sends the same body. Never signs, never sends.
+ */
+import type { Database } from 'bun:sqlite'
+import type { App } from '#features/core/app/app.ts'
+import { type EventData, type EventType, eventType, eventUuid } from '#features/core/events/record.ts'
+import { mailboxPayload } from '#features/receiving/agent-mailboxes/payload.ts'
+import { inboundPayload } from '#features/receiving/inbound/payload.ts'
+import { messageIdOf } from '#features/sending/emails/send-response.ts'
+import type { Millis } from '#platform/clock.ts'
+import { prepared } from '#platform/db/open.ts'
+import { isoTime } from '#platform/http/envelope.ts'
+import { formatUuid, parseUuid } from '#platform/ids.ts'
+import { domainOfMailbox } from '#protocols/address/parse.ts'
+
+/** An event and its account. */
+interface Row {
+  readonly type: number
+  readonly at: Millis
+  readonly data: string | null
+  readonly accountUuid: Uint8Array
+}
+
+/** The email that an event is of, and its recipient. */
+interface EmailRow {
+  readonly emailId: number
+  readonly emailUuid: Uint8Array
+  readonly from: string
+  readonly subject: string
+  readonly sandbox: number
+  readonly recipient: string | null
+}
+
+const sql = prepared((db) => ({
+  event: db.prepare<Row, [number, number]>(
+    'SELECT type, at, data, accounts.uuid AS accountUuid FROM events JOIN accounts ON accounts.id = events.account_id WHERE events.account_id = ? AND seq = ?',
+  ),
+  email: db.prepare<EmailRow, [number, number]>(
+    `SELECT emails.id AS emailId, emails.uuid AS emailUuid, from_address AS "from", subject, sandbox, address AS recipient
+     FROM events JOIN emails ON emails.id = events.email_id LEFT JOIN recipients ON recipients.id = recipient_id
+     WHERE events.account_id = ? AND seq = ?`,
+  ),
+  insight: db.prepare<{ summary: string; findings: string }, [number, Uint8Array]>(
+    'SELECT summary, findings FROM insights WHERE account_id = ? AND uuid = ?',
+  ),
+  // 0 is `to` of RECIPIENT_KINDS in emails/status.ts.
+  toAddresses: db.prepare<{ address: string }, [number]>(
+    'SELECT address FROM recipients WHERE email_id = ? AND kind = 0 ORDER BY id',
+  ),
+}))
+
+/** What the body of an event is made of. */
+interface Told {
+  readonly emailId: string
+  /** From header, as the API returns it. */
+  readonly from: string
+  readonly subject: string
+  readonly messageId: string
+  readonly recipient: string | null
+  readonly data: EventData
+  /** The To addresses, in their order. */
+  to(): readonly string[]
+}
+
+/** Fields of a payload beside those that all have. */
+type Body = Readonly<Record<string, string | null>>
+
+/** The fields of `delivered`: all strings, empty where nothing is known. */
+const outcome = (told: Told): Body => ({
+  email_id: told.emailId,
+  from: told.from,
+  to: told.to().join(', '),
+  subject: told.subject,
+  domain: domainOfMailbox(told.from),
+  smtp_response: told.data.smtp_response ?? '',
+  ip_address: told.data.ip_address ?? '',
+})
+
+/** The rejection text is the reply; where nobody replied, for example when retries ran out, it is what ended them. */
+const bounce = (told: Told): Body => {
+  const body = outcome(told)
+  return { ...body, smtp_response: body['smtp_response'] || (told.data.reason ?? '') }
+}
+
+const outcomeWithReason = (told: Told): Body => ({ ...outcome(told), reason: told.data.reason ?? '' })
+
+/** The types of an email's events that webhooks are told of, each with its own fields; the others are not in it. */
+const BODIES: { readonly [Type in EventType]?: (told: Told) => Body } = {
+  sent: (told) => ({ ...outcome(told), smtp_response: null, ip_address: null }),
+  delivered: outcome,
+  bounced: bounce,
+  failed: outcomeWithReason,
+  rejected: outcomeWithReason,
+  uncertain: outcomeWithReason,
+  deferred: ({ emailId, data }) => ({
+    email_id: emailId,
+    reason: data.reason ?? '',
+    next_retry_at: typeof data.next_retry_at === 'number' ? isoTime(data.next_retry_at) : null,
+  }),
+  opened: ({ emailId }) => ({ email_id: emailId }),
+  clicked: ({ emailId, data }) => ({ email_id: emailId, link_url: data.link_url ?? '' }),
+  // Whoever complained may be a Cc or Bcc recipient; `to_address` is the email's, as its detail has it.
+  complained: ({ emailId, recipient, messageId, data, to }) => ({
+    email_id: emailId,
+    to_address: to()[0] ?? '',
+    complainer: data.complainer ?? recipient ?? '',
+    feedback_type: data.feedback_type ?? 'other',
+    original_message_id: messageId,
+  }),
+  unsubscribed: ({ emailId, recipient, data }) => ({
+    email_id: emailId,
+    to_address: recipient ?? '',
+    stream: data.stream ?? null,
+    list_id: data.list_id ?? null,
+    scope: data.scope ?? 'all',
+  }),
+}
+
+export interface Payload {
+  /** Name of the event; one of WEBHOOK_EVENTS. */
+  readonly event: string
+  readonly body: Record<string, unknown>
+}
+
+/**
+ * The payload of an account's event; `JSON.stringify` of its body gives the same bytes at every call. Undefined when the event, or what it is of, is
+ * gone, or when it is of a type that webhooks are not told of. Throws when a part of it cannot be read.
+ */
+export function payloadOf(app: App, accountId: number, seq: number): Payload | undefined {
+  const { db, keys } = app
+  const row = sql(db).event.get(accountId, seq)
+  if (!row) return undefined
+  const event = eventType(row.type)
+  const data = JSON.parse(row.data ?? '{}') as EventData
+  const head = {
+    event,
+    event_id: eventUuid(keys, accountId, seq),
+    account_id: formatUuid(row.accountUuid),
+    timestamp: isoTime(row.at),
+  }
+  if (event === 'email.inbound') {
+    const body = inboundPayload(app, accountId, data.inbound_email_id ?? '')
+    return body && { event, body: { ...head, ...body } }
+  }
+  if (event === 'insights.generated') {
+    const body = insightOf(db, accountId, data.insight_id ?? '')
+    return body && { event, body: { ...head, ...body } }
+  }
+  if (event === 'mailbox.message.received') {
+    // The only event without the fields that all others begin with.
+    const body = mailboxPayload(app, accountId, data.mailbox_message_id ?? '')
+    return body && { event, body: { event, ...body } }
+  }
+  if (event === 'account.auto_paused')
+    return { event, body: { ...head, source: data.source ?? 'admin', reason: data.reason ?? '' } }
+  if (event === 'domain.records_lost' || event === 'domain.records_restored' || event === 'domain.unverified')
+    return { event, body: { ...head, ...data } }
+  const email = sql(db).email.get(accountId, seq)
+  const body = email && BODIES[event]?.(toldOf(db, email, data))
+  if (!body) return undefined
+  return {
+    event,
+    body: { ...head, ...body, recipient: email.recipient, ...(email.sandbox === 1 && { sandbox: true }) },
+  }
+}
+
+function insightOf(db: Database, accountId: number, id: string): Record<string, unknown> | undefined {
+  const uuid = parseUuid(id)
+  const row = uuid && sql(db).insight.get(accountId, uuid)
+  return row ? { insight_id: id, summary: row.summary, findings: JSON.parse(row.findings) } : undefined
+}
+
+const toldOf = (db: Database, row: EmailRow, data: EventData): Told => ({
+  emailId: formatUuid(row.emailUuid),
+  from: row.from,
+  subject: row.subject,
+  messageId: messageIdOf(row.emailUuid, row.from),
+  recipient: row.recipient,
+  data,
+  to: () =>
+    sql(db)
+      .toAddresses.all(row.emailId)
+      .map(({ address }) => address),
+})

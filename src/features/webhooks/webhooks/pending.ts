@@ -1,0 +1,73 @@
+/**
+ * @module Deliveries that wait for an attempt without having had one: made by hand (tests, replays), and ended without one when their webhook no
+ * longer wants them.
+ */
+import type { Database } from 'bun:sqlite'
+import type { App } from '#features/core/app/app.ts'
+import { inboundUndeliverable } from '#features/receiving/inbound/told.ts'
+import type { Millis } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { newUuid, type UuidBytes } from '#platform/ids.ts'
+import { deliveryStatusCode, TEST_EVENT } from './event-names.ts'
+
+export interface NewDelivery {
+  readonly webhookId: number
+  /** Position of the event in the feed; null: `payload` has all of it. */
+  readonly seq: number | null
+  readonly event: string
+  /** JSON of the body; null: made of the event. */
+  readonly payload: string | null
+}
+
+const sql = prepared((db) => ({
+  insert: db.prepare(
+    `INSERT INTO webhook_deliveries (uuid, webhook_id, seq, event, payload, status, attempts, next_at, created_at)
+     VALUES (?, ?, ?, ?, ?, ?, 0, ?, ?)`,
+  ),
+  count: db.prepare<{ n: number }, [number]>(
+    'SELECT COUNT(*) AS n FROM webhook_deliveries WHERE webhook_id = ? AND next_at IS NOT NULL',
+  ),
+  end: db.prepare<{ seq: number | null; error: string }, [number, string, number, string, number]>(
+    `UPDATE webhook_deliveries SET status = ?, next_at = NULL, error = coalesce(error || ' ', '') || ? WHERE id IN
+     (SELECT d.id FROM webhook_deliveries d JOIN webhooks ON webhooks.id = webhook_id AND (is_active = 0 OR webhooks.deleted_at IS NOT NULL)
+      WHERE webhook_id = ? AND next_at IS NOT NULL AND event <> ? LIMIT ?) RETURNING seq, error`,
+  ),
+  route: db.prepare<{ accountId: number; routeId: number | null }, [number]>(
+    'SELECT account_id AS accountId, route_id AS routeId FROM webhooks WHERE id = ?',
+  ),
+}))
+
+/** Ended in one transaction: a few milliseconds. */
+const SLICE = 200
+
+/** Stores a delivery that is due at `now`. Returns its public id. */
+export function insertPending(tx: Tx, delivery: NewDelivery, now: Millis): UuidBytes {
+  const uuid = newUuid()
+  const { webhookId, seq, event, payload } = delivery
+  sql(tx.db).insert.run(uuid, webhookId, seq, event, payload, deliveryStatusCode('pending'), now, now)
+  return uuid
+}
+
+/** Deliveries of a webhook that wait for an attempt. */
+export const countPending = (db: Database, webhookId: number): number => sql(db).count.get(webhookId)?.n ?? 0
+
+/**
+ * Ends what still waits for a webhook that was switched off or deleted, slice by slice; tests go on, because they are told to inactive webhooks too.
+ * @param error what the history says of it, behind what was wrong with the last attempt
+ */
+export async function endPending(app: App, webhookId: number, error: string): Promise<void> {
+  for (let ended = SLICE; ended === SLICE; )
+    ended = await app.commit.writeFromReserve((tx) => endSlice(app, tx, webhookId, error))
+}
+
+/** Ends up to a slice of them, and none of a webhook that is active (again); returns how many. */
+export function endSlice(app: App, tx: Tx, webhookId: number, error: string): number {
+  const ended = sql(tx.db).end.all(deliveryStatusCode('undeliverable'), error, webhookId, TEST_EVENT, SLICE)
+  const webhook = ended.length > 0 ? sql(tx.db).route.get(webhookId) : null
+  if (webhook && webhook.routeId !== null) {
+    for (const { seq, error: reason } of ended)
+      if (seq !== null) inboundUndeliverable(app, tx, webhook.accountId, seq, reason)
+  }
+  return ended.length
+}

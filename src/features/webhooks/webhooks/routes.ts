@@ -1,0 +1,187 @@
+/** @module /v1/webhooks: paths, shapes and one call each. */
+import { Type } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import type { App } from '#features/core/app/app.ts'
+import { authenticated, requires } from '#features/core/app/http.ts'
+import { idKey, list, one } from '#platform/http/envelope.ts'
+import { ListOf, One, PageQuery, pageOf } from '#platform/http/schemas.ts'
+import { changeWebhook, createWebhook, deleteWebhook } from './change.ts'
+import { BODY_SCOPES_SENTENCE } from './event-names.ts'
+import { listDeliveries } from './history.ts'
+import {
+  CreatedWebhook,
+  DeliveryQuery,
+  DeliveryRecord,
+  deliveryWire,
+  HISTORY_BOUND,
+  NewWebhook,
+  ReplayRange,
+  ReplayResult,
+  replayWire,
+  TestResult,
+  WebhookChange,
+  WebhookRecord,
+  webhookWire,
+} from './model.ts'
+import { replayDelivery, replayRange } from './replay.ts'
+import { MOST_TESTS, sendTestEvent } from './test-event.ts'
+import { getWebhook, listWebhooks } from './webhooks.ts'
+
+const tags = ['Webhooks']
+const ID = Type.String({ description: 'Id of the webhook.' })
+const params = Type.Object({ id: ID })
+
+export const webhookRoutes = (app: App) =>
+  new Elysia({ prefix: '/v1/webhooks' })
+    .use(authenticated)
+    .get(
+      '/',
+      ({ actor, query }) => {
+        const page = pageOf(query)
+        const { webhooks, total } = listWebhooks(app.db, actor.accountId, page)
+        return list(
+          webhooks.map((webhook) => webhookWire(webhook, actor.accountUuid)),
+          { ...page, total },
+          idKey(webhooks),
+        )
+      },
+      {
+        query: PageQuery,
+        response: ListOf(WebhookRecord),
+        detail: { summary: 'List webhooks', description: 'Newest first.', tags, ...requires('webhooks:read') },
+      },
+    )
+    .post(
+      '/',
+      async ({ actor, body, status }) => {
+        const { webhook, secret } = await createWebhook(app, actor, body)
+        return status(201, one({ ...webhookWire(webhook, actor.accountUuid), secret }))
+      },
+      {
+        body: NewWebhook,
+        response: { 201: One(CreatedWebhook) },
+        detail: {
+          summary: 'Create a webhook',
+          description: `It is told what happens from now on. The signing secret is in this answer only. ${BODY_SCOPES_SENTENCE}`,
+          tags,
+          ...requires('webhooks:write'),
+        },
+      },
+    )
+    .get(
+      '/:id',
+      ({ actor, params }) => one(webhookWire(getWebhook(app.db, actor.accountId, params.id), actor.accountUuid)),
+      {
+        params,
+        response: One(WebhookRecord),
+        detail: { summary: 'Get a webhook', tags, ...requires('webhooks:read') },
+      },
+    )
+    .put(
+      '/:id',
+      async ({ actor, params, body }) => {
+        const { url, events, is_active: isActive } = body
+        const changed = await changeWebhook(app, actor, params.id, { url, events, isActive })
+        return one(webhookWire(changed, actor.accountUuid))
+      },
+      {
+        params,
+        body: WebhookChange,
+        response: One(WebhookRecord),
+        detail: {
+          summary: 'Change a webhook',
+          description: `Any change reactivates a webhook that failures have switched off. What happened while a webhook was off is not sent, but can be replayed. ${BODY_SCOPES_SENTENCE}`,
+          tags,
+          ...requires('webhooks:write'),
+        },
+      },
+    )
+    .delete(
+      '/:id',
+      async ({ actor, params, set }) => {
+        await deleteWebhook(app, actor, params.id)
+        set.status = 204
+      },
+      {
+        params,
+        detail: {
+          summary: 'Delete a webhook',
+          description: 'Nothing more is sent; its history goes with it.',
+          tags,
+          ...requires('webhooks:write'),
+        },
+      },
+    )
+    .post(
+      '/:id/test',
+      async ({ actor, params }) => {
+        const { payload } = await sendTestEvent(app, actor, params.id)
+        return one({ message: 'The test event is queued; the deliveries of the webhook show how it ends.', payload })
+      },
+      {
+        params,
+        response: One(TestResult),
+        detail: {
+          summary: 'Send a test event',
+          description: `At most ${MOST_TESTS} a minute. It is signed and kept in the history like any other, but neither retried nor counted as a failure.`,
+          tags,
+          ...requires('webhooks:write'),
+        },
+      },
+    )
+    .get(
+      '/:id/deliveries',
+      ({ actor, params, query }) => {
+        const webhook = getWebhook(app.db, actor.accountId, params.id)
+        const page = pageOf(query)
+        const { deliveries, total } = listDeliveries(app.db, webhook, query, page)
+        return list(
+          deliveries.map((delivery) => deliveryWire(delivery, webhook, app.keys)),
+          { ...page, total },
+        )
+      },
+      {
+        params,
+        query: DeliveryQuery,
+        response: ListOf(DeliveryRecord),
+        detail: {
+          summary: 'List the deliveries of a webhook',
+          description: `Newest first. ${HISTORY_BOUND}`,
+          tags,
+          ...requires('webhooks:read'),
+        },
+      },
+    )
+    .post(
+      '/:id/deliveries/:delivery_id/replay',
+      async ({ actor, params, status }) => {
+        const delivery = await replayDelivery(app, actor, params.id, params.delivery_id)
+        return status(202, one(deliveryWire(delivery, getWebhook(app.db, actor.accountId, params.id), app.keys)))
+      },
+      {
+        params: Type.Object({ id: ID, delivery_id: Type.String({ description: 'Id of the delivery.' }) }),
+        response: { 202: One(DeliveryRecord) },
+        detail: {
+          summary: 'Replay a delivery',
+          description: `Makes a new delivery with the same body, due now. 409 while the webhook is off, or does not subscribe to the event any more. ${BODY_SCOPES_SENTENCE}`,
+          tags,
+          ...requires('webhooks:write'),
+        },
+      },
+    )
+    .post(
+      '/:id/replay',
+      async ({ actor, params, body, status }) =>
+        status(202, one(replayWire(await replayRange(app, actor, params.id, body)))),
+      {
+        params,
+        body: ReplayRange,
+        response: { 202: One(ReplayResult) },
+        detail: {
+          summary: 'Replay a range of events',
+          description: `Makes a new delivery of every event in the range that the webhook subscribes to, due now. 409 while the webhook is off. ${BODY_SCOPES_SENTENCE}`,
+          tags,
+          ...requires('webhooks:write'),
+        },
+      },
+    )

@@ -1,0 +1,90 @@
+import { sql } from 'drizzle-orm'
+import { index, integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
+import { accounts } from '#features/core/accounts/tables.ts'
+import { bytes, flag, time, uuid, ZERO } from '#platform/db/columns.ts'
+
+/** Where an account wants to be told of events. */
+export const webhooks = sqliteTable(
+  'webhooks',
+  {
+    /** Never given twice: deliveries name it after the row is gone. */
+    id: integer('id').primaryKey({ autoIncrement: true }),
+    uuid: uuid('uuid').notNull().unique(),
+    accountId: integer('account_id')
+      .notNull()
+      .references(() => accounts.id),
+    url: text('url').notNull(),
+    /** JSON array of names in WEBHOOK_EVENTS. */
+    events: text('events').notNull(),
+    isActive: flag('is_active').notNull().default(true),
+    /** Switched off by consecutive failures, not by its user. */
+    offByFailures: flag('off_by_failures').notNull().default(false),
+    /** Sealed with context `webhook:{uuid}`. */
+    secret: bytes('secret').notNull(),
+    /** Consecutive failed attempts, over all events. */
+    failureCount: integer('failure_count').notNull().default(ZERO),
+    lastFailureAt: time('last_failure_at'),
+    lastFailureReason: text('last_failure_reason'),
+    lastSuccessAt: time('last_success_at'),
+    /** Every event of the account up to this sequence number has its delivery, or is not wanted here. */
+    cursorSeq: integer('cursor_seq').notNull(),
+    createdAt: time('created_at').notNull(),
+    updatedAt: time('updated_at').notNull(),
+    /** Set when deleted; the row goes with the last of its deliveries. */
+    deletedAt: time('deleted_at'),
+    /** The inbound route whose mail it is told of, signed with the account's inbound secret; null: one that the account made. */
+    routeId: integer('route_id'),
+  },
+  (t) => [
+    index('webhooks_account').on(t.accountId),
+    uniqueIndex('webhooks_route').on(t.routeId).where(sql`route_id is not null and deleted_at is null`),
+  ],
+)
+
+/** What an account's route webhooks are signed with. */
+export const inboundSecrets = sqliteTable('inbound_secrets', {
+  accountId: integer('account_id').primaryKey(),
+  /** Sealed with context `inbound:{account uuid}`. */
+  secret: bytes('secret').notNull(),
+  createdAt: time('created_at').notNull(),
+  updatedAt: time('updated_at').notNull(),
+})
+
+/**
+ * One event for one webhook: what was tried, and when it is tried again. Written with the outcome of the first attempt; until then the webhook's
+ * cursor stands before the event.
+ */
+export const webhookDeliveries = sqliteTable(
+  'webhook_deliveries',
+  {
+    id: integer('id').primaryKey({ autoIncrement: true }),
+    uuid: uuid('uuid').notNull().unique(),
+    webhookId: integer('webhook_id').notNull(),
+    /** The event's position in the account's feed; null: it is not in the feed, `payload` has it. */
+    seq: integer('seq'),
+    /** Name of the event, as in the payload. */
+    event: text('event').notNull(),
+    /** JSON of the body; null: made of the event. */
+    payload: text('payload'),
+    /** Index into DELIVERY_STATUSES. */
+    status: integer('status').notNull(),
+    attempts: integer('attempts').notNull(),
+    /** When it is tried next; null: never again. */
+    nextAt: time('next_at'),
+    /** Of the last attempt. */
+    attemptedAt: time('attempted_at'),
+    durationMs: integer('duration_ms'),
+    statusCode: integer('status_code'),
+    /** The first 1 kB of the last answer's body, as text. */
+    response: text('response'),
+    /** Why the last attempt did not succeed. */
+    error: text('error'),
+    createdAt: time('created_at').notNull(),
+  },
+  (t) => [
+    index('webhook_deliveries_history').on(t.webhookId),
+    index('webhook_deliveries_filter').on(t.webhookId, t.event, t.status),
+    index('webhook_deliveries_seq').on(t.webhookId, t.seq).where(sql`seq is not null`),
+    index('webhook_deliveries_due').on(t.webhookId, t.nextAt).where(sql`next_at is not null`),
+  ],
+)

@@ -1,0 +1,245 @@
+/**
+ * @module One task of a webhook from its payload to its stored outcome: reads what is to be told, makes the attempt, has the outcome written, again and
+ * again while the database refuses. Knows no order and no bounds: when it is begun is the dispatcher's.
+ */
+import { SQLiteError } from 'bun:sqlite'
+import type { App } from '#features/core/app/app.ts'
+import type { Millis } from '#platform/clock.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { isPassingError } from '#platform/storage-errors.ts'
+import { minutes, seconds } from '#platform/units.ts'
+import { type AttemptResult, attempt } from './attempt.ts'
+import { TEST_EVENT } from './event-names.ts'
+import type { DueDelivery, Lane, WaitingEvent } from './lane.ts'
+import { endDelivery, type Tried, type Written, writeAttempt, writeUnreadable } from './outcome.ts'
+import { OwnTrouble } from './own-trouble.ts'
+import { payloadOf } from './payload.ts'
+import type { Place } from './places.ts'
+import type { FailureKind, Streak } from './streak.ts'
+import type { Webhook } from './webhooks.ts'
+
+/** An endpoint that takes longer than this has few attempts at a time; one that failed has one. */
+const SLOW_MS = seconds(1)
+/** Between two tries to read or to write. */
+export const STORAGE_RETRY_MS = seconds(1)
+/** Times that an event is read before it counts as damaged, and that an outcome is written which the database takes from nobody. */
+const MOST_TRIES = 5
+/** After as many tries a read that may succeed later makes room for others so long. */
+const UNREAD_RETRY_MS = minutes(1)
+
+/** What is under way for a lane: an event for the first time, or a stored delivery. */
+export type Task =
+  | { readonly kind: 'event'; readonly event: WaitingEvent }
+  | { readonly kind: 'stored'; readonly delivery: DueDelivery }
+
+/** What was written, and the cursor that was stored with it; without `written` the task ended without an attempt. */
+export interface Done {
+  readonly written?: Written & { readonly cursor: number }
+}
+
+/** The attempt failed because of us: nothing is stored, and it is made again after the webhook's rest. */
+export const PUT_BACK = 'put-back'
+
+interface Body {
+  readonly event: string
+  /** JSON. */
+  readonly text: string
+}
+
+/** What the tasks of one run of the service share. */
+export class Tasks {
+  readonly #app: App
+  readonly #aborting = new AbortController()
+  /** Outcomes that the database has refused so far. */
+  #refused = 0
+  #isStopping = false
+  readonly #storageIsBack: () => void
+  readonly #ownTrouble: OwnTrouble
+
+  /** @param storageIsBack called when the last refused outcome is stored */
+  constructor(app: App, storageIsBack: () => void) {
+    this.#app = app
+    this.#storageIsBack = storageIsBack
+    this.#ownTrouble = new OwnTrouble(app)
+  }
+
+  /** The database refuses outcomes: nothing more is to be begun meanwhile. */
+  get isRefused(): boolean {
+    return this.#refused > 0
+  }
+
+  /** From now on nothing is tried twice. */
+  stop(): void {
+    this.#isStopping = true
+  }
+
+  /** Ends the attempts under way; nothing is stored of them. */
+  abort(): void {
+    this.#aborting.abort()
+  }
+
+  /** An attempt from its payload to its stored outcome; undefined when there is none, because the service ends. */
+  async make(lane: Lane, task: Task, place: Place): Promise<Done | typeof PUT_BACK | undefined> {
+    const { commit } = this.#app
+    const stored = task.kind === 'stored' ? task.delivery : undefined
+    if (stored && stored.event !== TEST_EVENT && !lane.webhook.events.includes(stored.event))
+      return await this.#endStored(lane.webhook, stored, `The webhook no longer asks for ${stored.event}.`)
+    const webhook = lane.webhook
+    const body = await this.#readBody(lane, task, place)
+    if (body === 'damaged') return await this.#writeUnreadable(webhook, task, undefined)
+    if (body === 'unread') return await this.#writeUnreadable(webhook, task, this.#app.clock.now() + UNREAD_RETRY_MS)
+    // What was to be told is gone, for example erased. An event without a delivery is passed over.
+    if (body === undefined) return stored ? await this.#endStored(webhook, stored, 'The event is gone.') : {}
+    const isTest = stored?.event === TEST_EVENT
+    const { streak } = lane
+    const number = isTest ? undefined : streak.begin()
+    const result = await attempt(this.#app, {
+      url: webhook.url,
+      secret: lane.secret,
+      event: stored?.event ?? body.event,
+      body: body.text,
+      attempt: (stored?.attempts ?? 0) + 1,
+      signal: this.#aborting.signal,
+    })
+    // Given up because the service ends: nothing is known of it, so nothing is stored.
+    if (result.kind === 'transient' && this.#aborting.signal.aborted) return undefined
+    const failure = number === undefined ? undefined : this.#judge(lane, streak, number, result)
+    if (result.kind !== 'delivered') this.#logFailure(webhook, task, result)
+    if (failure === PUT_BACK) return PUT_BACK
+    // A failure keeps its place until it is counted: the one that switches the webhook off must be the last.
+    if (result.kind === 'delivered') place.giveBack()
+    return await this.#store(() =>
+      commit.writeFromReserve((tx): Done => {
+        const { cursor } = lane
+        const isFailure = failure === 'new'
+        return {
+          written: { ...writeAttempt(this.#app, tx, webhook, triedOf(task), result, isFailure, cursor), cursor },
+        }
+      }),
+    )
+  }
+
+  /** What an attempt says of its webhook: the streak, the rest and the pace follow it. Undefined: it succeeded. */
+  #judge(lane: Lane, streak: Streak, number: number, result: AttemptResult): FailureKind | typeof PUT_BACK | undefined {
+    const { clock } = this.#app
+    if (result.cause === null) this.#ownTrouble.recordResponse()
+    if (result.kind === 'delivered') {
+      streak.succeed(number)
+      lane.lastSuccessAt = result.at
+      lane.pace = result.durationMs <= SLOW_MS ? 'fast' : 'slow'
+      return undefined
+    }
+    const failure = streak.fail(number, result.isPassing, clock.monotonicMs())
+    if (failure === 'refuted') return failure
+    lane.pace = 'unproven'
+    const { cause, error } = result
+    const isOurs =
+      cause !== null && this.#ownTrouble.isOurs(lane.webhook.url, { cause, reason: error ?? '' }, lane.lastSuccessAt)
+    return isOurs ? PUT_BACK : failure
+  }
+
+  /** Undefined when it is left to the next start, because the service ends. */
+  async #writeUnreadable(webhook: Webhook, task: Task, retryAt: Millis | undefined): Promise<Done | undefined> {
+    if (this.#isStopping) return undefined
+    return await this.#store(() =>
+      this.#app.commit.writeFromReserve((tx): Done => {
+        writeUnreadable(this.#app, tx, webhook, triedOf(task), retryAt)
+        return {}
+      }),
+    )
+  }
+
+  /** Ends a stored delivery without an attempt; undefined when that could not be stored, because the service ends. */
+  async #endStored(webhook: Webhook, delivery: DueDelivery, reason: string): Promise<Done | undefined> {
+    return await this.#store(() =>
+      this.#app.commit.writeFromReserve((tx): Done => {
+        endDelivery(this.#app, tx, webhook, delivery, reason)
+        return {}
+      }),
+    )
+  }
+
+  /** What is sent; read again when the database fails, for a while. Counted at once, before another attempt is begun. */
+  async #readBody(lane: Lane, task: Task, place: Place): Promise<Body | 'damaged' | 'unread' | undefined> {
+    for (let tries = 1; ; tries++) {
+      try {
+        const body = this.#bodyOf(lane, task)
+        place.hold(body?.text.length ?? 0)
+        return body
+      } catch (error) {
+        const isLast = tries >= MOST_TRIES || this.#isStopping
+        const isGivenUp = isLast && !isPassingError(error)
+        const what = isGivenUp ? 'it is given up' : 'it is tried again'
+        this.#app.log.error(
+          { err: error, webhook: lane.webhook.id },
+          `an event could not be read for a webhook; ${what}`,
+        )
+        if (isLast) return isGivenUp ? 'damaged' : 'unread'
+        await this.#app.clock.sleep(STORAGE_RETRY_MS)
+      }
+    }
+  }
+
+  #bodyOf(lane: Lane, task: Task): Body | undefined {
+    const { payload, event, seq } = task.kind === 'stored' ? task.delivery : { payload: null, ...task.event }
+    if (payload !== null) return { event, text: payload }
+    const made = seq === null ? undefined : payloadOf(this.#app, lane.webhook.accountId, seq)
+    return made && { event: made.event, text: JSON.stringify(made.body) }
+  }
+
+  /**
+   * Writes an outcome, again and again while the database refuses. What it refuses of this outcome alone holds up nobody else, and is given up after a
+   * while. Undefined: given up, or the service ends; the next start makes the attempt again.
+   */
+  async #store<T>(write: () => Promise<T>): Promise<T | undefined> {
+    let isRefused = false
+    const forget = (): void => {
+      if (isRefused && --this.#refused === 0) this.#storageIsBack()
+      isRefused = false
+    }
+    for (let tries = 1; ; tries++) {
+      try {
+        const written = await write()
+        forget()
+        return written
+      } catch (error) {
+        const isOwn = isOfContent(error)
+        const isLast = this.#isStopping || (isOwn && tries >= MOST_TRIES)
+        const what = isLast ? 'the next start makes it again' : 'it is tried again'
+        this.#app.log.error({ err: error }, `the outcome of a webhook attempt could not be stored; ${what}`)
+        if (isOwn) forget()
+        else if (!isRefused) this.#refused++
+        isRefused = !isOwn
+        if (isLast) return undefined
+        await this.#app.clock.sleep(STORAGE_RETRY_MS)
+      }
+    }
+  }
+
+  #logFailure(webhook: Webhook, task: Task, { kind, error, statusCode, durationMs }: AttemptResult): void {
+    const { event, seq } = task.kind === 'event' ? task.event : task.delivery
+    const attempts = task.kind === 'event' ? 1 : task.delivery.attempts + 1
+    this.#app.log.info(
+      { webhook: formatUuid(webhook.uuid), event, seq, attempt: attempts, kind, error, statusCode, durationMs },
+      'webhook attempt failed',
+    )
+  }
+}
+
+const triedOf = (task: Task): Tried =>
+  task.kind === 'event'
+    ? { kind: 'event', seq: task.event.seq, event: task.event.event }
+    : {
+        kind: 'stored',
+        deliveryId: task.delivery.id,
+        seq: task.delivery.seq,
+        attempts: task.delivery.attempts,
+        isTest: task.delivery.event === TEST_EVENT,
+      }
+
+/** Whether what was written is wrong, and not the database that refused it: another try, or another outcome, would tell. */
+const isOfContent = (error: unknown): boolean =>
+  error instanceof SyntaxError ||
+  error instanceof TypeError ||
+  error instanceof RangeError ||
+  (error instanceof SQLiteError && (error.code ?? '').startsWith('SQLITE_CONSTRAINT'))

@@ -1,0 +1,86 @@
+/** @module The test event of a webhook: a delivery like others, but asked for, not retried, and limited to a few a minute. */
+import type { Actor, App } from '#features/core/app/app.ts'
+import { audit } from '#features/core/audit-logs/audit.ts'
+import type { Millis } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { tooMany } from '#platform/errors.ts'
+import { isoTime } from '#platform/http/envelope.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { minutes } from '#platform/units.ts'
+import { TEST_EVENT } from './event-names.ts'
+import { insertPending } from './pending.ts'
+import { type FindWebhook, getWebhook } from './webhooks.ts'
+
+/** Test events that a webhook is sent in a minute at most. */
+export const MOST_TESTS = 5
+const WINDOW_MS = minutes(1)
+
+export interface TestPayload {
+  readonly event: typeof TEST_EVENT
+  readonly account_id: string
+  readonly timestamp: string
+  readonly data: { readonly message: string }
+}
+
+const sql = prepared((db) => ({
+  // Newest first, of each status by index: rows of the last minute are few, but a webhook may have a long history of tests.
+  recent: db.prepare<{ createdAt: Millis }, [number, string, Millis, number]>(
+    `SELECT created_at AS createdAt FROM (${[0, 1, 2]
+      .map(
+        (status) =>
+          `SELECT * FROM (SELECT id, created_at FROM webhook_deliveries WHERE webhook_id = ?1 AND event = ?2 AND status = ${status} ORDER BY id DESC LIMIT ?4)`,
+      )
+      .join(' UNION ALL ')}) WHERE created_at > ?3 ORDER BY id DESC LIMIT ?4`,
+  ),
+}))
+
+/**
+ * Queues a test event for the webhook, active or not. Throws 404, and 429 `too_many_tests` for the sixth within a minute, wherever they came from.
+ * @param find finds the webhook of `id`
+ * @returns what is sent, and the public id of its delivery
+ */
+export function sendTestEvent(
+  app: App,
+  actor: Actor,
+  id: string,
+  find: FindWebhook = getWebhook,
+): Promise<{ payload: TestPayload; deliveryId: string }> {
+  return app.commit.write((tx) => {
+    const { id: webhookId, uuid, routeId } = find(tx.db, actor.accountId, id)
+    const now = app.clock.now()
+    requireTestAllowed(tx, webhookId, now)
+    const payload: TestPayload = {
+      event: TEST_EVENT,
+      account_id: actor.accountUuid,
+      timestamp: isoTime(now),
+      data: { message: 'This is a test event: the webhook is set up, and its receiver can be reached.' },
+    }
+    const delivery = { webhookId, seq: null, event: TEST_EVENT, payload: JSON.stringify(payload) }
+    const deliveryId = formatUuid(insertPending(tx, delivery, now))
+    audit(app, tx, actor, {
+      action: routeId === null ? 'webhook.tested' : 'inbound_route.tested',
+      resourceType: routeId === null ? 'webhook' : 'inbound_route',
+      resourceId: formatUuid(uuid),
+      metadata: { delivery_id: deliveryId },
+    })
+    tx.afterCommit(() => app.webhookChanged.emit({ webhookId }))
+    return { payload, deliveryId }
+  })
+}
+
+/** Throws 429 when the webhook has had its tests of the last minute. */
+export function requireTestAllowed(tx: Tx, webhookId: number, now: Millis): void {
+  const recent = sql(tx.db)
+    .recent.all(webhookId, TEST_EVENT, now - WINDOW_MS, MOST_TESTS)
+    // What was made before the clock was set back does not count, or nobody could test until it has caught up.
+    .filter(({ createdAt }) => createdAt <= now)
+  const oldest = recent.at(-1)
+  if (!oldest || recent.length < MOST_TESTS) return
+  const waitSeconds = Math.max(1, Math.ceil((oldest.createdAt + WINDOW_MS - now) / 1000))
+  throw tooMany(
+    'too_many_tests',
+    `A webhook is sent at most ${MOST_TESTS} test events a minute; the next can be sent in ${waitSeconds} s.`,
+    waitSeconds,
+  )
+}

@@ -1,0 +1,62 @@
+/** @module Takes away what webhooks leave behind: old history, deleted webhooks, and waiting deliveries whose ending was cut short. */
+import type { App } from '#features/core/app/app.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { days } from '#platform/units.ts'
+import { SWITCHED_OFF } from './change.ts'
+import { endPending } from './pending.ts'
+
+const sql = prepared((db) => ({
+  deleted: db.prepare<{ id: number; uuid: Uint8Array }, []>(
+    'SELECT id, uuid FROM webhooks WHERE deleted_at IS NOT NULL ORDER BY id',
+  ),
+  inactiveWithPending: db.prepare<{ id: number }, []>(
+    `SELECT id FROM webhooks WHERE is_active = 0 AND deleted_at IS NULL
+     AND EXISTS (SELECT 1 FROM webhook_deliveries WHERE webhook_id = webhooks.id AND next_at IS NOT NULL) ORDER BY id`,
+  ),
+  deleteOfWebhook: db.prepare(
+    'DELETE FROM webhook_deliveries WHERE id IN (SELECT id FROM webhook_deliveries WHERE webhook_id = ? LIMIT ?)',
+  ),
+  deleteWebhook: db.prepare('DELETE FROM webhooks WHERE id = ?'),
+  // The id grows with created_at.
+  slice: db.prepare<{ id: number; createdAt: number }, [number, number]>(
+    'SELECT id, created_at AS createdAt FROM webhook_deliveries WHERE id > ? ORDER BY id LIMIT ?',
+  ),
+  deleteOld: db.prepare(
+    'DELETE FROM webhook_deliveries WHERE id > ? AND id <= ? AND created_at < ? AND next_at IS NULL',
+  ),
+}))
+
+/** Removed in one transaction: a few milliseconds. */
+const SLICE = 200
+
+/**
+ * Removes deleted webhooks with their history, and finished deliveries older than `webhookHistoryDays`; ends what waits for webhooks that are off.
+ * Returns how many deliveries of the living were removed. Meant to be called every hour or so, one run at a time.
+ */
+export async function trimWebhookHistory(app: App): Promise<number> {
+  for (const { id } of sql(app.db).inactiveWithPending.all()) await endPending(app, id, SWITCHED_OFF)
+  for (const { id, uuid } of sql(app.db).deleted.all()) {
+    while (!(await app.commit.writeFromReserve((tx) => removeSlice(tx, id))));
+    app.log.info({ webhook: formatUuid(uuid) }, 'deleted webhook removed with its history')
+  }
+  const before = app.provenNow() - days(app.config.webhookHistoryDays)
+  let removed = 0
+  for (let after = 0; ; ) {
+    const rows = sql(app.db).slice.all(after, SLICE)
+    const last = rows.at(-1)
+    if (!last || rows.every(({ createdAt }) => createdAt >= before)) return removed
+    const from = after
+    removed += await app.commit.writeFromReserve((tx) => sql(tx.db).deleteOld.run(from, last.id, before).changes)
+    after = last.id
+  }
+}
+
+/** True when nothing is left, the webhook itself included. */
+function removeSlice(tx: Tx, webhookId: number): boolean {
+  const { changes } = sql(tx.db).deleteOfWebhook.run(webhookId, SLICE)
+  if (changes === SLICE) return false
+  sql(tx.db).deleteWebhook.run(webhookId)
+  return true
+}

@@ -1,0 +1,93 @@
+/**
+ * @module Recognises and reads the reports about a domain's mail that other hosts send: DMARC aggregate (RFC 9990, RFC 7489 §7.2) and TLS-RPT
+ * (RFC 8460). Whoever sent one is not asked for: a report is a stranger's word.
+ */
+import type { ParsedAttachment, ParsedMessage, WholeFile } from '#protocols/mime/parsed.ts'
+import { readDmarcReport } from './dmarc.ts'
+import type { ReadReport } from './facts.ts'
+import type { AggregateReport } from './report.ts'
+import { readTlsReport } from './tls.ts'
+import { MAX_REPORT_BYTES, type Unpacked, unpack } from './unpack.ts'
+
+/** Unpacked and read at most; each costs up to 10 MiB. */
+const MOST_TRIED = 3
+/** After a larger one that cannot be read no other is tried: reading takes many times its size in memory. */
+const LARGEST_BEFORE_ANOTHER_BYTES = 1024 * 1024
+
+/** `receiver!domain!begin!end`, with or without what makes it unique (RFC 7489 §7.2.1.1, RFC 8460 §5.1). */
+const REPORT_NAME = /^[^!]+![^!]+!\d+!\d+(?:![^!]+)?\.(?:xml|json|zip|gz)(?:\.gz)?$/i
+const PACKED_NAME = /\.(?:xml|json|zip|gz)$/i
+const REPORT_TYPE = /^application\/tlsrpt\+/
+const PACKED_TYPES: ReadonlySet<string> = new Set([
+  'application/gzip',
+  'application/x-gzip',
+  'application/zip',
+  'application/x-zip',
+  'application/x-zip-compressed',
+  'application/xml',
+  'text/xml',
+  'application/json',
+])
+/** RFC 7489 §7.2.1.1 and RFC 8460 §5.3 prescribe how a subject begins. */
+const REPORT_SUBJECT = /^\s*Report[\s-]+Domain:/i
+
+/**
+ * The report that a message carries. `refused` says in one sentence why one that a message clearly carries cannot be read; undefined: it carries
+ * none. Never throws, unless `read` does.
+ * @param read gives all of a large attachment; left out: those that are in files are not looked at
+ */
+export function aggregateReportOf(
+  message: ParsedMessage,
+  read?: (file: WholeFile) => Uint8Array,
+): AggregateReport | { readonly refused: string } | undefined {
+  const namedDomain = message.headers.find(([name]) => name.toLowerCase() === 'tls-report-domain')?.[1]
+  const isReport = namedDomain !== undefined || REPORT_SUBJECT.test(message.subject) || isTlsReport(message)
+  // What is named as a report first, so that other attachments cannot use up the attempts.
+  const named = message.attachments.filter(isNamedReport)
+  const others = message.attachments.filter((each) => !isNamedReport(each) && isPacked(each))
+  let problem: string | undefined
+  for (const attachment of [...named, ...others].slice(0, MOST_TRIED)) {
+    const unpacked = unpackedOf(attachment, read)
+    const found = unpacked.kind === 'ok' ? readReport(unpacked.content, namedDomain) : unpacked
+    if (found.kind === 'ok') return found.report
+    if (isReport || isNamedReport(attachment)) problem ??= found.reason
+    if (unpacked.kind === 'ok' && unpacked.content.length > LARGEST_BEFORE_ANOTHER_BYTES) break
+  }
+  return problem === undefined ? undefined : { refused: problem }
+}
+
+/** RFC 8460 §5.3: multipart/report; report-type=tlsrpt. */
+const isTlsReport = ({ headers }: ParsedMessage): boolean =>
+  headers.some(
+    ([name, value]) =>
+      name.toLowerCase() === 'content-type' &&
+      /^\s*multipart\/report\b[\s\S]*report-type\s*=\s*"?tlsrpt\b/i.test(value.slice(0, 2048)),
+  )
+
+const isNamedReport = ({ filename, contentType }: ParsedAttachment): boolean =>
+  REPORT_TYPE.test(contentType) || REPORT_NAME.test(filename?.slice(-512) ?? '')
+
+const isPacked = ({ filename, contentType }: ParsedAttachment): boolean =>
+  PACKED_TYPES.has(contentType) || PACKED_NAME.test(filename ?? '')
+
+function unpackedOf(
+  { content, file }: ParsedAttachment,
+  read: ((file: WholeFile) => Uint8Array) | undefined,
+): Unpacked {
+  if (!file) return unpack(content)
+  // What is that large when it is packed is larger when it is not.
+  if (!read || file.sizeBytes > MAX_REPORT_BYTES)
+    return { kind: 'refused', reason: 'The report is larger than 10 MiB.' }
+  return unpack(read(file))
+}
+
+function readReport(content: Uint8Array, namedDomain: string | undefined): ReadReport {
+  const start = Buffer.from(content.subarray(0, 100))
+    .toString('latin1')
+    // Byte order marks, and the zero octets of UTF-16.
+    .replace(/^(?:\xef\xbb\xbf|\xff\xfe|\xfe\xff)|\0/g, '')
+    .trimStart()
+  if (start.startsWith('<')) return readDmarcReport(content)
+  if (start.startsWith('{')) return readTlsReport(content, namedDomain)
+  return { kind: 'refused', reason: 'The attachment is neither XML nor JSON.' }
+}

@@ -1,0 +1,28 @@
+/** @module The bench of analytics measures what the service would have written itself: the books of its mail have to balance. */
+import { expect, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { examineBooks } from '#app/cli/books.ts'
+import { balanceFinding, balances } from '#app/cli/books-balance.ts'
+import { prepareAnalytics } from '#bench/analytics.ts'
+import { loadConfig } from '#platform/config.ts'
+import { openReadOnly } from '#platform/db/open.ts'
+
+test('the year of mail of the bench has every row and figure that the service would have written', async () => {
+  const dataDir = mkdtempSync(join(tmpdir(), 'tassis-seed-'))
+  try {
+    const { config } = loadConfig({
+      TASSIS_DATA_DIR: dataDir,
+      TASSIS_HOSTNAME: 'mail.tassis.test',
+      TASSIS_LOG_LEVEL: 'silent',
+    })
+    const { events } = await prepareAnalytics(config, 20_000)
+    using db = openReadOnly(join(dataDir, 'tassis.db'))
+    const findings = [...examineBooks(db), balanceFinding(balances(db))]
+    expect(findings.filter(({ differences }) => differences.length > 0)).toEqual([])
+    expect(events).toBeWithin(19_000, 21_000)
+  } finally {
+    rmSync(dataDir, { recursive: true, force: true })
+  }
+})

@@ -1,0 +1,46 @@
+/** @module The bench measures a service with stored emails only if these are like the service's own: their books have to balance. */
+import { expect, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { examineBooks } from '#app/cli/books.ts'
+import { balances } from '#app/cli/books-balance.ts'
+import { examineContent } from '#app/cli/content-check.ts'
+import { HTML_BYTES, mailPatterns, sendRequests, TEXT_BYTES } from '#bench/mails.ts'
+import { seedDataDirectory } from '#bench/seed.ts'
+import { loadConfig } from '#platform/config.ts'
+import { openReadOnly } from '#platform/db/open.ts'
+
+test('stored emails of the bench have every row that the service would have written', async () => {
+  const dataDir = mkdtempSync(join(tmpdir(), 'tassis-seed-'))
+  try {
+    const { config } = loadConfig({
+      TASSIS_DATA_DIR: dataDir,
+      TASSIS_HOSTNAME: 'mail.tassis.test',
+      TASSIS_LOG_LEVEL: 'silent',
+    })
+    await seedDataDirectory(config, 1234)
+    using db = openReadOnly(join(dataDir, 'tassis.db'))
+    const findings = [...examineBooks(db), ...examineContent(db, join(dataDir, 'content'))]
+    expect(findings.filter(({ differences }) => differences.length > 0)).toEqual([])
+    expect(balances(db).map(({ accepted, sent, open }) => ({ accepted, sent, open }))).toEqual([
+      { accepted: 1234, sent: 1234, open: 0 },
+    ])
+  } finally {
+    rmSync(dataDir, { recursive: true, force: true })
+  }
+})
+
+test('a bench email has exactly 2 KiB of text and 8 KiB of HTML, and no body of another', () => {
+  const request = sendRequests('localhost', 'key', undefined)
+  const bodies = Array.from({ length: 200 }, (_, number) => {
+    const [head = '', body = ''] = request(number).toString().split('\r\n\r\n')
+    expect(head).toContain(`Content-Length: ${Buffer.byteLength(body)}`)
+    return JSON.parse(body) as { text_body: string; html_body: string; to: string }
+  })
+  expect(new Set(bodies.map(({ text_body, html_body }) => `${text_body.length} ${html_body.length}`))).toEqual(
+    new Set([`${TEXT_BYTES} ${HTML_BYTES}`]),
+  )
+  expect(new Set(bodies.flatMap(({ text_body, html_body, to }) => [text_body, html_body, to])).size).toBe(600)
+  expect(mailPatterns()).toHaveLength(64)
+})

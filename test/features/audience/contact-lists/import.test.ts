@@ -1,0 +1,701 @@
+import { describe, expect, test } from 'bun:test'
+import { rmSync, truncateSync } from 'node:fs'
+import { connect } from 'node:net'
+import { join } from 'node:path'
+import { startImporter } from '#features/audience/contact-lists/importer.ts'
+import { resubscribeContacts } from '#features/setup/contact-store/status.ts'
+import { seconds } from '#platform/units.ts'
+import { at, type TestApi } from '#test/support/api.ts'
+import { eventually } from '#test/support/app.ts'
+import { expectBalanced } from '#test/support/books.ts'
+import { testDisk } from '#test/support/disk.ts'
+import { createEmailApi, expectRefusal } from '#test/support/email-api.ts'
+import { completed, contactsOf, imported, makeList, postFile, spooledFiles, untilOver } from './files.ts'
+
+/** A service that imports. */
+const createImporting = (settings: Record<string, string> = {}) => createEmailApi({ works: true, settings })
+
+const two = [
+  ['a@x.test', 'active', { name: 'Ada' }],
+  ['B@x.test', 'active', {}],
+]
+
+const NO_OBJECT = 'Its metadata is not a JSON object, or is nested deeper than 64 levels.'
+
+describe('an import', () => {
+  const files: [string, string][] = [
+    ['with commas', 'email,name\na@x.test,Ada\nB@x.test,\n'],
+    ['with semicolons', 'email;name\na@x.test;Ada\nB@x.test;\n'],
+    ['with CRLF, a byte order mark and quotes', '\ufeff"email","name"\r\n"a@x.test","Ada"\r\n"B@x.test",""\r\n'],
+    ['with CR and no end of the last line', 'email,name\ra@x.test,Ada\rB@x.test'],
+    ['with the header email_address', 'email_address,name\na@x.test,Ada\nB@x.test,\n'],
+    ['with the header address, its columns in another order', 'name,Address\nAda,a@x.test\n,B@x.test\n'],
+    ['with the header email address', 'Email Address,name\na@x.test,Ada\nB@x.test,\n'],
+    ['with the header E-Mail-Adresse, as other languages have it', 'name;E-Mail-Adresse\nAda;a@x.test\n;B@x.test\n'],
+    ['with metadata as JSON', 'email,metadata\na@x.test,"{""name"":""Ada""}"\nB@x.test,{}\n'],
+    ['with empty lines and lines of empty cells', '\n\nemail,name\n\na@x.test,Ada\n,,\n,\n \nB@x.test,\n\n'],
+  ]
+  test.each(files)('reads a file %s', async (_, file) => {
+    await using service = await createImporting()
+    const list = await makeList(service)
+    expect(await imported(service, list, file)).toEqual(completed(2))
+    expect(await contactsOf(service, list)).toEqual(two)
+    await eventually(() => spooledFiles(service).length === 0)
+    expectBalanced(service)
+  })
+
+  test('reads one column of addresses without a header, also of one line', async () => {
+    await using service = await createImporting()
+    const list = await makeList(service)
+    expect(await imported(service, list, '\ufeffa@x.test\r\nAda <b@x.test>\r\n')).toEqual(completed(2))
+    expect(await imported(service, list, 'c@x.test')).toEqual(completed(1))
+    expect(await contactsOf(service, list)).toEqual(
+      ['a@x.test', 'b@x.test', 'c@x.test'].map((email) => [email, 'active', {}]),
+    )
+  })
+
+  test('is an operation: pending when the whole file is stored, then completed; begun once in the audit log', async () => {
+    await using service = await createEmailApi()
+    const list = await makeList(service)
+    const posted = await postFile(service, list, 'email,n\na@x.test,1\nnobody,2\na@X.test,3\n')
+    const id = String(at(posted.body, 'data', 'operation_id'))
+    expect({ status: posted.status, body: posted.body }).toEqual({
+      status: 202,
+      body: { data: { operation_id: id, message: expect.stringMatching(/being imported/) } },
+    })
+    const operation = async () => at((await service.api('GET', `/v1/operations/${id}`)).body, 'data')
+    const pending = {
+      id,
+      account_id: service.actor.accountUuid,
+      operation_type: 'bulk_import',
+      status: 'pending',
+      total_items: 3,
+      completed_items: 0,
+      failed_items: 0,
+      error_summary: null,
+      metadata: { list_id: list, confirmed: false, inserted: 0, duplicates: 0, errors: [] },
+      created_at: expect.any(String),
+      updated_at: expect.any(String),
+      completed_at: null,
+      expires_at: expect.any(String),
+    }
+    expect(await operation()).toEqual(pending)
+    expect(spooledFiles(service)).toHaveLength(1)
+    const importer = startImporter(service.app)
+    await untilOver(service, posted)
+    await importer.stop()
+    const errors = [{ line: 3, error: '"nobody" is not an address: it has no @ after a local part.' }]
+    expect(await operation()).toEqual({
+      ...pending,
+      status: 'completed',
+      completed_items: 2,
+      failed_items: 1,
+      error_summary: { message: `One line was not imported; the first is line 3: ${errors[0]?.error}` },
+      metadata: { list_id: list, confirmed: false, inserted: 1, duplicates: 1, errors },
+      completed_at: expect.any(String),
+    })
+    const { body } = await service.api('GET', '/v1/audit-logs')
+    const entries = (at(body, 'data') as { action: string }[]).filter(({ action }) => action.startsWith('contact.'))
+    expect(entries).toMatchObject([
+      {
+        action: 'contact.imported',
+        resource_id: list,
+        metadata: { operation_id: id, lines: 3, size_bytes: 39, confirmed: false },
+      },
+    ])
+  })
+
+  test('leaves contacts of the list as they are, whatever the file says of them, and counts them as completed', async () => {
+    await using service = await createImporting()
+    const list = await makeList(service)
+    expect(await imported(service, list, 'email,status,n\na@x.test,,1\nb@x.test,unsubscribed,1\n')).toEqual(
+      completed(2),
+    )
+    expect(await imported(service, list, 'email,status,n\nA@x.test,complained,2\nb@x.test,active,2\n')).toEqual(
+      completed(0, 2),
+    )
+    expect(await contactsOf(service, list)).toEqual([
+      ['a@x.test', 'active', { n: '1' }],
+      ['b@x.test', 'unsubscribed', { n: '1' }],
+    ])
+    expectBalanced(service)
+  })
+
+  test('puts who left, bounced or complained on the list as such, by the file or by the suppression list', async () => {
+    await using service = await createImporting()
+    const list = await makeList(service, {
+      welcome_email_enabled: true,
+      welcome_email_subject: 'Hi',
+      welcome_email_text_body: 'Welcome',
+    })
+    for (const [email_address, reason] of [
+      ['u@here.test', 'unsubscribe'],
+      ['h@here.test', 'hard_bounce'],
+      ['c@here.test', 'complaint'],
+      ['m@here.test', 'manual'],
+    ])
+      await service.api('POST', '/v1/suppressions', { email_address, reason })
+    const there = ['', 'active', 'pending', 'Unsubscribed', 'bounced', 'complained']
+    const here = ['u', 'h', 'c', 'm'].map((name) => `${name}@here.test,`)
+    const file = ['email,status', ...there.map((status, i) => `${i}@x.test,${status}`), ...here].join('\n')
+    expect(await imported(service, list, file)).toEqual(completed(10))
+    expect(await contactsOf(service, list)).toEqual(
+      [
+        ['0@x.test', 'active'],
+        ['1@x.test', 'active'],
+        ['2@x.test', 'pending'],
+        ['3@x.test', 'unsubscribed'],
+        ['4@x.test', 'bounced'],
+        ['5@x.test', 'complained'],
+        ['u@here.test', 'unsubscribed'],
+        ['h@here.test', 'bounced'],
+        ['c@here.test', 'complained'],
+        ['m@here.test', 'active'],
+      ].map((row) => [...row, {}]),
+    )
+    // Welcomes that are being accepted take memory, and the books are read row by row.
+    await eventually(
+      () =>
+        service.app.memory.inUseBytes === 0 &&
+        service.app.db.query<{ n: number }, []>('SELECT count(*) AS n FROM contact_mails').get()?.n === 0,
+    )
+    expectBalanced(service)
+  })
+
+  test('tells the first 100 wrong lines and counts all', async () => {
+    await using service = await createImporting()
+    const list = await makeList(service)
+    const result = await imported(service, list, `email\n${'nobody\n'.repeat(1000)}a@x.test\n`)
+    expect(result).toMatchObject({ status: 'completed', items: [1001, 1, 1000], inserted: 1, duplicates: 0 })
+    expect((result['errors'] as { line: number }[]).map(({ line }) => line)).toEqual(
+      Array.from({ length: 100 }, (_, i) => i + 2),
+    )
+    expect(at(result, 'error_summary', 'message')).toMatch(
+      /^1000 lines were not imported; the first is line 2: "nobody" is not/,
+    )
+  })
+
+  test('keeps who left, bounced or complained elsewhere on the suppression list, so that no way back of other lists brings it back', async () => {
+    await using service = await createImporting()
+    const { app, actor, api } = service
+    const [list, other] = [
+      await makeList(service, { double_opt_in: true }),
+      await makeList(service, { name: 'Others' }),
+    ]
+    const names = ['unsubscribed', 'bounced', 'complained']
+    for (const name of names) await api('POST', `/v1/contact-lists/${other}/contacts`, { email: `${name}@x.test` })
+    await api('POST', '/v1/suppressions', { email_address: 'noted@x.test' })
+    const file = `email,status\n${[...names, 'noted'].map((name) => `${name}@x.test,${name === 'noted' ? 'complained' : name}`).join('\n')}\n`
+    expect(await imported(service, list, file, '?confirmed=true')).toEqual(completed(4))
+    const rows = at((await api('GET', '/v1/suppressions?per_page=100')).body, 'data') as Record<string, unknown>[]
+    expect(rows.map((row) => [row['email_address'], row['reason'], row['list_id']]).toReversed()).toEqual([
+      ['noted@x.test', 'complaint', null],
+      ['unsubscribed@x.test', 'unsubscribe', list],
+      ['bounced@x.test', 'hard_bounce', null],
+      ['complained@x.test', 'complaint', null],
+    ])
+    const left = { accountId: actor.accountId, addressKey: 'unsubscribed@x.test' }
+    await app.commit.write((tx) => resubscribeContacts(app, tx, left))
+    const statuses = async (of: string) => ((await contactsOf(service, of)) as string[][]).map(([, status]) => status)
+    expect([await statuses(list), await statuses(other)]).toEqual([
+      ['unsubscribed', 'bounced', 'complained', 'complained'],
+      ['active', 'bounced', 'complained'],
+    ])
+    // Who is sent to again was never active here, and has still to confirm.
+    for (const name of names) await api('DELETE', `/v1/suppressions/${name}@x.test`)
+    expect([await statuses(list), await statuses(other)]).toEqual([
+      ['pending', 'pending', 'pending', 'complained'],
+      ['active', 'active', 'active'],
+    ])
+    expectBalanced(service)
+  })
+
+  test('takes metadata that is nested as deep as a body may be, and no deeper', async () => {
+    await using service = await createImporting()
+    const list = await makeList(service)
+    const nested = (depth: number) => `"{""a"":${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}}"`
+    const file = `email,metadata\na@x.test,${nested(64)}\nb@x.test,${nested(65)}\nc@x.test,${nested(12_000)}\n`
+    expect(await imported(service, list, file)).toMatchObject({
+      inserted: 1,
+      errors: [
+        { line: 3, error: NO_OBJECT },
+        { line: 4, error: NO_OBJECT },
+      ],
+    })
+    expect((await service.api('GET', `/v1/contact-lists/${list}/contacts`)).status).toBe(200)
+  })
+
+  test('tells what is wrong with each kind of line, and imports the others', async () => {
+    await using service = await createImporting({ TASSIS_MAX_METADATA_BYTES: '1KiB' })
+    const list = await makeList(service)
+    const lines: [line: number, text: string, error?: string][] = [
+      [5, 'a@x.test,,,'],
+      [6, 'b@x.test,gold,,', expect.stringMatching(/"gold" is no status: a status is active, pending, /)],
+      [7, 'c@x.test,,[1],', NO_OBJECT],
+      [8, 'd@x.test,,{,', NO_OBJECT],
+      [9, `e@x.test,,,${'x'.repeat(2000)}`, 'Its metadata has more than 1024 bytes of JSON.'],
+      [10, 'f@x.test,,,,more', 'It has 5 fields instead of 4.'],
+      [11, '"g@x.test,,,', 'A quote that begins in it is not closed within 64 KiB.'],
+      [12, 'h@x.test,,,"two\nlines"'],
+      [14, `i@x.test,,,${'x'.repeat(70_000)}`, 'It is longer than 64 KiB.'],
+      [15, `j@x.test,,,${'x'.repeat(300_000)}`, 'It is longer than 64 KiB.'],
+      [16, 'k@x\u0002.test,,,', 'It is not in UTF-8; save the file as "CSV UTF-8".'],
+      [17, ',,,x', 'The address is empty.'],
+      [18, 'l@x.test'],
+      [19, 'm@x.test,,"{""__proto__"":{""x"":1},""b"":2}",=1'],
+    ]
+    const file = Buffer.from(`email,status,metadata,b\n\n\n\n${lines.map(([, text]) => text).join('\n')}`)
+    // A byte that begins no character.
+    file[file.indexOf(2)] = 0xe9
+    const errors = lines.flatMap(([line, , error]) => (error === undefined ? [] : [{ line, error }]))
+    expect(await imported(service, list, file)).toEqual({
+      ...completed(4),
+      items: [14, 4, 10],
+      errors,
+      error_summary: { message: expect.stringMatching(/^10 lines were not imported; the first is line 6: "gold"/) },
+    })
+    expect(await contactsOf(service, list)).toEqual([
+      ['a@x.test', 'active', {}],
+      ['h@x.test', 'active', { b: 'two\nlines' }],
+      ['l@x.test', 'active', {}],
+      ['m@x.test', 'active', JSON.parse('{"__proto__":{"x":1},"b":"=1"}')],
+    ])
+  })
+
+  test('of a list with double opt-in asks everybody, at the rate of many, unless they have confirmed', async () => {
+    await using service = await createEmailApi()
+    const list = await makeList(service, { double_opt_in: true })
+    const importer = startImporter(service.app)
+    expect(await imported(service, list, 'email,status\na@x.test,\nb@x.test,pending\nc@x.test,unsubscribed\n')).toEqual(
+      completed(3),
+    )
+    expect(
+      await imported(service, list, 'email,status\nd@x.test,\ne@x.test,pending\nf@x.test,bounced\n', '?confirmed=true'),
+    ).toEqual(completed(3))
+    await importer.stop()
+    expect(await contactsOf(service, list)).toEqual(
+      [
+        ['a@x.test', 'pending'],
+        ['b@x.test', 'pending'],
+        ['c@x.test', 'unsubscribed'],
+        ['d@x.test', 'active'],
+        ['e@x.test', 'pending'],
+        ['f@x.test', 'bounced'],
+      ].map((row) => [...row, {}]),
+    )
+    expect(
+      service.app.db
+        .query(
+          'SELECT address_key, kind FROM contact_mails JOIN contacts ON contacts.id = contact_id ORDER BY contact_mails.id',
+        )
+        .values(),
+    ).toEqual([
+      ['a@x.test', 2],
+      ['b@x.test', 2],
+    ])
+  })
+
+  test('of a list with double opt-in is a 422 while there is no domain to ask from, and stores nothing', async () => {
+    await using service = await createEmailApi()
+    const list = await makeList(service, { double_opt_in: true })
+    service.app.db.run('UPDATE domains SET verified_at = NULL')
+    expectRefusal(await postFile(service, list, 'a@x.test\n'), 422, 'no_verified_domain')
+    expect(spooledFiles(service)).toEqual([])
+    expect((await postFile(service, list, 'a@x.test\n', { query: '?confirmed=true' })).status).toBe(202)
+  })
+
+  test('welcomes each new contact once, where the list has a welcome', async () => {
+    await using service = await createEmailApi()
+    const list = await makeList(service, {
+      welcome_email_enabled: true,
+      welcome_email_subject: 'Hi',
+      welcome_email_text_body: 'Welcome',
+    })
+    const importer = startImporter(service.app)
+    await imported(
+      service,
+      list,
+      'email,status\na@x.test\nA@X.test\nb@x.test\nc@x.test,unsubscribed\nd@x.test,pending\n',
+    )
+    await imported(service, list, 'email\na@x.test\n')
+    await importer.stop()
+    expect(service.app.db.query('SELECT kind FROM contact_mails').values()).toEqual([[1], [1]])
+  })
+
+  test('of many lines lets others in between', async () => {
+    await using service = await createImporting()
+    const list = await makeList(service)
+    const count = 20_000
+    const posted = await postFile(service, list, Array.from({ length: count }, (_, i) => `u${i}@x.test`).join('\n'))
+    let answeredMeanwhile = 0
+    let isOver = false
+    const importing = untilOver(service, posted).finally(() => {
+      isOver = true
+    })
+    while (!isOver) {
+      expect((await service.api('GET', '/v1/contact-lists')).status).toBe(200)
+      answeredMeanwhile++
+    }
+    expect(await importing).toMatchObject({ status: 'completed', total_items: count, completed_items: count })
+    expect(answeredMeanwhile).toBeGreaterThan(10)
+    expect(at((await service.api('GET', `/v1/contact-lists/${list}`)).body, 'data', 'contact_count')).toBe(count)
+    expectBalanced(service)
+  })
+
+  test('of one account does not hold up the import of another', async () => {
+    await using service = await createEmailApi()
+    const other = await service.newAccount()
+    const otherApi = { ...service, key: await service.newKey([], other) }
+    const list = await makeList(service)
+    const long = await postFile(service, list, Array.from({ length: 20_000 }, (_, i) => `u${i}@x.test`).join('\n'))
+    const { body } = await service.api('POST', '/v1/contact-lists', { name: 'Theirs' }, { key: otherApi.key })
+    const short = await postFile(otherApi, String(at(body, 'data', 'id')), 'a@x.test\n')
+    const importer = startImporter(service.app)
+    const shortId = String(at(short.body, 'data', 'operation_id'))
+    await eventually(async () => {
+      const answer = await service.api('GET', `/v1/operations/${shortId}`, undefined, { key: otherApi.key })
+      return at(answer.body, 'data', 'status') === 'completed'
+    })
+    const longId = String(at(long.body, 'data', 'operation_id'))
+    const running = at((await service.api('GET', `/v1/operations/${longId}`)).body, 'data')
+    expect(running).toMatchObject({ status: 'processing', completed_at: null })
+    await importer.stop()
+  })
+
+  test('ends as failed when its list is deleted, and what was imported is counted', async () => {
+    await using service = await createEmailApi()
+    const list = await makeList(service)
+    const posted = await postFile(service, list, Array.from({ length: 20_000 }, (_, i) => `u${i}@x.test`).join('\n'))
+    const importer = startImporter(service.app)
+    const id = String(at(posted.body, 'data', 'operation_id'))
+    await eventually(
+      async () => Number(at((await service.api('GET', `/v1/operations/${id}`)).body, 'data', 'completed_items')) > 0,
+    )
+    expect((await service.api('DELETE', `/v1/contact-lists/${list}`)).status).toBe(204)
+    const operation = await untilOver(service, posted)
+    await eventually(() => spooledFiles(service).length === 0)
+    await importer.stop()
+    expect(operation).toMatchObject({
+      status: 'failed',
+      error_summary: { message: 'The contact list was deleted before all lines were imported.' },
+    })
+    expect(operation['completed_items']).toBeGreaterThan(0)
+    expect(operation['completed_items']).toBeLessThan(20_000)
+  })
+
+  test.each([
+    ['gone', (path: string) => rmSync(path)],
+    ['cut', (path: string) => truncateSync(path, 3)],
+  ])('ends as failed when its file is %s', async (_, damage) => {
+    await using service = await createEmailApi()
+    const list = await makeList(service)
+    const posted = await postFile(service, list, 'email\na@x.test\n')
+    const [file = ''] = spooledFiles(service)
+    damage(join(service.dataDir, 'imports', file))
+    const importer = startImporter(service.app)
+    expect(await untilOver(service, posted)).toMatchObject({
+      status: 'failed',
+      error_summary: { message: 'The file is not there any more; import it again.' },
+    })
+    expect(await imported(service, list, 'b@x.test')).toEqual(completed(1))
+    await importer.stop()
+    expect(spooledFiles(service)).toEqual([])
+  })
+
+  test('goes on after the end of the service where it was, and what the end left half done is removed', async () => {
+    await using service = await createEmailApi()
+    const list = await makeList(service)
+    const count = 5_000
+    const posted = await postFile(service, list, Array.from({ length: count }, (_, i) => `u${i}@x.test`).join('\n'))
+    await Bun.write(join(service.dataDir, 'imports', 'left.csv'), 'half')
+    const first = startImporter(service.app)
+    await eventually(() => contactCount(service) > 0)
+    await first.stop()
+    const before = contactCount(service)
+    expect(before).toBeLessThan(count)
+    expect(spooledFiles(service)).toHaveLength(1)
+    const second = startImporter(service.app)
+    expect(await untilOver(service, posted)).toMatchObject({
+      status: 'completed',
+      completed_items: count,
+      failed_items: 0,
+    })
+    await second.stop()
+    expect(contactCount(service)).toBe(count)
+    expect(spooledFiles(service)).toEqual([])
+  })
+})
+
+const contactCount = ({ app }: TestApi): number =>
+  app.db.query<{ n: number }, []>('SELECT COUNT(*) AS n FROM contacts').get()?.n ?? 0
+
+describe('a file that is no file of contacts', () => {
+  const unreadable: [string, string | Uint8Array, RegExp][] = [
+    ['nothing', '', /empty.*must name the columns: email/],
+    ['empty lines', '\r\n\r\n', /empty/],
+    ['a byte order mark', '\ufeff', /empty/],
+    [
+      'a header without email',
+      'Name;Straße\nAda;1\n',
+      /no column email among "Name", "Straße"\..*must name the columns: email \(or e-mail/,
+    ],
+    [
+      'a header of very many names without email',
+      `${Array.from({ length: 12 }, (_, i) => `c${i}`)}\n`,
+      /"c9" and 2 more\./,
+    ],
+    ['columns parted by tabs', 'E-Mail\tName\nada@x.test\tAda\n', /Tabs part .* commas or semicolons/],
+    ['columns parted by tabs without a header', 'ada@x.test\tAda\n', /Tabs part .* commas or semicolons/],
+    ['a workbook', Buffer.from('PK\x03\x04\x14\0\x06\0[Content_Types].xml'), /workbook.*save it as "CSV UTF-8"/],
+    ['an old workbook', Buffer.from('d0cf11e0a1b11ae1', 'hex'), /workbook.*save it as "CSV UTF-8"/],
+    ['two columns without a header', 'a@x.test,Ada\n', /no column email/],
+    ['a column twice', 'email,a,a\na@x.test,a,b\n', /column "a" is there twice/],
+    ['the address twice under two names', 'email,Address\na@x.test,b@x.test\n', /twice/],
+    ['a column without a name', 'email,,b\na@x.test,a,b\n', /Column 2 has no name/],
+    ['a name that is too long', `email,${'n'.repeat(65)}\n`, /Column 2 has a name of more than 64/],
+    [
+      'too many columns',
+      `email,${Array.from({ length: 50 }, (_, i) => `c${i}`).join(',')}\n`,
+      /51 columns; at most 50/,
+    ],
+    ['a quote in the header that is never closed', `email,"a\n${'b@x.test,x\n'.repeat(9000)}`, /first line/],
+    ['a first line that is too long', 'x'.repeat(200_000), /first line does not end/],
+    ['what is not UTF-8', new Uint8Array([...Buffer.from('email\njos'), 0xe9, ...Buffer.from('@x.test\n')]), /UTF-8/],
+    ['UTF-16', Buffer.from('\ufeffemail\na@x.test\n', 'utf16le'), /UTF-8/],
+    ['UTF-16 without a byte order mark', Buffer.from('email\na@x.test\n', 'utf16le'), /UTF-8/],
+    ['a picture', Buffer.from('89504e470d0a1a0a0000000d49484452', 'hex'), /UTF-8/],
+  ]
+  test.each(unreadable)('%s is a 422 that says what is expected, and nothing stays', async (_, file, message) => {
+    await using service = await createEmailApi()
+    const list = await makeList(service)
+    const before = service.stored()
+    const answer = await postFile(service, list, file)
+    expectRefusal(answer, 422, 'invalid_csv', 'body')
+    expect(at(answer.body, 'message')).toMatch(message)
+    expect(spooledFiles(service)).toEqual([])
+    expect(service.stored()).toEqual(before)
+    expect(service.app.memory.inUseBytes).toBe(0)
+  })
+
+  test('is refused when its beginning shows it, before the rest is there', async () => {
+    await using service = await createEmailApi()
+    const list = await makeList(service)
+    const socket = await upload(service, list, { contentLength: 100_000_000 })
+    socket.write(`name,first\n${'x,y\n'.repeat(20_000)}`)
+    expect(await socket.answer()).toMatch(/^HTTP\/1\.1 422 /)
+    socket.end()
+    expect(spooledFiles(service)).toEqual([])
+  })
+})
+
+/** A request on a socket of its own, whose body is written piece by piece. */
+async function upload({ url, key }: TestApi, list: string, { contentLength }: { contentLength?: number } = {}) {
+  const socket = connect(Number(new URL(url).port), '127.0.0.1')
+  let received = ''
+  let isClosed = false
+  socket.on('data', (chunk) => {
+    received += chunk.toString()
+  })
+  socket.on('error', () => undefined)
+  socket.on('close', () => {
+    isClosed = true
+  })
+  await new Promise<void>((resolve) => socket.once('connect', () => resolve()))
+  const length = contentLength === undefined ? 'Transfer-Encoding: chunked' : `Content-Length: ${contentLength}`
+  socket.write(
+    `POST /v1/contact-lists/${list}/contacts/import HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer ${key}\r\nContent-Type: text/csv\r\n${length}\r\n\r\n`,
+  )
+  return {
+    write: (text: string) => socket.write(text),
+    end: () => socket.destroy(),
+    answer: () => eventually(() => received !== '' && received),
+    isAnswered: () => received !== '',
+    untilClosed: () => eventually(() => isClosed),
+  }
+}
+
+describe('an upload', () => {
+  test.each([
+    ['without a type', { 'content-type': 'application/octet-stream' }],
+    ['of JSON', { 'content-type': 'application/json' }],
+    ['in Latin-1', { 'content-type': 'text/csv; charset=iso-8859-1' }],
+    ['compressed', { 'content-encoding': 'gzip' }],
+  ])('%s is a 415', async (_, headers) => {
+    await using service = await createEmailApi()
+    expectRefusal(
+      await postFile(service, await makeList(service), 'a@x.test', { headers }),
+      415,
+      'unsupported_media_type',
+    )
+    expect(spooledFiles(service)).toEqual([])
+  })
+
+  test('to a list of another account, or to none, is a 404', async () => {
+    await using service = await createEmailApi()
+    const list = await makeList(service)
+    const stranger = { url: service.url, key: await service.newKey([], await service.newAccount()) }
+    expectRefusal(await postFile(stranger, list, 'a@x.test'), 404, 'contact_list_not_found')
+    expectRefusal(await postFile(service, 'nothing', 'a@x.test'), 404, 'contact_list_not_found')
+    expect(spooledFiles(service)).toEqual([])
+  })
+
+  test('above the limit is a 413, said by its length or found out on the way, and nothing stays', async () => {
+    await using service = await createEmailApi({ settings: { TASSIS_IMPORT_MAX_BYTES: '1MiB' } })
+    const list = await makeList(service)
+    const line = Buffer.from('somebody@x.test\n')
+    expectRefusal(await postFile(service, list, Buffer.alloc(2 ** 20 + 1, line)), 413, 'payload_too_large')
+    const unknown = new ReadableStream<Uint8Array>({
+      start(controller) {
+        for (let i = 0; i < 40; i++) controller.enqueue(Buffer.alloc(64 * 1024, line))
+        controller.close()
+      },
+    })
+    expectRefusal(await postFile(service, list, unknown), 413, 'payload_too_large')
+    expect(spooledFiles(service)).toEqual([])
+    expect((await postFile(service, list, Buffer.alloc(2 ** 20, line))).status).toBe(202)
+    // Of other bodies the limit is another.
+    expect(service.app.config.maxBodyBytes).toBeGreaterThan(2 ** 20)
+  })
+
+  test('may be longer than other bodies, and longer than the memory for bodies', async () => {
+    await using service = await createEmailApi({
+      settings: { TASSIS_MAX_BODY_BYTES: '64KiB', TASSIS_MEMORY_BUDGET: '16MiB' },
+    })
+    const file = Buffer.alloc(24 * 2 ** 20, 'somebody@x.test\n')
+    expect((await postFile(service, await makeList(service), file)).status).toBe(202)
+    // Whatever the base URL of the client ends with.
+    const list = await makeList(service, { name: 'Others' })
+    expect((await postFile({ ...service, url: `${service.url}/` }, list, file)).status).toBe(202)
+    expect(service.app.memory.inUseBytes).toBe(0)
+  })
+
+  test('while the disk is nearly full is a 507, and nothing stays', async () => {
+    let isLow = true
+    await using service = await createEmailApi({ disk: testDisk(() => isLow) })
+    const list = await makeList(service)
+    expectRefusal(await postFile(service, list, 'a@x.test'), 507, 'insufficient_storage')
+    isLow = false
+    const socket = await upload(service, list, { contentLength: 100 })
+    socket.write('a@x.test\n')
+    await eventually(() => spooledFiles(service).length === 1)
+    isLow = true
+    socket.write('b@x.test\n')
+    expect(await socket.answer()).toMatch(/^HTTP\/1\.1 507 /)
+    socket.end()
+    expect(spooledFiles(service)).toEqual([])
+  })
+
+  test.each([
+    ['of known length', { contentLength: 100 }, 'a@x.test\n'],
+    ['of unknown length', {}, '9\r\na@x.test\n\r\n'],
+  ])('%s whose client goes away leaves nothing', async (_, length, piece) => {
+    await using service = await createEmailApi()
+    const list = await makeList(service)
+    const before = service.stored()
+    const socket = await upload(service, list, length)
+    socket.write(piece)
+    await eventually(() => spooledFiles(service).length === 1)
+    socket.end()
+    await eventually(() => spooledFiles(service).length === 0)
+    expect(service.stored()).toEqual(before)
+    await eventually(() => service.app.memory.inUseBytes === 0)
+  })
+
+  test('that stands still for a minute is a 408, and nothing stays; one that goes on may take as long as it needs', async () => {
+    await using service = await createEmailApi()
+    const { clock } = service
+    const list = await makeList(service)
+    const step = 'somebody@x.test\n'.repeat(20 * 1024)
+    const slow = await upload(service, list, { contentLength: 4 * step.length })
+    const still = await upload(service, list, { contentLength: 100 })
+    still.write('a@x.test\n')
+    for (let i = 1; i <= 3; i++) {
+      slow.write(step)
+      await eventually(() => sizes(service).includes(i * step.length))
+      if (i < 3) clock.advance(seconds(50))
+    }
+    // What passes before a piece is waited for does not count, so that it may take somewhat longer than a minute.
+    for (let more = seconds(50); more > 0 && !still.isAnswered(); more -= 100) {
+      clock.advance(100)
+      await Bun.sleep(1)
+    }
+    expect(await still.answer()).toMatch(/^HTTP\/1\.1 408 /)
+    slow.write(step)
+    expect(await slow.answer()).toMatch(/^HTTP\/1\.1 202 /)
+    expect(spooledFiles(service)).toHaveLength(1)
+    slow.end()
+    still.end()
+  })
+
+  test('that trickles is a 408 as well', async () => {
+    await using service = await createEmailApi()
+    const { clock } = service
+    const socket = await upload(service, await makeList(service), { contentLength: 10_000 })
+    let pieces = 0
+    // What passes before a piece is waited for does not count, so that it may be some pieces more than a minute has.
+    while (!socket.isAnswered() && pieces < 100) {
+      socket.write('a@x.test\n')
+      pieces++
+      await eventually(() => socket.isAnswered() || sizes(service).includes(pieces * 9))
+      if (pieces === 5) expect(spooledFiles(service)).toHaveLength(1)
+      clock.advance(seconds(11))
+    }
+    expect(await socket.answer()).toMatch(/^HTTP\/1\.1 408 /)
+    expect(pieces).toBeGreaterThan(5)
+    socket.end()
+    expect(spooledFiles(service)).toEqual([])
+  })
+
+  test('is a 429 while four of its account come in, and not for others', async () => {
+    await using service = await createEmailApi()
+    const list = await makeList(service)
+    const sockets = await Promise.all(Array.from({ length: 4 }, () => upload(service, list, { contentLength: 100 })))
+    for (const socket of sockets) socket.write('a@x.test\n')
+    await eventually(() => spooledFiles(service).length === 4)
+    expectRefusal(await postFile(service, list, 'a@x.test'), 429, 'too_many_imports')
+    const other = await service.newAccount()
+    const key = await service.newKey([], other)
+    const { body } = await service.api('POST', '/v1/contact-lists', { name: 'Theirs' }, { key })
+    const theirs = await postFile({ url: service.url, key }, String(at(body, 'data', 'id')), 'a@x.test')
+    expect(theirs.status).toBe(202)
+    for (const socket of sockets) socket.end()
+    await eventually(() => spooledFiles(service).length === 1)
+    expect((await postFile(service, list, 'a@x.test')).status).toBe(202)
+  })
+
+  test('is a 503 while there is no memory for one more, and takes what it held back', async () => {
+    await using service = await createEmailApi({ settings: { TASSIS_MEMORY_BUDGET: '16MiB' } })
+    const list = await makeList(service)
+    const sockets = await Promise.all(Array.from({ length: 3 }, () => upload(service, list, { contentLength: 100 })))
+    for (const socket of sockets) socket.write('a@x.test\n')
+    await eventually(() => spooledFiles(service).length === 3)
+    expectRefusal(await postFile(service, list, 'a@x.test'), 503, 'server_busy')
+    for (const socket of sockets) socket.end()
+    await eventually(() => service.app.memory.inUseBytes === 0)
+    expect((await postFile(service, list, 'a@x.test')).status).toBe(202)
+  })
+
+  test('is a 429 while the files that wait take four times the limit', async () => {
+    await using service = await createEmailApi({ settings: { TASSIS_IMPORT_MAX_BYTES: '1MiB' } })
+    const list = await makeList(service)
+    const file = Buffer.alloc(2 ** 20, 'somebody@x.test\n')
+    for (let i = 0; i < 4; i++) expect((await postFile(service, list, file)).status).toBe(202)
+    expectRefusal(await postFile(service, list, 'a@x.test'), 429, 'too_many_imports')
+  })
+
+  test('to a list that is deleted meanwhile is a 404, and nothing stays', async () => {
+    await using service = await createEmailApi()
+    const list = await makeList(service)
+    const socket = await upload(service, list, { contentLength: 18 })
+    socket.write('a@x.test\n')
+    await eventually(() => spooledFiles(service).length === 1)
+    await service.api('DELETE', `/v1/contact-lists/${list}`)
+    socket.write('b@x.test\n')
+    expect(await socket.answer()).toMatch(/^HTTP\/1\.1 404 /)
+    socket.end()
+    expect(spooledFiles(service)).toEqual([])
+  })
+})
+
+const sizes = (service: TestApi): number[] =>
+  spooledFiles(service).map((file) => Bun.file(join(service.dataDir, 'imports', file)).size)

@@ -1,0 +1,73 @@
+/** @module Of two accounts the one with little to do is not kept waiting by the one with much, whatever came first. */
+import { expect, test } from 'bun:test'
+import { acceptBatch } from '#features/sending/emails/batch.ts'
+import { createEmailApi, EMAIL, NOW } from '#test/support/email-api.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
+
+/** An account with much and one with little; `finish` notes which requests were answered in which order. */
+async function startAccounts() {
+  const emails = await createEmailApi({ settings: { TASSIS_WORK_PER_SECOND: '0' } })
+  const other = await emails.newAccount()
+  await emails.addDomain(other, 'other.test')
+  const order: string[] = []
+  return {
+    emails,
+    other: await emails.newKey([], other),
+    order,
+    finish: async (name: string, answer: ReturnType<typeof emails.api>, status: number) => {
+      expect([name, (await answer).status]).toEqual([name, status])
+      order.push(name)
+    },
+    [Symbol.asyncDispose]: () => emails[Symbol.asyncDispose](),
+  }
+}
+
+const batchOf = (from: string, items: number, recipients: number) => ({
+  emails: Array.from({ length: items }, (_, i) => ({
+    ...EMAIL,
+    from,
+    to: Array.from({ length: recipients }, (_, j) => `u${i}-${j}@r.test`),
+  })),
+})
+
+/** A clock that goes on by a millisecond whenever it is asked for a duration. */
+class TickingClock extends ManualClock {
+  #ticks = 0
+
+  override monotonicMs(): number {
+    return ++this.#ticks
+  }
+}
+
+test('a batch is checked in pieces of some milliseconds, between which everything else has its turn', async () => {
+  await using emails = await createEmailApi({ clock: new TickingClock(NOW), settings: { TASSIS_WORK_PER_SECOND: '0' } })
+  let reads = 0
+  let mostInTurn = 0
+  const items = batchOf(EMAIL.from, 500, 2).emails.map((item) => ({
+    ...item,
+    get subject() {
+      reads++
+      return 'Hello'
+    },
+  }))
+  const batch = acceptBatch(emails.app, emails.actor, { emails: items, idempotencyKey: undefined })
+  mostInTurn = reads
+  for (let isOver = false; !isOver; ) {
+    const before = reads
+    isOver = await Promise.race([batch.then(() => true), new Promise<false>((done) => setImmediate(() => done(false)))])
+    mostInTurn = Math.max(mostInTurn, reads - before)
+  }
+  expect((await batch).data).toHaveLength(500)
+  // 4 ms, of which each email takes one.
+  expect(mostInTurn).toBeLessThan(10 * (reads / 500))
+})
+
+test('a page is answered before the pages that another account asked for in numbers', async () => {
+  await using accounts = await startAccounts()
+  const { emails, order, finish, other } = accounts
+  await emails.api('POST', '/v1/emails/batch', batchOf(EMAIL.from, 100, 10))
+  const page = '/v1/emails?per_page=100'
+  const many = Array.from({ length: 40 }, (_, n) => finish(`many ${n}`, emails.api('GET', page), 200))
+  await Promise.all([...many, finish('one', emails.api('GET', page, undefined, { key: other }), 200)])
+  expect(order.indexOf('one')).toBeLessThan(20)
+})

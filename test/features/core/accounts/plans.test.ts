@@ -1,0 +1,74 @@
+import { expect, test } from 'bun:test'
+import { allPlanTerms, hasTracking, PLANS, planOfPrice, planTerms, UNLIMITED } from '#features/core/accounts/plans.ts'
+import { ConfigError, loadConfig } from '#platform/config.ts'
+import { createTestApp } from '#test/support/app.ts'
+
+const withTracking = (setting: string): string[] => {
+  const { config } = loadConfig({ TASSIS_TRACKING_PLANS: setting })
+  return PLANS.filter((plan) => hasTracking(config, plan))
+}
+
+test('every plan has tracking unless the setting names some', () => {
+  expect(withTracking('')).toEqual([...PLANS])
+  expect(withTracking('all')).toEqual([...PLANS])
+  expect(withTracking('pro, business')).toEqual(['pro', 'business'])
+})
+
+test.each(['gold', 'pro,Business', 'pro;business'])(
+  'TASSIS_TRACKING_PLANS with %p, which is no plan, stops the start with one sentence',
+  async (plans) => {
+    await expect(createTestApp({ settings: { TASSIS_TRACKING_PLANS: plans } })).rejects.toThrow(
+      new ConfigError(
+        `TASSIS_TRACKING_PLANS is "${plans}"; allowed is a comma list of free, starter, pro, business, enterprise, unlimited, or all.`,
+      ),
+    )
+  },
+)
+
+test('TASSIS_PLANS changes single fields of plans; everything else keeps its default', () => {
+  const before = loadConfig({}).config
+  const { config } = loadConfig({
+    TASSIS_PLANS:
+      'free.max_domains=0, free.price_cents=5,pro.stripe_price_id=price_A,pro.max_sub_accounts=2147483647,pro.max_templates=7',
+    TASSIS_PLAN_QUOTA_PRO: '123',
+  })
+  const free = planTerms(before, 'free')
+  const pro = planTerms(before, 'pro')
+  expect(allPlanTerms(config)).toEqual([
+    { ...free, limits: { ...free.limits, domains: 0 }, priceCents: 5 },
+    planTerms(before, 'starter'),
+    {
+      ...pro,
+      monthlyQuota: 123,
+      limits: { ...pro.limits, sub_accounts: UNLIMITED, templates: 7 },
+      stripePriceId: 'price_A',
+    },
+    planTerms(before, 'business'),
+    planTerms(before, 'enterprise'),
+    planTerms(before, 'unlimited'),
+  ])
+  expect(['price_A', 'price_B'].map((price) => planOfPrice(config, price))).toEqual(['pro', undefined])
+})
+
+const FIELDS =
+  'max_domains, max_templates, max_webhooks, max_contact_lists, max_sub_accounts, max_contacts, max_stored_mib, price_cents, stripe_price_id'
+
+test.each([
+  ['gold.max_domains=1', 'a plan is one of free, starter, pro, business, enterprise, unlimited'],
+  ['pro.monthly_quota=1', `a field is one of ${FIELDS}`],
+  ['pro.constructor=1', `a field is one of ${FIELDS}`],
+  ['pro.max_domains=-1', 'the value is a whole number from 0 to 2147483647, which is no limit'],
+  ['pro.max_domains=2147483648', 'the value is a whole number from 0 to 2147483647, which is no limit'],
+  ['pro.price_cents=9.99', 'the value is a whole number from 0 to 2147483647, which is no limit'],
+])('TASSIS_PLANS with %p stops the start with one sentence', async (entry, allowed) => {
+  await expect(createTestApp({ settings: { TASSIS_PLANS: `free.max_domains=1,${entry}` } })).rejects.toThrow(
+    new ConfigError(
+      `TASSIS_PLANS has "${entry}"; ${allowed}, as in free.max_domains=2 or pro.stripe_price_id=price_123.`,
+    ),
+  )
+})
+
+test('a price that two plans have stops the start: it says which plan was bought', async () => {
+  const settings = { TASSIS_PLANS: 'pro.stripe_price_id=price_A,business.stripe_price_id=price_A' }
+  await expect(createTestApp({ settings })).rejects.toThrow('plan pro has this price already')
+})

@@ -1,0 +1,90 @@
+import { describe, expect, test } from 'bun:test'
+import type { Actor } from '#features/core/app/app.ts'
+import { at } from '#test/support/api.ts'
+import { createEmailApi, EMAIL, expectRefusal } from '#test/support/email-api.ts'
+
+const SMALL = { TASSIS_WORK_PER_SECOND: '100', TASSIS_WORK_BURST: '1000' }
+
+async function startService(settings: Record<string, string> = SMALL) {
+  const emails = await createEmailApi({ settings })
+  const list = await emails.api('POST', '/v1/contact-lists', { name: 'A list' })
+  const listId = String(at(list.body, 'data', 'id'))
+  const contacts = (count: number, from = 0) => ({
+    contacts: Array.from({ length: count }, (_, i) => ({ email: `c${from + i}@r.test` })),
+  })
+  return {
+    emails,
+    addContacts: (count: number, from?: number) =>
+      emails.api('POST', `/v1/contact-lists/${listId}/contacts`, contacts(count, from)),
+    batch: (count: number, key?: string) =>
+      emails.api(
+        'POST',
+        '/v1/emails/batch',
+        { emails: Array.from({ length: count }, (_, i) => ({ ...EMAIL, to: [`a${i}@r.test`, `b${i}@r.test`] })) },
+        key === undefined ? {} : { headers: { 'idempotency-key': key } },
+      ),
+    [Symbol.asyncDispose]: () => emails[Symbol.asyncDispose](),
+  }
+}
+
+describe('the work of an account', () => {
+  test('is bounded over all routes: contacts, recipients and rows are one unit each, and 429 says when to come back', async () => {
+    await using service = await startService()
+    expect((await service.addContacts(900)).status).toBe(201)
+    const before = service.emails.stored()
+    const refused = await service.batch(100)
+    expectRefusal(refused, 429, 'work_limit')
+    expect(Number(refused.headers.get('retry-after'))).toBe(2)
+    expectRefusal(await service.addContacts(500, 900), 429, 'work_limit')
+    expect(service.emails.stored()).toEqual(before)
+    service.emails.clock.advance(2_000)
+    expect((await service.batch(100)).status).toBe(202)
+  })
+
+  test('counts rows that are read', async () => {
+    await using service = await startService()
+    const { clock, api } = service.emails
+    await service.batch(100)
+    clock.advance(60_000)
+    const page = () => api('GET', '/v1/emails?per_page=100')
+    for (let i = 0; i < 10; i++) expect((await page()).status).toBe(200)
+    expectRefusal(await page(), 429, 'work_limit')
+    clock.advance(1_000)
+    expect((await page()).status).toBe(200)
+  })
+
+  test('counts the bytes of bodies, refused ones too', async () => {
+    await using service = await startService()
+    const { api } = service.emails
+    const large = { ...EMAIL, from: 'nobody', text_body: 'x'.repeat(1_900_000) }
+    for (let i = 0; i < 3; i++) expect((await api('POST', '/v1/emails', large)).status).toBe(422)
+    expectRefusal(await api('GET', '/v1/account'), 429, 'work_limit')
+  })
+
+  test('is not that of another account, but that of its sub-accounts', async () => {
+    await using service = await startService()
+    const { app, api, actor, newKey, newAccount } = service.emails
+    const [child, stranger] = [await newAccount(), await newAccount()]
+    app.db.run('UPDATE accounts SET parent_id = ? WHERE id = ?', [actor.accountId, child.accountId])
+    const ask = async (of: Actor) => api('GET', '/v1/account', undefined, { key: await newKey([], of) })
+    app.work.charge(child.accountId, 1001)
+    expectRefusal(await ask(actor), 429, 'work_limit')
+    expectRefusal(await ask(child), 429, 'work_limit')
+    expect((await ask(stranger)).status).toBe(200)
+  })
+
+  test('that is used up keeps no idempotent request from its first answer', async () => {
+    await using service = await startService()
+    const first = await service.emails.accepted({ idempotency_key: 'k' })
+    const batch = await service.batch(2, 'b')
+    service.emails.app.work.charge(service.emails.actor.accountId, 1001)
+    expectRefusal(await service.emails.send(), 429, 'work_limit')
+    expect(await service.emails.accepted({ idempotency_key: 'k' })).toMatchObject({ id: first.id })
+    expect((await service.batch(2, 'b')).body).toEqual(batch.body)
+  })
+
+  test('has no bound where its setting is 0', async () => {
+    await using service = await startService({ ...SMALL, TASSIS_WORK_PER_SECOND: '0' })
+    for (let i = 0; i < 3; i++) expect((await service.addContacts(1000, i * 1000)).status).toBe(201)
+  })
+})

@@ -1,0 +1,210 @@
+import { expect, test } from 'bun:test'
+import { eraseAuditText } from '#features/core/audit-logs/erase.ts'
+import { hashPassword } from '#features/people/team/passwords.ts'
+import { createUserWithPassword } from '#features/people/team/users.ts'
+import { giveWay } from '#platform/clock.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { days } from '#platform/units.ts'
+import { at, createTestApi } from '#test/support/api.ts'
+import { NOW } from '#test/support/email-api.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
+
+test('a change over the API is in the log with its actor and address, newest first', async () => {
+  await using service = await createTestApi({ clock: new ManualClock(NOW) })
+  const { api } = service
+  const keyId = at((await api('GET', '/v1/api-keys')).body, 'data', 0, 'id')
+  const stream = await api('POST', '/v1/streams', { slug: 'news', name: 'News' })
+  const log = await api('GET', '/v1/audit-logs')
+  expect(log.status).toBe(200)
+  expect(at(log.body, 'data', 0)).toEqual({
+    id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+    account_id: service.actor.accountUuid,
+    actor_type: 'api_key',
+    actor_id: keyId,
+    action: 'stream.created',
+    resource_type: 'stream',
+    resource_id: at(stream.body, 'data', 'id'),
+    ip_address: '127.0.0.1',
+    metadata: { slug: 'news', name: 'News' },
+    created_at: at(stream.body, 'data', 'created_at'),
+  })
+  expect((at(log.body, 'data') as { action: string }[]).map(({ action }) => action)).toEqual([
+    'stream.created',
+    'api_key.created',
+    'account.created',
+  ])
+  expect(at(log.body, 'pagination')).toEqual({ page: 1, per_page: 25, total: 3, total_pages: 1 })
+})
+
+test('the log is paged, and what the operator did has no address', async () => {
+  await using service = await createTestApi()
+  const last = await service.api('GET', '/v1/audit-logs?per_page=1&page=2')
+  expect(last.body).toMatchObject({
+    data: [{ action: 'account.created', actor_type: 'operator', actor_id: 'cli', ip_address: null }],
+    pagination: { page: 2, per_page: 1, total: 2, total_pages: 2 },
+  })
+})
+
+test('a refused change leaves no row', async () => {
+  await using service = await createTestApi()
+  const { api } = service
+  expect((await api('POST', '/v1/streams', { slug: 'transactional', name: 'x' })).status).toBe(409)
+  expect(at((await api('GET', '/v1/audit-logs')).body, 'pagination', 'total')).toBe(2)
+})
+
+test('an account sees its own log only, and needs account:read', async () => {
+  await using service = await createTestApi()
+  const { api } = service
+  const other = await service.newAccount()
+  const key = await service.newKey([], other)
+  const log = await api('GET', '/v1/audit-logs', undefined, { key })
+  expect(new Set((at(log.body, 'data') as { account_id: string }[]).map((entry) => entry.account_id))).toEqual(
+    new Set([other.accountUuid]),
+  )
+  const sender = await service.newKey(['emails:send', 'emails:read'])
+  expect((await api('GET', '/v1/audit-logs', undefined, { key: sender })).status).toBe(403)
+})
+
+test('behind a trusted proxy the address is that of the client, and else that of the proxy, whatever it says', async () => {
+  for (const [proxies, expected] of [
+    ['127.0.0.1', '203.0.113.9'],
+    ['10.0.0.1', '127.0.0.1'],
+  ] as const) {
+    await using service = await createTestApi({ settings: { TASSIS_TRUSTED_PROXIES: proxies } })
+    const headers = { 'x-forwarded-for': '198.51.100.1, 203.0.113.9' }
+    await service.api('POST', '/v1/streams', { slug: 'news', name: 'News' }, { headers })
+    const log = await service.api('GET', '/v1/audit-logs?action=stream.created')
+    expect(at(log.body, 'data', 0, 'ip_address')).toBe(expected)
+  }
+})
+
+/** A log of five days: each day a stream is made by one key and renamed by another. */
+async function logOfFiveDays() {
+  const clock = new ManualClock(NOW)
+  const service = await createTestApi({ clock })
+  const { api } = service
+  const other = await service.newKey()
+  const streams: string[] = []
+  for (let day = 0; day < 5; day++) {
+    const made = await api('POST', '/v1/streams', { slug: `day-${day}`, name: 'Day' })
+    streams.push(String(at(made.body, 'data', 'id')))
+    await api('PUT', `/v1/streams/${streams.at(-1)}`, { name: `Day ${day}` }, { key: other })
+    clock.advance(days(1))
+  }
+  const keys = at((await api('GET', '/v1/api-keys')).body, 'data') as { id: string }[]
+  const list = async (query: string) => {
+    const answer = await api('GET', `/v1/audit-logs?${query}`)
+    if (answer.status !== 200) throw new Error(JSON.stringify(answer.body))
+    return {
+      total: at(answer.body, 'pagination', 'total'),
+      actions: (at(answer.body, 'data') as { action: string }[]).map(({ action }) => action),
+    }
+  }
+  return { ...service, streams, otherKeyId: keys[0]?.id ?? '', list }
+}
+
+test('filters narrow the log, alone and together, with the number of all that fit', async () => {
+  await using service = await logOfFiveDays()
+  const { list, streams, otherKeyId } = service
+  const of = (n: number, action: string) => Array<string>(n).fill(action)
+  expect(await list('action=stream.created')).toEqual({ total: 5, actions: of(5, 'stream.created') })
+  expect(await list(`actor_id=${otherKeyId}`)).toEqual({ total: 5, actions: of(5, 'stream.updated') })
+  expect(await list(`resource_id=${streams[2]}`)).toEqual({ total: 2, actions: ['stream.updated', 'stream.created'] })
+  expect(await list('resource_type=stream&per_page=3&page=4')).toEqual({ total: 10, actions: ['stream.created'] })
+  expect(await list('actor_type=operator')).toEqual({
+    total: 3,
+    actions: ['api_key.created', 'api_key.created', 'account.created'],
+  })
+  expect(await list(`action=stream.created&actor_id=${otherKeyId}`)).toEqual({ total: 0, actions: [] })
+  expect(await list(`resource_id=${streams[0]}&action=stream.updated&actor_type=api_key`)).toEqual({
+    total: 1,
+    actions: ['stream.updated'],
+  })
+  expect(await list('action=nothing.done')).toEqual({ total: 0, actions: [] })
+})
+
+test('a range of time has its first and its last day in it, by a date or a time, and goes with other filters', async () => {
+  await using service = await logOfFiveDays()
+  const { list } = service
+  expect((await list('from_date=2026-03-16&to_date=2026-03-17')).total).toBe(4)
+  expect((await list('from_date=2026-03-18T12:30:00Z')).total).toBe(4)
+  expect((await list('from_date=2026-03-18T12:30:00.001Z')).total).toBe(2)
+  expect((await list('to_date=2026-03-15T12:29:59Z')).total).toBe(0)
+  expect((await list('to_date=2026-03-15&action=stream.created')).total).toBe(1)
+  expect((await list('from_date=2027-01-01')).total).toBe(0)
+  expect((await list('from_date=2020-01-01&to_date=2030-01-01')).total).toBe(13)
+})
+
+test.each([
+  ['from_date', 'yesterday'],
+  ['to_date', '2026-02-30'],
+  ['actor_type', 'robot'],
+  ['action', 'a'.repeat(513)],
+])('a filter %s that cannot be is a 422 that names it', async (field, value) => {
+  await using service = await createTestApi()
+  const answer = await service.api('GET', `/v1/audit-logs?${field}=${value}`)
+  expect({ status: answer.status, field: at(answer.body, 'details', 0, 'field') }).toEqual({ status: 422, field })
+})
+
+test('an erased entry is listed with what was done and when, and no person in it', async () => {
+  await using service = await createTestApi()
+  const { app, actor } = service
+  await service.api('POST', '/v1/streams', { slug: 'news', name: 'News of bob@receiver.test' })
+  await app.commit.write((tx) =>
+    eraseAuditText(tx, { accountId: actor.accountId, after: 0, limit: 10, matches: (text) => text.includes('bob@') }),
+  )
+  const { body } = await service.api('GET', '/v1/audit-logs')
+  expect(at(body, 'data', 0)).toMatchObject({
+    actor_type: 'api_key',
+    actor_id: 'erased',
+    action: 'stream.created',
+    resource_type: 'stream',
+    resource_id: null,
+    ip_address: null,
+    metadata: null,
+  })
+})
+
+test('filters answer while others have their turn, in a log of 100,000 entries of which few fit', async () => {
+  await using service = await createTestApi()
+  const { app, actor, api } = service
+  app.db.run(
+    `WITH RECURSIVE n(i) AS (SELECT 100 UNION ALL SELECT i + 1 FROM n WHERE i < 100099)
+     INSERT INTO audit_logs (id, uuid, account_id, actor_type, actor_id, action, resource_type, created_at)
+     SELECT i, randomblob(16), ?, 'system', 'system', 'suppression.created', iif(i = 200, 'rare', 'suppression'), ? FROM n`,
+    [actor.accountId, app.clock.now()],
+  )
+  let turns = 0
+  let isOver = false
+  const others = (async () => {
+    while (!isOver) {
+      turns++
+      await giveWay()
+    }
+  })()
+  const answer = await api('GET', '/v1/audit-logs?resource_type=rare')
+  isOver = true
+  await others
+  expect(answer.body).toMatchObject({ data: [{ resource_type: 'rare' }], pagination: { total: 1 } })
+  expect(turns).toBeGreaterThan(50)
+})
+
+test('what a user does is in the log with the user and the address', async () => {
+  await using service = await createTestApi()
+  const { app, actor, api } = service
+  const password = 'four words that fit'
+  const passwordHash = await hashPassword(password, 'test')
+  const user = await app.commit.write((tx) =>
+    createUserWithPassword(app, tx, actor, { email: 'ada@x.test', passwordHash, role: 'admin' }),
+  )
+  const login = await api('POST', '/v1/auth/login', { email: 'ada@x.test', password }, { key: null })
+  const headers = {
+    cookie: String(login.headers.get('set-cookie')).split(';')[0] ?? '',
+    'x-csrf-token': String(at(login.body, 'data', 'csrf_token')),
+  }
+  await api('POST', '/v1/streams', { slug: 'news', name: 'News' }, { key: null, headers })
+  const log = await api('GET', '/v1/audit-logs?actor_type=user&action=stream.created')
+  expect(at(log.body, 'data')).toMatchObject([
+    { actor_type: 'user', actor_id: formatUuid(user.uuid), ip_address: '127.0.0.1', resource_type: 'stream' },
+  ])
+})

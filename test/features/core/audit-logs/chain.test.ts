@@ -1,0 +1,329 @@
+import type { Database } from 'bun:sqlite'
+import { expect, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Actor, App } from '#features/core/app/app.ts'
+import { audit } from '#features/core/audit-logs/audit.ts'
+import { completeAuditChain } from '#features/core/audit-logs/chain.ts'
+import { eraseAuditOfAccount, eraseAuditText } from '#features/core/audit-logs/erase.ts'
+import { trimAuditLog } from '#features/core/audit-logs/trim.ts'
+import { type Verification, verifyAuditLog } from '#features/core/audit-logs/verify.ts'
+import { days } from '#platform/units.ts'
+import { createTestAccount, createTestApp } from '#test/support/app.ts'
+import { NOW } from '#test/support/email-api.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
+
+const write = (app: App, actor: Actor, resourceId: string): Promise<void> =>
+  app.commit.write((tx) =>
+    audit(app, tx, actor, {
+      action: 'thing.made',
+      resourceType: 'thing',
+      resourceId,
+      metadata: { of: resourceId, text: 'Grüße \u{1f600} \ud800' },
+    }),
+  )
+
+/** A log with an entry of the account's creation and `count` of a key's; all entries have all fields. */
+async function filledApp(count: number) {
+  const clock = new ManualClock(NOW)
+  const service = await createTestApp({ clock })
+  const actor: Actor = {
+    ...(await createTestAccount(service.app)),
+    type: 'api_key',
+    id: '018f0000-0000-7000-8000-000000000001',
+    ipAddress: '192.0.2.7',
+  }
+  for (let n = 1; n <= count; n++) {
+    clock.advance(1000)
+    await write(service.app, actor, `thing-${n}`)
+  }
+  return { ...service, actor, clock }
+}
+
+const good = (entries: number, more: Partial<Verification> = {}): Verification => ({
+  entries,
+  erased: 0,
+  removedUpTo: 0,
+  headId: entries,
+  headHash: expect.stringMatching(/^[0-9a-f]{64}$/),
+  brokenCount: 0,
+  broken: [],
+  hasExpected: null,
+  ...more,
+})
+
+/** What is found after `change`, which is undone again. */
+function afterChange(db: Database, change: (db: Database) => void): Verification {
+  db.run('BEGIN')
+  try {
+    change(db)
+    return verifyAuditLog(db)
+  } finally {
+    db.run('ROLLBACK')
+  }
+}
+
+const COLUMNS = [
+  'uuid',
+  'account_id',
+  'actor_type',
+  'actor_id',
+  'action',
+  'resource_type',
+  'resource_id',
+  'ip_address',
+  'metadata',
+  'created_at',
+  'salt',
+  'digest',
+  'hash',
+]
+
+/** Flips the lowest bit of one byte, of an integer its lowest bit. */
+function flip(db: Database, column: string, id: number, position: number): void {
+  const row = db
+    .query<{ type: string; hex: string }, [number]>(
+      `SELECT typeof(${column}) AS type, hex(CAST(${column} AS BLOB)) AS hex FROM audit_logs WHERE id = ?`,
+    )
+    .get(id)
+  if (!row) throw new Error(`no entry ${id}`)
+  if (row.type === 'integer') {
+    db.run(`UPDATE audit_logs SET ${column} = ${column} + 1 WHERE id = ?`, [id])
+    return
+  }
+  const bytes = Uint8Array.fromHex(row.hex)
+  const at = position % bytes.length
+  bytes[at] = (bytes[at] ?? 0) ^ 1
+  const value = row.type === 'text' ? 'CAST(? AS TEXT)' : '?'
+  db.run(`UPDATE audit_logs SET ${column} = ${value} WHERE id = ?`, [bytes, id])
+}
+
+test('the log that was written verifies', async () => {
+  await using service = await filledApp(20)
+  expect(verifyAuditLog(service.app.db)).toEqual(good(21))
+})
+
+test.each(COLUMNS)(
+  'one changed byte in column %s is found, whichever entry and byte it is, and the entry is named',
+  async (column) => {
+    await using service = await filledApp(6)
+    const { db } = service.app
+    const found = [2, 5, 7].flatMap((id) =>
+      [0, 3, 15].map((position) => {
+        const { broken } = afterChange(db, (copy) => flip(copy, column, id, position))
+        return { id, position, named: broken[0]?.id }
+      }),
+    )
+    expect(found).toEqual([2, 5, 7].flatMap((id) => [0, 3, 15].map((position) => ({ id, position, named: id }))))
+  },
+)
+
+test('a changed byte is found where the text reads the same', async () => {
+  await using service = await filledApp(2)
+  const { db } = service.app
+  await service.app.commit.write((tx) =>
+    audit(service.app, tx, service.actor, { action: 'thing.made', resourceId: 'a\ufffdb' }),
+  )
+  const { brokenCount, broken } = afterChange(db, (copy) =>
+    copy.run("UPDATE audit_logs SET resource_id = CAST(x'61FFBFBD62' AS TEXT) WHERE id = 4"),
+  )
+  expect({ brokenCount, id: broken[0]?.id }).toEqual({ brokenCount: 1, id: 4 })
+})
+
+test.each([
+  ['an entry in the middle that was removed', 'DELETE FROM audit_logs WHERE id = 4', 5],
+  ['the first entries that were removed', 'DELETE FROM audit_logs WHERE id <= 3', 4],
+  ['the last entry that was removed', 'DELETE FROM audit_logs WHERE id = 9', 9],
+  ['the last entries that were removed', 'DELETE FROM audit_logs WHERE id > 5', 6],
+  ['all entries that were removed', 'DELETE FROM audit_logs', 1],
+  ['an entry that was put in behind the last', copyOf('id = 5', '10'), 10],
+  ['an entry that was put in before the first', copyOf('id = 5', '0'), 0],
+  ['a changed number', 'UPDATE audit_logs SET id = 100 WHERE id = 9', 100],
+  [
+    'two entries that changed places',
+    'UPDATE audit_logs SET id = -1 WHERE id = 4; UPDATE audit_logs SET id = 4 WHERE id = 5; UPDATE audit_logs SET id = 5 WHERE id = -1',
+    4,
+  ],
+  ['an entry without its hashes', 'UPDATE audit_logs SET salt = NULL, digest = NULL, hash = NULL WHERE id = 6', 6],
+  ['an entry with a text where one was erased', 'UPDATE audit_logs SET salt = NULL WHERE id = 6', 6],
+  ['a chain that begins later', 'UPDATE audit_chain SET anchor_id = 3', 1],
+  ['a chain that ends with another hash', 'UPDATE audit_chain SET head_hash = zeroblob(32)', 9],
+  ['a chain without its ends', 'DELETE FROM audit_chain', 0],
+])('found and named: %s', async (_, change, id) => {
+  await using service = await filledApp(8)
+  const { broken } = afterChange(service.app.db, (copy) => void copy.run(change))
+  expect(broken[0]?.id).toBe(id)
+})
+
+function copyOf(condition: string, id: string): string {
+  const others = [
+    'uuid',
+    'account_id',
+    'actor_type',
+    'actor_id',
+    'action',
+    'created_at',
+    'salt',
+    'digest',
+    'hash',
+  ].join()
+  return `INSERT INTO audit_logs (id, ${others}) SELECT ${id}, ${others} FROM audit_logs WHERE ${condition}`
+}
+
+test('a log written anew as a whole verifies, but no longer has the hash that was noted before', async () => {
+  await using service = await filledApp(5)
+  const { db } = service.app
+  const noted = verifyAuditLog(db).headHash
+  await write(service.app, service.actor, 'later')
+  expect(verifyAuditLog(db, noted.toUpperCase())).toEqual(good(7, { hasExpected: true }))
+  db.run("UPDATE audit_logs SET action = 'thing.forged' WHERE id = 3")
+  db.run('UPDATE audit_chain SET head_id = 0, head_hash = zeroblob(32), is_complete = 0')
+  completeAuditChain(db)
+  expect(verifyAuditLog(db, noted)).toEqual(good(7, { hasExpected: false }))
+})
+
+test('a write that fails leaves no gap: the others of its group are chained to each other', async () => {
+  await using service = await filledApp(1)
+  const { app, actor } = service
+  const results = await Promise.allSettled(
+    Array.from({ length: 20 }, (_, n) =>
+      app.commit.write((tx) => {
+        audit(app, tx, actor, { action: 'thing.made', resourceId: `${n}` })
+        if (n % 3 === 1) throw new Error('refused')
+      }),
+    ),
+  )
+  expect(results.filter(({ status }) => status === 'rejected').length).toBe(7)
+  expect(verifyAuditLog(app.db)).toEqual(good(15))
+})
+
+test('entries put in behind the end do not keep the service from writing, and stay found', async () => {
+  await using service = await filledApp(3)
+  const { app, actor } = service
+  app.db.run(copyOf('id = 2', '5'))
+  await write(app, actor, 'next')
+  const { broken } = verifyAuditLog(app.db)
+  expect(broken[0]?.id).toBe(5)
+})
+
+test('erased entries verify by their digest, are counted and keep what was done and when', async () => {
+  await using service = await filledApp(9)
+  const { app, actor } = service
+  const step = await app.commit.write((tx) =>
+    eraseAuditText(tx, {
+      accountId: actor.accountId,
+      after: 0,
+      limit: 100,
+      matches: (text) => text.includes('thing-4'),
+    }),
+  )
+  expect(step).toEqual({ rows: 1, next: undefined })
+  expect(verifyAuditLog(app.db)).toEqual(good(10, { erased: 1 }))
+  expect(
+    app.db
+      .query(
+        'SELECT actor_type, actor_id, action, resource_type, resource_id, ip_address, metadata, salt FROM audit_logs WHERE id = 5',
+      )
+      .get(),
+  ).toEqual({
+    actor_type: 'api_key',
+    actor_id: 'erased',
+    action: 'thing.made',
+    resource_type: 'thing',
+    resource_id: null,
+    ip_address: null,
+    metadata: null,
+    salt: null,
+  })
+})
+
+test('text put into an erased entry is found', async () => {
+  await using service = await filledApp(3)
+  const { app, actor } = service
+  await app.commit.write((tx) => eraseAuditOfAccount(tx, actor.accountId, 100))
+  const { broken } = afterChange(app.db, (copy) => copy.run("UPDATE audit_logs SET metadata = '{}' WHERE id = 2"))
+  expect(broken.map(({ id }) => id)).toEqual([2])
+})
+
+test('the log of an account is erased in steps, and that of others stays', async () => {
+  await using service = await filledApp(7)
+  const { app, actor } = service
+  const other = await createTestAccount(app)
+  const steps: unknown[] = []
+  for (let after: number | undefined = 0; after !== undefined; ) {
+    const from: number = after
+    const step = await app.commit.write((tx) => eraseAuditOfAccount(tx, actor.accountId, 3, from))
+    steps.push(step)
+    after = step.next
+  }
+  expect(steps).toEqual([
+    { rows: 3, next: 3 },
+    { rows: 3, next: 6 },
+    { rows: 2, next: undefined },
+  ])
+  expect(verifyAuditLog(app.db)).toEqual(good(9, { erased: 8 }))
+  expect(app.db.query('SELECT DISTINCT account_id AS account FROM audit_logs WHERE salt IS NOT NULL').all()).toEqual([
+    { account: other.accountId },
+  ])
+})
+
+test('old entries are removed from the oldest on; the rest verifies, and positions are not given again', async () => {
+  await using service = await filledApp(500)
+  const { app, actor, clock } = service
+  expect(await trimAuditLog(app, NOW + 300_000)).toBe(300)
+  expect(verifyAuditLog(app.db)).toEqual(good(201, { removedUpTo: 300, headId: 501 }))
+  clock.advance(9_500_000)
+  expect(await trimAuditLog(app, NOW + 9_000_000, 50)).toBe(50)
+  expect(await trimAuditLog(app, NOW + 9_000_000)).toBe(151)
+  expect(verifyAuditLog(app.db)).toEqual(good(0, { removedUpTo: 501, headId: 501 }))
+  await write(app, actor, 'after')
+  expect(verifyAuditLog(app.db)).toEqual(good(1, { removedUpTo: 501, headId: 502 }))
+  const { broken } = afterChange(app.db, (copy) => copy.run('DELETE FROM audit_logs'))
+  expect(broken.map(({ id }) => id)).toEqual([502])
+})
+
+test('entries from before there was a chain are chained when the database is opened, in slices', async () => {
+  await using service = await filledApp(0)
+  const { db } = service.app
+  db.run(`WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < 4501)
+    INSERT INTO audit_logs (id, uuid, account_id, actor_type, actor_id, action, created_at)
+    SELECT i, randomblob(16), 1, 'operator', 'cli', 'thing.made', ${NOW} FROM n`)
+  db.run('UPDATE audit_logs SET salt = NULL, digest = NULL, hash = NULL')
+  db.run('UPDATE audit_chain SET head_id = 0, head_hash = zeroblob(32), is_complete = 0')
+  completeAuditChain(db)
+  const before = verifyAuditLog(db)
+  completeAuditChain(db)
+  expect({ before, again: verifyAuditLog(db).headHash }).toEqual({ before: good(4501), again: before.headHash })
+  await write(service.app, service.actor, 'next')
+  expect(verifyAuditLog(db)).toEqual(good(4502))
+})
+
+test('a hash that was taken away is not put back when the database is opened', async () => {
+  await using service = await filledApp(4)
+  const { db } = service.app
+  db.run("UPDATE audit_logs SET action = 'thing.forged', salt = NULL, digest = NULL, hash = NULL WHERE id = 5")
+  completeAuditChain(db)
+  expect(verifyAuditLog(db).broken.map(({ id }) => id)).toEqual([5])
+})
+
+test('times never go back along the log, also when the clock was put back while the service was down', async () => {
+  const dataDir = mkdtempSync(join(tmpdir(), 'tassis-test-'))
+  try {
+    let actor: Actor
+    {
+      await using ahead = await createTestApp({ clock: new ManualClock(NOW + days(1000)), dataDir })
+      actor = await createTestAccount(ahead.app)
+    }
+    const clock = new ManualClock(NOW)
+    await using service = await createTestApp({ clock, dataDir })
+    for (let n = 0; n < 3; n++) await write(service.app, actor, `thing-${n}`)
+    clock.advance(days(1001))
+    await write(service.app, actor, 'later')
+    const times = service.app.db.query<{ at: number }, []>('SELECT created_at AS at FROM audit_logs ORDER BY id').all()
+    expect(times.map(({ at }) => at - NOW)).toEqual([1000, 1000, 1000, 1000, 1001].map((day) => days(day)))
+    expect(verifyAuditLog(service.app.db)).toEqual(good(5))
+  } finally {
+    rmSync(dataDir, { recursive: true, force: true })
+  }
+})

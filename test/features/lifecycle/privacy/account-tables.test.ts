@@ -1,0 +1,62 @@
+/** @module The deletion of accounts knows every table. */
+import { expect, test } from 'bun:test'
+import { SOURCES } from '#features/core/content-gc/sources.ts'
+import { ACCOUNT_TABLES, AT_THE_END, WITH_MANY_ROWS } from '#features/lifecycle/privacy/account-tables.ts'
+import { createTestApp } from '#test/support/app.ts'
+
+/** Tables that have nothing of an account, or nothing but digests and numbers that lead nowhere once it is gone, with the reason. */
+const NOT_OF_ACCOUNTS: Readonly<Record<string, string>> = {
+  audit_chain: 'ends of the chain of the audit log: hashes',
+  billing_events: 'ids of the payment provider, for 60 days',
+  content_cursor: 'a place in the emails',
+  content_garbage: 'references, swept before the deletion is complete',
+  form_asks: 'keyed digests of addresses, for 30 days',
+  inbound_receipts: 'messages on their way, for seconds',
+  meta: 'values of the installation',
+  migrations: 'names of migrations',
+  operator_mail: 'mail to the operator',
+  retention_left: 'row ids',
+}
+
+test('every table is emptied of a deleted account, or has nothing of one', async () => {
+  await using service = await createTestApp()
+  const tables = service.app.db
+    .query<{ name: string }, []>(
+      "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name NOT LIKE 'mailbox_search_%' AND name NOT LIKE 'email_search_%' ORDER BY name",
+    )
+    .all()
+    .map(({ name }) => name)
+  const known = [
+    ...ACCOUNT_TABLES.map(({ table }) => table),
+    ...WITH_MANY_ROWS,
+    ...AT_THE_END,
+    ...Object.keys(NOT_OF_ACCOUNTS),
+  ]
+  expect(known.toSorted()).toEqual(tables)
+})
+
+test('whatever refers to content lets go of it', () => {
+  const sources = Object.values(SOURCES).flat()
+  const own = new Set([...WITH_MANY_ROWS, ...Object.keys(NOT_OF_ACCOUNTS)])
+  const letting = ACCOUNT_TABLES.filter(({ refs }) => refs !== undefined).map(({ table }) => table)
+  const expected = [...new Set(sources.map(({ table }) => table))].filter((table) => !own.has(table))
+  expect(letting.toSorted()).toEqual(expected.toSorted())
+})
+
+/** Tables that are looked through as a whole, with the reason. */
+const SMALL: readonly string[] = [
+  // What is under way.
+  'contact_imports',
+  'pause_notices',
+]
+
+test('rows of an account are found by an index, however many accounts there are: each slice looks at every table', async () => {
+  await using service = await createTestApp()
+  const scanned = ACCOUNT_TABLES.filter(({ table, where }) =>
+    service.app.db
+      .query<{ detail: string }, [number]>(`EXPLAIN QUERY PLAN DELETE FROM ${table} WHERE ${where} LIMIT 200`)
+      .all(1)
+      .some(({ detail }) => detail.startsWith('SCAN')),
+  )
+  expect(scanned.map(({ table }) => table)).toEqual(SMALL.toSorted())
+})

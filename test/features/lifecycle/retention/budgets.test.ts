@@ -1,0 +1,134 @@
+import { Database } from 'bun:sqlite'
+import { expect, test } from 'bun:test'
+import { fstatSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { sweep } from '#features/core/content-gc/sweep.ts'
+import { type Measured, measure } from '#features/lifecycle/retention/budgets.ts'
+import { oldestOf } from '#features/lifecycle/retention/overview.ts'
+import { runRetention } from '#features/lifecycle/retention/run.ts'
+import { releasePages } from '#platform/db/scrub.ts'
+import { hours, KiB, MiB, minutes } from '#platform/units.ts'
+import { expectBalanced } from '#test/support/books.ts'
+import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
+import { storeTestInbound } from '#test/support/inbound.ts'
+import { endAttempts, rowsOf } from './year.ts'
+
+function useOf({ dataDir }: EmailApi): Measured['use'] {
+  using db = new Database(join(dataDir, 'tassis.db'), { readonly: true })
+  return measure(db, dataDir).use
+}
+
+const random = (bytes: number): string => crypto.getRandomValues(new Uint8Array(bytes)).toHex()
+
+/** Sends some emails an hour, each with a body of its own, and ends them. */
+async function sendHours(service: EmailApi, count: number, bytes: number): Promise<void> {
+  for (let hour = 0; hour < count; hour++) {
+    const sends = Array.from({ length: 10 }, (_, n) =>
+      service.accepted({ to: `r${hour}-${n}@receiver.test`, text_body: random(bytes), subject: 'x'.repeat(200) }),
+    )
+    await Promise.all(sends)
+    service.clock.advance(minutes(1))
+    await endAttempts(service, 'receiver.test', [{ kind: 'sent', reply: '250 OK' }])
+    service.clock.advance(hours(1))
+  }
+}
+
+test('content over its size goes, the oldest first, until it is within it; what waits keeps its own', async () => {
+  await using service = await createEmailApi({ settings: { TASSIS_CONTENT_MAX_BYTES: '1MiB' } })
+  const { app, accepted } = service
+  const waiting = await accepted({ to: 'later@waiting.test', text_body: 'Still to be sent' })
+  await sendHours(service, 30, 8000)
+  const before = useOf(service)
+  expect(before.content).toBeGreaterThan(1.5 * MiB)
+  // By averages: what was really freed shows at the next measure, an hour later.
+  for (let run = 0; run < 3; run++) {
+    await runRetention(app)
+    await sweep(app)
+  }
+  const after = useOf(service)
+  expect(after.content).toBeLessThanOrEqual(1 * MiB)
+  // No more went than had to.
+  expect(after.content).toBeGreaterThan(0.8 * MiB)
+  const [newestWithout, oldestWith] = [
+    'max(id) AS id FROM emails WHERE text_ref IS NULL',
+    'min(id) AS id FROM emails WHERE text_ref IS NOT NULL AND status = 3',
+  ].map((sql) => app.db.query<{ id: number }, []>(`SELECT ${sql}`).get()?.id ?? 0)
+  expect(newestWithout).toBeLessThan(oldestWith ?? 0)
+  const { at } = app.db
+    .query<{ at: number }, [number]>('SELECT created_at AS at FROM emails WHERE id = ?')
+    .get(oldestWith ?? 0) ?? { at: 0 }
+  expect(oldestOf(app.db).content).toBe(at)
+  expect(await service.detail(waiting.id)).toMatchObject({ status: 'queued', text_body: 'Still to be sent' })
+  expectBalanced(service)
+  // Under its size nothing more goes.
+  expect(await runRetention(app)).toMatchObject({ content: 0 })
+})
+
+test('events over their size go, the oldest first, and so do emails over theirs', async () => {
+  await using service = await createEmailApi({
+    settings: { TASSIS_EVENTS_MAX_BYTES: '64KiB', TASSIS_LOGS_MAX_BYTES: '256KiB' },
+  })
+  const { app } = service
+  await sendHours(service, 120, 20)
+  const [emails, events] = [rowsOf(service, 'emails'), rowsOf(service, 'events')]
+  for (let run = 0; run < 5; run++) await runRetention(app)
+  const use = useOf(service)
+  expect({ events: use.events <= 64 * KiB, logs: use.logs <= 256 * KiB }).toEqual({ events: true, logs: true })
+  // What emails are found by counts as well: each of these, with its long subject, is some 1.3 KiB.
+  expect({
+    emails: rowsOf(service, 'emails') < emails && rowsOf(service, 'emails') > 150,
+    events: rowsOf(service, 'events') < events && rowsOf(service, 'events') > 200,
+  }).toEqual({ emails: true, events: true })
+  expectBalanced(service)
+})
+
+test('received mail over its size goes, the oldest first, with what it was made of', async () => {
+  await using service = await createEmailApi({ settings: { TASSIS_INBOUND_MAX_BYTES: '1MiB' } })
+  const { app, actor, clock } = service
+  const domainId = app.db.query<{ id: number }, []>('SELECT id FROM domains ORDER BY id LIMIT 1').get()?.id ?? 0
+  for (let n = 0; n < 40; n++) {
+    await storeTestInbound(
+      app,
+      { accountId: actor.accountId, domainId },
+      { raw: `Subject: ${n}\r\n\r\n${random(25_000)}\r\n` },
+    )
+    clock.advance(hours(1))
+  }
+  expect(useOf(service).inbound).toBeGreaterThan(1 * MiB)
+  await runRetention(app)
+  await sweep(app)
+  expect(useOf(service).inbound).toBeLessThanOrEqual(1 * MiB)
+  const { first, last } = app.db
+    .query<{ first: number; last: number }, []>('SELECT min(id) AS first, max(id) AS last FROM inbound_emails')
+    .get() ?? { first: 0, last: 0 }
+  expect({ first: first > 1, last }).toEqual({ first: true, last: 40 })
+  expectBalanced(service)
+})
+
+test('what is removed gives its place back: the files and the write-ahead log are shorter', async () => {
+  await using service = await createEmailApi({
+    settings: { TASSIS_CONTENT_DAYS: '1', TASSIS_LOGS_DAYS: '1', TASSIS_EVENTS_DAYS: '1' },
+  })
+  const { app, clock, dataDir } = service
+  await sendHours(service, 60, 4000)
+  const sizes = async () => {
+    for (const committer of app.content.committers()) await releasePages(committer)
+    for (const db of [app.db, ...app.content.databases()]) db.run('PRAGMA wal_checkpoint(TRUNCATE)')
+    return {
+      database: statSync(join(dataDir, 'tassis.db')).size,
+      content: app.content.committers().reduce((sum, { fileFd }) => sum + fstatSync(fileFd).size, 0),
+      wal: statSync(join(dataDir, 'tassis.db-wal')).size,
+    }
+  }
+  const before = await sizes()
+  clock.advance(hours(48))
+  expect(await runRetention(app)).toMatchObject({ logs: 600 })
+  await sweep(app)
+  const after = await sizes()
+  expect({
+    // Tables without rows and their indexes have a page each, and stay.
+    database: before.database - after.database > 300 * KiB,
+    content: after.content < before.content * 0.2,
+    wal: after.wal,
+  }).toEqual({ database: true, content: true, wal: 0 })
+})

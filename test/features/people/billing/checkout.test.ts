@@ -1,0 +1,340 @@
+import { describe, expect, test } from 'bun:test'
+import { endBilling } from '#features/people/billing/checkout.ts'
+import { ConfigError } from '#platform/config.ts'
+import { createLog } from '#platform/log.ts'
+import { at } from '#test/support/api.ts'
+import { createTestApp } from '#test/support/app.ts'
+import { CUSTOMER, createBillingApi, NOTHING_BOUGHT } from '#test/support/billing.ts'
+import { createEmailApi, expectRefusal } from '#test/support/email-api.ts'
+import { STRIPE_KEY, startStripeStub, stripeSettings } from '#test/support/stripe-stub.ts'
+
+const portal = { return_url: 'https://app.test/account' }
+
+describe('GET /v1/billing/plans', () => {
+  test('is open, ignores any key, and lists all plans with what the settings say of them', async () => {
+    await using billing = await createBillingApi({
+      TASSIS_PLANS:
+        'pro.stripe_price_id=price_pro,pro.price_cents=4900,free.max_domains=2,free.max_sub_accounts=2147483647',
+      TASSIS_TRACKING_PLANS: 'pro,business',
+    })
+    const { api } = billing.service
+    const answers = await Promise.all(
+      [null, 'wrong', billing.service.key].map((key) => api('GET', '/v1/billing/plans', undefined, { key })),
+    )
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200])
+    const [first] = answers
+    for (const { body } of answers) expect(body).toEqual(first?.body)
+    expect(at(first?.body, 'pagination')).toEqual({ page: 1, per_page: 6, total: 6, total_pages: 1 })
+    const columns = [
+      'plan',
+      'monthly_quota',
+      'max_domains',
+      'max_templates',
+      'max_webhooks',
+      'max_contact_lists',
+      'max_sub_accounts',
+      'tracking_enabled',
+      'price_cents',
+      'stripe_price_id',
+    ]
+    const data = at(first?.body, 'data') as Record<string, unknown>[]
+    expect(data.map((plan) => Object.keys(plan))).toEqual(data.map(() => columns))
+    const all = 2_147_483_647
+    expect(data.map((plan) => Object.values(plan))).toEqual([
+      ['free', 3000, 2, 20, 5, 5, all, false, 0, null],
+      ['starter', 10_000, 10, 100, 10, 20, 0, false, 0, null],
+      ['pro', 100_000, 50, 500, 25, 100, 10, true, 4900, 'price_pro'],
+      ['business', 500_000, 250, 2000, 50, 500, 100, true, 0, null],
+      ['enterprise', 2_000_000, 1000, 10_000, 100, 2000, 1000, false, 0, null],
+      ['unlimited', all, all, all, all, all, all, false, 0, null],
+    ])
+  })
+})
+
+describe('GET /v1/billing/subscription', () => {
+  test('tells plan, quota, use and limits of an account that never bought anything', async () => {
+    await using billing = await createBillingApi()
+    expect((await billing.api('GET', '/v1/billing/subscription')).body).toEqual({
+      data: {
+        ...NOTHING_BOUGHT,
+        emails_sent_this_month: 0,
+        limits: { max_domains: 3, max_templates: 20, max_webhooks: 5, tracking_enabled: true, price_cents: 0 },
+      },
+    })
+  })
+})
+
+describe('POST /v1/billing/checkout', () => {
+  test('makes the account a customer once and answers with the page of Stripe', async () => {
+    await using billing = await createBillingApi()
+    const first = await billing.checkout()
+    expect({ status: first.status, body: first.body }).toEqual({
+      status: 200,
+      body: { data: { checkout_url: `https://pay.test/c/${CUSTOMER}` } },
+    })
+    expect((await billing.checkout({ plan: 'starter' })).status).toBe(200)
+    const { accountUuid } = billing.actor
+    const session = {
+      mode: 'subscription',
+      customer: CUSTOMER,
+      client_reference_id: accountUuid,
+      'line_items[0][quantity]': '1',
+      'subscription_data[metadata][account_id]': accountUuid,
+      success_url: 'https://app.test/paid?session={CHECKOUT_SESSION_ID}',
+      cancel_url: 'https://app.test/not',
+    }
+    expect(billing.stripe.requests.map(({ path, fields }) => ({ path, fields }))).toEqual([
+      { path: '/v1/customers', fields: { email: 'owner@tassis.test', 'metadata[account_id]': accountUuid } },
+      { path: '/v1/checkout/sessions', fields: { ...session, 'line_items[0][price]': 'price_pro' } },
+      { path: '/v1/checkout/sessions', fields: { ...session, 'line_items[0][price]': 'price_starter' } },
+    ])
+    expect(billing.stripe.requests.map(({ authorization }) => authorization)).toEqual(
+      Array(3).fill(`Bearer ${STRIPE_KEY}`),
+    )
+  })
+
+  test('of many at once makes one customer', async () => {
+    await using billing = await createBillingApi()
+    const answers = await Promise.all(Array.from({ length: 20 }, () => billing.checkout()))
+    expect(answers.map(({ body }) => at(body, 'data', 'checkout_url'))).toEqual(
+      Array(20).fill(`https://pay.test/c/${CUSTOMER}`),
+    )
+    expect([...billing.stripe.customers.keys()]).toEqual([CUSTOMER])
+  })
+
+  test('makes another customer when Stripe knows the old one no more', async () => {
+    await using billing = await createBillingApi()
+    await billing.checkout()
+    billing.stripe.customers.delete(CUSTOMER)
+    billing.stripe.customers.set('cus_of_others', { email: '', subscriptions: [] })
+    expect((await billing.checkout()).body).toEqual({ data: { checkout_url: 'https://pay.test/c/cus_2' } })
+  })
+
+  test('is a 409 while there is a subscription', async () => {
+    await using billing = await createBillingApi()
+    await billing.buy({ paid: [4900] })
+    await billing.tell('invoice.paid')
+    expectRefusal(await billing.checkout({ plan: 'starter' }), 409, 'subscription_exists')
+  })
+
+  test.each(['business2', 'free', 'enterprise', 'PRO'])(
+    'is a 422 for plan %p, which cannot be bought',
+    async (plan) => {
+      await using billing = await createBillingApi()
+      const answer = await billing.checkout({ plan })
+      expectRefusal(answer, 422, 'plan_not_for_sale', 'plan')
+      expect(at(answer.body, 'message')).toContain('one of starter, pro, business can')
+      expect(billing.stripe.requests).toEqual([])
+    },
+  )
+
+  test.each(['javascript:alert(1)', '/relative', 'https://user:pass@app.test/', 'ftp://app.test/'])(
+    'is a 422 for the URL %p',
+    async (url) => {
+      await using billing = await createBillingApi()
+      expectRefusal(await billing.checkout({ success_url: url }), 422, 'validation_failed', 'success_url')
+      expectRefusal(await billing.checkout({ cancel_url: url }), 422, 'validation_failed', 'cancel_url')
+      expectRefusal(
+        await billing.api('POST', '/v1/billing/portal', { return_url: url }),
+        422,
+        'validation_failed',
+        'return_url',
+      )
+    },
+  )
+
+  test('is a 403 for a sub-account, which its parent pays for', async () => {
+    await using billing = await createBillingApi()
+    const { app, actor } = billing.service
+    app.db.run('UPDATE accounts SET parent_id = ? WHERE id = ?', [actor.accountId, billing.actor.accountId])
+    expectRefusal(await billing.checkout(), 403, 'sub_account')
+    expectRefusal(await billing.api('POST', '/v1/billing/portal', portal), 403, 'sub_account')
+    expect(billing.stripe.requests).toEqual([])
+  })
+
+  test('is a 429 when it is asked for too often', async () => {
+    await using billing = await createBillingApi()
+    for (let i = 0; i < 30; i++) expect((await billing.checkout()).status).toBe(200)
+    expectRefusal(await billing.checkout(), 429, 'rate_limited')
+    expectRefusal(await billing.api('POST', '/v1/billing/portal', portal), 429, 'rate_limited')
+  })
+})
+
+describe('POST /v1/billing/portal', () => {
+  test('answers with the page of Stripe', async () => {
+    await using billing = await createBillingApi()
+    await billing.checkout()
+    const answer = await billing.api('POST', '/v1/billing/portal', portal)
+    expect({ status: answer.status, body: answer.body }).toEqual({
+      status: 200,
+      body: { data: { portal_url: 'https://pay.test/portal' } },
+    })
+    expect(billing.stripe.requests.at(-1)?.fields).toEqual({ customer: CUSTOMER, ...portal })
+  })
+
+  test('is a 409 for who never began to buy, and for a customer whom Stripe does not know', async () => {
+    await using billing = await createBillingApi()
+    expectRefusal(await billing.api('POST', '/v1/billing/portal', portal), 409, 'no_subscription')
+    await billing.checkout()
+    billing.stripe.customers.clear()
+    expectRefusal(await billing.api('POST', '/v1/billing/portal', portal), 409, 'no_subscription')
+  })
+})
+
+describe('while Stripe cannot be used', () => {
+  const refusal = (type: string, more: object = {}, status = 400) =>
+    Response.json({ error: { type, message: `It is wrong: ${STRIPE_KEY}`, ...more } }, { status })
+
+  test.each([
+    ['fails', () => new Response('x', { status: 500 }), 503, 'billing_unavailable'],
+    ['is overloaded', () => refusal('rate_limit_error', {}, 429), 503, 'billing_unavailable'],
+    ['does not know the key', () => refusal('invalid_request_error', {}, 401), 503, 'billing_unavailable'],
+    [
+      'knows no such price',
+      () => refusal('invalid_request_error', { param: 'line_items[0][price]' }),
+      502,
+      'billing_failed',
+    ],
+    ['answers no JSON', () => new Response('<html>'), 503, 'billing_unavailable'],
+    ['answers nothing', () => Response.json(null), 503, 'billing_unavailable'],
+    ['leads elsewhere', () => Response.redirect('http://127.0.0.1:9/', 302), 503, 'billing_unavailable'],
+    ['answers without end', () => new Response(new Uint8Array(5 * 1024 * 1024)), 503, 'billing_unavailable'],
+    ['gives no URL', () => Response.json({ id: 'cs', url: null }), 502, 'billing_failed'],
+    ['gives a URL that is none', () => Response.json({ id: 'cs', url: 'javascript:alert(1)' }), 502, 'billing_failed'],
+  ] as const)(
+    'the client hears so, and neither client nor log hears a secret: it %s',
+    async (_, interfere, status, code) => {
+      const lines: string[] = []
+      const log = createLog('debug', { write: (line) => lines.push(line) })
+      using stub = startStripeStub()
+      await using service = await createEmailApi({ settings: stripeSettings(stub), log })
+      stub.interfere = ({ path }) => (path === '/v1/checkout/sessions' ? interfere() : undefined)
+      const answer = await service.api('POST', '/v1/billing/checkout', {
+        plan: 'pro',
+        success_url: 'https://app.test/',
+        cancel_url: 'https://app.test/',
+      })
+      expect({ status: answer.status, code: at(answer.body, 'code'), type: at(answer.body, 'type') }).toEqual({
+        status,
+        code,
+        type: 'server_error',
+      })
+      expect(answer.headers.get('retry-after')).toBe(status === 503 ? '30' : null)
+      expect(lines.join('')).toContain('the payment provider ')
+      expect(JSON.stringify(answer.body) + lines.join('')).not.toContain(STRIPE_KEY)
+    },
+  )
+
+  test('a URL that Stripe does not take is a 422 that names the field', async () => {
+    await using billing = await createBillingApi()
+    billing.stripe.interfere = ({ path }) =>
+      path === '/v1/checkout/sessions' ? refusal('invalid_request_error', { param: 'cancel_url' }) : undefined
+    expectRefusal(await billing.checkout(), 422, 'invalid_url', 'cancel_url')
+  })
+
+  test('the client waits 20 seconds and no more', async () => {
+    await using billing = await createBillingApi()
+    const { asked, release } = billing.stripe.hold()
+    const answer = billing.checkout()
+    await asked
+    billing.service.clock.advance(20_000)
+    expectRefusal(await answer, 503, 'billing_unavailable')
+    release()
+  })
+
+  test('more than 32 calls at once are not begun', async () => {
+    await using billing = await createBillingApi()
+    await billing.checkout()
+    const gate = Promise.withResolvers<void>()
+    let asked = 0
+    const full = Promise.withResolvers<void>()
+    billing.stripe.interfere = async ({ fields }) => {
+      if (++asked === 32) full.resolve()
+      await gate.promise
+      return Response.json({ data: [], url: `https://pay.test/${fields['customer']}` })
+    }
+    const { app } = billing.service
+    const others = Array.from({ length: 32 }, (_, i) => {
+      app.db.run(
+        "INSERT INTO accounts (uuid, name, email, plan, created_at, updated_at, stripe_customer_id) VALUES (randomblob(16), 'x', 'x@x.test', 'free', 0, 0, ?)",
+        [`cus_other_${i}`],
+      )
+      return billing.tell('invoice.paid', { object: { customer: `cus_other_${i}` } })
+    })
+    await full.promise
+    expectRefusal(await billing.checkout(), 503, 'billing_unavailable')
+    gate.resolve()
+    expect(await Promise.all(others)).toEqual(Array(32).fill(200))
+  })
+})
+
+describe('who bills nobody', () => {
+  test('has no page for Stripe, and routes that say so before anything else', async () => {
+    await using service = await createEmailApi()
+    const page = await fetch(`${service.url}/billing/stripe`, { method: 'POST', body: '{}' })
+    expect(page.status).toBe(404)
+    for (const [path, body] of [
+      ['checkout', { plan: 'pro', success_url: 'https://app.test/', cancel_url: 'https://app.test/' }],
+      ['portal', portal],
+    ] as const) {
+      const answer = await service.api('POST', `/v1/billing/${path}`, body)
+      expectRefusal(answer, 503, 'billing_not_configured')
+      expect(answer.headers.get('retry-after')).toBe('3600')
+    }
+    const plans = await service.api('GET', '/v1/billing/plans')
+    const data = at(plans.body, 'data') as { price_cents: number; stripe_price_id: string | null }[]
+    expect(data.map(({ price_cents: price, stripe_price_id: id }) => [price, id])).toEqual([
+      [0, null],
+      ...Array(5).fill([0, null]),
+    ])
+  })
+
+  test.each([
+    [
+      { TASSIS_STRIPE_KEY: 'sk_test_1' },
+      'TASSIS_STRIPE_KEY is set but TASSIS_STRIPE_WEBHOOK_SECRET is not; set it to the signing secret of the endpoint {public_url}/billing/stripe, which tells of payments.',
+    ],
+    [
+      { TASSIS_STRIPE_URL: 'http://127.0.0.1:1/api' },
+      'TASSIS_STRIPE_URL is "http://127.0.0.1:1/api"; allowed is a URL of host and port only, such as https://api.stripe.com.',
+    ],
+  ])('half a configuration stops the start with one sentence: %j', async (settings, sentence) => {
+    await expect(createTestApp({ settings })).rejects.toThrow(new ConfigError(sentence))
+  })
+})
+
+describe('the end of an account', () => {
+  test('ends its subscription by deleting the customer, and is fine when that is gone already', async () => {
+    await using billing = await createBillingApi()
+    const { app } = billing.service
+    await endBilling(app, billing.actor.accountId)
+    expect(billing.stripe.requests).toEqual([])
+    await billing.buy({ paid: [4900] })
+    await endBilling(app, billing.actor.accountId)
+    expect([...billing.stripe.customers.keys()]).toEqual([])
+    app.db.run('UPDATE accounts SET stripe_customer_id = ? WHERE id = ?', [CUSTOMER, billing.actor.accountId])
+    await endBilling(app, billing.actor.accountId)
+    expect(app.db.query('SELECT stripe_customer_id FROM accounts WHERE id = ?').get(billing.actor.accountId)).toEqual({
+      stripe_customer_id: null,
+    })
+  })
+
+  test('is to be tried again while Stripe cannot be asked, and until then nothing that is bought changes it', async () => {
+    await using billing = await createBillingApi()
+    const { app } = billing.service
+    await billing.buy({ paid: [4900] })
+    app.db.run('UPDATE accounts SET deleted_at = 1 WHERE id = ?', [billing.actor.accountId])
+    billing.stripe.interfere = () => new Response('x', { status: 500 })
+    await expect(endBilling(app, billing.actor.accountId)).rejects.toMatchObject({ status: 503 })
+    billing.stripe.interfere = undefined
+    expect(await billing.tell('invoice.paid')).toBe(200)
+    expect(
+      app.db.query('SELECT plan, stripe_customer_id FROM accounts WHERE id = ?').get(billing.actor.accountId),
+    ).toEqual({
+      plan: 'free',
+      stripe_customer_id: CUSTOMER,
+    })
+    await endBilling(app, billing.actor.accountId)
+    expect(billing.stripe.customers.size).toBe(0)
+  })
+})

@@ -1,0 +1,62 @@
+import { describe, expect, test } from 'bun:test'
+import { openDeletions, startAccountRemoval } from '#features/lifecycle/privacy/delete-account.ts'
+import { days } from '#platform/units.ts'
+import { eventually } from '#test/support/app.ts'
+import { type BillingApi, CUSTOMER, createBillingApi } from '#test/support/billing.ts'
+
+/** Deletes the account, and works the deletion off until `isEnough`, with the clock put forward only while nothing can be done. */
+async function deleteAccount({ service, actor }: BillingApi, isEnough: () => boolean): Promise<void> {
+  const { app, clock, url } = service
+  const key = await service.newKey([], actor)
+  const headers = { authorization: `Bearer ${key}`, 'x-confirm-delete': 'DELETE' }
+  expect((await fetch(`${url}/v1/account`, { method: 'DELETE', headers })).status).toBe(202)
+  const removal = startAccountRemoval(app)
+  try {
+    await eventually(() => {
+      const [deletion] = openDeletions(app.db)
+      if (deletion && deletion.dueAt > clock.now()) clock.advance(deletion.dueAt - clock.now())
+      removal.wake()
+      return isEnough()
+    })
+  } finally {
+    await removal.stop()
+  }
+}
+
+const stripeColumns = ({ service, actor }: BillingApi): unknown =>
+  service.app.db
+    .query('SELECT stripe_customer_id AS customer, stripe_subscription_id AS subscription FROM accounts WHERE id = ?')
+    .get(actor.accountId)
+
+describe('an account that is deleted', () => {
+  test('pays no more: its customer is deleted at Stripe, as often as it takes, before what names it is gone', async () => {
+    await using billing = await createBillingApi()
+    const { app } = billing.service
+    await billing.buy({ paid: [4900] })
+    await billing.tell('invoice.paid')
+    let refused = 0
+    billing.stripe.interfere = ({ method }) =>
+      method === 'DELETE' && ++refused < 3 ? new Response('x', { status: 500 }) : undefined
+    await deleteAccount(billing, () => openDeletions(app.db).length === 0)
+    expect({ refused, customers: billing.stripe.customers.size, row: stripeColumns(billing) }).toEqual({
+      refused: 3,
+      customers: 0,
+      row: { customer: null, subscription: null },
+    })
+  })
+
+  test('is gone after three days when Stripe cannot be asked, and not before', async () => {
+    await using billing = await createBillingApi()
+    const { app, clock } = billing.service
+    await billing.buy({ paid: [4900] })
+    billing.stripe.interfere = () => new Response('x', { status: 500 })
+    const begin = clock.now()
+    await deleteAccount(billing, () => openDeletions(app.db).length === 0)
+    const days3 = Math.floor((clock.now() - begin) / days(3))
+    expect({ days3, customers: [...billing.stripe.customers.keys()], row: stripeColumns(billing) }).toEqual({
+      days3: 1,
+      customers: [CUSTOMER],
+      row: { customer: null, subscription: null },
+    })
+  }, 60_000)
+})

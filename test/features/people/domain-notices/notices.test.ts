@@ -1,0 +1,193 @@
+import { afterEach, beforeEach, expect, test } from 'bun:test'
+import { startLossNotices } from '#features/people/domain-notices/notices.ts'
+import { type Domain, markDeleted } from '#features/setup/domains/domains.ts'
+import { recheckDomains } from '#features/setup/domains/recheck.ts'
+import { verifyDomain } from '#features/setup/domains/verify.ts'
+import type { DueLoop } from '#platform/queue/due-loop.ts'
+import { hours, minutes } from '#platform/units.ts'
+import { type DomainTest, startDomainTest } from '#test/features/setup/domains/fixture.ts'
+import { createTestAccount, eventually } from '#test/support/app.ts'
+
+const dkimHost = (domain: Domain) => `${domain.dkimSelector}._domainkey.${domain.domain}`
+
+let t: DomainTest
+let loop: DueLoop
+
+beforeEach(async () => {
+  t = await startDomainTest()
+  // Has a domain that stays verified: mail of the service leaves from there.
+  const operator = await createTestAccount(t.app)
+  const { id, domain } = await t.register('service.test', operator)
+  t.publish(domain)
+  await verifyDomain(t.app, operator, id)
+  loop = startLossNotices(t.app)
+})
+
+afterEach(async () => {
+  await loop.stop()
+  await t[Symbol.asyncDispose]()
+})
+
+async function registerVerified(name: string): Promise<{ id: string; domain: Domain }> {
+  const registered = await t.register(name)
+  t.publish(registered.domain)
+  await verifyDomain(t.app, t.actor, registered.id)
+  return registered
+}
+
+function restore(domain: Domain): void {
+  delete t.dns.zone[dkimHost(domain)]
+  t.publish(domain, ['dkim'])
+}
+
+const subjects = (): string[] =>
+  t.app.db
+    .query<{ subject: string }, []>('SELECT subject FROM emails ORDER BY id')
+    .all()
+    .map(({ subject }) => subject)
+
+const dueCount = (): number =>
+  t.app.db
+    .query<{ n: number }, [number]>('SELECT COUNT(*) AS n FROM domains WHERE loss_notice_due_at <= ?')
+    .get(t.clock.now())?.n ?? 0
+
+/** Lets time pass as the service does: a look at what is due each few minutes, and the mails that follow. */
+async function pass(ms: number): Promise<void> {
+  for (const until = t.clock.now() + ms; t.clock.now() < until; ) {
+    t.clock.advance(Math.min(minutes(30), until - t.clock.now()))
+    await recheckDomains(t.app)
+    await settle()
+  }
+}
+
+const settle = (): Promise<unknown> =>
+  eventually(() => {
+    loop.wake()
+    return dueCount() === 0
+  })
+
+const LOST = 'DNS records of example.com are missing'
+const ENDED = 'Mail from example.com is refused: DNS records are missing'
+const RESTORED = 'The DNS records of example.com are there again'
+
+test('owners are mailed at once when a verified domain loses records, each day while it sends, and when that ends', async () => {
+  const { domain } = await registerVerified('example.com')
+  t.break('NXDOMAIN', dkimHost(domain))
+  await pass(hours(6))
+  expect(subjects()).toEqual([LOST])
+  await pass(hours(24))
+  expect(subjects()).toEqual([LOST, LOST])
+  await pass(hours(50))
+  expect(subjects()).toEqual([LOST, LOST, LOST, ENDED])
+  await pass(hours(72))
+  expect(subjects()).toHaveLength(4)
+  restore(domain)
+  await pass(hours(2))
+  expect(subjects().slice(4)).toEqual([RESTORED])
+})
+
+test('an owner whose only domain has lapsed is mailed from that domain that its mail is refused', async () => {
+  t.app.db.run("UPDATE domains SET deleted_at = 1 WHERE domain = 'service.test'")
+  const { domain } = await registerVerified('example.com')
+  t.break('NXDOMAIN', dkimHost(domain))
+  await pass(hours(80))
+  expect(subjects().at(-1)).toBe(ENDED)
+  const ended = t.app.db.query('SELECT from_address AS "from", sandbox FROM emails WHERE subject = ?').get(ENDED)
+  expect(ended).toEqual({ from: 'no-reply@example.com', sandbox: 0 })
+})
+
+test('owners of domains that had lapsed before an upgrade are mailed once at the first start', async () => {
+  await loop.stop()
+  const { id } = await t.register('example.com')
+  // As the migration leaves it.
+  t.app.db.run("UPDATE domains SET records_lost_at = 9, loss_notice_due_at = 0 WHERE domain = 'example.com'")
+  loop = startLossNotices(t.app)
+  await pass(hours(30))
+  expect(subjects()).toEqual([ENDED])
+  expect(t.stored(id)).toMatchObject({ lossNotice: 'ended', lossNoticeDueAt: null })
+})
+
+test('a mail that nobody could be sent stays due, and is tried again after a day', async () => {
+  await loop.stop()
+  loop = startLossNotices({ ...t.app, config: { ...t.app.config, systemFrom: 'desk@unknown.test' } })
+  const { id, domain } = await registerVerified('example.com')
+  t.break('NXDOMAIN', dkimHost(domain))
+  await verifyDomain(t.app, t.actor, id)
+  await settle()
+  expect(subjects()).toEqual([])
+  expect(t.stored(id)).toMatchObject({ lossNotice: null, lossNoticeDueAt: t.clock.now() + hours(24) })
+  await loop.stop()
+  loop = startLossNotices(t.app)
+  await pass(hours(24))
+  expect(subjects()).toEqual([LOST])
+})
+
+test('the mail goes to the address of the account, and says which records are missing, since when, and until when it sends', async () => {
+  const { id, domain } = await registerVerified('example.com')
+  t.break('NXDOMAIN', dkimHost(domain))
+  await verifyDomain(t.app, t.actor, id)
+  await settle()
+  const row = t.app.db
+    .query<{ address: string; from: string; ref: number }, []>(
+      'SELECT address, from_address AS "from", text_ref AS ref FROM emails JOIN recipients ON email_id = emails.id',
+    )
+    .get()
+  expect(row).toMatchObject({ address: 'owner@tassis.test', from: 'no-reply@service.test' })
+  const text = new TextDecoder().decode(t.app.content.get(row?.ref ?? 0))
+  expect(text).toContain('- example.com: dkim missing since 2026-01-01 00:00 UTC, sends until 2026-01-04 00:00 UTC')
+  expect(text).toContain('POST /v1/domains/{id}/verify')
+})
+
+test('the mail says under which verified domain above the mail of a domain goes on', async () => {
+  await registerVerified('example.com')
+  const { id, domain } = await registerVerified('sub.example.com')
+  t.break('NXDOMAIN', dkimHost(domain))
+  await verifyDomain(t.app, t.actor, id)
+  await settle()
+  const row = t.app.db.query<{ ref: number }, []>('SELECT text_ref AS ref FROM emails').get()
+  expect(new TextDecoder().decode(t.app.content.get(row?.ref ?? 0))).toContain(
+    'sends until 2026-01-04 00:00 UTC; its mail goes on under example.com\n',
+  )
+})
+
+test('records that come and go cause one mail of loss a day, and one that they are back for each', async () => {
+  const { id, domain } = await registerVerified('example.com')
+  for (let flap = 0; flap < 12; flap++) {
+    t.break('NXDOMAIN', dkimHost(domain))
+    await verifyDomain(t.app, t.actor, id)
+    await pass(minutes(60))
+    restore(domain)
+    await verifyDomain(t.app, t.actor, id)
+    await pass(minutes(60))
+  }
+  expect(subjects()).toEqual([LOST, RESTORED])
+})
+
+test('domains of an account that lose records together are named in one mail; an account gets one an hour', async () => {
+  const all = await Promise.all(['a.example', 'b.example', 'c.example'].map(registerVerified))
+  for (const { domain } of all.slice(0, 2)) t.break('NXDOMAIN', dkimHost(domain))
+  await loop.stop()
+  for (const { id } of all.slice(0, 2)) await verifyDomain(t.app, t.actor, id)
+  loop = startLossNotices(t.app)
+  await settle()
+  expect(subjects()).toEqual(['DNS records of 2 domains are missing'])
+  const third = all[2]
+  if (!third) throw new Error('not registered')
+  t.break('NXDOMAIN', dkimHost(third.domain))
+  await verifyDomain(t.app, t.actor, third.id)
+  await pass(minutes(50))
+  expect(subjects()).toHaveLength(1)
+  await pass(minutes(20))
+  expect(subjects().slice(1)).toEqual(['DNS records of c.example are missing'])
+})
+
+test('a domain that is deleted while it lacks records is mailed about no more', async () => {
+  const { id, domain } = await registerVerified('example.com')
+  await loop.stop()
+  t.break('NXDOMAIN', dkimHost(domain))
+  await verifyDomain(t.app, t.actor, id)
+  await t.app.commit.write((tx) => markDeleted(t.app, tx, t.actor, id))
+  loop = startLossNotices(t.app)
+  await pass(hours(25))
+  expect(subjects()).toEqual([])
+})

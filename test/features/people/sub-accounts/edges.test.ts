@@ -1,0 +1,87 @@
+/** @module Sub-accounts where two things meet: a parent's spent quota, a deletion, a plan that is not paid yet. */
+import { expect, test } from 'bun:test'
+import { openDeletions, startAccountRemoval } from '#features/lifecycle/privacy/delete-account.ts'
+import { hashPassword } from '#features/people/team/passwords.ts'
+import { at } from '#test/support/api.ts'
+import { eventually } from '#test/support/app.ts'
+import { addContacts, newList, numbered } from '#test/support/broadcasts.ts'
+import { expectRefusal, NOW } from '#test/support/email-api.ts'
+import { createFamily, type Family, PASSWORD, subAccount } from './fixture.ts'
+
+const LATER = new Date(NOW + 3_600_000).toISOString()
+
+/** Works off all deletions, with the clock put forward only while nothing can be done. */
+async function deletionsEnd({ app, clock }: Family): Promise<void> {
+  const removal = startAccountRemoval(app)
+  await eventually(() => {
+    const due = Math.min(...openDeletions(app.db).map(({ dueAt }) => dueAt))
+    if (Number.isFinite(due) && due > clock.now()) clock.advance(due - clock.now())
+    removal.wake()
+    return !Number.isFinite(due)
+  })
+  await removal.stop()
+}
+
+test('what the quota of the parent refuses stores nothing: of a sub-account, and of the parent', async () => {
+  await using service = await createFamily({ quota: 3 })
+  const [one, other] = [await service.sender('one'), await service.sender('other')]
+  expect((await one.send({ to: ['a@r.test', 'b@r.test', 'c@r.test'] })).status).toBe(202)
+  const before = service.stored()
+  expectRefusal(await other.send({ text_body: 'never stored' }), 429, 'quota_exceeded')
+  expectRefusal(await service.sendAsParent({ text_body: 'not this either' }), 429, 'quota_exceeded')
+  expect(service.stored()).toEqual(before)
+})
+
+test('what a deleted sub-account did not send comes back to its parent: scheduled mail, and broadcasts that wait', async () => {
+  await using service = await createFamily({ quota: 30 })
+  const shop = await service.sender('shop')
+  expect((await shop.send({ to: ['a@r.test', 'b@r.test'] })).status).toBe(202)
+  expect((await shop.send({ to: ['a@r.test', 'b@r.test', 'c@r.test'], send_at: LATER })).status).toBe(202)
+  const list = await newList(service, 'readers', shop.key)
+  await addContacts(service.app, list, numbered(20))
+  const broadcast = {
+    contact_list_id: list,
+    from_address: 'ada@shop.test',
+    subject: 'S',
+    text_body: 'T',
+    send_at: LATER,
+  }
+  expect((await service.api('POST', '/v1/emails/broadcast', broadcast, { key: shop.key })).status).toBe(202)
+  expect((await service.ask('DELETE', `/v1/accounts/${shop.id}`)).status).toBe(202)
+  await deletionsEnd(service)
+  // Mail that waited for its first attempt was not sent either.
+  const answers = await Promise.all(Array.from({ length: 32 }, () => service.sendAsParent()))
+  expect(answers.filter(({ status }) => status === 202).length).toBe(30)
+})
+
+test('no sub-account outlives a parent that is deleted while it is being made', async () => {
+  await using service = await createFamily()
+  // The hash of its password waits for these.
+  const before = Array.from({ length: 8 }, () => hashPassword(PASSWORD, 'somebody'))
+  const making = service.ask('POST', '/v1/accounts', subAccount())
+  const headers = { authorization: `Bearer ${service.parentKey}`, 'x-confirm-delete': 'DELETE' }
+  const deletion = await fetch(`${service.url}/v1/account`, { method: 'DELETE', headers })
+  expect(deletion.status).toBe(202)
+  await making
+  await Promise.all(before)
+  expect(
+    service.app.db.query('SELECT id FROM accounts WHERE parent_id IS NOT NULL AND deleted_at IS NULL').all(),
+  ).toEqual([])
+})
+
+test('the quota that a sub-account is told is never over what its parent has', async () => {
+  await using service = await createFamily({ quota: 500, settings: { TASSIS_PLAN_QUOTA_FREE: '20' } })
+  const [none, own] = [await service.sender('none'), await service.sender('own', { monthly_quota: 400 })]
+  const told = async () =>
+    Promise.all(
+      [none, own].map(async ({ key }) =>
+        at((await service.api('GET', '/v1/account', undefined, { key })).body, 'data', 'monthly_quota'),
+      ),
+    )
+  expect(await told()).toEqual([500, 400])
+  // The parent has bought its plan and not paid yet.
+  service.app.db.run('UPDATE accounts SET quota_held = 1 WHERE id = ?', [service.parent.accountId])
+  expect(await told()).toEqual([20, 20])
+  service.app.db.run('UPDATE accounts SET quota_held = 0, monthly_quota = 900 WHERE id = ?', [service.parent.accountId])
+  expect(await told()).toEqual([900, 400])
+})

@@ -1,0 +1,58 @@
+/** @module Clocks that were wrong for a while, as of a machine that starts before it has asked for the time: what people hold ends when it should. */
+import { expect, test } from 'bun:test'
+import { resetUser } from '#features/people/team/operate.ts'
+import { days, hours, minutes } from '#platform/units.ts'
+import { createTestApi, type TestApi } from '#test/support/api.ts'
+import { expectRefusal } from '#test/support/email-api.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
+import { createTestUser, PASSWORD, post, signIn, tokenIn } from '#test/support/people.ts'
+
+const ADA = 'ada@people.test'
+const START = Date.UTC(2026, 0, 1)
+const WRONG = START + days(3650)
+
+interface Service extends TestApi {
+  readonly clock: ManualClock
+}
+
+/** A service whose clock was ten years ahead when it started. */
+async function createService(): Promise<Service> {
+  const clock = new ManualClock(WRONG)
+  const service = await createTestApi({ clock })
+  await createTestUser(service.app, service.actor, ADA, 'owner')
+  return { ...service, clock }
+}
+
+test('a session that was made while the clock was years ahead is over when it is right again, and a new one lasts as long as any', async () => {
+  await using service = await createService()
+  const { app, clock } = service
+  const made = await signIn(service, ADA)
+  app.eventTime()
+  clock.jumpTo(START + days(13))
+  expect((await made.ask('GET', '/v1/account')).status).toBe(401)
+  const after = await signIn(service, ADA)
+  clock.advance(days(13))
+  expect((await after.ask('GET', '/v1/account')).status).toBe(200)
+  await app.commit.barrier()
+  clock.advance(days(14))
+  expect((await after.ask('GET', '/v1/account')).status).toBe(401)
+})
+
+test('a link for a new password and an invitation end in time, whatever the clock said before', async () => {
+  await using service = await createService()
+  const { app, clock, url } = service
+  app.eventTime()
+  const early = tokenIn(await resetUser(app, ADA))
+  clock.jumpTo(START)
+  const confirm = (token: string) =>
+    post(url, '/v1/auth/password-reset/confirm', { token, password: `${PASSWORD} new` })
+  expectRefusal(await confirm(early), 422, 'invalid_token')
+  const token = tokenIn(await resetUser(app, ADA))
+  clock.advance(hours(24))
+  expectRefusal(await confirm(token), 422, 'invalid_token')
+  const key = { key: service.key }
+  await service.api('POST', '/v1/team/invitations', { email: 'bob@people.test', role: 'viewer' }, key)
+  clock.advance(days(7) + minutes(1))
+  const { body } = await service.api('GET', '/v1/team/invitations')
+  expect(body).toMatchObject({ data: [] })
+})

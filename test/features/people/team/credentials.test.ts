@@ -1,0 +1,314 @@
+import { describe, expect, test } from 'bun:test'
+import { Secret, TOTP } from 'otpauth'
+import { MAX_WAITING_HASHES } from '#features/people/team/hash-turns.ts'
+import { resetUser } from '#features/people/team/operate.ts'
+import { requireGoodPassword, verifyPassword } from '#features/people/team/passwords.ts'
+import { trimPeople } from '#features/people/team/trim.ts'
+import type { Millis } from '#platform/clock.ts'
+import { hours, minutes, seconds } from '#platform/units.ts'
+import { at } from '#test/support/api.ts'
+import { eventually, type TestAppOptions } from '#test/support/app.ts'
+import { createEmailApi, type EmailApi, expectRefusal } from '#test/support/email-api.ts'
+import {
+  type BrowserSession,
+  CAPTURES,
+  createTestUser,
+  mailText,
+  PASSWORD,
+  post,
+  signIn,
+  tokenIn,
+} from '#test/support/people.ts'
+
+const ADA = 'ada@people.test'
+const OTHER = 'violin carpet thunder mug'
+const OFTEN = { TASSIS_LOGINS_PER_MINUTE: '1000' }
+/** Longer than anybody has to wait after wrong ones. */
+const WAIT_MS = minutes(2)
+
+async function createService(options: TestAppOptions = {}): Promise<EmailApi> {
+  const service = await createEmailApi({ settings: OFTEN, ...options })
+  await createTestUser(service.app, service.actor, ADA, 'owner')
+  return service
+}
+
+const login = ({ url }: EmailApi, given: object) =>
+  post(url, '/v1/auth/login', { email: ADA, password: PASSWORD, ...given })
+
+/** Actions of the audit log about the user, in order; none of them holds a secret. */
+function told({ app }: EmailApi, ...secrets: string[]): string[] {
+  const rows = app.db
+    .query<{ action: string }, []>("SELECT * FROM audit_logs WHERE action LIKE 'user.%' ORDER BY id")
+    .all()
+  const text = JSON.stringify(app.db.query('SELECT * FROM audit_logs').all())
+  for (const secret of secrets) expect(text).not.toContain(secret)
+  return rows.map(({ action }) => action)
+}
+
+/** Where the entries of an action, or of those like it, came from. */
+const addressesOf = ({ app }: EmailApi, action: string) =>
+  app.db
+    .query<{ ip: string | null }, [string]>('SELECT ip_address AS ip FROM audit_logs WHERE action LIKE ? ORDER BY id')
+    .all(action)
+    .map(({ ip }) => ip)
+
+describe('a password', () => {
+  test('that is short, long, the address or well known is refused with how to mend it', () => {
+    const refused = [
+      'short',
+      'x'.repeat(201),
+      'ADA.LOVELACE@people.test',
+      'Ada.Lovelace',
+      'password123',
+      '1234567890',
+      'aaaaaaaaaaaa',
+    ]
+    for (const password of refused)
+      expect(() => requireGoodPassword(password, 'ada.lovelace@people.test')).toThrow(/characters|address|attackers/)
+    for (const password of ['x'.repeat(10).replace(/xxxx/g, 'abcd'), PASSWORD, '密码密码马马虎虎天气好'])
+      expect(() => requireGoodPassword(password, ADA)).not.toThrow()
+  })
+
+  test('is hashed a few at a time: of more than may wait the rest is told to come again', async () => {
+    const many = Array.from({ length: MAX_WAITING_HASHES + 10 }, (_, i) =>
+      verifyPassword('x', undefined, { isKnown: false, owner: `192.0.2.${i}` }),
+    )
+    const outcomes = await Promise.allSettled(many)
+    const refused = outcomes.filter(({ status }) => status === 'rejected')
+    expect(refused.length).toBeGreaterThan(0)
+    expect(refused.length).toBeLessThanOrEqual(9)
+    for (const outcome of refused) expect(outcome).toMatchObject({ reason: { status: 503, code: 'busy' } })
+  })
+
+  test('is changed by who knows it; all other sessions end', async () => {
+    await using service = await createService()
+    const [mine, other] = [await signIn(service, ADA), await signIn(service, ADA)]
+    const change = (current_password: string, password: string) =>
+      mine.ask('PUT', '/v1/auth/password', { current_password, password })
+    expectRefusal(await change('wrong', OTHER), 422, 'wrong_password', 'current_password')
+    expectRefusal(await change(PASSWORD, 'password123'), 422, 'weak_password', 'password')
+    expect((await change(PASSWORD, OTHER)).status).toBe(204)
+    expect((await mine.ask('GET', '/v1/account')).status).toBe(200)
+    expect((await other.ask('GET', '/v1/account')).status).toBe(401)
+    expect((await login(service, {})).status).toBe(401)
+    expect((await login(service, { password: OTHER })).status).toBe(200)
+    expect(told(service, PASSWORD, OTHER)).toContain('user.password_changed')
+  })
+})
+
+describe('a link for a new password', () => {
+  const ask = ({ url }: EmailApi, email: string) => post(url, '/v1/auth/password-reset', { email })
+  const confirm = ({ url }: EmailApi, token: string, password = OTHER) =>
+    post(url, '/v1/auth/password-reset/confirm', { token, password })
+
+  test('comes by mail through our own pipeline, to users alone, and the answer does not tell whether there is one', async () => {
+    await using service = await createService({ ...CAPTURES, settings: { ...CAPTURES.settings, ...OFTEN } })
+    const answers = [await ask(service, 'nobody@people.test'), await ask(service, ADA.toUpperCase())]
+    expect(new Set(answers.map(({ status, body }) => JSON.stringify([status, body]))).size).toBe(1)
+    expect(answers[0]?.status).toBe(202)
+    const text = await mailText(service, 1)
+    expect(text).toContain(`To: ${ADA}`)
+    const token = tokenIn(text)
+    const session = await signIn(service, ADA)
+    const done = await confirm(service, token)
+    // It signs nobody in.
+    expect([done.status, done.headers.get('set-cookie')]).toEqual([204, null])
+    expect((await session.ask('GET', '/v1/account')).status).toBe(401)
+    expect((await login(service, { password: OTHER })).status).toBe(200)
+    expectRefusal(await confirm(service, token), 422, 'invalid_token')
+    expect(service.app.db.query('SELECT id FROM emails').all()).toHaveLength(1)
+    expect(told(service, token, OTHER)).toEqual([
+      'user.created',
+      'user.password_reset_requested',
+      'user.password_reset',
+    ])
+    expect(addressesOf(service, 'user.password_reset%')).toEqual(['127.0.0.1', '127.0.0.1'])
+  })
+
+  test('is good for an hour, and void once another has set the password', async () => {
+    await using service = await createService()
+    const link = async () => tokenIn(await resetUser(service.app, ADA))
+    const [first, second] = [await link(), await link()]
+    expect((await confirm(service, first)).status).toBe(204)
+    expectRefusal(await confirm(service, second), 422, 'invalid_token')
+    await ask(service, ADA)
+    const rows = () =>
+      service.app.db.query<{ expires: number }, []>('SELECT expires_at AS expires FROM password_resets').all()
+    await eventually(() => rows().length === 1)
+    expect(rows()).toEqual([{ expires: service.clock.now() + hours(1) }])
+    service.clock.advance(hours(1))
+    await trimPeople(service.app)
+    expect(rows()).toEqual([])
+  })
+
+  test('that is used many times at once sets one password', async () => {
+    await using service = await createService()
+    const token = tokenIn(await resetUser(service.app, ADA))
+    const passwords = Array.from({ length: 8 }, (_, i) => `${OTHER} ${i}`)
+    const statuses = (await Promise.all(passwords.map((password) => confirm(service, token, password)))).map(
+      ({ status }) => status,
+    )
+    expect(statuses.toSorted()).toEqual([204, ...Array(7).fill(422)])
+    const winner = passwords[statuses.indexOf(204)]
+    expect((await login(service, { password: winner })).status).toBe(200)
+  })
+
+  test('is asked for as rarely as signing in, and sent to one address five times an hour', async () => {
+    await using service = await createService({ settings: { TASSIS_LOGINS_PER_MINUTE: '10' } })
+    const statuses: number[] = []
+    for (let i = 0; i < 11; i++) statuses.push((await ask(service, ADA)).status)
+    expect(statuses).toEqual([...Array(10).fill(202), 429])
+    await eventually(() => told(service).length === 6)
+    await service.app.commit.barrier()
+    expect(told(service).filter((action) => action === 'user.password_reset_requested')).toHaveLength(5)
+  })
+})
+
+interface Factor extends AsyncDisposable {
+  readonly service: EmailApi
+  readonly session: BrowserSession
+  readonly secret: string
+  readonly recoveryCodes: readonly string[]
+  /** The code of now, or of steps before and after it. */
+  code(offsetSteps?: number): string
+}
+
+const codeAt = (secret: string, when: Millis): string =>
+  new TOTP({ secret: Secret.fromBase32(secret) }).generate({ timestamp: when })
+
+/** A user who uses an authenticator app, and is signed in. No code of now was used. */
+async function createFactor(options: TestAppOptions = {}): Promise<Factor> {
+  const service = await createService(options)
+  const session = await signIn(service, ADA)
+  const begun = await session.ask('POST', '/v1/auth/totp', { password: PASSWORD })
+  const secret = String(at(begun.body, 'data', 'secret'))
+  const code = (offsetSteps = 0) => codeAt(secret, service.clock.now() + seconds(30 * offsetSteps))
+  const confirmed = await session.ask('POST', '/v1/auth/totp/confirm', { code: code() })
+  const recoveryCodes = at(confirmed.body, 'data', 'recovery_codes') as string[]
+  service.clock.advance(WAIT_MS)
+  return {
+    service,
+    session,
+    secret,
+    recoveryCodes,
+    code,
+    [Symbol.asyncDispose]: () => service[Symbol.asyncDispose](),
+  }
+}
+
+describe('the second factor', () => {
+  test('is set up with the password and confirmed with a code, which is not taken again', async () => {
+    await using service = await createService()
+    const session = await signIn(service, ADA)
+    expectRefusal(await session.ask('POST', '/v1/auth/totp/confirm', { code: '123456' }), 409, 'totp_not_begun')
+    expectRefusal(await session.ask('POST', '/v1/auth/totp', { password: 'x' }), 422, 'wrong_password', 'password')
+    const begun = await session.ask('POST', '/v1/auth/totp', { password: PASSWORD })
+    expect(begun.body).toEqual({
+      data: {
+        secret: expect.stringMatching(/^[A-Z2-7]{32}$/),
+        otpauth_uri: expect.stringMatching(/^otpauth:\/\/totp\/Tassis:ada%40people\.test\?.*secret=/),
+      },
+    })
+    const secret = String(at(begun.body, 'data', 'secret'))
+    // Not in use yet.
+    expect((await login(service, {})).status).toBe(200)
+    const [now, later] = [codeAt(secret, service.clock.now()), codeAt(secret, service.clock.now() + minutes(3))]
+    expectRefusal(await session.ask('POST', '/v1/auth/totp/confirm', { code: later }), 422, 'wrong_code', 'code')
+    const confirmed = await session.ask('POST', '/v1/auth/totp/confirm', { code: now })
+    const recoveryCodes = at(confirmed.body, 'data', 'recovery_codes') as string[]
+    expect(recoveryCodes).toEqual(Array(10).fill(expect.stringMatching(/^([a-z2-7]{4}-){3}[a-z2-7]{4}$/)))
+    expect(new Set(recoveryCodes).size).toBe(10)
+    expectRefusal(await session.ask('POST', '/v1/auth/totp', { password: PASSWORD }), 409, 'totp_enabled')
+    for (const given of [{}, { code: null }, { code: '' }, { code: now }])
+      expectRefusal(await login(service, given), 401, 'invalid_login')
+  })
+
+  test('takes a code once, of a step before or after at most, and none that is older than the last', async () => {
+    await using factor = await createFactor()
+    const { service, code } = factor
+    for (const wrong of [() => code(3), () => code(-3), () => '000000x', () => '٠١٢٣٤٥']) {
+      expectRefusal(await login(service, { code: wrong() }), 401, 'invalid_login')
+      service.clock.advance(WAIT_MS)
+    }
+    const spelled = ` ${code().slice(0, 3)} ${code().slice(3)}`
+    const logins = await Promise.all(Array.from({ length: 6 }, () => login(service, { code: spelled })))
+    expect(logins.map(({ status }) => status).toSorted()).toEqual([200, 401, 401, 401, 401, 401])
+    service.clock.advance(WAIT_MS)
+    expect((await login(service, { code: code(1) })).status).toBe(200)
+    expect((await login(service, { code: code() })).status).toBe(401)
+  })
+
+  test('gives way to each recovery code once, also when one is used many times at once', async () => {
+    await using factor = await createFactor()
+    const { service, session, recoveryCodes } = factor
+    const [used = ''] = recoveryCodes
+    const spelled = used.toUpperCase().replaceAll('-', ' ')
+    const logins = await Promise.all(Array.from({ length: 5 }, () => login(service, { code: spelled })))
+    expect(logins.map(({ status }) => status).toSorted()).toEqual([200, 401, 401, 401, 401])
+    service.clock.advance(WAIT_MS)
+    expect((await login(service, { code: used })).status).toBe(401)
+    const me = await session.ask('GET', '/v1/auth/session')
+    expect(at(me.body, 'data', 'user', 'recovery_codes_left')).toBe(9)
+    expect(told(service, used).filter((action) => action === 'user.recovery_code_used')).toHaveLength(1)
+    expect(addressesOf(service, 'user.recovery_code_used')).toEqual(['127.0.0.1'])
+  })
+
+  test('is not found out by who has the password and tries codes from many networks; a new password ends the wait', async () => {
+    await using factor = await createFactor({ settings: { ...OFTEN, TASSIS_TRUSTED_PROXIES: '127.0.0.1' } })
+    const { service, code } = factor
+    const from = (ip: string, given: object) =>
+      post(service.url, '/v1/auth/login', { email: ADA, password: PASSWORD, ...given }, { 'x-forwarded-for': ip })
+    for (let i = 1; i <= 10; i++) {
+      expect((await from(`198.51.100.${i}`, { code: '000000' })).status).toBe(401)
+      service.clock.advance(minutes(1))
+    }
+    // The eleventh is wrong like those before; the next, though right, is not looked at.
+    const wrong = await from('198.51.100.77', { code: '000000' })
+    const right = await from('198.51.100.78', { code: code() })
+    const answers = [wrong, right].map(({ status, body }) => ({ status, code: at(body, 'code') }))
+    expect(answers).toEqual(Array(2).fill({ status: 401, code: 'invalid_login' }))
+    expect((await from('127.0.0.1', { code: code() })).status).toBe(200)
+    const token = tokenIn(await resetUser(service.app, ADA))
+    await post(service.url, '/v1/auth/password-reset/confirm', { token, password: OTHER })
+    expect((await from('198.51.100.79', { password: OTHER, code: code(1) })).status).toBe(200)
+  })
+
+  test('stays in use when the password is set by a link', async () => {
+    await using factor = await createFactor()
+    const { service, code } = factor
+    const token = tokenIn(await resetUser(service.app, ADA))
+    const body = { token, password: OTHER }
+    expect((await post(service.url, '/v1/auth/password-reset/confirm', body)).status).toBe(204)
+    expect((await login(service, { password: OTHER })).status).toBe(401)
+    expect((await login(service, { password: OTHER, code: code() })).status).toBe(200)
+  })
+
+  test('is stored sealed, and its recovery codes hashed', async () => {
+    await using factor = await createFactor()
+    const { service, secret, recoveryCodes } = factor
+    const stored = Buffer.from(service.app.db.serialize()).toString('latin1')
+    expect(stored).toContain(ADA)
+    const secrets = [
+      secret,
+      Buffer.from(Secret.fromBase32(secret).bytes).toString('latin1'),
+      ...recoveryCodes,
+      ...recoveryCodes.map((code) => code.replaceAll('-', '')),
+    ]
+    expect(secrets.filter((text) => stored.includes(text))).toEqual([])
+  })
+
+  test('is switched off with password and code', async () => {
+    await using factor = await createFactor()
+    const { service, session, secret, code, recoveryCodes } = factor
+    const off = (given: object) =>
+      session.ask('DELETE', '/v1/auth/totp', { password: PASSWORD, code: code(), ...given })
+    expectRefusal(await off({ password: 'x' }), 422, 'wrong_password', 'password')
+    expectRefusal(await off({ code: '000000' }), 422, 'wrong_code', 'code')
+    expect((await off({})).status).toBe(204)
+    expectRefusal(await off({}), 409, 'totp_not_enabled')
+    expect((await login(service, {})).status).toBe(200)
+    const actions = told(service, secret, ...recoveryCodes)
+    for (const action of ['user.totp_enabled', 'user.totp_disabled'])
+      expect(actions.filter((name) => name === action)).toHaveLength(1)
+  })
+})

@@ -1,0 +1,261 @@
+import { describe, expect, setDefaultTimeout, test } from 'bun:test'
+import type { BrowserContext } from 'playwright-core'
+import { resetUser } from '#features/people/team/operate.ts'
+import { createTestApi, type TestApi } from '#test/support/api.ts'
+import type { TestAppOptions } from '#test/support/app.ts'
+import {
+  isChromiumAvailable,
+  narrowOverflowPx,
+  openPage,
+  overflowPx,
+  SCREENS,
+  seenTexts,
+  startBrowser,
+} from '#test/support/browser.ts'
+import { createEmailApi } from '#test/support/email-api.ts'
+import { CAPTURES, createTestUser, mailText, PASSWORD, signIn, tokenIn } from '#test/support/people.ts'
+
+// A browser begins slowly on a machine that is busy.
+setDefaultTimeout(120_000)
+
+const ADA = 'ada@people.test'
+const NEW_PASSWORD = 'violin carpet thunder mug'
+
+async function createService(options: TestAppOptions = {}): Promise<TestApi> {
+  const service = await createTestApi({ settings: { TASSIS_LOGINS_PER_MINUTE: '1000' }, ...options })
+  await createTestUser(service.app, service.actor, ADA, 'owner')
+  return service
+}
+
+/** Posts a form as a browser on a page of ours does. */
+const send = (
+  { url }: Pick<TestApi, 'url'>,
+  path: string,
+  fields: Record<string, string>,
+  headers: Record<string, string> = {},
+) =>
+  fetch(`${url}${path}`, {
+    method: 'POST',
+    redirect: 'manual',
+    headers: { origin: url, ...headers },
+    body: new URLSearchParams(fields),
+  })
+
+const sessions = ({ app }: TestApi): number => app.db.query('SELECT id FROM sessions').all().length
+
+describe('the pages of people', () => {
+  test('have no script, nothing from elsewhere, and are kept by nobody', async () => {
+    await using service = await createService()
+    const token = tokenIn(await resetUser(service.app, ADA))
+    for (const [path, status] of [
+      ['/login', 200],
+      ['/reset-password', 200],
+      [`/reset-password?token=${token}`, 200],
+      ['/reset-password?token=x', 410],
+      ['/reset-password?token=', 410],
+      ['/join', 410],
+      ['/join?token=x', 410],
+    ] as const) {
+      const response = await fetch(`${service.url}${path}`)
+      const text = await response.text()
+      expect([path, response.status]).toEqual([path, status])
+      expect(text).not.toMatch(/<script|https?:|\son\w+=/i)
+      expect(Object.fromEntries(response.headers)).toMatchObject({
+        'cache-control': 'no-store',
+        'content-security-policy':
+          "default-src 'none'; style-src 'unsafe-inline'; img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+        'referrer-policy': 'same-origin',
+        'x-robots-tag': 'noindex, nofollow',
+      })
+    }
+  })
+
+  test('show what somebody wrote as text', async () => {
+    await using service = await createService()
+    const response = await send(service, '/login', { email: '"><script>alert(1)</script>', password: 'x' })
+    const text = await response.text()
+    expect(response.status).toBe(401)
+    expect(text).toContain('&quot;&gt;&lt;script&gt;alert(1)&lt;/script&gt;')
+    expect(text).not.toContain('<script>')
+  })
+
+  test('act for pages of our own only', async () => {
+    await using service = await createService()
+    const fields = { email: ADA, password: PASSWORD }
+    for (const headers of [
+      { origin: 'https://evil.test' },
+      { origin: 'null' },
+      { 'sec-fetch-site': 'cross-site' },
+    ] as Record<string, string>[])
+      for (const path of ['/login', '/logout', '/reset-password', '/join'])
+        expect((await send(service, path, fields, headers)).status).toBe(403)
+    expect(sessions(service)).toBe(0)
+    const signedIn = await send(service, '/login', fields)
+    expect([signedIn.status, signedIn.headers.get('location')]).toEqual([303, '/login'])
+    const cookie = signedIn.headers.get('set-cookie')?.split(';')[0] ?? ''
+    // Without the token of the page nobody is signed out.
+    const forged = await send(service, '/logout', {}, { cookie })
+    expect([forged.status, forged.headers.get('set-cookie'), sessions(service)]).toEqual([303, null, 1])
+  })
+
+  test('are not there under the tracking host of an account', async () => {
+    await using service = await createEmailApi()
+    service.app.db.run(
+      "UPDATE domains SET tracking_domain = 'links.sender.test', tracking_verified_at = 1 WHERE verified_at IS NOT NULL",
+    )
+    const at = (host: string, path: string, method = 'GET') =>
+      fetch(`${service.url}${path}`, { method, redirect: 'manual', headers: { host } }).then(({ status }) => status)
+    for (const path of ['/login', '/reset-password', '/join', '/webhooks']) {
+      expect(await at('links.sender.test', path)).toBe(404)
+      expect(await at('links.sender.test', path, 'POST')).toBe(404)
+    }
+    expect(await at('mail.tassis.test', '/login')).toBe(200)
+  })
+})
+
+describe.if(isChromiumAvailable())('in a browser', () => {
+  for (const screen of SCREENS) {
+    test(`people sign in, set a password and join a team (${screen.name})`, async () => {
+      await using service = await createEmailApi({
+        ...CAPTURES,
+        settings: { ...CAPTURES.settings, TASSIS_LOGINS_PER_MINUTE: '1000' },
+      })
+      await createTestUser(service.app, service.actor, ADA, 'owner')
+      await using browser = await startBrowser()
+      await using open = await openPage(browser, screen)
+      const { page } = open
+      const look = async (name: string) => {
+        await open.picture(`people-${name}`)
+        expect([name, await overflowPx(page)]).toEqual([name, 0])
+        if (screen === SCREENS[0]) {
+          const narrowPx = await narrowOverflowPx(page, () => open.picture(`people-${name}-narrow`))
+          expect([name, narrowPx]).toEqual([name, 0])
+        }
+        const faint = (await seenTexts(page)).filter(({ contrast }) => contrast < 4.5)
+        expect([name, faint]).toEqual([name, []])
+        const low = await page.evaluate<string[]>(
+          "[...document.querySelectorAll('input:not([type=hidden]), button')].filter((e) => e.getBoundingClientRect().height < 44).map((e) => e.outerHTML)",
+        )
+        expect([name, low]).toEqual([name, []])
+      }
+      /** Waits for the page with this heading. */
+      const arrive = (name: string) => page.getByRole('heading', { name }).waitFor()
+      const refused = () => page.getByRole('alert').waitFor()
+
+      await page.goto(`${service.url}/login`)
+      await look('login')
+      await page.getByLabel('Email address').fill(ADA)
+      await page.getByLabel('Password').fill('wrong password')
+      await page.getByRole('button', { name: 'Sign in' }).click()
+      await refused()
+      await look('login-wrong')
+      expect(await page.getByRole('alert').textContent()).toContain('is wrong')
+      expect(await page.getByLabel('Email address').inputValue()).toBe(ADA)
+      await page.getByLabel('Password').fill(PASSWORD)
+      await page.keyboard.press('Enter')
+      await arrive('You are signed in')
+      await look('signed-in')
+      expect(await page.textContent('main')).toContain('As ada@people.test, owner of Test.')
+      const links = await page.getByRole('link').all()
+      expect(await Promise.all(links.map((link) => link.getAttribute('href')))).toEqual(['/webhooks', '/docs'])
+      await page.getByRole('button', { name: 'Sign out' }).click()
+      await arrive('Sign in')
+
+      await page.getByRole('link', { name: 'Set a new password' }).click()
+      await arrive('Set a new password')
+      await page.getByLabel('Email address').fill(ADA)
+      await look('ask')
+      await page.getByRole('button', { name: 'Send the link' }).click()
+      await arrive('Look into your mailbox')
+      await look('asked')
+      await page.goto(`${service.url}/reset-password?token=${tokenIn(await mailText(service, 1))}`)
+      await page.getByLabel('New password').fill('password123')
+      await look('new-password')
+      await page.getByRole('button', { name: 'Set the password' }).click()
+      await refused()
+      await look('new-password-wrong')
+      expect(await page.getByRole('alert').textContent()).toContain('attackers')
+      await page.getByLabel('New password').fill(NEW_PASSWORD)
+      await page.getByRole('button', { name: 'Set the password' }).click()
+      await arrive('The password is set')
+      await look('password-set')
+
+      await service.api('POST', '/v1/team/invitations', { email: 'bob@people.test', role: 'viewer' })
+      const invitation = `${service.url}/join?token=${tokenIn(await mailText(service, 2))}`
+      await page.goto(invitation)
+      await page.getByLabel('Your name').fill('Bob')
+      await page.getByLabel('New password').fill(PASSWORD)
+      await look('join')
+      await page.getByRole('button', { name: 'Join' }).click()
+      await arrive('You are signed in')
+      expect(await page.textContent('main')).toContain('As bob@people.test, viewer of Test.')
+      await page.goto(invitation)
+      await look('join-void')
+      await arrive('This link is not good any more')
+      expect(open.requested.filter((url) => !url.startsWith(service.url) && !url.startsWith('data:'))).toEqual([])
+    })
+  }
+
+  test.each([
+    ['of another site', '127.0.0.2'],
+    // To which browsers do send the cookie.
+    ['of another port of this host', '127.0.0.1'],
+  ])(
+    'a page %s changes nothing with the session of its visitor, and cannot sign him in',
+    async (_, hostname) => {
+      await using service = await createService()
+      const { url, app, actor } = service
+      await createTestUser(app, actor, 'eve@people.test', 'owner')
+      const session = await signIn(service, ADA)
+      const attacks = [
+        `fetch('${url}/v1/account', { method: 'PATCH', mode: 'no-cors', credentials: 'include', headers: { 'content-type': 'text/plain' }, body: '{"name":"Pwned"}' })`,
+        `fetch('${url}/v1/domains', { method: 'POST', mode: 'no-cors', credentials: 'include', headers: { 'content-type': 'text/plain' }, body: '{"domain":"pwned.test"}' })`,
+        `fetch('${url}/v1/auth/login', { method: 'POST', mode: 'no-cors', credentials: 'include', headers: { 'content-type': 'text/plain' }, body: '{"email":"eve@people.test","password":"${PASSWORD}"}' })`,
+        `fetch('${url}/v1/account', { method: 'PATCH', credentials: 'include', headers: { 'content-type': 'application/json', 'x-csrf-token': '${session.csrfToken}' }, body: '{"name":"Pwned"}' })`,
+      ]
+      const forms = ['login', 'logout'].map(
+        (path) =>
+          `<form method="post" action="${url}/${path}"><input name="email" value="eve@people.test"><input name="password" value="${PASSWORD}"><button id="${path}">Go</button></form>`,
+      )
+      using evil = Bun.serve({
+        hostname,
+        port: 0,
+        fetch: () =>
+          new Response(
+            `<!doctype html><title>Evil</title>${forms.join('')}<script>
+          (async () => { ${attacks.map((attack) => `await ${attack}.catch(() => 0);`).join('\n')} document.title = 'Done' })()
+        </script>`,
+            { headers: { 'content-type': 'text/html' } },
+          ),
+      })
+      await using browser = await startBrowser()
+      const context: BrowserContext = await browser.newContext()
+      const [name = '', value = ''] = session.cookie.split('=')
+      await context.addCookies([{ name, value, url, httpOnly: true, sameSite: 'Lax' }])
+      const page = await context.newPage()
+      const visit = async () => {
+        await page.goto(`http://${hostname}:${evil.port}/`)
+        await page.waitForFunction("document.title === 'Done'")
+      }
+      await visit()
+      for (const path of ['login', 'logout']) {
+        await page.click(`#${path}`)
+        await page.waitForURL(`${url}/${path}`)
+        expect(await page.textContent('h1')).toBe('This did not work')
+        await visit()
+      }
+      const account = app.db
+        .query<{ name: string }, [number]>('SELECT name FROM accounts WHERE id = ?')
+        .get(actor.accountId)
+      expect([account?.name, app.db.query('SELECT id FROM domains').all().length, sessions(service)]).toEqual([
+        'Test',
+        0,
+        1,
+      ])
+      const cookies = await context.cookies(url)
+      expect(cookies.map((cookie) => `${cookie.name}=${cookie.value}`)).toEqual([session.cookie])
+      await context.close()
+    },
+    60_000,
+  )
+})

@@ -1,0 +1,480 @@
+import { describe, expect, test } from 'bun:test'
+import type { Actor, App } from '#features/core/app/app.ts'
+import { autoRespond, MOST_AN_HOUR } from '#features/receiving/agent-mailboxes/auto-responder.ts'
+import { changeAutoResponder } from '#features/receiving/agent-mailboxes/auto-settings.ts'
+import { createMailbox, getMailbox, type Mailbox } from '#features/receiving/agent-mailboxes/mailboxes.ts'
+import { createStream } from '#features/setup/streams/streams.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { hours } from '#platform/units.ts'
+import { verifyWithMailauth } from '#test/protocols/dkim/verifiers.ts'
+import { at } from '#test/support/api.ts'
+import { eventually } from '#test/support/app.ts'
+import { expectRefusal } from '#test/support/email-api.ts'
+import { startMailFlow } from '#test/support/mail-flow.ts'
+import { type SunkMessage, startSink } from '#test/support/sink.ts'
+import {
+  authenticationOf,
+  createMailboxApi,
+  deliver,
+  MAILBOX_ADDRESS,
+  type MailboxApi,
+  type ReceivedMessage,
+  receivedOf,
+} from './reply-support.ts'
+
+const RULES = [{ reply: { text_body: 'We have your message.' } }]
+
+const setUp = async (service: MailboxApi, settings: unknown = { enabled: true, rules: RULES }): Promise<void> => {
+  const answer = await service.api('PATCH', `${service.path}/auto-responder`, settings)
+  expect([answer.status, answer.body]).toEqual([200, expect.anything()])
+}
+
+/** A message comes in and is answered or not; gives how many emails went out for it. */
+async function answersTo(service: MailboxApi, ...given: Parameters<typeof receivedOf>): Promise<number> {
+  const received = receivedOf(...given)
+  const before = countEmails(service)
+  await deliver(service.app, service.mailbox(), received)
+  await autoRespond(service.app, service.mailbox(), received)
+  return countEmails(service) - before
+}
+
+const countEmails = ({ app }: MailboxApi): number =>
+  app.db.query<{ n: number }, []>('SELECT COUNT(*) AS n FROM emails').get()?.n ?? 0
+
+const noted = ({ app }: MailboxApi): unknown[] =>
+  app.db.query('SELECT address, replied_at AS at FROM mailbox_auto_replies ORDER BY address').all()
+
+describe('the settings', () => {
+  test('are off and empty at first, change field by field, and show in the mailbox, with an audit row each', async () => {
+    await using service = await createMailboxApi()
+    const { api, path } = service
+    expect((await api('GET', path)).body).toMatchObject({ data: { auto_responder: null } })
+    const own = async () => (await api('GET', `${path}/auto-responder`)).body
+    expect(await own()).toEqual({ data: { enabled: false, rules: [] } })
+    const rules = [
+      {
+        match: { from: '@receiver.test', subject_contains: 'price', text_contains: 'how much' },
+        reply: { subject: 'Prices', text_body: 'See our site.', html_body: '<p>See our site.</p>' },
+      },
+      ...RULES,
+    ]
+    const change = async (body: unknown) => {
+      const { status, body: answered } = await api('PATCH', `${path}/auto-responder`, body)
+      return { status, body: answered }
+    }
+    expect(await change({ enabled: true })).toEqual({ status: 200, body: { data: { enabled: true, rules: [] } } })
+    expect(await change({ rules })).toEqual({ status: 200, body: { data: { enabled: true, rules } } })
+    expect(await change({ enabled: false })).toEqual({ status: 200, body: { data: { enabled: false, rules } } })
+    expect((await api('GET', path)).body).toMatchObject({ data: { auto_responder: { enabled: false, rules } } })
+    expect(await own()).toEqual({ data: { enabled: false, rules } })
+    expect(await change({ rules: [] })).toEqual({ status: 200, body: { data: { enabled: false, rules: [] } } })
+    const log = await api('GET', '/v1/audit-logs?per_page=4')
+    expect(
+      (at(log.body, 'data') as Record<string, unknown>[]).map(({ action, metadata }) => ({ action, metadata })),
+    ).toEqual(
+      [
+        { enabled: false, rules: 0 },
+        { enabled: false, rules: 2 },
+        { enabled: true, rules: 2 },
+        { enabled: true, rules: 0 },
+      ].map((metadata) => ({ action: 'mailbox.auto_responder_updated', metadata })),
+    )
+  })
+
+  const text = { text_body: 'x' }
+  const BAD: readonly (readonly [what: string, body: unknown, field: string])[] = [
+    ['nothing', {}, 'body'],
+    ['an unknown field', { enable: true }, 'enable'],
+    ['rules that are no list', { rules: {} }, 'rules'],
+    ['21 rules', { rules: Array.from({ length: 21 }, () => ({ reply: text })) }, 'rules'],
+    ['a rule without a reply', { rules: [{}] }, 'rules.0.reply'],
+    ['a reply without a text', { rules: [{ reply: { html_body: '<p>x</p>' } }] }, 'rules.0.reply.text_body'],
+    ['an empty text', { rules: [{ reply: { text_body: '' } }] }, 'rules.0.reply.text_body'],
+    [
+      'a text of 20,001 characters',
+      { rules: [{ reply: { text_body: 'x'.repeat(20_001) } }] },
+      'rules.0.reply.text_body',
+    ],
+    ['an unknown field of a rule', { rules: [{ reply: text, action: 'stop' }] }, 'rules.0.action'],
+    ['an unknown match', { rules: [{ match: { to: 'x' }, reply: text }] }, 'rules.0.match.to'],
+    [
+      'a sender that is no address',
+      { rules: [{ reply: text }, { match: { from: 'bob' }, reply: text }] },
+      'rules.1.match.from',
+    ],
+    ['a sender with a name', { rules: [{ match: { from: 'Bob <bob@x.test>' }, reply: text }] }, 'rules.0.match.from'],
+    ['a domain that is none', { rules: [{ match: { from: '@x' }, reply: text }] }, 'rules.0.match.from'],
+    ['a subject of two lines', { rules: [{ reply: { ...text, subject: 'a\r\nBcc: x' } }] }, 'rules.0.reply.subject'],
+    [
+      'more than 64 KiB',
+      { rules: Array.from({ length: 4 }, () => ({ reply: { text_body: 'x'.repeat(17_000) } })) },
+      'rules',
+    ],
+  ]
+  test.each(BAD)('%s is a 422 and changes nothing', async (_, body, field) => {
+    await using service = await createMailboxApi()
+    await setUp(service)
+    const before = service.mailbox()
+    expectRefusal(await service.api('PATCH', `${service.path}/auto-responder`, body), 422, 'validation_failed', field)
+    expect(service.mailbox()).toEqual(before)
+  })
+
+  test('are of the account alone, and want mailboxes:write', async () => {
+    await using service = await createMailboxApi()
+    const change = { enabled: true }
+    const other = await service.newKey([], await service.newAccount())
+    const path = `${service.path}/auto-responder`
+    expectRefusal(await service.api('PATCH', path, change, { key: other }), 404, 'mailbox_not_found')
+    const reader = await service.newKey(['mailboxes:read'])
+    expect((await service.api('PATCH', path, change, { key: reader })).status).toBe(403)
+    expect(service.mailbox().autoResponder).toBeNull()
+  })
+})
+
+describe('a message is answered', () => {
+  test('by the first rule that matches, marked, in the thread, without tracking', async () => {
+    await using service = await createMailboxApi()
+    const { api, app, path } = service
+    expect((await api('PATCH', '/v1/account', { tracking_default: true })).status).toBe(200)
+    await setUp(service, {
+      enabled: true,
+      rules: [
+        { match: { subject_contains: 'price' }, reply: { text_body: 'No.' } },
+        { match: { subject_contains: 'question' }, reply: { text_body: 'Soon.', html_body: '<p>Soon.</p>' } },
+      ],
+    })
+    expect(await answersTo(service)).toBe(1)
+    const email = app.db
+      .query<{ tracked: number; transactional: number; quota: number | null }, []>(
+        'SELECT tracked, transactional, quota_month AS quota FROM emails',
+      )
+      .get()
+    expect(email).toEqual({ tracked: 0, transactional: 1, quota: expect.any(Number) })
+    const sent = at((await api('GET', '/v1/emails')).body, 'data', 0, 'id')
+    expect(await service.detail(sent)).toMatchObject({
+      from_address: `Agent Smith <${MAILBOX_ADDRESS}>`,
+      to_address: 'bob@receiver.test',
+      subject: 'Auto: A question',
+      text_body: 'Soon.',
+      html_body: '<p>Soon.</p>',
+      headers: {
+        'In-Reply-To': '<question@receiver.test>',
+        References: '<question@receiver.test>',
+        'Auto-Submitted': 'auto-replied',
+        'X-Auto-Response-Suppress': 'All',
+      },
+    })
+    const thread = at((await api('GET', `${path}/threads`)).body, 'data', 0, 'id')
+    expect((await api('GET', `${path}/threads/${thread}`)).body).toMatchObject({
+      data: {
+        message_count: 2,
+        messages: [{ direction: 'received' }, { direction: 'sent', email_id: sent, subject: 'Auto: A question' }],
+      },
+    })
+    expect(noted(service)).toEqual([{ address: 'bob@receiver.test', at: service.clock.now() }])
+  })
+
+  test.each([
+    ['Hello', undefined, 'Auto: Hello'],
+    ['Hello', 'We are away', 'Auto: We are away'],
+    ['Auto: auto : Hello', undefined, 'Auto: Hello'],
+    ['', undefined, 'Auto: your message'],
+    ['Two\r\nBcc: eve@x.test', undefined, 'Auto: Two Bcc: eve@x.test'],
+    ['x'.repeat(5000), undefined, `Auto: ${'x'.repeat(900)}`],
+  ])('of the subject %#', async (subject, ruled, expected) => {
+    await using service = await createMailboxApi()
+    const reply = { text_body: 'x', ...(ruled !== undefined && { subject: ruled }) }
+    await setUp(service, { enabled: true, rules: [{ reply }] })
+    expect(await answersTo(service, { subject })).toBe(1)
+    expect(service.app.db.query('SELECT subject FROM emails').get()).toEqual({ subject: expected })
+  })
+
+  test('once a day a sender, in any spelling, and each mailbox for itself', async () => {
+    await using service = await createMailboxApi()
+    const { app, actor, clock } = service
+    await setUp(service)
+    expect(await answersTo(service)).toBe(1)
+    expect(await answersTo(service, {}, { mailFrom: 'BOB@Receiver.test' })).toBe(0)
+    expect(await answersTo(service, {}, { mailFrom: 'eve@receiver.test' })).toBe(1)
+    clock.advance(hours(24) - 1)
+    expect(await answersTo(service)).toBe(0)
+    clock.advance(1)
+    expect(await answersTo(service)).toBe(1)
+    expect(await answersTo(service)).toBe(0)
+
+    const other = await createMailbox(app, actor, { local_part: 'other' })
+    const otherId = formatUuid(other.uuid)
+    await service.api('PATCH', `/v1/agent-mailboxes/${otherId}/auto-responder`, { enabled: true, rules: RULES })
+    const received = receivedOf({ toAddresses: [other.address] })
+    const before = countEmails(service)
+    await autoRespond(app, getMailbox(app.db, actor.accountId, otherId), received)
+    expect(countEmails(service) - before).toBe(1)
+  })
+
+  test('once, though ten messages of a sender come at the same time', async () => {
+    await using service = await createMailboxApi()
+    await setUp(service)
+    const mailbox = service.mailbox()
+    await Promise.all(
+      Array.from({ length: 10 }, (_, index) =>
+        autoRespond(service.app, mailbox, receivedOf({ messageId: `<${index}@x.test>` })),
+      ),
+    )
+    expect([countEmails(service), service.used(), noted(service).length]).toEqual([1, 1, 1])
+  })
+
+  test('by 5 mailboxes of an account in a day, for a message may name many and its sender be forged', async () => {
+    await using service = await createMailboxApi()
+    const { app, actor, clock } = service
+    const stranger = await service.newAccount()
+    await service.addDomain(stranger, 'stranger.test')
+    app.db.run('UPDATE domains SET inbound_enabled = 1')
+    const mailboxes = await Promise.all(
+      [...Array.from({ length: 20 }, () => actor), stranger].map(async (owner) => {
+        const id = formatUuid((await createMailbox(app, owner, {})).uuid)
+        await changeAutoResponder(app, owner, id, { enabled: true, rules: RULES })
+        return getMailbox(app.db, owner.accountId, id)
+      }),
+    )
+    const received = receivedOf({ toAddresses: mailboxes.map(({ address }) => address) })
+    const come = async () => {
+      await Promise.all(mailboxes.map((mailbox) => autoRespond(app, mailbox, received)))
+      return [service.used(actor), service.used(stranger)]
+    }
+    expect([await come(), await come()]).toEqual([
+      [5, 1],
+      [5, 1],
+    ])
+    clock.advance(hours(24))
+    expect(await come()).toEqual([10, 2])
+  })
+
+  test('up to 100 times an hour a mailbox; the notes of days past go', async () => {
+    await using service = await createMailboxApi()
+    const { app, clock } = service
+    await setUp(service)
+    const mailbox = service.mailbox()
+    const from = (name: string) => autoRespond(app, mailbox, receivedOf({}, { mailFrom: `${name}@receiver.test` }))
+    await Promise.all(Array.from({ length: MOST_AN_HOUR + 20 }, (_, index) => from(`a${index}`)))
+    expect(countEmails(service)).toBe(100)
+    clock.advance(hours(1) - 1)
+    await from('late')
+    expect(countEmails(service)).toBe(100)
+    clock.advance(1)
+    await from('late')
+    expect(countEmails(service)).toBe(101)
+    clock.advance(hours(25))
+    for (let index = 0; index < 11; index++) await from(`b${index}`)
+    expect(noted(service).map((row) => at(row, 'address'))).toEqual(
+      Array.from({ length: 11 }, (_, index) => `b${index}@receiver.test`).sort(),
+    )
+  })
+})
+
+describe('a message is not answered, and nothing is noted,', () => {
+  const RECEIVED: readonly (readonly [what: string, given: Parameters<typeof receivedOf>])[] = [
+    ['with the null sender', [{}, { mailFrom: '' }]],
+    ['of a program', [{}, { mailFrom: 'MAILER-DAEMON@receiver.test' }]],
+    ['that says it is automatic', [{ isAutomatic: true }]],
+    ['of a mailing list', [{ headers: [['List-Id', '<x.test>']] }]],
+    ['from the mailbox itself', [{}, { mailFrom: MAILBOX_ADDRESS }]],
+    ['that came by Bcc', [{ toAddresses: ['eve@receiver.test'] }]],
+    ['that fails DMARC', [{}, {}, authenticationOf({ dmarc: 'fail' }, 'reject')]],
+    ['that no rule matches', [{ subject: 'Something else' }]],
+  ]
+  for (const [what, given] of RECEIVED) {
+    test(what, async () => {
+      await using service = await createMailboxApi()
+      await setUp(service, {
+        enabled: true,
+        rules: [{ match: { subject_contains: 'question' }, reply: { text_body: 'x' } }],
+      })
+      expect(await answersTo(service, ...given)).toBe(0)
+      expect(noted(service)).toEqual([])
+      // The one that differs in nothing is.
+      expect(await answersTo(service)).toBe(1)
+    })
+  }
+
+  test('when the responder is off, has no rules, was never set, or the mailbox is deleted', async () => {
+    await using service = await createMailboxApi()
+    expect(await answersTo(service)).toBe(0)
+    await setUp(service, { enabled: true })
+    expect(await answersTo(service)).toBe(0)
+    await setUp(service, { enabled: false, rules: RULES })
+    expect(await answersTo(service)).toBe(0)
+    await setUp(service, { enabled: true })
+    const mailbox = service.mailbox()
+    const before = countEmails(service)
+    await service.api('DELETE', service.path)
+    await autoRespond(service.app, mailbox, receivedOf())
+    expect([countEmails(service) - before, noted(service)]).toEqual([0, []])
+  })
+
+  test('when it was switched off after the message came', async () => {
+    await using service = await createMailboxApi()
+    await setUp(service)
+    const mailbox = service.mailbox()
+    await setUp(service, { enabled: false })
+    await autoRespond(service.app, mailbox, receivedOf())
+    expect([countEmails(service), noted(service)]).toEqual([0, []])
+  })
+
+  test('when the sender is suppressed; one that only unsubscribed from marketing is answered', async () => {
+    await using service = await createMailboxApi()
+    await setUp(service)
+    await service.api('POST', '/v1/suppressions', { email_address: 'Bob@Receiver.test' })
+    expect([await answersTo(service), noted(service)]).toEqual([0, []])
+    await service.api('DELETE', '/v1/suppressions/bob@receiver.test')
+    await service.api('POST', '/v1/suppressions', { email_address: 'bob@receiver.test', reason: 'unsubscribe' })
+    expect(await answersTo(service)).toBe(1)
+  })
+
+  test('when the account is paused, above its quota or without its domain; and later it is', async () => {
+    await using service = await createMailboxApi()
+    const { app } = service
+    await setUp(service)
+    const mailbox = service.mailbox()
+    const respond = () => autoRespond(app, mailbox, receivedOf())
+    for (const [spoil, mend] of [
+      ['UPDATE accounts SET paused_at = 1', 'UPDATE accounts SET paused_at = NULL'],
+      [
+        "UPDATE accounts SET plan = 'free', monthly_quota = 0",
+        "UPDATE accounts SET plan = 'unlimited', monthly_quota = NULL",
+      ],
+      ["UPDATE domains SET deleted_at = 1 WHERE domain = 'sender.test'", 'UPDATE domains SET deleted_at = NULL'],
+    ] as const) {
+      app.db.run(spoil)
+      await respond()
+      expect([countEmails(service), noted(service)]).toEqual([0, []])
+      app.db.run(mend)
+    }
+    await respond()
+    expect(countEmails(service)).toBe(1)
+  })
+
+  test('whatever a stranger puts into it, and it never throws', async () => {
+    await using service = await createMailboxApi()
+    await setUp(service)
+    const nasty = ['', '\0', '\r\nBcc: eve@x.test', '<'.repeat(50_000), '😀'.repeat(5000), '\ud800', '=?utf-8?q?x?=']
+    for (const [index, text] of nasty.entries()) {
+      const message = { subject: text, messageId: text, inReplyTo: text, references: [text, text], text, from: text }
+      expect(await answersTo(service, message, { mailFrom: `bob${index}@receiver.test` })).toBe(1)
+      expect(await answersTo(service, message, { mailFrom: text })).toBe(0)
+    }
+    const extras = service.app.db
+      .query<{ extra: string; subject: string }, []>('SELECT extra, subject FROM emails')
+      .all()
+    expect(extras.length).toBe(nasty.length)
+    expect(JSON.stringify(extras)).not.toContain('\\r')
+  })
+})
+
+describe('between two mailboxes that both answer', () => {
+  /** What comes out of the service goes back into it, as if it were the next server. */
+  async function circle(mailFrom: string) {
+    const sink = await startSink()
+    const flow = await startMailFlow({
+      zone: {
+        'sender.test': { MX: [{ preference: 10, exchange: 'mx.sender.test' }] },
+        'mx.sender.test': { A: ['127.0.0.1'] },
+      },
+      smtpPort: sink.port,
+    })
+    const { app, actor } = flow
+    app.db.run('UPDATE domains SET inbound_enabled = 1')
+    const [one, two] = await Promise.all([answering(app, actor, 'one'), answering(app, actor, 'two')])
+    const come = async (to: Mailbox, received: ReceivedMessage) => {
+      await deliver(app, to, received)
+      await autoRespond(app, to, received)
+    }
+    await come(two, receivedOf({ fromAddresses: [one.address], toAddresses: [two.address] }, { mailFrom }))
+    return { sink, flow, one, two, come }
+  }
+
+  async function answering(app: App, actor: Actor, localPart: string): Promise<Mailbox> {
+    const mailbox = await createMailbox(app, actor, { local_part: localPart })
+    const responder = JSON.stringify({ enabled: true, rules: RULES })
+    app.db.run('UPDATE agent_mailboxes SET auto_responder = ? WHERE id = ?', [responder, mailbox.id])
+    return getMailbox(app.db, actor.accountId, formatUuid(mailbox.uuid))
+  }
+
+  const sentBy = (app: App): unknown[] =>
+    app.db.query('SELECT from_address AS "from", subject FROM emails ORDER BY id').all()
+
+  const headerOf = ({ raw }: SunkMessage, name: string): string | undefined =>
+    new RegExp(`^${name}: (.*)\r$`, 'm').exec(raw)?.[1]
+
+  test('a message from one to the other is answered once, and the answer is not', async () => {
+    const { sink, flow, one, come } = await circle('one@sender.test')
+    try {
+      const answer = await eventually(() => sink.messages[0])
+      expect({
+        rcptTo: answer.rcptTo,
+        from: headerOf(answer, 'From'),
+        subject: headerOf(answer, 'Subject'),
+        automatic: headerOf(answer, 'Auto-Submitted'),
+        suppress: headerOf(answer, 'X-Auto-Response-Suppress'),
+        inReplyTo: headerOf(answer, 'In-Reply-To'),
+        references: headerOf(answer, 'References'),
+        signature: await verifyWithMailauth(Buffer.from(answer.raw, 'latin1'), flow.dkimRecord),
+      }).toEqual({
+        rcptTo: ['one@sender.test'],
+        from: 'two@sender.test',
+        subject: 'Auto: A question',
+        automatic: 'auto-replied',
+        suppress: 'All',
+        inReplyTo: '<question@receiver.test>',
+        references: '<question@receiver.test>',
+        signature: 'pass',
+      })
+      // Even with a parser that missed Auto-Submitted: nobody writes to a return path.
+      for (const isAutomatic of [true, false])
+        await come(
+          one,
+          receivedOf(
+            { fromAddresses: ['two@sender.test'], toAddresses: ['one@sender.test'], isAutomatic },
+            { mailFrom: answer.mailFrom },
+          ),
+        )
+      expect(answer.mailFrom).toMatch(/^b-[a-z2-7]{32}@send\.sender\.test$/)
+      expect(sentBy(flow.app)).toEqual([{ from: 'two@sender.test', subject: 'Auto: A question' }])
+    } finally {
+      await flow[Symbol.asyncDispose]()
+      await sink[Symbol.asyncDispose]()
+    }
+  })
+
+  test('even if the mark and the return path got lost on the way, each answers once and then it ends', async () => {
+    const { sink, flow, one, two, come } = await circle('one@sender.test')
+    try {
+      for (let round = 0; round < 3; round++) {
+        await come(
+          one,
+          receivedOf({ fromAddresses: [two.address], toAddresses: [one.address] }, { mailFrom: two.address }),
+        )
+        await come(
+          two,
+          receivedOf({ fromAddresses: [one.address], toAddresses: [two.address] }, { mailFrom: one.address }),
+        )
+      }
+      expect(sentBy(flow.app)).toEqual([
+        { from: 'two@sender.test', subject: 'Auto: A question' },
+        { from: 'one@sender.test', subject: 'Auto: A question' },
+      ])
+    } finally {
+      await flow[Symbol.asyncDispose]()
+      await sink[Symbol.asyncDispose]()
+    }
+  })
+})
+
+test('an answer is of the stream transactional, whatever other streams there are', async () => {
+  await using service = await createMailboxApi()
+  await createStream(service.app, service.actor, { slug: 'news', name: 'News' })
+  await setUp(service)
+  expect(await answersTo(service)).toBe(1)
+  expect(service.app.db.query('SELECT s.slug FROM emails e JOIN streams s ON s.id = e.stream_id').all()).toEqual([
+    { slug: 'transactional' },
+  ])
+})

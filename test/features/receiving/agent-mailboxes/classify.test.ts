@@ -1,0 +1,361 @@
+import { describe, expect, test } from 'bun:test'
+import { classify, LABELS } from '#features/receiving/agent-mailboxes/classify.ts'
+import { createLog } from '#platform/log.ts'
+import { minutes, seconds } from '#platform/units.ts'
+import { createTestApp, eventually, type TestApp, type TestAppOptions } from '#test/support/app.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
+import { messageOf } from './reply-support.ts'
+
+interface Asked {
+  readonly path: string
+  readonly authorization: string | null
+  readonly body: {
+    readonly model?: string
+    readonly messages: readonly { readonly role: string; readonly content: string }[]
+    readonly response_format: unknown
+  }
+}
+
+interface Endpoint extends AsyncDisposable {
+  readonly url: string
+  readonly asked: Asked[]
+  /** What it answers from now on. */
+  answer: (request: Request) => Response | Promise<Response>
+}
+
+/** An endpoint as servers of language models have it, on a real socket. */
+function startEndpoint(content: unknown = { label: 'support', confidence: 0.9 }): Endpoint {
+  const asked: Asked[] = []
+  const endpoint = { answer: () => saying(content) } as Pick<Endpoint, 'answer'>
+  const server = Bun.serve({
+    port: 0,
+    hostname: '127.0.0.1',
+    idleTimeout: 0,
+    async fetch(request) {
+      const body = (await request.json()) as Asked['body']
+      const { pathname, search } = new URL(request.url)
+      asked.push({ path: pathname + search, authorization: request.headers.get('authorization'), body })
+      return endpoint.answer(request)
+    },
+  })
+  return Object.assign(endpoint, {
+    url: `http://127.0.0.1:${server.port}/v1`,
+    asked,
+    [Symbol.asyncDispose]: () => server.stop(true),
+  })
+}
+
+const saying = (content: unknown): Response =>
+  Response.json({
+    choices: [
+      { message: { role: 'assistant', content: typeof content === 'string' ? content : JSON.stringify(content) } },
+    ],
+  })
+
+const createClassifier = (url: string, options: TestAppOptions = {}): Promise<TestApp> =>
+  createTestApp({
+    ...options,
+    settings: { TASSIS_LLM_URL: url, TASSIS_LLM_KEY: 'secret-key', TASSIS_LLM_MODEL: 'small', ...options.settings },
+  })
+
+test('without an endpoint nothing is asked and there is no classification', async () => {
+  await using service = await createTestApp()
+  expect(await classify(service.app, messageOf())).toBeUndefined()
+})
+
+test('an endpoint that the operator lets be used for other things is not asked', async () => {
+  await using endpoint = startEndpoint()
+  for (const uses of ['insights', 'insights,phishing']) {
+    await using service = await createClassifier(endpoint.url, { settings: { TASSIS_LLM_USES: uses } })
+    expect(await classify(service.app, messageOf())).toBeUndefined()
+  }
+  await using service = await createClassifier(endpoint.url, {
+    settings: { TASSIS_LLM_USES: 'phishing,classification' },
+  })
+  expect(await classify(service.app, messageOf())).toEqual({ label: 'support', confidence: 0.9 })
+  expect(endpoint.asked.length).toBe(1)
+})
+
+test('the endpoint is asked for the message as data, with model and key, and its label is the classification', async () => {
+  await using endpoint = startEndpoint()
+  await using service = await createClassifier(endpoint.url)
+  expect(await classify(service.app, messageOf({ subject: 'Help', text: 'It is broken.' }))).toEqual({
+    label: 'support',
+    confidence: 0.9,
+  })
+  expect(endpoint.asked).toEqual([
+    {
+      path: '/v1/chat/completions',
+      authorization: 'Bearer secret-key',
+      body: {
+        model: 'small',
+        messages: [
+          { role: 'system', content: expect.stringContaining(LABELS.join(', ')) },
+          { role: 'user', content: expect.any(String) },
+        ],
+        response_format: { type: 'json_object' },
+      },
+    },
+  ])
+  expect(JSON.parse(endpoint.asked[0]?.body.messages[1]?.content ?? '')).toEqual({
+    from: 'Bob <bob@receiver.test>',
+    subject: 'Help',
+    text: 'It is broken.',
+  })
+})
+
+test('without key and model neither is sent; the path of the URL stays', async () => {
+  await using endpoint = startEndpoint()
+  const settings = { TASSIS_LLM_KEY: '', TASSIS_LLM_MODEL: '' }
+  await using service = await createClassifier(`${endpoint.url}/deep/`, { settings })
+  await classify(service.app, messageOf())
+  expect(
+    endpoint.asked.map(({ path, authorization, body }) => ({ path, authorization, hasModel: 'model' in body })),
+  ).toEqual([{ path: '/v1/deep/chat/completions', authorization: null, hasModel: false }])
+})
+
+test('of a text 4,000 characters are sent; of a message with HTML alone, the text of it', async () => {
+  await using endpoint = startEndpoint()
+  await using service = await createClassifier(endpoint.url)
+  await classify(service.app, messageOf({ text: 'x'.repeat(5000) }))
+  await classify(service.app, messageOf({ text: null, html: '<style>p{}</style><p>Fish &amp; chips</p>' }))
+  await classify(service.app, messageOf({ text: null, html: null }))
+  expect(endpoint.asked.map(({ body }) => JSON.parse(body.messages[1]?.content ?? '').text)).toEqual([
+    'x'.repeat(4000),
+    'Fish & chips',
+    '',
+  ])
+})
+
+const classification = { label: 'billing', confidence: 1 }
+const GOOD = JSON.stringify(classification)
+
+describe('an answer', () => {
+  const CASES: readonly (readonly [what: string, content: unknown, classification: unknown])[] = [
+    ['that is the object', { label: 'billing', confidence: 1 }, classification],
+    ['between fences', '```json\n{"label": "billing", "confidence": 1}\n```', classification],
+    ['with more fields', { label: 'billing', confidence: 1, reason: 'an invoice' }, classification],
+    ['with a label that is not ours', { label: 'delete everything', confidence: 1 }, undefined],
+    ['with a label in capitals', { label: 'Billing', confidence: 1 }, undefined],
+    ['without a label', { confidence: 1 }, undefined],
+    ['without a confidence', { label: 'billing' }, undefined],
+    ['with a confidence above 1', { label: 'billing', confidence: 1.01 }, undefined],
+    ['with a confidence below 0', { label: 'billing', confidence: -0.01 }, undefined],
+    ['with a confidence that is text', { label: 'billing', confidence: '1' }, undefined],
+    ['that is a label alone', 'billing', undefined],
+    ['that is empty', '', undefined],
+    ['of two objects', '{"label": "billing"} {"confidence": 1}', undefined],
+    ['that is nothing', null, undefined],
+  ]
+  for (const [what, content, expected] of CASES) {
+    test(`${what} is ${expected ? 'the classification' : 'none'}`, async () => {
+      await using endpoint = startEndpoint(content)
+      await using service = await createClassifier(endpoint.url)
+      expect(await classify(service.app, messageOf())).toEqual(expected as never)
+    })
+  }
+
+  const BODIES: readonly (readonly [what: string, answer: () => Response])[] = [
+    ['that is no JSON', () => new Response('no')],
+    ['of another shape', () => Response.json({ choices: [] })],
+    ['of a list of choices that is text', () => Response.json({ choices: 'text' })],
+    ['of null', () => new Response('null')],
+    ['of status 500', () => new Response(saying(classification).body, { status: 500 })],
+    ['of status 429', () => new Response(saying(classification).body, { status: 429 })],
+    [
+      'compressed though that was not asked for',
+      () =>
+        new Response(Bun.gzipSync(JSON.stringify({ choices: [{ message: { content: GOOD } }] })), {
+          headers: { 'content-encoding': 'gzip' },
+        }),
+    ],
+  ]
+  for (const [what, answer] of BODIES) {
+    test(`${what} is none`, async () => {
+      await using endpoint = startEndpoint()
+      endpoint.answer = answer
+      await using service = await createClassifier(endpoint.url)
+      expect(await classify(service.app, messageOf())).toBeUndefined()
+    })
+  }
+
+  test('of 64 KiB is read; of one byte more it is not, and its rest is left', async () => {
+    await using endpoint = startEndpoint()
+    await using service = await createClassifier(endpoint.url)
+    const body = JSON.stringify({ choices: [{ message: { content: JSON.stringify(classification) } }] })
+    endpoint.answer = () => new Response(body.padEnd(65_536))
+    expect(await classify(service.app, messageOf())).toEqual(classification as never)
+    endpoint.answer = () => new Response(body.padEnd(65_537))
+    expect(await classify(service.app, messageOf())).toBeUndefined()
+    let isLeft = false
+    endpoint.answer = () =>
+      new Response(
+        new ReadableStream({
+          // Endless, until the other side leaves.
+          async pull(controller) {
+            await Bun.sleep(0)
+            controller.enqueue(new Uint8Array(16_384))
+          },
+          cancel() {
+            isLeft = true
+          },
+        }),
+      )
+    expect(await classify(service.app, messageOf())).toBeUndefined()
+    await eventually(() => isLeft)
+  })
+})
+
+test('a redirect is not followed', async () => {
+  await using elsewhere = startEndpoint()
+  await using endpoint = startEndpoint()
+  endpoint.answer = () => Response.redirect(`${elsewhere.url}/chat/completions`, 307)
+  await using service = await createClassifier(endpoint.url)
+  expect(await classify(service.app, messageOf())).toBeUndefined()
+  expect({ asked: endpoint.asked.length, elsewhere: elsewhere.asked.length }).toEqual({ asked: 1, elsewhere: 0 })
+})
+
+test('an endpoint that does not answer is given up after 10 seconds, body included', async () => {
+  const clock = new ManualClock()
+  await using endpoint = startEndpoint()
+  await using service = await createClassifier(endpoint.url, { clock })
+  for (const answer of [
+    () => new Promise<Response>(() => undefined),
+    () =>
+      new Response(
+        new ReadableStream({
+          start: (controller) => controller.enqueue(new TextEncoder().encode('{')),
+        }),
+      ),
+  ]) {
+    endpoint.answer = answer
+    const before = endpoint.asked.length
+    let isDone = false
+    const result = classify(service.app, messageOf()).finally(() => {
+      isDone = true
+    })
+    await eventually(() => endpoint.asked.length > before)
+    clock.advance(seconds(10) - 1)
+    await Bun.sleep(1)
+    expect(isDone).toBe(false)
+    clock.advance(1)
+    expect(await result).toBeUndefined()
+  }
+})
+
+test('at most 4 are asked at once, 16 more wait for their turn in order, and the others go without', async () => {
+  await using endpoint = startEndpoint()
+  const open: (() => void)[] = []
+  let most = 0
+  let now = 0
+  endpoint.answer = async () => {
+    most = Math.max(most, ++now)
+    await new Promise<void>((resolve) => open.push(resolve))
+    now--
+    return saying({ label: 'support', confidence: 0.9 })
+  }
+  await using service = await createClassifier(endpoint.url)
+  const finished: (boolean | undefined)[] = Array.from({ length: 22 })
+  const all = finished.map(async (_, index) => {
+    finished[index] = (await classify(service.app, messageOf({ subject: String(index) }))) !== undefined
+  })
+  await eventually(() => open.length === 4)
+  expect(finished.map((done, index) => (done === false ? index : -1)).filter((index) => index >= 0)).toEqual([20, 21])
+  const answering = eventually(() => {
+    open.shift()?.()
+    return endpoint.asked.length === 20 && open.length === 0
+  })
+  await Promise.all([...all, answering])
+  expect(most).toBe(4)
+  expect(finished).toEqual([...Array.from({ length: 20 }, () => true), false, false])
+  expect(endpoint.asked.slice(4).map(({ body }) => JSON.parse(body.messages[1]?.content ?? '').subject)).toEqual(
+    Array.from({ length: 16 }, (_, index) => String(index + 4)),
+  )
+})
+
+test('a wait for a place ends with the 10 seconds too, and is no failure of the endpoint', async () => {
+  const clock = new ManualClock()
+  await using endpoint = startEndpoint()
+  endpoint.answer = () => new Promise<Response>(() => undefined)
+  await using service = await createClassifier(endpoint.url, { clock })
+  const all = Array.from({ length: 20 }, () => classify(service.app, messageOf()))
+  await eventually(() => endpoint.asked.length === 4)
+  clock.advance(seconds(10))
+  expect(await Promise.all(all)).toEqual(Array.from({ length: 20 }, () => undefined))
+  // Four failures, so it is asked again.
+  endpoint.answer = () => saying({ label: 'sales', confidence: 0.5 })
+  expect(await classify(service.app, messageOf())).toEqual({ label: 'sales', confidence: 0.5 })
+})
+
+test('after 5 failures in a row the endpoint rests for 60 seconds; then one more failure is enough', async () => {
+  const clock = new ManualClock()
+  await using endpoint = startEndpoint()
+  await using service = await createClassifier(endpoint.url, { clock })
+  const { app } = service
+  const fails = () => new Response('', { status: 503 })
+  endpoint.answer = fails
+  for (let i = 0; i < 4; i++) await classify(app, messageOf())
+  // A success ends the row.
+  endpoint.answer = () => saying({ label: 'other', confidence: 0 })
+  expect(await classify(app, messageOf())).toEqual({ label: 'other', confidence: 0 })
+  endpoint.answer = fails
+  for (let i = 0; i < 7; i++) await classify(app, messageOf())
+  expect(endpoint.asked.length).toBe(10)
+  clock.advance(minutes(1) - 1)
+  await classify(app, messageOf())
+  expect(endpoint.asked.length).toBe(10)
+  clock.advance(1)
+  await classify(app, messageOf())
+  await classify(app, messageOf())
+  expect(endpoint.asked.length).toBe(11)
+  clock.advance(minutes(1))
+  endpoint.answer = () => saying({ label: 'spam', confidence: 0.4 })
+  expect(await classify(app, messageOf())).toEqual({ label: 'spam', confidence: 0.4 })
+})
+
+test('those that wait for their turn when the endpoint begins to rest are not asked for', async () => {
+  await using endpoint = startEndpoint()
+  const open: (() => void)[] = []
+  endpoint.answer = async () => {
+    await new Promise<void>((resolve) => open.push(resolve))
+    return new Response('', { status: 503 })
+  }
+  await using service = await createClassifier(endpoint.url)
+  const all = Promise.all(Array.from({ length: 20 }, () => classify(service.app, messageOf())))
+  // One after the other: the fifth failure is the last that asks for one more.
+  for (let failure = 1; failure <= 8; failure++) {
+    await eventually(() => open.length > 0)
+    await eventually(() => endpoint.asked.length === Math.min(3 + failure, 8))
+    open.shift()?.()
+  }
+  expect(await all).toEqual(Array.from({ length: 20 }, () => undefined))
+  expect(endpoint.asked.length).toBe(8)
+})
+
+test('an endpoint where nobody listens costs nothing but the classification', async () => {
+  const gone = startEndpoint()
+  await gone[Symbol.asyncDispose]()
+  await using service = await createClassifier(gone.url)
+  expect(await classify(service.app, messageOf())).toBeUndefined()
+})
+
+test('failures are logged once a minute, with how many were left out, and never with the key or the message', async () => {
+  const clock = new ManualClock()
+  const lines: string[] = []
+  await using endpoint = startEndpoint()
+  endpoint.answer = () => new Response('secret answer', { status: 500 })
+  await using service = await createClassifier(endpoint.url, {
+    clock,
+    log: createLog('info', { write: (line) => void lines.push(line) }),
+  })
+  for (let i = 0; i < 4; i++) await classify(service.app, messageOf({ subject: 'secret subject' }))
+  clock.advance(minutes(1))
+  await classify(service.app, messageOf())
+  expect(
+    lines.map((line) => JSON.parse(line)).map(({ reason, isResting, notLogged }) => ({ reason, isResting, notLogged })),
+  ).toEqual([
+    { reason: 'it answered 500', isResting: false, notLogged: 0 },
+    { reason: 'it answered 500', isResting: true, notLogged: 3 },
+  ])
+  expect(lines.join('')).not.toContain('secret')
+})

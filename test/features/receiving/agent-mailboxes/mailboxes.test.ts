@@ -1,0 +1,302 @@
+import { describe, expect, test } from 'bun:test'
+import { findMailbox } from '#features/receiving/agent-mailboxes/deliver.ts'
+import { removeDeletedMailboxes } from '#features/receiving/agent-mailboxes/mailboxes.ts'
+import { createDomain } from '#features/setup/domains/domains.ts'
+import { parseUuid } from '#platform/ids.ts'
+import { type ApiAnswer, at } from '#test/support/api.ts'
+import { expectRefusal, UNVERIFIED, UUID, VERIFIED } from '#test/support/email-api.ts'
+import { createMailboxApi, type MailboxApi } from '#test/support/mailboxes.ts'
+
+const create = ({ api }: MailboxApi, input: Readonly<Record<string, unknown>> = {}): Promise<ApiAnswer> =>
+  api('POST', '/v1/agent-mailboxes', input)
+const partOf = (answer: ApiAnswer) => at(answer.body, 'data', 'local_part')
+const domainId = async ({ api }: MailboxApi, name: string) => {
+  const rows = at((await api('GET', '/v1/domains')).body, 'data') as { id: string; domain: string }[]
+  return rows.find(({ domain }) => domain === name)?.id
+}
+
+test('a mailbox is made, read, listed and deleted, each change with an audit row', async () => {
+  await using service = await createMailboxApi()
+  const { api, actor } = service
+  const created = await create(service, { local_part: 'Support', display_name: ' Support Team ' })
+  const id = String(at(created.body, 'data', 'id'))
+  expect(id).toMatch(UUID)
+  const now = new Date(service.clock.now()).toISOString()
+  const mailbox = {
+    id,
+    account_id: actor.accountUuid,
+    local_part: 'support',
+    domain: VERIFIED,
+    address: `support@${VERIFIED}`,
+    display_name: 'Support Team',
+    message_count: 0,
+    unread_count: 0,
+    unread_bytes: 0,
+    thread_count: 0,
+    auto_responder: null,
+    created_at: now,
+    updated_at: now,
+  }
+  expect({ status: created.status, body: created.body }).toEqual({ status: 201, body: { data: mailbox } })
+  expect((await api('GET', `/v1/agent-mailboxes/${id}`)).body).toEqual({ data: mailbox })
+  expect((await api('GET', '/v1/agent-mailboxes')).body).toEqual({
+    data: [mailbox],
+    pagination: { page: 1, per_page: 25, total: 1, total_pages: 1 },
+  })
+  expect((await api('DELETE', `/v1/agent-mailboxes/${id}`)).status).toBe(204)
+  for (const method of ['GET', 'DELETE'])
+    expectRefusal(await api(method, `/v1/agent-mailboxes/${id}`), 404, 'mailbox_not_found')
+  expect(at((await api('GET', '/v1/agent-mailboxes')).body, 'pagination', 'total')).toBe(0)
+  const log = at((await api('GET', '/v1/audit-logs?per_page=2')).body, 'data') as Record<string, unknown>[]
+  expect(log.map(({ action, resource_id }) => [action, resource_id])).toEqual([
+    ['mailbox.deleted', id],
+    ['mailbox.created', id],
+  ])
+})
+
+describe('a local part', () => {
+  test('that is left out is a random one that can be read, another one each time', async () => {
+    await using service = await createMailboxApi()
+    const parts = [partOf(await create(service)), partOf(await create(service, { local_part: null }))]
+    for (const part of parts) expect(part).toMatch(/^[a-z]+-[a-z]+-\d{4}$/)
+    expect(new Set(parts).size).toBe(2)
+  })
+
+  test.each([
+    ['Support', 'support'],
+    [' a.b-c_d ', 'a.b-c_d'],
+    ["!#$%&'*+-/=?^_`{|}~", "!#$%&'*+-/=?^_`{|}~"],
+    ['x'.repeat(64), 'x'.repeat(64)],
+    ['b-short', 'b-short'],
+    ['abuse-desk', 'abuse-desk'],
+  ])('%j is kept as %j', async (given, kept) => {
+    await using service = await createMailboxApi()
+    expect(partOf(await create(service, { local_part: given }))).toBe(kept)
+  })
+
+  test.each([
+    '',
+    ' ',
+    '.a',
+    'a.',
+    'a..b',
+    'a b',
+    'a@b',
+    '"a b"',
+    'größe',
+    'a\nb',
+    'x'.repeat(65),
+    'postmaster',
+    'ABUSE',
+    `b-${'a'.repeat(32)}`,
+    `U-${'7'.repeat(32)}`,
+  ])('%j cannot be had: 422', async (local_part) => {
+    await using service = await createMailboxApi()
+    expectRefusal(await create(service, { local_part }), 422, 'invalid_local_part', 'local_part')
+  })
+
+  test('names one mailbox of a domain: 409; after a deletion it is free again', async () => {
+    await using service = await createMailboxApi()
+    const first = await create(service, { local_part: 'support' })
+    expectRefusal(await create(service, { local_part: 'SUPPORT' }), 409, 'mailbox_exists')
+    await service.api('DELETE', `/v1/agent-mailboxes/${at(first.body, 'data', 'id')}`)
+    expect((await create(service, { local_part: 'support' })).status).toBe(201)
+  })
+})
+
+describe('a display name', () => {
+  test.each([
+    ['', null],
+    ['  ', null],
+    [null, null],
+    ['Zoë "Z" <x>', 'Zoë "Z" <x>'],
+    ['x'.repeat(200), 'x'.repeat(200)],
+  ])('%j is kept as %j', async (given, kept) => {
+    await using service = await createMailboxApi()
+    expect(at((await create(service, { display_name: given })).body, 'data', 'display_name')).toBe(kept)
+  })
+
+  test.each(['a\r\nBcc: x@y.test', 'a\0b', 'a\u0085b', 'a\u2028b', '\ud800', 'x'.repeat(201)])(
+    '%j is a 422',
+    async (display_name) => {
+      await using service = await createMailboxApi()
+      expectRefusal(await create(service, { display_name }), 422, 'validation_failed', 'display_name')
+    },
+  )
+})
+
+describe('the domain of a mailbox', () => {
+  test('is the first verified one that receives, unless another is named', async () => {
+    await using service = await createMailboxApi()
+    await service.addDomain(service.actor, 'second.test')
+    service.app.db.run("UPDATE domains SET inbound_enabled = 1 WHERE domain = 'second.test'")
+    expect(at((await create(service)).body, 'data', 'domain')).toBe(VERIFIED)
+    const named = await create(service, { domain_id: await domainId(service, 'second.test') })
+    expect(at(named.body, 'data', 'domain')).toBe('second.test')
+  })
+
+  test('must be there, verified and receiving: 422 that says what to do', async () => {
+    await using service = await createMailboxApi()
+    const refused = async (name: string, code: string) =>
+      expectRefusal(await create(service, { domain_id: await domainId(service, name) }), 422, code, 'domain_id')
+    service.app.db.run(`UPDATE domains SET inbound_enabled = 1 WHERE domain = '${UNVERIFIED}'`)
+    await refused(UNVERIFIED, 'domain_not_verified')
+    await service.addDomain(service.actor, 'silent.test')
+    await refused('silent.test', 'inbound_not_enabled')
+    for (const domain_id of ['x', '01234567-89ab-7def-8123-456789abcdef'])
+      expectRefusal(await create(service, { domain_id }), 422, 'domain_not_found', 'domain_id')
+    expect(at((await create(service, { domain_id: VERIFIED })).body, 'message')).toBe(
+      'Give the id of a domain, not its name; GET /v1/domains lists them.',
+    )
+    service.app.db.run('UPDATE domains SET inbound_enabled = 0')
+    const none = await create(service)
+    expectRefusal(none, 422, 'no_inbound_domain', 'domain_id')
+    expect(at(none.body, 'message')).toContain('inbound_enabled')
+  })
+
+  test('of another account cannot be used', async () => {
+    await using service = await createMailboxApi()
+    const key = await service.newKey([], await service.newAccount())
+    const domain_id = await domainId(service, VERIFIED)
+    const answer = await service.api('POST', '/v1/agent-mailboxes', { domain_id }, { key })
+    expectRefusal(answer, 422, 'domain_not_found', 'domain_id')
+  })
+})
+
+describe('mail for an address finds', () => {
+  test('its mailbox, whatever its case or its quotes, and without the part after a plus', async () => {
+    await using service = await createMailboxApi()
+    const { app } = service
+    await service.newMailbox({ local_part: 'support' })
+    await service.newMailbox({ local_part: 'support+urgent' })
+    const found = (localPart: string, domain = VERIFIED) => findMailbox(app.db, domain, localPart)?.localPart
+    expect({
+      exact: found('support'),
+      upper: found('SupporT'),
+      quoted: found('"support"'),
+      plus: found('support+x+y'),
+      exactPlus: found('Support+Urgent'),
+      beyond: found('support+urgent+now'),
+      unknown: found('supp'),
+      onlyPlus: found('+support'),
+      elsewhere: found('support', UNVERIFIED),
+    }).toEqual({
+      exact: 'support',
+      upper: 'support',
+      quoted: 'support',
+      plus: 'support',
+      exactPlus: 'support+urgent',
+      beyond: 'support',
+      unknown: undefined,
+      onlyPlus: undefined,
+      elsewhere: undefined,
+    })
+  })
+
+  test('none that is deleted, and none whose domain is gone or not verified any more', async () => {
+    await using service = await createMailboxApi()
+    const { app, api } = service
+    const mailbox = await service.newMailbox({ local_part: 'support' })
+    const isFound = () => findMailbox(app.db, VERIFIED, 'support') !== undefined
+    expect(isFound()).toBe(true)
+    app.db.run('UPDATE domains SET verified_at = NULL')
+    expect(isFound()).toBe(false)
+    app.db.run('UPDATE domains SET verified_at = 1')
+    const id = await domainId(service, VERIFIED)
+    expect((await api('DELETE', `/v1/domains/${id}`)).status).toBe(204)
+    expect(isFound()).toBe(false)
+    // It can still be read, and deleted.
+    expect((await api('GET', service.path(mailbox))).status).toBe(200)
+  })
+
+  test('the mailbox of the account that has the domain now, not that of the one that had it', async () => {
+    await using service = await createMailboxApi()
+    const { app, api } = service
+    const old = await service.newMailbox({ local_part: 'support' })
+    await api('DELETE', `/v1/domains/${await domainId(service, VERIFIED)}`)
+    const other = await service.newAccount()
+    const { domain } = await createDomain(app, other, VERIFIED)
+    app.db.run('UPDATE domains SET verified_at = 1, inbound_enabled = 1 WHERE id = ?', [domain.id])
+    expect(findMailbox(app.db, VERIFIED, 'support')).toBeUndefined()
+    const key = await service.newKey([], other)
+    const made = await api('POST', '/v1/agent-mailboxes', { local_part: 'support' }, { key })
+    expect(made.status).toBe(201)
+    const found = findMailbox(app.db, VERIFIED, 'support')
+    expect(found?.uuid).toEqual(parseUuid(String(at(made.body, 'data', 'id'))))
+    expect(found?.uuid).not.toEqual(old.uuid)
+  })
+})
+
+test('a deleted mailbox takes no mail at once; its rows go in slices, and those of others stay', async () => {
+  await using service = await createMailboxApi()
+  const { app, api, path, deliver } = service
+  const [mailbox, other] = [await service.newMailbox({ local_part: 'gone' }), await service.newMailbox()]
+  for (let n = 0; n < 120; n++) await deliver(mailbox, { subject: `needle ${n}`, fromAddress: `a${n}@example.com` })
+  await deliver(other, { subject: 'needle' })
+  const counts = () =>
+    Object.fromEntries(
+      ['agent_mailboxes', 'mailbox_messages', 'mailbox_threads', 'mailbox_contacts', 'mailbox_search_docsize'].map(
+        (table) => [table, app.db.query<{ n: number }, []>(`SELECT COUNT(*) AS n FROM ${table}`).get()?.n],
+      ),
+    )
+  await api('DELETE', path(mailbox))
+  expect(findMailbox(app.db, VERIFIED, 'gone')).toBeUndefined()
+  for (const rest of ['/messages', '/messages/next?timeout=0', '/threads', '/contacts', '/analytics'])
+    expectRefusal(await api('GET', path(mailbox, rest)), 404, 'mailbox_not_found')
+  expect(counts()['mailbox_messages']).toBe(121)
+  expect(await removeDeletedMailboxes(app)).toBe(1)
+  expect(counts()).toEqual({
+    agent_mailboxes: 1,
+    mailbox_messages: 1,
+    mailbox_threads: 1,
+    mailbox_contacts: 1,
+    mailbox_search_docsize: 1,
+  })
+  expect(await removeDeletedMailboxes(app)).toBe(0)
+  expect(at((await api('GET', path(other, '/messages/search?q=needle'))).body, 'pagination', 'total')).toBe(1)
+})
+
+describe('a list by limit and offset', () => {
+  test('has the rows that are asked for, and says which page that is', async () => {
+    await using service = await createMailboxApi()
+    const ids: string[] = []
+    for (let n = 0; n < 5; n++) ids.unshift(String(at((await create(service)).body, 'data', 'id')))
+    const asked = async (query: string) => {
+      const { body } = await service.api('GET', `/v1/agent-mailboxes${query}`)
+      return { ids: (at(body, 'data') as { id: string }[]).map(({ id }) => id), pagination: at(body, 'pagination') }
+    }
+    const page = (number: number, perPage: number) => ({
+      page: number,
+      per_page: perPage,
+      total: 5,
+      total_pages: Math.ceil(5 / perPage),
+      ...(number * perPage < 5 && { next_cursor: expect.any(String) }),
+    })
+    expect(await asked('?limit=2')).toEqual({ ids: ids.slice(0, 2), pagination: page(1, 2) })
+    expect(await asked('?limit=2&offset=2')).toEqual({ ids: ids.slice(2, 4), pagination: page(2, 2) })
+    expect(await asked('?offset=4')).toEqual({ ids: ids.slice(4), pagination: page(1, 25) })
+    const next = String(at((await asked('?limit=2')).pagination, 'next_cursor'))
+    expect(await asked(`?limit=2&cursor=${next}`)).toEqual({ ids: ids.slice(2, 4), pagination: page(2, 2) })
+    expectRefusal(
+      await service.api('GET', `/v1/agent-mailboxes?offset=2&cursor=${next}`),
+      422,
+      'validation_failed',
+      'offset',
+    )
+    expect(await asked('?limit=2&offset=999999')).toEqual({ ids: [], pagination: page(500_000, 2) })
+    expect(await asked('?page=2&per_page=2')).toEqual({ ids: ids.slice(2, 4), pagination: page(2, 2) })
+  })
+
+  test.each([
+    ['limit=0', 'limit'],
+    ['limit=101', 'limit'],
+    ['limit=x', 'limit'],
+    ['offset=-1', 'offset'],
+    ['offset=1e3', 'offset'],
+    ['limit=10&page=1', 'page'],
+    ['offset=0&per_page=10', 'per_page'],
+  ])('refuses %s', async (query, field) => {
+    await using service = await createMailboxApi()
+    expectRefusal(await service.api('GET', `/v1/agent-mailboxes?${query}`), 422, 'validation_failed', field)
+  })
+})

@@ -1,0 +1,827 @@
+import { describe, expect, test } from 'bun:test'
+import { findMailbox } from '#features/receiving/agent-mailboxes/deliver.ts'
+import { mailboxPayload } from '#features/receiving/agent-mailboxes/payload.ts'
+import { storeSentReply } from '#features/receiving/agent-mailboxes/threads.ts'
+import { formatUuid, parseUuid } from '#platform/ids.ts'
+import { days, hours, KiB } from '#platform/units.ts'
+import { at } from '#test/support/api.ts'
+import { EMAIL, expectRefusal, NOW, VERIFIED } from '#test/support/email-api.ts'
+import { AUTHENTICATION, createMailboxApi, type MailboxApi, mailboxOf } from '#test/support/mailboxes.ts'
+
+type Mailbox = Awaited<ReturnType<MailboxApi['newMailbox']>>
+type Json = Record<string, unknown>
+
+const rowsOf = async ({ api, path }: MailboxApi, mailbox: Mailbox, rest: string): Promise<Json[]> =>
+  at((await api('GET', path(mailbox, rest))).body, 'data') as Json[]
+const detailOf = async ({ api, path }: MailboxApi, mailbox: Mailbox, rest: string): Promise<Json> =>
+  at((await api('GET', path(mailbox, rest))).body, 'data') as Json
+const countsOf = async (service: MailboxApi, mailbox: Mailbox) => {
+  const { message_count, unread_count, thread_count } = await detailOf(service, mailbox, '')
+  return [message_count, unread_count, thread_count]
+}
+async function consume(service: MailboxApi, mailbox: Mailbox): Promise<string> {
+  const { body } = await service.api('GET', service.path(mailbox, '/messages/next?timeout=0'))
+  const id = String(at(body, 'data', 'id'))
+  await service.api('POST', service.path(mailbox, `/messages/${id}/ack`), { lease_token: at(body, 'lease_token') })
+  return id
+}
+
+/** An email that was sent from the mailbox, kept in its thread; gives its Message-ID. */
+async function sendReply(service: MailboxApi, mailbox: Mailbox, inReplyTo: string): Promise<string> {
+  const sent = await service.accepted({ ...EMAIL, subject: 'Re: Hello', text_body: 'Our pelican answer.' })
+  const row = service.app.db
+    .query<{ id: number }, [Uint8Array]>('SELECT id FROM emails WHERE uuid = ?')
+    .get(parseUuid(sent.id) ?? new Uint8Array())
+  const messageId = `<${sent.id}@${VERIFIED}>`
+  const stored = () =>
+    service.app.commit.write((tx) =>
+      storeSentReply(service.app, tx, mailbox, {
+        emailId: row?.id ?? 0,
+        messageId,
+        inReplyTo,
+        references: [inReplyTo],
+        to: EMAIL.to,
+        text: 'Our pelican answer.',
+      }),
+    )
+  // Again, as a repeated request would: there is one row.
+  expect((await stored()).id).toBe((await stored()).id)
+  return messageId
+}
+
+describe('a message', () => {
+  test('has everything in its detail, and all but the authentication in the list; neither reads it', async () => {
+    await using service = await createMailboxApi()
+    const { actor } = service
+    const mailbox = await service.newMailbox({ local_part: 'support' })
+    const id = await service.deliver(mailbox, {
+      subject: 'Hëllo',
+      cc: 'eve@example.com',
+      replyTo: 'Desk <desk@example.com>',
+      text: 'Yes.\n\n> Really?',
+      strippedText: 'Yes.',
+      html: '<p onclick="x()">Yes.</p>',
+      messageId: '<m2@example.com>',
+      inReplyTo: '<m1@example.com>',
+      references: ['<m0@example.com>', '<m1@example.com>'],
+      classification: { label: 'support', confidence: 0.9 },
+      attachments: [
+        { filename: 'a.csv', contentType: 'text/csv', content: Buffer.from('a,b') },
+        {
+          filename: null,
+          contentType: 'image/png',
+          content: Buffer.from('png'),
+          contentId: 'logo',
+          disposition: 'inline',
+        },
+      ],
+    })
+    const now = new Date(NOW).toISOString()
+    const summary = {
+      id,
+      mailbox_id: formatUuid(mailbox.uuid),
+      account_id: actor.accountUuid,
+      thread_id: expect.any(String),
+      direction: 'received',
+      email_id: null,
+      message_id: '<m2@example.com>',
+      in_reply_to: '<m1@example.com>',
+      references: '<m0@example.com> <m1@example.com>',
+      mail_from: 'ada@example.com',
+      from_header: 'Ada Lovelace <ada@example.com>',
+      to_header: 'support@sender.test',
+      cc_header: 'eve@example.com',
+      reply_to: 'Desk <desk@example.com>',
+      subject: 'Hëllo',
+      size_bytes: 1234,
+      attachments: [
+        { filename: 'a.csv', content_type: 'text/csv', size: 3, content_id: null, disposition: 'attachment' },
+        { filename: null, content_type: 'image/png', size: 3, content_id: 'logo', disposition: 'inline' },
+      ],
+      labels: [],
+      classification: { label: 'support', confidence: 0.9 },
+      source_ip: '192.0.2.7',
+      read_at: null,
+      received_at: now,
+      created_at: now,
+    }
+    const row = {
+      ...summary,
+      text_body: 'Yes.\n\n> Really?',
+      text_body_stripped: 'Yes.',
+      html_body: '<p onclick="x()">Yes.</p>',
+    }
+    for (const list of ['/messages', '/messages/search?q=really'])
+      expect((await service.api('GET', service.path(mailbox, list))).body).toEqual({
+        data: [row],
+        pagination: { page: 1, per_page: 25, total: 1, total_pages: 1 },
+      })
+    expect(await detailOf(service, mailbox, `/messages/${id}`)).toEqual({ ...row, authentication: AUTHENTICATION })
+    expect(await countsOf(service, mailbox)).toEqual([1, 1, 1])
+  })
+
+  test('in a list and a search has the first 32 KiB of each body, and says so; by itself it has all', async () => {
+    await using service = await createMailboxApi()
+    const mailbox = await service.newMailbox()
+    // The bound falls into the middle of a character.
+    const [text, html] = [`pelican ${'x'.repeat(32 * KiB - 9)}ü`, `<p>${'y'.repeat(300 * KiB)}`]
+    const whole = await service.deliver(mailbox, { text: 'pelican', html: 'y'.repeat(32 * KiB) })
+    const long = await service.deliver(mailbox, { text, html })
+    for (const list of ['/messages', '/messages/search?q=pelican'])
+      expect(
+        (await rowsOf(service, mailbox, list)).map(({ id, text_body, html_body, truncated }) => ({
+          id,
+          text_body,
+          html_body,
+          truncated,
+        })),
+      ).toEqual([
+        { id: long, text_body: text.slice(0, -1), html_body: html.slice(0, 32 * KiB), truncated: true },
+        { id: whole, text_body: 'pelican', html_body: 'y'.repeat(32 * KiB), truncated: undefined },
+      ])
+    expect(await detailOf(service, mailbox, `/messages/${long}`)).toMatchObject({ text_body: text, html_body: html })
+  })
+
+  test('whose bodies are not kept any more is listed without them, and says so', async () => {
+    await using service = await createMailboxApi()
+    const mailbox = await service.newMailbox()
+    const id = await service.deliver(mailbox, { text: 'Hello, pelican.' })
+    service.app.db.run('UPDATE mailbox_messages SET text_ref = text_ref + 1000')
+    const [thread] = await rowsOf(service, mailbox, '/threads')
+    const row = { id, text_body: null, html_body: null, content: 'missing' }
+    for (const list of ['/messages', '/messages/search?q=pelican'])
+      expect(await rowsOf(service, mailbox, list)).toMatchObject([row])
+    expect(await detailOf(service, mailbox, `/threads/${thread?.['id']}`)).toMatchObject({ messages: [row] })
+  })
+
+  test('with nothing but an envelope is kept too, under the envelope’s sender', async () => {
+    await using service = await createMailboxApi()
+    const mailbox = await service.newMailbox()
+    const received = await service.deliver(mailbox, {
+      mailFrom: '',
+      text: null,
+      messageId: null,
+      subject: '',
+      from: '',
+    })
+    const message = await detailOf(service, mailbox, `/messages/${received}`)
+    expect([message['mail_from'], message['from_header'], message['subject'], message['message_id']]).toEqual([
+      '',
+      '',
+      '',
+      null,
+    ])
+    expect([message['text_body'], message['html_body'], 'classification' in message]).toEqual([null, null, false])
+    expect(await rowsOf(service, mailbox, '/contacts')).toMatchObject([{ address: 'ada@example.com' }])
+  })
+
+  test('is told by one event, with the ids of both', async () => {
+    await using service = await createMailboxApi()
+    const mailbox = await service.newMailbox()
+    const id = await service.deliver(mailbox)
+    const events = at((await service.api('GET', '/v1/events?types=mailbox.message.received')).body, 'data') as Json[]
+    expect(events).toHaveLength(1)
+    expect(
+      service.app.db
+        .query<{ data: string }, []>("SELECT data FROM events WHERE data LIKE '%mailbox_message_id%'")
+        .all()
+        .map(({ data }) => JSON.parse(data)),
+    ).toEqual([{ mailbox_id: formatUuid(mailbox.uuid), mailbox_message_id: id }])
+  })
+
+  test('is deleted with its place in every count; the thread goes with its last message', async () => {
+    await using service = await createMailboxApi()
+    const { api, path } = service
+    const mailbox = await service.newMailbox()
+    const first = await service.deliver(mailbox, { messageId: '<1@x>', subject: 'needle' })
+    const second = await service.deliver(mailbox, { inReplyTo: '<1@x>', subject: 'needle' })
+    expect(await consume(service, mailbox)).toBe(first)
+    expect(await countsOf(service, mailbox)).toEqual([2, 1, 1])
+    expect((await api('DELETE', path(mailbox, `/messages/${first}`))).status).toBe(204)
+    expectRefusal(await api('GET', path(mailbox, `/messages/${first}`)), 404, 'message_not_found')
+    expect(await countsOf(service, mailbox)).toEqual([1, 1, 1])
+    expect((await rowsOf(service, mailbox, '/contacts'))[0]).toMatchObject({ message_count: 1 })
+    expect((await rowsOf(service, mailbox, '/messages/search?q=needle')).map(({ id }) => id)).toEqual([second])
+    expect((await api('DELETE', path(mailbox, `/messages/${second}`))).status).toBe(204)
+    expect(await countsOf(service, mailbox)).toEqual([0, 0, 0])
+    expect(await rowsOf(service, mailbox, '/contacts')).toEqual([])
+    expect(await rowsOf(service, mailbox, '/threads')).toEqual([])
+    expectRefusal(await api('DELETE', path(mailbox, `/messages/${second}`)), 404, 'message_not_found')
+  })
+
+  test('of another mailbox of the account is a 404', async () => {
+    await using service = await createMailboxApi()
+    const [mailbox, other] = [await service.newMailbox(), await service.newMailbox()]
+    const id = await service.deliver(other)
+    for (const rest of ['', '/attachments', '/attachments/0', '/raw'])
+      expectRefusal(await service.api('GET', service.path(mailbox, `/messages/${id}${rest}`)), 404, 'message_not_found')
+    const [thread] = await rowsOf(service, other, '/threads')
+    expectRefusal(
+      await service.api('GET', service.path(mailbox, `/threads/${thread?.['id']}`)),
+      404,
+      'thread_not_found',
+    )
+  })
+})
+
+test('a message whose content is missing is a 200 that says so, and so is the payload that webhooks get', async () => {
+  await using service = await createMailboxApi()
+  const mailbox = await service.newMailbox()
+  const attachments = [{ filename: 'a.csv', contentType: 'text/csv', content: Buffer.from('a,b') }]
+  const id = await service.deliver(mailbox, { text: 'Hello.', attachments })
+  const path = service.path(mailbox, `/messages/${id}`)
+  for (const db of service.app.content.databases()) db.run('UPDATE parts SET encoding = 3, data = NULL')
+  const { status, body } = await service.api('GET', path)
+  expect({ status, data: at(body, 'data') }).toMatchObject({
+    status: 200,
+    data: { content: 'missing', text_body: null },
+  })
+  expect((await service.api('GET', `${path}/attachments/0`)).status).toBe(410)
+  expect(mailboxPayload(service.app, service.actor.accountId, String(id))).toMatchObject({
+    message: { text_body: null, content: 'missing' },
+  })
+  expect(mailboxPayload(service.app, service.actor.accountId, String(id))).not.toHaveProperty('message.truncated')
+})
+
+describe('the list of messages', () => {
+  test('is newest first, by status, in pages', async () => {
+    await using service = await createMailboxApi()
+    const { path, api } = service
+    const mailbox = await service.newMailbox()
+    const ids: string[] = []
+    for (let n = 0; n < 5; n++) {
+      service.clock.advance(1000)
+      ids.unshift(await service.deliver(mailbox))
+    }
+    // The two oldest are read.
+    for (let n = 0; n < 2; n++) await consume(service, mailbox)
+    const listed = async (query: string) => (await rowsOf(service, mailbox, `/messages${query}`)).map(({ id }) => id)
+    expect({
+      all: await listed(''),
+      unread: await listed('?status=unread'),
+      read: await listed('?status=read'),
+      page: await listed('?limit=2&offset=1'),
+      past: await listed('?status=read&offset=2'),
+    }).toEqual({ all: ids, unread: ids.slice(0, 3), read: ids.slice(3), page: ids.slice(1, 3), past: [] })
+    expect(at((await api('GET', path(mailbox, '/messages?status=read'))).body, 'pagination', 'total')).toBe(2)
+    expectRefusal(await api('GET', path(mailbox, '/messages?status=seen')), 422, 'validation_failed', 'status')
+  })
+
+  test.each([
+    ['all', ''],
+    ['unread', ' AND read_at IS NULL'],
+    ['read', ' AND read_at IS NOT NULL'],
+  ])('of status %s is found in one index alone, in its order', async (status, where) => {
+    await using service = await createMailboxApi()
+    const index = `mailbox_messages_${status === 'all' ? 'mailbox' : status}`
+    const plan = service.app.db
+      .query<{ detail: string }, [number]>(
+        `EXPLAIN QUERY PLAN SELECT id FROM mailbox_messages INDEXED BY ${index} WHERE mailbox_id = ? AND email_id IS NULL${where}
+         ORDER BY created_at DESC, id DESC LIMIT 25`,
+      )
+      .all(1)
+    expect(plan.map(({ detail }) => detail).join()).toMatch(
+      // Those of one millisecond may be sorted.
+      new RegExp(
+        `^SEARCH mailbox_messages USING COVERING INDEX ${index} \\([^)]*\\)(,USE TEMP B-TREE FOR LAST TERM OF ORDER BY)?$`,
+      ),
+    )
+  })
+})
+
+describe('labels', () => {
+  test('take the place of those that are there, each once', async () => {
+    await using service = await createMailboxApi()
+    const { api, path } = service
+    const mailbox = await service.newMailbox()
+    const id = await service.deliver(mailbox)
+    const put = (labels: unknown) => api('PUT', path(mailbox, `/messages/${id}/labels`), { labels })
+    const all = Array.from({ length: 50 }, (_, n) => `label_${n}-X`)
+    expect(at((await put(all)).body, 'data', 'labels')).toEqual(all)
+    const twice = await put(['b', 'a', 'b'])
+    expect({ status: twice.status, data: at(twice.body, 'data') }).toEqual({
+      status: 200,
+      data: { ...(await detailOf(service, mailbox, `/messages/${id}`)), labels: ['b', 'a'] },
+    })
+    expect(at((await put([])).body, 'data', 'labels')).toEqual([])
+  })
+
+  test.each([
+    [Array.from({ length: 51 }, (_, n) => `l${n}`), 'labels'],
+    [[''], 'labels.0'],
+    [['a', 'x'.repeat(65)], 'labels.1'],
+    [['a b'], 'labels.0'],
+    [['ä'], 'labels.0'],
+    [['a\n'], 'labels.0'],
+    [[1], 'labels.0'],
+    ['a', 'labels'],
+  ])('%j are a 422', async (labels, field) => {
+    await using service = await createMailboxApi()
+    const mailbox = await service.newMailbox()
+    const id = await service.deliver(mailbox)
+    const answer = await service.api('PUT', service.path(mailbox, `/messages/${id}/labels`), { labels })
+    expectRefusal(answer, 422, 'validation_failed', field)
+  })
+})
+
+describe('a thread', () => {
+  test('joins what answers by In-Reply-To or References, received and sent, and nothing by its subject', async () => {
+    await using service = await createMailboxApi()
+    const mailbox = await service.newMailbox()
+    const first = await service.deliver(mailbox, { messageId: '<1@x>', subject: 'Hello' })
+    service.clock.advance(1000)
+    const sentId = await sendReply(service, mailbox, '<1@x>')
+    service.clock.advance(1000)
+    const answer = await service.deliver(mailbox, { messageId: '<2@x>', inReplyTo: sentId, subject: 'Re: Hello' })
+    const byReferences = await service.deliver(mailbox, { references: ['<unknown@x>', '<2@x>', '<lost@x>'] })
+    const copy = await service.deliver(mailbox, { messageId: '<2@x>' })
+    service.clock.advance(1000)
+    const stranger = await service.deliver(mailbox, { subject: 'Hello' })
+    const [newest, oldest] = await rowsOf(service, mailbox, '/threads')
+    expect(newest).toMatchObject({ subject: 'Hello', message_count: 1 })
+    expect(oldest).toEqual({
+      id: expect.any(String),
+      mailbox_id: formatUuid(mailbox.uuid),
+      account_id: service.actor.accountUuid,
+      subject: 'Hello',
+      message_count: 5,
+      last_message_at: new Date(NOW + 2000).toISOString(),
+      created_at: new Date(NOW).toISOString(),
+    })
+    const { messages, ...thread } = await detailOf(service, mailbox, `/threads/${oldest?.['id']}`)
+    expect(thread).toEqual(oldest ?? {})
+    const told = (messages as Json[]).map(({ id, direction, text_body }) => [id, direction, text_body])
+    expect(told).toEqual([
+      [first, 'received', 'Hello, mailbox.'],
+      [expect.any(String), 'sent', 'Our pelican answer.'],
+      [answer, 'received', 'Hello, mailbox.'],
+      [byReferences, 'received', 'Hello, mailbox.'],
+      [copy, 'received', 'Hello, mailbox.'],
+    ])
+    expect((messages as Json[])[1]).toMatchObject({ message_id: sentId, in_reply_to: '<1@x>', to_header: EMAIL.to })
+    expect(await detailOf(service, mailbox, `/threads/${newest?.['id']}`)).toMatchObject({
+      messages: [{ id: stranger }],
+    })
+    const page = await detailOf(service, mailbox, `/threads/${oldest?.['id']}?limit=2&offset=3`)
+    expect((page['messages'] as Json[]).map(({ id }) => id)).toEqual([byReferences, copy])
+    // What was sent counts in the thread alone.
+    expect(await countsOf(service, mailbox)).toEqual([5, 5, 2])
+    expect((await rowsOf(service, mailbox, '/messages')).map(({ id }) => id)).toEqual([
+      stranger,
+      copy,
+      byReferences,
+      answer,
+      first,
+    ])
+  })
+
+  test('of one mailbox is not joined from another, even by the same Message-ID', async () => {
+    await using service = await createMailboxApi()
+    const [mailbox, other] = [await service.newMailbox(), await service.newMailbox()]
+    await service.deliver(mailbox, { messageId: '<1@x>' })
+    await service.deliver(other, { inReplyTo: '<1@x>' })
+    expect([await countsOf(service, mailbox), await countsOf(service, other)]).toEqual([
+      [1, 1, 1],
+      [1, 1, 1],
+    ])
+  })
+
+  test('keeps the answers to its messages, though a stranger uses their Message-ID again in a thread of his own', async () => {
+    await using service = await createMailboxApi()
+    const mailbox = await service.newMailbox()
+    await service.deliver(mailbox, { messageId: '<1@x>', subject: 'Ours' })
+    await service.deliver(mailbox, { messageId: '<evil@x>', subject: 'Evil' })
+    await service.deliver(mailbox, { messageId: '<1@x>', inReplyTo: '<evil@x>', subject: 'Evil' })
+    await service.deliver(mailbox, { inReplyTo: '<1@x>', subject: 'Re: Ours' })
+    const threads = await rowsOf(service, mailbox, '/threads')
+    expect(threads.map(({ subject, message_count }) => [subject, message_count]).toSorted()).toEqual([
+      ['Evil', 2],
+      ['Ours', 2],
+    ])
+  })
+
+  test('shows a long body cut, and says so', async () => {
+    await using service = await createMailboxApi()
+    const mailbox = await service.newMailbox()
+    await service.deliver(mailbox, { text: `${'x'.repeat(64 * KiB - 1)}ü…` })
+    const [thread] = await rowsOf(service, mailbox, '/threads')
+    const { messages } = await detailOf(service, mailbox, `/threads/${thread?.['id']}`)
+    expect(messages).toMatchObject([{ text_body: 'x'.repeat(64 * KiB - 1), truncated: true }])
+  })
+})
+
+describe('a search', () => {
+  test('finds all its words in subject, sender and text, whatever their case and accents, newest first', async () => {
+    await using service = await createMailboxApi()
+    const mailbox = await service.newMailbox()
+    const subject = await service.deliver(mailbox, { subject: 'Invoice for March' })
+    const body = await service.deliver(mailbox, { text: 'Your INVÓICE, for march.' })
+    const sender = await service.deliver(mailbox, {
+      from: 'Marcus Invoice <m@example.com>',
+      fromAddress: 'm@example.com',
+    })
+    await sendReply(service, mailbox, '<none@x>')
+    const found = async (q: string) =>
+      (await rowsOf(service, mailbox, `/messages/search?q=${encodeURIComponent(q)}`)).map(({ id, direction }) =>
+        direction === 'sent' ? 'sent' : id,
+      )
+    expect({
+      one: await found('invoice'),
+      both: await found('  march\tINVOICE '),
+      punctuated: await found('invoice, (march) — !'),
+      address: await found('m@example.com'),
+      sent: await found('pelican'),
+      part: await found('invoic'),
+      none: await found('march april'),
+      page: (await rowsOf(service, mailbox, '/messages/search?q=invoice&limit=1&offset=1')).map(({ id }) => id),
+    }).toEqual({
+      one: [sender, body, subject],
+      both: [body, subject],
+      punctuated: [body, subject],
+      address: [sender],
+      sent: ['sent'],
+      part: [],
+      none: [],
+      page: [body],
+    })
+  })
+
+  test.each([
+    '"',
+    '""invoice',
+    'invoice" OR "',
+    'invoice*',
+    'invoice AND',
+    'NOT invoice',
+    'NEAR(invoice mailbox)',
+    'mailbox:m1',
+    '{mailbox}: m2',
+    '^invoice',
+    '-invoice',
+    '+invoice+',
+    'a OR m2',
+    '(invoice',
+    'invoice)',
+    'subject : invoice',
+    "'; DROP TABLE mailbox_messages; --",
+    'in\u0000voice',
+    '🦆 invoice',
+  ])('of %j is no syntax: it never fails, and never leaves the mailbox', async (q) => {
+    await using service = await createMailboxApi()
+    const [mailbox, other] = [await service.newMailbox(), await service.newMailbox()]
+    const theirs = await service.deliver(other, { text: 'invoice m1 m2 a OR NOT AND NEAR subject mailbox DROP TABLE' })
+    const answer = await service.api('GET', service.path(mailbox, `/messages/search?q=${encodeURIComponent(q)}`))
+    if (answer.status === 422) return expectRefusal(answer, 422, 'validation_failed', 'q')
+    const total = at(answer.body, 'pagination', 'total')
+    expect({ status: answer.status, data: at(answer.body, 'data'), total }).toEqual({ status: 200, data: [], total: 0 })
+    expect((await rowsOf(service, other, '/messages/search?q=invoice')).map(({ id }) => id)).toEqual([theirs])
+  })
+
+  test('shows nothing of another mailbox, whatever the index says, and never finds the words of the index itself', async () => {
+    await using service = await createMailboxApi()
+    const [mailbox, other] = [await service.newMailbox(), await service.newMailbox()]
+    await service.deliver(mailbox)
+    await service.deliver(other)
+    const found = (q: string) => rowsOf(service, mailbox, `/messages/search?q=${q}`)
+    expect(await found(`m${mailbox.id}`)).toEqual([])
+    service.app.db.run('DELETE FROM mailbox_search WHERE rowid = 2')
+    service.app.db.run(
+      "INSERT INTO mailbox_search (rowid, mailbox, subject, sender, body) VALUES (2, ?, 'needle', '', '')",
+      [`m${mailbox.id}`],
+    )
+    expect(await found('needle')).toEqual([])
+  })
+
+  test.each(['', ' ', '!?', 'x'.repeat(201), 'a '.repeat(21).trim()])('for %j is a 422', async (q) => {
+    await using service = await createMailboxApi()
+    const mailbox = await service.newMailbox()
+    const path = service.path(mailbox, `/messages/search?q=${encodeURIComponent(q)}`)
+    expectRefusal(await service.api('GET', path), 422, 'validation_failed', 'q')
+    expectRefusal(await service.api('GET', service.path(mailbox, '/messages/search')), 422, 'validation_failed', 'q')
+  })
+
+  test('looks at the text of the HTML when a message has no other, and at no tags', async () => {
+    await using service = await createMailboxApi()
+    const mailbox = await service.newMailbox()
+    const html = '<style>.stork{}</style><p class="heron">A <b>peli</b>can &amp; a t&euml;rn</p><script>ibis()</script>'
+    const ids = [
+      await service.deliver(mailbox, { text: null, html }),
+      await service.deliver(mailbox, { text: ' \n', html }),
+      await service.deliver(mailbox, { text: 'Goodbye.', html }),
+    ]
+    const found = async (q: string) =>
+      (await rowsOf(service, mailbox, `/messages/search?q=${q}`)).map(({ id }) => ids.indexOf(String(id)))
+    expect([await found('pelican'), await found('tern'), await found('goodbye')]).toEqual([[1, 0], [1, 0], [2]])
+    for (const word of ['stork', 'heron', 'ibis', 'class']) expect(await found(word)).toEqual([])
+  })
+
+  test('looks at the first 65,536 characters of a text', async () => {
+    await using service = await createMailboxApi()
+    const mailbox = await service.newMailbox()
+    const id = await service.deliver(mailbox, { text: `${'x '.repeat(32_760)} early ${'x '.repeat(100)} late` })
+    const found = async (q: string) =>
+      (await rowsOf(service, mailbox, `/messages/search?q=${q}`)).map((row) => row['id'])
+    expect([await found('early'), await found('late')]).toEqual([[id], []])
+  })
+})
+
+describe('the raw form of a message', () => {
+  test('is what came in, below the trace fields of this host and without results that claim to be ours', async () => {
+    await using service = await createMailboxApi()
+    const mailbox = await service.newMailbox()
+    const raw = [
+      'Authentication-Results: mail.tassis.test; dmarc=pass header.from=bank.test',
+      'From: Ada <ada@example.com>',
+      '',
+      'Hello.',
+      '',
+    ].join('\r\n')
+    const id = await service.deliver(mailbox, { raw, tls: 'TLSv1.3 TLS_AES_256_GCM_SHA384' })
+    service.clock.advance(hours(1))
+    const answer = await fetch(`${service.url}${service.path(mailbox, `/messages/${id}/raw`)}`, {
+      headers: { authorization: `Bearer ${service.key}` },
+    })
+    expect([answer.headers.get('content-type'), answer.headers.get('content-disposition')]).toEqual([
+      'message/rfc822',
+      `attachment; filename="${id}.eml"`,
+    ])
+    const [head = '', body] = (await answer.text()).split('\r\n\r\n')
+    expect(body).toBe('Hello.\r\n')
+    expect(head).toStartWith(
+      'Return-Path: <ada@example.com>\r\nAuthentication-Results: mail.tassis.test;\r\n iprev=pass',
+    )
+    expect(head.slice(head.indexOf('Received:'))).toBe(
+      [
+        'Received: from mx.example.com',
+        '\t(mx.example.com [192.0.2.7])',
+        '\tby mail.tassis.test with ESMTPS (TLSv1.3 TLS_AES_256_GCM_SHA384);',
+        `\t${new Date(NOW).toUTCString().replace('GMT', '+0000')}`,
+        'From: Ada <ada@example.com>',
+      ].join('\r\n'),
+    )
+  })
+
+  test('is a 404 for one that was sent, and for one that is older than raw messages are kept', async () => {
+    await using service = await createMailboxApi()
+    const mailbox = await service.newMailbox()
+    const received = await service.deliver(mailbox, { messageId: '<1@x>', raw: 'A: 1\r\n\r\n' })
+    await sendReply(service, mailbox, '<1@x>')
+    const raw = (id: unknown) => service.api('GET', service.path(mailbox, `/messages/${id}/raw`))
+    const [sent] = (await rowsOf(service, mailbox, '/messages/search?q=pelican')).map(({ id }) => id)
+    expectRefusal(await raw(sent), 404, 'no_raw_message')
+    service.clock.advance(days(31))
+    expectRefusal(await raw(received), 404, 'raw_message_gone')
+  })
+})
+
+describe('attachments', () => {
+  test.each([
+    ['report.pdf', 'application/pdf', 'application/pdf', 'attachment; filename="report.pdf"'],
+    ['page.html', 'text/html', 'application/octet-stream', 'attachment; filename="page.html"'],
+    ['image.svg', 'image/svg+xml', 'application/octet-stream', 'attachment; filename="image.svg"'],
+    ['x', 'application/xhtml+xml', 'application/octet-stream', 'attachment; filename="x"'],
+    ['run.js', 'text/javascript', 'application/octet-stream', 'attachment; filename="run.js"'],
+    [null, 'image/png', 'image/png', 'attachment'],
+  ])('%j of type %s comes as %s to be saved, byte for byte', async (filename, contentType, served, disposition) => {
+    await using service = await createMailboxApi()
+    const mailbox = await service.newMailbox()
+    const content = Uint8Array.from({ length: 1000 }, (_, n) => (n * 7) % 256)
+    const id = await service.deliver(mailbox, { attachments: [{ filename, contentType, content }] })
+    const response = await fetch(`${service.url}${service.path(mailbox, `/messages/${id}/attachments/0`)}`, {
+      headers: { authorization: `Bearer ${service.key}` },
+    })
+    const { headers } = response
+    expect({
+      status: response.status,
+      type: headers.get('content-type'),
+      disposition: headers.get('content-disposition'),
+      sniff: headers.get('x-content-type-options'),
+      policy: headers.get('content-security-policy'),
+      bytes: new Uint8Array(await response.arrayBuffer()),
+    }).toEqual({
+      status: 200,
+      type: served,
+      disposition,
+      sniff: 'nosniff',
+      policy: "sandbox; default-src 'none'",
+      bytes: content,
+    })
+  })
+
+  test('are listed in their order, in pages; there is none with another number', async () => {
+    await using service = await createMailboxApi()
+    const { api, path } = service
+    const mailbox = await service.newMailbox()
+    const names = Array.from({ length: 30 }, (_, n) => `${n}.txt`)
+    const attachments = names.map((filename) => ({
+      filename,
+      contentType: 'text/plain',
+      content: Buffer.from(filename),
+    }))
+    const id = await service.deliver(mailbox, { attachments })
+    const { body } = await api('GET', path(mailbox, `/messages/${id}/attachments`))
+    expect((at(body, 'data') as Json[]).map(({ filename }) => filename)).toEqual(names.slice(0, 25))
+    expect(at(body, 'pagination')).toEqual({
+      page: 1,
+      per_page: 25,
+      total: 30,
+      total_pages: 2,
+      next_cursor: expect.any(String),
+    })
+    for (const n of ['30', '-1', '1.0', '01', 'x', '%00', '9'.repeat(20)])
+      expectRefusal(await api('GET', path(mailbox, `/messages/${id}/attachments/${n}`)), 404, 'attachment_not_found')
+  })
+})
+
+test('of very many attachments lists, threads and searches have the first 20, and the message by itself all', async () => {
+  await using service = await createMailboxApi()
+  const mailbox = await service.newMailbox()
+  const content = Buffer.from('x')
+  const made = (count: number) =>
+    Array.from({ length: count }, (_, n) => ({
+      filename: `${n}${'ü'.repeat(250)}`,
+      contentType: 'text/plain',
+      contentId: `${n}${'c'.repeat(900)}`,
+      content,
+    }))
+  const many = await service.deliver(mailbox, { messageId: '<1@x>', attachments: made(1000) })
+  await service.deliver(mailbox, { inReplyTo: '<1@x>', attachments: made(20) })
+  const [thread] = await rowsOf(service, mailbox, '/threads')
+  const lists = [
+    await rowsOf(service, mailbox, '/messages'),
+    await rowsOf(service, mailbox, '/messages/search?q=mailbox'),
+    ((await detailOf(service, mailbox, `/threads/${thread?.['id']}`))['messages'] as Json[]).toReversed(),
+  ]
+  const all = (await detailOf(service, mailbox, `/messages/${many}`))['attachments'] as Json[]
+  expect(all).toHaveLength(1000)
+  for (const list of lists)
+    expect(list.map(({ attachments }) => attachments)).toEqual([all.slice(0, 20), all.slice(0, 20)])
+  const files = await service.api('GET', service.path(mailbox, `/messages/${many}/attachments?offset=990`))
+  expect(at(files.body, 'data')).toEqual(all.slice(990))
+})
+
+test('contacts are the senders, by address, with how often and when last', async () => {
+  await using service = await createMailboxApi()
+  const mailbox = await service.newMailbox()
+  await service.deliver(mailbox, { from: 'Ada <ADA@Example.com>', fromAddress: 'ADA@Example.com' })
+  service.clock.advance(1000)
+  await service.deliver(mailbox, { from: 'bob@example.com', fromAddress: 'bob@example.com' })
+  service.clock.advance(1000)
+  await service.deliver(mailbox, { from: 'ada@example.com', fromAddress: 'ada@example.com' })
+  // What was sent from here makes nobody a contact.
+  await sendReply(service, mailbox, '<none@x>')
+  expect((await service.api('GET', service.path(mailbox, '/contacts'))).body).toEqual({
+    data: [
+      {
+        address: 'ada@example.com',
+        name: 'Ada',
+        message_count: 2,
+        last_message_at: new Date(NOW + 2000).toISOString(),
+      },
+      { address: 'bob@example.com', name: null, message_count: 1, last_message_at: new Date(NOW + 1000).toISOString() },
+    ],
+    pagination: { page: 1, per_page: 25, total: 2, total_pages: 1 },
+  })
+})
+
+test('analytics count what was received: in all, unread, since midnight, and in seven days', async () => {
+  await using service = await createMailboxApi()
+  const mailbox = await service.newMailbox()
+  const midnight = NOW - (NOW % days(1))
+  for (const time of [midnight - days(6) - 1, midnight - days(6), midnight - 1, midnight, NOW]) {
+    service.app.db.run('UPDATE mailbox_messages SET created_at = created_at')
+    const id = await service.deliver(mailbox)
+    service.app.db.run('UPDATE mailbox_messages SET created_at = ? WHERE uuid = ?', [
+      time,
+      parseUuid(id) ?? new Uint8Array(),
+    ])
+  }
+  await sendReply(service, mailbox, '<none@x>')
+  await consume(service, mailbox)
+  expect((await service.api('GET', service.path(mailbox, '/analytics'))).body).toEqual({
+    data: { total_messages: 5, unread_messages: 4, total_threads: 6, messages_today: 2, messages_this_week: 4 },
+  })
+  service.clock.advance(hours(24))
+  expect(await detailOf(service, mailbox, '/analytics')).toMatchObject({ messages_today: 0, messages_this_week: 3 })
+})
+
+describe('the payload of mailbox.message.received', () => {
+  test('is exactly that of the interface, the same at every call', async () => {
+    await using service = await createMailboxApi()
+    const { app, actor } = service
+    const mailbox = await service.newMailbox({ local_part: 'support' })
+    const id = await service.deliver(mailbox, {
+      subject: 'Hello',
+      replyTo: 'desk@example.com',
+      text: 'Yes.\n> No.',
+      strippedText: 'Yes.',
+      html: '<p>Yes.</p>',
+      messageId: '<m2@example.com>',
+      inReplyTo: '<m1@example.com>',
+      references: ['<m1@example.com>'],
+      classification: { label: 'support', confidence: 0.5 },
+      attachments: [{ filename: 'a.txt', contentType: 'text/plain', content: Buffer.from('a') }],
+    })
+    const now = new Date(NOW).toISOString()
+    const first = mailboxPayload(app, actor.accountId, id)
+    expect(first).toEqual({
+      event: 'mailbox.message.received',
+      mailbox_id: formatUuid(mailbox.uuid),
+      message: {
+        id,
+        from: 'Ada Lovelace <ada@example.com>',
+        reply_to: 'desk@example.com',
+        subject: 'Hello',
+        text_body: 'Yes.\n> No.',
+        text_body_stripped: 'Yes.',
+        html_body: '<p>Yes.</p>',
+        attachments: [
+          { filename: 'a.txt', content_type: 'text/plain', size: 1, content_id: null, disposition: 'attachment' },
+        ],
+        message_id: '<m2@example.com>',
+        in_reply_to: '<m1@example.com>',
+        references: '<m1@example.com>',
+        thread_id: (await detailOf(service, mailbox, `/messages/${id}`))['thread_id'],
+        classification: { label: 'support', confidence: 0.5 },
+        received_at: now,
+      },
+      authentication: AUTHENTICATION,
+      source_ip: '192.0.2.7',
+      timestamp: now,
+    })
+    await service.api('PUT', service.path(mailbox, `/messages/${id}/labels`), { labels: ['a'] })
+    await consume(service, mailbox)
+    expect(JSON.stringify(mailboxPayload(app, actor.accountId, id))).toBe(JSON.stringify(first))
+  })
+
+  test('leaves out what there is none of, and cuts a body at 256 KiB', async () => {
+    await using service = await createMailboxApi()
+    const { app, actor } = service
+    const mailbox = await service.newMailbox()
+    const small = at(mailboxPayload(app, actor.accountId, await service.deliver(mailbox)), 'message') as Json
+    expect(Object.keys(small)).toEqual([
+      'id',
+      'from',
+      'reply_to',
+      'subject',
+      'text_body',
+      'html_body',
+      'attachments',
+      'message_id',
+      'in_reply_to',
+      'references',
+      'thread_id',
+      'received_at',
+    ])
+    const long = await service.deliver(mailbox, { text: 'ü'.repeat(200_000), html: 'h'.repeat(256 * KiB) })
+    expect(at(mailboxPayload(app, actor.accountId, long), 'message')).toMatchObject({
+      text_body: 'ü'.repeat(128 * KiB),
+      html_body: 'h'.repeat(256 * KiB),
+      truncated: true,
+    })
+  })
+
+  test('is nothing once the message or its mailbox is gone, and for another account', async () => {
+    await using service = await createMailboxApi()
+    const { app, actor, api, path } = service
+    const mailbox = await service.newMailbox()
+    const [id, second] = [await service.deliver(mailbox), await service.deliver(mailbox)]
+    const other = await service.newAccount()
+    expect(mailboxPayload(app, other.accountId, id)).toBeUndefined()
+    expect(mailboxPayload(app, actor.accountId, 'x')).toBeUndefined()
+    await api('DELETE', path(mailbox, `/messages/${id}`))
+    expect(mailboxPayload(app, actor.accountId, id)).toBeUndefined()
+    expect(mailboxPayload(app, actor.accountId, second)).toBeDefined()
+    await api('DELETE', path(mailbox))
+    expect(mailboxPayload(app, actor.accountId, second)).toBeUndefined()
+  })
+})
+
+test('what a stranger sends is kept within bounds and never fails', async () => {
+  await using service = await createMailboxApi()
+  const { app, actor } = service
+  const mailbox = await service.newMailbox({ local_part: 'support' })
+  const long = 'x'.repeat(100_000)
+  const id = await service.deliver(mailbox, {
+    from: `${long} <a@example.com>`,
+    fromAddress: `${long}@example.com`,
+    to: long,
+    subject: `\ud800\0${long}`,
+    messageId: `<${long}>`,
+    inReplyTo: `<${long}>`,
+    references: [`<${long}>`, ...Array.from({ length: 500 }, (_, n) => `<${n}@x>`)],
+    text: `\0\ud800 ${long}`,
+  })
+  const message = await detailOf(service, mailbox, `/messages/${id}`)
+  expect(JSON.stringify({ ...message, text_body: '' }).length).toBeLessThan(60_000)
+  const ids = String(message['references']).split(' ')
+  expect([message['message_id'], message['in_reply_to'], ids.length, ids[0], ids.at(-1)]).toEqual([
+    null,
+    null,
+    50,
+    '<0@x>',
+    '<499@x>',
+  ])
+  expect(findMailbox(app.db, VERIFIED, 'support')?.messageCount).toBe(1)
+  expect(mailboxOf(app, actor.accountId, message['mailbox_id']).threadCount).toBe(1)
+})

@@ -1,0 +1,125 @@
+/**
+ * @module Messages as they come in, for tests of what mailboxes answer: a small one from a person, with what a test changes over it; and a service with
+ * a mailbox that they can be put into.
+ */
+
+import type { App } from '#features/core/app/app.ts'
+import { deliverToMailbox } from '#features/receiving/agent-mailboxes/deliver.ts'
+import { getMailbox, type Mailbox } from '#features/receiving/agent-mailboxes/mailboxes.ts'
+import type { Envelope, Received, StoredMessage } from '#features/receiving/received/message.ts'
+import { formatUuid } from '#platform/ids.ts'
+import type { AuthenticationResult } from '#protocols/authentication/result.ts'
+import { at } from '#test/support/api.ts'
+import type { TestAppOptions } from '#test/support/app.ts'
+import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
+
+export type ReceivedMessage = Received & { readonly message: StoredMessage }
+
+export const MAILBOX_DOMAIN = 'sender.test'
+export const MAILBOX_ADDRESS = `agent@${MAILBOX_DOMAIN}`
+
+export const messageOf = (change: Partial<StoredMessage> = {}): StoredMessage => ({
+  headers: [
+    ['From', 'Bob <bob@receiver.test>'],
+    ['To', MAILBOX_ADDRESS],
+    ['Subject', 'A question'],
+  ],
+  from: 'Bob <bob@receiver.test>',
+  to: MAILBOX_ADDRESS,
+  cc: null,
+  replyTo: null,
+  fromAddresses: ['bob@receiver.test'],
+  toAddresses: [MAILBOX_ADDRESS],
+  subject: 'A question',
+  messageId: '<question@receiver.test>',
+  inReplyTo: null,
+  references: [],
+  dateMs: null,
+  text: 'How do I begin?\n',
+  html: null,
+  isAutomatic: false,
+  headersRef: null,
+  textRef: null,
+  htmlRef: null,
+  strippedText: null,
+  strippedRef: null,
+  attachments: [],
+  ...change,
+})
+
+const AUTHENTIC: AuthenticationResult = {
+  spf: 'pass',
+  dkim: 'none',
+  dmarc: 'none',
+  arc: 'none',
+  iprev: 'none',
+  details: {
+    spf: { result: 'pass', domain: 'receiver.test', client_ip: '127.0.0.1', helo: 'mx.receiver.test', comment: null },
+    dkim: [],
+    dmarc: { result: 'none', domain: 'receiver.test', policy: null, comment: null },
+    arc: { result: 'none', instances: 0, comment: null },
+    iprev: { result: 'none', name: null },
+  },
+}
+
+/** What authentication says, with DMARC's policy beside its verdict. */
+export const authenticationOf = (
+  change: Partial<Omit<AuthenticationResult, 'details'>>,
+  policy: string | null = null,
+): AuthenticationResult => ({
+  ...AUTHENTIC,
+  ...change,
+  details: { ...AUTHENTIC.details, dmarc: { ...AUTHENTIC.details.dmarc, result: change.dmarc ?? 'none', policy } },
+})
+
+export const receivedOf = (
+  message: Partial<StoredMessage> = {},
+  envelope: Partial<Envelope> = {},
+  authentication: AuthenticationResult = AUTHENTIC,
+): ReceivedMessage => ({
+  envelope: {
+    mailFrom: 'bob@receiver.test',
+    sourceIp: '127.0.0.1',
+    helo: 'mx.receiver.test',
+    tls: null,
+    receivedAt: 1,
+    rawRef: 1,
+    sizeBytes: 100,
+    ...envelope,
+  },
+  message: messageOf(message),
+  problem: undefined,
+  authentication,
+  report: undefined,
+})
+
+/** Puts a message into a mailbox as the processing of received mail does; gives its public id. */
+export async function deliver(app: App, mailbox: Mailbox, received: ReceivedMessage): Promise<string> {
+  const { uuid } = await app.commit.write((tx) => deliverToMailbox(app, tx, mailbox, received))
+  return formatUuid(uuid)
+}
+
+export interface MailboxApi extends EmailApi {
+  /** Path of the mailbox agent@sender.test. */
+  readonly path: string
+  /** As it is now. */
+  mailbox(): Mailbox
+  /** Puts a message into it; gives the message's path. */
+  receives(...given: Parameters<typeof receivedOf>): Promise<string>
+}
+
+/** A service with the mailbox agent@sender.test, named "Agent Smith". */
+export async function createMailboxApi(options: TestAppOptions = {}): Promise<MailboxApi> {
+  const service = await createEmailApi(options)
+  service.app.db.run('UPDATE domains SET inbound_enabled = 1')
+  const made = await service.api('POST', '/v1/agent-mailboxes', { local_part: 'agent', display_name: 'Agent Smith' })
+  const id = String(at(made.body, 'data', 'id'))
+  const path = `/v1/agent-mailboxes/${id}`
+  const mailbox = () => getMailbox(service.app.db, service.actor.accountId, id)
+  return {
+    ...service,
+    path,
+    mailbox,
+    receives: async (...given) => `${path}/messages/${await deliver(service.app, mailbox(), receivedOf(...given))}`,
+  }
+}

@@ -1,0 +1,35 @@
+/** @module The search index forgets the words of messages that were taken out, once it is compacted. */
+import { expect, test } from 'bun:test'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import {
+  compactSearch,
+  findMessages,
+  indexMessage,
+  unindexMessage,
+} from '#features/receiving/agent-mailboxes/search.ts'
+import { createTestApp } from '#test/support/app.ts'
+
+test('a compacted index has no word of messages that were taken out, and finds the others', async () => {
+  await using service = await createTestApp()
+  const { app, dataDir } = service
+  await app.commit.write((tx) => {
+    for (let id = 1; id <= 2000; id++) {
+      const isSecret = id % 40 === 0
+      const sender = isSecret ? 'zebravictim' : `sender${id}`
+      indexMessage(tx, id, { mailboxId: 1, subject: `hello ${id}`, sender, body: `${sender} lorem ipsum ${id}` })
+    }
+  })
+  await app.commit.write((tx) => {
+    for (let id = 40; id <= 2000; id += 40) unindexMessage(tx, id)
+  })
+  const words = async (): Promise<number> => {
+    await app.commit.alone((db) => void db.query('PRAGMA wal_checkpoint(TRUNCATE)').all())
+    return readFileSync(join(dataDir, 'tassis.db'), 'latin1').split('zebravic').length - 1
+  }
+  expect(await words()).toBeGreaterThan(0)
+  await compactSearch(app)
+  expect(await words()).toBe(0)
+  expect(findMessages(app.db, 1, 'zebravictim')).toEqual([])
+  expect(findMessages(app.db, 1, 'sender1999')).toEqual([1999])
+})

@@ -1,0 +1,101 @@
+import { Database } from 'bun:sqlite'
+import { expect, test } from 'bun:test'
+import { migrations } from '#app/migrations.ts'
+import { deliverToMailbox } from '#features/receiving/agent-mailboxes/deliver.ts'
+import type { Mailbox } from '#features/receiving/agent-mailboxes/mailboxes.ts'
+import {
+  MAX_UNREAD_BYTES_PER_ACCOUNT,
+  MAX_UNREAD_BYTES_PER_MAILBOX,
+  MAX_UNREAD_PER_MAILBOX,
+} from '#features/receiving/agent-mailboxes/unread.ts'
+import { createDecision } from '#features/receiving/inbound/decide.ts'
+import { migrate } from '#platform/db/migrate.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { at } from '#test/support/api.ts'
+import { expectBalanced } from '#test/support/books.ts'
+import { createMailboxApi, type MailboxApi, receivedMessage } from '#test/support/mailboxes.ts'
+
+const MAILBOX_FULL = { code: 452, text: '4.2.2 Mailbox full' }
+const MESSAGES_OF_ACCOUNT = MAX_UNREAD_BYTES_PER_ACCOUNT / MAX_UNREAD_BYTES_PER_MAILBOX
+
+/** Puts a message of so many octets into a mailbox; gives its public id. */
+async function deliverSized({ app }: MailboxApi, mailbox: Mailbox, sizeBytes: number): Promise<string> {
+  const received = await receivedMessage(app)
+  const envelope = { ...received.envelope, sizeBytes }
+  const { uuid } = await app.commit.write((tx) => deliverToMailbox(app, tx, mailbox, { ...received, envelope }))
+  return formatUuid(uuid)
+}
+
+test('a mailbox with as many octets unread as it may have is full until some are acknowledged or deleted', async () => {
+  await using service = await createMailboxApi()
+  const { app, api, newMailbox, path } = service
+  const [mailbox, other] = [await newMailbox({ local_part: 'jobs' }), await newMailbox({ local_part: 'other' })]
+  const decide = createDecision(app)
+  const rcpt = (address = mailbox.address) => decide(address)
+  await deliverSized(service, mailbox, MAX_UNREAD_BYTES_PER_MAILBOX - 1)
+  expect(rcpt()).toMatchObject({ kind: 'domain' })
+  const last = await deliverSized(service, mailbox, 1)
+  expect([rcpt(), rcpt(`jobs+x@${mailbox.domain}`)]).toEqual([MAILBOX_FULL, MAILBOX_FULL])
+  expect([rcpt(other.address), rcpt(`routed@${mailbox.domain}`)]).toMatchObject([
+    { kind: 'domain' },
+    { kind: 'domain' },
+  ])
+  expect(at((await api('GET', path(mailbox))).body, 'data')).toMatchObject({
+    unread_count: 2,
+    unread_bytes: MAX_UNREAD_BYTES_PER_MAILBOX,
+  })
+  expectBalanced(service)
+  expect((await api('DELETE', path(mailbox, `/messages/${last}`))).status).toBe(204)
+  expect(rcpt()).toMatchObject({ kind: 'domain' })
+  await deliverSized(service, mailbox, 1)
+  expect(rcpt()).toEqual(MAILBOX_FULL)
+  const next = await api('GET', path(mailbox, '/messages/next?timeout=0'))
+  const [id, lease] = [at(next.body, 'data', 'id'), at(next.body, 'lease_token')]
+  await api('POST', path(mailbox, `/messages/${String(id)}/ack`), { lease_token: lease })
+  expect(rcpt()).toMatchObject({ kind: 'domain' })
+  expectBalanced(service)
+})
+
+test('a mailbox with as many messages unread as it may have is full', async () => {
+  await using service = await createMailboxApi()
+  const { app, newMailbox } = service
+  const mailbox = await newMailbox()
+  app.db.run('UPDATE agent_mailboxes SET unread_count = ?', [MAX_UNREAD_PER_MAILBOX])
+  expect(createDecision(app)(mailbox.address)).toEqual(MAILBOX_FULL)
+})
+
+test('all mailboxes of an account are full when together they have as much unread as they may have', async () => {
+  await using service = await createMailboxApi()
+  const { app, api, newMailbox, path } = service
+  const decide = createDecision(app)
+  const empty = await newMailbox()
+  const mailboxes: Mailbox[] = []
+  for (let n = 0; n < MESSAGES_OF_ACCOUNT; n++) mailboxes.push(await newMailbox())
+  const [first, ...others] = mailboxes
+  for (const mailbox of others) await deliverSized(service, mailbox, MAX_UNREAD_BYTES_PER_MAILBOX)
+  expect(decide(empty.address)).toMatchObject({ kind: 'domain' })
+  if (first) await deliverSized(service, first, MAX_UNREAD_BYTES_PER_MAILBOX)
+  expect(decide(empty.address)).toEqual(MAILBOX_FULL)
+  if (first) expect((await api('DELETE', path(first))).status).toBe(204)
+  expect(decide(empty.address)).toMatchObject({ kind: 'domain' })
+  expectBalanced(service)
+})
+
+test('the migration counts the octets of what is unread already: received, and not acknowledged', () => {
+  using db = new Database(':memory:')
+  migrate(
+    db,
+    migrations.filter(({ name }) => name < '0007'),
+  )
+  db.run(`INSERT INTO agent_mailboxes (id, uuid, account_id, domain_id, local_part, domain, created_at, updated_at)
+    VALUES (1, randomblob(16), 1, 1, 'jobs', 'x.test', 0, 0), (2, randomblob(16), 1, 1, 'empty', 'x.test', 0, 0)`)
+  const add = db.prepare(`INSERT INTO mailbox_messages
+    (uuid, mailbox_id, thread_id, mail_from, from_header, from_address, subject, attachments, labels, created_at, size_bytes, read_at, email_id)
+    VALUES (randomblob(16), 1, 1, '', '', '', '', '[]', '[]', 0, ?, ?, ?)`)
+  add.run(1, null, null)
+  add.run(20, null, null)
+  add.run(300, 5, null)
+  add.run(4000, null, 7)
+  migrate(db, migrations)
+  expect(db.query('SELECT unread_bytes FROM agent_mailboxes ORDER BY id').values()).toEqual([[21], [0]])
+})

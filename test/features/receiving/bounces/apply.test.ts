@@ -1,0 +1,482 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { deliveryReportOf } from '#protocols/dsn/parse.ts'
+import type { DeliveryReport } from '#protocols/dsn/report.ts'
+import { parseMessage } from '#protocols/mime/parse.ts'
+import { NO_REPORTS, SHAPES, shapeBytes } from '#test/corpus/dsn/shapes.ts'
+import { expectBalanced } from '#test/support/books.ts'
+import {
+  FAILED,
+  type Post,
+  REPORTED_AT,
+  reportOf,
+  SENT_AT,
+  type SentEmail,
+  startPost,
+  stateOf,
+  underWay,
+} from './post.ts'
+
+const idOf = (email: SentEmail, index = 0): number => email.recipients[index]?.id ?? 0
+
+const NOT_APPLIED = { bounceType: null, bounceCategory: null }
+const AS_SENT = {
+  status: 'sent',
+  startedAt: SENT_AT,
+  deliveredAt: SENT_AT,
+  smtpResponse: '250 2.0.0 Queued',
+  ...NOT_APPLIED,
+}
+
+test('a late hard bounce takes the delivery back, tells one event and suppresses the address', async () => {
+  await using post = await startPost()
+  const email = await post.email(['Bob@Receiver.test'])
+  const result = await post.report(reportOf({ finalRecipient: 'bob@receiver.test' }), { recipientId: idOf(email) })
+  expect(result).toEqual({
+    kind: 'applied',
+    recipient: {
+      recipientId: idOf(email),
+      emailId: email.emailId,
+      accountId: post.actor.accountId,
+      status: 'bounced',
+    },
+  })
+  const { events, ...state } = stateOf(post, email)
+  expect(state).toEqual({
+    status: 'bounced',
+    deliveredAt: null,
+    recipients: [
+      {
+        status: 'bounced',
+        startedAt: null,
+        deliveredAt: null,
+        smtpResponse: '550 5.1.1 User unknown',
+        bounceType: 'hard',
+        bounceCategory: 'invalid_recipient',
+      },
+    ],
+    suppressed: ['bob@receiver.test'],
+    deadLetters: 0,
+  })
+  expect(events.map(({ type }) => type)).toEqual(['sent', 'delivered', 'bounced'])
+  expect(events.at(-1)).toEqual({
+    type: 'bounced',
+    at: REPORTED_AT,
+    data: {
+      smtp_response: '550 5.1.1 User unknown',
+      remote_mta: 'mx.receiver.test',
+      diagnostic_code: 'smtp; 550 5.1.1 User unknown',
+      bounce_type: 'hard',
+      bounce_category: 'invalid_recipient',
+      reason: 'The receiver reported later that it was not delivered: 550 5.1.1 User unknown',
+    },
+  })
+  expectBalanced(post.service)
+})
+
+test('the same report again changes nothing', async () => {
+  await using post = await startPost()
+  const email = await post.email(['bob@receiver.test'])
+  await post.report(reportOf({}), { recipientId: idOf(email) })
+  const before = stateOf(post, email)
+  expect(await post.report(reportOf({ status: '5.2.2' }), { recipientId: idOf(email) })).toEqual({
+    kind: 'ignored',
+    why: 'The recipient is bounced already.',
+  })
+  expect(stateOf(post, email)).toEqual(before)
+  expectBalanced(post.service)
+})
+
+test('what the receiver gave up after trying is a soft bounce without suppression, and no dead letter', async () => {
+  await using post = await startPost()
+  const email = await post.email(['bob@receiver.test'])
+  await post.report(reportOf({ status: '4.4.7', diagnostic: null }), { recipientId: idOf(email) })
+  const { status, recipients, suppressed, deadLetters } = stateOf(post, email)
+  expect({ status, recipients, suppressed, deadLetters }).toEqual({
+    status: 'bounced',
+    recipients: [
+      {
+        status: 'bounced',
+        startedAt: null,
+        deliveredAt: null,
+        smtpResponse: null,
+        bounceType: 'soft',
+        bounceCategory: 'expired',
+      },
+    ],
+    suppressed: [],
+    deadLetters: 0,
+  })
+  expectBalanced(post.service)
+})
+
+describe('an uncertain recipient', () => {
+  test('bounces, and is no dead letter any more', async () => {
+    await using post = await startPost()
+    const email = await post.email(['bob@receiver.test'], 'uncertain')
+    expect(stateOf(post, email).deadLetters).toBe(1)
+    await post.report(reportOf({}), { recipientId: idOf(email) })
+    const { status, suppressed, deadLetters, events } = stateOf(post, email)
+    expect({ status, suppressed, deadLetters, events: events.map(({ type }) => type) }).toEqual({
+      status: 'bounced',
+      suppressed: ['bob@receiver.test'],
+      deadLetters: 0,
+      events: ['uncertain', 'bounced'],
+    })
+    expectBalanced(post.service)
+  })
+
+  test.each(['delivered', 'relayed', 'expanded'] as const)('that is reported %s is sent', async (action) => {
+    await using post = await startPost()
+    const email = await post.email(['bob@receiver.test'], 'uncertain')
+    const report = reportOf({ action, status: '2.0.0', diagnostic: '250 2.0.0 Saved' })
+    expect((await post.report(report, { recipientId: idOf(email) })).kind).toBe('applied')
+    const { events, ...state } = stateOf(post, email)
+    expect(state).toEqual({
+      status: 'sent',
+      deliveredAt: REPORTED_AT,
+      recipients: [
+        {
+          status: 'sent',
+          startedAt: SENT_AT,
+          deliveredAt: REPORTED_AT,
+          smtpResponse: '250 2.0.0 Saved',
+          ...NOT_APPLIED,
+        },
+      ],
+      suppressed: [],
+      deadLetters: 0,
+    })
+    expect(events.map(({ type }) => type)).toEqual(['uncertain', 'sent', 'delivered'])
+    expectBalanced(post.service)
+  })
+
+  test('that is reported delayed stays uncertain', async () => {
+    await using post = await startPost()
+    const email = await post.email(['bob@receiver.test'], 'uncertain')
+    const before = stateOf(post, email)
+    const report = reportOf({ action: 'delayed', status: '4.2.0' })
+    expect(await post.report(report, { recipientId: idOf(email) })).toEqual({
+      kind: 'ignored',
+      why: 'It tells of a delay only.',
+    })
+    expect(stateOf(post, email)).toEqual(before)
+  })
+})
+
+describe('of several recipients', () => {
+  test('one bounces: the email is bounced, and delivered when the first of the others was', async () => {
+    await using post = await startPost()
+    const email = await post.email(['bob@a.test', 'carol@b.test'])
+    await post.report(reportOf({}), { recipientId: idOf(email) })
+    const { status, deliveredAt, recipients } = stateOf(post, email)
+    expect({ status, deliveredAt, recipients: recipients.map((recipient) => recipient.status) }).toEqual({
+      status: 'bounced',
+      deliveredAt: SENT_AT,
+      recipients: ['bounced', 'sent'],
+    })
+    await post.report(reportOf({}), { recipientId: idOf(email, 1) })
+    expect(stateOf(post, email).deliveredAt).toBeNull()
+    expectBalanced(post.service)
+  })
+
+  // Each of them knows the Message-ID and the others' names, and what a report returns can be made up.
+  test.each<[string, (email: SentEmail) => DeliveryReport]>([
+    [
+      'names one of them',
+      (email) => reportOf({ finalRecipient: 'carol@b.test' }, { originalMessageId: email.messageId }),
+    ],
+    ['names none of them', (email) => reportOf({}, { originalMessageId: email.messageId })],
+    [
+      'says that an uncertain one has it',
+      (email) =>
+        reportOf(
+          { action: 'delivered', status: '2.0.0', finalRecipient: 'carol@b.test' },
+          { originalMessageId: email.messageId },
+        ),
+    ],
+  ])('a report that only has the Message-ID and %s changes and suppresses nothing', async (_, make) => {
+    await using post = await startPost()
+    for (const ended of ['sent', 'uncertain'] as const) {
+      const email = await post.email([`bob@a.test`, 'carol@b.test'], ended)
+      const before = stateOf(post, email)
+      for (const at of [{}, { accountId: post.actor.accountId }])
+        expect(await post.report(make(email), at)).toEqual({
+          kind: 'unmatched',
+          why: 'The email has several recipients, and nothing proves which of them the report is about.',
+        })
+      expect(stateOf(post, email)).toEqual(before)
+    }
+    expectBalanced(post.service)
+  })
+})
+
+describe('without a proven return path', () => {
+  test('the returned return path is as good as the one it came to', async () => {
+    await using post = await startPost()
+    const email = await post.email(['bob@a.test', 'carol@b.test'])
+    const report = reportOf({}, { originalReturnPath: email.recipients[1]?.verp.toUpperCase() ?? '' })
+    await post.report(report)
+    expect(stateOf(post, email).recipients.map(({ status }) => status)).toEqual(['sent', 'bounced'])
+  })
+
+  test('a returned return path whose MAC is wrong is none', async () => {
+    await using post = await startPost()
+    const email = await post.email(['bob@a.test'])
+    const verp = email.recipients[0]?.verp ?? ''
+    const forged = verp.replace(/(.)@/, (_, last) => `${last === 'a' ? 'b' : 'a'}@`)
+    expect(await post.report(reportOf({ finalRecipient: 'bob@a.test' }, { originalReturnPath: forged }))).toEqual({
+      kind: 'unmatched',
+      why: 'It names no email of ours.',
+    })
+    expect(stateOf(post, email).status).toBe('sent')
+  })
+
+  test('the return path of an email that was lost with a restored backup is nobody, though another email has its row', async () => {
+    await using post = await startPost()
+    const email = await post.email(['bob@a.test'])
+    post.service.app.db.run('UPDATE emails SET uuid = zeroblob(16) WHERE id = ?', [email.emailId])
+    const report = reportOf({ finalRecipient: 'bob@a.test' }, { originalReturnPath: email.recipients[0]?.verp ?? '' })
+    expect(await post.report(report)).toEqual({
+      kind: 'unmatched',
+      why: 'The recipient that the return path names is no longer there.',
+    })
+    expect(stateOf(post, email).status).toBe('sent')
+  })
+
+  test('the Message-ID of an email to one recipient needs no name', async () => {
+    await using post = await startPost()
+    const email = await post.email(['bob@a.test'])
+    expect((await post.report(reportOf({}, { originalMessageId: email.messageId }))).kind).toBe('applied')
+    expect(stateOf(post, email).status).toBe('bounced')
+  })
+
+  test.each([
+    ['another domain', (id: string) => id.replace('@sender.test', '@evil.test')],
+    ['another id', (id: string) => id.replace(/.(?=@)/, (last) => (last === '0' ? '1' : '0'))],
+    ['no id of ours', () => '<hello@sender.test>'],
+    ['no Message-ID at all', () => null],
+  ])('a Message-ID with %s matches nothing', async (_, change) => {
+    await using post = await startPost()
+    const email = await post.email(['bob@a.test'])
+    const report = reportOf({ finalRecipient: 'bob@a.test' }, { originalMessageId: change(email.messageId) })
+    expect(await post.report(report)).toEqual({ kind: 'unmatched', why: 'It names no email of ours.' })
+    expect(stateOf(post, email).status).toBe('sent')
+  })
+})
+
+describe('with a proven return path', () => {
+  test('the failed address may be another one: the mail was forwarded', async () => {
+    await using post = await startPost()
+    const email = await post.email(['bob@a.test'])
+    await post.report(reportOf({ finalRecipient: 'elsewhere@x.test' }), { recipientId: idOf(email) })
+    const { status, suppressed } = stateOf(post, email)
+    expect({ status, suppressed }).toEqual({ status: 'bounced', suppressed: ['bob@a.test'] })
+  })
+
+  test('the returned message of another email is ignored', async () => {
+    await using post = await startPost()
+    const [email, other] = [await post.email(['bob@a.test']), await post.email(['bob@a.test'])]
+    expect(
+      await post.report(reportOf({}, { originalMessageId: other.messageId }), { recipientId: idOf(email) }),
+    ).toEqual({
+      kind: 'ignored',
+      why: 'The return path is of one email, the returned message is another one.',
+    })
+    expect([stateOf(post, email).status, stateOf(post, other).status]).toEqual(['sent', 'sent'])
+  })
+
+  test('the returned message for another recipient is ignored', async () => {
+    await using post = await startPost()
+    const email = await post.email(['bob@a.test', 'carol@b.test'])
+    const report = reportOf({}, { originalReturnPath: email.recipients[1]?.verp ?? '' })
+    expect(await post.report(report, { recipientId: idOf(email) })).toEqual({
+      kind: 'ignored',
+      why: 'It came to the return path of one recipient, the returned message was for another one.',
+    })
+    expect(stateOf(post, email).status).toBe('sent')
+  })
+
+  test('a Message-ID that is none of ours is no objection', async () => {
+    await using post = await startPost()
+    const email = await post.email(['bob@a.test'])
+    await post.report(reportOf({}, { originalMessageId: '<rewritten@gateway.test>' }), { recipientId: idOf(email) })
+    expect(stateOf(post, email).status).toBe('bounced')
+  })
+
+  test('of several addresses the one we sent to counts', async () => {
+    await using post = await startPost()
+    const email = await post.email(['bob@a.test'], 'uncertain')
+    const recipients = [
+      { ...FAILED, finalRecipient: 'other@a.test' },
+      { ...FAILED, action: 'delivered' as const, finalRecipient: 'bob@a.test', status: '2.0.0', diagnostic: null },
+    ]
+    await post.report({ ...reportOf({}), recipients }, { recipientId: idOf(email) })
+    expect(stateOf(post, email).status).toBe('sent')
+  })
+
+  test('several other addresses that ended differently are ignored', async () => {
+    await using post = await startPost()
+    const email = await post.email(['bob@a.test'])
+    const recipients = [
+      { ...FAILED, finalRecipient: 'x@b.test' },
+      { ...FAILED, action: 'delivered' as const, finalRecipient: 'y@b.test' },
+    ]
+    expect(await post.report({ ...reportOf({}), recipients }, { recipientId: idOf(email) })).toEqual({
+      kind: 'ignored',
+      why: 'It tells differently of several addresses, and none of them is the one we sent to.',
+    })
+    expect(stateOf(post, email).status).toBe('sent')
+  })
+
+  test('a recipient that is no longer there matches nothing', async () => {
+    await using post = await startPost()
+    expect(await post.report(reportOf({}), { recipientId: 4711 })).toEqual({
+      kind: 'unmatched',
+      why: 'The recipient that the return path names is no longer there.',
+    })
+  })
+})
+
+test('a report that came to an address of one account never touches the email of another', async () => {
+  await using post = await startPost()
+  const email = await post.email(['bob@a.test'])
+  const { accountId } = await post.otherAccount()
+  const foreign = { kind: 'unmatched', why: 'It is about an email of another account.' }
+  for (const report of [
+    reportOf({}, { originalMessageId: email.messageId }),
+    reportOf({}, { originalReturnPath: email.recipients[0]?.verp ?? '' }),
+  ])
+    expect<unknown>(await post.report(report, { accountId })).toEqual(foreign)
+  expect<unknown>(stateOf(post, email).recipients).toEqual([AS_SENT])
+  const own = { accountId: post.actor.accountId }
+  expect((await post.report(reportOf({}, { originalMessageId: email.messageId }), own)).kind).toBe('applied')
+})
+
+test('the account of the sender suppresses the address; another that sends there does not', async () => {
+  await using post = await startPost()
+  const other = await post.otherAccount()
+  const own = await post.email(['bob@a.test'])
+  const foreign = await post.email(['bob@a.test'], 'sent', { actor: other })
+  await post.report(reportOf({}), { recipientId: idOf(foreign) })
+  expect([stateOf(post, own).suppressed, stateOf(post, foreign).suppressed]).toEqual([[], ['bob@a.test']])
+})
+
+describe('a recipient in delivery', () => {
+  const early = {
+    kind: 'early',
+    why: 'The receiver has its message, and the end of our session with it is not known yet.',
+  }
+
+  test.each(['failed', 'delivered', 'relayed', 'expanded'] as const)(
+    'whose message has begun: a report of %s is early and changes nothing',
+    async (action) => {
+      await using post = await startPost()
+      const email = await post.email(['bob@a.test'], 'queued')
+      await underWay(post, 'a.test')
+      const before = stateOf(post, email)
+      expect<unknown>(await post.report(reportOf({ action }), { recipientId: idOf(email) })).toEqual(early)
+      expect<unknown>(await post.report(reportOf({ action }, { originalMessageId: email.messageId }))).toEqual(early)
+      expect(stateOf(post, email)).toEqual(before)
+    },
+  )
+
+  test('whose message has begun: a report of a delay is none that anybody waits for', async () => {
+    await using post = await startPost()
+    const email = await post.email(['bob@a.test'], 'queued')
+    await underWay(post, 'a.test')
+    expect(await post.report(reportOf({ action: 'delayed' }), { recipientId: idOf(email) })).toEqual({
+      kind: 'ignored',
+      why: 'It tells of a delay only.',
+    })
+  })
+
+  test('whose message has not begun is not what a report is about', async () => {
+    await using post = await startPost()
+    const email = await post.email(['bob@a.test'], 'queued')
+    await underWay(post, 'a.test', { hasBegun: false })
+    expect(await post.report(reportOf({}), { recipientId: idOf(email) })).toEqual({
+      kind: 'ignored',
+      why: 'The recipient is processing already.',
+    })
+  })
+})
+
+test('a recipient that still waits is not bounced by a report', async () => {
+  await using post = await startPost()
+  const email = await post.email(['bob@a.test'], 'queued')
+  expect(await post.report(reportOf({}), { recipientId: idOf(email) })).toEqual({
+    kind: 'ignored',
+    why: 'The recipient is queued already.',
+  })
+  expect(stateOf(post, email).status).toBe('queued')
+  expectBalanced(post.service)
+})
+
+test('sandbox mail is not bounced by a report', async () => {
+  await using post = await startPost()
+  const email = await post.email(['bob@a.test'], 'sent', { sandbox: true })
+  expect(await post.report(reportOf({}), { recipientId: idOf(email) })).toEqual({
+    kind: 'ignored',
+    why: 'It is about sandbox mail, which nobody outside has seen.',
+  })
+  expect(stateOf(post, email).status).toBe('sent')
+})
+
+describe('a message of the corpus', () => {
+  let post: Post
+  beforeAll(async () => {
+    post = await startPost()
+  })
+  afterAll(() => post[Symbol.asyncDispose]())
+
+  const read = async (file: string, email: SentEmail, mailFrom = '') => {
+    const [recipient] = email.recipients
+    const about = { verp: recipient?.verp ?? '', messageId: email.messageId, recipient: recipient?.address ?? '' }
+    const bytes = shapeBytes(file, about)
+    return deliveryReportOf(await parseMessage(bytes, { mailFrom }), { mailFrom })
+  }
+
+  for (const [file, , action, , judgement, , returned] of SHAPES) {
+    const ended = action === 'failed' ? 'bounced' : 'sent'
+    const changes = action !== 'delayed' && action !== 'none'
+
+    const check = async (isProven: boolean) => {
+      const address = `bob@${file}${isProven ? '' : '-unproven'}.test`
+      const email = await post.email([address], action === 'failed' ? 'sent' : 'uncertain')
+      const report = await read(file, email)
+      if (!report) throw new Error('it is no report')
+      const result = await post.report(report, isProven ? { recipientId: idOf(email) } : {})
+      const { status, recipients, suppressed } = stateOf(post, email)
+      const told = recipients.map(({ bounceType, bounceCategory }) => `${bounceType} ${bounceCategory}`)
+      const isSuppressed = suppressed.includes(address)
+      return {
+        result: result.kind,
+        status,
+        judgement: status === 'bounced' ? `${told}${isSuppressed ? ' dead' : ''}` : null,
+      }
+    }
+
+    test(`${file} at the return path ${changes ? `makes the recipient ${ended}` : 'changes nothing'}`, async () => {
+      expect<unknown>(await check(true)).toEqual({
+        result: changes ? 'applied' : 'ignored',
+        status: changes ? ended : 'uncertain',
+        judgement,
+      })
+    })
+
+    test(`${file} at another address is matched by ${returned === 'none' ? 'nothing' : returned}`, async () => {
+      const isMatched = returned !== 'none'
+      expect<unknown>(await check(false)).toEqual({
+        result: isMatched ? (changes ? 'applied' : 'ignored') : 'unmatched',
+        status: isMatched && changes ? ended : action === 'failed' ? 'sent' : 'uncertain',
+        judgement: isMatched ? judgement : null,
+      })
+    })
+  }
+
+  for (const [file, isNull] of NO_REPORTS)
+    test(`${file} is no bounce`, async () => {
+      const email = await post.email([`bob@${file}.test`])
+      expect(await read(file, email, isNull ? '' : 'bob@receiver.test')).toBeUndefined()
+    })
+})

@@ -1,0 +1,121 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { complaintRate } from '#features/receiving/complaints/rate.ts'
+import { expectBalanced } from '#test/support/books.ts'
+import { createComplaints } from './fixture.ts'
+
+/** By which sign each shape finds the copy of the last of four recipients, a Bcc; `email`: only the email. */
+const SHAPES: Readonly<Record<string, 'address' | 'link' | 'name' | 'email'>> = {
+  standard: 'address',
+  'headers-only': 'address',
+  'nothing-returned': 'address',
+  yahoo: 'address',
+  'gmail-like': 'email',
+  comcast: 'email',
+  fastmail: 'email',
+  'mail-ru': 'address',
+  'signal-spam': 'name',
+  aol: 'address',
+  'microsoft-jmrp': 'name',
+  'microsoft-spf': 'address',
+  'unsubscribe-link-only': 'link',
+  'several-recipients': 'email',
+  fraud: 'address',
+  virus: 'address',
+  'opt-out': 'address',
+  'blank-lines': 'address',
+  'fields-as-text': 'address',
+  'x-arf': 'address',
+}
+const TYPES: Readonly<Record<string, string>> = { fraud: 'fraud', virus: 'virus', 'opt-out': 'other' }
+
+// One service for all: every test has emails and addresses of its own.
+let complaints: Awaited<ReturnType<typeof createComplaints>>
+beforeAll(async () => {
+  complaints = await createComplaints()
+})
+afterAll(async () => {
+  expectBalanced({ ...complaints.service, delivery: undefined })
+  await complaints[Symbol.asyncDispose]()
+})
+
+/** What a complaint of a recipient leaves, and what it answers. */
+const LEFT = { result: 'applied' as const, complaints: 1 }
+
+/**
+ * Sends an email, applies the report of a shape about the copy of one of its recipients, and gives what it has left.
+ * @param place `proven`: it came from a feedback loop that is known
+ */
+async function outcome(
+  name: string,
+  recipientCount: 1 | 4,
+  index: number,
+  place: 'fbl' | 'return path' | 'proven' = 'fbl',
+) {
+  const { service } = complaints
+  const { app, actor } = service
+  const domain = `${name}-${recipientCount}-${index}-${place.replace(' ', '-')}.test`
+  const [to, second, cc, bcc] = ['bob', 'carl', 'dora', 'erin'].map((local) => `${local}@${domain}`)
+  const many = recipientCount === 4 ? { to: [to, second], cc: [cc], bcc: [bcc] } : { to }
+  const email = await complaints.delivered({ ...many, transactional: false })
+  const report = await complaints.report(name, email, index)
+  const counted = () => complaintRate(app.db, actor.accountId, { from: 0, to: app.clock.now() }).complaints
+  const before = counted()
+  const recipient = email.recipients[index]
+  const at = { fbl: {}, 'return path': { recipientId: recipient?.id }, proven: { feedbackLoop: 'Yahoo' } }[place]
+  const { kind } = await complaints.apply(report, { ...at, rawRef: 7 })
+  const isOf = ({ emailId }: { readonly emailId: number }) => emailId === email.emailId
+  return {
+    result: kind,
+    complaints: counted() - before,
+    events: complaints.events().filter(isOf),
+    suppressions: complaints.suppressions().filter(({ sourceEmailId }) => sourceEmailId === email.emailId),
+    rows: complaints.rows().filter(isOf),
+    /** What a complaint of the recipient should have left. */
+    ofRecipient: {
+      events: [
+        {
+          emailId: email.emailId,
+          recipientId: recipient?.id ?? 0,
+          data: { complainer: recipient?.address, feedback_type: TYPES[name] ?? 'abuse' },
+        },
+      ],
+      suppressions: [
+        { address: recipient?.address ?? '', covers: 0, reason: 'complaint', sourceEmailId: email.emailId },
+      ],
+      rows: [row(recipient?.id ?? 0)],
+    },
+    ofNobody: { events: [], suppressions: [], rows: [row(null)] },
+  }
+
+  function row(recipientId: number | null) {
+    const type = TYPES[name] ?? 'abuse'
+    return { emailId: email.emailId, recipientId, type, reporter: report.userAgent, rawRef: 7 }
+  }
+}
+
+describe('a report in the shape', () => {
+  test.each(Object.keys(SHAPES))('%s suppresses the only recipient of its email, and tells it', async (name) => {
+    const { ofRecipient, ofNobody: _, ...left } = await outcome(name, 1, 0)
+    expect(left).toEqual({ ...LEFT, ...ofRecipient })
+  })
+
+  test.each(Object.entries(SHAPES))('%s about a Bcc recipient of four finds its %s', async (name, sign) => {
+    const { ofRecipient, ofNobody, ...left } = await outcome(name, 4, 3, 'proven')
+    expect(left).toEqual(
+      sign === 'email' ? { result: 'counted' as const, complaints: 1, ...ofNobody } : { ...LEFT, ...ofRecipient },
+    )
+  })
+
+  test.each(Object.entries(SHAPES).filter(([, sign]) => sign === 'name'))(
+    '%s from an unproven sender finds only the email by its %s, which the other recipients know',
+    async (name) => {
+      const { ofNobody, ofRecipient: _, ...left } = await outcome(name, 4, 3)
+      expect(left).toEqual({ result: 'counted' as const, complaints: 1, ...ofNobody })
+    },
+  )
+
+  test.each(Object.keys(SHAPES))('%s that came to the return path of a recipient is of this one', async (name) => {
+    const { ofRecipient, ofNobody: _, ...left } = await outcome(name, 4, 2, 'return path')
+    expect(left).toEqual({ ...LEFT, ...ofRecipient })
+  })
+})

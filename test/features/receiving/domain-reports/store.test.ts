@@ -1,0 +1,185 @@
+import { expect, test } from 'bun:test'
+import type { Actor, App } from '#features/core/app/app.ts'
+import {
+  findReport,
+  listReports,
+  refusalOfReport,
+  storeReport,
+  trimReports,
+} from '#features/receiving/domain-reports/store.ts'
+import { createDomain } from '#features/setup/domains/domains.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { days } from '#platform/units.ts'
+import type { AggregateReport } from '#protocols/aggregate-reports/report.ts'
+import { createTestAccount, createTestApp } from '#test/support/app.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
+
+const BEGIN = Date.UTC(2025, 10, 20)
+
+const dmarc: AggregateReport & { contentRef: number } = {
+  kind: 'dmarc',
+  domain: 'sender.test',
+  organisation: 'receiver.example',
+  reportId: '1',
+  beginMs: BEGIN,
+  endMs: BEGIN + days(1),
+  content: Buffer.from('<feedback/>'),
+  contentRef: 7,
+}
+
+const store = async (app: App, changes: Partial<typeof dmarc> = {}, at = app.clock.now()): Promise<string> => {
+  const result = await app.commit.write((tx) => storeReport(app, tx, { ...dmarc, ...changes }, at))
+  return result.kind === 'refused' ? result.why : result.kind
+}
+
+/** An account with verified domains. */
+async function registered(app: App, ...domains: readonly string[]): Promise<Actor> {
+  const actor = await createTestAccount(app)
+  for (const domain of domains) await createDomain(app, actor, domain)
+  app.db.run('UPDATE domains SET verified_at = 1')
+  return actor
+}
+
+const ids = (app: App): string[] => listReports(app.db, { limit: 100 }).map(({ reportId }) => reportId)
+
+test('a report is stored with what it says of itself, and found again by its id', async () => {
+  const clock = new ManualClock()
+  await using service = await createTestApp({ clock })
+  const { app } = service
+  await registered(app, 'sender.test')
+  expect(await store(app)).toBe('stored')
+  const [stored] = listReports(app.db, { limit: 100 })
+  expect(stored).toEqual({
+    uuid: expect.any(Uint8Array) as Uint8Array,
+    kind: 'dmarc',
+    account: 'Test',
+    domain: 'sender.test',
+    organisation: 'receiver.example',
+    reportId: '1',
+    beginAt: BEGIN,
+    endAt: BEGIN + days(1),
+    contentRef: 7,
+    sizeBytes: 11,
+    createdAt: clock.now(),
+  })
+  expect(findReport(app.db, formatUuid(stored?.uuid ?? new Uint8Array()))).toEqual(stored as never)
+  for (const id of ['nothing', '00000000-0000-7000-8000-000000000000'])
+    expect(() => findReport(app.db, id)).toThrow(
+      expect.objectContaining({ status: 404, code: 'report_not_found' }) as unknown as Error,
+    )
+})
+
+test('a report that is sent again is not stored again, whatever else it says; another kind, organisation, id or domain is another report', async () => {
+  await using service = await createTestApp()
+  const { app } = service
+  await registered(app, 'sender.test', 'other.test')
+  expect([
+    await store(app),
+    await store(app),
+    await store(app, { contentRef: 8, beginMs: null, endMs: null }),
+    await store(app, { kind: 'tls' }),
+    await store(app, { organisation: 'other.example' }),
+    await store(app, { reportId: '2' }),
+    await store(app, { domain: 'other.test' }),
+  ]).toEqual(['stored', 'known', 'known', 'stored', 'stored', 'stored', 'stored'])
+  expect(listReports(app.db, { limit: 100 }).map(({ contentRef }) => contentRef)).toEqual([7, 7, 7, 7, 7])
+})
+
+test('the account is that of the nearest verified domain at or above; nobody for a domain that is registered only, and for those of the host', async () => {
+  await using service = await createTestApp()
+  const { app } = service
+  const second = await createTestAccount(app)
+  app.db.run(`UPDATE accounts SET name = 'second'`)
+  await createDomain(app, second, 'sender.test')
+  const first = await createTestAccount(app)
+  await createDomain(app, first, 'sender.test')
+  await createDomain(app, first, 'deleted.test')
+  app.db.run(`UPDATE domains SET verified_at = CASE account_id WHEN ? THEN 1 END`, [first.accountId])
+  app.db.run(`UPDATE domains SET deleted_at = 1 WHERE domain = 'deleted.test'`)
+  await createDomain(app, second, 'news.sender.test')
+  await createDomain(app, second, 'new.test')
+  app.db.run(`UPDATE domains SET verified_at = 1 WHERE domain = 'news.sender.test'`)
+  const REFUSED = 'It is a report about a domain that nobody has here.'
+  const expected = {
+    'sender.test': 'Test',
+    'a.b.sender.test': 'Test',
+    'x.news.sender.test': 'second',
+    'new.test': null,
+    'mail.tassis.test': null,
+    'tassis.test': null,
+    'x.mail.tassis.test': null,
+    'xsender.test': REFUSED,
+    'xtassis.test': REFUSED,
+    'deleted.test': REFUSED,
+    test: REFUSED,
+  }
+  const told: Record<string, string | null> = {}
+  for (const domain of Object.keys(expected)) {
+    const why = refusalOfReport(app, { domain }, app.clock.now())
+    const result = await store(app, { domain })
+    expect<unknown>([domain, result]).toEqual([domain, why ?? 'stored'])
+    const [stored] = listReports(app.db, { domain, limit: 1 })
+    told[domain] = stored ? stored.account : result
+  }
+  expect(told).toEqual(expected)
+})
+
+test('of a domain and all below it 1,000 are taken within a day, and those of others all the same', async () => {
+  const clock = new ManualClock()
+  await using service = await createTestApp({ clock })
+  const { app } = service
+  await registered(app, 'sender.test', 'other.test')
+  await app.commit.write((tx) => {
+    for (let number = 0; number < 999; number++)
+      storeReport(app, tx, { ...dmarc, reportId: `r${number}`, domain: `d${number}.sender.test` }, clock.now())
+  })
+  const full = 'It is a report about sender.test, of which 1000 came within a day.'
+  const results = [await store(app), await store(app, { reportId: 'next' }), await store(app, { domain: 'other.test' })]
+  const refusal = refusalOfReport(app, { domain: 'x.sender.test' }, clock.now())
+  clock.advance(days(1))
+  results.push(await store(app, { reportId: 'a day later' }))
+  expect({ results, refusal }).toEqual({ results: ['stored', full, 'stored', 'stored'], refusal: full })
+})
+
+test('lists are newest first, of one domain when asked, and end at the limit', async () => {
+  const clock = new ManualClock()
+  await using service = await createTestApp({ clock })
+  const { app } = service
+  await registered(app, 'a.test', 'b.test')
+  for (const [reportId, domain] of [
+    ['1', 'a.test'],
+    ['2', 'b.test'],
+    ['3', 'a.test'],
+  ] as const) {
+    await store(app, { reportId, domain })
+    clock.advance(1000)
+  }
+  const of = (filter: Parameters<typeof listReports>[1]) => listReports(app.db, filter).map(({ reportId }) => reportId)
+  expect([
+    of({ limit: 10 }),
+    of({ limit: 2 }),
+    of({ limit: 10, domain: 'a.test' }),
+    of({ limit: 1, domain: 'a.test' }),
+    of({ limit: 10, domain: 'test' }),
+  ]).toEqual([['3', '2', '1'], ['3', '2'], ['3', '1'], ['3'], []])
+})
+
+test('reports of over 400 days go, however many, and the others stay', async () => {
+  const clock = new ManualClock()
+  await using service = await createTestApp({ clock })
+  const { app } = service
+  const start = clock.now()
+  const domains = ['sender.test', 'other.test']
+  await registered(app, ...domains)
+  await app.commit.write((tx) => {
+    for (let number = 0; number < 1_200; number++)
+      storeReport(app, tx, { ...dmarc, domain: domains[number % 2] ?? '', reportId: `old ${number}` }, start)
+  })
+  await store(app, { reportId: 'later' }, start + 1)
+  clock.advance(days(400))
+  expect([await trimReports(app), ids(app).length]).toEqual([0, 100])
+  clock.advance(1)
+  expect([await trimReports(app), ids(app)]).toEqual([1_200, ['later']])
+  clock.advance(1)
+  expect([await trimReports(app), await trimReports(app), ids(app)]).toEqual([1, 0, []])
+})

@@ -1,0 +1,153 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { createDecision } from '#features/receiving/inbound/decide.ts'
+import type { Destination, Refusal } from '#features/receiving/received/message.ts'
+import { acceptEmail } from '#features/sending/emails/accept.ts'
+import { draftOf } from '#features/sending/emails/draft.ts'
+import { LOST_RECIPIENT } from '#features/sending/emails/named-recipient.ts'
+import { createDomain } from '#features/setup/domains/domains.ts'
+import { encodeVerp, verpTag } from '#protocols/address/verp.ts'
+import { createTestAccount, createTestApp, type TestApp } from '#test/support/app.ts'
+
+let service: TestApp
+let decide: (address: string) => Destination | Refusal
+let accountId = 0
+const ids = new Map<string, number>()
+beforeAll(async () => {
+  service = await createTestApp()
+  const { app } = service
+  decide = createDecision(app)
+  const [owner, other] = [await createTestAccount(app), await createTestAccount(app)]
+  accountId = owner.accountId
+  const add = async (actor: typeof owner, name: string, columns: string) => {
+    const { domain } = await createDomain(app, actor, name)
+    if (columns !== '') app.db.run(`UPDATE domains SET ${columns} WHERE id = ?`, [domain.id])
+    ids.set(name, domain.id)
+  }
+  await add(owner, 'inbound.test', 'verified_at = 1, inbound_enabled = 1')
+  await add(owner, 'bücher.test', 'verified_at = 1, inbound_enabled = 1')
+  await add(owner, 'closed.test', 'verified_at = 1')
+  await add(owner, 'unverified.test', 'inbound_enabled = 1')
+  // Registered first by somebody who cannot verify it.
+  await add(other, 'twice.test', 'inbound_enabled = 1')
+  await add(owner, 'twice.test', 'verified_at = 1, inbound_enabled = 1')
+  await add(owner, 'gone.test', 'verified_at = 1, inbound_enabled = 1, deleted_at = 2')
+})
+afterAll(() => service[Symbol.asyncDispose]())
+
+/** An email in the queue. */
+async function storedEmail(): Promise<{ recipientId: number; uuid: Uint8Array }> {
+  const { app } = service
+  const actor = await createTestAccount(app)
+  await createDomain(app, actor, 'stored.test')
+  const request = { from: 'ada@stored.test', to: 'bob@receiver.test', subject: 'Hello', text_body: 'Hello.' }
+  await acceptEmail(app, actor, draftOf(app, request, undefined))
+  const row = app.db
+    .query<{ recipientId: number; uuid: Uint8Array }, []>(
+      'SELECT recipients.id AS recipientId, uuid FROM recipients JOIN emails ON emails.id = email_id',
+    )
+    .get()
+  if (!row) throw new Error('the email was not stored')
+  return row
+}
+
+const atDomain = (address: string, name: string) => ({
+  kind: 'domain',
+  address,
+  accountId,
+  domainId: ids.get(name) ?? 0,
+})
+
+describe('a domain that is verified and takes mail', () => {
+  test.each([
+    ['support@inbound.test', 'inbound.test'],
+    ['Any.Thing+at-all@INBOUND.test', 'inbound.test'],
+    ['"quoted @ local"@inbound.test', 'inbound.test'],
+    ['postmaster@inbound.test', 'inbound.test'],
+    ['grüße@bücher.test', 'bücher.test'],
+    ['grüße@xn--bcher-kva.test', 'bücher.test'],
+    ['support@twice.test', 'twice.test'],
+  ])('takes %s', (address, name) => {
+    expect(decide(address)).toEqual(atDomain(address, name) as Destination)
+  })
+})
+
+describe('what nobody here takes is refused in the session', () => {
+  test.each([
+    ['a domain that was deleted', 'support@gone.test', 550, '5.7.1'],
+    ['a domain of somebody else', 'bob@example.com', 550, '5.7.1'],
+    ['a host below an inbound domain', 'bob@www.inbound.test', 550, '5.7.1'],
+    ['an unknown mailbox of the host', 'bob@mail.tassis.test', 550, '5.1.1'],
+    ['an unknown mailbox of a return path', 'bob@send.inbound.test', 550, '5.1.1'],
+    ['a forged return path', `b-${'a'.repeat(32)}@send.inbound.test`, 550, '5.1.1'],
+    ['a forged address for unsubscribing', `u-${'a'.repeat(32)}@send.inbound.test`, 550, '5.1.1'],
+    ['an address without a domain', 'bob', 553, '5.1.3'],
+    ['an address without a local part', '@inbound.test', 553, '5.1.3'],
+    ['a domain that can be none', 'bob@in valid..test', 550, '5.7.1'],
+    ['an address literal', 'bob@[127.0.0.1]', 550, '5.7.1'],
+    ['a percent hack', 'bob%example.com@mail.tassis.test', 550, '5.1.1'],
+  ])('%s', (_, address, code, enhanced) => {
+    expect(decide(address)).toEqual({ code, text: expect.stringContaining(enhanced) as string })
+  })
+})
+
+describe('strangers do not learn whether a domain is registered', () => {
+  test.each([
+    ['that does not take mail', 'support@closed.test'],
+    ['that is not verified', 'support@unverified.test'],
+    ['that is not verified, for the postmaster of its return path', 'postmaster@send.unverified.test'],
+  ])('a domain %s has the reply of one that nobody registered', (_, address) => {
+    expect(decide(address)).toEqual(decide(address.replace(/[a-z]+\.test$/, 'unknown.test')))
+  })
+})
+
+describe('our own addresses', () => {
+  test.each([
+    'postmaster@mail.tassis.test',
+    'ABUSE@Mail.Tassis.Test',
+    'fbl@mail.tassis.test',
+    'postmaster@send.closed.test',
+    '"Postmaster"@mail.tassis.test',
+  ])('%s is for the operator', (address) => {
+    expect(decide(address)).toEqual({ kind: 'host', address })
+  })
+
+  test('postmaster needs no domain (RFC 5321 §4.1.1.3)', () => {
+    expect(decide('Postmaster')).toEqual({ kind: 'host', address: 'postmaster@mail.tassis.test' })
+  })
+
+  test('a return path that we made names its recipient, in any case and under any domain; a letter changed and it is refused', () => {
+    const verp = encodeVerp({ recipientId: 4711, tag: 0 }, service.app.keys.subkey('verp'))
+    for (const address of [`${verp}@send.inbound.test`, `${verp.toUpperCase()}@send.gone.test`])
+      expect(decide(address)).toEqual({ kind: 'bounce', address, recipientId: 4711 })
+    const last = verp.at(-1) === 'a' ? 'b' : 'a'
+    expect(decide(`${verp.slice(0, -1)}${last}@send.inbound.test`)).toMatchObject({ code: 550 })
+  })
+
+  test('addresses of an email that was lost with a restored backup name nobody, though another email has its row', async () => {
+    const { app } = service
+    const { recipientId, uuid } = await storedEmail()
+    for (const [kind, subkey, prefix] of [
+      ['bounce', 'verp', 'b-'],
+      ['unsubscribe', 'unsubscribe', 'u-'],
+    ] as const) {
+      const named = [verpTag(uuid), 0, verpTag(uuid) ^ 2].map((tag) => {
+        const address = `${encodeVerp({ recipientId, tag }, app.keys.subkey(subkey), prefix)}@send.inbound.test`
+        const destination = decide(address)
+        return {
+          kind: 'kind' in destination && destination.kind,
+          id: 'recipientId' in destination && destination.recipientId,
+        }
+      })
+      expect(named).toEqual([recipientId, recipientId, LOST_RECIPIENT].map((id) => ({ kind, id })))
+    }
+  })
+
+  test('an address for unsubscribing that we made names its recipient', () => {
+    const local = encodeVerp({ recipientId: 4711, tag: 0 }, service.app.keys.subkey('unsubscribe'), 'u-')
+    expect(decide(`${local}@send.inbound.test`)).toEqual({
+      kind: 'unsubscribe',
+      address: `${local}@send.inbound.test`,
+      recipientId: 4711,
+    })
+  })
+})

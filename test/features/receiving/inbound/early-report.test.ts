@@ -1,0 +1,169 @@
+/** Reports of a delivery that come while our own session with the receiver is still open. */
+import { afterEach, beforeEach, expect, test } from 'bun:test'
+import type { Parser } from '#features/receiving/inbound/parser.ts'
+import { InboundProcessor } from '#features/receiving/inbound/process.ts'
+import { countWaiting } from '#features/receiving/inbound/receipts.ts'
+import { receiveMessage } from '#features/receiving/inbound/receive.ts'
+import { listOperatorMail } from '#features/receiving/postmaster/store.ts'
+import type { Destination } from '#features/receiving/received/message.ts'
+import { createDomain } from '#features/setup/domains/domains.ts'
+import { minutes, seconds } from '#platform/units.ts'
+import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/unknown.ts'
+import type { DeliveryReport } from '#protocols/dsn/report.ts'
+import {
+  type Post,
+  reportOf,
+  SENT,
+  type SentEmail,
+  startPost,
+  stateOf,
+  UNCERTAIN,
+  underWay,
+} from '#test/features/receiving/bounces/post.ts'
+import { eventually } from '#test/support/app.ts'
+import { expectBalanced } from '#test/support/books.ts'
+
+let post: Post
+let processor: InboundProcessor
+let parses = 0
+beforeEach(async () => {
+  post = await startPost()
+  parses = 0
+  const parser: Parser = {
+    parse: ({ helo }) => {
+      parses++
+      return Promise.resolve({
+        message: {
+          headers: [],
+          from: 'mailer-daemon@receiver.test',
+          to: null,
+          cc: null,
+          replyTo: null,
+          fromAddresses: [],
+          toAddresses: [],
+          subject: 'Undelivered',
+          messageId: null,
+          inReplyTo: null,
+          references: [],
+          dateMs: null,
+          text: '',
+          html: null,
+          attachments: [],
+          isAutomatic: true,
+        },
+        strippedText: null,
+        authentication: UNKNOWN_AUTHENTICATION,
+        report: { kind: 'delivery', report: JSON.parse(helo) as DeliveryReport },
+      })
+    },
+    close: () => undefined,
+  }
+  processor = new InboundProcessor(post.app, parser)
+  processor.start()
+})
+afterEach(async () => {
+  await processor.stop(0)
+  expectBalanced(post.service)
+  await post[Symbol.asyncDispose]()
+})
+
+const returnPath = (email: SentEmail, index = 0): Destination => {
+  const { verp, id } = email.recipients[index] ?? { verp: '', id: 0 }
+  return { kind: 'bounce', address: verp, recipientId: id }
+}
+
+/** Takes a message that the parser of these tests makes a report of; the HELO brings it there. */
+const take = (destinations: readonly Destination[], report = reportOf({})) =>
+  receiveMessage(post.app, {
+    mailFrom: '',
+    destinations,
+    sourceIp: '192.0.2.1',
+    helo: JSON.stringify(report),
+    tls: null,
+    sizeBytes: 5,
+    content: { kind: 'bytes', bytes: Buffer.from('A: b\n') },
+  })
+
+/** Lets time pass in steps until something is so. */
+const passUntil = (condition: () => boolean) =>
+  eventually(() => {
+    if (condition()) return true
+    post.clock.advance(seconds(5))
+    return false
+  })
+
+const isDone = () => countWaiting(post.app.db) === 0
+
+const ofEmail = (email: SentEmail) => {
+  const { status, events, suppressed } = stateOf(post, email)
+  return { status, events: events.map(({ type }) => type), suppressed }
+}
+
+test.each([
+  ['sent', SENT, ['sent', 'delivered', 'bounced']],
+  ['uncertain', UNCERTAIN, ['uncertain', 'bounced']],
+] as const)(
+  'a report that comes before our session has ended is kept, and bounces what turns out to be %s',
+  async (_, verdict, events) => {
+    const email = await post.email(['bob@a.test'], 'queued')
+    const end = await underWay(post, 'a.test')
+    await take([returnPath(email)])
+    await passUntil(() => parses === 3)
+    expect([countWaiting(post.app.db), ofEmail(email).status]).toEqual([1, 'processing'])
+    await end(verdict)
+    await passUntil(isDone)
+    expect(ofEmail(email)).toEqual({ status: 'bounced', events: [...events], suppressed: ['bob@a.test'] })
+  },
+)
+
+test('a report of a session that does not end is applied after a quarter of an hour, and then changes nothing', async () => {
+  const email = await post.email(['bob@a.test'], 'queued')
+  await underWay(post, 'a.test')
+  const takenAt = post.clock.now()
+  await take([returnPath(email)])
+  await passUntil(isDone)
+  const waitedMs = post.clock.now() - takenAt
+  expect({ isLongEnough: waitedMs >= minutes(15), parses, ...ofEmail(email) }).toEqual({
+    isLongEnough: true,
+    parses: 9,
+    status: 'processing',
+    events: [],
+    suppressed: [],
+  })
+})
+
+test('of one message about two recipients nothing is done twice', async () => {
+  const early = await post.email(['bob@a.test'], 'queued')
+  const end = await underWay(post, 'a.test')
+  const gone: Destination = { kind: 'bounce', address: 'b-gone@send.sender.test', recipientId: 4711 }
+  await take([gone, returnPath(early)])
+  await passUntil(() => parses === 3)
+  expect(listOperatorMail(post.app.db, { limit: 10 }).total).toBe(0)
+  await end(SENT)
+  await passUntil(isDone)
+  expect([ofEmail(early).status, listOperatorMail(post.app.db, { limit: 10 }).total]).toEqual(['bounced', 1])
+})
+
+test('what is for somebody else as well does not wait', async () => {
+  const email = await post.email(['bob@a.test'], 'queued')
+  await underWay(post, 'a.test')
+  const { domain } = await createDomain(post.app, post.actor, 'inbound.test')
+  const { accountId } = post.actor
+  await take([returnPath(email), { kind: 'domain', address: 'x@inbound.test', accountId, domainId: domain.id }])
+  await eventually(isDone)
+  expect([parses, ofEmail(email).status]).toEqual([1, 'processing'])
+})
+
+test('those that wait hold nobody up, and end with the service', async () => {
+  const email = await post.email(['bob@a.test'], 'queued')
+  const other = await post.email(['carol@b.test'])
+  await underWay(post, 'a.test')
+  for (let number = 0; number < 40; number++)
+    await take([returnPath(email)], reportOf({ diagnostic: `550 5.1.1 ${number}` }))
+  await take([returnPath(other)])
+  await eventually(() => ofEmail(other).status === 'bounced')
+  await eventually(() => parses === 41)
+  await processor.stop(0)
+  post.clock.advance(minutes(20))
+  expect([parses, countWaiting(post.app.db)]).toEqual([41, 40])
+})

@@ -1,0 +1,109 @@
+import { expect, test } from 'bun:test'
+import type { App } from '#features/core/app/app.ts'
+import { createMailbox } from '#features/receiving/agent-mailboxes/mailboxes.ts'
+import { createDecision } from '#features/receiving/inbound/decide.ts'
+import { applyEffects } from '#features/receiving/inbound/effects.ts'
+import { listInbound } from '#features/receiving/inbound/inbound-emails.ts'
+import { listOperatorMail } from '#features/receiving/postmaster/store.ts'
+import type { Destination, Received, Report } from '#features/receiving/received/message.ts'
+import { createDomain } from '#features/setup/domains/domains.ts'
+import { reportOf } from '#test/features/receiving/bounces/post.ts'
+import { createTestAccount, createTestApp } from '#test/support/app.ts'
+import { testReceived } from '#test/support/inbound.ts'
+
+const apply = (app: App, destinations: readonly Destination[], received: Received) =>
+  app.commit.write((tx) =>
+    applyEffects(app, tx, destinations, {
+      received,
+      report: undefined,
+      reportProblem: undefined,
+      classification: undefined,
+    }),
+  )
+
+test('mail for the operator is kept once for each kind, whatever the number of its addresses', async () => {
+  await using service = await createTestApp()
+  const { app } = service
+  const addresses = [
+    'postmaster@mail.tassis.test',
+    'abuse@mail.tassis.test',
+    'postmaster@send.a.test',
+    '"Postmaster"@send.b.test',
+    'fbl@mail.tassis.test',
+    'dmarc-reports@mail.tassis.test',
+    'tls-reports@mail.tassis.test',
+    'abuse@send.a.test',
+  ]
+  await apply(
+    app,
+    addresses.map((address) => ({ kind: 'host', address })),
+    await testReceived(app),
+  )
+  const { mail } = listOperatorMail(app.db, { limit: 100 })
+  expect(mail.map(({ kind, rcptTo }) => [kind, rcptTo]).toReversed()).toEqual([
+    ['postmaster', ['postmaster@mail.tassis.test', 'postmaster@send.a.test', '"Postmaster"@send.b.test']],
+    ['abuse', ['abuse@mail.tassis.test', 'abuse@send.a.test']],
+    ['complaint', ['fbl@mail.tassis.test']],
+    ['report', ['dmarc-reports@mail.tassis.test', 'tls-reports@mail.tassis.test']],
+  ])
+})
+
+test('the operator is told why a bounce or a complaint could not be matched, wherever it came', async () => {
+  await using service = await createTestApp()
+  const { app } = service
+  const received = await testReceived(app)
+  const bounce: Report = { kind: 'delivery', report: reportOf({}) }
+  const complaint: Report = {
+    kind: 'feedback',
+    report: {
+      feedbackType: 'abuse',
+      userAgent: null,
+      reportingMta: null,
+      sourceIp: null,
+      originalMailFrom: null,
+      originalTo: [],
+      originalMessageId: null,
+      originalRcptTo: [],
+      originalListUnsubscribe: null,
+      ownLocalParts: [],
+    },
+  }
+  for (const report of [bounce, complaint])
+    for (const destination of [
+      { kind: 'bounce', address: 'b-1@send.a.test', recipientId: 4711 },
+      { kind: 'host', address: 'abuse@mail.tassis.test' },
+    ] as const)
+      await apply(app, [destination], { ...received, report })
+  const { mail } = listOperatorMail(app.db, { limit: 100 })
+  expect(mail.map(({ kind, reason }) => [kind, reason]).toReversed()).toEqual([
+    ['bounce', 'The recipient that the return path names is no longer there.'],
+    ['bounce', 'It names no email of ours.'],
+    ['complaint', 'The recipient that its address names is no longer there.'],
+    ['complaint', 'It names no email of ours.'],
+  ])
+})
+
+test('mail that was taken for one account stays with it when the domain is another account’s by the time it is processed', async () => {
+  await using service = await createTestApp()
+  const { app } = service
+  const [before, after] = [await createTestAccount(app), await createTestAccount(app)]
+  const register = async (actor: typeof before) => {
+    const { domain } = await createDomain(app, actor, 'moved.test')
+    app.db.run('UPDATE domains SET verified_at = 1, inbound_enabled = 1 WHERE id = ?', [domain.id])
+    return domain.id
+  }
+  const domainId = await register(before)
+  const destination = createDecision(app)('box@moved.test')
+  expect(destination).toMatchObject({ kind: 'domain', accountId: before.accountId })
+  app.db.run('UPDATE domains SET deleted_at = 2 WHERE id = ?', [domainId])
+  await register(after)
+  await createMailbox(app, after, { local_part: 'box' })
+
+  const { mailboxes } = await apply(app, [destination as Destination], await testReceived(app))
+  expect(mailboxes).toEqual([])
+  expect(app.db.query('SELECT count(*) AS n FROM mailbox_messages').get()).toEqual({ n: 0 })
+  const totals = [before, after].map(
+    ({ accountId }) => listInbound(app.db, accountId, {}, { limit: 10, offset: 0 }).total,
+  )
+  expect(totals).toEqual([1, 0])
+})

@@ -1,0 +1,164 @@
+import { describe, expect, test } from 'bun:test'
+import { connect, type Socket } from 'node:net'
+import { startWorker } from '#platform/workers.ts'
+import { type Random, seededRandom } from '#test/kill/random.ts'
+import { type ListenerFixture, sendMessage, startTestListener } from './listener-fixture.ts'
+
+/** What sessions are put together from: commands, their parts, every kind of line end, and what no client should say. */
+const PIECES = [
+  ...['EHLO a.test', 'MAIL FROM:<a@b.test>', 'RCPT TO:<c@d.test>', 'RCPT TO:<nobody@d.test>', 'DATA', 'RSET', 'NOOP'],
+  ...['AUTH PLAIN', 'BDAT 5', 'VRFY a', 'HELP', 'constructor', '__proto__', 'toString', 'MAIL FROM:', 'RCPT TO:'],
+  ...['<>', '<a@', '@b>', '"', '\\', ':', '=', ' SIZE=1', ' SIZE=99999999999999999999', ' BODY=8BITMIME', ' SMTPUTF8'],
+  ...['\r\n', '\r\n', '\r\n', '\r\n', '\r', '\n', '\n.\n', '\r\n.\r\n', '\n.\r\n', '\r\n.\n', '\r.\r', '.', '..'],
+  ...['\0', '\t', ' ', '\u00fc', '\ufffd', '\u202e', 'x'.repeat(3_000), '\x16\x03\x01', '%s'],
+]
+
+const bytesOf = (random: Random, count: number): Uint8Array =>
+  Uint8Array.from({ length: count }, () => random.between(0, 255))
+
+/** A session that says these things, some at once, some after a turn; gives everything it was told until it was over. */
+async function converse(port: number, says: readonly (string | Uint8Array)[], leaves: boolean): Promise<string> {
+  let told = ''
+  const socket: Socket = connect(port, '127.0.0.1')
+  const greeted = Promise.withResolvers<void>()
+  const over = Promise.withResolvers<void>()
+  socket.on('error', () => {})
+  socket.on('data', (chunk: Buffer) => {
+    told += chunk.toString('latin1')
+    greeted.resolve()
+  })
+  socket.on('close', () => {
+    greeted.resolve()
+    over.resolve()
+  })
+  await greeted.promise
+  for (const said of says)
+    await new Promise<void>((resolve) => {
+      if (socket.destroyed || !socket.writable) return resolve()
+      const done = () => {
+        socket.off('close', done)
+        resolve()
+      }
+      socket.once('close', done)
+      socket.write(said, done)
+    })
+  if (leaves) socket.destroy()
+  else socket.end('\r\n.\r\nQUIT\r\n')
+  await over.promise
+  return told
+}
+
+async function withOneWorker(run: (fixture: ListenerFixture) => Promise<string[]>): Promise<unknown> {
+  let workers = 0
+  await using fixture = await startTestListener({
+    startWorker() {
+      workers++
+      return startWorker('inbound')
+    },
+  })
+  const told = await run(fixture)
+  await using client = await fixture.greeted()
+  const reply = await sendMessage(client, 'Subject: Hello\r\n\r\nHello.\r\n')
+  const lines = told.flatMap((text) => text.split('\r\n').slice(0, -1))
+  return {
+    reply,
+    workers,
+    // Whatever is said, a line of ours begins with a reply code and has no control characters in it.
+    oddLines: lines.filter((line) => !/^[2345]\d\d[ -][^\0-\x1f\x7f]*$/.test(line)),
+    withoutRecipient: fixture.taken.filter(({ destinations }) => destinations.length === 0),
+    troubles: fixture.logged.filter(({ level }) => level !== 'debug' && level !== 'info'),
+    spooled: fixture.spooled(),
+  }
+}
+
+const UNHARMED = {
+  reply: '250 2.6.0 The message is taken in',
+  workers: 1,
+  oddLines: [],
+  withoutRecipient: [],
+  troubles: [],
+  spooled: [],
+}
+
+describe('a listener is not harmed by', () => {
+  test.each([1, 2, 3])('sessions of random pieces of SMTP (seed %d)', async (seed) => {
+    const random = seededRandom(seed)
+    const sessions = Array.from({ length: 80 }, () => ({
+      leaves: random.chance(0.3),
+      says: Array.from({ length: random.between(1, 30) }, () =>
+        Array.from({ length: random.between(1, 8) }, () => PIECES[random.between(0, PIECES.length - 1)]).join(''),
+      ),
+    }))
+    expect(
+      await withOneWorker(({ port }) =>
+        Promise.all(sessions.map(({ says, leaves }) => converse(port, ['EHLO a.test\r\n', ...says], leaves))),
+      ),
+    ).toEqual(UNHARMED)
+  })
+
+  test.each([4, 5])('sessions of random octets (seed %d)', async (seed) => {
+    const random = seededRandom(seed)
+    const sessions = Array.from({ length: 80 }, () =>
+      Array.from({ length: random.between(1, 10) }, () => bytesOf(random, random.between(1, 4_000))),
+    )
+    expect(
+      await withOneWorker(({ port }) => Promise.all(sessions.map((says) => converse(port, says, random.chance(0.5))))),
+    ).toEqual(UNHARMED)
+  })
+
+  test('random octets in messages, all of which are taken as they are sent', async () => {
+    const random = seededRandom(6)
+    await using fixture = await startTestListener()
+    await using client = await fixture.greeted()
+    const replies: string[] = []
+    const sent: string[] = []
+    for (let i = 0; i < 30; i++) {
+      // Lines end in CRLF only, as RFC 5321 §2.3.8 wants; all else is chance.
+      const lines = Array.from({ length: random.between(1, 20) }, () =>
+        Buffer.from(bytesOf(random, random.between(0, 300)))
+          .toString('latin1')
+          .replaceAll(/[\r\n]/g, '.'),
+      )
+      const message = `${lines.join('\r\n')}\r\n`
+      sent.push(message)
+      replies.push(await sendMessage(client, Buffer.from(message.replaceAll(/(^|\r\n)\./g, '$1..'), 'latin1')))
+    }
+    expect({
+      replies: new Set(replies),
+      areSame: fixture.taken.every(({ text }, index) => text === sent[index]),
+    }).toEqual({ replies: new Set(['250 2.6.0 The message is taken in']), areSame: true })
+  })
+
+  test('handshakes of garbage after STARTTLS', async () => {
+    const random = seededRandom(7)
+    expect(
+      await withOneWorker((fixture) =>
+        Promise.all(
+          Array.from({ length: 40 }, async () => {
+            const garbage = bytesOf(random, random.between(1, 600))
+            await using client = await fixture.greeted()
+            const reply = await client.say('STARTTLS')
+            await client.write(garbage)
+            // Of short garbage the end of a handshake is awaited.
+            if (random.chance(0.5)) client.socket.end()
+            else client.socket.resetAndDestroy()
+            await client.closed()
+            return `${reply}\r\n`
+          }),
+        ),
+      ),
+    ).toEqual(UNHARMED)
+  })
+
+  test('100,000 header lines and a line of 1 MB', async () => {
+    await using fixture = await startTestListener()
+    await using client = await fixture.greeted()
+    const header = 'X-Line: value\r\n'.repeat(100_000)
+    const line = `${'x'.repeat(1_000_000)}\r\n`
+    const replies = [await sendMessage(client, header), await sendMessage(client, line)]
+    expect({ replies, areSame: fixture.taken.map(({ text }) => text === header || text === line) }).toEqual({
+      replies: ['250 2.6.0 The message is taken in', '250 2.6.0 The message is taken in'],
+      areSame: [true, true],
+    })
+  })
+})

@@ -1,0 +1,619 @@
+import { describe, expect, test } from 'bun:test'
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { connect as connectTcp } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { connect as connectTls } from 'node:tls'
+import { giveWay, systemClock } from '#platform/clock.ts'
+import { KiB, seconds } from '#platform/units.ts'
+import { startWorker } from '#platform/workers.ts'
+import { eventually } from '#test/support/app.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
+import { connectSmtp } from '#test/support/smtp-client.ts'
+import { beginMessage, sendMessage, startTestListener } from './listener-fixture.ts'
+
+const MESSAGE = 'Subject: Hello\r\n\r\nHello.\r\n'
+const GREETING = '220 mx.tassis.test ESMTP'
+const EVICTED = '421 4.7.0 Too many connections, of which this one was the slowest; try again later\r\n'
+const FULL = '421 4.7.0 Too many connections; try again later'
+const FULL_OF_YOURS = '421 4.7.0 Too many connections from your address; try again later'
+
+describe('connections', () => {
+  test('of one address are bounded, others are not touched, and a place is free again at the end of one', async () => {
+    await using fixture = await startTestListener({ config: { inboundConnectionsPerIp: 2 } })
+    const first = await fixture.greeted()
+    await using second = await fixture.greeted()
+    await using third = await fixture.connect()
+    await using other = await fixture.connect({ localAddress: '127.0.0.2' })
+    const replies = [await third.reply(), await third.closed(), await other.reply(), await second.say('NOOP')]
+    await first.say('QUIT')
+    await first.closed()
+    await using next = await fixture.connect()
+    expect([...replies, await next.reply()]).toEqual([FULL_OF_YOURS, '', GREETING, '250 2.0.0 OK', GREETING])
+  })
+
+  test('in all are bounded, and none with mail gives way to its like', async () => {
+    await using fixture = await startTestListener({ config: { inboundConnections: 1 } })
+    await using first = await fixture.greeted()
+    await first.say('MAIL FROM:<>')
+    await using second = await fixture.connect({ localAddress: '127.0.0.2' })
+    expect([await second.reply(), await first.say('NOOP')]).toEqual([FULL, '250 2.0.0 OK'])
+  })
+
+  test.each([
+    ['says NOOP', []],
+    ['has said MAIL', ['MAIL FROM:<>']],
+    ['sends a message slowly', ['MAIL FROM:<>', 'RCPT TO:<postmaster@tassis.test>', 'DATA', 'x\r\n']],
+    ['has quit and does not close', ['QUIT']],
+  ])('of 28 addresses leave room for a 29th that hands in a message, though each of them %s', async (_, lines) => {
+    await using fixture = await startTestListener({
+      config: { inboundConnections: 112, inboundConnectionsPerIp: 4 },
+    })
+    const attackers = await Promise.all(
+      Array.from({ length: 112 }, async (_, index) => {
+        const client = await fixture.greeted({
+          localAddress: `127.0.1.${1 + (index % 28)}`,
+          allowHalfOpen: true,
+        })
+        await client.say('NOOP')
+        await client.write(lines.map((line) => `${line}\r\n`).join(''))
+        for (let i = 0; i < lines.length; i++) if (lines[i] !== 'x\r\n') await client.reply()
+        return client
+      }),
+    )
+    await using honest = await fixture.greeted({ localAddress: '127.0.1.29' })
+    expect([await sendMessage(honest, MESSAGE), await honest.say('NOOP')]).toEqual([
+      '250 2.6.0 The message is taken in',
+      '250 2.0.0 OK',
+    ])
+    for (const client of attackers) client.destroy()
+  })
+
+  test('of 28 addresses with one each leave room as well while they bring no mail: the oldest ends', async () => {
+    await using fixture = await startTestListener({ config: { inboundConnections: 28 } })
+    const attackers = []
+    for (let host = 1; host <= 28; host++) attackers.push(await fixture.greeted({ localAddress: `127.0.1.${host}` }))
+    const [oldest] = attackers
+    await attackers[1]?.say('NOOP')
+    await using honest = await fixture.greeted({ localAddress: '127.0.1.29' })
+    await using next = await fixture.greeted({ localAddress: '127.0.1.30' })
+    expect({
+      oldest: await oldest?.closed(),
+      second: await attackers[1]?.closed(),
+      third: await attackers[2]?.say('NOOP'),
+      honest: [await sendMessage(honest, MESSAGE), await sendMessage(next, MESSAGE)],
+    }).toEqual({
+      oldest: EVICTED,
+      second: EVICTED,
+      third: '250 2.0.0 OK',
+      honest: ['250 2.6.0 The message is taken in', '250 2.6.0 The message is taken in'],
+    })
+    for (const client of attackers) client.destroy()
+  })
+
+  test('the last tenth is for addresses that have none', async () => {
+    await using fixture = await startTestListener({ config: { inboundConnections: 20 } })
+    const greetings: string[] = []
+    const clients = []
+    for (let number = 0; number < 19; number++) {
+      const client = await fixture.connect()
+      greetings.push(await client.reply())
+      clients.push(client)
+    }
+    await using other = await fixture.connect({ localAddress: '127.0.0.2' })
+    expect([greetings.filter((reply) => reply === GREETING).length, greetings.at(-1), await other.reply()]).toEqual([
+      18,
+      FULL,
+      GREETING,
+    ])
+    for (const client of clients) client.destroy()
+  })
+
+  test('leave their places whatever their end: TLS, a handshake that fails, a reset', async () => {
+    await using fixture = await startTestListener({
+      config: { inboundConnectionsPerIp: 1 },
+      limits: { sweepMs: 10 },
+    })
+    /** A session when there is a place for one. */
+    const enter = () =>
+      eventually(async () => {
+        const client = await fixture.connect()
+        if ((await client.reply()) === GREETING) return client
+        client.destroy()
+        return undefined
+      })
+    const ended: string[] = []
+    const secured = await enter()
+    await secured.say('EHLO client.test')
+    await secured.startTls()
+    ended.push(await secured.say('QUIT'))
+    await secured.closed()
+    const cutInTls = await enter()
+    await cutInTls.startTls()
+    cutInTls.socket.destroy()
+    const garbage = await enter()
+    ended.push(await garbage.say('STARTTLS'))
+    await garbage.write('This is no handshake\r\n')
+    await garbage.closed()
+    const goneInHandshake = await enter()
+    ended.push(await goneInHandshake.say('STARTTLS'))
+    goneInHandshake.destroy()
+    const reset = await enter()
+    reset.socket.resetAndDestroy()
+    const last = await enter()
+    ended.push(await last.say('NOOP'))
+    last.destroy()
+    expect(ended).toEqual([
+      '221 2.0.0 Bye',
+      '220 2.0.0 Ready to start TLS',
+      '220 2.0.0 Ready to start TLS',
+      '250 2.0.0 OK',
+    ])
+  })
+
+  test('a thousand at once are let in or told why not, and the next one is served', async () => {
+    await using fixture = await startTestListener({
+      config: { inboundConnections: 50, inboundConnectionsPerIp: 1_000 },
+    })
+    const clients = await Promise.all(Array.from({ length: 1_000 }, () => fixture.connect()))
+    const replies = await Promise.all(clients.map((client) => client.reply()))
+    const count = (text: string) => replies.filter((reply) => reply === text).length
+    const told = { greeted: count(GREETING), refused: count(FULL), cut: count('') }
+    for (const client of clients) client.destroy()
+    const served = await eventually(async () => {
+      await using client = await fixture.connect()
+      return (await client.reply()) === GREETING
+    })
+    expect({ greeted: told.greeted, others: told.refused + told.cut, anyTold: told.refused > 0, served }).toEqual({
+      greeted: 45,
+      others: 955,
+      anyTold: true,
+      served: true,
+    })
+  })
+})
+
+describe('a client that', () => {
+  test('hands in more messages a minute than allowed is told to wait at MAIL', async () => {
+    await using fixture = await startTestListener({ config: { inboundMessagesPerMinute: 2 } })
+    await using client = await fixture.greeted()
+    await using other = await fixture.greeted({ localAddress: '127.0.0.2' })
+    expect([
+      await sendMessage(client, MESSAGE),
+      await sendMessage(client, MESSAGE),
+      await client.say('MAIL FROM:<>'),
+      await other.say('MAIL FROM:<>'),
+    ]).toEqual([
+      '250 2.6.0 The message is taken in',
+      '250 2.6.0 The message is taken in',
+      '451 4.7.1 Too many messages from your address; try again later',
+      '250 2.1.0 Accepted',
+    ])
+  })
+
+  test('hands in more octets an hour than allowed is told to wait at MAIL, whatever became of them', async () => {
+    await using fixture = await startTestListener({
+      config: { inboundBytesPerHour: 1_000, inboundMaxMessageBytes: 64 * KiB },
+    })
+    await using client = await fixture.greeted()
+    await using other = await fixture.greeted({ localAddress: '127.0.0.2' })
+    expect([
+      await sendMessage(client, MESSAGE),
+      await sendMessage(client, `${'x'.repeat(78)}\r\n`.repeat(1_000)),
+      await client.say('MAIL FROM:<>'),
+      await other.say('MAIL FROM:<>'),
+    ]).toEqual([
+      '250 2.6.0 The message is taken in',
+      '552 5.3.4 Error: message exceeds fixed maximum message size 65536',
+      '451 4.7.1 Too much mail from your address; try again later',
+      '250 2.1.0 Accepted',
+    ])
+  })
+
+  test('talks before the greeting is turned away', async () => {
+    await using fixture = await startTestListener()
+    await using client = await fixture.connect()
+    await client.write('EHLO client.test\r\n')
+    expect([await client.reply(), await client.closed()]).toEqual(['421 mx.tassis.test You talk too soon', ''])
+  })
+
+  test('speaks HTTP is turned away', async () => {
+    await using fixture = await startTestListener()
+    await using client = await fixture.greeted()
+    expect([await client.say('GET / HTTP/1.1'), await client.closed()]).toEqual([
+      '421 4.4.2 HTTP requests not allowed',
+      '',
+    ])
+  })
+
+  test.each([
+    ['says nothing', []],
+    ['says octets without an end of line', ['N', 'O', 'O', 'P']],
+    ['says NOOP and RSET', ['NOOP\r\n', 'RSET\r\n']],
+    ['greets again and again', ['EHLO client.test\r\n', 'HELO client.test\r\n']],
+    ['asks for help', ['HELP\r\n', 'VRFY ada\r\n']],
+    ['says commands that are refused for now', ['MAIL FROM:<>\r\n']],
+  ])('%s is told so after a while', async (_, said) => {
+    await using fixture = await startTestListener({
+      config: { inboundMessagesPerMinute: 1 },
+      limits: { idleMs: 300, sweepMs: 20 },
+    })
+    await using before = await fixture.greeted()
+    await before.say('MAIL FROM:<>')
+    await using client = await fixture.greeted()
+    let isOpen = true
+    const isOver = client.closed().then((text) => {
+      isOpen = false
+      return text
+    })
+    for (let at = 0; isOpen; at++) {
+      await client.write(said[at % said.length] ?? '')
+      await systemClock.sleep(20)
+    }
+    expect((await isOver).split('\r\n').at(-2)).toBe('421 4.4.2 No mail has come for too long')
+  })
+
+  test('stops in a handshake is cut off', async () => {
+    await using fixture = await startTestListener({ limits: { idleMs: 200, sweepMs: 20 } })
+    await using client = await fixture.greeted()
+    await client.say('STARTTLS')
+    expect(await client.closed()).toBe('')
+  })
+
+  test('sends a message too slowly is cut off, and nothing of it is kept', async () => {
+    await using fixture = await startTestListener({
+      limits: { slowGraceMs: 200, leastBytesPerSecond: 1_000, sweepMs: 20, idleMs: 10_000 },
+    })
+    await using client = await fixture.greeted()
+    await beginMessage(client)
+    const isOver = client.closed()
+    let isOpen = true
+    const trickle = (async () => {
+      while (isOpen) {
+        await client.write('x')
+        await systemClock.sleep(20)
+      }
+    })()
+    const said = await isOver
+    isOpen = false
+    await trickle
+    expect({ said, taken: fixture.taken, spooled: fixture.spooled() }).toEqual({
+      said: '421 4.4.2 The message comes too slowly\r\n',
+      taken: [],
+      spooled: [],
+    })
+  })
+
+  test('takes too long for a message is cut off, however fast it comes', async () => {
+    await using fixture = await startTestListener({ limits: { messageMs: 300, sweepMs: 20 } })
+    await using client = await fixture.greeted()
+    await beginMessage(client)
+    const isOver = client.closed()
+    let isOpen = true
+    const stream = (async () => {
+      while (isOpen) {
+        await client.write('x'.repeat(1_000))
+        await systemClock.sleep(10)
+      }
+    })()
+    const said = await isOver
+    isOpen = false
+    await stream
+    expect({ said, taken: fixture.taken }).toEqual({ said: '421 4.4.2 The message comes too slowly\r\n', taken: [] })
+  })
+
+  test('stays too long is told to go, but not while it waits for the reply to a message', async () => {
+    const arrived = Promise.withResolvers<void>()
+    const onDisk = Promise.withResolvers<void>()
+    await using fixture = await startTestListener({
+      limits: { sessionMs: 500, sweepMs: 20, commands: 1_000_000 },
+      receive() {
+        arrived.resolve()
+        return onDisk.promise
+      },
+    })
+    await using waiting = await fixture.greeted()
+    await beginMessage(waiting)
+    await waiting.write(`${MESSAGE}.\r\n`)
+    await arrived.promise
+    await using talking = await fixture.greeted()
+    let talked = ''
+    while (!talked.startsWith('421')) talked = await talking.say('NOOP')
+    onDisk.resolve()
+    expect([talked, await waiting.reply(), await waiting.reply()]).toEqual([
+      '421 4.4.2 The session has lasted too long',
+      '250 2.6.0 The message is taken in',
+      '421 4.4.2 The session has lasted too long',
+    ])
+  })
+
+  test.each([
+    ['says too many commands', { commands: 6 }, 'NOOP', 5, '421 4.7.0 Too many commands in one session'],
+    ['makes too many mistakes', { mistakes: 5 }, 'MAIL FROM:', 5, '421 4.7.0 Too many mistakes in one session'],
+    [
+      'tries too many recipients',
+      { refusedRecipients: 15 },
+      'RCPT TO:<nobody@x.test>',
+      15,
+      '421 4.7.0 Too many unknown recipients in one session',
+    ],
+  ])('%s is told to go', async (_, limits, line, allowed, expected) => {
+    await using fixture = await startTestListener({ limits })
+    await using client = await fixture.greeted()
+    if (line.startsWith('RCPT')) await client.say('MAIL FROM:<>')
+    const replies: string[] = []
+    for (let i = 0; i <= allowed; i++) replies.push(await client.say(line))
+    expect([replies.filter((reply) => reply.startsWith('421')), replies.at(-1), await client.closed()]).toEqual([
+      [expected],
+      expected,
+      '',
+    ])
+  })
+
+  test('brings many messages in one session may say as much for each', async () => {
+    await using fixture = await startTestListener({ limits: { commands: 8, mistakes: 3 } })
+    await using client = await fixture.greeted()
+    const replies: string[] = []
+    for (let i = 0; i < 5; i++) replies.push(await client.say('WHAT'), await sendMessage(client, MESSAGE))
+    expect(new Set(replies)).toEqual(
+      new Set(['500 5.5.2 Error: command not recognized', '250 2.6.0 The message is taken in']),
+    )
+  })
+
+  test.each([
+    ['of 10 KB', 10_000, ['500 5.5.2 The command line is too long']],
+    // How much of it one read brings is up to the system.
+    [
+      'of 10 MB',
+      10_000_000,
+      ['500 5.5.2 The command line is too long', '554 5.5.0 Too much was said without waiting for replies'],
+    ],
+  ])('sends a command line without end, %s, is turned away, not listened to', async (_, length, expected) => {
+    await using fixture = await startTestListener()
+    await using client = await fixture.greeted()
+    await client.write('x'.repeat(length))
+    expect(expected).toContain(await client.reply())
+    expect(await client.closed()).toBe('')
+  })
+
+  test('says more than a group of commands without waiting for replies is turned away (RFC 2920 §3.1)', async () => {
+    await using fixture = await startTestListener({ limits: { aheadBytes: 4_000 } })
+    await using hasty = await fixture.greeted()
+    await hasty.write(`MAIL FROM:<>\r\nRCPT TO:<a@b.test>\r\nDATA\r\n${'x'.repeat(1_000_000)}\r\n.\r\n`)
+    const hastyReplies = await hasty.closed()
+    await using pipelining = await fixture.greeted()
+    await pipelining.write(`MAIL FROM:<>\r\nRCPT TO:<a@b.test>\r\n${'RCPT TO:<nobody@b.test>\r\n'.repeat(40)}DATA\r\n`)
+    const replies: string[] = []
+    for (let i = 0; i < 43; i++) replies.push(await pipelining.reply())
+    // The end of one message and the commands of the next in one piece.
+    await pipelining.write(`${MESSAGE}.\r\nMAIL FROM:<>\r\nRCPT TO:<a@b.test>\r\nDATA\r\n`)
+    const next = [
+      await pipelining.reply(),
+      await pipelining.reply(),
+      await pipelining.reply(),
+      await pipelining.reply(),
+    ]
+    expect({
+      hasty: hastyReplies.includes('554 5.5.0 Too much was said without waiting for replies\r\n'),
+      last: replies.at(-1)?.slice(0, 3),
+      next: next.map((reply) => reply.slice(0, 3)),
+      taken: fixture.taken.length,
+    }).toEqual({ hasty: true, last: '354', next: ['250', '250', '250', '354'], taken: 1 })
+  })
+
+  test('puts commands behind STARTTLS in clear has them thrown away (RFC 3207 §4.2, injection)', async () => {
+    await using fixture = await startTestListener()
+    const client = await fixture.connect()
+    await client.reply()
+    await client.say('EHLO client.test')
+    const plain = client.socket
+    plain.removeAllListeners()
+    const text = Promise.withResolvers<string>()
+    plain.once('data', (chunk: Buffer) => text.resolve(chunk.toString()))
+    plain.write('STARTTLS\r\nMAIL FROM:<injected@x.test>\r\nRCPT TO:<a@x.test>\r\nNOOP\r\n')
+    const reply = await text.promise
+    const secure = connectTls({ socket: plain, rejectUnauthorized: false })
+    await new Promise((resolve) => secure.once('secureConnect', resolve))
+    let said = ''
+    secure.on('data', (chunk: Buffer) => {
+      said += chunk.toString()
+    })
+    secure.write('EHLO again.test\r\nDATA\r\nQUIT\r\n')
+    await new Promise((resolve) => secure.once('close', resolve))
+    client.destroy()
+    expect([reply, said.split('\r\n').filter((line) => !line.startsWith('250-'))]).toEqual([
+      '220 2.0.0 Ready to start TLS\r\n',
+      ['250 SIZE 2097152', '503 5.5.1 Error: need RCPT command', '221 2.0.0 Bye', ''],
+    ])
+  })
+
+  test('smuggles a second message into the first has sent one message', async () => {
+    await using fixture = await startTestListener()
+    await using client = await fixture.greeted()
+    const smuggled = 'MAIL FROM:<evil@x.test>\r\nRCPT TO:<a@x.test>\r\nDATA\r\nSmuggled\r\n'
+    const ends = [
+      '\n.\n',
+      '\n.\r\n',
+      '\r\n.\n',
+      '\r.\r',
+      '\r.\r\n',
+      '\r\n.\r',
+      '\r\n\0.\r\n',
+      '\r\n.\0\r\n',
+      '\r\r\n.\r\r\n',
+    ]
+    const replies: string[] = []
+    for (const end of ends) replies.push(await sendMessage(client, `First${end}${smuggled}`))
+    replies.push(await client.say('NOOP'))
+    expect({
+      replies,
+      senders: fixture.taken.map(({ mailFrom }) => mailFrom),
+      areWhole: fixture.taken.every(({ text }) => text.startsWith('First') && text.endsWith(smuggled)),
+    }).toEqual({
+      replies: [...ends.map(() => '250 2.6.0 The message is taken in'), '250 2.0.0 OK'],
+      senders: ends.map(() => 'ada@sender.test'),
+      areWhole: true,
+    })
+  })
+})
+
+describe('closing', () => {
+  test('tells those that are idle, lets a message under way end, and takes nobody new', async () => {
+    await using fixture = await startTestListener()
+    await using idle = await fixture.greeted()
+    await using sending = await fixture.greeted()
+    await beginMessage(sending)
+    const closing = fixture.listener.close(20_000)
+    const told = [await idle.reply(), await idle.closed()]
+    const refused = await connectSmtp(fixture.port).then(
+      () => 'connected',
+      (error: { code: string }) => error.code,
+    )
+    const replies = [await sending.say(`${MESSAGE}.`), await sending.reply(), await sending.closed()]
+    await closing
+    expect({ told, refused, replies, taken: fixture.taken.length }).toEqual({
+      told: ['421 4.3.2 The service is stopping', ''],
+      refused: 'ECONNREFUSED',
+      replies: ['250 2.6.0 The message is taken in', '421 4.3.2 The service is stopping', ''],
+      taken: 1,
+    })
+  })
+
+  test('waits for what is being stored, and for nothing else when there is no time', async () => {
+    const arrived = Promise.withResolvers<void>()
+    const onDisk = Promise.withResolvers<void>()
+    await using fixture = await startTestListener({
+      receive() {
+        arrived.resolve()
+        return onDisk.promise
+      },
+    })
+    await using idle = await fixture.greeted()
+    await using storing = await fixture.greeted()
+    await using sending = await fixture.greeted()
+    await beginMessage(sending)
+    await beginMessage(storing)
+    await storing.write(`${MESSAGE}.\r\n`)
+    await arrived.promise
+    let isClosed = false
+    const closing = fixture.listener.close(0).then(() => {
+      isClosed = true
+    })
+    await idle.closed()
+    const wasClosed = isClosed
+    onDisk.resolve()
+    const replies = [await storing.reply(), await sending.closed()]
+    await closing
+    expect({ wasClosed, replies, taken: fixture.taken.length }).toEqual({
+      wasClosed: false,
+      replies: ['250 2.6.0 The message is taken in', '421 4.3.2 The service is stopping\r\n'],
+      taken: 1,
+    })
+  })
+})
+
+describe('the Worker', () => {
+  test('that dies is replaced on the same port; a message without a reply stays without one, and its file is removed', async () => {
+    const workers: Worker[] = []
+    await using fixture = await startTestListener({
+      startWorker() {
+        const worker = startWorker('inbound')
+        workers.push(worker)
+        return worker
+      },
+    })
+    await using client = await fixture.greeted()
+    await beginMessage(client)
+    await client.write('x'.repeat(1_000_000))
+    await eventually(() => fixture.spooled().length === 1)
+    workers[0]?.terminate()
+    const said = await client.closed()
+    const greeting = await eventually(async () => {
+      try {
+        await using next = await fixture.connect()
+        return await next.reply()
+      } catch {
+        return undefined
+      }
+    })
+    expect({ said, greeting, workers: workers.length, taken: fixture.taken, spooled: fixture.spooled() }).toEqual({
+      said: '',
+      greeting: GREETING,
+      workers: 2,
+      taken: [],
+      spooled: [],
+    })
+  })
+
+  test('that answers nothing any more is replaced after half a minute, and one that answers is not', async () => {
+    const clock = new ManualClock(systemClock.now())
+    const workers: Worker[] = []
+    let isDeaf = false
+    await using fixture = await startTestListener({
+      clock,
+      startWorker() {
+        const worker = startWorker('inbound')
+        const say = worker.postMessage.bind(worker)
+        if (workers.push(worker) === 1)
+          worker.postMessage = (message: { type: string }) =>
+            isDeaf && message.type === 'ping' ? undefined : say(message)
+        return worker
+      },
+    })
+    /** A look, and the time that a Worker takes to answer it. */
+    const look = async () => {
+      clock.advance(seconds(10))
+      await using client = await fixture.greeted()
+      await client.say('RCPT TO:<a@b.test>')
+    }
+    for (let looks = 0; looks < 5; looks++) await look()
+    expect(workers).toHaveLength(1)
+    isDeaf = true
+    // Nobody speaks with it, or it would show by that that it lives. A clock that jumps is one look.
+    const reasons: unknown[] = []
+    for (const step of [60, 10, 10, 10]) {
+      reasons.push(fixture.logged.some(({ reason }) => reason === 'silent for 30 s'))
+      clock.advance(seconds(step))
+      await giveWay()
+    }
+    reasons.push(fixture.logged.some(({ reason }) => reason === 'silent for 30 s'))
+    expect(reasons).toEqual([false, false, false, false, true])
+    clock.advance(seconds(1))
+    await eventually(() => fixture.logged.some(({ msg }) => msg === 'the SMTP listener listens again'))
+    await using client = await fixture.greeted()
+    expect([workers.length, await sendMessage(client, MESSAGE)]).toEqual([2, '250 2.6.0 The message is taken in'])
+  })
+
+  test('that cannot listen says why, in one sentence for the operator', async () => {
+    await using fixture = await startTestListener()
+    const second = startTestListener({ port: fixture.port })
+    expect(await second.catch((error: Error) => error.message)).toBe(
+      `TASSIS_INBOUND_ADDR is "127.0.0.1:${fixture.port}", which another program listens at; stop that one or choose another address.`,
+    )
+  })
+
+  test('finds nothing of what an earlier process left in the folder for arriving messages', async () => {
+    const dataDir = mkdtempSync(join(tmpdir(), 'tassis-listener-'))
+    const spoolFolder = join(dataDir, 'spool')
+    mkdirSync(spoolFolder)
+    writeFileSync(join(spoolFolder, '1-1.zst'), 'left')
+    {
+      await using _fixture = await startTestListener({ dataDir, spoolFolder })
+      expect(readdirSync(spoolFolder)).toEqual([])
+    }
+    rmSync(dataDir, { recursive: true })
+  })
+})
+
+test('a socket that only connects and vanishes harms nobody', async () => {
+  await using fixture = await startTestListener()
+  await Promise.all(
+    Array.from({ length: 50 }, async () => {
+      const socket = connectTcp(fixture.port, '127.0.0.1')
+      await new Promise((resolve) => socket.once('connect', resolve))
+      socket.resetAndDestroy()
+    }),
+  )
+  await using client = await fixture.greeted()
+  expect(await sendMessage(client, MESSAGE)).toBe('250 2.6.0 The message is taken in')
+})

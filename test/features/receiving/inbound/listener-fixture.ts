@@ -1,0 +1,119 @@
+/** @module The SMTP listener with its Worker on a free port of the loopback address, and what it handed over. For tests. */
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type Listener, type ListenerOptions, startListener } from '#features/receiving/inbound/listener.ts'
+import type { ListenerHandlers, TakenMessage } from '#features/receiving/received/message.ts'
+import { type Clock, systemClock } from '#platform/clock.ts'
+import { createLog } from '#platform/log.ts'
+import { GiB, MiB } from '#platform/units.ts'
+import { connectSmtp, type RawSmtp, type RawSmtpOptions } from '#test/support/smtp-client.ts'
+
+export interface ListenerFixture extends AsyncDisposable {
+  readonly listener: Listener
+  readonly port: number
+  readonly dataDir: string
+  /** Messages that were taken, with their content as it is, wherever it came. */
+  readonly taken: (Omit<TakenMessage, 'content'> & { readonly kind: string; readonly text: string })[]
+  /** Lines of the log, as objects. */
+  readonly logged: Record<string, unknown>[]
+  /** Files of messages that arrive. */
+  spooled(): string[]
+  /** A connection whose greeting was read and that said EHLO. */
+  greeted(options?: RawSmtpOptions): Promise<RawSmtp>
+  connect(options?: RawSmtpOptions): Promise<RawSmtp>
+}
+
+export interface ListenerFixtureOptions extends Omit<Partial<ListenerOptions>, 'config'> {
+  readonly config?: Partial<ListenerOptions['config']>
+  readonly decide?: ListenerHandlers['decide']
+  readonly receive?: ListenerHandlers['receive']
+  readonly clock?: Clock
+  readonly dataDir?: string
+}
+
+export async function startTestListener(options: ListenerFixtureOptions = {}): Promise<ListenerFixture> {
+  const { config, decide, receive, clock = systemClock, ...rest } = options
+  const dataDir = options.dataDir ?? mkdtempSync(join(tmpdir(), 'tassis-listener-'))
+  const spoolFolder = options.spoolFolder ?? join(dataDir, 'spool')
+  const taken: ListenerFixture['taken'] = []
+  const logged: Record<string, unknown>[] = []
+  const listener = await startListener(
+    {
+      host: '127.0.0.1',
+      port: 0,
+      hostname: 'mx.tassis.test',
+      spoolFolder,
+      ...rest,
+      config: {
+        dataDir,
+        tlsCertFile: '',
+        tlsKeyFile: '',
+        inboundMaxMessageBytes: 2 * MiB,
+        inboundMaxRecipients: 3,
+        inboundConnections: 100,
+        inboundConnectionsPerIp: 100,
+        inboundMessagesPerMinute: 1_000,
+        inboundBytesPerHour: 1 * GiB,
+        minFreeDisk: 0,
+        ...config,
+      },
+    },
+    {
+      decide:
+        decide ??
+        ((address) =>
+          address.startsWith('nobody')
+            ? { code: 550, text: '5.1.1 There is no such address here' }
+            : { kind: 'host', address }),
+      async receive(message) {
+        await receive?.(message)
+        const { content, ...others } = message
+        taken.push({ ...others, kind: content.kind, text: contentOf(message).toString('latin1') })
+      },
+    },
+    {
+      clock,
+      log: createLog('debug', { write: (line) => void logged.push(JSON.parse(line) as Record<string, unknown>) }),
+    },
+  )
+  const connect = (connectOptions?: RawSmtpOptions) => connectSmtp(listener.port, '127.0.0.1', connectOptions)
+  return {
+    listener,
+    port: listener.port,
+    dataDir,
+    taken,
+    logged,
+    spooled: () => (existsSync(spoolFolder) ? readdirSync(spoolFolder) : []),
+    connect,
+    async greeted(connectOptions) {
+      const client = await connect(connectOptions)
+      await client.reply()
+      await client.say('EHLO client.test')
+      return client
+    },
+    async [Symbol.asyncDispose]() {
+      await listener.close(0)
+      if (options.dataDir === undefined) rmSync(dataDir, { recursive: true, force: true })
+    },
+  }
+}
+
+/** The message as it came. */
+export const contentOf = ({ content }: TakenMessage): Buffer =>
+  Buffer.from(content.kind === 'bytes' ? content.bytes : Bun.zstdDecompressSync(readFileSync(content.path)))
+
+/** MAIL, RCPT and DATA up to the 354; gives the reply to DATA. */
+export async function beginMessage(client: RawSmtp, to = 'postmaster@tassis.test'): Promise<string> {
+  await client.say('MAIL FROM:<ada@sender.test>')
+  await client.say(`RCPT TO:<${to}>`)
+  return client.say('DATA')
+}
+
+/** A whole transaction; gives the reply to the final dot. */
+export async function sendMessage(client: RawSmtp, message: string | Uint8Array): Promise<string> {
+  const reply = await beginMessage(client)
+  if (!reply.startsWith('354')) return reply
+  await client.write(message)
+  return client.say('.')
+}

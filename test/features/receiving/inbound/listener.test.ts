@@ -1,0 +1,517 @@
+import { describe, expect, test } from 'bun:test'
+import { randomBytes } from 'node:crypto'
+import type { TakenMessage } from '#features/receiving/received/message.ts'
+import { AppError } from '#platform/errors.ts'
+import { GiB, KiB, MiB } from '#platform/units.ts'
+import { eventually } from '#test/support/app.ts'
+import type { RawSmtp } from '#test/support/smtp-client.ts'
+import { beginMessage, contentOf, sendMessage, startTestListener } from './listener-fixture.ts'
+
+const MESSAGE = 'Subject: Hello\r\n\r\nHello.\r\n'
+
+/** What a session says, line by line, and what it is told. */
+async function dialogue(
+  fixture: Awaited<ReturnType<typeof startTestListener>>,
+  lines: readonly string[],
+): Promise<string[]> {
+  await using client = await fixture.greeted()
+  const replies: string[] = []
+  for (const line of lines) replies.push(await client.say(line))
+  return replies
+}
+
+describe('a session', () => {
+  test('is greeted, offers what is obeyed, and STARTTLS only in clear', async () => {
+    await using fixture = await startTestListener({ config: { inboundMaxMessageBytes: MiB } })
+    await using client = await fixture.connect()
+    const greeting = await client.reply()
+    const inClear = await client.say('EHLO client.test')
+    await client.startTls()
+    const secured = await client.say('EHLO client.test')
+    const extensions = ['PIPELINING', '8BITMIME', 'SMTPUTF8', 'ENHANCEDSTATUSCODES']
+    const lines = (...offered: string[]) =>
+      ['mx.tassis.test', ...extensions, ...offered]
+        .map((text, index, all) => `250${index < all.length - 1 ? '-' : ' '}${text}`)
+        .join('\n')
+    expect({ greeting, inClear, secured }).toEqual({
+      greeting: '220 mx.tassis.test ESMTP',
+      inClear: lines('STARTTLS', 'SIZE 1048576'),
+      secured: lines('SIZE 1048576'),
+    })
+  })
+
+  test.each([
+    ['AUTH is unknown', ['AUTH PLAIN AGEAYg=='], ['500 5.5.2']],
+    ['VRFY tells nothing', ['VRFY nobody@x.test', 'VRFY postmaster@x.test'], ['252 2.1.5', '252 2.1.5']],
+    [
+      'EXPN, BDAT and what smtp-server has for fun are unknown',
+      ['EXPN a', 'BDAT 3 LAST', 'WIZ a', 'SHELL', 'KILL', 'XCLIENT ADDR=1.2.3.4'],
+      Array(6).fill('500 5.5.2'),
+    ],
+    ['mail needs EHLO again after none', ['EHLO', 'MAIL FROM:<a@b.test>'], ['501', '250 2.1.0']],
+    ['RCPT needs MAIL', ['RCPT TO:<a@b.test>'], ['503 5.5.1']],
+    ['DATA needs MAIL', ['DATA'], ['503 5.5.1']],
+    [
+      'DATA needs a recipient that was accepted',
+      ['MAIL FROM:<>', 'RCPT TO:<nobody@b.test>', 'DATA'],
+      ['250 2.1.0', '550 5.1.1', '554 5.5.1'],
+    ],
+    [
+      'RSET forgets the transaction',
+      ['MAIL FROM:<>', 'RCPT TO:<a@b.test>', 'RSET', 'DATA'],
+      ['250 2.1.0', '250 2.1.5', '250 2.0.0', '503 5.5.1'],
+    ],
+    ['postmaster has no domain', ['MAIL FROM:<>', 'RCPT TO:<postmaster>'], ['250 2.1.0', '250 2.1.5']],
+    [
+      'a declared size over the limit is refused at MAIL',
+      ['MAIL FROM:<> SIZE=2097153', 'MAIL FROM:<> SIZE=2097152'],
+      ['552 5.3.4', '250 2.1.0'],
+    ],
+    [
+      'too many recipients are told so',
+      ['MAIL FROM:<>', 'RCPT TO:<a@b.test>', 'RCPT TO:<b@b.test>', 'RCPT TO:<c@b.test>', 'RCPT TO:<d@b.test>'],
+      ['250 2.1.0', '250 2.1.5', '250 2.1.5', '250 2.1.5', '452 4.5.3'],
+    ],
+    [
+      'an address in UTF-8 needs SMTPUTF8',
+      ['MAIL FROM:<jürgen@b.test>', 'MAIL FROM:<> SMTPUTF8', 'RCPT TO:<jürgen@b.test>'],
+      ['553 5.6.7', '250 2.1.0', '250 2.1.5'],
+    ],
+    ['also a recipient', ['MAIL FROM:<>', 'RCPT TO:<jürgen@b.test>'], ['250 2.1.0', '553 5.6.7']],
+    [
+      'unknown parameters are refused (RFC 5321 §4.1.1.11)',
+      ['MAIL FROM:<> RET=HDRS', 'MAIL FROM:<> BODY=BINARYMIME', 'MAIL FROM:<>', 'RCPT TO:<a@b.test> NOTIFY=NEVER'],
+      ['555 5.5.4', '501 5.5.4', '250 2.1.0', '555 5.5.4'],
+    ],
+    [
+      'addresses that are none',
+      ['MAIL FROM:a@b.test', 'MAIL FROM:<a b@c.test>', 'MAIL FROM:<>', 'RCPT TO:<>'],
+      ['501 5.1.7', '501 5.1.7', '250 2.1.0', '501 5.1.3'],
+    ],
+  ])('%s', async (_, lines, expected) => {
+    await using fixture = await startTestListener()
+    const replies = await dialogue(fixture, lines)
+    expect(replies.map((reply) => reply.match(/^\d{3}(?: \d\.\d\.\d)?/)?.[0])).toEqual(expected)
+  })
+})
+
+describe('a message', () => {
+  test('is handed over with its envelope, over TLS as well as in clear', async () => {
+    await using fixture = await startTestListener()
+    await using client = await fixture.greeted()
+    const replies = [
+      await client.say('MAIL FROM:<"a b"@Sender.Test> BODY=8BITMIME'),
+      await client.say('RCPT TO:<Bob@X.test>'),
+      await client.say('RCPT TO:<nobody@x.test>'),
+      await client.say('RCPT TO:<bob@x.test>'),
+      await client.say('RCPT TO:<postmaster>'),
+      await client.say('DATA'),
+      await client.say('Subject: Grüße\r\n\r\n..\n.\r\n.'),
+    ]
+    await client.startTls()
+    await client.say('HELO Other.Test')
+    await client.say('MAIL FROM:<>')
+    await client.say('RCPT TO:<bob@x.test>')
+    await client.say('DATA')
+    replies.push(await client.say(`${MESSAGE}.`))
+    const [first, second] = fixture.taken
+    expect({ replies, first, second: { ...second, tls: second?.tls?.startsWith('TLSv1.3 TLS_') } }).toEqual({
+      replies: [
+        '250 2.1.0 Accepted',
+        '250 2.1.5 Accepted',
+        '550 5.1.1 There is no such address here',
+        '250 2.1.5 Accepted',
+        '250 2.1.5 Accepted',
+        '354 End data with <CR><LF>.<CR><LF>',
+        '250 2.6.0 The message is taken in',
+        '250 2.6.0 The message is taken in',
+      ],
+      first: {
+        mailFrom: '"a b"@sender.test',
+        // The same address twice is one recipient.
+        destinations: [
+          { kind: 'host', address: 'bob@x.test' },
+          { kind: 'host', address: 'postmaster' },
+        ],
+        sourceIp: '127.0.0.1',
+        helo: 'client.test',
+        tls: null,
+        sizeBytes: 26,
+        kind: 'bytes',
+        text: Buffer.from('Subject: Grüße\r\n\r\n.\r\n.\r\n').toString('latin1'),
+      },
+      second: {
+        mailFrom: '',
+        destinations: [{ kind: 'host', address: 'bob@x.test' }],
+        sourceIp: '127.0.0.1',
+        helo: 'other.test',
+        tls: true,
+        sizeBytes: MESSAGE.length,
+        kind: 'bytes',
+        text: MESSAGE,
+      },
+    })
+  })
+
+  test('gets no reply before it is on disk, while other sessions go on', async () => {
+    const arrived = Promise.withResolvers<void>()
+    const onDisk = Promise.withResolvers<void>()
+    await using fixture = await startTestListener({
+      receive() {
+        arrived.resolve()
+        return onDisk.promise
+      },
+    })
+    await using client = await fixture.greeted()
+    await beginMessage(client)
+    await client.write(`${MESSAGE}.\r\n`)
+    let reply: string | undefined
+    const replied = client.reply().then((text) => {
+      reply = text
+    })
+    await arrived.promise
+    await using other = await fixture.greeted()
+    const meanwhile = [await other.say('NOOP'), await beginMessage(other), reply]
+    onDisk.resolve()
+    await replied
+    expect({ meanwhile, reply }).toEqual({
+      meanwhile: ['250 2.0.0 OK', '354 End data with <CR><LF>.<CR><LF>', undefined],
+      reply: '250 2.6.0 The message is taken in',
+    })
+  })
+
+  test.each([
+    ['no room', () => new AppError(507, 'insufficient_storage', 'Full'), '452 4.3.1'],
+    ['a locked database', () => Object.assign(new Error('database is locked'), { code: 'SQLITE_BUSY' }), '452 4.3.1'],
+    ['a bug', () => new TypeError('undefined is not a function'), '451 4.3.0'],
+    ['what a client of the API would be told', () => new AppError(422, 'validation_failed', 'No'), '451 4.3.0'],
+  ])('meets a trouble of ours (%s) with a reply that makes the sender try again', async (_, error, expected) => {
+    let calls = 0
+    await using fixture = await startTestListener({
+      async receive() {
+        if (++calls === 1) throw error()
+      },
+    })
+    await using client = await fixture.greeted()
+    const replies = [await sendMessage(client, MESSAGE), await sendMessage(client, MESSAGE)]
+    expect({ replies: replies.map((reply) => reply.slice(0, 9)), taken: fixture.taken.length }).toEqual({
+      replies: [expected, '250 2.6.0'],
+      taken: 1,
+    })
+  })
+
+  test.each([
+    ['a low disk', { isDiskLow: async () => true }, '452 4.3.1 There is no room for mail; try again later'],
+    [
+      'a decision that fails',
+      {
+        decide: (): never => {
+          throw new Error('database is locked')
+        },
+      },
+      '451 4.3.0 The message could not be stored; try again later',
+    ],
+    ['a refusal of its own', { decide: () => ({ code: 450, text: '4.2.1 Not\r\n250 now' }) }, '450 4.2.1 Not  250 now'],
+  ])('meets %s at RCPT', async (_, options, expected) => {
+    await using fixture = await startTestListener(options)
+    const [, reply] = await dialogue(fixture, ['MAIL FROM:<>', 'RCPT TO:<a@b.test>'])
+    expect(reply).toBe(expected)
+  })
+
+  test.each([
+    ['is handed over in memory up to 256 KiB', 256 * KiB, 'bytes'],
+    ['is handed over in a file above', 256 * KiB + 1, 'file'],
+    ['is handed over in a file of many blocks', 2 * MiB, 'file'],
+  ])('%s, and no file is left', async (_, sizeBytes, kind) => {
+    let hash: string | undefined
+    await using fixture = await startTestListener({
+      async receive({ content }: TakenMessage) {
+        if (content.kind === 'file') hash = Buffer.from(content.hash).toString('hex')
+      },
+    })
+    await using client = await fixture.greeted()
+    // No line ends but the last, and nothing that compresses.
+    const line = randomBytes(sizeBytes)
+      .toString('base64')
+      .slice(0, sizeBytes - 2)
+    const reply = await sendMessage(client, `${line}\r\n`)
+    const expectedHash = new Bun.CryptoHasher('sha256').update(`${line}\r\n`).digest('hex').slice(0, 32)
+    const [taken] = fixture.taken
+    expect({
+      reply,
+      kind: taken?.kind,
+      sizeBytes: taken?.sizeBytes,
+      isWhole: taken?.text === `${line}\r\n`,
+      hash,
+      spooled: fixture.spooled(),
+    }).toEqual({
+      reply: '250 2.6.0 The message is taken in',
+      kind,
+      sizeBytes,
+      isWhole: true,
+      hash: kind === 'file' ? expectedHash : undefined,
+      spooled: [],
+    })
+  })
+
+  test('over the largest size is refused after its dot, nothing of it is kept, and the next one is taken', async () => {
+    await using fixture = await startTestListener({ config: { inboundMaxMessageBytes: MiB } })
+    await using client = await fixture.greeted()
+    const line = `${'x'.repeat(1022)}\r\n`
+    const replies = [
+      await sendMessage(client, line.repeat(1024)),
+      await sendMessage(client, `${line.repeat(1024)}x\r\n`),
+      await sendMessage(client, MESSAGE),
+    ]
+    expect({ replies, sizes: fixture.taken.map(({ sizeBytes }) => sizeBytes), spooled: fixture.spooled() }).toEqual({
+      replies: [
+        '250 2.6.0 The message is taken in',
+        '552 5.3.4 Error: message exceeds fixed maximum message size 1048576',
+        '250 2.6.0 The message is taken in',
+      ],
+      sizes: [MiB, MESSAGE.length],
+      spooled: [],
+    })
+  })
+
+  describe('that is for no tenant', () => {
+    const TOO_LARGE = '552 5.3.4 A message to this address may have 1 MiB at most'
+    const line = `${'x'.repeat(1022)}\r\n`
+    const startSmall = () =>
+      startTestListener({
+        limits: { hostMessageBytes: MiB },
+        decide: (address) =>
+          address.startsWith('tenant')
+            ? { kind: 'domain', address, accountId: 1, domainId: 1 }
+            : address.startsWith('u-')
+              ? { kind: 'unsubscribe', address, recipientId: 1 }
+              : { kind: 'host', address },
+      })
+    const begin = async (client: RawSmtp, ...to: readonly string[]) => {
+      await client.say('MAIL FROM:<ada@sender.test>')
+      for (const address of to) await client.say(`RCPT TO:<${address}@tassis.test>`)
+      await client.say('DATA')
+    }
+
+    test('may be smaller than others, is refused after its dot, and leaves nothing', async () => {
+      await using fixture = await startSmall()
+      await using client = await fixture.greeted()
+      const replies: string[] = []
+      for (const [lines, ...to] of [
+        [1024, 'abuse', 'u-1'],
+        [1025, 'abuse', 'u-1'],
+        [1025, 'abuse', 'tenant'],
+        [1, 'u-1'],
+      ] as const) {
+        await begin(client, ...to)
+        await client.write(line.repeat(lines))
+        replies.push(await client.say('.'))
+      }
+      const taken = '250 2.6.0 The message is taken in'
+      expect({ replies, sizes: fixture.taken.map(({ sizeBytes }) => sizeBytes), spooled: fixture.spooled() }).toEqual({
+        replies: [taken, TOO_LARGE, taken, taken],
+        sizes: [MiB, MiB + 1024, 1024],
+        spooled: [],
+      })
+    })
+
+    test('leaves the disk as soon as it is too large', async () => {
+      await using fixture = await startSmall()
+      await using client = await fixture.greeted()
+      await begin(client, 'abuse')
+      await client.write(line.repeat(512))
+      const before = await eventually(() => fixture.spooled().length === 1)
+      await client.write(line.repeat(600))
+      expect([before, await eventually(() => fixture.spooled().length === 0)]).toEqual([true, true])
+    })
+
+    test('is refused at RCPT when its size is declared, and a tenant beside it still gets it', async () => {
+      await using fixture = await startSmall()
+      expect(
+        await dialogue(fixture, [
+          `MAIL FROM:<> SIZE=${MiB}`,
+          'RCPT TO:<abuse@tassis.test>',
+          'RSET',
+          `MAIL FROM:<> SIZE=${MiB + 1}`,
+          'RCPT TO:<abuse@tassis.test>',
+          'RCPT TO:<tenant@tassis.test>',
+          'DATA',
+        ]),
+      ).toEqual([
+        '250 2.1.0 Accepted',
+        '250 2.1.5 Accepted',
+        '250 2.0.0 Flushed',
+        '250 2.1.0 Accepted',
+        TOO_LARGE,
+        '250 2.1.5 Accepted',
+        '354 End data with <CR><LF>.<CR><LF>',
+      ])
+    })
+  })
+
+  test('that has grown too large leaves the disk before its end', async () => {
+    await using fixture = await startTestListener({ config: { inboundMaxMessageBytes: MiB } })
+    await using client = await fixture.greeted()
+    await beginMessage(client)
+    const line = `${'x'.repeat(1022)}\r\n`
+    await client.write(line.repeat(512))
+    const before = await eventually(() => fixture.spooled().length === 1)
+    await client.write(line.repeat(600))
+    expect([before, await eventually(() => fixture.spooled().length === 0)]).toEqual([true, true])
+  })
+
+  test('of twice the largest size is not read to its end', async () => {
+    await using fixture = await startTestListener({ config: { inboundMaxMessageBytes: MiB } })
+    await using client = await fixture.greeted()
+    await beginMessage(client)
+    const line = `${'x'.repeat(1022)}\r\n`.repeat(64)
+    for (let i = 0; i < 33; i++) void client.write(line)
+    expect([await client.reply(), await client.closed(), fixture.taken]).toEqual([
+      '552 5.3.4 The message is far too large',
+      '',
+      [],
+    ])
+  })
+
+  test('whose client leaves before its end is forgotten, with its file', async () => {
+    await using fixture = await startTestListener()
+    const client = await fixture.greeted()
+    await beginMessage(client)
+    await client.write(`${'x'.repeat(1022)}\r\n`.repeat(512))
+    client.destroy()
+    // The Worker takes what happens in order: another whole message comes after the end of that connection.
+    await using next = await fixture.greeted()
+    await sendMessage(next, MESSAGE)
+    expect({ taken: fixture.taken.length, spooled: fixture.spooled() }).toEqual({ taken: 1, spooled: [] })
+  })
+
+  test('whose client leaves while it is stored is stored', async () => {
+    const arrived = Promise.withResolvers<void>()
+    const onDisk = Promise.withResolvers<void>()
+    await using fixture = await startTestListener({
+      receive() {
+        arrived.resolve()
+        return onDisk.promise
+      },
+    })
+    const client = await fixture.greeted()
+    await beginMessage(client)
+    await client.write(`${MESSAGE}.\r\n`)
+    await arrived.promise
+    client.destroy()
+    onDisk.resolve()
+    await using next = await fixture.greeted()
+    const reply = await sendMessage(next, MESSAGE)
+    expect({ reply, taken: fixture.taken.length }).toEqual({ reply: '250 2.6.0 The message is taken in', taken: 2 })
+  })
+
+  test('that the memory for arriving messages has no room for goes into a file, however small', async () => {
+    await using fixture = await startTestListener({ limits: { bufferBytes: 6 * KiB } })
+    await using first = await fixture.greeted()
+    await using second = await fixture.greeted()
+    await beginMessage(first)
+    await first.write('a')
+    await beginMessage(second)
+    const replies = [await second.say(`${MESSAGE}.`), await first.say(`${MESSAGE}.`)]
+    expect({
+      replies: replies.map((reply) => reply.slice(0, 3)),
+      kinds: fixture.taken.map(({ kind }) => kind),
+    }).toEqual({
+      replies: ['250', '250'],
+      kinds: ['file', 'bytes'],
+    })
+  })
+
+  test('that the room for files has no place for is told so, and the room is free again', async () => {
+    await using fixture = await startTestListener({ limits: { spoolBytes: MiB } })
+    await using client = await fixture.greeted()
+    const large = (sizeBytes: number) => `${randomBytes(sizeBytes).toString('base64').slice(0, sizeBytes)}\r\n`
+    const replies = [
+      await sendMessage(client, large(2 * MiB - 2)),
+      await sendMessage(client, large(MiB)),
+      await sendMessage(client, large(MiB)),
+    ]
+    expect({ replies, spooled: fixture.spooled() }).toEqual({
+      replies: [
+        '452 4.3.1 There is no room for the message; try again later',
+        '250 2.6.0 The message is taken in',
+        '250 2.6.0 The message is taken in',
+      ],
+      spooled: [],
+    })
+  })
+
+  test('that began while there was room gets no further into what is reserved of the disk', async () => {
+    await using fixture = await startTestListener({ config: { minFreeDisk: 1024 * 1024 * GiB } })
+    await using client = await fixture.greeted()
+    const large = randomBytes(MiB).toString('base64').slice(0, MiB)
+    const replies = [await sendMessage(client, `${large}\r\n`), await sendMessage(client, MESSAGE)]
+    expect({ replies, spooled: fixture.spooled() }).toEqual({
+      replies: ['452 4.3.1 There is no room for the message; try again later', '250 2.6.0 The message is taken in'],
+      spooled: [],
+    })
+  })
+
+  test('finds room for files that another address has most of: the largest message of that one is refused', async () => {
+    await using fixture = await startTestListener({ limits: { spoolBytes: 3 * MiB } })
+    const large = (sizeBytes: number) => randomBytes(sizeBytes).toString('base64').slice(0, sizeBytes)
+    const begun = async (localAddress: string, sizeBytes: number) => {
+      const client = await fixture.greeted({ localAddress })
+      await beginMessage(client)
+      await client.write(large(sizeBytes))
+      return client
+    }
+    await using largest = await begun('127.0.1.1', 2 * MiB - 10)
+    await using second = await begun('127.0.1.1', 1.5 * MiB)
+    await using honest = await fixture.greeted({ localAddress: '127.0.1.2' })
+    const reply = await sendMessage(honest, `${large(1.5 * MiB)}\r\n`)
+    expect([reply, await largest.say('\r\n.'), await second.say('\r\n.')]).toEqual([
+      '250 2.6.0 The message is taken in',
+      '452 4.3.1 There is no room for the message; try again later',
+      '250 2.6.0 The message is taken in',
+    ])
+  })
+
+  test('comes through swaks, with STARTTLS and pipelining', async () => {
+    await using fixture = await startTestListener()
+    const swaks = Bun.spawn(
+      [
+        'swaks',
+        ...['--server', '127.0.0.1', '--port', String(fixture.port), '--tls', '--pipeline', '--helo', 'swaks.test'],
+        ...['--from', 'ada@sender.test', '--to', 'bob@x.test,eve@x.test', '--data', 'Subject: Swaks\\n\\n.dot\\n'],
+      ],
+      { stdout: 'pipe', stderr: 'pipe' },
+    )
+    const output = await new Response(swaks.stdout).text()
+    const [taken] = fixture.taken
+    expect({
+      code: await swaks.exited,
+      said: output.includes('250 2.6.0 The message is taken in'),
+      destinations: taken?.destinations.map(({ address }) => address),
+      text: taken?.text,
+    }).toEqual({
+      code: 0,
+      said: true,
+      destinations: ['bob@x.test', 'eve@x.test'],
+      // swaks ends every message with a line of its own.
+      text: 'Subject: Swaks\r\n\r\n.dot\r\n\r\n',
+    })
+  })
+
+  test('handed over is what a reader of the content gets back, bit by bit', async () => {
+    let content: Buffer | undefined
+    await using fixture = await startTestListener({
+      async receive(message) {
+        content = contentOf(message)
+      },
+    })
+    await using client = await fixture.greeted()
+    // Every octet but those that end lines.
+    const octets = Buffer.from(
+      Array.from({ length: 256 }, (_, octet) => octet).filter((octet) => octet !== 10 && octet !== 13),
+    )
+    const message = Buffer.concat([...Array(2000).fill(octets), Buffer.from('\r\n')])
+    await sendMessage(client, message)
+    expect(Buffer.compare(content ?? Buffer.alloc(0), message)).toBe(0)
+  })
+})

@@ -1,0 +1,789 @@
+import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
+import type { Actor } from '#features/core/app/app.ts'
+import { changeAutoResponder } from '#features/receiving/agent-mailboxes/auto-settings.ts'
+import { createMailbox, findMailbox } from '#features/receiving/agent-mailboxes/mailboxes.ts'
+import { listMessages } from '#features/receiving/agent-mailboxes/messages.ts'
+import { listReports } from '#features/receiving/domain-reports/store.ts'
+import { findInbound, listInbound } from '#features/receiving/inbound/inbound-emails.ts'
+import {
+  type ParseAnswer,
+  type ParseRequest,
+  type Parser,
+  ParserUnavailable,
+} from '#features/receiving/inbound/parser.ts'
+import { InboundProcessor } from '#features/receiving/inbound/process.ts'
+import { countWaiting } from '#features/receiving/inbound/receipts.ts'
+import { receiveMessage } from '#features/receiving/inbound/receive.ts'
+import { inboundCode, inboundStatusName } from '#features/receiving/inbound/status.ts'
+import { MAX_UNROUTED, MAX_UNROUTED_BYTES, UNROUTED_DROPPED_METRIC } from '#features/receiving/inbound/store.ts'
+import { listOperatorMail } from '#features/receiving/postmaster/store.ts'
+import type { Destination } from '#features/receiving/received/message.ts'
+import { bodyText } from '#features/receiving/received/parts.ts'
+import { createDomain } from '#features/setup/domains/domains.ts'
+import { createRoute } from '#features/webhooks/inbound-routes/inbound-routes.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { createLog } from '#platform/log.ts'
+import { minutes, seconds } from '#platform/units.ts'
+import type { AggregateReport } from '#protocols/aggregate-reports/report.ts'
+import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/unknown.ts'
+import type { ParsedMessage } from '#protocols/mime/parsed.ts'
+import { createTestAccount, createTestApp, eventually, type TestApp } from '#test/support/app.ts'
+import { startTestListener } from './listener-fixture.ts'
+
+const MESSAGE: ParsedMessage = {
+  headers: [
+    ['Received', 'from a'],
+    ['Received', 'from b'],
+    ['Subject', 'Hello'],
+  ],
+  from: 'Ada <ada@sender.test>',
+  to: 'support@inbound.test',
+  cc: null,
+  replyTo: null,
+  fromAddresses: ['ada@sender.test'],
+  toAddresses: ['support@inbound.test'],
+  subject: 'Hello',
+  messageId: '<1@sender.test>',
+  inReplyTo: null,
+  references: [],
+  dateMs: null,
+  text: 'Hello.',
+  html: '<p>Hello.</p>',
+  attachments: [
+    {
+      filename: 'a.bin',
+      contentType: 'application/octet-stream',
+      contentId: null,
+      disposition: 'attachment',
+      content: new Uint8Array([1, 2, 3]),
+    },
+  ],
+  isAutomatic: false,
+}
+const PARSED: ParseAnswer = { message: MESSAGE, strippedText: null, authentication: UNKNOWN_AUTHENTICATION }
+
+/** A parser that answers what the test wants. */
+function parserOf(
+  answer: (request: ParseRequest) => Promise<ParseAnswer>,
+): Parser & { readonly asked: ParseRequest[] } {
+  const asked: ParseRequest[] = []
+  return {
+    asked,
+    parse(request, onParsed) {
+      asked.push(request)
+      onParsed?.(0)
+      return answer(request)
+    },
+    close: () => undefined,
+  }
+}
+
+let service: TestApp
+let actor: Actor
+let domainId = 0
+let domainUuid = ''
+let processors: InboundProcessor[] = []
+beforeEach(async () => {
+  service = await createTestApp()
+  actor = await createTestAccount(service.app)
+  const { domain } = await createDomain(service.app, actor, 'inbound.test')
+  service.app.db.run('UPDATE domains SET verified_at = 1, inbound_enabled = 1')
+  domainId = domain.id
+  domainUuid = formatUuid(domain.uuid)
+})
+afterEach(async () => {
+  for (const processor of processors) await processor.stop(0)
+  processors = []
+  await service[Symbol.asyncDispose]()
+})
+
+const route = (pattern: string) =>
+  createRoute(service.app, actor, {
+    domainId: domainUuid,
+    pattern,
+    matchType: 'exact',
+    priority: 0,
+    webhookUrl: null,
+    isActive: true,
+  })
+
+const to = (...localParts: string[]): Destination[] =>
+  localParts.map((localPart) => ({
+    kind: 'domain',
+    address: `${localPart}@inbound.test`,
+    accountId: actor.accountId,
+    domainId,
+  }))
+
+const take = (
+  destinations: readonly Destination[],
+  text = 'Subject: Hello\r\n\r\nHello.\r\n',
+  { mailFrom = 'ada@sender.test', sourceIp = '192.0.2.1' } = {},
+) =>
+  receiveMessage(service.app, {
+    mailFrom,
+    destinations,
+    sourceIp,
+    helo: 'mx.sender.test',
+    tls: null,
+    sizeBytes: text.length,
+    content: { kind: 'bytes', bytes: Buffer.from(text) },
+  })
+
+function begin(parser: Parser): InboundProcessor {
+  const processor = new InboundProcessor(service.app, parser)
+  processors.push(processor)
+  processor.start()
+  return processor
+}
+
+/** Runs a test in which what waits for another try waits for milliseconds. */
+async function hurried(run: () => Promise<void>): Promise<void> {
+  const { clock } = service.app
+  const { after } = clock
+  const soon = (delayMs: number): number =>
+    delayMs >= seconds(5) && delayMs <= minutes(5) && delayMs !== seconds(8) ? 5 : delayMs
+  Object.defineProperty(clock, 'after', {
+    configurable: true,
+    value: (delayMs: number, then: () => void) => after.call(clock, soon(delayMs), then),
+  })
+  try {
+    await run()
+  } finally {
+    Object.defineProperty(clock, 'after', { configurable: true, value: after })
+  }
+}
+
+/** As the queue has them, in its order. */
+const attempts = () =>
+  service.app.db
+    .query<{ attempts: number }, []>('SELECT attempts FROM inbound_receipts ORDER BY id')
+    .all()
+    .map((row) => row.attempts)
+
+/** Ends a processor as the death of the process would: what it had counted stays. */
+async function kill(processor: InboundProcessor): Promise<void> {
+  const { commit } = service.app
+  const { writeFromReserve } = commit
+  Object.defineProperty(commit, 'writeFromReserve', {
+    configurable: true,
+    value: () => Promise.reject(new Error('dead')),
+  })
+  await processor.stop(0)
+  Object.defineProperty(commit, 'writeFromReserve', { configurable: true, value: writeFromReserve })
+}
+
+/** The process dies while so many messages are being parsed; gives how many those were. */
+async function dies(inHand: number): Promise<number> {
+  const stuck = parserOf(() => new Promise(() => {}))
+  const processor = begin(stuck)
+  await eventually(() => stuck.asked.length === inHand)
+  await kill(processor)
+  return stuck.asked.length
+}
+
+const stored = () =>
+  listInbound(service.app.db, actor.accountId, {}, { limit: 100, offset: 0 }).emails.map((email) => ({
+    rcptTo: email.rcptTo,
+    status: inboundStatusName(email.status),
+    route: email.routeUuid !== null,
+    subject: email.subject,
+  }))
+
+const processed = (count: number) =>
+  eventually(() => countWaiting(service.app.db) === 0 && stored().length === count && stored())
+
+const inboundEvents = () =>
+  service.app.db
+    .query<{ data: string }, []>("SELECT data FROM events WHERE data LIKE '%inbound_email_id%' ORDER BY seq")
+    .all()
+
+describe('a message for a domain', () => {
+  test('is stored under its route with all its parts, and told by one event', async () => {
+    await route('support')
+    begin(parserOf(async () => PARSED))
+    await take(to('support'))
+    expect(await processed(1)).toEqual([
+      { rcptTo: ['support@inbound.test'], status: 'received', route: true, subject: 'Hello' },
+    ])
+    const [event] = inboundEvents()
+    const { inbound_email_id: id } = JSON.parse(event?.data ?? '{}') as { inbound_email_id: string }
+    expect(inboundEvents()).toHaveLength(1)
+    const email = findInbound(service.app.db, actor.accountId, id)
+    if (!email) throw new Error('the event names no inbound email')
+    expect([bodyText(service.app, email.textRef), bodyText(service.app, email.htmlRef)]).toEqual([
+      'Hello.',
+      '<p>Hello.</p>',
+    ])
+    expect(JSON.parse(bodyText(service.app, email.headersRef) ?? '')).toEqual(MESSAGE.headers)
+    const [attachment] = email.attachments
+    expect(attachment).toMatchObject({ filename: 'a.bin', size: 3 })
+    expect(service.app.content.get(attachment?.ref ?? 0)).toEqual(new Uint8Array([1, 2, 3]))
+    expect(Buffer.from(service.app.rawMail.get(email.rawRef)).toString()).toBe('Subject: Hello\r\n\r\nHello.\r\n')
+  })
+
+  test('without a route is kept, and nobody is told', async () => {
+    begin(parserOf(async () => PARSED))
+    await take(to('nobody'))
+    expect(await processed(1)).toEqual([
+      { rcptTo: ['nobody@inbound.test'], status: 'no_route', route: false, subject: 'Hello' },
+    ])
+    expect(inboundEvents()).toEqual([])
+  })
+
+  test('is one inbound email for each route, however many of its recipients fall to it', async () => {
+    await route('support')
+    await route('sales')
+    begin(parserOf(async () => PARSED))
+    await take(to('support', 'sales', 'support+2', 'x', 'y'))
+    expect((await processed(3)).toSorted((a, b) => a.rcptTo.length - b.rcptTo.length)).toEqual([
+      { rcptTo: ['sales@inbound.test'], status: 'received', route: true, subject: 'Hello' },
+      expect.objectContaining({ rcptTo: expect.any(Array), subject: 'Hello' }),
+      expect.objectContaining({ rcptTo: expect.any(Array), subject: 'Hello' }),
+    ])
+    const all = stored().map(({ rcptTo }) => rcptTo.join())
+    expect(all.toSorted()).toEqual([
+      'sales@inbound.test',
+      'support@inbound.test,support+2@inbound.test',
+      'x@inbound.test,y@inbound.test',
+    ])
+    expect(inboundEvents()).toHaveLength(2)
+  })
+
+  test('that cannot be parsed reaches its route and its mailbox with its header, its reason and its raw form', async () => {
+    await agentMailbox()
+    await route('support')
+    begin(parserOf(async () => ({ problem: 'Too deep.', strippedText: null, authentication: UNKNOWN_AUTHENTICATION })))
+    const text = 'From: Ada <ada@sender.test>\r\nSubject: =?utf-8?q?Gr=C3=BC=C3=9Fe?=\r\nX-Own: 1\r\n\r\nHello.\r\n'
+    await take(to('agent', 'support'), text)
+    expect(await processed(1)).toEqual([
+      { rcptTo: ['support@inbound.test'], status: 'failed', route: true, subject: 'Grüße' },
+    ])
+    const [email] = listInbound(service.app.db, actor.accountId, {}, { limit: 1, offset: 0 }).emails
+    expect([email?.errorMessage, service.app.rawMail.get(email?.rawRef ?? 0).length]).toEqual([
+      'Too deep.',
+      Buffer.from(text).length,
+    ])
+    expect(JSON.parse(bodyText(service.app, email?.headersRef ?? null) ?? '')).toEqual([
+      ['From', 'Ada <ada@sender.test>'],
+      ['Subject', 'Grüße'],
+      ['X-Own', '1'],
+    ])
+    expect(inMailbox()).toEqual([
+      expect.objectContaining({
+        subject: 'Grüße',
+        fromHeader: 'Ada <ada@sender.test>',
+        parseError: 'Too deep.',
+        textRef: null,
+        htmlRef: null,
+        rawRef: email?.rawRef,
+      }),
+    ])
+    expect(types()).toEqual(['email.inbound', 'mailbox.message.received'])
+  })
+})
+
+const agentMailbox = () => createMailbox(service.app, actor, { local_part: 'agent', domain_id: domainUuid })
+
+/** What is in the mailbox `agent`. */
+function inMailbox() {
+  const mailbox = findMailbox(service.app.db, 'inbound.test', 'agent')
+  if (!mailbox) throw new Error('there is no mailbox')
+  return listMessages(service.app.db, mailbox, 'all', { limit: 100, offset: 0 }).messages
+}
+
+/** What the account was told of received mail, in no order. */
+const types = () =>
+  service.app.db
+    .query<{ data: string }, []>(
+      "SELECT data FROM events WHERE data LIKE '%inbound_email_id%' OR data LIKE '%mailbox_message_id%'",
+    )
+    .all()
+    .map(({ data }) => (data.includes('inbound_email_id') ? 'email.inbound' : 'mailbox.message.received'))
+    .toSorted()
+
+describe('a domain with as many messages without a route as it may have', () => {
+  const unrouted = () => rowsWhere('route_id IS NULL')
+  const rowsWhere = (condition: string): number =>
+    service.app.db.query<{ n: number }, []>(`SELECT count(*) AS n FROM inbound_emails WHERE ${condition}`).get()?.n ?? 0
+  const settled = () => eventually(() => countWaiting(service.app.db) === 0)
+
+  /** One that came in, and as many more of so many octets that together they are `count`. */
+  async function fill(count: number, sizeBytes: number): Promise<void> {
+    begin(parserOf(async () => PARSED))
+    await take(to('nobody'))
+    await settled()
+    const columns = service.app.db
+      .query<{ name: string }, []>(
+        "SELECT name FROM pragma_table_info('inbound_emails') WHERE name NOT IN ('id', 'uuid', 'size_bytes')",
+      )
+      .all()
+      .map(({ name }) => name)
+    service.app.db.run(
+      `INSERT INTO inbound_emails (uuid, size_bytes, ${columns}) WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < ${count})
+       SELECT randomblob(16), ${sizeBytes}, ${columns} FROM inbound_emails, n`,
+    )
+    expect(unrouted()).toBe(count)
+  }
+
+  test('drops the oldest for the newest, counts them, and keeps nothing of what they brought', async () => {
+    await fill(MAX_UNROUTED, 100)
+    for (const name of ['invented', 'made-up']) await take(to(name))
+    await settled()
+    const dropped = service.app.db
+      .query<{ value: number }, [string]>('SELECT value FROM counters WHERE metric = ?')
+      .get(UNROUTED_DROPPED_METRIC)
+    const garbage = service.app.db.query<{ n: number }, []>('SELECT count(*) AS n FROM content_garbage').get()?.n ?? 0
+    expect({
+      unrouted: unrouted(),
+      oldest: rowsWhere('id <= 2'),
+      newest: stored()
+        .slice(0, 2)
+        .map(({ rcptTo }) => rcptTo),
+      dropped: dropped?.value,
+      isContentDropped: garbage >= 4,
+    }).toEqual({
+      unrouted: MAX_UNROUTED,
+      oldest: 0,
+      newest: [['made-up@inbound.test'], ['invented@inbound.test']],
+      dropped: 2,
+      isContentDropped: true,
+    })
+  })
+
+  test('drops as many of the oldest as a large message needs', async () => {
+    await fill(3, MAX_UNROUTED_BYTES / 2 - 10)
+    await take(to('large'))
+    await settled()
+    expect({
+      unrouted: unrouted(),
+      oldest: rowsWhere('id <= 2'),
+      newest: rowsWhere("rcpt_to LIKE '%large@%'"),
+    }).toEqual({
+      unrouted: 2,
+      oldest: 0,
+      newest: 1,
+    })
+  })
+
+  test('stores what a route matches, what is for a mailbox, and the mail of other domains', async () => {
+    await route('support')
+    await createMailbox(service.app, actor, { local_part: 'agent', domain_id: domainUuid })
+    await fill(MAX_UNROUTED, 100)
+    await take(to('support', 'nobody'))
+    await settled()
+    expect(rowsWhere('route_id IS NOT NULL')).toBe(1)
+    for (const processor of processors) await processor.stop(0)
+    begin(parserOf(async () => ({ problem: 'Too deep.', strippedText: null, authentication: UNKNOWN_AUTHENTICATION })))
+    await take(to('nobody', 'agent'))
+    await settled()
+    expect({ unrouted: unrouted(), failed: rowsWhere(`status = ${inboundCode('failed')}`) }).toEqual({
+      unrouted: MAX_UNROUTED,
+      failed: 1,
+    })
+    const other = await createTestAccount(service.app)
+    const { domain } = await createDomain(service.app, other, 'other.test')
+    await take([{ kind: 'domain', address: 'x@other.test', accountId: other.accountId, domainId: domain.id }])
+    await settled()
+    expect(rowsWhere(`domain_id = ${domain.id}`)).toBe(1)
+  })
+})
+
+describe('a report about the mail of a domain', () => {
+  const handIn = async (domain: string): Promise<number> => {
+    const { app } = service
+    const put = app.content.put.bind(app.content)
+    let puts = 0
+    Object.defineProperty(app.content, 'put', {
+      value: (...given: Parameters<typeof put>) => {
+        puts++
+        return put(...given)
+      },
+    })
+    const report: AggregateReport = {
+      kind: 'dmarc',
+      domain,
+      organisation: 'receiver.example',
+      reportId: '1',
+      beginMs: null,
+      endMs: null,
+      content: Buffer.from('<feedback/>'),
+    }
+    begin(parserOf(async () => ({ ...PARSED, report: { kind: 'aggregate', report } })))
+    await take([{ kind: 'host', address: 'dmarc-reports@mail.tassis.test' }])
+    await processed(0)
+    return puts
+  }
+  const kept = () => ({
+    reports: listReports(service.app.db, { limit: 10 }).map(({ domain }) => domain),
+    operator: listOperatorMail(service.app.db, { limit: 10 }).mail.map(({ kind, reason }) => [kind, reason]),
+  })
+
+  test('of ours is stored, and nobody has to read it', async () => {
+    expect([await handIn('inbound.test'), kept()]).toEqual([1, { reports: ['inbound.test'], operator: [] }])
+  })
+
+  test('of nobody here is left to the operator, and nothing of it is unpacked onto the disk', async () => {
+    expect([await handIn('example.org'), kept()]).toEqual([
+      0,
+      { reports: [], operator: [['report', 'It is a report about a domain that nobody has here.']] },
+    ])
+  })
+})
+
+describe('a message is processed once', () => {
+  test('whatever was in the queue at the start is taken up', async () => {
+    await take(to('a'))
+    await take(to('b'))
+    begin(parserOf(async () => PARSED))
+    expect(await processed(2)).toHaveLength(2)
+  })
+
+  test('when the service ends in the middle, nothing of it has happened, and the next start does it', async () => {
+    await take(to('a'))
+    const stuck = parserOf(() => new Promise(() => {}))
+    const first = begin(stuck)
+    await eventually(() => stuck.asked.length === 1)
+    // The parser never answers: what was in hand is left as it is.
+    await first.stop(0)
+    expect([countWaiting(service.app.db), stored()]).toEqual([1, []])
+    begin(parserOf(async () => PARSED))
+    expect(await processed(1)).toHaveLength(1)
+  })
+
+  test('what could not be stored is stored later, once, and is not looked upon as damaged', async () => {
+    const { app } = service
+    const put = app.content.put.bind(app.content)
+    let failures = 4
+    Object.defineProperty(app.content, 'put', {
+      value: (...given: Parameters<typeof put>) =>
+        failures-- > 0 ? Promise.reject(new Error('no room')) : put(...given),
+    })
+    await hurried(async () => {
+      const parser = parserOf(async () => PARSED)
+      begin(parser)
+      await take(to('a'))
+      await processed(1)
+      expect([parser.asked.length, stored()[0]?.status]).toEqual([5, 'no_route'])
+    })
+  })
+
+  test('one that can never be read holds nobody up, and is stored as failed in the end', async () => {
+    const { app } = service
+    await take(to('broken'))
+    await hurried(async () => {
+      const [broken] = app.db.query<{ ref: number }, []>('SELECT raw_ref AS ref FROM inbound_receipts').all()
+      const parser = parserOf(async ({ rawRef }) => {
+        if (rawRef === broken?.ref) throw new Error('the raw message could not be read: content part is missing')
+        return PARSED
+      })
+      for (let number = 0; number < 50; number++) await take(to(`good${number}`), `Subject: ${number}\r\n\r\nx\r\n`)
+      begin(parser)
+      const all = await processed(51)
+      expect(all.filter(({ status }) => status === 'failed')).toEqual([
+        { rcptTo: ['broken@inbound.test'], status: 'failed', route: false, subject: 'Hello' },
+      ])
+      // The others did not wait for it.
+      expect(all[0]?.rcptTo).toEqual(['broken@inbound.test'])
+    })
+  })
+
+  test('many that fail again and again hold nobody up, and are kept without being looked into', async () => {
+    const { app } = service
+    app.db.run(
+      "CREATE TRIGGER bad BEFORE INSERT ON inbound_emails WHEN new.subject = 'bad' BEGIN SELECT RAISE(ABORT, 'a bug'); END",
+    )
+    for (let number = 0; number < 40; number++) await take(to('bad'), `Subject: ${number}\r\n\r\nbad\r\n`)
+    await take(to('good'), 'Subject: good\r\n\r\ngood\r\n')
+    const rows = app.db.query<{ ref: number }, []>('SELECT raw_ref AS ref FROM inbound_receipts ORDER BY id').all()
+    const good = rows.at(-1)?.ref
+    await hurried(async () => {
+      begin(
+        parserOf(async ({ rawRef }) =>
+          rawRef === good ? PARSED : { ...PARSED, message: { ...MESSAGE, subject: 'bad' } },
+        ),
+      )
+      const all = await processed(41)
+      // The oldest comes last in the list.
+      expect(all.at(-1)).toEqual({ rcptTo: ['good@inbound.test'], status: 'no_route', route: false, subject: 'Hello' })
+      expect(all.filter(({ status }) => status === 'failed')).toHaveLength(40)
+    })
+  })
+
+  test('ends of the service in order count for nothing, however often a message was in hand', async () => {
+    await take(to('a'))
+    for (let times = 0; times < 4; times++) {
+      const stuck = parserOf(() => new Promise(() => {}))
+      const processor = begin(stuck)
+      await eventually(() => stuck.asked.length === 1)
+      await processor.stop(0)
+    }
+    begin(parserOf(async () => PARSED))
+    expect(await processed(1)).toMatchObject([{ status: 'no_route' }])
+  })
+
+  test('those with which the process died are tried one by one, so that none is given up for another', async () => {
+    for (const name of ['a', 'b', 'c']) await take(to(name))
+    service.app.db.run('UPDATE inbound_receipts SET attempts = 2')
+    for (const name of ['d', 'e', 'f']) await take(to(name))
+    let inHand = 0
+    const together: number[] = []
+    begin(
+      parserOf(async () => {
+        together.push(++inHand)
+        await Bun.sleep(5)
+        inHand--
+        return PARSED
+      }),
+    )
+    expect(await processed(6)).toHaveLength(6)
+    expect([together.slice(0, 3), Math.max(...together)]).toEqual([[1, 1, 1], 3])
+  })
+
+  test('one with which alone the service died three times is given up: stored with its header, told and logged, not answered', async () => {
+    const lines: Record<string, unknown>[] = []
+    const log = createLog('error', { write: (line) => void lines.push(JSON.parse(line) as Record<string, unknown>) })
+    Object.defineProperty(service.app, 'log', { configurable: true, value: log })
+    const mailbox = await agentMailbox()
+    await changeAutoResponder(service.app, actor, formatUuid(mailbox.uuid), {
+      enabled: true,
+      rules: [{ reply: { text_body: 'Thanks.' } }],
+    })
+    await take(to('agent'))
+    // The first time nobody had found out that it was alone.
+    for (let times = 0; times < 4; times++) await dies(1)
+    const parser = parserOf(async () => PARSED)
+    const processor = begin(parser)
+    await eventually(() => countWaiting(service.app.db) === 0)
+    // Whoever answers has done so by then.
+    await processor.stop()
+    const [message] = inMailbox()
+    expect([parser.asked, message?.subject, message?.parseError]).toEqual([
+      [],
+      'Hello',
+      'The service ended several times while it was parsed.',
+    ])
+    expect(types()).toEqual(['mailbox.message.received'])
+    expect(lines).toEqual([
+      expect.objectContaining({
+        level: 'error',
+        receipt: 1,
+        messages: [formatUuid(message?.uuid ?? new Uint8Array())],
+        problem: 'The service ended several times while it was parsed.',
+      }),
+    ])
+    expect(service.app.db.query('SELECT count(*) AS n FROM emails').get()).toEqual({ n: 0 })
+  })
+
+  test('one over whose header too the service dies is stored without it', async () => {
+    await take(to('a'))
+    service.app.db.run('UPDATE inbound_receipts SET attempts = 6')
+    begin(parserOf(async () => PARSED))
+    expect(await processed(1)).toEqual([{ rcptTo: ['a@inbound.test'], status: 'failed', route: false, subject: '' }])
+  })
+
+  test('deaths of the process count for a message only when it was in hand alone, however many there are', async () => {
+    for (const name of ['a', 'b', 'c', 'd']) await take(to(name))
+    // All four in hand together: one death that counts for none of them.
+    await dies(4)
+    expect(attempts()).toEqual([1, 1, 1, 1])
+    // From now on one at a time, and each death meets another one.
+    const together: number[] = []
+    for (let times = 0; times < 8; times++) together.push(await dies(1))
+    expect({ together, attempts: attempts() }).toEqual({
+      together: Array.from({ length: 8 }, () => 1),
+      attempts: [3, 3, 3, 3],
+    })
+    begin(parserOf(async () => PARSED))
+    expect((await processed(4)).map(({ status }) => status)).toEqual(Array.from({ length: 4 }, () => 'no_route'))
+  })
+
+  test('one that kills the process whenever it is parsed is given up alone, after the others have passed', async () => {
+    await take(to('poison'), 'Subject: poison\r\n\r\nx\r\n')
+    for (const name of ['a', 'b', 'c']) await take(to(name))
+    const [poison] = service.app.db
+      .query<{ ref: number }, []>('SELECT raw_ref AS ref FROM inbound_receipts ORDER BY id')
+      .all()
+    let starts = 0
+    while (countWaiting(service.app.db) > 0) {
+      const died = Promise.withResolvers<void>()
+      const processor = begin(
+        parserOf(({ rawRef }) => {
+          if (rawRef === poison?.ref) died.resolve()
+          // What is parsed beside it is cut off with it.
+          return rawRef === poison?.ref || starts === 0 ? new Promise(() => {}) : Promise.resolve(PARSED)
+        }),
+      )
+      await Promise.race([died.promise, eventually(() => countWaiting(service.app.db) === 0)])
+      if (countWaiting(service.app.db) > 0) await kill(processor)
+      starts++
+    }
+    expect(stored().map(({ rcptTo: [address], status, subject }) => [address, status, subject])).toEqual(
+      [
+        ['poison@inbound.test', 'failed', 'poison'],
+        ...['c', 'b', 'a'].map((name) => [`${name}@inbound.test`, 'no_route', 'Hello']),
+      ].toSorted((a, b) => (a[1] === 'failed' ? -1 : b[1] === 'failed' ? 1 : 0)),
+    )
+    expect(starts).toBe(5)
+  })
+
+  test.each(['ENOSPC', 'EMFILE', 'EIO', 'SQLITE_BUSY', 'SQLITE_FULL', 'SQLITE_IOERR_WRITE'])(
+    'an attempt that ends with %s counts for nothing, though the process dies before the next one',
+    async (code) => {
+      await take(to('a'))
+      await dies(1)
+      const parser = parserOf(() => Promise.reject(Object.assign(new Error(code), { code })))
+      const processor = begin(parser)
+      await eventually(() => parser.asked.length === 1 && attempts()[0] === 1)
+      await kill(processor)
+      expect(attempts()).toEqual([1])
+    },
+  )
+
+  test('a disk that fails and a parser that cannot be started are no fault of a message, however long it takes', async () => {
+    await hurried(async () => {
+      const failures = [
+        ...Array.from({ length: 10 }, () => Object.assign(new Error('no space left on device'), { code: 'ENOSPC' })),
+        ...Array.from({ length: 10 }, () => new ParserUnavailable('the parse worker could not be started')),
+      ]
+      await take(to('a'))
+      begin(
+        parserOf(async () => {
+          const failure = failures.pop()
+          if (failure) throw failure
+          return PARSED
+        }),
+      )
+      expect(await processed(1)).toEqual([
+        { rcptTo: ['a@inbound.test'], status: 'no_route', route: false, subject: 'Hello' },
+      ])
+    })
+  })
+
+  test('a message whose domain was deleted meanwhile leaves the queue', async () => {
+    await take(to('a'))
+    service.app.db.run('PRAGMA foreign_keys = OFF')
+    service.app.db.run('DELETE FROM domains')
+    begin(parserOf(async () => PARSED))
+    expect(await processed(0)).toEqual([])
+  })
+})
+
+describe('turns', () => {
+  /** A message for an account that has no more than its number. */
+  const handIn = (mailFrom: string, sourceIp: string, accountId: number, text?: string) =>
+    take([{ kind: 'domain', address: 'a@inbound.test', accountId, domainId }], text, { mailFrom, sourceIp })
+  /** Who sent what the parser got, in order. Nothing is ever parsed. */
+  const order = async (count: number): Promise<string[]> => {
+    const mailFrom: string[] = []
+    const processor = begin({
+      parse(request) {
+        mailFrom.push(request.mailFrom)
+        return new Promise(() => {})
+      },
+      close: () => undefined,
+    })
+    await eventually(() => mailFrom.length >= count)
+    await processor.stop(0)
+    return mailFrom
+  }
+
+  test.each([
+    ['source network', (n: number) => ['2001:db8:1::1', n]],
+    ['network of 65,536 networks', (n: number) => [`2001:db8:1:${n.toString(16)}::1`, n]],
+    ['destination account', (n: number) => [`198.51.100.${n}`, 1]],
+  ] as const)('are taken by %s: who brings one message does not wait for who brings many', async (_, many) => {
+    for (let n = 1; n <= 20; n++) {
+      const [sourceIp, accountId] = many(n)
+      await handIn('many@sender.test', String(sourceIp), Number(accountId))
+    }
+    await handIn('one@sender.test', '192.0.2.9', 9)
+    expect((await order(21)).indexOf('one@sender.test')).toBe(1)
+  })
+
+  test('are by size: five small messages of one network come before the second of half a megabyte of another', async () => {
+    const text = `Subject: x\r\n\r\n${'x'.repeat(500_000)}`
+    for (let n = 0; n < 3; n++) await handIn('heavy@sender.test', '192.0.2.1', 1, text)
+    for (let n = 0; n < 5; n++) await handIn('light@sender.test', '192.0.2.2', 2)
+    expect((await order(8)).lastIndexOf('light@sender.test')).toBe(5)
+  })
+
+  test('are for everybody: a network with a long queue is told to come back, others are not', async () => {
+    await handIn('many@sender.test', '127.0.0.1', 1)
+    service.app.db.run(
+      `INSERT INTO inbound_receipts (mail_from, destinations, source_ip, helo, raw_ref, size_bytes, received_at)
+       WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < 1819)
+       SELECT mail_from, destinations, source_ip, helo, raw_ref, size_bytes, received_at FROM inbound_receipts, n`,
+    )
+    const ended = Promise.withResolvers<ParseAnswer>()
+    const processor = begin(parserOf(() => ended.promise))
+    await using fixture = await startTestListener({
+      decide: (address, sourceIp) => processor.refusalFor(sourceIp) ?? { kind: 'host', address },
+    })
+    await using client = await fixture.greeted()
+    await using other = await fixture.greeted({ localAddress: '127.0.0.2' })
+    const rcpt = async (from: typeof client) => {
+      await from.say('RSET')
+      await from.say('MAIL FROM:<>')
+      return from.say('RCPT TO:<ada@inbound.test>')
+    }
+    for (let n = 0; n < 3; n++) service.app.mailReceived.emit()
+    const replies = [await rcpt(client), await rcpt(other)]
+    ended.resolve(PARSED)
+    await eventually(() => countWaiting(service.app.db) === 0)
+    replies.push(await rcpt(client))
+    expect(replies).toEqual([
+      '452 4.3.2 Too many messages from your network wait to be processed; try again later',
+      '250 2.1.5 Accepted',
+      '250 2.1.5 Accepted',
+    ])
+  })
+
+  test('of large messages are their own: they wait neither for small ones nor these for them', async () => {
+    const large = `Subject: x\r\n\r\n${'x'.repeat(30_000_000)}`
+    await handIn('small@sender.test', '192.0.2.1', 1)
+    for (let n = 0; n < 2; n++) await handIn('large@sender.test', '192.0.2.1', 1, large)
+    await handIn('small@sender.test', '192.0.2.1', 1)
+    expect((await order(3)).sort()).toEqual(['large@sender.test', 'small@sender.test', 'small@sender.test'])
+  })
+})
+
+describe('DNS that says nothing', () => {
+  test('has 20 seconds for a message, and less the more messages wait for it', async () => {
+    const parser = parserOf(() => new Promise(() => {}))
+    const processor = begin(parser)
+    for (let n = 0; n < 130; n++) await take(to(`n${n}`), undefined, { sourceIp: `192.0.2.${n}` })
+    await eventually(() => parser.asked.length >= 128)
+    await processor.stop(0)
+    expect(parser.asked.map(({ authenticationMs }) => authenticationMs)).toEqual(
+      Array.from({ length: 128 }, (_, n) => (n < 16 ? 20_000 : Math.round((20_000 * 16) / (n + 1)))),
+    )
+  })
+
+  test('leaves a quarter of the places to networks whose mail does not wait for it', async () => {
+    const parser = parserOf(() => new Promise(() => {}))
+    begin(parser)
+    const count = async (sourceIp: string, expected: number) => {
+      for (let n = 0; n < 100; n++) await take(to('a'), undefined, { sourceIp, mailFrom: `a@${sourceIp}` })
+      await eventually(() => parser.asked.length >= expected)
+    }
+    await count('192.0.2.1', 96)
+    await count('192.0.2.2', 97)
+    await take(to('a'), undefined, { sourceIp: '192.0.2.3', mailFrom: 'one@192.0.2.3' })
+    await eventually(() => parser.asked.length >= 98)
+    expect(parser.asked.map(({ mailFrom }) => mailFrom).slice(95)).toEqual([
+      'a@192.0.2.1',
+      'a@192.0.2.2',
+      'one@192.0.2.3',
+    ])
+  })
+
+  test('has 2 seconds for a message with which the process died, because all others wait', async () => {
+    await take(to('a'))
+    service.app.db.run('UPDATE inbound_receipts SET attempts = 1')
+    const parser = parserOf(async () => PARSED)
+    begin(parser)
+    await processed(1)
+    expect(parser.asked.map(({ authenticationMs }) => authenticationMs)).toEqual([2_000])
+  })
+})

@@ -1,0 +1,209 @@
+import { afterEach, beforeEach, expect, test } from 'bun:test'
+import type { Actor } from '#features/core/app/app.ts'
+import { createMailbox, findMailbox } from '#features/receiving/agent-mailboxes/mailboxes.ts'
+import { listMessages, searchMessages } from '#features/receiving/agent-mailboxes/messages.ts'
+import { type InboundEmail, listInbound } from '#features/receiving/inbound/inbound-emails.ts'
+import type { Parser } from '#features/receiving/inbound/parser.ts'
+import { InboundProcessor } from '#features/receiving/inbound/process.ts'
+import { countWaiting } from '#features/receiving/inbound/receipts.ts'
+import { receiveMessage } from '#features/receiving/inbound/receive.ts'
+import { listUnparsed, retryOperatorMail, retryUnparsed } from '#features/receiving/inbound/retry.ts'
+import { inboundStatusName } from '#features/receiving/inbound/status.ts'
+import { inboundDelivered } from '#features/receiving/inbound/told.ts'
+import { listOperatorMail } from '#features/receiving/postmaster/store.ts'
+import { bodyText } from '#features/receiving/received/parts.ts'
+import { createDomain } from '#features/setup/domains/domains.ts'
+import { createRoute } from '#features/webhooks/inbound-routes/inbound-routes.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/unknown.ts'
+import { createTestAccount, createTestApp, eventually, type TestApp } from '#test/support/app.ts'
+
+let service: TestApp
+let actor: Actor
+let domainId = 0
+beforeEach(async () => {
+  service = await createTestApp()
+  actor = await createTestAccount(service.app)
+  const { domain } = await createDomain(service.app, actor, 'inbound.test')
+  service.app.db.run('UPDATE domains SET verified_at = 1, inbound_enabled = 1')
+  domainId = domain.id
+  const domainUuid = formatUuid(domain.uuid)
+  await createMailbox(service.app, actor, { local_part: 'agent', domain_id: domainUuid })
+  await createRoute(service.app, actor, {
+    domainId: domainUuid,
+    pattern: 'support',
+    matchType: 'exact',
+    priority: 0,
+    webhookUrl: null,
+    isActive: true,
+  })
+})
+afterEach(() => service[Symbol.asyncDispose]())
+
+const ATTACHMENT = Buffer.from('attached')
+const MESSAGE = [
+  'From: Ada <ada@sender.test>',
+  'Subject: Hello',
+  'Message-ID: <1@sender.test>',
+  'Content-Type: multipart/mixed; boundary=x',
+  '',
+  '--x',
+  '',
+  'The elephant is in the room.',
+  '--x',
+  'Content-Type: application/pdf; name=a.pdf',
+  'Content-Transfer-Encoding: base64',
+  '',
+  ATTACHMENT.toString('base64'),
+  '--x--',
+  '',
+].join('\r\n')
+
+/** A message that the process died over, so that it was given up. */
+async function giveUp(localParts: readonly string[], attempts = 4, raw = MESSAGE): Promise<void> {
+  await receiveMessage(service.app, {
+    mailFrom: 'ada@sender.test',
+    destinations: localParts.map((localPart) => ({
+      kind: 'domain',
+      address: `${localPart}@inbound.test`,
+      accountId: actor.accountId,
+      domainId,
+    })),
+    sourceIp: '192.0.2.1',
+    helo: 'mx.sender.test',
+    tls: null,
+    sizeBytes: raw.length,
+    content: { kind: 'bytes', bytes: Buffer.from(raw) },
+  })
+  service.app.db.run('UPDATE inbound_receipts SET attempts = ?', [attempts])
+  const processor = new InboundProcessor(service.app, service.opened.parser)
+  processor.start()
+  await eventually(() => countWaiting(service.app.db) === 0)
+  // Without closing the parser, which the retry needs.
+  await eventually(() => unparsed().length === localParts.length)
+}
+
+const unparsed = () => listUnparsed(service.app, { inbound: 0, mailbox: 0 }, 100).unparsed
+const retryAll = () =>
+  Promise.all(unparsed().map(({ uuid }) => retryUnparsed(service.app, service.opened.parser, formatUuid(uuid))))
+const inbound = () => listInbound(service.app.db, actor.accountId, {}, { limit: 10, offset: 0 }).emails
+const bodyOf = ({ textRef }: InboundEmail) => bodyText(service.app, textRef)
+const mailbox = () => {
+  const found = findMailbox(service.app.db, 'inbound.test', 'agent')
+  if (!found) throw new Error('there is no mailbox')
+  return found
+}
+const messages = () => listMessages(service.app.db, mailbox(), 'all', { limit: 10, offset: 0 }).messages
+const events = () => service.app.db.query<{ n: number }, []>('SELECT count(*) AS n FROM events').get()?.n
+
+test('a message that was given up gets its content under its route, its domain and in its mailbox; nothing is told twice', async () => {
+  await giveUp(['agent', 'support', 'nobody'])
+  const before = { events: events(), ids: [...inbound(), ...messages()].map(({ uuid }) => formatUuid(uuid)) }
+  expect(unparsed().map(({ kind, to, from, subject, problem }) => ({ kind, to, from, subject, problem }))).toEqual(
+    [
+      ['inbound', 'support@inbound.test'],
+      ['inbound', 'nobody@inbound.test'],
+      ['mailbox', 'agent@inbound.test'],
+    ].map(([kind, to]) => ({
+      kind: kind as 'inbound',
+      to: to ?? '',
+      from: 'Ada <ada@sender.test>',
+      subject: 'Hello',
+      problem: 'The service ended several times while it was parsed.',
+    })),
+  )
+  expect(await retryAll()).toEqual([undefined, undefined, undefined])
+  expect(unparsed()).toEqual([])
+  expect({ events: events(), ids: [...inbound(), ...messages()].map(({ uuid }) => formatUuid(uuid)) }).toEqual(before)
+  expect(
+    inbound()
+      .map((email) => [inboundStatusName(email.status), email.errorMessage, bodyOf(email)])
+      .toSorted(),
+  ).toEqual([
+    ['no_route', null, 'The elephant is in the room.'],
+    ['received', null, 'The elephant is in the room.'],
+  ])
+  const [message] = messages()
+  expect([message?.parseError, bodyText(service.app, message?.textRef ?? null), message?.readAt]).toEqual([
+    null,
+    'The elephant is in the room.',
+    null,
+  ])
+  const refs = [...inbound(), ...messages()].map(({ attachments: [attachment] }) => attachment?.ref ?? 0)
+  expect(refs.map((ref) => Buffer.from(service.app.content.get(ref)))).toEqual([ATTACHMENT, ATTACHMENT, ATTACHMENT])
+  expect(searchMessages(service.app.db, mailbox(), 'elephant', { limit: 10, offset: 0 }).total).toBe(1)
+  expect(mailbox()).toMatchObject({ messageCount: 1, unreadCount: 1, threadCount: 1 })
+})
+
+test('one that was stored without its header gets that too, and its sender is counted once', async () => {
+  await giveUp(['agent'], 6)
+  expect(messages()[0]).toMatchObject({ subject: '', fromHeader: 'ada@sender.test' })
+  await retryAll()
+  expect(messages()[0]).toMatchObject({ subject: 'Hello', fromHeader: 'Ada <ada@sender.test>', parseError: null })
+  expect(service.app.db.query('SELECT address, message_count AS n FROM mailbox_contacts').all()).toEqual([
+    { address: 'ada@sender.test', n: 1 },
+  ])
+})
+
+test('one whose webhook took it stays delivered', async () => {
+  await giveUp(['support'])
+  const { seq } = service.app.db.query<{ seq: number }, []>('SELECT event_seq AS seq FROM inbound_emails').get() ?? {
+    seq: 0,
+  }
+  await service.app.commit.write((tx) => inboundDelivered(service.app, tx, actor.accountId, seq, 1000))
+  expect(await retryAll()).toEqual([undefined])
+  expect(inbound().map(({ status }) => inboundStatusName(status))).toEqual(['delivered'])
+})
+
+test('one that cannot be parsed this time either stays as it is, with its reason', async () => {
+  await giveUp(['agent'])
+  const parser: Parser = {
+    parse: async () => ({ problem: 'Too deep.', strippedText: null, authentication: UNKNOWN_AUTHENTICATION }),
+    close() {},
+  }
+  const [message] = messages()
+  const id = formatUuid(message?.uuid ?? new Uint8Array())
+  expect(await retryUnparsed(service.app, parser, id)).toBe('Too deep.')
+  expect(messages()).toEqual(message ? [message] : [])
+})
+
+test('one that was retried, and one that never was, is a 404', async () => {
+  await giveUp(['support'])
+  const id = formatUuid(inbound()[0]?.uuid ?? new Uint8Array())
+  const retries = await Promise.allSettled([1, 2].map(() => retryUnparsed(service.app, service.opened.parser, id)))
+  expect(retries.map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected'])
+  for (const unknown of [id, '01234567-89ab-7def-8123-456789abcdef', 'x'])
+    await expect(retryUnparsed(service.app, service.opened.parser, unknown)).rejects.toMatchObject({ status: 404 })
+  expect(inbound()).toHaveLength(1)
+})
+
+test('mail for the operator that was given up is processed again, and what it is about happens', async () => {
+  const { app } = service
+  const postmaster = { kind: 'host', address: 'postmaster@mail.tassis.test' } as const
+  const raw = 'From: a@b.test\r\nSubject: Hello\r\n\r\nHello.\r\n'
+  await receiveMessage(app, {
+    mailFrom: 'a@b.test',
+    destinations: [postmaster],
+    sourceIp: '192.0.2.1',
+    helo: 'mx.b.test',
+    tls: null,
+    sizeBytes: raw.length,
+    content: { kind: 'bytes', bytes: Buffer.from(raw) },
+  })
+  app.db.run('UPDATE inbound_receipts SET attempts = 4')
+  const processor = new InboundProcessor(app, service.opened.parser)
+  processor.start()
+  const mail = () => listOperatorMail(app.db, { limit: 10 }).mail.map(({ uuid, reason }) => [formatUuid(uuid), reason])
+  await eventually(() => mail().length === 1)
+  const [[id = '', reason] = []] = mail()
+  expect(reason).toBe('The service ended several times while it was parsed.')
+  await retryOperatorMail(app, id)
+  await eventually(() => countWaiting(app.db) === 0 && mail().length === 1)
+  expect(mail()).toEqual([[expect.not.stringMatching(id), 'It is addressed to the operator.']])
+  await expect(retryOperatorMail(app, id)).rejects.toMatchObject({ status: 404 })
+  app.db.run(`UPDATE operator_mail SET rcpt_to = '["x@elsewhere.test"]'`)
+  const [[other = ''] = []] = mail()
+  await expect(retryOperatorMail(app, other)).rejects.toMatchObject({ status: 409 })
+  expect(mail()).toHaveLength(1)
+  await processor.stop(0)
+})

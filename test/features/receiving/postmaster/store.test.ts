@@ -1,0 +1,213 @@
+import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
+import {
+  deleteOperatorMail,
+  findOperatorMail,
+  listOperatorMail,
+  MAX_OPERATOR_MAIL_BYTES,
+  MOST_OPERATOR_MAIL,
+  type NewOperatorMail,
+  OPERATOR_MAIL_KINDS,
+  storeOperatorMail,
+  trimOperatorMail,
+} from '#features/receiving/postmaster/store.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { createLog } from '#platform/log.ts'
+import { days, MiB, minutes } from '#platform/units.ts'
+import { createTestApp, type TestApp } from '#test/support/app.ts'
+import { NOW } from '#test/support/email-api.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
+
+let service: TestApp
+let clock: ManualClock
+beforeEach(async () => {
+  clock = new ManualClock(NOW)
+  service = await createTestApp({ clock, settings: { TASSIS_INBOUND_RAW_DAYS: '30' } })
+})
+afterEach(() => service[Symbol.asyncDispose]())
+
+const mail = (change: Partial<NewOperatorMail> = {}): NewOperatorMail => ({
+  kind: 'abuse',
+  envelope: {
+    mailFrom: 'bob@receiver.test',
+    sourceIp: '198.51.100.7',
+    helo: 'mx.receiver.test',
+    tls: null,
+    receivedAt: clock.now(),
+    rawRef: 77,
+    sizeBytes: 1234,
+  },
+  rcptTo: ['abuse@mail.tassis.test'],
+  from: 'Bob <bob@receiver.test>',
+  subject: 'Spam from your network',
+  reason: 'It is addressed to the operator.',
+  ...change,
+})
+
+/** Sent by another host each. */
+const from = (index: number) => sentBy(`10.0.${index >> 8}.${index & 255}`)
+const sentBy = (sourceIp: string) => ({ envelope: { ...mail().envelope, sourceIp } })
+
+const store = (...messages: readonly NewOperatorMail[]) =>
+  service.app.commit.write((tx) => {
+    for (const message of messages) storeOperatorMail(service.app, tx, message)
+  })
+
+const subjects = (kind?: NewOperatorMail['kind'], limit = 100) => {
+  const { mail: found, total } = listOperatorMail(service.app.db, { kind, limit })
+  return { subjects: found.map(({ subject }) => subject), total }
+}
+
+test('a message is kept with what the session said and why it is here', async () => {
+  await store(mail())
+  const { mail: found, total } = listOperatorMail(service.app.db, { limit: 10 })
+  expect({ found, total }).toEqual({
+    found: [
+      {
+        uuid: expect.any(Uint8Array),
+        kind: 'abuse',
+        mailFrom: 'bob@receiver.test',
+        rcptTo: ['abuse@mail.tassis.test'],
+        from: 'Bob <bob@receiver.test>',
+        subject: 'Spam from your network',
+        reason: 'It is addressed to the operator.',
+        sourceIp: '198.51.100.7',
+        rawRef: 77,
+        sizeBytes: 1234,
+        createdAt: NOW,
+      },
+    ],
+    total: 1,
+  })
+  const [only] = found
+  expect(only && findOperatorMail(service.app.db, formatUuid(only.uuid))).toEqual(only)
+})
+
+test('the list is newest first, of one kind or of all, and says how many there are', async () => {
+  await store(...OPERATOR_MAIL_KINDS.map((kind) => mail({ kind, subject: kind })), mail({ subject: 'second abuse' }))
+  expect([subjects(undefined, 3), subjects('abuse'), subjects('abuse', 1), subjects('report')]).toEqual([
+    { subjects: ['second abuse', 'other', 'report'], total: 8 },
+    { subjects: ['second abuse', 'abuse'], total: 2 },
+    { subjects: ['second abuse'], total: 2 },
+    { subjects: ['report'], total: 1 },
+  ])
+})
+
+test('what a stranger wrote is cut, never within a character', async () => {
+  await store(mail({ subject: `${'a'.repeat(499)}😀`, from: 'f'.repeat(1_000_000), reason: 'r'.repeat(1000) }))
+  const [found] = listOperatorMail(service.app.db, { limit: 1 }).mail
+  expect([found?.subject, found?.from?.length, found?.reason.length]).toEqual([`${'a'.repeat(499)}\ufffd`, 500, 500])
+})
+
+test('a deleted message is gone; an id that none has is a 404', async () => {
+  await store(mail({ subject: 'one' }), mail({ subject: 'two' }))
+  const [, first] = listOperatorMail(service.app.db, { limit: 2 }).mail
+  const id = first ? formatUuid(first.uuid) : ''
+  await deleteOperatorMail(service.app, id)
+  expect(subjects()).toEqual({ subjects: ['two'], total: 1 })
+  expect(
+    service.app.db
+      .query('SELECT account_id, actor_type, actor_id, action, resource_id FROM audit_logs ORDER BY id DESC LIMIT 1')
+      .all(),
+  ).toEqual([
+    { account_id: null, actor_type: 'operator', actor_id: 'cli', action: 'operator_mail.deleted', resource_id: id },
+  ])
+  for (const unknown of [id, '', 'abc', '0'.repeat(36)]) {
+    await expect(deleteOperatorMail(service.app, unknown)).rejects.toMatchObject({ status: 404 })
+    expect(() => findOperatorMail(service.app.db, unknown)).toThrow('There is no message with this ID')
+  }
+})
+
+test('what is older than the raw messages is forgotten', async () => {
+  await store(mail({ subject: 'old' }))
+  clock.advance(1)
+  await store(mail({ subject: 'as old as can be' }))
+  clock.advance(days(30))
+  await store(mail({ subject: 'new' }))
+  expect(await trimOperatorMail(service.app)).toBe(1)
+  expect(subjects()).toEqual({ subjects: ['new', 'as old as can be'], total: 2 })
+  expect(await trimOperatorMail(service.app)).toBe(0)
+})
+
+test('the newest 10,000 of each kind are kept, however many of another kind come', async () => {
+  expect(MOST_OPERATOR_MAIL).toBe(10_000)
+  await store(mail({ kind: 'abuse', subject: 'spam from your network' }))
+  await store(...Array.from({ length: 11_203 }, (_, i) => mail({ kind: 'postmaster', subject: `${i}`, ...from(i) })))
+  const [newest] = listOperatorMail(service.app.db, { kind: 'postmaster', limit: 1 }).mail
+  await deleteOperatorMail(service.app, newest ? formatUuid(newest.uuid) : '')
+  expect(await trimOperatorMail(service.app)).toBe(1202)
+  const { subjects: left, total } = subjects('postmaster', 20_000)
+  expect([left.length, total, left[0], left.at(-1)]).toEqual([10_000, 10_000, '11201', '1202'])
+  expect(subjects('abuse')).toEqual({ subjects: ['spam from your network'], total: 1 })
+  expect(await trimOperatorMail(service.app)).toBe(0)
+})
+
+test('of each kind the newest 512 MiB are kept', async () => {
+  expect(MAX_OPERATOR_MAIL_BYTES).toBe(512 * MiB)
+  const sized = (index: number, sizeBytes: number, kind: NewOperatorMail['kind']) =>
+    mail({ kind, subject: `${kind} ${index}`, envelope: { ...from(index).envelope, sizeBytes } })
+  await store(...Array.from({ length: 20 }, (_, i) => sized(i, 30 * MiB, 'postmaster')), sized(20, 30 * MiB, 'abuse'))
+  expect(await trimOperatorMail(service.app)).toBe(3)
+  expect(subjects('postmaster')).toMatchObject({ total: 17 })
+  expect(subjects('postmaster').subjects.at(-1)).toBe('postmaster 3')
+  expect(subjects('abuse').total).toBe(1)
+  expect(await trimOperatorMail(service.app)).toBe(0)
+})
+
+describe('of one source within a day', () => {
+  test('64 MiB are kept, and what fits into the rest', async () => {
+    const sized = (subject: string, sizeBytes: number) => mail({ subject, envelope: { ...mail().envelope, sizeBytes } })
+    await store(sized('one', 40 * MiB), sized('two', 30 * MiB), sized('three', 20 * MiB))
+    expect(subjects()).toEqual({ subjects: ['three', 'one'], total: 2 })
+    clock.advance(days(1))
+    await store(sized('four', 40 * MiB))
+    expect(subjects().total).toBe(3)
+  })
+
+  const SOURCES = ['198.51.100.7', '::ffff:198.51.100.7'] as const
+  const many = (count: number, sources: readonly string[], change: Partial<NewOperatorMail> = {}) =>
+    Array.from({ length: count }, (_, i) => mail({ ...sentBy(sources[i % sources.length] ?? ''), ...change }))
+
+  test('200 messages are kept, whatever their kinds, and one of another source beside them', async () => {
+    await store(...many(150, SOURCES), ...many(60, SOURCES, { kind: 'postmaster', subject: 'late' }))
+    await store(mail({ ...sentBy('198.51.100.8'), subject: 'another source' }))
+    expect([subjects('abuse', 1000).total, subjects('postmaster', 1000).total]).toEqual([151, 50])
+    clock.advance(days(1) - 1)
+    await store(mail({ subject: 'a little early' }))
+    clock.advance(1)
+    await store(mail({ subject: 'a day later' }))
+    expect(subjects(undefined, 2).subjects).toEqual(['a day later', 'another source'])
+  })
+
+  test('an IPv6 source is its /48', async () => {
+    await store(...many(200, ['2001:db8:1:2::1', '2001:db8:1:3::2']))
+    await store(mail(sentBy('2001:db8:1:4:3:4:5:6')), mail({ ...sentBy('2001:db8:2:3::1'), subject: 'next door' }))
+    expect([subjects().total, subjects(undefined, 1).subjects]).toEqual([201, ['next door']])
+  })
+
+  test('what is dropped is in the log: the first at once, then how many it were, every ten minutes at most', async () => {
+    const logged: { msg: string; dropped: number }[] = []
+    await using other = await createTestApp({
+      clock,
+      log: createLog('info', { write: (line) => void logged.push(JSON.parse(line) as (typeof logged)[number]) }),
+    })
+    const drop = (count: number) =>
+      other.app.commit.write((tx) => {
+        for (const message of many(count, SOURCES)) storeOperatorMail(other.app, tx, message)
+      })
+    await drop(201)
+    await drop(5)
+    clock.advance(minutes(10) - 1)
+    await drop(1)
+    clock.advance(1)
+    await drop(1)
+    await drop(3)
+    clock.advance(minutes(10))
+    await trimOperatorMail(other.app)
+    await trimOperatorMail(other.app)
+    const told = logged.filter(({ dropped }) => dropped !== undefined)
+    expect(told.map(({ dropped }) => dropped)).toEqual([1, 7, 3])
+    expect(new Set(told.map(({ msg }) => msg))).toEqual(
+      new Set(['mail for the operator was dropped: its sources have sent 200 messages or 64 MiB within a day']),
+    )
+  })
+})

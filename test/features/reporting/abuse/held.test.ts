@@ -1,0 +1,292 @@
+/** @module Mail of accounts that may not send: held with the reason, in nobody's way, and released when they may again. */
+import { expect, test } from 'bun:test'
+import type { Actor, App } from '#features/core/app/app.ts'
+import { pauseAccount, resumeAccount } from '#features/reporting/abuse/pause.ts'
+import { holdLane } from '#features/sending/delivery/claim.ts'
+import { startReleaser } from '#features/sending/delivery/held.ts'
+import { acceptEmail } from '#features/sending/emails/accept.ts'
+import { countHeld, releaseSlice } from '#features/sending/emails/account-moves.ts'
+import { draftOf } from '#features/sending/emails/draft.ts'
+import { createApiKey, revokeApiKey } from '#features/setup/api-keys/keys.ts'
+import { createDomain } from '#features/setup/domains/domains.ts'
+import { giveWay } from '#platform/clock.ts'
+import { days, hours, minutes } from '#platform/units.ts'
+import { createTestAccount, eventually } from '#test/support/app.ts'
+import { expectBalanced } from '#test/support/books.ts'
+import { startMailFlow } from '#test/support/mail-flow.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
+import { startSink } from '#test/support/sink.ts'
+
+const ZONE = {
+  'many.test': { MX: [{ preference: 10, exchange: 'mx.many.test' }] },
+  'mx.many.test': { A: ['127.0.0.1'] },
+}
+const REASON = 'The operator looks at it.'
+
+const pause = (app: App, actor: Actor) =>
+  app.commit.write((tx) => pauseAccount(app, tx, actor, { source: 'admin', reason: REASON }))
+const resume = (app: App, actor: Actor) => app.commit.write((tx) => resumeAccount(app, tx, actor))
+
+interface Waiting {
+  readonly status: number
+  readonly attempts: number
+  readonly nextAt: number | null
+  readonly lastError: string | null
+}
+
+const waiting = (app: App): Waiting[] =>
+  app.db
+    .query<Waiting, []>(
+      'SELECT status, attempts, next_at AS nextAt, last_error AS lastError FROM recipients ORDER BY id',
+    )
+    .all()
+
+test('queued mail of a paused account is held with the reason, told once, and sent when it is resumed, however late', async () => {
+  const clock = new ManualClock(Date.UTC(2026, 2, 15, 12))
+  await using sink = await startSink()
+  await using flow = await startMailFlow({ zone: ZONE, smtpPort: sink.port, clock })
+  const { app, actor } = flow
+  const releaser = startReleaser(app)
+  const sent = await flow.send({ to: 'bob@many.test', send_at: new Date(clock.now() + hours(1)).toISOString() })
+  await pause(app, actor)
+  clock.advance(hours(1))
+  const held = { status: 0, attempts: 0, lastError: `Held: The account is paused: ${REASON}` }
+  await eventually(() => waiting(app)[0]?.lastError !== null)
+  const until = clock.now() + hours(24)
+  expect(waiting(app)).toEqual([{ ...held, nextAt: until }])
+  expect(flow.events(sent).slice(1)).toEqual([
+    { type: 'queued', recipient: null, data: {} },
+    {
+      type: 'deferred',
+      recipient: 'bob@many.test',
+      data: { reason: `The account is paused: ${REASON}`, next_retry_at: until },
+    },
+  ])
+  // Looked at again after a day, put off without a word, and never expired.
+  for (let day = 1; day <= 5; day++) {
+    clock.advance(hours(24) + minutes(1))
+    await eventually(() => (waiting(app)[0]?.nextAt ?? 0) > clock.now())
+  }
+  expect(flow.events(sent)).toHaveLength(3)
+  expect(sink.messages).toEqual([])
+
+  await resume(app, actor)
+  await eventually(() => {
+    clock.advance(100)
+    return sink.messages.length === 1
+  })
+  expect((await flow.settled(sent)).recipients.map(({ status }) => status)).toEqual(['sent'])
+  await eventually(() => {
+    clock.advance(1000)
+    return app.db.query('SELECT 1 FROM held_accounts').all().length === 0
+  })
+  expectBalanced({ ...flow.service, app })
+  await releaser.stop()
+})
+
+test('5,000 due recipients of a paused account hold nobody up who waits behind them in the lane', async () => {
+  const clock = new ManualClock(Date.UTC(2026, 2, 15, 12))
+  await using sink = await startSink()
+  await using flow = await startMailFlow({ zone: ZONE, smtpPort: sink.port, clock })
+  const { app, actor } = flow
+  const other = await createTestAccount(app)
+  await createDomain(app, other, 'other.test')
+  app.db.run('UPDATE domains SET verified_at = 1')
+  const at = new Date(clock.now() + hours(1)).toISOString()
+  const to = (i: number) => Array.from({ length: 50 }, (_, n) => `r${i}-${n}@many.test`)
+  for (let i = 0; i < 100; i++) await flow.send({ to: to(i), send_at: at })
+  await pause(app, actor)
+  const mine = { from: 'eve@other.test', to: 'bob@many.test', subject: 'Hi', text_body: 'Hi', send_at: at }
+  await acceptEmail(app, other, draftOf(app, mine, undefined))
+  clock.advance(hours(1))
+  await eventually(() => sink.messages.length > 0)
+  expect(sink.messages.map(({ rcptTo }) => rcptTo)).toEqual([['bob@many.test']])
+  await eventually(() => waiting(app).filter(({ lastError }) => lastError?.startsWith('Held: ')).length === 5000)
+
+  const releaser = startReleaser(app)
+  await resume(app, actor)
+  await eventually(() => {
+    clock.advance(250)
+    return waiting(app).every(({ lastError }) => !lastError?.startsWith('Held: '))
+  })
+  await releaser.stop()
+})
+
+test('what a receiver deferred before keeps its attempts while its account is paused, and may be tried as long anew', async () => {
+  const clock = new ManualClock(Date.UTC(2026, 2, 15, 12))
+  let isBusy = true
+  await using sink = await startSink({
+    onRcptTo(_, __, done) {
+      done(isBusy ? Object.assign(new Error('busy'), { responseCode: 450 }) : null)
+    },
+  })
+  await using flow = await startMailFlow({ zone: ZONE, smtpPort: sink.port, clock })
+  const { app, actor } = flow
+  await flow.send({ to: 'bob@many.test' })
+  await eventually(() => waiting(app)[0]?.status === 0 && waiting(app)[0]?.attempts === 1)
+  await pause(app, actor)
+  clock.advance(minutes(10))
+  await eventually(() => waiting(app)[0]?.lastError?.startsWith('Held: '))
+  expect(waiting(app)[0]?.attempts).toBe(1)
+  clock.advance(days(10))
+  await eventually(() => (waiting(app)[0]?.nextAt ?? 0) > clock.now())
+  isBusy = false
+  const releaser = startReleaser(app)
+  await resume(app, actor)
+  await eventually(() => {
+    clock.advance(250)
+    return sink.messages.length === 1
+  })
+  await eventually(() => waiting(app)[0]?.status === 3)
+  await releaser.stop()
+})
+
+test('a sub-account waits with its parent, and what is released is found again after a restart', async () => {
+  const clock = new ManualClock(Date.UTC(2026, 2, 15, 12))
+  await using sink = await startSink()
+  await using flow = await startMailFlow({ zone: ZONE, smtpPort: sink.port, clock })
+  const { app, actor } = flow
+  const parent = await createTestAccount(app)
+  app.db.run('UPDATE accounts SET parent_id = ? WHERE id = ?', [parent.accountId, actor.accountId])
+  await pause(app, parent)
+  await expect(flow.send({ to: 'bob@many.test' })).rejects.toThrow(REASON)
+  await resume(app, parent)
+  await flow.send({ to: 'bob@many.test', send_at: new Date(clock.now() + hours(1)).toISOString() })
+  await pause(app, parent)
+  clock.advance(hours(1))
+  await eventually(() => waiting(app)[0]?.lastError?.startsWith('Held: '))
+  // Nobody releases now: the process ends between.
+  await resume(app, parent)
+  const releaser = startReleaser(app)
+  await eventually(() => sink.messages.length === 1)
+  await releaser.stop()
+})
+
+test('what is held while its account is paused once more is released too, wherever the look at its mail had come to', async () => {
+  const clock = new ManualClock(Date.UTC(2026, 2, 15, 12))
+  await using sink = await startSink({
+    onRcptTo(_, __, done) {
+      done(Object.assign(new Error('busy'), { responseCode: 450 }))
+    },
+  })
+  await using flow = await startMailFlow({ zone: ZONE, smtpPort: sink.port, clock })
+  const { app, actor } = flow
+  const isHeld = (index: number) => waiting(app).at(index)?.lastError?.startsWith('Held: ') === true
+  // The oldest is due again in some minutes; behind it are as many as several slices, which are due tomorrow.
+  await flow.send({ to: 'early@many.test' })
+  await eventually(() => waiting(app)[0]?.attempts === 1 && waiting(app)[0]?.status === 0)
+  seedBehind(app, 600, clock.now() + hours(20))
+  await flow.send({ to: 'late@many.test', send_at: new Date(clock.now() + minutes(1)).toISOString() })
+  await pause(app, actor)
+  clock.advance(minutes(1))
+  await eventually(() => isHeld(-1))
+  const releaser = startReleaser(app)
+  await resume(app, actor)
+  const passed = async (): Promise<void> => {
+    await app.commit.barrier()
+    await giveWay()
+    clock.advance(250)
+  }
+  // The first pass ends with the one that it releases; the second has gone by all of them when it is interrupted.
+  await eventually(async () => {
+    await passed()
+    return !isHeld(-1)
+  })
+  for (let slice = 0; slice < 5; slice++) await passed()
+  await pause(app, actor)
+  clock.advance(minutes(10))
+  await eventually(() => isHeld(0))
+  await resume(app, actor)
+  await eventually(async () => {
+    await passed()
+    return !isHeld(0)
+  }, 5000)
+  await releaser.stop()
+})
+
+test('a resumed account is forgotten although keys of others are deleted all the time', async () => {
+  const clock = new ManualClock(Date.UTC(2026, 2, 15, 12))
+  await using flow = await startMailFlow({ zone: ZONE, clock })
+  const { app, actor } = flow
+  const other = await createTestAccount(app)
+  await flow.send({ to: 'bob@many.test', send_at: new Date(clock.now() + hours(1)).toISOString() })
+  await pause(app, actor)
+  clock.advance(hours(1))
+  await eventually(() => waiting(app)[0]?.lastError?.startsWith('Held: '))
+  const releaser = startReleaser(app)
+  await resume(app, actor)
+  for (let count = 0; count < 20; count++) {
+    const { id } = await createApiKey(app, other, { name: 'short-lived' })
+    await revokeApiKey(app, other, id)
+    clock.advance(250)
+    await giveWay()
+    await app.commit.barrier()
+  }
+  expect(app.db.query('SELECT 1 FROM held_accounts').all()).toEqual([])
+  await releaser.stop()
+})
+
+/** So many emails like the first, that are due at a time. */
+function seedBehind({ db }: App, count: number, nextAt: number): void {
+  const columns = (table: string, ...without: string[]) =>
+    db
+      .query<{ name: string }, []>(`PRAGMA table_info(${table})`)
+      .all()
+      .map(({ name }) => name)
+      .filter((name) => name !== 'id' && !without.includes(name))
+  const ofEmail = columns('emails', 'uuid').join()
+  const ofRecipient = columns('recipients', 'email_id', 'next_at')
+  db.run(
+    `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${count})
+     INSERT INTO emails (uuid, ${ofEmail}) SELECT randomblob(16), ${ofEmail} FROM n, emails WHERE emails.id = 1`,
+  )
+  db.run(
+    `INSERT INTO recipients (email_id, next_at, ${ofRecipient.join()})
+     SELECT emails.id, ${nextAt}, ${ofRecipient.map((name) => `first.${name}`).join()} FROM emails, recipients first WHERE emails.id > 1`,
+  )
+}
+
+test('a slice of what is released is bounded by recipients, however many an email has', async () => {
+  const clock = new ManualClock(Date.UTC(2026, 2, 15, 12))
+  await using flow = await startMailFlow({ zone: ZONE, clock })
+  const { app, actor } = flow
+  const to = (i: number) => Array.from({ length: 50 }, (_, n) => `r${i}-${n}@many.test`)
+  const send_at = new Date(clock.now() + hours(1)).toISOString()
+  for (let i = 0; i < 5; i++) await flow.send({ to: to(i), send_at })
+  await pause(app, actor)
+  clock.advance(hours(1))
+  await eventually(() => waiting(app).every(({ lastError }) => lastError?.startsWith('Held: ')))
+  expect(countHeld(app.db, actor.accountId, 1000)).toEqual({ held: 250, isAll: true })
+  expect(countHeld(app.db, actor.accountId, 60)).toEqual({ held: 60, isAll: false })
+  const released: number[] = []
+  let place: Parameters<typeof releaseSlice>[2]
+  do {
+    const slice = await app.commit.write((tx) =>
+      releaseSlice(tx, actor.accountId, place, { now: clock.now(), limit: 60 }),
+    )
+    released.push(slice.released)
+    place = slice.place
+  } while (place)
+  expect(released).toEqual([100, 100, 50, 0, 0])
+})
+
+test('where the site of a lane rests, mail of a paused account waits for its account, and others for the site', async () => {
+  const clock = new ManualClock(Date.UTC(2026, 2, 15, 12))
+  await using flow = await startMailFlow({ zone: ZONE, clock })
+  const { app, actor } = flow
+  const other = await createTestAccount(app)
+  await createDomain(app, other, 'other.test')
+  app.db.run('UPDATE domains SET verified_at = 1')
+  const send_at = new Date(clock.now() + hours(1)).toISOString()
+  await flow.send({ to: 'bob@many.test', send_at })
+  const mine = { from: 'eve@other.test', to: 'bob@many.test', subject: 'Hi', text_body: 'Hi', send_at }
+  await acceptEmail(app, other, draftOf(app, mine, undefined))
+  await pause(app, actor)
+  const now = clock.now() + hours(1)
+  for (const { lane } of app.db.query<{ lane: string }, []>('SELECT lane FROM recipients').all())
+    await holdLane(app, lane, { now, until: now + minutes(15), reason: 'The site rests.', siteFailures: 1 })
+  expect(waiting(app).map(({ lastError, nextAt }) => [lastError, nextAt])).toEqual([
+    [`Held: The account is paused: ${REASON}`, clock.now() + hours(24)],
+    ['The site rests.', now + minutes(15)],
+  ])
+})

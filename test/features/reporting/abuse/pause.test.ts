@@ -1,0 +1,254 @@
+/** @module What a pause does and undoes: refusals, the notice across kills, bursts, broadcasts, the operator's commands. */
+import { describe, expect, test } from 'bun:test'
+import { join } from 'node:path'
+import type { Actor, App } from '#features/core/app/app.ts'
+import { count } from '#features/core/events/record.ts'
+import { trimFindings } from '#features/reporting/abuse/findings.ts'
+import { startPauseNotices } from '#features/reporting/abuse/notices.ts'
+import { pauseAccount, resumeAccount } from '#features/reporting/abuse/pause.ts'
+import { startAbuseWatch } from '#features/reporting/abuse/watch.ts'
+import { accountFigure } from '#features/setup/streams/figures.ts'
+import { days, hours, seconds } from '#platform/units.ts'
+import { dataFolder, tassis } from '#test/app/process.ts'
+import { at } from '#test/support/api.ts'
+import { createTestAccount, createTestApp, eventually } from '#test/support/app.ts'
+import { addContacts, newList, numbered, operationOf } from '#test/support/broadcasts.ts'
+import { createEmailApi, EMAIL, type EmailApi, expectRefusal } from '#test/support/email-api.ts'
+
+const REASON = 'The operator looks at it.'
+const pause = (app: App, actor: Actor) =>
+  app.commit.write((tx) => pauseAccount(app, tx, actor, { source: 'admin', reason: REASON }))
+const resume = (app: App, actor: Actor) => app.commit.write((tx) => resumeAccount(app, tx, actor))
+
+const died = async (dataDir: string, what: 'pause' | 'mail') => {
+  const child = Bun.spawn([process.execPath, join(import.meta.dir, 'pause-and-die.ts'), dataDir, what], {
+    stderr: 'pipe',
+  })
+  await child.exited
+  expect([child.signalCode, await child.stderr.text()]).toEqual(['SIGKILL', ''])
+}
+
+describe('the owner is mailed once', () => {
+  const notices = async (dataDir: string): Promise<string[]> => {
+    await using service = await createTestApp({ dataDir, works: true })
+    const { db } = service.app
+    await eventually(() => db.query('SELECT 1 FROM pause_notices').all().length === 0)
+    return db
+      .query<{ subject: string }, []>('SELECT subject FROM emails ORDER BY id')
+      .all()
+      .map(({ subject }) => subject)
+  }
+
+  test('when the process is killed between the pause and the mail', async () => {
+    using data = dataFolder()
+    await died(data.path, 'pause')
+    const once = ['Sending is paused on your account']
+    expect([await notices(data.path), await notices(data.path)]).toEqual([once, once])
+  })
+
+  test('when it is killed between the mail and the note that it was sent', async () => {
+    using data = dataFolder()
+    await died(data.path, 'pause')
+    await died(data.path, 'mail')
+    expect(await notices(data.path)).toEqual(['Sent before'])
+  })
+})
+
+describe('who cannot be helped keeps nobody waiting', () => {
+  test('a notice to an address that no mail can be sent to', async () => {
+    await using service = await createEmailApi()
+    const { app, actor, clock } = service
+    const other = await service.newAccount()
+    app.db.run("UPDATE accounts SET email = 'no address' WHERE id = ?", [actor.accountId])
+    await pause(app, actor)
+    await pause(app, other)
+    const loop = startPauseNotices(app)
+    await eventually(() => {
+      clock.advance(seconds(1))
+      return app.db.query('SELECT 1 FROM pause_notices').all().length === 0
+    })
+    await loop.stop()
+    expect(app.db.query('SELECT address FROM recipients').all()).toEqual([{ address: 'owner@tassis.test' }])
+  })
+
+  test('an account whose pause cannot be stored', async () => {
+    await using service = await createEmailApi({
+      settings: { TASSIS_ABUSE_PLANS: 'all', TASSIS_ABUSE_MINIMUM_VOLUME: '10', TASSIS_ABUSE_KEYS_PER_HOUR: '3' },
+    })
+    const { app, actor, clock } = service
+    const accounts = [actor, await service.newAccount(), await service.newAccount()] as const
+    const [broken, bouncing, busy] = accounts
+    for (const { accountId } of [broken, bouncing])
+      await app.commit.write((tx) => count(tx, accountId, accountFigure('bounced'), clock.now(), 20))
+    const key = await service.newKey([], busy)
+    for (let i = 0; i < 3; i++) await service.api('POST', '/v1/api-keys', { name: `k${i}`, scopes: [] }, { key })
+    app.db.run(`CREATE TRIGGER broken BEFORE INSERT ON abuse_findings WHEN NEW.account_id = ${broken.accountId}
+      BEGIN SELECT RAISE(FAIL, 'no'); END`)
+    const watch = startAbuseWatch(app)
+    const sources = () =>
+      app.db.query<{ source: string | null }, []>('SELECT pause_source AS source FROM accounts ORDER BY id').all()
+    const [no, rates, burst] = [{ source: null }, { source: 'reputation' }, { source: 'registration_burst' }]
+    await eventually(() => Bun.deepEquals(sources(), [no, rates, burst]))
+    app.db.run('DROP TRIGGER broken')
+    await eventually(() => {
+      clock.advance(seconds(1))
+      return Bun.deepEquals(sources(), [rates, rates, burst])
+    })
+    await watch.stop()
+  })
+})
+
+test('while an account is paused every way to send is a 403 with the reason; a key that was seen is answered as before', async () => {
+  await using service = await createEmailApi()
+  const { app, api, actor } = service
+  const keyed = { headers: { 'idempotency-key': 'k-1' } }
+  const first = await service.accepted({}, keyed)
+  const list = await newList(service, 'News')
+  await pause(app, actor)
+  const refused = await service.send()
+  expectRefusal(refused, 403, 'account_paused')
+  expect(at(refused.body, 'message')).toBe(`The account is paused: ${REASON} Contact the operator of the service.`)
+  const broadcast = { from_address: EMAIL.from, subject: 'Hi', text_body: 'Hi', contact_list_id: list }
+  expectRefusal(await api('POST', '/v1/emails/batch', { emails: [EMAIL] }), 403, 'account_paused')
+  expectRefusal(await api('POST', '/v1/emails/broadcast', broadcast), 403, 'account_paused')
+  expect((await service.accepted({}, keyed)).id).toBe(first.id)
+  // All else goes on.
+  expect((await api('GET', '/v1/emails')).status).toBe(200)
+  expect((await api('POST', '/v1/domains', { domain: 'other.test' })).status).toBe(201)
+  await resume(app, actor)
+  expect((await service.send()).status).toBe(202)
+  expect(at((await api('GET', '/v1/account')).body, 'data')).not.toHaveProperty('paused')
+})
+
+test('a pause is one event, one finding and one entry of the audit log; a second one is none', async () => {
+  await using service = await createEmailApi()
+  const { app, actor } = service
+  expect([await pause(app, actor), await pause(app, actor)]).toEqual([true, false])
+  expect([await resume(app, actor), await resume(app, actor)]).toEqual([true, false])
+  expect(app.db.query('SELECT type, data FROM events').all()).toEqual([
+    { type: 16, data: JSON.stringify({ source: 'admin', reason: REASON }) },
+  ])
+  expect(app.db.query('SELECT source, reason, paused FROM abuse_findings').all()).toEqual([
+    { source: 'admin', reason: REASON, paused: 1 },
+  ])
+  expect(app.db.query("SELECT action FROM audit_logs WHERE action LIKE 'account._%ed' ORDER BY id").all()).toEqual([
+    { action: 'account.created' },
+    { action: 'account.paused' },
+    { action: 'account.resumed' },
+  ])
+})
+
+test('a broadcast of a paused account stops where it is, and goes on when the account is resumed', async () => {
+  await using service = await createEmailApi({ works: true, delivers: true })
+  const { app, api, actor, clock } = service
+  const list = await newList(service, 'News')
+  await addContacts(app, list, numbered(20))
+  const send_at = new Date(clock.now() + hours(1)).toISOString()
+  const body = { from_address: EMAIL.from, subject: 'Hi', text_body: 'Hi', contact_list_id: list, send_at }
+  const operation = String(at((await api('POST', '/v1/emails/broadcast', body)).body, 'data', 'operation_id'))
+  await pause(app, actor)
+  clock.advance(hours(1))
+  await eventually(async () => {
+    clock.advance(seconds(1))
+    return JSON.stringify(await operationOf(service, operation)).includes(REASON)
+  })
+  expect(app.db.query('SELECT 1 FROM emails WHERE broadcast_id IS NOT NULL').all()).toEqual([])
+  await resume(app, actor)
+  await eventually(() => {
+    clock.advance(seconds(1))
+    return app.db.query('SELECT 1 FROM emails WHERE broadcast_id IS NOT NULL').all().length === 20
+  })
+})
+
+describe('bursts', () => {
+  const SETTINGS = { TASSIS_ABUSE_PLANS: 'all', TASSIS_ABUSE_DOMAINS_PER_HOUR: '3', TASSIS_ABUSE_KEYS_PER_HOUR: '3' }
+  const source = ({ app }: EmailApi) =>
+    app.db.query<{ source: string }, []>('SELECT pause_source AS source FROM accounts WHERE id = 1').get()?.source
+  const looked = async (service: EmailApi): Promise<void> => {
+    // Two rounds: whatever was there when the first began is judged when the second ends.
+    const watch = startAbuseWatch(service.app)
+    await watch.stop()
+  }
+
+  test('of domains pause, also when the domains are deleted again', async () => {
+    await using service = await createEmailApi({ settings: SETTINGS })
+    const { api } = service
+    for (let i = 0; i < 2; i++) {
+      const made = await api('POST', '/v1/domains', { domain: `d${i}.test` })
+      await api('DELETE', `/v1/domains/${at(made.body, 'data', 'id')}`)
+    }
+    await looked(service)
+    expect(source(service)).toBeNull()
+    await api('POST', '/v1/domains', { domain: 'd9.test' })
+    await looked(service)
+    expect(source(service)).toBe('registration_burst')
+  })
+
+  test('of keys over more than an hour do not', async () => {
+    await using service = await createEmailApi({ settings: SETTINGS })
+    for (let i = 0; i < 5; i++) {
+      await service.api('POST', '/v1/api-keys', { name: `k${i}`, scopes: [] })
+      service.clock.advance(hours(0.6))
+      await looked(service)
+    }
+    expect(source(service)).toBeNull()
+  })
+
+  test('before a resume do not pause again', async () => {
+    await using service = await createEmailApi({ settings: SETTINGS })
+    for (let i = 0; i < 3; i++) await service.api('POST', '/v1/api-keys', { name: `k${i}`, scopes: [] })
+    await looked(service)
+    expect(source(service)).toBe('registration_burst')
+    service.clock.advance(1000)
+    await resume(service.app, service.actor)
+    await looked(service)
+    expect(source(service)).toBeNull()
+  })
+
+  test('by the operator do not', async () => {
+    await using service = await createEmailApi({ settings: SETTINGS })
+    for (let i = 0; i < 5; i++) await service.newKey()
+    await looked(service)
+    expect(source(service)).toBeNull()
+  })
+})
+
+test('findings are kept for 400 days', async () => {
+  await using service = await createEmailApi()
+  const { app, actor, clock } = service
+  await pause(app, actor)
+  clock.advance(days(400))
+  expect(await trimFindings(app)).toBe(0)
+  clock.advance(days(1))
+  expect(await trimFindings(app)).toBe(1)
+})
+
+test('a plan that there is not is refused at the start', async () => {
+  await expect(createTestApp({ settings: { TASSIS_ABUSE_PLANS: 'free,gold' } })).rejects.toThrow(
+    'TASSIS_ABUSE_PLANS is "free,gold"',
+  )
+})
+
+test('the operator pauses, looks and resumes by command', async () => {
+  using data = dataFolder()
+  {
+    await using service = await createTestApp({ dataDir: data.path })
+    await createTestAccount(service.app)
+  }
+  const run = async (...args: string[]) => {
+    const { exitCode, stdout, stderr } = await tassis(['accounts', ...args], data.settings)
+    return { exitCode, said: `${stdout}${stderr}`.trim() }
+  }
+  expect(await run('pause', 'Test', '--reason', REASON)).toEqual({ exitCode: 0, said: `Paused Test: ${REASON}` })
+  expect(await run('pause', 'Test', '--reason', REASON)).toEqual({
+    exitCode: 1,
+    said: 'tassis: The account Test is paused already; `tassis accounts show` says why.',
+  })
+  expect((await run('show', 'Test')).said).toContain(`It may not send. The account is paused: ${REASON}`)
+  expect((await run('findings')).said).toContain(REASON)
+  expect(JSON.parse((await run('findings', 'Test', '--json')).said)).toMatchObject([
+    { account: 'Test', source: 'admin', reason: REASON, paused: true },
+  ])
+  expect(await run('resume', 'Test')).toEqual({ exitCode: 0, said: 'Resumed Test. No mail was held.' })
+  expect(await run('resume', 'Test')).toEqual({ exitCode: 1, said: 'tassis: The account Test is not paused.' })
+})

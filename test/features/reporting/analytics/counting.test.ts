@@ -1,0 +1,317 @@
+/** @module What is counted when something happens to an email, in which day and which domain; and that the check finds what was not. */
+import { Database } from 'bun:sqlite'
+import { afterEach, beforeEach, expect, test } from 'bun:test'
+import { join } from 'node:path'
+import { examineBooks } from '#app/cli/books.ts'
+import { migrations } from '#app/migrations.ts'
+import {
+  DAILY_COLUMNS,
+  DAILY_FIELDS,
+  type DailyFigures,
+  dayOf,
+  ERASED_DOMAIN,
+  rowKeys,
+} from '#features/core/events/figures.ts'
+import { raiseHorizon } from '#features/core/events/horizon.ts'
+import { keepFigures } from '#features/reporting/analytics/recount.ts'
+import { bounceLate, confirmUncertain, requeueFinished } from '#features/sending/emails/late-moves.ts'
+import { engage } from '#features/sending/tracking/engage.ts'
+import { unsubscribe } from '#features/sending/unsubscribe/unsubscribe.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { parseUuid } from '#platform/ids.ts'
+import { days, minutes } from '#platform/units.ts'
+import { createComplaints, type Delivered } from '#test/features/receiving/complaints/fixture.ts'
+import { expectBalanced } from '#test/support/books.ts'
+import { NOW, UNVERIFIED } from '#test/support/email-api.ts'
+import { trackedRecipient } from '#test/support/tracked.ts'
+
+let mail: Awaited<ReturnType<typeof createComplaints>>
+beforeEach(async () => {
+  mail = await createComplaints()
+})
+afterEach(async () => {
+  await mail[Symbol.asyncDispose]()
+})
+
+const TODAY = dayOf(NOW)
+const now = () => mail.service.app.eventTime()
+const write = <T extends object | undefined | boolean | number>(run: (tx: Tx) => T) =>
+  mail.service.app.commit.write<unknown>((tx) => void run(tx))
+
+/** Every row: `day+0 domain` to what is not zero in it. The sum is of `all`. */
+function figures(): Record<string, Partial<DailyFigures>> {
+  const rows = mail.service.app.db
+    .query<{ day: number; domain: string } & DailyFigures, []>(
+      `SELECT day, domain, ${DAILY_FIELDS.map((field) => `${DAILY_COLUMNS[field]} AS ${field}`).join(', ')} FROM daily_figures WHERE day >= 0 ORDER BY day, domain`,
+    )
+    .all()
+  return Object.fromEntries(
+    rows.map(({ day, domain, ...values }) => [
+      `day+${day - TODAY} ${domain === '' ? 'all' : domain}`,
+      Object.fromEntries(Object.entries(values).filter(([, n]) => n !== 0)),
+    ]),
+  )
+}
+
+const balanced = () => expectBalanced({ ...mail.service, delivery: undefined })
+
+const visit = (email: Delivered, index: number, url?: string, visitor: 'human' | 'machine' = 'human') =>
+  write((tx) => {
+    const recipientId = email.recipients[index]?.id ?? 0
+    const recipient = trackedRecipient(tx.db, recipientId)
+    engage(mail.service.app, tx, { recipient, url, visitor, ipAddress: null, userAgent: null })
+    return undefined
+  })
+
+test('who is delivered to, bounces or fails is counted on the day of it, in the domain of the recipient', async () => {
+  await mail.accepted({ to: ['a@one.test', 'b@one.test'], cc: ['c@two.test'] })
+  mail.service.clock.advance(days(1))
+  await mail.deliver('sent')
+  await mail.accepted({ to: 'a@one.test' })
+  await mail.deliver('bounced')
+  await mail.accepted({ to: 'a@one.test' })
+  await mail.deliver('failed')
+  expect(figures()).toEqual({
+    'day+0 all': { sent: 3 },
+    'day+0 one.test': { sent: 2 },
+    'day+0 two.test': { sent: 1 },
+    'day+1 all': { sent: 2, delivered: 3, bounced: 1 },
+    'day+1 one.test': { sent: 2, delivered: 2, bounced: 1 },
+    'day+1 two.test': { delivered: 1 },
+  })
+  balanced()
+})
+
+test('a delivery that is taken back by a late bounce goes from the day that it was on, and its row with it', async () => {
+  const { emailId, recipients } = await mail.delivered({ to: 'a@one.test', send_at: undefined })
+  await mail.accepted({ to: 'b@two.test' })
+  mail.service.clock.advance(days(2))
+  const at = { recipientId: recipients[0]?.id ?? 0, emailId, now: now() }
+  await write((tx) => bounceLate(tx, at, { bounceType: 'soft', bounceCategory: 'other' }))
+  expect(figures()).toEqual({
+    'day+0 all': { sent: 2 },
+    'day+0 one.test': { sent: 1 },
+    'day+0 two.test': { sent: 1 },
+    'day+2 all': { bounced: 1 },
+    'day+2 one.test': { bounced: 1 },
+  })
+  balanced()
+})
+
+test('a bounce that is tried again and delivered is a bounce and a delivery of one that was sent', async () => {
+  const { emailId, recipients } = await mail.accepted({ to: 'a@one.test' })
+  await mail.deliver('bounced')
+  const at = { recipientId: recipients[0]?.id ?? 0, emailId, lane: '1:one.test', nextAt: now(), now: now() }
+  await write((tx) => requeueFinished(tx, { ...at, from: 'bounced' }))
+  await mail.deliver('sent')
+  expect(figures()).toEqual({
+    'day+0 all': { sent: 1, bounced: 1, delivered: 1 },
+    'day+0 one.test': { sent: 1, bounced: 1, delivered: 1 },
+  })
+  balanced()
+})
+
+test('uncertain mail counts as delivered when its receiver says that it has it', async () => {
+  const { emailId, recipients } = await mail.accepted({ to: 'a@one.test' })
+  await mail.deliver('uncertain')
+  expect(figures()).toEqual({ 'day+0 all': { sent: 1 }, 'day+0 one.test': { sent: 1 } })
+  await write((tx) => confirmUncertain(tx, { recipientId: recipients[0]?.id ?? 0, emailId, now: now() }, {}))
+  expect(figures()).toMatchObject({ 'day+0 one.test': { sent: 1, delivered: 1 } })
+  balanced()
+})
+
+test('opens and clicks are the events; opened emails are counted once, and once in each domain', async () => {
+  const email = await mail.delivered({ to: ['a@one.test', 'b@one.test'], cc: ['c@two.test'] })
+  const { clock } = mail.service
+  await visit(email, 0, undefined, 'machine')
+  await visit(email, 0)
+  await visit(email, 0) // Within five minutes.
+  await visit(email, 1)
+  clock.advance(days(1))
+  await visit(email, 2)
+  await visit(email, 0)
+  await visit(email, 0, 'https://shop.test/')
+  await visit(email, 0, 'https://shop.test/other')
+  clock.advance(minutes(10))
+  await visit(email, 2, 'https://shop.test/')
+  expect(figures()).toEqual({
+    'day+0 all': { sent: 3, delivered: 3, opens: 2, openedEmails: 1 },
+    'day+0 one.test': { sent: 2, delivered: 2, opens: 2, openedEmails: 1 },
+    'day+0 two.test': { sent: 1, delivered: 1 },
+    'day+1 all': { opens: 2, clicks: 3, clickedEmails: 1 },
+    'day+1 one.test': { opens: 1, clicks: 2, clickedEmails: 1 },
+    'day+1 two.test': { opens: 1, clicks: 1, openedEmails: 1, clickedEmails: 1 },
+  })
+  balanced()
+})
+
+test('complaints are counted in the domain of who complained, and in the sum alone when nobody knows who it was', async () => {
+  const named = await mail.delivered({ to: ['a@one.test', 'b@two.test'] })
+  await mail.apply(await mail.report('standard', named, 1))
+  await mail.apply(await mail.report('comcast', await mail.delivered({ to: ['c@one.test', 'd@two.test'] })))
+  expect(figures()).toEqual({
+    'day+0 all': { sent: 4, delivered: 4, complaints: 2 },
+    'day+0 one.test': { sent: 2, delivered: 2 },
+    'day+0 two.test': { sent: 2, delivered: 2, complaints: 1 },
+  })
+  balanced()
+})
+
+test('an unsubscription is counted with its event', async () => {
+  const { emailId, recipients } = await mail.delivered({ to: ['a@one.test'], transactional: false })
+  const { app, actor } = mail.service
+  const facts = {
+    accountUuid: parseUuid(actor.accountUuid) ?? new Uint8Array(),
+    address: 'a@one.test',
+    emailId,
+    recipientId: recipients[0]?.id ?? 0,
+    streamId: 0,
+    listId: 0,
+    senderDomain: 'sender.test',
+  }
+  await unsubscribe(app, facts, 'page')
+  await unsubscribe(app, facts, 'page')
+  expect(figures()).toMatchObject({ 'day+0 all': { unsubscribes: 1 }, 'day+0 one.test': { unsubscribes: 1 } })
+  balanced()
+})
+
+test('nothing of sandbox mail is counted', async () => {
+  const email = await mail.delivered({ to: 'a@one.test', from: `ada@${UNVERIFIED}` })
+  await visit(email, 0)
+  await visit(email, 0, 'https://shop.test/')
+  expect(figures()).toEqual({})
+  balanced()
+})
+
+/** What the check says of the figures. */
+function differences(): string[] {
+  using db = new Database(join(mail.service.dataDir, 'tassis.db'), { readonly: true })
+  return examineBooks(db)
+    .filter(({ rule }) => rule.includes('figures of'))
+    .flatMap(({ differences: found }) => found)
+    .filter((text) => !text.includes('stream:'))
+}
+
+test.each([
+  ["UPDATE daily_figures SET sent = sent + 1 WHERE domain = 'one.test'", 'one.test, sent: 2 are noted, there are 1'],
+  ["UPDATE daily_figures SET opens = 0 WHERE domain = ''", 'all domains, opens: 0 are noted, there are 1'],
+  [
+    "UPDATE daily_figures SET opened_emails = 2 WHERE domain = ''",
+    'all domains, openedEmails: 2 are noted, there are 1',
+  ],
+  ["UPDATE daily_figures SET clicks = 1 WHERE day < 0 AND domain = 'two.test'", 'account 1, two.test: they are not'],
+  ["DELETE FROM daily_figures WHERE domain = 'two.test'", 'two.test, sent: 0 are noted, there are 1'],
+  [
+    "INSERT INTO daily_figures (account_id, day, domain, complaints) VALUES (1, 1, 'x.test', 3)",
+    'account 1, 1970-01-02, x.test, complaints: 3 are noted, there are 0',
+  ],
+])('the check finds what differs after %s', async (statement, told) => {
+  const email = await mail.delivered({ to: ['a@one.test', 'b@two.test'] })
+  await visit(email, 0)
+  expect(differences()).toEqual([])
+  mail.service.app.db.run(statement)
+  expect(differences()).toContainEqual(expect.stringContaining(told))
+})
+
+test('figures of a recipient who is erased stay in the sum, and leave the domain', async () => {
+  const email = await mail.delivered({ to: ['a@one.test', 'b@one.test', 'c@two.test'] })
+  for (const index of [0, 1, 2]) await visit(email, index)
+  await write((tx) =>
+    keepFigures(tx, email.emailId, () => {
+      tx.db.run(`UPDATE recipients SET address = 'erased@${ERASED_DOMAIN}' WHERE id = ?`, [
+        email.recipients[1]?.id ?? 0,
+      ])
+      return true
+    }),
+  )
+  expect(figures()).toEqual({
+    'day+0 all': { sent: 3, delivered: 3, opens: 3, openedEmails: 1 },
+    'day+0 one.test': { sent: 1, delivered: 1, opens: 1, openedEmails: 1 },
+    'day+0 erased.invalid': { sent: 1, delivered: 1, opens: 1, openedEmails: 1 },
+    'day+0 two.test': { sent: 1, delivered: 1, opens: 1, openedEmails: 1 },
+  })
+  mail.service.clock.advance(days(1))
+  await visit(email, 1)
+  expect(Object.keys(figures()).filter((name) => name.startsWith('day+1'))).toEqual([])
+  balanced()
+})
+
+test('the migration that made the table counts what happened before it in the same way', async () => {
+  const { clock, app } = mail.service
+  const email = await mail.delivered({ to: ['a@one.test', '"odd@name"@one.test'], cc: ['c@two.test'] })
+  await mail.delivered({ to: 'captured@one.test', from: `ada@${UNVERIFIED}` })
+  await visit(email, 1)
+  clock.advance(days(1))
+  for (const index of [0, 2]) {
+    await visit(email, index)
+    await visit(email, index, 'https://shop.test/')
+  }
+  await mail.apply(await mail.report('standard', email, 1))
+  await mail.apply(await mail.report('comcast', await mail.delivered({ to: ['c@one.test', 'd@two.test'] })))
+  await mail.accepted({ to: ['a@one.test', 'e@three.test'] })
+  await mail.deliver('bounced')
+  balanced()
+  const counted = figures()
+  expect(Object.keys(counted)).toHaveLength(7)
+  const rows = () => app.db.query('SELECT * FROM daily_figures ORDER BY day, domain').all()
+  const counts = rows()
+  const statements = migrations
+    .flatMap(({ sql }) => sql.split('--> statement-breakpoint'))
+    .filter((statement) => statement.includes('INSERT INTO `daily_figures`'))
+  expect(statements).toHaveLength(3)
+  app.db.run('DELETE FROM daily_figures')
+  for (const statement of statements) app.db.run(statement)
+  expect(rows()).toEqual(counts)
+})
+
+test('a domain has a row a month, and a period is its whole months and the days that are left', async () => {
+  await mail.accepted({ to: 'a@one.test' })
+  mail.service.clock.advance(days(17))
+  await mail.delivered({ to: ['a@one.test', 'b@one.test'] })
+  expect(
+    mail.service.app.db
+      .query('SELECT day, domain, sent, delivered FROM daily_figures WHERE day < 0 ORDER BY day')
+      .all(),
+  ).toEqual([
+    { day: -(2026 * 12 + 3), domain: 'one.test', sent: 2, delivered: 3 },
+    { day: -(2026 * 12 + 2), domain: 'one.test', sent: 1, delivered: 0 },
+  ])
+  const day = (text: string) => dayOf(Date.parse(text))
+  expect(rowKeys(day('2025-11-29'), day('2026-02-02'))).toEqual([
+    day('2025-11-29'),
+    day('2025-11-30'),
+    -(2025 * 12 + 11),
+    -(2026 * 12),
+    day('2026-02-01'),
+    day('2026-02-02'),
+  ])
+  expect(rowKeys(-400, 1)).toEqual([0, 1])
+  balanced()
+})
+
+test('where retention has removed events and emails the check compares what it can, and still finds what is wrong', async () => {
+  const old = await mail.delivered({ to: 'a@one.test' })
+  const kept = await mail.delivered({ to: 'a@one.test' })
+  const { clock, app } = mail.service
+  await visit(kept, 0)
+  clock.advance(days(40))
+  const recent = await mail.delivered({ to: 'b@one.test' })
+  await visit(recent, 0)
+  await visit(kept, 0)
+  await visit(old, 0)
+  await write((tx) => {
+    raiseHorizon(tx, 'events', NOW + days(30))
+    raiseHorizon(tx, 'logs', NOW + days(30))
+    tx.db.run('DELETE FROM events WHERE at < ?', [NOW + days(30)])
+    tx.db.run('DELETE FROM recipients WHERE email_id = ?', [old.emailId])
+    tx.db.run('DELETE FROM emails WHERE id = ?', [old.emailId])
+    return true
+  })
+  expect(differences()).toEqual([])
+  app.db.run(`UPDATE daily_figures SET opens = opens + 1 WHERE day = ?`, [TODAY + 40])
+  expect(differences()).toEqual([
+    expect.stringContaining('all domains, opens: 4 are noted'),
+    expect.stringContaining('one.test, opens: 4 are noted'),
+    'account 1, one.test: they are not',
+  ])
+})

@@ -1,0 +1,100 @@
+/** @module The busiest domains of a period, against adding up everything: for mail like that of people, for mail in equal parts, for hostile mail. */
+import { expect, test } from 'bun:test'
+import { MONTH_KEY } from '#features/core/events/figures.ts'
+import { busiestDomains } from '#features/reporting/analytics/domains.ts'
+import { FIGURE_SUMS } from '#features/reporting/analytics/figures.ts'
+import type { Period } from '#features/reporting/analytics/period.ts'
+import { systemClock } from '#platform/clock.ts'
+import { createTestApp, type TestApp } from '#test/support/app.ts'
+
+const ACCOUNT = 7
+const period = (fromDay: number, toDay: number): Period => ({ fromDay, toDay, name: 'custom' })
+
+/** Fills the table with SQL that gives (day, domain, sent). */
+const fill = (service: TestApp, rows: string) =>
+  service.app.commit.write(({ db }) => {
+    db.run(`INSERT INTO daily_figures (account_id, day, domain, sent, delivered, bounced)
+      SELECT ${ACCOUNT}, day, domain, sum(sent), sum(sent) / 2, 1 FROM (${rows}) GROUP BY day, domain`)
+    db.run(
+      `INSERT INTO daily_figures (account_id, day, domain, sent, delivered, bounced)
+       SELECT account_id, ${MONTH_KEY}, domain, sum(sent), sum(delivered), sum(bounced) FROM daily_figures GROUP BY 1, 2, 3`,
+    )
+    // Neither another account's nor the sums are among them.
+    db.run(
+      `INSERT INTO daily_figures (account_id, day, domain, sent) SELECT ${ACCOUNT + 1}, day, 'other.test', 100000000 FROM daily_figures WHERE account_id = ${ACCOUNT} GROUP BY day`,
+    )
+    db.run(
+      `INSERT INTO daily_figures (account_id, day, domain, sent) SELECT account_id, day, '', sum(sent) FROM daily_figures GROUP BY 1, 2`,
+    )
+  })
+
+const summedUp = ({ app }: TestApp, { fromDay, toDay }: Period, limit: number) =>
+  app.db
+    .query<object, number[]>(
+      `SELECT ${FIGURE_SUMS}, domain FROM daily_figures WHERE account_id = ${ACCOUNT} AND day BETWEEN ? AND ? AND domain <> ''
+       GROUP BY domain HAVING sum(sent) > 0 ORDER BY sum(sent) DESC, domain LIMIT ?`,
+    )
+    .all(fromDay, toDay, limit)
+
+/** Numbers as if by chance, the same each time. */
+const CHANCE = '(day * 7919 + n * 104729) % 997'
+const DAYS = (count: number) => `days (day) AS (SELECT 1 UNION ALL SELECT day + 1 FROM days WHERE day < ${count})`
+const NUMBERS = (count: number) => `numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < ${count})`
+
+test.each([
+  ['few get most', `1 + 20000 / n + ${CHANCE} % (1 + 200 / n)`, 'TRUE'],
+  ['all get about the same', `1 + ${CHANCE} % 3`, 'TRUE'],
+  ['all get the same', '1', 'TRUE'],
+  ['each is busy on a day of its own', '1 + n', 'n % 40 = day % 40'],
+  ['many days have nothing', `1 + ${CHANCE}`, 'day % 11 = 0'],
+])('the first are the same as when all are added up, when %s', async (_, sent, where) => {
+  await using service = await createTestApp()
+  await fill(
+    service,
+    `WITH RECURSIVE ${DAYS(60)}, ${NUMBERS(300)} SELECT day, 'd' || n || '.test' AS domain, ${sent} AS sent FROM days, numbers WHERE ${where}`,
+  )
+  for (const [asked, limit] of [
+    [period(1, 60), 10],
+    [period(1, 60), 1],
+    [period(20, 26), 25],
+    [period(30, 30), 10],
+    [period(1, 60), 1000],
+    [period(61, 90), 10],
+  ] as const)
+    expect(await busiestDomains(service.app, ACCOUNT, asked, limit)).toEqual(summedUp(service, asked, limit) as never)
+})
+
+test('with 200,000 domains a day others get their turn every few ms, and what is told is right', async () => {
+  await using service = await createTestApp({ clock: systemClock })
+  await fill(
+    service,
+    `WITH RECURSIVE ${DAYS(2)}, ${NUMBERS(200_000)} SELECT day, 'd' || (n + 50000 * day) || '.test' AS domain, 1 AS sent FROM days, numbers
+     UNION ALL SELECT day, 'busy.test', 5 FROM days`,
+  )
+  let turns = 0
+  let isOver = false
+  const counting = (async () => {
+    while (!isOver) {
+      await new Promise((resolve) => setImmediate(resolve))
+      turns++
+    }
+  })()
+  const found = await busiestDomains(service.app, ACCOUNT, period(1, 2), 10)
+  isOver = true
+  await counting
+  expect([turns > 5, found[0]?.domain, found[0]?.sent, found.length]).toEqual([true, 'busy.test', 10, 10])
+})
+
+test('an account has a few such requests at a time, and the next is told to wait', async () => {
+  await using service = await createTestApp()
+  await fill(service, `SELECT 1 AS day, 'a.test' AS domain, 1 AS sent`)
+  const ask = (accountId: number) => busiestDomains(service.app, accountId, period(1, 1), 10)
+  const results = await Promise.allSettled([...Array.from({ length: 9 }, () => ask(ACCOUNT)), ask(ACCOUNT + 1)])
+  expect(results.map(({ status }) => status)).toEqual([
+    ...Array.from({ length: 8 }, () => 'fulfilled' as const),
+    'rejected',
+    'fulfilled',
+  ])
+  expect(results[8]).toMatchObject({ reason: { status: 429, code: 'too_many_requests' } })
+  expect(await ask(ACCOUNT)).toMatchObject([{ domain: 'a.test', sent: 1 }])
+})

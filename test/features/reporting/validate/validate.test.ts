@@ -1,0 +1,293 @@
+import { describe, expect, test } from 'bun:test'
+import { createValidate } from '#features/reporting/validate/validate.ts'
+import { seconds } from '#platform/units.ts'
+import { createResolver } from '#protocols/dns/resolver.ts'
+import { createTestApi, type TestApi } from '#test/support/api.ts'
+import { eventually } from '#test/support/app.ts'
+import { type DnsServer, startDnsServer, type Zone } from '#test/support/dns-server.ts'
+import { expectRefusal } from '#test/support/email-api.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
+
+const ZONE: Zone = {
+  'mx.test': { MX: [{ preference: 10, exchange: 'mail.mx.test' }] },
+  'many.test': {
+    MX: Array.from({ length: 100 }, (_, n) => ({ preference: n, exchange: `mail-${n}.many.test` })),
+  },
+  'null.test': { MX: [{ preference: 0, exchange: '' }], A: ['192.0.2.1'] },
+  'host.test': { A: ['192.0.2.1'] },
+  'six.test': { AAAA: ['2001:db8::1'] },
+  'bare.test': { TXT: ['nothing else'] },
+  'gone.test': 'NXDOMAIN',
+  'failing.test': 'SERVFAIL',
+  'refusing.test': 'REFUSED',
+  'garbled.test': 'MALFORMED',
+  'half.test': { A: 'SERVFAIL', AAAA: 'SERVFAIL' },
+  'numbers.test': { MX: [{ preference: 1, exchange: '192.0.2.1' }] },
+  'alias.test': { CNAME: 'mx.test' },
+  'circle.test': { CNAME: 'circle.test' },
+  'xn--bcher-kva.test': { MX: [{ preference: 10, exchange: 'mail.mx.test' }] },
+  'gmail.com': { MX: [{ preference: 5, exchange: 'mail.mx.test' }] },
+  'mailinator.com': { MX: [{ preference: 5, exchange: 'mail.mx.test' }] },
+  'deep.er.mailinator.com': { MX: [{ preference: 5, exchange: 'mail.mx.test' }] },
+  'yopmail.com': 'SERVFAIL',
+}
+
+interface Validation extends TestApi {
+  readonly dns: DnsServer
+  validate(email: unknown): Promise<unknown>
+}
+
+async function start(zone: Zone = ZONE): Promise<Validation> {
+  const dns = await startDnsServer(structuredClone(zone))
+  const service = await createTestApi({ settings: { TASSIS_DNS_SERVERS: dns.address } })
+  return {
+    ...service,
+    dns,
+    validate: async (email) => {
+      const { status, body } = await service.api('POST', '/v1/validate', { email })
+      expect(status).toBe(200)
+      return body
+    },
+    async [Symbol.asyncDispose]() {
+      await service[Symbol.asyncDispose]()
+      await dns.close()
+    },
+  }
+}
+
+const good = (email: string, more: object = {}) => ({
+  email,
+  valid: true,
+  deliverable: 'yes',
+  is_disposable: false,
+  is_role: false,
+  is_free: false,
+  mx_found: true,
+  reason: null,
+  ...more,
+})
+const bad = (email: string, reason: string, more: object = {}) =>
+  good(email, { valid: false, deliverable: 'no', mx_found: false, reason, ...more })
+const unknown = (email: string, reason: string) => good(email, { deliverable: 'unknown', mx_found: false, reason })
+
+describe('the domain', () => {
+  const CASES: readonly (readonly [what: string, answer: { email: string }])[] = [
+    ['with an MX takes mail', good('ada@mx.test')],
+    ['with a hundred MX takes mail', good('ada@many.test')],
+    ['with an address of its own and no MX takes mail (RFC 5321 §5.1)', good('ada@host.test')],
+    ['with an IPv6 address alone takes mail', good('ada@six.test')],
+    ['that is an alias of one that takes mail takes mail', good('ada@alias.test')],
+    ['in its own script is looked up as A-labels', good('ada@b\u00fccher.test')],
+    [
+      'with a null MX takes none (RFC 7505), address or not',
+      bad('ada@null.test', 'The domain null.test says that it takes no mail (null MX).'),
+    ],
+    [
+      'with neither MX nor address takes none',
+      bad('ada@bare.test', 'The domain bare.test has no mail server: neither an MX record nor an address.'),
+    ],
+    ['that does not exist takes none', bad('ada@gone.test', 'The domain gone.test does not exist.')],
+    [
+      'whose DNS fails (SERVFAIL) is unknown, and valid as far as is known',
+      unknown(
+        'ada@failing.test',
+        'The DNS servers could not look up the mail servers (MX) of failing.test (SERVFAIL).',
+      ),
+    ],
+    [
+      'whose DNS is lame (REFUSED) is unknown',
+      unknown('ada@refusing.test', 'The DNS servers refused to look up the mail servers (MX) of refusing.test.'),
+    ],
+    [
+      'without MX whose addresses cannot be looked up is unknown',
+      unknown('ada@half.test', 'The DNS servers could not look up the addresses of half.test (SERVFAIL).'),
+    ],
+    [
+      'whose MX is an IP address takes none',
+      bad('ada@numbers.test', 'The MX records of numbers.test hold IP addresses where they must name hosts.'),
+    ],
+    [
+      'that is an alias of itself is unknown',
+      unknown('ada@circle.test', 'The aliases of circle.test in DNS lead nowhere.'),
+    ],
+  ]
+  test.each(CASES)('%s', async (_, answer) => {
+    await using service = await start()
+    expect(await service.validate(answer.email)).toEqual(answer)
+  })
+})
+
+describe('what is no address is a 200 that says so, and nothing is looked up:', () => {
+  const CASES: readonly (readonly [email: string, reason: string])[] = [
+    ['', 'The address is empty.'],
+    ['ada', '"ada" is not an address: it has no @ after a local part.'],
+    ['@mx.test', 'The address has nothing before the @.'],
+    ['ada@', 'The address has no domain after the @.'],
+    ['ada@mx', 'The domain "mx" has no dot.'],
+    ['a da@mx.test', 'The part before the @ has a space or a character that is only allowed in quotes.'],
+    ['ada@bob@mx.test', 'The address has more than one @.'],
+    ['ada..b@mx.test', 'The part before the @ has a dot too many.'],
+    ['ada@-mx.test', 'A part of the domain starts or ends with a hyphen.'],
+    ['ada@[192.0.2.1]', 'The domain is an IP address in brackets; only domain names can receive mail here.'],
+    ['ada@192.0.2.1', 'The domain ends in a number; it looks like an IP address.'],
+    ['ada@mx.test\r\nRCPT TO:<bob@mx.test>', 'The address has a line break or another control character.'],
+    ['Ada <ada@mx.test>', 'A name or angle brackets stand around the address; give the address alone.'],
+    ['<ada@mx.test>', 'A name or angle brackets stand around the address; give the address alone.'],
+    [`${'a'.repeat(65)}@mx.test`, 'The part before the @ is longer than 64 octets.'],
+    [`ada@${'a'.repeat(64)}.test`, 'A part of the domain is longer than 63 characters.'],
+    [`ada@${'a.'.repeat(200)}test`, 'The domain is longer than 253 characters.'],
+    [`${'a'.repeat(400)}@${'b'.repeat(601)}.test`, 'The address is longer than 1,000 characters.'],
+    ['\ud800@mx.test', 'The address is not valid Unicode text.'],
+  ]
+  test('each with its reason', async () => {
+    await using service = await start()
+    const answers = await Promise.all(CASES.map(([email]) => service.validate(email)))
+    expect(answers).toEqual(CASES.map(([email, reason]) => bad(email, reason)))
+    expect(service.dns.queries).toEqual([])
+  })
+})
+
+test('only a missing email, one that is no string, and fields that there are not, are refused', async () => {
+  await using service = await start()
+  const post = (body: unknown) => service.api('POST', '/v1/validate', body)
+  for (const body of [{}, { email: null }, { email: 7 }, { email: ['ada@mx.test'] }])
+    expectRefusal(await post(body), 422, 'validation_failed', 'email')
+  expectRefusal(await post({ email: 'ada@mx.test', deep: true }), 422, 'validation_failed', 'deep')
+})
+
+describe('what lists say', () => {
+  const CASES: readonly (readonly [what: string, answer: { email: string }])[] = [
+    [
+      'a disposable domain is not valid, though it takes mail',
+      good('ada@mailinator.com', {
+        valid: false,
+        deliverable: 'no',
+        is_disposable: true,
+        is_free: true,
+        reason: 'The domain mailinator.com hands out addresses that are thrown away.',
+      }),
+    ],
+    [
+      'a subdomain of a disposable domain is disposable',
+      good('ada@deep.er.mailinator.com', {
+        valid: false,
+        deliverable: 'no',
+        is_disposable: true,
+        reason: 'The domain deep.er.mailinator.com hands out addresses that are thrown away.',
+      }),
+    ],
+    [
+      'a disposable domain whose DNS fails is not deliverable',
+      bad('ada@yopmail.com', 'The domain yopmail.com hands out addresses that are thrown away.', {
+        is_disposable: true,
+        is_free: true,
+      }),
+    ],
+    ['a provider of free addresses is valid', good('Ada.Lovelace@GMAIL.com', { is_free: true })],
+    ['a role is valid', good('Info@mx.test', { is_role: true })],
+    ['a role with a tag is a role', good('sales+shop@mx.test', { is_role: true })],
+    ['a person is no role', good('informant@mx.test')],
+    ['a local part beyond ASCII is fine (RFC 6531)', good('j\u00f6rg@mx.test')],
+    ['spaces around an address are no part of it', good(' ada@mx.test ')],
+    ['a local part may be quoted', good('"ada b"@mx.test')],
+  ]
+  test.each(CASES)('%s', async (_, answer) => {
+    await using service = await start()
+    expect(await service.validate(answer.email)).toEqual(answer)
+  })
+})
+
+test('another host where a disposable one is a neighbour below a public suffix is not disposable', async () => {
+  await using service = await start({ 'honest.github.io': ZONE['mx.test'] as never })
+  expect(await service.validate('ada@honest.github.io')).toEqual(good('ada@honest.github.io'))
+})
+
+test('a domain is looked up once for many, and again when five minutes have passed', async () => {
+  await using dns = await startDnsServer({ 'mx.test': { ...(ZONE['mx.test'] as object), ttl: 0 } })
+  const clock = new ManualClock()
+  using resolver = createResolver({ servers: [dns.address], clock, randomId: () => 4711 })
+  const validate = createValidate({ clock }, resolver)
+  const actor = { accountId: 1 } as Parameters<typeof validate>[0]
+  await Promise.all(['ada', 'bob', 'eve'].map((name) => validate(actor, `${name}@mx.test`)))
+  await validate({ ...actor, accountId: 2 }, 'joe@MX.test')
+  clock.advance(seconds(299))
+  await validate(actor, 'ada@mx.test')
+  expect(dns.queries.length).toBe(1)
+  clock.advance(seconds(1))
+  await validate(actor, 'ada@mx.test')
+  expect(dns.queries.length).toBe(2)
+})
+
+/** A clock of the test's own, and DNS that never answers for `*.silent.test`. */
+async function startSilent() {
+  const zone: Record<string, NonNullable<Zone[string]>> = { 'mx.test': ZONE['mx.test'] as never }
+  for (let n = 0; n < 60; n++) zone[`d${n}.silent.test`] = 'SILENCE'
+  const dns = await startDnsServer(zone)
+  const clock = new ManualClock()
+  const resolver = createResolver({ servers: [dns.address], clock, randomId: () => 4711 })
+  const validate = createValidate({ clock }, resolver)
+  return {
+    dns,
+    clock,
+    as: (accountId: number, email: string) => validate({ accountId } as Parameters<typeof validate>[0], email),
+    async [Symbol.asyncDispose]() {
+      resolver.close()
+      await dns.close()
+    },
+  }
+}
+
+test('DNS that does not answer ends the wait after five seconds: valid as far as is known, deliverable unknown', async () => {
+  await using t = await startSilent()
+  const answer = t.as(1, 'ada@d0.silent.test')
+  await t.dns.received(1)
+  t.clock.advance(seconds(5))
+  expect(await answer).toEqual(
+    unknown('ada@d0.silent.test', 'DNS did not answer for d0.silent.test within 5 seconds.') as never,
+  )
+})
+
+test('an account has 16 domains looked up at once, the others wait their turn, and other accounts are not held up', async () => {
+  await using t = await startSilent()
+  const answers = Array.from({ length: 20 }, (_, n) => t.as(1, `ada@d${n}.silent.test`))
+  await t.dns.received(16)
+  expect(await t.as(2, 'bob@mx.test')).toEqual(good('bob@mx.test') as never)
+  const asked = () => new Set(t.dns.queries.map(({ name }) => name))
+  expect(asked().size).toBe(17)
+  t.clock.advance(seconds(5))
+  expect((await Promise.all(answers)).map(({ deliverable }) => deliverable)).toEqual(Array(20).fill('unknown'))
+  // DNS is done with the first at the end of its second round; whoever asked for the last four has gone by then.
+  await eventually(() => t.dns.queries.length >= 33)
+  t.clock.advance(seconds(5))
+  expect(await t.as(1, 'ada@mx.test')).toEqual(good('ada@mx.test') as never)
+  expect(asked().size).toBe(17)
+})
+
+test('the 101st at once, and more than 20 a second, are a 429 that says when to come back; other accounts are not touched', async () => {
+  const clock = new ManualClock()
+  await using service = await createTestApi({ clock })
+  const ask = (key = service.key) => service.api('POST', '/v1/validate', { email: 'no address' }, { key })
+  const statuses = async (count: number) => {
+    const answers = await Promise.all(Array.from({ length: count }, () => ask()))
+    return answers.filter(({ status }) => status === 200).length
+  }
+  expect(await statuses(100)).toBe(100)
+  const refused = await ask()
+  expectRefusal(refused, 429, 'rate_limited')
+  expect(refused.headers.get('retry-after')).toBe('1')
+  expect((await ask(await service.newKey([], await service.newAccount()))).status).toBe(200)
+  clock.advance(seconds(1))
+  expect(await statuses(30)).toBe(20)
+})
+
+test('nothing of an address is stored', async () => {
+  await using service = await start()
+  await service.validate('never-stored@mx.test')
+  const tables = service.app.db
+    .query<{ name: string }, []>("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
+    .all()
+  const found = tables.filter(({ name }) =>
+    JSON.stringify(service.app.db.query(`SELECT * FROM "${name}"`).all()).includes('never-stored'),
+  )
+  expect(found).toEqual([])
+})

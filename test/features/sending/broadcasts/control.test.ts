@@ -1,0 +1,461 @@
+/**
+ * @module What can be done to a broadcast while its mail waits, what comes back untried after a cancellation, and what is decided when it begins. The
+ * counts add up and the books balance after all of it.
+ */
+import { describe, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { broadcastById, noteTrouble } from '#features/sending/broadcasts/states.ts'
+import { deferRecipient, releaseRecipient } from '#features/sending/emails/attempt-moves.ts'
+import { claimDue } from '#features/sending/emails/queue.ts'
+import { systemClock } from '#platform/clock.ts'
+import { hours, minutes, seconds } from '#platform/units.ts'
+import { type ApiAnswer, at } from '#test/support/api.ts'
+import { createTestApp, eventually, type TestApp } from '#test/support/app.ts'
+import { expectBalanced } from '#test/support/books.ts'
+import {
+  addContacts,
+  broadcastEmails,
+  inStatuses,
+  newList,
+  numbered,
+  type OperationNow,
+  operationIn,
+  operationOf,
+  type TestContact,
+} from '#test/support/broadcasts.ts'
+import { testDisk } from '#test/support/disk.ts'
+import { createEmailApi, type EmailApi, expectRefusal, NOW, UNVERIFIED, VERIFIED } from '#test/support/email-api.ts'
+import { type ScriptedSmtp, type SmtpScript, startScriptedSmtp } from '#test/support/scripted-smtp.ts'
+
+type Json = Record<string, unknown>
+
+const NEWS = { from_address: `ada@${VERIFIED}`, subject: 'News', text_body: 'Hello.' }
+const PAUSED = 'Paused; what was not tried before is not sent until it is resumed.'
+const CANCELLED = 'Cancelled; what was not tried before is not sent.'
+const ACCOUNT_PAUSED =
+  'The account is paused: The operator of the service paused it. Contact the operator of the service.'
+
+let made = 0
+async function listOf(service: EmailApi, contacts: readonly TestContact[]): Promise<string> {
+  const id = await newList(service, `List ${++made}`)
+  await addContacts(service.app, id, contacts)
+  return id
+}
+const post = ({ api }: EmailApi, listId: string, request: Json = {}): Promise<ApiAnswer> =>
+  api('POST', '/v1/emails/broadcast', { contact_list_id: listId, ...NEWS, ...request })
+/** Id of the operation of a broadcast to so many contacts. */
+async function begun(service: EmailApi, contacts: number, request: Json = {}): Promise<string> {
+  const answer = await post(service, await listOf(service, numbered(contacts)), request)
+  if (answer.status !== 202) throw new Error(`refused: ${JSON.stringify(answer.body)}`)
+  return String(at(answer.body, 'data', 'operation_id'))
+}
+/** The domain of the sender was verified and has lacked records for too long. */
+const loseVerification = ({ app }: EmailApi) =>
+  app.db.run('UPDATE domains SET verified_at = NULL, records_lost_at = 1 WHERE domain = ?', [VERIFIED])
+const control = ({ api }: EmailApi, id: string, verb: 'pause' | 'resume' | 'cancel') =>
+  api('POST', `/v1/operations/${id}/${verb}`)
+const controlled = async (service: EmailApi, id: string, verb: 'pause' | 'resume' | 'cancel') => {
+  const answer = await control(service, id, verb)
+  if (answer.status !== 200) throw new Error(`not done: ${JSON.stringify(answer.body)}`)
+  return at(answer.body, 'data') as OperationNow
+}
+const inAnHour = () => new Date(NOW + hours(1)).toISOString()
+/** Everything of an operation that a control changes. */
+const brief = ({ status, metadata, error_summary }: OperationNow) => [
+  status,
+  metadata.state,
+  metadata.handed_over,
+  metadata.left_out,
+  error_summary?.message ?? null,
+]
+
+const relaySettings = ({ port }: ScriptedSmtp) => ({
+  TASSIS_DELIVERY: 'relay',
+  TASSIS_RELAY_URL: `smtp://127.0.0.1:${port}`,
+  TASSIS_RELAY_TLS: 'opportunistic',
+})
+const messagesAt = (receiver: ScriptedSmtp): number =>
+  receiver.sessions.reduce((sum, { messages }) => sum + messages.length, 0)
+
+/** A receiver that keeps a reply back until it is opened. */
+async function keeping(step: 'rcpt' | 'body') {
+  const gate = Promise.withResolvers<void>()
+  const script: SmtpScript = { [step]: () => gate.promise.then(() => '250 2.0.0 OK') }
+  const receiver = await startScriptedSmtp(script)
+  return {
+    receiver,
+    open: gate.resolve,
+    async [Symbol.asyncDispose]() {
+      gate.resolve()
+      await receiver[Symbol.asyncDispose]()
+    },
+  }
+}
+
+describe('a broadcast that is handed over completely, but of which nothing was tried', () => {
+  test('is still being sent: it can be paused, resumed and cancelled, and gives its quota back once', async () => {
+    await using service = await createEmailApi({ works: true })
+    const id = await begun(service, 5)
+    await eventually(() => broadcastEmails(service.app).length === 5)
+    expect(brief(await operationOf(service, id))).toEqual(['processing', 'sending', 5, 0, null])
+    expect(brief(await controlled(service, id, 'pause'))).toEqual(['processing', 'paused', 5, 0, PAUSED])
+    expect(brief(await controlled(service, id, 'resume'))).toEqual(['processing', 'sending', 5, 0, null])
+    expect(service.used()).toBe(5)
+    await controlled(service, id, 'cancel')
+    const over = await operationIn(service, id, 'cancelled')
+    expect(brief(over)).toEqual(['failed', 'cancelled', 0, 5, CANCELLED])
+    expect([inStatuses(over), service.used()]).toEqual([{ cancelled: 5 }, 0])
+    expectBalanced(service)
+    // Once more changes nothing.
+    expect(brief(await controlled(service, id, 'cancel'))).toEqual(['failed', 'cancelled', 0, 5, CANCELLED])
+    expect(service.used()).toBe(0)
+  })
+
+  test('is taken back from a pause as well', async () => {
+    await using service = await createEmailApi({ works: true })
+    const id = await begun(service, 5)
+    await eventually(() => broadcastEmails(service.app).length === 5)
+    await controlled(service, id, 'pause')
+    await controlled(service, id, 'cancel')
+    expect(brief(await operationIn(service, id, 'cancelled'))).toEqual(['failed', 'cancelled', 0, 5, CANCELLED])
+    expect(service.used()).toBe(0)
+    expectBalanced(service)
+  })
+})
+
+test('a small broadcast whose receiver keeps its final dot can be paused and cancelled; it ends when nothing is being tried', async () => {
+  await using kept = await keeping('body')
+  const { receiver } = kept
+  await using service = await createEmailApi({
+    clock: systemClock,
+    works: true,
+    delivers: true,
+    settings: relaySettings(receiver),
+  })
+  const id = await begun(service, 30)
+  await eventually(() => messagesAt(receiver) > 0)
+  await eventually(() => broadcastEmails(service.app).length === 30)
+  expect((await operationOf(service, id)).metadata.state).toBe('sending')
+  expect((await controlled(service, id, 'pause')).metadata.state).toBe('paused')
+  await controlled(service, id, 'cancel')
+  // All that waits is taken back while the receiver still thinks about the rest.
+  const during = await eventually(async () => {
+    const now = await operationOf(service, id)
+    return inStatuses(now)['queued'] === undefined && now
+  })
+  const { processing = 0 } = inStatuses(during) as Record<string, number>
+  expect([during.metadata.state, processing > 0, during.metadata.handed_over]).toEqual(['cancelling', true, processing])
+  kept.open()
+  const over = await operationIn(service, id, 'cancelled')
+  const { sent = 0, cancelled = 0 } = inStatuses(over) as Record<string, number>
+  expect(brief(over)).toEqual(['failed', 'cancelled', sent, cancelled, CANCELLED])
+  expect([sent, sent + cancelled, service.used(), messagesAt(receiver)]).toEqual([processing, 30, sent, sent])
+  await eventually(() => service.delivery?.scheduler.inFlight === 0)
+  expectBalanced(service)
+})
+
+describe('what comes back untried after the cancellation', () => {
+  /** State, counts and emails of the only broadcast, of a service without its API. */
+  const look = ({ app }: TestApp) => {
+    const { state, handedOver, leftOut } = broadcastById(app.db, 1) ?? {}
+    const statuses = new Set(broadcastEmails(app).map(({ status }) => status))
+    return { state, handedOver, leftOut, statuses: [...statuses] }
+  }
+
+  test('because the service was restarted is not sent, and is taken back with its quota', async () => {
+    const dataDir = mkdtempSync(join(tmpdir(), 'tassis-test-'))
+    try {
+      {
+        // Before any DATA: what is being tried was not sent.
+        await using kept = await keeping('rcpt')
+        await using service = await createEmailApi({
+          clock: systemClock,
+          works: true,
+          delivers: true,
+          dataDir,
+          settings: relaySettings(kept.receiver),
+        })
+        const id = await begun(service, 30)
+        await eventually(() =>
+          kept.receiver.sessions.some(({ commands }) => commands.some((c) => c.startsWith('RCPT'))),
+        )
+        await eventually(() => broadcastEmails(service.app).length === 30)
+        await controlled(service, id, 'cancel')
+        const during = await eventually(async () => {
+          const now = await operationOf(service, id)
+          return inStatuses(now)['queued'] === undefined && now
+        })
+        expect([during.metadata.state, Number(inStatuses(during)['processing']) > 0]).toEqual(['cancelling', true])
+      }
+      await using receiver = await startScriptedSmtp()
+      await using again = await createTestApp({
+        dataDir,
+        works: true,
+        delivers: true,
+        settings: relaySettings(receiver),
+      })
+      await eventually(() => broadcastById(again.app.db, 1)?.state === 7)
+      expect(look(again)).toEqual({ state: 7, handedOver: 0, leftOut: 30, statuses: ['cancelled'] })
+      expect([messagesAt(receiver), receiver.sessions.length]).toEqual([0, 0])
+      const used = again.app.db.query<{ n: number }, []>('SELECT SUM(recipients) AS n FROM usage').get()?.n
+      expect(used).toBe(0)
+      expectBalanced(again)
+    } finally {
+      rmSync(dataDir, { recursive: true, force: true })
+    }
+  })
+
+  test('is taken back also where more deferred mail than is looked at in one piece stands before and behind it', async () => {
+    await using service = await createEmailApi({ works: true })
+    const { app, clock } = service
+    const id = await begun(service, 321)
+    await eventually(() => broadcastEmails(app).length === 321)
+    const lane = app.db.query<{ lane: string }, []>('SELECT DISTINCT lane FROM recipients').get()?.lane ?? ''
+    const now = clock.now()
+    const returning = await app.commit.write((tx) => {
+      const claimed = claimDue(tx, lane, { now, eventTime: now, limit: 320, retryAt: () => now + hours(1) })
+      const kept = claimed.filter((_, index) => index >= 310 && index < 315)
+      for (const recipient of claimed.filter((one) => !kept.includes(one)))
+        deferRecipient(tx, { ...recipient, nextAt: now + hours(1), now, reason: 'later' }, { lastError: 'later' })
+      return kept
+    })
+    expect(returning).toHaveLength(5)
+    await controlled(service, id, 'cancel')
+    // The last is taken back: it has looked at everything, and waits for what is being tried.
+    await eventually(() => broadcastEmails(app).at(-1)?.status === 'cancelled')
+    clock.advance(seconds(1))
+    expect((await operationOf(service, id)).metadata.state).toBe('cancelling')
+    await app.commit.write((tx) => {
+      for (const { recipientId, emailId } of returning) releaseRecipient(tx, recipientId, emailId, now, now)
+    })
+    const over = await eventually(async () => {
+      clock.advance(seconds(1))
+      const now = await operationOf(service, id)
+      return now.metadata.state === 'cancelled' && now
+    })
+    expect([brief(over), inStatuses(over)]).toEqual([
+      ['failed', 'cancelled', 315, 6, CANCELLED],
+      { queued: 315, cancelled: 6 },
+    ])
+    expect(service.used()).toBe(315)
+    expectBalanced(service)
+  })
+})
+
+describe('whether mail is real is decided when the broadcast begins', () => {
+  /** Begins a broadcast from a domain, verifies it or takes that back before its time, and gives what became of it. */
+  async function withChange(domain: string, verifiedAt: number | null) {
+    await using receiver = await startScriptedSmtp()
+    await using service = await createEmailApi({ works: true, delivers: true, settings: relaySettings(receiver) })
+    const id = await begun(service, 3, { from_address: `ada@${domain}`, send_at: inAnHour() })
+    const before = service.used()
+    service.app.db.run('UPDATE domains SET verified_at = ? WHERE domain = ?', [verifiedAt, domain])
+    service.clock.advance(hours(1))
+    const over = await operationIn(service, id, 'done')
+    await eventually(() => broadcastEmails(service.app).every(({ status }) => status === 'sent'))
+    const rows = at((await service.api('GET', '/v1/emails')).body, 'data') as { sandbox: boolean }[]
+    await eventually(() => service.delivery?.scheduler.inFlight === 0)
+    expectBalanced(service)
+    return {
+      sandbox: at(over.metadata, 'sandbox'),
+      emails: rows.map(({ sandbox }) => sandbox),
+      quota: [before, service.used()],
+      arrived: messagesAt(receiver),
+    }
+  }
+
+  test('from a domain that is verified after that it stays captured, outside the quota', async () => {
+    expect(await withChange(UNVERIFIED, NOW)).toEqual({
+      sandbox: true,
+      emails: [true, true, true],
+      quota: [0, 0],
+      arrived: 0,
+    })
+  })
+
+  test('from a domain that is no longer verified it stays real, in the quota', async () => {
+    expect(await withChange(VERIFIED, null)).toEqual({
+      sandbox: false,
+      emails: [false, false, false],
+      quota: [3, 3],
+      arrived: 3,
+    })
+  })
+})
+
+describe('resume', () => {
+  test('of a broadcast that was begun says that it is being sent, and of one before its time that it waits', async () => {
+    await using service = await createEmailApi()
+    const atOnce = await begun(service, 1)
+    const later = await begun(service, 1, { send_at: inAnHour() })
+    for (const id of [atOnce, later]) await controlled(service, id, 'pause')
+    expect(brief(await controlled(service, atOnce, 'resume'))).toEqual(['processing', 'sending', 0, 0, null])
+    expect(brief(await controlled(service, later, 'resume'))).toEqual(['pending', 'waiting', 0, 0, null])
+    await controlled(service, later, 'pause')
+    service.clock.advance(hours(1))
+    expect(brief(await controlled(service, later, 'resume'))).toEqual(['processing', 'sending', 0, 0, null])
+  })
+})
+
+describe('the request', () => {
+  test.each([
+    ['a blank subject', { subject: ' \t ' }, 'subject'],
+    ['template_data of more than 64 KiB in octets', { template_data: { x: 'ü'.repeat(33_000) } }, 'template_data'],
+  ])('with %s is a 422', async (_, request, field) => {
+    await using service = await createEmailApi()
+    expectRefusal(await post(service, await listOf(service, numbered(1)), request), 422, 'validation_failed', field)
+  })
+
+  test('for the 201st broadcast that is under way is a 409; one more may begin when one is over', async () => {
+    await using service = await createEmailApi()
+    const id = await begun(service, 1, { send_at: inAnHour() })
+    const columns = service.app.db
+      .query<{ name: string }, []>(
+        "SELECT name FROM pragma_table_info('broadcasts') WHERE name NOT IN ('id', 'operation_id')",
+      )
+      .all()
+      .map(({ name }) => name)
+      .join()
+    service.app.db.run(
+      `INSERT INTO broadcasts (${columns}) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 199) SELECT ${columns} FROM broadcasts, n`,
+    )
+    const list = await listOf(service, numbered(1))
+    const before = service.stored()
+    expectRefusal(await post(service, list), 409, 'too_many_broadcasts')
+    expect({ ...service.stored(), contentParts: 0 }).toEqual({ ...before, contentParts: 0 })
+    // Those of another account do not count.
+    const theirs = await service.newAccount()
+    await service.addDomain(theirs, 'theirs.test')
+    const key = await service.newKey([], theirs)
+    const listId = await newList(service, 'Theirs', key)
+    const request = { contact_list_id: listId, ...NEWS, from_address: 'ada@theirs.test' }
+    expect((await service.api('POST', '/v1/emails/broadcast', request, { key })).status).toBe(202)
+    service.app.db.run(
+      'UPDATE broadcasts SET state = 6 WHERE operation_id = (SELECT MIN(operation_id) FROM broadcasts)',
+    )
+    expect((await post(service, list)).status).toBe(202)
+    expect((await operationOf(service, id)).status).toBe('pending')
+  })
+
+  test('from a domain that is not verified is answered with that it is only captured', async () => {
+    await using service = await createEmailApi()
+    const answer = await post(service, await listOf(service, numbered(2)), { from_address: `ada@${UNVERIFIED}` })
+    expect(at(answer.body, 'data')).toMatchObject({
+      total_recipients: 2,
+      message: `It is being sent to 2 contacts. It is only captured, because ${UNVERIFIED} is not verified.`,
+    })
+    const { metadata } = await operationOf(service, String(at(answer.body, 'data', 'operation_id')))
+    expect(at(metadata, 'sandbox')).toBe(true)
+  })
+})
+
+test('a broadcast that was accepted is sent though its domain has lost its records since then, and is not captured as sandbox', async () => {
+  await using service = await createEmailApi({ works: true, delivers: true, settings: { TASSIS_DELIVERY: 'capture' } })
+  const id = await begun(service, 3, { send_at: inAnHour() })
+  loseVerification(service)
+  service.clock.advance(hours(1))
+  await eventually(async () => {
+    service.clock.advance(seconds(1))
+    return (await operationOf(service, id)).status === 'completed'
+  })
+  const emails = service.app.db.query<{ sandbox: number }, []>('SELECT sandbox FROM emails').all()
+  expect(emails).toEqual([{ sandbox: 0 }, { sandbox: 0 }, { sandbox: 0 }])
+  expectRefusal(await post(service, await listOf(service, numbered(1))), 422, 'domain_not_verified', 'from')
+})
+
+test.each([
+  [1, '1 email failed; GET /v1/emails with this operation_id and status=failed says why of each.'],
+  [2, '2 emails failed; GET /v1/emails with this operation_id and status=failed says why of each.'],
+])('the operation of a broadcast of which %d failed says so in its error_summary', async (nameless, summary) => {
+  await using service = await createEmailApi({
+    works: true,
+    delivers: true,
+    settings: { TASSIS_DELIVERY: 'capture' },
+  })
+  const contacts = numbered(4).map(({ email }, index) =>
+    index < nameless ? { email } : { email, metadata: { name: 'A' } },
+  )
+  const listId = await listOf(service, contacts)
+  const answer = await post(service, listId, { text_body: '{{ contact.name }}' })
+  const id = String(at(answer.body, 'data', 'operation_id'))
+  await operationIn(service, id, 'done')
+  await eventually(() => broadcastEmails(service.app).every(({ status }) => status === 'sent' || status === 'failed'))
+  const over = await operationOf(service, id)
+  expect([over.status, over.completed_items, inStatuses(over), over.error_summary?.message ?? null]).toEqual([
+    'completed',
+    4,
+    { sent: 4 - nameless, failed: nameless },
+    summary,
+  ])
+})
+
+describe('a note of trouble', () => {
+  const pauseAccount = ({ app }: EmailApi, pausedAt: number | null) =>
+    app.db.run('UPDATE accounts SET paused_at = ?', [pausedAt])
+  const noted = (service: EmailApi, id: string) =>
+    eventually(async () => {
+      const now = await operationOf(service, id)
+      return now.error_summary?.message === ACCOUNT_PAUSED && now
+    })
+
+  test('is taken back when the broadcast goes on, while it is still being sent', async () => {
+    await using service = await createEmailApi({ works: true })
+    const id = await begun(service, 2, { send_at: inAnHour() })
+    pauseAccount(service, NOW)
+    service.clock.advance(hours(1))
+    expect(brief(await noted(service, id))).toEqual(['processing', 'sending', 0, 0, ACCOUNT_PAUSED])
+    pauseAccount(service, null)
+    service.clock.advance(minutes(1))
+    await eventually(() => broadcastEmails(service.app).length === 2)
+    expect(brief(await operationOf(service, id))).toEqual(['processing', 'sending', 2, 0, null])
+  })
+
+  test('gives way to the sentence of a pause and of a cancellation', async () => {
+    await using service = await createEmailApi({ works: true })
+    const id = await begun(service, 2, { send_at: inAnHour() })
+    pauseAccount(service, NOW)
+    service.clock.advance(hours(1))
+    await noted(service, id)
+    expect(brief(await controlled(service, id, 'pause'))).toEqual(['processing', 'paused', 0, 0, PAUSED])
+    await controlled(service, id, 'cancel')
+    expect(brief(await operationIn(service, id, 'cancelled'))).toEqual(['failed', 'cancelled', 0, 2, CANCELLED])
+  })
+
+  test.each([
+    ['pause', PAUSED],
+    ['cancel', CANCELLED],
+  ] as const)('that comes after a %s does not overwrite its sentence', async (verb, sentence) => {
+    // The disk is found full only after the broadcast was paused or cancelled, in the middle of a step.
+    let asked = Promise.withResolvers<void>()
+    let answer = Promise.resolve(false)
+    const isLow = () => {
+      asked.resolve()
+      return answer
+    }
+    await using service = await createEmailApi({ works: true, disk: testDisk(isLow) })
+    const id = await begun(service, 2, { send_at: inAnHour() })
+    const full = Promise.withResolvers<boolean>()
+    asked = Promise.withResolvers<void>()
+    answer = full.promise
+    service.clock.advance(hours(1))
+    await asked.promise
+    await controlled(service, id, verb)
+    full.resolve(true)
+    // The step is over when the feeder comes to what was begun after it.
+    answer = Promise.resolve(false)
+    await begun(service, 1)
+    await eventually(() => broadcastEmails(service.app).length === 1)
+    expect((await operationOf(service, id)).error_summary?.message).toBe(sentence)
+  })
+
+  test.each(['waiting', 'paused'])('is not made of a broadcast that is %s', async (state) => {
+    await using service = await createEmailApi()
+    const id = await begun(service, 1, { send_at: inAnHour() })
+    if (state === 'paused') await controlled(service, id, 'pause')
+    const before = await operationOf(service, id)
+    await service.app.commit.write((tx) => noteTrouble(service.app, tx, 1, 'The disk is full.'))
+    expect(await operationOf(service, id)).toEqual(before)
+  })
+})

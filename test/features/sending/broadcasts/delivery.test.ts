@@ -1,0 +1,375 @@
+import { describe, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type ParsedMail, simpleParser } from 'mailparser'
+import { openToken } from '#features/sending/unsubscribe/token.ts'
+import { systemClock } from '#platform/clock.ts'
+import { at } from '#test/support/api.ts'
+import { createTestApp, eventually } from '#test/support/app.ts'
+import {
+  addContacts,
+  broadcastEmails,
+  inStatuses,
+  newList,
+  numbered,
+  operationIn,
+  operationOf,
+  type TestContact,
+} from '#test/support/broadcasts.ts'
+import { createEmailApi, type EmailApi, UNVERIFIED } from '#test/support/email-api.ts'
+import { type ScriptedSmtp, startScriptedSmtp } from '#test/support/scripted-smtp.ts'
+
+type Json = Record<string, unknown>
+
+interface Flow extends AsyncDisposable {
+  readonly service: EmailApi
+  /** Everything that arrived so far. */
+  arrived(): Promise<ParsedMail[]>
+  /** How many messages have their final dot, answered or not. */
+  count(): number
+  /** From now on the receiver answers no final dot, until `open`. */
+  shut(): void
+  open(): void
+}
+
+const relaySettings = (port: number, more: Readonly<Record<string, string>> = {}) => ({
+  TASSIS_DELIVERY: 'relay',
+  TASSIS_RELAY_URL: `smtp://127.0.0.1:${port}`,
+  TASSIS_RELAY_TLS: 'opportunistic',
+  TASSIS_PUBLIC_URL: 'https://mail.tassis.test',
+  ...more,
+})
+
+const messagesOf = (receiver: ScriptedSmtp): Buffer[] => receiver.sessions.flatMap(({ messages }) => messages)
+
+/** A service whose mail goes to one receiver, by the real clock. */
+async function startFlow(settings: Readonly<Record<string, string>> = {}, dataDir?: string): Promise<Flow> {
+  let gate = Promise.withResolvers<void>()
+  gate.resolve()
+  const receiver = await startScriptedSmtp({ body: () => gate.promise.then(() => '250 2.0.0 Queued') })
+  const service = await createEmailApi({
+    clock: systemClock,
+    delivers: true,
+    works: true,
+    settings: relaySettings(receiver.port, settings),
+    ...(dataDir !== undefined && { dataDir }),
+  })
+  return {
+    service,
+    arrived: () => Promise.all(messagesOf(receiver).map((raw) => simpleParser(raw))),
+    count: () => messagesOf(receiver).length,
+    shut() {
+      gate = Promise.withResolvers<void>()
+    },
+    open: () => gate.resolve(),
+    async [Symbol.asyncDispose]() {
+      gate.resolve()
+      await service[Symbol.asyncDispose]()
+      await receiver[Symbol.asyncDispose]()
+    },
+  }
+}
+
+const NEWS = { from_address: 'Ada <ada@sender.test>', subject: 'News', text_body: 'Hello.' }
+
+async function listWith({ service }: Flow, contacts: readonly TestContact[], name = 'News'): Promise<string> {
+  const id = await newList(service, name)
+  await addContacts(service.app, id, contacts)
+  return id
+}
+
+async function begun({ service }: Flow, listId: string, request: Json = {}): Promise<string> {
+  const answer = await service.api('POST', '/v1/emails/broadcast', { contact_list_id: listId, ...NEWS, ...request })
+  if (answer.status !== 202) throw new Error(`refused: ${JSON.stringify(answer.body)}`)
+  return String(at(answer.body, 'data', 'operation_id'))
+}
+
+const control = ({ service }: Flow, id: string, verb: 'pause' | 'resume' | 'cancel') =>
+  service.api('POST', `/v1/operations/${id}/${verb}`)
+
+/** The operation once none of its emails is open any more. */
+const settled = ({ service }: Flow, id: string) =>
+  eventually(async () => {
+    const operation = await operationOf(service, id)
+    const { queued, processing, scheduled } = inStatuses(operation)
+    const isOpen = ['waiting', 'sending', 'cancelling'].includes(operation.metadata.state)
+    return isOpen || queued || processing || scheduled ? undefined : operation
+  })
+
+const toOf = ({ to }: ParsedMail): string => (Array.isArray(to) ? to : [to]).map((one) => one?.text ?? '').join()
+const addresses = (mails: readonly ParsedMail[]): string[] => mails.map(toOf).sort()
+const linkIn = (mail: ParsedMail): string => /https:\S+\/u\/[\w.-]+/.exec(String(mail.text))?.[0] ?? ''
+/** What a mail program does with the link of a message. */
+const oneClick = ({ service }: Flow, link: string) =>
+  fetch(`${service.url}${new URL(link).pathname}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/x-www-form-urlencoded' },
+    body: 'List-Unsubscribe=One-Click',
+  })
+
+const headerIn = (mail: ParsedMail, name: string): string | undefined =>
+  mail.headerLines
+    .filter(({ key }) => key === name)
+    .map(({ line }) =>
+      line
+        .slice(line.indexOf(':') + 1)
+        .replace(/\s+/g, ' ')
+        .trim(),
+    )
+    .join('|')
+
+describe('a broadcast', () => {
+  test('that gives List-Id, Feedback-ID or Precedence itself keeps its own; mail that is of none has none of them', async () => {
+    await using flow = await startFlow()
+    const list = await listWith(flow, numbered(1))
+    const headers = { 'list-id': 'News <news.sender.test>', 'Feedback-ID': 'a:b:c:acme1', Precedence: 'list' }
+    await settled(flow, await begun(flow, list, { headers }))
+    await flow.service.accepted({ to: 'bob@receiver.test', transactional: false })
+    await eventually(() => flow.count() === 2)
+    const mails = await flow.arrived()
+    const shown = mails.map((mail) => Object.keys(headers).map((name) => headerIn(mail, name.toLowerCase())))
+    expect(shown.toSorted()).toEqual([['', '', ''], Object.values(headers)])
+  })
+
+  test('brings every active contact one message, rendered for it, that names the list to unsubscribe from', async () => {
+    await using flow = await startFlow()
+    const { service, arrived } = flow
+    const list = await listWith(flow, [...numbered(30), { email: 'pending@receiver.test', status: 'pending' }])
+    const operation = await begun(flow, list, {
+      subject: 'Number {{ contact.number }} of {{ list.name }}',
+      html_body: '<p>{{ contact.email }}</p><a href="{{ unsubscribe_url }}">Leave</a>',
+      text_body: 'You are {{ contact.metadata.number }}.\nLeave: {{ unsubscribe_url }}',
+    })
+    const over = await settled(flow, operation)
+    expect([over.status, over.completed_items, inStatuses(over)]).toEqual(['completed', 30, { sent: 30 }])
+    const mails = await arrived()
+    expect(addresses(mails)).toEqual(
+      numbered(30)
+        .map(({ email }) => email)
+        .sort(),
+    )
+    const listRow = service.app.db.query<{ id: number }, []>('SELECT id FROM contact_lists').get()?.id
+    for (const mail of mails) {
+      const address = toOf(mail)
+      const number = /\d+/.exec(address)?.[0]
+      const link = linkIn(mail)
+      expect({
+        subject: mail.subject,
+        text: String(mail.text).split('\n')[0],
+        html: mail.html,
+        header: mail.headerLines.find(({ key }) => key === 'list-unsubscribe')?.line.replace(/\s+/g, ' '),
+        post: mail.headerLines.find(({ key }) => key === 'list-unsubscribe-post')?.line,
+        listId: headerIn(mail, 'list-id'),
+        feedbackId: headerIn(mail, 'feedback-id'),
+        precedence: headerIn(mail, 'precedence'),
+        token: openToken(service.app.keys, link.slice(link.lastIndexOf('/') + 1)),
+      }).toEqual({
+        subject: `Number ${number} of News`,
+        text: `You are ${number}.`,
+        html: expect.stringContaining(`<p>${address}</p><a href="${link}">`),
+        header: expect.stringContaining(`<${link}>`),
+        post: 'List-Unsubscribe-Post: List-Unsubscribe=One-Click',
+        // RFC 2919, and the four fields of Gmail.
+        listId: `<${list}.sender.test>`,
+        feedbackId: expect.stringMatching(new RegExp(`^${operation}:[0-9a-f]{1,8}:broadcast:tassis$`)),
+        precedence: 'bulk',
+        token: expect.objectContaining({ address, listId: listRow, streamId: 0 }),
+      })
+    }
+    const rows = at((await service.api('GET', '/v1/emails?per_page=1')).body, 'data')
+    const detail = await service.detail(at(rows, 0, 'id'))
+    const same = mails.find((mail) => toOf(mail) === detail['to_address'])
+    expect([detail['subject'], detail['text_body'], detail['html_body']]).toEqual([
+      same?.subject ?? '',
+      String(same?.text).trimEnd(),
+      String(same?.html).trimEnd(),
+    ])
+  })
+
+  test('leaves out who unsubscribes by one click while it goes on, of this list only', async () => {
+    await using flow = await startFlow({ TASSIS_BROADCAST_AHEAD: '10' })
+    const contacts = numbered(40)
+    const list = await listWith(flow, contacts)
+    const other = await listWith(flow, contacts.slice(-1), 'Other')
+    const text_body = 'Leave: {{ unsubscribe_url }}'
+    await settled(flow, await begun(flow, list, { text_body }))
+    const last = (await flow.arrived()).find((mail) => toOf(mail) === 'contact-40@receiver.test')
+    flow.shut()
+    const second = await begun(flow, list, { subject: 'Second' })
+    await eventually(() => flow.count() > 40)
+    expect((await oneClick(flow, last ? linkIn(last) : '')).status).toBe(200)
+    flow.open()
+    const over = await settled(flow, second)
+    // Left out before the hand-over, or refused after it: as far as it had come.
+    const { sent, rejected = 0 } = inStatuses(over) as Record<string, number>
+    expect([sent, over.failed_items + rejected, over.completed_items + over.failed_items]).toEqual([39, 1, 40])
+    const seconds = (await flow.arrived()).filter(({ subject }) => subject === 'Second')
+    expect(addresses(seconds)).toEqual(
+      contacts
+        .slice(0, 39)
+        .map(({ email }) => email)
+        .sort(),
+    )
+    const path = `/v1/contact-lists/${list}/contacts/contact-40@receiver.test`
+    expect(at((await flow.service.api('GET', path)).body, 'data', 'status')).toBe('unsubscribed')
+    expect(inStatuses(await settled(flow, await begun(flow, other)))).toEqual({ sent: 1 })
+  })
+
+  test('whose template does not work for one contact fails for that one, which is told why', async () => {
+    await using flow = await startFlow()
+    const { service } = flow
+    const list = await listWith(flow, [
+      { email: 'ben@receiver.test', metadata: { name: 'Ben' } },
+      { email: 'nameless@receiver.test' },
+      { email: 'eve@receiver.test', metadata: { name: 'Eve' } },
+      { email: 'long@receiver.test', metadata: { name: 'x'.repeat(1000) } },
+    ])
+    const over = await settled(flow, await begun(flow, list, { subject: 'For {{ contact.name }}' }))
+    expect([over.status, inStatuses(over)]).toEqual(['completed', { sent: 2, failed: 2 }])
+    expect(addresses(await flow.arrived())).toEqual(['ben@receiver.test', 'eve@receiver.test'])
+    const failed = at((await service.api('GET', '/v1/emails?status=failed')).body, 'data') as Json[]
+    const details = await Promise.all(failed.map(({ id }) => service.detail(id)))
+    const told = (address: string) => {
+      const detail = details.find((one) => one['to_address'] === address)
+      return [detail?.['subject'], detail?.['text_body'], String(detail?.['error_message'])]
+    }
+    expect(told('nameless@receiver.test')).toEqual([
+      'For {{ contact.name }}',
+      null,
+      expect.stringContaining('"contact.name"'),
+    ])
+    expect(told('long@receiver.test')).toEqual(['For {{ contact.name }}', null, expect.stringContaining('1004')])
+    const letters = at((await service.api('GET', '/v1/dead-letters')).body, 'data') as Json[]
+    expect(letters.map((letter) => [letter['to_address'], letter['original_status']]).sort()).toEqual([
+      ['long@receiver.test', 'failed'],
+      ['nameless@receiver.test', 'failed'],
+    ])
+  })
+
+  test.each(['Eve\r\nBcc: mallory@receiver.test', 'Eve\n', 'E\0ve'])(
+    'whose subject the data of a contact would break fails for that contact alone, with a sentence: %j',
+    async (name) => {
+      await using flow = await startFlow()
+      const list = await listWith(flow, [
+        { email: 'ben@receiver.test', metadata: { name: 'Ben' } },
+        { email: 'eve@receiver.test', metadata: { name } },
+      ])
+      const over = await settled(flow, await begun(flow, list, { subject: 'For {{ contact.name }}' }))
+      expect([over.status, inStatuses(over)]).toEqual(['completed', { sent: 1, failed: 1 }])
+      expect((await flow.arrived()).map((mail) => [toOf(mail), mail.subject])).toEqual([
+        ['ben@receiver.test', 'For Ben'],
+      ])
+      const [failed] = at((await flow.service.api('GET', '/v1/emails?status=failed')).body, 'data') as Json[]
+      expect((await flow.service.detail(failed?.['id']))['error_message']).toContain(
+        'bring a line break or a NUL character into the subject',
+      )
+    },
+  )
+
+  test('from a domain that is not verified is captured, rendered', async () => {
+    await using flow = await startFlow()
+    const list = await listWith(flow, numbered(2))
+    const request = { from_address: `ada@${UNVERIFIED}`, subject: 'Number {{ contact.number }}' }
+    const over = await settled(flow, await begun(flow, list, request))
+    expect([inStatuses(over), flow.count()]).toEqual([{ sent: 2 }, 0])
+    const rows = at((await flow.service.api('GET', '/v1/emails')).body, 'data') as Json[]
+    const subjects = await Promise.all(
+      rows.map(async ({ id }) => {
+        const captured = await flow.service.api('GET', `/v1/emails/${id}/captured`)
+        return (await simpleParser(String(at(captured.body, 'data', 'raw')))).subject
+      }),
+    )
+    expect(subjects.sort()).toEqual(['Number 1', 'Number 2'])
+  })
+
+  test('beside another one to the same list reaches everybody twice, once for each', async () => {
+    await using flow = await startFlow({ TASSIS_BROADCAST_AHEAD: '10' })
+    const list = await listWith(flow, numbered(50))
+    const both = await Promise.all([begun(flow, list, { subject: 'One' }), begun(flow, list, { subject: 'Two' })])
+    for (const id of both) expect(inStatuses(await settled(flow, id))).toEqual({ sent: 50 })
+    const mails = await flow.arrived()
+    const everybody = numbered(50)
+      .map(({ email }) => email)
+      .sort()
+    for (const subject of ['One', 'Two'])
+      expect(addresses(mails.filter((mail) => mail.subject === subject))).toEqual(everybody)
+    expect(mails).toHaveLength(100)
+  })
+})
+
+describe('while a broadcast goes on', () => {
+  /** Some of 60 have arrived, and the receiver answers none of them. */
+  const stopped = async (flow: Flow) => {
+    const list = await listWith(flow, numbered(60))
+    flow.shut()
+    const id = await begun(flow, list)
+    await eventually(() => flow.count() > 0)
+    return id
+  }
+
+  test('a pause lets end what is under way and begins nothing more until it is resumed', async () => {
+    await using flow = await startFlow({ TASSIS_BROADCAST_AHEAD: '10' })
+    const id = await stopped(flow)
+    expect((await control(flow, id, 'pause')).status).toBe(200)
+    flow.open()
+    const paused = await eventually(async () => {
+      const now = await operationOf(flow.service, id)
+      return inStatuses(now)['processing'] === undefined && now
+    })
+    // Mail that comes after all of it passes: whatever could go has gone.
+    const { id: later } = await flow.service.accepted()
+    await eventually(async () => (await flow.service.detail(later))['status'] === 'sent')
+    const { sent = 0, queued = 0 } = inStatuses(await operationOf(flow.service, id))
+    expect([sent, sent + queued]).toEqual([inStatuses(paused)['sent'] ?? 0, paused.metadata.handed_over])
+    expect([queued > 0, flow.count()]).toEqual([true, sent + 1])
+    expect((await control(flow, id, 'resume')).status).toBe(200)
+    const over = await settled(flow, id)
+    expect([over.status, inStatuses(over)]).toEqual(['completed', { sent: 60 }])
+    const mails = (await flow.arrived()).filter(({ subject }) => subject === 'News')
+    expect(new Set(addresses(mails)).size).toBe(60)
+    expect(mails).toHaveLength(60)
+  })
+
+  test('to cancel it ends with counts that add up, and gives the quota of the rest back', async () => {
+    await using flow = await startFlow({ TASSIS_BROADCAST_AHEAD: '10' })
+    const id = await stopped(flow)
+    expect(flow.service.used()).toBe(60)
+    expect((await control(flow, id, 'cancel')).status).toBe(200)
+    // What is being tried is waited for: it may come back untried.
+    await operationIn(flow.service, id, 'cancelling')
+    flow.open()
+    const over = await settled(flow, id)
+    const { sent = 0, cancelled = 0 } = inStatuses(over)
+    expect([over.status, over.metadata.state]).toEqual(['failed', 'cancelled'])
+    expect([over.metadata.handed_over, over.metadata.left_out]).toEqual([sent, 60 - sent])
+    expect([sent > 0, cancelled > 0]).toEqual([true, true])
+    expect([flow.service.used(), flow.count()]).toEqual([sent, sent])
+  })
+})
+
+test('a broadcast goes on after a restart in its middle, and neither skips nor repeats anybody', async () => {
+  const dataDir = mkdtempSync(join(tmpdir(), 'tassis-test-'))
+  try {
+    const contacts = numbered(200)
+    const first = await startFlow({ TASSIS_BROADCAST_AHEAD: '20' }, dataDir)
+    const list = await listWith(first, contacts)
+    await begun(first, list)
+    await eventually(() => first.count() >= 30)
+    await first[Symbol.asyncDispose]()
+    const before = await first.arrived()
+    expect(before.length).toBeLessThan(200)
+
+    await using receiver = await startScriptedSmtp()
+    const settings = relaySettings(receiver.port, { TASSIS_BROADCAST_AHEAD: '20' })
+    await using again = await createTestApp({ dataDir, delivers: true, works: true, settings })
+    await eventually(() => {
+      const emails = broadcastEmails(again.app)
+      return emails.length === 200 && emails.every(({ status }) => status === 'sent')
+    })
+    const after = await Promise.all(messagesOf(receiver).map((raw) => simpleParser(raw)))
+    expect(addresses([...before, ...after])).toEqual(contacts.map(({ email }) => email).sort())
+  } finally {
+    rmSync(dataDir, { recursive: true, force: true })
+  }
+})

@@ -1,0 +1,51 @@
+/** @module A capture store in a temporary folder, with a clock that stands still. */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type CaptureStore, type NewCapture, openCaptureStore } from '#features/sending/capture/store.ts'
+import { randomBytes } from '#platform/ids.ts'
+import { days, MiB } from '#platform/units.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
+
+export interface StoreFixture extends AsyncDisposable {
+  readonly clock: ManualClock
+  readonly store: CaptureStore
+  /** Closes the store and opens it again, as a restart does. */
+  reopen(): Promise<CaptureStore>
+}
+
+export function createStore({ maxBytes = MiB, maxAgeMs = days(3) } = {}): StoreFixture {
+  const dataDir = mkdtempSync(join(tmpdir(), 'tassis-capture-'))
+  const clock = new ManualClock()
+  const open = () => openCaptureStore({ dataDir, clock, maxBytes, maxAgeMs, committerOptions: {} })
+  let store = open()
+  return {
+    clock,
+    get store() {
+      return store
+    },
+    async reopen() {
+      await store.close()
+      store = open()
+      return store
+    },
+    async [Symbol.asyncDispose]() {
+      await store.close()
+      rmSync(dataDir, { recursive: true, force: true })
+    },
+  }
+}
+
+/** A capture of owner 1's email 7 for bob@x.test; what is not given has a small value. */
+export const captureOf = (recipientId: number, given: Partial<NewCapture> = {}): NewCapture => ({
+  recipientId,
+  emailId: 7,
+  ownerId: 1,
+  mailFrom: `b-${recipientId}@bounces.sender.test`,
+  rcptTo: 'bob@x.test',
+  raw: Buffer.from('Subject: Hello\r\n\r\nHello.\r\n'),
+  ...given,
+})
+
+/** A message that no compression makes smaller. */
+export const incompressible = (sizeBytes: number): Uint8Array => randomBytes(sizeBytes)

@@ -1,0 +1,150 @@
+import { expect, test } from 'bun:test'
+import type { Actor } from '#features/core/app/app.ts'
+import { capturedPages } from '#features/sending/capture/pages.ts'
+import { captureRoutes } from '#features/sending/capture/routes.ts'
+import { hasScope } from '#features/setup/api-keys/scopes.ts'
+import { createHttpServer } from '#platform/http/server.ts'
+import { formatUuid, newUuid } from '#platform/ids.ts'
+import { createTestAccount } from '#test/support/app.ts'
+import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
+
+interface Served extends AsyncDisposable {
+  get(
+    path: string,
+    actor?: Actor,
+    headers?: Record<string, string>,
+  ): Promise<{ status: number; body: unknown; text: string }>
+}
+
+/** The feature's routes and pages on a socket; the key of an actor is its account. */
+function serve({ app, service, actor }: MailFlow): Served {
+  const actors = new Map<string, Actor>()
+  const http = createHttpServer<Actor>({
+    config: { maxBodyBytes: 1000, trustedProxies: [], requestTimeoutSeconds: 10 },
+    log: app.log,
+    clock: app.clock,
+    memory: app.memory,
+    newRequestId: () => formatUuid(newUuid()),
+    authenticate: (key) => actors.get(key),
+    hasScope: (who, scope) => hasScope(who.scopes, scope),
+    routes: [captureRoutes(app, service.opened.captures), capturedPages(service.opened.captures)],
+  })
+  const { port } = http.listen('127.0.0.1', 0)
+  return {
+    async get(path, who = actor, given = {}) {
+      const key = `tassis_live_${who.accountUuid}${[...who.scopes].join('')}`
+      actors.set(key, who)
+      const headers = { ...(path.startsWith('/v1') && { authorization: `Bearer ${key}` }), ...given }
+      const response = await fetch(`http://127.0.0.1:${port}${path}`, { headers })
+      const text = await response.text()
+      return { status: response.status, body: text.startsWith('{') ? JSON.parse(text) : undefined, text }
+    },
+    [Symbol.asyncDispose]: () => http.stop(0),
+  }
+}
+
+test('an email from a domain that is not verified is delivered to the capture store, one message a recipient, and shown to its account', async () => {
+  await using flow = await startMailFlow({ verified: false })
+  await using served = serve(flow)
+  const sent = await flow.send({
+    to: ['bob@x.test', 'Cy <cy@y.test>'],
+    bcc: ['secret@z.test'],
+    subject: 'Grüße',
+    text_body: 'Hello.\n.\n..two\n',
+  })
+  const email = await flow.settled(sent)
+  expect({ sandbox: sent.sandbox, statuses: email.recipients.map((r) => r.status) }).toEqual({
+    sandbox: true,
+    statuses: ['sent', 'sent', 'sent'],
+  })
+  const { status, body, text } = await served.get(`/v1/emails/${sent.id}/captured`)
+  expect(status).toBe(200)
+  expect(body).toEqual({
+    data: {
+      mail_from: expect.stringMatching(/^b-[a-z2-7]{32}@/),
+      rcpt_to: ['bob@x.test', 'cy@y.test', 'secret@z.test'],
+      received_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
+      size_bytes: expect.any(Number),
+      raw: expect.stringMatching(/^DKIM-Signature: [\s\S]*\r\n\r\nHello\.\r\n\.\r\n\.\.two\r\n$/),
+    },
+  })
+  expect(text).not.toContain('Bcc')
+  const { size_bytes, raw } = (body as { data: { size_bytes: number; raw: string } }).data
+  expect(raw.length).toBe(size_bytes)
+})
+
+test('in delivery mode capture mail of a verified domain is captured as well', async () => {
+  await using flow = await startMailFlow({ settings: { TASSIS_DELIVERY: 'capture' } })
+  await using served = serve(flow)
+  const sent = await flow.send({ to: 'bob@x.test' })
+  expect((await flow.settled(sent)).status).toBe('sent')
+  expect((await served.get(`/v1/emails/${sent.id}/captured`)).body).toMatchObject({
+    data: { rcpt_to: ['bob@x.test'] },
+  })
+})
+
+test('an email that was not captured is 404 not_captured; an unknown id and one of another account are 404 email_not_found', async () => {
+  await using flow = await startMailFlow({ verified: false })
+  await using served = serve(flow)
+  const later = await flow.send({ to: 'bob@x.test', send_at: new Date(flow.app.clock.now() + 3_600_000).toISOString() })
+  const captured = await flow.send({ to: 'bob@x.test' })
+  await flow.settled(captured)
+  const stranger = await createTestAccount(flow.app)
+  const answers = [
+    await served.get(`/v1/emails/${later.id}/captured`),
+    await served.get(`/v1/emails/${formatUuid(newUuid())}/captured`),
+    await served.get('/v1/emails/none/captured'),
+    await served.get(`/v1/emails/${captured.id}/captured`, stranger),
+    await served.get(`/v1/emails/${captured.id}/captured`),
+  ]
+  expect(answers.map(({ status, body }) => [status, (body as { code?: string }).code])).toEqual([
+    [404, 'not_captured'],
+    [404, 'email_not_found'],
+    [404, 'email_not_found'],
+    [404, 'email_not_found'],
+    [200, undefined],
+  ])
+})
+
+test('the scope is emails:read', async () => {
+  await using flow = await startMailFlow({ verified: false })
+  await using served = serve(flow)
+  const path = `/v1/emails/${formatUuid(newUuid())}/captured`
+  const withScope = (scope: string): Actor => ({ ...flow.actor, scopes: new Set([scope]) })
+  expect((await served.get(path, withScope('emails:send'))).status).toBe(403)
+  expect((await served.get(path, withScope('emails:read'))).status).toBe(404)
+})
+
+test('/dev/captured lists the messages and shows each', async () => {
+  await using flow = await startMailFlow({ verified: false })
+  await using served = serve(flow)
+  expect((await served.get('/dev/captured')).text).toContain('Nothing is captured')
+  const sent = await flow.send({ to: 'bob@x.test', subject: 'Grüße <b>', html_body: '<p>Hello <em>Bob</em></p>' })
+  const recipientId = (await flow.settled(sent)).recipients[0]?.id
+  const { text: list } = await served.get('/dev/captured')
+  expect(list).toContain(`<a href="/dev/captured/${recipientId}"><bdi>Grüße &lt;b&gt;</bdi></a>`)
+  const message = await served.get(`/dev/captured/${recipientId}`)
+  expect(message.status).toBe(200)
+  expect(message.text).toContain('&lt;p&gt;Hello &lt;em&gt;Bob&lt;/em&gt;&lt;/p&gt;')
+  for (const other of ['0', '-1', 'x', '99999999999999999999', String(Number(recipientId) + 1)])
+    expect(`${other} ${(await served.get(`/dev/captured/${other}`)).status}`).toBe(`${other} 404`)
+})
+
+test.each([
+  [{ 'x-forwarded-for': '127.0.0.1' }],
+  [{ 'X-Forwarded-Host': 'mail.example.com' }],
+  [{ forwarded: 'for=127.0.0.1' }],
+  [{ via: '1.1 proxy' }],
+  [{ 'x-real-ip': '' }],
+  [{ host: 'mail.example.com' }],
+  [{ host: '127.0.0.1.example.com' }],
+])('/dev/captured is not there for a request that came through a proxy: %j', async (headers) => {
+  await using flow = await startMailFlow({ verified: false })
+  await using served = serve(flow)
+  const sent = await flow.send({ to: 'bob@x.test', subject: 'Secret' })
+  const recipientId = (await flow.settled(sent)).recipients[0]?.id
+  for (const path of ['/dev/captured', `/dev/captured/${recipientId}`]) {
+    const { status, text } = await served.get(path, flow.actor, headers)
+    expect([status, text.includes('Secret')]).toEqual([404, false])
+  }
+})

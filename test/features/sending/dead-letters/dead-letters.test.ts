@@ -1,0 +1,310 @@
+import { expect, test } from 'bun:test'
+import { type Verdict, writeOutcome } from '#features/sending/delivery/outcome.ts'
+import { createDomain } from '#features/setup/domains/domains.ts'
+import { parseUuid } from '#platform/ids.ts'
+import { hours } from '#platform/units.ts'
+import { at, createTestApi, type TestApi } from '#test/support/api.ts'
+import { eventually, type TestAppOptions } from '#test/support/app.ts'
+import { startDnsServer } from '#test/support/dns-server.ts'
+import { claimTo } from '#test/support/lanes.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
+import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
+
+const FAILED: Verdict = { kind: 'failed', reason: 'The message could not be composed' }
+const DEFERRED: Verdict = {
+  kind: 'deferred',
+  category: 'connection_failure',
+  reason: 'Nobody answers',
+  reply: undefined,
+}
+
+interface Letter {
+  readonly id: string
+  readonly to_address: string
+}
+
+/** A service that delivers nothing by itself, and an account that may send as sender.test. */
+async function createPost(options: TestAppOptions = {}, verified = true): Promise<TestApi> {
+  const service = await createTestApi(options)
+  await createDomain(service.app, service.actor, 'sender.test')
+  if (verified) service.app.db.run('UPDATE domains SET verified_at = 1')
+  return service
+}
+
+const send = async ({ api }: TestApi, to: string | string[], more: object = {}): Promise<string> => {
+  const email = { from: 'Ada <ada@sender.test>', to, subject: 'Hello', text_body: 'Hello, Bob.', ...more }
+  return String(at((await api('POST', '/v1/emails', email)).body, 'data', 'id'))
+}
+
+/** Claims what is due in a lane, as the scheduler does, and lets it end this way. Returns how many there were. */
+const endAttempts = ({ app }: TestApi, lane: string, verdict: Verdict): Promise<number> =>
+  app.commit.write((tx) => {
+    const now = app.clock.now()
+    const claimed = claimTo(tx, lane, { now, eventTime: now, limit: 100, retryAt: () => now + hours(1) })
+    for (const hand of claimed) writeOutcome(app, tx, { ...hand, startedAt: undefined }, verdict, undefined)
+    return claimed.length
+  })
+
+const letters = async ({ api }: TestApi): Promise<readonly Letter[]> =>
+  at((await api('GET', '/v1/dead-letters')).body, 'data') as Letter[]
+
+const recipientOf = ({ app }: TestApi, emailId: string) =>
+  app.db
+    .query<{ status: number; lane: string | null; nextAt: number | null }, [Uint8Array]>(
+      'SELECT recipients.status, lane, next_at AS nextAt FROM recipients JOIN emails ON emails.id = email_id WHERE uuid = ?',
+    )
+    .get(parseUuid(emailId) ?? new Uint8Array())
+
+test('a dead letter tells of the email, the recipient and the failure, without the bodies', async () => {
+  await using service = await createPost({ clock: new ManualClock(Date.UTC(2026, 0, 1)) })
+  const { api, actor } = service
+  const emailId = await send(service, 'bob@x.test')
+  await endAttempts(service, 'x.test', FAILED)
+  const listed = await api('GET', '/v1/dead-letters')
+  expect(listed.status).toBe(200)
+  const id = at(listed.body, 'data', 0, 'id')
+  expect(id).toMatch(/^\d+$/)
+  expect(listed.body).toEqual({
+    data: [
+      {
+        id,
+        stream_id: id,
+        original_stream: 'transactional',
+        email_id: emailId,
+        account_id: actor.accountUuid,
+        from_address: 'Ada <ada@sender.test>',
+        to_address: 'bob@x.test',
+        subject: 'Hello',
+        failure_reason: 'failed',
+        original_status: 'failed',
+        attempt_count: 1,
+        attempts: 1,
+        last_error: FAILED.reason,
+        error_message: FAILED.reason,
+        failed_at: '2026-01-01T00:00:00.000Z',
+        created_at: '2026-01-01T00:00:00.000Z',
+        payload: {
+          message_id: `<${emailId}@sender.test>`,
+          from: 'Ada <ada@sender.test>',
+          to: 'bob@x.test',
+          subject: 'Hello',
+          stream: 'transactional',
+          sandbox: false,
+          scheduled_at: null,
+          created_at: '2026-01-01T00:00:00.000Z',
+        },
+      },
+    ],
+    total: 1,
+  })
+})
+
+test('count is 50 unless given, at most 200; the newest come first and total counts all', async () => {
+  await using service = await createPost()
+  const { api } = service
+  await send(
+    service,
+    Array.from({ length: 50 }, (_, i) => `r${i}@x.test`),
+  )
+  await send(service, 'last@x.test')
+  await endAttempts(service, 'x.test', FAILED)
+  const lengthAndTotal = async (query: string) => {
+    const { body } = await api('GET', `/v1/dead-letters${query}`)
+    return [(at(body, 'data') as unknown[]).length, at(body, 'total')]
+  }
+  expect(await lengthAndTotal('')).toEqual([50, 51])
+  expect(await lengthAndTotal('?count=0')).toEqual([0, 51])
+  expect(await lengthAndTotal('?count=200')).toEqual([51, 51])
+  expect((await letters(service))[0]?.to_address).toBe('last@x.test')
+  for (const count of ['201', '-1', '1.5', 'ten', '']) {
+    const refused = await api('GET', `/v1/dead-letters?count=${count}`)
+    expect([count, refused.status, at(refused.body, 'details', 0, 'field')]).toEqual([count, 422, 'count'])
+  }
+})
+
+test('a retry puts the email back into its queue, removes the letter, wakes delivery and leaves an audit row', async () => {
+  await using service = await createPost({ clock: new ManualClock() })
+  const { api, app } = service
+  const emailId = await send(service, 'bob@x.test')
+  await endAttempts(service, 'x.test', FAILED)
+  const woken: { lane: string; at: number }[] = []
+  app.mailDue.listen((due) => woken.push(due))
+  const [letter] = await letters(service)
+  const retried = await api('POST', `/v1/dead-letters/${letter?.id}/retry`)
+  expect({ status: retried.status, body: retried.body }).toEqual({ status: 200, body: { message: expect.any(String) } })
+  expect(await letters(service)).toEqual([])
+  expect(recipientOf(service, emailId)).toEqual({ status: 0, lane: '1:x.test', nextAt: app.clock.now() })
+  expect(woken).toEqual([{ lane: '1:x.test', at: app.clock.now() }])
+  const email = await api('GET', `/v1/emails/${emailId}`)
+  expect(at(email.body, 'data', 'status')).toBe('queued')
+  expect((at(email.body, 'data', 'events') as { type: string }[]).map(({ type }) => type)).toEqual([
+    'queued',
+    'failed',
+    'queued',
+  ])
+  expect(at((await api('GET', '/v1/audit-logs')).body, 'data', 0)).toMatchObject({
+    action: 'dead_letter.retried',
+    resource_type: 'dead_letter',
+    resource_id: letter?.id,
+    metadata: { email_id: emailId, recipient: 'bob@x.test', reason: 'failed' },
+  })
+  expect((await api('POST', `/v1/dead-letters/${letter?.id}/retry`)).status).toBe(404)
+})
+
+test('an expired email that is retried has its full time again, and is a dead letter again after it', async () => {
+  const clock = new ManualClock()
+  await using service = await createPost({ clock })
+  const { api } = service
+  const emailId = await send(service, 'bob@x.test')
+  const statusAfter = async (verdict: Verdict): Promise<unknown> => {
+    expect(await endAttempts(service, 'x.test', verdict)).toBe(1)
+    return at((await api('GET', `/v1/emails/${emailId}`)).body, 'data', 'status')
+  }
+  /** How many attempts it takes. */
+  const expire = async (): Promise<number> => {
+    let status = await statusAfter(DEFERRED)
+    let attempts = 1
+    for (; status === 'queued'; attempts++) {
+      clock.advance(hours(9))
+      status = await statusAfter(DEFERRED)
+    }
+    expect(status).toBe('bounced')
+    return attempts
+  }
+  const attempts = await expire()
+  expect(attempts).toBeGreaterThan(10)
+  const [letter] = await letters(service)
+  expect(letter).toMatchObject({ failure_reason: 'expired', original_status: 'bounced', attempts })
+  clock.advance(hours(24))
+  expect((await api('POST', `/v1/dead-letters/${letter?.id}/retry`)).status).toBe(200)
+  expect(await expire()).toBe(attempts)
+  expect(await letters(service)).toMatchObject([{ failure_reason: 'expired', attempts }])
+})
+
+test('an uncertain email is sent again only when it is retried, and is then delivered', async () => {
+  let messages = 0
+  await using receiver = await startScriptedSmtp({
+    body: () => (++messages === 1 ? { drop: 'reset' } : '250 2.0.0 Queued'),
+  })
+  await using dns = await startDnsServer({
+    'receiver.test': { MX: [{ preference: 10, exchange: 'mx.receiver.test' }] },
+    'mx.receiver.test': { A: ['127.0.0.1'] },
+  })
+  await using service = await createPost({
+    delivers: true,
+    settings: { TASSIS_DNS_SERVERS: dns.address, TASSIS_SMTP_PORT: String(receiver.port) },
+  })
+  const { api } = service
+  const emailId = await send(service, 'bob@receiver.test')
+  const [letter] = await eventually(async () => {
+    const found = await letters(service)
+    return found.length > 0 && found
+  })
+  expect(letter).toMatchObject({ email_id: emailId, failure_reason: 'uncertain', original_status: 'uncertain' })
+  expect(receiver.sessions.flatMap(({ messages }) => messages)).toHaveLength(1)
+  await api('POST', `/v1/dead-letters/${letter?.id}/retry`)
+  await eventually(async () => at((await api('GET', `/v1/emails/${emailId}`)).body, 'data', 'status') === 'sent')
+  const [first, second] = receiver.sessions.flatMap(({ messages }) => messages)
+  expect(second?.toString('latin1')).toBe(String(first?.toString('latin1')))
+  expect(await letters(service)).toEqual([])
+}, 30_000)
+
+test('a sandbox email that is retried stays in the sandbox', async () => {
+  await using service = await createPost({}, false)
+  const emailId = await send(service, 'bob@x.test')
+  expect(await endAttempts(service, 'sandbox', FAILED)).toBe(1)
+  const [letter] = await letters(service)
+  expect((await service.api('POST', `/v1/dead-letters/${letter?.id}/retry`)).status).toBe(200)
+  expect(recipientOf(service, emailId)?.lane).toBe('1:sandbox')
+})
+
+test('an email of a broadcast that is retried waits behind all other mail again', async () => {
+  await using service = await createPost()
+  const emailId = await send(service, 'bob@x.test')
+  service.app.db.run('UPDATE emails SET broadcast_id = 1')
+  await endAttempts(service, 'x.test', FAILED)
+  const [letter] = await letters(service)
+  expect((await service.api('POST', `/v1/dead-letters/${letter?.id}/retry`)).status).toBe(200)
+  expect(recipientOf(service, emailId)?.lane).toBe(`bulk:${service.actor.accountId}:x.test`)
+})
+
+test('two retries at once put the email back once', async () => {
+  await using service = await createPost()
+  await send(service, 'bob@x.test')
+  await endAttempts(service, 'x.test', FAILED)
+  const [letter] = await letters(service)
+  const answers = await Promise.all(
+    Array.from({ length: 8 }, () => service.api('POST', `/v1/dead-letters/${letter?.id}/retry`)),
+  )
+  expect(answers.map(({ status }) => status).sort()).toEqual([200, ...Array<number>(7).fill(404)])
+  expect(await endAttempts(service, 'x.test', FAILED)).toBe(1)
+})
+
+test('nothing is retried while the account is paused, nor a recipient that has another end by now', async () => {
+  await using service = await createPost()
+  const { api, app } = service
+  const emailId = await send(service, 'bob@x.test')
+  await endAttempts(service, 'x.test', FAILED)
+  const path = `/v1/dead-letters/${(await letters(service))[0]?.id}/retry`
+  app.db.run('UPDATE accounts SET paused_at = 1')
+  const paused = await api('POST', path)
+  expect({ status: paused.status, code: at(paused.body, 'code') }).toEqual({ status: 403, code: 'account_paused' })
+  app.db.run('UPDATE accounts SET paused_at = NULL')
+  app.db.run('UPDATE recipients SET status = 4')
+  const superseded = await api('POST', path)
+  expect({ status: superseded.status, code: at(superseded.body, 'code') }).toEqual({
+    status: 409,
+    code: 'dead_letter_superseded',
+  })
+  expect(recipientOf(service, emailId)).toEqual({ status: 4, lane: null, nextAt: null })
+  expect(await letters(service)).toHaveLength(1)
+})
+
+test('a deleted letter is gone and its email stays as it ended', async () => {
+  await using service = await createPost()
+  const { api } = service
+  const emailId = await send(service, 'bob@x.test')
+  await endAttempts(service, 'x.test', FAILED)
+  const [letter] = await letters(service)
+  const path = `/v1/dead-letters/${letter?.id}`
+  const deleted = await api('DELETE', path)
+  expect({ status: deleted.status, body: deleted.body }).toEqual({ status: 204, body: undefined })
+  expect((await api('DELETE', path)).status).toBe(404)
+  expect(at((await api('GET', `/v1/emails/${emailId}`)).body, 'data', 'status')).toBe('failed')
+  expect(at((await api('GET', '/v1/audit-logs')).body, 'data', 0)).toMatchObject({
+    action: 'dead_letter.deleted',
+    resource_id: letter?.id,
+  })
+})
+
+test.each(['0', '999', '-1', 'abc', '1.0', '01', '99999999999999999999'])('the unknown id %s is a 404', async (id) => {
+  await using service = await createPost()
+  await send(service, 'bob@x.test')
+  await endAttempts(service, 'x.test', FAILED)
+  expect((await service.api('DELETE', `/v1/dead-letters/${id}`)).status).toBe(404)
+  const retried = await service.api('POST', `/v1/dead-letters/${id}/retry`)
+  expect({ status: retried.status, code: at(retried.body, 'code') }).toEqual({
+    status: 404,
+    code: 'dead_letter_not_found',
+  })
+  expect(await letters(service)).toHaveLength(1)
+})
+
+test("another account's letter is a 404, and writes need emails:send", async () => {
+  await using service = await createPost()
+  const { api } = service
+  await send(service, 'bob@x.test')
+  await endAttempts(service, 'x.test', FAILED)
+  const path = `/v1/dead-letters/${(await letters(service))[0]?.id}`
+  const other = { key: await service.newKey([], await service.newAccount()) }
+  expect((await api('GET', '/v1/dead-letters', undefined, other)).body).toEqual({ data: [], total: 0 })
+  expect((await api('DELETE', path, undefined, other)).status).toBe(404)
+  expect((await api('POST', `${path}/retry`, undefined, other)).status).toBe(404)
+  const reader = { key: await service.newKey(['emails:read']) }
+  expect((await api('GET', '/v1/dead-letters', undefined, reader)).status).toBe(200)
+  expect((await api('DELETE', path, undefined, reader)).status).toBe(403)
+  expect((await api('POST', `${path}/retry`, undefined, reader)).status).toBe(403)
+  const sender = { key: await service.newKey(['emails:send']) }
+  expect((await api('GET', '/v1/dead-letters', undefined, sender)).status).toBe(403)
+  expect((await api('POST', `${path}/retry`, undefined, sender)).status).toBe(200)
+})

@@ -1,0 +1,511 @@
+import { describe, expect, test } from 'bun:test'
+import { type Destination, Sites } from '#features/sending/delivery/sites.ts'
+import { accountOfLane, domainOfLane, isBulkLane, laneLabel, laneOf } from '#features/sending/emails/lanes.ts'
+import { hours } from '#platform/units.ts'
+import { eventually } from '#test/support/app.ts'
+import { expectBalanced } from '#test/support/books.ts'
+import type { Zone } from '#test/support/dns-server.ts'
+import { type MailFlow, type MailFlowOptions, startMailFlow } from '#test/support/mail-flow.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
+import { type ScriptedSmtp, startScriptedSmtp } from '#test/support/scripted-smtp.ts'
+
+const START = Date.UTC(2026, 2, 15, 12, 30)
+
+test.each([
+  [{ domain: 'x.test', sandbox: false, isBulk: false }, '7:x.test', 'x.test', 'x.test (Acme)'],
+  [{ domain: 'x.test', sandbox: false, isBulk: true }, 'bulk:7:x.test', 'x.test', 'x.test (broadcast of Acme)'],
+  [{ domain: 'x.test', sandbox: true, isBulk: false }, '7:sandbox', 'sandbox', 'sandbox (Acme)'],
+  [{ domain: 'x.test', sandbox: true, isBulk: true }, 'bulk:7:sandbox', 'sandbox', 'sandbox (broadcast of Acme)'],
+])('mail of %j waits in the lane %s, which leads to %s', (mail, lane, destination, label) => {
+  expect({
+    lane: laneOf({ accountId: 7, ...mail }),
+    destination: domainOfLane(lane),
+    accountId: accountOfLane(lane),
+    label: laneLabel(lane, 'Acme'),
+    isBulk: isBulkLane(lane),
+  }).toEqual({ lane, destination, accountId: 7, label, isBulk: mail.isBulk })
+})
+
+/** Of another account than the bulk lanes. */
+const ORDINARY = '9:x.test'
+const BULK = 'bulk:1:x.test'
+
+const at = (siteName: string, network = siteName): Destination => ({ siteName, network })
+
+describe('slots', () => {
+  const sitesFor = (deliveryConcurrency: number, connectionsPerSite: number, ownerOf = accountOfLane) => {
+    const woken: string[] = []
+    const clock = new ManualClock(START)
+    const wake = (lane: string) => !lane.endsWith('gone.test') && woken.push(lane) > 0
+    return { sites: new Sites({ clock, deliveryConcurrency, connectionsPerSite, ownerOf, wake }), woken }
+  }
+
+  test('of a site bulk mail uses four fifths and never the last, whoever uses the rest', () => {
+    const { sites } = sitesFor(500, 10)
+    const site = sites.of('mx.test')
+    const capacity = () => [sites.capacityOfSite(site, ORDINARY), sites.capacityOfSite(site, BULK)]
+    expect(capacity()).toEqual([2, 1])
+    for (let answers = 0; answers < 9; answers++) sites.answered(site)
+    expect(capacity()).toEqual([20, 16])
+    sites.acquireSlots(at('mx.test'), 10, ORDINARY)
+    expect(capacity()).toEqual([10, 6])
+    sites.acquireSlots(at('mx.test'), 6, BULK)
+    expect(capacity()).toEqual([4, 0])
+  })
+
+  test('of a site with one connection bulk mail has one message at a time', () => {
+    const { sites } = sitesFor(500, 1)
+    const site = sites.of('mx.test')
+    for (let answers = 0; answers < 9; answers++) sites.answered(site)
+    expect([sites.capacityOfSite(site, ORDINARY), sites.capacityOfSite(site, BULK)]).toEqual([2, 1])
+  })
+
+  test('of all slots bulk mail of all accounts has half at most, and leaves a fifth free', () => {
+    const { sites } = sitesFor(100, 10)
+    const slots = () => [sites.slotsFor('9:x.test'), sites.slotsFor('bulk:1:x.test'), sites.slotsFor('bulk:2:x.test')]
+    expect(slots()).toEqual([50, 40, 40])
+    sites.acquireSlots(at('mx.test'), 20, 'bulk:1:x.test')
+    expect(slots()).toEqual([37, 20, 29])
+    sites.acquireSlots(at('mx.test'), 25, '9:x.test')
+    sites.acquireSlots(at('mx.test'), 20, 'bulk:2:x.test')
+    expect(slots()).toEqual([0, -3, -3])
+    sites.releaseSlots(at('mx.test'), 25, '9:x.test')
+    sites.acquireSlots(at('mx.test'), 10, 'bulk:3:x.test')
+    expect(slots()).toEqual([20, 0, 0])
+  })
+
+  test('of the slots of its account bulk mail leaves a fifth to other mail', () => {
+    const { sites } = sitesFor(100, 10)
+    sites.acquireSlots(at('mx.test'), 40, 'bulk:1:x.test')
+    expect([sites.slotsFor('bulk:1:x.test'), sites.slotsFor('1:x.test')]).toEqual([0, 10])
+  })
+
+  test.each([1, 2, 3])('of %d slots bulk mail has one', (slots) => {
+    const { sites } = sitesFor(slots, 10)
+    expect(sites.slotsFor(BULK)).toBe(1)
+  })
+
+  test('who waits is woken in the order of coming, but bulk lanes after all others have had their turn', () => {
+    const { sites, woken } = sitesFor(100, 10)
+    const site = sites.of('mx.test')
+    for (const lane of ['bulk:1:a.test', '2:b.test', 'bulk:1:c.test', '2:d.test']) sites.waitForSite(site, lane)
+    sites.offerSlots()
+    sites.offerSlots()
+    // Both others are about to take their slots.
+    sites.offerSlots()
+    expect(woken).toEqual(['2:b.test', '2:d.test'])
+    sites.leaveQueues('2:b.test')
+    sites.offerSlots()
+    expect(woken).toEqual(['2:b.test', '2:d.test'])
+    sites.endTurn('2:d.test')
+    sites.offerSlots()
+    sites.offerSlots()
+    expect(woken).toEqual(['2:b.test', '2:d.test', 'bulk:1:a.test', 'bulk:1:c.test'])
+  })
+
+  test('a bulk lane has no slot while another lane waits for one', () => {
+    const { sites, woken } = sitesFor(100, 10)
+    for (const lane of ['bulk:1:a.test', '2:b.test']) sites.waitForSlot(lane)
+    expect(sites.slotsFor(BULK)).toBe(0)
+    sites.offerSlots()
+    expect([woken, sites.slotsFor(BULK)]).toEqual([['2:b.test'], 0])
+    sites.endTurn('2:b.test')
+    expect(sites.slotsFor(BULK)).toBe(40)
+    sites.offerSlots()
+    expect(woken).toEqual(['2:b.test', 'bulk:1:a.test'])
+  })
+
+  test('a lane whose account has all that it may have keeps no bulk lane of others from a slot', () => {
+    const { sites, woken } = sitesFor(100, 10)
+    const site = sites.of('mx.test')
+    sites.acquireSlots(at('tarpit.test'), 50, '1:a.test')
+    sites.waitForSlot('1:b.test')
+    sites.waitForSite(site, '1:c.test')
+    expect([sites.slotsFor('bulk:2:x.test'), sites.capacityOfSite(site, 'bulk:2:x.test')]).toEqual([16, 1])
+    sites.waitForSlot('bulk:2:x.test')
+    sites.offerSlots()
+    expect(woken).toEqual(['bulk:2:x.test'])
+  })
+
+  test('what is known of a site is not forgotten while a lane that was woken is about to use it', () => {
+    const { sites } = sitesFor(100, 10)
+    const site = sites.of('mx.test')
+    sites.waitForSite(site, 'bulk:1:a.test')
+    sites.offerSlots()
+    sites.forgetIdle(at('mx.test'))
+    expect(sites.of('mx.test')).toBe(site)
+    sites.endTurn('bulk:1:a.test')
+    sites.forgetIdle(at('mx.test'))
+    expect(sites.of('mx.test')).not.toBe(site)
+  })
+
+  test('a lane that has lost its mail meanwhile holds up nobody behind it', () => {
+    const { sites, woken } = sitesFor(100, 10)
+    for (const lane of ['bulk:1:a.test', '2:gone.test']) sites.waitForSlot(lane)
+    sites.offerSlots()
+    expect(woken).toEqual(['bulk:1:a.test'])
+  })
+
+  test.each(['', 'bulk:'])(
+    'while lanes %sof several accounts want slots of a site, none has more than its part, and they take turns',
+    (kind) => {
+      const { sites, woken } = sitesFor(500, kind === '' ? 8 : 10)
+      const site = sites.of('mx.test')
+      for (let answers = 0; answers < 9; answers++) sites.answered(site)
+      const [slow, slower, quick, last] = ['1:a.test', '1:b.test', '2:a.test', '3:a.test'].map(
+        (lane) => `${kind}${lane}`,
+      ) as [string, string, string, string]
+      const acquire = (count: number, lane: string) => sites.acquireSlots(at('mx.test'), count, lane)
+      const capacities = () => [slow, slower, quick, last].map((lane) => sites.capacityOfSite(site, lane))
+      expect(capacities()).toEqual([16, 16, 16, 16])
+      acquire(10, slow)
+      acquire(6, slower)
+      for (const lane of [slow, slower, quick]) sites.waitForSite(site, lane)
+      acquire(-3, slow)
+      // Two share sixteen, and one of them has thirteen; a third would have a third, and no more than is there.
+      expect(capacities()).toEqual([-5, -5, 3, 3])
+      sites.offerSlots()
+      expect(woken).toEqual([quick])
+      sites.leaveQueues(quick)
+      acquire(3, quick)
+      // Nobody else wants any now.
+      acquire(-2, quick)
+      expect(capacities()).toEqual([2, 2, 2, 2])
+      for (const lane of [quick, last]) sites.waitForSite(site, lane)
+      acquire(-8, slow)
+      // Of three each has six at most: one has five, one has one.
+      expect(capacities()).toEqual([1, 1, 5, 6])
+      for (let turn = 0; turn < 4; turn++) sites.offerSlots()
+      expect(woken.slice(1)).toEqual([slow, quick, last, slower])
+    },
+  )
+
+  test('while bulk lanes of two accounts wait for a slot, neither has more than half of what bulk mail may have', () => {
+    const { sites, woken } = sitesFor(100, 10)
+    sites.acquireSlots(at('mx.test'), 50, 'bulk:1:a.test')
+    for (const lane of ['bulk:1:a.test', 'bulk:1:b.test', 'bulk:2:a.test']) sites.waitForSlot(lane)
+    sites.releaseSlots(at('mx.test'), 1, 'bulk:1:a.test')
+    sites.offerSlots()
+    expect(woken).toEqual(['bulk:2:a.test'])
+    expect([sites.slotsFor('bulk:1:b.test'), sites.slotsFor('bulk:2:a.test')]).toEqual([-24, 1])
+  })
+
+  test('an account has half of all slots at most, and accounts that come one after the other always leave some free', () => {
+    const { sites } = sitesFor(500, 10)
+    const held = Array.from({ length: 20 }, (_, account) => {
+      const count = sites.slotsFor(`${account}:x.test`)
+      sites.acquireSlots(at(`${account}.test`), count, `${account}:x.test`)
+      return count
+    })
+    expect(held.slice(0, 10)).toEqual([250, 96, 47, 27, 17, 11, 8, 6, 5, 4])
+    expect(500 - sites.inFlight).toBe(11)
+  })
+
+  test('an account has slots too many when others came since, and fewer than a quarter are free', () => {
+    const { sites } = sitesFor(500, 10)
+    const excess = () => ['1', '2', '3'].map((account) => sites.excessOf(Number(account)))
+    sites.acquireSlots(at('a.test'), 250, '1:a.test')
+    sites.acquireSlots(at('b.test'), 96, '2:b.test')
+    expect(excess()).toEqual([0, 0, 0])
+    sites.acquireSlots(at('c.test'), 47, '3:c.test')
+    // Of 357 that no other has an account may have 159, of 203 it may have 71.
+    expect(excess()).toEqual([91, 25, 0])
+  })
+
+  test('an account has at most a quarter of all slots while a lane of another waits for one', () => {
+    const { sites } = sitesFor(500, 10)
+    sites.acquireSlots(at('a.test'), 100, '1:a.test')
+    expect(sites.slotsFor('1:a.test')).toBe(150)
+    sites.waitForSlot('1:b.test')
+    expect([sites.slotsFor('1:a.test'), sites.slotsFor('2:a.test')]).toEqual([150, 125])
+    sites.waitForSlot('2:a.test')
+    expect([sites.slotsFor('1:a.test'), sites.slotsFor('2:a.test')]).toEqual([25, 125])
+  })
+
+  test('accounts are offered free slots by turns, however many lanes each has and whoever waited first', () => {
+    const { sites, woken } = sitesFor(500, 10)
+    const lanes = ['1:a.test', '1:b.test', '1:c.test', '2:a.test', '2:b.test', '3:a.test']
+    for (const lane of lanes) sites.waitForSlot(lane)
+    for (const _ of lanes) sites.offerSlots()
+    expect(woken).toEqual(['1:a.test', '2:a.test', '3:a.test', '1:b.test', '2:b.test', '1:c.test'])
+  })
+
+  test('sub-accounts share the slots of their parent', () => {
+    const { sites } = sitesFor(500, 10, () => 1)
+    sites.acquireSlots(at('a.test'), 250, '2:a.test')
+    expect(sites.slotsFor('3:a.test')).toBe(0)
+  })
+
+  test('sites at the same address share a quarter of all slots, and an account half of that', () => {
+    const { sites, woken } = sitesFor(500, 10)
+    for (let i = 0; i < 62; i++) sites.acquireSlots(at(`mx${i}.test`, '127.0.0.1'), 1, `1:d${i}.test`)
+    const capacity = (lane: string, network = '127.0.0.1') => sites.capacityOfAddress(network, lane)
+    expect([capacity('1:x.test'), capacity('2:x.test'), capacity('1:x.test', '127.0.0.2')]).toEqual([1, 25, 63])
+    sites.acquireSlots(at('mx62.test', '127.0.0.1'), 1, '1:d62.test')
+    sites.waitForAddress('127.0.0.1', '1:x.test')
+    sites.offerSlots()
+    expect(woken).toEqual([])
+    sites.releaseSlots(at('mx0.test', '127.0.0.1'), 1, '1:d0.test')
+    sites.offerSlots()
+    expect(woken).toEqual(['1:x.test'])
+  })
+})
+
+/** Domains that share one mail host at 127.0.0.1. */
+const sharedHost = (...domains: readonly string[]): Zone => ({
+  ...Object.fromEntries(domains.map((domain) => [domain, { MX: [{ preference: 10, exchange: 'mx.shared.test' }] }])),
+  'mx.shared.test': { A: ['127.0.0.1'] },
+})
+
+/** Each domain its own host, all at 127.0.0.1. */
+const ownHosts = (...domains: readonly string[]): Zone =>
+  Object.fromEntries(domains.map((domain) => [domain, { A: ['127.0.0.1'] }]))
+
+const numbered = (prefix: string, count: number): string[] => Array.from({ length: count }, (_, i) => `${prefix}${i}`)
+
+interface Receiver extends AsyncDisposable {
+  readonly port: number
+  /** Local parts, in the order in which their messages began. */
+  readonly begun: string[]
+  /** Local parts of those that wait for the reply to their final dot. */
+  readonly held: Set<string>
+  /** From now on holds the messages for which this is true. */
+  hold(which: (local: string) => boolean): void
+  /** Lets held messages go on, and those like them that come. */
+  release(which?: (local: string) => boolean): void
+}
+
+/** A server that takes all mail and keeps those it is told to waiting for the reply to their final dot. */
+async function startReceiver(): Promise<Receiver> {
+  const begun: string[] = []
+  const held = new Map<string, () => void>()
+  let isHeld = (_: string): boolean => false
+  const localOf = (commands: readonly string[]): string =>
+    /<([^@]*)@/.exec(commands.findLast((line) => line.startsWith('RCPT')) ?? '')?.[1] ?? ''
+  const server: ScriptedSmtp = await startScriptedSmtp({
+    data: (_, session) => {
+      begun.push(localOf(session.commands))
+      return '354 Go ahead'
+    },
+    body: async (_, session) => {
+      const local = localOf(session.commands)
+      if (isHeld(local)) await new Promise<void>((resolve) => held.set(local, resolve))
+      return '250 2.0.0 Queued'
+    },
+  })
+  return {
+    port: server.port,
+    begun,
+    get held() {
+      return new Set(held.keys())
+    },
+    hold(which) {
+      isHeld = which
+    },
+    release(which = () => true) {
+      const before = isHeld
+      isHeld = (local) => before(local) && !which(local)
+      for (const [local, resolve] of held) {
+        if (!which(local)) continue
+        held.delete(local)
+        resolve()
+      }
+    },
+    [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
+  }
+}
+
+const isBulk = (local: string): boolean => local.startsWith('bulk')
+
+interface BulkFlow extends AsyncDisposable {
+  readonly flow: MailFlow
+  /** Makes mail to these addresses due in the lanes of broadcasts of an account. */
+  due(addresses: readonly string[], accountId?: number): Promise<void>
+  /** Local parts of those in delivery. */
+  inDelivery(): string[]
+}
+
+/** Only the lane says that mail is of a broadcast: what is sent is the same. */
+async function startBulkFlow(options: MailFlowOptions): Promise<BulkFlow> {
+  const clock = new ManualClock(START)
+  const flow = await startMailFlow({ ...options, clock })
+  const { app } = flow
+  const rows = (where: string) =>
+    app.db.query<{ address: string; lane: string }, []>(`SELECT address, lane FROM recipients WHERE ${where}`).all()
+  return {
+    flow,
+    async due(addresses, accountId = 1) {
+      const at = clock.now() + hours(1)
+      const send_at = new Date(at).toISOString()
+      for (let from = 0; from < addresses.length; from += 50)
+        await flow.send({ to: addresses.slice(from, from + 50), send_at })
+      app.db.run(`UPDATE recipients SET lane = 'bulk:${accountId}' || substr(lane, instr(lane, ':')) WHERE status = 1`)
+      const lanes = new Set(rows('status = 1').map(({ lane }) => lane))
+      clock.advance(hours(1))
+      for (const lane of lanes) app.mailDue.emit({ lane, at })
+    },
+    inDelivery: () =>
+      rows('status = 2')
+        .map(({ address }) => address.replace(/@.*/, ''))
+        .toSorted(),
+    [Symbol.asyncDispose]: () => flow[Symbol.asyncDispose](),
+  }
+}
+
+/** Waits until all mail has been delivered; a machine that is busy takes its time for 2,000. */
+const allSent = ({ app }: MailFlow): Promise<true> =>
+  eventually(
+    () => app.db.query<{ n: number }, []>('SELECT count(*) AS n FROM recipients WHERE status <> 3').get()?.n === 0,
+    100_000,
+  )
+
+describe('transactional mail', () => {
+  test('is delivered before 2,000 bulk recipients at the same site, but for the few that are on their way', async () => {
+    await using receiver = await startReceiver()
+    await using bulk = await startBulkFlow({ zone: sharedHost('x.test', 'y.test'), smtpPort: receiver.port })
+    const { flow } = bulk
+    // The first few teach the service that the site answers, so that it gets as much as it may.
+    receiver.hold((local) => isBulk(local) && Number(local.slice(4)) >= 100)
+    await bulk.due(numbered('bulk', 2000).map((local) => `${local}@x.test`))
+    // 10 connections, of which bulk mail uses 8.
+    await eventually(() => receiver.held.size === 8)
+    await eventually(() => bulk.inDelivery().length === 16)
+    const before = receiver.begun.length
+    const sent = [await flow.send({ to: 'same@x.test' }), await flow.send({ to: 'other@y.test' })]
+    for (const one of sent) expect((await flow.settled(one)).recipients).toMatchObject([{ status: 'sent' }])
+    expect(receiver.begun.slice(before)).toEqual(['same', 'other'])
+    expect([receiver.held.size, bulk.inDelivery().length]).toEqual([8, 16])
+    receiver.release()
+    await allSent(flow)
+    expect(new Set(receiver.begun).size).toBe(2002)
+    expect(receiver.begun).toHaveLength(2002)
+    expectBalanced(flow.service)
+  }, 120_000)
+
+  test('that a Worker has in hand has the next free connection before the bulk mail there', async () => {
+    await using receiver = await startReceiver()
+    await using bulk = await startBulkFlow({
+      zone: sharedHost('x.test'),
+      smtpPort: receiver.port,
+      settings: { TASSIS_CONNECTIONS_PER_SITE: '3' },
+    })
+    const { flow } = bulk
+    receiver.hold((local) => !isBulk(local) || Number(local.slice(4)) >= 50)
+    await bulk.due(numbered('bulk', 60).map((local) => `${local}@x.test`))
+    // Of 3 connections bulk mail uses 2; of 6 messages that may be in hand 4 are bulk.
+    await eventually(() => receiver.held.size === 2 && bulk.inDelivery().length === 4)
+    await flow.send({ to: 'first@x.test' })
+    await eventually(() => receiver.held.has('first'))
+    await flow.send({ to: 'second@x.test' })
+    await eventually(() => bulk.inDelivery().includes('second'))
+    const [one] = receiver.held
+    const before = receiver.begun.length
+    receiver.release((local) => local === one)
+    await eventually(() => receiver.held.size === 3)
+    expect(receiver.begun.slice(before)).toEqual(['second'])
+    receiver.release()
+    await allSent(flow)
+    expect(receiver.begun).toHaveLength(62)
+    expectBalanced(flow.service)
+  })
+
+  test('that waits for the only connection of a site has it before all bulk mail that waited longer', async () => {
+    await using receiver = await startReceiver()
+    await using bulk = await startBulkFlow({
+      zone: sharedHost('x.test', 'y.test', 'z.test'),
+      smtpPort: receiver.port,
+      settings: { TASSIS_CONNECTIONS_PER_SITE: '1' },
+    })
+    const { flow } = bulk
+    receiver.hold((local) => local === 'bulk0')
+    await bulk.due(numbered('bulk', 20).map((local, i) => `${local}@${i % 2 === 0 ? 'x' : 'y'}.test`))
+    await eventually(() => receiver.held.size === 1)
+    await flow.send({ to: 'first@x.test' })
+    await eventually(() => bulk.inDelivery().includes('first'))
+    await Promise.all([flow.send({ to: 'more@x.test' }), flow.send({ to: 'more@z.test' })])
+    const reasons = () =>
+      Object.fromEntries(flow.service.delivery?.scheduler.states().map(({ lane, reason }) => [lane, reason]) ?? [])
+    await eventually(() => reasons()['1:z.test']?.startsWith('waits for a connection'))
+    expect(reasons()).toEqual({
+      '1:x.test': '1 in delivery, the rest waits for a connection',
+      '1:z.test': 'waits for a connection to mx.shared.test',
+      'bulk:1:x.test': '1 in delivery, the rest waits for a connection',
+      'bulk:1:y.test': 'waits for a connection to mx.shared.test, after all mail that is not of a broadcast',
+    })
+    receiver.release()
+    await allSent(flow)
+    expect(receiver.begun.slice(0, 4)).toEqual(['bulk0', 'first', 'more', 'more'])
+    expect(receiver.begun).toHaveLength(23)
+    expectBalanced(flow.service)
+  })
+
+  test('has more than half of all slots to itself, whatever bulk mail is due and however silent its receivers are', async () => {
+    await using receiver = await startReceiver()
+    const domains = numbered('bulk', 30)
+    const others = numbered('other', 5)
+    await using bulk = await startBulkFlow({
+      zone: ownHosts(...[...domains, ...others].map((name) => `${name}.test`)),
+      smtpPort: receiver.port,
+      settings: { TASSIS_WORKERS: '2', TASSIS_DELIVERY_CONCURRENCY: '10' },
+    })
+    const { flow } = bulk
+    receiver.hold(isBulk)
+    await bulk.due(domains.map((name) => `${name}@${name}.test`))
+    await eventually(() => receiver.held.size === 4)
+    const sent = await Promise.all(others.map((name) => flow.send({ to: `${name}@${name}.test` })))
+    for (const one of sent) expect((await flow.settled(one)).recipients).toMatchObject([{ status: 'sent' }])
+    expect([receiver.held.size, bulk.inDelivery().length]).toEqual([4, 4])
+    receiver.release()
+    await allSent(flow)
+    expect(receiver.begun).toHaveLength(35)
+    expectBalanced(flow.service)
+  })
+
+  test('that waits for a slot has it before all bulk mail that waited longer', async () => {
+    await using receiver = await startReceiver()
+    const domains = numbered('bulk', 6)
+    const others = numbered('other', 4)
+    await using bulk = await startBulkFlow({
+      zone: ownHosts(...[...domains, ...others].map((name) => `${name}.test`)),
+      smtpPort: receiver.port,
+      // Of which the account may have four, and its broadcasts three.
+      settings: { TASSIS_WORKERS: '2', TASSIS_DELIVERY_CONCURRENCY: '8' },
+    })
+    const { flow } = bulk
+    receiver.hold(() => true)
+    await bulk.due(domains.map((name) => `${name}@${name}.test`))
+    await eventually(() => receiver.held.size === 3)
+    const [first] = receiver.begun
+    const sent = await Promise.all(others.map((name) => flow.send({ to: `${name}@${name}.test` })))
+    await eventually(() => receiver.held.size === 4)
+    receiver.release((local) => local === first)
+    await eventually(() => bulk.inDelivery().filter((local) => !isBulk(local)).length === 2)
+    receiver.release(isBulk)
+    await eventually(() => receiver.held.size === 4)
+    expect(bulk.inDelivery()).toEqual(others)
+    receiver.release()
+    for (const one of sent) expect((await flow.settled(one)).recipients).toMatchObject([{ status: 'sent' }])
+    await allSent(flow)
+    expect(receiver.begun.slice(0, 7).filter((local) => !isBulk(local))).toHaveLength(4)
+    expect(receiver.begun).toHaveLength(10)
+    expectBalanced(flow.service)
+  })
+})
+
+test('bulk mail goes where the domain leads: it bounces where there is none, and waits where nobody answers', async () => {
+  await using bulk = await startBulkFlow({ zone: ownHosts('down.test') })
+  const { flow } = bulk
+  await bulk.due(['a@down.test', 'b@nowhere.test'])
+  const outcomes = () =>
+    flow.app.db
+      .query('SELECT address, lane, status, attempts, bounce_category AS category FROM recipients ORDER BY address')
+      .all()
+  await eventually(() =>
+    (outcomes() as { attempts: number; status: number }[]).every((r) => r.attempts === 1 && r.status !== 2),
+  )
+  expect(outcomes()).toEqual([
+    { address: 'a@down.test', lane: 'bulk:1:down.test', status: 0, attempts: 1, category: null },
+    { address: 'b@nowhere.test', lane: null, status: 4, attempts: 1, category: 'dns_failure' },
+  ])
+  expectBalanced(flow.service)
+})

@@ -1,0 +1,225 @@
+import { describe, expect, test } from 'bun:test'
+import { createPrivateKey } from 'node:crypto'
+import { prepareMessage, type SharedBody } from '#features/sending/delivery/deliver.ts'
+import { createJobBuilder } from '#features/sending/delivery/job.ts'
+import type { Route } from '#features/sending/delivery/protocol.ts'
+import { acceptEmail } from '#features/sending/emails/accept.ts'
+import { draftOf } from '#features/sending/emails/draft.ts'
+import type { SendRequest } from '#features/sending/emails/model.ts'
+import { statusCode } from '#features/sending/emails/status.ts'
+import { createDomain } from '#features/setup/domains/domains.ts'
+import { createContentReader } from '#platform/content/read.ts'
+import { randomBytes } from '#platform/ids.ts'
+import { KiB, MiB, minutes } from '#platform/units.ts'
+import { dkimRecord } from '#protocols/dkim/keys.ts'
+import { verifyWithMailauth } from '#test/protocols/dkim/verifiers.ts'
+import { createTestAccount, createTestApp, eventually } from '#test/support/app.ts'
+import { finish } from '#test/support/compose.ts'
+import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
+import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
+import { startSink } from '#test/support/sink.ts'
+
+const ROUTE: Route = { site: 'site', hosts: [], port: 25, fromOutboundIps: false, tls: 'never' }
+const TRACKING = { keyHex: '00'.repeat(32), ownUrl: 'https://mail.test' }
+
+const file = (bytes: number) => ({
+  filename: 'a.bin',
+  content_type: 'application/octet-stream',
+  content: Buffer.from(randomBytes(bytes)).toString('base64'),
+})
+
+/** Composes what a delivery Worker is given for an email, recipient by recipient. */
+async function startComposing(request: Partial<SendRequest>) {
+  const service = await createTestApp()
+  const { app, dataDir } = service
+  const actor = await createTestAccount(app)
+  const { domain } = await createDomain(app, actor, 'sender.test')
+  app.db.run('UPDATE domains SET verified_at = 1')
+  const to = Array.from({ length: 3 }, (_, i) => `r${i}@receiver.test`)
+  const draft = draftOf(app, { from: 'ada@sender.test', to, subject: 'Hello', ...request }, undefined)
+  await acceptEmail(app, actor, draft)
+  const rows = app.db.query<{ id: number; emailId: number }, []>('SELECT id, email_id AS emailId FROM recipients').all()
+  const build = createJobBuilder(app)
+  const content = createContentReader(`${dataDir}/content`)
+  return {
+    record: dkimRecord(domain.dkimPublicKey),
+    compose(recipient: number, shared: SharedBody) {
+      const row = rows[recipient]
+      const built = row && build(row.id, row.emailId, ROUTE)
+      if (!built || 'render' in built) throw new Error('there is no such recipient')
+      return prepareMessage(built.job, shared, content, createPrivateKey(built.privateKeyPem), TRACKING)
+    },
+    async [Symbol.asyncDispose]() {
+      content.close()
+      await service[Symbol.asyncDispose]()
+    },
+  }
+}
+
+const countSteps = (steps: Generator<void, unknown>): number => {
+  let count = 1
+  while (!steps.next().done) count++
+  return count
+}
+
+describe('recipients of one email', () => {
+  test('share a body that is composed and hashed once, with headers and a signature of their own', async () => {
+    await using composing = await startComposing({
+      html_body: '<p>Grüße</p>',
+      text_body: 'Grüße',
+      attachments: [file(MiB)],
+      transactional: false,
+    })
+    const shared: SharedBody = {}
+    const first = finish(composing.compose(0, shared))
+    expect(countSteps(composing.compose(1, shared))).toBe(1)
+    const second = finish(composing.compose(1, shared))
+    const unsubscribeUrl = (pieces: readonly Buffer[]) =>
+      /^List-Unsubscribe:\s*(<[^>]+>)/m.exec(Buffer.concat(pieces).toString())?.[1]
+    expect(unsubscribeUrl(second)).toStartWith('<')
+    expect(unsubscribeUrl(second)).not.toBe(unsubscribeUrl(first))
+    const large = (pieces: readonly Buffer[]) => pieces.filter((piece) => piece.length > 50 * KiB)
+    expect(large(first).length).toBeGreaterThan(10)
+    expect(large(second).every((piece, i) => piece === large(first)[i])).toBe(true)
+    for (const message of [first, second])
+      expect(await verifyWithMailauth(Buffer.concat(message), composing.record)).toBe('pass')
+  })
+
+  test('get the bytes that they would get alone, first and again', async () => {
+    for (const change of [{ tracking: true }, { tracking: false }]) {
+      await using composing = await startComposing({
+        html_body: '<a href="https://shop.test/">Zur Übersicht</a>',
+        attachments: [file(200 * KiB), file(10)],
+        ...change,
+      })
+      const shared: SharedBody = {}
+      for (const recipient of [0, 1, 2, 1, 0]) {
+        const together = Buffer.concat(finish(composing.compose(recipient, shared)))
+        const alone = Buffer.concat(finish(composing.compose(recipient, {})))
+        expect(together.equals(alone)).toBe(true)
+        expect(await verifyWithMailauth(together, composing.record)).toBe('pass')
+      }
+    }
+  })
+
+  test('have HTML of their own when it is tracked, and share the rest', async () => {
+    await using composing = await startComposing({
+      html_body: '<a href="https://shop.test/">Shop</a>',
+      attachments: [file(MiB)],
+      tracking: true,
+    })
+    const shared: SharedBody = {}
+    const [first, second] = [0, 1].map((recipient) => finish(composing.compose(recipient, shared)))
+    const html = (pieces: readonly Buffer[] = []) => pieces.filter((piece) => piece.includes('/t/c/'))
+    expect(html(first)).toHaveLength(1)
+    expect(html(first)[0]?.equals(html(second)[0] ?? Buffer.alloc(0))).toBe(false)
+    const large = (pieces: readonly Buffer[] = []) => pieces.filter((piece) => piece.length > 50 * KiB)
+    expect(large(second).every((piece, i) => piece === large(first)[i])).toBe(true)
+  })
+})
+
+test('a message of 2 MiB of text, 2 MiB of HTML and 25 MiB of files is composed in more than 500 slices', async () => {
+  await using composing = await startComposing({
+    html_body: ' \n'.repeat(MiB),
+    text_body: '=ü\n'.repeat(MiB / 2),
+    attachments: [file(25 * MiB)],
+  })
+  expect(countSteps(composing.compose(0, {}))).toBeGreaterThan(500)
+})
+
+test('HTML alone gets a generated text part before it', async () => {
+  await using sink = await startSink()
+  await using flow = await startMailFlow({ zone: { 'receiver.test': { A: ['127.0.0.1'] } }, smtpPort: sink.port })
+  await flow.settled(
+    await flow.send({
+      to: 'a@receiver.test',
+      text_body: null,
+      html_body: '<h1>Hi</h1><p>See <a href="https://example.com/x">this</a></p>',
+      tracking: false,
+    }),
+  )
+  const raw = sink.messages[0]?.raw ?? ''
+  expect(raw.match(/(?<=Content-Type: )[^;]+/g)).toEqual(['multipart/alternative', 'text/plain', 'text/html'])
+  expect(raw).toContain('\r\n\r\nHi\r\n\r\nSee this <https://example.com/x>\r\n')
+})
+
+test('large messages of one account do not keep a small one of another from leaving before them', async () => {
+  const order: string[] = []
+  await using server = await startScriptedSmtp({
+    rcpt: (line) => {
+      order.push(/<(\w+)/.exec(line)?.[1] ?? '')
+      return '250 2.1.5 Recipient ok'
+    },
+  })
+  const domains = ['other.test', ...Array.from({ length: 6 }, (_, i) => `d${i}.test`)]
+  await using flow = await startMailFlow({
+    zone: Object.fromEntries(domains.map((domain) => [domain, { A: ['127.0.0.1'] }])),
+    smtpPort: server.port,
+    settings: { TASSIS_WORKERS: '1' },
+  })
+  const other = await createTestAccount(flow.app)
+  await createDomain(flow.app, other, 'other-sender.test')
+  flow.app.db.run('UPDATE domains SET verified_at = 1')
+  const small = draftOf(
+    flow.app,
+    { from: 'a@other-sender.test', to: 'other@other.test', subject: 'Hello', text_body: 'Hello' },
+    undefined,
+  )
+  const large = file(10 * MiB)
+  const sent = await Promise.all(
+    Array.from({ length: 6 }, (_, i) => flow.send({ to: `large${i}@d${i}.test`, attachments: [large] })),
+  )
+  await acceptEmail(flow.app, other, small)
+  for (const email of sent) await flow.settled(email)
+  await eventually(() => order.length === domains.length)
+  expect(order.indexOf('other')).toBeLessThan(domains.length - 1)
+})
+
+describe('Date', () => {
+  const START = Date.UTC(2026, 2, 15, 12, 30)
+  /** A minute on, unless an attempt is in flight, which would take too long then. */
+  const step = ({ app }: MailFlow, clock: ManualClock) => {
+    const inFlight = app.db.query('SELECT 1 FROM recipients WHERE status = ?').get(statusCode('processing'))
+    if (!inFlight) clock.advance(minutes(1))
+  }
+  const fieldsOf = (raw: string) => /^(?:Date|Message-ID): .*$/gm[Symbol.match](raw)?.toSorted()
+
+  test.each([
+    ['an email that is sent now: the time of its acceptance', undefined, 'Sun, 15 Mar 2026 12:30:00 +0000'],
+    ['a scheduled email: the time of its release', '2026-03-15T15:00:30Z', 'Sun, 15 Mar 2026 15:00:30 +0000'],
+  ])('of %s, the same for every recipient and attempt', async (_, sendAt, date) => {
+    let answered = 0
+    await using server = await startScriptedSmtp({ body: () => (++answered === 1 ? '451 4.3.0 try later' : '250 ok') })
+    const clock = new ManualClock(START)
+    await using flow = await startMailFlow({
+      zone: { 'receiver.test': { A: ['127.0.0.1'] } },
+      smtpPort: server.port,
+      clock,
+    })
+    const sent = await flow.send({
+      to: ['r0@receiver.test', 'r1@receiver.test'],
+      ...(sendAt !== undefined && { send_at: sendAt }),
+    })
+    const messages = await eventually(() => {
+      step(flow, clock)
+      const all = server.sessions.flatMap((session) => session.messages)
+      return all.length === 3 && all
+    })
+    const expected = [`Date: ${date}`, `Message-ID: ${sent.message_id}`]
+    expect(messages.map((each) => fieldsOf(each.toString()))).toEqual([expected, expected, expected])
+  })
+
+  test('of a scheduled email that is captured is the same', async () => {
+    const clock = new ManualClock(START)
+    await using flow = await startMailFlow({ verified: false, clock })
+    const sent = await flow.send({ to: 'bob@x.test', send_at: '2026-03-15T15:00:30Z' })
+    await eventually(() => {
+      step(flow, clock)
+      return flow.events(sent).some(({ type }) => type === 'delivered')
+    })
+    const { id } = flow.app.db.query<{ id: number }, []>('SELECT id FROM emails').get() ?? { id: 0 }
+    const captured = await flow.service.opened.captures.find(id)
+    expect(fieldsOf(captured?.raw ?? '')?.[0]).toBe('Date: Sun, 15 Mar 2026 15:00:30 +0000')
+  })
+})

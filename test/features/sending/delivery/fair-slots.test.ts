@@ -1,0 +1,405 @@
+/** @module Accounts share the slots and the memory for deliveries: whatever silent servers one account sends to, the mail of others goes out. */
+import { describe, expect, test } from 'bun:test'
+import { acceptEmail } from '#features/sending/emails/accept.ts'
+import { draftOf } from '#features/sending/emails/draft.ts'
+import { type Status, statusName } from '#features/sending/emails/status.ts'
+import { createDomain } from '#features/setup/domains/domains.ts'
+import { MiB, minutes, seconds } from '#platform/units.ts'
+import { createTestAccount, eventually } from '#test/support/app.ts'
+import { expectBalanced } from '#test/support/books.ts'
+import type { Zone } from '#test/support/dns-server.ts'
+import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
+import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
+
+const START = Date.UTC(2026, 2, 15, 12, 30)
+
+const numbered = (prefix: string, count: number): string[] =>
+  Array.from({ length: count }, (_, i) => `${prefix}${i}.test`)
+
+/** Each domain its own host, all at 127.0.0.1. */
+const ownHosts = (...domains: readonly string[]): Zone =>
+  Object.fromEntries(domains.map((domain) => [domain, { A: ['127.0.0.1'] }]))
+
+interface SilentServer extends AsyncDisposable {
+  readonly port: number
+  /** Sessions that wait. */
+  readonly waiting: number
+  /** Ends the silence: what waits is accepted. */
+  speak(): void
+}
+
+/** A server that is silent at a step in sessions whose RCPT names a domain with `silent`, and takes all other mail. */
+async function startSilentServer(step: 'rcpt' | 'body'): Promise<SilentServer> {
+  const { promise: spoken, resolve: speak } = Promise.withResolvers<void>()
+  let waiting = 0
+  const server = await startScriptedSmtp({
+    [step]: async (line: string, { commands }: { readonly commands: readonly string[] }) => {
+      const rcpt = step === 'rcpt' ? line : (commands.findLast((command) => command.startsWith('RCPT')) ?? '')
+      if (!rcpt.includes('silent')) return '250 2.0.0 Ok'
+      waiting++
+      await spoken
+      waiting--
+      return '250 2.0.0 Ok'
+    },
+  })
+  return {
+    port: server.port,
+    get waiting() {
+      return waiting
+    },
+    speak,
+    [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
+  }
+}
+
+type Send = (...to: readonly string[]) => Promise<void>
+
+/** Another account with a sending domain, or a sub-account of the newest one. */
+async function newAccount({ app }: MailFlow, name: string, { isSubAccount = false, text = 'Hi' } = {}): Promise<Send> {
+  const parentId = app.db.query<{ id: number }, []>('SELECT max(coalesce(parent_id, id)) AS id FROM accounts').get()?.id
+  const actor = await createTestAccount(app)
+  if (isSubAccount) app.db.run('UPDATE accounts SET parent_id = ? WHERE id = ?', [parentId ?? 0, actor.accountId])
+  await createDomain(app, actor, `${name}.test`)
+  app.db.run('UPDATE domains SET verified_at = 1')
+  return async (...to) => {
+    for (const one of to) {
+      const request = { from: `eve@${name}.test`, to: one, subject: 'Hi', text_body: text }
+      await acceptEmail(app, actor, draftOf(app, request, undefined))
+    }
+  }
+}
+
+interface Row {
+  readonly status: Status
+  readonly attempts: number
+  readonly lastError: string | null
+}
+
+const rows = ({ app }: MailFlow, part: string): Row[] =>
+  app.db
+    .query<{ status: number; attempts: number; lastError: string | null }, [string]>(
+      'SELECT status, attempts, last_error AS lastError FROM recipients WHERE address LIKE ? ORDER BY id',
+    )
+    .all(`%${part}%`)
+    .map((row) => ({ ...row, status: statusName(row.status) }))
+
+const inDelivery = (flow: MailFlow, domain: string): number =>
+  rows(flow, domain).filter(({ status }) => status === 'processing').length
+
+const allSettled = (flow: MailFlow): Promise<true> =>
+  eventually(() => rows(flow, 'silent').every(({ status }) => status !== 'processing' && status !== 'queued'))
+
+describe('while an account sends to silent servers', () => {
+  test('it has half of all slots, and the mail of others is delivered', async () => {
+    await using server = await startSilentServer('body')
+    const silent = numbered('silent', 40)
+    const others = numbered('good', 5)
+    await using flow = await startMailFlow({
+      zone: ownHosts(...others, ...silent),
+      smtpPort: server.port,
+      settings: { TASSIS_WORKERS: '2', TASSIS_DELIVERY_CONCURRENCY: '20' },
+    })
+    const attack = await newAccount(flow, 'attacker')
+    await attack(...silent.map((domain) => `bob@${domain}`))
+    await eventually(() => inDelivery(flow, 'silent') === 10)
+    for (const domain of others) {
+      const sent = await flow.send({ to: `bob@${domain}` })
+      expect((await flow.settled(sent)).recipients).toMatchObject([{ status: 'sent', attempts: 1 }])
+    }
+    expect([inDelivery(flow, 'silent'), flow.service.delivery?.scheduler.inFlight]).toEqual([10, 10])
+    server.speak()
+    await allSettled(flow)
+    expectBalanced(flow.service)
+  })
+
+  test('two of them share the slots, and the mail of a third is delivered', async () => {
+    await using server = await startSilentServer('body')
+    const silent = numbered('silent', 40)
+    await using flow = await startMailFlow({
+      zone: ownHosts('good.test', ...silent),
+      smtpPort: server.port,
+      settings: { TASSIS_WORKERS: '2', TASSIS_DELIVERY_CONCURRENCY: '20' },
+    })
+    for (const name of ['first', 'second']) {
+      const attack = await newAccount(flow, name)
+      await attack(...silent.map((domain) => `${name}@${domain}`))
+      await eventually(() => inDelivery(flow, 'silent') >= 10)
+    }
+    // Ten of the first; of the ten that are left the second may have four.
+    await eventually(() => inDelivery(flow, 'silent') === 14)
+    const sent = await flow.send({ to: 'bob@good.test' })
+    expect((await flow.settled(sent)).recipients).toMatchObject([{ status: 'sent', attempts: 1 }])
+    server.speak()
+    await allSettled(flow)
+    expectBalanced(flow.service)
+  })
+
+  test('its sub-accounts have no slots besides', async () => {
+    await using server = await startSilentServer('body')
+    const silent = numbered('silent', 20)
+    await using flow = await startMailFlow({
+      zone: ownHosts(...silent),
+      smtpPort: server.port,
+      settings: { TASSIS_WORKERS: '2', TASSIS_DELIVERY_CONCURRENCY: '20' },
+    })
+    for (const name of ['parent', 'child']) {
+      const attack = await newAccount(flow, name, { isSubAccount: name === 'child' })
+      await attack(...silent.map((domain) => `${name}@${domain}`))
+      await eventually(() => inDelivery(flow, 'silent') === 10)
+    }
+    const waiting = () =>
+      flow.service.delivery?.scheduler.states().filter(({ reason }) => reason.startsWith('waits for a free slot'))
+        .length
+    await eventually(() => waiting() === 30)
+    expect(inDelivery(flow, 'silent')).toBe(10)
+    server.speak()
+    await allSettled(flow)
+    expectBalanced(flow.service)
+  })
+
+  test('sites at one address have a quarter of all slots, of which an account has half', async () => {
+    await using server = await startSilentServer('body')
+    const silent = numbered('silent', 40)
+    await using flow = await startMailFlow({
+      zone: ownHosts(...silent),
+      smtpPort: server.port,
+      settings: { TASSIS_WORKERS: '2', TASSIS_DELIVERY_CONCURRENCY: '80', TASSIS_CONNECTIONS_PER_SITE: '1' },
+    })
+    const attack = await newAccount(flow, 'attacker')
+    await attack(...silent.map((domain) => `bob@${domain}`))
+    const waiting = () =>
+      flow.service.delivery?.scheduler.states().filter(({ reason }) => reason.startsWith('waits for a free slot'))
+        .length
+    await eventually(() => waiting() === 30)
+    expect(inDelivery(flow, 'silent')).toBe(10)
+    server.speak()
+    await allSettled(flow)
+    expectBalanced(flow.service)
+  })
+})
+
+test('100 messages of an account to a domain are not before the one of another to the same domain', async () => {
+  const { promise: spoken, resolve: speak } = Promise.withResolvers<void>()
+  const begun: string[] = []
+  await using server = await startScriptedSmtp({
+    rcpt: (line) => {
+      begun.push(/<([^@]*)@/.exec(line)?.[1] ?? '')
+      return '250 2.1.5 Ok'
+    },
+    body: async () => {
+      await spoken
+      return '250 2.0.0 Ok'
+    },
+  })
+  await using flow = await startMailFlow({
+    zone: ownHosts('shared.test'),
+    smtpPort: server.port,
+    settings: { TASSIS_CONNECTIONS_PER_SITE: '1' },
+  })
+  const sendMuch = await newAccount(flow, 'busy')
+  await sendMuch(...Array.from({ length: 100 }, (_, i) => `many${i}@shared.test`))
+  await eventually(() => inDelivery(flow, 'shared') === 2 && begun.length === 1)
+  const sent = await flow.send({ to: 'one@shared.test' })
+  await eventually(() =>
+    flow.service.delivery?.scheduler.states().some(({ lane }) => lane.startsWith(`${flow.actor.accountId}:`)),
+  )
+  speak()
+  expect((await flow.settled(sent)).recipients).toMatchObject([{ status: 'sent', attempts: 1 }])
+  await eventually(() => rows(flow, 'shared').every(({ status }) => status === 'sent'))
+  expect(begun.indexOf('one')).toBeLessThan(6)
+  expectBalanced(flow.service)
+})
+
+/** With twice its size in memory it has all that an account may have of 16 MiB. */
+const LARGE_TEXT = 'A line of a long letter.\n'.repeat(MiB / 25 + 1)
+const SMALL_MEMORY = { TASSIS_WORKERS: '2', TASSIS_MEMORY_BUDGET: '16 MiB' }
+
+const begun = ({ app }: MailFlow): number =>
+  app.db
+    .query<{ n: number }, []>(
+      'SELECT COUNT(*) AS n FROM recipients WHERE status = 2 AND delivery_started_at IS NOT NULL',
+    )
+    .get()?.n ?? 0
+
+describe('while large messages wait for silent servers', () => {
+  test('sub-accounts of one parent hold the memory of one account, and the large mail of others is delivered', async () => {
+    await using server = await startSilentServer('body')
+    const silent = numbered('silent', 4)
+    await using flow = await startMailFlow({
+      zone: ownHosts('good.test', ...silent),
+      smtpPort: server.port,
+      settings: SMALL_MEMORY,
+    })
+    for (const [index, domain] of silent.entries()) {
+      const attack = await newAccount(flow, `family${index}`, { isSubAccount: index > 0, text: LARGE_TEXT })
+      await attack(`bob@${domain}`)
+      await eventually(() => inDelivery(flow, 'silent') === index + 1 && begun(flow) >= 1)
+    }
+    const sent = await flow.send({ to: 'bob@good.test', text_body: LARGE_TEXT })
+    expect((await flow.settled(sent)).recipients).toMatchObject([{ status: 'sent', attempts: 1 }])
+    expect(begun(flow)).toBe(1)
+    server.speak()
+    await allSettled(flow)
+    expectBalanced(flow.service)
+  })
+
+  test('an attempt whose memory others wait for is ended after two minutes and the time for its octets', async () => {
+    await using server = await startSilentServer('body')
+    const clock = new ManualClock(START)
+    const silent = numbered('silent', 4)
+    await using flow = await startMailFlow({
+      clock,
+      zone: ownHosts('good.test', ...silent),
+      smtpPort: server.port,
+      settings: SMALL_MEMORY,
+    })
+    for (const domain of silent) {
+      const attack = await newAccount(flow, `sender-to-${domain.replace('.test', '')}`, { text: LARGE_TEXT })
+      await attack(`bob@${domain}`)
+    }
+    // Three have nearly all memory that is for deliveries; the fourth waits like others.
+    await eventually(() => begun(flow) >= 3)
+    const sent = await flow.send({ to: 'bob@good.test', text_body: LARGE_TEXT })
+    await eventually(() => inDelivery(flow, 'good') === 1)
+    clock.advance(minutes(2) + seconds(10))
+    await flow.settled(await flow.send({ to: 'small@good.test' }))
+    expect(rows(flow, 'silent').every(({ status }) => status === 'processing')).toBe(true)
+    clock.advance(seconds(15))
+    expect((await flow.settled(sent)).recipients).toMatchObject([{ status: 'sent', attempts: 1 }])
+    await eventually(() => rows(flow, 'silent').filter(({ status }) => status === 'uncertain').length === 3)
+    server.speak()
+    await allSettled(flow)
+    expectBalanced(flow.service)
+  })
+
+  test('an attempt is ended a minute before its message begins if large mail of its account waits for memory', async () => {
+    await using server = await startSilentServer('rcpt')
+    const clock = new ManualClock(START)
+    await using flow = await startMailFlow({
+      clock,
+      zone: ownHosts('good.test', 'silent.test'),
+      smtpPort: server.port,
+      settings: SMALL_MEMORY,
+    })
+    await flow.send({ to: 'bob@silent.test', text_body: LARGE_TEXT })
+    await eventually(() => server.waiting === 1)
+    clock.advance(minutes(5))
+    await flow.app.commit.barrier()
+    expect(inDelivery(flow, 'silent')).toBe(1)
+    const sent = await flow.send({ to: 'bob@good.test', text_body: LARGE_TEXT })
+    await eventually(() => inDelivery(flow, 'good') === 1)
+    // In steps: it waits for memory only a moment after it is `processing`.
+    await eventually(() => {
+      clock.advance(seconds(1))
+      return rows(flow, 'good').every(({ status }) => status === 'sent')
+    })
+    expect((await flow.settled(sent)).recipients).toMatchObject([{ status: 'sent', attempts: 1 }])
+    expect(rows(flow, 'silent')).toMatchObject([{ status: 'queued', attempts: 1 }])
+    server.speak()
+  })
+})
+
+describe('an attempt whose slot is wanted', () => {
+  test('is ended while it is dialled, and the site does not rest for that', async () => {
+    const { promise: spoken, resolve: speak } = Promise.withResolvers<void>()
+    let waiting = 0
+    await using server = await startScriptedSmtp({
+      greeting: async () => {
+        waiting++
+        await spoken
+        return '220 slow.test'
+      },
+    })
+    const clock = new ManualClock(START)
+    const slow = numbered('slow', 12)
+    await using flow = await startMailFlow({
+      clock,
+      zone: ownHosts(...slow),
+      smtpPort: server.port,
+      settings: { TASSIS_WORKERS: '2', TASSIS_DELIVERY_CONCURRENCY: '20' },
+    })
+    const sendMuch = await newAccount(flow, 'busy')
+    await sendMuch(...slow.map((domain) => `bob@${domain}`))
+    await eventually(() => waiting === 10)
+    clock.advance(seconds(65))
+    await eventually(() => rows(flow, 'slow').filter(({ lastError }) => lastError !== null).length === 10)
+    expect(rows(flow, 'slow')[0]).toMatchObject({
+      status: 'queued',
+      attempts: 1,
+      lastError: 'The connection was lost: The server took too long while most capacity for deliveries was in use',
+    })
+    speak()
+    const sent = await flow.send({ to: 'ann@slow0.test' })
+    expect((await flow.settled(sent)).recipients).toMatchObject([{ status: 'sent', attempts: 1 }])
+    await eventually(() => flow.service.delivery?.scheduler.inFlight === 0)
+    expectBalanced(flow.service)
+  })
+
+  test('waits a minute for a silent server before its message has begun, and is tried again later', async () => {
+    await using server = await startSilentServer('rcpt')
+    const clock = new ManualClock(START)
+    const silent = numbered('silent', 12)
+    await using flow = await startMailFlow({
+      clock,
+      zone: ownHosts(...silent),
+      smtpPort: server.port,
+      settings: { TASSIS_WORKERS: '2', TASSIS_DELIVERY_CONCURRENCY: '20' },
+    })
+    const attack = await newAccount(flow, 'attacker')
+    await attack(...silent.map((domain) => `bob@${domain}`))
+    await eventually(() => server.waiting === 10)
+    clock.advance(seconds(50))
+    await flow.app.commit.barrier()
+    expect(inDelivery(flow, 'silent')).toBe(10)
+    await eventually(() => {
+      clock.advance(seconds(5))
+      return rows(flow, 'silent').every(({ attempts }) => attempts > 0)
+    })
+    await eventually(() => rows(flow, 'silent').filter(({ lastError }) => lastError !== null).length >= 10)
+    expect(rows(flow, 'silent')[0]).toMatchObject({
+      status: 'queued',
+      attempts: 1,
+      lastError: 'The connection was lost: The server took too long while most capacity for deliveries was in use',
+    })
+    server.speak()
+    await eventually(() => flow.service.delivery?.scheduler.inFlight === 0)
+    expectBalanced(flow.service)
+  })
+
+  test('is uncertain after two minutes without a reply to the final dot, only while slots are scarce', async () => {
+    await using server = await startSilentServer('body')
+    const clock = new ManualClock(START)
+    const silent = numbered('silent', 30)
+    await using flow = await startMailFlow({
+      clock,
+      zone: ownHosts(...silent),
+      smtpPort: server.port,
+      settings: { TASSIS_WORKERS: '2', TASSIS_DELIVERY_CONCURRENCY: '20' },
+    })
+    const attack = async (name: string) => {
+      const send = await newAccount(flow, name)
+      await send(...silent.map((domain) => `${name}@${domain}`))
+    }
+    await attack('first')
+    await eventually(() => begun(flow) === 10)
+    clock.advance(minutes(5))
+    await flow.app.commit.barrier()
+    expect(begun(flow)).toBe(10)
+    await attack('second')
+    await attack('third')
+    await eventually(() => begun(flow) >= 16)
+    await eventually(() => {
+      clock.advance(seconds(5))
+      return rows(flow, 'first@silent').some(({ status }) => status === 'uncertain')
+    })
+    const [cut] = rows(flow, 'first@silent').filter(({ status }) => status === 'uncertain')
+    expect(cut).toEqual({
+      status: 'uncertain',
+      attempts: 1,
+      lastError:
+        'The connection was lost after the message had begun, so the receiver may have it: The server took too long while most capacity for deliveries was in use',
+    })
+    server.speak()
+  })
+})

@@ -1,0 +1,79 @@
+/** @module Trouble of our own before a message leaves: what passes gives the mail back, and what does not tells its tenant no path. */
+import { afterEach, beforeEach, expect, test } from 'bun:test'
+import { mkdirSync, readdirSync, renameSync, rmSync, symlinkSync } from 'node:fs'
+import { join } from 'node:path'
+import { statusCode } from '#features/sending/emails/status.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { createLog } from '#platform/log.ts'
+import { hours, seconds } from '#platform/units.ts'
+import { eventually } from '#test/support/app.ts'
+import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
+
+let clock: ManualClock
+let flow: MailFlow
+let lines: string[]
+
+beforeEach(async () => {
+  clock = new ManualClock(Date.now())
+  lines = []
+  const log = createLog('warn', { write: (line) => void lines.push(line) })
+  flow = await startMailFlow({ clock, log, settings: { TASSIS_DELIVERY: 'capture' } })
+})
+afterEach(() => flow[Symbol.asyncDispose]())
+
+const statusOf = (): { status: number; attempts: number; lastError: string | null } | null =>
+  flow.app.db
+    .query<{ status: number; attempts: number; lastError: string | null }, []>(
+      'SELECT status, attempts, last_error AS lastError FROM recipients',
+    )
+    .get()
+
+const QUEUED = statusCode('queued')
+const FAILED = statusCode('failed')
+const SENT = statusCode('sent')
+
+/** An email whose text lies in a file, and is due in an hour; gives the path of the file. */
+async function scheduleLarge(): Promise<string> {
+  const sendAt = new Date(clock.now() + hours(1)).toISOString()
+  await flow.send({ to: ['bob@receiver.test'], text_body: 'A line of text.\r\n'.repeat(30_000), send_at: sendAt })
+  const content = join(flow.app.config.dataDir, 'content')
+  const month = readdirSync(content).find((name) => /^\d{4}-\d{2}$/.test(name)) ?? ''
+  const [file = ''] = readdirSync(join(content, month))
+  return join(content, month, file)
+}
+
+test('a disk that cannot be read gives the mail back without an attempt, until it can', async () => {
+  const path = await scheduleLarge()
+  renameSync(path, `${path}.away`)
+  // Reads of it end with EIO.
+  symlinkSync('/proc/self/mem', path)
+  clock.advance(hours(1))
+  await eventually(() => lines.some((line) => line.includes('delivery postponed') && line.includes('EIO')))
+  await eventually(() => statusOf()?.status === QUEUED)
+  expect(statusOf()).toMatchObject({ attempts: 0, lastError: null })
+  rmSync(path)
+  renameSync(`${path}.away`, path)
+  await eventually(() => {
+    clock.advance(seconds(1))
+    return statusOf()?.status === SENT
+  })
+  expect(statusOf()).toMatchObject({ attempts: 1 })
+})
+
+test('content that can never be read fails the mail with a reason that names no path', async () => {
+  const path = await scheduleLarge()
+  rmSync(path)
+  mkdirSync(path)
+  clock.advance(hours(1))
+  await eventually(() => statusOf()?.status === FAILED)
+  expect(statusOf()?.lastError).toBe('The service had an error of its own (EISDIR)')
+  const email = flow.app.db.query<{ uuid: Uint8Array }, []>('SELECT uuid FROM emails').get()
+  expect(lines.map((line) => JSON.parse(line))).toEqual([
+    expect.objectContaining({
+      msg: 'the message could not be made',
+      email: formatUuid(email?.uuid ?? new Uint8Array()),
+      detail: expect.stringContaining('EISDIR'),
+    }),
+  ])
+})

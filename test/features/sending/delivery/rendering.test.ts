@@ -1,0 +1,254 @@
+import { describe, expect, test } from 'bun:test'
+import { BROADCAST_STATES } from '#features/sending/broadcasts/states.ts'
+import { HELD_BROADCASTS } from '#features/sending/delivery/claim.ts'
+import { RenderLine } from '#features/sending/delivery/render-line.ts'
+import { systemClock } from '#platform/clock.ts'
+import { AppError } from '#platform/errors.ts'
+import { RENDER_INTERRUPTED, type RenderOutcome, type RenderRequest } from '#platform/template/renderer.ts'
+import { seconds } from '#platform/units.ts'
+import { at } from '#test/support/api.ts'
+import { eventually } from '#test/support/app.ts'
+import { expectBalanced } from '#test/support/books.ts'
+import { addContacts, broadcastEmails, newList, numbered } from '#test/support/broadcasts.ts'
+import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
+import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
+
+test('recipients of a broadcast wait while it is paused, or is being cancelled or given up', () => {
+  expect(BROADCAST_STATES.filter((_, code) => HELD_BROADCASTS.has(code))).toEqual(['paused', 'cancelling', 'failing'])
+})
+
+describe('who is to be rendered', () => {
+  const lineOf = () => {
+    const begun: string[] = []
+    const line = new RenderLine<string>()
+    const enter = (accountId: number, count: number) => {
+      for (let n = 1; n <= count; n++) {
+        const owner = `${accountId}.${n}`
+        line.enter(owner, accountId, () => begun.push(owner))
+      }
+    }
+    return { line, begun, enter }
+  }
+
+  test('is begun for eight of an account and 32 in all at a time; accounts take turns', () => {
+    const { line, begun, enter } = lineOf()
+    for (let accountId = 1; accountId <= 5; accountId++) enter(accountId, 9)
+    expect([begun.length, begun.at(-1)]).toEqual([32, '4.8'])
+    for (const owner of ['1.1', '1.2', '2.1', '2.2']) line.leave(owner)
+    // Two accounts have room for another; one had none so far. Each has its turn, then it comes last.
+    expect(begun.slice(32)).toEqual(['1.9', '5.1', '2.9', '5.2'])
+  })
+
+  test('leaves its place once, and is not begun after it left', () => {
+    const { line, begun, enter } = lineOf()
+    enter(1, 10)
+    expect([line.has('1.1'), line.has('1.10'), begun.length]).toEqual([true, true, 8])
+    for (const owner of ['1.9', '1.1', '1.1', 'nobody']) line.leave(owner)
+    expect([line.has('1.1'), line.has('1.9'), begun.slice(8)]).toEqual([false, false, ['1.10']])
+    enter(2, 1)
+    line.clear()
+    line.leave('1.2')
+    expect(begun).toHaveLength(10)
+  })
+})
+
+interface Flow extends AsyncDisposable {
+  readonly service: EmailApi
+  /** Addresses of the messages that the receiver got the final dot of. */
+  arrived(): string[]
+  /** From now on the receiver does not answer large messages, until `open`. */
+  shut(): void
+  open(): void
+  /** Begins a broadcast to so many contacts of an account. */
+  broadcast(contacts: number, key?: string): Promise<void>
+}
+
+const LARGE_BYTES = 100_000
+/** As many answers as make a site trusted: until then it has less room than it may have. */
+const FIRST = 30
+
+/** Stands between delivery and the renderer. */
+type Rendering = (request: RenderRequest, render: () => Promise<RenderOutcome>) => Promise<RenderOutcome>
+
+/** A service whose mail goes to one receiver, and what it does in place of rendering for a broadcast. */
+async function startFlow(
+  rendering: Rendering,
+  { settings = {}, isManual = false }: { settings?: Readonly<Record<string, string>>; isManual?: boolean } = {},
+): Promise<Flow> {
+  let gate = Promise.withResolvers<void>()
+  gate.resolve()
+  const receiver = await startScriptedSmtp({
+    body: async (_, { messages }) => {
+      if ((messages.at(-1)?.length ?? 0) > LARGE_BYTES) await gate.promise
+      return '250 2.0.0 Queued'
+    },
+  })
+  const service = await createEmailApi({
+    delivers: true,
+    works: true,
+    ...(!isManual && { clock: systemClock }),
+    settings: {
+      TASSIS_DELIVERY: 'relay',
+      TASSIS_RELAY_URL: `smtp://127.0.0.1:${receiver.port}`,
+      TASSIS_RELAY_TLS: 'opportunistic',
+      ...settings,
+    },
+  })
+  const { renderer } = service.app
+  const render = renderer.render.bind(renderer)
+  renderer.render = (request) =>
+    request.urgency === 'bulk' ? rendering(request, () => render(request)) : render(request)
+  return {
+    service,
+    arrived: () => receiver.sessions.flatMap(({ messages }) => messages.map((raw) => toOf(raw))),
+    shut() {
+      gate = Promise.withResolvers<void>()
+    },
+    open: () => gate.resolve(),
+    async broadcast(contacts, key) {
+      const list = await newList(service, 'News', key)
+      await addContacts(service.app, list, numbered(contacts))
+      const request = {
+        contact_list_id: list,
+        from_address: key === undefined ? 'ada@sender.test' : 'ada@other.test',
+        subject: 'News',
+        text_body: '{{ contact.email }}',
+      }
+      const answer = await service.api('POST', '/v1/emails/broadcast', request, key === undefined ? {} : { key })
+      if (answer.status !== 202) throw new Error(`refused: ${JSON.stringify(answer.body)}`)
+    },
+    async [Symbol.asyncDispose]() {
+      gate.resolve()
+      await service[Symbol.asyncDispose]()
+      await receiver[Symbol.asyncDispose]()
+    },
+  }
+}
+
+const toOf = (raw: Buffer): string => /^To: (.*)$/im.exec(raw.toString('latin1'))?.[1]?.trim() ?? ''
+
+const inDelivery = ({ app }: EmailApi): number =>
+  app.db.query<{ n: number }, []>('SELECT count(*) AS n FROM recipients WHERE status = 2').get()?.n ?? 0
+
+const sentOf = ({ app }: EmailApi, accountId: number): number =>
+  app.db
+    .query<{ n: number }, [number]>(
+      'SELECT count(*) AS n FROM emails WHERE account_id = ? AND status = 3 AND broadcast_id IS NOT NULL',
+    )
+    .get(accountId)?.n ?? 0
+
+test('a broadcast that takes long to render leaves another account its part of the same site', async () => {
+  const held: (() => void)[] = []
+  let slowAccount = 0
+  let begun = 0
+  await using flow = await startFlow(async ({ accountId }, render) => {
+    if (accountId === slowAccount && ++begun > FIRST) await new Promise<void>((resolve) => held.push(resolve))
+    return render()
+  })
+  const { service } = flow
+  slowAccount = service.actor.accountId
+  const other = await service.newAccount()
+  await service.addDomain(other, 'other.test')
+  await flow.broadcast(FIRST + 60)
+  // All that bulk mail may have of ten connections; of these eight are rendered at a time.
+  await eventually(() => inDelivery(service) === 16 && held.length === 8)
+  await flow.broadcast(60, await service.newKey([], other))
+  await eventually(() =>
+    service.delivery?.scheduler.states().some(({ lane }) => lane.startsWith(`bulk:${other.accountId}:`)),
+  )
+  held.shift()?.()
+  await eventually(() => sentOf(service, other.accountId) === 60)
+  expect(sentOf(service, slowAccount)).toBe(FIRST + 1)
+  slowAccount = 0
+  for (const release of held.splice(0)) release()
+  const isAllSent = () => {
+    for (const release of held.splice(0)) release()
+    return sentOf(service, service.actor.accountId) === FIRST + 60
+  }
+  await eventually(isAllSent)
+  expectBalanced(service)
+}, 60_000)
+
+test('sub-accounts of one parent are rendered for as one account', async () => {
+  const held: (() => void)[] = []
+  let begun = 0
+  await using flow = await startFlow(async (_, render) => {
+    if (++begun > FIRST) await new Promise<void>((resolve) => held.push(resolve))
+    return render()
+  })
+  const { service } = flow
+  const sub = await service.newAccount()
+  service.app.db.run('UPDATE accounts SET parent_id = ? WHERE id = ?', [service.actor.accountId, sub.accountId])
+  await service.addDomain(sub, 'other.test')
+  await flow.broadcast(FIRST + 6)
+  await eventually(() => held.length === 6)
+  await flow.broadcast(6, await service.newKey([], sub))
+  await eventually(() => inDelivery(service) === 12 && held.length >= 8)
+  expect(held).toHaveLength(8)
+  await eventually(() => {
+    for (const release of held.splice(0)) release()
+    return sentOf(service, sub.accountId) === 6
+  })
+  expectBalanced(service)
+}, 60_000)
+
+test('no more large bodies are rendered than may wait for memory', async () => {
+  let rendered = 0
+  const text = 'A line of a long letter.\r\n'.repeat(40_000)
+  await using flow = await startFlow(
+    async () => {
+      const isLarge = ++rendered > FIRST
+      return { kind: 'rendered', parts: { subject: 'News', text: isLarge ? text : 'small' } }
+    },
+    { settings: { TASSIS_MEMORY_BUDGET: '16 MiB', TASSIS_CONNECTIONS_PER_SITE: '30' } },
+  )
+  const { service } = flow
+  flow.shut()
+  await flow.broadcast(FIRST + 40)
+  // Two have the account's part of the memory; eight are rendered and wait for some.
+  await eventually(
+    () => sentOf(service, service.actor.accountId) === FIRST && inDelivery(service) === 40 && rendered >= FIRST + 10,
+  )
+  expect(rendered).toBe(FIRST + 10)
+  flow.open()
+  await eventually(() => sentOf(service, service.actor.accountId) === FIRST + 40, 60_000)
+  expect([rendered, flow.arrived().length, service.app.memory.inUseBytes]).toEqual([FIRST + 40, FIRST + 40, 0])
+  expectBalanced(service)
+}, 90_000)
+
+test('an email that the renderer does not survive is tried three times; then its template is at fault', async () => {
+  const attempts = new Map<string, number>()
+  await using flow = await startFlow(
+    (request, render) => {
+      const email = /contact-\d+/.exec(request.dataJson)?.[0] ?? ''
+      const attempt = (attempts.get(email) ?? 0) + 1
+      attempts.set(email, attempt)
+      const isInterrupted = email === 'contact-2' ? attempt <= 2 : email === 'contact-3'
+      return isInterrupted ? Promise.reject(new AppError(503, RENDER_INTERRUPTED, 'It takes too much.')) : render()
+    },
+    { isManual: true },
+  )
+  const { service } = flow
+  await flow.broadcast(3)
+  const statuses = () => broadcastEmails(service.app).map(({ status }) => status)
+  for (const tries of [1, 2, 3]) {
+    await eventually(() => attempts.get('contact-3') === tries && statuses().every((status) => status !== 'processing'))
+    service.clock.advance(seconds(30))
+  }
+  expect(
+    Object.fromEntries(
+      broadcastEmails(service.app).map(({ address, status }) => [
+        address.split('@')[0],
+        [status, attempts.get(address.split('@')[0] ?? '')],
+      ]),
+    ),
+  ).toEqual({
+    'contact-1': ['sent', 1],
+    'contact-2': ['sent', 3],
+    'contact-3': ['failed', 3],
+  })
+  expect(at((await service.api('GET', '/v1/dead-letters')).body, 'data')).toMatchObject([
+    { failure_reason: 'failed', last_error: expect.stringContaining('It takes too much.') },
+  ])
+  expectBalanced(service)
+}, 30_000)

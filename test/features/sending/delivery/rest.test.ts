@@ -1,0 +1,133 @@
+import { expect, test } from 'bun:test'
+import { siteRestMs } from '#features/sending/delivery/outcome.ts'
+import { Sites } from '#features/sending/delivery/sites.ts'
+import { acceptEmail } from '#features/sending/emails/accept.ts'
+import { draftOf } from '#features/sending/emails/draft.ts'
+import { eventsOfEmail } from '#features/sending/emails/read.ts'
+import { createDomain } from '#features/setup/domains/domains.ts'
+import { hours, minutes, seconds } from '#platform/units.ts'
+import { createTestAccount, createTestApp, eventually } from '#test/support/app.ts'
+import { startDnsServer } from '#test/support/dns-server.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
+
+test('a site that lets nobody in is left alone ever longer, at most 15 minutes', () => {
+  expect([1, 2, 3, 4, 5, 6, 7, 20].map(siteRestMs)).toEqual([
+    seconds(30),
+    minutes(1),
+    minutes(2),
+    minutes(4),
+    minutes(8),
+    minutes(15),
+    minutes(15),
+    minutes(15),
+  ])
+})
+
+test('a site whose rest ended an hour ago is forgotten, and not before', () => {
+  const clock = new ManualClock(Date.UTC(2026, 2, 1))
+  const sites = new Sites({
+    clock,
+    deliveryConcurrency: 500,
+    connectionsPerSite: 10,
+    ownerOf: () => 1,
+    wake: () => true,
+  })
+  const visit = (name: string, isDown: boolean) => {
+    const destination = { siteName: name, network: name }
+    sites.acquireSlots(destination, 1, '1:x.test')
+    if (isDown) sites.rest(sites.of(name), 'down')
+    sites.releaseSlots(destination, 1, '1:x.test')
+    sites.forgetIdle(destination)
+  }
+  visit('down.test', true)
+  clock.advance(minutes(50))
+  visit('up.test', false)
+  // Its next rest is longer.
+  visit('down.test', true)
+  expect(sites.of('down.test').failures).toBe(2)
+  for (const wait of [minutes(50), minutes(50), hours(1)]) {
+    clock.advance(wait)
+    visit('up.test', false)
+  }
+  expect(sites.of('down.test').failures).toBe(0)
+})
+
+test('mail held by a rest of over a minute has one deferred event with reason and time, and no attempt', async () => {
+  const clock = new ManualClock(Date.UTC(2026, 2, 1))
+  await using dns = await startDnsServer({
+    'down.test': { MX: [{ preference: 10, exchange: 'mx.down.test' }] },
+    'mx.down.test': { A: ['127.0.0.1'] },
+  })
+  // Nobody listens on port 9.
+  await using service = await createTestApp({
+    delivers: true,
+    settings: { TASSIS_DNS_SERVERS: dns.address, TASSIS_SMTP_PORT: '9' },
+    clock,
+  })
+  const { app } = service
+  const actor = await createTestAccount(app)
+  await createDomain(app, actor, 'sender.test')
+  app.db.run('UPDATE domains SET verified_at = 1')
+  const send = (subject: string) =>
+    acceptEmail(
+      app,
+      actor,
+      draftOf(app, { from: 'ada@sender.test', to: 'bob@down.test', subject, text_body: 'x' }, undefined),
+    )
+  const events = (id: number) => eventsOfEmail(app, actor.accountId, id).map(({ type }) => type)
+  const deferrals = (id: number) => events(id).filter((type) => type === 'deferred').length
+
+  // Three rests: 30 s, 1 minute, 2 minutes; each begins with one real attempt.
+  for (const [index, wait] of [0, seconds(31), seconds(61)].entries()) {
+    clock.advance(wait)
+    await send(`attempt ${index}`)
+    await eventually(() => deferrals(index + 1) === 1)
+  }
+  await send('held')
+  await eventually(() => deferrals(4) === 1)
+  expect(events(4)).toEqual(['queued', 'deferred'])
+  const row = app.db
+    .query<{ attempts: number; nextAt: number; reason: string }, []>(
+      'SELECT attempts, next_at AS nextAt, last_error AS reason FROM recipients WHERE id = 4',
+    )
+    .get()
+  expect(row).toEqual({
+    attempts: 0,
+    nextAt: clock.now() + minutes(2),
+    reason: expect.stringContaining('mx.down.test is left alone for a while'),
+  })
+})
+
+test('mail that is held and older than it may become bounces as expired, and is a dead letter', async () => {
+  const clock = new ManualClock(Date.UTC(2026, 2, 1))
+  await using dns = await startDnsServer({
+    'down.test': { MX: [{ preference: 10, exchange: 'mx.down.test' }] },
+    'mx.down.test': { A: ['127.0.0.1'] },
+  })
+  const settings = { TASSIS_DNS_SERVERS: dns.address, TASSIS_SMTP_PORT: '9', TASSIS_RETRY_EXPIRY_HOURS: '1' }
+  await using service = await createTestApp({ delivers: true, settings, clock })
+  const { app } = service
+  const actor = await createTestAccount(app)
+  await createDomain(app, actor, 'sender.test')
+  app.db.run('UPDATE domains SET verified_at = 1')
+  for (let n = 0; n < 60; n++) {
+    const request = { from: 'ada@sender.test', to: `bob${n}@down.test`, subject: 'x', text_body: 'x' }
+    await acceptEmail(app, actor, draftOf(app, request, undefined))
+  }
+  const open = () =>
+    app.db.query<{ n: number }, []>('SELECT count(*) AS n FROM recipients WHERE next_at IS NOT NULL').get()?.n
+  // Far fewer attempts than recipients can be made in two hours of rests of up to 15 minutes.
+  for (let step = 0; step < 130 && open() !== 0; step++) {
+    clock.advance(minutes(1))
+    await Bun.sleep(10)
+  }
+  await eventually(() => {
+    // A machine that is busy has not come that far.
+    clock.advance(minutes(1))
+    return open() === 0
+  })
+  expect(app.db.query('SELECT DISTINCT status, bounce_category AS category FROM recipients').all()).toEqual([
+    { status: 4, category: 'expired' },
+  ])
+  expect(app.db.query('SELECT count(*) AS n FROM dead_letters').get()).toEqual({ n: 60 })
+})

@@ -1,0 +1,163 @@
+import { expect, test } from 'bun:test'
+import { startDelivery } from '#app/create.ts'
+import { statusName } from '#features/sending/emails/status.ts'
+import { minutes, seconds } from '#platform/units.ts'
+import { eventually } from '#test/support/app.ts'
+import { expectBalanced } from '#test/support/books.ts'
+import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
+import { type SmtpScript, startScriptedSmtp } from '#test/support/scripted-smtp.ts'
+
+const START = Date.UTC(2026, 2, 15, 12, 30)
+const zone = { 'receiver.test': { A: ['127.0.0.1'] } }
+
+const recipients = (flow: MailFlow) =>
+  flow.app.db
+    .query<{ status: number; attempts: number; started: number | null }, []>(
+      'SELECT status, attempts, delivery_started_at AS started FROM recipients ORDER BY id',
+    )
+    .all()
+    .map(({ status, ...row }) => ({ status: statusName(status), ...row }))
+
+/** Stops delivery and starts it anew on the same data, as the next process would. */
+async function startAgain(flow: MailFlow) {
+  const delivery = await startDelivery(flow.service.opened)
+  return { delivery, [Symbol.asyncDispose]: () => delivery.stop() }
+}
+
+const stop = (flow: MailFlow): Promise<void> => flow.service.delivery?.stop() ?? Promise.resolve()
+
+const slow = (): Promise<never> => new Promise(() => undefined)
+
+test.each([
+  ['the greeting', { greeting: slow }],
+  ['EHLO', { ehlo: slow }],
+  ['MAIL', { mail: slow }],
+  ['RCPT', { rcpt: slow }],
+  ['DATA', { data: slow }],
+] as [string, SmtpScript][])(
+  'stopped while the receiver is silent at %s, a message is queued without an attempt',
+  async (_, script) => {
+    await using server = await startScriptedSmtp(script)
+    await using flow = await startMailFlow({ zone, smtpPort: server.port })
+    // More than may be dialled at once: some wait.
+    for (let i = 0; i < 15; i++) await flow.send({ to: `r${i}@receiver.test` })
+    await server.until(() => server.sessions.length === 2)
+    await stop(flow)
+    expect(recipients(flow)).toEqual(
+      Array.from({ length: 15 }, () => ({ status: 'queued', attempts: 0, started: null })),
+    )
+    expectBalanced(flow.service)
+  },
+)
+
+test('stopped at any moment, nothing stays claimed, and the next start sends everything once', async () => {
+  let isStopped = false
+  const begunAfterStop: string[] = []
+  await using server = await startScriptedSmtp({
+    data: () => {
+      if (isStopped) begunAfterStop.push('354')
+      return '354 go'
+    },
+  })
+  const domains = Array.from({ length: 8 }, (_, i) => `d${i}.test`)
+  await using flow = await startMailFlow({
+    zone: Object.fromEntries(domains.map((domain) => [domain, { A: ['127.0.0.1'] }])),
+    smtpPort: server.port,
+    settings: { TASSIS_CONNECTIONS_PER_SITE: '2' },
+  })
+  await stop(flow)
+  let sent = 0
+  for (let round = 0; round < 12; round++) {
+    const running = await startDelivery(flow.service.opened)
+    const sends = domains.flatMap((domain) =>
+      Array.from({ length: 4 }, (_, i) => flow.send({ to: `r${round}-${i}@${domain}` })),
+    )
+    sent += sends.length
+    // A few ticks more each round, so that it stops before, in and after the claims.
+    for (let tick = 0; tick < round * 3; tick++) await new Promise(setImmediate)
+    const stopped = running.stop()
+    await Promise.all([stopped, ...sends])
+    expect(running.scheduler.inFlight).toBe(0)
+    isStopped = true
+    await flow.app.commit.barrier()
+    for (const row of recipients(flow)) {
+      if (row.status === 'queued') expect(row).toMatchObject({ attempts: 0, started: null })
+      else expect(row).toMatchObject({ status: 'sent', attempts: 1 })
+    }
+    expect(begunAfterStop).toEqual([])
+    isStopped = false
+  }
+  await using _again = await startAgain(flow)
+  await eventually(() => recipients(flow).every(({ status }) => status === 'sent'))
+  const delivered = server.sessions.flatMap(({ messages, commands }) =>
+    messages.length > 0 ? commands.filter((line) => line.startsWith('RCPT')) : [],
+  )
+  expect(delivered).toHaveLength(sent)
+  expect(new Set(delivered).size).toBe(sent)
+  expectBalanced(flow.service)
+}, 30_000)
+
+test('a begun message is waited for', async () => {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  await using server = await startScriptedSmtp({ body: () => promise.then(() => '250 2.0.0 Queued') })
+  await using flow = await startMailFlow({ zone, smtpPort: server.port })
+  await flow.send({ to: 'bob@receiver.test' })
+  await eventually(() => server.sessions[0]?.messages.length === 1)
+  const stopped = stop(flow)
+  resolve()
+  await stopped
+  expect(recipients(flow)).toMatchObject([{ status: 'sent', attempts: 1 }])
+  expectBalanced(flow.service)
+})
+
+test('a begun message that is not answered within a minute is uncertain', async () => {
+  const clock = new ManualClock(START)
+  await using server = await startScriptedSmtp({ body: slow })
+  await using flow = await startMailFlow({ zone, clock, smtpPort: server.port })
+  await flow.send({ to: 'bob@receiver.test' })
+  await eventually(() => server.sessions[0]?.messages.length === 1)
+  let isStopped = false
+  const stopped = stop(flow).then(() => (isStopped = true))
+  await eventually(() => {
+    clock.advance(seconds(1))
+    return isStopped
+  })
+  await stopped
+  expect(clock.now() - START).toBeGreaterThanOrEqual(minutes(1))
+  expect(recipients(flow)).toMatchObject([{ status: 'uncertain', attempts: 1, started: expect.any(Number) }])
+  await using _again = await startAgain(flow)
+  await flow.app.commit.barrier()
+  expect(server.sessions).toHaveLength(1)
+  expectBalanced(flow.service)
+})
+
+test.each([
+  ['until the database takes it', true],
+  ['for a minute, and then it is for the next start to say uncertain', false],
+])('stopped while the database refuses a known outcome, it is tried again %s', async (_, recovers) => {
+  const clock = new ManualClock(START)
+  await using server = await startScriptedSmtp()
+  await using flow = await startMailFlow({ zone, clock, smtpPort: server.port })
+  const { db } = flow.app
+  db.run(
+    "CREATE TEMP TRIGGER refuse BEFORE UPDATE OF delivered_at ON recipients BEGIN SELECT RAISE(ABORT, 'refused'); END",
+  )
+  await flow.send({ to: 'bob@receiver.test' })
+  await eventually(() => server.sessions[0]?.messages.length === 1)
+  await eventually(() => flow.service.delivery?.scheduler.inFlight === 0)
+  let isStopped = false
+  const stopped = stop(flow).then(() => (isStopped = true))
+  if (recovers) db.run('DROP TRIGGER refuse')
+  await eventually(() => {
+    clock.advance(seconds(1))
+    return isStopped
+  })
+  await stopped
+  expect(recipients(flow)).toMatchObject([{ status: recovers ? 'sent' : 'processing', attempts: 1 }])
+  if (!recovers) db.run('DROP TRIGGER refuse')
+  await using _again = await startAgain(flow)
+  expect(recipients(flow)).toMatchObject([{ status: recovers ? 'sent' : 'uncertain', attempts: 1 }])
+  expect(server.sessions).toHaveLength(1)
+  expectBalanced(flow.service)
+})

@@ -1,0 +1,135 @@
+import { describe, expect, test } from 'bun:test'
+import { statusName } from '#features/sending/emails/status.ts'
+import { at } from '#test/support/api.ts'
+import { createEmailApi, type EmailApi, expectRefusal, NOW } from '#test/support/email-api.ts'
+import { claimTo } from '#test/support/lanes.ts'
+
+const IN_AN_HOUR = new Date(NOW + 3_600_000).toISOString()
+const cancel = (emails: EmailApi, id: string, body?: unknown) => emails.api('POST', `/v1/emails/${id}/cancel`, body)
+
+test('a scheduled email is cancelled: send response, status, event, audit row, nothing left in the queue', async () => {
+  await using emails = await createEmailApi()
+  const sent = await emails.accepted({ to: ['a@r.test', 'b@r.test'], bcc: ['c@r.test'], send_at: IN_AN_HOUR })
+  emails.clock.advance(1_000)
+  const answer = await cancel(emails, sent.id)
+  expect({ status: answer.status, body: answer.body }).toEqual({
+    status: 200,
+    body: { data: { ...sent, status: 'cancelled' } },
+  })
+  expect(await emails.detail(sent.id)).toMatchObject({
+    status: 'cancelled',
+    updated_at: new Date(NOW + 1_000).toISOString(),
+    recipients: [{ status: 'cancelled' }, { status: 'cancelled' }, { status: 'cancelled' }],
+    events: [
+      { event_type: 'scheduled' },
+      { event_type: 'cancelled', created_at: new Date(NOW + 1_000).toISOString(), recipient: null },
+    ],
+  })
+  expect(emails.used()).toBe(0)
+  expect(emails.app.db.query("SELECT COUNT(*) AS n FROM audit_logs WHERE action = 'email.cancelled'").get()).toEqual({
+    n: 1,
+  })
+  expect(emails.app.db.query('SELECT COUNT(*) AS n FROM recipients WHERE next_at IS NOT NULL').get()).toEqual({ n: 0 })
+})
+
+describe('404, and nothing changes, for an email that is', () => {
+  test('queued', async () => {
+    await using emails = await createEmailApi()
+    const { id } = await emails.accepted()
+    const stored = emails.stored()
+    expectRefusal(await cancel(emails, id), 404, 'email_not_found')
+    expect(emails.stored()).toEqual(stored)
+    expect((await emails.detail(id))['status']).toBe('queued')
+  })
+
+  test('cancelled already', async () => {
+    await using emails = await createEmailApi()
+    const { id } = await emails.accepted({ send_at: IN_AN_HOUR })
+    await cancel(emails, id)
+    const stored = emails.stored()
+    expectRefusal(await cancel(emails, id), 404, 'email_not_found')
+    expect(emails.stored()).toEqual(stored)
+  })
+})
+
+test('any body that says nothing is fine', async () => {
+  await using emails = await createEmailApi()
+  for (const body of ['', 'null', '{}', '[]']) {
+    const { id } = await emails.accepted({ send_at: IN_AN_HOUR })
+    expect((await emails.raw(`/v1/emails/${id}/cancel`, body)).status).toBe(200)
+  }
+})
+
+test('needs the scope emails:send', async () => {
+  await using emails = await createEmailApi()
+  const { id } = await emails.accepted({ send_at: IN_AN_HOUR })
+  const key = await emails.newKey(['emails:read'])
+  expectRefusal(await emails.api('POST', `/v1/emails/${id}/cancel`, undefined, { key }), 403, 'insufficient_scope')
+})
+
+test('of 20 parallel cancellations one wins, and the quota comes back once', async () => {
+  await using emails = await createEmailApi()
+  await emails.accepted()
+  const { id } = await emails.accepted({ to: ['a@r.test', 'b@r.test'], send_at: IN_AN_HOUR })
+  const answers = await Promise.all(Array.from({ length: 20 }, () => cancel(emails, id)))
+  expect(answers.map(({ status }) => status).sort()).toEqual([200, ...Array(19).fill(404)])
+  expect(emails.used()).toBe(1)
+})
+
+test('of a cancellation and the due time exactly one wins, whichever comes first', async () => {
+  await using emails = await createEmailApi()
+  const { app, clock } = emails
+  const outcomes = new Set<string>()
+  for (let round = 0; round < 30; round++) {
+    const sendAt = new Date(clock.now() + 60_000).toISOString()
+    const { id } = await emails.accepted({ to: `r@lane${round}.test`, send_at: sendAt })
+    clock.advance(60_000)
+    const claim = () =>
+      app.commit.write((tx) =>
+        claimTo(tx, `lane${round}.test`, {
+          now: clock.now(),
+          eventTime: app.eventTime(),
+          limit: 10,
+          retryAt: () => clock.now(),
+        }),
+      )
+    // As the scheduler does at the due time, in the middle of the request or before it.
+    const [answer, claimed] =
+      round % 2 === 0 ? await Promise.all([cancel(emails, id), claim()]) : await cancelThenClaim(emails, id, claim)
+    const { status, events } = await emails.detail(id)
+    const types = (events as { event_type: string }[]).map((event) => event.event_type)
+    const isCancelled = answer.status === 200
+    expect({ claimed: claimed.length, status, types }).toEqual(
+      isCancelled
+        ? { claimed: 0, status: 'cancelled', types: ['scheduled', 'cancelled'] }
+        : { claimed: 1, status: 'processing', types: ['scheduled', 'queued'] },
+    )
+    if (!isCancelled) expectRefusal(answer, 404, 'email_not_found')
+    outcomes.add(isCancelled ? 'cancelled' : 'claimed')
+  }
+  expect([...outcomes].sort()).toEqual(['cancelled', 'claimed'])
+  const rows = app.db
+    .query<{ status: number; n: number }, []>('SELECT status, COUNT(*) AS n FROM emails GROUP BY status')
+    .all()
+  const kept = rows.find((row) => statusName(row.status) === 'processing')?.n
+  expect(emails.used()).toBe(kept ?? -1)
+})
+
+async function cancelThenClaim<T>(emails: EmailApi, id: string, claim: () => Promise<T>) {
+  const answer = await cancel(emails, id)
+  return [answer, await claim()] as const
+}
+
+test('an email of several lanes that is partly claimed cannot be cancelled any more', async () => {
+  await using emails = await createEmailApi()
+  const { app, clock } = emails
+  const { id } = await emails.accepted({ to: ['a@one.test', 'b@two.test'], send_at: IN_AN_HOUR })
+  clock.advance(3_600_000)
+  await app.commit.write((tx) =>
+    claimTo(tx, 'one.test', { now: clock.now(), eventTime: app.eventTime(), limit: 10, retryAt: () => 0 }),
+  )
+  expectRefusal(await cancel(emails, id), 404, 'email_not_found')
+  expect((await emails.detail(id))['status']).toBe('processing')
+  expect(emails.used()).toBe(2)
+  expect(at((await emails.api('GET', '/v1/emails?status=processing')).body, 'pagination', 'total')).toBe(1)
+})

@@ -1,0 +1,176 @@
+import type { Database } from 'bun:sqlite'
+import { expect, test } from 'bun:test'
+import { systemClock } from '#platform/clock.ts'
+import { randomBelow } from '#platform/ids.ts'
+import { createLog } from '#platform/log.ts'
+import { createResolver } from '#protocols/dns/resolver.ts'
+import { eventually } from '#test/support/app.ts'
+import { testDisk } from '#test/support/disk.ts'
+import { startDnsServer } from '#test/support/dns-server.ts'
+import { createEmailApi, UNVERIFIED } from '#test/support/email-api.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
+import { type SmtpScript, startScriptedSmtp } from '#test/support/scripted-smtp.ts'
+
+/** Lets an update of one column need more room than the database has: what a full disk does, at the moment that a test chooses. */
+function fillDisk(db: Database, column: string): void {
+  db.run('CREATE TABLE IF NOT EXISTS ballast (data BLOB)')
+  db.run(
+    `CREATE TEMP TRIGGER needs_room BEFORE UPDATE OF ${column} ON recipients BEGIN INSERT INTO ballast VALUES (zeroblob(100000)); END`,
+  )
+  const pages = db.query<{ page_count: number }, []>('PRAGMA page_count').get()?.page_count ?? 0
+  db.run(`PRAGMA max_page_count = ${pages}`)
+}
+
+const makeRoom = (db: Database): void => void db.run('PRAGMA max_page_count = 1000000')
+
+/** A service that delivers to a scripted server, with a clock that the test moves and a log that it reads. */
+async function startDelivery(script: (disk: () => Database) => SmtpScript) {
+  const opened: { db?: Database } = {}
+  const disk = () => {
+    if (!opened.db) throw new Error('the service is not open yet')
+    return opened.db
+  }
+  const smtp = await startScriptedSmtp(script(disk))
+  const dns = await startDnsServer({
+    'receiver.test': { MX: [{ preference: 10, exchange: 'mx.receiver.test' }] },
+    'mx.receiver.test': { A: ['127.0.0.1'] },
+  })
+  const logged: string[] = []
+  const clock = new ManualClock(Date.UTC(2026, 2, 15, 12, 30))
+  const emails = await createEmailApi({
+    clock,
+    delivers: true,
+    log: createLog('error', { write: (line) => void logged.push(line) }),
+    resolver: createResolver({ servers: [dns.address], clock: systemClock, randomId: () => randomBelow(65_536) }),
+    settings: { TASSIS_SMTP_PORT: String(smtp.port) },
+  })
+  opened.db = emails.app.db
+  const messages = () => smtp.sessions.flatMap((session) => session.messages)
+  return {
+    emails,
+    clock,
+    smtp,
+    logged,
+    messages,
+    /** Moves the clock by a second at a time until `condition` holds. */
+    advanceUntil: (condition: () => boolean | Promise<boolean>) =>
+      eventually(async () => {
+        if (await condition()) return true
+        clock.advance(1_000)
+        return false
+      }),
+    async [Symbol.asyncDispose]() {
+      makeRoom(emails.app.db)
+      await emails[Symbol.asyncDispose]()
+      await smtp[Symbol.asyncDispose]()
+      await dns.close()
+    },
+  }
+}
+
+const typesOf = (detail: Record<string, unknown>) =>
+  (detail['events'] as { event_type: string }[]).map((event) => event.event_type)
+
+test('an outcome that cannot be stored is tried again until it can, and the mail is sent once', async () => {
+  await using delivery = await startDelivery((disk) => ({
+    body: () => {
+      fillDisk(disk(), 'delivered_at')
+      return '250 2.0.0 Queued as 1'
+    },
+  }))
+  const { emails, logged } = delivery
+  const { id } = await emails.accepted()
+  const refusals = () => logged.filter((line) => line.includes('an outcome could not be stored')).length
+  await delivery.advanceUntil(() => refusals() >= 3)
+  expect(await emails.detail(id)).toMatchObject({
+    status: 'processing',
+    recipients: [{ status: 'processing', delivered_at: null }],
+  })
+  makeRoom(emails.app.db)
+  await delivery.advanceUntil(async () => (await emails.detail(id))['status'] === 'sent')
+  const detail = await emails.detail(id)
+  expect(typesOf(detail)).toEqual(['queued', 'sent', 'delivered'])
+  expect(detail).toMatchObject({
+    attempts: 1,
+    smtp_response: '250 2.0.0 Queued as 1',
+    recipients: [{ status: 'sent', delivery_started_at: expect.any(String) }],
+  })
+  // Long after any retry there could be.
+  delivery.clock.advance(3 * 86_400_000)
+  await emails.app.commit.barrier()
+  expect(delivery.messages()).toHaveLength(1)
+  expect(delivery.emails.delivery?.scheduler.inFlight).toBe(0)
+})
+
+test('a start of DATA that cannot be stored sends nothing; with room again the mail is sent once, as a first attempt', async () => {
+  let isFirst = true
+  await using delivery = await startDelivery((disk) => ({
+    data: () => {
+      if (isFirst) fillDisk(disk(), 'delivery_started_at')
+      isFirst = false
+      return '354 End with a dot'
+    },
+  }))
+  const { emails, logged } = delivery
+  const { id } = await emails.accepted()
+  await eventually(() => logged.some((line) => line.includes('the start of a delivery could not be stored')))
+  // The outcome, "not begun", cannot be stored either.
+  await delivery.advanceUntil(
+    () => logged.filter((line) => line.includes('an outcome could not be stored')).length >= 2,
+  )
+  expect(delivery.messages()).toEqual([])
+  for (const { rawMessages } of delivery.smtp.sessions) expect(Buffer.concat([...rawMessages]).length).toBe(0)
+  expect(await emails.detail(id)).toMatchObject({ status: 'processing', delivery_started_at: null })
+  makeRoom(emails.app.db)
+  await delivery.advanceUntil(async () => (await emails.detail(id))['status'] === 'sent')
+  const detail = await emails.detail(id)
+  expect(typesOf(detail)).toEqual(['queued', 'sent', 'delivered'])
+  expect(detail).toMatchObject({ attempts: 1, recipients: [{ attempts: 1 }] })
+  expect(delivery.messages()).toHaveLength(1)
+})
+
+test('a claim that cannot be stored dials nobody, and is made when there is room', async () => {
+  await using delivery = await startDelivery(() => ({}))
+  const { emails, logged } = delivery
+  const sendAt = new Date(delivery.clock.now() + 60_000).toISOString()
+  const { id } = await emails.accepted({ send_at: sendAt })
+  fillDisk(emails.app.db, 'attempts')
+  await delivery.advanceUntil(() => logged.filter((line) => line.includes('the queue could not go on')).length >= 2)
+  expect(delivery.smtp.sessions).toHaveLength(0)
+  expect(await emails.detail(id)).toMatchObject({ status: 'scheduled', attempts: 0 })
+  makeRoom(emails.app.db)
+  await delivery.advanceUntil(async () => (await emails.detail(id))['status'] === 'sent')
+  expect(typesOf(await emails.detail(id))).toEqual(['scheduled', 'queued', 'sent', 'delivered'])
+  expect(delivery.messages()).toHaveLength(1)
+})
+
+test('sandbox mail takes nothing of the disk reserve: it is deferred, and captured once there is room', async () => {
+  let hasRoom = true
+  const clock = new ManualClock(Date.UTC(2026, 2, 15, 12, 30))
+  const disk = testDisk(
+    () => false,
+    () => hasRoom,
+  )
+  await using emails = await createEmailApi({ clock, delivers: true, disk })
+  const advanceUntil = (condition: () => Promise<boolean>) =>
+    eventually(async () => {
+      if (await condition()) return true
+      clock.advance(1_000)
+      return false
+    })
+  const { id } = await emails.accepted({
+    from: `ada@${UNVERIFIED}`,
+    send_at: new Date(clock.now() + 60_000).toISOString(),
+  })
+  hasRoom = false
+  await advanceUntil(async () => (await emails.detail(id))['smtp_response'] !== null)
+  expect(await emails.detail(id)).toMatchObject({
+    sandbox: true,
+    smtp_response: '452 4.3.1 There is no disk space left for captured messages',
+  })
+  expect(emails.opened.captures.list({ limit: 10 })).toEqual([])
+  hasRoom = true
+  await advanceUntil(async () => (await emails.detail(id))['status'] === 'sent')
+  expect(typesOf(await emails.detail(id))).toContain('delivered')
+  expect(emails.opened.captures.list({ limit: 10 })).toHaveLength(1)
+})

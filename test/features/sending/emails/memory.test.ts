@@ -1,0 +1,101 @@
+import { describe, expect, test } from 'bun:test'
+import { readFileSync } from 'node:fs'
+import { randomBytes } from '#platform/ids.ts'
+import { MiB } from '#platform/units.ts'
+import { type ApiAnswer, at } from '#test/support/api.ts'
+import { EMAIL, expectRefusal } from '#test/support/email-api.ts'
+
+const CHILD = new URL('../../../support/service-process.ts', import.meta.url).pathname
+
+interface ServiceProcess extends AsyncDisposable {
+  /** Most bytes that the process has held in memory. */
+  peakBytes(): number
+  post(path: string, body: Blob): Promise<ApiAnswer>
+  isAlive(): boolean
+}
+
+async function startServiceProcess(settings: Record<string, string>): Promise<ServiceProcess> {
+  const child = Bun.spawn([process.execPath, CHILD], {
+    env: { PATH: process.env['PATH'] ?? '', HOME: process.env['HOME'] ?? '', ...settings },
+    stdin: 'pipe',
+    stdout: 'pipe',
+    stderr: 'inherit',
+  })
+  const reader = child.stdout.getReader()
+  let line = ''
+  while (!line.includes('\n')) {
+    const { done, value } = await reader.read()
+    if (done) throw new Error(`the service ended with ${await child.exited}`)
+    line += new TextDecoder().decode(value)
+  }
+  const { url, key } = JSON.parse(line) as { url: string; key: string }
+  return {
+    peakBytes: () => Number(/^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${child.pid}/status`, 'utf8'))?.[1]) * 1024,
+    isAlive: () => child.exitCode === null,
+    async post(path, body) {
+      const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
+      const response = await fetch(`${url}${path}`, { method: 'POST', headers, body })
+      return { status: response.status, headers: response.headers, body: await response.json() }
+    },
+    async [Symbol.asyncDispose]() {
+      child.stdin.end()
+      await child.exited
+    },
+  }
+}
+
+/** The JSON of an email with an attachment of 25 MiB; `text` makes it another one. */
+function largeEmail(text: string, more: Record<string, unknown> = {}): Blob {
+  const content = Buffer.from(randomBytes(25 * MiB)).toString('base64')
+  return new Blob([
+    JSON.stringify({
+      ...EMAIL,
+      text_body: text,
+      ...more,
+      attachments: [{ filename: 'a.bin', content, content_type: 'a/b' }],
+    }),
+  ])
+}
+
+const megabytes = (bytes: number): string => `${Math.round(bytes / MiB)} MiB`
+
+/** What may lie beside the budget: compressed parts on their way to the disk, and garbage until it is collected. */
+const BESIDE_BUDGET_BYTES = 64 * MiB
+
+// Peaks are read from /proc.
+describe.skipIf(process.platform !== 'linux')('20 parallel sends of 25 MiB with a memory budget of 256 MiB', () => {
+  const kinds: readonly [what: string, more: (i: number) => Record<string, unknown>][] = [
+    ['as they are', () => ({})],
+    ['with idempotency keys', (i) => ({ idempotency_key: `k${i}` })],
+  ]
+  for (const [what, more] of kinds)
+    test(`${what}: some are accepted, the others are a 503 with Retry-After, and memory stays bounded`, async () => {
+      await using service = await startServiceProcess({ TASSIS_MEMORY_BUDGET: '256MiB' })
+      const idleBytes = service.peakBytes()
+      const bodies = Array.from({ length: 20 }, (_, i) => largeEmail(`email ${i}`, more(i)))
+      const statuses: number[] = []
+      // Three waves: what the first one left behind must not add up.
+      for (let wave = 0; wave < 3; wave++) {
+        const answers = await Promise.all(bodies.map((body) => service.post('/v1/emails', body)))
+        for (const answer of answers) {
+          statuses.push(answer.status)
+          if (answer.status === 202) expect(at(answer.body, 'data', 'status')).toBe('queued')
+          else expectRefusal(answer, 503, 'server_busy')
+        }
+      }
+      // One after the other there is room for each: what the answered ones held was given back.
+      for (const [i, body] of bodies.entries())
+        expect({ i, status: (await service.post('/v1/emails', body)).status }).toEqual({ i, status: 202 })
+      const peakBytes = service.peakBytes()
+      const accepted = statuses.filter((status) => status === 202).length
+      console.log(
+        `${what}: ${accepted} of 60 accepted; peak ${megabytes(peakBytes)}, idle ${megabytes(idleBytes)}, budget 256 MiB`,
+      )
+      expect(accepted).toBeGreaterThan(0)
+      expect(statuses).toContain(503)
+      expect(service.isAlive()).toBe(true)
+      expect(peakBytes).toBeLessThan(idleBytes + 256 * MiB + BESIDE_BUDGET_BYTES)
+      // And it goes on as before.
+      expect((await service.post('/v1/emails', new Blob([JSON.stringify(EMAIL)]))).status).toBe(202)
+    }, 120_000)
+})

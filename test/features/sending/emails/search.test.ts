@@ -1,0 +1,306 @@
+/** @module GET /v1/emails by address, subject, tag, stream and Message-ID: what is found, and that the index follows the emails. */
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { deleteEmail, oldEmail } from '#features/sending/emails/retire.ts'
+import { indexEmail, reindexEmail } from '#features/sending/emails/search.ts'
+import { statusCode } from '#features/sending/emails/status.ts'
+import { days } from '#platform/units.ts'
+import { type ApiOptions, at } from '#test/support/api.ts'
+import { eventually } from '#test/support/app.ts'
+import { createEmailApi, EMAIL, type EmailApi, expectRefusal, NOW, VERIFIED } from '#test/support/email-api.ts'
+
+const HOUR = 3_600_000
+
+const list = (emails: EmailApi, query: Record<string, string>, options?: ApiOptions) =>
+  emails.api('GET', `/v1/emails?${new URLSearchParams(query)}`, undefined, options)
+const found = async (emails: EmailApi, query: Record<string, string>, options?: ApiOptions) => {
+  const { body } = await list(emails, query, options)
+  const subjects = (at(body, 'data') as { subject: string }[]).map(({ subject }) => subject)
+  expect(at(body, 'pagination', 'total')).toBe(subjects.length)
+  return subjects
+}
+
+describe('among five emails', () => {
+  let emails: EmailApi
+  let messageId = ''
+  beforeAll(async () => {
+    emails = await createEmailApi()
+    await emails.api('POST', '/v1/streams', { slug: 'news', name: 'News' })
+    const requests = [
+      { subject: 'Your invoice 4711', to: 'Bob@Receiver.test', tags: ['invoice', 'q1'] },
+      {
+        subject: 'Ihre Rechnung für März',
+        to: ['eve@x.test', 'Carl <carl@x.test>'],
+        from: 'Billing <Billing@sender.test>',
+      },
+      { subject: 'Your invoice 4712, corrected', to: 'eve@x.test', cc: ['bob@receiver.test'], tags: ['invoice'] },
+      { subject: 'News', to: 'dan@x.test', bcc: ['bob@receiver.test'], stream: 'news', tags: ['Invoice'] },
+      { subject: 'a12 s1', to: 'bob@receiver.test.example', from: '"a <b" <odd@sender.test>' },
+    ]
+    for (const request of requests) {
+      const sent = await emails.accepted(request)
+      if (request.subject === 'News') messageId = String(sent['message_id'])
+      emails.clock.advance(HOUR)
+    }
+  })
+  afterAll(() => emails[Symbol.asyncDispose]())
+
+  const [INVOICE, GERMAN, CORRECTED, NEWS, ODD] = [
+    'Your invoice 4711',
+    'Ihre Rechnung für März',
+    'Your invoice 4712, corrected',
+    'News',
+    'a12 s1',
+  ]
+  const cases: readonly [query: Record<string, string>, subjects: string[]][] = [
+    [{ to: 'bob@receiver.test' }, [NEWS, CORRECTED, INVOICE]],
+    [{ to: 'BOB@RECEIVER.TEST' }, [NEWS, CORRECTED, INVOICE]],
+    [{ to: 'Bob Smith <bob@receiver.test>' }, [NEWS, CORRECTED, INVOICE]],
+    [{ to: 'nobody@receiver.test' }, []],
+    [{ from: 'billing@sender.test' }, [GERMAN]],
+    [{ from: 'odd@sender.test' }, [ODD]],
+    [{ from: EMAIL.from }, [NEWS, CORRECTED, INVOICE]],
+    [{ subject: 'invoice' }, [CORRECTED, INVOICE]],
+    [{ subject: 'INVOICE your' }, [CORRECTED, INVOICE]],
+    [{ subject: 'Your invoice 4712, corrected' }, [CORRECTED]],
+    [{ subject: 'marz fur' }, [GERMAN]],
+    [{ subject: 'invo' }, []],
+    [{ subject: 'a1 OR invoice' }, []],
+    [{ subject: '"invoice" *' }, [CORRECTED, INVOICE]],
+    [{ tag: 'invoice' }, [CORRECTED, INVOICE]],
+    [{ tag: 'Invoice' }, [NEWS]],
+    [{ tag: 'q' }, []],
+    [{ stream: 'news' }, [NEWS]],
+    [{ stream: 'transactional' }, [ODD, CORRECTED, GERMAN, INVOICE]],
+    [{ message_id: '<x@sender.test>' }, []],
+    [{ to: 'bob@receiver.test', tag: 'invoice', subject: 'corrected', from: EMAIL.from }, [CORRECTED]],
+    [{ to: 'bob@receiver.test', status: 'queued' }, [NEWS, CORRECTED, INVOICE]],
+    [{ to: 'bob@receiver.test', status: 'bounced' }, []],
+    [{ to: 'bob@receiver.test', from_date: '2026-03-15T14:30:00Z' }, [NEWS, CORRECTED]],
+    [{ to: 'bob@receiver.test', to_date: '2026-03-15T14:30:00Z' }, [CORRECTED, INVOICE]],
+    [{ to: 'bob@receiver.test', from_date: '2026-03-16' }, []],
+    [{ to: 'bob@receiver.test', operation_id: '01234567-89ab-7def-8123-456789abcdef' }, []],
+  ]
+  test.each(cases)('%j finds %j', async (query, subjects) => {
+    expect(await found(emails, query)).toEqual(subjects)
+  })
+
+  test('a Message-ID finds its email, with or without angle brackets, if everything else holds too', async () => {
+    expect(await found(emails, { message_id: messageId })).toEqual([NEWS])
+    expect(await found(emails, { message_id: messageId.slice(1, -1), status: 'queued', tag: 'Invoice' })).toEqual([
+      NEWS,
+    ])
+    expect(await found(emails, { message_id: messageId, subject: 'invoice' })).toEqual([])
+    expect(await found(emails, { message_id: messageId, to_date: '2026-03-15T12:30:00Z' })).toEqual([])
+  })
+
+  test('of another account nothing is found', async () => {
+    const key = await emails.newKey([], await emails.newAccount())
+    for (const query of [{ to: 'bob@receiver.test' }, { subject: 'invoice' }, { message_id: messageId }])
+      expect(await found(emails, query, { key })).toEqual([])
+  })
+
+  test.each([
+    [{ to: 'bob' }, 'to'],
+    [{ to: '' }, 'to'],
+    [{ from: 'sender.test' }, 'from'],
+    [{ subject: '' }, 'subject'],
+    [{ subject: '…' }, 'subject'],
+    [{ subject: 'x'.repeat(201) }, 'subject'],
+    [{ subject: 'x '.repeat(21) }, 'subject'],
+    [{ tag: '' }, 'tag'],
+    [{ stream: 'nope' }, 'stream'],
+    [{ to: 'a@b.test', status: 'SENT' }, 'status'],
+  ])('%j is a 422', async (query, field) => {
+    expectRefusal(await list(emails, query as Record<string, string>), 422, 'validation_failed', field)
+  })
+})
+
+test.each([
+  ['to', { to: 'bob@receiver.test' }],
+  ['a common and a rarer word', { subject: 'odd mail' }],
+  ['a status', { tag: 'all', status: 'bounced' }],
+  ['few of a status', { tag: 'all', status: 'failed' }],
+])('pages by cursor and by number are the rows of one list: %s', async (_, query) => {
+  await using emails = await createEmailApi()
+  const subjects: string[] = []
+  // In few statements, since 700 sends take seconds.
+  for (let batch = 0; batch < 7; batch++) {
+    const items = Array.from({ length: 100 }, (_, i) => {
+      const n = batch * 100 + i
+      return { ...EMAIL, subject: `${n % 2 ? 'odd' : 'even'} mail ${n}`, tags: ['all'] }
+    })
+    await emails.api('POST', '/v1/emails/batch', { emails: items })
+  }
+  emails.app.db.run(
+    `UPDATE emails SET status = CASE WHEN id % 3 = 0 THEN ${statusCode('failed')} ELSE ${statusCode('bounced')} END`,
+  )
+  const counters = emails.app.db.query('UPDATE counters SET metric = ?, value = ? WHERE metric = ? RETURNING 1')
+  expect(counters.all('email:bounced', 467, 'email:queued').length).toBe(1)
+  const expected = emails.app.db
+    .query<{ subject: string; status: number }, []>('SELECT subject, status FROM emails ORDER BY id DESC')
+    .all()
+    .filter(({ subject }) => !('subject' in query) || subject.startsWith('odd'))
+    .filter(({ status }) => !('status' in query) || status === statusCode(query.status as 'bounced'))
+    .map(({ subject }) => subject)
+  let cursor: string | undefined
+  do {
+    const { body } = await list(emails, { ...query, per_page: '60', ...(cursor && { cursor }) } as Record<
+      string,
+      string
+    >)
+    subjects.push(...(at(body, 'data') as { subject: string }[]).map(({ subject }) => subject))
+    cursor = (at(body, 'pagination') as { next_cursor?: string }).next_cursor
+  } while (cursor !== undefined)
+  expect(subjects).toEqual(expected)
+  const { body } = await list(emails, { ...query, per_page: '100', page: '2' } as Record<string, string>)
+  expect((at(body, 'data') as { subject: string }[]).map(({ subject }) => subject)).toEqual(expected.slice(100, 200))
+})
+
+describe('of 30 emails of which the tenth was sent under a clock that was 40 days ahead', () => {
+  let emails: EmailApi
+  let ids: string[] = []
+  beforeAll(async () => {
+    emails = await createEmailApi()
+    const sent: string[] = []
+    for (let n = 1; n <= 30; n++) {
+      const { id } = await emails.accepted({ subject: `mail ${n}` })
+      sent.push(id)
+      const createdAt = NOW + n * HOUR + (n === 10 ? days(40) : 0)
+      emails.app.db.run('UPDATE emails SET created_at = ? WHERE id = ?', [createdAt, n])
+    }
+    ids = sent
+  })
+  afterAll(() => emails[Symbol.asyncDispose]())
+
+  const mails = (...numbers: number[]) => numbers.map((n) => `mail ${n}`)
+  /** From the first to the last number downwards. */
+  const down = (first: number, last: number) => Array.from({ length: first - last + 1 }, (_, i) => first - i)
+  const timeAfter = (hour: number) => new Date(NOW + hour * HOUR).toISOString()
+
+  test.each([
+    ['without dates all', {}, down(30, 1)],
+    ['up to the last all others', { to_date: timeAfter(30) }, down(30, 1).filter((n) => n !== 10)],
+    ['from the last the two', { from_date: timeAfter(30) }, [30, 10]],
+    ['in a time that it is not of the others', { from_date: timeAfter(8), to_date: timeAfter(12) }, [12, 11, 9, 8]],
+    ['weeks later it alone', { from_date: timeAfter(24 * 30) }, [10]],
+  ])('%s are found', async (_, dates, numbers) => {
+    for (const filter of [{}, { status: 'queued' }])
+      expect(
+        await found(emails, { subject: 'mail', per_page: '50', ...filter, ...dates } as Record<string, string>),
+      ).toEqual(mails(...numbers))
+  })
+
+  test('pages by cursor are the rows of one list', async () => {
+    for (const filter of [{}, { status: 'queued' }]) {
+      const subjects: string[] = []
+      let cursor: string | undefined
+      do {
+        const query = { subject: 'mail', per_page: '7', ...filter, ...(cursor && { cursor }) }
+        const { body } = await list(emails, query as Record<string, string>)
+        subjects.push(...(at(body, 'data') as { subject: string }[]).map(({ subject }) => subject))
+        cursor = (at(body, 'pagination') as { next_cursor?: string }).next_cursor
+      } while (cursor !== undefined)
+      expect(subjects).toEqual(mails(...down(30, 1)))
+    }
+  })
+
+  test('a Message-ID finds it by its own date only', async () => {
+    const message_id = `<${ids[9]}@${VERIFIED}>`
+    expect(await found(emails, { message_id })).toEqual(mails(10))
+    expect(await found(emails, { message_id, to_date: timeAfter(30) })).toEqual([])
+    expect(await found(emails, { message_id, from_date: timeAfter(31) })).toEqual(mails(10))
+  })
+})
+
+/** What stands in the index, as FTS5 tells it. */
+const wordsOf = ({ app }: EmailApi): unknown[] => {
+  app.db.run("CREATE VIRTUAL TABLE IF NOT EXISTS temp.words USING fts5vocab('main', 'email_search', 'instance')")
+  return app.db.query('SELECT term, doc, col FROM temp.words ORDER BY 1, 2, 3').all()
+}
+
+test('what a send writes into the index is what the migration reads from its rows', async () => {
+  await using emails = await createEmailApi()
+  await emails.accepted({
+    subject: 'Ünïcode İ ﬁ ß — 12½ 日本語',
+    from: '"A > <B" <Ada.Ärger@Sender.test>',
+    to: ['Ünal@Receiver.test', 'B@x.test'],
+    tags: ['A', 'ä b', '"'],
+  })
+  await emails.accepted({})
+  const before = wordsOf(emails)
+  await emails.app.commit.write((tx) => {
+    for (const id of [1, 2]) reindexEmail(tx, id)
+  })
+  expect(wordsOf(emails)).toEqual(before)
+  expect(before.length).toBeGreaterThan(15)
+})
+
+test('an email that is removed or erased is found no more, and its words go from the files', async () => {
+  await using emails = await createEmailApi({ works: true })
+  await emails.accepted({ to: 'zebra@x.test', subject: 'zebrasecret one' })
+  await emails.accepted({ to: ['zebra@x.test', 'bob@receiver.test'], subject: 'two' })
+  await emails.accepted({ subject: 'three' })
+  const { app } = emails
+  app.db.run(`UPDATE recipients SET status = ${statusCode('cancelled')}, lane = NULL, next_at = NULL`)
+  await app.commit.write((tx) => {
+    const third = oldEmail(app.db, 3)
+    if (third) deleteEmail(app, tx, third)
+  })
+  expect(await found(emails, { subject: 'three' })).toEqual([])
+  const erased = await emails.api('DELETE', '/v1/gdpr/erase?email=zebra@x.test')
+  const id = at(erased.body, 'operation_id')
+  await eventually(async () => {
+    emails.clock.advance(1000)
+    const { body } = await emails.api('GET', `/v1/operations/${id}`)
+    return at(body, 'data', 'status') === 'completed' || undefined
+  })
+  expect(await found(emails, { to: 'zebra@x.test' })).toEqual([])
+  expect(await found(emails, { subject: 'zebrasecret' })).toEqual([])
+  await app.scrubFiles()
+  await app.commit.alone((db) => void db.query('PRAGMA wal_checkpoint(TRUNCATE)').all())
+  const file = readFileSync(join(emails.dataDir, 'tassis.db'), 'latin1')
+  for (const word of ['zebrasecr', Buffer.from('zebra@x').toString('hex')]) expect(file).not.toContain(word)
+})
+
+test('totals of a search end at 10,001, and its pages beyond the first 10,000 rows are reached by a cursor', async () => {
+  await using emails = await createEmailApi()
+  await emails.accepted({})
+  const { app, actor } = emails
+  await app.commit.write((tx) => {
+    const columns = tx.db
+      .query<{ name: string }, []>(
+        "SELECT name FROM pragma_table_info('emails') WHERE name NOT IN ('id', 'uuid', 'created_at')",
+      )
+      .all()
+      .map(({ name }) => name)
+      .join(', ')
+    tx.db.run(
+      `WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < 12000)
+       INSERT INTO emails (id, uuid, created_at, ${columns}) SELECT i, randomblob(16), created_at + i, ${columns} FROM emails, n WHERE id = 1`,
+    )
+    for (let id = 2; id <= 12_000; id++)
+      indexEmail(tx, id, {
+        accountId: actor.accountId,
+        streamId: 1,
+        from: EMAIL.from,
+        recipients: [],
+        subject: 'Hi',
+        tags: [],
+      })
+  })
+  const first = await list(emails, { from: EMAIL.from, per_page: '100', page: '100' })
+  expect(at(first.body, 'pagination', 'total')).toBe(10_001)
+  const cursor = String(at(first.body, 'pagination', 'next_cursor'))
+  const next = await list(emails, { from: EMAIL.from, per_page: '100', cursor })
+  expect((at(next.body, 'data') as unknown[]).length).toBe(100)
+  expect(at(next.body, 'pagination', 'next_cursor')).toBeDefined()
+  expectRefusal(
+    await list(emails, { from: EMAIL.from, per_page: '100', page: '102' }),
+    422,
+    'validation_failed',
+    'page',
+  )
+  expect(at((await list(emails, { to: EMAIL.to, per_page: '100', page: '102' })).body, 'data')).toEqual([])
+})

@@ -1,0 +1,417 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { finishRecipient } from '#features/sending/emails/attempt-moves.ts'
+import { claimDue } from '#features/sending/emails/queue.ts'
+import { changeNewsletter, type NewsletterChange } from '#features/sending/newsletters/newsletters.ts'
+import { sendNewsletter } from '#features/sending/newsletters/send.ts'
+import { hours } from '#platform/units.ts'
+import { type ApiAnswer, at } from '#test/support/api.ts'
+import { createTestAccount, eventually } from '#test/support/app.ts'
+import { addContacts, broadcastEmails, newList, numbered, operationIn } from '#test/support/broadcasts.ts'
+import { createEmailApi, type EmailApi, expectRefusal, NOW, UUID } from '#test/support/email-api.ts'
+
+type Json = Record<string, unknown>
+
+let service: EmailApi
+let list: string
+beforeAll(async () => {
+  service = await createEmailApi()
+  list = await newList(service, 'News')
+  await addContacts(service.app, list, numbered(2))
+})
+afterAll(() => service[Symbol.asyncDispose]())
+
+const NEWS = { subject: 'News for {{ contact.number }}', from_address: 'Ada <ada@sender.test>', text_body: 'Hello.' }
+const NOTHING: NewsletterChange = {
+  listId: undefined,
+  subject: undefined,
+  fromAddress: undefined,
+  htmlBody: undefined,
+  textBody: undefined,
+  templateId: undefined,
+  templateData: undefined,
+  replyTo: undefined,
+}
+const UNKNOWN = '01234567-89ab-7def-8123-456789abcdef'
+
+const post = (request: Json = {}, of: EmailApi = service, listId = list): Promise<ApiAnswer> =>
+  of.api('POST', '/v1/newsletters', { list_id: listId, ...NEWS, ...request })
+/** Id of a draft. */
+const drafted = async (request: Json = {}, of: EmailApi = service, listId = list): Promise<string> => {
+  const answer = await post(request, of, listId)
+  if (answer.status !== 201) throw new Error(`refused: ${JSON.stringify(answer.body)}`)
+  return String(at(answer.body, 'data', 'id'))
+}
+const get = async (id: string, of: EmailApi = service): Promise<Json> =>
+  at((await of.api('GET', `/v1/newsletters/${id}`)).body, 'data') as Json
+const put = (id: string, change: Json, of: EmailApi = service) => of.api('PUT', `/v1/newsletters/${id}`, change)
+const send = (id: string, body: Json = {}, of: EmailApi = service) => of.api('POST', `/v1/newsletters/${id}/send`, body)
+const operationOfAnswer = (answer: ApiAnswer) => String(at(answer.body, 'data', 'operation_id'))
+
+/** A service of its own whose broadcasts go on, with a list of some contacts. */
+async function working(contacts = 3): Promise<{ own: EmailApi; listId: string }> {
+  const own = await createEmailApi({ works: true, delivers: true, settings: { TASSIS_DELIVERY: 'capture' } })
+  const listId = await newList(own, 'News')
+  await addContacts(own.app, listId, numbered(contacts))
+  return { own, listId }
+}
+/** What delivery does when a receiver takes the mail of one recipient who waits. */
+const sendOne = ({ commit, eventTime, db }: EmailApi['app']): Promise<void> =>
+  commit.write((tx) => {
+    const { lane } = db.query<{ lane: string }, []>('SELECT lane FROM recipients LIMIT 1').get() ?? { lane: '' }
+    const now = eventTime()
+    const [claimed] = claimDue(tx, lane, { now, eventTime: now, limit: 1, retryAt: () => now })
+    if (!claimed) throw new Error('nobody waits')
+    finishRecipient(tx, { ...claimed, now }, { status: 'sent' })
+  })
+const inAnHour = (of: EmailApi) => new Date(of.clock.now() + hours(1)).toISOString()
+
+describe('a draft', () => {
+  test('has every field of the record', async () => {
+    const answer = await post()
+    const now = new Date(NOW).toISOString()
+    expect({ status: answer.status, body: answer.body }).toEqual({
+      status: 201,
+      body: {
+        data: {
+          id: expect.stringMatching(UUID),
+          account_id: service.actor.accountUuid,
+          list_id: list,
+          ...NEWS,
+          html_body: null,
+          template_id: null,
+          template_data: null,
+          reply_to: null,
+          status: 'draft',
+          operation_id: null,
+          scheduled_at: null,
+          sent_at: null,
+          total_recipients: null,
+          created_at: now,
+          updated_at: now,
+        },
+      },
+    })
+    expect(await get(String(at(answer.body, 'data', 'id')))).toEqual(at(answer.body, 'data') as Json)
+  })
+
+  test('keeps what a PUT leaves out, and loses what it sets to null', async () => {
+    const template = await service.api('POST', '/v1/templates', { alias: 'put', name: 'x', subject: 'x' })
+    const id = await drafted({ html_body: '<p>Hi</p>', template_data: { a: 1 }, reply_to: 'answers@sender.test' })
+    const before = await get(id)
+    const otherList = await newList(service, 'Other')
+    const change = {
+      list_id: otherList,
+      subject: 'Other',
+      from_address: 'eve@sender.test',
+      html_body: null,
+      template_id: at(template.body, 'data', 'id'),
+      template_data: {},
+    }
+    const answer = await put(id, change)
+    expect([answer.status, at(answer.body, 'data')]).toEqual([200, { ...before, ...change, template_data: null }])
+    expect(await get(id)).toEqual(at(answer.body, 'data') as Json)
+    expectRefusal(await put(id, {}), 422, 'validation_failed', 'body')
+  })
+
+  const wrong: [string, Json, number, string, ...string[]][] = [
+    ['an unknown list', { list_id: UNKNOWN }, 404, 'contact_list_not_found'],
+    ['a sender that is no address', { from_address: 'Ada' }, 422, 'invalid_address', 'from_address'],
+    ['a domain of others', { from_address: 'ada@others.test' }, 422, 'domain_not_found', 'from_address'],
+    ['an unknown template', { template_id: UNKNOWN }, 422, 'template_not_found', 'template_id'],
+    ['a subject of two lines', { subject: 'a\nb' }, 422, 'validation_failed', 'subject'],
+    ['a subject of spaces', { subject: ' ' }, 422, 'validation_failed', 'subject'],
+    ['a subject that is too long', { subject: 'x'.repeat(999) }, 422, 'validation_failed', 'subject'],
+    ['a syntax error in the subject', { subject: '{{ x' }, 422, 'template_error', 'subject'],
+    ['a syntax error in the HTML', { html_body: '{% endif %}' }, 422, 'template_error', 'html_body'],
+    ['a body that is too large', { text_body: 'x'.repeat(1024 * 1024 + 1) }, 422, 'validation_failed', 'text_body'],
+    ['too much data', { template_data: { x: 'x'.repeat(65_536) } }, 422, 'validation_failed', 'template_data'],
+    ['a wrong Reply-To', { reply_to: 'nobody' }, 422, 'invalid_address', 'reply_to'],
+    ['an unknown field', { status: 'sent' }, 422, 'validation_failed', 'status'],
+  ]
+  test.each(wrong)('is refused with %s, at POST and at PUT', async (_, request, status, code, ...fields) => {
+    const id = await drafted()
+    const before = service.stored()
+    expectRefusal(await post(request), status, code, ...fields)
+    expectRefusal(await put(id, request), status, code, ...fields)
+    expect(service.stored()).toEqual(before)
+  })
+
+  test('is not seen, changed, deleted or sent by another account, whose list and template it cannot have', async () => {
+    const other = await service.newAccount()
+    const key = await service.newKey([], other)
+    const id = await drafted()
+    for (const [method, path, body] of [
+      ['GET', '', undefined],
+      ['PUT', '', { subject: 'Theirs' }],
+      ['DELETE', '', undefined],
+      ['POST', '/send', {}],
+    ] as const)
+      expectRefusal(
+        await service.api(method, `/v1/newsletters/${id}${path}`, body, { key }),
+        404,
+        'newsletter_not_found',
+      )
+    const theirList = await newList(service, 'Theirs', key)
+    const theirs = { alias: 'theirs', name: 'x', subject: 'x' }
+    const template = at((await service.api('POST', '/v1/templates', theirs, { key })).body, 'data', 'id')
+    expectRefusal(await put(id, { list_id: theirList }), 404, 'contact_list_not_found')
+    expectRefusal(await put(id, { template_id: template }), 422, 'template_not_found', 'template_id')
+    expect((await get(id))['status']).toBe('draft')
+  })
+
+  test('is deleted for good', async () => {
+    const id = await drafted()
+    expect((await service.api('DELETE', `/v1/newsletters/${id}`)).status).toBe(204)
+    expectRefusal(await service.api('GET', `/v1/newsletters/${id}`), 404, 'newsletter_not_found')
+  })
+})
+
+test('the list has limit and offset, newest first, and leaves out bodies of more than 64 KiB', async () => {
+  await using own = await createEmailApi()
+  const listId = await newList(own, 'News')
+  const ids: string[] = []
+  for (const text_body of ['first', 'x'.repeat(65_537), 'third']) ids.unshift(await drafted({ text_body }, own, listId))
+  const page = async (query: string) => (await own.api('GET', `/v1/newsletters${query}`)).body
+  expect(await page('?limit=2&offset=1')).toEqual({
+    data: [
+      { ...(await get(ids[1] ?? '', own)), text_body: null, truncated: true },
+      { ...(await get(ids[2] ?? '', own)), truncated: false },
+    ],
+    pagination: { page: 1, per_page: 2, total: 3, total_pages: 2 },
+  })
+  expectRefusal(await own.api('GET', '/v1/newsletters?limit=0'), 422, 'validation_failed', 'limit')
+})
+
+describe('sending', () => {
+  test('answers with an operation, and its status follows that to the end', async () => {
+    const { own, listId } = await working()
+    await using _ = own
+    const id = await drafted({}, own, listId)
+    own.clock.advance(1000)
+    const answer = await send(id, {}, own)
+    expect({ status: answer.status, body: answer.body }).toEqual({
+      status: 202,
+      body: {
+        data: {
+          operation_id: expect.stringMatching(UUID),
+          total_recipients: 3,
+          message: 'It is being sent to 3 contacts.',
+        },
+      },
+    })
+    await operationIn(own, operationOfAnswer(answer), 'done')
+    expect(broadcastEmails(own.app)).toHaveLength(3)
+    const now = new Date(own.clock.now()).toISOString()
+    expect(await get(id, own)).toMatchObject({
+      status: 'sent',
+      operation_id: operationOfAnswer(answer),
+      scheduled_at: null,
+      sent_at: now,
+      total_recipients: 3,
+      updated_at: now,
+    })
+    expect(broadcastEmails(own.app).map(({ subject }) => subject)).toEqual(['News for 1', 'News for 2', 'News for 3'])
+    const operations = at((await own.api('GET', '/v1/operations')).body, 'data') as Json[]
+    expect(operations.map(({ operation_type }) => operation_type)).toEqual(['newsletter_send'])
+    const audited = at((await own.api('GET', '/v1/audit-logs')).body, 'data', 0)
+    expect(audited).toMatchObject({
+      action: 'newsletter.started',
+      resource_id: id,
+      metadata: { operation_id: operationOfAnswer(answer), total_recipients: 3 },
+    })
+  })
+
+  test('later: it is scheduled until then', async () => {
+    const { own, listId } = await working()
+    await using _ = own
+    const id = await drafted({}, own, listId)
+    const send_at = inAnHour(own)
+    const answer = await send(id, { send_at }, own)
+    expect(await get(id, own)).toMatchObject({ status: 'scheduled', scheduled_at: send_at, sent_at: null })
+    own.clock.advance(hours(1))
+    await operationIn(own, operationOfAnswer(answer), 'done')
+    expect(await get(id, own)).toMatchObject({ status: 'sent', scheduled_at: send_at, sent_at: send_at })
+  })
+
+  test('of nobody makes it sent', async () => {
+    const empty = await newList(service, 'Empty')
+    const id = await drafted({}, service, empty)
+    expect(at((await send(id)).body, 'data', 'total_recipients')).toBe(0)
+    expect(await get(id)).toMatchObject({ status: 'sent', total_recipients: 0, sent_at: expect.any(String) })
+  })
+
+  test('takes the bodies that it lacks from its template as that is then, and its own where it has one', async () => {
+    const { own, listId } = await working(1)
+    await using _ = own
+    const template = { alias: 'news', name: 'x', subject: 'Not this', html_body: '<p>old</p>', text_body: 'Not this' }
+    const templateId = at((await own.api('POST', '/v1/templates', template)).body, 'data', 'id')
+    const data = { template_id: templateId, template_data: { season: 'spring' }, reply_to: 'answers@sender.test' }
+    const id = await drafted({ ...data, text_body: 'Own {{ season }}' }, own, listId)
+    await own.api('PUT', `/v1/templates/${templateId}`, { html_body: '<p>{{ season }}</p>' })
+    await operationIn(own, operationOfAnswer(await send(id, {}, own)), 'done')
+    const row = at((await own.api('GET', '/v1/emails')).body, 'data', 0, 'id')
+    expect(await own.detail(row)).toMatchObject({
+      subject: 'News for 1',
+      html_body: '<p>spring</p>',
+      text_body: 'Own spring',
+      template_id: templateId,
+      reply_to: 'answers@sender.test',
+    })
+  })
+
+  test('is refused while it has no body, or when its list, template or domain is gone; it stays a draft', async () => {
+    const gone = await newList(service, 'Gone')
+    const template = { alias: 'gone', name: 'x', subject: 'x', text_body: 'x' }
+    const templateId = at((await service.api('POST', '/v1/templates', template)).body, 'data', 'id')
+    const domain = at((await service.api('POST', '/v1/domains', { domain: 'gone.test' })).body, 'data', 'id')
+    const drafts = await Promise.all([
+      drafted({ text_body: null }),
+      drafted({}, service, gone),
+      drafted({ template_id: templateId }),
+      drafted({ from_address: 'ada@gone.test' }),
+      drafted(),
+    ])
+    await service.api('DELETE', `/v1/contact-lists/${gone}`)
+    await service.api('DELETE', `/v1/templates/${templateId}`)
+    await service.api('DELETE', `/v1/domains/${domain}`)
+    const [noBody = '', noList = '', noTemplate = '', noDomain = '', fine = ''] = drafts
+    expectRefusal(await send(noBody), 422, 'validation_failed', 'text_body')
+    expectRefusal(await send(noList), 422, 'contact_list_not_found', 'list_id')
+    expectRefusal(await send(noTemplate), 422, 'template_not_found', 'template_id')
+    expectRefusal(await send(noDomain), 422, 'domain_not_found', 'from_address')
+    expectRefusal(await send(fine, { send_at: '2020-01-01T00:00:00Z' }), 422, 'invalid_send_at', 'send_at')
+    for (const id of drafts) expect(await get(id)).toMatchObject({ status: 'draft', operation_id: null })
+    // Named still, so that it can be seen what is gone.
+    expect(await get(noList)).toMatchObject({ list_id: gone })
+    expect(await get(noTemplate)).toMatchObject({ template_id: templateId })
+  })
+
+  test('from a domain that was verified and has lost its records for good is a 422; it stays a draft', async () => {
+    const { own, listId } = await working()
+    await using _ = own
+    const id = await drafted({}, own, listId)
+    own.app.db.run('UPDATE domains SET verified_at = NULL, records_lost_at = 1')
+    expectRefusal(await send(id, {}, own), 422, 'domain_not_verified', 'from')
+    expect(await get(id, own)).toMatchObject({ status: 'draft', operation_id: null })
+  })
+
+  test('twice at once is one 202 and one 409, and nothing is doubled', async () => {
+    const { own, listId } = await working(50)
+    await using _ = own
+    const id = await drafted({}, own, listId)
+    const answers = await Promise.all([send(id, {}, own), send(id, {}, own)])
+    expect(answers.map(({ status }) => status).sort()).toEqual([202, 409])
+    const refused = answers.find(({ status }) => status === 409)
+    if (refused) expectRefusal(refused, 409, 'newsletter_not_draft')
+    await eventually(async () => (await get(id, own))['status'] === 'sent')
+    await eventually(() => own.stored()['broadcasts'] === 1)
+    expect([broadcastEmails(own.app).length, own.stored()['broadcasts'], own.stored()['operations']]).toEqual([
+      50, 1, 1,
+    ])
+  })
+
+  test('is a 409 when it was changed while its recipients were fixed; then it stays the draft that it has become', async () => {
+    const { own, listId } = await working()
+    await using _ = own
+    const { app, actor } = own
+    const id = await drafted({}, own, listId)
+    // It is read in the first call and changed by the second, whose one commit comes before the last of the first.
+    const sending = sendNewsletter(app, actor, id, { sendAt: undefined, admit: () => undefined })
+    const changing = changeNewsletter(app, actor, id, { ...NOTHING, subject: 'Changed' })
+    const [sent] = await Promise.allSettled([sending, changing])
+    expect(sent).toMatchObject({ status: 'rejected', reason: { status: 409, code: 'newsletter_changed' } })
+    expect(await get(id, own)).toMatchObject({ status: 'draft', subject: 'Changed' })
+    expect([own.stored()['broadcasts'], own.stored()['broadcast_recipients']]).toEqual([0, 0])
+    expect((await send(id, {}, own)).status).toBe(202)
+  })
+
+  test('over the quota is a 429 and leaves a draft', async () => {
+    await using own = await createEmailApi()
+    const actor = await createTestAccount(own.app, 'free')
+    own.app.db.run('UPDATE accounts SET monthly_quota = 1 WHERE id = ?', [actor.accountId])
+    await own.addDomain(actor, 'limited.test')
+    const key = await own.newKey([], actor)
+    const listId = await newList(own, 'News', key)
+    await addContacts(own.app, listId, numbered(2))
+    const draft = { list_id: listId, ...NEWS, from_address: 'ada@limited.test' }
+    const id = at((await own.api('POST', '/v1/newsletters', draft, { key })).body, 'data', 'id')
+    const refused = await own.api('POST', `/v1/newsletters/${id}/send`, {}, { key })
+    expect([refused.status, at(refused.body, 'code')]).toEqual([429, 'quota_exceeded'])
+    const { body } = await own.api('GET', `/v1/newsletters/${id}`, undefined, { key })
+    expect([at(body, 'data', 'status'), own.stored()['broadcasts']]).toEqual(['draft', 0])
+  })
+})
+
+describe('a newsletter that is scheduled or sent', () => {
+  test('cannot be changed or sent again; it can be deleted once it is sent, and its emails stay', async () => {
+    const { own, listId } = await working()
+    await using _ = own
+    const scheduled = await drafted({}, own, listId)
+    const operation = operationOfAnswer(await send(scheduled, { send_at: inAnHour(own) }, own))
+    expectRefusal(await put(scheduled, { subject: 'x' }, own), 409, 'newsletter_not_draft')
+    expectRefusal(await send(scheduled, {}, own), 409, 'newsletter_not_draft')
+    const removal = await own.api('DELETE', `/v1/newsletters/${scheduled}`)
+    expectRefusal(removal, 409, 'newsletter_not_draft')
+    expect(at(removal.body, 'message')).toContain(`/v1/operations/${operation}/cancel`)
+    own.clock.advance(hours(1))
+    await operationIn(own, operation, 'done')
+    expectRefusal(await put(scheduled, { subject: 'x' }, own), 409, 'newsletter_not_draft')
+    expectRefusal(await send(scheduled, {}, own), 409, 'newsletter_not_draft')
+    expect((await own.api('DELETE', `/v1/newsletters/${scheduled}`)).status).toBe(204)
+    await operationIn(own, operation, 'done')
+    expect(broadcastEmails(own.app)).toHaveLength(3)
+  })
+
+  test('is a draft again when it is cancelled before anything was handed over, and can be sent anew', async () => {
+    const { own, listId } = await working()
+    await using _ = own
+    const id = await drafted({}, own, listId)
+    const before = await get(id, own)
+    const operation = operationOfAnswer(await send(id, { send_at: inAnHour(own) }, own))
+    for (const verb of ['pause', 'resume', 'cancel']) {
+      expect((await own.api('POST', `/v1/operations/${operation}/${verb}`)).status).toBe(200)
+      if (verb !== 'cancel') expect((await get(id, own))['status']).toBe('scheduled')
+    }
+    await operationIn(own, operation, 'cancelled')
+    expect(await get(id, own)).toEqual(before)
+    const again = operationOfAnswer(await send(id, {}, own))
+    await operationIn(own, again, 'done')
+    expect(await get(id, own)).toMatchObject({ status: 'sent', operation_id: again })
+    expect(broadcastEmails(own.app)).toHaveLength(3)
+  })
+
+  test('has failed when it is cancelled in its middle, and says by which operation', async () => {
+    await using own = await createEmailApi({ works: true, settings: { TASSIS_BROADCAST_AHEAD: '10' } })
+    const listId = await newList(own, 'News')
+    await addContacts(own.app, listId, numbered(20))
+    const id = await drafted({}, own, listId)
+    const operation = operationOfAnswer(await send(id, {}, own))
+    await eventually(() => broadcastEmails(own.app).length >= 10)
+    expect((await get(id, own))['status']).toBe('sending')
+    await sendOne(own.app)
+    await own.api('POST', `/v1/operations/${operation}/cancel`)
+    await operationIn(own, operation, 'cancelled')
+    expect(await get(id, own)).toMatchObject({ status: 'failed', operation_id: operation, sent_at: null })
+    expectRefusal(await send(id, {}, own), 409, 'newsletter_not_draft')
+    expect((await own.api('DELETE', `/v1/newsletters/${id}`)).status).toBe(204)
+  })
+
+  test('has failed when its domain is deleted before its time', async () => {
+    const { own, listId } = await working()
+    await using _ = own
+    await own.addDomain(own.actor, 'soon-gone.test')
+    const id = await drafted({ from_address: 'ada@soon-gone.test' }, own, listId)
+    const operation = operationOfAnswer(await send(id, { send_at: inAnHour(own) }, own))
+    const domains = at((await own.api('GET', '/v1/domains')).body, 'data') as Json[]
+    const domain = domains.find((one) => one['domain'] === 'soon-gone.test')?.['id']
+    expect((await own.api('DELETE', `/v1/domains/${domain}`)).status).toBe(204)
+    own.clock.advance(hours(1))
+    const over = await operationIn(own, operation, 'failed')
+    expect([over.status, over.error_summary?.message, over.metadata.handed_over]).toEqual([
+      'failed',
+      'The domain soon-gone.test is not registered on this account; add it with POST /v1/domains.',
+      0,
+    ])
+    expect([await get(id, own), own.used()]).toMatchObject([{ status: 'failed' }, 0])
+  })
+})

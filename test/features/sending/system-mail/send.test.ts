@@ -1,0 +1,117 @@
+/** @module Mail of the service itself: who sends it, and that neither a quota nor a repetition changes what arrives. */
+import { describe, expect, test } from 'bun:test'
+import { requireSystemSender, sendSystemMail } from '#features/sending/system-mail/send.ts'
+import { at } from '#test/support/api.ts'
+import { createTestAccount, eventually } from '#test/support/app.ts'
+import { createEmailApi, expectRefusal, UNVERIFIED, VERIFIED } from '#test/support/email-api.ts'
+
+const MAIL = { to: 'ada@example.com', subject: 'Reset your password', text: 'Open this link.', about: [] }
+
+const sentMail = (db: import('bun:sqlite').Database) =>
+  db
+    .query<Record<string, unknown>, []>(
+      `SELECT account_id AS account, from_address AS sender, subject, address, sandbox, quota_month AS quotaMonth
+       FROM emails JOIN recipients ON email_id = emails.id ORDER BY emails.id`,
+    )
+    .all()
+
+describe('mail of the service', () => {
+  test('leaves from no-reply at the first verified domain of the oldest account, and counts in no quota', async () => {
+    await using api = await createEmailApi()
+    const younger = await createTestAccount(api.app)
+    await api.addDomain(younger, 'younger.test')
+    expect(await sendSystemMail(api.app, MAIL)).toBe(true)
+    expect(sentMail(api.app.db)).toEqual([
+      {
+        account: api.actor.accountId,
+        sender: `no-reply@${VERIFIED}`,
+        subject: MAIL.subject,
+        address: MAIL.to,
+        sandbox: 0,
+        quotaMonth: null,
+      },
+    ])
+    expect(api.used()).toBe(0)
+  })
+
+  test('leaves from the sender of the setting, by the account that has its domain', async () => {
+    await using api = await createEmailApi({ settings: { TASSIS_SYSTEM_FROM: 'Mail Desk <desk@younger.test>' } })
+    const younger = await createTestAccount(api.app)
+    await api.addDomain(younger, 'younger.test')
+    expect(await sendSystemMail(api.app, MAIL)).toBe(true)
+    expect(sentMail(api.app.db)).toMatchObject([
+      { account: younger.accountId, sender: 'Mail Desk <desk@younger.test>', sandbox: 0 },
+    ])
+  })
+
+  test('is captured only when the domain of its sender is not verified', async () => {
+    await using api = await createEmailApi({ settings: { TASSIS_SYSTEM_FROM: `desk@${UNVERIFIED}` } })
+    expect(await sendSystemMail(api.app, MAIL)).toBe(true)
+    expect(sentMail(api.app.db)).toMatchObject([{ sender: `desk@${UNVERIFIED}`, sandbox: 1 }])
+  })
+
+  test('leaves from another verified domain when that of the setting lost its records, and never into the sandbox', async () => {
+    await using api = await createEmailApi({ settings: { TASSIS_SYSTEM_FROM: `desk@${VERIFIED}` } })
+    const younger = await createTestAccount(api.app)
+    await api.addDomain(younger, 'younger.test')
+    api.app.db.run('UPDATE domains SET verified_at = NULL, records_lost_at = 1 WHERE domain = ?', [VERIFIED])
+    expect(await sendSystemMail(api.app, MAIL)).toBe(true)
+    expect(sentMail(api.app.db)).toMatchObject([{ sender: 'no-reply@younger.test', sandbox: 0 }])
+  })
+
+  test('leaves from a lapsed domain when none is verified, that of the setting first, and never into the sandbox', async () => {
+    for (const settings of [{ TASSIS_SYSTEM_FROM: 'desk@younger.test' }, {}]) {
+      await using api = await createEmailApi({ settings })
+      await api.addDomain(await createTestAccount(api.app), 'younger.test')
+      api.app.db.run('UPDATE domains SET verified_at = NULL, records_lost_at = 1 WHERE verified_at IS NOT NULL')
+      expect(await sendSystemMail(api.app, MAIL)).toBe(true)
+      const sender = settings.TASSIS_SYSTEM_FROM ?? `no-reply@${VERIFIED}`
+      expect(sentMail(api.app.db)).toMatchObject([{ sender, sandbox: 0 }])
+    }
+  })
+
+  test('leaves from a domain that lacks records only when no other is verified', async () => {
+    await using api = await createEmailApi()
+    api.app.db.run('UPDATE domains SET records_lost_at = 1 WHERE domain = ?', [VERIFIED])
+    await sendSystemMail(api.app, MAIL)
+    await api.addDomain(await createTestAccount(api.app), 'younger.test')
+    await sendSystemMail(api.app, MAIL)
+    expect(sentMail(api.app.db)).toMatchObject([
+      { sender: `no-reply@${VERIFIED}`, sandbox: 0 },
+      { sender: 'no-reply@younger.test', sandbox: 0 },
+    ])
+  })
+
+  test('is never read by the account that it leaves from: a link in it may let somebody in', async () => {
+    await using api = await createEmailApi({ delivers: true, settings: { TASSIS_DELIVERY: 'capture' } })
+    await sendSystemMail(api.app, { ...MAIL, html: '<p>Open this link.</p>' })
+    const { body } = await api.api('GET', '/v1/emails')
+    const id = at(body, 'data', 0, 'id')
+    await eventually(async () => (await api.detail(id))['status'] === 'sent')
+    expect(await api.detail(id)).toMatchObject({ subject: MAIL.subject, text_body: null, html_body: null })
+    expectRefusal(await api.api('GET', `/v1/emails/${String(id)}/captured`), 404, 'not_captured')
+    const sent = await api.accepted()
+    await eventually(async () => (await api.detail(sent.id))['status'] === 'sent')
+    expect((await api.api('GET', `/v1/emails/${sent.id}/captured`)).status).toBe(200)
+  })
+
+  test('is sent once for one key, however often and at once', async () => {
+    await using api = await createEmailApi()
+    await Promise.all(Array.from({ length: 10 }, () => sendSystemMail(api.app, { ...MAIL, idempotencyKey: 'pause:1' })))
+    await sendSystemMail(api.app, { ...MAIL, idempotencyKey: 'pause:2' })
+    expect(sentMail(api.app.db)).toHaveLength(2)
+  })
+
+  test('is not sent while there is nobody to send as', async () => {
+    await using api = await createEmailApi({ settings: { TASSIS_SYSTEM_FROM: 'desk@nobody.test' } })
+    expect(await sendSystemMail(api.app, MAIL)).toBe(false)
+    expect(sentMail(api.app.db)).toEqual([])
+  })
+})
+
+test('a sender that is no mailbox stops the start, and the sentence names the setting', () => {
+  expect(() => requireSystemSender({ systemFrom: 'nobody' })).toThrow(
+    /^TASSIS_SYSTEM_FROM is "nobody", which is no mailbox/,
+  )
+  expect(requireSystemSender({ systemFrom: '' })).toBeUndefined()
+})

@@ -1,0 +1,89 @@
+import { expect, test } from 'bun:test'
+import type { Engagement } from '#features/sending/tracking/engage.ts'
+import { createRecorder, MOST_WAITING } from '#features/sending/tracking/recorder.ts'
+import { createLog } from '#platform/log.ts'
+import { minutes, seconds } from '#platform/units.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
+
+const CLICK: Engagement = {
+  recipient: { account: 1, recipientId: 1, day: 1 },
+  url: 'https://a.test',
+  visitor: 'human',
+  ipAddress: null,
+  userAgent: null,
+}
+
+/** After everything that has ended was looked at. */
+const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
+
+/** A recorder whose writes end when the test says so. */
+function createSlowRecorder() {
+  const clock = new ManualClock()
+  const lines: string[] = []
+  const writes: { end(): void; fail(error?: Error): void }[] = []
+  const write = <T>(): Promise<T> =>
+    new Promise((resolve, reject) =>
+      writes.push({
+        end: () => resolve(undefined as T),
+        fail: (error = new Error('the row is wrong')) => reject(error),
+      }),
+    )
+  const log = createLog('error', { write: (line) => void lines.push(line) })
+  const keep = createRecorder({ commit: { write }, clock, log, eventTime: () => clock.now() })
+  return {
+    clock,
+    writes,
+    keep: (times = 1) => {
+      for (let i = 0; i < times; i++) keep(CLICK)
+    },
+    /** How many each line of the log says were lost. */
+    losses: () => lines.map((line) => JSON.parse(line).dropped),
+  }
+}
+
+test('at most 10,000 wait to be stored; what comes beyond is dropped', async () => {
+  const recorder = createSlowRecorder()
+  recorder.keep(MOST_WAITING)
+  expect([recorder.writes.length, recorder.losses()]).toEqual([10_000, []])
+  recorder.keep(3)
+  expect([recorder.writes.length, recorder.losses()]).toEqual([10_000, [1]])
+  recorder.writes[0]?.end()
+  await settled()
+  recorder.keep(2)
+  expect(recorder.writes).toHaveLength(10_001)
+  recorder.clock.advance(minutes(1))
+  recorder.keep()
+  expect(recorder.losses()).toEqual([1, 4])
+})
+
+test('writes that fail are told once a minute, with their number, and make room for others', async () => {
+  const recorder = createSlowRecorder()
+  recorder.keep(MOST_WAITING)
+  for (const write of recorder.writes.splice(0)) write.fail()
+  await settled()
+  expect(recorder.losses()).toEqual([1])
+  recorder.keep(5)
+  expect(recorder.writes).toHaveLength(5)
+  recorder.clock.advance(minutes(1))
+  recorder.writes[0]?.fail()
+  await settled()
+  expect(recorder.losses()).toEqual([1, 10_000])
+})
+
+test('a write that a locked database refuses is made again, for a minute', async () => {
+  const recorder = createSlowRecorder()
+  const locked = () => Object.assign(new Error('database is locked'), { code: 'SQLITE_BUSY' })
+  recorder.keep()
+  for (let tries = 1; tries < 6; tries++) {
+    recorder.writes.at(-1)?.fail(locked())
+    await settled()
+    expect(recorder.writes).toHaveLength(tries)
+    recorder.clock.advance(seconds(10))
+    await settled()
+    expect(recorder.writes).toHaveLength(tries + 1)
+  }
+  expect(recorder.losses()).toEqual([])
+  recorder.writes.at(-1)?.fail(locked())
+  await settled()
+  expect([recorder.writes.length, recorder.losses()]).toEqual([6, [1]])
+})

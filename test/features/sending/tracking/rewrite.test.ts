@@ -1,0 +1,200 @@
+import { describe, expect, test } from 'bun:test'
+import { addTracking, type Tracking } from '#features/sending/tracking/rewrite.ts'
+import { linkUrl, pixelUrl } from '#features/sending/tracking/tokens.ts'
+import { randomBytes } from '#platform/ids.ts'
+import { MiB } from '#platform/units.ts'
+
+const tracking: Tracking = {
+  recipient: { account: 7, recipientId: 7, day: 20_527 },
+  key: randomBytes(32),
+  baseUrl: 'https://links.sender.test',
+  ownUrls: ['https://mail.tassis.test', 'https://links.sender.test'],
+}
+const { key, baseUrl, recipient } = tracking
+const PIXEL = `<img src="${pixelUrl(key, baseUrl, recipient)}" width="1" height="1" alt="" border="0" style="display:block !important;width:1px !important;height:1px !important;min-width:0 !important;min-height:0 !important;margin:0 !important;padding:0 !important;border:0 !important">`
+const to = (target: string): string => linkUrl(key, baseUrl, recipient, target)
+
+/** The HTML with tracking, without its pixel. */
+function linksOf(html: string): string {
+  const tracked = addTracking(html, tracking)
+  expect(tracked.split(PIXEL)).toHaveLength(2)
+  return tracked.replace(PIXEL, '')
+}
+
+describe('a link is tracked', () => {
+  test.each([
+    ['https', 'href="https://shop.test/a"', 'https://shop.test/a'],
+    ['http, in any case', 'href="HTTP://Shop.test"', 'HTTP://Shop.test'],
+    ['without quotes', 'href=https://shop.test/a', 'https://shop.test/a'],
+    ['in single quotes', `href='https://shop.test/?q="x"'`, 'https://shop.test/?q="x"'],
+    ['with &amp; decoded', 'href="https://shop.test/?a=1&amp;b=2"', 'https://shop.test/?a=1&b=2'],
+    [
+      'with a bare & as browsers read it',
+      'href="https://shop.test/?a=1&b=2&copy=3"',
+      'https://shop.test/?a=1&b=2&copy=3',
+    ],
+    ['with numbered entities', 'href="https://shop.test/&#65;&#x42;"', 'https://shop.test/AB'],
+    ['with named entities', 'href="https://shop.test/&eacute;&quot;"', 'https://shop.test/é"'],
+    ['hidden behind entities', 'href="&#104;ttps&colon;//shop.test"', 'https://shop.test'],
+    [
+      'with what is no entity to a browser',
+      'href="https://shop.test/?a&current=1&copy2&amp=3&amp;=4"',
+      'https://shop.test/?a&current=1&copy2&amp=3&=4',
+    ],
+    ['with JSON', 'href="https://shop.test/?f={%22a%22:1}"', 'https://shop.test/?f={%22a%22:1}'],
+    ['with NUL, as browsers read it', 'href="https://shop.test/\0"', 'https://shop.test/\uFFFD'],
+    ['with a fragment', 'href="https://shop.test/#top"', 'https://shop.test/#top'],
+    ['with blanks around and line breaks inside', 'href=" https://shop.test/\n\tlong "', 'https://shop.test/long'],
+    ['of other scripts', 'href="https://bücher.test/日本?ü=1"', 'https://bücher.test/日本?ü=1'],
+    ['after a data-tracking that is not off', 'data-tracking="on" href="https://shop.test"', 'https://shop.test'],
+  ])('%s', (_, attributes, target) => {
+    const tracked = linksOf(`<p><a ${attributes}>x</a></p>`)
+    expect(tracked).toContain(`href="${to(target)}"`)
+    expect(tracked).not.toContain('shop.test')
+  })
+
+  test('inside of tables, buttons and SVG, in upper case, and with everything else of its tag kept', () => {
+    expect(linksOf(`<table><tr><td><A class=b HREF=https://a.test style='x:y' data-x>q</A></td></tr></table>`)).toBe(
+      `<table><tr><td><A class=b HREF="${to('https://a.test')}" style='x:y' data-x>q</A></td></tr></table>`,
+    )
+  })
+
+  test('by its first href, as browsers read it', () => {
+    expect(linksOf('<a href="https://a.test" href="https://b.test">x</a>')).toBe(
+      `<a href="${to('https://a.test')}" href="https://b.test">x</a>`,
+    )
+  })
+})
+
+describe('stays byte for byte:', () => {
+  test.each([
+    ['a mail address', '<a href="mailto:bob@shop.test">x</a>'],
+    ['a telephone number', '<a  href=tel:+49123 >x</a>'],
+    ['a fragment', '<a href="#top">x</a>'],
+    ['a relative link', '<a href="/a?b=1&amp;c">x</a><a href="a.html">y</a>'],
+    ['a link without a scheme', '<a href="//shop.test/a">x</a>'],
+    ['another scheme', `<a href="javascript:alert('https://shop.test')">x</a><a href="ftp://shop.test">y</a>`],
+    ['an empty one', '<a href>x</a><a href="">y</a><a name="z">z</a>'],
+    ['data-tracking="off"', '<a data-tracking="off" href="https://shop.test">x</a>'],
+    ['data-tracking=OFF', '<a href="https://shop.test" data-tracking=OFF>x</a>'],
+    [
+      'what a template left open',
+      '<a href="{{ url }}">x</a><a href="https://{{host}}/">y</a><a href="https://shop.test/*|ID|*">z</a><a href="https://shop.test/{% url %}">z</a>',
+    ],
+    ['what begins with NUL, which is no scheme', '<a href="\0https://shop.test">x</a>'],
+    ['no URL', '<a href="https://">x</a><a href="http://[::">y</a><a href="https://a b/">z</a>'],
+    ['a link to unsubscribe with us', '<a href="https://mail.tassis.test/u/abc">x</a>'],
+    ['a link that is tracked already', '<a href="https://links.sender.test/t/c/abc/def">x</a>'],
+    ['its own page in another spelling', '<a href="HTTPS://MAIL.tassis.test:443/./u/abc">x</a>'],
+    [
+      'other elements with URLs',
+      '<img src="https://shop.test/a.png"><link href="https://shop.test/a.css"><area href="https://shop.test">',
+    ],
+    ['links in comments', '<!--[if mso]><a href="https://shop.test">x</a><![endif]-->'],
+    [
+      'links in text, titles and scripts',
+      '<title><a href="https://a.test"></title><style>a{}</style><script>"<a href=https://a.test>"</script>',
+    ],
+    ['odd markup', '<p CLASS = x  ><BR/>&nbsp;&unknown; &lt;a href="https://a.test"> \0 \r\n</P ></i>'],
+    ['links in <noscript>, which is text to a parser', '<noscript><a href="https://a.test">x</a></noscript>'],
+    ['a byte order mark', '\uFEFF<p>x</p>'],
+    ['two of them', '\uFEFF\uFEFF'],
+    ['nothing', ''],
+  ])('%s', (_, html) => {
+    expect(linksOf(html)).toBe(html)
+  })
+
+  test('a link that tracked would have over 2,048 characters, which Outlook cuts', () => {
+    const target = (octets: number) => `https://a.test/${'x'.repeat(octets - 'https://a.test/'.length)}`
+    const most = 1494
+    expect([to(target(most)).length, to(target(most + 1)).length]).toEqual([2047, 2049])
+    expect(linksOf(`<a href="${target(most)}">x</a>`)).toBe(`<a href="${to(target(most))}">x</a>`)
+    expect(linksOf(`<a href="${target(most + 1)}">x</a>`)).toBe(`<a href="${target(most + 1)}">x</a>`)
+    const wide = `https://a.test/${'ü'.repeat(most / 2)}`
+    expect(linksOf(`<a href="${wide}">x</a>`)).toBe(`<a href="${wide}">x</a>`)
+  })
+})
+
+describe('the pixel stands once,', () => {
+  test.each([
+    ['before </body>', '<html><body><p>x</p></body></html>', `<html><body><p>x</p>${PIXEL}</body></html>`],
+    ['before the first of several', '<body>a</body><body>b</body>', `<body>a${PIXEL}</body><body>b</body>`],
+    ['before the last of nested ones', '<body><body>a</body></body>', `<body><body>a</body>${PIXEL}</body>`],
+    ['at the end of nested ones that are not all closed', '<body><body>a</body>', `<body><body>a</body>${PIXEL}`],
+    ['at the end also in an open comment', '<body><p>x<!-- y', `<body><p>x<!-- y${PIXEL}`],
+    ['at the end without a body', '<p>x</p>', `<p>x</p>${PIXEL}`],
+    ['at the end of a body that is not closed', '<body><p>x', `<body><p>x${PIXEL}`],
+    ['at the end behind a </body> that closes nothing', '<p>x</p></body>', `<p>x</p></body>${PIXEL}`],
+  ])('%s', (_, html, tracked) => {
+    expect(addTracking(html, tracking)).toBe(tracked)
+  })
+
+  test('and says nothing to screen readers', () => {
+    expect(PIXEL).toContain(' alt="" ')
+  })
+})
+
+test('a base with characters that HTML escapes is escaped', () => {
+  const odd = { ...tracking, baseUrl: 'https://x.test/a&b' }
+  expect(addTracking('<a href="https://shop.test">x</a>', odd)).toStartWith('<a href="https://x.test/a&amp;b/t/c/')
+  expect(addTracking('x', odd)).toStartWith('x<img src="https://x.test/a&amp;b/t/o/')
+})
+
+test('the same HTML gives the same bytes each time', () => {
+  const html = '<body><a href="https://a.test">a</a><a href="https://b.test?x&amp;y">b</a></body>'
+  expect(addTracking(html, tracking)).toBe(addTracking(html, { ...tracking }))
+})
+
+describe('hostile HTML is survived:', () => {
+  test('of 10,000 links the first 1,000 are tracked, the others stay', () => {
+    const one = '<a href="https://a.test/">x</a>\n'
+    const tracked = linksOf(one.repeat(10_000))
+    expect(tracked.split(to('https://a.test/'))).toHaveLength(1001)
+    expect(tracked).toEndWith(one.repeat(9000))
+  })
+
+  test('over 1 MiB it goes out as it is', () => {
+    const html = `<a href="https://a.test/">x</a>${'x'.repeat(MiB)}`
+    expect(addTracking(html, tracking)).toBe(html)
+    expect(addTracking(html.slice(0, MiB), tracking)).not.toBe(html.slice(0, MiB))
+  })
+
+  test('with over 20,000 tags, closing ones among them, it goes out as it is', () => {
+    const html = `<p><a href="https://a.test/">x</a>${'<br>'.repeat(9997)}${'</p>'.repeat(10_000)}`
+    expect(addTracking(html, tracking)).toContain(to('https://a.test/'))
+    expect(addTracking(`${html}<`, tracking)).toBe(`${html}<`)
+  })
+
+  const filling = (piece: string): string =>
+    piece.repeat(Math.floor(Math.min(MiB / piece.length, 20_000 / (piece.split('<').length - 1))))
+  test.each([
+    ['unclosed links', '<a href="#">'],
+    ['unclosed elements', '<div>'],
+    ['bodies', '<body>'],
+    ['ends of nothing', '</body>'],
+    ['starts of tags', '<a '],
+    ['starts of comments', '<!--'],
+    ['attributes', 'a '],
+    ['brackets', '<'],
+    ['entities', '&amp'],
+    ['NUL', '\0'],
+    ['CDATA', '<![CDATA['],
+    ['SVG in selects', '<svg><select><xmp>'],
+  ])('as many %s as are read keep every byte', (_, piece) => {
+    const html = filling(piece)
+    expect(addTracking(html, tracking).replace(PIXEL, '') === html).toBe(true)
+  })
+
+  test.each([
+    ['elements that stay open before ends that close nothing', `${'<div>'.repeat(10_000)}${'</p>'.repeat(10_000)}`],
+    ['a link of half a million attributes', `<a href=# ${'a '.repeat(500_000)}>x</a>`],
+  ])('%s keep every byte', (_, html) => {
+    expect(addTracking(html, tracking) === html + PIXEL).toBe(true)
+  })
+
+  test('an href of over 20,000 characters is not decoded, whatever it would come to', () => {
+    const html = (zeros: number) => `<a href="https://a.test/&#x${'0'.repeat(zeros)}41;">x</a>`
+    expect(linksOf(html(100))).toBe(`<a href="${to('https://a.test/A')}">x</a>`)
+    expect(linksOf(html(20_000))).toBe(html(20_000))
+  })
+})

@@ -1,0 +1,183 @@
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import type { Browser, Page } from 'playwright-core'
+import { TEXTS } from '#features/sending/unsubscribe/texts.ts'
+import { suppress, unsuppressAddress } from '#features/setup/suppressions/suppress.ts'
+import { isChromiumAvailable, openPage, overflowPx, SCREENS, seenTexts, startBrowser } from '#test/support/browser.ts'
+import { createUnsubscribable, type Unsubscribable } from './fixture.ts'
+
+// A browser begins slowly on a machine that is busy.
+setDefaultTimeout(120_000)
+
+/** WCAG 2.2 §1.4.3 for text, §2.5.5 for what is pressed. */
+const LEAST_CONTRAST = 4.5
+const LEAST_BUTTON_PX = 44
+
+/** What must be so on every page, for every eye and hand. */
+async function look(page: Page) {
+  const texts = await seenTexts(page)
+  const buttons = await Promise.all((await page.getByRole('button').all()).map((button) => button.boundingBox()))
+  return {
+    title: await page.title(),
+    language: await page.locator('html').getAttribute('lang'),
+    headings: await page.getByRole('heading').allTextContents(),
+    buttons: await page.getByRole('button').allTextContents(),
+    overflowPx: await overflowPx(page),
+    faint: texts.filter(({ contrast }) => contrast < LEAST_CONTRAST),
+    small: buttons.filter((box) => box === null || box.height < LEAST_BUTTON_PX || box.width < LEAST_BUTTON_PX),
+  }
+}
+const WELL = { language: 'en', overflowPx: 0, faint: [], small: [] }
+
+/** In the page: its language, its title, and by how many pixels it is too wide. */
+const SHAPE =
+  '(({ lang, scrollWidth, clientWidth }) => [lang, document.title, scrollWidth - clientWidth])(document.documentElement)'
+
+describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
+  let service: Unsubscribable
+  let browser: Browser
+  beforeAll(async () => {
+    service = await createUnsubscribable()
+    browser = await startBrowser()
+  })
+  afterAll(async () => {
+    await browser?.close()
+    await service?.[Symbol.asyncDispose]()
+  })
+
+  describe.each([...SCREENS])('on a $name of $width x $height', (screen) => {
+    test('a person unsubscribes from a stream, then from all, and takes both back', async () => {
+      const path = await service.link({ stream: 'news', to: `${screen.name}@receiver.test` })
+      await using opened = await openPage(browser, screen)
+      const { page, requested, complaints, picture } = opened
+      const press = (name: string) => page.getByRole('button', { name, exact: true }).click()
+
+      await page.goto(`${service.url}${path}`)
+      await picture('1-asks')
+      expect(await look(page)).toEqual({
+        ...WELL,
+        title: 'Unsubscribe',
+        headings: ['Unsubscribe?', 'Or stop all of it'],
+        buttons: ['Unsubscribe', 'Unsubscribe from all'],
+      })
+      expect(service.suppressions()).toEqual([])
+
+      await press('Unsubscribe')
+      await picture('2-stopped')
+      expect(await look(page)).toEqual({
+        ...WELL,
+        title: 'You are unsubscribed',
+        headings: ['You are unsubscribed', 'Or stop all of it', 'Was it a mistake?'],
+        buttons: ['Unsubscribe from all', 'Subscribe again'],
+      })
+      expect(service.suppressions().map(({ stream }) => stream)).toEqual(['news'])
+
+      await press('Unsubscribe from all')
+      await picture('3-all-stopped')
+      expect(await look(page)).toEqual({
+        ...WELL,
+        title: 'You are unsubscribed',
+        headings: ['You are unsubscribed', 'Was it a mistake?'],
+        buttons: ['Subscribe again'],
+      })
+      expect(service.suppressions().map(({ stream }) => stream)).toEqual(['news', null])
+
+      await press('Subscribe again')
+      await press('Subscribe again')
+      await picture('4-again')
+      expect(await look(page)).toEqual({
+        ...WELL,
+        title: 'You are subscribed again',
+        headings: ['You are subscribed again', 'Changed your mind?', 'Or stop all of it'],
+        buttons: ['Unsubscribe', 'Unsubscribe from all'],
+      })
+      expect(service.suppressions()).toEqual([])
+      expect(new Set(requested.map((url) => new URL(url).pathname))).toEqual(new Set([path]))
+      expect(complaints).toEqual([])
+    })
+
+    test('a person whose address gets nothing from the sender reads whom to ask', async () => {
+      const { app, actor } = service
+      const to = `blocked-${screen.name}@receiver.test`
+      const path = await service.link({ stream: 'news', to })
+      await app.commit.write((tx) =>
+        suppress(app, tx, { accountId: actor.accountId, address: to, covers: 'all', reason: 'complaint' }),
+      )
+      await using opened = await openPage(browser, screen)
+      const { page, picture } = opened
+      await page.goto(`${service.url}${path}`)
+      await picture('8-blocked')
+      expect(await look(page)).toEqual({
+        ...WELL,
+        title: 'You get no mail from this sender',
+        headings: ['You get no mail from this sender', 'Do you want mail again?', 'Or stay unsubscribed for good'],
+        buttons: ['Unsubscribe'],
+      })
+      await page.getByRole('button', { name: 'Unsubscribe', exact: true }).click()
+      await picture('9-blocked-and-unsubscribed')
+      expect(await look(page)).toEqual({
+        ...WELL,
+        title: 'You are unsubscribed',
+        headings: ['You are unsubscribed', 'Do you want mail again?'],
+        buttons: [],
+      })
+      await app.commit.write((tx) => void unsuppressAddress(tx, actor.accountId, to))
+    })
+
+    test('the longest names, and a link that is damaged, fit and can be read', async () => {
+      const path = await service.link({ to: `${'a'.repeat(64)}@${'b'.repeat(60)}.${'c'.repeat(60)}.test` })
+      await using opened = await openPage(browser, screen)
+      const { page, picture } = opened
+      await page.goto(`${service.url}${path}`)
+      await picture('5-long')
+      expect(await look(page)).toEqual({
+        ...WELL,
+        title: 'Unsubscribe',
+        headings: ['Unsubscribe?'],
+        buttons: ['Unsubscribe'],
+      })
+      await page.goto(`${service.url}${path.slice(0, -1)}`)
+      await picture('6-damaged')
+      expect(await look(page)).toEqual({
+        ...WELL,
+        title: 'This unsubscribe link is not complete',
+        headings: ['This unsubscribe link is not complete'],
+        buttons: [],
+      })
+    })
+  })
+
+  test('in every language the page fits the narrowest telephone, also with the letters twice as large', async () => {
+    const path = await service.link({ stream: 'news', to: 'languages@receiver.test' })
+    const narrow = { name: 'narrow', width: 320, height: 640, colours: 'light' } as const
+    for (const texts of TEXTS) {
+      await using opened = await openPage(browser, narrow, texts.language)
+      const { page, picture } = opened
+      await page.goto(`${service.url}${path}`)
+      await page.evaluate('document.documentElement.style.fontSize = "36px"')
+      await picture(`10-${texts.language}`)
+      expect(await page.evaluate<unknown[]>(SHAPE)).toEqual([texts.language, texts.unsubscribe, 0])
+    }
+  })
+
+  test('the keyboard is enough, and shows where it is', async () => {
+    const path = await service.link({ to: 'keys@receiver.test' })
+    for (const screen of SCREENS.slice(0, 2)) {
+      await using opened = await openPage(browser, screen)
+      const { page, picture } = opened
+      await page.goto(`${service.url}${path}`)
+      const outline = () =>
+        page.evaluate<string>(
+          'getComputedStyle(document.querySelector("button")).outlineStyle + document.activeElement.tagName',
+        )
+      expect(await outline()).toBe('noneBODY')
+      await page.keyboard.press('Tab')
+      expect(await outline()).toBe('solidBUTTON')
+      await picture('7-focus')
+      await page.keyboard.press('Enter')
+      await page.waitForURL(`**${path}`)
+      await page.getByRole('heading', { name: 'You are unsubscribed' }).waitFor()
+      await page.getByRole('button', { name: 'Subscribe again' }).press('Space')
+      await page.getByRole('heading', { name: 'You are subscribed again' }).waitFor()
+    }
+  })
+})

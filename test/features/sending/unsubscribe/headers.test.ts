@@ -1,0 +1,142 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { createPrivateKey } from 'node:crypto'
+import { decodeUnsubscribeAddress, unsubscribeHeaders } from '#features/sending/unsubscribe/headers.ts'
+import { LONGEST_TOKEN, openToken } from '#features/sending/unsubscribe/token.ts'
+import { createDomain } from '#features/setup/domains/domains.ts'
+import { signingDomain } from '#features/setup/domains/sending.ts'
+import { createStream } from '#features/setup/streams/streams.ts'
+import { parseUuid } from '#platform/ids.ts'
+import { verpTag } from '#protocols/address/verp.ts'
+import { dkimRecord } from '#protocols/dkim/keys.ts'
+import { signMessage } from '#protocols/dkim/sign.ts'
+import { hasDkimpy, verifyWithDkimpy, verifyWithMailauth } from '#test/protocols/dkim/verifiers.ts'
+import { plainInput } from '#test/protocols/mime/sample.ts'
+import { composeWhole } from '#test/support/compose.ts'
+import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
+
+let service: EmailApi
+beforeAll(async () => {
+  service = await createEmailApi({ settings: { TASSIS_PUBLIC_URL: 'https://mail.tassis.test/' } })
+  await createStream(service.app, service.actor, { slug: 'news', name: 'News' })
+})
+afterAll(() => service[Symbol.asyncDispose]())
+
+/** The fields of a new email's only recipient, with the ids of both. */
+async function fieldsOf(request: Record<string, unknown> = {}) {
+  const { id } = await service.accepted({ transactional: false, ...request })
+  const row = service.app.db
+    .query<
+      { emailId: number; emailUuid: Uint8Array; recipientId: number; address: string; from: string; streamId: number },
+      [Uint8Array]
+    >(
+      `SELECT emails.id AS emailId, uuid AS emailUuid, recipients.id AS recipientId, address, from_address AS "from", stream_id AS streamId
+       FROM emails JOIN recipients ON email_id = emails.id WHERE uuid = ?`,
+    )
+    .get(parseUuid(id) ?? new Uint8Array())
+  if (!row) throw new Error('the email was not stored')
+  return { row, fields: unsubscribeHeaders(service.app, { ...row, returnPathDomain: 'send.sender.test' }) }
+}
+
+const LIST_UNSUBSCRIBE =
+  /^<https:\/\/mail\.tassis\.test\/u\/([\w-]+)>, <mailto:(u-[a-z2-7]{32})@send\.sender\.test\?subject=([\w-]+)>$/
+
+describe('the fields of a message', () => {
+  test('are an https URL and a mailto with one token, and the one-click field of RFC 8058', async () => {
+    const { row, fields } = await fieldsOf()
+    expect(fields.map(([name]) => name)).toEqual(['List-Unsubscribe', 'List-Unsubscribe-Post'])
+    expect(fields[1]?.[1]).toBe('List-Unsubscribe=One-Click')
+    const [, token = '', localPart = '', subject = ''] = LIST_UNSUBSCRIBE.exec(fields[0]?.[1] ?? '') ?? []
+    expect(subject).toBe(token)
+    expect(openToken(service.app.keys, token)).toEqual({
+      accountUuid: parseUuid(service.actor.accountUuid) ?? new Uint8Array(),
+      emailId: row.emailId,
+      recipientId: row.recipientId,
+      address: 'bob@receiver.test',
+      senderDomain: 'sender.test',
+      streamId: 0,
+      listId: 0,
+    })
+    expect(decodeUnsubscribeAddress(service.app, localPart)).toEqual({
+      recipientId: row.recipientId,
+      tag: verpTag(row.emailUuid),
+    })
+  })
+
+  test('are without the one-click field when the URL is not https', async () => {
+    const { row } = await fieldsOf()
+    const app = { ...service.app, config: { ...service.app.config, publicUrl: 'http://localhost:8080' } }
+    const fields = unsubscribeHeaders(app, { ...row, returnPathDomain: 'send.sender.test' })
+    expect(fields).toEqual([
+      ['List-Unsubscribe', expect.stringMatching(/^<http:\/\/localhost:8080\/u\/[^>]+>, <mailto:/)],
+    ])
+  })
+
+  test('name the stream, but not the default one: leaving that stops all', async () => {
+    const { row, fields } = await fieldsOf({ stream: 'news', from: 'Ada <ada@sender.test>' })
+    const token = LIST_UNSUBSCRIBE.exec(fields[0]?.[1] ?? '')?.[1] ?? ''
+    const { streamId, senderDomain } = openToken(service.app.keys, token) ?? {}
+    expect({ streamId, senderDomain }).toEqual({ streamId: row.streamId, senderDomain: 'sender.test' })
+  })
+
+  test('are the same at every attempt, also when the stream was renamed between, and others for another recipient', async () => {
+    const { row, fields } = await fieldsOf({ stream: 'news' })
+    const again = () => unsubscribeHeaders(service.app, { ...row, returnPathDomain: 'send.sender.test' })
+    service.app.db.run("UPDATE streams SET slug = 'letters' WHERE slug = 'news'")
+    try {
+      expect(again()).toEqual(fields)
+    } finally {
+      service.app.db.run("UPDATE streams SET slug = 'news' WHERE slug = 'letters'")
+    }
+    expect((await fieldsOf({ stream: 'news' })).fields[0]).not.toEqual(fields[0])
+  })
+
+  test('the return path of the recipient is no address for unsubscribing, nor one that somebody made up', () => {
+    for (const localPart of [`b-${'a'.repeat(32)}`, `u-${'a'.repeat(32)}`, '', 'postmaster'])
+      expect(decodeUnsubscribeAddress(service.app, localPart)).toBeUndefined()
+  })
+})
+
+test('composed and signed, the longest fields stand in lines of at most 998 octets, whole and unencoded, and both are in h=', async () => {
+  const { domain } = await createDomain(service.app, service.actor, 'signed.test')
+  const key = signingDomain(service.app.db, service.app.keys, domain.id)
+  if (!key) throw new Error('there is no key')
+  const token = 'A'.repeat(LONGEST_TOKEN)
+  const mailbox = `u-${'a'.repeat(32)}@${'send.'.repeat(48)}signed.test`
+  const host = `${'host.'.repeat(50)}test`
+  const values = [`<mailto:${mailbox}?subject=${token}>, <https://${host}/u/${token}>`, 'List-Unsubscribe=One-Click']
+  const message = composeWhole({
+    ...plainInput,
+    headers: [
+      ['X-First', '1'],
+      ['List-Unsubscribe', values[0] ?? ''],
+      ['List-Unsubscribe-Post', values[1] ?? ''],
+    ],
+  })
+  const signed = Buffer.from(
+    signMessage(message, {
+      domain: key.domain,
+      selector: key.selector,
+      privateKey: createPrivateKey(key.privateKeyPem),
+    }),
+  )
+  const lines = signed.toString('latin1').split('\r\n')
+  expect(lines.filter((line) => line.length > 998)).toEqual([])
+  const unfolded = signed
+    .toString('latin1')
+    .replace(/\r\n(?=[ \t])/g, '')
+    .split('\r\n')
+  expect(unfolded.filter((line) => line.startsWith('List-Unsubscribe'))).toEqual([
+    `List-Unsubscribe: ${values[0]}`,
+    `List-Unsubscribe-Post: ${values[1]}`,
+  ])
+  const signedNames = /\bh=([^;]*);/
+    .exec(unfolded[0] ?? '')?.[1]
+    ?.replaceAll(' ', '')
+    .split(':')
+  expect(signedNames).toEqual(expect.arrayContaining(['list-unsubscribe', 'list-unsubscribe-post']))
+  const record = dkimRecord(domain.dkimPublicKey)
+  expect(await verifyWithMailauth(signed, record)).toBe('pass')
+  const tampered = Buffer.from(signed.toString('latin1').replace('=One-Click', '=Two-Click'), 'latin1')
+  expect(await verifyWithMailauth(tampered, record)).toBe('fail')
+  if (hasDkimpy) expect(verifyWithDkimpy([signed, tampered], record)).toEqual([true, false])
+})

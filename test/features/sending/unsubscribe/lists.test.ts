@@ -1,0 +1,245 @@
+import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
+import { removeDeletedLists } from '#features/audience/contact-lists/remove.ts'
+import { unsubscribeByMail } from '#features/sending/unsubscribe/by-mail.ts'
+import { askConfirmation } from '#features/setup/contact-store/status.ts'
+import { suppressionOf } from '#features/setup/suppressions/check.ts'
+import { confirmContact } from '#features/setup/suppressions/confirm.ts'
+import { parseUuid } from '#platform/ids.ts'
+import { at } from '#test/support/api.ts'
+import { expectBalanced } from '#test/support/books.ts'
+import { ADDRESS, ask, createUnsubscribable, press, type Unsubscribable } from './fixture.ts'
+
+interface List {
+  readonly id: string
+  readonly row: number
+}
+
+let service: Unsubscribable
+let garden: List
+let kitchen: List
+beforeEach(async () => {
+  service = await createUnsubscribable()
+  garden = await newList('Garden & <b>more</b>')
+  kitchen = await newList('Kitchen')
+  for (const { id } of [garden, kitchen])
+    expect((await service.api('POST', `/v1/contact-lists/${id}/contacts`, { email: 'Bob@Receiver.test' })).status).toBe(
+      201,
+    )
+})
+afterEach(() => service[Symbol.asyncDispose]())
+
+async function newList(name: string): Promise<List> {
+  const id = String(at((await service.api('POST', '/v1/contact-lists', { name })).body, 'data', 'id'))
+  const row = service.app.db
+    .query<{ id: number }, [Uint8Array]>('SELECT id FROM contact_lists WHERE uuid = ?')
+    .get(parseUuid(id) ?? new Uint8Array())
+  return { id, row: row?.id ?? 0 }
+}
+
+const ONE_CLICK = ['List-Unsubscribe=One-Click', { 'content-type': 'application/x-www-form-urlencoded' }] as const
+
+async function statuses(): Promise<unknown[]> {
+  const of = async ({ id }: List) =>
+    at((await service.api('GET', `/v1/contact-lists/${id}/contacts/${ADDRESS}`)).body, 'data', 'status')
+  return [await of(garden), await of(kitchen)]
+}
+
+/** The only contact of a list confirms that it wants it. */
+async function confirm({ row }: List): Promise<void> {
+  const { app } = service
+  const { id } = app.db.query<{ id: number }, [number]>('SELECT id FROM contacts WHERE list_id = ?').get(row) ?? {
+    id: 0,
+  }
+  const since = await app.commit.write((tx) => askConfirmation(app, tx, id))
+  await app.commit.write((tx) => confirmContact(app, tx, id, since))
+}
+
+/** Rows of the suppression list: stream and list of each, oldest first. */
+async function suppressed(): Promise<unknown[]> {
+  const rows = at((await service.api('GET', '/v1/suppressions')).body, 'data') as Record<string, unknown>[]
+  return rows.toReversed().map((row) => [row['reason'], row['stream'], row['list_id']])
+}
+
+/** Which mail with `transactional: false` is stopped. */
+function stops(): Record<string, boolean> {
+  const { app, actor } = service
+  const is = (streamId: number, listId?: number, transactional = false) =>
+    suppressionOf(app.db, { accountId: actor.accountId, address: ADDRESS, transactional, streamId, listId }) !==
+    undefined
+  return {
+    garden: is(1, garden.row),
+    gardenInNews: is(2, garden.row),
+    kitchen: is(1, kitchen.row),
+    plain: is(1),
+    receipts: is(1, garden.row, true),
+  }
+}
+
+describe('a link of mail to a list', () => {
+  test.each(['transactional', 'news'])(
+    'in the stream %s unsubscribes from that list, in whatever stream, and from nothing else',
+    async (stream) => {
+      const answer = await ask(service, 'POST', await service.link({ stream }, garden.row), ...ONE_CLICK)
+      expect(answer.status).toBe(200)
+      expect(stops()).toEqual({ garden: true, gardenInNews: true, kitchen: false, plain: false, receipts: false })
+      expect(await suppressed()).toEqual([['unsubscribe', null, garden.id]])
+      expect(await statuses()).toEqual(['unsubscribed', 'active'])
+      expect(service.events()).toEqual([
+        { emailId: 1, recipient: ADDRESS, data: { stream, list_id: garden.id, scope: 'list', reason: 'one-click' } },
+      ])
+      expectBalanced(service)
+    },
+  )
+
+  test('by mail unsubscribes the same', async () => {
+    const token = (await service.link({}, garden.row)).split('/').at(-1) ?? ''
+    const { app } = service
+    const request = { recipientId: 1, subject: token, mailFrom: ADDRESS, headers: [] }
+    expect(await app.commit.write((tx) => unsubscribeByMail(app, tx, request))).toEqual({
+      kind: 'unsubscribed',
+      isNew: true,
+    })
+    expect([await statuses(), await suppressed()]).toEqual([
+      ['unsubscribed', 'active'],
+      [['unsubscribe', null, garden.id]],
+    ])
+    expect(service.events().map(({ data }) => data)).toEqual([
+      { stream: 'transactional', list_id: garden.id, scope: 'list', reason: 'mailto' },
+    ])
+  })
+
+  test('leads to a page with the name of the list, which cannot be anything but text', async () => {
+    const path = await service.link({}, garden.row)
+    const page = await (await ask(service, 'GET', path)).text()
+    expect(page).toContain(
+      'mail of “<bdi>Garden &amp; &lt;b&gt;more&lt;/b&gt;</bdi>” from <strong><bdi>sender.test</bdi></strong>',
+    )
+    expect(await statuses()).toEqual(['active', 'active'])
+  })
+
+  test('has buttons for the list and for all, and a way back from each that brings back what it took', async () => {
+    const path = await service.link({}, garden.row)
+    const pressed = async (action: string) => {
+      expect((await press(service, path, action)).status).toBe(200)
+      const result = [await statuses(), await suppressed()]
+      expectBalanced(service)
+      return result
+    }
+    const list = ['unsubscribe', null, garden.id]
+    const all = ['unsubscribe', null, null]
+    expect(await pressed('unsubscribe')).toEqual([['unsubscribed', 'active'], [list]])
+    expect(await pressed('unsubscribe-all')).toEqual([
+      ['unsubscribed', 'unsubscribed'],
+      [list, all],
+    ])
+    expect(await pressed('resubscribe-all')).toEqual([['unsubscribed', 'active'], [list]])
+    expect(await pressed('resubscribe')).toEqual([['active', 'active'], []])
+    expect(await pressed('resubscribe')).toEqual([['active', 'active'], []])
+    expect(service.events().map(({ data }) => data)).toEqual([
+      { stream: 'transactional', list_id: garden.id, scope: 'list', reason: 'page' },
+      { stream: 'transactional', list_id: garden.id, scope: 'all', reason: 'page' },
+    ])
+  })
+
+  test('of who confirmed the list after leaving all asks again, and leaving it once more is leaving all', async () => {
+    const path = await service.link({}, garden.row)
+    await press(service, path, 'unsubscribe-all')
+    await confirm(garden)
+    const heading = async (answer: Promise<Response>) => /<h1>([^<]+)/.exec(await (await answer).text())?.[1]
+    const [gardenLink, kitchenLink] = [path, await service.link({}, kitchen.row)]
+    expect([await heading(ask(service, 'GET', gardenLink)), await heading(ask(service, 'GET', kitchenLink))]).toEqual([
+      'Unsubscribe?',
+      'You are unsubscribed',
+    ])
+    expect(await heading(press(service, gardenLink, 'unsubscribe'))).toBe('You are unsubscribed')
+    expect(await statuses()).toEqual(['unsubscribed', 'unsubscribed'])
+    await press(service, gardenLink, 'resubscribe-all')
+    expect(await statuses()).toEqual(['unsubscribed', 'active'])
+    expectBalanced(service)
+  })
+
+  test('of who confirmed the list after leaving all tells of it when that one leaves all once more', async () => {
+    const path = await service.link({}, garden.row)
+    await press(service, path, 'unsubscribe-all')
+    await confirm(garden)
+    expect([await statuses(), service.events().length]).toEqual([['active', 'unsubscribed'], 1])
+    for (let i = 0; i < 2; i++) await press(service, path, 'unsubscribe-all')
+    expect(await statuses()).toEqual(['unsubscribed', 'unsubscribed'])
+    const left = { stream: 'transactional', list_id: garden.id, scope: 'all', reason: 'page' }
+    expect([service.events().map(({ data }) => data), service.auditRows().length]).toEqual([[left, left], 2])
+    expectBalanced(service)
+  })
+
+  test('does not bring back who never confirmed', async () => {
+    service.app.db.run('UPDATE contacts SET status = 1, confirmed_at = NULL WHERE list_id = ?', [kitchen.row])
+    const path = await service.link({}, garden.row)
+    await press(service, path, 'unsubscribe-all')
+    expect(await statuses()).toEqual(['unsubscribed', 'unsubscribed'])
+    await press(service, path, 'resubscribe-all')
+    expect(await statuses()).toEqual(['active', 'pending'])
+  })
+
+  test('works when the list is gone, by its name, and when the contact is gone', async () => {
+    const path = await service.link({}, garden.row)
+    await service.api('DELETE', `/v1/contact-lists/${kitchen.id}/contacts/${ADDRESS}`)
+    await service.api('DELETE', `/v1/contact-lists/${garden.id}`)
+    await removeDeletedLists(service.app)
+    expect(await (await ask(service, 'GET', path)).text()).toContain('mail of “<bdi>Garden')
+    expect((await ask(service, 'POST', path, ...ONE_CLICK)).status).toBe(200)
+    expect((await press(service, path, 'unsubscribe-all')).status).toBe(200)
+    expect(await suppressed()).toEqual([
+      ['unsubscribe', null, garden.id],
+      ['unsubscribe', null, null],
+    ])
+    expect(service.events().map(({ data }) => at(data, 'list_id'))).toEqual([garden.id, garden.id])
+    expectBalanced(service)
+  })
+
+  test('is told in the feed with the list', async () => {
+    await ask(service, 'POST', await service.link({}, garden.row), ...ONE_CLICK)
+    const feed = at((await service.api('GET', '/v1/events?types=unsubscribed')).body, 'data') as Record<
+      string,
+      unknown
+    >[]
+    expect(feed.map((event) => event['raw_payload'])).toMatchObject([{ list_id: garden.id }])
+  })
+})
+
+test('a link of a stream says nothing of lists', async () => {
+  const path = await service.link({ stream: 'news' })
+  await press(service, path, 'unsubscribe')
+  expect(await statuses()).toEqual(['active', 'active'])
+  await press(service, path, 'resubscribe')
+  expect(await suppressed()).toEqual([])
+})
+
+test('a link of all mail takes the address off all lists, and back', async () => {
+  const path = await service.link()
+  await press(service, path, 'unsubscribe')
+  expect(await statuses()).toEqual(['unsubscribed', 'unsubscribed'])
+  await press(service, path, 'resubscribe')
+  expect(await statuses()).toEqual(['active', 'active'])
+  expectBalanced(service)
+})
+
+test('an unsubscription from a list comes back as just that from an export', async () => {
+  await ask(service, 'POST', await service.link({}, garden.row), ...ONE_CLICK)
+  const headers = { authorization: `Bearer ${service.key}` }
+  const file = await (await fetch(`${service.url}/v1/suppressions/export`, { headers })).text()
+  expect(file).toBe(`email_address,reason,stream,list\r\n${ADDRESS},unsubscribe,,${garden.id}\r\n`)
+  await service.api('DELETE', `/v1/suppressions/${ADDRESS}`)
+  expect([await suppressed(), await statuses()]).toEqual([[], ['active', 'active']])
+  const imported = await service.raw('/v1/suppressions/import', file, { 'content-type': 'text/csv' })
+  expect(at(imported.body, 'data', 'imported')).toBe(1)
+  expect([await suppressed(), await statuses()]).toEqual([
+    [['unsubscribe', null, garden.id]],
+    ['unsubscribed', 'active'],
+  ])
+  const wrong = `email,reason,stream,list\na@x.test,manual,,${garden.id}\nb@x.test,unsubscribe,news,${garden.id}\nc@x.test,unsubscribe,,none\n`
+  const refused = await service.raw('/v1/suppressions/import', wrong, { 'content-type': 'text/csv' })
+  expect(at(refused.body, 'errors')).toEqual([
+    { line: 2, error: 'Only the reason unsubscribe can be limited to a stream or a list.' },
+    { line: 3, error: 'It names a stream and a list; give one of them.' },
+    { line: 4, error: 'There is no contact list with the id "none" on this account.' },
+  ])
+})

@@ -1,0 +1,114 @@
+import { expect, test } from 'bun:test'
+import { createApiKey, listApiKeys } from '#features/setup/api-keys/keys.ts'
+import { at, createTestApi } from '#test/support/api.ts'
+
+const ISO_TIME = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
+const UUID = expect.stringMatching(/^[0-9a-f-]{36}$/)
+
+test('a created key is shown once, works, and is listed without itself', async () => {
+  await using service = await createTestApi()
+  const { api } = service
+  const created = await api('POST', '/v1/api-keys', { name: ' CI ', scopes: ['emails:read', 'account:admin'] })
+  const key = String(at(created.body, 'data', 'key'))
+  expect(created.status).toBe(201)
+  expect(created.body).toEqual({
+    data: {
+      id: UUID,
+      name: 'CI',
+      key,
+      key_prefix: key.slice(0, 16),
+      scopes: ['emails:read', 'account:admin'],
+      is_active: true,
+      last_used_at: null,
+      created_at: ISO_TIME,
+    },
+  })
+  expect(key).toMatch(/^tassis_live_[0-9A-Za-z]{32}$/)
+
+  const listed = await api('GET', '/v1/api-keys', undefined, { key })
+  expect(listed.status).toBe(200)
+  expect(at(listed.body, 'pagination')).toEqual({ page: 1, per_page: 2, total: 2, total_pages: 1 })
+  const { key: _, ...withoutKey } = at(created.body, 'data') as Record<string, unknown>
+  expect(at(listed.body, 'data', 0)).toEqual(withoutKey)
+  expect(JSON.stringify(listed.body)).not.toContain(key)
+})
+
+test('a deleted key is a 401 from the next request on, and gone from the list', async () => {
+  await using service = await createTestApi()
+  const { api } = service
+  const created = await api('POST', '/v1/api-keys', { name: 'short-lived' })
+  const key = String(at(created.body, 'data', 'key'))
+  const path = `/v1/api-keys/${at(created.body, 'data', 'id')}`
+  expect((await api('GET', '/v1/account', undefined, { key })).status).toBe(200)
+  const deleted = await api('DELETE', path)
+  expect({ status: deleted.status, body: deleted.body }).toEqual({ status: 204, body: undefined })
+  expect((await api('GET', '/v1/account', undefined, { key })).status).toBe(401)
+  expect((await api('DELETE', path)).status).toBe(404)
+  expect(at((await api('GET', '/v1/api-keys')).body, 'pagination', 'total')).toBe(1)
+})
+
+test('a key without given scopes gets those of its maker, and an unknown scope is a 422', async () => {
+  await using service = await createTestApi()
+  const { api } = service
+  const all = await api('POST', '/v1/api-keys', { name: 'all', scopes: null })
+  expect(at(all.body, 'data', 'scopes')).toContain('domains:write')
+
+  const unknown = await api('POST', '/v1/api-keys', { name: 'x', scopes: ['emails:sing'] })
+  expect({
+    status: unknown.status,
+    code: at(unknown.body, 'code'),
+    field: at(unknown.body, 'details', 0, 'field'),
+  }).toEqual({
+    status: 422,
+    code: 'invalid_scope',
+    field: 'scopes',
+  })
+  expect(at(unknown.body, 'message')).toContain('emails:send')
+})
+
+test('a key never gets more than its maker has', async () => {
+  await using service = await createTestApi()
+  const { app, actor } = service
+  const reader = { ...actor, scopes: new Set(['emails:read', 'domains:read']) }
+  expect(await createApiKey(app, reader, { name: 'x' })).toMatchObject({ scopes: ['emails:read', 'domains:read'] })
+  await expect(
+    createApiKey(app, reader, { name: 'x', scopes: ['emails:read', 'account:admin'] }),
+  ).rejects.toMatchObject({
+    status: 422,
+    code: 'invalid_scope',
+  })
+  expect(listApiKeys(app.db, actor.accountId)).toHaveLength(2)
+})
+
+test('an own key string cannot be chosen over the API, and a name is wanted', async () => {
+  await using service = await createTestApi()
+  const { api } = service
+  const chosen = await api('POST', '/v1/api-keys', { name: 'x', key: 'a-key-that-i-would-like-to-have' })
+  expect({ status: chosen.status, field: at(chosen.body, 'details', 0, 'field') }).toEqual({
+    status: 422,
+    field: 'key',
+  })
+  const unnamed = await api('POST', '/v1/api-keys', { name: '  ' })
+  expect({ status: unnamed.status, field: at(unnamed.body, 'details', 0, 'field') }).toEqual({
+    status: 422,
+    field: 'name',
+  })
+})
+
+test('keys need the scope account:admin and belong to one account', async () => {
+  await using service = await createTestApi()
+  const { api } = service
+  const reader = await service.newKey(['account:read', 'emails:send'])
+  const refused = await api('GET', '/v1/api-keys', undefined, { key: reader })
+  expect({ status: refused.status, code: at(refused.body, 'code') }).toEqual({
+    status: 403,
+    code: 'insufficient_scope',
+  })
+  expect((await api('POST', '/v1/api-keys', { name: 'x' }, { key: reader })).status).toBe(403)
+
+  const other = await service.newKey([], await service.newAccount())
+  const mine = at((await api('GET', '/v1/api-keys')).body, 'data', 0, 'id')
+  expect((await api('DELETE', `/v1/api-keys/${mine}`, undefined, { key: other })).status).toBe(404)
+  expect(at((await api('GET', '/v1/api-keys', undefined, { key: other })).body, 'pagination', 'total')).toBe(1)
+  expect((await api('DELETE', `/v1/api-keys/${mine}`, undefined, { key: null })).status).toBe(401)
+})

@@ -1,0 +1,594 @@
+import { describe, expect, test } from 'bun:test'
+import type { CheckOutcome } from '#features/setup/domains/check-result.ts'
+import { checkDomain, type DomainChecks } from '#features/setup/domains/checks.ts'
+import { type DomainDns, dnsRecordsFor } from '#features/setup/domains/dns-records.ts'
+import { randomBelow } from '#platform/ids.ts'
+import { createResolver } from '#protocols/dns/resolver.ts'
+import { type NameEntry, startDnsServer, type Zone } from '#test/support/dns-server.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
+
+const KEY = `MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEA${'abcdefgh'.repeat(43)}IDAQAB`
+const DNS: DomainDns = {
+  domain: 'example.com',
+  selector: 'ts1',
+  dkimPublicKey: KEY,
+  sendingSubdomain: 'send',
+  hostname: 'mail.tassis.test',
+  outboundIps: ['192.0.2.25', '2001:db8::25'],
+}
+const RETURN_PATH = 'send.example.com'
+const DKIM = 'ts1._domainkey.example.com'
+const DMARC = '_dmarc.example.com'
+const OUR_MX = { preference: 10, exchange: 'mail.tassis.test' }
+
+/** Everything published as asked, and our own host. */
+const COMPLETE: Readonly<Record<string, NameEntry>> = {
+  'mail.tassis.test': { A: ['192.0.2.25'], AAAA: ['2001:db8::25'] },
+  'example.com': { A: ['192.0.2.80'], MX: [OUR_MX] },
+  [RETURN_PATH]: { TXT: ['v=spf1 ip4:192.0.2.25 ip6:2001:db8::25 -all'], MX: [OUR_MX] },
+  [DKIM]: { TXT: [`v=DKIM1; k=rsa; p=${KEY}`] },
+  [DMARC]: { TXT: ['v=DMARC1; p=none;'] },
+}
+
+/** The checks of the complete zone with `changes` over it; `dns` changes what we ask for. */
+async function check(changes: Zone = {}, dns: Partial<DomainDns> = {}): Promise<DomainChecks> {
+  await using server = await startDnsServer({ ...COMPLETE, ...changes })
+  using resolver = createResolver({
+    servers: [server.address],
+    clock: new ManualClock(),
+    randomId: () => randomBelow(65_536),
+    cacheEntries: 0,
+  })
+  return await checkDomain(resolver, { ...DNS, ...dns })
+}
+
+const spfAt = (...texts: string[]): Zone => ({ [RETURN_PATH]: { TXT: texts, MX: [OUR_MX] } })
+const dkimAt = (...texts: (string | string[])[]): Zone => ({ [DKIM]: { TXT: texts } })
+const dmarcAt = (...texts: string[]): Zone => ({ [DMARC]: { TXT: texts } })
+const SPF_ADVICE = 'Publish a TXT record at send.example.com with the value v=spf1 ip4:192.0.2.25 ip6:2001:db8::25 -all'
+const DKIM_ADVICE = `Publish a TXT record at ${DKIM} with the value v=DKIM1; k=rsa; p=${KEY}`
+const DMARC_ADVICE = 'Publish a TXT record at _dmarc.example.com with the value v=DMARC1; p=none;'
+const failing = (outcome: CheckOutcome, detail: string) => ({ outcome, verified: false, detail })
+
+describe('all checks', () => {
+  test('verify when everything is published as dns_records say', async () => {
+    expect(await check()).toEqual({
+      spf: {
+        outcome: 'verified',
+        verified: true,
+        detail: 'The SPF record at send.example.com allows our sending addresses.',
+      },
+      dkim: { outcome: 'verified', verified: true, detail: `The DKIM key at ${DKIM} is ours.` },
+      dmarc: {
+        outcome: 'verified',
+        verified: true,
+        detail: 'The DMARC record at _dmarc.example.com is valid: "v=DMARC1; p=none;".',
+      },
+      return_path: {
+        outcome: 'verified',
+        verified: true,
+        detail: 'The MX of send.example.com points to mail.tassis.test.',
+      },
+      mx: { outcome: 'verified', verified: true, detail: 'The MX of example.com points to mail.tassis.test.' },
+    })
+  })
+
+  test.each([[], ['192.0.2.25'], ['192.0.2.25', '2001:db8::25']])(
+    'verify the very records of dnsRecordsFor (addresses %j)',
+    async (...outboundIps) => {
+      const dns = { ...DNS, outboundIps }
+      const nothing = { spf: false, dkim: false, dmarc: false, return_path: false, mx: false }
+      const records = dnsRecordsFor({ ...dns, verified: nothing })
+      const zone: Record<string, NameEntry> = { 'mail.tassis.test': { A: ['192.0.2.25'] } }
+      for (const { type, host, value, priority = 0 } of Object.values(records)) {
+        const entry = zone[host] ?? {}
+        zone[host] = entry
+        if (type === 'MX') entry.MX = [{ preference: priority, exchange: value }]
+        else entry.TXT = [value]
+      }
+      const checks = await check({ ...Object.fromEntries(Object.keys(COMPLETE).map((k) => [k, {}])), ...zone }, dns)
+      expect(Object.values(checks).map((c) => c.outcome)).toEqual(Array.from({ length: 5 }, () => 'verified'))
+    },
+  )
+
+  test('say what to publish when nothing is', async () => {
+    const empty = {
+      [RETURN_PATH]: 'NXDOMAIN',
+      [DKIM]: 'NXDOMAIN',
+      [DMARC]: 'NXDOMAIN',
+      'example.com': { A: ['192.0.2.80'] },
+    } as const
+    expect(await check(empty)).toEqual({
+      spf: failing('missing', `There is no SPF record at send.example.com. ${SPF_ADVICE}`),
+      dkim: failing('missing', `There is no DKIM key at ${DKIM}. ${DKIM_ADVICE}`),
+      dmarc: failing('missing', `There is no DMARC record at _dmarc.example.com. ${DMARC_ADVICE}`),
+      return_path: failing(
+        'missing',
+        'There is no MX record at send.example.com. Without it bounces do not come back to us. Publish an MX record at send.example.com with priority 10 and the value mail.tassis.test',
+      ),
+      mx: failing(
+        'missing',
+        'There is no MX record at example.com. One to us is not needed for sending; only to receive mail of the domain here, in place of its present mail server. Only for that, publish an MX record at example.com with priority 10 and the value mail.tassis.test',
+      ),
+    })
+  })
+
+  test('say that the domain itself does not exist', async () => {
+    const { spf, dkim } = await check(Object.fromEntries(Object.keys(COMPLETE).map((name) => [name, 'NXDOMAIN'])))
+    for (const { outcome, detail } of [spf, dkim]) {
+      expect(outcome).toBe('missing')
+      expect(detail).toContain('example.com itself does not exist in DNS')
+    }
+  })
+
+  test.each([
+    [
+      'SERVFAIL',
+      'the DNS servers answered with a failure (SERVFAIL); a broken DNSSEC setup or a dead name server causes this.',
+    ],
+    ['REFUSED', 'the DNS servers refused the question.'],
+    ['MALFORMED', 'the DNS servers did not answer in time.'],
+  ] as const)('are unknown, not missing, on %s', async (fault, why) => {
+    const checks = await check({ [RETURN_PATH]: fault, [DKIM]: fault, [DMARC]: fault, 'example.com': fault })
+    const lookedUp = {
+      spf: `SPF record (TXT) at ${RETURN_PATH}`,
+      dkim: `DKIM key (TXT) at ${DKIM}`,
+      dmarc: `DMARC record (TXT) at ${DMARC}`,
+      return_path: `MX record at ${RETURN_PATH}`,
+      mx: 'MX record at example.com',
+    }
+    for (const [key, what] of Object.entries(lookedUp)) {
+      expect(checks[key as keyof DomainChecks]).toEqual(
+        failing(
+          'unknown',
+          `The ${what} could not be looked up: ${why} This says nothing about the record itself; check again in a few minutes.`,
+        ),
+      )
+    }
+  })
+
+  test('a look-up that only serves a hint may fail', async () => {
+    const checks = await check({ [DKIM]: {}, 'example.com': 'SERVFAIL', [`${DKIM}.example.com`]: 'SERVFAIL' })
+    expect(checks.dkim).toEqual(failing('missing', `There is no DKIM key at ${DKIM}. ${DKIM_ADVICE}`))
+  })
+
+  test('a circle of CNAMEs is wrong, and told as what it is', async () => {
+    const { spf, dkim } = await check({ [RETURN_PATH]: { CNAME: RETURN_PATH }, [DKIM]: { CNAME: DKIM } })
+    expect(spf).toEqual(
+      failing(
+        'wrong',
+        'The CNAME records at send.example.com lead in a circle or through too many steps. Remove the CNAME at send.example.com.',
+      ),
+    )
+    expect(dkim.outcome).toBe('wrong')
+  })
+})
+
+describe('spf', () => {
+  test.each([
+    'V=SPF1 IP4:192.0.2.0/24 ip6:2001:db8::/32 ~all',
+    'v=spf1 a:mail.tassis.test ?all',
+    'v=spf1 include:spf.tassis.test -all',
+    'v=spf1 redirect=spf.tassis.test',
+    'v=spf1   mx -all  ',
+    'v=spf1 +all',
+  ])('verifies however it is written: %j', async (text) => {
+    const checks = await check({
+      ...spfAt(text, 'some-site-verification=1'),
+      'spf.tassis.test': { TXT: ['v=spf1 a:mail.tassis.test -all'] },
+    })
+    expect(checks.spf).toMatchObject({ outcome: 'verified' })
+  })
+
+  test('verifies for the addresses of our host name when none are configured', async () => {
+    const found = await check(spfAt('v=spf1 a:mail.tassis.test ~all'), { outboundIps: [] })
+    expect(found.spf).toMatchObject({ outcome: 'verified' })
+    const other = await check(spfAt('v=spf1 ip4:192.0.2.25 -all'), { outboundIps: [] })
+    expect(other.spf).toEqual(
+      failing(
+        'wrong',
+        'The SPF record at send.example.com is "v=spf1 ip4:192.0.2.25 -all", which does not allow our sending address 2001:db8::25 (result: fail). Publish a TXT record at send.example.com with the value v=spf1 a:mail.tassis.test ~all',
+      ),
+    )
+  })
+
+  test.each([
+    ['SERVFAIL', 'now: The DNS servers could not look up the addresses of mail.tassis.test (SERVFAIL).'],
+    [
+      'NXDOMAIN',
+      '(no address record). The operator of this service has to publish them; nothing is wrong with your domain.',
+    ],
+  ] as const)('is unknown when our own host name is not known (%s)', async (fault, text) => {
+    const { spf } = await check({ 'mail.tassis.test': fault }, { outboundIps: [] })
+    expect(spf.outcome).toBe('unknown')
+    expect(spf.detail).toContain(text)
+  })
+
+  test.each([
+    ['v=spf1 ip4:192.0.2.25 -all', '2001:db8::25', 'fail'],
+    ['v=spf1 ip4:192.0.2.25 ~all', '2001:db8::25', 'softfail'],
+    ['v=spf1 include:other.test -all', '192.0.2.25, 2001:db8::25', 'fail'],
+    ['v=spf1', '192.0.2.25, 2001:db8::25', 'neutral'],
+  ])('is wrong when it does not allow each of our addresses: %j', async (text, addresses, result) => {
+    const { spf } = await check({ ...spfAt(text), 'other.test': { TXT: ['v=spf1 ip4:198.51.100.1 -all'] } })
+    expect(spf).toEqual(
+      failing(
+        'wrong',
+        `The SPF record at send.example.com is "${text}", which does not allow our sending address ${addresses} (result: ${result}). ${SPF_ADVICE}`,
+      ),
+    )
+  })
+
+  test('is wrong when there are two, even if both allow us', async () => {
+    const { spf } = await check(spfAt('v=spf1 +all', 'v=spf1 mx -all'))
+    expect(spf).toEqual(
+      failing(
+        'wrong',
+        'There are 2 SPF records at send.example.com: "v=spf1 +all", "v=spf1 mx -all". SPF allows exactly one at a name, and receivers reject several. Remove the others and keep one with the value v=spf1 ip4:192.0.2.25 ip6:2001:db8::25 -all',
+      ),
+    )
+  })
+
+  test('is wrong over ten look-ups, and says so plainly', async () => {
+    const includes = Array.from({ length: 11 }, (_, i) => `i${i}.test`)
+    const { spf } = await check({
+      ...spfAt(`v=spf1 ${includes.map((i) => `include:${i}`).join(' ')} ip4:192.0.2.25 ip6:2001:db8::25 -all`),
+      ...Object.fromEntries(includes.map((i) => [i, { TXT: ['v=spf1 -all'] }])),
+    })
+    expect(spf.outcome).toBe('wrong')
+    expect(spf.detail).toContain('which needs more than 10 DNS look-ups, the limit of RFC 7208')
+  })
+
+  test('is wrong over two look-ups that lead nowhere', async () => {
+    const { spf } = await check(spfAt('v=spf1 a:x1.test a:x2.test a:x3.test ip4:192.0.2.25 ip6:2001:db8::25 -all'))
+    expect(spf.outcome).toBe('wrong')
+    expect(spf.detail).toContain('names more than 2 domains that have no such record')
+  })
+
+  test('is wrong with a mistake after the term that matches, since some receivers reject it', async () => {
+    const { spf } = await check(spfAt('v=spf1 ip4:192.0.2.25 ip6:2001:db8::25 ip4:999.0.2.1 -all'))
+    expect(spf.outcome).toBe('wrong')
+    expect(spf.detail).toContain('which is not valid (')
+  })
+
+  test.each([
+    ['"v=spf1 ip4:192.0.2.25 -all"', 'has quotes or backslashes inside its value; enter the value without them'],
+    ['v=spf1 ip4:192.0.2.25" " -all', 'has quotes or backslashes inside its value; enter the value without them'],
+    [' v=spf1 ip4:192.0.2.25 -all', 'begins with a space'],
+    ['v=spf1;ip4:192.0.2.25', 'is not valid: it must begin with v=spf1 and a space'],
+    ['v=spf ip4:192.0.2.25', 'is not valid: it must begin with v=spf1 and a space'],
+  ])('is wrong, with the reason, when it is %j', async (text, fault) => {
+    const { spf } = await check(spfAt(text))
+    expect(spf).toEqual(
+      failing('wrong', `The SPF record at send.example.com is "${text}", which ${fault}. ${SPF_ADVICE}`),
+    )
+  })
+
+  test('is unknown when a name it includes cannot be looked up', async () => {
+    const { spf } = await check({ ...spfAt('v=spf1 include:dead.test -all'), 'dead.test': 'SERVFAIL' })
+    expect(spf.outcome).toBe('unknown')
+    expect(spf.detail).toContain('but a name in it could not be looked up')
+  })
+
+  test('tells of a record at the domain itself, at a doubled name, and of a CNAME in the way', async () => {
+    const value = 'v=spf1 ip4:192.0.2.25 ip6:2001:db8::25 -all'
+    const parent = await check({ [RETURN_PATH]: { MX: [OUR_MX] }, 'example.com': { TXT: [value] } })
+    expect(parent.spf).toEqual(
+      failing(
+        'missing',
+        `There is no SPF record at send.example.com. It was found at example.com instead, where it does not help: our mail is sent from addresses at send.example.com. ${SPF_ADVICE}`,
+      ),
+    )
+    const doubled = await check({ [RETURN_PATH]: { MX: [OUR_MX] }, 'send.example.com.example.com': { TXT: [value] } })
+    expect(doubled.spf).toEqual(
+      failing(
+        'missing',
+        `There is no SPF record at send.example.com. It was found at send.example.com.example.com instead: the DNS provider adds example.com by itself, so enter only send as the name of the record. ${SPF_ADVICE}`,
+      ),
+    )
+    const alias = await check({ [RETURN_PATH]: { CNAME: 'site.test' }, 'site.test': { A: ['192.0.2.1'] } })
+    expect(alias.spf).toEqual(
+      failing(
+        'missing',
+        `There is no SPF record at send.example.com. send.example.com is an alias (CNAME) of site.test, and DNS allows no other record beside a CNAME: remove the CNAME first. ${SPF_ADVICE}`,
+      ),
+    )
+  })
+
+  test('other TXT records are shown, and do not count as SPF', async () => {
+    const { spf } = await check(spfAt('google-site-verification=abc'))
+    expect(spf).toEqual(
+      failing(
+        'missing',
+        `There is no SPF record at send.example.com. It has other TXT records: "google-site-verification=abc". ${SPF_ADVICE}`,
+      ),
+    )
+  })
+})
+
+describe('dkim', () => {
+  const half = Math.floor(KEY.length / 2)
+  const [first, second] = [KEY.slice(0, half), KEY.slice(half)]
+
+  test.each<[string, string | string[]]>([
+    ['without v= and k=', `p=${KEY}`],
+    ['with more tags', `v=DKIM1;h=sha1:sha256; s=email ;k=rsa;p=${KEY};n=note`],
+    ['for every service', `v=DKIM1; s=*; p=${KEY}`],
+    ['in strings of its own choice', [`v=DKIM1; k=rsa; p=${first}`, second]],
+    ['with spaces inside and after the key', `v=DKIM1; k=rsa; p=${first} ${second}  `],
+  ])('verifies %s', async (_, text) => {
+    const { dkim } = await check(dkimAt(text, 'unrelated text'))
+    expect(dkim).toEqual({ outcome: 'verified', verified: true, detail: `The DKIM key at ${DKIM} is ours.` })
+  })
+
+  test('verifies in test mode, and says what that means', async () => {
+    const { dkim } = await check(dkimAt(`v=DKIM1; t=y:s; p=${KEY}`))
+    expect(dkim).toMatchObject({ outcome: 'verified' })
+    expect(dkim.detail).toContain('t=y')
+  })
+
+  test.each<[string, string[], string]>([
+    ['is another key', ['v=DKIM1; p=MIIBOTHER'], 'is another one: p= begins with "MIIBOTHER"'],
+    ['differs in case', [`v=DKIM1; p=${KEY.toLowerCase()}`], 'is another one'],
+    ['is revoked', ['v=DKIM1; p='], 'is revoked (its p= is empty)'],
+    ['is cut off', [`v=DKIM1; k=rsa; p=${KEY.slice(0, 237)}`], `is cut off after 237 of ${KEY.length} characters`],
+    ['has a tag twice', [`v=DKIM1; k=rsa; k=rsa; p=${KEY}`], 'is not valid: The tag k= occurs twice'],
+    [
+      'has something that is no tag',
+      [`v=DKIM1; p=${KEY}; hello`],
+      'is not valid: "hello" is not a tag of the form name=value',
+    ],
+    [
+      // Copies of each twentieth of the key: more orders than could ever be looked through.
+      'is in more pieces than anybody makes',
+      [
+        `v=DKIM1; k=rsa; p=${KEY.slice(0, 20)}`,
+        ...Array.from({ length: 120 }, (_, i) => KEY.slice(20 * (1 + (i % 19)), 20 * (2 + (i % 19)))),
+      ],
+      `is cut off after 20 of ${KEY.length} characters`,
+    ],
+    [
+      'is split over two records',
+      [second, `v=DKIM1; k=rsa; p=${first}`],
+      'is split over 2 TXT records; it must be one record',
+    ],
+    ['is split with quotes', [`v=DKIM1; k=rsa; p=${first}" "${second}`], 'has quotes or backslashes inside its value'],
+    ['is quoted', [`"v=DKIM1; k=rsa; p=${KEY}"`], 'has quotes or backslashes inside its value'],
+    ['is escaped', [`v=DKIM1\\; k=rsa\\; p=${KEY}`], 'has quotes or backslashes inside its value'],
+    ['is of another version', [`v=DKIM2; p=${KEY}`], 'is not valid: v=DKIM2 is found where v=DKIM1 must stand'],
+    [
+      'has v= at the end',
+      [`p=${KEY}; v=DKIM1`],
+      'is not valid: v=DKIM1 is found where v=DKIM1 must stand, at the beginning',
+    ],
+    ['is of another type', [`v=DKIM1; k=ed25519; p=${KEY}`], 'says k=ed25519, but our key is k=rsa'],
+    ['allows sha1 only', [`v=DKIM1; h=sha1; p=${KEY}`], 'allows h=sha1 only'],
+    ['is not for email', [`v=DKIM1; s=tlsrpt; p=${KEY}`], 'says s=tlsrpt'],
+  ])('is wrong when it %s', async (_, texts, fault) => {
+    const { dkim } = await check(dkimAt(...texts))
+    expect(dkim.outcome).toBe('wrong')
+    expect(dkim.detail).toStartWith(`The DKIM key at ${DKIM} ${fault}`)
+    expect(dkim.detail).toEndWith(DKIM_ADVICE)
+  })
+
+  test('is wrong when two keys stand there, even if one is ours', async () => {
+    const { dkim } = await check(dkimAt(`v=DKIM1; p=${KEY}`, 'v=DKIM1; p=MIIBOTHER'))
+    expect(dkim).toEqual(
+      failing(
+        'wrong',
+        `There are 2 DKIM keys at ${DKIM}, and receivers take any of them. Remove the others and keep the one with the value v=DKIM1; k=rsa; p=${KEY}`,
+      ),
+    )
+  })
+
+  test('is wrong when the text there is no key', async () => {
+    const { dkim } = await check(dkimAt('hello'))
+    expect(dkim).toEqual(
+      failing('wrong', `The TXT record at ${DKIM} is "hello", which holds no DKIM key (no p=). ${DKIM_ADVICE}`),
+    )
+  })
+
+  test.each([
+    [
+      'ts1._domainkey.example.com.example.com',
+      'the DNS provider adds example.com by itself, so enter only ts1._domainkey as the name of the record.',
+    ],
+    ['ts1.example.com', 'the name must be ts1._domainkey below example.com.'],
+    ['_domainkey.example.com', 'the name must be ts1._domainkey below example.com.'],
+    ['example.com', 'the name must be ts1._domainkey below example.com.'],
+  ])('tells that it was found at %s', async (name, hint) => {
+    const { dkim } = await check({ [DKIM]: 'NXDOMAIN', [name]: { TXT: [`v=DKIM1; k=rsa; p=${KEY}`] } })
+    expect(dkim).toEqual(
+      failing('missing', `There is no DKIM key at ${DKIM}. It was found at ${name} instead: ${hint} ${DKIM_ADVICE}`),
+    )
+  })
+
+  test('of a subdomain is found doubled with the organisational domain too', async () => {
+    const { dkim } = await check(
+      { 'app.example.com': {}, 'ts1._domainkey.app.example.com.example.com': { TXT: [`p=${KEY}`] } },
+      { domain: 'app.example.com' },
+    )
+    expect(dkim.detail).toContain('enter only ts1._domainkey.app as the name of the record')
+  })
+
+  test('another key at the doubled name is not taken for ours', async () => {
+    const { dkim } = await check({ [DKIM]: 'NXDOMAIN', [`${DKIM}.example.com`]: { TXT: ['v=DKIM1; p=MIIBOTHER'] } })
+    expect(dkim).toEqual(failing('missing', `There is no DKIM key at ${DKIM}. ${DKIM_ADVICE}`))
+  })
+
+  test('verifies through a CNAME', async () => {
+    const { dkim } = await check({ [DKIM]: { CNAME: 'key.test' }, 'key.test': { TXT: [`v=DKIM1; p=${KEY}`] } })
+    expect(dkim).toMatchObject({ outcome: 'verified' })
+  })
+})
+
+describe('dmarc', () => {
+  test.each([
+    'v=DMARC1; p=none',
+    'v=DMARC1;p=reject;sp=quarantine;np=reject;adkim=s;aspf=r;rua=mailto:a@example.com',
+    'V = DMARC1 ; p = Quarantine ; pct=50',
+    'v=DMARC1; rua=mailto:reports@example.com',
+  ])('any valid policy passes: %j', async (text) => {
+    const { dmarc } = await check(dmarcAt(text, 'unrelated'))
+    expect(dmarc).toEqual({
+      outcome: 'verified',
+      verified: true,
+      detail: `The DMARC record at _dmarc.example.com is valid: "${text}".`,
+    })
+  })
+
+  test.each([
+    ['v=DMARC1; p=non', 'has the invalid policy p=non; allowed are none, quarantine and reject'],
+    ['v=DMARC1; p=none; sp=block', 'has the invalid policy sp=block; allowed are none, quarantine and reject'],
+    ['v=DMARC1;', 'has no policy: p=none, p=quarantine or p=reject'],
+    ['v=DMARC1; p=none; p=reject', 'gives "p" twice'],
+    ['v=dmarc1; p=none', 'does not begin with v=DMARC1; (in capitals)'],
+    ['p=none; v=DMARC1', 'does not begin with v=DMARC1; (in capitals)'],
+    ['p=reject', 'does not begin with v=DMARC1; (in capitals)'],
+    ['"v=DMARC1; p=none"', 'has quotes or backslashes inside its value; enter the value without them'],
+    ['v=DMARC1; p=none"', 'has quotes or backslashes inside its value; enter the value without them'],
+  ])('is wrong, with the reason, when it is %j', async (text, fault) => {
+    const { dmarc } = await check(dmarcAt(text))
+    expect(dmarc).toEqual(
+      failing('wrong', `The DMARC record at _dmarc.example.com is "${text}", which ${fault}. ${DMARC_ADVICE}`),
+    )
+  })
+
+  test('is wrong when there are two', async () => {
+    const { dmarc } = await check(dmarcAt('v=DMARC1; p=none', 'v=DMARC1; p=reject'))
+    expect(dmarc.outcome).toBe('wrong')
+    expect(dmarc.detail).toStartWith('There are 2 DMARC records at _dmarc.example.com')
+  })
+
+  test.each(['app.example.com', 'a.b.example.com'])('of the organisational domain counts for %s', async (domain) => {
+    const { dmarc } = await check({ [domain]: { A: ['192.0.2.1'] } }, { domain })
+    expect(dmarc).toEqual({
+      outcome: 'verified',
+      verified: true,
+      detail: `${domain} has no DMARC record of its own and inherits: The DMARC record at _dmarc.example.com is valid: "v=DMARC1; p=none;".`,
+    })
+  })
+
+  test('of the organisational domain does not count when it is invalid, and is unknown when it cannot be asked', async () => {
+    const domain = 'app.example.com'
+    const base = { [domain]: { A: ['192.0.2.1'] } }
+    expect((await check({ ...base, ...dmarcAt('v=DMARC1; p=x') }, { domain })).dmarc.outcome).toBe('wrong')
+    expect((await check({ ...base, [DMARC]: 'SERVFAIL' }, { domain })).dmarc.outcome).toBe('unknown')
+    expect((await check({ ...base, [DMARC]: 'NXDOMAIN' }, { domain })).dmarc.outcome).toBe('missing')
+  })
+
+  test('is not inherited across a public suffix', async () => {
+    const zone: Zone = { 'shop.co.uk': { A: ['192.0.2.1'] }, '_dmarc.co.uk': { TXT: ['v=DMARC1; p=none'] } }
+    expect((await check(zone, { domain: 'shop.co.uk' })).dmarc.outcome).toBe('missing')
+  })
+
+  test('tells that it was found at the domain itself', async () => {
+    const { dmarc } = await check({
+      [DMARC]: 'NXDOMAIN',
+      'example.com': { A: ['192.0.2.1'], TXT: ['v=DMARC1; p=none'] },
+    })
+    expect(dmarc).toEqual(
+      failing(
+        'missing',
+        `There is no DMARC record at _dmarc.example.com. It was found at example.com instead: its name must begin with _dmarc. ${DMARC_ADVICE}`,
+      ),
+    )
+  })
+})
+
+describe('return_path and mx', () => {
+  const mx = (...records: [number, string][]): Zone => ({
+    [RETURN_PATH]: {
+      TXT: ['v=spf1 mx -all'],
+      MX: records.map(([preference, exchange]) => ({ preference, exchange })),
+    },
+  })
+
+  test.each<[string, Zone]>([
+    ['in another case and with another priority', mx([0, 'MAIL.Tassis.Test.'])],
+    ['with a backup behind us', mx([10, 'mail.tassis.test'], [20, 'backup.test'])],
+    ['with a null MX beside', mx([0, '.'], [10, 'mail.tassis.test'])],
+    ['twice', mx([10, 'mail.tassis.test'], [20, 'mail.tassis.test'])],
+  ])('verify %s', async (_, zone) => {
+    expect((await check(zone)).return_path).toEqual({
+      outcome: 'verified',
+      verified: true,
+      detail: 'The MX of send.example.com points to mail.tassis.test.',
+    })
+  })
+
+  const advice = 'Publish an MX record at send.example.com with priority 10 and the value mail.tassis.test'
+
+  test('are wrong when they point elsewhere', async () => {
+    expect((await check(mx([5, 'b.test'], [1, 'a.test']))).return_path).toEqual(
+      failing(
+        'wrong',
+        `The MX of send.example.com points to a.test (priority 1), b.test (priority 5) and not to mail.tassis.test. Bounces of your mail must come back to us. ${advice}`,
+      ),
+    )
+    const { mx: inbound } = await check({ 'example.com': { MX: [{ preference: 1, exchange: 'mx.google.test' }] } })
+    expect(inbound).toEqual(
+      failing(
+        'wrong',
+        'The MX of example.com points to mx.google.test (priority 1) and not to mail.tassis.test. Leave it so to go on receiving mail there: one to us is not needed for sending; only to receive mail of the domain here, in place of its present mail server. Only for that, publish an MX record at example.com with priority 10 and the value mail.tassis.test',
+      ),
+    )
+  })
+
+  test.each([5, 10])('are wrong when another host comes before us or beside us (priority %d)', async (preference) => {
+    expect((await check(mx([10, 'mail.tassis.test'], [preference, 'a.test']))).return_path).toEqual(
+      failing(
+        'wrong',
+        `The MX records of send.example.com name mail.tassis.test with priority 10, but also a.test (priority ${preference}), and the lowest number is used first. Bounces of your mail must come back to us. Remove the others or give mail.tassis.test the lowest number.`,
+      ),
+    )
+  })
+
+  test.each<[string, [number, string], string]>([
+    [
+      'the domain was added to the value',
+      [10, 'mail.tassis.test.send.example.com'],
+      'enter mail.tassis.test. with a dot at the end.',
+    ],
+    ['the value is an IP address', [10, '192.0.2.25'], 'An MX record must name a host; an IP address does not work.'],
+  ])('tell that %s', async (_, record, hint) => {
+    const found = (await check(mx(record))).return_path
+    expect(found.outcome).toBe('wrong')
+    expect(found.detail).toContain(hint)
+  })
+
+  test('tell of a null MX', async () => {
+    expect((await check(mx([0, '.']))).return_path).toEqual(
+      failing(
+        'wrong',
+        `send.example.com has a null MX, which says that it takes no mail at all. Without it bounces do not come back to us. Remove it. ${advice}`,
+      ),
+    )
+  })
+
+  test('tell of a doubled name and of a CNAME in the way', async () => {
+    const doubled = await check({ [RETURN_PATH]: {}, 'send.example.com.example.com': { MX: [OUR_MX] } })
+    expect(doubled.return_path).toEqual(
+      failing(
+        'missing',
+        `There is no MX record at send.example.com. Without it bounces do not come back to us. It was found at send.example.com.example.com instead: the DNS provider adds example.com by itself, so enter only send as the name of the record. ${advice}`,
+      ),
+    )
+    const apex = await check({ 'example.com': { A: ['192.0.2.1'] }, 'example.com.example.com': { MX: [OUR_MX] } })
+    expect(apex.mx.detail).toContain('enter only @ as the name of the record')
+    const alias = await check({
+      [RETURN_PATH]: { CNAME: 'site.test' },
+      'site.test': { MX: [{ preference: 1, exchange: 'a.test' }] },
+    })
+    expect(alias.return_path.outcome).toBe('wrong')
+    expect(alias.return_path.detail).toContain(
+      'send.example.com is an alias (CNAME) of site.test: remove the CNAME first.',
+    )
+  })
+})
+
+test("a stranger's record is shown shortened and on one line", async () => {
+  const { spf } = await check(spfAt(`v=spf1 \n\u001b[31m${'x'.repeat(5000)}`))
+  expect(spf.detail).not.toMatch(/[\n\u001b]/)
+  expect(spf.detail.length).toBeLessThan(600)
+})

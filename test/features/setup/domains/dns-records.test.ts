@@ -1,0 +1,31 @@
+import { expect, test } from 'bun:test'
+import { dnsRecordsFor, spfValue } from '#features/setup/domains/dns-records.ts'
+
+const DNS = {
+  domain: 'example.com',
+  selector: 'ts1',
+  dkimPublicKey: 'MIIBIj',
+  sendingSubdomain: 'send',
+  hostname: 'mail.tassis.test',
+  outboundIps: ['192.0.2.1', '2001:db8::1'],
+}
+
+test('the records stand at full names without a trailing dot, with unquoted values and the MX priority apart', () => {
+  const verified = { spf: true, dkim: false, dmarc: true, return_path: false, mx: false }
+  expect(dnsRecordsFor({ ...DNS, verified })).toEqual({
+    spf: {
+      type: 'TXT',
+      host: 'send.example.com',
+      value: 'v=spf1 ip4:192.0.2.1 ip6:2001:db8::1 -all',
+      verified: true,
+    },
+    dkim: { type: 'TXT', host: 'ts1._domainkey.example.com', value: 'v=DKIM1; k=rsa; p=MIIBIj', verified: false },
+    dmarc: { type: 'TXT', host: '_dmarc.example.com', value: 'v=DMARC1; p=none;', verified: true },
+    return_path: { type: 'MX', host: 'send.example.com', value: 'mail.tassis.test', priority: 10, verified: false },
+    mx: { type: 'MX', host: 'example.com', value: 'mail.tassis.test', priority: 10, verified: false },
+  })
+})
+
+test('without own addresses SPF names our host', () => {
+  expect(spfValue({ ...DNS, outboundIps: [] })).toBe('v=spf1 a:mail.tassis.test ~all')
+})

@@ -1,0 +1,144 @@
+import { describe, expect, test } from 'bun:test'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { changeDomain, createDomain, listDomains } from '#features/setup/domains/domains.ts'
+import { signingDomain } from '#features/setup/domains/sending.ts'
+import { verifyDomain } from '#features/setup/domains/verify.ts'
+import { minutes } from '#platform/units.ts'
+import { createTestAccount } from '#test/support/app.ts'
+import { startDomainTest } from './fixture.ts'
+
+describe('a registered domain', () => {
+  test('begins unverified, with a key and selector of its own', async () => {
+    await using t = await startDomainTest()
+    const { domain } = await t.register('Example.COM.')
+    expect(domain).toEqual({
+      id: domain.id,
+      uuid: domain.uuid,
+      accountId: t.actor.accountId,
+      accountUuid: domain.accountUuid,
+      domain: 'example.com',
+      dkimSelector: expect.stringMatching(/^ts[0-9a-z]{8}$/),
+      dkimPublicKey: expect.stringMatching(/^MIIBIjAN[A-Za-z0-9+/]{380,}=*$/),
+      sendingSubdomain: 'send',
+      verified: { spf: false, dkim: false, dmarc: false, return_path: false, mx: false },
+      inboundEnabled: false,
+      mxVerifiedAt: null,
+      trackingDomain: null,
+      trackingVerifiedAt: null,
+      verifiedAt: null,
+      recordsLostAt: null,
+      lossNoticeDueAt: null,
+      lossNoticeSentAt: null,
+      lossNotice: null,
+      checkedAt: null,
+      nextCheckAt: t.clock.now() + minutes(5),
+      failing: {},
+      createdAt: t.clock.now(),
+      updatedAt: t.clock.now(),
+    })
+    expect(t.audited()).toEqual(['domain.created by operator'])
+  })
+
+  test('is a 409 when the account has it already', async () => {
+    await using t = await startDomainTest()
+    await t.register('example.com')
+    await expect(t.register('EXAMPLE.com')).rejects.toMatchObject({ status: 409, code: 'domain_exists' })
+  })
+
+  test('registered twice at once is registered once', async () => {
+    await using t = await startDomainTest()
+    const both = await Promise.allSettled([t.register('example.com'), t.register('example.com')])
+    expect(both.map((r) => r.status).sort()).toEqual(['fulfilled', 'rejected'])
+  })
+
+  test('may be held unverified by two accounts, with different keys and selectors', async () => {
+    await using t = await startDomainTest()
+    const other = await createTestAccount(t.app)
+    const mine = await t.register('example.com')
+    const theirs = await t.register('example.com', other)
+    expect(mine.domain.dkimSelector).not.toBe(theirs.domain.dkimSelector)
+    expect(mine.domain.dkimPublicKey).not.toBe(theirs.domain.dkimPublicKey)
+  })
+
+  test('is a 409 once another account has verified it', async () => {
+    await using t = await startDomainTest()
+    const { id, domain } = await t.register('example.com')
+    t.publish(domain)
+    await verifyDomain(t.app, t.actor, id)
+    const other = await createTestAccount(t.app)
+    await expect(t.register('example.com', other)).rejects.toMatchObject({ status: 409, code: 'domain_taken' })
+  })
+
+  test.each(['co.uk', 'github.io', '192.0.2.1', '2001:db8::1', 'localhost', '', 'a b.example', '-a.example'])(
+    'is a 422 when it is %j',
+    async (name) => {
+      await using t = await startDomainTest()
+      await expect(createDomain(t.app, t.actor, name)).rejects.toMatchObject({
+        status: 422,
+        code: 'invalid_domain',
+        details: [{ field: 'domain' }],
+      })
+    },
+  )
+
+  test('warns when its name already carries the sending subdomain, and only then', async () => {
+    await using t = await startDomainTest()
+    expect((await createDomain(t.app, t.actor, 'example.com')).warnings).toEqual([])
+    expect((await createDomain(t.app, t.actor, 'send.example.com')).warnings).toEqual([
+      'send.example.com already carries the sending subdomain: its envelope sender will be send.send.example.com. To send as @example.com, register example.com instead.',
+    ])
+  })
+
+  test('has a private key that never stands in clear on disk', async () => {
+    await using t = await startDomainTest()
+    const { domain } = await t.register('example.com')
+    const key = signingDomain(t.app.db, t.app.keys, domain.id)
+    const lines = key?.privateKeyPem.split('\n').filter((line) => line !== '' && !line.startsWith('-----')) ?? []
+    expect(lines.length).toBeGreaterThan(20)
+    const der = Buffer.from(lines.join(''), 'base64')
+    const files = readdirSync(t.service.dataDir, { recursive: true, withFileTypes: true }).filter((f) => f.isFile())
+    const disk = Buffer.concat(files.map((f) => readFileSync(join(f.parentPath, f.name))))
+    expect(disk.includes(domain.dkimPublicKey)).toBe(true)
+    expect(lines.filter((line) => disk.includes(line))).toEqual([])
+    // Past its header, which all keys share; the modulus, which is public, ends well before the middle.
+    expect(disk.includes(der.subarray(der.length / 2, der.length / 2 + 32))).toBe(false)
+  })
+})
+
+test('lists are newest first and hold only the account’s own', async () => {
+  await using t = await startDomainTest()
+  const other = await createTestAccount(t.app)
+  for (const name of ['a.example', 'b.example', 'c.example']) await t.register(name)
+  await t.register('d.example', other)
+  const { domains, total } = listDomains(t.app.db, t.actor.accountId, { limit: 2, offset: 0 })
+  expect({ names: domains.map((d) => d.domain), total }).toEqual({ names: ['c.example', 'b.example'], total: 3 })
+})
+
+describe('inbound', () => {
+  test('is switched on and off before any MX is there, with one audit row a change', async () => {
+    await using t = await startDomainTest()
+    const { id } = await t.register('example.com')
+    t.clock.advance(minutes(1))
+    const on = await changeDomain(t.app, t.actor, id, { inboundEnabled: true })
+    expect({ on: on.inboundEnabled, updatedAt: on.updatedAt }).toEqual({ on: true, updatedAt: t.clock.now() })
+    t.clock.advance(minutes(1))
+    const again = await changeDomain(t.app, t.actor, id, { inboundEnabled: true })
+    expect(again).toEqual(on)
+    expect((await changeDomain(t.app, t.actor, id, { inboundEnabled: false })).inboundEnabled).toBe(false)
+    expect(t.audited()).toEqual([
+      'domain.created by operator',
+      'domain.updated by operator',
+      'domain.updated by operator',
+    ])
+  })
+
+  test('of another account’s domain is a 404', async () => {
+    await using t = await startDomainTest()
+    const { id } = await t.register('example.com')
+    const other = await createTestAccount(t.app)
+    const change = changeDomain(t.app, other, id, { inboundEnabled: true })
+    await expect(change).rejects.toMatchObject({ status: 404, code: 'domain_not_found' })
+    expect(t.stored(id).inboundEnabled).toBe(false)
+  })
+})

@@ -1,0 +1,73 @@
+/** @module A service with one account on a real DNS server whose zone tests publish into, at a time that tests decide. */
+import type { Actor, App } from '#features/core/app/app.ts'
+import { createDomain, type Domain, getDomain, recordsOf } from '#features/setup/domains/domains.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { createTestAccount, createTestApp, type TestApp } from '#test/support/app.ts'
+import { type DnsServer, type Fault, type NameEntry, startDnsServer } from '#test/support/dns-server.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
+
+export interface DomainTest extends AsyncDisposable {
+  readonly service: TestApp
+  readonly app: App
+  readonly actor: Actor
+  readonly clock: ManualClock
+  readonly dns: DnsServer
+  /** Registers a domain and gives it with its public id. */
+  register(name: string, actor?: Actor): Promise<{ id: string; domain: Domain }>
+  /** Puts the domain's records into DNS as `dns_records` say, beside what is there. */
+  publish(domain: Domain, keys?: readonly (keyof Domain['verified'])[]): void
+  /** Takes names out of DNS, or lets them fail. */
+  break(fault: Fault, ...hosts: string[]): void
+  /** The stored domain. */
+  stored(id: string, actor?: Actor): Domain
+  /** Actions in the audit log about domains, oldest first, with who did them. */
+  audited(): string[]
+}
+
+export async function startDomainTest(): Promise<DomainTest> {
+  const dns = await startDnsServer({})
+  const clock = new ManualClock()
+  const service = await createTestApp({
+    clock,
+    settings: { TASSIS_DNS_SERVERS: dns.address, TASSIS_OUTBOUND_IPS: '192.0.2.25' },
+  })
+  const { app } = service
+  const actor = await createTestAccount(app)
+  return {
+    service,
+    app,
+    actor,
+    clock,
+    dns,
+    async register(name, by = actor) {
+      const { domain } = await createDomain(app, by, name)
+      return { id: formatUuid(domain.uuid), domain }
+    },
+    publish(domain, keys = ['spf', 'dkim', 'dmarc', 'return_path', 'mx']) {
+      const records = recordsOf(app.config, domain)
+      for (const key of keys) {
+        const { type, host, value, priority = 0 } = records[key]
+        const there = dns.zone[host]
+        const entry: NameEntry = typeof there === 'object' ? there : {}
+        dns.zone[host] = entry
+        if (type === 'MX') entry.MX = [{ preference: priority, exchange: value }]
+        else entry.TXT = [value]
+      }
+    },
+    break(fault, ...hosts) {
+      for (const host of hosts) dns.zone[host] = fault
+    },
+    stored: (id, by = actor) => getDomain(app.db, by.accountId, id),
+    audited: () =>
+      app.db
+        .query<{ action: string; actor_type: string }, []>(
+          "SELECT action, actor_type FROM audit_logs WHERE resource_type = 'domain' ORDER BY id",
+        )
+        .all()
+        .map((row) => `${row.action} by ${row.actor_type}`),
+    async [Symbol.asyncDispose]() {
+      await service[Symbol.asyncDispose]()
+      await dns.close()
+    },
+  }
+}

@@ -1,0 +1,262 @@
+import { describe, expect, test } from 'bun:test'
+import { EVERY_TYPE, readFeed } from '#features/core/events/feed.ts'
+import type { Domain } from '#features/setup/domains/domains.ts'
+import { recheckDomains } from '#features/setup/domains/recheck.ts'
+import { verifyDomain } from '#features/setup/domains/verify.ts'
+import { isoTime } from '#platform/http/envelope.ts'
+import { days, hours, minutes } from '#platform/units.ts'
+import { createTestAccount, eventually } from '#test/support/app.ts'
+import { type DomainTest, startDomainTest } from './fixture.ts'
+
+const dkimHost = (domain: Domain) => `${domain.dkimSelector}._domainkey.${domain.domain}`
+
+/** Goes on in time to the domain's next scheduled look and has it done; returns how long that took. */
+async function nextLook(t: DomainTest, id: string): Promise<number> {
+  const wait = t.stored(id).nextCheckAt - t.clock.now()
+  t.clock.advance(wait - 1)
+  expect(await recheckDomains(t.app)).toBe(0)
+  t.clock.advance(1)
+  expect(await recheckDomains(t.app)).toBe(1)
+  return wait
+}
+
+async function startVerified(): Promise<DomainTest & { id: string; domain: Domain }> {
+  const t = await startDomainTest()
+  const { id, domain } = await t.register('example.com')
+  t.publish(domain)
+  await verifyDomain(t.app, t.actor, id)
+  return Object.assign(t, { id, domain })
+}
+
+describe('an unverified domain', () => {
+  test('is looked at every 5 minutes on its first day, hourly in its first week, then daily', async () => {
+    await using t = await startDomainTest()
+    const { id } = await t.register('example.com')
+    expect(await nextLook(t, id)).toBe(minutes(5))
+    expect(await nextLook(t, id)).toBe(minutes(5))
+    t.clock.advance(days(1))
+    await recheckDomains(t.app)
+    expect(await nextLook(t, id)).toBe(hours(1))
+    t.clock.advance(days(6))
+    await recheckDomains(t.app)
+    expect(await nextLook(t, id)).toBe(days(1))
+  })
+
+  test('becomes verified without being asked, by the system', async () => {
+    await using t = await startDomainTest()
+    const { id, domain } = await t.register('example.com')
+    await nextLook(t, id)
+    t.publish(domain)
+    await nextLook(t, id)
+    expect(t.stored(id).verifiedAt).toBe(t.clock.now())
+    expect(t.audited()).toEqual(['domain.created by operator', 'domain.verified by system'])
+  })
+
+  test('is not asked about, and stays unverified, while another account has it verified', async () => {
+    await using t = await startVerified()
+    const other = await createTestAccount(t.app)
+    t.app.db.run('UPDATE domains SET verified_at = NULL')
+    const theirs = await t.register('example.com', other)
+    await verifyDomain(t.app, t.actor, t.id)
+    t.publish(theirs.domain)
+    const asked = t.dns.queries.length
+    t.clock.advance(minutes(5))
+    expect(await recheckDomains(t.app)).toBe(1)
+    const now = t.clock.now()
+    expect(t.stored(theirs.id, other)).toEqual({ ...theirs.domain, checkedAt: now, nextCheckAt: now + minutes(5) })
+    expect(t.dns.queries.length).toBe(asked)
+  })
+})
+
+test('a look that a clock 40 days ahead has put off is due when the clock is right', async () => {
+  await using t = await startVerified()
+  t.clock.jumpTo(t.clock.now() - days(40))
+  expect(await recheckDomains(t.app)).toBe(1)
+  expect(t.stored(t.id).nextCheckAt).toBe(t.clock.now() + hours(6))
+  expect(await recheckDomains(t.app)).toBe(0)
+})
+
+describe('a verified domain', () => {
+  test('is looked at every 6 hours, and every 15 minutes while DNS fails', async () => {
+    await using t = await startVerified()
+    expect(await nextLook(t, t.id)).toBe(hours(6))
+    t.break('SERVFAIL', dkimHost(t.domain))
+    expect(await nextLook(t, t.id)).toBe(hours(6))
+    expect(await nextLook(t, t.id)).toBe(minutes(15))
+  })
+
+  test('that lacks a record is looked at often, and sends until the look at the end of 72 hours', async () => {
+    await using t = await startVerified()
+    const { verifiedAt } = t.stored(t.id)
+    t.break('NXDOMAIN', dkimHost(t.domain))
+    await nextLook(t, t.id)
+    const lostAt = t.clock.now()
+    expect(t.stored(t.id)).toMatchObject({
+      verified: { spf: true, dkim: false, dmarc: true, return_path: true, mx: true },
+      verifiedAt,
+      recordsLostAt: lostAt,
+      failing: {},
+      nextCheckAt: lostAt + minutes(5),
+      updatedAt: lostAt,
+    })
+    t.clock.advance(hours(71) + minutes(30))
+    await recheckDomains(t.app)
+    expect(t.stored(t.id)).toMatchObject({ verifiedAt, nextCheckAt: lostAt + hours(72) })
+    await nextLook(t, t.id)
+    expect(t.stored(t.id)).toMatchObject({ verifiedAt: null, recordsLostAt: lostAt })
+    expect(t.audited().slice(-2)).toEqual(['domain.records_lost by system', 'domain.unverified by system'])
+    t.publish(t.domain)
+    await nextLook(t, t.id)
+    expect(t.stored(t.id)).toMatchObject({ verifiedAt: t.clock.now(), recordsLostAt: null })
+  })
+
+  test('has its loss, and the end of it, in the feed of events', async () => {
+    await using t = await startVerified()
+    t.break('NXDOMAIN', dkimHost(t.domain))
+    await nextLook(t, t.id)
+    const until = isoTime(t.clock.now() + hours(72))
+    delete t.dns.zone[dkimHost(t.domain)]
+    t.publish(t.domain)
+    await nextLook(t, t.id)
+    const about = { domain_id: t.id, domain: 'example.com', lost_records: ['dkim'] }
+    const owner = { accountId: t.actor.accountId, accountUuid: t.actor.accountUuid }
+    const { events } = readFeed(t.app, owner, { after: 0, upTo: 9, types: EVERY_TYPE, limit: 9 })
+    expect(events.map(({ type, email_id, raw_payload }) => ({ type, email_id, raw_payload }))).toEqual([
+      { type: 'domain.records_lost', email_id: null, raw_payload: { ...about, sends_until: until } },
+      { type: 'domain.records_restored', email_id: null, raw_payload: about },
+    ])
+  })
+
+  test('loses nothing to looks that got no answer, not at the end of 72 hours either', async () => {
+    await using t = await startVerified()
+    const before = t.stored(t.id)
+    t.break('SERVFAIL', dkimHost(t.domain))
+    await nextLook(t, t.id)
+    expect(t.stored(t.id)).toMatchObject({ verified: before.verified, recordsLostAt: null })
+    t.break('NXDOMAIN', dkimHost(t.domain))
+    await nextLook(t, t.id)
+    const lostAt = t.clock.now()
+    t.break('SERVFAIL', dkimHost(t.domain))
+    t.clock.advance(hours(73))
+    await recheckDomains(t.app)
+    expect(t.stored(t.id)).toMatchObject({ verifiedAt: before.verifiedAt, recordsLostAt: lostAt })
+    expect(await nextLook(t, t.id)).toBe(minutes(15))
+    t.break('NXDOMAIN', dkimHost(t.domain))
+    await nextLook(t, t.id)
+    expect(t.stored(t.id).verifiedAt).toBeNull()
+  })
+
+  test('is verified again when the clock was ahead at the look that ended its 72 hours', async () => {
+    await using t = await startVerified()
+    t.break('NXDOMAIN', dkimHost(t.domain))
+    await nextLook(t, t.id)
+    const lostAt = t.clock.now()
+    // Not a jump, which the service would not believe: it started with that clock.
+    t.clock.advance(days(40))
+    await verifyDomain(t.app, t.actor, t.id)
+    expect(t.stored(t.id).verifiedAt).toBeNull()
+    t.clock.jumpTo(lostAt + minutes(1))
+    await recheckDomains(t.app)
+    expect(t.stored(t.id).recordsLostAt).toBe(lostAt)
+    expect(t.stored(t.id).verifiedAt).not.toBeNull()
+  })
+
+  test('keeps the flag of a record that sending does not need until 3 looks over 24 hours missed it', async () => {
+    await using t = await startVerified()
+    const before = t.stored(t.id)
+    t.break('NXDOMAIN', 'example.com')
+    for (let look = 1; look <= 4; look++) await nextLook(t, t.id)
+    expect(t.stored(t.id)).toEqual({
+      ...before,
+      checkedAt: t.clock.now(),
+      nextCheckAt: t.clock.now() + hours(6),
+      failing: { mx: { since: t.clock.now() - hours(18), looks: 4 } },
+    })
+    await nextLook(t, t.id)
+    expect(t.stored(t.id)).toMatchObject({
+      verified: { ...before.verified, mx: false },
+      recordsLostAt: null,
+      failing: {},
+    })
+  })
+
+  test('keeps such a flag over looks far apart that are fewer than 3, and over looks without an answer', async () => {
+    await using t = await startVerified()
+    t.break('NXDOMAIN', 'example.com')
+    const look = async () => {
+      t.clock.advance(days(3))
+      await recheckDomains(t.app)
+      return t.stored(t.id).verified.mx
+    }
+    expect([await look(), await look()]).toEqual([true, true])
+    t.break('SERVFAIL', 'example.com')
+    expect([await look(), await look()]).toEqual([true, true])
+    t.break('NXDOMAIN', 'example.com')
+    expect(await look()).toBe(false)
+  })
+})
+
+describe('a run', () => {
+  test('looks at once at what a clock that was ahead had put off, and not at what was put off by hand', async () => {
+    await using t = await startVerified()
+    const { id } = await t.register('other.example')
+    t.app.db.run('UPDATE domains SET next_check_at = ? WHERE domain = ?', [t.clock.now() + days(40), 'example.com'])
+    t.app.db.run('UPDATE domains SET next_check_at = 4000000000000 WHERE domain = ?', ['other.example'])
+    expect(await recheckDomains(t.app)).toBe(1)
+    expect(t.stored(t.id).nextCheckAt).toBe(t.clock.now() + hours(6))
+    expect(t.stored(id).nextCheckAt).toBe(4_000_000_000_000)
+  })
+
+  test('checks all that is due, more than a slice, each once', async () => {
+    await using t = await startDomainTest()
+    const { domain } = await t.register('d0.example')
+    const insert = t.app.db.query(
+      `INSERT INTO domains (uuid, account_id, domain, dkim_selector, dkim_public_key, dkim_private_key, sending_subdomain, next_check_at, created_at, updated_at)
+       SELECT randomblob(16), account_id, ?, dkim_selector, dkim_public_key, dkim_private_key, sending_subdomain, next_check_at, created_at, updated_at
+       FROM domains WHERE id = ?`,
+    )
+    for (let n = 1; n < 250; n++) insert.run(`d${n}.example`, domain.id)
+    t.clock.advance(minutes(5))
+    expect(await recheckDomains(t.app)).toBe(250)
+    expect(await recheckDomains(t.app)).toBe(0)
+    const asked = t.dns.queries.filter((q) => q.type === 'TXT' && /^_dmarc\.d\d+\.example$/.test(q.name))
+    expect(new Set(asked.map((q) => q.name)).size).toBe(250)
+    expect(asked).toHaveLength(250)
+  })
+
+  test('ends early when it is told to', async () => {
+    await using t = await startDomainTest()
+    await t.register('example.com')
+    t.clock.advance(minutes(5))
+    expect(await recheckDomains(t.app, AbortSignal.abort())).toBe(0)
+    expect(t.dns.queries).toEqual([])
+  })
+
+  test('leaves out deleted domains', async () => {
+    await using t = await startDomainTest()
+    await t.register('example.com')
+    t.app.db.run('UPDATE domains SET deleted_at = 1')
+    t.clock.advance(minutes(5))
+    expect(await recheckDomains(t.app)).toBe(0)
+  })
+
+  test('gives way to a look on request that was stored while it was looking', async () => {
+    await using t = await startVerified()
+    t.break('SILENCE', 'example.com', 'send.example.com', '_dmarc.example.com', dkimHost(t.domain))
+    t.clock.advance(hours(6))
+    const before = t.dns.queries.length
+    let isOver = false
+    const running = recheckDomains(t.app).finally(() => {
+      isOver = true
+    })
+    await t.dns.received(before + 1)
+    t.app.db.run('UPDATE domains SET checked_at = ?', [t.clock.now()])
+    const stored = t.stored(t.id)
+    await eventually(() => {
+      t.clock.advance(1000)
+      return isOver
+    })
+    await running
+    expect(t.stored(t.id)).toEqual(stored)
+  })
+})

@@ -1,0 +1,254 @@
+import { describe, expect, test } from 'bun:test'
+import { migrations } from '#app/migrations.ts'
+import { applyBounce } from '#features/receiving/bounces/apply.ts'
+import { type Verdict, writeOutcome } from '#features/sending/delivery/outcome.ts'
+import { maxAttempts } from '#features/sending/delivery/retry.ts'
+import { suppressedOutcome } from '#features/sending/emails/suppressed.ts'
+import { rejectRecipient } from '#features/sending/emails/waiting-moves.ts'
+import { days, hours } from '#platform/units.ts'
+import { reportOf } from '#test/features/receiving/bounces/post.ts'
+import { type Complaints, createComplaints } from '#test/features/receiving/complaints/fixture.ts'
+import { at } from '#test/support/api.ts'
+import { expectBalanced } from '#test/support/books.ts'
+import { type EmailApi, UNVERIFIED } from '#test/support/email-api.ts'
+import { claimTo } from '#test/support/lanes.ts'
+
+const SENT: Verdict = { kind: 'sent', reply: '250 2.0.0 Queued' }
+const BOUNCED: Verdict = {
+  kind: 'bounced',
+  bounceType: 'hard',
+  category: 'invalid_recipient',
+  reply: '550 5.1.1 No such user',
+  isAddressDead: false,
+}
+const DEFERRED: Verdict = {
+  kind: 'deferred',
+  category: 'rate_limited',
+  reason: '450 4.2.0 Later',
+  reply: '450 4.2.0 Later',
+}
+const UNCERTAIN: Verdict = { kind: 'uncertain', reason: 'The connection was lost' }
+
+const NOTHING = {
+  period_days: 30,
+  sent: 0,
+  delivered: 0,
+  bounced: 0,
+  complained: 0,
+  bounce_rate: null,
+  complaint_rate: null,
+}
+
+interface Post extends AsyncDisposable {
+  readonly mail: Complaints<EmailApi>
+  /** Accepts an email of the stream `news`. */
+  send(to: string | readonly string[], more?: Record<string, unknown>): ReturnType<Complaints<EmailApi>['accepted']>
+  /** Ends an attempt at everything that is due. */
+  end(verdict: Verdict): Promise<void>
+  /** The figures of a stream, as the API tells them. */
+  figures(slug?: string): Promise<unknown>
+}
+
+async function startPost(): Promise<Post> {
+  const mail = await createComplaints()
+  const { api, app } = mail.service
+  const created = await api('POST', '/v1/streams', { slug: 'news', name: 'News' })
+  const ids: Record<string, unknown> = {
+    news: at(created.body, 'data', 'id'),
+    transactional: at((await api('GET', '/v1/streams')).body, 'data', 1, 'id'),
+  }
+  return {
+    mail,
+    send: (to, more = {}) => mail.accepted({ to, stream: 'news', ...more }),
+    end: (verdict) =>
+      app.commit.write((tx) => {
+        const now = app.clock.now()
+        for (const lane of ['receiver.test', 'sandbox']) {
+          const due = { now, eventTime: now, limit: 100, retryAt: () => now + hours(1) }
+          for (const hand of claimTo(tx, lane, due))
+            writeOutcome(app, tx, { ...hand, startedAt: now }, verdict, undefined)
+        }
+      }),
+    figures: async (slug = 'news') => at((await api('GET', `/v1/streams/${ids[slug]}`)).body, 'data', 'reputation'),
+    [Symbol.asyncDispose]: () => mail[Symbol.asyncDispose](),
+  }
+}
+
+const addresses = (count: number): string[] => Array.from({ length: count }, (_, i) => `r${i}@receiver.test`)
+
+describe('the figures of a stream', () => {
+  test('are of its own mail alone, and the list has none', async () => {
+    await using post = await startPost()
+    const { mail, send, end, figures } = post
+    expect([await figures(), await figures('transactional')]).toEqual([NOTHING, NOTHING])
+    const email = await send(addresses(8))
+    await end(SENT)
+    await send(addresses(2))
+    await end(BOUNCED)
+    await mail.apply(await mail.report('standard', email))
+    await send('later@receiver.test', { stream: 'transactional' })
+    await end(SENT)
+    expect([await figures(), await figures('transactional')]).toEqual([
+      {
+        period_days: 30,
+        sent: 10,
+        delivered: 8,
+        bounced: 2,
+        complained: 1,
+        bounce_rate: 0.2,
+        complaint_rate: 0.125,
+      },
+      { ...NOTHING, sent: 1, delivered: 1, bounce_rate: 0, complaint_rate: 0 },
+    ])
+    const listed = at((await mail.service.api('GET', '/v1/streams')).body, 'data') as object[]
+    expect(listed.map((stream) => 'reputation' in stream)).toEqual([false, false])
+    expectBalanced(mail.service)
+  })
+
+  test('count what may still be delivered as sent only, and a bounce after the time is up as no refusal', async () => {
+    await using post = await startPost()
+    const { mail, send, end, figures } = post
+    await send('bob@receiver.test')
+    await end(DEFERRED)
+    expect(await figures()).toEqual({ ...NOTHING, sent: 1 })
+    for (let attempt = 1; attempt < maxAttempts(48); attempt++) {
+      mail.service.clock.advance(hours(9))
+      await end(DEFERRED)
+    }
+    expect(at((await mail.service.api('GET', '/v1/emails')).body, 'data', 0, 'status')).toBe('bounced')
+    await send('carol@receiver.test')
+    await end(UNCERTAIN)
+    expect(await figures()).toEqual({ ...NOTHING, sent: 2 })
+    expectBalanced(mail.service)
+  })
+
+  test('leave out who was suppressed before or after the acceptance, and what was cancelled', async () => {
+    await using post = await startPost()
+    const { mail, send, figures } = post
+    const { api, app, clock } = mail.service
+    await api('POST', '/v1/suppressions', { email_address: 'no@receiver.test' })
+    await send(['no@receiver.test', 'yes@receiver.test'])
+    expect(await figures()).toEqual({ ...NOTHING, sent: 1 })
+    const late = await send(['a@receiver.test', 'b@receiver.test'], {
+      send_at: new Date(clock.now() + hours(5)).toISOString(),
+    })
+    expect(await figures()).toEqual({ ...NOTHING, sent: 3 })
+    clock.advance(hours(2))
+    await app.commit.write((tx) => {
+      const [recipient] = late.recipients
+      if (!recipient) throw new Error('the email has no recipient')
+      const { lastError, data } = suppressedOutcome('manual')
+      rejectRecipient(tx, { recipientId: recipient.id, emailId: late.emailId, now: clock.now() }, { lastError, data })
+      app.db.run('UPDATE usage SET recipients = recipients - 1')
+    })
+    expect(await figures()).toEqual({ ...NOTHING, sent: 2 })
+    expect((await api('POST', `/v1/emails/${late.id}/cancel`)).status).toBe(200)
+    expect(await figures()).toEqual({ ...NOTHING, sent: 1 })
+    expectBalanced(mail.service)
+  })
+
+  test('have a late bounce as a refusal in place of the delivery, and an uncertain one as delivered once that is told', async () => {
+    await using post = await startPost()
+    const { mail, send, end, figures } = post
+    const { app, clock } = mail.service
+    const report = (recipientId: number, action: 'failed' | 'delivered') =>
+      app.commit.write((tx) =>
+        applyBounce(
+          app,
+          tx,
+          reportOf({ action, ...(action === 'delivered' && { status: '2.0.0', diagnostic: null }) }),
+          {
+            recipientId,
+            now: app.eventTime(),
+          },
+        ),
+      )
+    await send('a@receiver.test')
+    const lost = await send('b@receiver.test')
+    await end(SENT)
+    const uncertain = [await send('c@receiver.test'), await send('d@receiver.test')]
+    await end(UNCERTAIN)
+    expect(await figures()).toEqual({ ...NOTHING, sent: 4, delivered: 2, bounce_rate: 0, complaint_rate: 0 })
+    clock.advance(hours(2))
+    await report(lost.recipients[0]?.id ?? 0, 'failed')
+    await report(uncertain[0]?.recipients[0]?.id ?? 0, 'delivered')
+    await report(uncertain[1]?.recipients[0]?.id ?? 0, 'failed')
+    // Told again, nothing changes.
+    await report(lost.recipients[0]?.id ?? 0, 'failed')
+    expect(await figures()).toEqual({
+      ...NOTHING,
+      sent: 4,
+      delivered: 2,
+      bounced: 2,
+      bounce_rate: 0.5,
+      complaint_rate: 0,
+    })
+    expectBalanced(mail.service)
+  })
+
+  test('have nothing of the sandbox', async () => {
+    await using post = await startPost()
+    const { mail, send, end, figures } = post
+    await send('a@receiver.test', { from: `ada@${UNVERIFIED}` })
+    await end(SENT)
+    const scheduled = await send('b@receiver.test', {
+      from: `ada@${UNVERIFIED}`,
+      send_at: new Date(mail.service.clock.now() + hours(1)).toISOString(),
+    })
+    await mail.service.api('POST', `/v1/emails/${scheduled.id}/cancel`)
+    expect(await figures()).toEqual(NOTHING)
+    expectBalanced(mail.service)
+  })
+
+  test('are of the last 30 days; a complaint about older mail counts, and no rate is over 1', async () => {
+    await using post = await startPost()
+    const { mail, send, end, figures } = post
+    const { clock } = mail.service
+    const old = await send(addresses(3))
+    await end(SENT)
+    clock.advance(days(30) - hours(1))
+    expect(await figures()).toMatchObject({ sent: 3, delivered: 3 })
+    clock.advance(hours(1))
+    expect(await figures()).toEqual(NOTHING)
+    await send('new@receiver.test')
+    await end(SENT)
+    for (const index of [0, 1]) await mail.apply(await mail.report('standard', old, index))
+    expect(await figures()).toEqual({
+      ...NOTHING,
+      sent: 1,
+      delivered: 1,
+      complained: 2,
+      bounce_rate: 0,
+      complaint_rate: 1,
+    })
+    expectBalanced(mail.service)
+  })
+})
+
+test('mail from before there were figures is counted by the migration as if there had been', async () => {
+  await using post = await startPost()
+  const { mail, send, end } = post
+  const { app, clock } = mail.service
+  const email = await send(addresses(5))
+  await end(SENT)
+  clock.advance(hours(3))
+  await mail.apply(await mail.report('standard', email))
+  await send(addresses(2), { stream: 'transactional' })
+  await end(BOUNCED)
+  await send('a@receiver.test', { from: `ada@${UNVERIFIED}` })
+  await end(SENT)
+  await send('b@receiver.test')
+  await end(DEFERRED)
+  const cancelled = await send('c@receiver.test', { send_at: new Date(clock.now() + hours(1)).toISOString() })
+  await mail.service.api('POST', `/v1/emails/${cancelled.id}/cancel`)
+  const figures = () => app.db.query("SELECT * FROM counters WHERE metric LIKE 'stream:%' ORDER BY metric, hour").all()
+  const counted = figures()
+  expect(counted).toHaveLength(6)
+  app.db.run("DELETE FROM counters WHERE metric LIKE 'stream:%'")
+  const migration = migrations.find(({ name }) => name === '0003_lists_and_templates')
+  const fills = migration?.sql.split('--> statement-breakpoint').filter((statement) => statement.includes("'stream:'"))
+  expect(fills).toHaveLength(4)
+  for (const statement of fills ?? []) app.db.run(statement)
+  expect(figures()).toEqual(counted)
+  expectBalanced(mail.service)
+})

@@ -1,0 +1,175 @@
+import { expect, test } from 'bun:test'
+import { createDomain } from '#features/setup/domains/domains.ts'
+import { at, createTestApi, type TestApi } from '#test/support/api.ts'
+import { addContacts, newList, numbered, operationIn } from '#test/support/broadcasts.ts'
+
+async function createStream({ api }: TestApi, slug: string): Promise<string> {
+  return String(at((await api('POST', '/v1/streams', { slug, name: slug })).body, 'data', 'id'))
+}
+
+test('an account starts with the stream transactional', async () => {
+  await using service = await createTestApi()
+  const { status, body } = await service.api('GET', '/v1/streams')
+  expect(status).toBe(200)
+  expect(body).toMatchObject({
+    data: [{ slug: 'transactional', name: 'Transactional', account_id: service.actor.accountUuid }],
+    pagination: { page: 1, per_page: 25, total: 1, total_pages: 1 },
+  })
+})
+
+test('a stream is made, read, renamed and deleted, each with an audit row', async () => {
+  await using service = await createTestApi()
+  const { api } = service
+  const created = await api('POST', '/v1/streams', { slug: 'news', name: ' News ' })
+  expect(created.status).toBe(201)
+  const id = String(at(created.body, 'data', 'id'))
+  expect(created.body).toEqual({
+    data: {
+      id,
+      account_id: service.actor.accountUuid,
+      slug: 'news',
+      name: 'News',
+      created_at: expect.any(String),
+      updated_at: expect.any(String),
+    },
+  })
+  expect((await api('GET', `/v1/streams/${id}`)).body).toEqual({
+    data: { ...(at(created.body, 'data') as object), reputation: expect.any(Object) },
+  })
+  const changed = await api('PUT', `/v1/streams/${id}`, { name: 'Letters' })
+  expect({ status: changed.status, body: changed.body }).toMatchObject({
+    status: 200,
+    body: { data: { id, slug: 'news', name: 'Letters' } },
+  })
+  expect((await api('PUT', `/v1/streams/${id}`, { slug: 'letters' })).body).toMatchObject({
+    data: { slug: 'letters', name: 'Letters' },
+  })
+  const deleted = await api('DELETE', `/v1/streams/${id}`)
+  expect({ status: deleted.status, body: deleted.body }).toEqual({ status: 204, body: undefined })
+  for (const method of ['GET', 'DELETE'] as const) expect((await api(method, `/v1/streams/${id}`)).status).toBe(404)
+  expect(at((await api('GET', '/v1/streams')).body, 'pagination', 'total')).toBe(1)
+  const log = await api('GET', '/v1/audit-logs?per_page=4')
+  expect(
+    (at(log.body, 'data') as { action: string; resource_id: string }[]).map((e) => [e.action, e.resource_id]),
+  ).toEqual([
+    ['stream.deleted', id],
+    ['stream.updated', id],
+    ['stream.updated', id],
+    ['stream.created', id],
+  ])
+})
+
+test('a slug names one stream of an account; after a deletion it is free again, for a new stream', async () => {
+  await using service = await createTestApi()
+  const { api } = service
+  const first = await createStream(service, 'news')
+  const second = await createStream(service, 'offers')
+  const taken = await api('POST', '/v1/streams', { slug: 'news', name: 'Again' })
+  expect({ status: taken.status, code: at(taken.body, 'code') }).toEqual({ status: 409, code: 'stream_exists' })
+  expect((await api('PUT', `/v1/streams/${second}`, { slug: 'news' })).status).toBe(409)
+  const other = await service.newKey([], await service.newAccount())
+  expect((await api('POST', '/v1/streams', { slug: 'news', name: 'Theirs' }, { key: other })).status).toBe(201)
+  await api('DELETE', `/v1/streams/${first}`)
+  expect(await createStream(service, 'news')).not.toBe(first)
+})
+
+test('the stream transactional can be renamed, but keeps its slug and stays', async () => {
+  await using service = await createTestApi()
+  const { api } = service
+  const id = at((await api('GET', '/v1/streams')).body, 'data', 0, 'id')
+  const moved = await api('PUT', `/v1/streams/${id}`, { slug: 'main' })
+  expect({ status: moved.status, code: at(moved.body, 'code') }).toEqual({ status: 409, code: 'stream_protected' })
+  expect((await api('DELETE', `/v1/streams/${id}`)).status).toBe(409)
+  const named = await api('PUT', `/v1/streams/${id}`, { slug: 'transactional', name: 'Receipts' })
+  expect({ status: named.status, name: at(named.body, 'data', 'name') }).toEqual({ status: 200, name: 'Receipts' })
+})
+
+test('a stream with open mail is not deleted; once the mail is final it is, and the email still names it', async () => {
+  await using service = await createTestApi()
+  const { api, app, actor } = service
+  await createDomain(app, actor, 'sender.test')
+  const stream = await createStream(service, 'news')
+  const sent = await api('POST', '/v1/emails', {
+    from: 'ada@sender.test',
+    to: 'bob@x.test',
+    subject: 'Hi',
+    text_body: 'Hi',
+    stream: 'news',
+    send_at: new Date(app.clock.now() + 3_600_000).toISOString(),
+  })
+  const email = `/v1/emails/${at(sent.body, 'data', 'id')}`
+  const refused = await api('DELETE', `/v1/streams/${stream}`)
+  expect({ status: refused.status, code: at(refused.body, 'code') }).toEqual({ status: 409, code: 'stream_in_use' })
+  expect((await api('POST', `${email}/cancel`)).status).toBe(200)
+  expect((await api('DELETE', `/v1/streams/${stream}`)).status).toBe(204)
+  expect(at((await api('GET', email)).body, 'data', 'stream_id')).toBe(stream)
+  const late = await api('POST', '/v1/emails', {
+    from: 'ada@sender.test',
+    to: 'bob@x.test',
+    subject: 'Hi',
+    text_body: 'Hi',
+    stream: 'news',
+  })
+  expect({ status: late.status, code: at(late.body, 'code') }).toEqual({ status: 422, code: 'stream_not_found' })
+})
+
+test('a stream with an open broadcast is not deleted, also while none of its emails is made; once it is over it is', async () => {
+  await using service = await createTestApi({ works: true })
+  const { api, app, actor } = service
+  await createDomain(app, actor, 'sender.test')
+  const stream = await createStream(service, 'news')
+  const list = await newList(service, 'News')
+  await addContacts(app, list, numbered(2))
+  const begun = await api('POST', '/v1/emails/broadcast', {
+    contact_list_id: list,
+    from_address: 'ada@sender.test',
+    subject: 'Hi',
+    text_body: 'Hi',
+    stream: 'news',
+    send_at: new Date(app.clock.now() + 3_600_000).toISOString(),
+  })
+  const operation = String(at(begun.body, 'data', 'operation_id'))
+  const refused = async () => {
+    const { status, body } = await api('DELETE', `/v1/streams/${stream}`)
+    return { status, code: at(body, 'code') }
+  }
+  expect(await refused()).toEqual({ status: 409, code: 'stream_in_use' })
+  expect((await api('POST', `/v1/operations/${operation}/pause`)).status).toBe(200)
+  expect(await refused()).toEqual({ status: 409, code: 'stream_in_use' })
+  expect((await api('POST', `/v1/operations/${operation}/cancel`)).status).toBe(200)
+  await operationIn(service, operation, 'cancelled')
+  expect((await api('DELETE', `/v1/streams/${stream}`)).status).toBe(204)
+})
+
+test.each(['News', '-news', '', 'a'.repeat(64), 'new s', 'ünews', 'news\n'])('%j is no slug: 422', async (slug) => {
+  await using service = await createTestApi()
+  const refused = await service.api('POST', '/v1/streams', { slug, name: 'News' })
+  expect({ status: refused.status, field: at(refused.body, 'details', 0, 'field') }).toEqual({
+    status: 422,
+    field: 'slug',
+  })
+})
+
+test('a change of nothing, an unknown field and a name of spaces are 422', async () => {
+  await using service = await createTestApi()
+  const { api } = service
+  const id = await createStream(service, 'a'.repeat(63))
+  for (const body of [{}, { colour: 'red' }, { name: ' ' }]) {
+    expect((await api('PUT', `/v1/streams/${id}`, body)).status).toBe(422)
+  }
+})
+
+test("another account's stream is a 404, and writes need emails:send", async () => {
+  await using service = await createTestApi()
+  const { api } = service
+  const id = await createStream(service, 'news')
+  const other = await service.newKey([], await service.newAccount())
+  expect((await api('GET', `/v1/streams/${id}`, undefined, { key: other })).status).toBe(404)
+  expect((await api('PUT', `/v1/streams/${id}`, { name: 'x' }, { key: other })).status).toBe(404)
+  expect((await api('DELETE', `/v1/streams/${id}`, undefined, { key: other })).status).toBe(404)
+  const reader = await service.newKey(['emails:read'])
+  expect((await api('GET', `/v1/streams/${id}`, undefined, { key: reader })).status).toBe(200)
+  expect((await api('POST', '/v1/streams', { slug: 'x', name: 'x' }, { key: reader })).status).toBe(403)
+  expect((await api('PUT', `/v1/streams/${id}`, { name: 'x' }, { key: reader })).status).toBe(403)
+  expect((await api('DELETE', `/v1/streams/${id}`, undefined, { key: reader })).status).toBe(403)
+})

@@ -1,0 +1,508 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { simpleParser } from 'mailparser'
+import { createTemplate } from '#features/setup/templates/templates.ts'
+import { hours, MiB } from '#platform/units.ts'
+import { type ApiAnswer, type ApiOptions, at } from '#test/support/api.ts'
+import { createTestAccount } from '#test/support/app.ts'
+import { createEmailApi, EMAIL, type EmailApi, expectRefusal, VERIFIED } from '#test/support/email-api.ts'
+import { startMailFlow } from '#test/support/mail-flow.ts'
+import { startSink } from '#test/support/sink.ts'
+
+type Json = Record<string, unknown>
+
+let emails: EmailApi
+beforeAll(async () => {
+  emails = await createEmailApi()
+})
+afterAll(() => emails[Symbol.asyncDispose]())
+
+let made = 0
+const ORDER = {
+  name: 'Order',
+  subject: 'Order {{ order.id }}',
+  html_body: '<p>{{ order.item }}</p>',
+  text_body: 'Item: {{ order.item }}',
+}
+const DATA = { order: { id: 7, item: 'Nuts & <bolts>' } }
+/** A send whose parts are all a template's. */
+const TEMPLATED = { subject: undefined, text_body: undefined }
+
+/** Makes a template in an account and gives its alias and id. */
+async function template(
+  service: EmailApi,
+  change: Json = {},
+  options: ApiOptions = {},
+): Promise<{ alias: string; id: string }> {
+  const alias = `order-${++made}`
+  const answer = await service.api('POST', '/v1/templates', { ...ORDER, alias, ...change }, options)
+  if (answer.status !== 201) throw new Error(`refused: ${JSON.stringify(answer.body)}`)
+  return { alias, id: String(at(answer.body, 'data', 'id')) }
+}
+
+const sendWith = (service: EmailApi, alias: string, change: Json = {}, options?: ApiOptions): Promise<ApiAnswer> =>
+  service.send({ ...TEMPLATED, template_alias: alias, template_data: DATA, ...change }, options)
+
+const detailOf = async (answer: ApiAnswer): Promise<Json> => {
+  expect(answer.status).toBe(202)
+  return emails.detail(at(answer.body, 'data', 'id'))
+}
+
+const batch = (service: EmailApi, items: readonly Json[], options?: ApiOptions): Promise<ApiAnswer> =>
+  service.api('POST', '/v1/emails/batch', { emails: items }, options)
+
+const item = (alias: string, change: Json = {}): Json => ({
+  from: EMAIL.from,
+  to: EMAIL.to,
+  template_alias: alias,
+  template_data: DATA,
+  ...change,
+})
+
+describe('a send with template_alias', () => {
+  test('has the parts of the template as rendered, and names it, in the detail and in the list', async () => {
+    const { alias, id } = await template(emails)
+    const detail = await detailOf(await sendWith(emails, alias))
+    const shown = {
+      subject: 'Order 7',
+      html_body: '<p>Nuts &amp; &lt;bolts&gt;</p>',
+      text_body: 'Item: Nuts & <bolts>',
+      template_id: id,
+      template_data: DATA,
+    }
+    expect(detail).toMatchObject({ ...shown, email: shown })
+    const rows = at((await emails.api('GET', '/v1/emails?per_page=100')).body, 'data') as Json[]
+    expect(rows.find((row) => row['id'] === detail['id'])?.['template_id']).toBe(id)
+  })
+
+  test('without one has no template_id', async () => {
+    expect((await detailOf(await emails.send()))['template_id']).toBeNull()
+  })
+
+  test('keeps what was rendered when the template is changed or deleted afterwards, and still names it', async () => {
+    const { alias, id } = await template(emails)
+    const sendAt = new Date(emails.clock.now() + hours(1)).toISOString()
+    const sent = await sendWith(emails, alias, { send_at: sendAt })
+    const before = await detailOf(sent)
+    await emails.api('PUT', `/v1/templates/${id}`, { subject: 'Another', html_body: 'Another', text_body: 'Another' })
+    expect(await detailOf(sent)).toEqual(before)
+    await emails.api('DELETE', `/v1/templates/${id}`)
+    expect(await detailOf(sent)).toEqual(before)
+    expect(before['template_id']).toBe(id)
+  })
+
+  test('needs no data when the template needs none', async () => {
+    const { alias } = await template(emails, { subject: 'Hi', html_body: null, text_body: '{{ 6 * 7 }}' })
+    for (const template_data of [undefined, null, {}, []])
+      expect(await detailOf(await sendWith(emails, alias, { template_data }))).toMatchObject({
+        subject: 'Hi',
+        html_body: null,
+        text_body: '42',
+        template_data: null,
+      })
+  })
+
+  test('that is no alias of the account is a 422, and stores nothing', async () => {
+    const { alias, id } = await template(emails)
+    const other = await emails.newAccount()
+    const theirs = await template(emails, {}, { key: await emails.newKey([], other) })
+    await emails.api('DELETE', `/v1/templates/${id}`)
+    const before = emails.stored()
+    for (const unknown of [alias, theirs.alias, 'nothing', id])
+      expectRefusal(await sendWith(emails, unknown), 422, 'template_not_found', 'template_alias')
+    expect(emails.stored()).toEqual(before)
+  })
+
+  test('whose template_data is no object is a 422; without an alias anything is', async () => {
+    const { alias } = await template(emails)
+    for (const template_data of ['text', 7, true, ['x']]) {
+      expectRefusal(await sendWith(emails, alias, { template_data }), 422, 'validation_failed', 'template_data')
+      expect((await emails.send({ template_data })).status).toBe(202)
+    }
+  })
+})
+
+describe('an explicit part', () => {
+  const plain = 'plain {{ missing }} {% nonsense'
+  test.each(['subject', 'html_body', 'text_body'])(
+    '%s wins over the template, is not rendered, and that of the template is not either',
+    async (field) => {
+      const { alias, id } = await template(emails, { [field]: '{{ not_in_the_data }}' })
+      const rendered = {
+        subject: 'Order 7',
+        html_body: '<p>Nuts &amp; &lt;bolts&gt;</p>',
+        text_body: 'Item: Nuts & <bolts>',
+      }
+      const detail = await detailOf(await sendWith(emails, alias, { [field]: plain }))
+      expect(detail).toMatchObject({ ...rendered, [field]: plain, template_id: id })
+    },
+  )
+
+  test.each([null, ''])('of %j is none: the template gives it', async (none) => {
+    const { alias } = await template(emails)
+    const answer = await sendWith(emails, alias, { subject: none, html_body: none, text_body: none })
+    expect((await detailOf(answer))['subject']).toBe('Order 7')
+  })
+
+  test('for each part leaves nothing to render, whatever the data', async () => {
+    const { alias, id } = await template(emails)
+    const parts = { subject: plain, html_body: plain, text_body: plain }
+    const detail = await detailOf(await sendWith(emails, alias, { ...parts, template_data: undefined }))
+    expect(detail).toMatchObject({ ...parts, template_id: id })
+  })
+})
+
+describe('a fault of the template', () => {
+  test('is a 422 that names part, line and variable; nothing is stored and nothing counted', async () => {
+    const { alias } = await template(emails, { text_body: 'one\ntwo {{ order.buyer }}' })
+    const before = emails.stored()
+    const refused = await sendWith(emails, alias, { idempotency_key: 'faulty' })
+    expectRefusal(refused, 422, 'template_error', 'text_body')
+    for (const words of ['text_body', 'line 2', 'order.buyer']) expect(at(refused.body, 'message')).toContain(words)
+    expect(emails.stored()).toEqual(before)
+  })
+
+  test('that is a filter with data it cannot work on is a 422 on the part', async () => {
+    const { alias } = await template(emails, { html_body: '{{ order.item | round }}' })
+    expectRefusal(await sendWith(emails, alias), 422, 'template_error', 'html_body')
+  })
+
+  test('that is output without end is a 422 template_limit', async () => {
+    const html = '{% for i in range(5000) %}{{ order.item }}{% endfor %}'
+    const { alias } = await template(emails, { html_body: html })
+    const data = { order: { id: 1, item: 'x'.repeat(1000) } }
+    expectRefusal(await sendWith(emails, alias, { template_data: data }), 422, 'template_limit', 'html_body')
+  })
+})
+
+describe('a rendered subject', () => {
+  const subjectOf = async (subject: string, data: Json = {}): Promise<ApiAnswer> => {
+    const { alias } = await template(emails, { subject, html_body: null, text_body: 'x' })
+    return sendWith(emails, alias, { template_data: data })
+  }
+
+  test('is one line: what is white between words becomes one space', async () => {
+    const source = '\n  {% if vip %}\n  Dear\r\n  {% endif %}\n{{ name }}\t!\n'
+    expect((await detailOf(await subjectOf(source, { vip: true, name: 'Bob\t Ray' })))['subject']).toBe(
+      'Dear Bob Ray !',
+    )
+  })
+
+  test.each(['Bob\r\nBcc: eve@receiver.test', 'Bob\n', '\rBob', 'B\0b'])(
+    'with the line break or NUL of the data %j is a 422, as when it is given directly',
+    async (name) => {
+      const refused = await subjectOf('Dear {{ name }}!', { name })
+      expectRefusal(refused, 422, 'validation_failed', 'subject')
+      expect(at(refused.body, 'message')).toContain('template_data')
+    },
+  )
+
+  test.each([
+    ['empty', '{{ "" }}', {}],
+    ['white', '{{ x }}\n', { x: ' \r\n ' }],
+    ['too long', '{{ x }}', { x: 'x'.repeat(999) }],
+    ['with NUL', '{{ x }}', { x: 'a\0b' }],
+  ])('that is %s is a 422', async (_, source, data) => {
+    expectRefusal(await subjectOf(source, data), 422, 'validation_failed', 'subject')
+  })
+
+  test('of 998 characters is kept', async () => {
+    expect((await detailOf(await subjectOf('{{ x }}', { x: 'ü'.repeat(998) })))['subject']).toBe('ü'.repeat(998))
+  })
+})
+
+test('a template that gives no body is a 422, unless the send has one', async () => {
+  const { alias } = await template(emails, { html_body: '{% if false %}x{% endif %}', text_body: null })
+  expectRefusal(await sendWith(emails, alias), 422, 'validation_failed', 'text_body')
+  expect(await detailOf(await sendWith(emails, alias, { text_body: 'own' }))).toMatchObject({
+    subject: 'Order 7',
+    html_body: null,
+    text_body: 'own',
+  })
+})
+
+describe('who may not send has nothing rendered', () => {
+  const BOMB = '{% for a in range(9999) %}{% for b in range(9999) %}{{ a }}{% endfor %}{% endfor %}'
+  const startAccount = async (settings: Readonly<Record<string, string>> = {}) => {
+    const service = await createEmailApi({ settings })
+    const actor = await createTestAccount(service.app, 'free')
+    await service.addDomain(actor, 'free.test')
+    const key = await service.newKey([], actor)
+    const { alias } = await template(service, { text_body: BOMB }, { key })
+    return {
+      service,
+      actor,
+      send: (change: Json = {}) => sendWith(service, alias, { from: 'a@free.test', ...change }, { key }),
+      batch: (items: readonly Json[]) =>
+        batch(
+          service,
+          items.map((change) => item(alias, { from: 'a@free.test', ...change })),
+          { key },
+        ),
+      plain: (change: Json = {}) => service.send({ from: 'a@free.test', ...change }, { key }),
+      [Symbol.asyncDispose]: () => service[Symbol.asyncDispose](),
+    }
+  }
+
+  test('who may is told of the limit', async () => {
+    await using account = await startAccount()
+    expectRefusal(await account.send(), 422, 'template_limit', 'text_body')
+  })
+
+  test('a paused account', async () => {
+    await using account = await startAccount()
+    account.service.app.db.run('UPDATE accounts SET paused_at = 1 WHERE id = ?', [account.actor.accountId])
+    expectRefusal(await account.send(), 403, 'account_paused')
+  })
+
+  test('an account beyond its rate', async () => {
+    await using account = await startAccount({ TASSIS_SEND_RATE_PER_SECOND: '1', TASSIS_SEND_BURST: '1' })
+    expect((await account.plain()).status).toBe(202)
+    expectRefusal(await account.send(), 429, 'rate_limited')
+  })
+
+  test('an account beyond its quota', async () => {
+    await using account = await startAccount({ TASSIS_PLAN_QUOTA_FREE: '1' })
+    expect((await account.plain()).status).toBe(202)
+    expectRefusal(await account.send(), 429, 'quota_exceeded')
+  })
+
+  test('a batch of which no email fits into what is left of the quota', async () => {
+    await using account = await startAccount({ TASSIS_PLAN_QUOTA_FREE: '3' })
+    const two = { to: ['a@receiver.test', 'b@receiver.test'] }
+    expect((await account.plain()).status).toBe(202)
+    // Some fit: then who may is told of the limit.
+    expect((await account.batch([two, two])).status).toBe(202)
+    expect((await account.plain()).status).toBe(202)
+    expectRefusal(await account.batch([two, two]), 429, 'quota_exceeded')
+    expect(account.service.used(account.actor)).toBe(2)
+  })
+
+  test('a sender whose domain is unknown', async () => {
+    await using account = await startAccount()
+    expectRefusal(await account.send({ from: 'a@unknown.test' }), 422, 'domain_not_found', 'from')
+  })
+})
+
+describe('an idempotency key', () => {
+  test('answers with the first email after its template was changed or deleted; the same request is no mismatch', async () => {
+    const { alias, id } = await template(emails)
+    const key = { idempotency_key: alias }
+    const first = await sendWith(emails, alias, key)
+    const again = async (change: Json = {}) => {
+      const { status, body, headers } = await sendWith(emails, alias, { ...key, ...change })
+      return { status, id: at(body, 'data', 'id'), mismatch: headers.get('idempotency-mismatch') }
+    }
+    const same = { status: 202, id: at(first.body, 'data', 'id'), mismatch: null }
+    await emails.api('PUT', `/v1/templates/${id}`, { text_body: '{{ now_missing }}' })
+    expect(await again()).toEqual(same)
+    await emails.api('DELETE', `/v1/templates/${id}`)
+    expect(await again()).toEqual(same)
+    expect(await again({ template_data: { order: {} } })).toEqual({ ...same, mismatch: 'true' })
+    const { body } = await batch(emails, [item(alias, key)])
+    expect([at(body, 'data', 0, 'id'), at(body, 'errors')]).toEqual([same.id, []])
+  })
+
+  test('of 20 requests at once makes one email', async () => {
+    const { alias } = await template(emails)
+    const before = emails.stored()['emails'] ?? 0
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, () => sendWith(emails, alias, { idempotency_key: alias })),
+    )
+    expect(new Set(answers.map(({ body }) => at(body, 'data', 'id'))).size).toBe(1)
+    expect(emails.stored()['emails']).toBe(before + 1)
+  })
+})
+
+describe('a batch', () => {
+  test('renders each of its emails; those that cannot be are in errors, and the others keep their order', async () => {
+    const { alias, id } = await template(emails)
+    const data = (n: number) => ({ template_data: { order: { id: n, item: `item ${n}` } } })
+    const answer = await batch(emails, [
+      item(alias, data(0)),
+      { ...EMAIL, subject: 'plain' },
+      item(alias, { template_data: { order: {} } }),
+      item('nothing'),
+      item(alias, { ...data(4), subject: 'own' }),
+      item(alias, data(5)),
+    ])
+    const sent = at(answer.body, 'data') as { id: string }[]
+    const details = await Promise.all(sent.map((email) => emails.detail(email.id)))
+    expect({
+      status: answer.status,
+      errors: at(answer.body, 'errors'),
+      emails: details.map((email) => [email['subject'], email['text_body'], email['template_id']]),
+    }).toEqual({
+      status: 202,
+      errors: [
+        { index: 2, error: expect.stringMatching(/line 1.*order\.\w+/) },
+        { index: 3, error: 'There is no template with the alias "nothing".' },
+      ],
+      emails: [
+        ['Order 0', 'Item: item 0', id],
+        ['plain', 'Hello, Bob.', null],
+        ['own', 'Item: item 4', id],
+        ['Order 5', 'Item: item 5', id],
+      ],
+    })
+    const operation = await emails.api('GET', `/v1/operations/${at(answer.body, 'operation_id')}`)
+    expect(at(operation.body, 'data')).toMatchObject({ total_items: 6, completed_items: 4, failed_items: 2 })
+  })
+
+  test('of 500 emails has each with its own data', async () => {
+    const { alias } = await template(emails, { subject: '{{ n }}', html_body: null, text_body: 'No. {{ n }}' })
+    const numbers = Array.from({ length: 500 }, (_, n) => n)
+    const answer = await batch(
+      emails,
+      numbers.map((n) => item(alias, { to: `r${n}@receiver.test`, template_data: { n } })),
+    )
+    const sent = at(answer.body, 'data') as { id: string; to: string }[]
+    expect(sent.map(({ to }) => to)).toEqual(numbers.map((n) => `r${n}@receiver.test`))
+    for (const n of [0, 1, 250, 499])
+      expect(await emails.detail(sent[n]?.id)).toMatchObject({ subject: `${n}`, text_body: `No. ${n}` })
+  })
+
+  test('none of whose emails can be rendered is a 202 without any', async () => {
+    const { alias } = await template(emails)
+    const answer = await batch(emails, [item(alias, { template_data: {} }), item('nothing')])
+    expect([answer.status, at(answer.body, 'data'), at(answer.body, 'errors', 1, 'index')]).toEqual([202, [], 1])
+  })
+
+  test('counts what cannot be rendered in no quota', async () => {
+    await using service = await createEmailApi({ settings: { TASSIS_PLAN_QUOTA_FREE: '1' } })
+    const actor = await createTestAccount(service.app, 'free')
+    await service.addDomain(actor, 'free.test')
+    const key = await service.newKey([], actor)
+    const { alias } = await template(service, {}, { key })
+    const from = { from: 'a@free.test' }
+    const faulty = item(alias, { ...from, template_data: {} })
+    const answer = await batch(service, [faulty, item(alias, from), faulty], { key })
+    expect([answer.status, (at(answer.body, 'data') as unknown[]).length, service.used(actor)]).toEqual([202, 1, 1])
+    expectRefusal(await batch(service, [item(alias, from)], { key }), 429, 'quota_exceeded')
+  })
+})
+
+describe('what is rendered counts as memory', () => {
+  /** Gives 300 KB for some bytes of data. */
+  const LARGE = { subject: 'Hi', html_body: null, text_body: '{% for i in range(300) %}{{ x }}{% endfor %}' }
+  const data = { template_data: { x: 'x'.repeat(1000) } }
+  const items = (alias: string, count: number) => Array.from({ length: count }, () => item(alias, data))
+
+  test('a batch whose emails are larger than a request may be is a 413 as a whole, and stores nothing', async () => {
+    await using service = await createEmailApi({ settings: { TASSIS_MAX_BODY_BYTES: String(MiB) } })
+    const { alias } = await template(service, LARGE)
+    expect((await batch(service, items(alias, 3))).status).toBe(202)
+    const before = service.stored()
+    const refused = await batch(service, items(alias, 4))
+    expectRefusal(refused, 413, 'rendered_too_large')
+    expect(at(refused.body, 'message')).toContain('send fewer emails in one request')
+    expect(service.stored()).toEqual(before)
+    expect(service.app.memory.inUseBytes).toBe(0)
+  })
+
+  test('while the memory is taken, sends and previews of large templates are a 503, and others go on', async () => {
+    await using service = await createEmailApi({ settings: { TASSIS_MEMORY_BUDGET: String(16 * MiB) } })
+    const { memory } = service.app
+    const large = await template(service, LARGE)
+    const small = await template(service)
+    const taken = memory.reserve(memory.limitBytes - MiB / 2)
+    const before = service.stored()
+    expectRefusal(await sendWith(service, large.alias, data), 503, 'server_busy')
+    expectRefusal(await batch(service, items(large.alias, 1)), 503, 'server_busy')
+    expectRefusal(await service.api('POST', `/v1/templates/${large.id}/render`, data), 503, 'server_busy')
+    expect(service.stored()).toEqual(before)
+    expect((await sendWith(service, small.alias)).status).toBe(202)
+    taken?.release()
+    expect((await sendWith(service, large.alias, data)).status).toBe(202)
+    expect((await service.api('POST', `/v1/templates/${large.id}/render`, data)).status).toBe(200)
+    expect(memory.inUseBytes).toBe(0)
+  })
+
+  test('a batch of 500 emails of 1 MB each is refused before its memory is more than its share', async () => {
+    await using service = await createEmailApi({ settings: { TASSIS_MEMORY_BUDGET: String(64 * MiB) } })
+    const { memory } = service.app
+    const { alias } = await template(service, {
+      ...LARGE,
+      text_body: '{% for i in range(990) %}{{ x }}{% endfor %}',
+    })
+    let mostBytes = 0
+    const reserve = memory.reserve.bind(memory)
+    memory.reserve = (bytes) => {
+      const reservation = reserve(bytes)
+      return (
+        reservation && {
+          get bytes() {
+            return reservation.bytes
+          },
+          resize(more) {
+            const isResized = reservation.resize(more)
+            mostBytes = Math.max(mostBytes, memory.inUseBytes)
+            return isResized
+          },
+          release: () => reservation.release(),
+        }
+      )
+    }
+    expectRefusal(await batch(service, items(alias, 500)), 413, 'rendered_too_large')
+    expect(mostBytes).toBeGreaterThan(10 * MiB)
+    expect(mostBytes).toBeLessThan(48 * MiB)
+    expect(memory.inUseBytes).toBe(0)
+  })
+})
+
+test('a bomb costs its sender a 422, while the sends of another account all go on', async () => {
+  await using service = await createEmailApi()
+  const hostile = await service.newAccount()
+  await service.addDomain(hostile, 'hostile.test')
+  const key = await service.newKey([], hostile)
+  const loops = '{% for a in range(9999) %}{% for b in range(9999) %}{{ a }}{% endfor %}{% endfor %}'
+  const growth =
+    '{% set ns = namespace(s="x") %}{% for i in range(60) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}{{ ns.s }}'
+  const work = '{% for i in range(9999) %}{% set x = big|upper|lower|upper %}{% endfor %}'
+  const bombs = await Promise.all(
+    [loops, growth, work].map((text_body) => template(service, { subject: 'Hi', html_body: null, text_body }, { key })),
+  )
+  const { alias } = await template(service)
+  const hostileSends = async (bomb: string): Promise<ApiAnswer[]> => {
+    const answers: ApiAnswer[] = []
+    const change = { from: 'a@hostile.test', template_data: { big: 'x'.repeat(500_000) } }
+    for (let n = 0; n < 3; n++) answers.push(await sendWith(service, bomb, change, { key }))
+    return answers
+  }
+  const others = async (): Promise<ApiAnswer[]> => {
+    const answers: ApiAnswer[] = []
+    for (let n = 0; n < 20; n++)
+      answers.push(...(await Promise.all([sendWith(service, alias), service.send(), batch(service, [item(alias)])])))
+    return answers
+  }
+  const [ofOthers, ...ofHostile] = await Promise.all([others(), ...bombs.map((bomb) => hostileSends(bomb.alias))])
+  for (const answer of ofHostile.flat()) expectRefusal(answer, 422, 'template_limit', 'text_body')
+  expect(ofOthers.map(({ status }) => status)).toEqual(Array.from({ length: 60 }, () => 202))
+  expect(ofOthers.flatMap(({ body }) => ('errors' in Object(body) ? at(body, 'errors') : []))).toEqual([])
+  expect((await sendWith(service, alias, { from: `a@${VERIFIED}` })).status).toBe(202)
+})
+
+test('what was rendered is what the receiver gets; of HTML alone a text is made', async () => {
+  await using sink = await startSink()
+  const zone = {
+    'receiver.test': { MX: [{ preference: 10, exchange: 'mx.receiver.test' }] },
+    'mx.receiver.test': { A: ['127.0.0.1'] },
+  }
+  await using flow = await startMailFlow({ zone, smtpPort: sink.port })
+  const { app, actor } = flow
+  await createTemplate(app, actor, {
+    alias: 'order',
+    name: 'Order',
+    subject: ORDER.subject,
+    htmlBody: ORDER.html_body,
+    textBody: null,
+  })
+  const request = { subject: null, text_body: null, template_alias: 'order', template_data: DATA }
+  const { recipient } = await flow.outcome('bob@receiver.test', request)
+  expect(recipient.status).toBe('sent')
+  const message = await simpleParser(sink.messages[0]?.raw ?? '', { skipHtmlToText: true })
+  expect([message.subject, message.html, message.text?.trim()]).toEqual([
+    'Order 7',
+    '<p>Nuts &amp; &lt;bolts&gt;</p>',
+    'Nuts & <bolts>',
+  ])
+})

@@ -1,0 +1,300 @@
+/** Inbound routes as a resource; what they tell is in `route-webhooks.test.ts`. */
+import { describe, expect, test } from 'bun:test'
+import { findRoute, matchRoute, matchTypeName, type RouteRule } from '#features/receiving/inbound/match.ts'
+import { deleteDomain } from '#features/sending/emails/delete-domain.ts'
+import { MOST_ROUTES, removeOrphanedRoutes } from '#features/webhooks/inbound-routes/inbound-routes.ts'
+import { newUuid } from '#platform/ids.ts'
+import { seconds } from '#platform/units.ts'
+import { at } from '#test/support/api.ts'
+import { expectRefusal, NOW, UUID } from '#test/support/email-api.ts'
+import { INBOUND, type Json, type RouteService, startRouteService } from './fixture.ts'
+
+const AT = new Date(NOW).toISOString()
+const URL_OF_NOBODY = 'https://127.0.0.1/in'
+
+/** Actions and resources of the audit log's newest rows, oldest first. */
+async function audited({ api }: RouteService, count: number): Promise<unknown[]> {
+  const rows = at((await api('GET', `/v1/audit-logs?per_page=${count}`)).body, 'data') as Json[]
+  return rows.map(({ action, resource_id }) => [action, resource_id]).reverse()
+}
+
+/** All active routes of a domain. */
+const routesOf = ({ app }: RouteService, domainId: number): RouteRule[] =>
+  app.db
+    .query<Omit<RouteRule, 'matchType'> & { matchType: number }, [number]>(
+      `SELECT id, uuid, account_id AS accountId, domain_id AS domainId, pattern, match_type AS matchType, priority, webhook_url AS webhookUrl
+       FROM inbound_routes WHERE domain_id = ? AND is_active = 1`,
+    )
+    .all(domainId)
+    .map((row) => ({ ...row, matchType: matchTypeName(row.matchType) }))
+
+/** The pattern of the route that a local part falls to now, found among all routes or among those that can be it. */
+function fallsTo(service: RouteService, localPart: string): string | undefined {
+  const { app } = service
+  const row = app.db.query<{ id: number }, [string]>('SELECT id FROM domains WHERE domain = ?').get(INBOUND)
+  const route = findRoute(app.db, row?.id ?? 0, localPart)
+  expect(route).toEqual(matchRoute(routesOf(service, row?.id ?? 0), localPart))
+  return route?.pattern
+}
+
+test('a route is made, read, listed, changed in part and deleted, each change with an audit row', async () => {
+  await using service = await startRouteService()
+  const { api, actor, domainId, clock } = service
+  const created = await api('POST', '/v1/inbound-routes', {
+    domain_id: domainId,
+    pattern: `Support@${INBOUND.toUpperCase()}`,
+    match_type: 'exact',
+    priority: 5,
+    webhook_url: URL_OF_NOBODY,
+  })
+  const id = String(at(created.body, 'data', 'id'))
+  const record = {
+    id: expect.stringMatching(UUID),
+    account_id: actor.accountUuid,
+    domain_id: domainId,
+    pattern: `Support@${INBOUND.toUpperCase()}`,
+    match_type: 'exact',
+    priority: 5,
+    webhook_url: URL_OF_NOBODY,
+    is_active: true,
+    failure_count: 0,
+    last_failure_at: null,
+    last_failure_reason: null,
+    last_success_at: null,
+    created_at: AT,
+    updated_at: AT,
+  }
+  expect({ status: created.status, body: created.body }).toEqual({ status: 201, body: { data: record } })
+  expect((await api('GET', `/v1/inbound-routes/${id}`)).body).toEqual({ data: record })
+  expect((await api('GET', '/v1/inbound-routes')).body).toEqual({
+    data: [record],
+    pagination: { page: 1, per_page: 25, total: 1, total_pages: 1 },
+  })
+  clock.advance(seconds(5))
+  const later = new Date(NOW + 5000).toISOString()
+  const changed = await api('PUT', `/v1/inbound-routes/${id}`, { priority: -1 })
+  expect({ status: changed.status, body: changed.body }).toEqual({
+    status: 200,
+    body: { data: { ...record, priority: -1, updated_at: later } },
+  })
+  const whole = { pattern: 'sales-', match_type: 'prefix', priority: 0, webhook_url: null, is_active: false }
+  expect((await api('PUT', `/v1/inbound-routes/${id}`, { domain_id: domainId, ...whole })).body).toEqual({
+    data: { ...record, ...whole, updated_at: later },
+  })
+  expect(await api('DELETE', `/v1/inbound-routes/${id}`)).toMatchObject({ status: 204, body: undefined })
+  for (const [method, path, body] of [
+    ['GET', '', undefined],
+    ['PUT', '', { priority: 1 }],
+    ['DELETE', '', undefined],
+    ['GET', '/deliveries', undefined],
+    ['POST', '/replay', { from_seq: 1 }],
+  ] as const)
+    expectRefusal(await api(method, `/v1/inbound-routes/${id}${path}`, body), 404, 'inbound_route_not_found')
+  expect(await audited(service, 4)).toEqual([
+    ['inbound_route.created', id],
+    ['inbound_route.updated', id],
+    ['inbound_route.updated', id],
+    ['inbound_route.deleted', id],
+  ])
+})
+
+test('without priority, URL and is_active a route has priority 0, tells nobody and is active', async () => {
+  await using service = await startRouteService()
+  const { api, domainId } = service
+  const { body } = await api('POST', '/v1/inbound-routes', { domain_id: domainId, match_type: 'catch_all' })
+  expect(at(body, 'data')).toMatchObject({
+    pattern: '',
+    match_type: 'catch_all',
+    priority: 0,
+    webhook_url: null,
+    is_active: true,
+  })
+  const id = at(body, 'data', 'id')
+  expect((await api('GET', `/v1/inbound-routes/${id}/deliveries`)).body).toEqual({
+    data: [],
+    pagination: { page: 1, per_page: 25, total: 0, total_pages: 0 },
+  })
+  for (const path of ['replay', `deliveries/${id}/replay`])
+    expectRefusal(
+      await api('POST', `/v1/inbound-routes/${id}/${path}`, path === 'replay' ? { from_seq: 1 } : undefined),
+      409,
+      'webhook_inactive',
+    )
+})
+
+test('catchall is catch_all', async () => {
+  await using service = await startRouteService()
+  const route = await service.addRoute({ match_type: 'catchall', pattern: '*' })
+  expect(route).toMatchObject({ match_type: 'catch_all', pattern: '*' })
+  expect(await service.put(route.id, { match_type: 'catchall' })).toMatchObject({ match_type: 'catch_all' })
+})
+
+describe('422 and nothing is stored for', () => {
+  const CASES: readonly (readonly [what: string, change: Json, code: string, field: string])[] = [
+    [
+      'a domain that is not there',
+      { domain_id: '01234567-89ab-7def-8123-456789abcdef' },
+      'domain_not_found',
+      'domain_id',
+    ],
+    ['a domain that is no id', { domain_id: 'x' }, 'domain_not_found', 'domain_id'],
+    ['a pattern of another domain', { pattern: 'support@elsewhere.test' }, 'validation_failed', 'pattern'],
+    ['an empty pattern', { pattern: '' }, 'validation_failed', 'pattern'],
+    ['a pattern that is too long', { pattern: 'x'.repeat(321) }, 'validation_failed', 'pattern'],
+    ['an unknown match type', { match_type: 'regex' }, 'validation_failed', 'match_type'],
+    ['a priority that is no whole number', { priority: 1.5 }, 'validation_failed', 'priority'],
+    ['a priority beyond a million', { priority: 1_000_001 }, 'validation_failed', 'priority'],
+    ['a URL that is not https', { webhook_url: 'http://example.com/' }, 'invalid_url', 'webhook_url'],
+    ['a URL with credentials', { webhook_url: 'https://a:b@example.com/' }, 'invalid_url', 'webhook_url'],
+    ['an empty URL', { webhook_url: '' }, 'invalid_url', 'webhook_url'],
+    ['a field that routes do not have', { color: 'red' }, 'validation_failed', 'color'],
+  ]
+  test.each(CASES)('%s', async (_, change, code, field) => {
+    await using service = await startRouteService()
+    const { api, domainId, addRoute } = service
+    const made = await addRoute({ pattern: 'kept' })
+    const body = { domain_id: domainId, pattern: 'support', match_type: 'exact', ...change }
+    expectRefusal(await api('POST', '/v1/inbound-routes', body), 422, code, field)
+    expectRefusal(await api('PUT', `/v1/inbound-routes/${made.id}`, change), 422, code, field)
+    expect((await api('GET', '/v1/inbound-routes')).body).toMatchObject({ data: [made], pagination: { total: 1 } })
+  })
+
+  test('an unknown match type, or a domain by its name, in words that say what can be', async () => {
+    await using service = await startRouteService()
+    const { api, domainId } = service
+    for (const [body, message] of [
+      [
+        { domain_id: domainId, pattern: 'a', match_type: 'regex' },
+        'match_type must be one of exact, prefix, catch_all (also spelled catchall).',
+      ],
+      [
+        { domain_id: INBOUND, pattern: 'a', match_type: 'exact' },
+        'Give the id of a domain, not its name; GET /v1/domains lists them.',
+      ],
+    ] as const)
+      expect(at((await api('POST', '/v1/inbound-routes', body)).body, 'message')).toBe(message)
+  })
+
+  test('a URL that leads to a private address, unless the operator allows it', async () => {
+    await using service = await startRouteService({ settings: { TASSIS_ALLOW_PRIVATE_NETWORKS: 'false' } })
+    const { api, domainId } = service
+    const body = { domain_id: domainId, pattern: 'support', match_type: 'exact', webhook_url: 'https://10.0.0.1/' }
+    expectRefusal(await api('POST', '/v1/inbound-routes', body), 422, 'invalid_url', 'webhook_url')
+  })
+
+  test('a change of nothing, and one that leaves no pattern to compare', async () => {
+    await using service = await startRouteService()
+    const { api, addRoute } = service
+    const { id } = await addRoute({ match_type: 'catch_all', pattern: '' })
+    expectRefusal(await api('PUT', `/v1/inbound-routes/${id}`, {}), 422, 'validation_failed', 'body')
+    expectRefusal(
+      await api('PUT', `/v1/inbound-routes/${id}`, { match_type: 'exact' }),
+      422,
+      'validation_failed',
+      'pattern',
+    )
+  })
+
+  test('a domain of another account; its own route is a 404 there', async () => {
+    await using service = await startRouteService()
+    const { api, domainId, addRoute } = service
+    const key = await service.newKey([], await service.newAccount())
+    const body = { domain_id: domainId, pattern: 'theirs', match_type: 'exact' }
+    expectRefusal(await api('POST', '/v1/inbound-routes', body, { key }), 422, 'domain_not_found', 'domain_id')
+    const { id } = await addRoute()
+    const put = await api('PUT', `/v1/inbound-routes/${id}`, { pattern: '' }, { key })
+    expectRefusal(put, 404, 'inbound_route_not_found')
+  })
+})
+
+test('a domain has one route of a pattern and match type, however it is written: 409 names the one there is', async () => {
+  await using service = await startRouteService()
+  const { api, domainId, addRoute } = service
+  const { id } = await addRoute()
+  const second = { domain_id: domainId, pattern: `SUPPORT@${INBOUND}`, match_type: 'exact' }
+  const refused = await api('POST', '/v1/inbound-routes', second)
+  expectRefusal(refused, 409, 'inbound_route_exists')
+  expect(at(refused.body, 'message')).toContain(id)
+  const prefix = await addRoute({ match_type: 'prefix' })
+  const all = await addRoute({ match_type: 'catch_all', pattern: 'a' })
+  const another = await api('POST', '/v1/inbound-routes', { ...second, match_type: 'catchall', pattern: 'b' })
+  expectRefusal(another, 409, 'inbound_route_exists')
+  expect(at(another.body, 'message')).toBe(
+    `The domain ${INBOUND} has a catch_all route already; change ${all.id} in its place.`,
+  )
+  expectRefusal(
+    await api('PUT', `/v1/inbound-routes/${prefix.id}`, { match_type: 'exact' }),
+    409,
+    'inbound_route_exists',
+  )
+  // Not with itself.
+  await service.put(id, { pattern: 'Support@' })
+})
+
+test('an account has at most 1,000 routes', async () => {
+  await using service = await startRouteService()
+  const { api, app, actor, addRoute, domainId } = service
+  const { id } = await addRoute()
+  for (let n = 1; n < MOST_ROUTES; n++)
+    app.db.run(
+      `INSERT INTO inbound_routes (uuid, account_id, domain_id, pattern, given_pattern, match_type, priority, created_at, updated_at)
+       SELECT ?, ?, domain_id, ?, 'x', 0, 0, 1, 1 FROM inbound_routes LIMIT 1`,
+      [newUuid(), actor.accountId, `r${n}`],
+    )
+  const more = { domain_id: domainId, pattern: 'more', match_type: 'exact' }
+  expectRefusal(await api('POST', '/v1/inbound-routes', more), 409, 'inbound_route_limit_reached')
+  expect((await api('DELETE', `/v1/inbound-routes/${id}`)).status).toBe(204)
+  expect((await api('POST', '/v1/inbound-routes', more)).status).toBe(201)
+})
+
+test('mail falls to active routes only, in the order of priority and match type', async () => {
+  await using service = await startRouteService()
+  const { addRoute, put } = service
+  await addRoute({ match_type: 'catch_all', pattern: '', webhook_url: null })
+  const prefix = await addRoute({ match_type: 'prefix', pattern: 'sup', webhook_url: null })
+  const exact = await addRoute({ webhook_url: null })
+  await addRoute({ pattern: 'other', webhook_url: null })
+  expect(['support', 'SUPPORT+1', 'supper', 'info'].map((name) => fallsTo(service, name))).toEqual([
+    'support',
+    'support',
+    'sup',
+    '',
+  ])
+  await put(exact.id, { is_active: false })
+  expect(fallsTo(service, 'support')).toBe('sup')
+  await put(prefix.id, { priority: 1 })
+  expect(fallsTo(service, 'support')).toBe('')
+})
+
+test('what is found by index is what is found among all routes, whatever they are', async () => {
+  await using service = await startRouteService()
+  const { app, actor, addRoute } = service
+  await addRoute({ webhook_url: null })
+  const names = ['a', 'ab', 'abc', 'a+', 'a+b', 'ab+c', 'b', '\u00e9', '\u{1f4ee}', '\u{1f4ee}x']
+  const kinds = names.flatMap((name) => [0, 1].map((kind) => [name, kind] as const))
+  for (const [index, [pattern, matchType]] of kinds.entries())
+    app.db.run(
+      `INSERT INTO inbound_routes (uuid, account_id, domain_id, pattern, given_pattern, match_type, priority, is_active, created_at, updated_at)
+       SELECT ?, ?, domain_id, ?, 'x', ?, ?, ?, 1, 1 FROM inbound_routes LIMIT 1`,
+      [newUuid(), actor.accountId, pattern, matchType, (index * 7) % 5, index % 4 === 3 ? 0 : 1],
+    )
+  const found = [...names, 'abcd', 'A+B', 'a+bc', '\u{1f4ee}xy', 'c', 'x'.repeat(64)].map((name) =>
+    fallsTo(service, name),
+  )
+  expect(new Set(found).size).toBeGreaterThan(5)
+  expect(found.at(-1)).toBeUndefined()
+})
+
+test('the routes of a deleted domain are gone for their account at once, and their rows with the next removal', async () => {
+  await using service = await startRouteService()
+  const { api, app, actor, domainId, addRoute } = service
+  const { id } = await addRoute()
+  await addRoute({ pattern: 'info', webhook_url: null })
+  expect(await removeOrphanedRoutes(app)).toBe(0)
+  await deleteDomain(app, actor, domainId)
+  expectRefusal(await api('GET', `/v1/inbound-routes/${id}`), 404, 'inbound_route_not_found')
+  expect(at((await api('GET', '/v1/inbound-routes')).body, 'pagination', 'total')).toBe(0)
+  expect(await removeOrphanedRoutes(app)).toBe(2)
+  const left = (table: string) => app.db.query<{ n: number }, []>(`SELECT COUNT(*) AS n FROM ${table}`).get()?.n
+  expect([left('inbound_routes'), left('webhooks WHERE deleted_at IS NULL')]).toEqual([0, 0])
+})

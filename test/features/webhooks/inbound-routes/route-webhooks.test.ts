@@ -1,0 +1,483 @@
+/** How the webhooks of inbound routes are told: over TLS, with a clock that the tests move. */
+import { describe, expect, test } from 'bun:test'
+import { createHmac } from 'node:crypto'
+import { WebhookDispatcher } from '#features/webhooks/webhooks/dispatcher.ts'
+import { revealInboundSecret, rotateInboundSecret } from '#features/webhooks/webhooks/inbound-secret.ts'
+import { hours, minutes, seconds } from '#platform/units.ts'
+import { at } from '#test/support/api.ts'
+import { eventually } from '#test/support/app.ts'
+import { expectRefusal, NOW, UUID } from '#test/support/email-api.ts'
+import type { ReceivedRequest } from '#test/support/https-receiver.ts'
+import { HOOK_HOST } from '#test/support/webhooks.ts'
+import { AUTHENTICATION, INBOUND, type Json, type RouteService, startRouteService } from './fixture.ts'
+
+const bodyOf = (request: ReceivedRequest | undefined) => JSON.parse(request?.text ?? '{}') as Json
+const subjects = (requests: readonly ReceivedRequest[]) => requests.map((request) => bodyOf(request)['subject'])
+
+const isSignedWith = (request: ReceivedRequest | undefined, secret: string): boolean => {
+  const header = request?.headers['x-service-signature'] ?? ''
+  const t = /^t=(\d+),/.exec(header)?.[1] ?? ''
+  const mac = createHmac('sha256', secret)
+    .update(`${t}.`)
+    .update(request?.body ?? '')
+    .digest('hex')
+  return header === `t=${t},v1=${mac}`
+}
+
+/** Status codes of inbound emails. */
+const [RECEIVED, DELIVERED] = [0, 1]
+
+/** Resolves with the history, newest first, once it is as long and nothing of it is under way. */
+const settled = (service: RouteService, id: string, count: number): Promise<Json[]> =>
+  eventually(async () => {
+    const all = await service.history(id, '?per_page=100')
+    const isDue = ({ next_attempt_at: next }: Json) => next !== null && Date.parse(String(next)) <= service.clock.now()
+    return service.webhooks?.inFlight === 0 && all.length >= count && !all.some(isDue) ? all : undefined
+  })
+
+/** Moves the clock to the next attempt of a route. */
+async function toNextAttempt({ history, clock }: RouteService, id: string): Promise<void> {
+  const times = (await history(id)).flatMap(({ next_attempt_at: next }) => (next ? [Date.parse(String(next))] : []))
+  clock.advance(Math.min(...times) - clock.now())
+}
+
+describe('mail of a route', () => {
+  test('is told to its URL alone, as a POST of its payload, signed with the secret of the account', async () => {
+    await using service = await startRouteService()
+    const { app, actor, receiver, addRoute, arrive, inboundRow, clock, history } = service
+    const route = await addRoute()
+    await addRoute({ pattern: 'sales', webhook_url: receiver.url(HOOK_HOST, '/sales') })
+    await addRoute({ match_type: 'catch_all', pattern: '', webhook_url: null })
+    const { id, seq } = await arrive('support+7', { subject: 'Help', text: 'It burns.' })
+    await arrive('nobody')
+    const [delivery] = await settled(service, route.id, 1)
+    expect(receiver.requests.map(({ url, method }) => [method, url])).toEqual([['POST', '/route']])
+    const [request] = receiver.requests
+    expect(isSignedWith(request, await revealInboundSecret(app, actor))).toBe(true)
+    expect([request?.headers['x-service-event'], request?.headers['x-service-attempt']]).toEqual(['email.inbound', '1'])
+    const events = at((await service.api('GET', '/v1/events?types=email.inbound')).body, 'data') as Json[]
+    expect(bodyOf(request)).toEqual({
+      event: 'email.inbound',
+      event_id: events[0]?.['id'],
+      account_id: actor.accountUuid,
+      timestamp: new Date(NOW).toISOString(),
+      inbound_email_id: id,
+      domain: INBOUND,
+      from: 'Bob <bob@sender.test>',
+      to: `support+7@${INBOUND}`,
+      subject: 'Help',
+      text_body: 'It burns.',
+      html_body: null,
+      attachments: [],
+      message_id: '<1@sender.test>',
+      authentication: AUTHENTICATION,
+      source_ip: '192.0.2.7',
+      mail_from: 'bob@sender.test',
+      rcpt_to: [`support+7@${INBOUND}`],
+      route_id: route.id,
+    })
+    expect(delivery).toEqual({
+      id: expect.stringMatching(UUID),
+      route_id: route.id,
+      inbound_email_id: id,
+      event: 'email.inbound',
+      event_id: events[0]?.['id'],
+      seq,
+      status: 'delivered',
+      attempts: 1,
+      next_attempt_at: null,
+      attempted_at: new Date(NOW).toISOString(),
+      duration_ms: expect.any(Number),
+      status_code: 200,
+      response: '',
+      error: null,
+      created_at: new Date(NOW).toISOString(),
+    })
+    expect(inboundRow(id)).toEqual({ status: DELIVERED, deliveredAt: clock.now(), error: null })
+    expect(await history(route.id, '?status=pending')).toEqual([])
+  })
+
+  test('is told to subscribed webhooks too, with the same bytes and their own secret; that says nothing of the mail', async () => {
+    await using service = await startRouteService()
+    const { app, actor, receiver, addWebhook, addRoute, arrive, inboundRow } = service
+    const hook = await addWebhook(['email.inbound'])
+    const route = await addRoute({ webhook_url: null })
+    const kept = await arrive('support')
+    await service.settled(hook, 1)
+    expect(inboundRow(kept.id)).toEqual({ status: RECEIVED, deliveredAt: null, error: null })
+    await service.put(route.id, { webhook_url: receiver.url(HOOK_HOST, '/route') })
+    await arrive('support', { subject: 'Both' })
+    await service.settled(hook, 2)
+    await settled(service, route.id, 1)
+    const [first, ...both] = receiver.requests
+    expect([first?.url, ...both.map(({ url }) => url).sort()]).toEqual(['/hook', '/hook', '/route'])
+    expect(both[0]?.text).toBe(both[1]?.text ?? '')
+    const secret = await revealInboundSecret(app, actor)
+    const ofRoute = both.find(({ url }) => url === '/route')
+    const ofHook = both.find(({ url }) => url === '/hook')
+    expect([isSignedWith(ofRoute, secret), isSignedWith(ofHook, hook.secret), isSignedWith(ofHook, secret)]).toEqual([
+      true,
+      true,
+      false,
+    ])
+  })
+
+  test('whose event is damaged ends in the history, and holds up nobody', async () => {
+    await using service = await startRouteService()
+    const { app, addRoute, arrive, clock, receiver } = service
+    const damaged = await addRoute({ pattern: 'a' })
+    await addRoute({ pattern: 'b' })
+    await service.webhooks?.stop(0)
+    await arrive('a')
+    app.db.run("UPDATE events SET data = '{' WHERE seq = (SELECT max(seq) FROM events)")
+    const again = new WebhookDispatcher(app)
+    again.start()
+    const told = () => app.db.query('SELECT id FROM webhook_deliveries').all().length
+    try {
+      await eventually(() => {
+        clock.advance(seconds(1))
+        return told() === 1
+      })
+      expect(await service.history(damaged.id)).toMatchObject([
+        { inbound_email_id: null, status: 'undeliverable', error: 'The event could not be read.' },
+      ])
+      await arrive('b')
+      await receiver.received(1)
+      await eventually(() => told() === 2)
+    } finally {
+      await again.stop(0)
+    }
+  })
+
+  test('that was deleted before it could be told is not told', async () => {
+    await using service = await startRouteService()
+    const { api, app, addRoute, arrive, receiver } = service
+    const route = await addRoute()
+    receiver.answer({ status: 503 })
+    const { id } = await arrive('support')
+    await settled(service, route.id, 1)
+    app.db.run('DELETE FROM inbound_emails')
+    await toNextAttempt(service, route.id)
+    const [delivery] = await eventually(async () => {
+      const all = await service.history(route.id, '?status=undeliverable')
+      return all.length > 0 ? all : undefined
+    })
+    expect(delivery).toMatchObject({ inbound_email_id: id, attempts: 1, error: 'The event is gone.' })
+    expect(receiver.requests).toHaveLength(1)
+    const again = await api('POST', `/v1/inbound-routes/${route.id}/deliveries/${delivery?.['id']}/replay`)
+    expectRefusal(again, 409, 'event_gone')
+  })
+
+  test('reaches every URL of many routes, and no more than fifty attempts of an account are under way', async () => {
+    await using service = await startRouteService()
+    const { receiver, addRoute, arrive } = service
+    const gate = Promise.withResolvers<void>()
+    receiver.answer(async () => {
+      await gate.promise
+      return {}
+    })
+    const count = 60
+    for (let n = 0; n < count; n++) await addRoute({ pattern: `r${n}`, webhook_url: receiver.url(HOOK_HOST, `/${n}`) })
+    for (let n = 0; n < count; n++) await arrive(`r${n}`)
+    await receiver.received(50)
+    await service.app.commit.barrier()
+    expect(service.webhooks?.inFlight).toBe(50)
+    gate.resolve()
+    const requests = await receiver.received(count)
+    expect(new Set(requests.map(({ url }) => url)).size).toBe(count)
+    await eventually(() => service.webhooks?.inFlight === 0)
+    expect(requests).toHaveLength(count)
+  })
+})
+
+test('of large mail as much is under way in an account as fits into 8 MiB, to whatever webhooks; the rest follows', async () => {
+  await using service = await startRouteService({ settings: { TASSIS_WEBHOOK_CONCURRENCY: '1' } })
+  const { receiver, addRoute, addWebhook, arrive } = service
+  // 34 URLs, and fewer than 50 attempts: it is the size that counts. With what else is in a payload the 32nd quarter of a MiB fills it.
+  for (let n = 0; n < 2; n++) await addWebhook(['email.inbound'], `/hook${n}`)
+  const gate = Promise.withResolvers<void>()
+  receiver.answer(async () => {
+    await gate.promise
+    return {}
+  })
+  for (let n = 0; n < 32; n++) await addRoute({ pattern: `r${n}`, webhook_url: receiver.url(HOOK_HOST, `/${n}`) })
+  for (let n = 0; n < 32; n++) await arrive(`r${n}`, { text: 'x'.repeat(262_144) })
+  await receiver.received(32)
+  await service.app.commit.barrier()
+  expect(service.webhooks?.inFlight).toBe(32)
+  gate.resolve()
+  // Every route is told of its one message, both webhooks of all.
+  const requests = await receiver.received(32 + 2 * 32)
+  await eventually(() => service.webhooks?.inFlight === 0)
+  expect(requests).toHaveLength(96)
+  expect(new Set(requests.map(({ url, text }) => `${url} ${JSON.parse(text).inbound_email_id}`)).size).toBe(96)
+})
+
+describe('a failing URL of a route', () => {
+  test('is tried again on the ladder with the same bytes, and what it never takes says so', async () => {
+    await using service = await startRouteService()
+    const { receiver, addRoute, arrive, inboundRow } = service
+    receiver.answer({ status: 500 })
+    const route = await addRoute()
+    const { id } = await arrive('support')
+    for (let attempt = 1; attempt <= 5; attempt++) {
+      await settled(service, route.id, 1)
+      expect(receiver.requests).toHaveLength(attempt)
+      if (attempt === 5) break
+      expect(inboundRow(id)).toEqual({ status: RECEIVED, deliveredAt: null, error: null })
+      await toNextAttempt(service, route.id)
+      await receiver.received(attempt + 1)
+    }
+    expect(new Set(receiver.requests.map(({ text }) => text)).size).toBe(1)
+    expect((await settled(service, route.id, 1))[0]).toMatchObject({ status: 'undeliverable', attempts: 5 })
+    expect(inboundRow(id)).toEqual({
+      status: RECEIVED,
+      deliveredAt: null,
+      error: 'The webhook of the route did not take it: The answer was 500. That was the last of 5 attempts.',
+    })
+    expect(await service.route(route.id)).toMatchObject({
+      failure_count: 5,
+      last_failure_reason: 'The answer was 500.',
+    })
+  })
+
+  test('is off after ten failures in a row, and what waits is ended; any change of the route switches it on again', async () => {
+    await using service = await startRouteService()
+    const { api, receiver, addRoute, arrive, inboundRow, put } = service
+    receiver.answer({ status: 500 })
+    const route = await addRoute()
+    const first = await arrive('support')
+    for (let n = 1; n < 10; n++) await arrive('support', { subject: `${n}` })
+    // Through its rests.
+    await eventually(async () => {
+      if (service.webhooks?.inFlight === 0) service.clock.advance(seconds(1))
+      return (await service.history(route.id)).length === 10
+    })
+    await settled(service, route.id, 10)
+    expect(await service.route(route.id)).toMatchObject({
+      is_active: true,
+      webhook_url: route['webhook_url'],
+      failure_count: 10,
+      last_failure_reason: 'deactivated after 10 consecutive failures',
+    })
+    expect((await service.history(route.id)).map(({ status }) => status)).toEqual(Array(10).fill('undeliverable'))
+    expect(inboundRow(first.id).error).toStartWith(
+      'The webhook of the route did not take it: The answer was 500. The webhook was deactivated after 10',
+    )
+    const log = at((await api('GET', '/v1/audit-logs?per_page=1')).body, 'data') as Json[]
+    expect([log[0]?.['action'], log[0]?.['resource_id']]).toEqual(['inbound_route.webhook_deactivated', route.id])
+    // It still gets its mail, which nobody is told of.
+    await addRoute({ pattern: 'sales', webhook_url: null })
+    const missed = await arrive('support', { subject: 'missed' })
+    await arrive('sales', { subject: 'of another route' })
+    receiver.answer({})
+    expect(await put(route.id, { priority: 0 })).toMatchObject({ failure_count: 0, last_failure_reason: null })
+    const told = await arrive('support', { subject: 'told' })
+    await settled(service, route.id, 11)
+    expect(subjects(receiver.requests).slice(10)).toEqual(['told'])
+    expect([inboundRow(missed.id).status, inboundRow(told.id).status]).toEqual([RECEIVED, DELIVERED])
+    const replay = await api('POST', `/v1/inbound-routes/${route.id}/replay`, { from_seq: missed.seq })
+    expect({ status: replay.status, body: replay.body }).toEqual({
+      status: 202,
+      body: { data: { deliveries: 2, from_seq: missed.seq, to_seq: told.seq } },
+    })
+    await settled(service, route.id, 13)
+    expect(subjects(receiver.requests).slice(11).sort()).toEqual(['missed', 'told'])
+    expect(inboundRow(missed.id).status).toBe(DELIVERED)
+  })
+
+  test('is not off by failures any more once its user has switched the route off', async () => {
+    await using service = await startRouteService()
+    const { app, addRoute, put } = service
+    const { id } = await addRoute()
+    app.db.run('UPDATE webhooks SET is_active = 0, off_by_failures = 1, failure_count = 10')
+    await put(id, { is_active: false })
+    const states = () => app.db.query('SELECT is_active AS isActive, off_by_failures AS isOff FROM webhooks').all()
+    expect(states()).toEqual([{ isActive: 0, isOff: 0 }])
+    expect(await put(id, { is_active: true })).toMatchObject({ is_active: true, failure_count: 0 })
+    expect(states()).toEqual([{ isActive: 1, isOff: 0 }])
+  })
+
+  test('that is refused for good is undeliverable at once; replayed, it is told again and the mail is delivered', async () => {
+    await using service = await startRouteService()
+    const { api, receiver, addRoute, arrive, inboundRow } = service
+    receiver.answer({ status: 404 })
+    const route = await addRoute()
+    const { id, seq } = await arrive('support')
+    const [refused] = await settled(service, route.id, 1)
+    expect(inboundRow(id).error).toBe('The webhook of the route did not take it: The answer was 404.')
+    receiver.answer({})
+    const replay = await api('POST', `/v1/inbound-routes/${route.id}/deliveries/${refused?.['id']}/replay`)
+    expect({ status: replay.status, data: at(replay.body, 'data') }).toMatchObject({
+      status: 202,
+      data: { route_id: route.id, inbound_email_id: id, seq, status: 'pending', attempts: 0 },
+    })
+    await settled(service, route.id, 2)
+    expect(inboundRow(id)).toMatchObject({ status: DELIVERED, deliveredAt: service.clock.now() })
+    expect(receiver.requests[0]?.text).toBe(receiver.requests[1]?.text ?? '')
+  })
+
+  test('another delivery of it is a 404', async () => {
+    await using service = await startRouteService()
+    const { api, addRoute } = service
+    const { id } = await addRoute()
+    expectRefusal(await api('POST', `/v1/inbound-routes/${id}/deliveries/${id}/replay`), 404, 'delivery_not_found')
+  })
+})
+
+describe('the end of what a route tells', () => {
+  const ENDS: readonly (readonly [
+    how: string,
+    end: (service: RouteService, id: string) => Promise<unknown>,
+    says: string,
+  ])[] = [
+    ['the route is switched off', ({ put }, id) => put(id, { is_active: false }), 'The webhook was switched off.'],
+    ['its URL is taken away', ({ put }, id) => put(id, { webhook_url: null }), 'The webhook was switched off.'],
+    ['it is deleted', ({ api }, id) => api('DELETE', `/v1/inbound-routes/${id}`), 'The webhook was deleted.'],
+  ]
+  test.each(ENDS)('comes when %s: no attempt more, and the mail says so', async (_, end, says) => {
+    await using service = await startRouteService()
+    const { receiver, addRoute, arrive, inboundRow, clock, app } = service
+    receiver.answer({ status: 503 })
+    const route = await addRoute()
+    const { id } = await arrive('support')
+    await settled(service, route.id, 1)
+    await end(service, route.id)
+    expect(inboundRow(id).error).toBe(`The webhook of the route did not take it: The answer was 503. ${says}`)
+    clock.advance(hours(10))
+    await app.commit.barrier()
+    expect({ requests: receiver.requests.length, inFlight: service.webhooks?.inFlight }).toEqual({
+      requests: 1,
+      inFlight: 0,
+    })
+  })
+
+  test('keeps the history; with a URL again the route tells what comes from then on', async () => {
+    await using service = await startRouteService()
+    const { api, receiver, addRoute, arrive, put } = service
+    const route = await addRoute()
+    await arrive('support', { subject: 'first' })
+    const [first] = await settled(service, route.id, 1)
+    await put(route.id, { webhook_url: null })
+    await arrive('support', { subject: 'second' })
+    expect(await service.history(route.id)).toEqual([first ?? {}])
+    const replay = await api('POST', `/v1/inbound-routes/${route.id}/deliveries/${first?.['id']}/replay`)
+    expectRefusal(replay, 409, 'webhook_inactive')
+    await put(route.id, { webhook_url: receiver.url(HOOK_HOST, '/other') })
+    await arrive('support', { subject: 'third' })
+    await settled(service, route.id, 2)
+    expect(receiver.requests.map((request) => [request.url, bodyOf(request)['subject']])).toEqual([
+      ['/route', 'first'],
+      ['/other', 'third'],
+    ])
+  })
+})
+
+describe('the inbound secret', () => {
+  test('is one for all routes of an account, another for each account, and stored sealed', async () => {
+    await using service = await startRouteService()
+    const { app, actor, addRoute } = service
+    await addRoute()
+    await addRoute({ pattern: 'sales' })
+    const secret = await revealInboundSecret(app, actor)
+    expect(secret).toMatch(/^whsec_[0-9A-Za-z]{32}$/)
+    expect(await revealInboundSecret(app, actor)).toBe(secret)
+    const log = at((await service.api('GET', '/v1/audit-logs?per_page=1')).body, 'data') as Json[]
+    expect([log[0]?.['action'], log[0]?.['resource_id']]).toEqual(['inbound_secret.revealed', actor.accountUuid])
+    expect(JSON.stringify(log)).not.toContain(secret)
+    expect(await revealInboundSecret(app, await service.newAccount())).not.toBe(secret)
+    expect(Buffer.from(app.db.serialize()).includes(secret)).toBe(false)
+  })
+
+  test('signs every attempt after its rotation, retries included', async () => {
+    await using service = await startRouteService()
+    const { app, actor, receiver, addRoute, arrive } = service
+    receiver.answer({ status: 503 })
+    const route = await addRoute()
+    const before = await revealInboundSecret(app, actor)
+    await arrive('support')
+    await settled(service, route.id, 1)
+    const after = await rotateInboundSecret(app, actor)
+    expect(after).not.toBe(before)
+    receiver.answer({})
+    await toNextAttempt(service, route.id)
+    const [first, second] = await receiver.received(2)
+    expect([first, second].map((request) => [isSignedWith(request, before), isSignedWith(request, after)])).toEqual([
+      [true, false],
+      [false, true],
+    ])
+  })
+
+  test('that is rotated while an attempt is under way: how that one ends says nothing of the endpoint, though the clock stands', async () => {
+    await using service = await startRouteService()
+    const { app, actor, receiver, addRoute, arrive } = service
+    const gate = Promise.withResolvers<void>()
+    receiver.answer(async () => {
+      await gate.promise
+      return { status: 401 }
+    })
+    const route = await addRoute()
+    await arrive('support')
+    await receiver.received(1)
+    await rotateInboundSecret(app, actor)
+    gate.resolve()
+    await settled(service, route.id, 1)
+    const failures = app.db.query<{ n: number }, []>('SELECT failure_count AS n FROM webhooks').all()
+    expect(failures).toEqual([{ n: 0 }])
+  })
+})
+
+test('the webhook of a route is nowhere under /v1/webhooks, and does not count there', async () => {
+  await using service = await startRouteService()
+  const { api, receiver, addRoute } = service
+  const { id } = await addRoute()
+  expect((await api('GET', '/v1/webhooks')).body).toMatchObject({ data: [], pagination: { total: 0 } })
+  const put = { url: receiver.url(HOOK_HOST, '/x'), events: ['sent'], is_active: true }
+  for (const [method, path, body] of [
+    ['GET', '', undefined],
+    ['PUT', '', put],
+    ['DELETE', '', undefined],
+    ['POST', '/test', undefined],
+    ['GET', '/deliveries', undefined],
+    ['POST', '/replay', { from_seq: 1 }],
+  ] as const)
+    expectRefusal(await api(method, `/v1/webhooks/${id}${path}`, body), 404, 'webhook_not_found')
+  expect(await service.route(id)).toMatchObject({ is_active: true, webhook_url: receiver.url(HOOK_HOST, '/route') })
+})
+
+test('a restart tells what came while nobody did, and takes up the retries', async () => {
+  await using service = await startRouteService()
+  const { app, receiver, addRoute, arrive, clock, history } = service
+  receiver.answer({ status: 503 })
+  const route = await addRoute()
+  await arrive('support', { subject: 'retried' })
+  await settled(service, route.id, 1)
+  await service.webhooks?.stop(0)
+  await arrive('support', { subject: 'new' })
+  receiver.answer({})
+  clock.advance(minutes(16))
+  const next = new WebhookDispatcher(app)
+  next.start()
+  try {
+    const requests = await receiver.received(3)
+    expect(subjects(requests).slice(1).sort()).toEqual(['new', 'retried'])
+    await eventually(async () => (await history(route.id, '?status=delivered')).length === 2)
+  } finally {
+    await next.stop(0)
+  }
+})
+
+test('subscribed webhooks get a range of inbound mail again', async () => {
+  await using service = await startRouteService()
+  const { api, receiver, addRoute, addWebhook, arrive } = service
+  await addRoute({ webhook_url: null })
+  await arrive('support', { subject: 'before the webhook' })
+  const hook = await addWebhook(['email.inbound'])
+  const replay = await api('POST', `/v1/webhooks/${hook.id}/replay`, { from_seq: 1, events: ['email.inbound'] })
+  expect({ status: replay.status, body: replay.body }).toEqual({
+    status: 202,
+    body: { data: { deliveries: 1, from_seq: 1, to_seq: 1 } },
+  })
+  await service.settled(hook, 1)
+  expect(subjects(receiver.requests)).toEqual(['before the webhook'])
+})

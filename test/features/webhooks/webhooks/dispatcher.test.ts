@@ -1,0 +1,1019 @@
+/** How webhooks are told: over TLS, with a clock that the tests move. */
+import { describe, expect, test } from 'bun:test'
+import { createHmac } from 'node:crypto'
+import { record as recordEvent } from '#features/core/events/record.ts'
+import { WebhookDispatcher } from '#features/webhooks/webhooks/dispatcher.ts'
+import { rotateSecret } from '#features/webhooks/webhooks/secret.ts'
+import { trimWebhookHistory } from '#features/webhooks/webhooks/trim.ts'
+import { giveWay } from '#platform/clock.ts'
+import { minutes, seconds } from '#platform/units.ts'
+import { at } from '#test/support/api.ts'
+import { eventually } from '#test/support/app.ts'
+import { NOW } from '#test/support/email-api.ts'
+import type { ReceivedRequest } from '#test/support/https-receiver.ts'
+import { HOOK_HOST, type MadeWebhook, startWebhookService, type WebhookService } from '#test/support/webhooks.ts'
+
+const eventOf = (request: ReceivedRequest) => JSON.parse(request.text) as Record<string, unknown>
+const attemptsOf = (requests: readonly ReceivedRequest[]) =>
+  requests.map(({ headers }) => Number(headers['x-service-attempt']))
+const tOf = (request: ReceivedRequest) => Number(/t=(\d+)/.exec(request.headers['x-service-signature'] ?? '')?.[1])
+
+const record = async ({ api }: WebhookService, webhook: MadeWebhook) =>
+  at((await api('GET', `/v1/webhooks/${webhook.id}`)).body, 'data') as Record<string, unknown>
+
+/** Moves the clock to the next attempt, and no further: the attempt has its own time. */
+function toNextAttempt({ clock, deliveries }: WebhookService, webhook: MadeWebhook): void {
+  const times = deliveries(webhook).flatMap(({ nextAt }) => nextAt ?? [])
+  clock.advance(Math.min(...times) - clock.now())
+}
+
+/** Records events of new emails, each of its own recipient, and lets their first two seconds pass. */
+async function tellMany(service: WebhookService, count: number): Promise<void> {
+  for (let i = 0; i < count; i++) await service.tell(await service.email(), 'sent')
+  service.release()
+}
+
+describe('an event', () => {
+  test('is told once, as a signed POST of its payload', async () => {
+    await using service = await startWebhookService()
+    const webhook = await service.addWebhook(['delivered'])
+    const email = await service.email()
+    await service.tell(email, 'delivered', { smtp_response: '250 2.0.0 taken', ip_address: '192.0.2.1' })
+    service.release()
+    const [request] = await service.receiver.received(1)
+    const t = Math.floor((NOW + seconds(2)) / 1000)
+    const mac = createHmac('sha256', webhook.secret)
+      .update(`${t}.`)
+      .update(request?.body ?? '')
+      .digest('hex')
+    expect({
+      method: request?.method,
+      url: request?.url,
+      type: request?.headers['content-type'],
+      signature: request?.headers['x-service-signature'],
+      event: request?.headers['x-service-event'],
+      attempt: request?.headers['x-service-attempt'],
+    }).toEqual({
+      method: 'POST',
+      url: '/hook',
+      type: 'application/json',
+      signature: `t=${t},v1=${mac}`,
+      event: 'delivered',
+      attempt: '1',
+    })
+    expect(request && eventOf(request)).toMatchObject({
+      event: 'delivered',
+      email_id: email.id,
+      smtp_response: '250 2.0.0 taken',
+    })
+    expect(await service.settled(webhook, 1)).toEqual([
+      {
+        event: 'delivered',
+        seq: 2,
+        status: 'delivered',
+        attempts: 1,
+        nextAt: null,
+        statusCode: 200,
+        response: '',
+        error: null,
+      },
+    ])
+    expect(service.receiver.requests).toHaveLength(1)
+    expect(await record(service, webhook)).toMatchObject({
+      failure_count: 0,
+      last_success_at: new Date(NOW + seconds(2)).toISOString(),
+      last_failure_at: null,
+    })
+  })
+
+  test('that a webhook did not ask for, that is older than it, or that is of another account, is not told', async () => {
+    await using service = await startWebhookService()
+    const early = await service.email()
+    await service.tell(early, 'bounced')
+    const webhook = await service.addWebhook(['bounced'])
+    const email = await service.email()
+    await service.tell(email, 'sent')
+    await service.tell(email, 'opened')
+    await service.tell(email, 'bounced')
+    service.release()
+    await service.settled(webhook, 1)
+    expect(
+      service.receiver.requests.map((request) => [eventOf(request)['event'], eventOf(request)['email_id']]),
+    ).toEqual([['bounced', email.id]])
+  })
+
+  test('of an email is not told before two seconds after its acceptance', async () => {
+    await using service = await startWebhookService()
+    const webhook = await service.addWebhook(['sent'])
+    await service.tell(await service.email(), 'sent')
+    service.clock.advance(1999)
+    await service.app.commit.barrier()
+    expect({ inFlight: service.webhooks?.inFlight, requests: service.receiver.requests.length }).toEqual({
+      inFlight: 0,
+      requests: 0,
+    })
+    service.clock.advance(1)
+    expect(await service.settled(webhook, 1)).toHaveLength(1)
+  })
+
+  test('of an older email is not held up by the first events of others, nor is it told before its own', async () => {
+    await using service = await startWebhookService()
+    const webhook = await service.addWebhook(['sent', 'delivered', 'opened'])
+    const old = await service.email()
+    service.release()
+    const fresh = await service.email()
+    await service.tell(fresh, 'sent')
+    await service.tell(fresh, 'delivered')
+    await service.tell(old, 'opened')
+    const told = () => service.receiver.requests.map((r) => [r.headers['x-service-event'], eventOf(r)['email_id']])
+    await service.settled(webhook, 1)
+    expect(told()).toEqual([['opened', old.id]])
+    service.release()
+    await service.settled(webhook, 3)
+    expect(told().slice(1)).toEqual([
+      ['sent', fresh.id],
+      ['delivered', fresh.id],
+    ])
+  })
+
+  test('of a recipient is not begun while one before it is under way', async () => {
+    await using service = await startWebhookService()
+    const webhook = await service.addWebhook(['sent', 'delivered'])
+    // Trusted from here on: several may be under way.
+    await tellMany(service, 1)
+    await service.settled(webhook, 1)
+    const gate = Promise.withResolvers<void>()
+    service.receiver.answer(async (request) => {
+      if (request.headers['x-service-event'] === 'sent') await gate.promise
+      return {}
+    })
+    const [first, other] = [await service.email(), await service.email()]
+    await service.tell(first, 'sent')
+    await service.tell(first, 'delivered')
+    await service.tell(other, 'delivered')
+    service.release()
+    const told = () =>
+      service.receiver.requests.slice(1).map((r) => [r.headers['x-service-event'], eventOf(r)['email_id']])
+    await service.receiver.received(3)
+    expect(told().sort()).toEqual([
+      ['delivered', other.id],
+      ['sent', first.id],
+    ])
+    gate.resolve()
+    await service.settled(webhook, 4)
+    expect(told().at(-1)).toEqual(['delivered', first.id])
+  })
+
+  test('of somebody who is erased while it is told has no answer in the history, which may repeat it', async () => {
+    await using service = await startWebhookService({ works: true })
+    const webhook = await service.addWebhook(['rejected'])
+    const gate = Promise.withResolvers<void>()
+    service.receiver.answer(async ({ text }) => {
+      await gate.promise
+      return { status: 500, body: `cannot take ${text}` }
+    })
+    await service.api('POST', '/v1/suppressions', { email_address: 'marker@receiver.test' })
+    await service.accepted({ to: 'marker@receiver.test' })
+    service.release()
+    await service.receiver.received(1)
+    const begun = await service.api('DELETE', '/v1/gdpr/erase?email=marker@receiver.test')
+    await eventually(async () => {
+      const { body } = await service.api('GET', `/v1/operations/${at(begun.body, 'operation_id')}`)
+      return at(body, 'data', 'status') === 'completed'
+    })
+    gate.resolve()
+    expect(await service.settled(webhook, 1)).toMatchObject([
+      { event: 'rejected', status: 'pending', statusCode: 500, response: null, error: 'The answer was 500.' },
+    ])
+  })
+
+  test('leaves the first 1,000 octets of its answer in the history', async () => {
+    await using service = await startWebhookService()
+    const webhook = await service.addWebhook(['sent'])
+    service.receiver.answer({ status: 400, body: `${'x'.repeat(999)}yz` })
+    await tellMany(service, 1)
+    expect((await service.settled(webhook, 1)).map(({ response }) => response)).toEqual([`${'x'.repeat(999)}y`])
+  })
+
+  test('is told under the further prefixes of compat.header_prefixes too', async () => {
+    await using service = await startWebhookService({ settings: { TASSIS_COMPAT_HEADER_PREFIXES: 'X-Old,X-Older' } })
+    await service.addWebhook(['sent'])
+    await tellMany(service, 1)
+    const headers = (await service.receiver.received(1))[0]?.headers ?? {}
+    for (const name of ['signature', 'event', 'attempt']) {
+      expect(headers[`x-old-${name}`]).toBe(headers[`x-service-${name}`] ?? 'none')
+      expect(headers[`x-older-${name}`]).toBe(headers[`x-service-${name}`] ?? 'none')
+    }
+  })
+})
+
+describe('the retry ladder', () => {
+  test('is 15, 30, 60 and 120 minutes with a few seconds of jitter; after 5 attempts the event is undeliverable', async () => {
+    await using service = await startWebhookService()
+    const webhook = await service.addWebhook(['sent'])
+    service.receiver.answer({ status: 503, body: 'not now' })
+    await tellMany(service, 1)
+    const delays: number[] = []
+    for (let attempt = 1; attempt <= 4; attempt++) {
+      const [delivery] = await eventually(() => {
+        const all = service.deliveries(webhook)
+        return all[0]?.attempts === attempt && service.webhooks?.inFlight === 0 ? all : undefined
+      })
+      expect({ ...delivery, nextAt: 0 }).toEqual({
+        event: 'sent',
+        seq: 2,
+        status: 'pending',
+        attempts: attempt,
+        nextAt: 0,
+        statusCode: 503,
+        response: 'not now',
+        error: 'The answer was 503.',
+      })
+      const delay = (delivery?.nextAt ?? 0) - service.clock.now()
+      delays.push(delay)
+      service.clock.advance(delay - 1)
+      await service.app.commit.barrier()
+      expect(service.receiver.requests).toHaveLength(attempt)
+      service.clock.advance(1)
+      await service.receiver.received(attempt + 1)
+    }
+    const steps = [15, 30, 60, 120].map((n) => minutes(n))
+    for (const [index, step] of steps.entries()) {
+      expect(delays[index]).toBeGreaterThanOrEqual(step)
+      expect(delays[index]).toBeLessThanOrEqual(step + seconds(5))
+    }
+    expect(delays).not.toEqual(steps)
+    const [last] = await eventually(() => {
+      const all = service.deliveries(webhook)
+      return all[0]?.status === 'undeliverable' ? all : undefined
+    })
+    expect(last).toMatchObject({
+      attempts: 5,
+      nextAt: null,
+      error: 'The answer was 503. That was the last of 5 attempts.',
+    })
+    service.clock.advance(minutes(600))
+    await service.app.commit.barrier()
+    expect({ attempts: attemptsOf(service.receiver.requests), inFlight: service.webhooks?.inFlight }).toEqual({
+      attempts: [1, 2, 3, 4, 5],
+      inFlight: 0,
+    })
+    // Signed anew at each attempt, over the same bytes.
+    expect(new Set(service.receiver.requests.map(tOf)).size).toBe(5)
+    expect(new Set(service.receiver.requests.map(({ text }) => text)).size).toBe(1)
+    expect(await record(service, webhook)).toMatchObject({
+      is_active: true,
+      failure_count: 5,
+      last_failure_reason: 'The answer was 503.',
+    })
+  })
+
+  test('ends with a success, which forgets the failures', async () => {
+    await using service = await startWebhookService()
+    const webhook = await service.addWebhook(['sent'])
+    service.receiver.answer('reset')
+    await tellMany(service, 1)
+    await service.settled(webhook, 1)
+    expect(await record(service, webhook)).toMatchObject({ failure_count: 1 })
+    service.receiver.answer({ status: 204 })
+    toNextAttempt(service, webhook)
+    await eventually(() => service.deliveries(webhook)[0]?.status === 'delivered')
+    expect(attemptsOf(service.receiver.requests)).toEqual([1, 2])
+    expect(await record(service, webhook)).toMatchObject({ is_active: true, failure_count: 0 })
+  })
+
+  for (const [name, answer, code] of [
+    ['a 404', { status: 404 }, 404],
+    ['a 400', { status: 400 }, 400],
+    ['a 302', { status: 302, headers: { location: 'https://hooks.test/elsewhere' } }, 302],
+    ['a 600', { status: 600 }, 600],
+  ] as const) {
+    test(`does not follow ${name}, which is permanent`, async () => {
+      await using service = await startWebhookService()
+      const webhook = await service.addWebhook(['sent'])
+      service.receiver.answer(answer)
+      await tellMany(service, 1)
+      expect(await service.settled(webhook, 1)).toMatchObject([
+        { status: 'undeliverable', attempts: 1, nextAt: null, statusCode: code },
+      ])
+      expect(service.receiver.requests.map(({ url }) => url)).toEqual(['/hook'])
+    })
+  }
+
+  test('is signed with the secret of the day: a rotation holds for retries of what was signed before', async () => {
+    await using service = await startWebhookService()
+    const webhook = await service.addWebhook(['sent'])
+    service.receiver.answer({ status: 500 })
+    await tellMany(service, 1)
+    await service.settled(webhook, 1)
+    const secret = await rotateSecret(service.app, service.actor, webhook.id)
+    toNextAttempt(service, webhook)
+    const request = (await service.receiver.received(2))[1]
+    const mac = (key: string) =>
+      createHmac('sha256', key)
+        .update(`${request ? tOf(request) : 0}.${request?.text}`)
+        .digest('hex')
+    expect(request?.headers['x-service-signature']?.split('v1=')[1]).toBe(mac(secret))
+    expect(mac(secret)).not.toBe(mac(webhook.secret))
+  })
+})
+
+describe('ten consecutive failures, over all events,', () => {
+  test('switch a webhook off: no attempt more, what was pending is undeliverable, and the record says why', async () => {
+    await using service = await startWebhookService()
+    const webhook = await service.addWebhook(['sent'])
+    service.receiver.answer({ status: 500 })
+    await tellMany(service, 12)
+    const all = await service.throughRests(async () => {
+      const { is_active } = await record(service, webhook)
+      return is_active === false && service.webhooks?.inFlight === 0 ? service.deliveries(webhook) : undefined
+    })
+    expect(service.receiver.requests).toHaveLength(10)
+    expect(all.map(({ status, nextAt }) => [status, nextAt])).toEqual(Array(10).fill(['undeliverable', null]))
+    expect(await record(service, webhook)).toMatchObject({
+      is_active: false,
+      failure_count: 10,
+      last_failure_reason: 'deactivated after 10 consecutive failures',
+    })
+    await tellMany(service, 1)
+    service.clock.advance(minutes(300))
+    await service.app.commit.barrier()
+    expect(service.receiver.requests).toHaveLength(10)
+    const audit = (await service.api('GET', '/v1/audit-logs')).body
+    expect(at(audit, 'data', 0)).toMatchObject({
+      action: 'webhook.deactivated',
+      actor_type: 'system',
+      resource_id: webhook.id,
+    })
+  })
+
+  test('are none when one between them succeeds', async () => {
+    await using service = await startWebhookService()
+    const webhook = await service.addWebhook(['sent'])
+    service.receiver.answer(() => ({ status: service.receiver.requests.length === 10 ? 200 : 404 }))
+    await tellMany(service, 15)
+    await service.settled(webhook, 15)
+    // The five after it were in flight together.
+    expect(await record(service, webhook)).toMatchObject({ is_active: true, failure_count: 1 })
+  })
+
+  test('are forgotten by any PUT, from which on new events are told', async () => {
+    await using service = await startWebhookService()
+    const webhook = await service.addWebhook(['sent'])
+    service.receiver.answer({ status: 410 })
+    await tellMany(service, 11)
+    await eventually(async () => (await record(service, webhook))['is_active'] === false)
+    const { url, events } = await record(service, webhook)
+    const put = await service.api('PUT', `/v1/webhooks/${webhook.id}`, { url, events, is_active: false })
+    expect(at(put.body, 'data')).toMatchObject({ is_active: true, failure_count: 0 })
+    service.receiver.answer({})
+    const email = await service.email()
+    await service.tell(email, 'sent')
+    service.release()
+    await service.settled(webhook, 11)
+    expect(service.receiver.requests.slice(10).map((request) => eventOf(request)['email_id'])).toEqual([email.id])
+  })
+})
+
+describe('an endpoint that does not answer', () => {
+  test('has one attempt at a time and delays no other endpoint', async () => {
+    await using service = await startWebhookService({ settings: { TASSIS_WEBHOOK_CONCURRENCY: '4' } })
+    const slow = await service.addWebhook(['sent'], '/slow')
+    const good = await service.addWebhook(['sent'], '/good')
+    service.receiver.answer(({ url }) => (url === '/slow' ? 'hang' : {}))
+    await tellMany(service, 30)
+    await eventually(() => service.deliveries(good).length === 30)
+    expect(service.receiver.requests.filter(({ url }) => url === '/slow')).toHaveLength(1)
+    expect(service.deliveries(slow)).toEqual([])
+  })
+
+  test('within a second has five attempts at a time, until it does again', async () => {
+    await using service = await startWebhookService()
+    const webhook = await service.addWebhook(['sent'])
+    const gates = Array.from({ length: 20 }, () => Promise.withResolvers<void>())
+    service.receiver.answer(async () => {
+      await gates[service.receiver.requests.length - 1]?.promise
+      return {}
+    })
+    /** Has so many told, after some ms, and waits until so many are under way. */
+    const after = async (told: number, ms: number, underWay: number): Promise<void> => {
+      service.clock.advance(ms)
+      gates[told - 1]?.resolve()
+      await eventually(() => service.deliveries(webhook).length === told && service.webhooks?.inFlight === underWay)
+      await service.receiver.received(told + underWay)
+      await service.app.commit.barrier()
+      expect(service.webhooks?.inFlight).toBe(underWay)
+    }
+    await tellMany(service, gates.length)
+    await service.receiver.received(1)
+    await after(1, seconds(1) + 1, 5)
+    await after(2, seconds(1), 10)
+    for (const gate of gates) gate.resolve()
+    await service.settled(webhook, gates.length)
+  })
+
+  test('is given up after 10 seconds, and tried again', async () => {
+    await using service = await startWebhookService()
+    const webhook = await service.addWebhook(['sent'])
+    service.receiver.answer('hang')
+    await tellMany(service, 1)
+    await service.receiver.received(1)
+    service.clock.advance(seconds(10))
+    expect(await service.settled(webhook, 1)).toMatchObject([
+      {
+        status: 'pending',
+        attempts: 1,
+        statusCode: null,
+        error: `${HOOK_HOST} did not answer within 10 seconds.`,
+      },
+    ])
+    const { body } = await service.api('GET', `/v1/webhooks/${webhook.id}/deliveries`)
+    expect(at(body, 'data', 0)).toMatchObject({
+      attempted_at: new Date(NOW + seconds(2)).toISOString(),
+      duration_ms: 10_000,
+    })
+    expect(await record(service, webhook)).toMatchObject({
+      last_success_at: null,
+      last_failure_at: new Date(NOW + seconds(2)).toISOString(),
+    })
+  })
+})
+
+describe('a restart', () => {
+  test('tells what was under way again, and nothing that has its row', async () => {
+    await using service = await startWebhookService()
+    const webhook = await service.addWebhook(['sent'])
+    await tellMany(service, 1)
+    await service.settled(webhook, 1)
+    const held = await service.email()
+    service.receiver.answer((request) => (eventOf(request)['email_id'] === held.id ? 'hang' : {}))
+    await service.tell(held, 'sent')
+    await tellMany(service, 3)
+    // The three behind it have their rows, so the cursor stands before what is held.
+    await eventually(() => service.deliveries(webhook).length === 4)
+    await service.webhooks?.stop(0)
+    service.receiver.answer({})
+    const again = new WebhookDispatcher(service.app)
+    again.start()
+    try {
+      const all = await eventually(() => {
+        const rows = service.deliveries(webhook)
+        return rows.length >= 5 && again.inFlight === 0 ? rows : undefined
+      })
+      expect(all.map(({ status }) => status)).toEqual(Array(5).fill('delivered'))
+      expect(new Set(all.map(({ seq }) => seq)).size).toBe(5)
+      const told = service.receiver.requests.map((request) => eventOf(request)['email_id'])
+      expect(told).toHaveLength(6)
+      expect(told.filter((id) => id === held.id)).toHaveLength(2)
+    } finally {
+      await again.stop(0)
+    }
+  })
+
+  test('takes up retries that were waiting', async () => {
+    await using service = await startWebhookService()
+    const webhook = await service.addWebhook(['sent'])
+    service.receiver.answer({ status: 500 })
+    await tellMany(service, 2)
+    await service.throughRests(() => service.deliveries(webhook).length === 2)
+    await service.webhooks?.stop(0)
+    service.receiver.answer({})
+    service.clock.advance(minutes(20))
+    const again = new WebhookDispatcher(service.app)
+    again.start()
+    try {
+      await eventually(() => service.deliveries(webhook).every(({ status }) => status === 'delivered'))
+      expect(attemptsOf(service.receiver.requests)).toEqual([1, 1, 2, 2])
+    } finally {
+      await again.stop(0)
+    }
+  })
+})
+
+describe('while the database refuses outcomes', () => {
+  /** As a full disk: everything that is written is refused, until `end`. */
+  function refuseWrites({ app: { commit } }: WebhookService) {
+    const write = commit.writeFromReserve.bind(commit)
+    let refusals = 0
+    commit.writeFromReserve = (() => {
+      refusals++
+      return Promise.reject(new Error('full'))
+    }) as typeof commit.writeFromReserve
+    return {
+      refusals: () => refusals,
+      end() {
+        commit.writeFromReserve = write
+      },
+    }
+  }
+
+  test('nothing more is begun, and no outcome is lost', async () => {
+    await using service = await startWebhookService({ settings: { TASSIS_WEBHOOK_CONCURRENCY: '1' } })
+    const webhook = await service.addWebhook(['sent'])
+    await tellMany(service, 1)
+    await service.settled(webhook, 1)
+    for (let i = 0; i < 6; i++) await service.tell(await service.email(), 'sent')
+    const full = refuseWrites(service)
+    service.release()
+    // The second was begun before the outcome of the first was refused.
+    await eventually(() => full.refusals() >= 2)
+    expect({ requests: service.receiver.requests.length, inFlight: service.webhooks?.inFlight }).toEqual({
+      requests: 3,
+      inFlight: 0,
+    })
+    full.end()
+    service.clock.advance(seconds(1))
+    await service.settled(webhook, 7)
+    expect(service.receiver.requests).toHaveLength(7)
+  })
+
+  test('of one event alone, it and nothing else waits: the next start tells it again', async () => {
+    await using service = await startWebhookService()
+    const { app, receiver, clock } = service
+    const bad = await service.addWebhook(['bounced'], '/bad')
+    const good = await service.addWebhook(['sent'], '/good')
+    app.db.run(
+      "CREATE TRIGGER damaged BEFORE INSERT ON webhook_deliveries WHEN NEW.event = 'bounced' BEGIN SELECT RAISE(ABORT, 'no'); END",
+    )
+    await service.tell(await service.email(), 'bounced')
+    service.release()
+    await receiver.received(1)
+    await tellMany(service, 2)
+    expect(
+      await eventually(() => (service.deliveries(good).length === 2 ? service.deliveries(good) : undefined)),
+    ).toMatchObject([{ status: 'delivered' }, { status: 'delivered' }])
+    const stopped = service.webhooks?.stop(0)
+    clock.advance(seconds(1))
+    await stopped
+    app.db.run('DROP TRIGGER damaged')
+    const again = new WebhookDispatcher(app)
+    again.start()
+    try {
+      await eventually(() => service.deliveries(bad).length === 1)
+      expect(receiver.requests.map(({ url }) => url)).toEqual(['/bad', '/good', '/good', '/bad'])
+    } finally {
+      await again.stop(0)
+    }
+  })
+
+  test('a retry of another webhook that falls due is made when it takes them again', async () => {
+    await using service = await startWebhookService()
+    const [a, b] = [await service.addWebhook(['sent'], '/a'), await service.addWebhook(['bounced'], '/b')]
+    service.receiver.answer(({ url }) => ({ status: url === '/b' ? 500 : 200 }))
+    await service.tell(await service.email(), 'bounced')
+    service.release()
+    await service.settled(b, 1)
+    service.receiver.answer({})
+    await service.tell(await service.email(), 'sent')
+    const full = refuseWrites(service)
+    service.release()
+    await eventually(() => full.refusals() >= 1)
+    toNextAttempt(service, b)
+    full.end()
+    service.clock.advance(seconds(1))
+    await eventually(() => service.deliveries(b)[0]?.status === 'delivered')
+    expect(await service.settled(a, 1)).toMatchObject([{ status: 'delivered' }])
+  })
+})
+
+describe('of one webhook', () => {
+  /** Replays of all events so far, which wait for their attempts. */
+  const replayAll = async ({ api }: WebhookService, { id }: MadeWebhook, count: number) => {
+    const answer = await api('POST', `/v1/webhooks/${id}/replay`, { from_seq: 1 })
+    expect(at(answer.body, 'data', 'deliveries')).toBe(count)
+  }
+
+  test('new events and replays take turns, and a test comes before the replays', async () => {
+    await using service = await startWebhookService({ settings: { TASSIS_WEBHOOK_CONCURRENCY: '1' } })
+    const webhook = await service.addWebhook(['sent', 'bounced'])
+    await tellMany(service, 30)
+    await service.settled(webhook, 30)
+    const gate = Promise.withResolvers<void>()
+    service.receiver.answer(async () => {
+      if (service.receiver.requests.length === 31) await gate.promise
+      return {}
+    })
+    await replayAll(service, webhook, 30)
+    await service.receiver.received(31)
+    for (let i = 0; i < 3; i++) await service.tell(await service.email(), 'bounced')
+    service.release()
+    await service.api('POST', `/v1/webhooks/${webhook.id}/test`)
+    gate.resolve()
+    await service.settled(webhook, 64)
+    const told = service.receiver.requests.slice(31).map(({ headers }) => headers['x-service-event'])
+    expect(told.slice(0, 8)).toEqual(['bounced', 'test', 'bounced', 'sent', 'bounced', 'sent', 'sent', 'sent'])
+  })
+
+  test('what waits for a slow event of its recipient does not keep back what waits for nothing', async () => {
+    await using service = await startWebhookService()
+    const webhook = await service.addWebhook(['opened', 'sent'])
+    const slow = await service.email()
+    for (let i = 0; i < 40; i++) await service.tell(slow, 'opened')
+    await tellMany(service, 10)
+    await service.settled(webhook, 50)
+    service.receiver.answer((request) => (eventOf(request)['email_id'] === slow.id ? 'hang' : {}))
+    await replayAll(service, webhook, 50)
+    const others = await eventually(() => {
+      const told = service.receiver.requests.slice(50).filter((request) => eventOf(request)['email_id'] !== slow.id)
+      return told.length === 10 ? told : undefined
+    })
+    expect(new Set(others.map((request) => eventOf(request)['email_id'])).size).toBe(10)
+    expect(service.receiver.requests).toHaveLength(61)
+  })
+
+  test('what is no longer asked for is not tried again', async () => {
+    await using service = await startWebhookService()
+    const webhook = await service.addWebhook(['sent', 'bounced'])
+    service.receiver.answer({ status: 500 })
+    await service.tell(await service.email(), 'bounced')
+    service.release()
+    await service.settled(webhook, 1)
+    const { url } = await record(service, webhook)
+    await service.api('PUT', `/v1/webhooks/${webhook.id}`, { url, events: ['sent'], is_active: true })
+    toNextAttempt(service, webhook)
+    expect(
+      await eventually(() => service.deliveries(webhook).filter(({ nextAt }) => nextAt === null)[0]),
+    ).toMatchObject({
+      status: 'undeliverable',
+      attempts: 1,
+      error: 'The webhook no longer asks for bounced.',
+    })
+    expect(service.receiver.requests).toHaveLength(1)
+  })
+
+  test('an event that was passed over before it was asked for can be replayed at once', async () => {
+    await using service = await startWebhookService()
+    const webhook = await service.addWebhook(['sent'])
+    const seq = await service.tell(await service.email(), 'opened')
+    await service.app.commit.barrier()
+    const { url } = await record(service, webhook)
+    await service.api('PUT', `/v1/webhooks/${webhook.id}`, { url, events: ['sent', 'opened'], is_active: true })
+    const answer = await service.api('POST', `/v1/webhooks/${webhook.id}/replay`, { from_seq: seq })
+    expect(at(answer.body, 'data', 'deliveries')).toBe(1)
+    expect(await service.settled(webhook, 1)).toMatchObject([{ event: 'opened', status: 'delivered' }])
+  })
+
+  test('failures that a test lies between are no fewer, and the tenth is the last attempt', async () => {
+    await using service = await startWebhookService()
+    const webhook = await service.addWebhook(['sent'])
+    service.receiver.answer(({ headers }) => ({ status: headers['x-service-event'] === 'test' ? 200 : 400 }))
+    await tellMany(service, 9)
+    await service.settled(webhook, 9)
+    await service.api('POST', `/v1/webhooks/${webhook.id}/test`)
+    await service.settled(webhook, 10)
+    await tellMany(service, 20)
+    await eventually(async () => (await record(service, webhook))['is_active'] === false)
+    expect(service.receiver.requests.filter(({ headers }) => headers['x-service-event'] === 'sent')).toHaveLength(10)
+  })
+
+  test('what waited when failures switched it off stays ended after its reactivation, and what is new is retried', async () => {
+    await using service = await startWebhookService()
+    const webhook = await service.addWebhook(['sent'])
+    service.receiver.answer({ status: 400 })
+    await service.tell(await service.email(), 'sent')
+    service.release()
+    await service.settled(webhook, 1)
+    // More than are ended in one transaction; due long after this test.
+    service.app.db.run(
+      `INSERT INTO webhook_deliveries (uuid, webhook_id, event, payload, status, attempts, next_at, created_at)
+       WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 1500)
+       SELECT randomblob(16), (SELECT id FROM webhooks), 'sent', '{}', 0, 1, ?, 0 FROM numbers`,
+      [service.clock.now() + minutes(100)],
+    )
+    await tellMany(service, 9)
+    await eventually(async () => (await record(service, webhook))['is_active'] === false)
+    await eventually(() => service.deliveries(webhook).every(({ status }) => status === 'undeliverable'))
+    const { url, events } = await record(service, webhook)
+    await service.api('PUT', `/v1/webhooks/${webhook.id}`, { url, events, is_active: true })
+    service.receiver.answer({ status: 500 })
+    await tellMany(service, 1)
+    const all = await service.settled(webhook, 1511)
+    expect(Map.groupBy(all, ({ status }) => status).get('pending')).toMatchObject([{ attempts: 1, statusCode: 500 }])
+    expect(all.filter(({ status }) => status === 'undeliverable')).toHaveLength(1510)
+  })
+})
+
+test('fifty endpoints that do not answer leave a good one of their account all of its attempts', async () => {
+  await using service = await startWebhookService({ settings: { TASSIS_WEBHOOK_CONCURRENCY: '8' } })
+  const good = await service.addWebhook()
+  await tellMany(service, 1)
+  await service.settled(good, 1)
+  service.receiver.answer('hang')
+  for (let i = 0; i < 50; i++) await service.addWebhook(['opened'], '/slow')
+  await service.tell(await service.email(), 'opened')
+  service.release()
+  await service.receiver.received(1 + 50)
+  for (let i = 0; i < 9; i++) await service.tell(await service.email(), 'sent')
+  service.release()
+  await service.receiver.received(1 + 50 + 8)
+  await service.app.commit.barrier()
+  expect(service.webhooks?.inFlight).toBe(50 + 8)
+})
+
+test('endpoints that do not answer delay no mail', async () => {
+  await using service = await startWebhookService({
+    delivers: true,
+    settings: { TASSIS_DELIVERY: 'capture', TASSIS_WEBHOOK_CONCURRENCY: '1' },
+  })
+  const delivered = async () => {
+    const { id } = await service.accepted()
+    await eventually(async () => (await service.detail(id))['status'] === 'sent')
+  }
+  service.receiver.answer('hang')
+  for (let i = 0; i < 10; i++) await service.addWebhook(['sent'])
+  await delivered()
+  service.release()
+  await service.receiver.received(10)
+  await delivered()
+  expect(service.webhooks?.inFlight).toBe(10)
+})
+
+test('an event that a hundred webhooks want is begun some at a time, so that others have their turn in between', async () => {
+  await using service = await startWebhookService()
+  service.receiver.answer('hang')
+  for (let i = 0; i < 100; i++) await service.addWebhook(['sent'])
+  await service.tell(await service.email(), 'sent')
+  await service.app.commit.barrier()
+  service.release()
+  let most = 0
+  for (let before = 0; before < 100; ) {
+    const now = service.webhooks?.inFlight ?? 0
+    most = Math.max(most, now - before)
+    before = now
+    await giveWay()
+  }
+  expect(most).toBeLessThanOrEqual(64)
+})
+
+test('a long way through what nobody wants is gone by one webhook at a time, so that others have their turn in between', async () => {
+  await using service = await startWebhookService()
+  service.receiver.answer('hang')
+  for (let i = 0; i < 20; i++) await service.addWebhook(['complained'])
+  const { emailId, recipientId } = await service.email()
+  service.release()
+  const { app, actor } = service
+  await app.commit.write((tx) => {
+    const event = { accountId: actor.accountId, at: app.eventTime(), emailId, recipientId } as const
+    for (let i = 0; i < 1900; i++) recordEvent(tx, { ...event, type: 'opened' })
+    recordEvent(tx, { ...event, type: 'complained' })
+  })
+  let most = 0
+  for (let before = 0; before < 20; ) {
+    const now = service.webhooks?.inFlight ?? 0
+    most = Math.max(most, now - before)
+    before = now
+    await giveWay()
+  }
+  expect(most).toBeLessThanOrEqual(5)
+})
+
+describe('a clock that was ahead and is set back', () => {
+  test('holds no event longer than two seconds', async () => {
+    await using service = await startWebhookService()
+    const webhook = await service.addWebhook(['sent'])
+    service.clock.jumpTo(NOW + minutes(1440))
+    const email = await service.email()
+    service.clock.jumpTo(NOW)
+    await service.tell(email, 'sent')
+    await service.app.commit.barrier()
+    service.release()
+    expect(await service.settled(webhook, 1)).toMatchObject([{ status: 'delivered' }])
+  })
+
+  test('leaves no retry waiting for a time that no ladder gives', async () => {
+    await using service = await startWebhookService()
+    const webhook = await service.addWebhook(['sent'])
+    service.receiver.answer({ status: 500 })
+    await tellMany(service, 1)
+    await service.settled(webhook, 1)
+    service.app.db.run('UPDATE webhook_deliveries SET next_at = next_at + ?', [minutes(500_000)])
+    service.receiver.answer({})
+    // When it looks again, as it does each minute.
+    service.clock.advance(minutes(1))
+    await eventually(() => service.deliveries(webhook)[0]?.status === 'delivered')
+  })
+})
+
+describe('a change while attempts are under way', () => {
+  /** A trusted webhook with ten attempts that are held until `release`, and answered with 503. */
+  const startHeld = async (service: WebhookService) => {
+    const webhook = await service.addWebhook(['sent'], '/old')
+    await tellMany(service, 1)
+    await service.settled(webhook, 1)
+    const gate = Promise.withResolvers<void>()
+    service.receiver.answer(async ({ url }) => {
+      if (url !== '/old') return {}
+      await gate.promise
+      return { status: 503 }
+    })
+    await tellMany(service, 10)
+    await service.receiver.received(11)
+    return { webhook, release: () => gate.resolve() }
+  }
+
+  test('of the URL: what the old one answers does not count for the new one', async () => {
+    await using service = await startWebhookService()
+    const { webhook, release } = await startHeld(service)
+    const url = service.receiver.url(HOOK_HOST, '/new')
+    await service.api('PUT', `/v1/webhooks/${webhook.id}`, { url, events: ['sent'], is_active: true })
+    release()
+    const all = await service.settled(webhook, 11)
+    expect(await record(service, webhook)).toMatchObject({ is_active: true, failure_count: 0, url })
+    expect(all.slice(1).map(({ status, attempts }) => [status, attempts])).toEqual(Array(10).fill(['pending', 1]))
+    toNextAttempt(service, webhook)
+    await eventually(() => service.receiver.requests.some((request) => request.url === '/new'))
+  })
+
+  test('off and on: what was under way is no reason to switch it off', async () => {
+    await using service = await startWebhookService()
+    const { webhook, release } = await startHeld(service)
+    const { url, events } = await record(service, webhook)
+    for (const is_active of [false, true])
+      await service.api('PUT', `/v1/webhooks/${webhook.id}`, { url, events, is_active })
+    release()
+    await service.settled(webhook, 11)
+    expect(await record(service, webhook)).toMatchObject({ is_active: true, failure_count: 0 })
+  })
+
+  test('off and on: a retry that was ended stays ended', async () => {
+    await using service = await startWebhookService()
+    const webhook = await service.addWebhook(['sent'])
+    service.receiver.answer({ status: 503 })
+    await tellMany(service, 1)
+    await service.settled(webhook, 1)
+    const gate = Promise.withResolvers<void>()
+    service.receiver.answer(async () => {
+      await gate.promise
+      return { status: 503 }
+    })
+    toNextAttempt(service, webhook)
+    await service.receiver.received(2)
+    service.clock.advance(1)
+    const { url, events } = await record(service, webhook)
+    for (const is_active of [false, true])
+      await service.api('PUT', `/v1/webhooks/${webhook.id}`, { url, events, is_active })
+    gate.resolve()
+    expect(await service.settled(webhook, 1)).toMatchObject([{ status: 'undeliverable', attempts: 2, nextAt: null }])
+  })
+
+  test('to more events: what comes after the attempt under way is told', async () => {
+    await using service = await startWebhookService()
+    const { webhook, release } = await startHeld(service)
+    const email = await service.email()
+    await service.tell(email, 'opened')
+    await service.app.commit.barrier()
+    const { url } = await record(service, webhook)
+    await service.api('PUT', `/v1/webhooks/${webhook.id}`, { url, events: ['sent', 'opened'], is_active: true })
+    release()
+    const all = await service.throughRests(() => {
+      const rows = service.deliveries(webhook)
+      return rows.length === 12 && rows
+    })
+    expect(all.filter(({ event }) => event === 'opened')).toHaveLength(1)
+    expect(new Set(all.map(({ seq }) => seq)).size).toBe(12)
+  })
+})
+
+describe('a read that fails', () => {
+  /** Renames a table away while `run` goes on. */
+  const without = async ({ app }: WebhookService, table: string, run: () => void | Promise<void>): Promise<void> => {
+    app.db.run(`ALTER TABLE ${table} RENAME TO away`)
+    await run()
+    app.db.run(`ALTER TABLE away RENAME TO ${table}`)
+  }
+
+  test('of an event is made again, for first attempts and retries', async () => {
+    await using service = await startWebhookService()
+    const webhook = await service.addWebhook(['sent'])
+    service.receiver.answer({ status: 500 })
+    await tellMany(service, 2)
+    await service.throughRests(() => service.deliveries(webhook).length === 2)
+    service.receiver.answer({})
+    await service.tell(await service.email(), 'sent')
+    await service.app.commit.barrier()
+    await without(service, 'accounts', () => {
+      service.release()
+      toNextAttempt(service, webhook)
+    })
+    service.clock.advance(seconds(1))
+    const all = await service.throughRests(() => {
+      const rows = service.deliveries(webhook)
+      return rows.length === 3 && rows.every(({ status }) => status === 'delivered') ? rows : undefined
+    })
+    expect(all.map(({ attempts }) => attempts).sort()).toEqual([1, 2, 2])
+  })
+
+  test('of a damaged event ends it in the history, where it counts for nothing, and the others are told', async () => {
+    await using service = await startWebhookService()
+    const webhook = await service.addWebhook(['sent'])
+    const seq = await service.tell(await service.email(), 'sent', { reason: 'x' })
+    await service.tell(await service.email(), 'sent')
+    service.app.db.run("UPDATE events SET data = '{' WHERE seq = ?", [seq])
+    service.release()
+    await eventually(() => {
+      if (service.deliveries(webhook).length === 0) service.clock.advance(seconds(1))
+      return service.deliveries(webhook).length > 0
+    })
+    expect(await service.settled(webhook, 2)).toMatchObject([
+      { seq, status: 'undeliverable', nextAt: null, statusCode: null, error: 'The event could not be read.' },
+      { status: 'delivered' },
+    ])
+    expect(await record(service, webhook)).toMatchObject({ failure_count: 0 })
+    expect(service.receiver.requests).toHaveLength(1)
+  })
+
+  test('for a moment, however long, is made again each minute, keeps nothing else back and shows no path', async () => {
+    await using service = await startWebhookService({ tellsWebhooks: false })
+    const { app, clock, receiver } = service
+    const webhook = await service.addWebhook(['sent'])
+    const seq = await service.tell(await service.email(), 'sent')
+    await service.tell(await service.email(), 'sent')
+    let isLocked = true
+    /** The database, from which the first event cannot be read. */
+    const db = new Proxy(app.db, {
+      get(target, name) {
+        const value: unknown = Reflect.get(target, name, target)
+        if (typeof value !== 'function') return value
+        if (name !== 'prepare') return value.bind(target)
+        return (text: string) => {
+          const statement = target.prepare(text)
+          if (!text.includes('FROM events JOIN accounts')) return statement
+          const get = (...values: number[]) => {
+            if (isLocked && values[1] === seq)
+              throw Object.assign(new Error("EMFILE: too many open files, open '/data/x'"), { code: 'EMFILE' })
+            return statement.get(...values)
+          }
+          return { get }
+        }
+      },
+    })
+    const webhooks = new WebhookDispatcher({ ...app, db })
+    webhooks.start()
+    try {
+      service.release()
+      const from = clock.now()
+      const rows = await eventually(() => {
+        if (clock.now() - from < minutes(3)) clock.advance(seconds(1))
+        return (
+          clock.now() - from >= minutes(3) && service.deliveries(webhook).length === 2 && service.deliveries(webhook)
+        )
+      })
+      expect(rows.map(({ status, attempts, error }) => [status, attempts, error])).toContainEqual([
+        'pending',
+        0,
+        'The event could not be read for the moment; it is tried again.',
+      ])
+      expect(receiver.requests).toHaveLength(1)
+      isLocked = false
+      await eventually(() => {
+        clock.advance(seconds(1))
+        return service.deliveries(webhook).every(({ status }) => status === 'delivered')
+      })
+      expect(attemptsOf(receiver.requests)).toEqual([1, 1])
+    } finally {
+      await webhooks.stop(0)
+    }
+  })
+
+  test('of a damaged event leaves nothing of a webhook that is deleted meanwhile', async () => {
+    await using service = await startWebhookService()
+    const webhook = await service.addWebhook(['sent'])
+    const seq = await service.tell(await service.email(), 'sent', { reason: 'x' })
+    service.app.db.run("UPDATE events SET data = '{' WHERE seq = ?", [seq])
+    service.release()
+    await service.api('DELETE', `/v1/webhooks/${webhook.id}`)
+    await trimWebhookHistory(service.app)
+    await eventually(() => {
+      if (service.webhooks?.inFlight !== 0) service.clock.advance(seconds(1))
+      return service.webhooks?.inFlight === 0
+    })
+    const left = service.app.db.query('SELECT id FROM webhooks UNION ALL SELECT id FROM webhook_deliveries').all()
+    expect(left).toEqual([])
+  })
+
+  test('of a webhook is made again', async () => {
+    await using service = await startWebhookService()
+    const webhook = await service.addWebhook(['sent'])
+    const { id } = service.app.db.query<{ id: number }, []>('SELECT id FROM webhooks').get() ?? { id: 0 }
+    await without(service, 'webhooks', () => service.app.webhookChanged.emit({ webhookId: id }))
+    service.clock.advance(seconds(1))
+    await tellMany(service, 1)
+    expect(await service.settled(webhook, 1)).toMatchObject([{ status: 'delivered' }])
+  })
+})
+
+test('a clock that is set back while events are held makes them wait two seconds more, and no longer', async () => {
+  await using service = await startWebhookService()
+  const webhook = await service.addWebhook(['sent'])
+  await service.tell(await service.email(), 'sent')
+  await service.app.commit.barrier()
+  service.clock.jumpTo(NOW - minutes(60))
+  await service.tell(await service.email(), 'sent')
+  await service.app.commit.barrier()
+  // Each may be read only when the one before it is over, and then waits its two seconds.
+  for (let waits = 0; waits < 3; waits++) {
+    service.clock.advance(seconds(2))
+    await eventually(() => service.webhooks?.inFlight === 0)
+  }
+  expect(await service.settled(webhook, 2)).toMatchObject([{ status: 'delivered' }, { status: 'delivered' }])
+})

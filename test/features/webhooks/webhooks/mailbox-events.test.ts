@@ -1,0 +1,67 @@
+import { expect, test } from 'bun:test'
+import { deliverToMailbox, findMailbox } from '#features/receiving/agent-mailboxes/deliver.ts'
+import { payloadOf } from '#features/webhooks/webhooks/payload.ts'
+import {
+  AUTHENTICATION,
+  INBOUND,
+  receivedMessage,
+  startRouteService,
+} from '#test/features/webhooks/inbound-routes/fixture.ts'
+import { at } from '#test/support/api.ts'
+import { NOW, UUID } from '#test/support/email-api.ts'
+
+test('a message in a mailbox is told to subscribed webhooks in its own shape, and not when it is gone; a range tells it again', async () => {
+  await using service = await startRouteService()
+  const { app, actor, api, domainId, addWebhook, receiver } = service
+  const hook = await addWebhook(['mailbox.message.received'])
+  const made = await api('POST', '/v1/agent-mailboxes', { local_part: 'agent', domain_id: domainId })
+  const mailboxId = String(at(made.body, 'data', 'id'))
+  const received = await receivedMessage(app, `agent@${INBOUND}`, { subject: 'Task', text: 'Do it.' })
+  await app.commit.write((tx) => {
+    const mailbox = findMailbox(tx.db, INBOUND, 'agent')
+    if (!mailbox) throw new Error('there is no mailbox')
+    deliverToMailbox(app, tx, mailbox, received)
+  })
+  await service.settled(hook, 1)
+  const [request] = await receiver.received(1)
+  const body = JSON.parse(request?.text ?? '{}') as Record<string, unknown>
+  const timestamp = new Date(NOW).toISOString()
+  expect([request?.headers['x-service-event'], body]).toEqual([
+    'mailbox.message.received',
+    {
+      event: 'mailbox.message.received',
+      mailbox_id: mailboxId,
+      message: {
+        id: expect.stringMatching(UUID),
+        from: 'Bob <bob@sender.test>',
+        reply_to: null,
+        subject: 'Task',
+        text_body: 'Do it.',
+        html_body: null,
+        attachments: [],
+        message_id: '<1@sender.test>',
+        in_reply_to: null,
+        references: null,
+        thread_id: expect.stringMatching(UUID),
+        received_at: timestamp,
+      },
+      authentication: AUTHENTICATION,
+      source_ip: '192.0.2.7',
+      timestamp,
+    },
+  ])
+  const feed = at((await api('GET', '/v1/events?types=mailbox.message.received')).body, 'data', 0)
+  expect(feed).toMatchObject({
+    seq: 1,
+    email_id: null,
+    raw_payload: { mailbox_id: mailboxId, mailbox_message_id: at(body, 'message', 'id') },
+  })
+  expect((await api('POST', `/v1/webhooks/${hook.id}/replay`, { from_seq: 1 })).body).toEqual({
+    data: { deliveries: 1, from_seq: 1, to_seq: 1 },
+  })
+  await service.settled(hook, 2)
+  expect(receiver.requests.map(({ text }) => text)).toEqual([request?.text ?? '', request?.text ?? ''])
+
+  expect((await api('DELETE', `/v1/agent-mailboxes/${mailboxId}`)).status).toBe(204)
+  expect(payloadOf(app, actor.accountId, 1)).toBeUndefined()
+})

@@ -1,0 +1,28 @@
+/** Which events are kept, because a webhook is still to be told of them. */
+import { expect, test } from 'bun:test'
+import { firstNeededSeq } from '#features/webhooks/webhooks/needed.ts'
+import { createWebhookApi } from './fixture.ts'
+
+test('the first event that is needed is that after the cursor of an active webhook, or that of a retry; whoever is off needs none', async () => {
+  await using service = await createWebhookApi()
+  const { app, actor, addWebhook, tell, rowId, put } = service
+  const needed = () => firstNeededSeq(app.db, actor.accountId)
+  expect(needed()).toBeUndefined()
+  const seqs = await tell(['sent', 'bounced', 'sent', 'sent'])
+  const [behind, up] = [await addWebhook(), await addWebhook()]
+  const at = (id: string, cursor: number) =>
+    app.db.run('UPDATE webhooks SET cursor_seq = ? WHERE id = ?', [cursor, rowId(id)])
+  at(behind.id, seqs[2] ?? 0)
+  expect(needed()).toBe(seqs[3])
+  app.db.run(
+    `INSERT INTO webhook_deliveries (uuid, webhook_id, seq, event, status, attempts, next_at, created_at)
+     VALUES (randomblob(16), ?, ?, 'bounced', 0, 1, 1, 0)`,
+    [rowId(up.id), seqs[1] ?? 0],
+  )
+  expect(needed()).toBe(seqs[1])
+  // Its retry ends with it.
+  await put(up.id, { is_active: false })
+  expect(needed()).toBe(seqs[3])
+  await put(behind.id, { is_active: false })
+  expect(needed()).toBeUndefined()
+})

@@ -1,0 +1,237 @@
+/** @module People see and replace the signing secrets of webhooks on a page, if their role allows it, and nobody else does. */
+import { describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { createWebhook } from '#features/webhooks/webhooks/change.ts'
+import { at, createTestApi, type TestApi } from '#test/support/api.ts'
+import { isChromiumAvailable, openPage, overflowPx, SCREENS, startBrowser } from '#test/support/browser.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
+import { createTestUser, PASSWORD, signIn } from '#test/support/people.ts'
+
+// A browser begins slowly on a machine that is busy.
+setDefaultTimeout(120_000)
+
+const SECRET = /whsec_[A-Za-z0-9]{32}/
+
+async function createService(): Promise<TestApi & { webhookId: string; secret: string }> {
+  // The clock stands: no change can be told by its time from what it changes.
+  const service = await createTestApi({
+    clock: new ManualClock(Date.UTC(2026, 2, 15)),
+    settings: { TASSIS_LOGINS_PER_MINUTE: '1000' },
+  })
+  for (const role of ['owner', 'developer', 'viewer'] as const)
+    await createTestUser(service.app, service.actor, `${role}@people.test`, role)
+  const { body } = await service.api('POST', '/v1/webhooks', { url: 'https://127.0.0.1/hooks', events: ['sent'] })
+  const secret = String(at(body, 'data', 'secret'))
+  expect(secret).toMatch(SECRET)
+  return { ...service, webhookId: String(at(body, 'data', 'id')), secret }
+}
+
+const get = ({ url }: TestApi, cookie = '', query = '') =>
+  fetch(`${url}/webhooks${query}`, { redirect: 'manual', headers: { cookie } })
+
+const hiddenIn = (page: string, name: string): string =>
+  new RegExp(`name="${name}" value="([^"]+)"`).exec(page)?.[1] ?? 'none'
+
+const hiddenOn = async (page: Response, name: string): Promise<string> => hiddenIn(await page.text(), name)
+
+const tokenOn = async (service: TestApi, cookie: string): Promise<string> =>
+  hiddenOn(await get(service, cookie), 'csrf_token')
+
+/** What the page that asks has looked at. */
+const versionOf = async (service: TestApi & { webhookId: string }, cookie: string): Promise<string> =>
+  hiddenOn(await get(service, cookie, `?replace=${service.webhookId}`), 'version')
+
+/** Sends the form of the page. */
+const signInOn = ({ url }: TestApi, fields: Record<string, string>) =>
+  fetch(`${url}/login`, {
+    method: 'POST',
+    redirect: 'manual',
+    headers: { origin: url },
+    body: new URLSearchParams({ email: 'owner@people.test', password: PASSWORD, ...fields }),
+  })
+
+const post = ({ url }: TestApi, cookie: string, fields: Record<string, string>, origin = url) =>
+  fetch(`${url}/webhooks`, {
+    method: 'POST',
+    redirect: 'manual',
+    headers: { cookie, origin },
+    body: new URLSearchParams(fields),
+  })
+
+describe('the page of signing secrets', () => {
+  test('sends test events, five a minute with those of the API; the sixth is a page that says when', async () => {
+    await using service = await createService()
+    const { cookie } = await signIn(service, 'developer@people.test')
+    const fields = { id: service.webhookId, csrf_token: await tokenOn(service, cookie), action: 'test' }
+    expect((await service.api('POST', `/v1/webhooks/${service.webhookId}/test`)).status).toBe(200)
+    const answers: [status: number, isTold: boolean][] = []
+    for (let i = 0; i < 5; i++) {
+      const answer = await post(service, cookie, fields)
+      answers.push([answer.status, (await answer.text()).includes('A test event is on its way.')])
+    }
+    expect(answers).toEqual([...Array(4).fill([200, true]), [429, false]])
+    const { body } = await service.api('GET', `/v1/webhooks/${service.webhookId}/deliveries?event=test`)
+    expect(at(body, 'pagination', 'total')).toBe(5)
+    const viewer = await signIn(service, 'viewer@people.test')
+    const asViewer = { ...fields, csrf_token: await tokenOn(service, viewer.cookie) }
+    expect((await post(service, viewer.cookie, asViewer)).status).toBe(403)
+  })
+
+  test('shows and replaces the secret of a webhook, each noted in the audit log as by the user', async () => {
+    await using service = await createService()
+    const { cookie } = await signIn(service, 'developer@people.test')
+    expect(await (await get(service, cookie)).text()).not.toMatch(SECRET)
+    const fields = { id: service.webhookId, csrf_token: await tokenOn(service, cookie) }
+    const revealed = await (await post(service, cookie, { ...fields, action: 'reveal' })).text()
+    expect(SECRET.exec(revealed)?.[0]).toBe(service.secret)
+    const rotate = { ...fields, action: 'rotate', version: await versionOf(service, cookie) }
+    const rotated = SECRET.exec(await (await post(service, cookie, rotate)).text())?.[0]
+    expect(rotated).not.toBe(service.secret)
+    const again = SECRET.exec(await (await post(service, cookie, { ...fields, action: 'reveal' })).text())?.[0]
+    expect(again).toBe(rotated)
+    const { body } = await service.api('GET', '/v1/audit-logs?resource_type=webhook')
+    const entries = at(body, 'data') as { action: string; actor_type: string; actor_id: string }[]
+    expect(entries.map(({ action, actor_type, actor_id }) => [action, actor_type, actor_id])).toEqual([
+      ['webhook.secret_revealed', 'user', expect.any(String)],
+      ['webhook.secret_rotated', 'user', expect.any(String)],
+      ['webhook.secret_revealed', 'user', expect.any(String)],
+      ['webhook.created', 'api_key', expect.any(String)],
+    ])
+  })
+
+  test('asks before it replaces a secret, and then does so once, however often the answer is sent', async () => {
+    await using service = await createService()
+    const { cookie } = await signIn(service, 'developer@people.test')
+    const asked = await get(service, cookie, `?replace=${service.webhookId}`)
+    const text = await asked.text()
+    expect([asked.status, text.includes('Replace the secret?'), text.includes('https://127.0.0.1/hooks')]).toEqual([
+      200,
+      true,
+      true,
+    ])
+    expect(text).not.toMatch(SECRET)
+    const fields = { id: service.webhookId, action: 'rotate', csrf_token: hiddenIn(text, 'csrf_token') }
+    const version = hiddenIn(text, 'version')
+    const answers = []
+    for (const given of [{}, { version: 'x' }, { version }, { version }])
+      answers.push(await post(service, cookie, { ...fields, ...given }))
+    expect(answers.map(({ status }) => status)).toEqual([409, 409, 200, 409])
+    const shown = await Promise.all(answers.map(async (answer) => SECRET.exec(await answer.text())?.[0]))
+    const [now] = SECRET.exec(await (await post(service, cookie, { ...fields, action: 'reveal' })).text()) ?? []
+    expect(shown).toEqual([undefined, undefined, now, undefined])
+    expect(now).not.toBe(service.secret)
+  })
+
+  test('asks nobody whose role cannot replace it, and about no webhook of others', async () => {
+    await using service = await createService()
+    const other = await service.newAccount()
+    await createTestUser(service.app, other, 'owner@other.test', 'owner')
+    const query = `?replace=${service.webhookId}`
+    const statusFor = async (email: string, asked: string) =>
+      (await get(service, (await signIn(service, email)).cookie, asked)).status
+    expect([
+      (await get(service, '', query)).status,
+      await statusFor('viewer@people.test', query),
+      await statusFor('owner@other.test', query),
+      await statusFor('owner@people.test', '?replace=%00'),
+      await statusFor('owner@people.test', '?replace=1&replace=2'),
+    ]).toEqual([303, 403, 404, 404, 404])
+  })
+
+  test('leads whoever is not signed in to the sign-in, and from there back to it', async () => {
+    await using service = await createService()
+    const location = (await get(service)).headers.get('location')
+    expect(location).toBe('/login?next=/webhooks')
+    const next = await hiddenOn(await fetch(`${service.url}${location}`), 'next')
+    expect(next).toBe('/webhooks')
+    // A wrong password does not lose the way.
+    expect(await hiddenOn(await signInOn(service, { password: 'wrong', next }), 'next')).toBe('/webhooks')
+    expect((await signInOn(service, { next })).headers.get('location')).toBe('/webhooks')
+    const { cookie } = await signIn(service, 'owner@people.test')
+    const signedIn = await fetch(`${service.url}${location}`, { redirect: 'manual', headers: { cookie } })
+    expect([signedIn.status, signedIn.headers.get('location')]).toEqual([303, '/webhooks'])
+  })
+
+  test('is the only one that a link can make the sign-in lead to', async () => {
+    await using service = await createService()
+    for (const next of ['https://evil.test/', '//evil.test', '/webhooks/../x', '/webhooks?replace=1', '\\evil.test']) {
+      const page = await fetch(`${service.url}/login?next=${encodeURIComponent(next)}`)
+      expect([page.status, await hiddenOn(page, 'next')]).toEqual([200, 'none'])
+    }
+    const answer = await signInOn(service, { next: '//evil.test' })
+    expect([answer.status, answer.headers.get('location')]).toEqual([303, '/login'])
+  })
+
+  test('shows no secret to a viewer, to nobody who is not signed in, and to no page elsewhere', async () => {
+    await using service = await createService()
+    const [developer, viewer] = [
+      await signIn(service, 'developer@people.test'),
+      await signIn(service, 'viewer@people.test'),
+    ]
+    const reveal = { id: service.webhookId, action: 'reveal' }
+    const csrf_token = await tokenOn(service, developer.cookie)
+    const answers = await Promise.all([
+      get(service),
+      post(service, '', { ...reveal, csrf_token }),
+      post(service, viewer.cookie, { ...reveal, csrf_token }),
+      post(service, developer.cookie, reveal),
+      post(service, developer.cookie, { ...reveal, csrf_token: 'x' }),
+      post(service, developer.cookie, { ...reveal, csrf_token }, 'https://evil.test'),
+      post(service, developer.cookie, { ...reveal, csrf_token, id: '01234567-89ab-7def-8123-456789abcdef' }),
+    ])
+    expect(answers.map(({ status }) => status)).toEqual([303, 303, 403, 403, 403, 403, 404])
+    for (const answer of answers) expect(await answer.text()).not.toMatch(SECRET)
+    expect(await (await get(service, viewer.cookie)).text()).not.toContain('name="action"')
+  })
+
+  test('knows only the webhooks of the account', async () => {
+    await using service = await createService()
+    const other = await service.newAccount()
+    await createTestUser(service.app, other, 'owner@other.test', 'owner')
+    // One of their own: a page without webhooks has no token.
+    await createWebhook(service.app, other, { url: 'https://127.0.0.1/theirs', events: ['sent'] })
+    const { cookie } = await signIn(service, 'owner@other.test')
+    const page = await (await get(service, cookie)).text()
+    expect([page.includes('127.0.0.1/theirs'), page.includes('127.0.0.1/hooks')]).toEqual([true, false])
+    const fields = { id: service.webhookId, version: '1', csrf_token: await tokenOn(service, cookie) }
+    for (const action of ['reveal', 'rotate'])
+      expect((await post(service, cookie, { ...fields, action })).status).toBe(404)
+  })
+})
+
+test.skipIf(!isChromiumAvailable())('the page works by hand, on a phone and on a desktop', async () => {
+  await using service = await createService()
+  let secret: string | null = service.secret
+  const browser = await startBrowser()
+  try {
+    for (const screen of SCREENS.filter(({ name }) => ['phone', 'desktop-dark'].includes(name))) {
+      await using opened = await openPage(browser, screen)
+      const { page } = opened
+      await page.goto(`${service.url}/webhooks`)
+      await page.fill('#email', 'owner@people.test')
+      await page.fill('#password', PASSWORD)
+      await page.click('button')
+      await page.click('text=Show the secret')
+      expect([await page.textContent('code'), await overflowPx(page)]).toEqual([secret, 0])
+      await opened.picture('webhooks')
+      await page.click('text=Replace the secret')
+      expect([await page.textContent('h1'), await overflowPx(page)]).toEqual(['Replace the secret?', 0])
+      await opened.picture('webhooks-replace')
+      await page.click('text=Keep it')
+      await page.click('text=Replace the secret')
+      await page.click('button')
+      const replaced = await page.textContent('code')
+      expect(replaced).not.toBe(secret)
+      await opened.picture('webhooks-replaced')
+      secret = replaced
+      expect(opened.complaints).toEqual([])
+      // Loaded again, as the browser does on demand: it posts the same form.
+      await page.reload()
+      expect(await page.textContent('[role=alert]')).toStartWith('The webhook was changed meanwhile')
+      await page.click('text=Signing secrets')
+      await page.click('text=Show the secret')
+      expect(await page.textContent('code')).toBe(secret)
+    }
+  } finally {
+    await browser.close()
+  }
+})

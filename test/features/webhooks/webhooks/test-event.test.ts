@@ -1,0 +1,175 @@
+import { expect, test } from 'bun:test'
+import { operatorFor } from '#features/people/sub-accounts/create-account.ts'
+import { sendTestEvent } from '#features/webhooks/webhooks/test-event.ts'
+import { parseUuid } from '#platform/ids.ts'
+import { hours, minutes, seconds } from '#platform/units.ts'
+import { at } from '#test/support/api.ts'
+import { eventually } from '#test/support/app.ts'
+import { expectRefusal, NOW, UUID } from '#test/support/email-api.ts'
+import { webhookViolations } from '#test/support/webhook-verifier.ts'
+import {
+  type MadeWebhook,
+  type StoredDelivery,
+  startWebhookService,
+  type WebhookService,
+} from '#test/support/webhooks.ts'
+import { createWebhookApi } from './fixture.ts'
+
+/** The deliveries once there are as many and each has had its last attempt. */
+const ended = ({ deliveries }: WebhookService, hook: MadeWebhook, count: number): Promise<StoredDelivery[]> =>
+  eventually(() => {
+    const all = deliveries(hook)
+    return all.length === count && all.every(({ status }) => status !== 'pending') && all
+  })
+
+test('a test event is queued, answered with its payload, kept in the history and in the audit log', async () => {
+  await using service = await createWebhookApi()
+  const { app, api, actor, addWebhook, deliveries, audited } = service
+  const { id } = await addWebhook()
+  const answer = await api('POST', `/v1/webhooks/${id}/test`)
+  const payload = {
+    event: 'test',
+    account_id: actor.accountUuid,
+    timestamp: new Date(NOW).toISOString(),
+    data: { message: expect.any(String) },
+  }
+  expect({ status: answer.status, body: answer.body }).toEqual({
+    status: 200,
+    body: { data: { message: expect.any(String), payload } },
+  })
+  expect(await deliveries(id)).toEqual([
+    {
+      id: expect.stringMatching(UUID),
+      webhook_id: id,
+      event: 'test',
+      event_id: null,
+      seq: null,
+      email_id: null,
+      status: 'pending',
+      attempts: 0,
+      next_attempt_at: new Date(NOW).toISOString(),
+      attempted_at: null,
+      duration_ms: null,
+      status_code: null,
+      response: null,
+      error: null,
+      created_at: new Date(NOW).toISOString(),
+    },
+  ])
+  // What is sent is what was answered.
+  const stored = app.db.query<{ payload: string }, []>('SELECT payload FROM webhook_deliveries').get()
+  expect(JSON.parse(stored?.payload ?? '')).toEqual(at(answer.body, 'data', 'payload'))
+  expect(await audited(1)).toEqual([['webhook.tested', id]])
+})
+
+test('the sixth test within a minute, from wherever, is a 429 that says when to come back; it stores nothing', async () => {
+  await using service = await createWebhookApi()
+  const { app, api, actor, clock, addWebhook, deliveries } = service
+  const { id } = await addWebhook()
+  const ask = () => api('POST', `/v1/webhooks/${id}/test`)
+  expect((await ask()).status).toBe(200)
+  clock.advance(seconds(20))
+  // From the command line, and by replaying one.
+  await sendTestEvent(
+    app,
+    operatorFor({ id: actor.accountId, uuid: parseUuid(actor.accountUuid) ?? new Uint8Array() }),
+    id,
+  )
+  const first = (await deliveries(id)).at(-1)?.['id']
+  expect((await api('POST', `/v1/webhooks/${id}/deliveries/${first}/replay`)).status).toBe(202)
+  expect([(await ask()).status, (await ask()).status]).toEqual([200, 200])
+  for (const refused of [await ask(), await api('POST', `/v1/webhooks/${id}/deliveries/${first}/replay`)]) {
+    expectRefusal(refused, 429, 'too_many_tests')
+    expect(refused.headers.get('retry-after')).toBe('40')
+    expect(at(refused.body, 'message')).toBe(
+      'A webhook is sent at most 5 test events a minute; the next can be sent in 40 s.',
+    )
+  }
+  expect(await deliveries(id)).toHaveLength(5)
+  // Another webhook has its own five.
+  expect((await api('POST', `/v1/webhooks/${(await addWebhook()).id}/test`)).status).toBe(200)
+  clock.advance(seconds(40) - 1)
+  expect((await ask()).status).toBe(429)
+  clock.advance(1)
+  expect((await ask()).status).toBe(200)
+  expect((await ask()).status).toBe(429)
+})
+
+test('of tests that come together no more than five are taken', async () => {
+  await using service = await createWebhookApi()
+  const { id } = await service.addWebhook()
+  const answers = await Promise.all(Array.from({ length: 20 }, () => service.api('POST', `/v1/webhooks/${id}/test`)))
+  expect(answers.filter(({ status }) => status === 200)).toHaveLength(5)
+  expect(answers.filter(({ status }) => status === 429)).toHaveLength(15)
+})
+
+test('tests also go to a webhook that is off; a clock that is set back keeps nobody from testing', async () => {
+  await using service = await createWebhookApi()
+  const { api, clock, addWebhook, put, deliveries } = service
+  const { id } = await addWebhook()
+  await put(id, { is_active: false })
+  for (let i = 0; i < 5; i++) expect((await api('POST', `/v1/webhooks/${id}/test`)).status).toBe(200)
+  clock.jumpTo(clock.now() - hours(2))
+  expect((await api('POST', `/v1/webhooks/${id}/test`)).status).toBe(200)
+  expect((await deliveries(id, '?status=pending')).map(({ event }) => event)).toEqual(Array(6).fill('test'))
+})
+
+test('a test is signed like any event, is not retried and counts as no failure, also where the webhook is off', async () => {
+  await using service = await startWebhookService()
+  const { api, actor, clock, receiver, addWebhook } = service
+  receiver.answer({ status: 500, body: 'not today' })
+  const hook = await addWebhook()
+  for (const isActive of [true, false]) {
+    const body = { url: receiver.url(), events: ['sent'], is_active: isActive }
+    expect((await api('PUT', `/v1/webhooks/${hook.id}`, body)).status).toBe(200)
+    for (let i = 0; i < 5; i++) expect((await api('POST', `/v1/webhooks/${hook.id}/test`)).status).toBe(200)
+    await ended(service, hook, isActive ? 5 : 10)
+    clock.advance(minutes(60))
+  }
+  const failed = {
+    event: 'test',
+    seq: null,
+    status: 'undeliverable',
+    attempts: 1,
+    nextAt: null,
+    statusCode: 500,
+    response: 'not today',
+    error: 'The answer was 500.',
+  }
+  expect(await ended(service, hook, 10)).toEqual(Array(10).fill(failed))
+  expect(receiver.requests).toHaveLength(10)
+  for (const request of receiver.requests) {
+    expect(request.headers).toMatchObject({ 'x-service-event': 'test', 'x-service-attempt': '1' })
+    // The receiver has the machine's time, the signature that of the test's clock.
+    const nowMs = Number(/t=(\d+)/.exec(request.headers['x-service-signature'] ?? '')?.[1]) * 1000
+    expect(webhookViolations(request, { secret: hook.secret, nowMs, accountId: actor.accountUuid })).toEqual([])
+  }
+  expect((await api('GET', `/v1/webhooks/${hook.id}`)).body).toMatchObject({
+    data: { is_active: false, failure_count: 0, last_failure_at: null, last_failure_reason: null },
+  })
+})
+
+test('a test that succeeds is no success of the webhook: its failures stay counted', async () => {
+  await using service = await startWebhookService()
+  const { api, receiver, addWebhook, email, tell, release } = service
+  const hook = await addWebhook()
+  receiver.answer({ status: 404 })
+  const sent = await email()
+  release()
+  await tell(sent, 'sent')
+  await ended(service, hook, 1)
+  receiver.answer({ status: 200 })
+  await api('POST', `/v1/webhooks/${hook.id}/test`)
+  expect((await ended(service, hook, 2)).map(({ status }) => status)).toEqual(['undeliverable', 'delivered'])
+  expect((await api('GET', `/v1/webhooks/${hook.id}`)).body).toMatchObject({
+    data: { failure_count: 1, last_success_at: null },
+  })
+})
+
+test('a request for a test event takes no fields: what is sent is not chosen', async () => {
+  await using service = await createWebhookApi()
+  const { id } = await service.addWebhook()
+  const answer = await service.api('POST', `/v1/webhooks/${id}/test`, { event: 'sent' })
+  expectRefusal(answer, 422, 'validation_failed', 'event')
+  expect(await service.deliveries(id)).toEqual([])
+})

@@ -1,0 +1,411 @@
+import { describe, expect, test } from 'bun:test'
+import { WEBHOOK_EVENTS } from '#features/webhooks/webhooks/event-names.ts'
+import { writeAttempt } from '#features/webhooks/webhooks/outcome.ts'
+import { findWebhookById } from '#features/webhooks/webhooks/webhooks.ts'
+import { seconds } from '#platform/units.ts'
+import { at } from '#test/support/api.ts'
+import { eventually } from '#test/support/app.ts'
+import { startDnsServer } from '#test/support/dns-server.ts'
+import { expectRefusal, NOW } from '#test/support/email-api.ts'
+import { createWebhookApi, HOOK, type WebhookApi } from './fixture.ts'
+
+/** The events of the interface, and those that the contract adds. */
+const EVENTS: (typeof WEBHOOK_EVENTS)[number][] = [
+  'sent',
+  'deferred',
+  'bounced',
+  'failed',
+  'opened',
+  'clicked',
+  'complained',
+  'email.inbound',
+  'mailbox.message.received',
+  'account.auto_paused',
+  'insights.generated',
+  'delivered',
+  'rejected',
+  'uncertain',
+  'unsubscribed',
+  'domain.records_lost',
+  'domain.records_restored',
+  'domain.unverified',
+]
+
+/** Failed attempts in a row, written as the dispatcher writes them. */
+async function fail({ app, rowId }: WebhookApi, id: string, times: number): Promise<void> {
+  const webhook = findWebhookById(app.db, rowId(id))
+  if (!webhook) throw new Error(`there is no webhook ${id}`)
+  for (let i = 0; i < times; i++) {
+    const result = {
+      kind: 'permanent',
+      at: app.clock.now(),
+      durationMs: 3,
+      statusCode: 404,
+      response: '',
+      error: 'The answer was 404.',
+      cause: null,
+      isPassing: false,
+    } as const
+    await app.commit.write((tx) =>
+      writeAttempt(app, tx, webhook, { kind: 'event', seq: i + 1, event: 'sent' }, result, true, i + 1),
+    )
+  }
+}
+
+test('a webhook is made with a signing secret that is shown only then, and read with every field', async () => {
+  await using service = await createWebhookApi()
+  const { api, actor } = service
+  const created = await api('POST', '/v1/webhooks', HOOK)
+  expect(created.status).toBe(201)
+  const id = String(at(created.body, 'data', 'id'))
+  const record = {
+    id,
+    account_id: actor.accountUuid,
+    url: HOOK.url,
+    events: HOOK.events,
+    is_active: true,
+    failure_count: 0,
+    last_failure_at: null,
+    last_failure_reason: null,
+    last_success_at: null,
+    created_at: new Date(NOW).toISOString(),
+    updated_at: new Date(NOW).toISOString(),
+  }
+  expect(created.body).toEqual({ data: { ...record, secret: expect.stringMatching(/^whsec_[0-9A-Za-z]{32}$/) } })
+  expect((await api('GET', `/v1/webhooks/${id}`)).body).toEqual({ data: record })
+  expect((await api('GET', '/v1/webhooks')).body).toEqual({
+    data: [record],
+    pagination: { page: 1, per_page: 25, total: 1, total_pages: 1 },
+  })
+  const put = await api('PUT', `/v1/webhooks/${id}`, { ...HOOK, is_active: true })
+  // Later than before, though the clock stands.
+  const updated = { ...record, updated_at: new Date(NOW + 1).toISOString() }
+  expect({ status: put.status, body: put.body }).toEqual({ status: 200, body: { data: updated } })
+})
+
+test('the secret is stored sealed: nothing on disk holds it', async () => {
+  await using service = await createWebhookApi()
+  const { secret } = await service.addWebhook()
+  const rows = service.app.db.query<{ secret: Uint8Array }, []>('SELECT * FROM webhooks').all()
+  expect(rows).toHaveLength(1)
+  expect(Buffer.from(service.app.db.serialize()).includes(secret)).toBe(false)
+})
+
+test('a webhook is made, changed and deleted, each with an audit row that does not hold the secret; then it is a 404', async () => {
+  await using service = await createWebhookApi()
+  const { api, addWebhook, put, audited, clock } = service
+  const { id, secret } = await addWebhook()
+  clock.advance(seconds(5))
+  expect(await put(id, { url: 'https://127.0.0.1/other', events: ['opened'], is_active: false })).toMatchObject({
+    id,
+    url: 'https://127.0.0.1/other',
+    events: ['opened'],
+    is_active: false,
+    created_at: new Date(NOW).toISOString(),
+    updated_at: new Date(NOW + 5000).toISOString(),
+  })
+  const deleted = await api('DELETE', `/v1/webhooks/${id}`)
+  expect({ status: deleted.status, body: deleted.body }).toEqual({ status: 204, body: undefined })
+  for (const [method, path, body] of [
+    ['GET', '', undefined],
+    ['PUT', '', { ...HOOK, is_active: true }],
+    ['DELETE', '', undefined],
+    ['POST', '/test', undefined],
+    ['GET', '/deliveries', undefined],
+    ['POST', '/replay', { from_seq: 1 }],
+  ] as const)
+    expectRefusal(await api(method, `/v1/webhooks/${id}${path}`, body), 404, 'webhook_not_found')
+  expect(at((await api('GET', '/v1/webhooks')).body, 'pagination', 'total')).toBe(0)
+  expect(await audited(3)).toEqual([
+    ['webhook.created', id],
+    ['webhook.updated', id],
+    ['webhook.deleted', id],
+  ])
+  expect(JSON.stringify((await api('GET', '/v1/audit-logs')).body)).not.toContain(secret)
+})
+
+describe('events', () => {
+  test('may be each of those of the interface and the contract', async () => {
+    await using service = await createWebhookApi()
+    expect(WEBHOOK_EVENTS.toSorted()).toEqual(EVENTS.toSorted())
+    expect((await service.addWebhook({ events: EVENTS }))['events']).toEqual(EVENTS)
+  })
+
+  test('an unknown name is a 422 that lists the known ones, an empty list is a 422, duplicates are merged', async () => {
+    await using service = await createWebhookApi()
+    const { api, addWebhook } = service
+    const { id } = await addWebhook()
+    for (const [method, path, more] of [
+      ['POST', '/v1/webhooks', {}],
+      ['PUT', `/v1/webhooks/${id}`, { is_active: true }],
+    ] as const) {
+      for (const name of ['open', 'SENT', 'test', 'queued', '']) {
+        const refused = await api(method, path, { ...HOOK, ...more, events: ['sent', name] })
+        expectRefusal(refused, 422, 'unknown_event', 'events')
+        for (const known of EVENTS) expect(at(refused.body, 'message')).toContain(known)
+      }
+      expectRefusal(await api(method, path, { ...HOOK, ...more, events: [] }), 422, 'validation_failed', 'events')
+      const merged = await api(method, path, { ...HOOK, ...more, events: ['sent', 'opened', 'sent', 'opened'] })
+      expect(at(merged.body, 'data', 'events')).toEqual(['sent', 'opened'])
+    }
+  })
+
+  test.each(['queued', 'scheduled', 'cancelled'])(
+    'cannot name %s, which the 422 says is only in the feed',
+    async (name) => {
+      await using service = await createWebhookApi()
+      const refused = await service.api('POST', '/v1/webhooks', { ...HOOK, events: ['sent', name] })
+      expectRefusal(refused, 422, 'unknown_event', 'events')
+      expect(at(refused.body, 'message')).toStartWith(
+        `The event "${name}" is only in the feed (GET /v1/events); webhooks are told sent, delivered, `,
+      )
+    },
+  )
+
+  test.each([
+    ['a text', 'sent'],
+    ['null', null],
+    ['a list with null', ['sent', null]],
+    ['a list of numbers', [1]],
+    ['more than 100 names', Array.from({ length: 101 }, () => 'sent')],
+  ])('are a 422 as %s', async (_, events) => {
+    await using service = await createWebhookApi()
+    expect((await service.api('POST', '/v1/webhooks', { url: HOOK.url, events })).status).toBe(422)
+    expect(at((await service.api('GET', '/v1/webhooks')).body, 'pagination', 'total')).toBe(0)
+  })
+})
+
+describe('the URL', () => {
+  test('must be https and hold no credentials: else a 422 that stores nothing', async () => {
+    await using service = await createWebhookApi()
+    const { api, addWebhook, webhook } = service
+    const { id } = await addWebhook()
+    const urls = [
+      '',
+      'hooks.test',
+      'http://hooks.test/',
+      'ftp://hooks.test/',
+      'javascript:alert(1)',
+      'https://',
+      'https://user:password@hooks.test/',
+      'https://user@hooks.test/',
+      `https://hooks.test/${'x'.repeat(2048)}`,
+    ]
+    const before = await webhook(id)
+    for (const url of urls) {
+      expectRefusal(await api('POST', '/v1/webhooks', { ...HOOK, url }), 422, 'invalid_url', 'url')
+      const put = await api('PUT', `/v1/webhooks/${id}`, { ...HOOK, url, is_active: true })
+      expectRefusal(put, 422, 'invalid_url', 'url')
+    }
+    expect(await webhook(id)).toEqual(before)
+    expect(at((await api('GET', '/v1/webhooks')).body, 'pagination', 'total')).toBe(1)
+  })
+
+  test('may lead to a name that does not resolve, but not to an address that is refused', async () => {
+    await using dns = await startDnsServer({
+      'private.test': { A: ['10.1.2.3'] },
+      'both.test': { A: ['192.0.2.1', '127.0.0.1'] },
+    })
+    await using service = await createWebhookApi({
+      settings: { TASSIS_ALLOW_PRIVATE_NETWORKS: 'false', TASSIS_DNS_SERVERS: dns.address },
+    })
+    const { api } = service
+    for (const host of [
+      '127.0.0.1',
+      '[::1]',
+      '10.1.2.3',
+      '169.254.169.254',
+      'private.test',
+      'both.test',
+      'localhost',
+    ]) {
+      const refused = await api('POST', '/v1/webhooks', { ...HOOK, url: `https://${host}/` })
+      expectRefusal(refused, 422, 'invalid_url', 'url')
+    }
+    const unknown = await api('POST', '/v1/webhooks', { ...HOOK, url: 'https://not-yet.test/' })
+    expect(unknown.status).toBe(201)
+  })
+
+  test('is looked up for ten webhooks of an account at once, and no more: others are a 429, and those of other accounts are not', async () => {
+    await using dns = await startDnsServer({ 'silent.test': 'SILENCE' })
+    await using service = await createWebhookApi({ settings: { TASSIS_DNS_SERVERS: dns.address } })
+    const { api, clock, newKey, newAccount } = service
+    const request = { ...HOOK, url: 'https://silent.test/' }
+    const waiting = Array.from({ length: 10 }, () => api('POST', '/v1/webhooks', request))
+    const codeOfNext = async () =>
+      at((await api('POST', '/v1/webhooks', { ...HOOK, url: 'http://no.test/' })).body, 'code')
+    await eventually(async () => (await codeOfNext()) === 'too_many_checks')
+    expectRefusal(await api('POST', '/v1/webhooks', HOOK), 429, 'too_many_checks')
+    const key = await newKey([], await newAccount())
+    expect((await api('POST', '/v1/webhooks', HOOK, { key })).status).toBe(201)
+    clock.advance(seconds(5))
+    expect((await Promise.all(waiting)).map(({ status }) => status)).toEqual(Array(10).fill(201))
+    expect(await codeOfNext()).toBe('invalid_url')
+  })
+})
+
+describe('a PUT', () => {
+  test('needs url, events and is_active', async () => {
+    await using service = await createWebhookApi()
+    const { id } = await service.addWebhook()
+    const whole = { ...HOOK, is_active: true }
+    for (const field of ['url', 'events', 'is_active'] as const) {
+      const { [field]: _, ...rest } = whole
+      const refused = await service.api('PUT', `/v1/webhooks/${id}`, rest)
+      expectRefusal(refused, 422, 'validation_failed', field)
+      expect(at(refused.body, 'message')).toBe(`${field} is required: a PUT sends all of url, events and is_active.`)
+    }
+    const text = await service.api('PUT', `/v1/webhooks/${id}`, { ...whole, is_active: 'true' })
+    expectRefusal(text, 422, 'validation_failed', 'is_active')
+  })
+
+  test('of a webhook that 10 failures have switched off reactivates it, even with is_active false, and resets the count', async () => {
+    await using service = await createWebhookApi()
+    const { addWebhook, webhook, put } = service
+    for (const isActive of [true, false]) {
+      const { id } = await addWebhook()
+      await fail(service, id, 9)
+      expect(await webhook(id)).toMatchObject({
+        is_active: true,
+        failure_count: 9,
+        last_failure_at: new Date(NOW).toISOString(),
+        last_failure_reason: 'The answer was 404.',
+      })
+      await fail(service, id, 1)
+      expect(await webhook(id)).toMatchObject({
+        is_active: false,
+        failure_count: 10,
+        last_failure_reason: 'deactivated after 10 consecutive failures',
+      })
+      const reactivated = { is_active: true, failure_count: 0, last_failure_reason: null }
+      expect(await put(id, { is_active: isActive })).toMatchObject(reactivated)
+      expect(await webhook(id)).toMatchObject(reactivated)
+      // It is its user who switches it off now.
+      expect(await put(id, { is_active: false })).toMatchObject({ is_active: false, last_failure_reason: null })
+    }
+  })
+
+  test('of a webhook that its user has switched off leaves it off until is_active is true', async () => {
+    await using service = await createWebhookApi()
+    const { addWebhook, put } = service
+    const { id } = await addWebhook()
+    expect(await put(id, { is_active: false })).toMatchObject({ is_active: false })
+    expect(await put(id, { is_active: false, events: ['opened'] })).toMatchObject({ is_active: false })
+    expect(await put(id, { is_active: true })).toMatchObject({ is_active: true })
+  })
+
+  test('keeps the failures of an active webhook, unless it gets another URL', async () => {
+    await using service = await createWebhookApi()
+    const { addWebhook, put } = service
+    const { id } = await addWebhook()
+    await fail(service, id, 4)
+    expect(await put(id, { events: ['sent'] })).toMatchObject({ failure_count: 4 })
+    expect(await put(id, { url: 'https://127.0.0.1/moved' })).toMatchObject({ failure_count: 0 })
+  })
+
+  test('that reactivates moves the cursor: what happened meanwhile is not told; one that changes something else does not', async () => {
+    await using service = await createWebhookApi()
+    const { app, addWebhook, put, tell, rowId } = service
+    const cursor = (id: string) =>
+      app.db
+        .query<{ cursor: number }, [number]>('SELECT cursor_seq AS cursor FROM webhooks WHERE id = ?')
+        .get(rowId(id))?.cursor
+    await tell(['queued', 'sent'])
+    const { id } = await addWebhook()
+    expect(cursor(id)).toBe(2)
+    await tell(['sent'])
+    await put(id, { events: ['sent', 'opened'] })
+    await put(id, { is_active: false })
+    expect(cursor(id)).toBe(2)
+    await tell(['sent', 'sent'])
+    await put(id, { is_active: false })
+    expect(cursor(id)).toBe(2)
+    await put(id, { is_active: true })
+    expect(cursor(id)).toBe(5)
+  })
+
+  test('that switches off ends what waits, except tests; a deletion ends it too', async () => {
+    await using service = await createWebhookApi()
+    const { app, api, addWebhook, put, tell, deliveries, rowId } = service
+    await tell(Array.from({ length: 450 }, () => 'sent' as const))
+    const { id } = await addWebhook()
+    await api('POST', `/v1/webhooks/${id}/replay`, { from_seq: 1 })
+    await api('POST', `/v1/webhooks/${id}/test`)
+    // The last one has had an attempt.
+    app.db.run("UPDATE webhook_deliveries SET attempts = 1, error = 'The answer was 503.' WHERE seq = 450")
+    await put(id, { is_active: false })
+    expect((await deliveries(id, '?status=pending')).map(({ event }) => event)).toEqual(['test'])
+    const ended = await api('GET', `/v1/webhooks/${id}/deliveries?status=undeliverable&per_page=2`)
+    expect(ended.body).toMatchObject({
+      data: [
+        { attempts: 1, next_attempt_at: null, error: 'The answer was 503. The webhook was switched off.' },
+        { attempts: 0, next_attempt_at: null, error: 'The webhook was switched off.' },
+      ],
+      pagination: { total: 450 },
+    })
+    await put(id, { is_active: true })
+    await api('POST', `/v1/webhooks/${id}/replay`, { from_seq: 1 })
+    const row = rowId(id)
+    await api('DELETE', `/v1/webhooks/${id}`)
+    const waiting = app.db
+      .query<{ event: string }, [number]>(
+        'SELECT event FROM webhook_deliveries WHERE webhook_id = ? AND next_at IS NOT NULL',
+      )
+      .all(row)
+    expect(waiting).toEqual([{ event: 'test' }])
+  })
+})
+
+test('every change of a webhook is told to the dispatcher once it is stored', async () => {
+  await using service = await createWebhookApi()
+  const { app, api, addWebhook, put, rowId } = service
+  const told: number[] = []
+  app.webhookChanged.listen(({ webhookId }) => told.push(webhookId))
+  const { id } = await addWebhook()
+  const row = rowId(id)
+  await put(id)
+  await api('POST', `/v1/webhooks/${id}/test`)
+  await api('DELETE', `/v1/webhooks/${id}`)
+  await api('DELETE', `/v1/webhooks/${id}`)
+  expect(told).toEqual([row, row, row, row])
+})
+
+test('an account has at most 100 webhooks; a deleted one makes room', async () => {
+  await using service = await createWebhookApi()
+  const { api, addWebhook } = service
+  const { id } = await addWebhook()
+  await Promise.all(Array.from({ length: 99 }, () => addWebhook()))
+  expectRefusal(await api('POST', '/v1/webhooks', HOOK), 409, 'webhook_limit_reached')
+  await api('DELETE', `/v1/webhooks/${id}`)
+  expect((await api('POST', '/v1/webhooks', HOOK)).status).toBe(201)
+})
+
+test("another account's webhook and its deliveries are a 404", async () => {
+  await using service = await createWebhookApi()
+  const { api, addWebhook, newKey, newAccount } = service
+  const { id } = await addWebhook()
+  await api('POST', `/v1/webhooks/${id}/test`)
+  const delivery = at((await api('GET', `/v1/webhooks/${id}/deliveries`)).body, 'data', 0, 'id')
+  const key = await newKey([], await newAccount())
+  const theirs = await api('POST', '/v1/webhooks', HOOK, { key })
+  const replay = await api(
+    'POST',
+    `/v1/webhooks/${at(theirs.body, 'data', 'id')}/deliveries/${delivery}/replay`,
+    undefined,
+    { key },
+  )
+  expectRefusal(replay, 404, 'delivery_not_found')
+  for (const [method, path] of [
+    ['GET', ''],
+    ['DELETE', ''],
+    ['GET', '/deliveries'],
+    ['POST', '/test'],
+    ['POST', `/deliveries/${delivery}/replay`],
+  ] as const)
+    expectRefusal(await api(method, `/v1/webhooks/${id}${path}`, undefined, { key }), 404, 'webhook_not_found')
+  // Whatever is sent.
+  for (const change of [HOOK, { url: 'http://no.test/', events: ['none'] }]) {
+    const put = await api('PUT', `/v1/webhooks/${id}`, { ...change, is_active: true }, { key })
+    expectRefusal(put, 404, 'webhook_not_found')
+  }
+})
