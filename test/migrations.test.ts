@@ -23,7 +23,7 @@ const sqlFiles = (folder: string): Migration[] =>
 function generate(folder: string): { output: string; files: Migration[] } {
   const command = [process.execPath, 'node_modules/drizzle-kit/bin.cjs', 'generate', '--dialect', 'sqlite']
   // It takes paths from where it runs only.
-  const paths = ['--schema', './src/features/*/tables.ts', '--out', relative(ROOT, folder)]
+  const paths = ['--schema', './src/features/*/*/tables.ts', '--out', relative(ROOT, folder)]
   const { stdout, stderr } = Bun.spawnSync([...command, ...paths], { cwd: ROOT, stdin: 'ignore' })
   return { output: `${stdout}${stderr}`, files: sqlFiles(folder) }
 }
