@@ -306,3 +306,38 @@ test('the rules see what breaks them', () => {
     ],
   })
 })
+
+/**
+ * A stored code in SQL, of columns whose codes come from a list of names (`codesOf`): `status = 3`, `state <= 5`, `kind IN (0, 1)`. A status with three
+ * digits is one of HTTP.
+ */
+const STORED_CODE =
+  /(?<![.\w])(?:\w+\.)?(?:status|state|kind|match_type|type) *(?:=|<>|!=|<=?|>=?|(?:NOT )?IN|IS(?: NOT)?) *\(?\d{1,2}\b/g
+
+/** Ranks below both lists whose codes it needs. */
+const MAY_HAVE_CODES = 'src/features/setup/streams/streams.ts'
+
+/** An index in tables.ts keeps the text it was made with, so there the number stands. */
+const codeBreaks = (modules: readonly Module[]): string[] =>
+  modules
+    .filter(({ path }) => !isTables(path) && path !== MAY_HAVE_CODES)
+    .flatMap(({ path, source }) =>
+      (withoutComments(source).match(STORED_CODE) ?? []).map((code) => `${path} has the stored code of "${code}"`),
+    )
+
+test('SQL takes stored codes from the list of their names', () => {
+  expect(codeBreaks(MODULES)).toEqual([])
+  const broken = [
+    "db.prepare('SELECT id FROM recipients WHERE status = 3 AND kind IN (0, 1)')",
+    'db.prepare(`UPDATE emails SET status = 0 WHERE emails.state <> 2 AND type NOT IN (12)`)',
+    '// status = 1 is `scheduled`',
+    'function page(status = 200) { return status === 1 || status >= 500 || set.status < 400 }',
+  ].map((source, at) => moduleOf(`src/features/area/low/${at}.ts`, source))
+  expect(codeBreaks(broken)).toEqual([
+    'src/features/area/low/0.ts has the stored code of "status = 3"',
+    'src/features/area/low/0.ts has the stored code of "kind IN (0"',
+    'src/features/area/low/1.ts has the stored code of "status = 0"',
+    'src/features/area/low/1.ts has the stored code of "emails.state <> 2"',
+    'src/features/area/low/1.ts has the stored code of "type NOT IN (12"',
+  ])
+})

@@ -12,6 +12,7 @@ import type { Draft, DraftExtra } from '#features/sending/emails/draft.ts'
 import { insertEmail, type Placement } from '#features/sending/emails/insert.ts'
 import { requireDiskSpace, requireSendable } from '#features/sending/emails/sendable.ts'
 import { begunMetric } from '#features/sending/emails/settle.ts'
+import { statusCode } from '#features/sending/emails/status.ts'
 import { contactById } from '#features/setup/contact-store/find.ts'
 import { namedList } from '#features/setup/contact-store/lists.ts'
 import { suppressionOf } from '#features/setup/suppressions/check.ts'
@@ -75,6 +76,8 @@ interface Queued {
   readonly isUntried: number
 }
 
+const QUEUED = statusCode('queued')
+
 const sql = prepared((db) => ({
   remove: db.prepare('DELETE FROM broadcast_recipients WHERE broadcast_id = ? AND contact_id = ?'),
   removeSome: db.prepare(
@@ -85,17 +88,17 @@ const sql = prepared((db) => ({
   ),
   account: db.prepare<{ uuid: Uint8Array }, [number]>('SELECT uuid FROM accounts WHERE id = ?'),
   stream: db.prepare<{ slug: string }, [number]>('SELECT slug FROM streams WHERE id = ?'),
-  // Of a broadcast that was deferred as a whole there are as many as it has contacts, so they are looked at by pieces. 0 is `queued`, 2 `processing`.
+  // Of a broadcast that was deferred as a whole there are as many as it has contacts, so they are looked at by pieces.
   queued: db.prepare<Queued, [number, number, number]>(
-    `SELECT emails.id AS emailId, recipients.id AS recipientId, quota_month AS quotaMonth, recipients.status = 0 AND attempts = 0 AS isUntried
-     FROM emails JOIN recipients ON email_id = emails.id WHERE operation_id = ? AND emails.status = 0 AND emails.id > ? ORDER BY emails.id LIMIT ?`,
+    `SELECT emails.id AS emailId, recipients.id AS recipientId, quota_month AS quotaMonth, recipients.status = ${QUEUED} AND attempts = 0 AS isUntried
+     FROM emails JOIN recipients ON email_id = emails.id WHERE operation_id = ? AND emails.status = ${QUEUED} AND emails.id > ? ORDER BY emails.id LIMIT ?`,
   ),
   processing: db.prepare<{ id: number }, [number]>(
-    'SELECT id FROM emails WHERE operation_id = ? AND status = 2 LIMIT 1',
+    `SELECT id FROM emails WHERE operation_id = ? AND status = ${statusCode('processing')} LIMIT 1`,
   ),
   untriedByLane: db.prepare<{ n: number }, [number, number]>(
-    `SELECT count(*) AS n FROM (SELECT id FROM emails WHERE operation_id = ? AND status = 0 ORDER BY id DESC LIMIT ?) AS newest
-     JOIN recipients ON email_id = newest.id WHERE status = 0 AND attempts = 0 GROUP BY lane`,
+    `SELECT count(*) AS n FROM (SELECT id FROM emails WHERE operation_id = ? AND status = ${QUEUED} ORDER BY id DESC LIMIT ?) AS newest
+     JOIN recipients ON email_id = newest.id WHERE status = ${QUEUED} AND attempts = 0 GROUP BY lane`,
   ),
 }))
 

@@ -25,7 +25,7 @@ import { conflict, invalid } from '#platform/errors.ts'
 import { formatUuid, type UuidBytes } from '#platform/ids.ts'
 import { KiB, MiB } from '#platform/units.ts'
 import { storedActor } from './actor.ts'
-import { type BroadcastState, operationMetadata, stateCode } from './states.ts'
+import { type BroadcastState, IS_OPEN, operationMetadata, stateCode } from './states.ts'
 import { tryBroadcast } from './trial.ts'
 
 /** What a broadcast is made from. Subject and bodies are templates, whoever gave them. */
@@ -101,7 +101,7 @@ const sql = prepared((db) => ({
      ORDER BY id`,
   ),
   openOf: db.prepare<{ n: number }, [number]>(
-    'SELECT COUNT(*) AS n FROM broadcasts INDEXED BY broadcasts_open WHERE state <= 5 AND account_id = ?',
+    `SELECT COUNT(*) AS n FROM broadcasts INDEXED BY broadcasts_open WHERE ${IS_OPEN} AND account_id = ?`,
   ),
   begin: db.prepare(
     'UPDATE broadcasts SET operation_id = ?, state = ?, sandbox = ?, total = ?, quota_month = ?, updated_at = ? WHERE id = ? AND state = ?',
