@@ -17,6 +17,7 @@ import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { AppError } from '#platform/errors.ts'
+import { perOwner } from '#platform/per-owner.ts'
 import { days, seconds } from '#platform/units.ts'
 import { isBillingConfigured, isMissing, nonsense, withStripe } from './stripe.ts'
 
@@ -205,11 +206,10 @@ const isSame = (a: Subscription, b: Subscription): boolean =>
   a.trialEndsAt === b.trialEndsAt
 
 /** The last that waits for a customer, of each service: what was asked of Stripe first must be written first. */
-const turns = new WeakMap<App, Map<string, Promise<void>>>()
+const turnsOf = perOwner((_: App) => new Map<string, Promise<void>>())
 
 function inTurn(app: App, customerId: string, work: () => Promise<void>): Promise<void> {
-  const waiting = turns.get(app) ?? new Map<string, Promise<void>>()
-  turns.set(app, waiting)
+  const waiting = turnsOf(app)
   const turn = (waiting.get(customerId) ?? Promise.resolve()).then(work)
   const ended = turn
     .catch(() => undefined)

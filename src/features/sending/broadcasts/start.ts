@@ -23,6 +23,7 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { conflict, invalid } from '#platform/errors.ts'
 import { formatUuid, type UuidBytes } from '#platform/ids.ts'
+import { perOwner } from '#platform/per-owner.ts'
 import { KiB, MiB } from '#platform/units.ts'
 import { storedActor } from './actor.ts'
 import { type BroadcastState, IS_OPEN, operationMetadata, stateCode } from './states.ts'
@@ -401,12 +402,4 @@ export async function discardLeftovers(app: App): Promise<void> {
 }
 
 /** What this process is fixing: not left over from another. */
-const inHand = new WeakMap<App, Set<number>>()
-
-function fixingHere(app: App): Set<number> {
-  const known = inHand.get(app)
-  if (known) return known
-  const made = new Set<number>()
-  inHand.set(app, made)
-  return made
-}
+const fixingHere = perOwner((_: App) => new Set<number>())
