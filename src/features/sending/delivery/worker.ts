@@ -9,7 +9,7 @@ import { FairQueue } from '#platform/queue/fair-queue.ts'
 import { FairTurns } from '#platform/queue/fair-turns.ts'
 import { isPassingError, publicReason } from '#platform/storage-errors.ts'
 import { bulkShare } from './bulk-share.ts'
-import { type Connections, createConnections } from './connections.ts'
+import { Connections } from './connections.ts'
 import { prepareMessage, type SharedBody, transmit } from './deliver.ts'
 import type { AttemptResult, AttemptSession, DeliverJob, FromWorker, ToWorker, WorkerSettings } from './protocol.ts'
 import { siteRefusalOf } from './site-refusal.ts'
@@ -55,7 +55,7 @@ class DeliveryWorker {
   constructor(settings: WorkerSettings) {
     this.#settings = settings
     this.#content = createContentReader(settings.contentFolder)
-    this.#connections = createConnections(systemClock, settings)
+    this.#connections = new Connections(systemClock, settings)
   }
 
   handle(message: Exclude<ToWorker, { type: 'settings' }>): void {
