@@ -30,7 +30,7 @@ describe('headers', () => {
     test(`${JSON.stringify(wrong)} is a 422`, async () =>
       expectRefusal(await emails.send({ headers: wrong }), 422, 'validation_failed', 'headers'))
 
-  // Proves: send-33
+  // Proves: send-27
   for (const value of [null, {}, [], ['a']])
     test(`a value of ${JSON.stringify(value)} is a 422`, async () =>
       expectRefusal(await emails.send({ headers: { 'X-A': value } }), 422, 'validation_failed', 'headers.X-A'))
