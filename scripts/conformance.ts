@@ -93,14 +93,27 @@ const readText = (file: string): Promise<string> => Bun.file(join(ROOT, file)).t
 /** The document as it is stored. */
 export const readDocument = (): Promise<string> => readText(DOCUMENT_FILE)
 
+/** Prints a rule and the tests that prove it. */
+function printRule({ rules, proofs }: Conformance, wanted: string): void {
+  const rule = rules.find(({ id }) => id === wanted)
+  if (!rule) throw new Error(`there is no rule ${wanted}`)
+  console.log(`${rule.id}: ${rule.sentence}`)
+  for (const { ids, file, line, source } of proofs) if (ids.includes(wanted)) console.log(`${file}:${line}: ${source}`)
+}
+
+async function writeDocument(conformance: Conformance): Promise<void> {
+  if (conformance.problems.length > 0) throw new Error(conformance.problems.join('\n'))
+  await Bun.write(join(ROOT, DOCUMENT_FILE), formatDocument(conformance))
+}
+
 if (import.meta.main) {
-  const conformance = await readConformance()
   const wanted = process.argv[2]
-  if (wanted !== undefined) {
-    for (const { ids, file, line, source } of conformance.proofs)
-      if (ids.includes(wanted)) console.log(`${file}:${line}: ${source}`)
-  } else if (conformance.problems.length > 0) {
-    for (const problem of conformance.problems) console.error(problem)
+  try {
+    const conformance = await readConformance()
+    if (wanted === undefined) await writeDocument(conformance)
+    else printRule(conformance, wanted)
+  } catch (error) {
+    console.error(error instanceof Error ? error.message : error)
     process.exitCode = 1
-  } else await Bun.write(join(ROOT, DOCUMENT_FILE), formatDocument(conformance))
+  }
 }
