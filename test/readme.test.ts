@@ -5,6 +5,7 @@ import { withSettingsTable } from '../scripts/settings-table.ts'
 const ROOT = join(import.meta.dir, '..')
 const readme = await Bun.file(join(ROOT, 'README.md')).text()
 
+// Proves: inbound-17
 test('the README lists every setting with its default and meaning (bun scripts/settings-table.ts)', () => {
   expect(readme).toBe(withSettingsTable(readme))
 })

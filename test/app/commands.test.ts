@@ -11,6 +11,7 @@ setDefaultTimeout(60_000)
 const authorised = (url: string, key: string): Promise<number> =>
   fetch(`${url}/v1/account`, { headers: { authorization: `Bearer ${key}` } }).then((response) => response.status)
 
+// Proves: account-13
 test('without a service, commands open the data directory themselves and see what earlier ones made', async () => {
   using data = dataFolder()
   const account = ['accounts', 'create', '--name', 'Acme', '--email', 'ada@acme.test']
@@ -59,6 +60,7 @@ test('a new key stands alone on standard output, so that it can be piped into a 
   })
 })
 
+// Proves: auth-3
 test('an imported key works, read from standard input', async () => {
   using data = dataFolder()
   await setUp(data.settings)

@@ -136,6 +136,7 @@ test('the table names what is used, what bounds it and what goes next', async ()
   expect(full.stdout).toContain('\nNew mail is refused until 1.0 TiB are free (TASSIS_MIN_FREE_DISK).\n')
 })
 
+// Proves: storage-9
 test('sizes that the disk cannot hold are bounded to it, less the reserve, with a warning that says both figures', async () => {
   using data = dataFolder()
   await setUp(data.settings)

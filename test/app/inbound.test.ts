@@ -8,6 +8,7 @@ import { dataFolder, setUp, tassis, tassisJson } from './process.ts'
 // Commands are processes of their own, on a machine that may be busy.
 setDefaultTimeout(60_000)
 
+// Proves: inbound-25
 test('mail that could not be parsed is listed and parsed again; what still cannot be parsed stays listed', async () => {
   using data = dataFolder()
   await setUp(data.settings)

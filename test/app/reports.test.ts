@@ -58,6 +58,7 @@ async function withReports(settings: Settings): Promise<void> {
   }
 }
 
+// Proves: inbound-33
 test('reports are listed and shown, without a service and with one, and nothing of them obeys the terminal', async () => {
   using data = dataFolder()
   await setUp(data.settings, { verified: true })

@@ -151,6 +151,7 @@ describe('without a service', () => {
     )
   })
 
+  // Proves: notify-12
   test('webhooks secret reveals or rotates, each with an audit row; without a word which it does neither', async () => {
     // Alone on standard output, for a pipe or a file.
     expect(await tassis(['webhooks', 'secret', hook.id, '--reveal'], data.settings)).toEqual({
@@ -190,6 +191,7 @@ describe('without a service', () => {
     })
   })
 
+  // Proves: notify-49
   test('routes with a URL are listed with the mail that they are told of; one secret of their account is shown and rotated', async () => {
     using folder = dataFolder()
     await setUp(folder.settings, [])
@@ -337,6 +339,7 @@ describe('with a service', () => {
     await receiver?.close()
   })
 
+  // Proves: notify-12
   test('a test is sent and told, and a rotation is in force for the next one', async () => {
     const first = await tassis(['webhooks', 'test', hook.id], data.settings)
     expect([first.exitCode, first.stdout]).toEqual([

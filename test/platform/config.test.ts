@@ -54,6 +54,7 @@ test('a misspelt variable and an unknown key of the file are refused', () => {
   expect(errorOf({ TASSIS_CONFIG: tomlFile('delivry = "capture"') })).toContain('there is no setting delivry')
 })
 
+// Proves: billing-5
 test('variables win over the file, the file over defaults, and the report says which', () => {
   const { config, report } = loadConfig({
     TASSIS_CONFIG: tomlFile('smtp_port = 2525\ndelivery = "capture"'),
