@@ -21,7 +21,8 @@ const { values: options } = parseArgs({
 const ROOT = realpathSync(options.root ?? process.cwd())
 const LONG_FUNCTION_LINES = 80
 const LONG_COMMENT_COLUMNS = 120
-const LIMITS = /^(?:MOST|LONGEST|LARGEST|MAX|GREATEST)_|_MAX$/
+/** Names of oddLimits that do not begin with MAX or MIN. */
+const ODD_LIMITS = /^(?:MOST|LONGEST|LARGEST|GREATEST|WIDEST|FURTHEST|LEAST|SHORTEST|SMALLEST|FEWEST)(?:_|$)/
 const OPENERS = /^(?:create|start|open)(?=[A-Z]|$)/
 
 function git(...args: string[]): Uint8Array {
@@ -253,7 +254,7 @@ counted(
 
 // ---- Names
 
-const limits: string[] = []
+const oddLimits: string[] = []
 const ofs: string[] = []
 const long: string[] = []
 const tables: string[] = []
@@ -383,7 +384,7 @@ for (const [path, file] of src) {
     for (const declaration of list?.declarations ?? []) {
       const { name, initializer } = partsOf(declaration)
       const place = `${placeOf(path, file, declaration)} ${textOf(name)}`
-      if (LIMITS.test(textOf(name))) limits.push(place)
+      if (ODD_LIMITS.test(textOf(name))) oddLimits.push(place)
       if (list && !(list.flags & NodeFlags.Const)) mutable.push(place)
       else {
         const collection =
@@ -410,9 +411,9 @@ for (const [path, file] of src) {
   })
 }
 counted(
-  'limits',
-  'constants at the top of a module named MOST_…, LONGEST_…, LARGEST_…, GREATEST_…, MAX_… or …_MAX',
-  limits,
+  'odd limits',
+  'constants at the top of a module named MOST_…, LONGEST_…, LEAST_… and the like, in place of MAX_… or MIN_…',
+  oddLimits,
 )
 counted('…Of functions', 'functions, declared or constant, whose name ends in Of', ofs)
 counted('long functions', `over ${LONG_FUNCTION_LINES} lines, without tables of routes or commands`, long)
