@@ -1,5 +1,5 @@
 /** @module The README's table of settings, made from the settings themselves: `bun scripts/settings-table.ts` writes it, test/readme.test.ts compares it. */
-import { loadConfig } from '../src/platform/config.ts'
+import { loadConfig } from '../src/app/settings.ts'
 
 const BEGIN = '<!-- settings -->'
 const END = '<!-- /settings -->'

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { openApp } from '#app/create.ts'
-import { loadConfig } from '#platform/config.ts'
+import { loadConfig } from '#app/settings.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { dataFolder, MAIN, type Settings, setUp, tassis, tassisJson } from './process.ts'
 

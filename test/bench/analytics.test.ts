@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { examineBooks } from '#app/cli/books.ts'
 import { balanceFinding, balances } from '#app/cli/books-balance.ts'
+import { loadConfig } from '#app/settings.ts'
 import { prepareAnalytics } from '#bench/analytics.ts'
-import { loadConfig } from '#platform/config.ts'
 import { openReadOnly } from '#platform/db/open.ts'
 
 test('the year of mail of the bench has every row and figure that the service would have written', async () => {

@@ -6,9 +6,9 @@ import { join } from 'node:path'
 import { examineBooks } from '#app/cli/books.ts'
 import { balances } from '#app/cli/books-balance.ts'
 import { examineContent } from '#app/cli/content-check.ts'
+import { loadConfig } from '#app/settings.ts'
 import { HTML_BYTES, mailPatterns, sendRequests, TEXT_BYTES } from '#bench/mails.ts'
 import { seedDataDirectory } from '#bench/seed.ts'
-import { loadConfig } from '#platform/config.ts'
 import { openReadOnly } from '#platform/db/open.ts'
 
 test('stored emails of the bench have every row that the service would have written', async () => {
