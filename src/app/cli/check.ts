@@ -35,7 +35,7 @@ export function addCheckCommand(program: Command): void {
   withJson(
     program
       .command('check')
-      .description('recount every counter and verify the books; exit code 1 when something differs'),
+      .description('recount every counter and check the consistency rules; exit code 1 when something differs'),
   ).action((options: JsonOption) => {
     const { config } = loadConfig()
     requireData(config)
