@@ -2,7 +2,7 @@ import { expect, setDefaultTimeout, test } from 'bun:test'
 import { existsSync, readdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { openApp } from '#app/create.ts'
-import { loadConfig } from '#platform/config.ts'
+import { loadConfig } from '#app/settings.ts'
 import { dataFolder, MAIN, setUp, startServing, tassis, tassisJson, tassisProcess } from './process.ts'
 
 // Services are processes of their own, on a machine that may be busy.

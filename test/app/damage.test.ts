@@ -3,7 +3,8 @@ import { chmodSync, cpSync, readdirSync, readFileSync, writeFileSync } from 'nod
 import { join } from 'node:path'
 import { whoOwns } from '#app/cli/owner.ts'
 import { startService } from '#app/service.ts'
-import { ConfigError, loadConfig } from '#platform/config.ts'
+import { loadConfig } from '#app/settings.ts'
+import { ConfigError } from '#platform/config.ts'
 import { type DataFolder, dataFolder, type Settings, setUp, tassis } from './process.ts'
 
 test.each([

@@ -1,7 +1,7 @@
 /** What operators do with received mail that could not be parsed. */
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import { openApp } from '#app/create.ts'
-import { loadConfig } from '#platform/config.ts'
+import { loadConfig } from '#app/settings.ts'
 import { storeTestInbound } from '#test/support/inbound.ts'
 import { dataFolder, setUp, tassis, tassisJson } from './process.ts'
 

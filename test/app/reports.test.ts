@@ -1,7 +1,7 @@
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import { openApp } from '#app/create.ts'
+import { loadConfig } from '#app/settings.ts'
 import { storeReport } from '#features/receiving/domain-reports/store.ts'
-import { loadConfig } from '#platform/config.ts'
 import type { AggregateReport } from '#protocols/aggregate-reports/report.ts'
 import { dmarcXml, tlsJson } from '#test/protocols/aggregate-reports/samples.ts'
 import { dataFolder, type Settings, setUp, startServing, tassis, tassisJson } from './process.ts'

@@ -2,7 +2,8 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { ConfigError, loadConfig } from '#platform/config.ts'
+import { loadConfig } from '#app/settings.ts'
+import { ConfigError } from '#platform/config.ts'
 import { parseHostPort } from '#platform/setting-kinds.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'tassis-config-'))

@@ -2,7 +2,7 @@
 import { Database } from 'bun:sqlite'
 import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { join } from 'node:path'
-import { examineBooks } from '#app/cli/books.ts'
+import { checkConsistency } from '#app/consistency-rules.ts'
 import { migrations } from '#app/migrations.ts'
 import {
   DAILY_COLUMNS,
@@ -187,7 +187,7 @@ test('nothing of sandbox mail is counted', async () => {
 /** What the check says of the figures. */
 function differences(): string[] {
   using db = new Database(join(mail.service.dataDir, 'tassis.db'), { readonly: true })
-  return examineBooks(db)
+  return checkConsistency(db)
     .filter(({ rule }) => rule.includes('figures of'))
     .flatMap(({ differences: found }) => found)
     .filter((text) => !text.includes('stream:'))
