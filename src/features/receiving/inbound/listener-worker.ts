@@ -7,7 +7,7 @@ import type { Destination, Refusal, TakenMessage } from '#features/receiving/rec
 import { systemClock } from '#platform/clock.ts'
 import { seconds } from '#platform/units.ts'
 import type { FromListener, ListenerSettings, ToListener } from './listener-protocol.ts'
-import { createInboundServer, type InboundServer } from './listener-server.ts'
+import { InboundServer } from './listener-server.ts'
 
 declare const self: Worker
 
@@ -57,7 +57,7 @@ class ListenerWorker {
 
   async #start(settings: ListenerSettings): Promise<void> {
     try {
-      this.#server = createInboundServer({
+      this.#server = new InboundServer({
         settings,
         clock: systemClock,
         decide: (address, sourceIp) => this.#decide(address, sourceIp),

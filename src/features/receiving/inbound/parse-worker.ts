@@ -1,6 +1,6 @@
 /**
- * @module Entry of the parse Worker: reads a received message, parses it, looks for a report and authenticates it. Reads
- * a message piece by piece, never whole into memory, and writes large attachments into files that the main thread adopts.
+ * @module Entry of the parse Worker: reads a received message, parses it, looks for a report, authenticates it. Reads
+ * a message piece by piece, never whole into memory; writes large attachments into files that the main thread adopts.
  * Writes nothing else, and asks DNS through the main thread, which has the only cache.
  */
 import { rmSync } from 'node:fs'
