@@ -26,7 +26,8 @@ export class CommandInput {
   takeLine(): string | 'too long' | undefined {
     const end = this.#octets.indexOf(LF)
     const line = this.#octets.subarray(0, end === -1 ? undefined : end)
-    const length = end > 0 && line[end - 1] === CR ? end - 1 : line.length
+    // A CR at the end of an incomplete line may belong to its line end.
+    const length = line.at(-1) === CR ? line.length - 1 : line.length
     if (length > this.#maxLineBytes) return 'too long'
     if (end === -1) {
       // A copy, so that the rest of what was read with it can be freed.
