@@ -1,6 +1,6 @@
 /**
- * @module Deletes the inbound emails from and to a person, inside the caller's transaction, and returns how much
- * received mail is still to be processed.
+ * @module Finds and deletes the inbound emails from and to a person, inside the caller's transaction, and finds the
+ * newest message that is still to be processed.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
