@@ -1,6 +1,6 @@
 /**
- * @module Which inbound route an address belongs to. Reads the routes of a domain and decides; never writes one: that is `inbound-routes`, which
- * stands behind this feature and takes the names of the match types from here.
+ * @module Finds the inbound route that an address matches. Reads the routes of a domain, never writes one: that is
+ * `inbound-routes`, a later feature, which takes the names of the match types from here.
  */
 import type { Database } from 'bun:sqlite'
 import { codesOf } from '#platform/db/codes.ts'
@@ -8,7 +8,10 @@ import { prepared } from '#platform/db/open.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import { normaliseAddress } from '#protocols/address/parse.ts'
 
-/** How a pattern is compared. Position = the stored code, and at the same priority the earlier one wins: only ever append. */
+/**
+ * How a pattern is compared. Position = the stored code, and at the same priority the earlier one wins: only ever
+ * append.
+ */
 export const MATCH_TYPES = ['exact', 'prefix', 'catch_all'] as const
 
 export type MatchType = (typeof MATCH_TYPES)[number]
@@ -43,7 +46,8 @@ const ACTIVE = `SELECT id, uuid, account_id AS accountId, domain_id AS domainId,
   FROM inbound_routes WHERE domain_id = ?1 AND is_active = 1`
 
 const sql = prepared((db) => ({
-  // A domain may have many routes: the few that can be the one are found by index. 0, 1, 2 are the codes of MATCH_TYPES.
+  // A domain may have many routes: the few that can be the one are found by index. 0, 1, 2 are the codes of
+  // MATCH_TYPES.
   candidates: db.prepare<Row, [number, string, string, string]>(
     `${ACTIVE} AND match_type = 0 AND pattern IN (?2, ?3)
      UNION ALL ${ACTIVE} AND match_type = 1 AND pattern IN (SELECT value FROM json_each(?4))
@@ -81,12 +85,15 @@ function keysOf(localPart: string): { readonly key: string; readonly withoutDeta
 }
 
 /**
- * The route that mail to a local part belongs to; undefined: none. Lower priority first, then exact before prefix before catch_all, then the one
- * that names the local part as it stands before the one that names it without its `+detail` (RFC 5233), then the older one.
+ * The route that mail to a local part belongs to; undefined: none. Lower priority first, then exact before prefix
+ * before catch_all, then the one that names the local part as it stands before the one that names it without its
+ * `+detail` (RFC 5233), then the older one.
  */
 export function matchRoute(routes: readonly RouteRule[], localPart: string): RouteRule | undefined {
   const { key, withoutDetail } = keysOf(localPart)
-  /** 0 where the pattern names the local part, 1 where it names it without its detail; undefined where it does neither. */
+  /**
+   * 0 where the pattern names the local part, 1 where it names it without its detail; undefined where it does neither.
+   */
   const distance = ({ pattern, matchType }: RouteRule): number | undefined => {
     if (matchType === 'catch_all') return 0
     if (matchType === 'prefix') return key.startsWith(pattern) ? 0 : undefined
