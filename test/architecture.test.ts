@@ -15,6 +15,8 @@ const AREAS = {
   core: ['app', 'audit-logs', 'events', 'content-gc', 'accounts', 'operations'],
   setup: ['streams', 'api-keys', 'domains', 'templates', 'contact-store', 'suppressions', 'health'],
   sending: [
+    'queue',
+    'accept',
     'emails',
     'system-mail',
     'tracking',
@@ -44,7 +46,7 @@ const ENTRIES = /^src\/(main|app\/cli\/.*|.*worker)\.ts$/
 const ROOT = join(import.meta.dir, '..')
 
 interface Module {
-  /** From the root, with slashes: `src/features/emails/accept.ts`. */
+  /** From the root, with slashes: `src/features/sending/accept/accept.ts`. */
   readonly path: string
   readonly source: string
   /** Modules of ours that it imports for their values, by path. */

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
+import type { SendResponse } from '#features/sending/accept/model.ts'
 import { listDeadLetters } from '#features/sending/dead-letters/read.ts'
 import { retryDeadLetter } from '#features/sending/dead-letters/retry.ts'
-import type { SendResponse } from '#features/sending/emails/model.ts'
 import { addSuppression, listSuppressions, removeSuppression } from '#features/setup/suppressions/suppressions.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { hours, minutes } from '#platform/units.ts'

@@ -1,7 +1,7 @@
 /** @module The part of the books that is about what was accepted: every email is somewhere, and the balance says where. Writes nothing. */
 import type { Database } from 'bun:sqlite'
 import { eventCode } from '#features/core/events/record.ts'
-import { isOpen, STATUSES, type Status } from '#features/sending/emails/status.ts'
+import { isOpen, STATUSES, type Status } from '#features/sending/queue/status.ts'
 import { BOTH_FROM } from './books.ts'
 import { type Finding, told } from './findings.ts'
 

@@ -8,8 +8,8 @@ import { EVENT_TYPES, eventCode } from '#features/core/events/record.ts'
 import { complaintMetric, NOT_SPAM } from '#features/receiving/complaints/apply.ts'
 import { INBOUND_METRIC } from '#features/receiving/inbound/inbound-emails.ts'
 import { BROADCAST_STATES } from '#features/sending/broadcasts/states.ts'
-import { NEVER_TRIED } from '#features/sending/emails/settle.ts'
-import { emailStatus, isOpen, STATUSES, type Status, statusCode } from '#features/sending/emails/status.ts'
+import { NEVER_TRIED } from '#features/sending/queue/settle.ts'
+import { emailStatus, isOpen, STATUSES, type Status, statusCode } from '#features/sending/queue/status.ts'
 import {
   CONTACT_STATUSES,
   CONTACTS,

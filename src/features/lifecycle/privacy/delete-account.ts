@@ -18,7 +18,7 @@ import { insertOperation, removeOperationsOf } from '#features/core/operations/o
 import { endedBilling } from '#features/people/billing/checkout.ts'
 import { removeTeamOf } from '#features/people/team/users.ts'
 import { leaveOutAll } from '#features/sending/broadcasts/erase.ts'
-import { endWaitingMail, hasMailInHand } from '#features/sending/emails/end-mail.ts'
+import { endWaitingMail, hasMailInHand } from '#features/sending/queue/end-mail.ts'
 import { mailAbout } from '#features/sending/system-mail/about.ts'
 import { ACCOUNT_TAG_BYTES } from '#features/sending/tracking/tokens.ts'
 import { removeKeysOf } from '#features/setup/api-keys/keys.ts'

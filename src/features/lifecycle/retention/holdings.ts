@@ -4,7 +4,7 @@
  */
 import type { Database } from 'bun:sqlite'
 import { BROADCAST_STATES, type BroadcastState, stateCode } from '#features/sending/broadcasts/states.ts'
-import { isOpen, STATUSES, statusCode } from '#features/sending/emails/status.ts'
+import { isOpen, STATUSES, statusCode } from '#features/sending/queue/status.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Budgeted } from './budgets.ts'
 import type { DatabaseUse } from './measure.ts'

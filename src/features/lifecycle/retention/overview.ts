@@ -3,7 +3,7 @@
  */
 import type { Database } from 'bun:sqlite'
 import { UNROUTED_DROPPED_METRIC } from '#features/receiving/inbound/store.ts'
-import { isOpen, STATUSES, statusCode } from '#features/sending/emails/status.ts'
+import { isOpen, STATUSES, statusCode } from '#features/sending/queue/status.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
 import type { UuidBytes } from '#platform/ids.ts'

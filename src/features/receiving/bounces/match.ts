@@ -4,8 +4,8 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
-import { recipientOfVerp } from '#features/sending/emails/named-recipient.ts'
-import { messageIdOf } from '#features/sending/emails/send-response.ts'
+import { messageIdOf } from '#features/sending/queue/message-id.ts'
+import { recipientOfVerp } from '#features/sending/queue/named-recipient.ts'
 import type { Millis } from '#platform/clock.ts'
 import { prepared } from '#platform/db/open.ts'
 import { parseUuid, type UuidBytes } from '#platform/ids.ts'

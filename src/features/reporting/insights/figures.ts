@@ -52,7 +52,7 @@ const sql = prepared((db) => ({
   streams: db.prepare<{ id: number; slug: string }, [number, number]>(
     'SELECT id, slug FROM streams WHERE account_id = ? AND deleted_at IS NULL ORDER BY id LIMIT ?',
   ),
-  // 4 is `bounced` of emails/status.ts.
+  // 4 is `bounced` of queue/status.ts.
   categories: db.prepare<{ category: string; n: number }, [number, number, number]>(
     `SELECT bounce_category AS category, count(*) AS n FROM recipients WHERE bounce_category IS NOT NULL AND email_id IN
      (SELECT id FROM emails WHERE account_id = ? AND status = 4 AND created_at >= ? AND sandbox = 0 ORDER BY created_at DESC LIMIT ?)

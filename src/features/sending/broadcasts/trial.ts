@@ -8,7 +8,7 @@ import {
   contactFault,
   sharedDataJson,
   subjectFault,
-} from '#features/sending/emails/broadcast-data.ts'
+} from '#features/setup/templates/broadcast-data.ts'
 import { withSubjectInLine } from '#features/setup/templates/render.ts'
 import { AppError } from '#platform/errors.ts'
 import type { RenderOutcome, TemplateFault } from '#platform/template/renderer.ts'

@@ -4,8 +4,8 @@
  * would be dead.
  */
 import type { App } from '#features/core/app/app.ts'
-import type { DraftExtra } from '#features/sending/emails/draft.ts'
-import { messageIdOf } from '#features/sending/emails/send-response.ts'
+import { messageIdOf } from '#features/sending/queue/message-id.ts'
+import type { DraftExtra } from '#features/sending/queue/new-email.ts'
 import { trackingBaseUrl } from '#features/sending/tracking/base-url.ts'
 import { accountTag, dayOf } from '#features/sending/tracking/tokens.ts'
 import { unsubscribeHeaders } from '#features/sending/unsubscribe/headers.ts'

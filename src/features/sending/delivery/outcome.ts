@@ -8,7 +8,7 @@ import {
   deferRecipient,
   finishRecipient,
   releaseRecipient,
-} from '#features/sending/emails/attempt-moves.ts'
+} from '#features/sending/queue/attempt-moves.ts'
 import { HARD_BOUNCE } from '#features/setup/suppressions/check.ts'
 import { suppressFor } from '#features/setup/suppressions/suppress.ts'
 import type { Millis } from '#platform/clock.ts'

@@ -3,7 +3,7 @@
  */
 import { isIP } from 'node:net'
 import type { App } from '#features/core/app/app.ts'
-import { domainOfLane, SANDBOX_LANE } from '#features/sending/emails/lanes.ts'
+import { domainOfLane, SANDBOX_LANE } from '#features/sending/queue/lanes.ts'
 import { shuffled } from '#platform/ids.ts'
 import {
   type MailHost,

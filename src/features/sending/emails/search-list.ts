@@ -6,6 +6,16 @@
 import type { Database } from 'bun:sqlite'
 import { tenantOf } from '#features/core/accounts/work-budget.ts'
 import type { App } from '#features/core/app/app.ts'
+import {
+  countMatches,
+  type EmailSearch,
+  findIds,
+  isMatch,
+  matchOf,
+  rangeOfTime,
+  type TimeRange,
+} from '#features/sending/queue/search.ts'
+import { type Status, statusCode } from '#features/sending/queue/status.ts'
 import { findStream } from '#features/setup/streams/streams.ts'
 import { prepared } from '#platform/db/open.ts'
 import { belowTimeAndId, type RowKey, type RowWindow } from '#platform/db/row-window.ts'
@@ -13,8 +23,6 @@ import { invalid } from '#platform/errors.ts'
 import { MAX_OFFSET } from '#platform/http/schemas.ts'
 import { parseUuid, type UuidBytes } from '#platform/ids.ts'
 import { countEmails, type EmailFilter, emailsByIds, type StoredEmail } from './read.ts'
-import { countMatches, type EmailSearch, findIds, isMatch, matchOf, rangeOfTime, type TimeRange } from './search.ts'
-import { type Status, statusCode } from './status.ts'
 
 /** Totals are counted as far as pages can be asked for by number; a total of this means that there are more. */
 export const MAX_COUNTED = MAX_OFFSET + 1

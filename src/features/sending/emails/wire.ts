@@ -2,14 +2,14 @@
 
 import { contentState } from '#features/core/app/stored-content.ts'
 import { eventWire, type RecordedEvent } from '#features/core/events/model.ts'
+import { messageIdOf } from '#features/sending/queue/message-id.ts'
+import type { DraftExtra } from '#features/sending/queue/new-email.ts'
+import { isOpen } from '#features/sending/queue/status.ts'
 import type { KeyRing } from '#platform/crypto.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
-import type { DraftExtra } from './draft.ts'
 import type { Email, EmailDetail, EmailRecipient, EmailRow } from './model.ts'
 import type { StoredEmail, StoredRecipient } from './read.ts'
-import { messageIdOf } from './send-response.ts'
-import { isOpen } from './status.ts'
 
 const optionalUuid = (uuid: Uint8Array | null): string | null => (uuid === null ? null : formatUuid(uuid))
 

@@ -41,7 +41,7 @@ const sql = prepared((db) => ({
   ),
   update: db.prepare('UPDATE streams SET slug = ?, name = ?, updated_at = ? WHERE id = ?'),
   delete: db.prepare('UPDATE streams SET deleted_at = ? WHERE id = ?'),
-  // 0 to 2 are the open statuses of emails/status.ts: queued, scheduled, processing.
+  // 0 to 2 are the open statuses of queue/status.ts: queued, scheduled, processing.
   openMail: db.prepare<{ id: number }, [number, number]>(
     'SELECT id FROM emails WHERE account_id = ? AND status IN (0, 1, 2) AND stream_id = ? LIMIT 1',
   ),

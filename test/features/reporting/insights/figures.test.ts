@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { figuresOf } from '#features/reporting/insights/figures.ts'
 import { findingsByRule } from '#features/reporting/insights/rules.ts'
-import { STATUSES } from '#features/sending/emails/status.ts'
+import { STATUSES } from '#features/sending/queue/status.ts'
 import { createEmailApi, NOW } from '#test/support/email-api.ts'
 import { seedDay } from './support.ts'
 

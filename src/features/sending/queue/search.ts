@@ -12,7 +12,6 @@ import { allWordsOf, compactFullText, quoted } from '#platform/db/full-text.ts'
 import { prepared } from '#platform/db/open.ts'
 import { invalid } from '#platform/errors.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
-import { ANY_TIME } from './read.ts'
 
 /** What an email is found by, as a migration and `reindexEmail` read it from the rows. `indexEmail` must write the same. */
 const ROW = `SELECT id, 'a' || account_id,
@@ -116,6 +115,9 @@ function readTag(tag: string): string {
   if (tag === '') throw invalid('tag', 'tag must not be empty.')
   return tag
 }
+
+/** All times. */
+export const ANY_TIME = { from: 0, to: 8.64e15 } as const
 
 /** The emails of a time, and row ids between which they all are. A clock that was ahead leaves rows of other times between those. */
 export interface TimeRange {

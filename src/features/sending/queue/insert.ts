@@ -1,6 +1,6 @@
 /**
  * @module Writes a new email: its content first, durably; then, in the caller's transaction, its rows, its idempotency key, its events and counters. Decides
- * nothing: `sendable` has.
+ * nothing: its callers have.
  */
 import type { Actor, App } from '#features/core/app/app.ts'
 import { countDaily } from '#features/core/events/figures.ts'
@@ -11,11 +11,9 @@ import type { PutOptions } from '#platform/content/store.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { newUuid, type UuidBytes } from '#platform/ids.ts'
-import type { Draft } from './draft.ts'
 import { laneOf } from './lanes.ts'
-import type { SendResponse } from './model.ts'
+import type { NewEmail } from './new-email.ts'
 import { indexEmail } from './search.ts'
-import { sendResponse } from './send-response.ts'
 import { countStatus } from './settle.ts'
 import { emailStatus, RECIPIENT_KINDS, type Status, statusCode } from './status.ts'
 import { suppressedOutcome } from './suppressed.ts'
@@ -38,7 +36,7 @@ const sql = prepared((db) => ({
   insertKey: db.prepare('INSERT INTO idempotency_keys (account_id, key_hash, email_id, body_hash) VALUES (?, ?, ?, ?)'),
 }))
 
-/** Where a draft's parts lie once they are durable. */
+/** Where an email's parts lie once they are durable. */
 export interface StoredContent {
   readonly htmlRef: number | null
   readonly textRef: number | null
@@ -47,16 +45,16 @@ export interface StoredContent {
 }
 
 /** Puts bodies and attachments on disk. */
-export async function storeContent(app: App, draft: Draft, options: PutOptions): Promise<StoredContent> {
-  const bodies = [draft.html, draft.text].filter((part) => part !== undefined)
-  const parts = [...bodies, ...draft.attachments.map((a) => a.content)]
+export async function storeContent(app: App, email: NewEmail, options: PutOptions): Promise<StoredContent> {
+  const bodies = [email.html, email.text].filter((part) => part !== undefined)
+  const parts = [...bodies, ...email.attachments.map((a) => a.content)]
   const refs = await app.content.put(parts, app.clock.now(), options)
   let next = 0
   const take = () => refs[next++] ?? null
   return {
-    htmlRef: draft.html ? take() : null,
-    textRef: draft.text ? take() : null,
-    attachments: draft.attachments.map(({ filename, contentType, content }) => ({
+    htmlRef: email.html ? take() : null,
+    textRef: email.text ? take() : null,
+    attachments: email.attachments.map(({ filename, contentType, content }) => ({
       filename,
       content_type: contentType,
       size: content.length,
@@ -86,23 +84,30 @@ export interface Placement {
   readonly broadcastId?: number
 }
 
+/** What an email gets when it is stored. */
+export interface InsertedEmail {
+  readonly uuid: UuidBytes
+  readonly status: Status
+  readonly sandbox: boolean
+  readonly createdAt: Millis
+}
+
 /** Writes an email and all that goes with it; wakes its lanes once it is durable. */
 export function insertEmail(
   app: App,
   tx: Tx,
   actor: Actor,
-  draft: Draft,
+  email: NewEmail,
   content: StoredContent,
   placement: Placement,
-): SendResponse {
-  if (draft.template) throw new Error('the template of an email was not rendered')
+): InsertedEmail {
   const uuid = newUuid()
   const now = app.eventTime()
-  const dueAt = draft.scheduledAt ?? app.clock.now()
-  const waiting = draft.scheduledAt === undefined ? 'queued' : 'scheduled'
+  const dueAt = email.scheduledAt ?? app.clock.now()
+  const waiting = email.scheduledAt === undefined ? 'queued' : 'scheduled'
   const status = emailStatus(placement.suppressions.map((reason) => (reason === undefined ? waiting : 'rejected')))
-  const emailId = insertRow(tx, actor, draft, content, placement, { uuid, now, status })
-  const { lanes, rejected } = addRecipients(tx, emailId, draft, placement, {
+  const emailId = insertRow(tx, actor, email, content, placement, { uuid, now, status })
+  const { lanes, rejected } = addRecipients(tx, emailId, email, placement, {
     accountId: actor.accountId,
     waiting,
     dueAt,
@@ -110,37 +115,29 @@ export function insertEmail(
   indexEmail(tx, emailId, {
     accountId: actor.accountId,
     streamId: placement.streamId,
-    from: draft.from,
-    recipients: draft.recipients,
-    subject: draft.subject,
-    tags: draft.extra.tags ?? [],
+    from: email.from,
+    recipients: email.recipients,
+    subject: email.subject,
+    tags: email.extra.tags ?? [],
   })
-  if (draft.idempotency)
-    sql(tx.db).insertKey.run(actor.accountId, draft.idempotency.keyHash, emailId, draft.idempotency.bodyHash)
+  if (email.idempotency)
+    sql(tx.db).insertKey.run(actor.accountId, email.idempotency.keyHash, emailId, email.idempotency.bodyHash)
   const event = { accountId: actor.accountId, at: now, emailId }
   record(tx, { ...event, type: waiting })
   for (const { recipientId, data } of rejected) record(tx, { ...event, type: 'rejected', recipientId, data })
   countStatus(tx, { accountId: actor.accountId, createdAt: now }, status, 1)
-  if (!placement.sandbox) countSent(tx, actor.accountId, draft, placement, now)
+  if (!placement.sandbox) countSent(tx, actor.accountId, email, placement, now)
   tx.afterCommit(() => {
     for (const lane of lanes) app.mailDue.emit({ lane, at: dueAt })
   })
-  return sendResponse({
-    uuid,
-    from: draft.from,
-    status,
-    to: draft.recipients.filter(({ kind }) => kind === 'to'),
-    sandbox: placement.sandbox,
-    createdAt: now,
-    scheduledAt: draft.scheduledAt ?? null,
-  })
+  return { uuid, status, sandbox: placement.sandbox, createdAt: now }
 }
 
 /** Counts those who are not suppressed. */
 function countSent(
   tx: Tx,
   accountId: number,
-  { recipients }: Draft,
+  { recipients }: NewEmail,
   { streamId, suppressions }: Placement,
   at: Millis,
 ): void {
@@ -155,37 +152,37 @@ function countSent(
 function insertRow(
   tx: Tx,
   actor: Actor,
-  draft: Draft,
+  email: NewEmail,
   content: StoredContent,
   placement: Placement,
   { uuid, now, status }: { readonly uuid: UuidBytes; readonly now: Millis; readonly status: Status },
 ): number {
-  const hasExtra = Object.keys(draft.extra).length > 0
+  const hasExtra = Object.keys(email.extra).length > 0
   const row = sql(tx.db).insertEmail.get(
     uuid,
     actor.accountId,
     placement.domainId,
     placement.streamId,
     placement.operationId,
-    draft.templateId ?? null,
+    email.templateId ?? null,
     placement.broadcastId ?? null,
-    draft.listId ?? null,
+    email.listId ?? null,
     statusCode(status),
     placement.sandbox ? 1 : 0,
-    draft.transactional ? 1 : 0,
-    draft.tracking === undefined ? null : draft.tracking ? 1 : 0,
+    email.transactional ? 1 : 0,
+    email.tracking === undefined ? null : email.tracking ? 1 : 0,
     // Not in the sandbox: anybody could have links made that lead on under our name.
     placement.tracked && !placement.sandbox ? 1 : 0,
-    draft.from,
-    draft.subject,
+    email.from,
+    email.subject,
     content.htmlRef,
     content.textRef,
     content.attachments.length > 0 ? JSON.stringify(content.attachments) : null,
-    hasExtra ? JSON.stringify(draft.extra) : null,
-    draft.recipients.length,
+    hasExtra ? JSON.stringify(email.extra) : null,
+    email.recipients.length,
     content.sizeBytes,
     placement.quotaMonth,
-    draft.scheduledAt ?? null,
+    email.scheduledAt ?? null,
     now,
     now,
   )
@@ -197,7 +194,7 @@ function insertRow(
 function addRecipients(
   tx: Tx,
   emailId: number,
-  draft: Draft,
+  email: NewEmail,
   { suppressions, sandbox, broadcastId }: Placement,
   {
     accountId,
@@ -208,7 +205,7 @@ function addRecipients(
   const statements = sql(tx.db)
   const lanes = new Set<string>()
   const rejected: { recipientId: number; data: EventData }[] = []
-  const { recipients } = draft
+  const { recipients } = email
   const isBulk = broadcastId !== undefined
   for (let from = 0; from < recipients.length; ) {
     const size = recipients.length - from < RECIPIENTS_PER_STATEMENT ? 1 : RECIPIENTS_PER_STATEMENT

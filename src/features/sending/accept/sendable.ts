@@ -13,13 +13,13 @@ import {
 } from '#features/core/accounts/accounts.ts'
 import { hasTracking } from '#features/core/accounts/plans.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
+import type { Placement } from '#features/sending/queue/insert.ts'
 import { domainNotVerified, findSendingDomain } from '#features/setup/domains/sending.ts'
 import { findStream } from '#features/setup/streams/streams.ts'
 import { suppressionOf } from '#features/setup/suppressions/check.ts'
 import type { Config } from '#platform/config.ts'
 import { insufficientStorage, invalid } from '#platform/errors.ts'
 import type { Draft } from './draft.ts'
-import type { Placement } from './insert.ts'
 
 /**
  * What the database decides about a draft; throws the refusal: paused account, unknown or lapsed domain, unknown

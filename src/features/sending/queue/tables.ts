@@ -1,5 +1,5 @@
 import { sql } from 'drizzle-orm'
-import { index, integer, primaryKey, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
+import { index, integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core'
 import { accounts } from '#features/core/accounts/tables.ts'
 import { bytes, flag, time, uuid } from '#platform/db/columns.ts'
 
@@ -110,19 +110,4 @@ export const idempotencyKeys = sqliteTable(
     bodyHash: bytes('body_hash').notNull(),
   },
   (t) => [primaryKey({ columns: [t.accountId, t.keyHash] })],
-)
-
-/** The whole answer to a batch with an Idempotency-Key header, kept for at least 24 hours. */
-export const batchReplies = sqliteTable(
-  'batch_replies',
-  {
-    id: integer('id').primaryKey(),
-    accountId: integer('account_id').notNull(),
-    keyHash: bytes('key_hash').notNull(),
-    bodyHash: bytes('body_hash').notNull(),
-    /** JSON of the response body. */
-    response: text('response').notNull(),
-    createdAt: time('created_at').notNull(),
-  },
-  (t) => [uniqueIndex('batch_replies_key').on(t.accountId, t.keyHash)],
 )

@@ -1,13 +1,16 @@
-/** @module The answer to a send request, of a new email and of one that is stored: its id, its Message-ID, its status now. Writes nothing. */
-import type { App } from '#features/core/app/app.ts'
+/** @module The answer to a send request, of a new email and of one that is stored: its id, its Message-ID, its status now. The email's writer is `queue/insert`. */
+import type { Actor, App } from '#features/core/app/app.ts'
+import { insertEmail, type Placement, type StoredContent } from '#features/sending/queue/insert.ts'
+import { messageIdOf } from '#features/sending/queue/message-id.ts'
+import { type Status, statusName } from '#features/sending/queue/status.ts'
 import type { Millis } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { AppError } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { domainOfMailbox } from '#protocols/address/parse.ts'
+import type { Draft } from './draft.ts'
 import type { SendResponse } from './model.ts'
-import { type Status, statusName } from './status.ts'
 
 const sql = prepared((db) => ({
   email: db.prepare<
@@ -20,9 +23,6 @@ const sql = prepared((db) => ({
     'SELECT address FROM recipients WHERE email_id = ? AND kind = 0 ORDER BY id',
   ),
 }))
-
-/** The Message-ID of an email, with angle brackets; derived, so that it costs no column. RFC 5322 §3.6.4. */
-export const messageIdOf = (uuid: Uint8Array, from: string): string => `<${formatUuid(uuid)}@${domainOfMailbox(from)}>`
 
 /** The send response of a stored email. */
 export function responseOf(app: Pick<App, 'db'>, emailId: number): SendResponse {
@@ -37,6 +37,24 @@ export function responseOf(app: Pick<App, 'db'>, emailId: number): SendResponse 
   })
 }
 
+/** Inserts an email and returns its send response. Throws when its template was not rendered. */
+export function insertDraft(
+  app: App,
+  tx: Tx,
+  actor: Actor,
+  draft: Draft,
+  content: StoredContent,
+  placement: Placement,
+): SendResponse {
+  if (draft.template) throw new Error('the template of an email was not rendered')
+  return sendResponse({
+    ...insertEmail(app, tx, actor, draft, content, placement),
+    from: draft.from,
+    to: draft.recipients.filter(({ kind }) => kind === 'to'),
+    scheduledAt: draft.scheduledAt ?? null,
+  })
+}
+
 interface Answered {
   readonly uuid: Uint8Array
   readonly from: string
@@ -47,7 +65,7 @@ interface Answered {
   readonly scheduledAt: Millis | null
 }
 
-export const sendResponse = ({ uuid, from, status, to, sandbox, createdAt, scheduledAt }: Answered): SendResponse => ({
+const sendResponse = ({ uuid, from, status, to, sandbox, createdAt, scheduledAt }: Answered): SendResponse => ({
   id: formatUuid(uuid),
   message_id: messageIdOf(uuid, from),
   status,

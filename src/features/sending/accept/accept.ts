@@ -8,15 +8,16 @@ import { requireSandbox, takeSandbox } from '#features/core/accounts/sandbox-lim
 import { tenantOf } from '#features/core/accounts/work-budget.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { dropContent, referTo } from '#features/core/content-gc/garbage.ts'
+import type { Idempotency } from '#features/sending/queue/idempotency-key.ts'
+import { refsOf, storeContent } from '#features/sending/queue/insert.ts'
 import { startRendering } from '#features/setup/templates/render.ts'
 import { equalBytes } from '#platform/crypto.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared, readTogether } from '#platform/db/open.ts'
 import { type Draft, draftOf } from './draft.ts'
-import { type Idempotency, idempotencyConflict, idempotencyOf } from './idempotency.ts'
-import { insertEmail, refsOf, storeContent } from './insert.ts'
+import { idempotencyConflict, idempotencyOf } from './idempotency.ts'
 import type { SendRequest, SendResponse } from './model.ts'
-import { responseOf } from './send-response.ts'
+import { insertDraft, responseOf } from './send-response.ts'
 import { requireDiskSpace, requireQuota, requireSendable, suppressionsOf, unsuppressed } from './sendable.ts'
 import { renderedDraft } from './templated.ts'
 
@@ -108,7 +109,7 @@ export async function acceptEmail(
     const counted = context.sandbox ? 0 : unsuppressed({ suppressions })
     const quotaMonth = counted === 0 ? null : takeQuota(tx, context.account, counted, app.clock.now())
     const placement = { ...context, suppressions, quotaMonth, operationId: null }
-    const response = insertEmail(app, tx, actor, draft, content, placement)
+    const response = insertDraft(app, tx, actor, draft, content, placement)
     also(tx, response)
     return { response }
   }

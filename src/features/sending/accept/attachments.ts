@@ -1,13 +1,9 @@
 /** @module Attachments of a send request: which are allowed, and their bytes. Pure; throws AppError 422 with the field at fault. */
+
+import type { DraftAttachment } from '#features/sending/queue/new-email.ts'
 import { invalid } from '#platform/errors.ts'
 import { headerSafe } from './header-safe.ts'
 import type { SendRequest } from './model.ts'
-
-export interface DraftAttachment {
-  readonly filename: string
-  readonly contentType: string
-  readonly content: Uint8Array
-}
 
 const MOST_ATTACHMENTS = 100
 

@@ -4,11 +4,12 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
+import { keyHashOf } from '#features/sending/queue/idempotency-key.ts'
 import { equalBytes } from '#platform/crypto.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { days } from '#platform/units.ts'
-import { bodyHashOf, idempotencyConflict, keyHashOf } from './idempotency.ts'
+import { bodyHashOf, idempotencyConflict } from './idempotency.ts'
 
 export interface ReplyKey {
   readonly keyHash: Uint8Array

@@ -9,6 +9,8 @@ import { tenantOf } from '#features/core/accounts/work-budget.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { dropContent, referTo } from '#features/core/content-gc/garbage.ts'
 import { insertOperation } from '#features/core/operations/operations.ts'
+import type { Idempotency } from '#features/sending/queue/idempotency-key.ts'
+import { refsOf, type StoredContent, storeContent } from '#features/sending/queue/insert.ts'
 import { type Rendering, startRendering } from '#features/setup/templates/render.ts'
 import type { PutOptions } from '#platform/content/store.ts'
 import { equalBytes } from '#platform/crypto.ts'
@@ -18,10 +20,10 @@ import { AppError, invalid } from '#platform/errors.ts'
 import { checkOf } from '#platform/http/validation.ts'
 import { durable, findReplay, requireReplay, warnOfMismatch } from './accept.ts'
 import { type Draft, draftOf } from './draft.ts'
-import { type Idempotency, idempotencyConflict, idempotencyOf } from './idempotency.ts'
-import { insertEmail, refsOf, type StoredContent, storeContent } from './insert.ts'
+import { idempotencyConflict, idempotencyOf } from './idempotency.ts'
 import { findReply, keepReply, replyKeyOf } from './kept-replies.ts'
 import { type BatchResponse, SendRequest, type SendResponse } from './model.ts'
+import { insertDraft } from './send-response.ts'
 import { requireDiskSpace, requireQuota, requireSendable, suppressionsOf, unsuppressed } from './sendable.ts'
 import { renderedDraft, templateFinder } from './templated.ts'
 
@@ -358,7 +360,7 @@ function insertBatch(
     if (replay && content) dropContent(app, tx, { content: refsOf(content) })
     if (replay) return replay.response
     if (!placement || !draft || !content) throw new Error('an earlier email of the batch is gone')
-    return insertEmail(app, tx, actor, draft, content, {
+    return insertDraft(app, tx, actor, draft, content, {
       ...placement,
       suppressions,
       quotaMonth: placement.sandbox ? null : quotaMonth,

@@ -2,6 +2,8 @@
  * @module From a send request to a draft: everything that can be decided without the database. Pure; throws AppError 422 with the field at fault.
  */
 import type { App } from '#features/core/app/app.ts'
+import type { DraftExtra, DraftRecipient, NewEmail } from '#features/sending/queue/new-email.ts'
+import type { RecipientKind } from '#features/sending/queue/status.ts'
 import { dataJsonOf } from '#features/setup/templates/render.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
@@ -11,63 +13,20 @@ import type { RenderedParts } from '#platform/template/renderer.ts'
 import { days, MiB, minutes } from '#platform/units.ts'
 import { formatMailbox, normaliseAddress, parseMailbox, parseMailboxList } from '#protocols/address/parse.ts'
 import { isMailboxField } from '#protocols/mime/compose.ts'
-import { attachmentsOf, type DraftAttachment } from './attachments.ts'
-import type { BroadcastContact } from './broadcast-data.ts'
+import { attachmentsOf } from './attachments.ts'
 import { headerSafe } from './header-safe.ts'
-import { type Idempotency, idempotencyOf } from './idempotency.ts'
+import { idempotencyOf } from './idempotency.ts'
 import type { SendRequest } from './model.ts'
-import type { RecipientKind } from './status.ts'
 
-export interface DraftRecipient {
-  readonly kind: RecipientKind
-  readonly address: string
-  /** A-label, lower case: where it is routed. */
-  readonly domain: string
-  /** Header form when it says more than the address. */
-  readonly mailbox: string | undefined
-}
-
-export interface Draft {
-  readonly from: string
+export interface Draft extends NewEmail {
   readonly fromDomain: string
-  readonly recipients: readonly DraftRecipient[]
-  readonly subject: string
-  readonly html: Uint8Array | undefined
-  readonly text: Uint8Array | undefined
-  readonly attachments: readonly DraftAttachment[]
-  /** Undefined: now. */
-  readonly scheduledAt: Millis | undefined
   readonly stream: string
-  readonly tracking: boolean | undefined
-  readonly transactional: boolean
-  /** Row id of the template that it was made from. */
-  readonly templateId?: number | undefined
-  /** What gives the parts that are empty here: `templated.ts` renders it, and only then may the draft be stored. */
+  /** Renders the parts that are empty here (`templated.ts`); only then may the draft be stored. */
   readonly template?: DraftTemplate | undefined
-  /** Row id of the contact list that it is sent to. */
-  readonly listId?: number | undefined
-  readonly idempotency: Idempotency | undefined
-  readonly extra: DraftExtra
 }
 
 export interface DraftTemplate {
   readonly alias: string
-}
-
-/** What few emails have; kept as JSON. */
-export interface DraftExtra {
-  readonly reply_to?: string
-  readonly headers?: Readonly<Record<string, string>>
-  readonly metadata?: Readonly<Record<string, unknown>>
-  readonly tags?: readonly string[]
-  readonly idempotency_key?: string
-  readonly template_data?: unknown
-  /** Of a broadcast: the contact as it was when the recipients were fixed. */
-  readonly contact?: BroadcastContact
-  /** Mail of the service itself, such as a link that sets a password: the account that it leaves from never reads it. */
-  readonly of_service?: true
-  /** Of such mail: row ids of the accounts that it is about. It goes with the last of them. */
-  readonly about?: readonly number[]
 }
 
 const MOST_SUBJECT_CHARACTERS = 998

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { emailStatus, type Status } from '#features/sending/emails/status.ts'
+import { emailStatus, type Status } from '#features/sending/queue/status.ts'
 
 const cases: readonly [recipients: Status[], email: Status][] = [
   [['queued'], 'queued'],

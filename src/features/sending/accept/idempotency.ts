@@ -1,17 +1,10 @@
 /** @module Idempotency keys of send requests: the key, and what tells a repeated request from a different one. Pure. */
+
+import { type Idempotency, keyHashOf } from '#features/sending/queue/idempotency-key.ts'
 import { sha256 } from '#platform/crypto.ts'
 import { type AppError, conflict, invalid } from '#platform/errors.ts'
 import type { SendRequest } from './model.ts'
 
-export interface Idempotency {
-  readonly key: string
-  /** First 16 bytes of the key's SHA-256. */
-  readonly keyHash: Uint8Array
-  /** Equal for requests that mean the same. */
-  readonly bodyHash: Uint8Array
-}
-
-const LONGEST_KEY = 256
 /** Longer texts are hashed by themselves: a copy of the attachments would double what a request holds. */
 const LONGEST_PLAIN_TEXT = 4096
 
@@ -40,13 +33,6 @@ export const idempotencyConflict = (): AppError =>
     'idempotency_conflict',
     'This idempotency key was used for a request with other content; use a new key for every email.',
   )
-
-/** Hash under which a key is kept; 422 on `field` when the key is too short or too long. */
-export function keyHashOf(field: string, key: string): Uint8Array {
-  if (key.length === 0 || key.length > LONGEST_KEY)
-    throw invalid(field, `An idempotency key has 1 to ${LONGEST_KEY} characters.`)
-  return sha256(key).slice(0, 16)
-}
 
 /** Equal for values that mean the same: the order of keys does not count, and null is as good as missing. */
 export const bodyHashOf = (value: unknown): Uint8Array => sha256(canonicalJson(value)).slice(0, 16)
