@@ -13,7 +13,7 @@ import { dirname, join, normalize, relative, sep } from 'node:path'
  */
 const AREAS = {
   core: ['app', 'audit-logs', 'events', 'content-gc', 'accounts', 'operations'],
-  setup: ['streams', 'api-keys', 'domains', 'templates', 'contact-store', 'suppressions', 'health'],
+  setup: ['streams', 'api-keys', 'domains', 'templates', 'contact-store', 'suppression-store', 'health'],
   sending: [
     'queue',
     'accept',
@@ -23,15 +23,24 @@ const AREAS = {
     'unsubscribe',
     'capture',
     'dead-letters',
-    'delivery',
     'broadcasts',
     'newsletters',
+    'delivery',
   ],
   people: ['team', 'domain-notices', 'sub-accounts', 'billing'],
-  receiving: ['received', 'bounces', 'complaints', 'domain-reports', 'postmaster', 'agent-mailboxes', 'inbound'],
-  webhooks: ['webhooks', 'inbound-routes'],
-  audience: ['contact-lists', 'signup-forms'],
+  receiving: [
+    'received',
+    'bounces',
+    'complaints',
+    'domain-reports',
+    'postmaster',
+    'agent-mailboxes',
+    'route-rules',
+    'inbound',
+  ],
+  audience: ['suppressions', 'contact-lists', 'signup-forms'],
   reporting: ['analytics', 'validate', 'insights', 'abuse'],
+  webhooks: ['event-feed', 'webhooks', 'inbound-routes'],
   lifecycle: ['retention', 'privacy'],
 } as const
 
@@ -160,6 +169,33 @@ function writerBreaks(modules: readonly Module[]): string[] {
   )
 }
 
+const READS = /\b(?:FROM|JOIN)\s+(?:main\.)?(\w+)((?:\s*,\s*\w+)*)/g
+
+/** Tables that the SQL of a source reads, those behind commas too. */
+const tablesReadBy = (source: string): Set<string> =>
+  new Set(
+    [...withoutComments(source).matchAll(READS)].flatMap(([, first = '', rest = '']) => [
+      first,
+      ...rest.split(',').map((name) => name.trim()),
+    ]),
+  )
+
+/** A feature that reads a table of a later one depends on it, although it imports nothing of it. */
+function readBreaks(modules: readonly Module[], rank: readonly string[]): string[] {
+  const owners = new Map<string, string>()
+  for (const { path, source } of modules) {
+    const owner = featureOf(path)
+    if (owner !== undefined) for (const table of matchesOf(source, CREATES)) owners.set(table, owner)
+  }
+  return modules.flatMap(({ path, source }) => {
+    const from = featureOf(path)
+    if (from === undefined) return []
+    return [...tablesReadBy(source)]
+      .filter((table) => rank.indexOf(owners.get(table) ?? from) > rank.indexOf(from))
+      .map((table) => `${path} reads ${table}`)
+  })
+}
+
 /** What only clock.ts, ids.ts and config.ts may touch. */
 const UNTOUCHABLE: readonly { readonly pattern: RegExp; readonly only: string }[] = [
   { pattern: /\bDate\.now\(|\bnew Date\(\)|\bperformance\.now\(/, only: 'src/platform/clock.ts' },
@@ -213,6 +249,10 @@ test('no module imports itself by a detour', () => {
 
 test('one writer a table: only the folder that declares a table writes it', () => {
   expect(writerBreaks(MODULES)).toEqual([])
+})
+
+test('rank: a feature reads only tables of itself and of features that come before it in the list', () => {
+  expect(readBreaks(MODULES, RANK)).toEqual([])
 })
 
 test('tables are written with SQL, where the rule above sees it: the query builder is for tables.ts and columns.ts', () => {
@@ -284,6 +324,13 @@ test('the rules see what breaks them', () => {
       'src/features/area/low/d.ts',
       `import { e } from '../high/e.ts'\ne('INSERT OR IGNORE INTO lows VALUES (1)')`,
     ),
+    moduleOf('src/features/area/high/tables.ts', `export const highs = sqliteTable('highs', {})`),
+    moduleOf(
+      'src/features/area/low/g.ts',
+      '// SELECT 1 FROM highs\n/** FROM highs */\nrun(`SELECT 1 FROM lows,\n highs`)',
+    ),
+    moduleOf('src/features/area/low/h.ts', "run('SELECT 1 FROM lows LEFT JOIN highs')"),
+    moduleOf('src/features/area/high/i.ts', "run('SELECT 1 FROM lows JOIN highs')"),
     moduleOf(
       'src/features/area/high/e.ts',
       "import { d } from '#features/area/low/d.ts'\nd('UPDATE lows SET a = 1 WHERE at < ?', Date.now(), `DELETE FROM\n nowhere`)",
@@ -297,11 +344,13 @@ test('the rules see what breaks them', () => {
     rings: ringBreaks(broken),
     rank: rankBreaks(broken, ['area/low', 'area/high']),
     writers: writerBreaks(broken),
+    reads: readBreaks(broken, ['area/low', 'area/high']),
     touches: touchBreaks(broken),
   }).toEqual({
     rings: ['src/protocols/x/a.ts imports src/platform/b.ts', 'src/platform/c.ts imports src/features/area/low/d.ts'],
     rank: ['src/features/area/low/d.ts imports src/features/area/high/e.ts'],
     writers: ['src/features/area/high/e.ts writes lows', 'src/features/area/high/e.ts writes nowhere'],
+    reads: ['src/features/area/low/g.ts reads highs', 'src/features/area/low/h.ts reads highs'],
     touches: [
       'src/platform/c.ts does what is for src/platform/clock.ts',
       'src/features/area/high/e.ts does what is for src/platform/clock.ts',

@@ -6,7 +6,7 @@
 import type { Database } from 'bun:sqlite'
 import { openApp } from '#app/create.ts'
 import { insertContact } from '#features/setup/contact-store/status.ts'
-import { suppress } from '#features/setup/suppressions/suppress.ts'
+import { suppress } from '#features/setup/suppression-store/suppress.ts'
 import { loadConfig } from '#platform/config.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { imbalances, storedMail } from './books.ts'

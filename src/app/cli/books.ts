@@ -17,8 +17,8 @@ import {
   contactStatusName,
 } from '#features/setup/contact-store/status.ts'
 import { STREAM_METRIC } from '#features/setup/streams/figures.ts'
-import { COMPLAINT, HARD_BOUNCE } from '#features/setup/suppressions/check.ts'
-import { TOTAL_METRIC } from '#features/setup/suppressions/suppress.ts'
+import { COMPLAINT, HARD_BOUNCE } from '#features/setup/suppression-store/check.ts'
+import { TOTAL_METRIC } from '#features/setup/suppression-store/suppress.ts'
 import { deliveryStatusCode, deliveryStatusName } from '#features/webhooks/webhooks/event-names.ts'
 import { hours } from '#platform/units.ts'
 import { examineFigures } from './books-figures.ts'

@@ -13,7 +13,7 @@ import { type Contact, contactById } from '#features/setup/contact-store/find.ts
 import { type ContactList, listById } from '#features/setup/contact-store/lists.ts'
 import { markWelcomed } from '#features/setup/contact-store/status.ts'
 import { DEFAULT_STREAM, findStream } from '#features/setup/streams/streams.ts'
-import { suppressionOf } from '#features/setup/suppressions/check.ts'
+import { suppressionOf } from '#features/setup/suppression-store/check.ts'
 import { startRendering } from '#features/setup/templates/render.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'

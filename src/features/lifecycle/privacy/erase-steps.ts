@@ -21,7 +21,7 @@ import { findWaitingFor, isFixing, leaveOut, nextOpenBroadcast } from '#features
 import { resolveDeadLetter } from '#features/sending/dead-letters/resolve.ts'
 import { anonymiseRecipients, cancelRecipients, emptyEmail, findEmailsTo } from '#features/sending/queue/erase.ts'
 import { forgetEngagement } from '#features/sending/tracking/forget.ts'
-import { eraseSuppressed } from '#features/setup/suppressions/suppress.ts'
+import { eraseSuppressed } from '#features/setup/suppression-store/suppress.ts'
 import { eraseDeliveries, eraseDeliveriesOf } from '#features/webhooks/webhooks/erase.ts'
 import { giveWay } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'

@@ -4,6 +4,8 @@
  */
 
 import { contactWire } from '#features/audience/contact-lists/model.ts'
+import { suppressionWire } from '#features/audience/suppressions/model.ts'
+import { listSuppressions } from '#features/audience/suppressions/suppressions.ts'
 import { EXPORT_WORK_UNITS } from '#features/core/accounts/work-budget.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { eventWire } from '#features/core/events/model.ts'
@@ -21,8 +23,6 @@ import { emailRowWire, isOfService, recipientWire } from '#features/sending/emai
 import { findEmailsTo } from '#features/sending/queue/erase.ts'
 import { contactById } from '#features/setup/contact-store/find.ts'
 import { listById } from '#features/setup/contact-store/lists.ts'
-import { suppressionWire } from '#features/setup/suppressions/model.ts'
-import { listSuppressions } from '#features/setup/suppressions/suppressions.ts'
 import { MissingPart } from '#platform/content/read.ts'
 import { prepared } from '#platform/db/open.ts'
 import { tooMany } from '#platform/errors.ts'

@@ -10,7 +10,7 @@ import { LOST_RECIPIENT, recipientOfVerp } from '#features/sending/queue/named-r
 import { type Status, statusName } from '#features/sending/queue/status.ts'
 import { decodeUnsubscribeAddress, UNSUBSCRIBE_PATH } from '#features/sending/unsubscribe/headers.ts'
 import { openToken, type UnsubscribeFacts } from '#features/sending/unsubscribe/token.ts'
-import { ERASED_ADDRESS } from '#features/setup/contact-store/listed-form.ts'
+import { ERASED_ADDRESS } from '#features/setup/suppression-store/listed-form.ts'
 import { prepared } from '#platform/db/open.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import { normaliseAddress } from '#protocols/address/parse.ts'

@@ -15,7 +15,7 @@ import { requireDiskSpace, requireQuota, requireSendable } from '#features/sendi
 import type { ContactList } from '#features/setup/contact-store/lists.ts'
 import { contactStatusCode } from '#features/setup/contact-store/status.ts'
 import { findStream, insertStream } from '#features/setup/streams/streams.ts'
-import { coverageCode } from '#features/setup/suppressions/check.ts'
+import { coverageCode } from '#features/setup/suppression-store/check.ts'
 import { isPlain, sharedDataJson } from '#features/setup/templates/broadcast-data.ts'
 import { requireUsable } from '#features/setup/templates/render.ts'
 import { giveWay, type Millis } from '#platform/clock.ts'

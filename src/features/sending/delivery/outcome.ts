@@ -9,8 +9,8 @@ import {
   finishRecipient,
   releaseRecipient,
 } from '#features/sending/queue/attempt-moves.ts'
-import { HARD_BOUNCE } from '#features/setup/suppressions/check.ts'
-import { suppressFor } from '#features/setup/suppressions/suppress.ts'
+import { HARD_BOUNCE } from '#features/setup/suppression-store/check.ts'
+import { suppressFor } from '#features/setup/suppression-store/suppress.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'

@@ -10,7 +10,7 @@ import { prepared } from '#platform/db/open.ts'
 import { IS_HELD } from './account-moves.ts'
 import { IS_WITHOUT_CONTENT } from './content-moves.ts'
 import { countBegun, emailOf, NEVER_TRIED, settleEmail } from './settle.ts'
-import { statusCode, statusName } from './status.ts'
+import { isOpen, STATUSES, statusCode, statusName } from './status.ts'
 
 interface DueRow {
   readonly id: number
@@ -21,6 +21,9 @@ interface DueRow {
 }
 
 const DUE = `recipients.id, email_id AS emailId, recipients.status, attempts, ${NEVER_TRIED} AS neverTried`
+
+/** Codes of the open statuses, for SQL. */
+const OPEN_STATUSES = STATUSES.filter(isOpen).map(statusCode).join(', ')
 
 const sql = prepared((db) => ({
   due: db.prepare<DueRow, [string, number, number]>(
@@ -56,6 +59,9 @@ const sql = prepared((db) => ({
      ORDER BY lane, next_at, id LIMIT ?5`,
   ),
   makeDue: db.prepare('UPDATE recipients SET next_at = ? WHERE id = ? AND next_at = ? AND status = 0'),
+  openOfStream: db.prepare<{ id: number }, [number, number]>(
+    `SELECT id FROM emails WHERE account_id = ? AND status IN (${OPEN_STATUSES}) AND stream_id = ? LIMIT 1`,
+  ),
   laneFirst: db.prepare<{ firstAt: number | null }, [string]>(
     'SELECT MIN(next_at) AS firstAt FROM recipients WHERE lane = ? AND next_at IS NOT NULL AND status <> 2',
   ),
@@ -63,6 +69,10 @@ const sql = prepared((db) => ({
 
 /** When the earliest of each lane's open recipients is due, and how many wait. Reads the whole index: at the start and for `tassis queue`. */
 export const openLanes = (db: Tx['db']): { lane: string; firstAt: Millis; waiting: number }[] => sql(db).lanes.all()
+
+/** Whether an email of a stream has not ended. */
+export const hasOpenEmail = (db: Tx['db'], accountId: number, streamId: number): boolean =>
+  sql(db).openOfStream.get(accountId, streamId) !== null
 
 /** When the lane's next recipient is due; undefined when it has none. */
 export const laneFirstDue = (db: Tx['db'], lane: string): Millis | undefined =>

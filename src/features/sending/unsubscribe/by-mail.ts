@@ -4,7 +4,7 @@
  */
 import type { App } from '#features/core/app/app.ts'
 import { LOST_RECIPIENT } from '#features/sending/queue/named-recipient.ts'
-import { ERASED_ADDRESS } from '#features/setup/contact-store/listed-form.ts'
+import { ERASED_ADDRESS } from '#features/setup/suppression-store/listed-form.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { unsubscribeFacts } from './headers.ts'

@@ -3,11 +3,11 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
+import { FeedPage } from '#features/core/events/model.ts'
+import { EVENT_TYPES } from '#features/core/events/record.ts'
 import { acceptsEventStream, EVENT_STREAM } from '#platform/http/event-stream.ts'
 import { QueryInteger, queryInteger } from '#platform/http/schemas.ts'
 import { createPageReader, feedRange, startOf, typesOf } from './feed.ts'
-import { FeedPage } from './model.ts'
-import { EVENT_TYPES } from './record.ts'
 import { type FeedStreams, HEARTBEAT_MS, MOST_STREAMS_AN_ACCOUNT } from './stream.ts'
 
 const MOST_ON_A_PAGE = 1000

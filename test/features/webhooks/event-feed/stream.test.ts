@@ -1,10 +1,15 @@
 import { describe, expect, test } from 'bun:test'
 import { connect, type Socket } from 'node:net'
 import { announceAccessChange } from '#features/core/app/account-changes.ts'
-import { EVERY_TYPE } from '#features/core/events/feed.ts'
-import { createFeedStreams, HEARTBEAT_MS, MOST_STREAMS, MOST_STREAMS_AN_ACCOUNT } from '#features/core/events/stream.ts'
 import { signOut } from '#features/people/team/operate.ts'
 import { addMember } from '#features/people/team/users.ts'
+import { EVERY_TYPE } from '#features/webhooks/event-feed/feed.ts'
+import {
+  createFeedStreams,
+  HEARTBEAT_MS,
+  MOST_STREAMS,
+  MOST_STREAMS_AN_ACCOUNT,
+} from '#features/webhooks/event-feed/stream.ts'
 import { giveWay, type Timer } from '#platform/clock.ts'
 import { openEventStream, UNTAKEN_MS } from '#platform/http/event-stream.ts'
 import { formatUuid } from '#platform/ids.ts'

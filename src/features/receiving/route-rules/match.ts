@@ -1,6 +1,5 @@
 /**
- * @module Which inbound route an address belongs to. Reads the routes of a domain and decides; never writes one: that is `inbound-routes`, which
- * stands behind this feature and takes the names of the match types from here.
+ * @module Which inbound route an address belongs to. Reads the routes of a domain and decides. Never writes one: `rows` does.
  */
 import type { Database } from 'bun:sqlite'
 import { codesOf } from '#platform/db/codes.ts'

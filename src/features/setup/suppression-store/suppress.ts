@@ -5,19 +5,13 @@
 import type { App } from '#features/core/app/app.ts'
 import { audit, systemActor } from '#features/core/audit-logs/audit.ts'
 import { count } from '#features/core/events/record.ts'
-import {
-  ERASED_ADDRESS,
-  eraseListed,
-  isErasedForm,
-  listedForm,
-  noteErased,
-} from '#features/setup/contact-store/listed-form.ts'
 import { moveContacts } from '#features/setup/contact-store/status.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { newUuid, type UuidBytes } from '#platform/ids.ts'
 import { COMPLAINT, type Coverage, coverageCode, EVERY, HARD_BOUNCE, suppressionKey, UNSUBSCRIBE } from './check.ts'
+import { ERASED_ADDRESS, eraseListed, isErasedForm, listedForm, noteErased } from './listed-form.ts'
 
 export interface NewSuppression {
   readonly accountId: number

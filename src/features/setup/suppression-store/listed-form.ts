@@ -1,6 +1,6 @@
 /**
  * @module The form in which an address stands on the suppression list: its key, or, once the person behind it was erased, a keyed hash of it, so that it
- * stays suppressed although nobody can read it. An address has one form at a time. Here, below the list itself, because contacts ask for it too.
+ * stays suppressed although nobody can read it. An address has one form at a time.
  */
 import type { Database } from 'bun:sqlite'
 import { hmacSha256 } from '#platform/crypto.ts'

@@ -5,6 +5,7 @@
  */
 import { listenForAccessChanges } from '#features/core/app/account-changes.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
+import { lastSeqOf } from '#features/core/events/record.ts'
 import { createTurns, type Millis } from '#platform/clock.ts'
 import { AppError, tooMany } from '#platform/errors.ts'
 import {
@@ -17,7 +18,6 @@ import {
 } from '#platform/http/event-stream.ts'
 import { KiB, seconds } from '#platform/units.ts'
 import { feedRange, MOST_EXAMINED, readFeed, type TypeMask } from './feed.ts'
-import { lastSeqOf } from './record.ts'
 
 export const MOST_STREAMS_AN_ACCOUNT = 10
 export const MOST_STREAMS = 1000

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { type MatchType, matchRoute, type RouteRule, routeKey } from '#features/receiving/inbound/match.ts'
+import { type MatchType, matchRoute, type RouteRule, routeKey } from '#features/receiving/route-rules/match.ts'
 
 /** Routes in the order given, as `match_type pattern priority`, the priority 0 unless said; an id counts from 1. */
 const routes = (...texts: readonly string[]): RouteRule[] =>

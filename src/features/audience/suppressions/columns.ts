@@ -2,8 +2,9 @@
  * @module What the first line of a suppression list says of its columns, and what its reasons mean: of our own exports, which are taken literally, and of the
  * exports of other services, which have names and words of their own. Pure.
  */
+
+import { COMPLAINT, HARD_BOUNCE, UNSUBSCRIBE } from '#features/setup/suppression-store/check.ts'
 import { type AppError, invalid } from '#platform/errors.ts'
-import { COMPLAINT, HARD_BOUNCE, UNSUBSCRIBE } from './check.ts'
 import { LONGEST_REASON } from './suppressions.ts'
 
 /** Columns of an export. */

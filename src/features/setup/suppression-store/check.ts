@@ -3,9 +3,9 @@
  * writes.
  */
 import type { Database } from 'bun:sqlite'
-import { listedForm } from '#features/setup/contact-store/listed-form.ts'
 import { prepared } from '#platform/db/open.ts'
 import { normaliseAddress } from '#protocols/address/parse.ts'
+import { listedForm } from './listed-form.ts'
 
 /** What a suppression stops: all mail, or only mail with `transactional: false`. Position = the stored code: only ever append. */
 export const COVERAGES = ['all', 'marketing'] as const

@@ -4,14 +4,14 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
+import { type EventOwner, eventWire, type FeedEvent } from '#features/core/events/model.ts'
+import { EVENT_TYPES, type EventType, eventCode, eventType, lastSeqOf } from '#features/core/events/record.ts'
 import { createTurns } from '#platform/clock.ts'
 import { prepared } from '#platform/db/open.ts'
 import { AppError, invalid } from '#platform/errors.ts'
 import { queryInteger } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { MiB } from '#platform/units.ts'
-import { type EventOwner, eventWire, type FeedEvent } from './model.ts'
-import { EVENT_TYPES, type EventType, eventCode, eventType, lastSeqOf } from './record.ts'
 
 interface Row {
   seq: number

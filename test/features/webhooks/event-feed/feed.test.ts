@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
-import { createPageReader, EVERY_TYPE, readPage, typesOf } from '#features/core/events/feed.ts'
 import { EVENT_TYPES, record } from '#features/core/events/record.ts'
+import { createPageReader, EVERY_TYPE, readPage, typesOf } from '#features/webhooks/event-feed/feed.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
 import { at, createTestApi } from '#test/support/api.ts'
 import { createEmailApi, EMAIL, expectRefusal, UUID } from '#test/support/email-api.ts'
