@@ -60,6 +60,8 @@ interface Module {
   readonly source: string
   /** Modules of ours that it imports for their values, by path. */
   readonly imports: readonly string[]
+  /** Those, and modules of ours of which it imports types only. */
+  readonly named: readonly string[]
   /** Packages and `node:` modules. */
   readonly packages: readonly string[]
 }
@@ -68,20 +70,28 @@ const ALIAS = /^#(app|bench|platform|protocols|features)\//
 
 const transpiler = new Bun.Transpiler({ loader: 'ts' })
 
+/** The transpiler drops imports of types, so those are found in the text. */
+const FROM = /^(?:import|export)\b[^'"`;]*?\bfrom\s+'([^']+)'/gm
+
+/** The module of ours that a specifier means, by path; undefined: a package. */
+function resolve(path: string, specifier: string): string | undefined {
+  if (ALIAS.test(specifier)) return `src/${specifier.slice(1)}`
+  if (!specifier.startsWith('.')) return undefined
+  return normalize(join(dirname(path), specifier))
+    .split(sep)
+    .join('/')
+}
+
 function moduleOf(path: string, source: string): Module {
   const imports: string[] = []
   const packages: string[] = []
   for (const { path: specifier } of transpiler.scanImports(source)) {
-    if (specifier.startsWith('.'))
-      imports.push(
-        normalize(join(dirname(path), specifier))
-          .split(sep)
-          .join('/'),
-      )
-    else if (ALIAS.test(specifier)) imports.push(`src/${specifier.slice(1)}`)
-    else packages.push(specifier)
+    const ours = resolve(path, specifier)
+    if (ours === undefined) packages.push(specifier)
+    else imports.push(ours)
   }
-  return { path, source, imports, packages }
+  const inText = [...source.matchAll(FROM)].flatMap(([, specifier = '']) => resolve(path, specifier) ?? [])
+  return { path, source, imports, named: [...new Set([...imports, ...inText])], packages }
 }
 
 const MODULES: readonly Module[] = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' })
@@ -130,9 +140,9 @@ const featureOf = (path: string): string | undefined => /^src\/features\/([^/]+\
 const isTables = (path: string): boolean => path.endsWith('/tables.ts')
 
 const rankBreaks = (modules: readonly Module[], rank: readonly string[]): string[] =>
-  modules.flatMap(({ path, imports }) => {
+  modules.flatMap(({ path, named }) => {
     const from = featureOf(path)
-    return imports
+    return named
       .filter((to) => ringOf(path) === 'features' && ringOf(to) === 'features')
       .filter((to) => {
         const feature = featureOf(to)
@@ -141,6 +151,21 @@ const rankBreaks = (modules: readonly Module[], rank: readonly string[]): string
       })
       .map((to) => `${path} imports ${to}`)
   })
+
+/** Imports of types count: two modules that need each other are read as one. */
+function cyclesOf(modules: readonly Module[]): string[] {
+  const byPath = new Map(modules.map((module) => [module.path, module]))
+  const finished = new Set<string>()
+  const cycles: string[] = []
+  const visit = (path: string, trail: readonly string[]): void => {
+    if (trail.includes(path)) cycles.push([...trail.slice(trail.indexOf(path)), path].join(' -> '))
+    if (trail.includes(path) || finished.has(path)) return
+    for (const to of byPath.get(path)?.named ?? []) visit(to, [...trail, path])
+    finished.add(path)
+  }
+  for (const { path } of modules) visit(path, [])
+  return cycles
+}
 
 const CREATES = /sqliteTable\(\s*'(\w+)'|CREATE (?:VIRTUAL )?TABLE (?:IF NOT EXISTS )?(\w+)/g
 const WRITES = /\b(?:INSERT(?: OR \w+)? INTO|REPLACE INTO|DELETE FROM)\s+(\w+)|\bUPDATE(?: OR \w+)?\s+(\w+)\s+SET\b/g
@@ -233,18 +258,8 @@ test('every feature has its place in the list, and every place its feature', () 
   expect([...features].sort()).toEqual([...RANK].sort())
 })
 
-test('no module imports itself by a detour', () => {
-  const byPath = new Map(MODULES.map((module) => [module.path, module]))
-  const finished = new Set<string>()
-  const cycles: string[] = []
-  const visit = (path: string, trail: readonly string[]): void => {
-    if (trail.includes(path)) cycles.push([...trail.slice(trail.indexOf(path)), path].join(' -> '))
-    if (trail.includes(path) || finished.has(path)) return
-    for (const to of byPath.get(path)?.imports ?? []) visit(to, [...trail, path])
-    finished.add(path)
-  }
-  for (const { path } of MODULES) visit(path, [])
-  expect(cycles).toEqual([])
+test('no module imports itself by a detour, nor a type of a module that imports it', () => {
+  expect(cyclesOf(MODULES)).toEqual([])
 })
 
 test('one writer a table: only the folder that declares a table writes it', () => {
@@ -330,7 +345,8 @@ test('the rules see what breaks them', () => {
       '// SELECT 1 FROM highs\n/** FROM highs */\nrun(`SELECT 1 FROM lows,\n highs`)',
     ),
     moduleOf('src/features/area/low/h.ts', "run('SELECT 1 FROM lows LEFT JOIN highs')"),
-    moduleOf('src/features/area/high/i.ts', "run('SELECT 1 FROM lows JOIN highs')"),
+    moduleOf('src/features/area/high/i.ts', "run('SELECT 1 FROM lows JOIN highs')\nimport { type J } from './j.ts'"),
+    moduleOf('src/features/area/high/j.ts', "import type {\n  I,\n} from './i.ts'"),
     moduleOf(
       'src/features/area/high/e.ts',
       "import { d } from '#features/area/low/d.ts'\nd('UPDATE lows SET a = 1 WHERE at < ?', Date.now(), `DELETE FROM\n nowhere`)",
@@ -344,12 +360,17 @@ test('the rules see what breaks them', () => {
     rings: ringBreaks(broken),
     rank: rankBreaks(broken, ['area/low', 'area/high']),
     writers: writerBreaks(broken),
+    cycles: cyclesOf(broken),
     reads: readBreaks(broken, ['area/low', 'area/high']),
     touches: touchBreaks(broken),
   }).toEqual({
     rings: ['src/protocols/x/a.ts imports src/platform/b.ts', 'src/platform/c.ts imports src/features/area/low/d.ts'],
     rank: ['src/features/area/low/d.ts imports src/features/area/high/e.ts'],
     writers: ['src/features/area/high/e.ts writes lows', 'src/features/area/high/e.ts writes nowhere'],
+    cycles: [
+      'src/features/area/low/d.ts -> src/features/area/high/e.ts -> src/features/area/low/d.ts',
+      'src/features/area/high/i.ts -> src/features/area/high/j.ts -> src/features/area/high/i.ts',
+    ],
     reads: ['src/features/area/low/g.ts reads highs', 'src/features/area/low/h.ts reads highs'],
     touches: [
       'src/platform/c.ts does what is for src/platform/clock.ts',

@@ -21,7 +21,7 @@ import { formatUuid, parseUuid } from '#platform/ids.ts'
 import { systemServers } from '#protocols/dns/servers.ts'
 import { operatorOf } from './accounts.ts'
 import { withData } from './call.ts'
-import { checksText, recordsForPeople, zoneLines } from './dns-text.ts'
+import { checksText, recordsForPeople, type ShownRecord, zoneLines } from './dns-text.ts'
 import { hostnameWarnings } from './hostname.ts'
 import { operation } from './operation.ts'
 import { type AccountOption, type JsonOption, withAccount, withJson } from './options.ts'
@@ -41,16 +41,6 @@ interface ShownDomain {
   readonly checked_at: string | null
   readonly created_at: string
   readonly dns_records: readonly ShownRecord[]
-}
-
-/** A record to publish, and what it is. */
-export interface ShownRecord {
-  readonly key: DnsRecordKey | 'tracking'
-  readonly type: string
-  readonly host: string
-  readonly value: string
-  readonly priority: number | null
-  readonly verified: boolean
 }
 
 function shownDomain(app: App, domain: Domain): ShownDomain {

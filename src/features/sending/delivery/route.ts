@@ -12,7 +12,7 @@ import {
   resolveRouteAddresses,
 } from '#protocols/dns/mail-route.ts'
 import { mayConnectTo } from '#protocols/dns/special-addresses.ts'
-import type { BounceCategory } from './classify.ts'
+import type { BounceCategory } from './bounce-category.ts'
 import type { Route } from './protocol.ts'
 
 export type RouteResult =
