@@ -3,8 +3,8 @@
  * are committed in slices, so that a large file holds nobody up: if the service ends in between, the same file can be imported again.
  */
 
-import { requireOpenAccount } from '#features/core/accounts/close.ts'
 import { storeWithinPlan } from '#features/core/accounts/limits.ts'
+import { requireOpenAccount } from '#features/core/accounts/rows.ts'
 import { tenantOf } from '#features/core/accounts/work-budget.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'

@@ -1,7 +1,7 @@
 /** @module The suppression list as its account works with it: look, add, remove. Totals come from counters. */
 import type { Database } from 'bun:sqlite'
-import { requireOpenAccount } from '#features/core/accounts/close.ts'
 import { storeWithinPlan } from '#features/core/accounts/limits.ts'
+import { requireOpenAccount } from '#features/core/accounts/rows.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import { type Coverage, coverageCode, suppressionKey, UNSUBSCRIBE } from '#features/setup/suppression-store/check.ts'

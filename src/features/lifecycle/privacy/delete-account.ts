@@ -8,7 +8,7 @@
 import type { Database } from 'bun:sqlite'
 import { filesOf } from '#features/audience/contact-lists/imports.ts'
 import { removeSpooled } from '#features/audience/contact-lists/spool.ts'
-import { closeAccount, emptyAccount, subAccountsOf } from '#features/core/accounts/close.ts'
+import { closeAccount, emptyAccount, subAccountsOf } from '#features/core/accounts/rows.ts'
 import { announceAccessChange, announceSendingChange } from '#features/core/app/account-changes.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'

@@ -13,10 +13,10 @@ import {
   type OldMessage,
   oldMessage,
   retireMessage,
-} from '#features/receiving/agent-mailboxes/retire.ts'
+} from '#features/receiving/agent-mailboxes/removal.ts'
 import { forgetComplaints, lastComplaintAt } from '#features/receiving/complaints/forget.ts'
 import { removeInbound } from '#features/receiving/inbound/inbound-emails.ts'
-import { inboundAfter, type OldInbound, oldInbound } from '#features/receiving/inbound/retire.ts'
+import { inboundAfter, type OldInbound, oldInbound } from '#features/receiving/inbound/removal.ts'
 import {
   broadcastsAfter,
   deleteBroadcast,

@@ -6,7 +6,7 @@
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import { emailOfMessageId } from '#features/receiving/bounces/match.ts'
-import { LOST_RECIPIENT, recipientOfVerp } from '#features/sending/queue/named-recipient.ts'
+import { LOST_RECIPIENT, recipientOfVerp } from '#features/sending/queue/names.ts'
 import { type Status, statusName } from '#features/sending/queue/status.ts'
 import { decodeUnsubscribeAddress, UNSUBSCRIBE_PATH } from '#features/sending/unsubscribe/headers.ts'
 import { openToken, type UnsubscribeFacts } from '#features/sending/unsubscribe/token.ts'

@@ -3,7 +3,7 @@
  * that succeeds; what fails costs nothing but the time until it may be tried again. The model is given figures and nothing else.
  */
 
-import { requireOpenAccount } from '#features/core/accounts/close.ts'
+import { requireOpenAccount } from '#features/core/accounts/rows.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { AppError, tooMany } from '#platform/errors.ts'
 import { createRateLimiter } from '#platform/http/rate-limit.ts'

@@ -4,7 +4,7 @@
  */
 
 import { requireSending, type SendingAccount, sendingAccount, takeQuota } from '#features/core/accounts/accounts.ts'
-import { requireSandbox, takeSandbox } from '#features/core/accounts/sandbox-limit.ts'
+import { requireSandbox, takeSandbox } from '#features/core/accounts/limits.ts'
 import { tenantOf } from '#features/core/accounts/work-budget.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { dropContent, referTo } from '#features/core/content-gc/garbage.ts'

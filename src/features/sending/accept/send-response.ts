@@ -1,7 +1,7 @@
 /** @module The answer to a send request, of a new email and of one that is stored: its id, its Message-ID, its status now. The email's writer is `queue/insert`. */
 import type { Actor, App } from '#features/core/app/app.ts'
 import { insertEmail, type Placement, type StoredContent } from '#features/sending/queue/insert.ts'
-import { messageIdOf } from '#features/sending/queue/message-id.ts'
+import { messageIdOf } from '#features/sending/queue/names.ts'
 import { type Status, statusName } from '#features/sending/queue/status.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'

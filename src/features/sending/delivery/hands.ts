@@ -4,7 +4,7 @@
  */
 import type { App } from '#features/core/app/app.ts'
 import { beginDelivery } from '#features/sending/queue/attempt-moves.ts'
-import { logIdOf } from '#features/sending/queue/log-id.ts'
+import { logIdOf } from '#features/sending/queue/names.ts'
 import { NotProcessing } from '#features/sending/queue/settle.ts'
 import type { Millis } from '#platform/clock.ts'
 import { minutes, seconds } from '#platform/units.ts'

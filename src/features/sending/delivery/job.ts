@@ -4,7 +4,7 @@
  * would be dead.
  */
 import type { App } from '#features/core/app/app.ts'
-import { messageIdOf } from '#features/sending/queue/message-id.ts'
+import { messageIdOf } from '#features/sending/queue/names.ts'
 import type { DraftExtra } from '#features/sending/queue/new-email.ts'
 import { trackingBaseUrl } from '#features/sending/tracking/base-url.ts'
 import { accountTag, dayOf } from '#features/sending/tracking/tokens.ts'

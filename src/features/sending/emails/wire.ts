@@ -2,7 +2,7 @@
 
 import { contentState } from '#features/core/app/stored-content.ts'
 import { eventWire, type RecordedEvent } from '#features/core/events/model.ts'
-import { messageIdOf } from '#features/sending/queue/message-id.ts'
+import { messageIdOf } from '#features/sending/queue/names.ts'
 import type { DraftExtra } from '#features/sending/queue/new-email.ts'
 import { isOpen } from '#features/sending/queue/status.ts'
 import type { KeyRing } from '#platform/crypto.ts'

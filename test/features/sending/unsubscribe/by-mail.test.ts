@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
-import { LOST_RECIPIENT } from '#features/sending/queue/named-recipient.ts'
+import { LOST_RECIPIENT } from '#features/sending/queue/names.ts'
 import { type MailRequest, unsubscribeByMail } from '#features/sending/unsubscribe/by-mail.ts'
 import { openToken } from '#features/sending/unsubscribe/token.ts'
 import { ERASED_ADDRESS } from '#features/setup/suppression-store/listed-form.ts'

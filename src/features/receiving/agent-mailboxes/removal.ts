@@ -1,14 +1,15 @@
 /**
- * @module Takes a person out of the mailboxes of an account, inside the caller's transaction: the messages from and to him, what counts them, and who was
- * answered automatically. What others quote of him is theirs.
+ * @module Removes messages of mailboxes for retention and privacy: those that are too old, read or not, leased or not; and those from and to a person,
+ * with what counts them and who was answered automatically. What others quote of a person is theirs.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
+import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
-import { messageById, removeMessage } from './messages.ts'
+import { messageById, type RemovableMessage, removeMessage } from './messages.ts'
 
-interface Row {
+interface HeaderRow {
   readonly id: number
   readonly isOwn: number
   readonly mailFrom: string
@@ -19,8 +20,8 @@ interface Row {
   readonly replyTo: string | null
 }
 
-const sql = prepared((db) => ({
-  after: db.prepare<Row, [number, number, number]>(
+const ofPerson = prepared((db) => ({
+  after: db.prepare<HeaderRow, [number, number, number]>(
     `SELECT m.id, b.id IS NOT NULL AS isOwn, mail_from AS mailFrom, from_header AS fromHeader, from_address AS fromAddress, to_header AS toHeader,
      cc_header AS ccHeader, reply_to AS replyTo
      FROM mailbox_messages m LEFT JOIN agent_mailboxes b ON b.id = mailbox_id AND account_id = ?2 WHERE m.id > ?1 ORDER BY m.id LIMIT ?3`,
@@ -42,7 +43,7 @@ const sql = prepared((db) => ({
 const WINDOW = 1000
 
 /**
- * Looks at some messages after a row, in all mailboxes, for those of the account that are from or to somebody. Row ids.
+ * Looks at some messages after a row, in all mailboxes, for those of the account that are from or to somebody. HeaderRow ids.
  * @param which.isIn whether a header names him
  * @returns `next` where to go on; undefined: all were looked at
  */
@@ -55,7 +56,7 @@ export function findMessagesOf(
     readonly most: number
   },
 ): { readonly ids: readonly number[]; readonly next: number | undefined } {
-  const rows = sql(db).after.all(which.after, which.accountId, WINDOW)
+  const rows = ofPerson(db).after.all(which.after, which.accountId, WINDOW)
   const fitting = rows.filter(
     ({ isOwn, mailFrom, fromHeader, fromAddress, toHeader, ccHeader, replyTo }) =>
       isOwn === 1 &&
@@ -75,7 +76,7 @@ export function eraseMessages(app: Pick<App, 'contentDropped'>, tx: Tx, ids: rea
     const message = messageById(tx.db, id)
     if (!message) continue
     removeMessage(app, tx, message)
-    sql(tx.db).renameThread.run(message.threadId)
+    ofPerson(tx.db).renameThread.run(message.threadId)
     removed++
   }
   return removed
@@ -83,4 +84,46 @@ export function eraseMessages(app: Pick<App, 'contentDropped'>, tx: Tx, ids: rea
 
 /** Forgets who wrote and who was answered, of mailboxes of the account. Returns how many rows that were. @param addressKey normalised */
 export const eraseCorrespondent = (tx: Tx, accountId: number, addressKey: string): number =>
-  sql(tx.db).contact.run(accountId, addressKey).changes + sql(tx.db).autoReply.run(accountId, addressKey).changes
+  ofPerson(tx.db).contact.run(accountId, addressKey).changes +
+  ofPerson(tx.db).autoReply.run(accountId, addressKey).changes
+
+/** A message as retention needs it. */
+export interface OldMessage extends RemovableMessage {
+  readonly createdAt: Millis
+  /** 1: its mailbox is deleted, and takes it along. */
+  readonly isOfDeleted: number
+}
+
+const SELECT = `SELECT m.id, mailbox_id AS mailboxId, thread_id AS threadId, email_id AS emailId, read_at AS readAt, size_bytes AS sizeBytes, from_address AS fromAddress,
+  text_ref AS textRef, stripped_ref AS strippedRef, html_ref AS htmlRef, attachments, raw_ref AS rawRef, m.created_at AS createdAt,
+  deleted_at IS NOT NULL AS isOfDeleted
+  FROM mailbox_messages m JOIN agent_mailboxes b ON b.id = mailbox_id`
+
+interface OldRow extends Omit<OldMessage, 'attachments'> {
+  /** JSON. */
+  readonly attachments: string
+}
+
+const ofAge = prepared((db) => ({
+  after: db.prepare<OldRow, [number, number]>(`${SELECT} WHERE m.id > ? ORDER BY m.id LIMIT ?`),
+  byId: db.prepare<OldRow, [number]>(`${SELECT} WHERE m.id = ?`),
+}))
+
+/** Messages after a row id, in order; a row id grows with created_at. */
+export const messagesAfter = (db: Database, id: number, limit: number): OldMessage[] =>
+  ofAge(db).after.all(id, limit).map(parsed)
+
+export function oldMessage(db: Database, id: number): OldMessage | undefined {
+  const row = ofAge(db).byId.get(id)
+  return row ? parsed(row) : undefined
+}
+
+const parsed = (row: OldRow): OldMessage => ({
+  ...row,
+  attachments: JSON.parse(row.attachments) as OldMessage['attachments'],
+})
+
+/** Removes a message; its thread and its contact go with the last of theirs. */
+export function retireMessage(app: App, tx: Tx, message: OldMessage): void {
+  if (message.isOfDeleted === 0) removeMessage(app, tx, message)
+}

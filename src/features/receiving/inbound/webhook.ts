@@ -1,11 +1,17 @@
-/** @module What webhooks are told of an inbound email. Made of what is stored, so that every attempt sends the same body. */
+/**
+ * @module Inbound emails and the webhooks of their routes: the payload of `email.inbound`, made of what is stored, so that every attempt sends the same
+ * body; and what becomes of the email when the webhook has it or could not be reached, in the transaction of the delivery's outcome.
+ */
 import type { App } from '#features/core/app/app.ts'
 import { contentState, createBodyReader } from '#features/core/app/stored-content.ts'
-import { formatUuid } from '#platform/ids.ts'
+import type { Millis } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { formatUuid, parseUuid } from '#platform/ids.ts'
 import { KiB } from '#platform/units.ts'
 import { findInbound, type InboundEmail } from './inbound-emails.ts'
 import { inboundAttachmentWire } from './model.ts'
-import { inboundStatusName } from './status.ts'
+import { inboundCode, inboundStatusName } from './status.ts'
 
 /** A body is cut here in a payload; `GET /v1/inbound/{id}` has all of it. */
 const MOST_BODY_CHARACTERS = 256 * KiB
@@ -57,4 +63,35 @@ function cut(body: string | null): { readonly body: string | null; readonly isCu
   if (body === null || body.length <= MOST_BODY_CHARACTERS) return { body, isCut: false }
   // Not between the halves of a character.
   return { body: body.slice(0, MOST_BODY_CHARACTERS).toWellFormed(), isCut: true }
+}
+
+const sql = prepared((db) => ({
+  // Of a damaged event nothing: whoever tells of it has to end it all the same.
+  inboundId: db.prepare<{ id: string | null }, [number, number]>(
+    "SELECT iif(json_valid(data), data ->> 'inbound_email_id', NULL) AS id FROM events WHERE account_id = ? AND seq = ?",
+  ),
+  delivered: db.prepare(
+    `UPDATE inbound_emails SET status = CASE status WHEN ?1 THEN ?2 ELSE status END, error_message = CASE status WHEN ?5 THEN error_message END,
+     webhook_delivered_at = coalesce(webhook_delivered_at, ?3), updated_at = ?3 WHERE uuid = ?4`,
+  ),
+  undeliverable: db.prepare(
+    'UPDATE inbound_emails SET error_message = coalesce(error_message, ?1), updated_at = ?2 WHERE uuid = ?3 AND webhook_delivered_at IS NULL',
+  ),
+}))
+
+/** The route's webhook took it: `received` becomes `delivered`, one that could not be parsed stays `failed`. */
+export function inboundDelivered(_app: App, tx: Tx, accountId: number, seq: number, at: Millis): void {
+  const uuid = inboundOf(tx, accountId, seq)
+  if (uuid) sql(tx.db).delivered.run(inboundCode('received'), inboundCode('delivered'), at, uuid, inboundCode('failed'))
+}
+
+/** The route's webhook did not take it and is not asked again. The status stays: the message itself is here. */
+export function inboundUndeliverable(app: App, tx: Tx, accountId: number, seq: number, error: string): void {
+  const uuid = inboundOf(tx, accountId, seq)
+  if (uuid) sql(tx.db).undeliverable.run(`The webhook of the route did not take it: ${error}`, app.eventTime(), uuid)
+}
+
+function inboundOf(tx: Tx, accountId: number, seq: number): Uint8Array | undefined {
+  const id = sql(tx.db).inboundId.get(accountId, seq)?.id
+  return typeof id === 'string' ? parseUuid(id) : undefined
 }

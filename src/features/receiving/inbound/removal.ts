@@ -1,11 +1,17 @@
-/** @module Takes the inbound emails from and to a person away, inside the caller's transaction, and says what of received mail is still to be processed. */
+/**
+ * @module Removes inbound emails for retention and privacy: in order of their age, and those from and to a person; and what of received mail is still to be
+ * processed. A webhook that was not told of one by the time it goes is not told.
+ */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
+import type { Millis } from '#platform/clock.ts'
+import type { ContentRef } from '#platform/content/store.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
+import type { RemovableInbound } from './inbound-emails.ts'
 import { inboundById, removeInbound } from './inbound-emails.ts'
 
-interface Row {
+interface HeaderRow {
   readonly id: number
   readonly accountId: number
   readonly mailFrom: string
@@ -17,8 +23,8 @@ interface Row {
   readonly ccHeader: string | null
 }
 
-const sql = prepared((db) => ({
-  after: db.prepare<Row, [number, number, number]>(
+const ofPerson = prepared((db) => ({
+  after: db.prepare<HeaderRow, [number, number, number]>(
     `SELECT id, account_id AS accountId, mail_from AS mailFrom, rcpt_to AS rcptTo, from_address AS fromAddress, to_addresses AS toAddresses,
      from_header AS fromHeader, to_header AS toHeader, cc_header AS ccHeader
      FROM inbound_emails INDEXED BY inbound_emails_account WHERE account_id = ? AND id > ? ORDER BY id LIMIT ?`,
@@ -31,7 +37,7 @@ const sql = prepared((db) => ({
 const WINDOW = 1000
 
 /**
- * Looks at some inbound emails of an account after a row for those from or to somebody. Row ids.
+ * Looks at some inbound emails of an account after a row for those from or to somebody. HeaderRow ids.
  * @param which.isIn whether a header, or JSON of addresses, names him
  * @returns `next` where to go on; undefined: all were looked at
  */
@@ -44,7 +50,7 @@ export function findInboundOf(
     readonly most: number
   },
 ): { readonly ids: readonly number[]; readonly next: number | undefined } {
-  const rows = sql(db).after.all(which.accountId, which.after, WINDOW)
+  const rows = ofPerson(db).after.all(which.accountId, which.after, WINDOW)
   const fitting = rows.filter(({ id: _, accountId: __, ...texts }) =>
     Object.values(texts).some((text) => text !== null && which.isIn(text)),
   )
@@ -66,8 +72,44 @@ export function eraseInbound(app: Pick<App, 'contentDropped'>, tx: Tx, ids: read
 }
 
 /** The newest message that waits to be processed; 0: none does. */
-export const newestReceipt = (db: Database): number => sql(db).newestReceipt.get()?.id ?? 0
+export const newestReceipt = (db: Database): number => ofPerson(db).newestReceipt.get()?.id ?? 0
 
 /** Whether a message up to this one still waits to be processed. */
 export const isReceiptWaiting = (db: Database, upTo: number): boolean =>
-  (sql(db).oldestReceipt.get()?.id ?? Number.POSITIVE_INFINITY) <= upTo
+  (ofPerson(db).oldestReceipt.get()?.id ?? Number.POSITIVE_INFINITY) <= upTo
+
+/** An inbound email as retention needs it. */
+export interface OldInbound extends RemovableInbound {
+  readonly createdAt: Millis
+}
+
+const SELECT = `SELECT id, account_id AS accountId, headers_ref AS headersRef, text_ref AS textRef, html_ref AS htmlRef, attachments, raw_ref AS rawRef,
+  created_at AS createdAt FROM inbound_emails`
+
+interface OldRow extends Omit<OldInbound, 'attachments'> {
+  /** JSON. */
+  readonly attachments: string
+}
+
+const ofAge = prepared((db) => ({
+  after: db.prepare<OldRow, [number, number]>(`${SELECT} WHERE id > ? ORDER BY id LIMIT ?`),
+  byId: db.prepare<OldRow, [number]>(`${SELECT} WHERE id = ?`),
+  waiting: db.prepare<{ ref: ContentRef | null }, []>('SELECT min(raw_ref) AS ref FROM inbound_receipts'),
+}))
+
+/** Inbound emails after a row id, in order; a row id grows with created_at. */
+export const inboundAfter = (db: Database, id: number, limit: number): OldInbound[] =>
+  ofAge(db).after.all(id, limit).map(parsed)
+
+export function oldInbound(db: Database, id: number): OldInbound | undefined {
+  const row = ofAge(db).byId.get(id)
+  return row ? parsed(row) : undefined
+}
+
+/** The oldest raw message that is still to be processed; undefined: none is. */
+export const oldestWaitingRef = (db: Database): ContentRef | undefined => ofAge(db).waiting.get()?.ref ?? undefined
+
+const parsed = (row: OldRow): OldInbound => ({
+  ...row,
+  attachments: JSON.parse(row.attachments) as OldInbound['attachments'],
+})
