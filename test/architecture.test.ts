@@ -139,6 +139,60 @@ const featureOf = (path: string): string | undefined => /^src\/features\/([^/]+\
 
 const isTables = (path: string): boolean => path.endsWith('/tables.ts')
 
+const areaOf = (path: string): string | undefined => /^src\/features\/([^/]+)\//.exec(path)?.[1]
+
+/** The most files of a feature that other areas import. */
+const MAX_ENTRY_POINTS = 8
+
+/** The entry points that the README of an area lists, by feature: `- \`name\`: text. Entry points: \`a.ts\`, \`b.ts\`.` */
+function listedEntryPoints(readme: string): Map<string, readonly string[]> {
+  const items = readme.split(/^- /m).slice(1)
+  return new Map(
+    items.flatMap((item) => {
+      const [, name = ''] = /^`([\w-]+)`: /.exec(item) ?? []
+      const [, files = ''] = /Entry points:([^.]*(?:\.ts[^.]*)*)\./.exec(item.split('\n\n')[0] ?? '') ?? []
+      return name === '' ? [] : [[name, [...files.matchAll(/`([\w-]+\.ts)`/g)].flatMap(([, file]) => file ?? [])]]
+    }),
+  )
+}
+
+/**
+ * What other areas import of a feature beyond its entry points, what is listed though no other area imports it, and features with too many. Foreign
+ * keys may name any `tables.ts`.
+ * @param readmes by area
+ */
+function entryBreaks(modules: readonly Module[], readmes: ReadonlyMap<string, string>): string[] {
+  const used = new Set<string>()
+  const breaks: string[] = []
+  const listed = new Map([...readmes].map(([area, readme]) => [area, listedEntryPoints(readme)]))
+  const isListed = (path: string): boolean => {
+    const [area = '', feature = ''] = featureOf(path)?.split('/') ?? []
+    return (
+      listed
+        .get(area)
+        ?.get(feature)
+        ?.includes(path.slice(`src/features/${area}/${feature}/`.length)) ?? false
+    )
+  }
+  for (const { path, named } of modules) {
+    if (ringOf(path) !== 'features') continue
+    for (const to of named) {
+      if (featureOf(to) === undefined || areaOf(to) === areaOf(path) || isTables(to)) continue
+      used.add(to)
+      if (!isListed(to)) breaks.push(`${path} imports ${to}, which is no entry point`)
+    }
+  }
+  for (const [area, features] of listed) {
+    for (const [feature, files] of features) {
+      if (files.length > MAX_ENTRY_POINTS) breaks.push(`${area}/${feature} has ${files.length} entry points`)
+      for (const file of files)
+        if (!used.has(`src/features/${area}/${feature}/${file}`))
+          breaks.push(`no other area imports ${area}/${feature}/${file}`)
+    }
+  }
+  return breaks
+}
+
 const rankBreaks = (modules: readonly Module[], rank: readonly string[]): string[] =>
   modules.flatMap(({ path, named }) => {
     const from = featureOf(path)
@@ -194,7 +248,8 @@ function writerBreaks(modules: readonly Module[]): string[] {
   )
 }
 
-const READS = /\b(?:FROM|JOIN)\s+(?:main\.)?(\w+)((?:\s*,\s*\w+)*)/g
+/** `prepareCount` puts its text behind FROM. */
+const READS = /(?:\b(?:FROM|JOIN)\s+(?:main\.)?|\bprepareCount\(\s*\w+,\s*')(\w+)((?:\s*,\s*\w+)*)/g
 
 /** Tables that the SQL of a source reads, those behind commas too. */
 const tablesReadBy = (source: string): Set<string> =>
@@ -251,6 +306,23 @@ test('rings: main imports app, app imports features, features import platform an
 
 test('rank: a feature imports only features that come before it in the list', () => {
   expect(rankBreaks(MODULES, RANK)).toEqual([])
+})
+
+test('other areas import a feature through the few files that the README of its area lists', () => {
+  const readmes = new Map(
+    Object.keys(AREAS).map((area) => [area, readFileSync(join(ROOT, 'src/features', area, 'README.md'), 'utf8')]),
+  )
+  expect(entryBreaks(MODULES, readmes)).toEqual([])
+})
+
+test('the README of each area has all of its features, in rank order, on one screen', () => {
+  for (const [area, features] of Object.entries(AREAS)) {
+    const readme = readFileSync(join(ROOT, 'src/features', area, 'README.md'), 'utf8')
+    expect(
+      [...listedEntryPoints(readme).keys()].filter((name) => features.some((feature) => feature === name)),
+    ).toEqual([...features])
+    expect(readme.split('\n').length).toBeLessThanOrEqual(61)
+  }
 })
 
 test('every feature has its place in the list, and every place its feature', () => {
@@ -345,6 +417,7 @@ test('the rules see what breaks them', () => {
       '// SELECT 1 FROM highs\n/** FROM highs */\nrun(`SELECT 1 FROM lows,\n highs`)',
     ),
     moduleOf('src/features/area/low/h.ts', "run('SELECT 1 FROM lows LEFT JOIN highs')"),
+    moduleOf('src/features/area/low/k.ts', "prepareCount(db, 'highs WHERE a = ?')"),
     moduleOf('src/features/area/high/i.ts', "run('SELECT 1 FROM lows JOIN highs')\nimport { type J } from './j.ts'"),
     moduleOf('src/features/area/high/j.ts', "import type {\n  I,\n} from './i.ts'"),
     moduleOf(
@@ -356,6 +429,24 @@ test('the rules see what breaks them', () => {
       `// Date.now() is not ours\nconsole.log(clock.setTimeout(1), new Date(0), 'ON CONFLICT DO UPDATE SET a = 1')`,
     ),
   ]
+  const crossing = [
+    moduleOf('src/features/a/x/open.ts', ''),
+    moduleOf('src/features/a/x/inner.ts', ''),
+    moduleOf('src/features/a/x/tables.ts', ''),
+    moduleOf('src/features/a/y/y.ts', `import { inner } from '#features/a/x/inner.ts'`),
+    moduleOf(
+      'src/features/b/z/z.ts',
+      `import '#features/a/x/open.ts'\nimport type { I } from '#features/a/x/inner.ts'\nimport { t } from '#features/a/x/tables.ts'\nt()`,
+    ),
+  ]
+  const readme =
+    '# A\n\n- `x`: one. Two.\n  Entry points: `open.ts`,\n  `unused.ts`.\n- `y`: more.\n\n- `x.ts` is not one.\n'
+  expect(entryBreaks(crossing, new Map([['a', readme]]))).toEqual([
+    'src/features/b/z/z.ts imports src/features/a/x/inner.ts, which is no entry point',
+    'no other area imports a/x/unused.ts',
+  ])
+  const many = Array.from({ length: 9 }, (_, index) => `\`${index}.ts\``).join(', ')
+  expect(entryBreaks([], new Map([['a', `- \`x\`: one. Entry points: ${many}.`]]))).toContain('a/x has 9 entry points')
   expect({
     rings: ringBreaks(broken),
     rank: rankBreaks(broken, ['area/low', 'area/high']),
@@ -371,7 +462,11 @@ test('the rules see what breaks them', () => {
       'src/features/area/low/d.ts -> src/features/area/high/e.ts -> src/features/area/low/d.ts',
       'src/features/area/high/i.ts -> src/features/area/high/j.ts -> src/features/area/high/i.ts',
     ],
-    reads: ['src/features/area/low/g.ts reads highs', 'src/features/area/low/h.ts reads highs'],
+    reads: [
+      'src/features/area/low/g.ts reads highs',
+      'src/features/area/low/h.ts reads highs',
+      'src/features/area/low/k.ts reads highs',
+    ],
     touches: [
       'src/platform/c.ts does what is for src/platform/clock.ts',
       'src/features/area/high/e.ts does what is for src/platform/clock.ts',
