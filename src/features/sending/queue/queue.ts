@@ -10,7 +10,7 @@ import { prepared } from '#platform/db/open.ts'
 import { IS_HELD } from './account-moves.ts'
 import { IS_WITHOUT_CONTENT } from './content-moves.ts'
 import { countBegun, emailOf, NEVER_TRIED, settleEmail } from './settle.ts'
-import { isOpen, STATUSES, statusCode, statusName } from './status.ts'
+import { isOpen, STATUSES, statusCode, statusCodes, statusName } from './status.ts'
 
 interface DueRow {
   readonly id: number
@@ -23,7 +23,7 @@ interface DueRow {
 const DUE = `recipients.id, email_id AS emailId, recipients.status, attempts, ${NEVER_TRIED} AS neverTried`
 
 /** Codes of the open statuses, for SQL. */
-const OPEN_STATUSES = STATUSES.filter(isOpen).map(statusCode).join(', ')
+const OPEN_STATUSES = statusCodes(STATUSES.filter(isOpen))
 
 const sql = prepared((db) => ({
   due: db.prepare<DueRow, [string, number, number]>(

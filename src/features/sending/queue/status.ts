@@ -34,6 +34,13 @@ export const statusCode = CODES.codeOf
 /** The status of a stored code; throws for one that no version of ours has stored. */
 export const statusName = CODES.nameOf
 
+/** SQL: the codes of statuses, for `IN (…)`. */
+export const statusCodes = (statuses: readonly Status[]): string => statuses.map(statusCode).join(', ')
+
+/** A stored status in words, also of a code that no version has stored. */
+export const statusText = (code: string | number | null | undefined): string =>
+  STATUSES[Number(code)] ?? `in the unknown status ${code}`
+
 export const RECIPIENT_KINDS = ['to', 'cc', 'bcc'] as const
 export type RecipientKind = (typeof RECIPIENT_KINDS)[number]
 
