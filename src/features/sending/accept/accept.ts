@@ -1,6 +1,8 @@
 /**
- * @module Accepts emails: REST, batch and later SMTP submission all come through here. Content first, durably; then, in one transaction, email,
- * recipients, event, counters and quota. The answer leaves only when that is on disk.
+ * @module Accepts one email, from a request of the API or from another feature: replies of agent mailboxes, mails to
+ * contacts, `tassis send`. Stores the content durably; then inserts email, recipients, event, counters and quota in one
+ * transaction. Resolves once that is on disk. Batches (`batch.ts`), broadcasts and mail of the service insert on their
+ * own.
  */
 
 import { quotaLeft, takeQuota } from '#features/core/accounts/accounts.ts'

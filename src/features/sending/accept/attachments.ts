@@ -1,4 +1,4 @@
-/** @module Attachments of a send request: which are allowed, and their bytes. Pure; throws AppError 422 with the field at fault. */
+/** @module Checks the attachments of a send request and decodes them. Pure; throws AppError 422 with the field. */
 
 import type { DraftAttachment } from '#features/sending/queue/new-email.ts'
 import { invalid } from '#platform/errors.ts'

@@ -1,6 +1,7 @@
 /**
- * @module Accepts a batch: each email checked by itself, all accepted ones in one transaction with their operation. Quota is taken for the batch
- * as a whole. With an Idempotency-Key header the whole answer is kept and given again.
+ * @module Accepts a batch: checks each email separately, and inserts all that are accepted in one transaction with
+ * their operation. Takes quota for the batch as a whole. Stores the response of a request with an Idempotency-Key
+ * header, and returns it again.
  */
 
 import { requireSending, type SendingAccount, sendingAccount, takeQuota } from '#features/core/accounts/accounts.ts'

@@ -1,5 +1,5 @@
 /**
- * @module From a send request to a draft: everything that can be decided without the database. Pure; throws AppError 422 with the field at fault.
+ * @module Makes a draft of a send request: all checks that need no database. Pure; throws AppError 422 with the field.
  */
 import type { App } from '#features/core/app/app.ts'
 import type { DraftExtra, DraftRecipient, NewEmail } from '#features/sending/queue/new-email.ts'

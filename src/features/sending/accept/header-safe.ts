@@ -1,4 +1,4 @@
-/** @module The characters that end a header line: what has one of them must not come near a header. Pure. */
+/** @module Refuses characters that end a header line in values that become headers. Pure. */
 import { invalid } from '#platform/errors.ts'
 
 const FORBIDDEN_CHARACTERS = /[\r\n\0]/

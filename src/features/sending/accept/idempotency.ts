@@ -1,4 +1,7 @@
-/** @module Idempotency keys of send requests: the key, and what tells a repeated request from a different one. Pure. */
+/**
+ * @module Reads the idempotency key of a send request, and hashes the request to tell a repeated one from another.
+ * Pure.
+ */
 
 import { type Idempotency, keyHashOf } from '#features/sending/queue/idempotency-key.ts'
 import { sha256 } from '#platform/crypto.ts'

@@ -1,6 +1,6 @@
 /**
- * @module Whole answers that are kept for the header Idempotency-Key of batches and broadcasts, for at least 24 hours: the same key gives the same
- * answer, and another body is a conflict. The only writer of `batch_replies`.
+ * @module Stores the responses to batches and broadcasts with an Idempotency-Key header, for at least 24 hours: the
+ * same key returns the same response, another body is a conflict. The only writer of `batch_replies`.
  */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'

@@ -1,4 +1,7 @@
-/** @module How many send requests an account may make a second: emails, batches and broadcasts count one each, in one bucket. In memory only. */
+/**
+ * @module Limits the send requests of an account per second: emails, batches and broadcasts count one each. In memory
+ * only.
+ */
 
 import { sendingAccount } from '#features/core/accounts/accounts.ts'
 import type { Actor, App } from '#features/core/app/app.ts'

@@ -1,4 +1,4 @@
-/** @module The answer to a send request, of a new email and of one that is stored: its id, its Message-ID, its status now. The email's writer is `queue/insert`. */
+/** @module Forms the response to a send request: of an email that it inserts, and of one that is stored. */
 import type { Actor, App } from '#features/core/app/app.ts'
 import { insertEmail, type Placement, type StoredContent } from '#features/sending/queue/insert.ts'
 import { messageIdOf } from '#features/sending/queue/names.ts'

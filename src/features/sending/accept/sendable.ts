@@ -1,6 +1,6 @@
 /**
- * @module What is decided about a draft before it is stored: whether the account may send it from that domain, to whom, and whether quota and disk have room.
- * Throws the refusals; stores nothing. The transaction that inserts asks again.
+ * @module Decides with the database whether a draft may be stored: account, domain, stream, suppressions, quota, disk.
+ * Throws the refusals; stores nothing. The transaction that inserts decides again.
  */
 import type { Database } from 'bun:sqlite'
 import {

@@ -1,6 +1,6 @@
 /**
- * @module Renders what a draft leaves to its template. The last step before an email is stored: whoever may not send has nothing rendered. Never
- * renders what the request gave itself.
+ * @module Renders what a draft leaves to its template: the last check before an email is stored, so that nothing is
+ * rendered for a request that is refused. Never renders what the request itself contains.
  */
 import type { Actor, App } from '#features/core/app/app.ts'
 import { dataJsonOf, type Rendering, requireRoom } from '#features/setup/templates/render.ts'

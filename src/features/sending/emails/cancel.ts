@@ -1,4 +1,4 @@
-/** @module Cancels a scheduled email and gives its quota back. */
+/** @module Cancels scheduled emails and gives their quota back. */
 
 import { giveQuotaBack } from '#features/core/accounts/accounts.ts'
 import type { Actor, App } from '#features/core/app/app.ts'

@@ -1,6 +1,6 @@
 /**
- * @module Deletes a domain together with what it has to do with mail: its scheduled mail is cancelled, and its key goes when its open mail is
- * final, so that what was queued before is still signed. Lives here because mail builds on domains, not the other way round.
+ * @module Deletes a domain: cancels its scheduled mail, and removes its key once its open mail has ended, so that what
+ * was queued before is still signed. Lives here, because sending builds on domains and not the reverse.
  */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'

@@ -1,6 +1,6 @@
 /**
- * @module Reads emails: list with its filters, detail with recipients and events. Totals come from counters; only the two partial hours of a
- * date filter are counted in the table, by index.
+ * @module Reads emails: the list with its filters, the detail with recipients and events. Totals are sums of counters;
+ * only the two partial hours of a date filter are counted in the table, by index.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'

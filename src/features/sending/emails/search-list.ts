@@ -1,7 +1,7 @@
 /**
- * @module Lists the emails that a search finds, newest first. The index finds them; status and operation are not in it, since a status changes at every step
- * of an email, so they are looked up in what it found, a slice at a time. However many emails there are, one request examines a bounded number: its page may
- * then have fewer rows than wanted, and a cursor that goes on where it ended.
+ * @module Lists the emails that a search finds, newest first. Status and operation are not in the index, since a status
+ * changes often; they are looked up in what the index finds, a batch at a time. One request examines a bounded number
+ * of emails, so its page may have fewer rows than requested, and a cursor continues where it ended.
  */
 import type { Database } from 'bun:sqlite'
 import { tenantOf } from '#features/core/accounts/work-budget.ts'

@@ -1,4 +1,4 @@
-/** @module From a stored email to what the API returns. Never reads the database; bodies are handed in. */
+/** @module Forms the JSON of stored emails. Never reads the database; callers pass bodies in. */
 
 import { contentState } from '#features/core/app/stored-content.ts'
 import { eventWire, type RecordedEvent } from '#features/core/events/model.ts'

@@ -1,6 +1,6 @@
 /**
- * @module Mail that waits because its account may not send: held with the reason, and let go on when it may again. As in `status`, each moves by
- * compare-and-set, inside the caller's transaction. Asks nobody whether an account may send.
+ * @module Holds recipients whose account may not send, with the reason, and releases them. Each change is a
+ * compare-and-set inside the caller's transaction, as `status` says. Never decides whether an account may send.
  */
 import type { Database } from 'bun:sqlite'
 import { record } from '#features/core/events/record.ts'

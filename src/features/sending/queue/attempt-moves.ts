@@ -1,6 +1,6 @@
 /**
- * @module What becomes of a claimed recipient: its DATA phase begins, it is deferred, given back, or ends. As in `status`, each moves by compare-and-set,
- * inside the caller's transaction. Judges no reply.
+ * @module Changes a claimed recipient: its DATA phase begins, it is deferred, released, or ends. Each change is a
+ * compare-and-set inside the caller's transaction, as `status` says. Never interprets a reply.
  */
 
 import { count, type EventData, type EventType, record } from '#features/core/events/record.ts'

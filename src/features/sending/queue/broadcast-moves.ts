@@ -1,6 +1,6 @@
 /**
- * @module What a broadcast does with those of its recipients that were not tried yet: takes them back, lets them wait, lets them go on. As in `status`,
- * each moves by compare-and-set, inside the caller's transaction.
+ * @module Changes recipients of a broadcast that were never attempted: cancels, holds or releases them. Each change is
+ * a compare-and-set inside the caller's transaction, as `status` says.
  */
 
 import { record } from '#features/core/events/record.ts'

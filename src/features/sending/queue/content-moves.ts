@@ -1,6 +1,6 @@
 /**
- * @module Mail that waits because its stored content is missing: held with the reason, and let go on. As in `status`, each moves by compare-and-set, inside
- * the caller's transaction. Never looks for the content.
+ * @module Holds recipients whose stored content is missing, with the reason, and releases them. Each change is a
+ * compare-and-set inside the caller's transaction, as `status` says. Never looks for the content.
  */
 
 import type { Millis } from '#platform/clock.ts'

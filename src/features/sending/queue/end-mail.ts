@@ -1,6 +1,6 @@
 /**
- * @module Ends the waiting mail of an account that is deleted: its open recipients become `cancelled`, those in hand end as they would. Nobody is told: the
- * events of the account go too, and its figures. Its quota comes back, which is its parent's too. Not for an account that goes on.
+ * @module Cancels the waiting mail of an account that is deleted; attempts in progress end as they would. Records no
+ * events, because the account's events are deleted too. Gives its quota back, which is also its parent's.
  */
 import type { Database } from 'bun:sqlite'
 import { giveQuotaBack } from '#features/core/accounts/accounts.ts'

@@ -1,7 +1,7 @@
 /**
- * @module Takes one person out of the emails of an account, inside the caller's transaction: mail that waits for the address is cancelled, recipients become
- * nobody, and what an email said goes once nobody is to get it any more. Rows stay, so that quota, counters, operations and lists agree. Finds nothing by
- * itself but emails; what else hangs on them is the caller's.
+ * @module Erases one person from the emails of an account, inside the caller's transaction: cancels mail that waits for
+ * the address, makes recipients anonymous, and drops the content of an email once nobody else is to get it. Rows stay,
+ * so that quota, counters, operations and lists agree. Finds only emails; the caller erases what refers to them.
  */
 import type { Database } from 'bun:sqlite'
 import { giveQuotaBack } from '#features/core/accounts/accounts.ts'

@@ -1,6 +1,6 @@
 /**
- * @module Writes a new email: its content first, durably; then, in the caller's transaction, its rows, its idempotency key, its events and counters. Decides
- * nothing: its callers have.
+ * @module Stores the content of a new email durably, and inserts its rows, idempotency key, events and counters in the
+ * caller's transaction. Decides nothing: its callers have.
  */
 import type { Actor, App } from '#features/core/app/app.ts'
 import { countDaily } from '#features/core/events/figures.ts'

@@ -1,9 +1,9 @@
 /**
- * @module Names of the lanes of the mail queue, and what they say: whose mail waits there, the domain that it goes to, and whether it waits behind all
- * others. Never routes and never claims.
+ * @module Names the lanes of the mail queue, and reads account, domain and kind from a name. Never routes and never
+ * claims.
  *
- * lane: an account's mail to a domain, or to the sandbox: the account's row id, `:` and the domain; for mail of broadcasts `bulk:` before it. So nobody waits
- * behind the mail of another account.
+ * A lane is an account's mail to one domain or to the sandbox, so that nobody waits behind the mail of another account:
+ * the account's row id, `:` and the domain; mail of broadcasts has `bulk:` before it.
  */
 
 /** Destination of mail that only the capture server receives. No domain has this name: it has no dot. */

@@ -1,6 +1,7 @@
 /**
- * @module What becomes of recipients that were over: back into the queue from the dead letters, and what a delivery report tells later. As in `status`, each
- * moves by compare-and-set, inside the caller's transaction. Reads no report, and never decides to try again.
+ * @module Changes recipients that had ended: back into the queue from the dead letters, and by what a DSN reports
+ * later. Each change is a compare-and-set inside the caller's transaction, as `status` says. Never reads a report and
+ * never decides to retry.
  */
 
 import { record } from '#features/core/events/record.ts'

@@ -1,6 +1,7 @@
 /**
- * @module Names of emails and recipients outside of the database: the Message-ID, the id in log lines, the tag of a return path. Row ids of emails that a
- * restored backup lost are given out again, so a name leads to a row only where that is still the one that it was made for. Never writes.
+ * @module Names emails and recipients outside of the database: Message-ID, id in log lines, tag of a return path. After
+ * a restored backup, row ids of lost emails are used again, so a name leads to a row only if that is still the one it
+ * was made for. Never writes.
  */
 
 import type { Database } from 'bun:sqlite'

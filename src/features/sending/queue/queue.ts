@@ -1,6 +1,7 @@
 /**
- * @module The mail queue, which is the open rows of `recipients`: which lanes are due, who of a lane is claimed for an attempt, and who is put off because
- * nobody there would let us in. Never asks who may be sent to, and never delivers.
+ * @module Reads and claims the mail queue, which is the open rows of `recipients`: which lanes are due, which
+ * recipients are claimed for an attempt, and which are put off because no server accepts the connection. Never decides
+ * who may get mail, and never delivers.
  */
 
 import { record } from '#features/core/events/record.ts'

@@ -1,6 +1,7 @@
 /**
- * @module What retention does to emails that are over: first their content goes, later they themselves. Never touches one with an open recipient. With
- * `insert.ts` and the moves that `status.ts` lists the only writer of `emails`, `recipients` and `idempotency_keys`.
+ * @module Removes emails that have ended, for retention: first their content, later their rows. Never touches one with
+ * an open recipient. With `insert.ts`, `erase.ts` and the files that `status.ts` lists the only writer of `emails`,
+ * `recipients` and `idempotency_keys`.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'

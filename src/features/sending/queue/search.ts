@@ -1,8 +1,9 @@
 /**
- * @module The search index over emails: FTS5 without content, one row an email under its row id, which grows with each accepted email, so that a page of any
- * filter is read newest first without sorting. An index of each field would cost every send three times as much, since each writes into pages all over its
- * tree; FTS5 writes one sorted segment a commit. Its table, `CREATE VIRTUAL TABLE email_search`, stands in the migration, because drizzle cannot describe
- * it. The only writer of it.
+ * @module The search index over emails: FTS5 without content, one row per email under its row id. Row ids grow with
+ * each email, so a page of any filter is read newest first without sorting. An index for each field would cost every
+ * send three times as much, since each writes to pages all over its tree; FTS5 writes one sorted segment per commit.
+ * The only writer of its table, `CREATE VIRTUAL TABLE email_search`, which a migration creates, because drizzle cannot
+ * describe it.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'

@@ -1,6 +1,6 @@
 /**
- * @module What every move of a recipient ends with: its email's status follows, and the figures of both. In the transaction of the move, and only for the
- * modules that `status` names and those that insert and remove emails.
+ * @module Ends every status change of a recipient: updates its email's status and the counters of both, in the
+ * transaction of the change. Only for the files that `status` lists, and those that insert and remove emails.
  */
 
 import { countDaily, type DailyField, domainOfAddress } from '#features/core/events/figures.ts'

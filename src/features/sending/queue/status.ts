@@ -1,7 +1,8 @@
 /**
- * @module The written table of an email's states and moves, and the names of the states as they are stored. Writes nothing. The only writers of `emails.status`
- * and of the recipients' delivery state are the functions of `queue`, `attempt-moves`, `waiting-moves`, `late-moves`, `broadcast-moves`, `account-moves`,
- * `content-moves`, `end-mail` and `erase`: each moves by compare-and-set, inside the caller's transaction, with the event and the counters, and ends with `settleEmail`.
+ * @module The states of emails and recipients, how they change, and their names as stored. Writes nothing. Only the
+ * functions of `queue`, `attempt-moves`, `waiting-moves`, `late-moves`, `broadcast-moves`, `account-moves`,
+ * `content-moves`, `end-mail` and `erase` change a status: by compare-and-set, inside the caller's transaction, with
+ * event and counters, and each calls `settleEmail` at the end.
  *
  * recipient: scheduled|queued → processing (claim) → sent | bounced | failed | uncertain | queued again (defer, release)
  *            scheduled → cancelled; scheduled|queued → rejected (suppressed; also from the beginning)

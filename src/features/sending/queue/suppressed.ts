@@ -1,6 +1,6 @@
 /**
- * @module How a recipient ends that is on its account's suppression list: in the same words at acceptance and right before delivery. Never asks
- * the list.
+ * @module The outcome of a recipient on the suppression list, in the same words at acceptance and before delivery.
+ * Never reads the list.
  */
 import type { EventData } from '#features/core/events/record.ts'
 

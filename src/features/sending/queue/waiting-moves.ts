@@ -1,6 +1,7 @@
 /**
- * @module Ends waiting recipients without an attempt: who may not be sent to any more, and who was cancelled in time. As in `status`, each moves by
- * compare-and-set, inside the caller's transaction. The quota is the caller's to give back.
+ * @module Ends waiting recipients without an attempt: those that may not get mail any more, and those cancelled in
+ * time. Each change is a compare-and-set inside the caller's transaction, as `status` says. The caller gives the quota
+ * back.
  */
 
 import { type EventData, record } from '#features/core/events/record.ts'
