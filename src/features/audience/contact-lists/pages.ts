@@ -8,7 +8,7 @@ import type { App } from '#features/core/app/app.ts'
 import { ownUrl } from '#features/sending/tracking/base-url.ts'
 import { AppError } from '#platform/errors.ts'
 import { acceptsBody } from '#platform/http/body.ts'
-import { type Html, htmlResponse } from '#platform/http/html.ts'
+import { type Html, unlistedResponse } from '#platform/http/html.ts'
 import { confirm, type LinkStanding, linkStanding } from './confirm.ts'
 import { CONFIRM_PATH, type ConfirmFacts, openConfirmToken } from './confirm-token.ts'
 import {
@@ -24,7 +24,6 @@ import {
   unknownLinkPage,
 } from './page.ts'
 
-const HEADERS = { 'x-robots-tag': 'noindex, nofollow' }
 const hidden = { hide: true }
 
 export interface ConfirmPageOptions {
@@ -43,7 +42,7 @@ export function confirmPages(app: App, { findFormSlug }: ConfirmPageOptions) {
       `${CONFIRM_PATH}/:token`,
       ({ params }) => {
         const facts = openConfirmToken(app.keys, params.token)
-        if (!facts) return answer(unknownLinkPage(), 404)
+        if (!facts) return unlistedResponse(unknownLinkPage(), 404)
         return pageOf(facts, linkStanding(app, facts, app.eventTime()), formUrl, askPage)
       },
       { detail: hidden },
@@ -52,19 +51,17 @@ export function confirmPages(app: App, { findFormSlug }: ConfirmPageOptions) {
       `${CONFIRM_PATH}/:token`,
       async ({ params }) => {
         const facts = openConfirmToken(app.keys, params.token)
-        if (!facts) return answer(unknownLinkPage(), 404)
+        if (!facts) return unlistedResponse(unknownLinkPage(), 404)
         try {
           return pageOf(facts, await confirm(app, facts), formUrl, confirmedPage)
         } catch (error) {
           if (!(error instanceof AppError)) throw error
-          return answer(notDonePage(), error.status)
+          return unlistedResponse(notDonePage(), error.status)
         }
       },
       { detail: { ...hidden, ...acceptsBody('anything') } },
     )
 }
-
-const answer = (page: Html, status = 200): Response => htmlResponse(page, status, HEADERS)
 
 /** The page for how a link stands; `ifOpen` when it can be confirmed, or just was. */
 function pageOf(
@@ -73,19 +70,19 @@ function pageOf(
   formUrl: (listId: number) => string | undefined,
   ifOpen: (question: Question) => Html,
 ): Response {
-  if (standing.kind === 'gone') return answer(gonePage(), 410)
+  if (standing.kind === 'gone') return unlistedResponse(gonePage(), 410)
   const { list, contact } = standing
   const question = { listName: list.name, address: contact.email, senderDomain: facts.senderDomain }
   switch (standing.kind) {
     case 'open':
-      return answer(ifOpen(question))
+      return unlistedResponse(ifOpen(question))
     case 'active':
-      return answer(alreadyPage(question))
+      return unlistedResponse(alreadyPage(question))
     case 'replaced':
-      return answer(replacedPage(question), 410)
+      return unlistedResponse(replacedPage(question), 410)
     case 'expired':
-      return answer(expiredPage(question, formUrl(list.id)), 410)
+      return unlistedResponse(expiredPage(question, formUrl(list.id)), 410)
     case 'refused':
-      return answer(refusedPage(question, formUrl(list.id)), 410)
+      return unlistedResponse(refusedPage(question, formUrl(list.id)), 410)
   }
 }
