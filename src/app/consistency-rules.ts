@@ -31,10 +31,14 @@ import {
   recipientCounts,
   sandboxCounters,
   sentOnce,
-} from '#features/sending/emails/consistency.ts'
+} from '#features/sending/queue/consistency.ts'
 import { openEvents } from '#features/sending/tracking/consistency.ts'
 import { contactConfirmations, contactCounters, contactOptIns } from '#features/setup/contact-store/consistency.ts'
-import { suppressedContacts, suppressionCounters, suppressionTotal } from '#features/setup/suppressions/consistency.ts'
+import {
+  suppressedContacts,
+  suppressionCounters,
+  suppressionTotal,
+} from '#features/setup/suppression-store/consistency.ts'
 import { pendingDeliveries, webhookCursors } from '#features/webhooks/webhooks/consistency.ts'
 import { type ConsistencyRule, checkRule, type Finding } from '#platform/db/consistency.ts'
 

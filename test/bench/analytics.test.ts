@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { checkConsistency } from '#app/consistency-rules.ts'
 import { loadConfig } from '#app/settings.ts'
 import { prepareAnalytics } from '#bench/analytics.ts'
-import { balanceFinding, balances } from '#features/sending/emails/balance.ts'
+import { balanceFinding, balances } from '#features/sending/queue/balance.ts'
 import { openReadOnly } from '#platform/db/open.ts'
 
 test('the year of mail of the bench has every row and figure that the service would have written', async () => {

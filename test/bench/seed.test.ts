@@ -8,7 +8,7 @@ import { checkConsistency } from '#app/consistency-rules.ts'
 import { loadConfig } from '#app/settings.ts'
 import { HTML_BYTES, mailPatterns, sendRequests, TEXT_BYTES } from '#bench/mails.ts'
 import { seedDataDirectory } from '#bench/seed.ts'
-import { balances } from '#features/sending/emails/balance.ts'
+import { balances } from '#features/sending/queue/balance.ts'
 import { openReadOnly } from '#platform/db/open.ts'
 
 test('stored emails of the bench have every row that the service would have written', async () => {

@@ -1,9 +1,9 @@
 /** @module A receiver that has our IP on its block list, over the whole way: what becomes of the mail, and that no account is blamed for it. */
 import { expect, setDefaultTimeout, test } from 'bun:test'
+import { listSuppressions } from '#features/audience/suppressions/suppressions.ts'
 import { figuresOf } from '#features/reporting/abuse/rates.ts'
 import { startAbuseWatch } from '#features/reporting/abuse/watch.ts'
 import { listDeadLetters } from '#features/sending/dead-letters/read.ts'
-import { listSuppressions } from '#features/setup/suppressions/suppressions.ts'
 import { minutes } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/books.ts'

@@ -8,7 +8,7 @@ import { connect as connectHttp2, constants, type IncomingHttpHeaders } from 'no
 import { request } from 'node:https'
 import { connect as connectTls } from 'node:tls'
 import { simpleParser } from 'mailparser'
-import { HEARTBEAT_MS } from '#features/core/events/stream.ts'
+import { HEARTBEAT_MS } from '#features/webhooks/event-feed/stream.ts'
 import { MiB } from '#platform/units.ts'
 import { type ApiOptions, at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'

@@ -1,7 +1,7 @@
 /** @module What the database says after a round, read beside the running service over a read-only connection. Never writes. */
 import type { Database } from 'bun:sqlite'
 import { dailyFigures, figuresOfDomains, figuresOfMonths } from '#features/reporting/analytics/consistency.ts'
-import { STATUSES, type Status, statusName } from '#features/sending/emails/status.ts'
+import { STATUSES, type Status, statusName } from '#features/sending/queue/status.ts'
 
 export interface StoredMail {
   readonly address: string

@@ -4,7 +4,7 @@ import { expect } from 'bun:test'
 import { join } from 'node:path'
 import { leaveOutDeleted } from '#app/cli/kept-accounts.ts'
 import { checkConsistency } from '#app/consistency-rules.ts'
-import { balanceFinding, balances } from '#features/sending/emails/balance.ts'
+import { balanceFinding, balances } from '#features/sending/queue/balance.ts'
 import type { TestApp } from './app.ts'
 
 /** Expects that the books agree with a recount and that every place and every byte of memory was given back. */

@@ -22,7 +22,7 @@ import { systemServers } from '#protocols/dns/servers.ts'
 import { loadConfig } from '../settings.ts'
 import { operatorOf } from './accounts.ts'
 import { withData } from './call.ts'
-import { checksText, recordsForPeople, zoneLines } from './dns-text.ts'
+import { checksText, recordsForPeople, type ShownRecord, zoneLines } from './dns-text.ts'
 import { hostnameWarnings } from './hostname.ts'
 import { operation } from './operation.ts'
 import { type AccountOption, type JsonOption, withAccount, withJson } from './options.ts'
@@ -42,16 +42,6 @@ interface ShownDomain {
   readonly checked_at: string | null
   readonly created_at: string
   readonly dns_records: readonly ShownRecord[]
-}
-
-/** A record to publish, and what it is. */
-export interface ShownRecord {
-  readonly key: DnsRecordKey | 'tracking'
-  readonly type: string
-  readonly host: string
-  readonly value: string
-  readonly priority: number | null
-  readonly verified: boolean
 }
 
 function shownDomain(app: App, domain: Domain): ShownDomain {

@@ -11,7 +11,7 @@ import { clientIpOf } from '#platform/http/request-context.ts'
 import { findInvitation } from './invitations.ts'
 import { join, proofOf } from './join.ts'
 import { afterLogin, JOIN_PATH, LOGIN_PATH, LOGOUT_PATH, RESET_PATH } from './links.ts'
-import { login, logout, sessionOf, userOf } from './login.ts'
+import { login, logout, userOf } from './login.ts'
 import {
   askResetPage,
   joinPage,
@@ -25,7 +25,7 @@ import {
 } from './page.ts'
 import { confirmReset, emailOfResetLink } from './password-reset.ts'
 import type { People } from './people.ts'
-import { cookieOf, csrfToken, isCsrfToken } from './sessions.ts'
+import { cookieOf, csrfToken, isCsrfToken, sessionOf } from './sessions.ts'
 import { membershipsOf } from './users.ts'
 
 const shown = { detail: { hide: true } }

@@ -1,7 +1,7 @@
 /** @module Consistency rules of complaints and of the counters of streams, which count complaints too. */
 import { COMMON_HORIZON, counterRule, hourSql, inHoursFrom } from '#features/core/events/counter-rules.ts'
 import { eventCode } from '#features/core/events/record.ts'
-import { statusCodes } from '#features/sending/emails/consistency.ts'
+import { statusCodes } from '#features/sending/queue/status.ts'
 import { STREAM_METRIC } from '#features/setup/streams/figures.ts'
 import { queryRule } from '#platform/db/consistency.ts'
 import { complaintMetric, NOT_SPAM } from './apply.ts'

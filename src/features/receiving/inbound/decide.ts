@@ -6,12 +6,12 @@ import type { App } from '#features/core/app/app.ts'
 import { findMailbox } from '#features/receiving/agent-mailboxes/mailboxes.ts'
 import { isMailboxFull } from '#features/receiving/agent-mailboxes/unread.ts'
 import type { Destination, Refusal } from '#features/receiving/received/message.ts'
-import { recipientOfVerp } from '#features/sending/emails/named-recipient.ts'
+import { routeKey } from '#features/receiving/route-rules/match.ts'
+import { recipientOfVerp } from '#features/sending/queue/names.ts'
 import { decodeUnsubscribeAddress } from '#features/sending/unsubscribe/headers.ts'
 import { prepared } from '#platform/db/open.ts'
 import { toALabels } from '#protocols/address/domain.ts'
 import { decodeVerp } from '#protocols/address/verp.ts'
-import { routeKey } from './match.ts'
 
 interface DomainRow {
   readonly id: number

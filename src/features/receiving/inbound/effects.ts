@@ -12,6 +12,7 @@ import { findFeedbackLoop } from '#features/receiving/complaints/feedback-loops.
 import { storeReport } from '#features/receiving/domain-reports/store.ts'
 import { type OperatorMailKind, storeOperatorMail } from '#features/receiving/postmaster/store.ts'
 import type { Destination, Received, Report, StoredMessage } from '#features/receiving/received/message.ts'
+import { findRoute, routeKey } from '#features/receiving/route-rules/match.ts'
 import { unsubscribeByMail } from '#features/sending/unsubscribe/by-mail.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
@@ -19,7 +20,6 @@ import { formatUuid } from '#platform/ids.ts'
 import { toALabels } from '#protocols/address/domain.ts'
 import type { AggregateReport } from '#protocols/aggregate-reports/report.ts'
 import { isAnswerForPerson } from '#protocols/dsn/parse.ts'
-import { findRoute, routeKey } from './match.ts'
 import { type NewInbound, storeInbound } from './store.ts'
 
 /** What was found out before the transaction. */

@@ -62,6 +62,8 @@ interface Row extends Omit<InboundEmail, 'rcptTo' | 'toAddresses' | 'attachments
 
 /** Counter of the inbound emails that an account has now. */
 export const INBOUND_METRIC = 'inbound'
+/** Counter of the messages of an account that were dropped because of these limits. */
+export const UNROUTED_DROPPED_METRIC = 'inbound:unrouted_dropped'
 const NO_HOUR: Millis = 0
 
 const selectWith = (

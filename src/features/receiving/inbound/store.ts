@@ -12,8 +12,8 @@ import { prepared } from '#platform/db/open.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
 import { MiB, minutes } from '#platform/units.ts'
-import { eraseInbound } from './erase.ts'
-import { countInbound, type InboundEmail } from './inbound-emails.ts'
+import { countInbound, type InboundEmail, UNROUTED_DROPPED_METRIC } from './inbound-emails.ts'
+import { eraseInbound } from './removal.ts'
 import { type InboundStatus, inboundCode } from './status.ts'
 
 export interface NewInbound {
@@ -30,9 +30,6 @@ export interface NewInbound {
  */
 export const MAX_UNROUTED = 1000
 export const MAX_UNROUTED_BYTES = 64 * MiB
-
-/** Counter of the messages of an account that were dropped because of these limits. */
-export const UNROUTED_DROPPED_METRIC = 'inbound:unrouted_dropped'
 
 const sql = prepared((db) => ({
   domain: db.prepare<{ uuid: Uint8Array; domain: string }, [number]>('SELECT uuid, domain FROM domains WHERE id = ?'),

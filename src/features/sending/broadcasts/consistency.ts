@@ -1,8 +1,7 @@
 /** @module Consistency rules of broadcasts, and of the quota, which their waiting recipients use as well. */
 import { counterRule, LOGS_HORIZON } from '#features/core/events/counter-rules.ts'
-import { statusCodes } from '#features/sending/emails/consistency.ts'
-import { NEVER_TRIED } from '#features/sending/emails/settle.ts'
-import { statusCode } from '#features/sending/emails/status.ts'
+import { NEVER_TRIED } from '#features/sending/queue/settle.ts'
+import { statusCode, statusCodes } from '#features/sending/queue/status.ts'
 import { monthName } from '#platform/content/read.ts'
 import { queryRule } from '#platform/db/consistency.ts'
 import { BROADCAST_STATES } from './states.ts'

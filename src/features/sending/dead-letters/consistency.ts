@@ -1,6 +1,5 @@
 /** @module The consistency rule of dead letters: each has the recipient that it was made for. */
-import { statusText } from '#features/sending/emails/consistency.ts'
-import { statusCode } from '#features/sending/emails/status.ts'
+import { statusCode, statusText } from '#features/sending/queue/status.ts'
 import { queryRule } from '#platform/db/consistency.ts'
 
 export const deadLetterRecipients = queryRule({

@@ -4,14 +4,14 @@
  * would be dead.
  */
 import type { App } from '#features/core/app/app.ts'
-import type { DraftExtra } from '#features/sending/emails/draft.ts'
-import { messageIdOf } from '#features/sending/emails/send-response.ts'
+import { messageIdOf } from '#features/sending/queue/names.ts'
+import type { DraftExtra } from '#features/sending/queue/new-email.ts'
 import { trackingBaseUrl } from '#features/sending/tracking/base-url.ts'
 import { accountTag, dayOf } from '#features/sending/tracking/tokens.ts'
 import { unsubscribeHeaders } from '#features/sending/unsubscribe/headers.ts'
-import { ERASED_ADDRESS } from '#features/setup/contact-store/listed-form.ts'
 import { type SigningDomain, signingDomain } from '#features/setup/domains/sending.ts'
 import { trackingHost } from '#features/setup/domains/tracking-domain.ts'
+import { ERASED_ADDRESS } from '#features/setup/suppression-store/listed-form.ts'
 import { prepared } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { encodeVerp, verpTag } from '#protocols/address/verp.ts'

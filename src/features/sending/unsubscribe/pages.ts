@@ -10,6 +10,7 @@ import { acceptsBody } from '#platform/http/body.ts'
 import { type Html, unlistedResponse } from '#platform/http/html.ts'
 import { createRateLimiter, type Rate } from '#platform/http/rate-limit.ts'
 import { UNSUBSCRIBE_PATH } from './headers.ts'
+import { textsFor } from './languages.ts'
 import {
   allStoppedPage,
   askPage,
@@ -22,7 +23,7 @@ import {
   stoppedPage,
   unknownLinkPage,
 } from './page.ts'
-import { type Texts, textsFor } from './texts.ts'
+import type { Texts } from './texts.ts'
 import { LONGEST_TOKEN, openToken, type UnsubscribeFacts } from './token.ts'
 import { namesPart, resubscribe, type Standing, standingOf, unsubscribe } from './unsubscribe.ts'
 

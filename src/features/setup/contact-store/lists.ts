@@ -1,4 +1,4 @@
-/** @module Contact lists as everybody else sees them. Never writes: `contact-lists/lists.ts` does. */
+/** @module Reads contact lists, for other features too. Never writes: `change-list.ts` does. */
 import type { Database } from 'bun:sqlite'
 import type { Millis } from '#platform/clock.ts'
 import { prepared } from '#platform/db/open.ts'

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { subscribe } from '#features/audience/contact-lists/subscribe.ts'
 import { type ContactList, getList } from '#features/setup/contact-store/lists.ts'
-import { suppress } from '#features/setup/suppressions/suppress.ts'
+import { suppress } from '#features/setup/suppression-store/suppress.ts'
 import { AppError } from '#platform/errors.ts'
 import { days, hours } from '#platform/units.ts'
 import { ADDRESS, ask, createConfirming, leave, sign } from './confirmation-fixture.ts'

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
-import { suppress } from '#features/setup/suppressions/suppress.ts'
+import { suppress } from '#features/setup/suppression-store/suppress.ts'
 import { days, hours, minutes, seconds } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'

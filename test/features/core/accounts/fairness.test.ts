@@ -1,6 +1,6 @@
 /** @module Of two accounts the one with little to do is not kept waiting by the one with much, whatever came first. */
 import { expect, test } from 'bun:test'
-import { acceptBatch } from '#features/sending/emails/batch.ts'
+import { acceptBatch } from '#features/sending/accept/batch.ts'
 import { createEmailApi, EMAIL, NOW } from '#test/support/email-api.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 

@@ -1,5 +1,6 @@
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { requireRoom } from '#features/core/accounts/limits.ts'
+import { subAccountCount } from '#features/core/accounts/rows.ts'
 import type { Actor } from '#features/core/app/app.ts'
 import { type ApiAnswer, at, createTestApi, type TestApi } from '#test/support/api.ts'
 import { createTestAccount } from '#test/support/app.ts'
@@ -100,7 +101,7 @@ test('of sub-accounts plan free has none, and deleted ones take no room', async 
   const { app } = service
   const room = (accountId: number, more?: number) =>
     app.commit
-      .write((tx) => requireRoom(app, tx, accountId, 'sub_accounts', more))
+      .write((tx) => requireRoom(app, tx, accountId, 'sub_accounts', subAccountCount(tx.db), more))
       .then(
         () => 'room',
         (error: Error) => error.message,

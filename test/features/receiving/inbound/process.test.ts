@@ -4,7 +4,7 @@ import { changeAutoResponder } from '#features/receiving/agent-mailboxes/auto-se
 import { createMailbox, findMailbox } from '#features/receiving/agent-mailboxes/mailboxes.ts'
 import { listMessages } from '#features/receiving/agent-mailboxes/messages.ts'
 import { listReports } from '#features/receiving/domain-reports/store.ts'
-import { findInbound, listInbound } from '#features/receiving/inbound/inbound-emails.ts'
+import { findInbound, listInbound, UNROUTED_DROPPED_METRIC } from '#features/receiving/inbound/inbound-emails.ts'
 import {
   type ParseAnswer,
   type ParseRequest,
@@ -15,7 +15,7 @@ import { InboundProcessor } from '#features/receiving/inbound/process.ts'
 import { countWaiting } from '#features/receiving/inbound/receipts.ts'
 import { receiveMessage } from '#features/receiving/inbound/receive.ts'
 import { inboundCode, inboundStatusName } from '#features/receiving/inbound/status.ts'
-import { MAX_UNROUTED, MAX_UNROUTED_BYTES, UNROUTED_DROPPED_METRIC } from '#features/receiving/inbound/store.ts'
+import { MAX_UNROUTED, MAX_UNROUTED_BYTES } from '#features/receiving/inbound/store.ts'
 import { listOperatorMail } from '#features/receiving/postmaster/store.ts'
 import type { Destination } from '#features/receiving/received/message.ts'
 import { bodyText } from '#features/receiving/received/parts.ts'

@@ -14,7 +14,7 @@ import {
 } from '#features/core/events/figures.ts'
 import { raiseHorizon } from '#features/core/events/horizon.ts'
 import { keepFigures } from '#features/reporting/analytics/recount.ts'
-import { bounceLate, confirmUncertain, requeueFinished } from '#features/sending/emails/late-moves.ts'
+import { bounceLate, confirmUncertain, requeueFinished } from '#features/sending/queue/late-moves.ts'
 import { engage } from '#features/sending/tracking/engage.ts'
 import { unsubscribe } from '#features/sending/unsubscribe/unsubscribe.ts'
 import type { Tx } from '#platform/db/commit.ts'

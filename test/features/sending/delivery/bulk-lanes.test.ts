@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { type Destination, Sites } from '#features/sending/delivery/sites.ts'
-import { accountOfLane, domainOfLane, isBulkLane, laneLabel, laneOf } from '#features/sending/emails/lanes.ts'
+import { accountOfLane, domainOfLane, isBulkLane, laneLabel, laneOf } from '#features/sending/queue/lanes.ts'
 import { hours } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/books.ts'

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
-import { type BounceCategory, classifyReply } from '#features/sending/delivery/classify.ts'
+import type { BounceCategory } from '#features/sending/delivery/bounce-category.ts'
+import { classifyReply } from '#features/sending/delivery/classify.ts'
 import { isAddressDead } from '#features/sending/delivery/dead-address.ts'
 import { makeReply } from '#protocols/smtp/replies.ts'
 

@@ -1,8 +1,8 @@
 /** @module Accounts share the slots and the memory for deliveries: whatever silent servers one account sends to, the mail of others goes out. */
 import { describe, expect, test } from 'bun:test'
-import { acceptEmail } from '#features/sending/emails/accept.ts'
-import { draftOf } from '#features/sending/emails/draft.ts'
-import { type Status, statusName } from '#features/sending/emails/status.ts'
+import { acceptEmail } from '#features/sending/accept/accept.ts'
+import { draftOf } from '#features/sending/accept/draft.ts'
+import { type Status, statusName } from '#features/sending/queue/status.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { MiB, minutes, seconds } from '#platform/units.ts'
 import { createTestAccount, eventually } from '#test/support/app.ts'

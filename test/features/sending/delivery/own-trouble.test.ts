@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { mkdirSync, readdirSync, renameSync, rmSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
-import { statusCode } from '#features/sending/emails/status.ts'
+import { statusCode } from '#features/sending/queue/status.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { createLog } from '#platform/log.ts'
 import { hours, seconds } from '#platform/units.ts'

@@ -1,7 +1,8 @@
 /** @module The replies of `test/corpus/replies/replies.txt`: what the service makes of each, in a session and in a report. */
 import { describe, expect, test } from 'bun:test'
 import { judgeFailure } from '#features/receiving/bounces/judge.ts'
-import { bounceTypeOf, classifyReply, isRetriedUntilExpiry } from '#features/sending/delivery/classify.ts'
+import { bounceTypeOf, isRetriedUntilExpiry } from '#features/sending/delivery/bounce-category.ts'
+import { classifyReply } from '#features/sending/delivery/classify.ts'
 import { isAddressDead } from '#features/sending/delivery/dead-address.ts'
 import { judge } from '#features/sending/delivery/outcome.ts'
 import { parseReply, REPLIES, type ReplyCase, SOURCES } from '#test/corpus/replies/replies.ts'

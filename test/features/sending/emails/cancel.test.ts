@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { statusName } from '#features/sending/emails/status.ts'
+import { statusName } from '#features/sending/queue/status.ts'
 import { at } from '#test/support/api.ts'
 import { createEmailApi, type EmailApi, expectRefusal, NOW } from '#test/support/email-api.ts'
 import { claimTo } from '#test/support/lanes.ts'

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { STATUSES, statusCode } from '#features/sending/emails/status.ts'
+import { STATUSES, statusCode } from '#features/sending/queue/status.ts'
 import { type ApiOptions, at } from '#test/support/api.ts'
 import { createEmailApi, EMAIL, type EmailApi, expectRefusal, NOW, UUID } from '#test/support/email-api.ts'
 

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import type { Browser, Page } from 'playwright-core'
-import { TEXTS } from '#features/sending/unsubscribe/texts.ts'
-import { suppress, unsuppressAddress } from '#features/setup/suppressions/suppress.ts'
+import { TEXTS } from '#features/sending/unsubscribe/languages.ts'
+import { suppress, unsuppressAddress } from '#features/setup/suppression-store/suppress.ts'
 import { isChromiumAvailable, openPage, overflowPx, SCREENS, seenTexts, startBrowser } from '#test/support/browser.ts'
 import { createUnsubscribable, type Unsubscribable } from './fixture.ts'
 

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
-import { LOST_RECIPIENT } from '#features/sending/emails/named-recipient.ts'
+import { LOST_RECIPIENT } from '#features/sending/queue/names.ts'
 import { type MailRequest, unsubscribeByMail } from '#features/sending/unsubscribe/by-mail.ts'
 import { openToken } from '#features/sending/unsubscribe/token.ts'
-import { ERASED_ADDRESS } from '#features/setup/contact-store/listed-form.ts'
+import { ERASED_ADDRESS } from '#features/setup/suppression-store/listed-form.ts'
 import { ADDRESS, ask, createUnsubscribable, press, type Unsubscribable } from './fixture.ts'
 
 let service: Unsubscribable

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { TEXTS, textsFor } from '#features/sending/unsubscribe/texts.ts'
+import { TEXTS, textsFor } from '#features/sending/unsubscribe/languages.ts'
 
 const [english] = TEXTS
 const names = (text: string): string[] => [...text.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => name).sort()

@@ -9,11 +9,10 @@ import {
   deleteContact,
   insertContact,
   moveContacts,
-  resubscribeContacts,
 } from '#features/setup/contact-store/status.ts'
-import { suppressionOf } from '#features/setup/suppressions/check.ts'
-import { confirmContact } from '#features/setup/suppressions/confirm.ts'
-import { suppress } from '#features/setup/suppressions/suppress.ts'
+import { suppressionOf } from '#features/setup/suppression-store/check.ts'
+import { confirmContact, resubscribeContacts } from '#features/setup/suppression-store/contacts.ts'
+import { suppress } from '#features/setup/suppression-store/suppress.ts'
 import { createListApi, expectCounts, type ListApi } from '#test/features/audience/contact-lists/fixture.ts'
 import { at } from '#test/support/api.ts'
 import { expectBalanced } from '#test/support/books.ts'

@@ -1,6 +1,6 @@
 /** Inbound routes as a resource; what they tell is in `route-webhooks.test.ts`. */
 import { describe, expect, test } from 'bun:test'
-import { findRoute, matchRoute, matchTypeName, type RouteRule } from '#features/receiving/inbound/match.ts'
+import { findRoute, matchRoute, matchTypeName, type RouteRule } from '#features/receiving/route-rules/match.ts'
 import { deleteDomain } from '#features/sending/emails/delete-domain.ts'
 import { MOST_ROUTES, removeOrphanedRoutes } from '#features/webhooks/inbound-routes/inbound-routes.ts'
 import { newUuid } from '#platform/ids.ts'
