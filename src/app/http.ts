@@ -8,12 +8,12 @@ import { confirmPages } from '#features/audience/contact-lists/pages.ts'
 import { contactListRoutes } from '#features/audience/contact-lists/routes.ts'
 import { subscribePages } from '#features/audience/signup-forms/pages.ts'
 import { signupFormRoutes } from '#features/audience/signup-forms/routes.ts'
+import { findActiveSlug } from '#features/audience/signup-forms/signup-forms.ts'
+import { suppressionRoutes } from '#features/audience/suppressions/routes.ts'
 import { accountRoutes } from '#features/core/accounts/routes.ts'
 import { tenantOf } from '#features/core/accounts/work-budget.ts'
 import type { Actor } from '#features/core/app/app.ts'
 import { auditLogRoutes } from '#features/core/audit-logs/routes.ts'
-import { eventRoutes } from '#features/core/events/routes.ts'
-import { createFeedStreams } from '#features/core/events/stream.ts'
 import { operationRoutes } from '#features/core/operations/routes.ts'
 import { accountDeletionRoutes, accountExportRoutes } from '#features/lifecycle/privacy/account-routes.ts'
 import { deleteAccount } from '#features/lifecycle/privacy/delete-account.ts'
@@ -37,8 +37,10 @@ import { analyticsRoutes } from '#features/reporting/analytics/routes.ts'
 import { subAccountAnalyticsRoutes } from '#features/reporting/analytics/sub-account-routes.ts'
 import { insightRoutes } from '#features/reporting/insights/routes.ts'
 import { validateRoutes } from '#features/reporting/validate/routes.ts'
+import { createSendRate } from '#features/sending/accept/send-rate.ts'
 import { emailsOfBroadcast } from '#features/sending/broadcasts/progress.ts'
 import { broadcastRoutes } from '#features/sending/broadcasts/routes.ts'
+import { hasOpenBroadcast } from '#features/sending/broadcasts/states.ts'
 import { CAPTURED_PATH } from '#features/sending/capture/page.ts'
 import { capturedPages } from '#features/sending/capture/pages.ts'
 import { captureRoutes } from '#features/sending/capture/routes.ts'
@@ -47,9 +49,9 @@ import { createBroadcastRenderer, TemplateFailure } from '#features/sending/deli
 import { maxAttempts } from '#features/sending/delivery/retry.ts'
 import { deleteDomain } from '#features/sending/emails/delete-domain.ts'
 import { emailRoutes } from '#features/sending/emails/routes.ts'
-import { createSendRate } from '#features/sending/emails/send-rate.ts'
 import { newsletterRoutes } from '#features/sending/newsletters/routes.ts'
 import { noteBroadcast } from '#features/sending/newsletters/states.ts'
+import { hasOpenEmail } from '#features/sending/queue/queue.ts'
 import { trackingPages } from '#features/sending/tracking/pages.ts'
 import { trackingRoutes } from '#features/sending/tracking/routes.ts'
 import { unsubscribePages } from '#features/sending/unsubscribe/pages.ts'
@@ -59,11 +61,13 @@ import { tlsPages } from '#features/setup/domains/pages.ts'
 import { domainRoutes } from '#features/setup/domains/routes.ts'
 import { healthRoutes } from '#features/setup/health/routes.ts'
 import { streamRoutes } from '#features/setup/streams/routes.ts'
-import { suppressionRoutes } from '#features/setup/suppressions/routes.ts'
 import { templateRoutes } from '#features/setup/templates/routes.ts'
+import { eventRoutes } from '#features/webhooks/event-feed/routes.ts'
+import { createFeedStreams } from '#features/webhooks/event-feed/stream.ts'
 import { inboundRouteRoutes } from '#features/webhooks/inbound-routes/routes.ts'
 import { webhookPages } from '#features/webhooks/webhooks/pages.ts'
 import { webhookRoutes } from '#features/webhooks/webhooks/routes.ts'
+import { readWebhookStats } from '#features/webhooks/webhooks/webhooks.ts'
 import { docsRoutes } from '#platform/http/docs.ts'
 import { BunHttpServer, type HttpServer } from '#platform/http/server.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
@@ -149,7 +153,9 @@ export function createRoutes(
     webhookRoutes(app),
     deadLetterRoutes(app),
     domainRoutes(app, { deleteDomain }),
-    streamRoutes(app),
+    streamRoutes(app, {
+      hasOpenMail: (db, accountId, streamId) => hasOpenEmail(db, accountId, streamId) || hasOpenBroadcast(db, streamId),
+    }),
     templateRoutes(app),
     contactListRoutes(app),
     contactFileRoutes(app),
@@ -165,7 +171,7 @@ export function createRoutes(
     validateRoutes(app, senderResolver),
     analyticsRoutes(app),
     subAccountAnalyticsRoutes(app),
-    insightRoutes(app),
+    insightRoutes(app, { webhookStats: readWebhookStats }),
     operationRoutes(app, {
       emailsOf: (accountId, operationId) => emailsOfBroadcast(app.db, accountId, operationId),
     }),
@@ -195,7 +201,7 @@ export function createRoutes(
     homePage(people, isTried ? CAPTURED_PATH : undefined),
     teamPages(app, people),
     webhookPages(app, people),
-    confirmPages(app),
+    confirmPages(app, { findFormSlug: findActiveSlug }),
     docsRoutes(routes, API_INFO),
   ]
 }

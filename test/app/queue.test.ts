@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
+import { acceptEmail } from '#features/sending/accept/accept.ts'
+import { draftOf } from '#features/sending/accept/draft.ts'
 import { holdWithoutContent } from '#features/sending/delivery/without-content.ts'
-import { acceptEmail } from '#features/sending/emails/accept.ts'
-import { draftOf } from '#features/sending/emails/draft.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { createTestAccount, createTestApp } from '#test/support/app.ts'
 import { dataFolder, tassis, tassisJson } from './process.ts'
@@ -36,6 +36,7 @@ test('mail of broadcasts waits in a line of its own, which names the domain', as
   })
 })
 
+// Proves: storage-7
 test('release delivers what waited for its content, and says how much that was', async () => {
   using data = dataFolder()
   const settings = { ...data.settings, TASSIS_DELIVERY: 'capture' }

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { eventCode } from '#features/core/events/record.ts'
-import { type Status, statusName } from '#features/sending/emails/status.ts'
+import { type Status, statusName } from '#features/sending/queue/status.ts'
 import { hours, seconds } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/books.ts'

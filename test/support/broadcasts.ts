@@ -3,7 +3,7 @@
  * from the database; never changes what a broadcast made.
  */
 import type { App } from '#features/core/app/app.ts'
-import { statusName } from '#features/sending/emails/status.ts'
+import { statusName } from '#features/sending/queue/status.ts'
 import { insertContact } from '#features/setup/contact-store/status.ts'
 import { parseUuid } from '#platform/ids.ts'
 import { at, type TestApi } from './api.ts'

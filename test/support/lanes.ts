@@ -1,6 +1,6 @@
 /** @module Claims for tests that are no delivery: of the mail to a destination, whichever accounts it is of. */
-import { domainOfLane, isBulkLane } from '#features/sending/emails/lanes.ts'
-import { claimDue } from '#features/sending/emails/queue.ts'
+import { domainOfLane, isBulkLane } from '#features/sending/queue/lanes.ts'
+import { claimDue } from '#features/sending/queue/queue.ts'
 import type { Tx } from '#platform/db/commit.ts'
 
 /** Claims what is due in a lane, or in the ordinary lanes that lead to a domain or to `sandbox`. */

@@ -4,9 +4,9 @@
  */
 import type { Actor, App } from '#features/core/app/app.ts'
 import type { EventData } from '#features/core/events/record.ts'
-import { acceptEmail } from '#features/sending/emails/accept.ts'
-import { draftOf } from '#features/sending/emails/draft.ts'
-import type { SendRequest, SendResponse } from '#features/sending/emails/model.ts'
+import { acceptEmail } from '#features/sending/accept/accept.ts'
+import { draftOf } from '#features/sending/accept/draft.ts'
+import type { SendRequest, SendResponse } from '#features/sending/accept/model.ts'
 import { eventsOfEmail, findEmail, type StoredEmail, type StoredRecipient } from '#features/sending/emails/read.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { type Clock, systemClock } from '#platform/clock.ts'

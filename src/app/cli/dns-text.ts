@@ -2,8 +2,17 @@
 import { DNS_RECORD_KEYS, type DnsRecordKey } from '#features/setup/domains/dns-records.ts'
 import { SENDING_RECORDS } from '#features/setup/domains/standing.ts'
 import type { ShownCheck } from '#features/setup/domains/verify.ts'
-import type { ShownRecord } from './domains.ts'
 import { table } from './output.ts'
+
+/** A record to publish, and what it is. */
+export interface ShownRecord {
+  readonly key: DnsRecordKey | 'tracking'
+  readonly type: string
+  readonly host: string
+  readonly value: string
+  readonly priority: number | null
+  readonly verified: boolean
+}
 
 const PURPOSE: Readonly<Record<ShownRecord['key'], string>> = {
   spf: 'SPF, needed to send',

@@ -1,7 +1,7 @@
 /** @module Reads the set of replies that mail servers give, with what each means: `replies.txt`. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { BounceCategory } from '#features/sending/delivery/classify.ts'
+import type { BounceCategory } from '#features/sending/delivery/bounce-category.ts'
 import { makeReply, type SmtpReply } from '#protocols/smtp/replies.ts'
 
 export type Stage = 'connect' | 'mail' | 'rcpt' | 'data' | 'body'

@@ -9,21 +9,16 @@ import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import { type Contact, contactById } from '#features/setup/contact-store/find.ts'
 import { type ContactList, getList } from '#features/setup/contact-store/lists.ts'
-import {
-  type ContactStatus,
-  insertContact,
-  moveContacts,
-  type Stopped,
-  stoppedUnder,
-} from '#features/setup/contact-store/status.ts'
+import { type ContactStatus, insertContact, moveContacts, type Stopped } from '#features/setup/contact-store/status.ts'
 import {
   COMPLAINT,
   type Coverage,
   HARD_BOUNCE,
   suppressionKey,
   UNSUBSCRIBE,
-} from '#features/setup/suppressions/check.ts'
-import { suppress } from '#features/setup/suppressions/suppress.ts'
+} from '#features/setup/suppression-store/check.ts'
+import { stoppedUnder } from '#features/setup/suppression-store/contacts.ts'
+import { suppress } from '#features/setup/suppression-store/suppress.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { AppError, conflict, invalid } from '#platform/errors.ts'
 import { mapFromPhp } from '#platform/http/schemas.ts'

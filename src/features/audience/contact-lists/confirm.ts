@@ -2,13 +2,12 @@
  * @module Confirming, from what the token of a link says. Looking at a link changes nothing. A link counts until it expires, until another one was sent in
  * its place, and until the contact left; a paused account changes nothing.
  */
-import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import { audit, systemActor } from '#features/core/audit-logs/audit.ts'
 import { type Contact, contactById } from '#features/setup/contact-store/find.ts'
 import { type ContactList, listById } from '#features/setup/contact-store/lists.ts'
-import { EVERY, suppressionOf } from '#features/setup/suppressions/check.ts'
-import { confirmContact } from '#features/setup/suppressions/confirm.ts'
+import { EVERY, suppressionOf } from '#features/setup/suppression-store/check.ts'
+import { confirmContact } from '#features/setup/suppression-store/contacts.ts'
 import type { Millis } from '#platform/clock.ts'
 import { prepared } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
@@ -33,7 +32,6 @@ export type LinkStanding =
 const sql = prepared((db) => ({
   // One that is being deleted is gone: what was written now might stay.
   account: db.prepare<{ id: number }, [Uint8Array]>('SELECT id FROM accounts WHERE uuid = ? AND deleted_at IS NULL'),
-  form: db.prepare<{ slug: string }, [number]>('SELECT slug FROM signup_forms WHERE list_id = ? AND is_active = 1'),
 }))
 
 /**
@@ -82,7 +80,3 @@ export function confirm(app: App, facts: ConfirmFacts): Promise<LinkStanding> {
     return standing
   })
 }
-
-/** Slug of the list's form, while that can be used. */
-export const activeForm = (db: Database, list: Pick<ContactList, 'id'>): string | undefined =>
-  sql(db).form.get(list.id)?.slug

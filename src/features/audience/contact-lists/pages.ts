@@ -2,13 +2,14 @@
  * @module /confirm: where the link of a confirmation leads people. Public: whoever has the token may. GET and HEAD ask and never act, because scanners and
  * prefetchers follow every link of a message; POST confirms, once.
  */
+import type { Database } from 'bun:sqlite'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { ownUrl } from '#features/sending/tracking/base-url.ts'
 import { AppError } from '#platform/errors.ts'
 import { acceptsBody } from '#platform/http/body.ts'
-import { type Html, htmlResponse } from '#platform/http/html.ts'
-import { activeForm, confirm, type LinkStanding, linkStanding } from './confirm.ts'
+import { type Html, unlistedResponse } from '#platform/http/html.ts'
+import { confirm, type LinkStanding, linkStanding } from './confirm.ts'
 import { CONFIRM_PATH, type ConfirmFacts, openConfirmToken } from './confirm-token.ts'
 import {
   alreadyPage,
@@ -23,18 +24,26 @@ import {
   unknownLinkPage,
 } from './page.ts'
 
-const HEADERS = { 'x-robots-tag': 'noindex, nofollow' }
 const hidden = { hide: true }
 
+export interface ConfirmPageOptions {
+  /** Slug of the sign-up form of a list, by row id, while that can be used. */
+  readonly findFormSlug: (db: Database, listId: number) => string | undefined
+}
+
 /** The plugin of /confirm. */
-export function confirmPages(app: App) {
+export function confirmPages(app: App, { findFormSlug }: ConfirmPageOptions) {
+  const formUrl = (listId: number): string | undefined => {
+    const slug = findFormSlug(app.db, listId)
+    return slug === undefined ? undefined : `${ownUrl(app.config.publicUrl)}/subscribe/${slug}`
+  }
   return new Elysia()
     .get(
       `${CONFIRM_PATH}/:token`,
       ({ params }) => {
         const facts = openConfirmToken(app.keys, params.token)
-        if (!facts) return answer(unknownLinkPage(), 404)
-        return pageOf(app, facts, linkStanding(app, facts, app.eventTime()), askPage)
+        if (!facts) return unlistedResponse(unknownLinkPage(), 404)
+        return pageOf(facts, linkStanding(app, facts, app.eventTime()), formUrl, askPage)
       },
       { detail: hidden },
     )
@@ -42,40 +51,38 @@ export function confirmPages(app: App) {
       `${CONFIRM_PATH}/:token`,
       async ({ params }) => {
         const facts = openConfirmToken(app.keys, params.token)
-        if (!facts) return answer(unknownLinkPage(), 404)
+        if (!facts) return unlistedResponse(unknownLinkPage(), 404)
         try {
-          return pageOf(app, facts, await confirm(app, facts), confirmedPage)
+          return pageOf(facts, await confirm(app, facts), formUrl, confirmedPage)
         } catch (error) {
           if (!(error instanceof AppError)) throw error
-          return answer(notDonePage(), error.status)
+          return unlistedResponse(notDonePage(), error.status)
         }
       },
       { detail: { ...hidden, ...acceptsBody('anything') } },
     )
 }
 
-const answer = (page: Html, status = 200): Response => htmlResponse(page, status, HEADERS)
-
 /** The page for how a link stands; `ifOpen` when it can be confirmed, or just was. */
-function pageOf(app: App, facts: ConfirmFacts, standing: LinkStanding, ifOpen: (question: Question) => Html): Response {
-  if (standing.kind === 'gone') return answer(gonePage(), 410)
+function pageOf(
+  facts: ConfirmFacts,
+  standing: LinkStanding,
+  formUrl: (listId: number) => string | undefined,
+  ifOpen: (question: Question) => Html,
+): Response {
+  if (standing.kind === 'gone') return unlistedResponse(gonePage(), 410)
   const { list, contact } = standing
   const question = { listName: list.name, address: contact.email, senderDomain: facts.senderDomain }
   switch (standing.kind) {
     case 'open':
-      return answer(ifOpen(question))
+      return unlistedResponse(ifOpen(question))
     case 'active':
-      return answer(alreadyPage(question))
+      return unlistedResponse(alreadyPage(question))
     case 'replaced':
-      return answer(replacedPage(question), 410)
+      return unlistedResponse(replacedPage(question), 410)
     case 'expired':
-      return answer(expiredPage(question, formUrl(app, list.id)), 410)
+      return unlistedResponse(expiredPage(question, formUrl(list.id)), 410)
     case 'refused':
-      return answer(refusedPage(question, formUrl(app, list.id)), 410)
+      return unlistedResponse(refusedPage(question, formUrl(list.id)), 410)
   }
-}
-
-function formUrl({ db, config }: App, listId: number): string | undefined {
-  const slug = activeForm(db, { id: listId })
-  return slug === undefined ? undefined : `${ownUrl(config.publicUrl)}/subscribe/${slug}`
 }

@@ -1,7 +1,7 @@
 /** @module Asks a contact to confirm once more, because its account says so. Within the same bounds as forms: the mailbox is somebody else's. */
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
-import { suppressionOf } from '#features/setup/suppressions/check.ts'
+import { suppressionOf } from '#features/setup/suppression-store/check.ts'
 import { conflict, tooMany } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { confirmationWaitMs, requireConfirmable, scheduleConfirmation } from './contact-mails.ts'

@@ -3,12 +3,12 @@
  * welcome.
  */
 import type { App } from '#features/core/app/app.ts'
-import { broadcastDataJson, sharedDataJson } from '#features/sending/emails/broadcast-data.ts'
-import { type Draft, draftOf } from '#features/sending/emails/draft.ts'
+import { type Draft, draftOf } from '#features/sending/accept/draft.ts'
 import { unsubscribeUrl } from '#features/sending/unsubscribe/headers.ts'
 import { unsubscribeToken } from '#features/sending/unsubscribe/token.ts'
 import type { Contact } from '#features/setup/contact-store/find.ts'
 import type { ContactList } from '#features/setup/contact-store/lists.ts'
+import { broadcastDataJson, sharedDataJson } from '#features/setup/templates/broadcast-data.ts'
 import type { Rendering } from '#features/setup/templates/render.ts'
 import { templateByRow } from '#features/setup/templates/templates.ts'
 import { invalid } from '#platform/errors.ts'

@@ -68,6 +68,9 @@ const sql = prepared((db) => ({
   ),
   count: db.prepare<{ n: number }, [number]>(`SELECT COUNT(*) AS n ${FROM} WHERE f.account_id = ?`),
   ofList: db.prepare<{ uuid: Uint8Array }, [number]>('SELECT uuid FROM signup_forms WHERE list_id = ?'),
+  activeOfList: db.prepare<{ slug: string }, [number]>(
+    'SELECT slug FROM signup_forms WHERE list_id = ? AND is_active = 1',
+  ),
   hasSlug: db.prepare<{ id: number }, [string]>('SELECT id FROM signup_forms WHERE slug = ?'),
   insert: db.prepare(
     `INSERT INTO signup_forms (uuid, account_id, list_id, slug, title, description, from_address, redirect_url, success_message, custom_fields, theme,
@@ -92,6 +95,10 @@ const formOf = ({ customFields, theme, messages, isActive, ...row }: Row): Signu
   messages: JSON.parse(messages) as Messages,
   isActive: isActive === 1,
 })
+
+/** Slug of the list's form, while that can be used. */
+export const findActiveSlug = (db: Database, listId: number): string | undefined =>
+  sql(db).activeOfList.get(listId)?.slug
 
 /** The account's form; 404 `signup_form_not_found` when it has none with this id. */
 export function getForm(db: Database, accountId: number, id: string): SignupForm {

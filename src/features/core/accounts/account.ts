@@ -1,31 +1,8 @@
-/** @module The caller's own account: what it is and has used, and the change of what its owner may change. */
-import type { Database } from 'bun:sqlite'
+/** @module The change of the caller's own account: what its owner may change. */
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
-import type { Millis } from '#platform/clock.ts'
 import { invalid } from '#platform/errors.ts'
-import { type Account, accountOfActor, monthOf, monthStart, updateAccount, usedInMonth } from './accounts.ts'
-import { type Pause, pauseOf } from './pause.ts'
-
-/** An account with its use of the quota in the running month. */
-export interface AccountState {
-  readonly account: Account
-  /** Recipients. */
-  readonly usedThisMonth: number
-  readonly quotaResetAt: Millis
-  /** Its own, or that of its parent. */
-  readonly pause: Pause | undefined
-}
-
-export function accountState(app: App, actor: Actor, db: Database = app.db): AccountState {
-  const month = monthOf(app.clock.now())
-  return {
-    account: accountOfActor(app.config, db, actor.accountId),
-    usedThisMonth: usedInMonth(db, actor.accountId, month),
-    quotaResetAt: monthStart(month + 1),
-    pause: pauseOf(db, actor.accountId),
-  }
-}
+import { type AccountState, accountState, updateAccount } from './accounts.ts'
 
 export interface AccountChanges {
   readonly name?: string | undefined

@@ -1,14 +1,16 @@
 /**
  * @module Accounts: making and reading them, and the monthly quota. The only writer of `accounts` and `usage`.
  */
+
 import type { Database } from 'bun:sqlite'
+import type { Actor, App } from '#features/core/app/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { AppError, tooMany } from '#platform/errors.ts'
 import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
-import { stopOf } from './pause.ts'
+import { type Pause, pauseOf, stopOf } from './pause.ts'
 import { enforcedQuota, isPlan, type Plan, UNLIMITED } from './plans.ts'
 
 export interface Account {
@@ -267,4 +269,24 @@ export function accountOfActor(config: Config, db: Database, accountId: number):
   const account = findAccount(config, db, accountId)
   if (!account) throw new Error(`account ${accountId} does not exist`)
   return account
+}
+
+/** An account with its use of the quota in the running month. */
+export interface AccountState {
+  readonly account: Account
+  /** Recipients. */
+  readonly usedThisMonth: number
+  readonly quotaResetAt: Millis
+  /** Its own, or that of its parent. */
+  readonly pause: Pause | undefined
+}
+
+export function accountState(app: App, actor: Actor, db: Database = app.db): AccountState {
+  const month = monthOf(app.clock.now())
+  return {
+    account: accountOfActor(app.config, db, actor.accountId),
+    usedThisMonth: usedInMonth(db, actor.accountId, month),
+    quotaResetAt: monthStart(month + 1),
+    pause: pauseOf(db, actor.accountId),
+  }
 }

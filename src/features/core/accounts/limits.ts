@@ -1,31 +1,21 @@
 /**
- * @module How many domains, templates, webhooks, contact lists and sub-accounts an account may have: asked inside the transaction that makes one, so
- * that of any number of simultaneous requests exactly those succeed that fit. And how many contacts and bytes it may keep. What an account has stays when
- * its plan shrinks.
+ * @module What an account may have: domains, templates, webhooks, contact lists and sub-accounts by its plan, asked inside the transaction that makes one,
+ * so that of any number of simultaneous requests exactly those succeed that fit; contacts and bytes that it may keep; sandbox mail of a day. What an
+ * account has stays when its plan shrinks.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
+import { counterAt, countNow } from '#features/core/events/record.ts'
+import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
-import { AppError } from '#platform/errors.ts'
-import { MiB } from '#platform/units.ts'
+import { AppError, tooMany } from '#platform/errors.ts'
+import { days, MiB } from '#platform/units.ts'
 import { isPlan, type Limited, type PlanTerms, planTerms, UNLIMITED } from './plans.ts'
-
-/** Counts no further than the limit, in the index of those that exist: of deleted ones there may be any number. */
-const counting = (db: Database, from: string) =>
-  db.prepare<{ n: number }, [number, number]>(`SELECT COUNT(*) AS n FROM (SELECT 1 FROM ${from} LIMIT ?)`)
+import { tenantOf } from './work-budget.ts'
 
 const sql = prepared((db) => ({
   plan: db.prepare<{ plan: string }, [number]>('SELECT plan FROM accounts WHERE id = ?'),
-  domains: counting(db, 'domains INDEXED BY domains_account_name WHERE account_id = ? AND deleted_at IS NULL'),
-  templates: counting(db, 'templates INDEXED BY templates_alias WHERE account_id = ? AND deleted_at IS NULL'),
-  // Those of inbound routes come and go with their routes.
-  webhooks: counting(db, 'webhooks WHERE account_id = ? AND deleted_at IS NULL AND route_id IS NULL'),
-  contact_lists: counting(
-    db,
-    'contact_lists INDEXED BY contact_lists_name WHERE account_id = ? AND deleted_at IS NULL',
-  ),
-  sub_accounts: counting(db, 'accounts WHERE parent_id = ? AND deleted_at IS NULL'),
   stored: db.prepare<{ contacts: number; bytes: number }, [number]>(
     'SELECT contacts, bytes FROM stored_amounts WHERE account_id = ?',
   ),
@@ -39,18 +29,31 @@ const NAMES: Readonly<Record<Limited, string>> = {
   sub_accounts: 'sub-accounts',
 }
 
-/** Throws 403 `plan_limit_reached` unless the account's plan has room for `more` of them. Call it in the transaction that makes them. */
+/**
+ * Prepares the count of an account's rows, no further than a limit.
+ * @param from table and condition, with `?` for the account; an index of those that exist, because of deleted ones there may be any number
+ */
+export const prepareCount = (db: Database, from: string) =>
+  db.prepare<{ n: number }, [accountId: number, limit: number]>(
+    `SELECT COUNT(*) AS n FROM (SELECT 1 FROM ${from} LIMIT ?)`,
+  )
+
+/**
+ * Throws 403 `plan_limit_reached` unless the account's plan has room for `more` of them. Call it in the transaction that makes them.
+ * @param count of those that there are, as `prepareCount` prepares it
+ */
 export function requireRoom(
   app: Pick<App, 'config'>,
   tx: Pick<Tx, 'db'>,
   accountId: number,
   limited: Limited,
+  count: ReturnType<typeof prepareCount>,
   more = 1,
 ): void {
   const { plan, limits } = termsOf(app, tx, accountId)
   const most = limits[limited]
   if (most >= UNLIMITED) return
-  const has = sql(tx.db)[limited].get(accountId, most)?.n ?? 0
+  const has = count.get(accountId, most)?.n ?? 0
   if (has + more <= most) return
   throw new AppError(
     403,
@@ -101,3 +104,34 @@ const planLimitReached = (plan: string, limit: string): AppError =>
     'plan_limit_reached',
     `Plan ${plan} has room for ${limit}; delete what is not needed, or change to a larger plan.`,
   )
+
+const SANDBOX_METRIC = 'accepted_sandbox'
+const DAY_MS = days(1)
+
+/** The counter of a day (UTC) has the day's first hour. */
+const startOfDay = (at: Millis): Millis => at - (at % DAY_MS)
+
+/** Throws 429 `sandbox_limit` when the day has no place left for so many recipients of sandbox mail. */
+export function requireSandbox(
+  { config, clock }: Pick<App, 'config' | 'clock'>,
+  db: Database,
+  accountId: number,
+  recipients: number,
+): void {
+  const now = clock.now()
+  if (recipients === 0) return
+  if (counterAt(db, tenantOf(db, accountId), SANDBOX_METRIC, startOfDay(now)) + recipients <= config.sandboxPerDay)
+    return
+  throw tooMany(
+    'sandbox_limit',
+    `The account has ${config.sandboxPerDay} recipients of sandbox mail a day (UTC), and they are used up; verify the domain, which ends its sandbox, or raise TASSIS_SANDBOX_PER_DAY.`,
+    (startOfDay(now) + DAY_MS - now) / 1000,
+  )
+}
+
+/** Takes recipients of sandbox mail from the day, or throws as `requireSandbox` does. */
+export function takeSandbox(app: Pick<App, 'config' | 'clock'>, tx: Tx, accountId: number, recipients: number): void {
+  if (recipients === 0) return
+  requireSandbox(app, tx.db, accountId, recipients)
+  countNow(tx, tenantOf(tx.db, accountId), SANDBOX_METRIC, startOfDay(app.clock.now()), recipients)
+}

@@ -3,7 +3,7 @@ import { type Static, Type } from '@sinclair/typebox'
 import { isoTime } from '#platform/http/envelope.ts'
 import { Closed, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
-import type { AccountState } from './account.ts'
+import type { AccountState } from './accounts.ts'
 
 const TRACKING_PRIVACY =
   'Opens and clicks are kept without IP address and user agent. Holds from the change on; what was kept before stays.'

@@ -4,7 +4,8 @@ import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import { one } from '#platform/http/envelope.ts'
 import { One } from '#platform/http/schemas.ts'
-import { accountState, changeAccount } from './account.ts'
+import { changeAccount } from './account.ts'
+import { accountState } from './accounts.ts'
 import { AccountChange, AccountRecord, accountWire } from './model.ts'
 
 const tags = ['Account']

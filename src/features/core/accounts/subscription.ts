@@ -1,6 +1,6 @@
 /**
  * @module What an account has bought or was given: customer and subscription at the payment provider, plan and own quota. Reads and writes columns
- * of `accounts`; `features/billing` decides what goes into them.
+ * of `accounts`; `features/people/billing` decides what goes into them.
  */
 import type { Database } from 'bun:sqlite'
 import type { Millis } from '#platform/clock.ts'

@@ -3,19 +3,13 @@
  * a body are one each. Sub-accounts share the bucket of their parent, so that making more of them buys nothing. In memory only.
  */
 import type { Database } from 'bun:sqlite'
+import type { WorkBudget } from '#features/core/app/app.ts'
 import type { Clock } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
 import { prepared } from '#platform/db/open.ts'
 import { tooMany } from '#platform/errors.ts'
 import { createRateLimiter } from '#platform/http/rate-limit.ts'
 import { perOwner } from '#platform/per-owner.ts'
-
-export interface WorkBudget {
-  /** Takes units from an account's budget before the work is done; throws 429 `work_limit` when it has not as many. */
-  spend(accountId: number, units: number): void
-  /** Takes units for work that is done: what is missing is missing at the next request. */
-  charge(accountId: number, units: number): void
-}
 
 /** What the start of an export costs. The rest of it takes turns, and must not keep its own account from sending. */
 export const EXPORT_WORK_UNITS = 1000

@@ -2,7 +2,6 @@
  * @module What a use case gets as its first argument: the machinery of the running service. Types only; `app/create.ts` makes it.
  */
 import type { Database } from 'bun:sqlite'
-import type { WorkBudget } from '#features/core/accounts/work-budget.ts'
 import type { Clock, Millis } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
 import type { ContentStore } from '#platform/content/store.ts'
@@ -17,6 +16,14 @@ import type { Signal } from '#platform/signal.ts'
 import type { Renderer } from '#platform/template/renderer.ts'
 import type { DkimKey } from '#protocols/dkim/keys.ts'
 import type { Resolver } from '#protocols/dns/resolver.ts'
+
+/** How much work an account may cause; `accounts/work-budget.ts` makes it. */
+export interface WorkBudget {
+  /** Takes units from an account's budget before the work is done; throws 429 `work_limit` when it has not as many. */
+  spend(accountId: number, units: number): void
+  /** Takes units for work that is done: what is missing is missing at the next request. */
+  charge(accountId: number, units: number): void
+}
 
 export interface App {
   readonly config: Config

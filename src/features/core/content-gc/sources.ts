@@ -1,5 +1,5 @@
 /**
- * @module Every column that refers to a part of a content store. A new one belongs here, or the sweep takes its parts away: test/features/content/sources.test.ts
+ * @module Every column that refers to a part of a content store. A new one belongs here, or the sweep takes its parts away: test/features/core/content-gc/sources.test.ts
  * compares this with the tables.
  */
 import type { StoreName } from './garbage.ts'

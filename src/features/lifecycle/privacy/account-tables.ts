@@ -1,6 +1,6 @@
 /**
  * @module Every table that has rows of accounts, and how they are found: the deletion of an account goes through this list, so it is the one place besides
- * their owners that removes rows of all of them. Children come before parents. test/features/privacy/account-tables.test.ts compares it with the schema: a
+ * their owners that removes rows of all of them. Children come before parents. test/features/lifecycle/privacy/account-tables.test.ts compares it with the schema: a
  * new table belongs here or among those that have nothing of an account.
  */
 import type { StoreName } from '#features/core/content-gc/garbage.ts'

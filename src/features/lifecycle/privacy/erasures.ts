@@ -3,7 +3,7 @@
  * `erasure_emails`.
  */
 import type { Database } from 'bun:sqlite'
-import { erasedForm } from '#features/setup/contact-store/listed-form.ts'
+import { erasedForm } from '#features/setup/suppression-store/listed-form.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'

@@ -3,7 +3,7 @@
  * in it or not.
  */
 
-import { exportedAt, noteExported } from '#features/core/accounts/exported.ts'
+import { exportedAt, noteExported } from '#features/core/accounts/rows.ts'
 import { EXPORT_WORK_UNITS } from '#features/core/accounts/work-budget.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'

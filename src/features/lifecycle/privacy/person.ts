@@ -2,8 +2,8 @@
  * @module Recognises one address in what is stored: as an address in any spelling, and inside of texts: headers, JSON, replies of servers, errors. Pure.
  */
 import { domainToUnicode } from 'node:url'
-import { ERASED_ADDRESS } from '#features/setup/contact-store/listed-form.ts'
-import { suppressionKey } from '#features/setup/suppressions/check.ts'
+import { suppressionKey } from '#features/setup/suppression-store/check.ts'
+import { ERASED_ADDRESS } from '#features/setup/suppression-store/listed-form.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
 
 export interface Person {

@@ -4,9 +4,8 @@
  */
 import type { Database } from 'bun:sqlite'
 import { BROADCAST_STATES, type BroadcastState, stateCode } from '#features/sending/broadcasts/states.ts'
-import { isOpen, STATUSES, statusCode } from '#features/sending/emails/status.ts'
+import { isOpen, STATUSES, statusCode } from '#features/sending/queue/status.ts'
 import type { Millis } from '#platform/clock.ts'
-import type { Budgeted } from './budgets.ts'
 import type { DatabaseUse } from './measure.ts'
 import type { PartBytes } from './part-bytes.ts'
 import type { WalkName } from './walk.ts'
@@ -34,7 +33,7 @@ export interface HoldingSources {
 }
 
 /** Kinds whose rows are of any size; events are counted by their numbers. */
-export type HeldKind = Exclude<Budgeted, 'events'>
+export type HeldKind = 'content' | 'inbound' | 'logs'
 
 /** The holdings of a kind, newest first; of received mail what fell to no route comes last, because it goes first. */
 export function holdingsOf(kind: HeldKind, sources: HoldingSources): Iterable<Holding> {

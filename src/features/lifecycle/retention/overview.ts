@@ -2,8 +2,8 @@
  * @module What is kept since when, who has how much of it, and what goes next: for `tassis disk`. Reads only.
  */
 import type { Database } from 'bun:sqlite'
-import { UNROUTED_DROPPED_METRIC } from '#features/receiving/inbound/store.ts'
-import { isOpen, STATUSES, statusCode } from '#features/sending/emails/status.ts'
+import { UNROUTED_DROPPED_METRIC } from '#features/receiving/inbound/inbound-emails.ts'
+import { isOpen, STATUSES, statusCode } from '#features/sending/queue/status.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
 import type { UuidBytes } from '#platform/ids.ts'

@@ -1,6 +1,6 @@
 /** @module Drops received messages as they came in, by months; what was made of them stays. Never a month of which a message is still to be processed. */
 import type { App } from '#features/core/app/app.ts'
-import { oldestWaitingRef } from '#features/receiving/inbound/retire.ts'
+import { oldestWaitingRef } from '#features/receiving/inbound/removal.ts'
 import { monthOfRef } from '#platform/content/read.ts'
 import { days } from '#platform/units.ts'
 import { provenTime } from './proven-time.ts'

@@ -13,10 +13,10 @@ import {
   type OldMessage,
   oldMessage,
   retireMessage,
-} from '#features/receiving/agent-mailboxes/retire.ts'
+} from '#features/receiving/agent-mailboxes/removal.ts'
 import { forgetComplaints, lastComplaintAt } from '#features/receiving/complaints/forget.ts'
 import { removeInbound } from '#features/receiving/inbound/inbound-emails.ts'
-import { inboundAfter, type OldInbound, oldInbound } from '#features/receiving/inbound/retire.ts'
+import { inboundAfter, type OldInbound, oldInbound } from '#features/receiving/inbound/removal.ts'
 import {
   broadcastsAfter,
   deleteBroadcast,
@@ -27,6 +27,7 @@ import {
   oldBroadcast,
 } from '#features/sending/broadcasts/retire.ts'
 import { resolveDeadLetter } from '#features/sending/dead-letters/resolve.ts'
+import { forgetOperation } from '#features/sending/newsletters/forget-operation.ts'
 import {
   deleteEmail,
   dropEmailContent,
@@ -37,8 +38,7 @@ import {
   type OldEmail,
   oldEmail,
   unchangedSince,
-} from '#features/sending/emails/retire.ts'
-import { forgetOperation } from '#features/sending/newsletters/forget-operation.ts'
+} from '#features/sending/queue/retire.ts'
 import { forgetEngagement } from '#features/sending/tracking/forget.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import type { Walk } from './walk.ts'

@@ -1,6 +1,6 @@
 /** @module /v1/billing: paths, shapes and one call each. */
 import { Elysia } from 'elysia'
-import { accountState } from '#features/core/accounts/account.ts'
+import { accountState } from '#features/core/accounts/accounts.ts'
 import { allPlanTerms, planTerms } from '#features/core/accounts/plans.ts'
 import { billingOf } from '#features/core/accounts/subscription.ts'
 import type { Actor, App } from '#features/core/app/app.ts'

@@ -1,4 +1,4 @@
-/** @module /v1/accounts: paths, shapes and one call each. Figures of sub-accounts: see `features/analytics`. */
+/** @module /v1/accounts: paths, shapes and one call each. Figures of sub-accounts: see `features/reporting/analytics`. */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'

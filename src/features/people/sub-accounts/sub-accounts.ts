@@ -4,15 +4,16 @@
  */
 import type { Database } from 'bun:sqlite'
 import { type Account, accountOfActor, findAccount, monthOf, usedInMonth } from '#features/core/accounts/accounts.ts'
-import { requireOpenAccount } from '#features/core/accounts/close.ts'
 import { requireRoom } from '#features/core/accounts/limits.ts'
 import {
   countSubAccounts,
   findSubAccount,
   insertSubAccount,
   listSubAccounts,
+  requireOpenAccount,
+  subAccountCount,
   updateSubAccount,
-} from '#features/core/accounts/sub-accounts.ts'
+} from '#features/core/accounts/rows.ts'
 import { announceAccessChange, announceSendingChange } from '#features/core/app/account-changes.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
@@ -127,7 +128,7 @@ function requireMayHave(app: App, db: Database, actor: Actor, quota: number | un
       'sub_accounts_not_allowed',
       'This is a sub-account, and those have none of their own; make it with a key of the parent account.',
     )
-  requireRoom(app, { db }, parent.id, 'sub_accounts')
+  requireRoom(app, { db }, parent.id, 'sub_accounts', subAccountCount(db))
   requireQuotaWithin(parent, quota)
   return parent
 }

@@ -11,7 +11,7 @@ import { ListOf, One } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { beginTotp, changePassword, confirmTotp, endTotp } from './credentials.ts'
 import { join } from './join.ts'
-import { endOwnSession, login, logout, sessionOf, switchAccount, userOf } from './login.ts'
+import { endOwnSession, login, logout, switchAccount, userOf } from './login.ts'
 import {
   AccountChoice,
   Joining,
@@ -31,7 +31,7 @@ import {
 } from './model.ts'
 import { confirmReset } from './password-reset.ts'
 import type { People } from './people.ts'
-import { cookieOf, listSessions } from './sessions.ts'
+import { cookieOf, listSessions, sessionOf } from './sessions.ts'
 import { type Membership, membershipsOf } from './users.ts'
 
 const tags = ['People']

@@ -5,9 +5,9 @@
 import type { Actor, App } from '#features/core/app/app.ts'
 import { type AppError, conflict, invalid } from '#platform/errors.ts'
 import type { Attempts } from './attempts.ts'
-import { noteFailure, sessionOf, takeFactors, tellAccounts, userOf } from './login.ts'
+import { noteFailure, takeFactors, tellAccounts, userOf } from './login.ts'
 import { hashPassword, requireGoodPassword, verifyPassword } from './passwords.ts'
-import { endOtherSessions } from './sessions.ts'
+import { endOtherSessions, sessionOf } from './sessions.ts'
 import { newRecoveryCodes, newTotpSecret, stepOfCode } from './totp.ts'
 import { findUser, storePassword, storeTotp, takeTotpStep, type User } from './users.ts'
 

@@ -11,7 +11,7 @@ import { AppError, notFound } from '#platform/errors.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
 import type { Attempts } from './attempts.ts'
 import { verifyPassword } from './passwords.ts'
-import { endSession, findSession, moveSession, type NewSession, startSession } from './sessions.ts'
+import { endSession, findSession, moveSession, type NewSession, sessionOf, startSession } from './sessions.ts'
 import { takeCode } from './totp.ts'
 import {
   findUser,
@@ -153,12 +153,6 @@ export function userOf(app: App, actor: Actor, db = app.db): User {
   const user = findUserByUuid(db, parseUuid(actor.id) ?? new Uint8Array())
   if (!user) throw new Error('a session without a user')
   return user
-}
-
-/** Row id of the session by which an actor is signed in. */
-export function sessionOf({ sessionId }: Actor): number {
-  if (sessionId === undefined) throw new Error('this route is for sessions only')
-  return sessionId
 }
 
 /** Ends the session by which the actor came. */

@@ -6,12 +6,12 @@ import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { AppError, invalid } from '#platform/errors.ts'
 import { acceptsBody } from '#platform/http/body.ts'
-import { type Html, htmlResponse } from '#platform/http/html.ts'
+import { type Html, OWN_FORM_HEADERS, ownFormResponse } from '#platform/http/html.ts'
 import { clientIpOf } from '#platform/http/request-context.ts'
 import { findInvitation } from './invitations.ts'
 import { join, proofOf } from './join.ts'
 import { afterLogin, JOIN_PATH, LOGIN_PATH, LOGOUT_PATH, RESET_PATH } from './links.ts'
-import { login, logout, sessionOf, userOf } from './login.ts'
+import { login, logout, userOf } from './login.ts'
 import {
   askResetPage,
   joinPage,
@@ -25,23 +25,18 @@ import {
 } from './page.ts'
 import { confirmReset, emailOfResetLink } from './password-reset.ts'
 import type { People } from './people.ts'
-import { cookieOf, csrfToken, isCsrfToken } from './sessions.ts'
+import { cookieOf, csrfToken, isCsrfToken, sessionOf } from './sessions.ts'
 import { membershipsOf } from './users.ts'
 
-/** The origin of a form is told by browsers only if the page may be named. The link of a mail stays with us all the same. */
-const HEADERS = { 'x-robots-tag': 'noindex, nofollow', 'referrer-policy': 'same-origin' }
 const shown = { detail: { hide: true } }
 const posted = { detail: { hide: true, ...acceptsBody('json-or-form') } }
-
-const answer = (page: Html, status = 200, headers: Readonly<Record<string, string>> = {}): Response =>
-  htmlResponse(page, status, { ...HEADERS, ...headers })
 
 /** To another page of ours, with GET. */
 const goTo = (path: string, cookie?: string): Response =>
   new Response(null, {
     status: 303,
     headers: {
-      ...HEADERS,
+      ...OWN_FORM_HEADERS,
       location: path,
       'cache-control': 'no-store',
       ...(cookie !== undefined && { 'set-cookie': cookie }),
@@ -77,7 +72,7 @@ class TeamPages {
       const { status, message, retryAfterSeconds } = error
       const headers = retryAfterSeconds === undefined ? {} : { 'retry-after': String(retryAfterSeconds) }
       const page = status === 403 || status === 404 ? refusedPage(message) : again(message)
-      return answer(page, status, headers)
+      return ownFormResponse(page, status, headers)
     }
   }
 
@@ -87,7 +82,7 @@ class TeamPages {
       return page()
     } catch (error) {
       if (!(error instanceof AppError)) throw error
-      return answer(refusedPage(error.message), error.status)
+      return ownFormResponse(refusedPage(error.message), error.status)
     }
   }
 
@@ -100,7 +95,7 @@ class TeamPages {
   signedInAs(actor: Actor): Response {
     const user = userOf(this.#app, actor)
     const account = membershipsOf(this.#app.db, user.id).find(({ accountId }) => accountId === actor.accountId)
-    return answer(
+    return ownFormResponse(
       signedInPage({
         email: user.email,
         accountName: account?.name ?? '',
@@ -134,7 +129,7 @@ export function teamPages(app: App, people: People) {
         pages.show(request, () => {
           const actor = people.signedIn(request)
           const next = afterLogin(fieldOf(query, 'next'))
-          if (!actor) return answer(loginPage({ next }))
+          if (!actor) return ownFormResponse(loginPage({ next }))
           return next === LOGIN_PATH ? pages.signedInAs(actor) : goTo(next)
         }),
       shown,
@@ -176,8 +171,8 @@ export function teamPages(app: App, people: People) {
       ({ request, query }) =>
         pages.show(request, () => {
           const token = fieldOf(query, 'token')
-          if (!Object.hasOwn(query, 'token')) return answer(askResetPage())
-          return answer(pages.newPassword(token), emailOfResetLink(app, token) === undefined ? 410 : 200)
+          if (!Object.hasOwn(query, 'token')) return ownFormResponse(askResetPage())
+          return ownFormResponse(pages.newPassword(token), emailOfResetLink(app, token) === undefined ? 410 : 200)
         }),
       shown,
     )
@@ -192,7 +187,7 @@ export function teamPages(app: App, people: People) {
               async () => {
                 if (email === '') throw invalid('email', 'Give your email address.')
                 people.requestReset(email, clientIpOf(request))
-                return answer(resetAskedPage(), 202)
+                return ownFormResponse(resetAskedPage(), 202)
               },
               (message) => askResetPage({ email, message }),
             )
@@ -201,7 +196,7 @@ export function teamPages(app: App, people: People) {
               async () => {
                 const given = { token, password: fieldOf(body, 'password') }
                 await confirmReset(app, people.attempts, given, clientIpOf(request))
-                return answer(passwordSetPage())
+                return ownFormResponse(passwordSetPage())
               },
               (message) => pages.newPassword(token, message),
             )
@@ -214,7 +209,7 @@ export function teamPages(app: App, people: People) {
         pages.show(request, () => {
           const token = fieldOf(query, 'token')
           const isOpen = findInvitation(app.db, token, app.clock.now()) !== undefined
-          return answer(pages.invited(token, people.signedIn(request)), isOpen ? 200 : 410)
+          return ownFormResponse(pages.invited(token, people.signedIn(request)), isOpen ? 200 : 410)
         }),
       shown,
     )

@@ -201,6 +201,12 @@ export const cookieOf = ({ config }: App, token: string | undefined): string =>
     isSecure: isHttps(config),
   })
 
+/** Row id of the session by which an actor is signed in. */
+export function sessionOf({ sessionId }: Actor): number {
+  if (sessionId === undefined) throw new Error('this route is for sessions only')
+  return sessionId
+}
+
 /** Finds who is signed in by the cookie of a request; for routes and pages alike. */
 export function createSessionGate(app: App): SessionGate<Actor> {
   /** The times of IN_TIME. */

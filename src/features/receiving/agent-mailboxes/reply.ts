@@ -3,10 +3,10 @@
  * In-Reply-To and References (RFC 5322 §3.6.4) and is kept in the thread, both in one transaction.
  */
 import type { Actor, App } from '#features/core/app/app.ts'
-import { type Accepted, acceptEmail } from '#features/sending/emails/accept.ts'
-import { type Draft, draftOf } from '#features/sending/emails/draft.ts'
-import { idempotencyOf } from '#features/sending/emails/idempotency.ts'
-import type { SendRequest } from '#features/sending/emails/model.ts'
+import { type Accepted, acceptEmail } from '#features/sending/accept/accept.ts'
+import { type Draft, draftOf } from '#features/sending/accept/draft.ts'
+import { idempotencyOf } from '#features/sending/accept/idempotency.ts'
+import type { SendRequest } from '#features/sending/accept/model.ts'
 import type { Config } from '#platform/config.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'

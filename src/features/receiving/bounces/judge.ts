@@ -2,7 +2,8 @@
  * @module What a report of a failed delivery means: bounce type, category and whether the address is dead, by the rules of direct replies. Pure.
  */
 
-import { type BounceCategory, bounceTypeOf, classifyReply, type Phase } from '#features/sending/delivery/classify.ts'
+import { type BounceCategory, bounceTypeOf } from '#features/sending/delivery/bounce-category.ts'
+import { classifyReply, type Phase } from '#features/sending/delivery/classify.ts'
 import { isAddressDead } from '#features/sending/delivery/dead-address.ts'
 import type { ReportedRecipient } from '#protocols/dsn/report.ts'
 import { isVagueStatus } from '#protocols/dsn/standard.ts'

@@ -4,8 +4,7 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
-import { recipientOfVerp } from '#features/sending/emails/named-recipient.ts'
-import { messageIdOf } from '#features/sending/emails/send-response.ts'
+import { messageIdOf, recipientOfVerp } from '#features/sending/queue/names.ts'
 import type { Millis } from '#platform/clock.ts'
 import { prepared } from '#platform/db/open.ts'
 import { parseUuid, type UuidBytes } from '#platform/ids.ts'

@@ -1,7 +1,7 @@
 /** @module Complaints of an account against what was delivered, and the newest of them. Rates come from counters, never from the rows. Reads only. */
 import type { Database } from 'bun:sqlite'
 import { hourOf } from '#features/core/events/record.ts'
-import { SANDBOX_DELIVERED_METRIC } from '#features/sending/emails/settle.ts'
+import { SANDBOX_DELIVERED_METRIC } from '#features/sending/queue/settle.ts'
 import type { Millis } from '#platform/clock.ts'
 import { prepared } from '#platform/db/open.ts'
 import type { UuidBytes } from '#platform/ids.ts'

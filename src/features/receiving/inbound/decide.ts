@@ -1,17 +1,17 @@
 /**
- * @module Who an envelope recipient is, asked at RCPT: an address of ours, of a tenant's inbound domain, or nobody's. Whatever is refused is refused
- * here, in the session, so that no bounce has to be sent later. Reads only.
+ * @module Decides about an envelope recipient at RCPT: an address of this host, of a tenant's inbound domain, or none.
+ * Rejects in the session, so that no bounce has to be sent later. Reads only.
  */
 import type { App } from '#features/core/app/app.ts'
 import { findMailbox } from '#features/receiving/agent-mailboxes/mailboxes.ts'
 import { isMailboxFull } from '#features/receiving/agent-mailboxes/unread.ts'
 import type { Destination, Refusal } from '#features/receiving/received/message.ts'
-import { recipientOfVerp } from '#features/sending/emails/named-recipient.ts'
+import { routeKey } from '#features/receiving/route-rules/match.ts'
+import { recipientOfVerp } from '#features/sending/queue/names.ts'
 import { decodeUnsubscribeAddress } from '#features/sending/unsubscribe/headers.ts'
 import { prepared } from '#platform/db/open.ts'
 import { toALabels } from '#protocols/address/domain.ts'
 import { decodeVerp } from '#protocols/address/verp.ts'
-import { routeKey } from './match.ts'
 
 interface DomainRow {
   readonly id: number
@@ -29,7 +29,10 @@ const sql = prepared((db) => ({
   ),
 }))
 
-/** Mailboxes of this host. RFC 5321 §4.5.1, RFC 2142 §4; feedback loops and reports about mail are addressed to the others. */
+/**
+ * Mailboxes of this host. RFC 5321 §4.5.1, RFC 2142 §4; feedback loops and reports about mail are addressed to the
+ * others.
+ */
 const HOST_MAILBOXES: ReadonlySet<string> = new Set(['postmaster', 'abuse', 'fbl', 'dmarc-reports', 'tls-reports'])
 
 /** What every domain that takes mail must have (RFC 5321 §4.5.1, RFC 2142 §4). */

@@ -3,7 +3,7 @@
  * that acceptance costs nothing and what a crash left is looked at after it. Pauses, or tells the operator; never changes an email.
  */
 import type { App } from '#features/core/app/app.ts'
-import { logIdOf } from '#features/sending/emails/log-id.ts'
+import { logIdOf } from '#features/sending/queue/names.ts'
 import { giveWay, type Millis } from '#platform/clock.ts'
 import { prepared } from '#platform/db/open.ts'
 import { randomBelow } from '#platform/ids.ts'

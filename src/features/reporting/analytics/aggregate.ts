@@ -1,7 +1,7 @@
 /** @module The figures of an account together with those of its sub-accounts. */
 import { type Static, Type } from '@sinclair/typebox'
 import { accountOfActor } from '#features/core/accounts/accounts.ts'
-import { listSubAccounts } from '#features/core/accounts/sub-accounts.ts'
+import { listSubAccounts } from '#features/core/accounts/rows.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import type { DailyFigures } from '#features/core/events/figures.ts'
 import { giveWay } from '#platform/clock.ts'

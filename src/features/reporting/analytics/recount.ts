@@ -6,7 +6,7 @@
 import { addToRow, type DailyField } from '#features/core/events/figures.ts'
 import { eventCode } from '#features/core/events/record.ts'
 import { NOT_SPAM } from '#features/receiving/complaints/apply.ts'
-import { statusCode } from '#features/sending/emails/status.ts'
+import { statusCode } from '#features/sending/queue/status.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { days } from '#platform/units.ts'

@@ -11,7 +11,7 @@ import { busiestDomains, figuresOfDomain } from '#features/reporting/analytics/d
 import { NO_FIGURES } from '#features/reporting/analytics/figures.ts'
 import type { Period } from '#features/reporting/analytics/period.ts'
 import { isBigProvider } from '#features/reporting/validate/lists.ts'
-import { statusCode } from '#features/sending/emails/status.ts'
+import { statusCode } from '#features/sending/queue/status.ts'
 import { STREAM_FIGURES, STREAM_METRIC } from '#features/setup/streams/figures.ts'
 import { giveWay, type Millis } from '#platform/clock.ts'
 import { prepared } from '#platform/db/open.ts'
@@ -65,10 +65,6 @@ const sql = prepared((db) => ({
     `SELECT domain, verified_at IS NOT NULL AS verified, spf_verified AS spf, dkim_verified AS dkim, dmarc_verified AS dmarc,
      return_path_verified AS returnPath FROM domains WHERE account_id = ? AND deleted_at IS NULL ORDER BY id`,
   ),
-  webhooks: db.prepare<{ total: number; off: number; failing: number; most: number }, [number]>(
-    `SELECT count(*) AS total, coalesce(sum(off_by_failures), 0) AS off, coalesce(sum(is_active AND failure_count > 0), 0) AS failing,
-     coalesce(max(failure_count), 0) AS most FROM webhooks WHERE account_id = ? AND deleted_at IS NULL`,
-  ),
   people: db.prepare<{ users: number; single: number }, [number]>(
     `SELECT count(*) AS users, coalesce(sum(totp_enabled_at IS NULL), 0) AS single FROM members JOIN users ON users.id = user_id WHERE account_id = ?`,
   ),
@@ -77,8 +73,24 @@ const sql = prepared((db) => ({
   ),
 }))
 
+/** How the webhooks of an account work. */
+export interface WebhookStats {
+  readonly total: number
+  readonly offByFailures: number
+  readonly failing: number
+  /** Failures in a row of the one that has most. */
+  readonly maxFailures: number
+}
+
+/** Reads the stats of an account; passed in, since webhooks come after insights, of which they tell. */
+export type ReadWebhookStats = (db: Database, accountId: number) => WebhookStats
+
 /** The figures of an account up to now, of whole days in UTC. Gives way to others. Throws 429 as `busiestDomains`. */
-export async function figuresOf(app: Pick<App, 'db' | 'clock'>, accountId: number): Promise<Figures> {
+export async function figuresOf(
+  app: Pick<App, 'db' | 'clock'>,
+  accountId: number,
+  webhookStats: ReadWebhookStats,
+): Promise<Figures> {
   const periodEnd = app.clock.now()
   const lastDay = dayOf(periodEnd)
   const period: Period = { fromDay: lastDay - DAYS + 1, toDay: lastDay, name: 'custom' }
@@ -94,7 +106,7 @@ export async function figuresOf(app: Pick<App, 'db' | 'clock'>, accountId: numbe
   addStreams(account, periodStart)
   await giveWay()
   addSendingDomains(account)
-  addWebhooks(account)
+  addWebhooks(account, webhookStats(app.db, accountId))
   addAccess(account)
   return { periodStart, periodEnd, metrics, names }
 }
@@ -167,13 +179,12 @@ function addSendingDomains({ db, accountId, metrics, names }: Account): void {
   }
 }
 
-function addWebhooks({ db, accountId, metrics }: Account): void {
-  const webhooks = sql(db).webhooks.get(accountId)
+function addWebhooks({ metrics }: Account, webhooks: WebhookStats): void {
   metrics
-    .set('webhooks.total', webhooks?.total ?? 0)
-    .set('webhooks.switched_off_by_failures', webhooks?.off ?? 0)
-    .set('webhooks.failing', webhooks?.failing ?? 0)
-    .set('webhooks.most_failures_in_a_row', webhooks?.most ?? 0)
+    .set('webhooks.total', webhooks.total)
+    .set('webhooks.switched_off_by_failures', webhooks.offByFailures)
+    .set('webhooks.failing', webhooks.failing)
+    .set('webhooks.most_failures_in_a_row', webhooks.maxFailures)
 }
 
 function addAccess({ db, accountId, metrics }: Account): void {

@@ -3,7 +3,7 @@
  * that succeeds; what fails costs nothing but the time until it may be tried again. The model is given figures and nothing else.
  */
 
-import { requireOpenAccount } from '#features/core/accounts/close.ts'
+import { requireOpenAccount } from '#features/core/accounts/rows.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { AppError, tooMany } from '#platform/errors.ts'
 import { createRateLimiter } from '#platform/http/rate-limit.ts'
@@ -11,7 +11,7 @@ import { ask, mayAsk, objectIn } from '#platform/llm.ts'
 import { isDue } from '#platform/queue/due-loop.ts'
 import { hours, KiB, seconds } from '#platform/units.ts'
 import { ANSWER_SCHEMA, type Checked, checkAnswer } from './check.ts'
-import { type Figures, figuresOf } from './figures.ts'
+import { type Figures, figuresOf, type ReadWebhookStats } from './figures.ts'
 import { getInsight, type Insight, lastGeneratedAt, storeInsight } from './insights.ts'
 import { reportOf } from './report.ts'
 
@@ -40,7 +40,7 @@ evidence names every figure that O and R use: M is a name exactly as it is given
 Write numbers in digits, only as they are given, percentages with %, and only those in evidence; S has those of total and of the findings. A guideline is named as one (below the guideline of 2%), the period in days or weeks. Calculate nothing, and round no whole number. Write no number as a word. Name no address, domain, person or URL that is not in the figures. Write English and plain text: no HTML, no Markdown, no links.
 Names: total, week_1 (the oldest) to week_4, recipients by domain (large providers by name, others numbered), stream_N, sending_domain_N (1: the DNS record was verified, 0: it was not), recent_bounces by category, webhooks, access, guideline. Names ending in _pct are percentages. critical is for what passes a guideline named critical, a sending domain without spf or dkim, and webhooks that were switched off.`
 
-export function createGenerate(app: App): Generate {
+export function createGenerate(app: App, webhookStats: ReadWebhookStats): Generate {
   const running = new Set<number>()
   const limiter = createRateLimiter(app.clock)
   return async (actor) => {
@@ -57,15 +57,15 @@ export function createGenerate(app: App): Generate {
     }
     running.add(actor.accountId)
     try {
-      return await generate(app, actor)
+      return await generate(app, actor, webhookStats)
     } finally {
       running.delete(actor.accountId)
     }
   }
 }
 
-async function generate(app: App, actor: Actor): Promise<Insight> {
-  const figures = await figuresOf(app, actor.accountId)
+async function generate(app: App, actor: Actor, webhookStats: ReadWebhookStats): Promise<Insight> {
+  const figures = await figuresOf(app, actor.accountId, webhookStats)
   const { checked, inputTokens, outputTokens } = await askInTime(app, figures)
   const model = app.config.llmModel
   const report = reportOf(checked, figures, model)

@@ -6,6 +6,7 @@ import { authenticated, requires } from '#features/core/app/http.ts'
 import { list, one, timeKey } from '#platform/http/envelope.ts'
 import { takingLong } from '#platform/http/request-context.ts'
 import { ListOf, One, PageQuery, pageOf } from '#platform/http/schemas.ts'
+import type { ReadWebhookStats } from './figures.ts'
 import { createGenerate } from './generate.ts'
 import { acknowledgeInsight, getInsight, listInsights } from './insights.ts'
 import { InsightRecord, insightWire } from './model.ts'
@@ -13,8 +14,8 @@ import { InsightRecord, insightWire } from './model.ts'
 const tags = ['Insights']
 const params = Type.Object({ id: Type.String({ description: 'Id of the report.' }) })
 
-export function insightRoutes(app: App) {
-  const generate = createGenerate(app)
+export function insightRoutes(app: App, { webhookStats }: { readonly webhookStats: ReadWebhookStats }) {
+  const generate = createGenerate(app, webhookStats)
   return new Elysia({ prefix: '/v1/insights' })
     .use(authenticated)
     .get(

@@ -1,6 +1,6 @@
 /** @module What became of the emails of a broadcast. Never writes. */
 import type { Database } from 'bun:sqlite'
-import { STATUSES, type Status, statusName } from '#features/sending/emails/status.ts'
+import { STATUSES, type Status, statusName } from '#features/sending/queue/status.ts'
 import { prepared } from '#platform/db/open.ts'
 import { broadcastOfOperation } from './states.ts'
 

@@ -1,6 +1,6 @@
 /** @module Recipients of a broadcast that are not handed to delivery yet, as they were when they were fixed. Never writes. */
 import type { Database } from 'bun:sqlite'
-import type { BroadcastContact } from '#features/sending/emails/broadcast-data.ts'
+import type { BroadcastContact } from '#features/setup/templates/broadcast-data.ts'
 import { prepared } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
 

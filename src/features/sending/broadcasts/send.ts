@@ -3,9 +3,9 @@
  * template, as sources: all of them are rendered for each contact. Never sends.
  */
 import type { Actor, App } from '#features/core/app/app.ts'
-import { durable } from '#features/sending/emails/accept.ts'
-import { headerSafe } from '#features/sending/emails/header-safe.ts'
-import { findReply, replyKeyOf } from '#features/sending/emails/kept-replies.ts'
+import { durable } from '#features/sending/accept/accept.ts'
+import { headerSafe } from '#features/sending/accept/header-safe.ts'
+import { findReply, replyKeyOf } from '#features/sending/accept/kept-replies.ts'
 import { getList } from '#features/setup/contact-store/lists.ts'
 import { type Template, templateByAlias } from '#features/setup/templates/templates.ts'
 import { invalid } from '#platform/errors.ts'

@@ -74,6 +74,9 @@ const COLUMNS = `id, account_id AS accountId, operation_id AS operationId, newsl
   extra, state, sandbox, total, handed_over AS handedOver, left_out AS leftOut, quota_month AS quotaMonth, due_at AS dueAt, error, actor`
 
 const sql = prepared((db) => ({
+  open: db.prepare<{ id: number }, [number]>(
+    `SELECT id FROM broadcasts WHERE state <= ${stateCode('failing')} AND stream_id = ? LIMIT 1`,
+  ),
   byId: db.prepare<Broadcast, [number]>(`SELECT ${COLUMNS} FROM broadcasts WHERE id = ?`),
   byOperation: db.prepare<Broadcast, [number, number]>(
     `SELECT ${COLUMNS} FROM broadcasts WHERE operation_id = ? AND account_id = ?`,
@@ -94,6 +97,9 @@ const sql = prepared((db) => ({
     'UPDATE broadcasts SET handed_over = handed_over + ?, left_out = left_out + ?, updated_at = ? WHERE id = ?',
   ),
 }))
+
+/** Whether a broadcast of a stream has not ended. */
+export const hasOpenBroadcast = (db: Database, streamId: number): boolean => sql(db).open.get(streamId) !== null
 
 export const broadcastById = (db: Database, id: number): Broadcast | undefined => sql(db).byId.get(id) ?? undefined
 

@@ -8,12 +8,20 @@ import {
   contactFault,
   sharedDataJson,
   subjectFault,
-} from '#features/sending/emails/broadcast-data.ts'
+} from '#features/setup/templates/broadcast-data.ts'
 import { withSubjectInLine } from '#features/setup/templates/render.ts'
 import { AppError } from '#platform/errors.ts'
 import type { RenderOutcome, TemplateFault } from '#platform/template/renderer.ts'
 import { contactOf, firstRecipients } from './recipients.ts'
-import type { BroadcastInput } from './start.ts'
+
+/** What is rendered for each. */
+export interface TrialInput {
+  readonly subject: string | undefined
+  readonly html: string | undefined
+  readonly text: string | undefined
+  readonly templateData: Readonly<Record<string, unknown>> | undefined
+  readonly list: { readonly name: string }
+}
 
 /** Contacts that are tried. */
 const TRIED = 20
@@ -26,7 +34,7 @@ export async function tryBroadcast(
   app: App,
   accountId: number,
   broadcastId: number,
-  { subject, html, text, templateData, list }: BroadcastInput,
+  { subject, html, text, templateData, list }: TrialInput,
 ): Promise<string | undefined> {
   const shared = sharedDataJson(templateData, list)
   const source = withSubjectInLine({ subject, html, text })

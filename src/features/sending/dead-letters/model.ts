@@ -1,6 +1,6 @@
 /** @module Wire shapes of dead letters. */
 import { type Static, Type } from '@sinclair/typebox'
-import { messageIdOf } from '#features/sending/emails/send-response.ts'
+import { messageIdOf } from '#features/sending/queue/names.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { Nullable, QueryInteger, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'

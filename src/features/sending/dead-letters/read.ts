@@ -1,6 +1,6 @@
 /** @module Reads the dead letters of an account, each with what is known of its email and recipient. */
 import type { Database } from 'bun:sqlite'
-import { type Status, statusName } from '#features/sending/emails/status.ts'
+import { type Status, statusName } from '#features/sending/queue/status.ts'
 import type { Millis } from '#platform/clock.ts'
 import { prepared } from '#platform/db/open.ts'
 import { notFound } from '#platform/errors.ts'

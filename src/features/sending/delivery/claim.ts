@@ -6,12 +6,13 @@ import type { Database } from 'bun:sqlite'
 import { giveQuotaBack } from '#features/core/accounts/accounts.ts'
 import { stopOf } from '#features/core/accounts/pause.ts'
 import type { App } from '#features/core/app/app.ts'
-import { holdWaiting } from '#features/sending/emails/broadcast-moves.ts'
-import { logIdOf } from '#features/sending/emails/log-id.ts'
-import { claimDue, holdDue } from '#features/sending/emails/queue.ts'
-import { suppressedOutcome } from '#features/sending/emails/suppressed.ts'
-import { rejectRecipient } from '#features/sending/emails/waiting-moves.ts'
-import { suppressionOf } from '#features/setup/suppressions/check.ts'
+import { stateCode } from '#features/sending/broadcasts/states.ts'
+import { holdWaiting } from '#features/sending/queue/broadcast-moves.ts'
+import { logIdOf } from '#features/sending/queue/names.ts'
+import { claimDue, holdDue } from '#features/sending/queue/queue.ts'
+import { suppressedOutcome } from '#features/sending/queue/suppressed.ts'
+import { rejectRecipient } from '#features/sending/queue/waiting-moves.ts'
+import { suppressionOf } from '#features/setup/suppression-store/check.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
@@ -44,8 +45,10 @@ const sql = prepared((db) => ({
   broadcastState: db.prepare<{ state: number }, [number]>('SELECT state FROM broadcasts WHERE id = ?'),
 }))
 
-/** `paused`, `cancelling` and `failing` in broadcasts/states.ts, which ranks above: what was never tried is not begun. */
-export const HELD_BROADCASTS: ReadonlySet<number> = new Set([3, 4, 5])
+/** Of such a broadcast, what was never tried is not begun. */
+export const HELD_BROADCASTS: ReadonlySet<number> = new Set(
+  (['paused', 'cancelling', 'failing'] as const).map(stateCode),
+)
 /** How long the recipients of such a broadcast wait before they are looked at again, unless it is resumed or takes them back. */
 const HELD_MS = minutes(5)
 const HELD_SLICE = 200

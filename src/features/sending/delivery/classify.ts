@@ -2,7 +2,9 @@
  * @module What a refusal means: its bounce category, from its words (`reply-table`), else from its enhanced status code (RFC 3463, the IANA registry), else
  * from its reply code. Pure. When nothing fits it stays `unknown`.
  */
+
 import type { SmtpReply } from '#protocols/smtp/replies.ts'
+import { type BounceCategory, isOfRecipient } from './bounce-category.ts'
 import {
   causeOfLiving,
   causeOfWords,
@@ -11,26 +13,6 @@ import {
   namesSender,
   normaliseReply,
 } from './reply-words.ts'
-
-const BOUNCE_CATEGORIES = [
-  'invalid_recipient',
-  'mailbox_full',
-  'inactive_mailbox',
-  'spam_content',
-  'policy',
-  'authentication',
-  'reputation',
-  'rate_limited',
-  'message_too_large',
-  'dns_failure',
-  'connection_failure',
-  'tls_failure',
-  'protocol_error',
-  'relay_denied',
-  'expired',
-  'unknown',
-] as const
-export type BounceCategory = (typeof BOUNCE_CATEGORIES)[number]
 
 /** Subject and detail of the enhanced code: RFC 3463 §3 and https://www.iana.org/assignments/smtp-enhanced-status-codes. */
 const BY_CODE: Readonly<Record<string, BounceCategory>> = {
@@ -79,29 +61,6 @@ const BY_CODE: Readonly<Record<string, BounceCategory>> = {
 /** Codes of causes that their words do not change: what else a reply mentions explains it. */
 const SURE_CODES: ReadonlySet<string> = new Set(['2.2', '3.4', '4.300', '7.25', '7.28', '7.509', '7.515'])
 
-/** What can be said of a recipient only: not before one was named, and not of the sender. */
-const OF_RECIPIENT: ReadonlySet<BounceCategory> = new Set(['invalid_recipient', 'inactive_mailbox', 'mailbox_full'])
-
-/** What is said of us: our IP, domain, rate, encryption, or a rule that we do not meet. Once that is mended the same message is accepted. */
-const OF_SENDER: ReadonlySet<BounceCategory> = new Set([
-  'policy',
-  'reputation',
-  'rate_limited',
-  'authentication',
-  'tls_failure',
-  'dns_failure',
-])
-
-/** Whether a refusal is retried until the email expires, also one that calls itself permanent. */
-export const isRetriedUntilExpiry = (category: BounceCategory): boolean => OF_SENDER.has(category)
-
-/**
- * `hard`: the recipient cannot be delivered to. Only these count toward the pause of an account. What is said of us or of the message is `soft`: of the
- * address it tells nothing.
- */
-export const bounceTypeOf = (category: BounceCategory): 'hard' | 'soft' =>
-  OF_RECIPIENT.has(category) ? 'hard' : 'soft'
-
 /** `#5.1.1` within the text: qmail, and Cisco's appliances. */
 const CODE_WITHIN = /#([45]\.\d{1,3}\.\d{1,3})(?!\d)/
 
@@ -118,7 +77,7 @@ export type Phase = 'mail' | 'rcpt' | 'data' | 'body' | 'session'
 export function classifyReply(reply: SmtpReply, phase: Phase): BounceCategory {
   const words = normaliseReply(reply.text)
   const category = causeOf(reply, words)
-  if (!OF_RECIPIENT.has(category)) return category
+  if (!isOfRecipient(category)) return category
   if (phase !== 'mail' && phase !== 'session' && !(namesSender(words) && category !== 'mailbox_full')) return category
   return reply.code >= 500 ? 'policy' : 'unknown'
 }

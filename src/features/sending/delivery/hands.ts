@@ -3,9 +3,9 @@
  * outcome is, except for what is still in hand when the service ends.
  */
 import type { App } from '#features/core/app/app.ts'
-import { beginDelivery } from '#features/sending/emails/attempt-moves.ts'
-import { logIdOf } from '#features/sending/emails/log-id.ts'
-import { NotProcessing } from '#features/sending/emails/settle.ts'
+import { beginDelivery } from '#features/sending/queue/attempt-moves.ts'
+import { logIdOf } from '#features/sending/queue/names.ts'
+import { NotProcessing } from '#features/sending/queue/settle.ts'
 import type { Millis } from '#platform/clock.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import { isSuppressedNow } from './claim.ts'

@@ -5,7 +5,7 @@
 
 import { stopOf } from '#features/core/accounts/pause.ts'
 import type { App } from '#features/core/app/app.ts'
-import { holdForAccount, type ReleasePlace, releaseSlice } from '#features/sending/emails/account-moves.ts'
+import { holdForAccount, type ReleasePlace, releaseSlice } from '#features/sending/queue/account-moves.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'

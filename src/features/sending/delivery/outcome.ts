@@ -8,15 +8,16 @@ import {
   deferRecipient,
   finishRecipient,
   releaseRecipient,
-} from '#features/sending/emails/attempt-moves.ts'
-import { HARD_BOUNCE } from '#features/setup/suppressions/check.ts'
-import { suppressFor } from '#features/setup/suppressions/suppress.ts'
+} from '#features/sending/queue/attempt-moves.ts'
+import { HARD_BOUNCE } from '#features/setup/suppression-store/check.ts'
+import { suppressFor } from '#features/setup/suppression-store/suppress.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { randomFraction, type UuidBytes } from '#platform/ids.ts'
 import { seconds } from '#platform/units.ts'
-import { type BounceCategory, bounceTypeOf, classifyReply, isRetriedUntilExpiry } from './classify.ts'
+import { type BounceCategory, bounceTypeOf, isRetriedUntilExpiry } from './bounce-category.ts'
+import { classifyReply } from './classify.ts'
 import { isAddressDead } from './dead-address.ts'
 import type { AttemptResult, AttemptSession } from './protocol.ts'
 import { MAX_REPLY_LENGTH } from './reply-words.ts'

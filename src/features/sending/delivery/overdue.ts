@@ -3,7 +3,7 @@
  * when the clock was set back. Never touches scheduled mail, which may wait for a year.
  */
 import type { App } from '#features/core/app/app.ts'
-import { type LateRecipient, makeDue, type QueuePlace, readLate } from '#features/sending/emails/queue.ts'
+import { type LateRecipient, makeDue, type QueuePlace, readLate } from '#features/sending/queue/queue.ts'
 import { giveWay, type Millis } from '#platform/clock.ts'
 import { isBeyondLadder, MAX_SITE_REST_MS } from './retry.ts'
 import { CONTENT_HOLD_MS } from './without-content.ts'

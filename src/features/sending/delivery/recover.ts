@@ -3,7 +3,7 @@
  * `uncertain`; the others are queued again, at once and without having used an attempt. Runs before anything is delivered.
  */
 import type { App } from '#features/core/app/app.ts'
-import { interruptedRecipients } from '#features/sending/emails/queue.ts'
+import { interruptedRecipients } from '#features/sending/queue/queue.ts'
 import { writeOutcome } from './outcome.ts'
 
 export interface Recovered {

@@ -3,10 +3,10 @@
  * data and contact were stored when the recipients were fixed. Never stores what it made.
  */
 import type { App } from '#features/core/app/app.ts'
-import { broadcastDataJson, contactFault, isPlain, subjectFault } from '#features/sending/emails/broadcast-data.ts'
-import type { DraftExtra } from '#features/sending/emails/draft.ts'
+import type { DraftExtra } from '#features/sending/queue/new-email.ts'
 import { unsubscribeFacts, unsubscribeUrl } from '#features/sending/unsubscribe/headers.ts'
 import { unsubscribeToken } from '#features/sending/unsubscribe/token.ts'
+import { broadcastDataJson, contactFault, isPlain, subjectFault } from '#features/setup/templates/broadcast-data.ts'
 import { oneLine, withSubjectInLine } from '#features/setup/templates/render.ts'
 import { prepared } from '#platform/db/open.ts'
 import { AppError } from '#platform/errors.ts'

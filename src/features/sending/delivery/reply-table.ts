@@ -3,7 +3,7 @@
  * the first row that matches decides. A reason that passes (a full mailbox, a rate) stands before one that does not, and what is said of us before what is
  * said of the recipient, so that no living address is taken for a dead one. `scripts/regexes.ts` proves the expressions linear.
  */
-import type { BounceCategory } from './classify.ts'
+import type { BounceCategory } from './bounce-category.ts'
 
 /** Public documentation of the words. */
 const SOURCES = {

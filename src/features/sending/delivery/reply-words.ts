@@ -2,7 +2,7 @@
  * @module Reads the words of SMTP replies: what they say of a mailbox, and what shows that something else is meant: the sender, a rule, a rate, a full
  * mailbox. Pure; looks at a bounded part of what a remote server may make long.
  */
-import type { BounceCategory } from './classify.ts'
+import type { BounceCategory } from './bounce-category.ts'
 import {
   anyOf,
   DISABLED_RULES,

@@ -3,7 +3,7 @@
  */
 import { isIP } from 'node:net'
 import type { App } from '#features/core/app/app.ts'
-import { domainOfLane, SANDBOX_LANE } from '#features/sending/emails/lanes.ts'
+import { domainOfLane, SANDBOX_LANE } from '#features/sending/queue/lanes.ts'
 import { shuffled } from '#platform/ids.ts'
 import {
   type MailHost,
@@ -12,7 +12,7 @@ import {
   resolveRouteAddresses,
 } from '#protocols/dns/mail-route.ts'
 import { mayConnectTo } from '#protocols/dns/special-addresses.ts'
-import type { BounceCategory } from './classify.ts'
+import type { BounceCategory } from './bounce-category.ts'
 import type { Route } from './protocol.ts'
 
 export type RouteResult =

@@ -2,15 +2,15 @@
  * @module The scheduler of the mail queue (main thread): starts and stops delivery, claims what is due as far as its site has room, and hands it to
  * the Workers. Never composes, signs or dials; that is the Workers'.
  *
- * lane: see emails/lanes. site: where a lane's route leads; lanes with the same MX hosts share it, and its limits. Mail of broadcasts has lanes of its
+ * lane: see queue/lanes. site: where a lane's route leads; lanes with the same MX hosts share it, and its limits. Mail of broadcasts has lanes of its
  * own, which come after all others everywhere: for slots, for memory and in the Workers.
  */
 import { join } from 'node:path'
 import { tenantOf } from '#features/core/accounts/work-budget.ts'
 import type { App } from '#features/core/app/app.ts'
-import { accountOfLane, isBulkLane } from '#features/sending/emails/lanes.ts'
-import { logIdOf } from '#features/sending/emails/log-id.ts'
-import { countDue, laneFirstDue, openLanes } from '#features/sending/emails/queue.ts'
+import { accountOfLane, isBulkLane } from '#features/sending/queue/lanes.ts'
+import { logIdOf } from '#features/sending/queue/names.ts'
+import { countDue, laneFirstDue, openLanes } from '#features/sending/queue/queue.ts'
 import { ownUrl } from '#features/sending/tracking/base-url.ts'
 import type { Millis, Timer } from '#platform/clock.ts'
 import { MissingPart } from '#platform/content/read.ts'

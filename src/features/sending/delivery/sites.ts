@@ -7,7 +7,7 @@
  * mail finds some whenever it comes.
  */
 
-import { isBulkLane } from '#features/sending/emails/lanes.ts'
+import { isBulkLane } from '#features/sending/queue/lanes.ts'
 import type { Clock, Millis } from '#platform/clock.ts'
 import { networkOf } from '#platform/network.ts'
 import { hours } from '#platform/units.ts'

@@ -4,7 +4,7 @@
  *
  * slot: room for one message in delivery.
  */
-import { isBulkLane } from '#features/sending/emails/lanes.ts'
+import { isBulkLane } from '#features/sending/queue/lanes.ts'
 import { bulkShare } from './bulk-share.ts'
 import { Counts } from './counts.ts'
 import { WaitQueue } from './wait-queue.ts'

@@ -2,7 +2,7 @@
  * @module Lanes that wait for a slot. Owners (accounts) take turns, so that one with many lanes holds up nobody else; bulk lanes come after all others.
  * Never counts slots and never wakes a lane.
  */
-import { isBulkLane } from '#features/sending/emails/lanes.ts'
+import { isBulkLane } from '#features/sending/queue/lanes.ts'
 import { Counts } from './counts.ts'
 
 export class WaitQueue {

@@ -4,8 +4,8 @@
  */
 import type { App } from '#features/core/app/app.ts'
 import { getMeta, setMeta } from '#features/core/events/record.ts'
-import { holdForContent, releaseForContent } from '#features/sending/emails/content-moves.ts'
-import { type QueuePlace, readLate } from '#features/sending/emails/queue.ts'
+import { holdForContent, releaseForContent } from '#features/sending/queue/content-moves.ts'
+import { type QueuePlace, readLate } from '#features/sending/queue/queue.ts'
 import type { Millis } from '#platform/clock.ts'
 import { giveWay } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'

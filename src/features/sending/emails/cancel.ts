@@ -1,16 +1,16 @@
-/** @module Cancels a scheduled email and gives its quota back. */
+/** @module Cancels scheduled emails and gives their quota back. */
 
 import { giveQuotaBack } from '#features/core/accounts/accounts.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
+import type { SendResponse } from '#features/sending/accept/model.ts'
+import { responseOf } from '#features/sending/accept/send-response.ts'
+import { EMAIL_ROW, type EmailRow } from '#features/sending/queue/settle.ts'
+import { cancelScheduled } from '#features/sending/queue/waiting-moves.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { notFound } from '#platform/errors.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
-import type { SendResponse } from './model.ts'
-import { responseOf } from './send-response.ts'
-import { EMAIL_ROW, type EmailRow } from './settle.ts'
-import { cancelScheduled } from './waiting-moves.ts'
 
 interface CancellableRow extends EmailRow {
   readonly uuid: Uint8Array

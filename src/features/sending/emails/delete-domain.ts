@@ -1,18 +1,18 @@
 /**
- * @module Deletes a domain together with what it has to do with mail: its scheduled mail is cancelled, and its key goes when its open mail is
- * final, so that what was queued before is still signed. Lives here because mail builds on domains, not the other way round.
+ * @module Deletes a domain: cancels its scheduled mail, and removes its key once its open mail has ended, so that what
+ * was queued before is still signed. Lives here, because sending builds on domains and not the reverse.
  */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { systemActor } from '#features/core/audit-logs/audit.ts'
+import { EMAIL_ROW, type EmailRow } from '#features/sending/queue/settle.ts'
+import { type Status, statusCode } from '#features/sending/queue/status.ts'
 import { type Domain, deletedDomains, eraseDomain, markDeleted } from '#features/setup/domains/domains.ts'
 import { giveWay } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { cancelInTransaction } from './cancel.ts'
-import { EMAIL_ROW, type EmailRow } from './settle.ts'
-import { type Status, statusCode } from './status.ts'
 
 interface Row extends EmailRow {
   readonly uuid: Uint8Array

@@ -1,17 +1,24 @@
 /**
- * @module Reads emails: list with its filters, detail with recipients and events. Totals come from counters; only the two partial hours of a
- * date filter are counted in the table, by index.
+ * @module Reads emails: the list with its filters, the detail with recipients and events. Totals are sums of counters;
+ * only the two partial hours of a date filter are counted in the table, by index.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import type { RecordedEvent } from '#features/core/events/model.ts'
 import { eventType, hourOf } from '#features/core/events/record.ts'
+import {
+  RECIPIENT_KINDS,
+  type RecipientKind,
+  STATUSES,
+  type Status,
+  statusCode,
+  statusName,
+} from '#features/sending/queue/status.ts'
 import type { Millis } from '#platform/clock.ts'
 import { prepared } from '#platform/db/open.ts'
 import { belowTimeAndId, type RowWindow } from '#platform/db/row-window.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import { hours } from '#platform/units.ts'
-import { RECIPIENT_KINDS, type RecipientKind, STATUSES, type Status, statusCode, statusName } from './status.ts'
 
 /** An email as stored, with what belongs to it by id. */
 export interface StoredEmail {
@@ -169,9 +176,6 @@ export interface EmailFilter {
   /** Only those of the operation with this public id; one that the account does not have has none. */
   readonly operation?: UuidBytes | undefined
 }
-
-/** All times. */
-export const ANY_TIME = { from: 0, to: 8.64e15 } as const
 
 /** A page of an account's emails, newest first, with the total under the filter. */
 export function listEmails(

@@ -1,11 +1,21 @@
 /**
- * @module Lists the emails that a search finds, newest first. The index finds them; status and operation are not in it, since a status changes at every step
- * of an email, so they are looked up in what it found, a slice at a time. However many emails there are, one request examines a bounded number: its page may
- * then have fewer rows than wanted, and a cursor that goes on where it ended.
+ * @module Lists the emails that a search finds, newest first. Status and operation are not in the index, since a status
+ * changes often; they are looked up in what the index finds, a batch at a time. One request examines a bounded number
+ * of emails, so its page may have fewer rows than requested, and a cursor continues where it ended.
  */
 import type { Database } from 'bun:sqlite'
 import { tenantOf } from '#features/core/accounts/work-budget.ts'
 import type { App } from '#features/core/app/app.ts'
+import {
+  countMatches,
+  type EmailSearch,
+  findIds,
+  isMatch,
+  matchOf,
+  rangeOfTime,
+  type TimeRange,
+} from '#features/sending/queue/search.ts'
+import { type Status, statusCode } from '#features/sending/queue/status.ts'
 import { findStream } from '#features/setup/streams/streams.ts'
 import { prepared } from '#platform/db/open.ts'
 import { belowTimeAndId, type RowKey, type RowWindow } from '#platform/db/row-window.ts'
@@ -13,8 +23,6 @@ import { invalid } from '#platform/errors.ts'
 import { MAX_OFFSET } from '#platform/http/schemas.ts'
 import { parseUuid, type UuidBytes } from '#platform/ids.ts'
 import { countEmails, type EmailFilter, emailsByIds, type StoredEmail } from './read.ts'
-import { countMatches, type EmailSearch, findIds, isMatch, matchOf, rangeOfTime, type TimeRange } from './search.ts'
-import { type Status, statusCode } from './status.ts'
 
 /** Totals are counted as far as pages can be asked for by number; a total of this means that there are more. */
 export const MAX_COUNTED = MAX_OFFSET + 1

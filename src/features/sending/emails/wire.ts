@@ -1,15 +1,15 @@
-/** @module From a stored email to what the API returns. Never reads the database; bodies are handed in. */
+/** @module Forms the JSON of stored emails. Never reads the database; callers pass bodies in. */
 
 import { contentState } from '#features/core/app/stored-content.ts'
 import { eventWire, type RecordedEvent } from '#features/core/events/model.ts'
+import { messageIdOf } from '#features/sending/queue/names.ts'
+import type { DraftExtra } from '#features/sending/queue/new-email.ts'
+import { isOpen } from '#features/sending/queue/status.ts'
 import type { KeyRing } from '#platform/crypto.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
-import type { DraftExtra } from './draft.ts'
 import type { Email, EmailDetail, EmailRecipient, EmailRow } from './model.ts'
 import type { StoredEmail, StoredRecipient } from './read.ts'
-import { messageIdOf } from './send-response.ts'
-import { isOpen } from './status.ts'
 
 const optionalUuid = (uuid: Uint8Array | null): string | null => (uuid === null ? null : formatUuid(uuid))
 

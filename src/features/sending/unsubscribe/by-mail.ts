@@ -3,8 +3,8 @@
  * Who sends it does not matter, since mail is forwarded and the address proves that its sender has the message; neither does what it says.
  */
 import type { App } from '#features/core/app/app.ts'
-import { LOST_RECIPIENT } from '#features/sending/emails/named-recipient.ts'
-import { ERASED_ADDRESS } from '#features/setup/contact-store/listed-form.ts'
+import { LOST_RECIPIENT } from '#features/sending/queue/names.ts'
+import { ERASED_ADDRESS } from '#features/setup/suppression-store/listed-form.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { unsubscribeFacts } from './headers.ts'

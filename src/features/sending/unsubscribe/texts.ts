@@ -1,8 +1,7 @@
 /**
- * @module What the unsubscribe pages say, in the language of whoever reads them: they are seen by people who know the sender, never this service. Which
- * language that is, its browser tells (RFC 9110 §12.5.4). Names in braces are filled in. Never any HTML.
+ * @module The words of the unsubscribe pages, and what each is for; English. Readers know the sender, not this service. Names in braces are
+ * filled in. Never any HTML.
  */
-import { dutch, french, german, italian, polish, portuguese, spanish } from './translations.ts'
 
 /** The words of all pages in one language. {address}, {sender} and {part} are names; {mail} is one of the `noMore…` or `asBefore…`. */
 export interface Texts {
@@ -60,7 +59,7 @@ export interface Texts {
   readonly notStored: string
 }
 
-const english: Texts = {
+export const english: Texts = {
   language: 'en',
   unsubscribe: 'Unsubscribe',
   unsubscribeAll: 'Unsubscribe from all',
@@ -100,24 +99,4 @@ const english: Texts = {
   didNotWork: 'That did not work',
   tooOften: 'This was changed many times within a short while. Try again in an hour.',
   notStored: 'It could not be stored just now, so nothing was changed. Try again in a few minutes.',
-}
-
-/** All languages; the first is that of everybody else. */
-export const TEXTS: readonly Texts[] = [english, german, french, spanish, italian, dutch, polish, portuguese]
-
-const LONGEST_HEADER = 1000
-const MOST_RANGES = 30
-// RFC 4647 §2.1 with the weight of RFC 9110 §12.4.2. What follows the language (de-AT) makes no difference here.
-const RANGE = /^\s*([a-z]{1,8}|\*)(?:-[a-z0-9]{1,8})*\s*(?:;\s*q=([01](?:\.\d{0,3})?)\s*)?$/i
-
-/** The texts that a reader likes best; English when there are none, or nothing is said. @param accepted value of Accept-Language; takes any text */
-export function textsFor(accepted: string | null): Texts {
-  let best: { readonly texts: Texts; readonly weight: number } = { texts: english, weight: 0 }
-  for (const range of (accepted ?? '').slice(0, LONGEST_HEADER).split(',', MOST_RANGES)) {
-    const [, name = '', weight = '1'] = RANGE.exec(range) ?? []
-    const texts = name === '*' ? english : TEXTS.find(({ language }) => language === name.toLowerCase())
-    // Of equal weight the first counts.
-    if (texts && Number(weight) > best.weight) best = { texts, weight: Number(weight) }
-  }
-  return best.texts
 }

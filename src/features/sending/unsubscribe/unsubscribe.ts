@@ -8,17 +8,18 @@ import { audit, systemActor } from '#features/core/audit-logs/audit.ts'
 import { countDaily, domainOfAddress } from '#features/core/events/figures.ts'
 import { record } from '#features/core/events/record.ts'
 import { contactById } from '#features/setup/contact-store/find.ts'
-import { ERASED_ADDRESS, eraseListed, listedForm } from '#features/setup/contact-store/listed-form.ts'
 import { namedList } from '#features/setup/contact-store/lists.ts'
-import { moveContacts, resubscribeContacts } from '#features/setup/contact-store/status.ts'
+import { moveContacts } from '#features/setup/contact-store/status.ts'
 import {
   coverageCode,
   isOptedIn,
   suppressionKey,
   suppressionOf,
   UNSUBSCRIBE,
-} from '#features/setup/suppressions/check.ts'
-import { suppress, unsuppress } from '#features/setup/suppressions/suppress.ts'
+} from '#features/setup/suppression-store/check.ts'
+import { resubscribeContacts } from '#features/setup/suppression-store/contacts.ts'
+import { ERASED_ADDRESS, eraseListed, listedForm } from '#features/setup/suppression-store/listed-form.ts'
+import { suppress, unsuppress } from '#features/setup/suppression-store/suppress.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'

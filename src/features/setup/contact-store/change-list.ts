@@ -3,7 +3,7 @@
  * its welcome email; its name is free again. Its contacts go slice by slice: `contact-lists/remove.ts`.
  */
 import type { Database } from 'bun:sqlite'
-import { requireRoom } from '#features/core/accounts/limits.ts'
+import { prepareCount, requireRoom } from '#features/core/accounts/limits.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import { requireScope } from '#features/setup/api-keys/scopes.ts'
@@ -55,6 +55,7 @@ const NEW_LIST: ListFields = {
 }
 
 const sql = prepared((db) => ({
+  existing: prepareCount(db, 'contact_lists INDEXED BY contact_lists_name WHERE account_id = ? AND deleted_at IS NULL'),
   sameName: db.prepare<{ id: number }, [number, string, number]>(
     'SELECT id FROM contact_lists WHERE account_id = ? AND name = ? AND deleted_at IS NULL AND id <> ?',
   ),
@@ -107,7 +108,7 @@ export async function createList(app: App, actor: Actor, input: ListInput): Prom
   return app.commit.write((tx) => {
     // Again: template and domain may be gone by now.
     const list = check(tx.db)
-    requireRoom(app, tx, accountId, 'contact_lists')
+    requireRoom(app, tx, accountId, 'contact_lists', sql(tx.db).existing)
     if (countLists(tx.db, accountId) >= MOST_LISTS)
       throw conflict(
         'too_many_contact_lists',

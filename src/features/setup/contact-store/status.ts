@@ -13,7 +13,6 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { newUuid, type UuidBytes } from '#platform/ids.ts'
 import { normaliseAddress } from '#protocols/address/parse.ts'
-import { listedForm } from './listed-form.ts'
 
 /** Position = the stored code: only ever append. */
 export const CONTACT_STATUSES = ['active', 'pending', 'unsubscribed', 'bounced', 'complained'] as const
@@ -79,10 +78,6 @@ const sql = prepared((db) => ({
   delete: db.prepare<Row, [number]>(`DELETE FROM contacts WHERE id = ? RETURNING ${COLUMNS}`),
   deleteSome: db.prepare<Row, [number, number]>(
     `DELETE FROM contacts WHERE id IN (SELECT id FROM contacts WHERE list_id = ? LIMIT ?) RETURNING ${COLUMNS}`,
-  ),
-  // 0 and 1 are the coverages of suppressions/check.ts: all mail, and only mail with `transactional: false`.
-  stopping: db.prepare<Stopping, [number, string]>(
-    'SELECT covers, list_id AS listId, reason FROM suppressions WHERE account_id = ? AND address = ? AND stream_id = 0',
   ),
   counters: db.prepare<{ n: number | null }, [number, string, string]>(
     'SELECT sum(value) AS n FROM counters WHERE account_id = ? AND metric >= ? AND metric < ? AND hour = 0',
@@ -187,7 +182,7 @@ export type Confirmation = 'confirmed' | 'already' | 'refused'
 /**
  * Makes a contact active whose confirmation of this time is open; `already` when it is active, `refused` when it is gone or the link is not the one that
  * was last asked for, so that an old link never undoes a later unsubscription. Says nothing to the suppression list: `confirmContact` of
- * `suppressions/confirm.ts` does both.
+ * `suppression-store/contacts.ts` does both.
  */
 export function activateContact(app: Pick<App, 'eventTime'>, tx: Tx, contactId: number, since: Millis): Confirmation {
   const contact = sql(tx.db).byId.get(contactId)
@@ -233,29 +228,29 @@ export function moveContacts(
   return moved
 }
 
-/** Takes `unsubscribed` back; see `bringBackContacts`. Returns how many moved. */
-export const resubscribeContacts = (app: Pick<App, 'eventTime'>, tx: Tx, which: ContactsOfAddress): number =>
-  bringBackContacts(app, tx, which, ['unsubscribed'])
+/** What decides on a contact beside its own row. */
+export type StoppableContact = Pick<Row, 'listId' | 'optedInAt'>
 
 /**
- * Called after something about an address was taken off the suppression list: its contacts in one of these statuses become what the rest of the list
- * says of them, and where it says nothing, what they were: active, or pending where they never confirmed. Returns how many moved.
+ * Gives contacts of an address that are in one of these statuses the status that `stoppedBy` returns, and where it returns none, the one that they had
+ * before: active, or pending where they never confirmed. Returns how many moved.
  */
-export function bringBackContacts(
+export function restoreContacts(
   app: Pick<App, 'eventTime'>,
   tx: Tx,
   which: ContactsOfAddress,
-  from: readonly Stopped[],
+  {
+    from,
+    stoppedBy,
+  }: { readonly from: readonly Stopped[]; readonly stoppedBy: (contact: StoppableContact) => Stopped | undefined },
 ): number {
   const contacts = contactsOf(tx.db, which).filter(({ status }) =>
     from.some((stopped) => contactStatusCode(stopped) === status),
   )
-  if (contacts.length === 0) return 0
-  const rows = sql(tx.db).stopping.all(which.accountId, listedForm(tx.db, which.accountId, which.addressKey))
   const now = app.eventTime()
   let moved = 0
   for (const contact of contacts) {
-    const to = contactStatusCode(statusUnder(rows, contact))
+    const to = contactStatusCode(stoppedBy(contact) ?? (contact.confirmedAt === null ? 'pending' : 'active'))
     if (to === contact.status) continue
     const wasUnsubscribed = contactStatusName(contact.status) === 'unsubscribed'
     sql(tx.db).bringBack.run(to, wasUnsubscribed ? now : null, contact.id, contact.status)
@@ -263,37 +258,6 @@ export function bringBackContacts(
     moved++
   }
   return moved
-}
-
-/** The status that the suppression list gives to an address that is new on a list; undefined: none. */
-export function stoppedUnder(
-  db: Database,
-  { accountId, addressKey, listId }: ContactsOfAddress & { readonly listId: number },
-): Stopped | undefined {
-  const rows = sql(db).stopping.all(accountId, listedForm(db, accountId, addressKey))
-  return rows.length === 0 ? undefined : stoppedBy(rows, { listId, optedInAt: null })
-}
-
-interface Stopping {
-  readonly covers: number
-  readonly listId: number
-  readonly reason: string
-}
-
-/** The status that the suppression list gives a contact. */
-const statusUnder = (rows: readonly Stopping[], contact: Row): ContactStatus =>
-  stoppedBy(rows, contact) ?? (contact.confirmedAt === null ? 'pending' : 'active')
-
-function stoppedBy(
-  rows: readonly Stopping[],
-  { listId, optedInAt }: Pick<Row, 'listId' | 'optedInAt'>,
-): Stopped | undefined {
-  const has = (covers: number, reason: string, ofList: number): boolean =>
-    rows.some((row) => row.covers === covers && row.reason === reason && row.listId === ofList)
-  if (has(0, 'complaint', 0)) return 'complained'
-  if (has(0, 'hard_bounce', 0)) return 'bounced'
-  const isOff = has(1, 'unsubscribe', listId) || (optedInAt === null && has(1, 'unsubscribe', 0))
-  return isOff ? 'unsubscribed' : undefined
 }
 
 const contactsOf = (db: Database, { accountId, addressKey, listId }: ContactsOfAddress): Row[] =>

@@ -3,7 +3,7 @@
  * set-tracking.ts. A deleted domain keeps its row, and its key, until `eraseDomain`; who calls that knows the domain's mail.
  */
 import type { Database } from 'bun:sqlite'
-import { requireRoom } from '#features/core/accounts/limits.ts'
+import { prepareCount, requireRoom } from '#features/core/accounts/limits.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import type { Millis } from '#platform/clock.ts'
@@ -91,6 +91,7 @@ const SELECT_ALL =
 const SELECT = `${SELECT_ALL} WHERE domains.deleted_at IS NULL`
 
 const sql = prepared((db) => ({
+  existing: prepareCount(db, 'domains INDEXED BY domains_account_name WHERE account_id = ? AND deleted_at IS NULL'),
   byUuid: db.prepare<Row, [Uint8Array, number]>(`${SELECT} AND domains.uuid = ? AND account_id = ?`),
   byName: db.prepare<Row, [string, number]>(`${SELECT} AND domain = ? AND account_id = ?`),
   page: db.prepare<Row, [number, number, number, number]>(
@@ -217,7 +218,7 @@ export async function createDomain(app: App, actor: Actor, name: string): Promis
   const { domain } = checked
   requireFree(app.db, actor.accountId, domain)
   // Before the work of a key as well.
-  requireRoom(app, app, actor.accountId, 'domains')
+  requireRoom(app, app, actor.accountId, 'domains', sql(app.db).existing)
   const key = await app.createDkimKey()
   const uuid = newUuid()
   const id = formatUuid(uuid)
@@ -226,7 +227,7 @@ export async function createDomain(app: App, actor: Actor, name: string): Promis
   const sealed = app.keys.seal(key.privateKeyPem, dkimKeyContext(uuid))
   const created = await app.commit.write((tx) => {
     requireFree(tx.db, actor.accountId, domain)
-    requireRoom(app, tx, actor.accountId, 'domains')
+    requireRoom(app, tx, actor.accountId, 'domains', sql(tx.db).existing)
     const now = app.eventTime()
     sql(tx.db).insert.run(
       uuid,

@@ -10,8 +10,8 @@ import { prepared } from '#platform/db/open.ts'
 import { hours } from '#platform/units.ts'
 import type { Domain, LossNotice } from './domains.ts'
 import { findCoveringDomain } from './sending.ts'
+import type { StandingChange } from './standing.ts'
 import { lostRecordsOf, sendsUntil } from './standing.ts'
-import type { StandingChange } from './verify.ts'
 
 const RENOTIFY_INTERVAL_MS = hours(24)
 

@@ -176,3 +176,6 @@ export function untilNextLook(
   // A look at the end of the 72 hours is the one that ends them.
   return lastMoment === null || lastMoment <= now ? until : Math.min(until, lastMoment - now)
 }
+
+/** What a look changed of a domain's right to send. */
+export type StandingChange = 'verified' | 'records_lost' | 'records_restored' | 'unverified'

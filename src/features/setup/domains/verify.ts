@@ -23,6 +23,7 @@ import {
   lostRecordsOf,
   SENDING_RECORDS,
   type Standing,
+  type StandingChange,
   sendsUntil,
   standingAfter,
   untilNextLook,
@@ -155,9 +156,6 @@ export function storeLook(
       tracking_domain: before.trackingDomain,
     })
 }
-
-/** What a look changed of a domain's right to send. */
-export type StandingChange = 'verified' | 'records_lost' | 'records_restored' | 'unverified'
 
 function changesOf(before: Standing, after: Standing): StandingChange[] {
   const changes: StandingChange[] = []

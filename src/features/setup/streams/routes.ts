@@ -7,12 +7,12 @@ import { idKey, list, one } from '#platform/http/envelope.ts'
 import { ListOf, One, PageQuery, pageOf } from '#platform/http/schemas.ts'
 import { reputationOf } from './figures.ts'
 import { NewStream, StreamChange, StreamDetail, StreamRecord, streamDetailWire, streamWire } from './model.ts'
-import { changeStream, createStream, deleteStream, getStream, listStreams } from './streams.ts'
+import { changeStream, createStream, deleteStream, getStream, type HasOpenMail, listStreams } from './streams.ts'
 
 const tags = ['Streams']
 const params = Type.Object({ id: Type.String({ description: 'Id of the stream.' }) })
 
-export const streamRoutes = (app: App) =>
+export const streamRoutes = (app: App, { hasOpenMail }: { readonly hasOpenMail: HasOpenMail }) =>
   new Elysia({ prefix: '/v1/streams' })
     .use(authenticated)
     .get(
@@ -79,7 +79,7 @@ export const streamRoutes = (app: App) =>
     .delete(
       '/:id',
       async ({ actor, params, set }) => {
-        await deleteStream(app, actor, params.id)
+        await deleteStream(app, actor, params.id, hasOpenMail)
         set.status = 204
       },
       {

@@ -41,14 +41,6 @@ const sql = prepared((db) => ({
   ),
   update: db.prepare('UPDATE streams SET slug = ?, name = ?, updated_at = ? WHERE id = ?'),
   delete: db.prepare('UPDATE streams SET deleted_at = ? WHERE id = ?'),
-  // 0 to 2 are the open statuses of emails/status.ts: queued, scheduled, processing.
-  openMail: db.prepare<{ id: number }, [number, number]>(
-    'SELECT id FROM emails WHERE account_id = ? AND status IN (0, 1, 2) AND stream_id = ? LIMIT 1',
-  ),
-  // Up to 5 are the open states of broadcasts/states.ts.
-  openBroadcast: db.prepare<{ id: number }, [number]>(
-    'SELECT id FROM broadcasts WHERE state <= 5 AND stream_id = ? LIMIT 1',
-  ),
 }))
 
 export const DEFAULT_STREAM = 'transactional'
@@ -135,12 +127,15 @@ export function changeStream(
   })
 }
 
+/** Whether mail of a stream of an account waits or is being sent, by row ids. */
+export type HasOpenMail = (db: Database, accountId: number, streamId: number) => boolean
+
 /** Deletes a stream; 409 for `transactional`, and while mail of the stream is not final. */
-export function deleteStream(app: App, actor: Actor, id: string): Promise<void> {
+export function deleteStream(app: App, actor: Actor, id: string, hasOpenMail: HasOpenMail): Promise<void> {
   return app.commit.writeFromReserve((tx) => {
     const stream = getStream(tx.db, actor.accountId, id)
     refuseDefault(stream, 'deleted')
-    if (sql(tx.db).openMail.get(actor.accountId, stream.id) || sql(tx.db).openBroadcast.get(stream.id)) {
+    if (hasOpenMail(tx.db, actor.accountId, stream.id)) {
       throw conflict(
         'stream_in_use',
         `Mail of the stream "${stream.slug}" is still queued or scheduled; wait until it is sent, or cancel it.`,

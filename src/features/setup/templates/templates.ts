@@ -3,7 +3,7 @@
  * name it; its alias is free again. Rendering is `render.ts`.
  */
 import type { Database } from 'bun:sqlite'
-import { requireRoom, storeWithinPlan } from '#features/core/accounts/limits.ts'
+import { prepareCount, requireRoom, storeWithinPlan } from '#features/core/accounts/limits.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import type { Millis } from '#platform/clock.ts'
@@ -70,6 +70,7 @@ const LISTED_BODIES = `CASE WHEN ${isLong('html_body')} THEN NULL ELSE html_body
 const SIZE = 'octet_length(subject) + coalesce(octet_length(html_body), 0) + coalesce(octet_length(text_body), 0)'
 
 const sql = prepared((db) => ({
+  existing: prepareCount(db, 'templates INDEXED BY templates_alias WHERE account_id = ? AND deleted_at IS NULL'),
   byUuid: db.prepare<Template, [Uint8Array, number]>(
     `SELECT ${COLUMNS}, ${BODIES} FROM templates WHERE uuid = ? AND account_id = ? AND deleted_at IS NULL`,
   ),
@@ -180,7 +181,7 @@ export async function createTemplate(app: App, actor: Actor, input: TemplateInpu
   await requireUsable(app, actor.accountId, sourceOf(given))
   return app.commit.write((tx) => {
     requireFree(tx.db, actor.accountId, given.alias)
-    requireRoom(app, tx, actor.accountId, 'templates')
+    requireRoom(app, tx, actor.accountId, 'templates', sql(tx.db).existing)
     if ((sql(tx.db).count.get(actor.accountId)?.n ?? 0) >= MOST_TEMPLATES)
       throw conflict(
         'too_many_templates',

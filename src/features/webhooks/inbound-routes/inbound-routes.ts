@@ -1,11 +1,12 @@
 /**
- * @module Inbound routes: which addresses of a domain belong together, and who is told of their mail. The only writer of `inbound_routes`. Which
- * route an address falls to is decided in `inbound/match.ts`; what is told is `webhooks`' work, which keeps a webhook for each route with a URL.
+ * @module Inbound routes: which addresses of a domain belong together, and who is told of their mail. Which route an
+ * address falls to is decided in `route-rules/match.ts`; what is told is `webhooks`' work, which keeps a webhook for each route with a URL.
  */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit, systemActor } from '#features/core/audit-logs/audit.ts'
-import { type MatchType, matchTypeCode, matchTypeName } from '#features/receiving/inbound/match.ts'
+import { type MatchType, matchTypeCode, matchTypeName } from '#features/receiving/route-rules/match.ts'
+import { deleteRouteRow, insertRoute, type RouteFields, updateRoute } from '#features/receiving/route-rules/rows.ts'
 import { requireScope } from '#features/setup/api-keys/scopes.ts'
 import { type Domain, findDomain } from '#features/setup/domains/domains.ts'
 import { requireCallable } from '#features/webhooks/webhooks/change.ts'
@@ -78,15 +79,6 @@ const sql = prepared((db) => ({
   same: db.prepare<{ uuid: Uint8Array }, [number, string, number, number]>(
     'SELECT uuid FROM inbound_routes WHERE domain_id = ? AND pattern = ? AND match_type = ? AND id <> ?',
   ),
-  insert: db.prepare<{ id: number }, [UuidBytes, number, number, ...(string | number | null)[]]>(
-    `INSERT INTO inbound_routes (uuid, account_id, domain_id, pattern, given_pattern, match_type, priority, webhook_url, is_active, created_at, updated_at)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
-  ),
-  update: db.prepare(
-    `UPDATE inbound_routes SET domain_id = ?, pattern = ?, given_pattern = ?, match_type = ?, priority = ?, webhook_url = ?, is_active = ?,
-     updated_at = ? WHERE id = ?`,
-  ),
-  delete: db.prepare('DELETE FROM inbound_routes WHERE id = ?'),
   orphaned: db.prepare<{ id: number; uuid: Uint8Array; accountId: number; accountUuid: Uint8Array }, [number]>(
     `SELECT r.id, r.uuid, r.account_id AS accountId, accounts.uuid AS accountUuid FROM inbound_routes r JOIN accounts ON accounts.id = r.account_id
      LEFT JOIN domains ON domains.id = r.domain_id AND domains.deleted_at IS NULL WHERE domains.id IS NULL LIMIT ?`,
@@ -172,9 +164,8 @@ export async function createRoute(app: App, actor: Actor, input: RouteInput): Pr
     requireFree(tx.db, want, 0)
     const uuid = newUuid()
     const now = app.eventTime()
-    const made = sql(tx.db).insert.get(uuid, actor.accountId, ...columnsOf(want), now, now)
-    if (!made) throw new Error('the inbound route was not stored')
-    setRouteWebhook(app, tx, actor, targetOf({ id: made.id, uuid }, actor, want))
+    const routeId = insertRoute(tx, { uuid, accountId: actor.accountId, ...fieldsOf(want) }, now)
+    setRouteWebhook(app, tx, actor, targetOf({ id: routeId, uuid }, actor, want))
     audit(app, tx, actor, {
       action: 'inbound_route.created',
       resourceType: 'inbound_route',
@@ -203,7 +194,7 @@ export async function changeRoute(app: App, actor: Actor, id: string, change: Ro
     const before = getRoute(tx.db, actor.accountId, id)
     const want = wanted(tx.db, actor, merged(before, change))
     requireFree(tx.db, want, before.id)
-    sql(tx.db).update.run(...columnsOf(want), app.eventTime(), before.id)
+    updateRoute(tx, before.id, fieldsOf(want), app.eventTime())
     setRouteWebhook(app, tx, actor, targetOf(before, actor, want))
     audit(app, tx, actor, {
       action: 'inbound_route.updated',
@@ -227,7 +218,7 @@ export async function deleteRoute(app: App, actor: Actor, id: string): Promise<v
 
 function remove(app: App, tx: Tx, actor: Actor, { id, uuid }: Pick<InboundRoute, 'id' | 'uuid'>): number | undefined {
   const webhookId = deleteRouteWebhook(app, tx, id)
-  sql(tx.db).delete.run(id)
+  deleteRouteRow(tx, id)
   audit(app, tx, actor, {
     action: 'inbound_route.deleted',
     resourceType: 'inbound_route',
@@ -279,8 +270,7 @@ function wanted(db: Database, actor: Actor, { domainId, pattern, ...rest }: Rout
   return { ...rest, domain, pattern: readPattern(pattern, rest.matchType, domain.domain), givenPattern: pattern.trim() }
 }
 
-const columnsOf = ({ domain, pattern, givenPattern, matchType, priority, webhookUrl, isActive }: Wanted) =>
-  [domain.id, pattern, givenPattern, matchTypeCode(matchType), priority, webhookUrl, isActive ? 1 : 0] as const
+const fieldsOf = ({ domain, ...rest }: Wanted): RouteFields => ({ ...rest, domainId: domain.id })
 
 const targetOf = (
   { id, uuid }: Pick<InboundRoute, 'id' | 'uuid'>,

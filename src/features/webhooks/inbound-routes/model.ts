@@ -1,6 +1,6 @@
 /** @module Wire shapes of inbound routes and the deliveries of their webhooks. */
 import { type Static, Type } from '@sinclair/typebox'
-import { MATCH_TYPES, type MatchType } from '#features/receiving/inbound/match.ts'
+import { MATCH_TYPES, type MatchType } from '#features/receiving/route-rules/match.ts'
 import { DELIVERY_STATUSES } from '#features/webhooks/webhooks/event-names.ts'
 import type { Delivery } from '#features/webhooks/webhooks/history.ts'
 import { DELIVERY_FIELDS, deliveryFields, RANGE_FIELDS } from '#features/webhooks/webhooks/model.ts'

@@ -1,6 +1,6 @@
 /** @module Reads the pattern of an inbound route as its account writes it. Pure. */
 
-import { type MatchType, routeKey } from '#features/receiving/inbound/match.ts'
+import { type MatchType, routeKey } from '#features/receiving/route-rules/match.ts'
 import { invalid } from '#platform/errors.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
 

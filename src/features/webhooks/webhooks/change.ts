@@ -3,7 +3,7 @@
  * from failures included.
  */
 
-import { requireRoom } from '#features/core/accounts/limits.ts'
+import { prepareCount, requireRoom } from '#features/core/accounts/limits.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import { EVENT_TYPES, lastSeqOf } from '#features/core/events/record.ts'
@@ -25,6 +25,8 @@ export const SWITCHED_OFF = 'The webhook was switched off.'
 export const DELETED = 'The webhook was deleted.'
 
 const sql = prepared((db) => ({
+  // Those of inbound routes come and go with their routes.
+  existing: prepareCount(db, 'webhooks WHERE account_id = ? AND deleted_at IS NULL AND route_id IS NULL'),
   ofAccount: db.prepare<{ id: number }, [number]>(
     'SELECT id FROM webhooks WHERE account_id = ? AND deleted_at IS NULL',
   ),
@@ -64,7 +66,7 @@ export async function createWebhook(
   const id = formatUuid(uuid)
   const { clear, sealed } = makeSecret(app.keys, uuid)
   const webhook = await app.commit.write((tx) => {
-    requireRoom(app, tx, actor.accountId, 'webhooks')
+    requireRoom(app, tx, actor.accountId, 'webhooks', sql(tx.db).existing)
     if (countWebhooks(tx.db, actor.accountId) >= MOST_WEBHOOKS)
       throw conflict(
         'webhook_limit_reached',

@@ -4,7 +4,7 @@
  */
 import type { App } from '#features/core/app/app.ts'
 import { audit, systemActor } from '#features/core/audit-logs/audit.ts'
-import { inboundDelivered, inboundUndeliverable } from '#features/receiving/inbound/told.ts'
+import { inboundDelivered, inboundUndeliverable } from '#features/receiving/inbound/webhook.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'

@@ -66,6 +66,19 @@ const sql = prepared((db) => ({
   ),
 }))
 
+const stats = prepared((db) => ({
+  ofAccount: db.prepare<{ total: number; offByFailures: number; failing: number; maxFailures: number }, [number]>(
+    `SELECT count(*) AS total, coalesce(sum(off_by_failures), 0) AS offByFailures,
+     coalesce(sum(is_active AND failure_count > 0), 0) AS failing, coalesce(max(failure_count), 0) AS maxFailures
+     FROM webhooks WHERE account_id = ? AND deleted_at IS NULL`,
+  ),
+}))
+
+const NO_WEBHOOKS = { total: 0, offByFailures: 0, failing: 0, maxFailures: 0 }
+
+/** How many webhooks an account has, those of its inbound routes too, and how they work. */
+export const readWebhookStats = (db: Database, accountId: number) => stats(db).ofAccount.get(accountId) ?? NO_WEBHOOKS
+
 const webhookOf = (row: Row): Webhook => ({
   ...row,
   events: JSON.parse(row.events) as string[],

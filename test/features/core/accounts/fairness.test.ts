@@ -1,6 +1,6 @@
 /** @module Of two accounts the one with little to do is not kept waiting by the one with much, whatever came first. */
 import { expect, test } from 'bun:test'
-import { acceptBatch } from '#features/sending/emails/batch.ts'
+import { acceptBatch } from '#features/sending/accept/batch.ts'
 import { createEmailApi, EMAIL, NOW } from '#test/support/email-api.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 
@@ -39,6 +39,7 @@ class TickingClock extends ManualClock {
   }
 }
 
+// Proves: quota-10
 test('a batch is checked in pieces of some milliseconds, between which everything else has its turn', async () => {
   await using emails = await createEmailApi({ clock: new TickingClock(NOW), settings: { TASSIS_WORK_PER_SECOND: '0' } })
   let reads = 0
@@ -62,6 +63,7 @@ test('a batch is checked in pieces of some milliseconds, between which everythin
   expect(mostInTurn).toBeLessThan(10 * (reads / 500))
 })
 
+// Proves: quota-10
 test('a page is answered before the pages that another account asked for in numbers', async () => {
   await using accounts = await startAccounts()
   const { emails, order, finish, other } = accounts

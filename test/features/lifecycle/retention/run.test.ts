@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { examineContent } from '#app/cli/content-check.ts'
 import { horizonOf } from '#features/core/events/horizon.ts'
 import { runRetention } from '#features/lifecycle/retention/run.ts'
-import { bounceLate } from '#features/sending/emails/late-moves.ts'
+import { bounceLate } from '#features/sending/queue/late-moves.ts'
 import { engage } from '#features/sending/tracking/engage.ts'
 import { days, hours, minutes } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
@@ -222,6 +222,7 @@ test('operations go with their emails and not before', async () => {
   expectSound(service)
 })
 
+// Proves: track-11
 test('a click counts also when the content of its email is gone, and changes nothing once the email is', async () => {
   await using service = await createYear({ ...SHORT, TASSIS_LOGS_DAYS: '30', TASSIS_CONTENT_DAYS: '10' })
   const { app, clock } = service

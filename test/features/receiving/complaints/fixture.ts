@@ -1,7 +1,7 @@
 /** @module Emails that were delivered, reports about them, and a look at what the reports have left. */
 import { applyComplaint, type ComplaintResult, type ReportOrigin } from '#features/receiving/complaints/apply.ts'
-import { finishRecipient } from '#features/sending/emails/attempt-moves.ts'
-import { claimDue } from '#features/sending/emails/queue.ts'
+import { finishRecipient } from '#features/sending/queue/attempt-moves.ts'
+import { claimDue } from '#features/sending/queue/queue.ts'
 import { unsubscribeHeaders } from '#features/sending/unsubscribe/headers.ts'
 import { parseUuid } from '#platform/ids.ts'
 import { encodeVerp, verpTag } from '#protocols/address/verp.ts'

@@ -19,6 +19,7 @@ const FULL = '421 4.7.0 Too many connections; try again later'
 const FULL_OF_YOURS = '421 4.7.0 Too many connections from your address; try again later'
 
 describe('connections', () => {
+  // Proves: inbound-17
   test('of one address are bounded, others are not touched, and a place is free again at the end of one', async () => {
     await using fixture = await startTestListener({ config: { inboundConnectionsPerIp: 2 } })
     const first = await fixture.greeted()
@@ -40,6 +41,7 @@ describe('connections', () => {
     expect([await second.reply(), await first.say('NOOP')]).toEqual([FULL, '250 2.0.0 OK'])
   })
 
+  // Proves: inbound-18
   test.each([
     ['says NOOP', []],
     ['has said MAIL', ['MAIL FROM:<>']],
@@ -69,6 +71,7 @@ describe('connections', () => {
     for (const client of attackers) client.destroy()
   })
 
+  // Proves: inbound-18
   test('of 28 addresses with one each leave room as well while they bring no mail: the oldest ends', async () => {
     await using fixture = await startTestListener({ config: { inboundConnections: 28 } })
     const attackers = []
@@ -91,6 +94,7 @@ describe('connections', () => {
     for (const client of attackers) client.destroy()
   })
 
+  // Proves: inbound-18
   test('the last tenth is for addresses that have none', async () => {
     await using fixture = await startTestListener({ config: { inboundConnections: 20 } })
     const greetings: string[] = []
@@ -226,6 +230,7 @@ describe('a client that', () => {
     ])
   })
 
+  // Proves: inbound-20
   test.each([
     ['says nothing', []],
     ['says octets without an end of line', ['N', 'O', 'O', 'P']],
@@ -399,6 +404,24 @@ describe('a client that', () => {
       next: next.map((reply) => reply.slice(0, 3)),
       taken: fixture.taken.length,
     }).toEqual({ hasty: true, last: '354', next: ['250', '250', '250', '354'], taken: 1 })
+  })
+
+  test('pipelines many recipients gets a reply to each, though the socket is not read for a while', async () => {
+    const decided = Promise.withResolvers<boolean>()
+    await using fixture = await startTestListener({ isDiskLow: () => decided.promise })
+    await using client = await fixture.greeted()
+    await client.say('MAIL FROM:<>')
+    const recipients = Array.from({ length: 100 }, (_, n) => `RCPT TO:<${'x'.repeat(200)}${n}@b.test>\r\n`).join('')
+    // Enough for the listener to stop reading; the last line is not complete.
+    await client.write(`${recipients}NO`)
+    await systemClock.sleep(50)
+    decided.resolve(false)
+    const codes: string[] = []
+    for (let n = 0; n < 100; n++) codes.push((await client.reply()).slice(0, 3))
+    expect([codes, await client.say('OP')]).toEqual([
+      [...Array(3).fill('250'), ...Array(97).fill('452')],
+      '250 2.0.0 OK',
+    ])
   })
 
   test('puts commands behind STARTTLS in clear has them thrown away (RFC 3207 §4.2, injection)', async () => {

@@ -1,8 +1,8 @@
 import { expect, test } from 'bun:test'
+import { acceptEmail } from '#features/sending/accept/accept.ts'
+import { draftOf } from '#features/sending/accept/draft.ts'
 import { siteRestMs } from '#features/sending/delivery/outcome.ts'
 import { Sites } from '#features/sending/delivery/sites.ts'
-import { acceptEmail } from '#features/sending/emails/accept.ts'
-import { draftOf } from '#features/sending/emails/draft.ts'
 import { eventsOfEmail } from '#features/sending/emails/read.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { hours, minutes, seconds } from '#platform/units.ts'
@@ -52,6 +52,7 @@ test('a site whose rest ended an hour ago is forgotten, and not before', () => {
   expect(sites.of('down.test').failures).toBe(0)
 })
 
+// Proves: status-17
 test('mail held by a rest of over a minute has one deferred event with reason and time, and no attempt', async () => {
   const clock = new ManualClock(Date.UTC(2026, 2, 1))
   await using dns = await startDnsServer({

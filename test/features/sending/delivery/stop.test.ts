@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { startDelivery } from '#app/create.ts'
-import { statusName } from '#features/sending/emails/status.ts'
+import { statusName } from '#features/sending/queue/status.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/books.ts'

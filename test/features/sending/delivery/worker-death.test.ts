@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from 'bun:test'
-import { statusName } from '#features/sending/emails/status.ts'
+import { statusName } from '#features/sending/queue/status.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { dkimKeyContext } from '#features/setup/domains/sending.ts'
 import { eventually } from '#test/support/app.ts'

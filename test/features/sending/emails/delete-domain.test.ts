@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'bun:test'
 import { monthOf, usedInMonth } from '#features/core/accounts/accounts.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { acceptEmail } from '#features/sending/emails/accept.ts'
-import { finishRecipient } from '#features/sending/emails/attempt-moves.ts'
+import { acceptEmail } from '#features/sending/accept/accept.ts'
+import { draftOf } from '#features/sending/accept/draft.ts'
 import { deleteDomain, removeDeletedDomains } from '#features/sending/emails/delete-domain.ts'
-import { draftOf } from '#features/sending/emails/draft.ts'
-import { statusName } from '#features/sending/emails/status.ts'
+import { finishRecipient } from '#features/sending/queue/attempt-moves.ts'
+import { statusName } from '#features/sending/queue/status.ts'
 import { createDomain, listDomains } from '#features/setup/domains/domains.ts'
 import { signingDomain } from '#features/setup/domains/sending.ts'
 import { formatUuid } from '#platform/ids.ts'
@@ -81,6 +81,7 @@ const claim = (t: MailTest) =>
   )
 
 describe('deleting a domain', () => {
+  // Proves: domain-10
   test('cancels its scheduled mail and gives the quota back, and leaves all other mail alone', async () => {
     await using t = await startMailTest()
     const gone = await t.register('gone.example')
@@ -137,6 +138,7 @@ describe('deleting a domain', () => {
 })
 
 describe('a deleted domain', () => {
+  // Proves: domain-10
   test('keeps its key while any of its mail is open, and loses it once all is final', async () => {
     await using t = await startMailTest()
     const { id, rowId } = await t.register('gone.example')

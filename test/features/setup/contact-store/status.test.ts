@@ -9,11 +9,10 @@ import {
   deleteContact,
   insertContact,
   moveContacts,
-  resubscribeContacts,
 } from '#features/setup/contact-store/status.ts'
-import { suppressionOf } from '#features/setup/suppressions/check.ts'
-import { confirmContact } from '#features/setup/suppressions/confirm.ts'
-import { suppress } from '#features/setup/suppressions/suppress.ts'
+import { suppressionOf } from '#features/setup/suppression-store/check.ts'
+import { confirmContact, resubscribeContacts } from '#features/setup/suppression-store/contacts.ts'
+import { suppress } from '#features/setup/suppression-store/suppress.ts'
 import { createListApi, expectCounts, type ListApi } from '#test/features/audience/contact-lists/fixture.ts'
 import { at } from '#test/support/api.ts'
 import { expectBalanced } from '#test/support/books.ts'
@@ -58,6 +57,7 @@ describe('moves', () => {
     CONTACT_STATUSES.map((from) => [from, to, TABLE[to].includes(from)] as const),
   )
 
+  // Proves: contact-14
   test.each(cases)('%s -> %s: %p', async (from, to, isAllowed) => {
     await using service = await createListApi()
     const { app, actor } = service
@@ -161,6 +161,7 @@ describe('a confirmation', () => {
     expectBalanced(service)
   })
 
+  // Proves: contact-14
   test.each(['unsubscribed', 'bounced', 'complained'] as const)(
     'from before never undoes that a contact became %s; one that is asked for after it does',
     async (to) => {
@@ -250,6 +251,7 @@ describe('a confirmation', () => {
 })
 
 describe('the suppression list', () => {
+  // Proves: contact-14
   test.each([
     ['hard_bounce', 'bounced'],
     ['complaint', 'complained'],
@@ -364,6 +366,7 @@ describe('the suppression list', () => {
   })
 })
 
+// Proves: contact-14
 test('a contact comes back only from what was taken off: another reason, or the list alone, still stops it', async () => {
   await using service = await createListApi()
   const { app, actor } = service
@@ -404,6 +407,7 @@ function numbersFrom(seed: number): (below: number) => number {
   }
 }
 
+// Proves: contact-14
 test('after any sequence of moves the counters are what a recount gives', async () => {
   await using service = await createListApi()
   const { app, actor } = service

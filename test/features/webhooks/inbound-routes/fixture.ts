@@ -3,9 +3,9 @@
  * its recipient is found, its row and its event are written.
  */
 import type { App } from '#features/core/app/app.ts'
-import { findRoute } from '#features/receiving/inbound/match.ts'
 import { storeInbound } from '#features/receiving/inbound/store.ts'
 import type { Received, StoredMessage } from '#features/receiving/received/message.ts'
+import { findRoute } from '#features/receiving/route-rules/match.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
 import { at } from '#test/support/api.ts'
 import type { TestAppOptions } from '#test/support/app.ts'

@@ -1,0 +1,126 @@
+/**
+ * @module Imports a suppression list from a CSV file. A file that cannot be read imports nothing; a line that is wrong is told and left out. Lines
+ * are committed in slices, so that a large file holds nobody up: if the service ends in between, the same file can be imported again.
+ */
+
+import { storeWithinPlan } from '#features/core/accounts/limits.ts'
+import { requireOpenAccount } from '#features/core/accounts/rows.ts'
+import { tenantOf } from '#features/core/accounts/work-budget.ts'
+import type { Actor, App } from '#features/core/app/app.ts'
+import { audit } from '#features/core/audit-logs/audit.ts'
+import { findListRow } from '#features/setup/contact-store/lists.ts'
+import { findStream } from '#features/setup/streams/streams.ts'
+import { UNSUBSCRIBE } from '#features/setup/suppression-store/check.ts'
+import { suppress } from '#features/setup/suppression-store/suppress.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { invalid } from '#platform/errors.ts'
+import type { Columns } from './columns.ts'
+import { type CsvLine, readCsv } from './csv.ts'
+import { coverageOf, parseListed, parseReason } from './suppressions.ts'
+
+export interface Imported {
+  /** New on the list. */
+  imported: number
+  already_suppressed: number
+  invalid: number
+  /** Lines in all, without the header and empty ones. */
+  total: number
+  /** Names of the columns that were passed over, in their order. */
+  ignored_columns: string[]
+}
+
+export interface LineError {
+  /** The first of the file is 1. */
+  readonly line: number
+  readonly error: string
+}
+
+/** Lines in one transaction: some 4 ms. */
+const SLICE = 250
+const MOST_ERRORS = 100
+
+/**
+ * Imports a file. Throws 422, `invalid_csv` for the file, before anything is stored, and 404 when the account was deleted meanwhile.
+ * @param defaultReason of the lines that have none; left out: manual
+ */
+export async function importSuppressions(
+  app: App,
+  actor: Actor,
+  file: Uint8Array,
+  defaultReason?: string,
+): Promise<{ data: Imported; errors: LineError[] }> {
+  const given = parseReason(defaultReason)
+  if ('error' in given) throw invalid('reason', given.error)
+  // Read twice: what is wrong near the end of a file must show before its beginning is imported.
+  let total = 0
+  let ignored: string[] = []
+  const columnsRead = (columns: Columns): void => {
+    ignored = [...columns.ignored]
+  }
+  for await (const lines of readCsv(file, columnsRead)) total += lines.length
+  const data: Imported = { imported: 0, already_suppressed: 0, invalid: 0, total, ignored_columns: ignored }
+  const errors: LineError[] = []
+  let isStarted = false
+  const owner = tenantOf(app.db, actor.accountId)
+  for await (const slice of slicesOf(readCsv(file))) {
+    app.work.charge(actor.accountId, slice.length)
+    const results = await app.commit.write(
+      (tx) => {
+        requireOpenAccount(tx.db, actor.accountId)
+        if (!isStarted) {
+          audit(app, tx, actor, {
+            action: 'suppression.imported',
+            resourceType: 'suppression',
+            metadata: { lines: total },
+          })
+        }
+        return storeWithinPlan(app, tx, actor.accountId, () =>
+          slice.map((line) => importLine(app, tx, actor, line, given.reason)),
+        )
+      },
+      { owner },
+    )
+    isStarted = true
+    for (const [index, result] of results.entries()) {
+      const line = slice[index]?.line ?? 0
+      if (typeof result === 'boolean') data[result ? 'imported' : 'already_suppressed']++
+      else if (++data.invalid <= MOST_ERRORS) errors.push({ line, error: result.error })
+    }
+  }
+  return { data, errors }
+}
+
+async function* slicesOf(groups: AsyncIterable<readonly CsvLine[]>): AsyncGenerator<readonly CsvLine[]> {
+  for await (const lines of groups)
+    for (let from = 0; from < lines.length; from += SLICE) yield lines.slice(from, from + SLICE)
+}
+
+/** Whether the line is new on the list, or why it cannot be. */
+function importLine(
+  app: App,
+  tx: Tx,
+  { accountId }: Actor,
+  line: CsvLine,
+  defaultReason: string,
+): boolean | { readonly error: string } {
+  if (line.kind === 'broken') return { error: line.error }
+  const listed = parseListed(line.email_address)
+  if ('reason' in listed) return { error: listed.reason }
+  const given = parseReason(line.reason === '' ? defaultReason : line.reason)
+  if ('error' in given) return given
+  const { reason } = given
+  const suppression = { accountId, address: listed.address, reason, covers: coverageOf(reason), keepsFirst: true }
+  if (line.stream === '' && line.list === '') return suppress(app, tx, suppression)
+  if (reason !== UNSUBSCRIBE) return { error: `Only the reason ${UNSUBSCRIBE} can be limited to a stream or a list.` }
+  if (line.stream !== '' && line.list !== '') return { error: 'It names a stream and a list; give one of them.' }
+  if (line.list !== '') {
+    const listId = findListRow(tx.db, accountId, line.list)
+    return listId === undefined
+      ? { error: `There is no contact list with the id ${JSON.stringify(line.list.slice(0, 36))} on this account.` }
+      : suppress(app, tx, { ...suppression, listId })
+  }
+  const streamId = findStream(tx.db, accountId, line.stream)
+  return streamId === undefined
+    ? { error: `There is no stream ${JSON.stringify(line.stream.slice(0, 63))} on this account.` }
+    : suppress(app, tx, { ...suppression, streamId })
+}

@@ -1,0 +1,186 @@
+/** @module The suppression list as its account works with it: look, add, remove. Totals come from counters. */
+import type { Database } from 'bun:sqlite'
+import { storeWithinPlan } from '#features/core/accounts/limits.ts'
+import { requireOpenAccount } from '#features/core/accounts/rows.ts'
+import type { Actor, App } from '#features/core/app/app.ts'
+import { audit } from '#features/core/audit-logs/audit.ts'
+import { type Coverage, coverageCode, suppressionKey, UNSUBSCRIBE } from '#features/setup/suppression-store/check.ts'
+import { bringBackContacts } from '#features/setup/suppression-store/contacts.ts'
+import { isErasedForm, listedForm } from '#features/setup/suppression-store/listed-form.ts'
+import { reasonMetric, suppress, TOTAL_METRIC, unsuppressAddress } from '#features/setup/suppression-store/suppress.ts'
+import type { Millis } from '#platform/clock.ts'
+import { prepared } from '#platform/db/open.ts'
+import { belowId, type RowWindow } from '#platform/db/row-window.ts'
+import { invalid } from '#platform/errors.ts'
+import type { UuidBytes } from '#platform/ids.ts'
+import { parseMailbox } from '#protocols/address/parse.ts'
+
+export interface Suppression {
+  readonly id: number
+  readonly uuid: UuidBytes
+  readonly address: string
+  readonly reason: string
+  /** Slug of its stream; null: of every stream. */
+  readonly stream: string | null
+  /** Public id of its contact list, also when that was deleted; null: of every list. */
+  readonly listUuid: UuidBytes | null
+  /** Public id of the email that led to it, while that is kept. */
+  readonly sourceUuid: UuidBytes | null
+  readonly createdAt: Millis
+}
+
+const DEFAULT_REASON = 'manual'
+export const LONGEST_REASON = 200
+
+const SELECT = `SELECT s.id, s.uuid, s.address, s.reason, streams.slug AS stream, contact_lists.uuid AS listUuid, emails.uuid AS sourceUuid,
+  s.created_at AS createdAt
+  FROM suppressions s LEFT JOIN streams ON streams.id = s.stream_id LEFT JOIN contact_lists ON contact_lists.id = s.list_id LEFT JOIN emails ON emails.id = s.source_email_id`
+
+// The page is found by index alone, then joined. The index is named, because a list can be far longer than what one reason or address has of it.
+const PAGE = (index: string, where: string) =>
+  `${SELECT} WHERE s.id IN (SELECT id FROM suppressions INDEXED BY ${index} WHERE ${where} AND id < ? ORDER BY id DESC LIMIT ? OFFSET ?)
+   ORDER BY s.id DESC`
+
+const sql = prepared((db) => ({
+  page: db.prepare<Suppression, [number, number, number, number]>(PAGE('suppressions_account', 'account_id = ?')),
+  pageOfReason: db.prepare<Suppression, [number, string, number, number, number]>(
+    PAGE('suppressions_reason', 'account_id = ? AND reason = ?'),
+  ),
+  pageOfAddress: db.prepare<Suppression, [number, string, string, string | null, number, number, number]>(
+    PAGE('suppressions_address', 'account_id = ? AND address IN (?, ?) AND reason = coalesce(?, reason)'),
+  ),
+  countOfAddress: db.prepare<{ n: number }, [number, string, string, string | null]>(
+    'SELECT COUNT(*) AS n FROM suppressions INDEXED BY suppressions_address WHERE account_id = ? AND address IN (?, ?) AND reason = coalesce(?, reason)',
+  ),
+  counter: db.prepare<{ value: number }, [number, string]>(
+    'SELECT value FROM counters WHERE account_id = ? AND metric = ? AND hour = 0',
+  ),
+  ofEveryStream: db.prepare<Suppression, [number, string, number]>(
+    `${SELECT} WHERE s.account_id = ? AND s.address = ? AND s.covers = ? AND s.stream_id = 0 AND s.list_id = 0`,
+  ),
+  after: db.prepare<Suppression, [number, number, number]>(
+    `${SELECT} WHERE s.account_id = ? AND s.id > ? ORDER BY s.id LIMIT ?`,
+  ),
+}))
+
+export interface SuppressionFilter {
+  readonly reason?: string | undefined
+  /** In any spelling. */
+  readonly address?: string | undefined
+}
+
+/** A page of an account's suppressions, newest first, with the total under the filter. */
+export function listSuppressions(
+  db: Database,
+  accountId: number,
+  { reason, address }: SuppressionFilter,
+  page: RowWindow,
+): { suppressions: Suppression[]; total: number } {
+  const statements = sql(db)
+  const { limit, offset } = page
+  const below = belowId(page)
+  if (address !== undefined) {
+    const key = keyOf(address)
+    const forms = [listedForm(db, accountId, key), key] as const
+    return {
+      suppressions: statements.pageOfAddress.all(accountId, ...forms, reason ?? null, below, limit, offset),
+      total: statements.countOfAddress.get(accountId, ...forms, reason ?? null)?.n ?? 0,
+    }
+  }
+  const metric = reason === undefined ? TOTAL_METRIC : reasonMetric(reason)
+  const total = statements.counter.get(accountId, metric)?.value ?? 0
+  // Past the end nothing is looked for: an offset is walked.
+  if (offset >= total) return { suppressions: [], total }
+  return {
+    suppressions:
+      reason === undefined
+        ? statements.page.all(accountId, below, limit, offset)
+        : statements.pageOfReason.all(accountId, reason, below, limit, offset),
+    total,
+  }
+}
+
+/** Up to `limit` suppressions with a higher row id, oldest first. */
+export const suppressionsAfter = (db: Database, accountId: number, after: number, limit: number): Suppression[] =>
+  sql(db).after.all(accountId, after, limit)
+
+/** An address that can be put on the list, or why it cannot. The form of an erased one, as lists and exports have it, is as good. */
+export function parseListed(text: string): { readonly address: string } | { readonly reason: string } {
+  if (isErasedForm(text)) return { address: text }
+  const parsed = parseMailbox(text)
+  return parsed.kind === 'ok' ? { address: parsed.address } : { reason: parsed.reason }
+}
+
+/** The key of an address that is asked for, also of one with a name, as it can be added; of what is none, its text. */
+function keyOf(text: string): string {
+  const listed = parseListed(text)
+  return suppressionKey('address' in listed ? listed.address : text)
+}
+
+/** A reason as it is kept, or what is wrong with it. An empty one is none. */
+export function parseReason(text: string | null | undefined): { readonly reason: string } | { readonly error: string } {
+  if (text === undefined || text === null || text === '') return { reason: DEFAULT_REASON }
+  if (text.length > LONGEST_REASON) return { error: `A reason has at most ${LONGEST_REASON} characters.` }
+  if (!text.isWellFormed()) return { error: 'The reason is not valid Unicode text.' }
+  return { reason: UNSUBSCRIBED.test(text) ? UNSUBSCRIBE : text }
+}
+
+/** What lists of other services say of it. Kept as any other word it would stop receipts and password resets too. */
+const UNSUBSCRIBED = /^\s*(?:list[-_ ]?)?unsubscribed?\s*$/i
+
+/** Only who unsubscribed may still get what is not marketing. */
+export const coverageOf = (reason: string): Coverage => (reason === UNSUBSCRIBE ? 'marketing' : 'all')
+
+/** Puts an address on the list; gives the row that is there already, if one covers the same. Throws 422 for what is no address. */
+export function addSuppression(
+  app: App,
+  actor: Actor,
+  input: { readonly address: string; readonly reason?: string | null | undefined },
+): Promise<Suppression> {
+  const listed = parseListed(input.address)
+  if ('reason' in listed) throw invalid('email_address', listed.reason, 'invalid_address')
+  const given = parseReason(input.reason)
+  if ('error' in given) throw invalid('reason', given.error)
+  const { reason } = given
+  const { accountId } = actor
+  const covers = coverageOf(reason)
+  return app.commit.write((tx) => {
+    requireOpenAccount(tx.db, accountId)
+    const address = listedForm(tx.db, accountId, suppressionKey(listed.address))
+    const add = () => suppress(app, tx, { accountId, address, reason, covers, keepsFirst: true })
+    if (storeWithinPlan(app, tx, accountId, add)) {
+      audit(app, tx, actor, {
+        action: 'suppression.created',
+        resourceType: 'suppression',
+        resourceId: address,
+        metadata: { reason },
+      })
+    }
+    const row = sql(tx.db).ofEveryStream.get(accountId, address, coverageCode(covers))
+    if (!row) throw new Error('the suppression is neither new nor there')
+    return row
+  })
+}
+
+/**
+ * Takes everything about an address off the list, however it is spelled; returns how many rows that were. Its contacts that are unsubscribed, bounced
+ * or complained become what they were: whoever says that an address gets mail again means its lists as well.
+ */
+export function removeSuppression(app: App, actor: Actor, address: string): Promise<number> {
+  const key = keyOf(address)
+  return app.commit.writeFromReserve((tx) => {
+    const listed = listedForm(tx.db, actor.accountId, key)
+    const reasons = unsuppressAddress(tx, actor.accountId, key)
+    if (reasons.length > 0) {
+      const ofAddress = { accountId: actor.accountId, addressKey: key }
+      bringBackContacts(app, tx, ofAddress, ['unsubscribed', 'bounced', 'complained'])
+      audit(app, tx, actor, {
+        action: 'suppression.deleted',
+        resourceType: 'suppression',
+        resourceId: listed,
+        metadata: { reasons },
+      })
+    }
+    return reasons.length
+  })
+}

@@ -1,0 +1,145 @@
+/**
+ * @module Rows of accounts beyond reading one's own: sub-accounts are found, listed, inserted and changed; an account is closed, and emptied when all that
+ * it had is deleted; when it was last exported. Decides nothing: `sub-accounts` and `privacy` do.
+ */
+import type { Database } from 'bun:sqlite'
+import type { Millis } from '#platform/clock.ts'
+import type { Config } from '#platform/config.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { belowId, type RowWindow } from '#platform/db/row-window.ts'
+import { notFound } from '#platform/errors.ts'
+import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
+import { type Account, findAccount } from './accounts.ts'
+import { prepareCount } from './limits.ts'
+import type { Plan } from './plans.ts'
+
+const subAccounts = prepared((db) => ({
+  existing: prepareCount(db, 'accounts WHERE parent_id = ? AND deleted_at IS NULL'),
+  find: db.prepare<{ id: number }, [Uint8Array, number]>(
+    'SELECT id FROM accounts WHERE uuid = ? AND parent_id = ? AND deleted_at IS NULL',
+  ),
+  page: db.prepare<{ id: number }, [number, number, number, number]>(
+    'SELECT id FROM accounts WHERE parent_id = ? AND id < ? AND deleted_at IS NULL ORDER BY id DESC LIMIT ? OFFSET ?',
+  ),
+  count: db.prepare<{ n: number }, [number]>(
+    'SELECT COUNT(*) AS n FROM accounts WHERE parent_id = ? AND deleted_at IS NULL',
+  ),
+  insert: db.prepare<{ id: number }, [number, Uint8Array, string, string, string, number | null, Millis, Millis]>(
+    'INSERT INTO accounts (parent_id, uuid, name, email, plan, monthly_quota, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING id',
+  ),
+  update: db.prepare('UPDATE accounts SET name = ?, monthly_quota = ?, disabled_at = ?, updated_at = ? WHERE id = ?'),
+  ownQuota: db.prepare<{ quota: number | null }, [number]>('SELECT monthly_quota AS quota FROM accounts WHERE id = ?'),
+}))
+
+/** A sub-account of `parentId` that is not deleted. */
+export function findSubAccount(config: Config, db: Database, parentId: number, uuid: UuidBytes): Account | undefined {
+  const row = subAccounts(db).find.get(uuid, parentId)
+  return row ? findAccount(config, db, row.id) : undefined
+}
+
+/** Newest first, of those with a row id below `below` where it is given. */
+export const listSubAccounts = (config: Config, db: Database, parentId: number, page: RowWindow): Account[] =>
+  subAccounts(db)
+    .page.all(parentId, belowId(page), page.limit, page.offset)
+    .flatMap(({ id }) => findAccount(config, db, id) ?? [])
+
+export const countSubAccounts = (db: Database, parentId: number): number => subAccounts(db).count.get(parentId)?.n ?? 0
+
+/** The statement by which `requireRoom` counts sub-accounts. */
+export const subAccountCount = (db: Database) => subAccounts(db).existing
+
+export interface NewSubAccount {
+  readonly name: string
+  readonly email: string
+  readonly plan: Plan
+  /** Null: that of the parent. */
+  readonly monthlyQuota: number | null
+}
+
+export function insertSubAccount(
+  tx: Tx,
+  parentId: number,
+  { name, email, plan, monthlyQuota }: NewSubAccount,
+  now: Millis,
+): { id: number; uuid: string } {
+  const uuid = newUuid()
+  const row = subAccounts(tx.db).insert.get(parentId, uuid, name, email, plan, monthlyQuota, now, now)
+  if (!row) throw new Error('the sub-account was not stored')
+  return { id: row.id, uuid: formatUuid(uuid) }
+}
+
+export interface SubAccountRowChange {
+  readonly name?: string | undefined
+  readonly monthlyQuota?: number | null | undefined
+  /** Null: it is switched on. */
+  readonly disabledAt?: Millis | null | undefined
+}
+
+/** What is not given stays. */
+export function updateSubAccount(tx: Tx, account: Account, change: SubAccountRowChange, now: Millis): void {
+  const quota =
+    change.monthlyQuota === undefined
+      ? (subAccounts(tx.db).ownQuota.get(account.id)?.quota ?? null)
+      : change.monthlyQuota
+  const disabledAt = change.disabledAt === undefined ? account.disabledAt : change.disabledAt
+  subAccounts(tx.db).update.run(change.name ?? account.name, quota, disabledAt, now, account.id)
+}
+
+const closing = prepared((db) => ({
+  isOpen: db.prepare<{ one: number }, [number]>('SELECT 1 AS one FROM accounts WHERE id = ? AND deleted_at IS NULL'),
+  close: db.prepare('UPDATE accounts SET deleted_at = ?1, updated_at = ?1 WHERE id = ?2 AND deleted_at IS NULL'),
+  // The row stays, so that its number, which old tokens and erased entries of the audit log have, is not given to somebody else.
+  empty: db.prepare(
+    `UPDATE accounts SET uuid = ?, name = '', email = '', plan = 'free', monthly_quota = NULL, parent_id = NULL, pause_reason = NULL, stripe_customer_id = NULL,
+     stripe_subscription_id = NULL, subscription_status = NULL, billing_email = NULL, trial_ends_at = NULL WHERE id = ? AND deleted_at IS NOT NULL`,
+  ),
+  keepPause: db.prepare(
+    `UPDATE accounts SET pause_source = parent.pause_source FROM accounts parent
+     WHERE accounts.id = ? AND parent.id = accounts.parent_id AND accounts.pause_source IS NULL`,
+  ),
+  paused: db.prepare<{ uuid: UuidBytes }, [number]>(
+    'SELECT uuid FROM accounts WHERE id = ? AND pause_source IS NOT NULL',
+  ),
+  subAccounts: db.prepare<{ id: number; uuid: UuidBytes }, [number, number]>(
+    'SELECT id, uuid FROM accounts WHERE parent_id = ? AND deleted_at IS NULL ORDER BY id LIMIT ?',
+  ),
+}))
+
+/** Throws 404 for an account that was deleted: a request that it was let in for may end after that. Call it in the transaction that makes something. */
+export function requireOpenAccount(db: Database, accountId: number): void {
+  if (!closing(db).isOpen.get(accountId)) throw notFound('account_not_found', 'The account was deleted.')
+}
+
+/** Closes an account; false when it is closed already. */
+export const closeAccount = (tx: Tx, accountId: number, now: Millis): boolean =>
+  closing(tx.db).close.run(now, accountId).changes === 1
+
+/**
+ * Takes everything out of the row of a closed account, its public id included. Of one that was paused the end stays, by which its tracked links name it:
+ * who is paused must not make them lead on again by deleting the account.
+ * @param tagBytes length of that end
+ */
+export function emptyAccount(tx: Tx, accountId: number, tagBytes: number): void {
+  closing(tx.db).keepPause.run(accountId)
+  const uuid = newUuid()
+  const paused = closing(tx.db).paused.get(accountId)
+  if (paused) uuid.set(paused.uuid.subarray(-tagBytes), uuid.length - tagBytes)
+  closing(tx.db).empty.run(uuid, accountId)
+}
+
+/** Up to `limit` sub-accounts of an account that are not deleted. */
+export const subAccountsOf = (db: Database, accountId: number, limit: number): { id: number; uuid: UuidBytes }[] =>
+  closing(db).subAccounts.all(accountId, limit)
+
+const exporting = prepared((db) => ({
+  get: db.prepare<{ at: Millis | null }, [number]>('SELECT exported_at AS at FROM accounts WHERE id = ?'),
+  set: db.prepare('UPDATE accounts SET exported_at = ? WHERE id = ?'),
+}))
+
+/** When the last export was completed; undefined: none was. */
+export const exportedAt = (db: Database, accountId: number): Millis | undefined =>
+  exporting(db).get.get(accountId)?.at ?? undefined
+
+export const noteExported = (tx: Tx, accountId: number, at: Millis): void =>
+  void exporting(tx.db).set.run(at, accountId)

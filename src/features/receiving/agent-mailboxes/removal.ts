@@ -1,0 +1,129 @@
+/**
+ * @module Removes messages of mailboxes for retention and privacy: those that are too old, read or not, leased or not; and those from and to a person,
+ * with what counts them and who was answered automatically. What others quote of a person is theirs.
+ */
+import type { Database } from 'bun:sqlite'
+import type { App } from '#features/core/app/app.ts'
+import type { Millis } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { messageById, type RemovableMessage, removeMessage } from './messages.ts'
+
+interface HeaderRow {
+  readonly id: number
+  readonly isOwn: number
+  readonly mailFrom: string
+  readonly fromHeader: string
+  readonly fromAddress: string
+  readonly toHeader: string | null
+  readonly ccHeader: string | null
+  readonly replyTo: string | null
+}
+
+const ofPerson = prepared((db) => ({
+  after: db.prepare<HeaderRow, [number, number, number]>(
+    `SELECT m.id, b.id IS NOT NULL AS isOwn, mail_from AS mailFrom, from_header AS fromHeader, from_address AS fromAddress, to_header AS toHeader,
+     cc_header AS ccHeader, reply_to AS replyTo
+     FROM mailbox_messages m LEFT JOIN agent_mailboxes b ON b.id = mailbox_id AND account_id = ?2 WHERE m.id > ?1 ORDER BY m.id LIMIT ?3`,
+  ),
+  // The thread has the subject of its first message.
+  renameThread: db.prepare(
+    `UPDATE mailbox_threads SET subject = coalesce((SELECT subject FROM mailbox_messages WHERE thread_id = mailbox_threads.id ORDER BY id LIMIT 1), '')
+     WHERE id = ?`,
+  ),
+  contact: db.prepare(
+    'DELETE FROM mailbox_contacts WHERE address = ?2 AND mailbox_id IN (SELECT id FROM agent_mailboxes WHERE account_id = ?1)',
+  ),
+  autoReply: db.prepare(
+    'DELETE FROM mailbox_auto_replies WHERE address = ?2 AND mailbox_id IN (SELECT id FROM agent_mailboxes WHERE account_id = ?1)',
+  ),
+}))
+
+/** Rows that are looked at in one turn of the event loop: some 5 ms. */
+const WINDOW = 1000
+
+/**
+ * Looks at some messages after a row, in all mailboxes, for those of the account that are from or to somebody. HeaderRow ids.
+ * @param which.isIn whether a header names him
+ * @returns `next` where to go on; undefined: all were looked at
+ */
+export function findMessagesOf(
+  db: Database,
+  which: {
+    readonly accountId: number
+    readonly after: number
+    readonly isIn: (header: string) => boolean
+    readonly most: number
+  },
+): { readonly ids: readonly number[]; readonly next: number | undefined } {
+  const rows = ofPerson(db).after.all(which.after, which.accountId, WINDOW)
+  const fitting = rows.filter(
+    ({ isOwn, mailFrom, fromHeader, fromAddress, toHeader, ccHeader, replyTo }) =>
+      isOwn === 1 &&
+      [mailFrom, fromHeader, fromAddress, toHeader, ccHeader, replyTo].some(
+        (text) => text !== null && which.isIn(text),
+      ),
+  )
+  const ids = fitting.slice(0, which.most).map(({ id }) => id)
+  if (fitting.length > which.most) return { ids, next: ids.at(-1) }
+  return { ids, next: rows.length < WINDOW ? undefined : rows.at(-1)?.id }
+}
+
+/** Removes messages with their content. Returns how many. */
+export function eraseMessages(app: Pick<App, 'contentDropped'>, tx: Tx, ids: readonly number[]): number {
+  let removed = 0
+  for (const id of ids) {
+    const message = messageById(tx.db, id)
+    if (!message) continue
+    removeMessage(app, tx, message)
+    ofPerson(tx.db).renameThread.run(message.threadId)
+    removed++
+  }
+  return removed
+}
+
+/** Forgets who wrote and who was answered, of mailboxes of the account. Returns how many rows that were. @param addressKey normalised */
+export const eraseCorrespondent = (tx: Tx, accountId: number, addressKey: string): number =>
+  ofPerson(tx.db).contact.run(accountId, addressKey).changes +
+  ofPerson(tx.db).autoReply.run(accountId, addressKey).changes
+
+/** A message as retention needs it. */
+export interface OldMessage extends RemovableMessage {
+  readonly createdAt: Millis
+  /** 1: its mailbox is deleted, and takes it along. */
+  readonly isOfDeleted: number
+}
+
+const SELECT = `SELECT m.id, mailbox_id AS mailboxId, thread_id AS threadId, email_id AS emailId, read_at AS readAt, size_bytes AS sizeBytes, from_address AS fromAddress,
+  text_ref AS textRef, stripped_ref AS strippedRef, html_ref AS htmlRef, attachments, raw_ref AS rawRef, m.created_at AS createdAt,
+  deleted_at IS NOT NULL AS isOfDeleted
+  FROM mailbox_messages m JOIN agent_mailboxes b ON b.id = mailbox_id`
+
+interface OldRow extends Omit<OldMessage, 'attachments'> {
+  /** JSON. */
+  readonly attachments: string
+}
+
+const ofAge = prepared((db) => ({
+  after: db.prepare<OldRow, [number, number]>(`${SELECT} WHERE m.id > ? ORDER BY m.id LIMIT ?`),
+  byId: db.prepare<OldRow, [number]>(`${SELECT} WHERE m.id = ?`),
+}))
+
+/** Messages after a row id, in order; a row id grows with created_at. */
+export const messagesAfter = (db: Database, id: number, limit: number): OldMessage[] =>
+  ofAge(db).after.all(id, limit).map(parsed)
+
+export function oldMessage(db: Database, id: number): OldMessage | undefined {
+  const row = ofAge(db).byId.get(id)
+  return row ? parsed(row) : undefined
+}
+
+const parsed = (row: OldRow): OldMessage => ({
+  ...row,
+  attachments: JSON.parse(row.attachments) as OldMessage['attachments'],
+})
+
+/** Removes a message; its thread and its contact go with the last of theirs. */
+export function retireMessage(app: App, tx: Tx, message: OldMessage): void {
+  if (message.isOfDeleted === 0) removeMessage(app, tx, message)
+}

@@ -1,0 +1,115 @@
+/**
+ * @module Removes inbound emails for retention and privacy: in order of their age, and those from and to a person; and what of received mail is still to be
+ * processed. A webhook that was not told of one by the time it goes is not told.
+ */
+import type { Database } from 'bun:sqlite'
+import type { App } from '#features/core/app/app.ts'
+import type { Millis } from '#platform/clock.ts'
+import type { ContentRef } from '#platform/content/store.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import type { RemovableInbound } from './inbound-emails.ts'
+import { inboundById, removeInbound } from './inbound-emails.ts'
+
+interface HeaderRow {
+  readonly id: number
+  readonly accountId: number
+  readonly mailFrom: string
+  readonly rcptTo: string
+  readonly fromAddress: string | null
+  readonly toAddresses: string
+  readonly fromHeader: string | null
+  readonly toHeader: string | null
+  readonly ccHeader: string | null
+}
+
+const ofPerson = prepared((db) => ({
+  after: db.prepare<HeaderRow, [number, number, number]>(
+    `SELECT id, account_id AS accountId, mail_from AS mailFrom, rcpt_to AS rcptTo, from_address AS fromAddress, to_addresses AS toAddresses,
+     from_header AS fromHeader, to_header AS toHeader, cc_header AS ccHeader
+     FROM inbound_emails INDEXED BY inbound_emails_account WHERE account_id = ? AND id > ? ORDER BY id LIMIT ?`,
+  ),
+  newestReceipt: db.prepare<{ id: number | null }, []>('SELECT max(id) AS id FROM inbound_receipts'),
+  oldestReceipt: db.prepare<{ id: number | null }, []>('SELECT min(id) AS id FROM inbound_receipts'),
+}))
+
+/** Rows that are looked at in one turn of the event loop: some 5 ms. */
+const WINDOW = 1000
+
+/**
+ * Looks at some inbound emails of an account after a row for those from or to somebody. HeaderRow ids.
+ * @param which.isIn whether a header, or JSON of addresses, names him
+ * @returns `next` where to go on; undefined: all were looked at
+ */
+export function findInboundOf(
+  db: Database,
+  which: {
+    readonly accountId: number
+    readonly after: number
+    readonly isIn: (header: string) => boolean
+    readonly most: number
+  },
+): { readonly ids: readonly number[]; readonly next: number | undefined } {
+  const rows = ofPerson(db).after.all(which.accountId, which.after, WINDOW)
+  const fitting = rows.filter(({ id: _, accountId: __, ...texts }) =>
+    Object.values(texts).some((text) => text !== null && which.isIn(text)),
+  )
+  const ids = fitting.slice(0, which.most).map(({ id }) => id)
+  if (fitting.length > which.most) return { ids, next: ids.at(-1) }
+  return { ids, next: rows.length < WINDOW ? undefined : rows.at(-1)?.id }
+}
+
+/** Removes inbound emails with their content. Returns how many. */
+export function eraseInbound(app: Pick<App, 'contentDropped'>, tx: Tx, ids: readonly number[]): number {
+  let removed = 0
+  for (const id of ids) {
+    const email = inboundById(tx.db, id)
+    if (!email) continue
+    removeInbound(app, tx, email)
+    removed++
+  }
+  return removed
+}
+
+/** The newest message that waits to be processed; 0: none does. */
+export const newestReceipt = (db: Database): number => ofPerson(db).newestReceipt.get()?.id ?? 0
+
+/** Whether a message up to this one still waits to be processed. */
+export const isReceiptWaiting = (db: Database, upTo: number): boolean =>
+  (ofPerson(db).oldestReceipt.get()?.id ?? Number.POSITIVE_INFINITY) <= upTo
+
+/** An inbound email as retention needs it. */
+export interface OldInbound extends RemovableInbound {
+  readonly createdAt: Millis
+}
+
+const SELECT = `SELECT id, account_id AS accountId, headers_ref AS headersRef, text_ref AS textRef, html_ref AS htmlRef, attachments, raw_ref AS rawRef,
+  created_at AS createdAt FROM inbound_emails`
+
+interface OldRow extends Omit<OldInbound, 'attachments'> {
+  /** JSON. */
+  readonly attachments: string
+}
+
+const ofAge = prepared((db) => ({
+  after: db.prepare<OldRow, [number, number]>(`${SELECT} WHERE id > ? ORDER BY id LIMIT ?`),
+  byId: db.prepare<OldRow, [number]>(`${SELECT} WHERE id = ?`),
+  waiting: db.prepare<{ ref: ContentRef | null }, []>('SELECT min(raw_ref) AS ref FROM inbound_receipts'),
+}))
+
+/** Inbound emails after a row id, in order; a row id grows with created_at. */
+export const inboundAfter = (db: Database, id: number, limit: number): OldInbound[] =>
+  ofAge(db).after.all(id, limit).map(parsed)
+
+export function oldInbound(db: Database, id: number): OldInbound | undefined {
+  const row = ofAge(db).byId.get(id)
+  return row ? parsed(row) : undefined
+}
+
+/** The oldest raw message that is still to be processed; undefined: none is. */
+export const oldestWaitingRef = (db: Database): ContentRef | undefined => ofAge(db).waiting.get()?.ref ?? undefined
+
+const parsed = (row: OldRow): OldInbound => ({
+  ...row,
+  attachments: JSON.parse(row.attachments) as OldInbound['attachments'],
+})

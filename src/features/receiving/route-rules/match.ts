@@ -1,0 +1,116 @@
+/**
+ * @module Which inbound route an address belongs to. Reads the routes of a domain and decides. Never writes one: `rows` does.
+ */
+import type { Database } from 'bun:sqlite'
+import { codesOf } from '#platform/db/codes.ts'
+import { prepared } from '#platform/db/open.ts'
+import type { UuidBytes } from '#platform/ids.ts'
+import { normaliseAddress } from '#protocols/address/parse.ts'
+
+/**
+ * How a pattern is compared. Position = the stored code, and at the same priority the earlier one wins: only ever
+ * append.
+ */
+export const MATCH_TYPES = ['exact', 'prefix', 'catch_all'] as const
+
+export type MatchType = (typeof MATCH_TYPES)[number]
+
+const CODES = codesOf<MatchType>('match type', MATCH_TYPES)
+/** The stored code of a match type. */
+export const matchTypeCode = CODES.codeOf
+/** The match type of a stored code; throws for one that no version of ours has stored. */
+export const matchTypeName = CODES.nameOf
+
+/** A route as far as finding the one of an address needs it. */
+export interface RouteRule {
+  /** Row id; grows with age. */
+  readonly id: number
+  readonly uuid: UuidBytes
+  readonly accountId: number
+  readonly domainId: number
+  /** As `routeKey` gives it; `''` for catch_all. */
+  readonly pattern: string
+  readonly matchType: MatchType
+  /** Lower first. */
+  readonly priority: number
+  /** Null: its mail is only kept. */
+  readonly webhookUrl: string | null
+}
+
+interface Row extends Omit<RouteRule, 'matchType'> {
+  readonly matchType: number
+}
+
+const ACTIVE = `SELECT id, uuid, account_id AS accountId, domain_id AS domainId, pattern, match_type AS matchType, priority, webhook_url AS webhookUrl
+  FROM inbound_routes WHERE domain_id = ?1 AND is_active = 1`
+
+const sql = prepared((db) => ({
+  // A domain may have many routes: the few that can be the one are found by index.
+  candidates: db.prepare<Row, [number, string, string, string]>(
+    `${ACTIVE} AND match_type = ${matchTypeCode('exact')} AND pattern IN (?2, ?3)
+     UNION ALL ${ACTIVE} AND match_type = ${matchTypeCode('prefix')} AND pattern IN (SELECT value FROM json_each(?4))
+     UNION ALL ${ACTIVE} AND match_type = ${matchTypeCode('catch_all')}`,
+  ),
+}))
+
+const ruleOf = (row: Row): RouteRule => ({ ...row, matchType: matchTypeName(row.matchType) })
+
+/** No pattern is longer: a local part has 64 octets (RFC 5321 §4.5.3.1.1). */
+const MOST_CHARACTERS = 64
+
+/** The active route of a domain that mail to a local part belongs to, as `matchRoute` decides; undefined: none. */
+export function findRoute(db: Database, domainId: number, localPart: string): RouteRule | undefined {
+  const { key, withoutDetail } = keysOf(localPart)
+  const characters = [...key].slice(0, MOST_CHARACTERS)
+  const beginnings = characters.map((_, index) => characters.slice(0, index + 1).join(''))
+  return matchRoute(
+    sql(db).candidates.all(domainId, key, withoutDetail, JSON.stringify(beginnings)).map(ruleOf),
+    localPart,
+  )
+}
+
+/** The form in which local parts are compared: lower case, composed, without needless quotes. */
+export function routeKey(localPart: string): string {
+  const address = normaliseAddress(`${localPart}@x`)
+  return address.slice(0, address.lastIndexOf('@'))
+}
+
+/** A local part as it is compared, and the same without its detail (RFC 5233). */
+function keysOf(localPart: string): { readonly key: string; readonly withoutDetail: string } {
+  const key = routeKey(localPart)
+  const plus = key.indexOf('+')
+  return { key, withoutDetail: plus > 0 ? key.slice(0, plus) : key }
+}
+
+/**
+ * The route that mail to a local part belongs to; undefined: none. Lower priority first, then exact before prefix
+ * before catch_all, then the one that names the local part as it stands before the one that names it without its
+ * `+detail` (RFC 5233), then the older one.
+ */
+export function matchRoute(routes: readonly RouteRule[], localPart: string): RouteRule | undefined {
+  const { key, withoutDetail } = keysOf(localPart)
+  /**
+   * 0 where the pattern names the local part, 1 where it names it without its detail; undefined where it does neither.
+   */
+  const distance = ({ pattern, matchType }: RouteRule): number | undefined => {
+    if (matchType === 'catch_all') return 0
+    if (matchType === 'prefix') return key.startsWith(pattern) ? 0 : undefined
+    return pattern === key ? 0 : pattern === withoutDetail ? 1 : undefined
+  }
+  let best: { route: RouteRule; distance: number } | undefined
+  for (const route of routes) {
+    const far = distance(route)
+    if (far === undefined) continue
+    const found = { route, distance: far }
+    if (!best || compare(found, best) < 0) best = found
+  }
+  return best?.route
+}
+
+type Candidate = { readonly route: RouteRule; readonly distance: number }
+
+const compare = (a: Candidate, b: Candidate): number =>
+  a.route.priority - b.route.priority ||
+  matchTypeCode(a.route.matchType) - matchTypeCode(b.route.matchType) ||
+  a.distance - b.distance ||
+  a.route.id - b.route.id

@@ -1,0 +1,58 @@
+/** @module Checks the attachments of a send request and decodes them. Pure; throws AppError 422 with the field. */
+
+import type { DraftAttachment } from '#features/sending/queue/new-email.ts'
+import { invalid } from '#platform/errors.ts'
+import { headerSafe } from './header-safe.ts'
+import type { SendRequest } from './model.ts'
+
+const MOST_ATTACHMENTS = 100
+
+/** What receivers refuse outright, and no sender of ours should be known for. */
+const FORBIDDEN_EXTENSIONS = new Set(['exe', 'bat', 'cmd', 'scr', 'com', 'msi', 'js', 'vbs', 'ws', 'ps1'])
+
+/** The attachments, decoded. @param mostBytes that they may have together */
+export function attachmentsOf(request: SendRequest, mostBytes: number): DraftAttachment[] {
+  const given = request.attachments ?? []
+  if (given.length > MOST_ATTACHMENTS)
+    throw invalid('attachments', `There are ${given.length} attachments; at most ${MOST_ATTACHMENTS} are allowed.`)
+  let total = 0
+  return given.map((attachment, index) => {
+    const field = `attachments.${index}`
+    headerSafe(`${field}.filename`, attachment.filename)
+    headerSafe(`${field}.content_type`, attachment.content_type)
+    const extension = extensionOf(attachment.filename)
+    if (FORBIDDEN_EXTENSIONS.has(extension)) {
+      throw invalid(
+        `${field}.filename`,
+        `Files of type .${extension} are not accepted, because receivers refuse them; send a link or an archive.`,
+        'attachment_type_forbidden',
+      )
+    }
+    if (!isBase64(attachment.content))
+      throw invalid(`${field}.content`, 'The content is not valid base64.', 'invalid_base64')
+    const content = Buffer.from(attachment.content, 'base64')
+    total += content.length
+    if (total > mostBytes)
+      throw invalid(
+        'attachments',
+        `The attachments are larger than ${mostBytes} bytes together.`,
+        'attachments_too_large',
+      )
+    return { filename: attachment.filename, contentType: attachment.content_type, content }
+  })
+}
+
+/** What stands after the last dot, without the dots and spaces behind it, which Windows drops; empty when there is no dot. */
+function extensionOf(filename: string): string {
+  const name = filename.replace(/(?<![.\s])[.\s]+$/, '')
+  return name.includes('.') ? name.slice(name.lastIndexOf('.') + 1).toLowerCase() : ''
+}
+
+/** RFC 4648 §4, with line breaks as MIME encoders make them. In linear time: no two parts of a pattern may match the same characters. */
+function isBase64(text: string): boolean {
+  const content = text.trimEnd()
+  const padding = content.endsWith('==') ? 2 : content.endsWith('=') ? 1 : 0
+  if (/[^A-Za-z0-9+/\s]/.test(content.slice(0, content.length - padding))) return false
+  const digits = /\s/.test(content) ? content.replace(/\s+/g, '') : content
+  return digits.length % 4 === 0
+}

@@ -1,0 +1,335 @@
+/**
+ * @module Makes a draft of a send request: all checks that need no database. Pure; throws AppError 422 with the field.
+ */
+import type { App } from '#features/core/app/app.ts'
+import type { DraftExtra, DraftRecipient, NewEmail } from '#features/sending/queue/new-email.ts'
+import type { RecipientKind } from '#features/sending/queue/status.ts'
+import { dataJsonOf } from '#features/setup/templates/render.ts'
+import type { Millis } from '#platform/clock.ts'
+import type { Config } from '#platform/config.ts'
+import { parseDateTime } from '#platform/date-time.ts'
+import { invalid } from '#platform/errors.ts'
+import type { RenderedParts } from '#platform/template/renderer.ts'
+import { days, MiB, minutes } from '#platform/units.ts'
+import { formatMailbox, normaliseAddress, parseMailbox, parseMailboxList } from '#protocols/address/parse.ts'
+import { isMailboxField } from '#protocols/mime/compose.ts'
+import { attachmentsOf } from './attachments.ts'
+import { headerSafe } from './header-safe.ts'
+import { idempotencyOf } from './idempotency.ts'
+import type { SendRequest } from './model.ts'
+
+export interface Draft extends NewEmail {
+  readonly fromDomain: string
+  readonly stream: string
+  /** Renders the parts that are empty here (`templated.ts`); only then may the draft be stored. */
+  readonly template?: DraftTemplate | undefined
+}
+
+export interface DraftTemplate {
+  readonly alias: string
+}
+
+const MOST_SUBJECT_CHARACTERS = 998
+/** Of text and HTML each. So much takes tens of milliseconds to compose, and Gmail clips messages at 102 KB. */
+const MAX_BODY_BYTES = 2 * MiB
+const PAST_TOLERANCE_MS = minutes(5)
+const FURTHEST_MS = days(366)
+
+/** Headers that the service writes itself. RFC 5322 §3.6, RFC 6376. */
+const RESERVED_HEADER =
+  /^(from|to|cc|bcc|subject|date|message-id|return-path|received|sender|mime-.*|dkim-.*|content-.*|list-unsubscribe-(?!post$).*)$/i
+/** Written by the service in mail that is not transactional, and by the caller, if at all, in other mail. RFC 2369, RFC 8058. */
+const UNSUBSCRIBE_HEADER = /^list-unsubscribe(?:-post)?$/i
+/** RFC 2369 §2: URLs in angle brackets. */
+const UNSUBSCRIBE_URLS = /^<(?:https?|mailto):[!#-;=?-~]+>(?:[ \t]*,[ \t]*<(?:https?|mailto):[!#-;=?-~]+>)*$/i
+
+/**
+ * Checks a send request and gives the draft of it.
+ * @param idempotencyHeader value of the header `Idempotency-Key`, which means the same as the body's field
+ */
+export function draftOf(app: App, request: SendRequest, idempotencyHeader: string | undefined): Draft {
+  const from = senderOf(request.from)
+  const recipients = recipientsOf(request, app.config.maxRecipients)
+  // An empty subject or body is what clients send for none.
+  const subject = request.subject ?? ''
+  const html = request.html_body || undefined
+  const text = request.text_body || undefined
+  const alias = request.template_alias || undefined
+  if (alias === undefined) requireContent({ subject, html, text })
+  else requireVariables(request.template_data)
+  requireSubject(subject)
+  const idempotency = idempotencyOf(request, idempotencyHeader)
+  return {
+    from: from.mailbox,
+    fromDomain: from.domain,
+    recipients,
+    subject,
+    html: bodyOf('html_body', html),
+    text: bodyOf('text_body', text),
+    attachments: attachmentsOf(request, app.config.maxAttachmentBytes),
+    scheduledAt: scheduledAtOf(request.send_at ?? undefined, app.clock.now()),
+    stream: request.stream ?? 'transactional',
+    tracking: request.tracking ?? undefined,
+    transactional: request.transactional ?? true,
+    ...(alias === undefined ? {} : { template: { alias } }),
+    idempotency,
+    extra: extraOf(app.config, request, idempotency?.key),
+  }
+}
+
+/**
+ * The draft with what its template gave in place of what the request left out. Throws the 422 of a subject or body that is missing still, or is not
+ * allowed.
+ */
+export function filledDraft(draft: Draft, templateId: number, parts: RenderedParts): Draft {
+  const { template, ...rest } = draft
+  const filled = {
+    ...rest,
+    templateId,
+    subject: draft.subject || (parts.subject ?? ''),
+    html: draft.html ?? bodyOf('html_body', parts.html || undefined),
+    text: draft.text ?? bodyOf('text_body', parts.text || undefined),
+  }
+  requireContent(filled, template)
+  requireSubject(filled.subject)
+  return filled
+}
+
+/** Throws when a body is too large. */
+function bodyOf(field: 'html_body' | 'text_body', body: string | undefined): Buffer | undefined {
+  if (body === undefined) return undefined
+  const bytes = Buffer.from(body)
+  if (bytes.length > MAX_BODY_BYTES)
+    throw invalid(
+      field,
+      `${field} must have at most ${MAX_BODY_BYTES} bytes in UTF-8; it has ${bytes.length}. ` +
+        'Shorten it, or attach the long part as a file.',
+    )
+  return bytes
+}
+
+/** Throws when subject or body is missing; `template` is the one that has not given it. */
+function requireContent(
+  { subject, html, text }: { readonly subject: string; readonly html: unknown; readonly text: unknown },
+  template?: DraftTemplate,
+): void {
+  const given = template && `The template "${template.alias}" gives no`
+  if (subject === '')
+    throw invalid(
+      'subject',
+      given ? `${given} subject with this template_data.` : 'A subject is required unless a template gives one.',
+    )
+  if (html === undefined && text === undefined)
+    throw invalid(
+      'text_body',
+      given
+        ? `${given} body with this template_data; give it one, or give text_body or html_body.`
+        : 'A body is required: give text_body, html_body or both.',
+    )
+}
+
+/** Throws when a subject, as far as there is one, cannot be that of a message. */
+function requireSubject(subject: string): void {
+  headerSafe('subject', subject)
+  if (subject !== '' && subject.trim() === '')
+    throw invalid('subject', 'The subject has only white space; write one, or leave it out where a template gives one.')
+  if (subject.length > MOST_SUBJECT_CHARACTERS)
+    throw invalid(
+      'subject',
+      `The subject has ${subject.length} characters; at most ${MOST_SUBJECT_CHARACTERS} are allowed.`,
+    )
+}
+
+/** Anything may be kept as template_data, but variables have names. */
+function requireVariables(templateData: unknown): void {
+  if (!isNothing(templateData) && !isFilledMap(templateData))
+    throw invalid('template_data', 'template_data must be a JSON object: the names and values of the variables.')
+}
+
+function mailboxOf(field: string, text: string) {
+  const parsed = parseMailbox(text)
+  if (parsed.kind === 'invalid') throw invalid(field, `${field}: ${parsed.reason}`, 'invalid_address')
+  return parsed
+}
+
+function senderOf(text: string): { mailbox: string; domain: string } {
+  const parsed = mailboxOf('from', text)
+  return { mailbox: formatMailbox(parsed), domain: parsed.domain }
+}
+
+/** All recipients, To first; an address that comes twice keeps its first place. */
+function recipientsOf(request: SendRequest, most: number): DraftRecipient[] {
+  const lists: [RecipientKind, readonly string[]][] = [
+    ['to', typeof request.to === 'string' ? [request.to] : request.to],
+    ['cc', request.cc ?? []],
+    ['bcc', request.bcc ?? []],
+  ]
+  const given = lists.reduce((sum, [, list]) => sum + list.length, 0)
+  // Ten times as many as allowed may be duplicates of each other; more are not even parsed.
+  if (given > most * 10) throw tooManyRecipients(given, most)
+  const byKey = new Map<string, DraftRecipient>()
+  for (const [kind, list] of lists) {
+    for (const [index, text] of list.entries()) {
+      const field = kind === 'to' && typeof request.to === 'string' ? 'to' : `${kind}.${index}`
+      const parsed = mailboxOf(field, text)
+      const key = normaliseAddress(parsed.address)
+      if (byKey.has(key)) continue
+      byKey.set(key, {
+        kind,
+        address: parsed.address,
+        domain: parsed.domain,
+        mailbox: parsed.name === undefined ? undefined : formatMailbox(parsed),
+      })
+    }
+  }
+  if (byKey.size > most) throw tooManyRecipients(byKey.size, most)
+  return [...byKey.values()]
+}
+
+const tooManyRecipients = (given: number, most: number) =>
+  invalid(
+    'to',
+    `The email has ${given} recipients in to, cc and bcc; at most ${most} are allowed. Send several emails or a batch.`,
+    'too_many_recipients',
+  )
+
+function scheduledAtOf(text: string | undefined, now: Millis): Millis | undefined {
+  if (text === undefined) return undefined
+  const at = parseDateTime(text, 'zoned')
+  if (at === undefined)
+    throw invalid(
+      'send_at',
+      'send_at must be a date and time with a zone, such as 2026-11-21T09:30:00Z.',
+      'invalid_send_at',
+    )
+  if (at < now - PAST_TOLERANCE_MS)
+    throw invalid('send_at', 'send_at is in the past; omit it to send now.', 'invalid_send_at')
+  if (at > now + FURTHEST_MS) throw invalid('send_at', 'send_at is more than a year ahead.', 'invalid_send_at')
+  return at <= now ? undefined : at
+}
+
+function extraOf(config: Config, request: SendRequest, idempotencyKey: string | undefined): DraftExtra {
+  const headers = headersOf(config, request.headers, request.transactional ?? true)
+  const tags = tagsOf(config, request.tags ?? [])
+  const metadata = metadataOf(config, request.metadata)
+  const templateData = templateDataOf(request.template_data)
+  if (request.reply_to && headers) refuseSecondReplyTo(headers)
+  if (headers) requireOneClick(headers)
+  return {
+    ...(request.reply_to ? { reply_to: mailboxesOf('reply_to', request.reply_to) } : {}),
+    ...(headers ? { headers } : {}),
+    ...(metadata === undefined ? {} : { metadata }),
+    ...(tags.length > 0 ? { tags } : {}),
+    ...(idempotencyKey === undefined ? {} : { idempotency_key: idempotencyKey }),
+    ...(templateData ? { template_data: templateData } : {}),
+  }
+}
+
+/** PHP sends an empty map as `[]`. */
+const isFilledMap = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value) && Object.keys(value).length > 0
+
+const isNothing = (value: unknown): boolean =>
+  value === undefined || value === null || (typeof value === 'object' && Object.keys(value).length === 0)
+
+function mailboxesOf(field: string, text: string): string {
+  headerSafe(field, text)
+  const parsed = parseMailboxList(text)
+  if (parsed.kind === 'invalid') throw invalid(field, `${field}: ${parsed.reason}`, 'invalid_address')
+  return parsed.mailboxes.map(formatMailbox).join(', ')
+}
+
+function headersOf(config: Config, value: unknown, isTransactional: boolean): Record<string, string> | undefined {
+  if (isNothing(value)) return undefined
+  if (!isFilledMap(value)) throw invalid('headers', 'headers must be a map of header names to values.')
+  const entries = Object.entries(value)
+  if (entries.length > config.maxHeaders)
+    throw invalid('headers', `There are ${entries.length} headers; at most ${config.maxHeaders} are allowed.`)
+  const seen = new Set<string>()
+  return Object.fromEntries(
+    entries.map(([name, given]) => {
+      const field = `headers.${name.slice(0, 80)}`
+      // RFC 5322 §2.2: printable ASCII but colon and space.
+      if (!/^[!-9;-~]{1,76}$/.test(name))
+        throw invalid('headers', 'A header name is 1 to 76 printable ASCII characters without colon or space.')
+      if (RESERVED_HEADER.test(name))
+        throw invalid(
+          field,
+          `The header ${name} is written by the service; use the field for it instead.`,
+          'reserved_header',
+        )
+      if (UNSUBSCRIBE_HEADER.test(name) && !isTransactional)
+        throw invalid(
+          field,
+          `The header ${name} is written by the service when transactional is false; leave it out, or send with transactional: true.`,
+          'reserved_header',
+        )
+      if (seen.has(name.toLowerCase())) throw invalid(field, `The header ${name} is given twice.`)
+      seen.add(name.toLowerCase())
+      if (typeof given !== 'string' && typeof given !== 'number' && typeof given !== 'boolean') {
+        throw invalid(field, 'A header value must be a string, a number or a boolean.')
+      }
+      const text = String(given)
+      headerSafe(field, text)
+      if (Buffer.byteLength(text) + name.length + 2 > config.maxHeaderOctets)
+        throw invalid(field, `The header is longer than ${config.maxHeaderOctets} octets.`)
+      if (isMailboxField(name)) mailboxesOf(field, text)
+      return [name, text]
+    }),
+  )
+}
+
+/** Throws when the caller's own fields for unsubscribing are none. RFC 8058 §3.1: one click needs an https URL. */
+function requireOneClick(headers: Readonly<Record<string, string>>): void {
+  const find = (wanted: string) => Object.entries(headers).find(([name]) => name.toLowerCase() === wanted) ?? []
+  const [name, urls] = find('list-unsubscribe')
+  if (urls !== undefined && !UNSUBSCRIBE_URLS.test(urls.trim()))
+    throw invalid(
+      `headers.${name}`,
+      'List-Unsubscribe must be URLs in angle brackets, separated by commas, such as <https://example.com/leave?u=1>, <mailto:leave@example.com>.',
+    )
+  const [postName, post] = find('list-unsubscribe-post')
+  if (post === undefined) return
+  if (post.trim() !== 'List-Unsubscribe=One-Click')
+    throw invalid(`headers.${postName}`, 'List-Unsubscribe-Post must be List-Unsubscribe=One-Click.')
+  if (urls === undefined || !/<https:/i.test(urls))
+    throw invalid(
+      `headers.${postName}`,
+      'List-Unsubscribe-Post needs a List-Unsubscribe with an https URL; give one, or leave List-Unsubscribe-Post out.',
+    )
+}
+
+/** RFC 5322 §3.6: at most one. */
+function refuseSecondReplyTo(headers: Readonly<Record<string, string>>): void {
+  const name = Object.keys(headers).find((header) => header.toLowerCase() === 'reply-to')
+  if (name !== undefined)
+    throw invalid(
+      `headers.${name}`,
+      'Reply-To is given twice: as the field reply_to and as a header; give one of them.',
+    )
+}
+
+function tagsOf(config: Config, tags: readonly string[]): string[] {
+  if (tags.length > config.maxTags)
+    throw invalid('tags', `There are ${tags.length} tags; at most ${config.maxTags} are allowed.`)
+  tags.forEach((tag, index) => {
+    if (tag.length === 0 || tag.length > config.maxTagCharacters)
+      throw invalid(`tags.${index}`, `A tag has 1 to ${config.maxTagCharacters} characters.`)
+    headerSafe(`tags.${index}`, tag)
+  })
+  return [...new Set(tags)]
+}
+
+function metadataOf(config: Config, value: unknown): Record<string, unknown> | undefined {
+  if (value === undefined || value === null || (Array.isArray(value) && value.length === 0)) return undefined
+  if (typeof value !== 'object' || Array.isArray(value)) throw invalid('metadata', 'metadata must be a JSON object.')
+  if (Buffer.byteLength(JSON.stringify(value)) > config.maxMetadataBytes)
+    throw invalid('metadata', `metadata is larger than ${config.maxMetadataBytes} bytes of JSON.`)
+  return value as Record<string, unknown>
+}
+
+function templateDataOf(value: unknown): Record<string, unknown> | undefined {
+  if (!isFilledMap(value)) return undefined
+  dataJsonOf(value)
+  return value
+}

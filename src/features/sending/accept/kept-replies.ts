@@ -1,0 +1,79 @@
+/**
+ * @module Stores the responses to batches and broadcasts with an Idempotency-Key header, for at least 24 hours: the
+ * same key returns the same response, another body is a conflict. The only writer of `batch_replies`.
+ */
+import type { Database } from 'bun:sqlite'
+import type { Actor, App } from '#features/core/app/app.ts'
+import { keyHashOf } from '#features/sending/queue/idempotency-key.ts'
+import { equalBytes } from '#platform/crypto.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { days } from '#platform/units.ts'
+import { bodyHashOf, idempotencyConflict } from './idempotency.ts'
+
+export interface ReplyKey {
+  readonly keyHash: Uint8Array
+  /** Of what tells a repeated request from another one. */
+  readonly bodyHash: Uint8Array
+}
+
+const sql = prepared((db) => ({
+  find: db.prepare<{ bodyHash: Uint8Array; response: string }, [number, Uint8Array]>(
+    'SELECT body_hash AS bodyHash, response FROM batch_replies WHERE account_id = ? AND key_hash = ?',
+  ),
+  insert: db.prepare(
+    'INSERT INTO batch_replies (account_id, key_hash, body_hash, response, created_at) VALUES (?, ?, ?, ?, ?)',
+  ),
+  trim: db.prepare('DELETE FROM batch_replies WHERE created_at < ?'),
+  after: db.prepare<{ id: number; accountId: number; response: string }, [number, number]>(
+    'SELECT id, account_id AS accountId, response FROM batch_replies WHERE id > ? ORDER BY id LIMIT ?',
+  ),
+  setResponse: db.prepare('UPDATE batch_replies SET response = ?, body_hash = zeroblob(16) WHERE id = ?'),
+}))
+
+const REPLY_KEPT_MS = days(2)
+
+/** The key of a request; undefined when it has no such header. 422 when the header is too short or too long. */
+export const replyKeyOf = (header: string | undefined, body: unknown): ReplyKey | undefined =>
+  header === undefined ? undefined : { keyHash: keyHashOf('Idempotency-Key', header), bodyHash: bodyHashOf(body) }
+
+/** The answer that was given for this key; undefined when there was none. 409 `idempotency_conflict` when it was for another body. */
+export function findReply<T extends object>(db: Database, actor: Actor, key: ReplyKey): T | undefined {
+  const found = sql(db).find.get(actor.accountId, key.keyHash)
+  if (!found) return undefined
+  if (!equalBytes(found.bodyHash, key.bodyHash)) throw idempotencyConflict()
+  return JSON.parse(found.response) as T
+}
+
+/** Keeps the answer, in the transaction that it tells of. */
+export function keepReply(app: Pick<App, 'clock'>, tx: Tx, actor: Actor, key: ReplyKey, response: object): void {
+  sql(tx.db).insert.run(actor.accountId, key.keyHash, key.bodyHash, JSON.stringify(response), app.clock.now())
+}
+
+/** Removes answers that are older than they have to be kept. */
+export const trimReplies = (app: App): Promise<void> =>
+  app.commit.writeFromReserve((tx) => void sql(tx.db).trim.run(app.provenNow() - REPLY_KEPT_MS))
+
+/** Rows that are looked at in one transaction: some 10 ms at most, since an answer has 500 emails. */
+const ERASED_SLICE = 10
+
+/**
+ * Looks at some answers after a row, and takes a person out of those of an account. A request that is repeated after that has another body, as far as
+ * anybody can tell.
+ * @param which.erased a text without the person; the same text where he is not in it
+ * @returns `next` where to go on; undefined: all were looked at
+ */
+export function eraseInReplies(
+  tx: Tx,
+  which: { readonly accountId: number; readonly after: number; readonly erased: (text: string) => string },
+): { readonly rows: number; readonly next: number | undefined } {
+  const rows = sql(tx.db).after.all(which.after, ERASED_SLICE)
+  let changed = 0
+  for (const { id, accountId, response } of rows) {
+    const erased = accountId === which.accountId ? which.erased(response) : response
+    if (erased === response) continue
+    sql(tx.db).setResponse.run(erased, id)
+    changed++
+  }
+  return { rows: changed, next: rows.length < ERASED_SLICE ? undefined : rows.at(-1)?.id }
+}

@@ -1,0 +1,76 @@
+/** @module Forms the response to a send request: of an email that it inserts, and of one that is stored. */
+import type { Actor, App } from '#features/core/app/app.ts'
+import { insertEmail, type Placement, type StoredContent } from '#features/sending/queue/insert.ts'
+import { messageIdOf } from '#features/sending/queue/names.ts'
+import { recipientKindCode, type Status, statusName } from '#features/sending/queue/status.ts'
+import type { Millis } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { AppError } from '#platform/errors.ts'
+import { isoTime } from '#platform/http/envelope.ts'
+import { formatUuid } from '#platform/ids.ts'
+import type { Draft } from './draft.ts'
+import type { SendResponse } from './model.ts'
+
+const sql = prepared((db) => ({
+  email: db.prepare<
+    { uuid: Uint8Array; from: string; status: number; sandbox: number; scheduledAt: number | null; createdAt: number },
+    [number]
+  >(
+    'SELECT uuid, from_address AS "from", status, sandbox, scheduled_at AS scheduledAt, created_at AS createdAt FROM emails WHERE id = ?',
+  ),
+  toAddresses: db.prepare<{ address: string }, [number]>(
+    `SELECT address FROM recipients WHERE email_id = ? AND kind = ${recipientKindCode('to')} ORDER BY id`,
+  ),
+}))
+
+/** The send response of a stored email. */
+export function responseOf(app: Pick<App, 'db'>, emailId: number): SendResponse {
+  const statements = sql(app.db)
+  const email = statements.email.get(emailId)
+  if (!email) throw new AppError(404, 'email_not_found', 'There is no email with this id.')
+  return sendResponse({
+    ...email,
+    status: statusName(email.status),
+    to: statements.toAddresses.all(emailId),
+    sandbox: email.sandbox === 1,
+  })
+}
+
+/** Inserts an email and returns its send response. Throws when its template was not rendered. */
+export function insertDraft(
+  app: App,
+  tx: Tx,
+  actor: Actor,
+  draft: Draft,
+  content: StoredContent,
+  placement: Placement,
+): SendResponse {
+  if (draft.template) throw new Error('the template of an email was not rendered')
+  return sendResponse({
+    ...insertEmail(app, tx, actor, draft, content, placement),
+    from: draft.from,
+    to: draft.recipients.filter(({ kind }) => kind === 'to'),
+    scheduledAt: draft.scheduledAt ?? null,
+  })
+}
+
+interface Answered {
+  readonly uuid: Uint8Array
+  readonly from: string
+  readonly status: Status
+  readonly to: readonly { readonly address: string }[]
+  readonly sandbox: boolean
+  readonly createdAt: Millis
+  readonly scheduledAt: Millis | null
+}
+
+const sendResponse = ({ uuid, from, status, to, sandbox, createdAt, scheduledAt }: Answered): SendResponse => ({
+  id: formatUuid(uuid),
+  message_id: messageIdOf(uuid, from),
+  status,
+  to: to.map(({ address }) => address).join(', '),
+  sandbox,
+  created_at: isoTime(createdAt),
+  ...(scheduledAt === null ? {} : { scheduled_at: isoTime(scheduledAt) }),
+})

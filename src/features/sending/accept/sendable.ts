@@ -1,0 +1,95 @@
+/**
+ * @module Decides with the database whether a draft may be stored: account, domain, stream, suppressions, quota, disk.
+ * Throws the refusals; stores nothing. The transaction that inserts decides again.
+ */
+import type { Database } from 'bun:sqlite'
+import {
+  giveQuotaBack,
+  quotaLeft,
+  requireSending,
+  type SendingAccount,
+  sendingAccount,
+  takeQuota,
+} from '#features/core/accounts/accounts.ts'
+import { hasTracking } from '#features/core/accounts/plans.ts'
+import type { Actor, App } from '#features/core/app/app.ts'
+import type { Placement } from '#features/sending/queue/insert.ts'
+import { domainNotVerified, findSendingDomain } from '#features/setup/domains/sending.ts'
+import { findStream } from '#features/setup/streams/streams.ts'
+import { suppressionOf } from '#features/setup/suppression-store/check.ts'
+import type { Config } from '#platform/config.ts'
+import { insufficientStorage, invalid } from '#platform/errors.ts'
+import type { Draft } from './draft.ts'
+
+/**
+ * What the database decides about a draft; throws the refusal: paused account, unknown or lapsed domain, unknown
+ * stream.
+ * @param options.isAccepted it belongs to what was accepted before, which is sent although its domain has lost its
+ * records since then
+ */
+export function requireSendable(app: App, actor: Actor, draft: Draft, { isAccepted = false } = {}) {
+  const account = sendingAccount(app.config, app.db, actor.accountId)
+  requireSending(account)
+  const domain = findSendingDomain(app.db, actor.accountId, draft.fromDomain)
+  if (!domain) {
+    throw invalid(
+      'from',
+      `The domain ${draft.fromDomain} is not registered on this account; add it with POST /v1/domains.`,
+      'domain_not_found',
+    )
+  }
+  const sandbox = !domain.isVerified && !domain.lapsed
+  const isRefused = domain.lapsed !== undefined || (sandbox && app.config.sendingUnverified === 'reject')
+  if (isRefused && !isAccepted) throw domainNotVerified('from', domain)
+  const streamId = findStream(app.db, actor.accountId, draft.stream)
+  if (streamId === undefined)
+    throw invalid('stream', `There is no stream "${draft.stream}" on this account.`, 'stream_not_found')
+  return { account, domainId: domain.id, sandbox, streamId, tracked: isTracked(app.config, account, draft) }
+}
+
+/** Only HTML can be tracked, and only on a plan that has tracking. */
+const isTracked = (config: Config, account: SendingAccount, draft: Draft): boolean =>
+  draft.html !== undefined && hasTracking(config, account.plan) && (draft.tracking ?? account.trackingDefault)
+
+/** Why each recipient of a draft, in their order, may not be sent to; undefined for those who may. */
+export const suppressionsOf = (db: Database, actor: Actor, draft: Draft, streamId: number): (string | undefined)[] =>
+  draft.recipients.map(
+    ({ address }) =>
+      suppressionOf(db, {
+        accountId: actor.accountId,
+        address,
+        transactional: draft.transactional,
+        streamId,
+        listId: draft.listId,
+      })?.reason,
+  )
+
+/** Recipients that may be sent to, which are those that the quota counts. */
+export const unsuppressed = ({ suppressions }: Pick<Placement, 'suppressions'>): number =>
+  suppressions.filter((reason) => reason === undefined).length
+
+/** Throws 507 `insufficient_storage` when the disk is low: new mail is refused while accepted mail can still be finished. */
+export async function requireDiskSpace(app: Pick<App, 'disk'>): Promise<void> {
+  if (await app.disk.isLow()) throw insufficientStorage()
+}
+
+/**
+ * Throws the 429 before anything is stored, so that what is refused cannot fill the disk. The transaction that inserts decides again; this one
+ * runs only when there is something to refuse, and leaves the quota as it was.
+ * @param most recipients that are counted at most; 0: none
+ * @param count those that are counted, suppressed ones taken out; asked only when the most are too many
+ * @param left recipients that the account can still send to
+ */
+export async function requireQuota(
+  app: App,
+  account: SendingAccount,
+  most: number,
+  count: () => number,
+  left = quotaLeft(app.db, account, app.clock.now()),
+): Promise<void> {
+  if (most === 0 || most <= left) return
+  const now = app.clock.now()
+  const recipients = count()
+  if (recipients === 0 || recipients <= left) return
+  await app.commit.write((tx) => giveQuotaBack(tx, account.id, takeQuota(tx, account, recipients, now), recipients))
+}

@@ -1,0 +1,17 @@
+import { integer, sqliteTable, text, uniqueIndex } from 'drizzle-orm/sqlite-core'
+import { bytes, time } from '#platform/db/columns.ts'
+
+/** The whole answer to a batch with an Idempotency-Key header, kept for at least 24 hours. */
+export const batchReplies = sqliteTable(
+  'batch_replies',
+  {
+    id: integer('id').primaryKey(),
+    accountId: integer('account_id').notNull(),
+    keyHash: bytes('key_hash').notNull(),
+    bodyHash: bytes('body_hash').notNull(),
+    /** JSON of the response body. */
+    response: text('response').notNull(),
+    createdAt: time('created_at').notNull(),
+  },
+  (t) => [uniqueIndex('batch_replies_key').on(t.accountId, t.keyHash)],
+)

@@ -1,0 +1,152 @@
+/**
+ * @module Changes a claimed recipient: its DATA phase begins, it is deferred, released, or ends. Each change is a
+ * compare-and-set inside the caller's transaction, as `status` says. Never interprets a reply.
+ */
+
+import { count, type EventData, type EventType, record } from '#features/core/events/record.ts'
+import type { Millis } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import {
+  countBegun,
+  countBounced,
+  countDelivered,
+  countUnsent,
+  emailOf,
+  type Moved,
+  NEVER_TRIED,
+  NotProcessing,
+  noteDelivered,
+  SANDBOX_DELIVERED_METRIC,
+  settleEmail,
+} from './settle.ts'
+import { statusCode } from './status.ts'
+
+const sql = prepared((db) => ({
+  begin: db.prepare('UPDATE recipients SET delivery_started_at = ? WHERE id = ? AND status = ?'),
+  defer: db.prepare(
+    `UPDATE recipients SET status = ?, next_at = ?, delivery_started_at = NULL, smtp_response = ?, last_error = ?, sending_ip = ?
+     WHERE id = ? AND status = ?`,
+  ),
+  release: db.prepare<{ neverTried: number }, [number, number, number, number]>(
+    `UPDATE recipients SET status = ?, next_at = ?, delivery_started_at = NULL, attempts = attempts - 1 WHERE id = ? AND status = ?
+     RETURNING ${NEVER_TRIED} AS neverTried`,
+  ),
+  finish: db.prepare<Moved, (string | number | null)[]>(
+    `UPDATE recipients SET status = ?, lane = NULL, next_at = NULL, delivery_started_at = ?, delivered_at = ?, smtp_response = ?, last_error = ?,
+     sending_ip = ?, bounce_type = ?, bounce_category = ? WHERE id = ? AND status = ? RETURNING address`,
+  ),
+}))
+
+/**
+ * Notes that the DATA phase begins: from the commit of this on, a crash leaves the recipient `uncertain`. Again within an attempt when a session
+ * ended before any octet and the next host is at its 354. False when the recipient is not claimed.
+ */
+export function beginDelivery(tx: Tx, recipientId: number, now: Millis): boolean {
+  return sql(tx.db).begin.run(now, recipientId, statusCode('processing')).changes === 1
+}
+
+export interface AttemptFacts {
+  readonly smtpResponse?: string | undefined
+  readonly lastError?: string | undefined
+  readonly sendingIp?: string | undefined
+  readonly data?: EventData | undefined
+}
+
+/** A claimed recipient that was not accepted and will be tried again at `nextAt`: one `deferred` event. */
+export function deferRecipient(
+  tx: Tx,
+  at: { recipientId: number; emailId: number; nextAt: Millis; now: Millis; reason: string },
+  facts: AttemptFacts,
+): void {
+  const email = emailOf(tx, at.emailId)
+  const { changes } = sql(tx.db).defer.run(
+    statusCode('queued'),
+    at.nextAt,
+    facts.smtpResponse ?? null,
+    facts.lastError ?? null,
+    facts.sendingIp ?? null,
+    at.recipientId,
+    statusCode('processing'),
+  )
+  if (changes !== 1) throw new NotProcessing(`recipient ${at.recipientId} is not processing`)
+  record(tx, {
+    accountId: email.accountId,
+    type: 'deferred',
+    at: at.now,
+    emailId: email.id,
+    recipientId: at.recipientId,
+    data: { ...facts.data, reason: at.reason, next_retry_at: at.nextAt },
+  })
+  settleEmail(tx, email, 'queued', at.now)
+}
+
+/**
+ * Gives a claimed recipient back as if it had never been claimed: its attempt did not happen, and what the one before ended with stays. No
+ * event.
+ */
+export function releaseRecipient(tx: Tx, recipientId: number, emailId: number, nextAt: Millis, now: Millis): void {
+  const released = sql(tx.db).release.get(statusCode('queued'), nextAt, recipientId, statusCode('processing'))
+  if (!released) return
+  const email = emailOf(tx, emailId)
+  if (released.neverTried === 1) countBegun(tx, email, -1)
+  settleEmail(tx, email, 'queued', now)
+}
+
+export interface FinalOutcome extends AttemptFacts {
+  readonly status: 'sent' | 'bounced' | 'failed' | 'rejected' | 'uncertain'
+  /** Kept for `sent` and `uncertain`; any definite non-acceptance sets it to null in the same transaction. */
+  readonly deliveryStartedAt?: Millis | undefined
+  readonly bounceType?: 'hard' | 'soft' | undefined
+  readonly bounceCategory?: string | undefined
+}
+
+const EVENTS_OF: Record<FinalOutcome['status'], readonly EventType[]> = {
+  sent: ['sent', 'delivered'],
+  bounced: ['bounced'],
+  failed: ['failed'],
+  rejected: ['rejected'],
+  uncertain: ['uncertain'],
+}
+
+/** Ends a claimed recipient: its final status, the event or events of it, the email's status. */
+export function finishRecipient(
+  tx: Tx,
+  at: { recipientId: number; emailId: number; now: Millis },
+  outcome: FinalOutcome,
+): void {
+  const email = emailOf(tx, at.emailId)
+  const isSent = outcome.status === 'sent'
+  const keepsStart = isSent || outcome.status === 'uncertain'
+  const moved = sql(tx.db).finish.get(
+    statusCode(outcome.status),
+    keepsStart ? (outcome.deliveryStartedAt ?? null) : null,
+    isSent ? at.now : null,
+    outcome.smtpResponse ?? null,
+    outcome.lastError ?? null,
+    outcome.sendingIp ?? null,
+    outcome.bounceType ?? null,
+    outcome.bounceCategory ?? null,
+    at.recipientId,
+    statusCode('processing'),
+  )
+  if (!moved) throw new NotProcessing(`recipient ${at.recipientId} is not processing`)
+  for (const type of EVENTS_OF[outcome.status]) {
+    // `sent` says only that the session accepted it; what the receiver answered is told by `delivered`.
+    const data = type === 'sent' ? undefined : outcome.data
+    record(tx, {
+      accountId: email.accountId,
+      type,
+      at: at.now,
+      emailId: email.id,
+      recipientId: at.recipientId,
+      ...(data && { data }),
+    })
+  }
+  if (isSent) noteDelivered(tx, email.id, at.now)
+  if (isSent && email.sandbox === 1) count(tx, email.accountId, SANDBOX_DELIVERED_METRIC, at.now, 1)
+  if (isSent) countDelivered(tx, email, moved, at.now)
+  if (outcome.status === 'bounced') countBounced(tx, email, moved, at.now, outcome.bounceType === 'hard')
+  if (outcome.status === 'rejected') countUnsent(tx, email, moved)
+  settleEmail(tx, email, outcome.status, at.now)
+}

@@ -1,0 +1,77 @@
+/** @module The balance of accepted emails: how many each account has in each status, of those accepted. Reads only. */
+import type { Database } from 'bun:sqlite'
+import { COMMON_HORIZON } from '#features/core/events/counter-rules.ts'
+import { eventCode } from '#features/core/events/record.ts'
+import { isOpen, STATUSES, type Status } from '#features/sending/queue/status.ts'
+import { describeRows, type Finding } from '#platform/db/consistency.ts'
+
+/** The balance of one account, in emails. */
+export interface Balance {
+  readonly account_id: number
+  readonly account: string
+  /** By the events that tell of an acceptance. */
+  readonly accepted: number
+  readonly sent: number
+  readonly bounced: number
+  readonly failed: number
+  readonly rejected: number
+  readonly cancelled: number
+  readonly uncertain: number
+  /** Queued, scheduled or in delivery. */
+  readonly open: number
+}
+
+/**
+ * Accepted against what became of it, by account; of what was accepted since both its emails and its events are kept.
+ */
+export function balances(db: Database): Balance[] {
+  const accepted = new Map(
+    db
+      .query<{ account: number; n: number }, []>(
+        // A scheduled email has two such events without a recipient: accepted, and later queued.
+        `SELECT events.account_id AS account, count(DISTINCT email_id) AS n FROM events LEFT JOIN emails ON emails.id = email_id
+         WHERE type IN (${eventCode('queued')}, ${eventCode('scheduled')}) AND recipient_id IS NULL
+           AND at >= ${COMMON_HORIZON} AND coalesce(created_at, at) >= ${COMMON_HORIZON} GROUP BY events.account_id`,
+      )
+      .all()
+      .map(({ account, n }) => [account, n]),
+  )
+  const rows = db
+    .query<{ account: number; status: number; n: number }, []>(
+      `SELECT account_id AS account, status, count(*) AS n FROM emails WHERE created_at >= ${COMMON_HORIZON} GROUP BY account_id, status`,
+    )
+    .all()
+  const accounts = db.query<{ id: number; name: string }, []>('SELECT id, name FROM accounts ORDER BY id').all()
+  return accounts.map(({ id, name }) => {
+    const own = rows.filter((row) => row.account === id)
+    const count = (isWanted: (status: Status) => boolean) =>
+      own.reduce((sum, { status: code, n }) => {
+        const status = STATUSES[code]
+        return status !== undefined && isWanted(status) ? sum + n : sum
+      }, 0)
+    return {
+      account_id: id,
+      account: name,
+      accepted: accepted.get(id) ?? 0,
+      sent: count((status) => status === 'sent'),
+      bounced: count((status) => status === 'bounced'),
+      failed: count((status) => status === 'failed'),
+      rejected: count((status) => status === 'rejected'),
+      cancelled: count((status) => status === 'cancelled'),
+      uncertain: count((status) => status === 'uncertain'),
+      open: count(isOpen),
+    }
+  })
+}
+
+/** accepted = sent + bounced + failed + rejected + cancelled + uncertain + open. */
+export const balanceFinding = (all: readonly Balance[]): Finding => ({
+  rule: 'accepted = sent + bounced + failed + rejected + cancelled + uncertain + open, in every account',
+  differences: describeRows(
+    all.filter((balance) => balance.accepted !== accountedFor(balance)),
+    (balance) => `account ${balance.account_id}: ${balance.accepted} accepted, ${accountedFor(balance)} accounted for`,
+  ),
+})
+
+const accountedFor = (b: Balance): number =>
+  b.sent + b.bounced + b.failed + b.rejected + b.cancelled + b.uncertain + b.open

@@ -1,0 +1,66 @@
+/**
+ * @module Changes recipients of a broadcast that were never attempted: cancels, holds or releases them. Each change is
+ * a compare-and-set inside the caller's transaction, as `status` says.
+ */
+
+import { record } from '#features/core/events/record.ts'
+import type { Millis } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { countBegun, countUnsent, emailOf, NEVER_TRIED, settleEmail } from './settle.ts'
+import { OPEN_CODES, statusCode, WAITING_CODES } from './status.ts'
+
+/** Rows of `recipients` that were never tried, or only held: what a broadcast can still take back. */
+const NOT_ATTEMPTED = `recipients.status IN ${WAITING_CODES} AND attempts = 0`
+
+const sql = prepared((db) => ({
+  neverTried: db.prepare<{ id: number }, [number]>(`SELECT id FROM recipients WHERE id = ? AND ${NEVER_TRIED}`),
+  cancelWaiting: db.prepare<{ address: string }, [number, number]>(
+    `UPDATE recipients SET status = ?, lane = NULL, next_at = NULL, last_error = NULL WHERE id = ? AND ${NOT_ATTEMPTED} RETURNING address`,
+  ),
+  holdWaiting: db.prepare(`UPDATE recipients SET next_at = ? WHERE id = ? AND ${NOT_ATTEMPTED}`),
+  releaseHeld: db.prepare<{ lane: string }, [number, number, number]>(
+    // As from a dead letter, expiry counts anew: it was not the receiver that let it wait.
+    `UPDATE recipients SET next_at = ?1, retry_from = ?1 WHERE id IN (SELECT recipients.id FROM emails JOIN recipients ON email_id = emails.id
+     WHERE operation_id = ?2 AND emails.status IN ${OPEN_CODES} AND next_at > ?1 AND ${NOT_ATTEMPTED} LIMIT ?3) RETURNING lane`,
+  ),
+}))
+
+/**
+ * Cancels a waiting recipient without an attempt, because its broadcast was cancelled: one `cancelled` event. False when it has an attempt by now, or is
+ * over. The quota is the caller's to give back.
+ */
+export function cancelWaiting(tx: Tx, at: { recipientId: number; emailId: number; now: Millis }): boolean {
+  const email = emailOf(tx, at.emailId)
+  const isFresh = email.broadcastId !== null && sql(tx.db).neverTried.get(at.recipientId) !== null
+  const moved = sql(tx.db).cancelWaiting.get(statusCode('cancelled'), at.recipientId)
+  if (!moved) return false
+  if (isFresh) countBegun(tx, email, 1)
+  const event = { accountId: email.accountId, at: at.now, emailId: email.id, recipientId: at.recipientId }
+  record(tx, { ...event, type: 'cancelled' })
+  countUnsent(tx, email, moved)
+  settleEmail(tx, email, 'cancelled', at.now)
+  return true
+}
+
+/**
+ * Lets a waiting recipient without an attempt wait until `until`, because its broadcast was paused: no event, no change of status. False when it has an
+ * attempt by now: that keeps its next time.
+ */
+export const holdWaiting = (tx: Tx, at: { recipientId: number; until: Millis }): boolean =>
+  sql(tx.db).holdWaiting.run(at.until, at.recipientId).changes === 1
+
+/**
+ * Makes up to `limit` recipients of a broadcast, by its operation, that `holdWaiting` let wait due at `now`, with a new time until expiry. Gives their lanes, for
+ * `App.mailDue`; none when nobody is held (any more), so more are released by calling again. One whose site rests becomes due as well; delivery holds it
+ * again.
+ */
+export const releaseHeld = (tx: Tx, operationId: number, now: Millis, limit = MOST_RELEASED): ReadonlySet<string> =>
+  new Set(
+    sql(tx.db)
+      .releaseHeld.all(now, operationId, limit)
+      .map(({ lane }) => lane),
+  )
+
+/** Recipients released in one transaction: some 10 ms. */
+const MOST_RELEASED = 2000

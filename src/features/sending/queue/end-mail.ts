@@ -1,0 +1,42 @@
+/**
+ * @module Cancels the waiting mail of an account that is deleted; attempts in progress end as they would. Records no
+ * events, because the account's events are deleted too. Gives its quota back, which is also its parent's.
+ */
+import type { Database } from 'bun:sqlite'
+import { giveQuotaBack } from '#features/core/accounts/accounts.ts'
+import type { Millis } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { emailOf, settleEmail } from './settle.ts'
+import { OPEN_CODES, statusCode, WAITING_CODES } from './status.ts'
+
+const WAITING = `recipients.status IN ${WAITING_CODES}`
+/** Emails in one transaction: some 5 ms. */
+const SLICE = 100
+
+const sql = prepared((db) => ({
+  waiting: db.prepare<{ id: number; quotaMonth: number | null }, [number, number]>(
+    `SELECT id, quota_month AS quotaMonth FROM emails WHERE account_id = ? AND status IN ${OPEN_CODES}
+     AND EXISTS (SELECT 1 FROM recipients WHERE email_id = emails.id AND ${WAITING}) LIMIT ?`,
+  ),
+  end: db.prepare(
+    `UPDATE recipients SET status = ${statusCode('cancelled')}, lane = NULL, next_at = NULL WHERE email_id = ? AND ${WAITING}`,
+  ),
+  open: db.prepare<{ id: number }, [number]>(
+    `SELECT id FROM emails WHERE account_id = ? AND status IN ${OPEN_CODES} LIMIT 1`,
+  ),
+}))
+
+/** Ends a slice of what waits; gives how many emails that was, 0 when nothing waits any more. */
+export function endWaitingMail(tx: Tx, accountId: number, now: Millis): number {
+  const emails = sql(tx.db).waiting.all(accountId, SLICE)
+  for (const { id, quotaMonth } of emails) {
+    const ended = sql(tx.db).end.run(id).changes
+    if (quotaMonth !== null) giveQuotaBack(tx, accountId, quotaMonth, ended)
+    settleEmail(tx, emailOf(tx, id), 'cancelled', now)
+  }
+  return emails.length
+}
+
+/** Whether any recipient of the account is being delivered to. */
+export const hasMailInHand = (db: Database, accountId: number): boolean => sql(db).open.get(accountId) !== null

@@ -1,0 +1,187 @@
+/**
+ * @module Erases one person from the emails of an account, inside the caller's transaction: cancels mail that waits for
+ * the address, makes recipients anonymous, and drops the content of an email once nobody else is to get it. Rows stay,
+ * so that quota, counters, operations and lists agree. Finds only emails; the caller erases what refers to them.
+ */
+import type { Database } from 'bun:sqlite'
+import { giveQuotaBack } from '#features/core/accounts/accounts.ts'
+import type { App } from '#features/core/app/app.ts'
+import { dropContent } from '#features/core/content-gc/garbage.ts'
+import { record } from '#features/core/events/record.ts'
+import { ERASED_ADDRESS } from '#features/setup/suppression-store/listed-form.ts'
+import type { Millis } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { keyHashOf } from './idempotency-key.ts'
+import type { DraftExtra } from './new-email.ts'
+import { reindexEmail } from './search.ts'
+import { countUnsent, emailOf, settleEmail } from './settle.ts'
+import { isOpen, OPEN_CODES, statusCode, statusName, WAITING_CODES } from './status.ts'
+import { rejectRecipient } from './waiting-moves.ts'
+
+interface RecipientRow {
+  readonly id: number
+  readonly address: string
+  readonly status: number
+}
+
+interface ContentRow {
+  readonly accountId: number
+  readonly htmlRef: number | null
+  readonly textRef: number | null
+  readonly attachments: string | null
+  readonly extra: string | null
+  readonly isOpen: number
+}
+
+const sql = prepared((db) => ({
+  // What is beyond ASCII or in quotes may have several spellings: whoever asks compares.
+  like: db.prepare<{ id: number; emailId: number; address: string; accountId: number }, [number, number, string]>(
+    `SELECT recipients.id, email_id AS emailId, address, account_id AS accountId FROM recipients JOIN emails ON emails.id = email_id
+     WHERE recipients.id > ?1 AND recipients.id <= ?2 AND (lower(address) = ?3 OR address GLOB '*[^ -~]*' OR substr(address, 1, 1) = '"')
+     ORDER BY recipients.id`,
+  ),
+  lastId: db.prepare<{ id: number | null }, []>('SELECT max(id) AS id FROM recipients'),
+  recipients: db.prepare<RecipientRow, [number]>(
+    'SELECT id, address, status FROM recipients WHERE email_id = ? ORDER BY id',
+  ),
+  quota: db.prepare<{ month: number | null }, [number]>('SELECT quota_month AS month FROM emails WHERE id = ?'),
+  waiting: db.prepare<{ id: number }, [number]>(
+    `SELECT id FROM recipients WHERE id = ? AND status IN ${WAITING_CODES}`,
+  ),
+  cancel: db.prepare('UPDATE recipients SET status = ?, lane = NULL, next_at = NULL WHERE id = ?'),
+  anonymise: db.prepare(
+    `UPDATE recipients SET address = '${ERASED_ADDRESS}', mailbox = NULL, smtp_response = NULL, last_error = NULL, sending_ip = NULL
+     WHERE id = ? AND status NOT IN ${OPEN_CODES}`,
+  ),
+  content: db.prepare<ContentRow, [number]>(
+    `SELECT account_id AS accountId, html_ref AS htmlRef, text_ref AS textRef, attachments, extra,
+     EXISTS (SELECT 1 FROM recipients WHERE email_id = emails.id AND recipients.status IN ${OPEN_CODES}) AS isOpen FROM emails WHERE id = ?`,
+  ),
+  empty: db.prepare(
+    `UPDATE emails SET subject = '', html_ref = NULL, text_ref = NULL, attachments = NULL, extra = NULL WHERE id = ?`,
+  ),
+  forgetBody: db.prepare(
+    'UPDATE idempotency_keys SET body_hash = zeroblob(16) WHERE account_id = ? AND key_hash = ? AND email_id = ?',
+  ),
+}))
+
+/** Rows of `recipients` that may be looked at in one turn of the event loop: some 4 ms. */
+const WINDOW = 5000
+
+/** Emails with recipients of an address. */
+export interface FoundEmails {
+  /** Row ids, each once, in the order of their recipients. */
+  readonly emailIds: readonly number[]
+  /** Recipients up to here were looked at; undefined: all were. */
+  readonly next: number | undefined
+}
+
+/**
+ * Looks for an address among the recipients after a row, in all emails, since an index over them would cost every send. Bounded in time.
+ * @param which.is whether an address is the one, in any spelling
+ * @param which.most emails found at once
+ */
+export function findEmailsTo(
+  db: Database,
+  which: {
+    readonly accountId: number
+    readonly addressKey: string
+    readonly is: (address: string) => boolean
+    readonly after: number
+    readonly most: number
+  },
+): FoundEmails {
+  const upTo = which.after + WINDOW
+  const emailIds = new Set<number>()
+  for (const row of sql(db).like.iterate(which.after, upTo, which.addressKey)) {
+    if (row.accountId !== which.accountId || !which.is(row.address)) continue
+    // A recipient of the last email may come once more: it is found again then.
+    if (emailIds.size === which.most && !emailIds.has(row.emailId)) return { emailIds: [...emailIds], next: row.id - 1 }
+    emailIds.add(row.emailId)
+  }
+  const last = sql(db).lastId.get()?.id ?? 0
+  return { emailIds: [...emailIds], next: upTo < last ? upTo : undefined }
+}
+
+export interface CancelledRecipients {
+  readonly cancelled: number
+  /** A session with the receiver is under way: it ends first. */
+  readonly isBeingTried: boolean
+}
+
+/** Ends what waits for somebody in an email, tried before or not: one event each, and its quota comes back. */
+export function cancelRecipients(
+  app: Pick<App, 'eventTime'>,
+  tx: Tx,
+  emailId: number,
+  is: (address: string) => boolean,
+): CancelledRecipients {
+  let cancelled = 0
+  let isBeingTried = false
+  for (const { id, address, status } of sql(tx.db).recipients.all(emailId)) {
+    if (!isOpen(statusName(status)) || !is(address)) continue
+    if (endRecipient(tx, { recipientId: id, emailId, address, now: app.eventTime() })) cancelled++
+    else isBeingTried = true
+  }
+  const month = cancelled === 0 ? null : (sql(tx.db).quota.get(emailId)?.month ?? null)
+  if (month !== null) giveQuotaBack(tx, emailOf(tx, emailId).accountId, month, cancelled)
+  return { cancelled, isBeingTried }
+}
+
+/**
+ * False when it does not wait. Beside others it is rejected, which leaves the email what it is for them; so is one of a broadcast, which counts what it takes
+ * back, and may be over.
+ */
+function endRecipient(tx: Tx, at: { recipientId: number; emailId: number; address: string; now: Millis }): boolean {
+  const email = emailOf(tx, at.emailId)
+  if (!sql(tx.db).waiting.get(at.recipientId)) return false
+  if (email.recipientCount > 1 || email.broadcastId !== null) {
+    rejectRecipient(tx, at, { lastError: 'The recipient was erased.', data: { reason: 'erased' } })
+    return true
+  }
+  sql(tx.db).cancel.run(statusCode('cancelled'), at.recipientId)
+  record(tx, {
+    accountId: email.accountId,
+    type: 'cancelled',
+    at: at.now,
+    emailId: email.id,
+    recipientId: at.recipientId,
+  })
+  countUnsent(tx, email, at)
+  settleEmail(tx, email, 'cancelled', at.now)
+  return true
+}
+
+/** Makes nobody of somebody in an email, where he is not open; gives the row ids of his recipients, and whether there are no others. */
+export function anonymiseRecipients(
+  tx: Tx,
+  emailId: number,
+  is: (address: string) => boolean,
+): { readonly recipientIds: number[]; readonly isAll: boolean } {
+  const all = sql(tx.db).recipients.all(emailId)
+  const recipientIds = all
+    .filter(({ address }) => is(address))
+    .filter(({ id }) => sql(tx.db).anonymise.run(id).changes === 1)
+    .map(({ id }) => id)
+  if (recipientIds.length > 0) reindexEmail(tx, emailId)
+  return { recipientIds, isAll: recipientIds.length === all.length }
+}
+
+/**
+ * Takes out of an email what it said: subject, bodies, attachments, headers, tags and data. False while somebody is still to get it; true also when it is
+ * gone. Its idempotency key stays, so that nothing is sent twice, without what it was used for.
+ */
+export function emptyEmail(app: Pick<App, 'contentDropped'>, tx: Tx, emailId: number): boolean {
+  const row = sql(tx.db).content.get(emailId)
+  if (!row) return true
+  if (row.isOpen === 1) return false
+  const extra = JSON.parse(row.extra ?? '{}') as DraftExtra
+  const attachments = JSON.parse(row.attachments ?? '[]') as readonly { readonly ref: number }[]
+  sql(tx.db).empty.run(emailId)
+  reindexEmail(tx, emailId)
+  if (extra.idempotency_key !== undefined)
+    sql(tx.db).forgetBody.run(row.accountId, keyHashOf('idempotency_key', extra.idempotency_key), emailId)
+  dropContent(app, tx, { content: [row.htmlRef, row.textRef, ...attachments.map(({ ref }) => ref)] })
+  return true
+}

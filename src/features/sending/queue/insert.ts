@@ -1,0 +1,241 @@
+/**
+ * @module Stores the content of a new email durably, and inserts its rows, idempotency key, events and counters in the
+ * caller's transaction. Decides nothing: its callers have.
+ */
+import type { Actor, App } from '#features/core/app/app.ts'
+import { countDaily } from '#features/core/events/figures.ts'
+import { type EventData, record } from '#features/core/events/record.ts'
+import { countFigure } from '#features/setup/streams/figures.ts'
+import type { Millis } from '#platform/clock.ts'
+import type { PutOptions } from '#platform/content/store.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { newUuid, type UuidBytes } from '#platform/ids.ts'
+import { laneOf } from './lanes.ts'
+import type { NewEmail } from './new-email.ts'
+import { indexEmail } from './search.ts'
+import { countStatus } from './settle.ts'
+import { emailStatus, recipientKindCode, type Status, statusCode } from './status.ts'
+import { suppressedOutcome } from './suppressed.ts'
+
+/** Halves the time of an email with many, against a statement each. */
+const RECIPIENTS_PER_STATEMENT = 10
+
+const insertRecipients = (count: number): string =>
+  `INSERT INTO recipients (email_id, kind, address, mailbox, status, lane, next_at, last_error)
+   VALUES ${Array.from({ length: count }, () => '(?, ?, ?, ?, ?, ?, ?, ?)').join(', ')}`
+
+const sql = prepared((db) => ({
+  insertEmail: db.prepare<{ id: number }, (string | number | Uint8Array | null)[]>(
+    `INSERT INTO emails (uuid, account_id, domain_id, stream_id, operation_id, template_id, broadcast_id, list_id, status, sandbox, transactional,
+     tracking_override, tracked, from_address, subject, html_ref, text_ref, attachments, extra, recipient_count, size_bytes, quota_month, scheduled_at, created_at, updated_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
+  ),
+  insertRecipient: db.prepare(insertRecipients(1)),
+  insertRecipientGroup: db.prepare(insertRecipients(RECIPIENTS_PER_STATEMENT)),
+  insertKey: db.prepare('INSERT INTO idempotency_keys (account_id, key_hash, email_id, body_hash) VALUES (?, ?, ?, ?)'),
+}))
+
+/** Where an email's parts lie once they are durable. */
+export interface StoredContent {
+  readonly htmlRef: number | null
+  readonly textRef: number | null
+  readonly attachments: readonly { filename: string; content_type: string; size: number; ref: number }[]
+  readonly sizeBytes: number
+}
+
+/** Puts bodies and attachments on disk. */
+export async function storeContent(app: App, email: NewEmail, options: PutOptions): Promise<StoredContent> {
+  const bodies = [email.html, email.text].filter((part) => part !== undefined)
+  const parts = [...bodies, ...email.attachments.map((a) => a.content)]
+  const refs = await app.content.put(parts, app.clock.now(), options)
+  let next = 0
+  const take = () => refs[next++] ?? null
+  return {
+    htmlRef: email.html ? take() : null,
+    textRef: email.text ? take() : null,
+    attachments: email.attachments.map(({ filename, contentType, content }) => ({
+      filename,
+      content_type: contentType,
+      size: content.length,
+      ref: take() ?? 0,
+    })),
+    sizeBytes: parts.reduce((sum, part) => sum + part.length, 0),
+  }
+}
+
+/** References of what was stored. */
+export const refsOf = ({ htmlRef, textRef, attachments }: StoredContent): (number | null)[] => [
+  htmlRef,
+  textRef,
+  ...attachments.map(({ ref }) => ref),
+]
+
+export interface Placement {
+  readonly domainId: number
+  readonly streamId: number
+  readonly sandbox: boolean
+  readonly tracked: boolean
+  /** As `suppressionsOf` gives them. */
+  readonly suppressions: readonly (string | undefined)[]
+  readonly quotaMonth: number | null
+  readonly operationId: number | null
+  /** The broadcast that it is of: it never goes ahead of other mail. */
+  readonly broadcastId?: number
+}
+
+/** What an email gets when it is stored. */
+export interface InsertedEmail {
+  readonly uuid: UuidBytes
+  readonly status: Status
+  readonly sandbox: boolean
+  readonly createdAt: Millis
+}
+
+/** Writes an email and all that goes with it; wakes its lanes once it is durable. */
+export function insertEmail(
+  app: App,
+  tx: Tx,
+  actor: Actor,
+  email: NewEmail,
+  content: StoredContent,
+  placement: Placement,
+): InsertedEmail {
+  const uuid = newUuid()
+  const now = app.eventTime()
+  const dueAt = email.scheduledAt ?? app.clock.now()
+  const waiting = email.scheduledAt === undefined ? 'queued' : 'scheduled'
+  const status = emailStatus(placement.suppressions.map((reason) => (reason === undefined ? waiting : 'rejected')))
+  const emailId = insertRow(tx, actor, email, content, placement, { uuid, now, status })
+  const { lanes, rejected } = addRecipients(tx, emailId, email, placement, {
+    accountId: actor.accountId,
+    waiting,
+    dueAt,
+  })
+  indexEmail(tx, emailId, {
+    accountId: actor.accountId,
+    streamId: placement.streamId,
+    from: email.from,
+    recipients: email.recipients,
+    subject: email.subject,
+    tags: email.extra.tags ?? [],
+  })
+  if (email.idempotency)
+    sql(tx.db).insertKey.run(actor.accountId, email.idempotency.keyHash, emailId, email.idempotency.bodyHash)
+  const event = { accountId: actor.accountId, at: now, emailId }
+  record(tx, { ...event, type: waiting })
+  for (const { recipientId, data } of rejected) record(tx, { ...event, type: 'rejected', recipientId, data })
+  countStatus(tx, { accountId: actor.accountId, createdAt: now }, status, 1)
+  if (!placement.sandbox) countSent(tx, actor.accountId, email, placement, now)
+  tx.afterCommit(() => {
+    for (const lane of lanes) app.mailDue.emit({ lane, at: dueAt })
+  })
+  return { uuid, status, sandbox: placement.sandbox, createdAt: now }
+}
+
+/** Counts those who are not suppressed. */
+function countSent(
+  tx: Tx,
+  accountId: number,
+  { recipients }: NewEmail,
+  { streamId, suppressions }: Placement,
+  at: Millis,
+): void {
+  for (const [index, { domain }] of recipients.entries()) {
+    if (suppressions[index] !== undefined) continue
+    countFigure(tx, { accountId, streamId }, 'sent', at, 1)
+    countDaily(tx, { accountId, domain, at }, 'sent', 1)
+  }
+}
+
+/** Gives the row id. */
+function insertRow(
+  tx: Tx,
+  actor: Actor,
+  email: NewEmail,
+  content: StoredContent,
+  placement: Placement,
+  { uuid, now, status }: { readonly uuid: UuidBytes; readonly now: Millis; readonly status: Status },
+): number {
+  const hasExtra = Object.keys(email.extra).length > 0
+  const row = sql(tx.db).insertEmail.get(
+    uuid,
+    actor.accountId,
+    placement.domainId,
+    placement.streamId,
+    placement.operationId,
+    email.templateId ?? null,
+    placement.broadcastId ?? null,
+    email.listId ?? null,
+    statusCode(status),
+    placement.sandbox ? 1 : 0,
+    email.transactional ? 1 : 0,
+    email.tracking === undefined ? null : email.tracking ? 1 : 0,
+    // Not in the sandbox: anybody could have links made that lead on under our name.
+    placement.tracked && !placement.sandbox ? 1 : 0,
+    email.from,
+    email.subject,
+    content.htmlRef,
+    content.textRef,
+    content.attachments.length > 0 ? JSON.stringify(content.attachments) : null,
+    hasExtra ? JSON.stringify(email.extra) : null,
+    email.recipients.length,
+    content.sizeBytes,
+    placement.quotaMonth,
+    email.scheduledAt ?? null,
+    now,
+    now,
+  )
+  if (!row) throw new Error('the email was not stored')
+  return row.id
+}
+
+/** Gives the lanes of those that wait, and those that were rejected, because they are suppressed, with what their event says. */
+function addRecipients(
+  tx: Tx,
+  emailId: number,
+  email: NewEmail,
+  { suppressions, sandbox, broadcastId }: Placement,
+  {
+    accountId,
+    waiting,
+    dueAt,
+  }: { readonly accountId: number; readonly waiting: 'queued' | 'scheduled'; readonly dueAt: Millis },
+): { lanes: ReadonlySet<string>; rejected: readonly { recipientId: number; data: EventData }[] } {
+  const statements = sql(tx.db)
+  const lanes = new Set<string>()
+  const rejected: { recipientId: number; data: EventData }[] = []
+  const { recipients } = email
+  const isBulk = broadcastId !== undefined
+  for (let from = 0; from < recipients.length; ) {
+    const size = recipients.length - from < RECIPIENTS_PER_STATEMENT ? 1 : RECIPIENTS_PER_STATEMENT
+    const values: (string | number | null)[] = []
+    const outcomes: { at: number; data: EventData }[] = []
+    for (let at = 0; at < size; at++) {
+      const recipient = recipients[from + at]
+      if (!recipient) break
+      const reason = suppressions[from + at]
+      const outcome = reason === undefined ? undefined : suppressedOutcome(reason)
+      const lane = laneOf({ accountId, domain: recipient.domain, sandbox, isBulk })
+      values.push(
+        emailId,
+        recipientKindCode(recipient.kind),
+        recipient.address,
+        recipient.mailbox ?? null,
+        statusCode(outcome ? 'rejected' : waiting),
+        outcome ? null : lane,
+        outcome ? null : dueAt,
+        outcome?.lastError ?? null,
+      )
+      if (outcome) outcomes.push({ at, data: outcome.data })
+      else lanes.add(lane)
+    }
+    const statement = size === 1 ? statements.insertRecipient : statements.insertRecipientGroup
+    const { lastInsertRowid } = statement.run(...values)
+    // Ids of one statement follow each other, since nobody else writes.
+    const firstId = Number(lastInsertRowid) - size + 1
+    for (const { at, data } of outcomes) rejected.push({ recipientId: firstId + at, data })
+    from += size
+  }
+  return { lanes, rejected }
+}

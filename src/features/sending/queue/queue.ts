@@ -1,0 +1,238 @@
+/**
+ * @module Reads and claims the mail queue, which is the open rows of `recipients`: which lanes are due, which
+ * recipients are claimed for an attempt, and which are put off because no server accepts the connection. Never decides
+ * who may get mail, and never delivers.
+ */
+
+import { record } from '#features/core/events/record.ts'
+import type { Millis } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { IS_HELD } from './account-moves.ts'
+import { IS_WITHOUT_CONTENT } from './content-moves.ts'
+import { countBegun, emailOf, NEVER_TRIED, settleEmail } from './settle.ts'
+import { OPEN_CODES, statusCode, statusName } from './status.ts'
+
+interface DueRow {
+  readonly id: number
+  readonly emailId: number
+  readonly status: number
+  readonly attempts: number
+  readonly neverTried: number
+}
+
+const QUEUED = statusCode('queued')
+const PROCESSING = statusCode('processing')
+
+const DUE = `recipients.id, email_id AS emailId, recipients.status, attempts, ${NEVER_TRIED} AS neverTried`
+
+const sql = prepared((db) => ({
+  due: db.prepare<DueRow, [string, number, number]>(
+    `SELECT ${DUE} FROM recipients WHERE lane = ? AND next_at <= ? AND status <> ${PROCESSING} ORDER BY next_at LIMIT ?`,
+  ),
+  dueAndOld: db.prepare<DueRow, [string, number, number, number]>(
+    `SELECT ${DUE} FROM recipients JOIN emails ON emails.id = email_id
+     WHERE lane = ? AND next_at <= ? AND recipients.status <> ${PROCESSING} AND coalesce(retry_from, scheduled_at, created_at) <= ? ORDER BY next_at LIMIT ?`,
+  ),
+  claim: db.prepare(
+    'UPDATE recipients SET status = ?, attempts = attempts + 1, next_at = ? WHERE id = ? AND next_at IS NOT NULL AND status IN (?, ?)',
+  ),
+  hold: db.prepare('UPDATE recipients SET status = ?, next_at = ?, last_error = ? WHERE id = ? AND status IN (?, ?)'),
+  dueCount: db.prepare<{ n: number }, [string, number, number]>(
+    `SELECT COUNT(*) AS n FROM (SELECT 1 FROM recipients WHERE lane = ? AND next_at <= ? AND status <> ${PROCESSING} LIMIT ?)`,
+  ),
+  interrupted: db.prepare<{ id: number; emailId: number; lane: string; deliveryStartedAt: number | null }, [number]>(
+    `SELECT id, email_id AS emailId, lane, delivery_started_at AS deliveryStartedAt FROM recipients
+     WHERE next_at IS NOT NULL AND status = ?`,
+  ),
+  lanes: db.prepare<{ lane: string; firstAt: number; waiting: number }, []>(
+    'SELECT lane, MIN(next_at) AS firstAt, COUNT(*) AS waiting FROM recipients WHERE next_at IS NOT NULL GROUP BY lane',
+  ),
+  // Only what is beyond `limitAt` is looked up in the table.
+  openAfter: db.prepare<
+    QueuePlace & { attempts: number | null; isWithoutContent: number | null },
+    [number, string, number, number, number]
+  >(
+    `SELECT id, lane, next_at AS nextAt,
+     CASE WHEN next_at > ?1 AND status = ${QUEUED} AND NOT coalesce(${IS_HELD}, 0) THEN attempts END AS attempts,
+     CASE WHEN next_at > ?1 THEN ${IS_WITHOUT_CONTENT} END AS isWithoutContent
+     FROM recipients INDEXED BY recipients_due WHERE next_at IS NOT NULL AND (lane, next_at, id) > (?2, ?3, ?4)
+     ORDER BY lane, next_at, id LIMIT ?5`,
+  ),
+  makeDue: db.prepare(`UPDATE recipients SET next_at = ? WHERE id = ? AND next_at = ? AND status = ${QUEUED}`),
+  openOfStream: db.prepare<{ id: number }, [number, number]>(
+    `SELECT id FROM emails WHERE account_id = ? AND status IN ${OPEN_CODES} AND stream_id = ? LIMIT 1`,
+  ),
+  laneFirst: db.prepare<{ firstAt: number | null }, [string]>(
+    `SELECT MIN(next_at) AS firstAt FROM recipients WHERE lane = ? AND next_at IS NOT NULL AND status <> ${PROCESSING}`,
+  ),
+}))
+
+/** When the earliest of each lane's open recipients is due, and how many wait. Reads the whole index: at the start and for `tassis queue`. */
+export const openLanes = (db: Tx['db']): { lane: string; firstAt: Millis; waiting: number }[] => sql(db).lanes.all()
+
+/** Whether an email of a stream has not ended. */
+export const hasOpenEmail = (db: Tx['db'], accountId: number, streamId: number): boolean =>
+  sql(db).openOfStream.get(accountId, streamId) !== null
+
+/** When the lane's next recipient is due; undefined when it has none. */
+export const laneFirstDue = (db: Tx['db'], lane: string): Millis | undefined =>
+  sql(db).laneFirst.get(lane)?.firstAt ?? undefined
+
+/** How many recipients of a lane are due at `now`, counted up to `limit`. */
+export const countDue = (db: Tx['db'], lane: string, now: Millis, limit: number): number =>
+  sql(db).dueCount.get(lane, now, limit)?.n ?? 0
+
+/** Recipients that were claimed when the process ended. Only meaningful before delivery starts. */
+export const interruptedRecipients = (
+  db: Tx['db'],
+): { id: number; emailId: number; lane: string; deliveryStartedAt: Millis | null }[] =>
+  sql(db).interrupted.all(statusCode('processing'))
+
+/**
+ * Claims up to `limit` due recipients of a lane: stores the attempt and when it would be due again if the process died now. A scheduled email
+ * becomes queued first, with its event. Returns their ids in order of time.
+ * @param due.retryAt due time after the given attempt (1 is the first)
+ * @param due.dueSince only those that were first due at this time or before
+ * @param due.ends asked before each claim; true when it ended the recipient instead
+ */
+export function claimDue(
+  tx: Tx,
+  lane: string,
+  due: Claim,
+): { recipientId: number; emailId: number; attempt: number }[] {
+  const claimed: { recipientId: number; emailId: number; attempt: number }[] = []
+  // What is ended or put off has left the places of what comes behind it: whoever has much of it must not hold up the rest of the lane.
+  for (let looked = 0; ; ) {
+    const page = claimPage(tx, lane, { ...due, limit: due.limit - claimed.length })
+    claimed.push(...page.claimed)
+    looked += page.looked
+    if (page.ended === 0 || claimed.length >= due.limit || looked >= MOST_LOOKED_AT) break
+  }
+  return claimed
+}
+
+interface Claim {
+  now: Millis
+  eventTime: Millis
+  limit: number
+  retryAt: (attempt: number) => Millis
+  dueSince?: Millis
+  ends?: (recipient: { recipientId: number; emailId: number }) => boolean
+}
+
+/** Recipients looked at in one claim, beyond which it goes on only as far as the limit: some 20 ms. */
+const MOST_LOOKED_AT = 200
+
+function claimPage(tx: Tx, lane: string, due: Claim) {
+  const statements = sql(tx.db)
+  const claimed: { recipientId: number; emailId: number; attempt: number }[] = []
+  let ended = 0
+  const rows =
+    due.dueSince === undefined
+      ? statements.due.all(lane, due.now, due.limit)
+      : statements.dueAndOld.all(lane, due.now, due.dueSince, due.limit)
+  for (const row of rows) {
+    const attempt = row.attempts + 1
+    const from = statusName(row.status)
+    if (from === 'processing') continue // Claimed before and still running: its time of retry came, but it is in hand.
+    if (due.ends?.({ recipientId: row.id, emailId: row.emailId })) {
+      ended++
+      continue
+    }
+    const { changes } = statements.claim.run(
+      statusCode('processing'),
+      due.retryAt(attempt),
+      row.id,
+      statusCode('queued'),
+      statusCode('scheduled'),
+    )
+    if (changes !== 1) continue
+    const email = emailOf(tx, row.emailId)
+    if (row.neverTried === 1) countBegun(tx, email, 1)
+    if (statusName(email.status) === 'scheduled')
+      record(tx, { accountId: email.accountId, type: 'queued', at: due.eventTime, emailId: email.id })
+    settleEmail(tx, email, 'processing', due.eventTime)
+    claimed.push({ recipientId: row.id, emailId: row.emailId, attempt })
+  }
+  return { claimed, ended, looked: rows.length }
+}
+
+/**
+ * Puts up to `limit` due recipients of a lane off, because nobody there would let us in: no attempt, but one `deferred` event each, so that what
+ * waits long says why and until when. Returns how many were looked at.
+ * @param hold.waits asked before each; true when it put the recipient off for another reason instead
+ */
+export function holdDue(
+  tx: Tx,
+  lane: string,
+  hold: {
+    now: Millis
+    eventTime: Millis
+    until: Millis
+    reason: string
+    limit: number
+    waits?: (recipient: { recipientId: number; emailId: number }) => boolean
+  },
+): number {
+  const statements = sql(tx.db)
+  const rows = statements.due.all(lane, hold.now, hold.limit)
+  for (const row of rows) {
+    if (hold.waits?.({ recipientId: row.id, emailId: row.emailId })) continue
+    statements.hold.run(
+      statusCode('queued'),
+      hold.until,
+      hold.reason,
+      row.id,
+      statusCode('queued'),
+      statusCode('scheduled'),
+    )
+    const email = emailOf(tx, row.emailId)
+    if (row.neverTried === 1) countBegun(tx, email, 1)
+    const at = { accountId: email.accountId, at: hold.eventTime, emailId: email.id }
+    if (statusName(email.status) === 'scheduled') record(tx, { ...at, type: 'queued' })
+    record(tx, {
+      ...at,
+      type: 'deferred',
+      recipientId: row.id,
+      data: { reason: hold.reason, next_retry_at: hold.until },
+    })
+    settleEmail(tx, email, 'queued', hold.eventTime)
+  }
+  return rows.length
+}
+
+/** A place in the order of the whole queue. */
+export interface QueuePlace {
+  readonly lane: string
+  readonly nextAt: Millis
+  readonly id: number
+}
+
+export interface LateRecipient extends QueuePlace {
+  readonly attempts: number
+  /** It waits until its content is back. */
+  readonly isWithoutContent: boolean
+}
+
+/**
+ * Reads up to `limit` open recipients after `place`: those that are queued and due after `limitAt`, without those held for their account, and where to go on;
+ * no place: all were read.
+ */
+export function readLate(
+  db: Tx['db'],
+  { limitAt, place, limit }: { limitAt: Millis; place: QueuePlace; limit: number },
+): { late: LateRecipient[]; place: QueuePlace | undefined } {
+  const rows = sql(db).openAfter.all(limitAt, place.lane, place.nextAt, place.id, limit)
+  const late = rows.flatMap(({ attempts, isWithoutContent, ...row }) =>
+    attempts === null ? [] : [{ ...row, attempts, isWithoutContent: isWithoutContent === 1 }],
+  )
+  return { late, place: rows.length < limit ? undefined : rows.at(-1) }
+}
+
+/** Makes recipients due at `now` that still wait as they were read; returns how many. */
+export function makeDue(tx: Tx, recipients: readonly QueuePlace[], now: Millis): number {
+  let count = 0
+  for (const { id, nextAt } of recipients) count += sql(tx.db).makeDue.run(now, id, nextAt).changes
+  return count
+}

@@ -1,0 +1,140 @@
+/**
+ * @module Removes emails that have ended, for retention: first their content, later their rows. Never touches one with
+ * an open recipient. With `insert.ts`, `erase.ts` and the files that `status.ts` lists the only writer of `emails`,
+ * `recipients` and `idempotency_keys`.
+ */
+import type { Database } from 'bun:sqlite'
+import type { App } from '#features/core/app/app.ts'
+import { dropContent } from '#features/core/content-gc/garbage.ts'
+import { eventCode } from '#features/core/events/record.ts'
+import type { Millis } from '#platform/clock.ts'
+import type { ContentRef } from '#platform/content/store.ts'
+import { sha256 } from '#platform/crypto.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { unindexEmail } from './search.ts'
+import { countStatus } from './settle.ts'
+import { isOpen, STATUSES, statusCode, statusName } from './status.ts'
+
+/** An attachment as `emails.attachments` has it; without `ref` once its content is gone. */
+export interface StoredAttachment {
+  readonly filename: string
+  readonly content_type: string
+  readonly size: number
+  readonly ref?: ContentRef
+}
+
+/** An email as retention needs it. */
+export interface OldEmail {
+  readonly id: number
+  readonly accountId: number
+  readonly status: number
+  readonly broadcastId: number | null
+  readonly htmlRef: ContentRef | null
+  readonly textRef: ContentRef | null
+  readonly attachments: string | null
+  readonly idempotencyKey: string | null
+  readonly createdAt: Millis
+  readonly updatedAt: Millis
+}
+
+const COLUMNS = `id, account_id AS accountId, status, broadcast_id AS broadcastId, html_ref AS htmlRef, text_ref AS textRef, attachments,
+  extra ->> '$.idempotency_key' AS idempotencyKey, created_at AS createdAt, updated_at AS updatedAt`
+
+/** What happens to an email by people who got it: it does not make it younger. */
+const BY_PEOPLE = (['opened', 'clicked', 'unsubscribed'] as const).map(eventCode).join(', ')
+const OPEN = STATUSES.filter(isOpen).map(statusCode).join(', ')
+
+const sql = prepared((db) => ({
+  after: db.prepare<OldEmail, [number, number]>(`SELECT ${COLUMNS} FROM emails WHERE id > ? ORDER BY id LIMIT ?`),
+  byId: db.prepare<OldEmail, [number]>(`SELECT ${COLUMNS} FROM emails WHERE id = ?`),
+  recipients: db.prepare<{ id: number; status: number; deliveredAt: Millis | null }, [number]>(
+    'SELECT id, status, delivered_at AS deliveredAt FROM recipients WHERE email_id = ?',
+  ),
+  lastEvent: db.prepare<{ at: Millis | null }, [number]>(
+    `SELECT max(at) AS at FROM events WHERE email_id = ? AND type NOT IN (${BY_PEOPLE})`,
+  ),
+  content: db.prepare<Pick<OldEmail, 'htmlRef' | 'textRef' | 'attachments'> & { sizeBytes: number }, [number]>(
+    'SELECT html_ref AS htmlRef, text_ref AS textRef, attachments, size_bytes AS sizeBytes FROM emails WHERE id = ?',
+  ),
+  dropRefs: db.prepare('UPDATE emails SET html_ref = NULL, text_ref = NULL, attachments = ? WHERE id = ?'),
+  deleteKey: db.prepare('DELETE FROM idempotency_keys WHERE account_id = ? AND key_hash = ? AND email_id = ?'),
+  deleteRecipients: db.prepare('DELETE FROM recipients WHERE email_id = ?'),
+  deleteEmail: db.prepare('DELETE FROM emails WHERE id = ?'),
+  ofOperation: db.prepare<{ id: number }, [number]>('SELECT id FROM emails WHERE operation_id = ? LIMIT 1'),
+  openOfBroadcast: db.prepare<{ id: number }, [number]>(
+    `SELECT id FROM emails WHERE operation_id = ? AND status IN (${OPEN}) LIMIT 1`,
+  ),
+}))
+
+/** Emails after a row id, in order; a row id grows with created_at. */
+export const emailsAfter = (db: Database, id: number, limit: number): OldEmail[] => sql(db).after.all(id, limit)
+
+export const oldEmail = (db: Database, id: number): OldEmail | undefined => sql(db).byId.get(id) ?? undefined
+
+/** Whether any email of an operation is there. */
+export const hasEmails = (db: Database, operationId: number): boolean => sql(db).ofOperation.get(operationId) !== null
+
+/** Whether an email of an operation is not over. */
+export const hasOpenEmails = (db: Database, operationId: number): boolean =>
+  sql(db).openOfBroadcast.get(operationId) !== null
+
+/** Whether an email is over since before a time. */
+export const isOverSince = ({ status, updatedAt }: Pick<OldEmail, 'status' | 'updatedAt'>, time: Millis): boolean =>
+  !isOpen(statusName(status)) && updatedAt < time
+
+/** Attachments of a stored email. */
+export const attachmentsOf = (json: string | null): StoredAttachment[] =>
+  json === null ? [] : (JSON.parse(json) as StoredAttachment[])
+
+/** Whether an email had content and has lost it by its age, so that it cannot be sent again. */
+export function isContentGone(db: Database, emailId: number): boolean {
+  const email = sql(db).content.get(emailId)
+  if (!email) return false
+  const files = attachmentsOf(email.attachments)
+  if (files.some(({ ref }) => ref === undefined)) return true
+  return email.htmlRef === null && email.textRef === null && files.length === 0 && email.sizeBytes > 0
+}
+
+/** Lets go of the bodies and attachments of an email; what it was and what its attachments were called stays. */
+export function dropEmailContent(app: App, tx: Tx, email: OldEmail): void {
+  const { refs, named } = contentOf(email)
+  if (refs.length === 0) return
+  sql(tx.db).dropRefs.run(named, email.id)
+  // Emails of a broadcast share its sources, which go with those of the broadcast itself.
+  if (email.broadcastId === null) dropContent(app, tx, { content: refs })
+}
+
+function contentOf({ htmlRef, textRef, attachments }: OldEmail): {
+  readonly refs: ContentRef[]
+  /** The attachments without what they refer to. */
+  readonly named: string | null
+} {
+  const files = attachmentsOf(attachments)
+  return {
+    refs: [htmlRef, textRef, ...files.map(({ ref }) => ref)].filter((ref) => ref !== null && ref !== undefined),
+    named: attachments === null ? null : JSON.stringify(files.map(({ ref: _, ...file }) => file)),
+  }
+}
+
+/** Row ids of the recipients of an email that has had no change before `time`, other than by people who got it; undefined when it has. */
+export function unchangedSince(tx: Tx, email: OldEmail, time: Millis): number[] | undefined {
+  if (!isOverSince(email, time)) return undefined
+  const recipients = sql(tx.db).recipients.all(email.id)
+  if (recipients.some(({ status, deliveredAt }) => isOpen(statusName(status)) || (deliveredAt ?? 0) >= time))
+    return undefined
+  return (sql(tx.db).lastEvent.get(email.id)?.at ?? 0) < time ? recipients.map(({ id }) => id) : undefined
+}
+
+/** Removes an email that is over, with its recipients and its idempotency key; the totals of lists go with it, its events stay. */
+export function deleteEmail(app: App, tx: Tx, email: OldEmail): void {
+  const statements = sql(tx.db)
+  const { refs } = contentOf(email)
+  if (refs.length > 0 && email.broadcastId === null) dropContent(app, tx, { content: refs })
+  if (email.idempotencyKey !== null)
+    statements.deleteKey.run(email.accountId, sha256(email.idempotencyKey).slice(0, 16), email.id)
+  statements.deleteRecipients.run(email.id)
+  statements.deleteEmail.run(email.id)
+  unindexEmail(tx, email.id)
+  countStatus(tx, email, statusName(email.status), -1)
+}

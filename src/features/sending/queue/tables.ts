@@ -1,0 +1,113 @@
+import { sql } from 'drizzle-orm'
+import { index, integer, primaryKey, sqliteTable, text } from 'drizzle-orm/sqlite-core'
+import { accounts } from '#features/core/accounts/tables.ts'
+import { bytes, flag, time, uuid } from '#platform/db/columns.ts'
+
+/** An accepted email. Its id grows with its created_at. Message-ID is derived: `<{uuid}@{domain of From}>`. */
+export const emails = sqliteTable(
+  'emails',
+  {
+    // Never used again, also when the newest row is deleted: VERP addresses and events refer to it for good.
+    id: integer('id').primaryKey({ autoIncrement: true }),
+    uuid: uuid('uuid').notNull().unique(),
+    accountId: integer('account_id')
+      .notNull()
+      .references(() => accounts.id),
+    domainId: integer('domain_id').notNull(),
+    streamId: integer('stream_id').notNull(),
+    operationId: integer('operation_id'),
+    /** Row id of the template that it was made from. */
+    templateId: integer('template_id'),
+    /** The broadcast that it is of: its subject and bodies are then sources, rendered for its recipient. */
+    broadcastId: integer('broadcast_id'),
+    /** The contact list that it was sent to. */
+    listId: integer('list_id'),
+    /** Index into STATUSES, as in recipients. */
+    status: integer('status').notNull(),
+    sandbox: flag('sandbox').notNull(),
+    transactional: flag('transactional').notNull(),
+    /** Null: the account's default. */
+    trackingOverride: flag('tracking_override'),
+    /** Whether opens and clicks are tracked: decided at acceptance, so that every attempt sends the same. */
+    tracked: flag('tracked').notNull().default(false),
+    /** Header form, validated: `Name <a@b>`. */
+    from: text('from_address').notNull(),
+    subject: text('subject').notNull(),
+    /** References into the content store. */
+    htmlRef: integer('html_ref'),
+    textRef: integer('text_ref'),
+    /** JSON: [{filename, content_type, size, ref}]. */
+    attachments: text('attachments'),
+    /** JSON of what few emails have: reply_to, headers, metadata, tags, idempotency_key, template_data, contact. */
+    extra: text('extra'),
+    recipientCount: integer('recipient_count').notNull(),
+    /** Bodies and attachments, decoded; what the memory budget reckons with. */
+    sizeBytes: integer('size_bytes').notNull(),
+    /** Month (as in usage) whose quota the email was counted in; null: it counted in none. */
+    quotaMonth: integer('quota_month'),
+    scheduledAt: time('scheduled_at'),
+    deliveredAt: time('delivered_at'),
+    createdAt: time('created_at').notNull(),
+    updatedAt: time('updated_at').notNull(),
+  },
+  (t) => [
+    index('emails_by_time').on(t.accountId, t.createdAt),
+    index('emails_by_status').on(t.accountId, t.status, t.createdAt),
+    index('emails_of_operation').on(t.operationId, t.status).where(sql`operation_id is not null`),
+  ],
+)
+
+/**
+ * One address of an email: the unit of delivery. While it is open, `next_at` says when it is due, and the partial index over it is the mail
+ * queue: claimed by lane and time, never by a scan.
+ */
+export const recipients = sqliteTable(
+  'recipients',
+  {
+    // Never used again, also when the newest row is deleted: VERP addresses and events refer to it for good.
+    id: integer('id').primaryKey({ autoIncrement: true }),
+    emailId: integer('email_id')
+      .notNull()
+      .references(() => emails.id),
+    /** Index into RECIPIENT_KINDS: to, cc, bcc. */
+    kind: integer('kind').notNull(),
+    address: text('address').notNull(),
+    /** Header form when it says more than the address. */
+    mailbox: text('mailbox'),
+    status: integer('status').notNull(),
+    /** Where it is queued, as `laneOf` returns it: account and domain, or `sandbox`; of broadcasts `bulk:` before it. Null once final. */
+    lane: text('lane'),
+    /** When it is due, or while claimed, when it would be due again after a crash. Null once final. */
+    nextAt: time('next_at'),
+    attempts: integer('attempts').notNull().default(0),
+    /** When it was put back into the queue, from the dead letters or after a pause: expiry counts from here. Null: from the email's own time. */
+    retryFrom: time('retry_from'),
+    /** Start of the DATA phase whose end is not known, or that ended in acceptance. */
+    deliveryStartedAt: time('delivery_started_at'),
+    deliveredAt: time('delivered_at'),
+    smtpResponse: text('smtp_response'),
+    /** Why the last attempt did not succeed, in words. */
+    lastError: text('last_error'),
+    sendingIp: text('sending_ip'),
+    bounceType: text('bounce_type'),
+    bounceCategory: text('bounce_category'),
+  },
+  (t) => [
+    index('recipients_email').on(t.emailId),
+    index('recipients_due').on(t.lane, t.nextAt).where(sql`next_at is not null`),
+  ],
+)
+
+/** A key seen with a single send or a batch item, for good. */
+export const idempotencyKeys = sqliteTable(
+  'idempotency_keys',
+  {
+    accountId: integer('account_id').notNull(),
+    /** First 16 bytes of the key's SHA-256. */
+    keyHash: bytes('key_hash').notNull(),
+    emailId: integer('email_id').notNull(),
+    /** First 16 bytes of the SHA-256 of the canonical request. */
+    bodyHash: bytes('body_hash').notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.accountId, t.keyHash] })],
+)

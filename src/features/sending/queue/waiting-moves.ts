@@ -1,0 +1,62 @@
+/**
+ * @module Ends waiting recipients without an attempt: those that may not get mail any more, and those cancelled in
+ * time. Each change is a compare-and-set inside the caller's transaction, as `status` says. The caller gives the quota
+ * back.
+ */
+
+import { type EventData, record } from '#features/core/events/record.ts'
+import type { Millis } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepared } from '#platform/db/open.ts'
+import { countBegun, countUnsent, type EmailRow, emailOf, type Moved, NEVER_TRIED, settleEmail } from './settle.ts'
+import { statusCode, statusName } from './status.ts'
+
+const sql = prepared((db) => ({
+  neverTried: db.prepare<{ id: number }, [number]>(`SELECT id FROM recipients WHERE id = ? AND ${NEVER_TRIED}`),
+  reject: db.prepare<Moved, [number, string, number, number, number]>(
+    `UPDATE recipients SET status = ?, lane = NULL, next_at = NULL, smtp_response = NULL, last_error = ?, sending_ip = NULL
+     WHERE id = ? AND status IN (?, ?) RETURNING address`,
+  ),
+  cancel: db.prepare<Moved, [number, number, number]>(
+    'UPDATE recipients SET status = ?, lane = NULL, next_at = NULL WHERE email_id = ? AND status = ? RETURNING address',
+  ),
+}))
+
+/** Ends a waiting recipient without an attempt: one `rejected` event. */
+export function rejectRecipient(
+  tx: Tx,
+  at: { recipientId: number; emailId: number; now: Millis },
+  { lastError, data }: { lastError: string; data: EventData },
+): void {
+  const email = emailOf(tx, at.emailId)
+  if (email.broadcastId !== null && sql(tx.db).neverTried.get(at.recipientId)) countBegun(tx, email, 1)
+  const moved = sql(tx.db).reject.get(
+    statusCode('rejected'),
+    lastError,
+    at.recipientId,
+    statusCode('queued'),
+    statusCode('scheduled'),
+  )
+  if (!moved) throw new Error(`recipient ${at.recipientId} is not waiting`)
+  record(tx, {
+    accountId: email.accountId,
+    type: 'rejected',
+    at: at.now,
+    emailId: email.id,
+    recipientId: at.recipientId,
+    data,
+  })
+  countUnsent(tx, email, moved)
+  settleEmail(tx, email, 'rejected', at.now)
+}
+
+/** Cancels a scheduled email. Returns how many recipients that were; 0 when it is not (or no longer) scheduled. */
+export function cancelScheduled(tx: Tx, email: EmailRow, now: Millis): number {
+  if (statusName(email.status) !== 'scheduled') return 0
+  const moved = sql(tx.db).cancel.all(statusCode('cancelled'), email.id, statusCode('scheduled'))
+  if (moved.length === 0) return 0
+  record(tx, { accountId: email.accountId, type: 'cancelled', at: now, emailId: email.id })
+  for (const recipient of moved) countUnsent(tx, email, recipient)
+  settleEmail(tx, email, 'cancelled', now)
+  return moved.length
+}

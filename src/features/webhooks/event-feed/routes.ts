@@ -1,0 +1,91 @@
+/** @module /v1/events: paths, shapes and one call each. */
+import { Type } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import type { Actor, App } from '#features/core/app/app.ts'
+import { authenticated, requires } from '#features/core/app/http.ts'
+import { FeedPage } from '#features/core/events/model.ts'
+import { EVENT_TYPES } from '#features/core/events/record.ts'
+import { acceptsEventStream, EVENT_STREAM } from '#platform/http/event-stream.ts'
+import { QueryInteger, queryInteger } from '#platform/http/schemas.ts'
+import { createPageReader, feedRange, startOf, typesOf } from './feed.ts'
+import { type FeedStreams, HEARTBEAT_MS, MOST_STREAMS_AN_ACCOUNT } from './stream.ts'
+
+const MOST_ON_A_PAGE = 1000
+const DEFAULT_ON_A_PAGE = 100
+
+const FeedQuery = Type.Object({
+  after: QueryInteger({
+    minimum: 0,
+    description: 'Only events after the one with this `seq`; omitted: from the first that is kept.',
+  }),
+  types: Type.Optional(
+    Type.String({ description: `Only events of these types, a comma list of ${EVENT_TYPES.join(', ')}.` }),
+  ),
+  limit: QueryInteger({
+    minimum: 1,
+    maximum: MOST_ON_A_PAGE,
+    default: DEFAULT_ON_A_PAGE,
+    description: 'Most events in the answer. Does not count for a stream.',
+  }),
+})
+
+/** A query with an empty value, as forms and templates make it, asks for nothing. */
+const given = (text: string | undefined): string | undefined => (text === '' ? undefined : text)
+
+const StreamHeaders = Type.Object(
+  {
+    'last-event-id': Type.Optional(
+      Type.String({ description: 'Of a stream: the id of the last event that the client has; wins over `after`.' }),
+    ),
+  },
+  { additionalProperties: true },
+)
+
+/** The plugin of /v1/events. @param streams those that are open, over all requests */
+export const eventRoutes = (app: App, streams: FeedStreams) => {
+  const readPage = createPageReader(app)
+
+  /** Made to JSON slice by slice, so it is no value for the framework. */
+  const page = async (actor: Actor, wanted: Parameters<typeof readPage>[1]): Promise<Response> => {
+    const { events, nextAfter, firstSeq } = await readPage(actor, wanted)
+    // Only what is on disk is told: after a crash nobody may know of an event that never was.
+    await app.commit.barrier()
+    const json = `{"data":[${events.join(',')}],"next_after":${nextAfter},"first_seq":${firstSeq}}`
+    return new Response(json, { headers: { 'content-type': 'application/json;charset=utf-8' } })
+  }
+
+  return new Elysia({ prefix: '/v1/events' }).use(authenticated).get(
+    '/',
+    ({ actor, query, headers, request }) => {
+      const types = typesOf(given(query.types))
+      const limit = queryInteger('limit', given(query.limit), {
+        fallback: DEFAULT_ON_A_PAGE,
+        minimum: 1,
+        maximum: MOST_ON_A_PAGE,
+      })
+      if (request.method === 'GET' && acceptsEventStream(request.headers.get('accept'))) {
+        const range = feedRange(app.db, actor.accountId)
+        const lastEventId = headers['last-event-id']
+        // The standard has an empty id for none.
+        const after = lastEventId
+          ? startOf('Last-Event-ID', lastEventId, range)
+          : startOf('after', given(query.after), range)
+        return streams.open(request, actor, { after, types })
+      }
+      return page(actor, { after: given(query.after), types, limit })
+    },
+    {
+      query: FeedQuery,
+      headers: StreamHeaders,
+      response: FeedPage,
+      detail: {
+        summary: 'Read the event feed',
+        description:
+          'Every event of the account in one order without a gap, oldest first. Ask again with `after` = `next_after`. Events that are no longer kept are a 410, whose `next_after` says from where the feed can be read. With `Accept: text/event-stream` it is a stream, which goes on with what happens.',
+        tags: ['Events'],
+        [EVENT_STREAM]: `Server-sent events: \`id\` is the \`seq\`, \`event\` the type, \`data\` the event as JSON. A comment every ${HEARTBEAT_MS / 1000} seconds without events. At most ${MOST_STREAMS_AN_ACCOUNT} streams an account.`,
+        ...requires('emails:read'),
+      },
+    },
+  )
+}

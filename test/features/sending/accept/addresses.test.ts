@@ -1,0 +1,147 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { createEmailApi, type EmailApi, expectRefusal } from '#test/support/email-api.ts'
+
+let emails: EmailApi
+beforeAll(async () => {
+  emails = await createEmailApi()
+})
+afterAll(() => emails[Symbol.asyncDispose]())
+
+const recipientsOf = async (request: Record<string, unknown>) => {
+  const { id } = await emails.accepted(request)
+  const { recipients } = await emails.detail(id)
+  return (recipients as { kind: string; address: string }[]).map(({ kind, address }) => `${kind} ${address}`)
+}
+
+describe('recipients', () => {
+  // Proves: send-12, send-13
+  test('of an array are all of one email; to joins them, to_address is the first', async () => {
+    const sent = await emails.accepted({ to: ['B <b@r.test>', 'a@r.test', 'c@r.test'] })
+    expect(sent['to']).toBe('b@r.test, a@r.test, c@r.test')
+    expect(await emails.detail(sent.id)).toMatchObject({ to: 'b@r.test, a@r.test, c@r.test', to_address: 'b@r.test' })
+  })
+
+  // Proves: send-14
+  test('that are given twice are merged, also over to, cc and bcc, whatever their case and name', async () => {
+    const request = {
+      to: ['Bob <bob@r.test>', 'BOB@R.TEST', 'bob@r.test'],
+      cc: ['cc@r.test', 'bob@r.test'],
+      bcc: ['CC@r.test', '"bcc"@r.test', 'bcc@r.test'],
+    }
+    expect(await recipientsOf(request)).toEqual(['to bob@r.test', 'cc cc@r.test', 'bcc "bcc"@r.test'])
+  })
+
+  // Proves: send-14
+  test('may be 50, counted without duplicates', async () => {
+    const to = Array.from({ length: 50 }, (_, i) => `r${i}@r.test`)
+    expect(await recipientsOf({ to: [...to, ...to] })).toHaveLength(50)
+  })
+
+  // Proves: send-14
+  test('may not be 51, wherever they stand', async () => {
+    const of = (prefix: string, count: number) => Array.from({ length: count }, (_, i) => `${prefix}${i}@r.test`)
+    for (const request of [
+      { to: of('a', 51) },
+      { to: of('a', 1), cc: of('b', 25), bcc: of('c', 25) },
+      { to: of('a', 600) },
+    ])
+      expectRefusal(await emails.send(request), 422, 'too_many_recipients', 'to')
+  })
+
+  const good: readonly [given: string, address: string][] = [
+    ['a@b.test', 'a@b.test'],
+    ['Name <a@b.test>', 'a@b.test'],
+    ['Doe, Jane, PhD <jane@b.test>', 'jane@b.test'],
+    ['Müller, Jörg <joerg@b.test>', 'joerg@b.test'],
+    ['日本 <a@b.test>', 'a@b.test'],
+    ['"Quoted, Name" <a@b.test>', 'a@b.test'],
+    ['A <b> <a@b.test>', 'a@b.test'],
+    ['a@BÜCHER.test', 'a@xn--bcher-kva.test'],
+    ['jörg@b.test', 'jörg@b.test'],
+    ["o'brien+tag@b.test", "o'brien+tag@b.test"],
+    ['  a@b.test  ', 'a@b.test'],
+  ]
+  // Proves: send-12, send-47
+  for (const [given, address] of good)
+    test(`${given} is ${address}`, async () => expect((await emails.accepted({ to: given }))['to']).toBe(address))
+
+  const bad: readonly string[] = [
+    '',
+    ' ',
+    'nobody',
+    '@b.test',
+    'a@',
+    'a@b',
+    'a@b..test',
+    'a@-b.test',
+    'a b@b.test',
+    'a@b.test, c@d.test',
+    'a@b.test>',
+    '<a@b.test',
+    'a@[127.0.0.1]',
+    'a@127.0.0.1',
+    'a@b.test\r\nBcc: x@y.test',
+    'Name\n <a@b.test>',
+    'a\0@b.test',
+    '.a@b.test',
+    `${'x'.repeat(65)}@b.test`,
+    `a@${'x'.repeat(64)}.test`,
+    `a@${'x.'.repeat(130)}test`,
+    'a@b.test\u2028',
+  ]
+  for (const given of bad) {
+    // Proves: send-12, send-33
+    test(`${JSON.stringify(given.slice(0, 40))} is a 422`, async () => {
+      expectRefusal(await emails.send({ to: given }), 422, 'invalid_address', 'to')
+      expectRefusal(await emails.send({ bcc: ['ok@r.test', given] }), 422, 'invalid_address', 'bcc.1')
+      expectRefusal(await emails.send({ from: given }), 422, 'invalid_address', 'from')
+    })
+  }
+})
+
+describe('the sender', () => {
+  const cases: readonly [given: string, shown: string][] = [
+    ['ada@sender.test', 'ada@sender.test'],
+    ['Ada <ada@SENDER.test>', 'Ada <ada@sender.test>'],
+    ['Lovelace, Ada <ada@sender.test>', '"Lovelace, Ada" <ada@sender.test>'],
+    ['Ada "Countess" <ada@sender.test>', '"Ada \\"Countess\\"" <ada@sender.test>'],
+    ['Адa ✉ <ada@sender.test>', '"Адa ✉" <ada@sender.test>'],
+    ['ädä@sender.test', 'ädä@sender.test'],
+  ]
+  // Proves: send-4
+  for (const [given, shown] of cases)
+    test(`${given} is shown as ${shown}`, async () => {
+      const { id } = await emails.accepted({ from: given })
+      expect((await emails.detail(id))['from_address']).toBe(shown)
+    })
+
+  // Proves: send-47
+  test('of an internationalised domain is found by its A-labels, which the Message-ID has too', async () => {
+    await emails.addDomain(emails.actor, 'bücher.test')
+    const sent = await emails.accepted({ from: 'Ada <ada@bücher.test>' })
+    expect(sent).toMatchObject({ sandbox: false, message_id: `<${sent.id}@xn--bcher-kva.test>` })
+  })
+})
+
+describe('reply_to', () => {
+  const cases: readonly [given: string, shown: string][] = [
+    ['a@b.test', 'a@b.test'],
+    ['a@b.test,c@d.test', 'a@b.test, c@d.test'],
+    ['Doe, Jane <j@b.test>, help@b.test', '"Doe, Jane" <j@b.test>, help@b.test'],
+    ['a@bücher.test', 'a@xn--bcher-kva.test'],
+  ]
+  // Proves: send-26
+  for (const [given, shown] of cases)
+    test(`${given} is ${shown}`, async () => {
+      const { id } = await emails.accepted({ reply_to: given })
+      expect((await emails.detail(id))['reply_to']).toBe(shown)
+    })
+
+  // Proves: send-26
+  for (const given of ['nobody', 'a@b.test,', ',a@b.test', 'a@b.test\r\nBcc: x@y.test', 'a@b.test, x'])
+    test(`${JSON.stringify(given)} is a 422`, async () => {
+      const answer = await emails.send({ reply_to: given })
+      expect(answer.status).toBe(422)
+      expect(answer.body).toMatchObject({ details: [{ field: 'reply_to' }] })
+    })
+})

@@ -1,0 +1,265 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import type { ApiAnswer } from '#test/support/api.ts'
+import { createEmailApi, EMAIL, type EmailApi, expectRefusal } from '#test/support/email-api.ts'
+
+let emails: EmailApi
+let before: Record<string, number>
+
+beforeAll(async () => {
+  emails = await createEmailApi()
+  await emails.accepted()
+})
+afterAll(() => emails[Symbol.asyncDispose]())
+
+// Whatever a test here sends, nothing of it may be stored.
+beforeEach(() => {
+  before = emails.stored()
+})
+afterEach(() => {
+  expect(emails.stored()).toEqual(before)
+})
+
+const PATHS = ['/v1/emails', '/v1/emails/batch'] as const
+
+describe('text that is no JSON', () => {
+  const texts: readonly [what: string, text: string | Uint8Array<ArrayBuffer>][] = [
+    ['an open brace', '{'],
+    ['a trailing comma', '{"from":"a@sender.test",}'],
+    ['single quotes', "{'from':1}"],
+    ['two values', '{} {}'],
+    ['a NUL', '\0'],
+    ['a form', 'from=a&to=b'],
+    ['an open string', '{"from":"a'],
+    ['NaN', '{"from":NaN}'],
+    ['a byte order mark and junk', '\ufeff{]'],
+    ['bytes that are not UTF-8', new Uint8Array([0x7b, 0x22, 0xff, 0xfe, 0x22, 0x3a, 0x31, 0x7d])],
+    ['arrays 65 deep', `${'['.repeat(65)}${']'.repeat(65)}`],
+    ['arrays a million deep', '['.repeat(1_000_000)],
+    ['objects 10,000 deep', `${'{"a":'.repeat(10_000)}1${'}'.repeat(10_000)}`],
+  ]
+  // Proves: send-2
+  for (const [what, text] of texts)
+    test(`${what}: 400`, async () => {
+      for (const path of PATHS) expectRefusal(await emails.raw(path, text), 400, 'invalid_json')
+    })
+
+  test('metadata that is nested too deep: 400', async () => {
+    const metadata = `${'{"a":'.repeat(80)}1${'}'.repeat(80)}`
+    const { from, to } = EMAIL
+    expectRefusal(
+      await emails.raw(
+        '/v1/emails',
+        `{"from":"${from}","to":"${to}","subject":"S","text_body":"T","metadata":${metadata}}`,
+      ),
+      400,
+      'invalid_json',
+    )
+  })
+})
+
+describe('bodies that are not objects or not there', () => {
+  // Proves: send-4
+  for (const text of ['', 'null', '[]', '{}'])
+    test(`${JSON.stringify(text)}: 422 for what is missing`, async () => {
+      expectRefusal(await emails.raw('/v1/emails', text), 422, 'validation_failed', 'from', 'to')
+      expectRefusal(await emails.raw('/v1/emails/batch', text), 422, 'validation_failed', 'emails')
+    })
+
+  for (const text of ['5', '"text"', 'true', '[1]', '[{}]'])
+    test(`${text}: 422`, async () => {
+      for (const path of PATHS) expectRefusal(await emails.raw(path, text), 422, 'validation_failed', 'body')
+    })
+})
+
+describe('the content type', () => {
+  for (const type of [
+    'text/plain',
+    'application/x-www-form-urlencoded',
+    'multipart/form-data; boundary=x',
+    'application/json; charset=utf-16',
+    'x',
+  ])
+    test(`${type}: 415`, async () => {
+      for (const path of PATHS)
+        expectRefusal(
+          await emails.raw(path, JSON.stringify(EMAIL), { 'content-type': type }),
+          415,
+          'unsupported_media_type',
+        )
+    })
+
+  test('with a compressed body: 415', async () => {
+    const body = Bun.gzipSync(JSON.stringify(EMAIL))
+    expectRefusal(await emails.raw('/v1/emails', body, { 'content-encoding': 'gzip' }), 415, 'unsupported_media_type')
+  })
+})
+
+describe('fields of a wrong type', () => {
+  const strings = [
+    'from',
+    'subject',
+    'html_body',
+    'text_body',
+    'template_alias',
+    'reply_to',
+    'send_at',
+    'idempotency_key',
+    'stream',
+  ]
+  // Proves: send-2
+  for (const field of strings)
+    test(`${field} as a number, a flag, an object or a list: 422`, async () => {
+      for (const value of [5, true, {}, ['a']])
+        expectRefusal(
+          await emails.send({ [field]: value }),
+          422,
+          'validation_failed',
+          ...(await fieldsOf({ [field]: value })),
+        )
+      expect(await fieldsOf({ [field]: 5 })).toEqual([field])
+    })
+
+  for (const field of ['cc', 'bcc', 'tags'])
+    test(`${field} as anything but a list of strings: 422`, async () => {
+      for (const value of ['a@b.test', 5, true, {}]) expect(await fieldsOf({ [field]: value })).toEqual([field])
+      for (const value of [[5], [null], [{}], [['a@b.test']]])
+        expect(await fieldsOf({ [field]: value })).toEqual([`${field}.0`])
+    })
+
+  for (const field of ['tracking', 'transactional'])
+    test(`${field} as anything but a flag: 422`, async () => {
+      for (const value of ['true', 1, 0, {}, []]) expect(await fieldsOf({ [field]: value })).toEqual([field])
+    })
+
+  test('to as anything but a string or a list of strings: 422', async () => {
+    for (const value of [5, null, true, {}, []]) expect(await fieldsOf({ to: value })).toEqual(['to'])
+    for (const value of [[5], [null], [['a@b.test']]]) expect(await fieldsOf({ to: value })).toEqual(['to.0'])
+  })
+
+  test('attachments as anything but a list of files: 422', async () => {
+    for (const value of ['a', 5, {}, true]) expect(await fieldsOf({ attachments: value })).toEqual(['attachments'])
+    for (const value of [['a'], [5], [null], [[]]])
+      expect(await fieldsOf({ attachments: value })).toEqual(['attachments.0'])
+    const all = ['attachments.0.filename', 'attachments.0.content', 'attachments.0.content_type']
+    expect(await fieldsOf({ attachments: [{}] })).toEqual(all)
+    expect(await fieldsOf({ attachments: [{ filename: 1, content: null, content_type: [] }] })).toEqual(all)
+    expect(await fieldsOf({ attachments: [{ filename: '', content: 'aGk=', content_type: '' }] })).toEqual([
+      'attachments.0.filename',
+      'attachments.0.content_type',
+    ])
+  })
+
+  const fieldsOf = async (change: Record<string, unknown>): Promise<string[]> => {
+    const answer = await emails.send(change)
+    const { details } = answer.body as { details: { field: string }[] }
+    const fields = details.map(({ field }) => field)
+    expectRefusal(answer, 422, 'validation_failed', ...fields)
+    return fields
+  }
+})
+
+describe('fields that nobody knows', () => {
+  // Proves: http-14
+  test('at the top: 422 that names them', async () => {
+    expectRefusal(await emails.send({ bogus: 1, html: '<p>' }), 422, 'validation_failed', 'bogus', 'html')
+  })
+
+  // Proves: http-14
+  test('in an attachment: 422 that names it', async () => {
+    const attachments = [{ filename: 'a', content: 'aGk=', content_type: 'text/plain', content_id: 'x' }]
+    expectRefusal(await emails.send({ attachments }), 422, 'validation_failed', 'attachments.0.content_id')
+  })
+
+  test('named like parts of JavaScript objects: 422', async () => {
+    const { from, to } = EMAIL
+    const body = `{"from":"${from}","to":"${to}","subject":"S","text_body":"T","__proto__":{"a":1}}`
+    expectRefusal(await emails.raw('/v1/emails', body), 422, 'validation_failed', '__proto__')
+    expectRefusal(await emails.send({ constructor: 1 }), 422, 'validation_failed', 'constructor')
+  })
+
+  test('by the thousand: 422 that names some', async () => {
+    const answer = await emails.send(Object.fromEntries(Array.from({ length: 5_000 }, (_, i) => [`x${i}`, 1])))
+    expect(answer.status).toBe(422)
+    expect((answer.body as { details: unknown[] }).details.length).toBeLessThanOrEqual(20)
+  })
+})
+
+describe('bodies that are too large', () => {
+  // Proves: http-10
+  test('by their Content-Length: 413', async () => {
+    for (const path of PATHS)
+      expectRefusal(await emails.raw(path, ' '.repeat(40 * 1024 * 1024 + 1)), 413, 'payload_too_large')
+  })
+
+  // Proves: http-10
+  test('in chunks without a length: 413', async () => {
+    const chunk = new Uint8Array(1024 * 1024).fill(0x20)
+    let left = 45
+    const stream = new ReadableStream<Uint8Array>({
+      pull(controller) {
+        if (left-- > 0) controller.enqueue(chunk)
+        else controller.close()
+      },
+    })
+    expectRefusal(await emails.raw('/v1/emails', stream), 413, 'payload_too_large')
+  })
+
+  test('by the number of their values: 413', async () => {
+    expectRefusal(await emails.raw('/v1/emails', `{"a":[${'1,'.repeat(600_000)}1]}`), 413, 'payload_too_large')
+  })
+})
+
+describe('ids that name nothing of this account', () => {
+  const askAll = async (id: string): Promise<ApiAnswer[]> => [
+    await emails.api('GET', `/v1/emails/${id}`),
+    await emails.api('POST', `/v1/emails/${id}/cancel`),
+  ]
+
+  // Proves: email-8
+  for (const id of [
+    '00000000-0000-7000-8000-000000000000',
+    'x',
+    '1',
+    '%00',
+    '..%2f..%2fetc',
+    "'%20OR%201=1--",
+    'ü',
+    'null',
+  ])
+    test(`${id}: 404`, async () => {
+      for (const answer of await askAll(id)) expectRefusal(answer, 404, 'email_not_found')
+    })
+})
+
+test('emails of another account: 404, and they stay as they are', async () => {
+  await using service = await createEmailApi()
+  const other = await service.newAccount()
+  await service.addDomain(other, 'other.test')
+  const key = await service.newKey([], other)
+  const sendAt = new Date(service.clock.now() + 3_600_000).toISOString()
+  const theirs = await service.accepted({ from: 'x@other.test', send_at: sendAt }, { key })
+  const stored = service.stored()
+  expectRefusal(await service.api('GET', `/v1/emails/${theirs.id}`), 404, 'email_not_found')
+  expectRefusal(await service.api('POST', `/v1/emails/${theirs.id}/cancel`), 404, 'email_not_found')
+  expect(service.stored()).toEqual(stored)
+  expect((await service.detail(theirs.id, { key }))['status']).toBe('scheduled')
+})
+
+test('without a key the body is not even looked at: 401', async () => {
+  for (const path of PATHS) {
+    expectRefusal(await emails.raw(path, '{', { authorization: '' }), 401, 'invalid_api_key')
+    expectRefusal(await emails.raw(path, '{', { authorization: 'Bearer wrong' }), 401, 'invalid_api_key')
+  }
+})
+
+test('without the scope emails:send: 403', async () => {
+  const key = await emails.newKey(['emails:read'])
+  before = emails.stored()
+  expectRefusal(await emails.send({}, { key }), 403, 'insufficient_scope')
+  expectRefusal(await emails.api('POST', '/v1/emails/batch', { emails: [EMAIL] }, { key }), 403, 'insufficient_scope')
+})
+
+test('a wrong method: 405 with Allow', async () => {
+  const answer = await emails.api('DELETE', '/v1/emails')
+  expect([answer.status, answer.headers.get('allow')?.split(', ').sort()]).toEqual([405, ['GET', 'HEAD', 'POST']])
+})

@@ -1,0 +1,299 @@
+import { describe, expect, test } from 'bun:test'
+import { createDomain } from '#features/setup/domains/domains.ts'
+import { type ApiOptions, at } from '#test/support/api.ts'
+import { createTestAccount } from '#test/support/app.ts'
+import { createEmailApi, EMAIL, type EmailApi, expectRefusal, UNVERIFIED, UUID } from '#test/support/email-api.ts'
+
+const batch = (emails: EmailApi, items: unknown, options?: ApiOptions) =>
+  emails.api('POST', '/v1/emails/batch', { emails: items }, options)
+const item = (change: Record<string, unknown> = {}) => ({ ...EMAIL, ...change })
+const withKey = (key: string): ApiOptions => ({ headers: { 'idempotency-key': key } })
+const idsOf = (answer: { body: unknown }) => (at(answer.body, 'data') as { id: string }[]).map(({ id }) => id)
+const tosOf = (answer: { body: unknown }) => (at(answer.body, 'data') as { to: string }[]).map(({ to }) => to)
+
+// Proves: list-10, batch-1, batch-2, batch-5
+test('a batch is answered with its operation, the emails in order, and the errors by index', async () => {
+  await using emails = await createEmailApi()
+  const answer = await batch(emails, [
+    item({ to: 'a@r.test' }),
+    item({ to: 'nobody' }),
+    item({ to: ['b@r.test', 'c@r.test'], from: `x@${UNVERIFIED}` }),
+    item({ from: 'x@unknown.test' }),
+    item({ to: 'd@r.test', send_at: new Date(emails.clock.now() + 60_000).toISOString() }),
+  ])
+  const ids = idsOf(answer)
+  const createdAt = new Date(emails.clock.now()).toISOString()
+  expect({ status: answer.status, body: answer.body }).toEqual({
+    status: 202,
+    body: {
+      operation_id: expect.stringMatching(UUID),
+      data: [
+        {
+          id: ids[0],
+          message_id: `<${ids[0]}@sender.test>`,
+          status: 'queued',
+          to: 'a@r.test',
+          sandbox: false,
+          created_at: createdAt,
+        },
+        {
+          id: ids[1],
+          message_id: `<${ids[1]}@${UNVERIFIED}>`,
+          status: 'queued',
+          to: 'b@r.test, c@r.test',
+          sandbox: true,
+          created_at: createdAt,
+        },
+        {
+          id: ids[2],
+          message_id: `<${ids[2]}@sender.test>`,
+          status: 'scheduled',
+          to: 'd@r.test',
+          sandbox: false,
+          created_at: createdAt,
+          scheduled_at: new Date(emails.clock.now() + 60_000).toISOString(),
+        },
+      ],
+      errors: [
+        { index: 1, error: expect.stringContaining('nobody') },
+        { index: 3, error: expect.stringContaining('unknown.test') },
+      ],
+    },
+  })
+  const operationId = at(answer.body, 'operation_id')
+  for (const id of ids) expect((await emails.detail(id))['operation_id']).toBe(operationId)
+  const operation = emails.app.db
+    .query('SELECT operation_type, status, total_items, completed_items, failed_items FROM operations')
+    .all()
+  expect(operation).toEqual([
+    { operation_type: 'batch', status: 'completed', total_items: 5, completed_items: 3, failed_items: 2 },
+  ])
+})
+
+describe('the whole request is a 422', () => {
+  const cases: readonly [rule: string, body: unknown, field: string][] = [
+    ['no items', { emails: [] }, 'emails'],
+    ['501 items', { emails: Array.from({ length: 501 }, () => item()) }, 'emails'],
+    ['null for items', { emails: null }, 'emails'],
+    ['a number for items', { emails: 5 }, 'emails'],
+    ['an object for items', { emails: { 0: item() } }, 'emails'],
+    ['items missing', {}, 'emails'],
+    ['an unknown field', { emails: [item()], dry_run: true }, 'dry_run'],
+  ]
+  // Proves: batch-3
+  for (const [rule, body, field] of cases)
+    test(rule, async () => {
+      await using emails = await createEmailApi()
+      const before = emails.stored()
+      expectRefusal(await emails.api('POST', '/v1/emails/batch', body), 422, 'validation_failed', field)
+      expect(emails.stored()).toEqual(before)
+    })
+})
+
+// Proves: batch-2, batch-4
+test('items of any wrong form are errors of their own, and all of them wrong is a 202 without emails', async () => {
+  await using emails = await createEmailApi()
+  const wrong = [
+    null,
+    5,
+    'text',
+    true,
+    [],
+    [item()],
+    {},
+    item({ to: null }),
+    item({ bogus: 1 }),
+    item({ attachments: [{ filename: 'a', content: '', content_type: 'b', bogus: 1 }] }),
+  ]
+  const answer = await batch(emails, wrong)
+  expect(answer.status).toBe(202)
+  expect(at(answer.body, 'data')).toEqual([])
+  const errors = at(answer.body, 'errors') as { index: number; error: string }[]
+  expect(errors.map(({ index }) => index)).toEqual(wrong.map((_, index) => index))
+  for (const { error } of errors) expect(error).toMatch(/^\S.{5,}/)
+  expect(errors[7]?.error).toContain('to')
+  expect(errors[8]?.error).toContain('bogus')
+  expect(errors[9]?.error).toContain('attachments.0.bogus')
+  expect(emails.stored()).toMatchObject({ emails: 0, operations: 1, contentParts: 0, recipientsUsed: 0 })
+})
+
+// Proves: batch-5
+test('500 emails are one operation', async () => {
+  await using emails = await createEmailApi()
+  const to = Array.from({ length: 500 }, (_, i) => `r${i}@r.test`)
+  const answer = await batch(
+    emails,
+    to.map((address) => item({ to: address, text_body: `Hello ${address}` })),
+  )
+  expect(answer.status).toBe(202)
+  expect(tosOf(answer)).toEqual(to)
+  expect(new Set(idsOf(answer)).size).toBe(500)
+  expect(emails.stored()).toMatchObject({
+    emails: 500,
+    recipients: 500,
+    events: 500,
+    operations: 1,
+    recipientsUsed: 500,
+  })
+})
+
+describe('keys of items', () => {
+  // Proves: idem-8
+  test('of two items with one key the second returns the first, and counts nothing', async () => {
+    await using emails = await createEmailApi()
+    const answer = await batch(emails, [
+      item({ idempotency_key: 'k' }),
+      item({ to: 'x@r.test' }),
+      item({ idempotency_key: 'k', subject: 'Other' }),
+    ])
+    const ids = idsOf(answer)
+    expect(ids[2]).toBe(ids[0] ?? '')
+    expect(emails.stored()).toMatchObject({ emails: 2, recipientsUsed: 2 })
+  })
+
+  test('also when the first of them is sandbox mail', async () => {
+    await using emails = await createEmailApi()
+    await batch(emails, [item({ idempotency_key: 'k', from: `x@${UNVERIFIED}` }), item({ idempotency_key: 'k' })])
+    expect(emails.stored()).toMatchObject({ emails: 1, recipientsUsed: 0 })
+  })
+
+  test('a key of an item whose first use is invalid belongs to the next', async () => {
+    await using emails = await createEmailApi()
+    const answer = await batch(emails, [item({ idempotency_key: 'k', to: 'nobody' }), item({ idempotency_key: 'k' })])
+    expect(at(answer.body, 'data')).toHaveLength(1)
+    expect(at(answer.body, 'errors')).toMatchObject([{ index: 0 }])
+  })
+
+  test('a key seen before returns its email, whatever the item says now', async () => {
+    await using emails = await createEmailApi()
+    const sendAt = new Date(emails.clock.now() + 60_000).toISOString()
+    const sent = await emails.accepted({ idempotency_key: 'k', send_at: sendAt })
+    emails.clock.advance(3_600_000)
+    const answer = await batch(emails, [
+      item({ idempotency_key: 'k', send_at: sendAt }),
+      item({ idempotency_key: 'k', to: 'nobody' }),
+    ])
+    expect(answer.body).toEqual({
+      operation_id: expect.any(String),
+      data: [
+        { ...sent, replayed: true },
+        { ...sent, replayed: true, mismatch: true },
+      ],
+      errors: [],
+    })
+    expect(emails.used()).toBe(1)
+  })
+})
+
+describe('the header Idempotency-Key', () => {
+  // Proves: idem-9
+  test('keys the whole answer for a day', async () => {
+    await using emails = await createEmailApi()
+    const items = [item(), item({ to: 'nobody' })]
+    const first = await batch(emails, items, withKey('k'))
+    const stored = emails.stored()
+    for (let hour = 0; hour < 24; hour++) {
+      expect(await batch(emails, items, withKey('k'))).toMatchObject({ status: 202, body: first.body as object })
+      emails.clock.advance(3_599_000)
+    }
+    expect(emails.stored()).toEqual(stored)
+  })
+
+  // Proves: idem-10
+  test('with a different body is a 409', async () => {
+    await using emails = await createEmailApi()
+    await batch(emails, [item()], withKey('k'))
+    const stored = emails.stored()
+    expectRefusal(await batch(emails, [item({ subject: 'Other' })], withKey('k')), 409, 'idempotency_conflict')
+    expectRefusal(await batch(emails, [item(), item()], withKey('k')), 409, 'idempotency_conflict')
+    expect(emails.stored()).toEqual(stored)
+  })
+
+  test('is apart from the keys of single sends', async () => {
+    await using emails = await createEmailApi()
+    await emails.accepted({}, withKey('k'))
+    expect((await batch(emails, [item()], withKey('k'))).status).toBe(202)
+    expect(emails.stored()['emails']).toBe(2)
+  })
+
+  test('makes one batch of 20 parallel ones', async () => {
+    await using emails = await createEmailApi()
+    const items = Array.from({ length: 10 }, (_, i) => item({ to: `r${i}@r.test` }))
+    const answers = await Promise.all(Array.from({ length: 20 }, () => batch(emails, items, withKey('k'))))
+    expect(new Set(answers.map(({ body }) => JSON.stringify(body))).size).toBe(1)
+    expect(emails.stored()).toMatchObject({ emails: 10, operations: 1, recipientsUsed: 10, batch_replies: 1 })
+  })
+})
+
+describe('the quota of a batch', () => {
+  const start = async () => {
+    const emails = await createEmailApi({ settings: { TASSIS_PLAN_QUOTA_FREE: '5' } })
+    const actor = await createTestAccount(emails.app, 'free')
+    await emails.addDomain(actor, 'free.test')
+    const key = await emails.newKey([], actor)
+    return {
+      emails,
+      actor,
+      key,
+      free: (change: Record<string, unknown> = {}) => item({ from: 'a@free.test', ...change }),
+    }
+  }
+
+  // Proves: quota-6
+  test('is asked for as a whole: over it nothing is accepted and nothing stored', async () => {
+    const { emails, actor, key, free } = await start()
+    await using _ = emails
+    const before = emails.stored()
+    expectRefusal(
+      await batch(
+        emails,
+        [free({ to: ['a@r.test', 'b@r.test', 'c@r.test'] }), free({ cc: ['d@r.test', 'e@r.test'] })],
+        { key },
+      ),
+      429,
+      'quota_exceeded',
+    )
+    expect(emails.stored()).toEqual(before)
+    expect(emails.used(actor)).toBe(0)
+  })
+
+  // Proves: quota-6
+  test('is counted after invalid, sandbox and repeated items are taken out', async () => {
+    const { emails, actor, key, free } = await start()
+    await using _ = emails
+    await createDomain(emails.app, actor, 'unverified.test')
+    const answer = await batch(
+      emails,
+      [
+        free({ to: ['a@r.test', 'b@r.test', 'c@r.test', 'd@r.test', 'e@r.test'], idempotency_key: 'k' }),
+        free({ to: 'nobody' }),
+        free({ from: 'a@unverified.test' }),
+        free({ idempotency_key: 'k' }),
+        free({ from: 'a@unknown.test' }),
+      ],
+      { key },
+    )
+    expect(answer.status).toBe(202)
+    expect(at(answer.body, 'data')).toHaveLength(3)
+    expect(emails.used(actor)).toBe(5)
+  })
+})
+
+test('batches that are stored do not keep the other requests of their account out', async () => {
+  await using emails = await createEmailApi()
+  const { turns } = emails.app
+  let isOver = false
+  let mostPieces = 0
+  const look = (): void => {
+    mostPieces = Math.max(mostPieces, turns.size)
+    if (!isOver) setImmediate(look)
+  }
+  look()
+  const items = (name: string) =>
+    Array.from({ length: 500 }, (_, i) => item({ from: `x@${UNVERIFIED}`, text_body: `${name} ${i}` }))
+  const answers = await Promise.all(['one', 'two', 'three'].map((name) => batch(emails, items(name))))
+  isOver = true
+  expect(answers.map(({ status }) => status)).toEqual([202, 202, 202])
+  // Not one for each email.
+  expect(mostPieces).toBeLessThan(20)
+})

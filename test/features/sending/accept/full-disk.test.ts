@@ -1,0 +1,228 @@
+import type { Database } from 'bun:sqlite'
+import { describe, expect, test } from 'bun:test'
+import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { randomBytes } from '#platform/ids.ts'
+import { type ApiAnswer, at } from '#test/support/api.ts'
+import { createEmailApi, EMAIL, type EmailApi, expectRefusal } from '#test/support/email-api.ts'
+
+const randomText = (bytes: number): string => Buffer.from(randomBytes(bytes)).toString('base64')
+
+/** A database that cannot grow by a page any more. */
+const fill = (db: Database): void => {
+  const pages = db.query<{ page_count: number }, []>('PRAGMA page_count').get()?.page_count ?? 0
+  db.run(`PRAGMA max_page_count = ${pages}`)
+}
+const makeRoom = (db: Database): void => void db.run('PRAGMA max_page_count = 1000000')
+
+/** Rows of what an accepted email is made of; content parts may stay behind unused. */
+const rowsOf = (emails: EmailApi) => {
+  const { contentParts: _, ...rows } = emails.stored()
+  return rows
+}
+
+/** Sends until a send is refused, and gives the refusal; what came before must have been accepted. */
+async function sendUntilRefused(send: () => Promise<ApiAnswer>): Promise<ApiAnswer> {
+  for (let i = 0; i < 2_000; i++) {
+    const answer = await send()
+    if (answer.status !== 202) return answer
+  }
+  throw new Error('the disk does not fill')
+}
+
+const batchOf = (emails: EmailApi, count: number, item: () => Record<string, unknown>) =>
+  emails.api('POST', '/v1/emails/batch', { emails: Array.from({ length: count }, () => ({ ...EMAIL, ...item() })) })
+
+describe('when the main database cannot grow', () => {
+  const big = () => ({ metadata: { filler: randomText(12_000) } })
+
+  // Proves: storage-4, error-13
+  test('sends are a 507 that stores nothing, and accepted again when there is room', async () => {
+    await using emails = await createEmailApi()
+    await emails.accepted({ idempotency_key: 'before' })
+    fill(emails.app.db)
+    expectRefusal(await sendUntilRefused(() => emails.send(big())), 507, 'insufficient_storage')
+    const before = rowsOf(emails)
+    expectRefusal(await emails.send({ ...big(), idempotency_key: 'k' }), 507, 'insufficient_storage')
+    expectRefusal(await batchOf(emails, 20, big), 507, 'insufficient_storage')
+    expect(rowsOf(emails)).toEqual(before)
+    // What is stored can be read and repeated meanwhile.
+    expect((await emails.api('GET', '/v1/emails')).status).toBe(200)
+    expect((await emails.send({ idempotency_key: 'before' })).status).toBe(202)
+    makeRoom(emails.app.db)
+    const { id } = await emails.accepted({ ...big(), idempotency_key: 'k' })
+    expect((await emails.detail(id))['idempotency_key']).toBe('k')
+    expect((await batchOf(emails, 20, big)).status).toBe(202)
+  })
+
+  test('of parallel sends exactly those are stored that were answered with 202', async () => {
+    await using emails = await createEmailApi()
+    await emails.accepted()
+    fill(emails.app.db)
+    const answers = await Promise.all(
+      Array.from({ length: 150 }, () => emails.send({ ...big(), to: ['a@r.test', 'b@r.test'] })),
+    )
+    const accepted = answers.filter(({ status }) => status === 202)
+    for (const answer of answers) if (answer.status !== 202) expectRefusal(answer, 507, 'insufficient_storage')
+    expect(accepted.length).toBeLessThan(150)
+    const stored = emails.stored()
+    expect({ ...stored }).toMatchObject({
+      emails: accepted.length + 1,
+      recipients: 2 * accepted.length + 1,
+      events: accepted.length + 1,
+      recipientsUsed: 2 * accepted.length + 1,
+    })
+    for (const answer of accepted) expect((await emails.detail(at(answer.body, 'data', 'id')))['status']).toBe('queued')
+    const total = async () => at((await emails.api('GET', '/v1/emails')).body, 'pagination', 'total')
+    expect(await total()).toBe(accepted.length + 1)
+    makeRoom(emails.app.db)
+    await emails.accepted(big())
+    expect(await total()).toBe(accepted.length + 2)
+  })
+
+  test('a cancellation that cannot be stored changes nothing, and can be repeated', async () => {
+    await using emails = await createEmailApi()
+    const { id } = await emails.accepted({ send_at: new Date(emails.clock.now() + 3_600_000).toISOString() })
+    const { db } = emails.app
+    db.run('CREATE TABLE ballast (data BLOB)')
+    db.run(
+      'CREATE TEMP TRIGGER needs_room BEFORE INSERT ON audit_logs BEGIN INSERT INTO ballast VALUES (zeroblob(100000)); END',
+    )
+    fill(db)
+    const before = emails.stored()
+    expectRefusal(await emails.api('POST', `/v1/emails/${id}/cancel`), 507, 'insufficient_storage')
+    expect(emails.stored()).toEqual(before)
+    expect((await emails.detail(id))['status']).toBe('scheduled')
+    makeRoom(db)
+    expect((await emails.api('POST', `/v1/emails/${id}/cancel`)).status).toBe(200)
+    expect(emails.used()).toBe(0)
+  })
+})
+
+// Proves: storage-4
+test('when the content database cannot grow, sends are a 507 that stores nothing, and accepted again when there is room', async () => {
+  await using emails = await createEmailApi()
+  await emails.accepted()
+  const big = () => ({ text_body: randomText(60_000) })
+  for (const db of emails.app.content.databases()) fill(db)
+  expectRefusal(await sendUntilRefused(() => emails.send(big())), 507, 'insufficient_storage')
+  const before = emails.stored()
+  expectRefusal(await emails.send(big()), 507, 'insufficient_storage')
+  expect(rowsOf(emails)).toEqual({ ...before, contentParts: undefined } as never)
+  expectRefusal(await batchOf(emails, 5, big), 507, 'insufficient_storage')
+  expect(emails.stored()).toEqual(before)
+  for (const db of emails.app.content.databases()) makeRoom(db)
+  const body = big()
+  const { id } = await emails.accepted(body)
+  expect((await emails.detail(id))['text_body']).toBe(body.text_body)
+})
+
+const mount = (...args: string[]): boolean => Bun.which('mount') !== null && Bun.spawnSync(['mount', ...args]).success
+
+/** Whether this process may mount a tmpfs: it is root, and not shut in. */
+function canMount(): boolean {
+  const folder = mkdtempSync(join(tmpdir(), 'tassis-mount-'))
+  const mounted = mount('-t', 'tmpfs', '-o', 'size=64k', 'tmpfs', folder)
+  if (mounted) Bun.spawnSync(['umount', folder])
+  rmSync(folder, { recursive: true, force: true })
+  return mounted
+}
+
+/** A data directory of which one folder (or all of it, '') lies on a disk of a few MiB. */
+async function onSmallDisk(
+  sizeMiB: number,
+  folder: string,
+  run: (emails: EmailApi, grow: () => void, path: string) => Promise<void>,
+): Promise<void> {
+  const dataDir = mkdtempSync(join(tmpdir(), 'tassis-small-'))
+  const path = join(dataDir, folder)
+  mkdirSync(path, { recursive: true })
+  if (!mount('-t', 'tmpfs', '-o', `size=${sizeMiB}m`, 'tmpfs', path)) throw new Error('cannot mount')
+  const grow = () => void mount('-o', 'remount,size=256m', path)
+  try {
+    const emails = await createEmailApi({ dataDir })
+    try {
+      await run(emails, grow, path)
+    } finally {
+      grow()
+      await emails[Symbol.asyncDispose]()
+    }
+  } finally {
+    Bun.spawnSync(['umount', '--lazy', path])
+    rmSync(dataDir, { recursive: true, force: true })
+  }
+}
+
+// Skipped where nobody may mount: not root, or in a container without the capability.
+describe.skipIf(!canMount())('on a disk that is full (needs root, to mount a tmpfs)', () => {
+  const attachment = (bytes: number) => ({
+    attachments: [{ filename: 'a.bin', content: randomText(bytes), content_type: 'application/x-test' }],
+  })
+
+  // Proves: storage-4
+  test('of the content folder, attachments in files are a 507 that stores nothing, and accepted again when there is room', async () => {
+    await onSmallDisk(4, 'content', async (emails, grow) => {
+      const big = () => attachment(700_000)
+      await emails.accepted()
+      expectRefusal(await sendUntilRefused(() => emails.send(big())), 507, 'insufficient_storage')
+      const before = rowsOf(emails)
+      for (let i = 0; i < 5; i++) expectRefusal(await emails.send(big()), 507, 'insufficient_storage')
+      expect(rowsOf(emails)).toEqual(before)
+      grow()
+      const { id } = await emails.accepted(big())
+      expect(await emails.detail(id)).toMatchObject({ attachments: [{ size: 700_000 }] })
+    })
+  })
+
+  test('of the content folder, what is refused leaves no half-written file behind', async () => {
+    await onSmallDisk(4, 'content', async (emails, _, path) => {
+      expectRefusal(await sendUntilRefused(() => emails.send(attachment(700_000))), 507, 'insufficient_storage')
+      const names = readdirSync(path, { recursive: true }).map(String)
+      expect(names.filter((name) => name.endsWith('.tmp'))).toEqual([])
+    })
+  })
+
+  test('the service can still be stopped', async () => {
+    await onSmallDisk(4, 'content', async (emails) => {
+      expectRefusal(await sendUntilRefused(() => emails.send(attachment(700_000))), 507, 'insufficient_storage')
+      await emails.app.content.close()
+    })
+  })
+
+  // Proves: storage-4
+  test('of the whole data directory, sends are a 507 that stores nothing, and accepted again when there is room', async () => {
+    await onSmallDisk(8, '', async (emails, grow) => {
+      expectRefusal(await sendUntilRefused(() => emails.send(attachment(200_000))), 507, 'insufficient_storage')
+      expectRefusal(
+        await sendUntilRefused(() => emails.send({ metadata: { filler: randomText(12_000) } })),
+        507,
+        'insufficient_storage',
+      )
+      const before = rowsOf(emails)
+      expectRefusal(await emails.send({ metadata: { filler: randomText(12_000) } }), 507, 'insufficient_storage')
+      expectRefusal(
+        await batchOf(emails, 50, () => ({ metadata: { filler: randomText(12_000) } })),
+        507,
+        'insufficient_storage',
+      )
+      expect(rowsOf(emails)).toEqual(before)
+      expect((await emails.api('GET', '/v1/emails')).status).toBe(200)
+      grow()
+      const { id } = await emails.accepted(attachment(200_000))
+      expect((await emails.detail(id))['status']).toBe('queued')
+    })
+  })
+
+  test("with no room for the month's content database, a send is a 507, and accepted when there is room", async () => {
+    await onSmallDisk(1, 'content', async (emails, grow, path) => {
+      await Bun.write(join(path, 'filler'), new Uint8Array(1024 * 1024 - 4096 * 2)).catch(() => 0)
+      const before = emails.stored()
+      expectRefusal(await emails.send({ text_body: randomText(9_000) }), 507, 'insufficient_storage')
+      expect(emails.stored()).toEqual({ ...before })
+      grow()
+      const { id } = await emails.accepted({ text_body: 'There is room.' })
+      expect((await emails.detail(id))['text_body']).toBe('There is room.')
+    })
+  })
+})

@@ -1,0 +1,266 @@
+import { describe, expect, test } from 'bun:test'
+import { createLog } from '#platform/log.ts'
+import { at } from '#test/support/api.ts'
+import { createTestAccount } from '#test/support/app.ts'
+import { createEmailApi, EMAIL, expectRefusal } from '#test/support/email-api.ts'
+
+const withKey = (key: string) => ({ headers: { 'idempotency-key': key } })
+const mismatchOf = (answer: { headers: Headers }) => answer.headers.get('idempotency-mismatch')
+
+// Proves: idem-2
+test('a repeated send returns the original email and makes no new one', async () => {
+  await using emails = await createEmailApi()
+  const first = await emails.send({ idempotency_key: 'k' })
+  const stored = emails.stored()
+  const second = await emails.send({ idempotency_key: 'k' })
+  expect(second.status).toBe(202)
+  expect(at(first.body, 'data')).not.toHaveProperty('replayed')
+  expect(second.body).toEqual({ data: { ...(at(first.body, 'data') as object), replayed: true } })
+  expect([mismatchOf(first), mismatchOf(second)]).toEqual([null, null])
+  expect(emails.stored()).toEqual(stored)
+})
+
+// Proves: idem-1
+test('body and header mean the same, and the email shows the key either way', async () => {
+  await using emails = await createEmailApi()
+  const sent = await emails.accepted({}, withKey('k'))
+  expect((await emails.detail(sent.id))['idempotency_key']).toBe('k')
+  for (const again of [
+    emails.send({ idempotency_key: 'k' }),
+    emails.send({ idempotency_key: 'k' }, withKey('k')),
+    emails.send({}, withKey('k')),
+  ]) {
+    const answer = await again
+    expect([at(answer.body, 'data', 'id'), mismatchOf(answer)]).toEqual([sent.id, null])
+  }
+})
+
+// Proves: idem-1
+test('body and header that differ are a 422, also when one of them was seen', async () => {
+  await using emails = await createEmailApi()
+  await emails.accepted({ idempotency_key: 'a' })
+  const before = emails.stored()
+  expectRefusal(
+    await emails.send({ idempotency_key: 'a' }, withKey('b')),
+    422,
+    'idempotency_key_mismatch',
+    'idempotency_key',
+  )
+  expect(emails.stored()).toEqual(before)
+})
+
+test('a key has 1 to 256 characters', async () => {
+  await using emails = await createEmailApi()
+  for (const key of ['', 'x'.repeat(257)]) {
+    expectRefusal(await emails.send({ idempotency_key: key }), 422, 'validation_failed', 'idempotency_key')
+    if (key !== '') expectRefusal(await emails.send({}, withKey(key)), 422, 'validation_failed', 'idempotency_key')
+  }
+  expect((await emails.send({ idempotency_key: 'x'.repeat(256) })).status).toBe(202)
+})
+
+describe('another body with the same key', () => {
+  const others: readonly [what: string, change: Record<string, unknown>][] = [
+    ['subject', { subject: 'Other' }],
+    ['recipients', { to: ['x@r.test', 'y@r.test'] }],
+    ['attachment', { attachments: [{ filename: 'a', content: btoa('x'.repeat(9_000)), content_type: 'text/plain' }] }],
+    ['long body', { text_body: 'y'.repeat(9_000) }],
+    ['metadata', { metadata: { a: 1 } }],
+    ['address that is none', { to: 'nobody' }],
+    ['template that does not exist', { template_alias: 'nope' }],
+    ['stream that does not exist', { stream: 'nope' }],
+    ['domain that does not exist', { from: 'a@unknown.test' }],
+  ]
+  // Proves: idem-3
+  for (const [what, change] of others)
+    test(`returns the original, marked as replayed and as a mismatch: ${what}`, async () => {
+      await using emails = await createEmailApi()
+      const sent = await emails.accepted({ idempotency_key: 'k' })
+      const stored = emails.stored()
+      const answer = await emails.send({ idempotency_key: 'k', ...change })
+      expect([answer.status, answer.body, mismatchOf(answer)]).toEqual([
+        202,
+        { data: { ...sent, replayed: true, mismatch: true } },
+        'true',
+      ])
+      expect(emails.stored()).toEqual(stored)
+    })
+
+  test('but in another order of its fields, or with null for what is missing, is the same', async () => {
+    await using emails = await createEmailApi()
+    await emails.accepted({ idempotency_key: 'k', metadata: { a: 1, b: 2 } })
+    const { from, to, subject, text_body: text } = EMAIL
+    const answer = await emails.api('POST', '/v1/emails', {
+      idempotency_key: 'k',
+      html_body: null,
+      metadata: { b: 2, a: 1 },
+      text_body: text,
+      subject,
+      to,
+      from,
+    })
+    expect([answer.status, mismatchOf(answer)]).toEqual([202, null])
+    expect(at(answer.body, 'data')).not.toHaveProperty('mismatch')
+  })
+
+  // Proves: idem-3
+  test('is one warning in the log, with the id of the email; the same body is none', async () => {
+    const lines: Record<string, unknown>[] = []
+    const log = createLog('warn', { write: (line) => void lines.push(JSON.parse(line)) })
+    await using emails = await createEmailApi({ log })
+    const { id } = await emails.accepted({ idempotency_key: 'k' })
+    await emails.send({ idempotency_key: 'k' })
+    expect(lines).toEqual([])
+    await emails.send({ idempotency_key: 'k', subject: 'Other' })
+    expect(lines).toMatchObject([
+      {
+        email: id,
+        account: emails.actor.accountUuid,
+        msg: 'email not sent: its idempotency key belongs to an email with other content',
+      },
+    ])
+  })
+
+  // Proves: idem-3
+  test('in a batch marks its item alone; of two items with one key the second is the first, replayed', async () => {
+    await using emails = await createEmailApi()
+    const sent = await emails.accepted({ idempotency_key: 'k' })
+    const items = [
+      { ...EMAIL, idempotency_key: 'k', subject: 'Other' },
+      { ...EMAIL, idempotency_key: 'k' },
+      { ...EMAIL, idempotency_key: 'l' },
+      { ...EMAIL, idempotency_key: 'l', subject: 'Other' },
+    ]
+    const { body } = await emails.api('POST', '/v1/emails/batch', { emails: items })
+    const data = at(body, 'data') as Record<string, unknown>[]
+    expect(data.map(({ replayed, mismatch }) => [replayed, mismatch])).toEqual([
+      [true, true],
+      [true, undefined],
+      [undefined, undefined],
+      [true, true],
+    ])
+    expect(data.map(({ id }) => id)).toEqual([sent.id, sent.id, data[2]?.['id'], data[2]?.['id']])
+    expect(at(body, 'errors')).toEqual([])
+  })
+})
+
+describe('with TASSIS_IDEMPOTENCY_MISMATCH=conflict', () => {
+  const settings = { TASSIS_IDEMPOTENCY_MISMATCH: 'conflict' }
+
+  // Proves: idem-4
+  test('another body with the same key is a 409 idempotency_conflict, the same body still the first email', async () => {
+    await using emails = await createEmailApi({ settings })
+    const sent = await emails.accepted({ idempotency_key: 'k' })
+    const before = emails.stored()
+    expectRefusal(await emails.send({ idempotency_key: 'k', subject: 'Other' }), 409, 'idempotency_conflict')
+    const again = await emails.send({ idempotency_key: 'k' })
+    expect([again.status, again.body]).toEqual([202, { data: { ...sent, replayed: true } }])
+    expect(emails.stored()).toEqual(before)
+  })
+
+  // Proves: idem-4
+  test('of two requests at once with other bodies one is the email and the other a 409', async () => {
+    await using emails = await createEmailApi({ settings })
+    const answers = await Promise.all(
+      ['One', 'Two', 'Three'].map((subject) => emails.send({ idempotency_key: 'k', subject })),
+    )
+    expect(answers.map(({ status }) => status).sort()).toEqual([202, 409, 409])
+    expect(emails.stored()).toMatchObject({ emails: 1, idempotency_keys: 1 })
+  })
+
+  // Proves: idem-4
+  test('in a batch it is the error of its item, also when the key is that of an item before it', async () => {
+    await using emails = await createEmailApi({ settings })
+    await emails.accepted({ idempotency_key: 'k' })
+    const items = [
+      { ...EMAIL, idempotency_key: 'k', subject: 'Other' },
+      { ...EMAIL, idempotency_key: 'l' },
+      { ...EMAIL, idempotency_key: 'l', subject: 'Other' },
+      { ...EMAIL, idempotency_key: 'l' },
+      // Refused, so the key is free for the next.
+      { ...EMAIL, idempotency_key: 'm', from: 'a@unknown.test' },
+      { ...EMAIL, idempotency_key: 'm' },
+    ]
+    const { status, body } = await emails.api('POST', '/v1/emails/batch', { emails: items })
+    expect(status).toBe(202)
+    const errors = at(body, 'errors') as { index: number; error: string }[]
+    expect(errors.map(({ index }) => index)).toEqual([0, 2, 4])
+    expect(errors[0]?.error).toContain('other content')
+    expect(errors[1]?.error).toBe(errors[0]?.error)
+    expect((at(body, 'data') as { replayed?: boolean }[]).map(({ replayed }) => replayed)).toEqual([
+      undefined,
+      true,
+      undefined,
+    ])
+  })
+})
+
+// Proves: idem-2
+test('a scheduled email is returned after its time too, with the status that it has by then', async () => {
+  await using emails = await createEmailApi()
+  const request = { idempotency_key: 'k', send_at: new Date(emails.clock.now() + 3_600_000).toISOString() }
+  const sent = await emails.accepted(request)
+  await emails.api('POST', `/v1/emails/${sent.id}/cancel`)
+  emails.clock.advance(86_400_000)
+  const answer = await emails.send(request)
+  expect([answer.status, answer.body, mismatchOf(answer)]).toEqual([
+    202,
+    { data: { ...sent, status: 'cancelled', replayed: true } },
+    null,
+  ])
+})
+
+// Proves: idem-5
+test('100 parallel requests with one key make one email, counted once', async () => {
+  await using emails = await createEmailApi()
+  const answers = await Promise.all(
+    Array.from({ length: 100 }, () => emails.send({ idempotency_key: 'k', to: ['a@r.test', 'b@r.test'] })),
+  )
+  expect(new Set(answers.map((answer) => answer.status))).toEqual(new Set([202]))
+  expect(new Set(answers.map((answer) => at(answer.body, 'data', 'id'))).size).toBe(1)
+  expect(emails.stored()).toMatchObject({ emails: 1, recipients: 2, events: 1, idempotency_keys: 1, recipientsUsed: 2 })
+})
+
+// Proves: auth-17, idem-6
+test('a replay is answered when the quota is used up, the rate is exceeded, or the account is paused', async () => {
+  await using emails = await createEmailApi({
+    settings: { TASSIS_PLAN_QUOTA_FREE: '1', TASSIS_SEND_BURST: '1', TASSIS_SEND_RATE_PER_SECOND: '1' },
+  })
+  const actor = await createTestAccount(emails.app, 'free')
+  await emails.addDomain(actor, 'free.test')
+  const key = await emails.newKey([], actor)
+  const request = { from: 'a@free.test', idempotency_key: 'k' }
+  const sent = await emails.accepted(request, { key })
+  expectRefusal(await emails.send({ from: 'a@free.test' }, { key }), 429, 'rate_limited')
+  emails.clock.advance(1_000)
+  expectRefusal(await emails.send({ from: 'a@free.test' }, { key }), 429, 'quota_exceeded')
+  emails.app.db.run('UPDATE accounts SET paused_at = 1 WHERE id = ?', [actor.accountId])
+  emails.clock.advance(1_000)
+  expectRefusal(await emails.send({ from: 'a@free.test' }, { key }), 403, 'account_paused')
+  for (let i = 0; i < 5; i++)
+    expect((await emails.send(request, { key })).body).toEqual({ data: { ...sent, replayed: true } })
+  expect(emails.used(actor)).toBe(1)
+})
+
+// Proves: send-2, idem-7
+test('a refused request keeps nothing of its key: mended, it is accepted', async () => {
+  await using emails = await createEmailApi()
+  const before = emails.stored()
+  expectRefusal(await emails.send({ idempotency_key: 'k', to: 'nobody' }), 422, 'invalid_address', 'to')
+  expectRefusal(await emails.send({ idempotency_key: 'k', from: 'a@unknown.test' }), 422, 'domain_not_found', 'from')
+  expect(emails.stored()).toEqual(before)
+  const answer = await emails.send({ idempotency_key: 'k' })
+  expect([answer.status, mismatchOf(answer)]).toEqual([202, null])
+})
+
+// Proves: idem-2
+test('two accounts may use one key', async () => {
+  await using emails = await createEmailApi()
+  const other = await emails.newAccount()
+  await emails.addDomain(other, 'other.test')
+  const mine = await emails.accepted({ idempotency_key: 'k' })
+  const theirs = await emails.accepted(
+    { idempotency_key: 'k', from: 'a@other.test' },
+    { key: await emails.newKey([], other) },
+  )
+  expect(theirs.id).not.toBe(mine.id)
+})

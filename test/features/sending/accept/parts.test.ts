@@ -1,0 +1,289 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { createEmailApi, type EmailApi, expectRefusal } from '#test/support/email-api.ts'
+import { startMailFlow } from '#test/support/mail-flow.ts'
+import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
+import { startSink } from '#test/support/sink.ts'
+
+let emails: EmailApi
+beforeAll(async () => {
+  emails = await createEmailApi()
+})
+afterAll(() => emails[Symbol.asyncDispose]())
+
+const detailOf = async (request: Record<string, unknown>) => emails.detail((await emails.accepted(request)).id)
+
+describe('headers', () => {
+  // Proves: send-27
+  test('of scalars become strings', async () => {
+    const given = { 'X-A': 'text', 'X-B': 1.5, 'X-C': false, 'X-D': '', References: '<a@b.test>' }
+    const { headers } = await detailOf({ headers: given })
+    expect(headers).toEqual({ 'X-A': 'text', 'X-B': '1.5', 'X-C': 'false', 'X-D': '', References: '<a@b.test>' })
+  })
+
+  // Proves: http-7, list-28
+  for (const nothing of [[], {}, null])
+    test(`${JSON.stringify(nothing)} means none, which is {}`, async () =>
+      expect((await detailOf({ headers: nothing }))['headers']).toEqual({}))
+
+  // Proves: send-27
+  for (const wrong of ['X-A: 1', 5, true, ['X-A']])
+    test(`${JSON.stringify(wrong)} is a 422`, async () =>
+      expectRefusal(await emails.send({ headers: wrong }), 422, 'validation_failed', 'headers'))
+
+  // Proves: send-27
+  for (const value of [null, {}, [], ['a']])
+    test(`a value of ${JSON.stringify(value)} is a 422`, async () =>
+      expectRefusal(await emails.send({ headers: { 'X-A': value } }), 422, 'validation_failed', 'headers.X-A'))
+
+  // Proves: send-33
+  for (const value of ['a\r\nBcc: x@y.test', 'a\nb', 'a\rb', 'a\0b', '\r\n'])
+    test(`a value of ${JSON.stringify(value)} is a 422`, async () =>
+      expectRefusal(await emails.send({ headers: { 'X-A': value } }), 422, 'validation_failed', 'headers.X-A'))
+
+  // Proves: send-27, send-33
+  for (const name of ['', 'X A', 'X:A', 'X-A\r\nBcc', 'Bcc\0', 'X-Ä', 'x'.repeat(77)])
+    test(`the name ${JSON.stringify(name.slice(0, 20))} is a 422`, async () =>
+      expectRefusal(await emails.send({ headers: { [name]: 'a' } }), 422, 'validation_failed', 'headers'))
+
+  const reserved =
+    'From To Cc Bcc Subject Date Message-ID Return-Path Received DKIM-Signature DKIM-Foo MIME-Version MIME-Foo Content-Type Content-Transfer-Encoding Content-X Sender List-Unsubscribe-By'
+  // Proves: send-29
+  for (const name of reserved.split(' '))
+    test(`${name} is reserved, in any case`, async () => {
+      for (const form of [name, name.toLowerCase(), name.toUpperCase()])
+        expectRefusal(await emails.send({ headers: { [form]: 'a' } }), 422, 'reserved_header', `headers.${form}`)
+    })
+
+  const oneClick = {
+    'List-Unsubscribe': '<https://example.com/leave?u=1,2>, <mailto:leave@example.com?subject=u1>',
+    'List-Unsubscribe-Post': 'List-Unsubscribe=One-Click',
+  }
+
+  // Proves: send-31
+  test("the caller's own fields for unsubscribing are taken in transactional mail, and stand in the message", async () => {
+    await using sink = await startSink()
+    await using flow = await startMailFlow({ zone: { 'r.test': { A: ['127.0.0.1'] } }, smtpPort: sink.port })
+    await flow.settled(await flow.send({ to: 'a@r.test', headers: oneClick }))
+    const { raw = '' } = sink.messages[0] ?? {}
+    for (const [name, value] of Object.entries(oneClick))
+      expect(raw.replace(/\r\n(?=[ \t])/g, '')).toContain(`\r\n${name}: ${value}\r\n`)
+    expect(raw.match(/^List-Unsubscribe/gm)).toHaveLength(2)
+  })
+
+  // Proves: send-31
+  test.each(Object.keys(oneClick))('%s is reserved in mail that is not transactional', async (name) => {
+    const headers = { [name]: oneClick[name as keyof typeof oneClick] }
+    expectRefusal(await emails.send({ headers, transactional: false }), 422, 'reserved_header', `headers.${name}`)
+  })
+
+  // Proves: send-31
+  test.each<[headers: Record<string, string>, field: string]>([
+    [{ 'List-Unsubscribe': 'https://example.com/leave' }, 'List-Unsubscribe'],
+    [{ 'list-unsubscribe': '<https://example.com/leave>, leave@example.com' }, 'list-unsubscribe'],
+    [{ 'List-Unsubscribe': '<javascript:alert(1)>' }, 'List-Unsubscribe'],
+    [{ 'List-Unsubscribe': '' }, 'List-Unsubscribe'],
+    [{ 'List-Unsubscribe-Post': 'List-Unsubscribe=One-Click' }, 'List-Unsubscribe-Post'],
+    [{ ...oneClick, 'List-Unsubscribe': '<http://example.com/leave>' }, 'List-Unsubscribe-Post'],
+    [{ ...oneClick, 'List-Unsubscribe-Post': 'yes' }, 'List-Unsubscribe-Post'],
+  ])('fields for unsubscribing that no mail program can use are a 422: %j', async (headers, field) => {
+    expectRefusal(await emails.send({ headers }), 422, 'validation_failed', `headers.${field}`)
+  })
+
+  // Proves: send-30
+  test.each(['Reply-To', 'reply-to', 'Disposition-Notification-To', 'Return-Receipt-To', 'Errors-To', 'Resent-From'])(
+    '%s has to hold addresses',
+    async (name) => {
+      for (const value of ['not an address', '', 'a@b.test, nobody', 'a@b.test,'])
+        expectRefusal(await emails.send({ headers: { [name]: value } }), 422, 'invalid_address', `headers.${name}`)
+      const value = 'Zoë <zoe@b.test>, "Doe, J" <j@b.test>'
+      expect((await detailOf({ headers: { [name]: value } }))['headers']).toEqual({ [name]: value })
+    },
+  )
+
+  // Proves: send-30
+  test('an address beyond ASCII in a header needs SMTPUTF8, as one in reply_to does', async () => {
+    await using receiver = await startScriptedSmtp({ extensions: ['8BITMIME'] })
+    await using flow = await startMailFlow({ zone: { 'r.test': { A: ['127.0.0.1'] } }, smtpPort: receiver.port })
+    const { recipient } = await flow.outcome('a@r.test', { headers: { 'Reply-To': 'zoë@b.test' } })
+    expect([recipient.status, recipient.lastError]).toEqual(['bounced', expect.stringContaining('5.6.7')])
+  })
+
+  // Proves: send-27
+  test('may be 50, not 51', async () => {
+    const of = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, i) => [`X-${i}`, 'a']))
+    expect(Object.keys((await detailOf({ headers: of(50) }))['headers'] as object)).toHaveLength(50)
+    expectRefusal(await emails.send({ headers: of(51) }), 422, 'validation_failed', 'headers')
+  })
+
+  // Proves: send-28
+  test('have lines of at most 998 octets', async () => {
+    expect((await emails.send({ headers: { 'X-A': 'x'.repeat(998 - 5) } })).status).toBe(202)
+    expectRefusal(
+      await emails.send({ headers: { 'X-A': 'x'.repeat(998 - 4) } }),
+      422,
+      'validation_failed',
+      'headers.X-A',
+    )
+    expectRefusal(await emails.send({ headers: { 'X-A': 'ü'.repeat(500) } }), 422, 'validation_failed', 'headers.X-A')
+  })
+
+  test('come once each, whatever their case', async () => {
+    expectRefusal(await emails.send({ headers: { 'X-A': '1', 'x-a': '2' } }), 422, 'validation_failed', 'headers.x-a')
+  })
+
+  test('have a Reply-To or the field reply_to, not both', async () => {
+    expect((await emails.send({ headers: { 'Reply-To': 'a@b.test' } })).status).toBe(202)
+    const both = { headers: { 'reply-to': 'a@b.test' }, reply_to: 'c@d.test' }
+    expectRefusal(await emails.send(both), 422, 'validation_failed', 'headers.reply-to')
+  })
+
+  test('named like parts of JavaScript objects are headers like others', async () => {
+    const body =
+      '{"from":"ada@sender.test","to":"b@r.test","subject":"S","text_body":"T","headers":{"__proto__":"a","constructor":"b"}}'
+    const answer = await emails.raw('/v1/emails', body)
+    expect(answer.status).toBe(202)
+  })
+})
+
+describe('tags', () => {
+  test('are merged, in their order', async () => {
+    expect((await detailOf({ tags: ['b', 'a', 'b'] }))['tags']).toEqual(['b', 'a'])
+  })
+
+  // Proves: send-36
+  test('may be 20 of 128 characters', async () => {
+    const tags = Array.from({ length: 20 }, (_, i) => String(i).padStart(128, 'ü'))
+    expect((await detailOf({ tags }))['tags']).toEqual(tags)
+  })
+
+  const wrong: readonly [rule: string, tags: unknown, field: string][] = [
+    ['21 tags', Array.from({ length: 21 }, (_, i) => `t${i}`), 'tags'],
+    ['129 characters', ['a', 'x'.repeat(129)], 'tags.1'],
+    ['an empty tag', [''], 'tags.0'],
+    ['a line break', ['a\nb'], 'tags.0'],
+    ['a NUL', ['a\0b'], 'tags.0'],
+    ['a number', [5], 'tags.0'],
+    ['a string', 'a', 'tags'],
+  ]
+  // Proves: send-36
+  for (const [rule, tags, field] of wrong)
+    test(`${rule}: 422`, async () => expectRefusal(await emails.send({ tags }), 422, 'validation_failed', field))
+})
+
+describe('metadata', () => {
+  // Proves: http-15, send-35
+  test('is returned as given, nested or empty', async () => {
+    for (const metadata of [{ a: { b: [1, { c: null }, 'ü'] }, n: 1e21, '': true }, {}])
+      expect((await detailOf({ metadata }))['metadata']).toEqual(metadata)
+  })
+
+  // Proves: http-7, list-28
+  for (const nothing of [[], null])
+    test(`${JSON.stringify(nothing)} means none, which is {}`, async () =>
+      expect((await detailOf({ metadata: nothing }))['metadata']).toEqual({}))
+
+  // Proves: send-35
+  for (const wrong of ['text', 5, true, [1], [{}]])
+    test(`${JSON.stringify(wrong)} is a 422`, async () =>
+      expectRefusal(await emails.send({ metadata: wrong }), 422, 'validation_failed', 'metadata'))
+
+  // Proves: send-35
+  test('is at most 16 KiB of JSON', async () => {
+    const of = (bytes: number) => ({ a: 'x'.repeat(bytes - '{"a":""}'.length) })
+    expect((await emails.send({ metadata: of(16_384) })).status).toBe(202)
+    expectRefusal(await emails.send({ metadata: of(16_385) }), 422, 'validation_failed', 'metadata')
+    expectRefusal(await emails.send({ metadata: { a: 'ü'.repeat(8_200) } }), 422, 'validation_failed', 'metadata')
+  })
+})
+
+describe('attachments', () => {
+  const file = (change: Record<string, unknown>) => ({
+    filename: 'a.txt',
+    content: 'aGk=',
+    content_type: 'text/plain',
+    ...change,
+  })
+  const sendFile = (change: Record<string, unknown>) => emails.send({ attachments: [file(change)] })
+
+  // Proves: send-39
+  for (const name of [
+    'x.exe',
+    'x.EXE',
+    'x.exe ',
+    'x.exe.',
+    'x.exe. .',
+    'x.tar.Bat',
+    '.cmd',
+    'x.scr',
+    'x.com',
+    'x.msi',
+    'x.js',
+    'x.vbs',
+    'x.ws',
+    'x.ps1',
+  ])
+    test(`${JSON.stringify(name)} is forbidden`, async () =>
+      expectRefusal(await sendFile({ filename: name }), 422, 'attachment_type_forbidden', 'attachments.0.filename'))
+
+  // Proves: send-39
+  for (const name of ['exe', 'x.exe.txt', 'executable.pdf', 'x.json', 'Grüße ✉.pdf', '../../etc/passwd', '.'])
+    test(`${JSON.stringify(name)} is allowed`, async () =>
+      expect((await sendFile({ filename: name })).status).toBe(202))
+
+  // Proves: send-37
+  for (const content of ['', 'aGk=', 'aGkh', 'aGk=\r\n', 'aG\r\nkh', 'AA=='])
+    test(`${JSON.stringify(content)} is base64`, async () => expect((await sendFile({ content })).status).toBe(202))
+
+  // Proves: send-37
+  for (const content of ['a', 'aGk', 'aGk==', '====', 'aGk=aGk=', 'a-_b', 'aG k*', 'data:text/plain;base64,aGk=', 'ü'])
+    test(`${JSON.stringify(content)} is no base64`, async () =>
+      expectRefusal(await sendFile({ content }), 422, 'invalid_base64', 'attachments.0.content'))
+
+  test('a megabyte of white space with a mistake at its end is refused as fast as anything', async () => {
+    const answer = await sendFile({ content: `${' '.repeat(1_000_000)}*` })
+    expectRefusal(answer, 422, 'invalid_base64', 'attachments.0.content')
+  })
+
+  const unsafe: readonly [field: string, value: string][] = [
+    ['filename', 'a\r\nb.txt'],
+    ['filename', 'a\0.txt'],
+    ['content_type', 'text/plain\r\nX-A: b'],
+  ]
+  // Proves: send-37
+  for (const [field, value] of unsafe)
+    test(`a ${field} of ${JSON.stringify(value)} is a 422`, async () =>
+      expectRefusal(await sendFile({ [field]: value }), 422, 'validation_failed', `attachments.0.${field}`))
+
+  // Proves: http-10, send-38
+  test('may be 25 MiB together, and not a byte more', async () => {
+    const half = Buffer.alloc(12.5 * 1024 * 1024).toString('base64')
+    const more = Buffer.alloc(12.5 * 1024 * 1024 + 1).toString('base64')
+    const { attachments } = await detailOf({ attachments: [file({ content: half }), file({ content: half })] })
+    expect(attachments).toMatchObject([{ size: 13_107_200 }, { size: 13_107_200 }])
+    const answer = await emails.send({ attachments: [file({ content: half }), file({ content: more })] })
+    expectRefusal(answer, 422, 'attachments_too_large', 'attachments')
+  })
+
+  test('may not be so many that they are an attack', async () => {
+    const answer = await emails.send({ attachments: Array.from({ length: 5_000 }, () => file({})) })
+    expectRefusal(answer, 422, 'validation_failed', 'attachments')
+  })
+})
+
+test('the bounds of headers, tags and metadata are those of the configuration', async () => {
+  const settings = {
+    TASSIS_MAX_HEADERS: '1',
+    TASSIS_MAX_TAGS: '1',
+    TASSIS_MAX_TAG_CHARACTERS: '3',
+    TASSIS_MAX_METADATA_BYTES: '20B',
+    TASSIS_MAX_HEADER_OCTETS: '100',
+  }
+  await using small = await createEmailApi({ settings })
+  const fits = { headers: { 'X-A': 'x'.repeat(95) }, tags: ['abc'], metadata: { a: 'x'.repeat(12) } }
+  expect((await small.send(fits)).status).toBe(202)
+  expectRefusal(await small.send({ headers: { 'X-A': '1', 'X-B': '2' } }), 422, 'validation_failed', 'headers')
+  expectRefusal(await small.send({ headers: { 'X-A': 'x'.repeat(96) } }), 422, 'validation_failed', 'headers.X-A')
+  expectRefusal(await small.send({ tags: ['a', 'b'] }), 422, 'validation_failed', 'tags')
+  expectRefusal(await small.send({ tags: ['abcd'] }), 422, 'validation_failed', 'tags.0')
+  expectRefusal(await small.send({ metadata: { a: 'x'.repeat(13) } }), 422, 'validation_failed', 'metadata')
+})

@@ -1,0 +1,159 @@
+import { describe, expect, test } from 'bun:test'
+import type { Plan } from '#features/core/accounts/plans.ts'
+import { createTestAccount } from '#test/support/app.ts'
+import { createEmailApi, expectRefusal, NOW, UNVERIFIED } from '#test/support/email-api.ts'
+
+/** An account of a plan with a verified domain, and sends of it. */
+async function startAccount(plan: Plan, settings: Record<string, string> = {}) {
+  const emails = await createEmailApi({ settings })
+  const actor = await createTestAccount(emails.app, plan)
+  await emails.addDomain(actor, 'plan.test')
+  const key = await emails.newKey([], actor)
+  return {
+    emails,
+    send: (request: Record<string, unknown> = {}) => emails.send({ from: 'a@plan.test', ...request }, { key }),
+    batch: (items: unknown[]) => emails.api('POST', '/v1/emails/batch', { emails: items }, { key }),
+    cancel: (id: string) => emails.api('POST', `/v1/emails/${id}/cancel`, undefined, { key }),
+    accepted: (request: Record<string, unknown> = {}) => emails.accepted({ from: 'a@plan.test', ...request }, { key }),
+    used: () => emails.used(actor),
+    [Symbol.asyncDispose]: () => emails[Symbol.asyncDispose](),
+  }
+}
+
+const QUOTA_4 = { TASSIS_PLAN_QUOTA_FREE: '4' }
+
+describe('the monthly quota', () => {
+  // Proves: quota-3
+  test('counts every To, Cc and Bcc once, without duplicates', async () => {
+    await using account = await startAccount('free')
+    await account.accepted({
+      to: ['a@r.test', 'b@r.test', 'A@r.test'],
+      cc: ['c@r.test'],
+      bcc: ['d@r.test', 'a@r.test'],
+    })
+    expect(account.used()).toBe(4)
+  })
+
+  // Proves: billing-5
+  test('is 3,000 on plan free', async () => {
+    await using account = await startAccount('free')
+    const fifty = Array.from({ length: 50 }, (_, i) => `r${i}@r.test`)
+    for (let i = 0; i < 60; i++) await account.accepted({ to: fifty })
+    expect(account.used()).toBe(3_000)
+    expectRefusal(await account.send(), 429, 'quota_exceeded')
+  })
+
+  // Proves: quota-1
+  test('that would be exceeded refuses the email as a whole, until next month, and stores nothing', async () => {
+    await using account = await startAccount('free', QUOTA_4)
+    await account.accepted({ to: ['a@r.test', 'b@r.test', 'c@r.test'] })
+    const before = account.emails.stored()
+    const answer = await account.send({ to: ['x@r.test', 'y@r.test'], idempotency_key: 'k', text_body: 'never stored' })
+    expectRefusal(answer, 429, 'quota_exceeded')
+    expect(Number(answer.headers.get('retry-after'))).toBe((Date.UTC(2026, 3, 1) - NOW) / 1000)
+    expect(account.emails.stored()).toEqual(before)
+    expect((await account.send()).status).toBe(202)
+  })
+
+  // Proves: quota-3
+  test('is renewed on the first of the month, UTC', async () => {
+    await using account = await startAccount('free', QUOTA_4)
+    await account.accepted({ to: ['a@r.test', 'b@r.test', 'c@r.test', 'd@r.test'] })
+    account.emails.clock.advance(Date.UTC(2026, 3, 1) - NOW - 1)
+    expectRefusal(await account.send(), 429, 'quota_exceeded')
+    account.emails.clock.advance(1)
+    expect((await account.send()).status).toBe(202)
+  })
+
+  test('of several parallel sends is never exceeded', async () => {
+    await using account = await startAccount('free', QUOTA_4)
+    const answers = await Promise.all(Array.from({ length: 30 }, (_, i) => account.send({ text_body: `text ${i}` })))
+    expect(answers.map(({ status }) => status).sort()).toEqual([...Array(4).fill(202), ...Array(26).fill(429)])
+    expect(account.used()).toBe(4)
+    expect(account.emails.stored()['emails']).toBe(4)
+  })
+
+  // Proves: quota-4
+  test('gets back what is cancelled, in the month that it was taken from', async () => {
+    await using account = await startAccount('free', QUOTA_4)
+    const sent = await account.accepted({
+      to: ['a@r.test', 'b@r.test'],
+      bcc: ['c@r.test'],
+      send_at: new Date(Date.UTC(2026, 3, 20)).toISOString(),
+    })
+    expect(account.used()).toBe(3)
+    account.emails.clock.advance(Date.UTC(2026, 3, 2) - NOW)
+    await account.accepted()
+    expect((await account.cancel(sent.id)).status).toBe(200)
+    expect(
+      account.emails.app.db.query('SELECT month % 12 + 1 AS month, recipients FROM usage ORDER BY month').all(),
+    ).toEqual([
+      { month: 3, recipients: 0 },
+      { month: 4, recipients: 1 },
+    ])
+  })
+
+  // Proves: quota-5
+  test('counts neither sandbox mail nor replays', async () => {
+    await using emails = await createEmailApi()
+    await emails.accepted({ from: `a@${UNVERIFIED}`, to: ['a@r.test', 'b@r.test'] })
+    await emails.accepted({ idempotency_key: 'k' })
+    await emails.accepted({ idempotency_key: 'k' })
+    expect(emails.used()).toBe(1)
+  })
+
+  test('of nothing still lets sandbox mail through', async () => {
+    await using account = await startAccount('free', { TASSIS_PLAN_QUOTA_FREE: '0' })
+    expectRefusal(await account.send(), 429, 'quota_exceeded')
+    account.emails.app.db.run("UPDATE domains SET verified_at = NULL WHERE domain = 'plan.test'")
+    expect(await account.accepted()).toMatchObject({ sandbox: true })
+  })
+
+  test('a sandbox email that is cancelled gives nothing back', async () => {
+    await using account = await startAccount('free', QUOTA_4)
+    account.emails.app.db.run("UPDATE domains SET verified_at = NULL WHERE domain = 'plan.test'")
+    const { id } = await account.accepted({ send_at: new Date(NOW + 60_000).toISOString() })
+    expect((await account.cancel(id)).status).toBe(200)
+    expect(account.used()).toBe(0)
+  })
+})
+
+describe('the send rate', () => {
+  const SLOW = { TASSIS_SEND_RATE_PER_SECOND: '2', TASSIS_SEND_BURST: '3' }
+
+  // Proves: quota-1, quota-7
+  test('over it requests are refused with the time to wait, and store nothing', async () => {
+    await using account = await startAccount('pro', SLOW)
+    for (let i = 0; i < 3; i++) await account.accepted()
+    const before = account.emails.stored()
+    const answer = await account.send({ text_body: 'never stored' })
+    expectRefusal(answer, 429, 'rate_limited')
+    expect(answer.headers.get('retry-after')).toBe('1')
+    expect(account.emails.stored()).toEqual(before)
+    account.emails.clock.advance(1_000)
+    await account.accepted()
+    await account.accepted()
+    expectRefusal(await account.send(), 429, 'rate_limited')
+  })
+
+  test('a batch is one request', async () => {
+    await using account = await startAccount('pro', { ...SLOW, TASSIS_SEND_BURST: '2' })
+    const items = Array.from({ length: 100 }, () => ({
+      from: 'a@plan.test',
+      to: 'b@r.test',
+      subject: 'S',
+      text_body: 'T',
+    }))
+    expect((await account.batch(items)).status).toBe(202)
+    expect((await account.batch(items)).status).toBe(202)
+    expectRefusal(await account.batch(items), 429, 'rate_limited')
+  })
+
+  // Proves: quota-11
+  test('of one account is not that of another, and plan unlimited has none', async () => {
+    await using account = await startAccount('pro', { ...SLOW, TASSIS_SEND_BURST: '1' })
+    await account.accepted()
+    expectRefusal(await account.send(), 429, 'rate_limited')
+    for (let i = 0; i < 20; i++) await account.emails.accepted()
+  })
+})

@@ -1,0 +1,51 @@
+import { expect, test } from 'bun:test'
+import { at } from '#test/support/api.ts'
+import { createEmailApi, EMAIL, expectRefusal, NOW, UNVERIFIED } from '#test/support/email-api.ts'
+
+const SANDBOX = { from: `a@${UNVERIFIED}` }
+const start = () => createEmailApi({ settings: { TASSIS_SANDBOX_PER_DAY: '5' } })
+
+// Proves: quota-8
+test('sandbox mail has a number of recipients a day; more are a 429 that names the setting, and store nothing', async () => {
+  await using emails = await start()
+  await emails.accepted({ ...SANDBOX, to: ['a@r.test', 'b@r.test', 'c@r.test'] })
+  const before = emails.stored()
+  const refused = await emails.send({ ...SANDBOX, to: ['d@r.test', 'e@r.test', 'f@r.test'], text_body: 'never stored' })
+  expectRefusal(refused, 429, 'sandbox_limit')
+  expect(at(refused.body, 'message')).toContain('TASSIS_SANDBOX_PER_DAY')
+  expect(refused.headers.get('retry-after')).toBe(String((Date.UTC(2026, 2, 16) - NOW) / 1000))
+  expect(emails.stored()).toEqual(before)
+  // It is no matter of mail that leaves.
+  await emails.accepted({ to: ['d@r.test', 'e@r.test', 'f@r.test'] })
+  await emails.accepted({ ...SANDBOX, to: ['d@r.test', 'e@r.test'] })
+  expectRefusal(await emails.send(SANDBOX), 429, 'sandbox_limit')
+  emails.clock.advance(Date.UTC(2026, 2, 16) - NOW)
+  await emails.accepted(SANDBOX)
+})
+
+// Proves: quota-8
+test('parallel sends never exceed the sandbox of a day', async () => {
+  await using emails = await start()
+  const answers = await Promise.all(
+    Array.from({ length: 20 }, (_, i) => emails.send({ ...SANDBOX, text_body: `text ${i}` })),
+  )
+  expect(answers.map(({ status }) => status).toSorted()).toEqual([...Array(5).fill(202), ...Array(15).fill(429)])
+})
+
+// Proves: quota-8
+test('a batch is asked for its sandbox mail as a whole, repeats left out, and sub-accounts share the day of their parent', async () => {
+  await using emails = await start()
+  const batch = (items: Record<string, unknown>[], key = emails.key) =>
+    emails.api('POST', '/v1/emails/batch', { emails: items.map((item) => ({ ...EMAIL, ...item })) }, { key })
+  expectRefusal(await batch(Array.from({ length: 6 }, () => SANDBOX)), 429, 'sandbox_limit')
+  expect(emails.stored()['emails']).toBe(0)
+  const repeated = { ...SANDBOX, idempotency_key: 'k' }
+  expect((await batch([repeated, repeated, ...Array.from({ length: 4 }, () => SANDBOX), {}])).status).toBe(202)
+
+  const child = await emails.newAccount()
+  emails.app.db.run('UPDATE accounts SET parent_id = ? WHERE id = ?', [emails.actor.accountId, child.accountId])
+  await emails.addDomain(child, 'child.test')
+  emails.app.db.run("UPDATE domains SET verified_at = NULL WHERE domain = 'child.test'")
+  const key = await emails.newKey([], child)
+  expectRefusal(await emails.send({ from: 'a@child.test' }, { key }), 429, 'sandbox_limit')
+})

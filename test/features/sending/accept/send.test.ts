@@ -1,0 +1,429 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { MiB } from '#platform/units.ts'
+import { at } from '#test/support/api.ts'
+import { eventually } from '#test/support/app.ts'
+import {
+  createEmailApi,
+  EMAIL,
+  type EmailApi,
+  expectRefusal,
+  NOW,
+  UNVERIFIED,
+  UUID,
+  VERIFIED,
+} from '#test/support/email-api.ts'
+
+let emails: EmailApi
+beforeAll(async () => {
+  emails = await createEmailApi()
+})
+afterAll(() => emails[Symbol.asyncDispose]())
+
+const isoNow = new Date(NOW).toISOString()
+
+// Proves: send-1, accepted-1, accepted-2, accepted-3, status-1
+test('a send is answered with the send response and nothing else', async () => {
+  const answer = await emails.send()
+  const id = at(answer.body, 'data', 'id')
+  expect(id).toMatch(UUID)
+  expect({ status: answer.status, body: answer.body }).toEqual({
+    status: 202,
+    body: {
+      data: {
+        id,
+        message_id: `<${id}@sender.test>`,
+        status: 'queued',
+        to: 'bob@receiver.test',
+        sandbox: false,
+        created_at: isoNow,
+      },
+    },
+  })
+})
+
+// Proves: http-15, list-23, send-15, send-24, send-42, send-43, email-3, email-4, email-7, email-9, email-10, email-11
+// Proves: email-13, email-14, email-15, status-11, status-12, status-14
+test('the detail has every field, flat and nested, with recipients and events', async () => {
+  const request = {
+    from: 'Ada Lovelace <Ada@sender.test>',
+    to: ['Bob <bob@receiver.test>', 'eve@receiver.test'],
+    cc: ['cc@receiver.test'],
+    bcc: ['bcc@receiver.test'],
+    subject: 'Grüße ✉',
+    html_body: '<p>Grüße</p>',
+    text_body: 'Grüße',
+    reply_to: 'help@sender.test',
+    headers: { 'X-Number': 5, 'X-Flag': true, 'X-Text': 'Grüße' },
+    metadata: { order: { id: 7, lines: [1, 'two', null] } },
+    template_data: { name: 'Bob' },
+    tags: ['welcome', 'a b'],
+    attachments: [{ filename: 'a.txt', content: btoa('hello'), content_type: 'text/plain' }],
+    idempotency_key: 'detail-1',
+    stream: 'transactional',
+    tracking: false,
+    transactional: false,
+  }
+  const sent = await emails.accepted(request)
+  const detail = await emails.detail(sent.id)
+  const { id, message_id: messageId } = sent
+  const email = {
+    id,
+    account_id: emails.actor.accountUuid,
+    message_id: messageId,
+    from_address: 'Ada Lovelace <Ada@sender.test>',
+    to_address: 'bob@receiver.test',
+    cc: ['cc@receiver.test'],
+    bcc: ['bcc@receiver.test'],
+    subject: 'Grüße ✉',
+    tags: ['welcome', 'a b'],
+    status: 'queued',
+    attempts: 0,
+    max_attempts: expect.any(Number),
+    suppress_list_management_header: false,
+    created_at: isoNow,
+    updated_at: isoNow,
+    attachments: [{ filename: 'a.txt', content_type: 'text/plain', size: 5 }],
+    delivery_started_at: null,
+    domain_id: expect.stringMatching(UUID),
+    error_message: null,
+    headers: { 'X-Number': '5', 'X-Flag': 'true', 'X-Text': 'Grüße' },
+    idempotency_key: 'detail-1',
+    metadata: request.metadata,
+    next_retry_at: null,
+    operation_id: null,
+    reply_to: 'help@sender.test',
+    scheduled_at: null,
+    sending_ip: null,
+    sent_at: null,
+    smtp_response: null,
+    stream_id: expect.stringMatching(UUID),
+    template_data: { name: 'Bob' },
+    template_id: null,
+    tracking_override: false,
+    html_body: '<p>Grüße</p>',
+    text_body: 'Grüße',
+  }
+  const recipient = (address: string, kind: string) => ({
+    address,
+    kind,
+    status: 'queued',
+    attempts: 0,
+    next_retry_at: null,
+    delivery_started_at: null,
+    delivered_at: null,
+    smtp_response: null,
+    sending_ip: null,
+    bounce_type: null,
+    bounce_category: null,
+  })
+  expect(detail).toEqual({
+    ...email,
+    to: 'bob@receiver.test, eve@receiver.test',
+    sandbox: false,
+    delivered_at: null,
+    recipients: [
+      recipient('bob@receiver.test', 'to'),
+      recipient('eve@receiver.test', 'to'),
+      recipient('cc@receiver.test', 'cc'),
+      recipient('bcc@receiver.test', 'bcc'),
+    ],
+    email,
+    events: [
+      {
+        id: expect.stringMatching(UUID),
+        email_id: id,
+        account_id: emails.actor.accountUuid,
+        event_type: 'queued',
+        type: 'queued',
+        created_at: isoNow,
+        timestamp: isoNow,
+        recipient: null,
+        bounce_category: null,
+        bounce_type: null,
+        diagnostic_code: null,
+        ip_address: null,
+        link_url: null,
+        remote_mta: null,
+        user_agent: null,
+        raw_payload: null,
+      },
+    ],
+  })
+  // A row of the list is the same Email, without bodies.
+  const { html_body: _, text_body: __, ...row } = email
+  const list = await emails.api('GET', '/v1/emails?per_page=100')
+  const rows = at(list.body, 'data') as { id: string }[]
+  expect(rows.find((r) => r.id === id)).toEqual({
+    ...row,
+    to: 'bob@receiver.test, eve@receiver.test',
+    sandbox: false,
+  } as never)
+})
+
+describe('what a request leaves out', () => {
+  // Proves: list-23, list-24, send-43, send-44, email-11, email-15
+  test('is null, an empty list or the default', async () => {
+    const sent = await emails.accepted({ subject: 'S', text_body: 'T' })
+    expect(await emails.detail(sent.id)).toMatchObject({
+      cc: [],
+      bcc: [],
+      tags: [],
+      attachments: null,
+      headers: {},
+      metadata: {},
+      template_data: null,
+      idempotency_key: null,
+      reply_to: null,
+      html_body: null,
+      tracking_override: null,
+      suppress_list_management_header: true,
+    })
+  })
+
+  test('may be null where the interface says so', async () => {
+    const nothing = [
+      'html_body',
+      'template_alias',
+      'reply_to',
+      'attachments',
+      'send_at',
+      'idempotency_key',
+      'stream',
+      'tracking',
+    ]
+    const answer = await emails.send(Object.fromEntries(nothing.map((name) => [name, null])))
+    expect(answer.status).toBe(202)
+  })
+
+  // Proves: send-43
+  test('tracking true is kept', async () => {
+    const { id } = await emails.accepted({ tracking: true })
+    expect((await emails.detail(id))['tracking_override']).toBe(true)
+  })
+})
+
+describe('subject and body', () => {
+  const cases: readonly [rule: string, request: Record<string, unknown>, field: string][] = [
+    ['no subject', { subject: undefined }, 'subject'],
+    ['a subject of null', { subject: null }, 'subject'],
+    ['an empty subject', { subject: '' }, 'subject'],
+    ['a subject of white space', { subject: ' \t\u00a0\u3000' }, 'subject'],
+    ['a subject of white space, scheduled', { subject: '  ', send_at: '2026-03-15T13:00:00Z' }, 'subject'],
+    ['a subject of white space with a template', { subject: '  ', template_alias: 'any' }, 'subject'],
+    ['a subject with a line break', { subject: 'a\r\nBcc: x@y.test' }, 'subject'],
+    ['a subject with LF alone', { subject: 'a\nb' }, 'subject'],
+    ['a subject with NUL', { subject: 'a\0b' }, 'subject'],
+    ['a subject of 999 characters', { subject: 'x'.repeat(999) }, 'subject'],
+    ['no body', { text_body: undefined }, 'text_body'],
+    ['bodies of null', { text_body: null, html_body: null }, 'text_body'],
+    ['an empty body', { text_body: '' }, 'text_body'],
+  ]
+  // Proves: send-2, send-17, send-18, send-19, send-33
+  for (const [rule, request, field] of cases)
+    test(`${rule} is a 422`, async () => expectRefusal(await emails.send(request), 422, 'validation_failed', field))
+
+  // Proves: send-17
+  test('a subject of 998 characters beyond ASCII is kept as given', async () => {
+    const subject = 'ü'.repeat(998)
+    const { id } = await emails.accepted({ subject })
+    expect((await emails.detail(id))['subject']).toBe(subject)
+  })
+
+  // Proves: send-19
+  test('HTML alone is enough, and an empty text beside it is none', async () => {
+    const { id } = await emails.accepted({ text_body: '', html_body: '<p>x</p>' })
+    expect(await emails.detail(id)).toMatchObject({ html_body: '<p>x</p>', text_body: null })
+  })
+
+  // Proves: send-21
+  test.each(['html_body', 'text_body'])(
+    '%s may have 2 MiB in UTF-8, and one byte more is a 422 with the limit',
+    async (field) => {
+      const body = 'ü'.repeat(MiB)
+      const { id } = await emails.accepted({ [field]: body })
+      expect((await emails.detail(id))[field] === body).toBe(true)
+      const answer = await emails.send({ [field]: `${body}x` })
+      expectRefusal(answer, 422, 'validation_failed', field)
+      expect(JSON.stringify(answer.body)).toContain('at most 2097152 bytes')
+      const batch = await emails.api('POST', '/v1/emails/batch', { emails: [EMAIL, { ...EMAIL, [field]: `${body}x` }] })
+      expect(JSON.stringify(batch.body)).toContain('at most 2097152 bytes')
+    },
+  )
+
+  test('half a surrogate pair ends in a stored email or a 422, never in a 500', async () => {
+    const answer = await emails.send({ subject: 'a \ud800 b', text_body: '\udfff', metadata: { a: '\ud83d' } })
+    expect(answer.status).toBe(202)
+    const detail = await emails.detail(at(answer.body, 'data', 'id'))
+    expect(detail['subject']).toBe('a \ufffd b')
+    expect(detail['text_body']).toBe('\ufffd')
+  })
+})
+
+describe('the sender', () => {
+  // Proves: send-5
+  test('of an unknown domain is a 422 domain_not_found', async () => {
+    expectRefusal(await emails.send({ from: 'a@unknown.test' }), 422, 'domain_not_found', 'from')
+  })
+
+  // Proves: send-5
+  test('of a domain of another account is unknown', async () => {
+    await emails.addDomain(await emails.newAccount(), 'theirs.test')
+    expectRefusal(await emails.send({ from: 'a@theirs.test' }), 422, 'domain_not_found', 'from')
+  })
+
+  // Proves: send-7
+  test('below a verified domain may send', async () => {
+    const sent = await emails.accepted({ from: 'x@deep.sub.sender.test' })
+    expect(sent).toMatchObject({ sandbox: false, message_id: `<${sent.id}@deep.sub.sender.test>` })
+  })
+
+  test('above a registered domain is unknown', async () => {
+    await emails.addDomain(emails.actor, 'below.parent.test')
+    expectRefusal(await emails.send({ from: 'x@parent.test' }), 422, 'domain_not_found', 'from')
+  })
+
+  // Proves: send-6, accepted-3
+  test('of an unverified domain sends into the sandbox, and counts nothing', async () => {
+    const before = emails.used()
+    const sent = await emails.accepted({ from: `x@${UNVERIFIED}` })
+    expect(sent['sandbox']).toBe(true)
+    expect((await emails.detail(sent.id))['sandbox']).toBe(true)
+    expect(emails.used()).toBe(before)
+  })
+
+  // Proves: send-11
+  test('of an unverified domain is a 422 when the configuration says reject', async () => {
+    await using strict = await createEmailApi({ settings: { TASSIS_SENDING_UNVERIFIED: 'reject' } })
+    const before = strict.stored()
+    expectRefusal(await strict.send({ from: `x@${UNVERIFIED}` }), 422, 'domain_not_verified', 'from')
+    expect(strict.stored()).toEqual(before)
+    expect((await strict.send()).status).toBe(202)
+  })
+})
+
+describe('the sender of a domain that was verified and lost records', () => {
+  const HOUR_MS = 3_600_000
+  const lose = ({ app, clock }: EmailApi, hoursAgo: number) =>
+    app.db.run(
+      'UPDATE domains SET dkim_verified = 0, spf_verified = 1, return_path_verified = 1, records_lost_at = ?, verified_at = ? WHERE domain = ?',
+      [clock.now() - hoursAgo * HOUR_MS, hoursAgo < 72 ? NOW : null, VERIFIED],
+    )
+
+  // Proves: send-8
+  test('goes on sending for 72 hours: nothing is captured', async () => {
+    await using service = await createEmailApi()
+    lose(service, 71)
+    expect(await service.accepted()).toMatchObject({ sandbox: false, status: 'queued' })
+  })
+
+  // Proves: send-8
+  test.each([VERIFIED, `sub.${VERIFIED}`, `below.${VERIFIED}`])(
+    'is a 422 after that, also at %s, which says since when it lacks what, and stores nothing',
+    async (domain) => {
+      await using service = await createEmailApi()
+      await service.addDomain(service.actor, `below.${VERIFIED}`)
+      service.app.db.run('UPDATE domains SET verified_at = NULL WHERE domain = ?', [`below.${VERIFIED}`])
+      lose(service, 72)
+      const before = service.stored()
+      const answer = await service.send({ from: `x@${domain}` })
+      expectRefusal(answer, 422, 'domain_not_verified', 'from')
+      expect(at(answer.body, 'message')).toMatch(
+        /^The domain sender\.test was verified and has lacked DNS records since \S+Z \(dkim\), for more than 72 hours; publish them/,
+      )
+      expect(service.stored()).toEqual(before)
+    },
+  )
+
+  // Proves: send-8
+  test('sends what was scheduled before, and not into the sandbox', async () => {
+    await using service = await createEmailApi({ delivers: true, settings: { TASSIS_DELIVERY: 'capture' } })
+    const sent = await service.accepted({ send_at: new Date(NOW + HOUR_MS).toISOString() })
+    lose(service, 100)
+    service.clock.advance(HOUR_MS)
+    const detail = await eventually(async () => {
+      service.clock.advance(1000)
+      const now = await service.detail(sent.id)
+      return now['status'] === 'sent' && now
+    })
+    expect(detail['sandbox']).toBe(false)
+  })
+})
+
+describe('stream and template', () => {
+  // Proves: send-42
+  test('an unknown stream is a 422', async () => {
+    expectRefusal(await emails.send({ stream: 'nope' }), 422, 'stream_not_found', 'stream')
+  })
+
+  // Proves: send-22
+  test('a template that does not exist is a 422', async () => {
+    const answer = await emails.send({ template_alias: 'welcome', subject: undefined, text_body: undefined })
+    expectRefusal(answer, 422, 'template_not_found', 'template_alias')
+  })
+
+  // Proves: send-24
+  test('template data without end is a 422', async () => {
+    const answer = await emails.send({ template_data: { a: 'x'.repeat(1_100_000) } })
+    expectRefusal(answer, 422, 'validation_failed', 'template_data')
+  })
+})
+
+describe('send_at', () => {
+  const minutes = (n: number) => new Date(NOW + n * 60_000).toISOString()
+
+  // Proves: send-40, accepted-1, status-2, status-14
+  test('in the future schedules', async () => {
+    const sent = await emails.accepted({ send_at: minutes(10) })
+    expect(sent).toMatchObject({ status: 'scheduled', scheduled_at: minutes(10) })
+    expect(await emails.detail(sent.id)).toMatchObject({
+      status: 'scheduled',
+      scheduled_at: minutes(10),
+      next_retry_at: null,
+      recipients: [{ status: 'scheduled' }],
+      events: [{ event_type: 'scheduled' }],
+    })
+  })
+
+  // Proves: send-40
+  for (const past of [0, -1, -5])
+    test(`${-past} minutes past means now`, async () => {
+      const sent = await emails.accepted({ send_at: minutes(past) })
+      expect(sent['status']).toBe('queued')
+      expect(sent['scheduled_at'] ?? null).toBeNull()
+    })
+
+  for (const text of [
+    '2026-03-15T14:00:00+01:00',
+    '2026-03-15T13:00:00.000Z',
+    '2026-03-15T13:00Z',
+    '2026-03-15t13:00:00z',
+  ])
+    test(`${text} is 13:00 UTC`, async () => {
+      expect((await emails.accepted({ send_at: text }))['scheduled_at']).toBe('2026-03-15T13:00:00.000Z')
+    })
+
+  const wrong: readonly string[] = [
+    minutes(-5.1),
+    new Date(NOW + 400 * 86_400_000).toISOString(),
+    '2026-03-15T13:00:00',
+    '2026-03-16',
+    '2026-04-31T10:00:00Z',
+    '2026-06-31T10:00:00+02:00',
+    '2026-13-01T10:00:00Z',
+    '2026-03-16T25:00:00Z',
+    '2026-03-16T10:61:00Z',
+    '99999-03-16T10:00:00Z',
+    'tomorrow',
+    '1773578000',
+    '',
+  ]
+  // Proves: send-40
+  for (const text of wrong)
+    test(`"${text}" is a 422`, async () =>
+      expectRefusal(await emails.send({ send_at: text }), 422, 'invalid_send_at', 'send_at'))
+
+  // Proves: send-40
+  test('a year ahead is allowed', async () => {
+    expect((await emails.send({ send_at: '2027-03-15T12:00:00Z' })).status).toBe(202)
+  })
+})

@@ -1,0 +1,327 @@
+import { describe, expect, test } from 'bun:test'
+import { addSuppression } from '#features/audience/suppressions/suppressions.ts'
+import type { Actor } from '#features/core/app/app.ts'
+import { claimLane } from '#features/sending/delivery/claim.ts'
+import { writeOutcome } from '#features/sending/delivery/outcome.ts'
+import { suppress } from '#features/setup/suppression-store/suppress.ts'
+import { at } from '#test/support/api.ts'
+import { createTestAccount } from '#test/support/app.ts'
+import { expectBalanced } from '#test/support/books.ts'
+import { createEmailApi, EMAIL, type EmailApi, expectRefusal, NOW, UNVERIFIED } from '#test/support/email-api.ts'
+
+const IN_AN_HOUR = new Date(NOW + 3_600_000).toISOString()
+const NOW_TEXT = new Date(NOW).toISOString()
+
+async function suppressAll(
+  { app, actor }: EmailApi,
+  addresses: readonly string[],
+  reason = 'manual',
+  of: Actor = actor,
+) {
+  for (const address of addresses) await addSuppression(app, of, { address, reason })
+}
+
+const queued = ({ app }: EmailApi) =>
+  app.db.query<{ address: string }, []>('SELECT address FROM recipients WHERE next_at IS NOT NULL ORDER BY id').all()
+
+const statuses = async (emails: EmailApi, id: string) => {
+  const detail = await emails.detail(id)
+  return [detail['status'], (detail['recipients'] as { status: string }[]).map(({ status }) => status)]
+}
+
+// Proves: send-49, status-7, status-19
+test('an email to suppressed addresses alone is accepted, is rejected at once, and wakes nobody', async () => {
+  await using emails = await createEmailApi()
+  await suppressAll(emails, ['bob@receiver.test'])
+  const woken: unknown[] = []
+  emails.app.mailDue.listen((due) => woken.push(due))
+  const sent = await emails.accepted()
+  expect(sent).toMatchObject({ status: 'rejected', to: 'bob@receiver.test', sandbox: false, created_at: NOW_TEXT })
+  expect(await emails.detail(sent.id)).toMatchObject({
+    status: 'rejected',
+    attempts: 0,
+    error_message: 'The address is on the suppression list (manual), so nothing is sent to it.',
+    smtp_response: null,
+    next_retry_at: null,
+    recipients: [{ address: 'bob@receiver.test', status: 'rejected', attempts: 0, next_retry_at: null }],
+    events: [
+      { type: 'queued', recipient: null, raw_payload: null },
+      {
+        type: 'rejected',
+        recipient: 'bob@receiver.test',
+        created_at: NOW_TEXT,
+        raw_payload: { reason: 'suppressed', suppression: 'manual' },
+      },
+    ],
+  })
+  const page = await emails.api('GET', '/v1/emails?status=rejected')
+  expect([at(page.body, 'data', 0, 'id'), at(page.body, 'pagination', 'total')]).toEqual([sent.id, 1])
+  expect(queued(emails)).toEqual([])
+  expect(emails.used()).toBe(0)
+  await emails.app.commit.barrier()
+  expect(woken).toEqual([])
+  expectBalanced(emails)
+})
+
+// Proves: send-49
+test('of several recipients only those that may be sent to are queued and counted', async () => {
+  await using emails = await createEmailApi()
+  await suppressAll(emails, ['b@r.test', 'd@other.test'])
+  const sent = await emails.accepted({ to: ['a@r.test', 'b@r.test'], cc: ['c@r.test'], bcc: ['d@other.test'] })
+  expect(sent).toMatchObject({ status: 'queued', to: 'a@r.test, b@r.test' })
+  expect(await statuses(emails, sent.id)).toEqual(['queued', ['queued', 'rejected', 'queued', 'rejected']])
+  expect(queued(emails)).toEqual([{ address: 'a@r.test' }, { address: 'c@r.test' }])
+  expect(emails.used()).toBe(2)
+  expectBalanced(emails)
+})
+
+describe('a suppression', () => {
+  const spellings: [listed: string, sent: string][] = [
+    ['bob@receiver.test', 'BOB@Receiver.TEST'],
+    ['BOB@RECEIVER.TEST', 'bob@receiver.test'],
+    ['bob@bücher.test', 'bob@xn--bcher-kva.test'],
+    ['bob@xn--bcher-kva.test', 'Bob@BÜCHER.test'],
+    ['"bob"@receiver.test', 'bob@receiver.test'],
+    ['JOS\u00c9@receiver.test', 'jose\u0301@receiver.test'],
+    ['bob@receiver.test', 'Bob <bob@receiver.test>'],
+  ]
+  // Proves: suppress-7
+  test.each(spellings)('of %s stops mail to %s', async (listed, to) => {
+    await using emails = await createEmailApi()
+    await suppressAll(emails, [listed])
+    expect(await emails.accepted({ to })).toMatchObject({ status: 'rejected' })
+  })
+
+  test('is that of one account', async () => {
+    await using emails = await createEmailApi()
+    const other = await emails.newAccount()
+    await suppressAll(emails, [EMAIL.to], 'manual', other)
+    expect(await emails.accepted()).toMatchObject({ status: 'queued' })
+  })
+
+  // Proves: suppress-6
+  test('by an unsubscribe stops only mail with transactional: false; any other reason stops all', async () => {
+    await using emails = await createEmailApi()
+    await suppressAll(emails, [EMAIL.to], 'unsubscribe')
+    expect(await emails.accepted()).toMatchObject({ status: 'queued' })
+    const { id } = await emails.accepted({ transactional: false })
+    expect((await emails.detail(id))['events']).toMatchObject([
+      { type: 'queued' },
+      { type: 'rejected', raw_payload: { reason: 'suppressed', suppression: 'unsubscribe' } },
+    ])
+    await suppressAll(emails, [EMAIL.to], 'our own reason')
+    expect(await emails.accepted()).toMatchObject({ status: 'rejected' })
+    // The reason that stops the most is told.
+    const both = await emails.accepted({ transactional: false })
+    expect((await emails.detail(both.id))['error_message']).toContain('(our own reason)')
+  })
+
+  // Proves: suppress-6
+  test('of one stream stops only marketing of that stream', async () => {
+    await using emails = await createEmailApi()
+    const { app, actor } = emails
+    await emails.api('POST', '/v1/streams', { slug: 'news', name: 'News' })
+    await emails.api('POST', '/v1/streams', { slug: 'offers', name: 'Offers' })
+    const { id: streamId } = app.db.query<{ id: number }, []>("SELECT id FROM streams WHERE slug = 'news'").get() ?? {
+      id: 0,
+    }
+    await app.commit.write((tx) => {
+      const place = { accountId: actor.accountId, address: EMAIL.to, covers: 'marketing', streamId } as const
+      suppress(app, tx, { ...place, reason: 'unsubscribe' })
+    })
+    const statusOf = async (stream: string, transactional: boolean) =>
+      (await emails.accepted({ stream, transactional }))['status']
+    expect([
+      await statusOf('news', false),
+      await statusOf('news', true),
+      await statusOf('offers', false),
+      await statusOf('transactional', false),
+    ]).toEqual(['rejected', 'queued', 'queued', 'queued'])
+  })
+
+  test('stops sandbox mail as well, which counts nothing either way', async () => {
+    await using emails = await createEmailApi()
+    await suppressAll(emails, [EMAIL.to])
+    expect(await emails.accepted({ from: `a@${UNVERIFIED}`, to: [EMAIL.to, 'x@r.test'] })).toMatchObject({
+      status: 'queued',
+      sandbox: true,
+    })
+    expect(queued(emails)).toEqual([{ address: 'x@r.test' }])
+    expect(emails.used()).toBe(0)
+  })
+
+  test('that comes after a send does not change what its idempotency key returns', async () => {
+    await using emails = await createEmailApi()
+    const first = await emails.accepted({ idempotency_key: 'k' })
+    await suppressAll(emails, [EMAIL.to])
+    expect(await emails.accepted({ idempotency_key: 'k' })).toEqual({ ...first, replayed: true })
+    expect(emails.stored()).toMatchObject({ emails: 1 })
+  })
+})
+
+describe('the quota', () => {
+  /** An account of plan free whose quota is 4, with three suppressed addresses. */
+  async function startAccount() {
+    const emails = await createEmailApi({ settings: { TASSIS_PLAN_QUOTA_FREE: '4' } })
+    const actor = await createTestAccount(emails.app, 'free')
+    await emails.addDomain(actor, 'plan.test')
+    const key = await emails.newKey([], actor)
+    const SUPPRESSED = ['x@r.test', 'y@r.test', 'z@r.test']
+    await suppressAll(emails, SUPPRESSED, 'manual', actor)
+    return {
+      emails,
+      SUPPRESSED,
+      send: (request: Record<string, unknown>) => emails.send({ from: 'a@plan.test', ...request }, { key }),
+      accepted: (request: Record<string, unknown>) => emails.accepted({ from: 'a@plan.test', ...request }, { key }),
+      batch: (items: Record<string, unknown>[]) =>
+        emails.api(
+          'POST',
+          '/v1/emails/batch',
+          { emails: items.map((i) => ({ ...EMAIL, from: 'a@plan.test', ...i })) },
+          { key },
+        ),
+      cancel: (id: string) => emails.api('POST', `/v1/emails/${id}/cancel`, undefined, { key }),
+      detail: (id: string) => emails.detail(id, { key }),
+      used: () => emails.used(actor),
+      [Symbol.asyncDispose]: () => emails[Symbol.asyncDispose](),
+    }
+  }
+
+  // Proves: quota-5
+  test('counts suppressed recipients not at all, also at its edge', async () => {
+    await using account = await startAccount()
+    const { SUPPRESSED } = account
+    await account.accepted({ to: ['a@r.test', 'b@r.test', 'c@r.test'] })
+    const before = account.emails.stored()
+    expectRefusal(await account.send({ to: ['d@r.test', 'e@r.test', ...SUPPRESSED] }), 429, 'quota_exceeded')
+    expect(account.emails.stored()).toEqual(before)
+    expect(await account.accepted({ to: ['d@r.test', ...SUPPRESSED] })).toMatchObject({ status: 'queued' })
+    expect(account.used()).toBe(4)
+    expect(await account.accepted({ to: SUPPRESSED })).toMatchObject({ status: 'rejected' })
+    expectRefusal(await account.send({ to: 'f@r.test' }), 429, 'quota_exceeded')
+    // Also when the quota was lowered below what is used.
+    account.emails.app.db.run('UPDATE accounts SET monthly_quota = 1')
+    expect(await account.accepted({ to: SUPPRESSED })).toMatchObject({ status: 'rejected' })
+    expectBalanced(account.emails)
+  })
+
+  // Proves: quota-6
+  test('of a batch is counted after suppressed recipients are taken out', async () => {
+    await using account = await startAccount()
+    const { SUPPRESSED } = account
+    const before = account.emails.stored()
+    const five = ['a', 'b', 'c', 'd', 'e'].map((name) => ({ to: [`${name}@r.test`, 'x@r.test'] }))
+    expectRefusal(await account.batch([{ to: SUPPRESSED }, ...five]), 429, 'quota_exceeded')
+    expect(account.emails.stored()).toEqual(before)
+    const answer = await account.batch([{ to: SUPPRESSED }, ...five.slice(1)])
+    expect((at(answer.body, 'data') as { status: string }[]).map(({ status }) => status)).toEqual([
+      'rejected',
+      'queued',
+      'queued',
+      'queued',
+      'queued',
+    ])
+    expect(account.used()).toBe(4)
+    const rejected = await account.batch([{ to: SUPPRESSED }, { to: 'y@r.test' }])
+    expect([rejected.status, account.used()]).toEqual([202, 4])
+    expectBalanced(account.emails)
+  })
+
+  // Proves: quota-5
+  test('gets back only what was counted when an email is cancelled, which is then cancelled, not rejected', async () => {
+    await using account = await startAccount()
+    const sent = await account.accepted({ to: ['a@r.test', 'x@r.test', 'b@r.test'], send_at: IN_AN_HOUR })
+    expect(sent).toMatchObject({ status: 'scheduled', scheduled_at: IN_AN_HOUR })
+    expect(account.used()).toBe(2)
+    const answer = await account.cancel(sent.id)
+    expect([answer.status, at(answer.body, 'data', 'status')]).toEqual([200, 'cancelled'])
+    expect(account.used()).toBe(0)
+    expect((await account.detail(sent.id))['recipients']).toMatchObject([
+      { status: 'cancelled' },
+      { status: 'rejected' },
+      { status: 'cancelled' },
+    ])
+    expectBalanced(account.emails)
+  })
+
+  // Proves: quota-5
+  test('gets back each recipient once: one that was rejected when due, the others by the cancellation', async () => {
+    await using account = await startAccount()
+    const { emails } = account
+    const { app, clock } = emails
+    const sent = await account.accepted({ to: ['a@one.test', 'b@two.test'], send_at: IN_AN_HOUR })
+    const { accountId } = app.db
+      .query<{ accountId: number }, []>('SELECT account_id AS accountId FROM emails')
+      .get() ?? {
+      accountId: 0,
+    }
+    await app.commit.write((tx) => {
+      suppress(app, tx, { accountId, address: 'a@one.test', reason: 'complaint', covers: 'all' })
+    })
+    clock.advance(3_600_000)
+    const claim = (lane: string) =>
+      app.commit.write((tx) => claimLane(app, tx, lane, { limit: 10, now: clock.now() }).length)
+    expect(await claim(`${accountId}:one.test`)).toBe(0)
+    expect(account.used()).toBe(1)
+    expect((await account.detail(sent.id))['status']).toBe('scheduled')
+    expect((await account.cancel(sent.id)).status).toBe(200)
+    expect(account.used()).toBe(0)
+    expect(await claim(`${accountId}:two.test`)).toBe(0)
+    expectBalanced(emails)
+  })
+
+  test('an email that is rejected from the beginning cannot be cancelled', async () => {
+    await using account = await startAccount()
+    const { id, ...sent } = await account.accepted({ to: 'x@r.test', send_at: IN_AN_HOUR })
+    expect(sent).toMatchObject({ status: 'rejected', scheduled_at: IN_AN_HOUR })
+    expect((await account.detail(id))['events']).toMatchObject([{ type: 'scheduled' }, { type: 'rejected' }])
+    expectRefusal(await account.cancel(id), 404, 'email_not_found')
+    expectBalanced(account.emails)
+  })
+})
+
+test('a suppression and a claim that meet: whichever comes first decides, and the quota is given back once', async () => {
+  await using emails = await createEmailApi()
+  const { app, clock } = emails
+  const claim = () =>
+    app.commit.write((tx) => claimLane(app, tx, '1:receiver.test', { limit: 10, now: clock.now() }).length)
+  const add = () => suppressAll(emails, [EMAIL.to])
+  for (const [order, claimed, used] of [
+    [() => Promise.all([claim(), add()]), 1, 1],
+    [() => Promise.all([add(), claim()]).then(([, n]) => [n] as const), 0, 0],
+  ] as const) {
+    app.db.run('DELETE FROM suppressions')
+    app.db.run("DELETE FROM counters WHERE metric LIKE 'suppressions%'")
+    const before = emails.used()
+    const { id } = await emails.accepted()
+    const [count] = await order()
+    expect([count, emails.used() - before]).toEqual([claimed, used])
+    expect((await statuses(emails, id))[0]).toBe(claimed === 1 ? 'processing' : 'rejected')
+    expect(await claim()).toBe(0)
+  }
+  expectBalanced(emails)
+})
+
+test.each([
+  ['a sandbox email', UNVERIFIED, '1:sandbox', 0],
+  ['any other', 'sender.test', '1:receiver.test', 1],
+] as const)('a bounce of %s suppresses as many addresses as it should', async (_, domain, lane, suppressions) => {
+  await using emails = await createEmailApi()
+  const { app, clock } = emails
+  const { id } = await emails.accepted({ from: `a@${domain}` })
+  await app.commit.write((tx) => {
+    for (const claimed of claimLane(app, tx, lane, { limit: 10, now: clock.now() })) {
+      const verdict = {
+        kind: 'bounced',
+        bounceType: 'hard',
+        category: 'invalid_recipient',
+        reply: '550 5.1.1 No such user',
+        isAddressDead: true,
+      } as const
+      writeOutcome(app, tx, { ...claimed, startedAt: undefined }, verdict, undefined)
+    }
+  })
+  expect((await statuses(emails, id))[0]).toBe('bounced')
+  expect(emails.stored()).toMatchObject({ suppressions })
+  expectBalanced(emails)
+})

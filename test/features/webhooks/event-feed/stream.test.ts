@@ -1,0 +1,705 @@
+import { describe, expect, test } from 'bun:test'
+import { connect, type Socket } from 'node:net'
+import { announceAccessChange } from '#features/core/app/account-changes.ts'
+import { signOut } from '#features/people/team/operate.ts'
+import { addMember } from '#features/people/team/users.ts'
+import { EVERY_TYPE } from '#features/webhooks/event-feed/feed.ts'
+import {
+  createFeedStreams,
+  HEARTBEAT_MS,
+  MOST_STREAMS,
+  MOST_STREAMS_AN_ACCOUNT,
+} from '#features/webhooks/event-feed/stream.ts'
+import { giveWay, type Timer } from '#platform/clock.ts'
+import { openEventStream, UNTAKEN_MS } from '#platform/http/event-stream.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { MiB, seconds } from '#platform/units.ts'
+import { at, createTestApi, type TestApi } from '#test/support/api.ts'
+import { eventually } from '#test/support/app.ts'
+import { expectRefusal } from '#test/support/email-api.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
+import { type BrowserSession, createTestUser, PASSWORD, type Person, signIn } from '#test/support/people.ts'
+import { nextSeqs, numbers, openStream, page, recordEvents, type StreamClient, seedEvents } from './feed-client.ts'
+
+const STREAM = { headers: { accept: 'text/event-stream' } }
+
+/** Knows which timers run, and which of them await that a client takes what was written to it. */
+class WatchedClock extends ManualClock {
+  readonly running = new Set<Timer>()
+  readonly untaken = new Set<Timer>()
+
+  override after(delayMs: number, run: () => void): Timer {
+    const forget = () => {
+      this.running.delete(watched)
+      this.untaken.delete(watched)
+    }
+    const timer = super.after(delayMs, () => {
+      forget()
+      run()
+    })
+    const watched: Timer = {
+      cancel() {
+        forget()
+        timer.cancel()
+      },
+    }
+    this.running.add(watched)
+    if (delayMs === UNTAKEN_MS) this.untaken.add(watched)
+    return watched
+  }
+}
+
+interface StreamApi extends TestApi {
+  readonly clock: WatchedClock
+  open(query?: string, lastEventId?: string): Promise<StreamClient>
+  record(...types: Parameters<typeof recordEvents>[2]): Promise<void>
+}
+
+async function createStreamApi(): Promise<StreamApi> {
+  const clock = new WatchedClock()
+  const service = await createTestApi({ clock })
+  const { app, actor, url, key } = service
+  return {
+    ...service,
+    clock,
+    open: (query = '', lastEventId) =>
+      openStream(url, { key, query, ...(lastEventId !== undefined && { lastEventId }) }),
+    record: (...types) => recordEvents(app, actor.accountId, types),
+  }
+}
+
+function readerOf({ body }: Response) {
+  if (!body) throw new Error('the answer has no body')
+  return body.getReader()
+}
+
+/** A client that sends a request for a stream and never reads what comes. */
+async function openUnread({ url, key }: TestApi): Promise<Socket> {
+  const socket = connect(Number(new URL(url).port), '127.0.0.1')
+  socket.on('error', () => {})
+  await new Promise((resolve) => socket.once('connect', resolve))
+  socket.pause()
+  socket.write(
+    `GET /v1/events?after=0 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${key}\r\nAccept: text/event-stream\r\n\r\n`,
+  )
+  return socket
+}
+
+/** Resolves when one client has taken all that the kernel keeps for it, and the service writes no more to it. */
+async function untilStuck({ clock }: StreamApi): Promise<void> {
+  let waiting: Timer | undefined
+  let looks = 0
+  await eventually(() => {
+    const [timer] = clock.untaken
+    looks = timer !== undefined && timer === waiting ? looks + 1 : 0
+    waiting = timer
+    return looks === 40
+  })
+}
+
+/** Whether the account can open as many streams as it may have. */
+async function placesAreFree(service: StreamApi): Promise<boolean> {
+  const streams: StreamClient[] = []
+  try {
+    while (streams.length < MOST_STREAMS_AN_ACCOUNT) streams.push(await service.open())
+    return true
+  } catch (error) {
+    if (String(error).includes('429')) return false
+    throw error
+  } finally {
+    for (const stream of streams) stream.close()
+  }
+}
+
+describe('a stream', () => {
+  test('says what it is, and keeps caches and proxies from holding it', async () => {
+    await using service = await createStreamApi()
+    using stream = await service.open()
+    const { headers } = stream.response
+    expect({
+      type: headers.get('content-type'),
+      cache: headers.get('cache-control'),
+      buffering: headers.get('x-accel-buffering'),
+      id: headers.get('x-request-id'),
+    }).toEqual({
+      type: 'text/event-stream',
+      cache: 'no-store',
+      buffering: 'no',
+      id: expect.stringMatching(/^[\w-]{36}$/),
+    })
+    await service.record('queued')
+    await stream.next()
+    expect(stream.retryMs()).toBe(3000)
+  })
+
+  // Proves: feed-4
+  test('tells each event with its seq as id, its type as event and the record of the feed as data', async () => {
+    await using service = await createStreamApi()
+    await service.record('queued', 'sent', 'delivered')
+    const { data } = await page(service.api)
+    using stream = await service.open()
+    const told = [await stream.next(), await stream.next(), await stream.next()]
+    expect(told).toEqual(data.map((event) => ({ id: String(event.seq), event: event.type, data: event })))
+  })
+
+  // Proves: feed-4
+  test('begins with what is stored after the given event and goes on with what happens, without a seam', async () => {
+    await using service = await createStreamApi()
+    seedEvents(service.app, service.actor.accountId, 950)
+    using stream = await service.open('?after=7')
+    const live = (async () => {
+      for (let n = 0; n < 50; n++) await service.record('sent', 'delivered')
+    })()
+    expect(await nextSeqs(stream, 1043)).toEqual(numbers(8, 1050))
+    await live
+    await service.record('bounced')
+    expect(await nextSeqs(stream, 1)).toEqual([1051])
+    expect(stream.waiting).toEqual([])
+  })
+
+  test('without a beginning begins with the first event that is kept', async () => {
+    await using service = await createStreamApi()
+    seedEvents(service.app, service.actor.accountId, 5)
+    service.app.db.run('DELETE FROM events WHERE seq <= 2')
+    using stream = await service.open()
+    expect(await nextSeqs(stream, 3)).toEqual([3, 4, 5])
+  })
+
+  // Proves: feed-4
+  test('goes on after Last-Event-ID, which wins over after; an empty one counts for nothing', async () => {
+    await using service = await createStreamApi()
+    seedEvents(service.app, service.actor.accountId, 9)
+    using resumed = await service.open('?after=2', '6')
+    expect(await nextSeqs(resumed, 3)).toEqual([7, 8, 9])
+    using fresh = await service.open('?after=2', '')
+    expect(await nextSeqs(fresh, 7)).toEqual(numbers(3, 9))
+  })
+
+  test('with types tells only those, and the heartbeat moves the id of the client over the others', async () => {
+    await using service = await createStreamApi()
+    using stream = await service.open('?types=bounced,failed')
+    await service.record('queued', 'bounced', 'sent', 'failed', 'sent', 'delivered')
+    expect(await nextSeqs(stream, 2)).toEqual([2, 4])
+    expect(stream.lastEventId()).toBe('4')
+    await eventually(() => {
+      service.clock.advance(HEARTBEAT_MS)
+      return stream.lastEventId() === '6'
+    })
+    await service.record('queued', 'bounced')
+    expect(await nextSeqs(stream, 1)).toEqual([8])
+  })
+
+  test('with types that are rare goes through what is stored in bounded steps, and the client knows how far', async () => {
+    await using service = await createStreamApi()
+    seedEvents(service.app, service.actor.accountId, 25_000)
+    await service.record('bounced')
+    using stream = await service.open('?types=bounced')
+    expect(await nextSeqs(stream, 1)).toEqual([25_001])
+    using nothing = await service.open('?types=opened')
+    await eventually(() => nothing.lastEventId() === '20000')
+    expect(nothing.waiting).toEqual([])
+  })
+
+  test('that has nothing to tell sends a comment every 15 seconds', async () => {
+    await using service = await createStreamApi()
+    using stream = await service.open()
+    await service.record('queued')
+    await stream.next()
+    for (let beats = 1; beats <= 3; beats++) {
+      // The service begins to wait only when the client has what was sent before.
+      await eventually(() => {
+        if (stream.comments.length < beats) service.clock.advance(HEARTBEAT_MS)
+        return stream.comments.length >= beats
+      })
+    }
+    expect(new Set(stream.comments)).toEqual(new Set(['heartbeat']))
+  })
+
+  test('whose account has nothing but events of other types sends its comment every 15 seconds all the same', async () => {
+    await using service = await createStreamApi()
+    using stream = await service.open('?types=bounced')
+    await service.record('bounced')
+    expect(await nextSeqs(stream, 1)).toEqual([1])
+    for (let seq = 2; stream.comments.length < 2; seq++) {
+      if (seq > 200) throw new Error('no comment in 200 seconds')
+      await service.record('sent')
+      service.clock.advance(seconds(1))
+      // A turn for the stream to look at it, and for its client to hear of it.
+      expect((await service.api('GET', '/v1/account')).status).toBe(200)
+    }
+    expect(Number(stream.lastEventId())).toBeGreaterThan(15)
+  })
+
+  test('tells no event before it is on disk', async () => {
+    await using service = await createStreamApi()
+    const { app, actor } = service
+    await service.record('queued')
+    using stream = await service.open()
+    expect(await nextSeqs(stream, 1)).toEqual([1])
+    // As it is while a group is being synced: what is there can be read already, and how far the disk is comes with the signal.
+    seedEvents(app, actor.accountId, 3)
+    app.eventsRecorded.emit({ accountId: actor.accountId, lastSeq: 3 })
+    expect(await nextSeqs(stream, 2)).toEqual([2, 3])
+    expect((await page(service.api)).next_after).toBe(4)
+    app.eventsRecorded.emit({ accountId: actor.accountId, lastSeq: 3 })
+    expect((await service.api('GET', '/v1/account')).status).toBe(200)
+    expect(stream.waiting).toEqual([])
+    app.eventsRecorded.emit({ accountId: actor.accountId, lastSeq: 4 })
+    expect(await nextSeqs(stream, 1)).toEqual([4])
+  })
+
+  test('begins only when what was stored before is on disk', async () => {
+    await using service = await createStreamApi()
+    const { app } = service
+    await service.record('queued')
+    const synced = Promise.withResolvers<void>()
+    const asked = Promise.withResolvers<void>()
+    const barrier = app.commit.barrier.bind(app.commit)
+    app.commit.barrier = () => {
+      asked.resolve()
+      return synced.promise
+    }
+    const opening = service.open()
+    await asked.promise
+    let isOpen = false
+    void opening.then(() => {
+      isOpen = true
+    })
+    expect((await service.api('GET', '/v1/account')).status).toBe(200)
+    expect(isOpen).toBe(false)
+    synced.resolve()
+    app.commit.barrier = barrier
+    using stream = await opening
+    expect(await nextSeqs(stream, 1)).toEqual([1])
+  })
+
+  test('tells what is recorded while it opens', async () => {
+    await using service = await createStreamApi()
+    const { commit } = service.app
+    const barrier = commit.barrier.bind(commit)
+    commit.barrier = async () => {
+      await service.record('sent')
+      await barrier()
+    }
+    using stream = await service.open()
+    commit.barrier = barrier
+    expect(await nextSeqs(stream, 1)).toEqual([1])
+  })
+
+  test('tells one account nothing of another', async () => {
+    await using service = await createStreamApi()
+    const other = await service.newAccount()
+    using theirs = await openStream(service.url, { key: await service.newKey([], other) })
+    using mine = await service.open()
+    await service.record('queued', 'sent')
+    await recordEvents(service.app, other.accountId, ['bounced'])
+    expect(await theirs.next()).toMatchObject({ id: '1', event: 'bounced', data: { account_id: other.accountUuid } })
+    expect(await nextSeqs(mine, 2)).toEqual([1, 2])
+    expect([theirs.waiting, mine.waiting]).toEqual([[], []])
+  })
+
+  // Proves: feed-3
+  test('refuses where it cannot begin with the errors of the feed, as JSON', async () => {
+    await using service = await createStreamApi()
+    const { app, actor, api } = service
+    seedEvents(app, actor.accountId, 9)
+    app.db.run('DELETE FROM events WHERE seq <= 4')
+    const ask = (query: string, lastEventId?: string) =>
+      api('GET', `/v1/events${query}`, undefined, {
+        headers: { ...STREAM.headers, ...(lastEventId !== undefined && { 'last-event-id': lastEventId }) },
+      })
+    const old = await ask('', '3')
+    expect(old).toMatchObject({ status: 410, body: { code: 'events_not_kept', next_after: 4, first_seq: 5 } })
+    expect((await ask('?after=3')).status).toBe(410)
+    expectRefusal(await ask('', '10'), 422, 'validation_failed', 'Last-Event-ID')
+    expectRefusal(await ask('?after=5', 'x'), 422, 'validation_failed', 'Last-Event-ID')
+    expectRefusal(await ask('?after=10'), 422, 'validation_failed', 'after')
+    expectRefusal(await ask('?types=none'), 422, 'unknown_event', 'types')
+  })
+
+  // Proves: feed-3
+  test('ends when what it has not told is removed, and its client is then told so', async () => {
+    await using service = await createStreamApi()
+    using stream = await service.open('?types=bounced')
+    await service.record('bounced')
+    expect(await nextSeqs(stream, 1)).toEqual([1])
+    seedEvents(service.app, service.actor.accountId, 19)
+    service.app.db.run('DELETE FROM events')
+    await service.record('sent')
+    expect(await stream.next()).toBeUndefined()
+    const again = await service.api('GET', '/v1/events', undefined, {
+      headers: { ...STREAM.headers, 'last-event-id': stream.lastEventId() },
+    })
+    expect(again).toMatchObject({ status: 410, body: { code: 'events_not_kept', next_after: 20, first_seq: 21 } })
+    using resumed = await service.open(`?types=bounced&after=${at(again.body, 'next_after')}`)
+    await service.record('bounced')
+    expect(await nextSeqs(resumed, 1)).toEqual([22])
+  })
+
+  test('is asked for by name: any other Accept gets JSON', async () => {
+    await using service = await createStreamApi()
+    const typeFor = async (accept: string) => {
+      const leaving = new AbortController()
+      const response = await fetch(`${service.url}/v1/events`, {
+        headers: { authorization: `Bearer ${service.key}`, accept },
+        signal: leaving.signal,
+      })
+      leaving.abort()
+      return response.headers.get('content-type')
+    }
+    for (const accept of [
+      '*/*',
+      'application/json',
+      'text/*',
+      'text/event-stream;q=0',
+      'text/event-stream; q=0.000',
+      'text/event-streams',
+      'application/json, text/event-stream;q=0.9',
+    ])
+      expect(await typeFor(accept)).toMatch(/^application\/json/)
+    for (const accept of [
+      'text/event-stream',
+      'text/event-stream;charset=utf-8',
+      'application/json;q=0.5, Text/Event-Stream;q=0.9',
+      'application/json, text/event-stream, */*;q=0.1',
+    ])
+      expect(await typeFor(accept)).toBe('text/event-stream')
+  })
+
+  // Proves: feed-4
+  test('ends at once when its key is deleted, and no other stream of the account does', async () => {
+    await using service = await createStreamApi()
+    const key = await service.newKey(['emails:read'])
+    using stream = await openStream(service.url, { key })
+    using other = await service.open()
+    await service.record('queued')
+    await stream.next()
+    const keys = await service.api('GET', '/v1/api-keys')
+    await service.api('DELETE', `/v1/api-keys/${at(keys.body, 'data', 0, 'id')}`)
+    await service.record('queued')
+    // The clock stands still: no heartbeat ends it.
+    expect(await stream.next()).toBeUndefined()
+    expect(await nextSeqs(other, 2)).toEqual([1, 2])
+    expect((await service.api('GET', '/v1/events', undefined, { key })).status).toBe(401)
+  })
+
+  // Proves: feed-4
+  test('ends at once when its account is switched off, though the key is there', async () => {
+    await using service = await createStreamApi()
+    const { app, actor } = service
+    using stream = await service.open()
+    await service.record('queued')
+    await stream.next()
+    app.db.run('UPDATE accounts SET disabled_at = 1 WHERE id = ?', [actor.accountId])
+    app.accessChanged.emit({ accountId: actor.accountId })
+    expect(await stream.next()).toBeUndefined()
+    expect((await service.api('GET', '/v1/events')).status).toBe(401)
+  })
+
+  test('tells nothing more once its actor lost access, even when nobody announced that', async () => {
+    await using service = await createStreamApi()
+    const key = await service.newKey(['emails:read'])
+    using stream = await openStream(service.url, { key })
+    await service.record('queued')
+    await stream.next()
+    service.app.db.run('DELETE FROM api_keys WHERE id = (SELECT max(id) FROM api_keys)')
+    await service.record('queued')
+    expect(await stream.next()).toBeUndefined()
+  })
+
+  test('goes on when what would have revoked its key is undone', async () => {
+    await using service = await createStreamApi()
+    const { app, actor } = service
+    using stream = await service.open()
+    await service.record('queued')
+    const undone = app.commit.write((tx) => {
+      tx.db.run('DELETE FROM api_keys')
+      announceAccessChange(app, tx, actor.accountId)
+      throw new Error('undone')
+    })
+    await expect(undone).rejects.toThrow('undone')
+    await service.record('queued')
+    expect(await nextSeqs(stream, 2)).toEqual([1, 2])
+  })
+
+  describe('of a user who is signed in ends at once when', () => {
+    const cases: readonly [
+      string,
+      (service: StreamApi, session: BrowserSession, person: Person) => Promise<unknown>,
+    ][] = [
+      ['the user signs out', (_, session) => session.ask('POST', '/v1/auth/logout')],
+      [
+        'the session is ended from another one',
+        async (service, session, { email }) => {
+          const sessions = await session.ask('GET', '/v1/auth/sessions')
+          const other = await signIn(service, email)
+          await other.ask('DELETE', `/v1/auth/sessions/${at(sessions.body, 'data', 0, 'id')}`)
+        },
+      ],
+      [
+        'the password is changed in another session',
+        async (service, _, { email }) => {
+          const other = await signIn(service, email)
+          await other.ask('PUT', '/v1/auth/password', { current_password: PASSWORD, password: `${PASSWORD} new` })
+        },
+      ],
+      [
+        'the membership ends',
+        (service, _, { user }) => service.api('DELETE', `/v1/team/members/${formatUuid(user.uuid)}`),
+      ],
+      [
+        'the role changes',
+        (service, _, { user }) => service.api('PATCH', `/v1/team/members/${formatUuid(user.uuid)}`, { role: 'viewer' }),
+      ],
+      ['the operator signs the user out', (service, _, { email }) => signOut(service.app, email)],
+      [
+        'the session goes to another account',
+        async (service, session, { user }) => {
+          const { app } = service
+          const elsewhere = await service.newAccount()
+          await app.commit.write((tx) => addMember(app, tx, elsewhere, user, 'viewer'))
+          await session.ask('PUT', '/v1/auth/session', { account_id: elsewhere.accountUuid })
+        },
+      ],
+    ]
+    test.each(cases)('%s', async (_, revoke) => {
+      await using service = await createStreamApi()
+      const person = await createTestUser(service.app, service.actor, 'ada@people.test', 'developer')
+      const session = await signIn(service, person.email)
+      using stream = await openStream(service.url, { key: { cookie: session.cookie } })
+      await service.record('queued')
+      await stream.next()
+      await revoke(service, session, person)
+      await service.record('queued')
+      expect(await stream.next()).toBeUndefined()
+    })
+  })
+
+  test('ends at once when the service stops, and with it a client that does not read', async () => {
+    const service = await createStreamApi()
+    seedEvents(service.app, service.actor.accountId, 100_000)
+    const stream = await service.open('?after=100000')
+    const unread = await openUnread(service)
+    const closed = new Promise((resolve) => unread.once('close', resolve))
+    await untilStuck(service)
+    // The clock stands still: nothing here ends by the grace of the stop.
+    await service[Symbol.asyncDispose]()
+    await stream.ended
+    unread.resume()
+    await closed
+  })
+
+  test('is refused once the service stops', async () => {
+    await using service = await createStreamApi()
+    const { app, actor } = service
+    const ending = new AbortController()
+    const streams = createFeedStreams(app, ending.signal)
+    ending.abort()
+    const open = () => streams.open(new Request('http://localhost/'), actor, { after: 0, types: EVERY_TYPE })
+    expect(open).toThrow(expect.objectContaining({ status: 503, retryAfterSeconds: 1 }))
+  })
+})
+
+describe('streams have bounds', () => {
+  test(`the ${MOST_STREAMS_AN_ACCOUNT + 1}th of an account is a 429; another account has its own`, async () => {
+    await using service = await createStreamApi()
+    const streams: StreamClient[] = []
+    while (streams.length < MOST_STREAMS_AN_ACCOUNT) streams.push(await service.open())
+    expectRefusal(await service.api('GET', '/v1/events', undefined, STREAM), 429, 'too_many_streams')
+    expect((await service.api('GET', '/v1/events')).status).toBe(200)
+    const other = await service.newKey([], await service.newAccount())
+    using theirs = await openStream(service.url, { key: other })
+    expect(theirs.response.status).toBe(200)
+    for (const stream of streams) stream.close()
+  })
+
+  test('a client that leaves gives its place back, and nothing listens any more', async () => {
+    await using service = await createStreamApi()
+    const { app, actor } = service
+    let listeners = 0
+    const { listen } = app.eventsRecorded
+    app.eventsRecorded.listen = (listener) => {
+      listeners++
+      const stop = listen(listener)
+      return () => {
+        listeners--
+        stop()
+      }
+    }
+    for (let round = 0; round < 3; round++) {
+      const streams: StreamClient[] = []
+      while (streams.length < MOST_STREAMS_AN_ACCOUNT) streams.push(await service.open())
+      expect(listeners).toBe(1)
+      await service.record('queued')
+      for (const stream of streams) await stream.next()
+      for (const stream of streams) stream.close()
+      await eventually(() => listeners === 0)
+    }
+    // One that leaves in the middle of what it has not read.
+    seedEvents(app, actor.accountId, 50_000)
+    const unread = await openUnread(service)
+    await untilStuck(service)
+    expect(listeners).toBe(1)
+    unread.destroy()
+    await eventually(() => listeners === 0)
+    expect(await placesAreFree(service)).toBe(true)
+  })
+
+  test(`there are ${MOST_STREAMS} in all; the next is a 429, until one that nobody takes from is given up`, async () => {
+    await using service = await createStreamApi()
+    const { app, actor, clock } = service
+    const streams = createFeedStreams(app, new AbortController().signal)
+    const open = (accountId: number) =>
+      streams.open(new Request('http://localhost/'), { ...actor, accountId }, { after: 0, types: EVERY_TYPE })
+    for (let account = 1; account <= MOST_STREAMS / MOST_STREAMS_AN_ACCOUNT; account++)
+      for (let n = 0; n < MOST_STREAMS_AN_ACCOUNT; n++) open(account)
+    expect(streams.size).toBe(MOST_STREAMS)
+    expect(() => open(5000)).toThrow(expect.objectContaining({ status: 429, code: 'too_many_streams' }))
+    clock.advance(UNTAKEN_MS)
+    expect(streams.size).toBe(0)
+    const response = open(5000)
+    await response.body?.cancel()
+    expect(streams.size).toBe(0)
+  })
+
+  // Proves: feed-4
+  test('catching up, all make one piece in a turn of the event loop, so that requests wait for one and not for each', async () => {
+    await using service = await createStreamApi()
+    const { app, actor } = service
+    seedEvents(app, actor.accountId, 2000)
+    const streams = createFeedStreams(app, new AbortController().signal)
+    let isOver = false
+    let turns = 0
+    const counting = (async () => {
+      for (; !isOver; turns++) await giveWay()
+    })()
+    const pieceTurns: number[] = []
+    const readers = numbers(1, MOST_STREAMS_AN_ACCOUNT).map(async () => {
+      const response = streams.open(new Request('http://localhost/'), actor, { after: 0, types: EVERY_TYPE })
+      const reader = readerOf(response)
+      expect(new TextDecoder().decode((await reader.read()).value)).toStartWith('retry: ')
+      for (let piece = 0; piece < 3; piece++) {
+        await reader.read()
+        pieceTurns.push(turns)
+      }
+      await reader.cancel()
+    })
+    await Promise.all(readers)
+    isOver = true
+    await counting
+    expect(pieceTurns).toHaveLength(3 * MOST_STREAMS_AN_ACCOUNT)
+    expect(new Set(pieceTurns).size).toBe(pieceTurns.length)
+  })
+
+  test('nothing is made ahead of a client, and nothing of a stream is left when it leaves', async () => {
+    await using service = await createStreamApi()
+    const { app, actor, clock } = service
+    await service.record('queued', 'sent')
+    const request = new Request('http://localhost/')
+    let asked = 0
+    const { response } = openEventStream({
+      request,
+      clock,
+      next: async () => `${++asked}`,
+      onEnd: () => {},
+      onError: () => {},
+    })
+    const taking = readerOf(response)
+    await taking.read()
+    await giveWay()
+    expect(asked).toBe(1)
+    await taking.cancel()
+    const before = clock.running.size
+    const streams = createFeedStreams(app, new AbortController().signal)
+    const reader = readerOf(streams.open(request, actor, { after: 0, types: EVERY_TYPE }))
+    await reader.read()
+    await reader.read()
+    // It has all there is, and waits for more.
+    const waiting = reader.read()
+    await eventually(() => clock.running.size > before)
+    await giveWay()
+    await reader.cancel()
+    await waiting
+    // It does not go on to wait either.
+    for (let turn = 0; turn < 5; turn++) await giveWay()
+    expect([clock.running.size, streams.size]).toEqual([before, 0])
+  })
+
+  test('of events that carry much a piece has few, and the stream has all', async () => {
+    await using service = await createStreamApi()
+    const { app, actor } = service
+    seedEvents(app, actor.accountId, 150, 3, JSON.stringify({ link_url: 'x'.repeat(8000) }))
+    const streams = createFeedStreams(app, new AbortController().signal)
+    const response = streams.open(new Request('http://localhost/'), actor, { after: 0, types: EVERY_TYPE })
+    const reader = readerOf(response)
+    let text = ''
+    while (!text.includes('\nid: 150\n')) {
+      const { value } = await reader.read()
+      expect(value?.length).toBeLessThan(400_000)
+      text += new TextDecoder().decode(value)
+    }
+    await reader.cancel()
+    expect(Array.from(text.matchAll(/^id: (\d+)$/gm), ([, id]) => Number(id))).toEqual(numbers(1, 150))
+  })
+
+  test('a client that takes nothing for a minute is cut off, and its place is free', async () => {
+    await using service = await createStreamApi()
+    const { app, actor, clock } = service
+    seedEvents(app, actor.accountId, 100_000)
+    const unread = await openUnread(service)
+    let closed = false
+    unread.once('close', () => {
+      closed = true
+    })
+    await untilStuck(service)
+    clock.advance(UNTAKEN_MS - 1)
+    expect(await placesAreFree(service)).toBe(false)
+    clock.advance(1)
+    expect(await placesAreFree(service)).toBe(true)
+    unread.resume()
+    await eventually(() => closed)
+  })
+
+  // Proves: feed-4
+  test('clients that never read cost a bounded memory while 100,000 events come, and others are answered', async () => {
+    await using service = await createTestApi()
+    const { app, actor, api } = service
+    const EVENTS = 100_000
+    const unread = await Promise.all(numbers(1, 9).map(() => openUnread(service)))
+    using reading = await openStream(service.url, { key: service.key })
+    Bun.gc(true)
+    const before = process.memoryUsage().rss
+    let slowestMs = 0
+    let answered = 0
+    let isComing = true
+    const asking = (async () => {
+      while (isComing) {
+        const from = performance.now()
+        const { status } = await api('GET', '/v1/account')
+        if (status === 200) answered++
+        slowestMs = Math.max(slowestMs, performance.now() - from)
+      }
+    })()
+    let taken = 0
+    const taking = (async () => {
+      while (taken < EVENTS && (await reading.next())) taken++
+    })()
+    const types = new Array(500).fill('delivered')
+    const data = { smtp_response: `250 2.0.0 ${'x'.repeat(200)}`, ip_address: '192.0.2.1' }
+    for (let recorded = 0; recorded < EVENTS; recorded += types.length)
+      await recordEvents(app, actor.accountId, types, data)
+    await taking
+    isComing = false
+    await asking
+    const grownMiB = (process.memoryUsage().rss - before) / MiB
+    const { data: last } = await page(api, `?after=${EVENTS - 1}`)
+    const bufferedMiB = (9 * EVENTS * JSON.stringify(last).length) / MiB
+    console.log(
+      `9 clients that never read, ${EVENTS} events: memory grew by ${grownMiB.toFixed(0)} MiB; buffers of all would hold ${bufferedMiB.toFixed(0)} MiB; ${answered} other requests, the slowest ${slowestMs.toFixed(0)} ms`,
+    )
+    expect(taken).toBe(EVENTS)
+    expect(answered).toBeGreaterThan(10)
+    expect(grownMiB).toBeLessThan(bufferedMiB / 2)
+    for (const socket of unread) socket.destroy()
+  }, 120_000)
+})
