@@ -14,7 +14,6 @@ import { newUuid, type UuidBytes } from '#platform/ids.ts'
 import type { Draft } from './draft.ts'
 import { laneOf } from './lanes.ts'
 import type { SendResponse } from './model.ts'
-import { indexEmail } from './search.ts'
 import { sendResponse } from './send-response.ts'
 import { countStatus } from './settle.ts'
 import { emailStatus, RECIPIENT_KINDS, type Status, statusCode } from './status.ts'
@@ -106,14 +105,6 @@ export function insertEmail(
     accountId: actor.accountId,
     waiting,
     dueAt,
-  })
-  indexEmail(tx, emailId, {
-    accountId: actor.accountId,
-    streamId: placement.streamId,
-    from: draft.from,
-    recipients: draft.recipients,
-    subject: draft.subject,
-    tags: draft.extra.tags ?? [],
   })
   if (draft.idempotency)
     sql(tx.db).insertKey.run(actor.accountId, draft.idempotency.keyHash, emailId, draft.idempotency.bodyHash)
