@@ -4,8 +4,8 @@
  * which started jobs are in the way of what waits. Never ends a job and never reads a message; it knows its size.
  */
 import type { MemoryBudget, Reservation } from '#platform/memory-budget.ts'
+import { Counts } from '#platform/queue/counts.ts'
 import { FairQueue, type Owner } from '#platform/queue/fair-queue.ts'
-import { Counts } from './counts.ts'
 import type { PreparedJob } from './job.ts'
 
 /** A composed message, what it is made from, and what is on its way to the socket. */

@@ -5,8 +5,8 @@
  * slot: room for one message in delivery.
  */
 import { isBulkLane } from '#features/sending/emails/lanes.ts'
+import { Counts } from '#platform/queue/counts.ts'
 import { bulkShare } from './bulk-share.ts'
-import { Counts } from './counts.ts'
 import { WaitQueue } from './wait-queue.ts'
 
 export interface SlotRules {

@@ -3,7 +3,7 @@
  * Never counts slots and never wakes a lane.
  */
 import { isBulkLane } from '#features/sending/emails/lanes.ts'
-import { Counts } from './counts.ts'
+import { Counts } from '#platform/queue/counts.ts'
 
 export class WaitQueue {
   readonly #ownerOf: (lane: string) => number
