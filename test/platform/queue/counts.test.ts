@@ -10,4 +10,5 @@ test('an owner is known while its count is not zero', () => {
   expect([counts.of('a'), counts.of('b'), counts.of('c')]).toEqual([1, 0, 0])
   expect([...counts.keys()]).toEqual(['a'])
   expect(counts.size).toBe(1)
+  expect(counts.total).toBe(1)
 })
