@@ -65,6 +65,7 @@ export function startImporter(app: App): DueLoop {
     name: 'contact import',
     clock: app.clock,
     log: app.log,
+    wokenBy: [app.importDue],
     async step() {
       if (!isTidy) {
         await removeLeftovers(app, (file) => isImported(app.db, file))
@@ -87,11 +88,9 @@ export function startImporter(app: App): DueLoop {
       return app.clock.now()
     },
   })
-  const stopListening = app.importDue.listen(() => loop.wake())
   return {
     wake: loop.wake,
     async stop() {
-      stopListening()
       await loop.stop()
       for (const file of files.values()) await file.close()
       files.clear()

@@ -153,6 +153,7 @@ export function startErasures(app: App): DueLoop {
     name: 'erase persons',
     clock,
     log,
+    wokenBy: [app.removalDue],
     step: async (ending): Promise<Millis | undefined> => {
       const erasure = nextErasure(app.db)
       if (!erasure) return undefined
@@ -163,11 +164,9 @@ export function startErasures(app: App): DueLoop {
       return clock.now()
     },
   })
-  const stopListening = app.removalDue.listen(() => loop.wake())
   return {
-    wake: () => loop.wake(),
+    wake: loop.wake,
     async stop() {
-      stopListening()
       await loop.stop()
       await Promise.all(ofBytes.values())
     },
