@@ -18,6 +18,8 @@ export interface DueLoopOptions {
    * @param ending aborted when the loop ends; a step that takes long looks at it
    */
   readonly step: (ending: AbortSignal) => Promise<Millis | undefined>
+  /** Called when the last step has ended; `stop` waits for it. */
+  readonly onEnded?: () => unknown
 }
 
 export interface DueLoop {
@@ -44,7 +46,7 @@ export const wakeAt = (clock: Pick<Clock, 'now' | 'after'>, at: Millis, run: () 
   clock.after(Math.min(Math.max(at - clock.now(), 0), MAX_SLEEP_MS), run)
 
 /** Starts a loop; its first step begins at once. */
-export function startDueLoop({ name, clock, log, wokenBy = [], step }: DueLoopOptions): DueLoop {
+export function startDueLoop({ name, clock, log, wokenBy = [], step, onEnded }: DueLoopOptions): DueLoop {
   const ending = new AbortController()
   let timer: Timer | undefined
   let running: Promise<void> | undefined
@@ -90,6 +92,7 @@ export function startDueLoop({ name, clock, log, wokenBy = [], step }: DueLoopOp
       ending.abort()
       timer?.cancel()
       await running
+      await onEnded?.()
     },
   }
 }

@@ -114,14 +114,16 @@ test('a loop that was stopped waits for its step and begins no other', async () 
   expect(steps.length).toBe(1)
 })
 
-test('a signal wakes a loop until it is stopped', async () => {
+test('a signal wakes a loop until it is stopped, and onEnded is called then', async () => {
   const signal = createSignal<number>()
   let steps = 0
+  let ended = 0
   const loop = startDueLoop({
     name: 'test',
     clock: new ManualClock(0),
     log: { error: () => undefined },
     wokenBy: [signal],
+    onEnded: () => ended++,
     step: async () => {
       steps++
       return undefined
@@ -131,8 +133,9 @@ test('a signal wakes a loop until it is stopped', async () => {
   expect(steps).toBe(1)
   signal.emit(7)
   await turns()
-  expect(steps).toBe(2)
+  expect({ steps, ended }).toEqual({ steps: 2, ended: 0 })
   await loop.stop()
+  expect(ended).toBe(1)
   signal.emit(8)
   await turns()
   expect(steps).toBe(2)

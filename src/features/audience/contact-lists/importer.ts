@@ -61,7 +61,7 @@ export function startImporter(app: App): DueLoop {
     if (isOver) await end(job)
   }
 
-  const loop = startDueLoop({
+  return startDueLoop({
     name: 'contact import',
     clock: app.clock,
     log: app.log,
@@ -87,15 +87,11 @@ export function startImporter(app: App): DueLoop {
       }
       return app.clock.now()
     },
-  })
-  return {
-    wake: loop.wake,
-    async stop() {
-      await loop.stop()
+    async onEnded() {
       for (const file of files.values()) await file.close()
       files.clear()
     },
-  }
+  })
 }
 
 const DELETED = 'The contact list was deleted before all lines were imported.'

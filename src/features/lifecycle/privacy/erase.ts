@@ -163,14 +163,9 @@ export function startErasures(app: App): DueLoop {
       await (isOfBytes(erasure.step) ? tryBytes(erasure) : tryStep(erasure))
       return clock.now()
     },
+    onEnded: () => Promise.all(ofBytes.values()),
   })
-  return {
-    wake: loop.wake,
-    async stop() {
-      await loop.stop()
-      await Promise.all(ofBytes.values())
-    },
-  }
+  return loop
 }
 
 /**
