@@ -18,6 +18,10 @@ export class Counts<K = number> {
     return this.#counts.keys()
   }
 
+  [Symbol.iterator](): Iterator<[K, number]> {
+    return this.#counts.entries()
+  }
+
   of(owner: K): number {
     return this.#counts.get(owner) ?? 0
   }

@@ -9,6 +9,7 @@ test('an owner is known while its count is not zero', () => {
   counts.add('b', -1)
   expect([counts.of('a'), counts.of('b'), counts.of('c')]).toEqual([1, 0, 0])
   expect([...counts.keys()]).toEqual(['a'])
+  expect([...counts]).toEqual([['a', 1]])
   expect(counts.size).toBe(1)
   expect(counts.total).toBe(1)
 })
