@@ -190,6 +190,30 @@ test('rank: a feature imports only features that come before it in the list', ()
   expect(rankBreaks(MODULES, RANK)).toEqual([])
 })
 
+/** Uses of settings: `config.smtpPort`, `Pick<Config, 'smtpPort'>`. */
+const SETTING_USES = /\bconfig\.(\w+)|\bPick<\s*Config,([^>]*)>/g
+
+const settingBreaks = (modules: readonly Module[], owners: ReadonlyMap<string, string>, rank: readonly string[]) =>
+  modules.flatMap(({ path, source }) => {
+    const from = featureOf(path)
+    if (from === undefined) return []
+    const names = [...source.matchAll(SETTING_USES)].flatMap(([, name, picked = '']) =>
+      name === undefined ? [...picked.matchAll(/'(\w+)'/g)].map(([, one = '']) => one) : [name],
+    )
+    return [...new Set(names)]
+      .filter((name) => rank.indexOf(owners.get(name) ?? '') > rank.indexOf(from))
+      .map((name) => `${path} reads ${name} of ${owners.get(name)}`)
+  })
+
+test('rank: a feature reads only settings of its own, of the platform and of features that come before it', async () => {
+  const owners = new Map<string, string>()
+  for (const { path } of MODULES.filter((module) => /^src\/features\/.*\/settings\.ts$/.test(module.path))) {
+    const groups = Object.values((await import(join(ROOT, path))) as Readonly<Record<string, object>>)
+    for (const name of groups.flatMap(Object.keys)) owners.set(name, featureOf(path) ?? '')
+  }
+  expect(settingBreaks(MODULES, owners, RANK)).toEqual([])
+})
+
 test('every feature has its place in the list, and every place its feature', () => {
   const features = new Set(MODULES.map(({ path }) => featureOf(path)).filter((feature) => feature !== undefined))
   expect([...features].sort()).toEqual([...RANK].sort())
@@ -296,6 +320,17 @@ test('the rules see what breaks them', () => {
     rank: rankBreaks(broken, ['area/low', 'area/high']),
     writers: writerBreaks(broken),
     touches: touchBreaks(broken),
+    settings: settingBreaks(
+      [
+        moduleOf('src/features/area/low/b.ts', "f(config.high, config.low) as Pick<\n Config, 'low' | 'high'>"),
+        moduleOf('src/features/area/high/c.ts', 'f(config.high, config.low)'),
+      ],
+      new Map([
+        ['low', 'area/low'],
+        ['high', 'area/high'],
+      ]),
+      ['area/low', 'area/high'],
+    ),
   }).toEqual({
     rings: ['src/protocols/x/a.ts imports src/platform/b.ts', 'src/platform/c.ts imports src/features/area/low/d.ts'],
     rank: ['src/features/area/low/d.ts imports src/features/area/high/e.ts'],
@@ -304,5 +339,6 @@ test('the rules see what breaks them', () => {
       'src/platform/c.ts does what is for src/platform/clock.ts',
       'src/features/area/high/e.ts does what is for src/platform/clock.ts',
     ],
+    settings: ['src/features/area/low/b.ts reads high of area/high'],
   })
 })

@@ -1,82 +1,20 @@
 /**
- * @module Keeps docs/conformance.md true: every row says which test proves it or that it is open, every such test exists, and every route of
- * the service is in a row.
+ * @module Checks that docs/conformance.md is up to date: every rule has an id and a test that proves it, every comment
+ * "Proves:" names rules that exist, and every route of the service is in a rule.
  */
-import { expect, test } from 'bun:test'
-import { join } from 'node:path'
+import { describe, expect, test } from 'bun:test'
 import { createRoutes } from '#app/http.ts'
+import { checkProofs, formatDocument, parseRules, readConformance, readDocument } from '../scripts/conformance.ts'
+import { readProofs } from '../scripts/proofs.ts'
 import { createTestApp } from './support/app.ts'
-import { namesTest, type TitlePath, testTitles } from './support/test-titles.ts'
 
-const ROOT = join(import.meta.dir, '..')
-
-interface Row {
-  readonly section: string
-  readonly rule: string
-  readonly proof: string
-}
-
-const OPEN = 'open'
-const TABLE_ROW = /^\|(.*)\|$/
-const CELL_BORDER = /(?<!\\)\|/
-const REFERENCE = /^(test\/[\w./-]+\.test\.ts) › (.+)$/
-/** A check that is no test of `bun test`, such as `scripts/kill-test --webhooks`, as a line of scripts/test that runs it. */
-const CHECK = /^\s*check [\w-]+ \d+ (scripts\/[\w-]+.*)$/gm
-/** How long a check goes on says nothing of what it proves. */
-const ROUNDS = / --rounds \d+/
+const MAX_DOCUMENT_BYTES = 60_000
 const NAMED_ROUTE = /`(GET|POST|PUT|PATCH|DELETE|OPTIONS) (\/[^`?\s]*)`/g
 
-/** The rows of all tables of a Markdown text, their heads left out. */
-function rowsOf(markdown: string): Row[] {
-  const rows: Row[] = []
-  let section = ''
-  for (const line of markdown.split('\n')) {
-    if (line.startsWith('## ')) section = line.slice(3)
-    const cells = TABLE_ROW.exec(line)?.[1]?.split(CELL_BORDER)
-    if (!cells) continue
-    const [rule = '', proof = '', ...more] = cells.map((cell) => cell.trim().replaceAll('\\|', '|'))
-    if (more.length > 0) throw new Error(`more than two cells in: ${line}`)
-    if (rule !== 'Rule' && !/^-+$/.test(rule)) rows.push({ section, rule, proof })
-  }
-  return rows
-}
+const conformance = await readConformance()
 
-const referencesOf = ({ proof }: Row): string[] =>
-  proof === OPEN ? [] : proof.split('<br>').map((part) => part.trim())
-
-/** The commands that a script like scripts/test checks with, without their rounds. */
-const checksIn = (script: string): string[] =>
-  [...script.matchAll(CHECK)].map(([, command = '']) => command.replace(ROUNDS, ''))
-
-const CHECKS = checksIn(await Bun.file(join(ROOT, 'scripts/test')).text())
-
-/** What is wrong with a reference; undefined when its test exists. */
-async function faultOf(reference: string, titlesOf: (file: string) => Promise<TitlePath[] | undefined>) {
-  const [, file = '', name = ''] = REFERENCE.exec(reference) ?? []
-  if (file === '') {
-    if (CHECKS.includes(reference)) return undefined
-    return `"${reference}" is neither "${OPEN}" nor "test/path/file.test.ts › name" nor what scripts/test runs`
-  }
-  const titles = await titlesOf(file)
-  if (!titles) return `there is no file ${file}`
-  return titles.some((path) => namesTest(path, name)) ? undefined : `${file} has no test "${name}"`
-}
-
-function createTitleReader(): (file: string) => Promise<TitlePath[] | undefined> {
-  const known = new Map<string, Promise<TitlePath[] | undefined>>()
-  return (file) => {
-    const titles = known.get(file) ?? read(file)
-    known.set(file, titles)
-    return titles
-  }
-  async function read(file: string) {
-    const source = Bun.file(join(ROOT, file))
-    return (await source.exists()) ? testTitles(await source.text()) : undefined
-  }
-}
-
-const routesIn = (rule: string): string[] =>
-  [...rule.matchAll(NAMED_ROUTE)].map(([, method, path]) => `${method} ${path}`)
+const routesIn = (sentence: string): string[] =>
+  [...sentence.matchAll(NAMED_ROUTE)].map(([, method, path]) => `${method} ${path}`)
 
 async function routesOfService(): Promise<string[]> {
   // In this mode, on loopback, the service has all the pages that it can have.
@@ -87,81 +25,123 @@ async function routesOfService(): Promise<string[]> {
   return routes.map(({ method, path }) => `${method} ${path.replace(/(.)\/$/, '$1').replace(/:(\w+)/g, '{$1}')}`)
 }
 
-const rows = rowsOf(await Bun.file(join(ROOT, 'docs/conformance.md')).text())
-
-test('every row has a rule, once, and a proof or the word open', () => {
-  expect(rows.filter(({ rule, proof }) => rule === '' || proof === '')).toEqual([])
-  const names = rows.map(({ section, rule }) => `${section}: ${rule}`)
-  expect(names.filter((name, index) => names.indexOf(name) !== index)).toEqual([])
-  const open = rows.filter(({ proof }) => proof === OPEN).length
-  console.log(`docs/conformance.md: ${rows.length - open} rows proven, ${open} open`)
+test('every rule has an id and a test, and every comment "Proves:" names rules above a test that runs', () => {
+  expect(conformance.problems).toEqual([])
+  console.log(`test/conformance/rules.md: ${conformance.rules.length} rules, ${conformance.proofs.length} tests`)
 })
 
-test('every proof names a test that exists', async () => {
-  const titlesOf = createTitleReader()
-  const faults = await Promise.all(
-    rows.flatMap((row) => referencesOf(row).map(async (reference) => [row.rule, await faultOf(reference, titlesOf)])),
-  )
-  expect(faults.filter(([, fault]) => fault !== undefined)).toEqual([])
+test('docs/conformance.md is up to date (bun scripts/conformance.ts) and short', async () => {
+  const document = await readDocument()
+  expect(document).toBe(formatDocument(conformance))
+  expect(Buffer.byteLength(document)).toBeLessThanOrEqual(MAX_DOCUMENT_BYTES)
 })
 
-test('every route of the service is in a row, and no proven row is about a route that is not there', async () => {
+test('every route of the service is in a rule, and no rule is about a route that is not there', async () => {
   const routes = await routesOfService()
   expect(routes).toEqual(expect.arrayContaining(['POST /v1/emails', 'GET /dev/captured']))
-  const named = new Set(rows.flatMap(({ rule }) => routesIn(rule)))
+  const named = new Set(conformance.rules.flatMap(({ sentence }) => routesIn(sentence)))
   expect(routes.filter((route) => !named.has(route))).toEqual([])
-  const proven = rows.filter(({ proof }) => proof !== OPEN).flatMap(({ rule }) => routesIn(rule))
-  expect(proven.filter((route) => !routes.includes(route))).toEqual([])
+  expect([...named].filter((route) => !routes.includes(route))).toEqual([])
 })
 
-test('the check sees a file that is missing, a name that is wrong, and a test that is skipped', async () => {
-  const source = [
-    "describe('a box', () => {",
-    "  test('opens', () => {})",
-    '  for (const size of sizes)',
-    '    test(`of size $'.concat('{size} closes`, () => {})'),
-    "  test.each([['a)'], [1]])(",
-    "    '%s is no size', () => {})",
-    "  test.each<[string, (box: Box) => Promise<void>]>([['a)', (box) => close(box)]])(",
-    "    'with %s holds', () => {})",
-    '  test.each<{',
-    '    readonly lids: number',
-    "  }>([{ lids: 2 }])('has two lids', () => {})",
-    "  test.skip('flies', () => {})",
-    '})',
-    "test('it\\'s alone', () => {})",
-    "describe('a lid', () => {",
-    '  for (const rule of rules)',
-    '    test(rule, () => {})',
-    '})',
-  ].join('\n')
-  const titlesOf = async (file: string) => (file === 'test/box.test.ts' ? testTitles(source) : undefined)
-  const good = [
-    'a box › opens',
-    'opens',
-    'of size 3 closes',
-    'a box › 0 is no size',
-    'a box › with a lock holds',
-    'a box › has two lids',
-    "it's alone",
-    'a lid › fits',
-  ]
-  const bad = ['a box', 'open', 'a box › opens wide', 'flies', "a box › it's alone", 'another box › opens', 'fits']
-  const faults = async (names: string[]) =>
-    (await Promise.all(names.map((name) => faultOf(`test/box.test.ts › ${name}`, titlesOf)))).filter(Boolean).length
-  expect([await faults(good), await faults(bad)]).toEqual([0, bad.length])
-  expect(await faultOf('test/gone.test.ts › opens', titlesOf)).toBe('there is no file test/gone.test.ts')
-  expect(await faultOf('soon', titlesOf)).toContain('neither')
-})
+describe('the check sees', () => {
+  const proofsIn = (...lines: string[]) => readProofs('test/box.test.ts', lines.join('\n'))
+  const problemsIn = (...lines: string[]) => proofsIn(...lines).problems
 
-test('the check sees a script that scripts/test does not run, or not with these words', async () => {
-  expect(
-    checksIn('  check a 300 scripts/a --rounds 3 --b\n# check c 1 scripts/c\ncheck d 1 bun d\nscripts/e\n'),
-  ).toEqual(['scripts/a --b'])
-  const names = ['scripts/kill-test', 'scripts/kill-test --webhooks', 'scripts/kill-test --web', 'scripts/test', 'soon']
-  const faults = await Promise.all(names.map((name) => faultOf(name, async () => undefined)))
-  expect(names.filter((_, index) => faults[index] === undefined)).toEqual([
-    'scripts/kill-test',
-    'scripts/kill-test --webhooks',
-  ])
+  test('the tests, groups and checks that a comment is above', () => {
+    const { proofs, problems } = proofsIn(
+      'const suite = describe.skipIf(isLocked)',
+      '// Proves: box-1',
+      "suite('a box', () => {",
+      '  // Proves: box-2, box-3',
+      '  // Proves: lid-1',
+      '  // Why the box is closed.',
+      "  test('opens', () => {})",
+      '  // Proves: box-4',
+      '  for (const size of sizes)',
+      '    for (const colour of [',
+      "      'red',",
+      '    ])',
+      '      test(size + colour, () => {})',
+      '  // Proves: box-5',
+      '  test.each<{',
+      '    readonly lids: number',
+      "  }>([{ lids: 2 }])('has two lids', () => {})",
+      '})',
+      "const text = ['// Proves: box-6']",
+    )
+    expect(problems).toEqual([])
+    expect(proofs.map(({ ids, line }) => [line, ...ids])).toEqual([
+      [3, 'box-1'],
+      [7, 'box-2', 'box-3', 'lid-1'],
+      [13, 'box-4'],
+      [15, 'box-5'],
+    ])
+    const script = '  # Proves: box-1\n  check a-b 300 scripts/a --rounds 3\n'
+    expect(readProofs('scripts/test', script).proofs.map(({ ids, line }) => [line, ...ids])).toEqual([[2, 'box-1']])
+  })
+
+  test.each([
+    ['code', ['// Proves: box-1', 'open()']],
+    ['a name that is no test', ['const box = "a test"', '// Proves: box-1', 'box(1)']],
+    ['an empty line', ['// Proves: box-1', '', "test('opens', () => {})"]],
+    ['a loop with braces', ['// Proves: box-1', 'for (const a of b) {', "  test('opens', () => {})", '}']],
+    ['a loop without a test', ['// Proves: box-1', 'for (const a of b)', '  open(a)', "test('opens', () => {})"]],
+    ['the end', ['// Proves: box-1']],
+  ])('a comment above %s', (_, lines) => {
+    expect(problemsIn(...lines)).toEqual([expect.stringContaining('is above no test')])
+  })
+
+  test.each([
+    ['test.skip', ['// Proves: box-1', "test.skip('flies', () => {})"]],
+    ['test.todo', ['// Proves: box-1', "test.todo('flies')"]],
+    ['an alias of test.skip', ['const later = test.skip', '// Proves: box-1', "later('flies', () => {})"]],
+    ['a test in describe.skip', ["describe.skip('a box', () => {", '  // Proves: box-1', "  test('flies', () => {})"]],
+    ['a group of skipped tests', ['// Proves: box-1', "describe('a box', () => {", "  test.skip('flies', () => {})"]],
+  ])('that %s proves nothing', (_, lines) => {
+    expect(problemsIn(...lines)).toEqual([expect.stringContaining('is skipped')])
+  })
+
+  test.each([
+    '//Proves: box-1',
+    '// proves: box-1',
+    '// Proves: box 1',
+    '// Proves: box-1 and more',
+    '// Proves:',
+    '/* Proves: box-1 */',
+    'open() // Proves: box-1',
+  ])('the wrong form %j', (line) => {
+    const problems = problemsIn(line, "describe('a box', () => {})")
+    expect(problems.length).toBe(1)
+  })
+
+  test('an id that stands twice in a comment', () => {
+    const problems = problemsIn('// Proves: box-1, box-1', "test('opens', () => {})")
+    expect(problems).toEqual([expect.stringContaining('stands twice')])
+  })
+
+  test('a comment in a file that is not run, and one above no check of scripts/test', () => {
+    const comment = "// Proves: box-1\ntest('opens', () => {})"
+    expect(readProofs('test/support/box.ts', comment).problems).toEqual([expect.stringContaining('*.test.ts')])
+    const script = '# Proves: box-1\nscripts/a\n'
+    expect(readProofs('scripts/test', script).problems).toEqual([expect.stringContaining('is above no check')])
+  })
+
+  test('an id without a rule, and a rule without a test', () => {
+    const { rules } = parseRules('## Boxes\n\n- box-1: A box opens\n- box-2: A box closes\n')
+    const { proofs } = proofsIn('// Proves: box-1, box-3', "test('opens', () => {})")
+    expect(checkProofs(rules, proofs)).toEqual([
+      'test/box.test.ts:2: there is no rule box-3',
+      'no test proves the rule box-2',
+    ])
+  })
+
+  test('an id that is used twice, and a line that is no rule', () => {
+    const { rules, problems } = parseRules('# Rules\n\nText.\n\n## Boxes\n\n- box-1: A\n- box-1: B\n- box: C\n')
+    expect(rules.map(({ section, id }) => [section, id])).toEqual([
+      ['Boxes', 'box-1'],
+      ['Boxes', 'box-1'],
+    ])
+    expect(problems).toEqual([expect.stringContaining('box-1 is used twice'), expect.stringContaining('must read')])
+  })
 })

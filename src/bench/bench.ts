@@ -5,7 +5,7 @@
 import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { join } from 'node:path'
-import { loadConfig } from '#platform/config.ts'
+import { loadConfig } from '#app/settings.ts'
 import { ANALYTICS_FIGURE_NAMES, type AnalyticsFigures, analyticsRun, prepareAnalytics } from './analytics.ts'
 import { IMPORTED_FIGURE_NAMES, type ImportedFigures, importedRun, prepareImported } from './imported.ts'
 import { prepareReceived, RECEIVED_FIGURE_NAMES, type ReceivedFigures, receivedRun } from './received.ts'

@@ -1,27 +1,33 @@
 /**
- * @module Asks the language model of the operator's choice, at `llmUrl`: chat completions in the shape that OpenAI gave them and most servers of
- * models speak. Every failure is a value with a reason that may be logged; it holds nothing of what was asked, answered, or of the key. Never
- * follows a redirect, never tries again, keeps nothing.
+ * @module Asks the language model of the operator's choice, at `llmUrl`: chat completions in the shape that OpenAI gave
+ * them and most servers of models speak. Every failure is a value with a reason that may be logged; it holds nothing of
+ * what was asked, answered, or of the key. Never follows a redirect, never tries again, keeps nothing.
  *
- * By `fetch`: the operator gave the URL, so private addresses and plain http are allowed (a model on this machine), which the client for tenants'
- * URLs refuses. Bun's fetch sends at most 256 requests at once in a process: callers bound how many they have under way.
+ * By `fetch`: the operator gave the URL, so private addresses and plain http are allowed (a model on this machine),
+ * which the client for tenants' URLs refuses. Bun's fetch sends at most 256 requests at once in a process: callers
+ * bound how many they have under way.
  */
-import type { Config } from './config.ts'
-
-type LlmConfig = Pick<Config, 'llmUrl' | 'llmKey' | 'llmModel' | 'llmUses'>
-
-/** What a model may be used for; the operator lists them in TASSIS_LLM_USES. */
-export type LlmUse = 'classification' | 'insights' | 'phishing'
+/** The operator's settings of the model. */
+export interface LlmConfig {
+  readonly llmUrl: string
+  /** What the model may be used for, in words of the features that ask it. */
+  readonly llmUses: readonly string[]
+  readonly llmKey: string
+  readonly llmModel: string
+}
 
 /** Whether there is an endpoint, and the operator lets it be used for this. */
-export const mayAsk = ({ llmUrl, llmUses }: LlmConfig, use: LlmUse): boolean => llmUrl !== '' && llmUses.includes(use)
+export const mayAsk = ({ llmUrl, llmUses }: LlmConfig, use: string): boolean => llmUrl !== '' && llmUses.includes(use)
 
 export interface Question {
   /** What the model is to do. */
   readonly system: string
   /** Data, which is no instruction: callers give it as JSON, so that nothing in it can end it. */
   readonly user: string
-  /** What the endpoint is asked to hold the model to, which not all can: a JSON Schema, any JSON object (the default), or nothing. */
+  /**
+   * What the endpoint is asked to hold the model to, which not all can: a JSON Schema, any JSON object (the default),
+   * or nothing.
+   */
   readonly form?: { readonly name: string; readonly schema: object } | 'object' | 'any'
   /** Of the whole body of the answer. */
   readonly maxAnswerBytes: number
@@ -98,7 +104,10 @@ function formatOf(form: NonNullable<Question['form']>): object {
   }
 }
 
-/** The object that the model gave, which some put between fences or words, or behind what they thought; undefined when there is none. */
+/**
+ * The object that the model gave, which some put between fences or words, or behind what they thought; undefined when
+ * there is none.
+ */
 export function objectIn(content: string): unknown {
   const said = content.replace(/^\s*<think>.*?<\/think>/s, '')
   return parsed(said.slice(said.indexOf('{'), said.lastIndexOf('}') + 1))

@@ -1,5 +1,6 @@
 /**
- * @module The kinds of settings: what a variable's text or a TOML value may be, in words and as a parser. Which settings there are is config.ts's.
+ * @module The kinds of settings: what a variable's text or a TOML value may be, in words and as a parser. The settings
+ * themselves are in `settings.ts`, here and in the features.
  */
 import { isIP } from 'node:net'
 import { GiB, KiB, MiB } from './units.ts'

@@ -52,6 +52,7 @@ test('a sound log: how many entries, the newest with its hash, exit code 0', asy
   ])
 })
 
+// Proves: audit-6
 test('one changed byte: exit code 1 and the entry by name; `tassis check` finds it too', async () => {
   using data = changed("UPDATE audit_logs SET ip_address = '192.0.2.1' WHERE id = 3")
   const { exitCode, stdout } = await tassis(['audit', 'verify'], data.settings)

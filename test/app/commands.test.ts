@@ -2,7 +2,7 @@ import { expect, setDefaultTimeout, test } from 'bun:test'
 import { existsSync, readdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { openApp } from '#app/create.ts'
-import { loadConfig } from '#platform/config.ts'
+import { loadConfig } from '#app/settings.ts'
 import { dataFolder, MAIN, setUp, startServing, tassis, tassisJson, tassisProcess } from './process.ts'
 
 // Services are processes of their own, on a machine that may be busy.
@@ -11,6 +11,7 @@ setDefaultTimeout(60_000)
 const authorised = (url: string, key: string): Promise<number> =>
   fetch(`${url}/v1/account`, { headers: { authorization: `Bearer ${key}` } }).then((response) => response.status)
 
+// Proves: account-13
 test('without a service, commands open the data directory themselves and see what earlier ones made', async () => {
   using data = dataFolder()
   const account = ['accounts', 'create', '--name', 'Acme', '--email', 'ada@acme.test']
@@ -59,6 +60,7 @@ test('a new key stands alone on standard output, so that it can be piped into a 
   })
 })
 
+// Proves: auth-3
 test('an imported key works, read from standard input', async () => {
   using data = dataFolder()
   await setUp(data.settings)

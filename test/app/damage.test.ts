@@ -3,7 +3,8 @@ import { chmodSync, cpSync, readdirSync, readFileSync, writeFileSync } from 'nod
 import { join } from 'node:path'
 import { whoOwns } from '#app/cli/owner.ts'
 import { startService } from '#app/service.ts'
-import { ConfigError, loadConfig } from '#platform/config.ts'
+import { loadConfig } from '#app/settings.ts'
+import { ConfigError } from '#platform/config.ts'
 import { type DataFolder, dataFolder, type Settings, setUp, tassis } from './process.ts'
 
 test.each([
@@ -63,6 +64,7 @@ async function eachDamaged(
   }
 }
 
+// Proves: storage-8
 test('check with a tassis.db of which one page is damaged, whichever, says so in a sentence with what to do', async () => {
   using data = dataFolder()
   await setUp(data.settings)
@@ -81,6 +83,7 @@ test('check with a tassis.db of which one page is damaged, whichever, says so in
   expect([...ends].toSorted()).toEqual(['1', '2'])
 })
 
+// Proves: storage-8
 test.each([
   ['tassis.db', 'stop Tassis and put the data directory back from its backup'],
   ['capture.db', 'stop Tassis and delete this file, which holds only captured mail'],
@@ -101,6 +104,7 @@ test.each([
   expect(refused).toBeGreaterThan(0)
 })
 
+// Proves: storage-8
 test('check names the emails whose content is in a damaged or missing file of the content store', async () => {
   using data = dataFolder()
   const { key } = await setUp(data.settings)

@@ -25,6 +25,7 @@ const LATE = '"step":2'
 const MARK = 'vanish-for-good'
 const EMAILS = 1500
 
+// Proves: account-8, privacy-3
 test('an account is deleted by its operator, over five deaths of the service', async () => {
   using data = dataFolder()
   {

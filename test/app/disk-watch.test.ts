@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { watchDisk } from '#app/disk-watch.ts'
+import { loadConfig } from '#app/settings.ts'
 import { systemClock } from '#platform/clock.ts'
-import { loadConfig } from '#platform/config.ts'
 import { createLog } from '#platform/log.ts'
 import { dataFolder, type Settings } from './process.ts'
 

@@ -2,10 +2,10 @@ import { expect, setDefaultTimeout, test } from 'bun:test'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { openApp } from '#app/create.ts'
+import { loadConfig } from '#app/settings.ts'
 import { count, setMeta } from '#features/core/events/record.ts'
 import { UNROUTED_DROPPED_METRIC } from '#features/receiving/inbound/store.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
-import { loadConfig } from '#platform/config.ts'
 import { GiB, KiB, MiB } from '#platform/units.ts'
 import { createTestAccount, eventually } from '#test/support/app.ts'
 import { storeTestInbound } from '#test/support/inbound.ts'
@@ -136,6 +136,7 @@ test('the table names what is used, what bounds it and what goes next', async ()
   expect(full.stdout).toContain('\nNew mail is refused until 1.0 TiB are free (TASSIS_MIN_FREE_DISK).\n')
 })
 
+// Proves: storage-9
 test('sizes that the disk cannot hold are bounded to it, less the reserve, with a warning that says both figures', async () => {
   using data = dataFolder()
   await setUp(data.settings)

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { openApp } from '#app/create.ts'
-import { loadConfig } from '#platform/config.ts'
+import { loadConfig } from '#app/settings.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { dataFolder, MAIN, type Settings, setUp, tassis, tassisJson } from './process.ts'
 
@@ -143,6 +143,26 @@ test('an operator who vouches for a domain has it verified without DNS, until 72
   // It had been told.
   expect(await verify()).toEqual([1, expect.stringMatching(/: its mail has been refused since .+Z\. /)])
   expect((await tassis(['domains', 'list'], settings)).stdout).toMatch(/^sender\.test +lost .*; refused since .+Z$/m)
+})
+
+test('`domains verify --without-dns` does what `domains vouch` does, and its help is shown first', async () => {
+  using data = dataFolder()
+  await setUp(data.settings)
+  await using dns = await startDnsServer({})
+  const settings = { ...data.settings, TASSIS_DNS_SERVERS: dns.address }
+  const verified = await tassis(['domains', 'verify', 'sender.test', '--without-dns'], settings)
+  expect(verified).toEqual(await tassis(['domains', 'vouch', 'sender.test'], settings))
+  expect(verified).toMatchObject({
+    exitCode: 0,
+    stdout: expect.stringContaining('sender.test counts as verified and takes mail, on your word.') as string,
+  })
+  const [listed] = await tassisJson<{ verified: boolean }[]>(['domains', 'list'], settings)
+  expect(listed?.verified).toBe(true)
+  expect(dns.queries).toEqual([])
+  const { stdout: help } = await tassis(['domains', '--help'], settings)
+  expect(help).toMatch(
+    /\n {2}verify \[options\] <domain> .*\n[\s\S]*\n {2}vouch \[options\] <domain> [\s\S]*`verify\s+--without-dns`/,
+  )
 })
 
 test('a domain below a verified one is said to send under that one until it is verified itself', async () => {

@@ -1,13 +1,14 @@
 /** What operators do with received mail that could not be parsed. */
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import { openApp } from '#app/create.ts'
-import { loadConfig } from '#platform/config.ts'
+import { loadConfig } from '#app/settings.ts'
 import { storeTestInbound } from '#test/support/inbound.ts'
 import { dataFolder, setUp, tassis, tassisJson } from './process.ts'
 
 // Commands are processes of their own, on a machine that may be busy.
 setDefaultTimeout(60_000)
 
+// Proves: inbound-25
 test('mail that could not be parsed is listed and parsed again; what still cannot be parsed stays listed', async () => {
   using data = dataFolder()
   await setUp(data.settings)

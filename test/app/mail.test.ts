@@ -3,11 +3,11 @@ import { expect, setDefaultTimeout, test } from 'bun:test'
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { openApp } from '#app/create.ts'
+import { loadConfig } from '#app/settings.ts'
 import type { App } from '#features/core/app/app.ts'
 import { applyComplaint } from '#features/receiving/complaints/apply.ts'
 import { listOperatorMail, type NewOperatorMail, storeOperatorMail } from '#features/receiving/postmaster/store.ts'
 import { finishRecipient } from '#features/sending/emails/attempt-moves.ts'
-import { loadConfig } from '#platform/config.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { FeedbackReport } from '#protocols/arf/report.ts'
 import { claimTo } from '#test/support/lanes.ts'
@@ -76,6 +76,7 @@ const MESSAGE = [
 // C0 but line ends, DEL, C1, line separators, and what turns the direction of writing.
 const OBEYED = /[\0-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]/
 
+// Proves: inbound-34
 test('mail is listed, shown and deleted, and nothing that a stranger wrote is obeyed by the terminal', async () => {
   using data = dataFolder()
   await setUp(data.settings)
@@ -201,6 +202,7 @@ const REPORT: FeedbackReport = {
   ownLocalParts: [],
 }
 
+// Proves: notify-40
 test('complaints are told by account with their rate over 30 days, newest first', async () => {
   using data = dataFolder()
   const { accountId } = await setUp(data.settings, { verified: true })
@@ -258,6 +260,7 @@ test('complaints are told by account with their rate over 30 days, newest first'
   })
 })
 
+// Proves: inbound-26
 test('a message is processed again when its operator asks, with the service when it does not run', async () => {
   using data = dataFolder()
   await setUp(data.settings)

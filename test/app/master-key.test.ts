@@ -2,7 +2,8 @@ import { expect, test } from 'bun:test'
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { openApp } from '#app/create.ts'
-import { ConfigError, loadConfig } from '#platform/config.ts'
+import { loadConfig } from '#app/settings.ts'
+import { ConfigError } from '#platform/config.ts'
 import { dataFolder } from './process.ts'
 
 test('an existing database is never opened without its master key or with another, and none is made in its place', async () => {

@@ -47,6 +47,7 @@ describe('by the service', () => {
     expect(await service.app.fetch.post(receiver.url(), REQUEST)).toMatchObject({ kind: 'failed', cause: 'tls' })
   })
 
+  // Proves: webhook-12
   test('private addresses are called only with TASSIS_ALLOW_PRIVATE_NETWORKS', async () => {
     await using receiver = await startHttpsReceiver({ names: ['hooks.example.test', '127.0.0.1'] })
     await using dns = await startDnsServer({
@@ -81,6 +82,7 @@ describe('by the service', () => {
       expect(await lenient.app.fetch.post(url, REQUEST)).toMatchObject({ kind: 'response', status: 200 })
   })
 
+  // Proves: webhook-12
   test('loopback addresses alone are called with TASSIS_ALLOW_PRIVATE_NETWORKS=loopback, but never its own ports', async () => {
     await using receiver = await startHttpsReceiver({ names: ['hooks.example.test', 'localhost'] })
     await using dns = await startDnsServer({
@@ -113,6 +115,7 @@ describe('by the service', () => {
     expect(kinds).toEqual(['ok', 'ok', 'refused', 'refused', 'refused', 'refused', 'refused', 'refused'])
   })
 
+  // Proves: webhook-12
   test('a name that was public when its webhook was made, and then leads to this machine, is not called', async () => {
     await using receiver = await startHttpsReceiver({ names: ['hooks.example.test'] })
     await using dns = await startDnsServer({ 'hooks.example.test': { A: ['8.8.8.8'], ttl: 0 } })
@@ -140,6 +143,7 @@ describe('by the service', () => {
     expect(receiver.connections.accepted).toBe(0)
   })
 
+  // Proves: webhook-12
   test('its own ports are never called on any address of this machine, whatever is allowed', async () => {
     await using dns = await startDnsServer({ 'self.example.test': { A: ['127.0.0.1'] } })
     await using service = await createTestApi({ settings: { TASSIS_DNS_SERVERS: dns.address } })

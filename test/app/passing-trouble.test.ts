@@ -61,6 +61,7 @@ const allSent = async (settings: Settings, accepted: number): Promise<boolean> =
 }
 
 describe('while another process holds the database', () => {
+  // Proves: storage-1
   test('sends wait, lists are read, the event loop goes on, and nothing is lost or failed', async () => {
     using data = dataFolder()
     const settings = { ...data.settings, TASSIS_DELIVERY: 'capture' }
@@ -85,6 +86,7 @@ describe('while another process holds the database', () => {
     await eventually(() => allSent(settings, 31), 60_000)
   })
 
+  // Proves: storage-1
   test('a send that waits for too long is a 503 with Retry-After, and what was accepted goes on when it is let go', async () => {
     using data = dataFolder()
     const settings = { ...data.settings, TASSIS_DELIVERY: 'capture', TASSIS_LOG_LEVEL: 'silent' }
@@ -108,6 +110,7 @@ describe('while another process holds the database', () => {
   })
 })
 
+// Proves: storage-1
 test('without descriptors a send is a 503, and mail that becomes due waits until there are some', async () => {
   using data = dataFolder()
   await using receiver = await startScriptedSmtp({})
@@ -174,6 +177,7 @@ describe('a data directory whose database is gone', () => {
   const gone = (path: string) => rmSync(join(path, 'tassis.db'))
   const emptied = (path: string) => truncateSync(join(path, 'tassis.db'))
 
+  // Proves: storage-2
   test.each([
     ['missing', gone],
     ['empty', emptied],
@@ -270,6 +274,7 @@ async function usedSmallDisk() {
 }
 
 describe.skipIf(!canMount())('a start on a disk that is full (needs root, to mount a tmpfs)', () => {
+  // Proves: storage-2
   test('serves reads from the room of the ballast, refuses sends with 507 and accepts them when there is room', async () => {
     using disk = await usedSmallDisk()
     const { api } = disk
@@ -286,6 +291,7 @@ describe.skipIf(!canMount())('a start on a disk that is full (needs root, to mou
     await eventually(async () => (await api('POST', '/v1/emails', MAIL)).status === 202)
   })
 
+  // Proves: storage-2
   test('without a ballast waits, says why, and goes on when there is room', async () => {
     using disk = await usedSmallDisk()
     rmSync(disk.ballast)

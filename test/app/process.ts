@@ -5,11 +5,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { runCommandLine } from '#app/cli/program.ts'
 import { openApp } from '#app/create.ts'
+import { loadConfig } from '#app/settings.ts'
 import { addBenchCommand } from '#bench/command.ts'
 import { createAccount, operatorFor } from '#features/people/sub-accounts/create-account.ts'
 import { createApiKey } from '#features/setup/api-keys/keys.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
-import { loadConfig } from '#platform/config.ts'
 import { formatUuid } from '#platform/ids.ts'
 
 /** The program. */

@@ -36,6 +36,7 @@ test('mail of broadcasts waits in a line of its own, which names the domain', as
   })
 })
 
+// Proves: storage-7
 test('release delivers what waited for its content, and says how much that was', async () => {
   using data = dataFolder()
   const settings = { ...data.settings, TASSIS_DELIVERY: 'capture' }

@@ -1,7 +1,7 @@
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import { openApp } from '#app/create.ts'
+import { loadConfig } from '#app/settings.ts'
 import { storeReport } from '#features/receiving/domain-reports/store.ts'
-import { loadConfig } from '#platform/config.ts'
 import type { AggregateReport } from '#protocols/aggregate-reports/report.ts'
 import { dmarcXml, tlsJson } from '#test/protocols/aggregate-reports/samples.ts'
 import { dataFolder, type Settings, setUp, startServing, tassis, tassisJson } from './process.ts'
@@ -58,6 +58,7 @@ async function withReports(settings: Settings): Promise<void> {
   }
 }
 
+// Proves: inbound-33
 test('reports are listed and shown, without a service and with one, and nothing of them obeys the terminal', async () => {
   using data = dataFolder()
   await setUp(data.settings, { verified: true })

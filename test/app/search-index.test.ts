@@ -4,7 +4,7 @@ import { expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { openApp } from '#app/create.ts'
 import { SEARCH_INDEX_MIGRATION } from '#app/migrations.ts'
-import { loadConfig } from '#platform/config.ts'
+import { loadConfig } from '#app/settings.ts'
 import { createLog } from '#platform/log.ts'
 import { dataFolder } from './process.ts'
 

@@ -111,6 +111,7 @@ test('queue tells what waits, why and until when, with and without a service', a
   expect((await tassis(['queue'], peer.settings)).stdout).toContain('NO SERVICE IS RUNNING')
 })
 
+// Proves: send-10
 test('send from a domain that never was verified says that the message was captured, why, and how to go live', async () => {
   using data = dataFolder()
   await setUp(data.settings)

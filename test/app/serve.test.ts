@@ -166,6 +166,7 @@ test('SIGTERM while idle ends with 0 and leaves no socket and no write-ahead log
   expect(existsSync(join(data.path, 'tassis.db-wal'))).toBe(false)
 })
 
+// Proves: delivery-25
 test('SIGTERM during DATA takes no more requests and waits for the answer, so the message is sent', async () => {
   using data = dataFolder()
   await using running = await serviceInData(data.settings)
@@ -179,6 +180,7 @@ test('SIGTERM during DATA takes no more requests and waits for the answer, so th
   })
 })
 
+// Proves: delivery-21, delivery-25
 test('a second signal during DATA ends at once with 1, and the next start finds the message uncertain', async () => {
   using data = dataFolder()
   await using running = await serviceInData(data.settings)

@@ -24,6 +24,7 @@ const post = (url: string, path: string, body: unknown): Promise<Response> =>
     body: JSON.stringify(body),
   })
 
+// Proves: user-17
 test('a user is made with a link that sets the password, listed, signed out, let in anew and taken out', async () => {
   using data = dataFolder()
   const { settings } = data

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { openApp } from '#app/create.ts'
+import { loadConfig } from '#app/settings.ts'
 import { listAccounts } from '#features/core/accounts/accounts.ts'
 import { record } from '#features/core/events/record.ts'
 import { createAccount, operatorFor } from '#features/people/sub-accounts/create-account.ts'
@@ -8,7 +9,6 @@ import { createRoute } from '#features/webhooks/inbound-routes/inbound-routes.ts
 import { createWebhook } from '#features/webhooks/webhooks/change.ts'
 import { insertPending } from '#features/webhooks/webhooks/pending.ts'
 import { getWebhook, openSecret } from '#features/webhooks/webhooks/webhooks.ts'
-import { loadConfig } from '#platform/config.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
 import { type DnsServer, startDnsServer } from '#test/support/dns-server.ts'
 import { type HttpsReceiver, startHttpsReceiver } from '#test/support/https-receiver.ts'
@@ -151,6 +151,7 @@ describe('without a service', () => {
     )
   })
 
+  // Proves: notify-12
   test('webhooks secret reveals or rotates, each with an audit row; without a word which it does neither', async () => {
     // Alone on standard output, for a pipe or a file.
     expect(await tassis(['webhooks', 'secret', hook.id, '--reveal'], data.settings)).toEqual({
@@ -190,6 +191,7 @@ describe('without a service', () => {
     })
   })
 
+  // Proves: notify-49
   test('routes with a URL are listed with the mail that they are told of; one secret of their account is shown and rotated', async () => {
     using folder = dataFolder()
     await setUp(folder.settings, [])
@@ -337,6 +339,7 @@ describe('with a service', () => {
     await receiver?.close()
   })
 
+  // Proves: notify-12
   test('a test is sent and told, and a rotation is in force for the next one', async () => {
     const first = await tassis(['webhooks', 'test', hook.id], data.settings)
     expect([first.exitCode, first.stdout]).toEqual([

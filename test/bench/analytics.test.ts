@@ -3,10 +3,10 @@ import { expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { examineBooks } from '#app/cli/books.ts'
-import { balanceFinding, balances } from '#app/cli/books-balance.ts'
+import { checkConsistency } from '#app/consistency-rules.ts'
+import { loadConfig } from '#app/settings.ts'
 import { prepareAnalytics } from '#bench/analytics.ts'
-import { loadConfig } from '#platform/config.ts'
+import { balanceFinding, balances } from '#features/sending/emails/balance.ts'
 import { openReadOnly } from '#platform/db/open.ts'
 
 test('the year of mail of the bench has every row and figure that the service would have written', async () => {
@@ -19,7 +19,7 @@ test('the year of mail of the bench has every row and figure that the service wo
     })
     const { events } = await prepareAnalytics(config, 20_000)
     using db = openReadOnly(join(dataDir, 'tassis.db'))
-    const findings = [...examineBooks(db), balanceFinding(balances(db))]
+    const findings = [...checkConsistency(db), balanceFinding(balances(db))]
     expect(findings.filter(({ differences }) => differences.length > 0)).toEqual([])
     expect(events).toBeWithin(19_000, 21_000)
   } finally {

@@ -3,12 +3,12 @@ import { expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { examineBooks } from '#app/cli/books.ts'
-import { balances } from '#app/cli/books-balance.ts'
 import { examineContent } from '#app/cli/content-check.ts'
+import { checkConsistency } from '#app/consistency-rules.ts'
+import { loadConfig } from '#app/settings.ts'
 import { HTML_BYTES, mailPatterns, sendRequests, TEXT_BYTES } from '#bench/mails.ts'
 import { seedDataDirectory } from '#bench/seed.ts'
-import { loadConfig } from '#platform/config.ts'
+import { balances } from '#features/sending/emails/balance.ts'
 import { openReadOnly } from '#platform/db/open.ts'
 
 test('stored emails of the bench have every row that the service would have written', async () => {
@@ -21,7 +21,7 @@ test('stored emails of the bench have every row that the service would have writ
     })
     await seedDataDirectory(config, 1234)
     using db = openReadOnly(join(dataDir, 'tassis.db'))
-    const findings = [...examineBooks(db), ...examineContent(db, join(dataDir, 'content'))]
+    const findings = [...checkConsistency(db), ...examineContent(db, join(dataDir, 'content'))]
     expect(findings.filter(({ differences }) => differences.length > 0)).toEqual([])
     expect(balances(db).map(({ accepted, sent, open }) => ({ accepted, sent, open }))).toEqual([
       { accepted: 1234, sent: 1234, open: 0 },

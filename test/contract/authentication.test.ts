@@ -40,6 +40,7 @@ test('the table of the matrices has every route of the service and no other', ()
   expect(routesOf(service)).toEqual(table)
 })
 
+// Proves: user-6
 test.each(SESSION_ROUTES)('%s is a 401 to strangers and a 403 to keys', async (route) => {
   const [method = '', path = ''] = route.split(' ')
   const before = dump(service)
@@ -49,6 +50,7 @@ test.each(SESSION_ROUTES)('%s is a 401 to strangers and a 403 to keys', async (r
 })
 
 describe.each(ROUTES.map((route) => [nameOf(route), route] as const))('%s', (_, route) => {
+  // Proves: auth-6, auth-7, auth-8, auth-9, auth-10, error-1, error-5
   test('answers 401 and the exact body to whoever has no valid key', async () => {
     const before = dump(service)
     const { key } = service
@@ -87,6 +89,7 @@ describe.each(ROUTES.map((route) => [nameOf(route), route] as const))('%s', (_, 
   })
 })
 
+// Proves: auth-14
 test.each(ROUTES.filter(({ method }) => method !== 'GET').map((route) => [nameOf(route), route] as const))(
   '%s looks for the key before the body',
   async (_, route) => {
@@ -106,6 +109,7 @@ test.each(ROUTES.filter(({ method }) => method !== 'GET').map((route) => [nameOf
   },
 )
 
+// Proves: auth-4, auth-5, auth-6
 test('either header is enough, and both may say the same', async () => {
   const { key } = service
   for (const headers of [

@@ -13,6 +13,7 @@ const WELCOME = {
 describe('a welcome email', () => {
   const PATH = '/v1/contact-lists'
 
+  // Proves: auth-44
   test('is switched on, and changed while it is on, only with emails:send', async () => {
     await using service = await createEmailApi()
     const key = await service.newKey(['contacts:write', 'contacts:read'])
@@ -43,6 +44,7 @@ describe('webhooks that carry received mail', () => {
     ['mailbox.message.received', 'mailboxes:read'],
   ] as const
 
+  // Proves: auth-45
   test.each(EVENTS)('%s: subscribing, pointing it elsewhere and replaying it need %s', async (event, scope) => {
     await using service = await createWebhookApi()
     const key = await service.newKey(['webhooks:write', 'webhooks:read'])
@@ -75,6 +77,7 @@ describe('webhooks that carry received mail', () => {
   })
 })
 
+// Proves: auth-45
 test('an inbound route gets a webhook_url, and is changed with one, only with inbound:read; without one inbound:write is enough', async () => {
   await using service = await createEmailApi()
   const key = await service.newKey(['inbound:write'])

@@ -18,6 +18,7 @@ const keysOf = (shape: Route['shape']): string[] | undefined => {
 }
 
 describe.each(named(ROUTES))('%s', (_, route) => {
+  // Proves: list-1, list-2, list-10, list-12, list-16, list-17, list-18, list-19, list-20, list-21, list-22
   test('answers with the keys of its envelope and no others', async () => {
     const id = route.resource ? await service.make(route.resource) : ''
     const { status, body } = await service.ask(route, id)
@@ -26,6 +27,7 @@ describe.each(named(ROUTES))('%s', (_, route) => {
     if (keys?.includes('data')) expect(Array.isArray(at(body, 'data'))).toBe(route.shape !== 'one' && !route.isOne)
   })
 
+  // Proves: http-2
   test('is the same under a base URL with a trailing slash', async () => {
     const id = route.resource ? await service.make(route.resource) : ''
     const { status, body } = await service.ask({ ...route, path: `/${route.path}` }, id)
@@ -48,6 +50,7 @@ test.each(
 })
 
 describe.each(named(ROUTES.filter(({ body }) => body)))('the body of %s', (_, route) => {
+  // Proves: http-1, http-9, http-11
   test('must be JSON: 400 when it is malformed, 415 when it is something else', async () => {
     const id = route.resource ? await service.make(route.resource) : ''
     const send = async (body: string, contentType: string) => {
@@ -64,6 +67,7 @@ describe.each(named(ROUTES.filter(({ body }) => body)))('the body of %s', (_, ro
     expect(at(notJson.body, 'message')).toContain('Content-Type: application/json')
   })
 
+  // Proves: http-14
   test('is a 422 that names an unknown field beside valid ones', async () => {
     const id = route.resource ? await service.make(route.resource) : ''
     const body = { ...Object(route.body?.()), no_such_field: 1 }
@@ -82,6 +86,7 @@ describe.each(named(ROUTES.filter(({ body }) => body)))('the body of %s', (_, ro
 
 const bodyless = ROUTES.filter(({ method, body }) => method === 'POST' && !body)
 
+// Proves: http-6
 test.each(named(bodyless))('%s takes an empty body, null, {} and []', async (_, route) => {
   for (const body of [undefined, null, {}, []]) {
     const id = route.resource ? await service.make(route.resource) : ''

@@ -23,6 +23,7 @@ beforeAll(async () => {
 afterAll(() => service[Symbol.asyncDispose]())
 
 describe('every status has the same body', () => {
+  // Proves: http-3, http-10, error-1, error-4, error-7, error-8, error-10
   test('400, 404, 409, 413, 415, 422', async () => {
     const { api, raw } = service
     expectRefusal(await raw('/v1/emails', '{'), 400, 'invalid_json')
@@ -35,6 +36,7 @@ describe('every status has the same body', () => {
     expectRefusal(await api('POST', '/v1/emails', { ...EMAIL, to: 1 }), 422, 'validation_failed', 'to')
   })
 
+  // Proves: error-9, error-14, quota-1
   test('429 says when to come back, in header and body', async () => {
     const free = await createTestAccount(service.app, 'free')
     await service.addDomain(free, 'free.test')
@@ -44,6 +46,7 @@ describe('every status has the same body', () => {
     expectRefusal(await send(), 429, 'rate_limited')
   })
 
+  // Proves: http-22, error-13, error-14
   test('503 says when to come back, in header and body', async () => {
     await using stopping = await createTestApp()
     const http = createHttp(stopping.opened, { isStopping: () => true })
@@ -69,6 +72,7 @@ describe('a wrong method', () => {
   }
   const paths = [...new Set(routes.map(({ path }) => path))].map((path) => [path, methodsAt(path)] as const)
 
+  // Proves: http-4, error-1, error-10
   test.each(paths)('%s is a 405 with Allow: %p', async (path, allowed) => {
     for (const method of ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'PURGE'].filter((name) => !allowed.includes(name))) {
       const answer = await service.api(method, path.replace('{id}', UNKNOWN))
@@ -92,6 +96,7 @@ const API_ROUTES = [...ROUTES.map(nameOf), ...SESSION_ROUTES, ...PUBLIC_ROUTES].
   return path.startsWith('/v1/') ? [[method, path.replace(/\{\w+\}/g, UNKNOWN)] as const] : []
 })
 
+// Proves: http-16
 test.each(API_ROUTES)(
   '%s %s refuses a query parameter that it does not know, and one that comes twice',
   async (method, path) => {
@@ -108,6 +113,7 @@ test.each(API_ROUTES)(
   },
 )
 
+// Proves: http-17
 test.each([...new Set(API_ROUTES.map(([, path]) => path))])('OPTIONS %s is a 204 without a key', async (path) => {
   const answer = await service.api('OPTIONS', path, undefined, { key: null })
   expect([answer.status, answer.headers.get('allow')]).toEqual([204, expect.stringContaining('OPTIONS')])
@@ -140,6 +146,7 @@ describe('X-Request-Id', () => {
     ['the description', (headers) => service.api('GET', '/openapi.json', undefined, { key: null, headers })],
   ]
 
+  // Proves: http-5, error-2
   test.each(requests)('of %s echoes a sane one and replaces any other', async (_, ask) => {
     for (const sane of ['a', 'Job-7_of.2026', 'x'.repeat(128)]) {
       const answer = await ask({ 'x-request-id': sane })

@@ -34,6 +34,7 @@ describe.each(LISTS)('the list %s', (_, route) => {
     }
   }
 
+  // Proves: list-2, list-3, list-4, list-5, list-8, template-1, contact-1, form-1, inbound-1
   test('has pages from 1, newest first, and empty ones past its end', async () => {
     const all = await page('?per_page=100')
     const total = all.rows.length
@@ -64,6 +65,7 @@ describe.each(LISTS)('the list %s', (_, route) => {
     expect(new Set(times).size).toBeGreaterThan(2)
   })
 
+  // Proves: list-6
   test('has a cursor on each page but the last, and all of them together are the list', async () => {
     const all = await page('?per_page=100')
     expect(all.pagination).not.toHaveProperty('next_cursor')
@@ -80,6 +82,7 @@ describe.each(LISTS)('the list %s', (_, route) => {
     expect(pages).toEqual(all.rows.map((_row, index) => index + 1))
   })
 
+  // Proves: list-6
   test('refuses what is no cursor, and a cursor beside a page', async () => {
     const next = String((await page('?per_page=1')).pagination.next_cursor)
     const texts = [
@@ -94,6 +97,7 @@ describe.each(LISTS)('the list %s', (_, route) => {
     expectRefusal(await service.api('GET', `${route.path}?cursor=${next}&page=1`), 422, 'validation_failed', 'page')
   })
 
+  // Proves: list-3, list-4
   test('refuses a page below 1 and anything but 1 to 100 rows', async () => {
     for (const wrong of ['0', '-1', '1.5', 'x', '', '1e1', '9'.repeat(30)]) {
       expectRefusal(await service.api('GET', `${route.path}?page=${wrong}`), 422, 'validation_failed', 'page')

@@ -97,6 +97,7 @@ const jsonSchemas = (parts: readonly (readonly [string, Content | undefined])[])
     return schema ? [[name, schema] as [string, Schema]] : []
   })
 
+// Proves: http-1, http-18
 test('the description is OpenAPI 3.1 of version 1.0.0 and has every route', () => {
   expect([description.openapi, description.info.version]).toEqual(['3.1.0', '1.0.0'])
   expect(operations.map(([name]) => name).sort()).toEqual(ROUTES.map(nameOf).sort())
@@ -142,6 +143,7 @@ test('every operation has a summary, a tag, an id of its own, its scope, and all
   }
 })
 
+// Proves: http-18, list-23
 test('every operation tells its success, its errors and, where there is one, its body', () => {
   for (const [name, { responses, requestBody }] of operations) {
     const route = ROUTES.find((candidate) => nameOf(candidate) === name)
@@ -244,12 +246,14 @@ test('every reference leads somewhere, and required fields exist', () => {
       expect([path, required.filter((field) => !(field in properties))]).toEqual([path, []])
 })
 
+// Proves: http-18
 test('every field of a request has a description', () => {
   const bodies = jsonSchemas(operations.map(([name, { requestBody }]) => [name, requestBody]))
   expect(bodies.length).toBe(ROUTES.filter(({ body }) => body).length)
   expect(bodies.flatMap(([name, schema]) => undescribed(schema, name))).toEqual([])
 })
 
+// Proves: http-18
 test('every field of a response has a description', () => {
   const answers = operations.flatMap(([name, { responses }]) =>
     jsonSchemas(
@@ -270,6 +274,7 @@ test('what a request must not have is closed, what a client may invent is free',
   for (const [name, schema] of bodies) expect([name, schema.additionalProperties]).toEqual([name, false])
 })
 
+// Proves: http-19, http-20
 test('/docs and its assets load nothing from another host', async () => {
   const page = await fetch(`${service.url}/docs`)
   expect(page.status).toBe(200)

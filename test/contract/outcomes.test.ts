@@ -200,6 +200,8 @@ const cases: readonly [name: string, Case][] = [
   ],
 ]
 
+// Proves: send-48, email-14, email-19, status-1, status-4, status-5, status-6, status-9, status-11, status-12
+// Proves: status-15, status-16, status-18, status-24, status-27, status-28, status-29, delivery-17
 test.each(cases)('an email tells %s', async (_, { to, from, email, recipient, events, deadLetter }) => {
   const address = `${to}@receiver.test`
   const id = await send(address, from)
@@ -236,6 +238,7 @@ test.each(cases)('an email tells %s', async (_, { to, from, email, recipient, ev
   expect((await deadLetterOf(id))?.['failure_reason'] as string | undefined).toBe(deadLetter)
 })
 
+// Proves: email-16, email-17
 test('the fields of an email with several recipients are those of the worst, the highest and the earliest', async () => {
   const id = await send(['bob', 'spam', 'lost', 'gone'].map((name) => `${name}@receiver.test`))
   const { events: _, recipients, ...email } = await outcome(id)

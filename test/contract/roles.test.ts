@@ -55,6 +55,7 @@ async function askAs(role: TeamRole, route: Route) {
 }
 
 describe.each(ROUTES.map((route) => [nameOf(route), route] as const))('%s', (_, route) => {
+  // Proves: auth-51, user-14
   test.each(ROLES.filter((role) => may(role, route)))('is open to the %s', async (role) => {
     const { answer } = await askAs(role, route)
     expect({ status: answer.status, body: answer.status === route.status ? undefined : answer.body }).toEqual({
@@ -75,12 +76,14 @@ describe.each(ROUTES.map((route) => [nameOf(route), route] as const))('%s', (_, 
   })
 })
 
+// Proves: user-14
 test('every route under /v1 that needs somebody is in the matrix, so that a new one has to say whose it is', () => {
   const known = new Set(ROUTES.map(nameOf))
   const unknown = routesOf(service).filter((name) => / \/v1\//.test(name) && !known.has(name))
   expect(unknown.filter((name) => !/ \/v1\/(?:auth\/|billing\/plans$)/.test(name))).toEqual([])
 })
 
+// Proves: key-5
 test('a developer and a viewer make no API keys', async () => {
   for (const role of ['developer', 'viewer'] as const) {
     const answer = await sessions.get(role)?.ask('POST', '/v1/api-keys', { name: 'mine' })

@@ -7,12 +7,14 @@ import { startMailFlow } from '#test/support/mail-flow.ts'
 import { startSink } from '#test/support/sink.ts'
 import { createContractApi, nameOf, ROUTES } from './routes.ts'
 
+// Proves: auth-12
 test('a key is as good after ten years as on its first day', async () => {
   await using service = await createEmailApi()
   service.clock.advance(days(3653))
   expect((await service.api('GET', '/v1/account')).status).toBe(200)
 })
 
+// Proves: key-9
 test('a key tells when it was last used', async () => {
   await using service = await createEmailApi()
   const { opened, clock, api } = service
@@ -25,6 +27,7 @@ test('a key tells when it was last used', async () => {
   expect(await lastUsed()).toBe(new Date(NOW + hours(5)).toISOString())
 })
 
+// Proves: account-12, billing-5
 test('the plans are six, each with its monthly quota', async () => {
   await using service = await createEmailApi()
   for (const [plan, quota] of [
@@ -41,6 +44,7 @@ test('the plans are six, each with its monthly quota', async () => {
   }
 })
 
+// Proves: status-34
 test('events are numbered without a gap in each account, and their times never go back', async () => {
   await using service = await createEmailApi()
   const { api, app, clock, newAccount, newKey, addDomain } = service
@@ -95,6 +99,7 @@ const changes = ROUTES.filter(
   (route) => route.method !== 'GET' && !route.endsAccount && !UNAUDITED.includes(nameOf(route)),
 )
 
+// Proves: audit-3
 test('every change leaves one audit row of the key that made it, with its address, named in the past tense', async () => {
   await using service = await createContractApi()
   const keyId = at((await service.api('GET', '/v1/api-keys')).body, 'data', 0, 'id')
@@ -117,6 +122,7 @@ test('every change leaves one audit row of the key that made it, with its addres
   }
 })
 
+// Proves: delivery-20
 test('a receiver at a private or loopback address is refused unless such addresses are allowed', async () => {
   for (const address of ['127.0.0.1', '10.1.2.3', '192.168.1.1', '169.254.169.254']) {
     await using sink = await startSink()

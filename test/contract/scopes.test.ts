@@ -38,6 +38,9 @@ beforeAll(async () => {
 afterAll(() => service[Symbol.asyncDispose]())
 
 describe.each(ROUTES.map((route) => [nameOf(route), route] as const))('%s', (_, route) => {
+  // Proves: auth-16, auth-20, auth-21, auth-22, auth-23, auth-24, auth-25, auth-26, auth-27, auth-28, auth-29, auth-30
+  // Proves: auth-31, auth-32, auth-34, auth-35, auth-36, auth-37, auth-38, auth-39, auth-40, auth-41, auth-42, auth-44
+  // Proves: auth-45, auth-46, error-1, error-6, insight-1
   test('is a 403 to a key with every scope but the one it needs, and changes nothing', async () => {
     for (const needed of scopesOf(route)) {
       const key = await service.newKey(SCOPES.filter((scope) => scope !== needed && scope !== ADMIN))
@@ -50,12 +53,16 @@ describe.each(ROUTES.map((route) => [nameOf(route), route] as const))('%s', (_, 
     }
   })
 
+  // Proves: auth-20, auth-21, auth-22, auth-23, auth-24, auth-25, auth-26, auth-27, auth-28, auth-29, auth-30, auth-31
+  // Proves: auth-32, auth-34, auth-35, auth-36, auth-37, auth-38, auth-39, auth-40, auth-41, auth-42, auth-43, auth-44
+  // Proves: auth-45, auth-46, insight-1
   test.each([scopesOf(route).join(' '), ADMIN])('is open to a key with %s alone', async (scopes) => {
     const key = await service.newKey(scopes.split(' '))
     const id = route.resource ? await service.make(route.resource) : ''
     expect((await service.ask(route, id, { key })).status).toBe(route.status)
   })
 
+  // Proves: auth-16
   test('says 403, not 404 or 422, when scope and all else are wrong', async () => {
     const key = await service.newKey([route.scope === 'mailboxes:read' ? 'mailboxes:write' : 'mailboxes:read'])
     const wrong = { ...route, body: () => ({ unknown: true }) }
@@ -65,6 +72,7 @@ describe.each(ROUTES.map((route) => [nameOf(route), route] as const))('%s', (_, 
   })
 })
 
+// Proves: auth-48, auth-49
 test('the scopes are those of the contract, and a key without given ones has all', async () => {
   const all = await service.api('POST', '/v1/api-keys', { name: 'all' })
   expect(at(all.body, 'data', 'scopes')).toEqual(SCOPES)

@@ -32,6 +32,7 @@ const withId = ROUTES.filter(
 )
 
 describe.each(withId.map((route) => [nameOf(route), route] as const))('%s', (_, route) => {
+  // Proves: auth-18, error-7
   test("is a 404 for another account's id and changes nothing; its owner gets it", async () => {
     const id = await make(route.resource)
     const before = dump(service)
@@ -46,6 +47,7 @@ describe.each(withId.map((route) => [nameOf(route), route] as const))('%s', (_, 
     expect((await service.ask(route, id)).status).toBe(route.status)
   })
 
+  // Proves: http-12, key-7, email-8, email-21, stream-4, template-4
   test('is a 404 for what is no id', async () => {
     const id = await make(route.resource)
     const before = dump(service)
@@ -83,6 +85,7 @@ describe('a list', () => {
     for (const resource of LISTED) await make(resource)
   })
 
+  // Proves: auth-11, auth-19
   test.each(lists.map((route) => [nameOf(route), route] as const))('%s shows nothing of others', async (_, route) => {
     const { actor, key } = await addAccount(service)
     const mine = await service.ask(route, '')

@@ -30,6 +30,7 @@ interface Proof {
   readonly answered: number
 }
 
+// Proves: send-3
 test.skipIf(!strace)(
   'under strace every 202 comes after the sync of its row, and every row after the sync of its content',
   async () => {

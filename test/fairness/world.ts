@@ -4,12 +4,12 @@
  */
 import { join } from 'node:path'
 import { openApp } from '#app/create.ts'
+import { loadConfig } from '#app/settings.ts'
 import type { Plan } from '#features/core/accounts/plans.ts'
 import type { Actor } from '#features/core/app/app.ts'
 import { createAccount, operatorFor } from '#features/people/sub-accounts/create-account.ts'
 import { createApiKey } from '#features/setup/api-keys/keys.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
-import { loadConfig } from '#platform/config.ts'
 import type { Zone } from '#test/support/dns-server.ts'
 import { createTestUser } from '#test/support/people.ts'
 import type { Settings } from '../kill/service.ts'

@@ -19,6 +19,7 @@ async function createLongList(): Promise<EmailApi> {
   return emails
 }
 
+// Proves: list-7
 test('beyond 10,000 rows a page is refused with a word of the cursor, which goes on to the end without a gap', async () => {
   await using emails = await createLongList()
   const deep = await emails.api('GET', '/v1/emails?per_page=100&page=102')
@@ -50,6 +51,7 @@ test('beyond 10,000 rows a page is refused with a word of the cursor, which goes
   expect(ids.map((id) => String(id).replaceAll('-', ''))).toEqual(newestFirst)
 })
 
+// Proves: list-6
 test('a page by cursor neither repeats nor skips a row when newer ones come in between', async () => {
   await using emails = await createEmailApi()
   const ids: string[] = []

@@ -82,6 +82,7 @@ const cutDownload = (path: string): Promise<void> =>
   })
 
 describe('no content file stays open', () => {
+  // Proves: inbound-27
   test.each<[what: string, message: () => string]>([
     ['that are parsed', () => mixed(attachment(400_000))],
     [

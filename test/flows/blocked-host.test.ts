@@ -39,6 +39,7 @@ async function sendAndJudge(flow: MailFlow, count: number): Promise<boolean> {
   return flow.app.db.query('SELECT 1 FROM accounts WHERE paused_at IS NOT NULL').get() !== null
 }
 
+// Proves: status-24
 test('230 refusals of our IP are deferred, pause no free account, bounce nothing and suppress nobody', async () => {
   await using server = await startScriptedSmtp({ mail: LISTED })
   await using flow = await startMailFlow({ zone, smtpPort: server.port })
@@ -50,12 +51,14 @@ test('230 refusals of our IP are deferred, pause no free account, bounce nothing
   expectBalanced(flow.service)
 })
 
+// Proves: status-24
 test('230 addresses that do not exist pause a free account', async () => {
   await using server = await startScriptedSmtp({ rcpt: UNKNOWN })
   await using flow = await startMailFlow({ zone, smtpPort: server.port })
   expect(await sendAndJudge(flow, 230)).toBe(true)
 })
 
+// Proves: status-24
 test('a refusal of our IP is retried until expiry, and is delivered once the listing ends', async () => {
   const clock = new ManualClock(Date.UTC(2026, 2, 15, 12, 30))
   let isListed = true

@@ -139,6 +139,7 @@ describe('a report in the shape of', () => {
   for (const shape of SHAPES) {
     const [file, , action, , , , returned] = shape
 
+    // Proves: status-25
     test(`${file}, at the return path, is applied: ${action}`, async () => {
       expect(await left(file, 'return path')).toEqual(matched(shape))
     })

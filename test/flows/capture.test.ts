@@ -10,6 +10,7 @@ const ZONE: Zone = { 'receiver.test': { A: ['127.0.0.1'] }, 'other.test': { A: [
 const captureOf = (flow: MailFlow) => flow.service.opened.captures.find(1)
 
 describe('in delivery mode capture', () => {
+  // Proves: delivery-19
   test('a message is composed, signed and kept for each recipient, and neither receivers nor DNS are asked', async () => {
     await using sink = await startSink()
     await using flow = await startMailFlow({
@@ -54,6 +55,7 @@ describe('in delivery mode capture', () => {
 })
 
 describe('mail from a domain that is not verified', () => {
+  // Proves: send-6, accepted-3
   test('is captured as sandbox, also in delivery mode direct, and reaches nobody', async () => {
     await using sink = await startSink()
     await using flow = await startMailFlow({ zone: ZONE, smtpPort: sink.port, verified: false })
@@ -65,6 +67,7 @@ describe('mail from a domain that is not verified', () => {
     expect(flow.dns.queries).toEqual([])
   })
 
+  // Proves: track-1
   test('is not tracked, whatever it asks for', async () => {
     await using flow = await startMailFlow({ zone: ZONE, smtpPort: 9, verified: false })
     const html_body = '<p><a href="https://shop.test/">Shop</a></p>'

@@ -67,6 +67,7 @@ suite('an email that a server takes and cannot deliver', () => {
     await dns?.close()
   })
 
+  // Proves: status-30
   test('is sent, then bounced: status, event, suppression and webhook, and the next email is not sent at all', async () => {
     const { api } = service
     const hook = await api('POST', '/v1/webhooks', {

@@ -90,6 +90,7 @@ describe.each(CLOCKS)('%s 40 days ahead for 3 s, then right:', (_, createClock) 
     return { clock, flow, jump, [Symbol.asyncDispose]: () => flow[Symbol.asyncDispose]() }
   }
 
+  // Proves: delivery-5
   test('mail that was deferred meanwhile goes in time', async () => {
     let isBusy = true
     await using server = await startScriptedSmtp({ rcpt: () => (isBusy ? '450 4.2.0 Later' : '250 ok') })
@@ -102,6 +103,7 @@ describe.each(CLOCKS)('%s 40 days ahead for 3 s, then right:', (_, createClock) 
     expectBalanced(it.flow.service)
   })
 
+  // Proves: delivery-5
   test('new mail to a site that rested meanwhile goes in time', async () => {
     let isBusy = true
     await using server = await startScriptedSmtp({ mail: () => (isBusy ? '421 4.7.0 Later' : '250 ok') })
@@ -115,6 +117,7 @@ describe.each(CLOCKS)('%s 40 days ahead for 3 s, then right:', (_, createClock) 
     expectBalanced(it.flow.service)
   })
 
+  // Proves: delivery-5
   test('deferred mail is not expired by it', async () => {
     let isBusy = true
     await using server = await startScriptedSmtp({ rcpt: () => (isBusy ? '450 4.2.0 Later' : '250 ok') })
@@ -128,6 +131,7 @@ describe.each(CLOCKS)('%s 40 days ahead for 3 s, then right:', (_, createClock) 
   })
 })
 
+// Proves: delivery-5
 test('scheduled mail is not released by a jump of days, and leaves at its time', async () => {
   const clock = new ManualClock(START)
   await using server = await startScriptedSmtp()
@@ -161,6 +165,7 @@ test('an hour back delays deferred mail by nothing, and scheduled mail keeps its
   expectBalanced(flow.service)
 })
 
+// Proves: delivery-5
 test('what a run with a clock that was ahead has put off is due at the next start', async () => {
   const dataDir = mkdtempSync(join(tmpdir(), 'tassis-clock-'))
   try {
@@ -192,6 +197,7 @@ test('what a run with a clock that was ahead has put off is due at the next star
   }
 })
 
+// Proves: delivery-6
 test('mail of a service that was off for weeks has the attempts of the ladder before it expires', async () => {
   const clock = new WhollyJumpingClock(START)
   await using server = await startScriptedSmtp({ rcpt: '450 4.2.0 Later' })
@@ -205,6 +211,7 @@ test('mail of a service that was off for weeks has the attempts of the ladder be
   expectBalanced(flow.service)
 })
 
+// Proves: delivery-5
 test('attack: jumps of 40 days to and fro among deliveries; every recipient reaches the end that its server gives', async () => {
   const clock = new ManualClock(START)
   const asked = new Map<string, number>()

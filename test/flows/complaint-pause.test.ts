@@ -38,6 +38,7 @@ async function isPaused(): Promise<boolean> {
   return JSON.stringify(body).includes('"source":"reputation"')
 }
 
+// Proves: notify-41
 test('reports that nothing proves suppress who they prove, and pause nobody, however many; those of one loop neither', async () => {
   await office.handIn(...copies.slice(0, 6).map((copy) => report(copy, 'mallory@receiver.test')))
   await office.handIn(report(copies[6], ''))

@@ -74,6 +74,7 @@ describe('on a low disk', () => {
   const filled = (path: string, ids: ReadonlyMap<string, string> = made) =>
     path.replace(/\{(.*?)\}/g, (_, key: string) => ids.get(key) ?? '')
 
+  // Proves: storage-5
   test.each(bodies)('%s %s stores nothing: a 507', async (method, path, body) => {
     const before = service.stored()
     expectRefusal(await service.api(method, filled(path), body), 507, 'insufficient_storage')
@@ -100,6 +101,7 @@ describe('on a low disk', () => {
     expect([status, (at(body, 'details') as { field: string }[]).map(({ field }) => field)]).toEqual([503, ['disk']])
   })
 
+  // Proves: storage-5
   test('everything can be deleted', async () => {
     isLow = false
     const ids = await makeAll('other')
@@ -142,6 +144,7 @@ function unmount(folder: string): void {
 const disk = mountSmallDisk('96m')
 afterAll(() => disk && unmount(disk))
 
+// Proves: storage-5
 test.skipIf(disk === undefined)(
   'contacts fill a real disk to the reserve and no further, and what was accepted before is delivered',
   async () => {

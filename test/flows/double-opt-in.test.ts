@@ -16,6 +16,7 @@ import { startDnsServer } from '#test/support/dns-server.ts'
 import { type SunkMessage, startSink } from '#test/support/sink.ts'
 import { verifyWithMailauth } from '../protocols/dkim/verifiers.ts'
 
+// Proves: contact-15
 test('from a signup to the welcome: the confirmation arrives signed, its link works, the welcome comes after its delay, once', async () => {
   await using sink = await startSink()
   const dns = await startDnsServer({

@@ -219,6 +219,7 @@ async function live(office: PostOffice) {
   return { listId, mailbox, alone, shared, attached, waiting, waitingTogether, others }
 }
 
+// Proves: privacy-3
 test('whoever is erased is nowhere in the data directory any more, stays suppressed, and nobody else has lost anything', async () => {
   const dataDir = mkdtempSync(join(tmpdir(), 'tassis-erasure-'))
   try {

@@ -121,6 +121,7 @@ suite('a Postfix that hands in a thousand messages', () => {
 
   const numberOf = ({ rcptTo }: InboundEmail): number => Number(/^m(\d+)@/.exec(rcptTo[0] ?? '')?.[1])
 
+  // Proves: inbound-7, inbound-35
   test('has each of them stored once, taken over TLS, with SPF looked up, and taken by the webhook of its route', () => {
     expect(emails.map(numberOf).toSorted((a, b) => a - b)).toEqual(Array.from({ length: MESSAGES }, (_, n) => n))
     const facts = emails.map(({ status, tls, spfResult, mailFrom }) => [
@@ -135,6 +136,7 @@ suite('a Postfix that hands in a thousand messages', () => {
     expect(emails.every(({ webhookDeliveredAt }) => webhookDeliveredAt !== null)).toBe(true)
   })
 
+  // Proves: inbound-4
   test('finds every attachment again, octet by octet', () => {
     const wrong = emails.flatMap((email) => {
       const name = nameOf(numberOf(email))

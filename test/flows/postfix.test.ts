@@ -48,6 +48,7 @@ suite('to a Postfix that takes everything for its mailboxes', () => {
     await postfix?.[Symbol.asyncDispose]()
   })
 
+  // Proves: send-15, send-16, send-37, delivery-11, delivery-12, delivery-13, delivery-14
   test('a message with everything arrives over TLS, signed, complete, and separately at To, Cc and Bcc', async () => {
     const binary = Buffer.from(Array.from({ length: 300 * 1024 }, (_, i) => (i * i * 31 + (i >> 8)) & 0xff))
     const csv = Buffer.from('name;town\r\nZoë;Łódź\r\n')
@@ -120,6 +121,7 @@ suite('to a Postfix that takes everything for its mailboxes', () => {
     expect(partFiles() - filesBefore).toBe(1)
   })
 
+  // Proves: send-45
   test('both fields of one-click unsubscribe come through whole and signed, and each copy leads to its own recipient', async () => {
     const users = ['heidi@receiver.test', 'ivan@receiver.test']
     const [to = '', ...cc] = users
@@ -141,6 +143,7 @@ suite('to a Postfix that takes everything for its mailboxes', () => {
     if (hasDkimpy) expect(verifyWithDkimpy(all, flow.dkimRecord)).toEqual([true, true, false, false])
   })
 
+  // Proves: status-15, delivery-9, delivery-10
   test('the event of a delivery says the server, its reply, the source address and the TLS of the session', async () => {
     const { events } = await flow.outcome('erin@receiver.test')
     expect(events).toEqual([
@@ -158,6 +161,7 @@ suite('to a Postfix that takes everything for its mailboxes', () => {
     ])
   })
 
+  // Proves: email-19, status-5, status-23, delivery-15
   test('an unknown user bounces hard as invalid_recipient, and DATA never began', async () => {
     const { recipient, events } = await flow.outcome('unknown@receiver.test')
     const reply = '550 5.1.1 <unknown@receiver.test>: Recipient address rejected: User unknown in virtual mailbox table'
@@ -178,6 +182,7 @@ suite('to a Postfix that takes everything for its mailboxes', () => {
     ])
   })
 
+  // Proves: email-19, status-1, status-16, delivery-15
   test('a greylisted recipient is deferred and due again in 5 to 5.5 minutes', async () => {
     const before = flow.app.clock.now()
     const { recipient, events } = await flow.outcome('greylist@receiver.test')
@@ -197,6 +202,7 @@ suite('to a Postfix that takes everything for its mailboxes', () => {
     ])
   })
 
+  // Proves: status-10
   test('one recipient of three that is refused bounces alone; the email is bounced, the others have it', async () => {
     // Not the one of above: that is suppressed by now.
     const sent = await flow.send({ to: ['frank@receiver.test', 'nobody@receiver.test'], cc: ['erin@receiver.test'] })
@@ -205,6 +211,7 @@ suite('to a Postfix that takes everything for its mailboxes', () => {
     expect(email.status).toBe('bounced')
   })
 
+  // Proves: delivery-16
   test('a message above the announced SIZE bounces as message_too_large without DATA', async () => {
     const content = Buffer.alloc(900_000, 7).toString('base64')
     const { recipient } = await flow.outcome('frank@receiver.test', {
@@ -250,6 +257,7 @@ suite('through a Postfix as smarthost', () => {
   const relayTo = (url: string, relayTls: 'required' | 'opportunistic') =>
     startMailFlow({ settings: { TASSIS_DELIVERY: 'relay', TASSIS_RELAY_URL: url, TASSIS_RELAY_TLS: relayTls } })
 
+  // Proves: delivery-18
   test('all mail goes there with AUTH over STARTTLS, without asking DNS for the recipient', async () => {
     await using flow = await relayTo(`smtp://${credentials}@127.0.0.1:${postfix.port}`, 'opportunistic')
     const { recipient } = await flow.outcome('bob@elsewhere.test')

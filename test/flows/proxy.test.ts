@@ -246,6 +246,7 @@ describe.skipIf(!isProxyAvailable('caddy'))('behind Caddy', () => {
     await site?.[Symbol.asyncDispose]()
   })
 
+  // Proves: domain-32, track-17
   test('a tracking host has no certificate until it is verified, and one at the first click after that', async () => {
     const { service, dns } = site
     const fresh = 'click.fresh.test'
@@ -268,6 +269,7 @@ describe.skipIf(!isProxyAvailable('caddy'))('behind Caddy', () => {
     expect([plain.status, plain.headers.get('location')]).toEqual([308, `https://${fresh}/t/x`])
   })
 
+  // Proves: status-13
   test.each(['127.0.0.2', '::1'])('a visitor from %s is told as such, whatever he writes of himself', async (from) => {
     const { id, urls } = await site.receive({ tracking: true })
     const answers = await Promise.all(
@@ -287,6 +289,7 @@ describe.skipIf(!isProxyAvailable('caddy'))('behind Caddy', () => {
     expect((await ask(caddy, OWN, '/healthz')).status).toBe(200)
   })
 
+  // Proves: track-8
   test('under a tracking host links of its account alone lead on', async () => expectOwnLinksOnly(site, caddy))
 
   test('the API speaks HTTP/2, and an event stream tells at once', async () => expectLiveStream(site, caddy))
@@ -352,6 +355,7 @@ describe.skipIf(!isProxyAvailable('nginx'))('behind nginx', () => {
     expect((await ask(nginx, OWN, '/healthz')).status).toBe(200)
   })
 
+  // Proves: track-8
   test('under a tracking host links of its account alone lead on', async () => expectOwnLinksOnly(site, nginx))
 
   test('the API speaks HTTP/2, and an event stream tells at once', async () => expectLiveStream(site, nginx))
@@ -359,6 +363,7 @@ describe.skipIf(!isProxyAvailable('nginx'))('behind nginx', () => {
   test('attachments over the 1 MiB that nginx allows by itself arrive', async () =>
     expect(await attach(site, nginx, 2 * MiB)).toEqual([202, true]))
 
+  // Proves: status-13
   test('behind another proxy the visitor is whom that one saw, whatever he writes', async () => {
     await using behind = await startPrinted((snippet) =>
       snippet.replace('X-Forwarded-For $remote_addr', 'X-Forwarded-For $proxy_add_x_forwarded_for'),

@@ -99,6 +99,7 @@ describe('a domain that leads nowhere', () => {
       { status: 'queued', category: 'dns_failure', reason: /^451 4\.4\.3 / },
     ],
   ]
+  // Proves: status-26, delivery-4
   test.each(cases)('%s, without any session', async (_, zone, { status, category, reason }) => {
     await using sink = await startScriptedSmtp()
     const silence = zone['no-mail.test'] === 'SILENCE' && { dnsTimeoutMs: 250 }
@@ -133,6 +134,7 @@ describe('an MX host with IPv6 alone', () => {
   })
 })
 
+// Proves: delivery-4
 test('mail goes to the ninth MX host when the first eight do not exist', async () => {
   await using sink = await startSink()
   const MX = Array.from({ length: 9 }, (_, i) => ({ preference: i, exchange: `mx${i}.receiver.test` }))
@@ -148,6 +150,7 @@ describe('several mail hosts', () => {
     ...Object.fromEntries(addresses.map(([, address], i) => [`mx${i}.receiver.test`, { A: [address] }])),
   })
 
+  // Proves: delivery-1
   test('when the first refuses the connection the second is used, in the same attempt', async () => {
     await using sink = await startSink()
     await using flow = await startMailFlow({ zone: hosts([10, '127.0.0.2'], [20, '127.0.0.1']), smtpPort: sink.port })
@@ -156,6 +159,7 @@ describe('several mail hosts', () => {
     expect(events.at(-1)?.data.remote_mta).toBe('mx1.receiver.test [127.0.0.1]')
   })
 
+  // Proves: delivery-1
   test('a second address of the same host is used too', async () => {
     await using sink = await startSink()
     const zone = {
@@ -174,6 +178,7 @@ describe('several mail hosts', () => {
     expect(events).toMatchObject([{ type: 'deferred', data: { bounce_category: 'connection_failure' } }])
   })
 
+  // Proves: delivery-1
   test('the lower preference is asked first, though the zone lists it last', async () => {
     await using sink = await startSink()
     await using flow = await startMailFlow({ zone: hosts([20, '127.0.0.2'], [10, '127.0.0.1']), smtpPort: sink.port })
@@ -181,6 +186,7 @@ describe('several mail hosts', () => {
     expect(events.at(-1)?.data.remote_mta).toBe('mx1.receiver.test [127.0.0.1]')
   })
 
+  // Proves: delivery-1
   test('hosts of equal preference share the load', async () => {
     await using sink = await startSink()
     const zone = hosts([10, '127.0.0.1'], [10, '127.0.0.1'])
@@ -196,6 +202,7 @@ describe('several mail hosts', () => {
     expect([...seen].sort()).toEqual(['mx0.receiver.test [127.0.0.1]', 'mx1.receiver.test [127.0.0.1]'])
   })
 
+  // Proves: delivery-7
   test('a domain without MX is reached at its own address', async () => {
     await using sink = await startSink()
     await using flow = await startMailFlow({ zone: { 'receiver.test': { A: ['127.0.0.1'] } }, smtpPort: sink.port })
@@ -207,6 +214,7 @@ describe('several mail hosts', () => {
 describe('TLS with a receiver', () => {
   const zone: Zone = { 'receiver.test': { A: ['127.0.0.1'] } }
 
+  // Proves: delivery-9
   test.each(['garbage', 'drop'] as const)(
     'when the handshake fails (%s) the mail goes in clear, and the event says why',
     async (handshake) => {
@@ -225,6 +233,7 @@ describe('TLS with a receiver', () => {
     },
   )
 
+  // Proves: delivery-9, delivery-10
   test('a receiver that does not offer it gets the mail in clear, and the event says so', async () => {
     await using server = await startScriptedSmtp({ extensions: ['PIPELINING'] })
     await using flow = await startMailFlow({ zone, smtpPort: server.port })
@@ -253,6 +262,7 @@ describe('delivery through a smarthost', () => {
     }
   }
 
+  // Proves: delivery-18
   test('the password is said over TLS, and mail for any domain goes there', async () => {
     const { logins, start } = relayServer()
     await using sink = await start()
@@ -272,6 +282,7 @@ describe('delivery through a smarthost', () => {
     expect(flow.dns.queries).toEqual([])
   })
 
+  // Proves: delivery-18
   test('a smarthost without TLS gets neither password nor mail', async () => {
     await using server = await startScriptedSmtp({ extensions: ['AUTH PLAIN'] })
     await using flow = await startMailFlow({

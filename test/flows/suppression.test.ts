@@ -49,6 +49,7 @@ const hasBegun = ({ app }: MailFlow): boolean =>
 const typesOf = (flow: MailFlow, sent: SendResponse) => flow.events(sent).map(({ type }) => type)
 
 describe('a hard bounce', () => {
+  // Proves: send-49, suppress-5, suppress-8
   test('of an unknown user suppresses the address; the next email to it is rejected without a session', async () => {
     await using server = await startScriptedSmtp({ rcpt: NO_SUCH_USER })
     await using flow = await startMailFlow({ zone, smtpPort: server.port })
@@ -81,6 +82,7 @@ describe('a hard bounce', () => {
     await balanced(flow)
   })
 
+  // Proves: suppress-8
   test.each([
     ['550 5.7.1 Not from you', 'queued'],
     ['550 Administrative prohibition', 'queued'],
@@ -110,6 +112,7 @@ describe('a hard bounce', () => {
     await balanced(flow)
   })
 
+  // Proves: suppress-8
   test('by a null MX suppresses; a domain that does not exist may come back', async () => {
     await using server = await startScriptedSmtp()
     await using flow = await startMailFlow({
@@ -124,6 +127,7 @@ describe('a hard bounce', () => {
   })
 })
 
+// Proves: send-49
 test('of several recipients the suppressed are left out, and the others get the message', async () => {
   await using server = await startScriptedSmtp()
   await using flow = await startMailFlow({ zone, smtpPort: server.port })
@@ -138,6 +142,7 @@ test('of several recipients the suppressed are left out, and the others get the 
 })
 
 describe('an address that is suppressed after the acceptance', () => {
+  // Proves: suppress-9
   test('of a scheduled email is rejected when its time comes, without a session, and its quota comes back', async () => {
     const clock = new ManualClock(START)
     await using server = await startScriptedSmtp()
@@ -167,6 +172,7 @@ describe('an address that is suppressed after the acceptance', () => {
     await balanced(flow)
   })
 
+  // Proves: status-19
   test('and that alone it was sent to: the email goes from scheduled to rejected', async () => {
     const clock = new ManualClock(START)
     await using flow = await startMailFlow({ clock, zone })
@@ -179,6 +185,7 @@ describe('an address that is suppressed after the acceptance', () => {
     await balanced(flow)
   })
 
+  // Proves: suppress-9
   test('is not tried again after a deferral', async () => {
     const clock = new ManualClock(START)
     await using server = await startScriptedSmtp({ rcpt: '450 4.2.0 Greylisted' })
@@ -194,6 +201,7 @@ describe('an address that is suppressed after the acceptance', () => {
     await balanced(flow)
   })
 
+  // Proves: suppress-9
   test('is not sent to by a retry from the dead letters', async () => {
     await using server = await startScriptedSmtp({ body: { drop: 'reset' } })
     await using flow = await startMailFlow({ zone, smtpPort: server.port })
@@ -220,6 +228,7 @@ describe('an address that is suppressed after the acceptance', () => {
 })
 
 describe('of an email whose session has begun', () => {
+  // Proves: suppress-9
   test('no octet leaves when the address is suppressed before the message begins; nothing counts', async () => {
     const suppression = Promise.withResolvers<unknown>()
     await using server = await startScriptedSmtp({
@@ -242,6 +251,7 @@ describe('of an email whose session has begun', () => {
     await balanced(flow)
   })
 
+  // Proves: suppress-9
   test('the message arrives when the address is suppressed after its beginning', async () => {
     const suppression = Promise.withResolvers<unknown>()
     await using server = await startScriptedSmtp({

@@ -35,6 +35,7 @@ function visit(port: string, url: URL): Promise<{ status: number | undefined; lo
   })
 }
 
+// Proves: track-17
 test('links of a domain have its tracking host as long as that is verified, and lead on under it', async () => {
   await using sink = await startSink()
   await using dns = await startDnsServer({ 'receiver.test': { A: ['127.0.0.1'] } })

@@ -75,6 +75,7 @@ async function startFlow(
   }
 }
 
+// Proves: email-23, status-20
 test('a tracked email reaches its receiver with links and a pixel of ours, which tell of each open and click', async () => {
   await using flow = await startFlow()
   const { id } = await flow.accepted({ text_body: undefined, html_body: HTML, tracking: true })
@@ -173,6 +174,7 @@ test('a retry has its links under the tracking host that the domain has by then,
   expect([second.parsed.messageId, second.parsed.text]).toEqual([first.parsed.messageId, first.parsed.text])
 })
 
+// Proves: track-18
 test('`tracking` true and false override the default of the account', async () => {
   await using flow = await startFlow()
   const isTracked = async (request: object, count: number): Promise<boolean> => {

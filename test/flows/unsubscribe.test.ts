@@ -38,6 +38,7 @@ function listen(flow: MailFlow) {
   return { port, [Symbol.asyncDispose]: () => http.stop(0) }
 }
 
+// Proves: send-45, suppress-12
 test('mail with transactional: false carries both fields, signed; one click ends it at once, without a session, and transactional mail still goes', async () => {
   let sessions = 0
   await using sink = await startSink({
@@ -81,6 +82,7 @@ test('mail with transactional: false carries both fields, signed; one click ends
   expectBalanced(flow.service)
 })
 
+// Proves: status-22
 test('each recipient of an email has an address of their own to unsubscribe, and one of them leaves alone', async () => {
   await using sink = await startSink()
   await using flow = await startMailFlow({ zone, smtpPort: sink.port, settings })
@@ -114,6 +116,7 @@ test('each recipient of an email has an address of their own to unsubscribe, and
   expectBalanced(flow.service)
 })
 
+// Proves: send-45
 test('a retry sends the same bytes, unsubscribe address included', async () => {
   const clock = new ManualClock(Date.UTC(2026, 2, 15, 12, 30))
   const raws: string[] = []

@@ -5,9 +5,9 @@
  */
 import type { Database } from 'bun:sqlite'
 import { openApp } from '#app/create.ts'
+import { loadConfig } from '#app/settings.ts'
 import { insertContact } from '#features/setup/contact-store/status.ts'
 import { suppress } from '#features/setup/suppressions/suppress.ts'
-import { loadConfig } from '#platform/config.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { imbalances, storedMail } from './books.ts'
 import { RECEIVER_DOMAIN } from './load.ts'

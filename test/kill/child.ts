@@ -4,7 +4,7 @@
  */
 import { openApp, startDelivery } from '#app/create.ts'
 import { createHttp, listenHttp } from '#app/http.ts'
-import { loadConfig } from '#platform/config.ts'
+import { loadConfig } from '#app/settings.ts'
 
 const { config } = loadConfig(process.env)
 const opened = openApp(config)

@@ -2,11 +2,11 @@
 import { openSync } from 'node:fs'
 import { join } from 'node:path'
 import { openApp } from '#app/create.ts'
+import { loadConfig } from '#app/settings.ts'
 import { eventUuid } from '#features/core/events/record.ts'
 import { createAccount, operatorFor } from '#features/people/sub-accounts/create-account.ts'
 import { createApiKey } from '#features/setup/api-keys/keys.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
-import { loadConfig } from '#platform/config.ts'
 
 export const SENDER_DOMAIN = 'sender.test'
 

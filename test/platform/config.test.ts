@@ -2,7 +2,8 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { ConfigError, loadConfig } from '#platform/config.ts'
+import { loadConfig } from '#app/settings.ts'
+import { ConfigError } from '#platform/config.ts'
 import { parseHostPort } from '#platform/setting-kinds.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'tassis-config-'))
@@ -54,6 +55,7 @@ test('a misspelt variable and an unknown key of the file are refused', () => {
   expect(errorOf({ TASSIS_CONFIG: tomlFile('delivry = "capture"') })).toContain('there is no setting delivry')
 })
 
+// Proves: billing-5
 test('variables win over the file, the file over defaults, and the report says which', () => {
   const { config, report } = loadConfig({
     TASSIS_CONFIG: tomlFile('smtp_port = 2525\ndelivery = "capture"'),

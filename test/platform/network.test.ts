@@ -2,6 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { networkOf, networksOf } from '#platform/network.ts'
 
 describe('the network that an address is counted under', () => {
+  // Proves: inbound-17
   test.each([
     ['192.0.2.7', '192.0.2.7'],
     ['::ffff:192.0.2.7', '192.0.2.7'],

@@ -132,6 +132,7 @@ describe('a request', () => {
     expect(t.receiver.requests).toHaveLength(1)
   })
 
+  // Proves: notify-48
   test('is not sent on to where a redirect leads', async () => {
     await using t = await setUp()
     await using other = await startHttpsReceiver({ names: ['other.test'], ca: t.receiver.ca })

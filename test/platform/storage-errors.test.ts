@@ -12,6 +12,7 @@ const answerTo = (error: unknown): unknown[] => {
   return [status, code, retryAfterSeconds]
 }
 
+// Proves: storage-1
 test.each([
   'EMFILE',
   'ENFILE',
@@ -47,6 +48,7 @@ test('damage and bugs do not pass', () => {
   expect(isStorageTrouble(errorOf('ENOENT'))).toBe(false)
 })
 
+// Proves: http-23
 test('the reason that a tenant reads has no path', () => {
   expect(publicReason(errorOf('EACCES'))).toBe('The service had an error of its own (EACCES)')
   expect(publicReason(new Error('the email is missing'))).toBe('the email is missing')

@@ -17,6 +17,7 @@ function start(lastRunAt?: number, clock = new ManualClock(START)) {
   return { clock, trusted, logged, setBack: () => setBack }
 }
 
+// Proves: delivery-5
 test('a jump of days ahead is not believed while it is there, time goes on, and it is logged once', () => {
   const { clock, trusted, logged } = start()
   clock.jumpTo(START + days(40))

@@ -6,8 +6,8 @@ const LEFT_OUT = /^app\/bench\//
 
 /** Expressions that are built from what only a running service has. Each was read. */
 export const BUILT_LATER: Readonly<Record<string, string>> = {
-  'features/insights/text-check.ts': 'escaped names of figures, parted by |',
-  'features/privacy/person.ts': 'escaped spellings of one address, parted by |',
+  'features/reporting/insights/text-check.ts': 'escaped names of figures, parted by |',
+  'features/lifecycle/privacy/person.ts': 'escaped spellings of one address, parted by |',
   'platform/http/route-table.ts': 'our own routes: escaped segments and [^/]+, parted by slashes',
   'platform/template/engine.ts': 'one of two words of ours',
 }

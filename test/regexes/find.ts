@@ -8,7 +8,7 @@ const ROOT = join(import.meta.dir, '../..')
 const SOURCES = `${join(ROOT, 'src')}/`
 
 export interface FoundRegex {
-  /** `features/emails/draft.ts:74`, below src. */
+  /** `features/sending/accept/draft.ts:74`, below src. */
   readonly place: string
   readonly source: string
   readonly flags: string

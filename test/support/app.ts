@@ -14,11 +14,11 @@ import {
   startInbound,
 } from '#app/create.ts'
 import { migrations } from '#app/migrations.ts'
+import { loadConfig } from '#app/settings.ts'
 import type { Plan } from '#features/core/accounts/plans.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { createAccount, operatorFor } from '#features/people/sub-accounts/create-account.ts'
 import { WebhookDispatcher } from '#features/webhooks/webhooks/dispatcher.ts'
-import { loadConfig } from '#platform/config.ts'
 import { createMasterKeyFile } from '#platform/crypto.ts'
 import { migrate } from '#platform/db/migrate.ts'
 import { openDatabase } from '#platform/db/open.ts'

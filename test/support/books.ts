@@ -2,9 +2,9 @@
 import { Database } from 'bun:sqlite'
 import { expect } from 'bun:test'
 import { join } from 'node:path'
-import { examineBooks } from '#app/cli/books.ts'
-import { balanceFinding, balances } from '#app/cli/books-balance.ts'
 import { leaveOutDeleted } from '#app/cli/kept-accounts.ts'
+import { checkConsistency } from '#app/consistency-rules.ts'
+import { balanceFinding, balances } from '#features/sending/emails/balance.ts'
 import type { TestApp } from './app.ts'
 
 /** Expects that the books agree with a recount and that every place and every byte of memory was given back. */
@@ -12,7 +12,7 @@ export function expectBalanced({ app, delivery, dataDir }: Pick<TestApp, 'app' |
   // A connection of its own, since the examination leaves tables behind.
   using db = new Database(join(dataDir, 'tassis.db'), { readonly: true })
   leaveOutDeleted(db)
-  const findings = [...examineBooks(db), balanceFinding(balances(db))]
+  const findings = [...checkConsistency(db), balanceFinding(balances(db))]
   expect(findings.filter(({ differences }) => differences.length > 0)).toEqual([])
   expect(delivery?.scheduler.inFlight ?? 0).toBe(0)
   expect(app.memory.inUseBytes).toBe(0)

@@ -1,20 +1,21 @@
 /**
- * @module `tassis check`: recounts every counter and verifies the books. Reads by a connection of its own, in one read transaction, so it can run
- * beside the service and sees one moment of it. Changes nothing.
+ * @module `tassis check`: recounts every counter and checks the consistency rules. Reads by a connection of its own, in
+ * one read transaction, so it can run beside the service and sees one moment of it. Changes nothing.
  */
 
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
 import type { Command } from 'commander'
 import { verifyAuditLog } from '#features/core/audit-logs/verify.ts'
+import { type Balance, balanceFinding, balances } from '#features/sending/emails/balance.ts'
 import { systemClock } from '#platform/clock.ts'
-import { type Config, loadConfig } from '#platform/config.ts'
+import type { Config } from '#platform/config.ts'
+import type { Finding } from '#platform/db/consistency.ts'
 import { isoTime } from '#platform/http/envelope.ts'
-import { examineBooks } from './books.ts'
-import { type Balance, balanceFinding, balances } from './books-balance.ts'
+import { checkConsistency } from '../consistency-rules.ts'
+import { loadConfig } from '../settings.ts'
 import { requireData } from './call.ts'
 import { examineContent, soundness } from './content-check.ts'
-import type { Finding } from './findings.ts'
 import { leaveOutDeleted } from './kept-accounts.ts'
 import { type JsonOption, withJson } from './options.ts'
 import { printable, report, table } from './output.ts'
@@ -34,7 +35,7 @@ export function addCheckCommand(program: Command): void {
   withJson(
     program
       .command('check')
-      .description('recount every counter and verify the books; exit code 1 when something differs'),
+      .description('recount every counter and check the consistency rules; exit code 1 when something differs'),
   ).action((options: JsonOption) => {
     const { config } = loadConfig()
     requireData(config)
@@ -54,7 +55,7 @@ function check(config: Config): CheckResult {
     const findings = [
       { rule: 'the database is sound', differences: soundness(db, 'tassis.db') },
       balanceFinding(all),
-      ...examineBooks(db),
+      ...checkConsistency(db),
       audit,
       ...examineContent(db, join(config.dataDir, 'content')),
     ]

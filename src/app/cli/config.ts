@@ -2,8 +2,9 @@
  * @module `tassis config`: every setting of this shell, its value and where it came from, and whether a running service has others. Never a secret.
  */
 import type { Command } from 'commander'
-import { type Config, type LoadedConfig, loadConfig } from '#platform/config.ts'
+import type { Config, LoadedConfig } from '#platform/config.ts'
 import { callAdminSocket, RESPONSE_TIMEOUT_MS } from '../admin-socket.ts'
+import { loadConfig } from '../settings.ts'
 import { VERSION } from '../version.ts'
 import { operation } from './operation.ts'
 import { type JsonOption, withJson } from './options.ts'

@@ -1,13 +1,16 @@
-/** @module Whether every body and attachment that an email refers to is there. Reads which parts exist, never their content. */
+/**
+ * @module Whether every body and attachment that an email refers to is there. Reads which parts exist, never their
+ * content.
+ */
 import type { Database } from 'bun:sqlite'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { ENCODING, monthName, partFile, refOf } from '#platform/content/read.ts'
+import { type Finding, MAX_DIFFERENCES } from '#platform/db/consistency.ts'
 import { isDatabaseDamage } from '#platform/db/damage.ts'
 import { openReadOnly } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { damageSentence, RESTORE } from '../create.ts'
-import { type Finding, MOST_DIFFERENCES } from './findings.ts'
 
 interface EmailRefs {
   uuid: Uint8Array
@@ -26,7 +29,8 @@ interface Month {
 }
 
 /**
- * Looks up every reference of the snapshot in `db`. Content is stored before what refers to it, so months are read after the snapshot was taken.
+ * Looks up every reference of the snapshot in `db`. Content is stored before what refers to it, so months are read
+ * after the snapshot was taken.
  * @param folder of the content store
  */
 export function examineContent(db: Database, folder: string): Finding[] {
@@ -46,9 +50,9 @@ export function examineContent(db: Database, folder: string): Finding[] {
       differences.push(
         `email ${formatUuid(email.uuid)} refers to part ${id} of ${monthName(month)}, which is not there`,
       )
-      if (differences.length > MOST_DIFFERENCES) break
+      if (differences.length > MAX_DIFFERENCES) break
     }
-    if (differences.length > MOST_DIFFERENCES) break
+    if (differences.length > MAX_DIFFERENCES) break
   }
   return [
     { rule: 'every body and attachment that an email refers to is there', differences },
@@ -92,14 +96,14 @@ function readParts(folder: string, month: number, path: string): Month {
 /** What `PRAGMA integrity_check` and `foreign_key_check` find; empty when the database is sound. */
 export function soundness(db: Database, name: string): string[] {
   const broken = db
-    .query<{ integrity_check: string }, []>(`PRAGMA integrity_check(${MOST_DIFFERENCES})`)
+    .query<{ integrity_check: string }, []>(`PRAGMA integrity_check(${MAX_DIFFERENCES})`)
     .all()
     .map((row) => row.integrity_check)
     .filter((text) => text !== 'ok')
   const dangling = db
     .query<{ table: string; rowid: number | null; parent: string }, []>('PRAGMA foreign_key_check')
     .all()
-    .slice(0, MOST_DIFFERENCES)
+    .slice(0, MAX_DIFFERENCES)
     .map(({ table, rowid, parent }) => `row ${rowid ?? '?'} of ${table} refers to a row of ${parent} that is not there`)
   const remedy = broken.length > 0 ? [`it is damaged; ${RESTORE}`] : []
   return [...remedy, ...broken, ...dangling].map((text) => `${name}: ${text}`)

@@ -16,9 +16,10 @@ import {
   listNotStored,
 } from '#features/lifecycle/retention/overview.ts'
 import { type Millis, systemClock } from '#platform/clock.ts'
-import { type Config, loadConfig } from '#platform/config.ts'
+import type { Config } from '#platform/config.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
+import { loadConfig } from '../settings.ts'
 import { requireData } from './call.ts'
 import { type JsonOption, withJson } from './options.ts'
 import { counted, distance, printable, report, table, utc } from './output.ts'

@@ -14,11 +14,12 @@ import { validateDomainName } from '#features/setup/domains/name.ts'
 import { findCoveringDomain } from '#features/setup/domains/sending.ts'
 import { lostRecordsOf, SENDING_RECORDS, sendsUntil } from '#features/setup/domains/standing.ts'
 import { verifyDomain, vouchForDomain } from '#features/setup/domains/verify.ts'
-import { type Config, loadConfig } from '#platform/config.ts'
+import type { Config } from '#platform/config.ts'
 import { notFound } from '#platform/errors.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
 import { systemServers } from '#protocols/dns/servers.ts'
+import { loadConfig } from '../settings.ts'
 import { operatorOf } from './accounts.ts'
 import { withData } from './call.ts'
 import { checksText, recordsForPeople, zoneLines } from './dns-text.ts'
@@ -226,47 +227,52 @@ export function addDomainCommands(program: Command): void {
     withJson(
       domains
         .command('verify')
-        .description('look at the DNS now; exit code 1 while a record is missing that is needed to send'),
+        .description('check DNS now; exit code 1 while a record is missing that is needed to send'),
     ),
   )
     .argument('<domain>', 'name or ID')
-    .action(async (domain: string, options: JsonOption & AccountOption) => {
-      const found = await withData(loadConfig().config, (call) => call(verify, inputOf(domain, options)))
-      report(options, found, (shown) =>
-        [
-          ...shown.warnings.map((warning) => `${WARNING}${warning}\n`),
-          checksText(shown.checks, shown.dns_servers),
-          '',
-          shown.fully_verified
-            ? `${shown.domain} is verified: its mail is sent.`
-            : `${standingText(shown)} \`tassis domains records ${shown.domain}\` prints what to publish.`,
-          ...(shown.took_mail_before && !shown.verified
-            ? [`${shown.domain} took mail and takes none any more: who sends to it is refused for good (550).`]
-            : []),
-        ].join('\n'),
-      )
-      if (!found.fully_verified) process.exitCode = 1
-    })
+    .option('--without-dns', `${WITHOUT_DNS}; this ends 72 hours after a check that finds no records`)
+    .action((domain: string, { withoutDns, ...options }: VerifyOptions) =>
+      withoutDns ? vouchFor(domain, options) : checkDns(domain, options),
+    )
 
-  withAccount(
-    withJson(
-      domains
-        .command('vouch')
-        .description(
-          'take a domain as verified without a look at its DNS, to try things out; 72 hours after a look that finds no records it ends',
-        ),
-    ),
-  )
+  withAccount(withJson(domains.command('vouch').description(`${WITHOUT_DNS}: the same as \`verify --without-dns\``)))
     .argument('<domain>', 'name or ID')
-    .action(async (domain: string, options: JsonOption & AccountOption) => {
-      const found = await withData(loadConfig().config, (call) => call(vouch, inputOf(domain, options)))
-      report(options, found, (shown) =>
-        [
-          `${shown.domain} counts as verified and takes mail, on your word. That ends 72 hours after a look finds that its records are not in DNS, by \`tassis domains verify\` or every 6 hours.`,
-          ...shown.warnings.map((warning) => `${WARNING}${warning}`),
-        ].join('\n'),
-      )
-    })
+    .action(vouchFor)
+}
+
+const WITHOUT_DNS = 'mark a domain verified without a DNS check, to try things out'
+
+interface VerifyOptions extends JsonOption, AccountOption {
+  readonly withoutDns?: boolean
+}
+
+async function checkDns(domain: string, options: JsonOption & AccountOption): Promise<void> {
+  const found = await withData(loadConfig().config, (call) => call(verify, inputOf(domain, options)))
+  report(options, found, (shown) =>
+    [
+      ...shown.warnings.map((warning) => `${WARNING}${warning}\n`),
+      checksText(shown.checks, shown.dns_servers),
+      '',
+      shown.fully_verified
+        ? `${shown.domain} is verified: its mail is sent.`
+        : `${standingText(shown)} \`tassis domains records ${shown.domain}\` prints what to publish.`,
+      ...(shown.took_mail_before && !shown.verified
+        ? [`${shown.domain} took mail and takes none any more: who sends to it is refused for good (550).`]
+        : []),
+    ].join('\n'),
+  )
+  if (!found.fully_verified) process.exitCode = 1
+}
+
+async function vouchFor(domain: string, options: JsonOption & AccountOption): Promise<void> {
+  const found = await withData(loadConfig().config, (call) => call(vouch, inputOf(domain, options)))
+  report(options, found, (shown) =>
+    [
+      `${shown.domain} counts as verified and takes mail, on your word. That ends 72 hours after a look finds that its records are not in DNS, by \`tassis domains verify\` or every 6 hours.`,
+      ...shown.warnings.map((warning) => `${WARNING}${warning}`),
+    ].join('\n'),
+  )
 }
 
 type Unverified = Config['sendingUnverified']

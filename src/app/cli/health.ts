@@ -1,7 +1,7 @@
 /** @module `tassis health`: asks the running service whether it is ready, as container engines and monitors do. Exit code 1 when it is not. */
 import type { Command } from 'commander'
-import { loadConfig } from '#platform/config.ts'
 import { parseHostPort } from '#platform/setting-kinds.ts'
+import { loadConfig } from '../settings.ts'
 import { CommandError } from './operation.ts'
 import { print } from './output.ts'
 

@@ -4,9 +4,9 @@
  */
 import { type Command, Option } from 'commander'
 import { listUnparsed, retryUnparsed, type Unparsed, type UnparsedPlace } from '#features/receiving/inbound/retry.ts'
-import { loadConfig } from '#platform/config.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
+import { loadConfig } from '../settings.ts'
 import { type Call, withData } from './call.ts'
 import { CommandError, operation } from './operation.ts'
 import { type JsonOption, withJson, withLimit } from './options.ts'

@@ -1,4 +1,7 @@
-/** @module Leaves accounts that are being deleted out of a look at the books: they do not add up while their rows go. */
+/**
+ * @module Leaves accounts that are being deleted out of a consistency check: their rows do not add up while they are
+ * deleted.
+ */
 import type { Database } from 'bun:sqlite'
 
 /** Tables whose rows are of an account by another row, and how; a table comes after those that it names. */
@@ -14,7 +17,9 @@ const CHILDREN: readonly (readonly [table: string, isKept: string])[] = [
   ['broadcast_recipients', 'broadcast_id IN (SELECT id FROM broadcasts)'],
 ]
 
-/** Puts views of the connection in the place of tables, without the rows of such accounts; nothing when there are none. */
+/**
+ * Puts views of the connection in the place of tables, without the rows of such accounts; nothing when there are none.
+ */
 export function leaveOutDeleted(db: Database): void {
   if (!db.query('SELECT account_id FROM account_deletions LIMIT 1').get()) return
   const isKept = 'NOT IN (SELECT account_id FROM main.account_deletions)'

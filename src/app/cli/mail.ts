@@ -12,12 +12,12 @@ import {
   type OperatorMail,
   type OperatorMailKind,
 } from '#features/receiving/postmaster/store.ts'
-import { loadConfig } from '#platform/config.ts'
 import { MissingPart } from '#platform/content/read.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { MiB } from '#platform/units.ts'
 import { Unparseable } from '#protocols/mime/parsed.ts'
+import { loadConfig } from '../settings.ts'
 import { type Call, withData } from './call.ts'
 import { CommandError, operation } from './operation.ts'
 import { type JsonOption, withJson, withLimit } from './options.ts'

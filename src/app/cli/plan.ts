@@ -2,7 +2,7 @@
 import { type Command, InvalidArgumentError } from 'commander'
 import { PLANS, UNLIMITED } from '#features/core/accounts/plans.ts'
 import { assignPlan } from '#features/people/billing/assign.ts'
-import { loadConfig } from '#platform/config.ts'
+import { loadConfig } from '../settings.ts'
 import { operatorOf } from './accounts.ts'
 import { withData } from './call.ts'
 import { operation } from './operation.ts'

@@ -44,7 +44,7 @@ const USAGE_EXIT_CODE = 2
  * @param args of which the first names the command, for advice
  * @param addBenchCommand the benchmark stands outside of `app`, which it measures
  */
-function createProgram(args: readonly string[], addBenchCommand: (program: Command) => void): Command {
+export function createProgram(args: readonly string[], addBenchCommand: (program: Command) => void): Command {
   const program = new Command('tassis')
     .description('Transactional email service. Settings are TASSIS_* variables; `tassis config` lists them.')
     // Before commands are added: they inherit it.

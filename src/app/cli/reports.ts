@@ -4,11 +4,11 @@
  */
 import type { Command } from 'commander'
 import { findReport, listReports, type StoredReport } from '#features/receiving/domain-reports/store.ts'
-import { loadConfig } from '#platform/config.ts'
 import { invalid, notFound } from '#platform/errors.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { parseDomain } from '#protocols/address/domain.ts'
+import { loadConfig } from '../settings.ts'
 import { withData } from './call.ts'
 import { operation } from './operation.ts'
 import { type JsonOption, withJson, withLimit } from './options.ts'

@@ -1,7 +1,7 @@
 /** @module `tassis retention run`: removes now what is too old or too much, as the service does every hour. */
 import type { Command } from 'commander'
 import { type Removed, runRetention } from '#features/lifecycle/retention/run.ts'
-import { loadConfig } from '#platform/config.ts'
+import { loadConfig } from '../settings.ts'
 import { withData } from './call.ts'
 import { operation } from './operation.ts'
 import { type JsonOption, withJson } from './options.ts'

@@ -60,6 +60,7 @@ const outcomes = async (writes: readonly Promise<string>[]): Promise<{ kept: str
 const codeOf = (error: unknown): unknown => (error instanceof AppError ? `${error.status} ${error.code}` : error)
 
 describe('writes of several owners', () => {
+  // Proves: quota-10
   test('take turns by the time that they take, and those of one owner keep their order', async () => {
     const clock = new ManualClock(0)
     const committer = openCommitter({ clock })
@@ -232,6 +233,7 @@ describe('a group', () => {
 describe('a full disk', () => {
   const large = (number: number) => `${number} ${'x'.repeat(20_000)}`
 
+  // Proves: storage-4
   test('refuses with 507 insufficient_storage, keeps what it said it kept, and recovers without a restart', async () => {
     const committer = openCommitter()
     await add(committer, 'before')
@@ -368,6 +370,7 @@ describe('the reserve of the disk', () => {
     })
   })
 
+  // Proves: storage-5
   test('is out of reach of one write, and of the writes of one group together', async () => {
     const { committer } = openOnDisk(() => 8 * MiB, 2 * MiB)
     const body = 'x'.repeat(MiB)

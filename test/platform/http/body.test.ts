@@ -40,6 +40,7 @@ describe('content type', () => {
     expect((await post(server, '{"label":"x"}', { 'content-type': contentType })).status).toBe(201)
   })
 
+  // Proves: http-11
   test.each([
     'text/plain',
     'application/x-www-form-urlencoded',
@@ -69,6 +70,7 @@ describe('content type', () => {
 })
 
 describe('bodies that say nothing', () => {
+  // Proves: http-6
   test.each([null, '', 'null', '{}', '[]'])('%s is fine where no body is wanted', async (body) => {
     await using server = startTestServer()
     const response = await server.request('/v1/boxes/1/open', { method: 'POST', body })
@@ -93,6 +95,7 @@ describe('bodies that say nothing', () => {
     expect(await response.json()).toMatchObject({ details: [{ field: 'label', message: 'is required' }] })
   })
 
+  // Proves: http-7
   test('a map may come as an empty array, and as nothing else that is no object', async () => {
     await using server = startTestServer()
     const noteOf = async (metadata: string) => {
@@ -111,6 +114,7 @@ describe('bodies that say nothing', () => {
 })
 
 describe('JSON', () => {
+  // Proves: http-9
   test.each([
     '{',
     '{"label":topsecret}',
@@ -205,6 +209,7 @@ describe('size', () => {
     }
   })
 
+  // Proves: http-10
   test('a body of exactly the limit is read, one byte more is not, declared or chunked', async () => {
     await using server = startTestServer({ maxBodyBytes: 100 * KiB })
     const frame = '{"label":"x","content":""}'
@@ -257,6 +262,7 @@ describe('size', () => {
 })
 
 describe('memory', () => {
+  // Proves: storage-3, error-14
   test('over the budget is a 503 with Retry-After, and what is held comes back', async () => {
     await using server = startTestServer({ maxBodyBytes: 1 * MiB, memoryBudgetBytes: 3 * MiB })
     using raw = await openRaw(server.port)
@@ -323,6 +329,7 @@ describe('memory', () => {
 })
 
 describe('slow bodies', () => {
+  // Proves: error-12
   test.each([
     ['declared', 'Content-Length: 1000\r\n\r\n{'],
     ['chunked', 'Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n'],

@@ -169,6 +169,7 @@ test('authentication and scopes are in the description', async () => {
   expect(Object.keys(plans?.responses ?? {}).sort()).toEqual(['200', 'default'])
 })
 
+// Proves: http-19, http-20
 test('the page loads nothing from another host and its policy forbids it', async () => {
   await using server = startWithDocs()
   const page = await server.request('/docs', { headers: {} })

@@ -14,6 +14,7 @@ test('an IPv4 address has the rate, and others have theirs', () => {
   expect([passed(take, 5, () => '192.0.2.1'), passed(take, 5, () => '::ffff:192.0.2.2')]).toEqual([2, 2])
 })
 
+// Proves: form-11
 test('a /64 has the rate, its /56 four times and its /48 sixteen times as much, whatever the others did', () => {
   const { take } = createNetworkLimiter(new ManualClock(), RATE)
   const hex = (index: number) => index.toString(16)

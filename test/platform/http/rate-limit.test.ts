@@ -5,6 +5,7 @@ import { ManualClock } from '#test/support/manual-clock.ts'
 
 const RATE = { ratePerSecond: 2, burst: 4 }
 
+// Proves: quota-7
 test('a burst passes, then what the rate gives back', () => {
   const clock = new ManualClock()
   const limiter = createRateLimiter(clock)

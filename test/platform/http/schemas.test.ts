@@ -15,6 +15,7 @@ describe('envelopes', () => {
     expect(list([], { page: 1, perPage: 20, total: 0 }).pagination.total_pages).toBe(0)
   })
 
+  // Proves: http-13
   test('times are RFC 3339 in UTC', () => {
     expect(isoTime(Date.UTC(2026, 0, 31, 9, 30))).toBe('2026-01-31T09:30:00.000Z')
     expect(isoTimeOrNull(null)).toBeNull()
@@ -67,6 +68,7 @@ describe('faults in words', () => {
     ])
   })
 
+  // Proves: error-3
   test('fields are dotted paths, the whole body is "body"', () => {
     const schema = Closed({ items: Type.Array(Closed({ 'a/b~c': Type.String() })) })
     expect(firstFault(schema, { items: [{ 'a/b~c': 'x' }, { 'a/b~c': 1 }] })?.field).toBe('items.1.a/b~c')
@@ -147,6 +149,7 @@ describe('responses are cut to their schema', () => {
   })
 })
 
+// Proves: http-7
 test('the empty array of PHP is the empty map', () => {
   expect(mapFromPhp([])).toEqual({})
   expect(mapFromPhp({ a: 1 })).toEqual({ a: 1 })

@@ -54,6 +54,7 @@ describe('authentication', () => {
     expect((await server.request('/v1/boxes', { headers })).status).toBe(status)
   })
 
+  // Proves: auth-14
   test('comes before everything else that can be wrong with a request', async () => {
     await using server = startTestServer({ maxBodyBytes: 100 })
     const wrong: [string, RequestInit][] = [
@@ -113,6 +114,7 @@ describe('authentication', () => {
 })
 
 describe('routing', () => {
+  // Proves: http-2
   test('//v1/... is /v1/..., and a trailing slash may stay', async () => {
     await using server = startTestServer()
     for (const path of ['/v1/boxes', '//v1/boxes', '///v1/boxes', '/v1/boxes/', '//v1/boxes?page=2']) {
@@ -122,6 +124,7 @@ describe('routing', () => {
     expect(made.status).toBe(201)
   })
 
+  // Proves: http-3
   test('an unknown route is a 404 in the error shape', async () => {
     await using server = startTestServer()
     for (const path of ['/v1/nothing', '/nothing', '/v1', '/v1/boxes/a/b']) {
@@ -129,6 +132,7 @@ describe('routing', () => {
     }
   })
 
+  // Proves: http-4
   test('a wrong method is a 405 with Allow', async () => {
     await using server = startTestServer()
     const collection = await server.request('/v1/boxes', { method: 'PATCH' })
@@ -139,6 +143,7 @@ describe('routing', () => {
     expect([single.status, single.headers.get('allow')]).toEqual([405, 'DELETE, GET, HEAD'])
   })
 
+  // Proves: http-17
   test('OPTIONS needs no key and answers 204 with Allow; an unknown route stays a 404, and no other site may read anything', async () => {
     await using server = startTestServer()
     const origin = { origin: 'https://page.test', 'access-control-request-method': 'POST' }
@@ -163,6 +168,7 @@ describe('routing', () => {
     expect(head.headers.get('content-length')).toBe(String((await get.text()).length))
   })
 
+  // Proves: http-12
   test('a text that is no UUID, however encoded, is the 404 of an unknown id', async () => {
     await using server = startTestServer()
     const unknown = await server.request('/v1/boxes/01234567-89ab-7def-8123-000000000000')
@@ -206,6 +212,7 @@ describe('headers of every answer', () => {
     }
   })
 
+  // Proves: http-5
   test.each(['', ' ', 'a b', 'x'.repeat(129), 'ä', '<script>', 'a,b'])(
     '"%s" as a request id is replaced',
     async (id) => {
@@ -215,6 +222,7 @@ describe('headers of every answer', () => {
     },
   )
 
+  // Proves: http-8
   test.each([
     [true, 'max-age=31536000'],
     [false, null],
@@ -258,6 +266,7 @@ describe('errors of ours', () => {
     return requestId
   }
 
+  // Proves: error-13, error-15
   test.each(faults)('%s: the client gets a fixed sentence, the log the cause under the same id', async (fault) => {
     await using server = startTestServer()
     const requestId = await expectClosed(server, fault)
@@ -322,6 +331,7 @@ describe('input', () => {
     expect(await paginationOf('?per_page=100&page=3')).toMatchObject({ page: 3, per_page: 100 })
   })
 
+  // Proves: http-16
   test.each([
     ['GET', '/v1/boxes?page=1&utm=topsecret', 'utm', /this endpoint takes page, per_page, cursor, kind\.$/],
     ['HEAD', '/v1/boxes?utm=topsecret', 'utm', /./],
@@ -345,6 +355,7 @@ describe('input', () => {
     },
   )
 
+  // Proves: http-16
   test('at most 20 unknown parameters are named, at a bounded length', async () => {
     await using server = startTestServer()
     const query = Array.from({ length: 40 }, (_, i) => `${i}${'x'.repeat(200)}=1`).join('&')
@@ -354,6 +365,7 @@ describe('input', () => {
     expect([details.length, Math.max(...details.map(({ field }) => field.length))]).toEqual([20, 129])
   })
 
+  // Proves: http-16
   test('a page outside of /v1 takes any parameter: programs add theirs to links', async () => {
     const page = new Elysia().get('/page', ({ query }) => String(query['a']), {
       query: Type.Object({ a: Type.Optional(Type.String()) }),
@@ -363,6 +375,7 @@ describe('input', () => {
     expect([response.status, await response.text()]).toEqual([200, '1'])
   })
 
+  // Proves: error-3
   test('a wrong body is a 422 that names every field and no value', async () => {
     await using server = startTestServer()
     const body = { count: '5', to: [1], items: [{ nam: 'topsecret' }], extra: 'topsecret', kind: 'topsecret', note: 1 }

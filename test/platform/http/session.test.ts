@@ -36,6 +36,7 @@ describe('the cookie of a session', () => {
     })
   })
 
+  // Proves: user-2
   test('is not looked for in a header of more than 8192 characters, blanks included', () => {
     const tokenIn = (cookie: string) => sessionToken(new Headers({ cookie }), PLAIN)
     const filled = (length: number) => `a=${'\t'.repeat(100)}${'x'.repeat(length - 122)}; tassis_session=abc`

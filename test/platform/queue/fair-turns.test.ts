@@ -118,6 +118,7 @@ test('a pool that is full refuses the newest work of who has most, for who has l
   expect(outcomes.map((o) => (o.status === 'fulfilled' ? o.value : o.reason.message))).toEqual(['a1', 'too much', 'b1'])
 })
 
+// Proves: quota-10
 test('work of many steps runs in pieces of some milliseconds, between those of others', async () => {
   const clock = new ManualClock(0)
   const turns = new FairTurns({ clock, overload })

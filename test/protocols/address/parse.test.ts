@@ -45,6 +45,7 @@ describe('parseMailbox', () => {
     expect(named(text)).toEqual(expected)
   })
 
+  // Proves: send-47
   test.each([
     ['j@bücher.example', 'j@xn--bcher-kva.example'],
     ['j@BÜCHER.Example', 'j@xn--bcher-kva.example'],

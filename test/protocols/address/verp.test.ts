@@ -6,6 +6,7 @@ const names: VerpName[] = [0, 1, 31, 255, 2 ** 31, 2 ** 32 - 1, 2 ** 32, 123_456
   (recipientId) => [0, 1, 256, 65_535].map((tag) => ({ recipientId, tag })),
 )
 
+// Proves: delivery-12
 test('every name comes back, in either case', () => {
   for (const name of names) {
     const localPart = encodeVerp(name, key)

@@ -41,6 +41,7 @@ const told = (content: Uint8Array): string =>
   content.length > 100_000 ? `${content.length} ${Bun.hash(content)}` : Buffer.from(content).toString()
 
 describe('what is recognised', () => {
+  // Proves: inbound-33
   test.each([
     ['gzip by its name', `${NAME}.xml.gz`, 'application/gzip', gzipSync(xml)],
     ['gzip as octets', `${NAME}!7.xml.gz`, 'application/octet-stream', gzipSync(xml)],
@@ -169,6 +170,7 @@ describe('what is refused', () => {
   const noise = Buffer.from(Array.from({ length: 65_536 }, (_, i) => (i * i * 2_654_435_761) & 0xff))
   const wide = Buffer.concat(Array.from({ length: 200 }, () => noise))
 
+  // Proves: inbound-33
   test.each([
     [
       'a gzip of 5 MiB of zeros',

@@ -167,6 +167,7 @@ test.each([
   expect(report?.originalRcptTo).toEqual([address])
 })
 
+// Proves: notify-27
 test.each([
   ['abuse', 'abuse'],
   ['ABUSE', 'abuse'],

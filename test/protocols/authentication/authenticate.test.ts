@@ -611,6 +611,7 @@ describe('what a stranger sends costs little', () => {
     expect(spf.helo).toBe('')
   })
 
+  // Proves: inbound-32
   test('after 20 s, and not before, whatever is not there yet is a temperror, and nothing more is asked', async () => {
     await using server = await startDnsServer({
       ...goodZone(),

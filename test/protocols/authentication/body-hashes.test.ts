@@ -58,6 +58,7 @@ describe.each(['simple', 'relaxed'] as const)('a body in %s canonicalisation', (
   })
 })
 
+// Proves: inbound-22
 test('ten signatures over a body of blanks cost little more time than one over text', async () => {
   const nothing = () => Promise.resolve({ kind: 'nxdomain' as const })
   const resolver: Resolver = {

@@ -85,6 +85,7 @@ function arrived(signed: Uint8Array): Uint8Array {
 const composed = await Promise.all(Array.from({ length: 20 }, (_, number) => composeWhole(trickyInput(number))))
 
 describe('signatures verify with mailauth', () => {
+  // Proves: delivery-11
   test.each(Object.entries(corpus))('%s', async (_, unsigned) => {
     expect(await verifyWithMailauth(arrived(signMessage(unsigned, options)), record)).toBe('pass')
   })
@@ -110,6 +111,7 @@ const ADDED_FIELDS = {
 
 // Skipped where Python has no dkimpy (Debian: python3-dkim).
 describe('signatures verify with dkimpy', () => {
+  // Proves: delivery-11
   test.skipIf(!hasDkimpy)('the whole corpus, composed messages and random bodies', () => {
     // dkimpy refuses a header without a blank line after it.
     const { 'no body at all': _, ...complete } = corpus
@@ -154,6 +156,7 @@ test.each([
   expect(await verifyWithMailauth(Buffer.from(change(signed), 'latin1'), record)).toBe(verdict)
 })
 
+// Proves: delivery-11
 test('the signature is one field before an unchanged message, with lines under 79', () => {
   const unsigned = corpus['every field that is signed'] ?? message('')
   const signed = Buffer.from(signMessage(unsigned, options)).toString('latin1')
@@ -196,12 +199,14 @@ describe('a field that is added on the way', () => {
     expect(Object.keys(ADDED_FIELDS).toSorted()).toEqual(OVERSIGNED_HEADER_NAMES.toSorted())
   })
 
+  // Proves: delivery-11
   test.each(Object.values(ADDED_FIELDS))('breaks the signature: %s', async (field) => {
     for (const whole of wholes)
       for (const isFirst of [true, false])
         expect(await verifyWithMailauth(withField(whole, field, isFirst), record)).toBe('fail')
   })
 
+  // Proves: delivery-11
   test.each(['Received: by mx', 'Sender: list@example.org', 'X-Spam: no', 'Authentication-Results: mx; dkim=pass'])(
     'leaves it valid when relays add it: %s',
     async (field) => {

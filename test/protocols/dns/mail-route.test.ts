@@ -123,6 +123,7 @@ describe('the hosts of a domain', () => {
     expect(await route({})).toEqual({ kind: 'nxdomain' })
   })
 
+  // Proves: delivery-7
   test.each([
     ['SERVFAIL', 'The DNS servers could not look up the mail servers (MX) of example.com (SERVFAIL).'],
     ['REFERRAL', 'The DNS servers could not look up the mail servers (MX) of example.com (SERVFAIL).'],
@@ -139,6 +140,7 @@ describe('the hosts of a domain', () => {
     })
   })
 
+  // Proves: delivery-8
   test('a circle of CNAMEs is a loop', async () => {
     const zone = { 'example.com': { CNAME: 'b.example' }, 'b.example': { CNAME: 'example.com' } }
     expect(await route(zone)).toEqual({ kind: 'loop' })

@@ -87,6 +87,7 @@ describe('records', () => {
 })
 
 describe('what is not there', () => {
+  // Proves: delivery-8
   test('no record of the type, no name, failure and refusal are told apart', async () => {
     await using server = await startDnsServer({
       'example.com': { A: ['192.0.2.1'] },
@@ -100,6 +101,7 @@ describe('what is not there', () => {
     expect(await resolver.mx('refused.example.com')).toEqual({ kind: 'refused' })
   })
 
+  // Proves: delivery-4
   test.each(['mx', 'a', 'aaaa', 'txt', 'cname', 'ptr'] as const)(
     'a referral is a failure, and says nothing of the record: %s',
     async (type) => {

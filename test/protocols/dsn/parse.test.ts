@@ -39,6 +39,7 @@ const standard = (...status: string[]): Uint8Array =>
   )
 
 describe('a report in the shape', () => {
+  // Proves: status-33
   for (const [file, form, action, status, , named, returned] of SHAPES)
     test(`${file} tells ${action} with ${status ?? 'no status'}`, async () => {
       const report = await reportOf(shapeBytes(file, ABOUT))
@@ -65,6 +66,7 @@ describe('a report in the shape', () => {
 })
 
 describe('no report of a delivery is', () => {
+  // Proves: status-33
   for (const [file, isNull] of NO_REPORTS)
     test(file, async () => {
       expect(await reportOf(shapeBytes(file, ABOUT), isNull ? '' : 'bob@receiver.test')).toBeUndefined()
@@ -96,6 +98,7 @@ describe('no report of a delivery is', () => {
     expect(await reportOf(bytes)).toBeUndefined()
   })
 
+  // Proves: status-25
   test.each([
     ['Successful Mail Delivery Report', 'Your message was successfully delivered to the destinations listed below.'],
     ['Delivery status notification: relayed', 'Your message was relayed to these recipients.'],
@@ -281,6 +284,7 @@ describe('the address of a recipient (RFC 3464 §2.3, RFC 6533 §3)', () => {
 })
 
 describe('the action', () => {
+  // Proves: status-25
   test.each([
     ['failed', '5.0.0', 'failed'],
     ['Failed (permanently)', '5.0.0', 'failed'],

@@ -98,6 +98,7 @@ describe('header fields', () => {
     ])
   })
 
+  // Proves: send-32
   test.each([
     '=?utf-8?q?not_encoded?=',
     'see =?utf-8?Q?a b?= here',
@@ -165,6 +166,7 @@ describe('header fields', () => {
     ])
   })
 
+  // Proves: send-44
   test('nothing is added that was not asked for: no X-Mailer, no Bcc', async () => {
     const names = (await compose())
       .split('\r\n\r\n')[0]

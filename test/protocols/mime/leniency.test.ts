@@ -45,6 +45,7 @@ const partsOf = ({ text, attachments }: ParsedMessage) => ({
 const TEXT_AND_FILE = { text: 'the text\n-- \nAnn', files: [['a.pdf', 'application/pdf', 'abc']] }
 
 describe('white space behind a delimiter (RFC 2046 §5.1.1)', () => {
+  // Proves: inbound-8
   test.each([[' '], ['\t'], [' \t  \t'], [' '.repeat(1000)]])('%j is not part of it', async (padding) => {
     expect(partsOf(await parse(padded(padding)))).toEqual(TEXT_AND_FILE)
   })
@@ -108,6 +109,7 @@ describe('comments (RFC 2045 §5.1)', () => {
     expect(await oneOf(field, 'Content-Transfer-Encoding: (as said) base64 (indeed)')).toEqual(expected)
   })
 
+  // Proves: inbound-8
   test.each([
     ['attachment (kept) ; filename="a.pdf" (the bill)', 'a.pdf'],
     ['attachment; filename=a.pdf (the bill)', 'a.pdf'],
@@ -138,6 +140,7 @@ describe('text of a header that is not encoded', () => {
   const message = (header: string, type: string): Promise<ParsedMessage> =>
     parse(`${header}\r\nContent-Type: ${type}\r\n\r\nx`)
 
+  // Proves: inbound-8
   test.each<[what: string, raw: string, type: string, expected: string]>([
     ['is UTF-8 when it is, whatever the body is', utf8('Grüße, 日本'), 'text/plain; charset=koi8-r', 'Grüße, 日本'],
     ['is in the charset of the body', '\xf0\xd2\xc9\xd7\xc5\xd4', 'text/plain; charset=koi8-r', 'Привет'],
@@ -211,6 +214,7 @@ describe('names and words that are cut inside a character', () => {
     (await parse(`Content-Type: application/pdf;\r\n ${parameters}\r\n\r\nx`)).attachments[0]?.filename
   const [first, second] = [utf8('日').slice(0, 2), utf8('日').slice(2)]
 
+  // Proves: inbound-8
   test.each([
     ['percent-encoded', "name*0*=utf-8''a%E6%97;\r\n name*1*=%A5.pdf"],
     ['percent-encoded, then as they are', `name*0*=utf-8''a%E6%97;\r\n name*1="${second}.pdf"`],
@@ -245,6 +249,7 @@ describe('names and words that are cut inside a character', () => {
 describe('charsets of 7 bits that the runtime does not know', () => {
   const KOREAN = '\x1b$)C\x0eH#GQ19\x0f abc\r\n\x0eGQ19\x0f.'
 
+  // Proves: inbound-8
   test.each<[charset: string, body: string, expected: string]>([
     ['iso-2022-kr', KOREAN, '호한국 abc\n한국.'],
     ['ISO-2022-KR', `Hello\r\n${KOREAN}`, 'Hello\n호한국 abc\n한국.'],

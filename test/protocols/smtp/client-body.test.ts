@@ -134,6 +134,7 @@ test('destroy while beforeBody is pending is lost, in the middle of the message 
   expect(await sent.sending).toMatchObject({ kind: 'uncertain', failure: { kind: 'closed' } })
 })
 
+// Proves: status-9
 test.each([
   ['the connection closed', { drop: 'end' }, 'closed'],
   ['the connection reset', { drop: 'reset' }, 'reset'],

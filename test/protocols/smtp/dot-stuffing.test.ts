@@ -8,6 +8,7 @@ const sent = (message: string, blockBytes?: number, pieceBytes = message.length)
   return Buffer.concat([...dataBlocks(pieces, blockBytes)]).toString('latin1')
 }
 
+// Proves: delivery-14
 test.each([
   ['an empty message', '', '.\r\n'],
   ['one line', 'a\r\n', 'a\r\n.\r\n'],

@@ -54,6 +54,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
   }
 
   describe.each([...SCREENS])('on a $name of $width x $height', (screen) => {
+    // Proves: contact-16
     test('a person confirms, and comes back to the link', async () => {
       const { path } = await asked(`ada-${screen.name}@receiver.test`, `Weekly news ${screen.name}`)
       await using opened = await openPage(browser, screen)
@@ -121,6 +122,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
     })
   })
 
+  // Proves: contact-16
   test('the keyboard is enough, and shows where it is', async () => {
     for (const screen of SCREENS.slice(0, 2)) {
       const { path } = await asked(`keys-${screen.name}@receiver.test`, `Keys ${screen.name}`)

@@ -14,6 +14,7 @@ const GONE = { status: 410, heading: 'There is nothing to confirm any more', but
 const UNKNOWN = { status: 404, heading: 'This link is not complete', buttons: [] }
 
 describe('on a list with double opt-in', () => {
+  // Proves: contact-15
   test('a single contact is pending and gets one confirmation at once, in our words, without tracking', async () => {
     await using service = await createConfirming()
     const list = await service.list({ name: 'Weekly <news>' })
@@ -57,6 +58,7 @@ If it was not you, do nothing: you can ignore this message, and no more mail of 
     expect(service.waiting()).toEqual([])
   })
 
+  // Proves: contact-16
   test('the link asks, and only the button confirms; a second click finds it done', async () => {
     await using service = await createConfirming()
     const list = await service.list()
@@ -81,6 +83,7 @@ If it was not you, do nothing: you can ignore this message, and no more mail of 
     expect(service.audited('contact.confirmed')).toEqual([{ list_id: list, by: 'recipient' }])
   })
 
+  // Proves: contact-16
   test('20 clicks at once confirm once, and schedule one welcome', async () => {
     await using service = await createConfirming()
     const list = await service.list({
@@ -100,6 +103,7 @@ If it was not you, do nothing: you can ignore this message, and no more mail of 
     expect(service.waiting()).toEqual([{ kind: 'welcome', email: ADDRESS }])
   })
 
+  // Proves: contact-16
   test('a link expires confirmationDays after its email was made, not before', async () => {
     await using service = await createConfirming({ settings: { TASSIS_CONFIRMATION_DAYS: '2' } })
     const list = await service.list()
@@ -126,6 +130,7 @@ If it was not you, do nothing: you can ignore this message, and no more mail of 
     expect(await links()).toEqual([])
   })
 
+  // Proves: contact-16
   test('a forged, cut or foreign token is a 404 page and changes nothing', async () => {
     await using service = await createConfirming()
     await using other = await createConfirming()
@@ -152,6 +157,7 @@ If it was not you, do nothing: you can ignore this message, and no more mail of 
     expect(await service.contact(list)).toMatchObject({ status: 'pending' })
   })
 
+  // Proves: contact-16
   test('a link that is replayed after unsubscribing is refused and brings nobody back', async () => {
     await using service = await createConfirming()
     const list = await service.list()
@@ -217,6 +223,7 @@ If it was not you, do nothing: you can ignore this message, and no more mail of 
     expect(await ask(service, 'POST', path)).toEqual(CONFIRMED)
   })
 
+  // Proves: contact-19
   test('without any verified domain the add is a 422 no_verified_domain and leaves nothing', async () => {
     await using service = await createConfirming()
     const list = await service.list()
@@ -249,6 +256,7 @@ If it was not you, do nothing: you can ignore this message, and no more mail of 
     }
   })
 
+  // Proves: contact-15
   test('many at once are pending and asked; those that have confirmed already are active and not asked', async () => {
     await using service = await createConfirming()
     const list = await service.list()
@@ -268,6 +276,7 @@ const resend = (service: Confirming, list: string, email = ADDRESS) =>
   service.api('POST', `/v1/contact-lists/${list}/contacts/${encodeURIComponent(email)}/confirmation`)
 
 describe('asking once more', () => {
+  // Proves: contact-17
   test('POST …/confirmation sends another link, with an audit row', async () => {
     await using service = await createConfirming()
     const list = await service.list()
@@ -280,6 +289,7 @@ describe('asking once more', () => {
     expect(service.audited('contact.confirmation_requested')).toEqual([{ list_id: list }])
   })
 
+  // Proves: contact-17
   test('one is sent an hour and three a day; more are a 429 that says when', async () => {
     await using service = await createConfirming()
     const list = await service.list()
@@ -314,6 +324,7 @@ describe('asking once more', () => {
     expect(service.waiting()).toEqual([{ kind: 'confirmation', email: ADDRESS }])
   })
 
+  // Proves: contact-17
   test('an active contact is a 409, and so is one that gets no mail', async () => {
     await using service = await createConfirming()
     const list = await service.list()

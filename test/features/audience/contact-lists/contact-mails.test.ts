@@ -28,6 +28,7 @@ const sentNow = async (service: Confirming, expected: number): Promise<number> =
 }
 
 describe('the outbox', () => {
+  // Proves: contact-15
   test('confirmations of many contacts leave at confirmationsPerMinute, and a single one does not wait for them', async () => {
     await using service = await createConfirming({ settings: { TASSIS_CONFIRMATIONS_PER_MINUTE: '120' } })
     const list = await service.list()
@@ -180,6 +181,7 @@ describe('the outbox', () => {
     expect([service.sent().map(({ to }) => to), service.waiting()]).toEqual([['c3@receiver.test'], []])
   })
 
+  // Proves: contact-15
   test('each contact gets exactly one email though the process is killed in the middle, again and again', async () => {
     const dataDir = mkdtempSync(join(tmpdir(), 'tassis-test-'))
     const settings = {

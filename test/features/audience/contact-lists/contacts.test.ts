@@ -4,6 +4,7 @@ import { expectBalanced } from '#test/support/books.ts'
 import { expectRefusal, NOW, UUID, VERIFIED } from '#test/support/email-api.ts'
 import { createListApi, expectCounts } from './fixture.ts'
 
+// Proves: contact-8, contact-10, contact-11, contact-12, contact-13
 test('a contact is added, read, changed and taken off, each with an audit row that has no address', async () => {
   await using service = await createListApi()
   const { api, actor } = service
@@ -55,6 +56,7 @@ test('a contact is added, read, changed and taken off, each with an audit row th
 })
 
 describe('metadata', () => {
+  // Proves: contact-13
   test.each([
     ['left out', {}],
     ['null', { metadata: null }],
@@ -71,6 +73,7 @@ describe('metadata', () => {
     expect(at(read.body, 'data', 'metadata')).toEqual({})
   })
 
+  // Proves: contact-12, contact-13
   test.each([
     ['a text', 'Ada'],
     ['a list', ['Ada']],
@@ -96,6 +99,7 @@ test('contacts without any is a 422 on a list of the account, and a 404 on that 
 })
 
 describe('one contact', () => {
+  // Proves: contact-8
   test('that is on the list already, in any spelling, is a 409 and stays as it is', async () => {
     await using service = await createListApi()
     const list = await service.newList()
@@ -107,6 +111,7 @@ describe('one contact', () => {
     expect((await service.add(other, { email: 'bob@x.test' })).status).toBe(201)
   })
 
+  // Proves: contact-8
   test('is added once by 100 requests at the same time, and counted once', async () => {
     await using service = await createListApi()
     const list = await service.newList()
@@ -118,6 +123,7 @@ describe('one contact', () => {
     expectBalanced(service)
   })
 
+  // Proves: contact-8
   test.each([
     'bob',
     '',
@@ -134,6 +140,7 @@ describe('one contact', () => {
     await expectCounts(service, list, {})
   })
 
+  // Proves: contact-8
   test('that is neither email nor contacts, or both, or has unknown fields, is a 422', async () => {
     await using service = await createListApi()
     const list = await service.newList()
@@ -150,6 +157,7 @@ describe('one contact', () => {
     await expectCounts(service, list, {})
   })
 
+  // Proves: contact-8
   test('on a list of another account is a 404', async () => {
     await using service = await createListApi()
     const list = await service.newList()
@@ -164,6 +172,7 @@ describe('one contact', () => {
     await expectCounts(service, list, {})
   })
 
+  // Proves: contact-8
   test('that is on the suppression list may be added, and is not taken off it', async () => {
     await using service = await createListApi()
     const list = await service.newList()
@@ -189,6 +198,7 @@ describe('one contact', () => {
 })
 
 describe('many contacts', () => {
+  // Proves: list-13, contact-9
   test('are added in one request; those on the list are left alone, faults are told by their index', async () => {
     await using service = await createListApi()
     const list = await service.newList()
@@ -230,6 +240,7 @@ describe('many contacts', () => {
     ])
   })
 
+  // Proves: contact-9
   test('may be 10,000, whose count is exact; one more is a 422 that adds none', async () => {
     await using service = await createListApi()
     const list = await service.newList()
@@ -244,6 +255,7 @@ describe('many contacts', () => {
     expectBalanced(service)
   })
 
+  // Proves: contact-9
   test('that are wrong anywhere among them are told by their place in the request', async () => {
     await using service = await createListApi()
     const list = await service.newList()
@@ -253,6 +265,7 @@ describe('many contacts', () => {
     expect((at(body, 'errors') as { index: number }[]).map(({ index }) => index)).toEqual([298, 597])
   })
 
+  // Proves: contact-9
   test('let other requests in between', async () => {
     await using service = await createListApi()
     const list = await service.newList()
@@ -272,6 +285,7 @@ describe('many contacts', () => {
     expect(seen.every((count) => count % 250 === 0)).toBe(true)
   })
 
+  // Proves: contact-9
   test('from several requests at once are each on the list once', async () => {
     await using service = await createListApi()
     const list = await service.newList()
@@ -362,6 +376,7 @@ test('without double opt-in a contact is active at once, and welcomed where the 
 })
 
 describe('the list of contacts', () => {
+  // Proves: contact-7
   test('has pages, newest first, of all, of one status, of one address', async () => {
     await using service = await createListApi()
     const { api } = service
@@ -392,6 +407,7 @@ describe('the list of contacts', () => {
     expect(await page('?email=u5@x.test&page=2')).toEqual({ emails: [], total: 1 })
   })
 
+  // Proves: contact-7
   test('under a status that there is not is a 422 that names those there are; of no list a 404', async () => {
     await using service = await createListApi()
     const list = await service.newList()
@@ -404,6 +420,7 @@ describe('the list of contacts', () => {
   })
 })
 
+// Proves: contact-10
 test('a contact that is taken off gets nothing that it was still to get, and may be added again as a new one', async () => {
   await using service = await createListApi()
   const list = await service.newList({ double_opt_in: true })
@@ -416,6 +433,7 @@ test('a contact that is taken off gets nothing that it was still to get, and may
   expect(service.waiting()).toEqual([{ address: 'a@x.test', kind: 'confirmation' }])
 })
 
+// Proves: contact-10
 test('an address in a path whose encoding is broken is a 404', async () => {
   await using service = await createListApi()
   const list = await service.newList()

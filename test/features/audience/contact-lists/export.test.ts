@@ -9,6 +9,7 @@ import { completed, contactsOf, exportFile, imported, makeList } from './files.t
 
 const AT = new Date(NOW).toISOString()
 
+// Proves: contact-21
 test('an export has its columns, is a download, and escapes what a spreadsheet would take for a formula', async () => {
   await using service = await createEmailApi()
   const list = await makeList(service)
@@ -30,6 +31,7 @@ test('an export has its columns, is a download, and escapes what a spreadsheet w
   )
 })
 
+// Proves: contact-21
 test('an export and its import into another list are the identity but for the times, whatever the cells begin with', async () => {
   await using service = await createEmailApi({ works: true })
   const { app, actor } = service
@@ -62,6 +64,7 @@ test('an export and its import into another list are the identity but for the ti
   expectBalanced(service)
 })
 
+// Proves: contact-21
 test('an export of many has each once, oldest first, all or those in one status', async () => {
   await using service = await createEmailApi({ works: true })
   const list = await makeList(service)

@@ -12,6 +12,7 @@ const KILLED_AT = [1_000, 7_000, 13_000]
 /** Every 50th line is no address, and every 70th one that was there before. */
 const lineOf = (i: number): string => (i % 50 === 0 ? `nobody ${i}` : i % 70 === 0 ? 'u1@x.test' : `u${i}@x.test`)
 
+// Proves: contact-20
 test('kill -9 at any moment of an import neither skips a line nor does one twice, and what was coming in is removed', async () => {
   const folder = makeFolder()
   const service = await KilledService.make(folder, 'serve', {})

@@ -35,6 +35,7 @@ describe('an import', () => {
     ['with metadata as JSON', 'email,metadata\na@x.test,"{""name"":""Ada""}"\nB@x.test,{}\n'],
     ['with empty lines and lines of empty cells', '\n\nemail,name\n\na@x.test,Ada\n,,\n,\n \nB@x.test,\n\n'],
   ]
+  // Proves: contact-20
   test.each(files)('reads a file %s', async (_, file) => {
     await using service = await createImporting()
     const list = await makeList(service)
@@ -54,6 +55,7 @@ describe('an import', () => {
     )
   })
 
+  // Proves: operation-6, operation-8, contact-20
   test('is an operation: pending when the whole file is stored, then completed; begun once in the audit log', async () => {
     await using service = await createEmailApi()
     const list = await makeList(service)
@@ -162,6 +164,7 @@ describe('an import', () => {
     expectBalanced(service)
   })
 
+  // Proves: operation-6
   test('tells the first 100 wrong lines and counts all', async () => {
     await using service = await createImporting()
     const list = await makeList(service)
@@ -225,6 +228,7 @@ describe('an import', () => {
     expect((await service.api('GET', `/v1/contact-lists/${list}/contacts`)).status).toBe(200)
   })
 
+  // Proves: contact-20
   test('tells what is wrong with each kind of line, and imports the others', async () => {
     await using service = await createImporting({ TASSIS_MAX_METADATA_BYTES: '1KiB' })
     const list = await makeList(service)
@@ -262,6 +266,7 @@ describe('an import', () => {
     ])
   })
 
+  // Proves: contact-20
   test('of a list with double opt-in asks everybody, at the rate of many, unless they have confirmed', async () => {
     await using service = await createEmailApi()
     const list = await makeList(service, { double_opt_in: true })
@@ -342,6 +347,7 @@ describe('an import', () => {
     expectBalanced(service)
   })
 
+  // Proves: operation-8
   test('of one account does not hold up the import of another', async () => {
     await using service = await createEmailApi()
     const other = await service.newAccount()
@@ -362,6 +368,7 @@ describe('an import', () => {
     await importer.stop()
   })
 
+  // Proves: operation-8
   test('ends as failed when its list is deleted, and what was imported is counted', async () => {
     await using service = await createEmailApi()
     const list = await makeList(service)
@@ -465,6 +472,7 @@ describe('a file that is no file of contacts', () => {
     ['UTF-16 without a byte order mark', Buffer.from('email\na@x.test\n', 'utf16le'), /UTF-8/],
     ['a picture', Buffer.from('89504e470d0a1a0a0000000d49484452', 'hex'), /UTF-8/],
   ]
+  // Proves: contact-20
   test.each(unreadable)('%s is a 422 that says what is expected, and nothing stays', async (_, file, message) => {
     await using service = await createEmailApi()
     const list = await makeList(service)

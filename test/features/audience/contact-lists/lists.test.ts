@@ -17,6 +17,7 @@ const EVERY_FIELD = {
   welcome_email_text_body: '{{ contact.email }}',
 }
 
+// Proves: contact-1, contact-2, contact-3, contact-4, contact-5, contact-6
 test('a list is made, read, listed, changed and deleted, each change with an audit row', async () => {
   await using service = await createListApi()
   const { api, actor, clock } = service
@@ -67,6 +68,7 @@ test('a list is made, read, listed, changed and deleted, each change with an aud
   ])
 })
 
+// Proves: contact-1, contact-2, contact-6
 test('a list is made with every field at once; contact_count is in every answer', async () => {
   await using service = await createListApi()
   const { api } = service
@@ -83,6 +85,7 @@ test('a list is made with every field at once; contact_count is in every answer'
   expect(answers.map((answer) => at(answer, 'contact_count'))).toEqual([2, 2, 2])
 })
 
+// Proves: contact-4
 test('PUT keeps every field that is left out; null takes one away', async () => {
   await using service = await createListApi()
   const { api } = service
@@ -117,6 +120,7 @@ test('PUT keeps every field that is left out; null takes one away', async () => 
   )
 })
 
+// Proves: contact-2, contact-4
 test('a name is of one list of an account: 409 names it; after a deletion it is free again', async () => {
   await using service = await createListApi()
   const { api } = service
@@ -131,6 +135,7 @@ test('a name is of one list of an account: 409 names it; after a deletion it is 
   expect(await service.newList({ name: 'News' })).not.toBe(first)
 })
 
+// Proves: contact-2
 test('a name is taken once by 20 requests at the same time', async () => {
   await using service = await createListApi()
   const answers = await Promise.all(
@@ -141,6 +146,7 @@ test('a name is taken once by 20 requests at the same time', async () => {
 
 const long = 'x'.repeat(2001)
 describe('422, and nothing is stored, for', () => {
+  // Proves: contact-2, contact-4
   test.each<[string, Record<string, unknown>, string, string]>([
     ['no name', {}, 'name', 'validation_failed'],
     ['an empty name', { name: '  ' }, 'name', 'validation_failed'],
@@ -216,6 +222,7 @@ describe('422, and nothing is stored, for', () => {
   })
 })
 
+// Proves: contact-2
 test('a welcome may be a template of the account in place of bodies; one of another account is none', async () => {
   await using service = await createListApi()
   const { api } = service
@@ -234,6 +241,7 @@ test('a welcome may be a template of the account in place of bodies; one of anot
   expect((await api('PUT', `/v1/contact-lists/${list}`, { name: 'Renamed' })).status).toBe(200)
 })
 
+// Proves: contact-1
 test('bodies of more than 64 KiB are left out of the list of lists, which says so', async () => {
   await using service = await createListApi()
   const html = 'h'.repeat(64 * 1024 + 1)
@@ -247,6 +255,7 @@ test('bodies of more than 64 KiB are left out of the list of lists, which says s
   expect(at((await service.api('GET', `/v1/contact-lists/${id}`)).body, 'data', 'welcome_email_html_body')).toBe(html)
 })
 
+// Proves: contact-5
 test('a deleted list is gone at once; its contacts, and what they were to get, go bit by bit, and nothing of another list', async () => {
   await using service = await createListApi()
   const { api, app } = service

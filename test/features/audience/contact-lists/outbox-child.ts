@@ -1,7 +1,7 @@
 /** @module A process that only sends what waits for contacts, to be killed: its data directory comes from the environment. */
 import { openApp } from '#app/create.ts'
+import { loadConfig } from '#app/settings.ts'
 import { startContactMails } from '#features/audience/contact-lists/contact-mail-loop.ts'
-import { loadConfig } from '#platform/config.ts'
 
 const { app } = openApp(loadConfig(process.env).config)
 startContactMails(app)

@@ -102,6 +102,7 @@ describe('who types an address into a form', () => {
     expect((await service.contact(list))['metadata']).toEqual({ ...known, first_name: 'Eve' })
   })
 
+  // Proves: form-12
   test('with other words behind a plus is one mailbox: ten emails a day, twenty a week, thirty a month', async () => {
     await using service = await createConfirming()
     const list = await service.list()
@@ -120,6 +121,7 @@ describe('who types an address into a form', () => {
     expect(service.sent()).toHaveLength(32)
   })
 
+  // Proves: form-12
   test('with dots in a Gmail address, or by its other domain, is one mailbox', async () => {
     await using service = await createConfirming()
     const list = await service.list()
@@ -132,6 +134,7 @@ describe('who types an address into a form', () => {
     expect([new Set(spellings).size, service.sent().length]).toEqual([40, 10])
   })
 
+  // Proves: form-12
   test('fills no mailbox by the forms of many accounts: ten emails an hour and twenty a day from all together', async () => {
     await using service = await createConfirming()
     const lists: ContactList[] = []
@@ -242,6 +245,7 @@ describe('who types an address into a form', () => {
     expect(await service.contact(list, 'bounced@receiver.test')).toMatchObject({ status: 'bounced' })
   })
 
+  // Proves: contact-19
   test('gets a 422 for what is no address, a 422 no_verified_domain and a 404, and nothing is stored', async () => {
     await using service = await createConfirming()
     const [list, gone] = [await service.list(), await service.list()]

@@ -26,6 +26,7 @@ const change = async (service: Confirming, list: string, body: Record<string, un
 }
 
 describe('a welcome', () => {
+  // Proves: contact-18
   test('leaves once the delay of the list is over, as mail of the list, and shows in the contact', async () => {
     await using service = await createConfirming()
     const { clock, app } = service
@@ -99,6 +100,7 @@ describe('a welcome', () => {
     expect(service.sent().slice(1)).toEqual([WELCOMED])
   })
 
+  // Proves: contact-18
   test('is sent once in the life of a contact, also when it leaves and comes back', async () => {
     await using service = await createConfirming()
     const list = await welcoming(service)
@@ -163,6 +165,7 @@ describe('a welcome', () => {
     expect(await service.contact(list, '0@receiver.test')).toMatchObject({ welcome_email_sent_at: null })
   })
 
+  // Proves: contact-18
   test('of a template: its bodies win over those of the list, the subject of the list over its own', async () => {
     await using service = await createConfirming()
     const template = await service.api('POST', '/v1/templates', {

@@ -145,6 +145,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser', () => {
   const [PHONE, , DESKTOP, DESKTOP_DARK] = SCREENS as [Screen, Screen, Screen, Screen]
 
   describe('on every screen', () => {
+    // Proves: form-10
     test('a person signs up with nothing but an address, after one that was wrong', async () => {
       const { path } = await service.form({ description: 'Once a month, and never more.\nYou can leave at any time.' })
       const email = 'plain@reader.test'
@@ -179,6 +180,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser', () => {
       expect(complaints.filter((text) => !text.includes('422'))).toEqual([])
     })
 
+    // Proves: form-14
     test('a person fills in every kind of field, and what was right stays after what was wrong', async () => {
       const { path } = await service.form({
         custom_fields: FIELD_KINDS,
@@ -268,6 +270,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser', () => {
       }
     })
 
+    // Proves: form-8
     test('that is ugly is shown as it was asked for', async () => {
       const theme = {
         bg_color: 'lime',
@@ -367,6 +370,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser', () => {
       return code
     }
 
+    // Proves: form-10
     test.each([PHONE, DESKTOP])('on a $name the form signs up within its frame, and the page stays', async (screen) => {
       const code = await embedded({ description: 'Once a month.', custom_fields: FIELD_KINDS.slice(0, 1) })
       const foreign = serveForeign(() => `<h1>A shop</h1><p>Buy things.</p>${code}<p>Imprint</p>`)
@@ -546,6 +550,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser', () => {
     }
   })
 
+  // Proves: form-10
   test('no text of an account or a visitor becomes markup, also in a browser that runs scripts and knows no policy', async () => {
     const evils = [
       '<script>evil()</script>',

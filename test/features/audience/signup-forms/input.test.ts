@@ -101,6 +101,7 @@ describe('what cannot be is a 422 that names its field, at creation and in a cha
 
   const count = () => service.app.db.query('SELECT id FROM signup_forms').all().length
 
+  // Proves: form-2, form-4, form-8
   test.each(cases.map(([body, place]) => [JSON.stringify(body).slice(0, 80), body, place] as const))(
     '%s',
     async (_, body, place) => {
@@ -115,6 +116,7 @@ describe('what cannot be is a 422 that names its field, at creation and in a cha
     },
   )
 
+  // Proves: form-2
   test('an unknown type of a field is a 422 that lists the known ones', async () => {
     const answer = await service.api('POST', '/v1/signup-forms', {
       list_id: service.list(),
@@ -133,6 +135,7 @@ describe('what cannot be is a 422 that names its field, at creation and in a cha
   })
 })
 
+// Proves: form-8
 test('a theme keeps what it was given, in every form that a colour, a radius and a font can have', async () => {
   const themes = [
     { bg_color: '#abc', text_color: '#ABCD', button_color: '#a1b2c3', button_text_color: '#a1b2c3d4' },

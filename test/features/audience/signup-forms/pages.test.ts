@@ -41,6 +41,7 @@ const FIELDS = [
 ]
 
 describe('the page of a form', () => {
+  // Proves: form-10
   test('asks for the address and the custom fields, under its title and description', async () => {
     const { path } = await service.form({ description: 'Once a month.', custom_fields: FIELDS })
     const { status, text } = await read(await ask(service, 'GET', path))
@@ -50,6 +51,7 @@ describe('the page of a form', () => {
     })
   })
 
+  // Proves: form-8
   test('says what its messages say, in place of the English', async () => {
     const messages = {
       email_label: 'E-Mail-Adresse',
@@ -96,6 +98,7 @@ describe('the page of a form', () => {
     })
   })
 
+  // Proves: http-8
   test('and every other answer tell browsers to come by https alone, since the public URL says so', async () => {
     const { path } = await service.form()
     for (const asked of [path, '/login', '/docs', '/v1/emails', '/v1/nothing', '/nothing', '/healthz', '/t/o/x'])
@@ -120,6 +123,7 @@ describe('the page of a form', () => {
     }).toEqual({ page: "'none'", embed: '*', answer: '*', other: "'none'", made: '*', none: '*' })
   })
 
+  // Proves: form-10
   test('is a polite 404 when there is no such form, when it is switched off, deleted, or its list is gone', async () => {
     const [off, deleted, listless] = [await service.form(), await service.form(), await service.form()]
     await toggle(off.id)
@@ -175,6 +179,7 @@ describe('the page of a form', () => {
 })
 
 describe('who signs up', () => {
+  // Proves: form-10
   test('is on the list at once when it has no double opt-in; a second time changes nothing', async () => {
     const { path } = await service.form()
     expect(await read(await submit(service, path, { email: ` ${ADA} ` }))).toEqual({
@@ -188,6 +193,7 @@ describe('who signs up', () => {
     expect(service.contacts()).toEqual([{ email: ADA, status: ACTIVE, metadata: null }])
   })
 
+  // Proves: form-10
   test('is asked to confirm when it has, and told so, whatever the success message says', async () => {
     const { path } = await service.form({ list_id: service.list({ doubleOptIn: true }), success_message: 'Thank you!' })
     expect(await json(await submitJson(service, path, { email: ADA }))).toEqual({
@@ -210,6 +216,7 @@ describe('who signs up', () => {
     ])
   })
 
+  // Proves: form-9
   test('is asked from the sender of the form, or from no-reply at the first verified domain', async () => {
     await using working = await createFormApi({ works: true })
     const list = () => working.list({ doubleOptIn: true })
@@ -423,6 +430,7 @@ describe('what cannot be', () => {
     expect(service.contacts()).toEqual([])
   })
 
+  // Proves: form-13
   test('is longer than what is looked at: 422 names the field, also of a box', async () => {
     const { path } = await service.form({
       custom_fields: [
@@ -444,6 +452,7 @@ describe('what cannot be', () => {
     expect(service.contacts()).toEqual([])
   })
 
+  // Proves: form-13
   test('is a form of very many fields: 400', async () => {
     const { path } = await service.form()
     const post = async (count: number) =>
@@ -499,6 +508,7 @@ describe('custom fields', () => {
     offers: true,
   }
 
+  // Proves: form-14
   test('go into the metadata of the contact under their names, from a form, a form with parts, and JSON', async () => {
     const { path } = await service.form({ custom_fields: FIELDS })
     const parts = new FormData()
@@ -565,6 +575,7 @@ describe('programs that fill in everything', () => {
 })
 
 describe('other sites', () => {
+  // Proves: form-10
   test('may post JSON and read the answer, without credentials', async () => {
     const { path } = await service.form()
     const before = await ask(service, 'OPTIONS', path, undefined, {
@@ -606,6 +617,7 @@ describe('other sites', () => {
 })
 
 describe('mail that posts cause', () => {
+  // Proves: form-12
   test('is bounded for a form and for its account: beyond that a post is a 429 in the words of the form, whoever is entered', async () => {
     await using few = await createFormApi({ settings: { TASSIS_FORM_CONFIRMATIONS_PER_HOUR: '4' } })
     const list = () => few.list({ doubleOptIn: true })
@@ -641,6 +653,7 @@ describe('mail that posts cause', () => {
     expect([(await post(third.path)).status, (await post(second.path)).status]).toEqual([200, 429])
   })
 
+  // Proves: form-12
   test.each([
     ['an hour', { TASSIS_FORM_NETWORK_MAILS_PER_HOUR: '2' }, hours(1) / 2],
     ['a day', { TASSIS_FORM_NETWORK_MAILS_PER_DAY: '2' }, days(1) / 2],
@@ -703,6 +716,7 @@ describe('posts of one address', () => {
   afterEach(() => limited[Symbol.asyncDispose]())
   const from = (ip: string) => ({ 'x-forwarded-for': ip })
 
+  // Proves: form-10, form-11
   test('beyond the rate are a 429 that says when to come back and looks at nothing posted; the rate comes back by the minute', async () => {
     const { path } = await limited.form({ custom_fields: [{ name: 'city', label: 'City' }] })
     const post = (index: number) =>
@@ -723,6 +737,7 @@ describe('posts of one address', () => {
     expect([(await post(5)).status, (await post(6)).status]).toEqual([200, 429])
   })
 
+  // Proves: form-10
   test('are counted over all forms, in whatever form they come, whether they are right or not, and by the /64 of IPv6', async () => {
     const forms = [await limited.form(), await limited.form()]
     const [first, second] = [forms[0]?.path ?? '', forms[1]?.path ?? '']
@@ -738,6 +753,7 @@ describe('posts of one address', () => {
     expect(statuses).toEqual([422, 200, 200, 429, 200, 200, 200])
   })
 
+  // Proves: form-11
   test('from every /64 of a /56 have four times the rate, from every /64 of a /48 sixteen times', async () => {
     const { path } = await limited.form()
     const accepted = async (count: number, address: (index: number) => string) => {

@@ -30,6 +30,7 @@ const refusal = async (method: string, path: string, body: unknown) => {
 }
 
 describe('/v1/signup-forms', () => {
+  // Proves: form-1, form-2, form-3, form-7, form-8
   test('a form has every field in its record, always with form_url and embed_code', async () => {
     const listId = service.list()
     const created = await service.api('POST', '/v1/signup-forms', { list_id: listId, ...FULL })
@@ -63,6 +64,7 @@ describe('/v1/signup-forms', () => {
     })
   })
 
+  // Proves: form-7
   test('of a title alone, a form has the defaults: nothing, as null or empty', async () => {
     const { path, ...record } = await service.form({ title: 'News' })
     expect(path).toBe(`/subscribe/${record.slug}`)
@@ -87,6 +89,7 @@ describe('/v1/signup-forms', () => {
     })
   })
 
+  // Proves: form-8
   test.each([
     { theme: [], messages: [] },
     { theme: null, messages: null, custom_fields: null },
@@ -104,6 +107,7 @@ describe('/v1/signup-forms', () => {
     })
   })
 
+  // Proves: form-2
   test('an unknown list, a deleted one, and one of another account are a 404', async () => {
     const [listId, other] = [service.list(), await service.newKey([], await service.newAccount())]
     const theirs = await service.api('POST', '/v1/signup-forms', { list_id: listId, title: 'x' }, { key: other })
@@ -119,6 +123,7 @@ describe('/v1/signup-forms', () => {
       })
   })
 
+  // Proves: form-2, form-5
   test('a list has one form: 409 names the one there is, also for 20 requests at once; after its deletion it may have another', async () => {
     const listId = service.list()
     const create = () => service.api('POST', '/v1/signup-forms', { list_id: listId, title: 'x' })
@@ -134,6 +139,7 @@ describe('/v1/signup-forms', () => {
     expect((await create()).status).toBe(201)
   })
 
+  // Proves: form-3, form-4, form-5, form-6
   test('what is unknown, or of another account, is a 404', async () => {
     const { id } = await service.form()
     const key = await service.newKey([], await service.newAccount())
@@ -153,6 +159,7 @@ describe('/v1/signup-forms', () => {
     expect(await service.form()).toBeDefined()
   })
 
+  // Proves: form-4
   test('a change keeps what it does not name, and replaces theme, messages and custom fields as a whole', async () => {
     const { id, path: _, ...before } = await service.form(FULL)
     const path = `/v1/signup-forms/${id}`
@@ -182,12 +189,14 @@ describe('/v1/signup-forms', () => {
     })
   })
 
+  // Proves: form-4
   test('a change of nothing, or of what cannot be changed, is a 422', async () => {
     const { id } = await service.form()
     for (const body of [{}, [], null, { list_id: service.list() }, { slug: 'x' }, { is_active: false }, { title: ' ' }])
       expect((await service.api('PUT', `/v1/signup-forms/${id}`, body)).status).toBe(422)
   })
 
+  // Proves: form-6
   test('toggle switches off and on again, and is told by is_active', async () => {
     const { id } = await service.form()
     const toggle = async () =>
@@ -195,6 +204,7 @@ describe('/v1/signup-forms', () => {
     expect([await toggle(), await toggle(), await toggle()]).toEqual([false, true, false])
   })
 
+  // Proves: form-5
   test('each change has an audit row', async () => {
     const { id, slug, list_id } = await service.form()
     await service.api('PUT', `/v1/signup-forms/${id}`, { title: 'News', redirect_url: 'https://a.test/' })
@@ -222,6 +232,7 @@ describe('/v1/signup-forms', () => {
     expect((await service.form({ title })).slug).toMatch(slug)
   })
 
+  // Proves: form-5
   test('a form goes with its list at once, and its row by the recurring task', async () => {
     const [gone, kept] = [await service.form(), await service.form()]
     service.app.db.run('UPDATE contact_lists SET deleted_at = 1 WHERE id = (SELECT min(id) FROM contact_lists)')
@@ -250,6 +261,7 @@ describe('the sender of confirmations', () => {
     })
   })
 
+  // Proves: form-9
   test.each([
     ['ada@nowhere.test', 'domain_not_found'],
     [`ada@${UNVERIFIED}`, 'domain_not_verified'],
@@ -264,6 +276,7 @@ describe('the sender of confirmations', () => {
     expect(await refusal('PUT', `/v1/signup-forms/${id}`, { from_address })).toEqual({ status: 422, code })
   })
 
+  // Proves: form-9
   test('must be there on a double opt-in list: without one, while no domain is verified, 422 no_verified_domain', async () => {
     const doubled = () => ({ list_id: service.list({ doubleOptIn: true }), title: 'x' })
     const { id } = await service.form({ ...doubled(), from_address: `ada@${VERIFIED}` })

@@ -32,6 +32,7 @@ describe('the CSS of a theme', () => {
   })
 
   // Such values are refused when they come in; what is in the database is read again all the same.
+  // Proves: form-8
   test('has nothing of a value that is not of its kind, whoever stored it', () => {
     const evil = 'red; } </style><script>alert(1)</script>'
     expect(

@@ -4,6 +4,7 @@ import { at, createTestApi } from '#test/support/api.ts'
 import { createTestAccount } from '#test/support/app.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 
+// Proves: account-1, account-2, account-7, billing-5
 test('the account tells its plan, its use of this month and when the quota is filled again', async () => {
   const clock = new ManualClock(Date.UTC(2026, 11, 31, 23, 59))
   await using service = await createTestApi({ clock })
@@ -41,6 +42,7 @@ test('the account tells its plan, its use of this month and when the quota is fi
   expect(at(january.body, 'data', 'quota_reset_at')).toBe('2027-02-01T00:00:00.000Z')
 })
 
+// Proves: account-4, account-6
 test('PATCH changes only what is given, with an audit row', async () => {
   await using service = await createTestApi()
   const { api } = service
@@ -62,6 +64,7 @@ test('PATCH changes only what is given, with an audit row', async () => {
   })
 })
 
+// Proves: account-5
 test.each([
   [{}, 'body'],
   [null, 'body'],

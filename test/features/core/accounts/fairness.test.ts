@@ -39,6 +39,7 @@ class TickingClock extends ManualClock {
   }
 }
 
+// Proves: quota-10
 test('a batch is checked in pieces of some milliseconds, between which everything else has its turn', async () => {
   await using emails = await createEmailApi({ clock: new TickingClock(NOW), settings: { TASSIS_WORK_PER_SECOND: '0' } })
   let reads = 0
@@ -62,6 +63,7 @@ test('a batch is checked in pieces of some milliseconds, between which everythin
   expect(mostInTurn).toBeLessThan(10 * (reads / 500))
 })
 
+// Proves: quota-10
 test('a page is answered before the pages that another account asked for in numbers', async () => {
   await using accounts = await startAccounts()
   const { emails, order, finish, other } = accounts

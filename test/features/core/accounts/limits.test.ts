@@ -45,6 +45,7 @@ async function startFree(path: string, body: (i: number) => object): Promise<Lim
 }
 
 describe.each(KINDS)('of %s', (name, path, body) => {
+  // Proves: billing-6
   test('exactly as many as the plan has room for are made by 50 at once; the others are told which limit and plan', async () => {
     await using free = await startFree(path, body)
     const answers = await Promise.all(Array.from({ length: 50 }, (_, i) => free.make(i)))
@@ -93,6 +94,7 @@ test('webhooks of inbound routes take no room', async () => {
   expectRefusal(await free.make(9), 403, 'plan_limit_reached')
 })
 
+// Proves: billing-6
 test('of sub-accounts plan free has none, and deleted ones take no room', async () => {
   await using service = await createTestApi({ settings: { TASSIS_PLANS: 'pro.max_sub_accounts=2' } })
   const { app } = service

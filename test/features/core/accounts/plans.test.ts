@@ -1,6 +1,7 @@
 import { expect, test } from 'bun:test'
+import { loadConfig } from '#app/settings.ts'
 import { allPlanTerms, hasTracking, PLANS, planOfPrice, planTerms, UNLIMITED } from '#features/core/accounts/plans.ts'
-import { ConfigError, loadConfig } from '#platform/config.ts'
+import { ConfigError } from '#platform/config.ts'
 import { createTestApp } from '#test/support/app.ts'
 
 const withTracking = (setting: string): string[] => {

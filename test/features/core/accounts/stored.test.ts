@@ -63,6 +63,7 @@ describe('contacts', () => {
     ])
   })
 
+  // Proves: billing-6
   test('are as many as the plan has room for, whatever way they come; one that is removed makes room', async () => {
     await using free = await startFree('free.max_contacts=5')
     const { api, list, service, key } = free
@@ -104,6 +105,7 @@ describe('contacts', () => {
 describe('bytes', () => {
   const LARGE = 'x'.repeat(900_000)
 
+  // Proves: billing-6
   test.each([
     ['templates', '/v1/templates', (i: number) => ({ alias: `t${i}`, name: 'T', subject: 'S', html_body: LARGE })],
     [

@@ -28,6 +28,7 @@ async function startService(settings: Record<string, string> = SMALL) {
 }
 
 describe('the work of an account', () => {
+  // Proves: quota-9
   test('is bounded over all routes: contacts, recipients and rows are one unit each, and 429 says when to come back', async () => {
     await using service = await startService()
     expect((await service.addContacts(900)).status).toBe(201)
@@ -41,6 +42,7 @@ describe('the work of an account', () => {
     expect((await service.batch(100)).status).toBe(202)
   })
 
+  // Proves: quota-9
   test('counts rows that are read', async () => {
     await using service = await startService()
     const { clock, api } = service.emails
@@ -53,6 +55,7 @@ describe('the work of an account', () => {
     expect((await page()).status).toBe(200)
   })
 
+  // Proves: quota-9
   test('counts the bytes of bodies, refused ones too', async () => {
     await using service = await startService()
     const { api } = service.emails
@@ -61,6 +64,7 @@ describe('the work of an account', () => {
     expectRefusal(await api('GET', '/v1/account'), 429, 'work_limit')
   })
 
+  // Proves: quota-9
   test('is not that of another account, but that of its sub-accounts', async () => {
     await using service = await startService()
     const { app, api, actor, newKey, newAccount } = service.emails
@@ -73,6 +77,7 @@ describe('the work of an account', () => {
     expect((await ask(stranger)).status).toBe(200)
   })
 
+  // Proves: quota-9
   test('that is used up keeps no idempotent request from its first answer', async () => {
     await using service = await startService()
     const first = await service.emails.accepted({ idempotency_key: 'k' })

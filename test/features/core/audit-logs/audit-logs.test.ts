@@ -9,6 +9,7 @@ import { at, createTestApi } from '#test/support/api.ts'
 import { NOW } from '#test/support/email-api.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 
+// Proves: audit-1, audit-2, audit-4
 test('a change over the API is in the log with its actor and address, newest first', async () => {
   await using service = await createTestApi({ clock: new ManualClock(NOW) })
   const { api } = service
@@ -36,6 +37,7 @@ test('a change over the API is in the log with its actor and address, newest fir
   expect(at(log.body, 'pagination')).toEqual({ page: 1, per_page: 25, total: 3, total_pages: 1 })
 })
 
+// Proves: audit-1, audit-4
 test('the log is paged, and what the operator did has no address', async () => {
   await using service = await createTestApi()
   const last = await service.api('GET', '/v1/audit-logs?per_page=1&page=2')
@@ -45,6 +47,7 @@ test('the log is paged, and what the operator did has no address', async () => {
   })
 })
 
+// Proves: audit-3
 test('a refused change leaves no row', async () => {
   await using service = await createTestApi()
   const { api } = service
@@ -103,6 +106,7 @@ async function logOfFiveDays() {
   return { ...service, streams, otherKeyId: keys[0]?.id ?? '', list }
 }
 
+// Proves: audit-5
 test('filters narrow the log, alone and together, with the number of all that fit', async () => {
   await using service = await logOfFiveDays()
   const { list, streams, otherKeyId } = service
@@ -123,6 +127,7 @@ test('filters narrow the log, alone and together, with the number of all that fi
   expect(await list('action=nothing.done')).toEqual({ total: 0, actions: [] })
 })
 
+// Proves: audit-5
 test('a range of time has its first and its last day in it, by a date or a time, and goes with other filters', async () => {
   await using service = await logOfFiveDays()
   const { list } = service
@@ -135,6 +140,7 @@ test('a range of time has its first and its last day in it, by a date or a time,
   expect((await list('from_date=2020-01-01&to_date=2030-01-01')).total).toBe(13)
 })
 
+// Proves: audit-5
 test.each([
   ['from_date', 'yesterday'],
   ['to_date', '2026-02-30'],
@@ -146,6 +152,7 @@ test.each([
   expect({ status: answer.status, field: at(answer.body, 'details', 0, 'field') }).toEqual({ status: 422, field })
 })
 
+// Proves: audit-7
 test('an erased entry is listed with what was done and when, and no person in it', async () => {
   await using service = await createTestApi()
   const { app, actor } = service
@@ -189,6 +196,7 @@ test('filters answer while others have their turn, in a log of 100,000 entries o
   expect(turns).toBeGreaterThan(50)
 })
 
+// Proves: audit-8
 test('what a user does is in the log with the user and the address', async () => {
   await using service = await createTestApi()
   const { app, actor, api } = service

@@ -104,6 +104,7 @@ test('the log that was written verifies', async () => {
   expect(verifyAuditLog(service.app.db)).toEqual(good(21))
 })
 
+// Proves: audit-6
 test.each(COLUMNS)(
   'one changed byte in column %s is found, whichever entry and byte it is, and the entry is named',
   async (column) => {
@@ -131,6 +132,7 @@ test('a changed byte is found where the text reads the same', async () => {
   expect({ brokenCount, id: broken[0]?.id }).toEqual({ brokenCount: 1, id: 4 })
 })
 
+// Proves: audit-6
 test.each([
   ['an entry in the middle that was removed', 'DELETE FROM audit_logs WHERE id = 4', 5],
   ['the first entries that were removed', 'DELETE FROM audit_logs WHERE id <= 3', 4],
@@ -207,6 +209,7 @@ test('entries put in behind the end do not keep the service from writing, and st
   expect(broken[0]?.id).toBe(5)
 })
 
+// Proves: audit-7
 test('erased entries verify by their digest, are counted and keep what was done and when', async () => {
   await using service = await filledApp(9)
   const { app, actor } = service

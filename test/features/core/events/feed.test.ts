@@ -7,6 +7,7 @@ import { createEmailApi, EMAIL, expectRefusal, UUID } from '#test/support/email-
 import { nextSeqs, numbers, openStream, page, readAll, recordEvents, seedEvents } from './feed-client.ts'
 
 describe('the feed', () => {
+  // Proves: list-19, feed-1
   test('has every event of the account in one order, each as in the detail of its email, with its place', async () => {
     await using service = await createEmailApi()
     const { accepted, detail, api, clock } = service
@@ -68,6 +69,7 @@ describe('the feed', () => {
       expect(await page(service.api, query)).toEqual({ data: [], next_after: 0, first_seq: 1 })
   })
 
+  // Proves: feed-1
   test('is read to its end by asking again with next_after, at any limit, and goes on from there', async () => {
     await using service = await createTestApi()
     const { app, actor, api } = service
@@ -79,6 +81,7 @@ describe('the feed', () => {
     expect(await page(api, '?after=23')).toMatchObject({ data: [{ seq: 24, type: 'sent' }], next_after: 24 })
   })
 
+  // Proves: feed-1
   test('has 100 events on a page by default and 1000 at most', async () => {
     await using service = await createTestApi()
     const { app, actor, api } = service
@@ -105,6 +108,7 @@ describe('the feed', () => {
     expect(data.map(({ seq }) => seq)).toEqual([2])
   })
 
+  // Proves: feed-1
   test('with types has only those, and next_after passes over the others', async () => {
     await using service = await createTestApi()
     const { app, actor, api } = service
@@ -130,6 +134,7 @@ describe('the feed', () => {
     expect(await found(`?types=bounced&after=${count + 1}`)).toEqual({ types: [], next_after })
   })
 
+  // Proves: feed-2
   test('has mail that came in with its ids, of no email', async () => {
     await using service = await createTestApi()
     const { app, actor, api } = service
@@ -216,6 +221,7 @@ describe('the feed', () => {
     expect(at(answer.body, 'message')).toContain('the last one is 41')
   })
 
+  // Proves: error-11, feed-3
   test('after an event whose followers are no longer kept is a 410 that says where to go on', async () => {
     await using service = await createTestApi()
     const { app, actor, api } = service
@@ -271,6 +277,7 @@ describe('the feed', () => {
     expect(made).toEqual(['small of another', 'large', 'refused', 'small'])
   })
 
+  // Proves: feed-3
   test('has no gap when what comes next is removed while it is read: it ends there, and the next is a 410', async () => {
     await using service = await createTestApi()
     const { app, actor } = service
@@ -364,6 +371,7 @@ describe('the feed', () => {
   })
 })
 
+// Proves: feed-1
 test('nothing is missing, doubled or out of order while many send and many read, pages and streams alike', async () => {
   await using service = await createEmailApi()
   const { url, key, api, accepted } = service

@@ -127,6 +127,7 @@ describe('a stream', () => {
     expect(stream.retryMs()).toBe(3000)
   })
 
+  // Proves: feed-4
   test('tells each event with its seq as id, its type as event and the record of the feed as data', async () => {
     await using service = await createStreamApi()
     await service.record('queued', 'sent', 'delivered')
@@ -136,6 +137,7 @@ describe('a stream', () => {
     expect(told).toEqual(data.map((event) => ({ id: String(event.seq), event: event.type, data: event })))
   })
 
+  // Proves: feed-4
   test('begins with what is stored after the given event and goes on with what happens, without a seam', async () => {
     await using service = await createStreamApi()
     seedEvents(service.app, service.actor.accountId, 950)
@@ -158,6 +160,7 @@ describe('a stream', () => {
     expect(await nextSeqs(stream, 3)).toEqual([3, 4, 5])
   })
 
+  // Proves: feed-4
   test('goes on after Last-Event-ID, which wins over after; an empty one counts for nothing', async () => {
     await using service = await createStreamApi()
     seedEvents(service.app, service.actor.accountId, 9)
@@ -290,6 +293,7 @@ describe('a stream', () => {
     expect([theirs.waiting, mine.waiting]).toEqual([[], []])
   })
 
+  // Proves: feed-3
   test('refuses where it cannot begin with the errors of the feed, as JSON', async () => {
     await using service = await createStreamApi()
     const { app, actor, api } = service
@@ -308,6 +312,7 @@ describe('a stream', () => {
     expectRefusal(await ask('?types=none'), 422, 'unknown_event', 'types')
   })
 
+  // Proves: feed-3
   test('ends when what it has not told is removed, and its client is then told so', async () => {
     await using service = await createStreamApi()
     using stream = await service.open('?types=bounced')
@@ -356,6 +361,7 @@ describe('a stream', () => {
       expect(await typeFor(accept)).toBe('text/event-stream')
   })
 
+  // Proves: feed-4
   test('ends at once when its key is deleted, and no other stream of the account does', async () => {
     await using service = await createStreamApi()
     const key = await service.newKey(['emails:read'])
@@ -372,6 +378,7 @@ describe('a stream', () => {
     expect((await service.api('GET', '/v1/events', undefined, { key })).status).toBe(401)
   })
 
+  // Proves: feed-4
   test('ends at once when its account is switched off, though the key is there', async () => {
     await using service = await createStreamApi()
     const { app, actor } = service
@@ -550,6 +557,7 @@ describe('streams have bounds', () => {
     expect(streams.size).toBe(0)
   })
 
+  // Proves: feed-4
   test('catching up, all make one piece in a turn of the event loop, so that requests wait for one and not for each', async () => {
     await using service = await createStreamApi()
     const { app, actor } = service
@@ -647,6 +655,7 @@ describe('streams have bounds', () => {
     await eventually(() => closed)
   })
 
+  // Proves: feed-4
   test('clients that never read cost a bounded memory while 100,000 events come, and others are answered', async () => {
     await using service = await createTestApi()
     const { app, actor, api } = service

@@ -6,6 +6,7 @@ import { ManualClock } from '#test/support/manual-clock.ts'
 
 const email = (to: string) => ({ from: 'ada@sender.test', to, subject: 'Hi', text_body: 'Hi' })
 
+// Proves: list-28, operation-2, operation-3, operation-4
 test('a batch is listed as a completed operation, invalid items counted as failed', async () => {
   await using service = await createTestApi({ clock: new ManualClock(Date.UTC(2026, 0, 1)) })
   const { api, app, actor } = service
@@ -54,6 +55,7 @@ test('an error summary is stored with at most 1,000 characters, from the start a
   expect(summaries).toEqual([`${'x'.repeat(999)}\ufffd`, `again ${'x'.repeat(994)}`])
 })
 
+// Proves: operation-1
 test('operations are paged, newest first', async () => {
   await using service = await createTestApi()
   const { api, app, actor } = service
@@ -70,6 +72,7 @@ test('operations are paged, newest first', async () => {
   expect((await api('GET', '/v1/operations?per_page=101')).status).toBe(422)
 })
 
+// Proves: operation-2
 test("an unknown operation and another account's are 404, and reading needs emails:read", async () => {
   await using service = await createTestApi()
   const { api, app, actor } = service

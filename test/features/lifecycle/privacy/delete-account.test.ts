@@ -52,6 +52,7 @@ const rowsWith = (api: EmailApi, accountId: number): Record<string, number> =>
   )
 
 describe('DELETE /v1/account', () => {
+  // Proves: account-9
   test('without its header is a 400 that says what is missing, and deletes nothing', async () => {
     await using api = await createEmailApi()
     for (const headers of [{}, { 'x-confirm-delete': 'delete' }, { 'x-confirm-delete': 'true' }])
@@ -59,6 +60,7 @@ describe('DELETE /v1/account', () => {
     expect((await api.api('GET', '/v1/account')).status).toBe(200)
   })
 
+  // Proves: auth-50, account-8
   test('closes the account at once: keys are a 401, waiting mail ends, its domains take no mail in', async () => {
     await using api = await createEmailApi()
     const { app, actor } = api
@@ -107,6 +109,7 @@ describe('DELETE /v1/account', () => {
     expect(hasMailInHand(app.db, actor.accountId)).toBe(false)
   })
 
+  // Proves: auth-50
   test('takes its sub-accounts along, and leaves other accounts alone', async () => {
     await using api = await createEmailApi()
     const { app, actor } = api
@@ -222,6 +225,7 @@ describe('DELETE /v1/account', () => {
     expectBalanced(api)
   })
 
+  // Proves: account-8, privacy-3
   test('leaves no byte of what the account had in any file of the data directory', async () => {
     await using api = await createEmailApi()
     const { app, actor } = api

@@ -13,6 +13,7 @@ const BATCH = 500
 /** Rows erased when the service is killed. */
 const KILLED_AT = [50, 700, 1500]
 
+// Proves: privacy-2
 test('kill -9 at any moment of an erasure: it goes on after the start, to the end, and leaves nothing of the person', async () => {
   const folder = makeFolder()
   const service = await KilledService.make(folder, 'serve', {})

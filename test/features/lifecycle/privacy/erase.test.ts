@@ -44,6 +44,7 @@ const newList = async ({ api }: EmailApi, ...emails: string[]): Promise<string> 
 const contactsOf = async ({ api }: EmailApi, id: string) =>
   (at((await api('GET', `/v1/contact-lists/${id}/contacts`)).body, 'data') as Json[]).map(({ email }) => email)
 
+// Proves: privacy-1
 test.each(['', 'ada', 'ada@', '@victim.test', 'a@b@', 'ada@victim.test,ben@others.test'])(
   '%j is no address, so nobody is exported or erased',
   async (email) => {
@@ -54,6 +55,7 @@ test.each(['', 'ada', 'ada@', '@victim.test', 'a@b@', 'ada@victim.test,ben@other
   },
 )
 
+// Proves: privacy-1
 test('an export has what is known of an address in any spelling, and nothing of who got the same email', async () => {
   await using service = await createEmailApi()
   const { app, actor, api } = service
@@ -85,6 +87,7 @@ test('an export has what is known of an address in any spelling, and nothing of 
   expect(JSON.stringify(answer.body)).not.toContain('others.test')
 })
 
+// Proves: operation-7, privacy-2
 test('an erasure takes away what it is known by, leaves figures as they were, and says how many rows that were', async () => {
   await using service = await createEmailApi({ works: true })
   const { app, actor } = service
@@ -133,6 +136,7 @@ test('an erasure takes away what it is known by, leaves figures as they were, an
   expectBalanced(service)
 })
 
+// Proves: feed-5
 test('events become tombstones: number, type and time stay, the feed has no gap, and the log of changes still verifies', async () => {
   await using service = await createEmailApi({ works: true })
   const { app } = service
@@ -174,6 +178,7 @@ test('what was found about the account stays, without the address', async () => 
   ])
 })
 
+// Proves: privacy-2
 test('an address of another account stays as it is', async () => {
   await using service = await createEmailApi({ works: true })
   const other = await service.newAccount()
@@ -200,6 +205,7 @@ test('an address is erased in every spelling that means the same, and no other o
   expect((await contactsOf(service, list)).toSorted()).toEqual(others.toSorted())
 })
 
+// Proves: privacy-2
 test('mail to others goes to them without the person, and then its content goes as well', async () => {
   await using service = await createEmailApi({ works: true, delivers: true })
   const { clock } = service
@@ -234,6 +240,7 @@ test('mail to others goes to them without the person, and then its content goes 
   expectBalanced(service)
 })
 
+// Proves: privacy-2
 test('to ask again while it runs is the same erasure, and afterwards another one', async () => {
   await using service = await createEmailApi()
   await service.accepted({ to: ADA })
@@ -387,6 +394,7 @@ test('an email of a broadcast is emptied, and still shown', async () => {
   expectBalanced(service)
 })
 
+// Proves: privacy-2
 test('an erased address stays suppressed under a keyed hash, by which it is found, exported, imported and taken off', async () => {
   await using service = await createEmailApi({ works: true })
   await service.api('POST', '/v1/suppressions', { email_address: ADA })

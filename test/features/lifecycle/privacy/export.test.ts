@@ -22,6 +22,7 @@ const noted = (service: EmailApi) =>
         .get(service.actor.accountId)?.at ?? undefined,
   )
 
+// Proves: list-17, account-10
 test('an export has every kind of record, no bodies of mail and no secrets', async () => {
   await using service = await createEmailApi()
   const { api, app, actor } = service
@@ -76,6 +77,7 @@ test('an export has every kind of record, no bodies of mail and no secrets', asy
   for (const secret of [SECRET, service.key, String(hook['secret'])]) expect(text).not.toContain(secret)
 })
 
+// Proves: account-10
 test('records of other accounts are in no export', async () => {
   await using service = await createEmailApi()
   await service.accepted()
@@ -90,6 +92,7 @@ test('records of other accounts are in no export', async () => {
   ])
 })
 
+// Proves: account-11
 test('a second export right after the first is a 429, also while the first is not yet noted', async () => {
   await using service = await createEmailApi()
   const { commit } = service.app
@@ -107,6 +110,7 @@ test('a second export right after the first is a 429, also while the first is no
   expectRefusal(await service.api('GET', PATH), 429, 'export_limit')
 })
 
+// Proves: account-11
 test('an export is complete once an hour: then it is a 429 that says when it is possible again', async () => {
   await using service = await createEmailApi()
   expect((await service.api('GET', PATH)).status).toBe(200)
@@ -147,6 +151,7 @@ async function askWithoutReading(service: EmailApi, key = service.key) {
   return socket
 }
 
+// Proves: account-11
 test('while one export is read another is a 429, and one that was left does not use up the hour', async () => {
   await using service = await createEmailApi()
   addEmails(service, 8000)
@@ -165,6 +170,7 @@ test('while one export is read another is a 429, and one that was left does not 
   expect(service.app.memory.inUseBytes).toBe(0)
 }, 60_000)
 
+// Proves: account-10
 test('an export takes the memory of a slice, not of the whole, and leaves others their turn', async () => {
   await using service = await createEmailApi()
   addEmails(service, 8000)
@@ -195,6 +201,7 @@ test('an export whose key is deleted meanwhile is cut off, and does not use up t
   expect((await service.api('GET', PATH)).status).toBe(200)
 })
 
+// Proves: account-10
 test('an email keeps its id over all pages of time', async () => {
   await using service = await createEmailApi()
   const ids: string[] = []

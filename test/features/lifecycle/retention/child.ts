@@ -3,8 +3,8 @@
  * Configured by `TASSIS_*`.
  */
 import { openApp } from '#app/create.ts'
+import { loadConfig } from '#app/settings.ts'
 import { runRetention } from '#features/lifecycle/retention/run.ts'
-import { loadConfig } from '#platform/config.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 
 const [, , now, lastWrite] = process.argv

@@ -9,11 +9,13 @@ describe('the sizes that hold on a disk', () => {
     expect(limitToDisk(DEFAULTS, { capacityBytes: 70 * GiB, usedBytes: 10 * GiB })).toEqual(DEFAULTS)
   })
 
+  // Proves: storage-9
   test('are none above what the disk can hold', () => {
     const limited = limitToDisk({ ...DEFAULTS, content: 1000 * GiB }, { capacityBytes: 35 * GiB, usedBytes: 0 })
     expect(limited).toEqual({ ...DEFAULTS, content: 35 * GiB })
   })
 
+  // Proves: storage-9
   test('fit together once the data use most of the disk, each in its proportion, and lower nothing before that', () => {
     const capacityBytes = 35 * GiB
     expect(limitToDisk(DEFAULTS, { capacityBytes, usedBytes: 28 * GiB })).toEqual(DEFAULTS)

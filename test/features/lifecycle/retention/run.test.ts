@@ -222,6 +222,7 @@ test('operations go with their emails and not before', async () => {
   expectSound(service)
 })
 
+// Proves: track-11
 test('a click counts also when the content of its email is gone, and changes nothing once the email is', async () => {
   await using service = await createYear({ ...SHORT, TASSIS_LOGS_DAYS: '30', TASSIS_CONTENT_DAYS: '10' })
   const { app, clock } = service

@@ -48,6 +48,7 @@ const inboundOf = (service: EmailApi, { accountId }: Actor): number =>
 
 const isDue = (kinds: Record<string, number>): boolean => Object.values(kinds).some((removed) => removed > 0)
 
+// Proves: storage-10
 test("a stranger's mail to another tenant's addresses removes nothing of an account within its share", async () => {
   await using service = await createMailboxApi({ settings: { TASSIS_INBOUND_MAX_BYTES: '2MiB' } })
   const { app, actor, clock, newMailbox, deliver } = service
@@ -67,6 +68,7 @@ test("a stranger's mail to another tenant's addresses removes nothing of an acco
   expectBalanced(service)
 })
 
+// Proves: inbound-11
 test('of an account above its share goes first what fell to no route, then the oldest', async () => {
   await using service = await createMailboxApi({ settings: { TASSIS_INBOUND_MAX_BYTES: '1MiB' } })
   const { app, actor, clock } = service
@@ -96,6 +98,7 @@ test('of an account above its share goes first what fell to no route, then the o
   expectBalanced(service)
 })
 
+// Proves: storage-12
 test('unread messages of mailboxes never go for their size, which the log says, and read ones do', async () => {
   await using service = await createMailboxApi({ settings: { TASSIS_INBOUND_MAX_BYTES: '1MiB' } })
   const { app, api, path, newMailbox, deliver, clock } = service
@@ -123,6 +126,7 @@ test('unread messages of mailboxes never go for their size, which the log says, 
   expectBalanced(service)
 })
 
+// Proves: storage-12
 test('unread messages of a mailbox leave half of the share to the other received mail, the newest of it', async () => {
   await using service = await createMailboxApi({ settings: { TASSIS_INBOUND_MAX_BYTES: '1MiB' } })
   const { app, actor, clock, newMailbox, deliver } = service
@@ -144,6 +148,7 @@ test('unread messages of a mailbox leave half of the share to the other received
   expectBalanced(service)
 })
 
+// Proves: storage-10
 test('a budget is applied while there is garbage, which counts no more', async () => {
   await using service = await createMailboxApi({ settings: { TASSIS_INBOUND_MAX_BYTES: '1MiB' } })
   const { app, actor, clock } = service
@@ -169,6 +174,7 @@ async function send(service: EmailApi, key: string, from: string, count: number,
   service.clock.advance(hours(1))
 }
 
+// Proves: storage-10, storage-12
 test('the content, the events and the emails of an account within its share stay, those of one above it go', async () => {
   await using service = await createMailboxApi({
     settings: { TASSIS_CONTENT_MAX_BYTES: '1MiB', TASSIS_EVENTS_MAX_BYTES: '40KiB', TASSIS_LOGS_MAX_BYTES: '160KiB' },
@@ -221,6 +227,7 @@ test('what many emails share is counted once, and not against who sends it often
   expect(rowsOf(service, `emails WHERE account_id <> ${heavy.accountId} AND text_ref IS NOT NULL`)).toBe(30)
 })
 
+// Proves: storage-10
 test('sub-accounts share the part of their parent, and within it one that uses little loses nothing', async () => {
   await using service = await createMailboxApi({ settings: { TASSIS_INBOUND_MAX_BYTES: '3MiB' } })
   const { app, actor, clock } = service

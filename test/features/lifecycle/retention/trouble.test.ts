@@ -3,10 +3,10 @@ import { expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { examineBooks } from '#app/cli/books.ts'
-import { balanceFinding, balances } from '#app/cli/books-balance.ts'
 import { examineContent, soundness } from '#app/cli/content-check.ts'
+import { checkConsistency } from '#app/consistency-rules.ts'
 import { runRetention } from '#features/lifecycle/retention/run.ts'
+import { balanceFinding, balances } from '#features/sending/emails/balance.ts'
 import { AppError } from '#platform/errors.ts'
 import { days, hours } from '#platform/units.ts'
 import { expectBalanced } from '#test/support/books.ts'
@@ -21,7 +21,7 @@ const CHILD = join(import.meta.dir, 'child.ts')
 function differencesOf(dataDir: string): string[] {
   using db = new Database(join(dataDir, 'tassis.db'), { readonly: true })
   const findings = [
-    ...examineBooks(db),
+    ...checkConsistency(db),
     balanceFinding(balances(db)),
     ...examineContent(db, join(dataDir, 'content')),
     { differences: soundness(db, 'tassis.db') },

@@ -11,6 +11,7 @@ import { STRIPE_KEY, startStripeStub, stripeSettings } from '#test/support/strip
 const portal = { return_url: 'https://app.test/account' }
 
 describe('GET /v1/billing/plans', () => {
+  // Proves: list-28, auth-15, billing-1
   test('is open, ignores any key, and lists all plans with what the settings say of them', async () => {
     await using billing = await createBillingApi({
       TASSIS_PLANS:
@@ -52,6 +53,7 @@ describe('GET /v1/billing/plans', () => {
 })
 
 describe('GET /v1/billing/subscription', () => {
+  // Proves: list-28, billing-2
   test('tells plan, quota, use and limits of an account that never bought anything', async () => {
     await using billing = await createBillingApi()
     expect((await billing.api('GET', '/v1/billing/subscription')).body).toEqual({
@@ -65,6 +67,7 @@ describe('GET /v1/billing/subscription', () => {
 })
 
 describe('POST /v1/billing/checkout', () => {
+  // Proves: billing-3
   test('makes the account a customer once and answers with the page of Stripe', async () => {
     await using billing = await createBillingApi()
     const first = await billing.checkout()
@@ -161,6 +164,7 @@ describe('POST /v1/billing/checkout', () => {
 })
 
 describe('POST /v1/billing/portal', () => {
+  // Proves: billing-3
   test('answers with the page of Stripe', async () => {
     await using billing = await createBillingApi()
     await billing.checkout()
@@ -269,6 +273,7 @@ describe('while Stripe cannot be used', () => {
 })
 
 describe('who bills nobody', () => {
+  // Proves: billing-3
   test('has no page for Stripe, and routes that say so before anything else', async () => {
     await using service = await createEmailApi()
     const page = await fetch(`${service.url}/billing/stripe`, { method: 'POST', body: '{}' })

@@ -9,6 +9,7 @@ const HELD = { ...PRO, monthly_quota: 3000 }
 const ENDED = { ...NOTHING_BOUGHT, subscription_status: 'canceled', billing_email: 'owner@tassis.test' }
 
 describe('a subscription', () => {
+  // Proves: account-3, billing-2
   test('gives its plan at once, and the quota of the plan when an invoice over more than zero is paid', async () => {
     await using billing = await createBillingApi()
     const subscription = await billing.buy()
@@ -38,6 +39,7 @@ describe('a subscription', () => {
     ])
   })
 
+  // Proves: account-3
   test('has the quota of plan free in its trial and after an invoice over zero', async () => {
     await using billing = await createBillingApi()
     const trialEnd = 1_775_000_000
@@ -55,6 +57,7 @@ describe('a subscription', () => {
     expect(await billing.state()).toEqual({ ...PRO, trial_ends_at: new Date(trialEnd * 1000).toISOString() })
   })
 
+  // Proves: account-3
   test('lets no more be sent than plan free allows until it is paid, and says so', async () => {
     await using billing = await createBillingApi({ TASSIS_PLAN_QUOTA_FREE: '2' })
     await billing.service.addDomain(billing.actor, 'plan.test')
@@ -167,6 +170,7 @@ describe('events', () => {
   ] as const
   const ORDERS = [ALL, ALL.toReversed(), [ALL[3], ALL[0], ALL[2], ALL[1]], [ALL[2], ALL[3], ALL[1], ALL[0]]] as const
 
+  // Proves: billing-4
   test.each(ORDERS)('in the order %s, %s, %s, %s lead to the same', async (...order) => {
     await using billing = await createBillingApi()
     await billing.buy({ paid: [4900] })
@@ -207,6 +211,7 @@ describe('events', () => {
     expect(await billing.state()).toMatchObject({ plan: 'free', stripe_subscription_id: null })
   })
 
+  // Proves: billing-4
   test('are applied once: one that comes again asks Stripe nothing', async () => {
     await using billing = await createBillingApi()
     await billing.buy()
@@ -289,6 +294,7 @@ test('a key of another account of Stripe, which knows none of the customers, tak
 })
 
 describe('what is not signed by Stripe is a 400 and changes nothing:', () => {
+  // Proves: billing-4
   test.each([
     ['another secret', { secret: 'whsec_of_somebody_else' }, 0],
     ['a signature that is older than five minutes', {}, -301_000],
@@ -301,6 +307,7 @@ describe('what is not signed by Stripe is a 400 and changes nothing:', () => {
     expect(await billing.state()).toEqual(NOTHING_BOUGHT)
   })
 
+  // Proves: billing-4
   test.each([
     ['no signature', {}, '{}'],
     ['a signature of nonsense', { 'stripe-signature': 't=x,v1=y' }, '{}'],
@@ -336,6 +343,7 @@ describe('what is not signed by Stripe is a 400 and changes nothing:', () => {
 })
 
 describe('while Stripe cannot be asked', () => {
+  // Proves: billing-4
   test.each([
     ['fails', () => new Response('oops', { status: 500 })],
     ['is overloaded', () => Response.json({ error: { type: 'rate_limit' } }, { status: 429 })],

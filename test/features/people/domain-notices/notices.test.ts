@@ -70,6 +70,7 @@ const LOST = 'DNS records of example.com are missing'
 const ENDED = 'Mail from example.com is refused: DNS records are missing'
 const RESTORED = 'The DNS records of example.com are there again'
 
+// Proves: send-9
 test('owners are mailed at once when a verified domain loses records, each day while it sends, and when that ends', async () => {
   const { domain } = await registerVerified('example.com')
   t.break('NXDOMAIN', dkimHost(domain))
@@ -86,6 +87,7 @@ test('owners are mailed at once when a verified domain loses records, each day w
   expect(subjects().slice(4)).toEqual([RESTORED])
 })
 
+// Proves: send-9
 test('an owner whose only domain has lapsed is mailed from that domain that its mail is refused', async () => {
   t.app.db.run("UPDATE domains SET deleted_at = 1 WHERE domain = 'service.test'")
   const { domain } = await registerVerified('example.com')
@@ -96,6 +98,7 @@ test('an owner whose only domain has lapsed is mailed from that domain that its 
   expect(ended).toEqual({ from: 'no-reply@example.com', sandbox: 0 })
 })
 
+// Proves: send-9
 test('owners of domains that had lapsed before an upgrade are mailed once at the first start', async () => {
   await loop.stop()
   const { id } = await t.register('example.com')
@@ -107,6 +110,7 @@ test('owners of domains that had lapsed before an upgrade are mailed once at the
   expect(t.stored(id)).toMatchObject({ lossNotice: 'ended', lossNoticeDueAt: null })
 })
 
+// Proves: send-9
 test('a mail that nobody could be sent stays due, and is tried again after a day', async () => {
   await loop.stop()
   loop = startLossNotices({ ...t.app, config: { ...t.app.config, systemFrom: 'desk@unknown.test' } })
@@ -150,6 +154,7 @@ test('the mail says under which verified domain above the mail of a domain goes 
   )
 })
 
+// Proves: send-9
 test('records that come and go cause one mail of loss a day, and one that they are back for each', async () => {
   const { id, domain } = await registerVerified('example.com')
   for (let flap = 0; flap < 12; flap++) {
@@ -163,6 +168,7 @@ test('records that come and go cause one mail of loss a day, and one that they a
   expect(subjects()).toEqual([LOST, RESTORED])
 })
 
+// Proves: send-9
 test('domains of an account that lose records together are named in one mail; an account gets one an hour', async () => {
   const all = await Promise.all(['a.example', 'b.example', 'c.example'].map(registerVerified))
   for (const { domain } of all.slice(0, 2)) t.break('NXDOMAIN', dkimHost(domain))

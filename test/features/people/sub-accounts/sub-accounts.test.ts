@@ -15,6 +15,7 @@ const logOf = (body: unknown): string[] =>
     ({ action, actor_type, ip_address }) => `${action} ${actor_type} ${ip_address}`,
   )
 
+// Proves: sub-1
 test('a sub-account is made with the plan of its parent, and listed, read and counted', async () => {
   await using service = await createFamily()
   const answer = await service.ask(
@@ -48,6 +49,7 @@ test('without a quota of its own a sub-account has that of its parent', async ()
   expect(await service.made({ monthly_quota: null })).toMatchObject({ monthly_quota: 777 })
 })
 
+// Proves: sub-2
 test('a key of a sub-account acts in it alone, with at most the scopes of its maker', async () => {
   await using service = await createFamily()
   const { id } = await service.made({ name: 'Shop' })
@@ -88,6 +90,7 @@ test('the owner of a sub-account signs in with its password, and finds that acco
   expect((at(login.body, 'data', 'accounts') as unknown[]).length).toBe(1)
 })
 
+// Proves: sub-4
 test('a sub-account has no sub-accounts of its own', async () => {
   await using service = await createFamily()
   const { key } = await service.sender('shop')
@@ -95,6 +98,7 @@ test('a sub-account has no sub-accounts of its own', async () => {
   expect((await service.api('GET', '/v1/accounts', undefined, { key })).body).toMatchObject({ data: [] })
 })
 
+// Proves: sub-1
 test('another account, the sub-account itself, and a text that is no id are a 404 everywhere', async () => {
   await using service = await createFamily()
   const { id, key } = await service.sender('shop')
@@ -117,6 +121,7 @@ test('another account, the sub-account itself, and a text that is no id are a 40
   expect((await service.ask('GET', `/v1/accounts/${id}`)).body).toMatchObject({ data: { is_active: true } })
 })
 
+// Proves: sub-1
 test.each([
   ['a weak password', { password: 'short' }, 422, 'weak_password', 'password'],
   ['no address', { email: 'nobody' }, 422, 'validation_failed', 'email'],
@@ -131,6 +136,7 @@ test.each([
   expect(service.stored()).toEqual(before)
 })
 
+// Proves: sub-1
 test('the answer is the same whether the address is that of a user, who keeps the password and is invited to own the account', async () => {
   await using service = await createFamily(CAPTURES)
   const { app, url } = service
@@ -172,6 +178,7 @@ test('of 12 sub-accounts asked for at once on a plan with room for 4, exactly 4 
   expect(at((await service.ask('GET', '/v1/accounts')).body, 'pagination', 'total')).toBe(4)
 })
 
+// Proves: sub-1
 test('switched off, keys and sessions are a 401 at once; switched on, the same keys work again', async () => {
   await using service = await createFamily()
   const { id, key } = await service.sender('shop', { email: 'owner@own.test' })
@@ -192,6 +199,7 @@ test('switched off, keys and sessions are a 401 at once; switched on, the same k
   expect((await asKey()).status).toBe(200)
 })
 
+// Proves: sub-1
 test('a change of name or quota changes nothing else, and a change of nothing is a 422', async () => {
   await using service = await createFamily()
   const made = await service.made({ monthly_quota: 10 })
@@ -208,6 +216,7 @@ test('a change of name or quota changes nothing else, and a change of nothing is
   expectRefusal(await service.ask('PATCH', path, { monthly_quota: 1001 }), 422, 'validation_failed', 'monthly_quota')
 })
 
+// Proves: sub-1
 test('deleted, a sub-account is gone at once with its keys; of two deletions at once one succeeds', async () => {
   await using service = await createFamily()
   const { id, key } = await service.sender('shop')
@@ -261,6 +270,7 @@ test('a sub-account may not send more than its own quota', async () => {
   expect((await service.sendAsParent()).status).toBe(202)
 })
 
+// Proves: sub-3
 test('of 120 sends at once by a parent and two sub-accounts, exactly the quota of the parent is accepted', async () => {
   await using service = await createFamily({ quota: 50 })
   const [one, two] = [await service.sender('one'), await service.sender('two', { monthly_quota: 5 })]
@@ -273,6 +283,7 @@ test('of 120 sends at once by a parent and two sub-accounts, exactly the quota o
   expect(service.used(two.actor)).toBe(5)
 })
 
+// Proves: sub-3
 test('what a sub-account gives back is free for the others, what a deleted one has sent stays used, and the next month is new', async () => {
   await using service = await createFamily({ quota: 3 })
   const [one, two] = [await service.sender('one'), await service.sender('two')]
@@ -295,6 +306,7 @@ test('what a sub-account gives back is free for the others, what a deleted one h
   expect((await one.send()).status).toBe(202)
 })
 
+// Proves: analytics-5, sub-2
 test('figures of a sub-account, and of all together with a row each', async () => {
   await using service = await createFamily()
   const [one, two] = [await service.sender('one'), await service.sender('two')]
@@ -339,6 +351,7 @@ test('an account has a few aggregates at a time, and the next is told to wait', 
   expect(results[8]).toMatchObject({ reason: { status: 429, code: 'too_many_requests' } })
 })
 
+// Proves: analytics-5
 test('the aggregate needs analytics:read and sub_accounts:manage', async () => {
   await using service = await createFamily()
   for (const scope of ['analytics:read', 'sub_accounts:manage']) {

@@ -53,6 +53,7 @@ const addressesOf = ({ app }: EmailApi, action: string) =>
     .map(({ ip }) => ip)
 
 describe('a password', () => {
+  // Proves: user-7
   test('that is short, long, the address or well known is refused with how to mend it', () => {
     const refused = [
       'short',
@@ -80,6 +81,7 @@ describe('a password', () => {
     for (const outcome of refused) expect(outcome).toMatchObject({ reason: { status: 503, code: 'busy' } })
   })
 
+  // Proves: user-7
   test('is changed by who knows it; all other sessions end', async () => {
     await using service = await createService()
     const [mine, other] = [await signIn(service, ADA), await signIn(service, ADA)]
@@ -101,6 +103,7 @@ describe('a link for a new password', () => {
   const confirm = ({ url }: EmailApi, token: string, password = OTHER) =>
     post(url, '/v1/auth/password-reset/confirm', { token, password })
 
+  // Proves: user-8, user-9
   test('comes by mail through our own pipeline, to users alone, and the answer does not tell whether there is one', async () => {
     await using service = await createService({ ...CAPTURES, settings: { ...CAPTURES.settings, ...OFTEN } })
     const answers = [await ask(service, 'nobody@people.test'), await ask(service, ADA.toUpperCase())]
@@ -125,6 +128,7 @@ describe('a link for a new password', () => {
     expect(addressesOf(service, 'user.password_reset%')).toEqual(['127.0.0.1', '127.0.0.1'])
   })
 
+  // Proves: user-9
   test('is good for an hour, and void once another has set the password', async () => {
     await using service = await createService()
     const link = async () => tokenIn(await resetUser(service.app, ADA))
@@ -141,6 +145,7 @@ describe('a link for a new password', () => {
     expect(rows()).toEqual([])
   })
 
+  // Proves: user-9
   test('that is used many times at once sets one password', async () => {
     await using service = await createService()
     const token = tokenIn(await resetUser(service.app, ADA))
@@ -153,6 +158,7 @@ describe('a link for a new password', () => {
     expect((await login(service, { password: winner })).status).toBe(200)
   })
 
+  // Proves: user-8
   test('is asked for as rarely as signing in, and sent to one address five times an hour', async () => {
     await using service = await createService({ settings: { TASSIS_LOGINS_PER_MINUTE: '10' } })
     const statuses: number[] = []
@@ -197,6 +203,7 @@ async function createFactor(options: TestAppOptions = {}): Promise<Factor> {
 }
 
 describe('the second factor', () => {
+  // Proves: user-10
   test('is set up with the password and confirmed with a code, which is not taken again', async () => {
     await using service = await createService()
     const session = await signIn(service, ADA)
@@ -223,6 +230,7 @@ describe('the second factor', () => {
       expectRefusal(await login(service, given), 401, 'invalid_login')
   })
 
+  // Proves: user-10
   test('takes a code once, of a step before or after at most, and none that is older than the last', async () => {
     await using factor = await createFactor()
     const { service, code } = factor
@@ -238,6 +246,7 @@ describe('the second factor', () => {
     expect((await login(service, { code: code() })).status).toBe(401)
   })
 
+  // Proves: user-10
   test('gives way to each recovery code once, also when one is used many times at once', async () => {
     await using factor = await createFactor()
     const { service, session, recoveryCodes } = factor
@@ -273,6 +282,7 @@ describe('the second factor', () => {
     expect((await from('198.51.100.79', { password: OTHER, code: code(1) })).status).toBe(200)
   })
 
+  // Proves: user-9
   test('stays in use when the password is set by a link', async () => {
     await using factor = await createFactor()
     const { service, code } = factor
@@ -283,6 +293,7 @@ describe('the second factor', () => {
     expect((await login(service, { password: OTHER, code: code() })).status).toBe(200)
   })
 
+  // Proves: user-10
   test('is stored sealed, and its recovery codes hashed', async () => {
     await using factor = await createFactor()
     const { service, secret, recoveryCodes } = factor
@@ -297,6 +308,7 @@ describe('the second factor', () => {
     expect(secrets.filter((text) => stored.includes(text))).toEqual([])
   })
 
+  // Proves: user-10
   test('is switched off with password and code', async () => {
     await using factor = await createFactor()
     const { service, session, secret, code, recoveryCodes } = factor

@@ -13,6 +13,7 @@ const whereTo = async ({ url }: Pick<TestApi, 'url'>, headers: Record<string, st
   return [status, answered.get('location'), answered.get('vary')]
 }
 
+// Proves: user-16
 test('whoever opens a server in a browser comes to sign in', async () => {
   await using service = await createEmailApi()
   service.app.db.run(
@@ -24,6 +25,7 @@ test('whoever opens a server in a browser comes to sign in', async () => {
   expect(await whereTo(service, { accept: BROWSER, host: 'links.sender.test' })).toEqual([404, null, null])
 })
 
+// Proves: user-16
 test('whoever tries the service out is led to the captured mail, the documentation and the way in, which are there', async () => {
   await using service = await createTestApi({
     settings: { TASSIS_DELIVERY: 'capture', TASSIS_HTTP_ADDR: '127.0.0.1:0' },
@@ -45,6 +47,7 @@ test('whoever tries the service out is led to the captured mail, the documentati
   expect(text).not.toMatch(/<script|https?:/)
 })
 
+// Proves: user-16
 test('programs get what they get at any address where nothing is', async () => {
   await using service = await createTestApi()
   const answerTo = async (headers: Record<string, string>) => {

@@ -29,6 +29,7 @@ const actions = ({ app }: TestApi): string[] =>
     .map(({ action }) => action)
 
 describe('signing in', () => {
+  // Proves: user-1
   test('answers who is signed in and sets a cookie that scripts and other sites do not get', async () => {
     await using service = await createService()
     const answer = await post(service.url, '/v1/auth/login', { email: ' ADA@people.test', password: PASSWORD })
@@ -57,6 +58,7 @@ describe('signing in', () => {
     expect(actions(service)).toEqual(['user.created', 'member.added', 'session.created'])
   })
 
+  // Proves: user-1
   test('over https the cookie is Secure and of this host alone', async () => {
     await using service = await createService({ settings: { TASSIS_PUBLIC_URL: 'https://mail.tassis.test' } })
     const session = await signIn(service, ADA)
@@ -68,6 +70,7 @@ describe('signing in', () => {
     expect((await ask(service.url, 'GET', '/v1/account', undefined, plain)).status).toBe(401)
   })
 
+  // Proves: user-2
   test('a Cookie header that is too long is a 431 that says so, before anything looks at it', async () => {
     await using service = await createService()
     const { url } = service
@@ -79,6 +82,7 @@ describe('signing in', () => {
     expect((await ask(url, 'GET', '/healthz', undefined, { cookie: 'x'.repeat(12_000) })).status).toBe(200)
   })
 
+  // Proves: user-1
   test('gives one and the same answer whatever is wrong or missing', async () => {
     await using service = await createService({ settings: { TASSIS_LOGINS_PER_MINUTE: '1000' } })
     const { app, actor } = service
@@ -106,6 +110,7 @@ describe('signing in', () => {
     expect(new Set(answers.map((answer) => JSON.stringify(answer))).size).toBe(1)
   })
 
+  // Proves: user-1
   test('takes the time of a hash whether there is such a user or not', async () => {
     await using service = await createService({ settings: { TASSIS_LOGINS_PER_MINUTE: '1000' } })
     const fastest = new Map<string, number>()
@@ -134,6 +139,7 @@ describe('signing in', () => {
     expect(actions(service)).toEqual(['user.created', 'member.added', 'user.login_failed', 'user.login_failed'])
   })
 
+  // Proves: user-3
   test('takes JSON from pages of our own and from programs, nothing from elsewhere', async () => {
     await using service = await createService()
     const { url } = service
@@ -152,6 +158,7 @@ describe('signing in', () => {
     expect((await post(url, '/v1/auth/login', body, own)).status).toBe(200)
   })
 
+  // Proves: user-3
   test('a session that was there before is not the one that is signed in, and ends', async () => {
     await using service = await createService()
     const before = await signIn(service, ADA)
@@ -167,6 +174,7 @@ describe('signing in', () => {
 })
 
 describe('how often', () => {
+  // Proves: user-1
   test('one network may try as often as the setting says, an IPv6 /64 counting as one', async () => {
     await using service = await createService({ settings: { TASSIS_TRUSTED_PROXIES: '127.0.0.1' } })
     const from = (ip: string, email: string) =>
@@ -182,6 +190,7 @@ describe('how often', () => {
   const tryFrom = ({ url }: Service, ip: string, email: string, password: string) =>
     post(url, '/v1/auth/login', { email, password }, { 'x-forwarded-for': ip })
 
+  // Proves: user-1
   test('one user, known or not, is tried half as often from one network, an IPv6 /48 counting as one', async () => {
     await using service = await createService({ settings: { TASSIS_TRUSTED_PROXIES: '127.0.0.1' } })
     for (const email of [ADA, 'nobody@people.test']) {
@@ -191,6 +200,7 @@ describe('how often', () => {
     }
   })
 
+  // Proves: user-1
   test('a stranger who tries all he can keeps the user neither from signing in elsewhere nor from a new password', async () => {
     await using service = await createService({ settings: { TASSIS_TRUSTED_PROXIES: '127.0.0.1' } })
     const statuses = new Set<number>()
@@ -204,6 +214,7 @@ describe('how often', () => {
     expect(asked.status).toBe(202)
   })
 
+  // Proves: user-1
   test('one user, known or not, is tried fifty times from all networks together; from where he is signed in he still gets in', async () => {
     await using service = await createService({ settings: { TASSIS_TRUSTED_PROXIES: '127.0.0.1' } })
     expect((await tryFrom(service, '192.0.2.200', ADA, PASSWORD)).status).toBe(200)
@@ -216,6 +227,7 @@ describe('how often', () => {
     expect((await tryFrom(service, '192.0.2.200', ADA, PASSWORD)).status).toBe(200)
   }, 30_000)
 
+  // Proves: user-1
   test('one IPv6 /56 may try four times as often as a /64, a /48 sixteen times, and no further network is slowed by that', async () => {
     await using service = await createService({
       settings: { TASSIS_TRUSTED_PROXIES: '127.0.0.1', TASSIS_LOGINS_PER_MINUTE: '2' },
@@ -254,6 +266,7 @@ describe('how often', () => {
     return Promise.all(attempts)
   }
 
+  // Proves: user-1
   test('many attempts from one IPv6 /56 at once keep nobody elsewhere from signing in', async () => {
     await using service = await createService({ settings: UNLIMITED })
     const attack = fillQueue(service, 400, (i) => `2001:db8:0:aa${(i & 255).toString(16).padStart(2, '0')}::1`)
@@ -264,6 +277,7 @@ describe('how often', () => {
     expect(new Set(await attack)).toEqual(new Set([401, 503]))
   }, 30_000)
 
+  // Proves: user-1
   test('attempts from very many networks keep nobody from signing in where he was signed in before', async () => {
     await using service = await createService({ settings: UNLIMITED })
     const before = await tryFrom(service, '2001:db8:0:1::1', ADA, PASSWORD)
@@ -277,6 +291,7 @@ describe('how often', () => {
     expect(new Set(await attack)).toEqual(new Set([401, 503]))
   }, 30_000)
 
+  // Proves: user-1
   test('a user signs in where he was signed in before even when others there have used up the limits, within 90 days', async () => {
     await using service = await createService({ settings: { TASSIS_TRUSTED_PROXIES: '127.0.0.1' } })
     const { app, clock } = service
@@ -317,6 +332,7 @@ describe('how often', () => {
     expect(networks()).toEqual([])
   }, 30_000)
 
+  // Proves: user-1
   test('after five wrong ones each next has to wait longer, up to a minute', async () => {
     await using service = await createService({ settings: { TASSIS_LOGINS_PER_MINUTE: '1000' } })
     const { url, clock } = service
@@ -334,6 +350,7 @@ describe('how often', () => {
     expect(waits).toEqual([1, 2, 4, 8, 16, 32, 60, 60, 60, 60, 60])
   })
 
+  // Proves: user-1
   test('1,000 sign-ins at once are all answered, and others are served meanwhile', async () => {
     await using service = await createService({
       settings: { TASSIS_TRUSTED_PROXIES: '127.0.0.1', TASSIS_LOGINS_PER_MINUTE: '1000' },
@@ -369,6 +386,7 @@ describe('how often', () => {
 })
 
 describe('a session', () => {
+  // Proves: auth-52
   test('stands for its user beside API keys; a key in a header wins', async () => {
     await using service = await createService()
     const { url } = service
@@ -390,6 +408,7 @@ describe('a session', () => {
     expect(row).toEqual({ type: 'user', id: String(at(me.body, 'data', 'user', 'id')), ip: '127.0.0.1' })
   })
 
+  // Proves: user-4
   test('changes nothing without its token, with that of another, or from a page elsewhere', async () => {
     await using service = await createService()
     const { url } = service
@@ -411,6 +430,7 @@ describe('a session', () => {
     expect((await change({ 'x-csrf-token': csrfToken, origin: url, 'sec-fetch-site': 'same-origin' })).status).toBe(200)
   })
 
+  // Proves: user-4
   test('a GET that changes something needs the token as well', async () => {
     await using service = await createService()
     const session = await signIn(service, ADA)
@@ -419,6 +439,7 @@ describe('a session', () => {
     expect((await ask(service.url, 'GET', path, undefined, session.headers)).status).toBe(404)
   })
 
+  // Proves: user-5
   test('lasts as long as it is used, and its use is stored once an hour', async () => {
     await using service = await createService()
     const { app, clock } = service
@@ -445,6 +466,7 @@ describe('a session', () => {
     expect((await session.ask('GET', '/v1/account')).status).toBe(401)
   })
 
+  // Proves: user-5
   test('is listed, and dead at once when it is ended; that of somebody else is not there', async () => {
     await using service = await createService()
     await createTestUser(service.app, service.actor, 'bob@people.test', 'viewer')
@@ -475,6 +497,7 @@ describe('a session', () => {
     expect((await mine.ask('GET', '/v1/account')).status).toBe(401)
   })
 
+  // Proves: user-5
   test.each(['disabled_at', 'deleted_at'])('is dead at once when %s of the account is set', async (column) => {
     await using service = await createService()
     const session = await signIn(service, ADA)
@@ -483,6 +506,7 @@ describe('a session', () => {
     expect((await post(service.url, '/v1/auth/login', { email: ADA, password: PASSWORD })).status).toBe(401)
   })
 
+  // Proves: user-5
   test('ends the event streams that were opened with it', async () => {
     await using service = await createService()
     const session = await signIn(service, ADA)
@@ -494,6 +518,7 @@ describe('a session', () => {
     expect(await stream.text()).not.toContain('data:')
   })
 
+  // Proves: user-6
   test('moves to another account of the user, and to none that is not his', async () => {
     await using service = await createService()
     const { app, actor } = service
@@ -515,6 +540,7 @@ describe('a session', () => {
     expect(await accountOf()).toBe(second.accountUuid)
   })
 
+  // Proves: user-6
   test('routes about a session are a 403 to API keys', async () => {
     await using service = await createService()
     expectRefusal(await service.api('GET', '/v1/auth/session'), 403, 'session_required')

@@ -44,6 +44,7 @@ const send = (
 const sessions = ({ app }: TestApi): number => app.db.query('SELECT id FROM sessions').all().length
 
 describe('the pages of people', () => {
+  // Proves: user-15
   test('have no script, nothing from elsewhere, and are kept by nobody', async () => {
     await using service = await createService()
     const token = tokenIn(await resetUser(service.app, ADA))
@@ -79,6 +80,7 @@ describe('the pages of people', () => {
     expect(text).not.toContain('<script>')
   })
 
+  // Proves: user-15
   test('act for pages of our own only', async () => {
     await using service = await createService()
     const fields = { email: ADA, password: PASSWORD }
@@ -98,6 +100,7 @@ describe('the pages of people', () => {
     expect([forged.status, forged.headers.get('set-cookie'), sessions(service)]).toEqual([303, null, 1])
   })
 
+  // Proves: user-15
   test('are not there under the tracking host of an account', async () => {
     await using service = await createEmailApi()
     service.app.db.run(
@@ -115,6 +118,7 @@ describe('the pages of people', () => {
 
 describe.if(isChromiumAvailable())('in a browser', () => {
   for (const screen of SCREENS) {
+    // Proves: user-15
     test(`people sign in, set a password and join a team (${screen.name})`, async () => {
       await using service = await createEmailApi({
         ...CAPTURES,
@@ -196,6 +200,7 @@ describe.if(isChromiumAvailable())('in a browser', () => {
     })
   }
 
+  // Proves: user-4
   test.each([
     ['of another site', '127.0.0.2'],
     // To which browsers do send the cookie.

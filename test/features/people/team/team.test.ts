@@ -39,6 +39,7 @@ const team = ({ app, actor }: EmailApi) =>
   membersOf(app.db, actor.accountId).map(({ email, role }) => `${email} ${role}`)
 
 describe('an invitation', () => {
+  // Proves: user-11, user-12
   test('leads a new user into the team and signs him in; it is used up then', async () => {
     await using service = await withMail()
     const { owner, url } = service
@@ -83,6 +84,7 @@ describe('an invitation', () => {
     ])
   })
 
+  // Proves: user-12
   test('of a user there is asks for the password, or for the browser in which that user is signed in', async () => {
     await using service = await withMail()
     const { owner, url, app } = service
@@ -110,6 +112,7 @@ describe('an invitation', () => {
     )
   })
 
+  // Proves: user-12
   test('that is accepted many times at once is accepted once', async () => {
     await using service = await withMail()
     await service.owner.ask('POST', '/v1/team/invitations', { email: BOB, role: 'viewer' })
@@ -120,6 +123,7 @@ describe('an invitation', () => {
     expect(team(service)).toHaveLength(2)
   })
 
+  // Proves: user-11
   test('gives way to the next one of its address, can be taken back, and ends after 7 days', async () => {
     await using service = await withMail()
     const { owner, url, app, actor, clock } = service
@@ -158,6 +162,7 @@ describe('an invitation', () => {
     expect(listInvitations(app.db, actor.accountId, clock.now())).toEqual([])
   })
 
+  // Proves: user-11
   test('cannot be made by the dozen: 50 are open, 5 mails an hour go to one address, 50 of one account', async () => {
     await using service = await createService()
     const { owner, clock } = service
@@ -171,6 +176,7 @@ describe('an invitation', () => {
     expectRefusal(await invite('last@people.test'), 409, 'too_many_invitations')
   })
 
+  // Proves: user-11
   test('says nothing that a mail program makes a link of, whatever the account is called, and tells when no mail can leave', async () => {
     await using service = await withMail()
     await service.owner.ask('PATCH', '/v1/account', { name: 'Win at https://evil.test/?a=1 now\n\nBuy' })
@@ -185,6 +191,7 @@ describe('an invitation', () => {
 })
 
 describe('owners', () => {
+  // Proves: auth-51, user-14
   test('are made and unmade by owners who are signed in, not by admins and not by keys', async () => {
     await using service = await createService()
     const { owner, app, actor, api } = service
@@ -206,6 +213,7 @@ describe('owners', () => {
     expect(ownersOf(app.db, actor.accountId)).toEqual(['ada@people.test', 'admin@people.test'])
   })
 
+  // Proves: user-13
   test('never run out: the last one neither leaves nor gets another role', async () => {
     await using service = await createService()
     const { owner, app, actor } = service
@@ -226,6 +234,7 @@ describe('owners', () => {
 })
 
 describe('a member', () => {
+  // Proves: user-13
   test('gets the rights of another role at the next request', async () => {
     await using service = await createService()
     const { user } = await createTestUser(service.app, service.actor, BOB, 'viewer')
@@ -237,6 +246,7 @@ describe('a member', () => {
     expect((await make()).status).toBe(201)
   })
 
+  // Proves: user-13
   test('who is removed is out at once, with the invitations he made; who belongs nowhere else is gone', async () => {
     await using service = await createService()
     const { app, actor, owner } = service

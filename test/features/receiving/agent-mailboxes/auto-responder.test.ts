@@ -45,6 +45,7 @@ const noted = ({ app }: MailboxApi): unknown[] =>
   app.db.query('SELECT address, replied_at AS at FROM mailbox_auto_replies ORDER BY address').all()
 
 describe('the settings', () => {
+  // Proves: mailbox-12
   test('are off and empty at first, change field by field, and show in the mailbox, with an audit row each', async () => {
     await using service = await createMailboxApi()
     const { api, path } = service
@@ -111,6 +112,7 @@ describe('the settings', () => {
       'rules',
     ],
   ]
+  // Proves: mailbox-12
   test.each(BAD)('%s is a 422 and changes nothing', async (_, body, field) => {
     await using service = await createMailboxApi()
     await setUp(service)
@@ -132,6 +134,7 @@ describe('the settings', () => {
 })
 
 describe('a message is answered', () => {
+  // Proves: mailbox-12
   test('by the first rule that matches, marked, in the thread, without tracking', async () => {
     await using service = await createMailboxApi()
     const { api, app, path } = service
@@ -189,6 +192,7 @@ describe('a message is answered', () => {
     expect(service.app.db.query('SELECT subject FROM emails').get()).toEqual({ subject: expected })
   })
 
+  // Proves: mailbox-12
   test('once a day a sender, in any spelling, and each mailbox for itself', async () => {
     await using service = await createMailboxApi()
     const { app, actor, clock } = service

@@ -58,6 +58,7 @@ const createClassifier = (url: string, options: TestAppOptions = {}): Promise<Te
     settings: { TASSIS_LLM_URL: url, TASSIS_LLM_KEY: 'secret-key', TASSIS_LLM_MODEL: 'small', ...options.settings },
   })
 
+// Proves: mailbox-13
 test('without an endpoint nothing is asked and there is no classification', async () => {
   await using service = await createTestApp()
   expect(await classify(service.app, messageOf())).toBeUndefined()
@@ -76,6 +77,7 @@ test('an endpoint that the operator lets be used for other things is not asked',
   expect(endpoint.asked.length).toBe(1)
 })
 
+// Proves: mailbox-13
 test('the endpoint is asked for the message as data, with model and key, and its label is the classification', async () => {
   await using endpoint = startEndpoint()
   await using service = await createClassifier(endpoint.url)
@@ -332,6 +334,7 @@ test('those that wait for their turn when the endpoint begins to rest are not as
   expect(endpoint.asked.length).toBe(8)
 })
 
+// Proves: mailbox-13
 test('an endpoint where nobody listens costs nothing but the classification', async () => {
   const gone = startEndpoint()
   await gone[Symbol.asyncDispose]()

@@ -15,6 +15,7 @@ const domainId = async ({ api }: MailboxApi, name: string) => {
   return rows.find(({ domain }) => domain === name)?.id
 }
 
+// Proves: mailbox-1, mailbox-14
 test('a mailbox is made, read, listed and deleted, each change with an audit row', async () => {
   await using service = await createMailboxApi()
   const { api, actor } = service
@@ -135,6 +136,7 @@ describe('the domain of a mailbox', () => {
     expect(at(named.body, 'data', 'domain')).toBe('second.test')
   })
 
+  // Proves: mailbox-1
   test('must be there, verified and receiving: 422 that says what to do', async () => {
     await using service = await createMailboxApi()
     const refused = async (name: string, code: string) =>
@@ -227,6 +229,7 @@ describe('mail for an address finds', () => {
   })
 })
 
+// Proves: mailbox-1
 test('a deleted mailbox takes no mail at once; its rows go in slices, and those of others stay', async () => {
   await using service = await createMailboxApi()
   const { app, api, path, deliver } = service
@@ -257,6 +260,7 @@ test('a deleted mailbox takes no mail at once; its rows go in slices, and those 
 })
 
 describe('a list by limit and offset', () => {
+  // Proves: list-6, mailbox-1
   test('has the rows that are asked for, and says which page that is', async () => {
     await using service = await createMailboxApi()
     const ids: string[] = []

@@ -50,6 +50,7 @@ async function sendReply(service: MailboxApi, mailbox: Mailbox, inReplyTo: strin
 }
 
 describe('a message', () => {
+  // Proves: list-27, mailbox-2, mailbox-14
   test('has everything in its detail, and all but the authentication in the list; neither reads it', async () => {
     await using service = await createMailboxApi()
     const { actor } = service
@@ -189,6 +190,7 @@ describe('a message', () => {
     ).toEqual([{ mailbox_id: formatUuid(mailbox.uuid), mailbox_message_id: id }])
   })
 
+  // Proves: mailbox-2
   test('is deleted with its place in every count; the thread goes with its last message', async () => {
     await using service = await createMailboxApi()
     const { api, path } = service
@@ -244,6 +246,7 @@ test('a message whose content is missing is a 200 that says so, and so is the pa
 })
 
 describe('the list of messages', () => {
+  // Proves: mailbox-2
   test('is newest first, by status, in pages', async () => {
     await using service = await createMailboxApi()
     const { path, api } = service
@@ -290,6 +293,7 @@ describe('the list of messages', () => {
 })
 
 describe('labels', () => {
+  // Proves: mailbox-8
   test('take the place of those that are there, each once', async () => {
     await using service = await createMailboxApi()
     const { api, path } = service
@@ -306,6 +310,7 @@ describe('labels', () => {
     expect(at((await put([])).body, 'data', 'labels')).toEqual([])
   })
 
+  // Proves: mailbox-8
   test.each([
     [Array.from({ length: 51 }, (_, n) => `l${n}`), 'labels'],
     [[''], 'labels.0'],
@@ -325,6 +330,7 @@ describe('labels', () => {
 })
 
 describe('a thread', () => {
+  // Proves: mailbox-6
   test('joins what answers by In-Reply-To or References, received and sent, and nothing by its subject', async () => {
     await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
@@ -411,6 +417,7 @@ describe('a thread', () => {
 })
 
 describe('a search', () => {
+  // Proves: mailbox-7
   test('finds all its words in subject, sender and text, whatever their case and accents, newest first', async () => {
     await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
@@ -446,6 +453,7 @@ describe('a search', () => {
     })
   })
 
+  // Proves: mailbox-7
   test.each([
     '"',
     '""invoice',
@@ -526,6 +534,7 @@ describe('a search', () => {
 })
 
 describe('the raw form of a message', () => {
+  // Proves: mailbox-10
   test('is what came in, below the trace fields of this host and without results that claim to be ours', async () => {
     await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
@@ -561,6 +570,7 @@ describe('the raw form of a message', () => {
     )
   })
 
+  // Proves: mailbox-10
   test('is a 404 for one that was sent, and for one that is older than raw messages are kept', async () => {
     await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
@@ -575,6 +585,7 @@ describe('the raw form of a message', () => {
 })
 
 describe('attachments', () => {
+  // Proves: mailbox-11
   test.each([
     ['report.pdf', 'application/pdf', 'application/pdf', 'attachment; filename="report.pdf"'],
     ['page.html', 'text/html', 'application/octet-stream', 'attachment; filename="page.html"'],
@@ -608,6 +619,7 @@ describe('attachments', () => {
     })
   })
 
+  // Proves: mailbox-9
   test('are listed in their order, in pages; there is none with another number', async () => {
     await using service = await createMailboxApi()
     const { api, path } = service
@@ -660,6 +672,7 @@ test('of very many attachments lists, threads and searches have the first 20, an
   expect(at(files.body, 'data')).toEqual(all.slice(990))
 })
 
+// Proves: mailbox-9
 test('contacts are the senders, by address, with how often and when last', async () => {
   await using service = await createMailboxApi()
   const mailbox = await service.newMailbox()
@@ -684,6 +697,7 @@ test('contacts are the senders, by address, with how often and when last', async
   })
 })
 
+// Proves: mailbox-9
 test('analytics count what was received: in all, unread, since midnight, and in seven days', async () => {
   await using service = await createMailboxApi()
   const mailbox = await service.newMailbox()
@@ -706,6 +720,7 @@ test('analytics count what was received: in all, unread, since midnight, and in 
 })
 
 describe('the payload of mailbox.message.received', () => {
+  // Proves: mailbox-13
   test('is exactly that of the interface, the same at every call', async () => {
     await using service = await createMailboxApi()
     const { app, actor } = service
@@ -754,6 +769,7 @@ describe('the payload of mailbox.message.received', () => {
     expect(JSON.stringify(mailboxPayload(app, actor.accountId, id))).toBe(JSON.stringify(first))
   })
 
+  // Proves: mailbox-13
   test('leaves out what there is none of, and cuts a body at 256 KiB', async () => {
     await using service = await createMailboxApi()
     const { app, actor } = service

@@ -64,6 +64,7 @@ test('a lease that was given while the clock was 40 days ahead is over when it i
 })
 
 describe('the next message', () => {
+  // Proves: list-18, mailbox-3
   test('is the oldest one that nobody holds, whole, leased for 5 minutes', async () => {
     await using service = await createMailboxApi()
     const mailbox = await service.newMailbox({ local_part: 'support' })
@@ -92,6 +93,7 @@ describe('the next message', () => {
     expect(await unread(service, mailbox)).toBe(2)
   })
 
+  // Proves: mailbox-3, mailbox-4
   test('comes again when its lease is over, before what came later', async () => {
     await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
@@ -109,6 +111,7 @@ describe('the next message', () => {
     expectRefusal(await end(service, mailbox, 'nack', ids[0], tokenOf(held)), 409, 'lease_lost')
   })
 
+  // Proves: mailbox-3
   test('is never held by two of 40 consumers that ask at once, and each message is held by one', async () => {
     await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
@@ -156,6 +159,7 @@ describe('the next message', () => {
 })
 
 describe('an ack', () => {
+  // Proves: mailbox-4
   test('reads the message for good; the same ack again is fine, and a nack after it is a 409', async () => {
     await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
@@ -174,6 +178,7 @@ describe('an ack', () => {
     )
   })
 
+  // Proves: mailbox-4
   test('or nack with what is no token of the lease is a 409 and changes nothing', async () => {
     await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
@@ -200,6 +205,7 @@ describe('an ack', () => {
   })
 })
 
+// Proves: mailbox-4
 test('a nack gives the message to the next consumer at once, with a token of its own', async () => {
   await using service = await createMailboxApi()
   const mailbox = await service.newMailbox()
@@ -214,6 +220,7 @@ test('a nack gives the message to the next consumer at once, with a token of its
 })
 
 describe('whoever waits', () => {
+  // Proves: mailbox-3
   test.each([
     [60, 58],
     [30, 28],
@@ -239,6 +246,7 @@ describe('whoever waits', () => {
     expectRefused408(await answer)
   })
 
+  // Proves: mailbox-3
   test('gets a message that comes, over HTTP', async () => {
     await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
@@ -307,6 +315,7 @@ describe('whoever waits', () => {
     expect(await third.outcome).toEqual(await second.outcome)
   })
 
+  // Proves: mailbox-3
   test('and goes away is forgotten: the message goes to the next one, untouched', async () => {
     await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()

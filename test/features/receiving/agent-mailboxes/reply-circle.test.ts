@@ -76,6 +76,7 @@ const newest = ({ api }: Circle, mailbox: string, count: number): Promise<Json> 
     return at(body, 'pagination', 'total') === count && (at(body, 'data', 0) as Json)
   })
 
+// Proves: mailbox-5
 test('a question, its reply and the reply to that are one thread in each mailbox', async () => {
   await using circle = await startCircle()
   const { api, one, two } = circle
@@ -102,6 +103,7 @@ test('a question, its reply and the reply to that are one thread in each mailbox
   expect([await threadsOf(one), await threadsOf(two)]).toEqual([[2], [3]])
 })
 
+// Proves: mailbox-12
 test('when both answer by themselves, a message from one to the other is answered once, and the answer is not', async () => {
   await using circle = await startCircle()
   const { api, app, one, two } = circle
@@ -130,6 +132,7 @@ test('an automatic answer to a message without a usable Message-ID stands in the
   expect(at(threads, 'data')).toMatchObject([{ subject: 'A question', message_count: 2 }])
 })
 
+// Proves: mailbox-12
 test('a message that a program made is received and not answered', async () => {
   await using circle = await startCircle()
   const { api, app, two } = circle

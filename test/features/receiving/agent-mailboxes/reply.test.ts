@@ -30,6 +30,7 @@ describe('In-Reply-To and References (RFC 5322 §3.6.4)', () => {
     expect(headers('<a@x.test>')).toEqual({ 'In-Reply-To': '<a@x.test>', References: '<a@x.test>' })
   })
 
+  // Proves: mailbox-5
   test('go on with the references of the message, in whatever form they are given', () => {
     const expected = { 'In-Reply-To': '<c@x.test>', References: '<a@x.test> <b@x.test> <c@x.test>' }
     expect(headers('<c@x.test>', ['<a@x.test>', '<b@x.test>'])).toEqual(expected)
@@ -88,6 +89,7 @@ test('a subject of any length is answered with one that a header can carry', () 
   expect(replySubject('😀'.repeat(1000)).isWellFormed()).toBe(true)
 })
 
+// Proves: mailbox-5
 test('a reply goes from the mailbox to From, as an ordinary email that stands in the thread', async () => {
   await using service = await createMailboxApi()
   const { api } = service
@@ -290,6 +292,7 @@ describe('a reply is refused, and nothing is stored,', () => {
     expect(service.stored()).toEqual(before)
   })
 
+  // Proves: mailbox-5
   test('while the account is paused, above its quota, or without its domain', async () => {
     await using service = await createMailboxApi()
     const { api, app, actor } = service
@@ -361,6 +364,7 @@ describe('with an Idempotency-Key', () => {
     data: { ...(at(first.body, 'data') as object), replayed: true, ...more },
   })
 
+  // Proves: mailbox-5
   test('a reply that is repeated is sent once and answered alike', async () => {
     await using service = await createMailboxApi()
     const message = await service.receives()
@@ -391,6 +395,7 @@ describe('with an Idempotency-Key', () => {
     expect([again.status, again.body]).toEqual([201, replayed(first)])
   })
 
+  // Proves: idem-3
   test('another body or another message is told as a mismatch, with the first reply', async () => {
     await using service = await createMailboxApi()
     const [message, other] = [await service.receives(), await service.receives({ messageId: '<b@x.test>' })]
@@ -407,6 +412,7 @@ describe('with an Idempotency-Key', () => {
   })
 })
 
+// Proves: mailbox-5
 test('a reply reaches the receiving server with its threading headers, signed', async () => {
   await using sink = await startSink()
   await using flow = await startMailFlow({

@@ -26,6 +26,7 @@ async function deliverSized({ app }: MailboxApi, mailbox: Mailbox, sizeBytes: nu
   return formatUuid(uuid)
 }
 
+// Proves: inbound-9
 test('a mailbox with as many octets unread as it may have is full until some are acknowledged or deleted', async () => {
   await using service = await createMailboxApi()
   const { app, api, newMailbox, path } = service
@@ -56,6 +57,7 @@ test('a mailbox with as many octets unread as it may have is full until some are
   expectBalanced(service)
 })
 
+// Proves: inbound-9
 test('a mailbox with as many messages unread as it may have is full', async () => {
   await using service = await createMailboxApi()
   const { app, newMailbox } = service
@@ -64,6 +66,7 @@ test('a mailbox with as many messages unread as it may have is full', async () =
   expect(createDecision(app)(mailbox.address)).toEqual(MAILBOX_FULL)
 })
 
+// Proves: inbound-9
 test('all mailboxes of an account are full when together they have as much unread as they may have', async () => {
   await using service = await createMailboxApi()
   const { app, api, newMailbox, path } = service

@@ -27,6 +27,7 @@ const AS_SENT = {
   ...NOT_APPLIED,
 }
 
+// Proves: status-30
 test('a late hard bounce takes the delivery back, tells one event and suppresses the address', async () => {
   await using post = await startPost()
   const email = await post.email(['Bob@Receiver.test'])
@@ -73,6 +74,7 @@ test('a late hard bounce takes the delivery back, tells one event and suppresses
   expectBalanced(post.service)
 })
 
+// Proves: status-30
 test('the same report again changes nothing', async () => {
   await using post = await startPost()
   const email = await post.email(['bob@receiver.test'])
@@ -86,6 +88,7 @@ test('the same report again changes nothing', async () => {
   expectBalanced(post.service)
 })
 
+// Proves: status-30
 test('what the receiver gave up after trying is a soft bounce without suppression, and no dead letter', async () => {
   await using post = await startPost()
   const email = await post.email(['bob@receiver.test'])
@@ -110,6 +113,7 @@ test('what the receiver gave up after trying is a soft bounce without suppressio
 })
 
 describe('an uncertain recipient', () => {
+  // Proves: status-31
   test('bounces, and is no dead letter any more', async () => {
     await using post = await startPost()
     const email = await post.email(['bob@receiver.test'], 'uncertain')
@@ -125,6 +129,7 @@ describe('an uncertain recipient', () => {
     expectBalanced(post.service)
   })
 
+  // Proves: status-31
   test.each(['delivered', 'relayed', 'expanded'] as const)('that is reported %s is sent', async (action) => {
     await using post = await startPost()
     const email = await post.email(['bob@receiver.test'], 'uncertain')
@@ -150,6 +155,7 @@ describe('an uncertain recipient', () => {
     expectBalanced(post.service)
   })
 
+  // Proves: status-31
   test('that is reported delayed stays uncertain', async () => {
     await using post = await startPost()
     const email = await post.email(['bob@receiver.test'], 'uncertain')
@@ -180,6 +186,7 @@ describe('of several recipients', () => {
   })
 
   // Each of them knows the Message-ID and the others' names, and what a report returns can be made up.
+  // Proves: status-32
   test.each<[string, (email: SentEmail) => DeliveryReport]>([
     [
       'names one of them',
@@ -211,6 +218,7 @@ describe('of several recipients', () => {
 })
 
 describe('without a proven return path', () => {
+  // Proves: status-32
   test('the returned return path is as good as the one it came to', async () => {
     await using post = await startPost()
     const email = await post.email(['bob@a.test', 'carol@b.test'])
@@ -219,6 +227,7 @@ describe('without a proven return path', () => {
     expect(stateOf(post, email).recipients.map(({ status }) => status)).toEqual(['sent', 'bounced'])
   })
 
+  // Proves: status-32
   test('a returned return path whose MAC is wrong is none', async () => {
     await using post = await startPost()
     const email = await post.email(['bob@a.test'])
@@ -243,6 +252,7 @@ describe('without a proven return path', () => {
     expect(stateOf(post, email).status).toBe('sent')
   })
 
+  // Proves: status-32
   test('the Message-ID of an email to one recipient needs no name', async () => {
     await using post = await startPost()
     const email = await post.email(['bob@a.test'])
@@ -250,6 +260,7 @@ describe('without a proven return path', () => {
     expect(stateOf(post, email).status).toBe('bounced')
   })
 
+  // Proves: status-32
   test.each([
     ['another domain', (id: string) => id.replace('@sender.test', '@evil.test')],
     ['another id', (id: string) => id.replace(/.(?=@)/, (last) => (last === '0' ? '1' : '0'))],
@@ -273,6 +284,7 @@ describe('with a proven return path', () => {
     expect({ status, suppressed }).toEqual({ status: 'bounced', suppressed: ['bob@a.test'] })
   })
 
+  // Proves: status-32
   test('the returned message of another email is ignored', async () => {
     await using post = await startPost()
     const [email, other] = [await post.email(['bob@a.test']), await post.email(['bob@a.test'])]
@@ -337,6 +349,7 @@ describe('with a proven return path', () => {
   })
 })
 
+// Proves: status-32
 test('a report that came to an address of one account never touches the email of another', async () => {
   await using post = await startPost()
   const email = await post.email(['bob@a.test'])
@@ -464,6 +477,7 @@ describe('a message of the corpus', () => {
       })
     })
 
+    // Proves: status-33
     test(`${file} at another address is matched by ${returned === 'none' ? 'nothing' : returned}`, async () => {
       const isMatched = returned !== 'none'
       expect<unknown>(await check(false)).toEqual({
@@ -474,6 +488,7 @@ describe('a message of the corpus', () => {
     })
   }
 
+  // Proves: status-33
   for (const [file, isNull] of NO_REPORTS)
     test(`${file} is no bounce`, async () => {
       const email = await post.email([`bob@${file}.test`])

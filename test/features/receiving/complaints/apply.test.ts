@@ -58,6 +58,7 @@ const rate = () => {
   return complaintRate(app.db, actor.accountId, { from: 0, to: app.clock.now() })
 }
 
+// Proves: notify-26, notify-39
 test('a complaint is told and counted once a recipient; another recipient of the email has one of his own', async () => {
   const email = await complaints.delivered(TO_MANY)
   const report = await complaints.report('standard', email, 1)
@@ -104,6 +105,7 @@ test('the suppression is in the audit log, by the system', async () => {
 })
 
 describe('a complaint that names none of several recipients', () => {
+  // Proves: notify-43
   test('sends no event and suppresses nobody, but counts toward the rate', async () => {
     const email = await complaints.delivered(TO_MANY)
     expect(await complaints.apply(await complaints.report('comcast', email))).toEqual(counted(email))
@@ -158,6 +160,7 @@ describe('a complaint that names none of several recipients', () => {
     expectNothing()
   })
 
+  // Proves: notify-43
   test('counts when it names two of them', async () => {
     const email = await complaints.delivered(TO_MANY)
     expect(await complaints.apply(await complaints.report('several-recipients', email, 1))).toEqual(counted(email))
@@ -175,6 +178,7 @@ test('the name in a report of a known loop finds the recipient in any spelling; 
   expect(await apply('cARL@Bücher.TEST', 'who@else.test')).toEqual(applied(email, 1))
 })
 
+// Proves: notify-42
 test('a recipient cannot complain in the name of another: nobody is suppressed by a name in an unproven report', async () => {
   const email = await complaints.delivered(TO_MANY)
   const report = await complaints.report('gmail-like', email)
@@ -219,6 +223,7 @@ test('the address for unsubscribing alone finds its recipient', async () => {
 })
 
 describe('a report of not-spam', () => {
+  // Proves: notify-27
   test('is kept once, and is no complaint; one may still come', async () => {
     const email = await complaints.delivered(TO_BOB)
     const report = await complaints.report('not-spam', email)

@@ -29,6 +29,7 @@ function loopOf({
   return findFeedbackLoop(FURTHER, received as Parameters<typeof findFeedbackLoop>[1])
 }
 
+// Proves: notify-41
 test.each([
   ['SPF passes for the envelope', { mailFrom: YAHOO, spf: 'pass' }, 'Yahoo'],
   ['the envelope is in capitals', { mailFrom: YAHOO.toUpperCase(), spf: 'pass' }, 'Yahoo'],

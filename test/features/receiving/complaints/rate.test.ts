@@ -12,6 +12,7 @@ const toMany = (domain: string) => ({
   transactional: false,
 })
 
+// Proves: notify-40
 test('the rate of a window is its complaints by its delivered recipients, at the time when each happened', async () => {
   await using complaints = await createComplaints()
   const { app, actor, clock } = complaints.service

@@ -94,11 +94,13 @@ async function outcome(
 }
 
 describe('a report in the shape', () => {
+  // Proves: status-21, notify-27
   test.each(Object.keys(SHAPES))('%s suppresses the only recipient of its email, and tells it', async (name) => {
     const { ofRecipient, ofNobody: _, ...left } = await outcome(name, 1, 0)
     expect(left).toEqual({ ...LEFT, ...ofRecipient })
   })
 
+  // Proves: status-21, notify-39
   test.each(Object.entries(SHAPES))('%s about a Bcc recipient of four finds its %s', async (name, sign) => {
     const { ofRecipient, ofNobody, ...left } = await outcome(name, 4, 3, 'proven')
     expect(left).toEqual(
@@ -106,6 +108,7 @@ describe('a report in the shape', () => {
     )
   })
 
+  // Proves: notify-42
   test.each(Object.entries(SHAPES).filter(([, sign]) => sign === 'name'))(
     '%s from an unproven sender finds only the email by its %s, which the other recipients know',
     async (name) => {
@@ -114,6 +117,7 @@ describe('a report in the shape', () => {
     },
   )
 
+  // Proves: notify-39
   test.each(Object.keys(SHAPES))('%s that came to the return path of a recipient is of this one', async (name) => {
     const { ofRecipient, ofNobody: _, ...left } = await outcome(name, 4, 2, 'return path')
     expect(left).toEqual({ ...LEFT, ...ofRecipient })

@@ -42,6 +42,7 @@ async function registered(app: App, ...domains: readonly string[]): Promise<Acto
 
 const ids = (app: App): string[] => listReports(app.db, { limit: 100 }).map(({ reportId }) => reportId)
 
+// Proves: inbound-33
 test('a report is stored with what it says of itself, and found again by its id', async () => {
   const clock = new ManualClock()
   await using service = await createTestApp({ clock })

@@ -58,6 +58,7 @@ const atDomain = (address: string, name: string) => ({
 })
 
 describe('a domain that is verified and takes mail', () => {
+  // Proves: inbound-35
   test.each([
     ['support@inbound.test', 'inbound.test'],
     ['Any.Thing+at-all@INBOUND.test', 'inbound.test'],
@@ -72,6 +73,7 @@ describe('a domain that is verified and takes mail', () => {
 })
 
 describe('what nobody here takes is refused in the session', () => {
+  // Proves: suppress-14, inbound-29
   test.each([
     ['a domain that was deleted', 'support@gone.test', 550, '5.7.1'],
     ['a domain of somebody else', 'bob@example.com', 550, '5.7.1'],
@@ -91,6 +93,7 @@ describe('what nobody here takes is refused in the session', () => {
 })
 
 describe('strangers do not learn whether a domain is registered', () => {
+  // Proves: inbound-30
   test.each([
     ['that does not take mail', 'support@closed.test'],
     ['that is not verified', 'support@unverified.test'],
@@ -101,6 +104,7 @@ describe('strangers do not learn whether a domain is registered', () => {
 })
 
 describe('our own addresses', () => {
+  // Proves: notify-39
   test.each([
     'postmaster@mail.tassis.test',
     'ABUSE@Mail.Tassis.Test',
@@ -115,6 +119,7 @@ describe('our own addresses', () => {
     expect(decide('Postmaster')).toEqual({ kind: 'host', address: 'postmaster@mail.tassis.test' })
   })
 
+  // Proves: status-32
   test('a return path that we made names its recipient, in any case and under any domain; a letter changed and it is refused', () => {
     const verp = encodeVerp({ recipientId: 4711, tag: 0 }, service.app.keys.subkey('verp'))
     for (const address of [`${verp}@send.inbound.test`, `${verp.toUpperCase()}@send.gone.test`])

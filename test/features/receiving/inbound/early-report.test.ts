@@ -99,6 +99,7 @@ const ofEmail = (email: SentEmail) => {
   return { status, events: events.map(({ type }) => type), suppressed }
 }
 
+// Proves: status-31
 test.each([
   ['sent', SENT, ['sent', 'delivered', 'bounced']],
   ['uncertain', UNCERTAIN, ['uncertain', 'bounced']],

@@ -19,6 +19,7 @@ const FULL = '421 4.7.0 Too many connections; try again later'
 const FULL_OF_YOURS = '421 4.7.0 Too many connections from your address; try again later'
 
 describe('connections', () => {
+  // Proves: inbound-17
   test('of one address are bounded, others are not touched, and a place is free again at the end of one', async () => {
     await using fixture = await startTestListener({ config: { inboundConnectionsPerIp: 2 } })
     const first = await fixture.greeted()
@@ -40,6 +41,7 @@ describe('connections', () => {
     expect([await second.reply(), await first.say('NOOP')]).toEqual([FULL, '250 2.0.0 OK'])
   })
 
+  // Proves: inbound-18
   test.each([
     ['says NOOP', []],
     ['has said MAIL', ['MAIL FROM:<>']],
@@ -69,6 +71,7 @@ describe('connections', () => {
     for (const client of attackers) client.destroy()
   })
 
+  // Proves: inbound-18
   test('of 28 addresses with one each leave room as well while they bring no mail: the oldest ends', async () => {
     await using fixture = await startTestListener({ config: { inboundConnections: 28 } })
     const attackers = []
@@ -91,6 +94,7 @@ describe('connections', () => {
     for (const client of attackers) client.destroy()
   })
 
+  // Proves: inbound-18
   test('the last tenth is for addresses that have none', async () => {
     await using fixture = await startTestListener({ config: { inboundConnections: 20 } })
     const greetings: string[] = []
@@ -226,6 +230,7 @@ describe('a client that', () => {
     ])
   })
 
+  // Proves: inbound-20
   test.each([
     ['says nothing', []],
     ['says octets without an end of line', ['N', 'O', 'O', 'P']],

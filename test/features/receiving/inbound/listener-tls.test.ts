@@ -30,6 +30,7 @@ async function nameAt(fixture: ListenerFixture): Promise<string> {
 }
 
 describe('the certificate', () => {
+  // Proves: inbound-31
   test('is self-signed when none is given, made once, and readable by the owner only', async () => {
     const dataDir = mkdtempSync(join(tmpdir(), 'tassis-tls-'))
     const file = join(dataDir, 'inbound-tls.pem')
@@ -59,6 +60,7 @@ describe('the certificate', () => {
     rmSync(dataDir, { recursive: true })
   })
 
+  // Proves: inbound-31
   test('is read again when its files change, and sessions go on', async () => {
     using given = certificateFiles(['first.test'])
     const clock = new ManualClock()

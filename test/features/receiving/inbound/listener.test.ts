@@ -153,6 +153,7 @@ describe('a message', () => {
     })
   })
 
+  // Proves: inbound-21
   test('gets no reply before it is on disk, while other sessions go on', async () => {
     const arrived = Promise.withResolvers<void>()
     const onDisk = Promise.withResolvers<void>()
@@ -180,6 +181,7 @@ describe('a message', () => {
     })
   })
 
+  // Proves: inbound-21
   test.each([
     ['no room', () => new AppError(507, 'insufficient_storage', 'Full'), '452 4.3.1'],
     ['a locked database', () => Object.assign(new Error('database is locked'), { code: 'SQLITE_BUSY' }), '452 4.3.1'],
@@ -200,6 +202,7 @@ describe('a message', () => {
     })
   })
 
+  // Proves: inbound-21
   test.each([
     ['a low disk', { isDiskLow: async () => true }, '452 4.3.1 There is no room for mail; try again later'],
     [
@@ -452,6 +455,7 @@ describe('a message', () => {
     })
   })
 
+  // Proves: inbound-19
   test('finds room for files that another address has most of: the largest message of that one is refused', async () => {
     await using fixture = await startTestListener({ limits: { spoolBytes: 3 * MiB } })
     const large = (sizeBytes: number) => randomBytes(sizeBytes).toString('base64').slice(0, sizeBytes)

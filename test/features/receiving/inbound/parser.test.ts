@@ -105,6 +105,7 @@ function halfAMinute(clock: ManualClock): void {
 
 const LONG = 'It takes longer than 30 seconds to parse.'
 
+// Proves: inbound-32
 test('a message is read from the store, parsed, freed of quotations and authenticated', async () => {
   await using bench = await createBench({
     'sender.example': 'v=spf1 ip4:192.0.2.1 -all',
@@ -236,6 +237,7 @@ test('messages that are parsed wait for DNS beside each other, and each gets its
   await expect(slow).rejects.toThrow('the parser is closed')
 })
 
+// Proves: inbound-22
 test('small messages do not wait for large ones, and large ones wait for each other', async () => {
   await using bench = await createBench()
   const requests = await Promise.all([

@@ -199,6 +199,7 @@ const inboundEvents = () =>
     .all()
 
 describe('a message for a domain', () => {
+  // Proves: inbound-7
   test('is stored under its route with all its parts, and told by one event', async () => {
     await route('support')
     begin(parserOf(async () => PARSED))
@@ -222,6 +223,7 @@ describe('a message for a domain', () => {
     expect(Buffer.from(service.app.rawMail.get(email.rawRef)).toString()).toBe('Subject: Hello\r\n\r\nHello.\r\n')
   })
 
+  // Proves: inbound-7
   test('without a route is kept, and nobody is told', async () => {
     begin(parserOf(async () => PARSED))
     await take(to('nobody'))
@@ -250,6 +252,7 @@ describe('a message for a domain', () => {
     expect(inboundEvents()).toHaveLength(2)
   })
 
+  // Proves: list-27, inbound-7, inbound-24
   test('that cannot be parsed reaches its route and its mailbox with its header, its reason and its raw form', async () => {
     await agentMailbox()
     await route('support')
@@ -326,6 +329,7 @@ describe('a domain with as many messages without a route as it may have', () => 
     expect(unrouted()).toBe(count)
   }
 
+  // Proves: inbound-11
   test('drops the oldest for the newest, counts them, and keeps nothing of what they brought', async () => {
     await fill(MAX_UNROUTED, 100)
     for (const name of ['invented', 'made-up']) await take(to(name))
@@ -351,6 +355,7 @@ describe('a domain with as many messages without a route as it may have', () => 
     })
   })
 
+  // Proves: inbound-11
   test('drops as many of the oldest as a large message needs', async () => {
     await fill(3, MAX_UNROUTED_BYTES / 2 - 10)
     await take(to('large'))
@@ -366,6 +371,7 @@ describe('a domain with as many messages without a route as it may have', () => 
     })
   })
 
+  // Proves: inbound-11
   test('stores what a route matches, what is for a mailbox, and the mail of other domains', async () => {
     await route('support')
     await createMailbox(service.app, actor, { local_part: 'agent', domain_id: domainUuid })
@@ -439,6 +445,7 @@ describe('a message is processed once', () => {
     expect(await processed(2)).toHaveLength(2)
   })
 
+  // Proves: inbound-28
   test('when the service ends in the middle, nothing of it has happened, and the next start does it', async () => {
     await take(to('a'))
     const stuck = parserOf(() => new Promise(() => {}))
@@ -510,6 +517,7 @@ describe('a message is processed once', () => {
     })
   })
 
+  // Proves: inbound-23
   test('ends of the service in order count for nothing, however often a message was in hand', async () => {
     await take(to('a'))
     for (let times = 0; times < 4; times++) {
@@ -540,6 +548,7 @@ describe('a message is processed once', () => {
     expect([together.slice(0, 3), Math.max(...together)]).toEqual([[1, 1, 1], 3])
   })
 
+  // Proves: inbound-24
   test('one with which alone the service died three times is given up: stored with its header, told and logged, not answered', async () => {
     const lines: Record<string, unknown>[] = []
     const log = createLog('error', { write: (line) => void lines.push(JSON.parse(line) as Record<string, unknown>) })
@@ -582,6 +591,7 @@ describe('a message is processed once', () => {
     expect(await processed(1)).toEqual([{ rcptTo: ['a@inbound.test'], status: 'failed', route: false, subject: '' }])
   })
 
+  // Proves: inbound-23
   test('deaths of the process count for a message only when it was in hand alone, however many there are', async () => {
     for (const name of ['a', 'b', 'c', 'd']) await take(to(name))
     // All four in hand together: one death that counts for none of them.
@@ -598,6 +608,7 @@ describe('a message is processed once', () => {
     expect((await processed(4)).map(({ status }) => status)).toEqual(Array.from({ length: 4 }, () => 'no_route'))
   })
 
+  // Proves: inbound-23
   test('one that kills the process whenever it is parsed is given up alone, after the others have passed', async () => {
     await take(to('poison'), 'Subject: poison\r\n\r\nx\r\n')
     for (const name of ['a', 'b', 'c']) await take(to(name))
@@ -627,6 +638,7 @@ describe('a message is processed once', () => {
     expect(starts).toBe(5)
   })
 
+  // Proves: inbound-23
   test.each(['ENOSPC', 'EMFILE', 'EIO', 'SQLITE_BUSY', 'SQLITE_FULL', 'SQLITE_IOERR_WRITE'])(
     'an attempt that ends with %s counts for nothing, though the process dies before the next one',
     async (code) => {
@@ -688,6 +700,7 @@ describe('turns', () => {
     return mailFrom
   }
 
+  // Proves: inbound-22
   test.each([
     ['source network', (n: number) => ['2001:db8:1::1', n]],
     ['network of 65,536 networks', (n: number) => [`2001:db8:1:${n.toString(16)}::1`, n]],
@@ -708,6 +721,7 @@ describe('turns', () => {
     expect((await order(8)).lastIndexOf('light@sender.test')).toBe(5)
   })
 
+  // Proves: inbound-10
   test('are for everybody: a network with a long queue is told to come back, others are not', async () => {
     await handIn('many@sender.test', '127.0.0.1', 1)
     service.app.db.run(
@@ -739,6 +753,7 @@ describe('turns', () => {
     ])
   })
 
+  // Proves: inbound-22
   test('of large messages are their own: they wait neither for small ones nor these for them', async () => {
     const large = `Subject: x\r\n\r\n${'x'.repeat(30_000_000)}`
     await handIn('small@sender.test', '192.0.2.1', 1)

@@ -96,6 +96,7 @@ const mailbox = () => {
 const messages = () => listMessages(service.app.db, mailbox(), 'all', { limit: 10, offset: 0 }).messages
 const events = () => service.app.db.query<{ n: number }, []>('SELECT count(*) AS n FROM events').get()?.n
 
+// Proves: inbound-25
 test('a message that was given up gets its content under its route, its domain and in its mailbox; nothing is told twice', async () => {
   await giveUp(['agent', 'support', 'nobody'])
   const before = { events: events(), ids: [...inbound(), ...messages()].map(({ uuid }) => formatUuid(uuid)) }
@@ -177,6 +178,7 @@ test('one that was retried, and one that never was, is a 404', async () => {
   expect(inbound()).toHaveLength(1)
 })
 
+// Proves: inbound-26
 test('mail for the operator that was given up is processed again, and what it is about happens', async () => {
   const { app } = service
   const postmaster = { kind: 'host', address: 'postmaster@mail.tassis.test' } as const

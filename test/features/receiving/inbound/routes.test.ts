@@ -41,6 +41,7 @@ const HEADERS = [
 ] as const
 
 describe('an inbound email', () => {
+  // Proves: inbound-1, inbound-2, inbound-6, inbound-32
   test('has every field in its detail, and no body and no headers in the list', async () => {
     const id = await stored({ text: 'Hello, Grüße', html: '<p>Hi</p>', headers: HEADERS, rcptTo: ['a@inbound.test'] })
     const { status, body } = await service.api('GET', `/v1/inbound/${id}`)
@@ -84,6 +85,7 @@ describe('an inbound email', () => {
     expect(at((await service.api('GET', '/v1/inbound?per_page=1')).body, 'data', 0)).toEqual(record)
   })
 
+  // Proves: inbound-2, inbound-3
   test('is gone after its deletion, with an audit row, and the total falls', async () => {
     const id = await stored()
     const total = () => service.api('GET', '/v1/inbound').then(({ body }) => Number(at(body, 'pagination', 'total')))
@@ -145,6 +147,7 @@ describe('the list under a filter', () => {
     return { ...service, uuids, routes, add, list }
   }
 
+  // Proves: inbound-1
   test('has the mail of a status, a domain, a route, and of all that are given, newest first, in pages with its total', async () => {
     await using service = await filled()
     const { list, uuids, routes } = service
@@ -177,6 +180,7 @@ describe('the list under a filter', () => {
     expect((await list(`route_id=${a}&per_page=3&page=3`)).subjects).toEqual([])
   })
 
+  // Proves: inbound-1
   test('counts what is deleted no more, and has nothing of another account', async () => {
     await using service = await filled()
     const { api, add, list, uuids, routes, newAccount, newKey } = service
@@ -192,6 +196,7 @@ describe('the list under a filter', () => {
       })
   })
 
+  // Proves: inbound-1
   test('ends after the newest 10,000', async () => {
     await using service = await filled()
     const { app, list } = service
@@ -212,6 +217,7 @@ describe('the list under a filter', () => {
     }
   })
 
+  // Proves: inbound-1
   test('that cannot be is a 422 that says what can', async () => {
     for (const [query, field, message] of [
       ['status=lost', 'status', 'status must be one of received, delivered, failed, no_route.'],
@@ -315,6 +321,7 @@ test('what webhooks are told of a message is the same after the webhook of its r
 })
 
 describe('an attachment', () => {
+  // Proves: inbound-4
   test('is given as a file, with the octets that were sent', async () => {
     const content = Uint8Array.from({ length: 70_000 }, (_, index) => (index * 7) % 256)
     const id = await stored({
@@ -360,6 +367,7 @@ describe('an attachment', () => {
     expect(await (await get(`/v1/inbound/${id}/attachments/1`)).bytes()).toEqual(content)
   })
 
+  // Proves: inbound-4
   test.each(['2', '-1', 'x', '0.5', '00000', '99999999', '%ff'])('number %s is a 404', async (n) => {
     const id = await stored({ attachments: [{ filename: 'a', contentType: 'text/plain', content: Buffer.from('a') }] })
     const answer = await service.api('GET', `/v1/inbound/${id}/attachments/${n}`)
@@ -369,6 +377,7 @@ describe('an attachment', () => {
 })
 
 describe('the raw message', () => {
+  // Proves: inbound-5
   test('stands below the trace fields of this host, without results that claim to be ours', async () => {
     const raw = [
       'Authentication-Results: mail.tassis.test; spf=pass',
@@ -459,6 +468,7 @@ describe('the raw message', () => {
       expect(await (await get(`/v1/inbound/${await stored({ raw })}/raw`)).text()).toEndWith(raw)
   })
 
+  // Proves: inbound-5
   test('is a 404 that says why when it is older than raw messages are kept; the rest stays', async () => {
     const id = await stored({ text: 'Hello.' })
     service.clock.advance(days(31))
@@ -467,6 +477,7 @@ describe('the raw message', () => {
   })
 })
 
+// Proves: storage-6
 test('an inbound email whose content is missing answers 200 and says so; an attachment that is missing is a 410', async () => {
   const content = randomBytes(400_000)
   const id = await stored({

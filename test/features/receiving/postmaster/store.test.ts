@@ -57,6 +57,7 @@ const subjects = (kind?: NewOperatorMail['kind'], limit = 100) => {
   return { subjects: found.map(({ subject }) => subject), total }
 }
 
+// Proves: inbound-34
 test('a message is kept with what the session said and why it is here', async () => {
   await store(mail())
   const { mail: found, total } = listOperatorMail(service.app.db, { limit: 10 })

@@ -82,6 +82,7 @@ const findings = ({ app }: Watched) =>
 const passed = ({ app }: Watched) =>
   app.db.query<{ id: number }, []>('SELECT email_id AS id FROM content_cursor').get()?.id ?? 0
 
+// Proves: account-15
 test('an account that sends phishing is paused within 30 s, and what it has queued is held', async () => {
   await using service = await startWatched()
   const send_at = new Date(service.clock.now() + 60_000).toISOString()

@@ -39,6 +39,7 @@ describe('the owner is mailed once', () => {
       .map(({ subject }) => subject)
   }
 
+  // Proves: account-14
   test('when the process is killed between the pause and the mail', async () => {
     using data = dataFolder()
     await died(data.path, 'pause')
@@ -46,6 +47,7 @@ describe('the owner is mailed once', () => {
     expect([await notices(data.path), await notices(data.path)]).toEqual([once, once])
   })
 
+  // Proves: account-14
   test('when it is killed between the mail and the note that it was sent', async () => {
     using data = dataFolder()
     await died(data.path, 'pause')
@@ -98,6 +100,7 @@ describe('who cannot be helped keeps nobody waiting', () => {
   })
 })
 
+// Proves: auth-17
 test('while an account is paused every way to send is a 403 with the reason; a key that was seen is answered as before', async () => {
   await using service = await createEmailApi()
   const { app, api, actor } = service
@@ -170,6 +173,7 @@ describe('bursts', () => {
     await watch.stop()
   }
 
+  // Proves: account-15
   test('of domains pause, also when the domains are deleted again', async () => {
     await using service = await createEmailApi({ settings: SETTINGS })
     const { api } = service
@@ -229,6 +233,7 @@ test('a plan that there is not is refused at the start', async () => {
   )
 })
 
+// Proves: account-15
 test('the operator pauses, looks and resumes by command', async () => {
   using data = dataFolder()
   {

@@ -16,6 +16,7 @@ setDefaultTimeout(90_000)
 
 const THRESHOLDS = { abuseBouncePercent: 10, abuseComplaintsPerMille: 3, abuseMinimumVolume: 200 }
 
+// Proves: notify-41
 test.each([
   ['nothing', 0, 0, 0, 0, 0, undefined],
   ['too little mail, all of it bounced', 0, 199, 0, 0, 0, undefined],
@@ -38,6 +39,7 @@ test.each([
 
 const NO_COMPLAINTS = { complained: 0, complainers: 0, complaintProviders: 0 }
 
+// Proves: account-14, account-15, notify-29
 test('an account whose mail bounces too often is paused: webhook within 30 s, owner mailed once, sends refused', async () => {
   await using service = await startWatched()
   const { app, api, actor, receiver, sink, clock } = service
@@ -93,6 +95,7 @@ test('an account is judged by what happened since it was resumed, also within th
   expect(figuresOf(app.db, actor.accountId, app.eventTime())).toEqual({ delivered: 0, bounced: 0, ...NO_COMPLAINTS })
 })
 
+// Proves: account-15
 test('complaints pause when known feedback loops report them, also those that name none of several recipients', async () => {
   await using service = await startWatched()
   const { app, actor } = service

@@ -26,6 +26,7 @@ const ask = async (service: EmailApi, path: string) => {
   return body
 }
 
+// Proves: analytics-7, analytics-8
 test('mail that was accepted is sent on the day of its acceptance, by recipient; suppressed, cancelled and sandbox mail is not', async () => {
   await using service = await createEmailApi()
   const { api, clock } = service
@@ -53,6 +54,7 @@ test('mail that was accepted is sent on the day of its acceptance, by recipient;
   expectBalanced(service)
 })
 
+// Proves: list-16, analytics-1
 test('the overview has all counts twice, and rates of distinct emails over those delivered', async () => {
   await using service = await createEmailApi()
   await happened(service, TODAY, 'a.test', {
@@ -120,6 +122,7 @@ test('what machines loaded and followed is told beside, of whole days alone', as
   expect(told(await ask(service, 'aggregate?period=7d'))).toEqual([0, 110, 7])
 })
 
+// Proves: analytics-1
 test('rates are 0 while there is nothing, and end at 1', async () => {
   await using service = await createEmailApi()
   const rates = async () => {
@@ -131,6 +134,7 @@ test('rates are 0 while there is nothing, and end at 1', async () => {
   expect(await rates()).toEqual([1, 1, 1, 100, 100])
 })
 
+// Proves: analytics-2, analytics-6
 test('from and to win over the period, and are whole days in UTC', async () => {
   await using service = await createEmailApi()
   await happened(service, dayOf(Date.UTC(2024, 1, 29)), 'a.test', { sent: 2, clicks: 1 })
@@ -145,6 +149,7 @@ test('from and to win over the period, and are whole days in UTC', async () => {
   expect(at(await ask(service, 'overview?from=2024-02-29&to=2024-02-29&period=nonsense'), 'data', 'sent')).toBe(2)
 })
 
+// Proves: analytics-2
 test('366 days are the most, each with all metrics', async () => {
   await using service = await createEmailApi()
   const { data } = (await ask(service, 'timeseries?from=2024-01-01&to=2024-12-31')) as { data: unknown[] }
@@ -155,6 +160,7 @@ test('366 days are the most, each with all metrics', async () => {
   ])
 })
 
+// Proves: analytics-4
 test('the CSV file has the header of the contract and a line a day', async () => {
   await using service = await createEmailApi()
   await happened(service, TODAY, 'a.test', { sent: 5, delivered: 4, bounced: 3, opens: 2, clicks: 1 })
@@ -174,6 +180,7 @@ test('the CSV file has the header of the contract and a line a day', async () =>
   ])
 })
 
+// Proves: analytics-1, analytics-2, analytics-3, analytics-6
 test('what cannot be read is a 400 on its parameter', async () => {
   await using service = await createEmailApi()
   const bad: readonly (readonly [string, string])[] = [
@@ -207,6 +214,7 @@ test('what cannot be read is a 400 on its parameter', async () => {
   expect(answers).toEqual(bad.map(([path, field]) => [path, field, 400, 'invalid_parameter']))
 })
 
+// Proves: analytics-6, analytics-7
 test.each([
   ['overview?period=14d', 'period must be one of 7d, 30d, 90d; for other days give from and to as YYYY-MM-DD.'],
   ['overview?from=2026-01-01', 'Give both from and to, as YYYY-MM-DD, or neither of them and a period.'],
@@ -223,6 +231,7 @@ test.each([
   expect(at((await service.api('GET', `/v1/analytics/${path}`)).body, 'message')).toBe(message)
 })
 
+// Proves: analytics-3
 test('the domains are in order of what was sent to them and then of their names, as many as wanted', async () => {
   await using service = await createEmailApi()
   await happened(service, TODAY, 'b.test', { sent: 2 })

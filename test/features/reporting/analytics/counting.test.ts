@@ -2,7 +2,7 @@
 import { Database } from 'bun:sqlite'
 import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { join } from 'node:path'
-import { examineBooks } from '#app/cli/books.ts'
+import { checkConsistency } from '#app/consistency-rules.ts'
 import { migrations } from '#app/migrations.ts'
 import {
   DAILY_COLUMNS,
@@ -120,6 +120,7 @@ test('uncertain mail counts as delivered when its receiver says that it has it',
   balanced()
 })
 
+// Proves: analytics-8
 test('opens and clicks are the events; opened emails are counted once, and once in each domain', async () => {
   const email = await mail.delivered({ to: ['a@one.test', 'b@one.test'], cc: ['c@two.test'] })
   const { clock } = mail.service
@@ -186,12 +187,13 @@ test('nothing of sandbox mail is counted', async () => {
 /** What the check says of the figures. */
 function differences(): string[] {
   using db = new Database(join(mail.service.dataDir, 'tassis.db'), { readonly: true })
-  return examineBooks(db)
+  return checkConsistency(db)
     .filter(({ rule }) => rule.includes('figures of'))
     .flatMap(({ differences: found }) => found)
     .filter((text) => !text.includes('stream:'))
 }
 
+// Proves: analytics-9
 test.each([
   ["UPDATE daily_figures SET sent = sent + 1 WHERE domain = 'one.test'", 'one.test, sent: 2 are noted, there are 1'],
   ["UPDATE daily_figures SET opens = 0 WHERE domain = ''", 'all domains, opens: 0 are noted, there are 1'],
@@ -289,6 +291,7 @@ test('a domain has a row a month, and a period is its whole months and the days 
   balanced()
 })
 
+// Proves: analytics-9
 test('where retention has removed events and emails the check compares what it can, and still finds what is wrong', async () => {
   const old = await mail.delivered({ to: 'a@one.test' })
   const kept = await mail.delivered({ to: 'a@one.test' })

@@ -41,6 +41,7 @@ const CHANCE = '(day * 7919 + n * 104729) % 997'
 const DAYS = (count: number) => `days (day) AS (SELECT 1 UNION ALL SELECT day + 1 FROM days WHERE day < ${count})`
 const NUMBERS = (count: number) => `numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < ${count})`
 
+// Proves: analytics-3
 test.each([
   ['few get most', `1 + 20000 / n + ${CHANCE} % (1 + 200 / n)`, 'TRUE'],
   ['all get about the same', `1 + ${CHANCE} % 3`, 'TRUE'],

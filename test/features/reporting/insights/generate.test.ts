@@ -41,6 +41,7 @@ const FINDING_BY_RULE = {
     'See the categories of recent bounces. Addresses that do not exist: send only to confirmed ones, and remove those not written to for long. Expired mail: receivers block or limit this host.',
 }
 
+// Proves: list-22, insight-1, insight-4, insight-5
 test('a report is flat, told as an event, in the audit log, and read again by its id and in the list', async () => {
   await using service = await createInsightApi()
   const { api, actor } = service
@@ -112,6 +113,7 @@ test('the model is asked once, with its key and a schema, for the figures as dat
   })
 })
 
+// Proves: insight-4
 test('an acknowledgement is noted once', async () => {
   await using service = await createInsightApi()
   const { api, clock } = service
@@ -125,6 +127,7 @@ test('an acknowledgement is noted once', async () => {
 })
 
 describe('503 insights_not_configured, and nobody is asked', () => {
+  // Proves: insight-3
   test.each([
     ['without an endpoint', { TASSIS_LLM_URL: '' }],
     ['without a model', { TASSIS_LLM_MODEL: '' }],
@@ -136,6 +139,7 @@ describe('503 insights_not_configured, and nobody is asked', () => {
   })
 })
 
+// Proves: insight-2
 test('a second report within 24 hours is a 429 until they are over, and other accounts have their own', async () => {
   await using service = await createInsightApi()
   const { clock } = service
@@ -171,6 +175,7 @@ describe('a failure does not use up the 24 hours:', () => {
     ['another object', () => saying({ label: 'spam' }), 502, 'insights_failed', 2],
     ['10 MB', () => saying('x'.repeat(10_000_000)), 502, 'insights_failed', 2],
   ]
+  // Proves: insight-2
   test.each(FAILURES)('%s', async (_, wrong, status, code, tries) => {
     const lines: string[] = []
     const log = createLog('info', { write: (line) => void lines.push(line) })
@@ -285,6 +290,7 @@ test('an answer that takes 59 seconds is in time', async () => {
 })
 
 describe('of what the model says', () => {
+  // Proves: insight-5
   test('lies go, and what holds stays', async () => {
     await using service = await createInsightApi()
     service.llm.answer = () =>
@@ -410,6 +416,7 @@ test('nothing of the account but figures reaches the model', async () => {
   expect(sent).not.toContain(actor.accountUuid)
 })
 
+// Proves: notify-32
 test('webhooks are told of a report with its summary and findings, made of what is stored', async () => {
   await using llmService = await createInsightApi()
   await using service = await startWebhookService({

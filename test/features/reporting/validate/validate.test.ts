@@ -111,6 +111,7 @@ describe('the domain', () => {
       unknown('ada@circle.test', 'The aliases of circle.test in DNS lead nowhere.'),
     ],
   ]
+  // Proves: validate-2, validate-4
   test.each(CASES)('%s', async (_, answer) => {
     await using service = await start()
     expect(await service.validate(answer.email)).toEqual(answer)
@@ -139,6 +140,7 @@ describe('what is no address is a 200 that says so, and nothing is looked up:', 
     [`${'a'.repeat(400)}@${'b'.repeat(601)}.test`, 'The address is longer than 1,000 characters.'],
     ['\ud800@mx.test', 'The address is not valid Unicode text.'],
   ]
+  // Proves: validate-1, validate-3
   test('each with its reason', async () => {
     await using service = await start()
     const answers = await Promise.all(CASES.map(([email]) => service.validate(email)))
@@ -147,6 +149,7 @@ describe('what is no address is a 200 that says so, and nothing is looked up:', 
   })
 })
 
+// Proves: validate-1
 test('only a missing email, one that is no string, and fields that there are not, are refused', async () => {
   await using service = await start()
   const post = (body: unknown) => service.api('POST', '/v1/validate', body)
@@ -191,6 +194,7 @@ describe('what lists say', () => {
     ['spaces around an address are no part of it', good(' ada@mx.test ')],
     ['a local part may be quoted', good('"ada b"@mx.test')],
   ]
+  // Proves: validate-2
   test.each(CASES)('%s', async (_, answer) => {
     await using service = await start()
     expect(await service.validate(answer.email)).toEqual(answer)
@@ -237,6 +241,7 @@ async function startSilent() {
   }
 }
 
+// Proves: validate-4
 test('DNS that does not answer ends the wait after five seconds: valid as far as is known, deliverable unknown', async () => {
   await using t = await startSilent()
   const answer = t.as(1, 'ada@d0.silent.test')

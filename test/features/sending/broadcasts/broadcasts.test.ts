@@ -44,6 +44,7 @@ const working = (settings: Record<string, string> = {}) =>
   createEmailApi({ works: true, delivers: true, settings: { TASSIS_DELIVERY: 'capture', ...settings } })
 
 describe('POST /v1/emails/broadcast', () => {
+  // Proves: operation-5, broadcast-1, broadcast-9
   test('fixes the active contacts that are not suppressed, and answers with an operation', async () => {
     await using service = await createEmailApi()
     const id = await list(service)
@@ -157,6 +158,7 @@ describe('POST /v1/emails/broadcast', () => {
     ['an unknown stream', { stream: 'nothing' }, 422, 'stream_not_found', 'stream'],
     ['an unknown field', { to: 'bob@receiver.test' }, 422, 'validation_failed', 'to'],
   ]
+  // Proves: send-18
   test.each(refused)('refuses %s and stores nothing', async (_, request, status, code, ...fields) => {
     const id = await list()
     await addContacts(service.app, id, numbered(1))
@@ -291,6 +293,7 @@ describe('a broadcast with send_at', () => {
     await second.stop()
   })
 
+  // Proves: broadcast-7
   test('leaves out who unsubscribed, was suppressed or was removed until then, and says how many', async () => {
     await using own = await working()
     const { api, app, clock } = own
@@ -325,6 +328,7 @@ describe('a broadcast with send_at', () => {
 })
 
 describe('the header Idempotency-Key', () => {
+  // Proves: idem-11
   test('gives the first answer again, also when the list is gone, and is a 409 for another body', async () => {
     const id = await list()
     await addContacts(service.app, id, numbered(2))
@@ -339,6 +343,7 @@ describe('the header Idempotency-Key', () => {
     expect({ ...service.stored(), audit_logs: 0 }).toEqual({ ...before, audit_logs: 0 })
   })
 
+  // Proves: idem-11
   test('makes one broadcast of five requests at once', async () => {
     const id = await list()
     await addContacts(service.app, id, numbered(50))
@@ -462,6 +467,7 @@ describe('pause, resume and cancel', () => {
     error_summary?.message ?? null,
   ]
 
+  // Proves: broadcast-5
   test('answer with the operation as it is then, and again the same', async () => {
     const id = await scheduled(service)
     const paused = ['processing', 'paused', 'Paused; what was not tried before is not sent until it is resumed.']
@@ -485,6 +491,7 @@ describe('pause, resume and cancel', () => {
     ])
   })
 
+  // Proves: broadcast-5
   test('are a 409 for a batch and for a broadcast that is over, and a 404 for an id of others', async () => {
     const batch = await service.api('POST', '/v1/emails/batch', { emails: [EMAIL] })
     const over = await begun(await list())

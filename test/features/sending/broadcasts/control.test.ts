@@ -95,6 +95,7 @@ async function keeping(step: 'rcpt' | 'body') {
 }
 
 describe('a broadcast that is handed over completely, but of which nothing was tried', () => {
+  // Proves: broadcast-5
   test('is still being sent: it can be paused, resumed and cancelled, and gives its quota back once', async () => {
     await using service = await createEmailApi({ works: true })
     const id = await begun(service, 5)
@@ -164,6 +165,7 @@ describe('what comes back untried after the cancellation', () => {
     return { state, handedOver, leftOut, statuses: [...statuses] }
   }
 
+  // Proves: broadcast-5
   test('because the service was restarted is not sent, and is taken back with its quota', async () => {
     const dataDir = mkdtempSync(join(tmpdir(), 'tassis-test-'))
     try {
@@ -351,6 +353,7 @@ describe('the request', () => {
   })
 })
 
+// Proves: send-8
 test('a broadcast that was accepted is sent though its domain has lost its records since then, and is not captured as sandbox', async () => {
   await using service = await createEmailApi({ works: true, delivers: true, settings: { TASSIS_DELIVERY: 'capture' } })
   const id = await begun(service, 3, { send_at: inAnHour() })

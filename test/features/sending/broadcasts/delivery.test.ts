@@ -120,6 +120,7 @@ const headerIn = (mail: ParsedMail, name: string): string | undefined =>
     .join('|')
 
 describe('a broadcast', () => {
+  // Proves: broadcast-2
   test('that gives List-Id, Feedback-ID or Precedence itself keeps its own; mail that is of none has none of them', async () => {
     await using flow = await startFlow()
     const list = await listWith(flow, numbered(1))
@@ -132,6 +133,7 @@ describe('a broadcast', () => {
     expect(shown.toSorted()).toEqual([['', '', ''], Object.values(headers)])
   })
 
+  // Proves: broadcast-1, broadcast-2
   test('brings every active contact one message, rendered for it, that names the list to unsubscribe from', async () => {
     await using flow = await startFlow()
     const { service, arrived } = flow
@@ -187,6 +189,7 @@ describe('a broadcast', () => {
     ])
   })
 
+  // Proves: broadcast-7
   test('leaves out who unsubscribes by one click while it goes on, of this list only', async () => {
     await using flow = await startFlow({ TASSIS_BROADCAST_AHEAD: '10' })
     const contacts = numbered(40)
@@ -247,6 +250,7 @@ describe('a broadcast', () => {
     ])
   })
 
+  // Proves: send-34
   test.each(['Eve\r\nBcc: mallory@receiver.test', 'Eve\n', 'E\0ve'])(
     'whose subject the data of a contact would break fails for that contact alone, with a sentence: %j',
     async (name) => {
@@ -308,6 +312,7 @@ describe('while a broadcast goes on', () => {
     return id
   }
 
+  // Proves: broadcast-5
   test('a pause lets end what is under way and begins nothing more until it is resumed', async () => {
     await using flow = await startFlow({ TASSIS_BROADCAST_AHEAD: '10' })
     const id = await stopped(flow)
@@ -331,6 +336,7 @@ describe('while a broadcast goes on', () => {
     expect(mails).toHaveLength(60)
   })
 
+  // Proves: broadcast-5
   test('to cancel it ends with counts that add up, and gives the quota of the rest back', async () => {
     await using flow = await startFlow({ TASSIS_BROADCAST_AHEAD: '10' })
     const id = await stopped(flow)
@@ -348,6 +354,7 @@ describe('while a broadcast goes on', () => {
   })
 })
 
+// Proves: broadcast-7
 test('a broadcast goes on after a restart in its middle, and neither skips nor repeats anybody', async () => {
   const dataDir = mkdtempSync(join(tmpdir(), 'tassis-test-'))
   try {

@@ -74,6 +74,7 @@ describe('a template that works for none of the contacts that are tried', () => 
   })
 })
 
+// Proves: send-34
 test('a subject that template_data would break for everybody is a 422 that leaves nothing behind', async () => {
   const id = await listOf(numbered(2))
   const before = stored()
@@ -84,6 +85,7 @@ test('a subject that template_data would break for everybody is a 422 that leave
   expect(stored()).toEqual(before)
 })
 
+// Proves: broadcast-1
 test('a template that works for some is accepted, and the answer says how many of those tried it fails for', async () => {
   const [first, ...others] = numbered(25)
   const id = await listOf([...(first ? [first] : []), ...others.slice(0, 2), ...named(4, 22)])

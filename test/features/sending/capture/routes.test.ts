@@ -43,6 +43,7 @@ function serve({ app, service, actor }: MailFlow): Served {
   }
 }
 
+// Proves: email-22
 test('an email from a domain that is not verified is delivered to the capture store, one message a recipient, and shown to its account', async () => {
   await using flow = await startMailFlow({ verified: false })
   await using served = serve(flow)
@@ -73,6 +74,7 @@ test('an email from a domain that is not verified is delivered to the capture st
   expect(raw.length).toBe(size_bytes)
 })
 
+// Proves: accepted-3
 test('in delivery mode capture mail of a verified domain is captured as well', async () => {
   await using flow = await startMailFlow({ settings: { TASSIS_DELIVERY: 'capture' } })
   await using served = serve(flow)
@@ -83,6 +85,7 @@ test('in delivery mode capture mail of a verified domain is captured as well', a
   })
 })
 
+// Proves: email-22
 test('an email that was not captured is 404 not_captured; an unknown id and one of another account are 404 email_not_found', async () => {
   await using flow = await startMailFlow({ verified: false })
   await using served = serve(flow)
@@ -115,6 +118,7 @@ test('the scope is emails:read', async () => {
   expect((await served.get(path, withScope('emails:read'))).status).toBe(404)
 })
 
+// Proves: email-27
 test('/dev/captured lists the messages and shows each', async () => {
   await using flow = await startMailFlow({ verified: false })
   await using served = serve(flow)
@@ -130,6 +134,7 @@ test('/dev/captured lists the messages and shows each', async () => {
     expect(`${other} ${(await served.get(`/dev/captured/${other}`)).status}`).toBe(`${other} 404`)
 })
 
+// Proves: email-27
 test.each([
   [{ 'x-forwarded-for': '127.0.0.1' }],
   [{ 'X-Forwarded-Host': 'mail.example.com' }],

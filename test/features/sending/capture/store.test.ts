@@ -92,6 +92,7 @@ test('the list is newest first, without messages but with their header', async (
   expect(others.map((c) => c.recipientId)).toEqual([2])
 })
 
+// Proves: email-22
 test('over the bound on bytes the oldest go, also when it was a restart that found so', async () => {
   await using fixture = createStore({ maxBytes: 100 * KiB })
   for (const id of [1, 2, 3, 4]) {
@@ -105,6 +106,7 @@ test('over the bound on bytes the oldest go, also when it was a restart that fou
   expect(keptRecipients(fixture)).toEqual([1, 4, 3])
 })
 
+// Proves: storage-11
 test('over the bound the owner with most bytes loses his oldest, the others nothing, also after a restart', async () => {
   await using fixture = createStore({ maxBytes: 100 * KiB })
   const save = async (recipientId: number, ownerId: number) => {
@@ -120,6 +122,7 @@ test('over the bound the owner with most bytes loses his oldest, the others noth
   expect(keptRecipients(fixture)).toEqual([4, 3, 19, 18])
 })
 
+// Proves: storage-11
 test('a file of a version without owners is taken over, and what is in it counts as one owner more', async () => {
   await using fixture = createStore({ maxBytes: 100 * KiB })
   for (const id of [1, 2, 3]) await fixture.store.save(captureOf(id, { raw: incompressible(20 * KiB) }))
@@ -150,6 +153,7 @@ test('a message larger than the bound is accepted and not kept', async () => {
   expect(keptRecipients(fixture)).toEqual([2])
 })
 
+// Proves: email-22
 test('what is older than the bound goes with the next trim, however many there are', async () => {
   await using fixture = createStore({ maxAgeMs: hours(72) })
   await Promise.all(Array.from({ length: 500 }, (_, i) => fixture.store.save(captureOf(i + 1))))

@@ -55,6 +55,7 @@ const recipientOf = ({ app }: TestApi, emailId: string) =>
     )
     .get(parseUuid(emailId) ?? new Uint8Array())
 
+// Proves: list-12, status-6, dead-1, dead-5
 test('a dead letter tells of the email, the recipient and the failure, without the bodies', async () => {
   await using service = await createPost({ clock: new ManualClock(Date.UTC(2026, 0, 1)) })
   const { api, actor } = service
@@ -99,6 +100,7 @@ test('a dead letter tells of the email, the recipient and the failure, without t
   })
 })
 
+// Proves: dead-2
 test('count is 50 unless given, at most 200; the newest come first and total counts all', async () => {
   await using service = await createPost()
   const { api } = service
@@ -122,6 +124,7 @@ test('count is 50 unless given, at most 200; the newest come first and total cou
   }
 })
 
+// Proves: list-20, dead-4
 test('a retry puts the email back into its queue, removes the letter, wakes delivery and leaves an audit row', async () => {
   await using service = await createPost({ clock: new ManualClock() })
   const { api, app } = service
@@ -151,6 +154,7 @@ test('a retry puts the email back into its queue, removes the letter, wakes deli
   expect((await api('POST', `/v1/dead-letters/${letter?.id}/retry`)).status).toBe(404)
 })
 
+// Proves: status-27
 test('an expired email that is retried has its full time again, and is a dead letter again after it', async () => {
   const clock = new ManualClock()
   await using service = await createPost({ clock })
@@ -181,6 +185,7 @@ test('an expired email that is retried has its full time again, and is a dead le
   expect(await letters(service)).toMatchObject([{ failure_reason: 'expired', attempts }])
 })
 
+// Proves: status-9, dead-6
 test('an uncertain email is sent again only when it is retried, and is then delivered', async () => {
   let messages = 0
   await using receiver = await startScriptedSmtp({
@@ -240,6 +245,7 @@ test('two retries at once put the email back once', async () => {
   expect(await endAttempts(service, 'x.test', FAILED)).toBe(1)
 })
 
+// Proves: auth-17
 test('nothing is retried while the account is paused, nor a recipient that has another end by now', async () => {
   await using service = await createPost()
   const { api, app } = service
@@ -260,6 +266,7 @@ test('nothing is retried while the account is paused, nor a recipient that has a
   expect(await letters(service)).toHaveLength(1)
 })
 
+// Proves: dead-3
 test('a deleted letter is gone and its email stays as it ended', async () => {
   await using service = await createPost()
   const { api } = service
@@ -277,6 +284,7 @@ test('a deleted letter is gone and its email stays as it ended', async () => {
   })
 })
 
+// Proves: dead-3, dead-4
 test.each(['0', '999', '-1', 'abc', '1.0', '01', '99999999999999999999'])('the unknown id %s is a 404', async (id) => {
   await using service = await createPost()
   await send(service, 'bob@x.test')

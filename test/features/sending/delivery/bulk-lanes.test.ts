@@ -212,6 +212,7 @@ describe('slots', () => {
     expect(excess()).toEqual([91, 25, 0])
   })
 
+  // Proves: delivery-22
   test('an account has at most a quarter of all slots while a lane of another waits for one', () => {
     const { sites } = sitesFor(500, 10)
     sites.acquireSlots(at('a.test'), 100, '1:a.test')
@@ -222,6 +223,7 @@ describe('slots', () => {
     expect([sites.slotsFor('1:a.test'), sites.slotsFor('2:a.test')]).toEqual([25, 125])
   })
 
+  // Proves: delivery-22
   test('accounts are offered free slots by turns, however many lanes each has and whoever waited first', () => {
     const { sites, woken } = sitesFor(500, 10)
     const lanes = ['1:a.test', '1:b.test', '1:c.test', '2:a.test', '2:b.test', '3:a.test']
@@ -360,6 +362,7 @@ const allSent = ({ app }: MailFlow): Promise<true> =>
   )
 
 describe('transactional mail', () => {
+  // Proves: broadcast-8
   test('is delivered before 2,000 bulk recipients at the same site, but for the few that are on their way', async () => {
     await using receiver = await startReceiver()
     await using bulk = await startBulkFlow({ zone: sharedHost('x.test', 'y.test'), smtpPort: receiver.port })
@@ -439,6 +442,7 @@ describe('transactional mail', () => {
     expectBalanced(flow.service)
   })
 
+  // Proves: broadcast-8
   test('has more than half of all slots to itself, whatever bulk mail is due and however silent its receivers are', async () => {
     await using receiver = await startReceiver()
     const domains = numbered('bulk', 30)

@@ -42,6 +42,7 @@ const cases: readonly [code: number, text: string, phase: 'mail' | 'rcpt' | 'dat
 
 describe('a refusal is classified by code, words and phase', () => {
   for (const [code, text, phase, category] of cases) {
+    // Proves: status-23
     test(`${code} ${text} at ${phase}`, () =>
       expect(classifyReply(makeReply(code, [text]), phase)).toBe(category as never))
   }

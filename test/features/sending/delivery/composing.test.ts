@@ -128,6 +128,7 @@ test('a message of 2 MiB of text, 2 MiB of HTML and 25 MiB of files is composed 
   expect(countSteps(composing.compose(0, {}))).toBeGreaterThan(500)
 })
 
+// Proves: send-20
 test('HTML alone gets a generated text part before it', async () => {
   await using sink = await startSink()
   await using flow = await startMailFlow({ zone: { 'receiver.test': { A: ['127.0.0.1'] } }, smtpPort: sink.port })
@@ -185,6 +186,7 @@ describe('Date', () => {
   }
   const fieldsOf = (raw: string) => /^(?:Date|Message-ID): .*$/gm[Symbol.match](raw)?.toSorted()
 
+  // Proves: send-41
   test.each([
     ['an email that is sent now: the time of its acceptance', undefined, 'Sun, 15 Mar 2026 12:30:00 +0000'],
     ['a scheduled email: the time of its release', '2026-03-15T15:00:30Z', 'Sun, 15 Mar 2026 15:00:30 +0000'],
@@ -210,6 +212,7 @@ describe('Date', () => {
     expect(messages.map((each) => fieldsOf(each.toString()))).toEqual([expected, expected, expected])
   })
 
+  // Proves: send-41
   test('of a scheduled email that is captured is the same', async () => {
     const clock = new ManualClock(START)
     await using flow = await startMailFlow({ verified: false, clock })

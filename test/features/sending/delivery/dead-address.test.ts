@@ -282,13 +282,16 @@ function expectJudged(cases: readonly (string | [string, Phase])[], isDead: bool
 }
 
 describe('the address takes no mail', () => {
+  // Proves: suppress-8
   test.each(Object.keys(DEAD))('%s', (who) => expectJudged(DEAD[who] ?? [], true))
 })
 
 describe('the address may be alive', () => {
+  // Proves: suppress-8
   test.each(Object.keys(ALIVE))('%s', (what) => expectJudged(ALIVE[what] ?? [], false))
 })
 
+// Proves: suppress-8
 test('a bounce of an address that is dead is told as such, and other causes as what they are', () => {
   const cases: [string, BounceCategory][] = [
     ['554 delivery error: dd Not a valid recipient', 'invalid_recipient'],

@@ -91,6 +91,7 @@ const allSettled = (flow: MailFlow): Promise<true> =>
   eventually(() => rows(flow, 'silent').every(({ status }) => status !== 'processing' && status !== 'queued'))
 
 describe('while an account sends to silent servers', () => {
+  // Proves: delivery-22
   test('it has half of all slots, and the mail of others is delivered', async () => {
     await using server = await startSilentServer('body')
     const silent = numbered('silent', 40)
@@ -113,6 +114,7 @@ describe('while an account sends to silent servers', () => {
     expectBalanced(flow.service)
   })
 
+  // Proves: delivery-22
   test('two of them share the slots, and the mail of a third is delivered', async () => {
     await using server = await startSilentServer('body')
     const silent = numbered('silent', 40)
@@ -135,6 +137,7 @@ describe('while an account sends to silent servers', () => {
     expectBalanced(flow.service)
   })
 
+  // Proves: delivery-22
   test('its sub-accounts have no slots besides', async () => {
     await using server = await startSilentServer('body')
     const silent = numbered('silent', 20)
@@ -158,6 +161,7 @@ describe('while an account sends to silent servers', () => {
     expectBalanced(flow.service)
   })
 
+  // Proves: delivery-22
   test('sites at one address have a quarter of all slots, of which an account has half', async () => {
     await using server = await startSilentServer('body')
     const silent = numbered('silent', 40)
@@ -179,6 +183,7 @@ describe('while an account sends to silent servers', () => {
   })
 })
 
+// Proves: delivery-22
 test('100 messages of an account to a domain are not before the one of another to the same domain', async () => {
   const { promise: spoken, resolve: speak } = Promise.withResolvers<void>()
   const begun: string[] = []
@@ -336,6 +341,7 @@ describe('an attempt whose slot is wanted', () => {
     expectBalanced(flow.service)
   })
 
+  // Proves: delivery-23
   test('waits a minute for a silent server before its message has begun, and is tried again later', async () => {
     await using server = await startSilentServer('rcpt')
     const clock = new ManualClock(START)
@@ -367,6 +373,7 @@ describe('an attempt whose slot is wanted', () => {
     expectBalanced(flow.service)
   })
 
+  // Proves: delivery-23
   test('is uncertain after two minutes without a reply to the final dot, only while slots are scarce', async () => {
     await using server = await startSilentServer('body')
     const clock = new ManualClock(START)

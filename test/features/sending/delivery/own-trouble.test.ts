@@ -43,6 +43,7 @@ async function scheduleLarge(): Promise<string> {
   return join(content, month, file)
 }
 
+// Proves: storage-1
 test('a disk that cannot be read gives the mail back without an attempt, until it can', async () => {
   const path = await scheduleLarge()
   renameSync(path, `${path}.away`)
@@ -61,6 +62,7 @@ test('a disk that cannot be read gives the mail back without an attempt, until i
   expect(statusOf()).toMatchObject({ attempts: 1 })
 })
 
+// Proves: http-23
 test('content that can never be read fails the mail with a reason that names no path', async () => {
   const path = await scheduleLarge()
   rmSync(path)

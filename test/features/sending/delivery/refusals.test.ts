@@ -31,6 +31,7 @@ describe('the site rests', () => {
     ['MAIL, without 421', { mail: '451 4.7.500 Server busy. Please try again later' }],
     ['RCPT, of the sending address', { rcpt: '451 4.7.650 The mail server has been temporarily rate limited' }],
   ]
+  // Proves: delivery-3
   test.each(refusals)('after a refusal of us at %s: 100 messages make few connections', async (_, script) => {
     const clock = new ManualClock(START)
     await using server = await startScriptedSmtp(script)
@@ -55,6 +56,7 @@ describe('the site rests', () => {
     ['451 4.7.0 in words of greylisting', { rcpt: '451 4.7.0 Greylisted, see http://help.test/' }],
     ['451 4.7.1 to the final dot', { body: '451 4.7.1 Service unavailable - try again later' }],
   ]
+  // Proves: delivery-3
   test.each(spared)('not after a %s: first attempts of other recipients are not held up', async (_, script) => {
     const clock = new ManualClock(START)
     await using server = await startScriptedSmtp(script)
@@ -85,6 +87,7 @@ describe('the site rests', () => {
   })
 })
 
+// Proves: delivery-3
 test.each([
   ['421 4.3.2 bye', 'rcpt', true],
   ['421 bye', 'body', true],
@@ -119,6 +122,7 @@ describe('a host that refuses with a 4xx', () => {
     }
   }
 
+  // Proves: delivery-2
   test.each([
     ['MAIL', { mail: '451 4.3.0 Local problem' }],
     ['MAIL, for lack of space', { mail: '452 4.3.1 Insufficient system storage' }],
@@ -135,6 +139,7 @@ describe('a host that refuses with a 4xx', () => {
     expectBalanced(flow.service)
   })
 
+  // Proves: delivery-2
   test('defers after three of them, with the reply of the last', async () => {
     await using hosts = await startHosts(
       [1, 2, 3, 4, 5].map((n): SmtpScript => ({ rcpt: `450 4.2.0 Greylisted by ${n}` })),
@@ -156,6 +161,7 @@ describe('a host that refuses with a 4xx', () => {
     expectBalanced(flow.service)
   })
 
+  // Proves: delivery-2
   test('after a 4xx the 5xx of the next host is definite; a first 5xx is asked of nobody else', async () => {
     await using hosts = await startHosts([
       { rcpt: (line) => (line.includes('soft') ? '450 4.2.0 Later' : '550 5.1.1 User unknown') },
@@ -169,6 +175,7 @@ describe('a host that refuses with a 4xx', () => {
     expectBalanced(flow.service)
   })
 
+  // Proves: delivery-2
   test('to the final dot is asked of no other: the message was there', async () => {
     await using hosts = await startHosts([{ body: '451 4.3.0 Later' }, {}])
     await using flow = await startMailFlow({ zone: zoneOf(2), smtpPort: hosts.port })
@@ -177,6 +184,7 @@ describe('a host that refuses with a 4xx', () => {
     expectBalanced(flow.service)
   })
 
+  // Proves: delivery-2
   test('each recipient is served once, though the first host takes only some of them', async () => {
     await using hosts = await startHosts([
       { rcpt: (line) => (/even/.test(line) ? '250 2.1.5 ok' : '452 4.5.3 Too many recipients') },

@@ -14,6 +14,7 @@ const judged = ({ reply, stage }: ReplyCase) =>
 const byWho = Map.groupBy(REPLIES, ({ who }) => who)
 
 describe('a reply means what its page says', () => {
+  // Proves: status-23
   test.each([...byWho.keys()])('%s', (who) => {
     const cases = byWho.get(who) ?? []
     const told = cases.map((each) => ({ text: each.text, ...judged(each) }))
@@ -29,6 +30,7 @@ test('the set has at least 206 replies, each with a source and once', () => {
 
 const REFUSALS = REPLIES.filter(({ reply, stage }) => reply.code >= 500 && stage !== 'connect')
 
+// Proves: status-24
 test('what is said of us is deferred, and hard is only what is said of the recipient', () => {
   const ends = REFUSALS.map(({ text, reply, stage }) => {
     const verdict = judge({ kind: 'refused', reply, phase: stage as 'mail' | 'rcpt' | 'data' | 'body' })
@@ -40,6 +42,7 @@ test('what is said of us is deferred, and hard is only what is said of the recip
   expect(new Set(ends.map(([, end]) => end))).toEqual(new Set(['hard', 'soft', 'deferred']))
 })
 
+// Proves: status-24
 test('a report of a refusal means the same, and never suppresses an address that the reply itself does not', () => {
   const told = REFUSALS.filter(({ stage }) => stage === 'rcpt' || stage === 'body').map(({ text, reply, stage }) => {
     const command = stage === 'rcpt' ? 'RCPT TO command' : 'end of DATA command'
@@ -67,6 +70,7 @@ describe('a 5.1.1 that other words explain suppresses nobody', () => {
     expect(texts.filter((text) => isAddressDead(parseReply(text), 'rcpt'))).toEqual([])
   })
 
+  // Proves: suppress-8
   test.each([
     ['de', 'Das Postfach des Empfängers ist voll'],
     ['de', 'Empfang gesperrt, bitte später erneut versuchen'],

@@ -52,6 +52,7 @@ test('a site whose rest ended an hour ago is forgotten, and not before', () => {
   expect(sites.of('down.test').failures).toBe(0)
 })
 
+// Proves: status-17
 test('mail held by a rest of over a minute has one deferred event with reason and time, and no attempt', async () => {
   const clock = new ManualClock(Date.UTC(2026, 2, 1))
   await using dns = await startDnsServer({

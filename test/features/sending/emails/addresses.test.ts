@@ -14,12 +14,14 @@ const recipientsOf = async (request: Record<string, unknown>) => {
 }
 
 describe('recipients', () => {
+  // Proves: send-12, send-13
   test('of an array are all of one email; to joins them, to_address is the first', async () => {
     const sent = await emails.accepted({ to: ['B <b@r.test>', 'a@r.test', 'c@r.test'] })
     expect(sent['to']).toBe('b@r.test, a@r.test, c@r.test')
     expect(await emails.detail(sent.id)).toMatchObject({ to: 'b@r.test, a@r.test, c@r.test', to_address: 'b@r.test' })
   })
 
+  // Proves: send-14
   test('that are given twice are merged, also over to, cc and bcc, whatever their case and name', async () => {
     const request = {
       to: ['Bob <bob@r.test>', 'BOB@R.TEST', 'bob@r.test'],
@@ -29,11 +31,13 @@ describe('recipients', () => {
     expect(await recipientsOf(request)).toEqual(['to bob@r.test', 'cc cc@r.test', 'bcc "bcc"@r.test'])
   })
 
+  // Proves: send-14
   test('may be 50, counted without duplicates', async () => {
     const to = Array.from({ length: 50 }, (_, i) => `r${i}@r.test`)
     expect(await recipientsOf({ to: [...to, ...to] })).toHaveLength(50)
   })
 
+  // Proves: send-14
   test('may not be 51, wherever they stand', async () => {
     const of = (prefix: string, count: number) => Array.from({ length: count }, (_, i) => `${prefix}${i}@r.test`)
     for (const request of [
@@ -57,6 +61,7 @@ describe('recipients', () => {
     ["o'brien+tag@b.test", "o'brien+tag@b.test"],
     ['  a@b.test  ', 'a@b.test'],
   ]
+  // Proves: send-12, send-47
   for (const [given, address] of good)
     test(`${given} is ${address}`, async () => expect((await emails.accepted({ to: given }))['to']).toBe(address))
 
@@ -85,6 +90,7 @@ describe('recipients', () => {
     'a@b.test\u2028',
   ]
   for (const given of bad) {
+    // Proves: send-12, send-33
     test(`${JSON.stringify(given.slice(0, 40))} is a 422`, async () => {
       expectRefusal(await emails.send({ to: given }), 422, 'invalid_address', 'to')
       expectRefusal(await emails.send({ bcc: ['ok@r.test', given] }), 422, 'invalid_address', 'bcc.1')
@@ -102,12 +108,14 @@ describe('the sender', () => {
     ['Адa ✉ <ada@sender.test>', '"Адa ✉" <ada@sender.test>'],
     ['ädä@sender.test', 'ädä@sender.test'],
   ]
+  // Proves: send-4
   for (const [given, shown] of cases)
     test(`${given} is shown as ${shown}`, async () => {
       const { id } = await emails.accepted({ from: given })
       expect((await emails.detail(id))['from_address']).toBe(shown)
     })
 
+  // Proves: send-47
   test('of an internationalised domain is found by its A-labels, which the Message-ID has too', async () => {
     await emails.addDomain(emails.actor, 'bücher.test')
     const sent = await emails.accepted({ from: 'Ada <ada@bücher.test>' })
@@ -122,12 +130,14 @@ describe('reply_to', () => {
     ['Doe, Jane <j@b.test>, help@b.test', '"Doe, Jane" <j@b.test>, help@b.test'],
     ['a@bücher.test', 'a@xn--bcher-kva.test'],
   ]
+  // Proves: send-26
   for (const [given, shown] of cases)
     test(`${given} is ${shown}`, async () => {
       const { id } = await emails.accepted({ reply_to: given })
       expect((await emails.detail(id))['reply_to']).toBe(shown)
     })
 
+  // Proves: send-26
   for (const given of ['nobody', 'a@b.test,', ',a@b.test', 'a@b.test\r\nBcc: x@y.test', 'a@b.test, x'])
     test(`${JSON.stringify(given)} is a 422`, async () => {
       const answer = await emails.send({ reply_to: given })

@@ -37,6 +37,7 @@ describe('text that is no JSON', () => {
     ['arrays a million deep', '['.repeat(1_000_000)],
     ['objects 10,000 deep', `${'{"a":'.repeat(10_000)}1${'}'.repeat(10_000)}`],
   ]
+  // Proves: send-2
   for (const [what, text] of texts)
     test(`${what}: 400`, async () => {
       for (const path of PATHS) expectRefusal(await emails.raw(path, text), 400, 'invalid_json')
@@ -57,6 +58,7 @@ describe('text that is no JSON', () => {
 })
 
 describe('bodies that are not objects or not there', () => {
+  // Proves: send-4
   for (const text of ['', 'null', '[]', '{}'])
     test(`${JSON.stringify(text)}: 422 for what is missing`, async () => {
       expectRefusal(await emails.raw('/v1/emails', text), 422, 'validation_failed', 'from', 'to')
@@ -104,6 +106,7 @@ describe('fields of a wrong type', () => {
     'idempotency_key',
     'stream',
   ]
+  // Proves: send-2
   for (const field of strings)
     test(`${field} as a number, a flag, an object or a list: 422`, async () => {
       for (const value of [5, true, {}, ['a']])
@@ -156,10 +159,12 @@ describe('fields of a wrong type', () => {
 })
 
 describe('fields that nobody knows', () => {
+  // Proves: http-14
   test('at the top: 422 that names them', async () => {
     expectRefusal(await emails.send({ bogus: 1, html: '<p>' }), 422, 'validation_failed', 'bogus', 'html')
   })
 
+  // Proves: http-14
   test('in an attachment: 422 that names it', async () => {
     const attachments = [{ filename: 'a', content: 'aGk=', content_type: 'text/plain', content_id: 'x' }]
     expectRefusal(await emails.send({ attachments }), 422, 'validation_failed', 'attachments.0.content_id')
@@ -180,11 +185,13 @@ describe('fields that nobody knows', () => {
 })
 
 describe('bodies that are too large', () => {
+  // Proves: http-10
   test('by their Content-Length: 413', async () => {
     for (const path of PATHS)
       expectRefusal(await emails.raw(path, ' '.repeat(40 * 1024 * 1024 + 1)), 413, 'payload_too_large')
   })
 
+  // Proves: http-10
   test('in chunks without a length: 413', async () => {
     const chunk = new Uint8Array(1024 * 1024).fill(0x20)
     let left = 45
@@ -208,6 +215,7 @@ describe('ids that name nothing of this account', () => {
     await emails.api('POST', `/v1/emails/${id}/cancel`),
   ]
 
+  // Proves: email-8
   for (const id of [
     '00000000-0000-7000-8000-000000000000',
     'x',

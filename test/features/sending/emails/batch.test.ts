@@ -11,6 +11,7 @@ const withKey = (key: string): ApiOptions => ({ headers: { 'idempotency-key': ke
 const idsOf = (answer: { body: unknown }) => (at(answer.body, 'data') as { id: string }[]).map(({ id }) => id)
 const tosOf = (answer: { body: unknown }) => (at(answer.body, 'data') as { to: string }[]).map(({ to }) => to)
 
+// Proves: list-10, batch-1, batch-2, batch-5
 test('a batch is answered with its operation, the emails in order, and the errors by index', async () => {
   await using emails = await createEmailApi()
   const answer = await batch(emails, [
@@ -79,6 +80,7 @@ describe('the whole request is a 422', () => {
     ['items missing', {}, 'emails'],
     ['an unknown field', { emails: [item()], dry_run: true }, 'dry_run'],
   ]
+  // Proves: batch-3
   for (const [rule, body, field] of cases)
     test(rule, async () => {
       await using emails = await createEmailApi()
@@ -88,6 +90,7 @@ describe('the whole request is a 422', () => {
     })
 })
 
+// Proves: batch-2, batch-4
 test('items of any wrong form are errors of their own, and all of them wrong is a 202 without emails', async () => {
   await using emails = await createEmailApi()
   const wrong = [
@@ -114,6 +117,7 @@ test('items of any wrong form are errors of their own, and all of them wrong is 
   expect(emails.stored()).toMatchObject({ emails: 0, operations: 1, contentParts: 0, recipientsUsed: 0 })
 })
 
+// Proves: batch-5
 test('500 emails are one operation', async () => {
   await using emails = await createEmailApi()
   const to = Array.from({ length: 500 }, (_, i) => `r${i}@r.test`)
@@ -134,6 +138,7 @@ test('500 emails are one operation', async () => {
 })
 
 describe('keys of items', () => {
+  // Proves: idem-8
   test('of two items with one key the second returns the first, and counts nothing', async () => {
     await using emails = await createEmailApi()
     const answer = await batch(emails, [
@@ -181,6 +186,7 @@ describe('keys of items', () => {
 })
 
 describe('the header Idempotency-Key', () => {
+  // Proves: idem-9
   test('keys the whole answer for a day', async () => {
     await using emails = await createEmailApi()
     const items = [item(), item({ to: 'nobody' })]
@@ -193,6 +199,7 @@ describe('the header Idempotency-Key', () => {
     expect(emails.stored()).toEqual(stored)
   })
 
+  // Proves: idem-10
   test('with a different body is a 409', async () => {
     await using emails = await createEmailApi()
     await batch(emails, [item()], withKey('k'))
@@ -232,6 +239,7 @@ describe('the quota of a batch', () => {
     }
   }
 
+  // Proves: quota-6
   test('is asked for as a whole: over it nothing is accepted and nothing stored', async () => {
     const { emails, actor, key, free } = await start()
     await using _ = emails
@@ -249,6 +257,7 @@ describe('the quota of a batch', () => {
     expect(emails.used(actor)).toBe(0)
   })
 
+  // Proves: quota-6
   test('is counted after invalid, sandbox and repeated items are taken out', async () => {
     const { emails, actor, key, free } = await start()
     await using _ = emails

@@ -7,6 +7,7 @@ import { claimTo } from '#test/support/lanes.ts'
 const IN_AN_HOUR = new Date(NOW + 3_600_000).toISOString()
 const cancel = (emails: EmailApi, id: string, body?: unknown) => emails.api('POST', `/v1/emails/${id}/cancel`, body)
 
+// Proves: email-20, status-8, status-14, audit-3
 test('a scheduled email is cancelled: send response, status, event, audit row, nothing left in the queue', async () => {
   await using emails = await createEmailApi()
   const sent = await emails.accepted({ to: ['a@r.test', 'b@r.test'], bcc: ['c@r.test'], send_at: IN_AN_HOUR })
@@ -33,6 +34,7 @@ test('a scheduled email is cancelled: send response, status, event, audit row, n
 })
 
 describe('404, and nothing changes, for an email that is', () => {
+  // Proves: email-21
   test('queued', async () => {
     await using emails = await createEmailApi()
     const { id } = await emails.accepted()
@@ -42,6 +44,7 @@ describe('404, and nothing changes, for an email that is', () => {
     expect((await emails.detail(id))['status']).toBe('queued')
   })
 
+  // Proves: email-21
   test('cancelled already', async () => {
     await using emails = await createEmailApi()
     const { id } = await emails.accepted({ send_at: IN_AN_HOUR })
@@ -120,6 +123,7 @@ async function cancelThenClaim<T>(emails: EmailApi, id: string, claim: () => Pro
   return [answer, await claim()] as const
 }
 
+// Proves: status-3
 test('an email of several lanes that is partly claimed cannot be cancelled any more', async () => {
   await using emails = await createEmailApi()
   const { app, clock } = emails

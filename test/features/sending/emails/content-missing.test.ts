@@ -74,6 +74,7 @@ const countHeld = () =>
 const isCaptured = (id: string) =>
   eventually(async () => (await service.api('GET', `/v1/emails/${id}/captured`)).status === 200)
 
+// Proves: storage-6
 test.each([
   ['body', () => ({ text_body: large() }), null],
   [
@@ -97,12 +98,14 @@ test.each([
   expect((await detail(id)).data).not.toHaveProperty('content')
 })
 
+// Proves: storage-6
 test('one whose file is there but damaged says the same', async () => {
   const id = await send({ text_body: large() })
   writeFileSync(contentFile(), 'junk')
   expect(await detail(id)).toMatchObject({ status: 200, data: { content: 'missing', text_body: null } })
 })
 
+// Proves: storage-7
 test('its open recipients wait as held with that reason, told once, and go when it was put back and they are released', async () => {
   const id = await send({ to: ['b@receiver.test', 'c@receiver.test'], text_body: large() })
   const path = contentFile()
@@ -144,6 +147,7 @@ test('of a long queue all that are held so are released, each once, and nothing 
   expect(await releaseWithoutContent(service.app)).toBe(0)
 })
 
+// Proves: storage-7
 test('they go after a restart', async () => {
   const id = await send({ text_body: large() })
   const path = contentFile()
@@ -156,6 +160,7 @@ test('they go after a restart', async () => {
   await isCaptured(id)
 })
 
+// Proves: storage-7
 test('an hour later it is looked for again, without anybody asking', async () => {
   const id = await send({ text_body: large() })
   const path = contentFile()

@@ -81,6 +81,7 @@ const claim = (t: MailTest) =>
   )
 
 describe('deleting a domain', () => {
+  // Proves: domain-10
   test('cancels its scheduled mail and gives the quota back, and leaves all other mail alone', async () => {
     await using t = await startMailTest()
     const gone = await t.register('gone.example')
@@ -137,6 +138,7 @@ describe('deleting a domain', () => {
 })
 
 describe('a deleted domain', () => {
+  // Proves: domain-10
   test('keeps its key while any of its mail is open, and loses it once all is final', async () => {
     await using t = await startMailTest()
     const { id, rowId } = await t.register('gone.example')

@@ -37,6 +37,7 @@ const batchOf = (emails: EmailApi, count: number, item: () => Record<string, unk
 describe('when the main database cannot grow', () => {
   const big = () => ({ metadata: { filler: randomText(12_000) } })
 
+  // Proves: storage-4, error-13
   test('sends are a 507 that stores nothing, and accepted again when there is room', async () => {
     await using emails = await createEmailApi()
     await emails.accepted({ idempotency_key: 'before' })
@@ -99,6 +100,7 @@ describe('when the main database cannot grow', () => {
   })
 })
 
+// Proves: storage-4
 test('when the content database cannot grow, sends are a 507 that stores nothing, and accepted again when there is room', async () => {
   await using emails = await createEmailApi()
   await emails.accepted()
@@ -158,6 +160,7 @@ describe.skipIf(!canMount())('on a disk that is full (needs root, to mount a tmp
     attachments: [{ filename: 'a.bin', content: randomText(bytes), content_type: 'application/x-test' }],
   })
 
+  // Proves: storage-4
   test('of the content folder, attachments in files are a 507 that stores nothing, and accepted again when there is room', async () => {
     await onSmallDisk(4, 'content', async (emails, grow) => {
       const big = () => attachment(700_000)
@@ -187,6 +190,7 @@ describe.skipIf(!canMount())('on a disk that is full (needs root, to mount a tmp
     })
   })
 
+  // Proves: storage-4
   test('of the whole data directory, sends are a 507 that stores nothing, and accepted again when there is room', async () => {
     await onSmallDisk(8, '', async (emails, grow) => {
       expectRefusal(await sendUntilRefused(() => emails.send(attachment(200_000))), 507, 'insufficient_storage')

@@ -7,6 +7,7 @@ import { createEmailApi, EMAIL, expectRefusal } from '#test/support/email-api.ts
 const withKey = (key: string) => ({ headers: { 'idempotency-key': key } })
 const mismatchOf = (answer: { headers: Headers }) => answer.headers.get('idempotency-mismatch')
 
+// Proves: idem-2
 test('a repeated send returns the original email and makes no new one', async () => {
   await using emails = await createEmailApi()
   const first = await emails.send({ idempotency_key: 'k' })
@@ -19,6 +20,7 @@ test('a repeated send returns the original email and makes no new one', async ()
   expect(emails.stored()).toEqual(stored)
 })
 
+// Proves: idem-1
 test('body and header mean the same, and the email shows the key either way', async () => {
   await using emails = await createEmailApi()
   const sent = await emails.accepted({}, withKey('k'))
@@ -33,6 +35,7 @@ test('body and header mean the same, and the email shows the key either way', as
   }
 })
 
+// Proves: idem-1
 test('body and header that differ are a 422, also when one of them was seen', async () => {
   await using emails = await createEmailApi()
   await emails.accepted({ idempotency_key: 'a' })
@@ -67,6 +70,7 @@ describe('another body with the same key', () => {
     ['stream that does not exist', { stream: 'nope' }],
     ['domain that does not exist', { from: 'a@unknown.test' }],
   ]
+  // Proves: idem-3
   for (const [what, change] of others)
     test(`returns the original, marked as replayed and as a mismatch: ${what}`, async () => {
       await using emails = await createEmailApi()
@@ -98,6 +102,7 @@ describe('another body with the same key', () => {
     expect(at(answer.body, 'data')).not.toHaveProperty('mismatch')
   })
 
+  // Proves: idem-3
   test('is one warning in the log, with the id of the email; the same body is none', async () => {
     const lines: Record<string, unknown>[] = []
     const log = createLog('warn', { write: (line) => void lines.push(JSON.parse(line)) })
@@ -115,6 +120,7 @@ describe('another body with the same key', () => {
     ])
   })
 
+  // Proves: idem-3
   test('in a batch marks its item alone; of two items with one key the second is the first, replayed', async () => {
     await using emails = await createEmailApi()
     const sent = await emails.accepted({ idempotency_key: 'k' })
@@ -140,6 +146,7 @@ describe('another body with the same key', () => {
 describe('with TASSIS_IDEMPOTENCY_MISMATCH=conflict', () => {
   const settings = { TASSIS_IDEMPOTENCY_MISMATCH: 'conflict' }
 
+  // Proves: idem-4
   test('another body with the same key is a 409 idempotency_conflict, the same body still the first email', async () => {
     await using emails = await createEmailApi({ settings })
     const sent = await emails.accepted({ idempotency_key: 'k' })
@@ -150,6 +157,7 @@ describe('with TASSIS_IDEMPOTENCY_MISMATCH=conflict', () => {
     expect(emails.stored()).toEqual(before)
   })
 
+  // Proves: idem-4
   test('of two requests at once with other bodies one is the email and the other a 409', async () => {
     await using emails = await createEmailApi({ settings })
     const answers = await Promise.all(
@@ -159,6 +167,7 @@ describe('with TASSIS_IDEMPOTENCY_MISMATCH=conflict', () => {
     expect(emails.stored()).toMatchObject({ emails: 1, idempotency_keys: 1 })
   })
 
+  // Proves: idem-4
   test('in a batch it is the error of its item, also when the key is that of an item before it', async () => {
     await using emails = await createEmailApi({ settings })
     await emails.accepted({ idempotency_key: 'k' })
@@ -185,6 +194,7 @@ describe('with TASSIS_IDEMPOTENCY_MISMATCH=conflict', () => {
   })
 })
 
+// Proves: idem-2
 test('a scheduled email is returned after its time too, with the status that it has by then', async () => {
   await using emails = await createEmailApi()
   const request = { idempotency_key: 'k', send_at: new Date(emails.clock.now() + 3_600_000).toISOString() }
@@ -199,6 +209,7 @@ test('a scheduled email is returned after its time too, with the status that it 
   ])
 })
 
+// Proves: idem-5
 test('100 parallel requests with one key make one email, counted once', async () => {
   await using emails = await createEmailApi()
   const answers = await Promise.all(
@@ -209,6 +220,7 @@ test('100 parallel requests with one key make one email, counted once', async ()
   expect(emails.stored()).toMatchObject({ emails: 1, recipients: 2, events: 1, idempotency_keys: 1, recipientsUsed: 2 })
 })
 
+// Proves: auth-17, idem-6
 test('a replay is answered when the quota is used up, the rate is exceeded, or the account is paused', async () => {
   await using emails = await createEmailApi({
     settings: { TASSIS_PLAN_QUOTA_FREE: '1', TASSIS_SEND_BURST: '1', TASSIS_SEND_RATE_PER_SECOND: '1' },
@@ -229,6 +241,7 @@ test('a replay is answered when the quota is used up, the rate is exceeded, or t
   expect(emails.used(actor)).toBe(1)
 })
 
+// Proves: send-2, idem-7
 test('a refused request keeps nothing of its key: mended, it is accepted', async () => {
   await using emails = await createEmailApi()
   const before = emails.stored()
@@ -239,6 +252,7 @@ test('a refused request keeps nothing of its key: mended, it is accepted', async
   expect([answer.status, mismatchOf(answer)]).toEqual([202, null])
 })
 
+// Proves: idem-2
 test('two accounts may use one key', async () => {
   await using emails = await createEmailApi()
   const other = await emails.newAccount()

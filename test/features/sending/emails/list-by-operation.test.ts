@@ -55,6 +55,7 @@ describe('the filter operation_id', () => {
     })
   })
 
+  // Proves: email-3
   test('gives those of a broadcast by pages, with the total of all of them', async () => {
     const page = (number: number) => found(`operation_id=${broadcast}&per_page=3&page=${number}`)
     expect(await Promise.all([1, 2, 3, 4].map(page))).toEqual([

@@ -29,6 +29,7 @@ describe('a list of five emails', () => {
   })
   afterAll(() => emails[Symbol.asyncDispose]())
 
+  // Proves: email-3, email-4
   test('is newest first, with its pagination, without bodies and attachments', async () => {
     const answer = await list(emails, 'per_page=2')
     const rows = at(answer.body, 'data') as Record<string, unknown>[]
@@ -63,6 +64,7 @@ describe('a list of five emails', () => {
     expect((await list(emails, 'page=1000000000&per_page=100')).body).toMatchObject({ data: [] })
   })
 
+  // Proves: list-9, email-6
   for (const [query, field] of [
     ['per_page=0', 'per_page'],
     ['per_page=101', 'per_page'],
@@ -103,6 +105,7 @@ describe('a list of five emails', () => {
     ['from_date=0000-01-01&to_date=9999-12-31', ['5', '4', '3', '2', '1']],
     ['status=queued&from_date=2026-03-15T15:00:00Z', ['5']],
   ]
+  // Proves: email-6
   for (const [query, subjects] of ranges)
     test(`${query || 'no filter'} gives ${subjects.join(' ') || 'nothing'}`, async () => {
       expect(await subjectsOf(emails, query)).toEqual(subjects)
@@ -123,6 +126,7 @@ describe('a list of five emails', () => {
   })
 })
 
+// Proves: email-5
 test('status filters by every status, and delivered means sent', async () => {
   await using emails = await createEmailApi()
   for (const status of STATUSES) {

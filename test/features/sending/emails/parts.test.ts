@@ -13,34 +13,41 @@ afterAll(() => emails[Symbol.asyncDispose]())
 const detailOf = async (request: Record<string, unknown>) => emails.detail((await emails.accepted(request)).id)
 
 describe('headers', () => {
+  // Proves: send-27
   test('of scalars become strings', async () => {
     const given = { 'X-A': 'text', 'X-B': 1.5, 'X-C': false, 'X-D': '', References: '<a@b.test>' }
     const { headers } = await detailOf({ headers: given })
     expect(headers).toEqual({ 'X-A': 'text', 'X-B': '1.5', 'X-C': 'false', 'X-D': '', References: '<a@b.test>' })
   })
 
+  // Proves: http-7, list-28
   for (const nothing of [[], {}, null])
     test(`${JSON.stringify(nothing)} means none, which is {}`, async () =>
       expect((await detailOf({ headers: nothing }))['headers']).toEqual({}))
 
+  // Proves: send-27
   for (const wrong of ['X-A: 1', 5, true, ['X-A']])
     test(`${JSON.stringify(wrong)} is a 422`, async () =>
       expectRefusal(await emails.send({ headers: wrong }), 422, 'validation_failed', 'headers'))
 
+  // Proves: send-27
   for (const value of [null, {}, [], ['a']])
     test(`a value of ${JSON.stringify(value)} is a 422`, async () =>
       expectRefusal(await emails.send({ headers: { 'X-A': value } }), 422, 'validation_failed', 'headers.X-A'))
 
+  // Proves: send-33
   for (const value of ['a\r\nBcc: x@y.test', 'a\nb', 'a\rb', 'a\0b', '\r\n'])
     test(`a value of ${JSON.stringify(value)} is a 422`, async () =>
       expectRefusal(await emails.send({ headers: { 'X-A': value } }), 422, 'validation_failed', 'headers.X-A'))
 
+  // Proves: send-27, send-33
   for (const name of ['', 'X A', 'X:A', 'X-A\r\nBcc', 'Bcc\0', 'X-Ä', 'x'.repeat(77)])
     test(`the name ${JSON.stringify(name.slice(0, 20))} is a 422`, async () =>
       expectRefusal(await emails.send({ headers: { [name]: 'a' } }), 422, 'validation_failed', 'headers'))
 
   const reserved =
     'From To Cc Bcc Subject Date Message-ID Return-Path Received DKIM-Signature DKIM-Foo MIME-Version MIME-Foo Content-Type Content-Transfer-Encoding Content-X Sender List-Unsubscribe-By'
+  // Proves: send-29
   for (const name of reserved.split(' '))
     test(`${name} is reserved, in any case`, async () => {
       for (const form of [name, name.toLowerCase(), name.toUpperCase()])
@@ -52,6 +59,7 @@ describe('headers', () => {
     'List-Unsubscribe-Post': 'List-Unsubscribe=One-Click',
   }
 
+  // Proves: send-31
   test("the caller's own fields for unsubscribing are taken in transactional mail, and stand in the message", async () => {
     await using sink = await startSink()
     await using flow = await startMailFlow({ zone: { 'r.test': { A: ['127.0.0.1'] } }, smtpPort: sink.port })
@@ -62,11 +70,13 @@ describe('headers', () => {
     expect(raw.match(/^List-Unsubscribe/gm)).toHaveLength(2)
   })
 
+  // Proves: send-31
   test.each(Object.keys(oneClick))('%s is reserved in mail that is not transactional', async (name) => {
     const headers = { [name]: oneClick[name as keyof typeof oneClick] }
     expectRefusal(await emails.send({ headers, transactional: false }), 422, 'reserved_header', `headers.${name}`)
   })
 
+  // Proves: send-31
   test.each<[headers: Record<string, string>, field: string]>([
     [{ 'List-Unsubscribe': 'https://example.com/leave' }, 'List-Unsubscribe'],
     [{ 'list-unsubscribe': '<https://example.com/leave>, leave@example.com' }, 'list-unsubscribe'],
@@ -79,6 +89,7 @@ describe('headers', () => {
     expectRefusal(await emails.send({ headers }), 422, 'validation_failed', `headers.${field}`)
   })
 
+  // Proves: send-30
   test.each(['Reply-To', 'reply-to', 'Disposition-Notification-To', 'Return-Receipt-To', 'Errors-To', 'Resent-From'])(
     '%s has to hold addresses',
     async (name) => {
@@ -89,6 +100,7 @@ describe('headers', () => {
     },
   )
 
+  // Proves: send-30
   test('an address beyond ASCII in a header needs SMTPUTF8, as one in reply_to does', async () => {
     await using receiver = await startScriptedSmtp({ extensions: ['8BITMIME'] })
     await using flow = await startMailFlow({ zone: { 'r.test': { A: ['127.0.0.1'] } }, smtpPort: receiver.port })
@@ -96,12 +108,14 @@ describe('headers', () => {
     expect([recipient.status, recipient.lastError]).toEqual(['bounced', expect.stringContaining('5.6.7')])
   })
 
+  // Proves: send-27
   test('may be 50, not 51', async () => {
     const of = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, i) => [`X-${i}`, 'a']))
     expect(Object.keys((await detailOf({ headers: of(50) }))['headers'] as object)).toHaveLength(50)
     expectRefusal(await emails.send({ headers: of(51) }), 422, 'validation_failed', 'headers')
   })
 
+  // Proves: send-28
   test('have lines of at most 998 octets', async () => {
     expect((await emails.send({ headers: { 'X-A': 'x'.repeat(998 - 5) } })).status).toBe(202)
     expectRefusal(
@@ -136,6 +150,7 @@ describe('tags', () => {
     expect((await detailOf({ tags: ['b', 'a', 'b'] }))['tags']).toEqual(['b', 'a'])
   })
 
+  // Proves: send-36
   test('may be 20 of 128 characters', async () => {
     const tags = Array.from({ length: 20 }, (_, i) => String(i).padStart(128, 'ü'))
     expect((await detailOf({ tags }))['tags']).toEqual(tags)
@@ -150,24 +165,29 @@ describe('tags', () => {
     ['a number', [5], 'tags.0'],
     ['a string', 'a', 'tags'],
   ]
+  // Proves: send-36
   for (const [rule, tags, field] of wrong)
     test(`${rule}: 422`, async () => expectRefusal(await emails.send({ tags }), 422, 'validation_failed', field))
 })
 
 describe('metadata', () => {
+  // Proves: http-15, send-35
   test('is returned as given, nested or empty', async () => {
     for (const metadata of [{ a: { b: [1, { c: null }, 'ü'] }, n: 1e21, '': true }, {}])
       expect((await detailOf({ metadata }))['metadata']).toEqual(metadata)
   })
 
+  // Proves: http-7, list-28
   for (const nothing of [[], null])
     test(`${JSON.stringify(nothing)} means none, which is {}`, async () =>
       expect((await detailOf({ metadata: nothing }))['metadata']).toEqual({}))
 
+  // Proves: send-35
   for (const wrong of ['text', 5, true, [1], [{}]])
     test(`${JSON.stringify(wrong)} is a 422`, async () =>
       expectRefusal(await emails.send({ metadata: wrong }), 422, 'validation_failed', 'metadata'))
 
+  // Proves: send-35
   test('is at most 16 KiB of JSON', async () => {
     const of = (bytes: number) => ({ a: 'x'.repeat(bytes - '{"a":""}'.length) })
     expect((await emails.send({ metadata: of(16_384) })).status).toBe(202)
@@ -185,6 +205,7 @@ describe('attachments', () => {
   })
   const sendFile = (change: Record<string, unknown>) => emails.send({ attachments: [file(change)] })
 
+  // Proves: send-39
   for (const name of [
     'x.exe',
     'x.EXE',
@@ -204,13 +225,16 @@ describe('attachments', () => {
     test(`${JSON.stringify(name)} is forbidden`, async () =>
       expectRefusal(await sendFile({ filename: name }), 422, 'attachment_type_forbidden', 'attachments.0.filename'))
 
+  // Proves: send-39
   for (const name of ['exe', 'x.exe.txt', 'executable.pdf', 'x.json', 'Grüße ✉.pdf', '../../etc/passwd', '.'])
     test(`${JSON.stringify(name)} is allowed`, async () =>
       expect((await sendFile({ filename: name })).status).toBe(202))
 
+  // Proves: send-37
   for (const content of ['', 'aGk=', 'aGkh', 'aGk=\r\n', 'aG\r\nkh', 'AA=='])
     test(`${JSON.stringify(content)} is base64`, async () => expect((await sendFile({ content })).status).toBe(202))
 
+  // Proves: send-37
   for (const content of ['a', 'aGk', 'aGk==', '====', 'aGk=aGk=', 'a-_b', 'aG k*', 'data:text/plain;base64,aGk=', 'ü'])
     test(`${JSON.stringify(content)} is no base64`, async () =>
       expectRefusal(await sendFile({ content }), 422, 'invalid_base64', 'attachments.0.content'))
@@ -225,10 +249,12 @@ describe('attachments', () => {
     ['filename', 'a\0.txt'],
     ['content_type', 'text/plain\r\nX-A: b'],
   ]
+  // Proves: send-37
   for (const [field, value] of unsafe)
     test(`a ${field} of ${JSON.stringify(value)} is a 422`, async () =>
       expectRefusal(await sendFile({ [field]: value }), 422, 'validation_failed', `attachments.0.${field}`))
 
+  // Proves: http-10, send-38
   test('may be 25 MiB together, and not a byte more', async () => {
     const half = Buffer.alloc(12.5 * 1024 * 1024).toString('base64')
     const more = Buffer.alloc(12.5 * 1024 * 1024 + 1).toString('base64')

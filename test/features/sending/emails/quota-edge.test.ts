@@ -39,6 +39,7 @@ const recipients = (n: number, name: string): string[] =>
   Array.from({ length: n }, (_, i) => `${name}-${i}@receiver.test`)
 
 describe('at the edge of the quota', () => {
+  // Proves: quota-2
   test.each([1, 137, 199])('of 200 parallel sends exactly the %i that fit are accepted', async (quota) => {
     await using account = await startAccount(quota)
     const answers = await Promise.all(Array.from({ length: SENDS }, (_, i) => account.send({ subject: `S ${i}` })))
@@ -71,6 +72,7 @@ describe('at the edge of the quota', () => {
     })
   })
 
+  // Proves: quota-2
   test('of everything at once nothing is over and nothing is lost', async () => {
     const quota = 120
     await using account = await startAccount(quota)
@@ -121,6 +123,7 @@ describe('at the edge of the quota', () => {
     expect(account.used()).toBe(quota)
   })
 
+  // Proves: quota-2
   test('what was refused can be sent at quota_reset_at, and not before', async () => {
     await using account = await startAccount(1)
     const first = await account.send()

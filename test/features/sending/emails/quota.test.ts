@@ -23,6 +23,7 @@ async function startAccount(plan: Plan, settings: Record<string, string> = {}) {
 const QUOTA_4 = { TASSIS_PLAN_QUOTA_FREE: '4' }
 
 describe('the monthly quota', () => {
+  // Proves: quota-3
   test('counts every To, Cc and Bcc once, without duplicates', async () => {
     await using account = await startAccount('free')
     await account.accepted({
@@ -33,6 +34,7 @@ describe('the monthly quota', () => {
     expect(account.used()).toBe(4)
   })
 
+  // Proves: billing-5
   test('is 3,000 on plan free', async () => {
     await using account = await startAccount('free')
     const fifty = Array.from({ length: 50 }, (_, i) => `r${i}@r.test`)
@@ -41,6 +43,7 @@ describe('the monthly quota', () => {
     expectRefusal(await account.send(), 429, 'quota_exceeded')
   })
 
+  // Proves: quota-1
   test('that would be exceeded refuses the email as a whole, until next month, and stores nothing', async () => {
     await using account = await startAccount('free', QUOTA_4)
     await account.accepted({ to: ['a@r.test', 'b@r.test', 'c@r.test'] })
@@ -52,6 +55,7 @@ describe('the monthly quota', () => {
     expect((await account.send()).status).toBe(202)
   })
 
+  // Proves: quota-3
   test('is renewed on the first of the month, UTC', async () => {
     await using account = await startAccount('free', QUOTA_4)
     await account.accepted({ to: ['a@r.test', 'b@r.test', 'c@r.test', 'd@r.test'] })
@@ -69,6 +73,7 @@ describe('the monthly quota', () => {
     expect(account.emails.stored()['emails']).toBe(4)
   })
 
+  // Proves: quota-4
   test('gets back what is cancelled, in the month that it was taken from', async () => {
     await using account = await startAccount('free', QUOTA_4)
     const sent = await account.accepted({
@@ -88,6 +93,7 @@ describe('the monthly quota', () => {
     ])
   })
 
+  // Proves: quota-5
   test('counts neither sandbox mail nor replays', async () => {
     await using emails = await createEmailApi()
     await emails.accepted({ from: `a@${UNVERIFIED}`, to: ['a@r.test', 'b@r.test'] })
@@ -115,6 +121,7 @@ describe('the monthly quota', () => {
 describe('the send rate', () => {
   const SLOW = { TASSIS_SEND_RATE_PER_SECOND: '2', TASSIS_SEND_BURST: '3' }
 
+  // Proves: quota-1, quota-7
   test('over it requests are refused with the time to wait, and store nothing', async () => {
     await using account = await startAccount('pro', SLOW)
     for (let i = 0; i < 3; i++) await account.accepted()
@@ -142,6 +149,7 @@ describe('the send rate', () => {
     expectRefusal(await account.batch(items), 429, 'rate_limited')
   })
 
+  // Proves: quota-11
   test('of one account is not that of another, and plan unlimited has none', async () => {
     await using account = await startAccount('pro', { ...SLOW, TASSIS_SEND_BURST: '1' })
     await account.accepted()

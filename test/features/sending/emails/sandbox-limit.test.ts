@@ -5,6 +5,7 @@ import { createEmailApi, EMAIL, expectRefusal, NOW, UNVERIFIED } from '#test/sup
 const SANDBOX = { from: `a@${UNVERIFIED}` }
 const start = () => createEmailApi({ settings: { TASSIS_SANDBOX_PER_DAY: '5' } })
 
+// Proves: quota-8
 test('sandbox mail has a number of recipients a day; more are a 429 that names the setting, and store nothing', async () => {
   await using emails = await start()
   await emails.accepted({ ...SANDBOX, to: ['a@r.test', 'b@r.test', 'c@r.test'] })
@@ -22,6 +23,7 @@ test('sandbox mail has a number of recipients a day; more are a 429 that names t
   await emails.accepted(SANDBOX)
 })
 
+// Proves: quota-8
 test('parallel sends never exceed the sandbox of a day', async () => {
   await using emails = await start()
   const answers = await Promise.all(
@@ -30,6 +32,7 @@ test('parallel sends never exceed the sandbox of a day', async () => {
   expect(answers.map(({ status }) => status).toSorted()).toEqual([...Array(5).fill(202), ...Array(15).fill(429)])
 })
 
+// Proves: quota-8
 test('a batch is asked for its sandbox mail as a whole, repeats left out, and sub-accounts share the day of their parent', async () => {
   await using emails = await start()
   const batch = (items: Record<string, unknown>[], key = emails.key) =>

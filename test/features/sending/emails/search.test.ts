@@ -82,10 +82,12 @@ describe('among five emails', () => {
     [{ to: 'bob@receiver.test', from_date: '2026-03-16' }, []],
     [{ to: 'bob@receiver.test', operation_id: '01234567-89ab-7def-8123-456789abcdef' }, []],
   ]
+  // Proves: email-1
   test.each(cases)('%j finds %j', async (query, subjects) => {
     expect(await found(emails, query)).toEqual(subjects)
   })
 
+  // Proves: email-1
   test('a Message-ID finds its email, with or without angle brackets, if everything else holds too', async () => {
     expect(await found(emails, { message_id: messageId })).toEqual([NEWS])
     expect(await found(emails, { message_id: messageId.slice(1, -1), status: 'queued', tag: 'Invoice' })).toEqual([
@@ -95,12 +97,14 @@ describe('among five emails', () => {
     expect(await found(emails, { message_id: messageId, to_date: '2026-03-15T12:30:00Z' })).toEqual([])
   })
 
+  // Proves: email-1
   test('of another account nothing is found', async () => {
     const key = await emails.newKey([], await emails.newAccount())
     for (const query of [{ to: 'bob@receiver.test' }, { subject: 'invoice' }, { message_id: messageId }])
       expect(await found(emails, query, { key })).toEqual([])
   })
 
+  // Proves: email-1
   test.each([
     [{ to: 'bob' }, 'to'],
     [{ to: '' }, 'to'],
@@ -117,6 +121,7 @@ describe('among five emails', () => {
   })
 })
 
+// Proves: email-1
 test.each([
   ['to', { to: 'bob@receiver.test' }],
   ['a common and a rarer word', { subject: 'odd mail' }],
@@ -264,6 +269,7 @@ test('an email that is removed or erased is found no more, and its words go from
   for (const word of ['zebrasecr', Buffer.from('zebra@x').toString('hex')]) expect(file).not.toContain(word)
 })
 
+// Proves: email-2
 test('totals of a search end at 10,001, and its pages beyond the first 10,000 rows are reached by a cursor', async () => {
   await using emails = await createEmailApi()
   await emails.accepted({})

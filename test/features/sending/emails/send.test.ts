@@ -21,6 +21,7 @@ afterAll(() => emails[Symbol.asyncDispose]())
 
 const isoNow = new Date(NOW).toISOString()
 
+// Proves: send-1, accepted-1, accepted-2, accepted-3, status-1
 test('a send is answered with the send response and nothing else', async () => {
   const answer = await emails.send()
   const id = at(answer.body, 'data', 'id')
@@ -40,6 +41,8 @@ test('a send is answered with the send response and nothing else', async () => {
   })
 })
 
+// Proves: http-15, list-23, send-15, send-24, send-42, send-43, email-3, email-4, email-7, email-9, email-10, email-11
+// Proves: email-13, email-14, email-15, status-11, status-12, status-14
 test('the detail has every field, flat and nested, with recipients and events', async () => {
   const request = {
     from: 'Ada Lovelace <Ada@sender.test>',
@@ -158,6 +161,7 @@ test('the detail has every field, flat and nested, with recipients and events', 
 })
 
 describe('what a request leaves out', () => {
+  // Proves: list-23, list-24, send-43, send-44, email-11, email-15
   test('is null, an empty list or the default', async () => {
     const sent = await emails.accepted({ subject: 'S', text_body: 'T' })
     expect(await emails.detail(sent.id)).toMatchObject({
@@ -191,6 +195,7 @@ describe('what a request leaves out', () => {
     expect(answer.status).toBe(202)
   })
 
+  // Proves: send-43
   test('tracking true is kept', async () => {
     const { id } = await emails.accepted({ tracking: true })
     expect((await emails.detail(id))['tracking_override']).toBe(true)
@@ -213,20 +218,24 @@ describe('subject and body', () => {
     ['bodies of null', { text_body: null, html_body: null }, 'text_body'],
     ['an empty body', { text_body: '' }, 'text_body'],
   ]
+  // Proves: send-2, send-17, send-18, send-19, send-33
   for (const [rule, request, field] of cases)
     test(`${rule} is a 422`, async () => expectRefusal(await emails.send(request), 422, 'validation_failed', field))
 
+  // Proves: send-17
   test('a subject of 998 characters beyond ASCII is kept as given', async () => {
     const subject = 'ü'.repeat(998)
     const { id } = await emails.accepted({ subject })
     expect((await emails.detail(id))['subject']).toBe(subject)
   })
 
+  // Proves: send-19
   test('HTML alone is enough, and an empty text beside it is none', async () => {
     const { id } = await emails.accepted({ text_body: '', html_body: '<p>x</p>' })
     expect(await emails.detail(id)).toMatchObject({ html_body: '<p>x</p>', text_body: null })
   })
 
+  // Proves: send-21
   test.each(['html_body', 'text_body'])(
     '%s may have 2 MiB in UTF-8, and one byte more is a 422 with the limit',
     async (field) => {
@@ -251,15 +260,18 @@ describe('subject and body', () => {
 })
 
 describe('the sender', () => {
+  // Proves: send-5
   test('of an unknown domain is a 422 domain_not_found', async () => {
     expectRefusal(await emails.send({ from: 'a@unknown.test' }), 422, 'domain_not_found', 'from')
   })
 
+  // Proves: send-5
   test('of a domain of another account is unknown', async () => {
     await emails.addDomain(await emails.newAccount(), 'theirs.test')
     expectRefusal(await emails.send({ from: 'a@theirs.test' }), 422, 'domain_not_found', 'from')
   })
 
+  // Proves: send-7
   test('below a verified domain may send', async () => {
     const sent = await emails.accepted({ from: 'x@deep.sub.sender.test' })
     expect(sent).toMatchObject({ sandbox: false, message_id: `<${sent.id}@deep.sub.sender.test>` })
@@ -270,6 +282,7 @@ describe('the sender', () => {
     expectRefusal(await emails.send({ from: 'x@parent.test' }), 422, 'domain_not_found', 'from')
   })
 
+  // Proves: send-6, accepted-3
   test('of an unverified domain sends into the sandbox, and counts nothing', async () => {
     const before = emails.used()
     const sent = await emails.accepted({ from: `x@${UNVERIFIED}` })
@@ -278,6 +291,7 @@ describe('the sender', () => {
     expect(emails.used()).toBe(before)
   })
 
+  // Proves: send-11
   test('of an unverified domain is a 422 when the configuration says reject', async () => {
     await using strict = await createEmailApi({ settings: { TASSIS_SENDING_UNVERIFIED: 'reject' } })
     const before = strict.stored()
@@ -295,12 +309,14 @@ describe('the sender of a domain that was verified and lost records', () => {
       [clock.now() - hoursAgo * HOUR_MS, hoursAgo < 72 ? NOW : null, VERIFIED],
     )
 
+  // Proves: send-8
   test('goes on sending for 72 hours: nothing is captured', async () => {
     await using service = await createEmailApi()
     lose(service, 71)
     expect(await service.accepted()).toMatchObject({ sandbox: false, status: 'queued' })
   })
 
+  // Proves: send-8
   test.each([VERIFIED, `sub.${VERIFIED}`, `below.${VERIFIED}`])(
     'is a 422 after that, also at %s, which says since when it lacks what, and stores nothing',
     async (domain) => {
@@ -318,6 +334,7 @@ describe('the sender of a domain that was verified and lost records', () => {
     },
   )
 
+  // Proves: send-8
   test('sends what was scheduled before, and not into the sandbox', async () => {
     await using service = await createEmailApi({ delivers: true, settings: { TASSIS_DELIVERY: 'capture' } })
     const sent = await service.accepted({ send_at: new Date(NOW + HOUR_MS).toISOString() })
@@ -333,15 +350,18 @@ describe('the sender of a domain that was verified and lost records', () => {
 })
 
 describe('stream and template', () => {
+  // Proves: send-42
   test('an unknown stream is a 422', async () => {
     expectRefusal(await emails.send({ stream: 'nope' }), 422, 'stream_not_found', 'stream')
   })
 
+  // Proves: send-22
   test('a template that does not exist is a 422', async () => {
     const answer = await emails.send({ template_alias: 'welcome', subject: undefined, text_body: undefined })
     expectRefusal(answer, 422, 'template_not_found', 'template_alias')
   })
 
+  // Proves: send-24
   test('template data without end is a 422', async () => {
     const answer = await emails.send({ template_data: { a: 'x'.repeat(1_100_000) } })
     expectRefusal(answer, 422, 'validation_failed', 'template_data')
@@ -351,6 +371,7 @@ describe('stream and template', () => {
 describe('send_at', () => {
   const minutes = (n: number) => new Date(NOW + n * 60_000).toISOString()
 
+  // Proves: send-40, accepted-1, status-2, status-14
   test('in the future schedules', async () => {
     const sent = await emails.accepted({ send_at: minutes(10) })
     expect(sent).toMatchObject({ status: 'scheduled', scheduled_at: minutes(10) })
@@ -363,6 +384,7 @@ describe('send_at', () => {
     })
   })
 
+  // Proves: send-40
   for (const past of [0, -1, -5])
     test(`${-past} minutes past means now`, async () => {
       const sent = await emails.accepted({ send_at: minutes(past) })
@@ -395,10 +417,12 @@ describe('send_at', () => {
     '1773578000',
     '',
   ]
+  // Proves: send-40
   for (const text of wrong)
     test(`"${text}" is a 422`, async () =>
       expectRefusal(await emails.send({ send_at: text }), 422, 'invalid_send_at', 'send_at'))
 
+  // Proves: send-40
   test('a year ahead is allowed', async () => {
     expect((await emails.send({ send_at: '2027-03-15T12:00:00Z' })).status).toBe(202)
   })

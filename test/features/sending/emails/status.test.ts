@@ -24,10 +24,12 @@ const cases: readonly [recipients: Status[], email: Status][] = [
 ]
 
 describe('the status of an email follows from its recipients', () => {
+  // Proves: status-3, status-10
   for (const [recipients, email] of cases)
     test(`${recipients.join(' + ')} = ${email}`, () => expect(emailStatus(recipients)).toBe(email))
 })
 
+// Proves: status-10
 test('a suppressed recipient never hides a bounce', () => {
   expect(emailStatus(['rejected', 'bounced'])).toBe('bounced')
 })

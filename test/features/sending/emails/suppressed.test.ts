@@ -29,6 +29,7 @@ const statuses = async (emails: EmailApi, id: string) => {
   return [detail['status'], (detail['recipients'] as { status: string }[]).map(({ status }) => status)]
 }
 
+// Proves: send-49, status-7, status-19
 test('an email to suppressed addresses alone is accepted, is rejected at once, and wakes nobody', async () => {
   await using emails = await createEmailApi()
   await suppressAll(emails, ['bob@receiver.test'])
@@ -62,6 +63,7 @@ test('an email to suppressed addresses alone is accepted, is rejected at once, a
   expectBalanced(emails)
 })
 
+// Proves: send-49
 test('of several recipients only those that may be sent to are queued and counted', async () => {
   await using emails = await createEmailApi()
   await suppressAll(emails, ['b@r.test', 'd@other.test'])
@@ -83,6 +85,7 @@ describe('a suppression', () => {
     ['JOS\u00c9@receiver.test', 'jose\u0301@receiver.test'],
     ['bob@receiver.test', 'Bob <bob@receiver.test>'],
   ]
+  // Proves: suppress-7
   test.each(spellings)('of %s stops mail to %s', async (listed, to) => {
     await using emails = await createEmailApi()
     await suppressAll(emails, [listed])
@@ -96,6 +99,7 @@ describe('a suppression', () => {
     expect(await emails.accepted()).toMatchObject({ status: 'queued' })
   })
 
+  // Proves: suppress-6
   test('by an unsubscribe stops only mail with transactional: false; any other reason stops all', async () => {
     await using emails = await createEmailApi()
     await suppressAll(emails, [EMAIL.to], 'unsubscribe')
@@ -112,6 +116,7 @@ describe('a suppression', () => {
     expect((await emails.detail(both.id))['error_message']).toContain('(our own reason)')
   })
 
+  // Proves: suppress-6
   test('of one stream stops only marketing of that stream', async () => {
     await using emails = await createEmailApi()
     const { app, actor } = emails
@@ -182,6 +187,7 @@ describe('the quota', () => {
     }
   }
 
+  // Proves: quota-5
   test('counts suppressed recipients not at all, also at its edge', async () => {
     await using account = await startAccount()
     const { SUPPRESSED } = account
@@ -199,6 +205,7 @@ describe('the quota', () => {
     expectBalanced(account.emails)
   })
 
+  // Proves: quota-6
   test('of a batch is counted after suppressed recipients are taken out', async () => {
     await using account = await startAccount()
     const { SUPPRESSED } = account
@@ -220,6 +227,7 @@ describe('the quota', () => {
     expectBalanced(account.emails)
   })
 
+  // Proves: quota-5
   test('gets back only what was counted when an email is cancelled, which is then cancelled, not rejected', async () => {
     await using account = await startAccount()
     const sent = await account.accepted({ to: ['a@r.test', 'x@r.test', 'b@r.test'], send_at: IN_AN_HOUR })
@@ -236,6 +244,7 @@ describe('the quota', () => {
     expectBalanced(account.emails)
   })
 
+  // Proves: quota-5
   test('gets back each recipient once: one that was rejected when due, the others by the cancellation', async () => {
     await using account = await startAccount()
     const { emails } = account

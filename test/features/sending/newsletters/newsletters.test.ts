@@ -66,6 +66,7 @@ const sendOne = ({ commit, eventTime, db }: EmailApi['app']): Promise<void> =>
 const inAnHour = (of: EmailApi) => new Date(of.clock.now() + hours(1)).toISOString()
 
 describe('a draft', () => {
+  // Proves: broadcast-3
   test('has every field of the record', async () => {
     const answer = await post()
     const now = new Date(NOW).toISOString()
@@ -94,6 +95,7 @@ describe('a draft', () => {
     expect(await get(String(at(answer.body, 'data', 'id')))).toEqual(at(answer.body, 'data') as Json)
   })
 
+  // Proves: broadcast-3
   test('keeps what a PUT leaves out, and loses what it sets to null', async () => {
     const template = await service.api('POST', '/v1/templates', { alias: 'put', name: 'x', subject: 'x' })
     const id = await drafted({ html_body: '<p>Hi</p>', template_data: { a: 1 }, reply_to: 'answers@sender.test' })
@@ -128,6 +130,7 @@ describe('a draft', () => {
     ['a wrong Reply-To', { reply_to: 'nobody' }, 422, 'invalid_address', 'reply_to'],
     ['an unknown field', { status: 'sent' }, 422, 'validation_failed', 'status'],
   ]
+  // Proves: send-18
   test.each(wrong)('is refused with %s, at POST and at PUT', async (_, request, status, code, ...fields) => {
     const id = await drafted()
     const before = service.stored()
@@ -159,6 +162,7 @@ describe('a draft', () => {
     expect((await get(id))['status']).toBe('draft')
   })
 
+  // Proves: broadcast-3
   test('is deleted for good', async () => {
     const id = await drafted()
     expect((await service.api('DELETE', `/v1/newsletters/${id}`)).status).toBe(204)
@@ -166,6 +170,7 @@ describe('a draft', () => {
   })
 })
 
+// Proves: broadcast-3
 test('the list has limit and offset, newest first, and leaves out bodies of more than 64 KiB', async () => {
   await using own = await createEmailApi()
   const listId = await newList(own, 'News')
@@ -183,6 +188,7 @@ test('the list has limit and offset, newest first, and leaves out bodies of more
 })
 
 describe('sending', () => {
+  // Proves: operation-5, broadcast-4
   test('answers with an operation, and its status follows that to the end', async () => {
     const { own, listId } = await working()
     await using _ = own
@@ -221,6 +227,7 @@ describe('sending', () => {
     })
   })
 
+  // Proves: broadcast-6
   test('later: it is scheduled until then', async () => {
     const { own, listId } = await working()
     await using _ = own
@@ -295,6 +302,7 @@ describe('sending', () => {
     expect(await get(id, own)).toMatchObject({ status: 'draft', operation_id: null })
   })
 
+  // Proves: broadcast-4
   test('twice at once is one 202 and one 409, and nothing is doubled', async () => {
     const { own, listId } = await working(50)
     await using _ = own
@@ -343,6 +351,7 @@ describe('sending', () => {
 })
 
 describe('a newsletter that is scheduled or sent', () => {
+  // Proves: broadcast-6
   test('cannot be changed or sent again; it can be deleted once it is sent, and its emails stay', async () => {
     const { own, listId } = await working()
     await using _ = own
@@ -362,6 +371,7 @@ describe('a newsletter that is scheduled or sent', () => {
     expect(broadcastEmails(own.app)).toHaveLength(3)
   })
 
+  // Proves: broadcast-6
   test('is a draft again when it is cancelled before anything was handed over, and can be sent anew', async () => {
     const { own, listId } = await working()
     await using _ = own
@@ -380,6 +390,7 @@ describe('a newsletter that is scheduled or sent', () => {
     expect(broadcastEmails(own.app)).toHaveLength(3)
   })
 
+  // Proves: broadcast-6
   test('has failed when it is cancelled in its middle, and says by which operation', async () => {
     await using own = await createEmailApi({ works: true, settings: { TASSIS_BROADCAST_AHEAD: '10' } })
     const listId = await newList(own, 'News')

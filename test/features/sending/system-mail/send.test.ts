@@ -50,6 +50,7 @@ describe('mail of the service', () => {
     expect(sentMail(api.app.db)).toMatchObject([{ sender: `desk@${UNVERIFIED}`, sandbox: 1 }])
   })
 
+  // Proves: send-8
   test('leaves from another verified domain when that of the setting lost its records, and never into the sandbox', async () => {
     await using api = await createEmailApi({ settings: { TASSIS_SYSTEM_FROM: `desk@${VERIFIED}` } })
     const younger = await createTestAccount(api.app)

@@ -158,6 +158,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser', () => {
   })
   afterAll(() => browser?.close())
 
+  // Proves: track-14
   test('a tracked link leads exactly where it led, and no other link is touched', async () => {
     await using mail = await openMail(browser)
     const others = ['mailto:a@b.test', '#top', '/a', '//a.test/', 'https:/a.test/', 'javascript:0', 'data:,x', '']
@@ -179,6 +180,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser', () => {
     expect(after.filter((href) => href.startsWith(`${BASE}/t/c/`))).toHaveLength(1000)
   })
 
+  // Proves: track-14
   test('the pixel is loaded, moves nothing and is no blank, whatever style pictures have', async () => {
     await using mail = await openMail(browser, 390)
     const styles = [

@@ -37,6 +37,7 @@ test.each([
   expect(classify(new Headers({ 'user-agent': userAgent }))).toBe('human')
 })
 
+// Proves: track-3
 test.each([
   [
     'the image proxy of Gmail',

@@ -94,6 +94,7 @@ const counted = ({ app }: EmailApi, metric: string): number =>
     ?.n ?? 0
 
 describe('an open', () => {
+  // Proves: track-3
   test('is answered with a picture of 1x1 that nobody keeps', async () => {
     await using email = await createTracked()
     const answer = await email.open()
@@ -111,6 +112,7 @@ describe('an open', () => {
     expect(picture).toHaveLength(GIF_BYTES)
   })
 
+  // Proves: status-13
   test('is told with address and user agent of who opened', async () => {
     await using email = await createTracked()
     email.clock.advance(minutes(1))
@@ -129,6 +131,7 @@ describe('an open', () => {
     expectBalanced(email)
   })
 
+  // Proves: track-3
   test('is told once per 5 minutes, and counted each time', async () => {
     await using email = await createTracked()
     await email.open()
@@ -163,6 +166,7 @@ describe('an open', () => {
 })
 
 describe('a click', () => {
+  // Proves: track-4
   test('leads to where the link led, and says nothing about the message', async () => {
     await using email = await createTracked()
     const answer = await email.click()
@@ -177,6 +181,7 @@ describe('a click', () => {
     })
   })
 
+  // Proves: status-13
   test('is told with its link, address and user agent', async () => {
     await using email = await createTracked()
     await email.click()
@@ -191,6 +196,7 @@ describe('a click', () => {
     expectBalanced(email)
   })
 
+  // Proves: email-25, track-4
   test('is told once per link per 30 seconds; every click counts in the statistics', async () => {
     await using email = await createTracked()
     const other = 'https://other.test/'
@@ -227,6 +233,7 @@ describe('a click', () => {
     )
   })
 
+  // Proves: track-16
   test('on another UTC day is another unique click', async () => {
     await using email = await createTracked()
     const midnight = Date.UTC(2026, 2, 16)
@@ -248,6 +255,7 @@ describe('a click', () => {
 })
 
 describe('machines', () => {
+  // Proves: track-3
   test.each([
     ['a scanner', SCANNER, {}],
     ['who sends no user agent', null, {}],
@@ -273,6 +281,7 @@ describe('machines', () => {
     expectBalanced(email)
   })
 
+  // Proves: email-26
   test('a person is told soon after a machine', async () => {
     await using email = await createTracked()
     await email.open(SCANNER)
@@ -288,6 +297,7 @@ describe('machines', () => {
   })
 })
 
+// Proves: track-5
 test('HEAD is answered like GET, without a body, and never counts', async () => {
   await using email = await createTracked()
   const open = await email.open(BROWSER, { method: 'HEAD' })
@@ -298,6 +308,7 @@ test('HEAD is answered like GET, without a body, and never counts', async () => 
   expect([email.opens(), await email.links()]).toEqual([[], linksBody()])
 })
 
+// Proves: track-5
 test('POST, PUT, DELETE and OPTIONS are a 405, and count nothing', async () => {
   await using email = await createTracked()
   for (const method of ['POST', 'PUT', 'DELETE', 'OPTIONS']) {
@@ -320,6 +331,7 @@ describe('no open redirect:', () => {
       expect([path, (await fetch(`${tracked.url}${path}`)).status]).toEqual([path, 404])
   })
 
+  // Proves: track-7
   test('whatever is below /t and no token of ours is the same page, and no other method is taken', async () => {
     const email = tracked
     const { pathname } = new URL(linkUrl(email.app.keys.subkey('tracking'), email.url, email.recipient, SHOP))
@@ -335,6 +347,7 @@ describe('no open redirect:', () => {
     expect([own.status, await own.text()]).toEqual([404, ''])
   })
 
+  // Proves: track-4
   test.each([
     ['a target of a stranger under a token of ours', (link: string) => link.replace(/[^/]+$/, evil)],
     ['a token that was changed', (link: string) => link.replace('/t/c/A', '/t/c/B')],
@@ -394,6 +407,7 @@ describe('under the tracking host', () => {
     }
   }
 
+  // Proves: track-8
   test('of another account a link leads nowhere and nothing is counted, however the host is written', async () => {
     await using email = await createHosts()
     for (const host of [FOREIGN, `${FOREIGN}:8443`, `${FOREIGN}.`, 'LINKS.Victim.TEST.:443', `${FOREIGN}:`])
@@ -405,6 +419,7 @@ describe('under the tracking host', () => {
     expect([await email.told(), email.opens(), await email.links()]).toEqual([[], [], linksBody()])
   })
 
+  // Proves: track-8
   test('of its account, our own host, and hosts that are nobody’s a link leads on and counts', async () => {
     await using email = await createHosts()
     const hosts = [OWN, 'Links.Sender.test.:8443', 'mail.tassis.test', 'mail.tassis.test:8443', 'localhost:8080']
@@ -454,6 +469,7 @@ describe('under the tracking host', () => {
     }
   })
 
+  // Proves: track-8
   test('a link outlives its email, its recipients, the pause of its account and the account itself', async () => {
     await using email = await createHosts()
     const expectLed = async () =>
@@ -487,6 +503,7 @@ describe('a link of an account that is paused', () => {
     )
   const status = async (email: Tracked) => (await email.click()).status
 
+  // Proves: track-2
   test.each(['scam_classifier', 'admin'] as const)(
     'for %s leads on no more: a page names where it leads; after the pause it leads on again',
     async (source) => {
@@ -519,6 +536,7 @@ describe('a link of an account that is paused', () => {
     expect(await status(email)).toBe(403)
   })
 
+  // Proves: track-2
   test('leads on no more after the account was deleted and its row emptied', async () => {
     await using email = await createTracked()
     const { app, actor } = email
@@ -565,6 +583,7 @@ describe('a link leads on, and nothing is counted,', () => {
     await expectOnlyLed(email)
   })
 
+  // Proves: track-12
   test('after a restored backup, when another email has the numbers of the one that was sent', async () => {
     await using email = await createTracked()
     const { app, clock, recipient } = email
@@ -596,6 +615,7 @@ describe('a link leads on, and nothing is counted,', () => {
   })
 })
 
+// Proves: track-10
 test('what was sent counts also while its account is paused', async () => {
   await using email = await createTracked()
   email.app.db.run('UPDATE accounts SET paused_at = 1')
@@ -607,6 +627,7 @@ test('what was sent counts also while its account is paused', async () => {
   ])
 })
 
+// Proves: account-6
 test('with tracking_privacy, neither address nor user agent is kept anywhere', async () => {
   await using email = await createTracked()
   email.app.db.run('UPDATE accounts SET tracking_privacy = 1')
@@ -622,6 +643,7 @@ test('with tracking_privacy, neither address nor user agent is kept anywhere', a
   ])
 })
 
+// Proves: account-6
 test('with tracking_privacy, no file of the data directory has the address or the user agent', async () => {
   const userAgent = `${BROWSER} Seldom/7.11.13`
   const address = '198.51.100.77'
@@ -663,6 +685,7 @@ test('a user agent is kept up to 512 characters, and the address that a trusted 
   })
 })
 
+// Proves: track-9
 test('of a recipient at most 1,000 opens and 1,000 clicks are told, whichever links he follows; all are counted', async () => {
   await using email = await createTracked()
   await email.open()
@@ -693,6 +716,7 @@ test('of a recipient at most 1,000 opens and 1,000 clicks are told, whichever li
   expectBalanced(email)
 })
 
+// Proves: track-6
 test('neither picture nor redirect waits for the disk', async () => {
   await using email = await createTracked()
   const { commit } = email.app
@@ -733,11 +757,13 @@ test('a full disk changes no answer; what it cost is in the log, and there is co
 })
 
 describe('GET /v1/emails/{id}/links', () => {
+  // Proves: email-23
   test('is empty for an email that nobody clicked in', async () => {
     await using email = await createTracked()
     expect(await email.links()).toEqual(linksBody())
   })
 
+  // Proves: email-25
   test('adds up what all recipients of the email clicked', async () => {
     await using email = await createTracked()
     const key = email.app.keys.subkey('tracking')
@@ -754,6 +780,7 @@ describe('GET /v1/emails/{id}/links', () => {
     expect(counted(email, 'event:clicked')).toBe(2)
   })
 
+  // Proves: email-24
   test('is a 403 on a plan without tracking, and a 404 for an unknown id on any', async () => {
     await using email = await createTracked({ settings: { TASSIS_TRACKING_PLANS: 'pro,business' } })
     const unknown = '01234567-89ab-7def-8123-456789abcdef'

@@ -104,6 +104,7 @@ describe('stays byte for byte:', () => {
     expect(linksOf(html)).toBe(html)
   })
 
+  // Proves: track-13
   test('a link that tracked would have over 2,048 characters, which Outlook cuts', () => {
     const target = (octets: number) => `https://a.test/${'x'.repeat(octets - 'https://a.test/'.length)}`
     const most = 1494
@@ -153,12 +154,14 @@ describe('hostile HTML is survived:', () => {
     expect(tracked).toEndWith(one.repeat(9000))
   })
 
+  // Proves: track-15
   test('over 1 MiB it goes out as it is', () => {
     const html = `<a href="https://a.test/">x</a>${'x'.repeat(MiB)}`
     expect(addTracking(html, tracking)).toBe(html)
     expect(addTracking(html.slice(0, MiB), tracking)).not.toBe(html.slice(0, MiB))
   })
 
+  // Proves: track-15
   test('with over 20,000 tags, closing ones among them, it goes out as it is', () => {
     const html = `<p><a href="https://a.test/">x</a>${'<br>'.repeat(9997)}${'</p>'.repeat(10_000)}`
     expect(addTracking(html, tracking)).toContain(to('https://a.test/'))

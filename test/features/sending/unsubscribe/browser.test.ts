@@ -45,6 +45,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
   })
 
   describe.each([...SCREENS])('on a $name of $width x $height', (screen) => {
+    // Proves: suppress-15
     test('a person unsubscribes from a stream, then from all, and takes both back', async () => {
       const path = await service.link({ stream: 'news', to: `${screen.name}@receiver.test` })
       await using opened = await openPage(browser, screen)
@@ -159,6 +160,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
     }
   })
 
+  // Proves: suppress-15
   test('the keyboard is enough, and shows where it is', async () => {
     const path = await service.link({ to: 'keys@receiver.test' })
     for (const screen of SCREENS.slice(0, 2)) {

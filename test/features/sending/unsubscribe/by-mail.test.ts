@@ -24,6 +24,7 @@ const NEW = { kind: 'unsubscribed', isNew: true } as const
 const ignored = { kind: 'ignored', why: expect.stringMatching(/^[A-Z].*\.$/) } as const
 const suppressed = { address: ADDRESS, covers: 1, stream: null, reason: 'unsubscribe', sourceEmailId: 1 }
 
+// Proves: suppress-14
 test('a mail to the address of List-Unsubscribe unsubscribes, with the event and the audit row of the page', async () => {
   expect(await byMail(await requested())).toEqual(NEW)
   expect(service.suppressions()).toEqual([suppressed])
@@ -47,6 +48,7 @@ test('a mail for a stream stops the stream alone', async () => {
   ])
 })
 
+// Proves: suppress-14
 test('to ask again, by mail or by the page, changes nothing more', async () => {
   const path = await service.link()
   const subject = path.replace('/u/', '')
@@ -98,6 +100,7 @@ test('the address of an email that was lost with a restored backup says nobody, 
   expect(service.suppressions()).toEqual([{ ...suppressed, stream: 'news' }])
 })
 
+// Proves: suppress-14
 test('of a recipient who was erased the address alone says nobody, the token still does', async () => {
   const request = await requested({ stream: 'news' })
   service.app.db.run('UPDATE recipients SET address = ?', [ERASED_ADDRESS])
@@ -133,6 +136,7 @@ describe('an automatic answer is no request:', () => {
       { headers: [['content-type', 'Multipart/Report; report-type=disposition-notification; boundary=b']] },
     ],
   ]
+  // Proves: suppress-14
   test.each(answers)('%s', async (_, change) => {
     expect(await byMail({ ...(await requested()), ...change })).toEqual(ignored)
     expect([service.suppressions(), service.events(), service.auditRows()]).toEqual([[], [], []])

@@ -41,6 +41,7 @@ const LIST_UNSUBSCRIBE =
   /^<https:\/\/mail\.tassis\.test\/u\/([\w-]+)>, <mailto:(u-[a-z2-7]{32})@send\.sender\.test\?subject=([\w-]+)>$/
 
 describe('the fields of a message', () => {
+  // Proves: send-45
   test('are an https URL and a mailto with one token, and the one-click field of RFC 8058', async () => {
     const { row, fields } = await fieldsOf()
     expect(fields.map(([name]) => name)).toEqual(['List-Unsubscribe', 'List-Unsubscribe-Post'])
@@ -62,6 +63,7 @@ describe('the fields of a message', () => {
     })
   })
 
+  // Proves: send-46
   test('are without the one-click field when the URL is not https', async () => {
     const { row } = await fieldsOf()
     const app = { ...service.app, config: { ...service.app.config, publicUrl: 'http://localhost:8080' } }
@@ -96,6 +98,7 @@ describe('the fields of a message', () => {
   })
 })
 
+// Proves: send-45
 test('composed and signed, the longest fields stand in lines of at most 998 octets, whole and unencoded, and both are in h=', async () => {
   const { domain } = await createDomain(service.app, service.actor, 'signed.test')
   const key = signingDomain(service.app.db, service.app.keys, domain.id)

@@ -76,6 +76,7 @@ function stops(): Record<string, boolean> {
 }
 
 describe('a link of mail to a list', () => {
+  // Proves: suppress-13
   test.each(['transactional', 'news'])(
     'in the stream %s unsubscribes from that list, in whatever stream, and from nothing else',
     async (stream) => {
@@ -91,6 +92,7 @@ describe('a link of mail to a list', () => {
     },
   )
 
+  // Proves: suppress-13
   test('by mail unsubscribes the same', async () => {
     const token = (await service.link({}, garden.row)).split('/').at(-1) ?? ''
     const { app } = service
@@ -117,6 +119,7 @@ describe('a link of mail to a list', () => {
     expect(await statuses()).toEqual(['active', 'active'])
   })
 
+  // Proves: suppress-13
   test('has buttons for the list and for all, and a way back from each that brings back what it took', async () => {
     const path = await service.link({}, garden.row)
     const pressed = async (action: string) => {
@@ -158,6 +161,7 @@ describe('a link of mail to a list', () => {
     expectBalanced(service)
   })
 
+  // Proves: status-22
   test('of who confirmed the list after leaving all tells of it when that one leaves all once more', async () => {
     const path = await service.link({}, garden.row)
     await press(service, path, 'unsubscribe-all')
@@ -179,6 +183,7 @@ describe('a link of mail to a list', () => {
     expect(await statuses()).toEqual(['active', 'pending'])
   })
 
+  // Proves: suppress-13
   test('works when the list is gone, by its name, and when the contact is gone', async () => {
     const path = await service.link({}, garden.row)
     await service.api('DELETE', `/v1/contact-lists/${kitchen.id}/contacts/${ADDRESS}`)
@@ -222,6 +227,7 @@ test('a link of all mail takes the address off all lists, and back', async () =>
   expectBalanced(service)
 })
 
+// Proves: suppress-13
 test('an unsubscription from a list comes back as just that from an export', async () => {
   await ask(service, 'POST', await service.link({}, garden.row), ...ONE_CLICK)
   const headers = { authorization: `Bearer ${service.key}` }

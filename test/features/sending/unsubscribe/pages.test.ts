@@ -47,6 +47,7 @@ describe('a one-click POST of RFC 8058', () => {
     ['cookies and a wrong key', FORM[0], { ...FORM[1], cookie: 'a=b', authorization: 'Bearer wrong' }],
   ]
 
+  // Proves: status-22, suppress-12
   test.each(bodies)('with %s unsubscribes at once', async (_, body, headers) => {
     const path = await service.link()
     const answer = await ask(service, 'POST', path, body, headers)
@@ -84,6 +85,7 @@ describe('a one-click POST of RFC 8058', () => {
     expect(service.suppressions()).toEqual([unsubscribed(null)])
   })
 
+  // Proves: status-22
   test('repeated, also many at once, changes nothing more: one suppression, one event', async () => {
     const path = await service.link()
     const answers = await Promise.all(Array.from({ length: 20 }, () => ask(service, 'POST', path, ...FORM)))
@@ -140,6 +142,7 @@ describe('what a link stops', () => {
     transactionalNews: stops('news', true),
   })
 
+  // Proves: suppress-12
   test('of a stream of its own: mail of that stream with transactional: false, nothing else', async () => {
     await ask(service, 'POST', await service.link({ stream: 'news' }), ...FORM)
     expect(all()).toEqual({ default: false, news: true, transactional: false, transactionalNews: false })
@@ -149,6 +152,7 @@ describe('what a link stops', () => {
     ])
   })
 
+  // Proves: suppress-12
   test('of the default stream: all mail with transactional: false, nothing else', async () => {
     await ask(service, 'POST', await service.link(), ...FORM)
     expect(all()).toEqual({ default: true, news: true, transactional: false, transactionalNews: false })
@@ -179,6 +183,7 @@ describe('the buttons of the page', () => {
   const ALL_STOPPED = { status: 200, title: 'You are unsubscribed', actions: ['resubscribe-all'] }
   const AGAIN = { status: 200, title: 'You are subscribed again', actions: ['unsubscribe', 'unsubscribe-all'] }
 
+  // Proves: suppress-15
   test('stop the stream, and give it back; the page then shows how it stands', async () => {
     const path = await service.link({ stream: 'news' })
     expect(await marks(await ask(service, 'GET', path))).toEqual(ASKS)
@@ -306,6 +311,7 @@ describe('the buttons of the page', () => {
 })
 
 describe('looking never acts', () => {
+  // Proves: suppress-15
   test.each(['GET', 'HEAD'])('%s changes nothing, however often and whatever its query says', async (method) => {
     const path = await service.link()
     const before = service.stored()
@@ -344,6 +350,7 @@ describe('a token that is not ours', () => {
   })
 })
 
+// Proves: suppress-16
 test('a link that was cut before its token, or has something behind it, leads people to the same page', async () => {
   const path = await service.link()
   for (const cut of ['/u', '/u/', `${path}/more`]) {
@@ -361,6 +368,7 @@ describe('a link still works', () => {
     ['followed by a bracket and a full stop', (token) => `${token}).`],
     ['folded as quoted-printable does it', (token) => `${token.slice(0, 60)}=%0D%0A${token.slice(60)}`],
   ]
+  // Proves: suppress-16
   test.each(damages)('%s', async (_, damage) => {
     const path = `/u/${damage((await service.link()).slice('/u/'.length))}`
     expect((await ask(service, 'POST', path, ...FORM)).status).toBe(200)
@@ -368,6 +376,7 @@ describe('a link still works', () => {
   })
 })
 
+// Proves: suppress-15
 test('a page is in the language that its reader asks for, and says so; what its buttons send is the same', async () => {
   const path = await service.link({ stream: 'news' })
   const seen = async (answer: Response) => {
@@ -417,6 +426,7 @@ test('a page is in the language that its reader asks for, and says so; what its 
 })
 
 describe('without rows', () => {
+  // Proves: suppress-12
   test('a link works when its email is gone: suppressed, but no event, since an event is of an email; the audit log tells it', async () => {
     const path = await service.link({ stream: 'news' })
     service.app.db.run('DELETE FROM recipients')
@@ -432,6 +442,7 @@ describe('without rows', () => {
     ])
   })
 
+  // Proves: suppress-12
   test('a link still answers when its account is gone, and a new account with the same row id is not touched', async () => {
     const path = await service.link({ stream: 'news' })
     service.app.db.run('UPDATE accounts SET uuid = ?', [new Uint8Array(16)])
@@ -450,6 +461,7 @@ describe('without rows', () => {
 })
 
 describe('after a restored backup a link whose email it does not know stops its address', () => {
+  // Proves: status-22
   test.each([
     ['the recipient', "UPDATE recipients SET address = 'eve@receiver.test'"],
     ['the email, with other recipients,', 'UPDATE recipients SET id = 2'],

@@ -5,6 +5,7 @@ const [english] = TEXTS
 const names = (text: string): string[] => [...text.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => name).sort()
 
 describe.each(TEXTS.map((texts) => [texts.language, texts] as const))('the texts in %s', (_, texts) => {
+  // Proves: suppress-15
   test('are all there, each with the names that the English one has, and without what would be markup', () => {
     const shape = (of: object) =>
       Object.fromEntries(

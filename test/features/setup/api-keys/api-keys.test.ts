@@ -5,6 +5,7 @@ import { at, createTestApi } from '#test/support/api.ts'
 const ISO_TIME = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
 const UUID = expect.stringMatching(/^[0-9a-f-]{36}$/)
 
+// Proves: list-25, auth-1, auth-2, auth-13, key-1, key-2, key-8
 test('a created key is shown once, works, and is listed without itself', async () => {
   await using service = await createTestApi()
   const { api } = service
@@ -33,6 +34,7 @@ test('a created key is shown once, works, and is listed without itself', async (
   expect(JSON.stringify(listed.body)).not.toContain(key)
 })
 
+// Proves: auth-10, key-6, key-7
 test('a deleted key is a 401 from the next request on, and gone from the list', async () => {
   await using service = await createTestApi()
   const { api } = service
@@ -47,6 +49,7 @@ test('a deleted key is a 401 from the next request on, and gone from the list', 
   expect(at((await api('GET', '/v1/api-keys')).body, 'pagination', 'total')).toBe(1)
 })
 
+// Proves: auth-49, key-3
 test('a key without given scopes gets those of its maker, and an unknown scope is a 422', async () => {
   await using service = await createTestApi()
   const { api } = service
@@ -66,6 +69,7 @@ test('a key without given scopes gets those of its maker, and an unknown scope i
   expect(at(unknown.body, 'message')).toContain('emails:send')
 })
 
+// Proves: auth-46, auth-47
 test('a key never gets more than its maker has', async () => {
   await using service = await createTestApi()
   const { app, actor } = service
@@ -80,6 +84,7 @@ test('a key never gets more than its maker has', async () => {
   expect(listApiKeys(app.db, actor.accountId)).toHaveLength(2)
 })
 
+// Proves: key-4
 test('an own key string cannot be chosen over the API, and a name is wanted', async () => {
   await using service = await createTestApi()
   const { api } = service
@@ -95,6 +100,7 @@ test('an own key string cannot be chosen over the API, and a name is wanted', as
   })
 })
 
+// Proves: auth-11
 test('keys need the scope account:admin and belong to one account', async () => {
   await using service = await createTestApi()
   const { api } = service

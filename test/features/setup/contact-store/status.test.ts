@@ -58,6 +58,7 @@ describe('moves', () => {
     CONTACT_STATUSES.map((from) => [from, to, TABLE[to].includes(from)] as const),
   )
 
+  // Proves: contact-14
   test.each(cases)('%s -> %s: %p', async (from, to, isAllowed) => {
     await using service = await createListApi()
     const { app, actor } = service
@@ -161,6 +162,7 @@ describe('a confirmation', () => {
     expectBalanced(service)
   })
 
+  // Proves: contact-14
   test.each(['unsubscribed', 'bounced', 'complained'] as const)(
     'from before never undoes that a contact became %s; one that is asked for after it does',
     async (to) => {
@@ -250,6 +252,7 @@ describe('a confirmation', () => {
 })
 
 describe('the suppression list', () => {
+  // Proves: contact-14
   test.each([
     ['hard_bounce', 'bounced'],
     ['complaint', 'complained'],
@@ -364,6 +367,7 @@ describe('the suppression list', () => {
   })
 })
 
+// Proves: contact-14
 test('a contact comes back only from what was taken off: another reason, or the list alone, still stops it', async () => {
   await using service = await createListApi()
   const { app, actor } = service
@@ -404,6 +408,7 @@ function numbersFrom(seed: number): (below: number) => number {
   }
 }
 
+// Proves: contact-14
 test('after any sequence of moves the counters are what a recount gives', async () => {
   await using service = await createListApi()
   const { app, actor } = service

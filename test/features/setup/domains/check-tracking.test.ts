@@ -27,6 +27,7 @@ const verified = (detail: string): Check => ({ outcome: 'verified', verified: tr
 const failing = (outcome: CheckOutcome, detail: string): Check => ({ outcome, verified: false, detail })
 
 describe('a tracking host', () => {
+  // Proves: domain-27
   test('verifies by a CNAME to us, however it is written and whether or not we resolve', async () => {
     const detail = `${HOST} is an alias (CNAME) of ${TARGET}.`
     expect(await check({ [HOST]: { CNAME: TARGET } })).toEqual(verified(detail))
@@ -34,6 +35,7 @@ describe('a tracking host', () => {
     expect(await check({ [HOST]: { CNAME: TARGET }, [TARGET]: 'SERVFAIL' })).toEqual(verified(detail))
   })
 
+  // Proves: domain-27
   test('verifies by a chain of CNAMEs that comes by us, also when it goes on from there', async () => {
     const zone = { [HOST]: { CNAME: 'a.example.net' }, 'a.example.net': { CNAME: 'b.example.net' } }
     const detail = `${HOST} is an alias (CNAME) of a.example.net, an alias of b.example.net, an alias of ${TARGET}.`
@@ -48,6 +50,7 @@ describe('a tracking host', () => {
     ).toEqual(verified(detail))
   })
 
+  // Proves: domain-27
   test('verifies without a CNAME when its addresses are ours, and is told to follow them', async () => {
     const flattened = verified(
       `There is no CNAME at ${HOST}, but its addresses are those of ${TARGET}, so it leads to us. Should the addresses of ${TARGET} change, it must follow.`,

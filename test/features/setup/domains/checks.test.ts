@@ -51,6 +51,7 @@ const DMARC_ADVICE = 'Publish a TXT record at _dmarc.example.com with the value 
 const failing = (outcome: CheckOutcome, detail: string) => ({ outcome, verified: false, detail })
 
 describe('all checks', () => {
+  // Proves: domain-17, domain-19
   test('verify when everything is published as dns_records say', async () => {
     expect(await check()).toEqual({
       spf: {
@@ -91,6 +92,7 @@ describe('all checks', () => {
     },
   )
 
+  // Proves: domain-12
   test('say what to publish when nothing is', async () => {
     const empty = {
       [RETURN_PATH]: 'NXDOMAIN',
@@ -165,6 +167,7 @@ describe('all checks', () => {
 })
 
 describe('spf', () => {
+  // Proves: domain-16
   test.each([
     'V=SPF1 IP4:192.0.2.0/24 ip6:2001:db8::/32 ~all',
     'v=spf1 a:mail.tassis.test ?all',
@@ -204,6 +207,7 @@ describe('spf', () => {
     expect(spf.detail).toContain(text)
   })
 
+  // Proves: domain-16
   test.each([
     ['v=spf1 ip4:192.0.2.25 -all', '2001:db8::25', 'fail'],
     ['v=spf1 ip4:192.0.2.25 ~all', '2001:db8::25', 'softfail'],
@@ -219,6 +223,7 @@ describe('spf', () => {
     )
   })
 
+  // Proves: domain-16
   test('is wrong when there are two, even if both allow us', async () => {
     const { spf } = await check(spfAt('v=spf1 +all', 'v=spf1 mx -all'))
     expect(spf).toEqual(
@@ -371,6 +376,7 @@ describe('dkim', () => {
     expect(dkim.detail).toEndWith(DKIM_ADVICE)
   })
 
+  // Proves: domain-17
   test('is wrong when two keys stand there, even if one is ours', async () => {
     const { dkim } = await check(dkimAt(`v=DKIM1; p=${KEY}`, 'v=DKIM1; p=MIIBOTHER'))
     expect(dkim).toEqual(
@@ -381,6 +387,7 @@ describe('dkim', () => {
     )
   })
 
+  // Proves: domain-17
   test('is wrong when the text there is no key', async () => {
     const { dkim } = await check(dkimAt('hello'))
     expect(dkim).toEqual(
@@ -423,6 +430,7 @@ describe('dkim', () => {
 })
 
 describe('dmarc', () => {
+  // Proves: domain-18
   test.each([
     'v=DMARC1; p=none',
     'v=DMARC1;p=reject;sp=quarantine;np=reject;adkim=s;aspf=r;rua=mailto:a@example.com',
@@ -519,6 +527,7 @@ describe('return_path and mx', () => {
 
   const advice = 'Publish an MX record at send.example.com with priority 10 and the value mail.tassis.test'
 
+  // Proves: domain-19
   test('are wrong when they point elsewhere', async () => {
     expect((await check(mx([5, 'b.test'], [1, 'a.test']))).return_path).toEqual(
       failing(

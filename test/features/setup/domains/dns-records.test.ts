@@ -10,6 +10,7 @@ const DNS = {
   outboundIps: ['192.0.2.1', '2001:db8::1'],
 }
 
+// Proves: domain-14
 test('the records stand at full names without a trailing dot, with unquoted values and the MX priority apart', () => {
   const verified = { spf: true, dkim: false, dmarc: true, return_path: false, mx: false }
   expect(dnsRecordsFor({ ...DNS, verified })).toEqual({

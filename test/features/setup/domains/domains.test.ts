@@ -9,6 +9,7 @@ import { createTestAccount } from '#test/support/app.ts'
 import { startDomainTest } from './fixture.ts'
 
 describe('a registered domain', () => {
+  // Proves: domain-2
   test('begins unverified, with a key and selector of its own', async () => {
     await using t = await startDomainTest()
     const { domain } = await t.register('Example.COM.')
@@ -40,6 +41,7 @@ describe('a registered domain', () => {
     expect(t.audited()).toEqual(['domain.created by operator'])
   })
 
+  // Proves: domain-4
   test('is a 409 when the account has it already', async () => {
     await using t = await startDomainTest()
     await t.register('example.com')
@@ -52,6 +54,7 @@ describe('a registered domain', () => {
     expect(both.map((r) => r.status).sort()).toEqual(['fulfilled', 'rejected'])
   })
 
+  // Proves: domain-5
   test('may be held unverified by two accounts, with different keys and selectors', async () => {
     await using t = await startDomainTest()
     const other = await createTestAccount(t.app)
@@ -61,6 +64,7 @@ describe('a registered domain', () => {
     expect(mine.domain.dkimPublicKey).not.toBe(theirs.domain.dkimPublicKey)
   })
 
+  // Proves: domain-4
   test('is a 409 once another account has verified it', async () => {
     await using t = await startDomainTest()
     const { id, domain } = await t.register('example.com')
@@ -70,6 +74,7 @@ describe('a registered domain', () => {
     await expect(t.register('example.com', other)).rejects.toMatchObject({ status: 409, code: 'domain_taken' })
   })
 
+  // Proves: domain-6
   test.each(['co.uk', 'github.io', '192.0.2.1', '2001:db8::1', 'localhost', '', 'a b.example', '-a.example'])(
     'is a 422 when it is %j',
     async (name) => {
@@ -82,6 +87,7 @@ describe('a registered domain', () => {
     },
   )
 
+  // Proves: domain-3
   test('warns when its name already carries the sending subdomain, and only then', async () => {
     await using t = await startDomainTest()
     expect((await createDomain(t.app, t.actor, 'example.com')).warnings).toEqual([])
@@ -90,6 +96,7 @@ describe('a registered domain', () => {
     ])
   })
 
+  // Proves: domain-28
   test('has a private key that never stands in clear on disk', async () => {
     await using t = await startDomainTest()
     const { domain } = await t.register('example.com')
@@ -106,6 +113,7 @@ describe('a registered domain', () => {
   })
 })
 
+// Proves: domain-1
 test('lists are newest first and hold only the account’s own', async () => {
   await using t = await startDomainTest()
   const other = await createTestAccount(t.app)
@@ -116,6 +124,7 @@ test('lists are newest first and hold only the account’s own', async () => {
 })
 
 describe('inbound', () => {
+  // Proves: domain-8
   test('is switched on and off before any MX is there, with one audit row a change', async () => {
     await using t = await startDomainTest()
     const { id } = await t.register('example.com')

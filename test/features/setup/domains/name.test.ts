@@ -17,6 +17,7 @@ describe('a domain to register', () => {
     expect(validateDomainName(text)).toEqual({ kind: 'ok', domain })
   })
 
+  // Proves: domain-6
   test.each([
     ['', 'is empty'],
     ['  ', 'is empty'],

@@ -29,6 +29,7 @@ async function startVerified(): Promise<DomainTest & { id: string; domain: Domai
 }
 
 describe('an unverified domain', () => {
+  // Proves: domain-24
   test('is looked at every 5 minutes on its first day, hourly in its first week, then daily', async () => {
     await using t = await startDomainTest()
     const { id } = await t.register('example.com')
@@ -42,6 +43,7 @@ describe('an unverified domain', () => {
     expect(await nextLook(t, id)).toBe(days(1))
   })
 
+  // Proves: domain-24, audit-4
   test('becomes verified without being asked, by the system', async () => {
     await using t = await startDomainTest()
     const { id, domain } = await t.register('example.com')
@@ -77,6 +79,7 @@ test('a look that a clock 40 days ahead has put off is due when the clock is rig
 })
 
 describe('a verified domain', () => {
+  // Proves: domain-24
   test('is looked at every 6 hours, and every 15 minutes while DNS fails', async () => {
     await using t = await startVerified()
     expect(await nextLook(t, t.id)).toBe(hours(6))
@@ -85,6 +88,7 @@ describe('a verified domain', () => {
     expect(await nextLook(t, t.id)).toBe(minutes(15))
   })
 
+  // Proves: send-8
   test('that lacks a record is looked at often, and sends until the look at the end of 72 hours', async () => {
     await using t = await startVerified()
     const { verifiedAt } = t.stored(t.id)
@@ -110,6 +114,7 @@ describe('a verified domain', () => {
     expect(t.stored(t.id)).toMatchObject({ verifiedAt: t.clock.now(), recordsLostAt: null })
   })
 
+  // Proves: domain-23
   test('has its loss, and the end of it, in the feed of events', async () => {
     await using t = await startVerified()
     t.break('NXDOMAIN', dkimHost(t.domain))
@@ -127,6 +132,7 @@ describe('a verified domain', () => {
     ])
   })
 
+  // Proves: domain-22
   test('loses nothing to looks that got no answer, not at the end of 72 hours either', async () => {
     await using t = await startVerified()
     const before = t.stored(t.id)

@@ -83,6 +83,7 @@ function pendingWire({ t }: HttpTest, name: string) {
 }
 
 describe('/v1/domains', () => {
+  // Proves: domain-1, domain-2, domain-7, domain-13, domain-14
   test('registers a domain, then shows and lists it', async () => {
     await using http = await startHttpTest()
     const created = await http.call('POST', '/v1/domains', { domain: 'Example.com' })
@@ -95,6 +96,7 @@ describe('/v1/domains', () => {
     })
   })
 
+  // Proves: domain-23
   test('says since when a verified domain lacks which records, and until when it sends', async () => {
     await using http = await startHttpTest()
     const { t, call } = http
@@ -121,6 +123,7 @@ describe('/v1/domains', () => {
     })
   })
 
+  // Proves: list-11, domain-3
   test('puts warnings beside the data', async () => {
     await using http = await startHttpTest()
     const created = await http.call('POST', '/v1/domains', { domain: 'send.example.com' })
@@ -133,6 +136,7 @@ describe('/v1/domains', () => {
     })
   })
 
+  // Proves: domain-4, domain-6
   test('refuses what cannot be registered', async () => {
     await using http = await startHttpTest()
     await http.call('POST', '/v1/domains', { domain: 'example.com' })
@@ -148,6 +152,7 @@ describe('/v1/domains', () => {
       expect(await refused(body)).toEqual([422, 'validation_failed'])
   })
 
+  // Proves: domain-11, domain-12, domain-20
   test('answers a verification flat, with the Domain under `domain`', async () => {
     await using http = await startHttpTest()
     const { t } = http
@@ -197,6 +202,7 @@ describe('/v1/domains', () => {
     })
   })
 
+  // Proves: domain-8
   test('switches inbound with PATCH, which takes nothing else', async () => {
     await using http = await startHttpTest()
     const { id } = await http.t.register('example.com')
@@ -207,6 +213,7 @@ describe('/v1/domains', () => {
       expect((await http.call('PATCH', `/v1/domains/${id}`, body)).status).toBe(422)
   })
 
+  // Proves: list-14, list-15, domain-15, domain-29, domain-30, domain-31
   test('sets, verifies and removes a tracking domain', async () => {
     await using http = await startHttpTest()
     const { t } = http
@@ -252,6 +259,7 @@ describe('/v1/domains', () => {
     expect(await http.call('DELETE', path)).toEqual({ status: 200, body: { data: pending } })
   })
 
+  // Proves: domain-29, domain-31
   test('refuses a tracking domain that is invalid or in use, and to verify one that is not set', async () => {
     await using http = await startHttpTest()
     const { id } = await http.t.register('example.com')
@@ -270,6 +278,7 @@ describe('/v1/domains', () => {
     expect(await refused('POST', `/v1/domains/${id}/verify-tracking`)).toEqual([422, 'no_tracking_domain'])
   })
 
+  // Proves: domain-7, domain-9, domain-11, domain-29, domain-30, domain-31
   test('deletes with 204, and then knows the domain no more', async () => {
     await using http = await startHttpTest()
     const { id } = await http.t.register('example.com')
@@ -293,6 +302,7 @@ describe('/v1/domains', () => {
     }
   })
 
+  // Proves: auth-33
   test('needs domains:read to read and domains:write to change', async () => {
     await using http = await startHttpTest()
     const { id } = await http.t.register('example.com')

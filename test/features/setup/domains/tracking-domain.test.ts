@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { createHttp } from '#app/http.ts'
+import { loadConfig } from '#app/settings.ts'
 import { deleteDomain } from '#features/sending/emails/delete-domain.ts'
 import { recordsOf } from '#features/setup/domains/domains.ts'
 import { recheckDomains } from '#features/setup/domains/recheck.ts'
@@ -12,7 +13,6 @@ import {
 } from '#features/setup/domains/tracking-domain.ts'
 import { verifyDomain } from '#features/setup/domains/verify.ts'
 import { verifyTracking } from '#features/setup/domains/verify-tracking.ts'
-import { loadConfig } from '#platform/config.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { days, hours, minutes, seconds } from '#platform/units.ts'
 import { createTestAccount, eventually } from '#test/support/app.ts'
@@ -91,6 +91,7 @@ describe('setting a tracking host', () => {
     }
   })
 
+  // Proves: domain-29
   test.each([
     ['', 'is empty'],
     ['192.0.2.1', 'is an IP address'],
@@ -160,6 +161,7 @@ describe('setting a tracking host', () => {
 describe('a tracking host that another domain has', () => {
   const taken = { status: 409, code: 'tracking_domain_taken' }
 
+  // Proves: domain-29
   test('is a 409, within an account and across accounts', async () => {
     await using t = await startSet()
     const other = await createTestAccount(t.app)
@@ -254,6 +256,7 @@ describe('a tracking host that was verified before the domain above it was', () 
     })
   }
 
+  // Proves: domain-26
   test('is of no use to its holder from the moment on in which the owner verifies, and goes at the next look', async () => {
     await using t = await startSquatted()
     expect(t.inUse()).toEqual({ links: HOST, certificate: true, serves: 'squatter.example' })
@@ -274,6 +277,7 @@ describe('a tracking host that was verified before the domain above it was', () 
     expect(t.audited().filter((action) => action.startsWith('domain.tracking_removed'))).toHaveLength(1)
   })
 
+  // Proves: domain-26
   test('goes over when the owner sets it', async () => {
     await using t = await startSquatted()
     await t.verifyOwned()
@@ -323,6 +327,7 @@ describe('a tracking host that was verified before the domain above it was', () 
 })
 
 describe('removing a tracking host', () => {
+  // Proves: domain-15
   test('takes it, its verification and its record away, once', async () => {
     await using t = await startVerified()
     t.clock.advance(minutes(1))
@@ -380,6 +385,7 @@ describe('verifying a tracking host', () => {
     expect(t.audited().at(-1)).toBe('domain.tracking_unverified by operator')
   })
 
+  // Proves: domain-25
   test('leaves it as it was when DNS fails, and says so', async () => {
     await using t = await startVerified()
     const before = t.stored(t.id)
@@ -436,6 +442,7 @@ describe('scheduled looks', () => {
     expect(await nextLook(t)).toBe(hours(6))
   })
 
+  // Proves: domain-25
   test('take verification back only after 3 of them in a row over 24 hours have found it missing or wrong', async () => {
     await using t = await startVerified()
     const { at } = tracking(t)
@@ -460,6 +467,7 @@ describe('scheduled looks', () => {
     expect(tracking(t).at).not.toBeNull()
   })
 
+  // Proves: domain-25
   test('that get no answer never take it back, and do not end the count', async () => {
     await using t = await startVerified()
     t.break('NXDOMAIN', HOST)
@@ -499,6 +507,7 @@ describe('scheduled looks', () => {
     expect(t.stored(t.id).checkedAt).toBe(t.clock.now())
   })
 
+  // Proves: domain-25
   test('do not undo what a later look on request has found', async () => {
     await using t = await startVerified()
     t.clock.advance(hours(6))
@@ -546,6 +555,7 @@ describe('the host of tracked links', () => {
     expect(cnameTarget(config)).toBe(target)
   })
 
+  // Proves: domain-29
   test('cannot be had while this service has no full name to which a CNAME could point', async () => {
     await using t = await startSet()
     const nameless = { ...t.app.config, publicUrl: 'http://192.0.2.1:8080', hostname: 'vm' }
@@ -559,6 +569,7 @@ describe('the host of tracked links', () => {
     expect((await setTrackingDomain(named, t.actor, t.id, 'go.example.com')).trackingDomain).toBe('go.example.com')
   })
 
+  // Proves: domain-32
   test('may have a certificate once it is verified, as may our own public host, and no other', async () => {
     await using t = await startSet()
     const { opened } = t.service

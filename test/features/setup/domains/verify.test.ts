@@ -76,6 +76,7 @@ describe('verifying on request', () => {
     expect((await verifyDomain(t.app, t.actor, id)).fullyVerified).toBe(true)
   })
 
+  // Proves: domain-18, domain-20
   test.each([
     [['dkim'], false],
     [['spf'], false],
@@ -96,6 +97,7 @@ describe('verifying on request', () => {
     expect(result.domain.inboundEnabled).toBe(missing !== 'mx')
   })
 
+  // Proves: send-8
   test.each(['spf', 'dkim', 'return_path'] as const)(
     'reports at once that %s is gone, and takes verification away only after 72 hours',
     async (lost) => {
@@ -145,6 +147,7 @@ describe('verifying on request', () => {
     }
   })
 
+  // Proves: domain-22
   test.each(['SERVFAIL', 'REFUSED', 'MALFORMED'] as const)(
     'leaves a verified domain as it was when DNS answers %s, and says so',
     async (fault) => {
@@ -163,6 +166,7 @@ describe('verifying on request', () => {
     },
   )
 
+  // Proves: domain-22
   test('leaves a verified domain as it was when DNS is silent', async () => {
     await using t = await startVerified()
     const before = t.stored(t.id)
@@ -210,6 +214,7 @@ describe('verifying on request', () => {
     expect(domain.recordsLostAt).toBe(t.clock.now())
   })
 
+  // Proves: domain-21
   test('switches inbound on when the MX is newly verified, and leaves the owner’s word alone after that', async () => {
     await using t = await startVerified()
     await changeDomain(t.app, t.actor, t.id, { inboundEnabled: false })

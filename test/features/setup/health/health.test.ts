@@ -10,6 +10,7 @@ const anonymous = { key: null }
 const reasonsOf = ({ body }: ApiAnswer): string[] =>
   (at(body, 'details') as { field: string }[]).map(({ field }) => field)
 
+// Proves: http-21, http-22
 test('a service in order is healthy and ready, for whoever asks', async () => {
   await using service = await createTestApi()
   for (const path of ['/healthz', '/readyz']) {
@@ -18,6 +19,7 @@ test('a service in order is healthy and ready, for whoever asks', async () => {
   }
 })
 
+// Proves: http-21
 test('a low disk makes the service unready, but not unhealthy, and names no path', async () => {
   await using service = await createTestApi({ disk: testDisk(() => true) })
   const answer = await service.api('GET', '/readyz', undefined, anonymous)
@@ -42,6 +44,7 @@ test('a disk that never answers makes the service unready within its time', asyn
   expect({ status: answer.status, reasons: reasonsOf(answer) }).toEqual({ status: 503, reasons: ['disk'] })
 })
 
+// Proves: http-22
 test('a database that takes no write makes the service unready, until it does again', async () => {
   await using service = await createTestApi()
   const { app, api } = service

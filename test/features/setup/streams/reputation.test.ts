@@ -77,6 +77,7 @@ async function startPost(): Promise<Post> {
 const addresses = (count: number): string[] => Array.from({ length: count }, (_, i) => `r${i}@receiver.test`)
 
 describe('the figures of a stream', () => {
+  // Proves: stream-7
   test('are of its own mail alone, and the list has none', async () => {
     await using post = await startPost()
     const { mail, send, end, figures } = post
@@ -122,6 +123,7 @@ describe('the figures of a stream', () => {
     expectBalanced(mail.service)
   })
 
+  // Proves: stream-7
   test('leave out who was suppressed before or after the acceptance, and what was cancelled', async () => {
     await using post = await startPost()
     const { mail, send, figures } = post
@@ -147,6 +149,7 @@ describe('the figures of a stream', () => {
     expectBalanced(mail.service)
   })
 
+  // Proves: stream-7
   test('have a late bounce as a refusal in place of the delivery, and an uncertain one as delivered once that is told', async () => {
     await using post = await startPost()
     const { mail, send, end, figures } = post

@@ -7,6 +7,7 @@ async function createStream({ api }: TestApi, slug: string): Promise<string> {
   return String(at((await api('POST', '/v1/streams', { slug, name: slug })).body, 'data', 'id'))
 }
 
+// Proves: stream-1
 test('an account starts with the stream transactional', async () => {
   await using service = await createTestApi()
   const { status, body } = await service.api('GET', '/v1/streams')
@@ -17,6 +18,7 @@ test('an account starts with the stream transactional', async () => {
   })
 })
 
+// Proves: stream-2, stream-3, stream-4, stream-5, stream-6
 test('a stream is made, read, renamed and deleted, each with an audit row', async () => {
   await using service = await createTestApi()
   const { api } = service
@@ -59,6 +61,7 @@ test('a stream is made, read, renamed and deleted, each with an audit row', asyn
   ])
 })
 
+// Proves: stream-2
 test('a slug names one stream of an account; after a deletion it is free again, for a new stream', async () => {
   await using service = await createTestApi()
   const { api } = service
@@ -73,6 +76,7 @@ test('a slug names one stream of an account; after a deletion it is free again, 
   expect(await createStream(service, 'news')).not.toBe(first)
 })
 
+// Proves: stream-5
 test('the stream transactional can be renamed, but keeps its slug and stays', async () => {
   await using service = await createTestApi()
   const { api } = service
@@ -84,6 +88,7 @@ test('the stream transactional can be renamed, but keeps its slug and stays', as
   expect({ status: named.status, name: at(named.body, 'data', 'name') }).toEqual({ status: 200, name: 'Receipts' })
 })
 
+// Proves: stream-5
 test('a stream with open mail is not deleted; once the mail is final it is, and the email still names it', async () => {
   await using service = await createTestApi()
   const { api, app, actor } = service
@@ -113,6 +118,7 @@ test('a stream with open mail is not deleted; once the mail is final it is, and 
   expect({ status: late.status, code: at(late.body, 'code') }).toEqual({ status: 422, code: 'stream_not_found' })
 })
 
+// Proves: stream-5
 test('a stream with an open broadcast is not deleted, also while none of its emails is made; once it is over it is', async () => {
   await using service = await createTestApi({ works: true })
   const { api, app, actor } = service
@@ -141,6 +147,7 @@ test('a stream with an open broadcast is not deleted, also while none of its ema
   expect((await api('DELETE', `/v1/streams/${stream}`)).status).toBe(204)
 })
 
+// Proves: stream-2
 test.each(['News', '-news', '', 'a'.repeat(64), 'new s', 'ünews', 'news\n'])('%j is no slug: 422', async (slug) => {
   await using service = await createTestApi()
   const refused = await service.api('POST', '/v1/streams', { slug, name: 'News' })
@@ -150,6 +157,7 @@ test.each(['News', '-news', '', 'a'.repeat(64), 'new s', 'ünews', 'news\n'])('%
   })
 })
 
+// Proves: stream-4
 test('a change of nothing, an unknown field and a name of spaces are 422', async () => {
   await using service = await createTestApi()
   const { api } = service

@@ -7,6 +7,7 @@ import { createTestAccount, createTestApp } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/books.ts'
 
 describe('the key of an address', () => {
+  // Proves: suppress-7
   test.each([
     ['Bob@Example.COM', 'bob@example.com'],
     ['JOS\u00c9@Example.com', 'jos\u00e9@example.com'],

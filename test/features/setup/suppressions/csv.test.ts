@@ -32,6 +32,7 @@ describe('an import', () => {
     ['with empty cells behind the last', 'email_address,reason\na@x.test,complaint,,\nb@x.test,,\n'],
     ['with names before the addresses', 'email_address,reason\nAda <A@x.test>,complaint\n"""B, b"" <b@X.test>",\n'],
   ]
+  // Proves: suppress-10
   test.each(files)('reads a file %s', async (_, file) => {
     await using service = await createTestApi()
     expect(answered(await importCsv(service, file))).toEqual(imported({ imported: 2 }))
@@ -42,6 +43,7 @@ describe('an import', () => {
     expectBalanced(service)
   })
 
+  // Proves: suppress-10
   test('reads one column of addresses without a header, also of one line', async () => {
     await using service = await createTestApi()
     expect(answered(await importCsv(service, '\ufeffa@x.test\r\nB@x.test\r\n'))).toEqual(imported({ imported: 2 }))
@@ -66,6 +68,7 @@ describe('an import', () => {
     ])
   })
 
+  // Proves: suppress-10
   test('tells what is new, what was there, what is wrong and where; the first reason stays', async () => {
     await using service = await createTestApi()
     await service.api('POST', '/v1/suppressions', { email_address: 'a@x.test', reason: 'complaint' })
@@ -138,6 +141,7 @@ describe('an import', () => {
     expect(rows(service)).toHaveLength(2)
   })
 
+  // Proves: suppress-10
   test('leaves what is on the list as it is, also against a complaint, and ends when the account is deleted', async () => {
     await using service = await createTestApi()
     await service.api('POST', '/v1/suppressions', { email_address: 'a@x.test' })
@@ -183,6 +187,7 @@ describe('an import', () => {
     ['UTF-16', Buffer.from('\ufeffemail_address\na@x.test\n', 'utf16le'), /not in UTF-8/],
     ['UTF-16 without a byte order mark', Buffer.from('email_address\na@x.test\n', 'utf16le'), /not in UTF-8/],
   ]
+  // Proves: suppress-10
   test.each(unreadable)('of %s is a 422 that says what is expected, and imports nothing', async (_, file, message) => {
     await using service = await createTestApi()
     const answer = await importCsv(service, file)
@@ -231,6 +236,7 @@ describe('an import', () => {
 })
 
 describe('an export', () => {
+  // Proves: suppress-11
   test('has its columns, is a download, and escapes what a spreadsheet would take for a formula', async () => {
     await using service = await createTestApi()
     const reasons: [address: string, reason: string, line: string][] = [
@@ -264,6 +270,7 @@ describe('an export', () => {
     )
   })
 
+  // Proves: suppress-11
   test('and its import into an empty list are the identity, whatever the cells begin with', async () => {
     await using service = await createTestApi()
     const { app, actor } = service
@@ -384,6 +391,7 @@ describe('an export', () => {
     expect(cuts).toBe(1)
   })
 
+  // Proves: suppress-11
   test('of which many are read at once leaves each turn of the event loop to one of them', async () => {
     await using service = await createTestApi()
     const { app, actor } = service

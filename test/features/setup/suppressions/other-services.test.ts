@@ -89,6 +89,7 @@ const exports: { from: string; file: string; query?: string; rows: (string | num
     ignored: ['source', 'description', 'created'],
   },
 ]
+// Proves: suppress-10
 test.each(exports)('reads an export of $from without editing', async ({ file, query = '', rows: wanted, ignored }) => {
   await using service = await createTestApi()
   const answer = await importCsv(service, file, undefined, query)

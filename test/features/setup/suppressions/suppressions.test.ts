@@ -19,6 +19,7 @@ async function addresses({ api }: TestApi, query = ''): Promise<unknown[]> {
   return rows.map(({ email_address }) => email_address)
 }
 
+// Proves: suppress-1, suppress-2, suppress-4, suppress-5
 test('an address is suppressed, listed and released; both changes are audited', async () => {
   await using service = await createTestApi({ clock: new ManualClock(NOW) })
   const created = await add(service, 'Bob@Bücher.test')
@@ -60,6 +61,7 @@ test('an address is suppressed, listed and released; both changes are audited', 
 })
 
 describe('POST of an address that is on the list', () => {
+  // Proves: suppress-3
   test('is a 201 with the first suppression, and changes nothing', async () => {
     await using service = await createTestApi()
     const first = await add(service, 'bob@x.test')
@@ -74,6 +76,7 @@ describe('POST of an address that is on the list', () => {
     expectBalanced(service)
   })
 
+  // Proves: suppress-3
   test('makes one of 20 parallel requests', async () => {
     await using service = await createTestApi()
     const answers = await Promise.all(Array.from({ length: 20 }, () => add(service, 'bob@x.test')))
@@ -96,6 +99,7 @@ describe('POST of an address that is on the list', () => {
   })
 })
 
+// Proves: suppress-6
 test.each([
   'hard_bounce',
   'complaint',
@@ -135,6 +139,7 @@ test.each(['unsubscribed', 'Unsubscribe', ' UNSUBSCRIBED ', 'list-unsubscribe'])
 )
 
 describe('422 and nothing is stored for', () => {
+  // Proves: suppress-2
   test.each([
     '',
     'bob',
@@ -151,6 +156,7 @@ describe('422 and nothing is stored for', () => {
     expect(await addresses(service)).toEqual([])
   })
 
+  // Proves: suppress-2
   test('a missing address, another type, an unknown field, a reason of 201 characters or half a character', async () => {
     await using service = await createTestApi()
     expectRefusal(await service.api('POST', '/v1/suppressions', {}), 422, 'validation_failed', 'email_address')
@@ -170,6 +176,7 @@ test('a reason that is too long is told so, not that it is no string', async () 
 })
 
 describe('DELETE', () => {
+  // Proves: suppress-4
   test.each(['nobody@x.test', 'no address', 'export', '%', "'; DROP TABLE suppressions"])(
     'of %j, which is not on the list, is a 204',
     async (address) => {
@@ -188,11 +195,13 @@ describe('DELETE', () => {
     expect(await addresses(service)).toEqual([])
   })
 
+  // Proves: suppress-4
   test.each(['%zz', '%F0%9F', '%00'])('of %s, whose encoding is broken, is a 204', async (path) => {
     await using service = await createTestApi()
     expect((await service.api('DELETE', `/v1/suppressions/${path}`)).status).toBe(204)
   })
 
+  // Proves: suppress-4
   test.each(['a/b+c%25@x.test', '"a b"@x.test', 'josé@x.test', 'a?b#c@x.test'])('reaches %j', async (address) => {
     await using service = await createTestApi()
     expect((await add(service, address)).status).toBe(201)
@@ -201,6 +210,7 @@ describe('DELETE', () => {
   })
 })
 
+// Proves: suppress-1
 test('the list is newest first, in pages, and filtered by reason and address', async () => {
   await using service = await createTestApi()
   const { api } = service
@@ -230,6 +240,7 @@ test('the list is newest first, in pages, and filtered by reason and address', a
   expect(await addresses(service, '?reason=none')).toEqual([])
 })
 
+// Proves: suppress-1
 test("another account's suppressions are neither seen nor removed", async () => {
   await using service = await createTestApi()
   await add(service, 'bob@x.test')

@@ -23,6 +23,7 @@ test('docs/templates.md shows what sources give', () => {
   expect(rows.length).toBeGreaterThan(25)
 })
 
+// Proves: template-9
 test.each(rows)('docs/templates.md: %s gives %s', async (source, gives) => {
   expect(await render({ text: source })).toEqual({ kind: 'rendered', parts: { text: gives } })
 })

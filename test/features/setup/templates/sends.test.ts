@@ -59,6 +59,7 @@ const item = (alias: string, change: Json = {}): Json => ({
 })
 
 describe('a send with template_alias', () => {
+  // Proves: send-23, email-12
   test('has the parts of the template as rendered, and names it, in the detail and in the list', async () => {
     const { alias, id } = await template(emails)
     const detail = await detailOf(await sendWith(emails, alias))
@@ -74,10 +75,12 @@ describe('a send with template_alias', () => {
     expect(rows.find((row) => row['id'] === detail['id'])?.['template_id']).toBe(id)
   })
 
+  // Proves: email-12
   test('without one has no template_id', async () => {
     expect((await detailOf(await emails.send()))['template_id']).toBeNull()
   })
 
+  // Proves: email-12
   test('keeps what was rendered when the template is changed or deleted afterwards, and still names it', async () => {
     const { alias, id } = await template(emails)
     const sendAt = new Date(emails.clock.now() + hours(1)).toISOString()
@@ -101,6 +104,7 @@ describe('a send with template_alias', () => {
       })
   })
 
+  // Proves: send-22
   test('that is no alias of the account is a 422, and stores nothing', async () => {
     const { alias, id } = await template(emails)
     const other = await emails.newAccount()
@@ -123,6 +127,7 @@ describe('a send with template_alias', () => {
 
 describe('an explicit part', () => {
   const plain = 'plain {{ missing }} {% nonsense'
+  // Proves: send-25
   test.each(['subject', 'html_body', 'text_body'])(
     '%s wins over the template, is not rendered, and that of the template is not either',
     async (field) => {
@@ -137,12 +142,14 @@ describe('an explicit part', () => {
     },
   )
 
+  // Proves: send-25
   test.each([null, ''])('of %j is none: the template gives it', async (none) => {
     const { alias } = await template(emails)
     const answer = await sendWith(emails, alias, { subject: none, html_body: none, text_body: none })
     expect((await detailOf(answer))['subject']).toBe('Order 7')
   })
 
+  // Proves: send-25
   test('for each part leaves nothing to render, whatever the data', async () => {
     const { alias, id } = await template(emails)
     const parts = { subject: plain, html_body: plain, text_body: plain }
@@ -152,6 +159,7 @@ describe('an explicit part', () => {
 })
 
 describe('a fault of the template', () => {
+  // Proves: send-23
   test('is a 422 that names part, line and variable; nothing is stored and nothing counted', async () => {
     const { alias } = await template(emails, { text_body: 'one\ntwo {{ order.buyer }}' })
     const before = emails.stored()
@@ -187,6 +195,7 @@ describe('a rendered subject', () => {
     )
   })
 
+  // Proves: send-34
   test.each(['Bob\r\nBcc: eve@receiver.test', 'Bob\n', '\rBob', 'B\0b'])(
     'with the line break or NUL of the data %j is a 422, as when it is given directly',
     async (name) => {
@@ -196,6 +205,7 @@ describe('a rendered subject', () => {
     },
   )
 
+  // Proves: send-18
   test.each([
     ['empty', '{{ "" }}', {}],
     ['white', '{{ x }}\n', { x: ' \r\n ' }],
@@ -314,6 +324,7 @@ describe('an idempotency key', () => {
 })
 
 describe('a batch', () => {
+  // Proves: send-23
   test('renders each of its emails; those that cannot be are in errors, and the others keep their order', async () => {
     const { alias, id } = await template(emails)
     const data = (n: number) => ({ template_data: { order: { id: n, item: `item ${n}` } } })
@@ -481,6 +492,7 @@ test('a bomb costs its sender a 422, while the sends of another account all go o
   expect((await sendWith(service, alias, { from: `a@${VERIFIED}` })).status).toBe(202)
 })
 
+// Proves: send-23
 test('what was rendered is what the receiver gets; of HTML alone a text is made', async () => {
   await using sink = await startSink()
   const zone = {

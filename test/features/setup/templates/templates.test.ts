@@ -32,6 +32,7 @@ async function made(service: TestApi, change: Record<string, unknown> = {}): Pro
   return String(at(answer.body, 'data', 'id'))
 }
 
+// Proves: template-1, template-2, template-4, template-5, template-6, template-7, template-8
 test('a template is made, read, changed and deleted, each with an audit row', async () => {
   const clock = new ManualClock(Date.UTC(2026, 2, 15))
   await using service = await createTestApi({ clock })
@@ -80,6 +81,7 @@ test('a template is made, read, changed and deleted, each with an audit row', as
   ])
 })
 
+// Proves: template-2
 test('bodies may be left out, null or empty: the template has none', async () => {
   await using service = await createTestApi()
   const { alias: _, html_body: __, text_body: ___, ...bare } = WELCOME
@@ -94,6 +96,7 @@ test('bodies may be left out, null or empty: the template has none', async () =>
 })
 
 describe('the alias', () => {
+  // Proves: template-3
   test('names one template of an account: 409; other accounts have their own, and after a deletion it is free again', async () => {
     await using service = await createTestApi()
     const { api } = service
@@ -116,12 +119,14 @@ describe('the alias', () => {
     expect((await api('PUT', `/v1/templates/${first}`, { alias: 'Welcome.v2' })).status).toBe(200)
   })
 
+  // Proves: template-3
   test('of 20 requests at once that want the same one, one gets it', async () => {
     await using service = await createTestApi()
     const answers = await Promise.all(Array.from({ length: 20 }, () => create(service)))
     expect(answers.map(({ status }) => status).sort()).toEqual([201, ...Array.from({ length: 19 }, () => 409)])
   })
 
+  // Proves: template-2
   test.each(['', 'a b', 'a/b', 'ünïcode', 'a'.repeat(101), 'a\n', '{{ x }}'])(
     '%j is none: 422 that says what is one',
     async (alias) => {
@@ -137,6 +142,7 @@ describe('the alias', () => {
 })
 
 describe('a change', () => {
+  // Proves: template-5
   test('keeps what it leaves out, and takes a body of null away', async () => {
     const { api } = shared
     const own = fresh()
@@ -145,6 +151,7 @@ describe('a change', () => {
     expect(at(changed.body, 'data')).toMatchObject({ ...WELCOME, ...own, name: 'Hello', html_body: null, version: 2 })
   })
 
+  // Proves: template-5
   test('of the name, or to what it was, is no new version', async () => {
     const { api } = shared
     const own = fresh()
@@ -156,6 +163,7 @@ describe('a change', () => {
       expect(at((await api('PUT', `/v1/templates/${id}`, change)).body, 'data', 'version')).toBe(version + 2)
   })
 
+  // Proves: template-5
   test('of nothing, or with an unknown field, is a 422 and changes nothing', async () => {
     const { api } = shared
     const id = await made(shared, fresh())
@@ -176,18 +184,21 @@ describe('bounds', () => {
     ['an HTML body of more than 1 MiB', { html_body: 'x'.repeat(MiB + 1) }, 'html_body'],
     ['a text body of more than 1 MiB in UTF-8', { text_body: 'ü'.repeat(MiB / 2 + 1) }, 'text_body'],
   ]
+  // Proves: template-10
   test.each(wrong)('%s is a 422, at creation and at a change', async (_, change, field) => {
     expectRefusal(await create(shared, { ...fresh(), ...change }), 422, 'validation_failed', field)
     const id = await made(shared, fresh())
     expectRefusal(await shared.api('PUT', `/v1/templates/${id}`, change), 422, 'validation_failed', field)
   })
 
+  // Proves: template-10
   test('two bodies of 1 MiB and a name of 200 characters are kept as given', async () => {
     const large = { name: 'n'.repeat(200), html_body: 'x'.repeat(MiB), text_body: 'ü'.repeat(MiB / 2) }
     const id = await made(shared, { ...fresh(), ...large })
     expect(at((await shared.api('GET', `/v1/templates/${id}`)).body, 'data')).toMatchObject(large)
   })
 
+  // Proves: template-1
   test('a list leaves out bodies of more than 64 KiB and says so', async () => {
     await using service = await createTestApi()
     const fits = { html_body: 'x'.repeat(64 * KiB), text_body: 'ü'.repeat(32 * KiB) }
@@ -211,6 +222,7 @@ describe('syntax', () => {
     ['text body', { text_body: 'a\nb\n{% endfor %}' }, 'text_body', 'line 3'],
     ['name of a filter', { text_body: '{{ name | explode }}' }, 'text_body', 'explode'],
   ]
+  // Proves: template-9
   test.each(faults)(
     'that is wrong in the %s is a 422 that says where, and nothing is stored',
     async (_, change, field, words) => {
@@ -235,6 +247,7 @@ describe('syntax', () => {
 })
 
 describe('the preview', () => {
+  // Proves: template-7
   test('shows all parts with the data, escaped in HTML alone, and sends nothing', async () => {
     const { api, app } = shared
     const id = await made(shared, { ...fresh(), subject: 'Hello\n  {{ user.name }} ' })
@@ -261,6 +274,7 @@ describe('the preview', () => {
     },
   )
 
+  // Proves: template-7
   test('without a variable that is needed is a 422 that names part, line and variable', async () => {
     const id = await made(shared, { ...fresh(), subject: 'Hello', html_body: null, text_body: 'a\nb {{ user.name }}' })
     const refused = await shared.api('POST', `/v1/templates/${id}/render`, { template_data: { user: {} } })
@@ -286,6 +300,7 @@ describe('the preview', () => {
   })
 })
 
+// Proves: template-6
 test('a deleted template keeps its row, whose id emails name, without its sources', async () => {
   await using service = await createTestApi()
   const { app, actor } = service

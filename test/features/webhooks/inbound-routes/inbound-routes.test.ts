@@ -37,6 +37,7 @@ function fallsTo(service: RouteService, localPart: string): string | undefined {
   return route?.pattern
 }
 
+// Proves: inbound-12
 test('a route is made, read, listed, changed in part and deleted, each change with an audit row', async () => {
   await using service = await startRouteService()
   const { api, actor, domainId, clock } = service
@@ -98,6 +99,7 @@ test('a route is made, read, listed, changed in part and deleted, each change wi
   ])
 })
 
+// Proves: inbound-12
 test('without priority, URL and is_active a route has priority 0, tells nobody and is active', async () => {
   await using service = await startRouteService()
   const { api, domainId } = service
@@ -122,6 +124,7 @@ test('without priority, URL and is_active a route has priority 0, tells nobody a
     )
 })
 
+// Proves: inbound-13
 test('catchall is catch_all', async () => {
   await using service = await startRouteService()
   const route = await service.addRoute({ match_type: 'catchall', pattern: '*' })
@@ -149,6 +152,7 @@ describe('422 and nothing is stored for', () => {
     ['an empty URL', { webhook_url: '' }, 'invalid_url', 'webhook_url'],
     ['a field that routes do not have', { color: 'red' }, 'validation_failed', 'color'],
   ]
+  // Proves: inbound-12
   test.each(CASES)('%s', async (_, change, code, field) => {
     await using service = await startRouteService()
     const { api, domainId, addRoute } = service
@@ -195,6 +199,7 @@ describe('422 and nothing is stored for', () => {
     )
   })
 
+  // Proves: inbound-12
   test('a domain of another account; its own route is a 404 there', async () => {
     await using service = await startRouteService()
     const { api, domainId, addRoute } = service
@@ -207,6 +212,7 @@ describe('422 and nothing is stored for', () => {
   })
 })
 
+// Proves: inbound-12
 test('a domain has one route of a pattern and match type, however it is written: 409 names the one there is', async () => {
   await using service = await startRouteService()
   const { api, domainId, addRoute } = service
@@ -231,6 +237,7 @@ test('a domain has one route of a pattern and match type, however it is written:
   await service.put(id, { pattern: 'Support@' })
 })
 
+// Proves: inbound-12
 test('an account has at most 1,000 routes', async () => {
   await using service = await startRouteService()
   const { api, app, actor, addRoute, domainId } = service
@@ -247,6 +254,7 @@ test('an account has at most 1,000 routes', async () => {
   expect((await api('POST', '/v1/inbound-routes', more)).status).toBe(201)
 })
 
+// Proves: inbound-13
 test('mail falls to active routes only, in the order of priority and match type', async () => {
   await using service = await startRouteService()
   const { addRoute, put } = service

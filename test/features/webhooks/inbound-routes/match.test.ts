@@ -58,6 +58,7 @@ describe('an address falls to', () => {
     ['the same however it is composed', 'cafe\u0301', ['exact caf\u00e9'], 1],
     ['no prefix that is longer than it', 'sup', ['prefix support'], undefined],
   ]
+  // Proves: inbound-13, inbound-14
   test.each(CASES)('%s: %j', (_, localPart, texts, place) => {
     expect(matched(localPart, ...texts)).toBe(place)
   })

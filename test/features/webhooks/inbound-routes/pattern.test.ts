@@ -6,6 +6,7 @@ const DOMAIN = 'xn--bcher-kva.test'
 const STAR =
   'A "*" stands for nothing in a pattern: for all addresses of the domain use match_type catch_all, for all that begin alike prefix, with only their beginning as the pattern.'
 
+// Proves: inbound-14
 test.each([
   ['exact', 'support', 'support'],
   ['exact', 'support@', 'support'],
@@ -26,6 +27,7 @@ test.each([
   expect(readPattern(given, matchType, DOMAIN)).toBe(pattern)
 })
 
+// Proves: inbound-14
 test.each([
   [
     'exact',

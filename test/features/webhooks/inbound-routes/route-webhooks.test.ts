@@ -42,6 +42,7 @@ async function toNextAttempt({ history, clock }: RouteService, id: string): Prom
 }
 
 describe('mail of a route', () => {
+  // Proves: notify-17, notify-30, inbound-16
   test('is told to its URL alone, as a POST of its payload, signed with the secret of the account', async () => {
     await using service = await startRouteService()
     const { app, actor, receiver, addRoute, arrive, inboundRow, clock, history } = service
@@ -97,6 +98,7 @@ describe('mail of a route', () => {
     expect(await history(route.id, '?status=pending')).toEqual([])
   })
 
+  // Proves: notify-30
   test('is told to subscribed webhooks too, with the same bytes and their own secret; that says nothing of the mail', async () => {
     await using service = await startRouteService()
     const { app, actor, receiver, addWebhook, addRoute, arrive, inboundRow } = service
@@ -214,6 +216,7 @@ test('of large mail as much is under way in an account as fits into 8 MiB, to wh
 })
 
 describe('a failing URL of a route', () => {
+  // Proves: inbound-15
   test('is tried again on the ladder with the same bytes, and what it never takes says so', async () => {
     await using service = await startRouteService()
     const { receiver, addRoute, arrive, inboundRow } = service
@@ -241,6 +244,7 @@ describe('a failing URL of a route', () => {
     })
   })
 
+  // Proves: inbound-15, inbound-16
   test('is off after ten failures in a row, and what waits is ended; any change of the route switches it on again', async () => {
     await using service = await startRouteService()
     const { api, receiver, addRoute, arrive, inboundRow, put } = service
@@ -298,6 +302,7 @@ describe('a failing URL of a route', () => {
     expect(states()).toEqual([{ isActive: 1, isOff: 0 }])
   })
 
+  // Proves: inbound-16
   test('that is refused for good is undeliverable at once; replayed, it is told again and the mail is delivered', async () => {
     await using service = await startRouteService()
     const { api, receiver, addRoute, arrive, inboundRow } = service
@@ -335,6 +340,7 @@ describe('the end of what a route tells', () => {
     ['its URL is taken away', ({ put }, id) => put(id, { webhook_url: null }), 'The webhook was switched off.'],
     ['it is deleted', ({ api }, id) => api('DELETE', `/v1/inbound-routes/${id}`), 'The webhook was deleted.'],
   ]
+  // Proves: inbound-15
   test.each(ENDS)('comes when %s: no attempt more, and the mail says so', async (_, end, says) => {
     await using service = await startRouteService()
     const { receiver, addRoute, arrive, inboundRow, clock, app } = service
@@ -352,6 +358,7 @@ describe('the end of what a route tells', () => {
     })
   })
 
+  // Proves: inbound-16
   test('keeps the history; with a URL again the route tells what comes from then on', async () => {
     await using service = await startRouteService()
     const { api, receiver, addRoute, arrive, put } = service
@@ -374,6 +381,7 @@ describe('the end of what a route tells', () => {
 })
 
 describe('the inbound secret', () => {
+  // Proves: notify-49
   test('is one for all routes of an account, another for each account, and stored sealed', async () => {
     await using service = await startRouteService()
     const { app, actor, addRoute } = service
@@ -389,6 +397,7 @@ describe('the inbound secret', () => {
     expect(Buffer.from(app.db.serialize()).includes(secret)).toBe(false)
   })
 
+  // Proves: notify-49
   test('signs every attempt after its rotation, retries included', async () => {
     await using service = await startRouteService()
     const { app, actor, receiver, addRoute, arrive } = service
@@ -427,6 +436,7 @@ describe('the inbound secret', () => {
   })
 })
 
+// Proves: inbound-15
 test('the webhook of a route is nowhere under /v1/webhooks, and does not count there', async () => {
   await using service = await startRouteService()
   const { api, receiver, addRoute } = service
@@ -445,6 +455,7 @@ test('the webhook of a route is nowhere under /v1/webhooks, and does not count t
   expect(await service.route(id)).toMatchObject({ is_active: true, webhook_url: receiver.url(HOOK_HOST, '/route') })
 })
 
+// Proves: inbound-15
 test('a restart tells what came while nobody did, and takes up the retries', async () => {
   await using service = await startRouteService()
   const { app, receiver, addRoute, arrive, clock, history } = service

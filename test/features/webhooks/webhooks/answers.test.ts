@@ -3,6 +3,7 @@ import { expect, test } from 'bun:test'
 import { at } from '#test/support/api.ts'
 import { HOOK_HOST, startWebhookService } from '#test/support/webhooks.ts'
 
+// Proves: notify-35
 test('the history has the first 1,000 octets of an answer, whatever they are', async () => {
   await using service = await startWebhookService()
   const webhook = await service.addWebhook()

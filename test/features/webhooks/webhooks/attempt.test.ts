@@ -2,6 +2,7 @@
 import { expect, test } from 'bun:test'
 import { judge } from '#features/webhooks/webhooks/attempt.ts'
 
+// Proves: notify-5
 test('any 2xx is delivered, any 5xx and no response are transient, everything else is permanent', () => {
   const statuses = [99, 199, 200, 204, 226, 299, 300, 302, 304, 399, 400, 408, 410, 429, 499, 500, 501, 504, 599, 600]
   const kinds = statuses.map((status) => {

@@ -34,6 +34,7 @@ async function tellMany(service: WebhookService, count: number): Promise<void> {
 }
 
 describe('an event', () => {
+  // Proves: notify-1, notify-2, notify-3, notify-4, notify-5, notify-11
   test('is told once, as a signed POST of its payload', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['delivered'])
@@ -102,6 +103,7 @@ describe('an event', () => {
     ).toEqual([['bounced', email.id]])
   })
 
+  // Proves: notify-44
   test('of an email is not told before two seconds after its acceptance', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
@@ -116,6 +118,7 @@ describe('an event', () => {
     expect(await service.settled(webhook, 1)).toHaveLength(1)
   })
 
+  // Proves: notify-44
   test('of an older email is not held up by the first events of others, nor is it told before its own', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent', 'delivered', 'opened'])
@@ -136,6 +139,7 @@ describe('an event', () => {
     ])
   })
 
+  // Proves: notify-45
   test('of a recipient is not begun while one before it is under way', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent', 'delivered'])
@@ -195,6 +199,7 @@ describe('an event', () => {
     expect((await service.settled(webhook, 1)).map(({ response }) => response)).toEqual([`${'x'.repeat(999)}y`])
   })
 
+  // Proves: notify-46
   test('is told under the further prefixes of compat.header_prefixes too', async () => {
     await using service = await startWebhookService({ settings: { TASSIS_COMPAT_HEADER_PREFIXES: 'X-Old,X-Older' } })
     await service.addWebhook(['sent'])
@@ -208,6 +213,7 @@ describe('an event', () => {
 })
 
 describe('the retry ladder', () => {
+  // Proves: notify-4, notify-5, notify-6, notify-11
   test('is 15, 30, 60 and 120 minutes with a few seconds of jitter; after 5 attempts the event is undeliverable', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
@@ -268,6 +274,7 @@ describe('the retry ladder', () => {
     })
   })
 
+  // Proves: notify-5
   test('ends with a success, which forgets the failures', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
@@ -288,6 +295,7 @@ describe('the retry ladder', () => {
     ['a 302', { status: 302, headers: { location: 'https://hooks.test/elsewhere' } }, 302],
     ['a 600', { status: 600 }, 600],
   ] as const) {
+    // Proves: notify-5, notify-48
     test(`does not follow ${name}, which is permanent`, async () => {
       await using service = await startWebhookService()
       const webhook = await service.addWebhook(['sent'])
@@ -300,6 +308,7 @@ describe('the retry ladder', () => {
     })
   }
 
+  // Proves: notify-12
   test('is signed with the secret of the day: a rotation holds for retries of what was signed before', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
@@ -319,6 +328,7 @@ describe('the retry ladder', () => {
 })
 
 describe('ten consecutive failures, over all events,', () => {
+  // Proves: notify-7
   test('switch a webhook off: no attempt more, what was pending is undeliverable, and the record says why', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
@@ -347,6 +357,7 @@ describe('ten consecutive failures, over all events,', () => {
     })
   })
 
+  // Proves: notify-7
   test('are none when one between them succeeds', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
@@ -376,6 +387,7 @@ describe('ten consecutive failures, over all events,', () => {
 })
 
 describe('an endpoint that does not answer', () => {
+  // Proves: notify-47
   test('has one attempt at a time and delays no other endpoint', async () => {
     await using service = await startWebhookService({ settings: { TASSIS_WEBHOOK_CONCURRENCY: '4' } })
     const slow = await service.addWebhook(['sent'], '/slow')
@@ -412,6 +424,7 @@ describe('an endpoint that does not answer', () => {
     await service.settled(webhook, gates.length)
   })
 
+  // Proves: notify-1, notify-5
   test('is given up after 10 seconds, and tried again', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
@@ -440,6 +453,7 @@ describe('an endpoint that does not answer', () => {
 })
 
 describe('a restart', () => {
+  // Proves: notify-16
   test('tells what was under way again, and nothing that has its row', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
@@ -470,6 +484,7 @@ describe('a restart', () => {
     }
   })
 
+  // Proves: notify-6
   test('takes up retries that were waiting', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
@@ -693,6 +708,7 @@ describe('of one webhook', () => {
   })
 })
 
+// Proves: notify-47
 test('fifty endpoints that do not answer leave a good one of their account all of its attempts', async () => {
   await using service = await startWebhookService({ settings: { TASSIS_WEBHOOK_CONCURRENCY: '8' } })
   const good = await service.addWebhook()
@@ -710,6 +726,7 @@ test('fifty endpoints that do not answer leave a good one of their account all o
   expect(service.webhooks?.inFlight).toBe(50 + 8)
 })
 
+// Proves: notify-47
 test('endpoints that do not answer delay no mail', async () => {
   await using service = await startWebhookService({
     delivers: true,

@@ -7,6 +7,7 @@ import { at } from '#test/support/api.ts'
 import { expectRefusal, NOW, UUID } from '#test/support/email-api.ts'
 import { createWebhookApi, type Json, type WebhookApi } from './fixture.ts'
 
+// Proves: notify-35
 test('a delivery tells its event, its email, its attempts and how the last one ended', async () => {
   await using service = await createWebhookApi()
   const { accepted, detail, rowsOf, tell, addWebhook, finish, deliveries } = service
@@ -46,6 +47,7 @@ async function mixed(service: WebhookApi): Promise<[string, string]> {
   return [one, two]
 }
 
+// Proves: notify-35
 test('the history is newest first, in pages, and filtered by status and event', async () => {
   await using service = await createWebhookApi()
   const { api } = service
@@ -79,6 +81,7 @@ test('the history is newest first, in pages, and filtered by status and event', 
   }
 })
 
+// Proves: notify-35
 test('an unknown status or event in the filter is a 422', async () => {
   await using service = await createWebhookApi()
   const { id } = await service.addWebhook()
@@ -96,6 +99,7 @@ test('an unknown status or event in the filter is a 422', async () => {
     )
 })
 
+// Proves: notify-35
 test('of a long history the newest 10,000 deliveries are counted and reached, under each filter', async () => {
   await using service = await createWebhookApi()
   const { app, addWebhook, rowId, actor } = service
@@ -123,6 +127,7 @@ test('of a long history the newest 10,000 deliveries are counted and reached, un
   }
 })
 
+// Proves: notify-36
 test('finished deliveries leave the history after 30 days, those that wait do not', async () => {
   await using service = await createWebhookApi()
   const { app, api, clock, addWebhook, finish, deliveries } = service
@@ -140,6 +145,7 @@ test('finished deliveries leave the history after 30 days, those that wait do no
   expect(await trimWebhookHistory(app)).toBe(1)
 })
 
+// Proves: notify-36
 test('a deleted webhook goes with all of its deliveries, and no other', async () => {
   await using service = await createWebhookApi()
   const { app, api, addWebhook, finish, deliveries } = service

@@ -3,6 +3,7 @@ import { expect, test } from 'bun:test'
 import { retryDelayMs } from '#features/webhooks/webhooks/ladder.ts'
 import { minutes, seconds } from '#platform/units.ts'
 
+// Proves: notify-6
 test('retries come 15, 30, 60 and 120 minutes after the attempt before, and up to 5 seconds of jitter later; none after the fifth attempt', () => {
   const delays = (fraction: number) => [1, 2, 3, 4, 5, 6].map((attempts) => retryDelayMs(attempts, fraction))
   const steps = [15, 30, 60, 120].map((step) => minutes(step))

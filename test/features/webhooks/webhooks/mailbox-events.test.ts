@@ -10,6 +10,7 @@ import {
 import { at } from '#test/support/api.ts'
 import { NOW, UUID } from '#test/support/email-api.ts'
 
+// Proves: notify-17, notify-31
 test('a message in a mailbox is told to subscribed webhooks in its own shape, and not when it is gone; a range tells it again', async () => {
   await using service = await startRouteService()
   const { app, actor, api, domainId, addWebhook, receiver } = service

@@ -41,6 +41,7 @@ describe('an outage', () => {
     ['a lost connection', 'reset'],
     ['a 404', { status: 404 }],
   ] as const) {
+    // Proves: notify-8
     test(`that fifty attempts in flight meet with ${name} is one failure`, async () => {
       await using service = await startWebhookService({ settings: { TASSIS_WEBHOOK_CONCURRENCY: '50' } })
       const webhook = await addTrusted(service)
@@ -57,6 +58,7 @@ describe('an outage', () => {
     })
   }
 
+  // Proves: notify-9
   test('of 1.5 seconds counts twice at most; what came meanwhile is told right after it, what failed by its own retries', async () => {
     await using service = await startWebhookService()
     const webhook = await addTrusted(service)
@@ -92,6 +94,7 @@ describe('an outage', () => {
     )
   })
 
+  // Proves: notify-9
   test('rests the webhook for 1, 2, 4 … 60 seconds; after four minutes of failures it is switched off', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
@@ -108,6 +111,7 @@ describe('an outage', () => {
     expect(service.receiver.requests).toHaveLength(10)
   })
 
+  // Proves: notify-9
   test('goes on after a restart where it was: the rest is not over before its time', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
@@ -150,6 +154,7 @@ describe('an outage', () => {
   })
 })
 
+// Proves: notify-8
 test('attempts that get no answer are no failures when successes began after them, however many end in a row', async () => {
   await using service = await startWebhookService({ settings: { TASSIS_WEBHOOK_CONCURRENCY: '40' } })
   const webhook = await addTrusted(service)
@@ -180,6 +185,7 @@ test('an endpoint that fails every other time is neither switched off nor faster
   expect(service.clock.now() - from).toBeGreaterThanOrEqual(seconds(19))
 })
 
+// Proves: notify-9
 test('ten refusals one after the other switch a webhook off at once', async () => {
   await using service = await startWebhookService()
   const webhook = await service.addWebhook(['sent'])
@@ -193,6 +199,7 @@ test('ten refusals one after the other switch a webhook off at once', async () =
   })
 })
 
+// Proves: notify-9
 test('an answer of 429 is final for its event, and rests the webhook', async () => {
   await using service = await startWebhookService()
   const webhook = await service.addWebhook(['sent'])
@@ -209,6 +216,7 @@ test('an answer of 429 is final for its event, and rests the webhook', async () 
 describe('trouble of the service itself', () => {
   const HOSTS = ['a.test', 'b.test', 'c.test', 'd.test'] as const
 
+  // Proves: notify-10
   test('silence of its DNS servers for a minute counts for no webhook and uses up no retry; it is logged once', async () => {
     const zone: Zone = Object.fromEntries(HOSTS.map((host) => [host, { A: ['127.0.0.1'], ttl: 1 }]))
     await using dns = await startDnsServer(zone)
@@ -266,6 +274,7 @@ describe('trouble of the service itself', () => {
     })
   })
 
+  // Proves: notify-10
   test('hosts that all fall silent together do not count, one that does so alone does', async () => {
     const zone: Zone = Object.fromEntries(HOSTS.map((host) => [host, { A: ['127.0.0.1'] }]))
     await using dns = await startDnsServer(zone)

@@ -76,6 +76,7 @@ describe('the page of signing secrets', () => {
     expect((await post(service, viewer.cookie, asViewer)).status).toBe(403)
   })
 
+  // Proves: notify-13
   test('shows and replaces the secret of a webhook, each noted in the audit log as by the user', async () => {
     await using service = await createService()
     const { cookie } = await signIn(service, 'developer@people.test')
@@ -98,6 +99,7 @@ describe('the page of signing secrets', () => {
     ])
   })
 
+  // Proves: notify-13
   test('asks before it replaces a secret, and then does so once, however often the answer is sent', async () => {
     await using service = await createService()
     const { cookie } = await signIn(service, 'developer@people.test')
@@ -161,6 +163,7 @@ describe('the page of signing secrets', () => {
     expect([answer.status, answer.headers.get('location')]).toEqual([303, '/login'])
   })
 
+  // Proves: notify-13
   test('shows no secret to a viewer, to nobody who is not signed in, and to no page elsewhere', async () => {
     await using service = await createService()
     const [developer, viewer] = [
@@ -198,6 +201,7 @@ describe('the page of signing secrets', () => {
   })
 })
 
+// Proves: notify-13
 test.skipIf(!isChromiumAvailable())('the page works by hand, on a phone and on a desktop', async () => {
   await using service = await createService()
   let secret: string | null = service.secret

@@ -77,6 +77,8 @@ const CASES: readonly (readonly [type: EventType, data: EventData | undefined, f
   ],
 ]
 
+// Proves: notify-14, notify-18, notify-19, notify-20, notify-21, notify-22, notify-23, notify-24, notify-25, notify-26
+// Proves: notify-28
 test.each(CASES.map(([type, data, fields]) => [type, { data, fields }] as const))(
   'the payload of %s has its fields and no others',
   async (type, { data, fields }) => {
@@ -114,6 +116,7 @@ test.each(CASES.map(([type, data, fields]) => [type, { data, fields }] as const)
 
 const OF_DOMAIN: readonly EventType[] = ['domain.records_lost', 'domain.records_restored', 'domain.unverified']
 
+// Proves: domain-23
 test.each(OF_DOMAIN)('the payload of %s names the domain and its records', async (type) => {
   await using service = await createWebhookApi()
   const { app, actor, tell } = service
@@ -135,6 +138,7 @@ test.each(OF_DOMAIN)('the payload of %s names the domain and its records', async
   })
 })
 
+// Proves: send-10
 test('payloads, the feed and the detail say sandbox: true of captured mail, and nothing of other mail', async () => {
   await using service = await createWebhookApi()
   const { app, actor, accepted, rowsOf, tell, api, detail } = service
@@ -156,6 +160,7 @@ test('payloads, the feed and the detail say sandbox: true of captured mail, and 
   }
 })
 
+// Proves: notify-16
 test('the payload of an event is the same bytes at every attempt', async () => {
   await using service = await createWebhookApi()
   const { app, actor, clock, accepted, rowsOf, tell } = service

@@ -35,6 +35,7 @@ async function someEvents(service: WebhookApi): Promise<void> {
 }
 
 describe('a range', () => {
+  // Proves: notify-38
   test('by position makes a delivery of each subscribed event, in order and due now, with an audit row', async () => {
     await using service = await createWebhookApi()
     const { api, addWebhook, audited, clock, deliveries } = service
@@ -70,6 +71,7 @@ describe('a range', () => {
     [{ from_seq: 1, events: ['sent'] }, [2, 6]],
     [{ from_seq: 1, events: ['bounced', 'bounced'] }, [5]],
   ]
+  // Proves: notify-38
   test.each(RANGES)('of %j is %j', async (range, positions) => {
     await using service = await createWebhookApi()
     const { id } = await service.addWebhook()
@@ -98,6 +100,7 @@ describe('a range', () => {
     [{ from_seq: 1, events: ['test'] }, 'events'],
     [{ from_seq: 1, colour: 'red' }, 'colour'],
   ]
+  // Proves: notify-38
   test.each(WRONG_RANGES)('of %j is a 422 on %s that queues nothing', async (range, field) => {
     await using service = await createWebhookApi()
     const { id } = await service.addWebhook()
@@ -131,6 +134,7 @@ describe('a range', () => {
     ])
   })
 
+  // Proves: notify-38
   test('holds at most 10,000 events; the 422 says where the first 10,000 end', async () => {
     await using service = await createWebhookApi()
     const { app, api, actor, addWebhook, rowId } = service
@@ -180,6 +184,7 @@ describe('a range', () => {
 })
 
 describe('a delivery', () => {
+  // Proves: notify-37
   test('is replayed as a new one of the same event, due now, with an audit row', async () => {
     await using service = await createWebhookApi()
     const { api, addWebhook, finish, deliveries, audited, clock } = service
@@ -218,6 +223,7 @@ describe('a delivery', () => {
     expect(payloads[0]).toEqual(payloads[1] ?? { payload: '' })
   })
 
+  // Proves: notify-37
   test('of an event that the webhook does not subscribe to any more is a 409, not a delivery that cannot go', async () => {
     await using service = await createWebhookApi()
     const { api, addWebhook, put, finish, deliveries } = service
@@ -233,6 +239,7 @@ describe('a delivery', () => {
     replayed(await replay())
   })
 
+  // Proves: notify-37
   test('whose event is gone, or that is of another webhook, is not replayed', async () => {
     await using service = await createWebhookApi()
     const { api, addWebhook, finish, deliveries } = service
@@ -245,6 +252,7 @@ describe('a delivery', () => {
   })
 })
 
+// Proves: notify-37, notify-38
 test('while a webhook is off, nothing is replayed: 409', async () => {
   await using service = await createWebhookApi()
   const { api, addWebhook, put, finish, deliveries } = service
@@ -264,6 +272,7 @@ test('while a webhook is off, nothing is replayed: 409', async () => {
   expect(await deliveries(id)).toHaveLength(1)
 })
 
+// Proves: notify-37
 test('a replay sends the bytes of the first time, as a first attempt with a ladder of its own', async () => {
   await using service = await startWebhookService()
   const { api, clock, receiver, addWebhook, email, tell, release, settled, deliveries, throughRests } = service

@@ -22,6 +22,7 @@ const ended = ({ deliveries }: WebhookService, hook: MadeWebhook, count: number)
     return all.length === count && all.every(({ status }) => status !== 'pending') && all
   })
 
+// Proves: webhook-7, notify-14, notify-33
 test('a test event is queued, answered with its payload, kept in the history and in the audit log', async () => {
   await using service = await createWebhookApi()
   const { app, api, actor, addWebhook, deliveries, audited } = service
@@ -62,6 +63,7 @@ test('a test event is queued, answered with its payload, kept in the history and
   expect(await audited(1)).toEqual([['webhook.tested', id]])
 })
 
+// Proves: notify-34
 test('the sixth test within a minute, from wherever, is a 429 that says when to come back; it stores nothing', async () => {
   await using service = await createWebhookApi()
   const { app, api, actor, clock, addWebhook, deliveries } = service
@@ -95,6 +97,7 @@ test('the sixth test within a minute, from wherever, is a 429 that says when to 
   expect((await ask()).status).toBe(429)
 })
 
+// Proves: notify-34
 test('of tests that come together no more than five are taken', async () => {
   await using service = await createWebhookApi()
   const { id } = await service.addWebhook()
@@ -114,6 +117,7 @@ test('tests also go to a webhook that is off; a clock that is set back keeps nob
   expect((await deliveries(id, '?status=pending')).map(({ event }) => event)).toEqual(Array(6).fill('test'))
 })
 
+// Proves: notify-33
 test('a test is signed like any event, is not retried and counts as no failure, also where the webhook is off', async () => {
   await using service = await startWebhookService()
   const { api, actor, clock, receiver, addWebhook } = service

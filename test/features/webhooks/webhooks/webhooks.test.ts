@@ -52,6 +52,7 @@ async function fail({ app, rowId }: WebhookApi, id: string, times: number): Prom
   }
 }
 
+// Proves: list-26, webhook-1, webhook-2, webhook-4, webhook-8, notify-12
 test('a webhook is made with a signing secret that is shown only then, and read with every field', async () => {
   await using service = await createWebhookApi()
   const { api, actor } = service
@@ -83,6 +84,7 @@ test('a webhook is made with a signing secret that is shown only then, and read 
   expect({ status: put.status, body: put.body }).toEqual({ status: 200, body: { data: updated } })
 })
 
+// Proves: notify-12
 test('the secret is stored sealed: nothing on disk holds it', async () => {
   await using service = await createWebhookApi()
   const { secret } = await service.addWebhook()
@@ -91,6 +93,7 @@ test('the secret is stored sealed: nothing on disk holds it', async () => {
   expect(Buffer.from(service.app.db.serialize()).includes(secret)).toBe(false)
 })
 
+// Proves: webhook-4, webhook-5, webhook-6, webhook-7
 test('a webhook is made, changed and deleted, each with an audit row that does not hold the secret; then it is a 404', async () => {
   await using service = await createWebhookApi()
   const { api, addWebhook, put, audited, clock } = service
@@ -125,12 +128,14 @@ test('a webhook is made, changed and deleted, each with an audit row that does n
 })
 
 describe('events', () => {
+  // Proves: webhook-9
   test('may be each of those of the interface and the contract', async () => {
     await using service = await createWebhookApi()
     expect(WEBHOOK_EVENTS.toSorted()).toEqual(EVENTS.toSorted())
     expect((await service.addWebhook({ events: EVENTS }))['events']).toEqual(EVENTS)
   })
 
+  // Proves: list-26, webhook-9
   test('an unknown name is a 422 that lists the known ones, an empty list is a 422, duplicates are merged', async () => {
     await using service = await createWebhookApi()
     const { api, addWebhook } = service
@@ -176,6 +181,7 @@ describe('events', () => {
 })
 
 describe('the URL', () => {
+  // Proves: webhook-3
   test('must be https and hold no credentials: else a 422 that stores nothing', async () => {
     await using service = await createWebhookApi()
     const { api, addWebhook, webhook } = service
@@ -201,6 +207,7 @@ describe('the URL', () => {
     expect(at((await api('GET', '/v1/webhooks')).body, 'pagination', 'total')).toBe(1)
   })
 
+  // Proves: webhook-13
   test('may lead to a name that does not resolve, but not to an address that is refused', async () => {
     await using dns = await startDnsServer({
       'private.test': { A: ['10.1.2.3'] },
@@ -245,6 +252,7 @@ describe('the URL', () => {
 })
 
 describe('a PUT', () => {
+  // Proves: webhook-5
   test('needs url, events and is_active', async () => {
     await using service = await createWebhookApi()
     const { id } = await service.addWebhook()
@@ -259,6 +267,7 @@ describe('a PUT', () => {
     expectRefusal(text, 422, 'validation_failed', 'is_active')
   })
 
+  // Proves: webhook-10, webhook-11
   test('of a webhook that 10 failures have switched off reactivates it, even with is_active false, and resets the count', async () => {
     await using service = await createWebhookApi()
     const { addWebhook, webhook, put } = service
@@ -285,6 +294,7 @@ describe('a PUT', () => {
     }
   })
 
+  // Proves: webhook-10
   test('of a webhook that its user has switched off leaves it off until is_active is true', async () => {
     await using service = await createWebhookApi()
     const { addWebhook, put } = service

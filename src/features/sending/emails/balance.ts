@@ -1,9 +1,9 @@
-/** @module The part of the books that is about what was accepted: every email is somewhere, and the balance says where. Writes nothing. */
+/** @module The balance of accepted emails: how many each account has in each status, of those accepted. Reads only. */
 import type { Database } from 'bun:sqlite'
+import { COMMON_HORIZON } from '#features/core/events/counter-rules.ts'
 import { eventCode } from '#features/core/events/record.ts'
-import { isOpen, STATUSES, type Status } from '#features/sending/emails/status.ts'
-import { BOTH_FROM } from './books.ts'
-import { type Finding, told } from './findings.ts'
+import { describeRows, type Finding } from '#platform/db/consistency.ts'
+import { isOpen, STATUSES, type Status } from './status.ts'
 
 /** The balance of one account, in emails. */
 export interface Balance {
@@ -21,7 +21,9 @@ export interface Balance {
   readonly open: number
 }
 
-/** Accepted against what became of it, by account; of what was accepted since both its emails and its events are kept. */
+/**
+ * Accepted against what became of it, by account; of what was accepted since both its emails and its events are kept.
+ */
 export function balances(db: Database): Balance[] {
   const accepted = new Map(
     db
@@ -29,14 +31,14 @@ export function balances(db: Database): Balance[] {
         // A scheduled email has two such events without a recipient: accepted, and later queued.
         `SELECT events.account_id AS account, count(DISTINCT email_id) AS n FROM events LEFT JOIN emails ON emails.id = email_id
          WHERE type IN (${eventCode('queued')}, ${eventCode('scheduled')}) AND recipient_id IS NULL
-           AND at >= ${BOTH_FROM} AND coalesce(created_at, at) >= ${BOTH_FROM} GROUP BY events.account_id`,
+           AND at >= ${COMMON_HORIZON} AND coalesce(created_at, at) >= ${COMMON_HORIZON} GROUP BY events.account_id`,
       )
       .all()
       .map(({ account, n }) => [account, n]),
   )
   const rows = db
     .query<{ account: number; status: number; n: number }, []>(
-      `SELECT account_id AS account, status, count(*) AS n FROM emails WHERE created_at >= ${BOTH_FROM} GROUP BY account_id, status`,
+      `SELECT account_id AS account, status, count(*) AS n FROM emails WHERE created_at >= ${COMMON_HORIZON} GROUP BY account_id, status`,
     )
     .all()
   const accounts = db.query<{ id: number; name: string }, []>('SELECT id, name FROM accounts ORDER BY id').all()
@@ -65,7 +67,7 @@ export function balances(db: Database): Balance[] {
 /** accepted = sent + bounced + failed + rejected + cancelled + uncertain + open. */
 export const balanceFinding = (all: readonly Balance[]): Finding => ({
   rule: 'accepted = sent + bounced + failed + rejected + cancelled + uncertain + open, in every account',
-  differences: told(
+  differences: describeRows(
     all.filter((balance) => balance.accepted !== accountedFor(balance)),
     (balance) => `account ${balance.account_id}: ${balance.accepted} accepted, ${accountedFor(balance)} accounted for`,
   ),

@@ -1,0 +1,165 @@
+/**
+ * @module Writes the documents that are generated from the program: docs/configuration.md from the settings,
+ * docs/commands.md from the commands. `bun scripts/reference.ts` writes them, test/reference.test.ts compares them.
+ */
+import { tmpdir } from 'node:os'
+import { type Argument, type Command, Help, type Option } from 'commander'
+import { createProgram } from '#app/cli/program.ts'
+import { loadConfig, SETTING_GROUPS } from '#app/settings.ts'
+import { addBenchCommand } from '#bench/command.ts'
+import type { SettingReport } from '#platform/config.ts'
+
+const GENERATED = '<!-- Written by `bun scripts/reference.ts`; do not edit by hand. -->'
+
+/** Text in a cell of a table. */
+const cell = (text: string): string => text.replaceAll('|', '\\|').replaceAll('\n', ' ')
+
+const table = (head: readonly string[], rows: readonly (readonly string[])[]): string =>
+  [head, head.map(() => '---'), ...rows].map((row) => `| ${row.join(' | ')} |`.replaceAll('|  |', '| |')).join('\n')
+
+const sentence = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}.`
+
+/** Defaults that depend on the machine or on other settings, in words. */
+const DERIVED_DEFAULTS: Readonly<Record<string, string>> = {
+  TASSIS_PUBLIC_URL: '`http://` and the HTTP address',
+  TASSIS_HOSTNAME: "the machine's name",
+}
+
+/** The page that explains what the settings of a topic are for. */
+const GUIDES: Readonly<Record<string, string>> = {
+  Service: 'deployment.md',
+  Network: 'deployment.md',
+  'Accounts and plans': 'plans-and-billing.md',
+  Webhooks: 'events.md',
+  'Open and click tracking': 'suppressions-and-tracking.md',
+  Retention: 'retention.md',
+  'Inbound mail': 'receiving.md',
+  'Language model': 'insights.md',
+  'Contact lists': 'contacts.md',
+  'Signup forms': 'signup-forms.md',
+  Broadcasts: 'broadcasts.md',
+  Billing: 'plans-and-billing.md',
+  'Mail of the service': 'people.md',
+  Users: 'people.md',
+  Abuse: 'abuse.md',
+}
+
+const CONFIGURATION_INTRO = `# Configuration
+
+${GENERATED}
+
+Every setting has a default. Set it in one of two places; the first wins:
+
+1. the environment variable, such as \`TASSIS_HTTP_ADDR=127.0.0.1:8080\`; an empty one counts as not set
+2. the TOML file that the variable \`TASSIS_CONFIG\` names, if it is set: the same name in lower case without the prefix,
+   such as \`http_addr = "127.0.0.1:8080"\`. A table stands for the beginning of names: \`addr\` in \`[http]\` is
+   \`http_addr\`.
+
+A value that is not allowed, or a name that no setting has, stops the start with one sentence and exit code 2.
+\`tassis config\` prints every setting, its value and where it came from; \`--explain\` also prints what is allowed.
+
+Sizes take a unit: \`64KiB\`, \`512MiB\`, \`20GiB\`. Lists are separated by commas, or are arrays in the TOML file.`
+
+/** docs/configuration.md: every setting, by topic. */
+export function configurationPage(): string {
+  const settings = new Map<string, SettingReport>(loadConfig({}).report.map((setting) => [setting.name, setting]))
+  const topics = Map.groupBy(SETTING_GROUPS, ({ topic }) => topic)
+  const sections = [...topics].map(([topic, groups]) => {
+    const names = groups.flatMap((group) => Object.keys(group.settings))
+    const guide = GUIDES[topic]
+    return [
+      `## ${topic}`,
+      ...(guide === undefined ? [] : [`Explained in [${guide}](${guide}).`]),
+      table(
+        ['Variable', 'Default', 'Meaning', 'Allowed'],
+        names.flatMap((name) => settings.get(name) ?? []).map(settingRow),
+      ),
+    ].join('\n\n')
+  })
+  return `${[CONFIGURATION_INTRO, ...sections].join('\n\n')}\n`
+}
+
+function settingRow({ variable, value, doc, allowed }: SettingReport): string[] {
+  const byDefault = DERIVED_DEFAULTS[variable] ?? (value === '' ? '' : `\`${value}\``)
+  return [`\`${variable}\``, byDefault, cell(doc), cell(allowed)]
+}
+
+const COMMANDS_INTRO = `# Commands
+
+${GENERATED}
+
+Commands talk to the running service over \`admin.sock\` in the data directory (\`TASSIS_DATA_DIR\`), or open the directory
+themselves when no service runs. \`--json\` prints JSON for programs. Each command prints its own help with \`--help\`.
+
+Exit codes: 0 done; 1 refused, failed or not as it should be; 2 wrong usage, a wrong setting or a data directory that
+cannot be opened. Errors are one sentence on standard error.`
+
+const help = new Help()
+
+/** The commands of a program or a group that are shown: without hidden ones and without \`help\`. */
+const visibleCommands = (command: Command): Command[] =>
+  help.visibleCommands(command).filter((known) => known.name() !== 'help')
+
+/** docs/commands.md: every command of the program, a section a group. */
+export function commandsPage(): string {
+  const groups = visibleCommands(createProgram([], addBenchCommand))
+  const overview = groups.map((group) => {
+    const name = `tassis ${group.name()}`
+    return [`[\`${name}\`](#${name.replace(' ', '-')})`, cell(group.description())]
+  })
+  const sections = groups.flatMap((group) => [
+    commandText(group, '##'),
+    ...visibleCommands(group).map((command) => commandText(command, '###')),
+  ])
+  return `${[COMMANDS_INTRO, table(['Command', 'Does'], overview), ...sections].join('\n\n')}\n`
+}
+
+function commandText(command: Command, heading: string): string {
+  const isGroup = command.commands.length > 0
+  const usage = isGroup ? `tassis ${command.name()}` : help.commandUsage(command).replace(' [options]', '')
+  const rows = parameters(command)
+  return [
+    `${heading} \`${usage}\``,
+    sentence(command.description()),
+    ...(rows.length > 0 ? [parameterTable(rows)] : []),
+  ].join('\n\n')
+}
+
+/** An argument or an option, and what it means. */
+type Parameter = readonly [term: string, meaning: string]
+
+const parameters = (command: Command): Parameter[] => [
+  ...command.registeredArguments.map(
+    (argument): Parameter => [
+      help.argumentTerm(argument),
+      describeDefault(help.argumentDescription(argument), argument),
+    ],
+  ),
+  ...help
+    .visibleOptions(command)
+    .filter((option) => option.long !== '--help')
+    .map(
+      (option): Parameter => [
+        help.optionTerm(option),
+        `${option.mandatory ? 'required: ' : ''}${describeDefault(help.optionDescription(option), option)}`,
+      ],
+    ),
+]
+
+/** A default that depends on the machine, in words. */
+const describeDefault = (description: string, { defaultValue }: Argument | Option): string =>
+  defaultValue === tmpdir()
+    ? description.replace(JSON.stringify(tmpdir()), "the system's folder for temporary files")
+    : description
+
+const parameterTable = (rows: readonly Parameter[]): string =>
+  table(
+    ['Argument or option', 'Meaning'],
+    rows.map(([term, meaning]) => [`\`${cell(term)}\``, cell(meaning)]),
+  )
+
+if (import.meta.main) {
+  const docs = new URL('../docs/', import.meta.url).pathname
+  await Bun.write(`${docs}configuration.md`, configurationPage())
+  await Bun.write(`${docs}commands.md`, commandsPage())
+}

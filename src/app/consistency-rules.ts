@@ -1,0 +1,84 @@
+/**
+ * @module The consistency rules of all features, for `tassis check`. A new rule goes into the `consistency.ts` of the
+ * feature that has its tables, or of the highest one where it reads the tables of several, and into the list here.
+ */
+import type { Database } from 'bun:sqlite'
+import { subAccountQuota } from '#features/core/accounts/consistency.ts'
+import { eventCounters, eventNumbers } from '#features/core/events/consistency.ts'
+import {
+  conversationCounts,
+  mailboxCounts,
+  messageSearchIndex,
+} from '#features/receiving/agent-mailboxes/consistency.ts'
+import { complaintCounters, complaintEvents, streamCounters } from '#features/receiving/complaints/consistency.ts'
+import { inboundEvents, inboundTotal } from '#features/receiving/inbound/consistency.ts'
+import { dailyFigures, figuresOfDomains, figuresOfMonths } from '#features/reporting/analytics/consistency.ts'
+import {
+  begunCounters,
+  broadcastEmails,
+  broadcastProgress,
+  monthlyQuota,
+} from '#features/sending/broadcasts/consistency.ts'
+import { deadLetterRecipients } from '#features/sending/dead-letters/consistency.ts'
+import {
+  deliveryTimes,
+  emailCounters,
+  emailReferences,
+  emailSearchIndex,
+  emailStatuses,
+  finalEvents,
+  queueEntries,
+  recipientCounts,
+  sandboxCounters,
+  sentOnce,
+} from '#features/sending/emails/consistency.ts'
+import { openEvents } from '#features/sending/tracking/consistency.ts'
+import { contactConfirmations, contactCounters, contactOptIns } from '#features/setup/contact-store/consistency.ts'
+import { suppressedContacts, suppressionCounters, suppressionTotal } from '#features/setup/suppressions/consistency.ts'
+import { pendingDeliveries, webhookCursors } from '#features/webhooks/webhooks/consistency.ts'
+import { type ConsistencyRule, checkRule, type Finding } from '#platform/db/consistency.ts'
+
+/** In the order in which `tassis check` lists them. */
+export const CONSISTENCY_RULES: readonly ConsistencyRule[] = [
+  eventNumbers,
+  emailCounters,
+  eventCounters,
+  suppressionTotal,
+  suppressionCounters,
+  contactCounters,
+  contactConfirmations,
+  suppressedContacts,
+  contactOptIns,
+  sandboxCounters,
+  streamCounters,
+  begunCounters,
+  inboundTotal,
+  inboundEvents,
+  complaintCounters,
+  complaintEvents,
+  monthlyQuota,
+  subAccountQuota,
+  broadcastProgress,
+  broadcastEmails,
+  recipientCounts,
+  queueEntries,
+  deliveryTimes,
+  finalEvents,
+  sentOnce,
+  deadLetterRecipients,
+  pendingDeliveries,
+  webhookCursors,
+  openEvents,
+  mailboxCounts,
+  conversationCounts,
+  messageSearchIndex,
+  emailSearchIndex,
+  emailReferences,
+  emailStatuses,
+  dailyFigures,
+  figuresOfDomains,
+  figuresOfMonths,
+]
+
+/** Checks all rules, in the connection's read transaction. */
+export const checkConsistency = (db: Database): Finding[] => CONSISTENCY_RULES.map((rule) => checkRule(db, rule))

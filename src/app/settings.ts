@@ -1,0 +1,79 @@
+/**
+ * @module Every setting, joined from the platform and the features that declare them, and how they are read. A new
+ * setting goes into the `settings.ts` of its feature; a new group of settings also goes into the list here.
+ */
+import { contactListSettings } from '#features/audience/contact-lists/settings.ts'
+import { signupFormSettings } from '#features/audience/signup-forms/settings.ts'
+import {
+  abusePlanSettings,
+  planSettings,
+  trackingPlanSettings,
+  workSettings,
+} from '#features/core/accounts/settings.ts'
+import { languageModelSettings } from '#features/core/app/settings.ts'
+import { retentionSettings } from '#features/lifecycle/retention/settings.ts'
+import { billingSettings } from '#features/people/billing/settings.ts'
+import { teamSettings } from '#features/people/team/settings.ts'
+import { feedbackLoopSettings } from '#features/receiving/complaints/settings.ts'
+import { inboundSettings } from '#features/receiving/inbound/settings.ts'
+import { rawMailSettings } from '#features/receiving/received/settings.ts'
+import { abuseRateSettings, abuseWatchSettings } from '#features/reporting/abuse/settings.ts'
+import { broadcastSettings } from '#features/sending/broadcasts/settings.ts'
+import { captureSettings } from '#features/sending/capture/settings.ts'
+import { deliveryModeSettings, deliverySettings, requireRelayUrl } from '#features/sending/delivery/settings.ts'
+import { acceptanceSettings, emailLimitSettings } from '#features/sending/emails/settings.ts'
+import { systemMailSettings } from '#features/sending/system-mail/settings.ts'
+import { trackingSettings } from '#features/sending/tracking/settings.ts'
+import { webhookSettings } from '#features/webhooks/webhooks/settings.ts'
+import { type LoadedConfig, readSettings, type Settings } from '#platform/config.ts'
+import { diskSettings, networkSettings, processSettings, requestSettings, serviceSettings } from '#platform/settings.ts'
+
+export interface SettingGroup {
+  /** Heading in docs/configuration.md; groups of one topic stand together there. */
+  readonly topic: string
+  readonly settings: Settings
+}
+
+/** In the order in which `tassis config` lists them and wrong values are found. */
+export const SETTING_GROUPS: readonly SettingGroup[] = [
+  { topic: 'Service', settings: serviceSettings },
+  { topic: 'Delivery', settings: deliveryModeSettings },
+  { topic: 'Network', settings: networkSettings },
+  { topic: 'Service', settings: processSettings },
+  { topic: 'Emails', settings: acceptanceSettings },
+  { topic: 'Delivery', settings: deliverySettings },
+  { topic: 'Service', settings: requestSettings },
+  { topic: 'Emails', settings: emailLimitSettings },
+  { topic: 'Accounts and plans', settings: workSettings },
+  { topic: 'Webhooks', settings: webhookSettings },
+  { topic: 'Open and click tracking', settings: trackingSettings },
+  { topic: 'Retention', settings: retentionSettings },
+  { topic: 'Open and click tracking', settings: trackingPlanSettings },
+  { topic: 'Inbound mail', settings: inboundSettings },
+  { topic: 'Inbound mail', settings: rawMailSettings },
+  { topic: 'Language model', settings: languageModelSettings },
+  { topic: 'Contact lists', settings: contactListSettings },
+  { topic: 'Signup forms', settings: signupFormSettings },
+  { topic: 'Broadcasts', settings: broadcastSettings },
+  { topic: 'Captured mail', settings: captureSettings },
+  { topic: 'Service', settings: diskSettings },
+  { topic: 'Accounts and plans', settings: planSettings },
+  { topic: 'Billing', settings: billingSettings },
+  { topic: 'Mail of the service', settings: systemMailSettings },
+  { topic: 'Users', settings: teamSettings },
+  { topic: 'Abuse', settings: abusePlanSettings },
+  { topic: 'Abuse', settings: abuseRateSettings },
+  { topic: 'Abuse', settings: feedbackLoopSettings },
+  { topic: 'Abuse', settings: abuseWatchSettings },
+]
+
+/**
+ * Reads all settings, by default from the environment of the process. Throws ConfigError at the first value that is not
+ * allowed, and for variables or keys that no setting has.
+ */
+export function loadConfig(environment?: Record<string, string | undefined>): LoadedConfig {
+  const settings: Settings = Object.assign({}, ...SETTING_GROUPS.map((group) => group.settings))
+  const loaded = readSettings(settings, environment)
+  requireRelayUrl(loaded.config)
+  return loaded
+}

@@ -1,0 +1,63 @@
+/**
+ * @module The settings of accounts and plans: work, sandbox mail, quotas, and which plans have tracking and abuse
+ * checks.
+ */
+import type { SettingValues } from '#platform/config.ts'
+import { integer, list } from '#platform/setting-kinds.ts'
+
+export const workSettings = {
+  workPerSecond: integer(
+    20_000,
+    0,
+    100_000_000,
+    'Work that the requests of one account with its sub-accounts may cause a second, long-term: recipients accepted, rows written or read, and 4 KiB of bodies are 1 each; 0: no bound.',
+  ),
+  workBurst: integer(200_000, 1000, 1_000_000_000, 'Work that they may cause at once.'),
+  sandboxPerDay: integer(
+    10_000,
+    0,
+    1_000_000_000,
+    'Recipients of sandbox mail of one account with its sub-accounts in a day (UTC).',
+  ),
+}
+
+export const trackingPlanSettings = {
+  trackingPlans: list(
+    'Plans with open and click tracking: a comma list of their names, or all.',
+    'a comma list of names of plans, or all',
+    // Which plans there are is checked by accounts/plans.ts.
+    () => true,
+    ['all'],
+  ),
+}
+
+export const planSettings = {
+  planQuotaFree: integer(3000, 0, 2_147_483_647, 'Monthly recipients of plan free.'),
+  planQuotaStarter: integer(10_000, 0, 2_147_483_647, 'Monthly recipients of plan starter.'),
+  planQuotaPro: integer(100_000, 0, 2_147_483_647, 'Monthly recipients of plan pro.'),
+  planQuotaBusiness: integer(500_000, 0, 2_147_483_647, 'Monthly recipients of plan business.'),
+  planQuotaEnterprise: integer(2_000_000, 0, 2_147_483_647, 'Monthly recipients of plan enterprise.'),
+  plans: list(
+    'Limits and prices of plans that differ from the defaults: max_domains, max_templates, max_webhooks, max_contact_lists, max_sub_accounts, max_contacts, max_stored_mib, price_cents, stripe_price_id.',
+    'a comma list of plan.field=value, such as free.max_domains=2 or pro.stripe_price_id=price_123',
+    // Which plans and fields there are is checked by accounts/plans.ts.
+    (v) => /^[a-z]+\.[a-z_]+=[\x21-\x7e]{1,200}$/.test(v),
+  ),
+}
+
+export const abusePlanSettings = {
+  abusePlans: list(
+    'Plans whose accounts are paused by their figures: a comma list of their names, or all.',
+    'a comma list of names of plans, or all',
+    () => true,
+    ['free', 'starter', 'pro', 'business', 'enterprise'],
+  ),
+}
+
+declare module '#platform/config.ts' {
+  interface Config
+    extends SettingValues<typeof workSettings>,
+      SettingValues<typeof trackingPlanSettings>,
+      SettingValues<typeof planSettings>,
+      SettingValues<typeof abusePlanSettings> {}
+}

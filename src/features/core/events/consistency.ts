@@ -1,0 +1,25 @@
+/** @module Consistency rules of events: their order and their counters. */
+import { codeRows, queryRule } from '#platform/db/consistency.ts'
+import { counterRule, EVENTS_HORIZON, hourSql, inHoursFrom } from './counter-rules.ts'
+import { EVENT_TYPES } from './record.ts'
+
+export const eventNumbers = queryRule({
+  rule: 'the events of an account are numbered from 1 without a gap',
+  sql: `SELECT coalesce(s.account_id, e.account_id) AS account, coalesce(s.last_seq, 0) AS last, coalesce(e.n, 0) AS n,
+      e.first, e.newest
+    FROM event_sequences s FULL JOIN (
+      SELECT account_id, count(*) AS n, min(seq) AS first, max(seq) AS newest FROM events GROUP BY account_id) e
+      ON e.account_id = s.account_id
+    WHERE CASE WHEN e.n IS NULL THEN s.last_seq > 0 AND ${EVENTS_HORIZON} = 0
+      ELSE e.newest IS NOT s.last_seq OR e.n <> e.newest - e.first + 1 OR e.first <> 1 AND ${EVENTS_HORIZON} = 0 END`,
+  describe: (r) =>
+    `account ${r['account']}: the last number given is ${r['last']}, but there are ${r['n']} events, from ${r['first']} to ${r['newest']}`,
+})
+
+export const eventCounters = counterRule({
+  rule: 'the counters of events by type and hour are what a recount gives',
+  prefix: 'event:',
+  counted: `SELECT account_id, name, ${hourSql('at')} AS hour, count(*) AS n FROM events
+    JOIN ${codeRows(EVENT_TYPES)} ON code = type GROUP BY 1, 2, 3`,
+  where: inHoursFrom(EVENTS_HORIZON),
+})

@@ -1,0 +1,69 @@
+/**
+ * @module Consistency rules of counters: what `counters` says against a recount of the rows that it sums up. Rows that
+ * retention may have removed are left out of the comparison.
+ */
+import { type ConsistencyRule, queryRule, type Row } from '#platform/db/consistency.ts'
+import { hours } from '#platform/units.ts'
+import { type HorizonKind, horizonKey } from './horizon.ts'
+
+const HOUR_MS = hours(1)
+
+/** SQL: rows of a kind are all there from this time on; older ones may have been removed by age or by budget. */
+const horizonSql = (kind: HorizonKind): string =>
+  `coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE key = '${horizonKey(kind)}'), 0)`
+
+export const EVENTS_HORIZON = horizonSql('events')
+export const LOGS_HORIZON = horizonSql('logs')
+/** For what is counted by rows of both. */
+export const COMMON_HORIZON = `max(${EVENTS_HORIZON}, ${LOGS_HORIZON})`
+
+/** SQL: a condition on counters that leaves out hours of which rows may have been removed. */
+export const inHoursFrom = (time: string): string => `hour * ${HOUR_MS} >= ${time}`
+
+/** SQL: the hour of a time, as counters have it. */
+export const hourSql = (time: string): string => `${time} / ${HOUR_MS}`
+
+interface CounterRule {
+  readonly rule: string
+  /** What the metrics of these counters begin with; ends with a colon. */
+  readonly prefix: string
+  /** A query of (account_id, name, hour, n): the rest of the metric, and its value by the rows. */
+  readonly counted: string
+  /** Which counters are compared; default: all. */
+  readonly where?: string
+}
+
+/** Counters of each account by name and hour. */
+export const counterRule = ({ rule, prefix, counted, where = 'TRUE' }: CounterRule): ConsistencyRule =>
+  queryRule({
+    rule,
+    sql: `SELECT account_id AS account, metric, hour, sum(stored) AS stored, sum(counted) AS counted FROM (
+        SELECT account_id, metric, hour, value AS stored, 0 AS counted FROM counters
+          WHERE metric >= '${prefix}' AND metric < '${prefix.slice(0, -1)};'
+        UNION ALL SELECT account_id, '${prefix}' || name, hour, 0, n FROM (${counted}))
+      WHERE ${where} GROUP BY 1, 2, 3 HAVING sum(stored) <> sum(counted)`,
+    describe: describeCounter,
+  })
+
+function describeCounter(r: Row): string {
+  const hour = new Date(Number(r['hour']) * HOUR_MS).toISOString()
+  return `account ${r['account']}, ${r['metric']}, hour ${hour}: the counter says ${r['stored']}, there are ${r['counted']}`
+}
+
+interface TotalRule {
+  readonly rule: string
+  readonly metric: string
+  /** Table whose rows an account are counted. */
+  readonly table: string
+}
+
+/** One counter an account: how many rows it has in a table. */
+export const totalRule = ({ rule, metric, table }: TotalRule): ConsistencyRule =>
+  queryRule({
+    rule,
+    sql: `SELECT account_id AS account, sum(stored) AS stored, sum(counted) AS counted FROM (
+        SELECT account_id, value AS stored, 0 AS counted FROM counters WHERE metric = '${metric}'
+        UNION ALL SELECT account_id, 0, count(*) FROM ${table} GROUP BY 1)
+      GROUP BY 1 HAVING sum(stored) <> sum(counted)`,
+    describe: (r) => `account ${r['account']}: the counter says ${r['stored']}, there are ${r['counted']}`,
+  })

@@ -1,0 +1,21 @@
+/** @module The settings of billing by Stripe. */
+import type { SettingValues } from '#platform/config.ts'
+import { checked, isHttpUrl, text } from '#platform/setting-kinds.ts'
+
+export const billingSettings = {
+  stripeKey: { ...text('', 'Secret API key of Stripe; empty: nobody is billed.', 'any text'), secret: true },
+  stripeWebhookSecret: {
+    ...text('', 'Signing secret of the Stripe webhook endpoint {public_url}/billing/stripe.', 'any text'),
+    secret: true,
+  },
+  stripeUrl: checked(
+    'https://api.stripe.com',
+    'a URL such as https://api.stripe.com',
+    'Where the API of Stripe is reached.',
+    isHttpUrl,
+  ),
+}
+
+declare module '#platform/config.ts' {
+  interface Config extends SettingValues<typeof billingSettings> {}
+}

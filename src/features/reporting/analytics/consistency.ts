@@ -1,0 +1,100 @@
+/**
+ * @module Consistency rules of the figures of analytics: what `daily_figures` says against a recount of emails, events
+ * and complaints. Where retention has removed such rows the figures stay, so those days are not compared, and later
+ * ones as far as the rows that are left can tell.
+ */
+import type { Database } from 'bun:sqlite'
+import { DAILY_COLUMNS, DAILY_FIELDS, MONTH_KEY } from '#features/core/events/figures.ts'
+import { horizonKey } from '#features/core/events/horizon.ts'
+import { type ConsistencyRule, describeRows, MAX_DIFFERENCES, queryRule } from '#platform/db/consistency.ts'
+import { isoTime } from '#platform/http/envelope.ts'
+import { days } from '#platform/units.ts'
+import { recountSql } from './recount.ts'
+
+const DAY_MS = days(1)
+
+/** Figures of which each has a domain, so that the sum of a day is that of its domains. */
+const ADDITIVE = ['sent', 'delivered', 'bounced', 'opens', 'clicks'] as const
+
+const STORED = DAILY_FIELDS.map(
+  (field) =>
+    `SELECT account_id AS account, day, domain, '${field}' AS field, ${DAILY_COLUMNS[field]} AS n FROM daily_figures WHERE day >= 0 AND ${DAILY_COLUMNS[field]} <> 0`,
+).join(' UNION ALL ')
+
+const COLUMNS = DAILY_FIELDS.map((field) => DAILY_COLUMNS[field])
+
+interface Difference {
+  readonly account: number
+  readonly day: number
+  readonly domain: string
+  readonly field: string
+  readonly stored: number
+  readonly least: number
+  readonly most: number
+}
+
+export const dailyFigures: ConsistencyRule = {
+  rule: 'the figures of analytics by day and domain are what a recount gives',
+  findDifferences(db: Database) {
+    const wrong = db
+      .query<Difference, []>(`${differences(horizonOf(db))} LIMIT ${MAX_DIFFERENCES + 1}`)
+      .all()
+      .toSorted((a, b) => a.account - b.account || a.day - b.day)
+    return describeRows(
+      wrong,
+      ({ account, day, domain, field, stored, least, most }) =>
+        `account ${account}, ${dayText(day)}, ${domain === '' ? 'all domains' : domain}, ${field}: ${stored} are noted, there are ${
+          least === most ? least : `${least} to ${most}`
+        }`,
+    )
+  },
+}
+
+export const figuresOfDomains = queryRule({
+  rule: 'the figures of a day are the sum of those of its domains',
+  sql: `SELECT account_id AS account, day FROM daily_figures WHERE day >= 0 GROUP BY 1, 2
+    HAVING ${ADDITIVE.map((field) => `sum(iif(domain = '', -${field}, ${field})) <> 0`).join(' OR ')}`,
+  describe: (r) => `account ${r['account']}, ${dayText(Number(r['day']))}: they are not`,
+})
+
+export const figuresOfMonths = queryRule({
+  rule: 'the figures of a domain in a month are the sum of those of its days',
+  sql: `SELECT account, domain FROM (
+      SELECT account_id AS account, domain, day AS key, ${COLUMNS.join(', ')} FROM daily_figures WHERE day < 0
+      UNION ALL SELECT account_id, domain, ${MONTH_KEY}, ${COLUMNS.map((column) => `-${column}`).join(', ')}
+        FROM daily_figures WHERE day >= 0 AND domain <> '')
+    GROUP BY account, domain, key HAVING ${COLUMNS.map((column) => `sum(${column}) <> 0`).join(' OR ')}`,
+  describe: (r) => `account ${r['account']}, ${r['domain']}: they are not`,
+})
+
+const dayText = (day: number): string => isoTime(day * DAY_MS).slice(0, 10)
+
+/** Events and emails are all there from this time on; 0: none were removed. */
+const horizonOf = (db: Database): number =>
+  db
+    .query<{ horizon: number }, []>(
+      `SELECT coalesce(max(CAST(value AS INTEGER)), 0) AS horizon FROM meta WHERE key IN ('${horizonKey('events')}', '${horizonKey('logs')}')`,
+    )
+    .get()?.horizon ?? 0
+
+/**
+ * Figures that cannot be. What happened to an email since the horizon is all there when the email is not older, so that
+ * is the least; the most is what all rows say, and the events since then whose email is gone.
+ */
+function differences(horizon: number): string {
+  const recounts =
+    horizon === 0
+      ? `SELECT account, day, domain, field, 0 AS stored, n AS least, n AS most FROM (${recountSql()})`
+      : `SELECT account, day, domain, field, 0 AS stored, n AS least, 0 AS most FROM (${recountSql(`AND emails.created_at >= ${horizon}`)})
+         UNION ALL SELECT account, day, domain, field, 0, 0, n FROM (${recountSql()})`
+  const orphans =
+    horizon === 0
+      ? '0'
+      : `(SELECT count(*) FROM events WHERE events.account_id = account AND at / ${DAY_MS} = day AND email_id IS NOT NULL
+          AND NOT EXISTS (SELECT 1 FROM emails WHERE emails.id = email_id))`
+  return `SELECT * FROM (
+      SELECT account, day, domain, field, sum(stored) AS stored, sum(least) AS least, sum(most) AS most
+      FROM (SELECT account, day, domain, field, n AS stored, 0 AS least, 0 AS most FROM (${STORED}) UNION ALL ${recounts})
+      WHERE day * ${DAY_MS} >= ${horizon} GROUP BY 1, 2, 3, 4 HAVING stored < least OR stored > most)
+    WHERE stored < least OR stored > most + ${orphans}`
+}

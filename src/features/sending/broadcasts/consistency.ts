@@ -1,0 +1,57 @@
+/** @module Consistency rules of broadcasts, and of the quota, which their waiting recipients use as well. */
+import { counterRule, LOGS_HORIZON } from '#features/core/events/counter-rules.ts'
+import { statusCodes } from '#features/sending/emails/consistency.ts'
+import { NEVER_TRIED } from '#features/sending/emails/settle.ts'
+import { statusCode } from '#features/sending/emails/status.ts'
+import { monthName } from '#platform/content/read.ts'
+import { queryRule } from '#platform/db/consistency.ts'
+import { BROADCAST_STATES } from './states.ts'
+
+export const begunCounters = counterRule({
+  rule: 'the counters of recipients that each broadcast has begun with are what a recount gives',
+  prefix: 'broadcast:',
+  counted: `SELECT account_id, broadcast_id || ':begun' AS name, 0 AS hour, count(*) AS n
+    FROM emails JOIN recipients ON email_id = emails.id
+    WHERE broadcast_id IS NOT NULL AND NOT (${NEVER_TRIED}) GROUP BY 1, 2`,
+  where: `metric NOT IN (SELECT 'broadcast:' || id || ':begun' FROM broadcasts WHERE created_at < ${LOGS_HORIZON})`,
+})
+
+/** SQL: the year and month of a time in ms, as `usage` has it. */
+const monthSql = (time: string): string =>
+  `(strftime('%Y', ${time} / 1000, 'unixepoch') * 12 + strftime('%m', ${time} / 1000, 'unixepoch') - 1)`
+
+export const monthlyQuota = queryRule({
+  rule: 'the quota used in a month is what a recount gives',
+  sql: `SELECT account_id AS account, month, sum(stored) AS stored, sum(counted) AS counted FROM (
+      SELECT account_id, month, recipients AS stored, 0 AS counted FROM usage
+      UNION ALL SELECT account_id, quota_month, 0, count(*) FROM emails JOIN recipients ON email_id = emails.id
+        WHERE quota_month IS NOT NULL AND recipients.status NOT IN (${statusCodes(['rejected', 'cancelled'])})
+        GROUP BY 1, 2
+      UNION ALL SELECT account_id, quota_month, 0, count(*)
+        FROM broadcasts JOIN broadcast_recipients ON broadcast_id = broadcasts.id
+        WHERE quota_month IS NOT NULL GROUP BY 1, 2)
+    WHERE ${LOGS_HORIZON} = 0 OR month > ${monthSql(LOGS_HORIZON)}
+    GROUP BY 1, 2 HAVING sum(stored) <> sum(counted)`,
+  describe: (r) =>
+    `account ${r['account']}, month ${monthName(Number(r['month']))}: ${r['stored']} recipients are noted, ${r['counted']} are to be counted`,
+})
+
+export const broadcastProgress = queryRule({
+  rule: 'every recipient of a broadcast was handed to delivery, left out or waits, and an operation says so',
+  sql: `SELECT broadcasts.id AS broadcast, total, handed_over AS handed, left_out AS out,
+      (SELECT count(*) FROM broadcast_recipients r WHERE r.broadcast_id = broadcasts.id) AS waiting,
+      operations.completed_items AS completed, operations.failed_items AS failed
+    FROM broadcasts LEFT JOIN operations ON operations.id = operation_id
+    WHERE state <> ${BROADCAST_STATES.indexOf('fixing')}
+      AND (handed + out + waiting <> total OR completed IS NOT handed OR failed IS NOT out)`,
+  describe: (r) =>
+    `broadcast ${r['broadcast']}: of ${r['total']} recipients ${r['handed']} were handed over, ${r['out']} left out, ${r['waiting']} wait; its operation says ${r['completed']} and ${r['failed']}`,
+})
+
+export const broadcastEmails = queryRule({
+  rule: 'a broadcast has as many emails as were handed over and not taken back',
+  sql: `SELECT broadcasts.id AS broadcast, handed_over AS handed, count(emails.id) AS n FROM broadcasts
+    LEFT JOIN emails ON broadcast_id = broadcasts.id AND emails.status <> ${statusCode('cancelled')}
+    WHERE broadcasts.created_at >= ${LOGS_HORIZON} GROUP BY broadcasts.id HAVING n <> handed_over`,
+  describe: (r) => `broadcast ${r['broadcast']}: ${r['handed']} were handed over, ${r['n']} emails are there`,
+})

@@ -1,0 +1,52 @@
+/** @module The settings of delivery: where mail goes, and how much of it at the same time. */
+import { type Config, ConfigError, type SettingValues } from '#platform/config.ts'
+import { checked, choice, integer, isRelayUrl } from '#platform/setting-kinds.ts'
+
+export const deliveryModeSettings = {
+  delivery: choice(
+    ['direct', 'relay', 'capture'],
+    'direct',
+    'direct: to the MX of each recipient; relay: everything to TASSIS_RELAY_URL; capture: nothing leaves, messages are kept for viewing.',
+  ),
+  relayUrl: {
+    ...checked(
+      '',
+      'a URL such as smtp://user:password@smtp.example.com:587 or smtps://...:465',
+      'Smarthost of delivery mode relay.',
+      (v) => v === '' || isRelayUrl(v),
+    ),
+    secret: true,
+  },
+  relayTls: choice(
+    ['opportunistic', 'required'],
+    'required',
+    'Whether the smarthost must offer TLS with a valid certificate (smtps:// always does).',
+  ),
+}
+
+export const deliverySettings = {
+  workers: integer(2, 1, 64, 'Workers that compose, sign and hold SMTP connections; about one a core.'),
+  connectionsPerSite: integer(10, 1, 1000, 'SMTP connections to one receiving site at the same time.'),
+  messagesPerConnection: integer(100, 1, 100_000, 'Messages sent over one SMTP connection before it is closed.'),
+  deliveryConcurrency: integer(
+    500,
+    1,
+    10_000,
+    'Messages in delivery at the same time, over all sites. An account has at most half of them.',
+  ),
+  connectionIdleSeconds: integer(5, 0, 300, 'How long an SMTP connection is kept for the next message of its site.'),
+  retryExpiryHours: integer(48, 1, 240, 'How long a deferred message is retried before it bounces as expired.'),
+}
+
+declare module '#platform/config.ts' {
+  interface Config extends SettingValues<typeof deliveryModeSettings>, SettingValues<typeof deliverySettings> {}
+}
+
+/** Throws ConfigError when all mail is to go to a smarthost and none is named. */
+export function requireRelayUrl({ delivery, relayUrl }: Pick<Config, 'delivery' | 'relayUrl'>): void {
+  if (delivery === 'relay' && relayUrl === '') {
+    throw new ConfigError(
+      'TASSIS_DELIVERY is "relay" but TASSIS_RELAY_URL is not set; set it to a URL such as smtp://user:password@smtp.example.com:587.',
+    )
+  }
+}

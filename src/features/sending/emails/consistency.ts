@@ -1,0 +1,129 @@
+/**
+ * @module Consistency rules of emails and their recipients: counters, the queue, final statuses and their events, the
+ * search index, what an email refers to.
+ */
+import type { Database } from 'bun:sqlite'
+import {
+  COMMON_HORIZON,
+  counterRule,
+  EVENTS_HORIZON,
+  hourSql,
+  inHoursFrom,
+} from '#features/core/events/counter-rules.ts'
+import { eventCode } from '#features/core/events/record.ts'
+import { type ConsistencyRule, codeRows, describeRows, hexUuid, queryRule } from '#platform/db/consistency.ts'
+import { emailStatus, isOpen, STATUSES, type Status, statusCode } from './status.ts'
+
+/** SQL: the codes of statuses, for `IN (…)`. */
+export const statusCodes = (statuses: readonly Status[]): string => statuses.map(statusCode).join(', ')
+
+/** A stored status in words, also of a code that no version has stored. */
+export const statusText = (code: string | number | null | undefined): string =>
+  STATUSES[Number(code)] ?? `in the unknown status ${code}`
+
+export const emailCounters = counterRule({
+  rule: 'the counters of emails by status and hour are what a recount gives',
+  prefix: 'email:',
+  counted: `SELECT account_id, name, ${hourSql('created_at')} AS hour, count(*) AS n FROM emails
+    JOIN ${codeRows(STATUSES)} ON code = status GROUP BY 1, 2, 3`,
+})
+
+export const sandboxCounters = counterRule({
+  rule: 'the counters of sandbox mail that was delivered are what a recount gives',
+  prefix: 'sandbox:',
+  counted: `SELECT events.account_id, 'delivered' AS name, ${hourSql('at')} AS hour, count(*) AS n
+    FROM events JOIN emails ON emails.id = email_id
+    WHERE type = ${eventCode('delivered')} AND sandbox = 1 GROUP BY 1, 2, 3`,
+  where: inHoursFrom(COMMON_HORIZON),
+})
+
+export const recipientCounts = queryRule({
+  rule: 'every email has as many recipients as were accepted',
+  sql: `SELECT ${hexUuid('uuid')} AS email, recipient_count AS accepted, count(recipients.id) AS n
+    FROM emails LEFT JOIN recipients ON email_id = emails.id
+    GROUP BY emails.id HAVING n <> recipient_count OR n = 0`,
+  describe: (r) => `email ${r['email']}: ${r['accepted']} accepted, ${r['n']} there`,
+})
+
+export const queueEntries = queryRule({
+  rule: 'a recipient is in the queue exactly while it is open',
+  sql: `SELECT id, status, lane, next_at FROM recipients
+    WHERE (status IN (${statusCodes(STATUSES.filter(isOpen))})) <> (next_at IS NOT NULL)
+      OR (next_at IS NULL) <> (lane IS NULL)`,
+  describe: (r) =>
+    `recipient ${r['id']} is ${statusText(r['status'])}, with lane ${r['lane'] ?? 'none'} and next time ${r['next_at'] ?? 'none'}`,
+})
+
+export const deliveryTimes = queryRule({
+  rule: 'only a recipient that is in delivery, sent or uncertain has a start of delivery, and only a sent one an end',
+  sql: `SELECT id, status FROM recipients
+    WHERE (delivery_started_at IS NOT NULL AND status NOT IN (${statusCodes(['processing', 'sent', 'uncertain'])}))
+      OR (delivered_at IS NOT NULL) <> (status = ${statusCode('sent')})`,
+  describe: (r) => `recipient ${r['id']} is ${statusText(r['status'])}`,
+})
+
+/** Statuses that a recipient ends in, each with an event of its name. */
+const FINAL_EVENTS = ['sent', 'bounced', 'failed', 'rejected', 'uncertain'] as const
+
+export const finalEvents = queryRule({
+  rule: 'an event tells how each final recipient ended',
+  sql: `SELECT r.id, r.status FROM recipients r
+    JOIN (VALUES ${FINAL_EVENTS.map((name) => `(${statusCode(name)}, ${eventCode(name)})`).join(', ')}) v
+      ON v.column1 = r.status
+    JOIN emails ON emails.id = r.email_id AND emails.created_at >= ${EVENTS_HORIZON}
+    WHERE NOT EXISTS (
+      SELECT 1 FROM events e WHERE e.email_id = r.email_id AND e.recipient_id = r.id AND e.type = v.column2)`,
+  describe: (r) => `recipient ${r['id']} is ${statusText(r['status'])} without an event`,
+})
+
+export const sentOnce = queryRule({
+  rule: 'no recipient is sent to twice',
+  sql: `SELECT recipient_id AS id, count(*) AS n FROM events WHERE type = ${eventCode('sent')}
+    GROUP BY recipient_id HAVING n > 1`,
+  describe: (r) => `recipient ${r['id']} was sent to ${r['n']} times`,
+})
+
+export const emailSearchIndex = queryRule({
+  rule: 'every email is in the search index, and nothing else is',
+  // The table itself, without the view that leaves deleted accounts out: the index still has their emails.
+  sql: `SELECT coalesce(e.id, s.id) AS id, e.id IS NULL AS lost
+    FROM main.emails e FULL JOIN email_search_docsize s ON s.id = e.id WHERE e.id IS NULL OR s.id IS NULL`,
+  describe: (r) =>
+    r['lost'] === 1 ? `email ${r['id']} is in the index, but not there` : `email ${r['id']} is not in the index`,
+})
+
+export const emailReferences = queryRule({
+  rule: 'what an email or an idempotency key names is there',
+  sql: `SELECT 'email ' || ${hexUuid('uuid')} AS what, 'stream' AS missing FROM emails
+      WHERE NOT EXISTS (SELECT 1 FROM streams WHERE streams.id = stream_id)
+    UNION ALL SELECT 'email ' || ${hexUuid('uuid')}, 'operation' FROM emails
+      WHERE operation_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM operations WHERE operations.id = operation_id)
+    UNION ALL SELECT 'an idempotency key of account ' || account_id, 'email' FROM idempotency_keys
+      WHERE NOT EXISTS (SELECT 1 FROM emails WHERE emails.id = email_id)`,
+  describe: (r) => `${r['what']} has lost its ${r['missing']}`,
+})
+
+/**
+ * An email's status depends only on which statuses its recipients have: each combination that occurs is judged once.
+ */
+export const emailStatuses: ConsistencyRule = {
+  rule: 'the status of an email is that of its recipients',
+  findDifferences(db: Database) {
+    const combinations = db
+      .query<{ status: number; mask: number; n: number; email: string }, []>(
+        `SELECT status, mask, count(*) AS n, min(${hexUuid('uuid')}) AS email FROM emails
+         JOIN (SELECT email_id, sum(DISTINCT 1 << status) AS mask FROM recipients GROUP BY email_id)
+           ON email_id = emails.id GROUP BY status, mask`,
+      )
+      .all()
+    const wrong = combinations.filter(({ status, mask }) => {
+      const present = STATUSES.filter((name) => (mask & (1 << statusCode(name))) !== 0)
+      return emailStatus(present) !== STATUSES[status]
+    })
+    return describeRows(
+      wrong,
+      ({ status, n, email }) =>
+        `${n} emails, ${email} for one, are ${statusText(status)} while their recipients are not`,
+    )
+  },
+}

@@ -1,0 +1,115 @@
+/**
+ * @module The settings of the platform itself: addresses, network, memory, keys, logs, disk. Settings of features are
+ * in their own `settings.ts`.
+ */
+import { isIP } from 'node:net'
+import { hostname as systemHostname } from 'node:os'
+import {
+  checked,
+  choice,
+  flag,
+  flagOr,
+  HOST_NAME,
+  integer,
+  isCidr,
+  isHttpUrl,
+  list,
+  parseHostPort,
+  size,
+  text,
+} from './setting-kinds.ts'
+import { GiB, KiB, MiB } from './units.ts'
+
+export const serviceSettings = {
+  dataDir: text(
+    './data',
+    'Folder of the database, the message contents, the master key and the admin socket; made at the first start.',
+    'a path',
+  ),
+  httpAddr: checked(
+    '127.0.0.1:8080',
+    'an address such as 127.0.0.1:8080 or [::]:8080',
+    'Address and port of the HTTP API.',
+    (v) => parseHostPort(v) !== undefined,
+  ),
+  publicUrl: checked(
+    (o) => `http://${String(o['httpAddr'])}`,
+    'a URL such as https://mail.example.com',
+    'The URL under which clients and recipients reach the HTTP API.',
+    isHttpUrl,
+  ),
+  hostname: checked(
+    () => localHostName(),
+    'a host name such as mail.example.com',
+    'Name given in EHLO and expected as MX and return-path target; its PTR record should match.',
+    (v) => HOST_NAME.test(v),
+  ),
+}
+
+export const networkSettings = {
+  dnsServers: list(
+    'DNS servers to ask, in order; empty: those of the system.',
+    'a comma list of addresses such as 127.0.0.1:53 or [::1]:53',
+    (v) => {
+      const server = parseHostPort(v, 53)
+      return server !== undefined && isIP(server.host) !== 0
+    },
+  ),
+  smtpPort: integer(25, 1, 65_535, 'Port on which receiving servers are reached.'),
+  outboundIps: list(
+    'Source addresses of outgoing SMTP; empty: the system chooses.',
+    'a comma list of IP addresses',
+    (v) => isIP(v) !== 0,
+  ),
+  ipv6: flag(
+    false,
+    'Whether receivers are also reached over IPv6; switch it on once the PTR record of the IPv6 address is right.',
+  ),
+  allowPrivateNetworks: flagOr(
+    'loopback',
+    false,
+    'Whether mail and webhooks may go to private and loopback addresses; `loopback`: to this machine, and to no other such address. Only for tests and development.',
+  ),
+}
+
+export const processSettings = {
+  memoryBudget: size(
+    256 * MiB,
+    16 * MiB,
+    1024 * GiB,
+    'Bound on all request bodies and messages in flight; over it clients get 503 with Retry-After.',
+  ),
+  masterKeyFile: text(
+    '',
+    'File of the master key (32 bytes, base64); default: master.key in the data folder, made at the first start.',
+    'a path',
+  ),
+  masterKey: {
+    ...text('', 'The master key itself (32 bytes, base64), in place of a file.', '32 bytes in base64'),
+    secret: true,
+  },
+  trustedProxies: list(
+    'Proxies whose X-Forwarded-For is believed.',
+    'a comma list of addresses or networks such as 127.0.0.1 or 10.0.0.0/8',
+    isCidr,
+  ),
+  logLevel: choice(['trace', 'debug', 'info', 'warn', 'error', 'silent'], 'info', 'Least severity that is logged.'),
+}
+
+export const requestSettings = {
+  maxBodyBytes: size(40 * MiB, 64 * KiB, 1 * GiB, 'Largest HTTP request body.'),
+}
+
+export const diskSettings = {
+  minFreeDisk: size(
+    64 * MiB,
+    0,
+    1024 * GiB,
+    'Free disk space under which everything that stores something new is refused with 507, so that accepted mail can still be finished.',
+  ),
+}
+
+function localHostName(): string {
+  const name = systemHostname()
+  return HOST_NAME.test(name) ? name : 'localhost'
+}
