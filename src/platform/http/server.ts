@@ -96,87 +96,100 @@ const MAX_IDLE_SECONDS = 255
 const STRICT_TRANSPORT = 'max-age=31536000'
 const DEFAULT_STOP_GRACE_MS = 10_000
 
-export function createHttpServer<Actor>(options: HttpServerOptions<Actor>): HttpServer {
-  const { config, clock, log, newRequestId } = options
-  const bodies = createBodyReader({
-    maxBodyBytes: config.maxBodyBytes,
-    maxStreamBytes: config.maxStreamBytes ?? config.maxBodyBytes,
-    timeoutMs: Math.min(config.requestTimeoutSeconds, MAX_IDLE_SECONDS - HANDLER_GRACE_SECONDS) * 1000,
-    memory: options.memory,
-    clock,
-  })
-  const idleSeconds = Math.min(
-    MAX_IDLE_SECONDS,
-    config.requestTimeoutSeconds + (config.handlerGraceSeconds ?? HANDLER_GRACE_SECONDS),
-  )
-  const isTrustedProxy = networkSet(config.trustedProxies)
-  const app = composeApp(options, bodies)
-  let server: Bun.Server<undefined> | undefined
+/** Everything between a socket and the handlers. Opened by `listen`, closed by `stop`. */
+export class BunHttpServer<Actor> implements HttpServer {
+  readonly #options: HttpServerOptions<Actor>
+  readonly #idleSeconds: number
+  readonly #isTrustedProxy: (address: string) => boolean
+  readonly #app: AnyElysia
+  #server: Bun.Server<undefined> | undefined
 
-  const contextOf = (request: Request, url: string, listener: Bun.Server<undefined> | undefined): RequestContext => {
+  constructor(options: HttpServerOptions<Actor>) {
+    this.#options = options
+    const { config } = options
+    const bodies = createBodyReader({
+      maxBodyBytes: config.maxBodyBytes,
+      maxStreamBytes: config.maxStreamBytes ?? config.maxBodyBytes,
+      timeoutMs: Math.min(config.requestTimeoutSeconds, MAX_IDLE_SECONDS - HANDLER_GRACE_SECONDS) * 1000,
+      memory: options.memory,
+      clock: options.clock,
+    })
+    this.#idleSeconds = Math.min(
+      MAX_IDLE_SECONDS,
+      config.requestTimeoutSeconds + (config.handlerGraceSeconds ?? HANDLER_GRACE_SECONDS),
+    )
+    this.#isTrustedProxy = networkSet(config.trustedProxies)
+    this.#app = composeApp(options, bodies)
+  }
+
+  #answer(request: Request, listener: Bun.Server<undefined> | undefined): Promise<Response> {
+    const response = this.#respond(request, listener)
+    return this.#options.config.isHttps ? response.then(withStrictTransport) : response
+  }
+
+  #contextOf(request: Request, url: string, listener: Bun.Server<undefined> | undefined): RequestContext {
     const { headers } = request
     return {
-      requestId: requestIdFrom(headers.get('x-request-id'), newRequestId),
+      requestId: requestIdFrom(headers.get('x-request-id'), this.#options.newRequestId),
       path: pathOf(url),
       actor: undefined,
       reservation: undefined,
       clientIp: () =>
-        clientIp(listener?.requestIP(request)?.address ?? '', headers.get('x-forwarded-for'), isTrustedProxy),
+        clientIp(listener?.requestIP(request)?.address ?? '', headers.get('x-forwarded-for'), this.#isTrustedProxy),
       setTimeout: (seconds) => listener?.timeout(request, seconds),
-      idleSeconds,
+      idleSeconds: this.#idleSeconds,
     }
   }
 
-  const respond = async (request: Request, listener: Bun.Server<undefined> | undefined): Promise<Response> => {
+  async #respond(request: Request, listener: Bun.Server<undefined> | undefined): Promise<Response> {
     const url = routableUrl(request.url)
     const routed = url === request.url ? request : requestAt(url, request)
-    const context = contextOf(request, url, listener)
+    const context = this.#contextOf(request, url, listener)
     setRequestContext(routed, context)
     try {
-      return await app.fetch(routed)
+      return await this.#app.fetch(routed)
     } catch (thrown) {
       // Elysia's own error handling fails on a thrown null or undefined.
       context.reservation?.release()
-      log.error({ err: thrown, requestId: context.requestId, path: context.path }, 'request failed')
+      this.#options.log.error({ err: thrown, requestId: context.requestId, path: context.path }, 'request failed')
       return errorResponse(internalError(thrown), context.requestId)
     }
   }
 
-  const answer = config.isHttps
-    ? async (request: Request, listener: Bun.Server<undefined> | undefined): Promise<Response> => {
-        const response = await respond(request, listener)
-        response.headers.set('strict-transport-security', STRICT_TRANSPORT)
-        return response
-      }
-    : respond
-
-  return {
-    fetch: (request) => answer(request, undefined),
-    listen(hostname, port) {
-      const listener = Bun.serve({
-        hostname,
-        port,
-        development: false,
-        reusePort: false,
-        // Counts from the start of a request and is not put off by the bytes of its body, so it ends what trickles as well. Headers have 10
-        // seconds, whatever is set here (measured in Bun 1.4.5).
-        idleTimeout: idleSeconds,
-        // Bun's own 413 has no body. Ours counts.
-        maxRequestBodySize: Number.MAX_SAFE_INTEGER,
-        fetch: (request, bunServer) => answer(request, bunServer),
-      })
-      server = listener
-      return { hostname: listener.hostname ?? hostname, port: listener.port ?? port }
-    },
-    async stop(graceMs = DEFAULT_STOP_GRACE_MS) {
-      if (!server) return
-      const stopping = server
-      server = undefined
-      const timer = clock.after(graceMs, () => void stopping.stop(true))
-      await stopping.stop()
-      timer.cancel()
-    },
+  fetch(request: Request): Promise<Response> {
+    return this.#answer(request, undefined)
   }
+
+  listen(hostname: string, port: number): { readonly hostname: string; readonly port: number } {
+    const listener = Bun.serve({
+      hostname,
+      port,
+      development: false,
+      reusePort: false,
+      // Counts from the start of a request and is not put off by the bytes of its body, so it ends what trickles as well. Headers have 10
+      // seconds, whatever is set here (measured in Bun 1.4.5).
+      idleTimeout: this.#idleSeconds,
+      // Bun's own 413 has no body. Ours counts.
+      maxRequestBodySize: Number.MAX_SAFE_INTEGER,
+      fetch: (request, bunServer) => this.#answer(request, bunServer),
+    })
+    this.#server = listener
+    return { hostname: listener.hostname ?? hostname, port: listener.port ?? port }
+  }
+
+  async stop(graceMs = DEFAULT_STOP_GRACE_MS): Promise<void> {
+    if (!this.#server) return
+    const stopping = this.#server
+    this.#server = undefined
+    const timer = this.#options.clock.after(graceMs, () => void stopping.stop(true))
+    await stopping.stop()
+    timer.cancel()
+  }
+}
+
+function withStrictTransport(response: Response): Response {
+  response.headers.set('strict-transport-security', STRICT_TRANSPORT)
+  return response
 }
 
 /**

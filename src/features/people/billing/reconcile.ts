@@ -17,6 +17,7 @@ import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { AppError } from '#platform/errors.ts'
+import { perOwner } from '#platform/per-owner.ts'
 import { SerialQueue } from '#platform/queue/serial-queue.ts'
 import { days, seconds } from '#platform/units.ts'
 import { isBillingConfigured, isMissing, nonsense, withStripe } from './stripe.ts'
@@ -206,13 +207,10 @@ const isSame = (a: Subscription, b: Subscription): boolean =>
   a.trialEndsAt === b.trialEndsAt
 
 /** Of each service, one queue for a customer: what was asked of Stripe first must be written first. */
-const queues = new WeakMap<App, SerialQueue<string>>()
+const queueOf = perOwner((_: App) => new SerialQueue<string>())
 
-function inTurn(app: App, customerId: string, work: () => Promise<void>): Promise<void> {
-  const queue = queues.get(app) ?? new SerialQueue()
-  queues.set(app, queue)
-  return queue.run(customerId, work)
-}
+const inTurn = (app: App, customerId: string, work: () => Promise<void>): Promise<void> =>
+  queueOf(app).run(customerId, work)
 
 /** Asks for every customer, one after the other: for events that never came. Ends when Stripe cannot be asked. */
 export async function reconcileAll(app: App, signal: AbortSignal): Promise<void> {

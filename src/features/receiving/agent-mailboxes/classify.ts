@@ -6,6 +6,7 @@ import type { App } from '#features/core/app/app.ts'
 import type { StoredMessage } from '#features/receiving/received/message.ts'
 import type { Millis } from '#platform/clock.ts'
 import { ask as askModel, mayAsk, memberOf, objectIn } from '#platform/llm.ts'
+import { perOwner } from '#platform/per-owner.ts'
 import { Slots } from '#platform/queue/slots.ts'
 import { KiB, minutes, seconds } from '#platform/units.ts'
 import { htmlToText } from '#protocols/mime/html-text.ts'
@@ -60,22 +61,15 @@ interface Endpoint {
   unlogged: number
 }
 
-const endpoints = new WeakMap<App, Endpoint>()
-
-function endpointOf(app: App): Endpoint {
-  let endpoint = endpoints.get(app)
-  if (!endpoint) {
-    endpoint = {
-      slots: new Slots(MOST_AT_ONCE, MOST_WAITING),
-      failuresInARow: 0,
-      restsUntil: 0,
-      loggedAt: Number.NEGATIVE_INFINITY,
-      unlogged: 0,
-    }
-    endpoints.set(app, endpoint)
-  }
-  return endpoint
-}
+const endpointOf = perOwner(
+  (_: App): Endpoint => ({
+    slots: new Slots(MOST_AT_ONCE, MOST_WAITING),
+    failuresInARow: 0,
+    restsUntil: 0,
+    loggedAt: Number.NEGATIVE_INFINITY,
+    unlogged: 0,
+  }),
+)
 
 /**
  * The label of a message; undefined when there is no endpoint for it (`llmUrl`, `llmUses`), it rests after failures, too many wait for it, or it gave no answer of use

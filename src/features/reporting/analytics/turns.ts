@@ -1,6 +1,7 @@
 /** @module One answer at a time an account, for questions that read much: the others wait in order, and not too many of them. */
 import type { Database } from 'bun:sqlite'
 import { tooMany } from '#platform/errors.ts'
+import { perOwner } from '#platform/per-owner.ts'
 import { SerialQueue } from '#platform/queue/serial-queue.ts'
 
 /** Requests of one account that wait for their turn, or have it. */
@@ -10,10 +11,9 @@ export type Turns = <T>(db: Database, accountId: number, find: () => Promise<T>)
 
 /** Turns of one kind of question. Throw 429 when too many of the account's requests wait. */
 export function createTurns(): Turns {
-  const queues = new WeakMap<Database, SerialQueue<number>>()
+  const queueOf = perOwner((_: Database) => new SerialQueue<number>())
   return async (db, accountId, find) => {
-    const queue = queues.get(db) ?? new SerialQueue()
-    queues.set(db, queue)
+    const queue = queueOf(db)
     if (queue.countOf(accountId) >= MOST_WAITING)
       throw tooMany('too_many_requests', 'Several requests like this one are being answered; wait for them.', 1)
     return queue.run(accountId, find)

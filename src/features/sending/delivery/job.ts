@@ -6,6 +6,7 @@
 import type { App } from '#features/core/app/app.ts'
 import type { DraftExtra } from '#features/sending/emails/draft.ts'
 import { messageIdOf } from '#features/sending/emails/send-response.ts'
+import { recipientKindCode } from '#features/sending/emails/status.ts'
 import { trackingBaseUrl } from '#features/sending/tracking/base-url.ts'
 import { accountTag, dayOf } from '#features/sending/tracking/tokens.ts'
 import { unsubscribeHeaders } from '#features/sending/unsubscribe/headers.ts'
@@ -45,7 +46,7 @@ const sql = prepared((db) => ({
   ),
   /** Bcc recipients are not even read; those who were erased since are named no more. */
   headerRecipients: db.prepare<{ kind: number; mailbox: string }, [number]>(
-    `SELECT kind, coalesce(mailbox, address) AS mailbox FROM recipients WHERE email_id = ? AND kind IN (0, 1) AND address <> '${ERASED_ADDRESS}'
+    `SELECT kind, coalesce(mailbox, address) AS mailbox FROM recipients WHERE email_id = ? AND kind IN (${recipientKindCode('to')}, ${recipientKindCode('cc')}) AND address <> '${ERASED_ADDRESS}'
      ORDER BY id`,
   ),
   address: db.prepare<{ address: string }, [number]>('SELECT address FROM recipients WHERE id = ?'),

@@ -17,7 +17,7 @@ import type { SendResponse } from './model.ts'
 import { indexEmail } from './search.ts'
 import { sendResponse } from './send-response.ts'
 import { countStatus } from './settle.ts'
-import { emailStatus, RECIPIENT_KINDS, type Status, statusCode } from './status.ts'
+import { emailStatus, recipientKindCode, type Status, statusCode } from './status.ts'
 import { suppressedOutcome } from './suppressed.ts'
 
 /** Halves the time of an email with many, against a statement each. */
@@ -222,7 +222,7 @@ function addRecipients(
       const lane = laneOf({ accountId, domain: recipient.domain, sandbox, isBulk })
       values.push(
         emailId,
-        RECIPIENT_KINDS.indexOf(recipient.kind),
+        recipientKindCode(recipient.kind),
         recipient.address,
         recipient.mailbox ?? null,
         statusCode(outcome ? 'rejected' : waiting),

@@ -7,7 +7,7 @@ import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { domainOfMailbox } from '#protocols/address/parse.ts'
 import type { SendResponse } from './model.ts'
-import { type Status, statusName } from './status.ts'
+import { recipientKindCode, type Status, statusName } from './status.ts'
 
 const sql = prepared((db) => ({
   email: db.prepare<
@@ -17,7 +17,7 @@ const sql = prepared((db) => ({
     'SELECT uuid, from_address AS "from", status, sandbox, scheduled_at AS scheduledAt, created_at AS createdAt FROM emails WHERE id = ?',
   ),
   toAddresses: db.prepare<{ address: string }, [number]>(
-    'SELECT address FROM recipients WHERE email_id = ? AND kind = 0 ORDER BY id',
+    `SELECT address FROM recipients WHERE email_id = ? AND kind = ${recipientKindCode('to')} ORDER BY id`,
   ),
 }))
 
