@@ -17,6 +17,10 @@ export class RoundRobin<T> {
     return this.#ownerOf.size
   }
 
+  countOf(owner: number): number {
+    return this.#itemsOf.get(owner)?.size ?? 0
+  }
+
   has(item: T): boolean {
     return this.#ownerOf.has(item)
   }

@@ -13,6 +13,7 @@ test('owners take turns, one item each time, in the order in which they came', (
   for (const item of ['b1', 'b2']) queue.add(2, item)
   queue.add(3, 'c1')
   expect(queue.all()).toEqual(['a1', 'a2', 'a3', 'b1', 'b2', 'c1'])
+  expect([1, 2, 3, 4].map((owner) => queue.countOf(owner))).toEqual([3, 2, 1, 0])
   expect(drain(queue)).toEqual(['a1', 'b1', 'c1', 'a2', 'b2', 'a3'])
   expect(queue.size).toBe(0)
 })
