@@ -1,6 +1,6 @@
 /**
- * @module Who an envelope recipient is, asked at RCPT: an address of ours, of a tenant's inbound domain, or nobody's. Whatever is refused is refused
- * here, in the session, so that no bounce has to be sent later. Reads only.
+ * @module Decides about an envelope recipient at RCPT: an address of this host, of a tenant's inbound domain, or none.
+ * Rejects in the session, so that no bounce has to be sent later. Reads only.
  */
 import type { App } from '#features/core/app/app.ts'
 import { findMailbox } from '#features/receiving/agent-mailboxes/mailboxes.ts'
@@ -29,7 +29,10 @@ const sql = prepared((db) => ({
   ),
 }))
 
-/** Mailboxes of this host. RFC 5321 §4.5.1, RFC 2142 §4; feedback loops and reports about mail are addressed to the others. */
+/**
+ * Mailboxes of this host. RFC 5321 §4.5.1, RFC 2142 §4; feedback loops and reports about mail are addressed to the
+ * others.
+ */
 const HOST_MAILBOXES: ReadonlySet<string> = new Set(['postmaster', 'abuse', 'fbl', 'dmarc-reports', 'tls-reports'])
 
 /** What every domain that takes mail must have (RFC 5321 §4.5.1, RFC 2142 §4). */

@@ -1,6 +1,6 @@
 /**
- * @module What a received message does, for each of its destinations: a bounce, a complaint, an unsubscription, a message in a mailbox, an inbound
- * email, mail for the operator. All inside one transaction, so that it happens once or not at all.
+ * @module Applies a received message to each of its destinations: a bounce, a complaint, an unsubscription, a message
+ * in a mailbox, an inbound email, mail for the operator. Inside one transaction, so that it happens once or not at all.
  */
 import type { App } from '#features/core/app/app.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
@@ -61,7 +61,10 @@ export function partsOf(address: string): { readonly localPart: string; readonly
   return { localPart: address.slice(0, at), domain: toALabels(domain) ?? domain.toLowerCase() }
 }
 
-/** Applies a message to all of its destinations. Throws `TooEarly` for a message that may wait, and nothing else for what a stranger sent. */
+/**
+ * Applies a message to all of its destinations. Throws `TooEarly` for a message that may wait, and nothing else for
+ * what a stranger sent.
+ */
 export function applyEffects(app: App, tx: Tx, destinations: readonly Destination[], prepared: Prepared): Effects {
   const now = app.eventTime()
   const stored = prepared.report && storeReport(app, tx, prepared.report, now)
@@ -110,7 +113,10 @@ function bounced(
   }
 }
 
-/** Answers of absence and receipts, which every return path gets. What is neither these nor a report is for a person to look at. */
+/**
+ * Answers of absence and receipts, which every return path gets. What is neither these nor a report is for a person to
+ * look at.
+ */
 const saysNothing = (message: StoredMessage, mailFrom: string): boolean =>
   (message.isAutomatic && mailFrom !== '') || isAnswerForPerson(message, mailFrom)
 
@@ -225,7 +231,10 @@ function toDomains(
   return { mailboxes: delivered, filed: filed.map(formatUuid) }
 }
 
-/** Some servers send bounces to From, and some feedback loops are registered with an address of the sender: his own emails they may speak of. */
+/**
+ * Some servers send bounces to From, and some feedback loops are registered with an address of the sender: his own
+ * emails they may speak of.
+ */
 function tellOfReports(
   app: App,
   tx: Tx,

@@ -1,4 +1,4 @@
-/** @module Received mail as its account works with it: look, read its parts, delete. Written by `store.ts` when it comes in. */
+/** @module Inbound emails as their account uses them: list, read, delete. `store.ts` writes them when they arrive. */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
@@ -184,8 +184,8 @@ interface Listed {
 }
 
 /**
- * A page of an account's inbound emails, newest first. Under a filter neither pages nor total go beyond the newest MOST_FILTERED. 422 for an id that
- * is none; of one that names nothing of the account there is no mail.
+ * A page of an account's inbound emails, newest first. Under a filter neither pages nor total go beyond the newest
+ * MOST_FILTERED. 422 for an id that is none; of one that names nothing of the account there is no mail.
  */
 export function listInbound(db: Database, accountId: number, filter: InboundFilter, page: RowWindow): Listed {
   if (Object.values(filter).some((value) => value !== undefined)) return listFiltered(db, accountId, filter, page)
@@ -252,7 +252,9 @@ function chosen({ domain, routeId, code }: Wanted): readonly [FilterName, Value[
 export const countInbound = (tx: Tx, accountId: number, delta: 1 | -1): void =>
   count(tx, accountId, INBOUND_METRIC, NO_HOUR, delta)
 
-/** Deletes an inbound email: nobody can read it any more, and a webhook that was not told yet is not told. Throws 404. */
+/**
+ * Deletes an inbound email: nobody can read it any more, and a webhook that was not told yet is not told. Throws 404.
+ */
 export function deleteInbound(app: App, actor: Actor, id: string): Promise<void> {
   return app.commit.writeFromReserve((tx) => {
     const email = getInbound(tx.db, actor.accountId, id)

@@ -1,9 +1,11 @@
 /**
- * @module The octets after DATA as a message (RFC 5321 §4.5.2): finds the end, takes back the doubled dots, makes line ends whole. Pure.
+ * @module Decodes the octets after DATA (RFC 5321 §4.5.2): finds the end of the message, removes the doubled dots,
+ * makes line ends CRLF. Pure.
  *
- * Only CRLF, dot, CRLF ends a message, and only after CRLF is a dot taken back: whatever a stranger puts between (`LF.LF`, `CR.CR`, `CRLF.LF`,
- * `LF.CRLF`) is content, so that no two servers can see different messages in the same octets. A lone LF is written as CRLF: it ends a line for
- * everyone who reads the message later, and signatures are made over CRLF (RFC 6376 §5.3). A lone CR and NUL stay as they are.
+ * Only CRLF, dot, CRLF ends a message, and only after CRLF is a dot removed: everything else (`LF.LF`, `CR.CR`,
+ * `CRLF.LF`, `LF.CRLF`) is content, so that no two servers can see different messages in the same octets. A lone LF is
+ * written as CRLF: it ends a line for every later reader, and signatures are made over CRLF (RFC 6376 §5.3). A lone CR
+ * and NUL stay as they are.
  */
 import { KiB } from '#platform/units.ts'
 
@@ -11,14 +13,14 @@ const CR = 13
 const LF = 10
 const DOT = 46
 
-/** Where in a line the next octet stands. */
+/** What precedes the next octet in its line. */
 type Place = 'line start' | 'dot' | 'dot, CR' | 'text' | 'CR'
 
-/** Octets that are taken at a time, so that what comes out has room in one buffer for all. */
+/** Octets that are decoded at a time, so that the result fits into one buffer for all messages. */
 const STEP_BYTES = 64 * KiB
 /**
- * Where what comes out is written: one for all messages, since nobody keeps it, and thousands of senders would leave more behind than is cleaned up.
- * Each octet may become two (LF), and the CR behind a dot may stand before them.
+ * The decoded octets: one buffer for all messages, since it is used during a call only, and one for each of thousands
+ * of senders would be garbage. Each octet may become two (LF), and the CR behind a dot may precede them.
  */
 const out = new Uint8Array(2 * STEP_BYTES + 1)
 
@@ -26,8 +28,8 @@ export class DataDecoder {
   #place: Place = 'line start'
 
   /**
-   * Takes the next octets, in whatever pieces they come, and gives the content to `write` in one or more pieces, which are valid only during the
-   * call. Returns what came after the end of the message, or undefined: it has not ended. After the end it must not be called again.
+   * Decodes the next octets and passes the content to `write` in one or more pieces, which are valid only during the
+   * call. Returns what came after the end of the message, or undefined: it has not ended. Never called after the end.
    */
   take(chunk: Uint8Array, write: (content: Uint8Array) => void): Uint8Array | undefined {
     for (let from = 0; from < chunk.length; from += STEP_BYTES) {
@@ -37,7 +39,7 @@ export class DataDecoder {
     return undefined
   }
 
-  /** Gives the place behind the end of the message, or -1. */
+  /** Returns the index behind the end of the message, or -1. */
   #step(chunk: Uint8Array, from: number, to: number, write: (content: Uint8Array) => void): number {
     let written = 0
     let place = this.#place

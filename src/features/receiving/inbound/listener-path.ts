@@ -1,9 +1,9 @@
 /**
- * @module The arguments of MAIL and RCPT (RFC 5321 §4.1.2, RFC 6531 §3.3). Bounded by the length of a command line; decides nothing about who may
- * send or receive.
+ * @module Parses the arguments of MAIL and RCPT (RFC 5321 §4.1.2, RFC 6531 §3.3). Input is bounded by the length of a
+ * command line. Decides nothing about who may send or receive.
  *
- * Stricter than smtp-server's own reading where it matters (quoted local parts with spaces and `@`, invalid UTF-8, unknown parameters), and more
- * lenient where real senders are wrong: dots at the edges of local parts, underscores in the domains of senders.
+ * Strict about quoted local parts, invalid UTF-8 and unknown parameters; lenient where real senders are wrong: dots at
+ * the edges of local parts, underscores in the domains of senders.
  */
 import { toALabels } from '#protocols/address/domain.ts'
 
@@ -21,7 +21,10 @@ export type PathResult =
   | { readonly kind: 'syntax' }
   | { readonly kind: 'unknown parameter'; readonly name: string }
 
-/** RFC 5321 §4.5.3.1.3: a path of 256 octets, less its angle brackets. Local parts over 64 octets are common in envelope senders that carry another address. */
+/**
+ * RFC 5321 §4.5.3.1.3: a path of 256 octets, less its angle brackets. Local parts over 64 octets are common in envelope
+ * senders that contain another address.
+ */
 const MAX_ADDRESS_OCTETS = 254
 /** AUTH (RFC 4954 §5) says nothing to a server that believes no client, and some send it unasked. */
 const MAIL_PARAMETERS: ReadonlySet<string> = new Set(['SIZE', 'BODY', 'SMTPUTF8', 'AUTH'])

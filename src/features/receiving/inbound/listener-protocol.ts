@@ -1,43 +1,47 @@
-/** @module What the main thread and the Worker of the SMTP listener say to each other, and the bounds on what strangers may do there. Types and numbers only. */
+/**
+ * @module The messages between the main thread and the Worker of the SMTP listener, and the limits on what remote
+ * clients may do there. Types and numbers only.
+ */
 
 import type { Destination, Refusal, TakenMessage } from '#features/receiving/received/message.ts'
 import { GiB, KiB, MiB, minutes, seconds } from '#platform/units.ts'
 
-/** Bounds that are no settings: nobody has a reason to change them but a test that cannot wait. */
+/** Limits that are no settings: only tests that cannot wait change them. */
 export interface ListenerLimits {
   /**
-   * How long a client may owe us its next step towards a message (an accepted MAIL, RCPT or DATA, not NOOP or RSET), or the next octet of one. RFC 5321 §4.5.3.2.7 wants 5 minutes; at that, those who
-   * open sessions and say nothing would hold every place. Postfix waits as long under stress as we always do.
+   * How long a client may take for its next step towards a message (an accepted MAIL, RCPT or DATA, not NOOP or RSET),
+   * or for the next octet of one. RFC 5321 §4.5.3.2.7 wants 5 minutes; silent clients would then hold every slot.
+   * Postfix waits this long under stress.
    */
   readonly idleMs: number
   readonly sessionMs: number
   /** From the 354 to the final dot. */
   readonly messageMs: number
-  /** After `slowGraceMs` a message must have come at least this fast, on the average. */
+  /** Average rate that a message must reach once `slowGraceMs` has passed. */
   readonly leastBytesPerSecond: number
   readonly slowGraceMs: number
-  /** How often the bounds in time are looked at. */
+  /** How often the limits in time are checked. */
   readonly sweepMs: number
-  /** In octets with the line end; RFC 5321 §4.5.3.1.4 wants 512, extensions of ours add less than 100, long envelope senders of others more. */
+  /** Longest command line; RFC 5321 §4.5.3.1.4 wants 512, our extensions add less than 100, long senders more. */
   readonly commandLineBytes: number
-  /** What may wait behind a command whose reply has not left: 100 recipients of the longest names, some 700 of usual ones. */
+  /** Octets that may wait behind a command without its reply: 100 recipients of the longest names, 700 usual ones. */
   readonly aheadBytes: number
-  /** Since the last message that was taken. */
+  /** Commands since the last accepted message. */
   readonly commands: number
-  /** Replies of 5xx to anything but RCPT, since the last message that was taken. */
+  /** Replies of 5xx to anything but RCPT, since the last accepted message. */
   readonly mistakes: number
-  /** Recipients refused for good: who asks for so many tries out names. */
+  /** Recipients rejected permanently: a client with so many guesses names. */
   readonly refusedRecipients: number
   /**
-   * Largest message that is for no tenant: a bounce, a complaint, a request, a report. DMARC reports may have 10 MiB; whatever is larger is nothing that
-   * anybody here waits for.
+   * Largest message that is for no tenant: a bounce, a complaint, a request, a report. DMARC reports may have 10 MiB;
+   * nothing larger is expected.
    */
   readonly hostMessageBytes: number
   /** Messages up to this size are handed over in memory, larger ones in a file. */
   readonly inlineBytes: number
-  /** Memory for messages that arrive, over all sessions; when it is taken, small messages go into files as well. */
+  /** Memory for arriving messages of all sessions; when it is full, small messages go into files as well. */
   readonly bufferBytes: number
-  /** Largest sum of all files of messages that arrive. */
+  /** Largest sum of all files of arriving messages. */
   readonly spoolBytes: number
 }
 
@@ -64,9 +68,9 @@ export interface ListenerSettings {
   readonly port: number
   readonly hostname: string
   readonly spoolFolder: string
-  /** Free disk space that its files leave. */
+  /** Free disk space that its files must leave. */
   readonly minFreeBytes: number
-  /** In front of the names of its files, so that no two Workers of a process write the same one. */
+  /** Begins the names of its files, so that no two Workers of a process write the same one. */
   readonly filePrefix: string
   readonly certificate: Certificate
   readonly maxMessageBytes: number
@@ -76,13 +80,13 @@ export interface ListenerSettings {
   readonly maxMessagesPerMinute: number
   readonly maxBytesPerHour: number
   readonly limits: ListenerLimits
-  /** Whether what strangers break is worth a message to the main thread. */
+  /** Whether the main thread logs what remote clients do wrong. */
   readonly logsDebug: boolean
 }
 
 /** PEM. */
 export interface Certificate {
-  /** With the certificates between it and its authority. */
+  /** With the intermediate certificates. */
   readonly cert: string
   readonly key: string
 }
@@ -93,10 +97,10 @@ export type ToListener =
   | { readonly type: 'decided'; readonly id: number; readonly answer: Destination | Refusal }
   /** `refusal` null: it is on disk. */
   | { readonly type: 'received'; readonly id: number; readonly refusal: Refusal | null }
-  /** No new sessions; those without a message under way end. */
+  /** Accept no new sessions; end those without a message in progress. */
   | { readonly type: 'drain' }
   | { readonly type: 'stop' }
-  /** Answered at once by whoever is alive. */
+  /** Answered by `pong`; a Worker that does not is dead. */
   | { readonly type: 'ping' }
 
 export type FromListener =

@@ -1,109 +1,150 @@
 /**
- * @module One SMTP session with a stranger: smtp-server's, with the bounds, the address syntax and the reading of messages replaced by our own. Knows
- * nothing of the main thread; what it needs decided it asks `SessionHost`.
+ * @module One SMTP session (RFC 5321) with a remote client: a state machine over its socket, with bounds on what the
+ * client sends and how slowly. Knows nothing of the main thread: decisions and storage are asked of `SessionHost`.
+ *
+ * opening → ready ⇄ deciding → … → ready → message → storing → ready → … → closing → closed
+ *
+ * STARTTLS goes from `ready` by `handshake` back to `ready`, with a new envelope and no greeting. Replies leave in the
+ * order of commands, one command at a time; octets that come meanwhile wait in `CommandInput`.
  */
 import type { Socket } from 'node:net'
-import type { TLSSocket } from 'node:tls'
-import type { SMTPServer, SMTPServerDataStream } from 'smtp-server'
-import { SMTPConnection, type SMTPConnectionOptions } from 'smtp-server/lib/smtp-connection.js'
-import { SMTPStream } from 'smtp-server/lib/smtp-stream.js'
-import type { Destination, Refusal } from '#features/receiving/received/message.ts'
-import { KiB } from '#platform/units.ts'
-import { DataDecoder } from './listener-data.ts'
-import { parsePath } from './listener-path.ts'
+import type { SecureContext, TLSSocket } from 'node:tls'
+import type { Destination, Refusal, TakenMessage } from '#features/receiving/received/message.ts'
+import { type Clock, giveWay, systemClock, type Timer } from '#platform/clock.ts'
+import { KiB, seconds } from '#platform/units.ts'
+import {
+  announcedBytes,
+  checkMailParameters,
+  commandOf,
+  countArguments,
+  isHttpRequest,
+  parseHelo,
+  parseMail,
+  parseRcpt,
+} from './listener-commands.ts'
+import { CommandInput } from './listener-input.ts'
+import { ArrivingMessage } from './listener-message.ts'
 import type { ListenerLimits } from './listener-protocol.ts'
+import { formatReply, REPLIES, type Reply, talksTooSoon, tooLarge, tooLargeForHost } from './listener-replies.ts'
 import type { Stage } from './listener-slots.ts'
-import type { Draft, Spool } from './listener-spool.ts'
+import type { Spool } from './listener-spool.ts'
+import { describeTls, upgradeToTls } from './listener-tls.ts'
 
 export interface SessionHost {
+  readonly hostname: string
+  readonly maxMessageBytes: number
+  readonly maxRecipients: number
   readonly limits: ListenerLimits
   readonly spool: Spool
-  readonly maxMessageBytes: number
-  /** That of the client, the largest that one customer may have. */
+  readonly clock: Clock
+  /** Network of the client, the largest that one customer may have. */
   readonly network: string
+  secureContext(): SecureContext
   isDraining(): boolean
-  monotonicMs(): number
+  /** Called at MAIL: why the client may not send now. */
+  checkRates(address: string): Reply | undefined
+  decide(address: string, sourceIp: string): Promise<Destination | Refusal>
+  /** Null: the message is on disk. */
+  receive(message: TakenMessage): Promise<Refusal | null>
   /** Called with the number of octets of each piece that was read. */
   onOctets(count: number): void
+  /** Called when a whole message could not be stored. */
+  onStoreFailed(error: unknown): void
+  onError(error: Error): void
   /** Called once, when the connection is gone. */
   onClosed(): void
 }
 
-/** What a reply is that smtp-server sends for us; the enhanced status code (RFC 3463) stands at the start of the text. */
-export class SmtpReplyError extends Error {
-  readonly responseCode: number
+type State =
+  /** Connected, not greeted yet: a client that sends a command now does not wait for replies. */
+  | 'opening'
+  /** Reads commands. */
+  | 'ready'
+  /** A recipient is being decided about. */
+  | 'deciding'
+  /** The client has not read its replies: no further command is run. */
+  | 'unread'
+  /** From the 354 to the final dot. */
+  | 'message'
+  /** A whole message is being stored. */
+  | 'storing'
+  /** From the 220 to STARTTLS to the end of the TLS handshake. */
+  | 'handshake'
+  /** The last reply was sent; what still comes is discarded. */
+  | 'closing'
+  | 'closed'
 
-  constructor({ code, text }: Refusal) {
-    super(text)
-    this.responseCode = code
-  }
+interface Envelope {
+  readonly mailFrom: string
+  readonly announcedBytes: number
+  readonly hasSmtpUtf8: boolean
 }
 
-const farTooLarge: Refusal = { code: 552, text: '5.3.4 The message is far too large' }
-const tooFarAhead: Refusal = { code: 554, text: '5.5.0 Too much was said without waiting for replies' }
-const IDLE = '4.4.2 No mail has come for too long'
-/** What smtp-server calls the replies after which a client is closer to a message. */
-const PROGRESS: ReadonlySet<unknown> = new Set(['MAIL_FROM_OK', 'RCPT_TO_OK', 'DATA_OK'])
-const WITH_ENHANCED_CODE = /^[245]\.\d{1,3}\.\d{1,3} /
-
-/** What a client that does not know when to stop may send beyond the largest message before it is cut off. */
+/** Only a client that ignores the protocol sends before it was greeted; most of those do so within this time. */
+const GREETING_DELAY_MS = 100
+/** A client gets this long to read the last reply and to close; nothing extends it. */
+const CLOSE_TIMEOUT_MS = seconds(5)
+/** Times the largest message that a client which does not stop may send before it is cut off. */
 const FLOOD_FACTOR = 2
-/** About what is on its way when a client hears that it should stop. */
-const MOST_UNHEARD_BYTES = 256 * KiB
+/** About what is on its way when a client reads that it should stop. */
+const MAX_DISCARDED_BYTES = 256 * KiB
+/** With this much unprocessed the socket is not read until all of it is processed. */
+const PAUSE_BYTES = 16 * KiB
+/** Commands that are run before other sessions get a tick of the event loop. */
+const MAX_COMMANDS_PER_TICK = 100
+const MAX_UNKNOWN_COMMANDS = 10
+/** How connections end outside of a transaction: the client went away. */
+const QUIET_ERRORS: ReadonlySet<unknown> = new Set(['ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'EHOSTUNREACH', 'ENETUNREACH'])
 
-export class InboundSession extends SMTPConnection {
-  /** Who the message is for, by address as in the envelope. */
-  readonly destinations = new Map<string, Destination>()
-  /** `TLSv1.3 TLS_AES_256_GCM_SHA384`; null: in clear. */
-  tls: string | null = null
+export class InboundSession {
   readonly #host: SessionHost
-  #isReported = false
+  readonly #address: string
   readonly #openedAtMs: number
+  #socket: Socket | TLSSocket
+  #state: State = 'opening'
+  #input: CommandInput
+  #isPaused = false
+  #timer: Timer | undefined
+  #discardedBytes = 0
+  /** `TLSv1.3 TLS_AES_256_GCM_SHA384`; null: in clear. */
+  #tls: string | null = null
+  #helo: string | undefined
+  #envelope: Envelope | undefined
+  /** Accepted recipients, by address in lower case. */
+  readonly #recipients = new Map<string, Destination>()
+  #message: ArrivingMessage | undefined
   #progressAtMs: number
   /** When the command came that has no reply yet. */
   #commandAtMs: number | undefined
   #commands = 0
-  #mistakes = 0
+  #errors = 0
+  #unknownCommands = 0
   #refusedRecipients = 0
 
-  constructor(
-    server: SMTPServer,
-    socket: Socket | TLSSocket,
-    options: SMTPConnectionOptions | null,
-    host: SessionHost,
-  ) {
-    super(server, socket, options)
+  constructor(socket: Socket, host: SessionHost) {
     this.#host = host
-    this.#openedAtMs = host.monotonicMs()
+    this.#socket = socket
+    this.#address = (socket.remoteAddress ?? '').replace(/^::ffff:/i, '').toLowerCase()
+    this.#openedAtMs = host.clock.monotonicMs()
     this.#progressAtMs = this.#openedAtMs
-    this.on('error', () => {})
-  }
-
-  /** The message that arrives or is being answered. */
-  get draft(): Draft | undefined {
-    return this._parser instanceof InboundParser ? this._parser.draft : undefined
-  }
-
-  /** Whether a message is under way: from its 354 to our reply. */
-  get hasMessage(): boolean {
-    return Boolean(this._dataStream)
-  }
-
-  /** RFC 5321 §4.1.1.4: the recipients are there, and the end of DATA is our turn. */
-  get isOurTurn(): boolean {
-    return this._handlerPending || (this.hasMessage && this._parser !== false && !this._parser._dataMode)
+    this.#input = new CommandInput(host.limits.commandLineBytes)
+    // Without it the reply to a pipelined command waits until the client acknowledged the one before.
+    socket.setNoDelay(true)
+    this.#listenTo(socket)
+    // Real time, also for a test that decides what time it is: early talkers are real.
+    this.#timer = systemClock.after(GREETING_DELAY_MS, () => this.#greet())
   }
 
   get socket(): Socket | TLSSocket {
-    return this._socket
+    return this.#socket
   }
 
-  /** Undefined: it waits for us. */
+  /** How dispensable the session is; undefined: it waits for us. */
   get stage(): Stage | undefined {
-    if (this._closing || this._closed) return 'ended'
-    if (this.isOurTurn) return undefined
-    if (this.hasMessage) return 'message'
-    return this.session.envelope?.mailFrom ? 'envelope' : 'idle'
+    if (this.#isEnded()) return 'ended'
+    if (this.#isOurTurn()) return undefined
+    if (this.#state === 'message') return 'message'
+    return this.#envelope ? 'envelope' : 'idle'
   }
 
   /** When the client last came closer to a message; of one that arrives, when it began. */
@@ -111,259 +152,447 @@ export class InboundSession extends SMTPConnection {
     return this.#progressAtMs
   }
 
-  /** Gives the client time for its next step. What only keeps a connection open, such as NOOP and RSET, gives none. */
-  recordProgress(): void {
-    this.#progressAtMs = this.#host.monotonicMs()
-  }
-
-  /** A message was taken: what it took is forgiven, for those who bring many in one session. */
-  forgive(): void {
-    this.#commands = 0
-    this.#mistakes = 0
-  }
-
-  refuseRecipient(): void {
-    this.#refusedRecipients++
-    // The reply that follows counts as a mistake, and this one is none.
-    this.#mistakes--
-  }
-
-  /** Ends the session when it broke a bound in time. */
+  /** Ends the session when it exceeded a time limit. */
   sweep(nowMs: number): void {
-    if (this._closing || this._closed || this.isOurTurn) return
+    if (this.#isEnded() || this.#isOurTurn()) return
     const { limits } = this.#host
-    const parser = this._parser
-    if (parser instanceof InboundParser && parser._dataMode) {
-      const openMs = nowMs - parser.dataSinceMs
-      const isSlow = openMs > limits.slowGraceMs && parser.receivedBytes < (limits.leastBytesPerSecond * openMs) / 1000
-      if (isSlow || openMs > limits.messageMs) this.send(421, '4.4.2 The message comes too slowly')
-      return
-    }
-    if (nowMs - this.#openedAtMs > limits.sessionMs) this.send(421, '4.4.2 The session has lasted too long')
-    else if (nowMs - this.#progressAtMs > limits.idleMs) this.send(421, IDLE)
+    if (this.#message) {
+      const { sinceMs, lastOctetsAtMs, receivedBytes } = this.#message
+      const openMs = nowMs - sinceMs
+      const isSlow = openMs > limits.slowGraceMs && receivedBytes < (limits.leastBytesPerSecond * openMs) / 1000
+      if (isSlow || openMs > limits.messageMs) this.end(REPLIES.tooSlow)
+      else if (nowMs - lastOctetsAtMs > limits.idleMs) this.end(REPLIES.idle)
+    } else if (nowMs - this.#openedAtMs > limits.sessionMs) this.end(REPLIES.sessionTooLong)
+    else if (nowMs - this.#progressAtMs > limits.idleMs) this.end(REPLIES.idle)
   }
 
-  /** No octet has come for `idleMs`, also of a message; `sweep` sees to those who let octets trickle. */
-  override _onTimeout(): void {
-    if (this._closing || this.isOurTurn) super._onTimeout()
-    else this.send(421, IDLE)
-  }
-
-  /** RFC 5321 §3.8: a session is told before it ends. One with a message under way gets the reply to it first. */
+  /** RFC 5321 §3.8: the client is told before the session ends. A message in progress gets its reply first. */
   drain(): void {
-    if (!this.hasMessage) this.send(421, '4.3.2 The service is stopping')
+    if (this.#state !== 'message' && this.#state !== 'storing') this.end(REPLIES.stopping)
   }
 
-  /** Says no more and reads to the end, so that our last words are heard; not from those who do not stop talking. */
-  override close(): void {
-    const wasClosing = this._closing
-    super.close()
-    if (wasClosing || this._upgrading || this._socket.destroyed) return
-    const socket = this._socket
-    let unheardBytes = 0
-    socket.on('data', (chunk: Buffer) => {
-      this.#host.onOctets(chunk.length)
-      unheardBytes += chunk.length
-      if (unheardBytes > MOST_UNHEARD_BYTES) socket.destroy()
-    })
+  /** Sends a last reply and closes the connection. */
+  end(reply: Reply): void {
+    this.#reply(reply)
+    this.#close()
   }
 
-  override send(code: number, data?: string | string[] | null, context?: string | false): void {
-    // While a client waits for a reply its idle time stands still.
-    if (this.#commandAtMs !== undefined) this.#progressAtMs += this.#host.monotonicMs() - this.#commandAtMs
-    this.#commandAtMs = undefined
-    if (code === 354 || PROGRESS.has(context)) this.recordProgress()
-    if (code >= 500) this.#mistakes++
-    const bringsItsCode = typeof data === 'string' && WITH_ENHANCED_CODE.test(data)
-    super.send(code, data, bringsItsCode ? false : context)
+  #isEnded(): boolean {
+    return this.#state === 'closing' || this.#state === 'closed'
   }
 
-  override _onCommand(command: Buffer, callback?: () => void): void {
-    // What came before the end of a handshake is thrown away there, without a word.
-    const ending = this._upgrading ? undefined : this.#reasonToEnd()
-    this.#commandAtMs = this.#host.monotonicMs()
-    if (ending === undefined) super._onCommand(command, callback)
-    else this.send(421, ending)
+  /** The client can only wait: for a decision, or for the reply to a whole message. */
+  #isOurTurn(): boolean {
+    return this.#state === 'deciding' || this.#state === 'storing'
   }
 
-  /** Why there is no answer to another command; counts it. */
-  #reasonToEnd(): string | undefined {
+  // Socket
+
+  #listenTo(socket: Socket | TLSSocket): void {
+    socket.on('data', (octets: Buffer) => this.#onOctets(octets))
+    socket.on('error', (error) => this.#onError(error))
+    socket.on('close', () => this.#onClosed())
+  }
+
+  #onOctets(octets: Buffer): void {
     const { limits } = this.#host
-    this.#commands++
-    if (this.#host.isDraining()) return '4.3.2 The service is stopping'
-    if (this.#commands > limits.commands) return '4.7.0 Too many commands in one session'
-    if (this.#mistakes >= limits.mistakes) return '4.7.0 Too many mistakes in one session'
-    if (this.#refusedRecipients >= limits.refusedRecipients) return '4.7.0 Too many unknown recipients in one session'
-    return undefined
+    this.#host.onOctets(octets.length)
+    if (this.#isEnded()) {
+      this.#discardedBytes += octets.length
+      if (this.#discardedBytes > MAX_DISCARDED_BYTES) this.#socket.destroy()
+    } else if (this.#message && this.#state === 'message') this.#readMessage(this.#message, octets)
+    // RFC 2920 §3.1: a client that sends DATA waits for its reply, so what waits outside of a message is a group of
+    // commands. Without this bound each session could make us hold what one read of a socket brings, half a megabyte.
+    else if (this.#input.size + octets.length > limits.aheadBytes) this.end(REPLIES.tooFarAhead)
+    else {
+      this.#input.add(octets)
+      this.#runCommands()
+    }
   }
 
-  override _createParser(): SMTPStream {
-    const parser = new InboundParser({
-      maxCommandLength: this._server.options.maxCommandLength,
-      // Called while the base class is made: the host is known only later.
-      begin: () => ({ draft: this.#host.spool.begin(this.#host.network), nowMs: this.#host.monotonicMs() }),
-      onOctets: (count) => this.#host.onOctets(count),
-      mostMessageBytes: () => this.mostMessageBytes,
-      mostBytes: () => this.#host.maxMessageBytes * FLOOD_FACTOR,
-      mostAheadBytes: () => this.#host.limits.aheadBytes,
-      onExcess: ({ code, text }) => {
-        this.send(code, text)
-        this.close()
-      },
-    })
-    parser.oncommand = (command, callback) => this._onCommand(command, callback)
-    parser.on('error', () => {
-      this.send(500, '5.5.2 The command line is too long')
-      this.close()
-    })
-    return parser
+  #onError(error: Error): void {
+    const code = 'code' in error ? error.code : undefined
+    if (!QUIET_ERRORS.has(code) || this.#envelope) this.#host.onError(error)
+    this.#close()
   }
 
-  /** Largest message to the recipients that were accepted: smaller when none of them is a tenant's. */
-  get mostMessageBytes(): number {
-    const { maxMessageBytes, limits } = this.#host
-    const isForTenant = this.destinations.values().some(({ kind }) => kind === 'domain')
-    return isForTenant ? maxMessageBytes : Math.min(maxMessageBytes, limits.hostMessageBytes)
-  }
-
-  /** Octets that MAIL announced (RFC 1870); 0 when it did not. */
-  get announcedBytes(): number {
-    const { mailFrom } = this.session.envelope
-    if (mailFrom === false) return 0
-    const size = mailFrom.args ? mailFrom.args['SIZE'] : undefined
-    return typeof size === 'string' ? Number(size) : 0
-  }
-
-  override _resetSession(): void {
-    super._resetSession()
-    this.destinations.clear()
-  }
-
-  override _onClose(): void {
-    const { draft } = this
-    // A whole message that waits for its answer is the main thread's already.
-    if (this._parser !== false && this._parser._dataMode) draft?.drop()
-    super._onClose()
-    if (this.#isReported) return
-    this.#isReported = true
+  #onClosed(): void {
+    if (this.#state === 'closed') return
+    this.#dropMessage()
+    this.#timer?.cancel()
+    this.#state = 'closed'
     this.#host.onClosed()
   }
 
-  override _parseAddressCommand(
-    name: string,
-    command: Buffer | string,
-  ): ReturnType<SMTPConnection['_parseAddressCommand']> {
-    const path = parsePath(name === 'mail from' ? 'MAIL' : 'RCPT', command.toString())
-    return path.kind === 'ok' && { address: path.address, args: Object.fromEntries(path.parameters) }
+  #reply(reply: Reply, isProgress = false): void {
+    this.#send(reply.code, [reply.text], isProgress)
   }
 
-  override handler_MAIL(command: Buffer, callback: () => void): void {
-    const path = parsePath('MAIL', command.toString())
-    if (this.#refusesPath(path, path.kind === 'ok' && path.parameters.has('SMTPUTF8'))) callback()
-    else super.handler_MAIL(command, callback)
+  #send(code: number, lines: readonly string[], isProgress = false): void {
+    // While a client waits for a reply its idle time stands still.
+    if (this.#commandAtMs !== undefined) this.#progressAtMs += this.#host.clock.monotonicMs() - this.#commandAtMs
+    this.#commandAtMs = undefined
+    if (isProgress) this.#recordProgress()
+    if (code >= 500) this.#errors++
+    // In a handshake a reply would be clear text between the records.
+    if (this.#isEnded() || this.#state === 'handshake' || !this.#socket.writable) return
+    this.#socket.write(formatReply(code, lines))
   }
 
-  override handler_RCPT(command: Buffer, callback: () => void): void {
-    const path = parsePath('RCPT', command.toString())
-    if (this.#refusesPath(path, this.session.envelope.smtpUtf8 === true)) callback()
-    else super.handler_RCPT(command, callback)
+  /** Gives the client time for its next step. What only keeps a connection open, such as NOOP and RSET, gives none. */
+  #recordProgress(): void {
+    this.#progressAtMs = this.#host.clock.monotonicMs()
   }
 
-  #refusesPath(path: ReturnType<typeof parsePath>, hasSmtpUtf8: boolean): boolean {
-    if (path.kind === 'unknown parameter') {
-      this.send(555, `5.5.4 The parameter ${path.name} is not known here`)
-      return true
-    }
-    // RFC 6531 §3.4.
-    if (path.kind === 'ok' && path.needsSmtpUtf8 && !hasSmtpUtf8) {
-      this.send(553, '5.6.7 An address that is not ASCII needs SMTPUTF8')
-      return true
-    }
-    return false
-  }
-
-  override handler_DATA(command: Buffer, callback: () => void): void {
-    // RFC 5321 §3.3: MAIL was there, and every RCPT was refused.
-    if (this.session.envelope.mailFrom && this.session.envelope.rcptTo.length === 0) {
-      this.send(554, '5.5.1 There is no valid recipient')
-      callback()
-    } else super.handler_DATA(command, callback)
-  }
-}
-
-interface ParserOptions {
-  readonly maxCommandLength: number | undefined
-  readonly begin: () => { readonly draft: Draft; readonly nowMs: number }
-  readonly onOctets: (count: number) => void
-  /** Of a message that may be taken. */
-  readonly mostMessageBytes: () => number
-  /** Of one that is read. */
-  readonly mostBytes: () => number
-  /** Octets that may wait while no message is read. */
-  readonly mostAheadBytes: () => number
-  /** Ends the session. */
-  readonly onExcess: (reply: Refusal) => void
-}
-
-/** Commands as smtp-server reads them; messages go into a `Draft` by our own reading, and their stream tells only that they began and ended. */
-class InboundParser extends SMTPStream {
-  draft: Draft | undefined
-  dataSinceMs = 0
-  /** Octets of this message as they came. */
-  receivedBytes = 0
-  readonly #options: ParserOptions
-  #decoder = new DataDecoder()
-
-  constructor(options: ParserOptions) {
-    super(options.maxCommandLength === undefined ? {} : { maxCommandLength: options.maxCommandLength })
-    this.#options = options
-  }
-
-  override startDataMode(): SMTPServerDataStream {
-    const stream = super.startDataMode(this.#options.mostMessageBytes())
-    const { draft, nowMs } = this.#options.begin()
-    this.draft = draft
-    this.dataSinceMs = nowMs
-    this.receivedBytes = 0
-    this.#decoder = new DataDecoder()
-    return stream
-  }
-
-  /**
-   * RFC 2920 §3.1: who sends DATA waits for its reply, so what waits outside of a message is a group of commands. Without this bound each session
-   * could make us hold what one read of a socket brings, half a megabyte.
-   */
-  override write(chunk: Buffer, ...others: unknown[]): boolean {
-    if (!this._dataMode) this.#options.onOctets(chunk.length)
-    if (this._dataMode || this.isClosed || this.writableLength + chunk.length <= this.#options.mostAheadBytes())
-      return Reflect.apply(super.write, this, [chunk, ...others])
-    this.#options.onExcess(tooFarAhead)
-    return true
-  }
-
-  override _feedDataStream(chunk: Buffer, done: (error?: Error | null) => void): void {
-    this.receivedBytes += chunk.length
-    this.#options.onOctets(chunk.length)
-    const rest = this.#decoder.take(chunk, (content) => {
-      this._countDataBytes(content.length)
-      // Nothing of a message that is too large is kept; it is read to its end for the reply to be heard.
-      if (this.dataBytes > this._maxBytes) this.draft?.drop()
-      else this.draft?.write(content)
-    })
-    if (rest) {
-      if (rest.length > this.#options.mostAheadBytes()) {
-        this.#options.onExcess(tooFarAhead)
-        done()
-        return
-      }
-      // A copy: what was read in one piece with it must not wait for the reply to the message.
-      this._endDataMode(false, Buffer.from(rest), done)
+  /** Sends nothing more, and discards what still comes, so that the client can read the last reply. */
+  #close(): void {
+    if (this.#isEnded()) return
+    const wasHandshake = this.#state === 'handshake'
+    this.#dropMessage()
+    this.#state = 'closing'
+    this.#input.takeAll()
+    this.#timer?.cancel()
+    const socket = this.#socket
+    if (wasHandshake || socket.destroyed) {
+      socket.destroy()
       return
     }
-    if (this.dataBytes > this.#options.mostBytes()) this.#options.onExcess(farTooLarge)
-    done()
+    socket.end()
+    socket.resume()
+    const delayMs = Math.min(this.#host.limits.idleMs, CLOSE_TIMEOUT_MS)
+    this.#timer = this.#host.clock.after(delayMs, () => socket.destroy())
   }
 
-  /** What stands without its line end when the client is gone was no command. */
-  override _flushData(): void {}
+  /** A message that is not whole is lost with its session; one that is being stored is the main thread's already. */
+  #dropMessage(): void {
+    if (this.#state !== 'message') return
+    this.#message?.draft.drop()
+    this.#message = undefined
+  }
+
+  #greet(): void {
+    if (this.#state !== 'opening') return
+    this.#state = 'ready'
+    this.#send(220, [`${this.#host.hostname} ESMTP`])
+    this.#runCommands()
+  }
+
+  // Commands
+
+  /** Runs the commands that have come, until one has to wait. */
+  #runCommands(): void {
+    for (let count = 0; this.#state === 'ready' || this.#state === 'opening'; count++) {
+      if (count === MAX_COMMANDS_PER_TICK) {
+        void giveWay().then(() => this.#runCommands())
+        break
+      }
+      const line = this.#input.takeLine()
+      if (line === undefined) {
+        this.#setPaused(false)
+        return
+      }
+      if (line === 'too long') this.end(REPLIES.lineTooLong)
+      else this.#onLine(line)
+      this.#waitUntilRead()
+    }
+    if (this.#input.size >= PAUSE_BYTES) this.#setPaused(true)
+  }
+
+  /** A client that never reads its replies must not make us hold any number of them. */
+  #waitUntilRead(): void {
+    if (this.#state !== 'ready' || !this.#socket.writableNeedDrain) return
+    this.#state = 'unread'
+    this.#socket.once('drain', () => {
+      if (this.#state === 'unread') this.#continue()
+    })
+  }
+
+  #continue(): void {
+    this.#state = 'ready'
+    this.#waitUntilRead()
+    this.#runCommands()
+  }
+
+  #setPaused(isPaused: boolean): void {
+    if (this.#isEnded() || this.#isPaused === isPaused) return
+    this.#isPaused = isPaused
+    if (isPaused) this.#socket.pause()
+    else this.#socket.resume()
+  }
+
+  #onLine(line: string): void {
+    const command = commandOf(line)
+    const ending = this.#findReasonToEnd(command, line)
+    this.#commandAtMs = this.#host.clock.monotonicMs()
+    if (ending) {
+      this.end(ending)
+      return
+    }
+    try {
+      this.#onCommand(command, line)
+    } catch (error) {
+      this.#host.onError(error instanceof Error ? error : new Error(String(error)))
+      this.#reply(REPLIES.internalError)
+    }
+  }
+
+  /** Why the session ends in place of another command; counts it. */
+  #findReasonToEnd(command: string, line: string): Reply | undefined {
+    const { limits, hostname } = this.#host
+    this.#commands++
+    if (this.#host.isDraining()) return REPLIES.stopping
+    if (this.#commands > limits.commands) return REPLIES.tooManyCommands
+    if (this.#errors >= limits.mistakes) return REPLIES.tooManyErrors
+    if (this.#refusedRecipients >= limits.refusedRecipients) return REPLIES.tooManyRefusedRecipients
+    if (this.#state === 'opening') return talksTooSoon(hostname, command)
+    return isHttpRequest(line) ? REPLIES.httpRequest : undefined
+  }
+
+  #onCommand(command: string, line: string): void {
+    if (this.#helo === undefined && /^(?:MAIL|RCPT|DATA)$/.test(command)) {
+      this.#reply(REPLIES.needsHelo)
+      return
+    }
+    switch (command) {
+      case 'EHLO':
+      case 'HELO':
+        this.#onHelo(command, line)
+        return
+      case 'STARTTLS':
+        this.#onStartTls(line)
+        return
+      case 'MAIL':
+        this.#onMail(line)
+        return
+      case 'RCPT':
+        this.#onRcpt(line)
+        return
+      case 'DATA':
+        this.#onData()
+        return
+      case 'RSET':
+        this.#reset()
+        this.#reply(REPLIES.reset)
+        return
+      case 'NOOP':
+        this.#reply(REPLIES.noop)
+        return
+      case 'HELP':
+        this.#reply(REPLIES.help)
+        return
+      case 'VRFY':
+        this.#reply(countArguments(line) > 0 ? REPLIES.notVerified : REPLIES.vrfySyntax)
+        return
+      case 'QUIT':
+        this.end(REPLIES.bye)
+        return
+      default:
+        this.#unknownCommands++
+        if (this.#unknownCommands >= MAX_UNKNOWN_COMMANDS) this.end(REPLIES.tooManyUnknownCommands)
+        else this.#reply(REPLIES.unknownCommand)
+    }
+  }
+
+  #onHelo(command: 'EHLO' | 'HELO', line: string): void {
+    const name = parseHelo(command, line)
+    if (typeof name !== 'string') {
+      this.#reply(name)
+      return
+    }
+    const { hostname, maxMessageBytes } = this.#host
+    this.#helo = name
+    this.#reset()
+    if (command === 'HELO') {
+      this.#send(250, [hostname])
+      return
+    }
+    const extensions = ['PIPELINING', '8BITMIME', 'SMTPUTF8', 'ENHANCEDSTATUSCODES']
+    if (this.#tls === null) extensions.push('STARTTLS')
+    this.#send(250, [hostname, ...extensions, `SIZE ${maxMessageBytes}`])
+  }
+
+  /** Forgets the transaction. */
+  #reset(): void {
+    this.#envelope = undefined
+    this.#recipients.clear()
+  }
+
+  #onMail(line: string): void {
+    const mail = parseMail(line)
+    if ('code' in mail) {
+      this.#reply(mail)
+      return
+    }
+    const refusal = this.#envelope
+      ? REPLIES.nestedMail
+      : (checkMailParameters(mail, this.#host.maxMessageBytes) ?? this.#host.checkRates(this.#address))
+    if (refusal) {
+      this.#reply(refusal)
+      return
+    }
+    this.#envelope = {
+      mailFrom: mail.address,
+      announcedBytes: announcedBytes(mail),
+      hasSmtpUtf8: mail.parameters.has('SMTPUTF8'),
+    }
+    this.#reply(REPLIES.mailAccepted, true)
+  }
+
+  #onRcpt(line: string): void {
+    const address = parseRcpt(line, this.#envelope?.hasSmtpUtf8 === true)
+    if (typeof address !== 'string') {
+      this.#reply(address)
+      return
+    }
+    const key = address.toLowerCase()
+    if (!this.#envelope) this.#reply(REPLIES.needsMail)
+    else if (this.#recipients.size >= this.#host.maxRecipients && !this.#recipients.has(key))
+      this.#reply(REPLIES.tooManyRecipients)
+    else {
+      this.#state = 'deciding'
+      this.#host.decide(address, this.#address).then(
+        (decision) => this.#onDecided(key, decision),
+        (error: Error) => {
+          this.#host.onError(error)
+          this.#onDecided(key, REPLIES.internalError)
+        },
+      )
+    }
+  }
+
+  #onDecided(key: string, decision: Destination | Refusal): void {
+    if (this.#state !== 'deciding') return
+    const { hostMessageBytes } = this.#host.limits
+    if ('code' in decision) {
+      if (decision.code >= 500) {
+        this.#refusedRecipients++
+        // The reply counts as an error, and this is none.
+        this.#errors--
+      }
+      this.#reply(decision)
+    } else if (decision.kind !== 'domain' && (this.#envelope?.announcedBytes ?? 0) > hostMessageBytes)
+      this.#reply(tooLargeForHost(hostMessageBytes))
+    else {
+      this.#recipients.set(key, decision)
+      this.#reply(REPLIES.recipientAccepted, true)
+    }
+    this.#continue()
+  }
+
+  #onStartTls(line: string): void {
+    if (countArguments(line) > 0) {
+      this.#reply(REPLIES.startTlsSyntax)
+      return
+    }
+    if (this.#tls !== null) {
+      this.#reply(REPLIES.alreadyTls)
+      return
+    }
+    this.#reply(REPLIES.startTls)
+    this.#state = 'handshake'
+    // RFC 3207 §4.2: what came in clear behind the command is discarded.
+    this.#input = new CommandInput(this.#host.limits.commandLineBytes)
+    this.#isPaused = false
+    this.#socket = upgradeToTls(this.#socket, this.#host.secureContext(), {
+      onSecure: (socket) => this.#onSecure(socket),
+      onError: (error) => this.#onError(error),
+      onClosed: () => this.#onClosed(),
+    })
+  }
+
+  #onSecure(socket: TLSSocket): void {
+    if (this.#state !== 'handshake') return
+    this.#state = 'ready'
+    this.#tls = describeTls(socket)
+    this.#helo = undefined
+    this.#reset()
+    this.#recordProgress()
+    socket.on('data', (octets: Buffer) => this.#onOctets(octets))
+  }
+
+  // Messages
+
+  #onData(): void {
+    if (this.#recipients.size === 0) {
+      // RFC 5321 §3.3: with MAIL accepted, every RCPT was refused.
+      this.#reply(this.#envelope ? REPLIES.noValidRecipient : REPLIES.needsRecipient)
+      return
+    }
+    const { spool, network, maxMessageBytes, clock } = this.#host
+    const limits = { maxBytes: this.#maxMessageBytes(), maxReadBytes: maxMessageBytes * FLOOD_FACTOR }
+    const message = new ArrivingMessage(spool.begin(network), limits, clock.monotonicMs())
+    this.#message = message
+    this.#state = 'message'
+    this.#reply(REPLIES.startMessage, true)
+    const octets = this.#input.takeAll()
+    this.#setPaused(false)
+    if (octets.length > 0) this.#readMessage(message, octets)
+  }
+
+  /** Largest message to the accepted recipients: smaller when none of them is a tenant's. */
+  #maxMessageBytes(): number {
+    const { maxMessageBytes, limits } = this.#host
+    const isForTenant = this.#recipients.values().some(({ kind }) => kind === 'domain')
+    return isForTenant ? maxMessageBytes : Math.min(maxMessageBytes, limits.hostMessageBytes)
+  }
+
+  #readMessage(message: ArrivingMessage, octets: Buffer): void {
+    const rest = message.read(octets, this.#host.clock.monotonicMs())
+    if (rest === undefined) {
+      if (message.isFarTooLarge) this.end(REPLIES.farTooLarge)
+      return
+    }
+    if (rest.length > this.#host.limits.aheadBytes) {
+      this.end(REPLIES.tooFarAhead)
+      return
+    }
+    this.#state = 'storing'
+    // A copy: what was read in one piece with it must not wait for the reply to the message.
+    if (rest.length > 0) this.#input.add(Buffer.from(rest))
+    void this.#store(message).then((reply) => this.#onStored(reply))
+  }
+
+  /** Resolves with the reply to the message, an acceptance only when it is on disk. */
+  async #store(message: ArrivingMessage): Promise<Reply> {
+    const { draft } = message
+    const { maxMessageBytes, limits } = this.#host
+    try {
+      if (message.contentBytes > maxMessageBytes) return tooLarge(maxMessageBytes)
+      if (message.isTooLarge) return tooLargeForHost(limits.hostMessageBytes)
+      const refusal = await this.#host.receive({
+        mailFrom: this.#envelope?.mailFrom ?? '',
+        destinations: [...this.#recipients.values()],
+        sourceIp: this.#address,
+        helo: this.#helo ?? '',
+        tls: this.#tls,
+        sizeBytes: draft.sizeBytes,
+        content: await draft.finish(),
+      })
+      return refusal ?? REPLIES.messageAccepted
+    } catch (error) {
+      const code = error instanceof Error && 'code' in error ? error.code : undefined
+      this.#host.onStoreFailed(error)
+      return code === 'ENOSPC' || code === 'EDQUOT' ? REPLIES.noSpace : REPLIES.notStored
+    } finally {
+      draft.drop()
+    }
+  }
+
+  #onStored(reply: Reply): void {
+    // The client may have gone, or been told that the service stops.
+    if (this.#state !== 'storing') return
+    this.#message = undefined
+    this.#recordProgress()
+    this.#unknownCommands = 0
+    if (reply === REPLIES.messageAccepted) {
+      // What was counted is forgiven, for clients that bring many messages in one session.
+      this.#commands = 0
+      this.#errors = 0
+    }
+    this.#reset()
+    this.#reply(reply, reply === REPLIES.messageAccepted)
+    this.#state = 'ready'
+    if (this.#host.isDraining()) this.drain()
+    else this.#continue()
+  }
 }

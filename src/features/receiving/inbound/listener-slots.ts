@@ -1,6 +1,6 @@
 /**
- * @module Which connections the SMTP listener has: so many in all, so many of one network, and who gives way when there are no more. Counts and
- * chooses; never closes a connection itself.
+ * @module The connection slots of the SMTP listener: how many in all, how many of one network, and which session gives
+ * way when there are no more. Counts and chooses; never closes a connection itself.
  */
 import { networksOf } from '#platform/network.ts'
 import { Counts } from '#platform/queue/counts.ts'
@@ -61,7 +61,10 @@ export class ConnectionSlots<T extends SlotHolder> {
     return this.#slots.size
   }
 
-  /** A slot for a connection from an address, or why there is none: its network has as many as it may have, or all are taken. */
+  /**
+   * A slot for a connection from an address, or why there is none: its network has as many as it may have, or all are
+   * taken.
+   */
   enter(address: string): Slot<T> | 'network' | 'all' {
     const networks = networksOf(address)
     const [network = address] = networks
@@ -89,7 +92,10 @@ export class ConnectionSlots<T extends SlotHolder> {
     this.#perWideNetwork.add(slot.wideNetwork, -1)
   }
 
-  /** The most dispensable session, of the network with most, that has waited longest. @param held slots that the newcomer's network has already */
+  /**
+   * The most dispensable session, of the network with most, that has waited longest. @param held slots that the
+   * newcomer's network has already
+   */
   #findVictim(held: number): HeldSlot<T> | undefined {
     let victim: (Rank & { readonly slot: HeldSlot<T> }) | undefined
     for (const slot of this.#slots) {
@@ -97,7 +103,8 @@ export class ConnectionSlots<T extends SlotHolder> {
       if (holder?.stage === undefined) continue
       const count = this.#perWideNetwork.of(slot.wideNetwork)
       const stage = STAGES.indexOf(holder.stage)
-      // Whoever brings mail gives way only to a network that still has less afterwards, so that two honest ones do not take turns at it.
+      // Whoever brings mail gives way only to a network that still has less afterwards, so that two honest ones do not
+      // take turns at it.
       if (count <= held + (stage > IDLE ? 1 : 0)) continue
       const rank = { stage, count, sinceMs: holder.progressAtMs, slot }
       if (!victim || isBefore(rank, victim)) victim = rank

@@ -1,9 +1,10 @@
 /**
- * @module Messages while they arrive: small ones in memory, larger ones in a file, compressed as they come, so that memory stays small whatever
- * strangers send. Runs in the listener's Worker, where a write that waits for the disk holds up strangers only; that is why writes are
- * synchronous: nothing can pile up before them.
+ * @module Messages while they arrive: small ones in memory, larger ones in a compressed file, so that memory stays
+ * small whatever remote clients send. Runs in the listener's Worker, where a write that waits for the disk holds up
+ * only them; that is why writes are synchronous: nothing can pile up before them.
  *
- * A file is a row of zstd frames (RFC 8878 §3.1), one for each block: a compressor that lives as long as a message costs a megabyte, a block 64 KiB.
+ * A file is a row of zstd frames (RFC 8878 §3.1), one for each block: a compressor that lives as long as a message
+ * costs a megabyte, a block 64 KiB.
  */
 import { closeSync, fdatasync, openSync, statfsSync, unlinkSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
@@ -24,18 +25,20 @@ export interface SpoolOptions {
 }
 
 export interface Spool {
-  /** A new message from a network. When there is no more room, messages of the network with most give way to those of others. */
+  /** A new message from a network. When files are at their limit, the network with most of them loses its largest. */
   begin(network: string): Draft
 }
 
 /** A message that arrives. One that is not finished must be dropped. */
 export interface Draft {
   readonly sizeBytes: number
-  /** Keeps a copy. Never throws: what failed is said by `finish`. */
+  /** Keeps a copy. Never throws: `finish` rejects with what failed. */
   write(bytes: Uint8Array): void
-  /** The whole message, a file synced. Rejects with what the system says (`ENOSPC`), or with `code` ENOSPC when the bound on all files is reached. */
+  /**
+   * The whole message, a file synced. Rejects with the system's error, or with `code` ENOSPC at the limit of all files.
+   */
   finish(): Promise<TakenMessage['content']>
-  /** Lets go of what is held in memory, and of the file unless it was given out. Any number of times. */
+  /** Frees the memory, and deletes the file unless `finish` returned it. May be called again. */
   drop(): void
 }
 
@@ -81,7 +84,9 @@ class SpooledMessage implements Draft {
   readonly #blockBytes: number
   readonly #shared: Shared
   readonly #network: string
-  /** In memory: the message before `#block`. Blocks are added, never copied into larger ones: what is left behind by that is cleaned up too late. */
+  /**
+   * In memory: the message before `#block`. Blocks are added, never copied into larger ones, which would be garbage.
+   */
   #full: Uint8Array[] = []
   /** The end of the message in memory, or what is not written to the file yet. */
   #block: Uint8Array = new Uint8Array(0)
@@ -245,7 +250,9 @@ class SpooledMessage implements Draft {
     this.#shared.uncheckedBytes = 0
   }
 
-  /** Makes room for so many octets more, if need be that of messages of the network with most; false: it has no more than this one would have. */
+  /**
+   * Makes room in the files, if need be by failing a message of the network with most; false: this network has most.
+   */
   #makeRoomInFiles(bytes: number): boolean {
     const { open } = this.#shared
     while (this.#shared.spooledBytes + bytes > this.#options.spoolBytes) {

@@ -1,92 +1,104 @@
 /**
- * @module Entry of the listener's Worker: speaks SMTP with strangers, hands whole messages to the main thread and says 250 when it has the word of
- * the main thread that they are on disk. Decides nothing and opens no database.
+ * @module Entry of the listener's Worker: speaks SMTP with remote clients and hands whole messages to the main thread,
+ * which decides about recipients and stores messages. Never opens a database, and replies 250 only when the main thread
+ * reports the message on disk.
  */
-
-import type { Destination, Refusal } from '#features/receiving/received/message.ts'
+import type { Destination, Refusal, TakenMessage } from '#features/receiving/received/message.ts'
 import { systemClock } from '#platform/clock.ts'
 import { seconds } from '#platform/units.ts'
 import type { FromListener, ListenerSettings, ToListener } from './listener-protocol.ts'
-import { createInboundServer, type InboundServer } from './listener-server.ts'
+import { InboundServer } from './listener-server.ts'
 
 declare const self: Worker
 
-/** A warning of one kind is said once in this time: strangers must not fill the log. */
-const WARN_EVERY_MS = seconds(30)
+/** A warning of one kind is logged once in this time, so that remote clients cannot fill the log. */
+const WARN_INTERVAL_MS = seconds(30)
 /** Time for the last replies to leave. */
 const STOP_MS = 100
 
-let server: InboundServer | undefined
-let lastId = 0
-const deciding = new Map<number, (answer: Destination | Refusal) => void>()
-const receiving = new Map<number, (refusal: Refusal | null) => void>()
-const warnedAtMs = new Map<string, number>()
-
 const post = (message: FromListener, transfer: ArrayBuffer[] = []): void => self.postMessage(message, transfer)
 
-self.onmessage = ({ data }: MessageEvent<ToListener>) => {
-  switch (data.type) {
-    case 'start':
-      void start(data.settings)
-      return
-    case 'certificate':
-      server?.useCertificate(data.certificate)
-      return
-    case 'decided':
-      deciding.get(data.id)?.(data.answer)
-      deciding.delete(data.id)
-      return
-    case 'received':
-      receiving.get(data.id)?.(data.refusal)
-      receiving.delete(data.id)
-      return
-    case 'drain':
-      void server?.drain().then(() => post({ type: 'drained' }))
-      return
-    case 'ping':
-      post({ type: 'pong' })
-      return
-    case 'stop':
-      server?.stop()
-      systemClock.after(STOP_MS, () => post({ type: 'stopped' }))
-      return
-  }
-}
+/** The Worker's side of the conversation with the main thread. */
+class ListenerWorker {
+  #server: InboundServer | undefined
+  #lastId = 0
+  readonly #deciding = new Map<number, (answer: Destination | Refusal) => void>()
+  readonly #receiving = new Map<number, (refusal: Refusal | null) => void>()
+  readonly #warnedAtMs = new Map<string, number>()
 
-async function start(settings: ListenerSettings): Promise<void> {
-  try {
-    server = createInboundServer({
-      settings,
-      clock: systemClock,
-      decide: (address, sourceIp) =>
-        new Promise((resolve) => {
-          const id = ++lastId
-          deciding.set(id, resolve)
-          post({ type: 'decide', id, address, sourceIp })
-        }),
-      receive: (message) =>
-        new Promise((resolve) => {
-          const id = ++lastId
-          receiving.set(id, resolve)
-          const { content } = message
-          const { buffer } = content.kind === 'bytes' ? content.bytes : { buffer: undefined }
-          post({ type: 'receive', id, message }, buffer instanceof ArrayBuffer ? [buffer] : [])
-        }),
-      onWarning: warn,
-      onDebug(event, detail) {
-        if (settings.logsDebug) post({ type: 'log', level: 'debug', event, detail })
-      },
+  onMessage(message: ToListener): void {
+    switch (message.type) {
+      case 'start':
+        void this.#start(message.settings)
+        return
+      case 'certificate':
+        this.#server?.useCertificate(message.certificate)
+        return
+      case 'decided':
+        this.#deciding.get(message.id)?.(message.answer)
+        this.#deciding.delete(message.id)
+        return
+      case 'received':
+        this.#receiving.get(message.id)?.(message.refusal)
+        this.#receiving.delete(message.id)
+        return
+      case 'drain':
+        void this.#server?.drain().then(() => post({ type: 'drained' }))
+        return
+      case 'ping':
+        post({ type: 'pong' })
+        return
+      case 'stop':
+        this.#server?.stop()
+        systemClock.after(STOP_MS, () => post({ type: 'stopped' }))
+        return
+    }
+  }
+
+  async #start(settings: ListenerSettings): Promise<void> {
+    try {
+      this.#server = new InboundServer({
+        settings,
+        clock: systemClock,
+        decide: (address, sourceIp) => this.#decide(address, sourceIp),
+        receive: (message) => this.#receive(message),
+        onWarning: (event, detail) => this.#warn(event, detail),
+        onDebug(event, detail) {
+          if (settings.logsDebug) post({ type: 'log', level: 'debug', event, detail })
+        },
+      })
+      post({ type: 'listening', ...(await this.#server.listen()) })
+    } catch (error) {
+      const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+      post({ type: 'failed', code, reason: error instanceof Error ? error.message : String(error) })
+    }
+  }
+
+  #decide(address: string, sourceIp: string): Promise<Destination | Refusal> {
+    return new Promise((resolve) => {
+      const id = ++this.#lastId
+      this.#deciding.set(id, resolve)
+      post({ type: 'decide', id, address, sourceIp })
     })
-    post({ type: 'listening', ...(await server.listen()) })
-  } catch (error) {
-    const code = error instanceof Error && 'code' in error ? String(error.code) : ''
-    post({ type: 'failed', code, reason: error instanceof Error ? error.message : String(error) })
+  }
+
+  #receive(message: TakenMessage): Promise<Refusal | null> {
+    return new Promise((resolve) => {
+      const id = ++this.#lastId
+      this.#receiving.set(id, resolve)
+      const { content } = message
+      const { buffer } = content.kind === 'bytes' ? content.bytes : { buffer: undefined }
+      post({ type: 'receive', id, message }, buffer instanceof ArrayBuffer ? [buffer] : [])
+    })
+  }
+
+  #warn(event: string, detail: string): void {
+    const nowMs = systemClock.monotonicMs()
+    if (nowMs - (this.#warnedAtMs.get(event) ?? Number.NEGATIVE_INFINITY) < WARN_INTERVAL_MS) return
+    this.#warnedAtMs.set(event, nowMs)
+    post({ type: 'log', level: 'warn', event, detail })
   }
 }
 
-function warn(event: string, detail: string): void {
-  const nowMs = systemClock.monotonicMs()
-  if (nowMs - (warnedAtMs.get(event) ?? Number.NEGATIVE_INFINITY) < WARN_EVERY_MS) return
-  warnedAtMs.set(event, nowMs)
-  post({ type: 'log', level: 'warn', event, detail })
-}
+const listenerWorker = new ListenerWorker()
+self.onmessage = ({ data }: MessageEvent<ToListener>) => listenerWorker.onMessage(data)

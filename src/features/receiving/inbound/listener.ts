@@ -1,7 +1,7 @@
 /**
- * @module The SMTP listener at which mail comes in, as the main thread sees it: a Worker of its own speaks with strangers, so that what they do costs
- * neither the HTTP API nor delivery its event loop. A Worker that dies is replaced on the same port; who had no reply sends again. Never decides
- * anything itself, and nobody gets a 250 without the word of `receive`.
+ * @module The SMTP listener as the main thread sees it. A Worker of its own speaks with remote clients, so that they
+ * take no time of the event loop that HTTP and delivery share. A Worker that dies is replaced on the same port; clients
+ * without a reply send again. Decides nothing itself, and no client gets a 250 before `receive` has stored its message.
  */
 import { mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
@@ -42,9 +42,12 @@ export interface ListenerOptions {
   /** Name in the greeting and in the self-signed certificate. */
   readonly hostname: string
   readonly config: ListenerConfig
-  /** Where large messages are written while they arrive: the listener's alone, on the disk of the store that takes them over, made when it is missing. */
+  /**
+   * For large messages while they arrive: used by the listener only, on the disk of the content store; created if
+   * missing.
+   */
   readonly spoolFolder: string
-  /** Asked at RCPT, so that no message is transferred that there is no room for. */
+  /** Asked at RCPT, so that a message without space for it is never transferred. */
   readonly isDiskLow?: () => Promise<boolean>
   /** Other bounds, for tests that cannot wait. */
   readonly limits?: Partial<ListenerLimits>
@@ -56,29 +59,27 @@ export interface Listener {
   readonly host: string
   readonly port: number
   /**
-   * Takes no new connections, lets messages that are under way end for at most `graceMs`, then cuts the rest off. Resolves when everything that was
-   * handed to `receive` is done.
+   * Accepts no new connections, gives messages in progress at most `graceMs`, then ends all sessions. Resolves when
+   * every call of `receive` has ended.
    */
   close(graceMs: number): Promise<void>
 }
 
 const RESTART_DELAY_MS = seconds(1)
-/** A Worker is dead when it has said nothing in so many looks: one long pause of the process is one look. */
-const LOOK_MS = seconds(10)
-const MOST_SILENT_LOOKS = 3
-/** How long a Worker that was told to stop is waited for. */
+/** A Worker is dead when this many checks in a row found it silent; a long pause of the process counts as one check. */
+const CHECK_INTERVAL_MS = seconds(10)
+const MAX_SILENT_CHECKS = 3
+/** How long a Worker may take to stop. */
 const STOP_TIMEOUT_MS = seconds(1)
-/** A trouble of ours is told once in this time, however many messages it meets. */
-const WARN_EVERY_MS = seconds(10)
+/** A failure of ours is logged once in this time, however many messages it affects. */
+const WARN_INTERVAL_MS = seconds(10)
 
 /** A full disk, and a database that is locked or cannot be written. */
 const outOfSpace: Refusal = { code: 452, text: '4.3.1 There is no room for mail; try again later' }
 const ownTrouble: Refusal = { code: 451, text: '4.3.0 The message could not be stored; try again later' }
 const stopping: Refusal = { code: 451, text: '4.3.2 The service is stopping; try again later' }
 
-/**
- * Listens. Rejects with a `ConfigError`, one sentence for the operator, when the address or the certificate cannot be used.
- */
+/** Listens. Rejects with a `ConfigError`, one sentence for the operator, when address or certificate cannot be used. */
 export async function startListener(
   options: ListenerOptions,
   handlers: ListenerHandlers,
@@ -100,9 +101,9 @@ class InboundListener implements Listener {
   #worker: Worker | undefined
   #generation = 0
   #restart: Timer | undefined
-  #looks: Timer | undefined
+  #checks: Timer | undefined
   #state: 'open' | 'draining' | 'stopping' | 'closed' = 'open'
-  /** Files that were handed over and are not adopted yet. */
+  /** Files that the Worker handed over and the content store has not adopted yet. */
   readonly #filesInHand = new Set<string>()
   readonly #receiving = new Set<Promise<void>>()
   #onDrained: (() => void) | undefined
@@ -142,7 +143,7 @@ class InboundListener implements Listener {
     if (this.#state !== 'open') return
     this.#certificate?.close()
     this.#restart?.cancel()
-    this.#looks?.cancel()
+    this.#checks?.cancel()
     this.#state = 'draining'
     this.#post({ type: 'drain' })
     if (this.#worker && graceMs > 0) {
@@ -176,7 +177,7 @@ class InboundListener implements Listener {
     this.#worker?.postMessage(message)
   }
 
-  /** Resolves when it listens; later troubles are its death. */
+  /** Resolves when the Worker listens; what fails later ends it. */
   #startWorker(): Promise<{ readonly host: string; readonly port: number }> {
     return new Promise((resolve, reject) => {
       const worker = (this.#options.startWorker ?? (() => startWorker('inbound')))()
@@ -190,25 +191,25 @@ class InboundListener implements Listener {
         reject(new Error(`the SMTP listener ended: ${reason}`))
         this.#onDeath(reason)
       }
-      let silentLooks = 0
+      let silentChecks = 0
       const isWatched = (): boolean => !isDead && this.#worker === worker && this.#state === 'open'
-      const look = (): void => {
+      const check = (): void => {
         if (!isWatched()) return
-        if (++silentLooks > MOST_SILENT_LOOKS) {
-          died(`silent for ${(MOST_SILENT_LOOKS * LOOK_MS) / 1000} s`)
+        if (++silentChecks > MAX_SILENT_CHECKS) {
+          died(`silent for ${(MAX_SILENT_CHECKS * CHECK_INTERVAL_MS) / 1000} s`)
           return
         }
         worker.postMessage({ type: 'ping' } satisfies ToListener)
-        // Only when answers had their turn: a clock that jumps over several looks is no silence.
+        // Only after answers were read: a clock that jumps over several checks is no silence.
         void giveWay().then(() => {
-          if (isWatched()) this.#looks = this.#clock.after(LOOK_MS, look)
+          if (isWatched()) this.#checks = this.#clock.after(CHECK_INTERVAL_MS, check)
         })
       }
       worker.onerror = (event) => died(event.message)
       worker.addEventListener('close', () => died('closed'))
       worker.onmessage = ({ data }: MessageEvent<FromListener>) => {
         if (isDead) return
-        silentLooks = 0
+        silentChecks = 0
         if (data.type === 'listening') resolve(data)
         else if (data.type === 'failed') {
           isDead = true
@@ -218,8 +219,8 @@ class InboundListener implements Listener {
         } else this.#onMessage(worker, data)
       }
       this.#post({ type: 'start', settings: this.#settings() })
-      this.#looks?.cancel()
-      this.#looks = this.#clock.after(LOOK_MS, look)
+      this.#checks?.cancel()
+      this.#checks = this.#clock.after(CHECK_INTERVAL_MS, check)
     })
   }
 
@@ -270,7 +271,7 @@ class InboundListener implements Listener {
       this.#startWorker().then(
         () => this.#log.info('the SMTP listener listens again'),
         (error: unknown) => {
-          // A death has been heard of already; what could not listen is tried again.
+          // A death was handled by `#onDeath`; only a Worker that could not listen is tried again here.
           if (!(error instanceof ConfigError)) return
           this.#log.error({ err: error }, 'the SMTP listener cannot listen; it is tried again')
           if (this.#state === 'open') this.#startLater()
@@ -281,7 +282,7 @@ class InboundListener implements Listener {
 
   #onMessage(worker: Worker, message: FromListener): void {
     const answer = (reply: ToListener): void => {
-      // A successor gives the same numbers to other messages.
+      // A successor uses the same ids for other messages.
       if (worker === this.#worker) worker.postMessage(reply)
     }
     switch (message.type) {
@@ -333,7 +334,7 @@ class InboundListener implements Listener {
       this.#warn(error, 'a message could not be stored; its sender was told to try again')
       return isStorageTrouble(error) ? outOfSpace : ownTrouble
     } finally {
-      // Whoever wanted the file has taken it from its place.
+      // The content store has moved the file if it adopted it.
       if (path !== undefined) {
         await rm(path, { force: true }).catch(() => {})
         this.#filesInHand.delete(path)
@@ -343,12 +344,12 @@ class InboundListener implements Listener {
 
   #warn(error: unknown, event: string): void {
     const nowMs = this.#clock.monotonicMs()
-    if (nowMs - this.#warnedAtMs < WARN_EVERY_MS) return
+    if (nowMs - this.#warnedAtMs < WARN_INTERVAL_MS) return
     this.#warnedAtMs = nowMs
     this.#log.warn({ err: error }, event)
   }
 
-  /** What a process or a Worker that is gone has left. */
+  /** Deletes the files of an earlier process or Worker. */
   #removeOrphans(): void {
     for (const name of readdirSync(this.#options.spoolFolder)) {
       const path = join(this.#options.spoolFolder, name)

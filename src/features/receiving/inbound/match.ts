@@ -1,6 +1,6 @@
 /**
- * @module Which inbound route an address belongs to. Reads the routes of a domain and decides; never writes one: that is `inbound-routes`, which
- * stands behind this feature and takes the names of the match types from here.
+ * @module Finds the inbound route that an address matches. Reads the routes of a domain, never writes one: that is
+ * `inbound-routes`, a later feature, which takes the names of the match types from here.
  */
 import type { Database } from 'bun:sqlite'
 import { codesOf } from '#platform/db/codes.ts'
@@ -8,7 +8,10 @@ import { prepared } from '#platform/db/open.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import { normaliseAddress } from '#protocols/address/parse.ts'
 
-/** How a pattern is compared. Position = the stored code, and at the same priority the earlier one wins: only ever append. */
+/**
+ * How a pattern is compared. Position = the stored code, and at the same priority the earlier one wins: only ever
+ * append.
+ */
 export const MATCH_TYPES = ['exact', 'prefix', 'catch_all'] as const
 
 export type MatchType = (typeof MATCH_TYPES)[number]
@@ -81,12 +84,15 @@ function keysOf(localPart: string): { readonly key: string; readonly withoutDeta
 }
 
 /**
- * The route that mail to a local part belongs to; undefined: none. Lower priority first, then exact before prefix before catch_all, then the one
- * that names the local part as it stands before the one that names it without its `+detail` (RFC 5233), then the older one.
+ * The route that mail to a local part belongs to; undefined: none. Lower priority first, then exact before prefix
+ * before catch_all, then the one that names the local part as it stands before the one that names it without its
+ * `+detail` (RFC 5233), then the older one.
  */
 export function matchRoute(routes: readonly RouteRule[], localPart: string): RouteRule | undefined {
   const { key, withoutDetail } = keysOf(localPart)
-  /** 0 where the pattern names the local part, 1 where it names it without its detail; undefined where it does neither. */
+  /**
+   * 0 where the pattern names the local part, 1 where it names it without its detail; undefined where it does neither.
+   */
   const distance = ({ pattern, matchType }: RouteRule): number | undefined => {
     if (matchType === 'catch_all') return 0
     if (matchType === 'prefix') return key.startsWith(pattern) ? 0 : undefined

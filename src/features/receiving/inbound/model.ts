@@ -115,7 +115,8 @@ export const inboundWire = (email: InboundEmail, accountUuid: string): InboundRe
 })
 
 /**
- * Header fields by name: a map cannot hold a name twice, so what comes several times is a list. Without results that claim to be ours (RFC 8601 §5).
+ * Header fields by name: a map cannot hold a name twice, so what comes several times is a list. Without results that
+ * claim to be ours (RFC 8601 §5).
  * @param hostname ours
  */
 export function headersWire(

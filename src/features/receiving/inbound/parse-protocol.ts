@@ -1,4 +1,7 @@
-/** @module What the main thread and the parse Worker say to each other. Types, how files are named, and the answer when a Worker gave none. */
+/**
+ * @module The messages between the main thread and a parse Worker. Types, how attachment files are named, and the
+ * answer for a message that no Worker could parse.
+ */
 import type { Report } from '#features/receiving/received/message.ts'
 import type { AuthenticationResult } from '#protocols/authentication/result.ts'
 import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/unknown.ts'
@@ -65,13 +68,16 @@ export type ToParseWorker =
 export type FromParseWorker =
   /** The answer to the settings: it has started. */
   | { readonly type: 'ready' }
-  /** It holds small attachments as transferred buffers, and names the files of large ones, which the main thread then has. */
+  /**
+   * It holds small attachments as transferred buffers, and names the files of large ones, which the main thread then
+   * has.
+   */
   | { readonly type: 'parsed'; readonly id: number; readonly content: ParsedContent }
   /** After `parsed`. */
   | { readonly type: 'authenticated'; readonly id: number; readonly authentication: AuthenticationResult }
   /**
-   * The message could not be read from the store, or its attachments not be written; neither of the others follows. `isOfRaw`: it is missing or damaged
-   * there; else storage failed, with what the system says as `code`.
+   * The message could not be read from the store, or its attachments not be written; neither of the others follows.
+   * `isOfRaw`: it is missing or damaged there; else storage failed, with what the system says as `code`.
    */
   | {
       readonly type: 'unreadable'

@@ -1,7 +1,7 @@
 /**
- * @module Entry of the parse Worker: reads a received message, parses it, looks for reports in it and authenticates it. A message is read piece by piece
- * and never whole in memory; large attachments are written into files that the main thread adopts. Writes nothing else, and asks DNS through the
- * main thread, which has the only cache.
+ * @module Entry of the parse Worker: reads a received message, parses it, looks for a report, authenticates it. Reads
+ * a message piece by piece, never whole into memory; writes large attachments into files that the main thread adopts.
+ * Writes nothing else, and asks DNS through the main thread, which has the only cache.
  */
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -35,58 +35,79 @@ import {
 
 declare const self: Worker
 
-/** What a larger message leaves behind is cleaned up before the next one, not when the collector comes to it. */
+/** After a larger message the garbage is collected before the next one, not when the runtime gets to it. */
 const LARGE_MESSAGE_BYTES = 512 * KiB
-
-let rawMail: ContentReader | undefined
-let filesFolder = ''
-let lastQuestion = 0
-const questions = new Map<number, (answer: Answer<unknown>) => void>()
 
 const post = (message: FromParseWorker, transfer: ArrayBuffer[] = []): void => self.postMessage(message, transfer)
 
-self.onmessage = ({ data }: MessageEvent<ToParseWorker>) => {
-  switch (data.type) {
-    case 'settings':
-      rawMail = createContentReader(data.rawFolder)
-      filesFolder = data.filesFolder
-      post({ type: 'ready' })
-      return
-    case 'parse':
-      void work(data.id, data.request)
-      return
-    case 'dns':
-      questions.get(data.id)?.(data.answer)
-      questions.delete(data.id)
-      return
+/** The Worker's side of the conversation with the main thread. */
+class ParseWorker {
+  #rawMail: ContentReader | undefined
+  #filesFolder = ''
+  #lastQuestion = 0
+  readonly #questions = new Map<number, (answer: Answer<unknown>) => void>()
+  readonly #resolver: Resolver = {
+    mx: (name) => this.#ask('mx', name),
+    a: (name) => this.#ask('a', name),
+    aaaa: (name) => this.#ask('aaaa', name),
+    txt: (name) => this.#ask('txt', name),
+    cname: (name) => this.#ask('cname', name),
+    ptr: (name) => this.#ask('ptr', name),
+    close() {},
+    [Symbol.dispose]() {},
+  }
+
+  onMessage(message: ToParseWorker): void {
+    switch (message.type) {
+      case 'settings':
+        this.#rawMail = createContentReader(message.rawFolder)
+        this.#filesFolder = message.filesFolder
+        post({ type: 'ready' })
+        return
+      case 'parse':
+        void this.#work(message.id, message.request)
+        return
+      case 'dns':
+        this.#questions.get(message.id)?.(message.answer)
+        this.#questions.delete(message.id)
+        return
+    }
+  }
+
+  async #work(id: number, request: ParseRequest): Promise<void> {
+    const files = new AttachmentFiles(this.#filesFolder, id)
+    let message: MessageSource
+    let content: ParsedContent
+    try {
+      const rawMail = this.#rawMail
+      if (!rawMail) throw new Error('the Worker has no settings')
+      message = { slices: () => readPieces(() => rawMail.slices(request.rawRef)) }
+      content = await parse(id, message, request, () => files.newFile())
+    } catch (error) {
+      files.removeAll()
+      if (!(error instanceof StorageFailure)) throw error
+      const { message: text, isOfRaw, code } = error
+      return post({ type: 'unreadable', id, error: text, isOfRaw, code })
+    }
+    if (!content.message) files.removeAll()
+    content = withoutStarts(content)
+    post({ type: 'parsed', id, content }, buffersOf(content))
+    const authentication = await authenticateMessage(id, message, request, this.#resolver)
+    post({ type: 'authenticated', id, authentication })
+    if (request.sizeBytes > LARGE_MESSAGE_BYTES) Bun.gc(true)
+  }
+
+  #ask<T>(kind: QuestionKind, name: string): Promise<Answer<T>> {
+    return new Promise((resolve) => {
+      const id = ++this.#lastQuestion
+      // The main thread returns what this method of its resolver returned.
+      this.#questions.set(id, resolve as (answer: Answer<unknown>) => void)
+      post({ type: 'dns', id, kind, name })
+    })
   }
 }
 
-async function work(id: number, request: ParseRequest): Promise<void> {
-  const files = filesOf(id)
-  let message: MessageSource
-  let content: ParsedContent
-  try {
-    if (!rawMail) throw new Error('the Worker has no settings')
-    const { rawRef } = request
-    const reader = rawMail
-    message = { slices: () => readable(() => reader.slices(rawRef)) }
-    content = await parse(id, message, request, files.newFile)
-  } catch (error) {
-    files.removeAll()
-    if (!(error instanceof StorageFailure)) throw error
-    const { message: text, isOfRaw, code } = error
-    return post({ type: 'unreadable', id, error: text, isOfRaw, code })
-  }
-  if (!content.message) files.removeAll()
-  content = withoutStarts(content)
-  post({ type: 'parsed', id, content }, buffersOf(content))
-  const authentication = await authenticationOf(id, message, request)
-  post({ type: 'authenticated', id, authentication })
-  if (request.sizeBytes > LARGE_MESSAGE_BYTES) Bun.gc(true)
-}
-
-/** No fault of the message: a part of it cannot be read or written. */
+/** A part of the message cannot be read or written, through no fault of its content. */
 class StorageFailure extends Error {
   override readonly name = 'StorageFailure'
   readonly isOfRaw: boolean
@@ -95,7 +116,7 @@ class StorageFailure extends Error {
   constructor(error: unknown, isReading: boolean) {
     super(textOf(error))
     this.code = error instanceof Error && 'code' in error ? String(error.code) : undefined
-    // A disk that fails or has no room says nothing of the message; a file that is missing or damaged does.
+    // A disk that fails or is full says nothing of the message; a file that is missing or corrupt does.
     this.isOfRaw = isReading && !isPassingError(error)
   }
 }
@@ -111,54 +132,62 @@ function guarded<T>(act: () => T, { isReading }: { readonly isReading: boolean }
 const reading = <T>(act: () => T): T => guarded(act, { isReading: true })
 const writing = <T>(act: () => T): T => guarded(act, { isReading: false })
 
-/** Octets of a message after which is cleaned up what was made of them: its garbage never grows with the message. */
-const CLEANED_AFTER_BYTES = 8 * MiB
+/** The garbage is collected each time this much of a message was read, so that it does not grow with the message. */
+const COLLECT_INTERVAL_BYTES = 8 * MiB
 
-function* readable(open: () => Iterable<Uint8Array>): Generator<Uint8Array> {
+function* readPieces(open: () => Iterable<Uint8Array>): Generator<Uint8Array> {
   const slices = reading(() => open()[Symbol.iterator]())
   try {
-    for (let uncleanedBytes = 0; ; ) {
+    for (let uncollectedBytes = 0; ; ) {
       const next = reading(() => slices.next())
       if (next.done) return
-      uncleanedBytes += next.value.length
-      if (uncleanedBytes > CLEANED_AFTER_BYTES) {
+      uncollectedBytes += next.value.length
+      if (uncollectedBytes > COLLECT_INTERVAL_BYTES) {
         Bun.gc(true)
-        uncleanedBytes = 0
+        uncollectedBytes = 0
       }
       yield next.value
     }
   } finally {
-    // Closes the file when the reader stops before its end, as everyone does who only wants the header.
+    // Closes the file when the reader stops early, as one of the header does.
     slices.return?.()
   }
 }
 
 /** The files of a message's large attachments. */
-function filesOf(id: number): { newFile(): FileWriter; removeAll(): void } {
-  const files: { readonly file: PartFile; readonly path: string }[] = []
-  return {
-    newFile() {
-      const path = join(filesFolder, `${filePrefix(id)}${files.length}.zst`)
-      const file = writing(() => createPartFile(path))
-      files.push({ file, path })
-      return {
-        write: (bytes) => writing(() => file.write(bytes)),
-        finish: () => writing(() => file.finish()),
-      }
-    },
-    removeAll() {
-      for (const { file, path } of files) {
-        file.close()
-        rmSync(path, { force: true })
-      }
-    },
+class AttachmentFiles {
+  readonly #folder: string
+  readonly #id: number
+  readonly #files: { readonly file: PartFile; readonly path: string }[] = []
+
+  constructor(folder: string, id: number) {
+    this.#folder = folder
+    this.#id = id
+  }
+
+  newFile(): FileWriter {
+    const path = join(this.#folder, `${filePrefix(this.#id)}${this.#files.length}.zst`)
+    const file = writing(() => createPartFile(path))
+    this.#files.push({ file, path })
+    return {
+      write: (bytes) => writing(() => file.write(bytes)),
+      finish: () => writing(() => file.finish()),
+    }
+  }
+
+  removeAll(): void {
+    for (const { file, path } of this.#files) {
+      file.close()
+      rmSync(path, { force: true })
+    }
   }
 }
 
-async function authenticationOf(
+async function authenticateMessage(
   id: number,
   message: MessageSource,
   request: ParseRequest,
+  resolver: Resolver,
 ): Promise<AuthenticationResult> {
   const { sourceIp, helo, mailFrom, hostname, authenticationMs } = request
   try {
@@ -207,7 +236,7 @@ function strippedTextOf(id: number, { text }: ParsedMessage): string | null {
   }
 }
 
-/** Feedback first: such a report often returns a delivery report's parts as well. */
+/** Looks for feedback first: such a report often includes the parts of a delivery report. */
 async function reportOf(
   id: number,
   message: ParsedMessage,
@@ -220,7 +249,7 @@ async function reportOf(
     if (delivery) return { report: { kind: 'delivery', report: delivery } }
     const aggregate = aggregateReportOf(message, wholeOf)
     if (aggregate === undefined) return {}
-    // Reading it takes many times its size, however small it was when it was packed.
+    // Parsing it takes many times its unpacked size.
     Bun.gc(true)
     return 'refused' in aggregate
       ? { reportProblem: aggregate.refused }
@@ -231,7 +260,7 @@ async function reportOf(
   }
 }
 
-/** What is in files needs no copy of its beginning any more. */
+/** Drops the beginnings of attachments that are in files. */
 function withoutStarts({ message, ...rest }: ParsedContent): ParsedContent {
   if (!message) return rest
   const attachments = message.attachments.map((each) => (each.file ? { ...each, content: new Uint8Array(0) } : each))
@@ -240,7 +269,7 @@ function withoutStarts({ message, ...rest }: ParsedContent): ParsedContent {
 
 const wholeOf = ({ path }: WholeFile): Uint8Array => joined([...slicesOfFrames(path)])
 
-/** The buffers of attachments and of a report that was unpacked, to be given away: nothing else lies in them. */
+/** The buffers to transfer, of attachments and of an unpacked report: only those that hold nothing else. */
 function buffersOf(content: ParsedContent): ArrayBuffer[] {
   const buffers = new Set<ArrayBuffer>()
   const parts = content.message?.attachments.map((attachment) => attachment.content) ?? []
@@ -250,23 +279,7 @@ function buffersOf(content: ParsedContent): ArrayBuffer[] {
   return [...buffers]
 }
 
-const ask = <T>(kind: QuestionKind, name: string): Promise<Answer<T>> =>
-  new Promise((resolve) => {
-    const id = ++lastQuestion
-    // What comes back is what that method of the resolver gives.
-    questions.set(id, resolve as (answer: Answer<unknown>) => void)
-    post({ type: 'dns', id, kind, name })
-  })
-
-const resolver: Resolver = {
-  mx: (name) => ask('mx', name),
-  a: (name) => ask('a', name),
-  aaaa: (name) => ask('aaaa', name),
-  txt: (name) => ask('txt', name),
-  cname: (name) => ask('cname', name),
-  ptr: (name) => ask('ptr', name),
-  close() {},
-  [Symbol.dispose]() {},
-}
-
 const textOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
+
+const parseWorker = new ParseWorker()
+self.onmessage = ({ data }: MessageEvent<ToParseWorker>) => parseWorker.onMessage(data)

@@ -1,7 +1,7 @@
 /**
- * @module The parse Workers as the rest sees them: a message goes in, what is in it and who sent it come out. A Worker parses one message at a time; those
- * that are parsed wait for DNS beside each other. A message that ends a Worker, or keeps it busy for half a minute, is the only one that suffers. One
- * Worker never parses large messages, so that small ones do not wait for them.
+ * @module Parses and authenticates messages in Workers. A Worker parses one message at a time; parsed messages wait for
+ * DNS beside each other. A message that ends a Worker, or keeps it busy for half a minute, fails alone. Large messages
+ * have a Worker of their own, so that small ones never wait for them.
  *
  * waiting → parsing → authenticating → answered
  */
@@ -36,21 +36,21 @@ export class ParserUnavailable extends Error {}
 
 export interface Parser {
   /**
-   * Rejects when the message is not in the store, the Worker cannot be started or the parser is closed; whatever the message itself does is a
-   * `problem` in the answer. The files of large attachments are then the caller's: to be adopted by the content store, whose file system they are
-   * on, or removed (`removeFiles`).
-   * @param onParsed called when the Worker is free for the next message, with the time that it was not
+   * Rejects when the message is not in the store, the Worker cannot be started or the parser is closed; a fault of the
+   * message itself is a `problem` in the answer. The caller then owns the files of large attachments, which are on the
+   * file system of the content store: the store adopts them, or `removeFiles` deletes them.
+   * @param onParsed called when the Worker is free for the next message, with the time that this one took
    */
   parse(request: ParseRequest, onParsed?: (parseMs: number) => void): Promise<ParseAnswer>
   close(): void
 }
 
-/** Messages of a Worker that are parsed and wait for DNS; each still lies in its memory. */
-const MOST_AUTHENTICATING = 128
-/** A Worker is dead when it has said nothing in so many looks: one long pause of the process is one look. */
-const LOOK_MS = seconds(10)
-const MOST_SILENT_LOOKS = 3
-/** A Worker with nothing to do ends, and with it the memory that a large message took. */
+/** Messages of a Worker that are parsed and wait for DNS; each still takes memory there. */
+const MAX_AUTHENTICATING = 128
+/** A Worker is dead when this many checks in a row found it silent; a long pause of the process counts as one check. */
+const CHECK_INTERVAL_MS = seconds(10)
+const MAX_SILENT_CHECKS = 3
+/** An idle Worker ends, which frees the memory that a large message took. */
 const IDLE_MS = seconds(60)
 
 interface Job {
@@ -59,232 +59,267 @@ interface Job {
   readonly resolve: (answer: ParseAnswer) => void
   readonly reject: (error: Error) => void
   readonly onParsed: (parseMs: number) => void
-  /** When the Worker got it. */
+  /** When it was sent to the Worker. */
   startMs: number
   /** Set while it is authenticated. */
   content?: ParsedContent
-  /** The Worker died while this was parsed and others were authenticated: it has to show whose fault it was. */
-  isSuspect: boolean
+  /** The Worker died while it parsed this and authenticated others: parsed alone, it shows which one caused it. */
+  readonly isSuspect: boolean
 }
 
 interface Running {
   readonly worker: Worker
   isReady: boolean
-  silentLooks: number
+  silentChecks: number
 }
 
 export type ParserNeeds = Pick<App, 'config' | 'clock' | 'log' | 'resolver'>
 
-/** @param newWorker starts a Worker; in its place for tests that want to end it */
+/** @param newWorker starts a Worker; replaced by tests that end it */
 export function createParser(app: ParserNeeds, newWorker: () => Worker = () => startWorker('parse')): Parser {
-  const filesFolder = join(app.config.dataDir, 'content', 'incoming')
-  let isFolderReady = false
-  let lastId = 0
-  const shared: SharedByLanes = {
-    filesFolder,
-    newWorker() {
-      // What an earlier run left, before the first Worker of this one writes there.
-      if (!isFolderReady) rmSync(filesFolder, { recursive: true, force: true })
-      mkdirSync(filesFolder, { recursive: true, mode: 0o700 })
-      isFolderReady = true
-      return newWorker()
-    },
-    nextId: () => ++lastId,
+  return new WorkerParser(app, newWorker)
+}
+
+class WorkerParser implements Parser {
+  readonly #filesFolder: string
+  readonly #newWorker: () => Worker
+  readonly #small: Lane
+  readonly #large: Lane
+  #isFolderReady = false
+  #lastId = 0
+
+  constructor(app: ParserNeeds, newWorker: () => Worker) {
+    this.#filesFolder = join(app.config.dataDir, 'content', 'incoming')
+    this.#newWorker = newWorker
+    const shared: SharedByLanes = {
+      filesFolder: this.#filesFolder,
+      startWorker: () => this.#startWorker(),
+      nextId: () => ++this.#lastId,
+    }
+    this.#small = new Lane(app, shared)
+    this.#large = new Lane(app, shared)
   }
-  const forSmall = createLane(app, shared)
-  const forLarge = createLane(app, shared)
-  return {
-    parse: (request, onParsed = () => undefined) => (isLarge(request) ? forLarge : forSmall).parse(request, onParsed),
-    close() {
-      forSmall.close()
-      forLarge.close()
-    },
+
+  parse(request: ParseRequest, onParsed: (parseMs: number) => void = () => undefined): Promise<ParseAnswer> {
+    return (isLarge(request) ? this.#large : this.#small).parse(request, onParsed)
+  }
+
+  close(): void {
+    this.#small.close()
+    this.#large.close()
+  }
+
+  #startWorker(): Worker {
+    // Files of an earlier run go before the first Worker of this one writes there.
+    if (!this.#isFolderReady) rmSync(this.#filesFolder, { recursive: true, force: true })
+    mkdirSync(this.#filesFolder, { recursive: true, mode: 0o700 })
+    this.#isFolderReady = true
+    return this.#newWorker()
   }
 }
 
 interface SharedByLanes {
   readonly filesFolder: string
-  newWorker(): Worker
-  /** For a request: one number in all Workers, because files are named by it. */
+  startWorker(): Worker
+  /** Ids of requests are unique among all Workers, because files are named by them. */
   nextId(): number
 }
 
-interface Lane {
-  parse(request: ParseRequest, onParsed: (parseMs: number) => void): Promise<ParseAnswer>
-  close(): void
-}
+/** One Worker, and the messages that wait for it. */
+class Lane {
+  readonly #app: ParserNeeds
+  readonly #shared: SharedByLanes
+  readonly #waiting: Job[] = []
+  readonly #authenticating = new Map<number, Job>()
+  #parsing: Job | undefined
+  #running: Running | undefined
+  #timer: Timer | undefined
+  #isWatchingWork = false
+  #isClosed = false
 
-/** One Worker, and what waits for it. */
-function createLane(app: ParserNeeds, { filesFolder, newWorker, nextId }: SharedByLanes): Lane {
-  const waiting: Job[] = []
-  const authenticating = new Map<number, Job>()
-  let parsing: Job | undefined
-  let running: Running | undefined
-  let timer: Timer | undefined
-  let isWatchingWork = false
-  let isClosed = false
+  constructor(app: ParserNeeds, shared: SharedByLanes) {
+    this.#app = app
+    this.#shared = shared
+  }
 
-  const isBusy = (): boolean => parsing !== undefined || authenticating.size > 0
+  parse(request: ParseRequest, onParsed: (parseMs: number) => void): Promise<ParseAnswer> {
+    if (this.#isClosed) return Promise.reject(new Error('the parser is closed'))
+    return new Promise((resolve, reject) => {
+      const id = this.#shared.nextId()
+      this.#waiting.push({ id, request, resolve, reject, onParsed, startMs: 0, isSuspect: false })
+      this.#pump()
+    })
+  }
 
-  const say = (worker: Worker, message: ToParseWorker): void => worker.postMessage(message)
+  close(): void {
+    this.#isClosed = true
+    this.#timer?.cancel()
+    this.#running?.worker.terminate()
+    this.#running = undefined
+    const open = [
+      ...this.#waiting.splice(0),
+      ...(this.#parsing ? [this.#parsing] : []),
+      ...this.#authenticating.values(),
+    ]
+    this.#parsing = undefined
+    this.#authenticating.clear()
+    for (const job of open) job.reject(new Error('the parser is closed'))
+  }
 
-  const start = (): Running => {
-    const started: Running = { worker: newWorker(), isReady: false, silentLooks: 0 }
+  #pump(): void {
+    const next = this.#waiting[0]
+    const maxBeside = next?.isSuspect ? 0 : MAX_AUTHENTICATING - 1
+    if (next && !this.#isClosed && this.#parsing === undefined && this.#authenticating.size <= maxBeside) {
+      this.#waiting.shift()
+      this.#parsing = next
+      next.startMs = this.#app.clock.monotonicMs()
+      this.#running ??= this.#start()
+      send(this.#running.worker, { type: 'parse', id: next.id, request: next.request })
+    }
+    this.#watch()
+  }
+
+  #start(): Running {
+    const started: Running = { worker: this.#shared.startWorker(), isReady: false, silentChecks: 0 }
     const { worker } = started
     worker.onmessage = ({ data }: MessageEvent<FromParseWorker>) => {
-      if (running !== started) return
-      started.silentLooks = 0
-      hear(started, data)
+      if (this.#running !== started) return
+      started.silentChecks = 0
+      this.#onMessage(started, data)
     }
-    const died = (reason: string): void => {
-      if (running === started) bury(started, reason, 'The parser broke down over it.')
+    const onDied = (reason: string): void => {
+      if (this.#running === started) this.#replace(started, reason, 'The parser broke down over it.')
     }
-    worker.onerror = (event) => died(event.message)
-    worker.addEventListener('close', () => died('closed'))
-    say(worker, { type: 'settings', rawFolder: join(app.config.dataDir, 'raw-mail'), filesFolder })
+    worker.onerror = (event) => onDied(event.message)
+    worker.addEventListener('close', () => onDied('closed'))
+    const rawFolder = join(this.#app.config.dataDir, 'raw-mail')
+    send(worker, { type: 'settings', rawFolder, filesFolder: this.#shared.filesFolder })
     return started
   }
 
-  const hear = (from: Running, message: FromParseWorker): void => {
+  #onMessage(from: Running, message: FromParseWorker): void {
     switch (message.type) {
       case 'ready':
         from.isReady = true
         return
       case 'dns':
-        void answerQuestion(from, message.id, message.kind, message.name)
+        void this.#answerQuestion(from, message.id, message.kind, message.name)
         return
-      case 'warning':
-        app.log.warn({ error: message.error, rawRef: jobOf(message.id)?.request.rawRef }, 'received message')
+      case 'warning': {
+        const rawRef = this.#findJob(message.id)?.request.rawRef
+        this.#app.log.warn({ error: message.error, rawRef }, 'received message')
         return
+      }
       case 'unreadable': {
-        const job = jobOf(message.id)
-        freeOf(job)
-        job?.reject(
-          message.isOfRaw
-            ? new RawUnreadable(`the raw message could not be read: ${message.error}`)
-            : Object.assign(new Error(`a message could not be taken apart: ${message.error}`), { code: message.code }),
-        )
+        const job = this.#findJob(message.id)
+        this.#endParsing(job)
+        job?.reject(toError(message))
         break
       }
-      case 'parsed':
-        if (parsing?.id !== message.id) return
-        parsing.content = message.content
-        authenticating.set(message.id, parsing)
-        freeOf(parsing)
+      case 'parsed': {
+        const job = this.#parsing
+        if (job?.id !== message.id) return
+        job.content = message.content
+        this.#authenticating.set(message.id, job)
+        this.#endParsing(job)
         break
+      }
       case 'authenticated': {
-        const job = authenticating.get(message.id)
-        authenticating.delete(message.id)
+        const job = this.#authenticating.get(message.id)
+        this.#authenticating.delete(message.id)
         if (job?.content) job.resolve({ ...job.content, authentication: message.authentication })
         break
       }
     }
-    pump()
+    this.#pump()
   }
 
-  const freeOf = (job: Job | undefined): void => {
-    if (job !== parsing) return
-    parsing = undefined
-    job?.onParsed(app.clock.monotonicMs() - job.startMs)
+  #endParsing(job: Job | undefined): void {
+    if (job !== this.#parsing) return
+    this.#parsing = undefined
+    job?.onParsed(this.#app.clock.monotonicMs() - job.startMs)
   }
 
-  const jobOf = (id: number): Job | undefined => (parsing?.id === id ? parsing : authenticating.get(id))
+  #findJob(id: number): Job | undefined {
+    return this.#parsing?.id === id ? this.#parsing : this.#authenticating.get(id)
+  }
 
-  const answerQuestion = async (from: Running, id: number, kind: QuestionKind, name: string): Promise<void> => {
+  async #answerQuestion(from: Running, id: number, kind: QuestionKind, name: string): Promise<void> {
     let answer: Answer<unknown>
     try {
-      answer = await (app.resolver as Pick<Resolver, QuestionKind>)[kind](name)
+      answer = await (this.#app.resolver as Pick<Resolver, QuestionKind>)[kind](name)
     } catch (error) {
-      app.log.error({ err: error, name }, 'a question of the parse worker could not be asked')
+      this.#app.log.error({ err: error, name }, 'a question of the parse worker could not be asked')
       answer = { kind: 'servfail' }
     }
-    if (running === from) say(from.worker, { type: 'dns', id, answer })
+    if (this.#running === from) send(from.worker, { type: 'dns', id, answer })
   }
 
-  /** Answers for all that a dead Worker had in hand, and goes on with a new one. */
-  const bury = (dead: Running, reason: string, problem: string): void => {
-    running = undefined
+  /** Answers for the messages of a dead Worker, and goes on with a new one. @param problem of the message it parsed */
+  #replace(dead: Running, reason: string, problem: string): void {
+    this.#running = undefined
     dead.worker.terminate()
-    const guilty = parsing
-    const others = [...authenticating.values()]
-    parsing = undefined
-    authenticating.clear()
-    app.log.error({ reason, rawRef: guilty?.request.rawRef }, 'parse worker died')
+    const parsing = this.#parsing
+    const others = [...this.#authenticating.values()]
+    this.#parsing = undefined
+    this.#authenticating.clear()
+    this.#app.log.error({ reason, rawRef: parsing?.request.rawRef }, 'parse worker died')
     for (const job of others) if (job.content) job.resolve({ ...job.content, authentication: UNKNOWN_AUTHENTICATION })
-    if (guilty) {
-      removeLeftOver(guilty.id)
-      // Says nothing of the message, and would be the same for the next one.
-      if (!dead.isReady) guilty.reject(new ParserUnavailable(`the parse worker could not be started: ${reason}`))
-      // Whoever was tried alone has no others.
-      else if (others.length > 0) waiting.unshift({ ...guilty, isSuspect: true })
-      else guilty.resolve(givenUp(problem))
+    if (parsing) {
+      this.#removeLeftOver(parsing.id)
+      // A Worker that never started says nothing of the message; the next one would fail the same way.
+      if (!dead.isReady) parsing.reject(new ParserUnavailable(`the parse worker could not be started: ${reason}`))
+      // A message that was parsed alone has no others beside it.
+      else if (others.length > 0) this.#waiting.unshift({ ...parsing, isSuspect: true })
+      else parsing.resolve(givenUp(problem))
     }
-    pump()
+    this.#pump()
   }
 
-  /** What a dead Worker had begun to write. */
-  const removeLeftOver = (id: number): void => {
+  /** Deletes what a dead Worker began to write for a request. */
+  #removeLeftOver(id: number): void {
+    const { filesFolder } = this.#shared
     for (const name of readdirSync(filesFolder))
       if (name.startsWith(filePrefix(id))) rmSync(join(filesFolder, name), { force: true })
   }
 
-  const pump = (): void => {
-    const next = waiting[0]
-    const mostBeside = next?.isSuspect ? 0 : MOST_AUTHENTICATING - 1
-    if (next && !isClosed && parsing === undefined && authenticating.size <= mostBeside) {
-      waiting.shift()
-      parsing = next
-      next.startMs = app.clock.monotonicMs()
-      running ??= start()
-      say(running.worker, { type: 'parse', id: next.id, request: next.request })
-    }
-    watch()
+  /** Checks the Worker at intervals while it is busy, and once when it has been idle for a while. */
+  #watch(): void {
+    // A running timer is kept: under a steady stream of messages it would never fire otherwise.
+    if (this.#timer && this.#running && this.#isWatchingWork === this.#isBusy()) return
+    this.#timer?.cancel()
+    this.#isWatchingWork = this.#isBusy()
+    const delayMs = this.#isWatchingWork ? CHECK_INTERVAL_MS : IDLE_MS
+    this.#timer = this.#running && this.#app.clock.after(delayMs, () => this.#check())
   }
 
-  /** Looks at the Worker from time to time while it has something to do, and once when it has not had anything for a while. */
-  const watch = (): void => {
-    // A timer that runs goes on: under a steady stream of messages it would never fire otherwise.
-    if (timer && running && isWatchingWork === isBusy()) return
-    timer?.cancel()
-    isWatchingWork = isBusy()
-    timer = running && app.clock.after(isWatchingWork ? LOOK_MS : IDLE_MS, look)
-  }
-
-  const look = (): void => {
-    timer = undefined
+  #check(): void {
+    this.#timer = undefined
+    const running = this.#running
     if (!running) return
-    if (!isBusy()) {
+    if (!this.#isBusy()) {
       running.worker.terminate()
-      running = undefined
+      this.#running = undefined
       return
     }
-    running.silentLooks++
-    if (running.silentLooks < MOST_SILENT_LOOKS) watch()
-    else bury(running, 'it has said nothing for 30 seconds', 'It takes longer than 30 seconds to parse.')
+    running.silentChecks++
+    if (running.silentChecks < MAX_SILENT_CHECKS) this.#watch()
+    else this.#replace(running, 'it has said nothing for 30 seconds', 'It takes longer than 30 seconds to parse.')
   }
 
-  return {
-    parse(request, onParsed) {
-      if (isClosed) return Promise.reject(new Error('the parser is closed'))
-      return new Promise((resolve, reject) => {
-        waiting.push({ id: nextId(), request, resolve, reject, onParsed, startMs: 0, isSuspect: false })
-        pump()
-      })
-    },
-    close() {
-      isClosed = true
-      timer?.cancel()
-      running?.worker.terminate()
-      running = undefined
-      const open = [...waiting.splice(0), ...(parsing ? [parsing] : []), ...authenticating.values()]
-      parsing = undefined
-      authenticating.clear()
-      for (const job of open) job.reject(new Error('the parser is closed'))
-    },
+  #isBusy(): boolean {
+    return this.#parsing !== undefined || this.#authenticating.size > 0
   }
 }
 
-/** Removes the files of an answer that nobody adopted. */
+const send = (worker: Worker, message: ToParseWorker): void => worker.postMessage(message)
+
+function toError({ isOfRaw, error, code }: Extract<FromParseWorker, { type: 'unreadable' }>): Error {
+  if (isOfRaw) return new RawUnreadable(`the raw message could not be read: ${error}`)
+  return Object.assign(new Error(`a message could not be taken apart: ${error}`), { code })
+}
+
+/** Deletes the files of an answer that the content store did not adopt. */
 export async function removeFiles({ message }: ParsedContent): Promise<void> {
   for (const { file } of message?.attachments ?? []) if (file) await rm(file.path, { force: true })
 }

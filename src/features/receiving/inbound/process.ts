@@ -1,10 +1,11 @@
 /**
- * @module Processes what the listener took: parses it, finds out who sent it, stores its parts, and applies it in one transaction that also takes it
- * out of the queue. What a crash interrupts is processed again from the beginning; nothing of it had happened.
+ * @module Processes accepted messages: parses each, authenticates its sender, stores its parts, and applies it in one
+ * transaction that also deletes its receipt. A crash before that transaction leaves nothing of the attempt but its
+ * count, and the message is processed again from the beginning.
  *
- * taken (row in the queue) → begun (attempt counted) → applied (row gone)
+ * queued (row in `inbound_receipts`) → begun (attempt counted) → applied (row deleted)
  *
- * A message that cannot be parsed is applied all the same, with its header and its raw form.
+ * A message that cannot be parsed is applied as well, with its header and its raw form.
  */
 import type { App } from '#features/core/app/app.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
@@ -43,28 +44,31 @@ import {
 } from './receipts.ts'
 import { release, storeParts, storeReport } from './store-parts.ts'
 
-/** Messages in hand at the same time: most of it is waiting for DNS. */
-const MOST_AT_ONCE = 128
+/** Messages in progress at the same time; most of the time they wait for DNS. */
+const MAX_IN_PROGRESS = 128
 /**
- * With so many in hand DNS has all the time that the checks take; with more it has less, down to an eighth. Whoever hands in mail whose names lead to
- * servers that say nothing would hold every place otherwise, and DNS that is dead would hold up all mail.
+ * Up to this many messages in progress, DNS has as long as the checks need; with more it has less, down to an eighth.
+ * Otherwise senders whose names lead to silent servers would hold every slot, and dead DNS would hold up all mail.
  */
-const AT_LEISURE = 16
-const LEISURELY_AUTHENTICATION_MS = seconds(20)
-/** One that is processed alone holds up all others. */
+const MAX_UNHURRIED = 16
+const UNHURRIED_AUTHENTICATION_MS = seconds(20)
+/** A message that is processed alone holds up all others. */
 const ALONE_AUTHENTICATION_MS = seconds(2)
-/** A large one holds up other large ones. */
+/** A large message holds up other large ones. */
 const LARGE_AUTHENTICATION_MS = seconds(5)
-/** Octets of small messages in hand, and as much of large ones, of which the last one goes beyond. Parsed, a message takes as much again. */
-const MAX_BYTES_IN_HAND = 16 * MiB
-/** What is given to the parser before it is parsed: the order of it is fixed from there on. */
+/**
+ * Octets of small messages in progress, and the same for large ones, of which the last may go beyond. A parsed message
+ * takes its size again.
+ */
+const MAX_BYTES_IN_PROGRESS = 16 * MiB
+/** Handed to the parser and not parsed yet: from there on their order is fixed. */
 const MAX_SMALL_BYTES_UNPARSED = 2 * MiB
 const MAX_LARGE_UNPARSED = 1
-/** Receipts whose turns are known; of more than these the oldest come first. */
+/** Receipts that are read into the fair queue; beyond them the oldest come first. */
 const MAX_READ_AHEAD = 20_000
 /**
- * Of the slots that are left for receipts, as many as one network may have: alone 1,819, of a hundred networks each 182.
- * So a backlog of few networks never takes the turns of others.
+ * Fraction of the free slots that one network may hold: alone 1,819, each of a hundred networks 182. So a backlog of
+ * few networks never holds up the others.
  */
 const MAX_FRACTION_OF_NETWORK = 0.1
 const queueFull: Refusal = {
@@ -72,69 +76,83 @@ const queueFull: Refusal = {
   text: '4.3.2 Too many messages from your network wait to be processed; try again later',
 }
 const READ_BATCH_SIZE = 500
-/** Of the messages in hand, which wait for DNS of strangers, the last ones are for networks that have none there. */
-const RESERVED_HANDS = MOST_AT_ONCE / 4
-/** A message with which alone in hand the process died so often is given up: stored with its header only. */
+/** The last slots in progress are for networks that have none: silent DNS servers of senders hold slots long. */
+const RESERVED_IN_PROGRESS = MAX_IN_PROGRESS / 4
+/** A message is given up, stored with its header only, when the process died this often with it alone in progress. */
 const MAX_DEATHS_ALONE = 3
-/** A message that killed the process so often, even though it was only to be stored, is stored without its header too. */
+/** A message that still killed the process this often, when it was only to be stored, is stored without its header. */
 const MAX_DEATHS_OVER_HEADER = MAX_DEATHS_ALONE + 2
-/** A message whose raw form could not be read so often is stored without it. */
-const MOST_READS = 5
-/** A message that failed so often, though storage worked, is stored without being looked into. */
-const MOST_FAULTS = 6
-/** What could not be stored is tried again after this, then twice as long each time. */
+/** A message whose raw form could not be read this often is stored without it. */
+const MAX_FAILED_READS = 5
+/** A message that failed this often while storage worked is stored unparsed. */
+const MAX_FAULTS = 6
+/** Delay before the second attempt; each further delay is twice as long. */
 const FIRST_RETRY_MS = seconds(5)
-const LONGEST_RETRY_MS = minutes(5)
-/** So often a report waits for the end of the delivery that it is about: with the delays above for a quarter of an hour, and no receiver is waited for longer. */
-const MOST_EARLY_TRIES = 8
-/** Reports that wait so; more are taken as they are. */
-const MOST_EARLY = 1000
-/** While so many wait for another try, nothing new is begun: it is not the messages that fail. */
-const MOST_RESTING = 32
+const MAX_RETRY_MS = minutes(5)
+/**
+ * Attempts at a report that came before its delivery ended: with the delays above a quarter of an hour, and no delivery
+ * waits longer for its reply.
+ */
+const MAX_EARLY_ATTEMPTS = 8
+/** Early reports that wait; further ones are applied as they are. */
+const MAX_EARLY_WAITING = 1000
+/** While this many wait for storage, no new message is begun: the cause is not the messages. */
+const MAX_WAITING_FOR_STORAGE = 32
 const STOP_GRACE_MS = seconds(8)
-/** Of the header of a message that cannot be parsed. */
+/** Read of the header of a message that cannot be parsed. */
 const MAX_HEADER_BYTES = 64 * KiB
+
+/**
+ * Why a receipt waits for another attempt. Only `storage` keeps new messages from being begun: the others say something
+ * of the message, and a hostile sender could have many of them.
+ */
+type RetryCause = 'storage' | 'fault' | 'early'
+
+/** What this process knows of a receipt from its first attempt until the message is applied. */
+interface Progress {
+  /** The receipt as it was before the attempt that is counted now; undefined: no attempt is counted. */
+  counted: Receipt | undefined
+  /** Attempts that failed for any cause; the delay grows with them. */
+  failures: number
+  /** Attempts that failed while storage worked. */
+  faults: number
+  /** Attempts at which the raw message could not be read. */
+  failedReads: number
+  /** Set while the receipt waits for its next attempt. */
+  retry: Timer | undefined
+}
 
 export class InboundProcessor {
   readonly #app: App
   readonly #parser: Parser
   readonly #running = new Set<Promise<void>>()
   readonly #queue = new ReceiptQueue()
-  /** The newest receipt that was read into the queue. */
+  /** Id of the newest receipt that was read into the queue. */
   #lastRead = 0
   #hasUnread = true
-  /** Receipts that were in hand when the process died: each is processed alone, so that it is known whose fault it was. */
+  /** Receipts that were in progress when the process died: each is processed alone, to find the one that caused it. */
   readonly #suspects: QueuedReceipt[] = []
-  #inHand = 0
-  /** Receipts that were read and are still there, by network. */
+  #inProgress = 0
+  /** Receipts that were read and are not applied yet, by network. */
   readonly #waitingOf = new Map<string, number>()
   #waiting = 0
   /** By network. */
-  readonly #inHandOf = new Map<string, number>()
-  readonly #hands = {
+  readonly #inProgressOf = new Map<string, number>()
+  readonly #loads = {
     small: { bytes: 0, unparsed: 0, unparsedBytes: 0 },
     large: { bytes: 0, unparsed: 0, unparsedBytes: 0 },
   }
-  /** What is due to be tried again. */
-  readonly #again: QueuedReceipt[] = []
-  /** Receipts that wait for another try, and how often each has failed. */
-  readonly #failures = new Map<number, number>()
-  readonly #resting = new Map<number, Timer>()
-  /** The same of those that fail while storage works: they keep nothing from being begun. */
-  readonly #faulty = new Map<number, Timer>()
-  /** Receipts that came too early. They keep nothing from being begun: a receiver that means us ill could have many of them. */
-  readonly #early = new Map<number, Timer>()
-  /** How often a receipt failed while storage worked. */
-  readonly #faults = new Map<number, number>()
-  /** How often the raw form of a receipt could not be read. */
-  readonly #unreadable = new Map<number, number>()
-  /** Receipts whose attempt is counted now, as they were before it. */
-  readonly #begun = new Map<number, Receipt>()
+  /** Receipts whose next attempt is due. */
+  readonly #due: QueuedReceipt[] = []
+  /** By receipt id. */
+  readonly #progress = new Map<number, Progress>()
+  /** Receipts that wait for another attempt, by cause. */
+  readonly #retrying: Record<RetryCause, number> = { storage: 0, fault: 0, early: 0 }
   #timer: Timer | undefined
-  #isSuspectInHand = false
+  #isSuspectInProgress = false
   #isStopping = false
   #isClosed = false
-  /** Ends the wait for the parser, one for each message that waits. */
+  /** Ends the waits for the parser, one for each message. */
   readonly #waits = new Set<() => void>()
   #stopListening = () => {}
 
@@ -143,7 +161,7 @@ export class InboundProcessor {
     this.#parser = parser
   }
 
-  /** Takes up what the last run left, then what comes in. */
+  /** Processes what the last run left, then what comes in. */
   start(): void {
     this.#stopListening = this.#app.mailReceived.listen(() => {
       this.#hasUnread = true
@@ -152,7 +170,7 @@ export class InboundProcessor {
     this.#pump()
   }
 
-  /** Why no message of an address is accepted now, since its network has too many that wait; undefined: it is. */
+  /** Why mail from an address is refused now: its network has too many messages waiting. Undefined: it is accepted. */
   refusalFor(sourceIp: string): Refusal | undefined {
     const waiting = this.#waitingOf.get(sourceNetworkOf(sourceIp)) ?? 0
     return waiting >= (MAX_READ_AHEAD - this.#waiting) * MAX_FRACTION_OF_NETWORK ? queueFull : undefined
@@ -165,32 +183,31 @@ export class InboundProcessor {
     else this.#waitingOf.delete(network)
   }
 
-  /** Takes up nothing more and waits for what is in hand; what takes longer is processed after the next start. */
+  /** Begins nothing more and waits for what is in progress; what takes longer is processed after the next start. */
   async stop(graceMs = STOP_GRACE_MS): Promise<void> {
     this.#isStopping = true
     this.#stopListening()
     this.#timer?.cancel()
-    for (const waiting of [this.#resting, this.#faulty, this.#early])
-      for (const timer of waiting.values()) timer.cancel()
+    for (const { retry } of this.#progress.values()) retry?.cancel()
     const grace = this.#app.clock.after(graceMs, () => this.#close())
     if (graceMs === 0) this.#close()
     await Promise.all(this.#running)
     grace.cancel()
     this.#close()
-    await this.#uncount([...this.#begun.keys()])
+    await this.#uncount([...this.#progress.values()])
   }
 
-  /** An attempt that ends without the death of the process says nothing against a message, however it ended. */
-  async #uncount(ids: readonly number[]): Promise<void> {
-    const begun = ids.map((id) => this.#begun.get(id)).filter((receipt) => receipt !== undefined)
-    if (begun.length === 0) return
+  /** Only the death of the process counts against a message, so every other end of an attempt is uncounted. */
+  async #uncount(all: readonly Progress[]): Promise<void> {
+    const counted = all.filter((progress) => progress.counted !== undefined)
+    if (counted.length === 0) return
     try {
       await this.#app.commit.writeFromReserve((tx) => {
-        for (const receipt of begun) uncountAttempt(tx, receipt)
+        for (const { counted: receipt } of counted) if (receipt) uncountAttempt(tx, receipt)
       })
-      for (const { id } of begun) this.#begun.delete(id)
+      for (const progress of counted) progress.counted = undefined
     } catch (error) {
-      // They are still in `#begun`: the next failure or the end of the service tries again.
+      // They are still marked as counted: the next failure or the end of the service tries again.
       this.#app.log.warn({ err: error }, 'attempts at received messages stay counted: their end could not be stored')
     }
   }
@@ -202,7 +219,7 @@ export class InboundProcessor {
     this.#parser.close()
   }
 
-  /** Never throws: it is called by a signal and a timer. */
+  /** Begins what there is capacity for. Never throws: signals and timers call it. */
   #pump(): void {
     try {
       this.#readQueue()
@@ -233,18 +250,21 @@ export class InboundProcessor {
   }
 
   #next(): QueuedReceipt | undefined {
-    if (this.#suspects.length > 0) return this.#inHand === 0 ? this.#nextSuspect() : undefined
-    if (this.#isSuspectInHand) return undefined
-    const again = this.#again.findIndex((receipt) => this.#hasRoom(isLarge(receipt)))
-    if (again !== -1) return this.#again.splice(again, 1)[0]
-    if (this.#resting.size >= MOST_RESTING) return undefined
+    if (this.#suspects.length > 0) return this.#inProgress === 0 ? this.#nextSuspect() : undefined
+    if (this.#isSuspectInProgress) return undefined
+    const due = this.#due.findIndex((receipt) => this.#hasCapacity(isLarge(receipt)))
+    if (due !== -1) return this.#due.splice(due, 1)[0]
+    if (this.#retrying.storage >= MAX_WAITING_FOR_STORAGE) return undefined
     return (
-      (this.#hasRoom(false) ? this.#queue.shiftSmall(this.#mayBegin) : undefined) ??
-      (this.#hasRoom(true) ? this.#queue.shiftLarge(this.#mayBegin) : undefined)
+      (this.#hasCapacity(false) ? this.#queue.shiftSmall(this.#mayBegin) : undefined) ??
+      (this.#hasCapacity(true) ? this.#queue.shiftLarge(this.#mayBegin) : undefined)
     )
   }
 
-  /** Who has been alone at the fewest deaths: several kills of the process then never meet the same innocent message, and a guilty one comes last. */
+  /**
+   * The suspect with the fewest deaths alone: several kills of the process then never meet the same innocent message,
+   * and the guilty one comes last.
+   */
   #nextSuspect(): QueuedReceipt | undefined {
     let next = 0
     for (const [index, { attempts }] of this.#suspects.entries())
@@ -253,14 +273,14 @@ export class InboundProcessor {
   }
 
   readonly #mayBegin = (owner: Owner): boolean =>
-    this.#inHand < MOST_AT_ONCE - RESERVED_HANDS || !this.#inHandOf.has(networkOfOwner(owner))
+    this.#inProgress < MAX_IN_PROGRESS - RESERVED_IN_PROGRESS || !this.#inProgressOf.has(networkOfOwner(owner))
 
-  #hasRoom(isForLarge: boolean): boolean {
-    if (this.#inHand >= MOST_AT_ONCE) return false
-    const { bytes, unparsed, unparsedBytes } = this.#hands[isForLarge ? 'large' : 'small']
-    if (isForLarge) return bytes < MAX_BYTES_IN_HAND && unparsed < MAX_LARGE_UNPARSED
+  #hasCapacity(isForLarge: boolean): boolean {
+    if (this.#inProgress >= MAX_IN_PROGRESS) return false
+    const { bytes, unparsed, unparsedBytes } = this.#loads[isForLarge ? 'large' : 'small']
+    if (isForLarge) return bytes < MAX_BYTES_IN_PROGRESS && unparsed < MAX_LARGE_UNPARSED
     return (
-      bytes + LARGE_MESSAGE_BYTES <= MAX_BYTES_IN_HAND &&
+      bytes + LARGE_MESSAGE_BYTES <= MAX_BYTES_IN_PROGRESS &&
       unparsedBytes + LARGE_MESSAGE_BYTES <= MAX_SMALL_BYTES_UNPARSED
     )
   }
@@ -270,18 +290,28 @@ export class InboundProcessor {
     this.#timer = this.#app.clock.after(FIRST_RETRY_MS, () => this.#pump())
   }
 
-  /** One that fails again and again waits longer each time, and holds nobody else up. */
-  #rest(receipt: QueuedReceipt, waiting = this.#resting): void {
-    const failures = (this.#failures.get(receipt.id) ?? 0) + 1
-    this.#failures.set(receipt.id, failures)
-    const delayMs = Math.min(FIRST_RETRY_MS * 2 ** (failures - 1), LONGEST_RETRY_MS)
-    const timer = this.#app.clock.after(delayMs, () => {
-      waiting.delete(receipt.id)
+  /** Waits longer after each failure, without holding up other messages. */
+  #retryLater(receipt: QueuedReceipt, cause: RetryCause): void {
+    const progress = this.#progressOf(receipt.id)
+    progress.failures++
+    const delayMs = Math.min(FIRST_RETRY_MS * 2 ** (progress.failures - 1), MAX_RETRY_MS)
+    this.#retrying[cause]++
+    progress.retry = this.#app.clock.after(delayMs, () => {
+      progress.retry = undefined
+      this.#retrying[cause]--
       if (isSuspect(receipt)) this.#suspects.push(receipt)
-      else this.#again.push(receipt)
+      else this.#due.push(receipt)
       this.#pump()
     })
-    waiting.set(receipt.id, timer)
+  }
+
+  #progressOf(id: number): Progress {
+    let progress = this.#progress.get(id)
+    if (!progress) {
+      progress = { counted: undefined, failures: 0, faults: 0, failedReads: 0, retry: undefined }
+      this.#progress.set(id, progress)
+    }
+    return progress
   }
 
   #begin(queued: QueuedReceipt): void {
@@ -289,68 +319,80 @@ export class InboundProcessor {
     try {
       receipt = findReceipt(this.#app.db, queued.id)
     } catch (error) {
-      this.#again.push(queued)
+      this.#due.push(queued)
       throw error
     }
-    if (receipt) this.#background(queued, receipt)
-    else this.#countWaiting(networkOfOwner(queued.owner), -1)
+    if (receipt) {
+      this.#run(queued, receipt)
+      return
+    }
+    this.#progress.delete(queued.id)
+    this.#countWaiting(networkOfOwner(queued.owner), -1)
   }
 
-  #background(queued: QueuedReceipt, receipt: Receipt): void {
+  /** Processes a message in the background, within the bounds on what is in progress. */
+  #run(queued: QueuedReceipt, receipt: Receipt): void {
     const { sizeBytes } = queued
-    const isAlone = isSuspect(queued)
-    const hands = this.#hands[isLarge(queued) ? 'large' : 'small']
-    const network = networkOfOwner(queued.owner)
-    this.#inHand++
-    this.#inHandOf.set(network, (this.#inHandOf.get(network) ?? 0) + 1)
-    this.#isSuspectInHand = isAlone
-    hands.bytes += sizeBytes
-    hands.unparsed++
-    hands.unparsedBytes += sizeBytes
+    const load = this.#loads[isLarge(queued) ? 'large' : 'small']
+    this.#countInProgress(queued, 1)
+    load.unparsed++
+    load.unparsedBytes += sizeBytes
     let isParsed = false
-    const parsed = (): void => {
+    const markParsed = (): void => {
       if (isParsed) return
       isParsed = true
-      hands.unparsed--
-      hands.unparsedBytes -= sizeBytes
+      load.unparsed--
+      load.unparsedBytes -= sizeBytes
     }
-    const work = this.#process(receipt, (parseMs) => {
-      parsed()
+    const onParsed = (parseMs: number): void => {
+      markParsed()
       this.#queue.charge(queued, parseMs)
       this.#pump()
-    })
-      .catch(async (error: unknown) => {
-        if (this.#isStopping) return
-        await this.#uncount([receipt.id])
-        if (this.#isStopping) return
-        if (error instanceof TooEarly) return this.#rest(queued, this.#early)
-        this.#app.log.error(
-          { err: error, receipt: receipt.id },
-          'a received message could not be processed; it is tried again',
-        )
-        // Only when storage fails do the others wait: they would fail as well.
-        if (isStorageTrouble(error) || error instanceof ParserUnavailable) return this.#rest(queued)
-        this.#faults.set(receipt.id, (this.#faults.get(receipt.id) ?? 0) + 1)
-        this.#rest(queued, this.#faulty)
-      })
+    }
+    const work = this.#process(receipt, onParsed)
+      .catch((error: unknown) => this.#onFailed(queued, error))
       .finally(() => {
-        parsed()
-        this.#inHand--
-        const left = (this.#inHandOf.get(network) ?? 0) - 1
-        if (left > 0) this.#inHandOf.set(network, left)
-        else this.#inHandOf.delete(network)
-        hands.bytes -= sizeBytes
-        if (isAlone) this.#isSuspectInHand = false
+        markParsed()
+        this.#countInProgress(queued, -1)
         this.#running.delete(work)
         this.#pump()
       })
     this.#running.add(work)
   }
 
+  #countInProgress(queued: QueuedReceipt, change: 1 | -1): void {
+    const network = networkOfOwner(queued.owner)
+    this.#inProgress += change
+    const inProgress = (this.#inProgressOf.get(network) ?? 0) + change
+    if (inProgress > 0) this.#inProgressOf.set(network, inProgress)
+    else this.#inProgressOf.delete(network)
+    this.#loads[isLarge(queued) ? 'large' : 'small'].bytes += change * queued.sizeBytes
+    if (isSuspect(queued)) this.#isSuspectInProgress = change === 1
+  }
+
+  async #onFailed(queued: QueuedReceipt, error: unknown): Promise<void> {
+    if (this.#isStopping) return
+    const progress = this.#progressOf(queued.id)
+    await this.#uncount([progress])
+    if (this.#isStopping) return
+    if (error instanceof TooEarly) {
+      this.#retryLater(queued, 'early')
+      return
+    }
+    this.#app.log.error(
+      { err: error, receipt: queued.id },
+      'a received message could not be processed; it is tried again',
+    )
+    // Only trouble with storage or the parser holds up the other messages: they would fail as well.
+    const isOwnTrouble = isStorageTrouble(error) || error instanceof ParserUnavailable
+    if (!isOwnTrouble) progress.faults++
+    this.#retryLater(queued, isOwnTrouble ? 'storage' : 'fault')
+  }
+
   async #process(receipt: Receipt, onParsed: (parseMs: number) => void): Promise<void> {
     const destinations = JSON.parse(receipt.destinations) as Destination[]
     const answer = await this.#untilClosed(this.#parse(receipt, onParsed))
-    // The service ends, and the answer was cut off: nothing is known, so nothing is stored.
+    // The service stops and the answer was cut off: nothing is known, so nothing is stored.
     if (answer === undefined || this.#isClosed) return
     try {
       await this.#apply(receipt, destinations, answer)
@@ -360,17 +402,12 @@ export class InboundProcessor {
     }
   }
 
-  /** What fails again and again, though storage works, is kept without being looked into. */
-  #hasFailedOften({ id }: Receipt): boolean {
-    return (this.#faults.get(id) ?? 0) >= MOST_FAULTS
-  }
-
   async #apply(receipt: Receipt, destinations: readonly Destination[], answer: ParseAnswer): Promise<void> {
     const app = this.#app
     const ready = await this.#prepare(receipt, destinations, answer)
     const effects = await app.commit.writeFromReserve((tx) => {
       endReceipt(tx, receipt.id)
-      // Unless a row holds it from now on, which the sweep finds out.
+      // The sweep deletes it unless a row refers to it.
       if (!destinations.some(({ kind }) => kind === 'domain')) dropContent(app, tx, { rawMail: [receipt.rawRef] })
       return applyEffects(app, tx, destinations, ready)
     })
@@ -382,11 +419,14 @@ export class InboundProcessor {
           ? 'a received message was given up: it is stored with its header and its raw form only; `tassis inbound retry` parses it again'
           : 'a received message was given up: it is in `tassis mail list`, and `tassis mail retry` processes it again',
       )
-    for (const known of [this.#begun, this.#failures, this.#faults, this.#unreadable]) known.delete(receipt.id)
+    this.#progress.delete(receipt.id)
     await this.#respond(effects, ready.received)
   }
 
-  /** Undefined at the end of the service. Not by a race with one promise for all: that one would hold every answer as long as the service runs. */
+  /**
+   * Undefined when the service stops. No race with one promise for all: that promise would hold every answer as long as
+   * the service runs.
+   */
   async #untilClosed<T>(work: Promise<T>): Promise<T | undefined> {
     const { promise, resolve, reject } = Promise.withResolvers<T | undefined>()
     const end = () => resolve(undefined)
@@ -401,12 +441,13 @@ export class InboundProcessor {
 
   async #parse(receipt: Receipt, onParsed: (parseMs: number) => void): Promise<ParseAnswer> {
     const app = this.#app
-    if (!this.#begun.has(receipt.id)) {
+    const progress = this.#progressOf(receipt.id)
+    if (progress.counted === undefined) {
       await app.commit.writeFromReserve((tx) => beginAttempt(tx, receipt))
-      this.#begun.set(receipt.id, receipt)
+      progress.counted = receipt
     }
     if (deathsAlone(receipt) >= MAX_DEATHS_ALONE) return givenUp('The service ended several times while it was parsed.')
-    if (this.#hasFailedOften(receipt)) return givenUp('It could not be processed; the log of the service says why.')
+    if (progress.faults >= MAX_FAULTS) return givenUp('It could not be processed; the log of the service says why.')
     try {
       const request = {
         rawRef: receipt.rawRef,
@@ -422,20 +463,19 @@ export class InboundProcessor {
       return await this.#parser.parse(request, onParsed)
     } catch (error) {
       if (!(error instanceof RawUnreadable)) throw error
-      const reads = (this.#unreadable.get(receipt.id) ?? 0) + 1
-      this.#unreadable.set(receipt.id, reads)
-      if (this.#isStopping || reads < MOST_READS) throw error
+      progress.failedReads++
+      if (this.#isStopping || progress.failedReads < MAX_FAILED_READS) throw error
       return givenUp('The raw message cannot be read.')
     }
   }
 
   #authenticationMs(receipt: Receipt): number {
     if (isSuspect(receipt)) return ALONE_AUTHENTICATION_MS
-    const ms = Math.round(LEISURELY_AUTHENTICATION_MS * Math.min(1, AT_LEISURE / this.#inHand))
+    const ms = Math.round(UNHURRIED_AUTHENTICATION_MS * Math.min(1, MAX_UNHURRIED / this.#inProgress))
     return isLarge(receipt) ? Math.min(ms, LARGE_AUTHENTICATION_MS) : ms
   }
 
-  /** Stores the parts that somebody will ask for, and asks for what takes time. */
+  /** Does the slow work before the transaction: stores the parts that clients can read, classifies the message. */
   async #prepare(receipt: Receipt, destinations: readonly Destination[], answer: ParseAnswer): Promise<Prepared> {
     const app = this.#app
     const envelope: Envelope = {
@@ -448,8 +488,8 @@ export class InboundProcessor {
       sizeBytes: receipt.sizeBytes,
     }
     const mayWait =
-      this.#early.size < MOST_EARLY &&
-      (this.#failures.get(receipt.id) ?? 0) < MOST_EARLY_TRIES &&
+      this.#retrying.early < MAX_EARLY_WAITING &&
+      this.#progressOf(receipt.id).failures < MAX_EARLY_ATTEMPTS &&
       destinations.every(({ kind }) => kind === 'bounce')
     const isForTenants = destinations.some(({ kind }) => kind === 'domain')
     const message = await storeParts(
@@ -475,7 +515,7 @@ export class InboundProcessor {
     return { received, report, reportRefusal, reportProblem: answer.reportProblem, classification, mayWait }
   }
 
-  /** What is shown of a message that cannot be parsed: its header, as far as it can be read. Throws only for passing trouble with the storage. */
+  /** The header of an unparseable message, as far as it can be read. Throws only for passing storage trouble. */
   async #headerOf(receipt: Receipt): Promise<ParsedMessage> {
     const { rawRef, mailFrom } = receipt
     // Loaded here: the main thread parses nothing else.
@@ -492,7 +532,7 @@ export class InboundProcessor {
 
   /** A crash here loses an automatic answer, and never sends one twice. */
   async #respond({ mailboxes }: Effects, received: Received): Promise<void> {
-    // What a message says of itself further below may be that nobody should answer it.
+    // The part that could not be parsed may say that the message must not be answered automatically.
     if (received.problem !== undefined) return
     for (const { mailbox, threadId } of mailboxes) await autoRespond(this.#app, mailbox, received, threadId)
   }

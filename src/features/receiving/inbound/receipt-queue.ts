@@ -1,6 +1,7 @@
 /**
- * @module The order in which received messages are processed: source networks and destination accounts take turns, so that mail of one stranger, or for
- * one account, holds up itself only. Large messages are in a queue of their own. In memory; what is on disk is `receipts.ts`.
+ * @module The order in which received messages are processed: round-robin by source network and destination account, so
+ * that mail of one sender, or for one account, holds up only itself. Large messages have a queue of their own. In
+ * memory; `receipts.ts` is what is on disk.
  */
 
 import type { Destination } from '#features/receiving/received/message.ts'
@@ -14,7 +15,10 @@ export const LARGE_MESSAGE_BYTES = 512 * KiB
 
 export const isLarge = ({ sizeBytes }: { readonly sizeBytes: number }): boolean => sizeBytes > LARGE_MESSAGE_BYTES
 
-/** What is known before a message is parsed, in milliseconds of a parse Worker; how long it really took is charged afterwards. */
+/**
+ * What is known before a message is parsed, in milliseconds of a parse Worker; how long it really took is charged
+ * afterwards.
+ */
 const BYTES_PER_MS = 64 * KiB
 
 export interface QueuedReceipt {
@@ -61,7 +65,10 @@ const newQueue = (): FairQueue<QueuedReceipt> => new FairQueue({ sharesOf: (owne
 /** The largest network that the customer may have whose address it is. */
 export const sourceNetworkOf = (sourceIp: string): string => networksOf(sourceIp).at(-1) ?? sourceIp
 
-/** Whose turn a message takes: that of the largest network that its source may have, and that of the account that it is for. */
+/**
+ * Whose turn a message takes: that of the largest network that its source may have, and that of the account that it is
+ * for.
+ */
 export const ownerOf = ({ sourceIp, destinations }: Pick<WaitingReceipt, 'sourceIp' | 'destinations'>): string =>
   `${sourceNetworkOf(sourceIp)} ${accountOf(JSON.parse(destinations) as Destination[])}`
 

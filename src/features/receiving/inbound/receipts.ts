@@ -1,6 +1,6 @@
 /**
- * @module The queue of what the listener took: a receipt a message, which `receive` writes, with the attempts at it. Gone with the
- * transaction that applied the message.
+ * @module The queue of accepted messages: a receipt a message, written by `receive`, with the number of attempts. It is
+ * deleted in the transaction that applies the message.
  */
 import type { Database } from 'bun:sqlite'
 import type { Tx } from '#platform/db/commit.ts'
@@ -45,8 +45,8 @@ export const receiptsAfter = (db: Database, id: number, limit: number): WaitingR
 export const findReceipt = (db: Database, id: number): Receipt | undefined => sql(db).byId.get(id) ?? undefined
 
 /**
- * A message that was in hand together with others when the process died has this: it may have been its fault, so it is tried alone. Every attempt alone
- * adds one, which only the death of the process leaves standing.
+ * A message that was in hand together with others when the process died has this: it may have been its fault, so it is
+ * tried alone. Every attempt alone adds one, which only the death of the process leaves standing.
  */
 const TRIED_WITH_OTHERS = 1
 
@@ -62,7 +62,10 @@ export const isSuspect = ({ attempts }: Pick<Receipt, 'attempts'>): boolean => a
 export const deathsAlone = ({ attempts }: Pick<Receipt, 'attempts'>): number =>
   Math.max(0, attempts - TRIED_WITH_OTHERS)
 
-/** Records that a message is in hand, for the next run to see if this one dies: among others, or alone when it is a suspect. */
+/**
+ * Records that a message is in hand, for the next run to see if this one dies: among others, or alone when it is a
+ * suspect.
+ */
 export function beginAttempt(tx: Tx, { id, attempts }: Attempted): void {
   sql(tx.db).setAttempts.run(attempts + 1, id)
 }

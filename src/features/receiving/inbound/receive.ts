@@ -1,4 +1,4 @@
-/** @module Takes a message from the listener: on disk first, with its row in the queue, then it may be answered with 250. */
+/** @module Stores a message of the listener: raw form and queue row are on disk before the reply may be 250. */
 import type { App } from '#features/core/app/app.ts'
 import { referTo } from '#features/core/content-gc/garbage.ts'
 import type { TakenMessage } from '#features/receiving/received/message.ts'
@@ -38,8 +38,8 @@ export function enqueue(app: App, tx: Tx, message: StoredRaw, attempts = 0): voi
 }
 
 /**
- * Resolves when message and queue row are on disk. Rejects with 507 when there is no room, and with whatever storage says otherwise; then nothing
- * of it will be processed.
+ * Resolves when message and queue row are on disk. Rejects with 507 when there is no room, and with whatever storage
+ * says otherwise; then nothing of it will be processed.
  */
 export async function receiveMessage(app: App, message: TakenMessage): Promise<void> {
   if (await app.disk.isLow()) throw insufficientStorage()

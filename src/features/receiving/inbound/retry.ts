@@ -1,6 +1,6 @@
 /**
- * @module Parses again, when its operator asks, a received message that was stored with its header only, and amends what was stored. Nothing is told a
- * second time. A message that ends the process leaves everything as it was.
+ * @module Parses again, at the operator's request, a received message that was stored with its header only, and amends
+ * what was stored. Emits no event twice. A message that ends the process leaves everything unchanged.
  */
 import type { App } from '#features/core/app/app.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
@@ -94,8 +94,8 @@ interface Target {
 }
 
 /**
- * Parses a message again and amends what was stored of it. Gives the reason, a sentence, when it still cannot be parsed; then nothing has changed.
- * Throws 404 when no message with this public id waits for it.
+ * Parses a message again and amends what was stored of it. Gives the reason, a sentence, when it still cannot be
+ * parsed; then nothing has changed. Throws 404 when no message with this public id waits for it.
  */
 export async function retryUnparsed(app: App, parser: Parser, id: string): Promise<string | undefined> {
   const uuid = parseUuid(id)
@@ -131,8 +131,9 @@ export async function retryUnparsed(app: App, parser: Parser, id: string): Promi
 }
 
 /**
- * Processes a message for the operator again, as if it had just come in: a bounce, a complaint or an unsubscription that was given up does what it says,
- * and anything else is the operator's mail again. Throws 404 for an id that none has, 409 when none of its addresses is ours any more.
+ * Processes a message for the operator again, as if it had just come in: a bounce, a complaint or an unsubscription
+ * that was given up does what it says, and anything else is the operator's mail again. Throws 404 for an id that none
+ * has, 409 when none of its addresses is ours any more.
  */
 export async function retryOperatorMail(app: App, id: string): Promise<void> {
   const decide = createDecision(app)

@@ -1,4 +1,4 @@
-/** @module /v1/inbound: paths, shapes and one call each. */
+/** @module The routes of /v1/inbound: paths, schemas, and one call each. */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'

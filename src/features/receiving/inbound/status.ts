@@ -1,8 +1,8 @@
 /**
- * @module How an inbound email stands.
+ * @module Status of an inbound email.
  *
- * received → delivered (its route's webhook took it)
- * no_route, failed (it cannot be parsed): for good
+ * received → delivered (the webhook of its route accepted it)
+ * no_route, failed (it cannot be parsed): final
  */
 import { codesOf } from '#platform/db/codes.ts'
 

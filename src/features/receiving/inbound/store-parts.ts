@@ -1,4 +1,7 @@
-/** @module Puts the parts of a parsed message into the content store, for the rows that will refer to them, and gives back the memory that they took. */
+/**
+ * @module Puts the parts of a parsed message into the content store, for the rows that will refer to them, and frees
+ * the memory that they took.
+ */
 import type { App } from '#features/core/app/app.ts'
 import type { StoredMessage } from '#features/receiving/received/message.ts'
 import { KiB, MiB } from '#platform/units.ts'
@@ -59,7 +62,10 @@ export async function storeParts(
   }
 }
 
-/** The references of all parts, in order. In groups, so that neither memory nor the time without a turn for others grows with their number. */
+/**
+ * The references of all parts, in order. In groups, so that neither memory nor the time without a turn for others grows
+ * with their number.
+ */
 async function storeInGroups(
   { content, clock }: ContentApp,
   parts: readonly (Uint8Array | WholeFile)[],
@@ -99,7 +105,10 @@ export async function storeReport(
 /** Small ones are left to the collector. */
 const SMALLEST_RELEASED_BYTES = 16 * KiB
 
-/** Gives the memory of an attachment back now: the collector, for which a buffer is a small thing, comes to it much later. */
+/**
+ * Gives the memory of an attachment back now: the collector, for which a buffer is a small thing, comes to it much
+ * later.
+ */
 export function release({ buffer, length }: Uint8Array): void {
   if (length >= SMALLEST_RELEASED_BYTES && buffer instanceof ArrayBuffer && buffer.byteLength === length)
     buffer.transfer(0)

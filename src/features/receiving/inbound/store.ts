@@ -1,4 +1,7 @@
-/** @module Writes an inbound email: its row, its total, and the event that webhooks are told by. Inside the transaction of its processing. */
+/**
+ * @module Writes an inbound email inside the transaction of its processing: its row, its counter, and the event that
+ * webhooks are notified by.
+ */
 import type { App } from '#features/core/app/app.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
 import { count, record } from '#features/core/events/record.ts'
@@ -64,8 +67,8 @@ const MOST_TO_ADDRESSES = 100
 const bound = (header: string | null | undefined): string | null => (header == null ? null : headerBound(header))
 
 /**
- * Stores a received message for one route of one domain. Returns its public id; undefined when the domain is gone, and when no route
- * matches and the message alone is larger than all such mail may be.
+ * Stores a received message for one route of one domain. Returns its public id; undefined when the domain is gone, and
+ * when no route matches and the message alone is larger than all such mail may be.
  */
 export function storeInbound(app: App, tx: Tx, to: NewInbound, received: Received): UuidBytes | undefined {
   const { envelope, message, problem, authentication } = received
@@ -129,8 +132,8 @@ export function storeInbound(app: App, tx: Tx, to: NewInbound, received: Receive
 }
 
 /**
- * Gives a message that could not be parsed what parsing it again found. It stays what it was, under its route: no second event tells of it. False when
- * it is gone, or was amended meanwhile.
+ * Gives a message that could not be parsed what parsing it again found. It stays what it was, under its route: no
+ * second event tells of it. False when it is gone, or was amended meanwhile.
  */
 export function amendInbound(app: App, tx: Tx, before: InboundEmail, { message, authentication }: Received): boolean {
   const { changes } = sql(tx.db).amend.run(

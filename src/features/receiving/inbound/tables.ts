@@ -3,7 +3,10 @@ import { index, integer, sqliteTable, text } from 'drizzle-orm/sqlite-core'
 import { accounts } from '#features/core/accounts/tables.ts'
 import { time, uuid, ZERO } from '#platform/db/columns.ts'
 
-/** A message that got its 250 and is not processed yet: the queue between the listener and everything else. Its row goes with its processing. */
+/**
+ * A message that got its 250 and is not processed yet: the queue between the listener and everything else. Its row goes
+ * with its processing.
+ */
 export const inboundReceipts = sqliteTable('inbound_receipts', {
   id: integer('id').primaryKey({ autoIncrement: true }),
   /** Address of MAIL FROM; `''`: the null reverse-path. */

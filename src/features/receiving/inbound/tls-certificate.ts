@@ -1,6 +1,7 @@
 /**
- * @module The certificate of the SMTP listener: from the operator's files, read again when they change, or one of our own that is kept in the data
- * directory. Whatever the operator does to the files while the service runs, the listener keeps a certificate that works.
+ * @module The certificate of the SMTP listener: from the operator's files, read again when they change, or a
+ * self-signed one in the data directory. Whatever happens to the files while the service runs, the listener keeps one
+ * that works.
  */
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { chmodSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
@@ -37,8 +38,8 @@ const OWN_LEAST_DAYS_LEFT = 365
 const LOOK_EVERY_MS = seconds(30)
 
 /**
- * Reads the operator's certificate and looks at its files every half minute; without one makes or reads our own. Throws `ConfigError` when only one
- * of the two files is given, or they cannot be used.
+ * Reads the operator's certificate and looks at its files every half minute; without one makes or reads our own. Throws
+ * `ConfigError` when only one of the two files is given, or they cannot be used.
  */
 export async function openCertificate(options: CertificateOptions): Promise<WatchedCertificate> {
   const { tlsCertFile, tlsKeyFile } = options.config
@@ -106,7 +107,9 @@ function warnOf({ cert }: Certificate, { hostname, clock, log }: CertificateOpti
     log.warn({ validTo }, 'the TLS certificate for incoming mail has expired; senders that verify it do not deliver')
 }
 
-/** A text that changes when either file does. Links are followed: certificates are often renewed by turning one round. */
+/**
+ * A text that changes when either file does. Links are followed: certificates are often renewed by turning one round.
+ */
 const stateOf = (...files: readonly string[]): string =>
   files
     .map((file) => {
@@ -152,7 +155,10 @@ function attempt<T>(run: () => T): T | undefined {
   }
 }
 
-/** Our own certificate, as it is kept, or made now. Receivers of mail rarely have any other, and senders rarely check it (RFC 7435). */
+/**
+ * Our own certificate, as it is kept, or made now. Receivers of mail rarely have any other, and senders rarely check it
+ * (RFC 7435).
+ */
 async function ownCertificate({ config, hostname, clock, log }: CertificateOptions): Promise<Certificate> {
   const path = join(config.dataDir, OWN_FILE)
   const kept = readCertificate(path, path)

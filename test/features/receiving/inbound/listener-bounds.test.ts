@@ -406,6 +406,24 @@ describe('a client that', () => {
     }).toEqual({ hasty: true, last: '354', next: ['250', '250', '250', '354'], taken: 1 })
   })
 
+  test('pipelines many recipients gets a reply to each, though the socket is not read for a while', async () => {
+    const decided = Promise.withResolvers<boolean>()
+    await using fixture = await startTestListener({ isDiskLow: () => decided.promise })
+    await using client = await fixture.greeted()
+    await client.say('MAIL FROM:<>')
+    const recipients = Array.from({ length: 100 }, (_, n) => `RCPT TO:<${'x'.repeat(200)}${n}@b.test>\r\n`).join('')
+    // Enough for the listener to stop reading; the last line is not complete.
+    await client.write(`${recipients}NO`)
+    await systemClock.sleep(50)
+    decided.resolve(false)
+    const codes: string[] = []
+    for (let n = 0; n < 100; n++) codes.push((await client.reply()).slice(0, 3))
+    expect([codes, await client.say('OP')]).toEqual([
+      [...Array(3).fill('250'), ...Array(97).fill('452')],
+      '250 2.0.0 OK',
+    ])
+  })
+
   test('puts commands behind STARTTLS in clear has them thrown away (RFC 3207 §4.2, injection)', async () => {
     await using fixture = await startTestListener()
     const client = await fixture.connect()

@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { LISTENER_LIMITS } from '#features/receiving/inbound/listener-protocol.ts'
-import { createInboundServer } from '#features/receiving/inbound/listener-server.ts'
+import { InboundServer } from '#features/receiving/inbound/listener-server.ts'
 import { openCertificate } from '#features/receiving/inbound/tls-certificate.ts'
 import type { Destination, Refusal } from '#features/receiving/received/message.ts'
 import { systemClock } from '#platform/clock.ts'
@@ -28,7 +28,7 @@ test('the time that a client waits for a reply is no idle time of its own, whate
     log: createLog('silent'),
     onChange: () => undefined,
   })
-  const server = createInboundServer({
+  const server = new InboundServer({
     settings: {
       host: '127.0.0.1',
       port: 0,

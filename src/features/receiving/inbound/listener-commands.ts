@@ -1,0 +1,71 @@
+/**
+ * @module The command lines of the SMTP listener: which command a line is, and what its arguments are or why they are
+ * refused. Pure; the order of commands is checked by `InboundSession`.
+ */
+import { type PathArguments, type PathResult, parsePath } from './listener-path.ts'
+import { missingValue, REPLIES, type Reply, tooLarge, unknownParameter } from './listener-replies.ts'
+
+/** RFC 5321 §4.5.3.1.2: a domain has 255 octets at most; some clients send a little more. */
+const MAX_HELO_LENGTH = 300
+const CONTROL_CHARACTER = /[\x00-\x1f\x7f-\x9f]/
+/** Made by a browser on behalf of a web page: no mail client sends it. */
+const HTTP_REQUEST = /^(?:OPTIONS|GET|HEAD|POST|PUT|DELETE|TRACE|CONNECT) \/.* HTTP\/\d\.\d$/i
+
+/** The command of a line, in upper case; '' when there is none. */
+export const commandOf = (line: string): string => (line.split(' ', 1)[0] ?? '').toUpperCase()
+
+export const isHttpRequest = (line: string): boolean => HTTP_REQUEST.test(line)
+
+export const countArguments = (line: string): number => line.trim().split(/\s+/).length - 1
+
+/** The name in HELO or EHLO, in lower case, or why it is refused. */
+export function parseHelo(command: 'HELO' | 'EHLO', line: string): string | Reply {
+  const [, name = '', ...others] = line.trim().split(/\s+/)
+  if (name === '' || others.length > 0) return command === 'EHLO' ? REPLIES.ehloSyntax : REPLIES.heloSyntax
+  if (name.length > MAX_HELO_LENGTH || CONTROL_CHARACTER.test(name)) return REPLIES.badHeloName
+  return name.toLowerCase()
+}
+
+/** The path and parameters of MAIL, or why they are refused; the values are checked by `checkMailParameters`. */
+export function parseMail(line: string): PathArguments | Reply {
+  const path = parsePath('MAIL', line)
+  const refusal = checkPath(path, path.kind === 'ok' && path.parameters.has('SMTPUTF8'))
+  if (refusal) return refusal
+  if (path.kind !== 'ok') return REPLIES.badSender
+  const valueless = ['BODY', 'SIZE'].find((name) => path.parameters.get(name) === true)
+  return valueless === undefined ? path : missingValue(valueless)
+}
+
+/** Why parameters of MAIL are refused; undefined: they are not. */
+export function checkMailParameters({ parameters }: PathArguments, maxMessageBytes: number): Reply | undefined {
+  const size = parameters.get('SIZE')
+  if (typeof size === 'string') {
+    // RFC 1870 §3.
+    if (!/^\d{1,20}$/.test(size)) return REPLIES.badSize
+    if (Number(size) > maxMessageBytes) return tooLarge(maxMessageBytes)
+  }
+  const body = parameters.get('BODY')
+  if (typeof body === 'string' && !/^(?:7BIT|8BITMIME)$/i.test(body)) return REPLIES.badBody
+  if ((parameters.get('SMTPUTF8') ?? true) !== true) return REPLIES.badSmtpUtf8
+  return undefined
+}
+
+/** The octets that MAIL announced (RFC 1870); 0 when it did not. */
+export function announcedBytes({ parameters }: PathArguments): number {
+  const size = parameters.get('SIZE')
+  return typeof size === 'string' ? Number(size) : 0
+}
+
+/** The address in RCPT, or why it is refused. */
+export function parseRcpt(line: string, hasSmtpUtf8: boolean): string | Reply {
+  const path = parsePath('RCPT', line)
+  const refusal = checkPath(path, hasSmtpUtf8)
+  if (refusal) return refusal
+  return path.kind === 'ok' ? path.address : REPLIES.badRecipient
+}
+
+function checkPath(path: PathResult, hasSmtpUtf8: boolean): Reply | undefined {
+  if (path.kind === 'unknown parameter') return unknownParameter(path.name)
+  // RFC 6531 §3.4.
+  return path.kind === 'ok' && path.needsSmtpUtf8 && !hasSmtpUtf8 ? REPLIES.needsSmtpUtf8 : undefined
+}

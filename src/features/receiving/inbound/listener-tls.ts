@@ -1,0 +1,51 @@
+/** @module STARTTLS on a connection of the SMTP listener: the handshake on top of its socket. */
+import type { Socket } from 'node:net'
+import { createSecureContext, type SecureContext, TLSSocket } from 'node:tls'
+import type { Certificate } from './listener-protocol.ts'
+
+const MIN_TLS_VERSION = 'TLSv1.2'
+
+export interface TlsEvents {
+  onSecure(socket: TLSSocket): void
+  /** Called for a handshake that fails and for a connection that breaks. */
+  onError(error: Error): void
+  /** May be called more than once. */
+  onClosed(): void
+}
+
+export const openSecureContext = ({ cert, key }: Certificate): SecureContext =>
+  createSecureContext({ cert, key, minVersion: MIN_TLS_VERSION, honorCipherOrder: true })
+
+/** Begins the handshake as server. From then on nothing else may read or write the socket. */
+export function upgradeToTls(socket: Socket, secureContext: SecureContext, events: TlsEvents): TLSSocket {
+  socket.removeAllListeners()
+  socket.pause()
+  const secure = new TLSSocket(socket, { isServer: true, secureContext })
+  // A handshake that fails destroys neither socket on Bun.
+  const onFailed = (error: Error): void => {
+    secure.destroy()
+    socket.destroy()
+    events.onError(error)
+  }
+  let isSecure = false
+  const onError = (error: Error): void => (isSecure ? events.onError(error) : onFailed(error))
+  socket.on('error', onError)
+  for (const name of ['error', '_tlsError', 'clientError']) secure.on(name, onError)
+  socket.on('close', () => events.onClosed())
+  secure.on('close', () => {
+    socket.destroy()
+    events.onClosed()
+  })
+  // Once: a client of TLS 1.2 may renegotiate, which emits it again.
+  secure.once('secure', () => {
+    isSecure = true
+    events.onSecure(secure)
+  })
+  return secure
+}
+
+/** Version and cipher: `TLSv1.3 TLS_AES_256_GCM_SHA384`. */
+export function describeTls(socket: TLSSocket): string {
+  const cipher = socket.getCipher()
+  return `${socket.getProtocol() ?? 'TLS'} ${cipher?.standardName ?? cipher?.name ?? ''}`.trim()
+}
