@@ -124,6 +124,23 @@ export function judge(result: AttemptResult): Verdict {
   }
 }
 
+/** What is stored and told of an attempt, however it ended. */
+const attemptFacts = (
+  session: AttemptSession | undefined,
+  reply: string | undefined,
+  more: AttemptFacts['data'],
+): AttemptFacts => ({
+  smtpResponse: reply?.slice(0, MAX_REPLY_LENGTH),
+  sendingIp: session?.localAddress,
+  data: {
+    smtp_response: reply?.slice(0, MAX_REPLY_LENGTH) ?? null,
+    ip_address: session?.localAddress ?? null,
+    remote_mta: session ? `${session.host} [${session.address}]` : null,
+    tls: session?.tls ?? null,
+    ...more,
+  },
+})
+
 /** Writes a verdict. Returns when the recipient is due again; undefined when it is final. */
 export function writeOutcome(
   app: App,
@@ -136,18 +153,8 @@ export function writeOutcome(
 ): Millis | undefined {
   const now = app.eventTime()
   const at = { recipientId: hand.recipientId, emailId: hand.emailId, now }
-  const remoteMta = session ? `${session.host} [${session.address}]` : null
-  const facts = (reply: string | undefined, more: AttemptFacts['data'] = {}): AttemptFacts => ({
-    smtpResponse: reply?.slice(0, MAX_REPLY_LENGTH),
-    sendingIp: session?.localAddress,
-    data: {
-      smtp_response: reply?.slice(0, MAX_REPLY_LENGTH) ?? null,
-      ip_address: session?.localAddress ?? null,
-      remote_mta: remoteMta,
-      tls: session?.tls ?? null,
-      ...more,
-    },
-  })
+  const facts = (reply: string | undefined, more: AttemptFacts['data'] = {}): AttemptFacts =>
+    attemptFacts(session, reply, more)
   switch (verdict.kind) {
     case 'sent':
       finishRecipient(tx, at, { status: 'sent', deliveryStartedAt: hand.startedAt, ...facts(verdict.reply) })
