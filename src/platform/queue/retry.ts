@@ -27,7 +27,10 @@ export async function retry<T>(attempt: () => T | Promise<T>, { clock, delayMs, 
   }
 }
 
-/** Whose fault a failed write is: of the storage, so that it counts as refused; its own; or it is given up. */
+/**
+ * What becomes of a write that failed. `storage`: it is retried, and counted as refused. `own`: the write itself is at
+ * fault; it is retried, and not counted. `given-up`: it is not retried.
+ */
 export type WriteFailure = 'storage' | 'own' | 'given-up'
 
 export class StorageRetries {

@@ -39,7 +39,7 @@ test('an error that is not retried is thrown', async () => {
   const broken = () => {
     throw new Error('broken')
   }
-  expect(retry(broken, { clock, delayMs: 100, isRetried: () => false })).rejects.toThrow('broken')
+  await expect(retry(broken, { clock, delayMs: 100, isRetried: () => false })).rejects.toThrow('broken')
 })
 
 test('work that succeeds at once has run when retry returns', () => {

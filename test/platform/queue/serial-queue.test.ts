@@ -34,7 +34,7 @@ test('a work that fails rejects its own call, and the next one runs', async () =
   const queue = new SerialQueue<number>()
   const failed = queue.run(1, () => Promise.reject(new Error('broken')))
   const next = queue.run(1, async () => 'done')
-  expect(failed).rejects.toThrow('broken')
+  await expect(failed).rejects.toThrow('broken')
   expect(await next).toBe('done')
   expect(queue.countOf(1)).toBe(0)
 })
@@ -44,6 +44,6 @@ test('a work that throws before its first await rejects like any other', async (
   const failed = queue.run(1, () => {
     throw new Error('broken')
   })
-  expect(failed).rejects.toThrow('broken')
+  await expect(failed).rejects.toThrow('broken')
   expect(await queue.run(1, async () => 'done')).toBe('done')
 })

@@ -37,7 +37,7 @@ test('a work that fails frees its slot and rejects its call', async () => {
   const slots = new Slots(1)
   const failed = slots.run(never, () => Promise.reject(new Error('broken')))
   const next = slots.run(never, async () => 'next')
-  expect(failed).rejects.toThrow('broken')
+  await expect(failed).rejects.toThrow('broken')
   expect(await next).toBe('next')
   expect(slots.isIdle).toBe(true)
 })

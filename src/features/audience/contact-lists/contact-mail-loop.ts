@@ -101,7 +101,7 @@ export class ContactMailLoop implements DueLoop {
   /** At the start and when the clock was set back: due times may be of a clock that was ahead. */
   #mayTimesBeWrong = true
   readonly #loop: DueLoop
-  readonly #stopListening: readonly (() => void)[]
+  readonly #stopListening: () => void
 
   constructor(app: App) {
     this.#app = app
@@ -110,12 +110,10 @@ export class ContactMailLoop implements DueLoop {
       name: 'emails to contacts',
       clock: app.clock,
       log: app.log,
+      wokenBy: [app.contactMailDue],
       step: (ending) => this.#step(ending),
     })
-    this.#stopListening = [
-      app.contactMailDue.listen(() => this.wake()),
-      app.clockSetBack.listen(() => this.#forgetTimes()),
-    ]
+    this.#stopListening = app.clockSetBack.listen(() => this.#forgetTimes())
   }
 
   #forgetTimes(): void {
@@ -271,7 +269,7 @@ export class ContactMailLoop implements DueLoop {
   }
 
   async stop(): Promise<void> {
-    for (const stop of this.#stopListening) stop()
+    this.#stopListening()
     await this.#loop.stop()
     await Promise.all(this.#working.values())
   }
