@@ -2,7 +2,7 @@
 import { builtOnImport, type FoundRegex, findRegexes } from './find.ts'
 
 /** Programs for developers, which match their own output. */
-const LEFT_OUT = /^app\/bench\//
+const LEFT_OUT = /^bench\//
 
 /** Expressions that are built from what only a running service has. Each was read. */
 export const BUILT_LATER: Readonly<Record<string, string>> = {

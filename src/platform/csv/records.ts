@@ -70,41 +70,50 @@ const NOT_UTF8 = 'It is not in UTF-8; save the file as "CSV UTF-8".'
 
 /** The records at the beginning of a window. Empty lines, and lines of empty cells, are left out. */
 export function scanRecords(window: Buffer, options: ScanOptions): Scan {
-  const { delimiter, isEnd, most, mostLines = NOWHERE } = options
+  const { most, mostLines = NOWHERE } = options
   const next = positions(window)
   const records: CsvRecord[] = []
   let at = 0
   let line = options.line
   while (at < window.length && records.length < most && line - options.line < mostLines) {
-    const ended = lineEnd(window, at, next, isEnd)
-    if (ended?.content === at) {
-      at = ended.next
-      line++
-      continue
-    }
-    // Its end may come yet.
-    const isCut = ended === undefined && window.length - at <= LONGEST_RECORD
-    const read = next.quote(at) < (ended?.content ?? window.length) ? readQuoted(window, at, options) : 'plain'
-    if (read === 'unfinished' || (read === 'plain' && isCut)) break
-    if (read === 'plain' && ended && ended.content - at <= LONGEST_RECORD) {
-      const bytes = window.subarray(at, ended.content)
-      const cells = isUtf8(bytes) ? bytes.toString().split(delimiter).map(trimmed) : undefined
-      add(records, line, cells)
-      at = ended.next
-      line++
-    } else if (typeof read === 'object' && !hasBreakIn(read.cells, options.oneLineCell)) {
-      add(records, line, read.cells)
-      at = read.end
-      line += read.lines
-    } else {
-      if (isCut) break
-      records.push({ kind: 'broken', line, error: read === 'plain' ? TOO_LONG : UNCLOSED })
-      if (!ended) return { records, end: window.length, line, isInsideLine: true }
-      at = ended.next
-      line++
-    }
+    const step = readStep(window, at, line, next, options)
+    if (!step) break
+    if (step.record) records.push(step.record)
+    if (step.end === undefined) return { records, end: window.length, line, isInsideLine: true }
+    at = step.end
+    line += step.lines
   }
   return { records, end: at, line, isInsideLine: false }
+}
+
+/** A record, a line without one, or a line that cannot be read. */
+interface Step {
+  /** Undefined: the line is empty, or all its cells are. */
+  readonly record: CsvRecord | undefined
+  /** Undefined: its last line does not end in this window. */
+  readonly end: number | undefined
+  readonly lines: number
+}
+
+/** Reads what begins at a place. Undefined: it may end behind this window. */
+function readStep(window: Buffer, at: number, line: number, next: Positions, options: ScanOptions): Step | undefined {
+  const ended = lineEnd(window, at, next, options.isEnd)
+  if (ended?.content === at) return { record: undefined, end: ended.next, lines: 1 }
+  const mayEndLater = ended === undefined && window.length - at <= LONGEST_RECORD
+  const skipLine = (error: string): Step => ({ record: { kind: 'broken', line, error }, end: ended?.next, lines: 1 })
+
+  if (next.quote(at) < (ended?.content ?? window.length)) {
+    const read = new QuotedRecordReader(window, at, options).read()
+    if (read === 'unfinished') return undefined
+    if (read !== 'unclosed' && !hasBreakIn(read.cells, options.oneLineCell))
+      return { record: toRecord(line, read.cells), end: read.end, lines: read.lines }
+    return mayEndLater ? undefined : skipLine(UNCLOSED)
+  }
+  if (mayEndLater) return undefined
+  if (!ended || ended.content - at > LONGEST_RECORD) return skipLine(TOO_LONG)
+  const bytes = window.subarray(at, ended.content)
+  const cells = isUtf8(bytes) ? bytes.toString().split(options.delimiter).map(trimmed) : undefined
+  return { record: toRecord(line, cells), end: ended.next, lines: 1 }
 }
 
 /** Where the line that goes on at the beginning of a window is over: the place after its end. Undefined: not in this window. */
@@ -118,9 +127,9 @@ const hasBreakIn = (cells: readonly string[] | undefined, position: number | und
   position !== undefined && /[\r\n]/.test(cells?.[position] ?? '')
 
 /** @param cells undefined: they are not UTF-8 */
-function add(records: CsvRecord[], line: number, cells: readonly string[] | undefined): void {
-  if (!cells) records.push({ kind: 'broken', line, error: NOT_UTF8 })
-  else if (cells.some((cell) => cell !== '')) records.push({ kind: 'record', line, cells })
+function toRecord(line: number, cells: readonly string[] | undefined): CsvRecord | undefined {
+  if (!cells) return { kind: 'broken', line, error: NOT_UTF8 }
+  return cells.some((cell) => cell !== '') ? { kind: 'record', line, cells } : undefined
 }
 
 interface LineEnd {
@@ -173,58 +182,111 @@ interface Quoted {
   readonly lines: number
 }
 
+/** Why a record has no end: the rest of it may be behind the window; or a quote is not closed within its bounds. */
+type Interruption = 'unfinished' | 'unclosed'
+
 /**
- * A record with quotes. A quote at the beginning of a cell opens; one anywhere else means itself. What follows a closing quote makes the whole cell
- * mean itself (`"Ada" <ada@example.com>`), unless a line ended in between: then the quote was never closed.
+ * Reads one record with quotes. A quote at the beginning of a cell opens; one anywhere else means itself. What follows a
+ * closing quote makes the whole cell mean itself (`"Ada" <ada@example.com>`), unless a line ended in between: then the
+ * quote was never closed.
+ *
+ * cell → delimiter → cell … → end of the line, or an interruption
  */
-function readQuoted(
-  window: Buffer,
-  start: number,
-  { delimiter, isEnd }: ScanOptions,
-): Quoted | 'unfinished' | 'unclosed' {
-  const limit = Math.min(window.length, start + LONGEST_RECORD)
-  const beyond = isEnd || limit < window.length ? 'unclosed' : 'unfinished'
-  const delimiterByte = delimiter.charCodeAt(0)
-  const cells: string[] = []
-  let isValid = true
-  let lines = 1
-  const take = (from: number, to: number): string => {
-    const bytes = window.subarray(from, to)
-    isValid &&= isUtf8(bytes)
-    return bytes.toString()
+class QuotedRecordReader {
+  readonly #window: Buffer
+  readonly #limit: number
+  readonly #isEnd: boolean
+  readonly #delimiter: number
+  #at: number
+  #lines = 1
+  #isUtf8 = true
+  #interruption: Interruption | undefined
+
+  constructor(window: Buffer, start: number, { delimiter, isEnd }: ScanOptions) {
+    this.#window = window
+    this.#limit = Math.min(window.length, start + LONGEST_RECORD)
+    this.#isEnd = isEnd
+    this.#delimiter = delimiter.charCodeAt(0)
+    this.#at = start
   }
-  let at = start
-  for (;;) {
-    const cellStart = at
-    while (at < limit && (window[at] === SPACE || window[at] === TAB)) at++
-    let quoted: string | undefined
-    if (window[at] === QUOTE && at < limit) {
-      const opened = at
-      const closed = closingQuote(window, at + 1, limit)
-      if (closed === undefined) return beyond
-      const breaks = lineBreaks(window, opened, closed)
-      at = closed + 1
-      while (at < limit && (window[at] === SPACE || window[at] === TAB)) at++
-      const after = at < limit ? window[at] : undefined
-      if (after === undefined && !(isEnd && at === window.length)) return beyond
-      if (after === undefined || after === delimiterByte || after === LF || after === CR) {
-        quoted = take(opened + 1, closed).replaceAll('""', '"')
-        lines += breaks
-      } else if (breaks > 0) return 'unclosed'
+
+  read(): Quoted | Interruption {
+    const cells: string[] = []
+    do {
+      const cell = this.#readCell()
+      if (cell !== undefined) cells.push(cell)
+    } while (!this.#interruption && this.#skipDelimiter())
+    const end = this.#skipLineEnd()
+    return this.#interruption ?? { cells: this.#isUtf8 ? cells : undefined, end, lines: this.#lines }
+  }
+
+  /** Undefined: it was interrupted. */
+  #readCell(): string | undefined {
+    const start = this.#at
+    this.#skipBlanks()
+    if (this.#at < this.#limit && this.#window[this.#at] === QUOTE) {
+      const quoted = this.#readQuotedText()
+      if (quoted !== undefined || this.#interruption) return quoted
     }
-    if (quoted === undefined) {
-      while (at < limit && window[at] !== delimiterByte && window[at] !== LF && window[at] !== CR) at++
-      if (at === limit && !(isEnd && at === window.length)) return beyond
-    }
-    cells.push(quoted ?? take(cellStart, at).trim())
-    const byte = at < window.length ? window[at] : undefined
-    if (byte === delimiterByte) at++
-    else {
-      // Half of a CRLF.
-      if (byte === CR && at + 1 === window.length && !isEnd) return beyond
-      const end = byte === undefined ? at : byte === CR && window[at + 1] === LF ? at + 2 : at + 1
-      return { cells: isValid ? cells : undefined, end, lines }
-    }
+    while (this.#at < this.#limit && !this.#isBehindCell(this.#window[this.#at])) this.#at++
+    return this.#isCut() ? this.#interrupt() : this.#decode(start, this.#at).trim()
+  }
+
+  /** Undefined: the cell goes on after the closing quote, or it was interrupted. */
+  #readQuotedText(): string | undefined {
+    const opened = this.#at
+    const closed = closingQuote(this.#window, opened + 1, this.#limit)
+    if (closed === undefined) return this.#interrupt()
+    const breaks = lineBreaks(this.#window, opened, closed)
+    this.#at = closed + 1
+    this.#skipBlanks()
+    if (this.#isCut()) return this.#interrupt()
+    if (this.#at < this.#limit && !this.#isBehindCell(this.#window[this.#at]))
+      return breaks > 0 ? this.#interrupt('unclosed') : undefined
+    this.#lines += breaks
+    return this.#decode(opened + 1, closed).replaceAll('""', '"')
+  }
+
+  /** Whether there was one, so that another cell follows. */
+  #skipDelimiter(): boolean {
+    if (this.#window[this.#at] !== this.#delimiter) return false
+    this.#at++
+    return true
+  }
+
+  /** Where the next record begins. */
+  #skipLineEnd(): number {
+    const at = this.#at
+    if (at === this.#window.length) return at
+    if (this.#window[at] !== CR) return at + 1
+    // The other half of a CRLF may follow.
+    if (at + 1 === this.#window.length && !this.#isEnd) this.#interrupt()
+    return this.#window[at + 1] === LF ? at + 2 : at + 1
+  }
+
+  #skipBlanks(): void {
+    while (this.#at < this.#limit && (this.#window[this.#at] === SPACE || this.#window[this.#at] === TAB)) this.#at++
+  }
+
+  #isBehindCell(byte: number | undefined): boolean {
+    return byte === this.#delimiter || byte === LF || byte === CR
+  }
+
+  /** Whether the record reaches the end of what may be read, and the file goes on there. */
+  #isCut(): boolean {
+    return this.#at === this.#limit && !(this.#isEnd && this.#at === this.#window.length)
+  }
+
+  #interrupt(
+    as: Interruption = this.#isEnd || this.#limit < this.#window.length ? 'unclosed' : 'unfinished',
+  ): undefined {
+    this.#interruption ??= as
+  }
+
+  #decode(from: number, to: number): string {
+    const bytes = this.#window.subarray(from, to)
+    this.#isUtf8 &&= isUtf8(bytes)
+    return bytes.toString()
   }
 }
 

@@ -118,3 +118,17 @@ export const htmlResponse = (page: Html, status = 200, headers: Readonly<Record<
       ...headers,
     },
   })
+
+/** Keeps a page, and a redirect that leads to or from it, out of search engines. */
+export const UNLISTED_HEADERS = { 'x-robots-tag': 'noindex, nofollow' } as const
+
+/** Of pages whose forms must come from our own origin: browsers send it only if they may name the page. */
+export const OWN_FORM_HEADERS = { ...UNLISTED_HEADERS, 'referrer-policy': 'same-origin' } as const
+
+/** A page that search engines do not list. */
+export const unlistedResponse = (page: Html, status = 200, headers: Readonly<Record<string, string>> = {}): Response =>
+  htmlResponse(page, status, { ...UNLISTED_HEADERS, ...headers })
+
+/** An unlisted page whose forms must come from our own origin. */
+export const ownFormResponse = (page: Html, status = 200, headers: Readonly<Record<string, string>> = {}): Response =>
+  htmlResponse(page, status, { ...OWN_FORM_HEADERS, ...headers })

@@ -3,7 +3,7 @@
  * grows with the square of folded lines and of white space in a signature, so both are bounded here. Never changes what it is given.
  */
 
-import { type MessageSource, startOf } from '../mime/source.ts'
+import { asBuffer, type MessageSource, startOf } from '../mime/source.ts'
 
 export type Prepared =
   /** `pieces` gives the message, in pieces that end anywhere. Without a signature to look at it is the header alone. */
@@ -79,8 +79,6 @@ function* messageOf(head: Buffer, source: MessageSource, skipBytes: number): Gen
     if (body.length > 0) yield body
   }
 }
-
-const asBuffer = (bytes: Uint8Array): Buffer => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
 
 /**
  * The fields as the verifier takes them: whatever is not the start of a field belongs to the one before, white space or not. Were one of its

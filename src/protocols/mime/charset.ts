@@ -1,4 +1,5 @@
 /** @module Text of strangers in whatever charset they say, or do not say, to Unicode. Never fails: what cannot be read is guessed. */
+import iconv from 'iconv-lite'
 import libcharset from 'libmime/lib/charset.js'
 
 /** Names that say nothing about octets above 127, or that senders write without meaning them. */
@@ -60,8 +61,8 @@ function decode(bytes: Uint8Array, name: string | undefined): string {
   const isBigEndian = name.startsWith('utf-16') && bytes[0] === 0xfe && bytes[1] === 0xff
   const native = decoderOf(isBigEndian ? 'utf-16be' : name)
   if (native) return native.decode(native.encoding === 'iso-2022-jp' ? withoutIdleEscapes(bytes) : bytes)
-  const eucDecoder = EUC_DECODERS[name]
-  if (eucDecoder) return eucDecoder(bytes)
+  const sevenBitDecoder = SEVEN_BIT_DECODERS[name]
+  if (sevenBitDecoder) return sevenBitDecoder(bytes)
   // It takes nothing but a Buffer for octets.
   const text = libcharset.decode(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length), name)
   // Either it is broken, or the name is unknown and was read as UTF-8.
@@ -107,8 +108,22 @@ function withoutIdleEscapes(bytes: Uint8Array): Uint8Array {
   return Buffer.from(octets.replace(/\x1b(?:\([BJI]|\$[@B])(?=\x1b)/g, ''), 'latin1')
 }
 
-/** Charsets of 7 bits that no decoder of the runtime and of the libraries knows: the same characters have 8 bits in another one. */
-const EUC_DECODERS: Readonly<Record<string, (bytes: Uint8Array) => string>> = {
+/**
+ * libmime refuses UTF-7, because a filter that reads only ASCII misses markup in it. No such filter runs before us: the
+ * text goes to the account as JSON, and a sender that declares UTF-7 means it.
+ */
+function decodeUtf7(bytes: Uint8Array): string {
+  const text = iconv.decode(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length), 'utf-7')
+  return text.includes('\ufffd') ? guess(bytes) : text
+}
+
+/**
+ * Charsets of 7 bits that neither the runtime nor libmime decodes. The Korean and Chinese ones have the same characters
+ * as an EUC charset of 8 bits.
+ */
+const SEVEN_BIT_DECODERS: Readonly<Record<string, (bytes: Uint8Array) => string>> = {
+  'utf-7': decodeUtf7,
+  'unicode-1-1-utf-7': decodeUtf7,
   'iso-2022-kr': (bytes) => new TextDecoder('euc-kr').decode(toEucKr(bytes)),
   csiso2022kr: (bytes) => new TextDecoder('euc-kr').decode(toEucKr(bytes)),
   'hz-gb-2312': (bytes) => new TextDecoder('gbk').decode(toEucCn(bytes)),

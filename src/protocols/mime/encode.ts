@@ -3,6 +3,7 @@
  * that yield between slices, so that a large part does not block the event loop. Deterministic: the encoding depends on
  * the octets alone, so every attempt sends the same bytes.
  */
+import { asBuffer } from './source.ts'
 
 /** The body of one MIME part as it goes on the wire. */
 export interface EncodedPart {
@@ -243,5 +244,3 @@ const MAX_CHARACTER_OCTETS = 4
 /** How many octets of a character begin here (RFC 3629 §3); 1 within one, which has its place already. */
 const characterOctets = (octet: number): number =>
   octet < 0xc0 ? 1 : octet < 0xe0 ? 2 : octet < 0xf0 ? 3 : MAX_CHARACTER_OCTETS
-
-const asBuffer = (bytes: Uint8Array): Buffer => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)

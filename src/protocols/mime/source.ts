@@ -15,6 +15,9 @@ export const sourceOf = (bytes: Uint8Array): MessageSource => ({
   },
 })
 
+/** The same octets as a Buffer, not copied. */
+export const asBuffer = (bytes: Uint8Array): Buffer => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
+
 /** The beginning of a message: all of it when it is not longer than `mostBytes`, else somewhat more than that. */
 export function startOf(source: MessageSource, mostBytes: number): Uint8Array {
   const slices: Uint8Array[] = []

@@ -4,7 +4,7 @@
  */
 import type { Head } from './header-fields.ts'
 import { Unparseable } from './parsed.ts'
-import type { MessageSource } from './source.ts'
+import { asBuffer, type MessageSource } from './source.ts'
 
 /**
  * What the splitter needs of a message, piece by piece: of the header the fields about the content, since each field costs it a hundred times its
@@ -34,8 +34,6 @@ export function* piecesOf(
 
 const LF = 0x0a
 const CRLF = Buffer.from('\r\n')
-
-const asBuffer = (bytes: Uint8Array): Buffer => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
 
 function checkReturns(hasTooMany: boolean): void {
   if (hasTooMany) throw new Unparseable('The message has more than 1,000 carriage returns in a row, which no mail has.')

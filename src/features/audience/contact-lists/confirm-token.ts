@@ -8,7 +8,8 @@
 import type { Millis } from '#platform/clock.ts'
 import type { KeyRing } from '#platform/crypto.ts'
 import type { UuidBytes } from '#platform/ids.ts'
-import { base64urlLength, MOST_VARINT_BYTES, readBase64url, readVarint, varint } from '#platform/token-bytes.ts'
+import { openSealedToken, sealedTokenLength, sealToken } from '#platform/sealed-token.ts'
+import { MOST_VARINT_BYTES, varint } from '#platform/token-bytes.ts'
 
 /** Where the links lead. */
 export const CONFIRM_PATH = '/confirm'
@@ -28,55 +29,32 @@ export interface ConfirmFacts {
 }
 
 const CONTEXT = 'confirm'
-const FORM = 1
 const UUID_BYTES = 16
 const LONGEST_DOMAIN = 100
-const SEALING_BYTES = 32
 /** Characters of the longest token. */
-export const LONGEST_CONFIRM_TOKEN = base64urlLength(
-  SEALING_BYTES + 1 + UUID_BYTES + 4 * MOST_VARINT_BYTES + LONGEST_DOMAIN,
-)
+export const LONGEST_CONFIRM_TOKEN = sealedTokenLength(UUID_BYTES + 4 * MOST_VARINT_BYTES + LONGEST_DOMAIN)
 
 /** The token of these facts: base64url, at most LONGEST_CONFIRM_TOKEN characters. */
 export function confirmToken(keys: KeyRing, facts: ConfirmFacts): string {
   const { accountUuid, listId, contactId, since, madeAt, senderDomain } = facts
-  const plain = Buffer.concat([
-    Buffer.of(FORM),
+  return sealToken(keys, CONTEXT, [
     accountUuid,
     ...[listId, contactId, since, madeAt].map(varint),
     Buffer.from(senderDomain.length <= LONGEST_DOMAIN ? senderDomain : '', 'latin1'),
   ])
-  return Buffer.from(keys.sealSame(plain, CONTEXT)).toString('base64url')
 }
 
 /** What a token says; undefined when we did not make it, or it was changed on its way. Takes any text. */
 export function openConfirmToken(keys: KeyRing, text: string): ConfirmFacts | undefined {
-  const sealed = readBase64url(text, LONGEST_CONFIRM_TOKEN)
-  if (!sealed || sealed.length < SEALING_BYTES) return undefined
-  let plain: Uint8Array
-  try {
-    plain = keys.unseal(sealed, CONTEXT)
-  } catch {
-    return undefined
-  }
-  return plain[0] === FORM ? factsOf(Buffer.from(plain)) : undefined
-}
-
-/** Of bytes that `confirmToken` made: nobody else can seal. */
-function factsOf(plain: Buffer): ConfirmFacts {
-  let position = 1 + UUID_BYTES
-  const accountUuid = new Uint8Array(plain.subarray(1, position))
-  const takeInteger = (): number => {
-    const { value, end } = readVarint(plain, position)
-    position = end
-    return value
-  }
-  return {
-    accountUuid,
-    listId: takeInteger(),
-    contactId: takeInteger(),
-    since: takeInteger(),
-    madeAt: takeInteger(),
-    senderDomain: plain.toString('latin1', position),
-  }
+  const facts = openSealedToken(keys, CONTEXT, text, LONGEST_CONFIRM_TOKEN)
+  return (
+    facts && {
+      accountUuid: new Uint8Array(facts.take(UUID_BYTES)),
+      listId: facts.takeInteger(),
+      contactId: facts.takeInteger(),
+      since: facts.takeInteger(),
+      madeAt: facts.takeInteger(),
+      senderDomain: facts.takeRest().toString('latin1'),
+    }
+  )
 }

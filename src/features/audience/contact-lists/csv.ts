@@ -6,8 +6,9 @@ import { isUtf8 } from 'node:buffer'
 import type { Contact } from '#features/setup/contact-store/find.ts'
 import { CONTACT_STATUSES, type ContactStatus } from '#features/setup/contact-store/status.ts'
 import { csvLines, type Delimiter, unescaped } from '#platform/csv/cells.ts'
+import { invalidCsv } from '#platform/csv/invalid.ts'
 import { type CsvRecord, LONGEST_RECORD, scanRecords, startOf } from '#platform/csv/records.ts'
-import { type AppError, invalid } from '#platform/errors.ts'
+import type { AppError } from '#platform/errors.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { countJsonValues, MAX_JSON_DEPTH } from '#platform/http/json.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
@@ -66,18 +67,19 @@ const EXPECTED =
  */
 export function readHead(start: Buffer, isWhole: boolean): CsvHead {
   if (WORKBOOKS.some((bytes) => start.indexOf(bytes) === 0))
-    throw notCsv('The file is a workbook or an archive; open it in its spreadsheet and save it as "CSV UTF-8".')
+    throw invalidCsv('The file is a workbook or an archive; open it in its spreadsheet and save it as "CSV UTF-8".')
   if (!isUtf8(start.subarray(0, start.length - (isWhole ? 0 : cutCharacterBytes(start)))) || start.includes(0))
-    throw notCsv('The file is not in UTF-8; save it as "CSV UTF-8".')
+    throw invalidCsv('The file is not in UTF-8; save it as "CSV UTF-8".')
   const { at: skipped, delimiter } = startOf(start)
   const content = start.subarray(skipped)
   // A header that does not end is a record that is too long.
   const { records, end, line } = scanRecords(content, { delimiter, line: 1, isEnd: isWhole, most: 1 })
   const [header] = records
-  if (!header) throw isWhole ? emptyFile() : notCsv(`The first line does not end. ${EXPECTED}`)
-  if (header.kind === 'broken') throw notCsv(`The first line cannot be read: ${lowerFirst(header.error)} ${EXPECTED}`)
+  if (!header) throw isWhole ? emptyFile() : invalidCsv(`The first line does not end. ${EXPECTED}`)
+  if (header.kind === 'broken')
+    throw invalidCsv(`The first line cannot be read: ${lowerFirst(header.error)} ${EXPECTED}`)
   if (header.cells.length === 1 && header.cells[0]?.includes('\t'))
-    throw notCsv(`Tabs part the columns of the first line; save the file with commas or semicolons. ${EXPECTED}`)
+    throw invalidCsv(`Tabs part the columns of the first line; save the file with commas or semicolons. ${EXPECTED}`)
   const isBare = header.cells.length === 1 && (header.cells[0] ?? '').includes('@')
   const columns = isBare ? [{ kind: 'email' } as const] : columnsOf(header.cells)
   return {
@@ -100,18 +102,19 @@ function cutCharacterBytes(bytes: Buffer): number {
 }
 
 function columnsOf(header: readonly string[]): Column[] {
-  if (header.length > MOST_COLUMNS) throw notCsv(`There are ${header.length} columns; at most ${MOST_COLUMNS} can be.`)
+  if (header.length > MOST_COLUMNS)
+    throw invalidCsv(`There are ${header.length} columns; at most ${MOST_COLUMNS} can be.`)
   const names = header.map((cell) => unescaped(cell).trim())
   for (const [index, name] of names.entries()) {
-    if (name === '') throw notCsv(`Column ${index + 1} has no name. ${EXPECTED}`)
+    if (name === '') throw invalidCsv(`Column ${index + 1} has no name. ${EXPECTED}`)
     if (name.length > LONGEST_NAME)
-      throw notCsv(`Column ${index + 1} has a name of more than ${LONGEST_NAME} characters. ${EXPECTED}`)
+      throw invalidCsv(`Column ${index + 1} has a name of more than ${LONGEST_NAME} characters. ${EXPECTED}`)
   }
   const columns = names.map(columnOf)
   const keys = columns.map((column) => (column.kind === 'field' ? `field ${column.name}` : column.kind))
   const twice = names.find((_, i) => keys[i] !== 'passed over' && keys.indexOf(keys[i] ?? '') < i)
-  if (twice !== undefined) throw notCsv(`The column ${JSON.stringify(twice)} is there twice. ${EXPECTED}`)
-  if (!keys.includes('email')) throw notCsv(`There is no column email among ${seen(names)}. ${EXPECTED}`)
+  if (twice !== undefined) throw invalidCsv(`The column ${JSON.stringify(twice)} is there twice. ${EXPECTED}`)
+  if (!keys.includes('email')) throw invalidCsv(`There is no column email among ${seen(names)}. ${EXPECTED}`)
   return columns
 }
 
@@ -201,6 +204,4 @@ const shown = (text: string): string => JSON.stringify(text.slice(0, 100))
 const lowerFirst = (text: string): string => text.charAt(0).toLowerCase() + text.slice(1)
 
 /** 422 for a file without a first line. */
-export const emptyFile = (): AppError => notCsv(`The file is empty. ${EXPECTED}`)
-
-const notCsv = (message: string): AppError => invalid('body', message, 'invalid_csv')
+export const emptyFile = (): AppError => invalidCsv(`The file is empty. ${EXPECTED}`)

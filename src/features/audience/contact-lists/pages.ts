@@ -7,7 +7,7 @@ import type { App } from '#features/core/app/app.ts'
 import { ownUrl } from '#features/sending/tracking/base-url.ts'
 import { AppError } from '#platform/errors.ts'
 import { acceptsBody } from '#platform/http/body.ts'
-import { type Html, htmlResponse } from '#platform/http/html.ts'
+import { type Html, unlistedResponse } from '#platform/http/html.ts'
 import { activeForm, confirm, type LinkStanding, linkStanding } from './confirm.ts'
 import { CONFIRM_PATH, type ConfirmFacts, openConfirmToken } from './confirm-token.ts'
 import {
@@ -23,7 +23,6 @@ import {
   unknownLinkPage,
 } from './page.ts'
 
-const HEADERS = { 'x-robots-tag': 'noindex, nofollow' }
 const hidden = { hide: true }
 
 /** The plugin of /confirm. */
@@ -33,7 +32,7 @@ export function confirmPages(app: App) {
       `${CONFIRM_PATH}/:token`,
       ({ params }) => {
         const facts = openConfirmToken(app.keys, params.token)
-        if (!facts) return answer(unknownLinkPage(), 404)
+        if (!facts) return unlistedResponse(unknownLinkPage(), 404)
         return pageOf(app, facts, linkStanding(app, facts, app.eventTime()), askPage)
       },
       { detail: hidden },
@@ -42,36 +41,34 @@ export function confirmPages(app: App) {
       `${CONFIRM_PATH}/:token`,
       async ({ params }) => {
         const facts = openConfirmToken(app.keys, params.token)
-        if (!facts) return answer(unknownLinkPage(), 404)
+        if (!facts) return unlistedResponse(unknownLinkPage(), 404)
         try {
           return pageOf(app, facts, await confirm(app, facts), confirmedPage)
         } catch (error) {
           if (!(error instanceof AppError)) throw error
-          return answer(notDonePage(), error.status)
+          return unlistedResponse(notDonePage(), error.status)
         }
       },
       { detail: { ...hidden, ...acceptsBody('anything') } },
     )
 }
 
-const answer = (page: Html, status = 200): Response => htmlResponse(page, status, HEADERS)
-
 /** The page for how a link stands; `ifOpen` when it can be confirmed, or just was. */
 function pageOf(app: App, facts: ConfirmFacts, standing: LinkStanding, ifOpen: (question: Question) => Html): Response {
-  if (standing.kind === 'gone') return answer(gonePage(), 410)
+  if (standing.kind === 'gone') return unlistedResponse(gonePage(), 410)
   const { list, contact } = standing
   const question = { listName: list.name, address: contact.email, senderDomain: facts.senderDomain }
   switch (standing.kind) {
     case 'open':
-      return answer(ifOpen(question))
+      return unlistedResponse(ifOpen(question))
     case 'active':
-      return answer(alreadyPage(question))
+      return unlistedResponse(alreadyPage(question))
     case 'replaced':
-      return answer(replacedPage(question), 410)
+      return unlistedResponse(replacedPage(question), 410)
     case 'expired':
-      return answer(expiredPage(question, formUrl(app, list.id)), 410)
+      return unlistedResponse(expiredPage(question, formUrl(app, list.id)), 410)
     case 'refused':
-      return answer(refusedPage(question, formUrl(app, list.id)), 410)
+      return unlistedResponse(refusedPage(question, formUrl(app, list.id)), 410)
   }
 }
 

@@ -6,6 +6,7 @@ import { mkdirSync, readdirSync } from 'node:fs'
 import { type FileHandle, mkdir, open, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { App } from '#features/core/app/app.ts'
+import { syncFolder } from '#platform/content/synced-files.ts'
 import { insufficientStorage } from '#platform/errors.ts'
 import type { BodyStream } from '#platform/http/body-stream.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
@@ -114,16 +115,6 @@ function countLineEnds(bytes: Uint8Array): number {
   let count = 0
   for (let at = bytes.indexOf(LF); at !== -1; at = bytes.indexOf(LF, at + 1)) count++
   return count
-}
-
-/** Makes the entries of the folder durable. */
-async function syncFolder(path: string): Promise<void> {
-  const folder = await open(path, 'r')
-  try {
-    await folder.sync()
-  } finally {
-    await folder.close()
-  }
 }
 
 /** Removes a file; one that is not there is no error. */

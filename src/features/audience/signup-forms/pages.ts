@@ -9,7 +9,7 @@ import { listById } from '#features/setup/contact-store/lists.ts'
 import { publicHost, trackingHostAccount } from '#features/setup/domains/tracking-domain.ts'
 import { AppError, tooMany } from '#platform/errors.ts'
 import { errorResponse } from '#platform/http/error-response.ts'
-import { type Html, htmlResponse } from '#platform/http/html.ts'
+import { type Html, UNLISTED_HEADERS, unlistedResponse } from '#platform/http/html.ts'
 import { createNetworkLimiter } from '#platform/http/network-limit.ts'
 import { createRateLimiter, type Rate } from '#platform/http/rate-limit.ts'
 import { clientIpOf, requestContext } from '#platform/http/request-context.ts'
@@ -40,7 +40,6 @@ const PREFLIGHT = {
   'access-control-allow-headers': 'content-type, accept',
   'access-control-max-age': '86400',
 }
-const HEADERS = { 'x-robots-tag': 'noindex, nofollow' }
 const hidden = { detail: { hide: true } }
 
 /** When the account cannot send confirmations; only its owner can change that. */
@@ -156,7 +155,7 @@ export function subscribePages(app: App) {
         const form = formAt(request, params.slug)
         if (!form) return noForm(isEmbed(query))
         const shown = { form, isEmbedded: isEmbed(query, form) }
-        return answer(shown, formPage(shown))
+        return embeddableResponse(shown, formPage(shown))
       },
       hidden,
     )
@@ -189,7 +188,9 @@ export function subscribePages(app: App) {
 
 /** What is refused so often must cost little: its fields are not looked at, and its page says one thing. */
 const tooOften = (shown: Shown, { status, message, retryAfterSeconds }: AppError): Response =>
-  answer(shown, tooOftenPage(shown.isEmbedded, message), status, { 'retry-after': String(retryAfterSeconds) })
+  embeddableResponse(shown, tooOftenPage(shown.isEmbedded, message), status, {
+    'retry-after': String(retryAfterSeconds),
+  })
 
 const within = (ms: number, count: number): Rate => ({ burst: count, ratePerSecond: count / (ms / 1000) })
 
@@ -269,17 +270,17 @@ function pageOf(shown: Shown, fields: Fields, outcome: Outcome): Response {
       if (next && !isEmbedded)
         return new Response(null, {
           status: 303,
-          headers: { ...HEADERS, 'cache-control': 'no-store', location: next.href },
+          headers: { ...UNLISTED_HEADERS, 'cache-control': 'no-store', location: next.href },
         })
-      return answer(shown, donePage(shown, sentencesOf(form, outcome.status), { next, ...fields }))
+      return embeddableResponse(shown, donePage(shown, sentencesOf(form, outcome.status), { next, ...fields }))
     }
     case 'faults':
-      return answer(shown, formPage(shown, { ...fields, faults: outcome.faults }), 422)
+      return embeddableResponse(shown, formPage(shown, { ...fields, faults: outcome.faults }), 422)
     case 'refused': {
       const { status, message, retryAfterSeconds } = outcome.error
       if (status === 404) return noForm(isEmbedded)
       const page = formPage(shown, { ...fields, faults: [], notice: message })
-      return answer(
+      return embeddableResponse(
         shown,
         page,
         status,
@@ -321,10 +322,10 @@ function jsonError(request: Request, error: AppError): Response {
   return response
 }
 
-const noForm = (isEmbedded: boolean): Response => answer({ isEmbedded }, noFormPage(isEmbedded), 404)
+const noForm = (isEmbedded: boolean): Response => embeddableResponse({ isEmbedded }, noFormPage(isEmbedded), 404)
 
 /** A page that may stand in any other one, or in none. */
-function answer(
+function embeddableResponse(
   { form, isEmbedded }: { readonly form?: SignupForm; readonly isEmbedded: boolean },
   page: Html,
   status = 200,
@@ -340,5 +341,5 @@ function answer(
     "base-uri 'none'",
     `frame-ancestors ${isEmbedded ? '*' : "'none'"}`,
   ]
-  return htmlResponse(page, status, { ...HEADERS, ...headers, 'content-security-policy': policy.join('; ') })
+  return unlistedResponse(page, status, { ...headers, 'content-security-policy': policy.join('; ') })
 }

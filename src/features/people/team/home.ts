@@ -4,12 +4,12 @@
  */
 import { Elysia } from 'elysia'
 import { unknownRoute } from '#platform/http/error-response.ts'
-import { html, htmlResponse } from '#platform/http/html.ts'
+import { html, htmlResponse, UNLISTED_HEADERS } from '#platform/http/html.ts'
 import { LOGIN_PATH } from './links.ts'
 import { peoplePage } from './page.ts'
 import type { People } from './people.ts'
 
-const HEADERS = { vary: 'accept', 'x-robots-tag': 'noindex, nofollow' }
+const HEADERS = { ...UNLISTED_HEADERS, vary: 'accept' }
 
 /** @param capturedPath the page of captured mail, where there is one */
 export const homePage = (people: Pick<People, 'requireOwnHost'>, capturedPath?: string) =>

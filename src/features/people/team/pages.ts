@@ -6,7 +6,7 @@ import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { AppError, invalid } from '#platform/errors.ts'
 import { acceptsBody } from '#platform/http/body.ts'
-import { type Html, htmlResponse } from '#platform/http/html.ts'
+import { type Html, OWN_FORM_HEADERS, ownFormResponse } from '#platform/http/html.ts'
 import { clientIpOf } from '#platform/http/request-context.ts'
 import { findInvitation } from './invitations.ts'
 import { join, proofOf } from './join.ts'
@@ -28,20 +28,15 @@ import type { People } from './people.ts'
 import { cookieOf, csrfToken, isCsrfToken } from './sessions.ts'
 import { membershipsOf } from './users.ts'
 
-/** The origin of a form is told by browsers only if the page may be named. The link of a mail stays with us all the same. */
-const HEADERS = { 'x-robots-tag': 'noindex, nofollow', 'referrer-policy': 'same-origin' }
 const shown = { detail: { hide: true } }
 const posted = { detail: { hide: true, ...acceptsBody('json-or-form') } }
-
-const answer = (page: Html, status = 200, headers: Readonly<Record<string, string>> = {}): Response =>
-  htmlResponse(page, status, { ...HEADERS, ...headers })
 
 /** To another page of ours, with GET. */
 const goTo = (path: string, cookie?: string): Response =>
   new Response(null, {
     status: 303,
     headers: {
-      ...HEADERS,
+      ...OWN_FORM_HEADERS,
       location: path,
       'cache-control': 'no-store',
       ...(cookie !== undefined && { 'set-cookie': cookie }),
@@ -72,7 +67,7 @@ export function teamPages(app: App, people: People) {
       const { status, message, retryAfterSeconds } = error
       const headers = retryAfterSeconds === undefined ? {} : { 'retry-after': String(retryAfterSeconds) }
       const page = status === 403 || status === 404 ? refusedPage(message) : again(message)
-      return answer(page, status, headers)
+      return ownFormResponse(page, status, headers)
     }
   }
 
@@ -82,7 +77,7 @@ export function teamPages(app: App, people: People) {
       return page()
     } catch (error) {
       if (!(error instanceof AppError)) throw error
-      return answer(refusedPage(error.message), error.status)
+      return ownFormResponse(refusedPage(error.message), error.status)
     }
   }
 
@@ -95,7 +90,7 @@ export function teamPages(app: App, people: People) {
   const signedInAs = (actor: Actor): Response => {
     const user = userOf(app, actor)
     const account = membershipsOf(app.db, user.id).find(({ accountId }) => accountId === actor.accountId)
-    return answer(
+    return ownFormResponse(
       signedInPage({
         email: user.email,
         accountName: account?.name ?? '',
@@ -130,7 +125,7 @@ export function teamPages(app: App, people: People) {
         show(request, () => {
           const actor = people.signedIn(request)
           const next = afterLogin(fieldOf(query, 'next'))
-          if (!actor) return answer(loginPage({ next }))
+          if (!actor) return ownFormResponse(loginPage({ next }))
           return next === LOGIN_PATH ? signedInAs(actor) : goTo(next)
         }),
       shown,
@@ -172,8 +167,8 @@ export function teamPages(app: App, people: People) {
       ({ request, query }) =>
         show(request, () => {
           const token = fieldOf(query, 'token')
-          if (!Object.hasOwn(query, 'token')) return answer(askResetPage())
-          return answer(newPassword(token), emailOfResetLink(app, token) === undefined ? 410 : 200)
+          if (!Object.hasOwn(query, 'token')) return ownFormResponse(askResetPage())
+          return ownFormResponse(newPassword(token), emailOfResetLink(app, token) === undefined ? 410 : 200)
         }),
       shown,
     )
@@ -188,7 +183,7 @@ export function teamPages(app: App, people: People) {
               async () => {
                 if (email === '') throw invalid('email', 'Give your email address.')
                 people.requestReset(email, clientIpOf(request))
-                return answer(resetAskedPage(), 202)
+                return ownFormResponse(resetAskedPage(), 202)
               },
               (message) => askResetPage({ email, message }),
             )
@@ -197,7 +192,7 @@ export function teamPages(app: App, people: People) {
               async () => {
                 const given = { token, password: fieldOf(body, 'password') }
                 await confirmReset(app, people.attempts, given, clientIpOf(request))
-                return answer(passwordSetPage())
+                return ownFormResponse(passwordSetPage())
               },
               (message) => newPassword(token, message),
             )
@@ -210,7 +205,7 @@ export function teamPages(app: App, people: People) {
         show(request, () => {
           const token = fieldOf(query, 'token')
           const isOpen = findInvitation(app.db, token, app.clock.now()) !== undefined
-          return answer(invited(token, people.signedIn(request)), isOpen ? 200 : 410)
+          return ownFormResponse(invited(token, people.signedIn(request)), isOpen ? 200 : 410)
         }),
       shown,
     )

@@ -1,7 +1,4 @@
-/**
- * @module Finds and deletes the inbound emails from and to a person, inside the caller's transaction, and finds the
- * newest message that is still to be processed.
- */
+/** @module Takes the inbound emails from and to a person away, inside the caller's transaction, and says what of received mail is still to be processed. */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import type { Tx } from '#platform/db/commit.ts'

@@ -1,7 +1,4 @@
-/**
- * @module The webhook payload of an inbound email. Built from what is stored, so that every attempt sends the same
- * body.
- */
+/** @module What webhooks are told of an inbound email. Made of what is stored, so that every attempt sends the same body. */
 import type { App } from '#features/core/app/app.ts'
 import { contentState, createBodyReader } from '#features/core/app/stored-content.ts'
 import { formatUuid } from '#platform/ids.ts'
@@ -14,8 +11,7 @@ import { inboundStatusName } from './status.ts'
 const MOST_BODY_CHARACTERS = 256 * KiB
 
 /**
- * The fields of `email.inbound` beyond those that every payload has; undefined when the account has no such inbound
- * email (any more).
+ * The fields of `email.inbound` beyond those that every payload has; undefined when the account has no such inbound email (any more).
  * @param inboundUuid public id, as text
  */
 export function inboundPayload(
@@ -48,8 +44,7 @@ export function inboundPayload(
     mail_from: email.mailFrom,
     rcpt_to: email.rcptTo,
     route_id: email.routeUuid === null ? null : formatUuid(email.routeUuid),
-    // Why it could not be parsed, which stays; what became of the route's webhook is no part of what every webhook is
-    // told.
+    // Why it could not be parsed, which stays; what became of the route's webhook is no part of what every webhook is told.
     ...(inboundStatusName(email.status) === 'failed' && { error_message: email.errorMessage }),
   }
 }

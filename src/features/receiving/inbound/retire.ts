@@ -1,6 +1,4 @@
-/**
- * @module Inbound emails in order of age, for retention. A webhook that was not notified of one before is not notified.
- */
+/** @module Inbound emails in order of their age, for retention. A webhook that was not told of one by the time it goes is not told. */
 import type { Database } from 'bun:sqlite'
 import type { Millis } from '#platform/clock.ts'
 import type { ContentRef } from '#platform/content/store.ts'

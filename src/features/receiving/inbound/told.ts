@@ -1,7 +1,4 @@
-/**
- * @module Updates an inbound email when the webhook of its route was notified of it, or could not be. Inside the
- * transaction of the delivery's outcome.
- */
+/** @module What becomes of an inbound email when its route's webhook was told of it, or could not be. In the transaction of the delivery's outcome. */
 import type { App } from '#features/core/app/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'

@@ -7,7 +7,7 @@ import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { AppError, tooMany } from '#platform/errors.ts'
 import { acceptsBody } from '#platform/http/body.ts'
-import { type Html, htmlResponse } from '#platform/http/html.ts'
+import { type Html, unlistedResponse } from '#platform/http/html.ts'
 import { createRateLimiter, type Rate } from '#platform/http/rate-limit.ts'
 import { UNSUBSCRIBE_PATH } from './headers.ts'
 import {
@@ -35,7 +35,6 @@ const WAYS_BACK: Rate = { burst: 10, ratePerSecond: 10 / 3600 }
 /** Of a token with what may have come into it. */
 const MOST_CHARACTERS = 2 * LONGEST_TOKEN
 
-const HEADERS = { 'x-robots-tag': 'noindex, nofollow' }
 const hidden = { hide: true }
 
 /** The plugin of /u. */
@@ -68,8 +67,8 @@ export function unsubscribePages(app: App) {
         const texts = textsOf(request)
         const facts = factsOf(params.token)
         return facts
-          ? answer(texts, pageOf(texts, facts, standingOf(app.db, facts), askPage))
-          : answer(texts, unknownLinkPage(texts), 404)
+          ? localisedResponse(texts, pageOf(texts, facts, standingOf(app.db, facts), askPage))
+          : localisedResponse(texts, unknownLinkPage(texts), 404)
       },
       { detail: hidden },
     )
@@ -80,15 +79,15 @@ export function unsubscribePages(app: App) {
       async ({ params, body, request }) => {
         const texts = textsOf(request)
         const facts = factsOf(params.token)
-        if (!facts) return answer(texts, unknownLinkPage(texts), 404)
+        if (!facts) return localisedResponse(texts, unknownLinkPage(texts), 404)
         try {
           const standing = await act(facts, actionOf(body))
-          return answer(texts, pageOf(texts, facts, standing, startedPage))
+          return localisedResponse(texts, pageOf(texts, facts, standing, startedPage))
         } catch (error) {
           if (!(error instanceof AppError)) throw error
           const { status, retryAfterSeconds } = error
           const headers = retryAfterSeconds === undefined ? {} : { 'retry-after': String(retryAfterSeconds) }
-          return answer(texts, notDonePage(texts, status === 429), status, headers)
+          return localisedResponse(texts, notDonePage(texts, status === 429), status, headers)
         }
       },
       { detail: { ...hidden, ...acceptsBody('anything') } },
@@ -106,20 +105,20 @@ const textsOf = (request: Request): Texts => textsFor(request.headers.get('accep
 /** For people who follow a link that was cut before its token, or has something behind it. */
 function cutLink(request: Request): Response {
   const texts = textsOf(request)
-  return answer(texts, unknownLinkPage(texts), 404)
+  return localisedResponse(texts, unknownLinkPage(texts), 404)
 }
 
 /** The link in the text of a welcome names a contact where others name a recipient. */
 const bucketOf = ({ emailId, recipientId }: UnsubscribeFacts): string =>
   `${emailId === 0 ? 'contact' : 'recipient'} ${recipientId}`
 
-const answer = (
+/** A page in the language that the reader's browser asks for. */
+const localisedResponse = (
   { language }: Texts,
   page: Html,
   status = 200,
   headers: Readonly<Record<string, string>> = {},
-): Response =>
-  htmlResponse(page, status, { ...HEADERS, 'content-language': language, vary: 'accept-language', ...headers })
+): Response => unlistedResponse(page, status, { 'content-language': language, vary: 'accept-language', ...headers })
 
 const ACTIONS: readonly PageAction[] = ['unsubscribe', 'unsubscribe-all', 'resubscribe', 'resubscribe-all']
 

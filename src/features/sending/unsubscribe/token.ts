@@ -7,7 +7,8 @@
  */
 import type { KeyRing } from '#platform/crypto.ts'
 import type { UuidBytes } from '#platform/ids.ts'
-import { base64urlLength, MOST_VARINT_BYTES, readBase64url, readVarint, varint } from '#platform/token-bytes.ts'
+import { openSealedToken, sealedTokenLength, sealToken } from '#platform/sealed-token.ts'
+import { MOST_VARINT_BYTES, varint } from '#platform/token-bytes.ts'
 
 /** What a token says. Row ids, if not said otherwise. */
 export interface UnsubscribeFacts {
@@ -25,64 +26,41 @@ export interface UnsubscribeFacts {
 }
 
 const CONTEXT = 'unsubscribe'
-const FORM = 1
 const UUID_BYTES = 16
 const LONGEST_ADDRESS_BYTES = 254
 /** Longer names are left out: a token has to fit a header line. */
 const LONGEST_DOMAIN = 100
-const SEALING_BYTES = 32
-const MOST_BYTES = SEALING_BYTES + 1 + UUID_BYTES + 4 * MOST_VARINT_BYTES + 1 + LONGEST_DOMAIN + LONGEST_ADDRESS_BYTES
 /** Characters of the longest token. */
-export const LONGEST_TOKEN = base64urlLength(MOST_BYTES)
+export const LONGEST_TOKEN = sealedTokenLength(
+  UUID_BYTES + 4 * MOST_VARINT_BYTES + 1 + LONGEST_DOMAIN + LONGEST_ADDRESS_BYTES,
+)
 
 /** The token of these facts: base64url, at most LONGEST_TOKEN characters. Throws for an address that is longer than an address can be. */
 export function unsubscribeToken(keys: KeyRing, facts: UnsubscribeFacts): string {
   const address = Buffer.from(facts.address)
   if (address.length > LONGEST_ADDRESS_BYTES) throw new Error(`an address of ${address.length} octets`)
   const domain = Buffer.from(facts.senderDomain.length <= LONGEST_DOMAIN ? facts.senderDomain : '', 'latin1')
-  const plain = Buffer.concat([
-    Buffer.of(FORM),
+  return sealToken(keys, CONTEXT, [
     facts.accountUuid,
     ...[facts.emailId, facts.recipientId, facts.streamId, facts.listId].map(varint),
     Buffer.of(domain.length),
     domain,
     address,
   ])
-  return Buffer.from(keys.sealSame(plain, CONTEXT)).toString('base64url')
 }
 
 /** What a token says; undefined when we did not make it, or it was changed on its way. Takes any text. */
 export function openToken(keys: KeyRing, text: string): UnsubscribeFacts | undefined {
-  const sealed = readBase64url(text, LONGEST_TOKEN)
-  if (!sealed || sealed.length < SEALING_BYTES) return undefined
-  let plain: Uint8Array
-  try {
-    plain = keys.unseal(sealed, CONTEXT)
-  } catch {
-    return undefined
-  }
-  return plain[0] === FORM ? factsOf(Buffer.from(plain)) : undefined
-}
-
-/** Of bytes that `unsubscribeToken` made: nobody else can seal. */
-function factsOf(plain: Buffer): UnsubscribeFacts {
-  let position = 1
-  const take = (count: number): Buffer => {
-    position += count
-    return plain.subarray(position - count, position)
-  }
-  const takeInteger = (): number => {
-    const { value, end } = readVarint(plain, position)
-    position = end
-    return value
-  }
-  return {
-    accountUuid: new Uint8Array(take(UUID_BYTES)),
-    emailId: takeInteger(),
-    recipientId: takeInteger(),
-    streamId: takeInteger(),
-    listId: takeInteger(),
-    senderDomain: take(take(1)[0] ?? 0).toString('latin1'),
-    address: plain.toString('utf8', position),
-  }
+  const facts = openSealedToken(keys, CONTEXT, text, LONGEST_TOKEN)
+  return (
+    facts && {
+      accountUuid: new Uint8Array(facts.take(UUID_BYTES)),
+      emailId: facts.takeInteger(),
+      recipientId: facts.takeInteger(),
+      streamId: facts.takeInteger(),
+      listId: facts.takeInteger(),
+      senderDomain: facts.take(facts.take(1)[0] ?? 0).toString('latin1'),
+      address: facts.takeRest().toString('utf8'),
+    }
+  )
 }

@@ -2,7 +2,7 @@
  * @module What the first line of a suppression list says of its columns, and what its reasons mean: of our own exports, which are taken literally, and of the
  * exports of other services, which have names and words of their own. Pure.
  */
-import { type AppError, invalid } from '#platform/errors.ts'
+import { invalidCsv } from '#platform/csv/invalid.ts'
 import { COMPLAINT, HARD_BOUNCE, UNSUBSCRIBE } from './check.ts'
 import { LONGEST_REASON } from './suppressions.ts'
 
@@ -61,8 +61,9 @@ export const EXPECTED =
 /** What the first line of a file says of its columns. Throws 422 `invalid_csv`. */
 export function columnsOf(header: readonly string[]): Columns {
   if (header.length === 1 && header[0]?.includes('\t'))
-    throw notCsv(`Tabs part the columns of the first line; save the file with commas or semicolons. ${EXPECTED}`)
-  if (header.length > MOST_COLUMNS) throw notCsv(`There are ${header.length} columns; at most ${MOST_COLUMNS} can be.`)
+    throw invalidCsv(`Tabs part the columns of the first line; save the file with commas or semicolons. ${EXPECTED}`)
+  if (header.length > MOST_COLUMNS)
+    throw invalidCsv(`There are ${header.length} columns; at most ${MOST_COLUMNS} can be.`)
   if (isBareLine(header))
     return { count: 2, at: { email_address: 0, reason: 1 }, isOwnExport: false, isBare: true, ignored: [] }
   const names = header.map((name) => name.toLowerCase().replaceAll(/[^\p{L}\d]/gu, ''))
@@ -73,12 +74,12 @@ export function columnsOf(header: readonly string[]): Columns {
     if (role === undefined) ignored.push(shown(header[index]))
     else if (at[role] === undefined) at[role] = index
     else if (role === 'origin') ignored.push(shown(header[index]))
-    else throw notCsv(`The column ${role} is there twice. ${EXPECTED}`)
+    else throw invalidCsv(`The column ${role} is there twice. ${EXPECTED}`)
   }
   if (at.email_address === undefined) {
     const weak = names.findIndex((name) => WEAK_NAMES.includes(name))
     if (weak === -1)
-      throw notCsv(
+      throw invalidCsv(
         `There is no column email_address among ${JSON.stringify(header.map(shown)).slice(1, 500)} ${EXPECTED}`,
       )
     at.email_address = weak
@@ -153,5 +154,3 @@ const lettersOf = (text: string): string =>
     .slice(0, LONGEST_NAME)
     .toLowerCase()
     .replaceAll(/[^a-z]/g, '')
-
-export const notCsv = (message: string): AppError => invalid('body', message, 'invalid_csv')

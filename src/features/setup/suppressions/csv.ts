@@ -5,10 +5,11 @@
 import { isUtf8 } from 'node:buffer'
 import { createTurns } from '#platform/clock.ts'
 import { csvLines, unescaped } from '#platform/csv/cells.ts'
+import { invalidCsv } from '#platform/csv/invalid.ts'
 import { type CsvRecord, LONGEST_RECORD, scanRecords, startOf } from '#platform/csv/records.ts'
 import type { AppError } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { COLUMNS, type Columns, columnsOf, EXPECTED, notCsv, reasonOf } from './columns.ts'
+import { COLUMNS, type Columns, columnsOf, EXPECTED, reasonOf } from './columns.ts'
 import type { Suppression } from './suppressions.ts'
 
 /** A line of the file by its columns, as text; or why it has no such form. */
@@ -31,7 +32,7 @@ export async function* readCsv(
   onColumns: (columns: Columns) => void = () => undefined,
 ): AsyncGenerator<readonly CsvLine[]> {
   if (!isUtf8(file) || file.subarray(0, LONGEST_RECORD).includes(0))
-    throw notCsv('The file is not in UTF-8; save it as "CSV UTF-8".')
+    throw invalidCsv('The file is not in UTF-8; save it as "CSV UTF-8".')
   let columns: Columns | undefined
   for await (const records of recordsOf(file)) {
     const lines: CsvLine[] = []
@@ -46,7 +47,7 @@ export async function* readCsv(
     }
     if (lines.length > 0) yield lines
   }
-  if (!columns) throw notCsv(`The file is empty. ${EXPECTED}`)
+  if (!columns) throw invalidCsv(`The file is empty. ${EXPECTED}`)
 }
 
 async function* recordsOf(file: Uint8Array): AsyncGenerator<readonly WholeRecord[]> {
@@ -86,7 +87,7 @@ function lineOf(record: readonly string[], line: number, { count, at, isOwnExpor
 }
 
 const unreadable = (lastLine: number): AppError =>
-  notCsv(
+  invalidCsv(
     `The file cannot be read after line ${lastLine}: a quote is not closed there, or a line is far too long. Nothing was imported.`,
   )
 

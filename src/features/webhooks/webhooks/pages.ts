@@ -13,26 +13,22 @@ import { csrfToken, isCsrfToken } from '#features/people/team/sessions.ts'
 import { hasScope } from '#features/setup/api-keys/scopes.ts'
 import { AppError } from '#platform/errors.ts'
 import { acceptsBody } from '#platform/http/body.ts'
-import { type Html, htmlResponse } from '#platform/http/html.ts'
+import { OWN_FORM_HEADERS, ownFormResponse } from '#platform/http/html.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { BACK, REPLACE, REVEAL, ROTATE, replacePage, type ShownWebhook, TEST, webhooksPage } from './page.ts'
 import { revealSecret, rotateSecret } from './secret.ts'
 import { sendTestEvent } from './test-event.ts'
 import { getWebhook, listWebhooks } from './webhooks.ts'
 
-/** The origin of a form is told by browsers only if the page may be named. */
-const HEADERS = { 'x-robots-tag': 'noindex, nofollow', 'referrer-policy': 'same-origin' }
 const MOST_SHOWN = 100
 
 /** What a button did, to be shown with its webhook. */
 type Told = Pick<ShownWebhook, 'id' | 'secret' | 'isRotated' | 'isTested'>
 
-const answer = (page: Html, status = 200): Response => htmlResponse(page, status, HEADERS)
-
 export function webhookPages(app: App, people: People) {
   const shown = (actor: Actor, told?: Told): Response => {
     const { webhooks, total } = listWebhooks(app.db, actor.accountId, { limit: MOST_SHOWN, offset: 0 })
-    return answer(
+    return ownFormResponse(
       webhooksPage({
         accountName: accountOfActor(app.config, app.db, actor.accountId).name,
         webhooks: webhooks.map(({ uuid, url, isActive }) => {
@@ -50,7 +46,7 @@ export function webhookPages(app: App, people: People) {
     requireSecrets(actor)
     const { uuid, url, updatedAt } = getWebhook(app.db, actor.accountId, id)
     const csrf = csrfToken(app, sessionOf(actor))
-    return answer(replacePage({ id: formatUuid(uuid), url, version: String(updatedAt), csrfToken: csrf }))
+    return ownFormResponse(replacePage({ id: formatUuid(uuid), url, version: String(updatedAt), csrfToken: csrf }))
   }
 
   /** Runs what the page does for whoever is signed in; others are sent to sign in, and a refusal becomes a page. */
@@ -61,13 +57,14 @@ export function webhookPages(app: App, people: People) {
     try {
       people.requireOwnHost(request)
       const actor = people.signedIn(request)
-      if (!actor) return new Response(null, { status: 303, headers: { ...HEADERS, location: loginFor(WEBHOOKS_PATH) } })
+      if (!actor)
+        return new Response(null, { status: 303, headers: { ...OWN_FORM_HEADERS, location: loginFor(WEBHOOKS_PATH) } })
       if (!hasScope(actor.scopes, 'webhooks:read'))
         throw new AppError(403, 'insufficient_role', 'Your role does not show webhooks; ask an owner or admin.')
       return await work(actor)
     } catch (error) {
       if (!(error instanceof AppError)) throw error
-      return answer(refusedPage(error.message, BACK), error.status)
+      return ownFormResponse(refusedPage(error.message, BACK), error.status)
     }
   }
 

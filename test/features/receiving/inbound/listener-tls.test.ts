@@ -176,6 +176,26 @@ describe('TLS', () => {
     })
   })
 
+  test('forgets what was said in clear (RFC 3207 §4.2), and is begun once', async () => {
+    await using fixture = await startTestListener()
+    await using client = await fixture.greeted()
+    const replies = [await client.say('STARTTLS now'), await client.say('MAIL FROM:<ada@sender.test>')]
+    await client.startTls()
+    for (const line of ['MAIL FROM:<>', 'STARTTLS', 'HELO again.test', 'RCPT TO:<bob@x.test>', 'MAIL FROM:<>', 'QUIT'])
+      replies.push(await client.say(line))
+    expect([...replies, await client.closed()]).toEqual([
+      '501 5.5.4 Error: syntax: STARTTLS',
+      '250 2.1.0 Accepted',
+      '503 5.5.1 Error: send HELO/EHLO first',
+      '503 5.5.1 Error: TLS already active',
+      '250 mx.tassis.test',
+      '503 5.5.1 Error: need MAIL command',
+      '250 2.1.0 Accepted',
+      '221 2.0.0 Bye',
+      '',
+    ])
+  })
+
   test('that fails is no error of ours', async () => {
     await using fixture = await startTestListener()
     await using client = await fixture.greeted()

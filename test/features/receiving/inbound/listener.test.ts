@@ -44,7 +44,7 @@ describe('a session', () => {
     ['AUTH is unknown', ['AUTH PLAIN AGEAYg=='], ['500 5.5.2']],
     ['VRFY tells nothing', ['VRFY nobody@x.test', 'VRFY postmaster@x.test'], ['252 2.1.5', '252 2.1.5']],
     [
-      'EXPN, BDAT and what smtp-server has for fun are unknown',
+      'EXPN, BDAT and commands of other servers are unknown',
       ['EXPN a', 'BDAT 3 LAST', 'WIZ a', 'SHELL', 'KILL', 'XCLIENT ADDR=1.2.3.4'],
       Array(6).fill('500 5.5.2'),
     ],

@@ -1,0 +1,53 @@
+/** @module docs/dependencies.md has every package of package.json, with its exact version, its licence and its reasons. */
+import { expect, test } from 'bun:test'
+import { join } from 'node:path'
+import { listUnexplained, readDependencies, withDependenciesTable } from '../scripts/dependencies-table.ts'
+
+const document = await Bun.file(join(import.meta.dir, '../docs/dependencies.md')).text()
+const dependencies = await readDependencies()
+
+/** Licences that ask for no more than a notice. Another one needs a decision of the maintainers first. */
+const PERMISSIVE = [
+  '(MIT OR EUPL-1.1+)',
+  'Apache-2.0',
+  'BSD-2-Clause',
+  'CC0-1.0',
+  'ISC',
+  'MIT',
+  'MIT OR Apache-2.0',
+  'MIT-0',
+  'Unlicense',
+]
+
+test('docs/dependencies.md lists every dependency with its version and licence (bun scripts/dependencies-table.ts)', () => {
+  expect(document).toBe(withDependenciesTable(document, dependencies))
+})
+
+test('docs/dependencies.md says of every dependency what it is for and why it was chosen', () => {
+  expect(listUnexplained(document)).toEqual([])
+})
+
+test('every dependency has an exact version', () => {
+  expect(dependencies.filter(({ version }) => !/^\d+\.\d+\.\d+$/.test(version))).toEqual([])
+})
+
+test('every dependency has a permissive licence', () => {
+  expect(dependencies.filter(({ licence }) => !PERMISSIVE.includes(licence))).toEqual([])
+})
+
+test('a table that lacks a package, or has another version or licence of one, is brought up to date', () => {
+  const one = { name: 'one', version: '1.0.0', licence: 'MIT', isForDevelopment: false }
+  const table = withDependenciesTable(
+    'Before.\n\n| Package | Version | Licence | Used for | Why this one |\n|---|---|---|---|---|\n\nAfter.\n',
+    [one],
+  )
+  const explained = table.replace('MIT |  |  |', 'MIT | counting | it counts |')
+  expect(listUnexplained(table)).toEqual(['one'])
+  expect(listUnexplained(explained)).toEqual([])
+  const two = { name: 'two', version: '2.0.0', licence: 'ISC', isForDevelopment: true }
+  const updated = withDependenciesTable(explained, [{ ...one, version: '1.1.0', licence: 'ISC' }, two])
+  expect(updated).toContain(
+    '| `one` | 1.1.0 | ISC | counting | it counts |\n| `two` (development) | 2.0.0 | ISC |  |  |\n\nAfter.',
+  )
+  expect(withDependenciesTable(updated, [two])).not.toContain('`one`')
+})
