@@ -509,3 +509,77 @@ test('the rules see what breaks them', () => {
     settings: ['src/features/area/low/b.ts reads high of area/high'],
   })
 })
+
+/**
+ * A stored code in SQL, of columns whose codes come from a list of names (`codesOf`): `status = 3`, `state <= 5`, `kind IN (0, 1)`. A status with three
+ * digits is one of HTTP.
+ */
+const STORED_CODE =
+  /(?<![.\w])(?:\w+\.)?(?:status|state|kind|match_type|type) *(?:=|<>|!=|<=?|>=?|(?:NOT )?IN|IS(?: NOT)?) *\(?\d{1,2}\b/g
+
+/** Ranks below both lists whose codes it needs. */
+const MAY_HAVE_CODES = 'src/features/setup/streams/streams.ts'
+
+/** An index in tables.ts keeps the text it was made with, so there the number stands. */
+const codeBreaks = (modules: readonly Module[]): string[] =>
+  modules
+    .filter(({ path }) => !isTables(path) && path !== MAY_HAVE_CODES)
+    .flatMap(({ path, source }) =>
+      (withoutComments(source).match(STORED_CODE) ?? []).map((code) => `${path} has the stored code of "${code}"`),
+    )
+
+test('SQL takes stored codes from the list of their names', () => {
+  expect(codeBreaks(MODULES)).toEqual([])
+  const broken = [
+    "db.prepare('SELECT id FROM recipients WHERE status = 3 AND kind IN (0, 1)')",
+    'db.prepare(`UPDATE emails SET status = 0 WHERE emails.state <> 2 AND type NOT IN (12)`)',
+    '// status = 1 is `scheduled`',
+    'function page(status = 200) { return status === 1 || status >= 500 || set.status < 400 }',
+  ].map((source, at) => moduleOf(`src/features/area/low/${at}.ts`, source))
+  expect(codeBreaks(broken)).toEqual([
+    'src/features/area/low/0.ts has the stored code of "status = 3"',
+    'src/features/area/low/0.ts has the stored code of "kind IN (0"',
+    'src/features/area/low/1.ts has the stored code of "status = 0"',
+    'src/features/area/low/1.ts has the stored code of "emails.state <> 2"',
+    'src/features/area/low/1.ts has the stored code of "type NOT IN (12"',
+  ])
+})
+
+/** A variable of a module, or a collection of one that is no constant (those have a type that only reads, or a name in capitals). */
+const MODULE_STATE =
+  /^(?:export )?(?:let|var) (\w+)|^(?:export )?const ([a-z]\w*)(?:: (?:Weak)?(?:Map|Set)\b.*)? = (?:new (?:Weak)?(?:Map|Set)\b|\[\]|\{\})/gm
+
+/** Attach something to an object that is not ours or known to whoever made it: what `perOwner` cannot make by itself. */
+const MAY_HAVE_STATE: readonly string[] = [
+  'src/platform/http/request-context.ts',
+  'src/features/setup/contact-store/listed-form.ts',
+  // Each a Worker of its own.
+  'src/features/receiving/inbound/listener-worker.ts',
+  'src/features/receiving/inbound/parse-worker.ts',
+]
+
+const stateBreaks = (modules: readonly Module[]): string[] =>
+  modules
+    .filter(({ path }) => ringOf(path) !== 'dashboard' && !MAY_HAVE_STATE.includes(path))
+    .flatMap(({ path, source }) =>
+      matchesOf(withoutComments(source), MODULE_STATE).map((name) => `${path} keeps ${name} in the module`),
+    )
+
+test('no module has state: it belongs to an object, such as the service (platform/per-owner.ts)', () => {
+  expect(stateBreaks(MODULES)).toEqual([])
+  const broken = [
+    'let last = 0\nexport let settings: Settings | undefined',
+    'const waiting = new Map<number, string>()\nconst ofApp = new WeakMap<App, Set<number>>()',
+    'const all: Map<string, string> = new Map()\nexport const rows = []',
+    "const NAMES = new Set(['a'])\nfunction count() {\n  let n = 0\n  const seen = new Map()\n}",
+    'const filesOf = perOwner((_: App) => new Map<string, number>())',
+  ].map((source, at) => moduleOf(`src/features/area/low/${at}.ts`, source))
+  expect(stateBreaks(broken)).toEqual([
+    'src/features/area/low/0.ts keeps last in the module',
+    'src/features/area/low/0.ts keeps settings in the module',
+    'src/features/area/low/1.ts keeps waiting in the module',
+    'src/features/area/low/1.ts keeps ofApp in the module',
+    'src/features/area/low/2.ts keeps all in the module',
+    'src/features/area/low/2.ts keeps rows in the module',
+  ])
+})

@@ -3,17 +3,17 @@
  * and after a start goes on where the process ended.
  */
 
-import { startContactMails } from '#features/audience/contact-lists/contact-mail-loop.ts'
+import { ContactMailLoop } from '#features/audience/contact-lists/contact-mail-loop.ts'
 import { startImporter } from '#features/audience/contact-lists/importer.ts'
 import type { App } from '#features/core/app/app.ts'
 import { startSweeper } from '#features/core/content-gc/sweep.ts'
 import { startAccountRemoval } from '#features/lifecycle/privacy/delete-account.ts'
 import { startErasures } from '#features/lifecycle/privacy/erase.ts'
 import { startLossNotices } from '#features/people/domain-notices/notices.ts'
-import { startContentWatch } from '#features/reporting/abuse/content-watch.ts'
+import { ContentWatch } from '#features/reporting/abuse/content-watch.ts'
 import { startPauseNotices } from '#features/reporting/abuse/notices.ts'
 import { startAbuseWatch } from '#features/reporting/abuse/watch.ts'
-import { startFeeder } from '#features/sending/broadcasts/feed.ts'
+import { BroadcastFeeder } from '#features/sending/broadcasts/feed.ts'
 import { startReleaser } from '#features/sending/delivery/held.ts'
 import { noteBroadcast } from '#features/sending/newsletters/states.ts'
 import { startEmailIndexing } from '#features/sending/queue/search.ts'
@@ -21,19 +21,19 @@ import { startOffNotices } from '#features/webhooks/webhooks/off-notices.ts'
 import type { DueLoop } from '#platform/queue/due-loop.ts'
 
 const LOOPS: readonly ((app: App) => DueLoop)[] = [
-  startContactMails,
+  (app) => new ContactMailLoop(app),
   startImporter,
   startSweeper,
   startAccountRemoval,
   startErasures,
   startReleaser,
   startAbuseWatch,
-  startContentWatch,
+  (app) => new ContentWatch(app),
   startPauseNotices,
   startOffNotices,
   startLossNotices,
   startEmailIndexing,
-  (app) => startFeeder(app, noteBroadcast),
+  (app) => new BroadcastFeeder(app, noteBroadcast),
 ]
 
 /** Starts all of them. `stop` begins nothing any more and waits for what runs. */

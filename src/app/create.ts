@@ -52,11 +52,11 @@ import { MemoryBudget } from '#platform/memory-budget.ts'
 import { FairTurns } from '#platform/queue/fair-turns.ts'
 import { parseHostPort } from '#platform/setting-kinds.ts'
 import { createSignal } from '#platform/signal.ts'
-import { createRenderer } from '#platform/template/start-renderer.ts'
-import { createTrustedClock } from '#platform/trusted-clock.ts'
+import { WorkerRenderer } from '#platform/template/start-renderer.ts'
+import { TrustedClock } from '#platform/trusted-clock.ts'
 import { hours, MiB, seconds } from '#platform/units.ts'
 import { type DkimKey, generateDkimKey } from '#protocols/dkim/keys.ts'
-import { createResolver, type DnsClient } from '#protocols/dns/resolver.ts'
+import { type DnsClient, StubResolver } from '#protocols/dns/resolver.ts'
 import { systemServers } from '#protocols/dns/servers.ts'
 import { watchDisk } from './disk-watch.ts'
 import { migrations, SEARCH_INDEX_MIGRATION } from './migrations.ts'
@@ -138,7 +138,7 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
       return database
     })
 
-    const clock = createTrustedClock(options.clock ?? systemClock, { log, lastRunAt: lastProvenTime(db) })
+    const clock = new TrustedClock(options.clock ?? systemClock, { log, lastRunAt: lastProvenTime(db) })
     const checkpointer = createCheckpointer(log)
     const disk = options.disk ?? watchDisk(config, clock, log)
     const committerOptions: CommitterOptions = {
@@ -185,18 +185,18 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
       clock,
       randomId: () => randomBelow(65_536),
     }
-    const resolver = options.resolver ?? createResolver(dns)
-    const freshResolver = options.resolver ?? createResolver({ ...dns, cacheEntries: 0 })
+    const resolver = options.resolver ?? new StubResolver(dns)
+    const freshResolver = options.resolver ?? new StubResolver({ ...dns, cacheEntries: 0 })
     // Names that tenants give have a client of their own: silent DNS servers behind them must not hold up the look-ups of mail.
     const outgoingResolver =
-      options.resolver ?? createResolver({ ...dns, timeoutMs: seconds(2), exchangesAtOnce: OUTGOING_DNS_EXCHANGES })
+      options.resolver ?? new StubResolver({ ...dns, timeoutMs: seconds(2), exchangesAtOnce: OUTGOING_DNS_EXCHANGES })
     // So are names that strangers write into mail.
     const senderResolver =
-      options.resolver ?? createResolver({ ...dns, timeoutMs: seconds(2), exchangesAtOnce: SENDER_DNS_EXCHANGES })
+      options.resolver ?? new StubResolver({ ...dns, timeoutMs: seconds(2), exchangesAtOnce: SENDER_DNS_EXCHANGES })
     const parser = createParser({ config, clock, log, resolver: senderResolver })
     const ownPorts = new Set<number>()
     const fetch = createOutgoingFetch({ config, clock, resolver: outgoingResolver, ownPorts, authorities })
-    const renderer = createRenderer({ clock, log })
+    const renderer = new WorkerRenderer({ clock, log })
     const app: App = {
       config,
       clock,

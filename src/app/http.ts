@@ -31,7 +31,7 @@ import { createSessionGate, isHttps } from '#features/people/team/sessions.ts'
 import { teamRoutes } from '#features/people/team/team-routes.ts'
 import { conversationRoutes } from '#features/receiving/agent-mailboxes/conversation-routes.ts'
 import { agentMailboxRoutes } from '#features/receiving/agent-mailboxes/routes.ts'
-import { createWaitingRooms } from '#features/receiving/agent-mailboxes/waiting.ts'
+import { WaitingRooms } from '#features/receiving/agent-mailboxes/waiting.ts'
 import { inboundRoutes } from '#features/receiving/inbound/routes.ts'
 import { analyticsRoutes } from '#features/reporting/analytics/routes.ts'
 import { subAccountAnalyticsRoutes } from '#features/reporting/analytics/sub-account-routes.ts'
@@ -69,7 +69,7 @@ import { webhookPages } from '#features/webhooks/webhooks/pages.ts'
 import { webhookRoutes } from '#features/webhooks/webhooks/routes.ts'
 import { readWebhookStats } from '#features/webhooks/webhooks/webhooks.ts'
 import { docsRoutes } from '#platform/http/docs.ts'
-import { createHttpServer, type HttpServer } from '#platform/http/server.ts'
+import { BunHttpServer, type HttpServer } from '#platform/http/server.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
 import { parseHostPort } from '#platform/setting-kinds.ts'
 import type { OpenedApp } from './create.ts'
@@ -163,7 +163,7 @@ export function createRoutes(
     suppressionRoutes(app),
     inboundRoutes(app),
     inboundRouteRoutes(app),
-    agentMailboxRoutes(app, createWaitingRooms(app, ending)),
+    agentMailboxRoutes(app, new WaitingRooms(app, ending)),
     conversationRoutes(app),
     signupFormRoutes(app),
     newsletterRoutes(app, { takeRate }),
@@ -217,7 +217,7 @@ export function createHttp(opened: OpenedApp, options: HttpOptions = {}): HttpSe
     pending.add(work)
     void work.finally(() => pending.delete(work))
   }
-  const server = createHttpServer<Actor>({
+  const server = new BunHttpServer<Actor>({
     config: {
       maxBodyBytes: app.config.maxBodyBytes,
       maxStreamBytes: app.config.importMaxBytes,
@@ -252,7 +252,7 @@ export function createHttp(opened: OpenedApp, options: HttpOptions = {}): HttpSe
     routes: createRoutes(opened, { ...options, ending: ending.signal, later }),
   })
   return {
-    ...server,
+    fetch: (request) => server.fetch(request),
     listen(hostname, port) {
       const bound = server.listen(hostname, port)
       app.ownPorts.add(bound.port)

@@ -8,7 +8,7 @@ import { networkInterfaces } from 'node:os'
 import { getCACertificates } from 'node:tls'
 import type { App } from '#features/core/app/app.ts'
 import { type Config, ConfigError } from '#platform/config.ts'
-import { createSafeFetch, type HostLookup, type SafeFetch } from '#platform/safe-fetch.ts'
+import { type HostLookup, SafeFetch } from '#platform/safe-fetch.ts'
 import { resolveHostAddresses } from '#protocols/dns/mail-route.ts'
 import type { DnsClient, Resolver } from '#protocols/dns/resolver.ts'
 import { mayConnectTo } from '#protocols/dns/special-addresses.ts'
@@ -21,7 +21,7 @@ export interface OutgoingOptions extends Pick<App, 'config' | 'clock' | 'ownPort
 
 /** Opens nothing until asked. */
 export function createOutgoingFetch({ config, clock, resolver, ownPorts, authorities }: OutgoingOptions): SafeFetch {
-  return createSafeFetch({
+  return new SafeFetch({
     clock,
     lookUp: (host) => lookUp(resolver, host),
     isDnsWorking: () => resolver.isAnswering(),

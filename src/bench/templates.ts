@@ -3,7 +3,7 @@
 import { CommandError } from '#app/cli/operation.ts'
 import { systemClock } from '#platform/clock.ts'
 import type { RenderRequest } from '#platform/template/renderer.ts'
-import { createRenderer } from '#platform/template/start-renderer.ts'
+import { WorkerRenderer } from '#platform/template/start-renderer.ts'
 
 /** Figures of a run, each for one render, from the request on the main thread to the answer there. */
 export interface TemplateFigures {
@@ -53,7 +53,7 @@ const data = (number: number): string =>
 
 export async function templatesRun(renders: number): Promise<TemplateFigures> {
   const log = { error: () => undefined, warn: () => undefined }
-  const renderer = createRenderer({ clock: systemClock, log })
+  const renderer = new WorkerRenderer({ clock: systemClock, log })
   try {
     const source = { html: TEMPLATE }
     const render = async (number: number): Promise<void> => {

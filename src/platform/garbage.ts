@@ -3,6 +3,7 @@
  * how many bytes they were.
  */
 import type { MemoryBudget } from './memory-budget.ts'
+import { perOwner } from './per-owner.ts'
 
 /**
  * Part of the memory that garbage may take before it is collected, which takes some 20 ms (measured with emails of 25 MiB one after the other: 430 to
@@ -10,17 +11,10 @@ import type { MemoryBudget } from './memory-budget.ts'
  */
 const COLLECTED_SHARE = 0.25
 
-const collectors = new WeakMap<MemoryBudget, (bytes: number) => void>()
+const collectorOf = perOwner(({ limitBytes }: MemoryBudget) => createCollector(limitBytes * COLLECTED_SHARE))
 
 /** Counts bytes that became garbage beside a budget, and collects when they are too many. */
-export function addGarbage(memory: MemoryBudget, bytes: number): void {
-  let collectAfter = collectors.get(memory)
-  if (!collectAfter) {
-    collectAfter = createCollector(memory.limitBytes * COLLECTED_SHARE)
-    collectors.set(memory, collectAfter)
-  }
-  collectAfter(bytes)
-}
+export const addGarbage = (memory: MemoryBudget, bytes: number): void => collectorOf(memory)(bytes)
 
 function createCollector(thresholdBytes: number): (bytes: number) => void {
   let garbageBytes = 0

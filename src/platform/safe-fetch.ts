@@ -8,18 +8,6 @@ import { createHttpsPoster, type PostFailure, type PostTarget } from './https-po
 import { shuffled } from './ids.ts'
 import { seconds } from './units.ts'
 
-export interface SafeFetch {
-  /**
-   * POSTs; never throws for what the network does. Redirects are not followed: a 302 is a response. A kept connection that is lost before any
-   * answer is followed by a new one, so that the other side may see a request twice.
-   */
-  post(url: string, request: PostRequest): Promise<FetchOutcome>
-  /** Whether a URL may be used at all: syntax (https, no credentials), and where it leads now. */
-  check(url: string): Promise<UrlCheck>
-  /** Ends all kept connections and refuses further calls. */
-  close(): void
-}
-
 export interface PostRequest {
   readonly headers: Readonly<Record<string, string>>
   readonly body: string | Uint8Array
@@ -88,25 +76,31 @@ type Where =
   | { readonly kind: 'refused'; readonly reason: string }
   | { readonly kind: 'unresolvable'; readonly reason: string; readonly isTemporary: boolean }
 
-/** Opens nothing until asked. */
-export function createSafeFetch({ clock, lookUp, isDnsWorking, refusalOf, ca }: SafeFetchOptions): SafeFetch {
-  const poster = createHttpsPoster({ clock, ca })
-  const running = new Set<Ending>()
-  let isClosed = false
+/** Calls URLs for tenants. Opens nothing until asked; keeps connections until `close`. */
+export class SafeFetch {
+  readonly #options: SafeFetchOptions
+  readonly #poster: ReturnType<typeof createHttpsPoster>
+  readonly #running = new Set<Ending>()
+  #isClosed = false
+
+  constructor(options: SafeFetchOptions) {
+    this.#options = options
+    this.#poster = createHttpsPoster({ clock: options.clock, ca: options.ca })
+  }
 
   /**
    * All addresses must be allowed: of a name that also leads to a forbidden one nobody knows what it means. IPv6 is used only where there is no
    * IPv4, because a machine without IPv6 would fail on it, and whoever has both is reached as well; but many a program that listens on
    * `localhost` does so on ::1 alone.
    */
-  async function whereTo({ host, port }: ParsedUrl): Promise<Where> {
-    const found = await addressesOf(host, lookUp)
+  async #whereTo({ host, port }: ParsedUrl): Promise<Where> {
+    const found = await addressesOf(host, this.#options.lookUp)
     if (found.kind === 'failed') {
       // Such a name has its meaning from the machine that uses it, not from DNS.
       return host.includes('.') ? { ...found, kind: 'unresolvable' } : { kind: 'refused', reason: found.reason }
     }
     for (const address of found.addresses) {
-      const refusal = refusalOf(address, port)
+      const refusal = this.#options.refusalOf(address, port)
       if (refusal !== undefined) {
         // Not which: a name that only the service's own network knows would tell a stranger what is there.
         const leads = address === host ? host : `${host} leads to an address that`
@@ -118,9 +112,13 @@ export function createSafeFetch({ clock, lookUp, isDnsWorking, refusalOf, ca }: 
     return { kind: 'ok', addresses: shuffled(ipv4.length > 0 ? ipv4 : found.addresses).slice(0, MOST_DIALLED) }
   }
 
-  async function post(url: string, request: PostRequest): Promise<FetchOutcome> {
-    const startedMs = clock.monotonicMs()
-    const durationMs = () => Math.round(clock.monotonicMs() - startedMs)
+  /**
+   * POSTs; never throws for what the network does. Redirects are not followed: a 302 is a response. A kept connection that is lost before any
+   * answer is followed by a new one, so that the other side may see a request twice.
+   */
+  async post(url: string, request: PostRequest): Promise<FetchOutcome> {
+    const startedMs = this.#options.clock.monotonicMs()
+    const durationMs = () => Math.round(this.#options.clock.monotonicMs() - startedMs)
     const failed = (cause: FetchFailureCause, reason: string): FetchOutcome => ({
       kind: 'failed',
       cause,
@@ -129,28 +127,28 @@ export function createSafeFetch({ clock, lookUp, isDnsWorking, refusalOf, ca }: 
     })
     const parsed = parseUrl(url)
     if (typeof parsed === 'string') return failed('refused', parsed)
-    if (isClosed) return failed('refused', 'The service is stopping.')
+    if (this.#isClosed) return failed('refused', 'The service is stopping.')
 
-    const ending = createEnding(clock, request)
-    running.add(ending)
+    const ending = createEnding(this.#options.clock, request)
+    this.#running.add(ending)
     const ended = (): FetchOutcome =>
       ending.why === 'timeout'
         ? failed('timeout', `${parsed.host} did not answer within ${request.timeoutMs / 1000} seconds.`)
         : failed('connection', 'The service ended the call before there was an answer.')
     try {
-      const where = await Promise.race([whereTo(parsed), ending.reached])
+      const where = await Promise.race([this.#whereTo(parsed), ending.reached])
       if (where === undefined)
-        return ending.why === 'timeout' ? failed(await dnsCause(request), lookedUpTooLong(parsed.host)) : ended()
+        return ending.why === 'timeout' ? failed(await this.#dnsCause(request), lookedUpTooLong(parsed.host)) : ended()
       if (where.kind === 'refused') return failed('refused', where.reason)
       if (where.kind === 'unresolvable')
-        return failed(where.isTemporary ? await dnsCause(request) : 'dns', where.reason)
+        return failed(where.isTemporary ? await this.#dnsCause(request) : 'dns', where.reason)
 
       let lost: PostFailure | undefined
       for (const [i, address] of where.addresses.entries()) {
         // What is left is shared with the addresses that may follow; the last one has all of it.
         const others = where.addresses.length - i
         const leftMs = request.timeoutMs - durationMs()
-        const result = await poster.post({ ...parsed, address }, request, {
+        const result = await this.#poster.post({ ...parsed, address }, request, {
           signal: ending.signal,
           connectTimeoutMs: others > 1 ? leftMs / others : undefined,
         })
@@ -164,13 +162,14 @@ export function createSafeFetch({ clock, lookUp, isDnsWorking, refusalOf, ca }: 
         lost?.reason ?? `${parsed.host} has no address.`,
       )
     } finally {
-      running.delete(ending)
+      this.#running.delete(ending)
       ending.release()
     }
   }
 
   /** Whose fault it is that a look-up said nothing. */
-  const dnsCause = async ({ signal }: PostRequest): Promise<'dns' | 'own'> => {
+  async #dnsCause({ signal }: PostRequest): Promise<'dns' | 'own'> {
+    const { isDnsWorking } = this.#options
     if (!isDnsWorking) return 'dns'
     const ended = Promise.withResolvers<boolean>()
     const end = () => ended.resolve(true)
@@ -183,12 +182,13 @@ export function createSafeFetch({ clock, lookUp, isDnsWorking, refusalOf, ca }: 
     }
   }
 
-  async function check(url: string): Promise<UrlCheck> {
+  /** Whether a URL may be used at all: syntax (https, no credentials), and where it leads now. */
+  async check(url: string): Promise<UrlCheck> {
     const parsed = parseUrl(url)
     if (typeof parsed === 'string') return { kind: 'invalid', reason: parsed }
-    const ending = createEnding(clock, { timeoutMs: CHECK_TIMEOUT_MS })
+    const ending = createEnding(this.#options.clock, { timeoutMs: CHECK_TIMEOUT_MS })
     try {
-      const where = await Promise.race([whereTo(parsed), ending.reached])
+      const where = await Promise.race([this.#whereTo(parsed), ending.reached])
       if (where === undefined) return { kind: 'unresolvable', reason: lookedUpTooLong(parsed.host) }
       return where.kind === 'ok' ? { kind: 'ok' } : { kind: where.kind, reason: where.reason }
     } finally {
@@ -196,14 +196,11 @@ export function createSafeFetch({ clock, lookUp, isDnsWorking, refusalOf, ca }: 
     }
   }
 
-  return {
-    post,
-    check,
-    close() {
-      isClosed = true
-      for (const ending of running) ending.end('closed')
-      poster.close()
-    },
+  /** Ends all kept connections and refuses further calls. */
+  close(): void {
+    this.#isClosed = true
+    for (const ending of this.#running) ending.end('closed')
+    this.#poster.close()
   }
 }
 

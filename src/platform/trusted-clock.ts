@@ -3,20 +3,10 @@
  * is wrong more often than right, and what went by it (mail that expired or was released, data removed for its age) does not come back with the right
  * time. Logs every jump, and emits `setBack` when the wall clock went back, so that what was put off under a wrong time can be made due.
  */
-import type { Clock, Millis } from './clock.ts'
+import type { Clock, Millis, Timer } from './clock.ts'
 import type { Log } from './log.ts'
 import { createSignal, type Signal } from './signal.ts'
 import { days, hours, minutes } from './units.ts'
-
-export interface TrustedClock extends Clock {
-  /**
-   * The time by which things are removed for good. As `now`, but after a start further ahead of the last run than a jump may be, that of the last run,
-   * until the service has run for a day: a clock that is wrong at the start looks like a long time off.
-   */
-  provenNow(): Millis
-  /** The wall clock went back by more than a minute. Emitted after the code that noticed it. */
-  readonly setBack: Signal<void>
-}
 
 export interface TrustedClockOptions {
   readonly log: Pick<Log, 'warn' | 'info'>
@@ -31,88 +21,117 @@ const PROBATION_MS = days(1)
 /** Smaller steps are corrections, and are not logged. */
 const MIN_JUMP_MS = minutes(1)
 
-export function createTrustedClock(clock: Clock, { log, lastRunAt }: TrustedClockOptions): TrustedClock {
-  const setBack = createSignal<void>()
-  const sleptSinceMs = createSleepMeter(clock)
+interface Reading {
+  readonly at: Millis
+  readonly monotonicMs: number
+}
+
+/** A clock over another one; reads it at each call and starts nothing. */
+export class TrustedClock implements Clock {
+  readonly #clock: Clock
+  readonly #log: TrustedClockOptions['log']
+  readonly #lastRunAt: TrustedClockOptions['lastRunAt']
+  /** The wall clock went back by more than a minute. Emitted after the code that noticed it. */
+  readonly setBack: Signal<void> = createSignal()
+  readonly #sleptSinceMs: () => number
   /** The last reading that was believed. */
-  let last = { at: clock.now(), monotonicMs: clock.monotonicMs() }
+  #last: Reading
   /** Since when the wall clock is too far ahead, by the monotonic one. */
-  let doubtedSinceMs: number | undefined
+  #doubtedSinceMs: number | undefined
   /** The end of the last run, until it is proven that the clock is right to be so far from it. */
-  let lastRun = lastRunAt === undefined ? undefined : { at: lastRunAt, monotonicMs: last.monotonicMs }
-  let isStartLogged = false
+  #lastRun: Reading | undefined
+  #isStartLogged = false
+
+  constructor(clock: Clock, { log, lastRunAt }: TrustedClockOptions) {
+    this.#clock = clock
+    this.#log = log
+    this.#lastRunAt = lastRunAt
+    this.#sleptSinceMs = createSleepMeter(clock)
+    this.#last = { at: clock.now(), monotonicMs: clock.monotonicMs() }
+    this.#lastRun = lastRunAt === undefined ? undefined : { at: lastRunAt, monotonicMs: this.#last.monotonicMs }
+  }
 
   /** Whether a jump ahead is believed. */
-  const believes = (wall: Millis, jumpMs: number, monotonicMs: number): boolean => {
+  #believes(wall: Millis, jumpMs: number, monotonicMs: number): boolean {
     const facts = { clock: new Date(wall).toISOString(), aheadHours: Math.round(jumpMs / hours(1)) }
     // A time before the end of the last run is certainly wrong: a machine without a battery starts so until NTP sets it.
-    const wasBehind = lastRunAt !== undefined && wall - jumpMs < lastRunAt && wall >= lastRunAt
-    if (wasBehind || (doubtedSinceMs === undefined && jumpMs - sleptSinceMs() <= MAX_STEP_MS)) {
-      log.warn(facts, 'the clock jumped ahead')
+    const wasBehind = this.#lastRunAt !== undefined && wall - jumpMs < this.#lastRunAt && wall >= this.#lastRunAt
+    if (wasBehind || (this.#doubtedSinceMs === undefined && jumpMs - this.#sleptSinceMs() <= MAX_STEP_MS)) {
+      this.#log.warn(facts, 'the clock jumped ahead')
       return true
     }
-    if (doubtedSinceMs === undefined) {
-      doubtedSinceMs = monotonicMs
-      log.warn(
+    if (this.#doubtedSinceMs === undefined) {
+      this.#doubtedSinceMs = monotonicMs
+      this.#log.warn(
         facts,
         'the clock jumped days ahead; it is not believed until it has stood for a day. If it is right, restart the service',
       )
     }
-    if (monotonicMs - doubtedSinceMs < PROBATION_MS) return false
-    log.warn(facts, 'the clock has stood days ahead for a day; it is believed now')
+    if (monotonicMs - this.#doubtedSinceMs < PROBATION_MS) return false
+    this.#log.warn(facts, 'the clock has stood days ahead for a day; it is believed now')
     return true
   }
 
-  const now = (): Millis => {
-    const wall = clock.now()
-    const monotonicMs = clock.monotonicMs()
-    const expected = Math.round(last.at + monotonicMs - last.monotonicMs)
+  now(): Millis {
+    const wall = this.#clock.now()
+    const monotonicMs = this.#clock.monotonicMs()
+    const expected = Math.round(this.#last.at + monotonicMs - this.#last.monotonicMs)
     const jumpMs = wall - expected
-    if (jumpMs > (doubtedSinceMs === undefined ? MIN_JUMP_MS : MAX_STEP_MS)) {
-      if (!believes(wall, jumpMs, monotonicMs)) return expected
-    } else if (doubtedSinceMs !== undefined)
-      log.warn({ clock: new Date(wall).toISOString() }, 'the clock is right again')
+    if (jumpMs > (this.#doubtedSinceMs === undefined ? MIN_JUMP_MS : MAX_STEP_MS)) {
+      if (!this.#believes(wall, jumpMs, monotonicMs)) return expected
+    } else if (this.#doubtedSinceMs !== undefined)
+      this.#log.warn({ clock: new Date(wall).toISOString() }, 'the clock is right again')
     // Not by the monotonic clock: where that was wrong too, it has gone back with the other.
-    const backMs = last.at - wall
-    doubtedSinceMs = undefined
-    last = { at: wall, monotonicMs }
+    const backMs = this.#last.at - wall
+    this.#doubtedSinceMs = undefined
+    this.#last = { at: wall, monotonicMs }
     if (backMs > MIN_JUMP_MS) {
-      log.warn(
+      this.#log.warn(
         { clock: new Date(wall).toISOString(), backHours: Math.round(backMs / hours(1)) },
         'the clock was set back',
       )
-      queueMicrotask(() => setBack.emit())
+      queueMicrotask(() => this.setBack.emit())
     }
     return wall
   }
 
-  const provenNow = (): Millis => {
-    const at = now()
-    if (!lastRun) return at
-    const runMs = clock.monotonicMs() - lastRun.monotonicMs
-    const aheadMs = at - (lastRun.at + runMs)
+  /**
+   * The time by which things are removed for good. As `now`, but after a start further ahead of the last run than a jump may be, that of the last run,
+   * until the service has run for a day: a clock that is wrong at the start looks like a long time off.
+   */
+  provenNow(): Millis {
+    const at = this.now()
+    if (!this.#lastRun) return at
+    const runMs = this.#clock.monotonicMs() - this.#lastRun.monotonicMs
+    const aheadMs = at - (this.#lastRun.at + runMs)
     if (aheadMs > MAX_STEP_MS && runMs < PROBATION_MS) {
-      if (!isStartLogged)
-        log.warn(
+      if (!this.#isStartLogged)
+        this.#log.warn(
           { clock: new Date(at).toISOString(), aheadDays: Math.floor(aheadMs / days(1)) },
           'the clock is days ahead of the last run; until the service has run with it for a day, nothing is removed for its age',
         )
-      isStartLogged = true
-      return Math.round(lastRun.at + runMs)
+      this.#isStartLogged = true
+      return Math.round(this.#lastRun.at + runMs)
     }
     // A clock that is behind is wrong, and so may be the time that it is set to.
-    if (aheadMs >= -MIN_JUMP_MS || runMs >= PROBATION_MS) lastRun = undefined
+    if (aheadMs >= -MIN_JUMP_MS || runMs >= PROBATION_MS) this.#lastRun = undefined
     return at
   }
 
-  return {
-    now,
-    provenNow,
-    setBack,
-    monotonicMs: () => clock.monotonicMs(),
-    sinceBootMs: () => clock.sinceBootMs(),
-    after: (delayMs, run) => clock.after(delayMs, run),
-    sleep: (delayMs) => clock.sleep(delayMs),
+  monotonicMs(): number {
+    return this.#clock.monotonicMs()
+  }
+
+  sinceBootMs(): number {
+    return this.#clock.sinceBootMs()
+  }
+
+  after(delayMs: number, run: () => void): Timer {
+    return this.#clock.after(delayMs, run)
+  }
+
+  sleep(delayMs: number): Promise<void> {
+    return this.#clock.sleep(delayMs)
   }
 }
 

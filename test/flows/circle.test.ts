@@ -5,7 +5,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { systemClock } from '#platform/clock.ts'
 import { randomBelow } from '#platform/ids.ts'
-import { createResolver } from '#protocols/dns/resolver.ts'
+import { StubResolver } from '#protocols/dns/resolver.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { type DnsServer, startDnsServer } from '#test/support/dns-server.ts'
@@ -47,7 +47,7 @@ suite('an email that a server takes and cannot deliver', () => {
       delivers: true,
       receives: true,
       tellsWebhooks: true,
-      resolver: createResolver({
+      resolver: new StubResolver({
         servers: [dns.address],
         clock: systemClock,
         randomId: () => randomBelow(65_536),

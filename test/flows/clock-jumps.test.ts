@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { systemClock } from '#platform/clock.ts'
 import { randomBelow } from '#platform/ids.ts'
 import { days, hours, minutes, seconds } from '#platform/units.ts'
-import { createResolver } from '#protocols/dns/resolver.ts'
+import { StubResolver } from '#protocols/dns/resolver.ts'
 import { createTestApp, eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/books.ts'
 import { type MailFlow, type MailFlowOptions, startMailFlow } from '#test/support/mail-flow.ts'
@@ -181,7 +181,7 @@ test('what a run with a clock that was ahead has put off is due at the next star
       dataDir,
       clock,
       delivers: true,
-      resolver: createResolver({
+      resolver: new StubResolver({
         servers: [dns.address],
         clock: systemClock,
         randomId: () => randomBelow(65_536),

@@ -4,7 +4,7 @@ import { systemClock } from '#platform/clock.ts'
 import { randomBelow } from '#platform/ids.ts'
 import { hours } from '#platform/units.ts'
 import { dkimRecord } from '#protocols/dkim/keys.ts'
-import { createResolver } from '#protocols/dns/resolver.ts'
+import { StubResolver } from '#protocols/dns/resolver.ts'
 import {
   ADDRESS,
   ask,
@@ -25,7 +25,7 @@ test('from a signup to the welcome: the confirmation arrives signed, its link wo
   })
   await using service = await createConfirming({
     delivers: true,
-    resolver: createResolver({
+    resolver: new StubResolver({
       servers: [dns.address],
       clock: systemClock,
       timeoutMs: 5000,

@@ -12,7 +12,7 @@ import { createDomain } from '#features/setup/domains/domains.ts'
 import { revealInboundSecret } from '#features/webhooks/webhooks/inbound-secret.ts'
 import { systemClock } from '#platform/clock.ts'
 import { formatUuid, randomBelow } from '#platform/ids.ts'
-import { createResolver } from '#protocols/dns/resolver.ts'
+import { StubResolver } from '#protocols/dns/resolver.ts'
 import { eventually } from '#test/support/app.ts'
 import { type DnsServer, startDnsServer } from '#test/support/dns-server.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
@@ -81,7 +81,7 @@ suite('a Postfix that hands in a thousand messages', () => {
       clock: systemClock,
       receives: true,
       tellsWebhooks: true,
-      resolver: createResolver({ servers: [dns.address], clock: systemClock, randomId: () => randomBelow(65_536) }),
+      resolver: new StubResolver({ servers: [dns.address], clock: systemClock, randomId: () => randomBelow(65_536) }),
       settings: {
         TASSIS_INBOUND_ADDR: `127.0.0.1:${inboundPort}`,
         TASSIS_INBOUND_MESSAGES_PER_MINUTE: '100000',

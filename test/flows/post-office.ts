@@ -8,7 +8,7 @@ import { listOperatorMail } from '#features/receiving/postmaster/store.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { systemClock } from '#platform/clock.ts'
 import { randomBelow } from '#platform/ids.ts'
-import { createResolver } from '#protocols/dns/resolver.ts'
+import { StubResolver } from '#protocols/dns/resolver.ts'
 import { at } from '#test/support/api.ts'
 import { eventually, type TestAppOptions } from '#test/support/app.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
@@ -106,7 +106,7 @@ export async function startPostOffice(
     delivers: true,
     receives: true,
     tellsWebhooks: true,
-    resolver: createResolver({
+    resolver: new StubResolver({
       servers: [dns.address],
       clock: systemClock,
       randomId: () => randomBelow(65_536),

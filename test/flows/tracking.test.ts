@@ -6,7 +6,7 @@ import { systemClock } from '#platform/clock.ts'
 import { randomBelow } from '#platform/ids.ts'
 import { hours, minutes } from '#platform/units.ts'
 import { dkimRecord } from '#protocols/dkim/keys.ts'
-import { createResolver } from '#protocols/dns/resolver.ts'
+import { StubResolver } from '#protocols/dns/resolver.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/books.ts'
@@ -42,7 +42,7 @@ async function startFlow(
   const dns = await startDnsServer({ 'receiver.test': { A: ['127.0.0.1'] } })
   const service = await createEmailApi({
     delivers: true,
-    resolver: createResolver({
+    resolver: new StubResolver({
       servers: [dns.address],
       clock: systemClock,
       randomId: () => randomBelow(65_536),

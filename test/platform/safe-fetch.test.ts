@@ -1,13 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { connect, isIP, type Socket } from 'node:net'
 import { systemClock } from '#platform/clock.ts'
-import {
-  createSafeFetch,
-  type FetchOutcome,
-  type PostRequest,
-  type SafeFetch,
-  type SafeFetchOptions,
-} from '#platform/safe-fetch.ts'
+import { type FetchOutcome, type PostRequest, SafeFetch, type SafeFetchOptions } from '#platform/safe-fetch.ts'
 import { isSpecialAddress } from '#protocols/dns/special-addresses.ts'
 import { eventually } from '#test/support/app.ts'
 import { createCertificateAuthority } from '#test/support/certificates.ts'
@@ -27,14 +21,14 @@ function fetchFor(
   ca: string,
   { addresses = {}, ...options }: Partial<SafeFetchOptions> & { addresses?: Record<string, readonly string[]> } = {},
 ): SafeFetch & Disposable {
-  const fetch = createSafeFetch({
+  const fetch = new SafeFetch({
     clock: systemClock,
     lookUp: async (host) => ({ kind: 'ok', addresses: addresses[host] ?? ['127.0.0.1'] }),
     refusalOf: () => undefined,
     ca: [ca],
     ...options,
   })
-  return { ...fetch, [Symbol.dispose]: fetch.close }
+  return Object.assign(fetch, { [Symbol.dispose]: () => fetch.close() })
 }
 
 async function setUp(options: Partial<HttpsReceiverOptions> = {}, fetchOptions: Parameters<typeof fetchFor>[1] = {}) {
@@ -320,7 +314,7 @@ describe('TLS', () => {
 describe('what may be called', () => {
   const refusing = (resolved: readonly string[] = []) => {
     const dialled: string[] = []
-    const fetch = createSafeFetch({
+    const fetch = new SafeFetch({
       clock: new ManualClock(),
       lookUp: async (host) => {
         dialled.push(host)
@@ -330,7 +324,7 @@ describe('what may be called', () => {
       },
       refusalOf: (address, port) => (isSpecialAddress(address) ? `is refused at port ${port}.` : undefined),
     })
-    return { fetch, asked: dialled, [Symbol.dispose]: fetch.close }
+    return { fetch, asked: dialled, [Symbol.dispose]: () => fetch.close() }
   }
 
   test.each([

@@ -1,9 +1,9 @@
 /** @module A process that has too many files open and posts to a port (argument) then; prints what became of it. For safe-fetch.test.ts, under `ulimit -n`. */
 import { closeSync, openSync } from 'node:fs'
 import { systemClock } from '#platform/clock.ts'
-import { createSafeFetch } from '#platform/safe-fetch.ts'
+import { SafeFetch } from '#platform/safe-fetch.ts'
 
-const fetch = createSafeFetch({
+const fetch = new SafeFetch({
   clock: systemClock,
   lookUp: async () => ({ kind: 'ok', addresses: ['127.0.0.1'] }),
   refusalOf: () => undefined,

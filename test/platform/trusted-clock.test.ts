@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { createTrustedClock } from '#platform/trusted-clock.ts'
+import { TrustedClock } from '#platform/trusted-clock.ts'
 import { days, hours, minutes, seconds } from '#platform/units.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 
@@ -11,7 +11,7 @@ function start(lastRunAt?: number, clock = new ManualClock(START)) {
     warn: (_: unknown, text: string) => void logged.push(text),
     info: (_: unknown, text: string) => void logged.push(text),
   }
-  const trusted = createTrustedClock(clock, { log: log as never, lastRunAt })
+  const trusted = new TrustedClock(clock, { log: log as never, lastRunAt })
   let setBack = 0
   trusted.setBack.listen(() => setBack++)
   return { clock, trusted, logged, setBack: () => setBack }

@@ -13,7 +13,7 @@ import { type Clock, systemClock } from '#platform/clock.ts'
 import { parseUuid, randomBelow } from '#platform/ids.ts'
 import type { Log } from '#platform/log.ts'
 import { dkimRecord } from '#protocols/dkim/keys.ts'
-import { createResolver } from '#protocols/dns/resolver.ts'
+import { StubResolver } from '#protocols/dns/resolver.ts'
 import { createTestAccount, createTestApp, eventually, type TestApp } from './app.ts'
 import { type DnsServer, startDnsServer, type Zone } from './dns-server.ts'
 
@@ -63,7 +63,7 @@ export async function startMailFlow(options: MailFlowOptions = {}): Promise<Mail
   const service = await createTestApp({
     delivers: true,
     // As the service's own, but a silent server is given up at once.
-    resolver: createResolver({
+    resolver: new StubResolver({
       servers: [dns.address],
       clock: systemClock,
       timeoutMs: options.dnsTimeoutMs ?? 5000,

@@ -9,7 +9,7 @@ import { dirname, join } from 'node:path'
 import { systemClock } from '#platform/clock.ts'
 import { randomBelow } from '#platform/ids.ts'
 import { days } from '#platform/units.ts'
-import { createResolver } from '#protocols/dns/resolver.ts'
+import { StubResolver } from '#protocols/dns/resolver.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
@@ -37,7 +37,7 @@ let key = ''
           ? '450 4.2.0 Greylisted'
           : '250 2.1.5 Recipient ok',
   })
-  const resolver = createResolver({
+  const resolver = new StubResolver({
     servers: [dns.address],
     clock: systemClock,
     randomId: () => randomBelow(65_536),

@@ -13,7 +13,7 @@ import { migrations } from '#app/migrations.ts'
 import { systemClock } from '#platform/clock.ts'
 import { randomBelow } from '#platform/ids.ts'
 import { days } from '#platform/units.ts'
-import { createResolver } from '#protocols/dns/resolver.ts'
+import { StubResolver } from '#protocols/dns/resolver.ts'
 import { at } from '#test/support/api.ts'
 import { createTestApp, eventually, type TestApp, type TestAppOptions } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/books.ts'
@@ -197,7 +197,7 @@ test.each(VERSIONS)('what waited in the data of %s goes on: signed, once, at its
   using old = unpack(version)
   await using sink = await startSink()
   await using dns = await startDnsServer({ 'receiver.test': { A: ['127.0.0.1'] } })
-  using resolver = createResolver({
+  using resolver = new StubResolver({
     servers: [dns.address],
     clock: systemClock,
     randomId: () => randomBelow(65_536),

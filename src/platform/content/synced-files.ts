@@ -1,11 +1,10 @@
 /** @module Files and the entries of folders that are on disk when the promise resolves. A new file needs both. */
 import { open, rename, rm } from 'node:fs/promises'
-
-let lastTemporary = 0
+import { randomBase62 } from '../ids.ts'
 
 /** Writes a file so that it appears under its name only when it is whole; its entry in the folder is synced by `syncFolder`. */
 export async function writeFileSynced(path: string, data: Uint8Array): Promise<void> {
-  const temporary = `${path}.${++lastTemporary}.tmp`
+  const temporary = `${path}.${randomBase62(12)}.tmp`
   try {
     const file = await open(temporary, 'w', 0o600)
     try {

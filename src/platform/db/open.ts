@@ -5,6 +5,7 @@
 import { Database, type Statement } from 'bun:sqlite'
 import { closeSync, fsyncSync, openSync } from 'node:fs'
 import { dirname } from 'node:path'
+import { perOwner } from '../per-owner.ts'
 
 /**
  * How long the event loop may stand still for a lock of another process. Readers meet none in WAL mode, but for moments
@@ -66,15 +67,7 @@ function syncDirectory(path: string): void {
  * For hot paths, where a query builder or a look-up by SQL text would cost more than the query.
  */
 export function prepared<S extends Record<string, Statement>>(prepare: (db: Database) => S): (db: Database) => S {
-  const byConnection = new WeakMap<Database, S>()
-  return (db) => {
-    let statements = byConnection.get(db)
-    if (!statements) {
-      statements = prepare(db)
-      byConnection.set(db, statements)
-    }
-    return statements
-  }
+  return perOwner(prepare)
 }
 
 /** What must end before anything else runs. */

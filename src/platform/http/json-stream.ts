@@ -3,7 +3,7 @@
  * off, so that nobody takes a part for the whole.
  */
 import type { TSchema } from '@sinclair/typebox'
-import type { Clock } from '../clock.ts'
+import type { Clock, Timer } from '../clock.ts'
 import { KiB, seconds } from '../units.ts'
 import { serverBusy } from './body.ts'
 import { DOWNLOAD_BYTES, download, type Streaming } from './download.ts'
@@ -29,47 +29,82 @@ export interface JsonStreamed {
  * Streams pieces of a JSON text. Each piece is made when it is asked for, and must not take long; an empty one gives others their turn. 503 when there is no
  * memory for another such answer: then nothing is called.
  */
-export function streamedJson(
-  app: Streaming & { readonly clock: Pick<Clock, 'after'> },
-  request: Request,
-  pieces: Iterator<string> | AsyncIterator<string>,
-  on: JsonStreamed,
-): Response {
-  const { memory, log, clock } = app
+export function streamedJson(app: Streamer, request: Request, pieces: Pieces, on: JsonStreamed): Response {
+  const { memory } = app
   const isCrowded = memory.inUseBytes + DOWNLOAD_BYTES > memory.limitBytes * SHARE
   const reservation = isCrowded ? undefined : memory.reserve(DOWNLOAD_BYTES)
   if (!reservation) throw serverBusy()
   allowLongWait(request)
-  const encoder = new TextEncoder()
-  let isOver = false
-  let isWritten = false
-
-  const end = (isWhole: boolean): void => {
-    if (isOver) return
-    isOver = true
-    stall.cancel()
+  const stream = new JsonStream(app, request, pieces, (isWhole) => {
     reservation.release()
     endLongWait(request)
     // Lets go of what the pieces are made of, when not all of them were wanted.
     void pieces.return?.()
     on.over(isWhole)
-  }
-  const wait = () =>
-    clock.after(STALL_MS, () => {
-      end(false)
-      cutConnection(request)
-    })
-  let stall = wait()
+  })
+  const body = new ReadableStream<Uint8Array>(stream, { highWaterMark: 0 })
+  return download(body, { contentType: 'application/json', filename: on.filename })
+}
 
-  /** The next text, and whether it is the last. Undefined: it is over meanwhile. */
-  const read = async (): Promise<string | undefined> => {
+type Streamer = Streaming & { readonly clock: Pick<Clock, 'after'> }
+type Pieces = Iterator<string> | AsyncIterator<string>
+
+/** Where the body of an answer comes from. Ends with its last piece, when the client goes away, or when it takes nothing for too long. */
+class JsonStream {
+  readonly #app: Streamer
+  readonly #request: Request
+  readonly #pieces: Pieces
+  readonly #over: (isWhole: boolean) => void
+  readonly #encoder = new TextEncoder()
+  #stall: Timer
+  #isOver = false
+  #isWritten = false
+
+  /** @param over called once, at the end */
+  constructor(app: Streamer, request: Request, pieces: Pieces, over: (isWhole: boolean) => void) {
+    this.#app = app
+    this.#request = request
+    this.#pieces = pieces
+    this.#over = over
+    this.#stall = this.#waitForClient()
+  }
+
+  async pull(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
+    this.#stall.cancel()
+    // It is asked for more only when it has taken what there was.
+    if (this.#isWritten) {
+      this.#end(true)
+      return controller.close()
+    }
+    try {
+      const text = await this.#read()
+      if (isRevoked(this.#request)) this.#cut()
+      if (text === undefined || this.#isOver) return controller.error(new Error('the answer is over'))
+      this.#stall = this.#waitForClient()
+      if (text !== '') return controller.enqueue(this.#encoder.encode(text))
+      this.#end(true)
+      controller.close()
+    } catch (error) {
+      const { requestId } = requestContext(this.#request) ?? {}
+      this.#app.log.error({ err: error, requestId }, 'an answer could not be written to its end')
+      this.#cut()
+      controller.error(error)
+    }
+  }
+
+  cancel(): void {
+    this.#end(false)
+  }
+
+  /** The next text; empty: there is no more. Undefined: it is over meanwhile. */
+  async #read(): Promise<string | undefined> {
     let text = ''
     while (text.length < LEAST_CHARACTERS) {
-      await takeTurn(request)
-      if (isOver) return undefined
-      const { done, value } = await pieces.next()
+      await takeTurn(this.#request)
+      if (this.#isOver) return undefined
+      const { done, value } = await this.#pieces.next()
       if (done) {
-        isWritten = true
+        this.#isWritten = true
         break
       }
       text += value
@@ -77,41 +112,21 @@ export function streamedJson(
     return text
   }
 
-  const body = new ReadableStream<Uint8Array>(
-    {
-      async pull(controller) {
-        stall.cancel()
-        // It is asked for more only when it has taken what there was.
-        if (isWritten) {
-          end(true)
-          return controller.close()
-        }
-        try {
-          const text = await read()
-          if (isRevoked(request)) {
-            end(false)
-            cutConnection(request)
-          }
-          if (text === undefined || isOver) return controller.error(new Error('the answer is over'))
-          stall = wait()
-          if (text !== '') return controller.enqueue(encoder.encode(text))
-          end(true)
-          controller.close()
-        } catch (error) {
-          log.error(
-            { err: error, requestId: requestContext(request)?.requestId },
-            'an answer could not be written to its end',
-          )
-          end(false)
-          cutConnection(request)
-          controller.error(error)
-        }
-      },
-      cancel: () => end(false),
-    },
-    { highWaterMark: 0 },
-  )
-  return download(body, { contentType: 'application/json', filename: on.filename })
+  #waitForClient(): Timer {
+    return this.#app.clock.after(STALL_MS, () => this.#cut())
+  }
+
+  #cut(): void {
+    this.#end(false)
+    cutConnection(this.#request)
+  }
+
+  #end(isWhole: boolean): void {
+    if (this.#isOver) return
+    this.#isOver = true
+    this.#stall.cancel()
+    this.#over(isWhole)
+  }
 }
 
 /** For a route's `detail`: that it answers with such a text of this shape. */

@@ -96,87 +96,100 @@ const MAX_IDLE_SECONDS = 255
 const STRICT_TRANSPORT = 'max-age=31536000'
 const DEFAULT_STOP_GRACE_MS = 10_000
 
-export function createHttpServer<Actor>(options: HttpServerOptions<Actor>): HttpServer {
-  const { config, clock, log, newRequestId } = options
-  const bodies = createBodyReader({
-    maxBodyBytes: config.maxBodyBytes,
-    maxStreamBytes: config.maxStreamBytes ?? config.maxBodyBytes,
-    timeoutMs: Math.min(config.requestTimeoutSeconds, MAX_IDLE_SECONDS - HANDLER_GRACE_SECONDS) * 1000,
-    memory: options.memory,
-    clock,
-  })
-  const idleSeconds = Math.min(
-    MAX_IDLE_SECONDS,
-    config.requestTimeoutSeconds + (config.handlerGraceSeconds ?? HANDLER_GRACE_SECONDS),
-  )
-  const isTrustedProxy = networkSet(config.trustedProxies)
-  const app = composeApp(options, bodies)
-  let server: Bun.Server<undefined> | undefined
+/** Everything between a socket and the handlers. Opened by `listen`, closed by `stop`. */
+export class BunHttpServer<Actor> implements HttpServer {
+  readonly #options: HttpServerOptions<Actor>
+  readonly #idleSeconds: number
+  readonly #isTrustedProxy: (address: string) => boolean
+  readonly #app: AnyElysia
+  #server: Bun.Server<undefined> | undefined
 
-  const contextOf = (request: Request, url: string, listener: Bun.Server<undefined> | undefined): RequestContext => {
+  constructor(options: HttpServerOptions<Actor>) {
+    this.#options = options
+    const { config } = options
+    const bodies = createBodyReader({
+      maxBodyBytes: config.maxBodyBytes,
+      maxStreamBytes: config.maxStreamBytes ?? config.maxBodyBytes,
+      timeoutMs: Math.min(config.requestTimeoutSeconds, MAX_IDLE_SECONDS - HANDLER_GRACE_SECONDS) * 1000,
+      memory: options.memory,
+      clock: options.clock,
+    })
+    this.#idleSeconds = Math.min(
+      MAX_IDLE_SECONDS,
+      config.requestTimeoutSeconds + (config.handlerGraceSeconds ?? HANDLER_GRACE_SECONDS),
+    )
+    this.#isTrustedProxy = networkSet(config.trustedProxies)
+    this.#app = new RequestPipeline(options, bodies).compose()
+  }
+
+  #answer(request: Request, listener: Bun.Server<undefined> | undefined): Promise<Response> {
+    const response = this.#respond(request, listener)
+    return this.#options.config.isHttps ? response.then(withStrictTransport) : response
+  }
+
+  #contextOf(request: Request, url: string, listener: Bun.Server<undefined> | undefined): RequestContext {
     const { headers } = request
     return {
-      requestId: requestIdFrom(headers.get('x-request-id'), newRequestId),
+      requestId: requestIdFrom(headers.get('x-request-id'), this.#options.newRequestId),
       path: pathOf(url),
       actor: undefined,
       reservation: undefined,
       clientIp: () =>
-        clientIp(listener?.requestIP(request)?.address ?? '', headers.get('x-forwarded-for'), isTrustedProxy),
+        clientIp(listener?.requestIP(request)?.address ?? '', headers.get('x-forwarded-for'), this.#isTrustedProxy),
       setTimeout: (seconds) => listener?.timeout(request, seconds),
-      idleSeconds,
+      idleSeconds: this.#idleSeconds,
     }
   }
 
-  const respond = async (request: Request, listener: Bun.Server<undefined> | undefined): Promise<Response> => {
+  async #respond(request: Request, listener: Bun.Server<undefined> | undefined): Promise<Response> {
     const url = routableUrl(request.url)
     const routed = url === request.url ? request : requestAt(url, request)
-    const context = contextOf(request, url, listener)
+    const context = this.#contextOf(request, url, listener)
     setRequestContext(routed, context)
     try {
-      return await app.fetch(routed)
+      return await this.#app.fetch(routed)
     } catch (thrown) {
       // Elysia's own error handling fails on a thrown null or undefined.
       context.reservation?.release()
-      log.error({ err: thrown, requestId: context.requestId, path: context.path }, 'request failed')
+      this.#options.log.error({ err: thrown, requestId: context.requestId, path: context.path }, 'request failed')
       return errorResponse(internalError(thrown), context.requestId)
     }
   }
 
-  const answer = config.isHttps
-    ? async (request: Request, listener: Bun.Server<undefined> | undefined): Promise<Response> => {
-        const response = await respond(request, listener)
-        response.headers.set('strict-transport-security', STRICT_TRANSPORT)
-        return response
-      }
-    : respond
-
-  return {
-    fetch: (request) => answer(request, undefined),
-    listen(hostname, port) {
-      const listener = Bun.serve({
-        hostname,
-        port,
-        development: false,
-        reusePort: false,
-        // Counts from the start of a request and is not put off by the bytes of its body, so it ends what trickles as well. Headers have 10
-        // seconds, whatever is set here (measured in Bun 1.4.5).
-        idleTimeout: idleSeconds,
-        // Bun's own 413 has no body. Ours counts.
-        maxRequestBodySize: Number.MAX_SAFE_INTEGER,
-        fetch: (request, bunServer) => answer(request, bunServer),
-      })
-      server = listener
-      return { hostname: listener.hostname ?? hostname, port: listener.port ?? port }
-    },
-    async stop(graceMs = DEFAULT_STOP_GRACE_MS) {
-      if (!server) return
-      const stopping = server
-      server = undefined
-      const timer = clock.after(graceMs, () => void stopping.stop(true))
-      await stopping.stop()
-      timer.cancel()
-    },
+  fetch(request: Request): Promise<Response> {
+    return this.#answer(request, undefined)
   }
+
+  listen(hostname: string, port: number): { readonly hostname: string; readonly port: number } {
+    const listener = Bun.serve({
+      hostname,
+      port,
+      development: false,
+      reusePort: false,
+      // Counts from the start of a request and is not put off by the bytes of its body, so it ends what trickles as well. Headers have 10
+      // seconds, whatever is set here (measured in Bun 1.4.5).
+      idleTimeout: this.#idleSeconds,
+      // Bun's own 413 has no body. Ours counts.
+      maxRequestBodySize: Number.MAX_SAFE_INTEGER,
+      fetch: (request, bunServer) => this.#answer(request, bunServer),
+    })
+    this.#server = listener
+    return { hostname: listener.hostname ?? hostname, port: listener.port ?? port }
+  }
+
+  async stop(graceMs = DEFAULT_STOP_GRACE_MS): Promise<void> {
+    if (!this.#server) return
+    const stopping = this.#server
+    this.#server = undefined
+    const timer = this.#options.clock.after(graceMs, () => void stopping.stop(true))
+    await stopping.stop()
+    timer.cancel()
+  }
+}
+
+function withStrictTransport(response: Response): Response {
+  response.headers.set('strict-transport-security', STRICT_TRANSPORT)
+  return response
 }
 
 /**
@@ -208,122 +221,175 @@ function pathOf(url: string): string {
   return query === -1 ? url.slice(start) : url.slice(start, query)
 }
 
-function composeApp<Actor>(options: HttpServerOptions<Actor>, bodies: BodyReader): AnyElysia {
-  const { log, sessions, fairness } = options
-  // Filled when all routes are there; no request can come before.
-  let table: RouteTable = createRouteTable([])
+/** What a route is asked with, as Elysia has read it. */
+interface RoutedRequest {
+  readonly request: Request
+  readonly route: string
+  readonly params: Record<string, string | null | undefined>
+  readonly query: Record<string, string | undefined>
+}
 
-  const app = new Elysia({
-    // Unknown fields of a request are refused, not dropped; responses are cut below.
-    normalize: false,
-    systemRouter: false,
-    handler: { standardHostname: false },
-    allowUnsafeValidationDetails: true,
-  })
-    // Elysia must not touch bodies: `transform` reads them, within its bounds. The type of `on` lacks this documented value.
-    .on({ as: 'global' }, 'parse', [{ fn: 'none' }] as never)
-    .onRequest(async ({ request, set }) => {
-      const context = requestContext(request)
-      if (!context) throw new Error('request without context: it did not come through the server')
-      const { path } = context
-      set.headers['x-request-id'] = context.requestId
-      set.headers['x-content-type-options'] = 'nosniff'
-      if (isApiPath(path)) set.headers['cache-control'] = 'no-store'
-      // What a path can do is in the description of the API, for everybody to read. Without CORS headers: keys have no place in pages of others.
-      if (request.method === 'OPTIONS' && isApiPath(path))
-        return optionsResponse(table.methodsAt(path), context.requestId)
-      const isPublic = table.isPublic(request.method, path)
-      if (!isPublic) {
-        context.isSession = sessions !== undefined && !namesKey(request.headers)
-        const found = actorOf(options, request, context)
-        const actor = found instanceof Promise ? await found : found
-        if (actor === undefined) throw unauthorized()
-        if (context.isSession && !isReading(request.method)) sessions?.requireOwnPage(request, actor)
-        context.actor = actor
-      }
-      bodies.refuseTooLarge(request, isPublic ? 'stranger' : 'authenticated', () =>
-        table.takesStream(request.method, path),
-      )
-      return undefined
+/** What a request passes before and after its handler, in the order of the methods. */
+class RequestPipeline<Actor> {
+  readonly #options: HttpServerOptions<Actor>
+  readonly #bodies: BodyReader
+  /** Filled when all routes are there; no request can come before. */
+  #table: RouteTable = createRouteTable([])
+
+  constructor(options: HttpServerOptions<Actor>, bodies: BodyReader) {
+    this.#options = options
+    this.#bodies = bodies
+  }
+
+  /** All routes with this pipeline around them. */
+  compose(): AnyElysia {
+    const app = new Elysia({
+      // Unknown fields of a request are refused, not dropped; responses are cut below.
+      normalize: false,
+      systemRouter: false,
+      handler: { standardHostname: false },
+      allowUnsafeValidationDetails: true,
     })
-    .onTransform({ as: 'global' }, async (elysia) => {
-      // Only properties are read here: Elysia prepares all it has for a hook that passes its whole context on.
-      const { request, route } = elysia
-      const context = requestContext(request)
-      const rules = table.rulesOf(request.method, route)
-      if (!context || !rules) throw new Error(`no rules for ${request.method} ${route}`)
-      const { requiredScopes } = rules
-      if (requiredScopes !== undefined) {
-        if (context.actor === undefined) throw unauthorized()
-        const actor = context.actor as Actor
-        if (context.isSession && rules.changes && isReading(request.method)) sessions?.requireOwnPage(request, actor)
-        requireRights(options, rules, actor)
-      }
-      fillUnreadable(elysia.params)
-      throwIfInvalid(rules.checkParams?.(elysia.params))
-      throwIfInvalid(rules.checkQuery(elysia.query, request.url))
-      // A request that may repeat an earlier one is answered like that whatever is left: its handler asks when it knows.
-      const asksFirst = !rules.takesIdempotencyKey
-      if (fairness && context.actor !== undefined && asksFirst) fairness.spendWork(context.actor as Actor, 1)
-      const owner = fairness && context.actor !== undefined ? fairness.ownerOf(context.actor as Actor) : undefined
-      if (isReading(request.method)) {
-        if (!fairness || owner === undefined) return
-        context.takeTurn = () => fairness.turns.enter(owner, { isNew: false })
-        if (rules.isList) await fairness.turns.enter(owner)
-        return
-      }
-      const sender = requiredScopes === undefined ? 'stranger' : 'authenticated'
-      const inTurn: InTurn | undefined =
-        fairness && owner !== undefined ? piecesInTurn(fairness.turns, owner) : undefined
-      const { value, sizeBytes, reservation } = await bodies.read(request, sender, rules.bodyFormat, inTurn)
-      context.reservation = reservation
-      const bodyUnits = sizeBytes / BYTES_PER_WORK_UNIT
-      if (context.actor !== undefined)
-        fairness?.chargeWork(context.actor as Actor, asksFirst ? bodyUnits : bodyUnits + 1)
-      if (requiredScopes !== undefined) {
-        // The key may be deleted meanwhile, the user removed or of another role.
-        const found = actorOf(options, request, context)
-        const actor = found instanceof Promise ? await found : found
-        if (actor === undefined) throw unauthorized()
-        requireRights(options, rules, actor)
-        context.actor = actor
-      }
-      const body = rules.isBodyObject && isEmptyBody(value) ? {} : value
-      const check = () => rules.checkBody?.(body)
-      throwIfInvalid(inTurn && isLargeBody(sizeBytes) ? await inTurn(check) : check())
-      elysia.body = body
-    })
-    .onAfterHandle({ as: 'global' }, ({ request, route, responseValue, set }) => {
-      const context = requestContext(request)
-      context?.reservation?.release()
-      if (fairness && context?.actor !== undefined)
-        fairness.chargeWork(context.actor as Actor, countRows(responseValue))
-      const cutters = table.rulesOf(request.method, route)?.cutters
-      if (!cutters || cutters.size === 0 || responseValue instanceof Response) return undefined
-      if (responseValue instanceof ElysiaCustomStatusResponse) {
-        const cut = cutters.get(responseValue.code as number)
-        if (cut) responseValue.response = cut(responseValue.response) as typeof responseValue.response
-        return undefined
-      }
-      return cutters.get(typeof set.status === 'number' ? set.status : 200)?.(responseValue)
-    })
-    .onError({ as: 'global' }, ({ error: thrown, request, path, set }) => {
-      const context = requestContext(request)
-      context?.reservation?.release()
-      const requestId = context?.requestId ?? ''
-      const { error, isLogged } = toAppError(thrown, () => {
-        const allowed = table.methodsAt(path)
-        return allowed.length > 0 ? wrongMethod(request.method, allowed) : unknownRoute()
+      // Elysia must not touch bodies: `transform` reads them, within its bounds. The type of `on` lacks this documented value.
+      .on({ as: 'global' }, 'parse', [{ fn: 'none' }] as never)
+      .onRequest(async ({ request, set }) => this.#begin(request, set.headers))
+      .onTransform({ as: 'global' }, async (elysia) => {
+        // Only properties are read here: Elysia prepares all it has for a hook that passes its whole context on.
+        const { request, route, params, query } = elysia
+        const read = await this.#receive({ request, route, params, query })
+        if (read) elysia.body = read.body
       })
-      if (isLogged) log.error({ err: error.cause, requestId, method: request.method, path }, 'request failed')
-      const { status, headers, body } = errorAnswer(error, requestId)
-      set.status = status
-      Object.assign(set.headers, headers)
-      return body
+      .onAfterHandle({ as: 'global' }, ({ request, route, responseValue, set }) =>
+        this.#finish(request, route, responseValue, set.status),
+      )
+      .onError({ as: 'global' }, ({ error: thrown, request, path, set }) => {
+        const { status, headers, body } = this.#fail(thrown, request, path)
+        set.status = status
+        Object.assign(set.headers, headers)
+        return body
+      })
+    for (const plugin of this.#options.routes) app.use(plugin)
+    this.#table = createRouteTable(app.routes)
+    return app
+  }
+
+  /** The route is not known yet. Returns the answer to OPTIONS; undefined: the request goes on. */
+  async #begin(request: Request, headers: Record<string, string | number>): Promise<Response | undefined> {
+    const context = requestContext(request)
+    if (!context) throw new Error('request without context: it did not come through the server')
+    const { path } = context
+    headers['x-request-id'] = context.requestId
+    headers['x-content-type-options'] = 'nosniff'
+    if (isApiPath(path)) headers['cache-control'] = 'no-store'
+    // What a path can do is in the description of the API, for everybody to read. Without CORS headers: keys have no place in pages of others.
+    if (request.method === 'OPTIONS' && isApiPath(path))
+      return optionsResponse(this.#table.methodsAt(path), context.requestId)
+    const isPublic = this.#table.isPublic(request.method, path)
+    if (!isPublic) {
+      const { sessions } = this.#options
+      context.isSession = sessions !== undefined && !namesKey(request.headers)
+      const actor = await this.#requireActor(request, context)
+      if (context.isSession && !isReading(request.method)) sessions?.requireOwnPage(request, actor)
+      context.actor = actor
+    }
+    this.#bodies.refuseTooLarge(request, isPublic ? 'stranger' : 'authenticated', () =>
+      this.#table.takesStream(request.method, path),
+    )
+    return undefined
+  }
+
+  /** Who sends a request, as of now; throws 401 for nobody. */
+  async #requireActor(request: Request, context: RequestContext): Promise<Actor> {
+    const found = actorOf(this.#options, request, context)
+    const actor = found instanceof Promise ? await found : found
+    if (actor === undefined) throw unauthorized()
+    return actor
+  }
+
+  /** Checks a request by the rules of its route, and reads its body if it can have one. */
+  async #receive({ request, route, params, query }: RoutedRequest): Promise<{ readonly body: unknown } | undefined> {
+    const context = requestContext(request)
+    const rules = this.#table.rulesOf(request.method, route)
+    if (!context || !rules) throw new Error(`no rules for ${request.method} ${route}`)
+    if (rules.requiredScopes !== undefined) this.#requireAllowed(request, context, rules)
+    fillUnreadable(params)
+    throwIfInvalid(rules.checkParams?.(params))
+    throwIfInvalid(rules.checkQuery(query, request.url))
+    const { fairness } = this.#options
+    const actor = context.actor as Actor | undefined
+    // A request that may repeat an earlier one is answered like that whatever is left: its handler asks when it knows.
+    if (fairness && actor !== undefined && !rules.takesIdempotencyKey) fairness.spendWork(actor, 1)
+    const owner = fairness && actor !== undefined ? fairness.ownerOf(actor) : undefined
+    if (!isReading(request.method)) return { body: await this.#readBody(request, context, rules, owner) }
+    if (!fairness || owner === undefined) return undefined
+    context.takeTurn = () => fairness.turns.enter(owner, { isNew: false })
+    if (rules.isList) await fairness.turns.enter(owner)
+    return undefined
+  }
+
+  #requireAllowed(request: Request, context: RequestContext, rules: RouteRules): void {
+    if (context.actor === undefined) throw unauthorized()
+    const actor = context.actor as Actor
+    if (context.isSession && rules.changes && isReading(request.method))
+      this.#options.sessions?.requireOwnPage(request, actor)
+    requireRights(this.#options, rules, actor)
+  }
+
+  async #readBody(
+    request: Request,
+    context: RequestContext,
+    rules: RouteRules,
+    owner: Owner | undefined,
+  ): Promise<unknown> {
+    const { fairness } = this.#options
+    const sender = rules.requiredScopes === undefined ? 'stranger' : 'authenticated'
+    const inTurn: InTurn | undefined = fairness && owner !== undefined ? piecesInTurn(fairness.turns, owner) : undefined
+    const { value, sizeBytes, reservation } = await this.#bodies.read(request, sender, rules.bodyFormat, inTurn)
+    context.reservation = reservation
+    const bodyUnits = sizeBytes / BYTES_PER_WORK_UNIT
+    // What asked for no unit before, for its key, does so now.
+    if (context.actor !== undefined)
+      fairness?.chargeWork(context.actor as Actor, rules.takesIdempotencyKey ? bodyUnits + 1 : bodyUnits)
+    if (rules.requiredScopes !== undefined) {
+      // The key may be deleted meanwhile, the user removed or of another role.
+      const actor = await this.#requireActor(request, context)
+      requireRights(this.#options, rules, actor)
+      context.actor = actor
+    }
+    const body = rules.isBodyObject && isEmptyBody(value) ? {} : value
+    const check = () => rules.checkBody?.(body)
+    throwIfInvalid(inTurn && isLargeBody(sizeBytes) ? await inTurn(check) : check())
+    return body
+  }
+
+  /** Charges for the rows of a response and cuts it to its schema; undefined: it stays as it is. */
+  #finish(request: Request, route: string, responseValue: unknown, status: unknown): unknown {
+    const context = requestContext(request)
+    context?.reservation?.release()
+    if (context?.actor !== undefined)
+      this.#options.fairness?.chargeWork(context.actor as Actor, countRows(responseValue))
+    const cutters = this.#table.rulesOf(request.method, route)?.cutters
+    if (!cutters || cutters.size === 0 || responseValue instanceof Response) return undefined
+    if (responseValue instanceof ElysiaCustomStatusResponse) {
+      const cut = cutters.get(responseValue.code as number)
+      if (cut) responseValue.response = cut(responseValue.response) as typeof responseValue.response
+      return undefined
+    }
+    return cutters.get(typeof status === 'number' ? status : 200)?.(responseValue)
+  }
+
+  #fail(thrown: unknown, request: Request, path: string): ReturnType<typeof errorAnswer> {
+    const context = requestContext(request)
+    context?.reservation?.release()
+    const requestId = context?.requestId ?? ''
+    const { error, isLogged } = toAppError(thrown, () => {
+      const allowed = this.#table.methodsAt(path)
+      return allowed.length > 0 ? wrongMethod(request.method, allowed) : unknownRoute()
     })
-  for (const plugin of options.routes) app.use(plugin)
-  table = createRouteTable(app.routes)
-  return app
+    if (isLogged)
+      this.#options.log.error({ err: error.cause, requestId, method: request.method, path }, 'request failed')
+    return errorAnswer(error, requestId)
+  }
 }
 
 /** Only the first piece of a body's work may find too many waiting. */

@@ -21,7 +21,7 @@ import {
   saidBy,
 } from './faults.ts'
 import { FilterProblem } from './filter-arguments.ts'
-import { createFilters, paidFilter } from './filters.ts'
+import { createFilters, type Filters, paidFilter } from './filters.ts'
 import {
   COMPILE_UNITS,
   COMPILE_UNITS_A_BYTE,
@@ -36,21 +36,8 @@ import {
 } from './limits.ts'
 import { type KnownNames, lint } from './lint.ts'
 import { meter } from './metering.ts'
-import {
-  createMinijinja,
-  type Environment,
-  InstanceLost,
-  MinijinjaError,
-  type MinijinjaInstance,
-  OutputTooLong,
-} from './minijinja.ts'
+import { type Environment, InstanceLost, Minijinja, MinijinjaError, OutputTooLong } from './minijinja.ts'
 import type { RenderedParts, RenderOutcome, TemplateFault, TemplatePart, TemplateSource } from './renderer.ts'
-
-export interface Engine {
-  /** @param share of the units of work that a render may take */
-  render(source: TemplateSource, dataJson: string, share: number): RenderOutcome
-  check(source: TemplateSource): readonly TemplateFault[]
-}
 
 /** What a test looks at. */
 export interface EngineState {
@@ -86,7 +73,7 @@ interface Compiled {
 
 /** An instance and what was compiled in it, from the one that was used least recently on. */
 interface Host {
-  readonly instance: MinijinjaInstance
+  readonly instance: Minijinja
   readonly compiled: Map<string, Compiled>
   compiledBytes: number
   isFresh: boolean
@@ -100,66 +87,134 @@ type Stumble =
 /** What nothing in a template can be: minijinja refuses it as a filter's result, and says where. */
 const NO_VALUE = Symbol('no value')
 
-/** Throws when the module is not the one that it knows. */
-export function createEngine(): Engine & { state(): EngineState } {
-  const module = new WebAssembly.Module(meter(readFileSync(wasmPath), { mostBytes: MOST_MEMORY_BYTES }))
-  const newHost = (): Host => ({
-    instance: createMinijinja(module, { budget: OWN_UNITS, mostHandedBytes: MOST_HANDED_BYTES }),
-    compiled: new Map(),
-    compiledBytes: 0,
-    isFresh: true,
-  })
-  let host = newHost()
-  let stumble: Stumble | undefined
-  let unitsTaken = 0
+/** Renders in an instance of minijinja, which it replaces when that is lost or large. */
+export class Engine {
+  readonly #module = new WebAssembly.Module(meter(readFileSync(wasmPath), { mostBytes: MOST_MEMORY_BYTES }))
+  #host: Host
+  #stumble: Stumble | undefined
+  #unitsTaken = 0
+  readonly #filters: Filters
+  readonly #charge = (units: number): void => this.#host.instance.charge(units)
+  /** Not those that nobody knows: a tenant can ask for any number of them. */
+  readonly #knownNames = { filter: new Set<string>(), test: new Set<string>() }
+  readonly #known: KnownNames
 
-  const charge = (units: number): void => host.instance.charge(units)
-  const filters = createFilters(charge)
+  /** Throws when the module is not the one that it knows. */
+  constructor() {
+    this.#host = this.#newHost()
+    this.#filters = createFilters(this.#charge)
+    this.#known = {
+      isFilter: (name) => this.#isKnown('filter', name),
+      isTest: (name) => this.#isKnown('test', name),
+    }
+  }
 
-  const newEnvironment = (): Environment => {
-    host.instance.setBudget(OWN_UNITS)
-    const environment = host.instance.newEnvironment()
+  /** @param share of the units of work that a render may take */
+  render(source: TemplateSource, dataJson: string, share: number): RenderOutcome {
+    this.#unitsTaken = 0
+    const data = variablesOf(dataJson)
+    if ('message' in data) return { kind: 'fault', fault: data }
+    const units = Math.floor(share * (RENDER_UNITS + RENDER_UNITS_A_DATA_BYTE * dataJson.length))
+    const parts: { -readonly [K in keyof RenderedParts]: RenderedParts[K] } = {}
+    for (const [key, part] of PARTS) {
+      const text = source[key]
+      if (text === undefined) continue
+      const rendered = this.#renderPart(part, text, data, units - this.#unitsTaken)
+      if (typeof rendered !== 'string') {
+        this.#replaceLargeHost()
+        return { kind: 'fault', fault: rendered }
+      }
+      if (hasNoNumber(rendered, text, dataJson)) {
+        this.#replaceLargeHost()
+        return { kind: 'fault', fault: divisionFault(part) }
+      }
+      // Minijinja escapes it, which nobody needs, and programs that look for links do not expect.
+      parts[key] = part === 'html_body' ? rendered.replaceAll('&#x2f;', '/') : rendered
+    }
+    this.#replaceLargeHost()
+    return { kind: 'rendered', parts }
+  }
+
+  check(source: TemplateSource): readonly TemplateFault[] {
+    const faults: TemplateFault[] = []
+    for (const [key, part] of PARTS) {
+      const text = source[key]
+      if (text === undefined) continue
+      try {
+        this.#inHost(() => this.#kept(part, text))
+        const fault = this.#inHost(() => lint(part, text, this.#known))
+        if (fault) faults.push(fault)
+      } catch (error) {
+        if (error instanceof InstanceLost) faults.push(limitFault(part))
+        else if (error instanceof MinijinjaError) faults.push(otherFault(part, saidBy(error.message)))
+        else throw error
+      }
+    }
+    this.#replaceLargeHost()
+    return faults
+  }
+
+  state(): EngineState {
+    return {
+      unitsTaken: this.#unitsTaken,
+      memoryBytes: this.#host.instance.memoryBytes(),
+      compiledTemplates: this.#host.compiled.size,
+    }
+  }
+
+  #newHost(): Host {
+    return {
+      instance: new Minijinja(this.#module, { budget: OWN_UNITS, mostHandedBytes: MOST_HANDED_BYTES }),
+      compiled: new Map(),
+      compiledBytes: 0,
+      isFresh: true,
+    }
+  }
+
+  #newEnvironment(): Environment {
+    this.#host.instance.setBudget(OWN_UNITS)
+    const environment = this.#host.instance.newEnvironment()
     // It would tell of the machinery.
     environment.removeGlobal('debug')
-    for (const [name, filter] of Object.entries(filters.byName)) {
-      const paid = paidFilter(name, filter, charge)
+    for (const [name, filter] of Object.entries(this.#filters.byName)) {
+      const paid = paidFilter(name, filter, this.#charge)
       environment.addFilter(name, (value, ...given) => {
         try {
           return paid(value, ...given)
         } catch (error) {
           if (!(error instanceof FilterProblem)) throw error
-          stumble ??= { type: 'filter', name, problem: error.message }
+          this.#stumble ??= { type: 'filter', name, problem: error.message }
           return NO_VALUE
         }
       })
     }
     environment.addFilter(MISSING_FILTER, (index) => {
-      stumble ??= { type: 'missing', index: Number(index) }
+      this.#stumble ??= { type: 'missing', index: Number(index) }
       return NO_VALUE
     })
     return environment
   }
 
-  const release = (environment: Environment): void => {
-    host.instance.setBudget(OWN_UNITS)
+  #release(environment: Environment): void {
+    this.#host.instance.setBudget(OWN_UNITS)
     environment.free()
   }
 
   /** Compiles a template, with as much work as its length allows. Throws a MinijinjaError or InstanceLost. */
-  const compile = (part: TemplatePart, source: string, isForAll: boolean): Compiled => {
+  #compile(part: TemplatePart, source: string, isForAll: boolean): Compiled {
     const name = part === 'html_body' ? 'template.html' : 'template.txt'
-    const environment = newEnvironment()
-    host.isFresh = false
+    const environment = this.#newEnvironment()
+    this.#host.isFresh = false
     const units = COMPILE_UNITS + COMPILE_UNITS_A_BYTE * source.length
-    host.instance.setBudget(units)
-    const adapted = adaptedSource(source, { isForAll, charge })
-    const beforeBytes = host.instance.memoryBytes()
+    this.#host.instance.setBudget(units)
+    const adapted = adaptedSource(source, { isForAll, charge: this.#charge })
+    const beforeBytes = this.#host.instance.memoryBytes()
     // What is constant is worked out now, and can be larger than its source.
     const sizeBytes = (): number =>
       ENVIRONMENT_BYTES +
-      Math.max(BYTES_A_SOURCE_BYTE * adapted.source.length, host.instance.memoryBytes() - beforeBytes)
+      Math.max(BYTES_A_SOURCE_BYTE * adapted.source.length, this.#host.instance.memoryBytes() - beforeBytes)
     const add = (given: string, variables: readonly string[]): Compiled => {
-      host.instance.setBudget(units)
+      this.#host.instance.setBudget(units)
       environment.addTemplate(name, given)
       return { environment, name, source, sizeBytes: sizeBytes(), variables }
     }
@@ -172,123 +227,123 @@ export function createEngine(): Engine & { state(): EngineState } {
         return add(source, [])
       }
     } catch (error) {
-      if (error instanceof MinijinjaError) release(environment)
+      if (error instanceof MinijinjaError) this.#release(environment)
       throw error
     }
   }
 
   /** The template compiled, and kept for the next time. */
-  const kept = (part: TemplatePart, source: string): Compiled => {
+  #kept(part: TemplatePart, source: string): Compiled {
     const key = `${part === 'html_body' ? 'html' : 'text'} ${source}`
-    const known = host.compiled.get(key)
+    const known = this.#host.compiled.get(key)
     if (known) {
-      host.compiled.delete(key)
-      host.compiled.set(key, known)
+      this.#host.compiled.delete(key)
+      this.#host.compiled.set(key, known)
       return known
     }
-    const made = compile(part, source, false)
-    host.compiled.set(key, made)
-    host.compiledBytes += made.sizeBytes
-    for (const [oldKey, old] of host.compiled) {
-      if (host.compiledBytes <= MOST_COMPILED_BYTES || old === made) break
-      host.compiled.delete(oldKey)
-      host.compiledBytes -= old.sizeBytes
-      release(old.environment)
+    const made = this.#compile(part, source, false)
+    this.#host.compiled.set(key, made)
+    this.#host.compiledBytes += made.sizeBytes
+    for (const [oldKey, old] of this.#host.compiled) {
+      if (this.#host.compiledBytes <= MOST_COMPILED_BYTES || old === made) break
+      this.#host.compiled.delete(oldKey)
+      this.#host.compiledBytes -= old.sizeBytes
+      this.#release(old.environment)
     }
     return made
   }
 
   /** Runs what may lose the instance; what lacked memory in a used one is run again in a fresh one. */
-  const inHost = <T>(act: () => T): T => {
-    const wasFresh = host.isFresh
+  #inHost<T>(act: () => T): T {
+    const wasFresh = this.#host.isFresh
     try {
       return act()
     } catch (error) {
       if (!(error instanceof InstanceLost)) throw error
-      const isOutOfUnits = host.instance.budget() < 0
-      host = newHost()
+      const isOutOfUnits = this.#host.instance.budget() < 0
+      this.#host = this.#newHost()
       if (isOutOfUnits || wasFresh) throw error
     }
     try {
       return act()
     } catch (error) {
-      if (error instanceof InstanceLost) host = newHost()
+      if (error instanceof InstanceLost) this.#host = this.#newHost()
       throw error
     }
   }
 
-  const renderPart = (part: TemplatePart, source: string, data: Variables, units: number): string | TemplateFault => {
+  #renderPart(part: TemplatePart, source: string, data: Variables, units: number): string | TemplateFault {
     let left = units
-    const takenBefore = unitsTaken
+    const takenBefore = this.#unitsTaken
     const run = (compiled: Compiled): string => {
-      stumble = undefined
-      filters.beginRender()
-      host.instance.setBudget(left)
+      this.#stumble = undefined
+      this.#filters.beginRender()
+      this.#host.instance.setBudget(left)
       try {
         return compiled.environment.render(compiled.name, variablesFor(compiled, data), MOST_OUTPUT_BYTES)
       } finally {
-        const unused = Math.max(host.instance.budget(), 0)
-        unitsTaken += left - unused
+        const unused = Math.max(this.#host.instance.budget(), 0)
+        this.#unitsTaken += left - unused
         left = unused
       }
     }
-    /** Of the template that ran: what a filter told, or minijinja. */
-    const faultOf = (error: unknown, variables: readonly string[]): TemplateFault => {
-      if (error instanceof InstanceLost) return limitFault(part)
-      if (error instanceof OutputTooLong) return lengthFault(part, MOST_OUTPUT_BYTES)
-      if (!(error instanceof MinijinjaError)) throw error
-      const said = saidBy(error.message)
-      if (stumble?.type === 'missing') return missingFault(part, said.line, variables[stumble.index])
-      if (stumble) return faultAt(part, said.line, 'error', `the filter "${stumble.name}" ${stumble.problem}`)
-      if (isMissing(said)) return missingFault(part, said.line, undefined)
-      return (isUnknownName(said) ? lint(part, source, known) : undefined) ?? otherFault(part, said)
-    }
     let variables: readonly string[] = []
-    stumble = undefined
+    this.#stumble = undefined
     try {
-      return inHost(() => {
+      return this.#inHost(() => {
         left = units
-        unitsTaken = takenBefore
-        const compiled = kept(part, source)
+        this.#unitsTaken = takenBefore
+        const compiled = this.#kept(part, source)
         variables = compiled.variables
         return run(compiled)
       })
     } catch (error) {
-      const fault = faultOf(error, variables)
+      const fault = this.#faultOf(error, part, source, variables)
       if (fault.kind !== 'undefined' || fault.variable !== undefined) return fault
       // Once more, with the work that is left, to hear the name.
-      return nameMissing(part, source, fault, run)
+      return this.#nameMissing(part, source, fault, run)
     }
   }
 
-  const nameMissing = (
+  /** Of the template that ran: what a filter told, or minijinja. */
+  #faultOf(error: unknown, part: TemplatePart, source: string, variables: readonly string[]): TemplateFault {
+    if (error instanceof InstanceLost) return limitFault(part)
+    if (error instanceof OutputTooLong) return lengthFault(part, MOST_OUTPUT_BYTES)
+    if (!(error instanceof MinijinjaError)) throw error
+    const said = saidBy(error.message)
+    const stumble = this.#stumble
+    if (stumble?.type === 'missing') return missingFault(part, said.line, variables[stumble.index])
+    if (stumble) return faultAt(part, said.line, 'error', `the filter "${stumble.name}" ${stumble.problem}`)
+    if (isMissing(said)) return missingFault(part, said.line, undefined)
+    return (isUnknownName(said) ? lint(part, source, this.#known) : undefined) ?? otherFault(part, said)
+  }
+
+  #nameMissing(
     part: TemplatePart,
     source: string,
     fault: TemplateFault,
     run: (compiled: Compiled) => string,
-  ): TemplateFault => {
+  ): TemplateFault {
     try {
-      const compiled = compile(part, source, true)
+      const compiled = this.#compile(part, source, true)
       try {
         run(compiled)
       } catch (error) {
         if (!(error instanceof MinijinjaError)) throw error
-        if (stumble?.type === 'missing')
-          return missingFault(part, saidBy(error.message).line, compiled.variables[stumble.index])
+        if (this.#stumble?.type === 'missing')
+          return missingFault(part, saidBy(error.message).line, compiled.variables[this.#stumble.index])
       } finally {
-        if (host.instance.budget() >= 0) release(compiled.environment)
+        if (this.#host.instance.budget() >= 0) this.#release(compiled.environment)
       }
     } catch (error) {
-      if (error instanceof InstanceLost) host = newHost()
+      if (error instanceof InstanceLost) this.#host = this.#newHost()
     }
     return fault
   }
 
-  /** Not those that nobody knows: a tenant can ask for any number of them. */
-  const knownNames = { filter: new Set<string>(), test: new Set<string>() }
-  const isKnown = (kind: 'filter' | 'test', name: string): boolean => {
-    if (knownNames[kind].has(name)) return true
-    const environment = newEnvironment()
+  #isKnown(kind: 'filter' | 'test', name: string): boolean {
+    if (this.#knownNames[kind].has(name)) return true
+    const environment = this.#newEnvironment()
     let answer: boolean
     try {
       environment.addTemplate('known.txt', `{{ name is ${kind} }}`)
@@ -296,70 +351,13 @@ export function createEngine(): Engine & { state(): EngineState } {
     } finally {
       environment.free()
     }
-    if (answer) knownNames[kind].add(name)
+    if (answer) this.#knownNames[kind].add(name)
     return answer
   }
 
-  const known: KnownNames = {
-    isFilter: (name) => isKnown('filter', name),
-    isTest: (name) => isKnown('test', name),
-  }
-
   /** A memory never becomes smaller. */
-  const replaceLargeHost = (): void => {
-    if (host.instance.memoryBytes() > MOST_KEPT_MEMORY_BYTES) host = newHost()
-  }
-
-  return {
-    render(source, dataJson, share) {
-      unitsTaken = 0
-      const data = variablesOf(dataJson)
-      if ('message' in data) return { kind: 'fault', fault: data }
-      const units = Math.floor(share * (RENDER_UNITS + RENDER_UNITS_A_DATA_BYTE * dataJson.length))
-      const parts: { -readonly [K in keyof RenderedParts]: RenderedParts[K] } = {}
-      for (const [key, part] of PARTS) {
-        const text = source[key]
-        if (text === undefined) continue
-        const rendered = renderPart(part, text, data, units - unitsTaken)
-        if (typeof rendered !== 'string') {
-          replaceLargeHost()
-          return { kind: 'fault', fault: rendered }
-        }
-        if (hasNoNumber(rendered, text, dataJson)) {
-          replaceLargeHost()
-          return { kind: 'fault', fault: divisionFault(part) }
-        }
-        // Minijinja escapes it, which nobody needs, and programs that look for links do not expect.
-        parts[key] = part === 'html_body' ? rendered.replaceAll('&#x2f;', '/') : rendered
-      }
-      replaceLargeHost()
-      return { kind: 'rendered', parts }
-    },
-
-    check(source) {
-      const faults: TemplateFault[] = []
-      for (const [key, part] of PARTS) {
-        const text = source[key]
-        if (text === undefined) continue
-        try {
-          inHost(() => kept(part, text))
-          const fault = inHost(() => lint(part, text, known))
-          if (fault) faults.push(fault)
-        } catch (error) {
-          if (error instanceof InstanceLost) faults.push(limitFault(part))
-          else if (error instanceof MinijinjaError) faults.push(otherFault(part, saidBy(error.message)))
-          else throw error
-        }
-      }
-      replaceLargeHost()
-      return faults
-    },
-
-    state: () => ({
-      unitsTaken,
-      memoryBytes: host.instance.memoryBytes(),
-      compiledTemplates: host.compiled.size,
-    }),
+  #replaceLargeHost(): void {
+    if (this.#host.instance.memoryBytes() > MOST_KEPT_MEMORY_BYTES) this.#host = this.#newHost()
   }
 }
 

@@ -21,7 +21,7 @@ import {
   widthOf,
 } from './filter-arguments.ts'
 import { fixed, formatted } from './format-filter.ts'
-import { createFormatters } from './formatters.ts'
+import { createFormatters, type Formatters } from './formatters.ts'
 import { wrapped } from './wrap-filter.ts'
 
 export type Filter = (value: unknown, ...given: readonly unknown[]) => string | number | bigint
@@ -50,163 +50,196 @@ export function paidFilter(name: string, filter: Filter, charge: Charge): Filter
   }
 }
 
+/** What several filters need of the render that pays. */
+interface Tools {
+  readonly charge: Charge
+  /** What is looked at character by character, or taken apart. */
+  slowInput(value: unknown): string
+  /** Taking a text apart into its characters is slow where some are of two units. */
+  taken(text: string): string | readonly string[]
+  encoded(text: string): string
+}
+
+type FilterTable = Readonly<Record<string, Filter>>
+
 /** @param charge of the render that is under way */
 export function createFilters(charge: Charge): Filters {
   const currencies = createFormatters<Intl.NumberFormat>(charge)
   const zones = createFormatters<Intl.DateTimeFormat>(charge)
-  const currency = createCurrencyFilter(currencies)
-  /** What is looked at character by character, or taken apart. */
-  const slowInput = (value: unknown): string => {
-    const text = textOf(value)
-    charge(SLOW_UNITS * text.length)
-    return text
-  }
-  /** Taking a text apart into its characters is slow where some are of two units. */
-  const taken = (text: string): string | readonly string[] => {
-    const characters = charactersOf(text)
-    if (typeof characters !== 'string') charge(SLOW_UNITS * characters.length)
-    return characters
-  }
-  const encoded = (text: string): string => {
-    const given = percentEncoded(text)
-    charge(given.length)
-    return given
-  }
-  const byName: Readonly<Record<string, Filter>> = {
-    center: (value, ...given) => {
+  const tools: Tools = {
+    charge,
+    slowInput(value) {
       const text = textOf(value)
-      const width = widthOf(argumentsOf(given, ['width']).get('width'), 'width', 80)
-      const padding = width - taken(text).length
-      if (padding <= 0) return text
-      // Which side has one more is as Python decides it.
-      const left = Math.floor(padding / 2) + (padding & width & 1)
-      return ' '.repeat(left) + text + ' '.repeat(padding - left)
+      charge(SLOW_UNITS * text.length)
+      return text
     },
-    currency: (value, ...given) => {
-      const args = argumentsOf(given, ['code', 'locale'])
-      charge(INTL_UNITS)
-      return currency(numberOf(value), args.get('code'), args.get('locale'))
+    taken(text) {
+      const characters = charactersOf(text)
+      if (typeof characters !== 'string') charge(SLOW_UNITS * characters.length)
+      return characters
     },
-    date: (value, ...given) => {
-      const args = argumentsOf(given, ['format', 'timezone'])
-      const format = args.get('format') ?? '%Y-%m-%d'
-      const zone = args.get('timezone')
-      if (typeof format !== 'string' || format.length > MOST_WIDTH) throw new FilterProblem('needs a format')
-      charge((zone === undefined ? PIECE_UNITS : INTL_UNITS) + SLOW_UNITS * format.length)
-      return dateText(value, format, zone, zones)
-    },
-    filesizeformat: (value, ...given) =>
-      fileSize(numberOf(value, 'of bytes'), flagOf(argumentsOf(given, ['binary']).get('binary'), false)),
-    /** Followed by minijinja's: a float that is whole is written with its point. */
-    __float: (value, ...given) => {
-      const number = parsedNumber(value)
-      if (number !== undefined) return String(number)
-      return String(numberOf(argumentsOf(given, ['default']).get('default') ?? 0, 'as default'))
-    },
-    format: (value, ...given) => formatted(textOf(value), given, charge),
-    indent: (value, ...given) => {
-      const args = argumentsOf(given, ['width', 'first', 'blank'])
-      const width = args.get('width')
-      const by = typeof width === 'string' ? width : ' '.repeat(widthOf(width, 'width', 4))
-      const lines = linesOf(slowInput(value))
-      charge(lines.length * by.length)
-      const isBlankToo = flagOf(args.get('blank'), false)
-      const text = lines.map((line, at) => (at > 0 && (line !== '' || isBlankToo) ? by + line : line)).join('\n')
-      return flagOf(args.get('first'), false) ? by + text : text
-    },
-    int: (value, ...given) => {
-      const args = argumentsOf(given, ['default', 'base'])
-      const base = widthOf(args.get('base'), 'base', 10, 2)
-      if (base !== 10) throw new FilterProblem('knows numbers of base 10 only')
-      if (typeof value === 'bigint') {
-        if (value !== BigInt.asIntN(64, value)) throw new FilterProblem('needs a smaller number')
-        return value
-      }
-      const number = parsedNumber(value)
-      if (number === undefined) return Math.trunc(numberOf(args.get('default') ?? 0, 'as default'))
-      if (Math.abs(number) > MOST_WHOLE_NUMBER) throw new FilterProblem('needs a smaller number')
-      return Number.isSafeInteger(Math.trunc(number)) ? Math.trunc(number) : BigInt(Math.trunc(number))
-    },
-    __round: (value, ...given) => {
-      const args = argumentsOf(given, ['precision', 'method'])
-      const precision = widthOf(args.get('precision'), 'precision', 0)
-      const method = args.get('method')
-      if (method !== 'ceil' && method !== 'floor' && method !== 'common')
-        throw new FilterProblem('needs a method: "common", "ceil" or "floor"')
-      const number = numberOf(value)
-      if (precision > MOST_ROUNDED_DIGITS) return String(number)
-      charge(ROUNDING_UNITS)
-      if (method === 'common') return String(Number(fixed(Math.abs(number), precision)) * Math.sign(number))
-      const factor = 10 ** precision
-      return String((method === 'ceil' ? Math.ceil(number * factor) : Math.floor(number * factor)) / factor)
-    },
-    truncate: (value, ...given) => {
-      const args = argumentsOf(given, ['length', 'killwords', 'end', 'leeway'])
-      const end = textOf(args.get('end') ?? '...')
-      const length = widthOf(args.get('length'), 'length', 255)
-      const text = textOf(value)
-      const endLength = taken(end).length
-      const kept = length - endLength
-      if (kept < 0) throw new FilterProblem(`needs a length of at least ${endLength}, for what it ends with`)
-      const characters = taken(text)
-      if (characters.length <= length + widthOf(args.get('leeway'), 'leeway', 5)) return text
-      const start = sliceOf(characters, 0, kept)
-      const lastSpace = flagOf(args.get('killwords'), false) ? -1 : start.lastIndexOf(' ')
-      return (lastSpace < 0 ? start : start.slice(0, lastSpace)) + end
-    },
-    urlencode: (value) => {
-      if (typeof value !== 'object' || value === null) return encoded(textOf(value))
-      if (!(value instanceof Map) && !Array.isArray(value))
-        throw new FilterProblem('needs a text, mapping or list of pairs')
-      return [...(value as Iterable<unknown>)]
-        .map((pair) => {
-          charge(PIECE_UNITS)
-          return `${queryPart(pair, 0, encoded)}=${queryPart(pair, 1, encoded)}`
-        })
-        .join('&')
-    },
-    wordcount: (value) => slowInput(value).match(/[\p{L}\p{N}_]+/gu)?.length ?? 0,
-    wordwrap: (value, ...given) => {
-      const args = argumentsOf(given, ['width', 'break_long_words', 'wrapstring', 'break_on_hyphens'])
-      const wrapString = textOf(args.get('wrapstring') ?? '\n')
-      const width = widthOf(args.get('width'), 'width', 79, 1)
-      const text = textOf(value)
-      charge(WRAP_UNITS * text.length)
-      const lines = linesOf(text)
-      // Each character or line may have a break behind it.
-      charge(PIECE_UNITS * lines.length + (Math.ceil(text.length / width) + lines.length) * wrapString.length)
-      return lines
-        .map((line) =>
-          wrapped(line, {
-            width,
-            breaksWords: flagOf(args.get('break_long_words'), true),
-            breaksAtHyphens: flagOf(args.get('break_on_hyphens'), true),
-          }).join(wrapString),
-        )
-        .join(wrapString)
-    },
-    xmlattr: (value, ...given) => {
-      const isSpaced = flagOf(argumentsOf(given, ['autospace']).get('autospace'), true)
-      if (!(value instanceof Map)) throw new FilterProblem('needs a mapping')
-      const attributes = [...(value as ReadonlyMap<unknown, unknown>)]
-        .filter(([, of]) => of !== undefined && of !== null)
-        .map(([name, of]) => {
-          charge(PIECE_UNITS)
-          const key = slowInput(name)
-          if (/[\s/>=]/.test(key) || key === '') throw new FilterProblem(`cannot have the attribute name "${key}"`)
-          return `${escaped(key)}="${escaped(slowInput(of))}"`
-        })
-      return (isSpaced && attributes.length > 0 ? ' ' : '') + attributes.join(' ')
+    encoded(text) {
+      const given = percentEncoded(text)
+      charge(given.length)
+      return given
     },
   }
   return {
-    byName,
+    byName: {
+      ...localFilters(tools, createCurrencyFilter(currencies), zones),
+      ...numberFilters(tools),
+      ...layoutFilters(tools),
+      ...encodingFilters(tools),
+    },
     beginRender() {
       currencies.beginRender()
       zones.beginRender()
     },
   }
 }
+
+/** Filters whose results depend on a language, a currency or a zone. */
+const localFilters = (
+  tools: Tools,
+  currency: ReturnType<typeof createCurrencyFilter>,
+  zones: Formatters<Intl.DateTimeFormat>,
+): FilterTable => ({
+  currency: (value, ...given) => {
+    const args = argumentsOf(given, ['code', 'locale'])
+    tools.charge(INTL_UNITS)
+    return currency(numberOf(value), args.get('code'), args.get('locale'))
+  },
+  date: (value, ...given) => {
+    const args = argumentsOf(given, ['format', 'timezone'])
+    const format = args.get('format') ?? '%Y-%m-%d'
+    const zone = args.get('timezone')
+    if (typeof format !== 'string' || format.length > MOST_WIDTH) throw new FilterProblem('needs a format')
+    tools.charge((zone === undefined ? PIECE_UNITS : INTL_UNITS) + SLOW_UNITS * format.length)
+    return dateText(value, format, zone, zones)
+  },
+})
+
+const numberFilters = (tools: Tools): FilterTable => ({
+  filesizeformat: (value, ...given) =>
+    fileSize(numberOf(value, 'of bytes'), flagOf(argumentsOf(given, ['binary']).get('binary'), false)),
+  /** Followed by minijinja's: a float that is whole is written with its point. */
+  __float: (value, ...given) => {
+    const number = parsedNumber(value)
+    if (number !== undefined) return String(number)
+    return String(numberOf(argumentsOf(given, ['default']).get('default') ?? 0, 'as default'))
+  },
+  format: (value, ...given) => formatted(textOf(value), given, tools.charge),
+  int: (value, ...given) => {
+    const args = argumentsOf(given, ['default', 'base'])
+    const base = widthOf(args.get('base'), 'base', 10, 2)
+    if (base !== 10) throw new FilterProblem('knows numbers of base 10 only')
+    if (typeof value === 'bigint') {
+      if (value !== BigInt.asIntN(64, value)) throw new FilterProblem('needs a smaller number')
+      return value
+    }
+    const number = parsedNumber(value)
+    if (number === undefined) return Math.trunc(numberOf(args.get('default') ?? 0, 'as default'))
+    if (Math.abs(number) > MOST_WHOLE_NUMBER) throw new FilterProblem('needs a smaller number')
+    return Number.isSafeInteger(Math.trunc(number)) ? Math.trunc(number) : BigInt(Math.trunc(number))
+  },
+  __round: (value, ...given) => {
+    const args = argumentsOf(given, ['precision', 'method'])
+    const precision = widthOf(args.get('precision'), 'precision', 0)
+    const method = args.get('method')
+    if (method !== 'ceil' && method !== 'floor' && method !== 'common')
+      throw new FilterProblem('needs a method: "common", "ceil" or "floor"')
+    const number = numberOf(value)
+    if (precision > MOST_ROUNDED_DIGITS) return String(number)
+    tools.charge(ROUNDING_UNITS)
+    if (method === 'common') return String(Number(fixed(Math.abs(number), precision)) * Math.sign(number))
+    const factor = 10 ** precision
+    return String((method === 'ceil' ? Math.ceil(number * factor) : Math.floor(number * factor)) / factor)
+  },
+})
+
+/** Filters that fit a text into a width, or count its words. */
+const layoutFilters = (tools: Tools): FilterTable => ({
+  center: (value, ...given) => {
+    const text = textOf(value)
+    const width = widthOf(argumentsOf(given, ['width']).get('width'), 'width', 80)
+    const padding = width - tools.taken(text).length
+    if (padding <= 0) return text
+    // Which side has one more is as Python decides it.
+    const left = Math.floor(padding / 2) + (padding & width & 1)
+    return ' '.repeat(left) + text + ' '.repeat(padding - left)
+  },
+  indent: (value, ...given) => {
+    const args = argumentsOf(given, ['width', 'first', 'blank'])
+    const width = args.get('width')
+    const by = typeof width === 'string' ? width : ' '.repeat(widthOf(width, 'width', 4))
+    const lines = linesOf(tools.slowInput(value))
+    tools.charge(lines.length * by.length)
+    const isBlankToo = flagOf(args.get('blank'), false)
+    const text = lines.map((line, at) => (at > 0 && (line !== '' || isBlankToo) ? by + line : line)).join('\n')
+    return flagOf(args.get('first'), false) ? by + text : text
+  },
+  truncate: (value, ...given) => {
+    const args = argumentsOf(given, ['length', 'killwords', 'end', 'leeway'])
+    const end = textOf(args.get('end') ?? '...')
+    const length = widthOf(args.get('length'), 'length', 255)
+    const text = textOf(value)
+    const endLength = tools.taken(end).length
+    const kept = length - endLength
+    if (kept < 0) throw new FilterProblem(`needs a length of at least ${endLength}, for what it ends with`)
+    const characters = tools.taken(text)
+    if (characters.length <= length + widthOf(args.get('leeway'), 'leeway', 5)) return text
+    const start = sliceOf(characters, 0, kept)
+    const lastSpace = flagOf(args.get('killwords'), false) ? -1 : start.lastIndexOf(' ')
+    return (lastSpace < 0 ? start : start.slice(0, lastSpace)) + end
+  },
+  wordcount: (value) => tools.slowInput(value).match(/[\p{L}\p{N}_]+/gu)?.length ?? 0,
+  wordwrap: (value, ...given) => {
+    const args = argumentsOf(given, ['width', 'break_long_words', 'wrapstring', 'break_on_hyphens'])
+    const wrapString = textOf(args.get('wrapstring') ?? '\n')
+    const width = widthOf(args.get('width'), 'width', 79, 1)
+    const text = textOf(value)
+    tools.charge(WRAP_UNITS * text.length)
+    const lines = linesOf(text)
+    // Each character or line may have a break behind it.
+    tools.charge(PIECE_UNITS * lines.length + (Math.ceil(text.length / width) + lines.length) * wrapString.length)
+    return lines
+      .map((line) =>
+        wrapped(line, {
+          width,
+          breaksWords: flagOf(args.get('break_long_words'), true),
+          breaksAtHyphens: flagOf(args.get('break_on_hyphens'), true),
+        }).join(wrapString),
+      )
+      .join(wrapString)
+  },
+})
+
+const encodingFilters = (tools: Tools): FilterTable => ({
+  urlencode: (value) => {
+    if (typeof value !== 'object' || value === null) return tools.encoded(textOf(value))
+    if (!(value instanceof Map) && !Array.isArray(value))
+      throw new FilterProblem('needs a text, mapping or list of pairs')
+    return [...(value as Iterable<unknown>)]
+      .map((pair) => {
+        tools.charge(PIECE_UNITS)
+        return `${queryPart(pair, 0, tools.encoded)}=${queryPart(pair, 1, tools.encoded)}`
+      })
+      .join('&')
+  },
+  xmlattr: (value, ...given) => {
+    const isSpaced = flagOf(argumentsOf(given, ['autospace']).get('autospace'), true)
+    if (!(value instanceof Map)) throw new FilterProblem('needs a mapping')
+    const attributes = [...(value as ReadonlyMap<unknown, unknown>)]
+      .filter(([, of]) => of !== undefined && of !== null)
+      .map(([name, of]) => {
+        tools.charge(PIECE_UNITS)
+        const key = tools.slowInput(name)
+        if (/[\s/>=]/.test(key) || key === '') throw new FilterProblem(`cannot have the attribute name "${key}"`)
+        return `${escaped(key)}="${escaped(tools.slowInput(of))}"`
+      })
+    return (isSpaced && attributes.length > 0 ? ' ' : '') + attributes.join(' ')
+  },
+})
 
 /** Whole numbers beyond it are not exact in minijinja. */
 const MOST_WHOLE_NUMBER = 2 ** 62

@@ -51,103 +51,119 @@ const MEMORY_FILL = 11
 
 /** @returns the module with a meter in it; throws on a module that it does not understand all of */
 export function meter(wasm: Uint8Array, { mostBytes }: MeterOptions): Uint8Array<ArrayBuffer> {
-  const mostPages = Math.floor(mostBytes / PAGE_BYTES)
   const input = createReader(wasm)
   const out = createWriter(2 * wasm.length + MiB)
   const header = input.bytes(8)
   if (Buffer.compare(header, Buffer.from('0061736d01000000', 'hex')) !== 0) throw new Error('this is no WASM module')
   out.bytes(header)
 
-  const paramsOfType: number[] = []
-  const typeOfFunction: number[] = []
-  let importedFunctions = 0
-  let globals = 0
-  const seen = new Set<number>()
-
+  const facts: ModuleFacts = {
+    mostPages: Math.floor(mostBytes / PAGE_BYTES),
+    seen: new Set(),
+    paramsOfType: [],
+    typeOfFunction: [],
+    importedFunctions: 0,
+    globals: 0,
+  }
   while (!input.isAtEnd()) {
     const id = input.byte()
     const sizeBytes = input.u32()
     const section = createReader(input.bytes(sizeBytes))
-    seen.add(id)
+    facts.seen.add(id)
     const body = createWriter(id === SECTION.code ? 2 * sizeBytes + MiB : sizeBytes + 64)
-    switch (id) {
-      case SECTION.type:
-        for (let left = section.u32(); left > 0; left--) {
-          expect(section.byte() === 0x60, 'a type that is no function')
-          const params = section.u32()
-          section.bytes(params)
-          section.bytes(section.u32())
-          paramsOfType.push(params)
-        }
-        break
-      case SECTION.import:
-        for (let left = section.u32(); left > 0; left--) {
-          section.bytes(section.u32())
-          section.bytes(section.u32())
-          expect(section.byte() === 0x00, 'an import that is no function')
-          section.u32()
-          importedFunctions++
-        }
-        break
-      case SECTION.function:
-        for (let left = section.u32(); left > 0; left--) typeOfFunction.push(section.u32())
-        break
-      case SECTION.memory: {
-        expect(section.u32() === 1, 'more than one memory')
-        const hasMaximum = section.byte()
-        expect(hasMaximum <= 1, 'limits of an unknown kind')
-        const pages = section.u32()
-        if (hasMaximum) section.u32()
-        expect(pages <= mostPages, 'a memory that begins above its bound')
-        body.u32(1)
-        body.byte(1)
-        body.u32(pages)
-        body.u32(mostPages)
-        break
-      }
-      case SECTION.global: {
-        globals = section.u32()
-        body.u32(globals + 1)
-        body.bytes(section.rest())
-        body.bytes([I32, 1, OP.i32Const, 0, OP.end])
-        break
-      }
-      case SECTION.export: {
-        expect(seen.has(SECTION.global), 'exports before globals')
-        body.u32(section.u32() + 1)
-        body.bytes(section.rest())
-        body.u32(BUDGET_GLOBAL.length)
-        body.bytes(Buffer.from(BUDGET_GLOBAL))
-        body.byte(0x03)
-        body.u32(globals)
-        break
-      }
-      case SECTION.code: {
-        expect(
-          seen.has(SECTION.global) && seen.has(SECTION.export) && seen.has(SECTION.memory),
-          'no globals, exports or memory',
-        )
-        const functions = section.u32()
-        body.u32(functions)
-        for (let index = 0; index < functions; index++) {
-          const code = createReader(section.bytes(section.u32()))
-          const params = paramsOfType[typeOfFunction[index] ?? -1]
-          expect(params !== undefined, 'a function without a type')
-          const metered = meterFunction(code, { params, importedFunctions, budget: globals })
-          body.u32(metered.length)
-          body.bytes(metered)
-        }
-        break
-      }
-      default:
-    }
+    if (id in READ_SECTION) READ_SECTION[id as keyof typeof READ_SECTION](section, facts)
+    if (id in CHANGE_SECTION) CHANGE_SECTION[id as keyof typeof CHANGE_SECTION](section, body, facts)
     const isChanged = body.length() > 0
     out.byte(id)
     out.u32(isChanged ? body.length() : sizeBytes)
     out.bytes(isChanged ? body.result() : section.all)
   }
-  expect(seen.has(SECTION.code), 'no code')
+  expect(facts.seen.has(SECTION.code), 'no code')
   return out.result()
+}
+
+/** What the sections before have told. */
+interface ModuleFacts {
+  readonly mostPages: number
+  /** Sections, by id. */
+  readonly seen: Set<number>
+  readonly paramsOfType: number[]
+  readonly typeOfFunction: number[]
+  importedFunctions: number
+  globals: number
+}
+
+/** Sections that stay as they are, and tell what the code needs. */
+const READ_SECTION = {
+  [SECTION.type](section: Reader, facts: ModuleFacts): void {
+    for (let left = section.u32(); left > 0; left--) {
+      expect(section.byte() === 0x60, 'a type that is no function')
+      const params = section.u32()
+      section.bytes(params)
+      section.bytes(section.u32())
+      facts.paramsOfType.push(params)
+    }
+  },
+  [SECTION.import](section: Reader, facts: ModuleFacts): void {
+    for (let left = section.u32(); left > 0; left--) {
+      section.bytes(section.u32())
+      section.bytes(section.u32())
+      expect(section.byte() === 0x00, 'an import that is no function')
+      section.u32()
+      facts.importedFunctions++
+    }
+  },
+  [SECTION.function](section: Reader, facts: ModuleFacts): void {
+    for (let left = section.u32(); left > 0; left--) facts.typeOfFunction.push(section.u32())
+  },
+}
+
+/** Sections that are written again: the bound of the memory, the global and its export, the meter in the code. */
+const CHANGE_SECTION = {
+  [SECTION.memory](section: Reader, body: Writer, { mostPages }: ModuleFacts): void {
+    expect(section.u32() === 1, 'more than one memory')
+    const hasMaximum = section.byte()
+    expect(hasMaximum <= 1, 'limits of an unknown kind')
+    const pages = section.u32()
+    if (hasMaximum) section.u32()
+    expect(pages <= mostPages, 'a memory that begins above its bound')
+    body.u32(1)
+    body.byte(1)
+    body.u32(pages)
+    body.u32(mostPages)
+  },
+  [SECTION.global](section: Reader, body: Writer, facts: ModuleFacts): void {
+    facts.globals = section.u32()
+    body.u32(facts.globals + 1)
+    body.bytes(section.rest())
+    body.bytes([I32, 1, OP.i32Const, 0, OP.end])
+  },
+  [SECTION.export](section: Reader, body: Writer, { seen, globals }: ModuleFacts): void {
+    expect(seen.has(SECTION.global), 'exports before globals')
+    body.u32(section.u32() + 1)
+    body.bytes(section.rest())
+    body.u32(BUDGET_GLOBAL.length)
+    body.bytes(Buffer.from(BUDGET_GLOBAL))
+    body.byte(0x03)
+    body.u32(globals)
+  },
+  [SECTION.code](section: Reader, body: Writer, facts: ModuleFacts): void {
+    const { seen, paramsOfType, typeOfFunction, importedFunctions, globals } = facts
+    expect(
+      seen.has(SECTION.global) && seen.has(SECTION.export) && seen.has(SECTION.memory),
+      'no globals, exports or memory',
+    )
+    const functions = section.u32()
+    body.u32(functions)
+    for (let index = 0; index < functions; index++) {
+      const code = createReader(section.bytes(section.u32()))
+      const params = paramsOfType[typeOfFunction[index] ?? -1]
+      expect(params !== undefined, 'a function without a type')
+      const metered = meterFunction(code, { params, importedFunctions, budget: globals })
+      body.u32(metered.length)
+      body.bytes(metered)
+    }
+  },
 }
 
 interface FunctionFacts {

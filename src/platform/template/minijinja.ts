@@ -35,18 +35,6 @@ export interface Environment {
   free(): void
 }
 
-/** Everything throws InstanceLost at a trap, and so does everything after it. */
-export interface MinijinjaInstance {
-  newEnvironment(): Environment
-  /** Units of work that are left; below 0: they were used up. */
-  budget(): number
-  setBudget(units: number): void
-  /** Takes units for work that is done outside of the module; throws when they are used up. */
-  charge(units: number): void
-  /** Bytes of memory that it has taken from the system. */
-  memoryBytes(): number
-}
-
 interface Exports extends Readonly<Record<string, unknown>> {
   readonly memory: WebAssembly.Memory
   readonly [BUDGET_GLOBAL]: WebAssembly.Global
@@ -88,203 +76,316 @@ export interface MinijinjaOptions {
   readonly mostHandedBytes: number
 }
 
-/** @param module minijinja_js_bg.wasm with a meter in it */
-export function createMinijinja(
-  module: WebAssembly.Module,
-  { budget, mostHandedBytes }: MinijinjaOptions,
-): MinijinjaInstance {
-  const handles: unknown[] = [...new Array<undefined>(FIRST_CONSTANT), ...CONSTANTS]
-  const freeHandles: number[] = []
-  let bytes = new Uint8Array(0)
-  let words = new DataView(bytes.buffer)
-  let handedBytes = 0
+/** The values that the module knows by numbers. */
+class Handles {
+  readonly #values: unknown[] = [...new Array<undefined>(FIRST_CONSTANT), ...CONSTANTS]
+  readonly #free: number[] = []
 
-  const toHandle = (value: unknown): number => {
-    const handle = freeHandles.pop() ?? handles.length
-    handles[handle] = value
+  add(value: unknown): number {
+    const handle = this.#free.pop() ?? this.#values.length
+    this.#values[handle] = value
     return handle
   }
-  const drop = (handle: number): void => {
-    if (handle < FIRST_HANDLE) return
-    handles[handle] = undefined
-    freeHandles.push(handle)
+
+  of(handle: number): unknown {
+    return this.#values[handle]
   }
-  const take = (handle: number): unknown => {
-    const value = handles[handle]
-    drop(handle)
+
+  objectOf(handle: number): object {
+    return this.#values[handle] as object
+  }
+
+  drop(handle: number): void {
+    if (handle < FIRST_HANDLE) return
+    this.#values[handle] = undefined
+    this.#free.push(handle)
+  }
+
+  take(handle: number): unknown {
+    const value = this.#values[handle]
+    this.drop(handle)
     return value
   }
-  const of = (handle: number): unknown => handles[handle]
-  const objectOf = (handle: number): object => handles[handle] as object
+}
+
+/** Functions by the names under which the module imports them. */
+type Imports = Readonly<Record<string, (...args: never[]) => unknown>>
+
+/** One instance of the module. Everything throws InstanceLost at a trap, and so does everything after it. */
+export class Minijinja {
+  readonly #mostHandedBytes: number
+  readonly #handles = new Handles()
+  readonly #exports: Exports
+  readonly #left: WebAssembly.Global
+  #bytes = new Uint8Array(0)
+  #words = new DataView(this.#bytes.buffer)
+  #handedBytes = 0
+
+  /** @param module minijinja_js_bg.wasm with a meter in it */
+  constructor(module: WebAssembly.Module, { budget, mostHandedBytes }: MinijinjaOptions) {
+    this.#mostHandedBytes = mostHandedBytes
+    const wbg = { ...this.#valueImports(), ...this.#objectImports() }
+    this.#exports = new WebAssembly.Instance(module, { wbg }).exports as unknown as Exports
+    this.#left = this.#exports[BUDGET_GLOBAL]
+    this.#left.value = budget
+  }
+
+  /** Units of work that are left; below 0: they were used up. */
+  budget(): number {
+    return this.#left.value
+  }
+
+  setBudget(units: number): void {
+    this.#left.value = units
+  }
+
+  /** Bytes of memory that it has taken from the system. */
+  memoryBytes(): number {
+    return this.#exports.memory.buffer.byteLength
+  }
+
+  /** Takes units for work that is done outside of the module; throws when they are used up. */
+  charge(units: number): void {
+    this.#left.value = Math.max(this.#left.value - Math.ceil(units), -1)
+    if (this.#left.value < 0) throw new InstanceLost('the budget is used up')
+  }
+
+  newEnvironment(): Environment {
+    const environment = this.#answered(() => {
+      const made = this.#exports.environment_new() >>> 0
+      this.#done()
+      return made
+    })
+    this.#called(() => this.#exports.environment_enablePyCompat(environment))
+    this.#answered((at) => {
+      this.#exports.environment_set_undefinedBehavior(at, environment, STRICT_UNDEFINED)
+      this.#done()
+    })
+    return {
+      addFilter: (name, filter) =>
+        this.#called(() =>
+          this.#exports.environment_addFilter(environment, ...this.#put(name), this.#handles.add(filter)),
+        ),
+      removeGlobal: (name) =>
+        this.#called(() => this.#exports.environment_removeGlobal(environment, ...this.#put(name))),
+      addTemplate: (name, source) =>
+        this.#answered((at) => {
+          this.#exports.environment_addTemplate(at, environment, ...this.#put(name), ...this.#put(source))
+          const error = this.#word(at + 4) === 0 ? undefined : this.#errorOf(this.#word(at))
+          this.#done()
+          if (error) throw error
+        }),
+      render: (name, data, mostBytes) =>
+        this.#answered((at) => {
+          this.#handedBytes = 0
+          this.#exports.environment_renderTemplate(at, environment, ...this.#put(name), this.#handles.add(data))
+          const [address, sizeBytes, error, isError] = [
+            this.#word(at),
+            this.#word(at + 4),
+            this.#word(at + 8),
+            this.#word(at + 12),
+          ]
+          this.#done()
+          if (isError) throw this.#errorOf(error)
+          const text = sizeBytes > mostBytes ? undefined : this.#textAt(address, sizeBytes)
+          this.#exports.__wbindgen_export_3(address, sizeBytes, 1)
+          if (text === undefined) throw new OutputTooLong()
+          return text
+        }),
+      free: () => this.#called(() => this.#exports.__wbg_environment_free(environment, 0)),
+    }
+  }
+
+  /** What the module asks of single values, and how it makes them. */
+  #valueImports(): Imports {
+    const handles = this.#handles
+    return {
+      __wbindgen_object_drop_ref: (handle: number) => handles.drop(handle),
+      __wbindgen_error_new: (address: number, size: number) =>
+        handles.add(new MinijinjaError(this.#textAt(address, size))),
+      __wbindgen_is_function: (value: number) => Number(typeof handles.of(value) === 'function'),
+      __wbindgen_is_array: (value: number) => Number(Array.isArray(handles.of(value))),
+      __wbg_isArray_a1eab7e0d067391b: (value: number) => Number(Array.isArray(handles.of(value))),
+      __wbindgen_is_object: (value: number) =>
+        Number(typeof handles.of(value) === 'object' && handles.of(value) !== null),
+      __wbindgen_is_string: (value: number) => Number(typeof handles.of(value) === 'string'),
+      __wbindgen_is_bigint: (value: number) => Number(typeof handles.of(value) === 'bigint'),
+      __wbindgen_string_get: (at: number, value: number) => {
+        const text = handles.of(value)
+        this.#answerText(at, typeof text === 'string' ? text : undefined)
+      },
+      __wbindgen_string_new: (address: number, size: number) => {
+        this.#handedBytes += size
+        if (this.#handedBytes > this.#mostHandedBytes) this.charge(Number.POSITIVE_INFINITY)
+        return handles.add(this.#textAt(address, size))
+      },
+      __wbindgen_boolean_get: (value: number) => {
+        const given = handles.of(value)
+        return typeof given === 'boolean' ? Number(given) : 2
+      },
+      __wbindgen_number_get: (at: number, value: number) => {
+        const given = handles.of(value)
+        this.#setWord(at, Number(typeof given === 'number'))
+        this.#words.setFloat64(at + 8, typeof given === 'number' ? given : 0, true)
+      },
+      __wbindgen_number_new: (value: number) => handles.add(value),
+      __wbindgen_bigint_get_as_i64: (at: number, value: number) => {
+        const given = handles.of(value)
+        this.#setWord(at, Number(typeof given === 'bigint'))
+        this.#words.setBigInt64(at + 8, typeof given === 'bigint' ? given : 0n, true)
+      },
+      __wbindgen_bigint_from_i64: (value: bigint) => handles.add(value),
+      __wbindgen_bigint_from_u64: (value: bigint) => handles.add(BigInt.asUintN(64, value)),
+      __wbindgen_bigint_from_i128: (high: bigint, low: bigint) => handles.add((high << 64n) | BigInt.asUintN(64, low)),
+      __wbindgen_bigint_from_u128: (high: bigint, low: bigint) =>
+        handles.add((BigInt.asUintN(64, high) << 64n) | BigInt.asUintN(64, low)),
+      __wbindgen_in: (key: number, value: number) =>
+        Number((handles.of(key) as PropertyKey) in handles.objectOf(value)),
+      __wbindgen_jsval_eq: (a: number, b: number) => Number(handles.of(a) === handles.of(b)),
+      // Only asked whether a value is null or undefined.
+      __wbindgen_jsval_loose_eq: (a: number, b: number) => Number((handles.of(a) ?? null) === (handles.of(b) ?? null)),
+      __wbg_new_8a6f238a6ece86ea: () => handles.add(new Error('panic')),
+      __wbg_stack_0ed75d68575b0f3c: (at: number) => this.#answerText(at, ''),
+      // A panic; the trap that follows says that there was one.
+      __wbg_error_7534b8e9a36f1ab4: (address: number, size: number) =>
+        this.#exports.__wbindgen_export_3(address, size, 1),
+      __wbg_String_8f0eb39a4a4c2f66: (at: number, value: number) => this.#answerText(at, String(handles.of(value))),
+      __wbindgen_debug_string: (at: number, value: number) => this.#answerText(at, String(handles.of(value))),
+      __wbg_instanceof_ArrayBuffer_e14585432e3737fc: (value: number) =>
+        Number(handles.of(value) instanceof ArrayBuffer),
+      __wbg_instanceof_Map_f3469ce2244d2430: (value: number) => Number(handles.of(value) instanceof Map),
+      __wbg_instanceof_Uint8Array_17156bcf118086a9: (value: number) => Number(handles.of(value) instanceof Uint8Array),
+      __wbg_isSafeInteger_343e2beeeece1bb0: (value: number) => Number(Number.isSafeInteger(handles.of(value))),
+      __wbindgen_throw: (address: number, size: number) => {
+        throw new InstanceLost(this.#textAt(address, size))
+      },
+      __wbindgen_memory: () => handles.add(this.#exports.memory),
+    }
+  }
+
+  /** What the module does with objects, lists and maps. */
+  #objectImports(): Imports {
+    const handles = this.#handles
+    return {
+      __wbg_set_3f1d0b984ed272ed: (object: number, key: number, value: number) => {
+        Object.defineProperty(handles.objectOf(object), handles.take(key) as PropertyKey, {
+          value: handles.take(value),
+          writable: true,
+          enumerable: true,
+          configurable: true,
+        })
+      },
+      __wbg_set_37837023f3d740e8: (array: number, index: number, value: number) => {
+        ;(handles.of(array) as unknown[])[index >>> 0] = handles.take(value)
+      },
+      __wbg_set_8fc6bf8a5b1071d1: (map: number, key: number, value: number) =>
+        handles.add((handles.of(map) as Map<unknown, unknown>).set(handles.of(key), handles.of(value))),
+      __wbg_set_65595bdd868b3009: (to: number, from: number, offset: number) =>
+        (handles.of(to) as Uint8Array).set(handles.of(from) as Uint8Array, offset >>> 0),
+      __wbg_get_b9b93047fe3cf45b: (array: number, index: number) =>
+        handles.add((handles.of(array) as unknown[])[index >>> 0]),
+      __wbg_get_67b2ba62fc30de12: this.#guarded((object: number, key: number) =>
+        handles.add(Reflect.get(handles.objectOf(object), handles.of(key) as PropertyKey)),
+      ),
+      __wbg_length_e2d2a49132c1b256: (array: number) => (handles.of(array) as unknown[]).length,
+      __wbg_length_a446193dc22c12f8: (array: number) => (handles.of(array) as Uint8Array).length,
+      __wbg_new_78feb108b6472713: () => handles.add([]),
+      __wbg_new_5e0be73521bc8c17: () => handles.add(new Map()),
+      __wbg_new_405e22f390576ce2: () => handles.add({}),
+      __wbg_new_a12002a7f91c75be: (from: number) => handles.add(new Uint8Array(handles.of(from) as ArrayBuffer)),
+      __wbg_next_25feadfc0913fea9: (iterator: number) => handles.add((handles.of(iterator) as Iterator<unknown>).next),
+      __wbg_next_6574e1a8a62d1055: this.#guarded((iterator: number) =>
+        handles.add((handles.of(iterator) as Iterator<unknown>).next()),
+      ),
+      __wbg_done_769e5ede4b31c67b: (result: number) =>
+        Number((handles.of(result) as IteratorResult<unknown>).done === true),
+      __wbg_value_cd1ffa7b1ab794f1: (result: number) =>
+        handles.add((handles.of(result) as IteratorResult<unknown>).value),
+      __wbg_iterator_9a24c88df860dc65: () => handles.add(Symbol.iterator),
+      __wbg_entries_3265d4158b33e5dc: (object: number) => handles.add(Object.entries(handles.objectOf(object))),
+      __wbg_from_2a5d3e218e67aa85: (iterable: number) =>
+        handles.add(Array.from(handles.of(iterable) as Iterable<unknown>)),
+      __wbg_push_737cfc8c1432c2c6: (array: number, value: number) =>
+        (handles.of(array) as unknown[]).push(handles.of(value)),
+      __wbg_call_672a4d21634d4a24: this.#guarded((callee: number, self: number) =>
+        handles.add(Reflect.apply(handles.of(callee) as () => unknown, handles.of(self), [])),
+      ),
+      __wbg_apply_36be6a55257c99bf: this.#guarded((callee: number, self: number, args: number) => {
+        this.#handedBytes = 0
+        return handles.add(
+          Reflect.apply(handles.of(callee) as JsFilter, handles.of(self), handles.of(args) as unknown[]),
+        )
+      }),
+      __wbg_buffer_609cc3eee51ed158: (array: number) =>
+        handles.add((handles.of(array) as Uint8Array | WebAssembly.Memory).buffer),
+      __wbg_newwithbyteoffsetandlength_d97e637ebe145a9a: (buffer: number, offset: number, length: number) =>
+        handles.add(new Uint8Array(handles.of(buffer) as ArrayBuffer, offset >>> 0, length >>> 0)),
+    }
+  }
 
   /** A memory that grew has a new buffer. */
-  const look = (): void => {
-    if (bytes.buffer === exports.memory.buffer) return
-    bytes = new Uint8Array(exports.memory.buffer)
-    words = new DataView(exports.memory.buffer)
+  #look(): void {
+    if (this.#bytes.buffer === this.#exports.memory.buffer) return
+    this.#bytes = new Uint8Array(this.#exports.memory.buffer)
+    this.#words = new DataView(this.#exports.memory.buffer)
   }
-  const memory = (): Uint8Array<ArrayBuffer> => {
-    look()
-    return bytes
+
+  #memory(): Uint8Array<ArrayBuffer> {
+    this.#look()
+    return this.#bytes
   }
-  const setWord = (address: number, value: number): void => {
-    look()
-    words.setInt32(address, value, true)
+
+  #setWord(address: number, value: number): void {
+    this.#look()
+    this.#words.setInt32(address, value, true)
   }
-  const word = (address: number): number => {
-    look()
-    return words.getInt32(address, true)
+
+  #word(address: number): number {
+    this.#look()
+    return this.#words.getInt32(address, true)
   }
-  const textAt = (address: number, sizeBytes: number): string => {
-    chargeBytes(sizeBytes)
-    return decoder.decode(memory().subarray(address >>> 0, (address >>> 0) + sizeBytes))
+
+  #textAt(address: number, sizeBytes: number): string {
+    this.#chargeBytes(sizeBytes)
+    return decoder.decode(this.#memory().subarray(address >>> 0, (address >>> 0) + sizeBytes))
   }
 
   /** Copies a text into the memory of the module, which frees it. */
-  const put = (text: string): readonly [address: number, sizeBytes: number] => {
+  #put(text: string): readonly [address: number, sizeBytes: number] {
     const sizeBytes = Buffer.byteLength(text)
-    chargeBytes(sizeBytes)
-    const address = exports.__wbindgen_export_0(sizeBytes, 1) >>> 0
-    encoder.encodeInto(text, memory().subarray(address, address + sizeBytes))
+    this.#chargeBytes(sizeBytes)
+    const address = this.#exports.__wbindgen_export_0(sizeBytes, 1) >>> 0
+    encoder.encodeInto(text, this.#memory().subarray(address, address + sizeBytes))
     return [address, sizeBytes]
   }
-  const answerText = (at: number, text: string | undefined): void => {
-    const [address, sizeBytes] = text === undefined ? [0, 0] : put(text)
-    setWord(at + 4, sizeBytes)
-    setWord(at, address)
+
+  #answerText(at: number, text: string | undefined): void {
+    const [address, sizeBytes] = text === undefined ? [0, 0] : this.#put(text)
+    this.#setWord(at + 4, sizeBytes)
+    this.#setWord(at, address)
   }
+
   /** What an import throws goes back into the module, which answers for it. */
-  const guarded =
-    <A extends number[]>(act: (...args: A) => number) =>
-    (...args: A): number => {
+  #guarded<A extends number[]>(act: (...args: A) => number) {
+    return (...args: A): number => {
       try {
         return act(...args)
       } catch (error) {
-        exports.__wbindgen_export_2(toHandle(error))
+        this.#exports.__wbindgen_export_2(this.#handles.add(error))
         return 0
       }
     }
-
-  const wbg: Readonly<Record<string, (...args: never[]) => unknown>> = {
-    __wbindgen_object_drop_ref: drop,
-    __wbindgen_error_new: (address: number, size: number) => toHandle(new MinijinjaError(textAt(address, size))),
-    __wbindgen_is_function: (value: number) => Number(typeof of(value) === 'function'),
-    __wbindgen_is_array: (value: number) => Number(Array.isArray(of(value))),
-    __wbg_isArray_a1eab7e0d067391b: (value: number) => Number(Array.isArray(of(value))),
-    __wbindgen_is_object: (value: number) => Number(typeof of(value) === 'object' && of(value) !== null),
-    __wbindgen_is_string: (value: number) => Number(typeof of(value) === 'string'),
-    __wbindgen_is_bigint: (value: number) => Number(typeof of(value) === 'bigint'),
-    __wbindgen_string_get: (at: number, value: number) => {
-      const text = of(value)
-      answerText(at, typeof text === 'string' ? text : undefined)
-    },
-    __wbindgen_string_new: (address: number, size: number) => {
-      handedBytes += size
-      if (handedBytes > mostHandedBytes) charge(Number.POSITIVE_INFINITY)
-      return toHandle(textAt(address, size))
-    },
-    __wbindgen_boolean_get: (value: number) => {
-      const given = of(value)
-      return typeof given === 'boolean' ? Number(given) : 2
-    },
-    __wbindgen_number_get: (at: number, value: number) => {
-      const given = of(value)
-      setWord(at, Number(typeof given === 'number'))
-      words.setFloat64(at + 8, typeof given === 'number' ? given : 0, true)
-    },
-    __wbindgen_number_new: (value: number) => toHandle(value),
-    __wbindgen_bigint_get_as_i64: (at: number, value: number) => {
-      const given = of(value)
-      setWord(at, Number(typeof given === 'bigint'))
-      words.setBigInt64(at + 8, typeof given === 'bigint' ? given : 0n, true)
-    },
-    __wbindgen_bigint_from_i64: (value: bigint) => toHandle(value),
-    __wbindgen_bigint_from_u64: (value: bigint) => toHandle(BigInt.asUintN(64, value)),
-    __wbindgen_bigint_from_i128: (high: bigint, low: bigint) => toHandle((high << 64n) | BigInt.asUintN(64, low)),
-    __wbindgen_bigint_from_u128: (high: bigint, low: bigint) =>
-      toHandle((BigInt.asUintN(64, high) << 64n) | BigInt.asUintN(64, low)),
-    __wbindgen_in: (key: number, value: number) => Number((of(key) as PropertyKey) in objectOf(value)),
-    __wbindgen_jsval_eq: (a: number, b: number) => Number(of(a) === of(b)),
-    // Only asked whether a value is null or undefined.
-    __wbindgen_jsval_loose_eq: (a: number, b: number) => Number((of(a) ?? null) === (of(b) ?? null)),
-    __wbg_new_8a6f238a6ece86ea: () => toHandle(new Error('panic')),
-    __wbg_stack_0ed75d68575b0f3c: (at: number) => answerText(at, ''),
-    // A panic; the trap that follows says that there was one.
-    __wbg_error_7534b8e9a36f1ab4: (address: number, size: number) => exports.__wbindgen_export_3(address, size, 1),
-    __wbg_String_8f0eb39a4a4c2f66: (at: number, value: number) => answerText(at, String(of(value))),
-    __wbindgen_debug_string: (at: number, value: number) => answerText(at, String(of(value))),
-    __wbg_set_3f1d0b984ed272ed: (object: number, key: number, value: number) => {
-      Object.defineProperty(objectOf(object), take(key) as PropertyKey, {
-        value: take(value),
-        writable: true,
-        enumerable: true,
-        configurable: true,
-      })
-    },
-    __wbg_set_37837023f3d740e8: (array: number, index: number, value: number) => {
-      ;(of(array) as unknown[])[index >>> 0] = take(value)
-    },
-    __wbg_set_8fc6bf8a5b1071d1: (map: number, key: number, value: number) =>
-      toHandle((of(map) as Map<unknown, unknown>).set(of(key), of(value))),
-    __wbg_set_65595bdd868b3009: (to: number, from: number, offset: number) =>
-      (of(to) as Uint8Array).set(of(from) as Uint8Array, offset >>> 0),
-    __wbg_get_b9b93047fe3cf45b: (array: number, index: number) => toHandle((of(array) as unknown[])[index >>> 0]),
-    __wbg_get_67b2ba62fc30de12: guarded((object: number, key: number) =>
-      toHandle(Reflect.get(objectOf(object), of(key) as PropertyKey)),
-    ),
-    __wbg_length_e2d2a49132c1b256: (array: number) => (of(array) as unknown[]).length,
-    __wbg_length_a446193dc22c12f8: (array: number) => (of(array) as Uint8Array).length,
-    __wbg_new_78feb108b6472713: () => toHandle([]),
-    __wbg_new_5e0be73521bc8c17: () => toHandle(new Map()),
-    __wbg_new_405e22f390576ce2: () => toHandle({}),
-    __wbg_new_a12002a7f91c75be: (from: number) => toHandle(new Uint8Array(of(from) as ArrayBuffer)),
-    __wbg_next_25feadfc0913fea9: (iterator: number) => toHandle((of(iterator) as Iterator<unknown>).next),
-    __wbg_next_6574e1a8a62d1055: guarded((iterator: number) => toHandle((of(iterator) as Iterator<unknown>).next())),
-    __wbg_done_769e5ede4b31c67b: (result: number) => Number((of(result) as IteratorResult<unknown>).done === true),
-    __wbg_value_cd1ffa7b1ab794f1: (result: number) => toHandle((of(result) as IteratorResult<unknown>).value),
-    __wbg_iterator_9a24c88df860dc65: () => toHandle(Symbol.iterator),
-    __wbg_entries_3265d4158b33e5dc: (object: number) => toHandle(Object.entries(objectOf(object))),
-    __wbg_from_2a5d3e218e67aa85: (iterable: number) => toHandle(Array.from(of(iterable) as Iterable<unknown>)),
-    __wbg_push_737cfc8c1432c2c6: (array: number, value: number) => (of(array) as unknown[]).push(of(value)),
-    __wbg_call_672a4d21634d4a24: guarded((callee: number, self: number) =>
-      toHandle(Reflect.apply(of(callee) as () => unknown, of(self), [])),
-    ),
-    __wbg_apply_36be6a55257c99bf: guarded((callee: number, self: number, args: number) => {
-      handedBytes = 0
-      return toHandle(Reflect.apply(of(callee) as JsFilter, of(self), of(args) as unknown[]))
-    }),
-    __wbg_instanceof_ArrayBuffer_e14585432e3737fc: (value: number) => Number(of(value) instanceof ArrayBuffer),
-    __wbg_instanceof_Map_f3469ce2244d2430: (value: number) => Number(of(value) instanceof Map),
-    __wbg_instanceof_Uint8Array_17156bcf118086a9: (value: number) => Number(of(value) instanceof Uint8Array),
-    __wbg_isSafeInteger_343e2beeeece1bb0: (value: number) => Number(Number.isSafeInteger(of(value))),
-    __wbg_buffer_609cc3eee51ed158: (array: number) => toHandle((of(array) as Uint8Array | WebAssembly.Memory).buffer),
-    __wbg_newwithbyteoffsetandlength_d97e637ebe145a9a: (buffer: number, offset: number, length: number) =>
-      toHandle(new Uint8Array(of(buffer) as ArrayBuffer, offset >>> 0, length >>> 0)),
-    __wbindgen_throw: (address: number, size: number) => {
-      throw new InstanceLost(textAt(address, size))
-    },
-    __wbindgen_memory: () => toHandle(exports.memory),
   }
 
-  const instance = new WebAssembly.Instance(module, { wbg })
-  const exports = instance.exports as unknown as Exports
-
-  const left = exports[BUDGET_GLOBAL]
-  left.value = budget
-
-  const charge = (units: number): void => {
-    left.value = Math.max(left.value - Math.ceil(units), -1)
-    if (left.value < 0) throw new InstanceLost('the budget is used up')
-  }
-  const chargeBytes = (sizeBytes: number): void => {
-    if (sizeBytes > FREE_BYTES) charge(sizeBytes / BYTES_OF_A_UNIT)
+  #chargeBytes(sizeBytes: number): void {
+    if (sizeBytes > FREE_BYTES) this.charge(sizeBytes / BYTES_OF_A_UNIT)
   }
 
   /** Calls a function that answers through memory; `act` gets the address of the answer. */
-  const answered = <T>(act: (at: number) => T): T => {
+  #answered<T>(act: (at: number) => T): T {
     let at: number
     try {
-      at = exports.__wbindgen_add_to_stack_pointer(-16)
+      at = this.#exports.__wbindgen_add_to_stack_pointer(-16)
       return act(at)
     } catch (error) {
       // A trap, or a stack that was used up: what the module was in the middle of stays undone.
@@ -292,66 +393,21 @@ export function createMinijinja(
       throw new InstanceLost(error instanceof Error ? error.message : String(error))
     }
   }
-  const done = (): void => {
-    exports.__wbindgen_add_to_stack_pointer(16)
+
+  #done(): void {
+    this.#exports.__wbindgen_add_to_stack_pointer(16)
   }
-  const errorOf = (handle: number): MinijinjaError => {
-    const error = take(handle)
+
+  #errorOf(handle: number): MinijinjaError {
+    const error = this.#handles.take(handle)
     return error instanceof MinijinjaError ? error : new MinijinjaError(String(error))
   }
 
   /** For a call that answers nothing. */
-  const called = (act: () => void): void =>
-    answered(() => {
+  #called(act: () => void): void {
+    this.#answered(() => {
       act()
-      done()
+      this.#done()
     })
-
-  const newEnvironment = (): Environment => {
-    const environment = answered(() => {
-      const made = exports.environment_new() >>> 0
-      done()
-      return made
-    })
-    called(() => exports.environment_enablePyCompat(environment))
-    answered((at) => {
-      exports.environment_set_undefinedBehavior(at, environment, STRICT_UNDEFINED)
-      done()
-    })
-    return {
-      addFilter: (name, filter) =>
-        called(() => exports.environment_addFilter(environment, ...put(name), toHandle(filter))),
-      removeGlobal: (name) => called(() => exports.environment_removeGlobal(environment, ...put(name))),
-      addTemplate: (name, source) =>
-        answered((at) => {
-          exports.environment_addTemplate(at, environment, ...put(name), ...put(source))
-          const error = word(at + 4) === 0 ? undefined : errorOf(word(at))
-          done()
-          if (error) throw error
-        }),
-      render: (name, data, mostBytes) =>
-        answered((at) => {
-          handedBytes = 0
-          exports.environment_renderTemplate(at, environment, ...put(name), toHandle(data))
-          const [address, sizeBytes, error, isError] = [word(at), word(at + 4), word(at + 8), word(at + 12)]
-          done()
-          if (isError) throw errorOf(error)
-          const text = sizeBytes > mostBytes ? undefined : textAt(address, sizeBytes)
-          exports.__wbindgen_export_3(address, sizeBytes, 1)
-          if (text === undefined) throw new OutputTooLong()
-          return text
-        }),
-      free: () => called(() => exports.__wbg_environment_free(environment, 0)),
-    }
-  }
-
-  return {
-    newEnvironment,
-    budget: () => left.value,
-    setBudget: (units) => {
-      left.value = units
-    },
-    charge,
-    memoryBytes: () => exports.memory.buffer.byteLength,
   }
 }

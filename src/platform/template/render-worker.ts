@@ -2,14 +2,14 @@
  * @module Entry of the render Worker: renders and checks templates, one request at a time. It holds no state that a result depends on: what it has compiled
  * is only kept.
  */
-import { createEngine } from './engine.ts'
+import { Engine } from './engine.ts'
 import type { FromRenderWorker, ToRenderWorker } from './render-protocol.ts'
 
 declare const self: Worker
 
 const post = (message: FromRenderWorker): void => self.postMessage(message)
 
-const engine = createEngine()
+const engine = new Engine()
 
 self.onmessage = ({ data }: MessageEvent<ToRenderWorker>) => {
   if (data.type === 'render')

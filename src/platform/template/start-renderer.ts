@@ -7,6 +7,8 @@
  */
 import type { Clock, Millis, Timer } from '../clock.ts'
 import { AppError } from '../errors.ts'
+import { Counts } from '../queue/counts.ts'
+import { RoundRobin } from '../queue/round-robin.ts'
 import { startWorker } from '../workers.ts'
 import { dataFault, sourceFault } from './faults.ts'
 import {
@@ -56,14 +58,6 @@ interface Job {
   readonly reject: (error: Error) => void
 }
 
-interface Queue {
-  readonly jobs: Readonly<Record<Urgency, Job[]>>
-  count: number
-  sizeBytes: number
-  /** Of `sizeBytes`, what the jobs of `bulk` have. */
-  bulkBytes: number
-}
-
 /** An account whose renders ran out of something lately. */
 interface Offender {
   strikes: readonly Millis[]
@@ -87,216 +81,256 @@ const ENDING = 'The service is stopping; try again in a moment.'
 const refusal = (message: string, retryAfterSeconds = 1): AppError =>
   new AppError(503, 'server_busy', message, { retryAfterSeconds })
 
-const jobsOf = ({ jobs }: Queue): readonly Job[] => [...jobs.now, ...jobs.bulk]
-
 const NO_ANSWER = dataFault('limit', 'The template takes too much time or memory: make it do less.')
 
-export function createRenderer({ clock, log, newWorker = () => startWorker('render') }: RendererOptions): Renderer {
-  const queues = new Map<number, Queue>()
-  /** Accounts that have something waiting, in the order of their turns. */
-  const turns: Readonly<Record<Urgency, Set<number>>> = { now: new Set(), bulk: new Set() }
-  const offenders = new Map<number, Offender>()
-  let allBytes = 0
-  let current: Job | undefined
-  let running: Running | undefined
-  let timer: Timer | undefined
-  let isWatchingWork = false
-  let isClosed = false
-  let isDraining = false
-  let lastId = 0
+/** A renderer in a Worker that begins with the first request. Accounts take turns. */
+export class WorkerRenderer implements Renderer {
+  readonly #clock: RendererOptions['clock']
+  readonly #log: RendererOptions['log']
+  readonly #newWorker: () => Worker
+  readonly #waiting = { now: new RoundRobin<Job>(), bulk: new RoundRobin<Job>() }
+  /** Of what waits, by account. */
+  readonly #waitingBytes = { now: new Counts(), bulk: new Counts() }
+  readonly #offenders = new Map<number, Offender>()
+  #current: Job | undefined
+  #running: Running | undefined
+  #timer: Timer | undefined
+  #isWatchingWork = false
+  #isClosed = false
+  #isDraining = false
+  #lastId = 0
 
-  const start = (): Running => {
-    const started: Running = { worker: newWorker(), isReady: false, silentLooks: 0 }
+  constructor({ clock, log, newWorker = () => startWorker('render') }: RendererOptions) {
+    this.#clock = clock
+    this.#log = log
+    this.#newWorker = newWorker
+  }
+
+  render(request: RenderRequest): Promise<RenderOutcome> {
+    return this.#submit<RenderOutcome>(
+      request,
+      request.dataJson,
+      (id, share) => ({ type: 'render', id, source: request.source, dataJson: request.dataJson, share }),
+      (message) => (message.type === 'rendered' ? message.outcome : undefined),
+      (fault) => ({ kind: 'fault', fault }),
+    )
+  }
+
+  check({ accountId, source }: Pick<RenderRequest, 'accountId' | 'source'>): Promise<readonly TemplateFault[]> {
+    return this.#submit<readonly TemplateFault[]>(
+      { accountId, source, urgency: 'now' },
+      '',
+      (id) => ({ type: 'check', id, source }),
+      (message) => (message.type === 'checked' ? message.faults : undefined),
+      (fault) => [fault],
+    )
+  }
+
+  requireRoom(accountId: number, sizeBytes: number): void {
+    const refused = this.#refusalFor(accountId, REQUEST_BYTES + sizeBytes)
+    if (refused) throw refused
+  }
+
+  drain(): void {
+    this.#isDraining = true
+    for (const job of this.#removeWaiting()) job.reject(refusal(ENDING))
+  }
+
+  close(): void {
+    this.#isClosed = true
+    this.#timer?.cancel()
+    this.#running?.worker.terminate()
+    this.#running = undefined
+    const open = [...(this.#current ? [this.#current] : []), ...this.#removeWaiting()]
+    this.#current = undefined
+    for (const job of open) job.reject(new Error('the renderer is closed'))
+  }
+
+  #start(): Running {
+    const started: Running = { worker: this.#newWorker(), isReady: false, silentLooks: 0 }
     const { worker } = started
     worker.onmessage = ({ data }: MessageEvent<FromRenderWorker>) => {
-      if (running !== started) return
+      if (this.#running !== started) return
       started.silentLooks = 0
       if (data.type === 'ready') started.isReady = true
-      else hear(data)
+      else this.#hear(data)
     }
     const died = (reason: string): void => {
-      if (running === started) bury(started, reason)
+      if (this.#running === started) this.#bury(started, reason)
     }
     worker.onerror = (event) => died(event.message)
     worker.addEventListener('close', () => died('closed'))
     return started
   }
 
-  const hear = (message: Exclude<FromRenderWorker, { type: 'ready' }>): void => {
-    const job = current
+  #hear(message: Exclude<FromRenderWorker, { type: 'ready' }>): void {
+    const job = this.#current
     if (job?.id !== message.id) return
-    current = undefined
+    this.#current = undefined
     const isLimit =
       message.type === 'rendered'
         ? message.outcome.kind === 'fault' && message.outcome.fault.kind === 'limit'
         : message.faults.some(({ kind }) => kind === 'limit')
     // Bulk is rendered when nobody else has anything, so what it wastes is its own.
-    if (isLimit && job.urgency === 'now') strike(job.accountId)
+    if (isLimit && job.urgency === 'now') this.#strike(job.accountId)
     job.answer(message)
-    pump()
+    this.#pump()
   }
 
   /** Answers for the request that a dead Worker had in hand, and goes on with a new one. */
-  const bury = (dead: Running, reason: string, isSilent = false): void => {
-    running = undefined
+  #bury(dead: Running, reason: string, isSilent = false): void {
+    this.#running = undefined
     dead.worker.terminate()
-    const guilty = current
-    current = undefined
-    log.error({ reason, accountId: guilty?.accountId }, 'render worker died')
+    const guilty = this.#current
+    this.#current = undefined
+    this.#log.error({ reason, accountId: guilty?.accountId }, 'render worker died')
     if (guilty) {
       // Says nothing of the template, and would be the same for the next one.
       if (!dead.isReady) guilty.reject(new Error(`the render worker could not be started: ${reason}`))
       else {
-        strike(guilty.accountId)
-        if (isSilent) refuse(guilty.accountId)
+        this.#strike(guilty.accountId)
+        if (isSilent) this.#refuse(guilty.accountId)
         // A client is told that its template is at fault. Of a recipient it says nothing for good: another time it may work.
         if (guilty.urgency === 'now') guilty.fail(NO_ANSWER)
         else guilty.reject(new AppError(503, RENDER_INTERRUPTED, NO_ANSWER.message, { retryAfterSeconds: 1 }))
       }
     }
-    pump()
+    this.#pump()
   }
 
-  const strike = (accountId: number): void => {
-    const now = clock.now()
-    const known = offenders.get(accountId)
+  #strike(accountId: number): void {
+    const now = this.#clock.now()
+    const known = this.#offenders.get(accountId)
     const strikes = [...(known?.strikes ?? []).filter((at) => at > now - STRIKE_MS), now].slice(-STRIKES)
     const penaltyUntil = strikes.length === STRIKES ? now + STRIKE_MS : (known?.penaltyUntil ?? now)
-    offenders.set(accountId, { strikes, penaltyUntil, refusedUntil: known?.refusedUntil ?? now })
+    this.#offenders.set(accountId, { strikes, penaltyUntil, refusedUntil: known?.refusedUntil ?? now })
   }
 
   /** For a while; those that wait as well. */
-  const refuse = (accountId: number): void => {
-    const offender = offenders.get(accountId)
-    if (offender) offender.refusedUntil = clock.now() + REFUSAL_MS
-    const queue = queues.get(accountId)
-    if (!queue) return
-    forget(accountId, queue)
-    for (const job of jobsOf(queue)) job.reject(refusal(REFUSED, REFUSAL_MS / 1000))
+  #refuse(accountId: number): void {
+    const offender = this.#offenders.get(accountId)
+    if (offender) offender.refusedUntil = this.#clock.now() + REFUSAL_MS
+    for (const job of this.#removeWaiting((waiting) => waiting.accountId === accountId))
+      job.reject(refusal(REFUSED, REFUSAL_MS / 1000))
   }
 
-  const forget = (accountId: number, queue: Queue): void => {
-    queues.delete(accountId)
-    turns.now.delete(accountId)
-    turns.bulk.delete(accountId)
-    allBytes -= queue.sizeBytes
+  /** Takes out all jobs that wait, or those that `isMeant`. */
+  #removeWaiting(isMeant: (job: Job) => boolean = () => true): Job[] {
+    const jobs = [...this.#waiting.now.all(), ...this.#waiting.bulk.all()].filter(isMeant)
+    for (const job of jobs) {
+      this.#waiting[job.urgency].delete(job)
+      this.#waitingBytes[job.urgency].add(job.accountId, -job.sizeBytes)
+    }
+    return jobs
+  }
+
+  #countWaiting(accountId: number): number {
+    return this.#waiting.now.countOf(accountId) + this.#waiting.bulk.countOf(accountId)
   }
 
   /** Why a request of so many bytes is not taken; undefined: it is. */
-  const refusalFor = (accountId: number, sizeBytes: number, urgency: Urgency = 'now'): AppError | undefined => {
-    if (isDraining) return refusal(ENDING)
-    const refusedMs = (offenders.get(accountId)?.refusedUntil ?? 0) - clock.now()
+  #refusalFor(accountId: number, sizeBytes: number, urgency: Urgency = 'now'): AppError | undefined {
+    if (this.#isDraining) return refusal(ENDING)
+    const refusedMs = (this.#offenders.get(accountId)?.refusedUntil ?? 0) - this.#clock.now()
     if (refusedMs > 0) return refusal(REFUSED, Math.ceil(refusedMs / 1000))
-    const queue = queues.get(accountId)
-    const bulkRefusal = urgency === 'bulk' ? refusalOfBulk(accountId, sizeBytes) : undefined
+    const bulkRefusal = urgency === 'bulk' ? this.#refusalOfBulk(accountId, sizeBytes) : undefined
     if (bulkRefusal) return bulkRefusal
-    if (queue && (queue.count >= MOST_WAITING || queue.sizeBytes + sizeBytes > MOST_WAITING_BYTES)) return refusal(FULL)
-    return allBytes + sizeBytes > MOST_WAITING_BYTES_OF_ALL ? refusal(FULL_FOR_ALL) : undefined
+    const { now, bulk } = this.#waitingBytes
+    const count = this.#countWaiting(accountId)
+    const isTooMuch = now.of(accountId) + bulk.of(accountId) + sizeBytes > MOST_WAITING_BYTES
+    if (count > 0 && (count >= MOST_WAITING || isTooMuch)) return refusal(FULL)
+    return now.total + bulk.total + sizeBytes > MOST_WAITING_BYTES_OF_ALL ? refusal(FULL_FOR_ALL) : undefined
   }
 
   /** Of an account's room half is for what is not bulk; and what a tenth of the units is too little for is not bulk's to fail by. */
-  const refusalOfBulk = (accountId: number, sizeBytes: number): AppError | undefined => {
-    const penaltyMs = (offenders.get(accountId)?.penaltyUntil ?? 0) - clock.now()
+  #refusalOfBulk(accountId: number, sizeBytes: number): AppError | undefined {
+    const penaltyMs = (this.#offenders.get(accountId)?.penaltyUntil ?? 0) - this.#clock.now()
     if (penaltyMs > 0) return refusal(PENALTY, Math.ceil(penaltyMs / 1000))
-    const queue = queues.get(accountId)
-    if (!queue) return undefined
+    if (this.#countWaiting(accountId) === 0) return undefined
     const isFull =
-      queue.jobs.bulk.length >= MOST_WAITING * MOST_BULK_SHARE ||
-      queue.bulkBytes + sizeBytes > MOST_WAITING_BYTES * MOST_BULK_SHARE
+      this.#waiting.bulk.countOf(accountId) >= MOST_WAITING * MOST_BULK_SHARE ||
+      this.#waitingBytes.bulk.of(accountId) + sizeBytes > MOST_WAITING_BYTES * MOST_BULK_SHARE
     return isFull ? refusal(FULL) : undefined
   }
 
-  const shareOf = (accountId: number): number => {
-    const offender = offenders.get(accountId)
+  #shareOf(accountId: number): number {
+    const offender = this.#offenders.get(accountId)
     if (!offender) return 1
-    const now = clock.now()
+    const now = this.#clock.now()
     if (offender.penaltyUntil > now) return PENALTY_SHARE
     if (offender.strikes.every((at) => at <= now - STRIKE_MS) && offender.refusedUntil <= now)
-      offenders.delete(accountId)
+      this.#offenders.delete(accountId)
     return 1
   }
 
-  const enqueue = (urgency: Urgency, job: Job): void => {
-    const refused = refusalFor(job.accountId, job.sizeBytes, urgency)
+  #enqueue(urgency: Urgency, job: Job): void {
+    const refused = this.#refusalFor(job.accountId, job.sizeBytes, urgency)
     if (refused) {
       job.reject(refused)
       return
     }
-    const queue = queues.get(job.accountId) ?? { jobs: { now: [], bulk: [] }, count: 0, sizeBytes: 0, bulkBytes: 0 }
-    queues.set(job.accountId, queue)
-    queue.jobs[urgency].push(job)
-    queue.count++
-    queue.sizeBytes += job.sizeBytes
-    if (urgency === 'bulk') queue.bulkBytes += job.sizeBytes
-    allBytes += job.sizeBytes
-    turns[urgency].add(job.accountId)
-    pump()
+    this.#waiting[urgency].add(job.accountId, job)
+    this.#waitingBytes[urgency].add(job.accountId, job.sizeBytes)
+    this.#pump()
   }
 
   /** Takes the next in turn out of the queues. */
-  const dequeue = (urgency: Urgency): Job | undefined => {
-    const [accountId] = turns[urgency]
-    const queue = accountId === undefined ? undefined : queues.get(accountId)
-    const job = queue?.jobs[urgency].shift()
-    if (accountId === undefined || !queue || !job) return undefined
-    // To the end of those who wait.
-    turns[urgency].delete(accountId)
-    if (queue.jobs[urgency].length > 0) turns[urgency].add(accountId)
-    queue.count--
-    queue.sizeBytes -= job.sizeBytes
-    if (urgency === 'bulk') queue.bulkBytes -= job.sizeBytes
-    allBytes -= job.sizeBytes
-    if (queue.count === 0) queues.delete(accountId)
+  #dequeue(urgency: Urgency): Job | undefined {
+    const job = this.#waiting[urgency].shift()?.item
+    if (job) this.#waitingBytes[urgency].add(job.accountId, -job.sizeBytes)
     return job
   }
 
-  const pump = (): void => {
-    if (!isClosed && current === undefined) {
-      current = dequeue('now') ?? dequeue('bulk')
-      if (current) {
-        running ??= start()
-        running.worker.postMessage(current.message(current.urgency === 'bulk' ? 1 : shareOf(current.accountId)))
+  #pump(): void {
+    if (!this.#isClosed && this.#current === undefined) {
+      this.#current = this.#dequeue('now') ?? this.#dequeue('bulk')
+      if (this.#current) {
+        this.#running ??= this.#start()
+        this.#running.worker.postMessage(
+          this.#current.message(this.#current.urgency === 'bulk' ? 1 : this.#shareOf(this.#current.accountId)),
+        )
       }
     }
-    watch()
+    this.#watch()
   }
 
   /** Looks at the Worker from time to time while it has something to do, and once when it has not had anything for a while. */
-  const watch = (): void => {
-    const isBusy = current !== undefined
+  #watch(): void {
+    const isBusy = this.#current !== undefined
     // A timer that runs goes on: under a steady stream of requests it would never fire otherwise.
-    if (timer && running && isWatchingWork === isBusy) return
-    timer?.cancel()
-    isWatchingWork = isBusy
-    timer = running && clock.after(isBusy ? LOOK_MS : IDLE_MS, look)
+    if (this.#timer && this.#running && this.#isWatchingWork === isBusy) return
+    this.#timer?.cancel()
+    this.#isWatchingWork = isBusy
+    this.#timer = this.#running && this.#clock.after(isBusy ? LOOK_MS : IDLE_MS, () => this.#look())
   }
 
-  const look = (): void => {
-    timer = undefined
-    if (!running) return
-    if (!current) {
-      running.worker.terminate()
-      running = undefined
+  #look(): void {
+    this.#timer = undefined
+    if (!this.#running) return
+    if (!this.#current) {
+      this.#running.worker.terminate()
+      this.#running = undefined
       return
     }
-    running.silentLooks++
-    if (running.silentLooks < (running.isReady ? MOST_SILENT_LOOKS : MOST_LOOKS_WHILE_STARTING)) watch()
-    else bury(running, 'it has said nothing for too long', true)
+    this.#running.silentLooks++
+    if (this.#running.silentLooks < (this.#running.isReady ? MOST_SILENT_LOOKS : MOST_LOOKS_WHILE_STARTING))
+      this.#watch()
+    else this.#bury(this.#running, 'it has said nothing for too long', true)
   }
 
-  const submit = <T>(
+  #submit<T>(
     { accountId, source, urgency }: Pick<RenderRequest, 'accountId' | 'source' | 'urgency'>,
     dataJson: string,
     message: (id: number, share: number) => ToRenderWorker,
     answerOf: (message: FromRenderWorker) => T | undefined,
     failed: (fault: TemplateFault) => T,
-  ): Promise<T> => {
-    if (isClosed) return Promise.reject(new Error('the renderer is closed'))
+  ): Promise<T> {
+    if (this.#isClosed) return Promise.reject(new Error('the renderer is closed'))
     const tooLong = tooLongOf(source, dataJson)
     if (tooLong) return Promise.resolve(failed(tooLong))
     return new Promise((resolve, reject) => {
-      const id = ++lastId
-      enqueue(urgency, {
+      const id = ++this.#lastId
+      this.#enqueue(urgency, {
         id,
         accountId,
         urgency,
@@ -311,47 +345,6 @@ export function createRenderer({ clock, log, newWorker = () => startWorker('rend
         reject,
       })
     })
-  }
-
-  return {
-    render: (request) =>
-      submit<RenderOutcome>(
-        request,
-        request.dataJson,
-        (id, share) => ({ type: 'render', id, source: request.source, dataJson: request.dataJson, share }),
-        (message) => (message.type === 'rendered' ? message.outcome : undefined),
-        (fault) => ({ kind: 'fault', fault }),
-      ),
-    check: ({ accountId, source }) =>
-      submit<readonly TemplateFault[]>(
-        { accountId, source, urgency: 'now' },
-        '',
-        (id) => ({ type: 'check', id, source }),
-        (message) => (message.type === 'checked' ? message.faults : undefined),
-        (fault) => [fault],
-      ),
-    requireRoom(accountId, sizeBytes) {
-      const refused = refusalFor(accountId, REQUEST_BYTES + sizeBytes)
-      if (refused) throw refused
-    },
-    drain() {
-      isDraining = true
-      for (const [accountId, queue] of [...queues]) {
-        forget(accountId, queue)
-        for (const job of jobsOf(queue)) job.reject(refusal(ENDING))
-      }
-    },
-    close() {
-      isClosed = true
-      timer?.cancel()
-      running?.worker.terminate()
-      running = undefined
-      const open = [...(current ? [current] : []), ...[...queues.values()].flatMap(jobsOf)]
-      current = undefined
-      queues.clear()
-      allBytes = 0
-      for (const job of open) job.reject(new Error('the renderer is closed'))
-    },
   }
 }
 

@@ -12,11 +12,8 @@ const SPACE = 0x20
 const TAB = 0x09
 const CRLF = new Uint8Array([CR, LF])
 const BLANK = new Uint8Array([SPACE])
-const BUFFER_BYTES = 64 * 1024
+const BUFFER_BYTES = 16 * 1024
 const LONG_RUN_BYTES = 64
-/** Of whichever body is updated: nothing stays in it between two pieces. */
-const buffer = new Uint8Array(BUFFER_BYTES)
-let filledBytes = 0
 
 /** A hash of the beginning of a canonicalised body, or of all of it. */
 export class BodyHash {
@@ -72,6 +69,9 @@ export class CanonicalBody {
   #hasSpace = false
   /** A carriage return that is content unless a line feed follows. */
   #hasReturn = false
+  /** Canonical octets on their way to the hashes. */
+  readonly #buffer = new Uint8Array(BUFFER_BYTES)
+  #filledBytes = 0
 
   constructor(canonicalisation: Canonicalisation) {
     this.#isRelaxed = canonicalisation === 'relaxed'
@@ -145,21 +145,21 @@ export class CanonicalBody {
 
   #write(source: Uint8Array, start: number, end: number): void {
     for (let at = start; at < end; ) {
-      if (filledBytes === BUFFER_BYTES) this.#flush()
-      const stop = Math.min(end, at + BUFFER_BYTES - filledBytes)
+      if (this.#filledBytes === BUFFER_BYTES) this.#flush()
+      const stop = Math.min(end, at + BUFFER_BYTES - this.#filledBytes)
       // A view of a few octets costs more than they do.
       if (stop - at > LONG_RUN_BYTES) {
-        buffer.set(source.subarray(at, stop), filledBytes)
-        filledBytes += stop - at
+        this.#buffer.set(source.subarray(at, stop), this.#filledBytes)
+        this.#filledBytes += stop - at
         at = stop
-      } else while (at < stop) buffer[filledBytes++] = source[at++] ?? 0
+      } else while (at < stop) this.#buffer[this.#filledBytes++] = source[at++] ?? 0
     }
   }
 
   #flush(): void {
-    if (filledBytes === 0) return
-    const canonical = buffer.subarray(0, filledBytes)
+    if (this.#filledBytes === 0) return
+    const canonical = this.#buffer.subarray(0, this.#filledBytes)
     for (const hash of this.#hashes) hash.update(canonical)
-    filledBytes = 0
+    this.#filledBytes = 0
   }
 }

@@ -93,36 +93,78 @@ interface Looked {
   readonly weight: number
 }
 
-/**
- * Opens nothing until asked.
- * @throws TypeError when `servers` is empty or holds what is no server address
- */
-export function createResolver(options: ResolverOptions): DnsClient {
-  const servers = options.servers.map(parseServer)
-  if (servers.length === 0) throw new TypeError('servers: at least one DNS server is needed')
-  const { clock, randomId, timeoutMs = 5000, attempts = 2, maxTtlSeconds = 3600 } = options
-  const cache = createTtlCache<Answer<unknown>>(clock, {
-    maxEntries: options.cacheEntries ?? 10_000,
-    maxWeight: CACHE_WEIGHT_BYTES,
-  })
-  const inFlight = new Map<string, Promise<Answer<unknown>>>()
-  const closing = new AbortController()
-  const limit = createLimit(options.exchangesAtOnce ?? MOST_EXCHANGES_AT_ONCE)
+/** Opens nothing until asked; ends what it has asked at `close`. */
+export class StubResolver implements DnsClient {
+  readonly #options: ResolverOptions
+  readonly #servers: readonly Server[]
+  readonly #timeoutMs: number
+  readonly #attempts: number
+  readonly #maxTtlSeconds: number
+  readonly #cache: ReturnType<typeof createTtlCache<Answer<unknown>>>
+  readonly #inFlight = new Map<string, Promise<Answer<unknown>>>()
+  readonly #closing = new AbortController()
+  readonly #limit: ReturnType<typeof createLimit>
+  #probe: Promise<boolean> | undefined
 
-  const askServer = (server: Server, question: Question): Promise<ExchangeResult> =>
-    limit(async () =>
-      closing.signal.aborted
+  /** @throws TypeError when `servers` is empty or holds what is no server address */
+  constructor(options: ResolverOptions) {
+    this.#options = options
+    this.#servers = options.servers.map(parseServer)
+    if (this.#servers.length === 0) throw new TypeError('servers: at least one DNS server is needed')
+    this.#timeoutMs = options.timeoutMs ?? 5000
+    this.#attempts = options.attempts ?? 2
+    this.#maxTtlSeconds = options.maxTtlSeconds ?? 3600
+    this.#cache = createTtlCache<Answer<unknown>>(options.clock, {
+      maxEntries: options.cacheEntries ?? 10_000,
+      maxWeight: CACHE_WEIGHT_BYTES,
+    })
+    this.#limit = createLimit(options.exchangesAtOnce ?? MOST_EXCHANGES_AT_ONCE)
+  }
+
+  mx(name: string): Promise<Answer<MxRecord>> {
+    return this.#resolve(name, 'MX', parseMx)
+  }
+
+  a(name: string): Promise<Answer<string>> {
+    return this.#resolve(name, 'A', parseText)
+  }
+
+  aaaa(name: string): Promise<Answer<string>> {
+    return this.#resolve(name, 'AAAA', parseText)
+  }
+
+  txt(name: string): Promise<Answer<string>> {
+    return this.#resolve(name, 'TXT', parseStrings)
+  }
+
+  cname(name: string): Promise<Answer<string>> {
+    return this.#resolve(name, 'CNAME', parseName)
+  }
+
+  ptr(ip: string): Promise<Answer<string>> {
+    return this.#resolve(arpaName(ip) ?? ip, 'PTR', parseName)
+  }
+
+  #askServer(server: Server, question: Question): Promise<ExchangeResult> {
+    return this.#limit(async () =>
+      this.#closing.signal.aborted
         ? { kind: 'broken' }
-        : exchange(server, question, { clock, timeoutMs, randomId, signal: closing.signal }),
+        : exchange(server, question, {
+            clock: this.#options.clock,
+            timeoutMs: this.#timeoutMs,
+            randomId: this.#options.randomId,
+            signal: this.#closing.signal,
+          }),
     )
+  }
 
   /** The first usable answer of any server, else the failure that says most. */
-  async function ask(question: Question): Promise<Response | 'servfail' | 'refused' | 'timeout' | 'unasked'> {
-    let worth = new Set(servers)
+  async #ask(question: Question): Promise<Response | 'servfail' | 'refused' | 'timeout' | 'unasked'> {
+    let worth = new Set(this.#servers)
     let failure: 'servfail' | 'refused' | 'timeout' | 'unasked' = 'timeout'
-    for (let round = 0; round < attempts && worth.size > 0; round++) {
+    for (let round = 0; round < this.#attempts && worth.size > 0; round++) {
       for (const server of worth) {
-        const result = await askServer(server, question)
+        const result = await this.#askServer(server, question)
         if (result.kind === 'unasked') failure = 'unasked'
         if (result.kind !== 'response') continue
         const { rcode } = result.response
@@ -136,16 +178,23 @@ export function createResolver(options: ResolverOptions): DnsClient {
     return failure
   }
 
-  const negativeTtlSeconds = (response: Response): number =>
-    options.negativeTtlSeconds ??
-    Math.min(response.soa?.ttlSeconds ?? NEGATIVE_TTL_WITHOUT_SOA_SECONDS, MAX_NEGATIVE_TTL_SECONDS, maxTtlSeconds)
+  #negativeTtlSeconds(response: Response): number {
+    return (
+      this.#options.negativeTtlSeconds ??
+      Math.min(
+        response.soa?.ttlSeconds ?? NEGATIVE_TTL_WITHOUT_SOA_SECONDS,
+        MAX_NEGATIVE_TTL_SECONDS,
+        this.#maxTtlSeconds,
+      )
+    )
+  }
 
-  async function look<T>(question: Question, parse: (data: unknown) => T | undefined): Promise<Looked> {
+  async #look<T>(question: Question, parse: (data: unknown) => T | undefined): Promise<Looked> {
     let name = question.name
-    let ttlSeconds = maxTtlSeconds
+    let ttlSeconds = this.#maxTtlSeconds
     const seen = new Set([name])
     for (;;) {
-      const response = await ask({ name, type: question.type })
+      const response = await this.#ask({ name, type: question.type })
       // Says nothing of the servers, and may work in a moment.
       if (response === 'unasked') return looked({ kind: 'timeout' }, 0)
       if (typeof response === 'string') return looked({ kind: response }, FAILURE_TTL_SECONDS)
@@ -168,63 +217,52 @@ export function createResolver(options: ResolverOptions): DnsClient {
       }
       // RFC 6604 §3: the code speaks of the last name of the chain.
       if (response.rcode === 'nxdomain') {
-        return looked({ kind: 'nxdomain' }, Math.min(ttlSeconds, negativeTtlSeconds(response)))
+        return looked({ kind: 'nxdomain' }, Math.min(ttlSeconds, this.#negativeTtlSeconds(response)))
       }
       if (name === asked || isBelow(name, response.soa?.owner)) {
-        return looked({ kind: 'nodata' }, Math.min(ttlSeconds, negativeTtlSeconds(response)))
+        return looked({ kind: 'nodata' }, Math.min(ttlSeconds, this.#negativeTtlSeconds(response)))
       }
       // The chain leaves what this server told: go on from its end.
     }
   }
 
-  async function resolve<T>(
-    name: string,
-    type: QueryType,
-    parse: (data: unknown) => T | undefined,
-  ): Promise<Answer<T>> {
+  async #resolve<T>(name: string, type: QueryType, parse: (data: unknown) => T | undefined): Promise<Answer<T>> {
     const normalized = normalizeName(name)
     if (normalized === undefined) return { kind: 'nxdomain' }
-    if (closing.signal.aborted) return { kind: 'timeout' }
+    if (this.#closing.signal.aborted) return { kind: 'timeout' }
     const key = `${type} ${normalized}`
-    const cached = cache.get(key)
+    const cached = this.#cache.get(key)
     // What is kept under a type was parsed by the one parser of that type.
     if (cached !== undefined) return aged(cached.value as Answer<T>, cached.leftSeconds)
-    const running = inFlight.get(key)
+    const running = this.#inFlight.get(key)
     if (running !== undefined) return running as Promise<Answer<T>>
-    const started = look({ name: normalized, type }, parse)
+    const started = this.#look({ name: normalized, type }, parse)
       .then(({ answer, keepSeconds, weight }) => {
-        if (!closing.signal.aborted) cache.set(key, answer, keepSeconds, weight + key.length + ENTRY_OVERHEAD_BYTES)
+        if (!this.#closing.signal.aborted)
+          this.#cache.set(key, answer, keepSeconds, weight + key.length + ENTRY_OVERHEAD_BYTES)
         return answer
       })
-      .finally(() => inFlight.delete(key))
-    inFlight.set(key, started)
+      .finally(() => this.#inFlight.delete(key))
+    this.#inFlight.set(key, started)
     return started as Promise<Answer<T>>
   }
 
-  let probe: Promise<boolean> | undefined
-  const isAnswering = (): Promise<boolean> => {
-    probe ??= ask({ name: '.', type: 'NS' })
+  isAnswering(): Promise<boolean> {
+    this.#probe ??= this.#ask({ name: '.', type: 'NS' })
       .then((response) => response !== 'timeout' && response !== 'servfail')
       .finally(() => {
-        probe = undefined
+        this.#probe = undefined
       })
-    return probe
+    return this.#probe
   }
 
-  const close = (): void => {
-    closing.abort()
-    cache.clear()
+  close(): void {
+    this.#closing.abort()
+    this.#cache.clear()
   }
-  return {
-    mx: (name) => resolve(name, 'MX', parseMx),
-    a: (name) => resolve(name, 'A', parseText),
-    aaaa: (name) => resolve(name, 'AAAA', parseText),
-    txt: (name) => resolve(name, 'TXT', parseStrings),
-    cname: (name) => resolve(name, 'CNAME', parseName),
-    ptr: (ip) => resolve(arpaName(ip) ?? ip, 'PTR', parseName),
-    isAnswering,
-    close,
-    [Symbol.dispose]: close,
+
+  [Symbol.dispose](): void {
+    this.close()
   }
 }
 

@@ -19,7 +19,7 @@ import {
   pageOf,
   uuidParam,
 } from '#platform/http/schemas.ts'
-import { createHttpServer, type HttpServer, type HttpServerOptions } from '#platform/http/server.ts'
+import { BunHttpServer, type HttpServer, type HttpServerOptions } from '#platform/http/server.ts'
 import { MemoryBudget } from '#platform/memory-budget.ts'
 import { KiB, MiB } from '#platform/units.ts'
 
@@ -160,7 +160,7 @@ export function startTestServer(options: TestServerOptions = {}): TestServer {
     void log.push({ level, context, message })
   const memory = new MemoryBudget(options.memoryBudgetBytes ?? 64 * MiB)
   let requests = 0
-  const http = createHttpServer<TestActor>({
+  const http = new BunHttpServer<TestActor>({
     config: {
       maxBodyBytes: options.maxBodyBytes ?? 256 * KiB,
       trustedProxies: options.trustedProxies ?? [],

@@ -5,7 +5,7 @@
 import { expect, test } from 'bun:test'
 import { systemClock } from '#platform/clock.ts'
 import type { RenderOutcome, TemplateSource } from '#platform/template/renderer.ts'
-import { createRenderer } from '#platform/template/start-renderer.ts'
+import { WorkerRenderer } from '#platform/template/start-renderer.ts'
 import { MiB } from '#platform/units.ts'
 
 interface Attempt {
@@ -189,7 +189,7 @@ const ATTEMPTS: Readonly<Record<string, Attempt>> = {
 test('every attempt ends in a fault or a bounded result, and the renders of another account all succeed meanwhile', async () => {
   const deaths: object[] = []
   const log = { error: (context: object) => void deaths.push(context), warn: () => undefined }
-  const renderer = createRenderer({ clock: systemClock, log })
+  const renderer = new WorkerRenderer({ clock: systemClock, log })
   try {
     // Of another account each: otherwise most would end early, for those before them.
     let accountId = 2

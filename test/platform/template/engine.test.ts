@@ -1,8 +1,8 @@
 import { expect, test } from 'bun:test'
-import { createEngine } from '#platform/template/engine.ts'
+import { Engine } from '#platform/template/engine.ts'
 import type { TemplateFault, TemplateSource } from '#platform/template/renderer.ts'
 
-const engine = createEngine()
+const engine = new Engine()
 
 function rendered(source: TemplateSource, data: unknown = {}): TemplateFault | string | undefined {
   const outcome = engine.render(source, JSON.stringify(data), 1)
@@ -219,7 +219,7 @@ test('a template of usual size takes less than a hundredth of the budget', () =>
 })
 
 test('compiled templates are kept up to a bound, the last ones', () => {
-  const small = createEngine()
+  const small = new Engine()
   const render = (at: number) => small.render({ html: `${at}${'<p>{{ a }}</p>'.repeat(1000)}` }, '{"a": 1}', 1)
   for (let at = 0; at < 250; at++) render(at)
   const { compiledTemplates } = small.state()
@@ -234,16 +234,16 @@ test('what compiled templates have taken of the memory is not missing for the ne
   const source = { text: "{{ ('x' * length)|length }}" }
   // Nearly all that there is.
   const data = '{"length": 30000000}'
-  const expected = createEngine().render(source, data, 1)
+  const expected = new Engine().render(source, data, 1)
   expect(expected).toEqual({ kind: 'rendered', parts: { text: '30000000' } })
-  const used = createEngine()
+  const used = new Engine()
   for (let at = 0; at < 100; at++) used.render({ text: `${at}${'{{ a }}'.repeat(2000)}` }, '{"a": 1}', 1)
   expect(used.state().memoryBytes).toBeGreaterThan(10_000_000)
   expect(used.render(source, data, 1)).toEqual(expected)
 })
 
 test('templates that cannot be compiled leave nothing behind', () => {
-  const small = createEngine()
+  const small = new Engine()
   for (let at = 0; at < 300; at++) small.check({ html: `${at}${'x'.repeat(10_000)}{{ a` })
   expect(small.state().compiledTemplates).toBe(0)
   expect(small.state().memoryBytes).toBeLessThan(3_000_000)

@@ -1,7 +1,7 @@
 /** @module The same templates in Jinja itself, with autoescape and StrictUndefined: what comes out is the same, but for the differences that are named here. */
 import { describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
-import { createEngine } from '#platform/template/engine.ts'
+import { Engine } from '#platform/template/engine.ts'
 
 const DATA = {
   user: {
@@ -293,7 +293,7 @@ function ours(source: string, html: boolean): Answer {
   return { text: outcome.parts.html ?? outcome.parts.text ?? '' }
 }
 
-const engine = createEngine()
+const engine = new Engine()
 
 /** Where CI demands the tests they run, and fail without it. */
 const hasJinja = process.env['CI'] === 'true' || Bun.spawnSync(['python3', '-c', 'import jinja2']).exitCode === 0

@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import wasmPath from 'minijinja-js/dist/web/minijinja_js_bg.wasm' with { type: 'file' }
 import { meter } from '#platform/template/metering.ts'
-import { createMinijinja, InstanceLost } from '#platform/template/minijinja.ts'
+import { InstanceLost, Minijinja } from '#platform/template/minijinja.ts'
 import { KiB, MiB } from '#platform/units.ts'
 
 const section = (id: number, ...body: number[]): number[] => [id, body.length, ...body]
@@ -86,7 +86,7 @@ test.each([
 test('minijinja with a meter renders, says what it took, and never takes more memory than it may', () => {
   const mostBytes = 4 * MiB
   const module = new WebAssembly.Module(meter(readFileSync(wasmPath), { mostBytes }))
-  const instance = createMinijinja(module, { budget: 1_000_000, mostHandedBytes: MiB })
+  const instance = new Minijinja(module, { budget: 1_000_000, mostHandedBytes: MiB })
   const environment = instance.newEnvironment()
   environment.addTemplate('a.html', '{{ name }}{{ "x" * times }}')
   instance.setBudget(100_000)
@@ -107,7 +107,7 @@ test('minijinja with a meter renders, says what it took, and never takes more me
 
 test('a filter of the host is handed texts up to a bound, each time that it is called', () => {
   const module = new WebAssembly.Module(meter(readFileSync(wasmPath), { mostBytes: 16 * MiB }))
-  const instance = createMinijinja(module, { budget: 1_000_000, mostHandedBytes: MiB })
+  const instance = new Minijinja(module, { budget: 1_000_000, mostHandedBytes: MiB })
   const environment = instance.newEnvironment()
   environment.addFilter('items', (list) => (list as unknown[]).length)
   environment.addTemplate('a.txt', '{% for _ in range(3) %}{{ ([big] * times)|items }}{% endfor %}')

@@ -7,7 +7,7 @@ import {
   type RenderOutcome,
   type RenderRequest,
 } from '#platform/template/renderer.ts'
-import { createRenderer, type RendererOptions } from '#platform/template/start-renderer.ts'
+import { type RendererOptions, WorkerRenderer } from '#platform/template/start-renderer.ts'
 import { KiB, minutes } from '#platform/units.ts'
 import { startWorker } from '#platform/workers.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
@@ -15,7 +15,7 @@ import { ManualClock } from '#test/support/manual-clock.ts'
 const silent = { error: () => undefined, warn: () => undefined }
 
 const rendererWith = (options: Partial<RendererOptions> = {}): Renderer & Disposable => {
-  const renderer = createRenderer({ clock: systemClock, log: silent, ...options })
+  const renderer = new WorkerRenderer({ clock: systemClock, log: silent, ...options })
   return Object.assign(renderer, { [Symbol.dispose]: () => renderer.close() })
 }
 

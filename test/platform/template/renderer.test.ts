@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test'
 import { systemClock } from '#platform/clock.ts'
 import { AppError } from '#platform/errors.ts'
 import type { Renderer, RenderOutcome, RenderRequest } from '#platform/template/renderer.ts'
-import { createRenderer, type RendererOptions } from '#platform/template/start-renderer.ts'
+import { type RendererOptions, WorkerRenderer } from '#platform/template/start-renderer.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import { startWorker } from '#platform/workers.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
@@ -10,7 +10,7 @@ import { ManualClock } from '#test/support/manual-clock.ts'
 const silent = { error: () => undefined, warn: () => undefined }
 
 const rendererWith = (options: Partial<RendererOptions> = {}): Renderer & Disposable => {
-  const renderer = createRenderer({ clock: systemClock, log: silent, ...options })
+  const renderer = new WorkerRenderer({ clock: systemClock, log: silent, ...options })
   return Object.assign(renderer, { [Symbol.dispose]: () => renderer.close() })
 }
 

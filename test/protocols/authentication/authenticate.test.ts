@@ -5,7 +5,7 @@ import { dkimSign } from 'mailauth/lib/dkim/sign'
 import { systemClock } from '#platform/clock.ts'
 import { randomBelow } from '#platform/ids.ts'
 import { authenticate } from '#protocols/authentication/authenticate.ts'
-import { createResolver } from '#protocols/dns/resolver.ts'
+import { StubResolver } from '#protocols/dns/resolver.ts'
 import { composeWhole } from '#test/support/compose.ts'
 import { startDnsServer, type Zone } from '#test/support/dns-server.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
@@ -619,7 +619,7 @@ describe('what a stranger sends costs little', () => {
       'sender.test': { TXT: 'SILENCE' },
       's1._domainkey.sender.test': 'SILENCE',
     })
-    using resolver = createResolver({
+    using resolver = new StubResolver({
       servers: [server.address],
       clock: systemClock,
       randomId: () => randomBelow(65_536),

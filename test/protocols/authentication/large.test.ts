@@ -3,7 +3,7 @@ import { createPrivateKey } from 'node:crypto'
 import { randomBelow } from '#platform/ids.ts'
 import { authenticate } from '#protocols/authentication/authenticate.ts'
 import { signMessage } from '#protocols/dkim/sign.ts'
-import { createResolver } from '#protocols/dns/resolver.ts'
+import { StubResolver } from '#protocols/dns/resolver.ts'
 import type { MessageSource } from '#protocols/mime/source.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
@@ -35,7 +35,7 @@ function inPieces(bytes: Uint8Array, most: number, random: Random = seededRandom
 async function verdictOf(message: Uint8Array | MessageSource): Promise<string> {
   await using server = await startDnsServer(goodZone())
   const clock = new ManualClock(NOW)
-  using resolver = createResolver({ servers: [server.address], clock, randomId: () => randomBelow(65_536) })
+  using resolver = new StubResolver({ servers: [server.address], clock, randomId: () => randomBelow(65_536) })
   const { dkim, dmarc } = await authenticate(message, facts, resolver, clock)
   return `dkim=${dkim} dmarc=${dmarc}`
 }

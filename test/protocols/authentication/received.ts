@@ -6,7 +6,7 @@ import { authenticate, type SessionFacts } from '#protocols/authentication/authe
 import type { AuthenticationResult } from '#protocols/authentication/result.ts'
 import { dkimRecord, generateDkimKey } from '#protocols/dkim/keys.ts'
 import { signMessage } from '#protocols/dkim/sign.ts'
-import { createResolver } from '#protocols/dns/resolver.ts'
+import { StubResolver } from '#protocols/dns/resolver.ts'
 import { type ReceivedQuery, startDnsServer, type Zone } from '#test/support/dns-server.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 
@@ -67,7 +67,7 @@ export interface Received {
 export async function ask(raw: Uint8Array, { zone = goodZone(), facts: other, clock }: Received = {}): Promise<Asked> {
   await using server = await startDnsServer(zone)
   const own = new ManualClock(NOW)
-  using resolver = createResolver({ servers: [server.address], clock: own, randomId: () => randomBelow(65_536) })
+  using resolver = new StubResolver({ servers: [server.address], clock: own, randomId: () => randomBelow(65_536) })
   const result = await authenticate(raw, { ...facts, ...other }, resolver, clock ?? own)
   return { result, queries: server.queries }
 }

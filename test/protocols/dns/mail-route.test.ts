@@ -1,14 +1,14 @@
 import { describe, expect, test } from 'bun:test'
 import { randomBelow, shuffled } from '#platform/ids.ts'
 import { resolveHostAddresses, resolveMailHosts } from '#protocols/dns/mail-route.ts'
-import { createResolver } from '#protocols/dns/resolver.ts'
+import { StubResolver } from '#protocols/dns/resolver.ts'
 import { type NameEntry, startDnsServer, type Zone } from '#test/support/dns-server.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 
 /** A real server for `zone` with a resolver on it; its clock stands still, so silence only ends with `close`. */
 async function dns(zone: Zone) {
   const server = await startDnsServer(zone)
-  const resolver = createResolver({
+  const resolver = new StubResolver({
     servers: [server.address],
     clock: new ManualClock(),
     randomId: () => randomBelow(65_536),

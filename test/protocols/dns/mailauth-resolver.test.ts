@@ -3,12 +3,12 @@ import { spf } from 'mailauth/lib/spf'
 import { systemClock } from '#platform/clock.ts'
 import { randomBelow } from '#platform/ids.ts'
 import { mailauthResolver } from '#protocols/dns/mailauth-resolver.ts'
-import { createResolver } from '#protocols/dns/resolver.ts'
+import { StubResolver } from '#protocols/dns/resolver.ts'
 import { startDnsServer, type Zone } from '#test/support/dns-server.ts'
 
 async function withDns<T>(zone: Zone, run: (resolve: ReturnType<typeof mailauthResolver>) => Promise<T>): Promise<T> {
   await using server = await startDnsServer(zone)
-  using resolver = createResolver({
+  using resolver = new StubResolver({
     servers: [server.address],
     clock: systemClock,
     randomId: () => randomBelow(65_536),

@@ -4,12 +4,12 @@ import { once } from 'node:events'
 import { readdirSync } from 'node:fs'
 import { type Clock, systemClock } from '#platform/clock.ts'
 import { randomBelow } from '#platform/ids.ts'
-import { createResolver, type ResolverOptions } from '#protocols/dns/resolver.ts'
+import { type ResolverOptions, StubResolver } from '#protocols/dns/resolver.ts'
 import { type DnsServer, startDnsServer, type Zone } from '#test/support/dns-server.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 
 const resolverFor = (servers: DnsServer | readonly string[], options: Partial<ResolverOptions> = {}) =>
-  createResolver({
+  new StubResolver({
     servers: 'address' in servers ? [servers.address] : servers,
     clock: systemClock,
     randomId: () => randomBelow(65_536),

@@ -9,8 +9,9 @@ import { audit, systemActor } from '#features/core/audit-logs/audit.ts'
 import type { Millis } from '#platform/clock.ts'
 import { prepared } from '#platform/db/open.ts'
 import { AppError } from '#platform/errors.ts'
-import { createRateLimiter, type Rate } from '#platform/http/rate-limit.ts'
+import { createRateLimiter, type Rate, type RateLimiter } from '#platform/http/rate-limit.ts'
 import { formatUuid, type UuidBytes } from '#platform/ids.ts'
+import { backoffDelayMs } from '#platform/queue/backoff.ts'
 import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
 import { isStorageTrouble, publicReason } from '#platform/storage-errors.ts'
 import { days, hours, minutes, seconds } from '#platform/units.ts'
@@ -61,9 +62,11 @@ const RENDERED_AT_ONCE = 5
 
 /** For how long what cannot be sent is tried: an account may be paused over a weekend. */
 const TRIED_FOR_MS = days(3)
-const FIRST_WAIT_MS = minutes(1)
 const LONGEST_WAIT_MS = hours(6)
-/** The waits of 1, 2, 4, … minutes up to 6 hours add up to three days. */
+const RETRY_DELAYS = { minMs: minutes(1), maxMs: LONGEST_WAIT_MS }
+/** While an account cannot send. */
+const HOLD_DELAYS = { minMs: minutes(1), maxMs: hours(1) }
+/** The retry delays of 1, 2, 4, … minutes up to 6 hours add up to three days. */
 const MOST_ATTEMPTS = 20
 /** The longest delay of a welcome. */
 const MAX_DELAY_MS = days(30)
@@ -78,153 +81,181 @@ const GIVEN_UP_AT_ONCE = 500
 /** Audit rows and warnings of one list: a template with a fault fails for every one of a million contacts. */
 const TOLD_FAILURES: Rate = { burst: 20, ratePerSecond: 20 / 3600 }
 
-const waitMs = (attempts: number): number => Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** Math.min(attempts, 30))
-
 /** Why an account cannot send for now, and until when it is not asked again. */
 interface Hold {
   readonly until: Millis
   readonly times: number
 }
 
-/** Starts to send; `app.contactMailDue` wakes it. */
-export function startContactMails(app: App): DueLoop {
-  const { clock, log } = app
-  const holds = new Map<number, Hold>()
+/** Sends from its construction until `stop`; `app.contactMailDue` wakes it. */
+export class ContactMailLoop implements DueLoop {
+  readonly #app: App
+  readonly #holds = new Map<number, Hold>()
   /** When an account's next confirmations of many may leave. */
-  const paces = new Map<number, Millis>()
-  const working = new Map<string, Promise<void>>()
-  const told = createRateLimiter(clock)
+  readonly #paces = new Map<number, Millis>()
+  readonly #working = new Map<string, Promise<void>>()
+  readonly #told: RateLimiter
   /** Where the last round stopped. */
-  let last: { readonly accountId: number; readonly kind: number } = { accountId: 0, kind: -1 }
-  let storageUntil: Millis = 0
+  #last: { readonly accountId: number; readonly kind: number } = { accountId: 0, kind: -1 }
+  #storageUntil: Millis = 0
   /** At the start and when the clock was set back: due times may be of a clock that was ahead. */
-  let mayTimesBeWrong = true
+  #mayTimesBeWrong = true
+  readonly #loop: DueLoop
+  readonly #stopListening: () => void
 
-  const hold = (accountId: number, now: Millis): void => {
-    const known = holds.get(accountId)
-    if (known && known.until > now) return
-    const times = (known?.times ?? -1) + 1
-    holds.set(accountId, { until: now + Math.min(hours(1), waitMs(times)), times })
+  constructor(app: App) {
+    this.#app = app
+    this.#told = createRateLimiter(app.clock)
+    this.#loop = startDueLoop({
+      name: 'emails to contacts',
+      clock: app.clock,
+      log: app.log,
+      wokenBy: [app.contactMailDue],
+      step: (ending) => this.#step(ending),
+    })
+    this.#stopListening = app.clockSetBack.listen(() => this.#forgetTimes())
   }
 
-  const availableAt = ({ accountId, kind, dueAt }: QueueHead): Millis =>
-    Math.max(
+  #forgetTimes(): void {
+    // They end at a time of the wrong clock.
+    this.#holds.clear()
+    this.#paces.clear()
+    this.#storageUntil = 0
+    this.#mayTimesBeWrong = true
+    this.#loop.wake()
+  }
+
+  #hold(accountId: number, now: Millis): void {
+    const known = this.#holds.get(accountId)
+    if (known && known.until > now) return
+    const times = (known?.times ?? 0) + 1
+    this.#holds.set(accountId, { until: now + backoffDelayMs(times, HOLD_DELAYS), times })
+  }
+
+  #availableAt({ accountId, kind, dueAt }: QueueHead): Millis {
+    return Math.max(
       dueAt,
-      storageUntil,
-      holds.get(accountId)?.until ?? 0,
-      contactMailKind(kind) === 'bulk_confirmation' ? (paces.get(accountId) ?? 0) : 0,
+      this.#storageUntil,
+      this.#holds.get(accountId)?.until ?? 0,
+      contactMailKind(kind) === 'bulk_confirmation' ? (this.#paces.get(accountId) ?? 0) : 0,
     )
+  }
 
   /** Begins what is due, as far as there is room. Gives when something else will be due. */
-  const step = async (ending: AbortSignal): Promise<Millis | undefined> => {
-    const now = clock.now()
-    if (mayTimesBeWrong) {
-      await app.commit.writeFromReserve((tx) => void sql(tx.db).mendTimes.run(now, ...MEND))
-      mayTimesBeWrong = false
+  async #step(ending: AbortSignal): Promise<Millis | undefined> {
+    const now = this.#app.clock.now()
+    if (this.#mayTimesBeWrong) {
+      await this.#app.commit.writeFromReserve((tx) => void sql(tx.db).mendTimes.run(now, ...MEND))
+      this.#mayTimesBeWrong = false
     }
-    const first = sql(app.db).first.get()
+    const first = sql(this.#app.db).first.get()
     if (!first || first.dueAt > now) return first?.dueAt
-    if (storageUntil > now) return storageUntil
+    if (this.#storageUntil > now) return this.#storageUntil
     let next = Number.POSITIVE_INFINITY
-    const begin = last
+    const begin = this.#last
     let hasWrapped = false
-    while (working.size < MOST_AT_ONCE && !ending.aborted) {
-      const head = sql(app.db).nextQueue.get(last.accountId, last.kind)
+    while (this.#working.size < MOST_AT_ONCE && !ending.aborted) {
+      const head = sql(this.#app.db).nextQueue.get(this.#last.accountId, this.#last.kind)
       if (!head) {
         if (hasWrapped) break
         hasWrapped = true
-        last = { accountId: 0, kind: -1 }
+        this.#last = { accountId: 0, kind: -1 }
         continue
       }
       // The one at which it began comes last.
       if (hasWrapped && isAfter(head, begin)) break
-      last = head
+      this.#last = head
       const key = `${head.accountId}:${head.kind}`
-      const at = availableAt(head)
-      if (working.has(key)) continue
+      const at = this.#availableAt(head)
+      if (this.#working.has(key)) continue
       if (at > now) next = Math.min(next, at)
       else
-        working.set(
+        this.#working.set(
           key,
-          work(head, ending).finally(() => finished(key)),
+          this.#work(head, ending).finally(() => this.#finished(key)),
         )
     }
     // Whatever ends wakes it.
     return Number.isFinite(next) ? next : undefined
   }
 
-  const finished = (key: string): void => {
-    working.delete(key)
-    loop.wake()
+  #finished(key: string): void {
+    this.#working.delete(key)
+    this.#loop.wake()
   }
 
   /** Sends the first of a queue. Never rejects. */
-  const work = async ({ accountId, kind: code }: QueueHead, ending: AbortSignal): Promise<void> => {
+  async #work({ accountId, kind: code }: QueueHead, ending: AbortSignal): Promise<void> {
     const kind = contactMailKind(code)
     const isBulk = kind === 'bulk_confirmation'
-    const now = clock.now()
+    const now = this.#app.clock.now()
     try {
-      const accountUuid = sql(app.db).account.get(accountId)?.uuid
+      const accountUuid = sql(this.#app.db).account.get(accountId)?.uuid
       if (!accountUuid) {
         // The next step takes the rest.
-        await app.commit.writeFromReserve((tx) => void sql(tx.db).removeOf.run(accountId, code, GIVEN_UP_AT_ONCE))
+        await this.#app.commit.writeFromReserve((tx) => void sql(tx.db).removeOf.run(accountId, code, GIVEN_UP_AT_ONCE))
         return
       }
-      const pace = paceOf(app)
-      const rows = sql(app.db).due.all(accountId, code, now, isBulk ? pace.count : BATCH)
-      if (isBulk) paces.set(accountId, now + rows.length * pace.intervalMs)
+      const pace = paceOf(this.#app)
+      const rows = sql(this.#app.db).due.all(accountId, code, now, isBulk ? pace.count : BATCH)
+      if (isBulk) this.#paces.set(accountId, now + rows.length * pace.intervalMs)
       const atOnce = kind === 'welcome' ? RENDERED_AT_ONCE : BATCH
-      const mayGoOn = () => !ending.aborted && storageUntil <= now && (holds.get(accountId)?.until ?? 0) <= now
+      const mayGoOn = () =>
+        !ending.aborted && this.#storageUntil <= now && (this.#holds.get(accountId)?.until ?? 0) <= now
       for (let done = 0; done < rows.length && mayGoOn(); done += atOnce) {
         const some = rows.slice(done, done + atOnce).map((row) => ({ ...row, accountUuid, kind }))
-        await Promise.all(some.map((mail) => sendOrTell(mail, now)))
+        await Promise.all(some.map((mail) => this.#sendOrTell(mail, now)))
       }
     } catch (error) {
-      trouble(error, accountId, now)
+      this.#trouble(error, accountId, now)
     }
   }
 
   /** Sends one, and decides what becomes of it when that does not work. Never rejects. */
-  const sendOrTell = async (mail: Outgoing, now: Millis): Promise<void> => {
+  async #sendOrTell(mail: Outgoing, now: Millis): Promise<void> {
     try {
-      await sendContactMail(app, mail)
-      holds.delete(mail.accountId)
+      await sendContactMail(this.#app, mail)
+      this.#holds.delete(mail.accountId)
     } catch (error) {
-      await notSent(mail, error, now).catch((further: unknown) => trouble(further, mail.accountId, now))
+      await this.#notSent(mail, error, now).catch((further: unknown) => this.#trouble(further, mail.accountId, now))
     }
   }
 
-  const notSent = async (mail: Outgoing, error: unknown, now: Millis): Promise<void> => {
+  async #notSent(mail: Outgoing, error: unknown, now: Millis): Promise<void> {
     if (isStorageTrouble(error)) throw error
-    if (!isOfAccount(error)) return laterOrNever(mail, error, now)
-    hold(mail.accountId, now)
-    await giveUpOverdue(app, mail, error, now)
+    if (!isOfAccount(error)) return this.#laterOrNever(mail, error, now)
+    this.#hold(mail.accountId, now)
+    await giveUpOverdue(this.#app, mail, error, now)
   }
 
   /** Nothing can be stored, or there is a bug: the rows stay. */
-  const trouble = (error: unknown, accountId: number, now: Millis): void => {
-    if (isStorageTrouble(error)) storageUntil = now + STORAGE_WAIT_MS
-    else hold(accountId, now)
-    log.error({ err: error, accountId }, 'emails to contacts could not be sent; they are tried again')
+  #trouble(error: unknown, accountId: number, now: Millis): void {
+    if (isStorageTrouble(error)) this.#storageUntil = now + STORAGE_WAIT_MS
+    else this.#hold(accountId, now)
+    this.#app.log.error({ err: error, accountId }, 'emails to contacts could not be sent; they are tried again')
   }
 
-  const laterOrNever = async (mail: Outgoing, error: unknown, now: Millis): Promise<void> => {
+  async #laterOrNever(mail: Outgoing, error: unknown, now: Millis): Promise<void> {
     const isFinal = error instanceof AppError && isFaultOfWelcome(mail.kind, error)
     if (!isFinal && mail.attempts + 1 < MOST_ATTEMPTS) {
       // What the client can mend is no bug of ours.
       if (!(error instanceof AppError))
-        log.error({ err: error, mail: mail.id }, 'an email to a contact failed; it is tried again')
-      await app.commit.writeFromReserve((tx) => void sql(tx.db).later.run(now + waitMs(mail.attempts), mail.id))
+        this.#app.log.error({ err: error, mail: mail.id }, 'an email to a contact failed; it is tried again')
+      const dueAt = now + backoffDelayMs(mail.attempts + 1, RETRY_DELAYS)
+      await this.#app.commit.writeFromReserve((tx) => void sql(tx.db).later.run(dueAt, mail.id))
       return
     }
     const message = publicReason(error)
-    const isTold = told.take(String(mail.accountId), 1, TOLD_FAILURES).ok
+    const isTold = this.#told.take(String(mail.accountId), 1, TOLD_FAILURES).ok
     if (isTold)
-      log.warn({ contact: mail.contactId, kind: mail.kind, reason: message }, 'an email to a contact was given up')
-    await app.commit.writeFromReserve((tx) => {
+      this.#app.log.warn(
+        { contact: mail.contactId, kind: mail.kind, reason: message },
+        'an email to a contact was given up',
+      )
+    await this.#app.commit.writeFromReserve((tx) => {
       if (!sql(tx.db).remove.get(mail.id) || !isTold) return
       const contact = sql(tx.db).contact.get(mail.contactId)
-      audit(app, tx, systemActor(mail), {
+      audit(this.#app, tx, systemActor(mail), {
         action: mail.kind === 'welcome' ? 'contact.welcome_failed' : 'contact.confirmation_failed',
         resourceType: 'contact',
         ...(contact && { resourceId: formatUuid(contact.uuid) }),
@@ -233,24 +264,14 @@ export function startContactMails(app: App): DueLoop {
     })
   }
 
-  const loop = startDueLoop({ name: 'emails to contacts', clock, log, step })
-  const stopListening = app.contactMailDue.listen(() => loop.wake())
-  const stopSetBack = app.clockSetBack.listen(() => {
-    // They end at a time of the wrong clock.
-    holds.clear()
-    paces.clear()
-    storageUntil = 0
-    mayTimesBeWrong = true
-    loop.wake()
-  })
-  return {
-    wake: () => loop.wake(),
-    async stop() {
-      stopListening()
-      stopSetBack()
-      await loop.stop()
-      await Promise.all(working.values())
-    },
+  wake(): void {
+    this.#loop.wake()
+  }
+
+  async stop(): Promise<void> {
+    this.#stopListening()
+    await this.#loop.stop()
+    await Promise.all(this.#working.values())
   }
 }
 

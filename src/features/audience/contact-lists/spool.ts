@@ -10,6 +10,7 @@ import { syncFolder } from '#platform/content/synced-files.ts'
 import { insufficientStorage } from '#platform/errors.ts'
 import type { BodyStream } from '#platform/http/body-stream.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
+import { perOwner } from '#platform/per-owner.ts'
 import { storageError } from '#platform/storage-errors.ts'
 import { MiB } from '#platform/units.ts'
 import { type CsvHead, HEAD_BYTES, readHead } from './csv.ts'
@@ -28,13 +29,7 @@ export interface Spooled {
 const SYNC_EVERY_BYTES = 8 * MiB
 
 /** Files that are coming in, of each running service, with the account that each is for. */
-const arriving = new WeakMap<App, Map<string, number>>()
-
-const arrivingOf = (app: App): Map<string, number> => {
-  const files = arriving.get(app) ?? new Map<string, number>()
-  arriving.set(app, files)
-  return files
-}
+const arrivingOf = perOwner((_: App) => new Map<string, number>())
 
 /** How many files are coming in for an account. */
 export const arrivingFor = (app: App, accountId: number): number =>

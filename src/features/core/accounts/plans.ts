@@ -3,6 +3,7 @@
  * rate limit and billing. Knows no account.
  */
 import { type Config, ConfigError } from '#platform/config.ts'
+import { perOwner } from '#platform/per-owner.ts'
 
 export const PLANS = ['free', 'starter', 'pro', 'business', 'enterprise', 'unlimited'] as const
 export type Plan = (typeof PLANS)[number]
@@ -115,16 +116,11 @@ const LIMIT_OF_FIELD = new Map<string, Limited | Stored>([
 const FIELDS = [...LIMIT_OF_FIELD.keys(), 'price_cents', 'stripe_price_id']
 
 // A configuration is read several times an email and never changes.
-const termsOf = new WeakMap<Settings, ReadonlyMap<Plan, PlanTerms>>()
+const termsOf = perOwner(readTerms)
 
 /** What a plan allows and costs. */
 export function planTerms(config: Settings, plan: Plan): PlanTerms {
-  let known = termsOf.get(config)
-  if (!known) {
-    known = readTerms(config)
-    termsOf.set(config, known)
-  }
-  const terms = known.get(plan)
+  const terms = termsOf(config).get(plan)
   if (!terms) throw new Error(`there are no terms of plan ${plan}`)
   return terms
 }

@@ -9,6 +9,7 @@ import type { Config } from '#platform/config.ts'
 import { prepared } from '#platform/db/open.ts'
 import { tooMany } from '#platform/errors.ts'
 import { createRateLimiter } from '#platform/http/rate-limit.ts'
+import { perOwner } from '#platform/per-owner.ts'
 
 /** What the start of an export costs. The rest of it takes turns, and must not keep its own account from sending. */
 export const EXPORT_WORK_UNITS = 1000
@@ -18,13 +19,12 @@ const sql = prepared((db) => ({
 }))
 
 /** Of accounts that were asked for. A parent is for life, and a row id is never given again. */
-const tenants = new WeakMap<Database, Map<number, number>>()
+const tenantsOf = perOwner((_: Database) => new Map<number, number>())
 const MAX_CACHED_TENANTS = 100_000
 
 /** Row id of the account that an account takes turns and shares slots and memory as: its parent, or itself. Asked several times a request. */
 export function tenantOf(db: Database, accountId: number): number {
-  const known = tenants.get(db) ?? new Map<number, number>()
-  tenants.set(db, known)
+  const known = tenantsOf(db)
   const cached = known.get(accountId)
   if (cached !== undefined) return cached
   const found = sql(db).tenant.get(accountId)

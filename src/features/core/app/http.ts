@@ -1,10 +1,13 @@
-/** @module What every feature's routes share: the actor of a request, and the scope that a route asks for. */
+/**
+ * @module `authenticated` and `requires` of platform/http with the type of our actors, for the routes that need an API key
+ * or a session. Public routes and pages use neither.
+ */
 import { requires as requiresScope } from '#platform/http/access.ts'
 import { authenticatedAs } from '#platform/http/request-context.ts'
 import type { Actor } from './app.ts'
 
-/** Gives `actor` to the handlers of a feature. */
+/** An Elysia plugin: adds `actor`, who makes the request, to the context of handlers. */
 export const authenticated = authenticatedAs<Actor>()
 
-/** For a route's `detail`: the scope a key needs. */
+/** For the `detail` of a route: the scope that its callers must have. */
 export const requires = requiresScope<string>

@@ -2,10 +2,12 @@
  * @module Makes what was deleted unreadable in the files as well: asked for by erasures and deletions before they say that they are complete.
  */
 import type { App } from '#features/core/app/app.ts'
+import { perOwner } from '#platform/per-owner.ts'
 import { sweep } from './sweep.ts'
 
-const running = new WeakMap<App, Promise<boolean>>()
-const waiting = new WeakMap<App, Promise<boolean>>()
+const scrubOf = perOwner(
+  (_: App): { running?: Promise<boolean> | undefined; next?: Promise<boolean> | undefined } => ({}),
+)
 
 /**
  * Resolves with true once what was deleted before the call is in no file of the databases any more: unreferenced content is swept, free pages are given
@@ -13,18 +15,19 @@ const waiting = new WeakMap<App, Promise<boolean>>()
  * reads a database for long; the caller tries again later. Calls at the same time share one run that began after them.
  */
 export function requestScrub(app: App): Promise<boolean> {
-  const current = running.get(app)
-  if (!current) return begin(app)
-  const next = waiting.get(app) ?? current.catch(() => false).then(() => begin(app))
-  waiting.set(app, next)
-  return next
+  const scrubbing = scrubOf(app)
+  if (!scrubbing.running) return begin(app)
+  scrubbing.next ??= scrubbing.running.catch(() => false).then(() => begin(app))
+  return scrubbing.next
 }
 
 function begin(app: App): Promise<boolean> {
-  waiting.delete(app)
-  const run = scrub(app).finally(() => running.delete(app))
-  running.set(app, run)
-  return run
+  const scrubbing = scrubOf(app)
+  scrubbing.next = undefined
+  scrubbing.running = scrub(app).finally(() => {
+    scrubbing.running = undefined
+  })
+  return scrubbing.running
 }
 
 async function scrub(app: App): Promise<boolean> {

@@ -10,6 +10,7 @@ import { getMeta, setMeta } from '#features/core/events/record.ts'
 import type { Millis } from '#platform/clock.ts'
 import { monthOfRef } from '#platform/content/read.ts'
 import { prepared } from '#platform/db/open.ts'
+import { perOwner } from '#platform/per-owner.ts'
 import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
 import { days, hours, minutes } from '#platform/units.ts'
 import { STORES, type StoreName } from './garbage.ts'
@@ -48,17 +49,17 @@ const folderOf = (app: App, store: StoreName): string =>
 export const hasGarbage = (db: Database): boolean => (sql(db).any.get()?.n ?? 0) > 0
 
 /** Runs now for whoever asks at the same time. */
-const running = new WeakMap<App, Promise<number>>()
+const sweepOf = perOwner((_: App): { running?: Promise<number> | undefined } => ({}))
 
 /** Removes what was let go of before the call, as far as it may go. Resolves with how many parts stay for some minutes more. */
 export async function sweep(app: App, ending?: AbortSignal): Promise<number> {
   // One that runs may have looked before.
-  await running.get(app)?.catch(() => undefined)
-  const earlier = running.get(app)
-  if (earlier) return earlier
-  const run = sweepAll(app, ending).finally(() => running.delete(app))
-  running.set(app, run)
-  return run
+  const sweeping = sweepOf(app)
+  await sweeping.running?.catch(() => undefined)
+  sweeping.running ??= sweepAll(app, ending).finally(() => {
+    sweeping.running = undefined
+  })
+  return sweeping.running
 }
 
 async function sweepAll(app: App, ending: AbortSignal | undefined): Promise<number> {

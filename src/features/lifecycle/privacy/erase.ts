@@ -8,6 +8,7 @@ import { insertOperation, progressOperation } from '#features/core/operations/op
 import { giveWay, type Millis } from '#platform/clock.ts'
 import { invalid } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
+import { perOwner } from '#platform/per-owner.ts'
 import { type DueLoop, isDue, startDueLoop } from '#platform/queue/due-loop.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import { FIRST_LONG_STEP, FIRST_WITHOUT_ADDRESS, isOfBytes, STEPS } from './erase-steps.ts'
@@ -36,7 +37,7 @@ export interface BegunErasure {
 const AT_ONCE_MS = seconds(1)
 /** Requests that do so side by side; of more, the slices would be one long one together, so the loop has them. */
 const MOST_AT_ONCE = 2
-const atOnce = new WeakMap<App, number>()
+const requestsOf = perOwner((_: App) => ({ running: 0 }))
 /** The loop leaves an erasure to the request that began it for so long; then the request, or its process, is gone. */
 const LEASE_MS = seconds(5)
 
@@ -95,9 +96,10 @@ export async function erasePerson(app: App, actor: Actor, email: string | undefi
 
 /** Does the steps that are quick, then hands over to the loop. */
 async function eraseAtOnce(app: App, id: number): Promise<void> {
-  const others = atOnce.get(app) ?? 0
+  const requests = requestsOf(app)
+  const others = requests.running
   const until = app.clock.monotonicMs() + AT_ONCE_MS
-  atOnce.set(app, others + 1)
+  requests.running++
   try {
     while (others < MOST_AT_ONCE && app.clock.monotonicMs() < until) {
       const erasure = erasureById(app.db, id)
@@ -106,7 +108,7 @@ async function eraseAtOnce(app: App, id: number): Promise<void> {
       if (waitMs > 0) break
     }
   } finally {
-    atOnce.set(app, (atOnce.get(app) ?? 1) - 1)
+    requests.running--
     await app.commit.writeFromReserve((tx) => {
       const erasure = erasureById(tx.db, id)
       if (erasure) moveErasure(tx, erasure, { ...erasure, rows: 0, dueAt: app.clock.now() })
@@ -153,6 +155,7 @@ export function startErasures(app: App): DueLoop {
     name: 'erase persons',
     clock,
     log,
+    wokenBy: [app.removalDue],
     step: async (ending): Promise<Millis | undefined> => {
       const erasure = nextErasure(app.db)
       if (!erasure) return undefined
@@ -162,16 +165,9 @@ export function startErasures(app: App): DueLoop {
       await (isOfBytes(erasure.step) ? tryBytes(erasure) : tryStep(erasure))
       return clock.now()
     },
+    onEnded: () => Promise.all(ofBytes.values()),
   })
-  const stopListening = app.removalDue.listen(() => loop.wake())
-  return {
-    wake: () => loop.wake(),
-    async stop() {
-      stopListening()
-      await loop.stop()
-      await Promise.all(ofBytes.values())
-    },
-  }
+  return loop
 }
 
 /**

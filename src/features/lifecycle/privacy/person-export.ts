@@ -28,6 +28,7 @@ import { prepared } from '#platform/db/open.ts'
 import { tooMany } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { streamedJson } from '#platform/http/json-stream.ts'
+import { perOwner } from '#platform/per-owner.ts'
 import { personNamed } from './erase.ts'
 import type { Person } from './person.ts'
 
@@ -51,7 +52,7 @@ const SUPPRESSIONS_AT_ONCE = 100
 const MOST_RUNNING = 2
 const RUNNING_RETRY_SECONDS = 30
 /** How many are written, by account. */
-const running = new WeakMap<App, Map<number, number>>()
+const exportsOf = perOwner((_: App) => new Map<number, number>())
 
 /** The answer; throws 422 for what is no address, 429 while as many are written as may be. */
 export function exportPerson(
@@ -63,8 +64,7 @@ export function exportPerson(
   const person = personNamed(email)
   if (request.method === 'HEAD') return new Response(null, { headers: { 'content-type': 'application/json' } })
   const { accountId } = actor
-  const ofApp = running.get(app) ?? new Map<number, number>()
-  running.set(app, ofApp)
+  const ofApp = exportsOf(app)
   const others = ofApp.get(accountId) ?? 0
   if (others >= MOST_RUNNING)
     throw tooMany(

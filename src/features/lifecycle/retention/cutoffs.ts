@@ -5,6 +5,7 @@
 import type { App } from '#features/core/app/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
+import { perOwner } from '#platform/per-owner.ts'
 import { days } from '#platform/units.ts'
 import { startWorker } from '#platform/workers.ts'
 import { BUDGETED, type Budgeted, budgetsOf, type Cut } from './budgets.ts'
@@ -26,16 +27,12 @@ export const agedCutoffs = (config: Config, now: Millis): Readonly<Record<Budget
   return Object.fromEntries(BUDGETED.map((kind) => [kind, now - days(ages[kind])])) as Record<Budgeted, Millis>
 }
 
-interface LastMeasure {
-  readonly at: Millis
-  readonly tookMs: number
-}
-
-const lastMeasures = new WeakMap<App, LastMeasure>()
+const measuresOf = perOwner((_: App): { last?: { readonly at: Millis; readonly tookMs: number } } => ({}))
 
 /** What has to go for the budgets now; nothing when it was measured lately or nothing is over. Never rejects. */
 export async function budgetCuts(app: App): Promise<readonly Cut[]> {
-  const last = lastMeasures.get(app)
+  const measures = measuresOf(app)
+  const { last } = measures
   const now = app.clock.monotonicMs()
   if (last && now - last.at < last.tookMs / MEASURE_PART) return []
   try {
@@ -45,7 +42,7 @@ export async function budgetCuts(app: App): Promise<readonly Cut[]> {
     app.log.warn({ err: error }, 'what the data use could not be measured; budgets are looked at again later')
     return []
   } finally {
-    lastMeasures.set(app, { at: app.clock.monotonicMs(), tookMs: app.clock.monotonicMs() - now })
+    measures.last = { at: app.clock.monotonicMs(), tookMs: app.clock.monotonicMs() - now }
   }
 }
 

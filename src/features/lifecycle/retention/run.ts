@@ -19,6 +19,7 @@ import { giveWay, type Millis } from '#platform/clock.ts'
 import type { Committer } from '#platform/db/commit.ts'
 import { releasePages } from '#platform/db/scrub.ts'
 import { isoTimeOrNull } from '#platform/http/envelope.ts'
+import { perOwner } from '#platform/per-owner.ts'
 import { days, hours } from '#platform/units.ts'
 import { BUDGETED, type Budgeted, type Cut } from './budgets.ts'
 import { agedCutoffs, budgetCuts } from './cutoffs.ts'
@@ -46,15 +47,15 @@ const COUNTERS_DAYS = 400
 const FREE_PART = 0.05
 
 /** Runs that are under way. */
-const running = new WeakMap<App, Promise<Removed>>()
+const runOf = perOwner((_: App): { current?: Promise<Removed> | undefined } => ({}))
 
 /** Removes what is due now; resolves with what went. Who asks while it runs gets the run that is there. @param signal no further step is begun once it is aborted */
 export function runRetention(app: App, signal: AbortSignal = new AbortController().signal): Promise<Removed> {
-  const known = running.get(app)
-  if (known) return known
-  const run = runOnce(app, signal).finally(() => running.delete(app))
-  running.set(app, run)
-  return run
+  const run = runOf(app)
+  run.current ??= runOnce(app, signal).finally(() => {
+    run.current = undefined
+  })
+  return run.current
 }
 
 async function runOnce(app: App, signal: AbortSignal): Promise<Removed> {

@@ -9,6 +9,7 @@ import type { Stripe } from 'stripe'
 import type { App } from '#features/core/app/app.ts'
 import { type Config, ConfigError } from '#platform/config.ts'
 import { AppError, invalid } from '#platform/errors.ts'
+import { perOwner } from '#platform/per-owner.ts'
 import { MiB, minutes, seconds } from '#platform/units.ts'
 
 /** Of all requests of one call together. */
@@ -46,15 +47,10 @@ export function requireBilling({ config }: Pick<App, 'config'>): void {
 type Library = typeof Stripe
 type StripeError = InstanceType<Library['errors']['StripeError']>
 
-let loaded: Library | undefined
-
 /** Loaded when it is first needed: most services sell nothing, and no command line does. */
-export async function stripeLibrary(): Promise<Library> {
-  loaded ??= (await import('stripe')).default
-  return loaded
-}
+export const stripeLibrary = async (): Promise<Library> => (await import('stripe')).default
 
-const underWay = new WeakMap<App, { calls: number }>()
+const callsOf = perOwner((_: App) => ({ running: 0 }))
 
 /**
  * Does `call` with a client of Stripe, within 20 seconds. Throws 503 `billing_unavailable` when Stripe cannot be asked now, 502 `billing_failed` when
@@ -62,21 +58,27 @@ const underWay = new WeakMap<App, { calls: number }>()
  */
 export async function withStripe<T>(app: App, call: (stripe: Stripe) => Promise<T>): Promise<T> {
   requireBilling(app)
-  const count = underWay.get(app) ?? { calls: 0 }
-  underWay.set(app, count)
-  if (count.calls >= MOST_AT_ONCE) throw unavailable()
-  count.calls++
+  const calls = callsOf(app)
+  if (calls.running >= MOST_AT_ONCE) throw unavailable()
+  calls.running++
+  try {
+    return await callInTime(app, await stripeLibrary(), call)
+  } finally {
+    calls.running--
+  }
+}
+
+async function callInTime<T>(app: App, library: Library, call: (stripe: Stripe) => Promise<T>): Promise<T> {
   const ending = new AbortController()
   const timer = app.clock.after(TIMEOUT_MS, () => ending.abort())
   try {
-    return await call(clientOf(await stripeLibrary(), app.config, ending.signal))
+    return await call(clientOf(library, app.config, ending.signal))
   } catch (error) {
-    throw loaded && error instanceof loaded.errors.StripeError ? refusalOf(app, loaded, error) : error
+    throw error instanceof library.errors.StripeError ? refusalOf(app, library, error) : error
   } finally {
     timer.cancel()
     // What runs on beside a part that failed ends with it.
     ending.abort()
-    count.calls--
   }
 }
 
@@ -126,11 +128,16 @@ async function fetchWhole(url: string | URL | Request, init: RequestInit, signal
 }
 
 /** Whether Stripe said that what was named is not there (any more). */
-export const isMissing = (error: unknown, param?: string): boolean =>
-  loaded !== undefined &&
-  error instanceof loaded.errors.StripeInvalidRequestError &&
-  error.code === 'resource_missing' &&
-  (param === undefined || error.param === param)
+export function isMissing(error: unknown, param?: string): boolean {
+  if (!(error instanceof Error)) return false
+  // By the name of its class: the library is loaded only where calls are made.
+  const refusal: Partial<StripeError> = error
+  return (
+    refusal.type === 'StripeInvalidRequestError' &&
+    refusal.code === 'resource_missing' &&
+    (param === undefined || refusal.param === param)
+  )
+}
 
 /** Fields of ours that Stripe may find wrong, though they are URLs. */
 const URL_FIELDS = ['success_url', 'cancel_url', 'return_url']

@@ -9,6 +9,7 @@ import { headerBound, keptAttachment } from '#features/receiving/received/parts.
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
+import { perOwner } from '#platform/per-owner.ts'
 import { normaliseAddress } from '#protocols/address/parse.ts'
 import { htmlToText } from '#protocols/mime/html-text.ts'
 import { countContact, uncountContact } from './contacts.ts'
@@ -164,17 +165,13 @@ const joinedReferences = (references: readonly string[]): string | null =>
 
 /** HTML that is read for the search when a message has no text: enough for what is indexed of a newsletter, in some 10 ms. */
 const MOST_HTML_CHARACTERS = 100_000
-const textsOfHtml = new WeakMap<StoredMessage, string>()
+const textOfHtml = perOwner(({ html }: StoredMessage) => htmlToText((html ?? '').slice(0, MOST_HTML_CHARACTERS)))
 
 /** What the search finds a message by; that of the HTML when it has no text, made once for all mailboxes that it comes to. */
 function searchedText(message: StoredMessage): string {
   const { text, html } = message
   if (html === null || (text !== null && text.trim() !== '')) return text ?? ''
-  const known = textsOfHtml.get(message)
-  if (known !== undefined) return known
-  const made = htmlToText(html.slice(0, MOST_HTML_CHARACTERS))
-  textsOfHtml.set(message, made)
-  return made
+  return textOfHtml(message)
 }
 
 const orNull = (header: string | null): string | null => (header === null ? null : headerBound(header))

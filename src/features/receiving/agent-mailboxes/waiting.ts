@@ -9,6 +9,7 @@ import type { Actor, App } from '#features/core/app/app.ts'
 import type { Millis, Timer } from '#platform/clock.ts'
 import { AppError, tooMany, unauthorized } from '#platform/errors.ts'
 import { noSuch } from '#platform/http/schemas.ts'
+import { Counts } from '#platform/queue/counts.ts'
 import { hasWaiting, type Lease, leaseOldest, nearestExpiry, release, takeBackExpired } from './leases.ts'
 import { type Mailbox, mailboxById } from './mailboxes.ts'
 
@@ -19,19 +20,6 @@ export const MOST_WAITING = 10_000
 const RETRY_AFTER_SECONDS = 30
 /** Leases given in one transaction: a few milliseconds. */
 const MOST_AT_ONCE = 100
-
-export interface WaitingRooms {
-  /**
-   * Leases the next message of a mailbox, waiting for it up to `waitMs`; 0 does not wait. Rejects with 408 when there is none in that time, 404
-   * when the mailbox is deleted meanwhile, 401 when the key is or its account is switched off, 429 when too many wait, 503 when the service ends.
-   * @param signal aborted when the client goes away
-   */
-  next(actor: Actor, mailbox: Mailbox, waitMs: number, signal: AbortSignal): Promise<Lease>
-  /** Who waits, of all accounts. */
-  readonly size: number
-  /** Mailboxes that somebody waits at. */
-  readonly mailboxes: number
-}
 
 interface Waiter {
   readonly actor: Actor
@@ -56,68 +44,79 @@ interface Room {
   timer: Timer | undefined
 }
 
-/** @param ending aborted when the service ends: nobody waits any more */
-export function createWaitingRooms(app: App, ending: AbortSignal): WaitingRooms {
-  const { clock, db } = app
-  const rooms = new Map<number, Room>()
-  const byAccount = new Map<number, number>()
-  let size = 0
-  let stopListening: (() => void)[] = []
+/** Those who wait, by mailbox. Listens to the service while anybody waits. */
+export class WaitingRooms {
+  readonly #app: App
+  readonly #ending: AbortSignal
+  readonly #rooms = new Map<number, Room>()
+  /** Those who wait, by account. */
+  readonly #waiting = new Counts()
+  #stopListening: (() => void)[] = []
 
-  const roomOf = (mailboxId: number): Room => {
-    const found = rooms.get(mailboxId)
+  /** @param ending aborted when the service ends: nobody waits any more */
+  constructor(app: App, ending: AbortSignal) {
+    this.#app = app
+    this.#ending = ending
+    ending.addEventListener('abort', () => {
+      for (const room of [...this.#rooms.values()]) this.#refuseAll(room, stopping)
+    })
+  }
+
+  #roomOf(mailboxId: number): Room {
+    const found = this.#rooms.get(mailboxId)
     if (found) return found
     const room: Room = { mailboxId, waiters: new Set(), serving: undefined, isStale: false, timer: undefined }
-    rooms.set(mailboxId, room)
-    if (stopListening.length === 0)
-      stopListening = [
-        app.mailboxChanged.listen((changed) => {
-          const waiting = rooms.get(changed.mailboxId)
-          if (waiting) void serve(waiting)
+    this.#rooms.set(mailboxId, room)
+    if (this.#stopListening.length === 0)
+      this.#stopListening = [
+        this.#app.mailboxChanged.listen((changed) => {
+          const waiting = this.#rooms.get(changed.mailboxId)
+          if (waiting) void this.#serve(waiting)
         }),
-        listenForAccessChanges(app, refuseRevoked),
+        listenForAccessChanges(this.#app, (accountId) => this.#refuseRevoked(accountId)),
       ]
     return room
   }
 
-  const enter = (room: Room, waiter: Waiter): void => {
+  #enter(room: Room, waiter: Waiter): void {
     waiter.isWaiting = true
     room.waiters.add(waiter)
     const { accountId } = waiter.actor
-    byAccount.set(accountId, (byAccount.get(accountId) ?? 0) + 1)
-    size++
+    this.#waiting.add(accountId, 1)
   }
-  const leave = (room: Room, waiter: Waiter): void => {
+
+  #leave(room: Room, waiter: Waiter): void {
     if (!waiter.isWaiting) return
     waiter.isWaiting = false
     room.waiters.delete(waiter)
     const { accountId } = waiter.actor
-    const left = (byAccount.get(accountId) ?? 0) - 1
-    if (left > 0) byAccount.set(accountId, left)
-    else byAccount.delete(accountId)
-    size--
-    closeWhenEmpty(room)
+    this.#waiting.add(accountId, -1)
+    this.#closeWhenEmpty(room)
   }
-  const closeWhenEmpty = (room: Room): void => {
+
+  #closeWhenEmpty(room: Room): void {
     if (room.waiters.size > 0 || room.serving) return
     room.timer?.cancel()
-    rooms.delete(room.mailboxId)
-    if (rooms.size > 0) return
-    for (const stop of stopListening) stop()
-    stopListening = []
+    this.#rooms.delete(room.mailboxId)
+    if (this.#rooms.size > 0) return
+    for (const stop of this.#stopListening) stop()
+    this.#stopListening = []
   }
-  const refuseIfRevoked = (waiter: Waiter): boolean => {
+
+  #refuseIfRevoked(waiter: Waiter): boolean {
     if (waiter.actor.mayStillAct?.() !== false) return false
     waiter.leave()
     waiter.reject(unauthorized())
     return true
   }
-  const refuseRevoked = (accountId: number): void => {
-    if (!byAccount.has(accountId)) return
-    for (const room of [...rooms.values()])
-      for (const waiter of [...room.waiters]) if (waiter.actor.accountId === accountId) refuseIfRevoked(waiter)
+
+  #refuseRevoked(accountId: number): void {
+    if (this.#waiting.of(accountId) === 0) return
+    for (const room of [...this.#rooms.values()])
+      for (const waiter of [...room.waiters]) if (waiter.actor.accountId === accountId) this.#refuseIfRevoked(waiter)
   }
-  const refuseAll = (room: Room, error: () => unknown): void => {
+
+  #refuseAll(room: Room, error: () => unknown): void {
     for (const waiter of [...room.waiters]) {
       waiter.leave()
       waiter.reject(error())
@@ -125,37 +124,40 @@ export function createWaitingRooms(app: App, ending: AbortSignal): WaitingRooms 
   }
 
   /** Serves a room until nobody waits or nothing is left; once at a time, so that many changes are one look at the database. */
-  const serve = (room: Room): Promise<void> => {
+  #serve(room: Room): Promise<void> {
     room.isStale = true
-    room.serving ??= serveUntilQuiet(room).finally(() => {
+    room.serving ??= this.#serveUntilQuiet(room).finally(() => {
       room.serving = undefined
       // Something happened after its last look, before this ran.
-      if (room.isStale) return serve(room)
-      wakeAtExpiry(room)
-      closeWhenEmpty(room)
+      if (room.isStale) return this.#serve(room)
+      this.#wakeAtExpiry(room)
+      this.#closeWhenEmpty(room)
       return undefined
     })
     return room.serving
   }
-  const serveUntilQuiet = async (room: Room): Promise<void> => {
+
+  async #serveUntilQuiet(room: Room): Promise<void> {
     try {
       while (room.isStale) {
         room.isStale = false
-        if (room.waiters.size > 0 && !mailboxById(db, room.mailboxId)) refuseAll(room, noMailbox)
-        while (room.waiters.size > 0 && hasWaiting(db, room.mailboxId, clock.now())) await serveSome(room)
+        if (room.waiters.size > 0 && !mailboxById(this.#app.db, room.mailboxId)) this.#refuseAll(room, noMailbox)
+        while (room.waiters.size > 0 && hasWaiting(this.#app.db, room.mailboxId, this.#app.clock.now()))
+          await this.#serveSome(room)
       }
     } catch (error) {
-      refuseAll(room, () => error)
+      this.#refuseAll(room, () => error)
     }
   }
-  const serveSome = async (room: Room): Promise<void> => {
+
+  async #serveSome(room: Room): Promise<void> {
     const served: { readonly waiter: Waiter; readonly lease: Lease }[] = []
     try {
-      await app.commit.writeFromReserve((tx) => {
-        const now = clock.now()
+      await this.#app.commit.writeFromReserve((tx) => {
+        const now = this.#app.clock.now()
         takeBackExpired(tx, room.mailboxId, now)
         for (const waiter of [...room.waiters].slice(0, MOST_AT_ONCE)) {
-          if (refuseIfRevoked(waiter)) continue
+          if (this.#refuseIfRevoked(waiter)) continue
           // From here on its time does not run out: the message is its own once this is on disk.
           const lease = leaseOldest(tx, room.mailboxId, now)
           if (!lease) break
@@ -171,79 +173,84 @@ export function createWaitingRooms(app: App, ending: AbortSignal): WaitingRooms 
     for (const { waiter, lease } of served) if (!waiter.isGone) waiter.resolve(lease)
     // Their clients went away while it was written: the next ones get these messages.
     if (lost.length > 0)
-      await app.commit.writeFromReserve((tx) => {
+      await this.#app.commit.writeFromReserve((tx) => {
         for (const { lease } of lost) release(tx, lease)
       })
   }
 
-  const wakeAtExpiry = (room: Room): void => {
+  #wakeAtExpiry(room: Room): void {
     room.timer?.cancel()
     room.timer = undefined
-    const at: Millis | undefined = room.waiters.size > 0 ? nearestExpiry(db, room.mailboxId, clock.now()) : undefined
-    if (at !== undefined) room.timer = clock.after(Math.max(at - clock.now(), 1), () => void serve(room))
+    const at: Millis | undefined =
+      room.waiters.size > 0 ? nearestExpiry(this.#app.db, room.mailboxId, this.#app.clock.now()) : undefined
+    if (at !== undefined)
+      room.timer = this.#app.clock.after(Math.max(at - this.#app.clock.now(), 1), () => void this.#serve(room))
   }
 
-  ending.addEventListener('abort', () => {
-    for (const room of [...rooms.values()]) refuseAll(room, stopping)
-  })
+  /**
+   * Leases the next message of a mailbox, waiting for it up to `waitMs`; 0 does not wait. Rejects with 408 when there is none in that time, 404
+   * when the mailbox is deleted meanwhile, 401 when the key is or its account is switched off, 429 when too many wait, 503 when the service ends.
+   * @param signal aborted when the client goes away
+   */
+  async next(actor: Actor, mailbox: Mailbox, waitMs: number, signal: AbortSignal): Promise<Lease> {
+    if (this.#ending.aborted) throw stopping()
+    if (signal.aborted) throw clientGone()
+    if (this.#waiting.of(actor.accountId) >= MOST_WAITING_AN_ACCOUNT)
+      throw tooMany(
+        'too_many_waiting',
+        `${MOST_WAITING_AN_ACCOUNT} requests of this account wait for a message, which is the most; let fewer wait.`,
+        RETRY_AFTER_SECONDS,
+      )
+    if (this.#waiting.total >= MOST_WAITING)
+      throw tooMany(
+        'too_many_waiting',
+        'As many requests wait for messages as the service can have; try again later.',
+        RETRY_AFTER_SECONDS,
+      )
+    const room = this.#roomOf(mailbox.id)
+    const { promise, resolve, reject } = Promise.withResolvers<Lease>()
+    let timer: Timer | undefined
+    const waiter: Waiter = {
+      actor,
+      isWaiting: false,
+      isGone: false,
+      leave: () => {
+        timer?.cancel()
+        this.#leave(room, waiter)
+      },
+      resolve,
+      reject,
+    }
+    const giveUp = () => {
+      if (!waiter.isWaiting) return
+      waiter.leave()
+      reject(nothingCame())
+    }
+    const goAway = () => {
+      waiter.isGone = true
+      waiter.leave()
+      reject(clientGone())
+    }
+    this.#enter(room, waiter)
+    signal.addEventListener('abort', goAway, { once: true })
+    if (waitMs > 0) timer = this.#app.clock.after(waitMs, giveUp)
+    const served = this.#serve(room)
+    if (waitMs <= 0) void served.then(giveUp)
+    try {
+      return await promise
+    } finally {
+      signal.removeEventListener('abort', goAway)
+    }
+  }
 
-  return {
-    async next(actor, mailbox, waitMs, signal) {
-      if (ending.aborted) throw stopping()
-      if (signal.aborted) throw clientGone()
-      if ((byAccount.get(actor.accountId) ?? 0) >= MOST_WAITING_AN_ACCOUNT)
-        throw tooMany(
-          'too_many_waiting',
-          `${MOST_WAITING_AN_ACCOUNT} requests of this account wait for a message, which is the most; let fewer wait.`,
-          RETRY_AFTER_SECONDS,
-        )
-      if (size >= MOST_WAITING)
-        throw tooMany(
-          'too_many_waiting',
-          'As many requests wait for messages as the service can have; try again later.',
-          RETRY_AFTER_SECONDS,
-        )
-      const room = roomOf(mailbox.id)
-      const { promise, resolve, reject } = Promise.withResolvers<Lease>()
-      let timer: Timer | undefined
-      const waiter: Waiter = {
-        actor,
-        isWaiting: false,
-        isGone: false,
-        leave() {
-          timer?.cancel()
-          leave(room, waiter)
-        },
-        resolve,
-        reject,
-      }
-      const giveUp = () => {
-        if (!waiter.isWaiting) return
-        waiter.leave()
-        reject(nothingCame())
-      }
-      const goAway = () => {
-        waiter.isGone = true
-        waiter.leave()
-        reject(clientGone())
-      }
-      enter(room, waiter)
-      signal.addEventListener('abort', goAway, { once: true })
-      if (waitMs > 0) timer = clock.after(waitMs, giveUp)
-      const served = serve(room)
-      if (waitMs <= 0) void served.then(giveUp)
-      try {
-        return await promise
-      } finally {
-        signal.removeEventListener('abort', goAway)
-      }
-    },
-    get size() {
-      return size
-    },
-    get mailboxes() {
-      return rooms.size
-    },
+  /** Those who wait, of all accounts. */
+  get size(): number {
+    return this.#waiting.total
+  }
+
+  /** Mailboxes that somebody waits at. */
+  get mailboxes(): number {
+    return this.#rooms.size
   }
 }
 

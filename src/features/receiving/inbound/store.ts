@@ -11,6 +11,7 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
+import { perOwner } from '#platform/per-owner.ts'
 import { MiB, minutes } from '#platform/units.ts'
 import { countInbound, type InboundEmail, UNROUTED_DROPPED_METRIC } from './inbound-emails.ts'
 import { eraseInbound } from './removal.ts'
@@ -182,12 +183,13 @@ function dropOldestUnrouted(app: App, tx: Tx, domainId: number, sizeBytes: numbe
 
 /** Strangers decide how many there are: not each is logged. */
 const UNROUTED_LOG_INTERVAL_MS = minutes(10)
-const loggedAtMs = new WeakMap<App, number>()
+const logTimes = perOwner((_: App) => ({ unroutedAtMs: Number.NEGATIVE_INFINITY }))
 
 function logUnrouted(app: App, { accountId, domainId }: NewInbound): void {
   const nowMs = app.clock.monotonicMs()
-  if (nowMs - (loggedAtMs.get(app) ?? Number.NEGATIVE_INFINITY) < UNROUTED_LOG_INTERVAL_MS) return
-  loggedAtMs.set(app, nowMs)
+  const logged = logTimes(app)
+  if (nowMs - logged.unroutedAtMs < UNROUTED_LOG_INTERVAL_MS) return
+  logged.unroutedAtMs = nowMs
   app.log.warn(
     { accountId, domainId },
     'received messages are dropped, the oldest first: no route matches, and their domain has too many of them; `tassis disk` counts them',

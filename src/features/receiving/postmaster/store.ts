@@ -13,6 +13,7 @@ import { prepared } from '#platform/db/open.ts'
 import { notFound } from '#platform/errors.ts'
 import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import { networksOf } from '#platform/network.ts'
+import { perOwner } from '#platform/per-owner.ts'
 import { days, MiB, minutes } from '#platform/units.ts'
 
 /** What a message is about: the address that it came to, or what it was taken for. */
@@ -135,21 +136,19 @@ interface Dropped {
   toldAtMs: number
 }
 
-const droppedOf = new WeakMap<App, Dropped>()
+const droppedOf = perOwner((_: App): Dropped => ({ untold: 0, toldAtMs: Number.NEGATIVE_INFINITY }))
 const TELL_EVERY_MS = minutes(10)
 
 function countDropped(app: App): void {
-  const dropped = droppedOf.get(app) ?? { untold: 0, toldAtMs: Number.NEGATIVE_INFINITY }
-  droppedOf.set(app, dropped)
-  dropped.untold++
+  droppedOf(app).untold++
   tellOfDropped(app)
 }
 
 /** Says how much was dropped since it was said last; not often, since strangers decide how much it is. */
 function tellOfDropped(app: App): void {
-  const dropped = droppedOf.get(app)
+  const dropped = droppedOf(app)
   const nowMs = app.clock.monotonicMs()
-  if (!dropped || dropped.untold === 0 || nowMs - dropped.toldAtMs < TELL_EVERY_MS) return
+  if (dropped.untold === 0 || nowMs - dropped.toldAtMs < TELL_EVERY_MS) return
   app.log.warn(
     { dropped: dropped.untold },
     `mail for the operator was dropped: its sources have sent ${MOST_OF_SOURCE_A_DAY} messages or ${MAX_BYTES_OF_SOURCE_PER_DAY / MiB} MiB within a day`,

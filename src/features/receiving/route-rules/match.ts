@@ -45,12 +45,11 @@ const ACTIVE = `SELECT id, uuid, account_id AS accountId, domain_id AS domainId,
   FROM inbound_routes WHERE domain_id = ?1 AND is_active = 1`
 
 const sql = prepared((db) => ({
-  // A domain may have many routes: the few that can be the one are found by index. 0, 1, 2 are the codes of
-  // MATCH_TYPES.
+  // A domain may have many routes: the few that can be the one are found by index.
   candidates: db.prepare<Row, [number, string, string, string]>(
-    `${ACTIVE} AND match_type = 0 AND pattern IN (?2, ?3)
-     UNION ALL ${ACTIVE} AND match_type = 1 AND pattern IN (SELECT value FROM json_each(?4))
-     UNION ALL ${ACTIVE} AND match_type = 2`,
+    `${ACTIVE} AND match_type = ${matchTypeCode('exact')} AND pattern IN (?2, ?3)
+     UNION ALL ${ACTIVE} AND match_type = ${matchTypeCode('prefix')} AND pattern IN (SELECT value FROM json_each(?4))
+     UNION ALL ${ACTIVE} AND match_type = ${matchTypeCode('catch_all')}`,
   ),
 }))
 

@@ -64,15 +64,23 @@ const sql = prepared((db) => ({
   ),
 }))
 
-export function startContentWatch(app: App): DueLoop {
-  const known = new Set<string>()
+/** Looks at new emails from its construction until `stop`. */
+export class ContentWatch implements DueLoop {
+  readonly #app: App
+  readonly #known = new Set<string>()
   /** Emails about which the model is being asked, and when it was last asked about each account. */
-  const asking = new Set<Promise<void>>()
-  const asked = new Map<number, Millis>()
+  readonly #asking = new Set<Promise<void>>()
+  readonly #asked = new Map<number, Millis>()
+  readonly #loop: DueLoop
 
-  const step = async (ending: AbortSignal): Promise<Millis | undefined> => {
-    if (!app.config.abuseContent) return undefined
-    const emails = sql(app.db).emails.all(sql(app.db).cursor.get()?.emailId ?? 0, EMAILS)
+  constructor(app: App) {
+    this.#app = app
+    this.#loop = startDueLoop({ name: 'content', clock: app.clock, log: app.log, step: (ending) => this.#step(ending) })
+  }
+
+  async #step(ending: AbortSignal): Promise<Millis | undefined> {
+    if (!this.#app.config.abuseContent) return undefined
+    const emails = sql(this.#app.db).emails.all(sql(this.#app.db).cursor.get()?.emailId ?? 0, EMAILS)
     const counts = new Map<number, number>()
     let looks = 0
     let last = 0
@@ -80,75 +88,79 @@ export function startContentWatch(app: App): DueLoop {
       if (looks >= LOOKS || ending.aborted) break
       last = email.id
       if (email.isOwn === 1) continue
-      const passed = counts.get(email.accountId) ?? sql(app.db).passed.get(email.accountId)?.emails ?? 0
+      const passed = counts.get(email.accountId) ?? sql(this.#app.db).passed.get(email.accountId)?.emails ?? 0
       counts.set(email.accountId, passed + 1)
       if (passed >= FIRST && randomBelow(SAMPLE) !== 0) continue
-      if (remember(known, email) || !judgedAccount(app, app.db, email.accountId)) continue
+      if (remember(this.#known, email) || !judgedAccount(this.#app, this.#app.db, email.accountId)) continue
       looks++
       await giveWay()
       try {
-        await judge(email, ending)
+        await this.#judge(email, ending)
       } catch (error) {
         // What was found could not be stored: it is looked at again.
-        known.delete(keyOf(email))
+        this.#known.delete(keyOf(email))
         throw error
       }
     }
     if (last > 0) {
-      await app.commit.writeFromReserve((tx) => {
+      await this.#app.commit.writeFromReserve((tx) => {
         sql(tx.db).move.run(last)
         for (const [accountId, passed] of counts) sql(tx.db).pass.run(accountId, passed)
       })
     }
-    return app.clock.now() + (last > 0 && (looks >= LOOKS || emails.length === EMAILS) ? 0 : LOOK_MS)
+    return this.#app.clock.now() + (last > 0 && (looks >= LOOKS || emails.length === EMAILS) ? 0 : LOOK_MS)
   }
 
-  const judge = async (email: EmailRow, ending: AbortSignal): Promise<void> => {
-    const seen = scored(app, email)
+  async #judge(email: EmailRow, ending: AbortSignal): Promise<void> {
+    const seen = scored(this.#app, email)
     if (!seen || seen.score.points < TELL_POINTS) return
     const { parts, score } = seen
-    const isForModel = mayAsk(app.config, 'phishing') && asking.size < MOST_ASKED_AT_ONCE && isDue(email.accountId)
-    if (score.points >= PAUSE_POINTS && !mayAsk(app.config, 'phishing')) return pauseFor(app, email, score)
+    const isForModel =
+      mayAsk(this.#app.config, 'phishing') && this.#asking.size < MOST_ASKED_AT_ONCE && this.#isDue(email.accountId)
+    if (score.points >= PAUSE_POINTS && !mayAsk(this.#app.config, 'phishing')) return pauseFor(this.#app, email, score)
     // Kept before the model is asked, so that a crash leaves at least that.
-    await tell(app, email, score)
-    if (isForModel) askModel(email, parts, score, ending)
-    else if (score.points >= PAUSE_POINTS) await pauseFor(app, email, score)
+    await tell(this.#app, email, score)
+    if (isForModel) this.#askModel(email, parts, score, ending)
+    else if (score.points >= PAUSE_POINTS) await pauseFor(this.#app, email, score)
   }
 
-  const isDue = (accountId: number): boolean => {
-    const now = app.clock.now()
-    if (now - (asked.get(accountId) ?? 0) < ASK_MS) return false
-    for (const [id, at] of asked) if (now - at >= ASK_MS) asked.delete(id)
-    asked.set(accountId, now)
+  #isDue(accountId: number): boolean {
+    const now = this.#app.clock.now()
+    if (now - (this.#asked.get(accountId) ?? 0) < ASK_MS) return false
+    for (const [id, at] of this.#asked) if (now - at >= ASK_MS) this.#asked.delete(id)
+    this.#asked.set(accountId, now)
     return true
   }
 
   /** Goes on beside the loop: a model that takes its time holds nobody else up. */
-  const askModel = (email: EmailRow, parts: ContentParts, score: Score, ending: AbortSignal): void => {
-    const task = opinionOf(app.config, parts, ending)
+  #askModel(email: EmailRow, parts: ContentParts, score: Score, ending: AbortSignal): void {
+    const task = opinionOf(this.#app.config, parts, ending)
       .then(async (opinion) => {
         if (opinion.kind === 'none')
-          app.log.warn(
-            { email: logIdOf(app.db, email.id), reason: opinion.reason },
+          this.#app.log.warn(
+            { email: logIdOf(this.#app.db, email.id), reason: opinion.reason },
             'the model said nothing about a suspicious email; the rules decide',
           )
         if (opinion.kind === 'phishing' || (opinion.kind === 'none' && score.points >= PAUSE_POINTS))
-          await pauseFor(app, email, score, opinion)
+          await pauseFor(this.#app, email, score, opinion)
       })
       .catch((error) =>
-        app.log.error({ err: error, email: logIdOf(app.db, email.id) }, 'a suspicious email could not be judged'),
+        this.#app.log.error(
+          { err: error, email: logIdOf(this.#app.db, email.id) },
+          'a suspicious email could not be judged',
+        ),
       )
-    asking.add(task)
-    void task.finally(() => asking.delete(task))
+    this.#asking.add(task)
+    void task.finally(() => this.#asking.delete(task))
   }
 
-  const loop = startDueLoop({ name: 'content', clock: app.clock, log: app.log, step })
-  return {
-    wake: loop.wake,
-    async stop() {
-      await loop.stop()
-      await Promise.all(asking)
-    },
+  wake(): void {
+    this.#loop.wake()
+  }
+
+  async stop(): Promise<void> {
+    await this.#loop.stop()
+    await Promise.all(this.#asking)
   }
 }
 

@@ -11,6 +11,7 @@ import { busiestDomains, figuresOfDomain } from '#features/reporting/analytics/d
 import { NO_FIGURES } from '#features/reporting/analytics/figures.ts'
 import type { Period } from '#features/reporting/analytics/period.ts'
 import { isBigProvider } from '#features/reporting/validate/lists.ts'
+import { statusCode } from '#features/sending/queue/status.ts'
 import { STREAM_FIGURES, STREAM_METRIC } from '#features/setup/streams/figures.ts'
 import { giveWay, type Millis } from '#platform/clock.ts'
 import { prepared } from '#platform/db/open.ts'
@@ -52,10 +53,9 @@ const sql = prepared((db) => ({
   streams: db.prepare<{ id: number; slug: string }, [number, number]>(
     'SELECT id, slug FROM streams WHERE account_id = ? AND deleted_at IS NULL ORDER BY id LIMIT ?',
   ),
-  // 4 is `bounced` of queue/status.ts.
   categories: db.prepare<{ category: string; n: number }, [number, number, number]>(
     `SELECT bounce_category AS category, count(*) AS n FROM recipients WHERE bounce_category IS NOT NULL AND email_id IN
-     (SELECT id FROM emails WHERE account_id = ? AND status = 4 AND created_at >= ? AND sandbox = 0 ORDER BY created_at DESC LIMIT ?)
+     (SELECT id FROM emails WHERE account_id = ? AND status = ${statusCode('bounced')} AND created_at >= ? AND sandbox = 0 ORDER BY created_at DESC LIMIT ?)
      GROUP BY 1 ORDER BY n DESC, 1`,
   ),
   sendingDomains: db.prepare<

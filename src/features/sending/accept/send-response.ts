@@ -2,7 +2,7 @@
 import type { Actor, App } from '#features/core/app/app.ts'
 import { insertEmail, type Placement, type StoredContent } from '#features/sending/queue/insert.ts'
 import { messageIdOf } from '#features/sending/queue/names.ts'
-import { type Status, statusName } from '#features/sending/queue/status.ts'
+import { recipientKindCode, type Status, statusName } from '#features/sending/queue/status.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
@@ -20,7 +20,7 @@ const sql = prepared((db) => ({
     'SELECT uuid, from_address AS "from", status, sandbox, scheduled_at AS scheduledAt, created_at AS createdAt FROM emails WHERE id = ?',
   ),
   toAddresses: db.prepare<{ address: string }, [number]>(
-    'SELECT address FROM recipients WHERE email_id = ? AND kind = 0 ORDER BY id',
+    `SELECT address FROM recipients WHERE email_id = ? AND kind = ${recipientKindCode('to')} ORDER BY id`,
   ),
 }))
 

@@ -4,20 +4,20 @@ import { giveQuotaBack } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
-import { advanceBroadcast, stateName } from './states.ts'
+import { advanceBroadcast, IS_OPEN, stateName } from './states.ts'
 
 const sql = prepared((db) => ({
   after: db.prepare<{ contactId: number; email: string }, [number, number, number]>(
     `SELECT contact_id AS contactId, email FROM broadcast_recipients WHERE broadcast_id = ? AND contact_id > ? ORDER BY contact_id LIMIT ?`,
   ),
   next: db.prepare<{ id: number }, [number, number]>(
-    'SELECT id FROM broadcasts INDEXED BY broadcasts_open WHERE state <= 5 AND account_id = ? AND id > ? ORDER BY id LIMIT 1',
+    `SELECT id FROM broadcasts INDEXED BY broadcasts_open WHERE ${IS_OPEN} AND account_id = ? AND id > ? ORDER BY id LIMIT 1`,
   ),
   broadcast: db.prepare<{ accountId: number; state: number; quotaMonth: number | null }, [number]>(
     'SELECT account_id AS accountId, state, quota_month AS quotaMonth FROM broadcasts WHERE id = ?',
   ),
   waiting: db.prepare<{ id: number; quotaMonth: number | null }, [number]>(
-    `SELECT id, quota_month AS quotaMonth FROM broadcasts INDEXED BY broadcasts_open WHERE state <= 5 AND account_id = ?
+    `SELECT id, quota_month AS quotaMonth FROM broadcasts INDEXED BY broadcasts_open WHERE ${IS_OPEN} AND account_id = ?
      AND EXISTS (SELECT 1 FROM broadcast_recipients WHERE broadcast_id = broadcasts.id) LIMIT 1`,
   ),
   removeSome: db.prepare(

@@ -12,6 +12,7 @@ import { cancelWaiting } from '#features/sending/queue/broadcast-moves.ts'
 import { insertEmail, type Placement } from '#features/sending/queue/insert.ts'
 import type { DraftExtra } from '#features/sending/queue/new-email.ts'
 import { begunMetric } from '#features/sending/queue/settle.ts'
+import { statusCode } from '#features/sending/queue/status.ts'
 import { contactById } from '#features/setup/contact-store/find.ts'
 import { namedList } from '#features/setup/contact-store/lists.ts'
 import { suppressionOf } from '#features/setup/suppression-store/check.ts'
@@ -76,6 +77,8 @@ interface Queued {
   readonly isUntried: number
 }
 
+const QUEUED = statusCode('queued')
+
 const sql = prepared((db) => ({
   remove: db.prepare('DELETE FROM broadcast_recipients WHERE broadcast_id = ? AND contact_id = ?'),
   removeSome: db.prepare(
@@ -86,109 +89,127 @@ const sql = prepared((db) => ({
   ),
   account: db.prepare<{ uuid: Uint8Array }, [number]>('SELECT uuid FROM accounts WHERE id = ?'),
   stream: db.prepare<{ slug: string }, [number]>('SELECT slug FROM streams WHERE id = ?'),
-  // Of a broadcast that was deferred as a whole there are as many as it has contacts, so they are looked at by pieces. 0 is `queued`, 2 `processing`.
+  // Of a broadcast that was deferred as a whole there are as many as it has contacts, so they are looked at by pieces.
   queued: db.prepare<Queued, [number, number, number]>(
-    `SELECT emails.id AS emailId, recipients.id AS recipientId, quota_month AS quotaMonth, recipients.status = 0 AND attempts = 0 AS isUntried
-     FROM emails JOIN recipients ON email_id = emails.id WHERE operation_id = ? AND emails.status = 0 AND emails.id > ? ORDER BY emails.id LIMIT ?`,
+    `SELECT emails.id AS emailId, recipients.id AS recipientId, quota_month AS quotaMonth, recipients.status = ${QUEUED} AND attempts = 0 AS isUntried
+     FROM emails JOIN recipients ON email_id = emails.id WHERE operation_id = ? AND emails.status = ${QUEUED} AND emails.id > ? ORDER BY emails.id LIMIT ?`,
   ),
   processing: db.prepare<{ id: number }, [number]>(
-    'SELECT id FROM emails WHERE operation_id = ? AND status = 2 LIMIT 1',
+    `SELECT id FROM emails WHERE operation_id = ? AND status = ${statusCode('processing')} LIMIT 1`,
   ),
   untriedByLane: db.prepare<{ n: number }, [number, number]>(
-    `SELECT count(*) AS n FROM (SELECT id FROM emails WHERE operation_id = ? AND status = 0 ORDER BY id DESC LIMIT ?) AS newest
-     JOIN recipients ON email_id = newest.id WHERE status = 0 AND attempts = 0 GROUP BY lane`,
+    `SELECT count(*) AS n FROM (SELECT id FROM emails WHERE operation_id = ? AND status = ${QUEUED} ORDER BY id DESC LIMIT ?) AS newest
+     JOIN recipients ON email_id = newest.id WHERE status = ${QUEUED} AND attempts = 0 GROUP BY lane`,
   ),
 }))
 
 /**
- * Starts to hand over what is due, and ends what was cancelled. Accounts go on side by side, so that one whose templates take long holds nobody else up;
+ * Hands over what is due from its construction until `stop`, and ends what was cancelled. Accounts go on side by side, so that one whose templates take long holds nobody else up;
  * of one account the oldest that can go on does.
- * @param onMoved tells the newsletter, in the transaction of the move
  */
-export function startFeeder(app: App, onMoved: OnMoved): DueLoop {
-  const { clock } = app
+export class BroadcastFeeder implements DueLoop {
+  readonly #app: App
+  readonly #onMoved: OnMoved
   /** When it is looked at each again, of those that cannot go on now. */
-  let resting = new Map<number, Millis>()
+  #resting = new Map<number, Millis>()
   /** Accounts with a step under way of whom something happened since it began. */
-  const poked = new Set<number>()
+  readonly #poked = new Set<number>()
   /** By account, the broadcast that waits for delivery. */
-  const awaited = new Map<number, number>()
+  readonly #awaited = new Map<number, number>()
   /** Of those that are taken back: how far all emails were looked at. */
-  const passes = new Map<number, Pass>()
+  readonly #passes = new Map<number, Pass>()
   /** Accounts of which a step is under way. */
-  const busy = new Map<number, Promise<void>>()
-  let isFirst = true
+  readonly #busy = new Map<number, Promise<void>>()
+  #isFirst = true
+  readonly #loop: DueLoop
+  readonly #stopListening: readonly (() => void)[]
 
-  const run = async (id: number): Promise<void> => {
-    const broadcast = broadcastById(app.db, id)
+  /** @param onMoved tells the newsletter, in the transaction of the move */
+  constructor(app: App, onMoved: OnMoved) {
+    this.#app = app
+    this.#onMoved = onMoved
+    this.#loop = startDueLoop({
+      name: 'broadcasts',
+      clock: app.clock,
+      log: app.log,
+      step: (ending) => this.#step(ending),
+    })
+    this.#stopListening = [
+      app.clockSetBack.listen(() => {
+        // They rest until a time of the wrong clock.
+        this.#resting.clear()
+        this.#loop.wake()
+      }),
+      app.broadcastChanged.listen(() => {
+        // Whoever resumes one has mended what it waited for.
+        this.#resting.clear()
+        for (const accountId of this.#busy.keys()) this.#poked.add(accountId)
+        this.#loop.wake()
+      }),
+      // What delivery tried makes room, and is what the end of a broadcast waits for.
+      app.eventsRecorded.listen(({ accountId }) => this.#wakeFor(accountId)),
+    ]
+  }
+
+  #wakeFor(accountId: number): void {
+    if (this.#busy.has(accountId)) this.#poked.add(accountId)
+    const waiting = this.#awaited.get(accountId)
+    if (waiting === undefined) return
+    this.#awaited.delete(accountId)
+    this.#resting.delete(waiting)
+    this.#loop.wake()
+  }
+
+  async #run(id: number): Promise<void> {
+    const broadcast = broadcastById(this.#app.db, id)
     if (!broadcast) return
     try {
-      poked.delete(broadcast.accountId)
-      const next = await stepOf(app, broadcast, onMoved, passes)
+      this.#poked.delete(broadcast.accountId)
+      const next = await stepOf(this.#app, broadcast, this.#onMoved, this.#passes)
       // What happened meanwhile may be what it would wait for.
-      const isPoked = poked.delete(broadcast.accountId)
-      resting.set(id, isPoked ? clock.now() : next)
-      if (next > clock.now()) awaited.set(broadcast.accountId, id)
+      const isPoked = this.#poked.delete(broadcast.accountId)
+      this.#resting.set(id, isPoked ? this.#app.clock.now() : next)
+      if (next > this.#app.clock.now()) this.#awaited.set(broadcast.accountId, id)
     } catch (error) {
-      resting.set(id, clock.now() + TROUBLE_MS)
-      await onTrouble(app, broadcast, error, onMoved)
+      this.#resting.set(id, this.#app.clock.now() + TROUBLE_MS)
+      await onTrouble(this.#app, broadcast, error, this.#onMoved)
     }
   }
 
-  const step = async (ending: AbortSignal): Promise<Millis | undefined> => {
-    if (isFirst) await discardLeftovers(app)
-    isFirst = false
-    const now = clock.now()
-    const ready = readyBroadcasts(app.db, now)
-    resting = new Map(ready.flatMap(({ id }) => (resting.has(id) ? [[id, resting.get(id) ?? 0]] : [])))
-    let next = nextBroadcastDue(app.db)
+  async #step(ending: AbortSignal): Promise<Millis | undefined> {
+    if (this.#isFirst) await discardLeftovers(this.#app)
+    this.#isFirst = false
+    const now = this.#app.clock.now()
+    const ready = readyBroadcasts(this.#app.db, now)
+    this.#resting = new Map(
+      ready.flatMap(({ id }) => (this.#resting.has(id) ? [[id, this.#resting.get(id) ?? 0]] : [])),
+    )
+    let next = nextBroadcastDue(this.#app.db)
     for (const { id, accountId } of ready) {
-      if (ending.aborted || busy.size >= MOST_ACCOUNTS) break
-      if (busy.has(accountId)) continue
-      const restsUntil = resting.get(id) ?? 0
+      if (ending.aborted || this.#busy.size >= MOST_ACCOUNTS) break
+      if (this.#busy.has(accountId)) continue
+      const restsUntil = this.#resting.get(id) ?? 0
       if (restsUntil > now) {
         next = Math.min(next ?? restsUntil, restsUntil)
         continue
       }
-      const running = run(id).finally(() => {
-        busy.delete(accountId)
-        loop.wake()
+      const running = this.#run(id).finally(() => {
+        this.#busy.delete(accountId)
+        this.#loop.wake()
       })
-      busy.set(accountId, running)
+      this.#busy.set(accountId, running)
     }
     return next
   }
 
-  const loop = startDueLoop({ name: 'broadcasts', clock, log: app.log, step })
-  const stopSetBack = app.clockSetBack.listen(() => {
-    // They rest until a time of the wrong clock.
-    resting.clear()
-    loop.wake()
-  })
-  const stopListening = app.broadcastChanged.listen(() => {
-    // Whoever resumes one has mended what it waited for.
-    resting.clear()
-    for (const accountId of busy.keys()) poked.add(accountId)
-    loop.wake()
-  })
-  // What delivery tried makes room, and is what the end of a broadcast waits for.
-  const stopWatching = app.eventsRecorded.listen(({ accountId }) => {
-    if (busy.has(accountId)) poked.add(accountId)
-    const waiting = awaited.get(accountId)
-    if (waiting === undefined) return
-    awaited.delete(accountId)
-    resting.delete(waiting)
-    loop.wake()
-  })
-  return {
-    wake: loop.wake,
-    async stop() {
-      stopSetBack()
-      stopListening()
-      stopWatching()
-      await loop.stop()
-      await Promise.all(busy.values())
-    },
+  wake(): void {
+    this.#loop.wake()
+  }
+
+  async stop(): Promise<void> {
+    for (const stop of this.#stopListening) stop()
+    await this.#loop.stop()
+    await Promise.all(this.#busy.values())
   }
 }
 

@@ -23,9 +23,10 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { conflict, invalid } from '#platform/errors.ts'
 import { formatUuid, type UuidBytes } from '#platform/ids.ts'
+import { perOwner } from '#platform/per-owner.ts'
 import { KiB, MiB } from '#platform/units.ts'
 import { storedActor } from './actor.ts'
-import { type BroadcastState, operationMetadata, stateCode } from './states.ts'
+import { type BroadcastState, IS_OPEN, operationMetadata, stateCode } from './states.ts'
 import { tryBroadcast } from './trial.ts'
 
 /** What a broadcast is made from. Subject and bodies are templates, whoever gave them. */
@@ -101,7 +102,7 @@ const sql = prepared((db) => ({
      ORDER BY id`,
   ),
   openOf: db.prepare<{ n: number }, [number]>(
-    'SELECT COUNT(*) AS n FROM broadcasts INDEXED BY broadcasts_open WHERE state <= 5 AND account_id = ?',
+    `SELECT COUNT(*) AS n FROM broadcasts INDEXED BY broadcasts_open WHERE ${IS_OPEN} AND account_id = ?`,
   ),
   begin: db.prepare(
     'UPDATE broadcasts SET operation_id = ?, state = ?, sandbox = ?, total = ?, quota_month = ?, updated_at = ? WHERE id = ? AND state = ?',
@@ -401,12 +402,4 @@ export async function discardLeftovers(app: App): Promise<void> {
 }
 
 /** What this process is fixing: not left over from another. */
-const inHand = new WeakMap<App, Set<number>>()
-
-function fixingHere(app: App): Set<number> {
-  const known = inHand.get(app)
-  if (known) return known
-  const made = new Set<number>()
-  inHand.set(app, made)
-  return made
-}
+const fixingHere = perOwner((_: App) => new Set<number>())

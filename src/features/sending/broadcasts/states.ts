@@ -34,6 +34,10 @@ const CODES = codesOf<BroadcastState>('broadcast state', BROADCAST_STATES)
 export const stateCode = CODES.codeOf
 export const stateName = CODES.nameOf
 
+/** SQL: the broadcast is not over. Its text is that of the partial index `broadcasts_open`, which is used only then. */
+export const IS_OPEN = `state <= ${stateCode('failing')}`
+const CAN_GO_ON = `(${(['sending', 'cancelling', 'failing'] as const).map(stateCode).join(', ')})`
+
 /** A broadcast as its steps need it. */
 export interface Broadcast {
   readonly id: number
@@ -80,10 +84,10 @@ const sql = prepared((db) => ({
   // Of many that wait for their time none is looked at before it.
   ready: db.prepare<{ id: number; accountId: number }, [number]>(
     `SELECT id, account_id AS accountId FROM broadcasts INDEXED BY broadcasts_open
-     WHERE state <= 5 AND (state IN (2, 4, 5) OR (state = 1 AND due_at <= ?)) ORDER BY id`,
+     WHERE ${IS_OPEN} AND (state IN ${CAN_GO_ON} OR (state = ${stateCode('waiting')} AND due_at <= ?)) ORDER BY id`,
   ),
   nextDue: db.prepare<{ at: number | null }, []>(
-    'SELECT MIN(due_at) AS at FROM broadcasts INDEXED BY broadcasts_open WHERE state <= 5 AND state = 1',
+    `SELECT MIN(due_at) AS at FROM broadcasts INDEXED BY broadcasts_open WHERE ${IS_OPEN} AND state = ${stateCode('waiting')}`,
   ),
   move: db.prepare('UPDATE broadcasts SET state = ?, error = ?, updated_at = ? WHERE id = ? AND state = ?'),
   note: db.prepare(

@@ -27,25 +27,6 @@ interface IdleConnection {
   readonly timer: Timer
 }
 
-export interface Connections {
-  /** An idle session of the site, if there is one. */
-  reuse(site: string): Connection | undefined
-  /**
-   * Dials the addresses of a route in order, from the `from`th on, but none of `skipped` hosts, until aborted; `next` is the one after the last that was
-   * dialled.
-   */
-  open(
-    route: Route,
-    from: number,
-    skipped: ReadonlySet<string>,
-    signal: AbortSignal,
-  ): Promise<Opened & { readonly next: number }>
-  /** Keeps a session for the site's next message, or ends it when it is used up. */
-  release(site: string, connection: Connection): void
-  /** Ends all idle sessions. */
-  closeIdle(): void
-}
-
 /** How sessions end whose attempt took too long. */
 export const TOOK_TOO_LONG: SmtpFailure = {
   kind: 'timeout',
@@ -56,29 +37,34 @@ export const TOOK_TOO_LONG: SmtpFailure = {
 export const targetsOf = (route: Route): readonly { readonly host: string; readonly address: string }[] =>
   route.hosts.flatMap(({ host, addresses }) => addresses.map((address) => ({ host, address })))
 
-export function createConnections(clock: Clock, settings: WorkerSettings): Connections {
-  const idle = new Map<string, IdleConnection[]>()
-  let nextOutboundIp = 0
+/**
+ * The sessions of one Worker, which keeps idle ones for the next message of their site. Opens nothing until asked; closed by
+ * `closeIdle` once all others have been released.
+ */
+export class Connections {
+  readonly #clock: Clock
+  readonly #settings: WorkerSettings
+  readonly #idle = new Map<string, IdleConnection[]>()
+  #nextOutboundIp = 0
 
-  const localAddressFor = (address: string): string | undefined => {
-    const usable = settings.outboundIps.filter((ip) => isIPv6(ip) === isIPv6(address))
-    return usable.length === 0 ? undefined : usable[nextOutboundIp++ % usable.length]
+  constructor(clock: Clock, settings: WorkerSettings) {
+    this.#clock = clock
+    this.#settings = settings
   }
 
-  const dial = (
-    route: Route,
-    host: string,
-    address: string,
-    tls: Route['tls'],
-    signal: AbortSignal,
-  ): Promise<ConnectResult> => {
-    const localAddress = route.fromOutboundIps ? localAddressFor(address) : undefined
+  #localAddressFor(address: string): string | undefined {
+    const usable = this.#settings.outboundIps.filter((ip) => isIPv6(ip) === isIPv6(address))
+    return usable.length === 0 ? undefined : usable[this.#nextOutboundIp++ % usable.length]
+  }
+
+  #dial(route: Route, host: string, address: string, tls: Route['tls'], signal: AbortSignal): Promise<ConnectResult> {
+    const localAddress = route.fromOutboundIps ? this.#localAddressFor(address) : undefined
     return connectSmtp({
       host,
       address,
       port: route.port,
-      ehloName: settings.ehloName,
-      clock,
+      ehloName: this.#settings.ehloName,
+      clock: this.#clock,
       abort: { signal, failure: TOOK_TOO_LONG },
       tls,
       verifyCertificate: route.tls === 'required' || route.tls === 'implicit',
@@ -88,81 +74,98 @@ export function createConnections(clock: Clock, settings: WorkerSettings): Conne
   }
 
   /** One address; with opportunistic TLS a failed handshake is followed by a session in clear, since refusing would only lose the mail. */
-  const openAddress = async (
+  async #openAddress(
     route: Route,
     host: string,
     address: string,
     signal: AbortSignal,
-  ): Promise<Connection | Exclude<ConnectResult, { kind: 'connected' }>> => {
-    let result = await dial(route, host, address, route.tls, signal)
+  ): Promise<Connection | Exclude<ConnectResult, { kind: 'connected' }>> {
+    let result = await this.#dial(route, host, address, route.tls, signal)
     let handshakeError: string | undefined
     if (route.tls === 'opportunistic' && result.kind === 'failed' && result.phase === 'tls' && !signal.aborted) {
       handshakeError = result.failure.message
-      result = await dial(route, host, address, 'never', signal)
+      result = await this.#dial(route, host, address, 'never', signal)
     }
     if (result.kind !== 'connected') return result
     const { client } = result
     return { client, session: sessionOf(client, host, address, handshakeError), reused: false }
   }
 
-  return {
-    reuse(site) {
-      const waiting = idle.get(site)
-      for (;;) {
-        const kept = waiting?.pop()
-        if (!kept) return undefined
-        kept.timer.cancel()
-        if (kept.connection.client.usable) return { ...kept.connection, reused: true }
-        kept.connection.client.destroy()
-      }
-    },
-    async open(route, from, skipped, signal) {
-      let last: Extract<AttemptResult, { kind: 'unreachable' }> = {
-        kind: 'unreachable',
-        phase: 'connect',
-        failure: { kind: 'unreachable', message: 'No mail host with a usable address' },
-        tlsDemanded: false,
-      }
-      const targets = targetsOf(route)
-      for (const [index, { host, address }] of targets.entries()) {
-        if (index < from || skipped.has(host)) continue
-        const opened = await openAddress(route, host, address, signal)
-        if ('client' in opened) return { kind: 'open', connection: opened, next: index + 1 }
-        if (opened.kind === 'failed' && opened.phase === 'connect' && !canOpenDescriptor())
-          return { kind: 'postponed', detail: 'this process has too many open files', next: index + 1 }
-        last = unreachable(opened, host, address, route)
-        if (signal.aborted) return { ...last, next: index + 1 }
-      }
-      return { ...last, next: targets.length }
-    },
-    release(site, connection) {
-      const { client } = connection
-      if (!client.usable || client.transactions >= settings.messagesPerConnection || settings.connectionIdleMs === 0) {
+  /** An idle session of the site, if there is one. */
+  reuse(site: string): Connection | undefined {
+    const waiting = this.#idle.get(site)
+    for (;;) {
+      const kept = waiting?.pop()
+      if (!kept) return undefined
+      kept.timer.cancel()
+      if (kept.connection.client.usable) return { ...kept.connection, reused: true }
+      kept.connection.client.destroy()
+    }
+  }
+
+  /**
+   * Dials the addresses of a route in order, from the `from`th on, but none of `skipped` hosts, until aborted; `next` is the one after the last that was
+   * dialled.
+   */
+  async open(
+    route: Route,
+    from: number,
+    skipped: ReadonlySet<string>,
+    signal: AbortSignal,
+  ): Promise<Opened & { readonly next: number }> {
+    let last: Extract<AttemptResult, { kind: 'unreachable' }> = {
+      kind: 'unreachable',
+      phase: 'connect',
+      failure: { kind: 'unreachable', message: 'No mail host with a usable address' },
+      tlsDemanded: false,
+    }
+    const targets = targetsOf(route)
+    for (const [index, { host, address }] of targets.entries()) {
+      if (index < from || skipped.has(host)) continue
+      const opened = await this.#openAddress(route, host, address, signal)
+      if ('client' in opened) return { kind: 'open', connection: opened, next: index + 1 }
+      if (opened.kind === 'failed' && opened.phase === 'connect' && !canOpenDescriptor())
+        return { kind: 'postponed', detail: 'this process has too many open files', next: index + 1 }
+      last = unreachable(opened, host, address, route)
+      if (signal.aborted) return { ...last, next: index + 1 }
+    }
+    return { ...last, next: targets.length }
+  }
+
+  /** Keeps a session for the site's next message, or ends it when it is used up. */
+  release(site: string, connection: Connection): void {
+    const { client } = connection
+    if (
+      !client.usable ||
+      client.transactions >= this.#settings.messagesPerConnection ||
+      this.#settings.connectionIdleMs === 0
+    ) {
+      void client.quit()
+      return
+    }
+    const waiting = this.#idle.get(site) ?? []
+    const kept: IdleConnection = {
+      connection,
+      timer: this.#clock.after(this.#settings.connectionIdleMs, () => {
+        const rest = (this.#idle.get(site) ?? []).filter((other) => other !== kept)
+        if (rest.length > 0) this.#idle.set(site, rest)
+        else this.#idle.delete(site)
         void client.quit()
-        return
+      }),
+    }
+    waiting.push(kept)
+    this.#idle.set(site, waiting)
+  }
+
+  /** Ends all idle sessions. */
+  closeIdle(): void {
+    for (const waiting of this.#idle.values()) {
+      for (const { connection, timer } of waiting) {
+        timer.cancel()
+        void connection.client.quit()
       }
-      const waiting = idle.get(site) ?? []
-      const kept: IdleConnection = {
-        connection,
-        timer: clock.after(settings.connectionIdleMs, () => {
-          const rest = (idle.get(site) ?? []).filter((other) => other !== kept)
-          if (rest.length > 0) idle.set(site, rest)
-          else idle.delete(site)
-          void client.quit()
-        }),
-      }
-      waiting.push(kept)
-      idle.set(site, waiting)
-    },
-    closeIdle() {
-      for (const waiting of idle.values()) {
-        for (const { connection, timer } of waiting) {
-          timer.cancel()
-          void connection.client.quit()
-        }
-      }
-      idle.clear()
-    },
+    }
+    this.#idle.clear()
   }
 }
 

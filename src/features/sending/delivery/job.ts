@@ -6,6 +6,7 @@
 import type { App } from '#features/core/app/app.ts'
 import { messageIdOf } from '#features/sending/queue/names.ts'
 import type { DraftExtra } from '#features/sending/queue/new-email.ts'
+import { type RecipientKind, recipientKindCode } from '#features/sending/queue/status.ts'
 import { trackingBaseUrl } from '#features/sending/tracking/base-url.ts'
 import { accountTag, dayOf } from '#features/sending/tracking/tokens.ts'
 import { unsubscribeHeaders } from '#features/sending/unsubscribe/headers.ts'
@@ -45,7 +46,7 @@ const sql = prepared((db) => ({
   ),
   /** Bcc recipients are not even read; those who were erased since are named no more. */
   headerRecipients: db.prepare<{ kind: number; mailbox: string }, [number]>(
-    `SELECT kind, coalesce(mailbox, address) AS mailbox FROM recipients WHERE email_id = ? AND kind IN (0, 1) AND address <> '${ERASED_ADDRESS}'
+    `SELECT kind, coalesce(mailbox, address) AS mailbox FROM recipients WHERE email_id = ? AND kind IN (${recipientKindCode('to')}, ${recipientKindCode('cc')}) AND address <> '${ERASED_ADDRESS}'
      ORDER BY id`,
   ),
   address: db.prepare<{ address: string }, [number]>('SELECT address FROM recipients WHERE id = ?'),
@@ -68,53 +69,30 @@ export interface UnrenderedJob {
 }
 
 /** Builds jobs; keeps unsealed keys of the domains in use, because unsealing and parsing them costs more than a signature. */
-export function createJobBuilder(
-  app: App,
-): (recipientId: number, emailId: number, route: Route) => PreparedJob | UnrenderedJob {
-  const render = createBroadcastRenderer(app)
-  const domains = new Map<number, SigningDomain>()
-  const verpKey = app.keys.subkey('verp')
+export class JobBuilder {
+  readonly #app: App
+  readonly #render: ReturnType<typeof createBroadcastRenderer>
+  readonly #domains = new Map<number, SigningDomain>()
+  readonly #verpKey: Uint8Array
 
-  const domainOf = (id: number): SigningDomain => {
-    let domain = domains.get(id)
-    if (!domain) {
-      domain = signingDomain(app.db, app.keys, id)
-      if (!domain) throw new Error('the DKIM key of the sending domain is missing')
-      if (domains.size >= MOST_CACHED_DOMAINS) domains.clear()
-      domains.set(id, domain)
-    }
-    return domain
+  constructor(app: App) {
+    this.#app = app
+    this.#render = createBroadcastRenderer(app)
+    this.#verpKey = app.keys.subkey('verp')
   }
 
-  return (recipientId, emailId, route) => {
-    const email = sql(app.db).email.get(emailId)
-    const rcptTo = sql(app.db).address.get(recipientId)?.address
+  /** Throws when the email or the key of its domain is missing. */
+  build(recipientId: number, emailId: number, route: Route): PreparedJob | UnrenderedJob {
+    const { db } = this.#app
+    const email = sql(db).email.get(emailId)
+    const rcptTo = sql(db).address.get(recipientId)?.address
     if (!email || rcptTo === undefined) throw new Error('the email is missing')
-    const domain = domainOf(email.domainId)
-    const headerRecipients = sql(app.db).headerRecipients.all(emailId)
-    const of = (kind: number) => headerRecipients.filter((r) => r.kind === kind).map((r) => r.mailbox)
+    const domain = this.#domainOf(email.domainId)
     const extra = JSON.parse(email.extra ?? '{}') as DraftExtra
-    const attachments = JSON.parse(email.attachments ?? '[]') as {
-      filename: string
-      content_type: string
-      ref: number
-    }[]
-    const { returnPathDomain } = domain
-    const listHeaders =
-      email.transactional === 1
-        ? []
-        : unsubscribeHeaders(app, {
-            emailId,
-            emailUuid: email.uuid,
-            recipientId,
-            address: rcptTo,
-            from: email.from,
-            returnPathDomain,
-          })
+    const compose = this.#composeJob({ recipientId, emailId, rcptTo, email, domain, extra })
     const mailboxHeaders = Object.entries(extra.headers ?? {}).flatMap(([name, value]) =>
       isMailboxField(name) ? [value] : [],
     )
-    const broadcastHeaders = email.broadcastId === null ? [] : bulkHeaders(app.db, emailId, domain.domain)
     const prepared: PreparedJob = {
       sizeBytes: email.sizeBytes,
       isBodyShared: email.tracked === 0 && email.broadcastId === null,
@@ -124,34 +102,81 @@ export function createJobBuilder(
         emailId,
         accountId: email.accountId,
         route,
-        mailFrom: `${encodeVerp({ recipientId, tag: verpTag(email.uuid) }, verpKey)}@${returnPathDomain}`,
+        mailFrom: `${encodeVerp({ recipientId, tag: verpTag(email.uuid) }, this.#verpKey)}@${domain.returnPathDomain}`,
         rcptTo,
         // RFC 6531: needed for the envelope and for header addresses alike.
-        smtpUtf8: [rcptTo, email.from, ...of(0), ...of(1), extra.reply_to ?? '', ...mailboxHeaders].some(
+        smtpUtf8: [rcptTo, email.from, ...compose.to, ...compose.cc, extra.reply_to ?? '', ...mailboxHeaders].some(
           hasUtf8Address,
         ),
-        compose: {
-          from: email.from,
-          to: of(0),
-          cc: of(1),
-          subject: email.subject,
-          // When it was to leave, also when it leaves later: the same for every recipient and attempt.
-          dateMs: email.scheduledAt ?? email.createdAt,
-          messageId: messageIdOf(email.uuid, email.from),
-          headers: withOwn(extra.headers ?? {}, [...listHeaders, ...broadcastHeaders]),
-          htmlRef: email.htmlRef,
-          textRef: email.textRef,
-          attachments: attachments.map((a) => ({ filename: a.filename, contentType: a.content_type, ref: a.ref })),
-          boundarySeed: formatUuid(email.uuid),
-          ...(extra.reply_to !== undefined && { replyTo: extra.reply_to }),
-          ...(email.tracked === 1 && { tracking: trackingOf(app, email) }),
-        },
+        compose,
         dkim: { domainId: domain.id, domain: domain.domain, selector: domain.selector },
       },
     }
     if (email.broadcastId === null) return prepared
-    return { accountId: email.accountId, render: () => withRendered(prepared, render(emailId, 'bulk')) }
+    return { accountId: email.accountId, render: () => withRendered(prepared, this.#render(emailId, 'bulk')) }
   }
+
+  #composeJob({ recipientId, emailId, rcptTo, email, domain, extra }: Composing): ComposeJob {
+    const { db } = this.#app
+    const headerRecipients = sql(db).headerRecipients.all(emailId)
+    const mailboxesOf = (wanted: RecipientKind): string[] => {
+      const code = recipientKindCode(wanted)
+      return headerRecipients.filter(({ kind }) => kind === code).map(({ mailbox }) => mailbox)
+    }
+    const attachments = JSON.parse(email.attachments ?? '[]') as {
+      filename: string
+      content_type: string
+      ref: number
+    }[]
+    const listHeaders =
+      email.transactional === 1
+        ? []
+        : unsubscribeHeaders(this.#app, {
+            emailId,
+            emailUuid: email.uuid,
+            recipientId,
+            address: rcptTo,
+            from: email.from,
+            returnPathDomain: domain.returnPathDomain,
+          })
+    const broadcastHeaders = email.broadcastId === null ? [] : bulkHeaders(db, emailId, domain.domain)
+    return {
+      from: email.from,
+      to: mailboxesOf('to'),
+      cc: mailboxesOf('cc'),
+      subject: email.subject,
+      // When it was to leave, also when it leaves later: the same for every recipient and attempt.
+      dateMs: email.scheduledAt ?? email.createdAt,
+      messageId: messageIdOf(email.uuid, email.from),
+      headers: withOwn(extra.headers ?? {}, [...listHeaders, ...broadcastHeaders]),
+      htmlRef: email.htmlRef,
+      textRef: email.textRef,
+      attachments: attachments.map((a) => ({ filename: a.filename, contentType: a.content_type, ref: a.ref })),
+      boundarySeed: formatUuid(email.uuid),
+      ...(extra.reply_to !== undefined && { replyTo: extra.reply_to }),
+      ...(email.tracked === 1 && { tracking: trackingOf(this.#app, email) }),
+    }
+  }
+
+  #domainOf(id: number): SigningDomain {
+    const known = this.#domains.get(id)
+    if (known) return known
+    const domain = signingDomain(this.#app.db, this.#app.keys, id)
+    if (!domain) throw new Error('the DKIM key of the sending domain is missing')
+    if (this.#domains.size >= MOST_CACHED_DOMAINS) this.#domains.clear()
+    this.#domains.set(id, domain)
+    return domain
+  }
+}
+
+/** What the message of one recipient is made of. */
+interface Composing {
+  readonly recipientId: number
+  readonly emailId: number
+  readonly rcptTo: string
+  readonly email: EmailRow
+  readonly domain: SigningDomain
+  readonly extra: DraftExtra
 }
 
 /** The headers that the caller gave, and of ours those that he did not. */

@@ -15,6 +15,7 @@ import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { randomFraction, type UuidBytes } from '#platform/ids.ts'
+import { backoffDelayMs } from '#platform/queue/backoff.ts'
 import { seconds } from '#platform/units.ts'
 import { type BounceCategory, bounceTypeOf, isRetriedUntilExpiry } from './bounce-category.ts'
 import { classifyReply } from './classify.ts'
@@ -124,6 +125,23 @@ export function judge(result: AttemptResult): Verdict {
   }
 }
 
+/** What is stored and told of an attempt, however it ended. */
+const attemptFacts = (
+  session: AttemptSession | undefined,
+  reply: string | undefined,
+  more: AttemptFacts['data'],
+): AttemptFacts => ({
+  smtpResponse: reply?.slice(0, MAX_REPLY_LENGTH),
+  sendingIp: session?.localAddress,
+  data: {
+    smtp_response: reply?.slice(0, MAX_REPLY_LENGTH) ?? null,
+    ip_address: session?.localAddress ?? null,
+    remote_mta: session ? `${session.host} [${session.address}]` : null,
+    tls: session?.tls ?? null,
+    ...more,
+  },
+})
+
 /** Writes a verdict. Returns when the recipient is due again; undefined when it is final. */
 export function writeOutcome(
   app: App,
@@ -136,18 +154,8 @@ export function writeOutcome(
 ): Millis | undefined {
   const now = app.eventTime()
   const at = { recipientId: hand.recipientId, emailId: hand.emailId, now }
-  const remoteMta = session ? `${session.host} [${session.address}]` : null
-  const facts = (reply: string | undefined, more: AttemptFacts['data'] = {}): AttemptFacts => ({
-    smtpResponse: reply?.slice(0, MAX_REPLY_LENGTH),
-    sendingIp: session?.localAddress,
-    data: {
-      smtp_response: reply?.slice(0, MAX_REPLY_LENGTH) ?? null,
-      ip_address: session?.localAddress ?? null,
-      remote_mta: remoteMta,
-      tls: session?.tls ?? null,
-      ...more,
-    },
-  })
+  const facts = (reply: string | undefined, more: AttemptFacts['data'] = {}): AttemptFacts =>
+    attemptFacts(session, reply, more)
   switch (verdict.kind) {
     case 'sent':
       finishRecipient(tx, at, { status: 'sent', deliveryStartedAt: hand.startedAt, ...facts(verdict.reply) })
@@ -238,4 +246,5 @@ function expire(
 }
 
 /** How long a site is left alone after nobody there let us in for the `failures`th time in a row: 30 s, 1, 2, 4, 8, then 15 minutes. */
-export const siteRestMs = (failures: number): number => Math.min(seconds(30) * 2 ** (failures - 1), MAX_SITE_REST_MS)
+export const siteRestMs = (failures: number): number =>
+  backoffDelayMs(failures, { minMs: seconds(30), maxMs: MAX_SITE_REST_MS })

@@ -1,6 +1,8 @@
 /**
- * @module The messages between the scheduler (main thread) and the delivery Workers: `settings`, `key`, `start`, `go`, `cut`, `drain` to a Worker, `begin`
- * and `outcome` from it. Plain data, as JSON text: a message of many small parts crosses faster as one string.
+ * @module What the main thread and the delivery Workers send each other, as types: `settings`, `key`, `start`, `go`,
+ * `cut` and `drain` go to a Worker, `begin` and `outcome` come from it; with them the route, the job and the result of an
+ * attempt, which the scheduler and the Workers also use among themselves. Types only, of plain data: `worker-pool` and
+ * `worker` send each message as JSON text, because many small parts cross faster as one string.
  */
 import type { TransactionResult } from '#protocols/smtp/client.ts'
 import type { SmtpFailure } from '#protocols/smtp/failures.ts'

@@ -15,11 +15,12 @@ import { ownUrl } from '#features/sending/tracking/base-url.ts'
 import type { Millis, Timer } from '#platform/clock.ts'
 import { MissingPart } from '#platform/content/read.ts'
 import { canOpenDescriptor } from '#platform/descriptors.ts'
+import { STORAGE_RETRY_MS } from '#platform/queue/retry.ts'
 import { isPassingError, publicReason } from '#platform/storage-errors.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import { type Claimed, claimLane, holdLane, settleUnrouted, type Unrouted } from './claim.ts'
-import { type Hand, Hands, STORAGE_RETRY_MS } from './hands.ts'
-import { createJobBuilder, type UnrenderedJob } from './job.ts'
+import { type Hand, Hands } from './hands.ts'
+import { JobBuilder, type UnrenderedJob } from './job.ts'
 import { type Lane, Lanes } from './lanes.ts'
 import { MemoryQueue } from './memory-queue.ts'
 import { judge, type Verdict } from './outcome.ts'
@@ -66,7 +67,7 @@ export class DeliveryScheduler {
   readonly #sites: Sites
   readonly #hands: Hands
   readonly #memoryQueue: MemoryQueue<Hand>
-  readonly #buildJob: ReturnType<typeof createJobBuilder>
+  readonly #jobs: JobBuilder
   #pool: WorkerPool | undefined
   /** Those to be rendered, and those whose bodies no Worker has yet. */
   readonly #renderLine = new RenderLine<Hand>()
@@ -81,7 +82,7 @@ export class DeliveryScheduler {
     const stopping = this.#stopping.signal
     this.#app = app
     this.#capture = capture
-    this.#buildJob = createJobBuilder(app)
+    this.#jobs = new JobBuilder(app)
     this.#lanes = new Lanes({
       clock,
       stopping,
@@ -318,7 +319,7 @@ export class DeliveryScheduler {
 
   #startJob(hand: Hand, route: Route): void {
     try {
-      const built = this.#buildJob(hand.recipientId, hand.emailId, route)
+      const built = this.#jobs.build(hand.recipientId, hand.emailId, route)
       if ('render' in built)
         this.#renderLine.enter(hand, this.#ownerOf(built.accountId), () => void this.#render(hand, built))
       else this.#memoryQueue.enter(hand, built)

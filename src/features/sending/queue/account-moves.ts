@@ -8,7 +8,7 @@ import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { countBegun, emailOf, settleEmail } from './settle.ts'
-import { statusCode, statusName } from './status.ts'
+import { statusCode, statusName, WAITING_CODES } from './status.ts'
 
 /** How the reasons of all that is held for its account begin. Whoever gets the same into a reply of a receiver is only tried sooner. */
 const HELD = 'Held: '
@@ -32,13 +32,15 @@ export interface ReleasePlace {
 const MAY_HOLD = [statusCode('queued'), statusCode('processing')] as const
 
 /** SQL: the recipient is held for its account. */
-export const IS_HELD = `recipients.status = 0 AND next_at IS NOT NULL AND substr(last_error, 1, ${HELD.length}) = '${HELD}'`
+export const IS_HELD = `recipients.status = ${statusCode('queued')} AND next_at IS NOT NULL AND substr(last_error, 1, ${HELD.length}) = '${HELD}'`
 
 const sql = prepared((db) => ({
   waiting: db.prepare<Waiting, [number]>(
-    'SELECT status, attempts, last_error AS lastError FROM recipients WHERE id = ? AND status IN (0, 1)',
+    `SELECT status, attempts, last_error AS lastError FROM recipients WHERE id = ? AND status IN ${WAITING_CODES}`,
   ),
-  hold: db.prepare('UPDATE recipients SET status = 0, next_at = ?, last_error = ? WHERE id = ? AND status IN (0, 1)'),
+  hold: db.prepare(
+    `UPDATE recipients SET status = ${statusCode('queued')}, next_at = ?, last_error = ? WHERE id = ? AND status IN ${WAITING_CODES}`,
+  ),
   emails: db.prepare<{ id: number; createdAt: number }, [number, number, number, number, number]>(
     `SELECT id, created_at AS createdAt FROM emails WHERE account_id = ? AND status = ? AND (created_at, id) > (?, ?)
      ORDER BY created_at, id LIMIT ?`,

@@ -8,10 +8,10 @@ import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { countBegun, countUnsent, emailOf, NEVER_TRIED, settleEmail } from './settle.ts'
-import { statusCode } from './status.ts'
+import { OPEN_CODES, statusCode, WAITING_CODES } from './status.ts'
 
 /** Rows of `recipients` that were never tried, or only held: what a broadcast can still take back. */
-const NOT_ATTEMPTED = 'recipients.status IN (0, 1) AND attempts = 0'
+const NOT_ATTEMPTED = `recipients.status IN ${WAITING_CODES} AND attempts = 0`
 
 const sql = prepared((db) => ({
   neverTried: db.prepare<{ id: number }, [number]>(`SELECT id FROM recipients WHERE id = ? AND ${NEVER_TRIED}`),
@@ -22,7 +22,7 @@ const sql = prepared((db) => ({
   releaseHeld: db.prepare<{ lane: string }, [number, number, number]>(
     // As from a dead letter, expiry counts anew: it was not the receiver that let it wait.
     `UPDATE recipients SET next_at = ?1, retry_from = ?1 WHERE id IN (SELECT recipients.id FROM emails JOIN recipients ON email_id = emails.id
-     WHERE operation_id = ?2 AND emails.status IN (0, 1, 2) AND next_at > ?1 AND ${NOT_ATTEMPTED} LIMIT ?3) RETURNING lane`,
+     WHERE operation_id = ?2 AND emails.status IN ${OPEN_CODES} AND next_at > ?1 AND ${NOT_ATTEMPTED} LIMIT ?3) RETURNING lane`,
   ),
 }))
 

@@ -7,6 +7,7 @@ import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { type Held, hold } from './account-moves.ts'
+import { statusCode } from './status.ts'
 
 const WHY = 'The stored content of the email is missing or damaged; it is sent once it is back.'
 /** Not as of what is held for its account, which may be released while the content is still missing. */
@@ -19,7 +20,7 @@ const sql = prepared((db) => ({
   expireFrom: db.prepare('UPDATE recipients SET retry_from = next_at WHERE id = ?'),
   // The reason stays: held again, they are not told of it a second time.
   release: db.prepare(
-    `UPDATE recipients SET next_at = ?1, retry_from = ?1 WHERE id = ?2 AND next_at = ?3 AND status = 0 AND ${IS_WITHOUT_CONTENT}`,
+    `UPDATE recipients SET next_at = ?1, retry_from = ?1 WHERE id = ?2 AND next_at = ?3 AND status = ${statusCode('queued')} AND ${IS_WITHOUT_CONTENT}`,
   ),
 }))
 

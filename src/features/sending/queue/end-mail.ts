@@ -8,24 +8,22 @@ import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { emailOf, settleEmail } from './settle.ts'
-import { statusCode } from './status.ts'
+import { OPEN_CODES, statusCode, WAITING_CODES } from './status.ts'
 
-const WAITING = `recipients.status IN (${statusCode('queued')}, ${statusCode('scheduled')})`
-/** Of an email that is open. */
-const OPEN = `${statusCode('queued')}, ${statusCode('scheduled')}, ${statusCode('processing')}`
+const WAITING = `recipients.status IN ${WAITING_CODES}`
 /** Emails in one transaction: some 5 ms. */
 const SLICE = 100
 
 const sql = prepared((db) => ({
   waiting: db.prepare<{ id: number; quotaMonth: number | null }, [number, number]>(
-    `SELECT id, quota_month AS quotaMonth FROM emails WHERE account_id = ? AND status IN (${OPEN})
+    `SELECT id, quota_month AS quotaMonth FROM emails WHERE account_id = ? AND status IN ${OPEN_CODES}
      AND EXISTS (SELECT 1 FROM recipients WHERE email_id = emails.id AND ${WAITING}) LIMIT ?`,
   ),
   end: db.prepare(
     `UPDATE recipients SET status = ${statusCode('cancelled')}, lane = NULL, next_at = NULL WHERE email_id = ? AND ${WAITING}`,
   ),
   open: db.prepare<{ id: number }, [number]>(
-    `SELECT id FROM emails WHERE account_id = ? AND status IN (${OPEN}) LIMIT 1`,
+    `SELECT id FROM emails WHERE account_id = ? AND status IN ${OPEN_CODES} LIMIT 1`,
   ),
 }))
 

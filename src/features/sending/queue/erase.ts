@@ -16,7 +16,7 @@ import { keyHashOf } from './idempotency-key.ts'
 import type { DraftExtra } from './new-email.ts'
 import { reindexEmail } from './search.ts'
 import { countUnsent, emailOf, settleEmail } from './settle.ts'
-import { isOpen, statusCode, statusName } from './status.ts'
+import { isOpen, OPEN_CODES, statusCode, statusName, WAITING_CODES } from './status.ts'
 import { rejectRecipient } from './waiting-moves.ts'
 
 interface RecipientRow {
@@ -34,8 +34,6 @@ interface ContentRow {
   readonly isOpen: number
 }
 
-const OPEN = '(0, 1, 2)'
-
 const sql = prepared((db) => ({
   // What is beyond ASCII or in quotes may have several spellings: whoever asks compares.
   like: db.prepare<{ id: number; emailId: number; address: string; accountId: number }, [number, number, string]>(
@@ -48,15 +46,17 @@ const sql = prepared((db) => ({
     'SELECT id, address, status FROM recipients WHERE email_id = ? ORDER BY id',
   ),
   quota: db.prepare<{ month: number | null }, [number]>('SELECT quota_month AS month FROM emails WHERE id = ?'),
-  waiting: db.prepare<{ id: number }, [number]>('SELECT id FROM recipients WHERE id = ? AND status IN (0, 1)'),
+  waiting: db.prepare<{ id: number }, [number]>(
+    `SELECT id FROM recipients WHERE id = ? AND status IN ${WAITING_CODES}`,
+  ),
   cancel: db.prepare('UPDATE recipients SET status = ?, lane = NULL, next_at = NULL WHERE id = ?'),
   anonymise: db.prepare(
     `UPDATE recipients SET address = '${ERASED_ADDRESS}', mailbox = NULL, smtp_response = NULL, last_error = NULL, sending_ip = NULL
-     WHERE id = ? AND status NOT IN ${OPEN}`,
+     WHERE id = ? AND status NOT IN ${OPEN_CODES}`,
   ),
   content: db.prepare<ContentRow, [number]>(
     `SELECT account_id AS accountId, html_ref AS htmlRef, text_ref AS textRef, attachments, extra,
-     EXISTS (SELECT 1 FROM recipients WHERE email_id = emails.id AND recipients.status IN ${OPEN}) AS isOpen FROM emails WHERE id = ?`,
+     EXISTS (SELECT 1 FROM recipients WHERE email_id = emails.id AND recipients.status IN ${OPEN_CODES}) AS isOpen FROM emails WHERE id = ?`,
   ),
   empty: db.prepare(
     `UPDATE emails SET subject = '', html_ref = NULL, text_ref = NULL, attachments = NULL, extra = NULL WHERE id = ?`,

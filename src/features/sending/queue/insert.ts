@@ -14,7 +14,7 @@ import { newUuid, type UuidBytes } from '#platform/ids.ts'
 import { laneOf } from './lanes.ts'
 import type { NewEmail } from './new-email.ts'
 import { countStatus } from './settle.ts'
-import { emailStatus, RECIPIENT_KINDS, type Status, statusCode } from './status.ts'
+import { emailStatus, recipientKindCode, type Status, statusCode } from './status.ts'
 import { suppressedOutcome } from './suppressed.ts'
 
 /** Halves the time of an email with many, against a statement each. */
@@ -210,7 +210,7 @@ function addRecipients(
       const lane = laneOf({ accountId, domain: recipient.domain, sandbox, isBulk })
       values.push(
         emailId,
-        RECIPIENT_KINDS.indexOf(recipient.kind),
+        recipientKindCode(recipient.kind),
         recipient.address,
         recipient.mailbox ?? null,
         statusCode(outcome ? 'rejected' : waiting),

@@ -21,6 +21,9 @@ interface DueRow {
   readonly neverTried: number
 }
 
+const QUEUED = statusCode('queued')
+const PROCESSING = statusCode('processing')
+
 const DUE = `recipients.id, email_id AS emailId, recipients.status, attempts, ${NEVER_TRIED} AS neverTried`
 
 /** Codes of the open statuses, for SQL. */
@@ -28,18 +31,18 @@ const OPEN_STATUSES = statusCodes(STATUSES.filter(isOpen))
 
 const sql = prepared((db) => ({
   due: db.prepare<DueRow, [string, number, number]>(
-    `SELECT ${DUE} FROM recipients WHERE lane = ? AND next_at <= ? AND status <> 2 ORDER BY next_at LIMIT ?`,
+    `SELECT ${DUE} FROM recipients WHERE lane = ? AND next_at <= ? AND status <> ${PROCESSING} ORDER BY next_at LIMIT ?`,
   ),
   dueAndOld: db.prepare<DueRow, [string, number, number, number]>(
     `SELECT ${DUE} FROM recipients JOIN emails ON emails.id = email_id
-     WHERE lane = ? AND next_at <= ? AND recipients.status <> 2 AND coalesce(retry_from, scheduled_at, created_at) <= ? ORDER BY next_at LIMIT ?`,
+     WHERE lane = ? AND next_at <= ? AND recipients.status <> ${PROCESSING} AND coalesce(retry_from, scheduled_at, created_at) <= ? ORDER BY next_at LIMIT ?`,
   ),
   claim: db.prepare(
     'UPDATE recipients SET status = ?, attempts = attempts + 1, next_at = ? WHERE id = ? AND next_at IS NOT NULL AND status IN (?, ?)',
   ),
   hold: db.prepare('UPDATE recipients SET status = ?, next_at = ?, last_error = ? WHERE id = ? AND status IN (?, ?)'),
   dueCount: db.prepare<{ n: number }, [string, number, number]>(
-    'SELECT COUNT(*) AS n FROM (SELECT 1 FROM recipients WHERE lane = ? AND next_at <= ? AND status <> 2 LIMIT ?)',
+    `SELECT COUNT(*) AS n FROM (SELECT 1 FROM recipients WHERE lane = ? AND next_at <= ? AND status <> ${PROCESSING} LIMIT ?)`,
   ),
   interrupted: db.prepare<{ id: number; emailId: number; lane: string; deliveryStartedAt: number | null }, [number]>(
     `SELECT id, email_id AS emailId, lane, delivery_started_at AS deliveryStartedAt FROM recipients
@@ -54,17 +57,17 @@ const sql = prepared((db) => ({
     [number, string, number, number, number]
   >(
     `SELECT id, lane, next_at AS nextAt,
-     CASE WHEN next_at > ?1 AND status = 0 AND NOT coalesce(${IS_HELD}, 0) THEN attempts END AS attempts,
+     CASE WHEN next_at > ?1 AND status = ${QUEUED} AND NOT coalesce(${IS_HELD}, 0) THEN attempts END AS attempts,
      CASE WHEN next_at > ?1 THEN ${IS_WITHOUT_CONTENT} END AS isWithoutContent
      FROM recipients INDEXED BY recipients_due WHERE next_at IS NOT NULL AND (lane, next_at, id) > (?2, ?3, ?4)
      ORDER BY lane, next_at, id LIMIT ?5`,
   ),
-  makeDue: db.prepare('UPDATE recipients SET next_at = ? WHERE id = ? AND next_at = ? AND status = 0'),
+  makeDue: db.prepare(`UPDATE recipients SET next_at = ? WHERE id = ? AND next_at = ? AND status = ${QUEUED}`),
   openOfStream: db.prepare<{ id: number }, [number, number]>(
     `SELECT id FROM emails WHERE account_id = ? AND status IN (${OPEN_STATUSES}) AND stream_id = ? LIMIT 1`,
   ),
   laneFirst: db.prepare<{ firstAt: number | null }, [string]>(
-    'SELECT MIN(next_at) AS firstAt FROM recipients WHERE lane = ? AND next_at IS NOT NULL AND status <> 2',
+    `SELECT MIN(next_at) AS firstAt FROM recipients WHERE lane = ? AND next_at IS NOT NULL AND status <> ${PROCESSING}`,
   ),
 }))
 

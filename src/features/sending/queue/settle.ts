@@ -9,7 +9,7 @@ import { countFigure, type StreamFigure } from '#features/setup/streams/figures.
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
-import { emailStatus, type Status, statusCode, statusName } from './status.ts'
+import { emailStatus, type Status, statusCode, statusName, WAITING_CODES } from './status.ts'
 
 /** What identifies the email of a move. */
 export interface EmailRow {
@@ -30,7 +30,7 @@ export const EMAIL_ROW = `id, account_id AS accountId, status, recipient_count A
   stream_id AS streamId, broadcast_id AS broadcastId`
 
 /** Rows of `recipients` that nothing has happened to yet: neither an attempt nor a hold. */
-export const NEVER_TRIED = `recipients.status IN (0, 1) AND attempts = 0 AND recipients.last_error IS NULL`
+export const NEVER_TRIED = `recipients.status IN ${WAITING_CODES} AND attempts = 0 AND recipients.last_error IS NULL`
 
 /** A recipient whose move succeeded. */
 export interface Moved {

@@ -42,8 +42,18 @@ export const statusCodes = (statuses: readonly Status[]): string => statuses.map
 export const statusText = (code: string | number | null | undefined): string =>
   STATUSES[Number(code)] ?? `in the unknown status ${code}`
 
+const inSql = (...statuses: readonly Status[]): string => `(${statuses.map(statusCode).join(', ')})`
+/** SQL: the stored codes of recipients that wait for an attempt, for `status IN …`. */
+export const WAITING_CODES = inSql('queued', 'scheduled')
+/** SQL: the stored codes of what is not over, for `status IN …`. */
+export const OPEN_CODES = inSql('queued', 'scheduled', 'processing')
+
+/** Position = the stored code: only ever append. */
 export const RECIPIENT_KINDS = ['to', 'cc', 'bcc'] as const
 export type RecipientKind = (typeof RECIPIENT_KINDS)[number]
+
+/** The stored code of a recipient's kind. */
+export const recipientKindCode = codesOf<RecipientKind>('recipient kind', RECIPIENT_KINDS).codeOf
 
 const OPEN: ReadonlySet<Status> = new Set<Status>(['queued', 'scheduled', 'processing'])
 export const isOpen = (status: Status): boolean => OPEN.has(status)

@@ -1,4 +1,7 @@
-/** @module Reads contact lists, for other features too. Never writes: `change-list.ts` does. */
+/**
+ * @module Reads contact lists: one by its id, a page of an account's, the name of one that may be deleted. Never writes:
+ * `change-list.ts` does.
+ */
 import type { Database } from 'bun:sqlite'
 import type { Millis } from '#platform/clock.ts'
 import { prepared } from '#platform/db/open.ts'

@@ -100,18 +100,18 @@ export function createFeedStreams(app: App, ending: AbortSignal): FeedStreams {
           'The service has as many event streams open as it can; ask for JSON, or connect again later.',
           RETRY_AFTER_SECONDS,
         )
-      const source = feedSource(app, actor, { ...from, turn })
+      const source = new FeedSource(app, actor, { ...from, turn })
       const stream: EventStream = openEventStream({
         request,
         clock: app.clock,
-        next: source.next,
+        next: () => source.next(),
         onEnd() {
           source.stop()
           remove(actor.accountId, listener)
         },
         onError: (error) => app.log.error({ err: error, accountId: actor.accountId }, 'an event stream failed'),
       })
-      const listener: Listener = { actor, onRecorded: source.onRecorded, end: () => stream.end() }
+      const listener: Listener = { actor, onRecorded: (lastSeq) => source.onRecorded(lastSeq), end: () => stream.end() }
       add(actor.accountId, listener)
       return stream.response
     },
@@ -121,93 +121,107 @@ export function createFeedStreams(app: App, ending: AbortSignal): FeedStreams {
   }
 }
 
-/**
- * The pieces of one stream.
- * @param from.turn resolves when it is this stream's turn to make one
- */
-function feedSource(app: App, actor: Actor, from: { after: number; types: TypeMask; turn: () => Promise<void> }) {
-  const { clock } = app
+/** The pieces of one stream. */
+class FeedSource {
+  readonly #app: App
+  readonly #actor: Actor
+  readonly #types: TypeMask
+  readonly #turn: () => Promise<void>
   /** Everything up to here was looked at. */
-  let position = from.after
+  #position: number
   /** The id that the client would come back with. */
-  let toldId = from.after
+  #toldId: number
   /** Undefined until the first piece. */
-  let durableSeq: number | undefined
-  let recordedSeq = 0
-  let wake: (() => void) | undefined
-  let isStopped = false
+  #durableSeq: number | undefined
+  #recordedSeq = 0
+  #wake: (() => void) | undefined
+  #isStopped = false
+
+  /** @param from.turn resolves when it is this stream's turn to make a piece */
+  constructor(app: App, actor: Actor, from: { after: number; types: TypeMask; turn: () => Promise<void> }) {
+    this.#app = app
+    this.#actor = actor
+    this.#types = from.types
+    this.#turn = from.turn
+    this.#position = from.after
+    this.#toldId = from.after
+  }
+
+  onRecorded(lastSeq: number): void {
+    this.#recordedSeq = lastSeq
+    if (this.#durableSeq !== undefined) this.#durableSeq = lastSeq
+    this.#wake?.()
+  }
+
+  /** Ends `next`, whose piece nobody wants any more. */
+  stop(): void {
+    this.#isStopped = true
+    this.#wake?.()
+  }
+
+  async next(): Promise<string | undefined> {
+    const { clock, db } = this.#app
+    if (this.#durableSeq === undefined) return this.#open()
+    // From the piece before: events that are not wanted put it off no further.
+    const beatAtMs = clock.monotonicMs() + HEARTBEAT_MS
+    for (;;) {
+      // A long way to catch up is gone in pieces, between which others have their turn.
+      await this.#turn()
+      if (this.#isStopped) return undefined
+      // Each time: a session can also expire, which nobody announces.
+      if (this.#actor.mayStillAct?.() === false) return undefined
+      // What it has not told was removed meanwhile: the client comes back and is told so.
+      if (this.#position < feedRange(db, this.#actor.accountId).firstSeq - 1) return undefined
+      const piece = this.#position < this.#durableSeq ? this.#pieceUpTo(this.#durableSeq) : undefined
+      if (piece !== undefined) return piece
+      if (this.#position < this.#durableSeq) continue
+      if (clock.monotonicMs() >= beatAtMs)
+        return `${this.#position > this.#toldId ? this.#toldPosition() : ''}${commentText('heartbeat')}`
+      await this.#somethingNew(beatAtMs)
+    }
+  }
+
+  async #open(): Promise<string> {
+    // What was recorded before the barrier is on disk after it; of what comes later, the signal tells.
+    const lastSeq = lastSeqOf(this.#app.db, this.#actor.accountId)
+    await this.#app.commit.barrier()
+    this.#durableSeq = Math.max(lastSeq, this.#recordedSeq)
+    return retryText(RECONNECT_MS)
+  }
+
+  #pieceUpTo(upTo: number): string | undefined {
+    const { events, nextAfter } = readFeed(this.#app, this.#actor, {
+      after: this.#position,
+      upTo,
+      types: this.#types,
+      limit: EVENTS_A_PIECE,
+      characters: CHARACTERS_A_PIECE,
+    })
+    this.#position = nextAfter
+    const newest = events.at(-1)
+    if (newest) {
+      this.#toldId = newest.seq
+      return events.map((event) => eventText(event.seq, event.type, JSON.stringify(event))).join('')
+    }
+    // Nothing of the wanted types in a long stretch: the client need not go through it again.
+    return this.#position - this.#toldId >= MOST_EXAMINED ? this.#toldPosition() : undefined
+  }
+
+  #toldPosition(): string {
+    this.#toldId = this.#position
+    return idText(this.#position)
+  }
 
   /** Resolves when something happened, or at a time of the monotonic clock. */
-  const somethingNew = (untilMs: Millis): Promise<void> =>
-    new Promise((resolve) => {
-      const timer = clock.after(untilMs - clock.monotonicMs(), () => wake?.())
-      wake = () => {
-        wake = undefined
+  #somethingNew(untilMs: Millis): Promise<void> {
+    const { clock } = this.#app
+    return new Promise((resolve) => {
+      const timer = clock.after(untilMs - clock.monotonicMs(), () => this.#wake?.())
+      this.#wake = () => {
+        this.#wake = undefined
         timer.cancel()
         resolve()
       }
     })
-
-  const open = async (): Promise<string> => {
-    // What was recorded before the barrier is on disk after it; of what comes later, the signal tells.
-    const lastSeq = lastSeqOf(app.db, actor.accountId)
-    await app.commit.barrier()
-    durableSeq = Math.max(lastSeq, recordedSeq)
-    return retryText(RECONNECT_MS)
-  }
-
-  const pieceUpTo = (upTo: number): string | undefined => {
-    const { events, nextAfter } = readFeed(app, actor, {
-      after: position,
-      upTo,
-      types: from.types,
-      limit: EVENTS_A_PIECE,
-      characters: CHARACTERS_A_PIECE,
-    })
-    position = nextAfter
-    const newest = events.at(-1)
-    if (newest) {
-      toldId = newest.seq
-      return events.map((event) => eventText(event.seq, event.type, JSON.stringify(event))).join('')
-    }
-    // Nothing of the wanted types in a long stretch: the client need not go through it again.
-    return position - toldId >= MOST_EXAMINED ? toldPosition() : undefined
-  }
-  const toldPosition = (): string => {
-    toldId = position
-    return idText(position)
-  }
-
-  return {
-    onRecorded(lastSeq: number): void {
-      recordedSeq = lastSeq
-      if (durableSeq !== undefined) durableSeq = lastSeq
-      wake?.()
-    },
-    /** Ends `next`, whose piece nobody wants any more. */
-    stop(): void {
-      isStopped = true
-      wake?.()
-    },
-    async next(): Promise<string | undefined> {
-      if (durableSeq === undefined) return open()
-      // From the piece before: events that are not wanted put it off no further.
-      const beatAtMs = clock.monotonicMs() + HEARTBEAT_MS
-      for (;;) {
-        // A long way to catch up is gone in pieces, between which others have their turn.
-        await from.turn()
-        if (isStopped) return undefined
-        // Each time: a session can also expire, which nobody announces.
-        if (actor.mayStillAct?.() === false) return undefined
-        // What it has not told was removed meanwhile: the client comes back and is told so.
-        if (position < feedRange(app.db, actor.accountId).firstSeq - 1) return undefined
-        const piece = position < durableSeq ? pieceUpTo(durableSeq) : undefined
-        if (piece !== undefined) return piece
-        if (position < durableSeq) continue
-        if (clock.monotonicMs() >= beatAtMs)
-          return `${position > toldId ? toldPosition() : ''}${commentText('heartbeat')}`
-        await somethingNew(beatAtMs)
-      }
-    },
   }
 }

@@ -11,6 +11,7 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { conflict, invalid, tooMany } from '#platform/errors.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
+import { perOwner } from '#platform/per-owner.ts'
 import { isWebhookEvent, requireBodyScopes, WEBHOOK_EVENTS } from './event-names.ts'
 import { endPending, endSlice } from './pending.ts'
 import { makeSecret } from './secret.ts'
@@ -197,10 +198,14 @@ export function knownEvent(name: string): string {
   throw invalid('events', `${fault}; webhooks are told ${WEBHOOK_EVENTS.join(', ')}.`, 'unknown_event')
 }
 
+/** URLs of one account whose hosts are looked up at the same time: each may wait for seconds for a DNS server that says nothing. */
+const MOST_CHECKS = 10
+/** Look-ups that run now, by account. */
+const checksOf = perOwner((_: App) => new Map<number, number>())
+
 /** Throws 422 for a URL that may not be called. A name that does not resolve now may do so later, so it is accepted. */
 export async function requireCallable(app: App, { accountId }: Actor, url: string, field = 'url'): Promise<void> {
-  const ofAccounts = checking.get(app) ?? new Map<number, number>()
-  checking.set(app, ofAccounts)
+  const ofAccounts = checksOf(app)
   const underWay = ofAccounts.get(accountId) ?? 0
   if (underWay >= MOST_CHECKS)
     throw tooMany(
@@ -218,7 +223,3 @@ export async function requireCallable(app: App, { accountId }: Actor, url: strin
     else ofAccounts.delete(accountId)
   }
 }
-
-/** URLs of one account whose hosts are looked up at the same time: each may wait for seconds for a DNS server that says nothing. */
-const MOST_CHECKS = 10
-const checking = new WeakMap<App, Map<number, number>>()

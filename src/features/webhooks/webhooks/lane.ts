@@ -10,6 +10,7 @@ import { eventType } from '#features/core/events/record.ts'
 import type { Millis } from '#platform/clock.ts'
 import { prepared } from '#platform/db/open.ts'
 import { seconds } from '#platform/units.ts'
+import { deliveryStatusCode } from './event-names.ts'
 import { LONGEST_DELAY_MS } from './ladder.ts'
 import type { Streak } from './streak.ts'
 import type { Webhook } from './webhooks.ts'
@@ -57,10 +58,10 @@ const sql = prepared((db) => ({
      FROM webhook_deliveries LEFT JOIN events ON events.account_id = ? AND events.seq = webhook_deliveries.seq
      WHERE webhook_id = ? AND next_at <= ? AND event <> 'test' ORDER BY next_at, id LIMIT ?`,
   ),
-  // By event and status (0 is pending), never through all that is due: replays may have left 100,000.
+  // By event and status, never through all that is due: replays may have left 100,000.
   dueTests: db.prepare<StoredRow, [number, number, number]>(
     `SELECT id, seq, event, payload, attempts, NULL AS emailId, NULL AS recipientId FROM webhook_deliveries INDEXED BY webhook_deliveries_filter
-     WHERE webhook_id = ? AND event = 'test' AND status = 0 AND next_at <= ? ORDER BY next_at, id LIMIT ?`,
+     WHERE webhook_id = ? AND event = 'test' AND status = ${deliveryStatusCode('pending')} AND next_at <= ? ORDER BY next_at, id LIMIT ?`,
   ),
   firstDue: db.prepare<{ at: number | null }, [number]>(
     'SELECT MIN(next_at) AS at FROM webhook_deliveries WHERE webhook_id = ? AND next_at IS NOT NULL',

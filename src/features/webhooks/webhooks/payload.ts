@@ -8,6 +8,7 @@ import { type EventData, type EventType, eventType, eventUuid } from '#features/
 import { mailboxPayload } from '#features/receiving/agent-mailboxes/payload.ts'
 import { inboundPayload } from '#features/receiving/inbound/webhook.ts'
 import { messageIdOf } from '#features/sending/queue/names.ts'
+import { recipientKindCode } from '#features/sending/queue/status.ts'
 import type { Millis } from '#platform/clock.ts'
 import { prepared } from '#platform/db/open.ts'
 import { isoTime } from '#platform/http/envelope.ts'
@@ -44,9 +45,8 @@ const sql = prepared((db) => ({
   insight: db.prepare<{ summary: string; findings: string }, [number, Uint8Array]>(
     'SELECT summary, findings FROM insights WHERE account_id = ? AND uuid = ?',
   ),
-  // 0 is `to` of RECIPIENT_KINDS in queue/status.ts.
   toAddresses: db.prepare<{ address: string }, [number]>(
-    'SELECT address FROM recipients WHERE email_id = ? AND kind = 0 ORDER BY id',
+    `SELECT address FROM recipients WHERE email_id = ? AND kind = ${recipientKindCode('to')} ORDER BY id`,
   ),
 }))
 

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { startContactMails } from '#features/audience/contact-lists/contact-mail-loop.ts'
+import { ContactMailLoop } from '#features/audience/contact-lists/contact-mail-loop.ts'
 import { openReadOnly } from '#platform/db/open.ts'
 import { days, hours, minutes, seconds } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
@@ -71,7 +71,7 @@ describe('the outbox', () => {
     }
     await service.add(await service.list(welcome), { contacts: addresses(1000) })
     await service.add(await service.list(welcome, { key }), { email: ADDRESS }, { key })
-    const loop = startContactMails(app)
+    const loop = new ContactMailLoop(app)
     await service.drained()
     await loop.stop()
     const order = app.db
@@ -109,7 +109,7 @@ describe('the outbox', () => {
     const list = await service.list()
     await service.add(list, { contacts: addresses(30) })
     app.db.run('UPDATE accounts SET paused_at = 1')
-    const loop = startContactMails(app)
+    const loop = new ContactMailLoop(app)
     clock.advance(days(3))
     await sentNow(service, 0)
     expect(service.waiting()).toHaveLength(30)
@@ -146,7 +146,7 @@ describe('the outbox', () => {
         if (before > count()) slices.push(before - count())
         return result
       }) as ReturnType<typeof writeFromReserve<never>>
-    const loop = startContactMails(app)
+    const loop = new ContactMailLoop(app)
     await service.drained()
     await loop.stop()
     expect([slices, service.sent().length]).toEqual([[500, 500, 201], 1])
@@ -158,7 +158,7 @@ describe('the outbox', () => {
     const list = await service.list()
     await service.add(list, { email: ADDRESS })
     app.db.run('UPDATE domains SET verified_at = NULL')
-    const loop = startContactMails(app)
+    const loop = new ContactMailLoop(app)
     expect([await sentNow(service, 0), service.waiting()]).toEqual([0, [{ kind: 'confirmation', email: ADDRESS }]])
     app.db.run("UPDATE domains SET verified_at = 1 WHERE domain = 'sandbox.test'")
     clock.advance(minutes(1))
@@ -175,7 +175,7 @@ describe('the outbox', () => {
     await leave(service, list, 'c0@receiver.test')
     await service.api('DELETE', `/v1/contact-lists/${list}/contacts/c1@receiver.test`)
     await service.api('POST', '/v1/suppressions', { email_address: 'c2@receiver.test' })
-    const loop = startContactMails(app)
+    const loop = new ContactMailLoop(app)
     await service.drained()
     await loop.stop()
     expect([service.sent().map(({ to }) => to), service.waiting()]).toEqual([['c3@receiver.test'], []])

@@ -2,11 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { createHttp } from '#app/http.ts'
 import { nackMessage } from '#features/receiving/agent-mailboxes/leases.ts'
 import { deleteMailbox, type Mailbox } from '#features/receiving/agent-mailboxes/mailboxes.ts'
-import {
-  createWaitingRooms,
-  MOST_WAITING_AN_ACCOUNT,
-  type WaitingRooms,
-} from '#features/receiving/agent-mailboxes/waiting.ts'
+import { MOST_WAITING_AN_ACCOUNT, WaitingRooms } from '#features/receiving/agent-mailboxes/waiting.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { days, minutes, seconds } from '#platform/units.ts'
 import { type ApiAnswer, at } from '#test/support/api.ts'
@@ -39,7 +35,7 @@ async function waitsFor(service: MailboxApi, ask: () => Promise<ApiAnswer>): Pro
 /** Waiting rooms without HTTP, so that a test knows when somebody waits. */
 function openRooms({ app }: MailboxApi) {
   const ending = new AbortController()
-  return { rooms: createWaitingRooms(app, ending.signal), ending }
+  return { rooms: new WaitingRooms(app, ending.signal), ending }
 }
 
 const waiting = (rooms: WaitingRooms, service: MailboxApi, mailbox: Mailbox, waitMs = seconds(28)) => {

@@ -6,7 +6,7 @@ import { expect, test } from 'bun:test'
 import { createTransport } from 'nodemailer'
 import { systemClock } from '#platform/clock.ts'
 import { randomBelow } from '#platform/ids.ts'
-import { createResolver } from '#protocols/dns/resolver.ts'
+import { StubResolver } from '#protocols/dns/resolver.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
@@ -33,7 +33,7 @@ async function startCircle(): Promise<Circle> {
     clock: systemClock,
     delivers: true,
     receives: true,
-    resolver: createResolver({
+    resolver: new StubResolver({
       servers: [dns.address],
       clock: systemClock,
       randomId: () => randomBelow(65_536),

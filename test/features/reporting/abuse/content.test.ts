@@ -2,7 +2,7 @@
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { partsOf } from '#features/reporting/abuse/content-parts.ts'
 import { PAUSE_POINTS, type Score, scoreOf } from '#features/reporting/abuse/content-rules.ts'
-import { startContentWatch } from '#features/reporting/abuse/content-watch.ts'
+import { ContentWatch } from '#features/reporting/abuse/content-watch.ts'
 import { createLog } from '#platform/log.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
 import { eventually } from '#test/support/app.ts'
@@ -105,7 +105,7 @@ test('an email whose pause could not be stored is looked at again', async () => 
   const { app, clock } = service
   await service.accepted(PHISH)
   app.db.run("CREATE TRIGGER broken BEFORE INSERT ON abuse_findings BEGIN SELECT RAISE(FAIL, 'no'); END")
-  const watch = startContentWatch(app)
+  const watch = new ContentWatch(app)
   await eventually(() => lines.some((line) => line.includes('a step failed')))
   expect(paused(service)).toEqual([])
   app.db.run('DROP TRIGGER broken')

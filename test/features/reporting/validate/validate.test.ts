@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { createValidate } from '#features/reporting/validate/validate.ts'
 import { seconds } from '#platform/units.ts'
-import { createResolver } from '#protocols/dns/resolver.ts'
+import { StubResolver } from '#protocols/dns/resolver.ts'
 import { createTestApi, type TestApi } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { type DnsServer, startDnsServer, type Zone } from '#test/support/dns-server.ts'
@@ -209,7 +209,7 @@ test('another host where a disposable one is a neighbour below a public suffix i
 test('a domain is looked up once for many, and again when five minutes have passed', async () => {
   await using dns = await startDnsServer({ 'mx.test': { ...(ZONE['mx.test'] as object), ttl: 0 } })
   const clock = new ManualClock()
-  using resolver = createResolver({ servers: [dns.address], clock, randomId: () => 4711 })
+  using resolver = new StubResolver({ servers: [dns.address], clock, randomId: () => 4711 })
   const validate = createValidate({ clock }, resolver)
   const actor = { accountId: 1 } as Parameters<typeof validate>[0]
   await Promise.all(['ada', 'bob', 'eve'].map((name) => validate(actor, `${name}@mx.test`)))
@@ -228,7 +228,7 @@ async function startSilent() {
   for (let n = 0; n < 60; n++) zone[`d${n}.silent.test`] = 'SILENCE'
   const dns = await startDnsServer(zone)
   const clock = new ManualClock()
-  const resolver = createResolver({ servers: [dns.address], clock, randomId: () => 4711 })
+  const resolver = new StubResolver({ servers: [dns.address], clock, randomId: () => 4711 })
   const validate = createValidate({ clock }, resolver)
   return {
     dns,

@@ -3,7 +3,7 @@ import { expect, test } from 'bun:test'
 import { systemClock } from '#platform/clock.ts'
 import { randomBelow } from '#platform/ids.ts'
 import { createLog } from '#platform/log.ts'
-import { createResolver } from '#protocols/dns/resolver.ts'
+import { StubResolver } from '#protocols/dns/resolver.ts'
 import { eventually } from '#test/support/app.ts'
 import { testDisk } from '#test/support/disk.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
@@ -41,7 +41,7 @@ async function startDelivery(script: (disk: () => Database) => SmtpScript) {
     clock,
     delivers: true,
     log: createLog('error', { write: (line) => void logged.push(line) }),
-    resolver: createResolver({ servers: [dns.address], clock: systemClock, randomId: () => randomBelow(65_536) }),
+    resolver: new StubResolver({ servers: [dns.address], clock: systemClock, randomId: () => randomBelow(65_536) }),
     settings: { TASSIS_SMTP_PORT: String(smtp.port) },
   })
   opened.db = emails.app.db

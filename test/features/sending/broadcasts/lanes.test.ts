@@ -3,7 +3,7 @@ import { expect, test } from 'bun:test'
 import { createServer, type Socket } from 'node:net'
 import { systemClock } from '#platform/clock.ts'
 import { randomBelow } from '#platform/ids.ts'
-import { createResolver } from '#protocols/dns/resolver.ts'
+import { StubResolver } from '#protocols/dns/resolver.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import {
@@ -56,7 +56,7 @@ test('100 contacts of a domain whose site gives no greeting do not hold up 20 of
   await using receiver = await startScriptedSmtp()
   await using silence = await startSilence(receiver.port)
   const dns = await startDnsServer({ 'silent.test': { A: ['127.0.0.2'] }, 'good.test': { A: ['127.0.0.1'] } })
-  const resolver = createResolver({
+  const resolver = new StubResolver({
     servers: [dns.address],
     clock: systemClock,
     randomId: () => randomBelow(65_536),

@@ -3,7 +3,7 @@ import type { Actor } from '#features/core/app/app.ts'
 import { capturedPages } from '#features/sending/capture/pages.ts'
 import { captureRoutes } from '#features/sending/capture/routes.ts'
 import { hasScope } from '#features/setup/api-keys/scopes.ts'
-import { createHttpServer } from '#platform/http/server.ts'
+import { BunHttpServer } from '#platform/http/server.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
 import { createTestAccount } from '#test/support/app.ts'
 import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
@@ -19,7 +19,7 @@ interface Served extends AsyncDisposable {
 /** The feature's routes and pages on a socket; the key of an actor is its account. */
 function serve({ app, service, actor }: MailFlow): Served {
   const actors = new Map<string, Actor>()
-  const http = createHttpServer<Actor>({
+  const http = new BunHttpServer<Actor>({
     config: { maxBodyBytes: 1000, trustedProxies: [], requestTimeoutSeconds: 10 },
     log: app.log,
     clock: app.clock,

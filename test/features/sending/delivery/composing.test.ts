@@ -4,7 +4,7 @@ import { acceptEmail } from '#features/sending/accept/accept.ts'
 import { draftOf } from '#features/sending/accept/draft.ts'
 import type { SendRequest } from '#features/sending/accept/model.ts'
 import { prepareMessage, type SharedBody } from '#features/sending/delivery/deliver.ts'
-import { createJobBuilder } from '#features/sending/delivery/job.ts'
+import { JobBuilder } from '#features/sending/delivery/job.ts'
 import type { Route } from '#features/sending/delivery/protocol.ts'
 import { statusCode } from '#features/sending/queue/status.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
@@ -40,13 +40,13 @@ async function startComposing(request: Partial<SendRequest>) {
   const draft = draftOf(app, { from: 'ada@sender.test', to, subject: 'Hello', ...request }, undefined)
   await acceptEmail(app, actor, draft)
   const rows = app.db.query<{ id: number; emailId: number }, []>('SELECT id, email_id AS emailId FROM recipients').all()
-  const build = createJobBuilder(app)
+  const jobs = new JobBuilder(app)
   const content = createContentReader(`${dataDir}/content`)
   return {
     record: dkimRecord(domain.dkimPublicKey),
     compose(recipient: number, shared: SharedBody) {
       const row = rows[recipient]
-      const built = row && build(row.id, row.emailId, ROUTE)
+      const built = row && jobs.build(row.id, row.emailId, ROUTE)
       if (!built || 'render' in built) throw new Error('there is no such recipient')
       return prepareMessage(built.job, shared, content, createPrivateKey(built.privateKeyPem), TRACKING)
     },

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import type { Check, CheckOutcome } from '#features/setup/domains/check-result.ts'
 import { checkTracking } from '#features/setup/domains/check-tracking.ts'
 import { randomBelow } from '#platform/ids.ts'
-import { createResolver } from '#protocols/dns/resolver.ts'
+import { StubResolver } from '#protocols/dns/resolver.ts'
 import { type Fault, startDnsServer, type Zone } from '#test/support/dns-server.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 
@@ -14,7 +14,7 @@ const OURS = { A: ['192.0.2.25'], AAAA: ['2001:db8::25'] }
 /** The check of `HOST` in a zone that has our host and the sender's domain. */
 async function check(changes: Zone): Promise<Check> {
   await using server = await startDnsServer({ [TARGET]: OURS, 'example.com': { A: ['192.0.2.80'] }, ...changes })
-  using resolver = createResolver({
+  using resolver = new StubResolver({
     servers: [server.address],
     clock: new ManualClock(),
     randomId: () => randomBelow(65_536),

@@ -3,7 +3,7 @@ import type { CheckOutcome } from '#features/setup/domains/check-result.ts'
 import { checkDomain, type DomainChecks } from '#features/setup/domains/checks.ts'
 import { type DomainDns, dnsRecordsFor } from '#features/setup/domains/dns-records.ts'
 import { randomBelow } from '#platform/ids.ts'
-import { createResolver } from '#protocols/dns/resolver.ts'
+import { StubResolver } from '#protocols/dns/resolver.ts'
 import { type NameEntry, startDnsServer, type Zone } from '#test/support/dns-server.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 
@@ -33,7 +33,7 @@ const COMPLETE: Readonly<Record<string, NameEntry>> = {
 /** The checks of the complete zone with `changes` over it; `dns` changes what we ask for. */
 async function check(changes: Zone = {}, dns: Partial<DomainDns> = {}): Promise<DomainChecks> {
   await using server = await startDnsServer({ ...COMPLETE, ...changes })
-  using resolver = createResolver({
+  using resolver = new StubResolver({
     servers: [server.address],
     clock: new ManualClock(),
     randomId: () => randomBelow(65_536),
