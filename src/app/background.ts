@@ -16,6 +16,7 @@ import { startAbuseWatch } from '#features/reporting/abuse/watch.ts'
 import { BroadcastFeeder } from '#features/sending/broadcasts/feed.ts'
 import { startReleaser } from '#features/sending/delivery/held.ts'
 import { noteBroadcast } from '#features/sending/newsletters/states.ts'
+import { startEmailIndexing } from '#features/sending/queue/search.ts'
 import { startOffNotices } from '#features/webhooks/webhooks/off-notices.ts'
 import type { DueLoop } from '#platform/queue/due-loop.ts'
 
@@ -31,6 +32,7 @@ const LOOPS: readonly ((app: App) => DueLoop)[] = [
   startPauseNotices,
   startOffNotices,
   startLossNotices,
+  startEmailIndexing,
   (app) => new BroadcastFeeder(app, noteBroadcast),
 ]
 

@@ -14,6 +14,7 @@ import { AppError } from '#platform/errors.ts'
 import { errorResponse } from '#platform/http/error-response.ts'
 import { formatUuid, newUuid, randomBytes } from '#platform/ids.ts'
 import type { Log } from '#platform/log.ts'
+import { backoffDelayMs } from '#platform/queue/backoff.ts'
 import { parseHostPort } from '#platform/setting-kinds.ts'
 import { isDiskFull, isLocked, isPassingError } from '#platform/storage-errors.ts'
 import { MiB, minutes, seconds } from '#platform/units.ts'
@@ -27,8 +28,7 @@ export interface StartOptions {
   readonly ending: AbortSignal
 }
 
-const FIRST_RETRY_MS = 250
-const MAX_RETRY_MS = seconds(10)
+const RETRY_DELAYS = { minMs: 250, maxMs: seconds(10) }
 const LOG_INTERVAL_MS = minutes(1)
 const RETRY_AFTER_SECONDS = 10
 
@@ -44,7 +44,7 @@ export async function startWhenPossible<T>(
 ): Promise<T> {
   const ended = new Promise((resolve) => ending.addEventListener('abort', resolve, { once: true }))
   let stopWaitingServer: (() => Promise<void>) | undefined
-  let retryMs = FIRST_RETRY_MS
+  let failures = 0
   let loggedAtMs = Number.NEGATIVE_INFINITY
   try {
     for (;;) {
@@ -65,8 +65,7 @@ export async function startWhenPossible<T>(
         }
         if (!isListening) stopWaitingServer ??= answerNotReady(config, reasonOf(error))
       }
-      await Promise.race([clock.sleep(retryMs), ended])
-      retryMs = Math.min(2 * retryMs, MAX_RETRY_MS)
+      await Promise.race([clock.sleep(backoffDelayMs(++failures, RETRY_DELAYS)), ended])
     }
   } finally {
     await stopWaitingServer?.()

@@ -20,6 +20,8 @@ beforeAll(async () => {
   await setUp(sound.settings)
   for (const to of ['bob@receiver.test', 'carl@receiver.test', 'dora@receiver.test'])
     await tassis(['send', '--from', 'ada@sender.test', '--to', to, '--no-follow'], sound.settings)
+  // A search indexes what it may find.
+  await tassis(['emails', 'list', '--to', 'bob@receiver.test'], sound.settings)
 })
 
 afterAll(() => sound[Symbol.dispose]())

@@ -11,6 +11,7 @@ import { type Clock, giveWay, type Millis, systemClock } from '../clock.ts'
 import type { Committer, CommitterOptions, WriteOptions } from '../db/commit.ts'
 import { prepared } from '../db/open.ts'
 import { insufficientStorage } from '../errors.ts'
+import { Counts } from '../queue/counts.ts'
 import { storageError } from '../storage-errors.ts'
 import { createGivenIds, type GivenIds } from './given-ids.ts'
 import { createMonths, type Months, SMALLEST_INDEXED_BYTES } from './months.ts'
@@ -78,12 +79,12 @@ export class ContentStore {
   /** Small parts stored lately: hash and month -> row. */
   readonly #remembered = new Map<string, number>()
   /** Who stores into a month at the moment. */
-  readonly #storing = new Map<number, number>()
+  readonly #storing = new Counts()
   readonly #dropping = new Map<number, Promise<void>>()
   /** A crash may have left files without a row, and so may a failure. */
   #mayHaveStrays = true
   /** Files that a part is being stored in, by path, until its row is on disk. */
-  readonly #filling = new Map<string, number>()
+  readonly #filling = new Counts<string>()
 
   /** @param folder made when it is missing */
   constructor(
@@ -164,18 +165,16 @@ export class ContentStore {
     store: (month: number, fill: (hash: Uint8Array) => string) => Promise<T>,
   ): Promise<T> {
     await this.#dropping.get(month)
-    this.#storing.set(month, (this.#storing.get(month) ?? 0) + 1)
+    this.#storing.add(month, 1)
     const filling = new Map<string, Uint8Array>()
     const end = (): void => {
-      for (const path of filling.keys()) this.#filled(path)
-      const left = (this.#storing.get(month) ?? 1) - 1
-      if (left === 0) this.#storing.delete(month)
-      else this.#storing.set(month, left)
+      for (const path of filling.keys()) this.#filling.add(path, -1)
+      this.#storing.add(month, -1)
     }
     try {
       const stored = await store(month, (hash) => {
         const path = partFile(this.#folder, month, hash)
-        if (!filling.has(path)) this.#filling.set(path, (this.#filling.get(path) ?? 0) + 1)
+        if (!filling.has(path)) this.#filling.add(path, 1)
         filling.set(path, hash)
         return path
       })
@@ -218,7 +217,7 @@ export class ContentStore {
         return { files: hashes, isEmpty: any.get() === null }
       })
       for (const hash of files) this.#removeFile(month, hash)
-      if (isEmpty && month < monthOf(now) && !this.#storing.has(month)) await this.#drop(month)
+      if (isEmpty && month < monthOf(now) && this.#storing.of(month) === 0) await this.#drop(month)
     }
     return kept
   }
@@ -253,7 +252,7 @@ export class ContentStore {
     const old = [...new Set(readdirSync(this.#folder).map(monthOfName))].filter(
       (month) => month !== undefined && month < first,
     )
-    for (const month of old) if (month !== undefined && !this.#storing.has(month)) await this.#drop(month)
+    for (const month of old) if (month !== undefined && this.#storing.of(month) === 0) await this.#drop(month)
     return old.length
   }
 
@@ -324,7 +323,7 @@ export class ContentStore {
   #removeIfStray(month: number, file: string): void {
     const [, hash, temporary] = /^([0-9a-f]{32})\.zst(\..*\.tmp)?$/.exec(file) ?? []
     const path = join(this.#folder, monthName(month), `${hash}.zst`)
-    if (hash === undefined || this.#filling.has(path) || this.#dropping.has(month)) return
+    if (hash === undefined || this.#filling.of(path) > 0 || this.#dropping.has(month)) return
     // Of a month that was being dropped the files may be left.
     if (temporary !== undefined || !existsSync(this.#months.path(month)))
       rmSync(`${path}${temporary ?? ''}`, { force: true })
@@ -341,16 +340,10 @@ export class ContentStore {
     }
   }
 
-  #filled(path: string): void {
-    const left = (this.#filling.get(path) ?? 1) - 1
-    if (left === 0) this.#filling.delete(path)
-    else this.#filling.set(path, left)
-  }
-
   /** Unless the same part is stored again by now. In one piece: nothing may come between the look and the removal. */
   #removeFile(month: number, hash: Uint8Array): void {
     const path = partFile(this.#folder, month, hash)
-    if (this.#filling.has(path) || sql(this.#months.committer(month).db).find.get(hash)?.encoding === ENCODING.file)
+    if (this.#filling.of(path) > 0 || sql(this.#months.committer(month).db).find.get(hash)?.encoding === ENCODING.file)
       return
     try {
       rmSync(path, { force: true })

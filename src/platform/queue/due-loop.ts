@@ -10,12 +10,16 @@ export interface DueLoopOptions {
   readonly name: string
   readonly clock: Clock
   readonly log: { error(context: object, message: string): void }
+  /** Signals that wake the loop. */
+  readonly wokenBy?: readonly { listen(listener: () => void): () => void }[]
   /**
    * Does a bounded part of what is due. Resolves with the time of the next step, which may be now, or undefined when there is nothing to do until it
    * is woken.
    * @param ending aborted when the loop ends; a step that takes long looks at it
    */
   readonly step: (ending: AbortSignal) => Promise<Millis | undefined>
+  /** Called when the last step has ended; `stop` waits for it. */
+  readonly onEnded?: () => unknown
 }
 
 export interface DueLoop {
@@ -31,12 +35,18 @@ export interface DueLoop {
  */
 export const isDue = (dueAt: Millis, now: Millis, maxWaitMs: number): boolean => dueAt <= now || dueAt > now + maxWaitMs
 
-/** Never long: a wall clock that jumps, or a machine that slept, must not make a step late. */
-const LONGEST_SLEEP_MS = minutes(1)
+const MAX_SLEEP_MS = minutes(1)
 const AFTER_FAILURE_MS = seconds(5)
 
+/**
+ * Calls `run` at a time, or in a minute if that is sooner: a wall clock that jumps, or a machine that slept, must not
+ * make it late. So `run` looks at the time itself.
+ */
+export const wakeAt = (clock: Pick<Clock, 'now' | 'after'>, at: Millis, run: () => void): Timer =>
+  clock.after(Math.min(Math.max(at - clock.now(), 0), MAX_SLEEP_MS), run)
+
 /** Starts a loop; its first step begins at once. */
-export function startDueLoop({ name, clock, log, step }: DueLoopOptions): DueLoop {
+export function startDueLoop({ name, clock, log, wokenBy = [], step, onEnded }: DueLoopOptions): DueLoop {
   const ending = new AbortController()
   let timer: Timer | undefined
   let running: Promise<void> | undefined
@@ -56,10 +66,9 @@ export function startDueLoop({ name, clock, log, step }: DueLoopOptions): DueLoo
     if (ending.signal.aborted) return
     if (isWoken) return begin()
     if (next === undefined) return
-    const delayMs = next - clock.now()
     // A step that is due at once still gives way: others wait for the event loop too.
-    if (delayMs <= 0) setImmediate(begin)
-    else timer = clock.after(Math.min(delayMs, LONGEST_SLEEP_MS), begin)
+    if (next <= clock.now()) setImmediate(begin)
+    else timer = wakeAt(clock, next, begin)
   }
 
   const begin = (): void => {
@@ -69,16 +78,21 @@ export function startDueLoop({ name, clock, log, step }: DueLoopOptions): DueLoo
     running = runStep()
   }
 
+  const wake = (): void => {
+    if (running) isWoken = true
+    else begin()
+  }
+
   begin()
+  const stopListening = wokenBy.map((signal) => signal.listen(wake))
   return {
-    wake() {
-      if (running) isWoken = true
-      else begin()
-    },
+    wake,
     async stop() {
+      for (const stop of stopListening) stop()
       ending.abort()
       timer?.cancel()
       await running
+      await onEnded?.()
     },
   }
 }

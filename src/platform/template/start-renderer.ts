@@ -7,6 +7,8 @@
  */
 import type { Clock, Millis, Timer } from '../clock.ts'
 import { AppError } from '../errors.ts'
+import { Counts } from '../queue/counts.ts'
+import { RoundRobin } from '../queue/round-robin.ts'
 import { startWorker } from '../workers.ts'
 import { dataFault, sourceFault } from './faults.ts'
 import {
@@ -56,14 +58,6 @@ interface Job {
   readonly reject: (error: Error) => void
 }
 
-interface Queue {
-  readonly jobs: Readonly<Record<Urgency, Job[]>>
-  count: number
-  sizeBytes: number
-  /** Of `sizeBytes`, what the jobs of `bulk` have. */
-  bulkBytes: number
-}
-
 /** An account whose renders ran out of something lately. */
 interface Offender {
   strikes: readonly Millis[]
@@ -87,8 +81,6 @@ const ENDING = 'The service is stopping; try again in a moment.'
 const refusal = (message: string, retryAfterSeconds = 1): AppError =>
   new AppError(503, 'server_busy', message, { retryAfterSeconds })
 
-const jobsOf = ({ jobs }: Queue): readonly Job[] => [...jobs.now, ...jobs.bulk]
-
 const NO_ANSWER = dataFault('limit', 'The template takes too much time or memory: make it do less.')
 
 /** A renderer in a Worker that begins with the first request. Accounts take turns. */
@@ -96,11 +88,10 @@ export class WorkerRenderer implements Renderer {
   readonly #clock: RendererOptions['clock']
   readonly #log: RendererOptions['log']
   readonly #newWorker: () => Worker
-  readonly #queues = new Map<number, Queue>()
-  /** Accounts that have something waiting, in the order of their turns. */
-  readonly #turns: Readonly<Record<Urgency, Set<number>>> = { now: new Set(), bulk: new Set() }
+  readonly #waiting = { now: new RoundRobin<Job>(), bulk: new RoundRobin<Job>() }
+  /** Of what waits, by account. */
+  readonly #waitingBytes = { now: new Counts(), bulk: new Counts() }
   readonly #offenders = new Map<number, Offender>()
-  #allBytes = 0
   #current: Job | undefined
   #running: Running | undefined
   #timer: Timer | undefined
@@ -142,10 +133,7 @@ export class WorkerRenderer implements Renderer {
 
   drain(): void {
     this.#isDraining = true
-    for (const [accountId, queue] of [...this.#queues]) {
-      this.#forget(accountId, queue)
-      for (const job of jobsOf(queue)) job.reject(refusal(ENDING))
-    }
+    for (const job of this.#removeWaiting()) job.reject(refusal(ENDING))
   }
 
   close(): void {
@@ -153,10 +141,8 @@ export class WorkerRenderer implements Renderer {
     this.#timer?.cancel()
     this.#running?.worker.terminate()
     this.#running = undefined
-    const open = [...(this.#current ? [this.#current] : []), ...[...this.#queues.values()].flatMap(jobsOf)]
+    const open = [...(this.#current ? [this.#current] : []), ...this.#removeWaiting()]
     this.#current = undefined
-    this.#queues.clear()
-    this.#allBytes = 0
     for (const job of open) job.reject(new Error('the renderer is closed'))
   }
 
@@ -224,17 +210,22 @@ export class WorkerRenderer implements Renderer {
   #refuse(accountId: number): void {
     const offender = this.#offenders.get(accountId)
     if (offender) offender.refusedUntil = this.#clock.now() + REFUSAL_MS
-    const queue = this.#queues.get(accountId)
-    if (!queue) return
-    this.#forget(accountId, queue)
-    for (const job of jobsOf(queue)) job.reject(refusal(REFUSED, REFUSAL_MS / 1000))
+    for (const job of this.#removeWaiting((waiting) => waiting.accountId === accountId))
+      job.reject(refusal(REFUSED, REFUSAL_MS / 1000))
   }
 
-  #forget(accountId: number, queue: Queue): void {
-    this.#queues.delete(accountId)
-    this.#turns.now.delete(accountId)
-    this.#turns.bulk.delete(accountId)
-    this.#allBytes -= queue.sizeBytes
+  /** Takes out all jobs that wait, or those that `isMeant`. */
+  #removeWaiting(isMeant: (job: Job) => boolean = () => true): Job[] {
+    const jobs = [...this.#waiting.now.all(), ...this.#waiting.bulk.all()].filter(isMeant)
+    for (const job of jobs) {
+      this.#waiting[job.urgency].delete(job)
+      this.#waitingBytes[job.urgency].add(job.accountId, -job.sizeBytes)
+    }
+    return jobs
+  }
+
+  #countWaiting(accountId: number): number {
+    return this.#waiting.now.countOf(accountId) + this.#waiting.bulk.countOf(accountId)
   }
 
   /** Why a request of so many bytes is not taken; undefined: it is. */
@@ -242,22 +233,23 @@ export class WorkerRenderer implements Renderer {
     if (this.#isDraining) return refusal(ENDING)
     const refusedMs = (this.#offenders.get(accountId)?.refusedUntil ?? 0) - this.#clock.now()
     if (refusedMs > 0) return refusal(REFUSED, Math.ceil(refusedMs / 1000))
-    const queue = this.#queues.get(accountId)
     const bulkRefusal = urgency === 'bulk' ? this.#refusalOfBulk(accountId, sizeBytes) : undefined
     if (bulkRefusal) return bulkRefusal
-    if (queue && (queue.count >= MOST_WAITING || queue.sizeBytes + sizeBytes > MOST_WAITING_BYTES)) return refusal(FULL)
-    return this.#allBytes + sizeBytes > MOST_WAITING_BYTES_OF_ALL ? refusal(FULL_FOR_ALL) : undefined
+    const { now, bulk } = this.#waitingBytes
+    const count = this.#countWaiting(accountId)
+    const isTooMuch = now.of(accountId) + bulk.of(accountId) + sizeBytes > MOST_WAITING_BYTES
+    if (count > 0 && (count >= MOST_WAITING || isTooMuch)) return refusal(FULL)
+    return now.total + bulk.total + sizeBytes > MOST_WAITING_BYTES_OF_ALL ? refusal(FULL_FOR_ALL) : undefined
   }
 
   /** Of an account's room half is for what is not bulk; and what a tenth of the units is too little for is not bulk's to fail by. */
   #refusalOfBulk(accountId: number, sizeBytes: number): AppError | undefined {
     const penaltyMs = (this.#offenders.get(accountId)?.penaltyUntil ?? 0) - this.#clock.now()
     if (penaltyMs > 0) return refusal(PENALTY, Math.ceil(penaltyMs / 1000))
-    const queue = this.#queues.get(accountId)
-    if (!queue) return undefined
+    if (this.#countWaiting(accountId) === 0) return undefined
     const isFull =
-      queue.jobs.bulk.length >= MOST_WAITING * MOST_BULK_SHARE ||
-      queue.bulkBytes + sizeBytes > MOST_WAITING_BYTES * MOST_BULK_SHARE
+      this.#waiting.bulk.countOf(accountId) >= MOST_WAITING * MOST_BULK_SHARE ||
+      this.#waitingBytes.bulk.of(accountId) + sizeBytes > MOST_WAITING_BYTES * MOST_BULK_SHARE
     return isFull ? refusal(FULL) : undefined
   }
 
@@ -277,36 +269,15 @@ export class WorkerRenderer implements Renderer {
       job.reject(refused)
       return
     }
-    const queue = this.#queues.get(job.accountId) ?? {
-      jobs: { now: [], bulk: [] },
-      count: 0,
-      sizeBytes: 0,
-      bulkBytes: 0,
-    }
-    this.#queues.set(job.accountId, queue)
-    queue.jobs[urgency].push(job)
-    queue.count++
-    queue.sizeBytes += job.sizeBytes
-    if (urgency === 'bulk') queue.bulkBytes += job.sizeBytes
-    this.#allBytes += job.sizeBytes
-    this.#turns[urgency].add(job.accountId)
+    this.#waiting[urgency].add(job.accountId, job)
+    this.#waitingBytes[urgency].add(job.accountId, job.sizeBytes)
     this.#pump()
   }
 
   /** Takes the next in turn out of the queues. */
   #dequeue(urgency: Urgency): Job | undefined {
-    const [accountId] = this.#turns[urgency]
-    const queue = accountId === undefined ? undefined : this.#queues.get(accountId)
-    const job = queue?.jobs[urgency].shift()
-    if (accountId === undefined || !queue || !job) return undefined
-    // To the end of those who wait.
-    this.#turns[urgency].delete(accountId)
-    if (queue.jobs[urgency].length > 0) this.#turns[urgency].add(accountId)
-    queue.count--
-    queue.sizeBytes -= job.sizeBytes
-    if (urgency === 'bulk') queue.bulkBytes -= job.sizeBytes
-    this.#allBytes -= job.sizeBytes
-    if (queue.count === 0) this.#queues.delete(accountId)
+    const job = this.#waiting[urgency].shift()?.item
+    if (job) this.#waitingBytes[urgency].add(job.accountId, -job.sizeBytes)
     return job
   }
 

@@ -1,5 +1,6 @@
 import { expect, test } from 'bun:test'
-import { startDueLoop } from '#platform/queue/due-loop.ts'
+import { startDueLoop, wakeAt } from '#platform/queue/due-loop.ts'
+import { createSignal } from '#platform/signal.ts'
 import { minutes } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
@@ -111,4 +112,48 @@ test('a loop that was stopped waits for its step and begins no other', async () 
   clock.advance(minutes(10))
   await turns()
   expect(steps.length).toBe(1)
+})
+
+test('a signal wakes a loop until it is stopped, and onEnded is called then', async () => {
+  const signal = createSignal<number>()
+  let steps = 0
+  let ended = 0
+  const loop = startDueLoop({
+    name: 'test',
+    clock: new ManualClock(0),
+    log: { error: () => undefined },
+    wokenBy: [signal],
+    onEnded: () => ended++,
+    step: async () => {
+      steps++
+      return undefined
+    },
+  })
+  await turns()
+  expect(steps).toBe(1)
+  signal.emit(7)
+  await turns()
+  expect({ steps, ended }).toEqual({ steps: 2, ended: 0 })
+  await loop.stop()
+  expect(ended).toBe(1)
+  signal.emit(8)
+  await turns()
+  expect(steps).toBe(2)
+})
+
+test('wakeAt calls at the time, but at the latest after a minute', () => {
+  const clock = new ManualClock(minutes(5))
+  const calls: string[] = []
+  wakeAt(clock, minutes(5) + 10, () => calls.push('soon'))
+  wakeAt(clock, minutes(90), () => calls.push('far ahead'))
+  wakeAt(clock, 0, () => calls.push('past'))
+  wakeAt(clock, minutes(5) + 20, () => calls.push('cancelled')).cancel()
+  clock.advance(9)
+  expect(calls).toEqual(['past'])
+  clock.advance(1)
+  expect(calls).toEqual(['past', 'soon'])
+  clock.advance(minutes(1) - 11)
+  expect(calls).toHaveLength(2)
+  clock.advance(1)
+  expect(calls).toEqual(['past', 'soon', 'far ahead'])
 })

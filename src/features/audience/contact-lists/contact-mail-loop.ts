@@ -11,6 +11,7 @@ import { prepared } from '#platform/db/open.ts'
 import { AppError } from '#platform/errors.ts'
 import { createRateLimiter, type Rate, type RateLimiter } from '#platform/http/rate-limit.ts'
 import { formatUuid, type UuidBytes } from '#platform/ids.ts'
+import { backoffDelayMs } from '#platform/queue/backoff.ts'
 import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
 import { isStorageTrouble, publicReason } from '#platform/storage-errors.ts'
 import { days, hours, minutes, seconds } from '#platform/units.ts'
@@ -61,9 +62,11 @@ const RENDERED_AT_ONCE = 5
 
 /** For how long what cannot be sent is tried: an account may be paused over a weekend. */
 const TRIED_FOR_MS = days(3)
-const FIRST_WAIT_MS = minutes(1)
 const LONGEST_WAIT_MS = hours(6)
-/** The waits of 1, 2, 4, … minutes up to 6 hours add up to three days. */
+const RETRY_DELAYS = { minMs: minutes(1), maxMs: LONGEST_WAIT_MS }
+/** While an account cannot send. */
+const HOLD_DELAYS = { minMs: minutes(1), maxMs: hours(1) }
+/** The retry delays of 1, 2, 4, … minutes up to 6 hours add up to three days. */
 const MOST_ATTEMPTS = 20
 /** The longest delay of a welcome. */
 const MAX_DELAY_MS = days(30)
@@ -77,8 +80,6 @@ const GIVEN_UP_AT_ONCE = 500
 
 /** Audit rows and warnings of one list: a template with a fault fails for every one of a million contacts. */
 const TOLD_FAILURES: Rate = { burst: 20, ratePerSecond: 20 / 3600 }
-
-const waitMs = (attempts: number): number => Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** Math.min(attempts, 30))
 
 /** Why an account cannot send for now, and until when it is not asked again. */
 interface Hold {
@@ -100,7 +101,7 @@ export class ContactMailLoop implements DueLoop {
   /** At the start and when the clock was set back: due times may be of a clock that was ahead. */
   #mayTimesBeWrong = true
   readonly #loop: DueLoop
-  readonly #stopListening: readonly (() => void)[]
+  readonly #stopListening: () => void
 
   constructor(app: App) {
     this.#app = app
@@ -109,12 +110,10 @@ export class ContactMailLoop implements DueLoop {
       name: 'emails to contacts',
       clock: app.clock,
       log: app.log,
+      wokenBy: [app.contactMailDue],
       step: (ending) => this.#step(ending),
     })
-    this.#stopListening = [
-      app.contactMailDue.listen(() => this.wake()),
-      app.clockSetBack.listen(() => this.#forgetTimes()),
-    ]
+    this.#stopListening = app.clockSetBack.listen(() => this.#forgetTimes())
   }
 
   #forgetTimes(): void {
@@ -129,8 +128,8 @@ export class ContactMailLoop implements DueLoop {
   #hold(accountId: number, now: Millis): void {
     const known = this.#holds.get(accountId)
     if (known && known.until > now) return
-    const times = (known?.times ?? -1) + 1
-    this.#holds.set(accountId, { until: now + Math.min(hours(1), waitMs(times)), times })
+    const times = (known?.times ?? 0) + 1
+    this.#holds.set(accountId, { until: now + backoffDelayMs(times, HOLD_DELAYS), times })
   }
 
   #availableAt({ accountId, kind, dueAt }: QueueHead): Millis {
@@ -242,7 +241,8 @@ export class ContactMailLoop implements DueLoop {
       // What the client can mend is no bug of ours.
       if (!(error instanceof AppError))
         this.#app.log.error({ err: error, mail: mail.id }, 'an email to a contact failed; it is tried again')
-      await this.#app.commit.writeFromReserve((tx) => void sql(tx.db).later.run(now + waitMs(mail.attempts), mail.id))
+      const dueAt = now + backoffDelayMs(mail.attempts + 1, RETRY_DELAYS)
+      await this.#app.commit.writeFromReserve((tx) => void sql(tx.db).later.run(dueAt, mail.id))
       return
     }
     const message = publicReason(error)
@@ -269,7 +269,7 @@ export class ContactMailLoop implements DueLoop {
   }
 
   async stop(): Promise<void> {
-    for (const stop of this.#stopListening) stop()
+    this.#stopListening()
     await this.#loop.stop()
     await Promise.all(this.#working.values())
   }

@@ -61,10 +61,11 @@ export function startImporter(app: App): DueLoop {
     if (isOver) await end(job)
   }
 
-  const loop = startDueLoop({
+  return startDueLoop({
     name: 'contact import',
     clock: app.clock,
     log: app.log,
+    wokenBy: [app.importDue],
     async step() {
       if (!isTidy) {
         await removeLeftovers(app, (file) => isImported(app.db, file))
@@ -86,17 +87,11 @@ export function startImporter(app: App): DueLoop {
       }
       return app.clock.now()
     },
-  })
-  const stopListening = app.importDue.listen(() => loop.wake())
-  return {
-    wake: loop.wake,
-    async stop() {
-      stopListening()
-      await loop.stop()
+    async onEnded() {
       for (const file of files.values()) await file.close()
       files.clear()
     },
-  }
+  })
 }
 
 const DELETED = 'The contact list was deleted before all lines were imported.'

@@ -165,10 +165,11 @@ interface Outcome {
 
 /** Starts the loop that removes what is left of deleted accounts. */
 export function startAccountRemoval(app: App): DueLoop {
-  const loop = startDueLoop({
+  return startDueLoop({
     name: 'remove deleted accounts',
     clock: app.clock,
     log: app.log,
+    wokenBy: [app.removalDue],
     step: async (ending) => {
       const deletion = sql(app.db).next.get()
       if (!deletion) return undefined
@@ -186,14 +187,6 @@ export function startAccountRemoval(app: App): DueLoop {
       return app.clock.now()
     },
   })
-  const stopListening = app.removalDue.listen(() => loop.wake())
-  return {
-    wake: () => loop.wake(),
-    async stop() {
-      stopListening()
-      await loop.stop()
-    },
-  }
 }
 
 async function removeStep(app: App, deletion: Deletion): Promise<void> {

@@ -155,6 +155,7 @@ export function startErasures(app: App): DueLoop {
     name: 'erase persons',
     clock,
     log,
+    wokenBy: [app.removalDue],
     step: async (ending): Promise<Millis | undefined> => {
       const erasure = nextErasure(app.db)
       if (!erasure) return undefined
@@ -164,16 +165,9 @@ export function startErasures(app: App): DueLoop {
       await (isOfBytes(erasure.step) ? tryBytes(erasure) : tryStep(erasure))
       return clock.now()
     },
+    onEnded: () => Promise.all(ofBytes.values()),
   })
-  const stopListening = app.removalDue.listen(() => loop.wake())
-  return {
-    wake: () => loop.wake(),
-    async stop() {
-      stopListening()
-      await loop.stop()
-      await Promise.all(ofBytes.values())
-    },
-  }
+  return loop
 }
 
 /**

@@ -18,6 +18,7 @@ import { audit } from '#features/core/audit-logs/audit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { AppError } from '#platform/errors.ts'
 import { perOwner } from '#platform/per-owner.ts'
+import { SerialQueue } from '#platform/queue/serial-queue.ts'
 import { days, seconds } from '#platform/units.ts'
 import { isBillingConfigured, isMissing, nonsense, withStripe } from './stripe.ts'
 
@@ -205,20 +206,11 @@ const isSame = (a: Subscription, b: Subscription): boolean =>
   a.billingEmail === b.billingEmail &&
   a.trialEndsAt === b.trialEndsAt
 
-/** The last that waits for a customer, of each service: what was asked of Stripe first must be written first. */
-const turnsOf = perOwner((_: App) => new Map<string, Promise<void>>())
+/** Of each service, one queue for a customer: what was asked of Stripe first must be written first. */
+const queueOf = perOwner((_: App) => new SerialQueue<string>())
 
-function inTurn(app: App, customerId: string, work: () => Promise<void>): Promise<void> {
-  const waiting = turnsOf(app)
-  const turn = (waiting.get(customerId) ?? Promise.resolve()).then(work)
-  const ended = turn
-    .catch(() => undefined)
-    .then(() => {
-      if (waiting.get(customerId) === ended) waiting.delete(customerId)
-    })
-  waiting.set(customerId, ended)
-  return turn
-}
+const inTurn = (app: App, customerId: string, work: () => Promise<void>): Promise<void> =>
+  queueOf(app).run(customerId, work)
 
 /** Asks for every customer, one after the other: for events that never came. Ends when Stripe cannot be asked. */
 export async function reconcileAll(app: App, signal: AbortSignal): Promise<void> {

@@ -10,6 +10,7 @@ import { tooMany } from '#platform/errors.ts'
 import { createNetworkLimiter } from '#platform/http/network-limit.ts'
 import { createRateLimiter, type Rate, type RateDecision } from '#platform/http/rate-limit.ts'
 import { networkOf, networksOf } from '#platform/network.ts'
+import { backoffDelayMs } from '#platform/queue/backoff.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import type { HashTurn } from './hash-turns.ts'
 import { isKnownNetwork } from './known-networks.ts'
@@ -92,8 +93,8 @@ export function createAttempts(app: App): Attempts {
       const [oldest] = failures.keys()
       if (oldest !== undefined) failures.delete(oldest)
     }
-    const wait = count < FREE_FAILURES ? 0 : Math.min(longestMs, seconds(2 ** (count - FREE_FAILURES)))
-    failures.set(key, { count, untilMs: app.clock.monotonicMs() + wait })
+    const delayMs = backoffDelayMs(count - FREE_FAILURES + 1, { minMs: seconds(1), maxMs: longestMs })
+    failures.set(key, { count, untilMs: app.clock.monotonicMs() + delayMs })
   }
 
   return {

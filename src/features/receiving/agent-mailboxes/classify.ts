@@ -7,6 +7,7 @@ import type { StoredMessage } from '#features/receiving/received/message.ts'
 import type { Millis } from '#platform/clock.ts'
 import { ask as askModel, mayAsk, memberOf, objectIn } from '#platform/llm.ts'
 import { perOwner } from '#platform/per-owner.ts'
+import { Slots } from '#platform/queue/slots.ts'
 import { KiB, minutes, seconds } from '#platform/units.ts'
 import { htmlToText } from '#protocols/mime/html-text.ts'
 
@@ -36,7 +37,7 @@ const MOST_HEADER_CHARACTERS = 300
 /** HTML that is read when a message has no text: far more than becomes 4,000 characters. */
 const MOST_HTML_CHARACTERS = 100_000
 const MOST_ANSWER_BYTES = 64 * KiB
-/** From the call to the answer, with the wait for a place. */
+/** From the call to the answer, with the wait for a slot. */
 const TIMEOUT_MS = seconds(10)
 const MOST_AT_ONCE = 4
 /** Those after them are not classified, so that a slow endpoint never holds up much mail. */
@@ -53,8 +54,7 @@ C is how sure you are, from 0 to 1.`
 
 /** How the endpoint does, for one service. */
 interface Endpoint {
-  inUse: number
-  readonly waiting: Set<() => void>
+  readonly slots: Slots
   failuresInARow: number
   restsUntil: Millis
   loggedAt: Millis
@@ -63,8 +63,7 @@ interface Endpoint {
 
 const endpointOf = perOwner(
   (_: App): Endpoint => ({
-    inUse: 0,
-    waiting: new Set(),
+    slots: new Slots(MOST_AT_ONCE, MOST_WAITING),
     failuresInARow: 0,
     restsUntil: 0,
     loggedAt: Number.NEGATIVE_INFINITY,
@@ -83,13 +82,10 @@ export async function classify(app: App, message: StoredMessage): Promise<Classi
   const ending = new AbortController()
   const timer = app.clock.after(TIMEOUT_MS, () => ending.abort())
   try {
-    if (!(await takePlace(endpoint, ending.signal))) return undefined
-    try {
-      // Those that waited for a place while the others failed.
-      return isResting(app, endpoint) ? undefined : await attempt(app, endpoint, message, ending.signal)
-    } finally {
-      givePlaceBack(endpoint)
-    }
+    return await endpoint.slots.run(ending.signal, async () =>
+      // Those that waited for a slot while the others failed.
+      isResting(app, endpoint) ? undefined : attempt(app, endpoint, message, ending.signal),
+    )
   } finally {
     timer.cancel()
   }
@@ -114,38 +110,6 @@ async function attempt(
 
 /** After the rest one more failure in a row is enough for the next. */
 const isResting = (app: App, endpoint: Endpoint): boolean => app.clock.monotonicMs() < endpoint.restsUntil
-
-/** True once there is a place; false when too many wait for one, or at the end of the time. */
-function takePlace(endpoint: Endpoint, signal: AbortSignal): Promise<boolean> {
-  if (endpoint.inUse < MOST_AT_ONCE) {
-    endpoint.inUse++
-    return Promise.resolve(true)
-  }
-  if (endpoint.waiting.size >= MOST_WAITING) return Promise.resolve(false)
-  return new Promise((resolve) => {
-    const take = () => {
-      signal.removeEventListener('abort', leave)
-      resolve(true)
-    }
-    const leave = () => {
-      endpoint.waiting.delete(take)
-      resolve(false)
-    }
-    endpoint.waiting.add(take)
-    signal.addEventListener('abort', leave)
-  })
-}
-
-/** To the one that has waited longest, if anybody waits. */
-function givePlaceBack(endpoint: Endpoint): void {
-  const [next] = endpoint.waiting
-  if (!next) {
-    endpoint.inUse--
-    return
-  }
-  endpoint.waiting.delete(next)
-  next()
-}
 
 type Answer =
   | { readonly kind: 'classified'; readonly classification: Classification }

@@ -9,6 +9,7 @@ import type { Actor, App } from '#features/core/app/app.ts'
 import type { Millis, Timer } from '#platform/clock.ts'
 import { AppError, tooMany, unauthorized } from '#platform/errors.ts'
 import { noSuch } from '#platform/http/schemas.ts'
+import { Counts } from '#platform/queue/counts.ts'
 import { hasWaiting, type Lease, leaseOldest, nearestExpiry, release, takeBackExpired } from './leases.ts'
 import { type Mailbox, mailboxById } from './mailboxes.ts'
 
@@ -48,8 +49,8 @@ export class WaitingRooms {
   readonly #app: App
   readonly #ending: AbortSignal
   readonly #rooms = new Map<number, Room>()
-  readonly #byAccount = new Map<number, number>()
-  #size = 0
+  /** Those who wait, by account. */
+  readonly #waiting = new Counts()
   #stopListening: (() => void)[] = []
 
   /** @param ending aborted when the service ends: nobody waits any more */
@@ -81,8 +82,7 @@ export class WaitingRooms {
     waiter.isWaiting = true
     room.waiters.add(waiter)
     const { accountId } = waiter.actor
-    this.#byAccount.set(accountId, (this.#byAccount.get(accountId) ?? 0) + 1)
-    this.#size++
+    this.#waiting.add(accountId, 1)
   }
 
   #leave(room: Room, waiter: Waiter): void {
@@ -90,10 +90,7 @@ export class WaitingRooms {
     waiter.isWaiting = false
     room.waiters.delete(waiter)
     const { accountId } = waiter.actor
-    const left = (this.#byAccount.get(accountId) ?? 0) - 1
-    if (left > 0) this.#byAccount.set(accountId, left)
-    else this.#byAccount.delete(accountId)
-    this.#size--
+    this.#waiting.add(accountId, -1)
     this.#closeWhenEmpty(room)
   }
 
@@ -114,7 +111,7 @@ export class WaitingRooms {
   }
 
   #refuseRevoked(accountId: number): void {
-    if (!this.#byAccount.has(accountId)) return
+    if (this.#waiting.of(accountId) === 0) return
     for (const room of [...this.#rooms.values()])
       for (const waiter of [...room.waiters]) if (waiter.actor.accountId === accountId) this.#refuseIfRevoked(waiter)
   }
@@ -198,13 +195,13 @@ export class WaitingRooms {
   async next(actor: Actor, mailbox: Mailbox, waitMs: number, signal: AbortSignal): Promise<Lease> {
     if (this.#ending.aborted) throw stopping()
     if (signal.aborted) throw clientGone()
-    if ((this.#byAccount.get(actor.accountId) ?? 0) >= MOST_WAITING_AN_ACCOUNT)
+    if (this.#waiting.of(actor.accountId) >= MOST_WAITING_AN_ACCOUNT)
       throw tooMany(
         'too_many_waiting',
         `${MOST_WAITING_AN_ACCOUNT} requests of this account wait for a message, which is the most; let fewer wait.`,
         RETRY_AFTER_SECONDS,
       )
-    if (this.#size >= MOST_WAITING)
+    if (this.#waiting.total >= MOST_WAITING)
       throw tooMany(
         'too_many_waiting',
         'As many requests wait for messages as the service can have; try again later.',
@@ -248,7 +245,7 @@ export class WaitingRooms {
 
   /** Those who wait, of all accounts. */
   get size(): number {
-    return this.#size
+    return this.#waiting.total
   }
 
   /** Mailboxes that somebody waits at. */

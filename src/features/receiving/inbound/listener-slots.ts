@@ -3,6 +3,7 @@
  * way when there are no more. Counts and chooses; never closes a connection itself.
  */
 import { networksOf } from '#platform/network.ts'
+import { Counts } from '#platform/queue/counts.ts'
 
 /** How far a session is, the most dispensable first. Its place among those with the same. */
 export type Stage =
@@ -46,9 +47,9 @@ export class ConnectionSlots<T extends SlotHolder> {
   readonly #limits: SlotLimits
   readonly #onEvicted: (holder: T) => void
   readonly #slots = new Set<HeldSlot<T>>()
-  readonly #perNetwork = new Map<string, number>()
+  readonly #perNetwork = new Counts<string>()
   /** By the largest network that one customer may have: an IPv6 /48 has 65,536 of the others. */
-  readonly #perWideNetwork = new Map<string, number>()
+  readonly #perWideNetwork = new Counts<string>()
 
   /** @param onEvicted ends a session whose slot another one has got */
   constructor(limits: SlotLimits, onEvicted: (holder: T) => void) {
@@ -69,8 +70,8 @@ export class ConnectionSlots<T extends SlotHolder> {
     const [network = address] = networks
     const wideNetwork = networks.at(-1) ?? address
     const { max, maxPerNetwork } = this.#limits
-    if ((this.#perNetwork.get(network) ?? 0) >= maxPerNetwork) return 'network'
-    const held = this.#perWideNetwork.get(wideNetwork) ?? 0
+    if (this.#perNetwork.of(network) >= maxPerNetwork) return 'network'
+    const held = this.#perWideNetwork.of(wideNetwork)
     const available = held === 0 ? max : max - Math.floor(max * RESERVED_FRACTION)
     if (this.#slots.size >= available) {
       const victim = this.#findVictim(held)
@@ -80,15 +81,15 @@ export class ConnectionSlots<T extends SlotHolder> {
     }
     const slot: HeldSlot<T> = { network, wideNetwork, holder: undefined, release: () => this.#release(slot) }
     this.#slots.add(slot)
-    add(this.#perNetwork, network, 1)
-    add(this.#perWideNetwork, wideNetwork, 1)
+    this.#perNetwork.add(network, 1)
+    this.#perWideNetwork.add(wideNetwork, 1)
     return slot
   }
 
   #release(slot: HeldSlot<T>): void {
     if (!this.#slots.delete(slot)) return
-    add(this.#perNetwork, slot.network, -1)
-    add(this.#perWideNetwork, slot.wideNetwork, -1)
+    this.#perNetwork.add(slot.network, -1)
+    this.#perWideNetwork.add(slot.wideNetwork, -1)
   }
 
   /**
@@ -100,7 +101,7 @@ export class ConnectionSlots<T extends SlotHolder> {
     for (const slot of this.#slots) {
       const { holder } = slot
       if (holder?.stage === undefined) continue
-      const count = this.#perWideNetwork.get(slot.wideNetwork) ?? 0
+      const count = this.#perWideNetwork.of(slot.wideNetwork)
       const stage = STAGES.indexOf(holder.stage)
       // Whoever brings mail gives way only to a network that still has less afterwards, so that two honest ones do not
       // take turns at it.
@@ -122,9 +123,3 @@ interface Rank {
 }
 
 const isBefore = (a: Rank, b: Rank): boolean => (a.stage - b.stage || b.count - a.count || a.sinceMs - b.sinceMs) < 0
-
-function add(counts: Map<string, number>, key: string, change: number): void {
-  const count = (counts.get(key) ?? 0) + change
-  if (count === 0) counts.delete(key)
-  else counts.set(key, count)
-}

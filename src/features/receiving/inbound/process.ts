@@ -15,6 +15,8 @@ import { findMailbox } from '#features/receiving/agent-mailboxes/deliver.ts'
 import { refusalOfReport } from '#features/receiving/domain-reports/store.ts'
 import type { Destination, Envelope, Received, Refusal } from '#features/receiving/received/message.ts'
 import type { Timer } from '#platform/clock.ts'
+import { backoffDelayMs } from '#platform/queue/backoff.ts'
+import { Counts } from '#platform/queue/counts.ts'
 import type { Owner } from '#platform/queue/fair-queue.ts'
 import { isPassingError, isStorageTrouble } from '#platform/storage-errors.ts'
 import { KiB, MiB, minutes, seconds } from '#platform/units.ts'
@@ -86,9 +88,7 @@ const MAX_DEATHS_OVER_HEADER = MAX_DEATHS_ALONE + 2
 const MAX_FAILED_READS = 5
 /** A message that failed this often while storage worked is stored unparsed. */
 const MAX_FAULTS = 6
-/** Delay before the second attempt; each further delay is twice as long. */
-const FIRST_RETRY_MS = seconds(5)
-const MAX_RETRY_MS = minutes(5)
+const RETRY_DELAYS = { minMs: seconds(5), maxMs: minutes(5) }
 /**
  * Attempts at a report that came before its delivery ended: with the delays above a quarter of an hour, and no delivery
  * waits longer for its reply.
@@ -132,12 +132,10 @@ export class InboundProcessor {
   #hasUnread = true
   /** Receipts that were in progress when the process died: each is processed alone, to find the one that caused it. */
   readonly #suspects: QueuedReceipt[] = []
-  #inProgress = 0
   /** Receipts that were read and are not applied yet, by network. */
-  readonly #waitingOf = new Map<string, number>()
-  #waiting = 0
+  readonly #waitingOf = new Counts<string>()
   /** By network. */
-  readonly #inProgressOf = new Map<string, number>()
+  readonly #inProgressOf = new Counts<string>()
   readonly #loads = {
     small: { bytes: 0, unparsed: 0, unparsedBytes: 0 },
     large: { bytes: 0, unparsed: 0, unparsedBytes: 0 },
@@ -147,7 +145,7 @@ export class InboundProcessor {
   /** By receipt id. */
   readonly #progress = new Map<number, Progress>()
   /** Receipts that wait for another attempt, by cause. */
-  readonly #retrying: Record<RetryCause, number> = { storage: 0, fault: 0, early: 0 }
+  readonly #retrying = new Counts<RetryCause>()
   #timer: Timer | undefined
   #isSuspectInProgress = false
   #isStopping = false
@@ -172,15 +170,8 @@ export class InboundProcessor {
 
   /** Why mail from an address is refused now: its network has too many messages waiting. Undefined: it is accepted. */
   refusalFor(sourceIp: string): Refusal | undefined {
-    const waiting = this.#waitingOf.get(sourceNetworkOf(sourceIp)) ?? 0
-    return waiting >= (MAX_READ_AHEAD - this.#waiting) * MAX_FRACTION_OF_NETWORK ? queueFull : undefined
-  }
-
-  #countWaiting(network: string, change: 1 | -1): void {
-    this.#waiting += change
-    const waiting = (this.#waitingOf.get(network) ?? 0) + change
-    if (waiting > 0) this.#waitingOf.set(network, waiting)
-    else this.#waitingOf.delete(network)
+    const waiting = this.#waitingOf.of(sourceNetworkOf(sourceIp))
+    return waiting >= (MAX_READ_AHEAD - this.#waitingOf.total) * MAX_FRACTION_OF_NETWORK ? queueFull : undefined
   }
 
   /** Begins nothing more and waits for what is in progress; what takes longer is processed after the next start. */
@@ -244,17 +235,17 @@ export class InboundProcessor {
       const queued = { id, sizeBytes, attempts, owner: ownerOf(receipt) }
       if (isSuspect(receipt)) this.#suspects.push(queued)
       else this.#queue.push(queued)
-      this.#countWaiting(networkOfOwner(queued.owner), 1)
+      this.#waitingOf.add(networkOfOwner(queued.owner), 1)
       this.#lastRead = id
     }
   }
 
   #next(): QueuedReceipt | undefined {
-    if (this.#suspects.length > 0) return this.#inProgress === 0 ? this.#nextSuspect() : undefined
+    if (this.#suspects.length > 0) return this.#inProgressOf.total === 0 ? this.#nextSuspect() : undefined
     if (this.#isSuspectInProgress) return undefined
     const due = this.#due.findIndex((receipt) => this.#hasCapacity(isLarge(receipt)))
     if (due !== -1) return this.#due.splice(due, 1)[0]
-    if (this.#retrying.storage >= MAX_WAITING_FOR_STORAGE) return undefined
+    if (this.#retrying.of('storage') >= MAX_WAITING_FOR_STORAGE) return undefined
     return (
       (this.#hasCapacity(false) ? this.#queue.shiftSmall(this.#mayBegin) : undefined) ??
       (this.#hasCapacity(true) ? this.#queue.shiftLarge(this.#mayBegin) : undefined)
@@ -273,10 +264,11 @@ export class InboundProcessor {
   }
 
   readonly #mayBegin = (owner: Owner): boolean =>
-    this.#inProgress < MAX_IN_PROGRESS - RESERVED_IN_PROGRESS || !this.#inProgressOf.has(networkOfOwner(owner))
+    this.#inProgressOf.total < MAX_IN_PROGRESS - RESERVED_IN_PROGRESS ||
+    this.#inProgressOf.of(networkOfOwner(owner)) === 0
 
   #hasCapacity(isForLarge: boolean): boolean {
-    if (this.#inProgress >= MAX_IN_PROGRESS) return false
+    if (this.#inProgressOf.total >= MAX_IN_PROGRESS) return false
     const { bytes, unparsed, unparsedBytes } = this.#loads[isForLarge ? 'large' : 'small']
     if (isForLarge) return bytes < MAX_BYTES_IN_PROGRESS && unparsed < MAX_LARGE_UNPARSED
     return (
@@ -287,18 +279,18 @@ export class InboundProcessor {
 
   #pumpLater(): void {
     this.#timer?.cancel()
-    this.#timer = this.#app.clock.after(FIRST_RETRY_MS, () => this.#pump())
+    this.#timer = this.#app.clock.after(RETRY_DELAYS.minMs, () => this.#pump())
   }
 
   /** Waits longer after each failure, without holding up other messages. */
   #retryLater(receipt: QueuedReceipt, cause: RetryCause): void {
     const progress = this.#progressOf(receipt.id)
     progress.failures++
-    const delayMs = Math.min(FIRST_RETRY_MS * 2 ** (progress.failures - 1), MAX_RETRY_MS)
-    this.#retrying[cause]++
+    const delayMs = backoffDelayMs(progress.failures, RETRY_DELAYS)
+    this.#retrying.add(cause, 1)
     progress.retry = this.#app.clock.after(delayMs, () => {
       progress.retry = undefined
-      this.#retrying[cause]--
+      this.#retrying.add(cause, -1)
       if (isSuspect(receipt)) this.#suspects.push(receipt)
       else this.#due.push(receipt)
       this.#pump()
@@ -327,7 +319,7 @@ export class InboundProcessor {
       return
     }
     this.#progress.delete(queued.id)
-    this.#countWaiting(networkOfOwner(queued.owner), -1)
+    this.#waitingOf.add(networkOfOwner(queued.owner), -1)
   }
 
   /** Processes a message in the background, within the bounds on what is in progress. */
@@ -361,11 +353,7 @@ export class InboundProcessor {
   }
 
   #countInProgress(queued: QueuedReceipt, change: 1 | -1): void {
-    const network = networkOfOwner(queued.owner)
-    this.#inProgress += change
-    const inProgress = (this.#inProgressOf.get(network) ?? 0) + change
-    if (inProgress > 0) this.#inProgressOf.set(network, inProgress)
-    else this.#inProgressOf.delete(network)
+    this.#inProgressOf.add(networkOfOwner(queued.owner), change)
     this.#loads[isLarge(queued) ? 'large' : 'small'].bytes += change * queued.sizeBytes
     if (isSuspect(queued)) this.#isSuspectInProgress = change === 1
   }
@@ -411,7 +399,7 @@ export class InboundProcessor {
       if (!destinations.some(({ kind }) => kind === 'domain')) dropContent(app, tx, { rawMail: [receipt.rawRef] })
       return applyEffects(app, tx, destinations, ready)
     })
-    this.#countWaiting(sourceNetworkOf(receipt.sourceIp), -1)
+    this.#waitingOf.add(sourceNetworkOf(receipt.sourceIp), -1)
     if (answer.isGivenUp)
       app.log.error(
         { receipt: receipt.id, messages: effects.filed, problem: answer.problem },
@@ -471,7 +459,7 @@ export class InboundProcessor {
 
   #authenticationMs(receipt: Receipt): number {
     if (isSuspect(receipt)) return ALONE_AUTHENTICATION_MS
-    const ms = Math.round(UNHURRIED_AUTHENTICATION_MS * Math.min(1, MAX_UNHURRIED / this.#inProgress))
+    const ms = Math.round(UNHURRIED_AUTHENTICATION_MS * Math.min(1, MAX_UNHURRIED / this.#inProgressOf.total))
     return isLarge(receipt) ? Math.min(ms, LARGE_AUTHENTICATION_MS) : ms
   }
 
@@ -488,7 +476,7 @@ export class InboundProcessor {
       sizeBytes: receipt.sizeBytes,
     }
     const mayWait =
-      this.#retrying.early < MAX_EARLY_WAITING &&
+      this.#retrying.of('early') < MAX_EARLY_WAITING &&
       this.#progressOf(receipt.id).failures < MAX_EARLY_ATTEMPTS &&
       destinations.every(({ kind }) => kind === 'bounce')
     const isForTenants = destinations.some(({ kind }) => kind === 'domain')

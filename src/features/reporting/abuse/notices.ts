@@ -46,15 +46,8 @@ export function startPauseNotices(app: App): DueLoop {
     }
     return notices.length === AT_ONCE ? app.clock.now() : undefined
   }
-  const loop = startDueLoop({ name: 'notices of pauses', clock: app.clock, log: app.log, step })
-  const stopListening = app.sendingChanged.listen(() => loop.wake())
-  return {
-    wake: loop.wake,
-    async stop() {
-      stopListening()
-      await loop.stop()
-    },
-  }
+  const { clock, log, sendingChanged } = app
+  return startDueLoop({ name: 'notices of pauses', clock, log, wokenBy: [sendingChanged], step })
 }
 
 /** What makes it one mail, however often it is sent. */

@@ -76,15 +76,8 @@ export function startAbuseWatch(app: App): DueLoop {
     return app.clock.now() + (isBehind ? 0 : LOOK_MS)
   }
 
-  const stopListening = app.eventsRecorded.listen(({ accountId }) => void changed.add(accountId))
-  const loop = startDueLoop({ name: 'abuse', clock: app.clock, log: app.log, step })
-  return {
-    wake: loop.wake,
-    async stop() {
-      stopListening()
-      await loop.stop()
-    },
-  }
+  const onEnded = app.eventsRecorded.listen(({ accountId }) => void changed.add(accountId))
+  return startDueLoop({ name: 'abuse', clock: app.clock, log: app.log, step, onEnded })
 }
 
 /** Pauses an account whose figures are over a threshold. */

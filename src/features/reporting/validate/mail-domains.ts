@@ -4,6 +4,7 @@
  * nobody else.
  */
 import type { Clock } from '#platform/clock.ts'
+import { Slots } from '#platform/queue/slots.ts'
 import { createTtlCache } from '#protocols/dns/cache.ts'
 import { resolveMailHosts } from '#protocols/dns/mail-route.ts'
 import type { Resolver } from '#protocols/dns/resolver.ts'
@@ -30,16 +31,11 @@ const ENTRY_BYTES = 300
 const MOST_AT_ONCE = 128
 const MOST_AT_ONCE_OF_ACCOUNT = 16
 
-interface Asking {
-  /** False once whoever asked has been answered without it. */
-  isWanted: boolean
-}
-
 export function createMailDomains(clock: Clock, resolver: Resolver): MailDomains {
   const known = createTtlCache<MailDomain>(clock, { maxEntries: MOST_KEPT, maxWeight: MOST_KEPT_BYTES })
   const underWay = new Map<string, Promise<MailDomain>>()
-  const places = createPlaces(MOST_AT_ONCE)
-  const placesOf = new Map<number, Places>()
+  const slots = new Slots(MOST_AT_ONCE)
+  const slotsOf = new Map<number, Slots>()
 
   async function look(domain: string): Promise<MailDomain> {
     const found = await lookUp(resolver, domain)
@@ -49,28 +45,25 @@ export function createMailDomains(clock: Clock, resolver: Resolver): MailDomains
     return found
   }
 
-  /** Undefined when it was not wanted any more at its turn. The places are held until DNS is done, also when whoever asked has gone. */
-  async function inTurn(accountId: number, domain: string, asking: Asking): Promise<MailDomain | undefined> {
-    const own = placesOf.get(accountId) ?? createPlaces(MOST_AT_ONCE_OF_ACCOUNT)
-    placesOf.set(accountId, own)
-    if (!(await own.take(asking))) return undefined
+  async function lookOnce(domain: string): Promise<MailDomain> {
+    const cached = known.get(domain)
+    if (cached) return cached.value
+    let looking = underWay.get(domain)
+    if (!looking) {
+      looking = look(domain)
+      underWay.set(domain, looking)
+    }
+    return await looking
+  }
+
+  /** Undefined when `signal` was aborted before its turn. Both slots are held until DNS is done, caller or not. */
+  async function inTurn(accountId: number, domain: string, signal: AbortSignal): Promise<MailDomain | undefined> {
+    const own = slotsOf.get(accountId) ?? new Slots(MOST_AT_ONCE_OF_ACCOUNT)
+    slotsOf.set(accountId, own)
     try {
-      if (!(await places.take(asking))) return undefined
-      try {
-        const cached = known.get(domain)
-        if (cached) return cached.value
-        let looking = underWay.get(domain)
-        if (!looking) {
-          looking = look(domain)
-          underWay.set(domain, looking)
-        }
-        return await looking
-      } finally {
-        places.give()
-      }
+      return await own.run(signal, () => slots.run(signal, () => lookOnce(domain)))
     } finally {
-      own.give()
-      if (own.isIdle()) placesOf.delete(accountId)
+      if (own.isIdle && slotsOf.get(accountId) === own) slotsOf.delete(accountId)
     }
   }
 
@@ -78,49 +71,19 @@ export function createMailDomains(clock: Clock, resolver: Resolver): MailDomains
     look(accountId, domain) {
       const cached = known.get(domain)
       if (cached) return Promise.resolve(cached.value)
-      const asking: Asking = { isWanted: true }
+      const ending = new AbortController()
       return new Promise((resolve) => {
         const timer = clock.after(TIMEOUT_MS, () => {
-          asking.isWanted = false
+          ending.abort()
           resolve(unknown(`DNS did not answer for ${domain} within 5 seconds.`))
         })
-        void inTurn(accountId, domain, asking).then((found) => {
+        void inTurn(accountId, domain, ending.signal).then((found) => {
           if (!found) return
           timer.cancel()
           resolve(found)
         })
       })
     },
-  }
-}
-
-interface Places {
-  /** Resolves with true at its turn, or with false when it is not wanted then: no place is taken. */
-  take(asking: Asking): Promise<boolean>
-  give(): void
-  isIdle(): boolean
-}
-
-/** So many at once, the others in order of their coming. */
-function createPlaces(most: number): Places {
-  let inUse = 0
-  const waiting: { readonly asking: Asking; readonly go: (isTaken: boolean) => void }[] = []
-  return {
-    take(asking) {
-      if (inUse < most) {
-        inUse++
-        return Promise.resolve(true)
-      }
-      return new Promise((go) => waiting.push({ asking, go }))
-    },
-    give() {
-      for (let next = waiting.shift(); next; next = waiting.shift()) {
-        next.go(next.asking.isWanted)
-        if (next.asking.isWanted) return
-      }
-      inUse--
-    },
-    isIdle: () => inUse === 0,
   }
 }
 

@@ -9,6 +9,7 @@ import type { Clock, Millis } from '#platform/clock.ts'
 import { decompressed } from '#platform/content/missing.ts'
 import { Committer, type CommitterOptions, type Tx } from '#platform/db/commit.ts'
 import { openDatabase, prepared } from '#platform/db/open.ts'
+import { Counts } from '#platform/queue/counts.ts'
 import { KiB } from '#platform/units.ts'
 
 /** A message as it was handed in for one recipient. */
@@ -137,8 +138,7 @@ export class CaptureStore {
   readonly committer: Committer
   readonly #options: CaptureStoreOptions
   /** Sums of `stored_bytes` of what is committed, by owner. */
-  readonly #bytes = new Map<number, number>()
-  #totalBytes = 0
+  readonly #bytes = new Counts()
   /** The last trim asked for; never rejects. */
   #lastTrim: Promise<void> = Promise.resolve()
 
@@ -151,7 +151,7 @@ export class CaptureStore {
       const columns = this.db.query<{ name: string }, []>("SELECT name FROM pragma_table_info('captures')").all()
       if (!columns.some(({ name }) => name === 'owner_id')) this.db.run(ADD_OWNER)
       this.db.run(OWNER_INDEX)
-      for (const { ownerId, storedBytes } of sql(this.db).byOwner.all()) this.#add(ownerId, storedBytes)
+      for (const { ownerId, storedBytes } of sql(this.db).byOwner.all()) this.#bytes.add(ownerId, storedBytes)
       this.committer = new Committer(this.db, this.path, options.committerOptions)
     } catch (error) {
       this.db.close()
@@ -182,12 +182,12 @@ export class CaptureStore {
         ownerId,
       )
       tx.afterCommit(() => {
-        if (replaced) this.#add(replaced.ownerId, -replaced.storedBytes)
-        this.#add(ownerId, stored.length)
+        if (replaced) this.#bytes.add(replaced.ownerId, -replaced.storedBytes)
+        this.#bytes.add(ownerId, stored.length)
       })
     })
     // Nobody waits for it, and when it fails the next one finds the same to do.
-    if (this.#totalBytes > this.#options.maxBytes) void this.trim().catch(() => undefined)
+    if (this.#bytes.total > this.#options.maxBytes) void this.trim().catch(() => undefined)
   }
 
   /** What was captured of an email; undefined when nothing was, or nothing is left. */
@@ -222,7 +222,7 @@ export class CaptureStore {
     return this.committer.writeFromReserve((tx) => {
       const removed = emailIds.flatMap((id) => sql(tx.db).removeOfEmail.all(id))
       tx.afterCommit(() => {
-        for (const { ownerId, storedBytes } of removed) this.#add(ownerId, -storedBytes)
+        for (const { ownerId, storedBytes } of removed) this.#bytes.add(ownerId, -storedBytes)
       })
       return removed.length
     })
@@ -252,7 +252,7 @@ export class CaptureStore {
   }
 
   #isTrimDue(): boolean {
-    if (this.#totalBytes > this.#options.maxBytes) return true
+    if (this.#bytes.total > this.#options.maxBytes) return true
     const oldest = sql(this.db).oldest.get(1)
     return oldest !== null && this.#isExpired(oldest.receivedAt)
   }
@@ -264,7 +264,7 @@ export class CaptureStore {
   #removeSome(tx: Tx): void {
     const removed: Stored[] = []
     const bytes = new Map(this.#bytes)
-    let leftBytes = this.#totalBytes
+    let leftBytes = this.#bytes.total
     const note = ({ ownerId, storedBytes }: Stored): void => {
       removed.push({ ownerId, storedBytes })
       bytes.set(ownerId, (bytes.get(ownerId) ?? 0) - storedBytes)
@@ -286,15 +286,8 @@ export class CaptureStore {
       else note({ ownerId, storedBytes })
     }
     tx.afterCommit(() => {
-      for (const { ownerId, storedBytes } of removed) this.#add(ownerId, -storedBytes)
+      for (const { ownerId, storedBytes } of removed) this.#bytes.add(ownerId, -storedBytes)
     })
-  }
-
-  #add(ownerId: number, bytes: number): void {
-    const sum = (this.#bytes.get(ownerId) ?? 0) + bytes
-    if (sum === 0) this.#bytes.delete(ownerId)
-    else this.#bytes.set(ownerId, sum)
-    this.#totalBytes += bytes
   }
 
   /** Fewer free pages than this the next messages fill anyway. */

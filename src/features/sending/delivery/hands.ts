@@ -7,6 +7,7 @@ import { beginDelivery } from '#features/sending/queue/attempt-moves.ts'
 import { logIdOf } from '#features/sending/queue/names.ts'
 import { NotProcessing } from '#features/sending/queue/settle.ts'
 import type { Millis } from '#platform/clock.ts'
+import { StorageRetries, type WriteFailure } from '#platform/queue/retry.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import { isSuppressedNow } from './claim.ts'
 import { type AttemptInHand, type Verdict, writeOutcome } from './outcome.ts'
@@ -39,8 +40,6 @@ export interface HandsOptions {
   readonly onDue: (lane: string, at: Millis) => void
 }
 
-/** Wait after the database refused a claim or an outcome, for example because the disk is full. */
-export const STORAGE_RETRY_MS = seconds(1)
 const STORAGE_RELEASE_MS = seconds(10)
 /** How long begun transactions may go on after the service was told to stop. */
 const STOP_GRACE_MS = minutes(1)
@@ -49,7 +48,7 @@ export class Hands {
   readonly #options: HandsOptions
   readonly #app: App
   readonly #hands = new Map<number, Hand>()
-  #unstored = 0
+  readonly #retries: StorageRetries
   /** The grace of stopping is over: an outcome that is refused once more is left to the recovery of the next start. */
   #hasGivenUp = false
   #onSettled: () => void = () => undefined
@@ -57,11 +56,12 @@ export class Hands {
   constructor(options: HandsOptions) {
     this.#options = options
     this.#app = options.app
+    this.#retries = new StorageRetries(options.app.clock)
   }
 
   /** Outcomes that the database has refused so far: while there are any, nothing more is claimed. */
   get unstored(): number {
-    return this.#unstored
+    return this.#retries.refusedCount
   }
 
   add(hand: Hand): void {
@@ -120,36 +120,28 @@ export class Hands {
   /** Writes the verdict, again and again while the database refuses: an outcome is never dropped. */
   async #store(hand: Hand, verdict: Verdict, session: AttemptSession | undefined): Promise<void> {
     const { onDue, stopping } = this.#options
-    let isRefused = false
-    for (;;) {
-      try {
-        const waits = verdict.kind === 'released' && !stopping.aborted && !hand.isSuppressed
-        const releaseAt = this.#app.clock.now() + (waits ? STORAGE_RELEASE_MS : 0)
-        const nextAt = await this.#app.commit.writeFromReserve((tx) =>
-          writeOutcome(this.#app, tx, hand, verdict, session, releaseAt),
-        )
-        this.#hands.delete(hand.recipientId)
-        if (nextAt !== undefined) onDue(hand.lane, nextAt)
-        break
-      } catch (error) {
-        const { log } = this.#app
-        if (error instanceof NotProcessing) {
-          log.error({ err: error, ...this.#named(hand) }, 'an outcome came for a recipient that is not in delivery')
-          this.#hands.delete(hand.recipientId)
-          break
-        }
-        log.error({ err: error, ...this.#named(hand) }, 'an outcome could not be stored; it is tried again')
-        if (this.#hasGivenUp) {
-          this.#hands.delete(hand.recipientId)
-          break
-        }
-        if (!isRefused) this.#unstored++
-        isRefused = true
-        await this.#app.clock.sleep(STORAGE_RETRY_MS)
-      }
+    const write = async (): Promise<true> => {
+      const waits = verdict.kind === 'released' && !stopping.aborted && !hand.isSuppressed
+      const releaseAt = this.#app.clock.now() + (waits ? STORAGE_RELEASE_MS : 0)
+      const nextAt = await this.#app.commit.writeFromReserve((tx) =>
+        writeOutcome(this.#app, tx, hand, verdict, session, releaseAt),
+      )
+      this.#hands.delete(hand.recipientId)
+      if (nextAt !== undefined) onDue(hand.lane, nextAt)
+      return true
     }
-    if (isRefused) this.#unstored--
+    const isStored = await this.#retries.store(write, (error) => this.#judgeFailure(hand, error))
+    if (!isStored) this.#hands.delete(hand.recipientId)
     this.#onSettled()
+  }
+
+  #judgeFailure(hand: Hand, error: unknown): WriteFailure {
+    const isUnknown = error instanceof NotProcessing
+    const message = isUnknown
+      ? 'an outcome came for a recipient that is not in delivery'
+      : 'an outcome could not be stored; it is tried again'
+    this.#app.log.error({ err: error, ...this.#named(hand) }, message)
+    return isUnknown || this.#hasGivenUp ? 'given-up' : 'storage'
   }
 
   /** Resolves when no begun transaction is in hand, or the grace of stopping, 60 s, is over. */

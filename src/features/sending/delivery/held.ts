@@ -65,18 +65,11 @@ export function startReleaser(app: App): DueLoop {
     }
     return isBusy ? app.clock.now() + BETWEEN_SLICES_MS : undefined
   }
-  const loop = startDueLoop({ name: 'release held mail', clock: app.clock, log: app.log, step })
-  const stopListening = app.sendingChanged.listen(() => {
+  const { clock, log, sendingChanged } = app
+  const onEnded = sendingChanged.listen(() => {
     changes++
-    loop.wake()
   })
-  return {
-    wake: loop.wake,
-    async stop() {
-      stopListening()
-      await loop.stop()
-    },
-  }
+  return startDueLoop({ name: 'release held mail', clock, log, wokenBy: [sendingChanged], step, onEnded })
 }
 
 /** One slice. A pass over all open mail that released none, and during which nobody was stopped, ends it: what one passed by may have been held behind it. */

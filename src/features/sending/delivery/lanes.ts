@@ -3,7 +3,7 @@
  * scheduler's.
  */
 import type { Clock, Millis, Timer } from '#platform/clock.ts'
-import { minutes } from '#platform/units.ts'
+import { wakeAt } from '#platform/queue/due-loop.ts'
 
 export interface Lane {
   readonly name: string
@@ -23,8 +23,6 @@ export interface LanesOptions {
   readonly pump: (lane: Lane) => Promise<void>
   readonly onTurnOver: (lane: Lane) => void
 }
-
-const LONGEST_SLEEP_MS = minutes(1)
 
 export class Lanes {
   readonly #options: LanesOptions
@@ -74,15 +72,13 @@ export class Lanes {
 
   /** The lane's next turn, unless something wakes it before. */
   sleepUntil(lane: Lane, at: Millis): void {
-    const { clock } = this.#options
     lane.timer?.cancel()
-    // Never long: a wall clock that jumps, or a machine that slept, must not make a lane late.
-    lane.timer = clock.after(Math.min(Math.max(at - clock.now(), 0), LONGEST_SLEEP_MS), () => this.#wake(lane))
+    lane.timer = wakeAt(this.#options.clock, at, () => this.#wake(lane))
   }
 
   /** The lane waits in a line to be woken; now and then it also looks by itself. */
   sleepInLine(lane: Lane): void {
-    this.sleepUntil(lane, this.#options.clock.now() + LONGEST_SLEEP_MS)
+    this.sleepUntil(lane, Number.POSITIVE_INFINITY)
   }
 
   cancelTimers(): void {

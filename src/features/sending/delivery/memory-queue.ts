@@ -4,8 +4,8 @@
  * which started jobs are in the way of what waits. Never ends a job and never reads a message; it knows its size.
  */
 import type { MemoryBudget, Reservation } from '#platform/memory-budget.ts'
+import { Counts } from '#platform/queue/counts.ts'
 import { FairQueue, type Owner } from '#platform/queue/fair-queue.ts'
-import { Counts } from './counts.ts'
 import type { PreparedJob } from './job.ts'
 
 /** A composed message, what it is made from, and what is on its way to the socket. */
@@ -48,8 +48,8 @@ export class MemoryQueue<T> {
   readonly #options: MemoryQueueOptions<T>
   readonly #bodies = new Map<string, HeldBody>()
   readonly #bodyOf = new Map<T, HeldBody>()
-  #heldBytes = 0
-  readonly #heldBytesOf = new Counts()
+  /** By account. */
+  readonly #heldBytes = new Counts()
   readonly #waiting = new FairQueue<Waiting<T>>()
   readonly #waitingBulk = new FairQueue<Waiting<T>>()
   readonly #waitingOwners = new Set<T>()
@@ -106,8 +106,7 @@ export class MemoryQueue<T> {
     this.#bodyOf.delete(owner)
     if (!body || --body.owners > 0) return
     this.#bodies.delete(body.name)
-    this.#heldBytes -= body.bytes
-    this.#heldBytesOf.add(body.tenant, -body.bytes)
+    this.#heldBytes.add(body.tenant, -body.bytes)
     body.reservation?.release()
   }
 
@@ -146,8 +145,7 @@ export class MemoryQueue<T> {
   #start({ owner, prepared }: Waiting<T>, body: HeldBody): void {
     if (body.owners++ === 0) {
       this.#bodies.set(body.name, body)
-      this.#heldBytes += body.bytes
-      this.#heldBytesOf.add(body.tenant, body.bytes)
+      this.#heldBytes.add(body.tenant, body.bytes)
     }
     this.#bodyOf.set(owner, body)
     this.#waitingOwners.delete(owner)
@@ -155,7 +153,7 @@ export class MemoryQueue<T> {
   }
 
   #hasItsShare(tenant: number): boolean {
-    return this.#heldBytesOf.of(tenant) >= this.#options.memory.limitBytes * ACCOUNT_FRACTION
+    return this.#heldBytes.of(tenant) >= this.#options.memory.limitBytes * ACCOUNT_FRACTION
   }
 
   /** Whether mail of another account waits which that account has not too much memory for. */
@@ -168,7 +166,7 @@ export class MemoryQueue<T> {
   #reserve({ body: name, tenant, prepared: { sizeBytes } }: Waiting<T>): HeldBody | undefined {
     const { memory } = this.#options
     const bytes = sizeBytes * MEMORY_FACTOR
-    const isWithin = this.#heldBytes + bytes <= memory.limitBytes * DELIVERY_FRACTION
+    const isWithin = this.#heldBytes.total + bytes <= memory.limitBytes * DELIVERY_FRACTION
     const reservation = isWithin ? memory.reserve(bytes) : undefined
     if (!reservation && this.#bodies.size > 0) return undefined
     return { name, tenant, bytes, reservation, owners: 0 }

@@ -15,6 +15,7 @@ import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepared } from '#platform/db/open.ts'
 import { randomFraction, type UuidBytes } from '#platform/ids.ts'
+import { backoffDelayMs } from '#platform/queue/backoff.ts'
 import { seconds } from '#platform/units.ts'
 import { type BounceCategory, bounceTypeOf, isRetriedUntilExpiry } from './bounce-category.ts'
 import { classifyReply } from './classify.ts'
@@ -245,4 +246,5 @@ function expire(
 }
 
 /** How long a site is left alone after nobody there let us in for the `failures`th time in a row: 30 s, 1, 2, 4, 8, then 15 minutes. */
-export const siteRestMs = (failures: number): number => Math.min(seconds(30) * 2 ** (failures - 1), MAX_SITE_REST_MS)
+export const siteRestMs = (failures: number): number =>
+  backoffDelayMs(failures, { minMs: seconds(30), maxMs: MAX_SITE_REST_MS })

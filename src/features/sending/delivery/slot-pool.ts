@@ -5,8 +5,8 @@
  * slot: room for one message in delivery.
  */
 import { isBulkLane } from '#features/sending/queue/lanes.ts'
+import { Counts } from '#platform/queue/counts.ts'
 import { bulkShare } from './bulk-share.ts'
-import { Counts } from './counts.ts'
 import { WaitQueue } from './wait-queue.ts'
 
 export interface SlotRules {
@@ -29,8 +29,6 @@ export class SlotPool {
   readonly #held = new Counts()
   /** Of these, what each account has by bulk lanes. */
   readonly #heldByBulk = new Counts()
-  #inFlight = 0
-  #bulkInFlight = 0
 
   /** @param ownerOf the account that a lane's slots are counted for */
   constructor(rules: SlotRules, ownerOf: (lane: string) => number) {
@@ -40,11 +38,11 @@ export class SlotPool {
   }
 
   get inFlight(): number {
-    return this.#inFlight
+    return this.#held.total
   }
 
   get isIdle(): boolean {
-    return this.#inFlight === 0 && this.waiting.isEmpty
+    return this.inFlight === 0 && this.waiting.isEmpty
   }
 
   /**
@@ -54,7 +52,7 @@ export class SlotPool {
   freeFor(owner: number, isBulk: boolean, max: number, canUse: (owner: number) => boolean = () => true): number {
     const { contestedFraction, leavesFree } = this.#rules
     const held = this.#held.of(owner)
-    const free = max - this.#inFlight
+    const free = max - this.inFlight
     const sharers = this.waiting.countSharers(owner, false)
     const share = Math.max(1, Math.ceil(max * (sharers > 1 ? Math.min(1 / sharers, contestedFraction) : 1)))
     const own = Math.min(leavesFree ? maxHeld(free + held, max) - held : free, free, share - held)
@@ -67,8 +65,8 @@ export class SlotPool {
     if (this.waiting.hasOrdinary((other) => canUse(other) && this.freeFor(other, false, max) > 0)) return 0
     const maxBulk = Math.max(1, Math.floor(max * this.#rules.bulkFraction))
     return Math.min(
-      maxBulk - this.#bulkInFlight,
-      bulkShare(max) - this.#inFlight,
+      maxBulk - this.#heldByBulk.total,
+      bulkShare(max) - this.inFlight,
       Math.ceil(maxBulk / this.waiting.countSharers(owner, true)) - this.#heldByBulk.of(owner),
     )
   }
@@ -76,11 +74,8 @@ export class SlotPool {
   /** Negative: releases as many. */
   acquire(lane: string, count: number): void {
     const owner = this.#ownerOf(lane)
-    this.#inFlight += count
     this.#held.add(owner, count)
-    if (!isBulkLane(lane)) return
-    this.#bulkInFlight += count
-    this.#heldByBulk.add(owner, count)
+    if (isBulkLane(lane)) this.#heldByBulk.add(owner, count)
   }
 }
 

@@ -3,7 +3,8 @@
  * Never counts slots and never wakes a lane.
  */
 import { isBulkLane } from '#features/sending/queue/lanes.ts'
-import { Counts } from './counts.ts'
+import { Counts } from '#platform/queue/counts.ts'
+import { RoundRobin } from '#platform/queue/round-robin.ts'
 
 export class WaitQueue {
   readonly #ownerOf: (lane: string) => number
@@ -68,9 +69,7 @@ export class WaitQueue {
 
 /** Lanes of one kind. */
 class Turns {
-  /** Of each owner, in the order of the owners' turns. */
-  readonly #waiting = new Map<number, Set<string>>()
-  readonly #ownerOfWaiting = new Map<string, number>()
+  readonly #waiting = new RoundRobin<string>()
   /** Lanes that were taken out and have not had their turn yet, with their owners. */
   readonly #woken = new Map<string, number>()
   /** How many lanes each owner has here, woken ones included. */
@@ -94,58 +93,33 @@ class Turns {
   }
 
   add(lane: string, owner: number): void {
-    if (this.has(lane)) return
-    const lanes = this.#waiting.get(owner)
-    if (lanes) lanes.add(lane)
-    else this.#waiting.set(owner, new Set([lane]))
-    this.#ownerOfWaiting.set(lane, owner)
-    this.#wanting.add(owner, 1)
+    if (this.#waiting.add(owner, lane)) this.#wanting.add(owner, 1)
   }
 
   delete(lane: string): void {
-    this.#takeOut(lane)
+    const owner = this.#waiting.delete(lane)
+    if (owner !== undefined) this.#wanting.add(owner, -1)
     this.endTurn(lane)
   }
 
   has(lane: string): boolean {
-    return this.#ownerOfWaiting.has(lane)
+    return this.#waiting.has(lane)
   }
 
   all(): string[] {
-    return [...this.#waiting.values()].flatMap((lanes) => [...lanes])
+    return this.#waiting.all()
   }
 
   shift(isServable: (owner: number) => boolean): string | undefined {
-    for (const [owner, lanes] of this.#waiting) {
-      const [lane] = lanes
-      if (lane === undefined || !isServable(owner)) continue
-      this.#takeOut(lane)
-      if (lanes.size > 0) {
-        // Behind the other owners.
-        this.#waiting.delete(owner)
-        this.#waiting.set(owner, lanes)
-      }
-      this.#woken.set(lane, owner)
-      this.#wanting.add(owner, 1)
-      return lane
-    }
-    return undefined
+    const next = this.#waiting.shift(isServable)
+    if (next) this.#woken.set(next.item, next.owner)
+    return next?.item
   }
 
   endTurn(lane: string): void {
     const owner = this.#woken.get(lane)
     if (owner === undefined) return
     this.#woken.delete(lane)
-    this.#wanting.add(owner, -1)
-  }
-
-  #takeOut(lane: string): void {
-    const owner = this.#ownerOfWaiting.get(lane)
-    if (owner === undefined) return
-    const lanes = this.#waiting.get(owner)
-    lanes?.delete(lane)
-    if (lanes?.size === 0) this.#waiting.delete(owner)
-    this.#ownerOfWaiting.delete(lane)
     this.#wanting.add(owner, -1)
   }
 }

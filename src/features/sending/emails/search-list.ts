@@ -10,6 +10,7 @@ import {
   countMatches,
   type EmailSearch,
   findIds,
+  indexPendingEmails,
   isMatch,
   matchOf,
   rangeOfTime,
@@ -22,6 +23,7 @@ import { belowTimeAndId, type RowKey, type RowWindow } from '#platform/db/row-wi
 import { invalid } from '#platform/errors.ts'
 import { MAX_OFFSET } from '#platform/http/schemas.ts'
 import { parseUuid, type UuidBytes } from '#platform/ids.ts'
+import { isPassingError } from '#platform/storage-errors.ts'
 import { countEmails, type EmailFilter, emailsByIds, type StoredEmail } from './read.ts'
 
 /** Totals are counted as far as pages can be asked for by number; a total of this means that there are more. */
@@ -114,6 +116,7 @@ export async function searchEmails(
 ): Promise<FoundEmails> {
   const { db } = app
   const match = matchOf(accountId, search)
+  await catchUp(app)
   const range = rangeOf(db, accountId, filter, search.messageId)
   const operationId = filter.operation && sql(db).idOfOperation.get(filter.operation, accountId)?.id
   const isKnown = filter.operation === undefined || operationId !== undefined
@@ -141,6 +144,15 @@ export async function searchEmails(
       isFull || stoppedAt === undefined
         ? last && [last.createdAt, last.id]
         : [sql(db).createdAt.get(stoppedAt)?.at ?? 0, stoppedAt],
+  }
+}
+
+/** Brings the index up to date. While nothing can be stored, a search finds what was indexed before. */
+async function catchUp(app: App): Promise<void> {
+  try {
+    await indexPendingEmails(app)
+  } catch (error) {
+    if (!isPassingError(error)) throw error
   }
 }
 

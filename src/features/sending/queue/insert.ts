@@ -13,7 +13,6 @@ import { prepared } from '#platform/db/open.ts'
 import { newUuid, type UuidBytes } from '#platform/ids.ts'
 import { laneOf } from './lanes.ts'
 import type { NewEmail } from './new-email.ts'
-import { indexEmail } from './search.ts'
 import { countStatus } from './settle.ts'
 import { emailStatus, recipientKindCode, type Status, statusCode } from './status.ts'
 import { suppressedOutcome } from './suppressed.ts'
@@ -111,14 +110,6 @@ export function insertEmail(
     accountId: actor.accountId,
     waiting,
     dueAt,
-  })
-  indexEmail(tx, emailId, {
-    accountId: actor.accountId,
-    streamId: placement.streamId,
-    from: email.from,
-    recipients: email.recipients,
-    subject: email.subject,
-    tags: email.extra.tags ?? [],
   })
   if (email.idempotency)
     sql(tx.db).insertKey.run(actor.accountId, email.idempotency.keyHash, emailId, email.idempotency.bodyHash)

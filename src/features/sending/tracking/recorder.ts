@@ -5,6 +5,7 @@
  */
 import type { App } from '#features/core/app/app.ts'
 import type { Millis } from '#platform/clock.ts'
+import { retry } from '#platform/queue/retry.ts'
 import { isDiskFull, isPassingError } from '#platform/storage-errors.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import { type Engagement, engage } from './engage.ts'
@@ -33,17 +34,13 @@ export function createRecorder(
     dropped = 0
   }
 
-  const store = async (engagement: Engagement): Promise<unknown> => {
-    for (let tries = 1; ; tries++) {
-      try {
-        return await app.commit.write((tx) => engage(app, tx, engagement))
-      } catch (error) {
-        // A full disk lasts longer than is worth waiting for.
-        if (tries >= MAX_TRIES || isDiskFull(error) || !isPassingError(error)) throw error
-      }
-      await app.clock.sleep(RETRY_DELAY_MS)
-    }
-  }
+  const store = (engagement: Engagement): Promise<unknown> =>
+    retry(() => app.commit.write((tx) => engage(app, tx, engagement)), {
+      clock: app.clock,
+      delayMs: RETRY_DELAY_MS,
+      // A full disk lasts longer than is worth waiting for.
+      isRetried: (error, failures) => failures < MAX_TRIES && !isDiskFull(error) && isPassingError(error),
+    })
 
   return (engagement) => {
     if (waiting >= MOST_WAITING) return lose(undefined)

@@ -11,6 +11,7 @@ import { prepared } from '#platform/db/open.ts'
 import { AppError, invalid } from '#platform/errors.ts'
 import { queryInteger } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
+import { SerialQueue } from '#platform/queue/serial-queue.ts'
 import { MiB } from '#platform/units.ts'
 
 interface Row {
@@ -194,22 +195,9 @@ export async function readPage(
  */
 export function createPageReader(app: Pick<App, 'db' | 'keys'>) {
   const turn = createTurns()
-  const lasts = new Map<number, Promise<void>>()
-  return async (owner: EventOwner, wanted: Parameters<typeof readPage>[2]): Promise<ReadPage> => {
-    const { accountId } = owner
-    const read = (lasts.get(accountId) ?? Promise.resolve()).then(() => readPage(app, owner, wanted, turn))
-    // Holds no page.
-    const last = read.then(
-      () => undefined,
-      () => undefined,
-    )
-    lasts.set(accountId, last)
-    try {
-      return await read
-    } finally {
-      if (lasts.get(accountId) === last) lasts.delete(accountId)
-    }
-  }
+  const queue = new SerialQueue<number>()
+  return (owner: EventOwner, wanted: Parameters<typeof readPage>[2]): Promise<ReadPage> =>
+    queue.run(owner.accountId, () => readPage(app, owner, wanted, turn))
 }
 
 async function readSlices(

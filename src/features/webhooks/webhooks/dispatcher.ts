@@ -10,7 +10,9 @@ import { lastSeqOf } from '#features/core/events/record.ts'
 import { giveWay, type Millis } from '#platform/clock.ts'
 import { prepared, readTogether } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { minutes, seconds } from '#platform/units.ts'
+import { wakeAt } from '#platform/queue/due-loop.ts'
+import { STORAGE_RETRY_MS } from '#platform/queue/retry.ts'
+import { seconds } from '#platform/units.ts'
 import { signingSecret } from './inbound-secret.ts'
 import { Lane } from './lane.ts'
 import { ENDED_BY_FAILURES, moveCursor, OFF_REASON } from './outcome.ts'
@@ -18,11 +20,9 @@ import { endPending } from './pending.ts'
 import { type Place, Places } from './places.ts'
 import { type Entry, Roster } from './roster.ts'
 import { Streak } from './streak.ts'
-import { type Done, PUT_BACK, STORAGE_RETRY_MS, type Task, Tasks } from './task.ts'
+import { type Done, PUT_BACK, type Task, Tasks } from './task.ts'
 import { activeWebhooks, findWebhookById, type Webhook } from './webhooks.ts'
 
-/** A timer that looks again at least this often, because the clock may have jumped. */
-const LONGEST_SLEEP_MS = minutes(1)
 /** How long a cursor that moved over unwanted events may stay unstored. */
 const CURSOR_STORED_MS = seconds(10)
 /** Attempts that are begun in one turn of the event loop, some ms: an event may be for a hundred webhooks, and a thousand retries due together. */
@@ -170,15 +170,14 @@ export class WebhookDispatcher {
     const { clock, db, log } = this.#app
     const { lane } = entry
     entry.timer?.cancel()
-    let sleepMs: number | undefined
+    let dueAt: Millis | undefined
     try {
-      const wakeAt = readTogether(db, () => this.#beginDue(entry))
-      sleepMs = wakeAt === undefined ? undefined : Math.min(wakeAt - clock.now(), LONGEST_SLEEP_MS)
+      dueAt = readTogether(db, () => this.#beginDue(entry))
     } catch (error) {
       log.error({ err: error, webhook: lane.webhook.id }, 'a webhook could not be told what is next; it is tried again')
-      sleepMs = STORAGE_RETRY_MS
+      dueAt = clock.now() + STORAGE_RETRY_MS
     }
-    if (sleepMs !== undefined) entry.timer = clock.after(sleepMs, () => this.#pump(entry))
+    if (dueAt !== undefined) entry.timer = wakeAt(clock, dueAt, () => this.#pump(entry))
     this.#storeCursorLater(entry)
   }
 
@@ -192,7 +191,7 @@ export class WebhookDispatcher {
     const hasStored = firstDue !== undefined && firstDue <= now
     const restLeftMs = lane.streak.restLeftMs(this.#app.clock.monotonicMs())
     const isResting = restLeftMs > 0
-    let wakeAt = hasStored ? undefined : firstDue
+    let dueAt = hasStored ? undefined : firstDue
     const stored = (): Task | undefined => {
       const delivery = hasStored ? lane.nextStored(now, isResting) : undefined
       return delivery && { kind: 'stored', delivery }
@@ -202,7 +201,7 @@ export class WebhookDispatcher {
       const next = lane.webhook.isActive && !isResting ? lane.nextEvent(durableSeq, now) : undefined
       this.#count((lane.rowsRead - before) / READ_FOR_ONE_BEGUN)
       if (typeof next === 'object') return { kind: 'event', event: next }
-      if (next !== undefined) wakeAt = Math.min(wakeAt ?? next, next)
+      if (next !== undefined) dueAt = Math.min(dueAt ?? next, next)
       return undefined
     }
     while (!this.#tasks.isRefused && this.#places.hasRoom(lane)) {
@@ -212,10 +211,10 @@ export class WebhookDispatcher {
       lane.isStoredTurn = task.kind === 'event'
       this.#begin(entry, task)
     }
-    if (isResting) wakeAt = Math.min(wakeAt ?? Number.POSITIVE_INFINITY, now + restLeftMs)
+    if (isResting) dueAt = Math.min(dueAt ?? Number.POSITIVE_INFINITY, now + restLeftMs)
     // What is due and cannot be begun is begun when something is over; should nothing be under way, it is looked at again.
-    if (hasStored && lane.running === 0) wakeAt = Math.min(wakeAt ?? now + LONGEST_SLEEP_MS, now + LONGEST_SLEEP_MS)
-    return wakeAt
+    if (hasStored && lane.running === 0) dueAt ??= Number.POSITIVE_INFINITY
+    return dueAt
   }
 
   #begin(entry: Entry, task: Task): void {

@@ -2,6 +2,7 @@
  * @module How much may be under way at the same time: over one webhook, over those of one account, over all. Says who may begin and who waits until
  * somebody else is done; begins nothing itself.
  */
+import { Counts } from '#platform/queue/counts.ts'
 import { KiB, MiB } from '#platform/units.ts'
 import type { Lane, Pace } from './lane.ts'
 
@@ -26,18 +27,6 @@ const MOST_CHARACTERS = 32 * MiB
 /** but for those of accounts that have less than this under way: many events, which are small, or one mail. */
 const CHARACTERS_ALWAYS = 256 * KiB
 
-/** What is under way over the webhooks of an account. */
-interface UnderWay extends Further {
-  /** Attempts of inbound routes, first and further. */
-  readonly ofRoutes: number
-  readonly characters: number
-}
-
-/** Attempts beyond the first of each webhook, by the pace that it had when they began. */
-type Further = Readonly<Record<FurtherPace, number>>
-
-const NOTHING: UnderWay = { fast: 0, slow: 0, ofRoutes: 0, characters: 0 }
-
 /** What an attempt takes of what all share. */
 export interface Place {
   /** Its body is in memory. */
@@ -49,10 +38,13 @@ export interface Place {
 export class Places {
   readonly #mostOfWebhook: number
   #attempts = 0
-  /** Over all accounts. */
-  #all = NOTHING
-  readonly #ofAccount = new Map<number, UnderWay>()
-  readonly #ofLane = new WeakMap<Lane, Further>()
+  /** Attempts beyond the first of each webhook, by account and by lane, and by the pace that it had when they began. */
+  readonly #further = { fast: new Counts(), slow: new Counts() }
+  readonly #furtherOf = { fast: new Counts<Lane>(), slow: new Counts<Lane>() }
+  /** Attempts of inbound routes, first and further, by account. */
+  readonly #ofRoutes = new Counts()
+  /** Of the bodies under way, by account. */
+  readonly #characters = new Counts()
   /** Webhooks without an attempt under way that wait for a place in their account, in order. */
   readonly #waiting = new Map<number, Set<number>>()
 
@@ -85,11 +77,11 @@ export class Places {
     lane.running++
     this.#attempts++
     this.#countFurther(lane, further, 1)
-    this.#countOfAccount(accountId, { ofRoutes })
+    this.#ofRoutes.add(accountId, ofRoutes)
     return {
       hold: (characters) => {
         held += characters
-        this.#countOfAccount(accountId, { characters })
+        this.#characters.add(accountId, characters)
       },
       giveBack: () => {
         if (isGivenBack) return
@@ -97,7 +89,8 @@ export class Places {
         lane.running--
         this.#attempts--
         this.#countFurther(lane, this.#furtherLeft(lane, further), -1)
-        this.#countOfAccount(accountId, { ofRoutes: -ofRoutes, characters: -held })
+        this.#ofRoutes.add(accountId, -ofRoutes)
+        this.#characters.add(accountId, -held)
         isOver()
       },
     }
@@ -117,50 +110,32 @@ export class Places {
   }
 
   #hasRoomForBody(accountId: number): boolean {
-    const { characters } = this.#underWay(accountId)
-    return characters < (this.#all.characters < MOST_CHARACTERS ? MOST_CHARACTERS_OF_ACCOUNT : CHARACTERS_ALWAYS)
+    const isFree = this.#characters.total < MOST_CHARACTERS
+    return this.#characters.of(accountId) < (isFree ? MOST_CHARACTERS_OF_ACCOUNT : CHARACTERS_ALWAYS)
   }
 
   #hasRoomForRoute(accountId: number): boolean {
-    return this.#underWay(accountId).ofRoutes < MOST_OF_ROUTES
+    return this.#ofRoutes.of(accountId) < MOST_OF_ROUTES
   }
 
   #hasRoomForFurther({ webhook: { accountId }, pace, running }: Lane): boolean {
     if (pace === 'unproven') return false
     const ofWebhook = pace === 'slow' ? Math.min(this.#mostOfWebhook, MOST_OF_SLOW_WEBHOOK) : this.#mostOfWebhook
-    const isFreeOfAccount = this.#underWay(accountId)[pace] < MOST_FURTHER_OF_ACCOUNT[pace]
-    return running < ofWebhook && isFreeOfAccount && this.#all[pace] < MOST_FURTHER[pace]
-  }
-
-  #underWay(accountId: number): UnderWay {
-    return this.#ofAccount.get(accountId) ?? NOTHING
+    const further = this.#further[pace]
+    return (
+      running < ofWebhook && further.of(accountId) < MOST_FURTHER_OF_ACCOUNT[pace] && further.total < MOST_FURTHER[pace]
+    )
   }
 
   /** The class that gets a place back: that of the attempt; of the first one, whichever others of its webhook go on. */
   #furtherLeft(lane: Lane, own: FurtherPace | undefined): FurtherPace | undefined {
-    const left = this.#ofLane.get(lane) ?? NOTHING
-    if (own !== undefined && left[own] > 0) return own
-    return (['slow', 'fast'] as const).find((pace) => left[pace] > 0)
+    const hasLeft = (pace: FurtherPace): boolean => this.#furtherOf[pace].of(lane) > 0
+    return own !== undefined && hasLeft(own) ? own : (['slow', 'fast'] as const).find(hasLeft)
   }
 
   #countFurther(lane: Lane, pace: FurtherPace | undefined, delta: 1 | -1): void {
     if (pace === undefined) return
-    const { fast, slow } = this.#ofLane.get(lane) ?? NOTHING
-    this.#ofLane.set(lane, { fast, slow, [pace]: (pace === 'fast' ? fast : slow) + delta })
-    this.#countOfAccount(lane.webhook.accountId, { [pace]: delta })
-  }
-
-  #countOfAccount(accountId: number, delta: Partial<UnderWay>): void {
-    this.#all = sum(this.#all, delta)
-    const after = sum(this.#underWay(accountId), delta)
-    if (Object.values(after).every((number) => number === 0)) this.#ofAccount.delete(accountId)
-    else this.#ofAccount.set(accountId, after)
+    this.#furtherOf[pace].add(lane, delta)
+    this.#further[pace].add(lane.webhook.accountId, delta)
   }
 }
-
-const sum = (before: UnderWay, { fast = 0, slow = 0, ofRoutes = 0, characters = 0 }: Partial<UnderWay>): UnderWay => ({
-  fast: before.fast + fast,
-  slow: before.slow + slow,
-  ofRoutes: before.ofRoutes + ofRoutes,
-  characters: before.characters + characters,
-})

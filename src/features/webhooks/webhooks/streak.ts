@@ -4,11 +4,12 @@
  * other, and what may pass within seconds never makes ten of them. Pure; stores nothing.
  */
 import type { Millis } from '#platform/clock.ts'
+import { backoffDelayMs } from '#platform/queue/backoff.ts'
 import { seconds } from '#platform/units.ts'
 import type { Webhook } from './webhooks.ts'
 
-const FIRST_REST_MS = seconds(1)
-const MAX_REST_MS = seconds(60)
+/** A webhook rests 1, 2, 4 … 60 seconds. */
+const RESTS = { minMs: seconds(1), maxMs: seconds(60) }
 
 /**
  * What a failure means. `refuted`: a success began after it. `known`: it was in flight when a failure before it became known. `new`: the endpoint fails, or
@@ -34,7 +35,7 @@ export class Streak {
   ) {
     this.#rests = failureCount
     if (failureCount === 0 || lastFailureAt === null) return
-    const restMs = restAfterMs(failureCount)
+    const restMs = backoffDelayMs(failureCount, RESTS)
     const leftMs = lastFailureAt + restMs - now
     // The clock may have been set back since then.
     this.#restUntilMs = nowMs + Math.min(leftMs, restMs)
@@ -58,7 +59,7 @@ export class Streak {
     if (number < this.#lastSuccess) return 'refuted'
     if (number <= this.#known) return 'known'
     this.#known = this.#begun
-    if (rests) this.#restUntilMs = nowMs + restAfterMs(++this.#rests)
+    if (rests) this.#restUntilMs = nowMs + backoffDelayMs(++this.#rests, RESTS)
     return 'new'
   }
 
@@ -67,6 +68,3 @@ export class Streak {
     return Math.max(0, this.#restUntilMs - nowMs)
   }
 }
-
-/** 1, 2, 4 … 60 seconds. */
-const restAfterMs = (failures: number): number => Math.min(FIRST_REST_MS * 2 ** Math.min(failures - 1, 10), MAX_REST_MS)

@@ -6,6 +6,7 @@ import { SQLiteError } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import { formatUuid } from '#platform/ids.ts'
+import { retry, STORAGE_RETRY_MS, StorageRetries, type WriteFailure } from '#platform/queue/retry.ts'
 import { isPassingError } from '#platform/storage-errors.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import { type AttemptResult, attempt } from './attempt.ts'
@@ -20,8 +21,6 @@ import type { Webhook } from './webhooks.ts'
 
 /** An endpoint that takes longer than this has few attempts at a time; one that failed has one. */
 const SLOW_MS = seconds(1)
-/** Between two tries to read or to write. */
-export const STORAGE_RETRY_MS = seconds(1)
 /** Times that an event is read before it counts as damaged, and that an outcome is written which the database takes from nobody. */
 const MOST_TRIES = 5
 /** After as many tries a read that may succeed later makes room for others so long. */
@@ -50,22 +49,20 @@ interface Body {
 export class Tasks {
   readonly #app: App
   readonly #aborting = new AbortController()
-  /** Outcomes that the database has refused so far. */
-  #refused = 0
   #isStopping = false
-  readonly #storageIsBack: () => void
+  readonly #retries: StorageRetries
   readonly #ownTrouble: OwnTrouble
 
   /** @param storageIsBack called when the last refused outcome is stored */
   constructor(app: App, storageIsBack: () => void) {
     this.#app = app
-    this.#storageIsBack = storageIsBack
+    this.#retries = new StorageRetries(app.clock, storageIsBack)
     this.#ownTrouble = new OwnTrouble(app)
   }
 
   /** The database refuses outcomes: nothing more is to be begun meanwhile. */
   get isRefused(): boolean {
-    return this.#refused > 0
+    return this.#retries.refusedCount > 0
   }
 
   /** From now on nothing is tried twice. */
@@ -161,22 +158,21 @@ export class Tasks {
 
   /** What is sent; read again when the database fails, for a while. Counted at once, before another attempt is begun. */
   async #readBody(lane: Lane, task: Task, place: Place): Promise<Body | 'damaged' | 'unread' | undefined> {
-    for (let tries = 1; ; tries++) {
-      try {
-        const body = this.#bodyOf(lane, task)
-        place.hold(body?.text.length ?? 0)
-        return body
-      } catch (error) {
-        const isLast = tries >= MOST_TRIES || this.#isStopping
-        const isGivenUp = isLast && !isPassingError(error)
-        const what = isGivenUp ? 'it is given up' : 'it is tried again'
-        this.#app.log.error(
-          { err: error, webhook: lane.webhook.id },
-          `an event could not be read for a webhook; ${what}`,
-        )
-        if (isLast) return isGivenUp ? 'damaged' : 'unread'
-        await this.#app.clock.sleep(STORAGE_RETRY_MS)
-      }
+    const read = (): Body | undefined => {
+      const body = this.#bodyOf(lane, task)
+      place.hold(body?.text.length ?? 0)
+      return body
+    }
+    const isRetried = (error: unknown, failures: number): boolean => {
+      const isLast = failures >= MOST_TRIES || this.#isStopping
+      const what = isLast && !isPassingError(error) ? 'it is given up' : 'it is tried again'
+      this.#app.log.error({ err: error, webhook: lane.webhook.id }, `an event could not be read for a webhook; ${what}`)
+      return !isLast
+    }
+    try {
+      return await retry(read, { clock: this.#app.clock, delayMs: STORAGE_RETRY_MS, isRetried })
+    } catch (error) {
+      return isPassingError(error) ? 'unread' : 'damaged'
     }
   }
 
@@ -191,29 +187,15 @@ export class Tasks {
    * Writes an outcome, again and again while the database refuses. What it refuses of this outcome alone holds up nobody else, and is given up after a
    * while. Undefined: given up, or the service ends; the next start makes the attempt again.
    */
-  async #store<T>(write: () => Promise<T>): Promise<T | undefined> {
-    let isRefused = false
-    const forget = (): void => {
-      if (isRefused && --this.#refused === 0) this.#storageIsBack()
-      isRefused = false
-    }
-    for (let tries = 1; ; tries++) {
-      try {
-        const written = await write()
-        forget()
-        return written
-      } catch (error) {
-        const isOwn = isOfContent(error)
-        const isLast = this.#isStopping || (isOwn && tries >= MOST_TRIES)
-        const what = isLast ? 'the next start makes it again' : 'it is tried again'
-        this.#app.log.error({ err: error }, `the outcome of a webhook attempt could not be stored; ${what}`)
-        if (isOwn) forget()
-        else if (!isRefused) this.#refused++
-        isRefused = !isOwn
-        if (isLast) return undefined
-        await this.#app.clock.sleep(STORAGE_RETRY_MS)
-      }
-    }
+  #store<T>(write: () => Promise<T>): Promise<T | undefined> {
+    return this.#retries.store(write, (error, failures): WriteFailure => {
+      const isOwn = isOfContent(error)
+      const isLast = this.#isStopping || (isOwn && failures >= MOST_TRIES)
+      const what = isLast ? 'the next start makes it again' : 'it is tried again'
+      this.#app.log.error({ err: error }, `the outcome of a webhook attempt could not be stored; ${what}`)
+      if (isLast) return 'given-up'
+      return isOwn ? 'own' : 'storage'
+    })
   }
 
   #logFailure(webhook: Webhook, task: Task, { kind, error, statusCode, durationMs }: AttemptResult): void {

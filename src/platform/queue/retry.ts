@@ -1,0 +1,77 @@
+/**
+ * @module Work that is tried again after a delay: `retry` for one work, `StorageRetries` for writes that must not be
+ * lost, and that keep their users from beginning more while the storage refuses them. Decides nothing about errors.
+ */
+import type { Clock } from '../clock.ts'
+import { seconds } from '../units.ts'
+
+/** The delay after the storage refused a read or a write, for example because the disk is full. */
+export const STORAGE_RETRY_MS = seconds(1)
+
+export interface RetryOptions {
+  readonly clock: Pick<Clock, 'sleep'>
+  readonly delayMs: number
+  /** Called after each failure, of which it is told the number; false: the error is thrown. */
+  readonly isRetried: (error: unknown, failures: number) => boolean
+}
+
+/** Tries `attempt`, at once and then after each delay, until it succeeds or its error is not retried. */
+export async function retry<T>(attempt: () => T | Promise<T>, { clock, delayMs, isRetried }: RetryOptions): Promise<T> {
+  for (let failures = 1; ; failures++) {
+    try {
+      return await attempt()
+    } catch (error) {
+      if (!isRetried(error, failures)) throw error
+    }
+    await clock.sleep(delayMs)
+  }
+}
+
+/**
+ * What becomes of a write that failed. `storage`: it is retried, and counted as refused. `own`: the write itself is at
+ * fault; it is retried, and not counted. `given-up`: it is not retried.
+ */
+export type WriteFailure = 'storage' | 'own' | 'given-up'
+
+export class StorageRetries {
+  readonly #clock: Pick<Clock, 'sleep'>
+  readonly #onRecovered: () => void
+  #refusedCount = 0
+
+  /** @param onRecovered called when the last refused write is stored or given up */
+  constructor(clock: Pick<Clock, 'sleep'>, onRecovered: () => void = () => undefined) {
+    this.#clock = clock
+    this.#onRecovered = onRecovered
+  }
+
+  /** Writes that the storage has refused so far: while there are any, nothing more is to be begun. */
+  get refusedCount(): number {
+    return this.#refusedCount
+  }
+
+  /** Tries a write until it is stored; undefined: it was given up. */
+  async store<T>(
+    write: () => Promise<T>,
+    judge: (error: unknown, failures: number) => WriteFailure,
+  ): Promise<T | undefined> {
+    let isCounted = false
+    const count = (isRefused: boolean): void => {
+      if (isRefused === isCounted) return
+      isCounted = isRefused
+      this.#refusedCount += isRefused ? 1 : -1
+      if (this.#refusedCount === 0) this.#onRecovered()
+    }
+    const isRetried = (error: unknown, failures: number): boolean => {
+      const failure = judge(error, failures)
+      count(failure === 'storage')
+      return failure !== 'given-up'
+    }
+    try {
+      return await retry(write, { clock: this.#clock, delayMs: STORAGE_RETRY_MS, isRetried })
+    } catch {
+      return undefined
+    } finally {
+      count(false)
+    }
+  }
+}

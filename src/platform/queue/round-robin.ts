@@ -1,0 +1,72 @@
+/**
+ * @module A queue in which owners (accounts) take turns, one item each time, whatever an item costs: for items that are
+ * alike, or of which the cost is counted elsewhere. Each step takes the same time, however many items wait.
+ */
+
+interface Shifted<T> {
+  readonly owner: number
+  readonly item: T
+}
+
+export class RoundRobin<T> {
+  /** In the order of the owners' turns. */
+  readonly #itemsOf = new Map<number, Set<T>>()
+  readonly #ownerOf = new Map<T, number>()
+
+  get size(): number {
+    return this.#ownerOf.size
+  }
+
+  countOf(owner: number): number {
+    return this.#itemsOf.get(owner)?.size ?? 0
+  }
+
+  has(item: T): boolean {
+    return this.#ownerOf.has(item)
+  }
+
+  /** Items by owner, in the order in which owners have their turns. */
+  all(): T[] {
+    return [...this.#itemsOf.values()].flatMap((items) => [...items])
+  }
+
+  /** Adds an item behind those of its owner, and an owner without items behind all others. False: it waits already. */
+  add(owner: number, item: T): boolean {
+    if (this.#ownerOf.has(item)) return false
+    const items = this.#itemsOf.get(owner)
+    if (items) items.add(item)
+    else this.#itemsOf.set(owner, new Set([item]))
+    this.#ownerOf.set(item, owner)
+    return true
+  }
+
+  /** Takes an item out. Returns its owner; undefined: it does not wait. */
+  delete(item: T): number | undefined {
+    const owner = this.#ownerOf.get(item)
+    if (owner === undefined) return undefined
+    const items = this.#itemsOf.get(owner)
+    items?.delete(item)
+    if (items?.size === 0) this.#itemsOf.delete(owner)
+    this.#ownerOf.delete(item)
+    return owner
+  }
+
+  /**
+   * Takes out the first item of the owner whose turn it is.
+   * @param isServable skips owners that cannot be served now; they keep their turn
+   */
+  shift(isServable: (owner: number) => boolean = () => true): Shifted<T> | undefined {
+    for (const [owner, items] of this.#itemsOf) {
+      const [item] = items
+      if (item === undefined || !isServable(owner)) continue
+      this.delete(item)
+      if (items.size > 0) {
+        // Behind the other owners.
+        this.#itemsOf.delete(owner)
+        this.#itemsOf.set(owner, items)
+      }
+      return { owner, item }
+    }
+    return undefined
+  }
+}

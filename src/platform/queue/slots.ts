@@ -1,0 +1,57 @@
+/** @module A limit on works that run at the same time; the others wait in the order in which they came. */
+export class Slots {
+  readonly #max: number
+  readonly #maxWaiting: number
+  #inUse = 0
+  readonly #waiting = new Set<() => void>()
+
+  /** @param maxWaiting works beyond these are not run */
+  constructor(max: number, maxWaiting = Number.POSITIVE_INFINITY) {
+    this.#max = max
+    this.#maxWaiting = maxWaiting
+  }
+
+  get isIdle(): boolean {
+    return this.#inUse === 0
+  }
+
+  /**
+   * Runs a work once a slot is free. Resolves with undefined, and does not run it, when `signal` is aborted before that
+   * or too many wait.
+   */
+  async run<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T | undefined> {
+    if (!(await this.#acquire(signal))) return undefined
+    try {
+      return await work()
+    } finally {
+      this.#release()
+    }
+  }
+
+  #acquire(signal: AbortSignal): Promise<boolean> | boolean {
+    if (signal.aborted) return false
+    if (this.#inUse < this.#max) {
+      this.#inUse++
+      return true
+    }
+    if (this.#waiting.size >= this.#maxWaiting) return false
+    return new Promise((resolve) => {
+      const end = (isAcquired: boolean): void => {
+        this.#waiting.delete(acquire)
+        signal.removeEventListener('abort', leave)
+        resolve(isAcquired)
+      }
+      const acquire = () => end(true)
+      const leave = () => end(false)
+      this.#waiting.add(acquire)
+      signal.addEventListener('abort', leave)
+    })
+  }
+
+  /** The slot goes to the work that has waited longest, if any does. */
+  #release(): void {
+    const [acquire] = this.#waiting
+    if (acquire) acquire()
+    else this.#inUse--
+  }
+}

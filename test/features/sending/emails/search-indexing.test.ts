@@ -1,0 +1,217 @@
+/** @module The search index is written behind acceptance: what is pending, when it is indexed, and what happens to it meanwhile. */
+import { expect, test } from 'bun:test'
+import { cpSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { App } from '#features/core/app/app.ts'
+import { searchEmails } from '#features/sending/emails/search-list.ts'
+import { anonymiseRecipients, emptyEmail } from '#features/sending/queue/erase.ts'
+import { deleteEmail, oldEmail } from '#features/sending/queue/retire.ts'
+import { ANY_TIME, indexPendingEmails } from '#features/sending/queue/search.ts'
+import { statusCode } from '#features/sending/queue/status.ts'
+import { insufficientStorage } from '#platform/errors.ts'
+import { at } from '#test/support/api.ts'
+import { createTestApp, eventually } from '#test/support/app.ts'
+import { expectBalanced } from '#test/support/books.ts'
+import { createEmailApi, EMAIL, type EmailApi } from '#test/support/email-api.ts'
+
+const found = async (emails: EmailApi, query: Record<string, string>) => {
+  const { body } = await emails.api('GET', `/v1/emails?${new URLSearchParams(query)}`)
+  const subjects = (at(body, 'data') as { subject: string }[]).map(({ subject }) => subject)
+  expect(at(body, 'pagination', 'total')).toBe(subjects.length)
+  return subjects
+}
+
+const indexed = ({ db }: Pick<App, 'db'>): number[] =>
+  db
+    .query<{ id: number }, []>('SELECT id FROM email_search_docsize ORDER BY id')
+    .all()
+    .map(({ id }) => id)
+
+const accept = async (emails: EmailApi, ...subjects: readonly string[]) => {
+  for (const subject of subjects) await emails.accepted({ subject })
+}
+
+/** As if each email had been delivered: with nobody who is still to get it. */
+const endAll = ({ app }: EmailApi) =>
+  app.db.run(`UPDATE recipients SET status = ${statusCode('cancelled')}, lane = NULL, next_at = NULL`)
+
+const remove = ({ app }: EmailApi, ...ids: readonly number[]) =>
+  app.commit.write((tx) => {
+    for (const id of ids) {
+      const email = oldEmail(app.db, id)
+      if (email) deleteEmail(app, tx, email)
+    }
+  })
+
+/** Copies of an email under new row ids, with as many recipients as given but no rows of them. */
+const copyEmail = ({ app }: EmailApi, count: number, recipientCount = 1) =>
+  app.commit.write((tx) => {
+    const columns = tx.db
+      .query<{ name: string }, []>(
+        "SELECT name FROM pragma_table_info('emails') WHERE name NOT IN ('id', 'uuid', 'recipient_count')",
+      )
+      .all()
+      .map(({ name }) => name)
+      .join(', ')
+    tx.db.run(
+      `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${count})
+       INSERT INTO emails (uuid, recipient_count, ${columns})
+       SELECT randomblob(16), ${recipientCount}, ${columns} FROM emails, n WHERE id = 1`,
+    )
+  })
+
+/** Counts the transactions that index. */
+const countBatches = (app: App): { count: number } => {
+  const batches = { count: 0 }
+  const write = app.commit.writeFromReserve.bind(app.commit)
+  app.commit.writeFromReserve = (run, options) => {
+    batches.count++
+    return write(run, options)
+  }
+  return batches
+}
+
+test('acceptance does not write into the index, and a search directly after the 202 finds the email', async () => {
+  await using emails = await createEmailApi()
+  await accept(emails, 'one', 'two')
+  expect(indexed(emails.app)).toEqual([])
+  expect(await found(emails, { to: EMAIL.to })).toEqual(['two', 'one'])
+  expect(indexed(emails.app)).toEqual([1, 2])
+  await accept(emails, 'three')
+  expect(await found(emails, { to: EMAIL.to, status: 'queued' })).toEqual(['three', 'two', 'one'])
+})
+
+test('a service indexes emails a second after they were accepted, until none is pending', async () => {
+  await using emails = await createEmailApi({ works: true })
+  const { app, clock } = emails
+  for (const [index, subjects] of [
+    ['one', 'two'],
+    ['three', 'four'],
+  ].entries()) {
+    await accept(emails, ...subjects)
+    expect(indexed(app)).toHaveLength(2 * index)
+    await eventually(() => {
+      clock.advance(100)
+      return indexed(app).length === 2 * index + 2
+    })
+    // Until it has seen that nothing is pending.
+    await Bun.sleep(20)
+  }
+  expectBalanced(emails)
+})
+
+test('pending emails are indexed in transactions of at most 500', async () => {
+  await using emails = await createEmailApi()
+  await accept(emails, 'one')
+  await copyEmail(emails, 1199)
+  const batches = countBatches(emails.app)
+  await indexPendingEmails(emails.app)
+  expect(batches.count).toBe(3)
+  expect(indexed(emails.app)).toHaveLength(1200)
+  await indexPendingEmails(emails.app)
+  expect(batches.count).toBe(3)
+})
+
+test('emails with many recipients are indexed in smaller transactions, one that alone exceeds the limit too', async () => {
+  await using emails = await createEmailApi()
+  await accept(emails, 'one')
+  await copyEmail(emails, 4, 1900)
+  await copyEmail(emails, 1, 9000)
+  await copyEmail(emails, 1)
+  const batches = countBatches(emails.app)
+  await indexPendingEmails(emails.app)
+  expect(batches.count).toBe(4)
+  expect(indexed(emails.app)).toEqual([1, 2, 3, 4, 5, 6, 7])
+})
+
+test('emails that were pending at the death of the process are indexed by the next start', async () => {
+  await using emails = await createEmailApi()
+  await accept(emails, 'one')
+  await indexPendingEmails(emails.app)
+  await accept(emails, 'two', 'three')
+  // What a kill -9 leaves: the files as they are, with all that is committed in the WAL.
+  const dataDir = mkdtempSync(join(tmpdir(), 'tassis-killed-'))
+  try {
+    cpSync(emails.dataDir, dataDir, { recursive: true })
+    await using restarted = await createTestApp({ dataDir, works: true })
+    expectBalanced(restarted)
+    await eventually(() => indexed(restarted.app).length === 3)
+    expectBalanced(restarted)
+  } finally {
+    rmSync(dataDir, { recursive: true, force: true })
+  }
+})
+
+test('a batch that fails leaves its emails pending', async () => {
+  await using emails = await createEmailApi()
+  await accept(emails, 'one', 'two')
+  const { app } = emails
+  const write = app.commit.writeFromReserve.bind(app.commit)
+  app.commit.writeFromReserve = (run, options) =>
+    write((tx) => {
+      run(tx)
+      throw insufficientStorage()
+    }, options)
+  await expect(indexPendingEmails(app)).rejects.toThrow()
+  expect(indexed(app)).toEqual([])
+  app.commit.writeFromReserve = write
+  expect(await found(emails, { subject: 'one' })).toEqual(['one'])
+})
+
+test('while nothing can be stored a search finds what is in the index', async () => {
+  await using emails = await createEmailApi()
+  await accept(emails, 'first')
+  await indexPendingEmails(emails.app)
+  await accept(emails, 'second')
+  const { app, actor } = emails
+  app.commit.writeFromReserve = () => Promise.reject(insufficientStorage())
+  const { emails: rows } = await searchEmails(
+    app,
+    actor.accountId,
+    { filter: { status: undefined, from: ANY_TIME.from, to: ANY_TIME.to }, search: { to: EMAIL.to } },
+    { limit: 10, offset: 0, after: undefined },
+  )
+  expect(rows.map(({ subject }) => subject)).toEqual(['first'])
+})
+
+test('a pending email that is erased is indexed as it is then', async () => {
+  await using emails = await createEmailApi()
+  await emails.accepted({ subject: 'kept' })
+  await indexPendingEmails(emails.app)
+  await emails.accepted({ subject: 'secret', to: 'zebra@x.test' })
+  const { app } = emails
+  endAll(emails)
+  await app.commit.write((tx) => {
+    expect(anonymiseRecipients(tx, 2, (address) => address === 'zebra@x.test').isAll).toBe(true)
+    expect(emptyEmail(app, tx, 2)).toBe(true)
+  })
+  expect(indexed(app)).toEqual([1])
+  await indexPendingEmails(app)
+  expect(indexed(app)).toEqual([1, 2])
+  expect(await found(emails, { to: 'zebra@x.test' })).toEqual([])
+  expect(await found(emails, { subject: 'secret' })).toEqual([])
+  expect(await found(emails, { from: EMAIL.from })).toEqual(['', 'kept'])
+})
+
+test('pending and indexed emails can be deleted in any order, and the index follows', async () => {
+  await using emails = await createEmailApi()
+  const { app } = emails
+  await accept(emails, '1', '2', '3')
+  await indexPendingEmails(app)
+  await accept(emails, '4', '5', '6')
+  endAll(emails)
+  await remove(emails, 3, 4)
+  expect(indexed(app)).toEqual([1, 2])
+  await remove(emails, 6)
+  await indexPendingEmails(app)
+  expect(indexed(app)).toEqual([1, 2, 5])
+  await remove(emails, 1, 2, 5)
+  expect(indexed(app)).toEqual([])
+  await accept(emails, '7')
+  await remove(emails, 7)
+  await indexPendingEmails(app)
+  await accept(emails, '8')
+  expect(await found(emails, { to: EMAIL.to })).toEqual(['8'])
+  expect(indexed(app)).toEqual([8])
+})
