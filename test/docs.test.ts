@@ -28,6 +28,7 @@ const broadcasts = await Bun.file(join(ROOT, 'docs/broadcasts.md')).text()
 const privacy = await Bun.file(join(ROOT, 'docs/privacy.md')).text()
 const mailboxes = await Bun.file(join(ROOT, 'docs/agent-mailboxes.md')).text()
 const readme = await Bun.file(join(ROOT, 'README.md')).text()
+const gettingStarted = await Bun.file(join(ROOT, 'docs/getting-started.md')).text()
 
 const EXAMPLE = /^<!-- example: (\S+) -->\n```\w+\n(.*?)^```$/gms
 const examples = new Map([...events.matchAll(EXAMPLE)].map(([, name = '', code = '']) => [name, code] as const))
@@ -339,6 +340,17 @@ describe('every curl command works on a fresh service', () => {
     await using service = await startFresh()
     const answers: Answer[] = []
     for (const command of curlCommands(readme.replaceAll('http://127.0.0.1:8080', service.url)))
+      answers.push(await ask(argumentsOf(command, { KEY: service.key })))
+    expect(answers.map(({ request, status }) => `${request}: ${status}`)).toEqual([
+      'POST /v1/emails: 202',
+      'GET /v1/emails: 200',
+    ])
+  })
+
+  test('of docs/getting-started.md', async () => {
+    await using service = await startFresh()
+    const answers: Answer[] = []
+    for (const command of curlCommands(gettingStarted.replaceAll('http://127.0.0.1:8080', service.url)))
       answers.push(await ask(argumentsOf(command, { KEY: service.key })))
     expect(answers.map(({ request, status }) => `${request}: ${status}`)).toEqual([
       'POST /v1/emails: 202',
@@ -712,9 +724,9 @@ describe.skipIf(Bun.which('curl') === null)('mail comes in as the documents show
     })
   }, 60_000)
 
-  test('in the README and docs/agent-mailboxes.md: a message comes to /v1/inbound, and one to a mailbox', async () => {
+  test('in docs/getting-started.md and docs/agent-mailboxes.md: a message comes to /v1/inbound, and one to a mailbox', async () => {
     await using shell = await startInShells()
-    const [start = '', vouch = '', look = '', ...more] = bashBlocks(readme)
+    const [start = '', vouch = '', look = '', ...more] = bashBlocks(gettingStarted)
     expect([start.includes('scripts/start'), more]).toEqual([true, []])
     await shell.run(vouch)
     await received(shell, '/v1/inbound')
