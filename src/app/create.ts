@@ -129,133 +129,27 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
     requireNoLostDatabase(config.dataDir)
     const isNew = !existsSync(databasePath)
     const keys = openKeyRing(config, isNew)
-    const db = explainDamage(databasePath, RESTORE, () => {
-      const database = openDatabase(databasePath)
-      opened.push(database)
-      migrateOrExplain(database, log)
-      completeAuditChain(database)
-      checkMasterKey(database, keys)
-      return database
-    })
-
+    const db = openMainDatabase(databasePath, keys, log, opened)
     const clock = new TrustedClock(options.clock ?? systemClock, { log, lastRunAt: lastProvenTime(db) })
     const checkpointer = createCheckpointer(log)
     const disk = options.disk ?? watchDisk(config, clock, log)
-    const committerOptions: CommitterOptions = {
-      disk,
-      clock,
-      checkpointBytes: CHECKPOINT_BYTES,
-      checkpoint: (path, mode) => checkpointer.run(path, mode),
-      onCheckpoint: watchWals(clock, log, 2 * CHECKPOINT_BYTES),
-      onBroken: (error) => {
-        log.fatal(
-          { err: error },
-          'the disk failed to store what was written; the service ends so that nothing is accepted that may be lost',
-        )
-        process.exit(1)
-      },
-    }
-    setErasedKey(db, keys.subkey('erased-address'))
-    const eventTime = createEventTime(clock, db)
-    const eventsRecorded: App['eventsRecorded'] = createSignal()
-    const content = new ContentStore(join(config.dataDir, 'content'), { ...committerOptions, clock })
-    const rawMail = new ContentStore(join(config.dataDir, 'raw-mail'), { ...committerOptions, clock })
-    const captures = explainDamage(join(config.dataDir, 'capture.db'), DELETE_CAPTURES, () =>
-      openCaptureStore({
-        dataDir: config.dataDir,
-        clock,
-        maxBytes: config.captureMaxBytes,
-        maxAgeMs: hours(config.captureMaxHours),
-        committerOptions,
-      }),
-    )
-    const commit = new Committer(db, databasePath, {
-      ...committerOptions,
-      flush: (connection, deltas) => flushCounters(connection, deltas, eventTime()),
-      onDurable: (deltas) => {
-        // Read now, told later: listeners must not hold the next group back.
-        for (const accountId of accountsWithEvents(deltas)) {
-          const lastSeq = lastSeqOf(db, accountId)
-          queueMicrotask(() => eventsRecorded.emit({ accountId, lastSeq }))
-        }
-      },
-    })
-    const dns = {
-      servers: config.dnsServers.length > 0 ? config.dnsServers : systemServers(),
-      clock,
-      randomId: () => randomBelow(65_536),
-    }
-    const resolver = options.resolver ?? new StubResolver(dns)
-    const freshResolver = options.resolver ?? new StubResolver({ ...dns, cacheEntries: 0 })
-    // Names that tenants give have a client of their own: silent DNS servers behind them must not hold up the look-ups of mail.
-    const outgoingResolver =
-      options.resolver ?? new StubResolver({ ...dns, timeoutMs: seconds(2), exchangesAtOnce: OUTGOING_DNS_EXCHANGES })
-    // So are names that strangers write into mail.
-    const senderResolver =
-      options.resolver ?? new StubResolver({ ...dns, timeoutMs: seconds(2), exchangesAtOnce: SENDER_DNS_EXCHANGES })
-    const parser = createParser({ config, clock, log, resolver: senderResolver })
-    const ownPorts = new Set<number>()
-    const fetch = createOutgoingFetch({ config, clock, resolver: outgoingResolver, ownPorts, authorities })
+    const stores = openStores({ config, log, clock, disk, checkpointer }, db, databasePath)
+    const network = openNetwork(config, clock, authorities, options.resolver)
+    const parser = createParser({ config, clock, log, resolver: network.senderResolver })
     const renderer = new WorkerRenderer({ clock, log })
-    const app: App = {
-      config,
-      clock,
-      provenNow: () => clock.provenNow(),
-      clockSetBack: clock.setBack,
-      log,
-      keys,
-      db,
-      commit,
-      content,
-      rawMail,
-      disk,
-      removeCaptures: (emailIds) => captures.remove(emailIds),
-      scrubFiles: async () => {
-        await compactSearch({ commit })
-        await compactEmailSearch({ commit })
-        const committers = [commit, captures.committer, ...content.committers(), ...rawMail.committers()]
-        let areClean = true
-        for (const committer of committers) areClean = (await scrubDatabase(committer)) && areClean
-        return areClean
-      },
-      memory: new MemoryBudget(config.memoryBudget),
-      turns: new FairTurns({ clock, overload: tooManyPieces, maxPerOwner: MAX_PIECES_PER_OWNER }),
-      work: createWorkBudget({ clock, config, db }),
-      resolver,
-      freshResolver,
-      createDkimKey: options.createDkimKey ?? generateDkimKey,
-      fetch,
-      renderer,
-      ownPorts,
-      eventTime,
-      mailDue: createSignal(),
-      eventsRecorded,
-      webhookChanged: createSignal(),
-      mailReceived: createSignal(),
-      mailboxChanged: createSignal(),
-      contactMailDue: createSignal(),
-      importDue: createSignal(),
-      broadcastChanged: createSignal(),
-      accessChanged: createSignal(),
-      sendingChanged: createSignal(),
-      contentDropped: createSignal(),
-      removalDue: createSignal(),
-    }
+    const createDkimKey = options.createDkimKey ?? generateDkimKey
+    const app = composeApp({ config, clock, log, keys, db, disk, renderer, createDkimKey }, stores, network)
     return {
       app,
-      captures,
+      captures: stores.captures,
       authenticator: createAuthenticator(app),
-      senderResolver,
+      senderResolver: network.senderResolver,
       parser,
       async close() {
         parser.close()
         renderer.close()
-        fetch.close()
-        outgoingResolver.close()
-        senderResolver.close()
-        resolver.close()
-        freshResolver.close()
-        await Promise.all([commit.close(), content.close(), rawMail.close(), captures.close()])
+        network.close()
+        await stores.close()
         checkpointer.close()
         lock.release()
       },
@@ -264,6 +158,166 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
     for (const database of opened) database.close()
     lock.release()
     throw explained(databasePath, RESTORE, error)
+  }
+}
+
+/** The database, up to date, and found to be of this master key. @param opened gets it at once, to be closed if a later step fails */
+function openMainDatabase(path: string, keys: KeyRing, log: Log, opened: Pick<Database, 'close'>[]): Database {
+  return explainDamage(path, RESTORE, () => {
+    const database = openDatabase(path)
+    opened.push(database)
+    migrateOrExplain(database, log)
+    completeAuditChain(database)
+    checkMasterKey(database, keys)
+    setErasedKey(database, keys.subkey('erased-address'))
+    return database
+  })
+}
+
+/** What stores use of the rest. */
+interface StoreParts extends Pick<App, 'config' | 'clock' | 'log' | 'disk'> {
+  readonly checkpointer: ReturnType<typeof createCheckpointer>
+}
+
+/** What writes to files. */
+interface Stores extends Pick<App, 'commit' | 'content' | 'rawMail' | 'eventTime' | 'eventsRecorded'> {
+  readonly captures: CaptureStore
+  close(): Promise<unknown>
+}
+
+function openStores(
+  { config, clock, log, disk, checkpointer }: StoreParts,
+  db: Database,
+  databasePath: string,
+): Stores {
+  const committerOptions: CommitterOptions = {
+    disk,
+    clock,
+    checkpointBytes: CHECKPOINT_BYTES,
+    checkpoint: (path, mode) => checkpointer.run(path, mode),
+    onCheckpoint: watchWals(clock, log, 2 * CHECKPOINT_BYTES),
+    onBroken: (error) => {
+      log.fatal(
+        { err: error },
+        'the disk failed to store what was written; the service ends so that nothing is accepted that may be lost',
+      )
+      process.exit(1)
+    },
+  }
+  const eventTime = createEventTime(clock, db)
+  const eventsRecorded: App['eventsRecorded'] = createSignal()
+  const content = new ContentStore(join(config.dataDir, 'content'), { ...committerOptions, clock })
+  const rawMail = new ContentStore(join(config.dataDir, 'raw-mail'), { ...committerOptions, clock })
+  const captures = explainDamage(join(config.dataDir, 'capture.db'), DELETE_CAPTURES, () =>
+    openCaptureStore({
+      dataDir: config.dataDir,
+      clock,
+      maxBytes: config.captureMaxBytes,
+      maxAgeMs: hours(config.captureMaxHours),
+      committerOptions,
+    }),
+  )
+  const commit = new Committer(db, databasePath, {
+    ...committerOptions,
+    flush: (connection, deltas) => flushCounters(connection, deltas, eventTime()),
+    onDurable: (deltas) => {
+      // Read now, told later: listeners must not hold the next group back.
+      for (const accountId of accountsWithEvents(deltas)) {
+        const lastSeq = lastSeqOf(db, accountId)
+        queueMicrotask(() => eventsRecorded.emit({ accountId, lastSeq }))
+      }
+    },
+  })
+  const close = () => Promise.all([commit.close(), content.close(), rawMail.close(), captures.close()])
+  return { commit, content, rawMail, captures, eventTime, eventsRecorded, close }
+}
+
+/** What asks and calls others. */
+interface Network extends Pick<App, 'resolver' | 'freshResolver' | 'fetch' | 'ownPorts'> {
+  readonly senderResolver: DnsClient
+  close(): void
+}
+
+/** @param given in place of all resolvers */
+function openNetwork(
+  config: Config,
+  clock: Clock,
+  authorities: ReturnType<typeof readAuthorities>,
+  given: DnsClient | undefined,
+): Network {
+  const dns = {
+    servers: config.dnsServers.length > 0 ? config.dnsServers : systemServers(),
+    clock,
+    randomId: () => randomBelow(65_536),
+  }
+  const resolver = given ?? new StubResolver(dns)
+  const freshResolver = given ?? new StubResolver({ ...dns, cacheEntries: 0 })
+  // Names that tenants give have a client of their own: silent DNS servers behind them must not hold up the look-ups of mail.
+  const outgoingResolver =
+    given ?? new StubResolver({ ...dns, timeoutMs: seconds(2), exchangesAtOnce: OUTGOING_DNS_EXCHANGES })
+  // So are names that strangers write into mail.
+  const senderResolver =
+    given ?? new StubResolver({ ...dns, timeoutMs: seconds(2), exchangesAtOnce: SENDER_DNS_EXCHANGES })
+  const ownPorts = new Set<number>()
+  const fetch = createOutgoingFetch({ config, clock, resolver: outgoingResolver, ownPorts, authorities })
+  return {
+    resolver,
+    freshResolver,
+    senderResolver,
+    ownPorts,
+    fetch,
+    close() {
+      fetch.close()
+      outgoingResolver.close()
+      senderResolver.close()
+      resolver.close()
+      freshResolver.close()
+    },
+  }
+}
+
+/** The machinery as use cases get it, with a signal for each thing that features tell each other. */
+function composeApp(
+  parts: Pick<App, 'config' | 'log' | 'keys' | 'db' | 'disk' | 'renderer' | 'createDkimKey'> & {
+    readonly clock: TrustedClock
+  },
+  { captures, close: _, ...stores }: Stores,
+  { resolver, freshResolver, fetch, ownPorts }: Network,
+): App {
+  const { config, clock, db } = parts
+  const { commit, content, rawMail } = stores
+  return {
+    ...parts,
+    ...stores,
+    provenNow: () => clock.provenNow(),
+    clockSetBack: clock.setBack,
+    removeCaptures: (emailIds) => captures.remove(emailIds),
+    scrubFiles: async () => {
+      await compactSearch({ commit })
+      await compactEmailSearch({ commit })
+      const committers = [commit, captures.committer, ...content.committers(), ...rawMail.committers()]
+      let areClean = true
+      for (const committer of committers) areClean = (await scrubDatabase(committer)) && areClean
+      return areClean
+    },
+    memory: new MemoryBudget(config.memoryBudget),
+    turns: new FairTurns({ clock, overload: tooManyPieces, maxPerOwner: MAX_PIECES_PER_OWNER }),
+    work: createWorkBudget({ clock, config, db }),
+    resolver,
+    freshResolver,
+    fetch,
+    ownPorts,
+    mailDue: createSignal(),
+    webhookChanged: createSignal(),
+    mailReceived: createSignal(),
+    mailboxChanged: createSignal(),
+    contactMailDue: createSignal(),
+    importDue: createSignal(),
+    broadcastChanged: createSignal(),
+    accessChanged: createSignal(),
+    sendingChanged: createSignal(),
+    contentDropped: createSignal(),
+    removalDue: createSignal(),
   }
 }
 
@@ -422,10 +476,10 @@ function openKeyRing(config: Config, isNew: boolean): KeyRing {
   return new KeyRing(key ?? createMasterKeyFile(path))
 }
 
-/** A database of a newer version is left as it is. */
 /** Emails whose indexing takes some seconds, in which the service does not answer. */
 const MANY_EMAILS = 100_000
 
+/** A database of a newer version is left as it is. */
 function migrateOrExplain(db: App['db'], log: Log): void {
   try {
     migrate(db, migrations, (name) => {

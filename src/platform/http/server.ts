@@ -288,7 +288,10 @@ class RequestPipeline<Actor> {
     if (!isPublic) {
       const { sessions } = this.#options
       context.isSession = sessions !== undefined && !namesKey(request.headers)
-      const actor = await this.#requireActor(request, context)
+      const found = actorOf(this.#options, request, context)
+      // To wait for what is there costs every request a turn.
+      const actor = found instanceof Promise ? await found : found
+      if (actor === undefined) throw unauthorized()
       if (context.isSession && !isReading(request.method)) sessions?.requireOwnPage(request, actor)
       context.actor = actor
     }
@@ -296,14 +299,6 @@ class RequestPipeline<Actor> {
       this.#table.takesStream(request.method, path),
     )
     return undefined
-  }
-
-  /** Who sends a request, as of now; throws 401 for nobody. */
-  async #requireActor(request: Request, context: RequestContext): Promise<Actor> {
-    const found = actorOf(this.#options, request, context)
-    const actor = found instanceof Promise ? await found : found
-    if (actor === undefined) throw unauthorized()
-    return actor
   }
 
   /** Checks a request by the rules of its route, and reads its body if it can have one. */
@@ -352,7 +347,9 @@ class RequestPipeline<Actor> {
       fairness?.chargeWork(context.actor as Actor, rules.takesIdempotencyKey ? bodyUnits + 1 : bodyUnits)
     if (rules.requiredScopes !== undefined) {
       // The key may be deleted meanwhile, the user removed or of another role.
-      const actor = await this.#requireActor(request, context)
+      const found = actorOf(this.#options, request, context)
+      const actor = found instanceof Promise ? await found : found
+      if (actor === undefined) throw unauthorized()
       requireRights(this.#options, rules, actor)
       context.actor = actor
     }

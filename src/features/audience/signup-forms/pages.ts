@@ -11,7 +11,7 @@ import { AppError, tooMany } from '#platform/errors.ts'
 import { errorResponse } from '#platform/http/error-response.ts'
 import { type Html, UNLISTED_HEADERS, unlistedResponse } from '#platform/http/html.ts'
 import { createNetworkLimiter } from '#platform/http/network-limit.ts'
-import { createRateLimiter, type Rate } from '#platform/http/rate-limit.ts'
+import { createRateLimiter, type Rate, type RateLimiter } from '#platform/http/rate-limit.ts'
 import { clientIpOf, requestContext } from '#platform/http/request-context.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { days, hours, minutes } from '#platform/units.ts'
@@ -57,38 +57,96 @@ type Outcome =
   | { readonly kind: 'faults'; readonly faults: readonly Fault[] }
   | { readonly kind: 'refused'; readonly error: AppError }
 
-/** The plugin of /subscribe. */
-export function subscribePages(app: App) {
-  const mails = createRateLimiter(app.clock)
-  const { formPostsPerMinute, formConfirmationsPerHour, formNetworkMailsPerHour, formNetworkMailsPerDay } = app.config
-  const posts = createNetworkLimiter(app.clock, within(minutes(1), formPostsPerMinute))
-  const mailLimits = [within(hours(1), formNetworkMailsPerHour), within(days(1), formNetworkMailsPerDay)]
-  const networkMails = mailLimits.map((rate) => createNetworkLimiter(app.clock, rate))
-  const networkMailsOfAll = mailLimits.map(({ burst, ratePerSecond }) =>
-    createNetworkLimiter(app.clock, {
-      burst: burst * ALL_ACCOUNTS_FACTOR,
-      ratePerSecond: ratePerSecond * ALL_ACCOUNTS_FACTOR,
-    }),
-  )
-  const ofAccount = within(hours(1), formConfirmationsPerHour)
-  // A form that is attacked leaves something for the others.
-  const ofForm: Rate = { burst: Math.ceil(ofAccount.burst / 2), ratePerSecond: ofAccount.ratePerSecond / 2 }
-  const ownHost = publicHost(app.config)
+type NetworkLimiter = ReturnType<typeof createNetworkLimiter>
+
+/** Takes what visitors post, within the limits of their network, of a form and of its account. */
+class Signups {
+  readonly #app: App
+  readonly #posts: NetworkLimiter
+  readonly #networkMails: readonly NetworkLimiter[]
+  readonly #networkMailsOfAll: readonly NetworkLimiter[]
+  readonly #mails: RateLimiter
+  readonly #ofAccount: Rate
+  /** A form that is attacked leaves something for the others. */
+  readonly #ofForm: Rate
+  readonly #ownHost: string
+
+  constructor(app: App) {
+    const { clock, config } = app
+    const mailLimits = [
+      within(hours(1), config.formNetworkMailsPerHour),
+      within(days(1), config.formNetworkMailsPerDay),
+    ]
+    this.#app = app
+    this.#posts = createNetworkLimiter(clock, within(minutes(1), config.formPostsPerMinute))
+    this.#networkMails = mailLimits.map((rate) => createNetworkLimiter(clock, rate))
+    this.#networkMailsOfAll = mailLimits.map(({ burst, ratePerSecond }) =>
+      createNetworkLimiter(clock, {
+        burst: burst * ALL_ACCOUNTS_FACTOR,
+        ratePerSecond: ratePerSecond * ALL_ACCOUNTS_FACTOR,
+      }),
+    )
+    this.#mails = createRateLimiter(clock)
+    this.#ofAccount = within(hours(1), config.formConfirmationsPerHour)
+    this.#ofForm = { burst: Math.ceil(this.#ofAccount.burst / 2), ratePerSecond: this.#ofAccount.ratePerSecond / 2 }
+    this.#ownHost = publicHost(config)
+  }
+
+  /** Counts a post, whatever becomes of it. */
+  takePost(address: string): ReturnType<NetworkLimiter['take']> {
+    return this.#posts.take(address)
+  }
+
+  /** The form that is to be shown. Under the tracking host of another account it is not there, or anybody could ask under the name of another. */
+  formAt(request: Request, slug: string): SignupForm | undefined {
+    const form = findFormBySlug(this.#app.db, slug)
+    if (!form?.isActive) return undefined
+    const { hostname } = new URL(request.url)
+    const holder = hostname === this.#ownHost ? undefined : trackingHostAccount(this.#app.db, hostname)
+    return holder === undefined || formatUuid(holder) === formatUuid(form.accountUuid) ? form : undefined
+  }
+
+  async take(form: SignupForm, fields: Fields, address: string): Promise<Outcome> {
+    const list = listById(this.#app.db, form.listId)
+    if (!list) return { kind: 'refused', error: GONE }
+    if (textOf(fields.given(TRAP_FIELD)) !== '')
+      return { kind: 'done', status: list.doubleOptIn ? 'confirmation_sent' : 'subscribed' }
+    const invalidEmail = { name: EMAIL_FIELD, message: messageOf(form.messages, 'invalid_email') }
+    const email = addressOf(fields.given(EMAIL_FIELD))
+    const { metadata, faults } = answersOf(form, fields, this.#app.config.maxMetadataBytes)
+    if (email === undefined) return { kind: 'faults', faults: [invalidEmail, ...faults] }
+    if (faults.length > 0) return { kind: 'faults', faults }
+    try {
+      const from = form.fromAddress === null ? {} : { from: form.fromAddress }
+      const status = await subscribe(this.#app, {
+        list,
+        email,
+        ...(metadata && { metadata }),
+        ...from,
+        admit: () => this.#admit(form, address),
+      })
+      return { kind: 'done', status }
+    } catch (error) {
+      if (!(error instanceof AppError)) throw error
+      if (error.status === 422 && error.code !== 'no_verified_domain') return { kind: 'faults', faults: [invalidEmail] }
+      return { kind: 'refused', error: this.#refusalOf(form, error) }
+    }
+  }
 
   /**
    * Throws 429 when a network caused too much mail, or strangers from many networks together use up what the account may send, and what its name is worth.
    */
-  const admit = ({ id, uuid, accountId }: SignupForm, address: string): void => {
+  #admit({ id, uuid, accountId }: SignupForm, address: string): void {
     const limits = [
-      ...networkMails.map((limiter) => () => limiter.take(address, accountId)),
-      ...networkMailsOfAll.map((limiter) => () => limiter.take(address)),
-      () => mails.take(`form ${id}`, 1, ofForm),
-      () => mails.take(`account ${accountId}`, 1, ofAccount),
+      ...this.#networkMails.map((limiter) => () => limiter.take(address, accountId)),
+      ...this.#networkMailsOfAll.map((limiter) => () => limiter.take(address)),
+      () => this.#mails.take(`form ${id}`, 1, this.#ofForm),
+      () => this.#mails.take(`account ${accountId}`, 1, this.#ofAccount),
     ]
     for (const take of limits) {
       const decision = take()
       if (decision.ok) continue
-      app.log.warn(
+      this.#app.log.warn(
         { signupForm: formatUuid(uuid), accountId },
         'signup refused: its network or forms cause too much mail',
       )
@@ -96,50 +154,14 @@ export function subscribePages(app: App) {
     }
   }
 
-  /** The form that is to be shown. Under the tracking host of another account it is not there, or anybody could ask under the name of another. */
-  const formAt = (request: Request, slug: string): SignupForm | undefined => {
-    const form = findFormBySlug(app.db, slug)
-    if (!form?.isActive) return undefined
-    const { hostname } = new URL(request.url)
-    const holder = hostname === ownHost ? undefined : trackingHostAccount(app.db, hostname)
-    return holder === undefined || formatUuid(holder) === formatUuid(form.accountUuid) ? form : undefined
-  }
-
-  const take = async (form: SignupForm, fields: Fields, address: string): Promise<Outcome> => {
-    const list = listById(app.db, form.listId)
-    if (!list) return { kind: 'refused', error: GONE }
-    if (textOf(fields.given(TRAP_FIELD)) !== '')
-      return { kind: 'done', status: list.doubleOptIn ? 'confirmation_sent' : 'subscribed' }
-    const invalidEmail = { name: EMAIL_FIELD, message: messageOf(form.messages, 'invalid_email') }
-    const email = addressOf(fields.given(EMAIL_FIELD))
-    const { metadata, faults } = answersOf(form, fields, app.config.maxMetadataBytes)
-    if (email === undefined) return { kind: 'faults', faults: [invalidEmail, ...faults] }
-    if (faults.length > 0) return { kind: 'faults', faults }
-    try {
-      const from = form.fromAddress === null ? {} : { from: form.fromAddress }
-      const status = await subscribe(app, {
-        list,
-        email,
-        ...(metadata && { metadata }),
-        ...from,
-        admit: () => admit(form, address),
-      })
-      return { kind: 'done', status }
-    } catch (error) {
-      if (!(error instanceof AppError)) throw error
-      if (error.status === 422 && error.code !== 'no_verified_domain') return { kind: 'faults', faults: [invalidEmail] }
-      return { kind: 'refused', error: refusalOf(form, error) }
-    }
-  }
-
   /** What a visitor is told of a refusal that is about the account or the service. */
-  const refusalOf = (form: SignupForm, { status, code, retryAfterSeconds }: AppError): AppError => {
+  #refusalOf(form: SignupForm, { status, code, retryAfterSeconds }: AppError): AppError {
     if (status === 404) return GONE
     const message = messageOf(form.messages, 'error')
     const isPlanFull = code === 'plan_limit_reached'
     if (status !== 422 && !isPlanFull)
       return new AppError(status, code, message, retryAfterSeconds === undefined ? {} : { retryAfterSeconds })
-    app.log.warn(
+    this.#app.log.warn(
       { signupForm: formatUuid(form.uuid), accountId: form.accountId },
       isPlanFull
         ? 'a signup was refused: the plan of the account has no room for more contacts'
@@ -147,12 +169,16 @@ export function subscribePages(app: App) {
     )
     return new AppError(503, code, message, { retryAfterSeconds: RETRY_AFTER_SECONDS })
   }
+}
 
+/** The plugin of /subscribe. */
+export function subscribePages(app: App) {
+  const signups = new Signups(app)
   return new Elysia()
     .get(
       `${SUBSCRIBE_PATH}/:slug`,
       ({ params, query, request }) => {
-        const form = formAt(request, params.slug)
+        const form = signups.formAt(request, params.slug)
         if (!form) return noForm(isEmbed(query))
         const shown = { form, isEmbedded: isEmbed(query, form) }
         return embeddableResponse(shown, formPage(shown))
@@ -162,24 +188,24 @@ export function subscribePages(app: App) {
     .options(
       `${SUBSCRIBE_PATH}/:slug`,
       ({ params, request }) =>
-        new Response(null, { status: formAt(request, params.slug) ? 204 : 404, headers: PREFLIGHT }),
+        new Response(null, { status: signups.formAt(request, params.slug) ? 204 : 404, headers: PREFLIGHT }),
       hidden,
     )
     .post(
       `${SUBSCRIBE_PATH}/:slug`,
       async ({ params, query, request, body }) => {
         const isJson = wantsJson(request.headers)
-        const form = formAt(request, params.slug)
+        const form = signups.formAt(request, params.slug)
         if (!form) return isJson ? jsonError(request, GONE) : noForm(isEmbed(query))
         const address = clientIpOf(request)
-        const allowed = posts.take(address)
+        const allowed = signups.takePost(address)
         const shown = { form, isEmbedded: isEmbed(query, form) }
         if (!allowed.ok) {
           const error = tooMany('rate_limited', TOO_OFTEN, allowed.retryAfterSeconds)
           return isJson ? jsonError(request, error) : tooOften(shown, error)
         }
         const fields = fieldsOf(body)
-        const outcome = await take(form, fields, address)
+        const outcome = await signups.take(form, fields, address)
         return isJson ? jsonOf(request, form, outcome) : pageOf(shown, fields, outcome)
       },
       hidden,

@@ -51,16 +51,21 @@ function fieldOf(body: unknown, name: string): string {
   return typeof value === 'string' && value.length <= LONGEST_FIELD ? value : ''
 }
 
-export function teamPages(app: App, people: People) {
+/** What the pages have in common: who may post, and how a refusal becomes a page. */
+class TeamPages {
+  readonly #app: App
+  readonly #people: People
+
+  constructor(app: App, people: People) {
+    this.#app = app
+    this.#people = people
+  }
+
   /** Runs what a page does; a refusal becomes a page too. @param again the page that was sent, with what is wrong */
-  const act = async (
-    request: Request,
-    work: () => Promise<Response>,
-    again: (message: string) => Html,
-  ): Promise<Response> => {
+  async act(request: Request, work: () => Promise<Response>, again: (message: string) => Html): Promise<Response> {
     try {
-      people.requireOwnHost(request)
-      people.requireOwnOrigin(request)
+      this.#people.requireOwnHost(request)
+      this.#people.requireOwnOrigin(request)
       return await work()
     } catch (error) {
       if (!(error instanceof AppError)) throw error
@@ -71,9 +76,9 @@ export function teamPages(app: App, people: People) {
     }
   }
 
-  const show = (request: Request, page: () => Response): Response => {
+  show(request: Request, page: () => Response): Response {
     try {
-      people.requireOwnHost(request)
+      this.#people.requireOwnHost(request)
       return page()
     } catch (error) {
       if (!(error instanceof AppError)) throw error
@@ -82,51 +87,50 @@ export function teamPages(app: App, people: People) {
   }
 
   /** Who is signed in and sent the token of the page. */
-  const provenBy = (request: Request, body: unknown): Actor | undefined => {
-    const actor = people.signedIn(request)
-    return actor && isCsrfToken(app, sessionOf(actor), fieldOf(body, 'csrf_token')) ? actor : undefined
+  provenBy(request: Request, body: unknown): Actor | undefined {
+    const actor = this.#people.signedIn(request)
+    return actor && isCsrfToken(this.#app, sessionOf(actor), fieldOf(body, 'csrf_token')) ? actor : undefined
   }
 
-  const signedInAs = (actor: Actor): Response => {
-    const user = userOf(app, actor)
-    const account = membershipsOf(app.db, user.id).find(({ accountId }) => accountId === actor.accountId)
+  signedInAs(actor: Actor): Response {
+    const user = userOf(this.#app, actor)
+    const account = membershipsOf(this.#app.db, user.id).find(({ accountId }) => accountId === actor.accountId)
     return ownFormResponse(
       signedInPage({
         email: user.email,
         accountName: account?.name ?? '',
         role: actor.role ?? '',
-        csrfToken: csrfToken(app, sessionOf(actor)),
+        csrfToken: csrfToken(this.#app, sessionOf(actor)),
       }),
     )
   }
 
-  const invited = (
-    token: string,
-    signedIn: Actor | undefined,
-    filled: { message?: string; name?: string } = {},
-  ): Html => {
-    const invitation = findInvitation(app.db, token, app.clock.now())
+  invited(token: string, signedIn: Actor | undefined, filled: { message?: string; name?: string } = {}): Html {
+    const invitation = findInvitation(this.#app.db, token, this.#app.clock.now())
     if (!invitation) return voidLinkPage('invitation')
-    const proof = proofOf(app, invitation, signedIn)
+    const proof = proofOf(this.#app, invitation, signedIn)
     const { email, accountName, role } = invitation
-    const csrf = proof === 'session' && signedIn ? { csrfToken: csrfToken(app, sessionOf(signedIn)) } : {}
+    const csrf = proof === 'session' && signedIn ? { csrfToken: csrfToken(this.#app, sessionOf(signedIn)) } : {}
     return joinPage({ token, email, accountName, role, proof, ...csrf, ...filled })
   }
 
-  const newPassword = (token: string, message?: string): Html => {
-    const email = emailOfResetLink(app, token)
+  newPassword(token: string, message?: string): Html {
+    const email = emailOfResetLink(this.#app, token)
     return email === undefined ? voidLinkPage('reset') : newPasswordPage(token, email, { message })
   }
+}
 
+export function teamPages(app: App, people: People) {
+  const pages = new TeamPages(app, people)
   return new Elysia()
     .get(
       LOGIN_PATH,
       ({ request, query }) =>
-        show(request, () => {
+        pages.show(request, () => {
           const actor = people.signedIn(request)
           const next = afterLogin(fieldOf(query, 'next'))
           if (!actor) return ownFormResponse(loginPage({ next }))
-          return next === LOGIN_PATH ? signedInAs(actor) : goTo(next)
+          return next === LOGIN_PATH ? pages.signedInAs(actor) : goTo(next)
         }),
       shown,
     )
@@ -135,7 +139,7 @@ export function teamPages(app: App, people: People) {
       ({ request, body }) => {
         const email = fieldOf(body, 'email')
         const next = afterLogin(fieldOf(body, 'next'))
-        return act(
+        return pages.act(
           request,
           async () => {
             const given = { email, password: fieldOf(body, 'password'), code: fieldOf(body, 'code') }
@@ -150,10 +154,10 @@ export function teamPages(app: App, people: People) {
     .post(
       LOGOUT_PATH,
       ({ request, body }) =>
-        act(
+        pages.act(
           request,
           async () => {
-            const actor = provenBy(request, body)
+            const actor = pages.provenBy(request, body)
             if (actor) await logout(app, actor)
             // Of a session that is over there is nothing to end, but the cookie; one that is not stays.
             return people.signedIn(request) ? goTo(LOGIN_PATH) : goTo(LOGIN_PATH, cookieOf(app, undefined))
@@ -165,10 +169,10 @@ export function teamPages(app: App, people: People) {
     .get(
       RESET_PATH,
       ({ request, query }) =>
-        show(request, () => {
+        pages.show(request, () => {
           const token = fieldOf(query, 'token')
           if (!Object.hasOwn(query, 'token')) return ownFormResponse(askResetPage())
-          return ownFormResponse(newPassword(token), emailOfResetLink(app, token) === undefined ? 410 : 200)
+          return ownFormResponse(pages.newPassword(token), emailOfResetLink(app, token) === undefined ? 410 : 200)
         }),
       shown,
     )
@@ -178,7 +182,7 @@ export function teamPages(app: App, people: People) {
         const token = fieldOf(body, 'token')
         const email = fieldOf(body, 'email')
         return token === ''
-          ? act(
+          ? pages.act(
               request,
               async () => {
                 if (email === '') throw invalid('email', 'Give your email address.')
@@ -187,14 +191,14 @@ export function teamPages(app: App, people: People) {
               },
               (message) => askResetPage({ email, message }),
             )
-          : act(
+          : pages.act(
               request,
               async () => {
                 const given = { token, password: fieldOf(body, 'password') }
                 await confirmReset(app, people.attempts, given, clientIpOf(request))
                 return ownFormResponse(passwordSetPage())
               },
-              (message) => newPassword(token, message),
+              (message) => pages.newPassword(token, message),
             )
       },
       posted,
@@ -202,10 +206,10 @@ export function teamPages(app: App, people: People) {
     .get(
       JOIN_PATH,
       ({ request, query }) =>
-        show(request, () => {
+        pages.show(request, () => {
           const token = fieldOf(query, 'token')
           const isOpen = findInvitation(app.db, token, app.clock.now()) !== undefined
-          return ownFormResponse(invited(token, people.signedIn(request)), isOpen ? 200 : 410)
+          return ownFormResponse(pages.invited(token, people.signedIn(request)), isOpen ? 200 : 410)
         }),
       shown,
     )
@@ -214,14 +218,20 @@ export function teamPages(app: App, people: People) {
       ({ request, body }) => {
         const token = fieldOf(body, 'token')
         const name = fieldOf(body, 'name')
-        return act(
+        return pages.act(
           request,
           async () => {
             const given = { token, name, password: fieldOf(body, 'password'), code: fieldOf(body, 'code') }
-            const signedIn = await join(app, people.attempts, given, people.browserOf(request), provenBy(request, body))
+            const signedIn = await join(
+              app,
+              people.attempts,
+              given,
+              people.browserOf(request),
+              pages.provenBy(request, body),
+            )
             return goTo(LOGIN_PATH, cookieOf(app, signedIn.token))
           },
-          (message) => invited(token, people.signedIn(request), { message, name }),
+          (message) => pages.invited(token, people.signedIn(request), { message, name }),
         )
       },
       posted,

@@ -202,11 +202,14 @@ const takeWaiting = ({ waiting, waitingBulk }: Site, isMeant = (_: Composed) => 
   ...waitingBulk.remove(isMeant),
 ]
 
-// The settings come first, and once.
-self.onmessage = ({ data: first }: MessageEvent<string>) => {
-  const message = JSON.parse(first) as ToWorker
-  if (message.type !== 'settings') throw new Error('a delivery Worker was told something before its settings')
-  const worker = new DeliveryWorker(message.settings)
-  self.onmessage = ({ data }: MessageEvent<string>) =>
-    worker.handle(JSON.parse(data) as Exclude<ToWorker, { type: 'settings' }>)
+/** The settings come first, and once. */
+function listen(): void {
+  let worker: DeliveryWorker | undefined
+  self.onmessage = ({ data }: MessageEvent<string>) => {
+    const message = JSON.parse(data) as ToWorker
+    if (message.type === 'settings') worker = new DeliveryWorker(message.settings)
+    else worker?.handle(message)
+  }
 }
+
+listen()

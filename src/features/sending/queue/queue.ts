@@ -11,7 +11,7 @@ import { prepared } from '#platform/db/open.ts'
 import { IS_HELD } from './account-moves.ts'
 import { IS_WITHOUT_CONTENT } from './content-moves.ts'
 import { countBegun, emailOf, NEVER_TRIED, settleEmail } from './settle.ts'
-import { isOpen, STATUSES, statusCode, statusCodes, statusName } from './status.ts'
+import { OPEN_CODES, statusCode, statusName } from './status.ts'
 
 interface DueRow {
   readonly id: number
@@ -25,9 +25,6 @@ const QUEUED = statusCode('queued')
 const PROCESSING = statusCode('processing')
 
 const DUE = `recipients.id, email_id AS emailId, recipients.status, attempts, ${NEVER_TRIED} AS neverTried`
-
-/** Codes of the open statuses, for SQL. */
-const OPEN_STATUSES = statusCodes(STATUSES.filter(isOpen))
 
 const sql = prepared((db) => ({
   due: db.prepare<DueRow, [string, number, number]>(
@@ -64,7 +61,7 @@ const sql = prepared((db) => ({
   ),
   makeDue: db.prepare(`UPDATE recipients SET next_at = ? WHERE id = ? AND next_at = ? AND status = ${QUEUED}`),
   openOfStream: db.prepare<{ id: number }, [number, number]>(
-    `SELECT id FROM emails WHERE account_id = ? AND status IN (${OPEN_STATUSES}) AND stream_id = ? LIMIT 1`,
+    `SELECT id FROM emails WHERE account_id = ? AND status IN ${OPEN_CODES} AND stream_id = ? LIMIT 1`,
   ),
   laneFirst: db.prepare<{ firstAt: number | null }, [string]>(
     `SELECT MIN(next_at) AS firstAt FROM recipients WHERE lane = ? AND next_at IS NOT NULL AND status <> ${PROCESSING}`,

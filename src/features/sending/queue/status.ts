@@ -42,11 +42,10 @@ export const statusCodes = (statuses: readonly Status[]): string => statuses.map
 export const statusText = (code: string | number | null | undefined): string =>
   STATUSES[Number(code)] ?? `in the unknown status ${code}`
 
-const inSql = (...statuses: readonly Status[]): string => `(${statuses.map(statusCode).join(', ')})`
-/** SQL: the stored codes of recipients that wait for an attempt, for `status IN …`. */
-export const WAITING_CODES = inSql('queued', 'scheduled')
-/** SQL: the stored codes of what is not over, for `status IN …`. */
-export const OPEN_CODES = inSql('queued', 'scheduled', 'processing')
+/** SQL: recipients that wait for an attempt, for `status IN …`. */
+export const WAITING_CODES = `(${statusCodes(['queued', 'scheduled'])})`
+/** SQL: what is not over, for `status IN …`. */
+export const OPEN_CODES = `(${statusCodes(['queued', 'scheduled', 'processing'])})`
 
 /** Position = the stored code: only ever append. */
 export const RECIPIENT_KINDS = ['to', 'cc', 'bcc'] as const
