@@ -5,7 +5,7 @@
 import { mkdirSync, mkdtempSync, renameSync, rmSync, statSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
-import { sourceCommit } from '../src/app/version.ts'
+import { readSourceCommit } from '../src/app/version.ts'
 import { workerEntries } from '../src/platform/workers.ts'
 
 const project = resolve(import.meta.dir, '..')
@@ -33,7 +33,7 @@ try {
     bytecode: true,
     minify: { syntax: true },
     sourcemap: 'linked',
-    define: { BUILD_COMMIT: JSON.stringify(args.commit || sourceCommit(project)) },
+    define: { BUILD_COMMIT: JSON.stringify(args.commit || readSourceCommit(project)) },
     // Settings come from where platform/config.ts says, never from a file in the folder that the service happens to be started in.
     compile: { outfile: built, autoloadDotenv: false, autoloadBunfig: false },
   })

@@ -29,11 +29,11 @@ const { values: options } = parseArgs({
 const ROOT = realpathSync(options.root ?? process.cwd())
 const FOLDERS = ['src', 'test', 'scripts']
 /** How alike the lines of two files must be for one to be taken for the other after a move. */
-const LEAST_SIMILARITY = 0.4
+const MIN_SIMILARITY = 0.4
 /** So many lines of each kind are shown without --verbose. */
-const MOST_SHOWN = 40
+const MAX_SHOWN = 40
 /** Lists whose product of lengths is larger are compared by position. */
-const LARGEST_ALIGNMENT = 4_000_000
+const MAX_ALIGNMENT = 4_000_000
 
 if (!options.from || (options.only && !['src', 'test'].includes(options.only))) {
   console.error('compare-trees --from COMMIT [--to COMMIT] [--moved FILE.json] [--only test|src] [--verbose] [--json]')
@@ -137,7 +137,7 @@ function pairFiles(from: Tree, to: Tree): Map<string, string> {
     for (const line of lines) counts.set(line, (counts.get(line) ?? 0) + 1)
     for (const [b, other] of added) {
       const score = similarity(counts, lines.length, other)
-      if (score >= LEAST_SIMILARITY) candidates.push({ a, b, score })
+      if (score >= MIN_SIMILARITY) candidates.push({ a, b, score })
     }
   }
   for (const { a, b } of candidates.sort((x, y) => y.score - x.score)) if (!pairs.has(a) && !taken.has(b)) pair(a, b)
@@ -393,7 +393,7 @@ function alignMiddle(as: readonly Node[], bs: readonly Node[]): [Node | undefine
   const n = as.length
   const m = bs.length
   const pairs: [Node | undefined, Node | undefined][] = []
-  if (n === 0 || m === 0 || n * m > LARGEST_ALIGNMENT) {
+  if (n === 0 || m === 0 || n * m > MAX_ALIGNMENT) {
     for (let i = 0; i < Math.max(n, m); i++) pairs.push([as[i], bs[i]])
     return pairs
   }
@@ -436,7 +436,7 @@ function pairGap(as: readonly Node[], bs: readonly Node[]): [Node | undefined, N
   const pairs: [Node | undefined, Node | undefined][] = []
   const rest = [...bs]
   for (const a of as) {
-    const at = rest.findIndex((b) => kindOf(b) === kindOf(a) && wordsOf(a, b) >= LEAST_SIMILARITY)
+    const at = rest.findIndex((b) => kindOf(b) === kindOf(a) && wordsOf(a, b) >= MIN_SIMILARITY)
     if (at < 0) pairs.push([a, undefined])
     else {
       for (const b of rest.splice(0, at)) pairs.push([undefined, b])
@@ -924,7 +924,7 @@ function print(report: Report): void {
   const show = (title: string, lines: readonly string[]): void => {
     if (lines.length === 0) return
     console.log(`\n${title}`)
-    const most = options.verbose ? lines.length : MOST_SHOWN
+    const most = options.verbose ? lines.length : MAX_SHOWN
     for (const line of lines.slice(0, most)) console.log(`  ${line}`)
     if (lines.length > most) console.log(`  … and ${lines.length - most} more (--verbose)`)
   }

@@ -63,11 +63,11 @@ interface Parts {
   readonly operator?: number
   readonly operatorToken?: Node
 }
-const partsOf = (node: Node | undefined): Parts => (node ?? {}) as unknown as Parts
-const textOf = (node: Node | undefined): string => partsOf(node).text ?? ''
-const inside = (node: Node, visit: (node: Node) => boolean | undefined): void => {
+const toParts = (node: Node | undefined): Parts => (node ?? {}) as unknown as Parts
+const getText = (node: Node | undefined): string => toParts(node).text ?? ''
+const visitDescendants = (node: Node, visit: (node: Node) => boolean | undefined): void => {
   node.forEachChild((child) => {
-    if (visit(child) !== false) inside(child, visit)
+    if (visit(child) !== false) visitDescendants(child, visit)
     return undefined
   })
 }
@@ -98,14 +98,15 @@ if (options.at) rmSync(root, { recursive: true, force: true })
 const src = [...sources].filter(([path]) => path.startsWith('src/'))
 
 const figures: { name: string; means: string; value: string; items: readonly string[] }[] = []
-const figure = (name: string, means: string, value: number | string, items: readonly string[] = []): void => {
+const addFigure = (name: string, means: string, value: number | string, items: readonly string[] = []): void => {
   figures.push({ name, means, value: typeof value === 'number' ? value.toLocaleString('en-GB') : value, items })
 }
-const counted = (name: string, means: string, items: readonly string[]): void =>
-  figure(name, means, items.length, items)
-const lineAt = (file: SourceFile, position: number): number => file.text.slice(0, position).split('\n').length
-const placeOf = (path: string, file: SourceFile, node: Node): string => `${path}:${lineAt(file, node.getStart(file))}`
-const linesOf = (text: string): number => text.split('\n').length - (text.endsWith('\n') ? 1 : 0)
+const addCount = (name: string, means: string, items: readonly string[]): void =>
+  addFigure(name, means, items.length, items)
+const findLine = (file: SourceFile, position: number): number => file.text.slice(0, position).split('\n').length
+const formatPlace = (path: string, file: SourceFile, node: Node): string =>
+  `${path}:${findLine(file, node.getStart(file))}`
+const countLines = (text: string): number => text.split('\n').length - (text.endsWith('\n') ? 1 : 0)
 
 // ---- Rooms and features
 
@@ -114,35 +115,35 @@ const RULES = 'test/architecture.test.ts'
  * The features by rank, as the rules of the tree state it: RANK is a list of texts, or made from AREAS, an object of lists, whose features are
  * then "area/feature".
  */
-function rankOf(): string[] {
-  const ranks = textsOf('RANK').map(({ text }) => text)
+function readRank(): string[] {
+  const ranks = readTexts('RANK').map(({ text }) => text)
   if (ranks.length > 0) return ranks
-  return textsOf('AREAS').map(({ text, key }) => `${key}/${text}`)
+  return readTexts('AREAS').map(({ text, key }) => `${key}/${text}`)
 }
-function textsOf(name: string): { readonly text: string; readonly key: string }[] {
+function readTexts(name: string): { readonly text: string; readonly key: string }[] {
   const texts: { text: string; key: string }[] = []
   const file = sources.get(RULES)
   const collect = (node: Node, key: string): void => {
     node.forEachChild((child) => {
       if (child.kind === SyntaxKind.PropertyAssignment)
-        collect(partsOf(child).initializer as Node, textOf(partsOf(child).name))
-      else if (child.kind === SyntaxKind.StringLiteral) texts.push({ text: textOf(child), key })
+        collect(toParts(child).initializer as Node, getText(toParts(child).name))
+      else if (child.kind === SyntaxKind.StringLiteral) texts.push({ text: getText(child), key })
       else collect(child, key)
       return undefined
     })
   }
   if (file)
-    inside(file, (node) => {
-      if (node.kind !== SyntaxKind.VariableDeclaration || textOf(partsOf(node).name) !== name) return true
-      collect(partsOf(node).initializer as Node, '')
+    visitDescendants(file, (node) => {
+      if (node.kind !== SyntaxKind.VariableDeclaration || getText(toParts(node).name) !== name) return true
+      collect(toParts(node).initializer as Node, '')
       return false
     })
   return texts
 }
 const FEATURES = 'src/features/'
-const rank = rankOf()
+const rank = readRank()
 /** A feature is the innermost folder on a file's path that RANK names. */
-function featureOf(path: string): string | undefined {
+function findFeature(path: string): string | undefined {
   if (!path.startsWith(FEATURES)) return undefined
   const folders = path.slice(FEATURES.length).split('/').slice(0, -1)
   for (let end = Math.min(folders.length, 2); end > 0; end--) {
@@ -158,24 +159,24 @@ const rooms = [
   ...new Set(featureFiles.flatMap((path) => path.slice(FEATURES.length).split('/').slice(0, -1).slice(0, 1))),
 ].sort()
 const deepest = Math.max(0, ...featureFiles.map((path) => path.slice(FEATURES.length).split('/').length - 1))
-counted('rooms', 'folders directly below src/features', rooms)
-figure('depth', 'folders between src/features and the deepest file', deepest)
-counted('features', 'features that RANK of the architecture test lists', rank)
+addCount('rooms', 'folders directly below src/features', rooms)
+addFigure('depth', 'folders between src/features and the deepest file', deepest)
+addCount('features', 'features that RANK of the architecture test lists', rank)
 
 // ---- What a send passes
 
 const ALIAS = /^#(app|bench|platform|protocols|features)\//
-function importsOf(path: string): string[] {
+function listImports(path: string): string[] {
   const file = sources.get(path)
   if (!file) return []
   return [...file.statements].flatMap((statement) => {
-    const { moduleSpecifier, importClause, isTypeOnly } = partsOf(statement)
+    const { moduleSpecifier, importClause, isTypeOnly } = toParts(statement)
     if (!moduleSpecifier || isTypeOnly) return []
     if (/^(?:import|export)\s+type\b/.test(statement.getText(file))) return []
-    const named = [...(partsOf(importClause?.namedBindings).elements ?? [])]
-    if (importClause && !importClause.name && named.length > 0 && named.every((name) => partsOf(name).isTypeOnly))
+    const named = [...(toParts(importClause?.namedBindings).elements ?? [])]
+    if (importClause && !importClause.name && named.length > 0 && named.every((name) => toParts(name).isTypeOnly))
       return []
-    const specifier = textOf(moduleSpecifier)
+    const specifier = getText(moduleSpecifier)
     if (ALIAS.test(specifier)) return [`src/${specifier.slice(1)}`]
     return specifier.startsWith('.') ? [normalize(join(dirname(path), specifier))] : []
   })
@@ -183,14 +184,16 @@ function importsOf(path: string): string[] {
 const declares = (file: SourceFile, name: string): boolean =>
   [...file.statements].some(
     (statement) =>
-      textOf(partsOf(statement).name) === name ||
-      [...(partsOf(statement).declarationList?.declarations ?? [])].some((node) => textOf(partsOf(node).name) === name),
+      getText(toParts(statement).name) === name ||
+      [...(toParts(statement).declarationList?.declarations ?? [])].some(
+        (node) => getText(toParts(node).name) === name,
+      ),
   )
 const accepts = src.find(([, file]) => declares(file, 'acceptEmail'))?.[0]
 const passed = new Set<string>(accepts ? [accepts] : [])
 for (let level = 0; level < 2; level++)
-  for (const path of [...passed]) for (const to of importsOf(path)) if (to.startsWith(FEATURES)) passed.add(to)
-counted(
+  for (const path of [...passed]) for (const to of listImports(path)) if (to.startsWith(FEATURES)) passed.add(to)
+addCount(
   'files of a send',
   'below src/features: the file of acceptEmail, what it imports by value, and what these import',
   [...passed].sort(),
@@ -206,12 +209,12 @@ const TEXT_KINDS = new Set([
 const SQL =
   /\b(?:SELECT\b[\s\S]*\bFROM|INSERT\s+(?:OR\s+\w+\s+)?INTO|UPDATE\s+(?:OR\s+\w+\s+)?\w+\s+SET|DELETE\s+FROM|CREATE\s+(?:UNIQUE\s+)?(?:INDEX|TABLE|TRIGGER|VIEW)|WHERE|JOIN|RETURNING|HAVING)\b/
 /** Every text of a file that holds SQL, whole templates as one, with what is between braces left out. */
-function sqlOf(file: SourceFile): { text: string; node: Node }[] {
+function listSql(file: SourceFile): { text: string; node: Node }[] {
   const found: { text: string; node: Node }[] = []
-  inside(file, (node) => {
+  visitDescendants(file, (node) => {
     if (!TEXT_KINDS.has(node.kind)) return true
     const text =
-      node.kind === SyntaxKind.TemplateExpression ? node.getText(file).replace(/\$\{[^{}]*\}/g, '?') : textOf(node)
+      node.kind === SyntaxKind.TemplateExpression ? node.getText(file).replace(/\$\{[^{}]*\}/g, '?') : getText(node)
     if (SQL.test(text)) found.push({ text, node })
     return node.kind === SyntaxKind.TemplateExpression
   })
@@ -221,7 +224,7 @@ const CREATES = /sqliteTable\(\s*'(\w+)'|CREATE (?:VIRTUAL )?TABLE (?:IF NOT EXI
 const owners = new Map<string, string>()
 for (const [path, file] of src)
   for (const match of file.text.matchAll(CREATES)) {
-    const feature = featureOf(path)
+    const feature = findFeature(path)
     if (feature) owners.set(match[1] ?? match[2] ?? '', feature)
   }
 const upward: string[] = []
@@ -230,23 +233,24 @@ const codes: string[] = []
 const CODE =
   /\b(?:\w+\.)?(?:\w+_)?(?:status|state|kind|type|step)\s*(?:=|==|IN|NOT IN|<>|!=|>=?|<=?|IS(?: NOT)?)\s*\(?\s*\d+/gi
 for (const [path, file] of src) {
-  const feature = featureOf(path)
-  for (const { text, node } of sqlOf(file)) {
-    for (const [match] of text.matchAll(CODE)) codes.push(`${placeOf(path, file, node)} ${match.replace(/\s+/g, ' ')}`)
+  const feature = findFeature(path)
+  for (const { text, node } of listSql(file)) {
+    for (const [match] of text.matchAll(CODE))
+      codes.push(`${formatPlace(path, file, node)} ${match.replace(/\s+/g, ' ')}`)
     if (feature === undefined || !rank.includes(feature)) continue
     for (const [, table = ''] of text.matchAll(/\b(?:FROM|JOIN)\s+(\w+)/g)) {
       const owner = owners.get(table)
       if (owner !== undefined && rank.indexOf(owner) > rank.indexOf(feature))
-        upward.push(`${placeOf(path, file, node)} ${feature} reads ${table} of ${owner}`)
+        upward.push(`${formatPlace(path, file, node)} ${feature} reads ${table} of ${owner}`)
     }
   }
 }
-counted(
+addCount(
   'upward reads',
   'FROM or JOIN in the SQL of a feature, of a table that a feature further down RANK declares',
   upward,
 )
-counted(
+addCount(
   'codes in SQL',
   'comparisons in SQL of a column named …status, …state, …kind, …type or …step with a number',
   codes,
@@ -271,11 +275,11 @@ const FUNCTIONS = new Set([
   SyntaxKind.SetAccessor,
 ])
 const isFunction = (node: Node | undefined): boolean => node !== undefined && FUNCTIONS.has(node.kind)
-function nameOf(node: Node): string {
-  const own = textOf(partsOf(node).name)
+function findName(node: Node): string {
+  const own = getText(toParts(node).name)
   if (own) return own
   return node.parent.kind === SyntaxKind.VariableDeclaration || node.parent.kind === SyntaxKind.PropertyAssignment
-    ? textOf(partsOf(node.parent).name)
+    ? getText(toParts(node.parent).name)
     : ''
 }
 
@@ -297,59 +301,59 @@ const CHAINED = new Set([
   'description',
 ])
 /** How many calls of Elysia or commander an expression chains. */
-function chainOf(node: Node | undefined): number {
+function countChain(node: Node | undefined): number {
   let links = 0
   let at = node
   while (at?.kind === SyntaxKind.CallExpression) {
-    const callee = partsOf(at).expression
+    const callee = toParts(at).expression
     if (callee?.kind !== SyntaxKind.PropertyAccessExpression) break
-    if (CHAINED.has(textOf(partsOf(callee).name))) links++
-    at = partsOf(callee).expression
+    if (CHAINED.has(getText(toParts(callee).name))) links++
+    at = toParts(callee).expression
   }
   return links
 }
 /** A table of routes or commands: more than half of its lines are chains of at least two such calls. */
 function isTable(node: Node, file: SourceFile): boolean {
-  const { body } = partsOf(node)
+  const { body } = toParts(node)
   if (!body) return false
-  const total = heightOf(body, file)
+  const total = countHeight(body, file)
   let chained = 0
   const look = (child: Node): boolean => {
-    if (chainOf(child) >= 2) {
-      chained += heightOf(child, file)
+    if (countChain(child) >= 2) {
+      chained += countHeight(child, file)
       return false
     }
     return !isFunction(child)
   }
-  if (look(body)) inside(body, look)
+  if (look(body)) visitDescendants(body, look)
   return chained * 2 > total
 }
-const heightOf = (node: Node, file: SourceFile): number =>
-  lineAt(file, node.end) - lineAt(file, node.getStart(file)) + 1
+const countHeight = (node: Node, file: SourceFile): number =>
+  findLine(file, node.end) - findLine(file, node.getStart(file)) + 1
 
 /** Whether a function returns an object that holds functions. */
 function returnsFunctions(node: Node): boolean {
-  const { body } = partsOf(node)
+  const { body } = toParts(node)
   if (!body) return false
   const local = new Set<string>()
   const returned: Node[] = []
-  inside(body, (child) => {
-    if (child.kind === SyntaxKind.FunctionDeclaration) local.add(nameOf(child))
-    if (child.kind === SyntaxKind.VariableDeclaration && isFunction(partsOf(child).initializer))
-      local.add(textOf(partsOf(child).name))
+  visitDescendants(body, (child) => {
+    if (child.kind === SyntaxKind.FunctionDeclaration) local.add(findName(child))
+    if (child.kind === SyntaxKind.VariableDeclaration && isFunction(toParts(child).initializer))
+      local.add(getText(toParts(child).name))
     if (child.kind === SyntaxKind.ReturnStatement) {
-      const { expression } = partsOf(child)
+      const { expression } = toParts(child)
       if (expression?.kind === SyntaxKind.ObjectLiteralExpression) returned.push(expression)
     }
     return !isFunction(child)
   })
   return returned.some((object) =>
-    [...(partsOf(object).properties ?? [])].some(
+    [...(toParts(object).properties ?? [])].some(
       (property) =>
         property.kind === SyntaxKind.MethodDeclaration ||
-        (property.kind === SyntaxKind.ShorthandPropertyAssignment && local.has(textOf(partsOf(property).name))) ||
-        isFunction(partsOf(property).initializer) ||
-        local.has(textOf(partsOf(property).initializer)),
+        (property.kind === SyntaxKind.ShorthandPropertyAssignment && local.has(getText(toParts(property).name))) ||
+        isFunction(toParts(property).initializer) ||
+        local.has(getText(toParts(property).initializer)),
     ),
   )
 }
@@ -357,20 +361,20 @@ function returnsFunctions(node: Node): boolean {
 const COLLECTIONS = /^(?:Map|Set|WeakMap|WeakSet|Array)$/
 const MUTATORS =
   /^(?:set|add|delete|clear|push|pop|shift|unshift|splice|sort|reverse|fill|getOrInsert|getOrInsertComputed)$/
-function mutatedIn(file: SourceFile): Set<string> {
+function findMutated(file: SourceFile): Set<string> {
   const names = new Set<string>()
-  inside(file, (node) => {
+  visitDescendants(file, (node) => {
     if (node.kind === SyntaxKind.CallExpression) {
-      const callee = partsOf(node).expression
-      if (callee?.kind === SyntaxKind.PropertyAccessExpression && MUTATORS.test(textOf(partsOf(callee).name)))
-        names.add(textOf(partsOf(callee).expression))
+      const callee = toParts(node).expression
+      if (callee?.kind === SyntaxKind.PropertyAccessExpression && MUTATORS.test(getText(toParts(callee).name)))
+        names.add(getText(toParts(callee).expression))
     } else if (
       node.kind === SyntaxKind.BinaryExpression &&
-      partsOf(node).left?.kind === SyntaxKind.ElementAccessExpression
+      toParts(node).left?.kind === SyntaxKind.ElementAccessExpression
     ) {
-      const operator = partsOf(node).operatorToken?.kind ?? 0
+      const operator = toParts(node).operatorToken?.kind ?? 0
       if (operator >= SyntaxKind.FirstAssignment && operator <= SyntaxKind.LastAssignment)
-        names.add(textOf(partsOf(partsOf(node).left).expression))
+        names.add(getText(toParts(toParts(node).left).expression))
     }
     return true
   })
@@ -380,29 +384,29 @@ function mutatedIn(file: SourceFile): Set<string> {
 for (const [path, file] of src) {
   let mutated: Set<string> | undefined
   for (const statement of file.statements) {
-    const list = partsOf(statement).declarationList
+    const list = toParts(statement).declarationList
     for (const declaration of list?.declarations ?? []) {
-      const { name, initializer } = partsOf(declaration)
-      const place = `${placeOf(path, file, declaration)} ${textOf(name)}`
-      if (ODD_LIMITS.test(textOf(name))) oddLimits.push(place)
+      const { name, initializer } = toParts(declaration)
+      const place = `${formatPlace(path, file, declaration)} ${getText(name)}`
+      if (ODD_LIMITS.test(getText(name))) oddLimits.push(place)
       if (list && !(list.flags & NodeFlags.Const)) mutable.push(place)
       else {
         const collection =
           initializer?.kind === SyntaxKind.ArrayLiteralExpression ||
-          (initializer?.kind === SyntaxKind.NewExpression && COLLECTIONS.test(textOf(partsOf(initializer).expression)))
+          (initializer?.kind === SyntaxKind.NewExpression && COLLECTIONS.test(getText(toParts(initializer).expression)))
         if (!collection) continue
-        mutated ??= mutatedIn(file)
-        if (mutated.has(textOf(name))) mutable.push(place)
+        mutated ??= findMutated(file)
+        if (mutated.has(getText(name))) mutable.push(place)
       }
     }
   }
-  inside(file, (node) => {
+  visitDescendants(file, (node) => {
     if (!isFunction(node)) return true
-    const name = nameOf(node)
-    const place = `${placeOf(path, file, node)} ${name || '(no name)'}`
+    const name = findName(node)
+    const place = `${formatPlace(path, file, node)} ${name || '(no name)'}`
     const declared = node.kind === SyntaxKind.FunctionDeclaration || node.parent.kind === SyntaxKind.VariableDeclaration
     if (declared && /[a-z0-9]Of$/.test(name)) ofs.push(place)
-    const height = heightOf(node, file)
+    const height = countHeight(node, file)
     if (height <= LONG_FUNCTION_LINES) return true
     if (isTable(node, file)) tables.push(`${place} ${height}`)
     else long.push(`${place} ${height}`)
@@ -410,29 +414,29 @@ for (const [path, file] of src) {
     return true
   })
 }
-counted(
+addCount(
   'odd limits',
   'constants at the top of a module named MOST_…, LONGEST_…, LEAST_… and the like, in place of MAX_… or MIN_…',
   oddLimits,
 )
-counted('…Of functions', 'functions, declared or constant, whose name ends in Of', ofs)
-counted('long functions', `over ${LONG_FUNCTION_LINES} lines, without tables of routes or commands`, long)
-counted(
+addCount('…Of functions', 'functions, declared or constant, whose name ends in Of', ofs)
+addCount('long functions', `over ${LONG_FUNCTION_LINES} lines, without tables of routes or commands`, long)
+addCount(
   'long tables',
   `functions over ${LONG_FUNCTION_LINES} lines, most of them chained calls of Elysia or commander`,
   tables,
 )
-counted(
+addCount(
   'closures',
   `functions over ${LONG_FUNCTION_LINES} lines named create…, start… or open… that return an object of functions`,
   closures,
 )
-counted('module state', 'let at the top of a module, and collections there that the module changes', mutable)
+addCount('module state', 'let at the top of a module, and collections there that the module changes', mutable)
 
 // ---- Comments, documents, size
 
 /** Lines that a comment begins on or goes on in; a comment behind code counts as well. */
-function longCommentsIn(path: string, file: SourceFile): string[] {
+function findLongComments(path: string, file: SourceFile): string[] {
   const found: string[] = []
   let block = false
   for (const [index, line] of file.text.split('\n').entries()) {
@@ -445,21 +449,21 @@ function longCommentsIn(path: string, file: SourceFile): string[] {
   }
   return found
 }
-counted(
+addCount(
   'long comments',
   `lines of src that are comments and exceed ${LONG_COMMENT_COLUMNS} columns`,
-  src.flatMap(([path, file]) => longCommentsIn(path, file)),
+  src.flatMap(([path, file]) => findLongComments(path, file)),
 )
-const bytesOf = (path: string): number => new TextEncoder().encode(present.get(path) ?? '').length
-figure('README', 'bytes', bytesOf('README.md'))
-figure('conformance', 'bytes of docs/conformance.md', bytesOf('docs/conformance.md'))
+const countBytes = (path: string): number => new TextEncoder().encode(present.get(path) ?? '').length
+addFigure('README', 'bytes', countBytes('README.md'))
+addFigure('conformance', 'bytes of docs/conformance.md', countBytes('docs/conformance.md'))
 for (const folder of ['src', 'test']) {
   const paths = [...sources.keys()].filter((path) => path.startsWith(`${folder}/`))
-  figure(`files of ${folder}`, 'TypeScript', paths.length)
-  figure(
+  addFigure(`files of ${folder}`, 'TypeScript', paths.length)
+  addFigure(
     `lines of ${folder}`,
     'TypeScript',
-    paths.reduce((sum, path) => sum + linesOf(present.get(path) ?? ''), 0),
+    paths.reduce((sum, path) => sum + countLines(present.get(path) ?? ''), 0),
   )
 }
 

@@ -142,12 +142,12 @@ function findTest(lines: readonly string[], openers: ReadonlyMap<number, Opener>
   let line = start
   while (COMMENT.test(lines[line] ?? '')) line++
   while (lines[line]?.trimStart().startsWith('for (')) {
-    const indent = indentOf(lines[line])
-    while (line < lines.length && !(indentOf(lines[line]) === indent && /[)]$|\{$/.test(lines[line] ?? ''))) line++
+    const indent = measureIndent(lines[line])
+    while (line < lines.length && !(measureIndent(lines[line]) === indent && /[)]$|\{$/.test(lines[line] ?? ''))) line++
     if (!lines[line]?.endsWith(')')) return undefined
     line++
   }
   return openers.has(line) ? line : undefined
 }
 
-const indentOf = (line = ''): number => line.length - line.trimStart().length
+const measureIndent = (line = ''): number => line.length - line.trimStart().length

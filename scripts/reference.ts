@@ -12,12 +12,12 @@ import type { SettingReport } from '#platform/config.ts'
 const GENERATED = '<!-- Written by `bun scripts/reference.ts`; do not edit by hand. -->'
 
 /** Text in a cell of a table. */
-const cell = (text: string): string => text.replaceAll('|', '\\|').replaceAll('\n', ' ')
+const formatCell = (text: string): string => text.replaceAll('|', '\\|').replaceAll('\n', ' ')
 
-const table = (head: readonly string[], rows: readonly (readonly string[])[]): string =>
+const formatTable = (head: readonly string[], rows: readonly (readonly string[])[]): string =>
   [head, head.map(() => '---'), ...rows].map((row) => `| ${row.join(' | ')} |`.replaceAll('|  |', '| |')).join('\n')
 
-const sentence = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}.`
+const toSentence = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}.`
 
 /** Defaults that depend on the machine or on other settings, in words. */
 const DERIVED_DEFAULTS: Readonly<Record<string, string>> = {
@@ -61,7 +61,7 @@ A value that is not allowed, or a name that no setting has, stops the start with
 Sizes take a unit: \`64KiB\`, \`512MiB\`, \`20GiB\`. Lists are separated by commas, or are arrays in the TOML file.`
 
 /** docs/configuration.md: every setting, by topic. */
-export function configurationPage(): string {
+export function formatConfigurationPage(): string {
   const settings = new Map<string, SettingReport>(loadConfig({}).report.map((setting) => [setting.name, setting]))
   const topics = Map.groupBy(SETTING_GROUPS, ({ topic }) => topic)
   const sections = [...topics].map(([topic, groups]) => {
@@ -70,18 +70,18 @@ export function configurationPage(): string {
     return [
       `## ${topic}`,
       ...(guide === undefined ? [] : [`Explained in [${guide}](${guide}).`]),
-      table(
+      formatTable(
         ['Variable', 'Default', 'Meaning', 'Allowed'],
-        names.flatMap((name) => settings.get(name) ?? []).map(settingRow),
+        names.flatMap((name) => settings.get(name) ?? []).map(toSettingRow),
       ),
     ].join('\n\n')
   })
   return `${[CONFIGURATION_INTRO, ...sections].join('\n\n')}\n`
 }
 
-function settingRow({ variable, value, doc, allowed }: SettingReport): string[] {
+function toSettingRow({ variable, value, doc, allowed }: SettingReport): string[] {
   const byDefault = DERIVED_DEFAULTS[variable] ?? (value === '' ? '' : `\`${value}\``)
-  return [`\`${variable}\``, byDefault, cell(doc), cell(allowed)]
+  return [`\`${variable}\``, byDefault, formatCell(doc), formatCell(allowed)]
 }
 
 const COMMANDS_INTRO = `# Commands
@@ -97,38 +97,38 @@ cannot be opened. Errors are one sentence on standard error.`
 const help = new Help()
 
 /** The commands of a program or a group that are shown: without hidden ones and without \`help\`. */
-const visibleCommands = (command: Command): Command[] =>
+const listVisibleCommands = (command: Command): Command[] =>
   help.visibleCommands(command).filter((known) => known.name() !== 'help')
 
 /** docs/commands.md: every command of the program, a section a group. */
-export function commandsPage(): string {
-  const groups = visibleCommands(createProgram([], addBenchCommand))
+export function formatCommandsPage(): string {
+  const groups = listVisibleCommands(createProgram([], addBenchCommand))
   const overview = groups.map((group) => {
     const name = `tassis ${group.name()}`
-    return [`[\`${name}\`](#${name.replace(' ', '-')})`, cell(group.description())]
+    return [`[\`${name}\`](#${name.replace(' ', '-')})`, formatCell(group.description())]
   })
   const sections = groups.flatMap((group) => [
-    commandText(group, '##'),
-    ...visibleCommands(group).map((command) => commandText(command, '###')),
+    formatCommand(group, '##'),
+    ...listVisibleCommands(group).map((command) => formatCommand(command, '###')),
   ])
-  return `${[COMMANDS_INTRO, table(['Command', 'Does'], overview), ...sections].join('\n\n')}\n`
+  return `${[COMMANDS_INTRO, formatTable(['Command', 'Does'], overview), ...sections].join('\n\n')}\n`
 }
 
-function commandText(command: Command, heading: string): string {
+function formatCommand(command: Command, heading: string): string {
   const isGroup = command.commands.length > 0
   const usage = isGroup ? `tassis ${command.name()}` : help.commandUsage(command).replace(' [options]', '')
-  const rows = parameters(command)
+  const rows = listParameters(command)
   return [
     `${heading} \`${usage}\``,
-    sentence(command.description()),
-    ...(rows.length > 0 ? [parameterTable(rows)] : []),
+    toSentence(command.description()),
+    ...(rows.length > 0 ? [formatParameters(rows)] : []),
   ].join('\n\n')
 }
 
 /** An argument or an option, and what it means. */
 type Parameter = readonly [term: string, meaning: string]
 
-const parameters = (command: Command): Parameter[] => [
+const listParameters = (command: Command): Parameter[] => [
   ...command.registeredArguments.map(
     (argument): Parameter => [
       help.argumentTerm(argument),
@@ -152,14 +152,14 @@ const describeDefault = (description: string, { defaultValue }: Argument | Optio
     ? description.replace(JSON.stringify(tmpdir()), "the system's folder for temporary files")
     : description
 
-const parameterTable = (rows: readonly Parameter[]): string =>
-  table(
+const formatParameters = (rows: readonly Parameter[]): string =>
+  formatTable(
     ['Argument or option', 'Meaning'],
-    rows.map(([term, meaning]) => [`\`${cell(term)}\``, cell(meaning)]),
+    rows.map(([term, meaning]) => [`\`${formatCell(term)}\``, formatCell(meaning)]),
   )
 
 if (import.meta.main) {
   const docs = new URL('../docs/', import.meta.url).pathname
-  await Bun.write(`${docs}configuration.md`, configurationPage())
-  await Bun.write(`${docs}commands.md`, commandsPage())
+  await Bun.write(`${docs}configuration.md`, formatConfigurationPage())
+  await Bun.write(`${docs}commands.md`, formatCommandsPage())
 }

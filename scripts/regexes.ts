@@ -2,20 +2,20 @@
  * @module `bun scripts/regexes.ts`: analyses every regular expression of the sources that meets text from outside, prints those whose time grows faster than
  * their input, and writes those whose analysis took long and found nothing to test/regexes/linear.json, so that the tests need not repeat it. Minutes.
  */
-import { outsideRegexes } from '../test/regexes/all.ts'
+import { findOutsideRegexes } from '../test/regexes/all.ts'
 import { analyse } from '../test/regexes/analyse.ts'
-import { LINEAR_FILE, textOf } from '../test/regexes/linear.ts'
+import { formatRegex, LINEAR_FILE } from '../test/regexes/linear.ts'
 
 const LONG_MS = 100
 
 const slow: string[] = []
-for (const regex of (await outsideRegexes()).regexes) {
+for (const regex of (await findOutsideRegexes()).regexes) {
   const start = performance.now()
   const verdict = await analyse(regex)
   if (verdict.kind === 'grows') {
-    console.error(`${regex.place} ${textOf(regex)} grows with ${verdict.attack}`)
+    console.error(`${regex.place} ${formatRegex(regex)} grows with ${verdict.attack}`)
     process.exitCode = 1
-  } else if (performance.now() - start > LONG_MS) slow.push(textOf(regex))
+  } else if (performance.now() - start > LONG_MS) slow.push(formatRegex(regex))
 }
 await Bun.write(LINEAR_FILE, `${JSON.stringify(slow.toSorted(), null, 2)}\n`)
 // The analysis runs in a process of its own, which would keep this one.

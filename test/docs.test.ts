@@ -10,12 +10,12 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { hours } from '#platform/units.ts'
-import { freePort } from '#test/support/free-port.ts'
-import { dataFolder, startServing } from './app/process.ts'
+import { findFreePort } from '#test/support/free-port.ts'
+import { createDataFolder, startServing } from './app/process.ts'
 import { at, createTestApi, type TestApi } from './support/api.ts'
 import { eventually } from './support/app.ts'
 import { startDnsServer } from './support/dns-server.ts'
-import { deliver, mailboxOf } from './support/mailboxes.ts'
+import { deliverMessage, getTestMailbox } from './support/mailboxes.ts'
 
 const ROOT = join(import.meta.dir, '..')
 const events = await Bun.file(join(ROOT, 'docs/events.md')).text()
@@ -193,7 +193,7 @@ test.skipIf(Bun.which('openssl') === null)(
     const made = Bun.spawnSync(['bash', '-c', opensslCommand], { cwd: folder.path })
     expect(made.exitCode).toBe(0)
     await using service = await createTestApi({
-      tellsWebhooks: true,
+      sendsWebhooks: true,
       settings: { TASSIS_EXTRA_CA_FILE: join(folder.path, 'cert.pem'), TASSIS_ALLOW_PRIVATE_NETWORKS: 'loopback' },
     })
     // Its port is known only once it runs, and its secret only once there is a URL.
@@ -540,7 +540,9 @@ describe('every curl command works on a fresh service', () => {
       const { request, status, body } = await ask(argumentsOf(command, variables))
       if (request === 'POST /v1/agent-mailboxes') {
         variables['MAILBOX'] = String(at(body, 'data', 'id'))
-        await deliver(app, mailboxOf(app, actor.accountId, variables['MAILBOX']), { raw: 'Subject: Help\r\n\r\nHi' })
+        await deliverMessage(app, getTestMailbox(app, actor.accountId, variables['MAILBOX']), {
+          raw: 'Subject: Help\r\n\r\nHi',
+        })
       }
       if (request.endsWith('/next')) {
         variables['MESSAGE'] = String(at(body, 'data', 'id'))
@@ -617,9 +619,9 @@ interface Shell extends AsyncDisposable {
 
 /** What a newcomer has in two shells: `scripts/start` with mail that comes in, and another one. Addresses and folder are those of the test. */
 async function startInShells(more: Readonly<Record<string, string>> = {}): Promise<Shell> {
-  const data = dataFolder()
+  const data = createDataFolder()
   const dns = await startDnsServer({})
-  const smtpPort = await freePort()
+  const smtpPort = await findFreePort()
   const settings = {
     ...data.settings,
     TASSIS_DELIVERY: 'capture',
@@ -748,7 +750,7 @@ describe.skipIf(Bun.which('curl') === null)('mail comes in as the documents show
   test.skipIf(Bun.which('openssl') === null)(
     'in docs/receiving.md: the webhook of a route is posted its mail, which the receiver of docs/events.md finds signed',
     async () => {
-      const port = await freePort()
+      const port = await findFreePort()
       using folder = temporaryFolder({
         'receiver.ts': examples.get('receiver.ts')?.replace('port: 9443', `port: ${port}`) ?? '',
         'verify.ts': examples.get('verify.ts') ?? '',

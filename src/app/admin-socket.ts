@@ -23,8 +23,8 @@ export interface AdminSocketOptions {
 }
 
 /** sun_path of Linux has 108 octets with its end, that of other systems 104. */
-const MOST_PATH_BYTES = 103
-const MOST_CALLS_AT_ONCE = 16
+const MAX_PATH_BYTES = 103
+const MAX_CONCURRENT_CALLS = 16
 /** How long a command waits for a service that says nothing. */
 export const RESPONSE_TIMEOUT_MS = seconds(10)
 const STOP_GRACE_MS = seconds(5)
@@ -33,20 +33,20 @@ const VERSION_HEADER = 'tassis-version'
 /** The socket's path, the shorter of absolute and relative; undefined when both are too long for a socket. */
 export function adminSocketPath(dataDir: string): string | undefined {
   const absolute = join(dataDir, 'admin.sock')
-  const fromHere = `./${relative('.', absolute)}`
-  return [absolute, fromHere].find((path) => Buffer.byteLength(path) <= MOST_PATH_BYTES)
+  const relativePath = `./${relative('.', absolute)}`
+  return [absolute, relativePath].find((path) => Buffer.byteLength(path) <= MAX_PATH_BYTES)
 }
 
-export const pathTooLong = (dataDir: string): ConfigError =>
+export const createPathTooLongError = (dataDir: string): ConfigError =>
   new ConfigError(
-    `TASSIS_DATA_DIR is "${dataDir}", which is too long for the admin socket in it (at most ${MOST_PATH_BYTES} bytes with its name); give a shorter path.`,
+    `TASSIS_DATA_DIR is "${dataDir}", which is too long for the admin socket in it (at most ${MAX_PATH_BYTES} bytes with its name); give a shorter path.`,
   )
 
 /** Listens. The caller holds the lock of the data directory, so a socket that lies there is a dead one's and is removed. */
 export function startAdminSocket(options: AdminSocketOptions): { stop(): Promise<void> } {
   const { dataDir, clock } = options
   const path = adminSocketPath(dataDir)
-  if (path === undefined) throw pathTooLong(dataDir)
+  if (path === undefined) throw createPathTooLongError(dataDir)
   rmSync(path, { force: true })
   let calls = 0
   // The socket must never be there with more rights than it will have.
@@ -58,7 +58,8 @@ export function startAdminSocket(options: AdminSocketOptions): { stop(): Promise
       development: false,
       maxRequestBodySize: options.maxRequestBytes,
       async fetch(request, listener) {
-        if (calls >= MOST_CALLS_AT_ONCE) return answer(503, 'The service is busy with other commands; try again.')
+        if (calls >= MAX_CONCURRENT_CALLS)
+          return toErrorResponse(503, 'The service is busy with other commands; try again.')
         calls++
         // A look at DNS or a large answer takes as long as it takes.
         listener.timeout(request, 0)
@@ -85,25 +86,25 @@ export function startAdminSocket(options: AdminSocketOptions): { stop(): Promise
 
 async function serveCall({ handlers, version, log }: AdminSocketOptions, request: Request): Promise<Response> {
   const name = new URL(request.url).pathname.slice(1)
-  const asked = request.headers.get(VERSION_HEADER)
-  if (asked !== version) {
-    return answer(
+  const clientVersion = request.headers.get(VERSION_HEADER)
+  if (clientVersion !== version) {
+    return toErrorResponse(
       409,
-      `The running service is version ${version} and this command version ${asked ?? 'unknown'}; use the same one, or restart the service.`,
+      `The running service is version ${version} and this command version ${clientVersion ?? 'unknown'}; use the same one, or restart the service.`,
     )
   }
   const handler = handlers.get(name)
-  if (!handler || request.method !== 'POST') return answer(404, `The running service does not know "${name}".`)
+  if (!handler || request.method !== 'POST') return toErrorResponse(404, `The running service does not know "${name}".`)
   try {
     return Response.json({ value: (await handler(await request.json())) ?? null })
   } catch (error) {
-    if (error instanceof AppError) return answer(error.status, error.message)
+    if (error instanceof AppError) return toErrorResponse(error.status, error.message)
     log.error({ err: error, operation: name }, 'a command failed')
-    return answer(500, 'The running service could not do it; its log says why.')
+    return toErrorResponse(500, 'The running service could not do it; its log says why.')
   }
 }
 
-const answer = (status: number, error: string): Response => Response.json({ error }, { status })
+const toErrorResponse = (status: number, error: string): Response => Response.json({ error }, { status })
 
 export type AdminReply =
   | { readonly kind: 'ok'; readonly value: unknown }

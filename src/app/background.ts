@@ -3,7 +3,7 @@
  * and after a start goes on where the process ended.
  */
 
-import { ContactMailLoop } from '#features/audience/contact-lists/contact-mail-loop.ts'
+import { SubscriptionMailLoop } from '#features/audience/contact-lists/contact-mail-loop.ts'
 import { startImporter } from '#features/audience/contact-lists/importer.ts'
 import type { App } from '#features/core/app/app.ts'
 import { startSweeper } from '#features/core/content-gc/sweep.ts'
@@ -13,27 +13,27 @@ import { startLossNotices } from '#features/people/domain-notices/notices.ts'
 import { ContentWatch } from '#features/reporting/abuse/content-watch.ts'
 import { startPauseNotices } from '#features/reporting/abuse/notices.ts'
 import { startAbuseWatch } from '#features/reporting/abuse/watch.ts'
-import { BroadcastFeeder } from '#features/sending/broadcasts/feed.ts'
-import { startReleaser } from '#features/sending/delivery/held.ts'
-import { noteBroadcast } from '#features/sending/newsletters/states.ts'
+import { BroadcastEnqueuer } from '#features/sending/broadcasts/feed.ts'
+import { startHeldMailReleaser } from '#features/sending/delivery/held.ts'
+import { followBroadcast } from '#features/sending/newsletters/states.ts'
 import { startEmailIndexing } from '#features/sending/queue/search.ts'
-import { startOffNotices } from '#features/webhooks/webhooks/off-notices.ts'
+import { startDeactivationNotices } from '#features/webhooks/webhooks/off-notices.ts'
 import type { DueLoop } from '#platform/queue/due-loop.ts'
 
 const LOOPS: readonly ((app: App) => DueLoop)[] = [
-  (app) => new ContactMailLoop(app),
+  (app) => new SubscriptionMailLoop(app),
   startImporter,
   startSweeper,
   startAccountRemoval,
   startErasures,
-  startReleaser,
+  startHeldMailReleaser,
   startAbuseWatch,
   (app) => new ContentWatch(app),
   startPauseNotices,
-  startOffNotices,
+  startDeactivationNotices,
   startLossNotices,
   startEmailIndexing,
-  (app) => new BroadcastFeeder(app, noteBroadcast),
+  (app) => new BroadcastEnqueuer(app, followBroadcast),
 ]
 
 /** Starts all of them. `stop` begins nothing any more and waits for what runs. */

@@ -40,7 +40,7 @@ import {
   suppressionTotal,
 } from '#features/setup/suppression-store/consistency.ts'
 import { pendingDeliveries, webhookCursors } from '#features/webhooks/webhooks/consistency.ts'
-import { type ConsistencyRule, checkRule, type Finding } from '#platform/db/consistency.ts'
+import { type ConsistencyRule, checkRule, type Violation } from '#platform/db/consistency.ts'
 
 /** In the order in which `tassis check` lists them. */
 export const CONSISTENCY_RULES: readonly ConsistencyRule[] = [
@@ -85,4 +85,4 @@ export const CONSISTENCY_RULES: readonly ConsistencyRule[] = [
 ]
 
 /** Checks all rules, in the connection's read transaction. */
-export const checkConsistency = (db: Database): Finding[] => CONSISTENCY_RULES.map((rule) => checkRule(db, rule))
+export const checkConsistency = (db: Database): Violation[] => CONSISTENCY_RULES.map((rule) => checkRule(db, rule))

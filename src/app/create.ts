@@ -9,17 +9,17 @@ import { createWorkBudget } from '#features/core/accounts/work-budget.ts'
 import type { App } from '#features/core/app/app.ts'
 import { completeAuditChain } from '#features/core/audit-logs/chain.ts'
 import {
-  accountsWithEvents,
   createEventTime,
+  findAccountsWithEvents,
   flushCounters,
   getMeta,
-  lastSeqOf,
+  readLastSeq,
   setMeta,
 } from '#features/core/events/record.ts'
 import { lastProvenTime } from '#features/lifecycle/retention/proven-time.ts'
 import { requireBillingConfig } from '#features/people/billing/stripe.ts'
-import { compactSearch } from '#features/receiving/agent-mailboxes/search.ts'
-import { createDecision } from '#features/receiving/inbound/decide.ts'
+import { compactSearchIndex } from '#features/receiving/agent-mailboxes/search.ts'
+import { createRecipientDecider } from '#features/receiving/inbound/decide.ts'
 import { startListener } from '#features/receiving/inbound/listener.ts'
 import { createParser, type Parser } from '#features/receiving/inbound/parser.ts'
 import { InboundProcessor } from '#features/receiving/inbound/process.ts'
@@ -34,22 +34,22 @@ import { type Authenticator, createAuthenticator } from '#features/setup/api-key
 import { setErasedKey } from '#features/setup/suppression-store/listed-form.ts'
 import { type Clock, systemClock } from '#platform/clock.ts'
 import { type Config, ConfigError } from '#platform/config.ts'
-import { monthOfName } from '#platform/content/read.ts'
+import { parseMonthName } from '#platform/content/read.ts'
 import { ContentStore } from '#platform/content/store.ts'
 import { createMasterKeyFile, KeyRing, parseMasterKey, readMasterKeyFile } from '#platform/crypto.ts'
 import { createCheckpointer } from '#platform/db/checkpoint.ts'
 import { Committer, type CommitterOptions } from '#platform/db/commit.ts'
-import { isDatabaseDamage, isNoDatabase } from '#platform/db/damage.ts'
-import { migrate, NewerDatabase } from '#platform/db/migrate.ts'
+import { isDatabaseCorrupt, isNotADatabase } from '#platform/db/damage.ts'
+import { migrate, NewerDatabaseError } from '#platform/db/migrate.ts'
 import { openDatabase } from '#platform/db/open.ts'
 import { scrubDatabase } from '#platform/db/scrub.ts'
 import type { DiskGuard } from '#platform/disk.ts'
-import { tooMany } from '#platform/errors.ts'
+import { tooManyRequests } from '#platform/errors.ts'
 import { randomBelow } from '#platform/ids.ts'
 import { lockDirectory } from '#platform/lock.ts'
 import { createLog, type Log } from '#platform/log.ts'
 import { MemoryBudget } from '#platform/memory-budget.ts'
-import { FairTurns } from '#platform/queue/fair-turns.ts'
+import { FairScheduler } from '#platform/queue/fair-turns.ts'
 import { parseHostPort } from '#platform/setting-kinds.ts'
 import { createSignal } from '#platform/signal.ts'
 import { WorkerRenderer } from '#platform/template/start-renderer.ts'
@@ -57,11 +57,11 @@ import { TrustedClock } from '#platform/trusted-clock.ts'
 import { hours, MiB, seconds } from '#platform/units.ts'
 import { type DkimKey, generateDkimKey } from '#protocols/dkim/keys.ts'
 import { type DnsClient, StubResolver } from '#protocols/dns/resolver.ts'
-import { systemServers } from '#protocols/dns/servers.ts'
+import { readSystemServers } from '#protocols/dns/servers.ts'
 import { watchDisk } from './disk-watch.ts'
 import { migrations, SEARCH_INDEX_MIGRATION } from './migrations.ts'
-import { createOutgoingFetch, readAuthorities } from './outgoing.ts'
-import { watchWals } from './wal-watch.ts'
+import { createOutgoingFetch, readCertificateAuthorities } from './outgoing.ts'
+import { createWalWatcher } from './wal-watch.ts'
 
 /** WAL size at which it is copied into the database. */
 const CHECKPOINT_BYTES = 64 * MiB
@@ -72,8 +72,12 @@ const SENDER_DNS_EXCHANGES = 1024
 
 /** Requests of one account that wait for their next piece of the event loop. */
 const MAX_PIECES_PER_OWNER = 1000
-const tooManyPieces = () =>
-  tooMany('too_many_requests', 'Too many large requests of this account are in progress; wait for some of them.', 1)
+const createTooManyPiecesError = () =>
+  tooManyRequests(
+    'too_many_requests',
+    'Too many large requests of this account are in progress; wait for some of them.',
+    1,
+  )
 
 /** How long a message that is arriving is waited for at the end. */
 const LISTENER_GRACE_MS = seconds(5)
@@ -104,7 +108,7 @@ export interface CreateOptions {
 export class InUseError extends ConfigError {}
 
 /** The data directory belongs to another process. */
-export class DataDirInUse extends InUseError {}
+export class DataDirInUseError extends InUseError {}
 
 /**
  * Opens the data directory: lock, master key, databases, migrations. Throws ConfigError with one sentence when another process has it or the
@@ -112,21 +116,21 @@ export class DataDirInUse extends InUseError {}
  */
 export function openApp(config: Config, options: CreateOptions = {}): OpenedApp {
   const log = options.log ?? createLog(config.logLevel, undefined, options.clock ?? systemClock)
-  const authorities = readAuthorities(config)
+  const authorities = readCertificateAuthorities(config)
   requireKnownPlans(config)
   requireBillingConfig(config)
   requireSystemSender(config)
-  makeDataDirectory(config.dataDir)
+  createDataDirectory(config.dataDir)
   const lock = lockDirectory(config.dataDir)
   if (!lock)
-    throw new DataDirInUse(
+    throw new DataDirInUseError(
       `Another process is using ${config.dataDir}; stop it, or give this one another TASSIS_DATA_DIR.`,
     )
   const databasePath = join(config.dataDir, 'tassis.db')
   // Closed when a later step fails: a start that meets passing trouble opens them again.
   const opened: Pick<Database, 'close'>[] = []
   try {
-    requireNoLostDatabase(config.dataDir)
+    requireNoOrphanedContent(config.dataDir)
     const isNew = !existsSync(databasePath)
     const keys = openKeyRing(config, isNew)
     const db = openMainDatabase(databasePath, keys, log, opened)
@@ -157,13 +161,13 @@ export function openApp(config: Config, options: CreateOptions = {}): OpenedApp 
   } catch (error) {
     for (const database of opened) database.close()
     lock.release()
-    throw explained(databasePath, RESTORE, error)
+    throw toCorruptionError(databasePath, RESTORE_REMEDY, error)
   }
 }
 
 /** The database, up to date, and found to be of this master key. @param opened gets it at once, to be closed if a later step fails */
 function openMainDatabase(path: string, keys: KeyRing, log: Log, opened: Pick<Database, 'close'>[]): Database {
-  return explainDamage(path, RESTORE, () => {
+  return explainCorruption(path, RESTORE_REMEDY, () => {
     const database = openDatabase(path)
     opened.push(database)
     migrateOrExplain(database, log)
@@ -175,7 +179,7 @@ function openMainDatabase(path: string, keys: KeyRing, log: Log, opened: Pick<Da
 }
 
 /** What stores use of the rest. */
-interface StoreParts extends Pick<App, 'config' | 'clock' | 'log' | 'disk'> {
+interface StoreDependencies extends Pick<App, 'config' | 'clock' | 'log' | 'disk'> {
   readonly checkpointer: ReturnType<typeof createCheckpointer>
 }
 
@@ -186,7 +190,7 @@ interface Stores extends Pick<App, 'commit' | 'content' | 'rawMail' | 'eventTime
 }
 
 function openStores(
-  { config, clock, log, disk, checkpointer }: StoreParts,
+  { config, clock, log, disk, checkpointer }: StoreDependencies,
   db: Database,
   databasePath: string,
 ): Stores {
@@ -195,7 +199,7 @@ function openStores(
     clock,
     checkpointBytes: CHECKPOINT_BYTES,
     checkpoint: (path, mode) => checkpointer.run(path, mode),
-    onCheckpoint: watchWals(clock, log, 2 * CHECKPOINT_BYTES),
+    onCheckpoint: createWalWatcher(clock, log, 2 * CHECKPOINT_BYTES),
     onBroken: (error) => {
       log.fatal(
         { err: error },
@@ -208,7 +212,7 @@ function openStores(
   const eventsRecorded: App['eventsRecorded'] = createSignal()
   const content = new ContentStore(join(config.dataDir, 'content'), { ...committerOptions, clock })
   const rawMail = new ContentStore(join(config.dataDir, 'raw-mail'), { ...committerOptions, clock })
-  const captures = explainDamage(join(config.dataDir, 'capture.db'), DELETE_CAPTURES, () =>
+  const captures = explainCorruption(join(config.dataDir, 'capture.db'), DELETE_CAPTURES_REMEDY, () =>
     openCaptureStore({
       dataDir: config.dataDir,
       clock,
@@ -222,8 +226,8 @@ function openStores(
     flush: (connection, deltas) => flushCounters(connection, deltas, eventTime()),
     onDurable: (deltas) => {
       // Read now, told later: listeners must not hold the next group back.
-      for (const accountId of accountsWithEvents(deltas)) {
-        const lastSeq = lastSeqOf(db, accountId)
+      for (const accountId of findAccountsWithEvents(deltas)) {
+        const lastSeq = readLastSeq(db, accountId)
         queueMicrotask(() => eventsRecorded.emit({ accountId, lastSeq }))
       }
     },
@@ -242,11 +246,11 @@ interface Network extends Pick<App, 'resolver' | 'freshResolver' | 'fetch' | 'ow
 function openNetwork(
   config: Config,
   clock: Clock,
-  authorities: ReturnType<typeof readAuthorities>,
+  authorities: ReturnType<typeof readCertificateAuthorities>,
   given: DnsClient | undefined,
 ): Network {
   const dns = {
-    servers: config.dnsServers.length > 0 ? config.dnsServers : systemServers(),
+    servers: config.dnsServers.length > 0 ? config.dnsServers : readSystemServers(),
     clock,
     randomId: () => randomBelow(65_536),
   }
@@ -254,10 +258,10 @@ function openNetwork(
   const freshResolver = given ?? new StubResolver({ ...dns, cacheEntries: 0 })
   // Names that tenants give have a client of their own: silent DNS servers behind them must not hold up the look-ups of mail.
   const outgoingResolver =
-    given ?? new StubResolver({ ...dns, timeoutMs: seconds(2), exchangesAtOnce: OUTGOING_DNS_EXCHANGES })
+    given ?? new StubResolver({ ...dns, timeoutMs: seconds(2), maxConcurrentExchanges: OUTGOING_DNS_EXCHANGES })
   // So are names that strangers write into mail.
   const senderResolver =
-    given ?? new StubResolver({ ...dns, timeoutMs: seconds(2), exchangesAtOnce: SENDER_DNS_EXCHANGES })
+    given ?? new StubResolver({ ...dns, timeoutMs: seconds(2), maxConcurrentExchanges: SENDER_DNS_EXCHANGES })
   const ownPorts = new Set<number>()
   const fetch = createOutgoingFetch({ config, clock, resolver: outgoingResolver, ownPorts, authorities })
   return {
@@ -289,11 +293,11 @@ function composeApp(
   return {
     ...parts,
     ...stores,
-    provenNow: () => clock.provenNow(),
+    confirmedNow: () => clock.confirmedNow(),
     clockSetBack: clock.setBack,
     removeCaptures: (emailIds) => captures.remove(emailIds),
     scrubFiles: async () => {
-      await compactSearch({ commit })
+      await compactSearchIndex({ commit })
       await compactEmailSearch({ commit })
       const committers = [commit, captures.committer, ...content.committers(), ...rawMail.committers()]
       let areClean = true
@@ -301,8 +305,8 @@ function composeApp(
       return areClean
     },
     memory: new MemoryBudget(config.memoryBudget),
-    turns: new FairTurns({ clock, overload: tooManyPieces, maxPerOwner: MAX_PIECES_PER_OWNER }),
-    work: createWorkBudget({ clock, config, db }),
+    fairScheduler: new FairScheduler({ clock, overload: createTooManyPiecesError, maxPerOwner: MAX_PIECES_PER_OWNER }),
+    workBudget: createWorkBudget({ clock, config, db }),
     resolver,
     freshResolver,
     fetch,
@@ -367,7 +371,7 @@ export interface RunningInbound {
 export async function startInbound({ app, parser }: OpenedApp): Promise<RunningInbound> {
   const { config, clock, log } = app
   const address = parseHostPort(config.inboundAddr)
-  const decide = createDecision(app)
+  const decide = createRecipientDecider(app)
   let processor: InboundProcessor | undefined
   const listener =
     address &&
@@ -380,7 +384,7 @@ export async function startInbound({ app, parser }: OpenedApp): Promise<RunningI
         isDiskLow: () => app.disk.isLow(),
       },
       {
-        decide: (address, sourceIp) => processor?.refusalFor(sourceIp) ?? decide(address),
+        decide: (address, sourceIp) => processor?.findRejection(sourceIp) ?? decide(address),
         receive: (message) => receiveMessage(app, message),
       },
       { clock, log },
@@ -399,9 +403,9 @@ export async function startInbound({ app, parser }: OpenedApp): Promise<RunningI
   }
 }
 
-function makeDataDirectory(path: string): void {
+function createDataDirectory(path: string): void {
   try {
-    if (statSync(path, { throwIfNoEntry: false })?.isFile()) throw isAFile(path)
+    if (statSync(path, { throwIfNoEntry: false })?.isFile()) throw createNotAFolderError(path)
     mkdirSync(path, { recursive: true, mode: 0o700 })
     accessSync(path, constants.R_OK | constants.W_OK | constants.X_OK)
   } catch (error) {
@@ -413,20 +417,20 @@ function makeDataDirectory(path: string): void {
   }
 }
 
-export const isAFile = (path: string): ConfigError =>
+export const createNotAFolderError = (path: string): ConfigError =>
   new ConfigError(`TASSIS_DATA_DIR is "${path}", which is a file; give a folder that this user may write to.`)
 
 /**
  * Throws ConfigError when there is content, or a key beside its folder, but no database, or an empty one: a new one
  * would make orphans of all that is there. An empty content folder alone may be a disk mounted for a first start.
  */
-export function requireNoLostDatabase(dataDir: string): void {
+export function requireNoOrphanedContent(dataDir: string): void {
   const path = join(dataDir, 'tassis.db')
   const sizeBytes = statSync(path, { throwIfNoEntry: false })?.size
   if (sizeBytes !== undefined && sizeBytes > 0) return
   const content = join(dataDir, 'content')
   if (!existsSync(content)) return
-  const hasMonths = readdirSync(content).some((name) => monthOfName(name) !== undefined)
+  const hasMonths = readdirSync(content).some((name) => parseMonthName(name) !== undefined)
   if (!hasMonths && !existsSync(join(dataDir, 'master.key'))) return
   throw new ConfigError(
     `The database ${path} is ${sizeBytes === undefined ? 'missing' : 'empty'}, but the folder has the content of one; put the data directory back from its backup, or, to begin without what was in it, move everything in ${dataDir} away first.`,
@@ -434,25 +438,25 @@ export function requireNoLostDatabase(dataDir: string): void {
 }
 
 /** What to do when the database is damaged. */
-export const RESTORE = 'stop Tassis and put the data directory back from its backup'
-const DELETE_CAPTURES = 'stop Tassis and delete this file, which holds only captured mail'
+export const RESTORE_REMEDY = 'stop Tassis and put the data directory back from its backup'
+const DELETE_CAPTURES_REMEDY = 'stop Tassis and delete this file, which holds only captured mail'
 
 /** Runs what reads the database at `path`; when the file is damaged, throws ConfigError that names it and says what to do. */
-export function explainDamage<T>(path: string, remedy: string, read: () => T): T {
+export function explainCorruption<T>(path: string, remedy: string, read: () => T): T {
   try {
     return read()
   } catch (error) {
-    throw explained(path, remedy, error)
+    throw toCorruptionError(path, remedy, error)
   }
 }
 
 /** A ConfigError in place of what SQLite says of the damaged database at `path`; any other error as it is. */
-export const explained = (path: string, remedy: string, error: unknown): unknown =>
-  isDatabaseDamage(error) ? new ConfigError(damageSentence(path, remedy, error)) : error
+export const toCorruptionError = (path: string, remedy: string, error: unknown): unknown =>
+  isDatabaseCorrupt(error) ? new ConfigError(describeCorruption(path, remedy, error)) : error
 
 /** What an operator is told of a damaged file. @param error what SQLite said of it */
-export const damageSentence = (path: string, remedy: string, error: unknown): string =>
-  `The file ${path} ${isNoDatabase(error) ? 'is not a database' : 'is damaged'}; ${remedy}.`
+export const describeCorruption = (path: string, remedy: string, error: unknown): string =>
+  `The file ${path} ${isNotADatabase(error) ? 'is not a database' : 'is damaged'}; ${remedy}.`
 
 /** The key from the setting, the named file, or the file in the data directory, which is made for a new database only. */
 function openKeyRing(config: Config, isNew: boolean): KeyRing {
@@ -477,7 +481,7 @@ function openKeyRing(config: Config, isNew: boolean): KeyRing {
 }
 
 /** Emails whose indexing takes some seconds, in which the service does not answer. */
-const MANY_EMAILS = 100_000
+const MIN_EMAILS_TO_ANNOUNCE = 100_000
 
 /** A database of a newer version is left as it is. */
 function migrateOrExplain(db: App['db'], log: Log): void {
@@ -487,13 +491,13 @@ function migrateOrExplain(db: App['db'], log: Log): void {
         log.info('indexing stored emails for search; this may take a minute with millions')
     })
   } catch (error) {
-    if (error instanceof NewerDatabase) throw new ConfigError(error.message)
+    if (error instanceof NewerDatabaseError) throw new ConfigError(error.message)
     throw error
   }
 }
 
 const hasManyEmails = (db: App['db']): boolean =>
-  db.query('SELECT 1 FROM emails LIMIT 1 OFFSET ?').get(MANY_EMAILS) !== null
+  db.query('SELECT 1 FROM emails LIMIT 1 OFFSET ?').get(MIN_EMAILS_TO_ANNOUNCE) !== null
 
 function checkMasterKey(db: App['db'], keys: KeyRing): void {
   const known = getMeta(db, 'master_key')

@@ -10,13 +10,13 @@ export const watchDisk = ({ dataDir, minFreeDisk }: Config, clock: Pick<Clock, '
     minFreeBytes: minFreeDisk,
     clock,
     onChange: (isLow, freeBytes) => {
-      const facts = { freeBytes, wantedBytes: minFreeDisk }
-      if (!isLow) log.info(facts, 'the disk has room again: new mail is accepted')
+      const fields = { freeBytes, wantedBytes: minFreeDisk }
+      if (!isLow) log.info(fields, 'the disk has room again: new mail is accepted')
       else if (freeBytes === undefined)
-        log.error(facts, 'how much of the disk is free cannot be read: new mail is refused')
+        log.error(fields, 'how much of the disk is free cannot be read: new mail is refused')
       else
         log.error(
-          facts,
+          fields,
           'the disk has less free space than TASSIS_MIN_FREE_DISK: new mail is refused; see `tassis disk`',
         )
     },

@@ -11,7 +11,7 @@ import { signupFormRoutes } from '#features/audience/signup-forms/routes.ts'
 import { findActiveSlug } from '#features/audience/signup-forms/signup-forms.ts'
 import { suppressionRoutes } from '#features/audience/suppressions/routes.ts'
 import { accountRoutes } from '#features/core/accounts/routes.ts'
-import { tenantOf } from '#features/core/accounts/work-budget.ts'
+import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { Actor } from '#features/core/app/app.ts'
 import { auditLogRoutes } from '#features/core/audit-logs/routes.ts'
 import { operationRoutes } from '#features/core/operations/routes.ts'
@@ -24,33 +24,33 @@ import { isBillingConfigured } from '#features/people/billing/stripe.ts'
 import { subAccountRoutes } from '#features/people/sub-accounts/routes.ts'
 import { authRoutes } from '#features/people/team/auth-routes.ts'
 import { homePage } from '#features/people/team/home.ts'
-import { createInviteOwner } from '#features/people/team/invitations.ts'
+import { createOwnerInviter } from '#features/people/team/invitations.ts'
 import { teamPages } from '#features/people/team/pages.ts'
-import { createPeople } from '#features/people/team/people.ts'
+import { createAuthContext } from '#features/people/team/people.ts'
 import { createSessionGate, isHttps } from '#features/people/team/sessions.ts'
 import { teamRoutes } from '#features/people/team/team-routes.ts'
 import { conversationRoutes } from '#features/receiving/agent-mailboxes/conversation-routes.ts'
 import { agentMailboxRoutes } from '#features/receiving/agent-mailboxes/routes.ts'
-import { WaitingRooms } from '#features/receiving/agent-mailboxes/waiting.ts'
+import { LongPolls } from '#features/receiving/agent-mailboxes/waiting.ts'
 import { inboundRoutes } from '#features/receiving/inbound/routes.ts'
 import { analyticsRoutes } from '#features/reporting/analytics/routes.ts'
 import { subAccountAnalyticsRoutes } from '#features/reporting/analytics/sub-account-routes.ts'
 import { insightRoutes } from '#features/reporting/insights/routes.ts'
 import { validateRoutes } from '#features/reporting/validate/routes.ts'
-import { createSendRate } from '#features/sending/accept/send-rate.ts'
-import { emailsOfBroadcast } from '#features/sending/broadcasts/progress.ts'
+import { createSendRateLimiter } from '#features/sending/accept/send-rate.ts'
+import { countBroadcastEmails } from '#features/sending/broadcasts/progress.ts'
 import { broadcastRoutes } from '#features/sending/broadcasts/routes.ts'
 import { hasOpenBroadcast } from '#features/sending/broadcasts/states.ts'
 import { CAPTURED_PATH } from '#features/sending/capture/page.ts'
 import { capturedPages } from '#features/sending/capture/pages.ts'
 import { captureRoutes } from '#features/sending/capture/routes.ts'
 import { deadLetterRoutes } from '#features/sending/dead-letters/routes.ts'
-import { createBroadcastRenderer, TemplateFailure } from '#features/sending/delivery/rendered.ts'
-import { maxAttempts } from '#features/sending/delivery/retry.ts'
+import { createBroadcastRenderer, TemplateError } from '#features/sending/delivery/rendered.ts'
+import { computeMaxAttempts } from '#features/sending/delivery/retry.ts'
 import { deleteDomain } from '#features/sending/emails/delete-domain.ts'
 import { emailRoutes } from '#features/sending/emails/routes.ts'
 import { newsletterRoutes } from '#features/sending/newsletters/routes.ts'
-import { noteBroadcast } from '#features/sending/newsletters/states.ts'
+import { followBroadcast } from '#features/sending/newsletters/states.ts'
 import { hasOpenEmail } from '#features/sending/queue/queue.ts'
 import { trackingPages } from '#features/sending/tracking/pages.ts'
 import { trackingRoutes } from '#features/sending/tracking/routes.ts'
@@ -133,20 +133,20 @@ export function createRoutes(
   const render = createBroadcastRenderer(app)
   const renderedBodies = (emailId: number) =>
     render(emailId, 'now').catch((error: unknown) => {
-      if (error instanceof TemplateFailure) return {}
+      if (error instanceof TemplateError) return {}
       throw error
     })
   // One bucket for all that sends.
-  const takeRate = createSendRate(app)
-  const people = createPeople(app, later)
+  const takeRate = createSendRateLimiter(app)
+  const people = createAuthContext(app, later)
   // In the order in which the documentation shows them.
   const routes: AnyElysia[] = [
     emailRoutes(app, {
-      maxAttempts: maxAttempts(app.config.retryExpiryHours),
+      maxAttempts: computeMaxAttempts(app.config.retryExpiryHours),
       takeRate,
       renderedBodies,
     }),
-    broadcastRoutes(app, { takeRate, onMoved: noteBroadcast }),
+    broadcastRoutes(app, { takeRate, onTransition: followBroadcast }),
     captureRoutes(app, captures),
     eventRoutes(app, createFeedStreams(app, ending)),
     trackingRoutes(app),
@@ -163,7 +163,7 @@ export function createRoutes(
     suppressionRoutes(app),
     inboundRoutes(app),
     inboundRouteRoutes(app),
-    agentMailboxRoutes(app, new WaitingRooms(app, ending)),
+    agentMailboxRoutes(app, new LongPolls(app, ending)),
     conversationRoutes(app),
     signupFormRoutes(app),
     newsletterRoutes(app, { takeRate }),
@@ -173,7 +173,7 @@ export function createRoutes(
     subAccountAnalyticsRoutes(app),
     insightRoutes(app, { webhookStats: readWebhookStats }),
     operationRoutes(app, {
-      emailsOf: (accountId, operationId) => emailsOfBroadcast(app.db, accountId, operationId),
+      countEmails: (accountId, operationId) => countBroadcastEmails(app.db, accountId, operationId),
     }),
     apiKeyRoutes(app),
     authRoutes(app, people),
@@ -181,7 +181,7 @@ export function createRoutes(
     accountRoutes(app),
     accountDeletionRoutes(app),
     accountExportRoutes(app),
-    subAccountRoutes(app, { deleteAccount, inviteOwner: createInviteOwner(app, later) }),
+    subAccountRoutes(app, { deleteAccount, inviteOwner: createOwnerInviter(app, later) }),
     billingRoutes(app),
     auditLogRoutes(app),
     privacyRoutes(app, { renderedBodies }),
@@ -189,16 +189,16 @@ export function createRoutes(
   ]
   const { delivery, httpAddr } = app.config
   // The page shows the mail of all accounts without a key: only to a developer on this machine.
-  const isTried = delivery === 'capture' && isLoopback(parseHostPort(httpAddr)?.host ?? '')
+  const isCapturePageShown = delivery === 'capture' && isLoopback(parseHostPort(httpAddr)?.host ?? '')
   return [
     ...routes,
-    ...(isTried ? [capturedPages(captures)] : []),
+    ...(isCapturePageShown ? [capturedPages(captures)] : []),
     ...(isBillingConfigured(app.config) ? [billingPages(app)] : []),
     tlsPages(app),
     trackingPages(app),
     unsubscribePages(app),
     subscribePages(app),
-    homePage(people, isTried ? CAPTURED_PATH : undefined),
+    homePage(people, isCapturePageShown ? CAPTURED_PATH : undefined),
     teamPages(app, people),
     webhookPages(app, people),
     confirmPages(app, { findFormSlug: findActiveSlug }),
@@ -243,10 +243,10 @@ export function createHttp(opened: OpenedApp, options: HttpOptions = {}): HttpSe
     },
     hasScope: (actor, scope) => hasScope(actor.scopes, scope),
     fairness: {
-      turns: app.turns,
-      ownerOf: ({ accountId }) => tenantOf(app.db, accountId),
-      spendWork: ({ accountId }, units) => app.work.spend(accountId, units),
-      chargeWork: ({ accountId }, units) => app.work.charge(accountId, units),
+      turns: app.fairScheduler,
+      ownerOf: ({ accountId }) => getTenantId(app.db, accountId),
+      spendWork: ({ accountId }, units) => app.workBudget.spend(accountId, units),
+      chargeWork: ({ accountId }, units) => app.workBudget.charge(accountId, units),
     },
     sessions: createSessionGate(app),
     routes: createRoutes(opened, { ...options, ending: ending.signal, later }),

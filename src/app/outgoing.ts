@@ -11,11 +11,11 @@ import { type Config, ConfigError } from '#platform/config.ts'
 import { type HostLookup, SafeFetch } from '#platform/safe-fetch.ts'
 import { resolveHostAddresses } from '#protocols/dns/mail-route.ts'
 import type { DnsClient, Resolver } from '#protocols/dns/resolver.ts'
-import { mayConnectTo } from '#protocols/dns/special-addresses.ts'
+import { canConnectTo } from '#protocols/dns/special-addresses.ts'
 
 export interface OutgoingOptions extends Pick<App, 'config' | 'clock' | 'ownPorts'> {
   readonly resolver: DnsClient
-  /** From `readAuthorities`. */
+  /** From `readCertificateAuthorities`. */
   readonly authorities: readonly string[] | undefined
 }
 
@@ -23,24 +23,24 @@ export interface OutgoingOptions extends Pick<App, 'config' | 'clock' | 'ownPort
 export function createOutgoingFetch({ config, clock, resolver, ownPorts, authorities }: OutgoingOptions): SafeFetch {
   return new SafeFetch({
     clock,
-    lookUp: (host) => lookUp(resolver, host),
+    lookUp: (host) => lookUpHost(resolver, host),
     isDnsWorking: () => resolver.isAnswering(),
-    refusalOf(address, port) {
-      if (!mayConnectTo(address, config.allowPrivateNetworks)) return NOT_PUBLIC
+    findRefusal(address, port) {
+      if (!canConnectTo(address, config.allowPrivateNetworks)) return NOT_PUBLIC_PROBLEM
       // Never ourselves, whatever is allowed: a tenant's request would come from an address that somebody trusts.
-      return ownPorts.has(port) && isOwnAddress(address) ? ourselves(port) : undefined
+      return ownPorts.has(port) && isOwnAddress(address) ? describeOwnPort(port) : undefined
     },
     ca: authorities,
   })
 }
 
-const NOT_PUBLIC =
+const NOT_PUBLIC_PROBLEM =
   'is private, loopback or reserved: such addresses are not called unless the operator allows them with TASSIS_ALLOW_PRIVATE_NETWORKS.'
 
-const ourselves = (port: number): string =>
+const describeOwnPort = (port: number): string =>
   `is this machine, and port ${port} there is the service itself, which is never called; give the port of your own endpoint.`
 
-async function lookUp(resolver: Resolver, host: string): Promise<HostLookup> {
+async function lookUpHost(resolver: Resolver, host: string): Promise<HostLookup> {
   const found = await resolveHostAddresses(resolver, host, { ipv6: true })
   switch (found.kind) {
     case 'ok':
@@ -73,9 +73,11 @@ function isOwnAddress(address: string): boolean {
  * The authorities that endpoints may have their certificates from, PEM; undefined: only the usual ones. Throws ConfigError when
  * TASSIS_EXTRA_CA_FILE cannot be used.
  */
-export function readAuthorities({ extraCaFile: path }: Pick<Config, 'extraCaFile'>): readonly string[] | undefined {
+export function readCertificateAuthorities({
+  extraCaFile: path,
+}: Pick<Config, 'extraCaFile'>): readonly string[] | undefined {
   if (path === '') return undefined
-  const refuse = (what: string) =>
+  const createError = (what: string) =>
     new ConfigError(
       `TASSIS_EXTRA_CA_FILE is "${path}", which ${what}; give a readable file of PEM certificates or unset it.`,
     )
@@ -83,15 +85,15 @@ export function readAuthorities({ extraCaFile: path }: Pick<Config, 'extraCaFile
   try {
     content = readFileSync(path, 'utf8')
   } catch {
-    throw refuse('cannot be read')
+    throw createError('cannot be read')
   }
   const certificates = content.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? []
-  if (certificates.length === 0) throw refuse('holds no certificate')
+  if (certificates.length === 0) throw createError('holds no certificate')
   for (const certificate of certificates) {
     try {
       new X509Certificate(certificate)
     } catch {
-      throw refuse('holds a certificate that cannot be read')
+      throw createError('holds a certificate that cannot be read')
     }
   }
   // Whoever names any authorities replaces the usual ones.

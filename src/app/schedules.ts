@@ -7,24 +7,24 @@ import { removeDeletedLists } from '#features/audience/contact-lists/remove.ts'
 import { removeOrphanedForms } from '#features/audience/signup-forms/signup-forms.ts'
 import { dropRawMail } from '#features/lifecycle/retention/raw-mail.ts'
 import { runRetention } from '#features/lifecycle/retention/run.ts'
-import { reconcileAll, trimBillingEvents } from '#features/people/billing/reconcile.ts'
-import { trimPeople } from '#features/people/team/trim.ts'
+import { purgeBillingEvents, reconcileAll } from '#features/people/billing/reconcile.ts'
+import { purgeExpiredAuth } from '#features/people/team/trim.ts'
 import { removeDeletedMailboxes } from '#features/receiving/agent-mailboxes/mailboxes.ts'
-import { trimReports } from '#features/receiving/domain-reports/store.ts'
-import { trimOperatorMail } from '#features/receiving/postmaster/store.ts'
+import { purgeReports } from '#features/receiving/domain-reports/store.ts'
+import { purgeOperatorMail } from '#features/receiving/postmaster/store.ts'
 import { trimFindings } from '#features/reporting/abuse/findings.ts'
-import { trimReplies } from '#features/sending/accept/kept-replies.ts'
+import { purgeStoredResponses } from '#features/sending/accept/kept-replies.ts'
 import { removeDeletedDomains } from '#features/sending/emails/delete-domain.ts'
 import { recheckDomains } from '#features/setup/domains/recheck.ts'
 import { removeOrphanedRoutes } from '#features/webhooks/inbound-routes/inbound-routes.ts'
-import { trimWebhookHistory } from '#features/webhooks/webhooks/trim.ts'
-import { isPassingError } from '#platform/storage-errors.ts'
+import { purgeWebhookHistory } from '#features/webhooks/webhooks/trim.ts'
+import { isTransientError } from '#platform/storage-errors.ts'
 import { minutes } from '#platform/units.ts'
 import type { OpenedApp } from './create.ts'
-import { keepBallast } from './start-when-possible.ts'
+import { ensureBallast } from './start-when-possible.ts'
 
 /** Before a task that failed by passing trouble is tried again: its next time may be tomorrow. */
-const RETRY_MS = minutes(1)
+const RETRY_DELAY_MS = minutes(1)
 
 interface Schedule {
   readonly name: string
@@ -39,19 +39,19 @@ const SCHEDULES: readonly Schedule[] = [
     pattern: '10 * * * * *',
     run: ({ authenticator }) => authenticator.flushLastUsed(),
   },
-  { name: 'trim captured mail', pattern: '40 * * * * *', run: ({ captures }) => captures.trim() },
+  { name: 'trim captured mail', pattern: '40 * * * * *', run: ({ captures }) => captures.purge() },
   { name: 'recheck domains', pattern: '20 * * * * *', run: ({ app }, signal) => recheckDomains(app, signal) },
-  { name: 'trim kept replies', pattern: '0 7 * * * *', run: ({ app }) => trimReplies(app) },
-  { name: 'trim webhook history', pattern: '0 17 * * * *', run: ({ app }) => trimWebhookHistory(app) },
+  { name: 'trim kept replies', pattern: '0 7 * * * *', run: ({ app }) => purgeStoredResponses(app) },
+  { name: 'trim webhook history', pattern: '0 17 * * * *', run: ({ app }) => purgeWebhookHistory(app) },
   {
     name: 'drop raw mail that is too old',
     pattern: '0 27 * * * *',
     run: ({ app }) => dropRawMail(app),
   },
-  { name: 'trim mail for the operator', pattern: '0 47 * * * *', run: ({ app }) => trimOperatorMail(app) },
-  { name: 'trim sessions and links', pattern: '0 52 * * * *', run: ({ app }) => trimPeople(app) },
+  { name: 'trim mail for the operator', pattern: '0 47 * * * *', run: ({ app }) => purgeOperatorMail(app) },
+  { name: 'trim sessions and links', pattern: '0 52 * * * *', run: ({ app }) => purgeExpiredAuth(app) },
   { name: 'trim findings of abuse', pattern: '45 57 * * * *', run: ({ app }, signal) => trimFindings(app, signal) },
-  { name: 'trim reports', pattern: '0 57 * * * *', run: ({ app }) => trimReports(app) },
+  { name: 'trim reports', pattern: '0 57 * * * *', run: ({ app }) => purgeReports(app) },
   { name: 'remove what is too old', pattern: '0 12 * * * *', run: ({ app }, signal) => runRetention(app, signal) },
   { name: 'remove deleted mailboxes', pattern: '30 * * * * *', run: ({ app }) => removeDeletedMailboxes(app) },
   {
@@ -60,11 +60,11 @@ const SCHEDULES: readonly Schedule[] = [
     run: ({ app }, signal) => removeDeletedLists(app, signal),
   },
   { name: 'ask what was bought', pattern: '0 13 4 * * *', run: ({ app }, signal) => reconcileAll(app, signal) },
-  { name: 'trim payment events', pattern: '15 7 4 * * *', run: ({ app }) => trimBillingEvents(app) },
+  { name: 'trim payment events', pattern: '15 7 4 * * *', run: ({ app }) => purgeBillingEvents(app) },
   {
     name: 'keep the ballast of the disk',
     pattern: '5 * * * * *',
-    run: ({ app }) => keepBallast(app.config.dataDir, app.disk),
+    run: ({ app }) => ensureBallast(app.config.dataDir, app.disk),
   },
   { name: 'remove deleted domains', pattern: '0 37 * * * *', run: ({ app }) => removeDeletedDomains(app) },
   { name: 'remove routes of deleted domains', pattern: '30 37 * * * *', run: ({ app }) => removeOrphanedRoutes(app) },
@@ -74,21 +74,21 @@ const SCHEDULES: readonly Schedule[] = [
 /** Starts all of them. `stop` begins none any more, ends what can be ended and waits for the rest. */
 export function startSchedules(opened: OpenedApp): { stop(): Promise<void> } {
   const { log, clock } = opened.app
-  const ending = new AbortController()
-  const ended = new Promise((resolve) => ending.signal.addEventListener('abort', resolve, { once: true }))
+  const shutdown = new AbortController()
+  const ended = new Promise((resolve) => shutdown.signal.addEventListener('abort', resolve, { once: true }))
   const running = new Set<Promise<void>>()
   const crons = SCHEDULES.map(({ name, pattern, run }) => {
     const runOnce = async () => {
       for (;;) {
         try {
-          await run(opened, ending.signal)
+          await run(opened, shutdown.signal)
           return
         } catch (error) {
           log.error({ err: error, task: name }, 'a recurring task failed')
-          if (!isPassingError(error)) return
+          if (!isTransientError(error)) return
         }
-        await Promise.race([clock.sleep(RETRY_MS), ended])
-        if (ending.signal.aborted) return
+        await Promise.race([clock.sleep(RETRY_DELAY_MS), ended])
+        if (shutdown.signal.aborted) return
       }
     }
     return new Cron(pattern, { timezone: 'UTC', protect: true, unref: true }, () => {
@@ -100,7 +100,7 @@ export function startSchedules(opened: OpenedApp): { stop(): Promise<void> } {
   return {
     async stop() {
       for (const cron of crons) cron.stop()
-      ending.abort()
+      shutdown.abort()
       await Promise.all(running)
     },
   }

@@ -10,23 +10,23 @@ import { type Config, ConfigError } from '#platform/config.ts'
 import { createLog } from '#platform/log.ts'
 import { startAdminSocket } from './admin-socket.ts'
 import { startBackground } from './background.ts'
-import { operations } from './cli/operations.ts'
+import { adminCommands } from './cli/operations.ts'
 import {
   type CreateOptions,
-  explained,
   InUseError,
   type OpenedApp,
   openApp,
-  RESTORE,
+  RESTORE_REMEDY,
   type RunningDelivery,
   type RunningInbound,
   startDelivery,
   startInbound,
+  toCorruptionError,
 } from './create.ts'
 import { createHttp, listenHttp } from './http.ts'
 import { requireOwnAddresses } from './outbound-ips.ts'
 import { startSchedules } from './schedules.ts'
-import { keepBallast, startWhenPossible } from './start-when-possible.ts'
+import { ensureBallast, startWhenPossible } from './start-when-possible.ts'
 import { VERSION } from './version.ts'
 
 export interface Service {
@@ -57,23 +57,25 @@ export async function startService(
 ): Promise<Service> {
   requireOwnAddresses(config)
   const log = options.log ?? createLog(config.logLevel)
-  const waiting = { config, clock: options.clock ?? systemClock, log, ending }
-  const opened = await startWhenPossible(() => openApp(config, { ...options, log }), waiting, { isListening: false })
+  const startOptions = { config, clock: options.clock ?? systemClock, log, ending }
+  const opened = await startWhenPossible(() => openApp(config, { ...options, log }), startOptions, {
+    isListening: false,
+  })
   const stops: Stop[] = [() => opened.close()]
   let isStopping = false
   try {
     // First what a wrong setting or another program can prevent, so that nothing has begun to move by then.
     const http = createHttp(opened, { isStopping: () => isStopping })
-    const bound = listen(http, config.httpAddr)
+    const bound = listenOrExplain(http, config.httpAddr)
     stops.unshift(() => http.stop())
-    const inbound = await startWhenPossible(() => startInbound(opened), waiting, { isListening: true })
+    const inbound = await startWhenPossible(() => startInbound(opened), startOptions, { isListening: true })
     stops.unshift(() => inbound.stop())
     let delivery: RunningDelivery | undefined
     const admin = startAdminSocket({
       dataDir: config.dataDir,
       version: VERSION,
       handlers: new Map(
-        operations.map(({ name, run }) => [name, (input) => run({ opened, delivery }, input as never)]),
+        adminCommands.map(({ name, run }) => [name, (input) => run({ opened, delivery }, input as never)]),
       ),
       maxRequestBytes: config.maxBodyBytes,
       clock: opened.app.clock,
@@ -85,13 +87,13 @@ export async function startService(
     webhooks.start()
     stops.unshift(() => webhooks.stop())
     inbound.process()
-    const running = await startWhenPossible(() => startDelivery(opened), waiting, { isListening: true })
-    delivery = running
-    stops.unshift(() => running.stop())
+    const startedDelivery = await startWhenPossible(() => startDelivery(opened), startOptions, { isListening: true })
+    delivery = startedDelivery
+    stops.unshift(() => startedDelivery.stop())
     const background = startBackground(opened.app)
     stops.unshift(() => background.stop())
     const schedules = startSchedules(opened)
-    const ballast = keepBallast(config.dataDir, opened.app.disk).catch((error: unknown) =>
+    const ballast = ensureBallast(config.dataDir, opened.app.disk).catch((error: unknown) =>
       log.warn({ err: error }, 'the ballast of the disk could not be written'),
     )
 
@@ -99,7 +101,7 @@ export async function startService(
       isStopping = true
       opened.app.renderer.drain()
       // Together: while the last requests are answered, no new delivery and no new webhook attempt may begin.
-      await Promise.all([http.stop(), inbound.stop(), running.stop(), webhooks.stop(), background.stop()])
+      await Promise.all([http.stop(), inbound.stop(), startedDelivery.stop(), webhooks.stop(), background.stop()])
       await schedules.stop()
       await ballast
       await admin.stop()
@@ -109,9 +111,9 @@ export async function startService(
     let stopped: Promise<void> | undefined
     return {
       opened,
-      delivery: running,
+      delivery: startedDelivery,
       inbound,
-      url: reachableUrl(bound.hostname, bound.port),
+      url: toReachableUrl(bound.hostname, bound.port),
       stop() {
         stopped ??= stop()
         return stopped
@@ -120,19 +122,19 @@ export async function startService(
   } catch (error) {
     for (const stop of stops) await stop()
     // What starts reads more of the database than its opening does.
-    throw explained(join(config.dataDir, 'tassis.db'), RESTORE, error)
+    throw toCorruptionError(join(config.dataDir, 'tassis.db'), RESTORE_REMEDY, error)
   }
 }
 
-function listen(http: ReturnType<typeof createHttp>, httpAddr: string): { hostname: string; port: number } {
+function listenOrExplain(http: ReturnType<typeof createHttp>, httpAddr: string): { hostname: string; port: number } {
   try {
     return listenHttp(http, httpAddr)
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : ''
     const sentence = LISTEN_FAILURES[code]
     if (sentence === undefined) throw error
-    const Refusal = code === 'EADDRINUSE' ? InUseError : ConfigError
-    throw new Refusal(`TASSIS_HTTP_ADDR is "${httpAddr}", ${sentence}.`)
+    const ErrorClass = code === 'EADDRINUSE' ? InUseError : ConfigError
+    throw new ErrorClass(`TASSIS_HTTP_ADDR is "${httpAddr}", ${sentence}.`)
   }
 }
 
@@ -143,7 +145,7 @@ const LISTEN_FAILURES: Readonly<Record<string, string>> = {
 }
 
 /** The address to use from this machine: one that stands for all addresses is reached as loopback. */
-function reachableUrl(hostname: string, port: number): string {
+function toReachableUrl(hostname: string, port: number): string {
   const host = hostname === '0.0.0.0' ? '127.0.0.1' : hostname === '::' ? '::1' : hostname
   return `http://${isIPv6(host) ? `[${host}]` : host}:${port}`
 }

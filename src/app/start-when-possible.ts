@@ -11,14 +11,14 @@ import type { Clock } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
 import type { DiskGuard } from '#platform/disk.ts'
 import { AppError } from '#platform/errors.ts'
-import { errorResponse } from '#platform/http/error-response.ts'
+import { toErrorResponse } from '#platform/http/error-response.ts'
 import { formatUuid, newUuid, randomBytes } from '#platform/ids.ts'
 import type { Log } from '#platform/log.ts'
 import { backoffDelayMs } from '#platform/queue/backoff.ts'
 import { parseHostPort } from '#platform/setting-kinds.ts'
-import { isDiskFull, isLocked, isPassingError } from '#platform/storage-errors.ts'
+import { isDiskFull, isLocked, isTransientError } from '#platform/storage-errors.ts'
 import { MiB, minutes, seconds } from '#platform/units.ts'
-import { DataDirInUse } from './create.ts'
+import { DataDirInUseError } from './create.ts'
 
 export interface StartOptions {
   readonly config: Config
@@ -43,7 +43,7 @@ export async function startWhenPossible<T>(
   { isListening }: { readonly isListening: boolean },
 ): Promise<T> {
   const ended = new Promise((resolve) => ending.addEventListener('abort', resolve, { once: true }))
-  let stopWaitingServer: (() => Promise<void>) | undefined
+  let stopNotReadyServer: (() => Promise<void>) | undefined
   let failures = 0
   let loggedAtMs = Number.NEGATIVE_INFINITY
   try {
@@ -53,36 +53,36 @@ export async function startWhenPossible<T>(
         return await step()
       } catch (error) {
         // A command may have the data directory for a moment, while the service waits.
-        const isOfCommand = error instanceof DataDirInUse && loggedAtMs > Number.NEGATIVE_INFINITY
-        if (!isPassingError(error) && !isOfCommand) throw error
-        if (dropBallast(config.dataDir)) {
+        const isHeldByCommand = error instanceof DataDirInUseError && loggedAtMs > Number.NEGATIVE_INFINITY
+        if (!isTransientError(error) && !isHeldByCommand) throw error
+        if (deleteBallast(config.dataDir)) {
           log.error({ err: error }, 'the disk is full at the start; the ballast file was given up for it')
           continue
         }
         if (clock.monotonicMs() - loggedAtMs >= LOG_INTERVAL_MS) {
           loggedAtMs = clock.monotonicMs()
-          log.error({ err: error }, `the service cannot start yet: ${reasonOf(error)}; it tries again by itself`)
+          log.error({ err: error }, `the service cannot start yet: ${describeReason(error)}; it tries again by itself`)
         }
-        if (!isListening) stopWaitingServer ??= answerNotReady(config, reasonOf(error))
+        if (!isListening) stopNotReadyServer ??= serveNotReady(config, describeReason(error))
       }
       await Promise.race([clock.sleep(backoffDelayMs(++failures, RETRY_DELAYS)), ended])
     }
   } finally {
-    await stopWaitingServer?.()
+    await stopNotReadyServer?.()
   }
 }
 
 /** Also part of what /readyz says, so without paths. */
-function reasonOf(error: unknown): string {
+function describeReason(error: unknown): string {
   const cause = error instanceof AppError ? (error.cause ?? error) : error
   if (isDiskFull(error)) return 'the disk is full'
-  return isLocked(cause) || error instanceof DataDirInUse
+  return isLocked(cause) || error instanceof DataDirInUseError
     ? 'another process holds the database'
     : 'the disk or the system fails'
 }
 
 /** Answers at the HTTP address while there is no database: alive, but not ready. Returns the function that ends it. */
-function answerNotReady({ httpAddr }: Config, reason: string): (() => Promise<void>) | undefined {
+function serveNotReady({ httpAddr }: Config, reason: string): (() => Promise<void>) | undefined {
   const address = parseHostPort(httpAddr)
   if (!address || address.port === 0) return undefined
   const error = new AppError(503, 'not_ready', `The service cannot start yet: ${reason}.`, {
@@ -97,7 +97,7 @@ function answerNotReady({ httpAddr }: Config, reason: string): (() => Promise<vo
       fetch: (request) =>
         new URL(request.url).pathname === '/healthz'
           ? Response.json({ status: 'ok' })
-          : errorResponse(error, formatUuid(newUuid())),
+          : toErrorResponse(error, formatUuid(newUuid())),
     })
     return () => server.stop(true)
   } catch {
@@ -111,7 +111,7 @@ const BALLAST_BYTES = 4 * MiB
 const ballastPath = (dataDir: string): string => join(dataDir, 'ballast')
 
 /** Gives the ballast up when the disk is full. False: it is not, or there is none. */
-function dropBallast(dataDir: string): boolean {
+function deleteBallast(dataDir: string): boolean {
   try {
     const { bavail, bsize } = statfsSync(dataDir)
     if (bavail * bsize >= BALLAST_BYTES || !statSync(ballastPath(dataDir), { throwIfNoEntry: false })) return false
@@ -123,7 +123,7 @@ function dropBallast(dataDir: string): boolean {
 }
 
 /** Puts the ballast back when the disk has room for it. Random bytes, which no file system can compress. */
-export async function keepBallast(dataDir: string, disk: DiskGuard): Promise<void> {
+export async function ensureBallast(dataDir: string, disk: DiskGuard): Promise<void> {
   const path = ballastPath(dataDir)
   if (statSync(path, { throwIfNoEntry: false })?.size === BALLAST_BYTES) return
   if ((await disk.isLow()) || !disk.hasRoomFor(2 * BALLAST_BYTES)) return

@@ -9,11 +9,11 @@ export const VERSION: string = manifest.version
 declare const BUILD_COMMIT: string | undefined
 
 /** `0.1.0 (1a2b3c4d5e6f)`; `unknown` where neither the build nor git can name the commit. */
-export const fullVersion = (): string =>
-  `${VERSION} (${typeof BUILD_COMMIT === 'string' ? BUILD_COMMIT : sourceCommit()})`
+export const formatVersion = (): string =>
+  `${VERSION} (${typeof BUILD_COMMIT === 'string' ? BUILD_COMMIT : readSourceCommit()})`
 
 /** The commit of a working copy, with `-dirty` when something in it was changed; not that of a repository that the sources merely lie in. */
-export function sourceCommit(folder: string = join(import.meta.dir, '../..')): string {
+export function readSourceCommit(folder: string = join(import.meta.dir, '../..')): string {
   if (!existsSync(join(folder, '.git'))) return 'unknown'
   try {
     // The sources may belong to another user than the one who runs them, which git refuses unless told.

@@ -8,7 +8,7 @@ import type { Clock, Timer } from '#platform/clock.ts'
 import type { Log } from '#platform/log.ts'
 import { minutes } from '#platform/units.ts'
 
-const RETRY_MS = minutes(1)
+const RETRY_DELAY_MS = minutes(1)
 
 /** Read marks of SQLite's write-ahead log: bytes of its shared memory that a reader has locked (https://sqlite.org/walformat.html, 2.3.3). */
 const READ_MARKS = { from: 123, to: 127 }
@@ -17,31 +17,31 @@ const READ_MARKS = { from: 123, to: 127 }
  * What the Committers of a process call after each checkpoint.
  * @param minBytes of a log from which on the operator is told
  */
-export function watchWals(clock: Pick<Clock, 'after'>, log: Log, minBytes: number) {
-  const held = new Map<string, { readonly retry: Timer; readonly toldBytes: number }>()
+export function createWalWatcher(clock: Pick<Clock, 'after'>, log: Log, minBytes: number) {
+  const blockedLogs = new Map<string, { readonly retry: Timer; readonly toldBytes: number }>()
   return (path: string, leftBytes: number, checkpoint: () => Promise<void>): void => {
-    const before = held.get(path)
-    before?.retry.cancel()
-    const toldBytes = before?.toldBytes ?? 0
+    const previous = blockedLogs.get(path)
+    previous?.retry.cancel()
+    const toldBytes = previous?.toldBytes ?? 0
     const file = basename(path)
     if (leftBytes === 0) {
-      held.delete(path)
+      blockedLogs.delete(path)
       if (toldBytes > 0) log.info({ file }, 'the write-ahead log was emptied: nobody keeps it from that any more')
       return
     }
-    const isNews = leftBytes >= Math.max(minBytes, 2 * toldBytes)
-    if (isNews)
+    const isWorthLogging = leftBytes >= Math.max(minBytes, 2 * toldBytes)
+    if (isWorthLogging)
       log.warn(
-        { file, walBytes: leftBytes, processes: readersOf(path) },
+        { file, walBytes: leftBytes, processes: findReaders(path) },
         'the write-ahead log of a database grows with all that is written, because a process reads the database without an end; end that process, such as a sqlite3 shell or a backup',
       )
-    const retry = clock.after(RETRY_MS, () => void checkpoint())
-    held.set(path, { retry, toldBytes: isNews ? leftBytes : toldBytes })
+    const retry = clock.after(RETRY_DELAY_MS, () => void checkpoint())
+    blockedLogs.set(path, { retry, toldBytes: isWorthLogging ? leftBytes : toldBytes })
   }
 }
 
 /** Numbers of the processes that read from the log of a database now, as Linux tells them; empty where it does not. */
-export function readersOf(path: string): number[] {
+export function findReaders(path: string): number[] {
   try {
     const { ino } = statSync(`${path}-shm`)
     const readers = readFileSync('/proc/locks', 'utf8')

@@ -8,23 +8,23 @@ import { CommandError } from '#app/cli/operation.ts'
 import { openApp } from '#app/create.ts'
 import type { App } from '#features/core/app/app.ts'
 import { dayOf } from '#features/core/events/figures.ts'
-import { eventCode } from '#features/core/events/record.ts'
+import { toEventCode } from '#features/core/events/record.ts'
 import { indexAllEmails } from '#features/sending/queue/search.ts'
 import { statusCode } from '#features/sending/queue/status.ts'
 import { findSendingDomain } from '#features/setup/domains/sending.ts'
-import { DEFAULT_STREAM, findStream } from '#features/setup/streams/streams.ts'
+import { DEFAULT_STREAM, findStreamId } from '#features/setup/streams/streams.ts'
 import { systemClock } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { days, MiB } from '#platform/units.ts'
 import analyticsSql from './analytics.sql' with { type: 'text' }
-import { askHealth } from './imported.ts'
+import { pollHealth } from './imported.ts'
 import { HTML_BYTES, SENDER_DOMAIN, TEXT_BYTES } from './mails.ts'
-import { startSelf, usageOf } from './processes.ts'
+import { readUsage, spawnSelf } from './processes.ts'
 import { seedDataDirectory } from './seed.ts'
 
 /** Times are ms from the request to the last octet of its answer. */
-export interface AnalyticsFigures {
+export interface AnalyticsStats {
   readonly overview30P50Ms: number
   readonly overview30P99Ms: number
   readonly overview366P50Ms: number
@@ -48,7 +48,7 @@ export interface AnalyticsFigures {
   readonly rssMiB: number
 }
 
-export const ANALYTICS_FIGURE_NAMES = [
+export const ANALYTICS_STAT_NAMES = [
   'overview30P50Ms',
   'overview30P99Ms',
   'overview366P50Ms',
@@ -67,15 +67,15 @@ export const ANALYTICS_FIGURE_NAMES = [
   'domainRows',
   'databaseMiB',
   'rssMiB',
-] as const satisfies readonly (keyof AnalyticsFigures)[]
+] as const satisfies readonly (keyof AnalyticsStats)[]
 
-const DAYS = 366
+const DAY_COUNT = 366
 /** Recipient domains of the whole year. */
-export const DOMAINS = 50_000
+export const DOMAIN_COUNT = 50_000
 /** Of an email of the seed. */
 const EVENTS_PER_EMAIL = 3.48
-const REQUESTS = 300
-const SETTLED_AFTER_MS = 1000
+const REQUEST_COUNT = 300
+const SETTLE_MS = 1000
 
 export interface AnalyticsFixture {
   readonly dataDir: string
@@ -94,35 +94,35 @@ export async function prepareAnalytics(
   progress: (text: string) => void = () => undefined,
 ): Promise<AnalyticsFixture> {
   const lastDay = dayOf(systemClock.now()) - 1
-  const firstDay = lastDay - DAYS + 1
+  const firstDay = lastDay - DAY_COUNT + 1
   const emails = Math.ceil(events / EVENTS_PER_EMAIL)
   const key = await seedDataDirectory(config, 0)
   const opened = openApp(config)
   try {
     const { app } = opened
-    const numberOf = (sql: string): number => app.db.query<{ n: number }, []>(sql).get()?.n ?? 0
-    const accountId = numberOf('SELECT min(id) AS n FROM accounts')
-    for (let index = 0; index < DAYS; index++) {
-      if (index % 30 === 0) progress(`  ${Math.round((index * 100) / DAYS)} %`)
-      const first = Math.floor((emails * index) / DAYS)
-      const count = Math.floor((emails * (index + 1)) / DAYS) - first
+    const queryNumber = (sql: string): number => app.db.query<{ n: number }, []>(sql).get()?.n ?? 0
+    const accountId = queryNumber('SELECT min(id) AS n FROM accounts')
+    for (let index = 0; index < DAY_COUNT; index++) {
+      if (index % 30 === 0) progress(`  ${Math.round((index * 100) / DAY_COUNT)} %`)
+      const first = Math.floor((emails * index) / DAY_COUNT)
+      const count = Math.floor((emails * (index + 1)) / DAY_COUNT) - first
       await seedDay(app, accountId, { day: firstDay + index, first, count })
     }
     await app.commit.write(({ db }) => indexAllEmails(db))
     return {
       dataDir: config.dataDir,
       key,
-      from: textOf(firstDay),
-      to: textOf(lastDay),
-      events: numberOf('SELECT sum(last_seq) AS n FROM event_sequences'),
-      domainRows: numberOf("SELECT count(*) AS n FROM daily_figures WHERE day >= 0 AND domain <> ''"),
+      from: formatDay(firstDay),
+      to: formatDay(lastDay),
+      events: queryNumber('SELECT sum(last_seq) AS n FROM event_sequences'),
+      domainRows: queryNumber("SELECT count(*) AS n FROM daily_figures WHERE day >= 0 AND domain <> ''"),
     }
   } finally {
     await opened.close()
   }
 }
 
-const textOf = (day: number): string => isoTime(day * days(1)).slice(0, 10)
+const formatDay = (day: number): string => isoTime(day * days(1)).slice(0, 10)
 
 /** A transaction a day, so that the write-ahead log stays small. */
 async function seedDay(
@@ -134,22 +134,22 @@ async function seedDay(
   const parameters = {
     account_id: accountId,
     domain_id: findSendingDomain(app.db, accountId, SENDER_DOMAIN)?.id ?? 0,
-    stream_id: findStream(app.db, accountId, DEFAULT_STREAM) ?? 0,
+    stream_id: findStreamId(app.db, accountId, DEFAULT_STREAM) ?? 0,
     from_address: `Bench <orders@${SENDER_DOMAIN}>`,
     size_bytes: TEXT_BYTES + HTML_BYTES,
-    domains: DOMAINS,
+    domains: DOMAIN_COUNT,
     emails: count,
     first,
     since_ms: day * days(1),
     quota_month: date.getUTCFullYear() * 12 + date.getUTCMonth(),
     sent_status: statusCode('sent'),
     bounced_status: statusCode('bounced'),
-    queued_event: eventCode('queued'),
-    sent_event: eventCode('sent'),
-    delivered_event: eventCode('delivered'),
-    bounced_event: eventCode('bounced'),
-    opened_event: eventCode('opened'),
-    clicked_event: eventCode('clicked'),
+    queued_event: toEventCode('queued'),
+    sent_event: toEventCode('sent'),
+    delivered_event: toEventCode('delivered'),
+    bounced_event: toEventCode('bounced'),
+    opened_event: toEventCode('opened'),
+    clicked_event: toEventCode('clicked'),
   }
   await app.commit.write(({ db }) => {
     const columns = Object.entries(parameters).map(
@@ -165,22 +165,22 @@ async function seedDay(
 }
 
 /** One run. The data directory is not changed but for what the service does by itself. */
-export async function analyticsRun(fixture: AnalyticsFixture): Promise<AnalyticsFigures> {
-  await using service = startSelf(['serve'], {
+export async function runAnalytics(fixture: AnalyticsFixture): Promise<AnalyticsStats> {
+  await using service = spawnSelf(['serve'], {
     TASSIS_DATA_DIR: fixture.dataDir,
     TASSIS_HTTP_ADDR: '127.0.0.1:0',
     TASSIS_HOSTNAME: 'mail.bench.test',
     TASSIS_LOG_LEVEL: 'error',
   })
-  const port = Number(/http:\/\/127\.0\.0\.1:(\d+)/.exec(await service.line())?.[1])
+  const port = Number(/http:\/\/127\.0\.0\.1:(\d+)/.exec(await service.readLine())?.[1])
   const url = `http://127.0.0.1:${port}`
-  await systemClock.sleep(SETTLED_AFTER_MS)
-  const health = askHealth(url)
+  await systemClock.sleep(SETTLE_MS)
+  const health = pollHealth(url)
   const year = `from=${fixture.from}&to=${fixture.to}`
-  const ask = (path: string) => percentiles(`${url}/v1/analytics/${path}`, fixture.key)
-  const [overview30, overview366] = [await ask('overview'), await ask(`overview?${year}`)]
-  const [timeseries366, export366] = [await ask(`timeseries?${year}`), await ask(`export?${year}`)]
-  const [domains30, domains366] = [await ask('domains'), await ask(`domains?${year}`)]
+  const measure = (path: string) => measurePercentiles(`${url}/v1/analytics/${path}`, fixture.key)
+  const [overview30, overview366] = [await measure('overview'), await measure(`overview?${year}`)]
+  const [timeseries366, export366] = [await measure(`timeseries?${year}`), await measure(`export?${year}`)]
+  const [domains30, domains366] = [await measure('domains'), await measure(`domains?${year}`)]
   const waitedMs = (await health.stop()).toSorted((a, b) => a - b)
   return {
     overview30P50Ms: overview30.p50,
@@ -199,15 +199,15 @@ export async function analyticsRun(fixture: AnalyticsFixture): Promise<Analytics
     healthWorstMs: waitedMs.at(-1) ?? Number.NaN,
     events: fixture.events,
     domainRows: fixture.domainRows,
-    databaseMiB: sizeOf(fixture.dataDir) / MiB,
-    rssMiB: usageOf(service.pid).rssMiB,
+    databaseMiB: measureDatabase(fixture.dataDir) / MiB,
+    rssMiB: readUsage(service.pid).rssMiB,
   }
 }
 
 /** Asks one after the other; the first answer, from a cold cache, is among them. */
-async function percentiles(url: string, key: string): Promise<{ p50: number; p99: number }> {
+async function measurePercentiles(url: string, key: string): Promise<{ p50: number; p99: number }> {
   const tookMs: number[] = []
-  while (tookMs.length < REQUESTS) {
+  while (tookMs.length < REQUEST_COUNT) {
     const askedMs = systemClock.monotonicMs()
     const answer = await fetch(url, { headers: { authorization: `Bearer ${key}` } })
     const text = await answer.text()
@@ -215,11 +215,11 @@ async function percentiles(url: string, key: string): Promise<{ p50: number; p99
     if (!answer.ok) throw new CommandError(`The service answered ${answer.status}: ${text.slice(0, 200)}`)
   }
   const sorted = tookMs.toSorted((a, b) => a - b)
-  const at = (share: number): number => sorted[Math.floor(sorted.length * share)] ?? Number.NaN
-  return { p50: at(0.5), p99: at(0.99) }
+  const pickPercentile = (share: number): number => sorted[Math.floor(sorted.length * share)] ?? Number.NaN
+  return { p50: pickPercentile(0.5), p99: pickPercentile(0.99) }
 }
 
-const sizeOf = (folder: string): number =>
+const measureDatabase = (folder: string): number =>
   readdirSync(folder)
     .filter((name) => name.startsWith('tassis.db'))
     .reduce((sum, name) => sum + statSync(join(folder, name)).size, 0)

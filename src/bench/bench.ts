@@ -6,13 +6,13 @@ import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:
 import { open } from 'node:fs/promises'
 import { join } from 'node:path'
 import { loadConfig } from '#app/settings.ts'
-import { ANALYTICS_FIGURE_NAMES, type AnalyticsFigures, analyticsRun, prepareAnalytics } from './analytics.ts'
-import { IMPORTED_FIGURE_NAMES, type ImportedFigures, importedRun, prepareImported } from './imported.ts'
-import { prepareReceived, RECEIVED_FIGURE_NAMES, type ReceivedFigures, receivedRun } from './received.ts'
-import { benchRun, FIGURE_NAMES, type Figures } from './run.ts'
+import { ANALYTICS_STAT_NAMES, type AnalyticsStats, prepareAnalytics, runAnalytics } from './analytics.ts'
+import { IMPORT_STAT_NAMES, type ImportStats, prepareImport, runImport } from './imported.ts'
+import { INBOUND_STAT_NAMES, type InboundStats, prepareInbound, runInbound } from './received.ts'
+import { MAIL_STAT_NAMES, type MailStats, runMail } from './run.ts'
 import { seedDataDirectory } from './seed.ts'
-import { TEMPLATE_FIGURE_NAMES, type TemplateFigures, templatesRun } from './templates.ts'
-import { prepareTold, TOLD_FIGURE_NAMES, type ToldFigures, toldRun } from './told.ts'
+import { runTemplates, TEMPLATE_STAT_NAMES, type TemplateStats } from './templates.ts'
+import { prepareWebhook, runWebhook, WEBHOOK_STAT_NAMES, type WebhookStats } from './told.ts'
 
 export interface BenchOptions {
   /** Numbers of emails that are stored already. */
@@ -37,18 +37,18 @@ export interface BenchOptions {
 
 export interface BenchResult {
   readonly stored: number
-  readonly medians: Figures
-  readonly runs: readonly Figures[]
+  readonly medians: MailStats
+  readonly runs: readonly MailStats[]
 }
 
 export interface BenchResults {
   readonly mail: readonly BenchResult[]
   /** Undefined: not asked for. */
-  readonly told: { readonly medians: ToldFigures; readonly runs: readonly ToldFigures[] } | undefined
-  readonly received: { readonly medians: ReceivedFigures; readonly runs: readonly ReceivedFigures[] } | undefined
-  readonly imported: { readonly medians: ImportedFigures; readonly runs: readonly ImportedFigures[] } | undefined
-  readonly templates: { readonly medians: TemplateFigures; readonly runs: readonly TemplateFigures[] } | undefined
-  readonly analytics: { readonly medians: AnalyticsFigures; readonly runs: readonly AnalyticsFigures[] } | undefined
+  readonly told: { readonly medians: WebhookStats; readonly runs: readonly WebhookStats[] } | undefined
+  readonly received: { readonly medians: InboundStats; readonly runs: readonly InboundStats[] } | undefined
+  readonly imported: { readonly medians: ImportStats; readonly runs: readonly ImportStats[] } | undefined
+  readonly templates: { readonly medians: TemplateStats; readonly runs: readonly TemplateStats[] } | undefined
+  readonly analytics: { readonly medians: AnalyticsStats; readonly runs: readonly AnalyticsStats[] } | undefined
 }
 
 /** @param progress is told in a sentence what is done next */
@@ -70,25 +70,25 @@ export async function bench(options: BenchOptions, progress: (text: string) => v
       })
       seeds.push({ stored, path, key: await seedDataDirectory(config, stored) })
     }
-    const figures = new Map<number, Figures[]>(options.stored.map((stored) => [stored, []]))
+    const stats = new Map<number, MailStats[]>(options.stored.map((stored) => [stored, []]))
     for (let run = 1; run <= options.runs; run++) {
       for (const { stored, path, key } of seeds) {
         progress(`run ${run} of ${options.runs} with ${stored} stored`)
         const dataDir = join(folder, 'run')
         await copyFolder(path, dataDir)
-        figures.get(stored)?.push(await benchRun({ ...options, dataDir, key }))
+        stats.get(stored)?.push(await runMail({ ...options, dataDir, key }))
         rmSync(dataDir, { recursive: true })
       }
     }
     const mail = options.stored.map((stored) => {
-      const runs = figures.get(stored) ?? []
-      return { stored, runs, medians: mediansOf(FIGURE_NAMES, runs) }
+      const runs = stats.get(stored) ?? []
+      return { stored, runs, medians: computeMedians(MAIL_STAT_NAMES, runs) }
     })
     return {
       mail,
-      told: options.events > 0 ? await benchTold(folder, options, progress) : undefined,
-      received: options.received > 0 ? await benchReceived(folder, options, progress) : undefined,
-      imported: options.import > 0 ? await benchImported(folder, options, progress) : undefined,
+      told: options.events > 0 ? await benchWebhooks(folder, options, progress) : undefined,
+      received: options.received > 0 ? await benchInbound(folder, options, progress) : undefined,
+      imported: options.import > 0 ? await benchImports(folder, options, progress) : undefined,
       templates: options.templates > 0 ? await benchTemplates(options, progress) : undefined,
       analytics: options.analytics > 0 ? await benchAnalytics(folder, options, progress) : undefined,
     }
@@ -98,7 +98,7 @@ export async function bench(options: BenchOptions, progress: (text: string) => v
   }
 }
 
-async function benchTold(
+async function benchWebhooks(
   folder: string,
   { events, runs: count }: BenchOptions,
   progress: (text: string) => void,
@@ -109,19 +109,19 @@ async function benchTold(
     TASSIS_HOSTNAME: 'mail.bench.test',
     TASSIS_LOG_LEVEL: 'error',
   })
-  await using fixture = await prepareTold(folder, config, events)
-  const runs: ToldFigures[] = []
-  while (runs.length < Math.min(count, FEWER_RUNS)) {
+  await using fixture = await prepareWebhook(folder, config, events)
+  const runs: WebhookStats[] = []
+  while (runs.length < Math.min(count, MAX_SLOW_RUNS)) {
     progress(`telling run ${runs.length + 1}`)
     const dataDir = join(folder, 'run')
     await copyFolder(fixture.dataDir, dataDir)
-    runs.push(await toldRun(fixture, dataDir))
+    runs.push(await runWebhook(fixture, dataDir))
     rmSync(dataDir, { recursive: true })
   }
-  return { runs, medians: mediansOf(TOLD_FIGURE_NAMES, runs) }
+  return { runs, medians: computeMedians(WEBHOOK_STAT_NAMES, runs) }
 }
 
-async function benchReceived(
+async function benchInbound(
   folder: string,
   { received, runs: count }: BenchOptions,
   progress: (text: string) => void,
@@ -132,19 +132,19 @@ async function benchReceived(
     TASSIS_HOSTNAME: 'mail.bench.test',
     TASSIS_LOG_LEVEL: 'error',
   })
-  const fixture = await prepareReceived(folder, config, received)
-  const runs: ReceivedFigures[] = []
-  while (runs.length < Math.min(count, FEWER_RUNS)) {
+  const fixture = await prepareInbound(folder, config, received)
+  const runs: InboundStats[] = []
+  while (runs.length < Math.min(count, MAX_SLOW_RUNS)) {
     progress(`handing in, run ${runs.length + 1}`)
     const dataDir = join(folder, 'run')
     await copyFolder(fixture.dataDir, dataDir)
-    runs.push(await receivedRun(fixture, dataDir))
+    runs.push(await runInbound(fixture, dataDir))
     rmSync(dataDir, { recursive: true })
   }
-  return { runs, medians: mediansOf(RECEIVED_FIGURE_NAMES, runs) }
+  return { runs, medians: computeMedians(INBOUND_STAT_NAMES, runs) }
 }
 
-async function benchImported(
+async function benchImports(
   folder: string,
   { import: contacts, runs: count }: BenchOptions,
   progress: (text: string) => void,
@@ -155,28 +155,28 @@ async function benchImported(
     TASSIS_HOSTNAME: 'mail.bench.test',
     TASSIS_LOG_LEVEL: 'error',
   })
-  const fixture = await prepareImported(folder, config, contacts)
-  const runs: ImportedFigures[] = []
-  while (runs.length < Math.min(count, FEWER_RUNS)) {
+  const fixture = await prepareImport(folder, config, contacts)
+  const runs: ImportStats[] = []
+  while (runs.length < Math.min(count, MAX_SLOW_RUNS)) {
     progress(`importing, run ${runs.length + 1}`)
     const dataDir = join(folder, 'run')
     await copyFolder(fixture.dataDir, dataDir)
-    runs.push(await importedRun(fixture, dataDir))
+    runs.push(await runImport(fixture, dataDir))
     rmSync(dataDir, { recursive: true })
   }
-  return { runs, medians: mediansOf(IMPORTED_FIGURE_NAMES, runs) }
+  return { runs, medians: computeMedians(IMPORT_STAT_NAMES, runs) }
 }
 
 async function benchTemplates(
   { templates, runs: count }: BenchOptions,
   progress: (text: string) => void,
 ): Promise<BenchResults['templates']> {
-  const runs: TemplateFigures[] = []
-  while (runs.length < Math.min(count, FEWER_RUNS)) {
+  const runs: TemplateStats[] = []
+  while (runs.length < Math.min(count, MAX_SLOW_RUNS)) {
     progress(`rendering, run ${runs.length + 1}`)
-    runs.push(await templatesRun(templates))
+    runs.push(await runTemplates(templates))
   }
-  return { runs, medians: mediansOf(TEMPLATE_FIGURE_NAMES, runs) }
+  return { runs, medians: computeMedians(TEMPLATE_STAT_NAMES, runs) }
 }
 
 async function benchAnalytics(
@@ -191,23 +191,23 @@ async function benchAnalytics(
     TASSIS_LOG_LEVEL: 'error',
   })
   const fixture = await prepareAnalytics(config, analytics, progress)
-  const runs: AnalyticsFigures[] = []
-  while (runs.length < Math.min(count, FEWER_RUNS)) {
+  const runs: AnalyticsStats[] = []
+  while (runs.length < Math.min(count, MAX_SLOW_RUNS)) {
     progress(`asking for analytics, run ${runs.length + 1}`)
-    runs.push(await analyticsRun(fixture))
+    runs.push(await runAnalytics(fixture))
   }
-  return { runs, medians: mediansOf(ANALYTICS_FIGURE_NAMES, runs) }
+  return { runs, medians: computeMedians(ANALYTICS_STAT_NAMES, runs) }
 }
 
 /** Some take longer than the others and vary less. */
-const FEWER_RUNS = 3
+const MAX_SLOW_RUNS = 3
 
-function mediansOf<F>(names: readonly (keyof F)[], runs: readonly F[]): F {
-  const entries = names.map((name) => [name, median(runs.map((run) => Number(run[name])))] as const)
+function computeMedians<F>(names: readonly (keyof F)[], runs: readonly F[]): F {
+  const entries = names.map((name) => [name, computeMedian(runs.map((run) => Number(run[name])))] as const)
   return Object.fromEntries(entries) as F
 }
 
-function median(values: readonly number[]): number {
+function computeMedian(values: readonly number[]): number {
   const sorted = values.toSorted((a, b) => a - b)
   const middle = Math.floor(sorted.length / 2)
   const upper = sorted[middle] ?? Number.NaN

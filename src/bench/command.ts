@@ -2,23 +2,23 @@
 import { arch, cpus, tmpdir } from 'node:os'
 import { createInterface } from 'node:readline'
 import { type Command, InvalidArgumentError, Option } from 'commander'
-import { type JsonOption, wholeNumber, withJson } from '#app/cli/options.ts'
-import { print, report, table } from '#app/cli/output.ts'
+import { createWholeNumberParser, type JsonOption, withJson } from '#app/cli/options.ts'
+import { formatTable, print, printResult } from '#app/cli/output.ts'
 import { VERSION } from '#app/version.ts'
 import { systemClock } from '#platform/clock.ts'
-import { type AnalyticsFigures, DOMAINS } from './analytics.ts'
+import { type AnalyticsStats, DOMAIN_COUNT } from './analytics.ts'
 import { type BenchResults, bench } from './bench.ts'
-import { type HandInJob, runHandIn } from './hand-in.ts'
+import { runSubmit, type SubmitJob } from './hand-in.ts'
 import { startHookReceiver } from './hook-receiver.ts'
-import type { ImportedFigures } from './imported.ts'
+import type { ImportStats } from './imported.ts'
 import { type GetJob, type LoadJob, runGets, runLoad } from './load.ts'
 import { HTML_BYTES, TEXT_BYTES } from './mails.ts'
-import { HAND_IN_COMMAND, LONG_POLLS, type ReceivedFigures } from './received.ts'
+import { type InboundStats, LONG_POLLS, SUBMIT_COMMAND } from './received.ts'
 import { startBenchReceiver } from './receiver.ts'
-import { type Figures, LOAD_COMMAND, RECEIVER_COMMAND } from './run.ts'
+import { LOAD_COMMAND, type MailStats, RECEIVER_COMMAND } from './run.ts'
 import { type SoakResult, soak } from './soak.ts'
-import { IN_FLIGHT, TEMPLATE, type TemplateFigures } from './templates.ts'
-import { GET_COMMAND, HOOK_RECEIVER_COMMAND, TOLD_WITHIN_SECONDS, type ToldFigures } from './told.ts'
+import { IN_FLIGHT, TEMPLATE, type TemplateStats } from './templates.ts'
+import { GET_COMMAND, HOOK_RECEIVER_COMMAND, MAX_WAIT_SECONDS, type WebhookStats } from './told.ts'
 import type { Trend } from './trend.ts'
 
 interface Options extends JsonOption {
@@ -44,30 +44,50 @@ export function addBenchCommand(program: Command): void {
       .description('measure this machine: accepted and delivered emails a second, with data of its own that is removed')
       .addOption(
         new Option('--stored <list>', 'emails stored before, a comma list; none: no mail is measured')
-          .argParser(wholeNumbers)
+          .argParser(parseWholeNumbers)
           .default([0, 100_000, 1_000_000], '0,100000,1000000'),
       )
-      .option('--runs <n>', 'runs of each, in turn; medians are shown', wholeNumber(1, MOST), 5)
-      .option('--connections <n>', 'HTTP connections', wholeNumber(1, MOST), 20)
-      .option('--accept-seconds <n>', 'how long emails are accepted while delivery is held', wholeNumber(1, MOST), 5)
-      .option('--deliver <n>', 'emails that are accepted and delivered', wholeNumber(1, MOST), 2000)
-      .option('--events <n>', 'events that a webhook is told; 0: none, and no redirects', wholeNumber(0, MOST), 100_000)
-      .option('--received <n>', 'messages that are handed in; 0: none, and no long polls', wholeNumber(0, MOST), 3000)
-      .option('--import <n>', 'contacts that are imported from one CSV file; 0: none', wholeNumber(0, MOST), 1_000_000)
-      .option('--templates <n>', 'templates that are rendered; 0: none', wholeNumber(0, MOST), 5000)
+      .option('--runs <n>', 'runs of each, in turn; medians are shown', createWholeNumberParser(1, MAX_NUMBER), 5)
+      .option('--connections <n>', 'HTTP connections', createWholeNumberParser(1, MAX_NUMBER), 20)
+      .option(
+        '--accept-seconds <n>',
+        'how long emails are accepted while delivery is held',
+        createWholeNumberParser(1, MAX_NUMBER),
+        5,
+      )
+      .option('--deliver <n>', 'emails that are accepted and delivered', createWholeNumberParser(1, MAX_NUMBER), 2000)
+      .option(
+        '--events <n>',
+        'events that a webhook is told; 0: none, and no redirects',
+        createWholeNumberParser(0, MAX_NUMBER),
+        100_000,
+      )
+      .option(
+        '--received <n>',
+        'messages that are handed in; 0: none, and no long polls',
+        createWholeNumberParser(0, MAX_NUMBER),
+        3000,
+      )
+      .option(
+        '--import <n>',
+        'contacts that are imported from one CSV file; 0: none',
+        createWholeNumberParser(0, MAX_NUMBER),
+        1_000_000,
+      )
+      .option('--templates <n>', 'templates that are rendered; 0: none', createWholeNumberParser(0, MAX_NUMBER), 5000)
       .option(
         '--analytics <n>',
         'events that are stored when analytics are asked; 0: they are not (10000000 take some 10 minutes and 6 GB)',
-        wholeNumber(0, MOST),
+        createWholeNumberParser(0, MAX_NUMBER),
         0,
       )
       .option(
         '--soak <minutes>',
         'nothing of the above, but a steady mixed load for so long: how do memory, descriptors, WAL and disk grow?',
-        wholeNumber(0, MOST),
+        createWholeNumberParser(0, MAX_NUMBER),
         0,
       )
-      .option('--soak-sends <n>', 'emails a second of the soak', wholeNumber(1, MOST), 50)
+      .option('--soak-sends <n>', 'emails a second of the soak', createWholeNumberParser(1, MAX_NUMBER), 50)
       .option(
         '--folder <path>',
         'where the data is made; it should be on the disk that the service will have',
@@ -82,17 +102,21 @@ export function addBenchCommand(program: Command): void {
     if (options.soak > 0) {
       const { soak: minutes, soakSends: sendsPerSecond, folder } = options
       const result = await soak({ minutes, sendsPerSecond, folder }, progress)
-      report(options, { machine: machine(), version: VERSION, options, soak: result }, () => soakText(options, result))
+      printResult(options, { machine: describeMachine(), version: VERSION, options, soak: result }, () =>
+        formatSoak(options, result),
+      )
       return
     }
     const results = await bench(options, progress)
-    report(options, { machine: machine(), version: VERSION, options, results }, () => benchText(options, results))
+    printResult(options, { machine: describeMachine(), version: VERSION, options, results }, () =>
+      formatBench(options, results),
+    )
   })
-  addHiddenCommands(program)
-  addToldCommands(program)
+  addLoadCommands(program)
+  addHelperCommands(program)
 }
 
-function addHiddenCommands(program: Command): void {
+function addLoadCommands(program: Command): void {
   program
     .command(LOAD_COMMAND, { hidden: true })
     .argument('<job>')
@@ -111,12 +135,12 @@ function addHiddenCommands(program: Command): void {
   })
 }
 
-function addToldCommands(program: Command): void {
+function addHelperCommands(program: Command): void {
   program
-    .command(HAND_IN_COMMAND, { hidden: true })
+    .command(SUBMIT_COMMAND, { hidden: true })
     .argument('<file>')
     .action(async (file: string) => {
-      print(JSON.stringify(await runHandIn((await Bun.file(file).json()) as HandInJob, systemClock)))
+      print(JSON.stringify(await runSubmit((await Bun.file(file).json()) as SubmitJob, systemClock)))
     })
   program
     .command(GET_COMMAND, { hidden: true })
@@ -133,28 +157,28 @@ function addToldCommands(program: Command): void {
       print(JSON.stringify({ port: receiver.port, dnsPort: receiver.dnsPort }))
       // Each line is a number of events; the answer comes when they are there, and begins the next count.
       for await (const line of createInterface({ input: process.stdin })) {
-        const untilMs = systemClock.monotonicMs() + TOLD_WITHIN_SECONDS * 1000
+        const untilMs = systemClock.monotonicMs() + MAX_WAIT_SECONDS * 1000
         while (receiver.counted().events < Number(line) && systemClock.monotonicMs() < untilMs)
           await systemClock.sleep(5)
         print(JSON.stringify(receiver.counted()))
-        receiver.forget()
+        receiver.reset()
       }
       process.exit(0)
     })
 }
 
 /** Larger numbers are slips of the finger. */
-const MOST = 100_000_000
+const MAX_NUMBER = 100_000_000
 
-function wholeNumbers(text: string): number[] {
+function parseWholeNumbers(text: string): number[] {
   if (text === 'none') return []
   if (!/^\d{1,8}(,\d{1,8})*$/.test(text)) throw new InvalidArgumentError('It must be whole numbers with commas.')
   return text.split(',').map(Number)
 }
 
-const machine = (): string => `${cpus().length} x ${cpus()[0]?.model.trim() || arch()}, Bun ${Bun.version}`
+const describeMachine = (): string => `${cpus().length} x ${cpus()[0]?.model.trim() || arch()}, Bun ${Bun.version}`
 
-const ROWS: readonly (readonly [string, keyof Figures, number])[] = [
+const ROWS: readonly (readonly [string, keyof MailStats, number])[] = [
   ['accepted/s, delivery held', 'heldPerSecond', 0],
   ['  p50 ms', 'heldP50Ms', 2],
   ['  p99 ms', 'heldP99Ms', 2],
@@ -167,7 +191,7 @@ const ROWS: readonly (readonly [string, keyof Figures, number])[] = [
   ['peak RSS MiB', 'peakRssMiB', 0],
 ]
 
-const RECEIVED_ROWS: readonly (readonly [string, keyof ReceivedFigures, number])[] = [
+const INBOUND_ROWS: readonly (readonly [string, keyof InboundStats, number])[] = [
   ['taken/s (250)', 'takenPerSecond', 0],
   ['  p50 ms', 'takenP50Ms', 2],
   ['  p99 ms', 'takenP99Ms', 2],
@@ -178,7 +202,7 @@ const RECEIVED_ROWS: readonly (readonly [string, keyof ReceivedFigures, number])
   ['  CPU ms a second', 'waitingCpuMs', 1],
 ]
 
-const IMPORTED_ROWS: readonly (readonly [string, keyof ImportedFigures, number])[] = [
+const IMPORT_ROWS: readonly (readonly [string, keyof ImportStats, number])[] = [
   ['uploaded MiB/s, until the 202', 'uploadMiBPerSecond', 0],
   ['contacts imported/s', 'importedPerSecond', 0],
   ['  CPU ms a contact', 'importedCpuMs', 3],
@@ -188,13 +212,13 @@ const IMPORTED_ROWS: readonly (readonly [string, keyof ImportedFigures, number])
   ['  slowest ms', 'healthWorstMs', 0],
 ]
 
-const TEMPLATE_ROWS: readonly (readonly [string, keyof TemplateFigures, number])[] = [
+const TEMPLATE_ROWS: readonly (readonly [string, keyof TemplateStats, number])[] = [
   ['ms a render, one after the other', 'aloneMs', 3],
   [`ms a render, ${IN_FLIGHT} in flight`, 'besideMs', 3],
   ['  CPU ms a render, all threads', 'cpuMs', 3],
 ]
 
-const ANALYTICS_ROWS: readonly (readonly [string, keyof AnalyticsFigures, number])[] = [
+const ANALYTICS_ROWS: readonly (readonly [string, keyof AnalyticsStats, number])[] = [
   ['GET overview, 30 days, p50 ms', 'overview30P50Ms', 2],
   ['  p99 ms', 'overview30P99Ms', 2],
   ['GET overview, 366 days, p50 ms', 'overview366P50Ms', 2],
@@ -215,7 +239,7 @@ const ANALYTICS_ROWS: readonly (readonly [string, keyof AnalyticsFigures, number
   ['RSS MiB', 'rssMiB', 0],
 ]
 
-const TOLD_ROWS: readonly (readonly [string, keyof ToldFigures, number])[] = [
+const WEBHOOK_ROWS: readonly (readonly [string, keyof WebhookStats, number])[] = [
   ['events told/s, one webhook', 'toldPerSecond', 0],
   ['  CPU ms an event', 'toldCpuMs', 3],
   ['redirect of a tracked link, p50 ms', 'redirectP50Ms', 2],
@@ -223,17 +247,17 @@ const TOLD_ROWS: readonly (readonly [string, keyof ToldFigures, number])[] = [
   ['peak RSS MiB', 'peakRssMiB', 0],
 ]
 
-function benchText(options: Options, { mail, told, received, imported, templates, analytics }: BenchResults): string {
+function formatBench(options: Options, { mail, told, received, imported, templates, analytics }: BenchResults): string {
   return [
-    `Tassis ${VERSION} on ${machine()}`,
+    `Tassis ${VERSION} on ${describeMachine()}`,
     ...(mail.length > 0
       ? [
           `${options.runs} runs; median, least and most. ${options.connections} connections; each email ${TEXT_BYTES} bytes of text and ${HTML_BYTES} of HTML, no two alike;`,
           'durable before the answer (fdatasync); signed with RSA-2048; generator and receiver are processes of their own on this machine.',
           '',
-          table(
+          formatTable(
             ['', ...mail.flatMap(({ stored }) => [`${stored} STORED`, ''])],
-            figureRows(
+            formatRows(
               ROWS,
               mail.map(({ medians, runs }) => ({ medians, runs })),
             ),
@@ -245,7 +269,7 @@ function benchText(options: Options, { mail, told, received, imported, templates
           '',
           `${options.events} events that wait for one webhook over TLS, none lost; then redirects over 4 connections, each counted, the service otherwise idle.`,
           '',
-          table(['', `${told.runs.length} RUNS`, ''], figureRows(TOLD_ROWS, [told])),
+          formatTable(['', `${told.runs.length} RUNS`, ''], formatRows(WEBHOOK_ROWS, [told])),
         ]
       : []),
     ...(received
@@ -253,7 +277,7 @@ function benchText(options: Options, { mail, told, received, imported, templates
           '',
           `${options.received} messages of some 11 KiB (text, HTML, attachment; DKIM, SPF and DMARC pass) handed in over 20 connections, durable before the 250; then ${LONG_POLLS} long polls.`,
           '',
-          table(['', `${received.runs.length} RUNS`, ''], figureRows(RECEIVED_ROWS, [received])),
+          formatTable(['', `${received.runs.length} RUNS`, ''], formatRows(INBOUND_ROWS, [received])),
         ]
       : []),
     ...(imported
@@ -261,7 +285,7 @@ function benchText(options: Options, { mail, told, received, imported, templates
           '',
           `${options.import} contacts of one CSV file, uploaded and imported; each slice durable before the next.`,
           '',
-          table(['', `${imported.runs.length} RUNS`, ''], figureRows(IMPORTED_ROWS, [imported])),
+          formatTable(['', `${imported.runs.length} RUNS`, ''], formatRows(IMPORT_ROWS, [imported])),
         ]
       : []),
     ...(templates
@@ -269,15 +293,15 @@ function benchText(options: Options, { mail, told, received, imported, templates
           '',
           `${options.templates} renders of a template of ${Buffer.byteLength(TEMPLATE)} bytes with loops and conditions, each with other data.`,
           '',
-          table(['', `${templates.runs.length} RUNS`, ''], figureRows(TEMPLATE_ROWS, [templates])),
+          formatTable(['', `${templates.runs.length} RUNS`, ''], formatRows(TEMPLATE_ROWS, [templates])),
         ]
       : []),
     ...(analytics
       ? [
           '',
-          `A year of mail to ${DOMAINS} domains, of which the n-th gets a share of 1/n; each endpoint asked one request after the other, the service otherwise idle.`,
+          `A year of mail to ${DOMAIN_COUNT} domains, of which the n-th gets a share of 1/n; each endpoint asked one request after the other, the service otherwise idle.`,
           '',
-          table(['', `${analytics.runs.length} RUNS`, ''], figureRows(ANALYTICS_ROWS, [analytics])),
+          formatTable(['', `${analytics.runs.length} RUNS`, ''], formatRows(ANALYTICS_ROWS, [analytics])),
         ]
       : []),
   ].join('\n')
@@ -290,17 +314,17 @@ const SOAK_ROWS: readonly (readonly [string, 'rssMiB' | 'descriptors' | 'walMiB'
   ['data directory MiB', 'diskMiB'],
 ]
 
-function soakText({ soak: minutes, soakSends }: Options, result: SoakResult): string {
+function formatSoak({ soak: minutes, soakSends }: Options, result: SoakResult): string {
   const cells = ({ first, last, highest, perHour, errorPerHour }: Trend) => [
     ...[first, last, highest].map((value) => value.toFixed(1)),
     Number.isNaN(perHour) ? 'too short' : `${perHour.toFixed(1)} ± ${errorPerHour.toFixed(1)}`,
   ]
   return [
-    `Tassis ${VERSION} on ${machine()}`,
+    `Tassis ${VERSION} on ${describeMachine()}`,
     `${minutes} minutes at ${soakSends} emails a second: ${result.sent} sent, ${result.delivered} delivered, ${result.received} received, ${result.told} requests of a webhook, ${result.refused} refused.`,
     'The first quarter is left out; the slope is of a line through the rest, with the error of 95 %.',
     '',
-    table(
+    formatTable(
       ['', 'FIRST', 'LAST', 'HIGHEST', 'GROWS AN HOUR'],
       SOAK_ROWS.map(([title, name]) => [title, ...cells(result[name])]),
     ),
@@ -308,7 +332,7 @@ function soakText({ soak: minutes, soakSends }: Options, result: SoakResult): st
 }
 
 /** A row a figure: its median, and the least and most, of each result. */
-const figureRows = <F>(
+const formatRows = <F>(
   rows: readonly (readonly [string, keyof F, number])[],
   results: readonly { readonly medians: F; readonly runs: readonly F[] }[],
 ): string[][] =>

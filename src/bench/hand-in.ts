@@ -5,9 +5,9 @@
 import { readFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import type { Clock } from '#platform/clock.ts'
-import { type LoadResult, summary } from './load.ts'
+import { type LoadResult, summarise } from './load.ts'
 
-export interface HandInJob {
+export interface SubmitJob {
   readonly port: number
   readonly connections: number
   readonly mailFrom: string
@@ -18,10 +18,10 @@ export interface HandInJob {
   readonly places: readonly number[]
 }
 
-const END = Buffer.from('\r\n.\r\n')
+const END_OF_DATA = Buffer.from('\r\n.\r\n')
 
 /** Hands every message in once; resolves when the last 250 is there. Rejects when a connection is lost. */
-export async function runHandIn(job: HandInJob, clock: Clock): Promise<LoadResult> {
+export async function runSubmit(job: SubmitJob, clock: Clock): Promise<LoadResult> {
   const messages = readFileSync(job.file)
   const waitedMs: number[] = []
   let next = 0
@@ -30,7 +30,7 @@ export async function runHandIn(job: HandInJob, clock: Clock): Promise<LoadResul
 
   const session = async (): Promise<void> => {
     const socket = connect({ host: '127.0.0.1', port: job.port, noDelay: true })
-    const replies = repliesOf(socket)
+    const replies = createReplyReader(socket)
     await replies(1)
     socket.write('EHLO hander.bench.test\r\n')
     await replies(1)
@@ -45,18 +45,18 @@ export async function runHandIn(job: HandInJob, clock: Clock): Promise<LoadResul
       socket.write('DATA\r\n')
       await replies(1)
       socket.write(message)
-      socket.write(END)
+      socket.write(END_OF_DATA)
       if ((await replies(1)).startsWith('250')) waitedMs.push(clock.monotonicMs() - beginMs)
       else refused++
     }
     socket.end('QUIT\r\n')
   }
   await Promise.all(Array.from({ length: job.connections }, session))
-  return summary(waitedMs, refused, (clock.monotonicMs() - startedMs) / 1000)
+  return summarise(waitedMs, refused, (clock.monotonicMs() - startedMs) / 1000)
 }
 
 /** Waits for so many replies, and gives the last. */
-function repliesOf(socket: Socket): (count: number) => Promise<string> {
+function createReplyReader(socket: Socket): (count: number) => Promise<string> {
   let text = ''
   let wake = () => {}
   let failed: Error | undefined

@@ -13,7 +13,7 @@ export interface HookReceiver {
   readonly dnsPort: number
   counted(): HookCount
   /** Forgets what it was told. */
-  forget(): void
+  reset(): void
 }
 
 export interface HookCount {
@@ -46,12 +46,12 @@ export async function startHookReceiver(
       return new Response()
     },
   })
-  const dnsPort = await startBenchDns(hookAnswers)
+  const dnsPort = await startBenchDns(answerHookDns)
   return {
     port: server.port ?? 0,
     dnsPort,
     counted: () => ({ events: events.size, requests, seconds: (lastMs - firstMs) / 1000 }),
-    forget() {
+    reset() {
       events = new Set()
       requests = 0
     },
@@ -59,5 +59,5 @@ export async function startHookReceiver(
 }
 
 /** Where the endpoint is, for `startBenchDns`. */
-export const hookAnswers = (name: string, type: string): Answer[] =>
+export const answerHookDns = (name: string, type: string): Answer[] =>
   name === HOOK_HOST && type === 'A' ? [{ name, type, ttl: 300, data: '127.0.0.1' }] : []

@@ -6,11 +6,11 @@ import { CommandError } from '#app/cli/operation.ts'
 import { systemClock } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
 import { MiB } from '#platform/units.ts'
-import { startSelf, usageOf } from './processes.ts'
+import { readUsage, spawnSelf } from './processes.ts'
 import { seedDataDirectory } from './seed.ts'
 
 /** Figures of a run. CPU is the service's alone, user and system, of all threads. */
-export interface ImportedFigures {
+export interface ImportStats {
   /** From the first octet of the file until its 202. */
   readonly uploadMiBPerSecond: number
   /** From the 202 until the operation is completed. */
@@ -24,7 +24,7 @@ export interface ImportedFigures {
   readonly healthWorstMs: number
 }
 
-export const IMPORTED_FIGURE_NAMES = [
+export const IMPORT_STAT_NAMES = [
   'uploadMiBPerSecond',
   'importedPerSecond',
   'importedCpuMs',
@@ -32,21 +32,21 @@ export const IMPORTED_FIGURE_NAMES = [
   'peakRssMiB',
   'healthP99Ms',
   'healthWorstMs',
-] as const satisfies readonly (keyof ImportedFigures)[]
+] as const satisfies readonly (keyof ImportStats)[]
 
-export interface ImportedFixture {
+export interface ImportFixture {
   readonly dataDir: string
   readonly key: string
   readonly file: string
   readonly count: number
 }
 
-const ASKED_EVERY_MS = 10
-const SETTLED_AFTER_MS = 1000
-const MOST_SECONDS = 1800
+const POLL_INTERVAL_MS = 10
+const SETTLE_MS = 1000
+const MAX_SECONDS = 1800
 
 /** Makes the data directory and the file. @param folder where they are made */
-export async function prepareImported(folder: string, config: Config, count: number): Promise<ImportedFixture> {
+export async function prepareImport(folder: string, config: Config, count: number): Promise<ImportFixture> {
   const file = join(folder, 'contacts.csv')
   const writer = Bun.file(file).writer()
   writer.write('email,first_name,city\n')
@@ -59,21 +59,21 @@ export async function prepareImported(folder: string, config: Config, count: num
 }
 
 /** One run against a copy of the data directory. */
-export async function importedRun({ key, file, count }: ImportedFixture, dataDir: string): Promise<ImportedFigures> {
-  await using service = startSelf(['serve'], {
+export async function runImport({ key, file, count }: ImportFixture, dataDir: string): Promise<ImportStats> {
+  await using service = spawnSelf(['serve'], {
     TASSIS_DATA_DIR: dataDir,
     TASSIS_HTTP_ADDR: '127.0.0.1:0',
     TASSIS_HOSTNAME: 'mail.bench.test',
     TASSIS_LOG_LEVEL: 'error',
     TASSIS_IMPORT_MAX_BYTES: '100GiB',
   })
-  const port = Number(/http:\/\/127\.0\.0\.1:(\d+)/.exec(await service.line())?.[1])
+  const port = Number(/http:\/\/127\.0\.0\.1:(\d+)/.exec(await service.readLine())?.[1])
   const url = `http://127.0.0.1:${port}`
   const headers = { authorization: `Bearer ${key}` }
-  const listId = await makeList(url, headers)
-  await systemClock.sleep(SETTLED_AFTER_MS)
-  const before = usageOf(service.pid)
-  const health = askHealth(url)
+  const listId = await createList(url, headers)
+  await systemClock.sleep(SETTLE_MS)
+  const before = readUsage(service.pid)
+  const health = pollHealth(url)
 
   const uploadedMs = systemClock.monotonicMs()
   const answer = await fetch(`${url}/v1/contact-lists/${listId}/contacts/import`, {
@@ -84,10 +84,10 @@ export async function importedRun({ key, file, count }: ImportedFixture, dataDir
   const begun = (await answer.json()) as { data: { operation_id: string } }
   if (answer.status !== 202) throw new CommandError(`The import was refused: ${JSON.stringify(begun)}`)
   const startedMs = systemClock.monotonicMs()
-  await untilImported(url, headers, begun.data.operation_id, count)
+  await waitUntilImported(url, headers, begun.data.operation_id, count)
   const seconds = (systemClock.monotonicMs() - startedMs) / 1000
   const waitedMs = (await health.stop()).toSorted((a, b) => a - b)
-  const after = usageOf(service.pid)
+  const after = readUsage(service.pid)
   return {
     uploadMiBPerSecond: Bun.file(file).size / MiB / ((startedMs - uploadedMs) / 1000),
     importedPerSecond: count / seconds,
@@ -99,7 +99,7 @@ export async function importedRun({ key, file, count }: ImportedFixture, dataDir
   }
 }
 
-async function makeList(url: string, headers: Record<string, string>): Promise<string> {
+async function createList(url: string, headers: Record<string, string>): Promise<string> {
   const answer = await fetch(`${url}/v1/contact-lists`, {
     method: 'POST',
     headers: { ...headers, 'content-type': 'application/json' },
@@ -110,42 +110,47 @@ async function makeList(url: string, headers: Record<string, string>): Promise<s
 }
 
 /** Asks until it is stopped; then gives how long each answer took. */
-export function askHealth(url: string): { stop(): Promise<number[]> } {
+export function pollHealth(url: string): { stop(): Promise<number[]> } {
   const waitedMs: number[] = []
-  let isOver = false
-  const asking = (async () => {
-    while (!isOver) {
+  let hasStopped = false
+  const polling = (async () => {
+    while (!hasStopped) {
       const askedMs = systemClock.monotonicMs()
       const answer = await fetch(`${url}/healthz`)
       await answer.arrayBuffer()
       if (!answer.ok) throw new CommandError('The service was not well during the import.')
       waitedMs.push(systemClock.monotonicMs() - askedMs)
-      await systemClock.sleep(ASKED_EVERY_MS)
+      await systemClock.sleep(POLL_INTERVAL_MS)
     }
   })()
   return {
     async stop() {
-      isOver = true
-      await asking
+      hasStopped = true
+      await polling
       return waitedMs
     },
   }
 }
 
-interface OperationAnswer {
+interface OperationResponse {
   readonly data: { readonly status: string; readonly completed_items: number; readonly failed_items: number }
 }
 
 /** Resolves when all were imported. */
-async function untilImported(url: string, headers: Record<string, string>, id: string, count: number): Promise<void> {
-  const untilMs = systemClock.monotonicMs() + MOST_SECONDS * 1000
+async function waitUntilImported(
+  url: string,
+  headers: Record<string, string>,
+  id: string,
+  count: number,
+): Promise<void> {
+  const untilMs = systemClock.monotonicMs() + MAX_SECONDS * 1000
   for (;;) {
-    const { data } = (await (await fetch(`${url}/v1/operations/${id}`, { headers })).json()) as OperationAnswer
+    const { data } = (await (await fetch(`${url}/v1/operations/${id}`, { headers })).json()) as OperationResponse
     if (data.status === 'completed' && data.completed_items === count && data.failed_items === 0) return
     if (data.status !== 'pending' && data.status !== 'processing')
       throw new CommandError(`The import ended as ${data.status} with ${data.completed_items} of ${count} contacts.`)
     if (systemClock.monotonicMs() > untilMs)
-      throw new CommandError(`${data.completed_items} contacts of ${count} were imported in ${MOST_SECONDS} s.`)
+      throw new CommandError(`${data.completed_items} contacts of ${count} were imported in ${MAX_SECONDS} s.`)
     await systemClock.sleep(50)
   }
 }

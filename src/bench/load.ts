@@ -4,7 +4,7 @@
  */
 import { connect, type Socket } from 'node:net'
 import type { Clock } from '#platform/clock.ts'
-import { sendRequests } from './mails.ts'
+import { createRequestBuilder } from './mails.ts'
 
 export interface LoadJob {
   readonly host: string
@@ -42,12 +42,12 @@ export interface GetJob {
 
 /** Runs a job; resolves when the last answer is there. Rejects when a connection is lost. */
 export function runLoad(job: LoadJob, clock: Clock): Promise<LoadResult> {
-  const request = sendRequests(`${job.host}:${job.port}`, job.key, job.sendAt ?? undefined)
+  const request = createRequestBuilder(`${job.host}:${job.port}`, job.key, job.sendAt ?? undefined)
   let next = job.from
   const endMs = clock.monotonicMs() + job.seconds * 1000
   const nextRequest = () =>
     next >= job.from + job.emails || clock.monotonicMs() >= endMs ? undefined : request(next++)
-  return converse(job, 202, nextRequest, clock)
+  return exchange(job, 202, nextRequest, clock)
 }
 
 /** The same for GETs. */
@@ -59,24 +59,24 @@ export function runGets(job: GetJob, clock: Clock): Promise<LoadResult> {
       ? undefined
       : Buffer.from(`GET ${path} HTTP/1.1\r\nHost: ${job.host}:${job.port}\r\nUser-Agent: ${BROWSER}\r\n\r\n`)
   }
-  return converse(job, job.status, nextRequest, clock)
+  return exchange(job, job.status, nextRequest, clock)
 }
 
 const BROWSER = 'Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0'
 
 /** Sends requests over kept connections, one at a time on each, until there are no more. */
-async function converse(
+async function exchange(
   job: { readonly host: string; readonly port: number; readonly connections: number },
-  goodStatus: number,
+  expectedStatus: number,
   nextRequest: () => Buffer | undefined,
   clock: Clock,
 ): Promise<LoadResult> {
-  const sockets = await Promise.all(Array.from({ length: job.connections }, () => open(job)))
+  const sockets = await Promise.all(Array.from({ length: job.connections }, () => openConnection(job)))
   const latenciesMs: number[] = []
   let refused = 0
   const startedMs = clock.monotonicMs()
 
-  const converseOver = (socket: Socket): Promise<void> =>
+  const exchangeOver = (socket: Socket): Promise<void> =>
     new Promise((resolve, reject) => {
       let sentMs = 0
       let received = ''
@@ -91,8 +91,8 @@ async function converse(
       }
       socket.on('data', (chunk: Buffer) => {
         received += chunk.toString('latin1')
-        if (!isWhole(received)) return
-        if (received.startsWith(`HTTP/1.1 ${goodStatus}`)) latenciesMs.push(clock.monotonicMs() - sentMs)
+        if (!isComplete(received)) return
+        if (received.startsWith(`HTTP/1.1 ${expectedStatus}`)) latenciesMs.push(clock.monotonicMs() - sentMs)
         else refused++
         received = ''
         send()
@@ -102,19 +102,25 @@ async function converse(
       send()
     })
 
-  await Promise.all(sockets.map(converseOver))
-  return summary(latenciesMs, refused, (clock.monotonicMs() - startedMs) / 1000)
+  await Promise.all(sockets.map(exchangeOver))
+  return summarise(latenciesMs, refused, (clock.monotonicMs() - startedMs) / 1000)
 }
 
 /** @param waitedMs of each that was accepted, in any order */
-export function summary(waitedMs: readonly number[], refused: number, seconds: number): LoadResult {
+export function summarise(waitedMs: readonly number[], refused: number, seconds: number): LoadResult {
   const sorted = waitedMs.toSorted((a, b) => a - b)
-  return { accepted: sorted.length, refused, seconds, p50Ms: percentile(sorted, 0.5), p99Ms: percentile(sorted, 0.99) }
+  return {
+    accepted: sorted.length,
+    refused,
+    seconds,
+    p50Ms: pickPercentile(sorted, 0.5),
+    p99Ms: pickPercentile(sorted, 0.99),
+  }
 }
 
 const HEADER_END = '\r\n\r\n'
 
-function isWhole(response: string): boolean {
+function isComplete(response: string): boolean {
   const headerEnd = response.indexOf(HEADER_END)
   if (headerEnd < 0) return false
   const length = Number(/^content-length: *(\d+)/im.exec(response.slice(0, headerEnd))?.[1] ?? Number.NaN)
@@ -122,10 +128,10 @@ function isWhole(response: string): boolean {
   return response.length >= headerEnd + HEADER_END.length + length
 }
 
-const percentile = (sorted: readonly number[], share: number): number =>
+const pickPercentile = (sorted: readonly number[], share: number): number =>
   sorted[Math.min(Math.floor(sorted.length * share), sorted.length - 1)] ?? Number.NaN
 
-const open = ({ host, port }: { readonly host: string; readonly port: number }): Promise<Socket> =>
+const openConnection = ({ host, port }: { readonly host: string; readonly port: number }): Promise<Socket> =>
   new Promise((resolve, reject) => {
     const socket = connect({ host, port, noDelay: true }, () => {
       socket.off('error', reject)

@@ -10,15 +10,15 @@ import { CommandError } from '#app/cli/operation.ts'
 export interface ChildProcess extends AsyncDisposable {
   readonly pid: number
   /** The next line that it prints; throws when it ended. */
-  line(): Promise<string>
+  readLine(): Promise<string>
   /** Writes a line to its standard input. */
-  tell(line: string): void
+  writeLine(line: string): void
   /** SIGTERM; resolves with the exit code. */
   stop(): Promise<number>
 }
 
 /** Starts this program with other arguments. Its environment is only what is given. */
-export function startSelf(args: readonly string[], environment: Readonly<Record<string, string>> = {}): ChildProcess {
+export function spawnSelf(args: readonly string[], environment: Readonly<Record<string, string>> = {}): ChildProcess {
   const program = Bun.isStandaloneExecutable ? [process.execPath] : [process.execPath, Bun.main]
   const child = Bun.spawn([...program, ...args], {
     env: { ...environment },
@@ -37,13 +37,13 @@ export function startSelf(args: readonly string[], environment: Readonly<Record<
   }
   return {
     pid: child.pid,
-    async line() {
+    async readLine() {
       const { value, done } = await lines.next()
       if (done)
         throw new CommandError(`A process of the bench ended by itself (${args[0]}, exit code ${await child.exited}).`)
       return value
     },
-    tell(line) {
+    writeLine(line) {
       child.stdin.write(`${line}\n`)
       void child.stdin.flush()
     },
@@ -67,7 +67,7 @@ export interface Usage {
 const TICKS_PER_SECOND = 100
 
 /** What a process has used; NaN where the system does not say (there is no /proc). */
-export function usageOf(pid: number): Usage {
+export function readUsage(pid: number): Usage {
   try {
     // The name, in parentheses, may hold anything; after it, user and system time are the 12th and 13th.
     const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')

@@ -9,7 +9,7 @@ import type { Answer } from 'dns-packet'
 import { CommandError } from '#app/cli/operation.ts'
 import type { Account } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
-import { operatorFor } from '#features/people/sub-accounts/create-account.ts'
+import { toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
 import { createMailbox } from '#features/receiving/agent-mailboxes/mailboxes.ts'
 import { findDomainByName } from '#features/setup/domains/domains.ts'
 import { vouchForDomain } from '#features/setup/domains/verify.ts'
@@ -18,20 +18,20 @@ import { systemClock } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { KiB } from '#platform/units.ts'
-import { dkimRecord, generateDkimKey } from '#protocols/dkim/keys.ts'
+import { formatDkimRecord, generateDkimKey } from '#protocols/dkim/keys.ts'
 import { signMessage } from '#protocols/dkim/sign.ts'
 import { startBenchDns } from './dns.ts'
-import type { HandInJob } from './hand-in.ts'
+import type { SubmitJob } from './hand-in.ts'
 import type { LoadResult } from './load.ts'
-import { mailPatterns, SENDER_DOMAIN } from './mails.ts'
-import { startSelf, usageOf } from './processes.ts'
+import { createMailPatterns, SENDER_DOMAIN } from './mails.ts'
+import { readUsage, spawnSelf } from './processes.ts'
 import { seedDataDirectory } from './seed.ts'
 
 /** Hidden command under which the bench starts itself. */
-export const HAND_IN_COMMAND = 'bench-hand-in'
+export const SUBMIT_COMMAND = 'bench-hand-in'
 
 /** Figures of a run. CPU is the service's alone, user and system, of all threads. */
-export interface ReceivedFigures {
+export interface InboundStats {
   /** Answered with 250. */
   readonly takenPerSecond: number
   readonly takenP50Ms: number
@@ -46,7 +46,7 @@ export interface ReceivedFigures {
   readonly waitingCpuMs: number
 }
 
-export const RECEIVED_FIGURE_NAMES = [
+export const INBOUND_STAT_NAMES = [
   'takenPerSecond',
   'takenP50Ms',
   'takenP99Ms',
@@ -55,19 +55,19 @@ export const RECEIVED_FIGURE_NAMES = [
   'peakRssMiB',
   'waitingRssMiB',
   'waitingCpuMs',
-] as const satisfies readonly (keyof ReceivedFigures)[]
+] as const satisfies readonly (keyof InboundStats)[]
 
 export const LONG_POLLS = 1000
 const WAITING_SECONDS = 5
 const CONNECTIONS = 20
-const HANDER_DOMAIN = 'hander.bench.test'
+const CLIENT_DOMAIN = 'hander.bench.test'
 const SELECTOR = 'bench'
 const SMALL_BYTES = 54
 /** Above what is parsed in one piece. */
 const LARGE_BYTES = 512 * KiB
-const MOST_SECONDS = 600
+const MAX_SECONDS = 600
 
-export interface ReceivedFixture {
+export interface InboundFixture {
   readonly dataDir: string
   readonly key: string
   readonly mailboxId: string
@@ -79,13 +79,13 @@ export interface ReceivedFixture {
 }
 
 /** Makes the data directory, the messages, and the DNS in which their sender is found. @param folder where they are made */
-export async function prepareReceived(folder: string, config: Config, count: number): Promise<ReceivedFixture> {
+export async function prepareInbound(folder: string, config: Config, count: number): Promise<InboundFixture> {
   const { answersTo, ...messages } = await writeMessages(folder, count)
   const dnsPort = await startBenchDns(answersTo)
   let mailboxId = ''
   const key = await seedDataDirectory(config, 0, async (app, account) => {
     const domainId = await routeSupportMail(app, account)
-    const actor = operatorFor(account)
+    const actor = toOperatorActor(account)
     mailboxId = formatUuid((await createMailbox(app, actor, { local_part: 'agent', domain_id: domainId })).uuid)
   })
   return { dataDir: config.dataDir, key, mailboxId, dnsPort, ...messages }
@@ -93,7 +93,7 @@ export async function prepareReceived(folder: string, config: Config, count: num
 
 /** Verifies the bench's domain and makes a route for the messages of `writeMessages`; gives the domain's id. */
 export async function routeSupportMail(app: App, account: Account): Promise<string> {
-  const actor = operatorFor(account)
+  const actor = toOperatorActor(account)
   const domain = findDomainByName(app.db, account.id, SENDER_DOMAIN)
   if (!domain) throw new Error('the domain of the bench is missing')
   const domainId = formatUuid(domain.uuid)
@@ -109,7 +109,7 @@ export async function routeSupportMail(app: App, account: Account): Promise<stri
   return domainId
 }
 
-interface Messages extends Pick<HandInJob, 'file' | 'places' | 'mailFrom' | 'rcptTo'> {
+interface MessageFile extends Pick<SubmitJob, 'file' | 'places' | 'mailFrom' | 'rcptTo'> {
   /** DNS in which their sender is found, for `startBenchDns`. */
   readonly answersTo: (name: string, type: string) => Answer[]
 }
@@ -118,24 +118,24 @@ interface Messages extends Pick<HandInJob, 'file' | 'places' | 'mailFrom' | 'rcp
  * Writes a file of signed messages.
  * @param largeEvery each so many-th message has an attachment of LARGE_BYTES
  */
-export async function writeMessages(folder: string, count: number, largeEvery = Infinity): Promise<Messages> {
+export async function writeMessages(folder: string, count: number, largeEvery = Infinity): Promise<MessageFile> {
   const dkimKey = await generateDkimKey()
   const records: Readonly<Record<string, string>> = {
-    [HANDER_DOMAIN]: 'v=spf1 ip4:127.0.0.0/8 -all',
-    [`${SELECTOR}._domainkey.${HANDER_DOMAIN}`]: dkimRecord(dkimKey.publicKey),
-    [`_dmarc.${HANDER_DOMAIN}`]: 'v=DMARC1; p=reject',
+    [CLIENT_DOMAIN]: 'v=spf1 ip4:127.0.0.0/8 -all',
+    [`${SELECTOR}._domainkey.${CLIENT_DOMAIN}`]: formatDkimRecord(dkimKey.publicKey),
+    [`_dmarc.${CLIENT_DOMAIN}`]: 'v=DMARC1; p=reject',
   }
   const privateKey = createPrivateKey(dkimKey.privateKeyPem)
-  const patterns = mailPatterns()
+  const patterns = createMailPatterns()
   const file = join(folder, 'messages')
   const writer = Bun.file(file).writer()
   const places = [0]
   for (let number = 0; number < count; number++) {
     const { text_body = '', html_body = '' } = patterns[number % patterns.length] ?? {}
     const attachmentBytes = number % largeEvery === largeEvery - 1 ? LARGE_BYTES : SMALL_BYTES
-    const unsigned = messageOf(number, text_body, html_body, attachmentBytes)
+    const unsigned = buildMessage(number, text_body, html_body, attachmentBytes)
     const message = signMessage(Buffer.from(unsigned, 'latin1'), {
-      domain: HANDER_DOMAIN,
+      domain: CLIENT_DOMAIN,
       selector: SELECTOR,
       privateKey,
     })
@@ -146,7 +146,7 @@ export async function writeMessages(folder: string, count: number, largeEvery = 
   return {
     file,
     places,
-    mailFrom: `customer@${HANDER_DOMAIN}`,
+    mailFrom: `customer@${CLIENT_DOMAIN}`,
     rcptTo: `support@${SENDER_DOMAIN}`,
     answersTo: (name, type) => {
       const text = type === 'TXT' ? records[name] : undefined
@@ -157,15 +157,15 @@ export async function writeMessages(folder: string, count: number, largeEvery = 
 }
 
 /** A message in the shape of a customer's: text, HTML and an attachment. */
-function messageOf(number: number, text: string, html: string, attachmentBytes: number): string {
+function buildMessage(number: number, text: string, html: string, attachmentBytes: number): string {
   const digits = String(number).padStart(8, '0')
   const lines = (body: string) => body.replace(/\r?\n/g, '\r\n').replace(/.{900}/g, '$&\r\n')
   return [
-    `From: Customer ${digits} <customer-${number % 64}@${HANDER_DOMAIN}>`,
+    `From: Customer ${digits} <customer-${number % 64}@${CLIENT_DOMAIN}>`,
     `To: Support <support@${SENDER_DOMAIN}>`,
     `Subject: Question ${digits}`,
     'Date: Sat, 21 Nov 2026 10:00:00 +0000',
-    `Message-ID: <${digits}@${HANDER_DOMAIN}>`,
+    `Message-ID: <${digits}@${CLIENT_DOMAIN}>`,
     'MIME-Version: 1.0',
     'Content-Type: multipart/mixed; boundary="mixed"',
     '',
@@ -193,10 +193,10 @@ function messageOf(number: number, text: string, html: string, attachmentBytes: 
 }
 
 /** One run against a copy of the data directory. */
-export async function receivedRun(fixture: ReceivedFixture, dataDir: string): Promise<ReceivedFigures> {
+export async function runInbound(fixture: InboundFixture, dataDir: string): Promise<InboundStats> {
   const count = fixture.places.length - 1
-  const smtpPort = await freePort()
-  await using service = startSelf(['serve'], {
+  const smtpPort = await findFreePort()
+  await using service = spawnSelf(['serve'], {
     TASSIS_DATA_DIR: dataDir,
     TASSIS_HTTP_ADDR: '127.0.0.1:0',
     TASSIS_INBOUND_ADDR: `127.0.0.1:${smtpPort}`,
@@ -207,11 +207,11 @@ export async function receivedRun(fixture: ReceivedFixture, dataDir: string): Pr
     TASSIS_ALLOW_PRIVATE_NETWORKS: 'true',
     TASSIS_LOG_LEVEL: 'error',
   })
-  const port = Number(/http:\/\/127\.0\.0\.1:(\d+)/.exec(await service.line())?.[1])
+  const port = Number(/http:\/\/127\.0\.0\.1:(\d+)/.exec(await service.readLine())?.[1])
   const url = `http://127.0.0.1:${port}`
   const headers = { authorization: `Bearer ${fixture.key}` }
-  const before = usageOf(service.pid)
-  const job: HandInJob = {
+  const before = readUsage(service.pid)
+  const job: SubmitJob = {
     port: smtpPort,
     connections: CONNECTIONS,
     mailFrom: fixture.mailFrom,
@@ -222,25 +222,25 @@ export async function receivedRun(fixture: ReceivedFixture, dataDir: string): Pr
   const jobFile = join(dataDir, 'bench-hand-in.json')
   await Bun.write(jobFile, JSON.stringify(job))
   const startedMs = systemClock.monotonicMs()
-  await using hander = startSelf([HAND_IN_COMMAND, jobFile])
-  const taken = JSON.parse(await hander.line()) as LoadResult
-  if (taken.refused > 0) throw new CommandError(`${taken.refused} messages were not taken.`)
-  await untilStored(url, headers, count)
+  await using client = spawnSelf([SUBMIT_COMMAND, jobFile])
+  const accepted = JSON.parse(await client.readLine()) as LoadResult
+  if (accepted.refused > 0) throw new CommandError(`${accepted.refused} messages were not taken.`)
+  await waitUntilStored(url, headers, count)
   const processedSeconds = (systemClock.monotonicMs() - startedMs) / 1000
-  const after = usageOf(service.pid)
+  const after = readUsage(service.pid)
 
-  const idle = memoryOf(service.pid)
-  const polls = Array.from({ length: LONG_POLLS }, () => waitForMail(port, fixture))
+  const idle = readMemory(service.pid)
+  const polls = Array.from({ length: LONG_POLLS }, () => openLongPoll(port, fixture))
   await systemClock.sleep(2000)
-  const waitingBefore = usageOf(service.pid)
+  const waitingBefore = readUsage(service.pid)
   await systemClock.sleep(WAITING_SECONDS * 1000)
-  const waitingAfter = usageOf(service.pid)
-  const waiting = memoryOf(service.pid)
+  const waitingAfter = readUsage(service.pid)
+  const waiting = readMemory(service.pid)
   for (const poll of polls) poll.destroy()
   return {
-    takenPerSecond: taken.accepted / taken.seconds,
-    takenP50Ms: taken.p50Ms,
-    takenP99Ms: taken.p99Ms,
+    takenPerSecond: accepted.accepted / accepted.seconds,
+    takenP50Ms: accepted.p50Ms,
+    takenP99Ms: accepted.p99Ms,
     processedPerSecond: count / processedSeconds,
     processedCpuMs: (after.cpuMs - before.cpuMs) / count,
     peakRssMiB: after.peakRssMiB,
@@ -250,7 +250,7 @@ export async function receivedRun(fixture: ReceivedFixture, dataDir: string): Pr
 }
 
 /** A connection that asks for the next message of the mailbox, and gets none. Not with fetch: it has few requests under way at once. */
-function waitForMail(port: number, { key, mailboxId }: ReceivedFixture): Socket {
+function openLongPoll(port: number, { key, mailboxId }: InboundFixture): Socket {
   const socket = connect(port, '127.0.0.1')
   socket.on('error', () => undefined)
   socket.write(
@@ -260,8 +260,8 @@ function waitForMail(port: number, { key, mailboxId }: ReceivedFixture): Socket 
 }
 
 /** Resolves when so many messages are stored, and checks what was found out about the last. */
-async function untilStored(url: string, headers: Record<string, string>, count: number): Promise<void> {
-  const untilMs = systemClock.monotonicMs() + MOST_SECONDS * 1000
+async function waitUntilStored(url: string, headers: Record<string, string>, count: number): Promise<void> {
+  const untilMs = systemClock.monotonicMs() + MAX_SECONDS * 1000
   for (;;) {
     const answer = await fetch(`${url}/v1/inbound?per_page=1`, { headers })
     const { pagination, data } = (await answer.json()) as {
@@ -280,9 +280,9 @@ async function untilStored(url: string, headers: Record<string, string>, count: 
 }
 
 /** Resident memory of a process now, in MiB. */
-const memoryOf = (pid: number): number => usageOf(pid).rssMiB
+const readMemory = (pid: number): number => readUsage(pid).rssMiB
 
-export function freePort(): Promise<number> {
+export function findFreePort(): Promise<number> {
   return new Promise((resolve, reject) => {
     const server = createServer()
     server.once('error', reject)

@@ -18,11 +18,11 @@ export interface BenchReceiver {
 
 export async function startBenchReceiver(): Promise<BenchReceiver> {
   const sink = await startBenchSink()
-  return { smtpPort: sink.port, dnsPort: await startBenchDns(receiverAnswers), count: sink.count }
+  return { smtpPort: sink.port, dnsPort: await startBenchDns(answerReceiverDns), count: sink.count }
 }
 
 /** Where mail to the receiver's domain goes, for `startBenchDns`. */
-export function receiverAnswers(name: string, type: string): Answer[] {
+export function answerReceiverDns(name: string, type: string): Answer[] {
   if (name === RECEIVER_DOMAIN && type === 'MX')
     return [{ name, type, ttl: 300, data: { preference: 10, exchange: MAIL_HOST } }]
   if (name === MAIL_HOST && type === 'A') return [{ name, type, ttl: 300, data: '127.0.0.1' }]

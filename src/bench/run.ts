@@ -4,7 +4,7 @@ import { CommandError } from '#app/cli/operation.ts'
 import { systemClock } from '#platform/clock.ts'
 import { days } from '#platform/units.ts'
 import type { LoadJob, LoadResult } from './load.ts'
-import { type ChildProcess, startSelf, usageOf } from './processes.ts'
+import { type ChildProcess, readUsage, spawnSelf } from './processes.ts'
 
 /** Hidden commands under which the bench starts itself. */
 export const LOAD_COMMAND = 'bench-load'
@@ -20,7 +20,7 @@ export interface RunOptions {
 }
 
 /** Figures of a run. CPU is the service's alone, user and system, of all threads. */
-export interface Figures {
+export interface MailStats {
   readonly heldPerSecond: number
   readonly heldP50Ms: number
   readonly heldP99Ms: number
@@ -35,7 +35,7 @@ export interface Figures {
   readonly peakRssMiB: number
 }
 
-export const FIGURE_NAMES = [
+export const MAIL_STAT_NAMES = [
   'heldPerSecond',
   'heldP50Ms',
   'heldP99Ms',
@@ -46,18 +46,18 @@ export const FIGURE_NAMES = [
   'deliveredPerSecond',
   'deliveredCpuMs',
   'peakRssMiB',
-] as const satisfies readonly (keyof Figures)[]
+] as const satisfies readonly (keyof MailStats)[]
 
 const WARM_UP_SECONDS = 1
 const WARM_UP_DELIVERIES = 200
 /** Nobody waits longer for the receiver. */
-const MOST_SECONDS = 600
-const ALL = 1_000_000_000
+const MAX_SECONDS = 600
+const UNLIMITED_EMAILS = 1_000_000_000
 
-export async function benchRun(options: RunOptions): Promise<Figures> {
-  await using receiver = startSelf([RECEIVER_COMMAND])
-  const ports = JSON.parse(await receiver.line()) as { smtpPort: number; dnsPort: number }
-  await using service = startSelf(['serve'], {
+export async function runMail(options: RunOptions): Promise<MailStats> {
+  await using receiver = spawnSelf([RECEIVER_COMMAND])
+  const ports = JSON.parse(await receiver.readLine()) as { smtpPort: number; dnsPort: number }
+  await using service = spawnSelf(['serve'], {
     TASSIS_DATA_DIR: options.dataDir,
     TASSIS_HTTP_ADDR: '127.0.0.1:0',
     TASSIS_HOSTNAME: 'mail.bench.test',
@@ -66,7 +66,7 @@ export async function benchRun(options: RunOptions): Promise<Figures> {
     TASSIS_ALLOW_PRIVATE_NETWORKS: 'true',
     TASSIS_LOG_LEVEL: 'error',
   })
-  const port = Number(/http:\/\/127\.0\.0\.1:(\d+)/.exec(await service.line())?.[1])
+  const port = Number(/http:\/\/127\.0\.0\.1:(\d+)/.exec(await service.readLine())?.[1])
   let from = 0
   const load = async (limits: Pick<LoadJob, 'emails' | 'seconds' | 'sendAt'>): Promise<LoadResult> => {
     const { connections, key } = options
@@ -77,19 +77,19 @@ export async function benchRun(options: RunOptions): Promise<Figures> {
   }
   const later = new Date(systemClock.now() + days(1)).toISOString()
 
-  await load({ emails: ALL, seconds: WARM_UP_SECONDS, sendAt: later })
-  const beforeHeld = usageOf(service.pid)
-  const held = await load({ emails: ALL, seconds: options.acceptSeconds, sendAt: later })
-  const afterHeld = usageOf(service.pid)
+  await load({ emails: UNLIMITED_EMAILS, seconds: WARM_UP_SECONDS, sendAt: later })
+  const beforeHeld = readUsage(service.pid)
+  const held = await load({ emails: UNLIMITED_EMAILS, seconds: options.acceptSeconds, sendAt: later })
+  const afterHeld = readUsage(service.pid)
 
-  await load({ emails: WARM_UP_DELIVERIES, seconds: MOST_SECONDS, sendAt: null })
-  await received(receiver, WARM_UP_DELIVERIES)
-  const beforeBusy = usageOf(service.pid)
+  await load({ emails: WARM_UP_DELIVERIES, seconds: MAX_SECONDS, sendAt: null })
+  await waitForReceived(receiver, WARM_UP_DELIVERIES)
+  const beforeBusy = readUsage(service.pid)
   const startedMs = systemClock.monotonicMs()
-  const busy = await load({ emails: options.deliver, seconds: MOST_SECONDS, sendAt: null })
-  await received(receiver, WARM_UP_DELIVERIES + options.deliver)
+  const busy = await load({ emails: options.deliver, seconds: MAX_SECONDS, sendAt: null })
+  await waitForReceived(receiver, WARM_UP_DELIVERIES + options.deliver)
   const deliveredSeconds = (systemClock.monotonicMs() - startedMs) / 1000
-  const afterBusy = usageOf(service.pid)
+  const afterBusy = readUsage(service.pid)
   return {
     heldPerSecond: held.accepted / held.seconds,
     heldP50Ms: held.p50Ms,
@@ -105,13 +105,13 @@ export async function benchRun(options: RunOptions): Promise<Figures> {
 }
 
 async function runLoadProcess(job: LoadJob): Promise<LoadResult> {
-  await using process = startSelf([LOAD_COMMAND, JSON.stringify(job)])
-  return JSON.parse(await process.line()) as LoadResult
+  await using process = spawnSelf([LOAD_COMMAND, JSON.stringify(job)])
+  return JSON.parse(await process.readLine()) as LoadResult
 }
 
 /** Resolves when the receiver has taken so many messages. */
-async function received(receiver: ChildProcess, count: number): Promise<void> {
-  receiver.tell(String(count))
-  const taken = Number(await receiver.line())
+async function waitForReceived(receiver: ChildProcess, count: number): Promise<void> {
+  receiver.writeLine(String(count))
+  const taken = Number(await receiver.readLine())
   if (taken !== count) throw new CommandError(`The receiver took ${taken} messages in place of ${count}.`)
 }

@@ -6,20 +6,20 @@
 import { openApp } from '#app/create.ts'
 import type { Account } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
-import { eventCode } from '#features/core/events/record.ts'
-import { createAccount, operatorFor } from '#features/people/sub-accounts/create-account.ts'
+import { toEventCode } from '#features/core/events/record.ts'
+import { createAccount, toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
 import { indexAllEmails } from '#features/sending/queue/search.ts'
 import { statusCode } from '#features/sending/queue/status.ts'
 import { createApiKey } from '#features/setup/api-keys/keys.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
-import { DEFAULT_STREAM, findStream } from '#features/setup/streams/streams.ts'
+import { DEFAULT_STREAM, findStreamId } from '#features/setup/streams/streams.ts'
 import type { Config } from '#platform/config.ts'
 import { days } from '#platform/units.ts'
-import { HTML_BYTES, mailPatterns, RECEIVER_DOMAIN, SENDER_DOMAIN, TEXT_BYTES } from './mails.ts'
+import { createMailPatterns, HTML_BYTES, RECEIVER_DOMAIN, SENDER_DOMAIN, TEXT_BYTES } from './mails.ts'
 import seedSql from './seed.sql' with { type: 'text' }
 
-const EMAILS_PER_PART = 100
-const PARTS_AT_ONCE = 200
+const EMAILS_PER_BLOB = 100
+const BLOB_BATCH_SIZE = 200
 const STORED_OVER_DAYS = 30
 
 /**
@@ -35,26 +35,26 @@ export async function seedDataDirectory(
   try {
     const { app } = opened
     const account = await createAccount(app, { name: 'Bench', email: 'owner@bench.test', plan: 'unlimited' })
-    const actor = operatorFor(account)
+    const actor = toOperatorActor(account)
     const { domain } = await createDomain(app, actor, SENDER_DOMAIN)
     const { key } = await createApiKey(app, actor, { name: 'bench' })
     await before(app, account)
-    const parts = await storeParts(app, Math.ceil(emails / EMAILS_PER_PART))
+    const blobs = await storeBlobs(app, Math.ceil(emails / EMAILS_PER_BLOB))
     const now = app.clock.now()
     const parameters = {
       emails,
       account_id: account.id,
       domain_id: domain.id,
-      stream_id: findStream(app.db, account.id, DEFAULT_STREAM) ?? 0,
+      stream_id: findStreamId(app.db, account.id, DEFAULT_STREAM) ?? 0,
       from_address: `Bench <orders@${SENDER_DOMAIN}>`,
       receiver_domain: RECEIVER_DOMAIN,
       size_bytes: TEXT_BYTES + HTML_BYTES,
       since_ms: now - days(STORED_OVER_DAYS),
       until_ms: now - days(1) / 24,
       sent_status: statusCode('sent'),
-      queued_event: eventCode('queued'),
-      sent_event: eventCode('sent'),
-      delivered_event: eventCode('delivered'),
+      queued_event: toEventCode('queued'),
+      sent_event: toEventCode('sent'),
+      delivered_event: toEventCode('delivered'),
     }
     await app.commit.write(({ db }) => {
       const columns = Object.entries(parameters).map(
@@ -64,9 +64,9 @@ export async function seedDataDirectory(
       db.run(
         `CREATE TEMP TABLE seed_parts AS SELECT CAST(key AS INTEGER) AS number, json_extract(value, '$[0]') AS html_ref,
          json_extract(value, '$[1]') AS text_ref FROM json_each(?)`,
-        [JSON.stringify(parts)],
+        [JSON.stringify(blobs)],
       )
-      for (const statement of seedSql.split(/;\n/)) if (/^\w/m.test(withoutComments(statement))) db.run(statement)
+      for (const statement of seedSql.split(/;\n/)) if (/^\w/m.test(removeComments(statement))) db.run(statement)
       indexAllEmails(db)
     })
     return key
@@ -75,20 +75,20 @@ export async function seedDataDirectory(
   }
 }
 
-const withoutComments = (statement: string): string => statement.replace(/^--.*$/gm, '')
+const removeComments = (statement: string): string => statement.replace(/^--.*$/gm, '')
 
 /** Pairs of references: HTML and text. */
-async function storeParts(
+async function storeBlobs(
   { content, clock }: ReturnType<typeof openApp>['app'],
   count: number,
 ): Promise<(readonly [number, number])[]> {
-  const patterns = mailPatterns()
+  const patterns = createMailPatterns()
   const pairs: (readonly [number, number])[] = []
   while (pairs.length < count) {
-    const bodies = Array.from({ length: Math.min(PARTS_AT_ONCE, count - pairs.length) }, (_, index) => {
+    const bodies = Array.from({ length: Math.min(BLOB_BATCH_SIZE, count - pairs.length) }, (_, index) => {
       const number = pairs.length + index
       const { html_body = '', text_body = '' } = patterns[number % patterns.length] ?? {}
-      return [numbered(html_body, number), numbered(text_body, number)]
+      return [numberBody(html_body, number), numberBody(text_body, number)]
     })
     const refs = await content.put(bodies.flat(), clock.now())
     for (let index = 0; index < refs.length; index += 2) pairs.push([refs[index] ?? 0, refs[index + 1] ?? 0])
@@ -97,5 +97,5 @@ async function storeParts(
 }
 
 /** A body of its own, of the same size. */
-const numbered = (body: string, number: number): Uint8Array =>
+const numberBody = (body: string, number: number): Uint8Array =>
   Buffer.from(body.replace(/\d{10}/, `s${String(number).padStart(9, '0')}`))

@@ -29,7 +29,7 @@ function serve(socket: Socket, onMessage: () => void): void {
   /** The octets of DATA that may be the beginning of its end. */
   let tail: Buffer = Buffer.alloc(0)
 
-  const take = (chunk: Buffer): void => {
+  const onData = (chunk: Buffer): void => {
     let rest: Buffer = chunk
     while (rest.length > 0) {
       if (!isInData) {
@@ -77,7 +77,7 @@ function serve(socket: Socket, onMessage: () => void): void {
     return ''
   }
 
-  socket.on('data', take)
+  socket.on('data', onData)
   socket.on('error', () => undefined)
   socket.write(GREETING)
 }

@@ -7,21 +7,21 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { CommandError } from '#app/cli/operation.ts'
 import { loadConfig } from '#app/settings.ts'
-import { operatorFor } from '#features/people/sub-accounts/create-account.ts'
+import { toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
 import { createWebhook } from '#features/webhooks/webhooks/change.ts'
 import { systemClock } from '#platform/clock.ts'
 import { KiB, MiB } from '#platform/units.ts'
 import { startBenchDns } from './dns.ts'
-import { runHandIn } from './hand-in.ts'
-import { HOOK_HOST, hookAnswers, startHookReceiver } from './hook-receiver.ts'
-import { mailPatterns } from './mails.ts'
-import { startSelf, usageOf } from './processes.ts'
-import { freePort, routeSupportMail, writeMessages } from './received.ts'
-import { receiverAnswers } from './receiver.ts'
+import { runSubmit } from './hand-in.ts'
+import { answerHookDns, HOOK_HOST, startHookReceiver } from './hook-receiver.ts'
+import { createMailPatterns } from './mails.ts'
+import { readUsage, spawnSelf } from './processes.ts'
+import { findFreePort, routeSupportMail, writeMessages } from './received.ts'
+import { answerReceiverDns } from './receiver.ts'
 import { seedDataDirectory } from './seed.ts'
 import { startBenchSink } from './sink.ts'
-import { linksIn, makeCertificate } from './told.ts'
-import { type Trend, trendOf } from './trend.ts'
+import { listLinks, makeCertificate } from './told.ts'
+import { computeTrend, type Trend } from './trend.ts'
 
 export interface SoakOptions {
   readonly minutes: number
@@ -44,18 +44,18 @@ export interface SoakResult {
   readonly refused: number
 }
 
-const STORED = 10_000
-const MESSAGES = 500
+const STORED_COUNT = 10_000
+const MESSAGE_COUNT = 500
 const LARGE_EVERY = 50
 const ATTACHMENT_BYTES = 300 * KiB
 const TICK_MS = 200
 const SAMPLE_MS = 5_000
 /** Requests under way at once; what would be more is left out and counted as refused. */
-const MAX_UNDER_WAY = 200
+const MAX_IN_PROGRESS = 200
 /** For each send so many reads, clicks and received messages. */
-const READS = 0.3
-const CLICKS = 0.2
-const RECEIVED = 0.1
+const READS_PER_SEND = 0.3
+const CLICKS_PER_SEND = 0.2
+const MESSAGES_PER_SEND = 0.1
 
 type Sample = Record<'rssMiB' | 'descriptors' | 'walMiB' | 'diskMiB', number>
 
@@ -63,24 +63,24 @@ type Sample = Record<'rssMiB' | 'descriptors' | 'walMiB' | 'diskMiB', number>
 export async function soak(options: SoakOptions, progress: (text: string) => void): Promise<SoakResult> {
   const folder = await mkdtemp(join(options.folder, 'tassis-soak-'))
   try {
-    return await soakIn(folder, options, progress)
+    return await runSoak(folder, options, progress)
   } finally {
     await rm(folder, { recursive: true, force: true })
   }
 }
 
-async function soakIn(
+async function runSoak(
   folder: string,
   { minutes, sendsPerSecond }: SoakOptions,
   progress: (text: string) => void,
 ): Promise<SoakResult> {
-  progress(`storing ${STORED} emails`)
+  progress(`storing ${STORED_COUNT} emails`)
   const certificate = makeCertificate(folder)
   const hooks = await startHookReceiver(certificate, systemClock)
   const sink = await startBenchSink()
-  const { answersTo, ...messages } = await writeMessages(folder, MESSAGES, LARGE_EVERY)
+  const { answersTo, ...messages } = await writeMessages(folder, MESSAGE_COUNT, LARGE_EVERY)
   const dnsPort = await startBenchDns((name, type) =>
-    [receiverAnswers, hookAnswers, answersTo].flatMap((answers) => answers(name, type)),
+    [answerReceiverDns, answerHookDns, answersTo].flatMap((answers) => answers(name, type)),
   )
   const dataDir = join(folder, 'data')
   const { config } = loadConfig({
@@ -88,16 +88,16 @@ async function soakIn(
     TASSIS_HOSTNAME: 'mail.bench.test',
     TASSIS_LOG_LEVEL: 'error',
   })
-  const key = await seedDataDirectory(config, STORED, async (app, account) => {
+  const key = await seedDataDirectory(config, STORED_COUNT, async (app, account) => {
     await routeSupportMail(app, account)
-    await createWebhook(app, operatorFor(account), {
+    await createWebhook(app, toOperatorActor(account), {
       url: `https://${HOOK_HOST}:${hooks.port}/hook`,
       events: ['sent', 'delivered', 'clicked'],
     })
   })
-  const links = await linksIn(config)
-  const inboundPort = await freePort()
-  await using service = startSelf(['serve'], {
+  const links = await listLinks(config)
+  const inboundPort = await findFreePort()
+  await using service = spawnSelf(['serve'], {
     TASSIS_DATA_DIR: dataDir,
     TASSIS_HTTP_ADDR: '127.0.0.1:0',
     TASSIS_INBOUND_ADDR: `127.0.0.1:${inboundPort}`,
@@ -110,20 +110,20 @@ async function soakIn(
     TASSIS_ALLOW_PRIVATE_NETWORKS: 'loopback',
     TASSIS_LOG_LEVEL: 'error',
   })
-  const url = /http:\/\/127\.0\.0\.1:\d+/.exec(await service.line())?.[0] ?? ''
+  const url = /http:\/\/127\.0\.0\.1:\d+/.exec(await service.readLine())?.[0] ?? ''
   const load = startLoad({ url, key, links, messages: { ...messages, port: inboundPort } })
   const samples: Sample[] = []
   const startedMs = systemClock.monotonicMs()
-  let saidMinute = 0
+  let loggedMinute = 0
   for (let tick = 1; tick * TICK_MS <= minutes * 60_000; tick++) {
     await systemClock.sleep(Math.max(startedMs + tick * TICK_MS - systemClock.monotonicMs(), 0))
     load.upTo((tick * TICK_MS * sendsPerSecond) / 1000)
     if ((tick * TICK_MS) % SAMPLE_MS !== 0) continue
-    const sample = sampleOf(service.pid, dataDir)
+    const sample = takeSample(service.pid, dataDir)
     samples.push(sample)
     const minute = Math.floor((tick * TICK_MS) / 60_000)
-    if (minute === saidMinute) continue
-    saidMinute = minute
+    if (minute === loggedMinute) continue
+    loggedMinute = minute
     progress(
       `minute ${minute} of ${minutes}: ${load.counts.sent} sent, ${sink.count()} delivered, RSS ${sample.rssMiB.toFixed(0)} MiB, ${sample.descriptors} descriptors`,
     )
@@ -131,7 +131,7 @@ async function soakIn(
   await load.end()
   if (samples.length === 0) throw new CommandError('The soak was too short to look even once; give it more minutes.')
   const trend = (name: keyof Sample) =>
-    trendOf(
+    computeTrend(
       samples.map((sample) => sample[name]),
       SAMPLE_MS,
     )
@@ -146,21 +146,21 @@ async function soakIn(
   }
 }
 
-function sampleOf(pid: number, dataDir: string): Sample {
+function takeSample(pid: number, dataDir: string): Sample {
   return {
-    rssMiB: usageOf(pid).rssMiB,
+    rssMiB: readUsage(pid).rssMiB,
     descriptors: readdirSync(`/proc/${pid}/fd`).length,
     walMiB: (statSync(join(dataDir, 'tassis.db-wal'), { throwIfNoEntry: false })?.size ?? 0) / MiB,
-    diskMiB: bytesOf(dataDir) / MiB,
+    diskMiB: measureFolder(dataDir) / MiB,
   }
 }
 
 /** Of all files below a folder; a file that goes meanwhile counts nothing. */
-const bytesOf = (folder: string): number =>
+const measureFolder = (folder: string): number =>
   readdirSync(folder, { withFileTypes: true })
     .map((entry) => {
       const path = join(folder, entry.name)
-      return entry.isDirectory() ? bytesOf(path) : (statSync(path, { throwIfNoEntry: false })?.size ?? 0)
+      return entry.isDirectory() ? measureFolder(path) : (statSync(path, { throwIfNoEntry: false })?.size ?? 0)
     })
     .reduce((sum, bytes) => sum + bytes, 0)
 
@@ -168,33 +168,33 @@ interface LoadTarget {
   readonly url: string
   readonly key: string
   readonly links: readonly string[]
-  readonly messages: Omit<Parameters<typeof runHandIn>[0], 'connections'>
+  readonly messages: Omit<Parameters<typeof runSubmit>[0], 'connections'>
 }
 
 /** Starts everything that is due after so many sends; waits for nothing. */
 function startLoad({ url, key, links, messages }: LoadTarget) {
   const counts = { sent: 0, received: 0, refused: 0 }
   const done = { sends: 0, reads: 0, clicks: 0, messages: 0 }
-  const underWay = new Set<Promise<void>>()
-  const patterns = mailPatterns()
+  const inProgress = new Set<Promise<void>>()
+  const patterns = createMailPatterns()
   const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
   const attachment = Buffer.alloc(ATTACHMENT_BYTES, 'Bring me a hundred of them. ').toString('base64')
   const reads = ['emails?per_page=20', 'events?limit=20', 'inbound', 'analytics/overview', 'webhooks', 'account']
 
   const start = (work: () => Promise<boolean>): void => {
-    if (underWay.size >= MAX_UNDER_WAY) {
+    if (inProgress.size >= MAX_IN_PROGRESS) {
       counts.refused++
       return
     }
-    const one = work()
+    const task = work()
       .catch(() => false)
       .then((isGood) => {
         if (!isGood) counts.refused++
       })
-    underWay.add(one)
-    void one.then(() => underWay.delete(one))
+    inProgress.add(task)
+    void task.then(() => inProgress.delete(task))
   }
-  const answered = async (path: string, expected: number, init?: RequestInit): Promise<boolean> => {
+  const hasStatus = async (path: string, expected: number, init?: RequestInit): Promise<boolean> => {
     const answer = await fetch(url + path, { redirect: 'manual', ...init })
     await answer.arrayBuffer()
     return answer.status === expected
@@ -206,14 +206,14 @@ function startLoad({ url, key, links, messages }: LoadTarget) {
     )
     const attachments = [{ filename: `order-${number}.txt`, content: attachment, content_type: 'text/plain' }]
     const body = number % 20 === 19 ? JSON.stringify({ ...JSON.parse(mail), attachments }) : mail
-    const isGood = await answered('/v1/emails', 202, { method: 'POST', headers, body })
+    const isGood = await hasStatus('/v1/emails', 202, { method: 'POST', headers, body })
     if (isGood) counts.sent++
     return isGood
   }
-  const handIn = async (from: number, to: number): Promise<boolean> => {
-    const first = from % MESSAGES
-    const places = messages.places.slice(first, Math.min(first + to - from, MESSAGES) + 1)
-    const { accepted, refused } = await runHandIn({ ...messages, places, connections: 1 }, systemClock)
+  const submit = async (from: number, to: number): Promise<boolean> => {
+    const first = from % MESSAGE_COUNT
+    const places = messages.places.slice(first, Math.min(first + to - from, MESSAGE_COUNT) + 1)
+    const { accepted, refused } = await runSubmit({ ...messages, places, connections: 1 }, systemClock)
     counts.received += accepted
     return refused === 0
   }
@@ -224,23 +224,23 @@ function startLoad({ url, key, links, messages }: LoadTarget) {
         const number = done.sends
         start(() => send(number))
       }
-      for (; done.reads < Math.floor(sends * READS); done.reads++) {
+      for (; done.reads < Math.floor(sends * READS_PER_SEND); done.reads++) {
         const path = `/v1/${reads[done.reads % reads.length]}`
-        start(() => answered(path, 200, { headers }))
+        start(() => hasStatus(path, 200, { headers }))
       }
-      for (; done.clicks < Math.floor(sends * CLICKS); done.clicks++) {
+      for (; done.clicks < Math.floor(sends * CLICKS_PER_SEND); done.clicks++) {
         const path = links[done.clicks % links.length] ?? ''
-        start(() => answered(path, 302))
+        start(() => hasStatus(path, 302))
       }
       // Ten at a time, over one connection.
-      while (done.messages + 10 <= sends * RECEIVED) {
+      while (done.messages + 10 <= sends * MESSAGES_PER_SEND) {
         const from = done.messages
         done.messages += 10
-        start(() => handIn(from, done.messages))
+        start(() => submit(from, done.messages))
       }
     },
     async end(): Promise<void> {
-      await Promise.all(underWay)
+      await Promise.all(inProgress)
     },
   }
 }

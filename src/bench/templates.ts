@@ -6,7 +6,7 @@ import type { RenderRequest } from '#platform/template/renderer.ts'
 import { WorkerRenderer } from '#platform/template/start-renderer.ts'
 
 /** Figures of a run, each for one render, from the request on the main thread to the answer there. */
-export interface TemplateFigures {
+export interface TemplateStats {
   /** One after the other. */
   readonly aloneMs: number
   /** IN_FLIGHT at once: the time of all, by their number. */
@@ -15,32 +15,28 @@ export interface TemplateFigures {
   readonly cpuMs: number
 }
 
-export const TEMPLATE_FIGURE_NAMES = [
-  'aloneMs',
-  'besideMs',
-  'cpuMs',
-] as const satisfies readonly (keyof TemplateFigures)[]
+export const TEMPLATE_STAT_NAMES = ['aloneMs', 'besideMs', 'cpuMs'] as const satisfies readonly (keyof TemplateStats)[]
 
 export const IN_FLIGHT = 16
-const WARM_UP = 2000
-const ROWS = 12
+const WARM_UP_COUNT = 2000
+const ROW_COUNT = 12
 
-const ROW = `<tr class="{{ loop.cycle('odd', 'even') }}"><td>{{ loop.index }}</td><td>{{ item.name }}{% if item.is_new %} <b>new</b>{% endif %}</td>
+const ROW_TEMPLATE = `<tr class="{{ loop.cycle('odd', 'even') }}"><td>{{ loop.index }}</td><td>{{ item.name }}{% if item.is_new %} <b>new</b>{% endif %}</td>
 <td>{{ item.quantity }}</td><td>{{ '%.2f'|format(item.price) }}</td><td>{% for tag in item.tags %}{{ tag }}{% if not loop.last %}, {% endif %}{% endfor %}</td></tr>`
-const WORDS =
+const PARAGRAPH =
   '<p style="margin:0 0 16px;font:16px/24px Arial,sans-serif;color:#333">Thank you for your order; here is what we send you, and when.</p>\n'
 
 /** Some 6 KB, of which most is the same in every message. */
 export const TEMPLATE = `<!doctype html><html><head><title>{{ title }}</title></head><body>
 <h1>Hello {{ user.first_name|title }}{% if user.is_member %}, dear member{% elif user.orders > 10 %}, dear customer{% endif %}!</h1>
-${WORDS.repeat(20)}<table>{% for item in items %}${ROW}{% else %}<tr><td>Nothing</td></tr>{% endfor %}</table>
-${WORDS.repeat(20)}<p>{{ company.name }}, {{ company.street }}, <a href="{{ url }}">unsubscribe</a></p></body></html>`
+${PARAGRAPH.repeat(20)}<table>{% for item in items %}${ROW_TEMPLATE}{% else %}<tr><td>Nothing</td></tr>{% endfor %}</table>
+${PARAGRAPH.repeat(20)}<p>{{ company.name }}, {{ company.street }}, <a href="{{ url }}">unsubscribe</a></p></body></html>`
 
-const data = (number: number): string =>
+const makeData = (number: number): string =>
   JSON.stringify({
     title: `Order ${number}`,
     user: { first_name: 'ada', is_member: number % 2 === 0, orders: number % 20 },
-    items: Array.from({ length: ROWS }, (_, at) => ({
+    items: Array.from({ length: ROW_COUNT }, (_, at) => ({
       name: `Article & part ${number + at}`,
       is_new: at % 3 === 0,
       quantity: at,
@@ -51,18 +47,18 @@ const data = (number: number): string =>
     url: `https://example.com/u/${number}`,
   })
 
-export async function templatesRun(renders: number): Promise<TemplateFigures> {
+export async function runTemplates(renders: number): Promise<TemplateStats> {
   const log = { error: () => undefined, warn: () => undefined }
   const renderer = new WorkerRenderer({ clock: systemClock, log })
   try {
     const source = { html: TEMPLATE }
     const render = async (number: number): Promise<void> => {
-      const request: RenderRequest = { accountId: 1, urgency: 'now', source, dataJson: data(number) }
+      const request: RenderRequest = { accountId: 1, urgency: 'now', source, dataJson: makeData(number) }
       const outcome = await renderer.render(request)
       if (outcome.kind === 'fault')
         throw new CommandError(`The template of the bench has a fault: ${outcome.fault.message}`)
     }
-    for (let number = 0; number < WARM_UP; number++) await render(number)
+    for (let number = 0; number < WARM_UP_COUNT; number++) await render(number)
     const startedMs = systemClock.monotonicMs()
     for (let number = 0; number < renders; number++) await render(number)
     const aloneMs = (systemClock.monotonicMs() - startedMs) / renders
@@ -70,10 +66,10 @@ export async function templatesRun(renders: number): Promise<TemplateFigures> {
     const cpuBefore = process.cpuUsage()
     const besideFromMs = systemClock.monotonicMs()
     let next = 0
-    const renderOn = async (): Promise<void> => {
+    const renderRemaining = async (): Promise<void> => {
       while (next < renders) await render(next++)
     }
-    await Promise.all(Array.from({ length: IN_FLIGHT }, renderOn))
+    await Promise.all(Array.from({ length: IN_FLIGHT }, renderRemaining))
     const besideMs = (systemClock.monotonicMs() - besideFromMs) / renders
     const { user, system } = process.cpuUsage(cpuBefore)
     return { aloneMs, besideMs, cpuMs: (user + system) / 1000 / renders }

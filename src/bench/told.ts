@@ -5,14 +5,14 @@
 import { join } from 'node:path'
 import { CommandError } from '#app/cli/operation.ts'
 import { openApp } from '#app/create.ts'
-import { operatorFor } from '#features/people/sub-accounts/create-account.ts'
-import { accountTag, dayOf, linkUrl } from '#features/sending/tracking/tokens.ts'
+import { toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
+import { accountTag, createLinkUrl, dayOf } from '#features/sending/tracking/tokens.ts'
 import { createWebhook } from '#features/webhooks/webhooks/change.ts'
 import { systemClock } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
 import { HOOK_HOST, type HookCount } from './hook-receiver.ts'
 import type { GetJob, LoadResult } from './load.ts'
-import { type ChildProcess, startSelf, usageOf } from './processes.ts'
+import { type ChildProcess, readUsage, spawnSelf } from './processes.ts'
 import { seedDataDirectory } from './seed.ts'
 
 /** Hidden commands under which the bench starts itself. */
@@ -20,7 +20,7 @@ export const HOOK_RECEIVER_COMMAND = 'bench-hook-receiver'
 export const GET_COMMAND = 'bench-get'
 
 /** Figures of a run. CPU is the service's alone, user and system, of all threads, its start included. */
-export interface ToldFigures {
+export interface WebhookStats {
   readonly toldPerSecond: number
   /** Of telling one event. */
   readonly toldCpuMs: number
@@ -29,21 +29,21 @@ export interface ToldFigures {
   readonly peakRssMiB: number
 }
 
-export const TOLD_FIGURE_NAMES = [
+export const WEBHOOK_STAT_NAMES = [
   'toldPerSecond',
   'toldCpuMs',
   'redirectP50Ms',
   'redirectP99Ms',
   'peakRssMiB',
-] as const satisfies readonly (keyof ToldFigures)[]
+] as const satisfies readonly (keyof WebhookStats)[]
 
-const REDIRECTS = 5000
+const REDIRECT_COUNT = 5000
 /** Few, so that what is measured is the answer and not a queue before it. */
 const REDIRECT_CONNECTIONS = 4
 const LINK_TARGET = 'https://shop.example/orders/4711?from=email&utm_source=bench'
-const MOST_SECONDS = 600
+const MAX_SECONDS = 600
 
-export interface ToldFixture extends AsyncDisposable {
+export interface WebhookFixture extends AsyncDisposable {
   readonly dataDir: string
   readonly receiver: ChildProcess
   readonly dnsPort: number
@@ -54,13 +54,13 @@ export interface ToldFixture extends AsyncDisposable {
 }
 
 /** Makes the data directory and starts the endpoint. @param folder where both are made */
-export async function prepareTold(folder: string, config: Config, events: number): Promise<ToldFixture> {
+export async function prepareWebhook(folder: string, config: Config, events: number): Promise<WebhookFixture> {
   const certificate = makeCertificate(folder)
-  const receiver = startSelf([HOOK_RECEIVER_COMMAND, certificate.certFile, certificate.keyFile])
-  const ports = JSON.parse(await receiver.line()) as { port: number; dnsPort: number }
+  const receiver = spawnSelf([HOOK_RECEIVER_COMMAND, certificate.certFile, certificate.keyFile])
+  const ports = JSON.parse(await receiver.readLine()) as { port: number; dnsPort: number }
   await seedDataDirectory(config, events, async (app, account) => {
     const url = `https://${HOOK_HOST}:${ports.port}/hook`
-    await createWebhook(app, operatorFor(account), { url, events: ['sent'] })
+    await createWebhook(app, toOperatorActor(account), { url, events: ['sent'] })
   })
   return {
     dataDir: config.dataDir,
@@ -68,13 +68,13 @@ export async function prepareTold(folder: string, config: Config, events: number
     dnsPort: ports.dnsPort,
     certFile: certificate.certFile,
     events,
-    paths: await linksIn(config),
+    paths: await listLinks(config),
     [Symbol.asyncDispose]: () => receiver[Symbol.asyncDispose](),
   }
 }
 
 /** Paths of links, each of another recipient of the seeded emails. */
-export async function linksIn(config: Config): Promise<string[]> {
+export async function listLinks(config: Config): Promise<string[]> {
   const opened = openApp(config)
   try {
     const { db, keys } = opened.app
@@ -83,9 +83,14 @@ export async function linksIn(config: Config): Promise<string[]> {
        JOIN accounts ON accounts.id = account_id ORDER BY recipients.id LIMIT ?`,
     )
     return sent
-      .all(REDIRECTS)
+      .all(REDIRECT_COUNT)
       .map(({ uuid, recipientId, at }) =>
-        linkUrl(keys.subkey('tracking'), '', { account: accountTag(uuid), recipientId, day: dayOf(at) }, LINK_TARGET),
+        createLinkUrl(
+          keys.subkey('tracking'),
+          '',
+          { account: accountTag(uuid), recipientId, day: dayOf(at) },
+          LINK_TARGET,
+        ),
       )
   } finally {
     await opened.close()
@@ -93,9 +98,9 @@ export async function linksIn(config: Config): Promise<string[]> {
 }
 
 /** One run against a copy of the data directory. */
-export async function toldRun(fixture: ToldFixture, dataDir: string): Promise<ToldFigures> {
+export async function runWebhook(fixture: WebhookFixture, dataDir: string): Promise<WebhookStats> {
   const { receiver, events } = fixture
-  await using service = startSelf(['serve'], {
+  await using service = spawnSelf(['serve'], {
     TASSIS_DATA_DIR: dataDir,
     TASSIS_HTTP_ADDR: '127.0.0.1:0',
     TASSIS_HOSTNAME: 'mail.bench.test',
@@ -104,31 +109,31 @@ export async function toldRun(fixture: ToldFixture, dataDir: string): Promise<To
     TASSIS_ALLOW_PRIVATE_NETWORKS: 'true',
     TASSIS_LOG_LEVEL: 'error',
   })
-  const port = Number(/http:\/\/127\.0\.0\.1:(\d+)/.exec(await service.line())?.[1])
-  receiver.tell(String(events))
-  const counted = JSON.parse(await receiver.line()) as HookCount
+  const port = Number(/http:\/\/127\.0\.0\.1:(\d+)/.exec(await service.readLine())?.[1])
+  receiver.writeLine(String(events))
+  const counted = JSON.parse(await receiver.readLine()) as HookCount
   if (counted.events !== events)
     throw new CommandError(`The webhook was told ${counted.events} different events of ${events}.`)
-  const used = usageOf(service.pid)
+  const used = readUsage(service.pid)
   // Outcomes of the last attempts are still being stored.
   await systemClock.sleep(1000)
   const get: GetJob = { host: '127.0.0.1', port, connections: REDIRECT_CONNECTIONS, paths: fixture.paths, status: 302 }
   const jobFile = join(dataDir, 'bench-get.json')
   await Bun.write(jobFile, JSON.stringify(get))
-  await using getter = startSelf([GET_COMMAND, jobFile])
-  const redirects = JSON.parse(await getter.line()) as LoadResult
+  await using getter = spawnSelf([GET_COMMAND, jobFile])
+  const redirects = JSON.parse(await getter.readLine()) as LoadResult
   if (redirects.refused > 0) throw new CommandError(`${redirects.refused} links did not lead on.`)
   return {
     toldPerSecond: events / counted.seconds,
     toldCpuMs: used.cpuMs / events,
     redirectP50Ms: redirects.p50Ms,
     redirectP99Ms: redirects.p99Ms,
-    peakRssMiB: usageOf(service.pid).peakRssMiB,
+    peakRssMiB: readUsage(service.pid).peakRssMiB,
   }
 }
 
 /** Nobody waits longer for the endpoint. */
-export const TOLD_WITHIN_SECONDS = MOST_SECONDS
+export const MAX_WAIT_SECONDS = MAX_SECONDS
 
 export function makeCertificate(folder: string): { certFile: string; keyFile: string } {
   const [certFile, keyFile] = [join(folder, 'hooks.pem'), join(folder, 'hooks.key')]

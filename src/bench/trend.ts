@@ -12,16 +12,16 @@ export interface Trend {
 }
 
 /** The first part of all values, in which caches fill and code is compiled. */
-const WARM_UP = 1 / 4
+const WARM_UP_FRACTION = 1 / 4
 /** Neighbouring values are much alike, so that the error is that of a line through the means of so many parts. */
-const PARTS = 10
+const PART_COUNT = 10
 /** Student's t for 95 %, two-sided, with PARTS − 2 degrees of freedom. */
 const T_95 = 2.306
 
 /** @param values in order, one each `everyMs`; at least one */
-export function trendOf(values: readonly number[], everyMs: number): Trend {
-  const settled = values.slice(Math.floor(values.length * WARM_UP))
-  const partLength = Math.floor(settled.length / PARTS)
+export function computeTrend(values: readonly number[], everyMs: number): Trend {
+  const settled = values.slice(Math.floor(values.length * WARM_UP_FRACTION))
+  const partLength = Math.floor(settled.length / PART_COUNT)
   const highest = Math.max(...values)
   if (partLength === 0)
     return {
@@ -32,9 +32,11 @@ export function trendOf(values: readonly number[], everyMs: number): Trend {
       errorPerHour: Number.NaN,
     }
   // The oldest that do not fill a part are left out.
-  const rest = settled.slice(settled.length - PARTS * partLength)
-  const means = Array.from({ length: PARTS }, (_, part) => mean(rest.slice(part * partLength, (part + 1) * partLength)))
-  const middle = (PARTS - 1) / 2
+  const rest = settled.slice(settled.length - PART_COUNT * partLength)
+  const means = Array.from({ length: PART_COUNT }, (_, part) =>
+    mean(rest.slice(part * partLength, (part + 1) * partLength)),
+  )
+  const middle = (PART_COUNT - 1) / 2
   const spread = sum(means.map((_, part) => (part - middle) ** 2))
   const average = mean(means)
   const slope = sum(means.map((value, part) => (part - middle) * (value - average))) / spread
@@ -45,7 +47,7 @@ export function trendOf(values: readonly number[], everyMs: number): Trend {
     last: means.at(-1) ?? Number.NaN,
     highest,
     perHour: slope * partsPerHour,
-    errorPerHour: T_95 * Math.sqrt(residual / (PARTS - 2) / spread) * partsPerHour,
+    errorPerHour: T_95 * Math.sqrt(residual / (PART_COUNT - 2) / spread) * partsPerHour,
   }
 }
 

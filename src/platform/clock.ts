@@ -25,22 +25,22 @@ export interface Clock {
 }
 
 /** Resolves when everything else that waits for the event loop has had its turn: for work in pieces, so that requests get in between. */
-export const giveWay = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
+export const yieldToEventLoop = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
 /**
  * Gives each of many who work in pieces a turn of the event loop of its own, first come, first served: however many there are, a request waits for one
  * piece, not for one of each.
  */
-export function createTurns(): () => Promise<void> {
+export function createFairYield(): () => Promise<void> {
   let last = Promise.resolve()
   return () => {
-    last = last.then(giveWay)
+    last = last.then(yieldToEventLoop)
     return last
   }
 }
 
 /** setTimeout fires at once above this; a longer wait is made of several. */
-const LONGEST_TIMER_MS = 2 ** 31 - 1
+const MAX_TIMER_MS = 2 ** 31 - 1
 
 export const systemClock: Clock = {
   now: () => Date.now(),
@@ -50,8 +50,8 @@ export const systemClock: Clock = {
     let handle: ReturnType<typeof setTimeout>
     const arm = (leftMs: number) => {
       handle = setTimeout(
-        () => (leftMs > LONGEST_TIMER_MS ? arm(leftMs - LONGEST_TIMER_MS) : run()),
-        Math.min(Math.max(leftMs, 0), LONGEST_TIMER_MS),
+        () => (leftMs > MAX_TIMER_MS ? arm(leftMs - MAX_TIMER_MS) : run()),
+        Math.min(Math.max(leftMs, 0), MAX_TIMER_MS),
       )
       handle.unref()
     }

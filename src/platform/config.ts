@@ -12,7 +12,7 @@ import type { diskSettings, networkSettings, processSettings, requestSettings, s
 export class ConfigError extends Error {}
 
 /** What systemd says of the journal to those whose output it reads: device and inode of its socket. */
-export const journalStream = (): string | undefined => process.env['JOURNAL_STREAM']
+export const readJournalStream = (): string | undefined => process.env['JOURNAL_STREAM']
 
 /** Settings by name; the name of a variable derives from it: `httpAddr` is `TASSIS_HTTP_ADDR`. */
 export type Settings = Readonly<Record<string, Setting<unknown>>>
@@ -103,7 +103,7 @@ export function readSettings(
       name,
       variable,
       tomlKey,
-      value: shown(setting, values[name]),
+      value: formatValue(setting, values[name]),
       source,
       doc: setting.doc,
       allowed: setting.allowed,
@@ -113,7 +113,7 @@ export function readSettings(
   return { config: { ...config, dataDir: resolve(config.dataDir) }, report }
 }
 
-function shown(setting: Setting<unknown>, value: unknown): string {
+function formatValue(setting: Setting<unknown>, value: unknown): string {
   if (setting.secret) return value === '' ? '' : '(set)'
   if (Array.isArray(value)) return value.join(',')
   return setting.allowed.startsWith('a size') ? formatSize(value as number) : String(value)
@@ -129,18 +129,18 @@ function readToml(path: string): Record<string, unknown> {
     )
   }
   try {
-    return flattened(Bun.TOML.parse(content) as Record<string, unknown>)
+    return flatten(Bun.TOML.parse(content) as Record<string, unknown>)
   } catch (error) {
     throw new ConfigError(`${path} is not valid TOML: ${error instanceof Error ? error.message : String(error)}.`)
   }
 }
 
 /** `[sending] unverified = "reject"` and `sending_unverified = "reject"` are the same setting. */
-function flattened(table: Record<string, unknown>, prefix = ''): Record<string, unknown> {
+function flatten(table: Record<string, unknown>, prefix = ''): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(table).flatMap(([key, value]) =>
       typeof value === 'object' && value !== null && !Array.isArray(value)
-        ? Object.entries(flattened(value as Record<string, unknown>, `${prefix}${key}_`))
+        ? Object.entries(flatten(value as Record<string, unknown>, `${prefix}${key}_`))
         : [[`${prefix}${key}`, value]],
     ),
   )

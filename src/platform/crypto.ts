@@ -69,7 +69,7 @@ export class KeyRing {
    * first 96 bits of a MAC of both, under a subkey of its own: two plaintexts share one no sooner than two random nonces would, one chance in 2^33
    * among 2^32 tokens. `unseal` opens it.
    */
-  sealSame(plain: string | Uint8Array, context: string): Uint8Array {
+  sealDeterministically(plain: string | Uint8Array, context: string): Uint8Array {
     const nonce = hmacSha256(this.subkey('nonce'), Buffer.concat([Buffer.from(`${context}\0`), Buffer.from(plain)]))
     return this.#sealWith(nonce.slice(0, NONCE_BYTES), plain, context)
   }

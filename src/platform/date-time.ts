@@ -20,7 +20,7 @@ export function parseDateTime(text: string, form: 'zoned' | 'any'): Millis | und
   if (date.getUTCMonth() !== month - 1 || date.getUTCDate() !== day) return undefined
   // RFC 3339 §5.7: a leap second is the last of its minute; here it is the first of the next.
   if (hour > 23 || minute > 59 || second > 60) return undefined
-  const offset = offsetMs(match[8] ?? 'Z')
+  const offset = parseOffsetMs(match[8] ?? 'Z')
   if (offset === undefined) return undefined
   date.setUTCHours(hour, minute, second, Number((match[7] ?? '').padEnd(3, '0').slice(0, 3)))
   return date.getTime() - offset
@@ -30,12 +30,12 @@ export function parseDateTime(text: string, form: 'zoned' | 'any'): Millis | und
 export const isDate = (text: string): boolean => /^\d{4}-\d{2}-\d{2}$/.test(text)
 
 /** What a filter by time means: a date its first and its last instant (UTC), a date-time itself. Undefined for neither. */
-export function instantsOf(text: string): { readonly first: Millis; readonly last: Millis } | undefined {
+export function toInstantRange(text: string): { readonly first: Millis; readonly last: Millis } | undefined {
   const at = parseDateTime(text, 'any')
   return at === undefined ? undefined : { first: at, last: isDate(text) ? at + days(1) - 1 : at }
 }
 
-function offsetMs(zone: string): number | undefined {
+function parseOffsetMs(zone: string): number | undefined {
   if (/^z$/i.test(zone)) return 0
   const hour = Number(zone.slice(1, 3))
   const minute = Number(zone.slice(-2))

@@ -7,7 +7,7 @@ import type { Clock } from './clock.ts'
 import { MiB, minutes, seconds } from './units.ts'
 
 /** Whoever keeps a write-ahead log on the disk. */
-export interface LogWriter {
+export interface WalWriter {
   /** Size of the log. A checkpoint may need as much again before it can empty it. */
   readonly walBytes: number
   /** Empties the log. */
@@ -24,7 +24,7 @@ export interface DiskGuard {
   /** Takes bytes that were written off what is free. */
   countWritten(bytes: number): void
   /** Counts the log of a database as well, and empties it when the disk is low. Returns the function that ends this. */
-  register(writer: LogWriter): () => void
+  register(writer: WalWriter): () => void
 }
 
 export interface DiskGuardOptions {
@@ -34,24 +34,24 @@ export interface DiskGuardOptions {
   readonly minFreeBytes: number
   readonly clock: Pick<Clock, 'monotonicMs'>
   /** Bytes that an unprivileged process may still write. */
-  readonly freeBytesOf?: (folder: string) => Promise<number>
+  readonly readFreeBytes?: (folder: string) => Promise<number>
   /** Called when the answer is another than the one told last, at most once a minute. `freeBytes`: undefined when the system cannot say. */
   readonly onChange?: (isLow: boolean, freeBytes: number | undefined) => void
 }
 
 /** How long an answer holds. */
-const ANSWER_HOLDS_MS = seconds(1)
+const STAT_TTL_MS = seconds(1)
 /** A disk at the very bound must not fill itself with messages. */
-const TOLD_EVERY_MS = minutes(1)
+const CHANGE_INTERVAL_MS = minutes(1)
 /** Smaller logs are not worth emptying for. */
-const MIN_EMPTIED_LOG_BYTES = MiB
+const MIN_CHECKPOINTED_WAL_BYTES = MiB
 
 /** A guard that asks at most once a second, however many wait for the answer. */
 export function createDiskGuard({
   folder,
   minFreeBytes,
   clock,
-  freeBytesOf = statFreeBytes,
+  readFreeBytes: freeBytesOf = statFreeBytes,
   onChange,
 }: DiskGuardOptions): DiskGuard {
   /** As the system said last; undefined: it could not. */
@@ -62,7 +62,7 @@ export function createDiskGuard({
   let asked: Promise<void> | undefined
   let told = false
   let toldAtMs = Number.NEGATIVE_INFINITY
-  const writers = new Set<LogWriter>()
+  const writers = new Set<WalWriter>()
 
   const hasRoomFor = (bytes: number): boolean => {
     if (minFreeBytes === 0) return true
@@ -82,8 +82,8 @@ export function createDiskGuard({
     if (isLow)
       // What it fails with, the next write of this database is told.
       for (const writer of writers)
-        if (writer.walBytes >= MIN_EMPTIED_LOG_BYTES) writer.checkpoint().catch(() => undefined)
-    if (isLow !== told && answeredAtMs - toldAtMs >= TOLD_EVERY_MS) {
+        if (writer.walBytes >= MIN_CHECKPOINTED_WAL_BYTES) writer.checkpoint().catch(() => undefined)
+    if (isLow !== told && answeredAtMs - toldAtMs >= CHANGE_INTERVAL_MS) {
       told = isLow
       toldAtMs = answeredAtMs
       onChange?.(isLow, freeBytes)
@@ -91,7 +91,7 @@ export function createDiskGuard({
   }
 
   const refresh = (): Promise<void> | undefined => {
-    if (minFreeBytes === 0 || clock.monotonicMs() - answeredAtMs < ANSWER_HOLDS_MS) return undefined
+    if (minFreeBytes === 0 || clock.monotonicMs() - answeredAtMs < STAT_TTL_MS) return undefined
     asked ??= ask().finally(() => {
       asked = undefined
     })

@@ -20,7 +20,7 @@ export interface ErrorDetail {
   readonly message: string
 }
 
-export interface ErrorOptions {
+export interface AppErrorOptions {
   readonly details?: readonly ErrorDetail[]
   /** Seconds until the same request may succeed; goes into `Retry-After`. */
   readonly retryAfterSeconds?: number
@@ -43,12 +43,12 @@ export class AppError extends Error {
    * @param code stable snake_case name
    * @param message one sentence for a person, saying how to mend it; never an SQL text, a path or a stack
    */
-  constructor(status: number, code: string, message: string, options: ErrorOptions = {}) {
+  constructor(status: number, code: string, message: string, options: AppErrorOptions = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause })
     this.name = 'AppError'
     this.status = status
     this.code = code
-    this.type = typeOf(status)
+    this.type = toErrorType(status)
     this.details = options.details ?? []
     this.retryAfterSeconds = options.retryAfterSeconds
     this.headers = options.headers ?? {}
@@ -56,7 +56,7 @@ export class AppError extends Error {
   }
 }
 
-function typeOf(status: number): ErrorType {
+function toErrorType(status: number): ErrorType {
   switch (status) {
     case 400:
     case 422:
@@ -88,7 +88,7 @@ export const notFound = (code: string, message: string): AppError => new AppErro
 
 export const conflict = (code: string, message: string): AppError => new AppError(409, code, message)
 
-export const tooMany = (code: string, message: string, retryAfterSeconds: number): AppError =>
+export const tooManyRequests = (code: string, message: string, retryAfterSeconds: number): AppError =>
   new AppError(429, code, message, { retryAfterSeconds: Math.max(1, Math.ceil(retryAfterSeconds)) })
 
 export const insufficientStorage = (cause?: unknown): AppError =>

@@ -9,12 +9,12 @@ import { perOwner } from './per-owner.ts'
  * Part of the memory that garbage may take before it is collected, which takes some 20 ms (measured with emails of 25 MiB one after the other: 430 to
  * 690 MiB at the peak without, 240 MiB with it).
  */
-const COLLECTED_SHARE = 0.25
+const COLLECTED_FRACTION = 0.25
 
-const collectorOf = perOwner(({ limitBytes }: MemoryBudget) => createCollector(limitBytes * COLLECTED_SHARE))
+const getCollector = perOwner(({ limitBytes }: MemoryBudget) => createCollector(limitBytes * COLLECTED_FRACTION))
 
 /** Counts bytes that became garbage beside a budget, and collects when they are too many. */
-export const addGarbage = (memory: MemoryBudget, bytes: number): void => collectorOf(memory)(bytes)
+export const addGarbage = (memory: MemoryBudget, bytes: number): void => getCollector(memory)(bytes)
 
 function createCollector(thresholdBytes: number): (bytes: number) => void {
   let garbageBytes = 0

@@ -60,16 +60,16 @@ export interface HttpsPosterOptions {
 }
 
 /** Many servers close an idle connection after 5 seconds; a request that meets this is lost. */
-const KEEP_IDLE_MS = 4000
+const MAX_IDLE_MS = 4000
 /** Over all hosts, so that kept connections never use up the file descriptors. */
-const MOST_KEPT = 256
+const MAX_IDLE_CONNECTIONS = 256
 /** 100, 102, 103: more than a few are a flood. */
-const MOST_INFORMATIONAL = 8
+const MAX_INTERIM_RESPONSES = 8
 const MAX_HEAD_BYTES = 32 * KiB
 
 /** Opens nothing until asked. */
 export function createHttpsPoster({ clock, ca }: HttpsPosterOptions): HttpsPoster {
-  const agent = new KeepingAgent(clock)
+  const agent = new KeepAliveAgent(clock)
   let secureContext: SecureContext | undefined
   const exchange = (target: PostTarget, content: PostContent, limits: PostLimits, keeps: boolean) => {
     // Once for all: to read the authorities takes longer than a handshake.
@@ -80,13 +80,13 @@ export function createHttpsPoster({ clock, ca }: HttpsPosterOptions): HttpsPoste
     async post(target, content, limits) {
       const first = await exchange(target, content, limits, true)
       // The other side closed a kept connection while the request was on its way (RFC 9112 §9.3.1).
-      return first === 'stale' ? notStale(await exchange(target, content, limits, false)) : first
+      return first === 'stale' ? requireFresh(await exchange(target, content, limits, false)) : first
     },
     close: () => agent.destroy(),
   }
 }
 
-interface Means {
+interface ExchangeContext {
   readonly agent: Agent | false
   readonly secureContext: SecureContext
   readonly clock: Clock
@@ -96,15 +96,15 @@ function exchangeOnce(
   target: PostTarget,
   content: PostContent,
   { signal, connectTimeoutMs }: PostLimits,
-  means: Means,
+  means: ExchangeContext,
 ): Promise<PostResult | 'stale'> {
   return new Promise((resolve) => {
     let connecting: Timer | undefined
     let response: ResponseReader | undefined
     let informational = 0
 
-    const outgoing = httpsRequest(optionsOf(target, content, means))
-    const phase = followPhase(outgoing, () => connecting?.cancel())
+    const outgoing = httpsRequest(toRequestOptions(target, content, means))
+    const phase = trackPhase(outgoing, () => connecting?.cancel())
 
     const settle = (result: PostResult | 'stale') => {
       signal.removeEventListener('abort', end)
@@ -119,7 +119,7 @@ function exchangeOnce(
     }
 
     outgoing.on('information', () => {
-      if (++informational <= MOST_INFORMATIONAL) return
+      if (++informational <= MAX_INTERIM_RESPONSES) return
       fail('protocol', `${target.host} sent too many interim responses.`)
       outgoing.destroy()
     })
@@ -135,7 +135,7 @@ function exchangeOnce(
     outgoing.on('error', (error: NodeJS.ErrnoException) => {
       if (response) settle(response.taken())
       else if (phase() === 'connected' && outgoing.reusedSocket && isConnectionLoss(error)) settle('stale')
-      else settle(failureOf(error, phase(), target))
+      else settle(toFailure(error, phase(), target))
     })
     outgoing.on('close', () => {
       if (!response) fail('connection', `${target.host} closed the connection before it answered.`)
@@ -153,10 +153,10 @@ function exchangeOnce(
   })
 }
 
-function optionsOf(
+function toRequestOptions(
   target: PostTarget,
   content: PostContent,
-  { agent, secureContext }: Means,
+  { agent, secureContext }: ExchangeContext,
 ): RequestOptions & { readonly secureContext: SecureContext } {
   return {
     method: 'POST',
@@ -167,7 +167,7 @@ function optionsOf(
     // RFC 6066 §3 knows no addresses; the certificate is then checked for `host`, which is the same address.
     servername: target.host === target.address ? '' : target.host,
     headers: {
-      ...withoutOurs(content.headers),
+      ...removeReservedHeaders(content.headers),
       host: target.authority,
       'content-length': String(Buffer.byteLength(content.body)),
       'accept-encoding': 'identity',
@@ -183,7 +183,7 @@ function optionsOf(
 type Phase = 'dialling' | 'handshake' | 'connected'
 
 /** How far the connection of a request has come; a kept one is there at once. */
-function followPhase(outgoing: ClientRequest, onDialled: () => void): () => Phase {
+function trackPhase(outgoing: ClientRequest, onDialled: () => void): () => Phase {
   let phase: Phase = 'dialling'
   outgoing.on('socket', (socket: Socket) => {
     if (!socket.connecting) {
@@ -230,7 +230,7 @@ function readResponse(incoming: IncomingMessage, maxBytes: number, done: (result
   return { taken }
 }
 
-const OURS: readonly string[] = [
+const RESERVED_HEADERS: readonly string[] = [
   'host',
   'content-length',
   'transfer-encoding',
@@ -241,18 +241,18 @@ const OURS: readonly string[] = [
 ]
 
 /** The headers of the caller but those that say how the request is sent, which is decided here. */
-const withoutOurs = (headers: Readonly<Record<string, string>>): Record<string, string> =>
-  Object.fromEntries(Object.entries(headers).filter(([name]) => !OURS.includes(name.toLowerCase())))
+const removeReservedHeaders = (headers: Readonly<Record<string, string>>): Record<string, string> =>
+  Object.fromEntries(Object.entries(headers).filter(([name]) => !RESERVED_HEADERS.includes(name.toLowerCase())))
 
 const isConnectionLoss = ({ code = '' }: NodeJS.ErrnoException): boolean =>
   code === 'ECONNRESET' || code === 'EPIPE' || code === 'ERR_SOCKET_CLOSED'
 
-function notStale(result: PostResult | 'stale'): PostResult {
+function requireFresh(result: PostResult | 'stale'): PostResult {
   if (result === 'stale') throw new Error('a new connection was taken for a kept one')
   return result
 }
 
-function failureOf({ code = '' }: NodeJS.ErrnoException, phase: Phase, target: PostTarget): PostFailure {
+function toFailure({ code = '' }: NodeJS.ErrnoException, phase: Phase, target: PostTarget): PostFailure {
   const { host, address, port } = target
   const failed = (cause: PostFailure['cause'], reason: string): PostFailure => ({ kind: 'failed', cause, reason })
   if (code === 'ECONNREFUSED' && !canOpenDescriptor())
@@ -269,18 +269,18 @@ function failureOf({ code = '' }: NodeJS.ErrnoException, phase: Phase, target: P
   return failed('connection', `${host} closed the connection before it answered.`)
 }
 
-const notTrusted = (host: string): string =>
+const describeUntrusted = (host: string): string =>
   `The TLS certificate of ${host} is not from an authority that is trusted; its chain must be complete, and the operator names a private authority in TASSIS_EXTRA_CA_FILE.`
 
 const TLS_REASONS: Readonly<Record<string, (host: string) => string>> = {
   CERT_HAS_EXPIRED: (host) => `The TLS certificate of ${host} has expired.`,
   CERT_NOT_YET_VALID: (host) => `The TLS certificate of ${host} is not valid yet.`,
   ERR_TLS_CERT_ALTNAME_INVALID: (host) => `The TLS certificate is not for ${host}.`,
-  DEPTH_ZERO_SELF_SIGNED_CERT: notTrusted,
-  SELF_SIGNED_CERT_IN_CHAIN: notTrusted,
-  UNABLE_TO_GET_ISSUER_CERT: notTrusted,
-  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: notTrusted,
-  UNABLE_TO_VERIFY_LEAF_SIGNATURE: notTrusted,
+  DEPTH_ZERO_SELF_SIGNED_CERT: describeUntrusted,
+  SELF_SIGNED_CERT_IN_CHAIN: describeUntrusted,
+  UNABLE_TO_GET_ISSUER_CERT: describeUntrusted,
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: describeUntrusted,
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: describeUntrusted,
   ERR_SSL_WRONG_VERSION_NUMBER: (host) => `${host} does not speak TLS on this port.`,
   ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION: (host) => `${host} does not speak TLS 1.2 or newer.`,
   ERR_SSL_UNSUPPORTED_PROTOCOL: (host) => `${host} does not speak TLS 1.2 or newer.`,
@@ -289,14 +289,14 @@ const TLS_REASONS: Readonly<Record<string, (host: string) => string>> = {
 }
 
 /** Keeps connections for a short while and not too many of them, by the clock of the service. */
-class KeepingAgent extends Agent {
+class KeepAliveAgent extends Agent {
   readonly #clock: Clock
   /** The connections that wait for a request, the longest first. */
   readonly #idle = new Map<Duplex, { readonly timer: Timer; readonly forget: () => void }>()
 
   constructor(clock: Clock) {
     // Each connection is verified by itself: no TLS session is taken up again.
-    super({ keepAlive: true, maxCachedSessions: 0, maxFreeSockets: MOST_KEPT })
+    super({ keepAlive: true, maxCachedSessions: 0, maxFreeSockets: MAX_IDLE_CONNECTIONS })
     this.#clock = clock
   }
 
@@ -305,22 +305,22 @@ class KeepingAgent extends Agent {
     const isKept: unknown = super.keepSocketAlive(socket)
     if (isKept === false) return false
     const oldest = this.#idle.keys().next().value
-    if (this.#idle.size >= MOST_KEPT && oldest) {
-      this.#forget(oldest)
+    if (this.#idle.size >= MAX_IDLE_CONNECTIONS && oldest) {
+      this.#evict(oldest)
       oldest.destroy()
     }
-    const forget = () => this.#forget(socket)
-    this.#idle.set(socket, { timer: this.#clock.after(KEEP_IDLE_MS, () => socket.destroy()), forget })
+    const forget = () => this.#evict(socket)
+    this.#idle.set(socket, { timer: this.#clock.after(MAX_IDLE_MS, () => socket.destroy()), forget })
     socket.once('close', forget)
     return true
   }
 
   override reuseSocket(socket: Duplex, request: ClientRequest): void {
-    this.#forget(socket)
+    this.#evict(socket)
     super.reuseSocket(socket, request)
   }
 
-  #forget(socket: Duplex): void {
+  #evict(socket: Duplex): void {
     const kept = this.#idle.get(socket)
     if (kept === undefined) return
     this.#idle.delete(socket)

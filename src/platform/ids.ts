@@ -24,7 +24,7 @@ export const randomBelow = (below: number): number => randomInt(below)
 export const randomFraction = (): number => Math.random()
 
 /** The items in a random order (Fisher-Yates); the input is left alone. */
-export function shuffled<T>(items: readonly T[]): T[] {
+export function shuffle<T>(items: readonly T[]): T[] {
   const result = [...items]
   for (let i = result.length - 1; i > 0; i--) {
     const j = randomBelow(i + 1)

@@ -3,7 +3,7 @@
  * terminals, files and containers see the lines as they are.
  */
 import { fstatSync } from 'node:fs'
-import { journalStream } from './config.ts'
+import { readJournalStream } from './config.ts'
 
 const STDERR = 2
 
@@ -20,7 +20,7 @@ const PRIORITIES: Readonly<Record<string, string>> = {
  * Whether standard error is the journal. A process that a service starts inherits the variable, and may write elsewhere.
  * @param stream device and inode of the journal's socket, `8:1234`
  */
-export function isJournal(stream: string | undefined = journalStream(), fd = STDERR): boolean {
+export function isJournal(stream: string | undefined = readJournalStream(), fd = STDERR): boolean {
   if (stream === undefined) return false
   try {
     const { dev, ino } = fstatSync(fd)
@@ -31,4 +31,4 @@ export function isJournal(stream: string | undefined = journalStream(), fd = STD
 }
 
 /** A text of any lines with the priority of a level before each. */
-export const withPriority = (level: string, text: string): string => text.replace(/^(?=.)/gm, PRIORITIES[level] ?? '')
+export const addPriority = (level: string, text: string): string => text.replace(/^(?=.)/gm, PRIORITIES[level] ?? '')

@@ -17,9 +17,10 @@ export interface LlmConfig {
 }
 
 /** Whether there is an endpoint, and the operator lets it be used for this. */
-export const mayAsk = ({ llmUrl, llmUses }: LlmConfig, use: string): boolean => llmUrl !== '' && llmUses.includes(use)
+export const canUseModel = ({ llmUrl, llmUses }: LlmConfig, use: string): boolean =>
+  llmUrl !== '' && llmUses.includes(use)
 
-export interface Question {
+export interface ModelRequest {
   /** What the model is to do. */
   readonly system: string
   /** Data, which is no instruction: callers give it as JSON, so that nothing in it can end it. */
@@ -35,7 +36,7 @@ export interface Question {
   readonly signal: AbortSignal
 }
 
-export type Answered = {
+export type ModelResponse = {
   readonly kind: 'answered'
   /** What the model said, as it said it: to be judged like anything a stranger sends. */
   readonly content: string
@@ -44,7 +45,7 @@ export type Answered = {
   readonly outputTokens: number
 }
 
-export type Unanswered = {
+export type ModelFailure = {
   readonly kind: 'failed'
   /** One phrase without a full stop, such as `it answered 500`. */
   readonly reason: string
@@ -53,7 +54,7 @@ export type Unanswered = {
 }
 
 /** Asks once. Never rejects; an aborted signal is a failure. */
-export async function ask(config: LlmConfig, question: Question): Promise<Answered | Unanswered> {
+export async function askModel(config: LlmConfig, question: ModelRequest): Promise<ModelResponse | ModelFailure> {
   try {
     const response = await fetch(`${config.llmUrl.replace(/(?<!\/)\/+$/, '')}/chat/completions`, {
       method: 'POST',
@@ -70,31 +71,31 @@ export async function ask(config: LlmConfig, question: Question): Promise<Answer
           { role: 'system', content: question.system },
           { role: 'user', content: question.user },
         ],
-        ...formatOf(question.form ?? 'object'),
+        ...toResponseFormat(question.form ?? 'object'),
       }),
       redirect: 'manual',
       decompress: false,
       signal: question.signal,
     })
     const text = await readBounded(response, question.maxAnswerBytes)
-    if (response.status !== 200) return failed(`it answered ${response.status}`, response.status)
-    if (text === undefined) return failed(`its answer is larger than ${question.maxAnswerBytes} bytes`, 200)
-    const body = parsed(text)
-    const content = memberOf(memberOf(memberOf(memberOf(body, 'choices'), '0'), 'message'), 'content')
-    if (typeof content !== 'string') return failed('its answer is no chat completion', 200)
-    const usage = memberOf(body, 'usage')
+    if (response.status !== 200) return toFailure(`it answered ${response.status}`, response.status)
+    if (text === undefined) return toFailure(`its answer is larger than ${question.maxAnswerBytes} bytes`, 200)
+    const body = tryParseJson(text)
+    const content = readMember(readMember(readMember(readMember(body, 'choices'), '0'), 'message'), 'content')
+    if (typeof content !== 'string') return toFailure('its answer is no chat completion', 200)
+    const usage = readMember(body, 'usage')
     return {
       kind: 'answered',
       content,
-      inputTokens: tokens(memberOf(usage, 'prompt_tokens')),
-      outputTokens: tokens(memberOf(usage, 'completion_tokens')),
+      inputTokens: toTokenCount(readMember(usage, 'prompt_tokens')),
+      outputTokens: toTokenCount(readMember(usage, 'completion_tokens')),
     }
   } catch (error) {
-    return failed(question.signal.aborted ? 'no answer in time' : reasonOf(error))
+    return toFailure(question.signal.aborted ? 'no answer in time' : describeError(error))
   }
 }
 
-function formatOf(form: NonNullable<Question['form']>): object {
+function toResponseFormat(form: NonNullable<ModelRequest['form']>): object {
   if (form === 'any') return {}
   return {
     response_format:
@@ -108,13 +109,13 @@ function formatOf(form: NonNullable<Question['form']>): object {
  * The object that the model gave, which some put between fences or words, or behind what they thought; undefined when
  * there is none.
  */
-export function objectIn(content: string): unknown {
+export function parseJsonObject(content: string): unknown {
   const said = content.replace(/^\s*<think>.*?<\/think>/s, '')
-  return parsed(said.slice(said.indexOf('{'), said.lastIndexOf('}') + 1))
+  return tryParseJson(said.slice(said.indexOf('{'), said.lastIndexOf('}') + 1))
 }
 
 /** An own member of an object or array; undefined of anything else. */
-export const memberOf = (value: unknown, name: string): unknown =>
+export const readMember = (value: unknown, name: string): unknown =>
   typeof value === 'object' && value !== null && Object.hasOwn(value, name)
     ? (value as Record<string, unknown>)[name]
     : undefined
@@ -138,7 +139,7 @@ async function readBounded(response: Response, maxBytes: number): Promise<string
   }
 }
 
-function parsed(text: string): unknown {
+function tryParseJson(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
@@ -146,11 +147,11 @@ function parsed(text: string): unknown {
   }
 }
 
-const MOST_TOKENS = 1_000_000_000
+const MAX_TOKEN_COUNT = 1_000_000_000
 
-const tokens = (value: unknown): number =>
-  typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= MOST_TOKENS ? value : 0
+const toTokenCount = (value: unknown): number =>
+  typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= MAX_TOKEN_COUNT ? value : 0
 
-const failed = (reason: string, status?: number): Unanswered => ({ kind: 'failed', reason, status })
+const toFailure = (reason: string, status?: number): ModelFailure => ({ kind: 'failed', reason, status })
 
-const reasonOf = (error: unknown): string => (error instanceof Error ? error.message : String(error)).slice(0, 200)
+const describeError = (error: unknown): string => (error instanceof Error ? error.message : String(error)).slice(0, 200)

@@ -4,7 +4,7 @@
  */
 import { type LogFn, type Logger, pino } from 'pino'
 import { type Clock, systemClock } from './clock.ts'
-import { isJournal, withPriority } from './journal.ts'
+import { addPriority, isJournal } from './journal.ts'
 import { seconds } from './units.ts'
 
 export type Log = Logger
@@ -26,10 +26,10 @@ export const redactAddresses = (text: string): string =>
 /** A logger at `level` that writes to `destination` (standard error unless told otherwise). */
 export function createLog(
   level: string,
-  destination: { write(line: string): void } = stderrLines(),
+  destination: { write(line: string): void } = createStderrWriter(),
   clock: Pick<Clock, 'monotonicMs' | 'after'> = systemClock,
 ): Log {
-  const limit = new LineLimit(clock)
+  const limit = new LineLimiter(clock)
   return pino(
     {
       level,
@@ -65,7 +65,7 @@ interface Window {
   readonly end: () => void
 }
 
-class LineLimit {
+class LineLimiter {
   readonly #clock: Pick<Clock, 'monotonicMs' | 'after'>
   readonly #windows = new Map<string, Window>()
 
@@ -105,9 +105,9 @@ class LineLimit {
   }
 }
 
-function stderrLines(): { write(line: string): void } {
+function createStderrWriter(): { write(line: string): void } {
   const write = (line: string) => void process.stderr.write(line)
-  return isJournal() ? { write: (line) => write(withPriority(levelOf(line), line)) } : { write }
+  return isJournal() ? { write: (line) => write(addPriority(levelOf(line), line)) } : { write }
 }
 
 /** Pino writes the level first. */

@@ -5,7 +5,7 @@
 import { isIP } from 'node:net'
 import type { Clock, Timer } from './clock.ts'
 import { createHttpsPoster, type PostFailure, type PostTarget } from './https-post.ts'
-import { shuffled } from './ids.ts'
+import { shuffle } from './ids.ts'
 import { seconds } from './units.ts'
 
 export interface PostRequest {
@@ -60,18 +60,18 @@ export interface SafeFetchOptions {
    * Why an address (IPv4, or IPv6 without brackets) may not be called at a port, as the rest of a sentence that begins with the address: `is …`;
    * undefined: it may. Must not repeat the address: whoever gives the URL may not know what the service's DNS servers say of it.
    */
-  readonly refusalOf: (address: string, port: number) => string | undefined
+  readonly findRefusal: (address: string, port: number) => string | undefined
   /** The authorities that are trusted, PEM; undefined: the usual ones. */
   readonly ca?: readonly string[] | undefined
 }
 
-const MAX_URL_CHARACTERS = 2048
+const MAX_URL_LENGTH = 2048
 /** Addresses of one host that are tried when they let nobody in. */
-const MOST_DIALLED = 3
+const MAX_DIALLED_ADDRESSES = 3
 /** Whoever saves a URL waits for this. */
 const CHECK_TIMEOUT_MS = seconds(5)
 
-type Where =
+type Resolution =
   | { readonly kind: 'ok' /** In the order to try them. */; readonly addresses: readonly string[] }
   | { readonly kind: 'refused'; readonly reason: string }
   | { readonly kind: 'unresolvable'; readonly reason: string; readonly isTemporary: boolean }
@@ -80,7 +80,7 @@ type Where =
 export class SafeFetch {
   readonly #options: SafeFetchOptions
   readonly #poster: ReturnType<typeof createHttpsPoster>
-  readonly #running = new Set<Ending>()
+  readonly #activeCalls = new Set<CallAbort>()
   #isClosed = false
 
   constructor(options: SafeFetchOptions) {
@@ -93,14 +93,14 @@ export class SafeFetch {
    * IPv4, because a machine without IPv6 would fail on it, and whoever has both is reached as well; but many a program that listens on
    * `localhost` does so on ::1 alone.
    */
-  async #whereTo({ host, port }: ParsedUrl): Promise<Where> {
-    const found = await addressesOf(host, this.#options.lookUp)
+  async #resolve({ host, port }: ParsedUrl): Promise<Resolution> {
+    const found = await resolveHost(host, this.#options.lookUp)
     if (found.kind === 'failed') {
       // Such a name has its meaning from the machine that uses it, not from DNS.
       return host.includes('.') ? { ...found, kind: 'unresolvable' } : { kind: 'refused', reason: found.reason }
     }
     for (const address of found.addresses) {
-      const refusal = this.#options.refusalOf(address, port)
+      const refusal = this.#options.findRefusal(address, port)
       if (refusal !== undefined) {
         // Not which: a name that only the service's own network knows would tell a stranger what is there.
         const leads = address === host ? host : `${host} leads to an address that`
@@ -109,7 +109,7 @@ export class SafeFetch {
     }
     if (isThisMachine(host)) return { kind: 'ok', addresses: found.addresses }
     const ipv4 = found.addresses.filter((address) => isIP(address) === 4)
-    return { kind: 'ok', addresses: shuffled(ipv4.length > 0 ? ipv4 : found.addresses).slice(0, MOST_DIALLED) }
+    return { kind: 'ok', addresses: shuffle(ipv4.length > 0 ? ipv4 : found.addresses).slice(0, MAX_DIALLED_ADDRESSES) }
   }
 
   /**
@@ -129,19 +129,21 @@ export class SafeFetch {
     if (typeof parsed === 'string') return failed('refused', parsed)
     if (this.#isClosed) return failed('refused', 'The service is stopping.')
 
-    const ending = createEnding(this.#options.clock, request)
-    this.#running.add(ending)
+    const ending = createCallAbort(this.#options.clock, request)
+    this.#activeCalls.add(ending)
     const ended = (): FetchOutcome =>
       ending.why === 'timeout'
         ? failed('timeout', `${parsed.host} did not answer within ${request.timeoutMs / 1000} seconds.`)
         : failed('connection', 'The service ended the call before there was an answer.')
     try {
-      const where = await Promise.race([this.#whereTo(parsed), ending.reached])
+      const where = await Promise.race([this.#resolve(parsed), ending.reached])
       if (where === undefined)
-        return ending.why === 'timeout' ? failed(await this.#dnsCause(request), lookedUpTooLong(parsed.host)) : ended()
+        return ending.why === 'timeout'
+          ? failed(await this.#findDnsCause(request), describeLookupTimeout(parsed.host))
+          : ended()
       if (where.kind === 'refused') return failed('refused', where.reason)
       if (where.kind === 'unresolvable')
-        return failed(where.isTemporary ? await this.#dnsCause(request) : 'dns', where.reason)
+        return failed(where.isTemporary ? await this.#findDnsCause(request) : 'dns', where.reason)
 
       let lost: PostFailure | undefined
       for (const [i, address] of where.addresses.entries()) {
@@ -162,13 +164,13 @@ export class SafeFetch {
         lost?.reason ?? `${parsed.host} has no address.`,
       )
     } finally {
-      this.#running.delete(ending)
+      this.#activeCalls.delete(ending)
       ending.release()
     }
   }
 
   /** Whose fault it is that a look-up said nothing. */
-  async #dnsCause({ signal }: PostRequest): Promise<'dns' | 'own'> {
+  async #findDnsCause({ signal }: PostRequest): Promise<'dns' | 'own'> {
     const { isDnsWorking } = this.#options
     if (!isDnsWorking) return 'dns'
     const ended = Promise.withResolvers<boolean>()
@@ -186,10 +188,10 @@ export class SafeFetch {
   async check(url: string): Promise<UrlCheck> {
     const parsed = parseUrl(url)
     if (typeof parsed === 'string') return { kind: 'invalid', reason: parsed }
-    const ending = createEnding(this.#options.clock, { timeoutMs: CHECK_TIMEOUT_MS })
+    const ending = createCallAbort(this.#options.clock, { timeoutMs: CHECK_TIMEOUT_MS })
     try {
-      const where = await Promise.race([this.#whereTo(parsed), ending.reached])
-      if (where === undefined) return { kind: 'unresolvable', reason: lookedUpTooLong(parsed.host) }
+      const where = await Promise.race([this.#resolve(parsed), ending.reached])
+      if (where === undefined) return { kind: 'unresolvable', reason: describeLookupTimeout(parsed.host) }
       return where.kind === 'ok' ? { kind: 'ok' } : { kind: where.kind, reason: where.reason }
     } finally {
       ending.release()
@@ -199,21 +201,21 @@ export class SafeFetch {
   /** Ends all kept connections and refuses further calls. */
   close(): void {
     this.#isClosed = true
-    for (const ending of this.#running) ending.end('closed')
+    for (const ending of this.#activeCalls) ending.end('closed')
     this.#poster.close()
   }
 }
 
-const lookedUpTooLong = (host: string): string => `The address of ${host} could not be looked up in time.`
+const describeLookupTimeout = (host: string): string => `The address of ${host} could not be looked up in time.`
 
 type ParsedUrl = Omit<PostTarget, 'address'>
 
 /** RFC 1035 §2.3.4; of which characters is nobody's business here. */
-const CAN_BE_IN_DNS = /^(?=.{1,253}$)[^.]{1,63}(\.[^.]{1,63})*$/
+const DNS_NAME = /^(?=.{1,253}$)[^.]{1,63}(\.[^.]{1,63})*$/
 
 /** The parts of a URL that may be called, or one sentence that says why it may not. */
 function parseUrl(text: string): ParsedUrl | string {
-  if (text.length > MAX_URL_CHARACTERS) return `The URL must have at most ${MAX_URL_CHARACTERS} characters.`
+  if (text.length > MAX_URL_LENGTH) return `The URL must have at most ${MAX_URL_LENGTH} characters.`
   // The parser of URLs forgives much; what a person reads must be what is called.
   if (/[\s\\\p{Cc}\p{Cf}\p{Cs}]/u.test(text))
     return 'The URL must not contain spaces, backslashes, control characters or invisible ones.'
@@ -228,7 +230,7 @@ function parseUrl(text: string): ParsedUrl | string {
   }
   if (url.port === '0') return 'The URL must not have port 0.'
   const host = url.hostname.replace(/^\[|\]$/g, '').replace(/\.$/, '')
-  if (isIP(host) === 0 && !CAN_BE_IN_DNS.test(host))
+  if (isIP(host) === 0 && !DNS_NAME.test(host))
     return 'The URL has a host name that cannot exist: its parts have 1 to 63 characters, and all of it at most 253.'
   const port = url.port === '' ? 443 : Number(url.port)
   const inHeader = isIP(host) === 6 ? `[${host}]` : host
@@ -243,14 +245,14 @@ function parseUrl(text: string): ParsedUrl | string {
 /** RFC 6761 §6.3: such a name is this machine, whatever a DNS server says. */
 const isThisMachine = (host: string): boolean => host === 'localhost' || host.endsWith('.localhost')
 
-async function addressesOf(host: string, lookUp: SafeFetchOptions['lookUp']): Promise<HostLookup> {
+async function resolveHost(host: string, lookUp: SafeFetchOptions['lookUp']): Promise<HostLookup> {
   if (isIP(host) !== 0) return { kind: 'ok', addresses: [host] }
   if (isThisMachine(host)) return { kind: 'ok', addresses: ['127.0.0.1', '::1'] }
   return lookUp(host)
 }
 
 /** What ends a call before its time. */
-interface Ending {
+interface CallAbort {
   readonly signal: AbortSignal
   /** Resolves when `signal` is aborted. */
   readonly reached: Promise<undefined>
@@ -259,11 +261,11 @@ interface Ending {
   release(): void
 }
 
-function createEnding(clock: Clock, { timeoutMs, signal }: Pick<PostRequest, 'timeoutMs' | 'signal'>): Ending {
+function createCallAbort(clock: Clock, { timeoutMs, signal }: Pick<PostRequest, 'timeoutMs' | 'signal'>): CallAbort {
   const controller = new AbortController()
-  let why: Ending['why']
+  let why: CallAbort['why']
   const { promise: reached, resolve } = Promise.withResolvers<undefined>()
-  const end: Ending['end'] = (cause) => {
+  const end: CallAbort['end'] = (cause) => {
     why ??= cause
     resolve(undefined)
     controller.abort()

@@ -3,10 +3,10 @@
  * give the same token. The first octet is the form of what follows. Knows no facts and asks no database.
  */
 import type { KeyRing } from './crypto.ts'
-import { base64urlLength, readBase64url, readVarint } from './token-bytes.ts'
+import { base64urlLength, decodeBase64url, decodeVarint } from './token-bytes.ts'
 
 /** The only form so far. */
-const FORM = 1
+const FORMAT_VERSION = 1
 /** Octets that sealing adds at most. */
 const SEALING_BYTES = 32
 
@@ -14,7 +14,9 @@ const SEALING_BYTES = 32
 export const sealedTokenLength = (octets: number): number => base64urlLength(SEALING_BYTES + 1 + octets)
 
 export function sealToken(keys: KeyRing, context: string, facts: readonly Uint8Array[]): string {
-  return Buffer.from(keys.sealSame(Buffer.concat([Buffer.of(FORM), ...facts]), context)).toString('base64url')
+  return Buffer.from(
+    keys.sealDeterministically(Buffer.concat([Buffer.of(FORMAT_VERSION), ...facts]), context),
+  ).toString('base64url')
 }
 
 /** The facts of a token; undefined when we did not make it, or it was changed on its way. Takes any text. */
@@ -24,7 +26,7 @@ export function openSealedToken(
   text: string,
   maxLength: number,
 ): FactReader | undefined {
-  const sealed = readBase64url(text, maxLength)
+  const sealed = decodeBase64url(text, maxLength)
   if (!sealed || sealed.length < SEALING_BYTES) return undefined
   let plain: Uint8Array
   try {
@@ -32,7 +34,7 @@ export function openSealedToken(
   } catch {
     return undefined
   }
-  return plain[0] === FORM ? new FactReader(Buffer.from(plain.subarray(1))) : undefined
+  return plain[0] === FORMAT_VERSION ? new FactReader(Buffer.from(plain.subarray(1))) : undefined
 }
 
 /** Reads facts in the order in which they were sealed. Only `sealToken` makes them, so nothing is missing. */
@@ -50,7 +52,7 @@ export class FactReader {
   }
 
   takeInteger(): number {
-    const { value, end } = readVarint(this.#octets, this.#position)
+    const { value, end } = decodeVarint(this.#octets, this.#position)
     this.#position = end
     return value
   }

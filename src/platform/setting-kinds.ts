@@ -16,7 +16,7 @@ export interface Setting<T> {
   readonly secret?: boolean
 }
 
-const asText = (value: unknown): string | undefined =>
+const toText = (value: unknown): string | undefined =>
   typeof value === 'string'
     ? value.trim()
     : typeof value === 'number' || typeof value === 'boolean'
@@ -27,26 +27,26 @@ export const text = (fallback: string, doc: string, allowed = 'any text'): Setti
   fallback,
   allowed,
   doc,
-  parse: asText,
+  parse: toText,
 })
 
 export const choice = <const T extends string>(values: readonly T[], fallback: T, doc: string): Setting<T> => ({
   fallback,
   allowed: values.join(', '),
   doc,
-  parse: (value) => values.find((v) => v === asText(value)),
+  parse: (value) => values.find((v) => v === toText(value)),
 })
 
-const asFlag = (value: unknown): boolean | undefined =>
+const toFlag = (value: unknown): boolean | undefined =>
   ({ true: true, '1': true, yes: true, on: true, false: false, '0': false, no: false, off: false })[
-    asText(value)?.toLowerCase() ?? ''
+    toText(value)?.toLowerCase() ?? ''
   ]
 
 export const flag = (fallback: boolean, doc: string): Setting<boolean> => ({
   fallback,
   allowed: 'true or false',
   doc,
-  parse: asFlag,
+  parse: toFlag,
 })
 
 /** A flag with a third value between its two. */
@@ -58,7 +58,7 @@ export const flagOr = <const T extends string>(
   fallback,
   allowed: `true, ${between} or false`,
   doc,
-  parse: (value) => (asText(value)?.toLowerCase() === between ? between : asFlag(value)),
+  parse: (value) => (toText(value)?.toLowerCase() === between ? between : toFlag(value)),
 })
 
 export const integer = (fallback: number, min: number, max: number, doc: string): Setting<number> => ({
@@ -66,7 +66,7 @@ export const integer = (fallback: number, min: number, max: number, doc: string)
   allowed: `a whole number from ${min} to ${max}`,
   doc,
   parse: (value) => {
-    const digits = asText(value)
+    const digits = toText(value)
     if (digits === undefined || !/^\d{1,15}$/.test(digits)) return undefined
     const number = Number(digits)
     return number >= min && number <= max ? number : undefined
@@ -92,7 +92,7 @@ export const size = (fallback: number, min: number, max: number, doc: string): S
   allowed: `a size such as 512MiB, from ${formatSize(min)} to ${formatSize(max)}`,
   doc,
   parse: (value) => {
-    const match = /^(\d{1,12})\s*([a-z]{0,3})$/i.exec(asText(value) ?? '')
+    const match = /^(\d{1,12})\s*([a-z]{0,3})$/i.exec(toText(value) ?? '')
     const unit = SIZE_UNITS[match?.[2]?.toUpperCase() ?? '']
     if (!match || unit === undefined) return undefined
     const bytes = Number(match[1]) * unit
@@ -118,7 +118,7 @@ export const list = (
   allowed,
   doc,
   parse: (value) => {
-    const items = (Array.isArray(value) ? value.map((v) => asText(v) ?? '') : (asText(value) ?? '\0').split(','))
+    const items = (Array.isArray(value) ? value.map((v) => toText(v) ?? '') : (toText(value) ?? '\0').split(','))
       .map((item) => item.trim())
       .filter((item) => item !== '')
     return items.every(isItem) ? items : undefined
@@ -156,7 +156,7 @@ export const checked = (
   allowed,
   doc,
   parse: (value) => {
-    const given = asText(value)
+    const given = toText(value)
     return given !== undefined && isValid(given) ? given : undefined
   },
 })

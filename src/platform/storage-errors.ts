@@ -5,16 +5,20 @@
  */
 import { AppError, insufficientStorage } from './errors.ts'
 
-const FULL = /^(?:SQLITE_FULL|SQLITE_IOERR_SHMSIZE|ENOSPC|EDQUOT)$/
+const DISK_FULL = /^(?:SQLITE_FULL|SQLITE_IOERR_SHMSIZE|ENOSPC|EDQUOT)$/
 /** Another process holds the lock, for a moment or until somebody ends it. */
 const LOCKED = /^SQLITE_(?:BUSY|LOCKED|PROTOCOL)/
-const FAILING = /^(?:SQLITE_(?:IOERR|CANTOPEN|NOMEM).{0,100}|E(?:IO|MFILE|NFILE|NOMEM|NOBUFS|AGAIN|INTR))$/
+const UNAVAILABLE = /^(?:SQLITE_(?:IOERR|CANTOPEN|NOMEM).{0,100}|E(?:IO|MFILE|NFILE|NOMEM|NOBUFS|AGAIN|INTR))$/
 /** Passes when the operator gives the files back to the user of the service. */
 const FORBIDDEN = /^(?:SQLITE_(?:READONLY|PERM).{0,100}|E(?:ROFS|ACCES|PERM))$/
-const DAMAGED = /^SQLITE_(?:CORRUPT|NOTADB)/
+const CORRUPT = /^SQLITE_(?:CORRUPT|NOTADB)/
 
 /** The code of each AppError that stands for trouble with storage. */
-const CODES: ReadonlySet<string> = new Set(['insufficient_storage', 'storage_unavailable', 'storage_failed'])
+const STORAGE_ERROR_CODES: ReadonlySet<string> = new Set([
+  'insufficient_storage',
+  'storage_unavailable',
+  'storage_failed',
+])
 
 const RETRY_AFTER_SECONDS = 5
 
@@ -24,25 +28,26 @@ export function systemCodeOf(error: unknown): string {
 }
 
 export const isDiskFull = (error: unknown): boolean =>
-  error instanceof AppError ? error.code === 'insufficient_storage' : FULL.test(systemCodeOf(error))
+  error instanceof AppError ? error.code === 'insufficient_storage' : DISK_FULL.test(systemCodeOf(error))
 
 export const isLocked = (error: unknown): boolean => LOCKED.test(systemCodeOf(error))
 
 /** Whether a failure says nothing of what failed: the same may work later. */
-export function isPassingError(error: unknown): boolean {
+export function isTransientError(error: unknown): boolean {
   const code = systemCodeOf(error)
-  if (error instanceof AppError) return CODES.has(code)
-  return [FULL, LOCKED, FAILING, FORBIDDEN].some((codes) => codes.test(code))
+  if (error instanceof AppError) return STORAGE_ERROR_CODES.has(code)
+  return [DISK_FULL, LOCKED, UNAVAILABLE, FORBIDDEN].some((codes) => codes.test(code))
 }
 
 /** Whether a failure is the disk's or the database's, so that whatever else is to be stored now fails as well. */
-export const isStorageTrouble = (error: unknown): boolean => isPassingError(error) || DAMAGED.test(systemCodeOf(error))
+export const isStorageFailure = (error: unknown): boolean =>
+  isTransientError(error) || CORRUPT.test(systemCodeOf(error))
 
 /** Errors that pass by themselves as the client's 507, for a full disk, or 503. Other errors stay as they are. */
-export function storageError(error: unknown): unknown {
+export function toStorageError(error: unknown): unknown {
   if (error instanceof AppError) return error
   if (isDiskFull(error)) return insufficientStorage(error)
-  return isLocked(error) || FAILING.test(systemCodeOf(error)) ? storageUnavailable(error) : error
+  return isLocked(error) || UNAVAILABLE.test(systemCodeOf(error)) ? storageUnavailable(error) : error
 }
 
 const storageUnavailable = (cause: unknown): AppError =>
@@ -54,7 +59,7 @@ const storageUnavailable = (cause: unknown): AppError =>
   )
 
 /** What of an error its tenant may read. Errors of the system name paths of this machine: of them the code alone. */
-export function publicReason(error: unknown): string {
+export function toPublicReason(error: unknown): string {
   const code = systemCodeOf(error)
   if (code !== '' && !(error instanceof AppError)) return `The service had an error of its own (${code})`
   return error instanceof Error ? error.message : String(error)

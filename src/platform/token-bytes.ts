@@ -4,10 +4,10 @@
  */
 
 /** Octets of the longest integer: JavaScript holds 53 bits, and each octet has 7. */
-export const MOST_VARINT_BYTES = 8
+export const MAX_VARINT_BYTES = 8
 
 /** Seven bits an octet, the low ones first; all but the last octet have the high bit. Throws a RangeError for what is no row id. */
-export function varint(value: number): Buffer {
+export function encodeVarint(value: number): Buffer {
   if (!Number.isSafeInteger(value) || value < 0) throw new RangeError(`no row id: ${value}`)
   const octets: number[] = []
   let rest = value
@@ -16,7 +16,7 @@ export function varint(value: number): Buffer {
 }
 
 /** The integer that begins at `start`, and where it ends. Of octets that `varint` made: others may give any number. */
-export function readVarint(bytes: Uint8Array, start: number): { value: number; end: number } {
+export function decodeVarint(bytes: Uint8Array, start: number): { value: number; end: number } {
   let value = 0
   let end = start
   for (let scale = 1; ; scale *= 0x80) {
@@ -33,7 +33,7 @@ export const base64urlLength = (octets: number): number => Math.ceil((octets * 4
  * The octets of base64url as we write it: of the texts that a lenient decoder takes for the same octets, only ours. Undefined for any other text,
  * and for one of more than `longest` characters.
  */
-export function readBase64url(text: string, longest: number): Buffer | undefined {
+export function decodeBase64url(text: string, longest: number): Buffer | undefined {
   if (text.length > longest) return undefined
   const octets = Buffer.from(text, 'base64url')
   return octets.toString('base64url') === text ? octets : undefined

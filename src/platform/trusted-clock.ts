@@ -52,7 +52,7 @@ export class TrustedClock implements Clock {
   }
 
   /** Whether a jump ahead is believed. */
-  #believes(wall: Millis, jumpMs: number, monotonicMs: number): boolean {
+  #acceptsJump(wall: Millis, jumpMs: number, monotonicMs: number): boolean {
     const facts = { clock: new Date(wall).toISOString(), aheadHours: Math.round(jumpMs / hours(1)) }
     // A time before the end of the last run is certainly wrong: a machine without a battery starts so until NTP sets it.
     const wasBehind = this.#lastRunAt !== undefined && wall - jumpMs < this.#lastRunAt && wall >= this.#lastRunAt
@@ -78,7 +78,7 @@ export class TrustedClock implements Clock {
     const expected = Math.round(this.#last.at + monotonicMs - this.#last.monotonicMs)
     const jumpMs = wall - expected
     if (jumpMs > (this.#doubtedSinceMs === undefined ? MIN_JUMP_MS : MAX_STEP_MS)) {
-      if (!this.#believes(wall, jumpMs, monotonicMs)) return expected
+      if (!this.#acceptsJump(wall, jumpMs, monotonicMs)) return expected
     } else if (this.#doubtedSinceMs !== undefined)
       this.#log.warn({ clock: new Date(wall).toISOString() }, 'the clock is right again')
     // Not by the monotonic clock: where that was wrong too, it has gone back with the other.
@@ -99,7 +99,7 @@ export class TrustedClock implements Clock {
    * The time by which things are removed for good. As `now`, but after a start further ahead of the last run than a jump may be, that of the last run,
    * until the service has run for a day: a clock that is wrong at the start looks like a long time off.
    */
-  provenNow(): Millis {
+  confirmedNow(): Millis {
     const at = this.now()
     if (!this.#lastRun) return at
     const runMs = this.#clock.monotonicMs() - this.#lastRun.monotonicMs

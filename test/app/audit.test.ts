@@ -2,7 +2,7 @@ import { Database } from 'bun:sqlite'
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { cpSync } from 'node:fs'
 import { join } from 'node:path'
-import { type DataFolder, dataFolder, startServing, tassis, tassisJson } from './process.ts'
+import { createDataFolder, type DataFolder, runTassis, runTassisJson, startServing } from './process.ts'
 
 // Services are processes of their own, on a machine that may be busy.
 setDefaultTimeout(60_000)
@@ -15,25 +15,25 @@ interface Verified {
   readonly broken: readonly { readonly position: number }[]
 }
 
-let sound: DataFolder
+let intact: DataFolder
 let head: string
 
 // Two accounts, with a key each and one that is revoked.
 beforeAll(async () => {
-  sound = dataFolder()
+  intact = createDataFolder()
   for (const name of ['one', 'two']) {
-    await tassis(['accounts', 'create', '--name', name, '--email', `${name}@x.test`], sound.settings)
-    await tassis(['keys', 'create', '--account', name, '--name', `app\u001b[31m ${name}`], sound.settings)
+    await runTassis(['accounts', 'create', '--name', name, '--email', `${name}@x.test`], intact.settings)
+    await runTassis(['keys', 'create', '--account', name, '--name', `app\u001b[31m ${name}`], intact.settings)
   }
-  head = (await tassisJson<Verified>(['audit', 'verify'], sound.settings)).head.hash
+  head = (await runTassisJson<Verified>(['audit', 'verify'], intact.settings)).head.hash
 })
 
-afterAll(() => sound[Symbol.dispose]())
+afterAll(() => intact[Symbol.dispose]())
 
 /** A copy of the sound data, changed. */
-function changed(change: string): DataFolder {
-  const data = dataFolder()
-  cpSync(sound.path, data.path, { recursive: true })
+function copyWithChange(change: string): DataFolder {
+  const data = createDataFolder()
+  cpSync(intact.path, data.path, { recursive: true })
   const db = new Database(join(data.path, 'tassis.db'))
   db.run(change)
   db.close()
@@ -41,7 +41,7 @@ function changed(change: string): DataFolder {
 }
 
 test('a sound log: how many entries, the newest with its hash, exit code 0', async () => {
-  const { exitCode, stdout, stderr } = await tassis(['audit', 'verify'], sound.settings)
+  const { exitCode, stdout, stderr } = await runTassis(['audit', 'verify'], intact.settings)
   expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' })
   expect(stdout.split('\n')).toEqual([
     '4 entries.',
@@ -54,8 +54,8 @@ test('a sound log: how many entries, the newest with its hash, exit code 0', asy
 
 // Proves: audit-6
 test('one changed byte: exit code 1 and the entry by name; `tassis check` finds it too', async () => {
-  using data = changed("UPDATE audit_logs SET ip_address = '192.0.2.1' WHERE id = 3")
-  const { exitCode, stdout } = await tassis(['audit', 'verify'], data.settings)
+  using data = copyWithChange("UPDATE audit_logs SET ip_address = '192.0.2.1' WHERE id = 3")
+  const { exitCode, stdout } = await runTassis(['audit', 'verify'], data.settings)
   expect({ exitCode, lines: stdout.split('\n').slice(2) }).toEqual({
     exitCode: 1,
     lines: [
@@ -67,29 +67,29 @@ test('one changed byte: exit code 1 and the entry by name; `tassis check` finds 
       '',
     ],
   })
-  const check = await tassis(['check'], data.settings)
+  const check = await runTassis(['check'], data.settings)
   expect(check.exitCode).toBe(1)
   expect(check.stdout).toContain('WRONG  the audit log is what was written')
 })
 
 test('a noted hash is found as long as the log goes on from it, and not in a log that was written anew', async () => {
-  expect(await tassisJson<Verified>(['audit', 'verify', '--expect', head], sound.settings)).toMatchObject({
+  expect(await runTassisJson<Verified>(['audit', 'verify', '--expect', head], intact.settings)).toMatchObject({
     ok: true,
     expected: { hash: head, found: true },
   })
-  using data = changed(
+  using data = copyWithChange(
     "UPDATE audit_logs SET action = 'x.forged' WHERE id = 1; UPDATE audit_chain SET head_id = 0, head_hash = zeroblob(32), is_complete = 0",
   )
   // Whatever opens the database chains what is not chained.
-  await tassis(['accounts', 'list'], data.settings)
-  const plain = await tassis(['audit', 'verify'], data.settings)
-  const { exitCode, stdout } = await tassis(['audit', 'verify', '--expect', head], data.settings)
+  await runTassis(['accounts', 'list'], data.settings)
+  const plain = await runTassis(['audit', 'verify'], data.settings)
+  const { exitCode, stdout } = await runTassis(['audit', 'verify', '--expect', head], data.settings)
   expect([plain.exitCode, exitCode]).toEqual([0, 1])
   expect(stdout).toContain(`no entry has the hash ${head}`)
 })
 
 test('--expect takes a hash', async () => {
-  const { exitCode, stderr } = await tassis(['audit', 'verify', '--expect', 'abc'], sound.settings)
+  const { exitCode, stderr } = await runTassis(['audit', 'verify', '--expect', 'abc'], intact.settings)
   expect({ exitCode, stderr }).toEqual({
     exitCode: 1,
     stderr: 'tassis: --expect takes the 64 hexadecimal digits that `tassis audit verify` printed.\n',
@@ -97,14 +97,14 @@ test('--expect takes a hash', async () => {
 })
 
 test('it runs beside a service that goes on writing', async () => {
-  using data = changed('SELECT 1')
+  using data = copyWithChange('SELECT 1')
   await using _ = await startServing(data.settings)
-  await tassis(['keys', 'create', '--account', 'one', '--name', 'later'], data.settings)
-  expect(await tassisJson<Verified>(['audit', 'verify'], data.settings)).toMatchObject({ ok: true, entries: 5 })
+  await runTassis(['keys', 'create', '--account', 'one', '--name', 'later'], data.settings)
+  expect(await runTassisJson<Verified>(['audit', 'verify'], data.settings)).toMatchObject({ ok: true, entries: 5 })
 })
 
 test('entries are listed of all accounts or of one, newest first, and nothing of them obeys the terminal', async () => {
-  const { exitCode, stdout } = await tassis(['audit', 'list'], sound.settings)
+  const { exitCode, stdout } = await runTassis(['audit', 'list'], intact.settings)
   expect(exitCode).toBe(0)
   expect(stdout).not.toContain('\u001b')
   const columns = stdout
@@ -117,14 +117,14 @@ test('entries are listed of all accounts or of one, newest first, and nothing of
     ['one', 'api_key.created', 'operator'],
     ['one', 'account.created', 'operator'],
   ])
-  const one = await tassisJson<readonly { action: string; position: number }[]>(
+  const one = await runTassisJson<readonly { action: string; position: number }[]>(
     ['audit', 'list', '--account', 'one', '--action', 'api_key.created', '--since', '2020-01-01'],
-    sound.settings,
+    intact.settings,
   )
   expect(one).toMatchObject([{ action: 'api_key.created', position: 2 }])
-  expect((await tassis(['audit', 'list', '--since', '2999-01-01'], sound.settings)).stdout).toBe(
+  expect((await runTassis(['audit', 'list', '--since', '2999-01-01'], intact.settings)).stdout).toBe(
     'There is no such entry since 2999-01-01.\n',
   )
-  expect((await tassis(['audit', 'list', '--since', 'soon'], sound.settings)).exitCode).toBe(1)
-  expect((await tassis(['audit', 'list', '--account', 'nobody'], sound.settings)).exitCode).toBe(1)
+  expect((await runTassis(['audit', 'list', '--since', 'soon'], intact.settings)).exitCode).toBe(1)
+  expect((await runTassis(['audit', 'list', '--account', 'nobody'], intact.settings)).exitCode).toBe(1)
 })

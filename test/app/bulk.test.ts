@@ -2,20 +2,28 @@ import { expect, setDefaultTimeout, test } from 'bun:test'
 import { hours } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
-import { type DataFolder, dataFolder, setUp, startServing, tassis, tassisJson, tassisProcess } from './process.ts'
+import {
+  createDataFolder,
+  type DataFolder,
+  runTassis,
+  runTassisJson,
+  runTassisProcess,
+  setUpAccount,
+  startServing,
+} from './process.ts'
 
 // The services are processes of their own, on a machine that may be busy.
 setDefaultTimeout(120_000)
 
-const runner =
+const createRunner =
   ({ settings }: DataFolder) =>
   async (...args: string[]) => {
-    const { exitCode, stdout, stderr } = await tassis(args, settings)
+    const { exitCode, stdout, stderr } = await runTassis(args, settings)
     return { exitCode, out: stdout.trimEnd(), stderr }
   }
 
 /** Asks the API of a running service; gives `data`. With a body it posts that. */
-const clientOf = (url: string, key: string) => async (path: string, body?: unknown) => {
+const createClient = (url: string, key: string) => async (path: string, body?: unknown) => {
   const response = await fetch(`${url}${path}`, {
     method: body === undefined ? 'GET' : 'POST',
     headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
@@ -27,7 +35,7 @@ const clientOf = (url: string, key: string) => async (path: string, body?: unkno
 const NEWS = { from_address: 'ada@sender.test', subject: 'News', text_body: 'Hi.' }
 
 /** A list with three contacts, of whom one has unsubscribed. */
-async function makeList(ask: ReturnType<typeof clientOf>): Promise<unknown> {
+async function createList(ask: ReturnType<typeof createClient>): Promise<unknown> {
   const list = at(await ask('/v1/contact-lists', { name: 'Friends' }), 'id')
   const contacts = ['one', 'two', 'three'].map((name) => ({ email: `${name}@receiver.test` }))
   await ask(`/v1/contact-lists/${list}/contacts`, { contacts })
@@ -35,21 +43,21 @@ async function makeList(ask: ReturnType<typeof clientOf>): Promise<unknown> {
   return list
 }
 
-const inAnHour = () => new Date(Date.now() + hours(1)).toISOString()
+const formatInAnHour = () => new Date(Date.now() + hours(1)).toISOString()
 const TIME = String.raw`\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ`
 
 test('broadcasts are listed, shown, paused, resumed and cancelled, and lists tell their contacts by status', async () => {
-  using data = dataFolder()
-  const { key, accountId } = await setUp(data.settings, { verified: true })
-  const run = runner(data)
+  using data = createDataFolder()
+  const { key, accountId } = await setUpAccount(data.settings, { verified: true })
+  const run = createRunner(data)
   expect(await run('operations')).toEqual({ exitCode: 0, out: 'There is no operation yet.', stderr: '' })
   expect(await run('lists')).toEqual({ exitCode: 0, out: 'There is no contact list.', stderr: '' })
 
   await using service = await startServing({ ...data.settings, TASSIS_DELIVERY: 'capture' })
-  const ask = clientOf(service.url, key)
-  const list = await makeList(ask)
+  const ask = createClient(service.url, key)
+  const list = await createList(ask)
   const news = { ...NEWS, contact_list_id: list }
-  const id = String(at(await ask('/v1/emails/broadcast', { ...news, send_at: inAnHour() }), 'operation_id'))
+  const id = String(at(await ask('/v1/emails/broadcast', { ...news, send_at: formatInAnHour() }), 'operation_id'))
   const sent = String(at(await ask('/v1/emails/broadcast', news), 'operation_id'))
   const becomes =
     (operation: string, ...path: string[]) =>
@@ -71,7 +79,7 @@ test('broadcasts are listed, shown, paused, resumed and cancelled, and lists tel
   expect((await run('operations', 'list', '--limit', '1', '--account', 'acme')).out).toEndWith(
     '\n… and 1 more (--limit)\n1 under way (--open shows no others).',
   )
-  expect(await tassisJson(['operations', '--open'], data.settings)).toMatchObject({
+  expect(await runTassisJson(['operations', '--open'], data.settings)).toMatchObject({
     total: 1,
     operations: [{ id, account: 'Acme', status: 'pending' }],
   })
@@ -114,38 +122,38 @@ test('broadcasts are listed, shown, paused, resumed and cancelled, and lists tel
       ].join('\n'),
     ),
   )
-  expect(await tassisJson(['lists', '--account', 'Acme'], data.settings)).toMatchObject({
+  expect(await runTassisJson(['lists', '--account', 'Acme'], data.settings)).toMatchObject({
     total: 1,
     lists: [{ id: list, account_id: accountId, contacts: { active: 2, unsubscribed: 1 } }],
   })
 })
 
 test('the list shows how many emails of a broadcast failed', async () => {
-  using data = dataFolder()
-  const { key } = await setUp(data.settings, { verified: true })
+  using data = createDataFolder()
+  const { key } = await setUpAccount(data.settings, { verified: true })
   await using service = await startServing({ ...data.settings, TASSIS_DELIVERY: 'capture' })
-  const ask = clientOf(service.url, key)
+  const ask = createClient(service.url, key)
   const list = at(await ask('/v1/contact-lists', { name: 'Friends' }), 'id')
   const contacts = [{ email: 'ann@receiver.test', metadata: { name: 'Ann' } }, { email: 'bob@receiver.test' }]
   await ask(`/v1/contact-lists/${list}/contacts`, { contacts })
   const news = { ...NEWS, text_body: 'Hi {{ contact.name }}.', contact_list_id: list }
   const id = at(await ask('/v1/emails/broadcast', news), 'operation_id')
   await eventually(async () => at(await ask(`/v1/operations/${id}`), 'metadata', 'emails', 'failed') === 1)
-  const { out } = await runner(data)('operations')
+  const { out } = await createRunner(data)('operations')
   expect(out).toContain('  2 of 2 handed to delivery, 1 failed  ')
-  expect((await runner(data)('operations', 'show', String(id))).out).toContain(
+  expect((await createRunner(data)('operations', 'show', String(id))).out).toContain(
     '\nProgress:  2 of 2 handed to delivery, 1 failed\n',
   )
 })
 
 test('a suppression of a list is shown with the name of the list, also of a deleted one', async () => {
-  using data = dataFolder()
-  const { key } = await setUp(data.settings, { verified: true })
+  using data = createDataFolder()
+  const { key } = await setUpAccount(data.settings, { verified: true })
   await using service = await startServing(data.settings)
-  const ask = clientOf(service.url, key)
+  const ask = createClient(service.url, key)
   const list = at(await ask('/v1/contact-lists', { name: 'Friends' }), 'id')
   const csv = `email_address,reason,stream,list\nann@receiver.test,unsubscribe,,${list}\nbob@receiver.test,unsubscribe,,\n`
-  await tassisProcess(['suppressions', 'import', '-'], data.settings, csv)
+  await runTassisProcess(['suppressions', 'import', '-'], data.settings, csv)
   const shown = new RegExp(
     [
       '^ADDRESS +REASON +STREAM +LIST +SINCE +EMAIL',
@@ -153,26 +161,26 @@ test('a suppression of a list is shown with the name of the list, also of a dele
       `ann@receiver.test +unsubscribe +Friends +${TIME}$`,
     ].join('\n'),
   )
-  expect((await runner(data)('suppressions', 'list')).out).toMatch(shown)
+  expect((await createRunner(data)('suppressions', 'list')).out).toMatch(shown)
   const headers = { authorization: `Bearer ${key}` }
   await fetch(`${service.url}/v1/contact-lists/${list}`, { method: 'DELETE', headers })
-  expect((await runner(data)('suppressions', 'list')).out).toMatch(shown)
+  expect((await createRunner(data)('suppressions', 'list')).out).toMatch(shown)
 })
 
 test('a broadcast is cancelled while no service runs, and says when that takes effect', async () => {
-  using data = dataFolder()
-  const { key } = await setUp(data.settings, { verified: true })
+  using data = createDataFolder()
+  const { key } = await setUpAccount(data.settings, { verified: true })
   await using service = await startServing(data.settings)
-  const ask = clientOf(service.url, key)
-  const request = { ...NEWS, contact_list_id: await makeList(ask), send_at: inAnHour() }
+  const ask = createClient(service.url, key)
+  const request = { ...NEWS, contact_list_id: await createList(ask), send_at: formatInAnHour() }
   const id = String(at(await ask('/v1/emails/broadcast', request), 'operation_id'))
   service.signal('SIGTERM')
   expect(await service.exited).toBe(0)
-  const { out } = await runner(data)('operations', 'cancel', id)
+  const { out } = await createRunner(data)('operations', 'cancel', id)
   expect(out).toContain('\nState:     cancelling\n')
   expect(out).toEndWith('\nNo service runs here; it goes on when one is started.')
 
   await using again = await startServing(data.settings)
-  const asked = clientOf(again.url, key)
+  const asked = createClient(again.url, key)
   await eventually(async () => at(await asked(`/v1/operations/${id}`), 'metadata', 'state') === 'cancelled')
 })

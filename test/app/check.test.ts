@@ -2,7 +2,7 @@ import { Database } from 'bun:sqlite'
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { cpSync } from 'node:fs'
 import { join } from 'node:path'
-import { type DataFolder, dataFolder, setUp, startServing, tassis, tassisJson } from './process.ts'
+import { createDataFolder, type DataFolder, runTassis, runTassisJson, setUpAccount, startServing } from './process.ts'
 
 // Services are processes of their own, on a machine that may be busy.
 setDefaultTimeout(60_000)
@@ -12,39 +12,39 @@ interface Result {
   readonly findings: readonly { readonly rule: string; readonly differences: readonly string[] }[]
 }
 
-let sound: DataFolder
+let intact: DataFolder
 
 // Three emails that wait, because nothing delivers them. Copied for each test.
 beforeAll(async () => {
-  sound = dataFolder()
-  await setUp(sound.settings)
+  intact = createDataFolder()
+  await setUpAccount(intact.settings)
   for (const to of ['bob@receiver.test', 'carl@receiver.test', 'dora@receiver.test'])
-    await tassis(['send', '--from', 'ada@sender.test', '--to', to, '--no-follow'], sound.settings)
+    await runTassis(['send', '--from', 'ada@sender.test', '--to', to, '--no-follow'], intact.settings)
   // A search indexes what it may find.
-  await tassis(['emails', 'list', '--to', 'bob@receiver.test'], sound.settings)
+  await runTassis(['emails', 'list', '--to', 'bob@receiver.test'], intact.settings)
 })
 
-afterAll(() => sound[Symbol.dispose]())
+afterAll(() => intact[Symbol.dispose]())
 
 /** Checks a copy of the sound data that `corrupt` has changed. */
-async function checked(corrupt: (db: Database, path: string) => void) {
-  using data = dataFolder()
-  cpSync(sound.path, data.path, { recursive: true })
+async function checkCorrupted(corrupt: (db: Database, path: string) => void) {
+  using data = createDataFolder()
+  cpSync(intact.path, data.path, { recursive: true })
   const db = new Database(join(data.path, 'tassis.db'))
   db.run('PRAGMA foreign_keys = OFF')
   corrupt(db, data.path)
   db.close()
-  const { exitCode, stdout, stderr } = await tassis(['check', '--json'], data.settings)
+  const { exitCode, stdout, stderr } = await runTassis(['check', '--json'], data.settings)
   const { ok, findings } = JSON.parse(stdout) as Result
   return { exitCode, ok, stderr, wrong: findings.filter(({ differences }) => differences.length > 0) }
 }
 
 test('sound books: every rule holds and the exit code is 0', async () => {
-  expect(await checked(() => undefined)).toEqual({ exitCode: 0, ok: true, stderr: '', wrong: [] })
+  expect(await checkCorrupted(() => undefined)).toEqual({ exitCode: 0, ok: true, stderr: '', wrong: [] })
 })
 
 test('a corrupted counter is found, with what it says and what there is', async () => {
-  const { exitCode, ok, wrong } = await checked((db) => {
+  const { exitCode, ok, wrong } = await checkCorrupted((db) => {
     db.run("UPDATE counters SET value = value + 1 WHERE metric = 'email:queued'")
   })
   expect({ exitCode, ok }).toEqual({ exitCode: 1, ok: false })
@@ -152,26 +152,26 @@ const CORRUPTIONS: readonly (readonly [rule: string, sql: string])[] = [
 ]
 
 test.each(CORRUPTIONS)('check finds when it is not so that %s', async (rule, sql) => {
-  const { exitCode, wrong } = await checked((db) => db.run(sql))
+  const { exitCode, wrong } = await checkCorrupted((db) => db.run(sql))
   expect(exitCode).toBe(1)
   expect(wrong.map((finding) => finding.rule)).toContain(rule)
 })
 
 test('check reads beside a running service and changes nothing', async () => {
-  using data = dataFolder()
-  cpSync(sound.path, data.path, { recursive: true })
+  using data = createDataFolder()
+  cpSync(intact.path, data.path, { recursive: true })
   await using service = await startServing(data.settings)
-  expect(await tassisJson<Result>(['check'], data.settings)).toMatchObject({ ok: true })
+  expect(await runTassisJson<Result>(['check'], data.settings)).toMatchObject({ ok: true })
   expect((await fetch(`${service.url}/readyz`)).status).toBe(200)
 })
 
 test('people read which rule is broken', async () => {
-  using data = dataFolder()
-  cpSync(sound.path, data.path, { recursive: true })
+  using data = createDataFolder()
+  cpSync(intact.path, data.path, { recursive: true })
   const db = new Database(join(data.path, 'tassis.db'))
   db.run("UPDATE counters SET value = value + 1 WHERE metric = 'email:queued'")
   db.close()
-  const { exitCode, stdout } = await tassis(['check'], data.settings)
+  const { exitCode, stdout } = await runTassis(['check'], data.settings)
   expect(exitCode).toBe(1)
   expect(stdout).toMatch(
     /\nWRONG {2}the counters of emails by status and hour are what a recount gives\n {9}account 1, /,

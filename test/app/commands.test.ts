@@ -3,56 +3,64 @@ import { existsSync, readdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { openApp } from '#app/create.ts'
 import { loadConfig } from '#app/settings.ts'
-import { dataFolder, MAIN, setUp, startServing, tassis, tassisJson, tassisProcess } from './process.ts'
+import {
+  createDataFolder,
+  MAIN,
+  runTassis,
+  runTassisJson,
+  runTassisProcess,
+  setUpAccount,
+  startServing,
+} from './process.ts'
 
 // Services are processes of their own, on a machine that may be busy.
 setDefaultTimeout(60_000)
 
-const authorised = (url: string, key: string): Promise<number> =>
+const requestStatus = (url: string, key: string): Promise<number> =>
   fetch(`${url}/v1/account`, { headers: { authorization: `Bearer ${key}` } }).then((response) => response.status)
 
 // Proves: account-13
 test('without a service, commands open the data directory themselves and see what earlier ones made', async () => {
-  using data = dataFolder()
+  using data = createDataFolder()
   const account = ['accounts', 'create', '--name', 'Acme', '--email', 'ada@acme.test']
-  const { id: accountId } = await tassisJson<{ id: string }>(account, data.settings)
-  const { id: domainId } = await tassisJson<{ id: string }>(['domains', 'add', 'sender.test'], data.settings)
-  const { id: keyId, key } = await tassisJson<{ id: string; key: string }>(
+  const { id: accountId } = await runTassisJson<{ id: string }>(account, data.settings)
+  const { id: domainId } = await runTassisJson<{ id: string }>(['domains', 'add', 'sender.test'], data.settings)
+  const { id: keyId, key } = await runTassisJson<{ id: string; key: string }>(
     ['keys', 'create', '--name', 'app'],
     data.settings,
   )
-  const accounts = await tassisJson<{ id: string; name: string; plan: string; monthly_quota: number | null }[]>(
+  const accounts = await runTassisJson<{ id: string; name: string; plan: string; monthly_quota: number | null }[]>(
     ['accounts', 'list'],
     data.settings,
   )
   expect(accounts.map(({ id, name, plan, monthly_quota }) => ({ id, name, plan, monthly_quota }))).toEqual([
     { id: accountId, name: 'Acme', plan: 'unlimited', monthly_quota: null },
   ])
-  const keys = await tassisProcess(['keys', 'list'], data.settings)
+  const keys = await runTassisProcess(['keys', 'list'], data.settings)
   expect(keys.stdout).toContain(keyId)
   expect(keys.stdout).toContain(key.slice(0, 16))
   expect(keys.stdout).not.toContain(key)
-  const domains = await tassisJson<{ id: string; verified: boolean }[]>(['domains', 'list'], data.settings)
+  const domains = await runTassisJson<{ id: string; verified: boolean }[]>(['domains', 'list'], data.settings)
   expect(domains).toMatchObject([{ id: domainId, verified: false }])
   expect(existsSync(join(data.path, 'admin.sock'))).toBe(false)
 })
 
 test('with a service, commands go through its socket and take effect at once', async () => {
-  using data = dataFolder()
-  await setUp(data.settings)
+  using data = createDataFolder()
+  await setUpAccount(data.settings)
   await using service = await startServing(data.settings)
-  const { key } = await tassisJson<{ key: string }>(['keys', 'create', '--name', 'live'], data.settings)
-  expect(await authorised(service.url, key)).toBe(200)
-  const revoked = await tassisProcess(['keys', 'revoke', key], data.settings)
+  const { key } = await runTassisJson<{ key: string }>(['keys', 'create', '--name', 'live'], data.settings)
+  expect(await requestStatus(service.url, key)).toBe(200)
+  const revoked = await runTassisProcess(['keys', 'revoke', key], data.settings)
   expect(revoked.exitCode).toBe(0)
   expect(revoked.stdout).not.toContain(key)
-  expect(await authorised(service.url, key)).toBe(401)
+  expect(await requestStatus(service.url, key)).toBe(401)
 })
 
 test('a new key stands alone on standard output, so that it can be piped into a file', async () => {
-  using data = dataFolder()
-  await setUp(data.settings)
-  const made = await tassisProcess(['keys', 'create', '--name', 'app'], data.settings)
+  using data = createDataFolder()
+  await setUpAccount(data.settings)
+  const made = await runTassisProcess(['keys', 'create', '--name', 'app'], data.settings)
   expect({ ...made, stdout: /^\S{20,}\n$/.test(made.stdout) }).toEqual({
     exitCode: 0,
     stdout: true,
@@ -62,46 +70,46 @@ test('a new key stands alone on standard output, so that it can be piped into a 
 
 // Proves: auth-3
 test('an imported key works, read from standard input', async () => {
-  using data = dataFolder()
-  await setUp(data.settings)
+  using data = createDataFolder()
+  await setUpAccount(data.settings)
   await using service = await startServing(data.settings)
   const own = 'an-operators-own-key-0001'
-  const imported = await tassisProcess(['keys', 'import', '--name', 'old system'], data.settings, `${own}\n`)
+  const imported = await runTassisProcess(['keys', 'import', '--name', 'old system'], data.settings, `${own}\n`)
   expect({ ...imported, stdout: imported.stdout.includes(own) }).toEqual({ exitCode: 0, stderr: '', stdout: false })
-  expect(await authorised(service.url, own)).toBe(200)
+  expect(await requestStatus(service.url, own)).toBe(200)
 })
 
 test('the admin socket is for its owner only', async () => {
-  using data = dataFolder()
+  using data = createDataFolder()
   await using _ = await startServing(data.settings)
   expect(statSync(join(data.path, 'admin.sock')).mode & 0o777).toBe(0o600)
 })
 
 test('a command with several accounts says how to choose one, and takes it by name or ID', async () => {
-  using data = dataFolder()
-  const { accountId } = await setUp(data.settings)
-  await tassisJson(['accounts', 'create', '--name', 'Other', '--email', 'bob@other.test'], data.settings)
-  const refused = await tassis(['keys', 'list'], data.settings)
+  using data = createDataFolder()
+  const { accountId } = await setUpAccount(data.settings)
+  await runTassisJson(['accounts', 'create', '--name', 'Other', '--email', 'bob@other.test'], data.settings)
+  const refused = await runTassis(['keys', 'list'], data.settings)
   expect(refused.exitCode).toBe(1)
   expect(refused.stdout).toBe('')
   expect(refused.stderr).toMatch(/^tassis: There are 2 accounts; choose one with --account: .*\(Acme\).*\(Other\)\.\n$/)
-  expect(await tassisJson<unknown[]>(['keys', 'list', '--account', 'other'], data.settings)).toEqual([])
-  expect(await tassisJson<unknown[]>(['keys', 'list', '--account', accountId], data.settings)).toHaveLength(1)
+  expect(await runTassisJson<unknown[]>(['keys', 'list', '--account', 'other'], data.settings)).toEqual([])
+  expect(await runTassisJson<unknown[]>(['keys', 'list', '--account', accountId], data.settings)).toHaveLength(1)
 })
 
 test('a command that only looks makes no database where there is none', async () => {
-  using data = dataFolder()
-  const looked = await tassisProcess(['queue'], data.settings)
+  using data = createDataFolder()
+  const looked = await runTassisProcess(['queue'], data.settings)
   expect(looked.exitCode).toBe(1)
   expect(looked.stderr).toContain(`There is no Tassis data in ${data.path}`)
   expect(readdirSync(data.path)).toEqual([])
 })
 
 test('DNS records as zone lines: TXT in strings of at most 255 octets, the inbound MX commented out', async () => {
-  using data = dataFolder()
-  await setUp(data.settings)
-  const { stdout } = await tassis(['domains', 'records', 'sender.test', '--zone'], data.settings)
-  const { dns_records: records } = await tassisJson<{ dns_records: { key: string; host: string; value: string }[] }>(
+  using data = createDataFolder()
+  await setUpAccount(data.settings)
+  const { stdout } = await runTassis(['domains', 'records', 'sender.test', '--zone'], data.settings)
+  const { dns_records: records } = await runTassisJson<{ dns_records: { key: string; host: string; value: string }[] }>(
     ['domains', 'records', 'sender.test'],
     data.settings,
   )
@@ -118,7 +126,7 @@ test('DNS records as zone lines: TXT in strings of at most 255 octets, the inbou
 test('wrong usage is one sentence and exit code 2', async () => {
   const cases = [['bogus'], ['accounts', 'create'], ['queue', '--limit', '0'], ['keys', 'revoke']]
   for (const args of cases) {
-    const { exitCode, stdout, stderr } = await tassis(args, {})
+    const { exitCode, stdout, stderr } = await runTassis(args, {})
     expect({ args, exitCode, stdout }).toEqual({ args, exitCode: 2, stdout: '' })
     expect(stderr).toMatch(/^tassis: .+\n/)
   }
@@ -129,7 +137,7 @@ test.each([
   [['mail', 'show'], '`tassis mail list` shows what there is.'],
   [['keys', 'revoke'], '`tassis keys list` shows what there is.'],
 ])('wrong usage %j says where to look', async (args, advice) => {
-  expect((await tassis(args, {})).stderr.trimEnd().split('\n').at(-1)).toBe(advice)
+  expect((await runTassis(args, {})).stderr.trimEnd().split('\n').at(-1)).toBe(advice)
 })
 
 test.each([
@@ -138,7 +146,7 @@ test.each([
   [['lists', 'show'], 'lists show', 'lists', '`tassis --help` lists all commands.'],
   [['disk', 'show', '1'], 'disk show', 'disk', '`tassis --help` lists all commands.'],
 ])('%j is no command, and what was meant is suggested', async (args, unknown, meant, advice) => {
-  expect(await tassis(args, {})).toEqual({
+  expect(await runTassis(args, {})).toEqual({
     exitCode: 2,
     stdout: '',
     stderr: `tassis: unknown command '${unknown}'\n(Did you mean ${meant}?)\n${advice}\n`,
@@ -146,17 +154,17 @@ test.each([
 })
 
 test('the help of bench has its default as it is typed', async () => {
-  const { stdout } = await tassis(['bench', '--help'], {})
+  const { stdout } = await runTassis(['bench', '--help'], {})
   expect(stdout.replaceAll(/\s+/g, ' ')).toContain('(default: 0,100000,1000000)')
 })
 
 test('config says which settings a running service has otherwise, and never a secret', async () => {
-  using data = dataFolder()
+  using data = createDataFolder()
   const settings = { ...data.settings, TASSIS_LLM_KEY: 'hunter2' }
   await using _ = await startServing(settings)
-  expect((await tassis(['config'], settings)).stderr).toBe('')
+  expect((await runTassis(['config'], settings)).stderr).toBe('')
   const other = { ...data.settings, TASSIS_WORKERS: '3', TASSIS_RELAY_URL: 'smtp://user:hunter2@relay.test' }
-  const { exitCode, stdout, stderr } = await tassis(['config'], other)
+  const { exitCode, stdout, stderr } = await runTassis(['config'], other)
   expect({ exitCode, stderr, isOfShell: /^TASSIS_WORKERS +3 +environment$/m.test(stdout) }).toEqual({
     exitCode: 0,
     stderr: `A service runs on ${data.path} with other values of TASSIS_WORKERS, TASSIS_LLM_KEY. These are the settings of this shell:\n`,
@@ -165,11 +173,11 @@ test('config says which settings a running service has otherwise, and never a se
 })
 
 test('a refusal is one sentence and exit code 1, in both ways of running', async () => {
-  using data = dataFolder()
-  await setUp(data.settings)
-  const alone = await tassis(['domains', 'add', 'sender.test'], data.settings)
+  using data = createDataFolder()
+  await setUpAccount(data.settings)
+  const alone = await runTassis(['domains', 'add', 'sender.test'], data.settings)
   await using _ = await startServing(data.settings)
-  const served = await tassis(['domains', 'add', 'sender.test'], data.settings)
+  const served = await runTassis(['domains', 'add', 'sender.test'], data.settings)
   expect(alone).toEqual({
     exitCode: 1,
     stdout: '',
@@ -179,7 +187,7 @@ test('a refusal is one sentence and exit code 1, in both ways of running', async
 })
 
 test('config shows every setting and its source, and never a secret', async () => {
-  using data = dataFolder()
+  using data = createDataFolder()
   const file = join(data.path, 'tassis.toml')
   writeFileSync(file, 'workers = 3\n')
   const settings = {
@@ -189,12 +197,12 @@ test('config shows every setting and its source, and never a secret', async () =
     TASSIS_MASTER_KEY: 'c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0LTEyMzQ=',
   }
   for (const flags of [[], ['--json'], ['--explain']]) {
-    const { exitCode, stdout } = await tassis(['config', ...flags], settings)
+    const { exitCode, stdout } = await runTassis(['config', ...flags], settings)
     expect(exitCode).toBe(0)
     expect(stdout).not.toContain('hunter2')
     expect(stdout).not.toContain('c2VjcmV0')
   }
-  const shown = await tassisJson<{ variable: string; value: string; source: string }[]>(['config'], settings)
+  const shown = await runTassisJson<{ variable: string; value: string; source: string }[]>(['config'], settings)
   const of = (name: string) => {
     const { value, source } = shown.find(({ variable }) => variable === name) ?? {}
     return { value, source }
@@ -205,17 +213,17 @@ test('config shows every setting and its source, and never a secret', async () =
 })
 
 test('what comes from elsewhere cannot steer the terminal', async () => {
-  using data = dataFolder()
-  await tassisJson(['accounts', 'create', '--name', 'A\u001b[2Jcme\u202e', '--email', 'a@acme.test'], data.settings)
-  const { stdout } = await tassis(['accounts', 'list'], data.settings)
+  using data = createDataFolder()
+  await runTassisJson(['accounts', 'create', '--name', 'A\u001b[2Jcme\u202e', '--email', 'a@acme.test'], data.settings)
+  const { stdout } = await runTassis(['accounts', 'list'], data.settings)
   expect(stdout).toContain('A [2Jcme')
   expect(stdout).not.toContain('\u001b')
   expect(stdout).not.toContain('\u202e')
 })
 
 test('output larger than a pipe holds comes whole, and output that nobody reads ends the command quietly', async () => {
-  using data = dataFolder()
-  await setUp(data.settings)
+  using data = createDataFolder()
+  await setUpAccount(data.settings)
   const opened = openApp(loadConfig({ ...data.settings }).config)
   await opened.app.commit.write((tx) => {
     // Domains with long names: over 64 KiB of list.

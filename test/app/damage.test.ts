@@ -1,11 +1,11 @@
 import { expect, test } from 'bun:test'
 import { chmodSync, cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { whoOwns } from '#app/cli/owner.ts'
+import { describeOwner } from '#app/cli/owner.ts'
 import { startService } from '#app/service.ts'
 import { loadConfig } from '#app/settings.ts'
 import { ConfigError } from '#platform/config.ts'
-import { type DataFolder, dataFolder, type Settings, setUp, tassis } from './process.ts'
+import { createDataFolder, type DataFolder, runTassis, type Settings, setUpAccount } from './process.ts'
 
 test.each([
   ['serve', 'tassis.db', 'stop Tassis and put the data directory back from its backup'],
@@ -14,11 +14,11 @@ test.each([
 ])(
   '%s with a %s that is no database exits with 2, names the file and says what to do',
   async (command, name, remedy) => {
-    using data = dataFolder()
-    await setUp(data.settings)
+    using data = createDataFolder()
+    await setUpAccount(data.settings)
     const path = join(data.path, name)
     writeFileSync(path, 'junk\n')
-    expect(await tassis([command], data.settings)).toEqual({
+    expect(await runTassis([command], data.settings)).toEqual({
       exitCode: 2,
       stdout: '',
       stderr: `tassis: The file ${path} is not a database; ${remedy}.\n`,
@@ -29,15 +29,15 @@ test.each([
 test.each(['serve', 'check'])(
   '%s with a tassis.db whose pages are overwritten says that it is damaged',
   async (command) => {
-    using data = dataFolder()
-    await setUp(data.settings)
+    using data = createDataFolder()
+    await setUpAccount(data.settings)
     const path = join(data.path, 'tassis.db')
     const file = Bun.file(path)
     const bytes = await file.bytes()
     // The header of SQLite stays, so that it takes it for its own.
     bytes.fill(0xff, 100)
     writeFileSync(path, bytes)
-    const { exitCode, stderr } = await tassis([command], data.settings)
+    const { exitCode, stderr } = await runTassis([command], data.settings)
     expect({ exitCode, stderr }).toEqual({
       exitCode: 2,
       stderr: `tassis: The file ${path} is damaged; stop Tassis and put the data directory back from its backup.\n`,
@@ -46,7 +46,7 @@ test.each(['serve', 'check'])(
 )
 
 /** Some of the pages behind the first one of a database, each damaged in a copy of the data. */
-async function eachDamaged(
+async function forEachCorruptPage(
   data: DataFolder,
   name: string,
   use: (settings: Settings, path: string) => Promise<void>,
@@ -56,7 +56,7 @@ async function eachDamaged(
   const pages = bytes.length / pageBytes
   const step = Math.ceil(pages / 24)
   for (let page = 1; page < pages; page += step) {
-    using copy = dataFolder()
+    using copy = createDataFolder()
     cpSync(data.path, copy.path, { recursive: true })
     const path = join(copy.path, name)
     writeFileSync(path, Buffer.from(bytes).fill(0xff, page * pageBytes, (page + 1) * pageBytes))
@@ -66,11 +66,11 @@ async function eachDamaged(
 
 // Proves: storage-8
 test('check with a tassis.db of which one page is damaged, whichever, says so in a sentence with what to do', async () => {
-  using data = dataFolder()
-  await setUp(data.settings)
+  using data = createDataFolder()
+  await setUpAccount(data.settings)
   const ends = new Set<string>()
-  await eachDamaged(data, 'tassis.db', async (settings, path) => {
-    const { exitCode, stdout, stderr } = await tassis(['check'], settings)
+  await forEachCorruptPage(data, 'tassis.db', async (settings, path) => {
+    const { exitCode, stdout, stderr } = await runTassis(['check'], settings)
     const said = stderr === '' ? stdout : stderr
     expect(said).toContain('is damaged; stop Tassis and put the data directory back from its backup')
     expect([exitCode, stderr]).toEqual(
@@ -88,10 +88,10 @@ test.each([
   ['tassis.db', 'stop Tassis and put the data directory back from its backup'],
   ['capture.db', 'stop Tassis and delete this file, which holds only captured mail'],
 ])('a start with a %s of which one page is damaged, whichever, says so or serves', async (name, remedy) => {
-  using data = dataFolder()
-  await setUp(data.settings)
+  using data = createDataFolder()
+  await setUpAccount(data.settings)
   let refused = 0
-  await eachDamaged(data, name, async (settings, path) => {
+  await forEachCorruptPage(data, name, async (settings, path) => {
     try {
       const service = await startService(loadConfig({ ...settings }).config)
       await service.stop()
@@ -106,8 +106,8 @@ test.each([
 
 // Proves: storage-8
 test('check names the emails whose content is in a damaged or missing file of the content store', async () => {
-  using data = dataFolder()
-  const { key } = await setUp(data.settings)
+  using data = createDataFolder()
+  const { key } = await setUpAccount(data.settings)
   const service = await startService(loadConfig({ ...data.settings }).config)
   const sent = await fetch(`${service.url}/v1/emails`, {
     method: 'POST',
@@ -120,7 +120,7 @@ test('check names the emails whose content is in a damaged or missing file of th
   const [month] = readdirSync(folder).filter((name) => /^\d{4}-\d{2}\.db$/.test(name))
   const path = join(folder, month ?? '')
   writeFileSync(path, 'junk\n')
-  const { exitCode, stdout, stderr } = await tassis(['check'], data.settings)
+  const { exitCode, stdout, stderr } = await runTassis(['check'], data.settings)
   expect([exitCode, stderr]).toEqual([1, ''])
   expect(stdout).toContain(`email ${email.id} refers to part 1 of`)
   expect(stdout).toContain(
@@ -129,18 +129,18 @@ test('check names the emails whose content is in a damaged or missing file of th
 })
 
 test.skipIf(process.getuid?.() === 0)('data that this user may not read are not said to be missing', async () => {
-  using data = dataFolder()
-  await setUp(data.settings)
+  using data = createDataFolder()
+  await setUpAccount(data.settings)
   chmodSync(data.path, 0)
-  const { exitCode, stderr } = await tassis(['queue'], data.settings)
+  const { exitCode, stderr } = await runTassis(['queue'], data.settings)
   chmodSync(data.path, 0o700)
   expect({ exitCode, stderr }).toEqual({
     exitCode: 2,
-    stderr: `tassis: This user may not read the data in ${data.path}, which belongs to ${whoOwns(data.path)}; run the command as that user.\n`,
+    stderr: `tassis: This user may not read the data in ${data.path}, which belongs to ${describeOwner(data.path)}; run the command as that user.\n`,
   })
 })
 
 test('the owner of a path is told by name, and of one that is not there that of the folder above', () => {
-  expect(whoOwns('/')).toBe('user root')
-  expect(whoOwns('/not/there')).toBe('user root')
+  expect(describeOwner('/')).toBe('user root')
+  expect(describeOwner('/not/there')).toBe('user root')
 })

@@ -10,12 +10,12 @@ import { createTestAccount, createTestApp, eventually } from '#test/support/app.
 import { createEmailApi } from '#test/support/email-api.ts'
 import { grepData } from '#test/support/grep-data.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
-import { dataFolder, startServing, tassis, tassisJson } from './process.ts'
+import { createDataFolder, runTassis, runTassisJson, startServing } from './process.ts'
 
 setDefaultTimeout(120_000)
 
 /** The deletion as its row says it, read beside the service. */
-function deletionIn(dataDir: string): string {
+function readDeletion(dataDir: string): string {
   using db = new Database(join(dataDir, 'tassis.db'), { readonly: true })
   return JSON.stringify(db.query('SELECT account_id, step, cursor, rows FROM account_deletions').get())
 }
@@ -27,7 +27,7 @@ const EMAILS = 1500
 
 // Proves: account-8, privacy-3
 test('an account is deleted by its operator, over five deaths of the service', async () => {
-  using data = dataFolder()
+  using data = createDataFolder()
   {
     await using api = await createEmailApi({ dataDir: data.path, clock: systemClock })
     await createTestAccount(api.app)
@@ -42,31 +42,31 @@ test('an account is deleted by its operator, over five deaths of the service', a
         })),
       })
   }
-  const refused = await tassis(['accounts', 'delete', MARK, '--confirm', 'yes'], data.settings)
+  const refused = await runTassis(['accounts', 'delete', MARK, '--confirm', 'yes'], data.settings)
   expect([refused.exitCode, refused.stderr]).toEqual([
     1,
     `tassis: Give --confirm with the name of the account, "${MARK}"; all that it has goes, and nothing brings it back. Nothing was deleted.\n`,
   ])
-  const deleted = await tassis(['accounts', 'delete', MARK, '--confirm', MARK], data.settings)
+  const deleted = await runTassis(['accounts', 'delete', MARK, '--confirm', MARK], data.settings)
   expect([deleted.exitCode, deleted.stderr]).toEqual([0, ''])
-  expect(await tassisJson(['accounts', 'list'], data.settings)).toHaveLength(1)
+  expect(await runTassisJson(['accounts', 'list'], data.settings)).toHaveLength(1)
 
   const steps = new Set<string>()
   for (let death = 0; death < 5; death++) {
     await using service = await startServing(data.settings)
-    const before = deletionIn(data.path)
+    const before = readDeletion(data.path)
     expect(before).toContain('"account_id":1')
     // Killed as soon as it has gone on: in the middle of what comes next.
-    if (!before.includes(LATE)) await eventually(() => deletionIn(data.path) !== before, 60_000)
-    steps.add(deletionIn(data.path))
+    if (!before.includes(LATE)) await eventually(() => readDeletion(data.path) !== before, 60_000)
+    steps.add(readDeletion(data.path))
     expect(service.url).toContain('127.0.0.1')
   }
   // Each life of the service went on where the one before had ended.
   expect(steps.size).toBeGreaterThan(1)
-  const left = await tassisJson<Record<string, unknown>[]>(['accounts', 'deletions'], data.settings)
+  const left = await runTassisJson<Record<string, unknown>[]>(['accounts', 'deletions'], data.settings)
   expect(left).toEqual([expect.objectContaining({ account_number: 1 })])
   // The books are those of the accounts that stay, the audit log is that of all.
-  const checked = await tassis(['check'], data.settings)
+  const checked = await runTassis(['check'], data.settings)
   expect([checked.exitCode, checked.stderr]).toEqual([0, ''])
 
   const clock = new ManualClock(Date.now() + minutes(30))
@@ -79,6 +79,6 @@ test('an account is deleted by its operator, over five deaths of the service', a
   }, 60_000)
   await background.stop()
   expect(grepData(data.path, [MARK])).toEqual([])
-  const { exitCode } = await tassis(['audit', 'verify'], data.settings)
+  const { exitCode } = await runTassis(['audit', 'verify'], data.settings)
   expect(exitCode).toBe(0)
 })

@@ -9,7 +9,7 @@ import { createDomain } from '#features/setup/domains/domains.ts'
 import { GiB, KiB, MiB } from '#platform/units.ts'
 import { createTestAccount, eventually } from '#test/support/app.ts'
 import { storeTestInbound } from '#test/support/inbound.ts'
-import { type DataFolder, dataFolder, setUp, startServing, tassis, tassisJson } from './process.ts'
+import { createDataFolder, type DataFolder, runTassis, runTassisJson, setUpAccount, startServing } from './process.ts'
 
 // Some commands are processes of their own, on a machine that may be busy.
 setDefaultTimeout(60_000)
@@ -68,7 +68,7 @@ async function fill(data: DataFolder): Promise<void> {
   writeFileSync(join(data.path, 'imports', 'waiting.csv'), 'a@b.test\n'.repeat(40_000))
 }
 
-const partsOf = (use: Use): number =>
+const sumParts = (use: Use): number =>
   use.database.file_bytes +
   use.database.wal_bytes +
   [...use.content, ...use.raw_mail].reduce((sum, { bytes }) => sum + bytes, 0) +
@@ -77,13 +77,13 @@ const partsOf = (use: Use): number =>
   use.other_bytes
 
 test('the parts are the whole, and the whole is what du says, beside a service and without it', async () => {
-  using data = dataFolder()
-  await setUp(data.settings)
+  using data = createDataFolder()
+  await setUpAccount(data.settings)
   await fill(data)
   const look = async () => {
-    const use = await tassisJson<Use>(['disk'], data.settings)
+    const use = await runTassisJson<Use>(['disk'], data.settings)
     const said = await du(data.path)
-    return { use, isWhole: partsOf(use) === use.total_bytes, isDu: Math.abs(use.total_bytes - said) <= said / 100 }
+    return { use, isWhole: sumParts(use) === use.total_bytes, isDu: Math.abs(use.total_bytes - said) <= said / 100 }
   }
   /** Blocks are allocated a moment after they are written, so the two may look at different ones. */
   const lookWhole = (): Promise<Awaited<ReturnType<typeof look>>> =>
@@ -120,10 +120,10 @@ test('the parts are the whole, and the whole is what du says, beside a service a
 })
 
 test('the table names what is used, what bounds it and what goes next', async () => {
-  using data = dataFolder()
-  await setUp(data.settings)
+  using data = createDataFolder()
+  await setUpAccount(data.settings)
   await fill(data)
-  const { stdout, stderr, exitCode } = await tassis(['disk'], data.settings)
+  const { stdout, stderr, exitCode } = await runTassis(['disk'], data.settings)
   expect({ stderr, exitCode }).toEqual({ stderr: '', exitCode: 0 })
   expect(stdout).toMatch(/^USE +SIZE\n/)
   expect(stdout).toMatch(/\n {2}content \(bodies and attachments\) +\d/)
@@ -132,16 +132,16 @@ test('the table names what is used, what bounds it and what goes next', async ()
   expect(stdout).toMatch(/\nKIND +USED +BOUND +KEPT FOR +OLDEST +GOES NEXT\n/)
   expect(stdout).toMatch(/\nemails +[\d.]+ KiB +20.0 GiB +730 days +- +-\n/)
   expect(stdout).not.toContain('New mail is refused')
-  const full = await tassis(['disk'], { ...data.settings, TASSIS_MIN_FREE_DISK: '1024GiB' })
+  const full = await runTassis(['disk'], { ...data.settings, TASSIS_MIN_FREE_DISK: '1024GiB' })
   expect(full.stdout).toContain('\nNew mail is refused until 1.0 TiB are free (TASSIS_MIN_FREE_DISK).\n')
 })
 
 // Proves: storage-9
 test('sizes that the disk cannot hold are bounded to it, less the reserve, with a warning that says both figures', async () => {
-  using data = dataFolder()
-  await setUp(data.settings)
+  using data = createDataFolder()
+  await setUpAccount(data.settings)
   const settings = { ...data.settings, TASSIS_CONTENT_MAX_BYTES: '100000GiB', TASSIS_MIN_FREE_DISK: '1GiB' }
-  const use = await tassisJson<{
+  const use = await runTassisJson<{
     file_system: { size_bytes: number }
     kinds: { kind: string; max_bytes: number | null }[]
     warnings: string[]
@@ -153,12 +153,12 @@ test('sizes that the disk cannot hold are bounded to it, less the reserve, with 
   expect(use.warnings).toEqual([
     expect.stringMatching(/TASSIS_LOGS_MAX_BYTES are 1000\d\dGiB together, and the disk can hold [\d.]+GiB/),
   ])
-  expect((await tassis(['disk'], settings)).stdout).toContain('\nWarning: TASSIS_CONTENT_MAX_BYTES,')
+  expect((await runTassis(['disk'], settings)).stdout).toContain('\nWarning: TASSIS_CONTENT_MAX_BYTES,')
 })
 
 test('the table names the accounts that use most, and of those above their share what goes next', async () => {
-  using data = dataFolder()
-  await setUp(data.settings)
+  using data = createDataFolder()
+  await setUpAccount(data.settings)
   {
     const { app, close } = openApp(loadConfig({ ...data.settings }).config)
     const heavy = await createTestAccount(app)
@@ -179,7 +179,7 @@ test('the table names the accounts that use most, and of those above their share
     await close()
   }
   const settings = { ...data.settings, TASSIS_INBOUND_MAX_BYTES: '1MiB' }
-  const { kinds, not_stored: notStored } = await tassisJson<Use>(['disk'], settings)
+  const { kinds, not_stored: notStored } = await runTassisJson<Use>(['disk'], settings)
   const inbound = kinds.find(({ kind }) => kind === 'inbound')
   const [first, second] = inbound?.accounts ?? []
   expect(first?.used_bytes).toBeGreaterThan(1.3 * MiB)
@@ -191,7 +191,7 @@ test('the table names the accounts that use most, and of those above their share
     second: fits,
     notStored: [{ id: second?.id, messages: 7 }],
   })
-  const { stdout } = await tassis(['disk'], settings)
+  const { stdout } = await runTassis(['disk'], settings)
   expect(stdout).toMatch(/\nKIND +ACCOUNT +ID +USED +PART +FAIR SHARE +GOES NEXT\n/)
   expect(stdout).toMatch(
     new RegExp(
@@ -203,11 +203,11 @@ test('the table names the accounts that use most, and of those above their share
 })
 
 test('retention can be run by hand, beside a service and without it', async () => {
-  using data = dataFolder()
-  await setUp(data.settings)
+  using data = createDataFolder()
+  await setUpAccount(data.settings)
   const nothing = { content: 0, events: 0, inbound: 0, logs: 0, audit: 0 }
-  expect(await tassisJson<object>(['retention', 'run'], data.settings)).toEqual(nothing)
-  const said = await tassis(['retention', 'run'], data.settings)
+  expect(await runTassisJson<object>(['retention', 'run'], data.settings)).toEqual(nothing)
+  const said = await runTassis(['retention', 'run'], data.settings)
   expect(said).toEqual({
     exitCode: 0,
     stderr: '',
@@ -215,5 +215,5 @@ test('retention can be run by hand, beside a service and without it', async () =
       'Content removed of 0 emails.\nRemoved: 0 emails, 0 events, 0 received messages, 0 entries of the audit log.\n',
   })
   await using _service = await startServing(data.settings)
-  expect(await tassisJson<object>(['retention', 'run'], data.settings)).toEqual(nothing)
+  expect(await runTassisJson<object>(['retention', 'run'], data.settings)).toEqual(nothing)
 })

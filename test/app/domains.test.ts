@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test'
 import { openApp } from '#app/create.ts'
 import { loadConfig } from '#app/settings.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
-import { dataFolder, MAIN, type Settings, setUp, tassis, tassisJson } from './process.ts'
+import { createDataFolder, MAIN, runTassis, runTassisJson, type Settings, setUpAccount } from './process.ts'
 
 interface Verified {
   readonly fully_verified: boolean
@@ -17,9 +17,9 @@ interface Verified {
 }
 
 test('a domain that has what sending needs is verified: DMARC and the inbound MX are advice, not faults', async () => {
-  using data = dataFolder()
-  await setUp(data.settings)
-  const { dns_records: records } = await tassisJson<Verified>(['domains', 'records', 'sender.test'], data.settings)
+  using data = createDataFolder()
+  await setUpAccount(data.settings)
+  const { dns_records: records } = await runTassisJson<Verified>(['domains', 'records', 'sender.test'], data.settings)
   const valueAt = (key: string) => records.find((record) => record.key === key)?.value ?? ''
   const hostAt = (key: string) => records.find((record) => record.key === key)?.host ?? ''
   await using dns = await startDnsServer({
@@ -29,7 +29,7 @@ test('a domain that has what sending needs is verified: DMARC and the inbound MX
     'mail.tassis.test': { A: ['127.0.0.1'] },
   })
   const settings = { ...data.settings, TASSIS_DNS_SERVERS: dns.address }
-  const { exitCode, stdout } = await tassis(['domains', 'verify', 'sender.test'], settings)
+  const { exitCode, stdout } = await runTassis(['domains', 'verify', 'sender.test'], settings)
   expect(exitCode).toBe(0)
   expect(stdout).not.toContain('NOT OK')
   expect(stdout).toMatch(/^dmarc +advised +There is no DMARC record/m)
@@ -39,12 +39,12 @@ test('a domain that has what sending needs is verified: DMARC and the inbound MX
 })
 
 test('when DNS does not answer, that is said once, with who was asked and which setting names them', async () => {
-  using data = dataFolder()
-  await setUp(data.settings)
-  const { dns_records: records } = await tassisJson<Verified>(['domains', 'records', 'sender.test'], data.settings)
+  using data = createDataFolder()
+  await setUpAccount(data.settings)
+  const { dns_records: records } = await runTassisJson<Verified>(['domains', 'records', 'sender.test'], data.settings)
   await using dns = await startDnsServer(Object.fromEntries(records.map(({ host }) => [host, 'SERVFAIL'])))
   const settings = { ...data.settings, TASSIS_DNS_SERVERS: dns.address }
-  const { exitCode, stdout } = await tassis(['domains', 'verify', 'sender.test'], settings)
+  const { exitCode, stdout } = await runTassis(['domains', 'verify', 'sender.test'], settings)
   expect(exitCode).toBe(1)
   expect(stdout.match(/^\S+ +unknown +no answer; stays unverified$/gm)).toHaveLength(5)
   expect(stdout.match(/DNS gave no answer:/g)).toHaveLength(1)
@@ -52,23 +52,23 @@ test('when DNS does not answer, that is said once, with who was asked and which 
 })
 
 test('a host name without a dot is warned of wherever records are shown, whatever the delivery mode', async () => {
-  using data = dataFolder()
-  await setUp(data.settings)
+  using data = createDataFolder()
+  await setUpAccount(data.settings)
   const settings = { ...data.settings, TASSIS_HOSTNAME: 'vm' }
-  expect((await tassis(['domains', 'add', 'other.test'], settings)).stdout).toContain('calls itself "vm"')
+  expect((await runTassis(['domains', 'add', 'other.test'], settings)).stdout).toContain('calls itself "vm"')
   const commands = [
     ['domains', 'records', 'sender.test'],
     ['domains', 'records', 'sender.test', '--zone'],
   ]
   for (const command of commands) {
-    const { stdout } = await tassis(command, { ...settings, TASSIS_DELIVERY: 'capture' })
+    const { stdout } = await runTassis(command, { ...settings, TASSIS_DELIVERY: 'capture' })
     expect(stdout).toContain('This host calls itself "vm", which is no full name')
-    expect((await tassis(command, data.settings)).stdout).not.toContain('calls itself')
+    expect((await runTassis(command, data.settings)).stdout).not.toContain('calls itself')
   }
 })
 
 test('serve warns of a host name without a dot in its log when it delivers directly', async () => {
-  using data = dataFolder()
+  using data = createDataFolder()
   const warned = async (delivery: string) => {
     const settings = { ...data.settings, TASSIS_HOSTNAME: 'vm', TASSIS_DELIVERY: delivery }
     await using child = Bun.spawn([process.execPath, MAIN, 'serve'], {
@@ -84,18 +84,18 @@ test('serve warns of a host name without a dot in its log when it delivers direc
 })
 
 test('a tracking domain is shown with the records, as a block and as a line of a zone file', async () => {
-  using data = dataFolder()
-  const { domainId } = await setUp(data.settings)
+  using data = createDataFolder()
+  const { domainId } = await setUpAccount(data.settings)
   const opened = openApp(loadConfig({ ...data.settings }).config)
   opened.app.db.run("UPDATE domains SET tracking_domain = 'links.brand.test'")
   await opened.close()
-  const blocks = await tassis(['domains', 'records', domainId], data.settings)
+  const blocks = await runTassis(['domains', 'records', domainId], data.settings)
   expect(blocks.stdout).toEndWith(
     'its name may lie in another domain\n  Type      CNAME\n  Name      links.brand.test\n  Value     mail.tassis.test\n',
   )
-  const zone = await tassis(['domains', 'records', 'sender.test', '--zone'], data.settings)
+  const zone = await runTassis(['domains', 'records', 'sender.test', '--zone'], data.settings)
   expect(zone.stdout).toEndWith('\nlinks.brand.test. 3600 IN CNAME mail.tassis.test.\n')
-  const { dns_records: records } = await tassisJson<Verified>(['domains', 'records', 'sender.test'], data.settings)
+  const { dns_records: records } = await runTassisJson<Verified>(['domains', 'records', 'sender.test'], data.settings)
   expect(records.at(-1)).toEqual({
     key: 'tracking',
     type: 'CNAME',
@@ -107,16 +107,16 @@ test('a tracking domain is shown with the records, as a block and as a line of a
 })
 
 test('an operator who vouches for a domain has it verified without DNS, until 72 hours after a look that finds no records', async () => {
-  using data = dataFolder()
-  await setUp(data.settings)
+  using data = createDataFolder()
+  await setUpAccount(data.settings)
   await using dns = await startDnsServer({})
   const settings = { ...data.settings, TASSIS_DNS_SERVERS: dns.address }
-  const { exitCode, stdout } = await tassis(['domains', 'vouch', 'sender.test'], settings)
+  const { exitCode, stdout } = await runTassis(['domains', 'vouch', 'sender.test'], settings)
   expect({ exitCode, stdout }).toEqual({
     exitCode: 0,
     stdout: expect.stringContaining('sender.test counts as verified and takes mail, on your word.') as string,
   })
-  const listed = await tassisJson<{ verified: boolean; dns_records: { verified: boolean }[] }[]>(
+  const listed = await runTassisJson<{ verified: boolean; dns_records: { verified: boolean }[] }[]>(
     ['domains', 'list'],
     settings,
   )
@@ -125,13 +125,13 @@ test('an operator who vouches for a domain has it verified without DNS, until 72
   ])
   expect(dns.queries).toEqual([])
   const verify = async () => {
-    const verified = await tassis(['domains', 'verify', 'sender.test'], settings)
+    const verified = await runTassis(['domains', 'verify', 'sender.test'], settings)
     return [verified.exitCode, verified.stdout.split('\n').slice(-2, -1)[0]]
   }
   const lacks =
     /^sender\.test was verified and has lacked records since .+Z \(spf, dkim, return_path\): its mail is sent until .+Z, then refused\. /
   expect(await verify()).toEqual([1, expect.stringMatching(lacks)])
-  expect((await tassis(['domains', 'list'], settings)).stdout).toMatch(
+  expect((await runTassis(['domains', 'list'], settings)).stdout).toMatch(
     /^sender\.test +losing .* missing since .+Z: spf, dkim, return_path; sends until .+Z$/m,
   )
   const { config } = loadConfig({ ...settings })
@@ -142,57 +142,57 @@ test('an operator who vouches for a domain has it verified without DNS, until 72
   expect(await verify()).toEqual([1, noLonger])
   // It had been told.
   expect(await verify()).toEqual([1, expect.stringMatching(/: its mail has been refused since .+Z\. /)])
-  expect((await tassis(['domains', 'list'], settings)).stdout).toMatch(/^sender\.test +lost .*; refused since .+Z$/m)
+  expect((await runTassis(['domains', 'list'], settings)).stdout).toMatch(/^sender\.test +lost .*; refused since .+Z$/m)
 })
 
 test('`domains verify --without-dns` does what `domains vouch` does, and its help is shown first', async () => {
-  using data = dataFolder()
-  await setUp(data.settings)
+  using data = createDataFolder()
+  await setUpAccount(data.settings)
   await using dns = await startDnsServer({})
   const settings = { ...data.settings, TASSIS_DNS_SERVERS: dns.address }
-  const verified = await tassis(['domains', 'verify', 'sender.test', '--without-dns'], settings)
-  expect(verified).toEqual(await tassis(['domains', 'vouch', 'sender.test'], settings))
+  const verified = await runTassis(['domains', 'verify', 'sender.test', '--without-dns'], settings)
+  expect(verified).toEqual(await runTassis(['domains', 'vouch', 'sender.test'], settings))
   expect(verified).toMatchObject({
     exitCode: 0,
     stdout: expect.stringContaining('sender.test counts as verified and takes mail, on your word.') as string,
   })
-  const [listed] = await tassisJson<{ verified: boolean }[]>(['domains', 'list'], settings)
+  const [listed] = await runTassisJson<{ verified: boolean }[]>(['domains', 'list'], settings)
   expect(listed?.verified).toBe(true)
   expect(dns.queries).toEqual([])
-  const { stdout: help } = await tassis(['domains', '--help'], settings)
+  const { stdout: help } = await runTassis(['domains', '--help'], settings)
   expect(help).toMatch(
     /\n {2}verify \[options\] <domain> .*\n[\s\S]*\n {2}vouch \[options\] <domain> [\s\S]*`verify\s+--without-dns`/,
   )
 })
 
 test('a domain below a verified one is said to send under that one until it is verified itself', async () => {
-  using data = dataFolder()
-  await setUp(data.settings, { verified: true })
+  using data = createDataFolder()
+  await setUpAccount(data.settings, { verified: true })
   await using dns = await startDnsServer({})
   const settings = { ...data.settings, TASSIS_DNS_SERVERS: dns.address }
-  const { stdout } = await tassis(['domains', 'add', 'second.sender.test'], settings)
+  const { stdout } = await runTassis(['domains', 'add', 'second.sender.test'], settings)
   expect(stdout).toContain('Its mail is sent, under sender.test, which is verified; once it is verified itself')
   expect(stdout).not.toContain('captured')
-  expect((await tassis(['domains', 'list'], settings)).stdout).toMatch(
+  expect((await runTassis(['domains', 'list'], settings)).stdout).toMatch(
     /^second\.sender\.test +covered .* missing: spf, dkim, return_path; sends under sender\.test$/m,
   )
-  expect((await tassis(['domains', 'verify', 'second.sender.test'], settings)).stdout).toContain(
+  expect((await runTassis(['domains', 'verify', 'second.sender.test'], settings)).stdout).toContain(
     'second.sender.test is not verified. Its mail is sent, under sender.test, which is verified',
   )
-  expect((await tassis(['domains', 'add', 'third.test'], settings)).stdout).toContain(
+  expect((await runTassis(['domains', 'add', 'third.test'], settings)).stdout).toContain(
     'Until it is verified, its mail is only captured.',
   )
   const strict = { ...settings, TASSIS_SENDING_UNVERIFIED: 'reject' }
-  expect((await tassis(['domains', 'add', 'fourth.test'], strict)).stdout).toContain(
+  expect((await runTassis(['domains', 'add', 'fourth.test'], strict)).stdout).toContain(
     'Until it is verified, its mail is refused.',
   )
 })
 
 test('who vouches for a domain is told when no mail comes in', async () => {
-  using data = dataFolder()
-  await setUp(data.settings)
+  using data = createDataFolder()
+  await setUpAccount(data.settings)
   const vouch = async (more: Settings) =>
-    (await tassis(['domains', 'vouch', 'sender.test'], { ...data.settings, ...more })).stdout.split('\n').slice(1)
+    (await runTassis(['domains', 'vouch', 'sender.test'], { ...data.settings, ...more })).stdout.split('\n').slice(1)
   expect(await vouch({})).toEqual([
     'Warning: No mail comes in until the service runs with TASSIS_INBOUND_ADDR, such as 127.0.0.1:2525.',
     '',

@@ -1,6 +1,6 @@
 /** @module `tassis emails`: how an operator finds an email and reads what became of it. */
 import { expect, setDefaultTimeout, test } from 'bun:test'
-import { dataFolder, setUp, startServing, tassis, tassisJson } from './process.ts'
+import { createDataFolder, runTassis, runTassisJson, setUpAccount, startServing } from './process.ts'
 
 // Commands are processes of their own, on a machine that may be busy.
 setDefaultTimeout(60_000)
@@ -11,17 +11,17 @@ interface Listed {
 }
 
 test('emails list finds by the filters of the API, in 80 columns; show tells of one in words', async () => {
-  using data = dataFolder()
+  using data = createDataFolder()
   const settings = { ...data.settings, TASSIS_DELIVERY: 'capture' }
-  await setUp(settings, { verified: true })
+  await setUpAccount(settings, { verified: true })
   const send = (to: string, subject: string) =>
-    tassis(['send', '--from', 'Ada <ada@sender.test>', '--to', to, '--subject', subject], settings)
+    runTassis(['send', '--from', 'Ada <ada@sender.test>', '--to', to, '--subject', subject], settings)
   await send('bob@receiver.test', 'Your invoice 4711 of a very long month')
   await send('somebody.with.a.long.name@subdomain.receiver.test', 'Your invoice 4712')
   await send('bob@receiver.test', 'Hello \u001b[31mred')
 
   await using _ = await startServing(settings)
-  const all = await tassis(['emails', 'list'], settings)
+  const all = await runTassis(['emails', 'list'], settings)
   const lines = all.stdout.trimEnd().split('\n')
   expect(lines).toHaveLength(4)
   expect(lines[0]).toMatch(/^ID +DAY AND TIME +STATUS +TO +SUBJECT$/)
@@ -29,7 +29,7 @@ test('emails list finds by the filters of the API, in 80 columns; show tells of 
   expect(all.stdout).not.toContain('\u001b')
 
   const subjects = async (...filters: string[]) => {
-    const { emails, total } = await tassisJson<Listed>(['emails', 'list', ...filters], settings)
+    const { emails, total } = await runTassisJson<Listed>(['emails', 'list', ...filters], settings)
     expect(total).toBe(emails.length)
     return emails.map(({ subject }) => subject)
   }
@@ -39,30 +39,30 @@ test('emails list finds by the filters of the API, in 80 columns; show tells of 
   expect(await subjects('--from', 'ada@sender.test', '--status', 'bounced')).toEqual([])
   expect(await subjects('--status', 'sent', '--subject', '4712')).toEqual(['Your invoice 4712'])
   expect(await subjects('--since', '2000-01-01', '--until', '2000-01-02')).toEqual([])
-  const limited = await tassis(['emails', 'list', '--limit', '1'], settings)
+  const limited = await runTassis(['emails', 'list', '--limit', '1'], settings)
   expect(limited.stdout).toContain('… and 2 older (--limit)')
-  const searched = await tassis(
+  const searched = await runTassis(
     ['emails', 'list', '--limit', '1', '--to', 'bob@receiver.test', '--status', 'sent'],
     settings,
   )
   expect(searched.stdout).toContain('… and at least 1 older (--limit)')
-  const wrong = await tassis(['emails', 'list', '--to', 'bob'], settings)
+  const wrong = await runTassis(['emails', 'list', '--to', 'bob'], settings)
   expect([wrong.exitCode, wrong.stderr]).toEqual([1, expect.stringContaining('whole email address')])
 
   const shortId = lines[3]?.split(' ')[0] ?? ''
-  const { stdout } = await tassis(['emails', 'show', shortId], settings)
+  const { stdout } = await runTassis(['emails', 'show', shortId], settings)
   expect(stdout).toMatch(/^Status: +sent: the receiving server has taken it$/m)
   expect(stdout).toMatch(/^ {2}to {3}bob@receiver\.test {2}sent after 1 attempt; delivered \d{4}-/m)
   expect(stdout).toMatch(/delivered +bob@receiver\.test/)
-  const listed = await tassisJson<Listed>(['emails', 'list', '--to', 'bob@receiver.test'], settings)
+  const listed = await runTassisJson<Listed>(['emails', 'list', '--to', 'bob@receiver.test'], settings)
   const { id, message_id: messageId } = listed.emails[1] ?? { id: '', message_id: '' }
-  expect(await tassisJson<object>(['emails', 'show', messageId], settings)).toMatchObject({
+  expect(await runTassisJson<object>(['emails', 'show', messageId], settings)).toMatchObject({
     id,
     recipients: [{ address: 'bob@receiver.test', status: 'sent' }],
     history: [{ type: 'queued' }, { type: 'sent' }, { type: 'delivered' }],
   })
   for (const unknown of ['01234567', 'x', '0'.repeat(33)]) {
-    const missing = await tassis(['emails', 'show', unknown], settings)
+    const missing = await runTassis(['emails', 'show', unknown], settings)
     expect([missing.exitCode, missing.stderr]).toEqual([1, expect.stringContaining('There is no email')])
   }
 })

@@ -1,18 +1,18 @@
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import { createTestApi } from '#test/support/api.ts'
-import { testDisk } from '#test/support/disk.ts'
-import { dataFolder, startServing, tassis } from './process.ts'
+import { createTestDisk } from '#test/support/disk.ts'
+import { createDataFolder, runTassis, startServing } from './process.ts'
 
 setDefaultTimeout(60_000)
 
 test('health says ready of a running service, and what to do when none answers', async () => {
-  using folder = dataFolder()
+  using folder = createDataFolder()
   await using service = await startServing(folder.settings)
   const settings = { ...folder.settings, TASSIS_HTTP_ADDR: new URL(service.url).host }
-  expect(await tassis(['health'], settings)).toEqual({ exitCode: 0, stdout: 'ready\n', stderr: '' })
+  expect(await runTassis(['health'], settings)).toEqual({ exitCode: 0, stdout: 'ready\n', stderr: '' })
   service.signal('SIGTERM')
   await service.exited
-  const { exitCode, stderr } = await tassis(['health'], settings)
+  const { exitCode, stderr } = await runTassis(['health'], settings)
   expect([exitCode, stderr]).toEqual([
     1,
     `tassis: No service answers at ${service.url}/readyz; start it with \`tassis serve\`, or give the TASSIS_HTTP_ADDR that it was started with.\n`,
@@ -20,8 +20,8 @@ test('health says ready of a running service, and what to do when none answers',
 })
 
 test('health says why a service is not ready', async () => {
-  await using service = await createTestApi({ disk: testDisk(() => true) })
-  expect(await tassis(['health'], { TASSIS_HTTP_ADDR: new URL(service.url).host })).toEqual({
+  await using service = await createTestApi({ disk: createTestDisk(() => true) })
+  expect(await runTassis(['health'], { TASSIS_HTTP_ADDR: new URL(service.url).host })).toEqual({
     exitCode: 1,
     stdout: '',
     stderr: 'tassis: The service is not ready: the disk has less free space than TASSIS_MIN_FREE_DISK.\n',

@@ -7,7 +7,7 @@ import { startDnsServer, type Zone } from '#test/support/dns-server.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 
 const MESSAGES = 100
-const MOST_EXCHANGES_OF_DELIVERY = 256
+const MAX_DELIVERY_EXCHANGES = 256
 /** A key is only asked for when the body is the one that was signed. */
 const BODY = 'Hi.\r\n'
 const BODY_HASH = new Bun.CryptoHasher('sha256').update(BODY).digest('base64')
@@ -35,7 +35,7 @@ test('silent DNS servers behind the senders of incoming mail hold up no look-up 
       content: { kind: 'bytes', bytes: Buffer.from(text) },
     })
   }
-  await dns.received(MOST_EXCHANGES_OF_DELIVERY + 1)
+  await dns.received(MAX_DELIVERY_EXCHANGES + 1)
   expect(await service.app.resolver.mx('customer.test')).toMatchObject({
     kind: 'ok',
     records: [{ preference: 10, exchange: 'mx.customer.test' }],

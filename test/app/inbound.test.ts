@@ -3,15 +3,15 @@ import { expect, setDefaultTimeout, test } from 'bun:test'
 import { openApp } from '#app/create.ts'
 import { loadConfig } from '#app/settings.ts'
 import { storeTestInbound } from '#test/support/inbound.ts'
-import { dataFolder, setUp, tassis, tassisJson } from './process.ts'
+import { createDataFolder, runTassis, runTassisJson, setUpAccount } from './process.ts'
 
 // Commands are processes of their own, on a machine that may be busy.
 setDefaultTimeout(60_000)
 
 // Proves: inbound-25
 test('mail that could not be parsed is listed and parsed again; what still cannot be parsed stays listed', async () => {
-  using data = dataFolder()
-  await setUp(data.settings)
+  using data = createDataFolder()
+  await setUpAccount(data.settings)
   const opened = openApp(loadConfig({ ...data.settings }).config)
   const { app } = opened
   const domain = app.db
@@ -30,7 +30,7 @@ test('mail that could not be parsed is listed and parsed again; what still canno
   await opened.close()
 
   const listed = async () => {
-    const { messages } = await tassisJson<{ messages: { id: string; kind: string }[] }>(
+    const { messages } = await runTassisJson<{ messages: { id: string; kind: string }[] }>(
       ['inbound', 'list'],
       data.settings,
     )
@@ -40,18 +40,18 @@ test('mail that could not be parsed is listed and parsed again; what still canno
     [good, 'inbound'],
     [bad, 'inbound'],
   ])
-  expect((await tassis(['inbound', 'list'], data.settings)).stdout).not.toContain('\u001b')
-  expect(await tassis(['inbound', 'retry'], data.settings)).toEqual({
+  expect((await runTassis(['inbound', 'list'], data.settings)).stdout).not.toContain('\u001b')
+  expect(await runTassis(['inbound', 'retry'], data.settings)).toEqual({
     exitCode: 1,
     stdout: '',
     stderr: 'tassis: Give the id of a message, or --all for every one of them.\n',
   })
-  expect(await tassis(['inbound', 'retry', good], data.settings)).toEqual({
+  expect(await runTassis(['inbound', 'retry', good], data.settings)).toEqual({
     exitCode: 0,
     stdout: '1 message parsed.\n',
     stderr: '',
   })
-  expect(await tassis(['inbound', 'retry', '--all'], data.settings)).toEqual({
+  expect(await runTassis(['inbound', 'retry', '--all'], data.settings)).toEqual({
     exitCode: 1,
     stdout: `0 messages parsed.\n${bad} still cannot be parsed: The message has more than 1,000 carriage returns in a row, which no mail has.\n`,
     stderr: '',

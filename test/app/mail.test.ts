@@ -10,8 +10,8 @@ import { listOperatorMail, type NewOperatorMail, storeOperatorMail } from '#feat
 import { finishRecipient } from '#features/sending/queue/attempt-moves.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { FeedbackReport } from '#protocols/arf/report.ts'
-import { claimTo } from '#test/support/lanes.ts'
-import { dataFolder, type Settings, setUp, startServing, tassis, tassisJson } from './process.ts'
+import { claimDueTo } from '#test/support/lanes.ts'
+import { createDataFolder, runTassis, runTassisJson, type Settings, setUpAccount, startServing } from './process.ts'
 
 // Services are processes of their own, on a machine that may be busy.
 setDefaultTimeout(60_000)
@@ -78,10 +78,10 @@ const OBEYED = /[\0-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]/
 
 // Proves: inbound-34
 test('mail is listed, shown and deleted, and nothing that a stranger wrote is obeyed by the terminal', async () => {
-  using data = dataFolder()
-  await setUp(data.settings)
+  using data = createDataFolder()
+  await setUpAccount(data.settings)
   const run = async (...args: string[]) => {
-    const { exitCode, stdout, stderr } = await tassis(['mail', ...args], data.settings)
+    const { exitCode, stdout, stderr } = await runTassis(['mail', ...args], data.settings)
     return { exitCode, out: stdout.trimEnd(), stderr }
   }
   expect(await run('list')).toEqual({ exitCode: 0, out: 'There is no mail for the operator.', stderr: '' })
@@ -135,8 +135,8 @@ test('mail is listed, shown and deleted, and nothing that a stranger wrote is ob
 })
 
 test('programs get the message exactly, through a running service, however large it is', async () => {
-  using data = dataFolder()
-  await setUp(data.settings)
+  using data = createDataFolder()
+  await setUpAccount(data.settings)
   const large = Buffer.concat([
     Buffer.from(MESSAGE),
     Buffer.alloc(20 * 1024 * 1024, 'line\r\n'),
@@ -156,26 +156,26 @@ test('programs get the message exactly, through a running service, however large
     size_bytes: large.length,
     received_at: '2026-03-15T12:30:00.000Z',
   }
-  const listed = await tassisJson(['mail', 'list'], data.settings)
+  const listed = await runTassisJson(['mail', 'list'], data.settings)
   expect(listed).toMatchObject({ total: 1, mail: [{ id }] })
-  const { raw_base64: base64, ...rest } = await tassisJson<Record<string, unknown>>(
+  const { raw_base64: base64, ...rest } = await runTassisJson<Record<string, unknown>>(
     ['mail', 'show', id, '--raw'],
     data.settings,
   )
   expect(Object.keys(rest).sort()).toEqual(Object.keys(head).sort())
   expect(rest).toMatchObject({ ...head, received_at: expect.stringContaining('2026-03-15T12:30:00') })
   expect(Buffer.from(String(base64), 'base64').equals(large)).toBe(true)
-  const shown = await tassisJson<{ text: string }>(['mail', 'show', id], data.settings)
+  const shown = await runTassisJson<{ text: string }>(['mail', 'show', id], data.settings)
   expect([shown.text.length, shown.text.startsWith('First line, für dich.')]).toEqual([100_000, true])
-  expect(await tassisJson(['mail', 'delete', id], data.settings)).toEqual({ deleted: id })
-  expect(await tassisJson(['mail', 'list'], data.settings)).toEqual({ total: 0, mail: [] })
+  expect(await runTassisJson(['mail', 'delete', id], data.settings)).toEqual({ deleted: id })
+  expect(await runTassisJson(['mail', 'list'], data.settings)).toEqual({ total: 0, mail: [] })
 })
 
 test('a message without text, one that cannot be parsed and one that is gone are shown as far as they go', async () => {
-  using data = dataFolder()
-  await setUp(data.settings)
+  using data = createDataFolder()
+  await setUpAccount(data.settings)
   const show = async (id: string, ...more: string[]) => {
-    const { stdout, stderr, exitCode } = await tassis(['mail', 'show', id, ...more], data.settings)
+    const { stdout, stderr, exitCode } = await runTassis(['mail', 'show', id, ...more], data.settings)
     return { last: stdout.trimEnd().split('\n').at(-1), stderr, exitCode }
   }
   const html = await receive(data.settings, 'Content-Type: text/html\r\n\r\n<script>alert(1)</script>')
@@ -204,9 +204,9 @@ const REPORT: FeedbackReport = {
 
 // Proves: notify-40
 test('complaints are told by account with their rate over 30 days, newest first', async () => {
-  using data = dataFolder()
-  const { accountId } = await setUp(data.settings, { verified: true })
-  const run = async (...args: string[]) => (await tassis(['complaints', ...args], data.settings)).stdout.trimEnd()
+  using data = createDataFolder()
+  const { accountId } = await setUpAccount(data.settings, { verified: true })
+  const run = async (...args: string[]) => (await runTassis(['complaints', ...args], data.settings)).stdout.trimEnd()
   expect(await run()).toBe(
     [
       'The last 30 days, without sandbox mail:',
@@ -217,12 +217,12 @@ test('complaints are told by account with their rate over 30 days, newest first'
     ].join('\n'),
   )
   for (const to of ['bob@receiver.test', 'carl@receiver.test', 'dora@receiver.test', 'erin@receiver.test'])
-    await tassis(['send', '--from', 'ada@sender.test', '--to', to, '--no-follow'], data.settings)
+    await runTassis(['send', '--from', 'ada@sender.test', '--to', to, '--no-follow'], data.settings)
   const emailId = await withApp(data.settings, (app) =>
     app.commit.write((tx) => {
       const now = app.eventTime()
       const due = { now: app.clock.now(), eventTime: now, limit: 10, retryAt: () => now }
-      for (const claimed of claimTo(tx, 'receiver.test', due))
+      for (const claimed of claimDueTo(tx, 'receiver.test', due))
         finishRecipient(tx, { ...claimed, now }, { status: 'sent', deliveryStartedAt: now })
       applyComplaint(app, tx, REPORT, { recipientId: 1, rawRef: 1, now })
       const row = tx.db.query<{ uuid: Uint8Array }, []>('SELECT uuid FROM emails WHERE id = 1').get()
@@ -243,7 +243,7 @@ test('complaints are told by account with their rate over 30 days, newest first'
     ),
   ])
   expect(OBEYED.exec(told)).toBeNull()
-  expect(await tassisJson(['complaints'], data.settings)).toEqual({
+  expect(await runTassisJson(['complaints'], data.settings)).toEqual({
     days: 30,
     accounts: [{ account_id: accountId, account: 'Acme', delivered: 4, complaints: 1, rate: 0.25 }],
     newest: [
@@ -262,10 +262,10 @@ test('complaints are told by account with their rate over 30 days, newest first'
 
 // Proves: inbound-26
 test('a message is processed again when its operator asks, with the service when it does not run', async () => {
-  using data = dataFolder()
-  await setUp(data.settings)
+  using data = createDataFolder()
+  await setUpAccount(data.settings)
   const id = await receive(data.settings, 'From: bob@receiver.test\r\n\r\nHello.\r\n')
-  expect(await tassis(['mail', 'retry', id], data.settings)).toEqual({
+  expect(await runTassis(['mail', 'retry', id], data.settings)).toEqual({
     exitCode: 0,
     stdout: 'It is processed again; what cannot be made out comes back to `tassis mail list`.\n',
     stderr: '',
@@ -274,5 +274,5 @@ test('a message is processed again when its operator asks, with the service when
     db.query('SELECT mail_from FROM inbound_receipts').all(),
   )
   expect(waiting).toEqual([{ mail_from: 'bob@receiver.test' }])
-  expect(await tassis(['mail', 'retry', id], data.settings)).toMatchObject({ exitCode: 1, stdout: '' })
+  expect(await runTassis(['mail', 'retry', id], data.settings)).toMatchObject({ exitCode: 1, stdout: '' })
 })

@@ -4,10 +4,10 @@ import { join } from 'node:path'
 import { openApp } from '#app/create.ts'
 import { loadConfig } from '#app/settings.ts'
 import { ConfigError } from '#platform/config.ts'
-import { dataFolder } from './process.ts'
+import { createDataFolder } from './process.ts'
 
 test('an existing database is never opened without its master key or with another, and none is made in its place', async () => {
-  using folder = dataFolder()
+  using folder = createDataFolder()
   const open = (more: Record<string, string> = {}) => openApp(loadConfig({ ...folder.settings, ...more }).config)
   await open().close()
   const path = join(folder.path, 'master.key')

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { networkInterfaces, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { getCACertificates } from 'node:tls'
-import { readAuthorities } from '#app/outgoing.ts'
+import { readCertificateAuthorities } from '#app/outgoing.ts'
 import { ConfigError } from '#platform/config.ts'
 import { at, createTestApi } from '#test/support/api.ts'
 import { createTestApp, eventually } from '#test/support/app.ts'
@@ -120,7 +120,7 @@ describe('by the service', () => {
     await using receiver = await startHttpsReceiver({ names: ['hooks.example.test'] })
     await using dns = await startDnsServer({ 'hooks.example.test': { A: ['8.8.8.8'], ttl: 0 } })
     await using service = await createTestApi({
-      tellsWebhooks: true,
+      sendsWebhooks: true,
       settings: {
         TASSIS_DNS_SERVERS: dns.address,
         TASSIS_EXTRA_CA_FILE: receiver.caFile,
@@ -198,7 +198,7 @@ test('the authorities of TASSIS_EXTRA_CA_FILE come to the usual ones', () => {
     const path = join(folder, 'ca.pem')
     const [one, two] = [createCertificateAuthority('One').pem, createCertificateAuthority('Two').pem]
     writeFileSync(path, `# ours\n${one}\n${two}`)
-    const authorities = readAuthorities({ extraCaFile: path })
+    const authorities = readCertificateAuthorities({ extraCaFile: path })
     expect(authorities).toEqual([...getCACertificates('default'), one.trim(), two.trim()])
     expect(authorities?.length).toBeGreaterThan(100)
   } finally {

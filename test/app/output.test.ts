@@ -1,6 +1,6 @@
 /** What commands print, as text. */
 import { expect, test } from 'bun:test'
-import { jsonText } from '#app/cli/output.ts'
+import { formatJson } from '#app/cli/output.ts'
 
 const NASTY = 'a\u001b]0;x\u0007\u007f\u0085\u009b31m\u2028\u2029\u202a\u202e\u2066\u2069'
 const HARMLESS = '\u00e9\u{1f600}\u2027\u202f\u206a'
@@ -8,7 +8,7 @@ const ESCAPED = String.raw`a\u001b]0;x\u0007\u007f\u0085\u009b31m\u2028\u2029\u2
 
 test('JSON shows no control character, line separator or change of direction, and programs read the same value', () => {
   const value = { subject: NASTY + HARMLESS, [NASTY]: ['\u009b'] }
-  const text = jsonText(value)
+  const text = formatJson(value)
   expect(text.split('\n')).toEqual([
     '{',
     `  "subject": "${ESCAPED}${HARMLESS}",`,

@@ -21,9 +21,17 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { eventually } from '#test/support/app.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
-import { freePort } from '#test/support/free-port.ts'
+import { findFreePort } from '#test/support/free-port.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
-import { dataFolder, MAIN, type Settings, setUp, startServing, tassis, tassisJson } from './process.ts'
+import {
+  createDataFolder,
+  MAIN,
+  runTassis,
+  runTassisJson,
+  type Settings,
+  setUpAccount,
+  startServing,
+} from './process.ts'
 
 setDefaultTimeout(120_000)
 
@@ -36,7 +44,7 @@ interface Answer {
   readonly body: any
 }
 
-const apiOf =
+const createApi =
   (url: string, key: string) =>
   async (method: string, path: string, body?: object): Promise<Answer> => {
     const response = await fetch(url + path, {
@@ -53,8 +61,8 @@ interface Balances {
 }
 
 /** All mail that was accepted is sent, and nothing else became of any. */
-const allSent = async (settings: Settings, accepted: number): Promise<boolean> => {
-  const { ok, balances } = await tassisJson<Balances>(['check'], settings)
+const areAllSent = async (settings: Settings, accepted: number): Promise<boolean> => {
+  const { ok, balances } = await runTassisJson<Balances>(['check'], settings)
   expect(ok).toBe(true)
   expect(balances[0]).toMatchObject({ accepted })
   return balances[0]?.sent === accepted
@@ -63,11 +71,11 @@ const allSent = async (settings: Settings, accepted: number): Promise<boolean> =
 describe('while another process holds the database', () => {
   // Proves: storage-1
   test('sends wait, lists are read, the event loop goes on, and nothing is lost or failed', async () => {
-    using data = dataFolder()
+    using data = createDataFolder()
     const settings = { ...data.settings, TASSIS_DELIVERY: 'capture' }
-    const { key } = await setUp(settings, { verified: true })
+    const { key } = await setUpAccount(settings, { verified: true })
     await using service = await startServing(settings)
-    const api = apiOf(service.url, key)
+    const api = createApi(service.url, key)
     expect((await api('POST', '/v1/emails', MAIL)).status).toBe(202)
     using other = new Database(join(data.path, 'tassis.db'))
     other.run('PRAGMA busy_timeout = 10000')
@@ -83,16 +91,16 @@ describe('while another process holds the database', () => {
     expect(answeredSends).toBe(0)
     other.run('ROLLBACK')
     expect(new Set((await sends).map(({ status }) => status))).toEqual(new Set([202]))
-    await eventually(() => allSent(settings, 31), 60_000)
+    await eventually(() => areAllSent(settings, 31), 60_000)
   })
 
   // Proves: storage-1
   test('a send that waits for too long is a 503 with Retry-After, and what was accepted goes on when it is let go', async () => {
-    using data = dataFolder()
+    using data = createDataFolder()
     const settings = { ...data.settings, TASSIS_DELIVERY: 'capture', TASSIS_LOG_LEVEL: 'silent' }
-    const { key } = await setUp(settings, { verified: true })
+    const { key } = await setUpAccount(settings, { verified: true })
     await using service = await startServing(settings)
-    const api = apiOf(service.url, key)
+    const api = createApi(service.url, key)
     const accepted = await Promise.all(Array.from({ length: 20 }, () => api('POST', '/v1/emails', MAIL)))
     expect(new Set(accepted.map(({ status }) => status))).toEqual(new Set([202]))
     using other = new Database(join(data.path, 'tassis.db'))
@@ -106,13 +114,13 @@ describe('while another process holds the database', () => {
       code: 'storage_unavailable',
     })
     other.run('ROLLBACK')
-    await eventually(() => allSent(settings, 20), 60_000)
+    await eventually(() => areAllSent(settings, 20), 60_000)
   })
 })
 
 // Proves: storage-1
 test('without descriptors a send is a 503, and mail that becomes due waits until there are some', async () => {
-  using data = dataFolder()
+  using data = createDataFolder()
   await using receiver = await startScriptedSmtp({})
   await using dns = await startDnsServer({
     'receiver.test': { MX: [{ preference: 10, exchange: 'mx.receiver.test' }] },
@@ -125,9 +133,9 @@ test('without descriptors a send is a 503, and mail that becomes due waits until
     TASSIS_SMTP_PORT: String(receiver.port),
     TASSIS_LOG_LEVEL: 'silent',
   }
-  const { key } = await setUp(settings, { verified: true })
+  const { key } = await setUpAccount(settings, { verified: true })
   await using service = await startServing(settings, 'serve', limit)
-  const api = apiOf(service.url, key)
+  const api = createApi(service.url, key)
   const openFiles = () => readdirSync(`/proc/${service.pid}/fd`).length
   // Due while there are none: also a busy machine has used them up by then.
   const ahead = new Date(Date.now() + 15_000)
@@ -162,15 +170,15 @@ test('without descriptors a send is a 503, and mail that becomes due waits until
 })
 
 test('a command to a service that does not respond ends after some seconds with one sentence', async () => {
-  using data = dataFolder()
-  await setUp(data.settings)
+  using data = createDataFolder()
+  await setUpAccount(data.settings)
   await using service = await startServing(data.settings)
   service.signal('SIGSTOP')
-  const { exitCode, stdout, stderr } = await tassis(['accounts', 'list'], data.settings)
+  const { exitCode, stdout, stderr } = await runTassis(['accounts', 'list'], data.settings)
   expect({ exitCode, stdout }).toEqual({ exitCode: 1, stdout: '' })
   expect(stderr).toMatch(/^tassis: The service that has \S+ does not respond within 10 s: .+\.\n$/)
   service.signal('SIGCONT')
-  expect((await tassis(['accounts', 'list'], data.settings)).exitCode).toBe(0)
+  expect((await runTassis(['accounts', 'list'], data.settings)).exitCode).toBe(0)
 })
 
 describe('a data directory whose database is gone', () => {
@@ -182,8 +190,8 @@ describe('a data directory whose database is gone', () => {
     ['missing', gone],
     ['empty', emptied],
   ] as const)('stops start and commands with a sentence when it is %s beside key and content', async (word, lose) => {
-    using data = dataFolder()
-    await setUp(data.settings)
+    using data = createDataFolder()
+    await setUpAccount(data.settings)
     lose(data.path)
     for (const command of [
       ['serve'],
@@ -191,7 +199,7 @@ describe('a data directory whose database is gone', () => {
       ['accounts', 'list'],
       ['accounts', 'create', '--name', 'B', '--email', 'b@b.test'],
     ])
-      expect(await tassis(command, data.settings)).toEqual({
+      expect(await runTassis(command, data.settings)).toEqual({
         exitCode: 2,
         stdout: '',
         stderr: `tassis: The database ${data.path}/tassis.db is ${word}, but the folder has the content of one; put the data directory back from its backup, or, to begin without what was in it, move everything in ${data.path} away first.\n`,
@@ -202,7 +210,7 @@ describe('a data directory whose database is gone', () => {
   })
 
   test('is made in an empty folder, and beside a key that was put there', async () => {
-    using data = dataFolder()
+    using data = createDataFolder()
     writeFileSync(join(data.path, 'master.key'), `${Buffer.alloc(32, 7).toString('base64')}\n`, { mode: 0o600 })
     await using service = await startServing(data.settings)
     expect((await fetch(`${service.url}/readyz`)).status).toBe(200)
@@ -233,8 +241,8 @@ function fillDisk(filler: string): void {
 }
 
 /** A data directory on a disk of some MiB that a service has used, with one email; `fill` leaves nothing of it. */
-async function usedSmallDisk() {
-  const data = dataFolder()
+async function mountSmallDisk() {
+  const data = createDataFolder()
   if (!mount('-t', 'tmpfs', '-o', 'size=32m', 'tmpfs', data.path)) throw new Error('cannot mount')
   const end = () => {
     Bun.spawnSync(['umount', '--lazy', data.path])
@@ -244,16 +252,16 @@ async function usedSmallDisk() {
   const ballast = join(data.path, 'ballast')
   const settings = {
     ...data.settings,
-    TASSIS_HTTP_ADDR: `127.0.0.1:${await freePort()}`,
+    TASSIS_HTTP_ADDR: `127.0.0.1:${await findFreePort()}`,
     TASSIS_DELIVERY: 'capture',
     TASSIS_LOG_LEVEL: 'silent',
     TASSIS_MIN_FREE_DISK: '6MiB',
   }
   try {
-    const { key } = await setUp(settings, { verified: true })
+    const { key } = await setUpAccount(settings, { verified: true })
     await using service = await startServing(settings)
     await eventually(() => existsSync(ballast) && statSync(ballast).size === 4_194_304)
-    const api = apiOf(service.url, key)
+    const api = createApi(service.url, key)
     expect((await api('POST', '/v1/emails', MAIL)).status).toBe(202)
     // In order, so that a start makes write-ahead logs anew.
     service.signal('SIGTERM')
@@ -276,7 +284,7 @@ async function usedSmallDisk() {
 describe.skipIf(!canMount())('a start on a disk that is full (needs root, to mount a tmpfs)', () => {
   // Proves: storage-2
   test('serves reads from the room of the ballast, refuses sends with 507 and accepts them when there is room', async () => {
-    using disk = await usedSmallDisk()
+    using disk = await mountSmallDisk()
     const { api } = disk
     disk.fill()
     await using _ = await startServing(disk.settings)
@@ -293,7 +301,7 @@ describe.skipIf(!canMount())('a start on a disk that is full (needs root, to mou
 
   // Proves: storage-2
   test('without a ballast waits, says why, and goes on when there is room', async () => {
-    using disk = await usedSmallDisk()
+    using disk = await mountSmallDisk()
     rmSync(disk.ballast)
     disk.fill()
     const starting = startServing(disk.settings)
@@ -311,7 +319,7 @@ describe.skipIf(!canMount())('a start on a disk that is full (needs root, to mou
   })
 
   test('that waits ends with 0 at a signal', async () => {
-    using disk = await usedSmallDisk()
+    using disk = await mountSmallDisk()
     rmSync(disk.ballast)
     disk.fill()
     await using child = Bun.spawn([process.execPath, MAIN, 'serve'], {

@@ -3,14 +3,14 @@ import { expect, setDefaultTimeout, test } from 'bun:test'
 import { assignPlan } from '#features/people/billing/assign.ts'
 import { createTestAccount, createTestApp } from '#test/support/app.ts'
 import { createBillingApi, PRO } from '#test/support/billing.ts'
-import { dataFolder, tassis, tassisJson } from './process.ts'
+import { createDataFolder, runTassis, runTassisJson } from './process.ts'
 
 setDefaultTimeout(60_000)
 
 test('tassis accounts plan gives a plan and a quota, takes the quota back, and says what cannot be', async () => {
-  using data = dataFolder()
-  const run = (...args: string[]) => tassis(['accounts', 'plan', ...args], data.settings)
-  await tassisJson(
+  using data = createDataFolder()
+  const run = (...args: string[]) => runTassis(['accounts', 'plan', ...args], data.settings)
+  await runTassisJson(
     ['accounts', 'create', '--name', 'Ada', '--email', 'ada@example.com', '--plan', 'free'],
     data.settings,
   )
@@ -18,9 +18,9 @@ test('tassis accounts plan gives a plan and a quota, takes the quota back, and s
     exitCode: 0,
     stdout: 'Ada has plan pro and 100000 recipients a month.\n',
   })
-  const both = await tassisJson(['accounts', 'plan', 'Ada', 'business', '--monthly-quota', '7'], data.settings)
+  const both = await runTassisJson(['accounts', 'plan', 'Ada', 'business', '--monthly-quota', '7'], data.settings)
   expect(both).toEqual({ account: 'Ada', plan: 'business', monthly_quota: 7 })
-  const own = await tassisJson(['accounts', 'plan', 'Ada', '--monthly-quota', 'plan'], data.settings)
+  const own = await runTassisJson(['accounts', 'plan', 'Ada', '--monthly-quota', 'plan'], data.settings)
   expect(own).toEqual({ account: 'Ada', plan: 'business', monthly_quota: 500_000 })
   for (const [args, code, words] of [
     [['Ada'], 1, 'Give a plan, a monthly quota, or both.'],

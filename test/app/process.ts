@@ -7,7 +7,7 @@ import { runCommandLine } from '#app/cli/program.ts'
 import { openApp } from '#app/create.ts'
 import { loadConfig } from '#app/settings.ts'
 import { addBenchCommand } from '#bench/command.ts'
-import { createAccount, operatorFor } from '#features/people/sub-accounts/create-account.ts'
+import { createAccount, toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
 import { createApiKey } from '#features/setup/api-keys/keys.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { formatUuid } from '#platform/ids.ts'
@@ -29,7 +29,7 @@ export interface DataFolder extends Disposable {
   readonly settings: Settings
 }
 
-export function dataFolder(): DataFolder {
+export function createDataFolder(): DataFolder {
   const path = mkdtempSync(join(tmpdir(), 'tassis-cli-'))
   return {
     path,
@@ -46,16 +46,16 @@ export function dataFolder(): DataFolder {
   }
 }
 
-const environment = (settings: Settings) => ({ PATH: process.env['PATH'] ?? '', ...settings })
+const buildEnvironment = (settings: Settings) => ({ PATH: process.env['PATH'] ?? '', ...settings })
 
 /** Runs a command to its end as a process of its own: for tests of what only a process has, such as standard input, pipes and signals. */
-export async function tassisProcess(
+export async function runTassisProcess(
   args: readonly string[],
   settings: Settings,
   stdin: string | Uint8Array = '',
 ): Promise<CommandResult> {
   await using child = Bun.spawn([process.execPath, MAIN, ...args], {
-    env: environment(settings),
+    env: buildEnvironment(settings),
     stdin: Buffer.from(stdin),
     stdout: 'pipe',
     stderr: 'pipe',
@@ -64,15 +64,15 @@ export async function tassisProcess(
   return { exitCode, stdout, stderr }
 }
 
-let runs = false
+let isRunning = false
 
 /**
  * Runs a command to its end in this process, at a tenth of the cost of one of its own. One at a time, because settings and output are the process's:
  * throws when another runs.
  */
-export async function tassis(args: readonly string[], settings: Settings): Promise<CommandResult> {
-  if (runs) throw new Error('another command runs in this process')
-  runs = true
+export async function runTassis(args: readonly string[], settings: Settings): Promise<CommandResult> {
+  if (isRunning) throw new Error('another command runs in this process')
+  isRunning = true
   const { env } = process
   const written = { stdout: '', stderr: '' }
   const capture = (name: keyof typeof written) =>
@@ -81,7 +81,7 @@ export async function tassis(args: readonly string[], settings: Settings): Promi
       return true
     })
   const spies = [capture('stdout'), capture('stderr')]
-  process.env = environment(settings)
+  process.env = buildEnvironment(settings)
   process.exitCode = 0
   try {
     const exitCode = await runCommandLine(args, addBenchCommand)
@@ -90,13 +90,16 @@ export async function tassis(args: readonly string[], settings: Settings): Promi
     process.env = env
     process.exitCode = 0
     for (const spy of spies) spy.mockRestore()
-    runs = false
+    isRunning = false
   }
 }
 
 /** Runs a command that must succeed, and gives what it printed as JSON. */
-export async function tassisJson<T = Record<string, unknown>>(args: readonly string[], settings: Settings): Promise<T> {
-  const { exitCode, stdout, stderr } = await tassis([...args, '--json'], settings)
+export async function runTassisJson<T = Record<string, unknown>>(
+  args: readonly string[],
+  settings: Settings,
+): Promise<T> {
+  const { exitCode, stdout, stderr } = await runTassis([...args, '--json'], settings)
   if (exitCode !== 0) throw new Error(`tassis ${args.join(' ')} ended with ${exitCode}: ${stderr}`)
   return JSON.parse(stdout) as T
 }
@@ -118,7 +121,7 @@ export async function startServing(
 ): Promise<RunningService & { output(): string }> {
   const limit = descriptors === undefined ? [] : ['sh', '-c', `ulimit -n ${descriptors}; exec "$0" "$@"`]
   const child = Bun.spawn([...limit, process.execPath, MAIN, command], {
-    env: environment(settings),
+    env: buildEnvironment(settings),
     stdout: 'pipe',
     stderr: 'inherit',
   })
@@ -146,14 +149,14 @@ export async function startServing(
 }
 
 /** An account, the domain sender.test and a key, made in this process: before a service starts. */
-export async function setUp(
+export async function setUpAccount(
   settings: Settings,
   { verified = false } = {},
 ): Promise<{ accountId: string; domainId: string; key: string; keyId: string }> {
   const opened = openApp(loadConfig({ ...settings }).config)
   try {
     const { app } = opened
-    const actor = operatorFor(await createAccount(app, { name: 'Acme', email: 'ada@acme.test', plan: 'unlimited' }))
+    const actor = toOperatorActor(await createAccount(app, { name: 'Acme', email: 'ada@acme.test', plan: 'unlimited' }))
     const { domain } = await createDomain(app, actor, 'sender.test')
     const { key, id } = await createApiKey(app, actor, { name: 'app' })
     if (verified) app.db.run('UPDATE domains SET verified_at = 1')

@@ -1,13 +1,13 @@
 import { expect, test } from 'bun:test'
 import { acceptEmail } from '#features/sending/accept/accept.ts'
-import { draftOf } from '#features/sending/accept/draft.ts'
+import { createDraft } from '#features/sending/accept/draft.ts'
 import { holdWithoutContent } from '#features/sending/delivery/without-content.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { createTestAccount, createTestApp } from '#test/support/app.ts'
-import { dataFolder, tassis, tassisJson } from './process.ts'
+import { createDataFolder, runTassis, runTassisJson } from './process.ts'
 
 test('mail of broadcasts waits in a line of its own, which names the domain', async () => {
-  using data = dataFolder()
+  using data = createDataFolder()
   {
     await using service = await createTestApp({ dataDir: data.path })
     const { app } = service
@@ -18,14 +18,14 @@ test('mail of broadcasts waits in a line of its own, which names the domain', as
       await acceptEmail(
         app,
         actor,
-        draftOf(app, { from: 'ada@sender.test', to, subject: 'Hi', text_body: 'Hi' }, undefined),
+        createDraft(app, { from: 'ada@sender.test', to, subject: 'Hi', text_body: 'Hi' }, undefined),
       )
     app.db.run("UPDATE recipients SET lane = 'bulk:1:receiver.test' WHERE address LIKE 'bob%'")
   }
-  const { stdout } = await tassis(['queue'], data.settings)
+  const { stdout } = await runTassis(['queue'], data.settings)
   expect(stdout).toContain('2 messages to 1 domain;')
   expect(stdout).toMatch(/\nreceiver\.test \(Test\) +1 +.*\nreceiver\.test \(broadcast of Test\) +1 +/)
-  expect(await tassisJson(['queue'], data.settings)).toMatchObject({
+  expect(await runTassisJson(['queue'], data.settings)).toMatchObject({
     waiting: 2,
     lane_count: 2,
     domain_count: 1,
@@ -38,14 +38,14 @@ test('mail of broadcasts waits in a line of its own, which names the domain', as
 
 // Proves: storage-7
 test('release delivers what waited for its content, and says how much that was', async () => {
-  using data = dataFolder()
+  using data = createDataFolder()
   const settings = { ...data.settings, TASSIS_DELIVERY: 'capture' }
   {
     await using service = await createTestApp({ dataDir: data.path, settings: { TASSIS_DELIVERY: 'capture' } })
     const { app } = service
     const actor = await createTestAccount(app)
     await createDomain(app, actor, 'sender.test')
-    const draft = draftOf(
+    const draft = createDraft(
       app,
       { from: 'ada@sender.test', to: 'ann@receiver.test', subject: 'Hi', text_body: 'Hi' },
       undefined,
@@ -59,9 +59,9 @@ test('release delivers what waited for its content, and says how much that was',
     await app.commit.write((tx) => holdWithoutContent(app, tx, recipient))
   }
   const [before, released, again] = [
-    await tassis(['queue'], settings),
-    await tassis(['queue', 'release'], settings),
-    await tassisJson(['queue', 'release'], settings),
+    await runTassis(['queue'], settings),
+    await runTassis(['queue', 'release'], settings),
+    await runTassisJson(['queue', 'release'], settings),
   ]
   expect(before.stdout).toContain('deferred: Held without its content: The stored content of the email is missing')
   expect(released).toEqual({

@@ -1,10 +1,10 @@
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import { openApp } from '#app/create.ts'
 import { loadConfig } from '#app/settings.ts'
-import { storeReport } from '#features/receiving/domain-reports/store.ts'
+import { storeDomainReport } from '#features/receiving/domain-reports/store.ts'
 import type { AggregateReport } from '#protocols/aggregate-reports/report.ts'
 import { dmarcXml, tlsJson } from '#test/protocols/aggregate-reports/samples.ts'
-import { dataFolder, type Settings, setUp, startServing, tassis, tassisJson } from './process.ts'
+import { createDataFolder, runTassis, runTassisJson, type Settings, setUpAccount, startServing } from './process.ts'
 
 // Services are processes of their own, on a machine that may be busy.
 setDefaultTimeout(60_000)
@@ -49,9 +49,9 @@ async function withReports(settings: Settings): Promise<void> {
     )
     await app.commit.write((tx) => {
       for (const [index, report] of reports.entries())
-        storeReport(app, tx, { ...report, contentRef: refs[index] ?? 0 }, RECEIVED + index)
+        storeDomainReport(app, tx, { ...report, contentRef: refs[index] ?? 0 }, RECEIVED + index)
       const gone = { ...base, kind: 'tls', domain: 'tassis.test', organisation: 'x', reportId: '3' } as const
-      storeReport(app, tx, { ...gone, content: Buffer.from('x'), contentRef: 2 ** 40 }, RECEIVED + 2)
+      storeDomainReport(app, tx, { ...gone, content: Buffer.from('x'), contentRef: 2 ** 40 }, RECEIVED + 2)
     })
   } finally {
     await opened.close()
@@ -60,15 +60,15 @@ async function withReports(settings: Settings): Promise<void> {
 
 // Proves: inbound-33
 test('reports are listed and shown, without a service and with one, and nothing of them obeys the terminal', async () => {
-  using data = dataFolder()
-  await setUp(data.settings, { verified: true })
+  using data = createDataFolder()
+  await setUpAccount(data.settings, { verified: true })
   const run = async (...args: string[]) => {
-    const { exitCode, stdout, stderr } = await tassis(['reports', ...args], data.settings)
+    const { exitCode, stdout, stderr } = await runTassis(['reports', ...args], data.settings)
     return { exitCode, out: stdout.trimEnd(), stderr }
   }
   expect(await run('list')).toEqual({ exitCode: 0, out: 'There is no report.', stderr: '' })
   await withReports(data.settings)
-  const found = await tassisJson<{ reports: Shown[] }>(['reports', 'list'], data.settings)
+  const found = await runTassisJson<{ reports: Shown[] }>(['reports', 'list'], data.settings)
   const id = (index: number) => found.reports[index]?.id ?? ''
   expect(found).toEqual({
     has_more: false,
@@ -117,22 +117,22 @@ Period:    2025-11-20
 
 ${dmarcXml({ domain: 'sender.test' })}\t<!--  [31m -->`,
   )
-  expect(await tassisJson(['reports', 'show', id(1)], data.settings)).toMatchObject({
+  expect(await runTassisJson(['reports', 'show', id(1)], data.settings)).toMatchObject({
     id: id(1),
     content: tlsJson({ domain: 'mail.tassis.test' }),
   })
 })
 
 test('what is not there is told in a sentence', async () => {
-  using data = dataFolder()
-  await setUp(data.settings)
+  using data = createDataFolder()
+  await setUpAccount(data.settings)
   await withReports(data.settings)
-  const { reports } = await tassisJson<{ reports: Shown[] }>(
+  const { reports } = await runTassisJson<{ reports: Shown[] }>(
     ['reports', 'list', '--domain', 'tassis.test'],
     data.settings,
   )
   const told = async (...args: string[]) => {
-    const { exitCode, stderr } = await tassis(['reports', ...args], { ...data.settings, TASSIS_LOG_LEVEL: 'silent' })
+    const { exitCode, stderr } = await runTassis(['reports', ...args], { ...data.settings, TASSIS_LOG_LEVEL: 'silent' })
     return [exitCode, stderr.trimEnd()]
   }
   expect([

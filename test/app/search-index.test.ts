@@ -6,13 +6,13 @@ import { openApp } from '#app/create.ts'
 import { SEARCH_INDEX_MIGRATION } from '#app/migrations.ts'
 import { loadConfig } from '#app/settings.ts'
 import { createLog } from '#platform/log.ts'
-import { dataFolder } from './process.ts'
+import { createDataFolder } from './process.ts'
 
 test.each([
   [0, 1000],
   [1, 100_001],
 ])('a start that has to index stored emails logs %d lines about it for %d', async (lineCount, emailCount) => {
-  using folder = dataFolder()
+  using folder = createDataFolder()
   const { config } = loadConfig({ ...folder.settings })
   await openApp(config).close()
   {

@@ -2,7 +2,7 @@ import { expect, setDefaultTimeout, test } from 'bun:test'
 import { eventually } from '#test/support/app.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
-import { dataFolder, setUp, startServing, tassis, tassisJson } from './process.ts'
+import { createDataFolder, runTassis, runTassisJson, setUpAccount, startServing } from './process.ts'
 
 // Services are processes of their own, on a machine that may be busy.
 setDefaultTimeout(60_000)
@@ -12,15 +12,15 @@ interface Line {
   readonly status?: string
 }
 
-async function receiverWith(script: Parameters<typeof startScriptedSmtp>[0]) {
+async function startReceiver(script: Parameters<typeof startScriptedSmtp>[0]) {
   const receiver = await startScriptedSmtp(script)
   const dns = await startDnsServer({
     'receiver.test': { MX: [{ preference: 10, exchange: 'mx.receiver.test' }] },
     'mx.receiver.test': { A: ['127.0.0.1'] },
   })
-  const data = dataFolder()
+  const data = createDataFolder()
   const settings = { ...data.settings, TASSIS_DNS_SERVERS: dns.address, TASSIS_SMTP_PORT: String(receiver.port) }
-  await setUp(settings, { verified: true })
+  await setUpAccount(settings, { verified: true })
   return {
     receiver,
     settings,
@@ -35,8 +35,8 @@ async function receiverWith(script: Parameters<typeof startScriptedSmtp>[0]) {
 const MESSAGE = ['send', '--from', 'Ada <ada@sender.test>', '--to', 'bob@receiver.test']
 
 test('send without a service delivers by itself and tells each event until the message is sent', async () => {
-  await using peer = await receiverWith({})
-  const { exitCode, stdout } = await tassis([...MESSAGE, '--json'], peer.settings)
+  await using peer = await startReceiver({})
+  const { exitCode, stdout } = await runTassis([...MESSAGE, '--json'], peer.settings)
   const lines = stdout
     .trim()
     .split('\n')
@@ -47,9 +47,9 @@ test('send without a service delivers by itself and tells each event until the m
 })
 
 test('send through a service tells a refusal in the words of the receiver and exits with 1', async () => {
-  await using peer = await receiverWith({ rcpt: '550 5.1.1 No such user here' })
+  await using peer = await startReceiver({ rcpt: '550 5.1.1 No such user here' })
   await using _ = await startServing(peer.settings)
-  const { exitCode, stdout } = await tassis(MESSAGE, peer.settings)
+  const { exitCode, stdout } = await runTassis(MESSAGE, peer.settings)
   expect(exitCode).toBe(1)
   expect(stdout).toMatch(
     /bounced +bob@receiver\.test {2}550 5\.1\.1 No such user here {2}\(mx\.receiver\.test \[127\.0\.0\.1\]/,
@@ -58,15 +58,15 @@ test('send through a service tells a refusal in the words of the receiver and ex
 })
 
 test('of several recipients it tells how many were reached and which were not', async () => {
-  await using peer = await receiverWith({
+  await using peer = await startReceiver({
     rcpt: (line) => (line.includes('carl') ? '550 5.1.1 No such user here' : '250 2.1.5 Ok'),
   })
   const args = [...MESSAGE, '--to', 'carl@receiver.test', '--to', 'dora@receiver.test']
-  const told = await tassis(args, peer.settings)
+  const told = await runTassis(args, peer.settings)
   expect(told.exitCode).toBe(1)
   expect(told.stdout.trimEnd()).toEndWith('\n2 of 3 delivered; not carl@receiver.test (bounced).')
   // Carl is suppressed by now.
-  const { stdout } = await tassis([...MESSAGE, '--to', 'carla@receiver.test', '--json'], peer.settings)
+  const { stdout } = await runTassis([...MESSAGE, '--to', 'carla@receiver.test', '--json'], peer.settings)
   expect(JSON.parse(stdout.trimEnd().split('\n').at(-1) ?? '')).toMatchObject({
     status: 'bounced',
     recipient_count: 2,
@@ -76,17 +76,17 @@ test('of several recipients it tells how many were reached and which were not', 
 })
 
 test('send from a domain that is not registered names the command that adds it', async () => {
-  using data = dataFolder()
-  await setUp(data.settings)
-  const { exitCode, stderr } = await tassis(['send', '--from', 'a@other.test', '--to', 'b@x.test'], data.settings)
+  using data = createDataFolder()
+  await setUpAccount(data.settings)
+  const { exitCode, stderr } = await runTassis(['send', '--from', 'a@other.test', '--to', 'b@x.test'], data.settings)
   expect(exitCode).toBe(1)
   expect(stderr).toContain('add it with `tassis domains add other.test`')
 })
 
 test('queue tells what waits, why and until when, with and without a service', async () => {
-  await using peer = await receiverWith({ rcpt: '450 4.2.0 Greylisted' })
+  await using peer = await startReceiver({ rcpt: '450 4.2.0 Greylisted' })
   const service = await startServing(peer.settings)
-  await tassis([...MESSAGE, '--no-follow'], peer.settings)
+  await runTassis([...MESSAGE, '--no-follow'], peer.settings)
   type Queue = {
     delivering: boolean
     waiting: number
@@ -94,12 +94,12 @@ test('queue tells what waits, why and until when, with and without a service', a
     recipients: { recipient: string; status: string; attempts: number; next_at: string; last_error: string | null }[]
   }
   const served = await eventually(async () => {
-    const queue = await tassisJson<Queue>(['queue'], peer.settings)
+    const queue = await runTassisJson<Queue>(['queue'], peer.settings)
     return queue.lanes.some(({ reason: why }) => why.startsWith('deferred')) && queue
   })
   service.signal('SIGTERM')
   await service.exited
-  const alone = await tassisJson<Queue>(['queue'], peer.settings)
+  const alone = await runTassisJson<Queue>(['queue'], peer.settings)
   const recipients = [
     { recipient: 'bob@receiver.test', status: 'queued', attempts: 1, last_error: '450 4.2.0 Greylisted' },
   ]
@@ -108,14 +108,14 @@ test('queue tells what waits, why and until when, with and without a service', a
   expect(served).toMatchObject({ delivering: true, waiting: 1, lanes, recipients })
   expect(alone).toMatchObject({ delivering: false, waiting: 1, lanes, recipients })
   expect(alone.lanes[0]?.first_due_at).toBe(alone.recipients[0]?.next_at ?? '')
-  expect((await tassis(['queue'], peer.settings)).stdout).toContain('NO SERVICE IS RUNNING')
+  expect((await runTassis(['queue'], peer.settings)).stdout).toContain('NO SERVICE IS RUNNING')
 })
 
 // Proves: send-10
 test('send from a domain that never was verified says that the message was captured, why, and how to go live', async () => {
-  using data = dataFolder()
-  await setUp(data.settings)
-  const { exitCode, stdout } = await tassis(MESSAGE, data.settings)
+  using data = createDataFolder()
+  await setUpAccount(data.settings)
+  const { exitCode, stdout } = await runTassis(MESSAGE, data.settings)
   expect(exitCode).toBe(0)
   const [first = '', ...lines] = stdout.trimEnd().split('\n')
   expect(first).toEndWith('. sender.test was never verified, so the message is captured and reaches nobody.')
@@ -123,7 +123,7 @@ test('send from a domain that never was verified says that the message was captu
   expect(lines.at(-1)).toMatch(
     /^It was captured, not sent: sender\.test was never verified\. GET \/v1\/emails\/\S+\/captured shows it\. To go live, publish what `tassis domains records sender\.test` prints, then run `tassis domains verify sender\.test`\.$/,
   )
-  const json = await tassis([...MESSAGE, '--json'], data.settings)
+  const json = await runTassis([...MESSAGE, '--json'], data.settings)
   const objects = json.stdout
     .trim()
     .split('\n')

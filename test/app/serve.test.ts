@@ -5,7 +5,15 @@ import { join } from 'node:path'
 import { eventually } from '#test/support/app.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
-import { dataFolder, MAIN, type Settings, setUp, startServing, tassis, tassisJson } from './process.ts'
+import {
+  createDataFolder,
+  MAIN,
+  runTassis,
+  runTassisJson,
+  type Settings,
+  setUpAccount,
+  startServing,
+} from './process.ts'
 
 // Services are processes of their own, on a machine that may be busy.
 setDefaultTimeout(60_000)
@@ -36,9 +44,9 @@ async function serviceInData(settings: Settings) {
     'mx.receiver.test': { A: ['127.0.0.1'] },
   })
   const all = { ...settings, TASSIS_DNS_SERVERS: dns.address, TASSIS_SMTP_PORT: String(receiver.port) }
-  await setUp(all, { verified: true })
+  await setUpAccount(all, { verified: true })
   const service = await startServing(all)
-  await tassis(['send', '--from', 'ada@sender.test', '--to', 'bob@receiver.test', '--no-follow'], all)
+  await runTassis(['send', '--from', 'ada@sender.test', '--to', 'bob@receiver.test', '--no-follow'], all)
   // The message is whole and its final dot has come: only the answer is missing.
   await arrived.promise
   return {
@@ -56,9 +64,9 @@ async function serviceInData(settings: Settings) {
 }
 
 test('a second serve on the same data directory exits with 1, so that it may be tried again, and says why', async () => {
-  using data = dataFolder()
+  using data = createDataFolder()
   await using _ = await startServing(data.settings)
-  expect(await tassis(['serve'], data.settings)).toEqual({
+  expect(await runTassis(['serve'], data.settings)).toEqual({
     exitCode: 1,
     stdout: '',
     stderr: `tassis: Another process is using ${data.path}; stop it, or give this one another TASSIS_DATA_DIR.\n`,
@@ -68,12 +76,12 @@ test('a second serve on the same data directory exits with 1, so that it may be 
 test.each(['TASSIS_HTTP_ADDR', 'TASSIS_INBOUND_ADDR'])(
   'a port in use for %s exits with 1, tells a line to use and leaves no data behind',
   async (variable) => {
-    using data = dataFolder()
+    using data = createDataFolder()
     const blocker = createServer()
     await new Promise<void>((resolve) => blocker.listen(0, '127.0.0.1', resolve))
     const address = blocker.address()
     const port = typeof address === 'object' ? address?.port : 0
-    const { exitCode, stdout, stderr } = await tassis(['serve'], {
+    const { exitCode, stdout, stderr } = await runTassis(['serve'], {
       ...data.settings,
       [variable]: `127.0.0.1:${port}`,
     })
@@ -91,13 +99,13 @@ test.each(['TASSIS_HTTP_ADDR', 'TASSIS_INBOUND_ADDR'])(
 test.each(['TASSIS_HTTP_ADDR', 'TASSIS_INBOUND_ADDR'])(
   'a port in use for %s, with data from before, exits with 1 as well',
   async (variable) => {
-    using data = dataFolder()
-    await setUp(data.settings)
+    using data = createDataFolder()
+    await setUpAccount(data.settings)
     const blocker = createServer()
     await new Promise<void>((resolve) => blocker.listen(0, '127.0.0.1', resolve))
     const address = blocker.address()
     const port = typeof address === 'object' ? address?.port : 0
-    const { exitCode, stderr } = await tassis(['serve'], { ...data.settings, [variable]: `127.0.0.1:${port}` })
+    const { exitCode, stderr } = await runTassis(['serve'], { ...data.settings, [variable]: `127.0.0.1:${port}` })
     blocker.close()
     expect(exitCode).toBe(1)
     expect(stderr).toContain(`${variable} is "127.0.0.1:${port}", but another program uses this port`)
@@ -105,7 +113,7 @@ test.each(['TASSIS_HTTP_ADDR', 'TASSIS_INBOUND_ADDR'])(
 )
 
 test('serve warns of settings without the one that they go with', async () => {
-  using data = dataFolder()
+  using data = createDataFolder()
   const warnings = async (more: Settings) => {
     await using child = Bun.spawn([process.execPath, MAIN, 'serve'], {
       env: { PATH: process.env['PATH'] ?? '', ...data.settings, TASSIS_DELIVERY: 'capture', ...more },
@@ -128,8 +136,8 @@ test('serve warns of settings without the one that they go with', async () => {
 })
 
 test('a wrong value exits with 2 and names setting, value and what is allowed', async () => {
-  using data = dataFolder()
-  expect(await tassis(['serve'], { ...data.settings, TASSIS_SMTP_PORT: 'smtp' })).toEqual({
+  using data = createDataFolder()
+  expect(await runTassis(['serve'], { ...data.settings, TASSIS_SMTP_PORT: 'smtp' })).toEqual({
     exitCode: 2,
     stdout: '',
     stderr: 'tassis: TASSIS_SMTP_PORT is "smtp"; allowed is a whole number from 1 to 65535.\n',
@@ -137,28 +145,28 @@ test('a wrong value exits with 2 and names setting, value and what is allowed', 
 })
 
 test('a data directory that is none, or whose path is too long for the socket, exits with 2', async () => {
-  using data = dataFolder()
+  using data = createDataFolder()
   const file = join(data.path, 'file')
   writeFileSync(file, '')
-  expect((await tassis(['serve'], { ...data.settings, TASSIS_DATA_DIR: file })).stderr).toContain('which is a file;')
+  expect((await runTassis(['serve'], { ...data.settings, TASSIS_DATA_DIR: file })).stderr).toContain('which is a file;')
   for (const path of [file, join(data.path, 'x'.repeat(110))]) {
-    const { exitCode, stdout, stderr } = await tassis(['serve'], { ...data.settings, TASSIS_DATA_DIR: path })
+    const { exitCode, stdout, stderr } = await runTassis(['serve'], { ...data.settings, TASSIS_DATA_DIR: path })
     expect({ exitCode, stdout }).toEqual({ exitCode: 2, stdout: '' })
     expect(stderr).toMatch(/^tassis: TASSIS_DATA_DIR is ".+", which .+; give a .+\.\n$/)
   }
 })
 
 test('what a killed service left, its socket too, does not keep the next from starting', async () => {
-  using data = dataFolder()
+  using data = createDataFolder()
   const killed = await startServing(data.settings)
   await killed[Symbol.asyncDispose]()
   expect(existsSync(join(data.path, 'admin.sock'))).toBe(true)
   await using _ = await startServing(data.settings)
-  expect((await tassis(['accounts', 'list'], data.settings)).exitCode).toBe(0)
+  expect((await runTassis(['accounts', 'list'], data.settings)).exitCode).toBe(0)
 })
 
 test('SIGTERM while idle ends with 0 and leaves no socket and no write-ahead log', async () => {
-  using data = dataFolder()
+  using data = createDataFolder()
   await using service = await startServing(data.settings)
   service.signal('SIGTERM')
   expect(await service.exited).toBe(0)
@@ -168,13 +176,13 @@ test('SIGTERM while idle ends with 0 and leaves no socket and no write-ahead log
 
 // Proves: delivery-25
 test('SIGTERM during DATA takes no more requests and waits for the answer, so the message is sent', async () => {
-  using data = dataFolder()
+  using data = createDataFolder()
   await using running = await serviceInData(data.settings)
   running.service.signal('SIGTERM')
   await eventually(() => refusesConnections(running.service.url))
   running.release()
   expect(await running.service.exited).toBe(0)
-  expect(await tassisJson<Balances>(['check'], running.settings)).toMatchObject({
+  expect(await runTassisJson<Balances>(['check'], running.settings)).toMatchObject({
     ok: true,
     balances: [{ sent: 1, uncertain: 0, open: 0 }],
   })
@@ -182,14 +190,14 @@ test('SIGTERM during DATA takes no more requests and waits for the answer, so th
 
 // Proves: delivery-21, delivery-25
 test('a second signal during DATA ends at once with 1, and the next start finds the message uncertain', async () => {
-  using data = dataFolder()
+  using data = createDataFolder()
   await using running = await serviceInData(data.settings)
   running.service.signal('SIGTERM')
   await eventually(() => refusesConnections(running.service.url))
   running.service.signal('SIGINT')
   expect(await running.service.exited).toBe(1)
   await using _ = await startServing(running.settings)
-  expect(await tassisJson<Balances>(['check'], running.settings)).toMatchObject({
+  expect(await runTassisJson<Balances>(['check'], running.settings)).toMatchObject({
     ok: true,
     balances: [{ sent: 0, uncertain: 1, open: 0 }],
   })

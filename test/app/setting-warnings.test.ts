@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
-import { publicUrlWarnings } from '#app/cli/public-url.ts'
-import { dataFolder, MAIN, setUp, tassis, tassisJson } from './process.ts'
+import { findPublicUrlWarnings } from '#app/cli/public-url.ts'
+import { createDataFolder, MAIN, runTassis, runTassisJson, setUpAccount } from './process.ts'
 
 test.each([
   ['http://127.0.0.1:8080', 'is not set'],
@@ -11,17 +11,17 @@ test.each([
   ['http://0.0.0.0:8080', 'leads nobody but this machine here'],
   ['http://mail.example.com', 'is not https'],
 ])('a public URL of %s is warned of: it %s', (publicUrl, fault) => {
-  expect(publicUrlWarnings({ publicUrl, httpAddr: '127.0.0.1:8080' })).toEqual([expect.stringContaining(fault)])
+  expect(findPublicUrlWarnings({ publicUrl, httpAddr: '127.0.0.1:8080' })).toEqual([expect.stringContaining(fault)])
 })
 
 test('a public https URL is not warned of', () => {
   for (const publicUrl of ['https://mail.example.com', 'https://mail.example.com:8443/', 'https://127.example.com'])
-    expect(publicUrlWarnings({ publicUrl, httpAddr: '127.0.0.1:8080' })).toEqual([])
+    expect(findPublicUrlWarnings({ publicUrl, httpAddr: '127.0.0.1:8080' })).toEqual([])
 })
 
 test('serve and check warn of the public URL and of sizes that the disk cannot hold, in the modes direct and relay only', async () => {
-  using data = dataFolder()
-  await setUp(data.settings)
+  using data = createDataFolder()
+  await setUpAccount(data.settings)
   const found = /TASSIS_PUBLIC_URL is not set\. It stands|the disk can hold/g
   const warnedBy = async (delivery: string): Promise<[inLog: number, inCheck: number]> => {
     const settings = {
@@ -38,14 +38,14 @@ test('serve and check warn of the public URL and of sizes that the disk cannot h
     await child.stdout.getReader().read()
     child.kill('SIGTERM')
     const inLog = (await child.stderr.text()).match(found)?.length ?? 0
-    const { warnings, ok } = await tassisJson<{ warnings: string[]; ok: boolean }>(['check'], settings)
+    const { warnings, ok } = await runTassisJson<{ warnings: string[]; ok: boolean }>(['check'], settings)
     expect(ok).toBe(true)
     return [inLog, warnings.join('\n').match(found)?.length ?? 0]
   }
   expect(await warnedBy('direct')).toEqual([2, 2])
   expect(await warnedBy('relay')).toEqual([2, 2])
   expect(await warnedBy('capture')).toEqual([0, 0])
-  const { stdout, exitCode } = await tassis(['check'], data.settings)
+  const { stdout, exitCode } = await runTassis(['check'], data.settings)
   expect({ stdout, exitCode }).toEqual({
     stdout: expect.stringContaining('\nWarning: TASSIS_PUBLIC_URL is not set.') as string,
     exitCode: 0,

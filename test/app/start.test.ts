@@ -2,7 +2,7 @@ import { expect, setDefaultTimeout, test } from 'bun:test'
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { eventually } from '#test/support/app.ts'
-import { dataFolder, startServing, tassisJson } from './process.ts'
+import { createDataFolder, runTassisJson, startServing } from './process.ts'
 
 // Services are processes of their own, on a machine that may be busy.
 setDefaultTimeout(60_000)
@@ -10,7 +10,7 @@ setDefaultTimeout(60_000)
 const LAST_LINE = 'Ctrl-C stops the service.'
 
 test('the first start sends an email into the capture server and prints a curl that works; the next keeps the key', async () => {
-  using data = dataFolder()
+  using data = createDataFolder()
   const settings = { ...data.settings, TASSIS_DELIVERY: 'capture' }
   let first: string
   {
@@ -32,7 +32,7 @@ test('the first start sends an email into the capture server and prints a curl t
     expect(await service.exited).toBe(0)
     await eventually(() => service.output().endsWith('\nStopped.\n'))
   }
-  await tassisJson(['domains', 'add', 'newer.test'], settings)
+  await runTassisJson(['domains', 'add', 'newer.test'], settings)
   await using again = await startServing({ ...settings, TASSIS_INBOUND_ADDR: '127.0.0.1:0' }, 'start')
   const second = await eventually(() => again.output().includes(LAST_LINE) && again.output())
   const keyOf = (output: string) => /Bearer (\S+)'/.exec(output)?.[1]
@@ -42,5 +42,5 @@ test('the first start sends an email into the capture server and prints a curl t
     /\n {2}Mail comes in {3}at 127\.0\.0\.1:\d{4,5} for verified domains; `domains vouch` makes one verified/,
   )
   expect(second).not.toContain('Sent a first email')
-  expect(await tassisJson<unknown[]>(['keys', 'list'], settings)).toHaveLength(1)
+  expect(await runTassisJson<unknown[]>(['keys', 'list'], settings)).toHaveLength(1)
 })

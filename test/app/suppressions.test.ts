@@ -2,7 +2,15 @@ import { expect, setDefaultTimeout, test } from 'bun:test'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { eventually } from '#test/support/app.ts'
-import { dataFolder, MAIN, setUp, startServing, tassis, tassisJson, tassisProcess } from './process.ts'
+import {
+  createDataFolder,
+  MAIN,
+  runTassis,
+  runTassisJson,
+  runTassisProcess,
+  setUpAccount,
+  startServing,
+} from './process.ts'
 
 // Services are processes of their own, on a machine that may be busy.
 setDefaultTimeout(60_000)
@@ -13,10 +21,10 @@ interface Listed {
 }
 
 test('addresses are added, listed and removed, without a service and with one', async () => {
-  using data = dataFolder()
-  const { key } = await setUp(data.settings)
+  using data = createDataFolder()
+  const { key } = await setUpAccount(data.settings)
   const run = async (...args: string[]) => {
-    const { exitCode, stdout, stderr } = await tassis(['suppressions', ...args], data.settings)
+    const { exitCode, stdout, stderr } = await runTassis(['suppressions', ...args], data.settings)
     return { exitCode, out: stdout.trimEnd(), stderr }
   }
   expect(await run('list')).toEqual({ exitCode: 0, out: 'There is no such suppression.', stderr: '' })
@@ -31,7 +39,7 @@ test('addresses are added, listed and removed, without a service and with one', 
     { email_address: 'bob@xn--bcher-kva.test', reason: 'manual' },
   ])
   expect((await run('list', '--limit', '1')).out).toMatch(/\ncarol@x\.test +complaint .*\n… and 1 more \(--limit\)$/)
-  expect(await tassisJson<Listed>(['suppressions', 'list', '--reason', 'manual'], data.settings)).toMatchObject({
+  expect(await runTassisJson<Listed>(['suppressions', 'list', '--reason', 'manual'], data.settings)).toMatchObject({
     total: 1,
     suppressions: [{ email_address: 'bob@xn--bcher-kva.test' }],
   })
@@ -45,12 +53,12 @@ test('addresses are added, listed and removed, without a service and with one', 
 })
 
 test('a file is imported and exported; wrong lines are told and end with 1, a wrong file changes nothing', async () => {
-  using data = dataFolder()
-  await setUp(data.settings)
+  using data = createDataFolder()
+  await setUpAccount(data.settings)
   const file = join(data.path, 'list.csv')
   const importFile = async (content: string | Uint8Array) => {
     writeFileSync(file, content)
-    return tassis(['suppressions', 'import', file], data.settings)
+    return runTassis(['suppressions', 'import', file], data.settings)
   }
   const many = Array.from({ length: 2_500 }, (_, i) => `u${i}@x.test,old list`)
   const first = await importFile(`\ufeffemail_address,reason\n${many.join('\n')}\nnobody,x\n`)
@@ -58,7 +66,7 @@ test('a file is imported and exported; wrong lines are told and end with 1, a wr
     1,
     '2501 lines: 2500 imported, 0 on the list before, 1 wrong.\n  line 2502: "nobody" is not an address: it has no @ after a local part.\n',
   ])
-  const exported = await tassis(['suppressions', 'export'], data.settings)
+  const exported = await runTassis(['suppressions', 'export'], data.settings)
   expect(exported.stdout).toBe(
     ['email_address,reason,stream,list', ...many.map((line) => `${line},,`), ''].join('\r\n'),
   )
@@ -72,22 +80,23 @@ test('a file is imported and exported; wrong lines are told and end with 1, a wr
     expect([refused.exitCode, refused.stdout]).toEqual([1, ''])
     expect(refused.stderr).toMatch(message)
   }
-  const piped = (content: string | Uint8Array) => tassisProcess(['suppressions', 'import', '-'], data.settings, content)
+  const piped = (content: string | Uint8Array) =>
+    runTassisProcess(['suppressions', 'import', '-'], data.settings, content)
   expect((await piped('Email\tOpt-out\n')).stderr).toMatch(/^tassis: Tabs part the columns/)
   expect((await piped('Email,Opt-out\na@x.test,x\nu1@x.test,x\n')).stdout).toBe(
     '2 lines: 1 imported, 1 on the list before, 0 wrong.\nPassed over: Opt-out.\n',
   )
   expect((await piped(new Uint8Array([0x61, 0xe9]))).stderr).toMatch(/^tassis: What was piped in is not in UTF-8/)
-  const missing = await tassis(['suppressions', 'import', join(data.path, 'none.csv')], data.settings)
+  const missing = await runTassis(['suppressions', 'import', join(data.path, 'none.csv')], data.settings)
   expect([missing.exitCode, missing.stderr]).toEqual([1, expect.stringMatching(/none\.csv cannot be read: ENOENT/)])
 })
 
 test('an export to a terminal prints nothing that a terminal obeys, to a pipe the bytes as they are', async () => {
-  using data = dataFolder()
-  await setUp(data.settings)
+  using data = createDataFolder()
+  await setUpAccount(data.settings)
   const reason = 'clear\u001b[2J\u0007 \u009b31m\u202eover'
-  expect((await tassis(['suppressions', 'add', 'a@x.test', '--reason', reason], data.settings)).exitCode).toBe(0)
-  expect((await tassis(['suppressions', 'export'], data.settings)).stdout).toContain(reason)
+  expect((await runTassis(['suppressions', 'add', 'a@x.test', '--reason', reason], data.settings)).exitCode).toBe(0)
+  expect((await runTassis(['suppressions', 'export'], data.settings)).stdout).toContain(reason)
   const chunks: Uint8Array[] = []
   await using terminal = new Bun.Terminal({ cols: 200, data: (_, chunk) => void chunks.push(chunk) })
   const child = Bun.spawn([process.execPath, MAIN, 'suppressions', 'export'], {

@@ -1,6 +1,6 @@
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import { signIn } from '#test/support/people.ts'
-import { dataFolder, setUp, startServing, tassis, tassisJson, tassisProcess } from './process.ts'
+import { createDataFolder, runTassis, runTassisJson, runTassisProcess, setUpAccount, startServing } from './process.ts'
 
 // Services are processes of their own, on a machine that may be busy.
 setDefaultTimeout(60_000)
@@ -26,11 +26,11 @@ const post = (url: string, path: string, body: unknown): Promise<Response> =>
 
 // Proves: user-17
 test('a user is made with a link that sets the password, listed, signed out, let in anew and taken out', async () => {
-  using data = dataFolder()
+  using data = createDataFolder()
   const { settings } = data
-  await setUp(settings)
+  await setUpAccount(settings)
   await using service = await startServing(settings)
-  const made = await tassis(['users', 'create', EMAIL, '--name', 'Ada'], settings)
+  const made = await runTassis(['users', 'create', EMAIL, '--name', 'Ada'], settings)
   expect(made).toEqual({
     exitCode: 0,
     stdout: expect.stringMatching(/^http:\/\/\S+\/reset-password\?token=[\w-]{43}\n$/),
@@ -43,59 +43,61 @@ test('a user is made with a link that sets the password, listed, signed out, let
   const session = await signIn(service, EMAIL, { password: PASSWORD })
   expect((await session.ask('GET', '/v1/account')).status).toBe(200)
 
-  const [listed] = await tassisJson<Shown[]>(['users', 'list'], settings)
+  const [listed] = await runTassisJson<Shown[]>(['users', 'list'], settings)
   expect(listed).toMatchObject({ email: EMAIL, name: 'Ada', has_password: true, accounts: [{ role: 'owner' }] })
-  expect((await tassis(['users', 'sessions', EMAIL], settings)).stdout).toContain('127.0.0.1')
-  expect((await tassis(['users', 'sign-out', EMAIL], settings)).stdout).toBe('Ended 1 session of ada@people.test.\n')
+  expect((await runTassis(['users', 'sessions', EMAIL], settings)).stdout).toContain('127.0.0.1')
+  expect((await runTassis(['users', 'sign-out', EMAIL], settings)).stdout).toBe('Ended 1 session of ada@people.test.\n')
   expect((await session.ask('GET', '/v1/account')).status).toBe(401)
-  expect((await tassis(['users', 'totp-off', EMAIL], settings)).exitCode).toBe(0)
-  const { link } = await tassisJson<{ link: string }>(['users', 'reset', EMAIL], settings)
+  expect((await runTassis(['users', 'totp-off', EMAIL], settings)).exitCode).toBe(0)
+  const { link } = await runTassisJson<{ link: string }>(['users', 'reset', EMAIL], settings)
   expect(link).toMatch(/\/reset-password\?token=[\w-]{43}$/)
-  expect((await tassis(['users', 'remove', EMAIL], settings)).stdout).toBe(
+  expect((await runTassis(['users', 'remove', EMAIL], settings)).stdout).toBe(
     'Removed ada@people.test from the team.\nThe user belonged to no other and is deleted.\nThe team has no owner now; `tassis users create ada@example.com --role owner` makes one.\n',
   )
-  expect(await tassisJson<Shown[]>(['users', 'list'], settings)).toEqual([])
+  expect(await runTassisJson<Shown[]>(['users', 'list'], settings)).toEqual([])
 })
 
 test('a password comes by standard input, never by an argument; the second account of a user asks for none', async () => {
-  using data = dataFolder()
+  using data = createDataFolder()
   const { settings } = data
-  await setUp(settings)
+  await setUpAccount(settings)
   const create = ['users', 'create', EMAIL, '--role', 'admin']
-  const weak = await tassisProcess([...create, '--password-stdin'], settings, 'password123\n')
+  const weak = await runTassisProcess([...create, '--password-stdin'], settings, 'password123\n')
   expect([weak.exitCode, weak.stderr]).toEqual([1, expect.stringContaining('attackers')])
-  const made = await tassisProcess([...create, '--password-stdin', '--json'], settings, `${PASSWORD}\n`)
+  const made = await runTassisProcess([...create, '--password-stdin', '--json'], settings, `${PASSWORD}\n`)
   expect(JSON.parse(made.stdout) as Shown).toMatchObject({
     has_password: true,
     link: null,
     accounts: [{ role: 'admin' }],
   })
-  expect((await tassis(['users', 'role', EMAIL, 'owner'], settings)).stdout).toBe('ada@people.test is owner now.\n')
-  const last = await tassis(['users', 'role', EMAIL, 'viewer'], settings)
+  expect((await runTassis(['users', 'role', EMAIL, 'owner'], settings)).stdout).toBe('ada@people.test is owner now.\n')
+  const last = await runTassis(['users', 'role', EMAIL, 'viewer'], settings)
   expect([last.exitCode, last.stderr]).toEqual([1, expect.stringContaining('the only owner')])
   expect(made.stdout).not.toContain(PASSWORD)
-  await tassis(['accounts', 'create', '--name', 'Second', '--email', 'x@people.test'], settings)
-  const again = await tassisProcess([...create, '--account', 'Second', '--password-stdin'], settings, PASSWORD)
+  await runTassis(['accounts', 'create', '--name', 'Second', '--email', 'x@people.test'], settings)
+  const again = await runTassisProcess([...create, '--account', 'Second', '--password-stdin'], settings, PASSWORD)
   expect([again.exitCode, again.stderr]).toEqual([
     1,
     expect.stringContaining('There is a user ada@people.test already'),
   ])
-  const added = await tassisJson<Shown>([...create, '--account', 'Second'], settings)
+  const added = await runTassisJson<Shown>([...create, '--account', 'Second'], settings)
   expect(added).toMatchObject({ link: null, accounts: [{ role: 'owner' }, { role: 'admin' }] })
 })
 
 test('an unknown user, role or account is told with what to do', async () => {
-  using data = dataFolder()
+  using data = createDataFolder()
   const { settings } = data
-  await setUp(settings)
+  await setUpAccount(settings)
   for (const command of ['reset', 'remove', 'totp-off', 'sessions', 'sign-out']) {
-    const { exitCode, stderr } = await tassis(['users', command, 'no@people.test'], settings)
+    const { exitCode, stderr } = await runTassis(['users', command, 'no@people.test'], settings)
     expect({ exitCode, stderr }).toEqual({
       exitCode: 1,
       stderr: 'tassis: There is no user no@people.test; `tassis users list` shows all.\n',
     })
   }
-  expect((await tassis(['users', 'create', EMAIL, '--role', 'king'], settings)).exitCode).toBe(2)
-  expect((await tassis(['users', 'create', 'ada'], settings)).stderr).toContain('email')
-  expect((await tassis(['users', 'create', EMAIL, '--account', 'Nobody'], settings)).stderr).toContain('accounts list')
+  expect((await runTassis(['users', 'create', EMAIL, '--role', 'king'], settings)).exitCode).toBe(2)
+  expect((await runTassis(['users', 'create', 'ada'], settings)).stderr).toContain('email')
+  expect((await runTassis(['users', 'create', EMAIL, '--account', 'Nobody'], settings)).stderr).toContain(
+    'accounts list',
+  )
 })

@@ -3,15 +3,15 @@ import { expect, test } from 'bun:test'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fullVersion, sourceCommit, VERSION } from '#app/version.ts'
-import { tassis } from './process.ts'
+import { formatVersion, readSourceCommit, VERSION } from '#app/version.ts'
+import { runTassis } from './process.ts'
 
 test('from the source it names the commit of the working copy, whether it was changed, and unknown where there is none', () => {
   const folder = mkdtempSync(join(tmpdir(), 'tassis-version-'))
   try {
     const git = (...args: string[]) =>
       Bun.spawnSync(['git', '-C', folder, '-c', 'user.name=t', '-c', 'user.email=t@t.test', ...args]).stdout.toString()
-    expect(sourceCommit(folder)).toBe('unknown')
+    expect(readSourceCommit(folder)).toBe('unknown')
     git('init', '--quiet')
     writeFileSync(join(folder, 'a'), '1')
     git('add', 'a')
@@ -19,21 +19,21 @@ test('from the source it names the commit of the working copy, whether it was ch
     git('tag', 'a-tag')
     const commit = git('rev-parse', '--short=12', 'HEAD').trim()
     expect(commit).toMatch(/^[0-9a-f]{12}$/)
-    expect(sourceCommit(folder)).toBe(commit)
+    expect(readSourceCommit(folder)).toBe(commit)
     writeFileSync(join(folder, 'a'), '2')
-    expect(sourceCommit(folder)).toBe(`${commit}-dirty`)
+    expect(readSourceCommit(folder)).toBe(`${commit}-dirty`)
     // Sources that lie in a repository of something else.
     mkdirSync(join(folder, 'vendored'))
-    expect(sourceCommit(join(folder, 'vendored'))).toBe('unknown')
+    expect(readSourceCommit(join(folder, 'vendored'))).toBe('unknown')
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }
 })
 
 test('`tassis version` and `tassis --version` print version and commit', async () => {
-  const stdout = `${fullVersion()}\n`
+  const stdout = `${formatVersion()}\n`
   expect(stdout).toMatch(/^\S+ \((unknown|[0-9a-f]{12,}(-dirty)?)\)\n$/)
   expect(stdout).toStartWith(`${VERSION} `)
   for (const args of [['version'], ['--version']])
-    expect(await tassis(args, {})).toEqual({ exitCode: 0, stdout, stderr: '' })
+    expect(await runTassis(args, {})).toEqual({ exitCode: 0, stdout, stderr: '' })
 })

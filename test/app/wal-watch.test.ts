@@ -3,7 +3,7 @@ import { expect, test } from 'bun:test'
 import { mkdtempSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { readersOf, watchWals } from '#app/wal-watch.ts'
+import { createWalWatcher, findReaders } from '#app/wal-watch.ts'
 import { createCheckpointer } from '#platform/db/checkpoint.ts'
 import { Committer } from '#platform/db/commit.ts'
 import { openDatabase } from '#platform/db/open.ts'
@@ -28,7 +28,7 @@ test('a log that a reader keeps from being emptied is told for each doubling, wi
   const commit = new Committer(db, path, {
     checkpointBytes: 256 * KiB,
     checkpoint: (file, mode) => checkpointer.run(file, mode),
-    onCheckpoint: watchWals(clock, log, MiB),
+    onCheckpoint: createWalWatcher(clock, log, MiB),
   })
   const write = async (bytes: number) => {
     const body = 'x'.repeat(64 * KiB)
@@ -46,7 +46,7 @@ test('a log that a reader keeps from being emptied is told for each doubling, wi
     await said.read()
     await write(5 * MiB)
     expect(walBytes()).toBeGreaterThan(5 * MiB)
-    expect(readersOf(path)).toEqual([reader.pid])
+    expect(findReaders(path)).toEqual([reader.pid])
     const sizes = lines.map(({ walBytes: size }) => Number(size))
     expect(sizes.length).toBeGreaterThanOrEqual(2)
     for (const [i, size] of sizes.entries())

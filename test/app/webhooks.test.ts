@@ -3,7 +3,7 @@ import { openApp } from '#app/create.ts'
 import { loadConfig } from '#app/settings.ts'
 import { listAccounts } from '#features/core/accounts/accounts.ts'
 import { record } from '#features/core/events/record.ts'
-import { createAccount, operatorFor } from '#features/people/sub-accounts/create-account.ts'
+import { createAccount, toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { createRoute } from '#features/webhooks/inbound-routes/inbound-routes.ts'
 import { createWebhook } from '#features/webhooks/webhooks/change.ts'
@@ -12,15 +12,15 @@ import { getWebhook, openSecret } from '#features/webhooks/webhooks/webhooks.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
 import { type DnsServer, startDnsServer } from '#test/support/dns-server.ts'
 import { type HttpsReceiver, startHttpsReceiver } from '#test/support/https-receiver.ts'
-import { webhookViolations } from '#test/support/webhook-verifier.ts'
+import { findWebhookViolations } from '#test/support/webhook-verifier.ts'
 import {
+  createDataFolder,
   type DataFolder,
-  dataFolder,
   type RunningService,
+  runTassis,
+  runTassisJson,
   type Settings,
   startServing,
-  tassis,
-  tassisJson,
 } from './process.ts'
 
 // Services are processes of their own, on a machine that may be busy.
@@ -28,7 +28,7 @@ setDefaultTimeout(60_000)
 
 const HOST = 'hooks.test'
 
-interface Made {
+interface CreatedWebhook {
   readonly id: string
   readonly secret: string
 }
@@ -44,34 +44,37 @@ async function withApp<T>(settings: Settings, use: (app: ReturnType<typeof openA
 }
 
 /** Two accounts; the first has a webhook for each URL. */
-const setUp = (settings: Settings, urls: readonly string[]): Promise<{ made: Made[]; other: Made }> =>
+const createWebhooks = (
+  settings: Settings,
+  urls: readonly string[],
+): Promise<{ made: CreatedWebhook[]; other: CreatedWebhook }> =>
   withApp(settings, async (app) => {
     const add = async (name: string) =>
-      operatorFor(await createAccount(app, { name, email: 'ada@acme.test', plan: 'unlimited' }))
-    const make = async (actor: Awaited<ReturnType<typeof add>>, url: string): Promise<Made> => {
+      toOperatorActor(await createAccount(app, { name, email: 'ada@acme.test', plan: 'unlimited' }))
+    const make = async (actor: Awaited<ReturnType<typeof add>>, url: string): Promise<CreatedWebhook> => {
       const { webhook, secret } = await createWebhook(app, actor, { url, events: ['sent', 'bounced'] })
       return { id: formatUuid(webhook.uuid), secret }
     }
     const acme = await add('Acme')
-    const made: Made[] = []
+    const made: CreatedWebhook[] = []
     for (const url of urls) made.push(await make(acme, url))
     return { made, other: await make(await add('Other'), 'https://127.0.0.1/theirs') }
   })
 
 describe('without a service', () => {
   let data: DataFolder
-  let hook: Made
-  let other: Made
+  let hook: CreatedWebhook
+  let other: CreatedWebhook
   beforeAll(async () => {
-    data = dataFolder()
-    const { made, other: theirs } = await setUp(data.settings, ['https://127.0.0.1/hook'])
+    data = createDataFolder()
+    const { made, other: theirs } = await createWebhooks(data.settings, ['https://127.0.0.1/hook'])
     other = theirs
     hook = made[0] ?? other
   })
   afterAll(() => data[Symbol.dispose]())
 
   test('webhooks list shows those of all accounts, or of one, and never a secret', async () => {
-    const all = await tassis(['webhooks', 'list'], data.settings)
+    const all = await runTassis(['webhooks', 'list'], data.settings)
     expect(all.stdout.split('\n')[0]).toMatch(
       /^ID +KIND +STATE +URL +LAST SUCCESS +LAST FAILURE +WHY +ACCOUNT +EVENTS$/,
     )
@@ -79,18 +82,18 @@ describe('without a service', () => {
       new RegExp(`^${hook.id} {2}webhook +on +https://127\\.0\\.0\\.1/hook +never +never +Acme +sent,bounced$`, 'm'),
     )
     expect(all.stdout).toContain(other.id)
-    const one = await tassis(['webhooks', 'list', '--account', 'acme'], data.settings)
+    const one = await runTassis(['webhooks', 'list', '--account', 'acme'], data.settings)
     expect(one.stdout).toContain(hook.id)
     expect(one.stdout).not.toContain(other.id)
     expect(one.stdout).not.toContain('ACCOUNT')
-    const json = await tassis(['webhooks', 'list', '--json'], data.settings)
+    const json = await runTassis(['webhooks', 'list', '--json'], data.settings)
     expect((JSON.parse(json.stdout) as { id: string }[]).map(({ id }) => id).sort()).toEqual([hook.id, other.id].sort())
     expect(all.stdout + json.stdout).not.toContain('whsec_')
   })
 
   test('a webhook that failures have switched off is told apart from one that its user has, with the reason and what to do', async () => {
-    using folder = dataFolder()
-    const { made } = await setUp(folder.settings, ['https://127.0.0.1/failed', 'https://127.0.0.1/paused'])
+    using folder = createDataFolder()
+    const { made } = await createWebhooks(folder.settings, ['https://127.0.0.1/failed', 'https://127.0.0.1/paused'])
     await withApp(folder.settings, async (app) => {
       app.db.run(
         "UPDATE webhooks SET is_active = 0, off_by_failures = 1, failure_count = 10, last_failure_at = ?, last_failure_reason = 'deactivated after 10 consecutive failures' WHERE url LIKE '%/failed'",
@@ -101,7 +104,7 @@ describe('without a service', () => {
         "UPDATE webhooks SET failure_count = 3, last_failure_reason = 'The answer\u001b[31m was 500.' WHERE url LIKE '%/theirs'",
       )
     })
-    const { stdout } = await tassis(['webhooks', 'list'], folder.settings)
+    const { stdout } = await runTassis(['webhooks', 'list'], folder.settings)
     expect(stdout).toMatch(
       /^\S+ {2}webhook {2}off by failures +\S+\/failed .* 2 h ago +deactivated after 10 consecutive failures +Acme +sent,bounced$/m,
     )
@@ -115,9 +118,9 @@ describe('without a service', () => {
   })
 
   test('the queue says in a line that webhooks wait or are off, and nothing when all is well', async () => {
-    using folder = dataFolder()
-    await setUp(folder.settings, ['https://127.0.0.1/a', 'https://127.0.0.1/b'])
-    const queue = async () => (await tassis(['queue'], folder.settings)).stdout
+    using folder = createDataFolder()
+    await createWebhooks(folder.settings, ['https://127.0.0.1/a', 'https://127.0.0.1/b'])
+    const queue = async () => (await runTassis(['queue'], folder.settings)).stdout
     const put = (run: string) => withApp(folder.settings, async (app) => void app.db.run(run))
     expect(await queue()).toBe('Nothing waits.\n')
     await withApp(folder.settings, (app) =>
@@ -132,19 +135,21 @@ describe('without a service', () => {
     expect(await queue()).toBe(
       'Nothing waits.\n\n1 webhook delivery waits for an attempt, 1 webhook is off by failures: tassis webhooks list\n',
     )
-    expect(await tassisJson(['queue'], folder.settings)).toMatchObject({ webhooks: { waiting: 1, off_by_failures: 1 } })
+    expect(await runTassisJson(['queue'], folder.settings)).toMatchObject({
+      webhooks: { waiting: 1, off_by_failures: 1 },
+    })
   })
 
   test('webhooks test says how long to wait when it was asked for too often', async () => {
-    using folder = dataFolder()
-    const { made } = await setUp(folder.settings, ['https://127.0.0.1/a'])
+    using folder = createDataFolder()
+    const { made } = await createWebhooks(folder.settings, ['https://127.0.0.1/a'])
     await withApp(folder.settings, (app) =>
       app.commit.write((tx) => {
         const delivery = { webhookId: 1, seq: null, event: 'test', payload: '{}' }
         for (let i = 0; i < 5; i++) insertPending(tx, delivery, app.clock.now())
       }),
     )
-    const refused = await tassis(['webhooks', 'test', made[0]?.id ?? ''], folder.settings)
+    const refused = await runTassis(['webhooks', 'test', made[0]?.id ?? ''], folder.settings)
     expect([refused.exitCode, refused.stdout]).toEqual([1, ''])
     expect(refused.stderr).toMatch(
       /^tassis: A webhook is sent at most 5 test events a minute; the next can be sent in [1-6]?\d s\.\n$/,
@@ -154,12 +159,12 @@ describe('without a service', () => {
   // Proves: notify-12
   test('webhooks secret reveals or rotates, each with an audit row; without a word which it does neither', async () => {
     // Alone on standard output, for a pipe or a file.
-    expect(await tassis(['webhooks', 'secret', hook.id, '--reveal'], data.settings)).toEqual({
+    expect(await runTassis(['webhooks', 'secret', hook.id, '--reveal'], data.settings)).toEqual({
       exitCode: 0,
       stdout: `${hook.secret}\n`,
       stderr: 'This is the secret of the webhook to https://127.0.0.1/hook. That it was shown is in the audit log.\n',
     })
-    const rotated = await tassisJson<Made>(['webhooks', 'secret', hook.id, '--rotate'], data.settings)
+    const rotated = await runTassisJson<CreatedWebhook>(['webhooks', 'secret', hook.id, '--rotate'], data.settings)
     expect(rotated).toEqual({
       id: hook.id,
       url: 'https://127.0.0.1/hook',
@@ -172,7 +177,7 @@ describe('without a service', () => {
       [[formatUuid(newUuid()), '--reveal'], 1, 'There is no webhook with this ID; `tassis webhooks list` shows all.'],
       [['x', '--rotate'], 1, 'There is no webhook with this ID'],
     ] as const) {
-      const refused = await tassis(['webhooks', 'secret', ...args], data.settings)
+      const refused = await runTassis(['webhooks', 'secret', ...args], data.settings)
       expect([refused.exitCode, refused.stdout]).toEqual([exitCode, ''])
       expect(refused.stderr).toContain(sentence)
     }
@@ -193,12 +198,12 @@ describe('without a service', () => {
 
   // Proves: notify-49
   test('routes with a URL are listed with the mail that they are told of; one secret of their account is shown and rotated', async () => {
-    using folder = dataFolder()
-    await setUp(folder.settings, [])
+    using folder = createDataFolder()
+    await createWebhooks(folder.settings, [])
     const [exact = '', prefix = '', all = ''] = await withApp(folder.settings, async (app) => {
       const account = listAccounts(app.config, app.db).find(({ name }) => name === 'Acme')
       if (!account) throw new Error('there is no account')
-      const actor = operatorFor(account)
+      const actor = toOperatorActor(account)
       const { domain } = await createDomain(app, actor, 'acme.test')
       const domainId = formatUuid(domain.uuid)
       const made: string[] = []
@@ -214,7 +219,7 @@ describe('without a service', () => {
       app.db.run("UPDATE webhooks SET is_active = 0, off_by_failures = 1 WHERE url LIKE '%/prefix'")
       return made
     })
-    const run = (...args: string[]) => tassis(['webhooks', ...args], folder.settings)
+    const run = (...args: string[]) => runTassis(['webhooks', ...args], folder.settings)
     const { stdout } = await run('list', '--account', 'Acme')
     for (const [id, state, mail] of [
       [exact, 'on', 'support@acme.test'],
@@ -227,7 +232,7 @@ describe('without a service', () => {
     expect(stdout.trimEnd()).toEndWith(
       `A route whose webhook is off by failures posts nothing until its user sends PUT /v1/inbound-routes/{id} with any field. Why it failed: tassis webhooks deliveries ${prefix} --status undeliverable`,
     )
-    const json = await tassisJson<{ id: string; route: string | null }[]>(['webhooks', 'list'], folder.settings)
+    const json = await runTassisJson<{ id: string; route: string | null }[]>(['webhooks', 'list'], folder.settings)
     expect(json.map(({ route }) => String(route)).sort()).toEqual([
       '*@acme.test',
       'null',
@@ -303,12 +308,12 @@ describe('without a service', () => {
   })
 
   test('a test is queued, and the command says that nobody sends it', async () => {
-    const { exitCode, stdout } = await tassis(['webhooks', 'test', other.id], data.settings)
+    const { exitCode, stdout } = await runTassis(['webhooks', 'test', other.id], data.settings)
     expect([exitCode, stdout]).toEqual([
       0,
       'No service is running: the test event to https://127.0.0.1/theirs is queued and sent when one starts.\n',
     ])
-    const shown = await tassis(['webhooks', 'deliveries', other.id], data.settings)
+    const shown = await runTassis(['webhooks', 'deliveries', other.id], data.settings)
     expect(shown.stdout).toMatch(/^https:\/\/127\.0\.0\.1\/theirs \(account Other\): on$/m)
     expect(shown.stdout).toMatch(/^\S+ \S+Z +test +pending +0 +- +- +- +[0-9a-f-]{36} +next try /m)
   })
@@ -319,15 +324,15 @@ describe('with a service', () => {
   let dns: DnsServer
   let data: DataFolder
   let service: RunningService
-  let hook: Made
-  let failing: Made
+  let hook: CreatedWebhook
+  let failing: CreatedWebhook
   beforeAll(async () => {
     receiver = await startHttpsReceiver({ names: [HOST] })
     receiver.answer(({ url }) => (url === '/broken' ? { status: 418, body: 'I am\na teapot' } : { status: 200 }))
     dns = await startDnsServer({ [HOST]: { A: ['127.0.0.1'] } })
-    data = dataFolder()
+    data = createDataFolder()
     const settings = { ...data.settings, TASSIS_DNS_SERVERS: dns.address, TASSIS_EXTRA_CA_FILE: receiver.caFile }
-    const { made, other } = await setUp(settings, [receiver.url(HOST, '/hook'), receiver.url(HOST, '/broken')])
+    const { made, other } = await createWebhooks(settings, [receiver.url(HOST, '/hook'), receiver.url(HOST, '/broken')])
     hook = made[0] ?? other
     failing = made[1] ?? other
     service = await startServing(settings)
@@ -341,32 +346,32 @@ describe('with a service', () => {
 
   // Proves: notify-12
   test('a test is sent and told, and a rotation is in force for the next one', async () => {
-    const first = await tassis(['webhooks', 'test', hook.id], data.settings)
+    const first = await runTassis(['webhooks', 'test', hook.id], data.settings)
     expect([first.exitCode, first.stdout]).toEqual([
       0,
       expect.stringMatching(/^Delivered to https:\/\/hooks\.test:\d+\/hook: 200 after \d+ ms\.\n$/),
     ])
-    const { secret } = await tassisJson<Made>(['webhooks', 'secret', hook.id, '--rotate'], data.settings)
-    expect((await tassis(['webhooks', 'test', hook.id], data.settings)).exitCode).toBe(0)
+    const { secret } = await runTassisJson<CreatedWebhook>(['webhooks', 'secret', hook.id, '--rotate'], data.settings)
+    expect((await runTassis(['webhooks', 'test', hook.id], data.settings)).exitCode).toBe(0)
     const requests = receiver.requests.filter(({ url }) => url === '/hook')
     expect(requests.map(({ headers }) => headers['x-service-event'])).toEqual(['test', 'test'])
     const verified = (secretOf: string) =>
       requests.map(
-        (request) => webhookViolations(request, { secret: secretOf, nowMs: request.receivedAt }).length === 0,
+        (request) => findWebhookViolations(request, { secret: secretOf, nowMs: request.receivedAt }).length === 0,
       )
     expect(verified(hook.secret)).toEqual([true, false])
     expect(verified(secret)).toEqual([false, true])
   })
 
   test('a test that is refused ends with 1 and shows what the receiver answered; so does the history', async () => {
-    const { exitCode, stdout } = await tassis(['webhooks', 'test', failing.id], data.settings)
+    const { exitCode, stdout } = await runTassis(['webhooks', 'test', failing.id], data.settings)
     expect([exitCode, stdout]).toEqual([
       1,
       expect.stringMatching(/^Not delivered to \S+\/broken: The answer was 418\.\nThe answer began: I am a teapot\n$/),
     ])
-    const shown = await tassis(['webhooks', 'deliveries', failing.id, '--status', 'undeliverable'], data.settings)
+    const shown = await runTassis(['webhooks', 'deliveries', failing.id, '--status', 'undeliverable'], data.settings)
     expect(shown.stdout).toMatch(/ test +undeliverable +1 +418 +\d+ ms +- +[0-9a-f-]{36} +The answer was 418\.$/m)
-    const none = await tassis(['webhooks', 'deliveries', failing.id, '--status', 'delivered'], data.settings)
+    const none = await runTassis(['webhooks', 'deliveries', failing.id, '--status', 'delivered'], data.settings)
     expect(none.stdout.trimEnd()).toEndWith('There is no such delivery.')
   })
 })

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { checkConsistency } from '#app/consistency-rules.ts'
 import { loadConfig } from '#app/settings.ts'
 import { prepareAnalytics } from '#bench/analytics.ts'
-import { balanceFinding, balances } from '#features/sending/queue/balance.ts'
+import { checkBalances, readBalances } from '#features/sending/queue/balance.ts'
 import { openReadOnly } from '#platform/db/open.ts'
 
 test('the year of mail of the bench has every row and figure that the service would have written', async () => {
@@ -19,7 +19,7 @@ test('the year of mail of the bench has every row and figure that the service wo
     })
     const { events } = await prepareAnalytics(config, 20_000)
     using db = openReadOnly(join(dataDir, 'tassis.db'))
-    const findings = [...checkConsistency(db), balanceFinding(balances(db))]
+    const findings = [...checkConsistency(db), checkBalances(readBalances(db))]
     expect(findings.filter(({ differences }) => differences.length > 0)).toEqual([])
     expect(events).toBeWithin(19_000, 21_000)
   } finally {

@@ -3,12 +3,12 @@ import { expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { examineContent } from '#app/cli/content-check.ts'
+import { checkContent } from '#app/cli/content-check.ts'
 import { checkConsistency } from '#app/consistency-rules.ts'
 import { loadConfig } from '#app/settings.ts'
-import { HTML_BYTES, mailPatterns, sendRequests, TEXT_BYTES } from '#bench/mails.ts'
+import { createMailPatterns, createRequestBuilder, HTML_BYTES, TEXT_BYTES } from '#bench/mails.ts'
 import { seedDataDirectory } from '#bench/seed.ts'
-import { balances } from '#features/sending/queue/balance.ts'
+import { readBalances } from '#features/sending/queue/balance.ts'
 import { openReadOnly } from '#platform/db/open.ts'
 
 test('stored emails of the bench have every row that the service would have written', async () => {
@@ -21,9 +21,9 @@ test('stored emails of the bench have every row that the service would have writ
     })
     await seedDataDirectory(config, 1234)
     using db = openReadOnly(join(dataDir, 'tassis.db'))
-    const findings = [...checkConsistency(db), ...examineContent(db, join(dataDir, 'content'))]
+    const findings = [...checkConsistency(db), ...checkContent(db, join(dataDir, 'content'))]
     expect(findings.filter(({ differences }) => differences.length > 0)).toEqual([])
-    expect(balances(db).map(({ accepted, sent, open }) => ({ accepted, sent, open }))).toEqual([
+    expect(readBalances(db).map(({ accepted, sent, open }) => ({ accepted, sent, open }))).toEqual([
       { accepted: 1234, sent: 1234, open: 0 },
     ])
   } finally {
@@ -32,7 +32,7 @@ test('stored emails of the bench have every row that the service would have writ
 })
 
 test('a bench email has exactly 2 KiB of text and 8 KiB of HTML, and no body of another', () => {
-  const request = sendRequests('localhost', 'key', undefined)
+  const request = createRequestBuilder('localhost', 'key', undefined)
   const bodies = Array.from({ length: 200 }, (_, number) => {
     const [head = '', body = ''] = request(number).toString().split('\r\n\r\n')
     expect(head).toContain(`Content-Length: ${Buffer.byteLength(body)}`)
@@ -42,5 +42,5 @@ test('a bench email has exactly 2 KiB of text and 8 KiB of HTML, and no body of 
     new Set([`${TEXT_BYTES} ${HTML_BYTES}`]),
   )
   expect(new Set(bodies.flatMap(({ text_body, html_body, to }) => [text_body, html_body, to])).size).toBe(600)
-  expect(mailPatterns()).toHaveLength(64)
+  expect(createMailPatterns()).toHaveLength(64)
 })

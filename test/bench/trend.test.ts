@@ -1,17 +1,17 @@
 /** @module The soak's slopes are those of known series, and their error says when there is none. */
 import { expect, test } from 'bun:test'
-import { trendOf } from '#bench/trend.ts'
+import { computeTrend } from '#bench/trend.ts'
 
 const SECOND = 1000
-const series = (count: number, value: (i: number) => number): number[] =>
+const makeSeries = (count: number, value: (i: number) => number): number[] =>
   Array.from({ length: count }, (_, i) => value(i))
 
 /** In [-1, 1), the same every time. */
-const noise = (i: number): number => ((i * 7919) % 1000) / 500 - 1
+const makeNoise = (i: number): number => ((i * 7919) % 1000) / 500 - 1
 
 test('a steady growth is found exactly, whatever the warm-up did', () => {
-  const trend = trendOf(
-    series(4000, (i) => (i < 1000 ? 5000 - i : 100 + i / 100)),
+  const trend = computeTrend(
+    makeSeries(4000, (i) => (i < 1000 ? 5000 - i : 100 + i / 100)),
     SECOND,
   )
   expect(trend.perHour).toBeCloseTo(36, 6)
@@ -21,10 +21,10 @@ test('a steady growth is found exactly, whatever the warm-up did', () => {
 })
 
 test('noise without growth has a slope that its error covers, and growth in noise one that it does not', () => {
-  const flat = trendOf(series(2000, noise), SECOND)
+  const flat = computeTrend(makeSeries(2000, makeNoise), SECOND)
   expect(Math.abs(flat.perHour)).toBeLessThan(flat.errorPerHour)
-  const growing = trendOf(
-    series(2000, (i) => noise(i) + i / 100),
+  const growing = computeTrend(
+    makeSeries(2000, (i) => makeNoise(i) + i / 100),
     SECOND,
   )
   expect(growing.perHour - growing.errorPerHour).toBeGreaterThan(30)
@@ -32,5 +32,5 @@ test('noise without growth has a slope that its error covers, and growth in nois
 })
 
 test('too few values have no slope', () => {
-  expect(trendOf([1, 2, 3], SECOND)).toMatchObject({ highest: 3, perHour: Number.NaN })
+  expect(computeTrend([1, 2, 3], SECOND)).toMatchObject({ highest: 3, perHour: Number.NaN })
 })

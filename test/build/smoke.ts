@@ -26,14 +26,14 @@ const env = {
 }
 
 /** Runs a command to its end and gives its output; an exit code other than 0 is an error. */
-async function command(...args: string[]): Promise<string> {
+async function runCommand(...args: string[]): Promise<string> {
   const child = Bun.spawn([executable, ...args], { cwd: folder, env, stdout: 'pipe', stderr: 'pipe' })
-  const [stdout, stderr, code] = await Promise.all([text(child.stdout), text(child.stderr), child.exited])
+  const [stdout, stderr, code] = await Promise.all([readText(child.stdout), readText(child.stderr), child.exited])
   assert.equal(code, 0, `tassis ${args.join(' ')} ended with ${code}: ${stderr}`)
   return stdout
 }
 
-const text = (stream: ReadableStream<Uint8Array>): Promise<string> => new Response(stream).text()
+const readText = (stream: ReadableStream<Uint8Array>): Promise<string> => new Response(stream).text()
 
 interface Running {
   readonly url: string
@@ -44,9 +44,9 @@ interface Running {
   stop(): Promise<number>
 }
 
-async function serve(): Promise<Running> {
+async function startService(): Promise<Running> {
   const child = Bun.spawn([executable, 'serve'], { cwd: folder, env, stdout: 'pipe', stderr: 'pipe' })
-  const log = text(child.stderr)
+  const log = readText(child.stderr)
   let said = ''
   for await (const chunk of child.stdout) {
     said += Buffer.from(chunk).toString()
@@ -69,7 +69,7 @@ async function serve(): Promise<Running> {
 }
 
 /** Asks until the answer fulfils the condition, at most 20 s. */
-async function until<T>(what: string, ask: () => Promise<T>, isSo: (answer: T) => boolean): Promise<T> {
+async function waitUntil<T>(what: string, ask: () => Promise<T>, isSo: (answer: T) => boolean): Promise<T> {
   const patienceUntil = performance.now() + 20_000
   for (;;) {
     const answer = await ask()
@@ -83,7 +83,7 @@ interface Answer {
   readonly data: { readonly id: string; readonly status: string; readonly sandbox: boolean; readonly raw: string }
 }
 
-async function oneEmail(url: string, key: string): Promise<void> {
+async function checkEmail(url: string, key: string): Promise<void> {
   const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
   const webhook = JSON.stringify({ url: receiver.url('127.0.0.1', '/hook'), events: ['delivered', 'clicked'] })
   const made = await fetch(`${url}/v1/webhooks`, { method: 'POST', headers, body: webhook })
@@ -101,7 +101,7 @@ async function oneEmail(url: string, key: string): Promise<void> {
   assert.equal(sent.status, 202, await sent.clone().text())
   const { id } = ((await sent.json()) as Answer).data
   const email = async () => ((await (await fetch(`${url}/v1/emails/${id}`, { headers })).json()) as Answer).data
-  await until('the email is not sent', email, ({ status }) => status === 'sent')
+  await waitUntil('the email is not sent', email, ({ status }) => status === 'sent')
   const captured = await fetch(`${url}/v1/emails/${id}/captured`, { headers })
   assert.equal(captured.status, 200, await captured.clone().text())
   const { raw } = ((await captured.json()) as Answer).data
@@ -150,7 +150,7 @@ const INCOMING = [
   '',
 ].join('\r\n')
 
-async function oneMessage({ url, smtpPort }: Running, key: string): Promise<void> {
+async function checkInboundMessage({ url, smtpPort }: Running, key: string): Promise<void> {
   const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
   const mailbox = await fetch(`${url}/v1/agent-mailboxes`, { method: 'POST', headers, body: '{"local_part":"agent"}' })
   assert.equal(mailbox.status, 201, await mailbox.clone().text())
@@ -171,20 +171,20 @@ async function oneMessage({ url, smtpPort }: Running, key: string): Promise<void
     readonly data: readonly { readonly id: string; readonly subject: string; readonly text_body: string }[]
   }
   const listed = () => get('/v1/inbound') as Promise<Received>
-  const [received] = (await until('the message is not stored', listed, ({ data }) => data.length === 1)).data
+  const [received] = (await waitUntil('the message is not stored', listed, ({ data }) => data.length === 1)).data
   assert.equal(received?.subject, '日本')
   const attachment = await fetch(`${url}/v1/inbound/${received.id}/attachments/0`, { headers })
   assert.deepEqual([...(await attachment.bytes())], [0, 1, 2, 255])
   const search = `/v1/agent-mailboxes/${id}/messages/search?q=${encodeURIComponent('привет')}`
   const found = () => get(search) as Promise<Received>
   assert.equal(
-    (await until('the message is not found', found, ({ data }) => data.length === 1)).data[0]?.subject,
+    (await waitUntil('the message is not found', found, ({ data }) => data.length === 1)).data[0]?.subject,
     '日本',
   )
 }
 
 /** The WASM of the template engine is in the executable, and its Worker finds it. */
-async function oneTemplate(url: string, key: string): Promise<void> {
+async function checkTemplate(url: string, key: string): Promise<void> {
   const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
   const template = { alias: 'hi', name: 'Hi', subject: 'Hi {{ name }}', html_body: '<p>{{ name|upper|center(9) }}</p>' }
   const made = await fetch(`${url}/v1/templates`, { method: 'POST', headers, body: JSON.stringify(template) })
@@ -197,7 +197,7 @@ async function oneTemplate(url: string, key: string): Promise<void> {
   assert.deepEqual([data['subject'], data['html_body']], ['Hi <Ada>', '<p>  &lt;ADA&gt;  </p>'])
 }
 
-async function docs(url: string): Promise<void> {
+async function checkDocs(url: string): Promise<void> {
   const page = await (await fetch(`${url}/docs`)).text()
   const script = /<script[^>]* src="([^"]+)"/.exec(page)?.[1]
   assert.ok(script, `no script in ${page}`)
@@ -209,28 +209,30 @@ async function docs(url: string): Promise<void> {
 let running: Running | undefined
 try {
   assert.match(
-    await command('version'),
+    await runCommand('version'),
     new RegExp(`^${RegExp.escape(manifest.version)} \\((?:unknown|[0-9a-f]{12,}(?:-dirty)?)\\)\n$`),
   )
   // Of the folder that it is started in the executable believes nothing.
   writeFileSync(join(folder, '.env'), 'TASSIS_DELIVERY=nonsense\n')
   writeFileSync(join(folder, 'bunfig.toml'), 'preload = ["./missing.ts"]\n')
-  assert.match(await command('config'), /TASSIS_HOSTNAME +mail\.smoke\.test +environment/)
+  assert.match(await runCommand('config'), /TASSIS_HOSTNAME +mail\.smoke\.test +environment/)
 
-  running = await serve()
-  await command('accounts', 'create', '--name', 'Smoke', '--email', 'smoke@smoke.test')
-  await command('domains', 'add', 'smoke.test')
+  running = await startService()
+  await runCommand('accounts', 'create', '--name', 'Smoke', '--email', 'smoke@smoke.test')
+  await runCommand('domains', 'add', 'smoke.test')
   // Sandbox mail is not tracked.
-  await command('domains', 'vouch', 'smoke.test')
-  const { key } = JSON.parse(await command('keys', 'create', '--name', 'smoke', '--json')) as { readonly key: string }
-  await oneEmail(running.url, key)
-  await oneMessage(running, key)
-  await oneTemplate(running.url, key)
-  await docs(running.url)
+  await runCommand('domains', 'vouch', 'smoke.test')
+  const { key } = JSON.parse(await runCommand('keys', 'create', '--name', 'smoke', '--json')) as {
+    readonly key: string
+  }
+  await checkEmail(running.url, key)
+  await checkInboundMessage(running, key)
+  await checkTemplate(running.url, key)
+  await checkDocs(running.url)
   assert.equal(await running.stop(), 0, 'SIGTERM did not end it with 0')
 
-  await command('check')
-  running = await serve()
+  await runCommand('check')
+  running = await startService()
   assert.equal(await running.stop(), 0, 'SIGTERM did not end its second run with 0')
   console.log('The executable works.')
 } catch (error) {

@@ -1,15 +1,15 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { type ApiAnswer, at } from '#test/support/api.ts'
-import { expectRefusal } from '#test/support/email-api.ts'
+import { type ApiResponse, at } from '#test/support/api.ts'
+import { expectError } from '#test/support/email-api.ts'
 import {
+  buildPath,
   type ContractApi,
   createContractApi,
-  dump,
-  nameOf,
+  dumpDatabase,
+  listOpenedRoutes,
   PUBLIC_ROUTES,
-  pathOf,
   ROUTES,
-  routesOf,
+  routeName,
   SESSION_ROUTES,
 } from './routes.ts'
 
@@ -26,7 +26,7 @@ beforeAll(async () => {
 })
 afterAll(() => service[Symbol.asyncDispose]())
 
-const expectUnauthorized = (answer: ApiAnswer): void => {
+const expectUnauthorized = (answer: ApiResponse): void => {
   const refusal = { code: 'invalid_api_key', message: 'Invalid API key', type: 'authentication_error' }
   expect({ status: answer.status, body: answer.body }).toEqual({
     status: 401,
@@ -36,23 +36,23 @@ const expectUnauthorized = (answer: ApiAnswer): void => {
 }
 
 test('the table of the matrices has every route of the service and no other', () => {
-  const table = [...ROUTES.map(nameOf), ...SESSION_ROUTES, ...PUBLIC_ROUTES].sort()
-  expect(routesOf(service)).toEqual(table)
+  const table = [...ROUTES.map(routeName), ...SESSION_ROUTES, ...PUBLIC_ROUTES].sort()
+  expect(listOpenedRoutes(service)).toEqual(table)
 })
 
 // Proves: user-6
 test.each(SESSION_ROUTES)('%s is a 401 to strangers and a 403 to keys', async (route) => {
   const [method = '', path = ''] = route.split(' ')
-  const before = dump(service)
+  const before = dumpDatabase(service)
   expectUnauthorized(await service.api(method, path, undefined, { key: null }))
-  expectRefusal(await service.api(method, path), 403, 'session_required')
-  expect(dump(service)).toBe(before)
+  expectError(await service.api(method, path), 403, 'session_required')
+  expect(dumpDatabase(service)).toBe(before)
 })
 
-describe.each(ROUTES.map((route) => [nameOf(route), route] as const))('%s', (_, route) => {
+describe.each(ROUTES.map((route) => [routeName(route), route] as const))('%s', (_, route) => {
   // Proves: auth-6, auth-7, auth-8, auth-9, auth-10, error-1, error-5
   test('answers 401 and the exact body to whoever has no valid key', async () => {
-    const before = dump(service)
+    const before = dumpDatabase(service)
     const { key } = service
     const unknown = `tassis_live_${'x'.repeat(32)}`
     const withoutKey: Record<string, string>[] = [
@@ -79,18 +79,18 @@ describe.each(ROUTES.map((route) => [nameOf(route), route] as const))('%s', (_, 
       { authorization: `Bearer ${unknown}`, 'x-service-api-key': key },
     ]
     const id = route.resource ? await service.make(route.resource) : ''
-    const prepared = route.resource ? dump(service) : before
+    const prepared = route.resource ? dumpDatabase(service) : before
     for (const headers of withoutKey) expectUnauthorized(await service.ask(route, id, { key: null, headers }))
     expectUnauthorized(await service.ask({ ...route, path: `/${route.path}` }, id, { key: null }))
     expectUnauthorized(
       await service.ask({ ...route, path: `${route.path}?key=${key}&api_key=${key}` }, id, { key: null }),
     )
-    expect(dump(service)).toBe(prepared)
+    expect(dumpDatabase(service)).toBe(prepared)
   })
 })
 
 // Proves: auth-14
-test.each(ROUTES.filter(({ method }) => method !== 'GET').map((route) => [nameOf(route), route] as const))(
+test.each(ROUTES.filter(({ method }) => method !== 'GET').map((route) => [routeName(route), route] as const))(
   '%s looks for the key before the body',
   async (_, route) => {
     const bodies: [string, string][] = [
@@ -99,7 +99,7 @@ test.each(ROUTES.filter(({ method }) => method !== 'GET').map((route) => [nameOf
       ['{"unknown": 1}', 'application/json'],
     ]
     for (const [body, contentType] of bodies) {
-      const response = await fetch(`${service.url}${pathOf(route, 'x')}`, {
+      const response = await fetch(`${service.url}${buildPath(route, 'x')}`, {
         method: route.method,
         headers: { 'content-type': contentType },
         body,

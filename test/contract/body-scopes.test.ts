@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'bun:test'
 import { createWebhookApi, HOOK } from '#test/features/webhooks/webhooks/fixture.ts'
 import { at } from '#test/support/api.ts'
-import { createEmailApi, type EmailApi, expectRefusal } from '#test/support/email-api.ts'
+import { createEmailApi, type EmailApi, expectError } from '#test/support/email-api.ts'
 
 const WELCOME = {
   welcome_email_enabled: true,
@@ -19,7 +19,7 @@ describe('a welcome email', () => {
     const key = await service.newKey(['contacts:write', 'contacts:read'])
     const sender = await service.newKey(['contacts:write', 'emails:send'])
     const mayNot = (answer: Awaited<ReturnType<EmailApi['api']>>) => {
-      expectRefusal(answer, 403, 'insufficient_scope')
+      expectError(answer, 403, 'insufficient_scope')
       expect(at(answer.body, 'message')).toContain('emails:send, which is needed for welcome emails')
     }
     mayNot(await service.api('POST', PATH, { name: 'News', ...WELCOME }, { key }))
@@ -50,7 +50,7 @@ describe('webhooks that carry received mail', () => {
     const key = await service.newKey(['webhooks:write', 'webhooks:read'])
     const reader = await service.newKey(['webhooks:write', scope])
     const mayNot = (answer: Awaited<ReturnType<EmailApi['api']>>) => {
-      expectRefusal(answer, 403, 'insufficient_scope')
+      expectError(answer, 403, 'insufficient_scope')
       expect(at(answer.body, 'message')).toContain(`${scope}, which is needed for ${event}`)
     }
     const wanted = { ...HOOK, events: ['sent', event] }
@@ -86,7 +86,7 @@ test('an inbound route gets a webhook_url, and is changed with one, only with in
   const route = { domain_id: at(domains.body, 'data', 0, 'id'), pattern: 'support', match_type: 'exact' }
   const withUrl = { ...route, webhook_url: 'https://127.0.0.1/mail' }
   const mayNot = (answer: Awaited<ReturnType<EmailApi['api']>>) => {
-    expectRefusal(answer, 403, 'insufficient_scope')
+    expectError(answer, 403, 'insufficient_scope')
     expect(at(answer.body, 'message')).toContain('inbound:read, which is needed for a route with a webhook_url')
   }
   mayNot(await service.api('POST', '/v1/inbound-routes', withUrl, { key }))

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { at } from '#test/support/api.ts'
-import { expectRefusal } from '#test/support/email-api.ts'
-import { addAccount, type ContractApi, createContractApi, nameOf, ROUTES, type Route } from './routes.ts'
+import { expectError } from '#test/support/email-api.ts'
+import { addAccount, type ContractApi, createContractApi, ROUTES, type Route, routeName } from './routes.ts'
 
 let service: ContractApi
 beforeAll(async () => {
@@ -9,7 +9,7 @@ beforeAll(async () => {
 })
 afterAll(() => service[Symbol.asyncDispose]())
 
-const named = (routes: readonly Route[]) => routes.map((route) => [nameOf(route), route] as const)
+const named = (routes: readonly Route[]) => routes.map((route) => [routeName(route), route] as const)
 
 const keysOf = (shape: Route['shape']): string[] | undefined => {
   if (shape === 'one') return ['data']
@@ -61,9 +61,9 @@ describe.each(named(ROUTES.filter(({ body }) => body)))('the body of %s', (_, ro
       })
       return { status: response.status, headers: response.headers, body: await response.json() }
     }
-    expectRefusal(await send('{"a": ', 'application/json'), 400, 'invalid_json')
+    expectError(await send('{"a": ', 'application/json'), 400, 'invalid_json')
     const notJson = await send('{}', 'text/plain')
-    expectRefusal(notJson, 415, 'unsupported_media_type')
+    expectError(notJson, 415, 'unsupported_media_type')
     expect(at(notJson.body, 'message')).toContain('Content-Type: application/json')
   })
 
@@ -72,7 +72,7 @@ describe.each(named(ROUTES.filter(({ body }) => body)))('the body of %s', (_, ro
     const id = route.resource ? await service.make(route.resource) : ''
     const body = { ...Object(route.body?.()), no_such_field: 1 }
     const answer = await service.ask({ ...route, body: () => body }, id)
-    expectRefusal(answer, 422, 'validation_failed', 'no_such_field')
+    expectError(answer, 422, 'validation_failed', 'no_such_field')
   })
 
   test.each([[null], [[]], [{}], ['text'], [1], [[1]]])('of %j is a 422, never a 500', async (body) => {

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { createHttp } from '#app/http.ts'
-import { type ApiAnswer, at } from '#test/support/api.ts'
+import { type ApiResponse, at } from '#test/support/api.ts'
 import { createTestAccount, createTestApp } from '#test/support/app.ts'
-import { createEmailApi, EMAIL, type EmailApi, expectRefusal, UUID } from '#test/support/email-api.ts'
+import { createEmailApi, EMAIL, type EmailApi, expectError, UUID } from '#test/support/email-api.ts'
 import { stripeSettings } from '#test/support/stripe-stub.ts'
-import { nameOf, PUBLIC_ROUTES, ROUTES, SESSION_ROUTES } from './routes.ts'
+import { PUBLIC_ROUTES, ROUTES, routeName, SESSION_ROUTES } from './routes.ts'
 
 const UNKNOWN = '01234567-89ab-7def-8123-456789abcdef'
 
@@ -26,14 +26,14 @@ describe('every status has the same body', () => {
   // Proves: http-3, http-10, error-1, error-4, error-7, error-8, error-10
   test('400, 404, 409, 413, 415, 422', async () => {
     const { api, raw } = service
-    expectRefusal(await raw('/v1/emails', '{'), 400, 'invalid_json')
-    expectRefusal(await api('GET', `/v1/emails/${UNKNOWN}`), 404, 'email_not_found')
-    expectRefusal(await api('GET', '/v1/nothing'), 404, 'route_not_found')
-    expectRefusal(await api('GET', '/nothing', undefined, { key: null }), 404, 'route_not_found')
-    expectRefusal(await api('POST', '/v1/domains', { domain: 'sender.test' }), 409, 'domain_exists')
-    expectRefusal(await raw('/v1/emails', 'x'.repeat(100_001)), 413, 'payload_too_large')
-    expectRefusal(await raw('/v1/emails', '{}', { 'content-type': 'text/plain' }), 415, 'unsupported_media_type')
-    expectRefusal(await api('POST', '/v1/emails', { ...EMAIL, to: 1 }), 422, 'validation_failed', 'to')
+    expectError(await raw('/v1/emails', '{'), 400, 'invalid_json')
+    expectError(await api('GET', `/v1/emails/${UNKNOWN}`), 404, 'email_not_found')
+    expectError(await api('GET', '/v1/nothing'), 404, 'route_not_found')
+    expectError(await api('GET', '/nothing', undefined, { key: null }), 404, 'route_not_found')
+    expectError(await api('POST', '/v1/domains', { domain: 'sender.test' }), 409, 'domain_exists')
+    expectError(await raw('/v1/emails', 'x'.repeat(100_001)), 413, 'payload_too_large')
+    expectError(await raw('/v1/emails', '{}', { 'content-type': 'text/plain' }), 415, 'unsupported_media_type')
+    expectError(await api('POST', '/v1/emails', { ...EMAIL, to: 1 }), 422, 'validation_failed', 'to')
   })
 
   // Proves: error-9, error-14, quota-1
@@ -43,7 +43,7 @@ describe('every status has the same body', () => {
     const key = await service.newKey([], free)
     const send = () => service.send({ from: 'ada@free.test' }, { key })
     expect((await send()).status).toBe(202)
-    expectRefusal(await send(), 429, 'rate_limited')
+    expectError(await send(), 429, 'rate_limited')
   })
 
   // Proves: http-22, error-13, error-14
@@ -52,12 +52,12 @@ describe('every status has the same body', () => {
     const http = createHttp(stopping.opened, { isStopping: () => true })
     const response = await http.fetch(new Request('http://localhost/readyz'))
     const body = (await response.json()) as object
-    expectRefusal({ status: response.status, headers: response.headers, body }, 503, 'not_ready', 'service')
+    expectError({ status: response.status, headers: response.headers, body }, 503, 'not_ready', 'service')
   })
 })
 
 describe('a wrong method', () => {
-  const routes = [...ROUTES.map(nameOf), ...SESSION_ROUTES, ...PUBLIC_ROUTES].map((name) => {
+  const routes = [...ROUTES.map(routeName), ...SESSION_ROUTES, ...PUBLIC_ROUTES].map((name) => {
     const [method = '', path = ''] = name.split(' ')
     const pattern = path
       .replaceAll('.', '\\.')
@@ -91,7 +91,7 @@ describe('a wrong method', () => {
   })
 })
 
-const API_ROUTES = [...ROUTES.map(nameOf), ...SESSION_ROUTES, ...PUBLIC_ROUTES].flatMap((name) => {
+const API_ROUTES = [...ROUTES.map(routeName), ...SESSION_ROUTES, ...PUBLIC_ROUTES].flatMap((name) => {
   const [method = '', path = ''] = name.split(' ')
   return path.startsWith('/v1/') ? [[method, path.replace(/\{\w+\}/g, UNKNOWN)] as const] : []
 })
@@ -103,13 +103,13 @@ test.each(API_ROUTES)(
     const refusal = await service.api(method, `${path}?no_such_parameter=bob@example.com`)
     // Routes for users who are signed in refuse the key first.
     if (refusal.status === 403) return expect(at(refusal.body, 'code')).toBe('session_required')
-    expectRefusal(refusal, 422, 'validation_failed', 'no_such_parameter')
+    expectError(refusal, 422, 'validation_failed', 'no_such_parameter')
     const message = String(at(refusal.body, 'message'))
     const [, known] = /; this endpoint takes (.+)\.$/.exec(message) ?? []
     const [first] = known?.split(', ') ?? []
     expect(first).toBeDefined()
     if (first !== undefined && first !== 'none')
-      expectRefusal(await service.api(method, `${path}?${first}=1&${first}=1`), 422, 'validation_failed', first)
+      expectError(await service.api(method, `${path}?${first}=1&${first}=1`), 422, 'validation_failed', first)
   },
 )
 
@@ -120,7 +120,7 @@ test.each([...new Set(API_ROUTES.map(([, path]) => path))])('OPTIONS %s is a 204
 })
 
 describe('X-Request-Id', () => {
-  const requests: [string, (headers: Record<string, string>) => Promise<ApiAnswer>][] = [
+  const requests: [string, (headers: Record<string, string>) => Promise<ApiResponse>][] = [
     ['a success', (headers) => service.api('GET', '/v1/account', undefined, { headers })],
     ['a list', (headers) => service.api('GET', '/v1/emails', undefined, { headers })],
     ['a 202', (headers) => service.send({}, { headers })],

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { at } from '#test/support/api.ts'
-import { expectRefusal } from '#test/support/email-api.ts'
-import { type ContractApi, createContractApi, LISTED, nameOf, ROUTES } from './routes.ts'
+import { expectError } from '#test/support/email-api.ts'
+import { type ContractApi, createContractApi, LISTED, ROUTES, routeName } from './routes.ts'
 
 // A service of its own, which only reads: everything that changes something adds to the audit log, and all rows of a list have to fit on one page.
 let service: ContractApi
@@ -20,7 +20,7 @@ beforeAll(async () => {
 })
 afterAll(() => service[Symbol.asyncDispose]())
 
-const LISTS = ROUTES.filter(({ paged }) => paged).map((route) => [nameOf(route), route] as const)
+const LISTS = ROUTES.filter(({ paged }) => paged).map((route) => [routeName(route), route] as const)
 
 const encoded = (json: string): string => Buffer.from(json).toString('base64url')
 
@@ -93,17 +93,17 @@ describe.each(LISTS)('the list %s', (_, route) => {
       ...['{}', '[]', '[-1]', '[1.5,2]', '["1"]', '[1,null]'].map(encoded),
     ]
     for (const text of texts)
-      expectRefusal(await service.api('GET', `${route.path}?cursor=${text}`), 422, 'validation_failed', 'cursor')
-    expectRefusal(await service.api('GET', `${route.path}?cursor=${next}&page=1`), 422, 'validation_failed', 'page')
+      expectError(await service.api('GET', `${route.path}?cursor=${text}`), 422, 'validation_failed', 'cursor')
+    expectError(await service.api('GET', `${route.path}?cursor=${next}&page=1`), 422, 'validation_failed', 'page')
   })
 
   // Proves: list-3, list-4
   test('refuses a page below 1 and anything but 1 to 100 rows', async () => {
     for (const wrong of ['0', '-1', '1.5', 'x', '', '1e1', '9'.repeat(30)]) {
-      expectRefusal(await service.api('GET', `${route.path}?page=${wrong}`), 422, 'validation_failed', 'page')
-      expectRefusal(await service.api('GET', `${route.path}?per_page=${wrong}`), 422, 'validation_failed', 'per_page')
+      expectError(await service.api('GET', `${route.path}?page=${wrong}`), 422, 'validation_failed', 'page')
+      expectError(await service.api('GET', `${route.path}?per_page=${wrong}`), 422, 'validation_failed', 'per_page')
     }
-    expectRefusal(await service.api('GET', `${route.path}?per_page=101`), 422, 'validation_failed', 'per_page')
+    expectError(await service.api('GET', `${route.path}?per_page=101`), 422, 'validation_failed', 'per_page')
     for (const right of ['?per_page=1', '?per_page=100', '?page=1']) await page(right)
   })
 })

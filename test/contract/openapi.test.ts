@@ -3,9 +3,9 @@ import { at } from '#test/support/api.ts'
 import {
   type ContractApi,
   createContractApi,
-  nameOf,
   PUBLIC_ROUTES,
   ROUTES,
+  routeName,
   SESSION_ROUTES,
   unknownId,
 } from './routes.ts'
@@ -68,7 +68,7 @@ beforeAll(async () => {
       operation,
     ]),
   )
-  const known = new Set(ROUTES.map(nameOf))
+  const known = new Set(ROUTES.map(routeName))
   operations = all.filter(([name]) => known.has(name))
   others = all.filter(([name]) => !known.has(name))
 })
@@ -100,7 +100,7 @@ const jsonSchemas = (parts: readonly (readonly [string, Content | undefined])[])
 // Proves: http-1, http-18
 test('the description is OpenAPI 3.1 of version 1.0.0 and has every route', () => {
   expect([description.openapi, description.info.version]).toEqual(['3.1.0', '1.0.0'])
-  expect(operations.map(([name]) => name).sort()).toEqual(ROUTES.map(nameOf).sort())
+  expect(operations.map(([name]) => name).sort()).toEqual(ROUTES.map(routeName).sort())
   const strangers = PUBLIC_ROUTES.filter((name) => / \/v1\//.test(name))
   expect(others.map(([name]) => name).sort()).toEqual([...SESSION_ROUTES, ...strangers].sort())
 })
@@ -130,7 +130,7 @@ test('every operation has a summary, a tag, an id of its own, its scope, and all
   const ids = operations.map(([, { operationId }]) => operationId)
   expect(new Set(ids).size).toBe(operations.length)
   for (const [name, operation] of operations) {
-    const route = ROUTES.find((candidate) => nameOf(candidate) === name)
+    const route = ROUTES.find((candidate) => routeName(candidate) === name)
     expect([name, operation.summary?.trim(), operation.tags?.length]).toEqual([name, expect.stringMatching(/\w/), 1])
     for (const scope of [route?.scope, route?.alsoScope ?? route?.scope])
       expect([name, operation.description]).toEqual([name, expect.stringContaining(`\`${scope}\``)])
@@ -146,7 +146,7 @@ test('every operation has a summary, a tag, an id of its own, its scope, and all
 // Proves: http-18, list-23
 test('every operation tells its success, its errors and, where there is one, its body', () => {
   for (const [name, { responses, requestBody }] of operations) {
-    const route = ROUTES.find((candidate) => nameOf(candidate) === name)
+    const route = ROUTES.find((candidate) => routeName(candidate) === name)
     expect([name, Object.keys(responses).filter((status) => /^2/.test(status))]).toEqual([name, [`${route?.status}`]])
     const errors = ['401', '403', ...(route?.resource ? ['404'] : []), ...(route?.body ? ['422'] : []), 'default']
     expect([name, Object.keys(responses)]).toEqual([name, expect.arrayContaining(errors)])

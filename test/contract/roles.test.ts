@@ -1,14 +1,22 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { TeamRole } from '#features/core/app/app.ts'
 import { at } from '#test/support/api.ts'
-import { expectRefusal } from '#test/support/email-api.ts'
+import { expectError } from '#test/support/email-api.ts'
 import { type BrowserSession, createTestUser, signIn } from '#test/support/people.ts'
-import { type ContractApi, createContractApi, dump, nameOf, ROUTES, type Route, routesOf } from './routes.ts'
+import {
+  type ContractApi,
+  createContractApi,
+  dumpDatabase,
+  listOpenedRoutes,
+  ROUTES,
+  type Route,
+  routeName,
+} from './routes.ts'
 
 const ROLES = ['owner', 'admin', 'developer', 'viewer'] as const
 
 /** Whether a role may use a route, as the contract has it, not as the service does. */
-function may(role: TeamRole, { scope, alsoScope, ownersOnly }: Route): boolean {
+function isAllowed(role: TeamRole, { scope, alsoScope, ownersOnly }: Route): boolean {
   if (ownersOnly) return role === 'owner'
   const scopes = [scope, ...(alsoScope === undefined ? [] : [alsoScope])]
   switch (role) {
@@ -42,34 +50,34 @@ async function signInElsewhere(role: TeamRole): Promise<BrowserSession> {
 }
 
 /** Asks a route with the session of a role, as a page of ours does. */
-async function askAs(role: TeamRole, route: Route) {
-  const session = route.endsAccount && may(role, route) ? await signInElsewhere(role) : sessions.get(role)
+async function requestAs(role: TeamRole, route: Route) {
+  const session = route.endsAccount && isAllowed(role, route) ? await signInElsewhere(role) : sessions.get(role)
   const headers = session?.headers
   if (!headers) throw new Error(`${role} is not signed in`)
   const id = route.resource ? await service.make(route.resource) : ''
   // That an account was exported is stored after the answer.
   await service.app.commit.barrier()
-  const before = dump(service)
+  const before = dumpDatabase(service)
   const answer = await service.ask(route, id, { key: null, headers })
-  return { answer, isUnchanged: dump(service) === before }
+  return { answer, isUnchanged: dumpDatabase(service) === before }
 }
 
-describe.each(ROUTES.map((route) => [nameOf(route), route] as const))('%s', (_, route) => {
+describe.each(ROUTES.map((route) => [routeName(route), route] as const))('%s', (_, route) => {
   // Proves: auth-51, user-14
-  test.each(ROLES.filter((role) => may(role, route)))('is open to the %s', async (role) => {
-    const { answer } = await askAs(role, route)
+  test.each(ROLES.filter((role) => isAllowed(role, route)))('is open to the %s', async (role) => {
+    const { answer } = await requestAs(role, route)
     expect({ status: answer.status, body: answer.status === route.status ? undefined : answer.body }).toEqual({
       status: route.status,
       body: undefined,
     })
   })
 
-  const kept = ROLES.filter((role) => !may(role, route))
+  const kept = ROLES.filter((role) => !isAllowed(role, route))
   if (kept.length === 0) return
   test(`is a 403 to ${kept.join(', ')}, and changes nothing`, async () => {
     for (const role of kept) {
-      const { answer, isUnchanged } = await askAs(role, route)
-      expectRefusal(answer, 403, 'insufficient_role')
+      const { answer, isUnchanged } = await requestAs(role, route)
+      expectError(answer, 403, 'insufficient_role')
       expect(at(answer.body, 'message')).not.toMatch(/scope|key/i)
       expect(isUnchanged).toBe(true)
     }
@@ -78,8 +86,8 @@ describe.each(ROUTES.map((route) => [nameOf(route), route] as const))('%s', (_, 
 
 // Proves: user-14
 test('every route under /v1 that needs somebody is in the matrix, so that a new one has to say whose it is', () => {
-  const known = new Set(ROUTES.map(nameOf))
-  const unknown = routesOf(service).filter((name) => / \/v1\//.test(name) && !known.has(name))
+  const known = new Set(ROUTES.map(routeName))
+  const unknown = listOpenedRoutes(service).filter((name) => / \/v1\//.test(name) && !known.has(name))
   expect(unknown.filter((name) => !/ \/v1\/(?:auth\/|billing\/plans$)/.test(name))).toEqual([])
 })
 
@@ -88,7 +96,7 @@ test('a developer and a viewer make no API keys', async () => {
   for (const role of ['developer', 'viewer'] as const) {
     const answer = await sessions.get(role)?.ask('POST', '/v1/api-keys', { name: 'mine' })
     if (!answer) throw new Error(`${role} is not signed in`)
-    expectRefusal(answer, 403, 'insufficient_role')
+    expectError(answer, 403, 'insufficient_role')
     expect(at(answer.body, 'message')).toContain(role)
   }
 })

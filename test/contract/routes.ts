@@ -12,12 +12,12 @@ import { sendTestEvent } from '#features/webhooks/webhooks/test-event.ts'
 import { sha256 } from '#platform/crypto.ts'
 import { formatUuid, newUuid, parseUuid } from '#platform/ids.ts'
 import { hours } from '#platform/units.ts'
-import { type ApiAnswer, type ApiOptions, at } from '#test/support/api.ts'
+import { type ApiOptions, type ApiResponse, at } from '#test/support/api.ts'
 import { createEmailApi, EMAIL, type EmailApi, UNVERIFIED } from '#test/support/email-api.ts'
 import { storeTestInbound } from '#test/support/inbound.ts'
-import { claimTo } from '#test/support/lanes.ts'
-import { llmSettings, saying, startLlmStub } from '#test/support/llm-stub.ts'
-import { deliver as deliverMessage, mailboxOf as testMailbox } from '#test/support/mailboxes.ts'
+import { claimDueTo } from '#test/support/lanes.ts'
+import { llmSettings, replyWith, startLlmStub } from '#test/support/llm-stub.ts'
+import { deliverMessage, getTestMailbox as testMailbox } from '#test/support/mailboxes.ts'
 import { createTestUser } from '#test/support/people.ts'
 import { startStripeStub, stripeSettings } from '#test/support/stripe-stub.ts'
 
@@ -110,8 +110,8 @@ export interface Route {
   readonly paged?: boolean
 }
 
-let made = 0
-const unique = (name: string): string => `${name}-${++made}`
+let createdCount = 0
+const unique = (name: string): string => `${name}-${++createdCount}`
 
 const subAccount = () => ({
   name: unique('Shop'),
@@ -174,9 +174,9 @@ const get = (path: string, scope: string, more: Partial<Route> = {}): Route => (
   shape: 'one',
   ...more,
 })
-const listed = (path: string, scope: string, more: Partial<Route> = {}): Route =>
+const listRoute = (path: string, scope: string, more: Partial<Route> = {}): Route =>
   get(path, scope, { shape: 'list', paged: true, ...more })
-const removal = (path: string, scope: string, resource: Resource): Route => ({
+const deleteRoute = (path: string, scope: string, resource: Resource): Route => ({
   method: 'DELETE',
   path,
   scope,
@@ -186,7 +186,7 @@ const removal = (path: string, scope: string, resource: Resource): Route => ({
 })
 
 export const ROUTES: readonly Route[] = [
-  listed('/v1/accounts', 'sub_accounts:manage'),
+  listRoute('/v1/accounts', 'sub_accounts:manage'),
   {
     ...get('/v1/accounts', 'sub_accounts:manage', { status: 201, alsoScope: 'account:admin' }),
     method: 'POST',
@@ -235,7 +235,7 @@ export const ROUTES: readonly Route[] = [
     method: 'PATCH',
     body: () => ({ name: unique('Name') }),
   },
-  listed('/v1/agent-mailboxes', 'mailboxes:read'),
+  listRoute('/v1/agent-mailboxes', 'mailboxes:read'),
   {
     ...get('/v1/agent-mailboxes', 'mailboxes:write', { status: 201 }),
     method: 'POST',
@@ -243,7 +243,7 @@ export const ROUTES: readonly Route[] = [
     isBodyOptional: true,
   },
   get('/v1/agent-mailboxes/{id}', 'mailboxes:read', { resource: 'mailbox' }),
-  removal('/v1/agent-mailboxes/{id}', 'mailboxes:write', 'mailbox'),
+  deleteRoute('/v1/agent-mailboxes/{id}', 'mailboxes:write', 'mailbox'),
   get('/v1/agent-mailboxes/{id}/analytics', 'mailboxes:read', { resource: 'mailbox' }),
   get('/v1/agent-mailboxes/{id}/auto-responder', 'mailboxes:read', { resource: 'mailbox' }),
   {
@@ -254,23 +254,26 @@ export const ROUTES: readonly Route[] = [
     method: 'PATCH',
     body: () => ({ enabled: false }),
   },
-  listed('/v1/agent-mailboxes/{id}/contacts', 'mailboxes:read', { resource: 'mailbox', paged: false }),
-  listed('/v1/agent-mailboxes/{id}/messages', 'mailboxes:read', { resource: 'mailbox', paged: false }),
+  listRoute('/v1/agent-mailboxes/{id}/contacts', 'mailboxes:read', { resource: 'mailbox', paged: false }),
+  listRoute('/v1/agent-mailboxes/{id}/messages', 'mailboxes:read', { resource: 'mailbox', paged: false }),
   get('/v1/agent-mailboxes/{id}/messages/next', 'mailboxes:write', {
     alsoScope: 'mailboxes:read',
     resource: 'mailbox',
     shape: ['data', 'lease_expires_at', 'lease_token'],
     isOne: true,
   }),
-  listed('/v1/agent-mailboxes/{id}/messages/search?q=hello', 'mailboxes:read', { resource: 'mailbox', paged: false }),
+  listRoute('/v1/agent-mailboxes/{id}/messages/search?q=hello', 'mailboxes:read', {
+    resource: 'mailbox',
+    paged: false,
+  }),
   get('/v1/agent-mailboxes/{id}/messages/{mid}', 'mailboxes:read', { resource: 'mailbox-message' }),
-  removal('/v1/agent-mailboxes/{id}/messages/{mid}', 'mailboxes:write', 'mailbox-message'),
+  deleteRoute('/v1/agent-mailboxes/{id}/messages/{mid}', 'mailboxes:write', 'mailbox-message'),
   {
-    ...removal('/v1/agent-mailboxes/{id}/messages/{mid}/ack', 'mailboxes:write', 'leased-message'),
+    ...deleteRoute('/v1/agent-mailboxes/{id}/messages/{mid}/ack', 'mailboxes:write', 'leased-message'),
     method: 'POST',
     body: () => ({ lease_token: leaseToken }),
   },
-  listed('/v1/agent-mailboxes/{id}/messages/{mid}/attachments', 'mailboxes:read', {
+  listRoute('/v1/agent-mailboxes/{id}/messages/{mid}/attachments', 'mailboxes:read', {
     resource: 'mailbox-message',
     paged: false,
   }),
@@ -288,7 +291,7 @@ export const ROUTES: readonly Route[] = [
     body: () => ({ labels: [unique('label')] }),
   },
   {
-    ...removal('/v1/agent-mailboxes/{id}/messages/{mid}/nack', 'mailboxes:write', 'leased-message'),
+    ...deleteRoute('/v1/agent-mailboxes/{id}/messages/{mid}/nack', 'mailboxes:write', 'leased-message'),
     method: 'POST',
     body: () => ({ lease_token: leaseToken }),
   },
@@ -306,17 +309,17 @@ export const ROUTES: readonly Route[] = [
     method: 'POST',
     body: () => ({ text_body: 'Thank you.' }),
   },
-  listed('/v1/agent-mailboxes/{id}/threads', 'mailboxes:read', { resource: 'mailbox', paged: false }),
+  listRoute('/v1/agent-mailboxes/{id}/threads', 'mailboxes:read', { resource: 'mailbox', paged: false }),
   get('/v1/agent-mailboxes/{id}/threads/{tid}', 'mailboxes:read', { resource: 'mailbox-thread' }),
-  listed('/v1/api-keys', 'account:admin', { paged: false }),
+  listRoute('/v1/api-keys', 'account:admin', { paged: false }),
   {
     ...get('/v1/api-keys', 'account:admin'),
     method: 'POST',
     body: () => ({ name: unique('key'), scopes: ['account:admin'] }),
     status: 201,
   },
-  removal('/v1/api-keys/{id}', 'account:admin', 'api-key'),
-  listed('/v1/audit-logs', 'account:read'),
+  deleteRoute('/v1/api-keys/{id}', 'account:admin', 'api-key'),
+  listRoute('/v1/audit-logs', 'account:read'),
   {
     ...get('/v1/billing/checkout', 'account:admin', { ownersOnly: true }),
     method: 'POST',
@@ -328,7 +331,7 @@ export const ROUTES: readonly Route[] = [
     body: () => ({ return_url: 'https://app.test/account' }),
   },
   get('/v1/billing/subscription', 'account:read'),
-  listed('/v1/contact-lists', 'contacts:read'),
+  listRoute('/v1/contact-lists', 'contacts:read'),
   {
     ...get('/v1/contact-lists', 'contacts:write', { status: 201 }),
     method: 'POST',
@@ -340,8 +343,8 @@ export const ROUTES: readonly Route[] = [
     method: 'PUT',
     body: () => ({ name: unique('List') }),
   },
-  removal('/v1/contact-lists/{id}', 'contacts:write', 'contact-list'),
-  listed('/v1/contact-lists/{id}/contacts', 'contacts:read', { resource: 'contact-list', paged: false }),
+  deleteRoute('/v1/contact-lists/{id}', 'contacts:write', 'contact-list'),
+  listRoute('/v1/contact-lists/{id}/contacts', 'contacts:read', { resource: 'contact-list', paged: false }),
   {
     ...get('/v1/contact-lists/{id}/contacts', 'contacts:write', { resource: 'contact-list', status: 201 }),
     method: 'POST',
@@ -353,7 +356,7 @@ export const ROUTES: readonly Route[] = [
     method: 'PATCH',
     body: () => ({ metadata: { name: unique('Name') } }),
   },
-  removal('/v1/contact-lists/{id}/contacts/{email}', 'contacts:write', 'contact'),
+  deleteRoute('/v1/contact-lists/{id}/contacts/{email}', 'contacts:write', 'contact'),
   {
     ...get('/v1/contact-lists/{id}/contacts/{email}/confirmation', 'contacts:write', {
       resource: 'pending-contact',
@@ -372,12 +375,12 @@ export const ROUTES: readonly Route[] = [
     csv: () => `email\n${unique('imported')}@receiver.test\n`,
   },
   get('/v1/dead-letters', 'emails:read', { shape: ['data', 'total'] }),
-  removal('/v1/dead-letters/{id}', 'emails:send', 'dead-letter'),
+  deleteRoute('/v1/dead-letters/{id}', 'emails:send', 'dead-letter'),
   {
     ...get('/v1/dead-letters/{id}/retry', 'emails:send', { resource: 'dead-letter', shape: ['message'] }),
     method: 'POST',
   },
-  listed('/v1/domains', 'domains:read'),
+  listRoute('/v1/domains', 'domains:read'),
   {
     ...get('/v1/domains', 'domains:write', { status: 201 }),
     method: 'POST',
@@ -389,7 +392,7 @@ export const ROUTES: readonly Route[] = [
     method: 'PATCH',
     body: () => ({ inbound_enabled: true }),
   },
-  removal('/v1/domains/{id}', 'domains:write', 'domain'),
+  deleteRoute('/v1/domains/{id}', 'domains:write', 'domain'),
   { ...get('/v1/domains/{id}/verify', 'domains:write', { resource: 'domain' }), method: 'POST' },
   {
     ...get('/v1/domains/{id}/tracking-domain', 'domains:write', { resource: 'domain' }),
@@ -405,7 +408,7 @@ export const ROUTES: readonly Route[] = [
     shape: ['data', 'tracking_check'],
     isOne: true,
   },
-  listed('/v1/emails', 'emails:read'),
+  listRoute('/v1/emails', 'emails:read'),
   { ...get('/v1/emails', 'emails:send', { status: 202 }), method: 'POST', body: () => EMAIL },
   {
     ...get('/v1/emails/batch', 'emails:send', { status: 202, shape: ['data', 'errors', 'operation_id'] }),
@@ -419,7 +422,7 @@ export const ROUTES: readonly Route[] = [
   },
   get('/v1/emails/{id}', 'emails:read', { resource: 'email' }),
   get('/v1/emails/{id}/captured', 'emails:read', { resource: 'captured-email' }),
-  listed('/v1/emails/{id}/links', 'emails:read', { resource: 'email', paged: false }),
+  listRoute('/v1/emails/{id}/links', 'emails:read', { resource: 'email', paged: false }),
   { ...get('/v1/emails/{id}/cancel', 'emails:send', { resource: 'email' }), method: 'POST' },
   get('/v1/analytics/aggregate', 'analytics:read', {
     alsoScope: 'sub_accounts:manage',
@@ -431,7 +434,7 @@ export const ROUTES: readonly Route[] = [
   get('/v1/analytics/overview', 'analytics:read', { shape: ['data', 'period'], isOne: true }),
   get('/v1/analytics/timeseries', 'analytics:read', { shape: ['data', 'period'] }),
   get('/v1/events', 'emails:read', { shape: ['data', 'first_seq', 'next_after'] }),
-  listed('/v1/inbound-routes', 'inbound:read'),
+  listRoute('/v1/inbound-routes', 'inbound:read'),
   {
     ...get('/v1/inbound-routes', 'inbound:write', { status: 201, alsoScope: 'inbound:read' }),
     method: 'POST',
@@ -443,8 +446,8 @@ export const ROUTES: readonly Route[] = [
     method: 'PUT',
     body: () => ({ priority: 10 }),
   },
-  removal('/v1/inbound-routes/{id}', 'inbound:write', 'inbound-route'),
-  listed('/v1/inbound-routes/{id}/deliveries', 'inbound:read', { resource: 'inbound-route', paged: false }),
+  deleteRoute('/v1/inbound-routes/{id}', 'inbound:write', 'inbound-route'),
+  listRoute('/v1/inbound-routes/{id}/deliveries', 'inbound:read', { resource: 'inbound-route', paged: false }),
   {
     ...get('/v1/inbound-routes/{id}/deliveries/{delivery_id}/replay', 'inbound:write', {
       alsoScope: 'inbound:read',
@@ -462,20 +465,20 @@ export const ROUTES: readonly Route[] = [
     method: 'POST',
     body: () => ({ from_seq: 1 }),
   },
-  listed('/v1/inbound', 'inbound:read'),
+  listRoute('/v1/inbound', 'inbound:read'),
   get('/v1/inbound/{id}', 'inbound:read', { resource: 'inbound-email' }),
-  removal('/v1/inbound/{id}', 'inbound:write', 'inbound-email'),
+  deleteRoute('/v1/inbound/{id}', 'inbound:write', 'inbound-email'),
   get('/v1/inbound/{id}/raw', 'inbound:read', { resource: 'inbound-email', csv: 'answer', shape: 'none' }),
-  listed('/v1/inbound/{id}/attachments', 'inbound:read', { resource: 'inbound-email', paged: false }),
+  listRoute('/v1/inbound/{id}/attachments', 'inbound:read', { resource: 'inbound-email', paged: false }),
   get('/v1/inbound/{id}/attachments/{n}', 'inbound:read', { resource: 'inbound-email', csv: 'answer', shape: 'none' }),
-  listed('/v1/insights', 'account:admin'),
+  listRoute('/v1/insights', 'account:admin'),
   get('/v1/insights/{id}', 'account:admin', { resource: 'insight' }),
   { ...get('/v1/insights/{id}/acknowledge', 'account:admin', { resource: 'insight' }), method: 'POST' },
   {
     ...get('/v1/insights/generate', 'account:admin', { shape: INSIGHT_FIELDS }),
     method: 'POST',
   },
-  listed('/v1/newsletters', 'contacts:read'),
+  listRoute('/v1/newsletters', 'contacts:read'),
   { ...get('/v1/newsletters', 'contacts:write', { status: 201 }), method: 'POST', body: newsletter },
   get('/v1/newsletters/{id}', 'contacts:read', { resource: 'newsletter' }),
   {
@@ -483,7 +486,7 @@ export const ROUTES: readonly Route[] = [
     method: 'PUT',
     body: () => ({ subject: unique('Other news') }),
   },
-  removal('/v1/newsletters/{id}', 'contacts:write', 'newsletter'),
+  deleteRoute('/v1/newsletters/{id}', 'contacts:write', 'newsletter'),
   {
     ...get('/v1/newsletters/{id}/send', 'emails:send', { resource: 'newsletter', status: 202 }),
     alsoScope: 'contacts:read',
@@ -491,12 +494,12 @@ export const ROUTES: readonly Route[] = [
     body: () => ({}),
     isBodyOptional: true,
   },
-  listed('/v1/operations', 'emails:read'),
+  listRoute('/v1/operations', 'emails:read'),
   get('/v1/operations/{id}', 'emails:read', { resource: 'operation' }),
   { ...get('/v1/operations/{id}/cancel', 'emails:send', { resource: 'broadcast' }), method: 'POST' },
   { ...get('/v1/operations/{id}/pause', 'emails:send', { resource: 'broadcast' }), method: 'POST' },
   { ...get('/v1/operations/{id}/resume', 'emails:send', { resource: 'paused-broadcast' }), method: 'POST' },
-  listed('/v1/signup-forms', 'contacts:read'),
+  listRoute('/v1/signup-forms', 'contacts:read'),
   { ...get('/v1/signup-forms', 'contacts:write', { status: 201 }), method: 'POST', body: signupForm },
   get('/v1/signup-forms/{id}', 'contacts:read', { resource: 'signup-form' }),
   {
@@ -504,9 +507,9 @@ export const ROUTES: readonly Route[] = [
     method: 'PUT',
     body: () => ({ title: unique('Title') }),
   },
-  removal('/v1/signup-forms/{id}', 'contacts:write', 'signup-form'),
+  deleteRoute('/v1/signup-forms/{id}', 'contacts:write', 'signup-form'),
   { ...get('/v1/signup-forms/{id}/toggle', 'contacts:write', { resource: 'signup-form' }), method: 'POST' },
-  listed('/v1/streams', 'emails:read'),
+  listRoute('/v1/streams', 'emails:read'),
   {
     ...get('/v1/streams', 'emails:send', { status: 201 }),
     method: 'POST',
@@ -518,35 +521,35 @@ export const ROUTES: readonly Route[] = [
     method: 'PUT',
     body: () => ({ name: unique('Name') }),
   },
-  removal('/v1/streams/{id}', 'emails:send', 'stream'),
-  listed('/v1/suppressions', 'suppressions:read'),
+  deleteRoute('/v1/streams/{id}', 'emails:send', 'stream'),
+  listRoute('/v1/suppressions', 'suppressions:read'),
   {
     ...get('/v1/suppressions', 'suppressions:write', { status: 201 }),
     method: 'POST',
     body: () => ({ email_address: `${unique('suppressed')}@receiver.test` }),
   },
-  { ...removal('/v1/suppressions/{email}', 'suppressions:write', 'suppression'), isUnknownFine: true },
+  { ...deleteRoute('/v1/suppressions/{email}', 'suppressions:write', 'suppression'), isUnknownFine: true },
   get('/v1/suppressions/export', 'suppressions:read', { csv: 'answer', shape: 'none' }),
   {
     ...get('/v1/suppressions/import', 'suppressions:write', { shape: ['data', 'errors'], isOne: true }),
     method: 'POST',
     csv: () => `email_address\n${unique('imported')}@receiver.test\n`,
   },
-  listed('/v1/team', 'account:read'),
+  listRoute('/v1/team', 'account:read'),
   {
     ...get('/v1/team/members/{id}', 'account:admin', { resource: 'member' }),
     method: 'PATCH',
     body: () => ({ role: 'developer' }),
   },
-  removal('/v1/team/members/{id}', 'account:admin', 'member'),
-  listed('/v1/team/invitations', 'account:read'),
+  deleteRoute('/v1/team/members/{id}', 'account:admin', 'member'),
+  listRoute('/v1/team/invitations', 'account:read'),
   {
     ...get('/v1/team/invitations', 'account:admin', { status: 201 }),
     method: 'POST',
     body: () => ({ email: `${unique('invited')}@receiver.test`, role: 'viewer' }),
   },
-  removal('/v1/team/invitations/{id}', 'account:admin', 'invitation'),
-  listed('/v1/templates', 'templates:read'),
+  deleteRoute('/v1/team/invitations/{id}', 'account:admin', 'invitation'),
+  listRoute('/v1/templates', 'templates:read'),
   { ...get('/v1/templates', 'templates:write', { status: 201 }), method: 'POST', body: template },
   get('/v1/templates/{id}', 'templates:read', { resource: 'template' }),
   {
@@ -554,7 +557,7 @@ export const ROUTES: readonly Route[] = [
     method: 'PUT',
     body: () => ({ name: unique('Name') }),
   },
-  removal('/v1/templates/{id}', 'templates:write', 'template'),
+  deleteRoute('/v1/templates/{id}', 'templates:write', 'template'),
   {
     ...get('/v1/templates/{id}/render', 'templates:read', { resource: 'template' }),
     method: 'POST',
@@ -568,7 +571,7 @@ export const ROUTES: readonly Route[] = [
     method: 'POST',
     body: () => ({ email: `no ${unique('address')}` }),
   },
-  listed('/v1/webhooks', 'webhooks:read'),
+  listRoute('/v1/webhooks', 'webhooks:read'),
   { ...get('/v1/webhooks', 'webhooks:write', { status: 201 }), method: 'POST', body: () => WEBHOOK },
   get('/v1/webhooks/{id}', 'webhooks:read', { resource: 'webhook' }),
   {
@@ -576,9 +579,9 @@ export const ROUTES: readonly Route[] = [
     method: 'PUT',
     body: () => ({ ...WEBHOOK, is_active: true }),
   },
-  removal('/v1/webhooks/{id}', 'webhooks:write', 'webhook'),
+  deleteRoute('/v1/webhooks/{id}', 'webhooks:write', 'webhook'),
   { ...get('/v1/webhooks/{id}/test', 'webhooks:write', { resource: 'webhook' }), method: 'POST' },
-  listed('/v1/webhooks/{id}/deliveries', 'webhooks:read', { resource: 'webhook', paged: false }),
+  listRoute('/v1/webhooks/{id}/deliveries', 'webhooks:read', { resource: 'webhook', paged: false }),
   {
     ...get('/v1/webhooks/{id}/deliveries/{delivery_id}/replay', 'webhooks:write', {
       resource: 'webhook-delivery',
@@ -646,10 +649,10 @@ export const PUBLIC_ROUTES: readonly string[] = [
   'OPTIONS /subscribe/{slug}',
 ]
 
-export const nameOf = ({ method, path }: Route): string => `${method} ${path.replace(/\?.*/, '')}`
+export const routeName = ({ method, path }: Route): string => `${method} ${path.replace(/\?.*/, '')}`
 
 /** Method and path of every route of the service, sorted. */
-export const routesOf = ({ opened }: EmailApi): string[] =>
+export const listOpenedRoutes = ({ opened }: EmailApi): string[] =>
   createRoutes(opened)
     .flatMap((plugin) => plugin.routes)
     .map(({ method, path }) => `${method} ${path.replace(/(.)\/$/, '$1').replace(/:(\w+)/g, '{$1}')}`)
@@ -667,15 +670,15 @@ const listOfContact = new Map<string, string>()
 /** The mailbox of each message and thread that was made. */
 const mailboxOf = new Map<string, string>()
 
-export const pathOf = ({ path, resource }: Route, id: string): string =>
+export const buildPath = ({ path, resource }: Route, id: string): string =>
   resource === 'contact' || resource === 'pending-contact'
     ? path
         .replace('{id}', listOfContact.get(id) ?? [...listOfContact.values()].at(-1) ?? 'x')
         .replace('{email}', encodeURIComponent(id))
     : resource === 'webhook-delivery'
-      ? pathOfDelivery(path, webhookOfDelivery, id)
+      ? buildDeliveryPath(path, webhookOfDelivery, id)
       : resource === 'inbound-route-delivery'
-        ? pathOfDelivery(path, routeOfDelivery, id)
+        ? buildDeliveryPath(path, routeOfDelivery, id)
         : /\{[mt]id\}/.test(path)
           ? path
               .replace('{id}', mailboxOf.get(id) ?? [...mailboxOf.values()].at(-1) ?? 'x')
@@ -683,32 +686,32 @@ export const pathOf = ({ path, resource }: Route, id: string): string =>
               .replace('{n}', '0')
           : path.replace('{id}', id).replace('{email}', encodeURIComponent(id)).replace('{n}', '0')
 
-const pathOfDelivery = (path: string, owners: ReadonlyMap<string, string>, id: string): string =>
+const buildDeliveryPath = (path: string, owners: ReadonlyMap<string, string>, id: string): string =>
   path.replace('{id}', owners.get(id) ?? [...owners.values()].at(-1) ?? 'x').replace('{delivery_id}', id)
 
 export interface ContractApi extends EmailApi {
   /** Makes a new one of its kind in the first account and gives its id. */
   make(resource: Resource): Promise<string>
   /** Asks a route with a valid body. */
-  ask(route: Route, id: string, options?: ApiOptions): Promise<ApiAnswer>
+  ask(route: Route, id: string, options?: ApiOptions): Promise<ApiResponse>
 }
 
 /** A service with an account that has one of everything. */
 export async function createContractApi(): Promise<ContractApi> {
   const stripe = startStripeStub()
-  const llm = startLlmStub(() => saying({ summary: 'All is well.', findings: [] }))
+  const llm = startLlmStub(() => replyWith({ summary: 'All is well.', findings: [] }))
   const service = await createEmailApi({ settings: { ...stripeSettings(stripe), ...llmSettings(llm) } })
   const { api, accepted } = service
   stripe.customers.set('cus_contract', { email: 'owner@tassis.test', subscriptions: [] })
   service.app.db.run("UPDATE accounts SET stripe_customer_id = 'cus_contract' WHERE id = ?", [service.actor.accountId])
-  const post = async (path: string, body: unknown): Promise<ApiAnswer> => {
+  const post = async (path: string, body: unknown): Promise<ApiResponse> => {
     const answer = await api('POST', path, body)
     expect(answer.status).toBeOneOf([201, 202])
     return answer
   }
   service.app.db.run('UPDATE domains SET inbound_enabled = 1 WHERE verified_at IS NOT NULL')
   routedDomain = String(at((await post('/v1/domains', { domain: `${unique('routed')}.test` })).body, 'data', 'id'))
-  formlessLists = makeLists(service)
+  formlessLists = createLists(service)
   mailedList = String(at((await post('/v1/contact-lists', { name: unique('Mailed') })).body, 'data', 'id'))
   await post(`/v1/contact-lists/${mailedList}/contacts`, { email: 'ben@receiver.test' })
   // The first broadcast of an account makes it; each route is to change what it is about, and nothing else.
@@ -723,7 +726,7 @@ export async function createContractApi(): Promise<ContractApi> {
         return String(at(body, 'data', 'operation_id'))
       }
       case 'captured-email':
-        return makeCapturedEmail(service)
+        return createCapturedEmail(service)
       case 'contact':
       case 'pending-contact': {
         const doubleOptIn = { name: unique('List'), double_opt_in: resource === 'pending-contact' }
@@ -760,9 +763,9 @@ export async function createContractApi(): Promise<ContractApi> {
         return deliveryId
       }
       case 'insight':
-        return makeInsight(service)
+        return createInsight(service)
       case 'invitation':
-        return makeInvitation(service)
+        return createInvitation(service)
       case 'leased-message': {
         const id = await make('mailbox-message')
         const leased = await api('GET', `/v1/agent-mailboxes/${mailboxOf.get(id)}/messages/next`)
@@ -822,7 +825,7 @@ export async function createContractApi(): Promise<ContractApi> {
         return id
       }
       case 'dead-letter':
-        return makeDeadLetter(service)
+        return createDeadLetter(service)
     }
   }
   return {
@@ -831,10 +834,10 @@ export async function createContractApi(): Promise<ContractApi> {
     ask: async (route, id, options) => {
       await agePastExport(service)
       return route.csv
-        ? askCsv(service, { ...route, path: pathOf(route, id) }, options)
-        : api(route.method, pathOf(route, id), route.body?.(), {
+        ? requestCsv(service, { ...route, path: buildPath(route, id) }, options)
+        : api(route.method, buildPath(route, id), route.body?.(), {
             ...options,
-            ...(route.endsAccount && options?.key !== null && { key: await keyElsewhere(service, options?.key) }),
+            ...(route.endsAccount && options?.key !== null && { key: await createForeignKey(service, options?.key) }),
             headers: { ...route.headers, ...options?.headers },
           }).finally(() => agePastInsights(service))
     },
@@ -847,7 +850,7 @@ export async function createContractApi(): Promise<ContractApi> {
 }
 
 /** A key that may end the first account is replaced by one with the same scopes of a new account; another key stays. */
-async function keyElsewhere(service: EmailApi, key = service.key): Promise<string> {
+async function createForeignKey(service: EmailApi, key = service.key): Promise<string> {
   const found = service.app.db
     .query<{ scopes: string }, [Uint8Array, number]>('SELECT scopes FROM api_keys WHERE hash = ? AND account_id = ?')
     .get(sha256(key), service.actor.accountId)
@@ -856,7 +859,7 @@ async function keyElsewhere(service: EmailApi, key = service.key): Promise<strin
 }
 
 /** A report of the day before yesterday. */
-async function makeInsight({ app, actor }: EmailApi): Promise<string> {
+async function createInsight({ app, actor }: EmailApi): Promise<string> {
   const id = await app.commit.write((tx) =>
     storeInsight(app, tx, actor, {
       periodStart: 0,
@@ -885,7 +888,7 @@ const agePastExport = ({ app }: Pick<EmailApi, 'app'>): Promise<void> =>
 const FORMLESS_LISTS = 200
 
 /** Ids of new contact lists of the first account. */
-function makeLists({ app, actor }: EmailApi): string[] {
+function createLists({ app, actor }: EmailApi): string[] {
   const insert = app.db.query(
     `INSERT INTO contact_lists (uuid, account_id, name, double_opt_in, welcome_enabled, welcome_delay_seconds, created_at, updated_at)
      VALUES (?, ?, ?, 0, 0, 0, 0, 0)`,
@@ -898,7 +901,7 @@ function makeLists({ app, actor }: EmailApi): string[] {
 }
 
 /** Without the mail, and without its limits. */
-function makeInvitation({ app, actor, clock }: EmailApi): string {
+function createInvitation({ app, actor, clock }: EmailApi): string {
   const uuid = newUuid()
   app.db.run(
     `INSERT INTO invitations (uuid, account_id, email, role, token_hash, invited_by, expires_at, created_at)
@@ -917,11 +920,11 @@ const domainIdOf = ({ app, actor }: EmailApi): number => {
 }
 
 /** An answer that is CSV or another file has no body here. */
-async function askCsv(
+async function requestCsv(
   { url, key }: EmailApi,
   { method, path, csv }: Route,
   options: ApiOptions = {},
-): Promise<ApiAnswer> {
+): Promise<ApiResponse> {
   const token = options.key === undefined ? key : options.key
   const response = await fetch(`${url}${path}`, {
     method,
@@ -937,12 +940,12 @@ async function askCsv(
   return { status: response.status, headers: response.headers, body: isFile ? undefined : JSON.parse(text) }
 }
 
-async function makeDeadLetter({ app, api, accepted }: EmailApi): Promise<string> {
+async function createDeadLetter({ app, api, accepted }: EmailApi): Promise<string> {
   const lane = `${unique('lost')}.test`
   await accepted({ to: `bob@${lane}` })
   await app.commit.write((tx) => {
     const now = app.clock.now()
-    const claimed = claimTo(tx, lane, { now, eventTime: now, limit: 1, retryAt: () => now + hours(1) })
+    const claimed = claimDueTo(tx, lane, { now, eventTime: now, limit: 1, retryAt: () => now + hours(1) })
     expect(claimed).toHaveLength(1)
     for (const hand of claimed) {
       const verdict = { kind: 'failed', reason: 'The message could not be composed' } as const
@@ -952,7 +955,7 @@ async function makeDeadLetter({ app, api, accepted }: EmailApi): Promise<string>
   return String(at((await api('GET', '/v1/dead-letters')).body, 'data', 0, 'id'))
 }
 
-async function makeCapturedEmail({ app, opened, accepted }: EmailApi): Promise<string> {
+async function createCapturedEmail({ app, opened, accepted }: EmailApi): Promise<string> {
   const { id } = await accepted({ from: `ada@${UNVERIFIED}` })
   const recipient = app.db
     .query<{ id: number; emailId: number }, [Uint8Array]>(
@@ -972,7 +975,7 @@ async function makeCapturedEmail({ app, opened, accepted }: EmailApi): Promise<s
 }
 
 /** All that the main database holds, to see that nothing changed. When keys were last used is left out. */
-export function dump({ app: { db } }: EmailApi): string {
+export function dumpDatabase({ app: { db } }: EmailApi): string {
   const tables = db
     .query<{ name: string; columns: string }, []>(
       `SELECT tables.name, group_concat(format('quote("%w")', columns.name), ' || '','' || ') AS columns

@@ -5,7 +5,7 @@ import { createTestAccount } from '#test/support/app.ts'
 import { createEmailApi, EMAIL, NOW } from '#test/support/email-api.ts'
 import { startMailFlow } from '#test/support/mail-flow.ts'
 import { startSink } from '#test/support/sink.ts'
-import { createContractApi, nameOf, ROUTES } from './routes.ts'
+import { createContractApi, ROUTES, routeName } from './routes.ts'
 
 // Proves: auth-12
 test('a key is as good after ten years as on its first day', async () => {
@@ -96,7 +96,7 @@ const UNAUDITED = [
 ]
 // What ends an account is asked of another one, whose log nobody can ask for afterwards.
 const changes = ROUTES.filter(
-  (route) => route.method !== 'GET' && !route.endsAccount && !UNAUDITED.includes(nameOf(route)),
+  (route) => route.method !== 'GET' && !route.endsAccount && !UNAUDITED.includes(routeName(route)),
 )
 
 // Proves: audit-3
@@ -109,7 +109,7 @@ test('every change leaves one audit row of the key that made it, with its addres
     const before = await total()
     expect((await service.ask(route, id)).status).toBe(route.status)
     const entry = at((await service.api('GET', '/v1/audit-logs')).body, 'data', 0)
-    expect([nameOf(route), (await total()) - before]).toEqual([nameOf(route), 1])
+    expect([routeName(route), (await total()) - before]).toEqual([routeName(route), 1])
     expect(entry).toMatchObject({
       actor_type: 'api_key',
       actor_id: keyId,

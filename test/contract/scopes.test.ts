@@ -1,7 +1,15 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { at } from '#test/support/api.ts'
-import { expectRefusal } from '#test/support/email-api.ts'
-import { type ContractApi, createContractApi, dump, nameOf, ROUTES, type Route, unknownId } from './routes.ts'
+import { expectError } from '#test/support/email-api.ts'
+import {
+  type ContractApi,
+  createContractApi,
+  dumpDatabase,
+  ROUTES,
+  type Route,
+  routeName,
+  unknownId,
+} from './routes.ts'
 
 // As the contract has them, not as the service does.
 const SCOPES = [
@@ -37,7 +45,7 @@ beforeAll(async () => {
 })
 afterAll(() => service[Symbol.asyncDispose]())
 
-describe.each(ROUTES.map((route) => [nameOf(route), route] as const))('%s', (_, route) => {
+describe.each(ROUTES.map((route) => [routeName(route), route] as const))('%s', (_, route) => {
   // Proves: auth-16, auth-20, auth-21, auth-22, auth-23, auth-24, auth-25, auth-26, auth-27, auth-28, auth-29, auth-30
   // Proves: auth-31, auth-32, auth-34, auth-35, auth-36, auth-37, auth-38, auth-39, auth-40, auth-41, auth-42, auth-44
   // Proves: auth-45, auth-46, error-1, error-6, insight-1
@@ -45,11 +53,11 @@ describe.each(ROUTES.map((route) => [nameOf(route), route] as const))('%s', (_, 
     for (const needed of scopesOf(route)) {
       const key = await service.newKey(SCOPES.filter((scope) => scope !== needed && scope !== ADMIN))
       const id = route.resource ? await service.make(route.resource) : ''
-      const before = dump(service)
+      const before = dumpDatabase(service)
       const answer = await service.ask(route, id, { key })
-      expectRefusal(answer, 403, 'insufficient_scope')
+      expectError(answer, 403, 'insufficient_scope')
       expect(at(answer.body, 'message')).toContain(needed)
-      expect(dump(service)).toBe(before)
+      expect(dumpDatabase(service)).toBe(before)
     }
   })
 
@@ -68,7 +76,7 @@ describe.each(ROUTES.map((route) => [nameOf(route), route] as const))('%s', (_, 
     const wrong = { ...route, body: () => ({ unknown: true }) }
     const hasBody = route.method !== 'GET'
     const answer = await service.ask(hasBody ? wrong : route, unknownId(route.resource ?? 'email'), { key })
-    expectRefusal(answer, 403, 'insufficient_scope')
+    expectError(answer, 403, 'insufficient_scope')
   })
 })
 
@@ -81,6 +89,6 @@ test('the scopes are those of the contract, and a key without given ones has all
     expect(at(one.body, 'data', 'scopes')).toEqual([scope])
   }
   const unknown = await service.api('POST', '/v1/api-keys', { name: 'x', scopes: ['emails:send', 'emails:write'] })
-  expectRefusal(unknown, 422, 'invalid_scope', 'scopes')
+  expectError(unknown, 422, 'invalid_scope', 'scopes')
   for (const scope of SCOPES) expect(at(unknown.body, 'message')).toContain(scope)
 })

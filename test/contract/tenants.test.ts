@@ -4,12 +4,12 @@ import {
   addAccount,
   type ContractApi,
   createContractApi,
-  dump,
+  dumpDatabase,
   LISTED,
-  nameOf,
   type Resource,
   ROUTES,
   type Route,
+  routeName,
 } from './routes.ts'
 
 let service: ContractApi
@@ -31,11 +31,11 @@ const withId = ROUTES.filter(
   (route): route is Route & { resource: Resource } => route.resource !== undefined && !route.isUnknownFine,
 )
 
-describe.each(withId.map((route) => [nameOf(route), route] as const))('%s', (_, route) => {
+describe.each(withId.map((route) => [routeName(route), route] as const))('%s', (_, route) => {
   // Proves: auth-18, error-7
   test("is a 404 for another account's id and changes nothing; its owner gets it", async () => {
     const id = await make(route.resource)
-    const before = dump(service)
+    const before = dumpDatabase(service)
     const answer = await service.ask(route, id, { key: stranger })
     // No 403, and the same body as for an id that names nothing: an id of others cannot be told from one that does not exist.
     const absent = await service.ask(route, '01234567-89ab-7def-8123-456789abcdef', { key: stranger })
@@ -43,14 +43,14 @@ describe.each(withId.map((route) => [nameOf(route), route] as const))('%s', (_, 
     expect({ ...Object(answer.body), request_id: '' }).toEqual({ ...Object(absent.body), request_id: '' })
     expect(at(answer.body, 'type')).toBe('not_found')
     expect(at(answer.body, 'code')).toMatch(/^[a-z_]+_not_found$/)
-    expect(dump(service)).toBe(before)
+    expect(dumpDatabase(service)).toBe(before)
     expect((await service.ask(route, id)).status).toBe(route.status)
   })
 
   // Proves: http-12, key-7, email-8, email-21, stream-4, template-4
   test('is a 404 for what is no id', async () => {
     const id = await make(route.resource)
-    const before = dump(service)
+    const before = dumpDatabase(service)
     const texts = [
       'x',
       '0',
@@ -69,7 +69,7 @@ describe.each(withId.map((route) => [nameOf(route), route] as const))('%s', (_, 
       expect([text, answer.status]).toEqual([text, 404])
       expect(at(answer.body, 'type')).toBe('not_found')
     }
-    expect(dump(service)).toBe(before)
+    expect(dumpDatabase(service)).toBe(before)
   })
 })
 
@@ -86,24 +86,27 @@ describe('a list', () => {
   })
 
   // Proves: auth-11, auth-19
-  test.each(lists.map((route) => [nameOf(route), route] as const))('%s shows nothing of others', async (_, route) => {
-    const { actor, key } = await addAccount(service)
-    const mine = await service.ask(route, '')
-    const theirs = await service.ask(route, '', { key })
-    expect([mine.status, theirs.status]).toEqual([200, 200])
-    const rowsOf = (body: unknown) => at(body, 'data') as { id: string; account_id?: string }[]
-    expect(rowsOf(mine.body).length).toBeGreaterThan(0)
-    const shown = JSON.stringify(theirs.body)
-    expect(ids.filter((id) => id.length === 36 && shown.includes(id))).toEqual([])
-    expect(shown).not.toContain(service.actor.accountUuid)
-    for (const row of rowsOf(theirs.body)) expect(row.account_id ?? actor.accountUuid).toBe(actor.accountUuid)
-    const totalOf = (body: object): unknown => {
-      if ('pagination' in body) return at(body, 'pagination', 'total')
-      // The feed has no total; it says how far it goes.
-      return 'next_after' in body ? body.next_after : at(body, 'total')
-    }
-    expect(totalOf(Object(theirs.body))).toBe(rowsOf(theirs.body).length)
-  })
+  test.each(lists.map((route) => [routeName(route), route] as const))(
+    '%s shows nothing of others',
+    async (_, route) => {
+      const { actor, key } = await addAccount(service)
+      const mine = await service.ask(route, '')
+      const theirs = await service.ask(route, '', { key })
+      expect([mine.status, theirs.status]).toEqual([200, 200])
+      const rowsOf = (body: unknown) => at(body, 'data') as { id: string; account_id?: string }[]
+      expect(rowsOf(mine.body).length).toBeGreaterThan(0)
+      const shown = JSON.stringify(theirs.body)
+      expect(ids.filter((id) => id.length === 36 && shown.includes(id))).toEqual([])
+      expect(shown).not.toContain(service.actor.accountUuid)
+      for (const row of rowsOf(theirs.body)) expect(row.account_id ?? actor.accountUuid).toBe(actor.accountUuid)
+      const totalOf = (body: object): unknown => {
+        if ('pagination' in body) return at(body, 'pagination', 'total')
+        // The feed has no total; it says how far it goes.
+        return 'next_after' in body ? body.next_after : at(body, 'total')
+      }
+      expect(totalOf(Object(theirs.body))).toBe(rowsOf(theirs.body).length)
+    },
+  )
 })
 
 test('a send cannot use the domain, the stream or the idempotency key of another account', async () => {

@@ -6,7 +6,7 @@ import { expect, test } from 'bun:test'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { freePort } from '#test/support/free-port.ts'
+import { findFreePort } from '#test/support/free-port.ts'
 import { prepareDataDirectory, SENDER_DOMAIN, type Settings } from '../kill/service.ts'
 import { type Call, parseTrace, STRACE_ARGUMENTS } from './trace.ts'
 
@@ -34,8 +34,8 @@ interface Proof {
 test.skipIf(!strace)(
   'under strace every 202 comes after the sync of its row, and every row after the sync of its content',
   async () => {
-    const calls = await traceOfAcceptance(strace ?? '')
-    const proofs = Array.from({ length: EMAILS }, (_, number) => proofOf(calls, number))
+    const calls = await traceAcceptance(strace ?? '')
+    const proofs = Array.from({ length: EMAILS }, (_, number) => findProof(calls, number))
     expect(proofs.filter((proof) => typeof proof === 'string')).toEqual([])
     const kept = proofs.filter((proof): proof is Proof => typeof proof !== 'string')
     expect(
@@ -50,17 +50,17 @@ test.skipIf(!strace)(
 )
 
 /** What was found for one email, or what is missing. */
-function proofOf(calls: readonly Call[], number: number): Proof | string {
-  const content = firstWrite(calls, '/content/', contentMark(number))
-  const row = firstWrite(calls, '/tassis.db-wal', rowMark(number))
+function findProof(calls: readonly Call[], number: number): Proof | string {
+  const content = findFirstWrite(calls, '/content/', contentMark(number))
+  const row = findFirstWrite(calls, '/tassis.db-wal', rowMark(number))
   const answer = calls.find(
     ({ path, data }) => !path.endsWith('-wal') && data.includes('HTTP/1.1 202') && data.includes(rowMark(number)),
   )
   if (!content) return `${number}: its content was not seen in a write-ahead log`
   if (!row) return `${number}: its row was not seen in a write-ahead log`
   if (!answer) return `${number}: its 202 was not seen`
-  const contentSync = coveringSync(calls, content)
-  const rowSync = coveringSync(calls, row)
+  const contentSync = findCoveringSync(calls, content)
+  const rowSync = findCoveringSync(calls, row)
   if (!contentSync) return `${number}: no sync covers its content`
   if (!rowSync) return `${number}: no sync covers its row`
   return {
@@ -71,11 +71,11 @@ function proofOf(calls: readonly Call[], number: number): Proof | string {
   }
 }
 
-const firstWrite = (calls: readonly Call[], path: string, mark: string): Call | undefined =>
+const findFirstWrite = (calls: readonly Call[], path: string, mark: string): Call | undefined =>
   calls.find((call) => call.path.includes(path) && call.path.endsWith('-wal') && call.data.includes(mark))
 
 /** The first successful sync of the log that began after the last page of the transaction that `page` belongs to. */
-function coveringSync(calls: readonly Call[], page: Call): Call | undefined {
+function findCoveringSync(calls: readonly Call[], page: Call): Call | undefined {
   const ofLog = calls.filter(({ path }) => path === page.path)
   // A frame is written in two calls: its header, then its page.
   const header = ofLog.indexOf(page) - 1
@@ -90,9 +90,9 @@ function coveringSync(calls: readonly Call[], page: Call): Call | undefined {
 const isCommitFrame = ({ name, data }: Call): boolean =>
   name === 'pwrite64' && data.length === 24 && data.readUInt32BE(4) !== 0
 
-async function traceOfAcceptance(program: string): Promise<Call[]> {
+async function traceAcceptance(program: string): Promise<Call[]> {
   const folder = mkdtempSync(join(tmpdir(), 'tassis-strace-'))
-  const port = await freePort()
+  const port = await findFreePort()
   const settings: Settings = {
     PATH: process.env['PATH'] ?? '',
     TASSIS_DATA_DIR: join(folder, 'data'),

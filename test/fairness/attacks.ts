@@ -11,7 +11,7 @@ import {
   ATTACKER_RECEIVER,
   ATTACKER_RECEIVER_ADDRESS,
   HOSTNAME,
-  TARPITS,
+  TARPIT_COUNT,
   type Tenant,
   tarpitAddress,
   tarpitDomain,
@@ -47,25 +47,29 @@ type Json = Readonly<Record<string, unknown>>
 
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
 
-const count = ({ replies }: AttackContext, reply: string): void =>
+const countReply = ({ replies }: AttackContext, reply: string): void =>
   void replies.set(reply, (replies.get(reply) ?? 0) + 1)
 
 /** What fails is the defence; it is slowed down so as not to spin. */
-async function failed(context: AttackContext): Promise<void> {
-  if (!context.signal.aborted) count(context, 'failed')
+async function recordFailure(context: AttackContext): Promise<void> {
+  if (!context.signal.aborted) countReply(context, 'failed')
   await pause(20)
 }
 
 /** Runs `act` again and again until the time is over, `width` at a time. */
-async function keepAt(context: AttackContext, width: number, act: (lane: number) => Promise<unknown>): Promise<void> {
+async function repeatUntilEnd(
+  context: AttackContext,
+  width: number,
+  act: (lane: number) => Promise<unknown>,
+): Promise<void> {
   await Promise.all(
     Array.from({ length: width }, async (_, lane) => {
-      while (!context.signal.aborted) await act(lane).catch(() => failed(context))
+      while (!context.signal.aborted) await act(lane).catch(() => recordFailure(context))
     }),
   )
 }
 
-async function ask(
+async function request(
   context: AttackContext,
   method: string,
   path: string,
@@ -84,7 +88,7 @@ async function ask(
     ...(body !== undefined && { body: typeof body === 'string' ? body : JSON.stringify(body) }),
     signal,
   })
-  count(context, String(response.status))
+  countReply(context, String(response.status))
   const text = await response.text()
   // A refusal is obeyed about as well as a hostile program obeys it.
   if (response.status === 429 || response.status === 503 || response.status === 507) await pause(20)
@@ -93,16 +97,16 @@ async function ask(
 
 /** Makes what an attack needs, and returns it. Throws when it is refused, for without it nothing would be attacked. */
 async function prepare(context: AttackContext, path: string, body: Json): Promise<Record<string, string>> {
-  const made = await ask({ ...context, replies: new Map() }, 'POST', path, body)
+  const made = await request({ ...context, replies: new Map() }, 'POST', path, body)
   if (made.status !== 201) throw new Error(`POST ${path} was refused: ${JSON.stringify(made)}`)
   return made.body['data'] as Record<string, string>
 }
 
 /** An IPv4 address of a stranger, as a proxy names it. */
-const strangersAddress = (random: Random): string => `203.0.${random.between(0, 255)}.${random.between(1, 254)}`
+const randomAddress = (random: Random): string => `203.0.${random.between(0, 255)}.${random.between(1, 254)}`
 
 /** A double opt-in list of the attacker with a public form, which has a checkbox. */
-async function makeForm(context: AttackContext, tenant: Tenant, name: string): Promise<string> {
+async function createForm(context: AttackContext, tenant: Tenant, name: string): Promise<string> {
   const as = { ...context, attacker: tenant }
   const list = await prepare(as, '/v1/contact-lists', { name, double_opt_in: true })
   const form = await prepare(as, '/v1/signup-forms', {
@@ -115,7 +119,7 @@ async function makeForm(context: AttackContext, tenant: Tenant, name: string): P
 }
 
 /** Hands in a message made of pieces; resolves with the last reply. */
-async function handIn(
+async function submit(
   context: AttackContext,
   envelope: { readonly from: string; readonly to: string; readonly localAddress: string },
   pieces: readonly string[],
@@ -125,7 +129,7 @@ async function handIn(
   await client.reply()
   for (const line of ['EHLO mx.attacker.test', `MAIL FROM:<${envelope.from}>`, `RCPT TO:<${envelope.to}>`, 'DATA']) {
     const reply = await client.say(line)
-    if (line === 'DATA' || !/^[23]/.test(reply)) count(context, reply.slice(0, 3))
+    if (line === 'DATA' || !/^[23]/.test(reply)) countReply(context, reply.slice(0, 3))
     if (!/^[23]/.test(reply)) {
       await pause(50)
       return reply
@@ -137,7 +141,7 @@ async function handIn(
   }
   await client.write('\r\n.\r\n')
   const reply = await client.reply()
-  count(context, reply.slice(0, 3))
+  countReply(context, reply.slice(0, 3))
   return reply
 }
 
@@ -149,12 +153,12 @@ export const attacks: readonly Attack[] = [
     id: '1a',
     name: 'forms with 60 kB of blanks for a checkbox, 4 at a time',
     async run(context) {
-      const path = await makeForm(context, context.attacker, 'Form')
+      const path = await createForm(context, context.attacker, 'Form')
       const body = new URLSearchParams({ email: 'a@example.com', agree: `${' '.repeat(60_000)}x` }).toString()
-      await keepAt(context, 4, () =>
-        ask(context, 'POST', path, body, {
+      await repeatUntilEnd(context, 4, () =>
+        request(context, 'POST', path, body, {
           'content-type': 'application/x-www-form-urlencoded',
-          'x-forwarded-for': strangersAddress(context.random),
+          'x-forwarded-for': randomAddress(context.random),
         }),
       )
     },
@@ -163,12 +167,12 @@ export const attacks: readonly Attack[] = [
     id: '1b',
     name: 'requests with a cookie of 15 kB of blanks, 8 at a time',
     run: (context) =>
-      keepAt(context, 8, () =>
+      repeatUntilEnd(context, 8, () =>
         fetch(`${context.url}/v1/account`, {
           headers: { cookie: `a=b;${' '.repeat(15_000)}x` },
           signal: context.signal,
         }).then((response) => {
-          count(context, String(response.status))
+          countReply(context, String(response.status))
           return response.arrayBuffer()
         }),
       ),
@@ -185,13 +189,13 @@ export const attacks: readonly Attack[] = [
                 localAddress: `127.0.1.${(index % 28) + 1}`,
               })
               if (!(await client.reply()).startsWith('220')) throw new Error('refused')
-              count(context, '220')
+              countReply(context, '220')
               while (!context.signal.aborted) {
                 if (!(await client.say('NOOP')).startsWith('250')) break
                 await pause(2000)
               }
             } catch {
-              await failed(context)
+              await recordFailure(context)
               await pause(200)
             }
           }
@@ -210,8 +214,8 @@ export const attacks: readonly Attack[] = [
         const headers = { 'x-forwarded-for': `2001:db8:1:${group}::${random.between(1, 0xffff).toString(16)}` }
         const email = random.chance(0.5) ? honest.users[random.between(0, honest.users.length - 1)] : 'nobody@x.test'
         running.push(
-          ask(context, 'POST', '/v1/auth/login', { email, password: 'not the one of anybody' }, headers).catch(() =>
-            failed(context),
+          request(context, 'POST', '/v1/auth/login', { email, password: 'not the one of anybody' }, headers).catch(() =>
+            recordFailure(context),
           ),
         )
         await pause(25)
@@ -225,16 +229,16 @@ export const attacks: readonly Attack[] = [
     async run(context) {
       const paths: string[] = []
       for (const [index, tenant] of [context.attacker, ...context.others].slice(0, 3).entries())
-        paths.push(await makeForm(context, tenant, `Form ${index}`))
+        paths.push(await createForm(context, tenant, `Form ${index}`))
       let count = 0
-      await keepAt(context, 4, () => {
+      await repeatUntilEnd(context, 4, () => {
         const name = Array.from('victimmailbox', (letter, at) =>
           (++count >> (at % 12)) & 1 ? `${letter}.` : letter,
         ).join('')
         const body = new URLSearchParams({ email: `${name.replace(/\.$/, '')}@gmail.com` }).toString()
-        return ask(context, 'POST', paths[count % paths.length] ?? '', body, {
+        return request(context, 'POST', paths[count % paths.length] ?? '', body, {
           'content-type': 'application/x-www-form-urlencoded',
-          'x-forwarded-for': strangersAddress(context.random),
+          'x-forwarded-for': randomAddress(context.random),
         })
       })
     },
@@ -247,8 +251,8 @@ export const attacks: readonly Attack[] = [
         `DKIM-Signature: v=1; a=rsa-sha256; c=${index % 2 ? 'relaxed' : 'simple'}/${index % 3 ? 'relaxed' : 'simple'}; ` +
         `d=attacker.test; s=s${index}; h=From; bh=${'A'.repeat(43)}=; b=${'A'.repeat(344)}\r\n`
       const head = `${Array.from({ length: 10 }, (_, index) => signature(index)).join('')}From: a@attacker.test\r\nSubject: x\r\n\r\n`
-      await keepAt(context, 4, (lane) =>
-        handIn(
+      await repeatUntilEnd(context, 4, (lane) =>
+        submit(
           context,
           { from: 'a@attacker.test', to: `x@${context.attacker.domain}`, localAddress: `127.0.2.${lane + 1}` },
           [head, ...Array<string>(30).fill(BLANK_LINES)],
@@ -263,7 +267,7 @@ export const attacks: readonly Attack[] = [
     settings: { TASSIS_ABUSE_MINIMUM_VOLUME: '5' },
     async run(context) {
       const { messages, random } = context
-      await keepAt(context, 2, async (lane) => {
+      await repeatUntilEnd(context, 2, async (lane) => {
         const original = messages[random.between(0, messages.length - 1)] ?? ''
         const head = original.slice(0, Math.max(0, original.indexOf('\r\n\r\n')))
         const report = [
@@ -291,7 +295,7 @@ export const attacks: readonly Attack[] = [
           '',
           '--b--',
         ].join('\r\n')
-        await handIn(
+        await submit(
           context,
           { from: 'fbl@provider.test', to: `fbl@${HOSTNAME}`, localAddress: `127.0.2.${lane + 1}` },
           [report],
@@ -305,10 +309,10 @@ export const attacks: readonly Attack[] = [
     name: 'messages of 3 MB to invented addresses of the honest tenant',
     settings: { TASSIS_INBOUND_MAX_BYTES: '24MiB' },
     run: (context) =>
-      keepAt(context, 2, (lane) => {
+      repeatUntilEnd(context, 2, (lane) => {
         // Nothing of it is alike, so that it takes the place of its size.
         const lines = randomBytes(2_200_000).toString('base64').replace(/.{76}/g, '$&\r\n')
-        return handIn(
+        return submit(
           context,
           {
             from: 'a@attacker.test',
@@ -339,8 +343,8 @@ export const attacks: readonly Attack[] = [
           },
         ],
       })
-      await keepAt(context, 2, async () => {
-        await ask(context, 'POST', '/v1/emails', body)
+      await repeatUntilEnd(context, 2, async () => {
+        await request(context, 'POST', '/v1/emails', body)
         await pause(500)
       })
       receiver.close()
@@ -351,17 +355,17 @@ export const attacks: readonly Attack[] = [
     name: 'mail to 320 sites that never reply to the message',
     async run(context) {
       const tarpits = await Promise.all(
-        Array.from({ length: TARPITS }, (_, index) => startTarpit(tarpitAddress(index), context.mxPort)),
+        Array.from({ length: TARPIT_COUNT }, (_, index) => startTarpit(tarpitAddress(index), context.mxPort)),
       )
       let count = 0
-      await keepAt(context, 4, async () => {
+      await repeatUntilEnd(context, 4, async () => {
         const emails = Array.from({ length: 80 }, () => ({
           from: `a@${context.attacker.domain}`,
-          to: `r${++count}@${tarpitDomain(count % TARPITS)}`,
+          to: `r${++count}@${tarpitDomain(count % TARPIT_COUNT)}`,
           subject: 'Hold this',
           text_body: 'x',
         }))
-        await ask(context, 'POST', '/v1/emails/batch', { emails })
+        await request(context, 'POST', '/v1/emails/batch', { emails })
         await pause(200)
       })
       for (const tarpit of tarpits) tarpit.close()
@@ -380,7 +384,7 @@ export const attacks: readonly Attack[] = [
         text_body: 'x',
       })
       const body = JSON.stringify({ emails: Array.from({ length: 500 }, (_, index) => email(index)) })
-      return keepAt(context, 4, () => ask(context, 'POST', '/v1/emails/batch', body))
+      return repeatUntilEnd(context, 4, () => request(context, 'POST', '/v1/emails/batch', body))
     },
   },
   {
@@ -389,10 +393,10 @@ export const attacks: readonly Attack[] = [
     async run(context) {
       const list = await prepare(context, '/v1/contact-lists', { name: 'Bulk', double_opt_in: false })
       let count = 0
-      await keepAt(context, 4, () => {
+      await repeatUntilEnd(context, 4, () => {
         const from = ++count * 10_000
         const contacts = Array.from({ length: 10_000 }, (_, index) => ({ email: `c${from + index}@example.com` }))
-        return ask(context, 'POST', `/v1/contact-lists/${list['id']}/contacts`, { contacts })
+        return request(context, 'POST', `/v1/contact-lists/${list['id']}/contacts`, { contacts })
       })
     },
   },
@@ -403,18 +407,18 @@ export const attacks: readonly Attack[] = [
       const list = await prepare(context, '/v1/contact-lists', { name: 'Deep', double_opt_in: false })
       for (let from = 0; from < 50_000 && !context.signal.aborted; from += 10_000) {
         const contacts = Array.from({ length: 10_000 }, (_, index) => ({ email: `c${from + index}@example.com` }))
-        await ask(context, 'POST', `/v1/contact-lists/${list['id']}/contacts`, { contacts })
+        await request(context, 'POST', `/v1/contact-lists/${list['id']}/contacts`, { contacts })
       }
       const email = { from: `a@${context.attacker.sandboxDomain}`, to: 'r@example.com', subject: 'x', text_body: 'x' }
       for (let batch = 0; batch < 10 && !context.signal.aborted; batch++)
-        await ask(context, 'POST', '/v1/emails/batch', { emails: Array<Json>(500).fill(email) })
+        await request(context, 'POST', '/v1/emails/batch', { emails: Array<Json>(500).fill(email) })
       const paths = [
         `/v1/contact-lists/${list['id']}/contacts?per_page=100&page=490`,
         '/v1/emails?per_page=100&page=49',
         `/v1/contact-lists/${list['id']}/contacts/export`,
         '/v1/account/export',
       ]
-      await keepAt(context, 8, (lane) => ask(context, 'GET', paths[lane % paths.length] ?? ''))
+      await repeatUntilEnd(context, 8, (lane) => request(context, 'GET', paths[lane % paths.length] ?? ''))
     },
   },
   {
@@ -423,13 +427,13 @@ export const attacks: readonly Attack[] = [
     async run(context) {
       const list = await prepare(context, '/v1/contact-lists', { name: 'Fill', double_opt_in: false })
       let count = 0
-      await keepAt(context, 2, () => {
+      await repeatUntilEnd(context, 2, () => {
         const from = ++count * 1000
         const contacts = Array.from({ length: 1000 }, (_, index) => ({
           email: `c${from + index}@example.com`,
           metadata: { note: 'x'.repeat(10_000) },
         }))
-        return ask(context, 'POST', `/v1/contact-lists/${list['id']}/contacts`, { contacts })
+        return request(context, 'POST', `/v1/contact-lists/${list['id']}/contacts`, { contacts })
       })
     },
   },

@@ -46,8 +46,8 @@ const READ_INTERVAL_MS = 250
 const RECEIPT_INTERVAL_MS = 500
 const SIGN_IN_INTERVAL_MS = 1500
 /** What nobody waits for any longer; counted as a refusal. */
-const GIVE_UP_MS = 60_000
-const NEWEST_KEPT = 5
+const TIMEOUT_MS = 60_000
+const MAX_NEWEST = 5
 
 export async function startHonestLoad(options: HonestOptions): Promise<HonestLoad> {
   const { url, tenants } = options
@@ -74,7 +74,7 @@ export async function startHonestLoad(options: HonestOptions): Promise<HonestLoa
     sentAtMs.delete(rcptTo)
     samplesMs.delivery.push(performance.now() - startMs)
     log.newest.push(raw)
-    if (log.newest.length > NEWEST_KEPT) log.newest.shift()
+    if (log.newest.length > MAX_NEWEST) log.newest.shift()
   })
   const stream = new AbortController()
   void followFeed(url, first.key, stream.signal, () => {
@@ -103,7 +103,7 @@ export async function startHonestLoad(options: HonestOptions): Promise<HonestLoa
   }
 
   const ask = async (path: string, init: RequestInit = {}): Promise<Response> =>
-    fetch(`${url}${path}`, { ...init, signal: AbortSignal.timeout(GIVE_UP_MS) })
+    fetch(`${url}${path}`, { ...init, signal: AbortSignal.timeout(TIMEOUT_MS) })
   const headersOf = (tenant: Tenant) => ({
     authorization: `Bearer ${tenant.key}`,
     'content-type': 'application/json',
@@ -158,7 +158,7 @@ export async function startHonestLoad(options: HonestOptions): Promise<HonestLoa
     if (refused !== undefined) return `receipt: ${refused || 'the connection ended'}`
     receipts.accepted++
     await new Promise<void>((resolve, reject) => {
-      const timer = setTimeout(() => reject(new Error('no event within a minute')), GIVE_UP_MS)
+      const timer = setTimeout(() => reject(new Error('no event within a minute')), TIMEOUT_MS)
       const look = () => {
         if (receipts.told < wanted) return
         clearTimeout(timer)

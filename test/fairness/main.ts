@@ -8,12 +8,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { PLANS } from '#features/core/accounts/plans.ts'
-import { freePort } from '#test/support/free-port.ts'
+import { findFreePort } from '#test/support/free-port.ts'
 import { connectSmtp } from '#test/support/smtp-client.ts'
-import { commandOf, startService, untilReady } from '../kill/service.ts'
+import { getCommand, startService, waitUntilReady } from '../kill/service.ts'
 import { type Attack, attacks } from './attacks.ts'
 import { type HonestLoad, MEASURES, type Measure, startHonestLoad } from './honest.ts'
-import { makeWorld, settingsOf, type World, zone } from './world.ts'
+import { buildSettings, buildZone, createWorld, type World } from './world.ts'
 
 const HELP = `scripts/fairness [--seconds N] [--only ID,ID] [--together] [--tenants N] [--plan PLAN] [--goals] [--keep]
 
@@ -36,7 +36,7 @@ const GOALS_MS: Readonly<Partial<Record<Measure, number>>> = {
   healthz: 100,
 }
 /** Attacks of different kinds, one for each attacker. */
-const TOGETHER = ['3', '5', '8', '9', '10a']
+const CONCURRENT_ATTACKS = ['3', '5', '8', '9', '10a']
 /** How long what was accepted may take to arrive when the attack is over. */
 const DRAIN_MS = 60_000
 const WARM_UP_MS = 1500
@@ -58,10 +58,10 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const)
     process.exit(130)
   })
 const dnsAddress = (await firstLine(dns.stdout)).trim()
-const ports = { http: await freePort(), inbound: await freePort(), mx: await freePort() }
+const ports = { http: await findFreePort(), inbound: await findFreePort(), mx: await findFreePort() }
 const url = `http://127.0.0.1:${ports.http}`
 const template = join(folder, 'template')
-const world: World = await makeWorld(settingsOf(template, ports, dnsAddress), args.tenants, args.plan)
+const world: World = await createWorld(buildSettings(template, ports, dnsAddress), args.tenants, args.plan)
 const failures: string[] = []
 
 printHead()
@@ -69,8 +69,8 @@ if (args.only === undefined || args.only.includes('idle')) await measure('idle',
 const chosen = attacks.filter(({ id }) => args.only === undefined || args.only.includes(id))
 if (args.together)
   await measure(
-    `${TOGETHER.join(', ')} together`,
-    attacks.filter(({ id }) => TOGETHER.includes(id)),
+    `${CONCURRENT_ATTACKS.join(', ')} together`,
+    attacks.filter(({ id }) => CONCURRENT_ATTACKS.includes(id)),
   )
 else for (const attack of chosen) await measure(`${attack.id} ${attack.name}`, [attack])
 
@@ -86,17 +86,17 @@ async function measure(name: string, running: readonly Attack[]): Promise<void> 
   const runFolder = join(folder, `run-${running.map(({ id }) => id).join('-') || 'idle'}`)
   cpSync(template, runFolder, { recursive: true })
   const settings = {
-    ...settingsOf(runFolder, ports, dnsAddress),
+    ...buildSettings(runFolder, ports, dnsAddress),
     ...Object.assign({}, ...running.map((attack) => attack.settings ?? {})),
   }
-  const service = startService(settings, commandOf('serve'), join(runFolder, 'service.log'))
+  const service = startService(settings, getCommand('serve'), join(runFolder, 'service.log'))
   children.add(service)
   const broken: string[] = []
   let load: HonestLoad | undefined
   const attackers: Bun.Subprocess<'ignore', 'pipe', 'inherit'>[] = []
   try {
-    await untilReady(service, url)
-    await untilListens()
+    await waitUntilReady(service, url)
+    await waitUntilListening()
     load = await startHonestLoad({
       url,
       inboundPort: ports.inbound,
@@ -137,7 +137,7 @@ async function measure(name: string, running: readonly Attack[]): Promise<void> 
     while (ended.undelivered() + ended.unreceived() > 0 && performance.now() < until) await Bun.sleep(50)
     if (ended.undelivered() > 0) broken.push(`${ended.undelivered()} accepted emails did not arrive`)
     if (ended.unreceived() > 0) broken.push(`${ended.unreceived()} received messages were not told`)
-    broken.push(...(await harmDone(ended, join(runFolder, 'data', 'tassis.db'))))
+    broken.push(...(await findHarm(ended, join(runFolder, 'data', 'tassis.db'))))
     const refusals = ended.log.refusals
     for (const refusal of refusals.slice(0, MAX_REFUSALS_SHOWN)) broken.push(refusal)
     if (refusals.length > MAX_REFUSALS_SHOWN) broken.push(`and ${refusals.length - MAX_REFUSALS_SHOWN} more`)
@@ -145,10 +145,10 @@ async function measure(name: string, running: readonly Attack[]): Promise<void> 
     for (const [index, attacker] of attackers.entries()) {
       const id = running[index]?.id
       if ((await attacker.exited) !== 0) broken.push(`attack ${id} could not begin`)
-      replies.push(`${running.length > 1 ? `${id}: ` : ''}${repliesText(await new Response(attacker.stdout).text())}`)
+      replies.push(`${running.length > 1 ? `${id}: ` : ''}${formatReplies(await new Response(attacker.stdout).text())}`)
     }
     printRow(replies.length > 0 ? `${name} (${replies.join('; ')})` : name, ended, before)
-    if (args.goals) broken.push(...overGoals(ended, before))
+    if (args.goals) broken.push(...findMissedGoals(ended, before))
   } catch (error) {
     broken.push(error instanceof Error ? error.message : String(error))
   } finally {
@@ -165,13 +165,13 @@ async function measure(name: string, running: readonly Attack[]): Promise<void> 
 }
 
 /** What an attack came to: how often each status or SMTP code was the reply. */
-function repliesText(printed: string): string {
+function formatReplies(printed: string): string {
   const replies = (printed === '' ? [] : JSON.parse(printed)) as [string, number][]
   return replies.map(([reply, count]) => `${reply} × ${count}`).join(', ') || 'no reply'
 }
 
 /** The SMTP listener is ready some moments after HTTP. */
-async function untilListens(): Promise<void> {
+async function waitUntilListening(): Promise<void> {
   for (let attempt = 0; attempt < 500; attempt++) {
     const client = await connectSmtp(ports.inbound).catch(() => undefined)
     if (client) return client.destroy()
@@ -181,7 +181,7 @@ async function untilListens(): Promise<void> {
 }
 
 /** What is the matter with the honest tenant's account, in sentences. */
-async function harmDone(load: HonestLoad, databasePath: string): Promise<string[]> {
+async function findHarm(load: HonestLoad, databasePath: string): Promise<string[]> {
   const harm: string[] = []
   using db = new Database(databasePath, { readonly: true })
   db.run('PRAGMA busy_timeout = 5000')
@@ -205,13 +205,13 @@ async function harmDone(load: HonestLoad, databasePath: string): Promise<string[
 }
 
 async function runRetention(settings: Readonly<Record<string, string>>, broken: string[]): Promise<void> {
-  const command = [...commandOf('serve').slice(0, -1), 'retention', 'run']
+  const command = [...getCommand('serve').slice(0, -1), 'retention', 'run']
   const run = Bun.spawn(command, { env: { ...settings }, stdout: 'pipe', stderr: 'pipe' })
   if ((await run.exited) !== 0) broken.push(`retention run failed: ${await new Response(run.stderr).text()}`)
 }
 
 /** The samples of the attack alone, in order. */
-function samplesOf(load: HonestLoad, before: Readonly<Record<string, number>>, measured: Measure): number[] {
+function selectSamples(load: HonestLoad, before: Readonly<Record<string, number>>, measured: Measure): number[] {
   return load.log.samplesMs[measured].slice(before[measured] ?? 0).sort((a, b) => a - b)
 }
 
@@ -219,10 +219,10 @@ function quantile(sorted: readonly number[], fraction: number): number {
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * fraction))] ?? Number.NaN
 }
 
-function overGoals(load: HonestLoad, before: Readonly<Record<string, number>>): string[] {
+function findMissedGoals(load: HonestLoad, before: Readonly<Record<string, number>>): string[] {
   return MEASURES.flatMap((measured) => {
     const goal = GOALS_MS[measured]
-    const p99 = quantile(samplesOf(load, before, measured), 0.99)
+    const p99 = quantile(selectSamples(load, before, measured), 0.99)
     return goal !== undefined && p99 > goal ? [`p99 of ${measured} is ${p99.toFixed(0)} ms, over ${goal}`] : []
   })
 }
@@ -238,7 +238,7 @@ function printHead(): void {
 
 function printRow(name: string, load: HonestLoad, before: Readonly<Record<string, number>>): void {
   const cells = MEASURES.map((measured) => {
-    const sorted = samplesOf(load, before, measured)
+    const sorted = selectSamples(load, before, measured)
     const p99 = quantile(sorted, 0.99)
     const mark = p99 > (GOALS_MS[measured] ?? Number.POSITIVE_INFINITY) ? '*' : ''
     return `${quantile(sorted, 0.5).toFixed(0)} / ${p99.toFixed(0)}${mark}`.padStart(15)
@@ -248,7 +248,7 @@ function printRow(name: string, load: HonestLoad, before: Readonly<Record<string
 
 async function writeZone(): Promise<string> {
   const path = join(folder, 'zone.json')
-  await Bun.write(path, JSON.stringify(zone()))
+  await Bun.write(path, JSON.stringify(buildZone()))
   return path
 }
 

@@ -11,7 +11,7 @@ export interface ReceivedMessage {
   readonly raw: string
 }
 
-const EHLO = '250-mx.test\r\n250-PIPELINING\r\n250-8BITMIME\r\n250 SIZE 104857600\r\n'
+const EHLO_REPLY = '250-mx.test\r\n250-PIPELINING\r\n250-8BITMIME\r\n250 SIZE 104857600\r\n'
 
 /** Takes everything; tells of each message in the moment of its final dot. Bodies over 64 KiB are not kept. */
 export function startReceiver(
@@ -31,7 +31,7 @@ export function startReceiver(
           const end = text.indexOf('\r\n.\r\n')
           if (end < 0) {
             // The last octets may begin the final dot.
-            if (body.length < KEPT_CHARACTERS) body += text.slice(0, -4)
+            if (body.length < MAX_STORED_LENGTH) body += text.slice(0, -4)
             text = text.slice(-4)
             return
           }
@@ -51,13 +51,13 @@ export function startReceiver(
           // An empty message is a dot only.
           text = `\r\n${text}`
           socket.write('354 Go on\r\n')
-        } else socket.write(verb === 'EHLO' ? EHLO : verb === 'QUIT' ? '221 2.0.0 Bye\r\n' : '250 2.0.0 Ok\r\n')
+        } else socket.write(verb === 'EHLO' ? EHLO_REPLY : verb === 'QUIT' ? '221 2.0.0 Bye\r\n' : '250 2.0.0 Ok\r\n')
       }
     })
   })
 }
 
-const KEPT_CHARACTERS = 64 * 1024
+const MAX_STORED_LENGTH = 64 * 1024
 
 /** Says all that is needed up to the message, and then nothing more. */
 export const startTarpit = (address: string, port: number): Promise<Receiver> =>
@@ -66,7 +66,7 @@ export const startTarpit = (address: string, port: number): Promise<Receiver> =>
     socket.on('data', (chunk) => {
       for (const line of chunk.toString('latin1').split('\r\n')) {
         const verb = line.slice(0, 4).toUpperCase()
-        if (verb === 'EHLO') socket.write(EHLO)
+        if (verb === 'EHLO') socket.write(EHLO_REPLY)
         else if (verb === 'DATA') socket.write('354 Go on\r\n')
         else if (verb === 'MAIL' || verb === 'RCPT' || verb === 'RSET') socket.write('250 2.0.0 Ok\r\n')
       }

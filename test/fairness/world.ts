@@ -7,7 +7,7 @@ import { openApp } from '#app/create.ts'
 import { loadConfig } from '#app/settings.ts'
 import type { Plan } from '#features/core/accounts/plans.ts'
 import type { Actor } from '#features/core/app/app.ts'
-import { createAccount, operatorFor } from '#features/people/sub-accounts/create-account.ts'
+import { createAccount, toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
 import { createApiKey } from '#features/setup/api-keys/keys.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import type { Zone } from '#test/support/dns-server.ts'
@@ -33,23 +33,23 @@ export interface World {
   readonly attackers: readonly Tenant[]
 }
 
-export const ATTACKERS = 5
+export const ATTACKER_COUNT = 5
 /** Receives what honest tenants send. */
 export const HONEST_RECEIVER = 'honest-receiver.test'
 export const HONEST_RECEIVER_ADDRESS = '127.0.0.2'
 /** Receives what attackers send, well. */
 export const ATTACKER_RECEIVER = 'attacker-receiver.test'
 export const ATTACKER_RECEIVER_ADDRESS = '127.0.0.3'
-export const TARPITS = 320
+export const TARPIT_COUNT = 320
 export const HOSTNAME = 'mail.fair.test'
 /** Each signs in from a network of its own, so that the sample is larger than one user's limit. */
-const USERS = 12
+const USER_COUNT = 12
 
 export const tarpitDomain = (index: number): string => `tarpit${index}.test`
 export const tarpitAddress = (index: number): string => `127.50.${index >> 7}.${(index & 127) + 1}`
 
 /** Everybody who is mailed. `gmail.com` stands for a provider that ignores dots; it leads to the honest receiver. */
-export function zone(): Zone {
+export function buildZone(): Zone {
   const mx = (exchange: string) => ({ MX: [{ preference: 10, exchange }] })
   return {
     [HONEST_RECEIVER]: mx('mx.honest-receiver.test'),
@@ -58,7 +58,7 @@ export function zone(): Zone {
     'mx.attacker-receiver.test': { A: [ATTACKER_RECEIVER_ADDRESS] },
     'gmail.com': mx('mx.honest-receiver.test'),
     ...Object.fromEntries(
-      Array.from({ length: TARPITS }, (_, index) => [
+      Array.from({ length: TARPIT_COUNT }, (_, index) => [
         [tarpitDomain(index), mx(`mx.${tarpitDomain(index)}`)] as const,
         [`mx.${tarpitDomain(index)}`, { A: [tarpitAddress(index)] }] as const,
       ]).flat(),
@@ -67,13 +67,13 @@ export function zone(): Zone {
 }
 
 /** Fills the data directory of `settings`. */
-export async function makeWorld(settings: Settings, honestCount: number, attackerPlan: Plan): Promise<World> {
+export async function createWorld(settings: Settings, honestCount: number, attackerPlan: Plan): Promise<World> {
   const opened = openApp(loadConfig(settings).config)
   const { app } = opened
   try {
     const make = async (name: string, plan: Plan, userCount: number): Promise<Tenant> => {
       const account = await createAccount(app, { name, email: `owner@${name}.test`, plan })
-      const actor: Actor = operatorFor(account)
+      const actor: Actor = toOperatorActor(account)
       const domain = `${name}.test`
       const sandboxDomain = `${name}-sandbox.test`
       const { domain: created } = await createDomain(app, actor, domain)
@@ -92,23 +92,23 @@ export async function makeWorld(settings: Settings, honestCount: number, attacke
       const uuid = app.db
         .query<{ uuid: string }, [number]>('SELECT lower(hex(uuid)) AS uuid FROM domains WHERE id = ?')
         .get(created.id)?.uuid
-      return { name, key, accountId: account.id, domain, domainId: dashed(uuid ?? ''), sandboxDomain, users }
+      return { name, key, accountId: account.id, domain, domainId: addDashes(uuid ?? ''), sandboxDomain, users }
     }
     const honest: Tenant[] = []
     for (let index = 0; index < honestCount; index++)
-      honest.push(await make(index === 0 ? 'honest' : `honest${index}`, 'pro', index === 0 ? USERS : 0))
+      honest.push(await make(index === 0 ? 'honest' : `honest${index}`, 'pro', index === 0 ? USER_COUNT : 0))
     const attackers: Tenant[] = []
-    for (let index = 0; index < ATTACKERS; index++) attackers.push(await make(`attacker${index}`, attackerPlan, 0))
+    for (let index = 0; index < ATTACKER_COUNT; index++) attackers.push(await make(`attacker${index}`, attackerPlan, 0))
     return { honest, attackers }
   } finally {
     await opened.close()
   }
 }
 
-const dashed = (hex: string): string => hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5')
+const addDashes = (hex: string): string => hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5')
 
 /** Settings of the service in `folder`; `dnsAddress` and ports are those of the fixtures. */
-export const settingsOf = (
+export const buildSettings = (
   folder: string,
   ports: { readonly http: number; readonly inbound: number; readonly mx: number },
   dnsAddress: string,

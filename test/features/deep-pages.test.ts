@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { at } from '#test/support/api.ts'
-import { createEmailApi, EMAIL, type EmailApi, expectRefusal } from '#test/support/email-api.ts'
+import { createEmailApi, EMAIL, type EmailApi, expectError } from '#test/support/email-api.ts'
 
 const ROWS = 10_150
 
@@ -23,11 +23,11 @@ async function createLongList(): Promise<EmailApi> {
 test('beyond 10,000 rows a page is refused with a word of the cursor, which goes on to the end without a gap', async () => {
   await using emails = await createLongList()
   const deep = await emails.api('GET', '/v1/emails?per_page=100&page=102')
-  expectRefusal(deep, 422, 'validation_failed', 'page')
+  expectError(deep, 422, 'validation_failed', 'page')
   expect(at(deep.body, 'message')).toContain('next_cursor')
   // A cursor that counts rows, as a list of bounded length has it, reaches no further.
   const counting = Buffer.from('[10001]').toString('base64url')
-  expectRefusal(await emails.api('GET', `/v1/emails?cursor=${counting}`), 422, 'validation_failed', 'cursor')
+  expectError(await emails.api('GET', `/v1/emails?cursor=${counting}`), 422, 'validation_failed', 'cursor')
   // Past the end there is nothing to refuse.
   expect((await emails.api('GET', '/v1/emails?per_page=100&page=103')).body).toMatchObject({ data: [] })
 

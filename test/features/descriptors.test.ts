@@ -3,11 +3,11 @@ import { randomBytes } from 'node:crypto'
 import { readdirSync, readlinkSync } from 'node:fs'
 import { connect } from 'node:net'
 import { listInbound } from '#features/receiving/inbound/inbound-emails.ts'
-import { countWaiting } from '#features/receiving/inbound/receipts.ts'
+import { countQueueEntries } from '#features/receiving/inbound/receipts.ts'
 import { receiveMessage } from '#features/receiving/inbound/receive.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { FairTurns } from '#platform/queue/fair-turns.ts'
+import { FairScheduler } from '#platform/queue/fair-turns.ts'
 import { createTestApi, type TestApi } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 
@@ -36,18 +36,19 @@ function openContentFiles(): number {
   return targets.filter((target) => target.startsWith(service.dataDir) && target.endsWith('.zst')).length
 }
 
-const allClosed = () => eventually(() => openContentFiles() === 0)
+const waitUntilAllClosed = () => eventually(() => openContentFiles() === 0)
 
 /** What no compression makes small enough for a row. */
-const incompressible = (bytes: number): string => randomBytes(bytes).toString('base64').replaceAll(/.{76}/g, '$&\r\n')
+const createIncompressible = (bytes: number): string =>
+  randomBytes(bytes).toString('base64').replaceAll(/.{76}/g, '$&\r\n')
 
-const attachment = (bytes: number): string =>
-  `--x\r\nContent-Type: a/b; name=a\r\nContent-Transfer-Encoding: base64\r\n\r\n${incompressible(bytes)}\r\n`
+const createAttachmentPart = (bytes: number): string =>
+  `--x\r\nContent-Type: a/b; name=a\r\nContent-Transfer-Encoding: base64\r\n\r\n${createIncompressible(bytes)}\r\n`
 
-const mixed = (...parts: readonly string[]): string =>
+const createMultipart = (...parts: readonly string[]): string =>
   `From: ada@sender.test\r\nSubject: large\r\nContent-Type: multipart/mixed; boundary=x\r\n\r\n${parts.join('')}--x--\r\n`
 
-async function handIn(text: string): Promise<void> {
+async function submit(text: string): Promise<void> {
   await receiveMessage(service.app, {
     mailFrom: 'ada@sender.test',
     destinations: [
@@ -62,16 +63,16 @@ async function handIn(text: string): Promise<void> {
   })
 }
 
-const processed = () => eventually(() => countWaiting(service.app.db) === 0)
+const waitUntilProcessed = () => eventually(() => countQueueEntries(service.app.db) === 0)
 
-const newestInbound = () => {
+const readNewestInbound = () => {
   const [email] = listInbound(service.app.db, service.actor.accountId, {}, { limit: 1, offset: 0 }).emails
   if (!email) throw new Error('nothing came in')
   return formatUuid(email.uuid)
 }
 
 /** Asks for a path and goes away once something of the answer has come. */
-const cutDownload = (path: string): Promise<void> =>
+const abortDownload = (path: string): Promise<void> =>
   new Promise((resolve, reject) => {
     const socket = connect(Number(new URL(service.url).port), '127.0.0.1', () => {
       socket.write(`GET ${path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${service.key}\r\n\r\n`)
@@ -84,35 +85,38 @@ const cutDownload = (path: string): Promise<void> =>
 describe('no content file stays open', () => {
   // Proves: inbound-27
   test.each<[what: string, message: () => string]>([
-    ['that are parsed', () => mixed(attachment(400_000))],
+    ['that are parsed', () => createMultipart(createAttachmentPart(400_000))],
     [
       'with a signature that has to be verified',
       () =>
-        `DKIM-Signature: v=1; a=rsa-sha256; c=simple/simple; d=sender.test; s=s; h=from; bh=x; b=x\r\n${mixed(attachment(400_000))}`,
+        `DKIM-Signature: v=1; a=rsa-sha256; c=simple/simple; d=sender.test; s=s; h=from; bh=x; b=x\r\n${createMultipart(createAttachmentPart(400_000))}`,
     ],
-    ['that cannot be parsed', () => mixed(`\r\n${'\r'.repeat(2000)}`, attachment(400_000), attachment(400_000))],
-    ['whose header never ends', () => `X: ${incompressible(2_000_000).replaceAll('\r\n', '\r\n ')}`],
+    [
+      'that cannot be parsed',
+      () => createMultipart(`\r\n${'\r'.repeat(2000)}`, createAttachmentPart(400_000), createAttachmentPart(400_000)),
+    ],
+    ['whose header never ends', () => `X: ${createIncompressible(2_000_000).replaceAll('\r\n', '\r\n ')}`],
   ])('of received messages above 256 KiB %s', async (_, message) => {
-    for (let n = 0; n < MESSAGES; n++) await handIn(message())
-    await processed()
-    await allClosed()
+    for (let n = 0; n < MESSAGES; n++) await submit(message())
+    await waitUntilProcessed()
+    await waitUntilAllClosed()
   })
 
   test('of a download that its client cuts, raw or of an attachment', async () => {
-    await handIn(mixed(attachment(8_000_000)))
-    await processed()
-    const id = newestInbound()
+    await submit(createMultipart(createAttachmentPart(8_000_000)))
+    await waitUntilProcessed()
+    const id = readNewestInbound()
     for (const path of [`/v1/inbound/${id}/raw`, `/v1/inbound/${id}/attachments/0`])
-      for (let n = 0; n < 4; n++) await cutDownload(path)
-    await allClosed()
+      for (let n = 0; n < 4; n++) await abortDownload(path)
+    await waitUntilAllClosed()
   })
 
   test('of a HEAD request for a download', async () => {
-    await handIn(mixed(attachment(400_000)))
-    await processed()
-    const path = `${service.url}/v1/inbound/${newestInbound()}/raw`
+    await submit(createMultipart(createAttachmentPart(400_000)))
+    await waitUntilProcessed()
+    const path = `${service.url}/v1/inbound/${readNewestInbound()}/raw`
     await fetch(path, { method: 'HEAD', headers: { authorization: `Bearer ${service.key}` } })
-    await allClosed()
+    await waitUntilAllClosed()
   })
 
   test('of an email with a large attachment that is delivered', async () => {
@@ -129,16 +133,16 @@ describe('no content file stays open', () => {
     expect(status).toBe(202)
     const { id } = (body as { data: { id: string } }).data
     await eventually(async () => (await service.api('GET', `/v1/emails/${id}/captured`)).status === 200)
-    await allClosed()
+    await waitUntilAllClosed()
   })
 
   test('of a scrub, an export of the account and an export of a person', async () => {
-    await handIn(mixed(attachment(400_000)))
-    await processed()
+    await submit(createMultipart(createAttachmentPart(400_000)))
+    await waitUntilProcessed()
     await service.app.scrubFiles()
     expect((await service.api('GET', '/v1/account/export')).status).toBe(200)
     expect((await service.api('GET', '/v1/gdpr/export?email=ada@sender.test')).status).toBe(200)
-    await allClosed()
+    await waitUntilAllClosed()
   })
 })
 
@@ -151,7 +155,7 @@ test('turns that end before their items end let go of what the items are read fr
       isClosed = true
     }
   }
-  const turns = new FairTurns({ clock: service.app.clock, overload: () => new Error('too many'), maxPerOwner: 10 })
+  const turns = new FairScheduler({ clock: service.app.clock, overload: () => new Error('too many'), maxPerOwner: 10 })
   const failing = turns.forEach('a', items(), () => {
     throw new Error('a bug')
   })

@@ -29,7 +29,7 @@ const recipients = ({ app }: MailFlow) =>
     .all()
 
 /** Sends to so many addresses, waits for the first attempt at each, and lets the account be judged as one of the plan free. */
-async function sendAndJudge(flow: MailFlow, count: number): Promise<boolean> {
+async function sendAndSettle(flow: MailFlow, count: number): Promise<boolean> {
   await Promise.all(Array.from({ length: count }, (_, number) => flow.send({ to: `bob-${number}@receiver.test` })))
   const attempted = () => recipients(flow).reduce((sum, { n, attempts }) => sum + (attempts === 1 ? n : 0), 0)
   await eventually(() => attempted() === count, LONG_MS)
@@ -43,7 +43,7 @@ async function sendAndJudge(flow: MailFlow, count: number): Promise<boolean> {
 test('230 refusals of our IP are deferred, pause no free account, bounce nothing and suppress nobody', async () => {
   await using server = await startScriptedSmtp({ mail: LISTED })
   await using flow = await startMailFlow({ zone, smtpPort: server.port })
-  expect(await sendAndJudge(flow, 230)).toBe(false)
+  expect(await sendAndSettle(flow, 230)).toBe(false)
   expect(recipients(flow)).toEqual([{ n: 230, attempts: 1, smtpResponse: LISTED, bounceType: null }])
   expect(figuresOf(flow.app.db, flow.actor.accountId, flow.app.eventTime()).bounced).toBe(0)
   const page = { limit: 100, offset: 0 }
@@ -55,7 +55,7 @@ test('230 refusals of our IP are deferred, pause no free account, bounce nothing
 test('230 addresses that do not exist pause a free account', async () => {
   await using server = await startScriptedSmtp({ rcpt: UNKNOWN })
   await using flow = await startMailFlow({ zone, smtpPort: server.port })
-  expect(await sendAndJudge(flow, 230)).toBe(true)
+  expect(await sendAndSettle(flow, 230)).toBe(true)
 })
 
 // Proves: status-24

@@ -27,18 +27,18 @@ const keyOf = (file: string, place: Place): string => `${file}.${place.replaceAl
 async function send(file: string, place: Place, domain: string): Promise<void> {
   const key = keyOf(file, place)
   const address = `${key}@${domain}`
-  const email = await office.mail({ to: address })
+  const email = await office.sendBulk({ to: address })
   sent.set(key, { ...email, address, returnPath: email.copyFor(address).mailFrom })
 }
 
-function sentAs(file: string, place: Place): Sent {
+function findSent(file: string, place: Place): Sent {
   const found = sent.get(keyOf(file, place))
   if (!found) throw new Error(`nothing was sent for ${file}`)
   return found
 }
 
 function reportOf(file: string, place: Place, mailFrom = ''): Letter & { readonly to: string } {
-  const { returnPath, messageId, address } = sentAs(file, place)
+  const { returnPath, messageId, address } = findSent(file, place)
   const to = { account: `${file}@${INBOUND_DOMAIN}`, host: `postmaster@${HOST}` }
   return {
     mailFrom,
@@ -53,21 +53,21 @@ const before = (shape: Shape): string[] =>
   domainOf(shape) === LOST_DOMAIN ? ['queued', 'uncertain'] : ['queued', 'sent', 'delivered']
 
 /** What a report that was matched leaves, as the table of shapes says. */
-function matched(shape: Shape): { status: string; judgement: string | null; events: string[] } {
+function expectedMatch(shape: Shape): { status: string; judgement: string | null; events: string[] } {
   const [, , action, , judgement] = shape
   if (action === 'failed') return { status: 'bounced', judgement, events: [...before(shape), 'bounced'] }
-  if (action === 'delayed' || action === 'none') return unmatched(shape)
+  if (action === 'delayed' || action === 'none') return expectedNoMatch(shape)
   return { status: 'sent', judgement: null, events: [...before(shape), 'sent', 'delivered'] }
 }
 
-const unmatched = (shape: Shape): ReturnType<typeof matched> => ({
+const expectedNoMatch = (shape: Shape): ReturnType<typeof expectedMatch> => ({
   status: domainOf(shape) === LOST_DOMAIN ? 'uncertain' : 'sent',
   judgement: null,
   events: before(shape),
 })
 
-async function left(file: string, place: Place): Promise<ReturnType<typeof matched>> {
-  const { id, address } = sentAs(file, place)
+async function readEffects(file: string, place: Place): Promise<ReturnType<typeof expectedMatch>> {
+  const { id, address } = findSent(file, place)
   const { recipients } = (await office.detail(id)) as { recipients: Record<string, string | null>[] }
   const [recipient] = recipients
   const reasons = (await office.suppressions()).flatMap((entry) => (entry.address === address ? [entry.reason] : []))
@@ -122,7 +122,7 @@ beforeAll(async () => {
   }
   for (const shape of AT_HOST) await send(shape[0], 'host', domainOf(shape))
   await send(LATE, 'return path of a lost email', LOST_DOMAIN)
-  const replies = await office.handIn(
+  const replies = await office.submit(
     ...SHAPES.flatMap(([file]) => [reportOf(file, 'return path'), reportOf(file, 'account')]),
     ...NO_REPORTS.map(([file, isNull]) => reportOf(file, 'return path', isNull ? '' : 'bob@receiver.test')),
     ...AT_HOST.map(([file]) => reportOf(file, 'host')),
@@ -141,11 +141,13 @@ describe('a report in the shape of', () => {
 
     // Proves: status-25
     test(`${file}, at the return path, is applied: ${action}`, async () => {
-      expect(await left(file, 'return path')).toEqual(matched(shape))
+      expect(await readEffects(file, 'return path')).toEqual(expectedMatch(shape))
     })
 
     test(`${file}, at an address of the account, is matched by ${returned === 'none' ? 'nothing' : returned}`, async () => {
-      expect(await left(file, 'account')).toEqual(returned === 'none' ? unmatched(shape) : matched(shape))
+      expect(await readEffects(file, 'account')).toEqual(
+        returned === 'none' ? expectedNoMatch(shape) : expectedMatch(shape),
+      )
     })
   }
 })
@@ -153,32 +155,32 @@ describe('a report in the shape of', () => {
 for (const shape of AT_HOST) {
   const [file, , , , , , returned] = shape
   test(`${file}, at an address of the host, is matched by ${returned === 'none' ? 'nothing' : returned}`, async () => {
-    expect(await left(file, 'host')).toEqual(returned === 'none' ? unmatched(shape) : matched(shape))
+    expect(await readEffects(file, 'host')).toEqual(returned === 'none' ? expectedNoMatch(shape) : expectedMatch(shape))
   })
 }
 
 test('a report of a failure ends an uncertain email, which is no dead letter any more', async () => {
-  expect(await left(LATE, 'return path of a lost email')).toEqual({
+  expect(await readEffects(LATE, 'return path of a lost email')).toEqual({
     status: 'bounced',
     judgement: 'hard invalid_recipient dead',
     events: ['queued', 'uncertain', 'bounced'],
   })
-  const { id } = sentAs(LATE, 'return path of a lost email')
+  const { id } = findSent(LATE, 'return path of a lost email')
   const { body } = await office.api('GET', '/v1/dead-letters?count=200')
   const dead = (at(body, 'data') as Record<string, unknown>[]).map((letter) => letter['email_id'])
   const delayed = SHAPES.filter(([, , action]) => action === 'delayed').map(([file]) => file)
   expect(dead).not.toContain(id)
-  expect(dead).toContain(sentAs(delayed[0] ?? '', 'return path').id)
+  expect(dead).toContain(findSent(delayed[0] ?? '', 'return path').id)
 })
 
 test.each(NO_REPORTS)('%s at the return path is no bounce', async (file) => {
   const isComplaint = file === 'no-bounce-complaint'
-  expect(await left(file, 'return path')).toEqual({
+  expect(await readEffects(file, 'return path')).toEqual({
     status: 'sent',
     judgement: isComplaint ? 'complaint' : null,
     events: ['queued', 'sent', 'delivered', ...(isComplaint ? ['complained'] : [])],
   })
-  const kept = office.operatorMail().filter(({ to }) => to === sentAs(file, 'return path').returnPath)
+  const kept = office.operatorMail().filter(({ to }) => to === findSent(file, 'return path').returnPath)
   expect(kept.map(({ kind, reason }) => [kind, reason])).toEqual(
     KEPT[file] ? [['bounce', 'It came to a return path. It is no report that can be read.']] : [],
   )
@@ -196,5 +198,5 @@ test('the operator gets what matches nothing, and nothing that was applied', () 
 test('a return path that nobody made is refused in the session, whatever it carries', async () => {
   const report = reportOf(LATE, 'return path')
   const forged = report.to.replace(/.(?=@)/, (last) => (last === 'a' ? 'b' : 'a'))
-  expect(await office.handIn({ ...report, to: forged })).toEqual(['550 5.1.1 There is no such address here'])
+  expect(await office.submit({ ...report, to: forged })).toEqual(['550 5.1.1 There is no such address here'])
 })

@@ -18,7 +18,7 @@ const random = (bytes: number): string =>
 
 test('mail to invented addresses of one tenant takes neither a job nor routed mail from another', async () => {
   await using office = await startPostOffice({ TASSIS_INBOUND_MAX_BYTES: '2MiB' })
-  const { app, api, handIn, newAccount, newKey } = office
+  const { app, api, submit: handIn, newAccount, newKey } = office
   const attacked = await newAccount()
   const { domain } = await createDomain(app, attacked, 'attacked.test')
   app.db.run('UPDATE domains SET verified_at = 1, inbound_enabled = 1 WHERE id = ?', [domain.id])

@@ -10,7 +10,7 @@ import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { type DnsServer, startDnsServer } from '#test/support/dns-server.ts'
 import { createEmailApi, type EmailApi, VERIFIED } from '#test/support/email-api.ts'
-import { freePort } from '#test/support/free-port.ts'
+import { findFreePort } from '#test/support/free-port.ts'
 import { type HttpsReceiver, startHttpsReceiver } from '#test/support/https-receiver.ts'
 import { isPostfixAvailable, type Postfix, startPostfix } from '#test/support/postfix.ts'
 import { type ScriptedSmtp, startScriptedSmtp } from '#test/support/scripted-smtp.ts'
@@ -26,7 +26,7 @@ suite('an email that a server takes and cannot deliver', () => {
   let dns: DnsServer
   let service: EmailApi
   beforeAll(async () => {
-    const inboundPort = await freePort()
+    const inboundPort = await findFreePort()
     final = await startScriptedSmtp({
       // Without PIPELINING: with it Postfix would begin DATA before it knows that there is no recipient.
       extensions: [],
@@ -46,7 +46,7 @@ suite('an email that a server takes and cannot deliver', () => {
       clock: systemClock,
       delivers: true,
       receives: true,
-      tellsWebhooks: true,
+      sendsWebhooks: true,
       resolver: new StubResolver({
         servers: [dns.address],
         clock: systemClock,

@@ -34,7 +34,7 @@ const rows = (flow: { readonly app: MailFlow['app'] }): Row[] =>
     .all()
 
 /** A clock of which also the monotonic one jumps, as of a machine that was moved or a process whose clock is faked. */
-class WhollyJumpingClock extends ManualClock {
+class FullyJumpingClock extends ManualClock {
   #jumpedMs = 0
 
   override jumpTo(now: number): void {
@@ -52,7 +52,7 @@ class WhollyJumpingClock extends ManualClock {
 }
 
 /** Lets time pass in steps, none while an attempt is under way, until the condition holds; 40 days do not pass meanwhile. */
-const pass = (
+const advanceUntil = (
   clock: ManualClock,
   { service }: MailFlow,
   condition: () => boolean,
@@ -65,12 +65,12 @@ const pass = (
   }, 60_000)
 
 /** Whether each that still waits is due within the first step of the ladder. */
-const areInTime = (flow: MailFlow): boolean =>
+const areDueInTime = (flow: MailFlow): boolean =>
   rows(flow).every(({ nextAt }) => nextAt === null || nextAt - flow.app.clock.now() <= minutes(5.5))
 
 const CLOCKS: [string, () => ManualClock][] = [
   ['the wall clock alone', () => new ManualClock(START)],
-  ['both clocks', () => new WhollyJumpingClock(START)],
+  ['both clocks', () => new FullyJumpingClock(START)],
 ]
 
 describe.each(CLOCKS)('%s 40 days ahead for 3 s, then right:', (_, createClock) => {
@@ -97,8 +97,8 @@ describe.each(CLOCKS)('%s 40 days ahead for 3 s, then right:', (_, createClock) 
     await using it = await startFlow({ smtpPort: server.port })
     await it.jump(async () => await it.flow.outcome('bob@receiver.test'))
     isBusy = false
-    await eventually(() => areInTime(it.flow))
-    await pass(it.clock, it.flow, () => rows(it.flow)[0]?.nextAt === null)
+    await eventually(() => areDueInTime(it.flow))
+    await advanceUntil(it.clock, it.flow, () => rows(it.flow)[0]?.nextAt === null)
     expect(rows(it.flow)).toMatchObject([{ status: 3, attempts: 2 }])
     expectBalanced(it.flow.service)
   })
@@ -111,8 +111,8 @@ describe.each(CLOCKS)('%s 40 days ahead for 3 s, then right:', (_, createClock) 
     await it.jump(async () => await it.flow.outcome('bob@receiver.test'))
     isBusy = false
     await it.flow.send({ to: 'ann@receiver.test' })
-    await eventually(() => areInTime(it.flow))
-    await pass(it.clock, it.flow, () => rows(it.flow).every(({ nextAt }) => nextAt === null))
+    await eventually(() => areDueInTime(it.flow))
+    await advanceUntil(it.clock, it.flow, () => rows(it.flow).every(({ nextAt }) => nextAt === null))
     expect(rows(it.flow).map(({ status }) => status)).toEqual([3, 3])
     expectBalanced(it.flow.service)
   })
@@ -125,7 +125,7 @@ describe.each(CLOCKS)('%s 40 days ahead for 3 s, then right:', (_, createClock) 
     await it.flow.outcome('bob@receiver.test')
     await it.jump(() => it.flow.send({ to: 'ann@receiver.test' }).then((sent) => it.flow.settled(sent)))
     isBusy = false
-    await pass(it.clock, it.flow, () => rows(it.flow).every(({ nextAt }) => nextAt === null))
+    await advanceUntil(it.clock, it.flow, () => rows(it.flow).every(({ nextAt }) => nextAt === null))
     expect(rows(it.flow).map(({ status }) => status)).toEqual([3, 3])
     expectBalanced(it.flow.service)
   })
@@ -143,7 +143,7 @@ test('scheduled mail is not released by a jump of days, and leaves at its time',
   expect(rows(flow)[0]).toMatchObject({ attempts: 0, nextAt: START + days(10) })
   clock.jumpTo(START)
   clock.advance(days(10) - minutes(1))
-  await pass(clock, flow, () => rows(flow)[0]?.nextAt === null)
+  await advanceUntil(clock, flow, () => rows(flow)[0]?.nextAt === null)
   expect(rows(flow)[0]).toMatchObject({ status: 3, attempts: 1 })
   expectBalanced(flow.service)
 })
@@ -199,12 +199,12 @@ test('what a run with a clock that was ahead has put off is due at the next star
 
 // Proves: delivery-6
 test('mail of a service that was off for weeks has the attempts of the ladder before it expires', async () => {
-  const clock = new WhollyJumpingClock(START)
+  const clock = new FullyJumpingClock(START)
   await using server = await startScriptedSmtp({ rcpt: '450 4.2.0 Later' })
   await using flow = await startMailFlow({ clock, zone, smtpPort: server.port })
   await flow.outcome('bob@receiver.test')
   clock.jumpTo(START + days(20))
-  await pass(clock, flow, () => rows(flow)[0]?.nextAt === null, minutes(10))
+  await advanceUntil(clock, flow, () => rows(flow)[0]?.nextAt === null, minutes(10))
   const [row] = rows(flow)
   expect(row).toMatchObject({ status: 4, category: 'expired' })
   expect(row?.attempts).toBeGreaterThanOrEqual(12)
@@ -241,7 +241,7 @@ test('attack: jumps of 40 days to and fro among deliveries; every recipient reac
     clock.advance(minutes(2))
     await flow.app.commit.barrier()
   }
-  await pass(clock, flow, () => rows(flow).every(({ nextAt }) => nextAt === null), minutes(1))
+  await advanceUntil(clock, flow, () => rows(flow).every(({ nextAt }) => nextAt === null), minutes(1))
   const ends = flow.app.db
     .query<{ address: string; status: number }, []>('SELECT address, status FROM recipients ORDER BY id')
     .all()

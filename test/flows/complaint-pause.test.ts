@@ -1,7 +1,7 @@
 /** @module Which complaints pause an account, over the whole way: reports are handed in at the listener, SPF is looked up, and the watch judges. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { startAbuseWatch } from '#features/reporting/abuse/watch.ts'
-import { shape } from '../protocols/arf/shapes.ts'
+import { readShape } from '../protocols/arf/shapes.ts'
 import { type Copy, HOST, type PostOffice, startPostOffice } from './post-office.ts'
 
 const YAHOO = 'feedback@arf.mail.yahoo.com'
@@ -12,7 +12,7 @@ const copies: Copy[] = []
 beforeAll(async () => {
   office = await startPostOffice({ TASSIS_ABUSE_PLANS: 'all', TASSIS_ABUSE_MINIMUM_VOLUME: '10' })
   const addresses = Array.from({ length: 12 }, (_, number) => `customer-${number}@receiver.test`)
-  const sent = await Promise.all(addresses.map((to) => office.mail({ to })))
+  const sent = await Promise.all(addresses.map((to) => office.sendBulk({ to })))
   copies.push(...addresses.map((address, index) => sent[index]?.copyFor(address) as Copy))
 }, 120_000)
 afterAll(() => office[Symbol.asyncDispose]())
@@ -20,7 +20,7 @@ afterAll(() => office[Symbol.asyncDispose]())
 const report = (copy: Copy | undefined, mailFrom: string) => ({
   mailFrom,
   to: `fbl@${HOST}`,
-  raw: shape('standard', {
+  raw: readShape('standard', {
     return_path: copy?.mailFrom ?? '',
     recipient: copy?.recipient ?? '',
     other_recipient: 'nobody@receiver.test',
@@ -40,12 +40,12 @@ async function isPaused(): Promise<boolean> {
 
 // Proves: notify-41
 test('reports that nothing proves suppress who they prove, and pause nobody, however many; those of one loop neither', async () => {
-  await office.handIn(...copies.slice(0, 6).map((copy) => report(copy, 'mallory@receiver.test')))
-  await office.handIn(report(copies[6], ''))
+  await office.submit(...copies.slice(0, 6).map((copy) => report(copy, 'mallory@receiver.test')))
+  await office.submit(report(copies[6], ''))
   expect((await office.suppressions()).map(({ reason }) => reason)).toEqual(Array(7).fill('complaint'))
   expect(await isPaused()).toBe(false)
-  await office.handIn(...copies.slice(2, 7).map((copy) => report(copy, YAHOO)))
+  await office.submit(...copies.slice(2, 7).map((copy) => report(copy, YAHOO)))
   expect(await isPaused()).toBe(false)
-  await office.handIn(report(copies[7], MICROSOFT))
+  await office.submit(report(copies[7], MICROSOFT))
   expect(await isPaused()).toBe(true)
 })

@@ -3,10 +3,10 @@
  * suppression list and complaint rate tell of it.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { complaintOperations } from '#app/cli/complaints.ts'
+import { complaintAdminCommands } from '#app/cli/complaints.ts'
 import { expectBalanced } from '#test/support/books.ts'
 import { UUID } from '#test/support/email-api.ts'
-import { shape, shapeNames } from '../protocols/arf/shapes.ts'
+import { listShapeNames, readShape } from '../protocols/arf/shapes.ts'
 import { type Copy, HOST, type PostOffice, type SentEmail, startPostOffice } from './post-office.ts'
 
 /**
@@ -43,7 +43,7 @@ const ABUSE = `abuse@${HOST}`
 function reportOf(name: string, copy: Copy, others: readonly string[] = []): Uint8Array {
   const [, unsubscribe = '', address = ''] =
     /<(https:[^>]+)>, <mailto:([^?]+)/.exec(copy.header('List-Unsubscribe')) ?? []
-  return shape(name, {
+  return readShape(name, {
     return_path: copy.mailFrom,
     recipient: copy.recipient,
     other_recipient: others[0] ?? 'nobody@provider.test',
@@ -55,15 +55,15 @@ function reportOf(name: string, copy: Copy, others: readonly string[] = []): Uin
 }
 
 /** A report that returns the copy itself, as it arrived, below the trace field of its server. */
-function returning(copy: Copy): Uint8Array {
+function createReturning(copy: Copy): Uint8Array {
   const [head = ''] = Buffer.from(reportOf('standard', copy)).toString('latin1').split('Content-Type: message/rfc822')
   const returned = `Return-Path: <${copy.mailFrom}>\r\n${copy.raw}`
   return Buffer.from(`${head}Content-Type: message/rfc822\r\n\r\n${returned}\r\n--report-1--\r\n`, 'latin1')
 }
 
 /** What `tassis complaints` shows of the account. */
-async function shown() {
-  const [show] = complaintOperations
+async function listComplaints() {
+  const [show] = complaintAdminCommands
   if (!show) throw new Error('the command is gone')
   const { accounts, newest } = await show.run({ opened: office.opened, delivery: office.delivery }, { limit: 500 })
   const account = accounts.find(({ account_id: id }) => id === office.actor.accountUuid)
@@ -72,10 +72,10 @@ async function shown() {
 }
 
 /** What of all complaints is about one email. */
-async function left({ id }: SentEmail) {
+async function readEffects({ id }: SentEmail) {
   const { events } = (await office.detail(id)) as { events: { type: string; recipient: string | null }[] }
   const suppressions = await office.suppressions()
-  const { newest } = await shown()
+  const { newest } = await listComplaints()
   return {
     events: events.flatMap(({ type, recipient }) => (type === 'complained' ? [recipient] : [])),
     suppressed: suppressions.flatMap((entry) =>
@@ -97,7 +97,7 @@ const sent = new Map<string, SentEmail>()
 
 async function send(name: string, recipientCount: 1 | 4): Promise<void> {
   const [to, second, cc, bcc] = addressesOf(name)
-  sent.set(name, await office.mail(recipientCount === 1 ? { to } : { to: [to, second], cc: [cc], bcc: [bcc] }))
+  sent.set(name, await office.sendBulk(recipientCount === 1 ? { to } : { to: [to, second], cc: [cc], bcc: [bcc] }))
 }
 
 const addressesOf = (name: string): string[] =>
@@ -133,7 +133,7 @@ beforeAll(async () => {
   await Promise.all(
     names.flatMap((name) => [send(`${name}.one`, 1), send(`${name}.four`, 4), send(`${name}.proven`, 4)]),
   )
-  const replies = await office.handIn(
+  const replies = await office.submit(
     ...names.flatMap((name) => {
       const others = addressesOf(`${name}.four`)
       const proven = copyOf(`${name}.proven`, 2)
@@ -157,13 +157,13 @@ describe('a report that returns the message', () => {
     const [address = ''] = addressesOf(name)
     const email = emailOf(name)
     const copy = copyOf(name)
-    const hook = await office.hook(['complained'])
-    const before = await shown()
-    const report = { mailFrom: 'fbl@provider.test', to: to(copy), raw: returning(copy) }
-    expect(await office.handIn(report)).toEqual([expect.stringMatching(/^250 /)])
+    const hook = await office.createHook(['complained'])
+    const before = await listComplaints()
+    const report = { mailFrom: 'fbl@provider.test', to: to(copy), raw: createReturning(copy) }
+    expect(await office.submit(report)).toEqual([expect.stringMatching(/^250 /)])
 
-    expect(await left(email)).toEqual(complained(address))
-    const told = await hook.told(1)
+    expect(await readEffects(email)).toEqual(complained(address))
+    const told = await hook.receivedEvents(1)
     expect(told).toEqual([
       {
         event: 'complained',
@@ -180,9 +180,13 @@ describe('a report that returns the message', () => {
     ])
 
     // The same again, and another provider's at another place.
-    await office.handIn(report, { to: FBL, raw: reportOf('fraud', copy) }, { to: copy.mailFrom, raw: returning(copy) })
-    expect(await left(email)).toEqual(complained(address))
-    const { delivered, complaints, rate } = await shown()
+    await office.submit(
+      report,
+      { to: FBL, raw: reportOf('fraud', copy) },
+      { to: copy.mailFrom, raw: createReturning(copy) },
+    )
+    expect(await readEffects(email)).toEqual(complained(address))
+    const { delivered, complaints, rate } = await listComplaints()
     expect([delivered, complaints, rate]).toEqual([
       before.delivered,
       before.complaints + 1,
@@ -193,19 +197,19 @@ describe('a report that returns the message', () => {
     expect((await detail(next.id))['status']).toBe('rejected')
     const { body } = await api('GET', '/v1/audit-logs?action=suppression.created&per_page=1')
     expect(body).toMatchObject({ data: [{ resource_id: address, metadata: { reason: 'complaint' } }] })
-    expect(await hook.told(1)).toEqual(told)
+    expect(await hook.receivedEvents(1)).toEqual(told)
   })
 })
 
 describe('a report in the shape', () => {
   test.each(Object.keys(SHAPES))('%s at the feedback address is of the only recipient of its email', async (name) => {
     const [address = ''] = addressesOf(`${name}.one`)
-    expect(await left(emailOf(`${name}.one`))).toEqual(complained(address, TYPES[name]))
+    expect(await readEffects(emailOf(`${name}.one`))).toEqual(complained(address, TYPES[name]))
   })
 
   test.each(Object.entries(SHAPES))('%s at abuse@ about a Bcc recipient of four finds the %s', async (name, found) => {
     const address = addressesOf(`${name}.four`)[3] ?? ''
-    expect(await left(emailOf(`${name}.four`))).toEqual(
+    expect(await readEffects(emailOf(`${name}.four`))).toEqual(
       found === 'recipient'
         ? complained(address, TYPES[name])
         : { ...NOTHING, shown: [`null ${TYPES[name] ?? 'abuse'}`] },
@@ -214,38 +218,38 @@ describe('a report in the shape', () => {
 
   test.each(Object.keys(SHAPES))('%s at the return path of one of four is of this one', async (name) => {
     const address = addressesOf(`${name}.proven`)[2] ?? ''
-    expect(await left(emailOf(`${name}.proven`))).toEqual(complained(address, TYPES[name]))
+    expect(await readEffects(emailOf(`${name}.proven`))).toEqual(complained(address, TYPES[name]))
   })
 })
 
 test('complaints that name none of several recipients are told to nobody and suppress nobody, but each counts, up to their number', async () => {
   const email = emailOf('together')
-  const hook = await office.hook(['complained'])
-  const before = (await shown()).complaints
+  const hook = await office.createHook(['complained'])
+  const before = (await listComplaints()).complaints
   // A report of each recipient, which differ in what nobody can tell them by, and two more.
   const reports = Array.from({ length: 6 }, (_, number) =>
     Buffer.concat([Buffer.from(`X-Report: ${number}\r\n`), reportOf('gmail-like', copyOf('together'))]),
   )
-  await office.handIn(...reports.map((raw) => ({ to: FBL, raw })))
-  expect(await left(email)).toEqual({ ...NOTHING, shown: Array(4).fill('null abuse') })
-  expect((await shown()).complaints).toBe(before + 4)
+  await office.submit(...reports.map((raw) => ({ to: FBL, raw })))
+  expect(await readEffects(email)).toEqual({ ...NOTHING, shown: Array(4).fill('null abuse') })
+  expect((await listComplaints()).complaints).toBe(before + 4)
 
   // One that names its recipient is told, so that the hook has heard of all that there was to tell.
-  await office.handIn({ to: copyOf('together', 1).mailFrom, raw: returning(copyOf('together', 1)) })
+  await office.submit({ to: copyOf('together', 1).mailFrom, raw: createReturning(copyOf('together', 1)) })
   const address = addressesOf('together')[1] ?? ''
-  const told = await hook.told(1)
+  const told = await hook.receivedEvents(1)
   expect(told.map(({ email_id: id, complainer }) => [id, complainer])).toEqual([[email.id, address]])
-  expect((await left(email)).suppressed).toEqual([`${address} complaint`])
+  expect((await readEffects(email)).suppressed).toEqual([`${address} complaint`])
 })
 
 test('that a message is not spam is kept, and neither tells, suppresses nor counts', async () => {
-  const before = (await shown()).complaints
-  await office.handIn({ to: FBL, raw: reportOf('not-spam', copyOf('praised')) })
-  expect(await left(emailOf('praised'))).toEqual({
+  const before = (await listComplaints()).complaints
+  await office.submit({ to: FBL, raw: reportOf('not-spam', copyOf('praised')) })
+  expect(await readEffects(emailOf('praised'))).toEqual({
     ...NOTHING,
     shown: [`${addressesOf('praised')[0]} not-spam`],
   })
-  expect((await shown()).complaints).toBe(before)
+  expect((await listComplaints()).complaints).toBe(before)
 })
 
 test('what came to abuse@ or the feedback address and is no complaint about mail of ours is kept for the operator', async () => {
@@ -255,14 +259,14 @@ test('what came to abuse@ or the feedback address and is no complaint about mail
     header: (name) => copy.header(name).replace('@sender.test', '@x.test'),
   })
   const before = office.operatorMail().length
-  await office.handIn(
+  await office.submit(
     ...['auth-failure', 'forwarded-by-a-person', 'login-attack'].map((name) => ({
       to: ABUSE,
       raw: reportOf(name, copy),
     })),
     { to: FBL, raw: foreign },
   )
-  expect(await left(emailOf('no-complaint'))).toEqual(NOTHING)
+  expect(await readEffects(emailOf('no-complaint'))).toEqual(NOTHING)
   expect(
     office
       .operatorMail()
@@ -282,7 +286,7 @@ test('what came to abuse@ or the feedback address and is no complaint about mail
 })
 
 test('every report of the corpus is in one of these tests', () => {
-  expect(shapeNames()).toEqual(
+  expect(listShapeNames()).toEqual(
     [...Object.keys(SHAPES), 'auth-failure', 'forwarded-by-a-person', 'login-attack', 'not-spam'].toSorted(),
   )
 })

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { acceptEmail } from '#features/sending/accept/accept.ts'
-import { draftOf } from '#features/sending/accept/draft.ts'
+import { createDraft } from '#features/sending/accept/draft.ts'
 import type { SendRequest } from '#features/sending/accept/model.ts'
 import { statusName } from '#features/sending/queue/status.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
@@ -28,7 +28,7 @@ test('an accepted email reaches the MX of its recipient, signed', async () => {
     subject: 'Grüße',
     text_body: 'Hello',
   }
-  const { response } = await acceptEmail(app, actor, draftOf(app, request, undefined))
+  const { response } = await acceptEmail(app, actor, createDraft(app, request, undefined))
   expect(response.status).toBe('queued')
   const message = await eventually(() => sink.messages[0])
   expect(message.rcptTo).toEqual(['bob@receiver.test'])

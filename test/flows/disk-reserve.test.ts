@@ -7,15 +7,15 @@ import { mkdtempSync, rmSync, statfsSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { MiB } from '#platform/units.ts'
-import { type ApiAnswer, at } from '#test/support/api.ts'
+import { type ApiResponse, at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
-import { testDisk } from '#test/support/disk.ts'
+import { createTestDisk } from '#test/support/disk.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
-import { createEmailApi, type EmailApi, expectRefusal } from '#test/support/email-api.ts'
+import { createEmailApi, type EmailApi, expectError } from '#test/support/email-api.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 import { connectSmtp } from '#test/support/smtp-client.ts'
 
-const idOf = ({ body }: ApiAnswer): string => String(at(body, 'data', 'id'))
+const idOf = ({ body }: ApiResponse): string => String(at(body, 'data', 'id'))
 
 describe('on a low disk', () => {
   let isLow = false
@@ -42,11 +42,11 @@ describe('on a low disk', () => {
 
   beforeAll(async () => {
     service = await createEmailApi({
-      disk: testDisk(
+      disk: createTestDisk(
         () => isLow,
         () => !isLow,
       ),
-      works: true,
+      runsTasks: true,
       receives: true,
     })
     service.app.db.run('UPDATE domains SET inbound_enabled = 1')
@@ -77,7 +77,7 @@ describe('on a low disk', () => {
   // Proves: storage-5
   test.each(bodies)('%s %s stores nothing: a 507', async (method, path, body) => {
     const before = service.stored()
-    expectRefusal(await service.api(method, filled(path), body), 507, 'insufficient_storage')
+    expectError(await service.api(method, filled(path), body), 507, 'insufficient_storage')
     expect(service.stored()).toEqual(before)
   })
 

@@ -3,17 +3,17 @@ import { simpleParser } from 'mailparser'
 import { systemClock } from '#platform/clock.ts'
 import { randomBelow } from '#platform/ids.ts'
 import { hours } from '#platform/units.ts'
-import { dkimRecord } from '#protocols/dkim/keys.ts'
+import { formatDkimRecord } from '#protocols/dkim/keys.ts'
 import { StubResolver } from '#protocols/dns/resolver.ts'
 import {
   ADDRESS,
   ask,
-  createConfirming,
+  createConfirmingService,
   PUBLIC_URL,
 } from '#test/features/audience/contact-lists/confirmation-fixture.ts'
 import { eventually } from '#test/support/app.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
-import { type SunkMessage, startSink } from '#test/support/sink.ts'
+import { type SinkMessage, startSink } from '#test/support/sink.ts'
 import { verifyWithMailauth } from '../protocols/dkim/verifiers.ts'
 
 // Proves: contact-15
@@ -23,7 +23,7 @@ test('from a signup to the welcome: the confirmation arrives signed, its link wo
     'receiver.test': { MX: [{ preference: 10, exchange: 'mx.receiver.test' }] },
     'mx.receiver.test': { A: ['127.0.0.1'] },
   })
-  await using service = await createConfirming({
+  await using service = await createConfirmingService({
     delivers: true,
     resolver: new StubResolver({
       servers: [dns.address],
@@ -37,7 +37,8 @@ test('from a signup to the welcome: the confirmation arrives signed, its link wo
   const key = service.app.db
     .query<{ key: string }, []>("SELECT dkim_public_key AS key FROM domains WHERE domain = 'sender.test'")
     .get()?.key
-  const signature = ({ raw }: SunkMessage) => verifyWithMailauth(Buffer.from(raw, 'latin1'), dkimRecord(String(key)))
+  const signature = ({ raw }: SinkMessage) =>
+    verifyWithMailauth(Buffer.from(raw, 'latin1'), formatDkimRecord(String(key)))
 
   const list = await service.list({
     name: 'Nouvelles à lire',

@@ -9,7 +9,7 @@ import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/books.ts'
 import { grepData } from '#test/support/grep-data.ts'
-import { shape } from '../protocols/arf/shapes.ts'
+import { readShape } from '../protocols/arf/shapes.ts'
 import { HOST, startPostOffice } from './post-office.ts'
 
 const MARK = 'marker.qzx'
@@ -20,8 +20,8 @@ const BROWSER = 'Mozilla/5.0 (X11; Linux x86_64; rv:130.0) Gecko/20100101 Firefo
 test('what others do with an email that an erased person got too brings nothing of him back', async () => {
   const dataDir = mkdtempSync(join(tmpdir(), 'tassis-afterwards-'))
   try {
-    await using office = await startPostOffice({}, { works: true, dataDir })
-    const shared = await office.mail({
+    await using office = await startPostOffice({}, { runsTasks: true, dataDir })
+    const shared = await office.sendBulk({
       to: [OTHER, PERSON],
       subject: 'For both',
       tracking: true,
@@ -43,9 +43,9 @@ test('what others do with an email that an erased person got too brings nothing 
     }
     const [, unsubscribe = '', address = ''] =
       /<(https:[^>]+)>, <mailto:([^?]+)/.exec(copy.header('List-Unsubscribe')) ?? []
-    await office.handIn({
+    await office.submit({
       to: copy.mailFrom,
-      raw: shape('standard', {
+      raw: readShape('standard', {
         return_path: copy.mailFrom,
         recipient: OTHER,
         other_recipient: 'nobody@provider.test',

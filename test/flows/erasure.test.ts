@@ -13,7 +13,7 @@ import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/books.ts'
 import { UNVERIFIED } from '#test/support/email-api.ts'
 import { grepData } from '#test/support/grep-data.ts'
-import { shape } from '../protocols/arf/shapes.ts'
+import { readShape } from '../protocols/arf/shapes.ts'
 import { type Copy, HOST, INBOUND_DOMAIN, type PostOffice, startPostOffice } from './post-office.ts'
 
 type Json = Record<string, unknown>
@@ -29,7 +29,7 @@ const OTHERS = Array.from({ length: 50 }, (_, i) => `person${i}@receiver.test`)
 const BROWSER = 'Mozilla/5.0 (X11; Linux x86_64; rv:130.0) Gecko/20100101 Firefox/130.0'
 const HTML = `<p>${SECRET} <a href="https://shop.test/?for=${encodeURIComponent(PERSON)}">Shop</a></p>`
 
-const ok = async (office: PostOffice, method: string, path: string, body?: unknown): Promise<unknown> => {
+const requestOk = async (office: PostOffice, method: string, path: string, body?: unknown): Promise<unknown> => {
   const answer = await office.api(method, path, body)
   if (answer.status >= 300) throw new Error(`${method} ${path}: ${JSON.stringify(answer.body)}`)
   return answer.body
@@ -86,7 +86,7 @@ const bounceOf = (copy: Copy): string =>
 const complaintOf = (copy: Copy): Uint8Array => {
   const [, unsubscribe = '', address = ''] =
     /<(https:[^>]+)>, <mailto:([^?]+)/.exec(copy.header('List-Unsubscribe')) ?? []
-  return shape('standard', {
+  return readShape('standard', {
     return_path: copy.mailFrom,
     recipient: copy.recipient,
     other_recipient: 'nobody@provider.test',
@@ -122,10 +122,10 @@ function adjustableClock(): Clock & { setForward(byMs: number): void } {
 }
 
 /** Everything that can happen with an address, to the person and, much of it, to others. Gives what is asked for later. */
-async function live(office: PostOffice) {
-  const listId = String(at(await ok(office, 'POST', '/v1/contact-lists', { name: 'People' }), 'data', 'id'))
-  await ok(office, 'POST', `/v1/contact-lists/${listId}/contacts`, { email: PERSON, metadata: { note: SECRET } })
-  await ok(office, 'POST', `/v1/contact-lists/${listId}/contacts`, {
+async function createHistory(office: PostOffice) {
+  const listId = String(at(await requestOk(office, 'POST', '/v1/contact-lists', { name: 'People' }), 'data', 'id'))
+  await requestOk(office, 'POST', `/v1/contact-lists/${listId}/contacts`, { email: PERSON, metadata: { note: SECRET } })
+  await requestOk(office, 'POST', `/v1/contact-lists/${listId}/contacts`, {
     contacts: OTHERS.map((email) => ({ email })),
   })
   const imported = await fetch(`${office.url}/v1/contact-lists/${listId}/contacts/import`, {
@@ -134,20 +134,28 @@ async function live(office: PostOffice) {
     body: `email,status\n${OTHERS[0]},active\n${PERSON},nonsense\n${PERSON} twice,active\n`,
   })
   expect(imported.status).toBe(202)
-  const hook = await office.hook(['sent', 'delivered', 'bounced', 'opened', 'clicked', 'complained', 'unsubscribed'])
+  const hook = await office.createHook([
+    'sent',
+    'delivered',
+    'bounced',
+    'opened',
+    'clicked',
+    'complained',
+    'unsubscribed',
+  ])
 
   const about = { subject: `For ${PERSON}`, html_body: HTML, tracking: true, metadata: { who: PERSON }, tags: [SECRET] }
-  const alone = await office.mail({ ...about, to: `Their Name <${PERSON}>`, idempotency_key: `welcome ${PERSON}` })
+  const alone = await office.sendBulk({ ...about, to: `Their Name <${PERSON}>`, idempotency_key: `welcome ${PERSON}` })
   await engageWith(office, alone.copyFor(PERSON))
-  const bounced = await office.mail({ ...about, to: PERSON })
-  const complained = await office.mail({ ...about, to: PERSON, headers: { 'X-For': PERSON } })
-  const left = await office.mail({ ...about, to: PERSON, reply_to: PERSON })
-  const shared = await office.mail({ ...about, to: [OTHERS[0], PERSON], cc: [OTHERS[1]] })
+  const bounced = await office.sendBulk({ ...about, to: PERSON })
+  const complained = await office.sendBulk({ ...about, to: PERSON, headers: { 'X-For': PERSON } })
+  const left = await office.sendBulk({ ...about, to: PERSON, reply_to: PERSON })
+  const shared = await office.sendBulk({ ...about, to: [OTHERS[0], PERSON], cc: [OTHERS[1]] })
   await engageWith(office, shared.copyFor(OTHERS[0] ?? ''))
   await engageWith(office, shared.copyFor(PERSON))
   // Large enough for a file of its own, and not compressible.
   const noise = Buffer.from(Array.from({ length: 300_000 }, (_, i) => Bun.hash.wyhash(String(i)) % 251n).map(Number))
-  const attached = await office.mail({
+  const attached = await office.sendBulk({
     ...about,
     to: PERSON,
     attachments: [
@@ -159,7 +167,7 @@ async function live(office: PostOffice) {
     ],
   })
   const captured = at(
-    await ok(office, 'POST', '/v1/emails', { ...about, from: `ada@${UNVERIFIED}`, to: PERSON }),
+    await requestOk(office, 'POST', '/v1/emails', { ...about, from: `ada@${UNVERIFIED}`, to: PERSON }),
     'data',
   )
   await eventually(async () => (await office.api('GET', `/v1/emails/${at(captured, 'id')}/captured`)).status === 200)
@@ -180,13 +188,13 @@ async function live(office: PostOffice) {
   const later = new Date(systemClock.now() + hours(1)).toISOString()
   const waiting = await office.accepted({ ...about, to: PERSON, send_at: later })
   const waitingTogether = await office.accepted({ ...about, to: [PERSON, OTHERS[3]], send_at: later })
-  const others = await office.mail({
+  const others = await office.sendBulk({
     subject: 'For others',
     html_body: HTML.replace(SECRET, 'hello').replace(/\?for=[^"]*/, ''),
     to: OTHERS[4],
   })
 
-  await ok(office, 'POST', '/v1/emails/broadcast', {
+  await requestOk(office, 'POST', '/v1/emails/broadcast', {
     contact_list_id: listId,
     from_address: 'ada@sender.test',
     subject: 'News',
@@ -194,28 +202,28 @@ async function live(office: PostOffice) {
   })
   await eventually(() => office.copies.filter((copy) => copy.header('Subject') === 'News').length >= 50, 60_000)
 
-  const mailbox = `/v1/agent-mailboxes/${at(await ok(office, 'POST', '/v1/agent-mailboxes', { local_part: 'agent' }), 'data', 'id')}`
-  const replies = await office.handIn(
+  const mailbox = `/v1/agent-mailboxes/${at(await requestOk(office, 'POST', '/v1/agent-mailboxes', { local_part: 'agent' }), 'data', 'id')}`
+  const replies = await office.submit(
     letterFrom(PERSON, `anything@${INBOUND_DOMAIN}`, 'A question', `${SECRET} is my question`),
     letterFrom(OTHERS[5] ?? '', `anything@${INBOUND_DOMAIN}`, 'Another question', 'plain words'),
     letterFrom(PERSON, `agent@${INBOUND_DOMAIN}`, `About ${SECRET}`, `${SECRET} again`),
     letterFrom(OTHERS[6] ?? '', `agent@${INBOUND_DOMAIN}`, 'About plain words', 'plain words again'),
   )
-  const messages = at(await ok(office, 'GET', `${mailbox}/messages`), 'data') as Json[]
+  const messages = at(await requestOk(office, 'GET', `${mailbox}/messages`), 'data') as Json[]
   const theirs = messages.find(({ subject }) => String(subject).includes(SECRET))
-  await ok(office, 'POST', `${mailbox}/messages/${theirs?.['id']}/reply`, { text_body: `${SECRET} indeed` })
+  await requestOk(office, 'POST', `${mailbox}/messages/${theirs?.['id']}/reply`, { text_body: `${SECRET} indeed` })
   await eventually(() => office.copies.some((copy) => copy.raw.includes(`${SECRET} indeed`)))
 
   await unsubscribe(office, left.copyFor(PERSON))
   const copy = bounced.copyFor(PERSON)
-  const reports = await office.handIn(
+  const reports = await office.submit(
     { to: copy.mailFrom, raw: bounceOf(copy) },
     { to: complained.copyFor(PERSON).mailFrom, raw: complaintOf(complained.copyFor(PERSON)) },
     // Of an email that we know nothing of.
     { to: `postmaster@${HOST}`, raw: bounceOf({ ...copy, mailFrom: 'x', raw: 'Subject: x\r\n\r\nx' }) },
   )
   expect([...replies, ...reports].filter((reply) => !reply.startsWith('250'))).toEqual([])
-  await hook.told(20)
+  await hook.receivedEvents(20)
   return { listId, mailbox, alone, shared, attached, waiting, waitingTogether, others }
 }
 
@@ -224,26 +232,26 @@ test('whoever is erased is nowhere in the data directory any more, stays suppres
   const dataDir = mkdtempSync(join(tmpdir(), 'tassis-erasure-'))
   try {
     const clock = adjustableClock()
-    const office = await startPostOffice({}, { works: true, dataDir, clock })
+    const office = await startPostOffice({}, { runsTasks: true, dataDir, clock })
     let isStopped = false
     try {
-      const { listId, mailbox, alone, shared, waiting, waitingTogether, others } = await live(office)
+      const { listId, mailbox, alone, shared, waiting, waitingTogether, others } = await createHistory(office)
       const before = await office.suppressions()
       // In rows, in content, in captures and in raw mail at least, or the look at the end would prove nothing.
       const places = new Set(grepData(dataDir, WORDS).map((line) => line.split('/')[0]?.split(':')[0]))
       expect([...places]).toEqual(expect.arrayContaining(['capture.db', 'content', 'raw-mail', 'tassis.db']))
-      const begun = await ok(office, 'DELETE', `/v1/gdpr/erase?email=${encodeURIComponent(PERSON)}`)
+      const begun = await requestOk(office, 'DELETE', `/v1/gdpr/erase?email=${encodeURIComponent(PERSON)}`)
       expect(begun).toEqual({
         data: { email_address: KEY, rows_deleted: expect.any(Number), message: expect.any(String) },
         operation_id: expect.any(String),
       })
       // Mail to somebody else still waits for its time; it is cancelled by hand, as else nothing would end it.
-      await ok(office, 'POST', `/v1/emails/${waitingTogether.id}/cancel`)
+      await requestOk(office, 'POST', `/v1/emails/${waitingTogether.id}/cancel`)
       const operation = await eventually(async () => {
         // Content that was stored twice goes some minutes later.
         clock.setForward(seconds(20))
         office.app.removalDue.emit()
-        const found = at(await ok(office, 'GET', `/v1/operations/${at(begun, 'operation_id')}`), 'data') as Json
+        const found = at(await requestOk(office, 'GET', `/v1/operations/${at(begun, 'operation_id')}`), 'data') as Json
         return found['status'] === 'completed' && found
       }, 60_000)
       expect(operation).toMatchObject({ operation_type: 'gdpr_erase', error_summary: null, failed_items: 0 })
@@ -258,11 +266,11 @@ test('whoever is erased is nowhere in the data directory any more, stays suppres
       })
       expect(await office.detail(waiting.id)).toMatchObject({ ...emptied, status: 'cancelled' })
       expect(await office.detail(others.id)).toMatchObject({ subject: 'For others', to: OTHERS[4], status: 'sent' })
-      const contacts = await ok(office, 'GET', `/v1/contact-lists/${listId}/contacts?per_page=100`)
+      const contacts = await requestOk(office, 'GET', `/v1/contact-lists/${listId}/contacts?per_page=100`)
       expect((at(contacts, 'data') as Json[]).map(({ email }) => email).toSorted()).toEqual(OTHERS.toSorted())
-      const messages = at(await ok(office, 'GET', `${mailbox}/messages`), 'data') as Json[]
+      const messages = at(await requestOk(office, 'GET', `${mailbox}/messages`), 'data') as Json[]
       expect(messages.map(({ subject }) => subject)).toEqual(['About plain words'])
-      const received = at(await ok(office, 'GET', '/v1/inbound'), 'data') as Json[]
+      const received = at(await requestOk(office, 'GET', '/v1/inbound'), 'data') as Json[]
       expect(received.map(({ subject }) => subject)).toEqual(['Another question'])
 
       const after = await office.suppressions()
@@ -274,7 +282,7 @@ test('whoever is erased is nowhere in the data directory any more, stays suppres
       )
       const again = await office.accepted({ to: PERSON.toUpperCase(), transactional: true })
       expect(again['status']).toBe('rejected')
-      await ok(office, 'DELETE', `/v1/gdpr/erase?email=${encodeURIComponent(PERSON)}`)
+      await requestOk(office, 'DELETE', `/v1/gdpr/erase?email=${encodeURIComponent(PERSON)}`)
       await eventually(() => {
         clock.setForward(seconds(20))
         office.app.removalDue.emit()

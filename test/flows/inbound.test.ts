@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type InboundEmail, listInbound } from '#features/receiving/inbound/inbound-emails.ts'
-import { countWaiting } from '#features/receiving/inbound/receipts.ts'
+import { countQueueEntries } from '#features/receiving/inbound/receipts.ts'
 import { inboundStatusName } from '#features/receiving/inbound/status.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { revealInboundSecret } from '#features/webhooks/webhooks/inbound-secret.ts'
@@ -16,11 +16,11 @@ import { StubResolver } from '#protocols/dns/resolver.ts'
 import { eventually } from '#test/support/app.ts'
 import { type DnsServer, startDnsServer } from '#test/support/dns-server.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
-import { freePort } from '#test/support/free-port.ts'
+import { findFreePort } from '#test/support/free-port.ts'
 import { type HttpsReceiver, startHttpsReceiver } from '#test/support/https-receiver.ts'
 import { isPostfixAvailable, type Postfix, startPostfix } from '#test/support/postfix.ts'
 import { connectSmtp } from '#test/support/smtp-client.ts'
-import { webhookViolations } from '#test/support/webhook-verifier.ts'
+import { findWebhookViolations } from '#test/support/webhook-verifier.ts'
 import { CORPUS } from '../protocols/mime/corpus.ts'
 
 const suite = describe.skipIf(!isPostfixAvailable())
@@ -37,7 +37,7 @@ const NAMES = Object.keys(CORPUS)
 const nameOf = (number: number): string => NAMES[number % NAMES.length] ?? ''
 
 /** The octets behind DATA: lines that begin with a dot get another, and all end with CRLF. */
-const onTheWire = (message: Buffer): Buffer =>
+const toWireForm = (message: Buffer): Buffer =>
   Buffer.from(
     `${message
       .toString('latin1')
@@ -47,7 +47,7 @@ const onTheWire = (message: Buffer): Buffer =>
     'latin1',
   )
 
-async function handIn(port: number, numbers: Iterator<number>): Promise<void> {
+async function submitAll(port: number, numbers: Iterator<number>): Promise<void> {
   await using client = await connectSmtp(port)
   await client.reply()
   await client.say('EHLO client.test')
@@ -55,7 +55,7 @@ async function handIn(port: number, numbers: Iterator<number>): Promise<void> {
     await client.say('MAIL FROM:<ann@sender.example>')
     await client.say(`RCPT TO:<m${value}@inbound.test>`)
     await client.say('DATA')
-    await client.write(onTheWire(readFileSync(join(FOLDER, `${nameOf(value)}.eml`))))
+    await client.write(toWireForm(readFileSync(join(FOLDER, `${nameOf(value)}.eml`))))
     expect(await client.reply()).toStartWith('250')
   }
 }
@@ -70,7 +70,7 @@ suite('a Postfix that hands in a thousand messages', () => {
   let service: EmailApi
   let emails: InboundEmail[] = []
   beforeAll(async () => {
-    const inboundPort = await freePort()
+    const inboundPort = await findFreePort()
     postfix = await startPostfix({ mailboxes: [], relay: { port: inboundPort } })
     receiver = await startHttpsReceiver({ names: [HOOK_HOST] })
     dns = await startDnsServer({
@@ -80,7 +80,7 @@ suite('a Postfix that hands in a thousand messages', () => {
     service = await createEmailApi({
       clock: systemClock,
       receives: true,
-      tellsWebhooks: true,
+      sendsWebhooks: true,
       resolver: new StubResolver({ servers: [dns.address], clock: systemClock, randomId: () => randomBelow(65_536) }),
       settings: {
         TASSIS_INBOUND_ADDR: `127.0.0.1:${inboundPort}`,
@@ -99,9 +99,9 @@ suite('a Postfix that hands in a thousand messages', () => {
     })
     expect(made.status).toBe(201)
     const numbers = Array.from({ length: MESSAGES }, (_, number) => number).values()
-    await Promise.all(Array.from({ length: SESSIONS }, () => handIn(postfix.port, numbers)))
+    await Promise.all(Array.from({ length: SESSIONS }, () => submitAll(postfix.port, numbers)))
     const total = () => listInbound(app.db, actor.accountId, {}, { limit: 1, offset: 0 }).total
-    await eventually(() => total() === MESSAGES && countWaiting(app.db) === 0, 120_000)
+    await eventually(() => total() === MESSAGES && countQueueEntries(app.db) === 0, 120_000)
     await eventually(() => receiver.requests.length >= MESSAGES, 60_000)
     await eventually(
       () =>
@@ -155,7 +155,7 @@ suite('a Postfix that hands in a thousand messages', () => {
     const { app, actor } = service
     const secret = await revealInboundSecret(app, actor)
     const violations = receiver.requests.flatMap((request) =>
-      webhookViolations(request, { secret, nowMs: systemClock.now(), accountId: actor.accountUuid }),
+      findWebhookViolations(request, { secret, nowMs: systemClock.now(), accountId: actor.accountUuid }),
     )
     expect(violations.slice(0, 5)).toEqual([])
     const told = receiver.requests.map(({ text }) => ({ body: JSON.parse(text) as Record<string, unknown> }))

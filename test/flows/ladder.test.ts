@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { listDeadLetters } from '#features/sending/dead-letters/read.ts'
 import { retryDeadLetter } from '#features/sending/dead-letters/retry.ts'
-import { maxAttempts } from '#features/sending/delivery/retry.ts'
+import { computeMaxAttempts } from '#features/sending/delivery/retry.ts'
 import { hours, minutes, seconds } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/books.ts'
@@ -21,7 +21,7 @@ const recipient = (flow: MailFlow) =>
     .get() ?? { status: -1, attempts: 0, nextAt: null }
 
 /** Lets one attempt end, then moves the clock to the moment of the next; gives the waits between. */
-async function climb(flow: MailFlow, clock: ManualClock, attempts: number): Promise<number[]> {
+async function runAttempts(flow: MailFlow, clock: ManualClock, attempts: number): Promise<number[]> {
   const waits: number[] = []
   for (let attempt = 1; ; attempt++) {
     await eventually(() => recipient(flow).attempts === attempt && recipient(flow).status !== PROCESSING)
@@ -47,7 +47,7 @@ test('deferred mail is tried on the ladder until expiry, then bounces softly int
     settings: { TASSIS_CONNECTION_IDLE_SECONDS: '0' },
   })
   const sent = await flow.send({ to: 'bob@receiver.test' })
-  const waits = await climb(flow, clock, Infinity)
+  const waits = await runAttempts(flow, clock, Infinity)
   const ladder = [5, 10, 20, 40, 60, 120, 240, 480].map((m) => minutes(m))
   for (const [step, wait] of waits.entries()) {
     const least = ladder[step] ?? hours(8)
@@ -66,7 +66,7 @@ test('deferred mail is tried on the ladder until expiry, then bounces softly int
     deliveryStartedAt: null,
     attempts: waits.length + 1,
   })
-  expect(expired?.attempts).toBeLessThanOrEqual(maxAttempts(48))
+  expect(expired?.attempts).toBeLessThanOrEqual(computeMaxAttempts(48))
   expect(flow.events(sent).map(({ type }) => type)).toEqual(['queued', ...waits.map(() => 'deferred'), 'bounced'])
   for (const event of flow.events(sent).slice(1, -1))
     expect(event.data).toMatchObject({ next_retry_at: expect.any(Number), reason: '450 4.2.0 Greylisted' })
@@ -75,7 +75,7 @@ test('deferred mail is tried on the ladder until expiry, then bounces softly int
   const [letter] = listDeadLetters(flow.app.db, flow.actor.accountId, 10).letters
   expect(letter).toMatchObject({ reason: 'expired', attempts: waits.length + 1 })
   await retryDeadLetter(flow.app, flow.actor, String(letter?.id))
-  await climb(flow, clock, 3)
+  await runAttempts(flow, clock, 3)
   expect(recipient(flow)).toMatchObject({ attempts: 3, nextAt: expect.any(Number) })
   accepts = true
   clock.advance(minutes(25))
@@ -92,7 +92,7 @@ test('a clock that jumps far ahead expires nothing and hurries nothing: the next
   await using server = await startScriptedSmtp({ rcpt: () => (accepts ? '250 ok' : '450 4.2.0 Greylisted') })
   await using flow = await startMailFlow({ clock, zone, smtpPort: server.port })
   const sent = await flow.send({ to: 'bob@receiver.test' })
-  await climb(flow, clock, 1)
+  await runAttempts(flow, clock, 1)
   accepts = true
   clock.jumpTo(START + hours(24 * 365))
   await eventually(() => {
@@ -109,7 +109,7 @@ test('a clock that is set back delays nobody by more than a look a minute', asyn
   await using server = await startScriptedSmtp({ rcpt: () => (greylisted++ > 0 ? '250 ok' : '450 4.2.0 Greylisted') })
   await using flow = await startMailFlow({ clock, zone, smtpPort: server.port })
   const first = await flow.send({ to: 'bob@receiver.test' })
-  await climb(flow, clock, 1)
+  await runAttempts(flow, clock, 1)
   clock.jumpTo(START - hours(5))
   const second = await flow.send({ to: 'carol@receiver.test' })
   expect((await flow.settled(second)).recipients).toMatchObject([{ status: 'sent', attempts: 1 }])
@@ -128,7 +128,7 @@ test('what an attempt ended with stays told when the next one is taken back', as
   await using server = await startScriptedSmtp({ rcpt: () => (greylisted++ > 0 ? silent : '450 4.2.0 Greylisted') })
   await using flow = await startMailFlow({ clock, zone, smtpPort: server.port })
   const sent = await flow.send({ to: 'bob@receiver.test' })
-  await climb(flow, clock, 1)
+  await runAttempts(flow, clock, 1)
   clock.advance(minutes(6))
   await eventually(() => recipient(flow).status === PROCESSING)
   await flow.service.delivery?.stop()

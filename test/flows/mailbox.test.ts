@@ -21,7 +21,7 @@ afterAll(async () => {
 type Json = Record<string, unknown>
 
 /** Path of a new mailbox. */
-async function newMailbox(localPart: string): Promise<string> {
+async function createMailbox(localPart: string): Promise<string> {
   const made = await office.api('POST', '/v1/agent-mailboxes', { local_part: localPart, display_name: 'Agent' })
   expect(made.status).toBe(201)
   return `/v1/agent-mailboxes/${at(made.body, 'data', 'id')}`
@@ -29,7 +29,7 @@ async function newMailbox(localPart: string): Promise<string> {
 
 const BOB = 'bob@receiver.test'
 
-interface Written {
+interface LetterFields {
   readonly to: string
   readonly id: string
   readonly subject: string
@@ -39,7 +39,7 @@ interface Written {
 }
 
 /** What Bob's mail program sends. */
-function letter({ to, id, subject, text, inReplyTo, references }: Written): Letter {
+function letter({ to, id, subject, text, inReplyTo, references }: LetterFields): Letter {
   const head = [
     `From: Bob Baker <${BOB}>`,
     `To: <${to}>`,
@@ -57,9 +57,9 @@ const TIME = expect.stringMatching(/^\d{4}-\d{2}-\d{2}T.*Z$/)
 
 test('a message wakes who waits for it, its reply is delivered in the thread, and the answer to that joins them', async () => {
   const { api } = office
-  const mailbox = await newMailbox('agent')
+  const mailbox = await createMailbox('agent')
   const address = `agent@${INBOUND_DOMAIN}`
-  const hook = await office.hook(['mailbox.message.received'])
+  const hook = await office.createHook(['mailbox.message.received'])
   const mailboxId = mailbox.split('/').at(-1)
 
   // It waits when the message comes: nothing is there yet, and without being woken it would have nothing to give but a 408 after 13 seconds.
@@ -74,7 +74,7 @@ test('a message wakes who waits for it, its reply is delivered in the thread, an
     id: '<question@receiver.test>',
     subject: 'Wo ist mein Päckchen?',
   }
-  expect(await office.handIn(letter({ ...question, text: 'It was due on Tuesday.\r\n' }))).toEqual([
+  expect(await office.submit(letter({ ...question, text: 'It was due on Tuesday.\r\n' }))).toEqual([
     expect.stringMatching(/^250 /),
   ])
   const { status, body } = await waiting
@@ -95,7 +95,7 @@ test('a message wakes who waits for it, its reply is delivered in the thread, an
     }),
   ])
 
-  const [told] = await hook.told(1)
+  const [told] = await hook.receivedEvents(1)
   expect<unknown>(told).toEqual({
     event: 'mailbox.message.received',
     mailbox_id: mailboxId,
@@ -160,7 +160,7 @@ test('a message wakes who waits for it, its reply is delivered in the thread, an
     inReplyTo: replyId,
     references: `${question.id} ${replyId}`,
   }
-  await office.handIn(
+  await office.submit(
     letter({
       ...answer,
       text: 'Found it, thank you!\r\n\r\nOn Tue, 3 Mar 2026, Agent wrote:\r\n> It is at your neighbour\r\n',
@@ -191,7 +191,7 @@ test('a message wakes who waits for it, its reply is delivered in the thread, an
   expect(await found('elephant')).toEqual([])
 
   // The answer is told as well, and what went out is not.
-  const both = await hook.told(2)
+  const both = await hook.receivedEvents(2)
   expect(both.map((each) => at(each, 'message', 'message_id'))).toEqual([question.id, answer.id])
   expect(at(both[1], 'message', 'text_body_stripped')).toBe('Found it, thank you!')
   expect(at((await api('GET', `${mailbox}/analytics`)).body, 'data')).toMatchObject({
@@ -203,10 +203,10 @@ test('a message wakes who waits for it, its reply is delivered in the thread, an
 
 test('one message wakes one of those who wait; given back, it goes to the other', async () => {
   const { api } = office
-  const mailbox = await newMailbox('shared')
+  const mailbox = await createMailbox('shared')
   const waiting = [1, 2].map(() => api('GET', `${mailbox}/messages/next?timeout=15`))
   const written = { to: `shared@${INBOUND_DOMAIN}`, id: '<1@receiver.test>', subject: 'Task', text: 'Do it.\r\n' }
-  await office.handIn(letter(written))
+  await office.submit(letter(written))
   const first = await Promise.race(waiting.map(async (each, index) => ({ index, answer: await each })))
   const id = at(first.answer.body, 'data', 'id')
   const lease = { lease_token: at(first.answer.body, 'lease_token') }
@@ -221,16 +221,16 @@ const inboundOf = async (subject: string): Promise<Json[]> =>
 
 test('what comes to the address of a mailbox that is gone is taken for the domain, in no mailbox', async () => {
   const { api } = office
-  const mailbox = await newMailbox('former')
+  const mailbox = await createMailbox('former')
   expect((await api('DELETE', mailbox)).status).toBe(204)
   const to = `former@${INBOUND_DOMAIN}`
-  await office.handIn(letter({ to, id: '<late@receiver.test>', subject: 'Late', text: 'Hello?\r\n' }))
+  await office.submit(letter({ to, id: '<late@receiver.test>', subject: 'Late', text: 'Hello?\r\n' }))
   expect(await inboundOf('Late')).toMatchObject([{ rcpt_to: [to], status: 'no_route' }])
 })
 
 test('a message to two mailboxes and to an address that is none is one message in each, and one of the domain', async () => {
   const { api } = office
-  const paths = [await newMailbox('left'), await newMailbox('right')]
+  const paths = [await createMailbox('left'), await createMailbox('right')]
   const attachment = Buffer.from(Array.from({ length: 1000 }, (_, index) => index % 256))
   const raw = [
     `From: Bob <${BOB}>`,
@@ -245,7 +245,7 @@ test('a message to two mailboxes and to an address that is none is one message i
     '',
   ].join('\r\n')
   const to = ['left', 'other', 'right'].map((name) => `${name}@${INBOUND_DOMAIN}`)
-  await office.handIn({ mailFrom: BOB, to, raw })
+  await office.submit({ mailFrom: BOB, to, raw })
   expect(await inboundOf('Photo')).toMatchObject([{ rcpt_to: [`other@${INBOUND_DOMAIN}`], status: 'no_route' }])
   for (const path of paths) {
     const { body } = await api('GET', `${path}/messages`)

@@ -3,7 +3,7 @@
  * is handed in at its listener is processed to the end, and what it tells webhooks arrives over TLS. Reads what was stored; never changes it.
  */
 
-import { countWaiting } from '#features/receiving/inbound/receipts.ts'
+import { countQueueEntries } from '#features/receiving/inbound/receipts.ts'
 import { listOperatorMail } from '#features/receiving/postmaster/store.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { systemClock } from '#platform/clock.ts'
@@ -16,7 +16,7 @@ import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
 import { type HttpsReceiver, type ReceivedRequest, startHttpsReceiver } from '#test/support/https-receiver.ts'
 import { type ScriptedSession, startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 import { connectSmtp, type RawSmtp } from '#test/support/smtp-client.ts'
-import { webhookViolations } from '#test/support/webhook-verifier.ts'
+import { findWebhookViolations } from '#test/support/webhook-verifier.ts'
 
 export const HOST = 'mail.tassis.test'
 /** Verified, and takes mail. */
@@ -55,7 +55,7 @@ export interface Letter {
 export interface Hook {
   readonly id: string
   /** Resolves with what it was told once there are so many, each signed and shaped as promised. */
-  told(count: number): Promise<Record<string, unknown>[]>
+  receivedEvents(count: number): Promise<Record<string, unknown>[]>
 }
 
 export interface PostOffice extends EmailApi {
@@ -63,11 +63,11 @@ export interface PostOffice extends EmailApi {
   /** All copies that arrived, oldest first. */
   readonly copies: readonly Copy[]
   /** Accepts an email of bulk mail; resolves once every recipient is final. */
-  mail(request: Readonly<Record<string, unknown>>): Promise<SentEmail>
+  sendBulk(request: Readonly<Record<string, unknown>>): Promise<SentEmail>
   /** Hands messages in, one after the other; gives the reply to each, the one to RCPT where it refuses, once all are processed. */
-  handIn(...letters: readonly Letter[]): Promise<string[]>
+  submit(...letters: readonly Letter[]): Promise<string[]>
   /** Makes a webhook of the account with a path of its own. */
-  hook(events: readonly string[]): Promise<Hook>
+  createHook(events: readonly string[]): Promise<Hook>
   /** Resolves when what came in is processed. */
   processed(): Promise<void>
   /** What came for the operator, oldest first. */
@@ -105,7 +105,7 @@ export async function startPostOffice(
     clock: systemClock,
     delivers: true,
     receives: true,
-    tellsWebhooks: true,
+    sendsWebhooks: true,
     resolver: new StubResolver({
       servers: [dns.address],
       clock: systemClock,
@@ -125,14 +125,14 @@ export async function startPostOffice(
   app.db.run('UPDATE domains SET verified_at = 1, inbound_enabled = 1 WHERE id = ?', [domain.id])
   const inboundPort = service.inbound?.listener?.port ?? 0
   const processed = async () => {
-    await eventually(() => countWaiting(app.db) === 0, 60_000)
+    await eventually(() => countQueueEntries(app.db) === 0, 60_000)
   }
   let hooks = 0
   return {
     ...service,
     inboundPort,
     copies,
-    async mail(request) {
+    async sendBulk(request) {
       const accepted = await service.accepted({ transactional: false, ...request })
       await eventually(async () => {
         const { recipients } = (await service.detail(accepted.id)) as { recipients: { status: string }[] }
@@ -149,27 +149,27 @@ export async function startPostOffice(
         },
       }
     },
-    async handIn(...letters) {
+    async submit(...letters) {
       const replies: string[] = []
       await using client = await connectSmtp(inboundPort)
       await client.reply()
       await client.say('EHLO out.provider.test')
-      for (const letter of letters) replies.push(await handInOne(client, letter))
+      for (const letter of letters) replies.push(await submitOne(client, letter))
       await processed()
       return replies
     },
     processed,
-    async hook(events) {
+    async createHook(events) {
       const path = `/hook-${++hooks}`
       const made = await api('POST', '/v1/webhooks', { url: receiver.url(HOOK_HOST, path), events })
       if (made.status !== 201) throw new Error(`the webhook was not made: ${JSON.stringify(made.body)}`)
       const secret = String(at(made.body, 'data', 'secret'))
       return {
         id: String(at(made.body, 'data', 'id')),
-        async told(count) {
-          const requests = await requestsTo(receiver, path, count)
+        async receivedEvents(count) {
+          const requests = await waitForRequests(receiver, path, count)
           const violations = requests.flatMap((request) =>
-            webhookViolations(request, { secret, nowMs: systemClock.now(), accountId: actor.accountUuid }),
+            findWebhookViolations(request, { secret, nowMs: systemClock.now(), accountId: actor.accountUuid }),
           )
           if (violations.length > 0) throw new Error(violations.join('; '))
           return requests.map(({ text }) => JSON.parse(text) as Record<string, unknown>)
@@ -218,7 +218,7 @@ function copyOf({ commands, messages }: ScriptedSession): Copy {
   }
 }
 
-async function handInOne(client: RawSmtp, { mailFrom = '', to, raw }: Letter): Promise<string> {
+async function submitOne(client: RawSmtp, { mailFrom = '', to, raw }: Letter): Promise<string> {
   const recipients = [to].flat()
   const parameter = recipients.every((each) => /^[\0-\x7f]*$/.test(each)) ? '' : ' SMTPUTF8'
   await client.say(`MAIL FROM:<${mailFrom}>${parameter}`)
@@ -234,7 +234,7 @@ async function handInOne(client: RawSmtp, { mailFrom = '', to, raw }: Letter): P
   return client.reply()
 }
 
-const requestsTo = ({ requests }: HttpsReceiver, path: string, count: number): Promise<ReceivedRequest[]> =>
+const waitForRequests = ({ requests }: HttpsReceiver, path: string, count: number): Promise<ReceivedRequest[]> =>
   eventually(() => {
     const found = requests.filter(({ url }) => url === path)
     return found.length >= count && found

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { simpleParser } from 'mailparser'
-import { openToken } from '#features/sending/unsubscribe/token.ts'
+import { openUnsubscribeToken } from '#features/sending/unsubscribe/token.ts'
 import { eventually } from '#test/support/app.ts'
 import type { Zone } from '#test/support/dns-server.ts'
 import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
@@ -134,7 +134,7 @@ suite('to a Postfix that takes everything for its mailboxes', () => {
       const [field = ''] = headerLines(message, 'List-Unsubscribe')
       const [, token = ''] =
         /^List-Unsubscribe: <https:[^<>,]+\/u\/([\w-]+)>, <mailto:[^<>,]+\?subject=\1>$/.exec(field) ?? []
-      expect(openToken(flow.app.keys, token)?.address).toBe(users[i] ?? '')
+      expect(openUnsubscribeToken(flow.app.keys, token)?.address).toBe(users[i] ?? '')
     }
     const tampered = messages.map((message) => Buffer.from(message.toString('latin1').replace('/u/', '/U/'), 'latin1'))
     const all = [...messages, ...tampered]

@@ -32,18 +32,18 @@ const FORGED = {
 }
 
 const deployment = readFileSync(`${import.meta.dir}/../../docs/deployment.md`, 'utf8')
-const blocks = (language: string): string[] =>
+const findCodeBlocks = (language: string): string[] =>
   [...deployment.matchAll(/^```(\w+)\n(.*?)^```$/gms)].flatMap(([, name, text = '']) =>
     name === language ? [text] : [],
   )
 
-interface Answer {
+interface ProxyResponse {
   readonly status: number | undefined
   readonly location: string | undefined
   readonly body: string
 }
 
-interface Question {
+interface ProxyRequest {
   readonly method?: string
   readonly headers?: Readonly<Record<string, string>>
   readonly body?: string
@@ -120,12 +120,12 @@ async function verifyLinks(service: EmailApi, domain: string): Promise<void> {
 }
 
 /** Asks `host` by way of the proxy; rejects when there is no certificate for it. */
-function ask(
+function sendRequest(
   proxy: ReverseProxy,
   host: string,
   path: string,
-  { from = '127.0.0.2', ...given }: Question = {},
-): Promise<Answer> {
+  { from = '127.0.0.2', ...given }: ProxyRequest = {},
+): Promise<ProxyResponse> {
   return new Promise((resolve, reject) => {
     const asked = request(
       {
@@ -156,7 +156,7 @@ function ask(
 }
 
 const isRefused = (proxy: ReverseProxy, host: string): Promise<boolean> =>
-  ask(proxy, host, '/t/x').then(
+  sendRequest(proxy, host, '/t/x').then(
     () => false,
     () => true,
   )
@@ -211,7 +211,7 @@ async function expectOwnLinksOnly({ service, receive }: Site, proxy: ReverseProx
   const key = await service.newKey([], other)
   const { urls } = await receive({ from: 'eve@other.test', tracking: true }, { key })
   const [{ hostname, pathname } = new URL('none:')] = urls
-  const under = await Promise.all([OWN, LINKS].map((host) => ask(proxy, host, pathname)))
+  const under = await Promise.all([OWN, LINKS].map((host) => sendRequest(proxy, host, pathname)))
   expect([hostname, ...under.map(({ status }) => status)]).toEqual([OWN, 302, 404])
 }
 
@@ -219,7 +219,7 @@ async function expectOwnLinksOnly({ service, receive }: Site, proxy: ReverseProx
 async function attach({ service }: Site, proxy: ReverseProxy, bytes: number): Promise<unknown> {
   const content = Buffer.alloc(bytes, 7).toString('base64')
   const attachments = [{ filename: 'a.bin', content, content_type: 'application/octet-stream' }]
-  const { status, body } = await ask(proxy, OWN, '/v1/emails', {
+  const { status, body } = await sendRequest(proxy, OWN, '/v1/emails', {
     method: 'POST',
     headers: { authorization: `Bearer ${service.key}`, 'content-type': 'application/json' },
     body: JSON.stringify({
@@ -238,7 +238,7 @@ describe.skipIf(!isProxyAvailable('caddy'))('behind Caddy', () => {
   let caddy: Caddy
   beforeAll(async () => {
     site = await startSite()
-    const [, whole = ''] = blocks('caddyfile')
+    const [, whole = ''] = findCodeBlocks('caddyfile')
     caddy = await startCaddy(whole.replaceAll('127.0.0.1:8080', site.upstream), OWN)
   })
   afterAll(async () => {
@@ -261,7 +261,9 @@ describe.skipIf(!isProxyAvailable('caddy'))('behind Caddy', () => {
     await verifyLinks(service, 'fresh.test')
     const { urls } = await site.receive({ from: 'ada@fresh.test', tracking: true })
     expect(urls.map(({ hostname }) => hostname)).toEqual([fresh, fresh])
-    const [link, pixel] = await Promise.all(urls.map(({ hostname, pathname }) => ask(caddy, hostname, pathname)))
+    const [link, pixel] = await Promise.all(
+      urls.map(({ hostname, pathname }) => sendRequest(caddy, hostname, pathname)),
+    )
     expect([link?.status, link?.location, pixel?.status]).toEqual([302, TARGET, 200])
     const after = await Promise.all(strangers.map((host) => isRefused(caddy, host)))
     expect([after, certified()]).toEqual([[true, true, true], [fresh]])
@@ -273,7 +275,7 @@ describe.skipIf(!isProxyAvailable('caddy'))('behind Caddy', () => {
   test.each(['127.0.0.2', '::1'])('a visitor from %s is told as such, whatever he writes of himself', async (from) => {
     const { id, urls } = await site.receive({ tracking: true })
     const answers = await Promise.all(
-      urls.map(({ hostname, pathname }) => ask(caddy, hostname, pathname, { from, headers: FORGED })),
+      urls.map(({ hostname, pathname }) => sendRequest(caddy, hostname, pathname, { from, headers: FORGED })),
     )
     expect(answers.map(({ status }) => status)).toEqual([302, 200])
     expect((await site.told(id, 2)).sort()).toEqual([
@@ -284,9 +286,9 @@ describe.skipIf(!isProxyAvailable('caddy'))('behind Caddy', () => {
 
   test('under a tracking host there are links and nothing else, however the path is written', async () => {
     const paths = ['/', '/healthz', '/v1/events', '/login', '/t/../healthz', '/t/%2e%2e/healthz', '//t/..//healthz']
-    const answers = await Promise.all(paths.map((path) => ask(caddy, LINKS, path)))
+    const answers = await Promise.all(paths.map((path) => sendRequest(caddy, LINKS, path)))
     expect(answers.map(({ status }, i) => [paths[i], status])).toEqual(paths.map((path) => [path, 404]))
-    expect((await ask(caddy, OWN, '/healthz')).status).toBe(200)
+    expect((await sendRequest(caddy, OWN, '/healthz')).status).toBe(200)
   })
 
   // Proves: track-8
@@ -299,7 +301,7 @@ describe.skipIf(!isProxyAvailable('caddy'))('behind Caddy', () => {
   test('one click unsubscribes', async () => {
     const { raw } = await site.receive({ transactional: false })
     const [, path = ''] = new RegExp(`<https://${OWN}(/u/[^>]*)>`).exec(raw.replace(/\r\n(?=[ \t])/g, '')) ?? []
-    const { status } = await ask(caddy, OWN, path, {
+    const { status } = await sendRequest(caddy, OWN, path, {
       method: 'POST',
       headers: { 'content-type': 'application/x-www-form-urlencoded' },
       body: 'List-Unsubscribe=One-Click',
@@ -317,7 +319,7 @@ describe.skipIf(!isProxyAvailable('nginx'))('behind nginx', () => {
   let site: Site
   let nginx: ReverseProxy
   const startPrinted = (change = (snippet: string) => snippet): Promise<ReverseProxy> => {
-    const [snippet = '', own = '', links = ''] = blocks('nginx')
+    const [snippet = '', own = '', links = ''] = findCodeBlocks('nginx')
     const files = {
       'snippets/tassis.conf': change(snippet).replaceAll('127.0.0.1:8080', site.upstream),
       'conf.d/tassis.conf': own + links,
@@ -336,7 +338,7 @@ describe.skipIf(!isProxyAvailable('nginx'))('behind nginx', () => {
   test.each(['127.0.0.2', '::1'])('a visitor from %s is led on, and told as such whatever he writes', async (from) => {
     const { id, urls } = await site.receive({ tracking: true })
     const answers = await Promise.all(
-      urls.map(({ hostname, pathname }) => ask(nginx, hostname, pathname, { from, headers: FORGED })),
+      urls.map(({ hostname, pathname }) => sendRequest(nginx, hostname, pathname, { from, headers: FORGED })),
     )
     expect(answers.map(({ status, location }) => [status, location])).toEqual([
       [302, TARGET],
@@ -350,9 +352,9 @@ describe.skipIf(!isProxyAvailable('nginx'))('behind nginx', () => {
 
   test('under a tracking host there are links and nothing else', async () => {
     const paths = ['/healthz', '/v1/events', '/t/../healthz', '/t/%2e%2e/healthz']
-    const answers = await Promise.all(paths.map((path) => ask(nginx, LINKS, path)))
+    const answers = await Promise.all(paths.map((path) => sendRequest(nginx, LINKS, path)))
     expect(answers.map(({ status }) => status)).toEqual([404, 404, 404, 404])
-    expect((await ask(nginx, OWN, '/healthz')).status).toBe(200)
+    expect((await sendRequest(nginx, OWN, '/healthz')).status).toBe(200)
   })
 
   // Proves: track-8
@@ -376,7 +378,7 @@ describe.skipIf(!isProxyAvailable('nginx'))('behind nginx', () => {
     ] as const) {
       const { id, urls } = await site.receive({ tracking: true })
       const { pathname } = urls[0] ?? new URL('none:')
-      await ask(behind, LINKS, pathname, { from, headers: { 'x-forwarded-for': forwarded } })
+      await sendRequest(behind, LINKS, pathname, { from, headers: { 'x-forwarded-for': forwarded } })
       expect(await site.told(id, 1)).toEqual([['clicked', visitor]])
     }
   })

@@ -22,7 +22,7 @@ afterAll(async () => {
 const DMARC = `dmarc-reports@${HOST}`
 const TLS = `tls-reports@${HOST}`
 
-interface Packed {
+interface PackedReport {
   readonly to: string
   readonly subject?: string
   readonly fields?: readonly string[]
@@ -32,7 +32,14 @@ interface Packed {
 }
 
 /** The message in which a host sends a report. */
-function letter({ to, subject = 'Report Domain: sender.test', fields = [], type, filename, content }: Packed): Letter {
+function letter({
+  to,
+  subject = 'Report Domain: sender.test',
+  fields = [],
+  type,
+  filename,
+  content,
+}: PackedReport): Letter {
   const head = [
     'From: reports@receiver.example',
     `To: ${to}`,
@@ -83,7 +90,7 @@ const reportsOf = (domain: string) =>
   )
 
 /** What is kept of a report, whatever it travelled in. */
-const dmarcOf = (reportId: string, content: string, account: string | null = 'Test') => ({
+const expectedDmarc = (reportId: string, content: string, account: string | null = 'Test') => ({
   kind: 'dmarc' as const,
   account,
   organisation: 'receiver.example',
@@ -111,8 +118,8 @@ test.each(WAYS)(
     const report = letter({ to: DMARC, type, filename: `${NAME}.${ending}`, content: pack(Buffer.from(xml)) })
     const before = office.operatorMail().length
     // Hosts send again what they are not sure of.
-    await office.handIn(report, report)
-    expect(reportsOf(domain)).toEqual([dmarcOf(what, xml)])
+    await office.submit(report, report)
+    expect(reportsOf(domain)).toEqual([expectedDmarc(what, xml)])
     expect(office.operatorMail()).toHaveLength(before)
   },
 )
@@ -120,7 +127,7 @@ test.each(WAYS)(
 test('a TLS report is kept, unpacked, for the account of its domain', async () => {
   const json = tlsJson({ domain: 'tls.sender.test', reportId: 'r-1' })
   const before = office.operatorMail().length
-  await office.handIn(
+  await office.submit(
     letter({
       to: TLS,
       subject: 'Report Domain: tls.sender.test Submitter: receiver.example Report-ID: <r-1>',
@@ -150,7 +157,7 @@ test('a report about nobody’s domain is kept for the operator as it came, one 
   const own = dmarcXml({ domain: 'own.sender.test', reportId: 'own' })
   const packed = { type: 'application/gzip', filename: `${NAME}.xml.gz` }
   const before = office.operatorMail().length
-  await office.handIn(
+  await office.submit(
     letter({ ...packed, to: DMARC, content: gzipSync(Buffer.from(foreign)) }),
     letter({ ...packed, to: `dmarc@${INBOUND_DOMAIN}`, content: gzipSync(Buffer.from(own)) }),
   )
@@ -163,7 +170,7 @@ test('a report about nobody’s domain is kept for the operator as it came, one 
       reason: 'It is a report about a domain that nobody has here.',
     },
   ])
-  expect(reportsOf('own.sender.test')).toEqual([dmarcOf('own', own)])
+  expect(reportsOf('own.sender.test')).toEqual([expectedDmarc('own', own)])
   const { body } = await office.api('GET', '/v1/inbound')
   expect(body).toMatchObject({
     data: [{ rcpt_to: [`dmarc@${INBOUND_DOMAIN}`], attachments: [{ filename: `${NAME}.xml.gz` }] }],
@@ -229,7 +236,7 @@ test.each(BOMBS)(
     const watch = setInterval(() => {
       mostBytes = Math.max(mostBytes, process.memoryUsage.rss() - idleBytes)
     }, 1)
-    await office.handIn(packed)
+    await office.submit(packed)
     clearInterval(watch)
     expect(office.operatorMail().filter((mail) => mail.subject === subject)).toEqual([
       { kind: 'report', to, subject, reason: `A report that cannot be read: ${reason}` },
@@ -240,7 +247,7 @@ test.each(BOMBS)(
 )
 
 test('what comes to a report address and is no report is kept for the operator', async () => {
-  await office.handIn({
+  await office.submit({
     mailFrom: 'ann@sender.example',
     to: TLS,
     raw: 'From: ann@sender.example\r\nSubject: A question\r\n\r\nWhat is this address?\r\n',

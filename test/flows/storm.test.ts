@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { eventCode } from '#features/core/events/record.ts'
+import { toEventCode } from '#features/core/events/record.ts'
 import { type Status, statusName } from '#features/sending/queue/status.ts'
 import { hours, seconds } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
@@ -17,7 +17,7 @@ const FINAL_EVENTS = ['sent', 'bounced', 'failed', 'rejected', 'uncertain'] as c
 const SEED = 20_260_315
 
 /** The same storm for the same seed (mulberry32), apart from the order in which sessions meet. */
-function randomOf(seed: number): () => number {
+function createRandom(seed: number): () => number {
   let state = seed
   return () => {
     state = (state + 0x6d2b79f5) | 0
@@ -28,7 +28,7 @@ function randomOf(seed: number): () => number {
 }
 
 /** Half of the domains have their own host, some share one, some have two, a few lead nowhere. */
-function zoneOf(domains: readonly string[]): Zone {
+function createZone(domains: readonly string[]): Zone {
   const zone: Zone = { 'mx1.shared.test': { A: ['127.0.0.1'] }, 'mx2.shared.test': { A: ['127.0.0.1'] } }
   for (const [i, domain] of domains.entries()) {
     if (i % 20 === 0) zone[domain] = i % 40 === 0 ? { MX: [{ preference: 0, exchange: '' }] } : 'SERVFAIL'
@@ -53,7 +53,7 @@ interface Sink {
   calm(): void
 }
 
-function stormySink(random: () => number): Sink {
+function startStormySink(random: () => number): Sink {
   const accepted = new Map<string, number>()
   const taken = new Map<string, number>()
   let isCalm = false
@@ -133,13 +133,13 @@ async function untilFinal(flow: MailFlow, clock: ManualClock): Promise<void> {
 
 test('in a storm of refusals and lost sessions every recipient ends as the receivers say, nobody twice', async () => {
   const clock = new ManualClock(START)
-  const random = randomOf(SEED)
-  const sink = stormySink(random)
+  const random = createRandom(SEED)
+  const sink = startStormySink(random)
   await using server = await startScriptedSmtp(sink.script)
   const domains = Array.from({ length: DOMAINS }, (_, i) => `d${i}.test`)
   await using flow = await startMailFlow({
     clock,
-    zone: zoneOf(domains),
+    zone: createZone(domains),
     smtpPort: server.port,
     settings: {
       TASSIS_WORKERS: '2',
@@ -178,7 +178,7 @@ test('in a storm of refusals and lost sessions every recipient ends as the recei
   expect(Math.max(...rows.map(({ attempts }) => attempts))).toBeGreaterThan(2)
   const told = flow.app.db
     .query<{ n: number; recipients: number }, []>(
-      `SELECT count(*) AS n, count(DISTINCT recipient_id) AS recipients FROM events WHERE type IN (${FINAL_EVENTS.map(eventCode).join(', ')})`,
+      `SELECT count(*) AS n, count(DISTINCT recipient_id) AS recipients FROM events WHERE type IN (${FINAL_EVENTS.map(toEventCode).join(', ')})`,
     )
     .get()
   expect(told).toEqual({ n: name, recipients: name })

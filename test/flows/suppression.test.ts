@@ -22,7 +22,7 @@ const REJECTED = (suppression: string) => ({
   data: { reason: 'suppressed', suppression },
 })
 
-const suppressed = ({ app, actor }: MailFlow) =>
+const listSuppressed = ({ app, actor }: MailFlow) =>
   listSuppressions(app.db, actor.accountId, {}, { limit: 100, offset: 0 }).suppressions.map(
     ({ address, reason, sourceUuid }) => ({ address, reason, source: sourceUuid && formatUuid(sourceUuid) }),
   )
@@ -31,11 +31,11 @@ const suppressBob = ({ app, actor }: MailFlow, reason = 'complaint') =>
   addSuppression(app, actor, { address: 'Bob@Receiver.test', reason })
 
 /** Recipients that are counted in the quota. */
-const used = ({ app }: MailFlow): number =>
+const countUsed = ({ app }: MailFlow): number =>
   app.db.query<{ n: number }, []>('SELECT coalesce(sum(recipients), 0) AS n FROM usage').get()?.n ?? 0
 
 /** Expects balanced books once all places are given back, which is after the outcome can be read. */
-async function balanced(flow: MailFlow): Promise<void> {
+async function waitUntilBalanced(flow: MailFlow): Promise<void> {
   await eventually(() => flow.service.delivery?.scheduler.inFlight === 0)
   expectBalanced(flow.service)
 }
@@ -55,7 +55,7 @@ describe('a hard bounce', () => {
     await using flow = await startMailFlow({ zone, smtpPort: server.port })
     const first = await flow.send({ to: 'Bob@receiver.test' })
     expect((await flow.settled(first)).status).toBe('bounced')
-    expect(suppressed(flow)).toEqual([{ address: 'bob@receiver.test', reason: 'hard_bounce', source: first.id }])
+    expect(listSuppressed(flow)).toEqual([{ address: 'bob@receiver.test', reason: 'hard_bounce', source: first.id }])
     expect(
       flow.app.db
         .query("SELECT actor_type, action, resource_id FROM audit_logs WHERE action LIKE 'suppression.%'")
@@ -76,10 +76,10 @@ describe('a hard bounce', () => {
     expect(flow.events(second).slice(1)).toEqual([REJECTED('hard_bounce')])
     expect(server.sessions.flatMap((session) => session.commands)).toEqual(commands)
     // What bounced was sent; what is suppressed was not.
-    expect(used(flow)).toBe(1)
+    expect(countUsed(flow)).toBe(1)
     await removeSuppression(flow.app, flow.actor, 'bob@receiver.test')
     expect((await flow.settled(await flow.send({ to: 'bob@receiver.test' }))).status).toBe('bounced')
-    await balanced(flow)
+    await waitUntilBalanced(flow)
   })
 
   // Proves: suppress-8
@@ -92,7 +92,7 @@ describe('a hard bounce', () => {
     await using server = await startScriptedSmtp({ rcpt })
     await using flow = await startMailFlow({ zone, smtpPort: server.port })
     expect((await flow.outcome('bob@receiver.test')).recipient.status).toBe(status)
-    expect(suppressed(flow)).toEqual([])
+    expect(listSuppressed(flow)).toEqual([])
     expect((await flow.outcome('bob@receiver.test')).recipient.status).toBe(status)
   })
 
@@ -106,10 +106,10 @@ describe('a hard bounce', () => {
     const ends = await Promise.all([flow.settled(first), flow.settled(second)])
     // The second may have been claimed before the first came back.
     for (const { status } of ends) expect(status).toBeOneOf(['bounced', 'rejected'])
-    const [row, ...more] = suppressed(flow)
+    const [row, ...more] = listSuppressed(flow)
     expect(more).toEqual([])
     expect([first.id, second.id]).toContain(row?.source ?? '')
-    await balanced(flow)
+    await waitUntilBalanced(flow)
   })
 
   // Proves: suppress-8
@@ -121,9 +121,9 @@ describe('a hard bounce', () => {
     })
     expect((await flow.outcome('bob@null.test')).recipient.status).toBe('bounced')
     expect((await flow.outcome('bob@gone.test')).recipient.status).toBe('bounced')
-    expect(suppressed(flow).map(({ address }) => address)).toEqual(['bob@null.test'])
+    expect(listSuppressed(flow).map(({ address }) => address)).toEqual(['bob@null.test'])
     expect((await flow.outcome('bob@null.test')).recipient.status).toBe('rejected')
-    await balanced(flow)
+    await waitUntilBalanced(flow)
   })
 })
 
@@ -137,8 +137,8 @@ test('of several recipients the suppressed are left out, and the others get the 
   expect([email.status, email.recipients.map(({ status }) => status)]).toEqual(['sent', ['sent', 'rejected', 'sent']])
   const envelopes = server.sessions.flatMap(({ commands }) => commands).filter((line) => /^RCPT/i.test(line))
   expect(envelopes.map((line) => /<(.+)>/.exec(line)?.[1]).sort()).toEqual(['carol@receiver.test', 'dora@other.test'])
-  expect(used(flow)).toBe(2)
-  await balanced(flow)
+  expect(countUsed(flow)).toBe(2)
+  await waitUntilBalanced(flow)
 })
 
 describe('an address that is suppressed after the acceptance', () => {
@@ -151,7 +151,7 @@ describe('an address that is suppressed after the acceptance', () => {
       to: ['bob@receiver.test', 'carol@other.test'],
       send_at: new Date(START + hours(1)).toISOString(),
     })
-    expect(used(flow)).toBe(2)
+    expect(countUsed(flow)).toBe(2)
     await suppressBob(flow)
     // Another month: what was taken from March comes back to March.
     clock.advance(hours(24 * 30))
@@ -169,7 +169,7 @@ describe('an address that is suppressed after the acceptance', () => {
     expect(flow.app.db.query('SELECT month % 12 + 1 AS month, recipients FROM usage').all()).toEqual([
       { month: 3, recipients: 1 },
     ])
-    await balanced(flow)
+    await waitUntilBalanced(flow)
   })
 
   // Proves: status-19
@@ -181,8 +181,8 @@ describe('an address that is suppressed after the acceptance', () => {
     clock.advance(hours(1))
     await eventually(async () => (await flow.settled(sent)).status === 'rejected')
     expect(typesOf(flow, sent)).toEqual(['scheduled', 'rejected'])
-    expect(used(flow)).toBe(0)
-    await balanced(flow)
+    expect(countUsed(flow)).toBe(0)
+    await waitUntilBalanced(flow)
   })
 
   // Proves: suppress-9
@@ -197,8 +197,8 @@ describe('an address that is suppressed after the acceptance', () => {
     await eventually(async () => (await flow.settled(sent)).status === 'rejected')
     expect((await flow.settled(sent)).recipients).toMatchObject([{ attempts: 1, nextAt: null, smtpResponse: null }])
     expect(typesOf(flow, sent)).toEqual(['queued', 'deferred', 'rejected'])
-    expect(used(flow)).toBe(0)
-    await balanced(flow)
+    expect(countUsed(flow)).toBe(0)
+    await waitUntilBalanced(flow)
   })
 
   // Proves: suppress-9
@@ -212,8 +212,8 @@ describe('an address that is suppressed after the acceptance', () => {
     await retryDeadLetter(flow.app, flow.actor, String(letter?.id))
     await eventually(async () => (await flow.settled(sent)).status === 'rejected')
     expect((await flow.settled(sent)).recipients).toMatchObject([{ status: 'rejected', deliveryStartedAt: null }])
-    expect(used(flow)).toBe(0)
-    await balanced(flow)
+    expect(countUsed(flow)).toBe(0)
+    await waitUntilBalanced(flow)
   })
 
   test('of a lane that leads nowhere is rejected rather than bounced', async () => {
@@ -223,7 +223,7 @@ describe('an address that is suppressed after the acceptance', () => {
     await suppressBob(flow)
     clock.advance(hours(1))
     await eventually(async () => (await flow.settled(sent)).status === 'rejected')
-    await balanced(flow)
+    await waitUntilBalanced(flow)
   })
 })
 
@@ -247,8 +247,8 @@ describe('of an email whose session has begun', () => {
     ])
     expect(flow.events(sent)).toEqual([expect.objectContaining({ type: 'queued' }), REJECTED('complaint')])
     expect(server.sessions.flatMap(({ messages }) => messages)).toEqual([])
-    expect(used(flow)).toBe(0)
-    await balanced(flow)
+    expect(countUsed(flow)).toBe(0)
+    await waitUntilBalanced(flow)
   })
 
   // Proves: suppress-9
@@ -265,8 +265,8 @@ describe('of an email whose session has begun', () => {
     await eventually(() => hasBegun(flow))
     await suppressBob(flow).then(suppression.resolve)
     expect((await flow.settled(sent)).status).toBe('sent')
-    expect(used(flow)).toBe(1)
-    await balanced(flow)
+    expect(countUsed(flow)).toBe(1)
+    await waitUntilBalanced(flow)
   })
 })
 
@@ -299,7 +299,7 @@ test('of many waiting emails those that have begun before the suppression are se
   // Some of the 30 that were accepted before were still waiting.
   expect(count('sent')).toBeLessThan(30)
   for (const bob of bobs) expect(bob?.attempts).toBe(bob?.status === 'sent' ? 1 : 0)
-  expect(used(flow)).toBe(count('sent') + 30)
+  expect(countUsed(flow)).toBe(count('sent') + 30)
   expect(server.sessions.reduce((sum, { messages }) => sum + messages.length, 0)).toBe(count('sent') + 30)
-  await balanced(flow)
+  await waitUntilBalanced(flow)
 })

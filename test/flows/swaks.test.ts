@@ -201,7 +201,7 @@ suite('swaks', () => {
 
   test('an address beyond ASCII is taken with SMTPUTF8, which swaks cannot say', async () => {
     const to = `jürgen@${INBOUND_DOMAIN}`
-    expect(await office.handIn({ mailFrom: ANN, to, raw: 'Subject: Beyond\r\n\r\nHi.\r\n' })).toEqual([
+    expect(await office.submit({ mailFrom: ANN, to, raw: 'Subject: Beyond\r\n\r\nHi.\r\n' })).toEqual([
       '250 2.6.0 The message is taken in',
     ])
     expect(await shown('Beyond')).toMatchObject([{ rcpt_to: [to] }])

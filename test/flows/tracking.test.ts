@@ -5,7 +5,7 @@ import { createDomain } from '#features/setup/domains/domains.ts'
 import { systemClock } from '#platform/clock.ts'
 import { randomBelow } from '#platform/ids.ts'
 import { hours, minutes } from '#platform/units.ts'
-import { dkimRecord } from '#protocols/dkim/keys.ts'
+import { formatDkimRecord } from '#protocols/dkim/keys.ts'
 import { StubResolver } from '#protocols/dns/resolver.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
@@ -131,7 +131,7 @@ test('the DKIM signature of a tracked email verifies', async () => {
   const row = flow.app.db
     .query<{ key: string }, []>("SELECT dkim_public_key AS key FROM domains WHERE domain = 'sender.test'")
     .get()
-  const record = dkimRecord(row?.key ?? '')
+  const record = formatDkimRecord(row?.key ?? '')
   expect(await verifyWithMailauth(raw, record)).toBe('pass')
   if (hasDkimpy) expect(verifyWithDkimpy([raw], record)).toEqual([true])
 })

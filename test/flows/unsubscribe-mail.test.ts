@@ -31,11 +31,11 @@ function requestOf(
 }
 
 async function copyOf(address: string, request: Readonly<Record<string, unknown>> = {}) {
-  const email = await office.mail({ to: address, ...request })
+  const email = await office.sendBulk({ to: address, ...request })
   return { email, copy: email.copyFor(address) }
 }
 
-async function left(address: string, id: string) {
+async function readEffects(address: string, id: string) {
   const { body } = await office.api('GET', `/v1/emails/${id}`)
   const events = at(body, 'data', 'events') as { type: string; recipient: string | null }[]
   const suppressions = await office.suppressions()
@@ -50,14 +50,14 @@ const NOTHING = { unsubscribed: [], suppressed: [] }
 test('a mail to the address stops mail of its kind, told by one event and one webhook; to ask again changes nothing, and receipts still go', async () => {
   const address = 'ann@receiver.test'
   const { email, copy } = await copyOf(address, { stream: 'news' })
-  const hook = await office.hook(['unsubscribed'])
+  const hook = await office.createHook(['unsubscribed'])
   const request = requestOf(copy)
-  expect(await office.handIn(request, request)).toEqual([
+  expect(await office.submit(request, request)).toEqual([
     expect.stringMatching(/^250 /),
     expect.stringMatching(/^250 /),
   ])
   const once = { unsubscribed: [address], suppressed: ['unsubscribe'] }
-  expect(await left(address, email.id)).toEqual(once)
+  expect(await readEffects(address, email.id)).toEqual(once)
 
   const status = async (fields: Readonly<Record<string, unknown>>) => {
     const next = await office.accepted({ to: address, ...fields })
@@ -65,11 +65,11 @@ test('a mail to the address stops mail of its kind, told by one event and one we
   }
   expect(await status({ transactional: false, stream: 'news' })).toBe('rejected')
   // Another stream is another matter, and a receipt is not what they left.
-  const receipt = await office.mail({ to: address, transactional: true })
-  const other = await office.mail({ to: address })
+  const receipt = await office.sendBulk({ to: address, transactional: true })
+  const other = await office.sendBulk({ to: address })
   expect([receipt.copyFor(address).recipient, other.copyFor(address).recipient]).toEqual([address, address])
 
-  expect(await hook.told(1)).toEqual([
+  expect(await hook.receivedEvents(1)).toEqual([
     {
       event: 'unsubscribed',
       event_id: expect.stringMatching(UUID),
@@ -83,29 +83,29 @@ test('a mail to the address stops mail of its kind, told by one event and one we
       scope: 'stream',
     },
   ])
-  await office.handIn(requestOf(copy))
-  expect(await left(address, email.id)).toEqual(once)
+  await office.submit(requestOf(copy))
+  expect(await readEffects(address, email.id)).toEqual(once)
   expect(office.operatorMail()).toEqual([])
 })
 
 test('it does not matter who sends it: forwarded mail is left by whom it was sent to', async () => {
   const { email, copy } = await copyOf('bob@receiver.test', { cc: ['carl@receiver.test'] })
-  await office.handIn(requestOf(copy, { mailFrom: 'somebody@elsewhere.test' }))
-  expect(await left('bob@receiver.test', email.id)).toEqual({
+  await office.submit(requestOf(copy, { mailFrom: 'somebody@elsewhere.test' }))
+  expect(await readEffects('bob@receiver.test', email.id)).toEqual({
     unsubscribed: ['bob@receiver.test'],
     suppressed: ['unsubscribe'],
   })
-  expect((await left('carl@receiver.test', email.id)).suppressed).toEqual([])
+  expect((await readEffects('carl@receiver.test', email.id)).suppressed).toEqual([])
 })
 
 test('the address alone is enough, in any case, when the mail program left the subject out', async () => {
   const { email, copy } = await copyOf('dora@receiver.test')
   const { to } = requestOf(copy)
   const raw = `From: <dora@receiver.test>\r\nTo: <${to}>\r\n\r\n`
-  expect(await office.handIn({ mailFrom: 'dora@receiver.test', to: to.toUpperCase(), raw })).toEqual([
+  expect(await office.submit({ mailFrom: 'dora@receiver.test', to: to.toUpperCase(), raw })).toEqual([
     expect.stringMatching(/^250 /),
   ])
-  expect(await left('dora@receiver.test', email.id)).toEqual({
+  expect(await readEffects('dora@receiver.test', email.id)).toEqual({
     unsubscribed: ['dora@receiver.test'],
     suppressed: ['unsubscribe'],
   })
@@ -120,11 +120,11 @@ describe('nobody is unsubscribed', () => {
     const ofReturnPath = copy.mailFrom.replace(/^b-/, 'u-')
     const asReturnPath = request.to.replace(/^u-/, 'b-')
     expect(
-      await office.handIn(
+      await office.submit(
         ...[changed, ofReturnPath, asReturnPath, changed.replace(/@.*/, `@${HOST}`)].map((to) => ({ ...request, to })),
       ),
     ).toEqual(Array(4).fill('550 5.1.1 There is no such address here'))
-    expect(await left('erin@receiver.test', email.id)).toEqual(NOTHING)
+    expect(await readEffects('erin@receiver.test', email.id)).toEqual(NOTHING)
   })
 
   const answers: readonly (readonly [what: string, fields: readonly string[], mailFrom: string])[] = [
@@ -141,15 +141,15 @@ describe('nobody is unsubscribed', () => {
     const address = `${what.replaceAll(' ', '.')}@receiver.test`
     const { email, copy } = await copyOf(address)
     const before = office.operatorMail().length
-    expect(await office.handIn(requestOf(copy, { fields, mailFrom }))).toEqual([expect.stringMatching(/^250 /)])
-    expect(await left(address, email.id)).toEqual(NOTHING)
+    expect(await office.submit(requestOf(copy, { fields, mailFrom }))).toEqual([expect.stringMatching(/^250 /)])
+    expect(await readEffects(address, email.id)).toEqual(NOTHING)
     expect(office.operatorMail()).toHaveLength(before)
   })
 
   test('by the token of one recipient at the address of another', async () => {
     const [one, other] = [await copyOf('greta@receiver.test'), await copyOf('hugo@receiver.test')]
-    await office.handIn({ ...requestOf(one.copy), to: requestOf(other.copy).to })
-    expect(await left('greta@receiver.test', one.email.id)).toEqual(NOTHING)
-    expect(await left('hugo@receiver.test', other.email.id)).toEqual(NOTHING)
+    await office.submit({ ...requestOf(one.copy), to: requestOf(other.copy).to })
+    expect(await readEffects('greta@receiver.test', one.email.id)).toEqual(NOTHING)
+    expect(await readEffects('hugo@receiver.test', other.email.id)).toEqual(NOTHING)
   })
 })

@@ -8,14 +8,14 @@ import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/books.ts'
 import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
-import { type SunkMessage, startSink } from '#test/support/sink.ts'
+import { type SinkMessage, startSink } from '#test/support/sink.ts'
 
 const TO = 'bob@receiver.test'
 const zone = { 'receiver.test': { A: ['127.0.0.1'] } }
 const settings = { TASSIS_PUBLIC_URL: 'https://mail.tassis.test', TASSIS_CONNECTION_IDLE_SECONDS: '0' }
 
 /** The fields of a message by lower-case name, unfolded. */
-const fieldsOf = ({ raw }: SunkMessage): Map<string, string> => {
+const fieldsOf = ({ raw }: SinkMessage): Map<string, string> => {
   const [header = ''] = raw.split('\r\n\r\n')
   const lines = header.replace(/\r\n(?=[ \t])/g, '').split('\r\n')
   return new Map(
@@ -24,7 +24,7 @@ const fieldsOf = ({ raw }: SunkMessage): Map<string, string> => {
 }
 
 /** What a mail program does with a message: the request of RFC 8058 §3.2, to our port instead of the host in the URL. */
-async function oneClick(message: SunkMessage, port: number): Promise<number> {
+async function oneClick(message: SinkMessage, port: number): Promise<number> {
   const url = /<(https:[^>]*)>/.exec(fieldsOf(message).get('list-unsubscribe') ?? '')?.[1] ?? ''
   const { pathname } = new URL(url)
   const form = new FormData()

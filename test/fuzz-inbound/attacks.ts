@@ -9,7 +9,7 @@ export interface Attack {
 }
 
 const MiB = 1024 * 1024
-const BEGIN = 'MAIL FROM:<a@b.test>\r\nRCPT TO:<c@d.test>\r\nDATA\r\n'
+const ENVELOPE = 'MAIL FROM:<a@b.test>\r\nRCPT TO:<c@d.test>\r\nDATA\r\n'
 
 /** A connection that has got its greeting, or is over; whatever it is told is thrown away, or not even read. */
 function open(port: number, isRead = true): Promise<Socket> {
@@ -26,10 +26,10 @@ function open(port: number, isRead = true): Promise<Socket> {
 }
 
 /** Resolves when the octets are gone, the connection is, or nobody has taken them for a while. */
-function write(socket: Socket, data: string | Uint8Array, longestMs = 10_000): Promise<void> {
+function write(socket: Socket, data: string | Uint8Array, maxMs = 10_000): Promise<void> {
   return new Promise((resolve) => {
     if (socket.destroyed || !socket.writable) return resolve()
-    const timer = setTimeout(resolve, longestMs)
+    const timer = setTimeout(resolve, maxMs)
     const done = () => {
       clearTimeout(timer)
       resolve()
@@ -42,20 +42,20 @@ function write(socket: Socket, data: string | Uint8Array, longestMs = 10_000): P
   })
 }
 
-async function times(count: number, run: (index: number) => Promise<unknown>): Promise<void> {
+async function runConcurrently(count: number, run: (index: number) => Promise<unknown>): Promise<void> {
   await Promise.all(Array.from({ length: count }, (_, index) => run(index)))
 }
 
 /** Says EHLO, MAIL, RCPT and DATA, and waits for the 354. */
-async function begin(socket: Socket): Promise<void> {
-  await write(socket, `EHLO a.test\r\n${BEGIN}`)
+async function startData(socket: Socket): Promise<void> {
+  await write(socket, `EHLO a.test\r\n${ENVELOPE}`)
   await new Promise<void>((resolve) => {
     if (socket.destroyed) return resolve()
     socket.once('close', resolve)
-    let said = ''
+    let received = ''
     socket.on('data', function look(chunk: Buffer) {
-      said += chunk.toString()
-      if (!said.includes('354')) return
+      received += chunk.toString()
+      if (!received.includes('354')) return
       socket.off('data', look)
       resolve()
     })
@@ -63,9 +63,9 @@ async function begin(socket: Socket): Promise<void> {
 }
 
 /** Opens a session at DATA, sends a body in pieces, and the end if told; then leaves. */
-async function message(port: number, pieces: Iterable<string | Uint8Array>, end = '\r\n.\r\n'): Promise<void> {
+async function sendMessage(port: number, pieces: Iterable<string | Uint8Array>, end = '\r\n.\r\n'): Promise<void> {
   const socket = await open(port)
-  await begin(socket)
+  await startData(socket)
   for (const piece of pieces) await write(socket, piece)
   await write(socket, end)
   await reply(socket)
@@ -87,9 +87,9 @@ const reply = (socket: Socket): Promise<void> =>
 
 const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
 
-const repeated = (piece: string | Uint8Array, count: number) => Array<string | Uint8Array>(count).fill(piece)
+const repeat = (piece: string | Uint8Array, count: number) => Array<string | Uint8Array>(count).fill(piece)
 
-const bytesOf = (random: Random, count: number): Uint8Array =>
+const randomBytes = (random: Random, count: number): Uint8Array =>
   Uint8Array.from({ length: count }, () => random.between(0, 255))
 
 const PIECES = [
@@ -159,16 +159,16 @@ export const attacks: readonly Attack[] = [
   {
     name: '300 sessions of random octets',
     run: (port, random) =>
-      times(300, async () => {
+      runConcurrently(300, async () => {
         const socket = await open(port)
-        for (let i = 0; i < 20; i++) await write(socket, bytesOf(random, random.between(0, 5_000)))
+        for (let i = 0; i < 20; i++) await write(socket, randomBytes(random, random.between(0, 5_000)))
         socket.destroy()
       }),
   },
   {
     name: '500 sessions of random pieces of SMTP',
     run: (port, random) =>
-      times(500, async () => {
+      runConcurrently(500, async () => {
         const socket = await open(port)
         for (let i = 0; i < 60; i++)
           await write(
@@ -182,7 +182,7 @@ export const attacks: readonly Attack[] = [
   {
     name: '200 sessions that pipeline 100,000 commands and read no reply',
     run: (port) =>
-      times(200, async () => {
+      runConcurrently(200, async () => {
         const socket = await open(port, false)
         await write(socket, 'EHLO a.test\r\n'.repeat(100_000), 3_000)
         socket.destroy()
@@ -191,40 +191,40 @@ export const attacks: readonly Attack[] = [
   {
     name: '100 command lines of 10 MB',
     run: (port) =>
-      times(100, async () => {
+      runConcurrently(100, async () => {
         const socket = await open(port)
-        for (const piece of repeated('x'.repeat(100_000), 100)) await write(socket, piece)
+        for (const piece of repeat('x'.repeat(100_000), 100)) await write(socket, piece)
         socket.destroy()
       }),
   },
   {
     name: '50 messages with one line of 10 MB',
-    run: (port) => times(50, () => message(port, repeated('x'.repeat(100_000), 100))),
+    run: (port) => runConcurrently(50, () => sendMessage(port, repeat('x'.repeat(100_000), 100))),
   },
   {
     name: '10 messages of 39 MB of dots at the start of lines',
-    run: (port) => times(10, () => message(port, repeated('..\r\n'.repeat(25_000), 390))),
+    run: (port) => runConcurrently(10, () => sendMessage(port, repeat('..\r\n'.repeat(25_000), 390))),
   },
   {
     name: '20 messages of 20 MB of lone LF',
-    run: (port) => times(20, () => message(port, repeated('\n'.repeat(100_000), 200))),
+    run: (port) => runConcurrently(20, () => sendMessage(port, repeat('\n'.repeat(100_000), 200))),
   },
   {
     name: '10 messages of 100 MB, over the largest size',
-    run: (port) => times(10, () => message(port, repeated('x'.repeat(MiB), 100))),
+    run: (port) => runConcurrently(10, () => sendMessage(port, repeat('x'.repeat(MiB), 100))),
   },
   {
     name: '100 messages of 20 MB at once',
     run: (port, random) => {
-      const block = bytesOf(random, MiB)
-      return times(100, () => message(port, repeated(block, 20)))
+      const block = randomBytes(random, MiB)
+      return runConcurrently(100, () => sendMessage(port, repeat(block, 20)))
     },
   },
   {
     name: '100 messages of 100,000 header lines',
     run: (port) => {
       const lines = Array.from({ length: 1_000 }, (_, i) => `X-Header-${i}: value\r\n`).join('')
-      return times(100, () => message(port, repeated(lines, 100)))
+      return runConcurrently(100, () => sendMessage(port, repeat(lines, 100)))
     },
   },
   {
@@ -238,9 +238,9 @@ export const attacks: readonly Attack[] = [
   {
     name: '1,000 messages that stop after 200 KB',
     run: (port) =>
-      times(1_000, async () => {
+      runConcurrently(1_000, async () => {
         const socket = await open(port)
-        await begin(socket)
+        await startData(socket)
         await write(socket, 'x'.repeat(200_000))
         await pause(4_000)
         socket.resetAndDestroy()
@@ -249,19 +249,19 @@ export const attacks: readonly Attack[] = [
   {
     name: '1,000 sessions that send 500 KB without waiting for the 354',
     run: (port) =>
-      times(1_000, async () => {
+      runConcurrently(1_000, async () => {
         const socket = await open(port)
-        await write(socket, `EHLO a.test\r\n${BEGIN}${'x'.repeat(500_000)}`)
+        await write(socket, `EHLO a.test\r\n${ENVELOPE}${'x'.repeat(500_000)}`)
         socket.destroy()
       }),
   },
   {
     name: '1,000 messages that stop after 300 KB, in files',
     run(port, random) {
-      const noise = bytesOf(random, 300_000)
-      return times(1_000, async () => {
+      const noise = randomBytes(random, 300_000)
+      return runConcurrently(1_000, async () => {
         const socket = await open(port)
-        await begin(socket)
+        await startData(socket)
         await write(socket, noise)
         await pause(4_000)
         socket.destroy()
@@ -271,10 +271,10 @@ export const attacks: readonly Attack[] = [
   {
     name: '500 messages in single octets',
     run: (port) =>
-      times(500, async () => {
+      runConcurrently(500, async () => {
         const socket = await open(port)
         socket.setNoDelay(true)
-        await begin(socket)
+        await startData(socket)
         for (let i = 0; i < 300; i++) {
           await write(socket, 'x')
           await pause(10)
@@ -285,7 +285,7 @@ export const attacks: readonly Attack[] = [
   {
     name: '300 handshakes: good, broken, left',
     run: (port, random) =>
-      times(300, async (index) => {
+      runConcurrently(300, async (index) => {
         const socket = await open(port)
         await write(socket, 'EHLO a.test\r\n')
         await reply(socket)
@@ -297,7 +297,7 @@ export const attacks: readonly Attack[] = [
           secure.on('error', () => {})
           await write(secure, 'EHLO a.test\r\nQUIT\r\n', 3_000)
           secure.destroy()
-        } else if (index % 4 === 1) await write(socket, bytesOf(random, 500))
+        } else if (index % 4 === 1) await write(socket, randomBytes(random, 500))
         else if (index % 4 === 2) await write(socket, '\x16\x03\x01\x02\x00\x01')
         if (index % 2 === 0) socket.resetAndDestroy()
         else socket.destroy()
@@ -306,7 +306,7 @@ export const attacks: readonly Attack[] = [
   {
     name: '2,000 connections that are reset at once',
     run: (port) =>
-      times(2_000, async () => {
+      runConcurrently(2_000, async () => {
         const socket = connectTcp(port, '127.0.0.1')
         socket.on('error', () => {})
         await new Promise((resolve) => {

@@ -11,8 +11,8 @@ import { attacks } from './attacks.ts'
 const HELP = `scripts/fuzz-inbound [--seed N] [--connections N] [--only TEXT]
 Attacks the SMTP listener and prints memory and HTTP answers. Exits with 1 when memory rises over 200 MB above idle,
 when HTTP does not answer, or when an ordinary message is not taken after an attack.`
-const MOST_BYTES_ABOVE_IDLE = 200_000_000
-const PROBE_EVERY_MS = 20
+const MAX_BYTES_ABOVE_IDLE = 200_000_000
+const PROBE_INTERVAL_MS = 20
 
 const { values: args } = parseArgs({
   options: {
@@ -41,7 +41,7 @@ const memoryBytes = (): number => {
 }
 
 // One of each kind, so that what is loaded only once counts as idle.
-await ordinaryMessage()
+await sendOrdinaryMessage()
 await Bun.sleep(1_000)
 const idleBytes = memoryBytes()
 console.log(`idle: ${megabytes(idleBytes)} MB, up to ${args.connections} connections, seed ${args.seed}`)
@@ -55,14 +55,14 @@ for (const [index, attack] of attacks.entries()) {
     [process.execPath, join(import.meta.dir, 'attacker.ts'), String(index), String(ports.smtp), args.seed],
     { stdout: 'inherit', stderr: 'inherit' },
   )
-  let isOver = false
+  let hasEnded = false
   void attacker.exited.then(() => {
-    isOver = true
+    hasEnded = true
   })
   let peakBytes = 0
   const answeredMs: number[] = []
   let unanswered = 0
-  while (!isOver) {
+  while (!hasEnded) {
     peakBytes = Math.max(peakBytes, memoryBytes())
     const askedAtMs = performance.now()
     const isAnswered = await fetch(`http://127.0.0.1:${ports.http}/`, { signal: AbortSignal.timeout(5_000) }).then(
@@ -71,20 +71,20 @@ for (const [index, attack] of attacks.entries()) {
     )
     if (isAnswered) answeredMs.push(performance.now() - askedAtMs)
     else unanswered++
-    await Bun.sleep(PROBE_EVERY_MS)
+    await Bun.sleep(PROBE_INTERVAL_MS)
   }
   const seconds = (performance.now() - startedAtMs) / 1000
-  const isServed = await ordinaryMessage()
+  const isServed = await sendOrdinaryMessage()
   const sorted = answeredMs.sort((a, b) => a - b)
   const at = (fraction: number) =>
     sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * fraction))] ?? Number.NaN
   const aboveIdleBytes = peakBytes - idleBytes
-  const faults = [
-    ...(aboveIdleBytes > MOST_BYTES_ABOVE_IDLE ? ['TOO MUCH MEMORY'] : []),
+  const problems = [
+    ...(aboveIdleBytes > MAX_BYTES_ABOVE_IDLE ? ['TOO MUCH MEMORY'] : []),
     ...(unanswered > 0 ? [`${unanswered} HTTP REQUESTS WITHOUT AN ANSWER`] : []),
     ...(isServed ? [] : ['AN ORDINARY MESSAGE WAS NOT TAKEN AFTERWARDS']),
   ]
-  if (faults.length > 0) hasFailed = true
+  if (problems.length > 0) hasFailed = true
   console.log(
     [
       seconds.toFixed(1).padStart(9),
@@ -92,7 +92,7 @@ for (const [index, attack] of attacks.entries()) {
       at(0.5).toFixed(1).padStart(20),
       at(0.99).toFixed(1).padStart(7),
       at(1).toFixed(1).padStart(7),
-      `   ${[attack.name, ...faults].join('  ')}`,
+      `   ${[attack.name, ...problems].join('  ')}`,
     ].join(''),
   )
 }
@@ -103,7 +103,7 @@ await server.exited
 process.exit(hasFailed ? 1 : 0)
 
 /** Whether an ordinary message is taken, in clear and over TLS; places may still be taken by the attackers' connections for a moment. */
-async function ordinaryMessage(): Promise<boolean> {
+async function sendOrdinaryMessage(): Promise<boolean> {
   for (let attempt = 0; attempt < 100; attempt++) {
     try {
       await using client = await connectSmtp(ports.smtp)

@@ -12,7 +12,7 @@ import { GiB, MiB, seconds } from '#platform/units.ts'
 
 const connections = Number(process.argv[2] ?? 1_000)
 const dataDir = mkdtempSync(join(tmpdir(), 'tassis-fuzz-'))
-let taken = 0
+let acceptedCount = 0
 const listener = await startListener(
   {
     host: '127.0.0.1',
@@ -38,14 +38,14 @@ const listener = await startListener(
         ? { code: 550, text: '5.1.1 No such address' }
         : { kind: 'domain', address, accountId: 1, domainId: 1 },
     async receive() {
-      taken++
+      acceptedCount++
       // About what a commit takes.
       await systemClock.sleep(5)
     },
   },
   { clock: systemClock, log: createLog('warn') },
 )
-const http = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => Response.json({ taken }) })
+const http = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => Response.json({ taken: acceptedCount }) })
 console.log(JSON.stringify({ smtp: listener.port, http: http.port }))
 await Bun.stdin.text()
 await listener.close(seconds(1))

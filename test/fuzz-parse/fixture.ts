@@ -4,13 +4,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { loadConfig } from '#app/settings.ts'
 import { seedDataDirectory } from '#bench/seed.ts'
-import { operatorFor } from '#features/people/sub-accounts/create-account.ts'
+import { toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { vouchForDomain } from '#features/setup/domains/verify.ts'
 import { createRoute } from '#features/webhooks/inbound-routes/inbound-routes.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
-import { freePort } from '#test/support/free-port.ts'
+import { findFreePort } from '#test/support/free-port.ts'
 
 const DOMAIN = 'inbound.test'
 export const RECIPIENT = `support@${DOMAIN}`
@@ -31,7 +31,7 @@ export async function startAttackedService(main: string): Promise<AttackedServic
   const dns = await startDnsServer({})
   const settings = { TASSIS_DATA_DIR: dataDir, TASSIS_HOSTNAME: 'mail.fuzz.test', TASSIS_LOG_LEVEL: 'error' }
   const key = await seedDataDirectory(loadConfig(settings).config, 0, async (app, account) => {
-    const actor = operatorFor(account)
+    const actor = toOperatorActor(account)
     const domainId = formatUuid((await createDomain(app, actor, DOMAIN)).domain.uuid)
     await vouchForDomain(app, actor, domainId)
     await createRoute(app, actor, {
@@ -43,7 +43,7 @@ export async function startAttackedService(main: string): Promise<AttackedServic
       isActive: true,
     })
   })
-  const smtpPort = await freePort()
+  const smtpPort = await findFreePort()
   const child = Bun.spawn([process.execPath, main, 'serve'], {
     env: {
       ...settings,
@@ -58,12 +58,12 @@ export async function startAttackedService(main: string): Promise<AttackedServic
     stderr: 'inherit',
   })
   const reader = child.stdout.getReader()
-  let said = ''
-  while (!said.includes('\n')) said += new TextDecoder().decode((await reader.read()).value)
+  let output = ''
+  while (!output.includes('\n')) output += new TextDecoder().decode((await reader.read()).value)
   reader.releaseLock()
-  const url = /http:\/\/127\.0\.0\.1:\d+/.exec(said)?.[0]
-  if (url === undefined) throw new Error(`the service did not say where it listens: ${said}`)
-  const statusOf = (name: string): number => {
+  const url = /http:\/\/127\.0\.0\.1:\d+/.exec(output)?.[0]
+  if (url === undefined) throw new Error(`the service did not say where it listens: ${output}`)
+  const readProcStatus = (name: string): number => {
     const status = readFileSync(`/proc/${child.pid}/status`, 'utf8')
     return Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)?.[1] ?? Number.NaN) * 1024
   }
@@ -71,9 +71,9 @@ export async function startAttackedService(main: string): Promise<AttackedServic
     smtpPort,
     get: (path) =>
       fetch(`${url}${path}`, { headers: { authorization: `Bearer ${key}` }, signal: AbortSignal.timeout(10_000) }),
-    memoryBytes: () => statusOf('VmRSS'),
+    memoryBytes: () => readProcStatus('VmRSS'),
     takePeakBytes() {
-      const peak = statusOf('VmHWM')
+      const peak = readProcStatus('VmHWM')
       // Resets the peak: proc(5).
       writeFileSync(`/proc/${child.pid}/clear_refs`, '5')
       return peak

@@ -1,7 +1,7 @@
 /** @module Hands one hostile message in, in a process of its own. Arguments: number of the message, port of the listener. Exits with 1 when it gets no 250. */
 import { connectSmtp } from '#test/support/smtp-client.ts'
 import { RECIPIENT } from './fixture.ts'
-import { MOST_BYTES, messages } from './messages.ts'
+import { MAX_BYTES, messages } from './messages.ts'
 
 const [, , index = '', port = ''] = process.argv
 const message = messages[Number(index)]
@@ -14,7 +14,7 @@ replies.push(await client.say(`RCPT TO:<${RECIPIENT}>`), await client.say('DATA'
 let sentBytes = 0
 for (const piece of message.pieces()) {
   const octets = typeof piece === 'string' ? Buffer.from(piece) : piece
-  const sent = octets.subarray(0, MOST_BYTES - sentBytes)
+  const sent = octets.subarray(0, MAX_BYTES - sentBytes)
   sentBytes += sent.length
   await client.write(sent)
 }

@@ -11,10 +11,10 @@ import { messages } from './messages.ts'
 const HELP = `scripts/fuzz-parse [--only TEXT]... [--together N] [--rest] [--main FILE]
 Hands messages that are hard to parse to a real service, one by one and then N at once (default 3; 0: not at all), and prints memory
 and answers; --rest: also its memory a minute later. Exits with 1 when a message is lost, when memory rises over 200 MB above idle, or when HTTP does not answer.`
-const MOST_BYTES_ABOVE_IDLE = 200_000_000
+const MAX_BYTES_ABOVE_IDLE = 200_000_000
 /** From the hand-in until it is stored. */
-const LONGEST_MS = 90_000
-const PROBE_EVERY_MS = 20
+const MAX_STORE_MS = 90_000
+const PROBE_INTERVAL_MS = 20
 
 const { values: args } = parseArgs({
   options: {
@@ -32,7 +32,7 @@ if (args.help) {
 
 await using service = await startAttackedService(args.main)
 // What is loaded only once counts as idle.
-for (let warm = 0; warm < 3; warm++) await handInOrdinary(service)
+for (let warm = 0; warm < 3; warm++) await submitOrdinary(service)
 await Bun.sleep(2_000)
 const idleBytes = service.memoryBytes()
 console.log(`idle: ${megabytes(idleBytes)} MB; memory in MB above it`)
@@ -57,20 +57,20 @@ console.log(hasFailed ? 'FAILED' : 'all messages are there')
 process.exitCode = hasFailed ? 1 : 0
 
 async function attack(name: string, indexes: readonly number[]): Promise<void> {
-  const before = await storedCount(service)
+  const before = await countStored(service)
   service.takePeakBytes()
   const startedMs = performance.now()
-  const handers = indexes.map((index) =>
+  const submitters = indexes.map((index) =>
     Bun.spawn([process.execPath, join(import.meta.dir, 'hander.ts'), String(index), String(service.smtpPort)], {
       stderr: 'inherit',
     }),
   )
   let refused = 0
-  for (const hander of handers) void hander.exited.then((code) => (refused += code === 0 ? 0 : 1))
+  for (const submitter of submitters) void submitter.exited.then((code) => (refused += code === 0 ? 0 : 1))
   let slowestMs = 0
   let unanswered = 0
   let stored = 0
-  while (stored + refused < indexes.length && performance.now() - startedMs < LONGEST_MS) {
+  while (stored + refused < indexes.length && performance.now() - startedMs < MAX_STORE_MS) {
     const askedMs = performance.now()
     const isAnswered = await service.get('/healthz').then(
       (answer) => answer.ok,
@@ -78,25 +78,25 @@ async function attack(name: string, indexes: readonly number[]): Promise<void> {
     )
     if (isAnswered) slowestMs = Math.max(slowestMs, performance.now() - askedMs)
     else unanswered++
-    stored = (await storedCount(service)) - before
-    await Bun.sleep(PROBE_EVERY_MS)
+    stored = (await countStored(service)) - before
+    await Bun.sleep(PROBE_INTERVAL_MS)
   }
   const seconds = (performance.now() - startedMs) / 1000
   const peakBytes = service.takePeakBytes() - idleBytes
   await Bun.sleep(500)
-  const faults = [
-    ...(peakBytes > MOST_BYTES_ABOVE_IDLE ? ['TOO MUCH MEMORY'] : []),
+  const problems = [
+    ...(peakBytes > MAX_BYTES_ABOVE_IDLE ? ['TOO MUCH MEMORY'] : []),
     ...(unanswered > 0 ? [`${unanswered} HTTP REQUESTS WITHOUT AN ANSWER`] : []),
     ...(stored === indexes.length ? [] : [`${indexes.length - stored} MESSAGES LOST`]),
   ]
-  if (faults.length > 0) hasFailed = true
+  if (problems.length > 0) hasFailed = true
   console.log(
     [
       seconds.toFixed(1).padStart(7),
       megabytes(peakBytes).padStart(8),
       megabytes(service.memoryBytes() - idleBytes).padStart(8),
       slowestMs.toFixed(0).padStart(14),
-      `          ${(await statusesOf(service, indexes.length)).padEnd(18)}${[name, ...faults].join('  ')}`,
+      `          ${(await listStatuses(service, indexes.length)).padEnd(18)}${[name, ...problems].join('  ')}`,
     ].join(''),
   )
 }
@@ -106,26 +106,26 @@ interface Page {
   readonly data: readonly { readonly status: string }[]
 }
 
-async function pageOf({ get }: AttackedService, count: number): Promise<Page> {
+async function readPage({ get }: AttackedService, count: number): Promise<Page> {
   return (await (await get(`/v1/inbound?per_page=${count}`)).json()) as Page
 }
 
-async function storedCount(attacked: AttackedService): Promise<number> {
-  return (await pageOf(attacked, 1)).pagination.total
+async function countStored(attacked: AttackedService): Promise<number> {
+  return (await readPage(attacked, 1)).pagination.total
 }
 
-async function statusesOf(attacked: AttackedService, count: number): Promise<string> {
-  return [...new Set((await pageOf(attacked, count)).data.map(({ status }) => status))].join(', ')
+async function listStatuses(attacked: AttackedService, count: number): Promise<string> {
+  return [...new Set((await readPage(attacked, count)).data.map(({ status }) => status))].join(', ')
 }
 
-async function handInOrdinary(attacked: AttackedService): Promise<void> {
-  const before = await storedCount(attacked)
+async function submitOrdinary(attacked: AttackedService): Promise<void> {
+  const before = await countStored(attacked)
   await using client = await connectSmtp(attacked.smtpPort)
   await client.reply()
   for (const line of ['EHLO a.test', 'MAIL FROM:<a@b.test>', `RCPT TO:<${RECIPIENT}>`, 'DATA']) await client.say(line)
   const reply = await client.say('From: a@b.test\r\nSubject: x\r\n\r\nHello.\r\n.')
   if (!reply.startsWith('250')) throw new Error(`an ordinary message was not taken: ${reply}`)
-  while ((await storedCount(attacked)) === before) await Bun.sleep(20)
+  while ((await countStored(attacked)) === before) await Bun.sleep(20)
 }
 
 function megabytes(bytes: number): string {

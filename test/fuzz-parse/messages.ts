@@ -5,17 +5,17 @@ export interface HostileMessage {
   readonly name: string
   /** `''`: the null reverse-path, under which reports come. */
   readonly mailFrom?: string
-  /** Its octets, in order; at most `MOST_BYTES` of them are sent. */
+  /** Its octets, in order; at most `MAX_BYTES` of them are sent. */
   pieces(): Iterable<string | Uint8Array>
 }
 
 const MiB = 1024 * 1024
 /** What the service takes unless told otherwise, with some room for headers and boundaries. */
-export const MOST_BYTES = 40 * MiB - 64 * 1024
+export const MAX_BYTES = 40 * MiB - 64 * 1024
 const PIECE_BYTES = MiB
 
 /** So many octets of a pattern, in pieces. */
-function* filled(pattern: string | Uint8Array, bytes: number): Generator<Uint8Array> {
+function* repeat(pattern: string | Uint8Array, bytes: number): Generator<Uint8Array> {
   const unit = Buffer.from(pattern)
   const piece = Buffer.alloc(Math.max(unit.length, PIECE_BYTES - (PIECE_BYTES % unit.length)), unit)
   for (let left = bytes - (bytes % unit.length); left > 0; left -= piece.length)
@@ -39,27 +39,27 @@ const base64Lines = (bytes: Uint8Array): string =>
   `${Buffer.from(bytes).toString('base64').replace(/.{76}/g, '$&\r\n')}\r\n`
 
 const HEAD = 'From: a@sender.test\r\nSubject: hostile\r\nMIME-Version: 1.0\r\n'
-const typed = (type: string, encoding = '7bit'): string =>
+const createHead = (type: string, encoding = '7bit'): string =>
   `${HEAD}Content-Type: ${type}\r\nContent-Transfer-Encoding: ${encoding}\r\n\r\n`
 const MIXED = `${HEAD}Content-Type: multipart/mixed; boundary=x\r\n\r\n`
 
 /** A message of one part. */
-const single = (name: string, head: string, pattern: string | Uint8Array, bytes = MOST_BYTES): HostileMessage => ({
+const singlePart = (name: string, head: string, pattern: string | Uint8Array, bytes = MAX_BYTES): HostileMessage => ({
   name,
   *pieces() {
     yield head
-    yield* filled(pattern, bytes)
+    yield* repeat(pattern, bytes)
   },
 })
 
 /** A multipart message of equal parts, as many as fit and are wanted. */
-const ofParts = (name: string, count: number, part: () => string): HostileMessage => ({
+const manyParts = (name: string, count: number, part: () => string): HostileMessage => ({
   name,
   *pieces() {
     yield MIXED
     const text = `--x\r\n${part()}\r\n`
-    const fitting = Math.min(count, Math.floor(MOST_BYTES / text.length))
-    yield* filled(text, fitting * text.length)
+    const fitting = Math.min(count, Math.floor(MAX_BYTES / text.length))
+    yield* repeat(text, fitting * text.length)
     yield '--x--\r\n'
   },
 })
@@ -72,47 +72,51 @@ const signature = (index: number, more = ''): string =>
 
 /** The message in hostile form, by name. */
 export const messages: readonly HostileMessage[] = [
-  single('one line of 40 MiB', typed('text/plain'), 'x'),
-  single('40 MiB of text in lines', typed('text/plain'), LINE),
-  single('40 MiB of empty lines', typed('text/plain'), '\r\n'),
-  single('40 MiB of line feeds in base64', typed('text/plain', 'base64'), base64Lines(Buffer.alloc(57 * 100, '\n'))),
-  single('40 MiB of HTML', typed('text/html; charset=utf-8'), `<p><b>${WORDS}</b><br>\r\n`),
-  single('40 MiB of open tags', typed('text/html'), '<div>\r\n'),
-  single(
+  singlePart('one line of 40 MiB', createHead('text/plain'), 'x'),
+  singlePart('40 MiB of text in lines', createHead('text/plain'), LINE),
+  singlePart('40 MiB of empty lines', createHead('text/plain'), '\r\n'),
+  singlePart(
+    '40 MiB of line feeds in base64',
+    createHead('text/plain', 'base64'),
+    base64Lines(Buffer.alloc(57 * 100, '\n')),
+  ),
+  singlePart('40 MiB of HTML', createHead('text/html; charset=utf-8'), `<p><b>${WORDS}</b><br>\r\n`),
+  singlePart('40 MiB of open tags', createHead('text/html'), '<div>\r\n'),
+  singlePart(
     'text in UTF-8 and base64',
-    typed('text/plain; charset=utf-8', 'base64'),
+    createHead('text/plain; charset=utf-8', 'base64'),
     base64Lines(Buffer.from(WORDS.repeat(200)).subarray(0, 57 * 180)),
   ),
-  single('text in ISO-2022-JP', typed('text/plain; charset=iso-2022-jp'), '\x1b$B%F%9%H%a!<%k\x1b(B\r\n'),
-  single('text in UTF-7', typed('text/plain; charset=utf-7'), 'a+AOQ-+2D3eAA-b\r\n'),
-  single(
+  singlePart('text in ISO-2022-JP', createHead('text/plain; charset=iso-2022-jp'), '\x1b$B%F%9%H%a!<%k\x1b(B\r\n'),
+  singlePart('text in UTF-7', createHead('text/plain; charset=utf-7'), 'a+AOQ-+2D3eAA-b\r\n'),
+  singlePart(
     'text in an unknown charset',
-    typed('text/plain; charset=x-nobody-knows', '8bit'),
+    createHead('text/plain; charset=x-nobody-knows', '8bit'),
     Uint8Array.from({ length: 64 }, (_, i) => (i === 62 ? 13 : i === 63 ? 10 : 128 + i)),
   ),
-  single('flowing text', typed('text/plain; format=flowed; delsp=yes'), '> flowed text that goes on \r\n'),
-  single('quoted-printable', typed('text/plain; charset=utf-8', 'quoted-printable'), '=C3=A4=C3=B6=\r\n'),
-  single('quoted-printable of soft breaks', typed('text/plain', 'quoted-printable'), '=\r\n'),
-  single('quoted-printable, a line of spaces', typed('text/plain', 'quoted-printable'), ' '),
-  single('base64 that is padded everywhere', typed('application/pdf', 'base64'), 'YQ=='),
-  single('base64 of dots', typed('application/pdf', 'base64'), '._'),
+  singlePart('flowing text', createHead('text/plain; format=flowed; delsp=yes'), '> flowed text that goes on \r\n'),
+  singlePart('quoted-printable', createHead('text/plain; charset=utf-8', 'quoted-printable'), '=C3=A4=C3=B6=\r\n'),
+  singlePart('quoted-printable of soft breaks', createHead('text/plain', 'quoted-printable'), '=\r\n'),
+  singlePart('quoted-printable, a line of spaces', createHead('text/plain', 'quoted-printable'), ' '),
+  singlePart('base64 that is padded everywhere', createHead('application/pdf', 'base64'), 'YQ=='),
+  singlePart('base64 of dots', createHead('application/pdf', 'base64'), '._'),
   {
     name: 'an attachment that does not compress, base64',
     *pieces() {
       yield `${HEAD}Content-Type: application/zip; name=a.zip\r\nContent-Transfer-Encoding: base64\r\n\r\n`
       const piece = base64Lines(noise(57 * 20_000))
-      for (let sent = 0; sent + piece.length < MOST_BYTES; sent += piece.length) yield piece
+      for (let sent = 0; sent + piece.length < MAX_BYTES; sent += piece.length) yield piece
     },
   },
   {
     name: 'an attachment of 8-bit octets that do not compress',
     *pieces() {
-      yield typed('application/octet-stream', '8bit')
+      yield createHead('application/octet-stream', '8bit')
       const piece = noise(PIECE_BYTES).map((octet) => (octet === 10 || octet === 13 || octet === 46 ? 32 : octet))
-      for (let sent = 0; sent + piece.length < MOST_BYTES; sent += piece.length) yield piece
+      for (let sent = 0; sent + piece.length < MAX_BYTES; sent += piece.length) yield piece
     },
   },
-  single('a message as attachment', typed('message/rfc822'), `${HEAD}\r\n${LINE.repeat(10)}`),
+  singlePart('a message as attachment', createHead('message/rfc822'), `${HEAD}\r\n${LINE.repeat(10)}`),
   {
     name: '1,000 attachments of 29 KB that do not compress',
     *pieces() {
@@ -131,22 +135,22 @@ export const messages: readonly HostileMessage[] = [
       yield '--x--\r\n'
     },
   },
-  ofParts('10,000 parts of 4 KB of text', 9_990, () => `Content-Type: text/plain\r\n\r\n${LINE.repeat(52)}`),
-  ofParts(
+  manyParts('10,000 parts of 4 KB of text', 9_990, () => `Content-Type: text/plain\r\n\r\n${LINE.repeat(52)}`),
+  manyParts(
     '10,000 parts of 4 KB of HTML',
     9_990,
     () => `Content-Type: text/html; charset=utf-8\r\n\r\n${`<p>${WORDS}</p>\r\n`.repeat(40)}`,
   ),
-  ofParts('10,000 empty parts', 9_990, () => '\r\n'),
-  ofParts('a million parts', 1_000_000, () => '\r\n'),
-  ofParts(
+  manyParts('10,000 empty parts', 9_990, () => '\r\n'),
+  manyParts('a million parts', 1_000_000, () => '\r\n'),
+  manyParts(
     '10,000 parts of 20 fields',
     9_990,
     () => `${'X-Field: value\r\n'.repeat(19)}Content-Type: text/plain\r\n\r\na`,
   ),
-  ofParts('39 parts with a header of 1 MiB', 39, () => `X: ${'a'.repeat(1_000_000)}\r\n\r\na`),
-  ofParts('39 parts with 5,000 fields', 39, () => `${'X-Field: value of some length\r\n'.repeat(5_000)}\r\na`),
-  ofParts(
+  manyParts('39 parts with a header of 1 MiB', 39, () => `X: ${'a'.repeat(1_000_000)}\r\n\r\na`),
+  manyParts('39 parts with 5,000 fields', 39, () => `${'X-Field: value of some length\r\n'.repeat(5_000)}\r\na`),
+  manyParts(
     '1,000 parts with 40 KB of Content-Type',
     1_000,
     () => `Content-Type: text/plain; ${Array.from({ length: 4_000 }, (_, i) => `a${i}=b;`).join('')}\r\n\r\na`,
@@ -160,18 +164,18 @@ export const messages: readonly HostileMessage[] = [
       yield 'Content-Type: text/plain\r\n\r\ninnermost\r\n'
     },
   },
-  { name: '100,000 header lines', pieces: () => [...filled('X-Line: value\r\n', 15 * 69_000), '\r\nx\r\n'] },
-  { name: '3 million header lines', pieces: () => filled('X-Line: value\r\n', MOST_BYTES) },
-  { name: 'a header line of 40 MiB', pieces: () => ['X: ', ...filled('x', MOST_BYTES)] },
+  { name: '100,000 header lines', pieces: () => [...repeat('X-Line: value\r\n', 15 * 69_000), '\r\nx\r\n'] },
+  { name: '3 million header lines', pieces: () => repeat('X-Line: value\r\n', MAX_BYTES) },
+  { name: 'a header line of 40 MiB', pieces: () => ['X: ', ...repeat('x', MAX_BYTES)] },
   {
     name: '1 MiB of addresses',
-    pieces: () => [HEAD, 'To: ', ...filled('"A, B" <abc@d.test>, ', 1_000_000), '\r\n\r\nx\r\n'],
+    pieces: () => [HEAD, 'To: ', ...repeat('"A, B" <abc@d.test>, ', 1_000_000), '\r\n\r\nx\r\n'],
   },
   {
     name: '1 MiB of encoded words',
     pieces: () => [
       `From: a@b.test\r\nSubject: `,
-      ...filled('=?iso-2022-jp?B?GyRCJUYbKEI=?=\r\n ', 1_000_000),
+      ...repeat('=?iso-2022-jp?B?GyRCJUYbKEI=?=\r\n ', 1_000_000),
       '\r\n\r\nx\r\n',
     ],
   },
@@ -179,24 +183,24 @@ export const messages: readonly HostileMessage[] = [
     name: 'ten signatures over 40 MiB with many spaces',
     *pieces() {
       for (let index = 0; index < 10; index++) yield signature(index, index < 2 ? ' l=1000;' : '')
-      yield typed('text/plain')
-      yield* filled(`a \t  b${' '.repeat(60)}c  \r\n`, MOST_BYTES - 8_000)
+      yield createHead('text/plain')
+      yield* repeat(`a \t  b${' '.repeat(60)}c  \r\n`, MAX_BYTES - 8_000)
     },
   },
   {
     name: 'signatures over one line of 40 MiB',
     *pieces() {
       for (let index = 0; index < 10; index++) yield signature(index)
-      yield typed('text/plain')
-      yield* filled('a  b', MOST_BYTES - 8_000)
+      yield createHead('text/plain')
+      yield* repeat('a  b', MAX_BYTES - 8_000)
     },
   },
   {
     name: 'signatures over 40 MiB of empty lines',
     *pieces() {
       for (let index = 0; index < 10; index++) yield signature(index)
-      yield typed('text/plain')
-      yield* filled('\r\n', MOST_BYTES - 8_000)
+      yield createHead('text/plain')
+      yield* repeat('\r\n', MAX_BYTES - 8_000)
     },
   },
   {
@@ -214,11 +218,11 @@ export const messages: readonly HostileMessage[] = [
         `<?xml version="1.0"?><feedback>${`<record><row><source_ip>192.0.2.1</source_ip></row></record>`.repeat(150_000)}`,
       )
       for (let index = 0; index < 3; index++)
-        yield `--x\r\nContent-Type: application/zip; name="a!b!1!${index}.zip"\r\nContent-Transfer-Encoding: base64\r\n\r\n${base64Lines(zipOf(xml))}`
+        yield `--x\r\nContent-Type: application/zip; name="a!b!1!${index}.zip"\r\nContent-Transfer-Encoding: base64\r\n\r\n${base64Lines(createZip(xml))}`
       yield '--x--\r\n'
     },
   },
-  single(
+  singlePart(
     'a report of 30 MiB, not packed',
     `From: a@sender.test\r\nSubject: Report Domain: a.test\r\nContent-Type: text/xml; name="a!b!1!2.xml"\r\n\r\n`,
     '<a>\r\n',
@@ -228,7 +232,7 @@ export const messages: readonly HostileMessage[] = [
     mailFrom: '',
     *pieces() {
       yield `From: MAILER-DAEMON@sender.test\r\nSubject: Undelivered Mail Returned to Sender\r\nContent-Type: text/plain\r\n\r\n`
-      yield* filled('<a@b.test>: 550 5.1.1 user unknown\r\n', MOST_BYTES)
+      yield* repeat('<a@b.test>: 550 5.1.1 user unknown\r\n', MAX_BYTES)
     },
   },
   {
@@ -236,14 +240,14 @@ export const messages: readonly HostileMessage[] = [
     mailFrom: '',
     *pieces() {
       yield `From: MAILER-DAEMON@sender.test\r\nSubject: Undelivered\r\nContent-Type: multipart/report; report-type=delivery-status; boundary=x\r\n\r\n--x\r\n\r\nIt failed.\r\n--x\r\nContent-Type: message/delivery-status\r\n\r\nReporting-MTA: dns; a.test\r\n\r\nFinal-Recipient: rfc822; a@b.test\r\nAction: failed\r\nStatus: 5.1.1\r\n\r\n--x\r\nContent-Type: message/rfc822\r\n\r\n${HEAD}\r\n`
-      yield* filled(LINE, MOST_BYTES - 2_000)
+      yield* repeat(LINE, MAX_BYTES - 2_000)
       yield '--x--\r\n'
     },
   },
 ]
 
 /** A zip archive with one file (PKWARE APPNOTE §4.3.7), without the directory, which no reader of streams needs. */
-function zipOf(content: Buffer): Buffer {
+function createZip(content: Buffer): Buffer {
   const packed = deflateRawSync(content)
   const header = Buffer.alloc(30)
   header.writeUInt32LE(0x04034b50, 0)

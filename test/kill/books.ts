@@ -18,7 +18,7 @@ interface Row {
 }
 
 /** All recipients, by local part; an address stored twice is told by `twice`. */
-export function storedMail(db: Database): { byId: Map<string, StoredMail>; twice: string[] } {
+export function readStoredMail(db: Database): { byId: Map<string, StoredMail>; twice: string[] } {
   const rows = db.query<Row, []>('SELECT address, status, attempts, next_at AS nextAt FROM recipients').all()
   const byId = new Map<string, StoredMail>()
   const twice: string[] = []
@@ -31,18 +31,18 @@ export function storedMail(db: Database): { byId: Map<string, StoredMail>; twice
 }
 
 /** Recipients that are still open and can be delivered: all but those that wait for a later attempt. */
-export const openCount = (db: Database, now: number): number =>
+export const countOpen = (db: Database, now: number): number =>
   db
     .query<{ n: number }, [number, number]>(
       `SELECT COUNT(*) AS n FROM recipients WHERE status = ${STATUSES.indexOf('processing')} OR (next_at IS NOT NULL AND (next_at <= ? OR attempts = 0 OR next_at > ?))`,
     )
-    .get(now, now + LONGEST_RETRY_MS)?.n ?? 0
+    .get(now, now + MAX_RETRY_MS)?.n ?? 0
 
 /** A first retry is due within this. */
-const LONGEST_RETRY_MS = 24 * 3_600_000
+const MAX_RETRY_MS = 24 * 3_600_000
 
 /** What does not balance, one sentence each; to be asked when nothing is being written. */
-export function imbalances(db: Database): string[] {
+export function findImbalances(db: Database): string[] {
   const found: string[] = []
   const counted = db
     .query<{ status: number; n: number }, []>('SELECT status, COUNT(*) AS n FROM emails GROUP BY status')

@@ -9,29 +9,37 @@ import { loadConfig } from '#app/settings.ts'
 import { insertContact } from '#features/setup/contact-store/status.ts'
 import { suppress } from '#features/setup/suppression-store/suppress.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
-import { imbalances, storedMail } from './books.ts'
+import { findImbalances, readStoredMail } from './books.ts'
 import { RECEIVER_DOMAIN } from './load.ts'
 import { seededRandom } from './random.ts'
-import { endRun, findViolations, KilledService, makeFolder, printViolations, readArguments, until } from './run.ts'
+import {
+  createFolder,
+  endRun,
+  findViolations,
+  KilledService,
+  printViolations,
+  readArguments,
+  waitUntil,
+} from './run.ts'
 import { prepareAccount, SENDER_DOMAIN } from './service.ts'
 import { startKillSink } from './sink.ts'
 
-const DONE_WITHIN_MS = 900_000
-const ORDINARY = { hold: 0, slow: 0.02, drop: 0.005, cut: 0 }
+const DONE_TIMEOUT_MS = 900_000
+const ORDINARY_BEHAVIOUR = { hold: 0, slow: 0.02, drop: 0.005, cut: 0 }
 /** Contacts in one transaction. */
-const SLICE = 1000
+const BATCH_SIZE = 1000
 
 const { rounds, seed, keeps, kind: serviceKind, contacts } = readArguments()
 
 /** Why a contact gets nothing; undefined: it gets one. Every hundredth each. */
 type Fate = 'pending' | 'suppressed' | 'unsubscribed' | undefined
-const fateOf = (n: number): Fate =>
+const computeFate = (n: number): Fate =>
   n % 100 === 7 ? 'pending' : n % 100 === 17 ? 'suppressed' : n % 100 === 27 ? 'unsubscribed' : undefined
 
-const nameOf = (n: number): string => `c${String(n).padStart(7, '0')}`
+const formatContactName = (n: number): string => `c${String(n).padStart(7, '0')}`
 
 const random = seededRandom(seed)
-const folder = makeFolder()
+const folder = createFolder()
 const sink = await startKillSink(random)
 const dns = await startDnsServer({
   [RECEIVER_DOMAIN]: {
@@ -71,16 +79,16 @@ async function prepareList(): Promise<void> {
       .get()
     if (!row) throw new Error('the list is missing')
     const { accountId } = row
-    for (let from = 1; from <= contacts; from += SLICE) {
+    for (let from = 1; from <= contacts; from += BATCH_SIZE) {
       await app.commit.write((tx) => {
-        for (let n = from; n < from + SLICE && n <= contacts; n++) {
-          const email = `${nameOf(n)}@${RECEIVER_DOMAIN}`
-          const fate = fateOf(n)
+        for (let n = from; n < from + BATCH_SIZE && n <= contacts; n++) {
+          const email = `${formatContactName(n)}@${RECEIVER_DOMAIN}`
+          const fate = computeFate(n)
           insertContact(app, tx, {
             accountId,
             listId: row.id,
             email,
-            metadata: JSON.stringify({ n: nameOf(n) }),
+            metadata: JSON.stringify({ n: formatContactName(n) }),
             status: fate === 'pending' ? 'pending' : 'active',
           })
           if (fate === 'suppressed') suppress(app, tx, { accountId, address: email, reason: 'manual', covers: 'all' })
@@ -117,7 +125,7 @@ interface Answer {
 }
 
 /** Asks for the broadcast, always with the same key; undefined when the service was killed before it answered. */
-const askForBroadcast = () =>
+const requestBroadcast = () =>
   api(
     'POST',
     '/v1/emails/broadcast',
@@ -131,16 +139,16 @@ const askForBroadcast = () =>
     { 'idempotency-key': 'the broadcast' },
   ).catch(() => undefined)
 
-const states = (db: Database): { state: number; handedOver: number; leftOut: number; total: number }[] =>
+const readStates = (db: Database): { state: number; handedOver: number; leftOut: number; total: number }[] =>
   db
     .query<{ state: number; handedOver: number; leftOut: number; total: number }, []>(
       'SELECT state, handed_over AS handedOver, left_out AS leftOut, total FROM broadcasts',
     )
     .all()
 
-const FIXING = 0
-const SENDING = 2
-const DONE = 6
+const SNAPSHOT_STATE = 0
+const SENDING_STATE = 2
+const DONE_STATE = 6
 
 async function kill(): Promise<void> {
   const running = service.running
@@ -153,17 +161,17 @@ async function kill(): Promise<void> {
   sum.kills++
   if (atKill.inData.length > 0) sum.inData++
   using db = service.openBooks()
-  const [broadcast] = states(db)
-  if (broadcast?.state === FIXING) sum.fixing++
-  if (broadcast?.state === SENDING) sum.sending++
+  const [broadcast] = readStates(db)
+  if (broadcast?.state === SNAPSHOT_STATE) sum.fixing++
+  if (broadcast?.state === SENDING_STATE) sum.sending++
 }
 
 /** A first kill while the recipients are being fixed: then nobody has got anything, and the same request begins it. */
-async function killWhileFixing(): Promise<void> {
+async function killDuringSnapshot(): Promise<void> {
   await service.start()
-  const asked = askForBroadcast()
+  const asked = requestBroadcast()
   using db = service.openBooks()
-  await until(() => states(db).some(({ state }) => state === FIXING), 10_000, 1)
+  await waitUntil(() => readStates(db).some(({ state }) => state === SNAPSHOT_STATE), 10_000, 1)
   await Bun.sleep(random.between(0, 60))
   await kill()
   const answer = await asked
@@ -173,36 +181,36 @@ async function killWhileFixing(): Promise<void> {
 
 let operationId = ''
 
-async function begin(): Promise<void> {
+async function beginBroadcast(): Promise<void> {
   await service.start()
-  const answer = await askForBroadcast()
+  const answer = await requestBroadcast()
   if (answer?.status !== 202) throw new Error(`the broadcast was answered with ${JSON.stringify(answer)}`)
   operationId = answer.body.data.operation_id
   if (answer.body.data.total_recipients !== expected)
     violations.push(`${answer.body.data.total_recipients} recipients were told, ${expected} are to get it`)
-  const again = await askForBroadcast()
+  const again = await requestBroadcast()
   if (again?.body.data.operation_id !== operationId) violations.push('the same key began another broadcast')
 }
 
 /** Kills spread over the whole of it: the next one comes when its share has been received. */
-async function killOnTheWay(round: number): Promise<void> {
+async function killWhileSending(round: number): Promise<void> {
   const share = (expected * (round - 0.5 + random.between(-30, 30) / 100)) / rounds
   const receivedCount = () => sink.transactions.filter(({ received }) => received).length
-  sink.behave(ORDINARY)
-  if (!(await until(() => receivedCount() >= share || !service.running, DONE_WITHIN_MS, 20)))
+  sink.behave(ORDINARY_BEHAVIOUR)
+  if (!(await waitUntil(() => receivedCount() >= share || !service.running, DONE_TIMEOUT_MS, 20)))
     throw new Error('the broadcast does not go on')
   if (round % 2 === 0) {
-    sink.behave({ ...ORDINARY, hold: 0.3 })
-    await until(() => sink.inData().length > 0, 10_000)
+    sink.behave({ ...ORDINARY_BEHAVIOUR, hold: 0.3 })
+    await waitUntil(() => sink.inData().length > 0, 10_000)
   }
   await Bun.sleep(random.between(0, 200))
   await kill()
-  sink.behave(ORDINARY)
+  sink.behave(ORDINARY_BEHAVIOUR)
   await service.start()
   console.log(`kill ${sum.kills}: ${receivedCount()} of ${expected} received`)
 }
 
-const openCount = (db: Database): number =>
+const countOpen = (db: Database): number =>
   db.query<{ n: number }, []>('SELECT COUNT(*) AS n FROM emails WHERE status IN (0, 1, 2)').get()?.n ?? 0
 
 /** What everybody got, against what they should have. */
@@ -210,32 +218,32 @@ function judge(db: Database): string[] {
   const broken: string[] = []
   const times = new Map<string, number>()
   const mentioned = new Set<string>()
-  for (const { recipient, received, whole, testId } of sink.transactions) {
+  for (const { recipient, received, isWhole: whole, testId } of sink.transactions) {
     mentioned.add(recipient)
     if (!received) continue
     times.set(recipient, (times.get(recipient) ?? 0) + 1)
     if (!whole || testId !== recipient)
       broken.push(`${recipient} got a message that is not whole or not theirs (${testId})`)
   }
-  const { byId, twice } = storedMail(db)
+  const { byId, twice } = readStoredMail(db)
   broken.push(...twice.map((name) => `${name} has two emails`))
   let once = 0
   let uncertain = 0
   for (let n = 1; n <= contacts; n++) {
-    const name = nameOf(n)
+    const name = formatContactName(n)
     const got = times.get(name) ?? 0
     const status = byId.get(name)?.status
-    if (fateOf(n) !== undefined) {
-      if (got > 0 || status !== undefined) broken.push(`${name} (${fateOf(n)}) got ${got} and is ${status}`)
+    if (computeFate(n) !== undefined) {
+      if (got > 0 || status !== undefined) broken.push(`${name} (${computeFate(n)}) got ${got} and is ${status}`)
     } else if (status === 'sent' && got === 1) once++
     else if (status === 'uncertain' && got <= 1 && excused.has(name)) uncertain++
     else
       broken.push(`${name} got ${got} and is ${status}${excused.has(name) ? '' : ', and no kill can have made it so'}`)
   }
-  const [broadcast, ...others] = states(db)
+  const [broadcast, ...others] = readStates(db)
   if (others.length > 0) broken.push('there is more than one broadcast')
   if (
-    broadcast?.state !== DONE ||
+    broadcast?.state !== DONE_STATE ||
     broadcast.handedOver + broadcast.leftOut !== broadcast.total ||
     broadcast.total !== expected
   )
@@ -245,19 +253,19 @@ function judge(db: Database): string[] {
   console.log(
     `${expected} contacts to get it: ${once} got one, ${uncertain} uncertain; ${contacts - expected} others got none`,
   )
-  return [...broken, ...imbalances(db)]
+  return [...broken, ...findImbalances(db)]
 }
 
 console.log(`seed ${seed}, ${rounds} kills on the way, ${contacts} contacts`)
 await findViolations(service, violations, async () => {
   await prepareList()
-  await killWhileFixing()
-  await begin()
-  for (let round = 1; round <= rounds && violations.length === 0; round++) await killOnTheWay(round)
+  await killDuringSnapshot()
+  await beginBroadcast()
+  for (let round = 1; round <= rounds && violations.length === 0; round++) await killWhileSending(round)
   using db = service.openBooks()
-  const isDone = await until(
-    () => !service.running || (states(db)[0]?.state === DONE && openCount(db) === 0),
-    DONE_WITHIN_MS,
+  const isDone = await waitUntil(
+    () => !service.running || (readStates(db)[0]?.state === DONE_STATE && countOpen(db) === 0),
+    DONE_TIMEOUT_MS,
     50,
   )
   if (!isDone || !service.running) violations.push('the broadcast did not end')

@@ -3,8 +3,8 @@
  * which life of the service. Every delivery passes the independent verifier.
  */
 import type { CertificateAuthority } from '#test/support/certificates.ts'
-import { type HttpsAnswer, type ReceivedRequest, startHttpsReceiver } from '#test/support/https-receiver.ts'
-import { webhookViolations } from '#test/support/webhook-verifier.ts'
+import { type HttpsReply, type ReceivedRequest, startHttpsReceiver } from '#test/support/https-receiver.ts'
+import { findWebhookViolations } from '#test/support/webhook-verifier.ts'
 import type { Random } from './random.ts'
 
 /** An attempt that arrived whole. */
@@ -23,18 +23,18 @@ export interface Arrival {
 }
 
 /** How requests are answered from now on; probabilities of a request. */
-export interface Answers {
+export interface ResponseMix {
   /** Kept without an answer until the service is killed. */
   readonly hold: number
   /** A pause before the answer, up to `slowestMs`. */
   readonly slow: number
-  readonly slowestMs: number
+  readonly maxDelayMs: number
   readonly status500: number
   readonly status404: number
   readonly reset: number
 }
 
-export const PROMPT: Answers = { hold: 0, slow: 0, slowestMs: 0, status500: 0, status404: 0, reset: 0 }
+export const PROMPT_RESPONSES: ResponseMix = { hold: 0, slow: 0, maxDelayMs: 0, status500: 0, status404: 0, reset: 0 }
 
 export interface KillEndpoint extends AsyncDisposable {
   readonly url: string
@@ -46,7 +46,7 @@ export interface KillEndpoint extends AsyncDisposable {
   readonly violations: readonly string[]
   /** What the creation of the webhook gave. */
   expect(webhook: { readonly secret: string; readonly accountId: string }): void
-  behave(answers: Answers): void
+  behave(answers: ResponseMix): void
   /** A new run of the service begins. */
   begin(life: number): void
   /** Arrivals of this life that have no answer. */
@@ -58,7 +58,7 @@ export interface KillEndpoint extends AsyncDisposable {
 }
 
 /** Failures in a row: ten would switch the webhook off, and kills may hide successes between them. */
-const MOST_FAILURES_IN_A_ROW = 3
+const MAX_CONSECUTIVE_FAILURES = 3
 const CLOSED_WITHIN_MS = 2000
 const GOOD_STATUSES = [200, 201, 202] as const
 
@@ -67,24 +67,24 @@ export async function startEndpoint(name: string, random: Random, ca?: Certifica
   const receiver = await startHttpsReceiver({ names: [name], ...(ca && { ca }) })
   const arrivals: Arrival[] = []
   const violations: string[] = []
-  let answers = PROMPT
+  let answers = PROMPT_RESPONSES
   let life = 0
   let failures = 0
   let webhook = { secret: '', accountId: '' }
   let whenDead = Promise.withResolvers<void>()
   let whenAnswered = Promise.withResolvers<void>()
 
-  receiver.answer(async (request): Promise<HttpsAnswer> => {
-    const arrival = arrivalOf(request, life)
+  receiver.answer(async (request): Promise<HttpsReply> => {
+    const arrival = toArrival(request, life)
     arrivals.push(arrival)
-    for (const violation of webhookViolations(request, { ...webhook, nowMs: request.receivedAt }))
+    for (const violation of findWebhookViolations(request, { ...webhook, nowMs: request.receivedAt }))
       violations.push(`${name} got ${arrival.event} ${arrival.eventId}, attempt ${arrival.attempt}: ${violation}`)
     const { promise: dead } = whenDead
     if (random.chance(answers.hold)) {
       await dead
       return 'reset'
     }
-    if (random.chance(answers.slow)) await Promise.race([Bun.sleep(random.between(1, answers.slowestMs)), dead])
+    if (random.chance(answers.slow)) await Promise.race([Bun.sleep(random.between(1, answers.maxDelayMs)), dead])
     if (arrival.life !== life || dead !== whenDead.promise) return 'reset'
     const answer = nextAnswer()
     arrival.answeredAtMs = performance.now()
@@ -97,7 +97,7 @@ export async function startEndpoint(name: string, random: Random, ca?: Certifica
   function nextAnswer(): number | 'reset' {
     const drawn = random.fraction()
     const { status500, status404, reset } = answers
-    const isFailure = drawn < status500 + status404 + reset && failures < MOST_FAILURES_IN_A_ROW
+    const isFailure = drawn < status500 + status404 + reset && failures < MAX_CONSECUTIVE_FAILURES
     failures = isFailure ? failures + 1 : 0
     if (!isFailure) return GOOD_STATUSES[random.between(0, GOOD_STATUSES.length - 1)] ?? 200
     return drawn < status500 ? 500 : drawn < status500 + status404 ? 404 : 'reset'
@@ -131,7 +131,7 @@ export async function startEndpoint(name: string, random: Random, ca?: Certifica
   }
 }
 
-function arrivalOf({ headers, text }: ReceivedRequest, life: number): Arrival {
+function toArrival({ headers, text }: ReceivedRequest, life: number): Arrival {
   let body: { event_id?: unknown; recipient?: unknown } = {}
   try {
     body = JSON.parse(text) as typeof body

@@ -3,31 +3,31 @@ import { connect, type Socket } from 'node:net'
 import type { Random } from './random.ts'
 
 /** `accepted`: the 250 came; `refused`: another reply; `unanswered`: the connection ended before one. */
-export type Told = 'accepted' | 'refused' | 'unanswered'
+export type SubmitOutcome = 'accepted' | 'refused' | 'unanswered'
 
-export interface HandedIn {
+export interface SubmittedMessage {
   /** Local part of its Message-ID. */
   readonly id: string
   readonly recipients: readonly string[]
   readonly sizeBytes: number
   /** All of it was sent: without an answer it may have been taken. */
   isWhole: boolean
-  told: Told
+  outcome: SubmitOutcome
 }
 
-export interface Handers {
+export interface InboundClients {
   /** Sessions that have sent at least part of a message and wait for its reply now. */
   inData(): number
   /** Ends them; resolves when every session is over. */
   stop(): Promise<void>
 }
 
-const HANDERS = 12
+const CLIENT_COUNT = 12
 /** Every this often a message is so large that it is spooled. */
 const LARGE_CHANCE = 0.04
 const LARGE_BYTES = 700_000
 
-export interface HandersOptions {
+export interface InboundClientOptions {
   readonly port: number
   readonly random: Random
   /** Before the numbers of the messages. */
@@ -35,11 +35,11 @@ export interface HandersOptions {
   /** Choices of recipients, all taken by the service. */
   readonly recipients: readonly (readonly string[])[]
   /** What is handed in, by id. */
-  readonly handed: Map<string, HandedIn>
+  readonly handed: Map<string, SubmittedMessage>
 }
 
 /** Begins to hand in over several connections at the same time, until told to stop. */
-export function startHanders(options: HandersOptions): Handers {
+export function startInboundClients(options: InboundClientOptions): InboundClients {
   let isStopping = false
   let inData = 0
   let made = 0
@@ -48,32 +48,38 @@ export function startHanders(options: HandersOptions): Handers {
   const session = async (): Promise<void> => {
     const socket = connect(options.port, '127.0.0.1')
     sockets.add(socket)
-    const replies = repliesOf(socket)
+    const replies = createReplyReader(socket)
     try {
       await replies.next()
       await replies.ask('EHLO hander.test')
-      for (let sent = 0; sent < 20 && !isStopping; sent++) await handIn(socket, replies)
+      for (let sent = 0; sent < 20 && !isStopping; sent++) await submit(socket, replies)
     } finally {
       socket.destroy()
       sockets.delete(socket)
     }
   }
 
-  const handIn = async (socket: Socket, replies: Replies): Promise<void> => {
+  const submit = async (socket: Socket, replies: ReplyReader): Promise<void> => {
     const { random, recipients } = options
     const id = `${options.prefix}-${++made}`
     const to = recipients[random.between(0, recipients.length - 1)] ?? []
-    const message = messageOf(id, to, random)
-    const entry: HandedIn = { id, recipients: to, sizeBytes: message.length, isWhole: false, told: 'unanswered' }
+    const message = buildMessage(id, to, random)
+    const entry: SubmittedMessage = {
+      id,
+      recipients: to,
+      sizeBytes: message.length,
+      isWhole: false,
+      outcome: 'unanswered',
+    }
     options.handed.set(id, entry)
-    const refused = (reply: string): boolean => {
+    const isRejected = (reply: string): boolean => {
       if (/^[23]/.test(reply)) return false
-      entry.told = 'refused'
+      entry.outcome = 'refused'
       return true
     }
-    if (refused(await replies.ask('MAIL FROM:<ada@hander.test>'))) return
-    for (const address of to) if (refused(await replies.ask(`RCPT TO:<${address}>`))) return
-    if (refused(await replies.ask('DATA'))) return
+    if (isRejected(await replies.ask('MAIL FROM:<ada@hander.test>'))) return
+    for (const address of to) if (isRejected(await replies.ask(`RCPT TO:<${address}>`))) return
+    if (isRejected(await replies.ask('DATA'))) return
     inData++
     try {
       const half = random.between(1, message.length - 1)
@@ -82,7 +88,7 @@ export function startHanders(options: HandersOptions): Handers {
       socket.write(`${message.slice(half)}\r\n.\r\n`, 'latin1')
       entry.isWhole = true
       const reply = await replies.next()
-      entry.told = reply.startsWith('250') ? 'accepted' : 'refused'
+      entry.outcome = reply.startsWith('250') ? 'accepted' : 'refused'
     } finally {
       inData--
     }
@@ -94,7 +100,7 @@ export function startHanders(options: HandersOptions): Handers {
       await session().catch(() => Bun.sleep(5))
     }
   }
-  const running = Array.from({ length: HANDERS }, run)
+  const running = Array.from({ length: CLIENT_COUNT }, run)
   return {
     inData: () => inData,
     async stop() {
@@ -105,7 +111,7 @@ export function startHanders(options: HandersOptions): Handers {
   }
 }
 
-function messageOf(id: string, to: readonly string[], random: Random): string {
+function buildMessage(id: string, to: readonly string[], random: Random): string {
   const size = random.chance(LARGE_CHANCE) ? LARGE_BYTES : random.between(100, 4000)
   const line = `${'0123456789abcdef'.repeat(4)} ${id}\r\n`
   return [
@@ -118,13 +124,13 @@ function messageOf(id: string, to: readonly string[], random: Random): string {
   ].join('\r\n')
 }
 
-interface Replies {
+interface ReplyReader {
   /** The next whole reply; rejects when the connection ends first. */
   next(): Promise<string>
   ask(command: string): Promise<string>
 }
 
-function repliesOf(socket: Socket): Replies {
+function createReplyReader(socket: Socket): ReplyReader {
   let text = ''
   let ended: Error | undefined
   let wake = () => {}

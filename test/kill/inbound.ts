@@ -3,13 +3,21 @@
  * and the processing. Whatever got a 250 has to be there exactly once, told by exactly one event. See `scripts/kill-test --help`.
  */
 import type { Database } from 'bun:sqlite'
-import { eventCode } from '#features/core/events/record.ts'
-import { inboundCode } from '#features/receiving/inbound/status.ts'
+import { toEventCode } from '#features/core/events/record.ts'
+import { inboundStatusCode } from '#features/receiving/inbound/status.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
-import { freePort } from '#test/support/free-port.ts'
-import { type HandedIn, type Handers, startHanders } from './handers-in.ts'
+import { findFreePort } from '#test/support/free-port.ts'
+import { type InboundClients, type SubmittedMessage, startInboundClients } from './handers-in.ts'
 import { seededRandom } from './random.ts'
-import { endRun, findViolations, KilledService, makeFolder, printViolations, readArguments, until } from './run.ts'
+import {
+  createFolder,
+  endRun,
+  findViolations,
+  KilledService,
+  printViolations,
+  readArguments,
+  waitUntil,
+} from './run.ts'
 import { prepareAccount, SENDER_DOMAIN } from './service.ts'
 
 const PROCESSED_WITHIN_MS = 60_000
@@ -26,9 +34,9 @@ const MOMENTS = ['data', 'processing', 'random', 'recovery'] as const
 type Moment = (typeof MOMENTS)[number]
 
 const random = seededRandom(seed)
-const folder = makeFolder()
+const folder = createFolder()
 const dns = await startDnsServer({})
-const smtpPort = await freePort()
+const smtpPort = await findFreePort()
 const service = await KilledService.make(folder, serviceKind, {
   TASSIS_DNS_SERVERS: dns.address,
   TASSIS_INBOUND_ADDR: `127.0.0.1:${smtpPort}`,
@@ -38,39 +46,40 @@ const service = await KilledService.make(folder, serviceKind, {
   TASSIS_MIN_FREE_DISK: '0',
 })
 
-const handed = new Map<string, HandedIn>()
+const submitted = new Map<string, SubmittedMessage>()
 const violations: string[] = []
 const sum = { kills: 0, inData: 0, waiting: 0 }
 let mailbox = ''
 
-const waitingIn = (db: Database): number =>
+const countWaiting = (db: Database): number =>
   db.query<{ n: number }, []>('SELECT COUNT(*) AS n FROM inbound_receipts').get()?.n ?? 0
 
-async function moment(kind: Moment, handers: Handers, db: Database): Promise<void> {
+async function waitForMoment(kind: Moment, handers: InboundClients, db: Database): Promise<void> {
   await Bun.sleep(random.between(100, 700))
-  if (kind === 'data') await until(() => handers.inData() > 3, MOMENT_WITHIN_MS, 1)
-  else if (kind === 'processing' || kind === 'recovery') await until(() => waitingIn(db) > 0, MOMENT_WITHIN_MS, 1)
+  if (kind === 'data') await waitUntil(() => handers.inData() > 3, MOMENT_WITHIN_MS, 1)
+  else if (kind === 'processing' || kind === 'recovery')
+    await waitUntil(() => countWaiting(db) > 0, MOMENT_WITHIN_MS, 1)
   else await Bun.sleep(random.between(0, 300))
 }
 
-async function kill(handers: Handers): Promise<void> {
+async function kill(handers: InboundClients): Promise<void> {
   const running = service.running
   if (!running) throw new Error('the service ended by itself')
   sum.kills++
   if (handers.inData() > 0) sum.inData++
   await running.kill()
   using db = service.openBooks()
-  if (waitingIn(db) > 0) sum.waiting++
+  if (countWaiting(db) > 0) sum.waiting++
 }
 
-async function round(number: number): Promise<void> {
+async function runRound(number: number): Promise<void> {
   const kind = MOMENTS[(number - 1) % MOMENTS.length] ?? 'random'
   if (!service.running) await service.start()
-  const handers = startHanders({
+  const handers = startInboundClients({
     port: smtpPort,
     random,
     prefix: `r${number}`,
-    handed,
+    handed: submitted,
     recipients: [
       [`support@${SENDER_DOMAIN}`],
       [`unknown@${SENDER_DOMAIN}`],
@@ -80,7 +89,7 @@ async function round(number: number): Promise<void> {
   })
   {
     using db = service.openBooks()
-    await moment(kind, handers, db)
+    await waitForMoment(kind, handers, db)
   }
   await kill(handers)
   if (kind === 'recovery') {
@@ -93,28 +102,28 @@ async function round(number: number): Promise<void> {
   await Bun.sleep(random.between(50, 300))
   await handers.stop()
   using db = service.openBooks()
-  const isProcessed = await until(() => waitingIn(db) === 0 || !service.running, PROCESSED_WITHIN_MS, 20)
+  const isProcessed = await waitUntil(() => countWaiting(db) === 0 || !service.running, PROCESSED_WITHIN_MS, 20)
   const broken = judge(db)
   if (!isProcessed) broken.push(`not everything is processed ${PROCESSED_WITHIN_MS} ms after the restart`)
-  const ofRound = [...handed.values()].filter(({ id }) => id.startsWith(`r${number}-`))
-  const told = (what: HandedIn['told']) => ofRound.filter((entry) => entry.told === what).length
+  const ofRound = [...submitted.values()].filter(({ id }) => id.startsWith(`r${number}-`))
+  const told = (what: SubmittedMessage['outcome']) => ofRound.filter((entry) => entry.outcome === what).length
   console.log(
     `round ${number} ${kind}: ${told('accepted')} accepted, ${told('unanswered')} unanswered, ${told('refused')} refused${broken.length > 0 ? `; ${broken.length} VIOLATIONS` : ''}`,
   )
   violations.push(...broken)
 }
 
-interface Place {
+interface StoredPlace {
   readonly messageId: string
   readonly n: number
   readonly told: number
 }
 
 /** Message-ID -> how often it is in a place, and by how many events it is told. */
-function placesOf(db: Database, query: string): Map<string, Place> {
+function readPlaces(db: Database, query: string): Map<string, StoredPlace> {
   return new Map(
     db
-      .query<Place, []>(query)
+      .query<StoredPlace, []>(query)
       .all()
       .map((row) => [row.messageId, row]),
   )
@@ -122,20 +131,20 @@ function placesOf(db: Database, query: string): Map<string, Place> {
 
 /** What there is of each message, against what its sender was told. */
 function judge(db: Database): string[] {
-  const routed = placesOf(
+  const routed = readPlaces(
     db,
     `SELECT message_id AS messageId, count(*) AS n, count(event_seq) AS told FROM inbound_emails WHERE route_id IS NOT NULL GROUP BY 1`,
   )
-  const unrouted = placesOf(
+  const unrouted = readPlaces(
     db,
     `SELECT message_id AS messageId, count(*) AS n, count(event_seq) AS told FROM inbound_emails WHERE route_id IS NULL GROUP BY 1`,
   )
-  const inMailbox = placesOf(
+  const inMailbox = readPlaces(
     db,
     `SELECT message_id AS messageId, count(*) AS n, count(*) AS told FROM mailbox_messages WHERE email_id IS NULL GROUP BY 1`,
   )
   const broken: string[] = []
-  for (const { id, recipients, isWhole, told, sizeBytes } of handed.values()) {
+  for (const { id, recipients, isWhole, outcome: told, sizeBytes } of submitted.values()) {
     const key = `<${id}@hander.test>`
     for (const recipient of recipients) {
       const [place, name, events] =
@@ -155,8 +164,8 @@ function judge(db: Database): string[] {
     }
   }
   const events = (type: 'email.inbound' | 'mailbox.message.received') =>
-    db.query<{ n: number }, [number]>('SELECT COUNT(*) AS n FROM events WHERE type = ?').get(eventCode(type))?.n ?? 0
-  const total = (places: Map<string, Place>) => [...places.values()].reduce((n, place) => n + place.n, 0)
+    db.query<{ n: number }, [number]>('SELECT COUNT(*) AS n FROM events WHERE type = ?').get(toEventCode(type))?.n ?? 0
+  const total = (places: Map<string, StoredPlace>) => [...places.values()].reduce((n, place) => n + place.n, 0)
   if (events('email.inbound') !== total(routed))
     broken.push(`${events('email.inbound')} events tell of ${total(routed)} routed messages`)
   if (events('mailbox.message.received') !== total(inMailbox))
@@ -166,7 +175,7 @@ function judge(db: Database): string[] {
       `SELECT (SELECT count(*) FROM inbound_emails WHERE status = ?)
          + (SELECT count(*) FROM mailbox_messages WHERE parse_error IS NOT NULL) AS n`,
     )
-    .get(inboundCode('failed'))?.n
+    .get(inboundStatusCode('failed'))?.n
   if (givenUp !== 0) broken.push(`${givenUp} messages were given up, though none of them is to blame for a kill`)
   return broken
 }
@@ -198,14 +207,14 @@ console.log(`seed ${seed}, ${rounds} rounds`)
 await findViolations(service, violations, async () => {
   await service.start()
   await prepareInbound()
-  for (let number = 1; number <= rounds && violations.length === 0; number++) await round(number)
+  for (let number = 1; number <= rounds && violations.length === 0; number++) await runRound(number)
   violations.push(...(await service.stop()))
 })
 if (sum.inData * 3 < sum.kills) violations.push('less than a third of the kills were inside DATA')
 if (rounds >= MOMENTS.length && sum.waiting === 0) violations.push('no kill left a message that waited to be processed')
 printViolations(violations)
-const all = [...handed.values()]
-const accepted = all.filter(({ told }) => told === 'accepted')
+const all = [...submitted.values()]
+const accepted = all.filter(({ outcome: told }) => told === 'accepted')
 console.log(
   `${sum.kills} kills, ${sum.inData} while messages arrived, ${sum.waiting} left some to be processed; ${accepted.length} messages got a 250 ` +
     `(${accepted.filter(({ sizeBytes }) => sizeBytes > 500_000).length} of them large), ${all.length - accepted.length} did not; ` +

@@ -8,7 +8,7 @@ export interface Evidence {
   readonly stored: ReadonlyMap<string, StoredMail>
   readonly storedTwice: readonly string[]
   readonly transactions: readonly Transaction[]
-  /** Recipients that may be uncertain because of the kills so far: see `AtKill.undecided`. */
+  /** Recipients that may be uncertain because of the kills so far: see `KillSnapshot.undecided`. */
   readonly excused: ReadonlySet<string>
   readonly now: number
 }
@@ -40,14 +40,14 @@ export function judgeRound({ sent, stored, storedTwice, transactions, excused, n
   const uncertain: string[] = []
   const count = { accepted: 0, unanswered: 0, once: 0, byCut: 0, deferred: 0, duplicates: 0, lost: 0 }
 
-  for (const { recipient, received, whole, testId } of transactions) {
+  for (const { recipient, received, isWhole: whole, testId } of transactions) {
     if (received && !whole) violations.push(`${recipient} was received with missing or wrong content (${testId})`)
     if (received && testId !== recipient) violations.push(`${recipient} was sent the message of ${testId}`)
     if (!sent.has(recipient)) violations.push(`${recipient} was received and never sent`)
   }
   for (const id of stored.keys()) if (!sent.has(id)) violations.push(`${id} is stored and was never sent`)
 
-  for (const { id, told, isDeferred, status } of sent.values()) {
+  for (const { id, outcome: told, isDeferred, status } of sent.values()) {
     const mail = stored.get(id)
     const times = receivedTimes(id)
     if (told === 'accepted') count.accepted++

@@ -9,14 +9,14 @@ export const RECEIVER_DOMAIN = 'receiver.test'
 /**
  * accepted: got its 202. refused: got another answer. unanswered: the connection ended first, so it may be stored or not.
  */
-export type Told = 'accepted' | 'refused' | 'unanswered'
+export type SendOutcome = 'accepted' | 'refused' | 'unanswered'
 
 export interface Sent {
   /** Local part of its one recipient, and its X-Test-Id. */
   readonly id: string
   /** The receiver never lets it in. */
   readonly isDeferred: boolean
-  told: Told
+  outcome: SendOutcome
   /** Id that the answer gave. */
   emailId: string | undefined
   status: number | undefined
@@ -29,18 +29,18 @@ export interface Load {
 
 /** What is sent; `large`, `deferred` and `refused` are probabilities of an email. */
 export interface Mix {
-  readonly longestPauseMs: number
+  readonly maxPauseMs: number
   /** Emails of one load, so that a slow machine can still deliver them in time. */
-  readonly mostEmails: number
+  readonly maxEmails: number
   readonly large: number
   readonly deferred: number
   readonly refused: number
 }
 
-const SENDERS = 12
+const SENDER_COUNT = 12
 /** Large ones are in a file beside the content database, and larger than what sockets buffer. */
 const LARGE_BYTES = 900_000
-const ORDINARY: Mix = { longestPauseMs: 50, mostEmails: 1000, large: 0.04, deferred: 0.03, refused: 0 }
+const ORDINARY_MIX: Mix = { maxPauseMs: 50, maxEmails: 1000, large: 0.04, deferred: 0.03, refused: 0 }
 
 /** Starts the senders; each remembers in `sent`. */
 export function startLoad(
@@ -49,36 +49,36 @@ export function startLoad(
   random: Random,
   prefix: string,
   sent: Map<string, Sent>,
-  mix: Mix = ORDINARY,
+  mix: Mix = ORDINARY_MIX,
 ): Load {
   let isStopping = false
   let count = 0
   const send = async (): Promise<void> => {
-    while (!isStopping && count < mix.mostEmails) {
+    while (!isStopping && count < mix.maxEmails) {
       const isDeferred = random.chance(mix.deferred)
       const isRefused = mix.refused > 0 && random.chance(mix.refused)
       const kind = isDeferred ? DEFERRED_PREFIX : isRefused ? REFUSED_PREFIX : ''
       const id = `${kind}${prefix}-${++count}`
-      const entry: Sent = { id, isDeferred, told: 'unanswered', emailId: undefined, status: undefined }
+      const entry: Sent = { id, isDeferred, outcome: 'unanswered', emailId: undefined, status: undefined }
       sent.set(id, entry)
       try {
         const response = await fetch(`${url}/v1/emails`, {
           method: 'POST',
           headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-          body: JSON.stringify(emailOf(id, random, mix.large)),
+          body: JSON.stringify(buildEmail(id, random, mix.large)),
         })
         // The status alone is the promise; the body may be cut.
         entry.status = response.status
-        entry.told = response.status === 202 ? 'accepted' : 'refused'
+        entry.outcome = response.status === 202 ? 'accepted' : 'refused'
         const body = (await response.json()) as { data?: { id?: string } }
         entry.emailId = body.data?.id
       } catch {
         await Bun.sleep(5)
       }
-      await Bun.sleep(random.between(0, mix.longestPauseMs))
+      await Bun.sleep(random.between(0, mix.maxPauseMs))
     }
   }
-  const senders = Array.from({ length: SENDERS }, send)
+  const senders = Array.from({ length: SENDER_COUNT }, send)
   return {
     async stop() {
       isStopping = true
@@ -87,7 +87,7 @@ export function startLoad(
   }
 }
 
-function emailOf(id: string, random: Random, large: number) {
+function buildEmail(id: string, random: Random, large: number) {
   const lines = Array.from({ length: random.between(1, 120) }, (_, line) => `Line ${line} of ${id}.`)
   return {
     from: `Kill Test <test@${SENDER_DOMAIN}>`,

@@ -7,13 +7,21 @@
  */
 import type { Database } from 'bun:sqlite'
 import { startDnsServer } from '#test/support/dns-server.ts'
-import { imbalances, openCount, storedMail } from './books.ts'
+import { countOpen, findImbalances, readStoredMail } from './books.ts'
 import { type Judgement, judgeRound } from './judge.ts'
 import { RECEIVER_DOMAIN, type Sent, startLoad } from './load.ts'
 import { seededRandom } from './random.ts'
-import { endRun, findViolations, KilledService, makeFolder, printViolations, readArguments, until } from './run.ts'
+import {
+  createFolder,
+  endRun,
+  findViolations,
+  KilledService,
+  printViolations,
+  readArguments,
+  waitUntil,
+} from './run.ts'
 import { prepareDataDirectory, type ServiceProcess } from './service.ts'
-import { type AtKill, type KillSink, startKillSink } from './sink.ts'
+import { type KillSink, type KillSnapshot, startKillSink } from './sink.ts'
 
 const FINAL_WITHIN_MS = 60_000
 /** Longest time until a moment inside DATA comes. */
@@ -28,15 +36,15 @@ const { rounds, seed, keeps, kind: serviceKind } = readArguments()
 const MOMENTS = ['frozen', 'held', 'random', 'held', 'recovery', 'random'] as const
 type Moment = (typeof MOMENTS)[number]
 
-const ORDINARY = { hold: 0, slow: 0.15, drop: 0.02, cut: 0 }
+const ORDINARY_BEHAVIOUR = { hold: 0, slow: 0.15, drop: 0.02, cut: 0 }
 
 interface Kill {
   readonly inData: number
-  readonly atKill: AtKill
+  readonly atKill: KillSnapshot
 }
 
 const random = seededRandom(seed)
-const folder = makeFolder()
+const folder = createFolder()
 const sink = await startKillSink(random)
 const dns = await startDnsServer({
   // Two names, so that a connection that is dropped before its 354 is followed by an attempt at the other.
@@ -64,16 +72,16 @@ async function kill(running: ServiceProcess): Promise<Kill> {
 }
 
 /** Waits for the moment of a round. */
-async function moment(kind: Moment, theSink: KillSink): Promise<void> {
-  theSink.behave({ ...ORDINARY, cut: 0.01 })
+async function waitForMoment(kind: Moment, theSink: KillSink): Promise<void> {
+  theSink.behave({ ...ORDINARY_BEHAVIOUR, cut: 0.01 })
   await Bun.sleep(random.between(30, 700))
   if (kind === 'frozen') {
     theSink.behave({ hold: 1, slow: 0, drop: 0, cut: 0 })
     // All that were inside DATA before have had their reply and the service the time to store it.
     await Bun.sleep(random.between(600, 1200))
-  } else if (kind === 'held') theSink.behave({ ...ORDINARY, hold: 0.3 })
+  } else if (kind === 'held') theSink.behave({ ...ORDINARY_BEHAVIOUR, hold: 0.3 })
   if (kind === 'frozen' || kind === 'held') {
-    await until(() => theSink.inData().length > 0, IN_DATA_WITHIN_MS)
+    await waitUntil(() => theSink.inData().length > 0, IN_DATA_WITHIN_MS)
     await Bun.sleep(random.between(0, 40))
   } else await Bun.sleep(random.between(0, 500))
 }
@@ -86,31 +94,31 @@ const sum = { kills: 0, inData: 0 }
 const violations: string[] = []
 let last: Judgement | undefined
 
-async function round(number: number): Promise<void> {
+async function runRound(number: number): Promise<void> {
   const kind = MOMENTS[(number - 1) % MOMENTS.length] ?? 'random'
   const running = service.running ?? (await service.start())
   const load = startLoad(service.url, key, random, `r${number}`, sent)
-  await moment(kind, sink)
+  await waitForMoment(kind, sink)
   const kills = [await kill(running)]
   const stopped = load.stop()
   if (kind === 'recovery') {
-    sink.behave(ORDINARY)
+    sink.behave(ORDINARY_BEHAVIOUR)
     const starting = service.begin()
     await Bun.sleep(random.between(50, 900))
     kills.push(await kill(starting))
   }
   await stopped
-  sink.behave(ORDINARY)
+  sink.behave(ORDINARY_BEHAVIOUR)
   const restartedAt = performance.now()
   await service.start()
   using db = service.openBooks()
-  const isFinal = await untilFinal(db)
+  const isFinal = await waitUntilFinal(db)
   const finalMs = performance.now() - restartedAt
 
   for (const { atKill } of kills) {
     for (const few of atKill.undecided.values()) for (const { recipient } of few) excused.add(recipient)
   }
-  const { byId, twice } = storedMail(db)
+  const { byId, twice } = readStoredMail(db)
   last = judgeRound({
     sent,
     stored: byId,
@@ -119,30 +127,30 @@ async function round(number: number): Promise<void> {
     excused,
     now: Date.now(),
   })
-  const broken = [...last.violations, ...imbalances(db)]
+  const broken = [...last.violations, ...findImbalances(db)]
   if (!isFinal) broken.push(`not everything is final ${FINAL_WITHIN_MS} ms after the restart`)
   const fresh = last.uncertain.filter((id) => !knownUncertain.has(id))
   for (const id of fresh) knownUncertain.add(id)
   const byCut = new Set(sink.transactions.filter(({ cut }) => cut).map(({ recipient }) => recipient))
   const byKill = fresh.filter((id) => !byCut.has(id))
-  broken.push(...uncertainBounds(kind, kills, byKill))
+  broken.push(...checkUncertainBounds(kind, kills, byKill))
   sum.kills += kills.length
   sum.inData += kills.filter(({ inData }) => inData > 0).length
   const told = Map.groupBy(
     [...sent.values()].filter(({ id }) => id.includes(`r${number}-`)),
-    (entry) => entry.told,
+    (entry) => entry.outcome,
   )
   const inData = kills.map((k) => k.inData).join(' and ')
   console.log(
     `round ${number} ${kind}: ${inData} sessions in DATA, ${told.get('accepted')?.length ?? 0} accepted, ${told.get('unanswered')?.length ?? 0} unanswered; ` +
-      `${byKill.length} uncertain${justAnswered(kills, byKill)}, ${fresh.length - byKill.length} by a cut; ` +
+      `${byKill.length} uncertain${describeJustAnswered(kills, byKill)}, ${fresh.length - byKill.length} by a cut; ` +
       `final ${(finalMs / 1000).toFixed(1)} s after the restart${broken.length > 0 ? `; ${broken.length} VIOLATIONS` : ''}`,
   )
   violations.push(...broken)
 }
 
 /** At most one uncertain email a session, and when all were kept inside DATA at most as many as those. */
-function uncertainBounds(kind: Moment, kills: readonly Kill[], byKill: readonly string[]): string[] {
+function checkUncertainBounds(kind: Moment, kills: readonly Kill[], byKill: readonly string[]): string[] {
   const found: string[] = []
   for (const { atKill } of kills) {
     for (const [session, few] of atKill.undecided) {
@@ -157,7 +165,7 @@ function uncertainBounds(kind: Moment, kills: readonly Kill[], byKill: readonly 
 }
 
 /** Those whose reply we had written, but the service had not stored yet: for it they were still inside DATA. */
-function justAnswered(kills: readonly Kill[], byKill: readonly string[]): string {
+function describeJustAnswered(kills: readonly Kill[], byKill: readonly string[]): string {
   const agesMs = kills.flatMap(({ atKill }) =>
     [...atKill.undecided.values()].flat().flatMap(({ recipient, answeredAtMs }) => {
       const isEarlier = answeredAtMs !== undefined && answeredAtMs <= atKill.atMs
@@ -169,15 +177,15 @@ function justAnswered(kills: readonly Kill[], byKill: readonly string[]): string
 }
 
 /** Resolves with whether all but the deferred became final in time. */
-async function untilFinal(db: Database): Promise<boolean> {
-  const isFinal = () => openCount(db, Date.now()) === 0
-  return (await until(() => isFinal() || !service.running, FINAL_WITHIN_MS, 50)) && isFinal()
+async function waitUntilFinal(db: Database): Promise<boolean> {
+  const isFinal = () => countOpen(db, Date.now()) === 0
+  return (await waitUntil(() => isFinal() || !service.running, FINAL_WITHIN_MS, 50)) && isFinal()
 }
 
 const key = await prepareDataDirectory(service.settings)
 console.log(`seed ${seed}, ${rounds} rounds`)
 await findViolations(service, violations, async () => {
-  for (let number = 1; number <= rounds && violations.length === 0; number++) await round(number)
+  for (let number = 1; number <= rounds && violations.length === 0; number++) await runRound(number)
   violations.push(...(await service.stop()))
 })
 if (sum.inData * 3 < sum.kills) violations.push('less than a third of the kills were inside DATA')

@@ -4,8 +4,15 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { freePort } from '#test/support/free-port.ts'
-import { commandOf, type ServiceKind, type ServiceProcess, type Settings, startService, untilReady } from './service.ts'
+import { findFreePort } from '#test/support/free-port.ts'
+import {
+  getCommand,
+  type ServiceKind,
+  type ServiceProcess,
+  type Settings,
+  startService,
+  waitUntilReady,
+} from './service.ts'
 
 const HELP = `scripts/kill-test [--rounds N] [--seed S] [--keep] [--service serve|parts]
 scripts/kill-test --webhooks [--rounds N] [--seed S] [--keep]
@@ -22,9 +29,9 @@ Kills a real service under load, N times (30), and proves that no accepted email
   --service    serve: the command \`serve\` (default); parts: a program put together from its parts
 Exit code 1 when a promise was broken.`
 
-const MOST_ROUNDS = 1000
-const MOST_CONTACTS = 1_000_000
-const MOST_VIOLATIONS_SHOWN = 30
+const MAX_ROUNDS = 1000
+const MAX_CONTACTS = 1_000_000
+const MAX_VIOLATIONS_SHOWN = 30
 
 export interface KillArguments {
   readonly rounds: number
@@ -37,7 +44,7 @@ export interface KillArguments {
 
 /** What the program was called with. Ends it with the help when that was asked for, or when there is no sense in it. */
 export function readArguments(): KillArguments {
-  const values = parsedArguments()
+  const values = parseKillArguments()
   if (values?.help) {
     console.log(HELP)
     process.exit(0)
@@ -45,9 +52,9 @@ export function readArguments(): KillArguments {
   const rounds = Number(values?.rounds)
   const seed = values?.seed === undefined ? Math.floor(Math.random() * 1_000_000) : Number(values.seed)
   const kind = values?.service === 'serve' || values?.service === 'parts' ? values.service : undefined
-  const areRounds = Number.isInteger(rounds) && rounds >= 1 && rounds <= MOST_ROUNDS
+  const areRounds = Number.isInteger(rounds) && rounds >= 1 && rounds <= MAX_ROUNDS
   const contacts = Number(values?.contacts)
-  const areContacts = Number.isInteger(contacts) && contacts >= 100 && contacts <= MOST_CONTACTS
+  const areContacts = Number.isInteger(contacts) && contacts >= 100 && contacts <= MAX_CONTACTS
   // The program of parts tells no webhooks, takes no mail in and hands no broadcast over.
   const needsAll = values?.webhooks || values?.inbound || values?.broadcast
   if (!values || !areRounds || !areContacts || !Number.isInteger(seed) || !kind || (needsAll && kind === 'parts')) {
@@ -57,7 +64,7 @@ export function readArguments(): KillArguments {
   return { rounds, seed, keeps: values.keep, kind, contacts }
 }
 
-function parsedArguments() {
+function parseKillArguments() {
   try {
     return parseArgs({
       options: {
@@ -104,7 +111,7 @@ export class KilledService {
 
   /** In `folder`, with these settings beside its own; nothing is started. */
   static async make(folder: string, kind: ServiceKind, settings: Settings): Promise<KilledService> {
-    return new KilledService(folder, await freePort(), kind, settings)
+    return new KilledService(folder, await findFreePort(), kind, settings)
   }
 
   /** The process, while it runs. */
@@ -114,14 +121,14 @@ export class KilledService {
 
   /** Begins the next life; does not wait until it serves. */
   begin(): ServiceProcess {
-    this.#process = startService(this.settings, commandOf(this.#kind), this.#logFile)
+    this.#process = startService(this.settings, getCommand(this.#kind), this.#logFile)
     return this.#process
   }
 
   /** Begins the next life; resolves when it serves. */
   async start(): Promise<ServiceProcess> {
     const begun = this.begin()
-    await untilReady(begun, this.url)
+    await waitUntilReady(begun, this.url)
     return begun
   }
 
@@ -145,7 +152,7 @@ export class KilledService {
   }
 
   async #check(): Promise<string[]> {
-    const command = [...commandOf('serve').slice(0, -1), 'check']
+    const command = [...getCommand('serve').slice(0, -1), 'check']
     const check = Bun.spawn(command, { env: { ...this.settings }, stdout: 'pipe', stderr: 'pipe' })
     const [output, errors, code] = await Promise.all([
       new Response(check.stdout).text(),
@@ -157,7 +164,7 @@ export class KilledService {
 }
 
 /** A folder for the data and the log of a run. */
-export const makeFolder = (): string => mkdtempSync(join(tmpdir(), 'tassis-kill-'))
+export const createFolder = (): string => mkdtempSync(join(tmpdir(), 'tassis-kill-'))
 
 /** Runs `work`, which pushes what it finds; what it throws is a violation too. Afterwards no service runs. */
 export async function findViolations(
@@ -176,7 +183,7 @@ export async function findViolations(
 
 /** Prints what promises were broken. */
 export function printViolations(violations: readonly string[]): void {
-  for (const violation of violations.slice(0, MOST_VIOLATIONS_SHOWN)) console.log(`VIOLATION ${violation}`)
+  for (const violation of violations.slice(0, MAX_VIOLATIONS_SHOWN)) console.log(`VIOLATION ${violation}`)
 }
 
 /** Ends the program, and removes the folder unless it is wanted. */
@@ -187,11 +194,11 @@ export function endRun(violations: readonly string[], folder: string, keeps: boo
 }
 
 /** Resolves with whether the condition came true in time; looks often, since what it waits for is a moment. */
-export async function until(condition: () => boolean, withinMs: number, lookEveryMs = 2): Promise<boolean> {
+export async function waitUntil(condition: () => boolean, withinMs: number, pollIntervalMs = 2): Promise<boolean> {
   const end = performance.now() + withinMs
   while (!condition()) {
     if (performance.now() > end) return false
-    await Bun.sleep(lookEveryMs)
+    await Bun.sleep(pollIntervalMs)
   }
   return true
 }

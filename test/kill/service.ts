@@ -3,8 +3,8 @@ import { openSync } from 'node:fs'
 import { join } from 'node:path'
 import { openApp } from '#app/create.ts'
 import { loadConfig } from '#app/settings.ts'
-import { eventUuid } from '#features/core/events/record.ts'
-import { createAccount, operatorFor } from '#features/people/sub-accounts/create-account.ts'
+import { deriveEventUuid } from '#features/core/events/record.ts'
+import { createAccount, toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
 import { createApiKey } from '#features/setup/api-keys/keys.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 
@@ -43,12 +43,12 @@ export async function prepareAccount(settings: Settings): Promise<Prepared> {
   try {
     const { app } = opened
     const account = await createAccount(app, { name: 'Kill test', email: 'owner@kill.test', plan: 'unlimited' })
-    const actor = operatorFor(account)
+    const actor = toOperatorActor(account)
     await createDomain(app, actor, SENDER_DOMAIN)
     // What `verify` would write if the zone were published.
     await app.commit.write((tx) => void tx.db.run('UPDATE domains SET verified_at = 1, next_check_at = 4000000000000'))
     const { key } = await createApiKey(app, actor, { name: 'kill test' })
-    return { key, accountUuid: actor.accountUuid, eventId: (seq) => eventUuid(app.keys, account.id, seq) }
+    return { key, accountUuid: actor.accountUuid, eventId: (seq) => deriveEventUuid(app.keys, account.id, seq) }
   } finally {
     await opened.close()
   }
@@ -77,7 +77,7 @@ export function startService(settings: Settings, command: readonly string[], log
 }
 
 /** Resolves when the service answers; throws when it ended or takes too long. */
-export async function untilReady(service: ServiceProcess, url: string): Promise<void> {
+export async function waitUntilReady(service: ServiceProcess, url: string): Promise<void> {
   const until = performance.now() + STARTED_WITHIN_MS
   while (performance.now() < until) {
     if (!service.isRunning()) throw new Error('the service ended while it started')
@@ -93,5 +93,5 @@ export async function untilReady(service: ServiceProcess, url: string): Promise<
 export type ServiceKind = 'serve' | 'parts'
 
 /** How the service is started. */
-export const commandOf = (kind: ServiceKind): readonly string[] =>
+export const getCommand = (kind: ServiceKind): readonly string[] =>
   kind === 'serve' ? [process.execPath, MAIN, 'serve'] : [process.execPath, join(import.meta.dir, 'child.ts')]

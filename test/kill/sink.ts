@@ -21,7 +21,7 @@ export interface Transaction {
   /** Value of X-Test-Id in the message. */
   testId: string | undefined
   /** The line `End of <id>` was the last of the text: nothing of it is missing. */
-  whole: boolean
+  isWhole: boolean
 }
 
 /** How sessions behave from now on; probabilities of a transaction. */
@@ -36,7 +36,7 @@ export interface Behaviour {
   readonly cut: number
 }
 
-export interface AtKill {
+export interface KillSnapshot {
   /** On the monotonic clock. */
   readonly atMs: number
   /** Transactions between their 354 and our reply to their final dot. */
@@ -55,14 +55,14 @@ export interface KillSink extends AsyncDisposable {
   /** Transactions between 354 and our reply, now. */
   inData(): Transaction[]
   /** To be called in the same turn as the kill. Forgets the sessions: the next ones are another process's. */
-  atKill(): AtKill
+  atKill(): KillSnapshot
   /** Lets held sessions go on; resolves when every session of the dead process is closed. */
   releaseAfterKill(): Promise<void>
 }
 
 /** A sender has stored the end of a transaction at the latest so long after its session was closed. */
 const STORED_WITHIN_MS = 2000
-const SLOWEST_REPLY_MS = 300
+const MAX_REPLY_DELAY_MS = 300
 const END_OF_DATA = Buffer.from('\r\n.\r\n')
 /** Recipients with this prefix are never let in: 450 at RCPT. */
 export const DEFERRED_PREFIX = 'later-'
@@ -108,7 +108,7 @@ export async function startKillSink(random: Random): Promise<KillSink> {
 
   async function converse(session: Session): Promise<void> {
     const { socket } = session
-    const input = reader(socket)
+    const input = createReader(socket)
     let recipient = ''
     socket.write('220 mx.test ESMTP\r\n')
     for (;;) {
@@ -154,7 +154,7 @@ export async function startKillSink(random: Random): Promise<KillSink> {
       answeredAtMs: undefined,
       cut: false,
       testId: undefined,
-      whole: false,
+      isWhole: false,
     }
     transactions.push(transaction)
     session.current = transaction
@@ -170,7 +170,7 @@ export async function startKillSink(random: Random): Promise<KillSink> {
     transaction.received = true
     const text = message.toString('latin1')
     transaction.testId = /^X-Test-Id: (\S+)\r$/m.exec(text)?.[1]
-    transaction.whole = transaction.testId !== undefined && text.includes(`End of ${transaction.testId}.`)
+    transaction.isWhole = transaction.testId !== undefined && text.includes(`End of ${transaction.testId}.`)
     if (isHeld && !isHeldUnread) await held(session, input)
     if (isCut) {
       transaction.cut = true
@@ -178,7 +178,7 @@ export async function startKillSink(random: Random): Promise<KillSink> {
       socket.destroy()
       return false
     }
-    if (isSlow) await Bun.sleep(random.between(1, SLOWEST_REPLY_MS))
+    if (isSlow) await Bun.sleep(random.between(1, MAX_REPLY_DELAY_MS))
     if (socket.destroyed) return false
     transaction.answeredAtMs = performance.now()
     session.current = undefined
@@ -239,7 +239,7 @@ interface Reader {
   resume(): void
 }
 
-function reader(socket: Socket): Reader {
+function createReader(socket: Socket): Reader {
   let buffered: Buffer = Buffer.alloc(0)
   let chunks: Buffer[] = []
   let ended = false

@@ -1,6 +1,6 @@
 /** @module What the database says of events and webhooks, read over a read-only connection beside the service or after its death. Never writes. */
 import type { Database } from 'bun:sqlite'
-import { type EventType, eventType } from '#features/core/events/record.ts'
+import { type EventType, toEventType } from '#features/core/events/record.ts'
 import { type DeliveryStatus, deliveryStatusName } from '#features/webhooks/webhooks/event-names.ts'
 
 export interface StoredEvent {
@@ -23,14 +23,14 @@ export interface StoredWebhook {
 }
 
 /** The feed of the one account, after `after`. */
-export const storedEvents = (db: Database, after: number): StoredEvent[] =>
+export const readStoredEvents = (db: Database, after: number): StoredEvent[] =>
   db
     .query<{ seq: number; type: number }, [number]>('SELECT seq, type FROM events WHERE seq > ? ORDER BY seq')
     .all(after)
-    .map(({ seq, type }) => ({ seq, type: eventType(type) }))
+    .map(({ seq, type }) => ({ seq, type: toEventType(type) }))
 
 /** The webhook with this URL, and its history. */
-export function storedWebhook(db: Database, url: string): StoredWebhook {
+export function readStoredWebhook(db: Database, url: string): StoredWebhook {
   const row = db
     .query<{ id: number; isActive: number; cursorSeq: number }, [string]>(
       'SELECT id, is_active AS isActive, cursor_seq AS cursorSeq FROM webhooks WHERE url = ?',

@@ -16,10 +16,10 @@ export interface Evidence {
 }
 
 /** `eventId attempt` */
-const pairOf = ({ eventId, attempt }: Pick<Arrival, 'eventId' | 'attempt'>): string => `${eventId} ${attempt}`
+const formatPair = ({ eventId, attempt }: Pick<Arrival, 'eventId' | 'attempt'>): string => `${eventId} ${attempt}`
 
 /** What must be true of the database at any commit, and so after a kill: the cursor has passed nothing that was not told. */
-export function cursorViolations({ name, events, stored }: Evidence): string[] {
+export function findCursorViolations({ name, events, stored }: Evidence): string[] {
   const passed = events.filter(({ seq }) => seq <= stored.cursorSeq && !stored.deliveries.has(seq))
   return [
     ...passed.map(
@@ -31,10 +31,10 @@ export function cursorViolations({ name, events, stored }: Evidence): string[] {
 }
 
 /** The attempts of a life that ended whose outcome is not stored: these, and no others, are made again. Pairs of event and attempt. */
-export function underWayAtKill({ events, eventId, stored, arrivals }: Evidence, life: number): Set<string> {
+export function findInFlightAtKill({ events, eventId, stored, arrivals }: Evidence, life: number): Set<string> {
   const done = new Map(events.map(({ seq }) => [eventId(seq), stored.deliveries.get(seq)?.attempts ?? 0]))
   const open = arrivals.filter((arrival) => arrival.life === life && arrival.attempt > (done.get(arrival.eventId) ?? 0))
-  return new Set(open.map(pairOf))
+  return new Set(open.map(formatPair))
 }
 
 export interface Duplicates {
@@ -48,24 +48,24 @@ export interface Duplicates {
 /**
  * Attempts that came more than once: allowed where the outcome of the one before could not be stored any more, and where the endpoint reset the
  * connection, which a client cannot tell from one that was closed while the request was on its way (RFC 9112 §9.3.1).
- * @param underWay what was under way when each life ended, by life
+ * @param inFlight what was under way when each life ended, by life
  */
-export function duplicatesOf(
+export function findDuplicates(
   { name, arrivals }: Evidence,
-  underWay: ReadonlyMap<number, ReadonlySet<string>>,
+  inFlight: ReadonlyMap<number, ReadonlySet<string>>,
 ): Duplicates {
   const lastOf = new Map<string, Arrival>()
   const violations: string[] = []
   const count = { afterKills: 0, afterResets: 0 }
   for (const arrival of arrivals) {
-    const pair = pairOf(arrival)
+    const pair = formatPair(arrival)
     const before = lastOf.get(pair)
     lastOf.set(pair, arrival)
     if (!before) continue
     const what = `${name}: ${arrival.event} ${arrival.eventId}, attempt ${arrival.attempt},`
     if (before.life !== arrival.life) {
       count.afterKills++
-      if (!underWay.get(before.life)?.has(pair))
+      if (!inFlight.get(before.life)?.has(pair))
         violations.push(`${what} was made again although its outcome was stored`)
     } else {
       count.afterResets++
@@ -77,7 +77,7 @@ export function duplicatesOf(
 }
 
 /** `delivered` is never begun before `sent` of the same recipient was answered; nor while it is under way in the same life. */
-export function orderViolations({ name, arrivals }: Evidence): string[] {
+export function findOrderViolations({ name, arrivals }: Evidence): string[] {
   const violations: string[] = []
   for (const [recipient, few] of Map.groupBy(arrivals, (arrival) => arrival.recipient)) {
     const sent = few.filter(({ event }) => event === 'sent')
@@ -92,7 +92,7 @@ export function orderViolations({ name, arrivals }: Evidence): string[] {
 }
 
 /** Where `sent` may have failed and be told again after `delivered`: `delivered` is not begun while an attempt at `sent` is under way. */
-export function overlapViolations({ name, arrivals }: Evidence): string[] {
+export function findOverlapViolations({ name, arrivals }: Evidence): string[] {
   const violations: string[] = []
   for (const [recipient, few] of Map.groupBy(arrivals, (arrival) => arrival.recipient)) {
     for (const { life, atMs, attempt } of few.filter(({ event }) => event === 'delivered')) {
@@ -109,7 +109,7 @@ export function overlapViolations({ name, arrivals }: Evidence): string[] {
 }
 
 /** What must be true when all has settled: every event has arrived, and its delivery says how its last attempt ended. */
-export function historyViolations({ name, events, eventId, stored, arrivals }: Evidence): string[] {
+export function findHistoryViolations({ name, events, eventId, stored, arrivals }: Evidence): string[] {
   const violations: string[] = []
   const byEvent = Map.groupBy(arrivals, (arrival) => arrival.eventId)
   for (const { seq, type } of events) {
@@ -124,7 +124,7 @@ export function historyViolations({ name, events, eventId, stored, arrivals }: E
     if (came.some(({ event }) => event !== type)) violations.push(`${what} was told as ${last.event}`)
     if (last.attempt !== delivery.attempts)
       violations.push(`${what} has ${delivery.attempts} attempts, but number ${last.attempt} came last`)
-    const expected = expectedStatus(last)
+    const expected = computeExpectedStatus(last)
     if (delivery.status !== expected)
       violations.push(`${what} is ${delivery.status}, but its last attempt was answered with ${last.status}`)
   }
@@ -133,9 +133,9 @@ export function historyViolations({ name, events, eventId, stored, arrivals }: E
   return violations
 }
 
-const MOST_ATTEMPTS = 5
+const MAX_ATTEMPTS = 5
 
-function expectedStatus({ status, attempt }: Arrival): string {
+function computeExpectedStatus({ status, attempt }: Arrival): string {
   if (status !== undefined && status < 300) return 'delivered'
-  return status === 404 || attempt >= MOST_ATTEMPTS ? 'undeliverable' : 'pending'
+  return status === 404 || attempt >= MAX_ATTEMPTS ? 'undeliverable' : 'pending'
 }

@@ -8,22 +8,30 @@
 import { Database } from 'bun:sqlite'
 import { WEBHOOK_EVENTS } from '#features/webhooks/webhooks/event-names.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
-import { imbalances, openCount } from './books.ts'
-import { type Answers, type KillEndpoint, PROMPT, startEndpoint } from './endpoint.ts'
+import { countOpen, findImbalances } from './books.ts'
+import { type KillEndpoint, PROMPT_RESPONSES, type ResponseMix, startEndpoint } from './endpoint.ts'
 import { type Mix, RECEIVER_DOMAIN, type Sent, startLoad } from './load.ts'
 import { seededRandom } from './random.ts'
-import { endRun, findViolations, KilledService, makeFolder, printViolations, readArguments, until } from './run.ts'
-import { prepareAccount, type ServiceProcess, untilReady } from './service.ts'
-import { startKillSink } from './sink.ts'
-import { type StoredEvent, storedEvents, storedWebhook } from './told.ts'
 import {
-  cursorViolations,
-  duplicatesOf,
+  createFolder,
+  endRun,
+  findViolations,
+  KilledService,
+  printViolations,
+  readArguments,
+  waitUntil,
+} from './run.ts'
+import { prepareAccount, type ServiceProcess, waitUntilReady } from './service.ts'
+import { startKillSink } from './sink.ts'
+import { readStoredEvents, readStoredWebhook, type StoredEvent } from './told.ts'
+import {
   type Evidence,
-  historyViolations,
-  orderViolations,
-  overlapViolations,
-  underWayAtKill,
+  findCursorViolations,
+  findDuplicates,
+  findHistoryViolations,
+  findInFlightAtKill,
+  findOrderViolations,
+  findOverlapViolations,
 } from './webhook-judge.ts'
 
 const SETTLED_WITHIN_MS = 120_000
@@ -42,19 +50,26 @@ const { rounds, seed, keeps, kind: serviceKind } = readArguments()
 const MOMENTS = ['held', 'answered', 'outcome', 'recovery', 'answered', 'random', 'retries'] as const
 type Moment = (typeof MOMENTS)[number]
 
-const MIX: Mix = { longestPauseMs: 200, mostEmails: 300, large: 0.01, deferred: 0.03, refused: 0.05 }
-const WELL: Answers = { ...PROMPT, slow: 0.3, slowestMs: 40 }
-const BADLY: Answers = { hold: 0, slow: 0.2, slowestMs: 300, status500: 0.08, status404: 0.02, reset: 0.04 }
+const MIX: Mix = { maxPauseMs: 200, maxEmails: 300, large: 0.01, deferred: 0.03, refused: 0.05 }
+const HEALTHY_RESPONSES: ResponseMix = { ...PROMPT_RESPONSES, slow: 0.3, maxDelayMs: 40 }
+const FAULTY_RESPONSES: ResponseMix = {
+  hold: 0,
+  slow: 0.2,
+  maxDelayMs: 300,
+  status500: 0.08,
+  status404: 0.02,
+  reset: 0.04,
+}
 
 const random = seededRandom(seed)
-const folder = makeFolder()
+const folder = createFolder()
 const sink = await startKillSink(random)
 const good = await startEndpoint('good.test', random)
 const bad = await startEndpoint('bad.test', random, good.ca)
 const endpoints = [
   // Everything that can happen, and, so that the cursor passes what is not wanted too, a part of it.
-  { name: 'good', endpoint: good, wanted: [...WEBHOOK_EVENTS], ordinary: WELL },
-  { name: 'bad', endpoint: bad, wanted: ['sent', 'delivered', 'bounced'], ordinary: BADLY },
+  { name: 'good', endpoint: good, wanted: [...WEBHOOK_EVENTS], ordinary: HEALTHY_RESPONSES },
+  { name: 'bad', endpoint: bad, wanted: ['sent', 'delivered', 'bounced'], ordinary: FAULTY_RESPONSES },
 ] as const
 const dns = await startDnsServer({
   [RECEIVER_DOMAIN]: { MX: [{ preference: 10, exchange: 'mx.test' }] },
@@ -73,20 +88,20 @@ let life = 0
 let firstSeq = 0
 const sent = new Map<string, Sent>()
 /** By endpoint and life: what was under way when the life ended. */
-const underWay = new Map(endpoints.map(({ endpoint }) => [endpoint, new Map<number, ReadonlySet<string>>()]))
+const inFlight = new Map(endpoints.map(({ endpoint }) => [endpoint, new Map<number, ReadonlySet<string>>()]))
 const sum = { kills: 0, flowing: 0, underWay: 0 }
 const violations: string[] = []
 
 /** Begins the next life; does not wait until it serves. */
-function begin(): ServiceProcess {
+function beginLife(): ServiceProcess {
   life++
   for (const { endpoint } of endpoints) endpoint.begin(life)
   return service.begin()
 }
 
-async function start(): Promise<ServiceProcess> {
-  const started = begin()
-  await untilReady(started, service.url)
+async function startLife(): Promise<ServiceProcess> {
+  const started = beginLife()
+  await waitUntilReady(started, service.url)
   return started
 }
 
@@ -98,10 +113,10 @@ async function kill(running: ServiceProcess): Promise<{ unanswered: number; unst
   await Promise.all([sink.releaseAfterKill(), ...endpoints.map(({ endpoint }) => endpoint.releaseAfterKill())])
   let unstored = 0
   for (const [endpoint, evidence] of readEvidence()) {
-    const open = underWayAtKill(evidence, life)
-    underWay.get(endpoint)?.set(life, open)
+    const open = findInFlightAtKill(evidence, life)
+    inFlight.get(endpoint)?.set(life, open)
     unstored += open.size
-    violations.push(...cursorViolations(evidence))
+    violations.push(...findCursorViolations(evidence))
   }
   sum.kills++
   sum.underWay += unstored
@@ -112,7 +127,7 @@ async function kill(running: ServiceProcess): Promise<{ unanswered: number; unst
 /** All that is known now. */
 function readEvidence(): Map<KillEndpoint, Evidence> {
   using db = service.openBooks()
-  const events = storedEvents(db, firstSeq)
+  const events = readStoredEvents(db, firstSeq)
   return new Map(
     endpoints.map(({ name, endpoint, wanted }) => [
       endpoint,
@@ -120,25 +135,25 @@ function readEvidence(): Map<KillEndpoint, Evidence> {
         name,
         events: events.filter(({ type }) => (wanted as readonly string[]).includes(type)),
         eventId,
-        stored: storedWebhook(db, endpoint.url),
+        stored: readStoredWebhook(db, endpoint.url),
         arrivals: endpoint.arrivals,
       },
     ]),
   )
 }
 
-const arrived = (): number => good.arrivals.length + bad.arrivals.length
-const arrivedInThisLife = (): number =>
+const countArrivals = (): number => good.arrivals.length + bad.arrivals.length
+const countArrivalsOfLife = (): number =>
   endpoints.reduce((n, { endpoint }) => n + endpoint.arrivals.filter((arrival) => arrival.life === life).length, 0)
 
 /** Waits for the moment of a round. */
-async function moment(kind: Moment): Promise<void> {
+async function waitForMoment(kind: Moment): Promise<void> {
   await Bun.sleep(random.between(50, 2500))
-  await until(() => arrivedInThisLife() >= 5, MOMENT_WITHIN_MS)
+  await waitUntil(() => countArrivalsOfLife() >= 5, MOMENT_WITHIN_MS)
   if (kind === 'held') {
     const hold = random.chance(0.5) ? 1 : 0.4
     for (const { endpoint, ordinary } of endpoints) endpoint.behave({ ...ordinary, hold })
-    await until(() => good.unanswered().length > 0 && bad.unanswered().length > 0, MOMENT_WITHIN_MS)
+    await waitUntil(() => good.unanswered().length > 0 && bad.unanswered().length > 0, MOMENT_WITHIN_MS)
     await Bun.sleep(random.between(0, 100))
   } else if (kind === 'answered') {
     await (random.chance(0.7) ? good : bad).answered()
@@ -146,38 +161,38 @@ async function moment(kind: Moment): Promise<void> {
   } else if (kind === 'outcome') {
     const answeredMail = () => sink.transactions.filter(({ answeredAtMs }) => answeredAtMs !== undefined).length
     const before = answeredMail()
-    await until(() => answeredMail() > before, MOMENT_WITHIN_MS)
+    await waitUntil(() => answeredMail() > before, MOMENT_WITHIN_MS)
     await Bun.sleep(random.between(0, 25))
   } else await Bun.sleep(random.between(0, 500))
 }
 
-async function round(number: number): Promise<void> {
+async function runRound(number: number): Promise<void> {
   const kind = MOMENTS[(number - 1) % MOMENTS.length] ?? 'random'
-  const before = arrived()
+  const before = countArrivals()
   for (const { endpoint, ordinary } of endpoints) endpoint.behave(ordinary)
-  const running = service.running ?? (await start())
+  const running = service.running ?? (await startLife())
   const load = startLoad(service.url, key, random, `r${number}`, sent, MIX)
-  await moment(kind)
+  await waitForMoment(kind)
   const kills = [await kill(running)]
   await load.stop()
   if (kind === 'recovery') {
-    const starting = begin()
+    const starting = beginLife()
     await Bun.sleep(random.between(50, 1200))
     kills.push(await kill(starting))
   }
   if (kind === 'retries') {
     const due = makeRetriesDue()
     for (const { endpoint, ordinary } of endpoints) endpoint.behave({ ...ordinary, hold: random.chance(0.5) ? 0.2 : 0 })
-    const repeated = await start()
+    const repeated = await startLife()
     const retries = () => bad.arrivals.filter((arrival) => arrival.life === life && arrival.attempt > 1).length
-    if (due > 0 && !(await until(() => retries() > 0, MOMENT_WITHIN_MS)))
+    if (due > 0 && !(await waitUntil(() => retries() > 0, MOMENT_WITHIN_MS)))
       violations.push('deliveries that were due were not repeated')
     await Bun.sleep(random.between(0, 150))
     kills.push(await kill(repeated))
   }
   console.log(
     `round ${number} ${kind}: ${kills.map((k) => `${k.unanswered} unanswered and ${k.unstored} not stored`).join(', then ')}; ` +
-      `${arrived() - before} attempts arrived${violations.length > 0 ? `; ${violations.length} VIOLATIONS` : ''}`,
+      `${countArrivals() - before} attempts arrived${violations.length > 0 ? `; ${violations.length} VIOLATIONS` : ''}`,
   )
 }
 
@@ -189,18 +204,18 @@ function makeRetriesDue(): number {
 
 /** Lets all mail become final and all events be told. */
 async function settle(): Promise<void> {
-  for (const { endpoint } of endpoints) endpoint.behave(PROMPT)
-  if (!service.running) await start()
+  for (const { endpoint } of endpoints) endpoint.behave(PROMPT_RESPONSES)
+  if (!service.running) await startLife()
   using db = service.openBooks()
   const isSettled = () =>
-    openCount(db, Date.now()) === 0 &&
+    countOpen(db, Date.now()) === 0 &&
     [...readEvidence().values()].every(({ events, stored }) => events.every(({ seq }) => stored.deliveries.has(seq)))
   const withinMs = violations.length > 0 ? BROKEN_SETTLED_WITHIN_MS : SETTLED_WITHIN_MS
-  if (!(await until(() => isSettled() || !service.running, withinMs, 100)) || !isSettled())
+  if (!(await waitUntil(() => isSettled() || !service.running, withinMs, 100)) || !isSettled())
     violations.push(`not every event was told ${withinMs / 1000} s after the last start`)
 }
 
-async function makeWebhooks(): Promise<void> {
+async function createWebhooks(): Promise<void> {
   for (const { endpoint, wanted } of endpoints) {
     const response = await fetch(`${service.url}/v1/webhooks`, {
       method: 'POST',
@@ -213,30 +228,30 @@ async function makeWebhooks(): Promise<void> {
     endpoint.expect({ secret: body.data.secret, accountId: accountUuid })
   }
   using db = service.openBooks()
-  firstSeq = Math.max(0, ...storedEvents(db, 0).map(({ seq }: StoredEvent) => seq))
+  firstSeq = Math.max(0, ...readStoredEvents(db, 0).map(({ seq }: StoredEvent) => seq))
 }
 
 const { key, accountUuid, eventId } = await prepareAccount(service.settings)
 console.log(`seed ${seed}, ${rounds} rounds`)
 let evidence = new Map<KillEndpoint, Evidence>()
 await findViolations(service, violations, async () => {
-  await start()
-  await makeWebhooks()
-  for (let number = 1; number <= rounds && violations.length === 0; number++) await round(number)
+  await startLife()
+  await createWebhooks()
+  for (let number = 1; number <= rounds && violations.length === 0; number++) await runRound(number)
   const killedAt = performance.now()
   await settle()
   console.log(`settled ${((performance.now() - killedAt) / 1000).toFixed(1)} s after the last kill`)
   violations.push(...(await service.stop()))
   evidence = readEvidence()
   using db = service.openBooks()
-  violations.push(...imbalances(db))
+  violations.push(...findImbalances(db))
 })
 
 for (const [endpoint, known] of evidence) {
-  const duplicates = duplicatesOf(known, underWay.get(endpoint) ?? new Map())
-  violations.push(...cursorViolations(known), ...historyViolations(known), ...duplicates.violations)
+  const duplicates = findDuplicates(known, inFlight.get(endpoint) ?? new Map())
+  violations.push(...findCursorViolations(known), ...findHistoryViolations(known), ...duplicates.violations)
   const statuses = [...Map.groupBy(known.stored.deliveries.values(), ({ status }) => status)]
-  const under = [...(underWay.get(endpoint)?.values() ?? [])].reduce((n, { size }) => n + size, 0)
+  const under = [...(inFlight.get(endpoint)?.values() ?? [])].reduce((n, { size }) => n + size, 0)
   const lastSeq = known.events.at(-1)?.seq ?? 0
   console.log(
     `${known.name}: ${known.events.length} events, ${statuses.map(([status, few]) => `${few.length} ${status}`).join(', ')}; ` +
@@ -244,14 +259,14 @@ for (const [endpoint, known] of evidence) {
   )
 }
 const wellKnown = evidence.get(good)
-if (wellKnown) violations.push(...orderViolations(wellKnown))
-for (const known of evidence.values()) violations.push(...overlapViolations(known))
+if (wellKnown) violations.push(...findOrderViolations(wellKnown))
+for (const known of evidence.values()) violations.push(...findOverlapViolations(known))
 for (const endpoint of [good, bad]) violations.push(...endpoint.violations)
 if (sum.flowing * 3 < sum.kills) violations.push('attempts were under way at less than a third of the kills')
 printViolations(violations)
 const verifierViolations = good.violations.length + bad.violations.length
 console.log(
-  `${sum.kills} kills, ${sum.flowing} with attempts under way, ${sum.underWay} of them; ${arrived()} attempts arrived, ` +
+  `${sum.kills} kills, ${sum.flowing} with attempts under way, ${sum.underWay} of them; ${countArrivals()} attempts arrived, ` +
     `${verifierViolations === 0 ? 'all' : 'not all'} passed the verifier; ` +
     `${violations.length === 0 ? 'no event lost' : `${violations.length} VIOLATIONS`}`,
 )

@@ -19,7 +19,7 @@ test('a disk that cannot be asked is low, unless no free space is wanted', async
 })
 
 test('exactly the wanted bytes are enough', async () => {
-  const guard = createDiskGuard({ folder: '', minFreeBytes: 100, clock: systemClock, freeBytesOf: async () => 100 })
+  const guard = createDiskGuard({ folder: '', minFreeBytes: 100, clock: systemClock, readFreeBytes: async () => 100 })
   expect(await guard.isLow()).toBe(false)
 })
 
@@ -30,7 +30,7 @@ test('an answer holds for a second, and one question serves all who wait', async
     folder: '',
     minFreeBytes: 100,
     clock,
-    freeBytesOf: () => new Promise((resolve) => asked.push(resolve)),
+    readFreeBytes: () => new Promise((resolve) => asked.push(resolve)),
   })
   const waiting = [guard.isLow(), guard.isLow()]
   clock.advance(5000)
@@ -51,7 +51,7 @@ test('an answer holds for a second, and one question serves all who wait', async
 test('what is written after an answer is taken off it, until the system is asked again', async () => {
   const clock = new ManualClock()
   let free = 1000
-  const guard = createDiskGuard({ folder: '', minFreeBytes: 100, clock, freeBytesOf: async () => free })
+  const guard = createDiskGuard({ folder: '', minFreeBytes: 100, clock, readFreeBytes: async () => free })
   expect(await guard.isLow()).toBe(false)
   expect([guard.hasRoomFor(900), guard.hasRoomFor(901)]).toEqual([true, false])
   guard.countWritten(500)
@@ -67,7 +67,7 @@ test('what is written after an answer is taken off it, until the system is asked
 test('what is written while the system answers is taken off its answer', async () => {
   const asked: ((freeBytes: number) => void)[] = []
   const freeBytesOf = () => new Promise<number>((resolve) => asked.push(resolve))
-  const guard = createDiskGuard({ folder: '', minFreeBytes: 100, clock: new ManualClock(), freeBytesOf })
+  const guard = createDiskGuard({ folder: '', minFreeBytes: 100, clock: new ManualClock(), readFreeBytes: freeBytesOf })
   guard.countWritten(700)
   const answer = guard.isLow()
   guard.countWritten(30)
@@ -78,7 +78,7 @@ test('what is written while the system answers is taken off its answer', async (
 
 test('a log has to be copied before it is emptied, so its size is not free either; on a low disk it is emptied', async () => {
   const clock = new ManualClock()
-  const guard = createDiskGuard({ folder: '', minFreeBytes: 100, clock, freeBytesOf: async () => 3 * MiB })
+  const guard = createDiskGuard({ folder: '', minFreeBytes: 100, clock, readFreeBytes: async () => 3 * MiB })
   const checkpoints: string[] = []
   const writer = (name: string, walBytes: number) => ({
     walBytes,
@@ -105,7 +105,7 @@ test('a change is told once, with what is free, and no more than once a minute h
     folder: '',
     minFreeBytes: 100,
     clock,
-    freeBytesOf: async () => free ?? Promise.reject(new Error('no such disk')),
+    readFreeBytes: async () => free ?? Promise.reject(new Error('no such disk')),
     onChange: (isLow, freeBytes) => told.push([isLow, freeBytes]),
   })
   const askWith = async (freeBytes: number | undefined, laterMs = 1000) => {

@@ -3,7 +3,7 @@ import { expect, test } from 'bun:test'
 import { mkdtempSync, openSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { withPriority } from '#platform/journal.ts'
+import { addPriority } from '#platform/journal.ts'
 
 const MAIN = join(import.meta.dir, '../../src/main.ts')
 const LOG = join(import.meta.dir, '../../src/platform/log.ts')
@@ -59,5 +59,5 @@ test('what a service that cannot start says is an error of the journal', () => {
 })
 
 test('each line of a text has the priority', () => {
-  expect(withPriority('error', 'Error: no\n    at once\n\nend\n')).toBe('<3>Error: no\n<3>    at once\n\n<3>end\n')
+  expect(addPriority('error', 'Error: no\n    at once\n\nend\n')).toBe('<3>Error: no\n<3>    at once\n\n<3>end\n')
 })

@@ -24,7 +24,7 @@ function fetchFor(
   const fetch = new SafeFetch({
     clock: systemClock,
     lookUp: async (host) => ({ kind: 'ok', addresses: addresses[host] ?? ['127.0.0.1'] }),
-    refusalOf: () => undefined,
+    findRefusal: () => undefined,
     ca: [ca],
     ...options,
   })
@@ -322,7 +322,7 @@ describe('what may be called', () => {
           ? { kind: 'ok', addresses: resolved }
           : { kind: 'failed', reason: `${host} has no address in DNS.`, isTemporary: false }
       },
-      refusalOf: (address, port) => (isSpecialAddress(address) ? `is refused at port ${port}.` : undefined),
+      findRefusal: (address, port) => (isSpecialAddress(address) ? `is refused at port ${port}.` : undefined),
     })
     return { fetch, asked: dialled, [Symbol.dispose]: () => fetch.close() }
   }
@@ -488,7 +488,7 @@ describe('addresses', () => {
     const asked: string[] = []
     using fetch = fetchFor(t.receiver.caPem, {
       lookUp: async () => ({ kind: 'ok', addresses: [count++ === 0 ? '127.0.0.1' : '127.0.0.9'] }),
-      refusalOf: (address) => {
+      findRefusal: (address) => {
         asked.push(address)
         return isIP(address) === 4 ? undefined : 'is no IPv4 address.'
       },

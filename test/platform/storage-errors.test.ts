@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
-import { AppError, insufficientStorage, tooMany } from '#platform/errors.ts'
+import { AppError, insufficientStorage, tooManyRequests } from '#platform/errors.ts'
 import { toAppError, unknownRoute } from '#platform/http/error-response.ts'
-import { isPassingError, isStorageTrouble, publicReason, storageError } from '#platform/storage-errors.ts'
+import { isStorageFailure, isTransientError, toPublicReason, toStorageError } from '#platform/storage-errors.ts'
 
 const errorOf = (code: string): Error =>
   Object.assign(new Error(`${code}: something, open '/var/lib/tassis/content/2026-11'`), { code })
@@ -23,36 +23,41 @@ test.each([
   'SQLITE_IOERR_READ',
   'SQLITE_CANTOPEN',
 ])('%s passes: a 503 with Retry-After', (code) => {
-  expect(isPassingError(errorOf(code))).toBe(true)
-  expect(isPassingError(storageError(errorOf(code)))).toBe(true)
+  expect(isTransientError(errorOf(code))).toBe(true)
+  expect(isTransientError(toStorageError(errorOf(code)))).toBe(true)
   expect(answerTo(errorOf(code))).toEqual([503, 'storage_unavailable', 5])
 })
 
 test.each(['ENOSPC', 'EDQUOT', 'SQLITE_FULL', 'SQLITE_IOERR_SHMSIZE'])('%s passes: a 507', (code) => {
-  expect(isPassingError(errorOf(code))).toBe(true)
+  expect(isTransientError(errorOf(code))).toBe(true)
   expect(answerTo(errorOf(code))).toEqual([507, 'insufficient_storage', undefined])
 })
 
 test.each(['EACCES', 'EROFS', 'SQLITE_READONLY'])(
   '%s passes when the operator mends it, and is told as an error of ours',
   (code) => {
-    expect(isPassingError(errorOf(code))).toBe(true)
+    expect(isTransientError(errorOf(code))).toBe(true)
     expect(answerTo(errorOf(code))).toEqual([500, 'internal_error', undefined])
   },
 )
 
 test('damage and bugs do not pass', () => {
-  for (const error of [errorOf('SQLITE_CORRUPT'), errorOf('ENOENT'), new TypeError('bug'), tooMany('any', 'Wait.', 1)])
-    expect(isPassingError(error)).toBe(false)
-  expect(isStorageTrouble(errorOf('SQLITE_CORRUPT'))).toBe(true)
-  expect(isStorageTrouble(errorOf('ENOENT'))).toBe(false)
+  for (const error of [
+    errorOf('SQLITE_CORRUPT'),
+    errorOf('ENOENT'),
+    new TypeError('bug'),
+    tooManyRequests('any', 'Wait.', 1),
+  ])
+    expect(isTransientError(error)).toBe(false)
+  expect(isStorageFailure(errorOf('SQLITE_CORRUPT'))).toBe(true)
+  expect(isStorageFailure(errorOf('ENOENT'))).toBe(false)
 })
 
 // Proves: http-23
 test('the reason that a tenant reads has no path', () => {
-  expect(publicReason(errorOf('EACCES'))).toBe('The service had an error of its own (EACCES)')
-  expect(publicReason(new Error('the email is missing'))).toBe('the email is missing')
-  expect(publicReason(insufficientStorage())).toBe(
+  expect(toPublicReason(errorOf('EACCES'))).toBe('The service had an error of its own (EACCES)')
+  expect(toPublicReason(new Error('the email is missing'))).toBe('the email is missing')
+  expect(toPublicReason(insufficientStorage())).toBe(
     new AppError(507, 'insufficient_storage', insufficientStorage().message).message,
   )
 })

@@ -1,5 +1,11 @@
 import { expect, test } from 'bun:test'
-import { base64urlLength, MOST_VARINT_BYTES, readBase64url, readVarint, varint } from '#platform/token-bytes.ts'
+import {
+  base64urlLength,
+  decodeBase64url,
+  decodeVarint,
+  encodeVarint,
+  MAX_VARINT_BYTES,
+} from '#platform/token-bytes.ts'
 
 test.each([
   [0, '00'],
@@ -9,27 +15,27 @@ test.each([
   [2 ** 32 + 1, '8180808010'],
   [Number.MAX_SAFE_INTEGER, 'ffffffffffffff0f'],
 ])('the integer %d is the octets %s, and comes back from among others', (value, hex) => {
-  expect(varint(value).toString('hex')).toBe(hex)
-  const bytes = Buffer.concat([Buffer.of(0xff), varint(value), Buffer.of(0xff)])
-  expect(readVarint(bytes, 1)).toEqual({ value, end: 1 + hex.length / 2 })
-  expect(hex.length / 2).toBeLessThanOrEqual(MOST_VARINT_BYTES)
+  expect(encodeVarint(value).toString('hex')).toBe(hex)
+  const bytes = Buffer.concat([Buffer.of(0xff), encodeVarint(value), Buffer.of(0xff)])
+  expect(decodeVarint(bytes, 1)).toEqual({ value, end: 1 + hex.length / 2 })
+  expect(hex.length / 2).toBeLessThanOrEqual(MAX_VARINT_BYTES)
 })
 
 test('what is no row id is a bug', () => {
-  for (const value of [-1, 1.5, Number.NaN, 2 ** 53]) expect(() => varint(value)).toThrow(RangeError)
+  for (const value of [-1, 1.5, Number.NaN, 2 ** 53]) expect(() => encodeVarint(value)).toThrow(RangeError)
 })
 
 test('an integer whose end was cut off ends', () => {
-  expect(readVarint(Buffer.of(0x81), 0)).toEqual({ value: 1, end: 2 })
+  expect(decodeVarint(Buffer.of(0x81), 0)).toEqual({ value: 1, end: 2 })
 })
 
 test('the same octets have one text: bits that nobody reads, padding, spaces and the other alphabet are refused', () => {
-  expect(readBase64url('-_8', 4)).toEqual(Buffer.of(0xfb, 0xff))
-  expect(readBase64url('', 4)).toEqual(Buffer.alloc(0))
-  for (const text of ['-_9', '+/8', '-_8=', ' -_8', '-_8\n', 'ä', 'A']) expect(readBase64url(text, 4)).toBeUndefined()
+  expect(decodeBase64url('-_8', 4)).toEqual(Buffer.of(0xfb, 0xff))
+  expect(decodeBase64url('', 4)).toEqual(Buffer.alloc(0))
+  for (const text of ['-_9', '+/8', '-_8=', ' -_8', '-_8\n', 'ä', 'A']) expect(decodeBase64url(text, 4)).toBeUndefined()
 })
 
 test('a text over the length that was allowed is refused before it is decoded', () => {
-  expect(readBase64url('AAAA', base64urlLength(3))).toEqual(Buffer.alloc(3))
-  expect(readBase64url('AAAAA', base64urlLength(3))).toBeUndefined()
+  expect(decodeBase64url('AAAA', base64urlLength(3))).toEqual(Buffer.alloc(3))
+  expect(decodeBase64url('AAAAA', base64urlLength(3))).toBeUndefined()
 })

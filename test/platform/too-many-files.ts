@@ -6,7 +6,7 @@ import { SafeFetch } from '#platform/safe-fetch.ts'
 const fetch = new SafeFetch({
   clock: systemClock,
   lookUp: async () => ({ kind: 'ok', addresses: ['127.0.0.1'] }),
-  refusalOf: () => undefined,
+  findRefusal: () => undefined,
 })
 const post = async () => {
   const request = { headers: {}, body: '', timeoutMs: 5000, maxResponseBytes: 10 }

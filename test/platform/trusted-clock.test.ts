@@ -78,13 +78,13 @@ test('a clock that goes back is believed at once, and said', async () => {
 test('a start before the end of the last run is wrong: the time that NTP sets is believed at once', () => {
   const clock = new ManualClock(Date.UTC(1970, 0, 1))
   const { trusted, logged } = start(START - days(10), clock)
-  expect(trusted.provenNow()).toBe(0)
+  expect(trusted.confirmedNow()).toBe(0)
   clock.advance(minutes(1))
   clock.jumpTo(START)
   expect(trusted.now()).toBe(START)
   expect(logged).toEqual(['the clock jumped ahead'])
   // Nothing is removed by it before it has stood for a day.
-  expect(trusted.provenNow()).toBe(START - days(10) + minutes(1))
+  expect(trusted.confirmedNow()).toBe(START - days(10) + minutes(1))
   clock.jumpTo(START + days(40))
   expect(trusted.now()).toBe(START)
 })
@@ -98,18 +98,18 @@ test('set to a time that is still before the end of the last run, it stands for 
 test('after a start days ahead of the last run, the proven time goes on from that for a day', () => {
   const { clock, trusted } = start(START - days(40))
   expect(trusted.now()).toBe(START)
-  expect(trusted.provenNow()).toBe(START - days(40))
+  expect(trusted.confirmedNow()).toBe(START - days(40))
   clock.advance(hours(1))
-  expect(trusted.provenNow()).toBe(START - days(40) + hours(1))
+  expect(trusted.confirmedNow()).toBe(START - days(40) + hours(1))
   clock.advance(hours(23))
-  expect(trusted.provenNow()).toBe(START + hours(24))
+  expect(trusted.confirmedNow()).toBe(START + hours(24))
 })
 
 test('a start in a clock that was wrong and is set right is proven at once', () => {
   const { clock, trusted } = start(START - days(40))
-  expect(trusted.provenNow()).toBe(START - days(40))
+  expect(trusted.confirmedNow()).toBe(START - days(40))
   clock.jumpTo(START - days(40) + minutes(5))
-  expect(trusted.provenNow()).toBe(START - days(40) + minutes(5))
+  expect(trusted.confirmedNow()).toBe(START - days(40) + minutes(5))
 })
 
 test('times are whole milliseconds, also those that go by the monotonic clock, which has fractions', () => {
@@ -123,5 +123,5 @@ test('times are whole milliseconds, also those that go by the monotonic clock, w
   expect(doubting.trusted.now()).toBe(START + seconds(3))
   const started = start(START - days(40), new Fractions(START))
   started.clock.advance(seconds(3))
-  expect(started.trusted.provenNow()).toBe(START - days(40) + seconds(3))
+  expect(started.trusted.confirmedNow()).toBe(START - days(40) + seconds(3))
 })

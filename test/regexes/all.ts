@@ -1,8 +1,8 @@
 /** @module The expressions of the sources that meet text from outside: all but those that stand here, with the reason. */
-import { builtOnImport, type FoundRegex, findRegexes } from './find.ts'
+import { type FoundRegex, findRegexes, recordBuiltOnImport } from './find.ts'
 
 /** Programs for developers, which match their own output. */
-const LEFT_OUT = /^bench\//
+const EXCLUDED = /^bench\//
 
 /** Expressions that are built from what only a running service has. Each was read. */
 export const BUILT_LATER: Readonly<Record<string, string>> = {
@@ -19,9 +19,9 @@ export interface OutsideRegexes {
   readonly builtLater: readonly string[]
 }
 
-export async function outsideRegexes(): Promise<OutsideRegexes> {
-  const { literals, built } = await findRegexes((file) => LEFT_OUT.test(file))
-  const recorded = await builtOnImport([...new Set(built.map(fileOf))])
+export async function findOutsideRegexes(): Promise<OutsideRegexes> {
+  const { literals, built } = await findRegexes((file) => EXCLUDED.test(file))
+  const recorded = await recordBuiltOnImport([...new Set(built.map(fileOf))])
   const places = new Set(recorded.map(({ place }) => place))
   return {
     regexes: [

@@ -32,7 +32,7 @@ export async function analyse(regex: FoundRegex): Promise<Verdict> {
   if (result.status === 'safe') return LINEAR
   const { pumps, suffix } = result.status === 'vulnerable' ? result.attack : { pumps: [], suffix: '' }
   const found = pumps.map(({ prefix, pump }) => ({ prefix, pump, suffix }))
-  return measure(regex, [...found, ...attacksOf(regex)])
+  return measure(regex, [...found, ...buildAttacks(regex)])
 }
 
 interface Attack {
@@ -42,7 +42,7 @@ interface Attack {
 }
 
 /** Runs of what the expression names itself, and of what many expressions repeat. */
-export function attacksOf({ source }: FoundRegex): Attack[] {
+export function buildAttacks({ source }: FoundRegex): Attack[] {
   const words = source.match(/[\p{L}\p{N}]+(?: [\p{L}\p{N}]+)*/gu) ?? []
   const signs = source.match(/[^\p{L}\p{N}\s\\]/gu) ?? []
   const pumps = new Set([' ', '\t', '\n', 'a', '0', '.', '/', '-', 'a@', 'a.', '<', '"', ...signs, ...words])
@@ -63,7 +63,7 @@ export function measure({ source, flags }: FoundRegex, attacks: readonly Attack[
 function isGrowing(regex: RegExp, attack: Attack): boolean {
   const times: number[] = []
   for (const length of LENGTHS) {
-    times.push(timeOf(regex, attack, length))
+    times.push(measureTime(regex, attack, length))
     if ((times[0] ?? 0) > MAX_SHORT_MS) return true
     const [earlier = 0, before = 0, now = 0] = times.slice(-3)
     if (times.length > 2 && now > NOTICEABLE_MS && now > before * MAX_GROWTH && before > earlier * MAX_GROWTH)
@@ -73,7 +73,7 @@ function isGrowing(regex: RegExp, attack: Attack): boolean {
 }
 
 /** The shortest time of the processor of some runs, in milliseconds: that does not depend on what else the machine does. */
-function timeOf(regex: RegExp, { prefix, pump, suffix }: Attack, length: number): number {
+function measureTime(regex: RegExp, { prefix, pump, suffix }: Attack, length: number): number {
   const text = `${prefix}${pump.repeat(Math.ceil(length / pump.length))}${suffix}`
   let shortest = Number.POSITIVE_INFINITY
   for (let run = 0; run < RUNS; run++) {

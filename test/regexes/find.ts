@@ -20,8 +20,8 @@ export interface FoundRegexes {
   readonly built: readonly string[]
 }
 
-/** What the sources have. Files of `isLeftOut` are not looked at. */
-export async function findRegexes(isLeftOut: (file: string) => boolean): Promise<FoundRegexes> {
+/** What the sources have. Files of `isExcluded` are not looked at. */
+export async function findRegexes(isExcluded: (file: string) => boolean): Promise<FoundRegexes> {
   const api = new API({ cwd: ROOT })
   try {
     const literals: FoundRegex[] = []
@@ -29,7 +29,7 @@ export async function findRegexes(isLeftOut: (file: string) => boolean): Promise
     const snapshot = await api.updateSnapshot({ openProject: join(ROOT, 'tsconfig.json') })
     for (const project of snapshot.getProjects()) {
       for (const name of await project.program.getSourceFileNames()) {
-        if (!name.startsWith(SOURCES) || isLeftOut(name.slice(SOURCES.length))) continue
+        if (!name.startsWith(SOURCES) || isExcluded(name.slice(SOURCES.length))) continue
         const file = await project.program.getSourceFile(name)
         if (!file) throw new Error(`no syntax tree of ${name}`)
         const placeOf = ({ end }: Node) => `${name.slice(SOURCES.length)}:${file.text.slice(0, end).split('\n').length}`
@@ -53,7 +53,7 @@ export async function findRegexes(isLeftOut: (file: string) => boolean): Promise
 }
 
 /** The regular expressions that modules build while they are imported, in a process of its own. @param files below src */
-export async function builtOnImport(files: readonly string[]): Promise<FoundRegex[]> {
+export async function recordBuiltOnImport(files: readonly string[]): Promise<FoundRegex[]> {
   const recorder = join(import.meta.dir, 'record.ts')
   await using child = Bun.spawn([process.execPath, recorder, SOURCES, ...files], { cwd: ROOT, stderr: 'inherit' })
   const found: unknown = JSON.parse(await child.stdout.text())

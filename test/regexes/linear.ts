@@ -5,7 +5,7 @@ import type { FoundRegex } from './find.ts'
 
 export const LINEAR_FILE = join(import.meta.dir, 'linear.json')
 
-export const textOf = ({ source, flags }: FoundRegex): string => `/${source}/${flags}`
+export const formatRegex = ({ source, flags }: FoundRegex): string => `/${source}/${flags}`
 
 /** What of these was analysed before. */
-export const knownLinear = (): string[] => JSON.parse(readFileSync(LINEAR_FILE, 'utf8')) as string[]
+export const readKnownLinear = (): string[] => JSON.parse(readFileSync(LINEAR_FILE, 'utf8')) as string[]

@@ -1,18 +1,18 @@
 import { beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
-import { BUILT_LATER, type OutsideRegexes, outsideRegexes } from './all.ts'
-import { analyse, attacksOf, measure } from './analyse.ts'
+import { BUILT_LATER, findOutsideRegexes, type OutsideRegexes } from './all.ts'
+import { analyse, buildAttacks, measure } from './analyse.ts'
 import type { FoundRegex } from './find.ts'
-import { knownLinear, textOf } from './linear.ts'
+import { formatRegex, readKnownLinear } from './linear.ts'
 
 // Some expressions take the analysis a second each.
 setDefaultTimeout(300_000)
 
 let found: OutsideRegexes
 beforeAll(async () => {
-  found = await outsideRegexes()
+  found = await findOutsideRegexes()
 })
 
-const named = (regex: FoundRegex, attack: string) => `${regex.place} ${textOf(regex)} grows with ${attack}`
+const named = (regex: FoundRegex, attack: string) => `${regex.place} ${formatRegex(regex)} grows with ${attack}`
 
 describe('every regular expression that meets text from outside', () => {
   test('is found: literals, and those built on import; the others were read', () => {
@@ -22,17 +22,17 @@ describe('every regular expression that meets text from outside', () => {
 
   test('takes linear time for hostile texts of growing length', () => {
     const growing = found.regexes.flatMap((regex) => {
-      const verdict = measure(regex, attacksOf(regex))
+      const verdict = measure(regex, buildAttacks(regex))
       return verdict.kind === 'grows' ? [named(regex, verdict.attack)] : []
     })
     expect(growing).toEqual([])
   })
 
   test('is linear to an analysis of the expression (once it is: bun scripts/regexes.ts)', async () => {
-    const known = new Set(knownLinear())
+    const known = new Set(readKnownLinear())
     const growing: string[] = []
     for (const regex of found.regexes) {
-      if (known.has(textOf(regex))) continue
+      if (known.has(formatRegex(regex))) continue
       const verdict = await analyse(regex)
       if (verdict.kind === 'grows') growing.push(named(regex, verdict.attack))
     }
@@ -40,8 +40,8 @@ describe('every regular expression that meets text from outside', () => {
   })
 
   test('is in linear.json only while it is in the sources', () => {
-    const texts = new Set(found.regexes.map(textOf))
-    expect(knownLinear().filter((text) => !texts.has(text))).toEqual([])
+    const texts = new Set(found.regexes.map(formatRegex))
+    expect(readKnownLinear().filter((text) => !texts.has(text))).toEqual([])
   })
 })
 

@@ -4,7 +4,7 @@ import type { Actor } from '#features/core/app/app.ts'
 import { createApiKey } from '#features/setup/api-keys/keys.ts'
 import { createTestAccount, createTestApp, type TestApp, type TestAppOptions } from './app.ts'
 
-export interface ApiAnswer {
+export interface ApiResponse {
   readonly status: number
   readonly headers: Headers
   /** Parsed JSON; undefined when there is none. */
@@ -18,7 +18,7 @@ export interface ApiOptions {
 }
 
 /** Asks the API; `body` is sent as JSON unless it is undefined. */
-export type ApiClient = (method: string, path: string, body?: unknown, options?: ApiOptions) => Promise<ApiAnswer>
+export type ApiClient = (method: string, path: string, body?: unknown, options?: ApiOptions) => Promise<ApiResponse>
 
 export interface TestApi extends TestApp {
   readonly api: ApiClient
@@ -58,7 +58,7 @@ export async function createTestApi(options: TestAppOptions = {}): Promise<TestA
   }
 }
 
-async function ask(method: string, url: string, body: unknown, { key, headers }: ApiOptions): Promise<ApiAnswer> {
+async function ask(method: string, url: string, body: unknown, { key, headers }: ApiOptions): Promise<ApiResponse> {
   const response = await fetch(url, {
     method,
     headers: {

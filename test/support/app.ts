@@ -17,7 +17,7 @@ import { migrations } from '#app/migrations.ts'
 import { loadConfig } from '#app/settings.ts'
 import type { Plan } from '#features/core/accounts/plans.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { createAccount, operatorFor } from '#features/people/sub-accounts/create-account.ts'
+import { createAccount, toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
 import { WebhookDispatcher } from '#features/webhooks/webhooks/dispatcher.ts'
 import { createMasterKeyFile } from '#platform/crypto.ts'
 import { migrate } from '#platform/db/migrate.ts'
@@ -39,11 +39,11 @@ export interface TestAppOptions extends CreateOptions {
   /** Whether mail is delivered; default false. */
   readonly delivers?: boolean
   /** Whether webhooks are told; default false. */
-  readonly tellsWebhooks?: boolean
+  readonly sendsWebhooks?: boolean
   /** Whether mail comes in and is processed; default false. */
   readonly receives?: boolean
   /** Whether broadcasts, imports and emails to contacts go on; default false. */
-  readonly works?: boolean
+  readonly runsTasks?: boolean
   /** A data directory that is kept, for tests that open it twice. */
   readonly dataDir?: string
 }
@@ -66,12 +66,12 @@ export async function createTestApp(options: TestAppOptions = {}): Promise<TestA
   const opened = openApp(config, { createDkimKey: dkimKeyFromFile, ...options })
   // Tests write without the committer too, beside its checkpoints.
   opened.app.db.run('PRAGMA busy_timeout = 5000')
-  const webhooks = options.tellsWebhooks ? new WebhookDispatcher(opened.app) : undefined
+  const webhooks = options.sendsWebhooks ? new WebhookDispatcher(opened.app) : undefined
   webhooks?.start()
   const inbound = options.receives ? await startInbound(opened) : undefined
   inbound?.process()
   const delivery = options.delivers ? await startDelivery(opened) : undefined
-  const background = options.works ? startBackground(opened.app) : undefined
+  const background = options.runsTasks ? startBackground(opened.app) : undefined
   return {
     app: opened.app,
     opened,
@@ -128,7 +128,7 @@ function newDatabase(fill: (db: Database) => void = () => undefined): Uint8Array
 
 /** An account and its all-powerful actor. */
 export async function createTestAccount(app: App, plan: Plan = 'unlimited'): Promise<Actor> {
-  return operatorFor(await createAccount(app, { name: 'Test', email: 'owner@tassis.test', plan }))
+  return toOperatorActor(await createAccount(app, { name: 'Test', email: 'owner@tassis.test', plan }))
 }
 
 /** Waits until `condition` gives something, looking every few milliseconds; fails after `withinMs`. */

@@ -1,13 +1,13 @@
 /** @module A service that bills by the stub of Stripe, for tests: an account on plan free, and events that Stripe posts. */
 import type { Actor } from '#features/core/app/app.ts'
-import { type ApiAnswer, at } from './api.ts'
+import { type ApiResponse, at } from './api.ts'
 import { createTestAccount } from './app.ts'
 import { createEmailApi, type EmailApi } from './email-api.ts'
 import {
+  createSignedEvent,
   STRIPE_SECRET,
   type StripeStub,
   type StubSubscription,
-  signedEvent,
   startStripeStub,
   stripeSettings,
 } from './stripe-stub.ts'
@@ -17,8 +17,8 @@ export interface BillingApi extends AsyncDisposable {
   readonly stripe: StripeStub
   readonly actor: Actor
   /** As the account. */
-  api(method: string, path: string, body?: unknown): Promise<ApiAnswer>
-  checkout(body?: Record<string, unknown>): Promise<ApiAnswer>
+  api(method: string, path: string, body?: unknown): Promise<ApiResponse>
+  checkout(body?: Record<string, unknown>): Promise<ApiResponse>
   /** Lets the account become a customer, and buy at the stub. */
   buy(subscription?: Partial<StubSubscription>): Promise<StubSubscription>
   /** Posts an event about the account's customer, as Stripe does; ids count up. */
@@ -70,7 +70,7 @@ export async function createBillingApi(settings: Record<string, string> = {}): P
       type,
       { id = `evt_${++events}`, object = { customer: CUSTOMER }, at: when = clock.now(), secret = STRIPE_SECRET } = {},
     ) {
-      const { body, signature } = await signedEvent({ id, type, object }, when, secret)
+      const { body, signature } = await createSignedEvent({ id, type, object }, when, secret)
       const headers = { 'content-type': 'application/json; charset=utf-8', 'stripe-signature': signature }
       return (await fetch(`${url}/billing/stripe`, { method: 'POST', headers, body })).status
     },

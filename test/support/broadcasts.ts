@@ -45,13 +45,13 @@ export function addContacts(app: App, listId: string, contacts: readonly TestCon
 }
 
 /** `one@receiver.test` and so on, named by their number. */
-export const numbered = (count: number): TestContact[] =>
+export const createContacts = (count: number): TestContact[] =>
   Array.from({ length: count }, (_, index) => ({
     email: `contact-${index + 1}@receiver.test`,
     metadata: { number: index + 1 },
   }))
 
-export interface OperationNow {
+export interface OperationState {
   readonly status: string
   readonly total_items: number
   readonly completed_items: number
@@ -67,21 +67,21 @@ export interface OperationNow {
 }
 
 /** The operation as the API tells it now. */
-export async function operationOf({ api }: Pick<TestApi, 'api'>, id: string): Promise<OperationNow> {
+export async function getOperation({ api }: Pick<TestApi, 'api'>, id: string): Promise<OperationState> {
   const answer = await api('GET', `/v1/operations/${id}`)
   if (answer.status !== 200) throw new Error(`no operation: ${JSON.stringify(answer.body)}`)
-  return at(answer.body, 'data') as OperationNow
+  return at(answer.body, 'data') as OperationState
 }
 
 /** The operation once its broadcast is in this state. */
-export const operationIn = (service: Pick<TestApi, 'api'>, id: string, state: string): Promise<OperationNow> =>
+export const waitForOperation = (service: Pick<TestApi, 'api'>, id: string, state: string): Promise<OperationState> =>
   eventually(async () => {
-    const operation = await operationOf(service, id)
+    const operation = await getOperation(service, id)
     return operation.metadata.state === state ? operation : undefined
   })
 
 /** The statuses that emails of a broadcast are in, without those that none is in. */
-export const inStatuses = ({ metadata }: OperationNow): Record<string, number> =>
+export const countByStatus = ({ metadata }: OperationState): Record<string, number> =>
   Object.fromEntries(Object.entries(metadata.emails).filter(([, count]) => count > 0))
 
 export interface BroadcastEmail {
@@ -92,7 +92,7 @@ export interface BroadcastEmail {
 }
 
 /** The emails of all broadcasts, as they are stored, in the order of their making. */
-export const broadcastEmails = (app: App): BroadcastEmail[] =>
+export const readBroadcastEmails = (app: App): BroadcastEmail[] =>
   app.db
     .query<BroadcastEmail & { code: number }, []>(
       `SELECT emails.id, address, emails.status AS code, subject FROM emails JOIN recipients ON email_id = emails.id

@@ -9,7 +9,7 @@ export interface TestMessage extends Omit<ComposeInput, 'text' | 'html' | 'attac
 }
 
 /** What a generator returns, at once. */
-export function finish<T>(steps: Generator<void, T>): T {
+export function runSteps<T>(steps: Generator<void, T>): T {
   for (;;) {
     const { done, value } = steps.next()
     if (done) return value
@@ -17,12 +17,12 @@ export function finish<T>(steps: Generator<void, T>): T {
 }
 
 /** The message without a DKIM signature. */
-export function composeWhole({ text, html, attachments, ...fields }: TestMessage): Buffer {
+export function composeToBuffer({ text, html, attachments, ...fields }: TestMessage): Buffer {
   const { header, body } = composeMessage({
     ...fields,
-    ...(text !== undefined && { text: finish(encodeText(Buffer.from(text))) }),
-    ...(html !== undefined && { html: finish(encodeText(Buffer.from(html))) }),
-    attachments: attachments.map(({ content, ...rest }) => ({ ...rest, content: finish(encodeBase64([content])) })),
+    ...(text !== undefined && { text: runSteps(encodeText(Buffer.from(text))) }),
+    ...(html !== undefined && { html: runSteps(encodeText(Buffer.from(html))) }),
+    attachments: attachments.map(({ content, ...rest }) => ({ ...rest, content: runSteps(encodeBase64([content])) })),
   })
   return Buffer.concat([header, ...body])
 }

@@ -5,7 +5,10 @@ import type { DiskGuard } from '#platform/disk.ts'
  * @param isLow what those are told who ask before they begin
  * @param hasRoom what commits are told
  */
-export const testDisk = (isLow: () => boolean | Promise<boolean>, hasRoom: () => boolean = () => true): DiskGuard => ({
+export const createTestDisk = (
+  isLow: () => boolean | Promise<boolean>,
+  hasRoom: () => boolean = () => true,
+): DiskGuard => ({
   isLow: async () => isLow(),
   refresh: () => undefined,
   hasRoomFor: hasRoom,

@@ -124,7 +124,7 @@ export async function startDnsServer(zone: Zone, options: DnsServerOptions = {})
         pending = pending.subarray(end)
         if (query === undefined) continue
         record(query.question, 'tcp')
-        const entry = find(zone, query.question.name)
+        const entry = findEntry(zone, query.question.name)
         const fault = typeof entry === 'object' ? entry.tcp : undefined
         if (fault === 'CLOSE') socket.destroy()
         const reply = replyTo(zone, query, options)
@@ -216,7 +216,7 @@ type Reply =
   | { readonly kind: 'garbage'; readonly bytes: Buffer }
   | { readonly kind: 'packet'; readonly packet: Packet; readonly forgedFirst: boolean }
 
-function find(zone: Zone, name: string): NameEntry | Fault | undefined {
+function findEntry(zone: Zone, name: string): NameEntry | Fault | undefined {
   const wanted = name.toLowerCase()
   if (Object.hasOwn(zone, wanted)) return zone[wanted]
   const key = Object.keys(zone).find((k) => k.toLowerCase() === wanted)
@@ -228,10 +228,10 @@ function find(zone: Zone, name: string): NameEntry | Fault | undefined {
 function replyTo(zone: Zone, { packet, question }: Query, options: DnsServerOptions): Reply {
   const answers: Answer[] = []
   const hasEdns = packet.additionals?.some((a) => a.type === 'OPT') === true
-  const first = find(zone, question.name)
+  const first = findEntry(zone, question.name)
   const forgedFirst = typeof first === 'object' && first.forgedFirst === true
   const finish = (rcode: number, negativeFor?: string): Reply => {
-    const soa = negativeFor === undefined ? undefined : soaOf(negativeFor, options)
+    const soa = negativeFor === undefined ? undefined : toSoa(negativeFor, options)
     return {
       kind: 'packet',
       forgedFirst,
@@ -242,16 +242,16 @@ function replyTo(zone: Zone, { packet, question }: Query, options: DnsServerOpti
         questions: [question],
         answers,
         authorities: soa === undefined ? [] : [soa],
-        additionals: hasEdns && rcode !== RCODES.FORMERR ? [edns()] : [],
+        additionals: hasEdns && rcode !== RCODES.FORMERR ? [createEdns()] : [],
       },
     }
   }
 
   let name = question.name
   for (let links = 0; links < 20; links++) {
-    const entry = find(zone, name)
+    const entry = findEntry(zone, name)
     if (entry === undefined) return finish(RCODES.NXDOMAIN, name)
-    if (typeof entry === 'string') return faulty(entry, packet, finish, name)
+    if (typeof entry === 'string') return toFaultyReply(entry, packet, finish, name)
     if (entry.refusesEdns && hasEdns) return finish(RCODES.FORMERR)
     const ttl = entry.ttl ?? DEFAULT_TTL_SECONDS
     if (entry.CNAME !== undefined) {
@@ -262,14 +262,14 @@ function replyTo(zone: Zone, { packet, question }: Query, options: DnsServerOpti
     }
     const type = question.type
     const records = ZONE_TYPES.includes(type) ? entry[type as ZoneType] : undefined
-    if (typeof records === 'string') return faulty(records, packet, finish, name)
-    for (const data of records ?? []) answers.push(answerOf(name, type as ZoneType, ttl, data))
+    if (typeof records === 'string') return toFaultyReply(records, packet, finish, name)
+    for (const data of records ?? []) answers.push(toAnswer(name, type as ZoneType, ttl, data))
     return finish(RCODES.NOERROR, records === undefined || records.length === 0 ? name : undefined)
   }
   return finish(RCODES.NOERROR)
 }
 
-function faulty(
+function toFaultyReply(
   fault: Fault,
   packet: DecodedPacket,
   finish: (rcode: number, negativeFor?: string) => Reply,
@@ -301,27 +301,27 @@ function faulty(
   }
 }
 
-function answerOf(name: string, type: ZoneType, ttl: number, data: unknown): Answer {
+function toAnswer(name: string, type: ZoneType, ttl: number, data: unknown): Answer {
   switch (type) {
     case 'MX': {
       const mx = data as { preference: number; exchange: string }
       return { name, type, ttl, data: { preference: mx.preference, exchange: mx.exchange || '.' } }
     }
     case 'TXT':
-      return { name, type, ttl, data: typeof data === 'string' ? stringsOf(data) : [...(data as string[])] }
+      return { name, type, ttl, data: typeof data === 'string' ? splitStrings(data) : [...(data as string[])] }
     default:
       return { name, type, ttl, data: data as string }
   }
 }
 
-function stringsOf(text: string): Buffer[] {
+function splitStrings(text: string): Buffer[] {
   const bytes = Buffer.from(text)
   const strings = [bytes.subarray(0, 255)]
   for (let at = 255; at < bytes.length; at += 255) strings.push(bytes.subarray(at, at + 255))
   return strings
 }
 
-function soaOf(name: string, options: DnsServerOptions): Answer | undefined {
+function toSoa(name: string, options: DnsServerOptions): Answer | undefined {
   const ttl = options.negativeTtlSeconds === undefined ? 60 : options.negativeTtlSeconds
   if (ttl === null) return undefined
   const owner = name.split('.').slice(-2).join('.')
@@ -329,7 +329,7 @@ function soaOf(name: string, options: DnsServerOptions): Answer | undefined {
   return { name: owner, type: 'SOA', ttl, data: { ...data, minimum: ttl } }
 }
 
-const edns = (): Answer => ({
+const createEdns = (): Answer => ({
   name: '.',
   type: 'OPT',
   udpPayloadSize: 1232,

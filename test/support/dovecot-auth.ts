@@ -24,7 +24,7 @@ export async function startDovecotAuth(users: Readonly<Record<string, string>>):
         const lines = socket.data.input.split('\n')
         socket.data.input = lines.pop() ?? ''
         for (const line of lines) {
-          const answer = answerTo(line, users)
+          const answer = replyTo(line, users)
           if (answer) socket.write(answer)
         }
       },
@@ -39,7 +39,7 @@ export async function startDovecotAuth(users: Readonly<Record<string, string>>):
 }
 
 /** `AUTH <id> PLAIN ... resp=<base64>`, or `CONT <id> <base64>` when the response comes alone; other lines want no answer. */
-function answerTo(line: string, users: Readonly<Record<string, string>>): string | undefined {
+function replyTo(line: string, users: Readonly<Record<string, string>>): string | undefined {
   const [command, id, ...rest] = line.split('\t')
   if (command !== 'AUTH' && command !== 'CONT') return undefined
   const response = command === 'CONT' ? rest[0] : rest.find((field) => field.startsWith('resp='))?.slice('resp='.length)

@@ -6,7 +6,7 @@ import { expect } from 'bun:test'
 import type { Actor } from '#features/core/app/app.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
-import { type ApiAnswer, type ApiOptions, at, createTestApi, type TestApi } from './api.ts'
+import { type ApiOptions, type ApiResponse, at, createTestApi, type TestApi } from './api.ts'
 import type { TestAppOptions } from './app.ts'
 
 export const VERIFIED = 'sender.test'
@@ -20,13 +20,13 @@ type Json = Record<string, unknown>
 export interface EmailApi extends TestApi {
   readonly clock: ManualClock
   /** Sends a small valid email with `request` over it; a field of undefined is left out. */
-  send(request?: Json, options?: ApiOptions): Promise<ApiAnswer>
+  send(request?: Json, options?: ApiOptions): Promise<ApiResponse>
   /** `data` of the 202; fails on any other answer. */
   accepted(request?: Json, options?: ApiOptions): Promise<Json & { id: string }>
   /** `data` of the detail. */
   detail(id: unknown, options?: ApiOptions): Promise<Json>
   /** Posts a body as it is. */
-  raw(path: string, body: RequestInit['body'], headers?: Readonly<Record<string, string>>): Promise<ApiAnswer>
+  raw(path: string, body: RequestInit['body'], headers?: Readonly<Record<string, string>>): Promise<ApiResponse>
   /** Rows of every table, content parts, and recipients counted in the quota. */
   stored(): Record<string, number>
   /** Recipients that count in an account's quota, in all months. */
@@ -108,7 +108,7 @@ const TYPES: Readonly<Record<number, string>> = {
 }
 
 /** Expects the contract's error body as a whole, with `fields` (and no others) among its details. */
-export function expectRefusal(answer: ApiAnswer, status: number, code: string, ...fields: readonly string[]): void {
+export function expectError(answer: ApiResponse, status: number, code: string, ...fields: readonly string[]): void {
   const message = at(answer.body, 'message')
   const type = TYPES[status]
   const retryAfter = answer.headers.get('retry-after')

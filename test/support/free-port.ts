@@ -3,11 +3,11 @@ import { randomInt } from 'node:crypto'
 import { createServer } from 'node:net'
 
 /** Below the ports that systems give to connections and to servers on port 0, which other tests take all the time. */
-const [LOWEST, BEHIND_HIGHEST] = [20_000, 32_000]
+const [LOWEST, AFTER_HIGHEST] = [20_000, 32_000]
 
-export async function freePort(): Promise<number> {
+export async function findFreePort(): Promise<number> {
   for (;;) {
-    const port = randomInt(LOWEST, BEHIND_HIGHEST)
+    const port = randomInt(LOWEST, AFTER_HIGHEST)
     if (await isFree(port)) return port
   }
 }

@@ -6,7 +6,7 @@
 import { Database } from 'bun:sqlite'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { frameLength } from '#platform/content/frames.ts'
+import { measureFrame } from '#platform/content/frames.ts'
 
 /**
  * Where the words are, as `file: how`; none: nowhere. The service must be stopped, or at rest.
@@ -44,32 +44,32 @@ function* findPlain(bytes: Buffer, words: readonly string[]): Generator<string> 
   const lower = text.toLowerCase()
   const readings: [string, string][] = [['raw', lower]]
   if (/=[0-9a-f]{2}|=\r?\n/.test(lower))
-    readings.push(['quoted-printable', decoded(lower.replace(/=\r?\n/g, ''), /=([0-9a-f]{2})/g)])
-  if (/%[0-9a-f]{2}/.test(lower)) readings.push(['percent-encoded', decoded(lower, /%([0-9a-f]{2})/g)])
+    readings.push(['quoted-printable', decodeEscapes(lower.replace(/=\r?\n/g, ''), /=([0-9a-f]{2})/g)])
+  if (/%[0-9a-f]{2}/.test(lower)) readings.push(['percent-encoded', decodeEscapes(lower, /%([0-9a-f]{2})/g)])
   const joined = text.replace(/[\r\n]+/g, '')
   for (const word of words) {
     const wanted = word.toLowerCase()
     for (const [how, reading] of readings) if (reading.includes(wanted)) yield `${how} ${word}`
     for (const endian of ['le', 'be'] as const)
-      if (lower.includes(utf16(wanted, endian))) yield `utf-16${endian} ${word}`
+      if (lower.includes(encodeUtf16(wanted, endian))) yield `utf-16${endian} ${word}`
     for (const spelling of new Set([word, wanted, word.toUpperCase()]))
-      for (const part of base64Forms(spelling))
+      for (const part of listBase64Forms(spelling))
         if (joined.includes(part) || joined.includes(part.replaceAll('+', '-').replaceAll('/', '_')))
           yield `base64 ${word}`
   }
 }
 
-const decoded = (text: string, escapes: RegExp): string =>
+const decodeEscapes = (text: string, escapes: RegExp): string =>
   text.replace(escapes, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)).toLowerCase())
 
-function utf16(word: string, endian: 'le' | 'be'): string {
+function encodeUtf16(word: string, endian: 'le' | 'be'): string {
   const bytes = Buffer.from(word, 'utf16le')
   if (endian === 'be') bytes.swap16()
   return bytes.toString('latin1')
 }
 
 /** What of a word stands in base64, wherever it begins: without the characters at both ends that its neighbours have a part in. */
-function base64Forms(word: string): string[] {
+function listBase64Forms(word: string): string[] {
   return [0, 1, 2].map((before) => {
     const encoded = Buffer.from('\0'.repeat(before) + word).toString('base64')
     const first = before === 0 ? 0 : before + 1
@@ -98,7 +98,7 @@ function* unpackedIn(bytes: Buffer): Generator<Buffer> {
 function frameAt(bytes: Buffer, at: number): { content: Uint8Array; length: number } | undefined {
   if (bytes.compare(MAGIC, 0, MAGIC.length, at, Math.min(at + MAGIC.length, bytes.length)) !== 0) return undefined
   try {
-    const length = frameLength(bytes.subarray(at))
+    const length = measureFrame(bytes.subarray(at))
     return length === undefined
       ? undefined
       : { content: Bun.zstdDecompressSync(bytes.subarray(at, at + length)), length }

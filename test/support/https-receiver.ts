@@ -33,7 +33,7 @@ export interface ReceivedRequest {
 type Pieces = AsyncIterable<string | Uint8Array> | Iterable<Uint8Array>
 
 /** What a request is answered with. Default: 200 with an empty body. */
-export type HttpsAnswer =
+export type HttpsReply =
   | {
       readonly status?: number
       readonly headers?: Readonly<Record<string, string>>
@@ -50,7 +50,7 @@ export type HttpsAnswer =
   | 'reset'
 
 /** Asked for each request once its body is here; a promise that is still open holds the answer back. */
-export type HttpsHandler = (request: ReceivedRequest) => HttpsAnswer | Promise<HttpsAnswer>
+export type HttpsHandler = (request: ReceivedRequest) => HttpsReply | Promise<HttpsReply>
 
 export interface HttpsReceiverOptions {
   /** Names and addresses that its certificate is for. */
@@ -83,7 +83,7 @@ export interface HttpsReceiver extends AsyncDisposable {
   /** `https://name:port/path`; the first of `names` unless told. */
   url(name?: string, path?: string): string
   /** Answers all further requests so. */
-  answer(answer: HttpsAnswer | HttpsHandler): void
+  answer(answer: HttpsReply | HttpsHandler): void
   /** Resolves with the requests once there are `count` of them. */
   received(count: number): Promise<readonly ReceivedRequest[]>
   /** Ends all connections; the receiver goes on to accept. */
@@ -225,7 +225,7 @@ function parseRequest(bytes: Buffer): { readonly request: ParsedRequest; readonl
 }
 
 /** True when the connection is kept. */
-async function send(tls: TLSSocket, raw: Socket, answer: HttpsAnswer, counts: { sentBytes: number }): Promise<boolean> {
+async function send(tls: TLSSocket, raw: Socket, answer: HttpsReply, counts: { sentBytes: number }): Promise<boolean> {
   const write = async (bytes: string | Uint8Array) => {
     if (tls.destroyed) throw new Error('the client is gone')
     counts.sentBytes += bytes.length

@@ -1,7 +1,7 @@
 /** @module Inbound mail for tests that are not about how it comes in: stored as its processing would. */
 import type { App } from '#features/core/app/app.ts'
 import { type NewInbound, storeInbound } from '#features/receiving/inbound/store.ts'
-import type { Received, StoredMessage } from '#features/receiving/received/message.ts'
+import type { ReceivedMail, StoredMessage } from '#features/receiving/received/message.ts'
 import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/unknown.ts'
 
 export interface TestInbound {
@@ -17,7 +17,7 @@ export interface TestInbound {
     readonly contentType: string
     readonly content: Uint8Array
   }[]
-  readonly authentication?: Received['authentication']
+  readonly authentication?: ReceivedMail['authentication']
   readonly helo?: string
   readonly sourceIp?: string
   readonly receivedAt?: number
@@ -28,7 +28,10 @@ export interface TestInbound {
 export const RAW = 'From: Ada <ada@customer.test>\r\nSubject: Hello\r\n\r\nHello.\r\n'
 
 /** A message that came in, with its parts stored. */
-export async function testReceived(app: App, given: TestInbound = {}): Promise<Received & { message: StoredMessage }> {
+export async function createTestReceived(
+  app: App,
+  given: TestInbound = {},
+): Promise<ReceivedMail & { message: StoredMessage }> {
   const now = app.clock.now()
   const raw = Buffer.from(given.raw ?? RAW)
   const put = async (text: string | undefined) =>
@@ -92,8 +95,8 @@ export async function storeTestInbound(
   to: Pick<NewInbound, 'accountId' | 'domainId'>,
   given: TestInbound = {},
 ): Promise<string> {
-  const { message, ...rest } = await testReceived(app, given)
-  const received: Received = { ...rest, message, problem: given.problem }
+  const { message, ...rest } = await createTestReceived(app, given)
+  const received: ReceivedMail = { ...rest, message, problem: given.problem }
   return app.commit.write((tx) => {
     storeInbound(app, tx, { ...to, routeId: given.routeId, rcptTo: given.rcptTo ?? ['support@inbound.test'] }, received)
     const row = tx.db

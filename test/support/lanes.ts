@@ -4,7 +4,7 @@ import { claimDue } from '#features/sending/queue/queue.ts'
 import type { Tx } from '#platform/db/commit.ts'
 
 /** Claims what is due in a lane, or in the ordinary lanes that lead to a domain or to `sandbox`. */
-export function claimTo(tx: Tx, to: string, due: Parameters<typeof claimDue>[2]): ReturnType<typeof claimDue> {
+export function claimDueTo(tx: Tx, to: string, due: Parameters<typeof claimDue>[2]): ReturnType<typeof claimDue> {
   return tx.db
     .query<{ lane: string }, []>('SELECT DISTINCT lane FROM recipients WHERE next_at IS NOT NULL ORDER BY lane')
     .all()

@@ -1,6 +1,6 @@
 /** @module An endpoint as servers of language models have it (OpenAI's chat completions), on a real socket of 127.0.0.1. It says what a test tells it to. */
 
-export interface Asked {
+export interface ModelCall {
   readonly path: string
   readonly authorization: string | null
   /** The body as it came. */
@@ -15,13 +15,13 @@ export interface Asked {
 export interface LlmStub extends AsyncDisposable {
   /** For TASSIS_LLM_URL. */
   readonly url: string
-  readonly asked: Asked[]
+  readonly asked: ModelCall[]
   /** What it answers from now on. */
-  answer: (asked: Asked) => Response | Promise<Response>
+  answer: (asked: ModelCall) => Response | Promise<Response>
 }
 
 export function startLlmStub(answer: LlmStub['answer']): LlmStub {
-  const asked: Asked[] = []
+  const asked: ModelCall[] = []
   const stub = { answer }
   const server = Bun.serve({
     port: 0,
@@ -33,7 +33,7 @@ export function startLlmStub(answer: LlmStub['answer']): LlmStub {
         path: new URL(request.url).pathname,
         authorization: request.headers.get('authorization'),
         text,
-        body: JSON.parse(text) as Asked['body'],
+        body: JSON.parse(text) as ModelCall['body'],
       }
       asked.push(one)
       return stub.answer(one)
@@ -53,7 +53,7 @@ export const llmSettings = (stub: { readonly url: string }): Record<string, stri
 })
 
 /** A completion that says this; what is no text goes as JSON. */
-export const saying = (content: unknown, usage: unknown = { prompt_tokens: 120, completion_tokens: 30 }): Response =>
+export const replyWith = (content: unknown, usage: unknown = { prompt_tokens: 120, completion_tokens: 30 }): Response =>
   Response.json({
     choices: [
       { message: { role: 'assistant', content: typeof content === 'string' ? content : JSON.stringify(content) } },

@@ -5,14 +5,14 @@
 import type { Actor, App } from '#features/core/app/app.ts'
 import type { EventData } from '#features/core/events/record.ts'
 import { acceptEmail } from '#features/sending/accept/accept.ts'
-import { draftOf } from '#features/sending/accept/draft.ts'
+import { createDraft } from '#features/sending/accept/draft.ts'
 import type { SendRequest, SendResponse } from '#features/sending/accept/model.ts'
-import { eventsOfEmail, findEmail, type StoredEmail, type StoredRecipient } from '#features/sending/emails/read.ts'
+import { findEmail, readEmailEvents, type StoredEmail, type StoredRecipient } from '#features/sending/emails/read.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { type Clock, systemClock } from '#platform/clock.ts'
 import { parseUuid, randomBelow } from '#platform/ids.ts'
 import type { Log } from '#platform/log.ts'
-import { dkimRecord } from '#protocols/dkim/keys.ts'
+import { formatDkimRecord } from '#protocols/dkim/keys.ts'
 import { StubResolver } from '#protocols/dns/resolver.ts'
 import { createTestAccount, createTestApp, eventually, type TestApp } from './app.ts'
 import { type DnsServer, startDnsServer, type Zone } from './dns-server.ts'
@@ -82,7 +82,7 @@ export async function startMailFlow(options: MailFlowOptions = {}): Promise<Mail
 
   const send: MailFlow['send'] = async (request) => {
     const full = { from: `Ada <ada@${SENDER_DOMAIN}>`, subject: 'Hello', text_body: 'Hello.\n', ...request }
-    return (await acceptEmail(app, actor, draftOf(app, full, undefined))).response
+    return (await acceptEmail(app, actor, createDraft(app, full, undefined))).response
   }
   const stored = (sent: SendResponse): StoredEmail => {
     const uuid = parseUuid(sent.id)
@@ -91,7 +91,7 @@ export async function startMailFlow(options: MailFlowOptions = {}): Promise<Mail
     return email
   }
   const events: MailFlow['events'] = (sent) =>
-    eventsOfEmail(app, actor.accountId, stored(sent).id).map(({ type, recipient, data }) => ({
+    readEmailEvents(app, actor.accountId, stored(sent).id).map(({ type, recipient, data }) => ({
       type,
       recipient,
       data: JSON.parse(data ?? '{}'),
@@ -106,7 +106,7 @@ export async function startMailFlow(options: MailFlowOptions = {}): Promise<Mail
     app,
     actor,
     dns,
-    dkimRecord: dkimRecord(domain.dkimPublicKey),
+    dkimRecord: formatDkimRecord(domain.dkimPublicKey),
     send,
     settled,
     events,

@@ -3,7 +3,7 @@
 import type { App } from '#features/core/app/app.ts'
 import { deliverToMailbox } from '#features/receiving/agent-mailboxes/deliver.ts'
 import { getMailbox, type Mailbox } from '#features/receiving/agent-mailboxes/mailboxes.ts'
-import type { Received, StoredMessage } from '#features/receiving/received/message.ts'
+import type { ReceivedMail, StoredMessage } from '#features/receiving/received/message.ts'
 import type { Timer } from '#platform/clock.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { AuthenticationResult } from '#protocols/authentication/result.ts'
@@ -59,10 +59,10 @@ export interface TestMessage {
 let made = 0
 
 /** A received message with its parts stored; what is not given has a small value. */
-export async function receivedMessage(
+export async function createReceivedMessage(
   app: App,
   given: TestMessage = {},
-): Promise<Received & { readonly message: StoredMessage }> {
+): Promise<ReceivedMail & { readonly message: StoredMessage }> {
   const store = async (bytes: string | Uint8Array | null | undefined) =>
     bytes === null || bytes === undefined
       ? null
@@ -120,8 +120,8 @@ export async function receivedMessage(
 }
 
 /** Puts a message into a mailbox; gives its public id. */
-export async function deliver(app: App, mailbox: Mailbox, given: TestMessage = {}): Promise<string> {
-  const received = await receivedMessage(app, given)
+export async function deliverMessage(app: App, mailbox: Mailbox, given: TestMessage = {}): Promise<string> {
+  const received = await createReceivedMessage(app, given)
   const { uuid } = await app.commit.write((tx) =>
     deliverToMailbox(app, tx, mailbox, received, { classification: given.classification }),
   )
@@ -129,7 +129,7 @@ export async function deliver(app: App, mailbox: Mailbox, given: TestMessage = {
 }
 
 /** The mailbox of an account with a public id. */
-export const mailboxOf = (app: App, accountId: number, id: unknown): Mailbox =>
+export const getTestMailbox = (app: App, accountId: number, id: unknown): Mailbox =>
   getMailbox(app.db, accountId, String(id))
 
 /** A clock that says how many of its timers run, so that a test knows when somebody waits. */
@@ -182,9 +182,9 @@ export async function createMailboxApi(options: TestAppOptions = {}): Promise<Ma
     async newMailbox(input = {}) {
       const answer = await api('POST', '/v1/agent-mailboxes', input)
       if (answer.status !== 201) throw new Error(`refused: ${JSON.stringify(answer.body)}`)
-      return mailboxOf(app, actor.accountId, at(answer.body, 'data', 'id'))
+      return getTestMailbox(app, actor.accountId, at(answer.body, 'data', 'id'))
     },
-    deliver: (mailbox, given) => deliver(app, mailbox, given),
+    deliver: (mailbox, given) => deliverMessage(app, mailbox, given),
     path: (mailbox, rest = '') => `/v1/agent-mailboxes/${formatUuid(mailbox.uuid)}${rest}`,
   }
 }

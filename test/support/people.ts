@@ -9,20 +9,20 @@ export const PASSWORD = 'heron lamp orbit fudge'
 /** Hashed once: it is slow by design. */
 let hashed: Promise<string> | undefined
 
-export interface Person {
+export interface TestUser {
   readonly user: User
   readonly email: string
 }
 
 /** A user with PASSWORD who belongs to the team of the actor's account. */
-export async function createTestUser(app: App, actor: Actor, email: string, role: TeamRole): Promise<Person> {
+export async function createTestUser(app: App, actor: Actor, email: string, role: TeamRole): Promise<TestUser> {
   hashed ??= hashPassword(PASSWORD, 'test')
   const passwordHash = await hashed
   const user = await app.commit.write((tx) => createUserWithPassword(app, tx, actor, { email, role, passwordHash }))
   return { user, email }
 }
 
-export interface Answer {
+export interface HttpResponse {
   readonly status: number
   readonly headers: Headers
   readonly body: unknown
@@ -37,7 +37,7 @@ export interface BrowserSession {
   /** Of the sign-in. */
   readonly setCookie: string
   /** Asks with the cookie, and the token where something changes. */
-  ask(method: string, path: string, body?: unknown): Promise<Answer>
+  ask(method: string, path: string, body?: unknown): Promise<HttpResponse>
 }
 
 export async function post(
@@ -45,7 +45,7 @@ export async function post(
   path: string,
   body: unknown,
   headers: Readonly<Record<string, string>> = {},
-): Promise<Answer> {
+): Promise<HttpResponse> {
   return ask(url, 'POST', path, body, headers)
 }
 
@@ -55,7 +55,7 @@ export async function ask(
   path: string,
   body: unknown,
   headers: Readonly<Record<string, string>> = {},
-): Promise<Answer> {
+): Promise<HttpResponse> {
   const response = await fetch(`${url}${path}`, {
     method,
     redirect: 'manual',
@@ -74,11 +74,11 @@ export async function signIn(
 ): Promise<BrowserSession> {
   const answer = await post(url, '/v1/auth/login', { email, password: PASSWORD, ...given })
   if (answer.status !== 200) throw new Error(`not signed in: ${JSON.stringify(answer.body)}`)
-  return sessionOf(url, answer)
+  return toBrowserSession(url, answer)
 }
 
 /** The session that an answer began. */
-export function sessionOf(url: string, answer: Answer): BrowserSession {
+export function toBrowserSession(url: string, answer: HttpResponse): BrowserSession {
   const setCookie = answer.headers.get('set-cookie') ?? ''
   const cookie = setCookie.split(';')[0] ?? ''
   const { csrf_token: csrfToken } = (answer.body as { data: { csrf_token: string } }).data
@@ -93,10 +93,10 @@ export function sessionOf(url: string, answer: Answer): BrowserSession {
 }
 
 /** Settings by which mail of the service leaves through the whole pipeline, and is kept for a look. */
-export const CAPTURES = { delivers: true, settings: { TASSIS_DELIVERY: 'capture' } } as const
+export const CAPTURE_OPTIONS = { delivers: true, settings: { TASSIS_DELIVERY: 'capture' } } as const
 
 /** The text of the mail of the service with this row id, once it has left. */
-export async function mailText({ opened }: Pick<TestApi, 'opened'>, emailId: number): Promise<string> {
+export async function readMailText({ opened }: Pick<TestApi, 'opened'>, emailId: number): Promise<string> {
   const { raw } = await eventually(() => opened.captures.find(emailId))
   if (!/^Content-Transfer-Encoding: quoted-printable/im.test(raw)) return raw
   const bytes = raw
@@ -106,7 +106,7 @@ export async function mailText({ opened }: Pick<TestApi, 'opened'>, emailId: num
 }
 
 /** What stands behind `token=` in a text. */
-export function tokenIn(text: string): string {
+export function findToken(text: string): string {
   const [, token] = /[?]token=([\w-]{43})/.exec(text) ?? []
   if (token === undefined) throw new Error(`no link in ${text}`)
   return token

@@ -18,7 +18,7 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { freePort } from '#test/support/free-port.ts'
+import { findFreePort } from '#test/support/free-port.ts'
 import { type DovecotAuth, startDovecotAuth } from './dovecot-auth.ts'
 
 export interface PostfixOptions {
@@ -272,7 +272,7 @@ interface Master {
 async function startMaster(folder: string): Promise<Master> {
   const etc = join(folder, 'etc')
   for (let tries = 1; ; tries++) {
-    const port = await freePort()
+    const port = await findFreePort()
     writeFileSync(join(etc, 'master.cf'), masterServices(port))
     utimesSync(join(etc, 'master.cf'), 0, 0)
     // A session of its own: the master ends by signalling its process group.
@@ -282,7 +282,7 @@ async function startMaster(folder: string): Promise<Master> {
       stdout: 'ignore',
       stderr: 'pipe',
     })
-    if (await answers(port, master)) {
+    if (await isAnswering(port, master)) {
       return {
         port,
         async stop() {
@@ -300,17 +300,17 @@ async function startMaster(folder: string): Promise<Master> {
 }
 
 /** True once the port greets; false when the master has ended or 15 s are over. */
-async function answers(port: number, master: Bun.Subprocess): Promise<boolean> {
+async function isAnswering(port: number, master: Bun.Subprocess): Promise<boolean> {
   const until = performance.now() + 15_000
   while (performance.now() < until && master.exitCode === null && master.signalCode === null) {
-    if (await greets(port)) return true
+    if (await hasGreeting(port)) return true
     await Bun.sleep(20)
   }
   return false
 }
 
 /** With implicit TLS nobody greets before the handshake: that the connection opens is enough, since Postfix alone listens there. */
-function greets(port: number): Promise<boolean> {
+function hasGreeting(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     Bun.connect({
       hostname: '127.0.0.1',

@@ -5,7 +5,7 @@
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { freePort } from '#test/support/free-port.ts'
+import { findFreePort } from '#test/support/free-port.ts'
 import { eventually } from './app.ts'
 import { createCertificateAuthority } from './certificates.ts'
 
@@ -62,7 +62,7 @@ export async function startCaddy(caddyfile: string, host: string): Promise<Caddy
       .map((path) => path.slice(path.lastIndexOf('/') + 1, -'.crt'.length))
       .sort()
   const started = await start('caddy', async (folder) => {
-    const [port, httpPort] = await Promise.all([freePort(), freePort()])
+    const [port, httpPort] = await Promise.all([findFreePort(), findFreePort()])
     const file = join(folder, 'Caddyfile')
     writeFileSync(file, `{${caddyOptions(folder, port, httpPort)}${caddyfile.slice(1)}`)
     return {
@@ -93,7 +93,7 @@ export async function startNginx(
   const ca = createCertificateAuthority()
   const { cert, key } = ca.issue(names)
   const { ports, log, stop } = await start('nginx', async (folder) => {
-    const port = await freePort()
+    const port = await findFreePort()
     const inFolder: Record<string, string> = {
       ...files,
       'fullchain.pem': cert,

@@ -65,7 +65,7 @@ type StepName =
   | 'rset'
   | 'quit'
 
-const GOOD: Readonly<Record<Exclude<StepName, 'ehlo'>, string>> = {
+const DEFAULT_REPLIES: Readonly<Record<Exclude<StepName, 'ehlo'>, string>> = {
   greeting: '220 mx.example.test ESMTP',
   helo: '250 mx.example.test',
   starttls: '220 2.0.0 Go ahead',
@@ -272,7 +272,7 @@ class Session implements ScriptedSession {
     if (typeof step === 'function') return step(line, this)
     const reaction = isList(step) ? step[use] : step
     if (reaction !== undefined) return reaction
-    if (name !== 'ehlo') return GOOD[name]
+    if (name !== 'ehlo') return DEFAULT_REPLIES[name]
     const lines = ['mx.example.test', ...(this.#script.extensions ?? DEFAULT_EXTENSIONS)]
     return lines.map((text, index) => `250${index < lines.length - 1 ? '-' : ' '}${text}`).join('\r\n')
   }
@@ -336,4 +336,5 @@ class Session implements ScriptedSession {
 
 const isList = (step: Step | undefined): step is readonly Reaction[] => Array.isArray(step)
 
-const isStepName = (verb: string): verb is StepName => verb === 'ehlo' || (verb in GOOD && verb !== 'greeting')
+const isStepName = (verb: string): verb is StepName =>
+  verb === 'ehlo' || (verb in DEFAULT_REPLIES && verb !== 'greeting')

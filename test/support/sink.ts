@@ -1,7 +1,7 @@
 /** @module A receiving SMTP server that keeps what it gets, in the test's own process. */
 import { SMTPServer, type SMTPServerOptions } from 'smtp-server'
 
-export interface SunkMessage {
+export interface SinkMessage {
   readonly mailFrom: string
   readonly rcptTo: readonly string[]
   /** As latin1, so that every octet can be compared. */
@@ -11,12 +11,12 @@ export interface SunkMessage {
 
 export interface Sink extends AsyncDisposable {
   readonly port: number
-  readonly messages: SunkMessage[]
+  readonly messages: SinkMessage[]
 }
 
 /** Starts a sink on 127.0.0.1; `options` override smtp-server's. */
 export async function startSink(options: SMTPServerOptions = {}): Promise<Sink> {
-  const messages: SunkMessage[] = []
+  const messages: SinkMessage[] = []
   const server = new SMTPServer({
     authOptional: true,
     disabledCommands: ['STARTTLS', 'AUTH'],

@@ -42,7 +42,7 @@ const NOT_FOUND = (param: string) =>
     { status: 404 },
   )
 
-const LIVE_AND_WAITING = ['active', 'trialing', 'past_due', 'incomplete', 'unpaid', 'paused']
+const LIVE_STATUSES = ['active', 'trialing', 'past_due', 'incomplete', 'unpaid', 'paused']
 
 export function startStripeStub(): StripeStub {
   const requests: StripeRequest[] = []
@@ -75,7 +75,7 @@ export function startStripeStub(): StripeStub {
               object: 'list',
               has_more: false,
               data: customer.subscriptions
-                .filter(({ status }) => LIVE_AND_WAITING.includes(status))
+                .filter(({ status }) => LIVE_STATUSES.includes(status))
                 .map(({ id, status, created, price, trialEnd }) => ({
                   id,
                   object: 'subscription',
@@ -158,7 +158,7 @@ export const stripeSettings = ({ url }: Pick<StripeStub, 'url'>): Record<string,
 })
 
 /** Body and signature of an event, as Stripe posts it. */
-export async function signedEvent(
+export async function createSignedEvent(
   event: { readonly id: string; readonly type: string; readonly object: object },
   at: number,
   secret = STRIPE_SECRET,

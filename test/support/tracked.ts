@@ -2,7 +2,7 @@
 import type { Database } from 'bun:sqlite'
 import { accountTag, dayOf, type TrackedRecipient } from '#features/sending/tracking/tokens.ts'
 
-export function trackedRecipient(db: Database, recipientId: number): TrackedRecipient {
+export function readTrackedRecipient(db: Database, recipientId: number): TrackedRecipient {
   const row = db
     .query<{ uuid: Uint8Array; at: number }, [number]>(
       `SELECT accounts.uuid AS uuid, emails.created_at AS at FROM recipients JOIN emails ON emails.id = email_id

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { type DeliveredRequest, type VerifierOptions, webhookViolations } from './webhook-verifier.ts'
+import { type DeliveredRequest, findWebhookViolations, type VerifierOptions } from './webhook-verifier.ts'
 
 const NOW_MS = Date.UTC(2026, 10, 21, 10, 0, 0)
 const SECRET = 'whsec_exampleSecret'
@@ -122,7 +122,7 @@ function delivery(
 
 const ofPayload = (event: string, fields: Fields) => delivery(event, JSON.stringify({ event, ...fields }))
 const verify = (request: DeliveredRequest, options: Partial<VerifierOptions> = {}) =>
-  webhookViolations(request, { ...OPTIONS, ...options })
+  findWebhookViolations(request, { ...OPTIONS, ...options })
 const without = (fields: Fields, field: string) =>
   Object.fromEntries(Object.entries(fields).filter(([name]) => name !== field))
 

@@ -30,7 +30,7 @@ export interface VerifierOptions {
 const TOLERANCE_SECONDS = 300
 
 /** What is wrong with a delivery, one sentence each; empty when it keeps every promise. */
-export function webhookViolations(request: DeliveredRequest, options: VerifierOptions): string[] {
+export function findWebhookViolations(request: DeliveredRequest, options: VerifierOptions): string[] {
   const header = (name: string) => request.headers[`${options.headerPrefix ?? 'X-Service'}-${name}`.toLowerCase()]
   const contentType = request.headers['content-type']
   return [
@@ -114,35 +114,35 @@ const shapeViolations = (shape: Shape, payload: Payload, path: string): string[]
 const isObject = (value: unknown): value is Payload =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-const textWith = (name: string, pattern: RegExp): Kind => ({
+const matchText = (name: string, pattern: RegExp): Kind => ({
   name,
   matches: (value) => typeof value === 'string' && pattern.test(value),
 })
-const orNull = (kind: Kind): Kind => ({
+const allowNull = (kind: Kind): Kind => ({
   name: `${kind.name} or null`,
   matches: (value) => value === null || kind.matches(value),
 })
-const optional = (kind: Kind): Kind => ({
+const allowAbsent = (kind: Kind): Kind => ({
   ...kind,
   name: `${kind.name} or missing`,
   matches: (value) => value === undefined || kind.matches(value),
 })
-const oneOf = (...values: readonly string[]): Kind => ({
+const matchOneOf = (...values: readonly string[]): Kind => ({
   name: `one of ${values.join(', ')}`,
   matches: (value) => typeof value === 'string' && values.includes(value),
 })
-const objectOf = (shape: Shape): Kind => ({ name: 'an object', matches: isObject, shape })
+const matchObject = (shape: Shape): Kind => ({ name: 'an object', matches: isObject, shape })
 
 const STRING: Kind = { name: 'a string', matches: (value) => typeof value === 'string' }
 const NULL: Kind = { name: 'null', matches: (value) => value === null }
 const ABSENT: Kind = { name: 'missing', matches: (value) => value === undefined }
 const NUMBER: Kind = { name: 'a number', matches: (value) => typeof value === 'number' }
 const ARRAY: Kind = { name: 'an array', matches: Array.isArray }
-const NOT_EMPTY = textWith('a string that says something', /\S/)
-const ADDRESS = textWith('an address', /^\S.*@[^\s@]+$/)
-const UUID = textWith('a plain UUID', /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i)
-const MESSAGE_ID = textWith('a Message-ID in angle brackets', /^<[^<>\s]+@[^<>\s]+>$/)
-const URL_OF_LINK = textWith('a link', /^https?:\/\/\S+$/i)
+const NON_EMPTY = matchText('a string that says something', /\S/)
+const ADDRESS = matchText('an address', /^\S.*@[^\s@]+$/)
+const UUID = matchText('a plain UUID', /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i)
+const MESSAGE_ID = matchText('a Message-ID in angle brackets', /^<[^<>\s]+@[^<>\s]+>$/)
+const URL_OF_LINK = matchText('a link', /^https?:\/\/\S+$/i)
 
 const RFC_3339 = /^\d{4}-\d{2}-\d{2}[Tt]([01]\d|2[0-3]):[0-5]\d:([0-5]\d|60)(\.\d+)?([Zz]|[+-]([01]\d|2[0-3]):[0-5]\d)$/
 const TIME: Kind = {
@@ -156,29 +156,34 @@ const TIME: Kind = {
   },
 }
 
-const EVERY: Shape = { event: STRING, account_id: UUID, timestamp: TIME }
+const COMMON_FIELDS: Shape = { event: STRING, account_id: UUID, timestamp: TIME }
 
 /** Send-lifecycle events: an email has several recipients, so each says of which it is. */
-const OF_EMAIL: Shape = { ...EVERY, email_id: UUID, event_id: UUID, recipient: ADDRESS }
+const EMAIL_FIELDS: Shape = { ...COMMON_FIELDS, email_id: UUID, event_id: UUID, recipient: ADDRESS }
 
-const MESSAGE: Shape = { ...OF_EMAIL, from: STRING, to: STRING, subject: STRING, domain: STRING }
+const MESSAGE_FIELDS: Shape = { ...EMAIL_FIELDS, from: STRING, to: STRING, subject: STRING, domain: STRING }
 
 /** Without a session, as for a null MX, there is neither an answer of a receiver nor a source address. */
-const REFUSED: Shape = { ...MESSAGE, smtp_response: orNull(STRING), ip_address: orNull(STRING), reason: NOT_EMPTY }
+const FAILURE_FIELDS: Shape = {
+  ...MESSAGE_FIELDS,
+  smtp_response: allowNull(STRING),
+  ip_address: allowNull(STRING),
+  reason: NON_EMPTY,
+}
 
 const WITHOUT_EVENT = 'mailbox.message.received'
 
 const PAYLOADS: Readonly<Record<string, Shape>> = {
-  sent: { ...MESSAGE, smtp_response: NULL, ip_address: NULL },
-  delivered: { ...MESSAGE, smtp_response: NOT_EMPTY, ip_address: NOT_EMPTY },
+  sent: { ...MESSAGE_FIELDS, smtp_response: NULL, ip_address: NULL },
+  delivered: { ...MESSAGE_FIELDS, smtp_response: NON_EMPTY, ip_address: NON_EMPTY },
   // The rejection text is promised; a source address can only be known where there was a session.
-  bounced: { ...MESSAGE, smtp_response: NOT_EMPTY, ip_address: orNull(STRING) },
-  failed: REFUSED,
-  rejected: REFUSED,
-  uncertain: REFUSED,
+  bounced: { ...MESSAGE_FIELDS, smtp_response: NON_EMPTY, ip_address: allowNull(STRING) },
+  failed: FAILURE_FIELDS,
+  rejected: FAILURE_FIELDS,
+  uncertain: FAILURE_FIELDS,
   deferred: {
-    ...OF_EMAIL,
-    reason: NOT_EMPTY,
+    ...EMAIL_FIELDS,
+    reason: NON_EMPTY,
     next_retry_at: TIME,
     from: ABSENT,
     to: ABSENT,
@@ -187,57 +192,60 @@ const PAYLOADS: Readonly<Record<string, Shape>> = {
     smtp_response: ABSENT,
     ip_address: ABSENT,
   },
-  opened: OF_EMAIL,
-  clicked: { ...OF_EMAIL, link_url: URL_OF_LINK },
+  opened: EMAIL_FIELDS,
+  clicked: { ...EMAIL_FIELDS, link_url: URL_OF_LINK },
   complained: {
-    ...OF_EMAIL,
+    ...EMAIL_FIELDS,
     to_address: ADDRESS,
     complainer: ADDRESS,
-    feedback_type: oneOf('abuse', 'fraud', 'virus', 'not-spam', 'other'),
+    feedback_type: matchOneOf('abuse', 'fraud', 'virus', 'not-spam', 'other'),
     original_message_id: MESSAGE_ID,
   },
-  unsubscribed: { ...OF_EMAIL, to_address: ADDRESS, stream: STRING, list_id: orNull(UUID) },
+  unsubscribed: { ...EMAIL_FIELDS, to_address: ADDRESS, stream: STRING, list_id: allowNull(UUID) },
   'account.auto_paused': {
-    ...EVERY,
-    source: oneOf('reputation', 'scam_classifier', 'registration_burst', 'admin'),
+    ...COMMON_FIELDS,
+    source: matchOneOf('reputation', 'scam_classifier', 'registration_burst', 'admin'),
     reason: STRING,
   },
-  'insights.generated': { ...EVERY, insight_id: UUID, summary: STRING, findings: ARRAY },
+  'insights.generated': { ...COMMON_FIELDS, insight_id: UUID, summary: STRING, findings: ARRAY },
   'email.inbound': {
-    ...EVERY,
+    ...COMMON_FIELDS,
     inbound_email_id: UUID,
     domain: STRING,
     from: STRING,
     to: { name: 'a string or an array', matches: (value) => STRING.matches(value) || ARRAY.matches(value) },
     subject: STRING,
-    text_body: orNull(STRING),
-    html_body: orNull(STRING),
+    text_body: allowNull(STRING),
+    html_body: allowNull(STRING),
     attachments: ARRAY,
-    message_id: orNull(STRING),
-    authentication: objectOf({}),
-    source_ip: orNull(STRING),
+    message_id: allowNull(STRING),
+    authentication: matchObject({}),
+    source_ip: allowNull(STRING),
   },
   [WITHOUT_EVENT]: {
     timestamp: TIME,
     mailbox_id: UUID,
-    message: objectOf({
+    message: matchObject({
       id: UUID,
       from: STRING,
-      reply_to: orNull(STRING),
+      reply_to: allowNull(STRING),
       subject: STRING,
-      text_body: orNull(STRING),
-      text_body_stripped: optional(STRING),
-      html_body: orNull(STRING),
+      text_body: allowNull(STRING),
+      text_body_stripped: allowAbsent(STRING),
+      html_body: allowNull(STRING),
       attachments: ARRAY,
-      message_id: orNull(STRING),
-      in_reply_to: orNull(STRING),
-      references: { name: 'a string, an array or null', matches: (v) => orNull(STRING).matches(v) || ARRAY.matches(v) },
+      message_id: allowNull(STRING),
+      in_reply_to: allowNull(STRING),
+      references: {
+        name: 'a string, an array or null',
+        matches: (v) => allowNull(STRING).matches(v) || ARRAY.matches(v),
+      },
       thread_id: STRING,
-      classification: optional(objectOf({ label: STRING, confidence: NUMBER })),
+      classification: allowAbsent(matchObject({ label: STRING, confidence: NUMBER })),
       received_at: TIME,
     }),
-    authentication: objectOf({}),
-    source_ip: orNull(STRING),
+    authentication: matchObject({}),
+    source_ip: allowNull(STRING),
   },
-  test: { ...EVERY, data: objectOf({ message: STRING }) },
+  test: { ...COMMON_FIELDS, data: matchObject({ message: STRING }) },
 }

@@ -12,7 +12,7 @@ import { type HttpsReceiver, startHttpsReceiver } from './https-receiver.ts'
 
 export const HOOK_HOST = 'hooks.test'
 
-export interface MadeWebhook {
+export interface CreatedWebhook {
   readonly id: string
   readonly secret: string
 }
@@ -38,15 +38,15 @@ export interface StoredDelivery {
 export interface WebhookService extends EmailApi {
   readonly receiver: HttpsReceiver
   /** Makes a webhook of the first account at the receiver. */
-  addWebhook(events?: readonly string[], path?: string): Promise<MadeWebhook>
+  addWebhook(events?: readonly string[], path?: string): Promise<CreatedWebhook>
   /** Accepts an email. */
   email(): Promise<SentEmail>
   /** Records an event of an email. */
   tell(email: SentEmail, type: EventType, data?: EventData): Promise<number>
   /** The deliveries of a webhook, oldest first. */
-  deliveries(webhook: MadeWebhook): StoredDelivery[]
+  deliveries(webhook: CreatedWebhook): StoredDelivery[]
   /** Resolves with the deliveries once there are as many, and none of them is under way or due. */
-  settled(webhook: MadeWebhook, count: number): Promise<StoredDelivery[]>
+  settled(webhook: CreatedWebhook, count: number): Promise<StoredDelivery[]>
   /** Moves the clock over the time for which an email's first events are held. */
   release(): void
   /** Waits for something while webhooks rest: moves the clock in steps whenever no attempt is under way. */
@@ -57,7 +57,7 @@ export async function startWebhookService(options: TestAppOptions = {}): Promise
   const receiver = await startHttpsReceiver({ names: [HOOK_HOST] })
   const dns = await startDnsServer({ [HOOK_HOST]: { A: ['127.0.0.1'] } })
   const service = await createEmailApi({
-    tellsWebhooks: true,
+    sendsWebhooks: true,
     ...options,
     settings: { TASSIS_DNS_SERVERS: dns.address, TASSIS_EXTRA_CA_FILE: receiver.caFile, ...options.settings },
   })

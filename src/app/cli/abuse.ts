@@ -1,7 +1,7 @@
 /** @module `tassis accounts pause`, `resume`, `findings`, `show`: the operator's decision over an account, and what it rests on. */
 import type { Command } from 'commander'
-import { accountOfActor, monthOf, usedInMonth } from '#features/core/accounts/accounts.ts'
-import { pauseOf, stopOf } from '#features/core/accounts/pause.ts'
+import { getAccount, monthOf, readMonthlyUsage } from '#features/core/accounts/accounts.ts'
+import { findPause, findSendingBlock } from '#features/core/accounts/pause.ts'
 import { UNLIMITED } from '#features/core/accounts/plans.ts'
 import { newestFindings } from '#features/reporting/abuse/findings.ts'
 import { isJudgedPlan } from '#features/reporting/abuse/judged.ts'
@@ -12,39 +12,42 @@ import { conflict, invalid } from '#platform/errors.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { loadConfig } from '../settings.ts'
-import { operatorOf } from './accounts.ts'
+import { resolveOperator } from './accounts.ts'
 import { withData } from './call.ts'
-import { operation } from './operation.ts'
+import { defineAdminCommand } from './operation.ts'
 import { type JsonOption, withJson, withLimit } from './options.ts'
-import { counted, print, printable, report, shortened, table, utc } from './output.ts'
+import { formatCount, formatTable, formatUtc, print, printResult, toPrintable, truncate } from './output.ts'
 
-const LONGEST_REASON = 300
+const MAX_REASON_LENGTH = 300
 /** Open recipients that are looked at to say how much is held: some 50 ms. */
-const MOST_COUNTED = 20_000
+const MAX_COUNTED_RECIPIENTS = 20_000
 
-interface ShownPause {
+interface PauseView {
   readonly account: string
   readonly reason: string
 }
 
-const pause = operation(
+const pause = defineAdminCommand(
   'accounts.pause',
-  async ({ opened: { app } }, { account, reason: given }: { account: string; reason: string }): Promise<ShownPause> => {
-    const reason = given.trim().replace(/\s+/g, ' ')
-    if (reason === '' || reason.length > LONGEST_REASON)
-      throw invalid('reason', `A reason has 1 to ${LONGEST_REASON} characters; the account's people read it.`)
-    const actor = operatorOf(app, account)
+  async (
+    { opened: { app } },
+    { account, reason: providedReason }: { account: string; reason: string },
+  ): Promise<PauseView> => {
+    const reason = providedReason.trim().replace(/\s+/g, ' ')
+    if (reason === '' || reason.length > MAX_REASON_LENGTH)
+      throw invalid('reason', `A reason has 1 to ${MAX_REASON_LENGTH} characters; the account's people read it.`)
+    const actor = resolveOperator(app, account)
     const isPaused = await app.commit.writeFromReserve((tx) =>
       pauseAccount(app, tx, actor, { source: 'admin', reason }),
     )
-    const { name } = accountOfActor(app.config, app.db, actor.accountId)
+    const { name } = getAccount(app.config, app.db, actor.accountId)
     if (!isPaused)
       throw conflict('account_paused', `The account ${name} is paused already; \`tassis accounts show\` says why.`)
     return { account: name, reason }
   },
 )
 
-interface ShownResume {
+interface ResumeView {
   readonly account: string
   /** Recipients whose mail is released, as far as they were counted. */
   readonly released: number
@@ -53,25 +56,25 @@ interface ShownResume {
   readonly still_stopped: string | null
 }
 
-const resume = operation(
+const resume = defineAdminCommand(
   'accounts.resume',
-  async ({ opened: { app } }, { account }: { account: string }): Promise<ShownResume> => {
-    const actor = operatorOf(app, account)
-    const { held, isAll } = countHeld(app.db, actor.accountId, MOST_COUNTED)
+  async ({ opened: { app } }, { account }: { account: string }): Promise<ResumeView> => {
+    const actor = resolveOperator(app, account)
+    const { held, isAll } = countHeld(app.db, actor.accountId, MAX_COUNTED_RECIPIENTS)
     const isResumed = await app.commit.writeFromReserve((tx) => resumeAccount(app, tx, actor))
-    const { name } = accountOfActor(app.config, app.db, actor.accountId)
+    const { name } = getAccount(app.config, app.db, actor.accountId)
     if (!isResumed) throw conflict('account_not_paused', `The account ${name} is not paused.`)
-    const stillStopped = stopOf(app.db, actor.accountId) ?? null
+    const sendingBlock = findSendingBlock(app.db, actor.accountId) ?? null
     return {
       account: name,
-      released: stillStopped === null ? held : 0,
+      released: sendingBlock === null ? held : 0,
       released_is_at_least: !isAll,
-      still_stopped: stillStopped,
+      still_stopped: sendingBlock,
     }
   },
 )
 
-interface ShownFinding {
+interface FindingView {
   readonly account_id: string
   readonly account: string
   readonly source: string
@@ -82,10 +85,10 @@ interface ShownFinding {
   readonly created_at: string
 }
 
-const findings = operation(
+const findings = defineAdminCommand(
   'accounts.findings',
-  ({ opened: { app } }, { account, limit }: { account?: string; limit: number }): ShownFinding[] => {
-    const only = account === undefined ? undefined : operatorOf(app, account).accountId
+  ({ opened: { app } }, { account, limit }: { account?: string; limit: number }): FindingView[] => {
+    const only = account === undefined ? undefined : resolveOperator(app, account).accountId
     return newestFindings(app.db, limit, only).map((finding) => ({
       account_id: formatUuid(finding.accountUuid),
       account: finding.accountName,
@@ -99,7 +102,7 @@ const findings = operation(
   },
 )
 
-interface ShownStanding {
+interface AccountStatusView {
   readonly id: string
   readonly name: string
   readonly email: string
@@ -129,43 +132,46 @@ interface ShownStanding {
   }
 }
 
-const show = operation('accounts.show', ({ opened: { app } }, { account }: { account: string }): ShownStanding => {
-  const { config, db } = app
-  const { accountId } = operatorOf(app, account)
-  const found = accountOfActor(config, db, accountId)
-  const figures = figuresOf(db, accountId, app.eventTime())
-  const { delivered, bounced, complained } = figures
-  const paused = pauseOf(db, accountId)
-  const rate = (part: number, whole: number, of: number) =>
-    whole <= 0 ? null : Math.round((part / whole) * of * 100) / 100
-  return {
-    id: formatUuid(found.uuid),
-    name: found.name,
-    email: found.email,
-    plan: found.plan,
-    monthly_quota: found.monthlyQuota >= UNLIMITED ? null : found.monthlyQuota,
-    used_this_month: usedInMonth(db, accountId, monthOf(app.clock.now())),
-    stopped: stopOf(db, accountId) ?? null,
-    paused: paused ? { since: isoTime(paused.since), source: paused.source, reason: paused.reason } : null,
-    disabled_at: isoTimeOrNull(found.disabledAt),
-    held: countHeld(db, accountId, MOST_COUNTED).held,
-    judged: isJudgedPlan(config, found.plan),
-    last_24_hours: {
-      delivered,
-      bounced,
-      complained,
-      bounce_percent: rate(bounced, delivered + bounced, 100),
-      complaints_per_mille: rate(complained, delivered, 1000),
-    },
-    thresholds: {
-      minimum_volume: config.abuseMinimumVolume,
-      bounce_percent: config.abuseBouncePercent,
-      complaints_per_mille: config.abuseComplaintsPerMille,
-    },
-  }
-})
+const show = defineAdminCommand(
+  'accounts.show',
+  ({ opened: { app } }, { account }: { account: string }): AccountStatusView => {
+    const { config, db } = app
+    const { accountId } = resolveOperator(app, account)
+    const found = getAccount(config, db, accountId)
+    const figures = figuresOf(db, accountId, app.eventTime())
+    const { delivered, bounced, complained } = figures
+    const paused = findPause(db, accountId)
+    const toRate = (part: number, whole: number, of: number) =>
+      whole <= 0 ? null : Math.round((part / whole) * of * 100) / 100
+    return {
+      id: formatUuid(found.uuid),
+      name: found.name,
+      email: found.email,
+      plan: found.plan,
+      monthly_quota: found.monthlyQuota >= UNLIMITED ? null : found.monthlyQuota,
+      used_this_month: readMonthlyUsage(db, accountId, monthOf(app.clock.now())),
+      stopped: findSendingBlock(db, accountId) ?? null,
+      paused: paused ? { since: isoTime(paused.since), source: paused.source, reason: paused.reason } : null,
+      disabled_at: isoTimeOrNull(found.disabledAt),
+      held: countHeld(db, accountId, MAX_COUNTED_RECIPIENTS).held,
+      judged: isJudgedPlan(config, found.plan),
+      last_24_hours: {
+        delivered,
+        bounced,
+        complained,
+        bounce_percent: toRate(bounced, delivered + bounced, 100),
+        complaints_per_mille: toRate(complained, delivered, 1000),
+      },
+      thresholds: {
+        minimum_volume: config.abuseMinimumVolume,
+        bounce_percent: config.abuseBouncePercent,
+        complaints_per_mille: config.abuseComplaintsPerMille,
+      },
+    }
+  },
+)
 
-export const abuseOperations = [pause, resume, findings, show]
+export const abuseAdminCommands = [pause, resume, findings, show]
 
 /** @param accounts the group `tassis accounts` */
 export function addPauseCommands(accounts: Command): void {
@@ -174,13 +180,13 @@ export function addPauseCommands(accounts: Command): void {
     .requiredOption('--reason <sentence>', 'why; the people of the account read it')
     .action(async (account: string, options: JsonOption & { reason: string }) => {
       const done = await withData(loadConfig().config, (call) => call(pause, { account, reason: options.reason }))
-      report(options, done, (shown) => `Paused ${printable(shown.account)}: ${printable(shown.reason)}`)
+      printResult(options, done, (shown) => `Paused ${toPrintable(shown.account)}: ${toPrintable(shown.reason)}`)
     })
   withJson(accounts.command('resume').description('let a paused account send again, what was held too'))
     .argument('<account>', 'its id or name')
     .action(async (account: string, options: JsonOption) => {
       const done = await withData(loadConfig().config, (call) => call(resume, { account }))
-      report(options, done, resumed)
+      printResult(options, done, formatResumed)
     })
   const findingsCommand = accounts
     .command('findings')
@@ -191,16 +197,16 @@ export function addPauseCommands(accounts: Command): void {
       const input = { limit: options.limit, ...(account !== undefined && { account }) }
       const found = await withData(loadConfig().config, (call) => call(findings, input))
       if (!options.json && found.length === 0) return print('Nothing was found.')
-      report(options, found, (shown) =>
-        table(
+      printResult(options, found, (shown) =>
+        formatTable(
           ['WHEN', 'ACCOUNT', 'SOURCE', '', 'REASON', 'DETAIL'],
           shown.map(({ created_at, account: name, source, paused, reason, detail }) => [
-            utc(created_at),
-            shortened(printable(name), 30),
+            formatUtc(created_at),
+            truncate(toPrintable(name), 30),
             source,
             paused ? 'paused' : '',
-            printable(reason),
-            detail === null ? '' : shortened(printable(JSON.stringify(detail)), 120),
+            toPrintable(reason),
+            detail === null ? '' : truncate(toPrintable(JSON.stringify(detail)), 120),
           ]),
         ),
       )
@@ -211,38 +217,40 @@ export function addPauseCommands(accounts: Command): void {
     .argument('<account>', 'its id or name')
     .action(async (account: string, options: JsonOption) => {
       const found = await withData(loadConfig().config, (call) => call(show, { account }))
-      report(options, found, standing)
+      printResult(options, found, formatAccountStatus)
     })
 }
 
-function resumed({ account, released, released_is_at_least, still_stopped }: ShownResume): string {
-  const name = printable(account)
-  if (still_stopped !== null) return `Resumed ${name}, but it still may not send. ${printable(still_stopped)}`
+function formatResumed({ account, released, released_is_at_least, still_stopped }: ResumeView): string {
+  const name = toPrintable(account)
+  if (still_stopped !== null) return `Resumed ${name}, but it still may not send. ${toPrintable(still_stopped)}`
   if (released === 0 && !released_is_at_least) return `Resumed ${name}. No mail was held.`
-  return `Resumed ${name}. ${released_is_at_least ? 'At least ' : ''}${counted(released, 'recipient')} whose mail was held ${
+  return `Resumed ${name}. ${released_is_at_least ? 'At least ' : ''}${formatCount(released, 'recipient')} whose mail was held ${
     released === 1 ? 'is' : 'are'
   } sent to now.`
 }
 
-const figure = (rate: number | null, unit: string): string => (rate === null ? 'no figure yet' : `${rate} ${unit}`)
+const formatRate = (rate: number | null, unit: string): string => (rate === null ? 'no figure yet' : `${rate} ${unit}`)
 
-function standing(shown: ShownStanding): string {
-  const { last_24_hours: day, thresholds: most } = shown
+function formatAccountStatus(shown: AccountStatusView): string {
+  const { last_24_hours: day, thresholds: limits } = shown
   const lines = [
-    `${printable(shown.name)} (${shown.id}), ${printable(shown.email)}`,
+    `${toPrintable(shown.name)} (${shown.id}), ${toPrintable(shown.email)}`,
     `Plan ${shown.plan}: ${shown.used_this_month} of ${shown.monthly_quota ?? 'unlimited'} recipients used this month.`,
-    shown.stopped === null ? 'It may send.' : `It may not send. ${printable(shown.stopped)}`,
+    shown.stopped === null ? 'It may send.' : `It may not send. ${toPrintable(shown.stopped)}`,
     ...(shown.paused
-      ? [`Paused since ${utc(shown.paused.since)} by ${shown.paused.source}; \`tassis accounts resume\` lets it go on.`]
+      ? [
+          `Paused since ${formatUtc(shown.paused.since)} by ${shown.paused.source}; \`tassis accounts resume\` lets it go on.`,
+        ]
       : []),
     ...(shown.disabled_at
       ? [
-          `Switched off since ${utc(shown.disabled_at)} by its parent, which switches it on: PATCH /v1/accounts/${shown.id} {"is_active": true}.`,
+          `Switched off since ${formatUtc(shown.disabled_at)} by its parent, which switches it on: PATCH /v1/accounts/${shown.id} {"is_active": true}.`,
         ]
       : []),
-    ...(shown.held > 0 ? [`Mail to ${counted(shown.held, 'recipient')} is held.`] : []),
+    ...(shown.held > 0 ? [`Mail to ${formatCount(shown.held, 'recipient')} is held.`] : []),
     `Last 24 hours, or since it was resumed: ${day.delivered} delivered, ${day.bounced} bounced, ${day.complained} complained.`,
-    `Bounces: ${figure(day.bounce_percent, '%')} (paused at ${most.bounce_percent} %). Complaints: ${figure(day.complaints_per_mille, 'per 1,000')} (paused at ${most.complaints_per_mille}). Judged from ${most.minimum_volume} recipients on.`,
+    `Bounces: ${formatRate(day.bounce_percent, '%')} (paused at ${limits.bounce_percent} %). Complaints: ${formatRate(day.complaints_per_mille, 'per 1,000')} (paused at ${limits.complaints_per_mille}). Judged from ${limits.minimum_volume} recipients on.`,
     ...(shown.judged ? [] : ['Its plan is not in TASSIS_ABUSE_PLANS: nothing but `tassis accounts pause` pauses it.']),
   ]
   return lines.join('\n')

@@ -1,19 +1,19 @@
 /** @module `tassis accounts`: make and list accounts; for their pauses see abuse.ts. Also how other commands find the account they are for. */
 import { type Command, Option } from 'commander'
-import { type Account, findAccount, listAccounts, monthOf, usedInMonth } from '#features/core/accounts/accounts.ts'
+import { type Account, findAccount, listAccounts, monthOf, readMonthlyUsage } from '#features/core/accounts/accounts.ts'
 import { PLANS, type Plan, UNLIMITED } from '#features/core/accounts/plans.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { createAccount, operatorFor } from '#features/people/sub-accounts/create-account.ts'
+import { createAccount, toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
 import { AppError } from '#platform/errors.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { loadConfig } from '../settings.ts'
 import { withData } from './call.ts'
-import { operation } from './operation.ts'
+import { defineAdminCommand } from './operation.ts'
 import { type JsonOption, withJson } from './options.ts'
-import { print, printable, report, table, utc } from './output.ts'
+import { formatTable, formatUtc, print, printResult, toPrintable } from './output.ts'
 
-export interface ShownAccount {
+export interface AccountView {
   readonly id: string
   readonly name: string
   readonly email: string
@@ -29,64 +29,70 @@ export interface ShownAccount {
   readonly created_at: string
 }
 
-function shownAccount(app: App, account: Account): ShownAccount {
+function toAccountView(app: App, account: Account): AccountView {
   return {
     id: formatUuid(account.uuid),
     name: account.name,
     email: account.email,
     plan: account.plan,
-    parent_account_id: parentUuid(app, account),
+    parent_account_id: findParentUuid(app, account),
     disabled_at: isoTimeOrNull(account.disabledAt),
     monthly_quota: account.monthlyQuota >= UNLIMITED ? null : account.monthlyQuota,
-    used_this_month: usedInMonth(app.db, account.id, monthOf(app.clock.now())),
+    used_this_month: readMonthlyUsage(app.db, account.id, monthOf(app.clock.now())),
     paused_at: isoTimeOrNull(account.pausedAt),
     created_at: isoTime(account.createdAt),
   }
 }
 
-function parentUuid(app: App, { parentId }: Account): string | null {
+function findParentUuid(app: App, { parentId }: Account): string | null {
   const parent = parentId === null ? undefined : findAccount(app.config, app.db, parentId)
   return parent ? formatUuid(parent.uuid) : null
 }
 
 /** The operator acting for the named account, or for the only one. Throws 404 or 409 with a sentence that says what to give. */
-export function operatorOf(app: App, account: string | undefined): Actor {
-  return operatorFor(chosenAccount(app, account))
+export function resolveOperator(app: App, account: string | undefined): Actor {
+  return toOperatorActor(resolveAccount(app, account))
 }
 
-function chosenAccount(app: App, wanted: string | undefined): Account {
+function resolveAccount(app: App, requested: string | undefined): Account {
   const accounts = listAccounts(app.config, app.db)
-  const fitting =
-    wanted === undefined
+  const matches =
+    requested === undefined
       ? accounts
-      : accounts.filter(({ uuid, name }) => formatUuid(uuid) === wanted || name.toLowerCase() === wanted.toLowerCase())
-  const [only] = fitting
-  if (only && fitting.length === 1) return only
+      : accounts.filter(
+          ({ uuid, name }) => formatUuid(uuid) === requested || name.toLowerCase() === requested.toLowerCase(),
+        )
+  const [only] = matches
+  if (only && matches.length === 1) return only
   if (accounts.length === 0)
-    throw refusal(404, 'account_not_found', 'There is no account yet; make one with `tassis accounts create`.')
-  if (fitting.length === 0)
-    throw refusal(404, 'account_not_found', `There is no account "${wanted}"; \`tassis accounts list\` shows all.`)
-  const ids = fitting.slice(0, 5).map(({ uuid, name }) => `${formatUuid(uuid)} (${name})`)
-  throw refusal(
+    throw createAppError(404, 'account_not_found', 'There is no account yet; make one with `tassis accounts create`.')
+  if (matches.length === 0)
+    throw createAppError(
+      404,
+      'account_not_found',
+      `There is no account "${requested}"; \`tassis accounts list\` shows all.`,
+    )
+  const ids = matches.slice(0, 5).map(({ uuid, name }) => `${formatUuid(uuid)} (${name})`)
+  throw createAppError(
     409,
     'account_ambiguous',
-    `There are ${fitting.length} accounts${wanted === undefined ? '' : ` named "${wanted}"`}; choose one with --account: ${ids.join(', ')}${fitting.length > 5 ? ', …' : ''}.`,
+    `There are ${matches.length} accounts${requested === undefined ? '' : ` named "${requested}"`}; choose one with --account: ${ids.join(', ')}${matches.length > 5 ? ', …' : ''}.`,
   )
 }
 
-const refusal = (status: number, code: string, message: string): AppError => new AppError(status, code, message)
+const createAppError = (status: number, code: string, message: string): AppError => new AppError(status, code, message)
 
-const create = operation(
+const create = defineAdminCommand(
   'accounts.create',
   async ({ opened: { app } }, input: { name: string; email: string; plan: Plan }) =>
-    shownAccount(app, await createAccount(app, input)),
+    toAccountView(app, await createAccount(app, input)),
 )
 
-const list = operation('accounts.list', ({ opened: { app } }, _: null) =>
-  listAccounts(app.config, app.db).map((account) => shownAccount(app, account)),
+const list = defineAdminCommand('accounts.list', ({ opened: { app } }, _: null) =>
+  listAccounts(app.config, app.db).map((account) => toAccountView(app, account)),
 )
 
-export const accountOperations = [create, list]
+export const accountAdminCommands = [create, list]
 
 /** Returns the group, for what is added to it elsewhere. */
 export function addAccountCommands(program: Command): Command {
@@ -100,22 +106,22 @@ export function addAccountCommands(program: Command): Command {
       const { account, others } = await withData(
         loadConfig().config,
         async (call) => ({ account: await call(create, input), others: (await call(list, null)).length - 1 }),
-        { creates: true },
+        { canCreate: true },
       )
-      const forIt = others > 0 ? ` --account ${account.id}` : ''
-      report(
+      const accountFlag = others > 0 ? ` --account ${account.id}` : ''
+      printResult(
         options,
         account,
         ({ id, name, plan }) =>
-          `Made account ${printable(name)} (${id}), plan ${plan}.\nNext: \`tassis keys create --name app${forIt}\` and \`tassis domains add example.com${forIt}\`.`,
+          `Made account ${toPrintable(name)} (${id}), plan ${plan}.\nNext: \`tassis keys create --name app${accountFlag}\` and \`tassis domains add example.com${accountFlag}\`.`,
       )
     })
   withJson(accounts.command('list').description('list all accounts')).action(async (options: JsonOption) => {
     const found = await withData(loadConfig().config, (call) => call(list, null))
     if (!options.json && found.length === 0)
       return print('There is no account yet; make one with `tassis accounts create`.')
-    report(options, found, (shown) =>
-      table(
+    printResult(options, found, (shown) =>
+      formatTable(
         ['ID', 'NAME', 'EMAIL', 'PLAN', 'USED THIS MONTH', 'CREATED', ''],
         shown.map((account) => [
           account.id,
@@ -123,8 +129,8 @@ export function addAccountCommands(program: Command): Command {
           account.email,
           account.plan,
           `${account.used_this_month} of ${account.monthly_quota ?? 'unlimited'}`,
-          utc(account.created_at),
-          standing(account, shown),
+          formatUtc(account.created_at),
+          describeStatus(account, shown),
         ]),
       ),
     )
@@ -133,11 +139,14 @@ export function addAccountCommands(program: Command): Command {
 }
 
 /** What there is to say of an account beside its figures. */
-function standing({ paused_at, disabled_at, parent_account_id }: ShownAccount, all: readonly ShownAccount[]): string {
+function describeStatus(
+  { paused_at, disabled_at, parent_account_id }: AccountView,
+  all: readonly AccountView[],
+): string {
   const parent = all.find(({ id }) => id === parent_account_id)
   return [
-    ...(paused_at === null ? [] : [`paused since ${utc(paused_at)}`]),
-    ...(disabled_at === null ? [] : [`switched off since ${utc(disabled_at)}`]),
+    ...(paused_at === null ? [] : [`paused since ${formatUtc(paused_at)}`]),
+    ...(disabled_at === null ? [] : [`switched off since ${formatUtc(disabled_at)}`]),
     ...(parent ? [`sub-account of ${parent.name}`] : []),
   ].join(', ')
 }

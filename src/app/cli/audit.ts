@@ -5,22 +5,29 @@
 import type { Database } from 'bun:sqlite'
 import type { Command } from 'commander'
 import { findAccount, listAccounts } from '#features/core/accounts/accounts.ts'
-import { auditMetadata } from '#features/core/audit-logs/model.ts'
-import { type AuditFilter, newestAuditEntries } from '#features/core/audit-logs/read.ts'
-import { type Verification, verifyAuditLog } from '#features/core/audit-logs/verify.ts'
+import { parseAuditMetadata } from '#features/core/audit-logs/model.ts'
+import { type AuditFilter, listNewestAuditEntries } from '#features/core/audit-logs/read.ts'
+import { type AuditVerification, verifyAuditLog } from '#features/core/audit-logs/verify.ts'
 import { systemClock } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
-import { instantsOf } from '#platform/date-time.ts'
+import { toInstantRange } from '#platform/date-time.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { loadConfig } from '../settings.ts'
 import { requireData } from './call.ts'
 import { CommandError } from './operation.ts'
-import { type AccountOption, type JsonOption, ONLY_ACCOUNT, withAccount, withJson, withLimit } from './options.ts'
-import { print, printable, report, shortened, table, utc } from './output.ts'
+import {
+  type AccountOption,
+  type JsonOption,
+  ONLY_ACCOUNT_DESCRIPTION,
+  withAccount,
+  withJson,
+  withLimit,
+} from './options.ts'
+import { formatTable, formatUtc, print, printResult, toPrintable, truncate } from './output.ts'
 import { withSnapshot } from './snapshot.ts'
 
-interface ShownVerification {
+interface VerificationView {
   readonly ok: boolean
   readonly at: string
   readonly entries: number
@@ -38,7 +45,7 @@ interface ShownVerification {
   }[]
 }
 
-function shownVerification(found: Verification, at: string, expected: string | undefined): ShownVerification {
+function toVerificationView(found: AuditVerification, at: string, expected: string | undefined): VerificationView {
   return {
     ok: found.brokenCount === 0 && found.hasExpected !== false,
     at,
@@ -57,17 +64,17 @@ function shownVerification(found: Verification, at: string, expected: string | u
   }
 }
 
-function verificationText(found: ShownVerification): string {
+function formatVerification(found: VerificationView): string {
   const { entries, erased, removed_up_to, head, expected, broken, broken_count } = found
   const more = broken_count - broken.length
   return [
     `${entries} entries${erased > 0 ? `, the personal fields of ${erased} of them erased` : ''}${
       removed_up_to > 0 ? `; those up to ${removed_up_to} were removed for their age` : ''
     }.`,
-    `Newest: entry ${head.id}, hash ${head.hash}, read at ${utc(found.at)}`,
+    `Newest: entry ${head.id}, hash ${head.hash}, read at ${formatUtc(found.at)}`,
     ...broken.map(
       ({ position, id, created_at, reason }) =>
-        `WRONG   entry ${position}${id === null ? '' : ` (${id}${created_at === null ? '' : `, ${utc(created_at)}`})`} ${reason}.`,
+        `WRONG   entry ${position}${id === null ? '' : ` (${id}${created_at === null ? '' : `, ${formatUtc(created_at)}`})`} ${reason}.`,
     ),
     ...(more > 0 ? [`WRONG   and ${more} more.`] : []),
     ...(expected?.found === false ? [`WRONG   no entry has the hash ${expected.hash}.`] : []),
@@ -79,11 +86,11 @@ function verificationText(found: ShownVerification): string {
   ].join('\n')
 }
 
-const HASH = /^[0-9a-f]{64}$/i
+const HASH_PATTERN = /^[0-9a-f]{64}$/i
 
-function verify(config: Config, expected: string | undefined): ShownVerification {
+function verify(config: Config, expected: string | undefined): VerificationView {
   const at = isoTime(systemClock.now())
-  return withSnapshot(config, (db) => shownVerification(verifyAuditLog(db, expected), at, expected))
+  return withSnapshot(config, (db) => toVerificationView(verifyAuditLog(db, expected), at, expected))
 }
 
 interface ListOptions extends JsonOption, AccountOption {
@@ -93,27 +100,27 @@ interface ListOptions extends JsonOption, AccountOption {
 }
 
 /** One of the installation's accounts by id or name. */
-function accountIdOf(config: Config, db: Database, wanted: string): number {
-  const fitting = listAccounts(config, db).filter(
-    ({ uuid, name }) => formatUuid(uuid) === wanted || name.toLowerCase() === wanted.toLowerCase(),
+function resolveAccountId(config: Config, db: Database, requested: string): number {
+  const matches = listAccounts(config, db).filter(
+    ({ uuid, name }) => formatUuid(uuid) === requested || name.toLowerCase() === requested.toLowerCase(),
   )
-  const [only] = fitting
-  if (!only) throw new CommandError(`There is no account "${wanted}"; \`tassis accounts list\` shows all.`)
-  if (fitting.length > 1)
-    throw new CommandError(`There are ${fitting.length} accounts named "${wanted}"; give the ID of one.`)
+  const [only] = matches
+  if (!only) throw new CommandError(`There is no account "${requested}"; \`tassis accounts list\` shows all.`)
+  if (matches.length > 1)
+    throw new CommandError(`There are ${matches.length} accounts named "${requested}"; give the ID of one.`)
   return only.id
 }
 
 function list(config: Config, { account, action, since, limit }: ListOptions) {
-  const from = since === undefined ? undefined : instantsOf(since)?.first
+  const from = since === undefined ? undefined : toInstantRange(since)?.first
   if (since !== undefined && from === undefined)
     throw new CommandError(
       `--since is "${since}"; give a date such as 2026-11-21 or a time such as 2026-11-21T09:30:00Z.`,
     )
   return withSnapshot(config, (db) => {
     const filter: AuditFilter = { ...(action !== undefined && { action }), ...(from !== undefined && { from }) }
-    const accountId = account === undefined ? undefined : accountIdOf(config, db, account)
-    return newestAuditEntries(db, accountId, filter, limit).map((entry) => {
+    const accountId = account === undefined ? undefined : resolveAccountId(config, db, account)
+    return listNewestAuditEntries(db, accountId, filter, limit).map((entry) => {
       const owner = entry.accountId === null ? undefined : findAccount(config, db, entry.accountId)
       return {
         id: formatUuid(new Uint8Array(entry.uuid)),
@@ -126,20 +133,20 @@ function list(config: Config, { account, action, since, limit }: ListOptions) {
         resource_type: entry.resourceType,
         resource_id: entry.resourceId,
         ip_address: entry.ipAddress,
-        metadata: auditMetadata(entry.metadata),
+        metadata: parseAuditMetadata(entry.metadata),
         created_at: isoTime(entry.createdAt),
       }
     })
   })
 }
 
-const LONGEST_SHOWN = 60
+const MAX_METADATA_LENGTH = 60
 
-const listText = (entries: ReturnType<typeof list>): string =>
-  table(
+const formatList = (entries: ReturnType<typeof list>): string =>
+  formatTable(
     ['TIME', 'ACCOUNT', 'ACTION', 'BY', 'FROM', 'ON', 'MORE'],
     entries.map((entry) => [
-      utc(entry.created_at),
+      formatUtc(entry.created_at),
       entry.account ?? '-',
       entry.action,
       entry.actor_type === entry.actor_id || entry.actor_id === 'cli'
@@ -147,7 +154,7 @@ const listText = (entries: ReturnType<typeof list>): string =>
         : `${entry.actor_type} ${entry.actor_id}`,
       entry.ip_address ?? '-',
       entry.resource_id ?? entry.resource_type ?? '-',
-      entry.metadata === null ? '' : shortened(JSON.stringify(entry.metadata), LONGEST_SHOWN),
+      entry.metadata === null ? '' : truncate(JSON.stringify(entry.metadata), MAX_METADATA_LENGTH),
     ]),
   )
 
@@ -165,16 +172,21 @@ export function addAuditCommands(program: Command): void {
     .action((options: JsonOption & { expect?: string }) => {
       const { config } = loadConfig()
       const { expect } = options
-      if (expect !== undefined && !HASH.test(expect))
+      if (expect !== undefined && !HASH_PATTERN.test(expect))
         throw new CommandError('--expect takes the 64 hexadecimal digits that `tassis audit verify` printed.')
       requireData(config)
       const found = verify(config, expect)
-      report(options, found, verificationText)
+      printResult(options, found, formatVerification)
       if (!found.ok) process.exitCode = 1
     })
 
   withLimit(
-    withJson(withAccount(audit.command('list').description('show the newest entries of all accounts'), ONLY_ACCOUNT)),
+    withJson(
+      withAccount(
+        audit.command('list').description('show the newest entries of all accounts'),
+        ONLY_ACCOUNT_DESCRIPTION,
+      ),
+    ),
     'most entries that are shown',
     50,
   )
@@ -184,10 +196,10 @@ export function addAuditCommands(program: Command): void {
       const { config } = loadConfig()
       requireData(config)
       const found = list(config, options)
-      if (!options.json && found.length === 0) return print(`There is no such entry${suffix(options)}.`)
-      report(options, found, listText)
+      if (!options.json && found.length === 0) return print(`There is no such entry${formatFilter(options)}.`)
+      printResult(options, found, formatList)
     })
 }
 
-const suffix = ({ action, since }: ListOptions): string =>
-  [action && ` with action ${printable(action)}`, since && ` since ${printable(since)}`].filter(Boolean).join('')
+const formatFilter = ({ action, since }: ListOptions): string =>
+  [action && ` with action ${toPrintable(action)}`, since && ` since ${toPrintable(since)}`].filter(Boolean).join('')

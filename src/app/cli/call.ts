@@ -10,22 +10,29 @@ import { type Config, ConfigError } from '#platform/config.ts'
 import { createLog } from '#platform/log.ts'
 import { isLocked } from '#platform/storage-errors.ts'
 import { seconds } from '#platform/units.ts'
-import { adminSocketPath, callAdminSocket, pathTooLong, RESPONSE_TIMEOUT_MS } from '../admin-socket.ts'
-import { DataDirInUse, isAFile, type OpenedApp, openApp, requireNoLostDatabase, startDelivery } from '../create.ts'
+import { adminSocketPath, callAdminSocket, createPathTooLongError, RESPONSE_TIMEOUT_MS } from '../admin-socket.ts'
+import {
+  createNotAFolderError,
+  DataDirInUseError,
+  type OpenedApp,
+  openApp,
+  requireNoOrphanedContent,
+  startDelivery,
+} from '../create.ts'
 import { VERSION } from '../version.ts'
-import { CommandError, type Operation, type OperationContext } from './operation.ts'
-import { whoOwns } from './owner.ts'
+import { type AdminCommand, type AdminCommandContext, CommandError } from './operation.ts'
+import { describeOwner } from './owner.ts'
 
-export type Call = <Input, Output>(operation: Operation<Input, Output>, input: Input) => Promise<Output>
+export type Call = <Input, Output>(operation: AdminCommand<Input, Output>, input: Input) => Promise<Output>
 
 export interface CallOptions {
   /** Whether an empty data directory may be set up; others are told that there is nothing. */
-  readonly creates?: boolean
+  readonly canCreate?: boolean
   /** Whether mail is delivered while the command runs, when no service does it. */
-  readonly delivers?: boolean
+  readonly canDeliver?: boolean
 }
 
-const RETRY_MS = 100
+const RETRY_INTERVAL_MS = 100
 const PING_INTERVAL_MS = seconds(1)
 
 /** Gives `use` a way to run operations, and closes behind it what it opened. */
@@ -34,13 +41,13 @@ export async function withData<T>(
   use: (call: Call) => Promise<T>,
   options: CallOptions = {},
 ): Promise<T> {
-  const until = systemClock.monotonicMs() + RESPONSE_TIMEOUT_MS
+  const deadlineMs = systemClock.monotonicMs() + RESPONSE_TIMEOUT_MS
   for (;;) {
-    if (await isServiceThere(config)) return use(callTo(config))
-    if (!options.creates) requireData(config)
-    const opened = openUnlessInUse(config, systemClock.monotonicMs() > until)
-    if (opened) return useOpened(opened, use, options)
-    await systemClock.sleep(RETRY_MS)
+    if (await isServiceRunning(config)) return use(createSocketCall(config))
+    if (!options.canCreate) requireData(config)
+    const opened = openUnlessInUse(config, systemClock.monotonicMs() > deadlineMs)
+    if (opened) return runInProcess(opened, use, options)
+    await systemClock.sleep(RETRY_INTERVAL_MS)
   }
 }
 
@@ -53,18 +60,18 @@ export function requireData({ dataDir }: Config): void {
     accessSync(join(dataDir, 'tassis.db'), constants.R_OK)
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? error.code : undefined
-    if (code === 'ENOTDIR') throw isAFile(dataDir)
+    if (code === 'ENOTDIR') throw createNotAFolderError(dataDir)
     if (code === 'EACCES' || code === 'EPERM') {
       throw new ConfigError(
-        `This user may not read the data in ${dataDir}, which belongs to ${whoOwns(dataDir)}; run the command as that user.`,
+        `This user may not read the data in ${dataDir}, which belongs to ${describeOwner(dataDir)}; run the command as that user.`,
       )
     }
-    requireNoLostDatabase(dataDir)
+    requireNoOrphanedContent(dataDir)
     throw new CommandError(
       `There is no Tassis data in ${dataDir}; set TASSIS_DATA_DIR to where it is, or begin with \`tassis accounts create\`.`,
     )
   }
-  requireNoLostDatabase(dataDir)
+  requireNoOrphanedContent(dataDir)
 }
 
 /** An operation that every service knows and that does nothing. */
@@ -73,30 +80,30 @@ export const PING = 'ping'
 const ping = (dataDir: string): ReturnType<typeof callAdminSocket> =>
   callAdminSocket(dataDir, { version: VERSION, operation: PING, input: null }, AbortSignal.timeout(RESPONSE_TIMEOUT_MS))
 
-async function isServiceThere({ dataDir }: Config): Promise<boolean> {
+async function isServiceRunning({ dataDir }: Config): Promise<boolean> {
   const reply = await ping(dataDir)
   if (reply.kind === 'refused') throw new CommandError(reply.message)
-  if (reply.kind === 'silent') throw new CommandError(`${notResponding(dataDir)}.`)
+  if (reply.kind === 'silent') throw new CommandError(`${describeUnresponsive(dataDir)}.`)
   return reply.kind === 'ok'
 }
 
-const notResponding = (dataDir: string): string =>
+const describeUnresponsive = (dataDir: string): string =>
   `The service that has ${dataDir} does not respond within ${RESPONSE_TIMEOUT_MS / 1000} s: it is stopped, or its disk hangs`
 
-const callTo =
+const createSocketCall =
   ({ dataDir }: Config): Call =>
-  async <Input, Output>({ name }: Operation<Input, Output>, input: Input): Promise<Output> => {
-    const isOver = new AbortController()
+  async <Input, Output>({ name }: AdminCommand<Input, Output>, input: Input): Promise<Output> => {
+    const ended = new AbortController()
     const reply = await callAdminSocket(
       dataDir,
       { version: VERSION, operation: name, input },
-      abortedWhenSilent(dataDir, isOver.signal),
+      createSilenceSignal(dataDir, ended.signal),
     )
-    isOver.abort()
+    ended.abort()
     if (reply.kind === 'ok') return reply.value as Output
     if (reply.kind === 'silent')
       throw new CommandError(
-        `${notResponding(dataDir)}; whether it has done what was asked shows when it responds again.`,
+        `${describeUnresponsive(dataDir)}; whether it has done what was asked shows when it responds again.`,
       )
     throw new CommandError(
       reply.kind === 'refused'
@@ -105,12 +112,12 @@ const callTo =
     )
   }
 
-/** An operation takes as long as it takes. Aborted when the service does not even answer a ping, until `isOver` is. */
-function abortedWhenSilent(dataDir: string, isOver: AbortSignal): AbortSignal {
+/** An operation takes as long as it takes. Aborted when the service does not even answer a ping, until `ended` is. */
+function createSilenceSignal(dataDir: string, ended: AbortSignal): AbortSignal {
   const silent = new AbortController()
   const watch = (): void => {
     systemClock.after(PING_INTERVAL_MS, async () => {
-      if (isOver.aborted) return
+      if (ended.aborted) return
       if ((await ping(dataDir)).kind === 'silent') silent.abort()
       else watch()
     })
@@ -119,16 +126,16 @@ function abortedWhenSilent(dataDir: string, isOver: AbortSignal): AbortSignal {
   return silent.signal
 }
 
-function openUnlessInUse(config: Config, isLastTry: boolean): OpenedApp | undefined {
+function openUnlessInUse(config: Config, isLastAttempt: boolean): OpenedApp | undefined {
   try {
     // The log is the service's; of a command only what is wrong is worth a line.
     return openApp(config, { log: createLog(config.logLevel === 'silent' ? 'silent' : 'error') })
   } catch (error) {
     // Another process may hold the database for a moment.
-    if (isLocked(error) && !isLastTry) return undefined
-    if (!(error instanceof DataDirInUse)) throw error
-    if (adminSocketPath(config.dataDir) === undefined) throw pathTooLong(config.dataDir)
-    if (isLastTry) {
+    if (isLocked(error) && !isLastAttempt) return undefined
+    if (!(error instanceof DataDirInUseError)) throw error
+    if (adminSocketPath(config.dataDir) === undefined) throw createPathTooLongError(config.dataDir)
+    if (isLastAttempt) {
       throw new CommandError(
         `${config.dataDir} belongs to another process, which does not answer on its admin socket; try again when it has started or ended.`,
       )
@@ -137,13 +144,13 @@ function openUnlessInUse(config: Config, isLastTry: boolean): OpenedApp | undefi
   }
 }
 
-async function useOpened<T>(opened: OpenedApp, use: (call: Call) => Promise<T>, options: CallOptions): Promise<T> {
+async function runInProcess<T>(opened: OpenedApp, use: (call: Call) => Promise<T>, options: CallOptions): Promise<T> {
   try {
-    const delivery = options.delivers ? await startDelivery(opened) : undefined
+    const delivery = options.canDeliver ? await startDelivery(opened) : undefined
     try {
-      const context: OperationContext = { opened, delivery }
+      const context: AdminCommandContext = { opened, delivery }
       // By way of JSON, as through the socket.
-      return await use(async (operation, input) => throughJson(await operation.run(context, throughJson(input))))
+      return await use(async (operation, input) => roundTripJson(await operation.run(context, roundTripJson(input))))
     } finally {
       await delivery?.stop()
     }
@@ -152,4 +159,4 @@ async function useOpened<T>(opened: OpenedApp, use: (call: Call) => Promise<T>, 
   }
 }
 
-const throughJson = <T>(value: T): T => JSON.parse(JSON.stringify(value ?? null)) as T
+const roundTripJson = <T>(value: T): T => JSON.parse(JSON.stringify(value ?? null)) as T

@@ -7,26 +7,26 @@ import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
 import type { Command } from 'commander'
 import { verifyAuditLog } from '#features/core/audit-logs/verify.ts'
-import { type Balance, balanceFinding, balances } from '#features/sending/queue/balance.ts'
+import { type Balance, checkBalances, readBalances } from '#features/sending/queue/balance.ts'
 import { systemClock } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
-import type { Finding } from '#platform/db/consistency.ts'
+import type { Violation } from '#platform/db/consistency.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { checkConsistency } from '../consistency-rules.ts'
 import { loadConfig } from '../settings.ts'
 import { requireData } from './call.ts'
-import { examineContent, soundness } from './content-check.ts'
-import { leaveOutDeleted } from './kept-accounts.ts'
+import { checkContent, findCorruption } from './content-check.ts'
+import { hideDeletedAccounts } from './kept-accounts.ts'
 import { type JsonOption, withJson } from './options.ts'
-import { printable, report, table } from './output.ts'
-import { settingWarnings } from './setting-warnings.ts'
+import { formatTable, printResult, toPrintable } from './output.ts'
+import { findSettingWarnings } from './setting-warnings.ts'
 import { withSnapshot } from './snapshot.ts'
 
 interface CheckResult {
   readonly ok: boolean
   readonly at: string
   readonly balances: readonly Balance[]
-  readonly findings: readonly Finding[]
+  readonly findings: readonly Violation[]
   /** What is wrong with the settings that it was run with; no difference. */
   readonly warnings: readonly string[]
 }
@@ -40,7 +40,7 @@ export function addCheckCommand(program: Command): void {
     const { config } = loadConfig()
     requireData(config)
     const result = check(config)
-    report(options, result, checkText)
+    printResult(options, result, formatCheck)
     if (!result.ok) process.exitCode = 1
   })
 }
@@ -49,23 +49,23 @@ function check(config: Config): CheckResult {
   const at = isoTime(systemClock.now())
   return withSnapshot(config, (db) => {
     // Before accounts are left out: the log is one chain over all of them.
-    const audit = auditFinding(db)
-    leaveOutDeleted(db)
-    const all = balances(db)
+    const audit = checkAuditLog(db)
+    hideDeletedAccounts(db)
+    const allBalances = readBalances(db)
     const findings = [
-      { rule: 'the database is sound', differences: soundness(db, 'tassis.db') },
-      balanceFinding(all),
+      { rule: 'the database is sound', differences: findCorruption(db, 'tassis.db') },
+      checkBalances(allBalances),
       ...checkConsistency(db),
       audit,
-      ...examineContent(db, join(config.dataDir, 'content')),
+      ...checkContent(db, join(config.dataDir, 'content')),
     ]
     const ok = findings.every(({ differences }) => differences.length === 0)
-    return { ok, at, balances: all, findings, warnings: settingWarnings(config) }
+    return { ok, at, balances: allBalances, findings, warnings: findSettingWarnings(config) }
   })
 }
 
 /** Entry by entry, as `tassis audit verify` does. */
-function auditFinding(db: Database): Finding {
+function checkAuditLog(db: Database): Violation {
   const { broken, brokenCount } = verifyAuditLog(db)
   const more = brokenCount - broken.length
   return {
@@ -77,7 +77,7 @@ function auditFinding(db: Database): Finding {
   }
 }
 
-function checkText({ ok, balances: all, findings, warnings }: CheckResult): string {
+function formatCheck({ ok, balances: all, findings, warnings }: CheckResult): string {
   const broken = findings.filter(({ differences }) => differences.length > 0).length
   const rows = all.map((b) => [
     b.account,
@@ -93,14 +93,14 @@ function checkText({ ok, balances: all, findings, warnings }: CheckResult): stri
   // Of a deleted account there is a row without a name, so that its number is not given again.
   const shown = rows.filter(([name, ...counts]) => name !== '' || counts.some((count) => count !== 0))
   return [
-    table(
+    formatTable(
       ['ACCOUNT', 'ACCEPTED', 'SENT', 'BOUNCED', 'FAILED', 'REJECTED', 'CANCELLED', 'UNCERTAIN', 'OPEN'],
       shown.map((row) => row.map(String)),
     ),
     '',
     ...findings.flatMap(({ rule, differences }) => [
       `${differences.length === 0 ? 'ok    ' : 'WRONG '} ${rule}`,
-      ...differences.map((difference) => `         ${printable(difference)}`),
+      ...differences.map((difference) => `         ${toPrintable(difference)}`),
     ]),
     ...warnings.flatMap((warning) => ['', `Warning: ${warning}`]),
     '',

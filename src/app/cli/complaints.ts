@@ -1,21 +1,28 @@
 /** @module `tassis complaints`: how many recipients complain, against how many got mail, by account; and who the newest were. */
 import type { Command } from 'commander'
-import { type Account, accountOfActor, listAccounts } from '#features/core/accounts/accounts.ts'
+import { type Account, getAccount, listAccounts } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
-import { complaintRate, newestComplaints } from '#features/receiving/complaints/rate.ts'
+import { listNewestComplaints, readComplaintRate } from '#features/receiving/complaints/rate.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { days } from '#platform/units.ts'
 import { loadConfig } from '../settings.ts'
-import { operatorOf } from './accounts.ts'
+import { resolveOperator } from './accounts.ts'
 import { withData } from './call.ts'
-import { operation } from './operation.ts'
-import { type AccountOption, type JsonOption, ONLY_ACCOUNT, withAccount, withJson, withLimit } from './options.ts'
-import { report, shortened, table, utc } from './output.ts'
+import { defineAdminCommand } from './operation.ts'
+import {
+  type AccountOption,
+  type JsonOption,
+  ONLY_ACCOUNT_DESCRIPTION,
+  withAccount,
+  withJson,
+  withLimit,
+} from './options.ts'
+import { formatTable, formatUtc, printResult, truncate } from './output.ts'
 
 const WINDOW_DAYS = 30
 
-interface ShownRate {
+interface RateView {
   readonly account_id: string
   readonly account: string
   /** Recipients, over the window. */
@@ -25,7 +32,7 @@ interface ShownRate {
   readonly rate: number | null
 }
 
-interface ShownComplaint {
+interface ComplaintView {
   readonly account: string
   /** Null when the email is gone. */
   readonly email_id: string | null
@@ -38,45 +45,48 @@ interface ShownComplaint {
   readonly created_at: string
 }
 
-interface ShownComplaints {
+interface ComplaintsView {
   readonly days: number
-  readonly accounts: readonly ShownRate[]
-  readonly newest: readonly ShownComplaint[]
+  readonly accounts: readonly RateView[]
+  readonly newest: readonly ComplaintView[]
 }
 
-function shownRate(app: App, account: Account): ShownRate {
+function toRateView(app: App, account: Account): RateView {
   const to = app.clock.now()
   return {
     account_id: formatUuid(account.uuid),
     account: account.name,
-    ...complaintRate(app.db, account.id, { from: to - days(WINDOW_DAYS), to }),
+    ...readComplaintRate(app.db, account.id, { from: to - days(WINDOW_DAYS), to }),
   }
 }
 
-interface Input extends AccountOption {
+interface ComplaintsInput extends AccountOption {
   readonly limit: number
 }
 
-const show = operation('complaints', ({ opened: { app } }, { account, limit }: Input): ShownComplaints => {
-  const only = account === undefined ? undefined : operatorOf(app, account).accountId
-  const accounts = only === undefined ? listAccounts(app.config, app.db) : [accountOfActor(app.config, app.db, only)]
-  const names = new Map(accounts.map(({ id, name }) => [id, name]))
-  return {
-    days: WINDOW_DAYS,
-    accounts: accounts.map((owner) => shownRate(app, owner)),
-    newest: newestComplaints(app.db, limit, only).map((complaint) => ({
-      account: names.get(complaint.accountId) ?? '',
-      email_id: complaint.emailUuid === null ? null : formatUuid(complaint.emailUuid),
-      complainer: complaint.address,
-      feedback_type: complaint.feedbackType,
-      feedback_loop: complaint.feedbackLoop,
-      reporter: complaint.reporter,
-      created_at: isoTime(complaint.createdAt),
-    })),
-  }
-})
+const show = defineAdminCommand(
+  'complaints',
+  ({ opened: { app } }, { account, limit }: ComplaintsInput): ComplaintsView => {
+    const only = account === undefined ? undefined : resolveOperator(app, account).accountId
+    const accounts = only === undefined ? listAccounts(app.config, app.db) : [getAccount(app.config, app.db, only)]
+    const names = new Map(accounts.map(({ id, name }) => [id, name]))
+    return {
+      days: WINDOW_DAYS,
+      accounts: accounts.map((owner) => toRateView(app, owner)),
+      newest: listNewestComplaints(app.db, limit, only).map((complaint) => ({
+        account: names.get(complaint.accountId) ?? '',
+        email_id: complaint.emailUuid === null ? null : formatUuid(complaint.emailUuid),
+        complainer: complaint.address,
+        feedback_type: complaint.feedbackType,
+        feedback_loop: complaint.feedbackLoop,
+        reporter: complaint.reporter,
+        created_at: isoTime(complaint.createdAt),
+      })),
+    }
+  },
+)
 
-export const complaintOperations = [show]
+export const complaintAdminCommands = [show]
 
 export function addComplaintsCommand(program: Command): void {
   withLimit(
@@ -87,7 +97,7 @@ export function addComplaintsCommand(program: Command): void {
           .description(
             `show who marked mail as spam, of all accounts unless one is given; the rate is of the last ${WINDOW_DAYS} days`,
           ),
-        ONLY_ACCOUNT,
+        ONLY_ACCOUNT_DESCRIPTION,
       ),
     ),
     'most complaints that are shown',
@@ -96,33 +106,33 @@ export function addComplaintsCommand(program: Command): void {
     const { account, limit } = options
     const input = { limit, ...(account !== undefined && { account }) }
     const found = await withData(loadConfig().config, (call) => call(show, input))
-    report(options, found, complaintsText)
+    printResult(options, found, formatComplaints)
   })
 }
 
-const LONGEST_REPORTER = 40
+const MAX_REPORTER_LENGTH = 40
 
-const rateText = (rate: number | null): string => (rate === null ? '-' : `${(rate * 100).toFixed(3)} %`)
+const formatRate = (rate: number | null): string => (rate === null ? '-' : `${(rate * 100).toFixed(3)} %`)
 
-const complaintsText = ({ accounts, newest, days: span }: ShownComplaints): string =>
+const formatComplaints = ({ accounts, newest, days: span }: ComplaintsView): string =>
   [
     `The last ${span} days, without sandbox mail:`,
-    table(
+    formatTable(
       ['ACCOUNT', 'DELIVERED', 'COMPLAINTS', 'RATE'],
-      accounts.map((row) => [row.account, String(row.delivered), String(row.complaints), rateText(row.rate)]),
+      accounts.map((row) => [row.account, String(row.delivered), String(row.complaints), formatRate(row.rate)]),
     ),
     '',
     newest.length === 0
       ? 'Nobody has complained.'
-      : table(
+      : formatTable(
           ['WHEN', 'ACCOUNT', 'COMPLAINER', 'TYPE', 'LOOP', 'REPORTED BY', 'EMAIL'],
           newest.map((row) => [
-            utc(row.created_at),
+            formatUtc(row.created_at),
             row.account,
             row.complainer ?? '(not told)',
             row.feedback_type,
             row.feedback_loop ?? '(unproven)',
-            shortened(row.reporter ?? '', LONGEST_REPORTER),
+            truncate(row.reporter ?? '', MAX_REPORTER_LENGTH),
             row.email_id ?? '(gone)',
           ]),
         ),

@@ -6,26 +6,28 @@ import type { Config, LoadedConfig } from '#platform/config.ts'
 import { callAdminSocket, RESPONSE_TIMEOUT_MS } from '../admin-socket.ts'
 import { loadConfig } from '../settings.ts'
 import { VERSION } from '../version.ts'
-import { operation } from './operation.ts'
+import { defineAdminCommand } from './operation.ts'
 import { type JsonOption, withJson } from './options.ts'
-import { report, table } from './output.ts'
+import { formatTable, printResult } from './output.ts'
 
 /** Names of the given settings that the running service has with other values. */
-const differing = operation('config.differing', ({ opened: { app } }, given: Readonly<Partial<Config>>) =>
-  (Object.keys(given) as (keyof Config)[]).filter(
-    (name) => JSON.stringify(app.config[name]) !== JSON.stringify(given[name]),
-  ),
+const findDiffering = defineAdminCommand(
+  'config.differing',
+  ({ opened: { app } }, provided: Readonly<Partial<Config>>) =>
+    (Object.keys(provided) as (keyof Config)[]).filter(
+      (name) => JSON.stringify(app.config[name]) !== JSON.stringify(provided[name]),
+    ),
 )
 
-export const configOperations = [differing]
+export const configAdminCommands = [findDiffering]
 
 /** The settings that a running service on the same data has otherwise than this shell; none when no service answers. Those with a secret are left out. */
-async function differingVariables({ config, report: settings }: LoadedConfig): Promise<string[]> {
-  const shown = settings.filter(({ value }) => value !== SECRET)
+async function findDifferingVariables({ config, report: settings }: LoadedConfig): Promise<string[]> {
+  const shown = settings.filter(({ value }) => value !== SECRET_PLACEHOLDER)
   const input = Object.fromEntries(shown.map(({ name }) => [name, config[name]]))
   const reply = await callAdminSocket(
     config.dataDir,
-    { version: VERSION, operation: differing.name, input },
+    { version: VERSION, operation: findDiffering.name, input },
     AbortSignal.timeout(RESPONSE_TIMEOUT_MS),
   )
   // A service that refuses is of another version, which other commands tell.
@@ -34,19 +36,19 @@ async function differingVariables({ config, report: settings }: LoadedConfig): P
 }
 
 /** What is shown of a setting whose value is a secret. */
-const SECRET = '(set)'
+const SECRET_PLACEHOLDER = '(set)'
 
 export function addConfigCommand(program: Command): void {
   withJson(program.command('config').description('show every setting, its value and where it came from'))
     .option('--explain', 'also what each is for and what is allowed')
     .action(async (options: JsonOption & { explain?: boolean }) => {
       const loaded = loadConfig()
-      const others = await differingVariables(loaded)
-      if (others.length > 0)
+      const differing = await findDifferingVariables(loaded)
+      if (differing.length > 0)
         process.stderr.write(
-          `A service runs on ${loaded.config.dataDir} with other values of ${others.join(', ')}. These are the settings of this shell:\n`,
+          `A service runs on ${loaded.config.dataDir} with other values of ${differing.join(', ')}. These are the settings of this shell:\n`,
         )
-      report(
+      printResult(
         options,
         loaded.report.map((setting) => ({
           variable: setting.variable,
@@ -61,15 +63,15 @@ export function addConfigCommand(program: Command): void {
             ? settings
                 .map(
                   ({ variable, value, source, allowed, description }) =>
-                    `${variable} = ${shownValue(value)} (${source})\n  ${description}\n  Allowed: ${allowed}.`,
+                    `${variable} = ${formatValue(value)} (${source})\n  ${description}\n  Allowed: ${allowed}.`,
                 )
                 .join('\n\n')
-            : table(
+            : formatTable(
                 ['SETTING', 'VALUE', 'FROM'],
-                settings.map(({ variable, value, source }) => [variable, shownValue(value), source]),
+                settings.map(({ variable, value, source }) => [variable, formatValue(value), source]),
               ),
       )
     })
 }
 
-const shownValue = (value: string): string => (value === '' ? '-' : value)
+const formatValue = (value: string): string => (value === '' ? '-' : value)

@@ -22,10 +22,10 @@ import { formatUuid } from '#platform/ids.ts'
 import { loadConfig } from '../settings.ts'
 import { requireData } from './call.ts'
 import { type JsonOption, withJson } from './options.ts'
-import { counted, distance, printable, report, table, utc } from './output.ts'
+import { formatCount, formatRelativeTime, formatTable, formatUtc, printResult, toPrintable } from './output.ts'
 import { withSnapshot } from './snapshot.ts'
 
-interface DiskUse {
+interface DiskUsage {
   readonly at: string
   readonly data_dir: string
   /** Of the data folder, as du(1) counts it. */
@@ -46,7 +46,7 @@ interface DiskUse {
   readonly imports_bytes: number
   /** Everything else in the data folder. */
   readonly other_bytes: number
-  readonly kinds: readonly KindUse[]
+  readonly kinds: readonly KindUsage[]
   /** What is wrong with the sizes. */
   readonly warnings: readonly string[]
   /** Messages that were dropped, because no route matched and their domain had as much of such mail as it may. */
@@ -65,7 +65,7 @@ interface MonthBytes {
   readonly free_bytes: number
 }
 
-interface KindUse {
+interface KindUsage {
   readonly kind: KeptKind
   readonly used_bytes: number
   /** Null: no bound. */
@@ -75,10 +75,10 @@ interface KindUse {
   readonly goes_at: string | null
   readonly over_before: string | null
   /** Those that use most, and all above their share. */
-  readonly accounts: readonly AccountUse[]
+  readonly accounts: readonly AccountUsage[]
 }
 
-interface AccountUse {
+interface AccountUsage {
   readonly id: string
   readonly name: string
   readonly used_bytes: number
@@ -98,23 +98,24 @@ export function addDiskCommand(program: Command): void {
   ).action((options: JsonOption) => {
     const { config } = loadConfig()
     requireData(config)
-    report(options, diskUse(config, systemClock.now()), (use) => diskText(use, systemClock.now()))
+    printResult(options, measureDisk(config, systemClock.now()), (use) => formatDisk(use, systemClock.now()))
   })
 }
 
 /** Measures the data folder. */
-export function diskUse(config: Config, now: Millis): DiskUse {
+export function measureDisk(config: Config, now: Millis): DiskUsage {
   const { dataDir } = config
-  const sizeOf = (...names: string[]): number => names.reduce((sum, name) => sum + allocated(join(dataDir, name)), 0)
+  const measureFiles = (...names: string[]): number =>
+    names.reduce((sum, name) => sum + allocated(join(dataDir, name)), 0)
   const { measured, kept, notStored } = withSnapshot(config, (db) => {
     const found = measure(db, dataDir)
     return { measured: found, kept: keptKinds(db, config, found, now), notStored: listNotStored(db) }
   })
   const { database } = measured
-  const fileBytes = sizeOf('tassis.db')
-  const walBytes = sizeOf('tassis.db-wal', 'tassis.db-shm')
-  const captures = sizeOf('capture.db', 'capture.db-wal', 'capture.db-shm')
-  const imports = sizeOf('imports')
+  const fileBytes = measureFiles('tassis.db')
+  const walBytes = measureFiles('tassis.db-wal', 'tassis.db-shm')
+  const captures = measureFiles('capture.db', 'capture.db-wal', 'capture.db-shm')
+  const imports = measureFiles('imports')
   const months = [...measured.content, ...measured.rawMail].reduce((sum, { bytes }) => sum + bytes, 0)
   const total = allocated(dataDir)
   const { bsize, blocks, bavail } = statfsSync(dataDir)
@@ -129,20 +130,20 @@ export function diskUse(config: Config, now: Millis): DiskUse {
       free_bytes: database.freeBytes,
       groups: database.groups,
     },
-    content: measured.content.map(monthBytes),
-    raw_mail: measured.rawMail.map(monthBytes),
+    content: measured.content.map(toMonthBytes),
+    raw_mail: measured.rawMail.map(toMonthBytes),
     captures_bytes: captures,
     imports_bytes: imports,
     other_bytes: Math.max(0, total - fileBytes - walBytes - months - captures - imports),
-    kinds: kept.map(kindUse),
+    kinds: kept.map(toKindUsage),
     warnings: diskLimitWarnings(config),
     not_stored: notStored.map(({ id, name, messages }) => ({ id: formatUuid(id), name, messages })),
   }
 }
 
-const monthBytes = ({ month, bytes, freeBytes }: MonthUse): MonthBytes => ({ month, bytes, free_bytes: freeBytes })
+const toMonthBytes = ({ month, bytes, freeBytes }: MonthUse): MonthBytes => ({ month, bytes, free_bytes: freeBytes })
 
-const kindUse = (kept: Kept): KindUse => ({
+const toKindUsage = (kept: Kept): KindUsage => ({
   kind: kept.kind,
   used_bytes: kept.usedBytes,
   max_bytes: kept.maxBytes === 0 ? null : kept.maxBytes,
@@ -150,10 +151,10 @@ const kindUse = (kept: Kept): KindUse => ({
   oldest_at: isoTimeOrNull(kept.oldestAt ?? null),
   goes_at: isoTimeOrNull(kept.goesAt ?? null),
   over_before: isoTimeOrNull(kept.overBefore ?? null),
-  accounts: kept.accounts.map(accountUse),
+  accounts: kept.accounts.map(toAccountUsage),
 })
 
-const accountUse = ({ id, name, usedBytes, keptBytes, shareBytes, goesBefore }: AccountShare): AccountUse => ({
+const toAccountUsage = ({ id, name, usedBytes, keptBytes, shareBytes, goesBefore }: AccountShare): AccountUsage => ({
   id: formatUuid(id),
   name,
   used_bytes: usedBytes,
@@ -181,9 +182,12 @@ const KIND_NAMES: Readonly<Record<KeptKind, string>> = {
   audit: 'audit log',
 }
 
-function diskText(use: DiskUse, now: Millis): string {
+function formatDisk(use: DiskUsage, now: Millis): string {
   const { database, file_system: disk } = use
-  const line = (name: string, bytes: number, indent = 1): string[] => [`${'  '.repeat(indent)}${name}`, size(bytes)]
+  const line = (name: string, bytes: number, indent = 1): string[] => [
+    `${'  '.repeat(indent)}${name}`,
+    formatSize(bytes),
+  ]
   const rows = [
     line(`${use.data_dir}`, use.total_bytes, 0),
     line('database', database.file_bytes),
@@ -192,35 +196,35 @@ function diskText(use: DiskUse, now: Millis): string {
     ),
     line('free, for what comes next', database.free_bytes, 2),
     line('write-ahead log', database.wal_bytes),
-    ...months('content (bodies and attachments)', use.content),
-    ...months('received messages as they came in', use.raw_mail),
+    ...formatMonths('content (bodies and attachments)', use.content),
+    ...formatMonths('received messages as they came in', use.raw_mail),
     line('captured messages', use.captures_bytes),
     line('imports that wait', use.imports_bytes),
     line('other files', use.other_bytes),
     line('free on this disk', disk.free_bytes, 0),
   ]
   return [
-    table(['USE', 'SIZE'], rows),
+    formatTable(['USE', 'SIZE'], rows),
     ...(disk.free_bytes < disk.wanted_free_bytes
-      ? ['', `New mail is refused until ${size(disk.wanted_free_bytes)} are free (TASSIS_MIN_FREE_DISK).`]
+      ? ['', `New mail is refused until ${formatSize(disk.wanted_free_bytes)} are free (TASSIS_MIN_FREE_DISK).`]
       : []),
     '',
-    table(
+    formatTable(
       ['KIND', 'USED', 'BOUND', 'KEPT FOR', 'OLDEST', 'GOES NEXT'],
       use.kinds.map((kind) => [
         KIND_NAMES[kind.kind],
-        size(kind.used_bytes),
-        kind.max_bytes === null ? 'none' : size(kind.max_bytes),
+        formatSize(kind.used_bytes),
+        kind.max_bytes === null ? 'none' : formatSize(kind.max_bytes),
         `${kind.max_days} days`,
-        kind.oldest_at === null ? '-' : utc(kind.oldest_at).slice(0, 10),
-        nextText(kind, now),
+        kind.oldest_at === null ? '-' : formatUtc(kind.oldest_at).slice(0, 10),
+        formatNext(kind, now),
       ]),
     ),
     ...use.warnings.flatMap((warning) => ['', `Warning: ${warning}`]),
-    ...accountsText(use.kinds),
+    ...formatAccounts(use.kinds),
     ...use.not_stored.map(
       ({ id, name, messages }) =>
-        `Dropped: ${counted(messages, 'message')} to ${printable(name)} (${id}), since no route matched and the domain had too much of such mail.`,
+        `Dropped: ${formatCount(messages, 'message')} to ${toPrintable(name)} (${id}), since no route matched and the domain had too much of such mail.`,
     ),
   ].join('\n')
 }
@@ -228,7 +232,7 @@ function diskText(use: DiskUse, now: Millis): string {
 /** Accounts of a kind that the table shows, beside those above their share. */
 const MAX_SHOWN = 3
 
-function accountsText(kinds: readonly KindUse[]): string[] {
+function formatAccounts(kinds: readonly KindUsage[]): string[] {
   const rows = kinds.flatMap(({ kind, used_bytes: usedBytes, accounts }) =>
     accounts
       .filter(({ share_bytes: shareBytes }, index) => index < MAX_SHOWN || shareBytes !== null)
@@ -236,39 +240,39 @@ function accountsText(kinds: readonly KindUse[]): string[] {
         KIND_NAMES[kind],
         account.name,
         account.id,
-        size(account.used_bytes),
+        formatSize(account.used_bytes),
         `${Math.round((100 * account.used_bytes) / Math.max(1, usedBytes))} %`,
-        account.share_bytes === null ? '-' : size(account.share_bytes),
-        shareText(account),
+        account.share_bytes === null ? '-' : formatSize(account.share_bytes),
+        formatShare(account),
       ]),
   )
   return rows.length === 0
     ? []
-    : ['', table(['KIND', 'ACCOUNT', 'ID', 'USED', 'PART', 'FAIR SHARE', 'GOES NEXT'], rows)]
+    : ['', formatTable(['KIND', 'ACCOUNT', 'ID', 'USED', 'PART', 'FAIR SHARE', 'GOES NEXT'], rows)]
 }
 
-function shareText({ share_bytes: shareBytes, goes_before: goesBefore }: AccountUse): string {
-  if (goesBefore !== null) return `its oldest, up to ${utc(goesBefore)}, within the hour`
+function formatShare({ share_bytes: shareBytes, goes_before: goesBefore }: AccountUsage): string {
+  if (goesBefore !== null) return `its oldest, up to ${formatUtc(goesBefore)}, within the hour`
   return shareBytes === null ? '-' : 'nothing: what is left is unread or not over'
 }
 
-function months(name: string, all: readonly MonthBytes[]): string[][] {
+function formatMonths(name: string, all: readonly MonthBytes[]): string[][] {
   const sum = all.reduce((bytes, month) => bytes + month.bytes, 0)
-  return [[`  ${name}`, size(sum)], ...all.map(({ month, bytes }) => [`    ${month}`, size(bytes)])]
+  return [[`  ${name}`, formatSize(sum)], ...all.map(({ month, bytes }) => [`    ${month}`, formatSize(bytes)])]
 }
 
-function nextText({ goes_at: goesAt, over_before: overBefore }: KindUse, now: Millis): string {
+function formatNext({ goes_at: goesAt, over_before: overBefore }: KindUsage, now: Millis): string {
   if (overBefore !== null)
-    return `over its bound: the oldest of accounts above their share, up to ${utc(overBefore)}, within the hour`
+    return `over its bound: the oldest of accounts above their share, up to ${formatUtc(overBefore)}, within the hour`
   if (goesAt === null) return '-'
   const at = Date.parse(goesAt)
-  return at <= now ? 'the oldest, within the hour' : `the oldest, ${distance(at, now)}`
+  return at <= now ? 'the oldest, within the hour' : `the oldest, ${formatRelativeTime(at, now)}`
 }
 
 const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'] as const
 
 /** `3.4 GiB`: three figures at most, whatever the size. */
-export function size(bytes: number): string {
+export function formatSize(bytes: number): string {
   const step = Math.min(UNITS.length - 1, bytes < 1024 ? 0 : Math.floor(Math.log2(bytes) / 10))
   const value = bytes / 1024 ** step
   return `${step === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${UNITS[step]}`

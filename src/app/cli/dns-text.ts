@@ -1,11 +1,11 @@
 /** @module DNS records as text: in blocks to copy from, as lines of a zone file (RFC 1035 §5), and as what a look at them found. */
 import { DNS_RECORD_KEYS, type DnsRecordKey } from '#features/setup/domains/dns-records.ts'
 import { SENDING_RECORDS } from '#features/setup/domains/standing.ts'
-import type { ShownCheck } from '#features/setup/domains/verify.ts'
-import { table } from './output.ts'
+import type { CheckView } from '#features/setup/domains/verify.ts'
+import { formatTable } from './output.ts'
 
 /** A record to publish, and what it is. */
-export interface ShownRecord {
+export interface RecordView {
   readonly key: DnsRecordKey | 'tracking'
   readonly type: string
   readonly host: string
@@ -14,7 +14,7 @@ export interface ShownRecord {
   readonly verified: boolean
 }
 
-const PURPOSE: Readonly<Record<ShownRecord['key'], string>> = {
+const PURPOSES: Readonly<Record<RecordView['key'], string>> = {
   spf: 'SPF, needed to send',
   dkim: 'DKIM, needed to send',
   dmarc: 'DMARC, recommended; leave one that is there as it is',
@@ -24,10 +24,10 @@ const PURPOSE: Readonly<Record<ShownRecord['key'], string>> = {
 }
 
 /** Blocks of one record each, every value on a line of its own. */
-export function recordsForPeople(domain: string, records: readonly ShownRecord[]): string {
+export function formatRecords(domain: string, records: readonly RecordView[]): string {
   const blocks = records.map((record) =>
     [
-      `${PURPOSE[record.key]}${record.verified ? ' (found)' : ''}`,
+      `${PURPOSES[record.key]}${record.verified ? ' (found)' : ''}`,
       `  Type      ${record.type}`,
       `  Name      ${record.host}`,
       ...(record.priority === null ? [] : [`  Priority  ${record.priority}`]),
@@ -38,51 +38,51 @@ export function recordsForPeople(domain: string, records: readonly ShownRecord[]
 }
 
 /** How a check begins that found no answer, as `check-result.ts` writes it; the first group is why. */
-const UNANSWERED = /^The [^.]+ at \S+ could not be looked up: (.+?)\. This says nothing /
+const UNANSWERED_PATTERN = /^The [^.]+ at \S+ could not be looked up: (.+?)\. This says nothing /
 
 /** What was found of each record. What only keeps DNS from being asked is told once, below, with who was asked. */
-export function checksText(checks: Readonly<Record<DnsRecordKey, ShownCheck>>, dnsServers: readonly string[]): string {
+export function formatChecks(checks: Readonly<Record<DnsRecordKey, CheckView>>, dnsServers: readonly string[]): string {
   const reasons = new Set<string>()
   const rows = DNS_RECORD_KEYS.map((key) => {
     const { verified, detail } = checks[key]
-    const reason = UNANSWERED.exec(detail)?.[1]
-    if (reason === undefined) return [key, verified ? 'ok' : failedState(key), detail]
+    const reason = UNANSWERED_PATTERN.exec(detail)?.[1]
+    if (reason === undefined) return [key, verified ? 'ok' : describeFailure(key), detail]
     reasons.add(reason)
     return [key, 'unknown', `no answer; stays ${verified ? 'verified, as it was' : 'unverified'}`]
   })
-  const told = [...reasons].map(
+  const explanations = [...reasons].map(
     (reason) =>
       `DNS gave no answer: ${reason}. This says nothing about the records; check again in a few minutes.\nAsked: ${dnsServers.join(', ')}. TASSIS_DNS_SERVERS sets which DNS servers are asked.`,
   )
-  return [table(['RECORD', '', 'FOUND'], rows), ...told].join('\n\n')
+  return [formatTable(['RECORD', '', 'FOUND'], rows), ...explanations].join('\n\n')
 }
 
 /** What sending does not need is no fault when it is not there. */
-const failedState = (key: DnsRecordKey): string =>
+const describeFailure = (key: DnsRecordKey): string =>
   SENDING_RECORDS.includes(key) ? 'NOT OK' : key === 'mx' ? 'optional' : 'advised'
 
 const TTL_SECONDS = 3600
-const LONGEST_STRING_OCTETS = 255
+const MAX_STRING_OCTETS = 255
 
 /** One line a record; TXT values in strings of at most 255 octets. The inbound MX is commented out, because it takes mail from where it is now. */
-export function zoneLines(records: readonly ShownRecord[]): string {
+export function formatZone(records: readonly RecordView[]): string {
   return records
     .map((record) => {
-      const line = `${record.host}. ${TTL_SECONDS} IN ${record.type} ${dataOf(record)}`
-      return record.key === 'mx' ? `; ${PURPOSE.mx}:\n; ${line}` : line
+      const line = `${record.host}. ${TTL_SECONDS} IN ${record.type} ${formatRecordData(record)}`
+      return record.key === 'mx' ? `; ${PURPOSES.mx}:\n; ${line}` : line
     })
     .join('\n')
 }
 
-function dataOf({ type, value, priority }: ShownRecord): string {
-  if (type === 'TXT') return txtData(value)
+function formatRecordData({ type, value, priority }: RecordView): string {
+  if (type === 'TXT') return formatTxtData(value)
   return type === 'MX' ? `${priority ?? 0} ${value}.` : `${value}.`
 }
 
 /** Character strings in quotes, RFC 1035 §5.1. All values are ASCII. */
-function txtData(value: string): string {
+function formatTxtData(value: string): string {
   const strings: string[] = []
-  for (let from = 0; from < value.length; from += LONGEST_STRING_OCTETS)
-    strings.push(`"${value.slice(from, from + LONGEST_STRING_OCTETS).replace(/["\\]/g, '\\$&')}"`)
+  for (let from = 0; from < value.length; from += MAX_STRING_OCTETS)
+    strings.push(`"${value.slice(from, from + MAX_STRING_OCTETS).replace(/["\\]/g, '\\$&')}"`)
   return strings.join(' ')
 }

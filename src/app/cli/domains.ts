@@ -7,28 +7,28 @@ import {
   type Domain,
   findDomainByName,
   getDomain,
+  listDnsRecords,
   listDomains,
-  recordsOf,
 } from '#features/setup/domains/domains.ts'
 import { validateDomainName } from '#features/setup/domains/name.ts'
 import { findCoveringDomain } from '#features/setup/domains/sending.ts'
-import { lostRecordsOf, SENDING_RECORDS, sendsUntil } from '#features/setup/domains/standing.ts'
+import { getSendsUntil, listLostRecords, SENDING_RECORDS } from '#features/setup/domains/standing.ts'
 import { verifyDomain, vouchForDomain } from '#features/setup/domains/verify.ts'
 import type { Config } from '#platform/config.ts'
 import { notFound } from '#platform/errors.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
-import { systemServers } from '#protocols/dns/servers.ts'
+import { readSystemServers } from '#protocols/dns/servers.ts'
 import { loadConfig } from '../settings.ts'
-import { operatorOf } from './accounts.ts'
+import { resolveOperator } from './accounts.ts'
 import { withData } from './call.ts'
-import { checksText, recordsForPeople, type ShownRecord, zoneLines } from './dns-text.ts'
-import { hostnameWarnings } from './hostname.ts'
-import { operation } from './operation.ts'
+import { formatChecks, formatRecords, formatZone, type RecordView } from './dns-text.ts'
+import { findHostnameWarnings } from './hostname.ts'
+import { defineAdminCommand } from './operation.ts'
 import { type AccountOption, type JsonOption, withAccount, withJson } from './options.ts'
-import { print, printable, printJson, report, table, utc } from './output.ts'
+import { formatTable, formatUtc, print, printJson, printResult, toPrintable } from './output.ts'
 
-interface ShownDomain {
+interface DomainView {
   readonly id: string
   readonly domain: string
   readonly verified: boolean
@@ -41,31 +41,31 @@ interface ShownDomain {
   readonly covered_by: string | null
   readonly checked_at: string | null
   readonly created_at: string
-  readonly dns_records: readonly ShownRecord[]
+  readonly dns_records: readonly RecordView[]
 }
 
-function shownDomain(app: App, domain: Domain): ShownDomain {
-  const records = recordsOf(app.config, domain)
+function toDomainView(app: App, domain: Domain): DomainView {
+  const records = listDnsRecords(app.config, domain)
   return {
     id: formatUuid(domain.uuid),
     domain: domain.domain,
     verified: domain.verifiedAt !== null,
     verified_at: isoTimeOrNull(domain.verifiedAt),
     records_lost_at: isoTimeOrNull(domain.recordsLostAt),
-    lost_records: lostRecordsOf(domain),
-    sends_until: isoTimeOrNull(sendsUntil(domain)),
+    lost_records: listLostRecords(domain),
+    sends_until: isoTimeOrNull(getSendsUntil(domain)),
     covered_by:
       domain.verifiedAt === null ? (findCoveringDomain(app.db, domain.accountId, domain.domain) ?? null) : null,
     checked_at: isoTimeOrNull(domain.checkedAt),
     created_at: isoTime(domain.createdAt),
     dns_records: [...DNS_RECORD_KEYS, 'tracking' as const].flatMap((key) => {
       const record = records[key]
-      return record === undefined ? [] : [shownRecord(key, record)]
+      return record === undefined ? [] : [toRecordView(key, record)]
     }),
   }
 }
 
-const shownRecord = (key: ShownRecord['key'], { type, host, value, priority, verified }: DnsRecord): ShownRecord => ({
+const toRecordView = (key: RecordView['key'], { type, host, value, priority, verified }: DnsRecord): RecordView => ({
   key,
   type,
   host,
@@ -79,77 +79,80 @@ interface DomainInput extends AccountOption {
   readonly domain: string
 }
 
-function chosenDomain(app: App, accountId: number, wanted: string): Domain {
-  if (parseUuid(wanted)) return getDomain(app.db, accountId, wanted)
-  const name = validateDomainName(wanted)
+function resolveDomain(app: App, accountId: number, requested: string): Domain {
+  if (parseUuid(requested)) return getDomain(app.db, accountId, requested)
+  const name = validateDomainName(requested)
   const found = name.kind === 'ok' && findDomainByName(app.db, accountId, name.domain)
   if (!found) {
     throw notFound(
       'domain_not_found',
-      `The account has no domain ${wanted}; \`tassis domains list\` shows all, \`tassis domains add\` adds one.`,
+      `The account has no domain ${requested}; \`tassis domains list\` shows all, \`tassis domains add\` adds one.`,
     )
   }
   return found
 }
 
-const add = operation('domains.add', async ({ opened: { app } }, { account, domain }: DomainInput) => {
-  const created = await createDomain(app, operatorOf(app, account), domain)
+const add = defineAdminCommand('domains.add', async ({ opened: { app } }, { account, domain }: DomainInput) => {
+  const created = await createDomain(app, resolveOperator(app, account), domain)
   return {
-    ...shownDomain(app, created.domain),
+    ...toDomainView(app, created.domain),
     unverified: app.config.sendingUnverified,
-    warnings: [...created.warnings, ...hostnameWarnings(app.config)],
+    warnings: [...created.warnings, ...findHostnameWarnings(app.config)],
   }
 })
 
-const WARNING = 'Warning: '
+const WARNING_PREFIX = 'Warning: '
 
 /** Most that are listed at once. */
-const LIST_LIMIT = 1000
+const MAX_LISTED = 1000
 
-const list = operation('domains.list', ({ opened: { app } }, { account }: AccountOption) => {
-  const { accountId } = operatorOf(app, account)
-  const { domains, total } = listDomains(app.db, accountId, { limit: LIST_LIMIT, offset: 0 })
-  return { domains: domains.map((domain) => shownDomain(app, domain)), total }
+const list = defineAdminCommand('domains.list', ({ opened: { app } }, { account }: AccountOption) => {
+  const { accountId } = resolveOperator(app, account)
+  const { domains, total } = listDomains(app.db, accountId, { limit: MAX_LISTED, offset: 0 })
+  return { domains: domains.map((domain) => toDomainView(app, domain)), total }
 })
 
-const records = operation('domains.records', ({ opened: { app } }, { account, domain }: DomainInput) => ({
-  ...shownDomain(app, chosenDomain(app, operatorOf(app, account).accountId, domain)),
-  warnings: hostnameWarnings(app.config),
+const records = defineAdminCommand('domains.records', ({ opened: { app } }, { account, domain }: DomainInput) => ({
+  ...toDomainView(app, resolveDomain(app, resolveOperator(app, account).accountId, domain)),
+  warnings: findHostnameWarnings(app.config),
 }))
 
-const verify = operation('domains.verify', async ({ opened: { app } }, { account, domain }: DomainInput) => {
-  const actor = operatorOf(app, account)
-  const before = chosenDomain(app, actor.accountId, domain)
+const verify = defineAdminCommand('domains.verify', async ({ opened: { app } }, { account, domain }: DomainInput) => {
+  const actor = resolveOperator(app, account)
+  const before = resolveDomain(app, actor.accountId, domain)
   const found = await verifyDomain(app, actor, formatUuid(before.uuid))
   return {
-    ...shownDomain(app, found.domain),
+    ...toDomainView(app, found.domain),
     checks: found.checks,
     fully_verified: found.fullyVerified,
     unverified: app.config.sendingUnverified,
-    took_mail_before: takesMail(before),
-    warnings: hostnameWarnings(app.config),
-    dns_servers: app.config.dnsServers.length > 0 ? app.config.dnsServers : systemServers(),
+    took_mail_before: acceptsMail(before),
+    warnings: findHostnameWarnings(app.config),
+    dns_servers: app.config.dnsServers.length > 0 ? app.config.dnsServers : readSystemServers(),
   }
 })
 
 /** Whether mail to it is taken, as far as it depends on the domain. */
-const takesMail = ({ verifiedAt, inboundEnabled }: Domain): boolean => verifiedAt !== null && inboundEnabled
+const acceptsMail = ({ verifiedAt, inboundEnabled }: Domain): boolean => verifiedAt !== null && inboundEnabled
 
-const vouch = operation('domains.vouch', async ({ opened: { app } }, { account, domain }: DomainInput) => {
-  const actor = operatorOf(app, account)
-  const { id } = shownDomain(app, chosenDomain(app, actor.accountId, domain))
-  return {
-    ...shownDomain(app, await vouchForDomain(app, actor, id)),
-    warnings:
-      app.config.inboundAddr === ''
-        ? ['No mail comes in until the service runs with TASSIS_INBOUND_ADDR, such as 127.0.0.1:2525.']
-        : [],
-  }
-})
+const markVerified = defineAdminCommand(
+  'domains.vouch',
+  async ({ opened: { app } }, { account, domain }: DomainInput) => {
+    const actor = resolveOperator(app, account)
+    const { id } = toDomainView(app, resolveDomain(app, actor.accountId, domain))
+    return {
+      ...toDomainView(app, await vouchForDomain(app, actor, id)),
+      warnings:
+        app.config.inboundAddr === ''
+          ? ['No mail comes in until the service runs with TASSIS_INBOUND_ADDR, such as 127.0.0.1:2525.']
+          : [],
+    }
+  },
+)
 
-export const domainOperations = [add, list, records, verify, vouch]
+export const domainAdminCommands = [add, list, records, verify, markVerified]
 
-const inputOf = (domain: string, { account }: AccountOption): DomainInput => ({
+const toInput = (domain: string, { account }: AccountOption): DomainInput => ({
   domain,
   ...(account !== undefined && { account }),
 })
@@ -160,13 +163,13 @@ export function addDomainCommands(program: Command): void {
   withAccount(withJson(domains.command('add').description('register a domain and print what to publish')))
     .argument('<domain>', 'such as example.com')
     .action(async (domain: string, options: JsonOption & AccountOption) => {
-      const added = await withData(loadConfig().config, (call) => call(add, inputOf(domain, options)))
-      report(options, added, (shown) =>
+      const added = await withData(loadConfig().config, (call) => call(add, toInput(domain, options)))
+      printResult(options, added, (shown) =>
         [
-          `Registered ${shown.domain} (${shown.id}). ${untilVerified(shown)}`,
-          ...shown.warnings.map((warning) => `Note: ${printable(warning)}`),
+          `Registered ${shown.domain} (${shown.id}). ${describeUntilVerified(shown)}`,
+          ...shown.warnings.map((warning) => `Note: ${toPrintable(warning)}`),
           '',
-          recordsForPeople(shown.domain, shown.dns_records),
+          formatRecords(shown.domain, shown.dns_records),
           '',
           `Then: tassis domains verify ${shown.domain}`,
         ].join('\n'),
@@ -182,14 +185,14 @@ export function addDomainCommands(program: Command): void {
       const { domains: shown, total } = found
       print(
         [
-          table(
+          formatTable(
             ['DOMAIN', 'STATE', 'LAST LOOK', 'ID', ''],
             shown.map((domain) => [
               domain.domain,
-              stateOf(domain),
-              domain.checked_at === null ? 'never' : utc(domain.checked_at),
+              formatState(domain),
+              domain.checked_at === null ? 'never' : formatUtc(domain.checked_at),
               domain.id,
-              missingRecords(domain),
+              describeMissingRecords(domain),
             ]),
           ),
           ...(total > shown.length ? [`… and ${total - shown.length} more`] : []),
@@ -202,13 +205,15 @@ export function addDomainCommands(program: Command): void {
     .argument('<domain>', 'name or ID')
     .option('--zone', 'as lines of a zone file')
     .action(async (domain: string, options: JsonOption & AccountOption & { zone?: boolean }) => {
-      const found = await withData(loadConfig().config, (call) => call(records, inputOf(domain, options)))
-      report(options, found, (shown) =>
+      const found = await withData(loadConfig().config, (call) => call(records, toInput(domain, options)))
+      printResult(options, found, (shown) =>
         options.zone
-          ? [...shown.warnings.map((warning) => `; ${WARNING}${warning}`), zoneLines(shown.dns_records)].join('\n')
+          ? [...shown.warnings.map((warning) => `; ${WARNING_PREFIX}${warning}`), formatZone(shown.dns_records)].join(
+              '\n',
+            )
           : [
-              ...shown.warnings.map((warning) => `${WARNING}${warning}\n`),
-              recordsForPeople(shown.domain, shown.dns_records),
+              ...shown.warnings.map((warning) => `${WARNING_PREFIX}${warning}\n`),
+              formatRecords(shown.domain, shown.dns_records),
             ].join('\n'),
       )
     })
@@ -221,32 +226,34 @@ export function addDomainCommands(program: Command): void {
     ),
   )
     .argument('<domain>', 'name or ID')
-    .option('--without-dns', `${WITHOUT_DNS}; this ends 72 hours after a check that finds no records`)
+    .option('--without-dns', `${WITHOUT_DNS_DESCRIPTION}; this ends 72 hours after a check that finds no records`)
     .action((domain: string, { withoutDns, ...options }: VerifyOptions) =>
-      withoutDns ? vouchFor(domain, options) : checkDns(domain, options),
+      withoutDns ? markDomainVerified(domain, options) : checkDns(domain, options),
     )
 
-  withAccount(withJson(domains.command('vouch').description(`${WITHOUT_DNS}: the same as \`verify --without-dns\``)))
+  withAccount(
+    withJson(domains.command('vouch').description(`${WITHOUT_DNS_DESCRIPTION}: the same as \`verify --without-dns\``)),
+  )
     .argument('<domain>', 'name or ID')
-    .action(vouchFor)
+    .action(markDomainVerified)
 }
 
-const WITHOUT_DNS = 'mark a domain verified without a DNS check, to try things out'
+const WITHOUT_DNS_DESCRIPTION = 'mark a domain verified without a DNS check, to try things out'
 
 interface VerifyOptions extends JsonOption, AccountOption {
   readonly withoutDns?: boolean
 }
 
 async function checkDns(domain: string, options: JsonOption & AccountOption): Promise<void> {
-  const found = await withData(loadConfig().config, (call) => call(verify, inputOf(domain, options)))
-  report(options, found, (shown) =>
+  const found = await withData(loadConfig().config, (call) => call(verify, toInput(domain, options)))
+  printResult(options, found, (shown) =>
     [
-      ...shown.warnings.map((warning) => `${WARNING}${warning}\n`),
-      checksText(shown.checks, shown.dns_servers),
+      ...shown.warnings.map((warning) => `${WARNING_PREFIX}${warning}\n`),
+      formatChecks(shown.checks, shown.dns_servers),
       '',
       shown.fully_verified
         ? `${shown.domain} is verified: its mail is sent.`
-        : `${standingText(shown)} \`tassis domains records ${shown.domain}\` prints what to publish.`,
+        : `${describeStatus(shown)} \`tassis domains records ${shown.domain}\` prints what to publish.`,
       ...(shown.took_mail_before && !shown.verified
         ? [`${shown.domain} took mail and takes none any more: who sends to it is refused for good (550).`]
         : []),
@@ -255,27 +262,30 @@ async function checkDns(domain: string, options: JsonOption & AccountOption): Pr
   if (!found.fully_verified) process.exitCode = 1
 }
 
-async function vouchFor(domain: string, options: JsonOption & AccountOption): Promise<void> {
-  const found = await withData(loadConfig().config, (call) => call(vouch, inputOf(domain, options)))
-  report(options, found, (shown) =>
+async function markDomainVerified(domain: string, options: JsonOption & AccountOption): Promise<void> {
+  const found = await withData(loadConfig().config, (call) => call(markVerified, toInput(domain, options)))
+  printResult(options, found, (shown) =>
     [
       `${shown.domain} counts as verified and takes mail, on your word. That ends 72 hours after a look finds that its records are not in DNS, by \`tassis domains verify\` or every 6 hours.`,
-      ...shown.warnings.map((warning) => `${WARNING}${warning}`),
+      ...shown.warnings.map((warning) => `${WARNING_PREFIX}${warning}`),
     ].join('\n'),
   )
 }
 
-type Unverified = Config['sendingUnverified']
+type UnverifiedPolicy = Config['sendingUnverified']
 
 /** What becomes of the mail of a domain that never was verified. */
-function untilVerified({ covered_by: parent, unverified }: ShownDomain & { readonly unverified: Unverified }): string {
+function describeUntilVerified({
+  covered_by: parent,
+  unverified,
+}: DomainView & { readonly unverified: UnverifiedPolicy }): string {
   if (parent !== null)
     return `Its mail is sent, under ${parent}, which is verified; once it is verified itself, under its own name.`
   return `Until it is verified, its mail is ${unverified === 'reject' ? 'refused' : 'only captured'}.`
 }
 
 /** What a domain that lacks records may do, in sentences. */
-function standingText(shown: ShownDomain & { readonly unverified: Unverified }): string {
+function describeStatus(shown: DomainView & { readonly unverified: UnverifiedPolicy }): string {
   const {
     domain,
     verified,
@@ -284,30 +294,30 @@ function standingText(shown: ShownDomain & { readonly unverified: Unverified }):
     sends_until: until,
     covered_by: parent,
   } = shown
-  if (lostAt === null || until === null) return `${domain} is not verified. ${untilVerified(shown)}`
-  const since = `${domain} was verified and has lacked records since ${utc(lostAt)} (${lost.join(', ')}):`
-  if (verified) return `${since} its mail is sent until ${utc(until)}, then refused.`
+  if (lostAt === null || until === null) return `${domain} is not verified. ${describeUntilVerified(shown)}`
+  const since = `${domain} was verified and has lacked records since ${formatUtc(lostAt)} (${lost.join(', ')}):`
+  if (verified) return `${since} its mail is sent until ${formatUtc(until)}, then refused.`
   if (parent !== null) return `${since} its mail is sent under ${parent}, which is verified.`
-  return `${since} its mail has been refused since ${utc(until)}.`
+  return `${since} its mail has been refused since ${formatUtc(until)}.`
 }
 
-function stateOf({ verified, records_lost_at: lostAt, covered_by: parent }: ShownDomain): string {
+function formatState({ verified, records_lost_at: lostAt, covered_by: parent }: DomainView): string {
   if (verified) return lostAt === null ? 'verified' : 'losing'
   if (parent !== null) return 'covered'
   return lostAt === null ? 'unverified' : 'lost'
 }
 
 /** The records without which the domain does not send, as far as they are missing, and what follows from that. */
-function missingRecords(shown: ShownDomain): string {
+function describeMissingRecords(shown: DomainView): string {
   const { dns_records: records, verified, records_lost_at: lostAt, lost_records: lost, sends_until: until } = shown
-  const cover = shown.covered_by === null ? '' : `; sends under ${shown.covered_by}`
+  const coverText = shown.covered_by === null ? '' : `; sends under ${shown.covered_by}`
   if (lostAt !== null && until !== null) {
-    const end = cover === '' ? `; ${verified ? 'sends until' : 'refused since'} ${utc(until)}` : cover
-    return `missing since ${utc(lostAt)}: ${lost.join(', ')}${end}`
+    const end = coverText === '' ? `; ${verified ? 'sends until' : 'refused since'} ${formatUtc(until)}` : coverText
+    return `missing since ${formatUtc(lostAt)}: ${lost.join(', ')}${end}`
   }
   if (verified) return ''
   const missing = records.filter(
-    ({ key, verified: isThere }) => key !== 'tracking' && SENDING_RECORDS.includes(key) && !isThere,
+    ({ key, verified: isPublished }) => key !== 'tracking' && SENDING_RECORDS.includes(key) && !isPublished,
   )
-  return missing.length > 0 ? `missing: ${missing.map(({ key }) => key).join(', ')}${cover}` : cover.slice(2)
+  return missing.length > 0 ? `missing: ${missing.map(({ key }) => key).join(', ')}${coverText}` : coverText.slice(2)
 }

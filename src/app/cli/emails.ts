@@ -1,24 +1,24 @@
 /** @module `tassis emails`: finds emails by the filters of GET /v1/emails, and shows what became of one. Only looks. */
 import { type Command, Option } from 'commander'
-import { accountOfActor } from '#features/core/accounts/accounts.ts'
+import { getAccount } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
-import { maxAttempts } from '#features/sending/delivery/retry.ts'
+import { computeMaxAttempts } from '#features/sending/delivery/retry.ts'
 import type { EmailRecipient, EmailRow } from '#features/sending/emails/model.ts'
-import { eventsOfEmail, findEmail, findOnlyEmail, listEmails } from '#features/sending/emails/read.ts'
-import { MAX_COUNTED, readSearch, type SearchText, searchEmails } from '#features/sending/emails/search-list.ts'
+import { findEmail, findOnlyEmail, listEmails, readEmailEvents } from '#features/sending/emails/read.ts'
+import { MAX_COUNTED, parseSearch, type SearchText, searchEmails } from '#features/sending/emails/search-list.ts'
 import { emailRowWire, recipientWire } from '#features/sending/emails/wire.ts'
 import { ANY_TIME } from '#features/sending/queue/search.ts'
 import { STATUSES, type Status } from '#features/sending/queue/status.ts'
 import type { RowKey } from '#platform/db/row-window.ts'
 import { notFound } from '#platform/errors.ts'
-import { datesOf } from '#platform/http/date-filter.ts'
+import { parseDateRange } from '#platform/http/date-filter.ts'
 import { loadConfig } from '../settings.ts'
-import { operatorOf } from './accounts.ts'
+import { resolveOperator } from './accounts.ts'
 import { withData } from './call.ts'
-import { operation } from './operation.ts'
+import { defineAdminCommand } from './operation.ts'
 import { type AccountOption, type JsonOption, withAccount, withJson, withLimit } from './options.ts'
-import { counted, printable, report, shortened, table, utc } from './output.ts'
-import { eventLine, type ShownEvent, shownEvent } from './send.ts'
+import { formatCount, formatTable, formatUtc, printResult, toPrintable, truncate } from './output.ts'
+import { type EventView, formatEvent, toEventView } from './send.ts'
 
 interface ListInput extends AccountOption, SearchText {
   readonly status?: Status
@@ -28,24 +28,24 @@ interface ListInput extends AccountOption, SearchText {
 }
 
 /** Rows of a page of the search. */
-const PER_PAGE = 100
+const PAGE_SIZE = 100
 
-const list = operation('emails.list', async ({ opened: { app } }, input: ListInput) => {
-  const { accountId } = operatorOf(app, input.account)
-  const { from = ANY_TIME.from, to = ANY_TIME.to } = definedOf(datesOf(input))
+const list = defineAdminCommand('emails.list', async ({ opened: { app } }, input: ListInput) => {
+  const { accountId } = resolveOperator(app, input.account)
+  const { from = ANY_TIME.from, to = ANY_TIME.to } = removeUndefined(parseDateRange(input))
   const filter = { status: input.status, from, to }
-  const search = readSearch(app.db, accountId, input)
+  const search = parseSearch(app.db, accountId, input)
   const emails: EmailRow[] = []
   let total = 0
   let hasMore = false
   let after: RowKey | undefined
   // A page of a search may have fewer rows than there are, see `search-list`.
   do {
-    const page = { limit: Math.min(PER_PAGE, input.limit - emails.length), offset: 0, after }
+    const page = { limit: Math.min(PAGE_SIZE, input.limit - emails.length), offset: 0, after }
     const found = search
       ? await searchEmails(app, accountId, { filter, search }, page)
       : listPage(app, accountId, filter, page)
-    emails.push(...found.emails.map((email) => emailRowWire(email, attemptsOf(app))))
+    emails.push(...found.emails.map((email) => emailRowWire(email, getMaxAttempts(app))))
     if (after === undefined) total = found.total
     after = found.lastKey
     hasMore = found.hasMore
@@ -55,12 +55,12 @@ const list = operation('emails.list', async ({ opened: { app } }, input: ListInp
   return { total, is_total_exact: isExact, has_more: hasMore, emails }
 })
 
-const definedOf = ({ from, to }: ReturnType<typeof datesOf>) => ({
+const removeUndefined = ({ from, to }: ReturnType<typeof parseDateRange>) => ({
   ...(from !== undefined && { from }),
   ...(to !== undefined && { to }),
 })
 
-const attemptsOf = ({ config }: App): number => maxAttempts(config.retryExpiryHours)
+const getMaxAttempts = ({ config }: App): number => computeMaxAttempts(config.retryExpiryHours)
 
 function listPage(
   { db }: App,
@@ -75,26 +75,26 @@ function listPage(
   return { emails: shown, total, hasMore: emails.length > page.limit, lastKey }
 }
 
-interface ShownEmail extends EmailRow {
+interface EmailView extends EmailRow {
   readonly account: string
   readonly recipients: readonly EmailRecipient[]
-  readonly history: readonly ShownEvent[]
+  readonly history: readonly EventView[]
 }
 
-const show = operation('emails.show', ({ opened: { app } }, { id }: { readonly id: string }): ShownEmail => {
-  const range = uuidsFrom(id)
-  const only = range && findOnlyEmail(app.db, ...range)
-  const email = only && findEmail(app.db, only.accountId, only.uuid)
-  if (!only || !email)
+const show = defineAdminCommand('emails.show', ({ opened: { app } }, { id }: { readonly id: string }): EmailView => {
+  const range = parseUuidRange(id)
+  const key = range && findOnlyEmail(app.db, ...range)
+  const email = key && findEmail(app.db, key.accountId, key.uuid)
+  if (!key || !email)
     throw notFound(
       'email_not_found',
-      `There is no email "${shortened(id, 80)}", or several whose ids begin so; \`tassis emails list\` shows ids.`,
+      `There is no email "${truncate(id, 80)}", or several whose ids begin so; \`tassis emails list\` shows ids.`,
     )
   return {
-    ...emailRowWire(email, attemptsOf(app)),
-    account: accountOfActor(app.config, app.db, only.accountId).name,
+    ...emailRowWire(email, getMaxAttempts(app)),
+    account: getAccount(app.config, app.db, key.accountId).name,
     recipients: email.recipients.map(recipientWire),
-    history: eventsOfEmail(app, only.accountId, email.id).map(shownEvent),
+    history: readEmailEvents(app, key.accountId, email.id).map(toEventView),
   }
 })
 
@@ -103,14 +103,14 @@ const MIN_DIGITS = 8
 const UUID_DIGITS = 32
 
 /** The ids between which those are that begin as given, also in a Message-ID; undefined: it is not the beginning of one. */
-function uuidsFrom(text: string): readonly [first: Uint8Array, last: Uint8Array] | undefined {
+function parseUuidRange(text: string): readonly [first: Uint8Array, last: Uint8Array] | undefined {
   const [id = ''] = text.replace(/^</, '').split('@')
   const digits = id.replaceAll('-', '').toLowerCase()
   if (!/^[0-9a-f]+$/.test(digits) || digits.length < MIN_DIGITS || digits.length > UUID_DIGITS) return undefined
   return [Uint8Array.fromHex(digits.padEnd(UUID_DIGITS, '0')), Uint8Array.fromHex(digits.padEnd(UUID_DIGITS, 'f'))]
 }
 
-export const emailOperations = [list, show]
+export const emailAdminCommands = [list, show]
 
 interface ListOptions extends JsonOption, AccountOption, Omit<SearchText, 'message_id'> {
   readonly messageId?: string
@@ -141,14 +141,14 @@ export function addEmailCommands(program: Command): void {
         ...(until !== undefined && { to_date: until }),
       }
       const found = await withData(loadConfig().config, (call) => call(list, input))
-      report({ json }, found, listText)
+      printResult({ json }, found, formatList)
     })
 
   withJson(emails.command('show').description('show an email: its recipients, what servers replied, what happened'))
     .argument('<id>', 'as `tassis emails list` shows it, a whole id, or a Message-ID')
     .action(async (id: string, options: JsonOption) => {
       const shown = await withData(loadConfig().config, (call) => call(show, { id }))
-      report(options, shown, showText)
+      printResult(options, shown, formatEmail)
     })
 }
 
@@ -158,7 +158,7 @@ const MAX_ADDRESS_LENGTH = 22
 /** What is left of 80 columns. */
 const MAX_SUBJECT_LENGTH = 15
 
-function listText({
+function formatList({
   emails,
   total,
   is_total_exact: isExact,
@@ -166,14 +166,14 @@ function listText({
 }: Awaited<ReturnType<(typeof list)['run']>>): string {
   if (emails.length === 0) return 'There is no such email.'
   return [
-    table(
+    formatTable(
       ['ID', 'DAY AND TIME', 'STATUS', 'TO', 'SUBJECT'],
       emails.map((email) => [
         email.id.slice(0, SHOWN_ID_LENGTH),
         email.created_at.slice(5, 16).replace('T', ' '),
         email.status,
-        shortened(email.to, MAX_ADDRESS_LENGTH - 1),
-        shortened(email.subject, MAX_SUBJECT_LENGTH),
+        truncate(email.to, MAX_ADDRESS_LENGTH - 1),
+        truncate(email.subject, MAX_SUBJECT_LENGTH),
       ]),
     ),
     ...(hasMore ? [`… and ${isExact ? '' : 'at least '}${Math.max(total - emails.length, 1)} older (--limit)`] : []),
@@ -181,7 +181,7 @@ function listText({
 }
 
 /** What a status means, for somebody who has to do something about it. */
-const MEANINGS: Readonly<Record<Status, string>> = {
+const STATUS_MEANINGS: Readonly<Record<Status, string>> = {
   queued: 'it waits to be sent, or to be tried again',
   scheduled: 'it waits for its time',
   processing: 'it is being sent, or only some recipients are final',
@@ -193,7 +193,7 @@ const MEANINGS: Readonly<Record<Status, string>> = {
   uncertain: 'the connection broke before the last reply, so the receiver may have it; see the dead letters',
 }
 
-function showText(email: ShownEmail): string {
+function formatEmail(email: EmailView): string {
   const lines: [name: string, value: string][] = [
     ['Email', email.id],
     ['Account', `${email.account} (${email.account_id})`],
@@ -204,35 +204,35 @@ function showText(email: ShownEmail): string {
     ['Subject', email.subject],
     ...(email.tags.length > 0 ? [['Tags', email.tags.join(', ')] as [string, string]] : []),
     ['Message-ID', email.message_id],
-    ['Accepted', utc(email.created_at)],
-    ...(email.scheduled_at ? [['Scheduled', utc(email.scheduled_at)] as [string, string]] : []),
-    ['Status', `${email.status}: ${MEANINGS[email.status as Status]}`],
+    ['Accepted', formatUtc(email.created_at)],
+    ...(email.scheduled_at ? [['Scheduled', formatUtc(email.scheduled_at)] as [string, string]] : []),
+    ['Status', `${email.status}: ${STATUS_MEANINGS[email.status as Status]}`],
     ...(email.sandbox
       ? [['Captured', 'its domain was never verified, so it left for nowhere'] as [string, string]]
       : []),
   ]
   return [
-    ...lines.map(([name, value]) => `${`${name}:`.padEnd(12)}${printable(value)}`),
+    ...lines.map(([name, value]) => `${`${name}:`.padEnd(12)}${toPrintable(value)}`),
     '',
-    counted(email.recipients.length, 'recipient'),
-    ...email.recipients.flatMap(recipientLines),
+    formatCount(email.recipients.length, 'recipient'),
+    ...email.recipients.flatMap(formatRecipient),
     '',
-    counted(email.history.length, 'event'),
-    ...email.history.map((event) => `  ${event.at.slice(0, 10)} ${eventLine(event)}`),
+    formatCount(email.history.length, 'event'),
+    ...email.history.map((event) => `  ${event.at.slice(0, 10)} ${formatEvent(event)}`),
   ].join('\n')
 }
 
-function recipientLines(recipient: EmailRecipient): string[] {
+function formatRecipient(recipient: EmailRecipient): string[] {
   const { kind, address, status, attempts, smtp_response: reply, next_retry_at: nextAt } = recipient
   const bounce = [recipient.bounce_type, recipient.bounce_category].filter((part) => part !== null).join(', ')
   const details = [
-    `${status} after ${counted(attempts, 'attempt')}`,
+    `${status} after ${formatCount(attempts, 'attempt')}`,
     ...(bounce === '' ? [] : [bounce]),
-    ...(recipient.delivered_at === null ? [] : [`delivered ${utc(recipient.delivered_at)}`]),
-    ...(nextAt === null ? [] : [`next attempt ${utc(nextAt)}`]),
+    ...(recipient.delivered_at === null ? [] : [`delivered ${formatUtc(recipient.delivered_at)}`]),
+    ...(nextAt === null ? [] : [`next attempt ${formatUtc(nextAt)}`]),
   ]
   return [
-    printable(`  ${kind.padEnd(3)}  ${address}  ${details.join('; ')}`),
-    ...(reply === null ? [] : [printable(`       ${reply}`)]),
+    toPrintable(`  ${kind.padEnd(3)}  ${address}  ${details.join('; ')}`),
+    ...(reply === null ? [] : [toPrintable(`       ${reply}`)]),
   ]
 }

@@ -15,14 +15,14 @@ export function addHealthCommand(program: Command): void {
       const { host, port } = parseHostPort(loadConfig().config.httpAddr) ?? { host: '127.0.0.1', port: 8080 }
       const reachable =
         host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '[::1]' : host.includes(':') ? `[${host}]` : host
-      const answer = await readiness(`http://${reachable}:${port}/readyz`)
-      if (answer !== undefined) throw new CommandError(answer)
+      const problem = await findReadinessProblem(`http://${reachable}:${port}/readyz`)
+      if (problem !== undefined) throw new CommandError(problem)
       print('ready')
     })
 }
 
 /** Why the service is not ready; undefined when it is. */
-async function readiness(url: string): Promise<string | undefined> {
+async function findReadinessProblem(url: string): Promise<string | undefined> {
   try {
     const response = await fetch(url, { signal: AbortSignal.timeout(TIMEOUT_MS) })
     if (response.ok) return undefined

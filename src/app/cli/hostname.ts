@@ -2,7 +2,7 @@
 import type { Config } from '#platform/config.ts'
 
 /** At most one sentence: nobody else finds a host whose name has no dot, so records with it cannot be verified. */
-export const hostnameWarnings = ({ hostname }: Pick<Config, 'hostname'>): readonly string[] =>
+export const findHostnameWarnings = ({ hostname }: Pick<Config, 'hostname'>): readonly string[] =>
   hostname.includes('.')
     ? []
     : [

@@ -3,16 +3,21 @@
  * Strangers wrote it: nothing of it reaches the terminal but text.
  */
 import { type Command, Option } from 'commander'
-import { listUnparsed, retryUnparsed, type Unparsed, type UnparsedPlace } from '#features/receiving/inbound/retry.ts'
+import {
+  listUnparsed,
+  retryUnparsed,
+  type UnparsedCursor,
+  type UnparsedMail,
+} from '#features/receiving/inbound/retry.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { loadConfig } from '../settings.ts'
 import { type Call, withData } from './call.ts'
-import { CommandError, operation } from './operation.ts'
+import { CommandError, defineAdminCommand } from './operation.ts'
 import { type JsonOption, withJson, withLimit } from './options.ts'
-import { counted, printable, report, shortened, table, utc } from './output.ts'
+import { formatCount, formatTable, formatUtc, printResult, toPrintable, truncate } from './output.ts'
 
-interface ShownUnparsed {
+interface UnparsedView {
   readonly id: string
   /** `inbound`: of a route or a domain; `mailbox`: in an agent mailbox. */
   readonly kind: string
@@ -23,7 +28,7 @@ interface ShownUnparsed {
   readonly received_at: string
 }
 
-const shownUnparsed = (unparsed: Unparsed): ShownUnparsed => ({
+const toUnparsedView = (unparsed: UnparsedMail): UnparsedView => ({
   id: formatUuid(unparsed.uuid),
   kind: unparsed.kind,
   to: unparsed.to,
@@ -34,32 +39,32 @@ const shownUnparsed = (unparsed: Unparsed): ShownUnparsed => ({
 })
 
 interface ListInput {
-  readonly after: UnparsedPlace
+  readonly after: UnparsedCursor
   readonly limit: number
 }
 
-const START: UnparsedPlace = { inbound: 0, mailbox: 0 }
+const START_POSITION: UnparsedCursor = { inbound: 0, mailbox: 0 }
 
-const list = operation('inbound.list', ({ opened: { app } }, { after, limit }: ListInput) => {
-  const { unparsed, place } = listUnparsed(app, after, limit)
-  return { messages: unparsed.map(shownUnparsed), place: place ?? null }
+const list = defineAdminCommand('inbound.list', ({ opened: { app } }, { after, limit }: ListInput) => {
+  const { unparsed, cursor: place } = listUnparsed(app, after, limit)
+  return { messages: unparsed.map(toUnparsedView), place: place ?? null }
 })
 
-interface Retried {
+interface RetryResult {
   readonly id: string
   /** Null: it was parsed. */
   readonly parse_error: string | null
 }
 
-const retry = operation(
+const retry = defineAdminCommand(
   'inbound.retry',
-  async ({ opened: { app, parser } }, { id }: { readonly id: string }): Promise<Retried> => {
+  async ({ opened: { app, parser } }, { id }: { readonly id: string }): Promise<RetryResult> => {
     const problem = await retryUnparsed(app, parser, id)
     return { id, parse_error: problem ?? null }
   },
 )
 
-export const inboundOperations = [list, retry]
+export const inboundAdminCommands = [list, retry]
 
 export function addInboundCommands(program: Command): void {
   const inbound = program
@@ -71,8 +76,10 @@ export function addInboundCommands(program: Command): void {
     'most of each kind that are shown',
     30,
   ).action(async (options: JsonOption & { readonly limit: number }) => {
-    const found = await withData(loadConfig().config, (call) => call(list, { after: START, limit: options.limit }))
-    report(options, { messages: found.messages, has_more: found.place !== null }, listText)
+    const found = await withData(loadConfig().config, (call) =>
+      call(list, { after: START_POSITION, limit: options.limit }),
+    )
+    printResult(options, { messages: found.messages, has_more: found.place !== null }, formatList)
   })
 
   withJson(
@@ -88,7 +95,7 @@ export function addInboundCommands(program: Command): void {
       const retried = await withData(loadConfig().config, (call) =>
         id === undefined ? retryAll(call) : call(retry, { id }).then((one) => [one]),
       )
-      report(options, { messages: retried }, retriedText)
+      printResult(options, { messages: retried }, formatRetried)
       if (retried.some((message) => message.parse_error !== null)) process.exitCode = 1
     })
 }
@@ -96,9 +103,9 @@ export function addInboundCommands(program: Command): void {
 const BATCH_SIZE = 100
 
 /** Each of them once, one after the other. */
-async function retryAll(call: Call): Promise<Retried[]> {
-  const retried: Retried[] = []
-  for (let after: UnparsedPlace | null = START; after !== null; ) {
+async function retryAll(call: Call): Promise<RetryResult[]> {
+  const retried: RetryResult[] = []
+  for (let after: UnparsedCursor | null = START_POSITION; after !== null; ) {
     const page: Awaited<ReturnType<typeof list.run>> = await call(list, { after, limit: BATCH_SIZE })
     for (const { id } of page.messages) retried.push(await call(retry, { id }))
     after = page.place
@@ -106,26 +113,26 @@ async function retryAll(call: Call): Promise<Retried[]> {
   return retried
 }
 
-const LONGEST_CELL = 40
+const MAX_CELL_LENGTH = 40
 
-function listText({
+function formatList({
   messages,
   has_more,
 }: {
-  readonly messages: readonly ShownUnparsed[]
+  readonly messages: readonly UnparsedView[]
   readonly has_more: boolean
 }): string {
   if (messages.length === 0) return 'Every received message could be parsed.'
   return [
-    table(
+    formatTable(
       ['ID', 'RECEIVED', 'KIND', 'TO', 'FROM', 'SUBJECT', 'WHY'],
       messages.map((row) => [
         row.id,
-        utc(row.received_at),
+        formatUtc(row.received_at),
         row.kind,
-        shortened(row.to, LONGEST_CELL),
-        shortened(row.from, LONGEST_CELL),
-        shortened(row.subject, LONGEST_CELL),
+        truncate(row.to, MAX_CELL_LENGTH),
+        truncate(row.from, MAX_CELL_LENGTH),
+        truncate(row.subject, MAX_CELL_LENGTH),
         row.parse_error,
       ]),
     ),
@@ -133,10 +140,10 @@ function listText({
   ].join('\n')
 }
 
-function retriedText({ messages }: { readonly messages: readonly Retried[] }): string {
+function formatRetried({ messages }: { readonly messages: readonly RetryResult[] }): string {
   const failed = messages.filter((message) => message.parse_error !== null)
   return [
-    `${counted(messages.length - failed.length, 'message')} parsed.`,
-    ...failed.map(({ id, parse_error }) => `${id} still cannot be parsed: ${printable(parse_error ?? '')}`),
+    `${formatCount(messages.length - failed.length, 'message')} parsed.`,
+    ...failed.map(({ id, parse_error }) => `${id} still cannot be parsed: ${toPrintable(parse_error ?? '')}`),
   ].join('\n')
 }

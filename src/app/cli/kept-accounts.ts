@@ -5,7 +5,7 @@
 import type { Database } from 'bun:sqlite'
 
 /** Tables whose rows are of an account by another row, and how; a table comes after those that it names. */
-const CHILDREN: readonly (readonly [table: string, isKept: string])[] = [
+const CHILD_TABLES: readonly (readonly [table: string, isKept: string])[] = [
   ['recipients', 'email_id IN (SELECT id FROM emails)'],
   ['link_clicks', 'email_id IN (SELECT id FROM emails)'],
   ['opens', 'recipient_id IN (SELECT id FROM recipients)'],
@@ -20,7 +20,7 @@ const CHILDREN: readonly (readonly [table: string, isKept: string])[] = [
 /**
  * Puts views of the connection in the place of tables, without the rows of such accounts; nothing when there are none.
  */
-export function leaveOutDeleted(db: Database): void {
+export function hideDeletedAccounts(db: Database): void {
   if (!db.query('SELECT account_id FROM account_deletions LIMIT 1').get()) return
   const isKept = 'NOT IN (SELECT account_id FROM main.account_deletions)'
   const tables = db
@@ -32,5 +32,6 @@ export function leaveOutDeleted(db: Database): void {
   for (const { name } of tables)
     db.run(`CREATE TEMP VIEW ${name} AS SELECT * FROM main.${name} WHERE account_id IS NULL OR account_id ${isKept}`)
   db.run(`CREATE TEMP VIEW accounts AS SELECT * FROM main.accounts WHERE id ${isKept}`)
-  for (const [name, where] of CHILDREN) db.run(`CREATE TEMP VIEW ${name} AS SELECT * FROM main.${name} WHERE ${where}`)
+  for (const [name, where] of CHILD_TABLES)
+    db.run(`CREATE TEMP VIEW ${name} AS SELECT * FROM main.${name} WHERE ${where}`)
 }

@@ -6,13 +6,13 @@ import { SCOPES } from '#features/setup/api-keys/scopes.ts'
 import { conflict, notFound } from '#platform/errors.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { loadConfig } from '../settings.ts'
-import { operatorOf } from './accounts.ts'
+import { resolveOperator } from './accounts.ts'
 import { withData } from './call.ts'
-import { CommandError, operation } from './operation.ts'
-import { type AccountOption, collected, type JsonOption, withAccount, withJson } from './options.ts'
-import { print, printable, report, reportSecret, table, utc } from './output.ts'
+import { CommandError, defineAdminCommand } from './operation.ts'
+import { type AccountOption, collectOption, type JsonOption, withAccount, withJson } from './options.ts'
+import { formatTable, formatUtc, print, printResult, printSecret, toPrintable } from './output.ts'
 
-interface ShownKey {
+interface KeyView {
   readonly id: string
   readonly name: string
   readonly key_prefix: string
@@ -21,7 +21,7 @@ interface ShownKey {
   readonly created_at: string
 }
 
-const shownKey = (key: ApiKey): ShownKey => ({
+const toKeyView = (key: ApiKey): KeyView => ({
   id: key.id,
   name: key.name,
   key_prefix: key.keyPrefix,
@@ -30,30 +30,33 @@ const shownKey = (key: ApiKey): ShownKey => ({
   created_at: isoTime(key.createdAt),
 })
 
-interface NewKey extends AccountOption {
+interface CreateKeyInput extends AccountOption {
   readonly name: string
   readonly scopes: readonly string[]
   /** A string of the operator's. */
   readonly key?: string
 }
 
-const create = operation('keys.create', async ({ opened: { app } }, { account, name, scopes, key }: NewKey) => {
-  const created = await createApiKey(app, operatorOf(app, account), {
-    name,
-    scopes,
-    ...(key !== undefined && { key }),
-  })
-  return { ...shownKey(created), key: created.key }
-})
-
-const list = operation('keys.list', ({ opened: { app } }, { account }: AccountOption) =>
-  listApiKeys(app.db, operatorOf(app, account).accountId).map(shownKey),
+const create = defineAdminCommand(
+  'keys.create',
+  async ({ opened: { app } }, { account, name, scopes, key }: CreateKeyInput) => {
+    const created = await createApiKey(app, resolveOperator(app, account), {
+      name,
+      scopes,
+      ...(key !== undefined && { key }),
+    })
+    return { ...toKeyView(created), key: created.key }
+  },
 )
 
-const revoke = operation(
+const list = defineAdminCommand('keys.list', ({ opened: { app } }, { account }: AccountOption) =>
+  listApiKeys(app.db, resolveOperator(app, account).accountId).map(toKeyView),
+)
+
+const revoke = defineAdminCommand(
   'keys.revoke',
   async ({ opened: { app } }, input: AccountOption & { readonly key: string }) => {
-    const actor = operatorOf(app, input.account)
+    const actor = resolveOperator(app, input.account)
     const keys = listApiKeys(app.db, actor.accountId)
     const found = keys.filter(
       ({ id, keyPrefix }) => id === input.key || keyPrefix === input.key.slice(0, keyPrefix.length),
@@ -63,32 +66,32 @@ const revoke = operation(
     if (found.length > 1)
       throw conflict('api_key_ambiguous', 'Several keys begin like this; give the ID that `tassis keys list` shows.')
     await revokeApiKey(app, actor, key.id)
-    return shownKey(key)
+    return toKeyView(key)
   },
 )
 
-export const keyOperations = [create, list, revoke]
+export const keyAdminCommands = [create, list, revoke]
 
-const shownScopes = (scopes: readonly string[]): string =>
+const formatScopes = (scopes: readonly string[]): string =>
   SCOPES.every((scope) => scopes.includes(scope)) ? 'all' : scopes.join(', ')
 
-const SCOPE_MEANING = `what it may do; several times for several; default: all, that is ${SCOPES.join(', ')}`
+const SCOPE_DESCRIPTION = `what it may do; several times for several; default: all, that is ${SCOPES.join(', ')}`
 
 export function addKeyCommands(program: Command): void {
   const keys = program.command('keys').description('make, import, list and revoke API keys')
 
   withAccount(withJson(keys.command('create').description('make an API key; it is shown only once')))
     .requiredOption('--name <name>', 'what it is for')
-    .option('--scope <scope>', SCOPE_MEANING, collected)
+    .option('--scope <scope>', SCOPE_DESCRIPTION, collectOption)
     .action(async (options: JsonOption & AccountOption & { name: string; scope?: readonly string[] }) => {
       const { account, name, scope } = options
       const input = { ...(account !== undefined && { account }), name, scopes: scope ?? [] }
       const created = await withData(loadConfig().config, (call) => call(create, input))
-      reportSecret(
+      printSecret(
         options,
         created,
         created.key,
-        `This is the key "${printable(name)}" (scopes: ${shownScopes(created.scopes)}). It is shown only now: keep it.`,
+        `This is the key "${toPrintable(name)}" (scopes: ${formatScopes(created.scopes)}). It is shown only now: keep it.`,
       )
     })
 
@@ -98,22 +101,22 @@ export function addKeyCommands(program: Command): void {
     .argument('[key]', 'the key; others can see it in the list of processes, so rather pipe it in')
     .requiredOption('--name <name>', 'what it is for')
     .option('--file <path>', 'file that holds the key')
-    .option('--scope <scope>', SCOPE_MEANING, collected)
+    .option('--scope <scope>', SCOPE_DESCRIPTION, collectOption)
     .action(
       async (
-        given: string | undefined,
+        keyArgument: string | undefined,
         options: JsonOption & AccountOption & { name: string; file?: string; scope?: readonly string[] },
       ) => {
         const { account, name, scope } = options
-        const key = given ?? readKey(options.file)
+        const key = keyArgument ?? readKey(options.file)
         const input = { ...(account !== undefined && { account }), name, scopes: scope ?? [], key }
         const imported = await withData(loadConfig().config, (call) => call(create, input))
         const { key: _, ...shown } = imported
-        report(
+        printResult(
           options,
           shown,
           ({ id, key_prefix, scopes }) =>
-            `Imported key "${printable(name)}" (${id}), which begins with ${printable(key_prefix)}; scopes: ${shownScopes(scopes)}.`,
+            `Imported key "${toPrintable(name)}" (${id}), which begins with ${toPrintable(key_prefix)}; scopes: ${formatScopes(scopes)}.`,
         )
       },
     )
@@ -124,16 +127,16 @@ export function addKeyCommands(program: Command): void {
       const found = await withData(loadConfig().config, (call) => call(list, account === undefined ? {} : { account }))
       if (!options.json && found.length === 0)
         return print('The account has no key; make one with `tassis keys create --name app`.')
-      report(options, found, (shown) =>
-        table(
+      printResult(options, found, (shown) =>
+        formatTable(
           ['ID', 'NAME', 'BEGINS WITH', 'LAST USED', 'CREATED', 'SCOPES'],
           shown.map((key) => [
             key.id,
             key.name,
             key.key_prefix,
-            key.last_used_at === null ? 'never' : utc(key.last_used_at),
-            utc(key.created_at),
-            shownScopes(key.scopes),
+            key.last_used_at === null ? 'never' : formatUtc(key.last_used_at),
+            formatUtc(key.created_at),
+            formatScopes(key.scopes),
           ]),
         ),
       )
@@ -145,11 +148,11 @@ export function addKeyCommands(program: Command): void {
     .action(async (key: string, options: JsonOption & AccountOption) => {
       const input = { ...(options.account !== undefined && { account: options.account }), key }
       const revoked = await withData(loadConfig().config, (call) => call(revoke, input))
-      report(
+      printResult(
         options,
         revoked,
         ({ id, name, key_prefix }) =>
-          `Revoked key "${printable(name)}" (${id}), which began with ${printable(key_prefix)}.`,
+          `Revoked key "${toPrintable(name)}" (${id}), which began with ${toPrintable(key_prefix)}.`,
       )
     })
 }

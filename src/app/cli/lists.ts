@@ -1,18 +1,25 @@
 /** @module `tassis lists`: the contact lists of all accounts, with how many contacts of each status they have. Only looks. */
 import type { Database } from 'bun:sqlite'
 import type { Command } from 'commander'
-import { accountOfActor } from '#features/core/accounts/accounts.ts'
-import { CONTACT_STATUSES, type ContactStatus, contactCount } from '#features/setup/contact-store/status.ts'
-import { prepared } from '#platform/db/open.ts'
+import { getAccount } from '#features/core/accounts/accounts.ts'
+import { CONTACT_STATUSES, type ContactStatus, readContactCount } from '#features/setup/contact-store/status.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { loadConfig } from '../settings.ts'
-import { operatorOf } from './accounts.ts'
+import { resolveOperator } from './accounts.ts'
 import { withData } from './call.ts'
-import { operation } from './operation.ts'
-import { type AccountOption, type JsonOption, ONLY_ACCOUNT, withAccount, withJson, withLimit } from './options.ts'
-import { report, shortened, table } from './output.ts'
+import { defineAdminCommand } from './operation.ts'
+import {
+  type AccountOption,
+  type JsonOption,
+  ONLY_ACCOUNT_DESCRIPTION,
+  withAccount,
+  withJson,
+  withLimit,
+} from './options.ts'
+import { formatTable, printResult, truncate } from './output.ts'
 
-interface ShownList {
+interface ListView {
   readonly id: string
   readonly account: string
   readonly account_id: string
@@ -20,7 +27,7 @@ interface ShownList {
   readonly contacts: Readonly<Record<ContactStatus, number>>
 }
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   lists: db.prepare<{ id: number; uuid: Uint8Array; accountId: number; name: string }, [number | null, number]>(
     `SELECT id, uuid, account_id AS accountId, name FROM contact_lists WHERE deleted_at IS NULL AND account_id = coalesce(?1, account_id)
      ORDER BY account_id, name LIMIT ?2`,
@@ -32,21 +39,21 @@ const sql = prepared((db) => ({
 }))
 
 /** Name of a list, also of a deleted one; null: there is none. */
-export const listName = (db: Database, uuid: Uint8Array | null | undefined): string | null =>
+export const findListName = (db: Database, uuid: Uint8Array | null | undefined): string | null =>
   uuid ? (sql(db).name.get(uuid)?.name ?? null) : null
 
-interface Input extends AccountOption {
+interface ListsInput extends AccountOption {
   readonly limit: number
 }
 
-const show = operation('lists', ({ opened: { app } }, { account, limit }: Input) => {
+const show = defineAdminCommand('lists', ({ opened: { app } }, { account, limit }: ListsInput) => {
   const { config, db } = app
-  const only = account === undefined ? null : operatorOf(app, account).accountId
+  const only = account === undefined ? null : resolveOperator(app, account).accountId
   const lists = sql(db)
     .lists.all(only, limit)
-    .map(({ id, uuid, accountId, name }): ShownList => {
-      const owner = accountOfActor(config, db, accountId)
-      const counts = CONTACT_STATUSES.map((status) => [status, contactCount(db, accountId, id, status)] as const)
+    .map(({ id, uuid, accountId, name }): ListView => {
+      const owner = getAccount(config, db, accountId)
+      const counts = CONTACT_STATUSES.map((status) => [status, readContactCount(db, accountId, id, status)] as const)
       return {
         id: formatUuid(uuid),
         account: owner.name,
@@ -58,9 +65,9 @@ const show = operation('lists', ({ opened: { app } }, { account, limit }: Input)
   return { total: sql(db).count.get(only)?.n ?? 0, lists }
 })
 
-export const listOperations = [show]
+export const listAdminCommands = [show]
 
-const LONGEST_NAME = 40
+const MAX_NAME_LENGTH = 40
 
 export function addListsCommand(program: Command): void {
   withLimit(
@@ -69,7 +76,7 @@ export function addListsCommand(program: Command): void {
         program
           .command('lists')
           .description('show the contact lists of all accounts, and how many contacts are on them'),
-        ONLY_ACCOUNT,
+        ONLY_ACCOUNT_DESCRIPTION,
       ),
     ),
     'most lists that are shown',
@@ -78,18 +85,18 @@ export function addListsCommand(program: Command): void {
     const { account, limit } = options
     const input = { limit, ...(account !== undefined && { account }) }
     const found = await withData(loadConfig().config, (call) => call(show, input))
-    report(options, found, listsText)
+    printResult(options, found, formatLists)
   })
 }
 
-function listsText({ lists, total }: { readonly lists: readonly ShownList[]; readonly total: number }): string {
+function formatLists({ lists, total }: { readonly lists: readonly ListView[]; readonly total: number }): string {
   if (lists.length === 0) return 'There is no contact list.'
   return [
-    table(
+    formatTable(
       ['ACCOUNT', 'LIST', ...CONTACT_STATUSES.map((status) => status.toUpperCase()), 'ID'],
       lists.map(({ account, name, contacts, id }) => [
         account,
-        shortened(name, LONGEST_NAME),
+        truncate(name, MAX_NAME_LENGTH),
         ...CONTACT_STATUSES.map((status) => String(contacts[status])),
         id,
       ]),

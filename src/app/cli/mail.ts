@@ -12,18 +12,18 @@ import {
   type OperatorMail,
   type OperatorMailKind,
 } from '#features/receiving/postmaster/store.ts'
-import { MissingPart } from '#platform/content/read.ts'
+import { MissingBlobError } from '#platform/content/read.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { MiB } from '#platform/units.ts'
-import { Unparseable } from '#protocols/mime/parsed.ts'
+import { UnparseableError } from '#protocols/mime/parsed.ts'
 import { loadConfig } from '../settings.ts'
 import { type Call, withData } from './call.ts'
-import { CommandError, operation } from './operation.ts'
+import { CommandError, defineAdminCommand } from './operation.ts'
 import { type JsonOption, withJson, withLimit } from './options.ts'
-import { print, printable, printJson, report, shortened, table, utc } from './output.ts'
+import { formatTable, formatUtc, print, printJson, printResult, toPrintable, truncate } from './output.ts'
 
-interface ShownMail {
+interface MailView {
   readonly id: string
   readonly kind: string
   /** Why it is here. */
@@ -38,7 +38,7 @@ interface ShownMail {
   readonly received_at: string
 }
 
-const shownMail = (mail: OperatorMail): ShownMail => ({
+const toMailView = (mail: OperatorMail): MailView => ({
   id: formatUuid(mail.uuid),
   kind: mail.kind,
   reason: mail.reason,
@@ -56,42 +56,44 @@ interface ListInput {
   readonly limit: number
 }
 
-const list = operation('mail.list', ({ opened: { app } }, { kind, limit }: ListInput) => {
+const list = defineAdminCommand('mail.list', ({ opened: { app } }, { kind, limit }: ListInput) => {
   const { mail, total } = listOperatorMail(app.db, { kind, limit })
-  return { total, mail: mail.map(shownMail) }
+  return { total, mail: mail.map(toMailView) }
 })
 
 interface MailInput {
   readonly id: string
 }
 
-const show = operation('mail.show', ({ opened: { app } }, { id }: MailInput) => shownMail(findOperatorMail(app.db, id)))
+const show = defineAdminCommand('mail.show', ({ opened: { app } }, { id }: MailInput) =>
+  toMailView(findOperatorMail(app.db, id)),
+)
 
 /** Octets of a message that travel at once, at least: the service does nothing else while it reads them. */
-const SLICE_BYTES = 4 * MiB
+const CHUNK_BYTES = 4 * MiB
 
-interface Slice {
+interface Chunk {
   readonly base64: string
   /** Where to go on; null at the end. */
   readonly next: number | null
 }
 
 /** A part of the message as it came, from `offset` on; null when it is no longer kept. */
-const raw = operation(
+const raw = defineAdminCommand(
   'mail.raw',
-  ({ opened: { app } }, { id, offset }: MailInput & { readonly offset: number }): Slice | null => {
+  ({ opened: { app } }, { id, offset }: MailInput & { readonly offset: number }): Chunk | null => {
     const { rawRef } = findOperatorMail(app.db, id)
     try {
-      const parts: Uint8Array[] = []
+      const chunks: Uint8Array[] = []
       let end = offset
-      for (const slice of app.rawMail.slices(rawRef, offset)) {
-        if (end - offset >= SLICE_BYTES) return sliceOf(parts, end)
-        parts.push(slice)
-        end += slice.length
+      for (const bytes of app.rawMail.chunks(rawRef, offset)) {
+        if (end - offset >= CHUNK_BYTES) return toChunk(chunks, end)
+        chunks.push(bytes)
+        end += bytes.length
       }
-      return sliceOf(parts, null)
+      return toChunk(chunks, null)
     } catch (error) {
-      if (!(error instanceof MissingPart)) throw error
+      if (!(error instanceof MissingBlobError)) throw error
       // Its month is gone, or was not copied with a backup: what the list says of it is still worth showing.
       app.log.warn({ err: error, mail: id }, 'a message for the operator cannot be read')
       return null
@@ -99,22 +101,22 @@ const raw = operation(
   },
 )
 
-const sliceOf = (parts: readonly Uint8Array[], next: number | null): Slice => ({
+const toChunk = (parts: readonly Uint8Array[], next: number | null): Chunk => ({
   base64: Buffer.concat(parts).toString('base64'),
   next,
 })
 
-const remove = operation('mail.delete', async ({ opened: { app } }, { id }: MailInput) => {
+const remove = defineAdminCommand('mail.delete', async ({ opened: { app } }, { id }: MailInput) => {
   await deleteOperatorMail(app, id)
   return { deleted: id }
 })
 
-const retry = operation('mail.retry', async ({ opened: { app } }, { id }: MailInput) => {
+const retry = defineAdminCommand('mail.retry', async ({ opened: { app } }, { id }: MailInput) => {
   await retryOperatorMail(app, id)
   return { retried: id }
 })
 
-export const mailOperations = [list, show, raw, remove, retry]
+export const mailAdminCommands = [list, show, raw, remove, retry]
 
 export function addMailCommands(program: Command): void {
   const mail = program
@@ -127,7 +129,7 @@ export function addMailCommands(program: Command): void {
       const { kind, limit } = options
       const input = { limit, ...(kind !== undefined && { kind }) }
       const found = await withData(loadConfig().config, (call) => call(list, input))
-      report(options, found, listText)
+      printResult(options, found, formatList)
     })
 
   withJson(mail.command('show').description('show a message'))
@@ -136,13 +138,13 @@ export function addMailCommands(program: Command): void {
     .action(async (id: string, options: JsonOption & { raw?: boolean }) => {
       await withData(loadConfig().config, async (call) => {
         const shown = await call(show, { id })
-        const bytes = await rawOf(call, id)
+        const bytes = await fetchRaw(call, id)
         if (!options.raw) {
-          const text = bytes === null ? null : await textOf(bytes, shown.mail_from)
-          report(options, { ...shown, text }, (value) => mailText(value, bytes === null))
-        } else if (bytes === null) throw new CommandError(GONE)
+          const text = bytes === null ? null : await extractText(bytes, shown.mail_from)
+          printResult(options, { ...shown, text }, (value) => formatMail(value, bytes === null))
+        } else if (bytes === null) throw new CommandError(GONE_MESSAGE)
         else if (options.json) printJson({ ...shown, raw_base64: bytes.toString('base64') })
-        else print(printableLines(bytes.toString('utf8')))
+        else print(toPrintableLines(bytes.toString('utf8')))
       })
     })
 
@@ -154,85 +156,89 @@ export function addMailCommands(program: Command): void {
     .argument('<id>', 'as `tassis mail list` shows it')
     .action(async (id: string, options: JsonOption) => {
       const done = await withData(loadConfig().config, (call) => call(retry, { id }))
-      report(options, done, () => 'It is processed again; what cannot be made out comes back to `tassis mail list`.')
+      printResult(
+        options,
+        done,
+        () => 'It is processed again; what cannot be made out comes back to `tassis mail list`.',
+      )
     })
 
   withJson(mail.command('delete').description('delete a message for good'))
     .argument('<id>', 'as `tassis mail list` shows it')
     .action(async (id: string, options: JsonOption) => {
       const done = await withData(loadConfig().config, (call) => call(remove, { id }))
-      report(options, done, () => 'Deleted.')
+      printResult(options, done, () => 'Deleted.')
     })
 }
 
 /** The message as it came; null when it is no longer kept. */
-async function rawOf(call: Call, id: string): Promise<Buffer | null> {
-  const slices: Buffer[] = []
+async function fetchRaw(call: Call, id: string): Promise<Buffer | null> {
+  const chunks: Buffer[] = []
   for (let offset: number | null = 0; offset !== null; ) {
-    const slice: Slice | null = await call(raw, { id, offset })
-    if (slice === null) return null
-    slices.push(Buffer.from(slice.base64, 'base64'))
-    offset = slice.next
+    const chunk: Chunk | null = await call(raw, { id, offset })
+    if (chunk === null) return null
+    chunks.push(Buffer.from(chunk.base64, 'base64'))
+    offset = chunk.next
   }
-  return Buffer.concat(slices)
+  return Buffer.concat(chunks)
 }
 
-const GONE = 'The message itself is no longer kept; what `tassis mail list` says of it is all that is left.'
+const GONE_MESSAGE = 'The message itself is no longer kept; what `tassis mail list` says of it is all that is left.'
 
 /** Characters of the text; whoever wants more asks for the whole message. */
-const MOST_TEXT_CHARACTERS = 100_000
+const MAX_TEXT_LENGTH = 100_000
 
 /** The text of a message; null when it has none, or cannot be parsed. */
-async function textOf(bytes: Uint8Array, mailFrom: string): Promise<string | null> {
+async function extractText(bytes: Uint8Array, mailFrom: string): Promise<string | null> {
   // Loaded here: no other command parses mail.
   const { parseMessage } = await import('#protocols/mime/parse.ts')
   try {
     const { text } = await parseMessage(bytes, { mailFrom })
-    return text === null ? null : shortened(text, MOST_TEXT_CHARACTERS)
+    return text === null ? null : truncate(text, MAX_TEXT_LENGTH)
   } catch (error) {
-    if (error instanceof Unparseable) return null
+    if (error instanceof UnparseableError) return null
     throw error
   }
 }
 
 /** Text of several lines, without anything that a terminal obeys. */
-const printableLines = (text: string): string => text.trimEnd().split(/\r?\n/).map(printable).join('\n')
+const toPrintableLines = (text: string): string => text.trimEnd().split(/\r?\n/).map(toPrintable).join('\n')
 
-const addressText = (address: string): string => (address === '' ? '<>' : address)
+const formatAddress = (address: string): string => (address === '' ? '<>' : address)
 
-function mailText(mail: ShownMail & { readonly text: string | null }, isGone: boolean): string {
-  if (mail.text !== null) return `${headText(mail)}\n\n${printableLines(mail.text)}`
-  return `${headText(mail)}\n\n(${isGone ? GONE : 'It has no text that can be shown; --raw shows all of it.'})`
+function formatMail(mail: MailView & { readonly text: string | null }, isGone: boolean): string {
+  if (mail.text !== null) return `${formatHeader(mail)}\n\n${toPrintableLines(mail.text)}`
+  return `${formatHeader(mail)}\n\n(${isGone ? GONE_MESSAGE : 'It has no text that can be shown; --raw shows all of it.'})`
 }
 
-const headText = (mail: ShownMail): string =>
+const formatHeader = (mail: MailView): string =>
   (
     [
-      ['Received', `${utc(mail.received_at)} from ${mail.source_ip}, ${mail.size_bytes} bytes`],
+      ['Received', `${formatUtc(mail.received_at)} from ${mail.source_ip}, ${mail.size_bytes} bytes`],
       ['Kind', mail.kind],
       ['Why here', mail.reason],
-      ['Envelope', `${addressText(mail.mail_from)} to ${mail.rcpt_to.join(', ')}`],
+      ['Envelope', `${formatAddress(mail.mail_from)} to ${mail.rcpt_to.join(', ')}`],
       ['From', mail.from ?? ''],
       ['Subject', mail.subject],
     ] as const
   )
-    .map(([name, value]) => `${`${name}:`.padEnd(10)} ${printable(value)}`)
+    .map(([name, value]) => `${`${name}:`.padEnd(10)} ${toPrintable(value)}`)
     .join('\n')
 
-const LONGEST_CELL = 60
+const MAX_CELL_LENGTH = 60
 
-function listText({ mail, total }: { readonly mail: readonly ShownMail[]; readonly total: number }): string {
+function formatList({ mail, total }: { readonly mail: readonly MailView[]; readonly total: number }): string {
   if (mail.length === 0) return 'There is no mail for the operator.'
   return [
-    table(
+    formatTable(
       ['ID', 'RECEIVED', 'KIND', 'TO', 'FROM', 'SUBJECT', 'WHY HERE'],
       mail.map((row) => [
         row.id,
-        utc(row.received_at),
+        formatUtc(row.received_at),
         row.kind,
-        shortened(row.rcpt_to.join(', '), LONGEST_CELL),
-        shortened(row.from ?? addressText(row.mail_from), LONGEST_CELL),
-        shortened(row.subject, LONGEST_CELL),
+        truncate(row.rcpt_to.join(', '), MAX_CELL_LENGTH),
+        truncate(row.from ?? formatAddress(row.mail_from), MAX_CELL_LENGTH),
+        truncate(row.subject, MAX_CELL_LENGTH),
         row.reason,
       ]),
     ),

@@ -4,22 +4,22 @@
  */
 import type { OpenedApp, RunningDelivery } from '../create.ts'
 
-export interface OperationContext {
+export interface AdminCommandContext {
   readonly opened: OpenedApp
   /** Undefined when nothing is delivered by this process. */
   readonly delivery: RunningDelivery | undefined
 }
 
 /** Input and output travel as JSON. Throws AppError for a refusal. */
-export interface Operation<Input, Output> {
+export interface AdminCommand<Input, Output> {
   readonly name: string
-  run(context: OperationContext, input: Input): Output | Promise<Output>
+  run(context: AdminCommandContext, input: Input): Output | Promise<Output>
 }
 
-export const operation = <Input, Output>(
+export const defineAdminCommand = <Input, Output>(
   name: string,
-  run: Operation<Input, Output>['run'],
-): Operation<Input, Output> => ({
+  run: AdminCommand<Input, Output>['run'],
+): AdminCommand<Input, Output> => ({
   name,
   run,
 })

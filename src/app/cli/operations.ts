@@ -1,50 +1,50 @@
 /** @module Every operation that a command can ask of the owner of the data, in one table. */
-import { abuseOperations } from './abuse.ts'
-import { accountOperations } from './accounts.ts'
-import { bulkOperations } from './bulk.ts'
+import { abuseAdminCommands } from './abuse.ts'
+import { accountAdminCommands } from './accounts.ts'
+import { bulkAdminCommands } from './bulk.ts'
 import { PING } from './call.ts'
-import { complaintOperations } from './complaints.ts'
-import { configOperations } from './config.ts'
-import { accountDeletionOperations } from './delete-account.ts'
-import { domainOperations } from './domains.ts'
-import { emailOperations } from './emails.ts'
-import { inboundOperations } from './inbound.ts'
-import { keyOperations } from './keys.ts'
-import { listOperations } from './lists.ts'
-import { mailOperations } from './mail.ts'
-import { type Operation, operation } from './operation.ts'
-import { planOperations } from './plan.ts'
-import { queueOperations } from './queue.ts'
-import { reportOperations } from './reports.ts'
-import { retentionOperations } from './retention.ts'
-import { sendOperations } from './send.ts'
-import { suppressionOperations } from './suppressions.ts'
-import { userOperations } from './users.ts'
-import { webhookOperations } from './webhooks.ts'
+import { complaintAdminCommands } from './complaints.ts'
+import { configAdminCommands } from './config.ts'
+import { accountDeletionAdminCommands } from './delete-account.ts'
+import { domainAdminCommands } from './domains.ts'
+import { emailAdminCommands } from './emails.ts'
+import { inboundAdminCommands } from './inbound.ts'
+import { keyAdminCommands } from './keys.ts'
+import { listAdminCommands } from './lists.ts'
+import { mailAdminCommands } from './mail.ts'
+import { type AdminCommand, defineAdminCommand } from './operation.ts'
+import { planAdminCommands } from './plan.ts'
+import { queueAdminCommands } from './queue.ts'
+import { reportAdminCommands } from './reports.ts'
+import { retentionAdminCommands } from './retention.ts'
+import { sendAdminCommands } from './send.ts'
+import { suppressionAdminCommands } from './suppressions.ts'
+import { userAdminCommands } from './users.ts'
+import { webhookAdminCommands } from './webhooks.ts'
 
-const ping = operation(PING, () => null)
+const ping = defineAdminCommand(PING, () => null)
 
 /** Inputs differ, and come from commands of the same version only; the caller hands on what it got. */
-export const operations: readonly Operation<never, unknown>[] = [
+export const adminCommands: readonly AdminCommand<never, unknown>[] = [
   ping,
-  ...accountOperations,
-  ...abuseOperations,
-  ...accountDeletionOperations,
-  ...keyOperations,
-  ...userOperations,
-  ...domainOperations,
-  ...sendOperations,
-  ...emailOperations,
-  ...queueOperations,
-  ...suppressionOperations,
-  ...webhookOperations,
-  ...complaintOperations,
-  ...bulkOperations,
-  ...listOperations,
-  ...inboundOperations,
-  ...mailOperations,
-  ...reportOperations,
-  ...retentionOperations,
-  ...planOperations,
-  ...configOperations,
+  ...accountAdminCommands,
+  ...abuseAdminCommands,
+  ...accountDeletionAdminCommands,
+  ...keyAdminCommands,
+  ...userAdminCommands,
+  ...domainAdminCommands,
+  ...sendAdminCommands,
+  ...emailAdminCommands,
+  ...queueAdminCommands,
+  ...suppressionAdminCommands,
+  ...webhookAdminCommands,
+  ...complaintAdminCommands,
+  ...bulkAdminCommands,
+  ...listAdminCommands,
+  ...inboundAdminCommands,
+  ...mailAdminCommands,
+  ...reportAdminCommands,
+  ...retentionAdminCommands,
+  ...planAdminCommands,
+  ...configAdminCommands,
 ]

@@ -11,28 +11,30 @@ export interface AccountOption {
 
 export const withJson = (command: Command): Command => command.option('--json', 'print JSON, for programs')
 
-export const withAccount = (command: Command, meaning = 'the account; needed only when there are several'): Command =>
-  command.option('--account <id|name>', meaning)
+export const withAccount = (
+  command: Command,
+  description = 'the account; needed only when there are several',
+): Command => command.option('--account <id|name>', description)
 
 /** Meaning of `--account` for what shows all accounts by itself. */
-export const ONLY_ACCOUNT = 'only of this account'
+export const ONLY_ACCOUNT_DESCRIPTION = 'only of this account'
 
 /** Most rows that a list shows at once. */
-const MOST_SHOWN = 1000
+const MAX_ROWS = 1000
 
-/** `--limit`, up to MOST_SHOWN. `meaning` says of what, such as `most deliveries that are shown`. */
-export const withLimit = (command: Command, meaning: string, fallback: number): Command =>
-  command.option('--limit <count>', `${meaning}, up to ${MOST_SHOWN}`, wholeNumber(1, MOST_SHOWN), fallback)
+/** `--limit`, up to MAX_ROWS. `meaning` says of what, such as `most deliveries that are shown`. */
+export const withLimit = (command: Command, description: string, fallback: number): Command =>
+  command.option('--limit <count>', `${description}, up to ${MAX_ROWS}`, createWholeNumberParser(1, MAX_ROWS), fallback)
 
 /** Reads an option that is a whole number within bounds; the refusal says which. */
-export function wholeNumber(least: number, most: number): (text: string) => number {
+export function createWholeNumberParser(min: number, max: number): (text: string) => number {
   return (text) => {
     const value = Number(text)
-    if (!/^\d{1,15}$/.test(text) || value < least || value > most)
-      throw new InvalidArgumentError(`It must be a whole number from ${least} to ${most}.`)
+    if (!/^\d{1,15}$/.test(text) || value < min || value > max)
+      throw new InvalidArgumentError(`It must be a whole number from ${min} to ${max}.`)
     return value
   }
 }
 
 /** For options that may come several times. */
-export const collected = (value: string, earlier: readonly string[] = []): readonly string[] => [...earlier, value]
+export const collectOption = (value: string, earlier: readonly string[] = []): readonly string[] => [...earlier, value]

@@ -8,28 +8,28 @@ import type { Millis } from '#platform/clock.ts'
 const UNPRINTABLE = /[\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]+/g
 
 // The same, without the C0 controls: those are escaped in JSON, or its own line ends.
-const NOT_ESCAPED = /[\u007f-\u009f\u2028-\u202e\u2066-\u2069]/g
+const UNESCAPED = /[\u007f-\u009f\u2028-\u202e\u2066-\u2069]/g
 
 /** Text from elsewhere on one line, without anything that a terminal obeys. */
-export const printable = (text: string): string => text.replace(UNPRINTABLE, ' ')
+export const toPrintable = (text: string): string => text.replace(UNPRINTABLE, ' ')
 
 /** At most `most` characters, cut off with an ellipsis. */
-export const shortened = (text: string, most: number): string =>
-  text.length > most ? `${text.slice(0, most - 1)}…` : text
+export const truncate = (text: string, maxLength: number): string =>
+  text.length > maxLength ? `${text.slice(0, maxLength - 1)}…` : text
 
 export const print = (text: string): void => void process.stdout.write(`${text}\n`)
 
 /** As JSON, with everything that a terminal obeys as `\\uXXXX`: `JSON.stringify` alone does so with C0 controls only. */
-export const jsonText = (value: unknown): string =>
+export const formatJson = (value: unknown): string =>
   JSON.stringify(value, null, 2).replace(
-    NOT_ESCAPED,
+    UNESCAPED,
     (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
   )
 
-export const printJson = (value: unknown): void => print(jsonText(value))
+export const printJson = (value: unknown): void => print(formatJson(value))
 
 /** The value as JSON when programs read, else as text. */
-export function report<T>(
+export function printResult<T>(
   options: { readonly json?: boolean | undefined },
   value: T,
   text: (value: T) => string,
@@ -42,7 +42,7 @@ export function report<T>(
  * Something secret that is shown once, alone on standard output so that it can be piped into a file; what is to be said of it goes to standard error.
  * As JSON it is part of the value.
  */
-export function reportSecret<T>(
+export function printSecret<T>(
   options: { readonly json?: boolean | undefined },
   value: T,
   secret: string,
@@ -57,8 +57,8 @@ export function reportSecret<T>(
 }
 
 /** Rows in aligned columns under their headings; all cells are made printable. */
-export function table(headings: readonly string[], rows: readonly (readonly string[])[]): string {
-  const lines = [headings, ...rows.map((row) => row.map(printable))]
+export function formatTable(headings: readonly string[], rows: readonly (readonly string[])[]): string {
+  const lines = [headings, ...rows.map((row) => row.map(toPrintable))]
   const widths = headings.map((_, column) => Math.max(...lines.map((line) => Bun.stringWidth(line[column] ?? ''))))
   return lines
     .map((line) =>
@@ -71,10 +71,10 @@ export function table(headings: readonly string[], rows: readonly (readonly stri
 }
 
 /** `2026-11-21 14:02:11Z`. */
-export const utc = (iso: string): string => `${iso.slice(0, 10)} ${iso.slice(11, 19)}Z`
+export const formatUtc = (iso: string): string => `${iso.slice(0, 10)} ${iso.slice(11, 19)}Z`
 
 /** `in 4 min`, `2 h ago`, `now`. */
-export function distance(at: Millis, now: Millis): string {
+export function formatRelativeTime(at: Millis, now: Millis): string {
   const seconds = Math.round(Math.abs(at - now) / 1000)
   if (seconds === 0) return 'now'
   const size =
@@ -89,4 +89,4 @@ export function distance(at: Millis, now: Millis): string {
 }
 
 /** `1 email`, `2 emails`. */
-export const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`
+export const formatCount = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`

@@ -3,62 +3,62 @@ import { type Command, InvalidArgumentError } from 'commander'
 import { PLANS, UNLIMITED } from '#features/core/accounts/plans.ts'
 import { assignPlan } from '#features/people/billing/assign.ts'
 import { loadConfig } from '../settings.ts'
-import { operatorOf } from './accounts.ts'
+import { resolveOperator } from './accounts.ts'
 import { withData } from './call.ts'
-import { operation } from './operation.ts'
+import { defineAdminCommand } from './operation.ts'
 import { type JsonOption, withJson } from './options.ts'
-import { printable, report } from './output.ts'
+import { printResult, toPrintable } from './output.ts'
 
-interface ShownPlan {
+interface PlanView {
   readonly account: string
   readonly plan: string
   /** Recipients a month; null: unlimited. */
   readonly monthly_quota: number | null
 }
 
-interface Input {
+interface AssignInput {
   readonly account: string
   readonly plan?: string
   /** Null: what the plan says. */
   readonly monthlyQuota?: number | null
 }
 
-const assign = operation(
+const assign = defineAdminCommand(
   'accounts.plan',
-  async ({ opened: { app } }, { account, ...assignment }: Input): Promise<ShownPlan> => {
-    const { name, plan, monthlyQuota } = await assignPlan(app, operatorOf(app, account), assignment)
+  async ({ opened: { app } }, { account, ...assignment }: AssignInput): Promise<PlanView> => {
+    const { name, plan, monthlyQuota } = await assignPlan(app, resolveOperator(app, account), assignment)
     return { account: name, plan, monthly_quota: monthlyQuota >= UNLIMITED ? null : monthlyQuota }
   },
 )
 
-export const planOperations = [assign]
+export const planAdminCommands = [assign]
 
 /** @param accounts the group `tassis accounts` */
 export function addPlanCommand(accounts: Command): void {
   withJson(accounts.command('plan').description('give an account a plan, or a quota of its own'))
     .argument('<account>', 'its id or name')
     .argument('[plan]', `one of ${PLANS.join(', ')}`)
-    .option('--monthly-quota <recipients>', 'its own quota; "plan" for that of the plan', quotaOf)
+    .option('--monthly-quota <recipients>', 'its own quota; "plan" for that of the plan', parseQuota)
     .action(
       async (account: string, plan: string | undefined, options: JsonOption & { monthlyQuota?: number | 'plan' }) => {
         const { monthlyQuota } = options
-        const input: Input = {
+        const input: AssignInput = {
           account,
           ...(plan !== undefined && { plan }),
           ...(monthlyQuota !== undefined && { monthlyQuota: monthlyQuota === 'plan' ? null : monthlyQuota }),
         }
         const done = await withData(loadConfig().config, (call) => call(assign, input))
-        report(
+        printResult(
           options,
           done,
           (shown) =>
-            `${printable(shown.account)} has plan ${shown.plan} and ${shown.monthly_quota ?? 'any number of'} recipients a month.`,
+            `${toPrintable(shown.account)} has plan ${shown.plan} and ${shown.monthly_quota ?? 'any number of'} recipients a month.`,
         )
       },
     )
 }
 
-function quotaOf(text: string): number | 'plan' {
+function parseQuota(text: string): number | 'plan' {
   if (text === 'plan') return text
   if (!/^\d{1,10}$/.test(text) || Number(text) > UNLIMITED)
     throw new InvalidArgumentError(`It is a whole number from 0 to ${UNLIMITED}, which is no limit, or "plan".`)

@@ -8,26 +8,26 @@ import { InUseError } from '../create.ts'
  * The error when another program listens on the address of the HTTP API or at the one where mail comes in, else undefined. Listens there for a moment.
  * @param command the line that starts the service
  */
-export async function portInUse(
+export async function findPortConflict(
   { httpAddr, inboundAddr }: Pick<Config, 'httpAddr' | 'inboundAddr'>,
   command: string,
 ): Promise<InUseError | undefined> {
-  for (const [variable, value, low] of [
+  for (const [variable, value, fallbackPort] of [
     ['TASSIS_HTTP_ADDR', httpAddr, 8081],
     ['TASSIS_INBOUND_ADDR', inboundAddr, 2525],
   ] as const) {
     const address = parseHostPort(value)
-    if (!address || !(await isInUse(address))) continue
+    if (!address || !(await isPortInUse(address))) continue
     const { host, port } = address
-    const another = `${host.includes(':') ? `[${host}]` : host}:${port < 65_535 ? port + 1 : low}`
+    const alternative = `${host.includes(':') ? `[${host}]` : host}:${port < 65_535 ? port + 1 : fallbackPort}`
     return new InUseError(
-      `${variable} is "${value}", but another program uses this port; stop that one, or use another port: \`${variable}=${another} ${command}\`.`,
+      `${variable} is "${value}", but another program uses this port; stop that one, or use another port: \`${variable}=${alternative} ${command}\`.`,
     )
   }
   return undefined
 }
 
-function isInUse({ host, port }: { host: string; port: number }): Promise<boolean> {
+function isPortInUse({ host, port }: { host: string; port: number }): Promise<boolean> {
   const server = createServer((socket) => socket.destroy())
   return new Promise((resolve) => {
     server.once('error', (error) => resolve('code' in error && error.code === 'EADDRINUSE'))

@@ -5,10 +5,10 @@
 import { Command, CommanderError } from 'commander'
 import { ConfigError } from '#platform/config.ts'
 import { AppError } from '#platform/errors.ts'
-import { isJournal, withPriority } from '#platform/journal.ts'
-import { storageError } from '#platform/storage-errors.ts'
+import { addPriority, isJournal } from '#platform/journal.ts'
+import { toStorageError } from '#platform/storage-errors.ts'
 import { InUseError } from '../create.ts'
-import { fullVersion } from '../version.ts'
+import { formatVersion } from '../version.ts'
 import { addPauseCommands } from './abuse.ts'
 import { addAccountCommands } from './accounts.ts'
 import { addAuditCommands } from './audit.ts'
@@ -26,7 +26,7 @@ import { addKeyCommands } from './keys.ts'
 import { addListsCommand } from './lists.ts'
 import { addMailCommands } from './mail.ts'
 import { CommandError } from './operation.ts'
-import { print, printable } from './output.ts'
+import { print, toPrintable } from './output.ts'
 import { addPlanCommand } from './plan.ts'
 import { addQueueCommand } from './queue.ts'
 import { addReportCommands } from './reports.ts'
@@ -52,13 +52,13 @@ export function createProgram(args: readonly string[], addBenchCommand: (program
     .showSuggestionAfterError()
     .configureOutput({
       outputError: (text, write) => {
-        const said = plainer(text, program, args)
-        write(asError(`tassis: ${said.replace(/^error: /, '')}${adviceOn(said, program, args)}`))
+        const message = simplifyError(text, program, args)
+        write(toErrorOutput(`tassis: ${message.replace(/^error: /, '')}${formatAdvice(message, program, args)}`))
       },
     })
     .option('-V, --version', 'print the version and the commit that it was made from')
     .on('option:version', () => {
-      print(fullVersion())
+      print(formatVersion())
       throw new CommanderError(0, 'commander.version', '')
     })
   addServeCommand(program)
@@ -91,12 +91,12 @@ export function createProgram(args: readonly string[], addBenchCommand: (program
   program
     .command('version')
     .description('print the version and the commit that it was made from')
-    .action(() => print(fullVersion()))
+    .action(() => print(formatVersion()))
   return program
 }
 
 /** A line that says where to look up what was missing or unknown; empty where there is nothing to say. */
-function adviceOn(error: string, program: Command, [name]: readonly string[]): string {
+function formatAdvice(error: string, program: Command, [name]: readonly string[]): string {
   const command = program.commands.find((known) => known.name() === name)
   if (/unknown command/.test(error))
     return command && command.commands.length > 0
@@ -109,22 +109,22 @@ function adviceOn(error: string, program: Command, [name]: readonly string[]): s
 }
 
 /** An error of a command that has no commands of its own, and was given one. */
-function plainer(error: string, program: Command, [name, given]: readonly string[]): string {
+function simplifyError(error: string, program: Command, [name, subcommand]: readonly string[]): string {
   const command = program.commands.find((known) => known.name() === name)
-  const isMeant = command?.commands.length === 0 && given !== undefined && !given.startsWith('-')
-  return isMeant && /too many arguments for .{0,200} Expected 0 arguments/.test(error)
-    ? `error: unknown command '${name} ${given}'\n(Did you mean ${name}?)\n`
+  const isUnknownSubcommand = command?.commands.length === 0 && subcommand !== undefined && !subcommand.startsWith('-')
+  return isUnknownSubcommand && /too many arguments for .{0,200} Expected 0 arguments/.test(error)
+    ? `error: unknown command '${name} ${subcommand}'\n(Did you mean ${name}?)\n`
     : error
 }
 
 /** Throws what an unknown command of a group throws, also of a group that does something without one: that would take it for an argument. */
-function requireKnown(program: Command, [name, given]: readonly string[]): void {
+function requireKnownCommand(program: Command, [name, subcommand]: readonly string[]): void {
   const group = program.commands.find((known) => known.name() === name)
-  if (!group || group.commands.length === 0 || given === undefined || /^-|^help$/.test(given)) return
-  if (group.commands.some((known) => known.name() === given)) return
+  if (!group || group.commands.length === 0 || subcommand === undefined || /^-|^help$/.test(subcommand)) return
+  if (group.commands.some((known) => known.name() === subcommand)) return
   const names = new Command(group.name()).copyInheritedSettings(program)
   for (const known of group.commands) names.command(known.name())
-  names.parse([given], { from: 'user' })
+  names.parse([subcommand], { from: 'user' })
 }
 
 /** Runs one command; resolves with its exit code. */
@@ -134,28 +134,28 @@ export async function runCommandLine(
 ): Promise<number> {
   try {
     const program = createProgram(args, addBenchCommand)
-    requireKnown(program, args)
+    requireKnownCommand(program, args)
     await program.parseAsync(args, { from: 'user' })
     return Number(process.exitCode ?? 0)
   } catch (thrown) {
     // Commander has printed its sentence, or the help that was asked for.
     if (thrown instanceof CommanderError) return thrown.exitCode === 0 ? 0 : USAGE_EXIT_CODE
-    const error = storageError(thrown)
-    const { sentence, exitCode } = endingOf(error)
-    process.stderr.write(asError(`tassis: ${sentence}\n`))
+    const error = toStorageError(thrown)
+    const { sentence, exitCode } = describeError(error)
+    process.stderr.write(toErrorOutput(`tassis: ${sentence}\n`))
     return exitCode
   }
 }
 
 /** A service that cannot start says so at the journal's error priority. */
-const asError = (text: string): string => (isJournal() ? withPriority('error', text) : text)
+const toErrorOutput = (text: string): string => (isJournal() ? addPriority('error', text) : text)
 
-function endingOf(error: unknown): { sentence: string; exitCode: number } {
+function describeError(error: unknown): { sentence: string; exitCode: number } {
   // Not the settings are wrong: a supervisor may start it again.
-  if (error instanceof InUseError) return { sentence: printable(error.message), exitCode: 1 }
-  if (error instanceof ConfigError) return { sentence: printable(error.message), exitCode: USAGE_EXIT_CODE }
+  if (error instanceof InUseError) return { sentence: toPrintable(error.message), exitCode: 1 }
+  if (error instanceof ConfigError) return { sentence: toPrintable(error.message), exitCode: USAGE_EXIT_CODE }
   if (error instanceof AppError || error instanceof CommandError)
-    return { sentence: printable(error.message), exitCode: 1 }
+    return { sentence: toPrintable(error.message), exitCode: 1 }
   // A bug: whoever reports it needs where it was.
   return { sentence: error instanceof Error ? (error.stack ?? error.message) : String(error), exitCode: 1 }
 }

@@ -2,20 +2,20 @@
 import type { Database } from 'bun:sqlite'
 import type { Command } from 'commander'
 import type { App } from '#features/core/app/app.ts'
-import { countWaiting } from '#features/receiving/inbound/receipts.ts'
+import { countQueueEntries } from '#features/receiving/inbound/receipts.ts'
 import { releaseWithoutContent } from '#features/sending/delivery/without-content.ts'
 import { accountOfLane, domainOfLane, laneLabel } from '#features/sending/queue/lanes.ts'
-import { openLanes } from '#features/sending/queue/queue.ts'
+import { readOpenLanes } from '#features/sending/queue/queue.ts'
 import { type Status, statusName } from '#features/sending/queue/status.ts'
 import { type Millis, systemClock } from '#platform/clock.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { loadConfig } from '../settings.ts'
 import { withData } from './call.ts'
-import { operation } from './operation.ts'
+import { defineAdminCommand } from './operation.ts'
 import { type JsonOption, withJson, withLimit } from './options.ts'
-import { counted, distance, report, shortened, table, utc } from './output.ts'
+import { formatCount, formatRelativeTime, formatTable, formatUtc, printResult, truncate } from './output.ts'
 
 interface WaitingLane {
   readonly lane: string
@@ -37,7 +37,7 @@ interface WaitingRecipient {
   readonly last_error: string | null
 }
 
-interface Queue {
+interface QueueView {
   /** Whether a service runs that delivers it. */
   readonly delivering: boolean
   readonly waiting: number
@@ -57,7 +57,7 @@ interface Queue {
   readonly received: number
 }
 
-interface Row {
+interface RecipientRow {
   uuid: Uint8Array
   account: string
   lane: string
@@ -68,9 +68,9 @@ interface Row {
   lastError: string | null
 }
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   // By lane, so that the index of the queue gives the earliest without sorting all.
-  ofLane: db.prepare<Row, [string, number]>(
+  ofLane: db.prepare<RecipientRow, [string, number]>(
     `SELECT emails.uuid, accounts.name AS account, lane, address AS recipient, recipients.status, attempts, next_at AS nextAt, last_error AS lastError
      FROM recipients JOIN emails ON emails.id = email_id JOIN accounts ON accounts.id = account_id
      WHERE lane = ? AND next_at IS NOT NULL ORDER BY next_at LIMIT ?`,
@@ -82,63 +82,66 @@ const sql = prepared((db) => ({
   ),
 }))
 
-const MOST_OF_A_LANE = 10
+const MAX_PER_LANE = 10
 
 /** As the scheduler says of a lane whose mail is not due yet. */
-const WAITS = 'waits for its time'
+const WAITING_REASON = 'waits for its time'
 
 /** What the mail of a lane waits for that is not due yet: of the earliest. */
-function whatFor({ db }: App, lane: string, now: Millis): string {
+function describeWait({ db }: App, lane: string, now: Millis): string {
   const [first] = sql(db).ofLane.all(lane, 1)
-  if (!first) return WAITS
+  if (!first) return WAITING_REASON
   if (statusName(first.status) === 'scheduled') return 'scheduled'
-  const next = `next try ${distance(first.nextAt, now)}`
-  return first.lastError === null ? next : `deferred: ${shortened(first.lastError, LONGEST_ERROR)}, ${next}`
+  const next = `next try ${formatRelativeTime(first.nextAt, now)}`
+  return first.lastError === null ? next : `deferred: ${truncate(first.lastError, MAX_ERROR_LENGTH)}, ${next}`
 }
 
-const queue = operation('queue', ({ opened: { app }, delivery }, { limit }: { readonly limit: number }): Queue => {
-  const now = app.clock.now()
-  const states =
-    delivery?.scheduler.states() ??
-    openLanes(app.db).map(({ lane, firstAt, waiting }) => ({
-      lane,
-      waiting,
-      firstDue: firstAt,
-      reason: firstAt > now ? WAITS : 'no service is running',
-    }))
-  const shown = states.toSorted((a, b) => a.firstDue - b.firstDue).slice(0, limit)
-  return {
-    delivering: delivery !== undefined,
-    waiting: states.reduce((sum, { waiting }) => sum + waiting, 0),
-    lane_count: states.length,
-    domain_count: new Set(states.map(({ lane }) => domainOfLane(lane))).size,
-    lanes: shown.map(({ lane, waiting, firstDue, reason }) => ({
-      lane,
-      account: accountName(app.db, lane),
-      waiting,
-      first_due_at: isoTime(firstDue),
-      reason: reason === WAITS ? whatFor(app, lane, now) : reason,
-    })),
-    recipients: recipientsOf(app.db, shown, limit),
-    webhooks: webhooksOf(app.db),
-    received: countWaiting(app.db),
-  }
-})
+const queue = defineAdminCommand(
+  'queue',
+  ({ opened: { app }, delivery }, { limit }: { readonly limit: number }): QueueView => {
+    const now = app.clock.now()
+    const states =
+      delivery?.scheduler.states() ??
+      readOpenLanes(app.db).map(({ lane, firstAt, waiting }) => ({
+        lane,
+        waiting,
+        firstDue: firstAt,
+        reason: firstAt > now ? WAITING_REASON : 'no service is running',
+      }))
+    const shown = states.toSorted((a, b) => a.firstDue - b.firstDue).slice(0, limit)
+    return {
+      delivering: delivery !== undefined,
+      waiting: states.reduce((sum, { waiting }) => sum + waiting, 0),
+      lane_count: states.length,
+      domain_count: new Set(states.map(({ lane }) => domainOfLane(lane))).size,
+      lanes: shown.map(({ lane, waiting, firstDue, reason }) => ({
+        lane,
+        account: findAccountName(app.db, lane),
+        waiting,
+        first_due_at: isoTime(firstDue),
+        reason: reason === WAITING_REASON ? describeWait(app, lane, now) : reason,
+      })),
+      recipients: listRecipients(app.db, shown, limit),
+      webhooks: countWebhooks(app.db),
+      received: countQueueEntries(app.db),
+    }
+  },
+)
 
-function webhooksOf(db: Database): Queue['webhooks'] {
+function countWebhooks(db: Database): QueueView['webhooks'] {
   const row = sql(db).webhooks.get()
   return { waiting: row?.waiting ?? 0, off_by_failures: row?.offByFailures ?? 0 }
 }
 
-const accountName = (db: Database, lane: string): string | null =>
+const findAccountName = (db: Database, lane: string): string | null =>
   sql(db).accountName.get(accountOfLane(lane))?.name ?? null
 
-function recipientsOf(db: Database, lanes: readonly { readonly lane: string }[], limit: number): WaitingRecipient[] {
+function listRecipients(db: Database, lanes: readonly { readonly lane: string }[], limit: number): WaitingRecipient[] {
   const found: WaitingRecipient[] = []
   for (const { lane } of lanes) {
-    const room = Math.min(MOST_OF_A_LANE, limit - found.length)
-    if (room <= 0) break
-    for (const row of sql(db).ofLane.all(lane, room)) {
+    const capacity = Math.min(MAX_PER_LANE, limit - found.length)
+    if (capacity <= 0) break
+    for (const row of sql(db).ofLane.all(lane, capacity)) {
       found.push({
         email_id: formatUuid(row.uuid),
         account: row.account,
@@ -154,45 +157,46 @@ function recipientsOf(db: Database, lanes: readonly { readonly lane: string }[],
   return found
 }
 
-const release = operation('queue.release', async ({ opened: { app } }, _: null) => ({
+const release = defineAdminCommand('queue.release', async ({ opened: { app } }, _: null) => ({
   released: await releaseWithoutContent(app),
 }))
 
-export const queueOperations = [queue, release]
+export const queueAdminCommands = [queue, release]
 
 export function addQueueCommand(program: Command): void {
-  const shown = withLimit(
+  const queueCommand = withLimit(
     withJson(program.command('queue').description('show what waits to be delivered, why, and until when')),
     'most domains and recipients that are shown',
     30,
   ).action(async (options: JsonOption & { limit: number }) => {
     const found = await withData(loadConfig().config, (call) => call(queue, { limit: options.limit }))
-    report(options, found, (queued) => queueText(queued, systemClock.now()))
+    printResult(options, found, (queued) => formatQueue(queued, systemClock.now()))
   })
   withJson(
-    shown
+    queueCommand
       .command('release')
       .description('deliver now what waits because its stored content was missing, once that was put back'),
   ).action(async (_, command: Command) => {
     // `queue` has the same option and takes it first.
     const options = command.optsWithGlobals<JsonOption>()
     const done = await withData(loadConfig().config, (call) => call(release, null))
-    report(
+    printResult(
       options,
       done,
-      ({ released }) => `${counted(released, 'message')} released; what is still without its content is held again.`,
+      ({ released }) =>
+        `${formatCount(released, 'message')} released; what is still without its content is held again.`,
     )
   })
 }
 
-const LONGEST_ERROR = 120
+const MAX_ERROR_LENGTH = 120
 
-const queueText = (found: Queue, now: number): string =>
-  [mailText(found, now), ...webhooksText(found.webhooks), ...receivedText(found.received)].join('\n')
+const formatQueue = (found: QueueView, now: number): string =>
+  [formatMail(found, now), ...formatWebhooks(found.webhooks), ...formatReceived(found.received)].join('\n')
 
 /** At most one line: `tassis webhooks` has the rest. */
-function webhooksText({ waiting, off_by_failures: off }: Queue['webhooks']): string[] {
-  const said = [
+function formatWebhooks({ waiting, off_by_failures: off }: QueueView['webhooks']): string[] {
+  const parts = [
     ...(waiting > 0
       ? [
           waiting === 1
@@ -202,43 +206,43 @@ function webhooksText({ waiting, off_by_failures: off }: Queue['webhooks']): str
       : []),
     ...(off > 0 ? [off === 1 ? '1 webhook is off by failures' : `${off} webhooks are off by failures`] : []),
   ]
-  return said.length === 0 ? [] : ['', `${said.join(', ')}: tassis webhooks list`]
+  return parts.length === 0 ? [] : ['', `${parts.join(', ')}: tassis webhooks list`]
 }
 
-const receivedText = (received: number): string[] =>
-  received === 0 ? [] : ['', `${counted(received, 'received message')} not processed yet`]
+const formatReceived = (received: number): string[] =>
+  received === 0 ? [] : ['', `${formatCount(received, 'received message')} not processed yet`]
 
-function mailText(found: Queue, now: number): string {
+function formatMail(found: QueueView, now: number): string {
   if (found.waiting === 0) return 'Nothing waits.'
-  const until = (iso: string) => `${utc(iso)} (${distance(Date.parse(iso), now)})`
+  const formatDue = (iso: string) => `${formatUtc(iso)} (${formatRelativeTime(Date.parse(iso), now)})`
   const { lanes, recipients } = found
   return [
-    `${counted(found.waiting, 'message')} to ${counted(found.domain_count, 'domain')}${found.delivering ? '' : '; NO SERVICE IS RUNNING, so nothing is delivered'}`,
+    `${formatCount(found.waiting, 'message')} to ${formatCount(found.domain_count, 'domain')}${found.delivering ? '' : '; NO SERVICE IS RUNNING, so nothing is delivered'}`,
     '',
-    table(
+    formatTable(
       ['DOMAIN', 'WAITING', 'FIRST DUE', 'WHY'],
       lanes.map((lane) => [
         laneLabel(lane.lane, lane.account),
         String(lane.waiting),
-        until(lane.first_due_at),
+        formatDue(lane.first_due_at),
         lane.reason,
       ]),
     ),
     ...(lanes.length < found.lane_count ? [`… and ${found.lane_count - lanes.length} more`] : []),
     '',
-    table(
+    formatTable(
       ['RECIPIENT', 'STATUS', 'ATTEMPTS', 'NEXT TRY', 'EMAIL', 'LAST ERROR'],
       recipients.map((recipient) => [
         recipient.recipient,
         recipient.status,
         String(recipient.attempts),
-        until(recipient.next_at),
+        formatDue(recipient.next_at),
         recipient.email_id,
-        shortened(recipient.last_error ?? '', LONGEST_ERROR),
+        truncate(recipient.last_error ?? '', MAX_ERROR_LENGTH),
       ]),
     ),
     ...(recipients.length < found.waiting
-      ? [`… and ${counted(found.waiting - recipients.length, 'message')} more (--limit)`]
+      ? [`… and ${formatCount(found.waiting - recipients.length, 'message')} more (--limit)`]
       : []),
   ].join('\n')
 }

@@ -10,11 +10,11 @@ import { formatUuid } from '#platform/ids.ts'
 import { parseDomain } from '#protocols/address/domain.ts'
 import { loadConfig } from '../settings.ts'
 import { withData } from './call.ts'
-import { operation } from './operation.ts'
+import { defineAdminCommand } from './operation.ts'
 import { type JsonOption, withJson, withLimit } from './options.ts'
-import { printable, report, shortened, table, utc } from './output.ts'
+import { formatTable, formatUtc, printResult, toPrintable, truncate } from './output.ts'
 
-interface ShownReport {
+interface ReportView {
   readonly id: string
   /** `dmarc` or `tls`. */
   readonly kind: string
@@ -29,7 +29,7 @@ interface ShownReport {
   readonly received_at: string
 }
 
-const shownReport = (stored: StoredReport): ShownReport => ({
+const toReportView = (stored: StoredReport): ReportView => ({
   id: formatUuid(stored.uuid),
   kind: stored.kind,
   account: stored.account,
@@ -47,19 +47,22 @@ interface ListInput {
   readonly limit: number
 }
 
-const list = operation('reports.list', ({ opened: { app } }, { domain, limit }: ListInput) => {
+const list = defineAdminCommand('reports.list', ({ opened: { app } }, { domain, limit }: ListInput) => {
   // One more than is shown tells whether there are more; counting all would read them all.
-  const found = listReports(app.db, { domain: domain === undefined ? undefined : domainName(domain), limit: limit + 1 })
-  return { has_more: found.length > limit, reports: found.slice(0, limit).map(shownReport) }
+  const found = listReports(app.db, {
+    domain: domain === undefined ? undefined : parseDomainName(domain),
+    limit: limit + 1,
+  })
+  return { has_more: found.length > limit, reports: found.slice(0, limit).map(toReportView) }
 })
 
-function domainName(text: string): string {
+function parseDomainName(text: string): string {
   const parsed = parseDomain(text)
   if (parsed.kind === 'invalid') throw invalid('domain', parsed.reason)
   return parsed.domain
 }
 
-const show = operation('reports.show', ({ opened: { app } }, { id }: { readonly id: string }) => {
+const show = defineAdminCommand('reports.show', ({ opened: { app } }, { id }: { readonly id: string }) => {
   const stored = findReport(app.db, id)
   let content: Uint8Array
   try {
@@ -68,10 +71,10 @@ const show = operation('reports.show', ({ opened: { app } }, { id }: { readonly 
     app.log.warn({ err: error, report: id }, 'the content of a report could not be read')
     throw notFound('report_content_gone', 'The report itself is no longer kept; only what the list says of it is left.')
   }
-  return { ...shownReport(stored), content: new TextDecoder().decode(content) }
+  return { ...toReportView(stored), content: new TextDecoder().decode(content) }
 })
 
-export const reportOperations = [list, show]
+export const reportAdminCommands = [list, show]
 
 export function addReportCommands(program: Command): void {
   const reports = program
@@ -84,45 +87,45 @@ export function addReportCommands(program: Command): void {
       const { domain, limit } = options
       const input = { limit, ...(domain !== undefined && { domain }) }
       const found = await withData(loadConfig().config, (call) => call(list, input))
-      report(options, found, listText)
+      printResult(options, found, formatList)
     })
 
   withJson(reports.command('show').description('show a report as it came, unpacked: XML or JSON'))
     .argument('<id>', 'as `tassis reports list` shows it')
     .action(async (id: string, options: JsonOption) => {
       const found = await withData(loadConfig().config, (call) => call(show, { id }))
-      report(options, found, (shown) => `${headText(shown)}\n\n${printableLines(shown.content)}`)
+      printResult(options, found, (shown) => `${formatHeader(shown)}\n\n${toPrintableLines(shown.content)}`)
     })
 }
 
 /** Text of several lines, without anything that a terminal obeys. */
-const printableLines = (text: string): string =>
+const toPrintableLines = (text: string): string =>
   text
     .trimEnd()
     .split(/\r?\n/)
-    .map((line) => line.split('\t').map(printable).join('\t'))
+    .map((line) => line.split('\t').map(toPrintable).join('\t'))
     .join('\n')
 
-const LONGEST_CELL = 40
+const MAX_CELL_LENGTH = 40
 
-function listText({
+function formatList({
   reports,
   has_more,
 }: {
-  readonly reports: readonly ShownReport[]
+  readonly reports: readonly ReportView[]
   readonly has_more: boolean
 }): string {
   if (reports.length === 0) return 'There is no report.'
   return [
-    table(
+    formatTable(
       ['ID', 'RECEIVED', 'KIND', 'DOMAIN', 'FROM', 'PERIOD', 'ACCOUNT'],
       reports.map((row) => [
         row.id,
-        utc(row.received_at),
+        formatUtc(row.received_at),
         row.kind,
         row.domain,
-        shortened(row.organisation, LONGEST_CELL),
-        periodText(row),
+        truncate(row.organisation, MAX_CELL_LENGTH),
+        formatPeriod(row),
         row.account ?? '',
       ]),
     ),
@@ -131,21 +134,21 @@ function listText({
 }
 
 /** Days, since nearly all reports cover whole ones: `2026-11-20` or `2026-11-19 to 2026-11-20`. */
-function periodText({ period_start, period_end }: ShownReport): string {
+function formatPeriod({ period_start, period_end }: ReportView): string {
   const [first, last] = [period_start?.slice(0, 10), period_end?.slice(0, 10)]
   return first === undefined || last === undefined || first === last ? (first ?? last ?? '') : `${first} to ${last}`
 }
 
-const headText = (shown: ShownReport): string =>
+const formatHeader = (shown: ReportView): string =>
   (
     [
-      ['Received', `${utc(shown.received_at)}, ${shown.size_bytes} bytes unpacked`],
+      ['Received', `${formatUtc(shown.received_at)}, ${shown.size_bytes} bytes unpacked`],
       ['Kind', shown.kind === 'tls' ? 'TLS-RPT' : 'DMARC aggregate'],
       ['Domain', `${shown.domain} (${shown.account === null ? 'of no account' : `account ${shown.account}`})`],
       ['From', shown.organisation],
       ['Id', shown.report_id],
-      ['Period', periodText(shown)],
+      ['Period', formatPeriod(shown)],
     ] as const
   )
-    .map(([name, value]) => `${`${name}:`.padEnd(10)} ${printable(value)}`)
+    .map(([name, value]) => `${`${name}:`.padEnd(10)} ${toPrintable(value)}`)
     .join('\n')

@@ -5,24 +5,24 @@
 import type { Command } from 'commander'
 import type { RecordedEvent } from '#features/core/events/model.ts'
 import { acceptEmail } from '#features/sending/accept/accept.ts'
-import { draftOf } from '#features/sending/accept/draft.ts'
+import { createDraft } from '#features/sending/accept/draft.ts'
 import { SendRequest } from '#features/sending/accept/model.ts'
-import { eventsOfEmail, findEmail } from '#features/sending/emails/read.ts'
+import { findEmail, readEmailEvents } from '#features/sending/emails/read.ts'
 import { isOpen, type Status } from '#features/sending/queue/status.ts'
 import { findSendingDomain } from '#features/setup/domains/sending.ts'
 import { systemClock } from '#platform/clock.ts'
 import { AppError, invalid, notFound } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
-import { checkOf } from '#platform/http/validation.ts'
+import { createCheck } from '#platform/http/validation.ts'
 import { parseUuid } from '#platform/ids.ts'
 import { loadConfig } from '../settings.ts'
-import { operatorOf } from './accounts.ts'
+import { resolveOperator } from './accounts.ts'
 import { type Call, withData } from './call.ts'
-import { operation } from './operation.ts'
-import { type AccountOption, collected, type JsonOption, withAccount } from './options.ts'
-import { distance, print, printable } from './output.ts'
+import { defineAdminCommand } from './operation.ts'
+import { type AccountOption, collectOption, type JsonOption, withAccount } from './options.ts'
+import { formatRelativeTime, print, toPrintable } from './output.ts'
 
-export interface ShownEvent {
+export interface EventView {
   /** Present for mail that is only captured. */
   readonly sandbox?: true
   readonly seq: number
@@ -33,26 +33,26 @@ export interface ShownEvent {
   readonly data: Readonly<Record<string, string | number | null>>
 }
 
-export const shownEvent = ({ seq, type, at, recipient, data, isSandbox }: RecordedEvent): ShownEvent => ({
+export const toEventView = ({ seq, type, at, recipient, data, isSandbox }: RecordedEvent): EventView => ({
   seq,
   type,
   at: isoTime(at),
   recipient,
   ...(isSandbox && { sandbox: true }),
-  data: JSON.parse(data ?? '{}') as ShownEvent['data'],
+  data: JSON.parse(data ?? '{}') as EventView['data'],
 })
 
-const checkRequest = checkOf(SendRequest, 'email')
+const checkRequest = createCheck(SendRequest, 'email')
 
-const send = operation(
+const send = defineAdminCommand(
   'emails.send',
   async ({ opened: { app } }, { account, request }: AccountOption & { readonly request: SendRequest }) => {
-    const [fault] = checkRequest(request)
-    if (fault) throw invalid(fault.field, `${fault.field} ${fault.message}.`)
-    const actor = operatorOf(app, account)
-    const draft = draftOf(app, request, undefined)
+    const [problem] = checkRequest(request)
+    if (problem) throw invalid(problem.field, `${problem.field} ${problem.message}.`)
+    const actor = resolveOperator(app, account)
+    const draft = createDraft(app, request, undefined)
     const { response } = await acceptEmail(app, actor, draft).catch((error: unknown) => {
-      throw isUnknownDomain(error) ? unknownDomain(draft.fromDomain) : error
+      throw isUnknownDomain(error) ? createUnknownDomainError(draft.fromDomain) : error
     })
     const domain = findSendingDomain(app.db, actor.accountId, draft.fromDomain)?.domain ?? draft.fromDomain
     return { ...response, account_id: actor.accountUuid, sending_domain: domain }
@@ -61,23 +61,23 @@ const send = operation(
 
 const isUnknownDomain = (error: unknown): boolean => error instanceof AppError && error.code === 'domain_not_found'
 
-const unknownDomain = (domain: string): AppError =>
+const createUnknownDomainError = (domain: string): AppError =>
   invalid(
     'from',
     `The domain ${domain} is not registered on this account; add it with \`tassis domains add ${domain}\` (or POST /v1/domains).`,
     'domain_not_found',
   )
 
-const follow = operation(
+const follow = defineAdminCommand(
   'emails.follow',
   ({ opened: { app } }, input: { readonly account: string; readonly id: string; readonly afterSeq: number }) => {
-    const { accountId } = operatorOf(app, input.account)
+    const { accountId } = resolveOperator(app, input.account)
     const uuid = parseUuid(input.id)
     const email = uuid && findEmail(app.db, accountId, uuid)
     if (!email) throw notFound('email_not_found', 'There is no email with this id.')
-    const events = eventsOfEmail(app, accountId, email.id)
+    const events = readEmailEvents(app, accountId, email.id)
       .filter(({ seq }) => seq > input.afterSeq)
-      .map(shownEvent)
+      .map(toEventView)
     return {
       status: email.status,
       sandbox: email.sandbox,
@@ -88,7 +88,7 @@ const follow = operation(
   },
 )
 
-export const sendOperations = [send, follow]
+export const sendAdminCommands = [send, follow]
 
 interface SendOptions extends JsonOption, AccountOption {
   readonly from: string
@@ -110,9 +110,9 @@ export function addSendCommand(program: Command): void {
       .option('--json', 'print one JSON object a line, for programs: the acceptance, each event, the end'),
   )
     .requiredOption('--from <address>', 'sender; its domain must be registered')
-    .requiredOption('--to <address>', 'recipient; several times for several', collected)
-    .option('--cc <address>', 'Cc recipient; several times for several', collected)
-    .option('--bcc <address>', 'Bcc recipient; several times for several', collected)
+    .requiredOption('--to <address>', 'recipient; several times for several', collectOption)
+    .option('--cc <address>', 'Cc recipient; several times for several', collectOption)
+    .option('--bcc <address>', 'Bcc recipient; several times for several', collectOption)
     .option('--subject <text>', 'subject', 'A test message')
     .option('--text <text>', 'text body; when neither body is given, a sentence')
     .option('--html <html>', 'HTML body')
@@ -124,20 +124,20 @@ export function addSendCommand(program: Command): void {
       const interrupt = () => (interrupted.signal.aborted ? process.exit(1) : interrupted.abort())
       process.on('SIGINT', interrupt).on('SIGTERM', interrupt)
       const isSent = await withData(config, (call) => sendAndFollow(call, options, interrupted.signal), {
-        delivers: options.follow,
+        canDeliver: options.follow,
       })
       if (!isSent) process.exitCode = 1
     })
 }
 
-const LOOK_EVERY_MS = 100
+const POLL_INTERVAL_MS = 100
 
 /** True when it was sent, or only accepted and not to be followed. */
 async function sendAndFollow(call: Call, options: SendOptions, signal: AbortSignal): Promise<boolean> {
   const { account } = options
-  const sent = await call(send, { ...(account !== undefined && { account }), request: requestOf(options) })
-  const tell = (value: unknown, text: string) => print(options.json ? JSON.stringify(value) : text)
-  tell(
+  const sent = await call(send, { ...(account !== undefined && { account }), request: toRequest(options) })
+  const printLine = (value: unknown, text: string) => print(options.json ? JSON.stringify(value) : text)
+  printLine(
     sent,
     `Accepted as ${sent.id}.${sent.sandbox ? ` ${sent.sending_domain} was never verified, so the message is captured and reaches nobody.` : ''}`,
   )
@@ -151,21 +151,24 @@ async function sendAndFollow(call: Call, options: SendOptions, signal: AbortSign
       events,
     } = await call(follow, { account: sent.account_id, id: sent.id, afterSeq })
     for (const event of events) {
-      tell(event, eventLine(event))
+      printLine(event, formatEvent(event))
       afterSeq = event.seq
     }
     if (isFinal) {
-      tell(
-        ending(sent.id, status, recipients, sandbox),
-        sandbox ? capturedText(sent.id, sent.sending_domain, status, recipients) : endingText(status, recipients),
+      printLine(
+        toSummary(sent.id, status, recipients, sandbox),
+        sandbox ? formatCaptured(sent.id, sent.sending_domain, status, recipients) : formatOutcome(status, recipients),
       )
       return status === 'sent'
     }
     if (signal.aborted) {
-      tell(ending(sent.id, status, recipients, sandbox), `It is still ${status}; it stays in the queue of the service.`)
+      printLine(
+        toSummary(sent.id, status, recipients, sandbox),
+        `It is still ${status}; it stays in the queue of the service.`,
+      )
       return false
     }
-    await systemClock.sleep(LOOK_EVERY_MS)
+    await systemClock.sleep(POLL_INTERVAL_MS)
   }
 }
 
@@ -174,24 +177,24 @@ interface RecipientStatus {
   readonly status: Status
 }
 
-const notSent = (recipients: readonly RecipientStatus[]): RecipientStatus[] =>
+const filterUnsent = (recipients: readonly RecipientStatus[]): RecipientStatus[] =>
   recipients.filter(({ status }) => status !== 'sent')
 
-function ending(id: string, status: Status, recipients: readonly RecipientStatus[], sandbox: boolean) {
-  const others = notSent(recipients)
+function toSummary(id: string, status: Status, recipients: readonly RecipientStatus[], sandbox: boolean) {
+  const unsent = filterUnsent(recipients)
   return {
     id,
     status,
     ...(sandbox && { sandbox }),
     recipient_count: recipients.length,
-    delivered_count: recipients.length - others.length,
-    not_delivered: others,
+    delivered_count: recipients.length - unsent.length,
+    not_delivered: unsent,
   }
 }
 
-function capturedText(id: string, domain: string, status: Status, recipients: readonly RecipientStatus[]): string {
-  if (status !== 'sent') return endingText(status, recipients)
-  return printable(
+function formatCaptured(id: string, domain: string, status: Status, recipients: readonly RecipientStatus[]): string {
+  if (status !== 'sent') return formatOutcome(status, recipients)
+  return toPrintable(
     [
       `It was captured, not sent: ${domain} was never verified. GET /v1/emails/${id}/captured shows it.`,
       `To go live, publish what \`tassis domains records ${domain}\` prints, then run \`tassis domains verify ${domain}\`.`,
@@ -200,16 +203,16 @@ function capturedText(id: string, domain: string, status: Status, recipients: re
 }
 
 /** `2 of 3 delivered; not carl@example.net (bounced).` */
-function endingText(status: Status, recipients: readonly RecipientStatus[]): string {
+function formatOutcome(status: Status, recipients: readonly RecipientStatus[]): string {
   if (recipients.length === 1) return `It is ${status}.`
-  const others = notSent(recipients)
-  const not = others.map((recipient) => `${recipient.address} (${recipient.status})`).join(', ')
-  return printable(
-    `${recipients.length - others.length} of ${recipients.length} delivered${not === '' ? '' : `; not ${not}`}.`,
+  const unsent = filterUnsent(recipients)
+  const unsentText = unsent.map((recipient) => `${recipient.address} (${recipient.status})`).join(', ')
+  return toPrintable(
+    `${recipients.length - unsent.length} of ${recipients.length} delivered${unsentText === '' ? '' : `; not ${unsentText}`}.`,
   )
 }
 
-function requestOf(options: SendOptions): SendRequest {
+function toRequest(options: SendOptions): SendRequest {
   const { from, to, cc, bcc, subject, text, html, stream } = options
   const hasBody = text !== undefined || html !== undefined
   return {
@@ -226,11 +229,11 @@ function requestOf(options: SendOptions): SendRequest {
 }
 
 /** `14:02:11.205Z  deferred   bob@example.net  451 later; next try in 5 min  (mx.example.net [192.0.2.1], TLSv1.3 …)` */
-export function eventLine({ type, at, recipient, data, sandbox }: ShownEvent): string {
+export function formatEvent({ type, at, recipient, data, sandbox }: EventView): string {
   const { next_retry_at: nextRetryAt } = data
-  const said = data['smtp_response'] ?? data['reason']
-  const next = typeof nextRetryAt === 'number' ? `next try ${distance(nextRetryAt, Date.parse(at))}` : ''
-  const details = [said, next].filter((part) => part !== undefined && part !== null && part !== '').join('; ')
+  const reply = data['smtp_response'] ?? data['reason']
+  const next = typeof nextRetryAt === 'number' ? `next try ${formatRelativeTime(nextRetryAt, Date.parse(at))}` : ''
+  const details = [reply, next].filter((part) => part !== undefined && part !== null && part !== '').join('; ')
   const session = [data['remote_mta'], data['tls']].filter((part) => part).join(', ')
   const columns = [
     at.slice(11),
@@ -240,7 +243,7 @@ export function eventLine({ type, at, recipient, data, sandbox }: ShownEvent): s
     details,
     session && `(${session})`,
   ]
-  return printable(
+  return toPrintable(
     columns
       .filter((column) => column !== '')
       .join('  ')

@@ -4,13 +4,13 @@ import { isIPv6 } from 'node:net'
 import { join } from 'node:path'
 import type { Command } from 'commander'
 import { type Config, ConfigError } from '#platform/config.ts'
-import { DataDirInUse } from '../create.ts'
+import { DataDirInUseError } from '../create.ts'
 import type { Service } from '../service.ts'
 import { loadConfig } from '../settings.ts'
 import { VERSION } from '../version.ts'
 import { print } from './output.ts'
-import { portInUse } from './port.ts'
-import { settingWarnings } from './setting-warnings.ts'
+import { findPortConflict } from './port.ts'
+import { findSettingWarnings } from './setting-warnings.ts'
 
 export function addServeCommand(program: Command): void {
   program
@@ -19,7 +19,7 @@ export function addServeCommand(program: Command): void {
     .action(async () => {
       const { config } = loadConfig()
       await runService(config, 'tassis serve', ({ url, inbound: { listener } }) => {
-        const inbound = listener ? `, mail comes in at ${hostPort(listener)}` : ''
+        const inbound = listener ? `, mail comes in at ${formatHostPort(listener)}` : ''
         print(`Tassis ${VERSION} listens on ${url} (data in ${config.dataDir}, delivery ${config.delivery}${inbound})`)
       })
     })
@@ -46,17 +46,17 @@ export async function runService(
     starting.abort()
   }
   process.on('SIGTERM', () => onSignal('SIGTERM')).on('SIGINT', () => onSignal('SIGINT'))
-  const service = await start(config, command, starting.signal)
+  const service = await startOrExplain(config, command, starting.signal)
   // A signal ended the waiting of the start.
   if (!service) return
   const { log } = service.opened.app
-  const onBug = (error: unknown) => {
+  const onUnexpectedError = (error: unknown) => {
     // What is in memory can no longer be trusted; what is on disk can.
     log.fatal({ err: error }, 'the service ends because of an error that it does not expect')
     process.exit(1)
   }
-  process.on('uncaughtException', onBug).on('unhandledRejection', onBug)
-  for (const warning of settingWarnings(config)) log.warn(warning)
+  process.on('uncaughtException', onUnexpectedError).on('unhandledRejection', onUnexpectedError)
+  for (const warning of findSettingWarnings(config)) log.warn(warning)
   const { listener } = service.inbound
   if (!listener && config.delivery !== 'capture')
     log.warn(
@@ -68,7 +68,7 @@ export async function runService(
     log.warn(
       'TASSIS_LLM_URL is set but TASSIS_LLM_MODEL is not: there are no insights, and endpoints that have no model of their own classify nothing',
     )
-  const inbound = listener && hostPort(listener)
+  const inbound = listener && formatHostPort(listener)
   log.info({ url: service.url, version: VERSION, delivery: config.delivery, inbound }, 'started')
   try {
     await Promise.race([onStarted(service), signalled.promise])
@@ -81,14 +81,14 @@ export async function runService(
 }
 
 /** As in a setting: an IPv6 address in brackets. */
-export const hostPort = ({ host, port }: { readonly host: string; readonly port: number }): string =>
+export const formatHostPort = ({ host, port }: { readonly host: string; readonly port: number }): string =>
   `${isIPv6(host) ? `[${host}]` : host}:${port}`
 
 /** A start that fails for a port in use says which line to use, and makes no data directory where there was none. */
-async function start(config: Config, command: string, ending: AbortSignal): Promise<Service | undefined> {
+async function startOrExplain(config: Config, command: string, ending: AbortSignal): Promise<Service | undefined> {
   const isNew = !existsSync(join(config.dataDir, 'tassis.db'))
-  const fault = isNew ? await portInUse(config, command) : undefined
-  if (fault) throw fault
+  const conflict = isNew ? await findPortConflict(config, command) : undefined
+  if (conflict) throw conflict
   try {
     // Loaded here: other commands begin in half the time without it.
     const { startService } = await import('../service.ts')
@@ -96,8 +96,8 @@ async function start(config: Config, command: string, ending: AbortSignal): Prom
   } catch (error) {
     if (ending.aborted && error === ending.reason) return undefined
     // A service on the same data has the port as well: that one is the reason to tell.
-    if (!(error instanceof ConfigError) || error instanceof DataDirInUse) throw error
-    const isOfPort = /^TASSIS_(?:HTTP|INBOUND)_ADDR/.test(error.message)
-    throw isOfPort ? ((await portInUse(config, command)) ?? error) : error
+    if (!(error instanceof ConfigError) || error instanceof DataDirInUseError) throw error
+    const isPortProblem = /^TASSIS_(?:HTTP|INBOUND)_ADDR/.test(error.message)
+    throw isPortProblem ? ((await findPortConflict(config, command)) ?? error) : error
   }
 }

@@ -4,15 +4,15 @@
  */
 import { diskLimitWarnings } from '#features/lifecycle/retention/disk-limit.ts'
 import type { Config } from '#platform/config.ts'
-import { hostnameWarnings } from './hostname.ts'
-import { publicUrlWarnings } from './public-url.ts'
+import { findHostnameWarnings } from './hostname.ts'
+import { findPublicUrlWarnings } from './public-url.ts'
 
 /** None in mode `capture`, in which nothing leaves the machine. */
-export const settingWarnings = (config: Config): readonly string[] =>
+export const findSettingWarnings = (config: Config): readonly string[] =>
   config.delivery === 'capture'
     ? []
     : [
-        ...(config.delivery === 'direct' ? hostnameWarnings(config) : []),
-        ...publicUrlWarnings(config),
+        ...(config.delivery === 'direct' ? findHostnameWarnings(config) : []),
+        ...findPublicUrlWarnings(config),
         ...diskLimitWarnings(config),
       ]

@@ -3,17 +3,17 @@ import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
 import type { Config } from '#platform/config.ts'
 import { openReadOnly } from '#platform/db/open.ts'
-import { explainDamage, RESTORE } from '../create.ts'
+import { explainCorruption, RESTORE_REMEDY } from '../create.ts'
 import { migrations } from '../migrations.ts'
 import { CommandError } from './operation.ts'
 
 /** Gives `use` a read-only connection in a read transaction of its own. Throws ConfigError for a damaged file. */
 export function withSnapshot<T>({ dataDir }: Pick<Config, 'dataDir'>, use: (db: Database) => T): T {
   const path = join(dataDir, 'tassis.db')
-  const db = explainDamage(path, RESTORE, () => openSnapshot(path))
+  const db = explainCorruption(path, RESTORE_REMEDY, () => openSnapshot(path))
   try {
     // A page that nobody has read so far may be the damaged one.
-    return explainDamage(path, RESTORE, () => use(db))
+    return explainCorruption(path, RESTORE_REMEDY, () => use(db))
   } finally {
     db.close()
   }
@@ -23,12 +23,12 @@ function openSnapshot(path: string): Database {
   const db = openReadOnly(path)
   db.run('PRAGMA temp_store = MEMORY')
   db.run('BEGIN')
-  requireThisSchema(db)
+  requireCurrentSchema(db)
   return db
 }
 
 /** The first read: from here on the snapshot stands. */
-function requireThisSchema(db: Database): void {
+function requireCurrentSchema(db: Database): void {
   const applied = db.query<{ name: string }, []>('SELECT name FROM migrations ORDER BY name').all()
   const known = migrations.map(({ name }) => name)
   if (applied.map(({ name }) => name).join() !== known.toSorted().join()) {

@@ -7,7 +7,7 @@ import { join, relative } from 'node:path'
 import type { Command } from 'commander'
 import { listAccounts } from '#features/core/accounts/accounts.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { createAccount, operatorFor } from '#features/people/sub-accounts/create-account.ts'
+import { createAccount, toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
 import { createApiKey } from '#features/setup/api-keys/keys.ts'
 import { createDomain, type Domain, findDomainByName, listDomains } from '#features/setup/domains/domains.ts'
 import { systemClock } from '#platform/clock.ts'
@@ -17,7 +17,7 @@ import { loadConfig } from '../settings.ts'
 import { VERSION } from '../version.ts'
 import { CommandError } from './operation.ts'
 import { print } from './output.ts'
-import { hostPort, runService } from './serve.ts'
+import { formatHostPort, runService } from './serve.ts'
 
 /** A name that nobody has (RFC 6761 §6.2), so that no mail of a try can ever look like somebody's. */
 const FIRST_DOMAIN = 'example.test'
@@ -28,32 +28,32 @@ export function addStartCommand(program: Command): void {
     .description('serve, with a first account, domain, key and email; used by scripts/start')
     .action(async () => {
       const { config } = loadConfig()
-      await runService(config, 'scripts/start', async (service) => print(await firstSteps(service)))
+      await runService(config, 'scripts/start', async (service) => print(await prepareFirstStart(service)))
       print('Stopped.')
     })
 }
 
 /** Makes what is missing and tells what there is, in less than 20 lines. */
-async function firstSteps(service: Service): Promise<string> {
+async function prepareFirstStart(service: Service): Promise<string> {
   const { app } = service.opened
   const { config } = app
-  const [known] = listAccounts(config, app.db)
+  const [existing] = listAccounts(config, app.db)
   const account =
-    known ?? (await createAccount(app, { name: 'First account', email: `you@${FIRST_DOMAIN}`, plan: 'unlimited' }))
-  const actor = operatorFor(account)
-  const { domain } = chosenDomain(app, actor) ?? (await createDomain(app, actor, FIRST_DOMAIN)).domain
+    existing ?? (await createAccount(app, { name: 'First account', email: `you@${FIRST_DOMAIN}`, plan: 'unlimited' }))
+  const actor = toOperatorActor(account)
+  const { domain } = findFirstDomain(app, actor) ?? (await createDomain(app, actor, FIRST_DOMAIN)).domain
   const keyFile = join(config.dataDir, 'first-key')
-  const key = await firstKey(service, actor, keyFile)
-  const happened = known
-    ? `Here from before: account "${known.name}", domain ${domain}; the API key is in ${keyFile}.`
-    : `Made: account "${account.name}", domain ${domain}, an API key (kept in ${keyFile}).\n${await firstEmail(service.url, key, domain)}`
+  const key = await ensureKey(service, actor, keyFile)
+  const summary = existing
+    ? `Here from before: account "${existing.name}", domain ${domain}; the API key is in ${keyFile}.`
+    : `Made: account "${account.name}", domain ${domain}, an API key (kept in ${keyFile}).\n${await sendFirstEmail(service.url, key, domain)}`
   return `Tassis ${VERSION} runs on ${service.url}, data in ${config.dataDir}, delivery mode ${config.delivery}.
-${happened}
+${summary}
 
   Captured mail   ${service.url}/dev/captured
-  Mail comes in   ${inboundText(service)}
+  Mail comes in   ${formatInbound(service)}
   The API         ${service.url}/docs
-  Commands        ${commandLine(config.dataDir)} --help
+  Commands        ${formatCommandLine(config.dataDir)} --help
 
 The next email:
 
@@ -64,24 +64,24 @@ Ctrl-C stops the service.`
 }
 
 /** Where mail comes in, or how it would. */
-function inboundText({ inbound: { listener } }: Service): string {
+function formatInbound({ inbound: { listener } }: Service): string {
   if (!listener) return 'not yet; for that, start with TASSIS_INBOUND_ADDR=127.0.0.1:2525'
-  return `at ${hostPort(listener)} for verified domains; \`domains vouch\` makes one verified without DNS`
+  return `at ${formatHostPort(listener)} for verified domains; \`domains vouch\` makes one verified without DNS`
 }
 
 /** How a second shell runs commands on the same data: there is no `tassis` in the path of who only has the sources, and perhaps no `bun`. */
-function commandLine(dataDir: string): string {
+function formatCommandLine(dataDir: string): string {
   const program = Bun.isStandaloneExecutable
     ? [process.execPath]
     : [Bun.which('bun') ?? process.execPath, relative('.', Bun.main)]
-  return [`TASSIS_DATA_DIR=${shellWord(dataDir)}`, ...program.map(shellWord)].join(' ')
+  return [`TASSIS_DATA_DIR=${quoteShellWord(dataDir)}`, ...program.map(quoteShellWord)].join(' ')
 }
 
-const shellWord = (text: string): string =>
+const quoteShellWord = (text: string): string =>
   /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`
 
 /** The domain that a first start has made, else the oldest. */
-function chosenDomain({ db }: App, { accountId }: Actor): Domain | undefined {
+function findFirstDomain({ db }: App, { accountId }: Actor): Domain | undefined {
   const first = findDomainByName(db, accountId, FIRST_DOMAIN)
   if (first) return first
   // Listed newest first.
@@ -90,15 +90,15 @@ function chosenDomain({ db }: App, { accountId }: Actor): Domain | undefined {
 }
 
 /** The key that an earlier start has kept, while it is good; else a new one. */
-async function firstKey({ opened }: Service, actor: Actor, path: string): Promise<string> {
-  const kept = readIfThere(path)
-  if (kept !== undefined && opened.authenticator.authenticate(kept)?.accountId === actor.accountId) return kept
+async function ensureKey({ opened }: Service, actor: Actor, path: string): Promise<string> {
+  const stored = readIfExists(path)
+  if (stored !== undefined && opened.authenticator.authenticate(stored)?.accountId === actor.accountId) return stored
   const { key } = await createApiKey(opened.app, actor, { name: 'scripts/start' })
   writeFileSync(path, `${key}\n`, { mode: 0o600 })
   return key
 }
 
-function readIfThere(path: string): string | undefined {
+function readIfExists(path: string): string | undefined {
   try {
     return readFileSync(path, 'utf8').trim()
   } catch {
@@ -106,11 +106,11 @@ function readIfThere(path: string): string | undefined {
   }
 }
 
-const PATIENCE_MS = seconds(20)
-const LOOK_EVERY_MS = 25
+const TIMEOUT_MS = seconds(20)
+const POLL_INTERVAL_MS = 25
 
 /** Sends by the API and waits until it is final; a sentence that tells it. */
-async function firstEmail(url: string, key: string, domain: string): Promise<string> {
+async function sendFirstEmail(url: string, key: string, domain: string): Promise<string> {
   const begunMs = systemClock.monotonicMs()
   const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
   const email = {
@@ -119,12 +119,12 @@ async function firstEmail(url: string, key: string, domain: string): Promise<str
     subject: 'The first email',
     text_body: 'It was accepted over HTTP, stored, composed, signed with DKIM and handed over by SMTP.\n',
   }
-  const accepted = await request(`${url}/v1/emails`, { method: 'POST', headers, body: JSON.stringify(email) })
+  const accepted = await callApi(`${url}/v1/emails`, { method: 'POST', headers, body: JSON.stringify(email) })
   for (;;) {
-    const { status, events } = await request(`${url}/v1/emails/${accepted.id}`, { headers })
+    const { status, events } = await callApi(`${url}/v1/emails/${accepted.id}`, { headers })
     const tookMs = Math.round(systemClock.monotonicMs() - begunMs)
-    if (['queued', 'processing'].includes(status) && tookMs < PATIENCE_MS) {
-      await systemClock.sleep(LOOK_EVERY_MS)
+    if (['queued', 'processing'].includes(status) && tookMs < TIMEOUT_MS) {
+      await systemClock.sleep(POLL_INTERVAL_MS)
       continue
     }
     const steps = (events ?? []).map(({ type }) => type).join(', ')
@@ -132,15 +132,15 @@ async function firstEmail(url: string, key: string, domain: string): Promise<str
   }
 }
 
-interface EmailAnswer {
+interface EmailResponse {
   readonly id: string
   readonly status: string
   readonly events?: readonly { readonly type: string }[]
 }
 
-async function request(url: string, init: RequestInit): Promise<EmailAnswer> {
+async function callApi(url: string, init: RequestInit): Promise<EmailResponse> {
   const response = await fetch(url, init)
-  const body = (await response.json()) as { readonly data?: EmailAnswer; readonly message?: string }
+  const body = (await response.json()) as { readonly data?: EmailResponse; readonly message?: string }
   if (!response.ok || !body.data)
     throw new CommandError(`The first email was refused: ${body.message ?? response.status}.`)
   return body.data

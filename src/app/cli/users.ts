@@ -3,27 +3,27 @@ import { readFileSync } from 'node:fs'
 import { Argument, type Command, Option } from 'commander'
 import type { App, TeamRole } from '#features/core/app/app.ts'
 import {
+  changeUserRole,
   createUser,
-  giveRole,
+  createUserResetLink,
+  disableUserTotp,
   removeUser,
   requireUser,
-  resetUser,
-  signOut,
-  switchTotpOff,
+  signUserOut,
 } from '#features/people/team/operate.ts'
 import { ROLES } from '#features/people/team/roles.ts'
 import { listSessions } from '#features/people/team/sessions.ts'
-import { findUser, hasOtherOwner, listUsers, membershipsOf, type User } from '#features/people/team/users.ts'
+import { findUser, hasOtherOwner, listMemberships, listUsers, type User } from '#features/people/team/users.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { loadConfig } from '../settings.ts'
-import { operatorOf } from './accounts.ts'
+import { resolveOperator } from './accounts.ts'
 import { withData } from './call.ts'
-import { CommandError, operation } from './operation.ts'
+import { CommandError, defineAdminCommand } from './operation.ts'
 import { type AccountOption, type JsonOption, withAccount, withJson } from './options.ts'
-import { counted, print, printable, report, reportSecret, table, utc } from './output.ts'
+import { formatCount, formatTable, formatUtc, print, printResult, printSecret, toPrintable } from './output.ts'
 
-interface ShownUser {
+interface UserView {
   readonly id: string
   readonly email: string
   readonly name: string
@@ -34,7 +34,7 @@ interface ShownUser {
   readonly accounts: readonly { readonly id: string; readonly name: string; readonly role: string }[]
 }
 
-const shownUser = (app: App, user: User): ShownUser => ({
+const toUserView = (app: App, user: User): UserView => ({
   id: formatUuid(user.uuid),
   email: user.email,
   name: user.name,
@@ -42,43 +42,46 @@ const shownUser = (app: App, user: User): ShownUser => ({
   totp_enabled: user.totpEnabledAt !== null,
   last_login_at: isoTimeOrNull(user.lastLoginAt),
   created_at: isoTime(user.createdAt),
-  accounts: membershipsOf(app.db, user.id).map(({ uuid, name, role }) => ({ id: formatUuid(uuid), name, role })),
+  accounts: listMemberships(app.db, user.id).map(({ uuid, name, role }) => ({ id: formatUuid(uuid), name, role })),
 })
 
-interface NewUser extends AccountOption {
+interface CreateUserInput extends AccountOption {
   readonly email: string
   readonly role: TeamRole
   readonly name?: string
   readonly password?: string
 }
 
-interface OfUser extends AccountOption {
+interface UserInput extends AccountOption {
   readonly email: string
 }
 
-const create = operation('users.create', async ({ opened: { app } }, { account, ...input }: NewUser) => {
-  const { user, link, isKnown } = await createUser(app, operatorOf(app, account), input)
-  return { ...shownUser(app, user), link: link ?? null, is_known: isKnown }
-})
-
-const list = operation('users.list', ({ opened: { app } }, _: null) =>
-  listUsers(app.db).map((user) => shownUser(app, user)),
-)
-
-const reset = operation('users.reset', async ({ opened: { app } }, { email }: OfUser) => ({
-  link: await resetUser(app, email),
-}))
-
-const role = operation(
-  'users.role',
-  async ({ opened: { app } }, { email, account, role: wanted }: OfUser & { role: TeamRole }) => {
-    await giveRole(app, operatorOf(app, account), email, wanted)
-    return { email, role: wanted }
+const create = defineAdminCommand(
+  'users.create',
+  async ({ opened: { app } }, { account, ...input }: CreateUserInput) => {
+    const { user, link, isKnown } = await createUser(app, resolveOperator(app, account), input)
+    return { ...toUserView(app, user), link: link ?? null, is_known: isKnown }
   },
 )
 
-const remove = operation('users.remove', async ({ opened: { app } }, { email, account }: OfUser) => {
-  const actor = operatorOf(app, account)
+const list = defineAdminCommand('users.list', ({ opened: { app } }, _: null) =>
+  listUsers(app.db).map((user) => toUserView(app, user)),
+)
+
+const reset = defineAdminCommand('users.reset', async ({ opened: { app } }, { email }: UserInput) => ({
+  link: await createUserResetLink(app, email),
+}))
+
+const role = defineAdminCommand(
+  'users.role',
+  async ({ opened: { app } }, { email, account, role: requestedRole }: UserInput & { role: TeamRole }) => {
+    await changeUserRole(app, resolveOperator(app, account), email, requestedRole)
+    return { email, role: requestedRole }
+  },
+)
+
+const remove = defineAdminCommand('users.remove', async ({ opened: { app } }, { email, account }: UserInput) => {
+  const actor = resolveOperator(app, account)
   const { id } = requireUser(app, email)
   await removeUser(app, actor, email)
   return {
@@ -87,12 +90,12 @@ const remove = operation('users.remove', async ({ opened: { app } }, { email, ac
   }
 })
 
-const totpOff = operation('users.totp-off', async ({ opened: { app } }, { email }: OfUser) => {
-  await switchTotpOff(app, email)
+const totpOff = defineAdminCommand('users.totp-off', async ({ opened: { app } }, { email }: UserInput) => {
+  await disableUserTotp(app, email)
   return { totp_enabled: false }
 })
 
-const sessions = operation('users.sessions', ({ opened: { app } }, { email }: OfUser) =>
+const sessions = defineAdminCommand('users.sessions', ({ opened: { app } }, { email }: UserInput) =>
   listSessions(app.db, requireUser(app, email).id, app.clock.now()).map((session) => ({
     id: formatUuid(session.uuid),
     ip_address: session.ipAddress,
@@ -102,13 +105,13 @@ const sessions = operation('users.sessions', ({ opened: { app } }, { email }: Of
   })),
 )
 
-const signOutAll = operation('users.sign-out', async ({ opened: { app } }, { email }: OfUser) => ({
-  ended: await signOut(app, email),
+const signOutAll = defineAdminCommand('users.sign-out', async ({ opened: { app } }, { email }: UserInput) => ({
+  ended: await signUserOut(app, email),
 }))
 
-export const userOperations = [create, list, reset, role, remove, totpOff, sessions, signOutAll]
+export const userAdminCommands = [create, list, reset, role, remove, totpOff, sessions, signOutAll]
 
-const LINK_WORDS = 'sets a password, once, within 24 hours'
+const LINK_DESCRIPTION = 'sets a password, once, within 24 hours'
 
 export function addUserCommands(program: Command): void {
   const users = program.command('users').description('make, list and help the people who sign in')
@@ -131,25 +134,30 @@ export function addUserCommands(program: Command): void {
         ...(name !== undefined && { name }),
         ...(password !== undefined && { password }),
       }
-      const made = await withData(loadConfig().config, (call) => call(create, input))
-      const sentence = `${made.is_known ? 'Added' : 'Made'} user ${printable(made.email)} (${made.id}), ${role}.`
-      if (made.link === null) return report(options, made, () => sentence)
-      reportSecret(options, made, made.link, `${sentence} The link ${LINK_WORDS}: hand it on to nobody else.`)
+      const created = await withData(loadConfig().config, (call) => call(create, input))
+      const sentence = `${created.is_known ? 'Added' : 'Made'} user ${toPrintable(created.email)} (${created.id}), ${role}.`
+      if (created.link === null) return printResult(options, created, () => sentence)
+      printSecret(
+        options,
+        created,
+        created.link,
+        `${sentence} The link ${LINK_DESCRIPTION}: hand it on to nobody else.`,
+      )
     })
 
   withJson(users.command('list').description('list all users')).action(async (options: JsonOption) => {
     const found = await withData(loadConfig().config, (call) => call(list, null))
     if (!options.json && found.length === 0)
       return print('There is no user yet; make one with `tassis users create ada@example.com`.')
-    report(options, found, (shown) =>
-      table(
+    printResult(options, found, (shown) =>
+      formatTable(
         ['EMAIL', 'NAME', 'ACCOUNTS', 'SECOND FACTOR', 'LAST LOGIN', ''],
         shown.map((user) => [
           user.email,
           user.name,
           user.accounts.map(({ name, role }) => `${name}: ${role}`).join(', '),
           user.totp_enabled ? 'app' : 'none',
-          user.last_login_at === null ? 'never' : utc(user.last_login_at),
+          user.last_login_at === null ? 'never' : formatUtc(user.last_login_at),
           user.has_password ? '' : 'has no password yet',
         ]),
       ),
@@ -161,25 +169,25 @@ export function addUserCommands(program: Command): void {
     .argument(...emailArgument)
     .action(async (email: string, options: JsonOption) => {
       const { link } = await withData(loadConfig().config, (call) => call(reset, { email }))
-      reportSecret(options, { link }, link, `This link ${LINK_WORDS}: hand it on to nobody else.`)
+      printSecret(options, { link }, link, `This link ${LINK_DESCRIPTION}: hand it on to nobody else.`)
     })
 
   withAccount(withJson(users.command('role').description('give a user another role in the team of an account')))
     .argument('<email>', 'address of the user')
     .addArgument(new Argument('<role>', 'the role').choices(ROLES))
-    .action(async (email: string, wanted: TeamRole, options: JsonOption & AccountOption) => {
-      const input = { email, role: wanted, ...(options.account !== undefined && { account: options.account }) }
-      const given = await withData(loadConfig().config, (call) => call(role, input))
-      report(options, given, (shown) => `${printable(shown.email)} is ${shown.role} now.`)
+    .action(async (email: string, requestedRole: TeamRole, options: JsonOption & AccountOption) => {
+      const input = { email, role: requestedRole, ...(options.account !== undefined && { account: options.account }) }
+      const updated = await withData(loadConfig().config, (call) => call(role, input))
+      printResult(options, updated, (shown) => `${toPrintable(shown.email)} is ${shown.role} now.`)
     })
   withAccount(withJson(users.command('remove').description('take a user out of the team of an account')))
     .argument(...emailArgument)
     .action(async (email: string, { account, ...options }: AccountOption & JsonOption) => {
       const input = { email, ...(account !== undefined && { account }) }
       const removed = await withData(loadConfig().config, (call) => call(remove, input))
-      report(options, removed, ({ is_gone, has_owner }) =>
+      printResult(options, removed, ({ is_gone, has_owner }) =>
         [
-          `Removed ${printable(email)} from the team.`,
+          `Removed ${toPrintable(email)} from the team.`,
           ...(is_gone ? ['The user belonged to no other and is deleted.'] : []),
           ...(has_owner
             ? []
@@ -192,21 +200,21 @@ export function addUserCommands(program: Command): void {
     .argument(...emailArgument)
     .action(async (email: string, options: JsonOption) => {
       const done = await withData(loadConfig().config, (call) => call(totpOff, { email }))
-      report(options, done, () => `${printable(email)} signs in without a code from now on.`)
+      printResult(options, done, () => `${toPrintable(email)} signs in without a code from now on.`)
     })
 
   withJson(users.command('sessions').description('list the browsers in which a user is signed in'))
     .argument(...emailArgument)
     .action(async (email: string, options: JsonOption) => {
       const found = await withData(loadConfig().config, (call) => call(sessions, { email }))
-      if (!options.json && found.length === 0) return print(`${printable(email)} is signed in nowhere.`)
-      report(options, found, (shown) =>
-        table(
+      if (!options.json && found.length === 0) return print(`${toPrintable(email)} is signed in nowhere.`)
+      printResult(options, found, (shown) =>
+        formatTable(
           ['ID', 'LAST SEEN', 'SIGNED IN', 'FROM', 'BROWSER'],
           shown.map((session) => [
             session.id,
-            utc(session.last_seen_at),
-            utc(session.created_at),
+            formatUtc(session.last_seen_at),
+            formatUtc(session.created_at),
             session.ip_address ?? '',
             session.user_agent ?? '',
           ]),
@@ -218,7 +226,7 @@ export function addUserCommands(program: Command): void {
     .argument(...emailArgument)
     .action(async (email: string, options: JsonOption) => {
       const done = await withData(loadConfig().config, (call) => call(signOutAll, { email }))
-      report(options, done, ({ ended }) => `Ended ${counted(ended, 'session')} of ${printable(email)}.`)
+      printResult(options, done, ({ ended }) => `Ended ${formatCount(ended, 'session')} of ${toPrintable(email)}.`)
     })
 }
 

@@ -1,44 +1,51 @@
 /** @module `tassis webhooks`: what an operator looks at when somebody is told nothing: the webhooks, their last deliveries, a test, the secret. */
 import { type Command, Option } from 'commander'
-import { type Account, accountOfActor, findAccount, listAccounts } from '#features/core/accounts/accounts.ts'
+import { type Account, findAccount, getAccount, listAccounts } from '#features/core/accounts/accounts.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { operatorFor } from '#features/people/sub-accounts/create-account.ts'
-import { findRouteById, routeLabel } from '#features/webhooks/inbound-routes/inbound-routes.ts'
+import { toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
+import { findRouteById, formatRouteLabel } from '#features/webhooks/inbound-routes/inbound-routes.ts'
 import { DELIVERY_STATUSES, type DeliveryStatus, WEBHOOK_EVENTS } from '#features/webhooks/webhooks/event-names.ts'
 import { getDelivery, HISTORY_EVENTS, listDeliveries } from '#features/webhooks/webhooks/history.ts'
 import { revealInboundSecret, rotateInboundSecret } from '#features/webhooks/webhooks/inbound-secret.ts'
 import {
   type DeliveryRecord,
-  deliveryWire,
+  toDeliveryWire,
+  toWebhookWire,
   type WebhookRecord,
-  webhookWire,
 } from '#features/webhooks/webhooks/model.ts'
 import { revealSecret, rotateSecret } from '#features/webhooks/webhooks/secret.ts'
 import { sendTestEvent } from '#features/webhooks/webhooks/test-event.ts'
-import { findWebhook, type Webhook, webhooksWithRoutes } from '#features/webhooks/webhooks/webhooks.ts'
+import { findWebhook, listWebhooksWithRoutes, type Webhook } from '#features/webhooks/webhooks/webhooks.ts'
 import { systemClock } from '#platform/clock.ts'
 import { conflict, notFound } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { seconds } from '#platform/units.ts'
 import { loadConfig } from '../settings.ts'
-import { operatorOf } from './accounts.ts'
+import { resolveOperator } from './accounts.ts'
 import { type Call, withData } from './call.ts'
-import { CommandError, operation } from './operation.ts'
-import { type AccountOption, type JsonOption, ONLY_ACCOUNT, withAccount, withJson, withLimit } from './options.ts'
+import { CommandError, defineAdminCommand } from './operation.ts'
 import {
-  counted,
-  distance,
+  type AccountOption,
+  type JsonOption,
+  ONLY_ACCOUNT_DESCRIPTION,
+  withAccount,
+  withJson,
+  withLimit,
+} from './options.ts'
+import {
+  formatCount,
+  formatRelativeTime,
+  formatTable,
+  formatUtc,
   print,
-  printable,
   printJson,
-  report,
-  reportSecret,
-  shortened,
-  table,
-  utc,
+  printResult,
+  printSecret,
+  toPrintable,
+  truncate,
 } from './output.ts'
 
-interface ShownWebhook extends WebhookRecord {
+interface WebhookView extends WebhookRecord {
   /** Name of the account. */
   readonly account: string
   /** Switched off by failures, not by its user. */
@@ -47,22 +54,22 @@ interface ShownWebhook extends WebhookRecord {
   readonly route: string | null
 }
 
-function shownWebhook(app: App, webhook: Webhook, { name, uuid }: Account): ShownWebhook {
+function toWebhookView(app: App, webhook: Webhook, { name, uuid }: Account): WebhookView {
   const route = webhook.routeId === null ? undefined : findRouteById(app.db, webhook.routeId)
   return {
-    ...webhookWire(webhook, formatUuid(uuid)),
+    ...toWebhookWire(webhook, formatUuid(uuid)),
     account: name,
     off_by_failures: webhook.offByFailures,
-    route: webhook.routeId === null ? null : route ? routeLabel(route) : 'a deleted domain',
+    route: webhook.routeId === null ? null : route ? formatRouteLabel(route) : 'a deleted domain',
   }
 }
 
 /** In place of an id: the secret that all inbound routes of an account share. */
-const INBOUND = 'inbound'
+const INBOUND_SECRET_ID = 'inbound'
 
 /** An id names one webhook of all accounts, so nobody has to say which account it is. */
-function chosenWebhook(app: App, id: string): { webhook: Webhook; account: Account; actor: Actor } {
-  if (id === INBOUND)
+function resolveWebhook(app: App, id: string): { webhook: Webhook; account: Account; actor: Actor } {
+  if (id === INBOUND_SECRET_ID)
     throw notFound(
       'webhook_not_found',
       '`inbound` is only a secret; give the ID of a route, as `tassis webhooks list` shows it.',
@@ -71,19 +78,19 @@ function chosenWebhook(app: App, id: string): { webhook: Webhook; account: Accou
   const account = webhook && findAccount(app.config, app.db, webhook.accountId)
   if (!webhook || !account)
     throw notFound('webhook_not_found', 'There is no webhook with this ID; `tassis webhooks list` shows all.')
-  return { webhook, account, actor: operatorFor(account) }
+  return { webhook, account, actor: toOperatorActor(account) }
 }
 
 /** Most that are listed of an account: its own, and those of its routes. */
-const LIST_LIMIT = 1100
+const MAX_LISTED = 1100
 
-const list = operation('webhooks.list', ({ opened: { app } }, { account }: AccountOption) => {
+const list = defineAdminCommand('webhooks.list', ({ opened: { app } }, { account }: AccountOption) => {
   const accounts =
     account === undefined
       ? listAccounts(app.config, app.db)
-      : [accountOfActor(app.config, app.db, operatorOf(app, account).accountId)]
+      : [getAccount(app.config, app.db, resolveOperator(app, account).accountId)]
   return accounts.flatMap((owner) =>
-    webhooksWithRoutes(app.db, owner.id, LIST_LIMIT).map((webhook) => shownWebhook(app, webhook, owner)),
+    listWebhooksWithRoutes(app.db, owner.id, MAX_LISTED).map((webhook) => toWebhookView(app, webhook, owner)),
   )
 })
 
@@ -92,10 +99,10 @@ interface WebhookInput {
   readonly webhook: string
 }
 
-const secret = operation(
+const secret = defineAdminCommand(
   'webhooks.secret',
   async ({ opened: { app } }, { webhook: id, rotate }: WebhookInput & { readonly rotate: boolean }) => {
-    const { webhook, actor, account } = chosenWebhook(app, id)
+    const { webhook, actor, account } = resolveWebhook(app, id)
     if (webhook.routeId !== null)
       throw conflict(
         'inbound_route_webhook',
@@ -105,11 +112,11 @@ const secret = operation(
   },
 )
 
-const inboundSecret = operation(
+const inboundSecret = defineAdminCommand(
   'webhooks.inbound-secret',
   async ({ opened: { app } }, { account, rotate }: AccountOption & { readonly rotate: boolean }) => {
-    const actor = operatorOf(app, account)
-    const { name } = accountOfActor(app.config, app.db, actor.accountId)
+    const actor = resolveOperator(app, account)
+    const { name } = getAccount(app.config, app.db, actor.accountId)
     return {
       account_id: actor.accountUuid,
       account: name,
@@ -118,18 +125,21 @@ const inboundSecret = operation(
   },
 )
 
-const test = operation('webhooks.test', async ({ opened: { app }, delivery }, { webhook: id }: WebhookInput) => {
-  const { webhook, actor } = chosenWebhook(app, id)
-  // That of a route too, which the API does not find by this id.
-  const { deliveryId, payload } = await sendTestEvent(app, actor, id, () => chosenWebhook(app, id).webhook)
-  return { delivery_id: deliveryId, url: webhook.url, payload, is_served: delivery !== undefined }
-})
+const test = defineAdminCommand(
+  'webhooks.test',
+  async ({ opened: { app }, delivery }, { webhook: id }: WebhookInput) => {
+    const { webhook, actor } = resolveWebhook(app, id)
+    // That of a route too, which the API does not find by this id.
+    const { deliveryId, payload } = await sendTestEvent(app, actor, id, () => resolveWebhook(app, id).webhook)
+    return { delivery_id: deliveryId, url: webhook.url, payload, is_served: delivery !== undefined }
+  },
+)
 
-const delivery = operation(
+const delivery = defineAdminCommand(
   'webhooks.delivery',
   ({ opened: { app } }, { webhook: id, delivery: deliveryId }: WebhookInput & { readonly delivery: string }) => {
-    const { webhook } = chosenWebhook(app, id)
-    return deliveryWire(getDelivery(app.db, webhook, deliveryId), webhook, app.keys)
+    const { webhook } = resolveWebhook(app, id)
+    return toDeliveryWire(getDelivery(app.db, webhook, deliveryId), webhook, app.keys)
   },
 )
 
@@ -139,15 +149,15 @@ interface DeliveriesInput extends WebhookInput {
   readonly limit: number
 }
 
-const deliveries = operation(
+const deliveries = defineAdminCommand(
   'webhooks.deliveries',
   ({ opened: { app } }, { webhook: id, status, event, limit }: DeliveriesInput) => {
-    const { webhook, account } = chosenWebhook(app, id)
+    const { webhook, account } = resolveWebhook(app, id)
     const found = listDeliveries(app.db, webhook, { status, event }, { limit, offset: 0 })
     return {
-      webhook: shownWebhook(app, webhook, account),
+      webhook: toWebhookView(app, webhook, account),
       deliveries: found.deliveries.map((row) => ({
-        ...deliveryWire(row, webhook, app.keys),
+        ...toDeliveryWire(row, webhook, app.keys),
         inbound_email_id: row.inboundEmailId,
       })),
       total: found.total,
@@ -155,20 +165,20 @@ const deliveries = operation(
   },
 )
 
-export const webhookOperations = [list, secret, inboundSecret, test, delivery, deliveries]
+export const webhookAdminCommands = [list, secret, inboundSecret, test, delivery, deliveries]
 
 export function addWebhookCommands(program: Command): void {
   const webhooks = program.command('webhooks').description('look at webhooks, test them, show or rotate their secrets')
 
   withAccount(
     withJson(webhooks.command('list').description('list webhooks, of all accounts unless one is given')),
-    ONLY_ACCOUNT,
+    ONLY_ACCOUNT_DESCRIPTION,
   ).action(async (options: JsonOption & AccountOption) => {
     const { account } = options
     const found = await withData(loadConfig().config, (call) => call(list, account === undefined ? {} : { account }))
     if (!options.json && found.length === 0)
       return print('There is no webhook; POST /v1/webhooks makes one for the account of the API key.')
-    report(options, found, (shown) => webhooksText(shown, systemClock.now()))
+    printResult(options, found, (shown) => formatWebhooks(shown, systemClock.now()))
   })
 
   withAccount(
@@ -189,11 +199,11 @@ export function addWebhookCommands(program: Command): void {
       if (!rotate && !options.reveal)
         throw new CommandError('Give --reveal to show the secret, or --rotate to replace it.')
       const { account } = options
-      if (id === INBOUND) {
+      if (id === INBOUND_SECRET_ID) {
         const input = { rotate, ...(account !== undefined && { account }) }
         const found = await withData(loadConfig().config, (call) => call(inboundSecret, input))
-        const owner = printable(found.account)
-        return reportSecret(
+        const owner = toPrintable(found.account)
+        return printSecret(
           options,
           found,
           found.secret,
@@ -205,8 +215,8 @@ export function addWebhookCommands(program: Command): void {
       if (account !== undefined)
         throw new CommandError('--account is for `tassis webhooks secret inbound`; an id names its account by itself.')
       const found = await withData(loadConfig().config, (call) => call(secret, { webhook: id, rotate }))
-      const url = printable(found.url)
-      reportSecret(
+      const url = toPrintable(found.url)
+      printSecret(
         options,
         found,
         found.secret,
@@ -225,9 +235,9 @@ export function addWebhookCommands(program: Command): void {
     .action(async (id: string, options: JsonOption) => {
       await withData(loadConfig().config, async (call) => {
         const queued = await call(test, { webhook: id })
-        const ended = await outcomeOf(call, id, queued.delivery_id, queued.is_served)
+        const ended = await waitForOutcome(call, id, queued.delivery_id, queued.is_served)
         if (options.json) printJson(ended)
-        else print(testText(queued.url, id, queued.is_served, ended))
+        else print(formatTest(queued.url, id, queued.is_served, ended))
         if (queued.is_served && ended.status !== 'delivered') process.exitCode = 1
       })
     })
@@ -243,26 +253,26 @@ export function addWebhookCommands(program: Command): void {
     .action(async (id: string, options: JsonOption & Omit<DeliveriesInput, 'webhook'>) => {
       const { json: _, ...filter } = options
       const found = await withData(loadConfig().config, (call) => call(deliveries, { webhook: id, ...filter }))
-      report(options, found, (shown) => deliveriesText(shown, systemClock.now()))
+      printResult(options, found, (shown) => formatDeliveries(shown, systemClock.now()))
     })
 }
 
 /** An attempt has 10 s, and may have to wait for another. */
-const TEST_PATIENCE_MS = seconds(20)
-const LOOK_EVERY_MS = 200
+const TEST_TIMEOUT_MS = seconds(20)
+const POLL_INTERVAL_MS = 200
 
 /** The delivery once its attempt is over, or as it is when patience is. */
-async function outcomeOf(call: Call, webhook: string, id: string, isServed: boolean): Promise<DeliveryRecord> {
-  const until = systemClock.monotonicMs() + TEST_PATIENCE_MS
+async function waitForOutcome(call: Call, webhook: string, id: string, isServed: boolean): Promise<DeliveryRecord> {
+  const deadlineMs = systemClock.monotonicMs() + TEST_TIMEOUT_MS
   for (;;) {
     const found = await call(delivery, { webhook, delivery: id })
-    if (!isServed || found.status !== 'pending' || systemClock.monotonicMs() > until) return found
-    await systemClock.sleep(LOOK_EVERY_MS)
+    if (!isServed || found.status !== 'pending' || systemClock.monotonicMs() > deadlineMs) return found
+    await systemClock.sleep(POLL_INTERVAL_MS)
   }
 }
 
-function testText(url: string, id: string, isServed: boolean, ended: DeliveryRecord): string {
-  const to = printable(url)
+function formatTest(url: string, id: string, isServed: boolean, ended: DeliveryRecord): string {
+  const to = toPrintable(url)
   if (!isServed) return `No service is running: the test event to ${to} is queued and sent when one starts.`
   switch (ended.status) {
     case 'delivered':
@@ -271,75 +281,86 @@ function testText(url: string, id: string, isServed: boolean, ended: DeliveryRec
       return `Not sent yet: earlier deliveries to ${to} are still under way. \`tassis webhooks deliveries ${id}\` shows how it ends.`
     default:
       return [
-        `Not delivered to ${to}: ${printable(ended.error ?? 'it failed')}`,
-        ...(ended.response ? [`The answer began: ${shortened(printable(ended.response), LONGEST_ANSWER)}`] : []),
+        `Not delivered to ${to}: ${toPrintable(ended.error ?? 'it failed')}`,
+        ...(ended.response ? [`The answer began: ${truncate(toPrintable(ended.response), MAX_RESPONSE_LENGTH)}`] : []),
       ].join('\n')
   }
 }
 
-const LONGEST_ANSWER = 300
+const MAX_RESPONSE_LENGTH = 300
 /** The longest reasons that we give ourselves, which say what to do, with a long name in them. */
-const LONGEST_ERROR = 250
+const MAX_ERROR_LENGTH = 250
 
 /** `on`, `off by failures`, `off by its user`; with the failures in a row of one that is on. */
-function stateOf(webhook: ShownWebhook): string {
+function formatState(webhook: WebhookView): string {
   if (webhook.off_by_failures) return 'off by failures'
   if (!webhook.is_active) return 'off by its user'
-  return webhook.failure_count === 0 ? 'on' : `on, ${counted(webhook.failure_count, 'failure')} in a row`
+  return webhook.failure_count === 0 ? 'on' : `on, ${formatCount(webhook.failure_count, 'failure')} in a row`
 }
 
-const ago = (iso: string | null, now: number): string => (iso === null ? 'never' : distance(Date.parse(iso), now))
+const formatAgo = (iso: string | null, now: number): string =>
+  iso === null ? 'never' : formatRelativeTime(Date.parse(iso), now)
 
-function webhooksText(shown: readonly ShownWebhook[], now: number): string {
-  const several = new Set(shown.map(({ account_id }) => account_id)).size > 1
-  const off = shown.find((webhook) => webhook.off_by_failures)
+function formatWebhooks(shown: readonly WebhookView[], now: number): string {
+  const hasSeveralAccounts = new Set(shown.map(({ account_id }) => account_id)).size > 1
+  const deactivated = shown.find((webhook) => webhook.off_by_failures)
   return [
-    table(
-      ['ID', 'KIND', 'STATE', 'URL', 'LAST SUCCESS', 'LAST FAILURE', 'WHY', ...(several ? ['ACCOUNT'] : []), 'EVENTS'],
+    formatTable(
+      [
+        'ID',
+        'KIND',
+        'STATE',
+        'URL',
+        'LAST SUCCESS',
+        'LAST FAILURE',
+        'WHY',
+        ...(hasSeveralAccounts ? ['ACCOUNT'] : []),
+        'EVENTS',
+      ],
       shown.map((webhook) => [
         webhook.id,
         webhook.route === null ? 'webhook' : 'route',
-        stateOf(webhook),
+        formatState(webhook),
         webhook.url,
-        ago(webhook.last_success_at, now),
-        ago(webhook.last_failure_at, now),
-        shortened(webhook.last_failure_reason ?? '', LONGEST_ERROR),
-        ...(several ? [webhook.account] : []),
-        eventsText(webhook),
+        formatAgo(webhook.last_success_at, now),
+        formatAgo(webhook.last_failure_at, now),
+        truncate(webhook.last_failure_reason ?? '', MAX_ERROR_LENGTH),
+        ...(hasSeveralAccounts ? [webhook.account] : []),
+        formatEvents(webhook),
       ]),
     ),
-    ...(off
+    ...(deactivated
       ? [
           '',
-          off.route === null
-            ? `A webhook that is off by failures stays off until its user sends PUT /v1/webhooks/{id} with all of url, events and is_active. Why it failed: tassis webhooks deliveries ${off.id} --status undeliverable`
-            : `A route whose webhook is off by failures posts nothing until its user sends PUT /v1/inbound-routes/{id} with any field. Why it failed: tassis webhooks deliveries ${off.id} --status undeliverable`,
+          deactivated.route === null
+            ? `A webhook that is off by failures stays off until its user sends PUT /v1/webhooks/{id} with all of url, events and is_active. Why it failed: tassis webhooks deliveries ${deactivated.id} --status undeliverable`
+            : `A route whose webhook is off by failures posts nothing until its user sends PUT /v1/inbound-routes/{id} with any field. Why it failed: tassis webhooks deliveries ${deactivated.id} --status undeliverable`,
         ]
       : []),
   ].join('\n')
 }
 
-const eventsText = ({ events, route }: ShownWebhook): string => {
+const formatEvents = ({ events, route }: WebhookView): string => {
   if (route !== null) return `mail to ${route} (inbound route)`
   return WEBHOOK_EVENTS.every((event) => events.includes(event)) ? 'all' : events.join(',')
 }
 
-interface ShownDeliveries {
-  readonly webhook: ShownWebhook
+interface DeliveriesView {
+  readonly webhook: WebhookView
   readonly deliveries: readonly (DeliveryRecord & { readonly inbound_email_id: string | null })[]
   readonly total: number
 }
 
-function deliveriesText({ webhook, deliveries: shown, total }: ShownDeliveries, now: number): string {
-  const head = `${printable(webhook.url)} (account ${printable(webhook.account)}): ${stateOf(webhook)}`
+function formatDeliveries({ webhook, deliveries: shown, total }: DeliveriesView, now: number): string {
+  const head = `${toPrintable(webhook.url)} (account ${toPrintable(webhook.account)}): ${formatState(webhook)}`
   if (shown.length === 0) return `${head}\nThere is no such delivery.`
   return [
     head,
     '',
-    table(
+    formatTable(
       ['WHEN', 'EVENT', 'STATUS', 'TRIES', 'ANSWER', 'TOOK', 'EMAIL', 'ID', ''],
       shown.map((row) => [
-        utc(row.attempted_at ?? row.created_at),
+        formatUtc(row.attempted_at ?? row.created_at),
         row.event,
         row.status,
         String(row.attempts),
@@ -347,7 +368,7 @@ function deliveriesText({ webhook, deliveries: shown, total }: ShownDeliveries, 
         row.duration_ms === null ? '-' : `${row.duration_ms} ms`,
         row.email_id ?? row.inbound_email_id ?? '-',
         row.id,
-        noteOf(row, now),
+        formatNote(row, now),
       ]),
     ),
     ...(total > shown.length ? [`… and ${total - shown.length} more (--limit)`] : []),
@@ -355,8 +376,8 @@ function deliveriesText({ webhook, deliveries: shown, total }: ShownDeliveries, 
 }
 
 /** What is still to come, and what was wrong. */
-const noteOf = (row: DeliveryRecord, now: number): string =>
+const formatNote = (row: DeliveryRecord, now: number): string =>
   [
-    ...(row.next_attempt_at === null ? [] : [`next try ${distance(Date.parse(row.next_attempt_at), now)}`]),
-    ...(row.error === null ? [] : [shortened(row.error, LONGEST_ERROR)]),
+    ...(row.next_attempt_at === null ? [] : [`next try ${formatRelativeTime(Date.parse(row.next_attempt_at), now)}`]),
+    ...(row.error === null ? [] : [truncate(row.error, MAX_ERROR_LENGTH)]),
   ].join(': ')

@@ -1,19 +1,19 @@
 /** @module Reads files that are rows of zstd frames (RFC 8878 §3.1) frame by frame, so that a large part is never in memory as a whole. */
 import { closeSync, openSync, readSync } from 'node:fs'
-import { DamagedPart, decompressed } from './missing.ts'
+import { CorruptBlobError, decompress } from './missing.ts'
 
 /** Of a frame, compressed; those of the listener, of `part-file.ts` and of the store have at most 128 KiB of content. A larger one is read with all that follows. */
-const LARGEST_FRAME_BYTES = 256 * 1024
+const MAX_FRAME_BYTES = 256 * 1024
 
 /**
  * What is in a file, in pieces of their own. Throws when the file is not there or is damaged.
  * @param skipBytes left out at the beginning; frames that lie in them are not decompressed when they say how long they are
  */
-export function* slicesOfFrames(path: string, skipBytes = 0): Generator<Uint8Array> {
+export function* readFrames(path: string, skipBytes = 0): Generator<Uint8Array> {
   let leftBytes = skipBytes
   const fd = openSync(path, 'r')
   try {
-    let buffer = new Uint8Array(LARGEST_FRAME_BYTES)
+    let buffer = new Uint8Array(MAX_FRAME_BYTES)
     let filled = 0
     let isAtEnd = false
     for (;;) {
@@ -24,22 +24,22 @@ export function* slicesOfFrames(path: string, skipBytes = 0): Generator<Uint8Arr
       }
       let from = 0
       for (;;) {
-        const length = frameLength(buffer.subarray(from, filled))
+        const length = measureFrame(buffer.subarray(from, filled))
         if (length === undefined) break
         const frame = buffer.subarray(from, from + length)
         from += length
-        const contentBytes = leftBytes === 0 ? undefined : contentLength(frame)
+        const contentBytes = leftBytes === 0 ? undefined : readContentLength(frame)
         if (contentBytes !== undefined && contentBytes <= leftBytes) {
           leftBytes -= contentBytes
           continue
         }
-        const content = decompressed(frame)
+        const content = decompress(frame)
         const slice = content.subarray(leftBytes)
         leftBytes = Math.max(0, leftBytes - content.length)
         if (slice.length > 0) yield slice
       }
       if (isAtEnd && from === filled) return
-      if (isAtEnd) throw new DamagedPart()
+      if (isAtEnd) throw new CorruptBlobError()
       if (from === 0) {
         const larger = new Uint8Array(buffer.length * 2)
         larger.set(buffer)
@@ -59,12 +59,12 @@ const DICTIONARY_ID_BYTES = [0, 1, 2, 4]
 const RUN_LENGTH_BLOCK = 1
 
 /** How long the frame at the beginning is; undefined: not all of it is there. Throws when there is none. */
-export function frameLength(bytes: Uint8Array): number | undefined {
+export function measureFrame(bytes: Uint8Array): number | undefined {
   if (bytes.length < 5) return undefined
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
-  if (view.getUint32(0, true) !== MAGIC) throw new DamagedPart()
+  if (view.getUint32(0, true) !== MAGIC) throw new CorruptBlobError()
   const descriptor = view.getUint8(4)
-  let at = sizeOffset(descriptor) + sizeFieldBytes(descriptor)
+  let at = findSizeOffset(descriptor) + measureSizeField(descriptor)
   for (let isLast = false; !isLast; ) {
     if (at + 3 > bytes.length) return undefined
     const header = view.getUint16(at, true) + (view.getUint8(at + 2) << 16)
@@ -78,20 +78,20 @@ export function frameLength(bytes: Uint8Array): number | undefined {
 const isSingleSegment = (descriptor: number): boolean => (descriptor & 0x20) !== 0
 
 /** Where a frame header has the size of the content (RFC 8878 §3.1.1.1). */
-const sizeOffset = (descriptor: number): number =>
+const findSizeOffset = (descriptor: number): number =>
   5 + (isSingleSegment(descriptor) ? 0 : 1) + (DICTIONARY_ID_BYTES[descriptor & 3] ?? 0)
 
-function sizeFieldBytes(descriptor: number): number {
+function measureSizeField(descriptor: number): number {
   const flag = descriptor >> 6
   return flag === 0 ? (isSingleSegment(descriptor) ? 1 : 0) : 1 << flag
 }
 
 /** How much is in a whole frame; undefined when it does not say. */
-function contentLength(frame: Uint8Array): number | undefined {
+function readContentLength(frame: Uint8Array): number | undefined {
   const view = new DataView(frame.buffer, frame.byteOffset, frame.length)
   const descriptor = view.getUint8(4)
-  const at = sizeOffset(descriptor)
-  switch (sizeFieldBytes(descriptor)) {
+  const at = findSizeOffset(descriptor)
+  switch (measureSizeField(descriptor)) {
     case 1:
       return view.getUint8(at)
     case 2:

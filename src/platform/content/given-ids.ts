@@ -4,33 +4,33 @@
  */
 import { closeSync, fsyncSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { monthName } from './read.ts'
+import { formatMonth } from './read.ts'
 
-export interface GivenIds {
+export interface IssuedIds {
   /** No id above this was ever given out; 0: none of this month was. */
   highest(month: number): number
   /** Call before ids up to this one are given out: they are noted on disk when it returns. */
-  note(month: number, id: number): void
+  record(month: number, id: number): void
   /** The last id of a month that is closed in order, so that none is left out. */
   settle(month: number, lastId: number): void
 }
 
 /** Noted at once, so that few writes note; after a crash so many ids may be left out. */
-const IDS_AT_ONCE = 4096
+const IDS_PER_RECORD = 4096
 
 /** @param path of the file; made when the first id is noted */
-export function createGivenIds(path: string): GivenIds {
+export function createIssuedIds(path: string): IssuedIds {
   const highest = read(path)
   const store = (month: number, id: number): void => {
-    const next = { ...highest, [monthName(month)]: id }
+    const next = { ...highest, [formatMonth(month)]: id }
     write(path, JSON.stringify(next))
-    highest[monthName(month)] = id
+    highest[formatMonth(month)] = id
   }
-  const highestOf = (month: number): number => highest[monthName(month)] ?? 0
+  const highestOf = (month: number): number => highest[formatMonth(month)] ?? 0
   return {
     highest: highestOf,
-    note(month, id) {
-      if (id > highestOf(month)) store(month, id + IDS_AT_ONCE)
+    record(month, id) {
+      if (id > highestOf(month)) store(month, id + IDS_PER_RECORD)
     },
     settle(month, lastId) {
       if (highestOf(month) > lastId) store(month, lastId)
@@ -50,12 +50,12 @@ function read(path: string): Record<string, number> {
 
 function write(path: string, text: string): void {
   const temporary = `${path}.tmp`
-  synced(temporary, 'w', (file) => void writeSync(file, text))
+  syncFile(temporary, 'w', (file) => void writeSync(file, text))
   renameSync(temporary, path)
-  synced(dirname(path), 'r')
+  syncFile(dirname(path), 'r')
 }
 
-function synced(path: string, flags: 'r' | 'w', fill: (file: number) => void = () => undefined): void {
+function syncFile(path: string, flags: 'r' | 'w', fill: (file: number) => void = () => undefined): void {
   const file = openSync(path, flags, 0o600)
   try {
     fill(file)

@@ -1,7 +1,7 @@
 /** @module What it means that a part of the content store cannot be had. */
 
 /** A reference leads nowhere: its month was dropped, or its file is gone. Any other error of a read is trouble with the disk or a bug. */
-export class MissingPart extends Error {
+export class MissingBlobError extends Error {
   constructor(message = 'content part is missing', options?: ErrorOptions) {
     super(message, options)
     this.name = 'MissingPart'
@@ -9,17 +9,17 @@ export class MissingPart extends Error {
 }
 
 /** What is there of it is not what was stored. */
-export class DamagedPart extends MissingPart {
+export class CorruptBlobError extends MissingBlobError {
   constructor(cause?: unknown) {
     super('content part is damaged', { cause })
   }
 }
 
-/** What was compressed. Throws DamagedPart when that is not zstd. */
-export function decompressed(bytes: Uint8Array<ArrayBuffer>): Uint8Array {
+/** What was compressed. Throws CorruptBlobError when that is not zstd. */
+export function decompress(bytes: Uint8Array<ArrayBuffer>): Uint8Array {
   try {
     return Bun.zstdDecompressSync(bytes)
   } catch (error) {
-    throw new DamagedPart(error)
+    throw new CorruptBlobError(error)
   }
 }

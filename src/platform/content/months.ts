@@ -3,14 +3,14 @@ import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
 import { Committer, type CommitterOptions } from '../db/commit.ts'
 import { openDatabase } from '../db/open.ts'
-import type { GivenIds } from './given-ids.ts'
-import { ENCODING, monthName } from './read.ts'
+import type { IssuedIds } from './given-ids.ts'
+import { ENCODING, formatMonth } from './read.ts'
 
 /**
  * From here on identical parts are found by an index over their hash. Smaller ones are found only while they are remembered: a hash lands on a
  * random page of the index, which costs more to write than a small part, and ever more as the month grows.
  */
-export const SMALLEST_INDEXED_BYTES = 16 * 1024
+export const MIN_INDEXED_BYTES = 16 * 1024
 
 const SCHEMA = `CREATE TABLE IF NOT EXISTS parts (
   id INTEGER PRIMARY KEY, hash BLOB NOT NULL, size_bytes INTEGER NOT NULL, encoding INTEGER NOT NULL, data BLOB
@@ -28,25 +28,25 @@ export interface Months {
 }
 
 /** Goes on above every id that was given out, also by a database that is gone: the row keeps those below from being given again. */
-function skipGiven(db: Database, highest: number): void {
-  if (lastIdOf(db) < highest)
-    db.run(`INSERT INTO parts (id, hash, size_bytes, encoding) VALUES (?, randomblob(16), 0, ${ENCODING.gone})`, [
+function skipIssuedIds(db: Database, highest: number): void {
+  if (readLastId(db) < highest)
+    db.run(`INSERT INTO parts (id, hash, size_bytes, encoding) VALUES (?, randomblob(16), 0, ${ENCODING.deleted})`, [
       highest,
     ])
 }
 
-const lastIdOf = (db: Database): number =>
+const readLastId = (db: Database): number =>
   db.query<{ id: number | null }, []>('SELECT max(id) AS id FROM parts').get()?.id ?? 0
 
-export function createMonths(folder: string, given: GivenIds, options: CommitterOptions): Months {
+export function createMonths(folder: string, given: IssuedIds, options: CommitterOptions): Months {
   const open = new Map<number, Committer>()
-  const path = (month: number): string => join(folder, `${monthName(month)}.db`)
+  const path = (month: number): string => join(folder, `${formatMonth(month)}.db`)
   const close = async (month: number): Promise<void> => {
     const committer = open.get(month)
     open.delete(month)
     if (!committer) return
     await committer.barrier()
-    const lastId = lastIdOf(committer.db)
+    const lastId = readLastId(committer.db)
     await committer.close()
     given.settle(month, lastId)
   }
@@ -57,10 +57,8 @@ export function createMonths(folder: string, given: GivenIds, options: Committer
       if (!committer) {
         const db = openDatabase(path(month))
         db.run(SCHEMA)
-        db.run(
-          `CREATE UNIQUE INDEX IF NOT EXISTS parts_hash ON parts (hash) WHERE size_bytes >= ${SMALLEST_INDEXED_BYTES}`,
-        )
-        skipGiven(db, given.highest(month))
+        db.run(`CREATE UNIQUE INDEX IF NOT EXISTS parts_hash ON parts (hash) WHERE size_bytes >= ${MIN_INDEXED_BYTES}`)
+        skipIssuedIds(db, given.highest(month))
         committer = new Committer(db, path(month), options)
         open.set(month, committer)
       }

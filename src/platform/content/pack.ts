@@ -3,15 +3,15 @@ import { sha256 } from '../crypto.ts'
 import { ENCODING } from './read.ts'
 
 /** Parts above this lie in files of their own, so that the database stays quick to copy. */
-const LARGEST_INLINE_BYTES = 256 * 1024
+const MAX_INLINE_BYTES = 256 * 1024
 /** Below this, compressing saves nothing. */
-const SMALLEST_COMPRESSED_BYTES = 200
+const MIN_COMPRESSED_BYTES = 200
 const ZSTD_LEVEL = 1
 /** Content of a frame in a file. */
 const FRAME_BYTES = 128 * 1024
 
 /** A part as its row has it. */
-export interface PackedPart {
+export interface PackedBlob {
   readonly hash: Uint8Array
   readonly sizeBytes: number
   readonly encoding: number
@@ -19,18 +19,18 @@ export interface PackedPart {
 }
 
 /** One for a file has its data there. */
-export function packed(part: Uint8Array): PackedPart {
+export function packBlob(part: Uint8Array): PackedBlob {
   const hash = sha256(part).subarray(0, 16)
   const sizeBytes = part.length
-  if (sizeBytes > LARGEST_INLINE_BYTES) return { hash, sizeBytes, encoding: ENCODING.file, data: null }
-  const data = sizeBytes >= SMALLEST_COMPRESSED_BYTES ? Bun.zstdCompressSync(part, { level: ZSTD_LEVEL }) : part
+  if (sizeBytes > MAX_INLINE_BYTES) return { hash, sizeBytes, encoding: ENCODING.file, data: null }
+  const data = sizeBytes >= MIN_COMPRESSED_BYTES ? Bun.zstdCompressSync(part, { level: ZSTD_LEVEL }) : part
   return data.length < sizeBytes
     ? { hash, sizeBytes, encoding: ENCODING.zstd, data }
     : { hash, sizeBytes, encoding: ENCODING.raw, data: part }
 }
 
 /** A large part compressed as a row of frames, so that it can be read in slices. */
-export async function framesOf(part: Uint8Array): Promise<Uint8Array> {
+export async function compressFrames(part: Uint8Array): Promise<Uint8Array> {
   const frames: Uint8Array[] = []
   for (let from = 0; from < part.length; from += FRAME_BYTES)
     frames.push(await Bun.zstdCompress(part.subarray(from, from + FRAME_BYTES), { level: ZSTD_LEVEL }))

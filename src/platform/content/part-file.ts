@@ -5,7 +5,7 @@
 import { closeSync, fdatasyncSync, openSync, writeSync } from 'node:fs'
 import type { FinishedFile } from './store.ts'
 
-export interface PartFile {
+export interface BlobFile {
   write(bytes: Uint8Array): void
   /** All of it is on disk. */
   finish(): FinishedFile
@@ -19,7 +19,7 @@ const ZSTD_LEVEL = 1
 const HASH_BYTES = 16
 
 /** Makes the file, which must not be there. Throws what the system says, here and at each write. */
-export function createPartFile(path: string): PartFile {
+export function createBlobFile(path: string): BlobFile {
   let fd: number | undefined = openSync(path, 'wx', 0o600)
   const hash = new Bun.CryptoHasher('sha256')
   const block = new Uint8Array(BLOCK_BYTES)

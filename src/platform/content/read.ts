@@ -4,38 +4,38 @@
 import type { Database } from 'bun:sqlite'
 import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { isDatabaseDamage } from '../db/damage.ts'
-import { MAIN_THREAD_BUSY_MS, openReadOnly, prepared } from '../db/open.ts'
-import { slicesOfFrames } from './frames.ts'
-import { DamagedPart, decompressed, MissingPart } from './missing.ts'
+import { isDatabaseCorrupt } from '../db/damage.ts'
+import { MAIN_THREAD_BUSY_MS, openReadOnly, prepareStatements } from '../db/open.ts'
+import { readFrames } from './frames.ts'
+import { CorruptBlobError, decompress, MissingBlobError } from './missing.ts'
 
-export { MissingPart } from './missing.ts'
+export { MissingBlobError } from './missing.ts'
 
 /** `gone`: the part was removed, and its row keeps the id from being given again. */
-export const ENCODING = { raw: 0, zstd: 1, file: 2, gone: 3 } as const
+export const ENCODING = { raw: 0, zstd: 1, file: 2, deleted: 3 } as const
 
 /** Rows of a month are below this, so that month and row share one integer below 2^53. */
 const ROWS_PER_MONTH = 2 ** 36
 
-export const refOf = (month: number, id: number): number => month * ROWS_PER_MONTH + id
+export const toRef = (month: number, id: number): number => month * ROWS_PER_MONTH + id
 
 /** The month of a reference, and the row in it. */
 export const monthOfRef = (ref: number): number => Math.floor(ref / ROWS_PER_MONTH)
 export const idOfRef = (ref: number): number => ref % ROWS_PER_MONTH
 
-export const monthName = (month: number): string =>
+export const formatMonth = (month: number): string =>
   `${Math.floor(month / 12)}-${String((month % 12) + 1).padStart(2, '0')}`
 
 /** The month that a name in the store's folder belongs to, database, write-ahead log or folder; undefined: none. */
-export function monthOfName(name: string): number | undefined {
+export function parseMonthName(name: string): number | undefined {
   const [, year, month] = /^(\d{4})-(\d{2})(?:\.db(?:-wal|-shm)?)?$/.exec(name) ?? []
   return year === undefined ? undefined : Number(year) * 12 + Number(month) - 1
 }
 
-export const partFile = (folder: string, month: number, hash: Uint8Array): string =>
-  join(folder, monthName(month), `${hash.toHex()}.zst`)
+export const blobPath = (folder: string, month: number, hash: Uint8Array): string =>
+  join(folder, formatMonth(month), `${hash.toHex()}.zst`)
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   get: db.prepare<{ hash: Uint8Array; encoding: number; data: Uint8Array | null }, [number]>(
     'SELECT hash, encoding, data FROM parts WHERE id = ?',
   ),
@@ -43,13 +43,13 @@ const sql = prepared((db) => ({
 }))
 
 export interface ContentReader {
-  /** A part's bytes, decompressed. Throws MissingPart when the reference leads nowhere. */
+  /** A part's bytes, decompressed. Throws MissingBlobError when the reference leads nowhere. */
   get(ref: number): Uint8Array
   /**
    * The same in pieces that are read one after the other, so that a large part needs little memory. Throws as `get` does, at once.
    * @param skipBytes left out at the beginning
    */
-  slices(ref: number, skipBytes?: number): Iterable<Uint8Array>
+  chunks(ref: number, skipBytes?: number): Iterable<Uint8Array>
   /** Whether a part is there, without a look at what is in it. */
   has(ref: number): boolean
   /** Lets go of a month that is about to be dropped. */
@@ -68,11 +68,11 @@ export function createContentReader(folder: string): ContentReader {
     db.close()
   }
   const open = (month: number): Database => {
-    const path = join(folder, `${monthName(month)}.db`)
+    const path = join(folder, `${formatMonth(month)}.db`)
     // Asked each time: the month may have been dropped, and a connection that is still open would keep its place on the disk.
-    if (!isThere(path)) {
+    if (!isOnDisk(path)) {
       release(month)
-      throw new MissingPart()
+      throw new MissingBlobError()
     }
     const db = months.get(month) ?? openReadOnly(path, MAIN_THREAD_BUSY_MS)
     months.set(month, db)
@@ -82,40 +82,40 @@ export function createContentReader(folder: string): ContentReader {
   const find = (ref: number): Uint8Array | string => {
     const month = monthOfRef(ref)
     const row = rowOf(month, idOfRef(ref))
-    if (!row || row.encoding === ENCODING.gone) throw new MissingPart()
-    if (row.encoding === ENCODING.file) return partFile(folder, month, row.hash)
-    if (!row.data) throw new DamagedPart()
-    return row.encoding === ENCODING.zstd ? decompressed(row.data as Uint8Array<ArrayBuffer>) : row.data
+    if (!row || row.encoding === ENCODING.deleted) throw new MissingBlobError()
+    if (row.encoding === ENCODING.file) return blobPath(folder, month, row.hash)
+    if (!row.data) throw new CorruptBlobError()
+    return row.encoding === ENCODING.zstd ? decompress(row.data as Uint8Array<ArrayBuffer>) : row.data
   }
   const rowOf = (month: number, id: number) => {
     try {
       return sql(open(month)).get.get(id)
     } catch (error) {
-      if (!isDatabaseDamage(error)) throw error
+      if (!isDatabaseCorrupt(error)) throw error
       // It may be put back from a backup: another connection then sees it.
       release(month)
-      throw new DamagedPart(error)
+      throw new CorruptBlobError(error)
     }
   }
   return {
     get(ref) {
       const found = find(ref)
-      return typeof found === 'string' ? decompressed(fileOf(found)) : found
+      return typeof found === 'string' ? decompress(readBlobFile(found)) : found
     },
-    slices(ref, skipBytes = 0) {
+    chunks(ref, skipBytes = 0) {
       const found = find(ref)
       if (typeof found !== 'string') return found.length <= skipBytes ? [] : [found.subarray(skipBytes)]
-      if (!isThere(found)) throw new MissingPart()
-      return slicesOfFrames(found, skipBytes)
+      if (!isOnDisk(found)) throw new MissingBlobError()
+      return readFrames(found, skipBytes)
     },
     has(ref) {
       const month = monthOfRef(ref)
       try {
         const row = sql(open(month)).head.get(idOfRef(ref))
-        if (!row || row.encoding === ENCODING.gone) return false
-        return row.encoding !== ENCODING.file || isThere(partFile(folder, month, row.hash))
+        if (!row || row.encoding === ENCODING.deleted) return false
+        return row.encoding !== ENCODING.file || isOnDisk(blobPath(folder, month, row.hash))
       } catch (error) {
-        if (error instanceof MissingPart || isDatabaseDamage(error)) return false
+        if (error instanceof MissingBlobError || isDatabaseCorrupt(error)) return false
         throw error
       }
     },
@@ -127,13 +127,13 @@ export function createContentReader(folder: string): ContentReader {
 }
 
 /** Throws when the disk does not say: what cannot be looked at is not missing. */
-const isThere = (path: string): boolean => statSync(path, { throwIfNoEntry: false }) !== undefined
+const isOnDisk = (path: string): boolean => statSync(path, { throwIfNoEntry: false }) !== undefined
 
-function fileOf(path: string): Uint8Array<ArrayBuffer> {
+function readBlobFile(path: string): Uint8Array<ArrayBuffer> {
   try {
     return readFileSync(path)
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') throw new MissingPart()
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') throw new MissingBlobError()
     throw error
   }
 }

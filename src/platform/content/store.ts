@@ -7,39 +7,39 @@ import type { Database } from 'bun:sqlite'
 import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { mkdir, readdir, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { type Clock, giveWay, type Millis, systemClock } from '../clock.ts'
+import { type Clock, type Millis, systemClock, yieldToEventLoop } from '../clock.ts'
 import type { Committer, CommitterOptions, WriteOptions } from '../db/commit.ts'
-import { prepared } from '../db/open.ts'
+import { prepareStatements } from '../db/open.ts'
 import { insufficientStorage } from '../errors.ts'
 import { Counts } from '../queue/counts.ts'
-import { storageError } from '../storage-errors.ts'
-import { createGivenIds, type GivenIds } from './given-ids.ts'
-import { createMonths, type Months, SMALLEST_INDEXED_BYTES } from './months.ts'
-import { createOnItsWay, type OnItsWay } from './on-its-way.ts'
-import { framesOf, type PackedPart, packed } from './pack.ts'
+import { toStorageError } from '../storage-errors.ts'
+import { createIssuedIds, type IssuedIds } from './given-ids.ts'
+import { createMonths, MIN_INDEXED_BYTES, type Months } from './months.ts'
+import { createRecentBlobs, type RecentBlobs } from './on-its-way.ts'
+import { compressFrames, type PackedBlob, packBlob } from './pack.ts'
 import {
+  blobPath,
   type ContentReader,
   createContentReader,
   ENCODING,
+  formatMonth,
   idOfRef,
-  monthName,
-  monthOfName,
   monthOfRef,
-  partFile,
-  refOf,
+  parseMonthName,
+  toRef,
 } from './read.ts'
 import { syncFolder, writeFileSynced } from './synced-files.ts'
 
 /** A part's place: month and row, in one integer. */
 export type ContentRef = number
 
-const MOST_REMEMBERED = 10_000
+const MAX_CACHED_IDS = 10_000
 /** Files looked at without a turn for others. */
-const FILES_AT_ONCE = 100
+const FILES_PER_BATCH = 100
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   find: db.prepare<{ id: number; encoding: number }, [Uint8Array]>(
-    `SELECT id, encoding FROM parts WHERE hash = ? AND size_bytes >= ${SMALLEST_INDEXED_BYTES}`,
+    `SELECT id, encoding FROM parts WHERE hash = ? AND size_bytes >= ${MIN_INDEXED_BYTES}`,
   ),
   remove: db.prepare<{ hash: Uint8Array; encoding: number }, [number]>(
     'DELETE FROM parts WHERE id = ? AND id < (SELECT max(id) FROM parts) RETURNING hash, encoding',
@@ -47,9 +47,9 @@ const sql = prepared((db) => ({
   part: db.prepare<{ hash: Uint8Array; encoding: number }, [number]>('SELECT hash, encoding FROM parts WHERE id = ?'),
   // The last row stays, empty: its id must not be given to another part.
   clear: db.prepare(
-    `UPDATE parts SET hash = randomblob(16), encoding = ${ENCODING.gone}, size_bytes = 0, data = NULL WHERE id = ?`,
+    `UPDATE parts SET hash = randomblob(16), encoding = ${ENCODING.deleted}, size_bytes = 0, data = NULL WHERE id = ?`,
   ),
-  any: db.prepare<{ id: number }, []>(`SELECT id FROM parts WHERE encoding <> ${ENCODING.gone} LIMIT 1`),
+  any: db.prepare<{ id: number }, []>(`SELECT id FROM parts WHERE encoding <> ${ENCODING.deleted} LIMIT 1`),
   last: db.prepare<{ id: number | null }, []>('SELECT max(id) AS id FROM parts'),
   insert: db.prepare<{ id: number }, [Uint8Array, number, number, Uint8Array | null]>(
     'INSERT INTO parts (hash, size_bytes, encoding, data) VALUES (?, ?, ?, ?) RETURNING id',
@@ -66,25 +66,25 @@ export interface FinishedFile {
 }
 
 export interface PutOptions extends WriteOptions {
-  readonly inTurn?: ((pack: () => PackedPart) => Promise<PackedPart>) | undefined
+  readonly runFairly?: ((pack: () => PackedBlob) => Promise<PackedBlob>) | undefined
 }
 
 export class ContentStore {
   readonly #folder: string
-  readonly #onItsWay: OnItsWay
-  readonly #given: GivenIds
+  readonly #recent: RecentBlobs
+  readonly #issuedIds: IssuedIds
   readonly #months: Months
   readonly #disk: CommitterOptions['disk']
   readonly #reader: ContentReader
   /** Small parts stored lately: hash and month -> row. */
-  readonly #remembered = new Map<string, number>()
+  readonly #cachedIds = new Map<string, number>()
   /** Who stores into a month at the moment. */
-  readonly #storing = new Counts()
+  readonly #writesByMonth = new Counts()
   readonly #dropping = new Map<number, Promise<void>>()
   /** A crash may have left files without a row, and so may a failure. */
-  #mayHaveStrays = true
+  #mayHaveOrphans = true
   /** Files that a part is being stored in, by path, until its row is on disk. */
-  readonly #filling = new Counts<string>()
+  readonly #pendingFiles = new Counts<string>()
 
   /** @param folder made when it is missing */
   constructor(
@@ -93,10 +93,10 @@ export class ContentStore {
   ) {
     mkdirSync(folder, { recursive: true, mode: 0o700 })
     this.#folder = folder
-    this.#given = createGivenIds(`${folder}.ids`)
-    this.#months = createMonths(folder, this.#given, options)
+    this.#issuedIds = createIssuedIds(`${folder}.ids`)
+    this.#months = createMonths(folder, this.#issuedIds, options)
     this.#disk = options.disk
-    this.#onItsWay = createOnItsWay(options.clock ?? systemClock)
+    this.#recent = createRecentBlobs(options.clock ?? systemClock)
     this.#reader = createContentReader(folder)
   }
 
@@ -106,22 +106,22 @@ export class ContentStore {
    */
   async put(parts: readonly Uint8Array[], now: Millis, options: PutOptions = {}): Promise<ContentRef[]> {
     if (parts.length === 0) return []
-    const { inTurn } = options
-    return this.#storingIn(monthOf(now), async (month, fill) => {
+    const { runFairly: inTurn } = options
+    return this.#storeInMonth(monthOf(now), async (month, fill) => {
       const committer = this.#months.committer(month)
-      const ready: PackedPart[] = []
+      const ready: PackedBlob[] = []
       for (const part of parts) {
-        const prepared = inTurn ? await inTurn(() => packed(part)) : packed(part)
+        const prepared = inTurn ? await inTurn(() => packBlob(part)) : packBlob(part)
         ready.push(prepared)
         if (prepared.encoding !== ENCODING.file) continue
-        await this.#requireRoom(part, options)
+        await this.#requireDiskSpace(part, options)
         fill(prepared.hash)
         await this.#storeFile(part, month, prepared.hash)
       }
       const ids = await committer.write((tx) => ready.map((part) => this.#insert(tx.db, month, part)), options)
-      this.#given.note(month, Math.max(...ids))
-      for (const [index, part] of ready.entries()) this.#remember(month, part, ids[index])
-      return ids.map((id) => refOf(month, id))
+      this.#issuedIds.record(month, Math.max(...ids))
+      for (const [index, part] of ready.entries()) this.#cacheId(month, part, ids[index])
+      return ids.map((id) => toRef(month, id))
     })
   }
 
@@ -130,7 +130,7 @@ export class ContentStore {
    * part is there. Resolves with its reference once it is on disk. A full disk rejects with 507; whether the file is still there is then open.
    */
   async adopt({ path, hash, sizeBytes }: FinishedFile, now: Millis, writing: WriteOptions = {}): Promise<ContentRef> {
-    return this.#storingIn(monthOf(now), async (month, fill) => {
+    return this.#storeInMonth(monthOf(now), async (month, fill) => {
       const target = fill(hash)
       const committer = this.#months.committer(month)
       await this.#makeMonthFolder(month)
@@ -142,39 +142,39 @@ export class ContentStore {
         const known = find.get(hash)
         const row = known ?? insert.get(hash, sizeBytes, ENCODING.file, null)
         if (!row) throw new Error('a content part was not stored')
-        this.#give(month, row.id, known !== null)
+        this.#recordRef(month, row.id, known !== null)
         return { id: row.id, isInline: known !== null && known.encoding !== ENCODING.file }
       }, writing)
-      this.#given.note(month, id)
+      this.#issuedIds.record(month, id)
       // What the database holds needs no file.
       if (isInline) await rm(target, { force: true })
-      return refOf(month, id)
+      return toRef(month, id)
     })
   }
 
   /** Before a file is written; rows are the Committer's to refuse. Throws 507 when the part would touch what is reserved of the disk. */
-  async #requireRoom(part: Uint8Array, { mayUseReserve }: WriteOptions): Promise<void> {
+  async #requireDiskSpace(part: Uint8Array, { mayUseReserve }: WriteOptions): Promise<void> {
     if (!this.#disk || mayUseReserve) return
     await this.#disk.refresh()
     if (!this.#disk.hasRoomFor(part.length)) throw insufficientStorage()
   }
 
   /** What is stored into a month, which nobody drops meanwhile. When it fails, the files that it made go; errors of a full disk become 507. */
-  async #storingIn<T>(
+  async #storeInMonth<T>(
     month: number,
     store: (month: number, fill: (hash: Uint8Array) => string) => Promise<T>,
   ): Promise<T> {
     await this.#dropping.get(month)
-    this.#storing.add(month, 1)
+    this.#writesByMonth.add(month, 1)
     const filling = new Map<string, Uint8Array>()
     const end = (): void => {
-      for (const path of filling.keys()) this.#filling.add(path, -1)
-      this.#storing.add(month, -1)
+      for (const path of filling.keys()) this.#pendingFiles.add(path, -1)
+      this.#writesByMonth.add(month, -1)
     }
     try {
       const stored = await store(month, (hash) => {
-        const path = partFile(this.#folder, month, hash)
-        if (!filling.has(path)) this.#filling.add(path, 1)
+        const path = blobPath(this.#folder, month, hash)
+        if (!filling.has(path)) this.#pendingFiles.add(path, 1)
         filling.set(path, hash)
         return path
       })
@@ -182,8 +182,8 @@ export class ContentStore {
       return stored
     } catch (error) {
       end()
-      for (const hash of filling.values()) this.#removeStray(month, hash)
-      throw storageError(error)
+      for (const hash of filling.values()) this.#removeOrphan(month, hash)
+      throw toStorageError(error)
     }
   }
 
@@ -192,7 +192,7 @@ export class ContentStore {
    * gave out again within the last minutes stays, since what refers to it may not be written yet. Of new ones no row has let go: `settledBelow`.
    * @returns those that stay
    */
-  async forget(refs: readonly ContentRef[], now: Millis): Promise<ContentRef[]> {
+  async deleteBlobs(refs: readonly ContentRef[], now: Millis): Promise<ContentRef[]> {
     const kept: ContentRef[] = []
     for (const [month, ofMonth] of Map.groupBy(refs, monthOfRef)) {
       if (!existsSync(this.#months.path(month)) || this.#dropping.has(month)) continue
@@ -201,7 +201,7 @@ export class ContentStore {
         const ids = new Set<number>()
         const hashes: Uint8Array[] = []
         for (const ref of ofMonth) {
-          if (this.#onItsWay.wasGivenAgain(ref)) {
+          if (this.#recent.wasReused(ref)) {
             kept.push(ref)
             continue
           }
@@ -212,32 +212,32 @@ export class ContentStore {
           ids.add(id)
         }
         // Inside the transaction: from here on nobody is given one of them.
-        for (const [key, id] of this.#remembered)
-          if (ids.has(id) && key.startsWith(`${month} `)) this.#remembered.delete(key)
+        for (const [key, id] of this.#cachedIds)
+          if (ids.has(id) && key.startsWith(`${month} `)) this.#cachedIds.delete(key)
         return { files: hashes, isEmpty: any.get() === null }
       })
       for (const hash of files) this.#removeFile(month, hash)
-      if (isEmpty && month < monthOf(now) && this.#storing.of(month) === 0) await this.#drop(month)
+      if (isEmpty && month < monthOf(now) && this.#writesByMonth.of(month) === 0) await this.#drop(month)
     }
     return kept
   }
 
   /** The month of every database that there is, with its references from the first to the last; `@returns` none of a month without parts. */
   ranges(): { readonly month: number; readonly first: ContentRef; readonly last: ContentRef }[] {
-    return this.#present().flatMap((month) => {
+    return this.#existingMonths().flatMap((month) => {
       const last = sql(this.#months.committer(month).db).last.get()?.id ?? 0
-      return last === 0 ? [] : [{ month, first: refOf(month, 1), last: refOf(month, last) }]
+      return last === 0 ? [] : [{ month, first: toRef(month, 1), last: toRef(month, last) }]
     })
   }
 
   /** The committers of all months, opened if need be: for upkeep of their files. */
   committers(): Committer[] {
-    return this.#present().map((month) => this.#months.committer(month))
+    return this.#existingMonths().map((month) => this.#months.committer(month))
   }
 
   /** Months with a database that stays. */
-  #present(): number[] {
-    const months = new Set(readdirSync(this.#folder).map(monthOfName))
+  #existingMonths(): number[] {
+    const months = new Set(readdirSync(this.#folder).map(parseMonthName))
     return [...months].filter(
       (month) => month !== undefined && existsSync(this.#months.path(month)) && !this.#dropping.has(month),
     ) as number[]
@@ -249,10 +249,10 @@ export class ContentStore {
    */
   async dropMonthsBefore(time: Millis): Promise<number> {
     const first = monthOf(time)
-    const old = [...new Set(readdirSync(this.#folder).map(monthOfName))].filter(
+    const old = [...new Set(readdirSync(this.#folder).map(parseMonthName))].filter(
       (month) => month !== undefined && month < first,
     )
-    for (const month of old) if (month !== undefined && this.#storing.of(month) === 0) await this.#drop(month)
+    for (const month of old) if (month !== undefined && this.#writesByMonth.of(month) === 0) await this.#drop(month)
     return old.length
   }
 
@@ -268,62 +268,62 @@ export class ContentStore {
   async #dropNow(month: number): Promise<void> {
     await this.#months.close(month)
     this.#reader.release(month)
-    const names = readdirSync(this.#folder).filter((name) => monthOfName(name) === month)
+    const names = readdirSync(this.#folder).filter((name) => parseMonthName(name) === month)
     // The database before its files: rows without files would lie about what is there.
     for (const name of names.sort((a, b) => Number(b.endsWith('.db')) - Number(a.endsWith('.db'))))
       await rm(join(this.#folder, name), { recursive: true, force: true })
     await syncFolder(this.#folder)
-    this.#remembered.clear()
+    this.#cachedIds.clear()
   }
 
-  #insert(db: Database, month: number, part: PackedPart): number {
+  #insert(db: Database, month: number, part: PackedBlob): number {
     const { find, insert } = sql(db)
-    const isSmall = part.sizeBytes < SMALLEST_INDEXED_BYTES
-    const known = isSmall ? this.#remembered.get(rememberedKey(month, part)) : find.get(part.hash)?.id
+    const isSmall = part.sizeBytes < MIN_INDEXED_BYTES
+    const known = isSmall ? this.#cachedIds.get(cacheKey(month, part)) : find.get(part.hash)?.id
     const id = known ?? insert.get(part.hash, part.sizeBytes, part.encoding, part.data)?.id
     if (id === undefined) throw new Error('a content part was not stored')
-    this.#give(month, id, known !== undefined)
+    this.#recordRef(month, id, known !== undefined)
     return id
   }
 
-  #give(month: number, id: number, isKnown: boolean): void {
-    if (isKnown) this.#onItsWay.giveAgain(refOf(month, id))
-    else this.#onItsWay.giveNew(month, id)
+  #recordRef(month: number, id: number, isKnown: boolean): void {
+    if (isKnown) this.#recent.recordReused(toRef(month, id))
+    else this.#recent.recordNew(month, id)
   }
 
   /** Every part of a month below this reference has its row by now, if it is to have one. */
   settledBelow(month: number): ContentRef {
-    return refOf(month, this.#onItsWay.firstNew(month) ?? refOf(1, 0) - 1)
+    return toRef(month, this.#recent.firstNew(month) ?? toRef(1, 0) - 1)
   }
 
   /**
    * Removes files that no part has: a crash came between the two. Looks once after the start, and again after a failure.
    * @param ending no further file is looked at once it is aborted
    */
-  async removeStrays(ending?: AbortSignal): Promise<void> {
-    if (!this.#mayHaveStrays) return
-    this.#mayHaveStrays = false
+  async removeOrphanFiles(ending?: AbortSignal): Promise<void> {
+    if (!this.#mayHaveOrphans) return
+    this.#mayHaveOrphans = false
     try {
       for (const name of await readdir(this.#folder)) {
-        const month = monthOfName(name)
-        if (month === undefined || monthName(month) !== name) continue
+        const month = parseMonthName(name)
+        if (month === undefined || formatMonth(month) !== name) continue
         const files = await readdir(join(this.#folder, name))
-        for (let from = 0; from < files.length; from += FILES_AT_ONCE) {
+        for (let from = 0; from < files.length; from += FILES_PER_BATCH) {
           ending?.throwIfAborted()
-          for (const file of files.slice(from, from + FILES_AT_ONCE)) this.#removeIfStray(month, file)
-          await giveWay()
+          for (const file of files.slice(from, from + FILES_PER_BATCH)) this.#removeIfOrphan(month, file)
+          await yieldToEventLoop()
         }
       }
     } catch (error) {
-      this.#mayHaveStrays = true
+      this.#mayHaveOrphans = true
       if (!ending?.aborted) throw error
     }
   }
 
-  #removeIfStray(month: number, file: string): void {
+  #removeIfOrphan(month: number, file: string): void {
     const [, hash, temporary] = /^([0-9a-f]{32})\.zst(\..*\.tmp)?$/.exec(file) ?? []
-    const path = join(this.#folder, monthName(month), `${hash}.zst`)
-    if (hash === undefined || this.#filling.of(path) > 0 || this.#dropping.has(month)) return
+    const path = join(this.#folder, formatMonth(month), `${hash}.zst`)
+    if (hash === undefined || this.#pendingFiles.of(path) > 0 || this.#dropping.has(month)) return
     // Of a month that was being dropped the files may be left.
     if (temporary !== undefined || !existsSync(this.#months.path(month)))
       rmSync(`${path}${temporary ?? ''}`, { force: true })
@@ -331,8 +331,8 @@ export class ContentStore {
   }
 
   /** After a failure, which may be of the disk: what cannot be removed now is looked for later. */
-  #removeStray(month: number, hash: Uint8Array): void {
-    this.#mayHaveStrays = true
+  #removeOrphan(month: number, hash: Uint8Array): void {
+    this.#mayHaveOrphans = true
     try {
       this.#removeFile(month, hash)
     } catch {
@@ -342,22 +342,25 @@ export class ContentStore {
 
   /** Unless the same part is stored again by now. In one piece: nothing may come between the look and the removal. */
   #removeFile(month: number, hash: Uint8Array): void {
-    const path = partFile(this.#folder, month, hash)
-    if (this.#filling.of(path) > 0 || sql(this.#months.committer(month).db).find.get(hash)?.encoding === ENCODING.file)
+    const path = blobPath(this.#folder, month, hash)
+    if (
+      this.#pendingFiles.of(path) > 0 ||
+      sql(this.#months.committer(month).db).find.get(hash)?.encoding === ENCODING.file
+    )
       return
     try {
       rmSync(path, { force: true })
     } catch (error) {
-      this.#mayHaveStrays = true
+      this.#mayHaveOrphans = true
       throw error
     }
   }
 
   /** Only after the commit: an id of a group that failed leads nowhere. */
-  #remember(month: number, part: PackedPart, id: number | undefined): void {
-    if (id === undefined || part.sizeBytes >= SMALLEST_INDEXED_BYTES) return
-    if (this.#remembered.size >= MOST_REMEMBERED) this.#remembered.clear()
-    this.#remembered.set(rememberedKey(month, part), id)
+  #cacheId(month: number, part: PackedBlob, id: number | undefined): void {
+    if (id === undefined || part.sizeBytes >= MIN_INDEXED_BYTES) return
+    if (this.#cachedIds.size >= MAX_CACHED_IDS) this.#cachedIds.clear()
+    this.#cachedIds.set(cacheKey(month, part), id)
   }
 
   /** The month that parts of a time are stored in. */
@@ -365,14 +368,14 @@ export class ContentStore {
     return monthOf(time)
   }
 
-  /** A part's bytes. Throws MissingPart when the reference leads nowhere. */
+  /** A part's bytes. Throws MissingBlobError when the reference leads nowhere. */
   get(ref: ContentRef): Uint8Array {
     return this.#reader.get(ref)
   }
 
   /** The same in pieces of at most 256 KiB, read as they are asked for, without `skipBytes` at the beginning. Throws as `get` does, at once. */
-  slices(ref: ContentRef, skipBytes = 0): Iterable<Uint8Array> {
-    return this.#reader.slices(ref, skipBytes)
+  chunks(ref: ContentRef, skipBytes = 0): Iterable<Uint8Array> {
+    return this.#reader.chunks(ref, skipBytes)
   }
 
   /** Whether a part is there, without a look at what is in it. */
@@ -391,10 +394,10 @@ export class ContentStore {
   }
 
   async #storeFile(part: Uint8Array, month: number, hash: Uint8Array): Promise<void> {
-    const path = partFile(this.#folder, month, hash)
+    const path = blobPath(this.#folder, month, hash)
     await this.#makeMonthFolder(month)
     if (!existsSync(path)) {
-      const frames = await framesOf(part)
+      const frames = await compressFrames(part)
       this.#disk?.countWritten(frames.length)
       await writeFileSynced(path, frames)
     }
@@ -404,12 +407,12 @@ export class ContentStore {
 
   /** The folder for the files of a month, with its own entry durable. */
   async #makeMonthFolder(month: number): Promise<void> {
-    const made = await mkdir(join(this.#folder, monthName(month)), { recursive: true, mode: 0o700 })
+    const made = await mkdir(join(this.#folder, formatMonth(month)), { recursive: true, mode: 0o700 })
     if (made !== undefined) await syncFolder(this.#folder)
   }
 }
 
-const rememberedKey = (month: number, part: PackedPart): string => `${month} ${part.hash.toBase64()}`
+const cacheKey = (month: number, part: PackedBlob): string => `${month} ${part.hash.toBase64()}`
 
 const monthOf = (now: Millis): number => {
   const date = new Date(now)

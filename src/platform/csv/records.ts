@@ -4,10 +4,10 @@
  */
 import { isUtf8 } from 'node:buffer'
 import { KiB } from '../units.ts'
-import { type Delimiter, delimiterOf } from './cells.ts'
+import { type Delimiter, detectDelimiter } from './cells.ts'
 
 /** Bytes of the longest record; also how far a quote may reach. */
-export const LONGEST_RECORD = 64 * KiB
+export const MAX_RECORD_BYTES = 64 * KiB
 
 /** A record; or why a line is none. */
 export type CsvRecord =
@@ -23,25 +23,25 @@ export type CsvRecord =
 const BYTE_ORDER_MARK = Buffer.from('\ufeff')
 
 /** Where the first record of a file begins, after a byte order mark, and what parts its cells. */
-export function startOf(file: Buffer): { readonly at: number; readonly delimiter: Delimiter } {
+export function detectStart(file: Buffer): { readonly at: number; readonly delimiter: Delimiter } {
   const at = file.indexOf(BYTE_ORDER_MARK) === 0 ? BYTE_ORDER_MARK.length : 0
   const start = file
-    .subarray(at, at + LONGEST_RECORD)
+    .subarray(at, at + MAX_RECORD_BYTES)
     .toString()
     .trimStart()
-  return { at, delimiter: delimiterOf(start.split(/[\r\n]/, 1)[0] ?? '') }
+  return { at, delimiter: detectDelimiter(start.split(/[\r\n]/, 1)[0] ?? '') }
 }
 
 export interface ScanOptions {
   readonly delimiter: Delimiter
   /** Number of the line at the beginning of the window. */
   readonly line: number
-  /** Whether the file ends with the window. Else the window has more bytes than `LONGEST_RECORD`, or nothing is promised. */
+  /** Whether the file ends with the window. Else the window has more bytes than `MAX_RECORD_BYTES`, or nothing is promised. */
   readonly isEnd: boolean
   /** Most records that are wanted. */
-  readonly most: number
+  readonly maxRecords: number
   /** Most lines that are looked at for them, empty ones included. */
-  readonly mostLines?: number
+  readonly maxLines?: number
   /** Position of a cell that never has a line break: one in it shows that a quote was not closed. */
   readonly oneLineCell?: number
 }
@@ -62,16 +62,16 @@ const TAB = 9
 const SPACE = 32
 const QUOTE = 34
 /** In place of a position: there is none. */
-const NOWHERE = Number.POSITIVE_INFINITY
+const NOT_FOUND = Number.POSITIVE_INFINITY
 
-const UNCLOSED = `A quote that begins in it is not closed within ${LONGEST_RECORD / KiB} KiB.`
-const TOO_LONG = `It is longer than ${LONGEST_RECORD / KiB} KiB.`
+const UNCLOSED = `A quote that begins in it is not closed within ${MAX_RECORD_BYTES / KiB} KiB.`
+const TOO_LONG = `It is longer than ${MAX_RECORD_BYTES / KiB} KiB.`
 const NOT_UTF8 = 'It is not in UTF-8; save the file as "CSV UTF-8".'
 
 /** The records at the beginning of a window. Empty lines, and lines of empty cells, are left out. */
 export function scanRecords(window: Buffer, options: ScanOptions): Scan {
-  const { most, mostLines = NOWHERE } = options
-  const next = positions(window)
+  const { maxRecords: most, maxLines: mostLines = NOT_FOUND } = options
+  const next = createPositionFinder(window)
   const records: CsvRecord[] = []
   let at = 0
   let line = options.line
@@ -87,7 +87,7 @@ export function scanRecords(window: Buffer, options: ScanOptions): Scan {
 }
 
 /** A record, a line without one, or a line that cannot be read. */
-interface Step {
+interface ScanStep {
   /** Undefined: the line is empty, or all its cells are. */
   readonly record: CsvRecord | undefined
   /** Undefined: its last line does not end in this window. */
@@ -96,34 +96,44 @@ interface Step {
 }
 
 /** Reads what begins at a place. Undefined: it may end behind this window. */
-function readStep(window: Buffer, at: number, line: number, next: Positions, options: ScanOptions): Step | undefined {
-  const ended = lineEnd(window, at, next, options.isEnd)
+function readStep(
+  window: Buffer,
+  at: number,
+  line: number,
+  next: PositionFinder,
+  options: ScanOptions,
+): ScanStep | undefined {
+  const ended = findLineEnd(window, at, next, options.isEnd)
   if (ended?.content === at) return { record: undefined, end: ended.next, lines: 1 }
-  const mayEndLater = ended === undefined && window.length - at <= LONGEST_RECORD
-  const skipLine = (error: string): Step => ({ record: { kind: 'broken', line, error }, end: ended?.next, lines: 1 })
+  const mayEndLater = ended === undefined && window.length - at <= MAX_RECORD_BYTES
+  const skipLine = (error: string): ScanStep => ({
+    record: { kind: 'broken', line, error },
+    end: ended?.next,
+    lines: 1,
+  })
 
   if (next.quote(at) < (ended?.content ?? window.length)) {
     const read = new QuotedRecordReader(window, at, options).read()
     if (read === 'unfinished') return undefined
-    if (read !== 'unclosed' && !hasBreakIn(read.cells, options.oneLineCell))
+    if (read !== 'unclosed' && !hasLineBreak(read.cells, options.oneLineCell))
       return { record: toRecord(line, read.cells), end: read.end, lines: read.lines }
     return mayEndLater ? undefined : skipLine(UNCLOSED)
   }
   if (mayEndLater) return undefined
-  if (!ended || ended.content - at > LONGEST_RECORD) return skipLine(TOO_LONG)
+  if (!ended || ended.content - at > MAX_RECORD_BYTES) return skipLine(TOO_LONG)
   const bytes = window.subarray(at, ended.content)
-  const cells = isUtf8(bytes) ? bytes.toString().split(options.delimiter).map(trimmed) : undefined
+  const cells = isUtf8(bytes) ? bytes.toString().split(options.delimiter).map(trimCell) : undefined
   return { record: toRecord(line, cells), end: ended.next, lines: 1 }
 }
 
 /** Where the line that goes on at the beginning of a window is over: the place after its end. Undefined: not in this window. */
-export function restOfLine(window: Buffer, isEnd: boolean): number | undefined {
-  return lineEnd(window, 0, positions(window), isEnd)?.next
+export function findNextLineStart(window: Buffer, isEnd: boolean): number | undefined {
+  return findLineEnd(window, 0, createPositionFinder(window), isEnd)?.next
 }
 
-const trimmed = (cell: string): string => cell.trim()
+const trimCell = (cell: string): string => cell.trim()
 
-const hasBreakIn = (cells: readonly string[] | undefined, position: number | undefined): boolean =>
+const hasLineBreak = (cells: readonly string[] | undefined, position: number | undefined): boolean =>
   position !== undefined && /[\r\n]/.test(cells?.[position] ?? '')
 
 /** @param cells undefined: they are not UTF-8 */
@@ -140,7 +150,7 @@ interface LineEnd {
 }
 
 /** The end of the line with the byte at `from`: CRLF, LF, CR, or the end of the file. Undefined: not in this window. */
-function lineEnd(window: Buffer, from: number, next: Positions, isEnd: boolean): LineEnd | undefined {
+function findLineEnd(window: Buffer, from: number, next: PositionFinder, isEnd: boolean): LineEnd | undefined {
   const lf = next.lf(from)
   const cr = next.cr(from)
   if (cr < lf) {
@@ -149,24 +159,24 @@ function lineEnd(window: Buffer, from: number, next: Positions, isEnd: boolean):
     if (cr + 1 === window.length && !isEnd) return undefined
     return { content: cr, next: cr + 1 }
   }
-  if (lf !== NOWHERE) return { content: lf, next: lf + 1 }
+  if (lf !== NOT_FOUND) return { content: lf, next: lf + 1 }
   return isEnd ? { content: window.length, next: window.length } : undefined
 }
 
-interface Positions {
+interface PositionFinder {
   quote(from: number): number
   lf(from: number): number
   cr(from: number): number
 }
 
 /** Where the next of a byte is. Asked from ever later places, so that the window is searched once. */
-function positions(window: Buffer): Positions {
+function createPositionFinder(window: Buffer): PositionFinder {
   const finder = (byte: number) => {
     let found = -1
     return (from: number): number => {
       if (found < from) {
         const at = window.indexOf(byte, from)
-        found = at === -1 ? NOWHERE : at
+        found = at === -1 ? NOT_FOUND : at
       }
       return found
     }
@@ -174,7 +184,7 @@ function positions(window: Buffer): Positions {
   return { quote: finder(QUOTE), lf: finder(LF), cr: finder(CR) }
 }
 
-interface Quoted {
+interface QuotedRecord {
   /** Undefined: they are not UTF-8. */
   readonly cells: readonly string[] | undefined
   readonly end: number
@@ -204,13 +214,13 @@ class QuotedRecordReader {
 
   constructor(window: Buffer, start: number, { delimiter, isEnd }: ScanOptions) {
     this.#window = window
-    this.#limit = Math.min(window.length, start + LONGEST_RECORD)
+    this.#limit = Math.min(window.length, start + MAX_RECORD_BYTES)
     this.#isEnd = isEnd
     this.#delimiter = delimiter.charCodeAt(0)
     this.#at = start
   }
 
-  read(): Quoted | Interruption {
+  read(): QuotedRecord | Interruption {
     const cells: string[] = []
     do {
       const cell = this.#readCell()
@@ -228,20 +238,20 @@ class QuotedRecordReader {
       const quoted = this.#readQuotedText()
       if (quoted !== undefined || this.#interruption) return quoted
     }
-    while (this.#at < this.#limit && !this.#isBehindCell(this.#window[this.#at])) this.#at++
-    return this.#isCut() ? this.#interrupt() : this.#decode(start, this.#at).trim()
+    while (this.#at < this.#limit && !this.#isCellEnd(this.#window[this.#at])) this.#at++
+    return this.#isTruncated() ? this.#interrupt() : this.#decode(start, this.#at).trim()
   }
 
   /** Undefined: the cell goes on after the closing quote, or it was interrupted. */
   #readQuotedText(): string | undefined {
     const opened = this.#at
-    const closed = closingQuote(this.#window, opened + 1, this.#limit)
+    const closed = findClosingQuote(this.#window, opened + 1, this.#limit)
     if (closed === undefined) return this.#interrupt()
-    const breaks = lineBreaks(this.#window, opened, closed)
+    const breaks = countLineBreaks(this.#window, opened, closed)
     this.#at = closed + 1
     this.#skipBlanks()
-    if (this.#isCut()) return this.#interrupt()
-    if (this.#at < this.#limit && !this.#isBehindCell(this.#window[this.#at]))
+    if (this.#isTruncated()) return this.#interrupt()
+    if (this.#at < this.#limit && !this.#isCellEnd(this.#window[this.#at]))
       return breaks > 0 ? this.#interrupt('unclosed') : undefined
     this.#lines += breaks
     return this.#decode(opened + 1, closed).replaceAll('""', '"')
@@ -268,12 +278,12 @@ class QuotedRecordReader {
     while (this.#at < this.#limit && (this.#window[this.#at] === SPACE || this.#window[this.#at] === TAB)) this.#at++
   }
 
-  #isBehindCell(byte: number | undefined): boolean {
+  #isCellEnd(byte: number | undefined): boolean {
     return byte === this.#delimiter || byte === LF || byte === CR
   }
 
   /** Whether the record reaches the end of what may be read, and the file goes on there. */
-  #isCut(): boolean {
+  #isTruncated(): boolean {
     return this.#at === this.#limit && !(this.#isEnd && this.#at === this.#window.length)
   }
 
@@ -291,13 +301,13 @@ class QuotedRecordReader {
 }
 
 /** The next quote that is not doubled. */
-function closingQuote(window: Buffer, from: number, limit: number): number | undefined {
+function findClosingQuote(window: Buffer, from: number, limit: number): number | undefined {
   for (let at = window.indexOf(QUOTE, from); at !== -1 && at < limit; at = window.indexOf(QUOTE, at + 2))
     if (window[at + 1] !== QUOTE) return at
   return undefined
 }
 
-function lineBreaks(window: Buffer, from: number, to: number): number {
+function countLineBreaks(window: Buffer, from: number, to: number): number {
   let count = 0
   for (let at = from; at < to; at++) if (window[at] === LF || (window[at] === CR && window[at + 1] !== LF)) count++
   return count

@@ -13,9 +13,9 @@ import { type Clock, systemClock } from '../clock.ts'
 import type { DiskGuard } from '../disk.ts'
 import { AppError, insufficientStorage } from '../errors.ts'
 import { FairQueue, type Owner } from '../queue/fair-queue.ts'
-import { isLocked, storageError } from '../storage-errors.ts'
+import { isLocked, toStorageError } from '../storage-errors.ts'
 import { MiB, seconds } from '../units.ts'
-import { type NotAPromise, prepared } from './open.ts'
+import { type NonPromise, prepareStatements } from './open.ts'
 
 /** What a write function works with, inside its savepoint. */
 export interface Tx {
@@ -56,14 +56,14 @@ export interface CommitterOptions {
 }
 
 /** Work between two groups. */
-interface Alone {
+interface ExclusiveJob {
   /** The WAL is emptied before, as far as readers let it. */
   readonly afterWal: boolean
   run(): void
   reject(error: unknown): void
 }
 
-interface Entry {
+interface QueuedWrite {
   readonly run: (tx: Tx) => unknown
   readonly mayUseReserve: boolean
   readonly resolve: (value: never) => void
@@ -75,11 +75,11 @@ interface Entry {
 }
 
 /** Bounds the writes that fail together when their group does. */
-const MOST_PER_GROUP = 128
+const MAX_WRITES_PER_GROUP = 128
 /** Bounds the time for which one group keeps the event loop, but for one write that takes longer. */
 const MAX_GROUP_MS = 10
 /** Free beside the reserve, no group can use it up: it has some milliseconds. */
-const AMPLE_BYTES = 256 * MiB
+const AMPLE_FREE_BYTES = 256 * MiB
 /** Owner of the writes of the service itself: outcomes, recurring tasks. */
 const SERVICE: Owner = ''
 /** The service writes for all owners, so it has the turns of so many, or of all that wait. */
@@ -92,7 +92,7 @@ const RESTART_SECONDS = 10
 /** So that writes which take no time that the clock sees take turns as well. */
 const MIN_COST_MS = 0.01
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   begin: db.prepare('BEGIN IMMEDIATE'),
   commit: db.prepare('COMMIT'),
   rollback: db.prepare('ROLLBACK'),
@@ -111,16 +111,16 @@ export class Committer {
   readonly #unregister: (() => void) | undefined
   #walBytes = 0
   readonly #clock: Pick<Clock, 'monotonicMs'>
-  readonly #queue = new FairQueue<Entry>()
-  #alone: Alone[] = []
+  readonly #queue = new FairQueue<QueuedWrite>()
+  #exclusiveJobs: ExclusiveJob[] = []
   #fileFd: number | undefined
   #isClosed = false
   #running = false
-  #held: Promise<void> | undefined
+  #writersHeld: Promise<void> | undefined
   #checkpointing: Promise<void> | undefined
-  #checkpointFromBytes = 0
+  #nextCheckpointBytes = 0
   /** Whether the running group could come near the reserve of the disk, so that each write is measured. */
-  #isTight = false
+  #isDiskTight = false
   /** Of the database when the running group began. */
   #pagesBefore = 0
   #pageBytes: number | undefined
@@ -145,7 +145,7 @@ export class Committer {
    * other passing trouble, such as a lock of another process, with 503 `storage_unavailable`. Writes of one owner run in
    * the order in which they came.
    */
-  write<T>(run: (tx: Tx) => NotAPromise<T>, { owner = SERVICE, mayUseReserve = false }: WriteOptions = {}): Promise<T> {
+  write<T>(run: (tx: Tx) => NonPromise<T>, { owner = SERVICE, mayUseReserve = false }: WriteOptions = {}): Promise<T> {
     if (this.#broken) return Promise.reject(this.#broken)
     return new Promise<T>((resolve, reject) => {
       const entry = { run, mayUseReserve, reject, failed: false, after: [] }
@@ -160,7 +160,7 @@ export class Committer {
   }
 
   /** `write` with `mayUseReserve`. */
-  writeFromReserve<T>(run: (tx: Tx) => NotAPromise<T>, options: WriteOptions = {}): Promise<T> {
+  writeFromReserve<T>(run: (tx: Tx) => NonPromise<T>, options: WriteOptions = {}): Promise<T> {
     return this.write(run, { ...options, mayUseReserve: true })
   }
 
@@ -175,30 +175,32 @@ export class Committer {
    * Runs `run` on the connection between two groups, outside of any transaction and while no checkpoint runs: for upkeep that no transaction may hold. What
    * it writes is not waited for, and it keeps everybody else from writing: only what takes some milliseconds.
    */
-  alone<T>(run: (db: Database) => NotAPromise<T>): Promise<T> {
-    return this.#whenAlone(false, () => run(this.db) as T)
+  runExclusive<T>(run: (db: Database) => NonPromise<T>): Promise<T> {
+    return this.#enqueueExclusive(false, () => run(this.db) as T)
   }
 
   /**
    * The same for work on the file itself: the WAL is emptied into it first, in another thread. Nobody writes meanwhile.
    * @param run is given the file, and whether all is in it; not when somebody reads from the WAL
    */
-  aloneWithFile<T>(run: (file: { readonly fd: number; readonly isWhole: boolean }) => NotAPromise<T>): Promise<T> {
-    return this.#whenAlone(true, () => run({ fd: this.fileFd, isWhole: fstatSync(this.#walFd).size === 0 }) as T)
+  runExclusiveWithFile<T>(
+    run: (file: { readonly fd: number; readonly isWhole: boolean }) => NonPromise<T>,
+  ): Promise<T> {
+    return this.#enqueueExclusive(true, () => run({ fd: this.fileFd, isWhole: fstatSync(this.#walFd).size === 0 }) as T)
   }
 
-  #whenAlone<T>(afterWal: boolean, run: () => T): Promise<T> {
+  #enqueueExclusive<T>(afterWal: boolean, run: () => T): Promise<T> {
     if (this.#broken) return Promise.reject(this.#broken)
     if (this.#isClosed) return Promise.reject(new Error(`${this.#path} is closed`))
     return new Promise<T>((resolve, reject) => {
-      this.#alone.push({
+      this.#exclusiveJobs.push({
         afterWal,
         reject,
         run: () => {
           try {
             resolve(run())
           } catch (error) {
-            reject(storageError(error))
+            reject(toStorageError(error))
           }
         },
       })
@@ -249,11 +251,11 @@ export class Committer {
   }
 
   async #loop(): Promise<void> {
-    while ((this.#queue.size > 0 || this.#alone.length > 0) && !this.#broken) {
+    while ((this.#queue.size > 0 || this.#exclusiveJobs.length > 0) && !this.#broken) {
       await this.#options.disk?.refresh()
       // Last: a checkpoint may have begun to hold the writer meanwhile.
-      while (this.#held) await this.#held
-      if (this.#alone.length > 0) await this.#runAlone()
+      while (this.#writersHeld) await this.#writersHeld
+      if (this.#exclusiveJobs.length > 0) await this.#runExclusiveJobs()
       if (this.#queue.size === 0) continue
       if (!this.#begin()) {
         // By the clock of the machine, like the process that is waited for.
@@ -267,7 +269,7 @@ export class Committer {
       try {
         await this.#sync()
       } catch (error) {
-        this.#break(error as Error, group)
+        this.#markBroken(error as Error, group)
         break
       }
       for (const entry of group) {
@@ -275,19 +277,19 @@ export class Committer {
         for (const run of entry.after) queueMicrotask(run)
         entry.resolve(entry.value as never)
       }
-      this.#tellDurable(deltas)
+      this.#notifyDurable(deltas)
       this.#checkpointWhenLarge()
     }
     if (this.#broken) {
       for (const entry of this.#queue.remove(() => true)) entry.reject(this.#broken)
-      for (const { reject } of this.#alone.splice(0)) reject(this.#broken)
+      for (const { reject } of this.#exclusiveJobs.splice(0)) reject(this.#broken)
     }
     this.#running = false
   }
 
-  async #runAlone(): Promise<void> {
+  async #runExclusiveJobs(): Promise<void> {
     await this.#checkpointing
-    const alone = this.#alone.splice(0)
+    const alone = this.#exclusiveJobs.splice(0)
     if (alone.some(({ afterWal }) => afterWal) && fstatSync(this.#walFd).size > 0) await this.#emptyWal()
     for (const { run } of alone) run()
     this.#measureWal()
@@ -307,7 +309,7 @@ export class Committer {
     this.#walBytes = walBytes
   }
 
-  #tellDurable(deltas: ReadonlyMap<string, number>): void {
+  #notifyDurable(deltas: ReadonlyMap<string, number>): void {
     if (deltas.size === 0) return
     try {
       this.#options.onDurable?.(deltas)
@@ -335,20 +337,20 @@ export class Committer {
         if (nowMs - this.#lockedSinceMs < MAX_LOCK_WAIT_MS) return false
       }
       this.#lockedSinceMs = undefined
-      for (const entry of this.#queue.remove(() => true)) entry.reject(storageError(error))
+      for (const entry of this.#queue.remove(() => true)) entry.reject(toStorageError(error))
       return false
     }
   }
 
   /** Runs the head of the queue and commits; rejects the failed entries and returns the committed ones, to be synced. */
-  #runGroup(deltas: Map<string, number>): Entry[] {
+  #runGroup(deltas: Map<string, number>): QueuedWrite[] {
     const statements = sql(this.db)
-    const taken: Entry[] = []
+    const taken: QueuedWrite[] = []
     try {
-      this.#isTight = this.#options.disk?.hasRoomFor(AMPLE_BYTES) === false
-      if (this.#isTight) this.#pagesBefore = statements.pages.get()?.page_count ?? 0
+      this.#isDiskTight = this.#options.disk?.hasRoomFor(AMPLE_FREE_BYTES) === false
+      if (this.#isDiskTight) this.#pagesBefore = statements.pages.get()?.page_count ?? 0
       const endMs = this.#clock.monotonicMs() + MAX_GROUP_MS
-      for (let nowMs = endMs - MAX_GROUP_MS; nowMs < endMs && taken.length < MOST_PER_GROUP; ) {
+      for (let nowMs = endMs - MAX_GROUP_MS; nowMs < endMs && taken.length < MAX_WRITES_PER_GROUP; ) {
         const next = this.#queue.shift()
         if (!next) break
         const { item: entry, owner } = next
@@ -366,14 +368,14 @@ export class Committer {
     } catch (error) {
       if (this.db.inTransaction) statements.rollback.run()
       // Nothing of the group is kept: whoever had not failed by itself fails with it.
-      for (const entry of taken) entry.reject(storageError(entry.failed ? entry.error : error))
+      for (const entry of taken) entry.reject(toStorageError(entry.failed ? entry.error : error))
       return []
     }
-    for (const entry of taken) if (entry.failed) entry.reject(storageError(entry.error))
+    for (const entry of taken) if (entry.failed) entry.reject(toStorageError(entry.error))
     return taken.filter((entry) => !entry.failed)
   }
 
-  #runEntry(entry: Entry, deltas: Map<string, number>): void {
+  #runEntry(entry: QueuedWrite, deltas: Map<string, number>): void {
     const statements = sql(this.db)
     const own: [string, number][] = []
     statements.savepoint.run()
@@ -383,7 +385,7 @@ export class Committer {
         add: (counter, delta) => own.push([counter, delta]),
         afterCommit: (run) => entry.after.push(run),
       })
-      if (this.#isTight && !entry.mayUseReserve) this.#requireRoom()
+      if (this.#isDiskTight && !entry.mayUseReserve) this.#requireDiskSpace()
       statements.release.run()
       for (const [counter, delta] of own) deltas.set(counter, (deltas.get(counter) ?? 0) + delta)
     } catch (error) {
@@ -398,7 +400,7 @@ export class Committer {
   }
 
   /** Throws 507 when what the group has added so far, once in the WAL and once more when it is copied from there, touches the reserve. */
-  #requireRoom(): void {
+  #requireDiskSpace(): void {
     const { disk } = this.#options
     if (!disk) return
     const { pages, pageSize } = sql(this.db)
@@ -411,7 +413,7 @@ export class Committer {
     return new Promise((resolve, reject) => fdatasync(this.#walFd, (error) => (error ? reject(error) : resolve())))
   }
 
-  #break(error: Error, group: Entry[]): void {
+  #markBroken(error: Error, group: QueuedWrite[]): void {
     this.#broken = new AppError(
       503,
       'storage_failed',
@@ -425,7 +427,7 @@ export class Committer {
   #checkpointWhenLarge(): void {
     const limit = this.#options.checkpointBytes
     if (this.#checkpointing || limit === undefined || !this.#options.checkpoint) return
-    if (this.#walBytes >= Math.max(limit, this.#checkpointFromBytes)) this.#checkpointing = this.#checkpointNow()
+    if (this.#walBytes >= Math.max(limit, this.#nextCheckpointBytes)) this.#checkpointing = this.#checkpointNow()
   }
 
   async #checkpointNow(): Promise<void> {
@@ -435,15 +437,15 @@ export class Committer {
       // The first pass copies the bulk while groups go on; under steady load it never catches up, so the second holds them back for the little
       // that came since, and empties the WAL.
       await checkpoint(this.#path, 'PASSIVE')
-      this.#held = checkpoint(this.#path, 'TRUNCATE')
-      await this.#held
+      this.#writersHeld = checkpoint(this.#path, 'TRUNCATE')
+      await this.#writersHeld
       // A long reader keeps the WAL from being emptied; writers are not held again for it before as much has come anew.
       this.#measureWal()
       const leftBytes = this.#walBytes
-      this.#checkpointFromBytes = leftBytes === 0 ? 0 : leftBytes + (this.#options.checkpointBytes ?? 0)
+      this.#nextCheckpointBytes = leftBytes === 0 ? 0 : leftBytes + (this.#options.checkpointBytes ?? 0)
       if (!this.#isClosed) this.#options.onCheckpoint?.(this.#path, leftBytes, () => this.checkpoint())
     } finally {
-      this.#held = undefined
+      this.#writersHeld = undefined
       this.#checkpointing = undefined
     }
   }

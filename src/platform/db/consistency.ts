@@ -12,12 +12,12 @@ export interface ConsistencyRule {
 }
 
 /** What checking a rule found. */
-export interface Finding {
+export interface Violation {
   readonly rule: string
   readonly differences: readonly string[]
 }
 
-export const checkRule = (db: Database, { rule, findDifferences }: ConsistencyRule): Finding => ({
+export const checkRule = (db: Database, { rule, findDifferences }: ConsistencyRule): Violation => ({
   rule,
   differences: findDifferences(db),
 })

@@ -4,7 +4,7 @@ import { invalid } from '../errors.ts'
 import type { Committer } from './commit.ts'
 
 /** Pages of an index merged in one transaction: some 5 ms. */
-const MERGED_PAGES = 64
+const PAGES_PER_MERGE = 64
 
 /**
  * Rewrites an index until no word of a row that was taken out is in it any more; of an index without any it does nothing. In steps.
@@ -12,17 +12,18 @@ const MERGED_PAGES = 64
  */
 export async function compactFullText(commit: Pick<Committer, 'writeFromReserve'>, table: string): Promise<void> {
   // The first step, negative, begins a merge of everything into one; those after it go on with that.
-  for (let pages = -MERGED_PAGES; ; pages = MERGED_PAGES) {
+  for (let pages = -PAGES_PER_MERGE; ; pages = PAGES_PER_MERGE) {
     const didWork = await commit.writeFromReserve(({ db }) => {
-      const before = totalChanges(db)
+      const before = readTotalChanges(db)
       db.query(`INSERT INTO ${table} (${table}, rank) VALUES ('merge', ?)`).run(pages)
-      return totalChanges(db) - before >= 2
+      return readTotalChanges(db) - before >= 2
     })
     if (!didWork) return
   }
 }
 
-const totalChanges = (db: Database): number => db.query<{ n: number }, []>('SELECT total_changes() AS n').get()?.n ?? 0
+const readTotalChanges = (db: Database): number =>
+  db.query<{ n: number }, []>('SELECT total_changes() AS n').get()?.n ?? 0
 
 const MAX_QUERY_LENGTH = 200
 const MAX_WORDS = 20
@@ -31,13 +32,13 @@ const MAX_WORDS = 20
 const WORD_CHARACTER = /[\p{L}\p{N}\p{Co}]/u
 
 /** A word or a token in quotes, in which nothing is syntax. */
-export const quoted = (word: string): string => `"${word.replaceAll('"', '""')}"`
+export const quoteWord = (word: string): string => `"${word.replaceAll('"', '""')}"`
 
 /**
  * The query for rows that have all words of a text, as a person types it. Throws the 422 of what is no search.
  * @param field the parameter that the text came in
  */
-export function allWordsOf(field: string, text: string): string {
+export function toAllWordsQuery(field: string, text: string): string {
   if (text.length > MAX_QUERY_LENGTH) throw invalid(field, `${field} must have at most ${MAX_QUERY_LENGTH} characters.`)
   const words = text
     .replaceAll('\0', ' ')
@@ -45,5 +46,5 @@ export function allWordsOf(field: string, text: string): string {
     .filter((word) => WORD_CHARACTER.test(word))
   if (words.length === 0) throw invalid(field, `${field} must have at least one word to search for.`)
   if (words.length > MAX_WORDS) throw invalid(field, `${field} must have at most ${MAX_WORDS} words.`)
-  return words.map(quoted).join(' AND ')
+  return words.map(quoteWord).join(' AND ')
 }

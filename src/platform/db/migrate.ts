@@ -10,11 +10,11 @@ export interface Migration {
 }
 
 /** The database was made by a newer version. */
-export class NewerDatabase extends Error {}
+export class NewerDatabaseError extends Error {}
 
 /**
  * Brings the schema up to date, each migration in a transaction of its own together with the note that it was applied.
- * Throws NewerDatabase when a newer version made it, so that an older executable never writes into it.
+ * Throws NewerDatabaseError when a newer version made it, so that an older executable never writes into it.
  * @param onApply called before each that is applied
  */
 export function migrate(db: Database, migrations: readonly Migration[], onApply?: (name: string) => void): void {
@@ -27,7 +27,7 @@ export function migrate(db: Database, migrations: readonly Migration[], onApply?
   )
   const unknown = [...applied].find((name) => !migrations.some((m) => m.name === name))
   if (unknown)
-    throw new NewerDatabase(
+    throw new NewerDatabaseError(
       `The database has the migration ${unknown}, which this version does not know; start the newer version again.`,
     )
   for (const migration of migrations) {

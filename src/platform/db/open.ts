@@ -66,20 +66,22 @@ function syncDirectory(path: string): void {
  * Statements prepared once a connection: `const sql = prepared((db) => ({ insert: db.prepare('…') }))`, then `sql(db).insert.run(…)`.
  * For hot paths, where a query builder or a look-up by SQL text would cost more than the query.
  */
-export function prepared<S extends Record<string, Statement>>(prepare: (db: Database) => S): (db: Database) => S {
+export function prepareStatements<S extends Record<string, Statement>>(
+  prepare: (db: Database) => S,
+): (db: Database) => S {
   return perOwner(prepare)
 }
 
 /** What must end before anything else runs. */
-export type NotAPromise<T> = T extends PromiseLike<unknown> ? never : T
+export type NonPromise<T> = T extends PromiseLike<unknown> ? never : T
 
-const snapshot = prepared((db) => ({ begin: db.prepare('BEGIN'), end: db.prepare('COMMIT') }))
+const snapshot = prepareStatements((db) => ({ begin: db.prepare('BEGIN'), end: db.prepare('COMMIT') }))
 
 /**
  * Reads of one moment. SQLite takes and gives back its lock once for all of them, not at each: outside of a transaction that costs several times what a
  * look-up by key does. For reads only; inside of a transaction it is the call alone. Throws what `read` throws.
  */
-export function readTogether<T>(db: Database, read: () => NotAPromise<T>): T {
+export function readSnapshot<T>(db: Database, read: () => NonPromise<T>): T {
   if (db.inTransaction) return read() as T
   const { begin, end } = snapshot(db)
   begin.run()

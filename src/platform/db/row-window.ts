@@ -18,13 +18,13 @@ export interface RowWindow {
 /** Above every id and every time that is stored. */
 const ABOVE_ALL = Number.MAX_SAFE_INTEGER
 
-const unknownCursor = () => invalid('cursor', 'cursor must be the next_cursor of a page of this list.')
+const invalidCursor = () => invalid('cursor', 'cursor must be the next_cursor of a page of this list.')
 
 /** Of a list that is newest first by id: the id that all wanted ones are below. */
 export function belowId({ after }: Pick<RowWindow, 'after'>): number {
   if (!after) return ABOVE_ALL
   const [id] = after
-  if (after.length !== 1 || typeof id !== 'number') throw unknownCursor()
+  if (after.length !== 1 || typeof id !== 'number') throw invalidCursor()
   return id
 }
 
@@ -32,7 +32,7 @@ export function belowId({ after }: Pick<RowWindow, 'after'>): number {
 export function belowTimeAndId({ after }: Pick<RowWindow, 'after'>): readonly [time: number, id: number] {
   if (!after) return [ABOVE_ALL, ABOVE_ALL]
   const [time, id] = after
-  if (after.length !== 2 || typeof time !== 'number' || typeof id !== 'number') throw unknownCursor()
+  if (after.length !== 2 || typeof time !== 'number' || typeof id !== 'number') throw invalidCursor()
   return [time, id]
 }
 
@@ -40,6 +40,6 @@ export function belowTimeAndId({ after }: Pick<RowWindow, 'after'>): readonly [t
 export function belowTimeAndText({ after }: Pick<RowWindow, 'after'>): readonly [time: number, text: string] {
   if (!after) return [ABOVE_ALL, '']
   const [time, text] = after
-  if (after.length !== 2 || typeof time !== 'number' || typeof text !== 'string') throw unknownCursor()
+  if (after.length !== 2 || typeof time !== 'number' || typeof text !== 'string') throw invalidCursor()
   return [time, text]
 }

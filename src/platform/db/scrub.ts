@@ -10,12 +10,12 @@ import { promisify } from 'node:util'
 import type { Committer } from './commit.ts'
 
 /** Free pages given back in one step. */
-const RELEASED_PAGES = 64
+const PAGES_PER_RELEASE = 64
 /** Pages zeroed in one step, and how many are read at once. */
-const PAGES_A_STEP = 256
-const PAGES_A_READ = 256
+const PAGES_PER_STEP = 256
+const PAGES_PER_READ = 256
 /** Above this, an overflow page could begin with the number of a next page that looks like the type of a b-tree page. */
-const MOST_PAGES = 2 ** 25
+const MAX_PAGES = 2 ** 25
 
 /**
  * Scrubs the database of a committer. Resolves with false when another process reads it for so long that its WAL cannot be emptied: then what was deleted
@@ -25,11 +25,11 @@ export async function scrubDatabase(committer: Committer): Promise<boolean> {
   await releasePages(committer)
   // In another thread first, so that little is left to do while everybody waits.
   await committer.checkpoint()
-  if (!(await committer.aloneWithFile(({ isWhole }) => isWhole))) return false
-  for await (const pages of dirtyPages(committer.fileFd)) {
-    for (let from = 0; from < pages.length; from += PAGES_A_STEP) {
-      const step = pages.slice(from, from + PAGES_A_STEP)
-      const isDone = await committer.aloneWithFile(({ fd, isWhole }) => {
+  if (!(await committer.runExclusiveWithFile(({ isWhole }) => isWhole))) return false
+  for await (const pages of findDirtyPages(committer.fileFd)) {
+    for (let from = 0; from < pages.length; from += PAGES_PER_STEP) {
+      const step = pages.slice(from, from + PAGES_PER_STEP)
+      const isDone = await committer.runExclusiveWithFile(({ fd, isWhole }) => {
         // Others have written: a page whose newest form is in the WAL is stale in the file.
         if (!isWhole) return false
         // Pages in the cache have their old middle, and would bring it back with their next change.
@@ -53,10 +53,10 @@ export async function scrubDatabase(committer: Committer): Promise<boolean> {
 export async function releasePages(committer: Committer, most = Number.POSITIVE_INFINITY): Promise<number> {
   let released = 0
   while (released < most) {
-    const before = await committer.alone((db) => {
-      const free = freePages(db)
-      if (free > 0) db.query(`PRAGMA incremental_vacuum(${RELEASED_PAGES})`).all()
-      return { free, left: free > 0 ? freePages(db) : 0 }
+    const before = await committer.runExclusive((db) => {
+      const free = countFreePages(db)
+      if (free > 0) db.query(`PRAGMA incremental_vacuum(${PAGES_PER_RELEASE})`).all()
+      return { free, left: free > 0 ? countFreePages(db) : 0 }
     })
     released += before.free - before.left
     // Without progress the database was made without auto_vacuum: its pages stay, and are overwritten.
@@ -65,23 +65,23 @@ export async function releasePages(committer: Committer, most = Number.POSITIVE_
   return released
 }
 
-const freePages = (db: Database): number =>
+const countFreePages = (db: Database): number =>
   db.query<{ freelist_count: number }, []>('PRAGMA freelist_count').get()?.freelist_count ?? 0
 
 /** Numbers of the pages whose unused middle is not all zero, as they are found. A page that changes meanwhile is looked at again when it is zeroed. */
-async function* dirtyPages(fd: number): AsyncGenerator<number[]> {
+async function* findDirtyPages(fd: number): AsyncGenerator<number[]> {
   const header = Buffer.alloc(FILE_HEADER_BYTES)
   await readAt(fd, header, 0)
   const pageSize = pageSizeOf(header)
-  if (pageSize === 0 || fstatSync(fd).size / pageSize >= MOST_PAGES) return
-  const buffer = Buffer.alloc(pageSize * PAGES_A_READ)
-  for (let first = 1; ; first += PAGES_A_READ) {
+  if (pageSize === 0 || fstatSync(fd).size / pageSize >= MAX_PAGES) return
+  const buffer = Buffer.alloc(pageSize * PAGES_PER_READ)
+  for (let first = 1; ; first += PAGES_PER_READ) {
     const bytesRead = await readAt(fd, buffer, (first - 1) * pageSize)
     const found: number[] = []
     for (let index = 0; (index + 1) * pageSize <= bytesRead; index++) {
       const page = first + index
       const bytes = buffer.subarray(index * pageSize, (index + 1) * pageSize)
-      if (!isPointerMap(page, pageSize) && unusedOf(bytes, page) !== undefined) found.push(page)
+      if (!isPointerMap(page, pageSize) && findUnusedRange(bytes, page) !== undefined) found.push(page)
     }
     if (found.length > 0) yield found
     if (bytesRead < buffer.length) return
@@ -119,7 +119,7 @@ const FILE_HEADER_BYTES = 100
  * Where the unused middle of a b-tree page is, when it is not all zero: between the pointers to its cells and the first cell. Undefined for a page that is
  * none, or not wholly as the file format says (https://sqlite.org/fileformat2.html, 1.6).
  */
-function unusedOf(bytes: Uint8Array, page: number): { readonly from: number; readonly to: number } | undefined {
+function findUnusedRange(bytes: Uint8Array, page: number): { readonly from: number; readonly to: number } | undefined {
   const header = page === 1 ? FILE_HEADER_BYTES : 0
   const type = bytes[header] ?? 0
   if (!LEAVES.has(type) && !INTERIORS.has(type)) return undefined
@@ -149,7 +149,7 @@ function zeroPages(fd: number, pages: readonly number[]): void {
     const start = (page - 1) * pageSize
     // The file may be shorter by now.
     if (readSync(fd, bytes, 0, pageSize, start) !== pageSize) return
-    const unused = unusedOf(bytes, page)
+    const unused = findUnusedRange(bytes, page)
     if (unused) writeSync(fd, ZEROS, 0, unused.to - unused.from, start + unused.from)
   }
 }

@@ -9,16 +9,16 @@ export const OWNERS_ONLY = 'x-owners-only'
 export const CHANGES = 'x-changes'
 
 const SESSION = { session: [] }
-const ANYBODY = [{ bearer: [] }, { serviceApiKey: [] }, SESSION]
+const ANY_CREDENTIAL = [{ bearer: [] }, { serviceApiKey: [] }, SESSION]
 
 /** `detail: { summary: '...', ...requires('domains:read') }`: needs a key, or a user who is signed in, with this scope; of several, with all of them. */
 export const requires = <Scope extends string>(...scopes: readonly [Scope, ...Scope[]]) => ({
-  security: ANYBODY,
+  security: ANY_CREDENTIAL,
   [REQUIRED_SCOPE]: scopes.join(' '),
 })
 
 /** The scopes of what stands under REQUIRED_SCOPE; none: any key will do. */
-export const scopesIn = (required: string): readonly string[] => (required === '' ? [] : required.split(' '))
+export const parseScopes = (required: string): readonly string[] => (required === '' ? [] : required.split(' '))
 
 /** Needs a user who is signed in, whatever the role; a key is a 403. */
 export const requiresSession = { security: [SESSION], [REQUIRED_SCOPE]: '', [SESSION_ONLY]: true }

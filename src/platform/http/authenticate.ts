@@ -6,14 +6,15 @@ import { unauthorized } from '../errors.ts'
 
 // RFC 9110 §11.1: the scheme is case-insensitive. Keys that an operator provisions may have any visible character.
 const BEARER = /^bearer +([\x21-\x7e]+) *$/i
-const VISIBLE = /^[\x21-\x7e]+$/
+const VISIBLE_ASCII = /^[\x21-\x7e]+$/
 const MAX_KEY_LENGTH = 512
 
 /** Whether a request says that it has an API key, whatever it is worth. */
-export const namesKey = (headers: Headers): boolean => headers.has('authorization') || headers.has('x-service-api-key')
+export const hasCredentials = (headers: Headers): boolean =>
+  headers.has('authorization') || headers.has('x-service-api-key')
 
 /** The API key in the headers. Throws a 401 when there is none, when it is malformed, or when the two headers disagree. */
-export function apiKeyOf(headers: Headers): string {
+export function readApiKey(headers: Headers): string {
   const authorization = headers.get('authorization')
   const serviceKey = headers.get('x-service-api-key')
   const bearer = authorization === null ? undefined : BEARER.exec(authorization)?.[1]
@@ -23,6 +24,6 @@ export function apiKeyOf(headers: Headers): string {
   }
   if (bearer !== undefined && serviceKey !== null && bearer !== serviceKey) throw unauthorized()
   const key = bearer ?? serviceKey
-  if (key === undefined || key === null || key.length > MAX_KEY_LENGTH || !VISIBLE.test(key)) throw unauthorized()
+  if (key === undefined || key === null || key.length > MAX_KEY_LENGTH || !VISIBLE_ASCII.test(key)) throw unauthorized()
   return key
 }

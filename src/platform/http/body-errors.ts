@@ -1,7 +1,7 @@
 /** @module What a client is told whose body cannot be taken. */
 import { AppError } from '../errors.ts'
 
-export const tooLarge = (maxBytes: number): AppError =>
+export const bodyTooLarge = (maxBytes: number): AppError =>
   new AppError(413, 'payload_too_large', `The request body is larger than the ${maxBytes} bytes allowed.`, {
     headers: { connection: 'close' },
   })
@@ -12,5 +12,5 @@ export const bodyTooSlow = (): AppError =>
   })
 
 /** The client went away in the middle of its body, so nobody reads this answer. */
-export const interrupted = (cause: unknown): AppError =>
+export const bodyInterrupted = (cause: unknown): AppError =>
   new AppError(400, 'request_interrupted', 'The request body ended before it was complete.', { cause })

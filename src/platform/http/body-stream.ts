@@ -5,8 +5,8 @@
 import type { Clock } from '../clock.ts'
 import { AppError, unauthorized } from '../errors.ts'
 import { KiB, MiB, seconds } from '../units.ts'
-import { bodyTooSlow, interrupted, tooLarge } from './body-errors.ts'
-import { allowLongWait, endLongWait, isRevoked } from './request-context.ts'
+import { bodyInterrupted, bodyTooLarge, bodyTooSlow } from './body-errors.ts'
+import { isRevoked, liftTimeLimit, restoreTimeLimit } from './request-context.ts'
 
 /**
  * The pieces of a body, once. To stop reading is to stop taking: what is still to come is thrown away. Reading throws 400 when the client went away,
@@ -18,25 +18,28 @@ export type BodyStream = AsyncIterable<Uint8Array>
 export const STREAM_BYTES = 4 * MiB
 
 /** A client is waited for so long in all until so many bytes more are there. Time that the handler takes does not count. */
-const PATIENCE_MS = seconds(60)
-const PATIENCE_BYTES = 256 * KiB
+const READ_TIMEOUT_MS = seconds(60)
+const MIN_BYTES_PER_TIMEOUT = 256 * KiB
 
 /** The body of a request as a stream of at most `maxBytes`. Nothing is read before the first piece is asked for. */
-export const bodyStream = (
+export const createBodyStream = (
   request: Request,
   options: {
     readonly maxBytes: number
     readonly clock: Pick<Clock, 'monotonicMs' | 'after'>
     /** Told of each piece that is garbage now. */
-    readonly onTaken: (bytes: number) => void
+    readonly onConsumed: (bytes: number) => void
   },
-): BodyStream => ({ [Symbol.asyncIterator]: () => pieces(request, options) })
+): BodyStream => ({ [Symbol.asyncIterator]: () => readChunks(request, options) })
 
-async function* pieces(request: Request, { maxBytes, clock, onTaken }: Parameters<typeof bodyStream>[1]) {
+async function* readChunks(
+  request: Request,
+  { maxBytes, clock, onConsumed: onTaken }: Parameters<typeof createBodyStream>[1],
+) {
   const reader = request.body?.getReader()
   if (!reader) return
-  allowLongWait(request)
-  const patiently = createPatience(clock)
+  liftTimeLimit(request)
+  const patiently = createReadTimeout(clock)
   let sizeBytes = 0
   try {
     for (;;) {
@@ -44,23 +47,25 @@ async function* pieces(request: Request, { maxBytes, clock, onTaken }: Parameter
       if (isRevoked(request)) throw unauthorized()
       if (done) return
       sizeBytes += value.length
-      if (sizeBytes > maxBytes) throw tooLarge(maxBytes)
+      if (sizeBytes > maxBytes) throw bodyTooLarge(maxBytes)
       yield value
       onTaken(value.length)
     }
   } catch (error) {
-    throw error instanceof AppError ? error : interrupted(error)
+    throw error instanceof AppError ? error : bodyInterrupted(error)
   } finally {
     await reader.cancel().catch(() => undefined)
-    endLongWait(request)
+    restoreTimeLimit(request)
   }
 }
 
-type Read = Awaited<ReturnType<ReadableStreamDefaultReader<Uint8Array>['read']>>
+type ReadResult = Awaited<ReturnType<ReadableStreamDefaultReader<Uint8Array>['read']>>
 
 /** Waits for each read as long as there is patience left; bytes bring it back. */
-function createPatience(clock: Pick<Clock, 'monotonicMs' | 'after'>): (reading: Promise<Read>) => Promise<Read> {
-  let leftMs = PATIENCE_MS
+function createReadTimeout(
+  clock: Pick<Clock, 'monotonicMs' | 'after'>,
+): (reading: Promise<ReadResult>) => Promise<ReadResult> {
+  let leftMs = READ_TIMEOUT_MS
   let gotBytes = 0
   return async (reading) => {
     const { promise: expiry, reject } = Promise.withResolvers<never>()
@@ -70,8 +75,8 @@ function createPatience(clock: Pick<Clock, 'monotonicMs' | 'after'>): (reading: 
       const read = await Promise.race([reading, expiry])
       leftMs -= clock.monotonicMs() - sinceMs
       gotBytes += read.value?.length ?? 0
-      if (gotBytes >= PATIENCE_BYTES) {
-        leftMs = PATIENCE_MS
+      if (gotBytes >= MIN_BYTES_PER_TIMEOUT) {
+        leftMs = READ_TIMEOUT_MS
         gotBytes = 0
       }
       return read

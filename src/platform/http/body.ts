@@ -7,8 +7,8 @@ import { AppError } from '../errors.ts'
 import { addGarbage } from '../garbage.ts'
 import type { MemoryBudget, Reservation } from '../memory-budget.ts'
 import { KiB } from '../units.ts'
-import { bodyTooSlow, interrupted, tooLarge } from './body-errors.ts'
-import { bodyStream, STREAM_BYTES } from './body-stream.ts'
+import { bodyInterrupted, bodyTooLarge, bodyTooSlow } from './body-errors.ts'
+import { createBodyStream, STREAM_BYTES } from './body-stream.ts'
 import { createDeadline, type Deadline } from './deadline.ts'
 import { countJsonValues, HEAP_BYTES_PER_JSON_VALUE, invalidJson, parseJson } from './json.ts'
 
@@ -24,13 +24,13 @@ const CSV_FACTOR = 2
 /** Step by which the reservation of a body of unknown length grows. */
 const CHUNKED_STEP_BYTES = 64 * KiB
 const RETRY_AFTER_SECONDS = 2
-const MAX_STRANGER_BYTES = 64 * KiB
+const MAX_ANONYMOUS_BYTES = 64 * KiB
 const MAX_SIGNED_BYTES = 256 * KiB
 /** Fields of a form: ours have some twenty. Bun takes 18 ms for those that 64 KiB can name. */
 const MAX_FORM_FIELDS = 500
 /** Larger bodies share this part of the memory, so that a few slow uploads cannot keep everybody else out. */
 const LARGE_BODY_BYTES = 64 * KiB
-const LARGE_BODY_SHARE = 0.75
+const LARGE_BODY_FRACTION = 0.75
 
 /** Whether a body takes milliseconds to parse and check. */
 export const isLargeBody = (sizeBytes: number): boolean => sizeBytes > LARGE_BODY_BYTES
@@ -54,11 +54,11 @@ export interface BodyReader {
    * The parsed body, undefined when it is empty; with it the memory that stays reserved until the caller releases it.
    * Throws 400, 408, 413, 415 and 503.
    */
-  read(request: Request, sender: Sender, accepts: Format, inTurn?: InTurn): Promise<ReadBody>
+  read(request: Request, sender: Sender, accepts: BodyFormat, inTurn?: FairRunner): Promise<ReadBody>
 }
 
 /** Runs a piece of synchronous work when its sender's turn comes. */
-export type InTurn = <T>(piece: () => T) => Promise<T>
+export type FairRunner = <T>(piece: () => T) => Promise<T>
 
 /** Strangers may send small bodies only: nobody has to answer for what they do. */
 export type Sender = 'authenticated' | 'stranger'
@@ -66,12 +66,12 @@ export type Sender = 'authenticated' | 'stranger'
  * `csv`: the value is the bytes as they came. `csv-stream`: a `BodyStream` of them, unread. `anything`: the request says all by itself; of a form the fields are read, and whatever else comes
  * is read and passed over. `bytes`: the value is the bytes as they came, whatever their type, up to 256 KiB: what strangers sign.
  */
-export type Format = 'json' | 'json-or-form' | 'csv' | 'csv-stream' | 'anything' | 'bytes'
+export type BodyFormat = 'json' | 'json-or-form' | 'csv' | 'csv-stream' | 'anything' | 'bytes'
 
 export const BODY_FORMAT = 'x-body-format'
 
 /** For a route's `detail`: what its body may be, where that is not JSON under /v1 and JSON or a form elsewhere. */
-export const acceptsBody = (format: Format): { readonly [BODY_FORMAT]: Format } => ({ [BODY_FORMAT]: format })
+export const acceptsBody = (format: BodyFormat): { readonly [BODY_FORMAT]: BodyFormat } => ({ [BODY_FORMAT]: format })
 
 export interface ReadBody {
   readonly value: unknown
@@ -85,10 +85,10 @@ const EMPTY: ReadBody = { value: undefined, sizeBytes: 0, reservation: undefined
 export function createBodyReader(options: BodyReaderOptions): BodyReader {
   const { maxBodyBytes, maxStreamBytes, timeoutMs, memory, clock } = options
   // A body that could never be reserved is too large, not "try again later".
-  const largeBodyLimit = memory.limitBytes * LARGE_BODY_SHARE
+  const largeBodyLimit = memory.limitBytes * LARGE_BODY_FRACTION
   const maxBytes = Math.min(maxBodyBytes, Math.floor(largeBodyLimit / PEAK_FACTOR))
   const maxBytesOf = (sender: Sender): number =>
-    sender === 'stranger' ? Math.min(maxBytes, MAX_STRANGER_BYTES) : maxBytes
+    sender === 'stranger' ? Math.min(maxBytes, MAX_ANONYMOUS_BYTES) : maxBytes
   const deadline = createDeadline(clock, timeoutMs)
   const collectAfter = (bytes: number): void => addGarbage(memory, bytes)
 
@@ -96,7 +96,7 @@ export function createBodyReader(options: BodyReaderOptions): BodyReader {
     sizeBytes > LARGE_BODY_BYTES && memory.inUseBytes + addedBytes > largeBodyLimit
   const reserve = (sizeBytes: number): Reservation | undefined =>
     isCrowded(sizeBytes, sizeBytes * PEAK_FACTOR) ? undefined : memory.reserve(sizeBytes * PEAK_FACTOR)
-  const grow: Grow = (reservation, sizeBytes) => {
+  const grow: GrowReservation = (reservation, sizeBytes) => {
     const heldBytes = sizeBytes * PEAK_FACTOR
     return !isCrowded(sizeBytes, heldBytes - reservation.bytes) && reservation.resize(heldBytes)
   }
@@ -106,7 +106,7 @@ export function createBodyReader(options: BodyReaderOptions): BodyReader {
       const length = request.headers.get('content-length')
       if (length === null || Number(length) <= maxBytesOf(sender)) return
       const limitBytes = isStreamed() ? maxStreamBytes : maxBytesOf(sender)
-      if (Number(length) > limitBytes) throw tooLarge(limitBytes)
+      if (Number(length) > limitBytes) throw bodyTooLarge(limitBytes)
     },
 
     async read(request, sender, accepts, inTurn) {
@@ -117,14 +117,14 @@ export function createBodyReader(options: BodyReaderOptions): BodyReader {
         refuseNotCsv(request)
         const reservation = isCrowded(STREAM_BYTES, STREAM_BYTES) ? undefined : memory.reserve(STREAM_BYTES)
         if (!reservation) throw serverBusy()
-        const value = bodyStream(request, { maxBytes: maxStreamBytes, clock, onTaken: collectAfter })
+        const value = createBodyStream(request, { maxBytes: maxStreamBytes, clock, onConsumed: collectAfter })
         return { value, sizeBytes: 0, reservation }
       }
       const limitBytes = accepts === 'bytes' ? Math.min(maxBytes, MAX_SIGNED_BYTES) : maxBytesOf(sender)
-      if (Number(length) > limitBytes) throw tooLarge(limitBytes)
+      if (Number(length) > limitBytes) throw bodyTooLarge(limitBytes)
       const reserved = reserve(isChunked ? CHUNKED_STEP_BYTES : Number(length))
       if (!reserved) throw serverBusy()
-      const reservation = collected(reserved, collectAfter)
+      const reservation = collectOnRelease(reserved, collectAfter)
       try {
         const bytes = isChunked
           ? await readChunked(request, limitBytes, reservation, grow, deadline)
@@ -137,14 +137,14 @@ export function createBodyReader(options: BodyReaderOptions): BodyReader {
         return { value, sizeBytes: bytes.length, reservation }
       } catch (error) {
         reservation.release()
-        throw error instanceof AppError ? error : interrupted(error)
+        throw error instanceof AppError ? error : bodyInterrupted(error)
       }
     },
   }
 }
 
 /** The same reservation, whose release has the garbage collected in time. */
-function collected(reservation: Reservation, collectAfter: (bytes: number) => void): Reservation {
+function collectOnRelease(reservation: Reservation, collectAfter: (bytes: number) => void): Reservation {
   let mostBytes = reservation.bytes
   return {
     get bytes() {
@@ -164,13 +164,13 @@ function collected(reservation: Reservation, collectAfter: (bytes: number) => vo
 }
 
 /** Makes a reservation fit a body of so many bytes; false when that may not be. */
-type Grow = (reservation: Reservation, sizeBytes: number) => boolean
+type GrowReservation = (reservation: Reservation, sizeBytes: number) => boolean
 
 async function readChunked(
   request: Request,
   maxBytes: number,
   reservation: Reservation,
-  grow: Grow,
+  grow: GrowReservation,
   deadline: Deadline,
 ): Promise<Uint8Array> {
   const reader = request.body?.getReader()
@@ -182,7 +182,7 @@ async function readChunked(
       const { done, value } = await reader.read()
       if (done) return
       size += value.length
-      if (size > maxBytes) throw tooLarge(maxBytes)
+      if (size > maxBytes) throw bodyTooLarge(maxBytes)
       if (size * PEAK_FACTOR > reservation.bytes && !grow(reservation, size + CHUNKED_STEP_BYTES)) {
         throw serverBusy()
       }
@@ -205,9 +205,9 @@ const utf8 = new TextDecoder('utf-8', { fatal: true })
 async function parse(
   request: Request,
   bytes: Uint8Array,
-  accepts: Format,
+  accepts: BodyFormat,
   reservation: Reservation,
-  inTurn: InTurn | undefined,
+  inTurn: FairRunner | undefined,
 ): Promise<unknown> {
   const contentType = request.headers.get('content-type')
   if (accepts === 'anything') {

@@ -2,7 +2,7 @@
 import { BlockList, isIP } from 'node:net'
 
 /** Addresses and networks as one predicate. `networks` are validated by the configuration. */
-export function networkSet(networks: readonly string[]): (address: string) => boolean {
+export function createNetworkMatcher(networks: readonly string[]): (address: string) => boolean {
   if (networks.length === 0) return () => false
   const list = new BlockList()
   for (const network of networks) {
@@ -18,16 +18,16 @@ export function networkSet(networks: readonly string[]): (address: string) => bo
  * The client's address: `peer`, or, when that is a trusted proxy, the rightmost address in `forwardedFor` that is none. An entry that is no
  * address ends the search at the proxy that passed it on.
  */
-export function clientIp(
+export function resolveClientIp(
   peer: string,
   forwardedFor: string | null,
   isTrustedProxy: (address: string) => boolean,
 ): string {
-  let client = unmapped(peer)
+  let client = unmapIpv4(peer)
   if (forwardedFor === null) return client
   const hops = forwardedFor.split(',')
   for (let i = hops.length - 1; i >= 0 && isTrustedProxy(client); i--) {
-    const hop = addressOf(hops[i] ?? '')
+    const hop = parseHop(hops[i] ?? '')
     if (hop === undefined) break
     client = hop
   }
@@ -35,21 +35,21 @@ export function clientIp(
 }
 
 /** `::ffff:192.0.2.1`, which is also written `::ffff:c000:201` (RFC 4291 §2.5.5.2), is the IPv4 address it maps. */
-function unmapped(address: string): string {
-  const [, dotted, high, low] = MAPPED.exec(address) ?? []
+function unmapIpv4(address: string): string {
+  const [, dotted, high, low] = MAPPED_IPV4.exec(address) ?? []
   if (dotted !== undefined) return dotted
   if (high === undefined || low === undefined) return address
   const bits = [high, low].map((group) => Number.parseInt(group, 16))
   return bits.flatMap((group) => [group >> 8, group & 255]).join('.')
 }
 
-const MAPPED =
+const MAPPED_IPV4 =
   /^(?:::|(?:0{1,4}:){5}|(?:0{1,4}:){1,4}:)(?:ffff):(?:(\d+\.\d+\.\d+\.\d+)|([0-9a-f]{1,4}):([0-9a-f]{1,4}))$/i
 
 /** Some proxies write a port: `192.0.2.1:1234`, `[2001:db8::1]:1234`. */
-function addressOf(hop: string): string | undefined {
+function parseHop(hop: string): string | undefined {
   const text = hop.trim()
   const bare = /^\[(.+)\](?::\d+)?$/.exec(text)?.[1] ?? /^([\d.]+):\d+$/.exec(text)?.[1] ?? text
-  const address = unmapped(bare)
+  const address = unmapIpv4(bare)
   return isIP(address) === 0 ? undefined : address
 }

@@ -5,21 +5,21 @@ import { acceptsBody } from './body.ts'
 
 export const CSV_TYPE = 'text/csv'
 
-const content = (description: string) => ({ [CSV_TYPE]: { schema: { type: 'string', description } } }) as const
+const toCsvContent = (description: string) => ({ [CSV_TYPE]: { schema: { type: 'string', description } } }) as const
 
 /** `detail: { ..., ...csvBody('...') }`: the body is CSV and reaches the handler as its bytes, undefined when it is empty. */
 export const csvBody = (description: string) => ({
   ...acceptsBody('csv'),
-  requestBody: { required: true, content: content(description) },
+  requestBody: { required: true, content: toCsvContent(description) },
 })
 
 /** The same for a file of any length: it reaches the handler as a `BodyStream`. */
 export const csvStreamBody = (description: string) => ({
   ...acceptsBody('csv-stream'),
-  requestBody: { required: true, content: content(description) },
+  requestBody: { required: true, content: toCsvContent(description) },
 })
 
 /** The answer is CSV. */
-export const csvAnswer = (description: string) => ({
-  responses: { 200: { description: 'Done.', content: content(description) } },
+export const csvResponseSpec = (description: string) => ({
+  responses: { 200: { description: 'Done.', content: toCsvContent(description) } },
 })

@@ -1,7 +1,7 @@
 /** @module `from_date` and `to_date` of a list: which times they let in. */
 import { Type } from '@sinclair/typebox'
 import type { Millis } from '../clock.ts'
-import { instantsOf } from '../date-time.ts'
+import { toInstantRange } from '../date-time.ts'
 import { invalid } from '../errors.ts'
 
 /** Spread into a query schema. `what` names the rows and their time: `emails accepted`. */
@@ -20,18 +20,18 @@ interface DateQuery {
 }
 
 /** Both ends inclusive; undefined where none is given. 422 for what is no date. */
-export function datesOf({ from_date, to_date }: DateQuery): {
+export function parseDateRange({ from_date, to_date }: DateQuery): {
   readonly from: Millis | undefined
   readonly to: Millis | undefined
 } {
   return {
-    from: from_date === undefined ? undefined : dateFilter('from_date', from_date).first,
-    to: to_date === undefined ? undefined : dateFilter('to_date', to_date).last,
+    from: from_date === undefined ? undefined : parseDateFilter('from_date', from_date).first,
+    to: to_date === undefined ? undefined : parseDateFilter('to_date', to_date).last,
   }
 }
 
-function dateFilter(field: string, text: string): { first: Millis; last: Millis } {
-  const instants = instantsOf(text)
+function parseDateFilter(field: string, text: string): { first: Millis; last: Millis } {
+  const instants = toInstantRange(text)
   if (!instants)
     throw invalid(field, `${field} must be a date such as 2026-11-21 or a date-time such as 2026-11-21T09:30:00Z.`)
   return instants

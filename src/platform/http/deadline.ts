@@ -9,22 +9,22 @@ export interface Deadline {
   within<T>(work: Promise<T>, onExpiry: () => Error): Promise<T>
 }
 
-interface Waiting {
+interface PendingWait {
   readonly expiresAtMs: number
   expire(): void
 }
 
-const SWEEP_EVERY_MS = 1000
+const SWEEP_INTERVAL_MS = 1000
 
 /** Ends waits after `limitMs`, up to a second late. */
 export function createDeadline(clock: Pick<Clock, 'monotonicMs' | 'after'>, limitMs: number): Deadline {
   // In order of expiry, because all waits have the same limit.
-  const waiting = new Set<Waiting>()
+  const waiting = new Set<PendingWait>()
   let isSweeping = false
 
   const sweepLater = (): void => {
     isSweeping = true
-    clock.after(SWEEP_EVERY_MS, () => {
+    clock.after(SWEEP_INTERVAL_MS, () => {
       isSweeping = false
       const nowMs = clock.monotonicMs()
       for (const wait of waiting) {
@@ -39,7 +39,7 @@ export function createDeadline(clock: Pick<Clock, 'monotonicMs' | 'after'>, limi
   return {
     within: (work, onExpiry) =>
       new Promise((resolve, reject) => {
-        const wait: Waiting = { expiresAtMs: clock.monotonicMs() + limitMs, expire: () => reject(onExpiry()) }
+        const wait: PendingWait = { expiresAtMs: clock.monotonicMs() + limitMs, expire: () => reject(onExpiry()) }
         waiting.add(wait)
         if (!isSweeping) sweepLater()
         work.then(

@@ -34,18 +34,18 @@ export function docsRoutes(routes: readonly AnyElysia[], info: ApiInfo) {
     )
     .get(
       '/docs',
-      () => htmlResponse(page(info.title), 200, { 'content-security-policy': CONTENT_SECURITY_POLICY }),
+      () => htmlResponse(renderDocsPage(info.title), 200, { 'content-security-policy': CONTENT_SECURITY_POLICY }),
       hidden,
     )
-    .get('/docs/start.js', () => asset(START_SCRIPT, 'text/javascript; charset=utf-8'), hidden)
-    .get('/docs/swagger-ui.js', () => asset(Bun.file(uiScriptPath), 'text/javascript; charset=utf-8'), hidden)
-    .get('/docs/swagger-ui.css', () => asset(Bun.file(uiStylePath), 'text/css; charset=utf-8'), hidden)
+    .get('/docs/start.js', () => assetResponse(START_SCRIPT, 'text/javascript; charset=utf-8'), hidden)
+    .get('/docs/swagger-ui.js', () => assetResponse(Bun.file(uiScriptPath), 'text/javascript; charset=utf-8'), hidden)
+    .get('/docs/swagger-ui.css', () => assetResponse(Bun.file(uiStylePath), 'text/css; charset=utf-8'), hidden)
 }
 
-const asset = (content: string | Blob, contentType: string): Response =>
+const assetResponse = (content: string | Blob, contentType: string): Response =>
   new Response(content, { headers: { ...ASSET_HEADERS, 'content-type': contentType } })
 
-const page = (title: string) => html`<!doctype html>
+const renderDocsPage = (title: string) => html`<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">

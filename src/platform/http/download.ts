@@ -1,12 +1,19 @@
 /** @module Answers with bytes of strangers: to be saved, never to be shown or run by a browser. Long ones leave in slices, as the client takes them. */
-import { type Clock, giveWay } from '../clock.ts'
+import { type Clock, yieldToEventLoop } from '../clock.ts'
 import type { MemoryBudget } from '../memory-budget.ts'
 import { KiB, seconds } from '../units.ts'
 import { serverBusy } from './body.ts'
-import { allowLongWait, cutConnection, endLongWait, isRevoked, requestContext, takeTurn } from './request-context.ts'
+import {
+  cutConnection,
+  isRevoked,
+  liftTimeLimit,
+  requestContext,
+  restoreTimeLimit,
+  yieldFairly,
+} from './request-context.ts'
 
 /** Types that run nothing wherever they are opened; anything else, HTML and SVG among it, is handed out as bytes of no kind. */
-const HARMLESS: ReadonlySet<string> = new Set([
+const SAFE_TYPES: ReadonlySet<string> = new Set([
   'application/gzip',
   'application/json',
   'application/msword',
@@ -47,14 +54,14 @@ export interface FileName {
 /**
  * The content as a file (RFC 6266). Whatever it is, a browser saves it: it is not displayed, not guessed at, and may load nothing.
  */
-export function download(
+export function createDownload(
   content: Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array> | null,
   file: FileName,
 ): Response {
   return new Response(content, {
     headers: {
-      'content-type': HARMLESS.has(file.contentType) ? file.contentType : 'application/octet-stream',
-      'content-disposition': disposition(file.filename),
+      'content-type': SAFE_TYPES.has(file.contentType) ? file.contentType : 'application/octet-stream',
+      'content-disposition': formatDisposition(file.filename),
       'x-content-type-options': 'nosniff',
       'content-security-policy': "sandbox; default-src 'none'",
       'cache-control': 'private, no-store',
@@ -62,7 +69,7 @@ export function download(
   })
 }
 
-export interface Streaming {
+export interface StreamContext {
   readonly clock: Pick<Clock, 'after'>
   readonly memory: MemoryBudget
   readonly log: { error(context: object, message: string): void }
@@ -71,14 +78,14 @@ export interface Streaming {
 /** What a download holds: the compressed part of a file that is being read, the slice made of it, and what the socket has not taken. */
 export const DOWNLOAD_BYTES = 512 * KiB
 /** Downloads share this part of the memory with large bodies, so that slow clients cannot keep everybody else out. */
-const DOWNLOAD_SHARE = 0.75
+const MAX_DOWNLOAD_FRACTION = 0.75
 
 /**
  * The content as a file whose length does not matter: it is read slice by slice, as the client takes it. 503 when there is no memory for another.
  * @param open begins to read; what it throws is thrown, and what reading throws later ends the connection, so that nobody takes a part for the whole
  */
-export function streamedDownload(
-  app: Streaming,
+export function streamDownload(
+  app: StreamContext,
   request: Request,
   open: () => Iterable<Uint8Array>,
   file: FileName,
@@ -87,9 +94,9 @@ export function streamedDownload(
   // What nobody takes, nobody would end.
   if (request.method === 'HEAD') {
     open()
-    return download(null, file)
+    return createDownload(null, file)
   }
-  const isCrowded = memory.inUseBytes + DOWNLOAD_BYTES > memory.limitBytes * DOWNLOAD_SHARE
+  const isCrowded = memory.inUseBytes + DOWNLOAD_BYTES > memory.limitBytes * MAX_DOWNLOAD_FRACTION
   const reservation = isCrowded ? undefined : memory.reserve(DOWNLOAD_BYTES)
   if (!reservation) throw serverBusy()
   let slices: Iterable<Uint8Array>
@@ -99,15 +106,15 @@ export function streamedDownload(
     reservation.release()
     throw error
   }
-  allowLongWait(request)
-  const stream = pacedStream({ clock: app.clock, takeTurn: () => takeTurn(request) }, slices, {
-    over() {
+  liftTimeLimit(request)
+  const stream = createPacedStream({ clock: app.clock, takeTurn: () => yieldFairly(request) }, slices, {
+    onEnded() {
       reservation.release()
-      endLongWait(request)
+      restoreTimeLimit(request)
     },
     isRevoked: () => isRevoked(request),
-    cut: () => cutConnection(request),
-    failed(error) {
+    onCut: () => cutConnection(request),
+    onFailed(error) {
       log.error(
         { err: error, requestId: requestContext(request)?.requestId },
         'a download could not be read to its end',
@@ -115,30 +122,30 @@ export function streamedDownload(
       cutConnection(request)
     },
   })
-  return download(stream, file)
+  return createDownload(stream, file)
 }
 
 /** A client that takes nothing for so long is gone. */
 const STALL_MS = seconds(60)
 /** Smaller slices go together. */
-const LEAST_BYTES = 64 * KiB
+const MIN_CHUNK_BYTES = 64 * KiB
 
 export interface StreamEvents {
   /** Once, however it ends, before any of the others. */
-  over(): void
+  onEnded(): void
   /** Whether the client may have no more of it. */
   isRevoked(): boolean
   /** The client has taken nothing for a minute, or may have no more. */
-  cut(): void
+  onCut(): void
   /** The slices could not be read. */
-  failed(error: unknown): void
+  onFailed(error: unknown): void
 }
 
 /**
  * Slices as a stream that reads on only when it is asked. Who asks after its end by `cut` or `failed` gets an error.
  */
-export function pacedStream(
-  { clock, takeTurn = giveWay }: Pick<Streaming, 'clock'> & { readonly takeTurn?: () => Promise<void> },
+export function createPacedStream(
+  { clock, takeTurn = yieldToEventLoop }: Pick<StreamContext, 'clock'> & { readonly takeTurn?: () => Promise<void> },
   slices: Iterable<Uint8Array>,
   on: StreamEvents,
 ): ReadableStream<Uint8Array> {
@@ -150,12 +157,12 @@ export function pacedStream(
     stall.cancel()
     // Closes the file that is being read.
     iterator.return?.()
-    on.over()
+    on.onEnded()
   }
   const wait = () =>
     clock.after(STALL_MS, () => {
       end()
-      on.cut()
+      on.onCut()
     })
   let stall = wait()
   return new ReadableStream(
@@ -166,14 +173,14 @@ export function pacedStream(
         await takeTurn()
         if (!isOver && on.isRevoked()) {
           end()
-          on.cut()
+          on.onCut()
         }
         if (isOver) return controller.error(new Error('the download is over'))
         const taken: Uint8Array[] = []
         let takenBytes = 0
         let isAtEnd = false
         try {
-          while (!isAtEnd && takenBytes < LEAST_BYTES) {
+          while (!isAtEnd && takenBytes < MIN_CHUNK_BYTES) {
             const { done, value } = iterator.next()
             isAtEnd = done === true
             if (done) break
@@ -182,7 +189,7 @@ export function pacedStream(
           }
         } catch (error) {
           end()
-          on.failed(error)
+          on.onFailed(error)
           return controller.error(error)
         }
         const [first] = taken
@@ -203,14 +210,14 @@ export function pacedStream(
  * For a route's `detail`: that it answers with a file.
  * @param mediaType what it always is; left out: of any type
  */
-export const fileAnswer = (description: string, mediaType = '*/*') => ({
+export const fileResponseSpec = (description: string, mediaType = '*/*') => ({
   responses: {
     200: { description, content: { [mediaType]: { schema: { type: 'string' as const, format: 'binary' } } } },
   },
 })
 
 /** RFC 8187 §3.2 for what is not plain ASCII, beside a form that everybody reads. */
-function disposition(filename: string | null): string {
+function formatDisposition(filename: string | null): string {
   if (filename === null || filename === '') return 'attachment'
   const plain = filename.replace(/[^ -~]|["\\%]/g, '_')
   const encoded = encodeURIComponent(filename.toWellFormed()).replace(

@@ -13,10 +13,10 @@ export interface Pagination {
 }
 
 /** `{data}`. */
-export const one = <T>(data: T): { data: T } => ({ data })
+export const dataBody = <T>(data: T): { data: T } => ({ data })
 
 /** A page as `pageOf` gives it; a list that has one page only says no more than how long it is. */
-export type Paged = Pick<Page, 'page' | 'perPage'> &
+export type PageResult = Pick<Page, 'page' | 'perPage'> &
   Partial<Pick<Page, 'rowsBefore' | 'tooDeepBy' | 'after'>> & {
     readonly total: number
     /** Of a list whose total is not counted to its end: whether rows follow. */
@@ -27,9 +27,9 @@ export type Paged = Pick<Page, 'page' | 'perPage'> &
  * `{data, pagination}`. A page past the end has empty `data`; `total_pages` of nothing is 0. Throws the 422 of a page that only a cursor reaches.
  * @param lastKey where the last row stands; left out for a list of bounded length, whose next page is found by counting
  */
-export function list<T>(
+export function pageBody<T>(
   rows: readonly T[],
-  { page, perPage, total, rowsBefore = total, tooDeepBy, after, hasMore }: Paged,
+  { page, perPage, total, rowsBefore = total, tooDeepBy, after, hasMore }: PageResult,
   lastKey?: RowKey,
 ): { data: T[]; pagination: Pagination } {
   requireReachable({ tooDeepBy, rowsBefore: hasMore ? 0 : rowsBefore }, total)

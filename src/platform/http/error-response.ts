@@ -3,7 +3,7 @@
  * the client and the cause for the log, under the same request id.
  */
 import { AppError, type ErrorDetail, type ErrorType } from '../errors.ts'
-import { storageError } from '../storage-errors.ts'
+import { toStorageError } from '../storage-errors.ts'
 
 /** Flat and nested at once, because some clients read the one and some the other. */
 export interface ErrorBody {
@@ -16,14 +16,14 @@ export interface ErrorBody {
   retry_after?: number
 }
 
-export interface ErrorAnswer {
+export interface ErrorResponseData {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
   readonly body: ErrorBody
 }
 
 /** The answer to `error`. */
-export function errorAnswer(error: AppError, requestId: string): ErrorAnswer {
+export function toErrorResponseData(error: AppError, requestId: string): ErrorResponseData {
   const { status, code, message, type, details, retryAfterSeconds, facts } = error
   return {
     status,
@@ -47,8 +47,8 @@ export function errorAnswer(error: AppError, requestId: string): ErrorAnswer {
 }
 
 /** The same as a Response, for answers given outside of a route. */
-export function errorResponse(error: AppError, requestId: string): Response {
-  const { status, headers, body } = errorAnswer(error, requestId)
+export function toErrorResponse(error: AppError, requestId: string): Response {
+  const { status, headers, body } = toErrorResponseData(error, requestId)
   return Response.json(body, {
     status,
     headers: {
@@ -78,7 +78,7 @@ export const wrongMethod = (method: string, allowed: readonly string[]): AppErro
 /** The response to OPTIONS: the methods of a path (RFC 9110 §9.3.7), or the 404 of one that has none. */
 export const optionsResponse = (methods: readonly string[], requestId: string): Response =>
   methods.length === 0
-    ? errorResponse(unknownRoute(), requestId)
+    ? toErrorResponse(unknownRoute(), requestId)
     : new Response(null, {
         status: 204,
         headers: { allow: [...methods, 'OPTIONS'].sort().join(', '), 'x-request-id': requestId },
@@ -114,7 +114,7 @@ export function toAppError(thrown: unknown, notFound: () => AppError): { error: 
   if (code === 'NOT_FOUND') return { error: notFound(), isLogged: false }
   // Elysia wraps what its hooks throw.
   if (cause instanceof AppError) return toAppError(cause, notFound)
-  const storage = storageError(thrown)
+  const storage = toStorageError(thrown)
   if (storage instanceof AppError) return { error: storage, isLogged: true }
   // The original holds the whole value, which may be a secret that is shown only once; it must not reach the log.
   const reason =

@@ -4,7 +4,7 @@
  */
 import type { Clock, Timer } from '../clock.ts'
 import { seconds } from '../units.ts'
-import { allowLongWait, cutConnection, endLongWait } from './request-context.ts'
+import { cutConnection, liftTimeLimit, restoreTimeLimit } from './request-context.ts'
 
 export const EVENT_STREAM_TYPE = 'text/event-stream'
 
@@ -33,17 +33,17 @@ const WEIGHT = /^q=(?:0(?:\.\d{0,3})?|1(?:\.0{0,3})?)$/
  * @param event its name
  * @param data one line, such as JSON
  */
-export const eventText = (id: number, event: string, data: string): string =>
+export const formatEvent = (id: number, event: string, data: string): string =>
   `id: ${id}\nevent: ${event}\ndata: ${data}\n\n`
 
 /** Tells the client an id to come back with, without an event. */
-export const idText = (id: number): string => `id: ${id}\n\n`
+export const formatId = (id: number): string => `id: ${id}\n\n`
 
 /** What clients ignore; it shows them, and whoever is in between, that the connection lives. */
-export const commentText = (comment: string): string => `: ${comment}\n\n`
+export const formatComment = (comment: string): string => `: ${comment}\n\n`
 
 /** How long a client is to wait before it connects again. */
-export const retryText = (retryMs: number): string => `retry: ${retryMs}\n\n`
+export const formatRetry = (retryMs: number): string => `retry: ${retryMs}\n\n`
 
 export interface EventStreamOptions {
   readonly request: Request
@@ -54,7 +54,7 @@ export interface EventStreamOptions {
    */
   next(): Promise<string | undefined>
   /** Called once, when it is over: ended by us, or left by the client. */
-  onEnd(): void
+  onEnded(): void
   /** Told of an error in `next`, which ends the stream. */
   onError(error: unknown): void
 }
@@ -66,10 +66,10 @@ export interface EventStream {
 }
 
 /** A client that took nothing for so long is gone, or might as well be. */
-export const UNTAKEN_MS = seconds(60)
+export const CLIENT_STALL_MS = seconds(60)
 
 /** A stream as the answer to `request`, whose connection may then live as long as it reads. */
-export function openEventStream({ request, clock, next, onEnd, onError }: EventStreamOptions): EventStream {
+export function openEventStream({ request, clock, next, onEnded: onEnd, onError }: EventStreamOptions): EventStream {
   const encoder = new TextEncoder()
   let controller: ReadableStreamDefaultController<Uint8Array> | undefined
   let untaken: Timer | undefined
@@ -80,11 +80,11 @@ export function openEventStream({ request, clock, next, onEnd, onError }: EventS
     if (isOver) return
     isOver = true
     untaken?.cancel()
-    endLongWait(request)
+    restoreTimeLimit(request)
     onEnd()
   }
   const expectTaking = (): void => {
-    untaken = clock.after(UNTAKEN_MS, () => {
+    untaken = clock.after(CLIENT_STALL_MS, () => {
       finish()
       cutConnection(request)
     })
@@ -124,7 +124,7 @@ export function openEventStream({ request, clock, next, onEnd, onError }: EventS
     // Nothing is asked for ahead of the client.
     { highWaterMark: 0 },
   )
-  allowLongWait(request)
+  liftTimeLimit(request)
 
   return {
     response: new Response(body, {

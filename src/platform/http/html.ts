@@ -20,7 +20,7 @@ export type HtmlValue = string | number | boolean | null | undefined | Html | re
 /** `html\`<p>${name}</p>\``: values are escaped for text and quoted attributes; arrays are joined; null, undefined and false are nothing. */
 export function html(strings: TemplateStringsArray, ...values: readonly HtmlValue[]): Html {
   let text = strings[0] ?? ''
-  for (let i = 0; i < values.length; i++) text += render(values[i]) + (strings[i + 1] ?? '')
+  for (let i = 0; i < values.length; i++) text += renderValue(values[i]) + (strings[i + 1] ?? '')
   return new Html(text)
 }
 
@@ -37,10 +37,10 @@ const ESCAPES: Readonly<Record<string, string>> = {
 
 export const escapeHtml = (text: string): string => text.replace(/[&<>"']/g, (c) => ESCAPES[c] ?? c)
 
-function render(value: HtmlValue): string {
+function renderValue(value: HtmlValue): string {
   if (value === null || value === undefined || value === false) return ''
   if (value instanceof Html) return value.text
-  if (Array.isArray(value)) return value.map(render).join('')
+  if (Array.isArray(value)) return value.map(renderValue).join('')
   return escapeHtml(String(value))
 }
 

@@ -6,66 +6,73 @@ import type { TSchema } from '@sinclair/typebox'
 import type { Clock, Timer } from '../clock.ts'
 import { KiB, seconds } from '../units.ts'
 import { serverBusy } from './body.ts'
-import { DOWNLOAD_BYTES, download, type Streaming } from './download.ts'
-import { allowLongWait, cutConnection, endLongWait, isRevoked, requestContext, takeTurn } from './request-context.ts'
+import { createDownload, DOWNLOAD_BYTES, type StreamContext } from './download.ts'
+import {
+  cutConnection,
+  isRevoked,
+  liftTimeLimit,
+  requestContext,
+  restoreTimeLimit,
+  yieldFairly,
+} from './request-context.ts'
 
 /** A client that takes nothing for so long is gone. */
 const STALL_MS = seconds(60)
 /** Smaller pieces go together. */
-const LEAST_CHARACTERS = 32 * KiB
+const MIN_CHUNK_LENGTH = 32 * KiB
 /** These answers share this part of the memory with downloads and large bodies. */
-const SHARE = 0.75
+const MAX_MEMORY_FRACTION = 0.75
 
-export interface JsonStreamed {
+export interface JsonStreamOptions {
   readonly filename: string
   /**
    * Called once, when it is over.
    * @param isWhole whether the client has taken all of it, but for what the kernel keeps for it
    */
-  over(isWhole: boolean): void
+  onEnded(isWhole: boolean): void
 }
 
 /**
  * Streams pieces of a JSON text. Each piece is made when it is asked for, and must not take long; an empty one gives others their turn. 503 when there is no
  * memory for another such answer: then nothing is called.
  */
-export function streamedJson(app: Streamer, request: Request, pieces: Pieces, on: JsonStreamed): Response {
+export function streamJson(app: JsonStreamContext, request: Request, pieces: Pieces, on: JsonStreamOptions): Response {
   const { memory } = app
-  const isCrowded = memory.inUseBytes + DOWNLOAD_BYTES > memory.limitBytes * SHARE
+  const isCrowded = memory.inUseBytes + DOWNLOAD_BYTES > memory.limitBytes * MAX_MEMORY_FRACTION
   const reservation = isCrowded ? undefined : memory.reserve(DOWNLOAD_BYTES)
   if (!reservation) throw serverBusy()
-  allowLongWait(request)
+  liftTimeLimit(request)
   const stream = new JsonStream(app, request, pieces, (isWhole) => {
     reservation.release()
-    endLongWait(request)
+    restoreTimeLimit(request)
     // Lets go of what the pieces are made of, when not all of them were wanted.
     void pieces.return?.()
-    on.over(isWhole)
+    on.onEnded(isWhole)
   })
   const body = new ReadableStream<Uint8Array>(stream, { highWaterMark: 0 })
-  return download(body, { contentType: 'application/json', filename: on.filename })
+  return createDownload(body, { contentType: 'application/json', filename: on.filename })
 }
 
-type Streamer = Streaming & { readonly clock: Pick<Clock, 'after'> }
+type JsonStreamContext = StreamContext & { readonly clock: Pick<Clock, 'after'> }
 type Pieces = Iterator<string> | AsyncIterator<string>
 
 /** Where the body of an answer comes from. Ends with its last piece, when the client goes away, or when it takes nothing for too long. */
 class JsonStream {
-  readonly #app: Streamer
+  readonly #app: JsonStreamContext
   readonly #request: Request
   readonly #pieces: Pieces
-  readonly #over: (isWhole: boolean) => void
+  readonly #onEnded: (isWhole: boolean) => void
   readonly #encoder = new TextEncoder()
   #stall: Timer
   #isOver = false
   #isWritten = false
 
   /** @param over called once, at the end */
-  constructor(app: Streamer, request: Request, pieces: Pieces, over: (isWhole: boolean) => void) {
+  constructor(app: JsonStreamContext, request: Request, pieces: Pieces, over: (isWhole: boolean) => void) {
     this.#app = app
     this.#request = request
     this.#pieces = pieces
-    this.#over = over
+    this.#onEnded = over
     this.#stall = this.#waitForClient()
   }
 
@@ -99,8 +106,8 @@ class JsonStream {
   /** The next text; empty: there is no more. Undefined: it is over meanwhile. */
   async #read(): Promise<string | undefined> {
     let text = ''
-    while (text.length < LEAST_CHARACTERS) {
-      await takeTurn(this.#request)
+    while (text.length < MIN_CHUNK_LENGTH) {
+      await yieldFairly(this.#request)
       if (this.#isOver) return undefined
       const { done, value } = await this.#pieces.next()
       if (done) {
@@ -125,11 +132,11 @@ class JsonStream {
     if (this.#isOver) return
     this.#isOver = true
     this.#stall.cancel()
-    this.#over(isWhole)
+    this.#onEnded(isWhole)
   }
 }
 
 /** For a route's `detail`: that it answers with such a text of this shape. */
-export const streamedAnswer = (description: string, schema: TSchema) => ({
+export const streamedResponseSpec = (description: string, schema: TSchema) => ({
   responses: { 200: { description, content: { 'application/json': { schema: schema as object } } } },
 })

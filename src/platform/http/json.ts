@@ -17,7 +17,7 @@ export const HEAP_BYTES_PER_JSON_VALUE = 96
 const QUOTE = 34
 const BACKSLASH = 92
 /** Up to this length the end of a string is sought character by character, after it with indexOf, which is faster for long ones only. */
-const SHORT_STRING = 24
+const SHORT_STRING_LENGTH = 24
 
 /**
  * Counts the values of a JSON text without parsing it (an upper bound when the text is malformed).
@@ -29,7 +29,7 @@ export function countJsonValues(text: string): number {
   for (let i = 0; i < text.length; i++) {
     switch (text.charCodeAt(i)) {
       case QUOTE:
-        i = endOfString(text, i + 1)
+        i = findStringEnd(text, i + 1)
         break
       case 123: // {
       case 91: // [
@@ -56,8 +56,8 @@ export function countJsonValues(text: string): number {
 }
 
 /** Index of the quote that ends the string whose first character is at `start`; the text's length when there is none. */
-function endOfString(text: string, start: number): number {
-  const near = Math.min(start + SHORT_STRING, text.length)
+function findStringEnd(text: string, start: number): number {
+  const near = Math.min(start + SHORT_STRING_LENGTH, text.length)
   let i = start
   while (i < near) {
     const c = text.charCodeAt(i)
@@ -80,7 +80,7 @@ export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch (error) {
-    throw invalidJson(reasonOf(error))
+    throw invalidJson(toKnownReason(error))
   }
 }
 
@@ -88,7 +88,7 @@ export function parseJson(text: string): unknown {
 const KNOWN_REASON =
   /(unterminated string|unexpected eof|unexpected identifier|property name must be a string literal|expected '[}\]:]'|single quotes \('\) are not allowed|invalid escape character)/i
 
-const reasonOf = (error: unknown): string =>
+const toKnownReason = (error: unknown): string =>
   (error instanceof Error && KNOWN_REASON.exec(error.message)?.[1]?.toLowerCase()) || 'syntax error'
 
 export const invalidJson = (reason: string): AppError =>

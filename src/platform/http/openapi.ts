@@ -4,15 +4,15 @@
  */
 import { swagger } from '@elysiajs/swagger'
 import { type AnyElysia, Elysia } from 'elysia'
-import { AppError, tooMany, unauthorized } from '../errors.ts'
-import { CHANGES, OWNERS_ONLY, REQUIRED_SCOPE, SESSION_ONLY, scopesIn } from './access.ts'
+import { AppError, tooManyRequests, unauthorized } from '../errors.ts'
+import { CHANGES, OWNERS_ONLY, parseScopes, REQUIRED_SCOPE, SESSION_ONLY } from './access.ts'
 import { BODY_FORMAT } from './body.ts'
 import { CSV_TYPE } from './csv.ts'
-import { errorAnswer, insufficientScope } from './error-response.ts'
+import { insufficientScope, toErrorResponseData } from './error-response.ts'
 import { EVENT_STREAM, EVENT_STREAM_TYPE } from './event-stream.ts'
-import { REFUSALS } from './refusals.ts'
+import { ERROR_RESPONSES } from './refusals.ts'
 import { isApiPath } from './route-table.ts'
-import { noSuch } from './schemas.ts'
+import { notFoundById } from './schemas.ts'
 import { SESSION_COOKIE } from './session.ts'
 import { invalidFields } from './validation.ts'
 
@@ -78,12 +78,12 @@ const ERROR_SCHEMA: JsonObject = {
 }
 
 /** @param example what the service answers, in a case of it */
-const errorResponseOf = (description: string, example: AppError): JsonObject => ({
+const describeErrorResponse = (description: string, example: AppError): JsonObject => ({
   description,
   content: {
     'application/json': {
       schema: { $ref: '#/components/schemas/Error' },
-      example: JSON.parse(JSON.stringify(errorAnswer(example, EXAMPLE_ID).body)) as Json,
+      example: JSON.parse(JSON.stringify(toErrorResponseData(example, EXAMPLE_ID).body)) as Json,
     },
   },
 })
@@ -93,17 +93,20 @@ const EXAMPLE_ID = '01980f4e-6b1c-7d3a-9c52-3f1e0a7b9d24'
 const COMPONENTS: JsonObject = {
   schemas: { Error: ERROR_SCHEMA },
   responses: {
-    Error: errorResponseOf(
+    Error: describeErrorResponse(
       'Any other error.',
-      tooMany('rate_limited', 'There are too many requests; wait before the next.', 1),
+      tooManyRequests('rate_limited', 'There are too many requests; wait before the next.', 1),
     ),
-    Unauthorized: errorResponseOf('The API key is missing or unknown, and nobody is signed in.', unauthorized()),
-    Forbidden: errorResponseOf(
+    Unauthorized: describeErrorResponse('The API key is missing or unknown, and nobody is signed in.', unauthorized()),
+    Forbidden: describeErrorResponse(
       'The API key lacks the scope, or the role of the user is not enough.',
       insufficientScope('domains:read'),
     ),
-    NotFound: errorResponseOf('There is nothing with this id in this account.', noSuch('domain_not_found', 'domain')),
-    Invalid: errorResponseOf(
+    NotFound: describeErrorResponse(
+      'There is nothing with this id in this account.',
+      notFoundById('domain_not_found', 'domain'),
+    ),
+    Invalid: describeErrorResponse(
       'A field is wrong; `details` names it.',
       invalidFields([{ field: 'subject', message: 'is required' }]),
     ),
@@ -143,8 +146,8 @@ export async function describeApi(
     if (!isApiPath(path)) continue
     const operations: JsonObject = {}
     for (const [method, operation] of Object.entries(methods)) {
-      operations[method] = finished(path, operation)
-      for (const tag of asArray(operation['tags'])) if (typeof tag === 'string') tags.add(tag)
+      operations[method] = finishOperation(path, operation)
+      for (const tag of toArray(operation['tags'])) if (typeof tag === 'string') tags.add(tag)
     }
     paths[path.length > 1 && path.endsWith('/') ? path.slice(0, -1) : path] = operations
   }
@@ -159,24 +162,24 @@ export async function describeApi(
 }
 
 /** An operation with its scope in words, JSON as the only content type but for streams and files, and the errors that it can give. */
-function finished(path: string, operation: JsonObject): JsonObject {
+function finishOperation(path: string, operation: JsonObject): JsonObject {
   const scope = operation[REQUIRED_SCOPE]
   const {
     [EVENT_STREAM]: eventStream,
     [BODY_FORMAT]: _,
-    [REFUSALS]: refusals,
+    [ERROR_RESPONSES]: refusals,
     [SESSION_ONLY]: isSessionOnly,
     [OWNERS_ONLY]: isOwnersOnly,
     [CHANGES]: __,
     ...rest
   } = operation
-  const parameters = asArray(operation['parameters']).map(finishedParameter)
-  const body = asObject(operation['requestBody'])
-  const responses = declaredResponses(operation)
-  const isPublic = asArray(operation['security']).length === 0
+  const parameters = toArray(operation['parameters']).map(finishParameter)
+  const body = toObject(operation['requestBody'])
+  const responses = readResponses(operation)
+  const isPublic = toArray(operation['security']).length === 0
   const description = [
     operation['description'],
-    typeof scope === 'string' && scope !== '' ? scopeSentence(scopesIn(scope)) : undefined,
+    typeof scope === 'string' && scope !== '' ? describeScopes(parseScopes(scope)) : undefined,
     isSessionOnly === true ? 'For users who are signed in; not for API keys.' : undefined,
     isOwnersOnly === true ? 'Of users only owners may do this.' : undefined,
   ]
@@ -186,76 +189,76 @@ function finished(path: string, operation: JsonObject): JsonObject {
     parameters,
     ...(body['content'] === undefined
       ? {}
-      : { requestBody: { required: true, content: onlyJson(body['content']) } satisfies JsonObject }),
+      : { requestBody: { required: true, content: keepJsonOnly(body['content']) } satisfies JsonObject }),
     responses: {
       ...Object.fromEntries(
-        Object.entries(responses).map(([status, r]) => [status, finishedResponse(status, r, eventStream)]),
+        Object.entries(responses).map(([status, r]) => [status, finishResponse(status, r, eventStream)]),
       ),
-      ...(isPublic ? {} : { 401: ref('Unauthorized') }),
-      ...(typeof scope === 'string' && (scope !== '' || isSessionOnly) ? { 403: ref('Forbidden') } : {}),
-      ...(path.includes('{') ? { 404: ref('NotFound') } : {}),
-      ...(parameters.length > 0 || body['content'] !== undefined ? { 422: ref('Invalid') } : {}),
-      ...refusalResponses(refusals),
-      default: ref('Error'),
+      ...(isPublic ? {} : { 401: toResponseRef('Unauthorized') }),
+      ...(typeof scope === 'string' && (scope !== '' || isSessionOnly) ? { 403: toResponseRef('Forbidden') } : {}),
+      ...(path.includes('{') ? { 404: toResponseRef('NotFound') } : {}),
+      ...(parameters.length > 0 || body['content'] !== undefined ? { 422: toResponseRef('Invalid') } : {}),
+      ...describeErrorResponses(refusals),
+      default: toResponseRef('Error'),
     },
   }
 }
 
-const scopeSentence = (scopes: readonly string[]): string =>
+const describeScopes = (scopes: readonly string[]): string =>
   `Needs the scope${scopes.length === 1 ? '' : 's'} ${scopes.map((scope) => `\`${scope}\``).join(' and ')}.`
 
 /** A route without a response schema answers 204; the collector says 200 for it. */
-function declaredResponses(operation: JsonObject): JsonObject {
-  const responses = asObject(operation['responses'])
-  const isBare = Object.values(responses).every((response) => asObject(response)['content'] === undefined)
+function readResponses(operation: JsonObject): JsonObject {
+  const responses = toObject(operation['responses'])
+  const isBare = Object.values(responses).every((response) => toObject(response)['content'] === undefined)
   return isBare ? { 204: {} } : responses
 }
 
 /** What the route itself says of its errors. */
-const refusalResponses = (refusals: Json | undefined): JsonObject =>
+const describeErrorResponses = (refusals: Json | undefined): JsonObject =>
   Object.fromEntries(
-    Object.entries(asObject(refusals)).map(([status, refusal]) => {
-      const [code, when] = asArray(refusal).map(String)
+    Object.entries(toObject(refusals)).map(([status, refusal]) => {
+      const [code, when] = toArray(refusal).map(String)
       if (code === undefined || when === undefined) throw new TypeError('a refusal has a code and says when it comes')
-      return [status, errorResponseOf(when, new AppError(Number(status), code, when))]
+      return [status, describeErrorResponse(when, new AppError(Number(status), code, when))]
     }),
   )
 
-const ref = (name: string): JsonObject => ({ $ref: `#/components/responses/${name}` })
+const toResponseRef = (name: string): JsonObject => ({ $ref: `#/components/responses/${name}` })
 
-const WORDS: Readonly<Record<string, string>> = {
+const STATUS_DESCRIPTIONS: Readonly<Record<string, string>> = {
   202: 'Accepted: it is on disk, and goes on after this answer.',
   204: 'Done; no body.',
 }
 
 /** @param eventStream what the stream is that the route may answer with instead */
-function finishedResponse(status: string, response: Json, eventStream: Json | undefined): JsonObject {
-  const { description, content } = asObject(response)
-  const words = WORDS[status] ?? 'Done.'
+function finishResponse(status: string, response: Json, eventStream: Json | undefined): JsonObject {
+  const { description, content } = toObject(response)
+  const words = STATUS_DESCRIPTIONS[status] ?? 'Done.'
   const stream: JsonObject =
     status === '200' && typeof eventStream === 'string'
       ? { [EVENT_STREAM_TYPE]: { schema: { type: 'string', description: eventStream } } }
       : {}
   return {
     description: typeof description === 'string' ? description : words,
-    ...(content === undefined ? {} : { content: { ...onlyJson(content), ...stream } }),
+    ...(content === undefined ? {} : { content: { ...keepJsonOnly(content), ...stream } }),
   }
 }
 
 /** The collector repeats every schema for content types that are not accepted. What is a file of whatever kind is nothing else. */
-function onlyJson(content: Json): JsonObject {
-  const { [CSV_TYPE]: csv, 'application/json': json } = asObject(content)
+function keepJsonOnly(content: Json): JsonObject {
+  const { [CSV_TYPE]: csv, 'application/json': json } = toObject(content)
   if (csv !== undefined) return { [CSV_TYPE]: csv }
-  if (json === undefined) return asObject(content)
-  const { schema } = asObject(json)
-  return { 'application/json': schema === undefined ? {} : { schema: standardSchema(schema) } }
+  if (json === undefined) return toObject(content)
+  const { schema } = toObject(json)
+  return { 'application/json': schema === undefined ? {} : { schema: toStandardSchema(schema) } }
 }
 
-function finishedParameter(parameter: Json): JsonObject {
-  const { schema, ...rest } = asObject(parameter)
-  const { description, anyOf, ...standard } = asObject(standardSchema(schema ?? {}))
+function finishParameter(parameter: Json): JsonObject {
+  const { schema, ...rest } = toObject(parameter)
+  const { description, anyOf, ...standard } = toObject(toStandardSchema(schema ?? {}))
   // What a path has is a text; handlers read null where its encoding is broken.
-  const variants = asArray(anyOf).filter((variant) => rest['in'] !== 'path' || asObject(variant)['type'] !== 'null')
+  const variants = toArray(anyOf).filter((variant) => rest['in'] !== 'path' || toObject(variant)['type'] !== 'null')
   const [only] = variants
   if (variants.length === 1) Object.assign(standard, only)
   else if (variants.length > 1) standard['anyOf'] = variants
@@ -263,40 +266,40 @@ function finishedParameter(parameter: Json): JsonObject {
 }
 
 /** A schema with our own keywords replaced by those of JSON Schema, all the way down. */
-function standardSchema(schema: Json): Json {
-  if (Array.isArray(schema)) return schema.map(standardSchema)
+function toStandardSchema(schema: Json): Json {
+  if (Array.isArray(schema)) return schema.map(toStandardSchema)
   if (typeof schema !== 'object' || schema === null) return schema
   const { errorMessage: _, 'x-missing': __, 'x-format': format, 'x-integer': integer, ...rest } = schema as JsonObject
-  if (integer !== undefined) return { type: 'integer', ...asObject(integer) }
+  if (integer !== undefined) return { type: 'integer', ...toObject(integer) }
   const { anyOf, patternProperties, ...others } = rest
   const result: JsonObject = {}
   for (const [name, value] of Object.entries(others)) {
     // Examples, defaults and constants are values, not schemas.
-    result[name] = VALUE_KEYWORDS.has(name) ? value : standardSchema(value)
+    result[name] = VALUE_KEYWORDS.has(name) ? value : toStandardSchema(value)
   }
   if (format !== undefined) result['format'] = format
   if (patternProperties !== undefined) {
-    result['additionalProperties'] = standardSchema(Object.values(asObject(patternProperties))[0] ?? true)
+    result['additionalProperties'] = toStandardSchema(Object.values(toObject(patternProperties))[0] ?? true)
   }
-  return anyOf === undefined ? result : { ...result, ...standardUnion(asArray(anyOf)) }
+  return anyOf === undefined ? result : { ...result, ...toStandardUnion(toArray(anyOf)) }
 }
 
 const VALUE_KEYWORDS = new Set(['const', 'default', 'enum', 'example', 'examples', 'required'])
 
-function standardUnion(variants: readonly Json[]): JsonObject {
+function toStandardUnion(variants: readonly Json[]): JsonObject {
   // The empty array beside a map is for clients in PHP, and nothing to recommend.
-  const wanted = variants.filter((variant) => asObject(variant)['maxItems'] !== 0)
-  const constants = wanted.filter((variant) => typeof asObject(variant)['const'] === 'string')
+  const wanted = variants.filter((variant) => toObject(variant)['maxItems'] !== 0)
+  const constants = wanted.filter((variant) => typeof toObject(variant)['const'] === 'string')
   if (constants.length > 1 && constants.length === wanted.length) {
-    return { type: 'string', enum: constants.map((variant) => asObject(variant)['const'] ?? null) }
+    return { type: 'string', enum: constants.map((variant) => toObject(variant)['const'] ?? null) }
   }
   const [only] = wanted
   return wanted.length === 1 && only !== undefined
-    ? asObject(standardSchema(only))
-    : { anyOf: wanted.map(standardSchema) }
+    ? toObject(toStandardSchema(only))
+    : { anyOf: wanted.map(toStandardSchema) }
 }
 
-const asObject = (value: Json | undefined): JsonObject =>
+const toObject = (value: Json | undefined): JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as JsonObject) : {}
 
-const asArray = (value: Json | undefined): readonly Json[] => (Array.isArray(value) ? value : [])
+const toArray = (value: Json | undefined): readonly Json[] => (Array.isArray(value) ? value : [])

@@ -15,7 +15,7 @@ export function checkQueryNames(url: string, known: readonly string[]): readonly
   const seen = new Set<string>()
   for (const name of new URLSearchParams(url.slice(start)).keys()) {
     if (!known.includes(name))
-      details.set(shortenField(name) || 'query', `is not a known query parameter; ${knownNames(known)}`)
+      details.set(shortenField(name) || 'query', `is not a known query parameter; ${describeKnownNames(known)}`)
     else if (seen.has(name)) details.set(name, 'must be given only once')
     seen.add(name)
     if (details.size >= MAX_DETAILS) break
@@ -23,5 +23,5 @@ export function checkQueryNames(url: string, known: readonly string[]): readonly
   return [...details].map(([field, message]) => ({ field, message }))
 }
 
-const knownNames = (known: readonly string[]): string =>
+const describeKnownNames = (known: readonly string[]): string =>
   known.length === 0 ? 'this endpoint takes none' : `this endpoint takes ${known.join(', ')}`

@@ -28,7 +28,7 @@ interface Bucket {
 }
 
 /** How many of the least recently used buckets are looked at for a full one, which can go without loss, before a new key evicts the oldest. */
-const EVICTION_LOOKS = 16
+const MAX_EVICTION_CHECKS = 16
 
 /** Remembers at most `maxKeys` buckets. */
 export function createRateLimiter(clock: Pick<Clock, 'monotonicMs'>, maxKeys = 100_000): RateLimiter {
@@ -44,7 +44,7 @@ export function createRateLimiter(clock: Pick<Clock, 'monotonicMs'>, maxKeys = 1
         buckets.delete(key)
         return
       }
-      if (++looks === EVICTION_LOOKS) break
+      if (++looks === MAX_EVICTION_CHECKS) break
     }
     if (oldest !== undefined) buckets.delete(oldest)
   }

@@ -3,7 +3,7 @@
  * handlers through `authenticatedAs` and `clientIpOf`. Never holds the body.
  */
 import { Elysia } from 'elysia'
-import { giveWay } from '../clock.ts'
+import { yieldToEventLoop } from '../clock.ts'
 import { unauthorized } from '../errors.ts'
 import type { Reservation } from '../memory-budget.ts'
 
@@ -20,7 +20,7 @@ export interface RequestContext {
   /** Sets how many seconds Bun lets the connection live from now on, until its next request; 0 is no limit. */
   readonly setTimeout: (seconds: number) => void
   /** Resolves when it is the turn of who asks; missing where nobody's turns are counted. */
-  takeTurn?: () => Promise<void>
+  yieldFairly?: () => Promise<void>
   /** What a connection has without it. */
   readonly idleSeconds: number
 }
@@ -45,27 +45,28 @@ export const isRevoked = (request: Request): boolean =>
   (contexts.get(request)?.actor as { mayStillAct?: () => boolean } | undefined)?.mayStillAct?.() === false
 
 /** Resolves when everything else that waits for the event loop, and whoever used less of it than who asks here, has had its turn. */
-export const takeTurn = (request: Request): Promise<void> => (contexts.get(request)?.takeTurn ?? giveWay)()
+export const yieldFairly = (request: Request): Promise<void> =>
+  (contexts.get(request)?.yieldFairly ?? yieldToEventLoop)()
 
-/** Lifts the time limit of this request, for streams and long work. The handler then bounds its own time, and calls `endLongWait` at the end. */
-export const allowLongWait = (request: Request): void => contexts.get(request)?.setTimeout(0)
+/** Lifts the time limit of this request, for streams and long work. The handler then bounds its own time, and calls `restoreTimeLimit` at the end. */
+export const liftTimeLimit = (request: Request): void => contexts.get(request)?.setTimeout(0)
 
 /**
- * Gives the connection its time limit back, from now on. Without it a connection that `allowLongWait` was called for stays open for good, whatever
+ * Gives the connection its time limit back, from now on. Without it a connection that `liftTimeLimit` was called for stays open for good, whatever
  * comes after the answer: nothing, or half of a next request.
  */
-export function endLongWait(request: Request): void {
+export function restoreTimeLimit(request: Request): void {
   const context = contexts.get(request)
   context?.setTimeout(context.idleSeconds)
 }
 
 /** Lets a request take as long as `work` does, which has to bound its own time. */
-export async function takingLong<T>(request: Request, work: () => Promise<T>): Promise<T> {
-  allowLongWait(request)
+export async function withoutTimeLimit<T>(request: Request, work: () => Promise<T>): Promise<T> {
+  liftTimeLimit(request)
   try {
     return await work()
   } finally {
-    endLongWait(request)
+    restoreTimeLimit(request)
   }
 }
 

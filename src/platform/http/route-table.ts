@@ -4,11 +4,11 @@
  */
 import { Kind, type TSchema, Type } from '@sinclair/typebox'
 import type { ErrorDetail } from '../errors.ts'
-import { CHANGES, OWNERS_ONLY, REQUIRED_SCOPE, SESSION_ONLY, scopesIn } from './access.ts'
-import { BODY_FORMAT, type Format } from './body.ts'
+import { CHANGES, OWNERS_ONLY, parseScopes, REQUIRED_SCOPE, SESSION_ONLY } from './access.ts'
+import { BODY_FORMAT, type BodyFormat } from './body.ts'
 import { checkQueryNames, queryNamesOf } from './query.ts'
-import { type Cut, cutterOf } from './response-shape.ts'
-import { type Check, checkOf } from './validation.ts'
+import { createFieldFilter, type FieldFilter } from './response-shape.ts'
+import { type Check, createCheck } from './validation.ts'
 
 export interface RouteRules {
   /** Undefined: public. Empty: any key. Several: all of them. */
@@ -17,9 +17,9 @@ export interface RouteRules {
   readonly isSessionOnly: boolean
   readonly isOwnersOnly: boolean
   /** Whether it changes something, so that a session alone is not enough. */
-  readonly changes: boolean
+  readonly isMutation: boolean
   readonly checkBody: Check | undefined
-  readonly bodyFormat: Format
+  readonly bodyFormat: BodyFormat
   /** An absent body counts as `{}`, so that what is missing can be named. */
   readonly isBodyObject: boolean
   /** The faults of the query string; `url` is the request's. */
@@ -30,7 +30,7 @@ export interface RouteRules {
   readonly isList: boolean
   readonly checkParams: Check | undefined
   /** By status. */
-  readonly cutters: ReadonlyMap<number, Cut>
+  readonly fieldFilters: ReadonlyMap<number, FieldFilter>
 }
 
 export interface RouteTable {
@@ -62,7 +62,7 @@ interface RouteHooks {
     readonly [SESSION_ONLY]?: boolean
     readonly [OWNERS_ONLY]?: boolean
     readonly [CHANGES]?: boolean
-    readonly [BODY_FORMAT]?: Format
+    readonly [BODY_FORMAT]?: BodyFormat
     readonly parameters?: readonly { readonly name?: string }[]
   }
 }
@@ -77,8 +77,8 @@ export function createRouteTable(routes: readonly ComposedRoute[]): RouteTable {
   const publicApi = new Set<string>()
   for (const { method, path, hooks } of routes) {
     const route = (hooks ?? {}) as RouteHooks
-    const requiredScopes = scopesOf(method, path, route)
-    if (requiredScopes === undefined && isApiPath(path)) publicApi.add(`${method} ${withoutTrailingSlash(path)}`)
+    const requiredScopes = readRequiredScopes(method, path, route)
+    if (requiredScopes === undefined && isApiPath(path)) publicApi.add(`${method} ${removeTrailingSlash(path)}`)
     const methods = rules.get(path) ?? new Map<string, RouteRules>()
     rules.set(path, methods)
     const bodyFormat = route.detail?.[BODY_FORMAT] ?? (isApiPath(path) ? 'json' : 'json-or-form')
@@ -88,21 +88,21 @@ export function createRouteTable(routes: readonly ComposedRoute[]): RouteTable {
       requiredScopes,
       isSessionOnly: route.detail?.[SESSION_ONLY] === true,
       isOwnersOnly: route.detail?.[OWNERS_ONLY] === true,
-      changes: method !== 'GET' || route.detail?.[CHANGES] === true,
-      checkBody: checkOfPart(body, 'body', method, path),
+      isMutation: method !== 'GET' || route.detail?.[CHANGES] === true,
+      checkBody: createPartCheck(body, 'body', method, path),
       bodyFormat,
       isBodyObject: isSchema(body) && body['type'] === 'object',
-      checkQuery: queryCheckOf(method, path, route.query),
+      checkQuery: createQueryCheck(method, path, route.query),
       takesIdempotencyKey: route.detail?.parameters?.some(({ name }) => name === 'Idempotency-Key') === true,
       isList: method === 'GET' && isSchema(route.query) && route.query['properties']?.per_page !== undefined,
-      checkParams: checkOfPart(route.params, 'path', method, path),
-      cutters: cuttersOf(route.response),
+      checkParams: createPartCheck(route.params, 'path', method, path),
+      fieldFilters: createFieldFilters(route.response),
     })
   }
-  const patterns = [...rules].map(([path, methods]) => ({ matches: matcherOf(path), methods: [...methods.keys()] }))
+  const patterns = [...rules].map(([path, methods]) => ({ matches: toPathPattern(path), methods: [...methods.keys()] }))
   const streams = [...rules].flatMap(([path, methods]) =>
     [...methods].flatMap(([method, { bodyFormat }]) =>
-      bodyFormat === 'csv-stream' || bodyFormat === 'bytes' ? [{ method, matches: matcherOf(path) }] : [],
+      bodyFormat === 'csv-stream' || bodyFormat === 'bytes' ? [{ method, matches: toPathPattern(path) }] : [],
     ),
   )
 
@@ -112,7 +112,7 @@ export function createRouteTable(routes: readonly ComposedRoute[]): RouteTable {
       return methods?.get(method) ?? (method === 'HEAD' ? methods?.get('GET') : undefined)
     },
     isPublic: (method, path) =>
-      !isApiPath(path) || publicApi.has(`${method === 'HEAD' ? 'GET' : method} ${withoutTrailingSlash(path)}`),
+      !isApiPath(path) || publicApi.has(`${method === 'HEAD' ? 'GET' : method} ${removeTrailingSlash(path)}`),
     takesStream: (method, path) => streams.some((stream) => stream.method === method && stream.matches.test(path)),
     methodsAt(path) {
       const methods = new Set(patterns.filter(({ matches }) => matches.test(path)).flatMap((p) => p.methods))
@@ -122,10 +122,9 @@ export function createRouteTable(routes: readonly ComposedRoute[]): RouteTable {
   }
 }
 
-const withoutTrailingSlash = (path: string): string =>
-  path.length > 1 && path.endsWith('/') ? path.slice(0, -1) : path
+const removeTrailingSlash = (path: string): string => (path.length > 1 && path.endsWith('/') ? path.slice(0, -1) : path)
 
-function scopesOf(method: string, path: string, { detail }: RouteHooks): readonly string[] | undefined {
+function readRequiredScopes(method: string, path: string, { detail }: RouteHooks): readonly string[] | undefined {
   const scope = detail?.[REQUIRED_SCOPE]
   const isDeclaredPublic = detail?.security?.length === 0
   const name = `${method} ${path}`
@@ -133,7 +132,7 @@ function scopesOf(method: string, path: string, { detail }: RouteHooks): readonl
     if (scope !== undefined) throw new TypeError(`route ${name} needs a key, so it must be under /v1`)
     return undefined
   }
-  if (scope !== undefined) return scopesIn(scope)
+  if (scope !== undefined) return parseScopes(scope)
   if (!isDeclaredPublic) throw new TypeError(`route ${name} must have requires(...) or publicRoute in its detail`)
   if (/[:*]/.test(path)) throw new TypeError(`route ${name} is public, so its path must have no parameters`)
   return undefined
@@ -141,20 +140,20 @@ function scopesOf(method: string, path: string, { detail }: RouteHooks): readonl
 
 const isSchema = (value: unknown): value is TSchema => typeof value === 'object' && value !== null && Kind in value
 
-function checkOfPart(schema: unknown, rootName: string, method: string, path: string): Check | undefined {
+function createPartCheck(schema: unknown, rootName: string, method: string, path: string): Check | undefined {
   if (schema === undefined || schema === null) return undefined
   if (!isSchema(schema)) throw new TypeError(`route ${method} ${path}: the ${rootName} schema must be one of TypeBox`)
-  return checkOf(schema, rootName)
+  return createCheck(schema, rootName)
 }
 
 /**
  * Routes of the API refuse parameters that they do not know: whoever filters by one must not believe that it counts. Pages take any, because mail
  * programs and analytics add theirs to links.
  */
-function queryCheckOf(method: string, path: string, schema: unknown): RouteRules['checkQuery'] {
+function createQueryCheck(method: string, path: string, schema: unknown): RouteRules['checkQuery'] {
   // Elysia would close the schema at its first use, in place, unless it says something itself.
   if (isSchema(schema)) schema['additionalProperties'] ??= true
-  const checkValues = checkOfPart(schema, 'query', method, path) ?? (() => [])
+  const checkValues = createPartCheck(schema, 'query', method, path) ?? (() => [])
   if (!isApiPath(path)) return checkValues
   const known = queryNamesOf(schema)
   return (query, url) => {
@@ -164,18 +163,18 @@ function queryCheckOf(method: string, path: string, schema: unknown): RouteRules
 }
 
 /** A single schema stands for status 200. */
-function cuttersOf(response: unknown): ReadonlyMap<number, Cut> {
-  if (isSchema(response)) return new Map([[200, cutterOf(response)]])
+function createFieldFilters(response: unknown): ReadonlyMap<number, FieldFilter> {
+  if (isSchema(response)) return new Map([[200, createFieldFilter(response)]])
   return new Map(
     Object.entries(response ?? {}).flatMap(([status, schema]) =>
-      isSchema(schema) ? [[Number(status), cutterOf(schema)] as const] : [],
+      isSchema(schema) ? [[Number(status), createFieldFilter(schema)] as const] : [],
     ),
   )
 }
 
 /** `/v1/domains/:id` matches one segment for `:id`, `*` the rest, and a trailing slash may come or go, as in Elysia's router. */
-function matcherOf(pattern: string): RegExp {
-  const segments = withoutTrailingSlash(pattern)
+function toPathPattern(pattern: string): RegExp {
+  const segments = removeTrailingSlash(pattern)
     .split('/')
     .map((segment) => {
       if (segment.startsWith(':')) return '[^/]+'

@@ -18,7 +18,7 @@ import { parseCursor } from './cursor.ts'
 import { invalidFields } from './validation.ts'
 
 /** An object that refuses fields it does not declare: request bodies and their typed parts. */
-export const Closed = <T extends TProperties>(properties: T, options: ObjectOptions = {}): TObject<T> =>
+export const StrictObject = <T extends TProperties>(properties: T, options: ObjectOptions = {}): TObject<T> =>
   Type.Object(properties, { ...options, additionalProperties: false })
 
 /** T or null. */
@@ -30,7 +30,7 @@ export const OptionalNullable = <T extends TSchema>(schema: T, options: SchemaOp
   Type.Optional(Nullable(schema, options))
 
 /** One of the given strings; the 422 lists them. */
-export const OneOf = <const T extends readonly string[]>(values: T, options: SchemaOptions = {}) =>
+export const StringEnum = <const T extends readonly string[]>(values: T, options: SchemaOptions = {}) =>
   // Said in words: of a union of a list, Elysia makes `never` in responses.
   Type.Unsafe<T[number]>(
     Type.Union(
@@ -64,10 +64,10 @@ export function mapFromPhp(
 }
 
 /** `{data: T}` as a response. */
-export const One = <T extends TSchema>(schema: T) => Type.Object({ data: schema })
+export const DataBody = <T extends TSchema>(schema: T) => Type.Object({ data: schema })
 
 /** `{data: T[], pagination}` as a response. */
-export const ListOf = <T extends TSchema>(schema: T) =>
+export const PageBody = <T extends TSchema>(schema: T) =>
   Type.Object({ data: Type.Array(schema), pagination: PaginationSchema })
 
 const PaginationSchema = Type.Object({
@@ -85,7 +85,7 @@ const PaginationSchema = Type.Object({
 
 const WHOLE_NUMBER = /^\d{1,15}$/
 
-/** An integer in a query. It arrives as text and is a string to handlers; `queryInteger` reads it. */
+/** An integer in a query. It arrives as text and is a string to handlers; `parseQueryInteger` reads it. */
 export const QueryInteger = (options: SchemaOptions & { minimum?: number; maximum?: number; default?: number } = {}) =>
   Type.Optional(Type.String({ 'x-integer': options }))
 
@@ -93,7 +93,7 @@ export const QueryInteger = (options: SchemaOptions & { minimum?: number; maximu
  * The integer that `text` writes in digits, or `fallback` when it is missing. `1.5`, `1e3`, `-1`, an empty text and numbers outside
  * `minimum..maximum` are a 422 on `field`.
  */
-export function queryInteger(
+export function parseQueryInteger(
   field: string,
   text: string | undefined,
   { fallback, minimum, maximum }: { fallback: number; minimum: number; maximum: number },
@@ -133,25 +133,29 @@ export interface Page extends RowWindow {
 }
 
 /** Reads `page` or `cursor`, and `per_page`; 422 when they are out of range, no whole numbers, or no cursor. */
-export function pageOf(query: Static<typeof PageQuery>): Page {
-  const perPage = queryInteger('per_page', query.per_page, { fallback: DEFAULT_PER_PAGE, minimum: 1, maximum: 100 })
+export function parsePage(query: Static<typeof PageQuery>): Page {
+  const perPage = parseQueryInteger('per_page', query.per_page, {
+    fallback: DEFAULT_PER_PAGE,
+    minimum: 1,
+    maximum: 100,
+  })
   if (query.cursor !== undefined) {
-    refuseBeside('cursor', query, ['page'])
-    return pageAfter(query.cursor, perPage)
+    refuseTogether('cursor', query, ['page'])
+    return parsePageAfter(query.cursor, perPage)
   }
-  const page = queryInteger('page', query.page, { fallback: 1, minimum: 1, maximum: MAX_PAGE })
-  return { page, perPage, limit: perPage, ...walked('page', (page - 1) * perPage) }
+  const page = parseQueryInteger('page', query.page, { fallback: 1, minimum: 1, maximum: MAX_PAGE })
+  return { page, perPage, limit: perPage, ...toOffset('page', (page - 1) * perPage) }
 }
 
 /** The page that a cursor leads to. */
-export function pageAfter(cursor: string, perPage: number): Page {
+export function parsePageAfter(cursor: string, perPage: number): Page {
   const { rowsBefore, key } = parseCursor(cursor)
   const page = { page: Math.floor(rowsBefore / perPage) + 1, perPage, limit: perPage }
-  return key ? { ...page, offset: 0, after: key, rowsBefore } : { ...page, ...walked('cursor', rowsBefore) }
+  return key ? { ...page, offset: 0, after: key, rowsBefore } : { ...page, ...toOffset('cursor', rowsBefore) }
 }
 
 /** The part of a page that begins after a number of rows. */
-export const walked = (field: string, rows: number): Pick<Page, 'offset' | 'rowsBefore' | 'tooDeepBy'> => ({
+export const toOffset = (field: string, rows: number): Pick<Page, 'offset' | 'rowsBefore' | 'tooDeepBy'> => ({
   offset: Math.min(rows, MAX_OFFSET),
   rowsBefore: rows,
   tooDeepBy: rows > MAX_OFFSET ? field : undefined,
@@ -172,7 +176,11 @@ export function requireReachable(
 }
 
 /** Throws the 422 of a parameter that says the same in another way. */
-export function refuseBeside(name: string, query: Readonly<Record<string, unknown>>, others: readonly string[]): void {
+export function refuseTogether(
+  name: string,
+  query: Readonly<Record<string, unknown>>,
+  others: readonly string[],
+): void {
   for (const field of others)
     if (query[field] !== undefined) throw invalidFields([{ field, message: `cannot be given together with ${name}` }])
 }
@@ -182,11 +190,12 @@ export function refuseBeside(name: string, query: Readonly<Record<string, unknow
  * @param code such as `domain_not_found`
  * @param noun such as `domain`, for the message
  */
-export function uuidParam(text: string, code: string, noun: string): UuidBytes {
+export function parseUuidParam(text: string, code: string, noun: string): UuidBytes {
   const id = parseUuid(text)
-  if (id === undefined) throw noSuch(code, noun)
+  if (id === undefined) throw notFoundById(code, noun)
   return id
 }
 
 /** The 404 for an id that names nothing of this account. */
-export const noSuch = (code: string, noun: string): AppError => notFound(code, `There is no ${noun} with this id.`)
+export const notFoundById = (code: string, noun: string): AppError =>
+  notFound(code, `There is no ${noun} with this id.`)

@@ -8,23 +8,23 @@ import type { Clock } from '../clock.ts'
 import { unauthorized } from '../errors.ts'
 import type { MemoryBudget } from '../memory-budget.ts'
 import type { Owner } from '../queue/fair-queue.ts'
-import type { FairTurns } from '../queue/fair-turns.ts'
+import type { FairScheduler } from '../queue/fair-turns.ts'
 import { KiB } from '../units.ts'
-import { apiKeyOf, namesKey } from './authenticate.ts'
-import { type BodyReader, createBodyReader, type InTurn, isLargeBody } from './body.ts'
-import { clientIp, networkSet } from './client-ip.ts'
+import { hasCredentials, readApiKey } from './authenticate.ts'
+import { type BodyReader, createBodyReader, type FairRunner, isLargeBody } from './body.ts'
+import { createNetworkMatcher, resolveClientIp } from './client-ip.ts'
 import {
-  errorAnswer,
-  errorResponse,
   insufficientScope,
   internalError,
   optionsResponse,
   toAppError,
+  toErrorResponse,
+  toErrorResponseData,
   unknownRoute,
   wrongMethod,
 } from './error-response.ts'
 import { type RequestContext, requestContext, setRequestContext } from './request-context.ts'
-import { requestIdFrom } from './request-id.ts'
+import { chooseRequestId } from './request-id.ts'
 import { createRouteTable, isApiPath, type RouteRules, type RouteTable } from './route-table.ts'
 import type { SessionGate } from './session.ts'
 import { invalidFields } from './validation.ts'
@@ -42,7 +42,7 @@ export interface HttpServerOptions<Actor> {
     readonly maxStreamBytes?: number
     /** Proxies whose X-Forwarded-For is believed: addresses or networks. */
     readonly trustedProxies: readonly string[]
-    /** How long a body may take to arrive, at most 240. Bun ends the connection 15 seconds later, whatever the handler does; see `allowLongWait`. */
+    /** How long a body may take to arrive, at most 240. Bun ends the connection 15 seconds later, whatever the handler does; see `liftTimeLimit`. */
     readonly requestTimeoutSeconds: number
     /** In place of those 15 seconds. */
     readonly handlerGraceSeconds?: number
@@ -67,7 +67,7 @@ export interface HttpServerOptions<Actor> {
 /** What bounds the work that one account's requests may cause. */
 export interface Fairness<Actor> {
   /** Turns of the event loop, for large bodies and lists. */
-  readonly turns: Pick<FairTurns, 'run' | 'resume' | 'enter'>
+  readonly turns: Pick<FairScheduler, 'run' | 'resume' | 'enter'>
   /** Who takes turns as one. */
   readonly ownerOf: (actor: Actor) => Owner
   /** Takes work from the actor's budget; throws the 429 when it is used up. */
@@ -118,32 +118,36 @@ export class BunHttpServer<Actor> implements HttpServer {
       MAX_IDLE_SECONDS,
       config.requestTimeoutSeconds + (config.handlerGraceSeconds ?? HANDLER_GRACE_SECONDS),
     )
-    this.#isTrustedProxy = networkSet(config.trustedProxies)
+    this.#isTrustedProxy = createNetworkMatcher(config.trustedProxies)
     this.#app = new RequestPipeline(options, bodies).compose()
   }
 
-  #answer(request: Request, listener: Bun.Server<undefined> | undefined): Promise<Response> {
+  #handle(request: Request, listener: Bun.Server<undefined> | undefined): Promise<Response> {
     const response = this.#respond(request, listener)
-    return this.#options.config.isHttps ? response.then(withStrictTransport) : response
+    return this.#options.config.isHttps ? response.then(addStrictTransport) : response
   }
 
   #contextOf(request: Request, url: string, listener: Bun.Server<undefined> | undefined): RequestContext {
     const { headers } = request
     return {
-      requestId: requestIdFrom(headers.get('x-request-id'), this.#options.newRequestId),
+      requestId: chooseRequestId(headers.get('x-request-id'), this.#options.newRequestId),
       path: pathOf(url),
       actor: undefined,
       reservation: undefined,
       clientIp: () =>
-        clientIp(listener?.requestIP(request)?.address ?? '', headers.get('x-forwarded-for'), this.#isTrustedProxy),
+        resolveClientIp(
+          listener?.requestIP(request)?.address ?? '',
+          headers.get('x-forwarded-for'),
+          this.#isTrustedProxy,
+        ),
       setTimeout: (seconds) => listener?.timeout(request, seconds),
       idleSeconds: this.#idleSeconds,
     }
   }
 
   async #respond(request: Request, listener: Bun.Server<undefined> | undefined): Promise<Response> {
-    const url = routableUrl(request.url)
-    const routed = url === request.url ? request : requestAt(url, request)
+    const url = toRoutableUrl(request.url)
+    const routed = url === request.url ? request : copyRequestTo(url, request)
     const context = this.#contextOf(request, url, listener)
     setRequestContext(routed, context)
     try {
@@ -152,12 +156,12 @@ export class BunHttpServer<Actor> implements HttpServer {
       // Elysia's own error handling fails on a thrown null or undefined.
       context.reservation?.release()
       this.#options.log.error({ err: thrown, requestId: context.requestId, path: context.path }, 'request failed')
-      return errorResponse(internalError(thrown), context.requestId)
+      return toErrorResponse(internalError(thrown), context.requestId)
     }
   }
 
   fetch(request: Request): Promise<Response> {
-    return this.#answer(request, undefined)
+    return this.#handle(request, undefined)
   }
 
   listen(hostname: string, port: number): { readonly hostname: string; readonly port: number } {
@@ -171,7 +175,7 @@ export class BunHttpServer<Actor> implements HttpServer {
       idleTimeout: this.#idleSeconds,
       // Bun's own 413 has no body. Ours counts.
       maxRequestBodySize: Number.MAX_SAFE_INTEGER,
-      fetch: (request, bunServer) => this.#answer(request, bunServer),
+      fetch: (request, bunServer) => this.#handle(request, bunServer),
     })
     this.#server = listener
     return { hostname: listener.hostname ?? hostname, port: listener.port ?? port }
@@ -187,7 +191,7 @@ export class BunHttpServer<Actor> implements HttpServer {
   }
 }
 
-function withStrictTransport(response: Response): Response {
+function addStrictTransport(response: Response): Response {
   response.headers.set('strict-transport-security', STRICT_TRANSPORT)
   return response
 }
@@ -196,14 +200,14 @@ function withStrictTransport(response: Response): Response {
  * The same request with another URL. Its body is handed over: of a copy made of the request itself, Bun 1.4.5 keeps the whole body for the
  * original, however it is read.
  */
-const requestAt = (url: string, request: Request): Request =>
+const copyRequestTo = (url: string, request: Request): Request =>
   new Request(url, { method: request.method, headers: request.headers, body: request.body, signal: request.signal })
 
 /**
  * The URL as Elysia can route it, and as handlers can read it. Clients with a trailing slash in their base URL ask for `//v1/...`; a request without a
  * usable Host reaches us as a bare path, or with a host that no URL can have, such as `xn--`.
  */
-function routableUrl(url: string): string {
+function toRoutableUrl(url: string): string {
   const absolute = url.startsWith('/')
     ? `http://localhost${url}`
     : URL.canParse(url)
@@ -287,12 +291,12 @@ class RequestPipeline<Actor> {
     const isPublic = this.#table.isPublic(request.method, path)
     if (!isPublic) {
       const { sessions } = this.#options
-      context.isSession = sessions !== undefined && !namesKey(request.headers)
-      const found = actorOf(this.#options, request, context)
+      context.isSession = sessions !== undefined && !hasCredentials(request.headers)
+      const found = authenticateRequest(this.#options, request, context)
       // To wait for what is there costs every request a turn.
       const actor = found instanceof Promise ? await found : found
       if (actor === undefined) throw unauthorized()
-      if (context.isSession && !isReading(request.method)) sessions?.requireOwnPage(request, actor)
+      if (context.isSession && !isReadMethod(request.method)) sessions?.requireOwnPage(request, actor)
       context.actor = actor
     }
     this.#bodies.refuseTooLarge(request, isPublic ? 'stranger' : 'authenticated', () =>
@@ -307,7 +311,7 @@ class RequestPipeline<Actor> {
     const rules = this.#table.rulesOf(request.method, route)
     if (!context || !rules) throw new Error(`no rules for ${request.method} ${route}`)
     if (rules.requiredScopes !== undefined) this.#requireAllowed(request, context, rules)
-    fillUnreadable(params)
+    fillUndecodedParams(params)
     throwIfInvalid(rules.checkParams?.(params))
     throwIfInvalid(rules.checkQuery(query, request.url))
     const { fairness } = this.#options
@@ -315,9 +319,9 @@ class RequestPipeline<Actor> {
     // A request that may repeat an earlier one is answered like that whatever is left: its handler asks when it knows.
     if (fairness && actor !== undefined && !rules.takesIdempotencyKey) fairness.spendWork(actor, 1)
     const owner = fairness && actor !== undefined ? fairness.ownerOf(actor) : undefined
-    if (!isReading(request.method)) return { body: await this.#readBody(request, context, rules, owner) }
+    if (!isReadMethod(request.method)) return { body: await this.#readBody(request, context, rules, owner) }
     if (!fairness || owner === undefined) return undefined
-    context.takeTurn = () => fairness.turns.enter(owner, { isNew: false })
+    context.yieldFairly = () => fairness.turns.enter(owner, { isNew: false })
     if (rules.isList) await fairness.turns.enter(owner)
     return undefined
   }
@@ -325,9 +329,9 @@ class RequestPipeline<Actor> {
   #requireAllowed(request: Request, context: RequestContext, rules: RouteRules): void {
     if (context.actor === undefined) throw unauthorized()
     const actor = context.actor as Actor
-    if (context.isSession && rules.changes && isReading(request.method))
+    if (context.isSession && rules.isMutation && isReadMethod(request.method))
       this.#options.sessions?.requireOwnPage(request, actor)
-    requireRights(this.#options, rules, actor)
+    requireAccess(this.#options, rules, actor)
   }
 
   async #readBody(
@@ -338,7 +342,8 @@ class RequestPipeline<Actor> {
   ): Promise<unknown> {
     const { fairness } = this.#options
     const sender = rules.requiredScopes === undefined ? 'stranger' : 'authenticated'
-    const inTurn: InTurn | undefined = fairness && owner !== undefined ? piecesInTurn(fairness.turns, owner) : undefined
+    const inTurn: FairRunner | undefined =
+      fairness && owner !== undefined ? createFairRunner(fairness.turns, owner) : undefined
     const { value, sizeBytes, reservation } = await this.#bodies.read(request, sender, rules.bodyFormat, inTurn)
     context.reservation = reservation
     const bodyUnits = sizeBytes / BYTES_PER_WORK_UNIT
@@ -347,10 +352,10 @@ class RequestPipeline<Actor> {
       fairness?.chargeWork(context.actor as Actor, rules.takesIdempotencyKey ? bodyUnits + 1 : bodyUnits)
     if (rules.requiredScopes !== undefined) {
       // The key may be deleted meanwhile, the user removed or of another role.
-      const found = actorOf(this.#options, request, context)
+      const found = authenticateRequest(this.#options, request, context)
       const actor = found instanceof Promise ? await found : found
       if (actor === undefined) throw unauthorized()
-      requireRights(this.#options, rules, actor)
+      requireAccess(this.#options, rules, actor)
       context.actor = actor
     }
     const body = rules.isBodyObject && isEmptyBody(value) ? {} : value
@@ -365,7 +370,7 @@ class RequestPipeline<Actor> {
     context?.reservation?.release()
     if (context?.actor !== undefined)
       this.#options.fairness?.chargeWork(context.actor as Actor, countRows(responseValue))
-    const cutters = this.#table.rulesOf(request.method, route)?.cutters
+    const cutters = this.#table.rulesOf(request.method, route)?.fieldFilters
     if (!cutters || cutters.size === 0 || responseValue instanceof Response) return undefined
     if (responseValue instanceof ElysiaCustomStatusResponse) {
       const cut = cutters.get(responseValue.code as number)
@@ -375,7 +380,7 @@ class RequestPipeline<Actor> {
     return cutters.get(typeof status === 'number' ? status : 200)?.(responseValue)
   }
 
-  #fail(thrown: unknown, request: Request, path: string): ReturnType<typeof errorAnswer> {
+  #fail(thrown: unknown, request: Request, path: string): ReturnType<typeof toErrorResponseData> {
     const context = requestContext(request)
     context?.reservation?.release()
     const requestId = context?.requestId ?? ''
@@ -385,12 +390,12 @@ class RequestPipeline<Actor> {
     })
     if (isLogged)
       this.#options.log.error({ err: error.cause, requestId, method: request.method, path }, 'request failed')
-    return errorAnswer(error, requestId)
+    return toErrorResponseData(error, requestId)
   }
 }
 
 /** Only the first piece of a body's work may find too many waiting. */
-function piecesInTurn(turns: Fairness<unknown>['turns'], owner: Owner): InTurn {
+function createFairRunner(turns: Fairness<unknown>['turns'], owner: Owner): FairRunner {
   let isBegun = false
   return (piece) => {
     if (isBegun) return turns.resume(owner, piece)
@@ -404,17 +409,17 @@ const countRows = (value: unknown): number =>
   typeof value === 'object' && value !== null && 'data' in value && Array.isArray(value.data) ? value.data.length : 0
 
 /** Who sends a request, as of now. */
-const actorOf = <Actor>(
+const authenticateRequest = <Actor>(
   { authenticate, sessions }: HttpServerOptions<Actor>,
   request: Request,
   { isSession, clientIp }: RequestContext,
 ): Actor | undefined | Promise<Actor | undefined> =>
-  isSession ? sessions?.actorOf(request, clientIp) : authenticate(apiKeyOf(request.headers), clientIp)
+  isSession ? sessions?.actorOf(request, clientIp) : authenticate(readApiKey(request.headers), clientIp)
 
-const isReading = (method: string): boolean => method === 'GET' || method === 'HEAD'
+const isReadMethod = (method: string): boolean => method === 'GET' || method === 'HEAD'
 
 /** Throws 403 for whoever may not use a route. */
-function requireRights<Actor>(
+function requireAccess<Actor>(
   { hasScope, sessions }: HttpServerOptions<Actor>,
   { requiredScopes = [], isSessionOnly, isOwnersOnly }: RouteRules,
   actor: Actor,
@@ -432,7 +437,7 @@ function throwIfInvalid(details: Parameters<typeof invalidFields>[0] | undefined
 }
 
 /** A segment of the path that is not UTF-8 is null in Elysia, whatever its types say: an empty text, which no segment can be, names nothing either. */
-function fillUnreadable(params: Record<string, string | null | undefined>): void {
+function fillUndecodedParams(params: Record<string, string | null | undefined>): void {
   for (const name in params) if (params[name] === null) params[name] = ''
 }
 

@@ -36,7 +36,7 @@ const cookieName = ({ isSecure }: CookieOptions): string => (isSecure ? `__Host-
  * The token in the cookie; undefined when there is none, or more than one: then somebody else has set one.
  * Throws 431 when the Cookie header is too long to be looked at.
  */
-export function sessionToken(headers: Headers, options: CookieOptions): string | undefined {
+export function readSessionToken(headers: Headers, options: CookieOptions): string | undefined {
   const header = headers.get('cookie') ?? ''
   if (header.length > MAX_COOKIE_HEADER_LENGTH) throw cookieTooLong()
   const name = `${cookieName(options)}=`
@@ -71,7 +71,7 @@ function trimBlanks(pair: string): string {
 const isBlank = (code: number): boolean => code === 0x20 || code === 0x09
 
 /** Value of Set-Cookie. @param maxAgeSeconds 0 takes the cookie away */
-export const sessionCookie = (token: string, maxAgeSeconds: number, options: CookieOptions): string =>
+export const formatSessionCookie = (token: string, maxAgeSeconds: number, options: CookieOptions): string =>
   `${cookieName(options)}=${token}; Path=/; Max-Age=${maxAgeSeconds}; HttpOnly; SameSite=Lax${options.isSecure ? '; Secure' : ''}`
 
 const csrfFailed = (): AppError =>

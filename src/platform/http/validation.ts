@@ -16,11 +16,11 @@ const MAX_ERRORS_READ = 200
 const MAX_FIELD_LENGTH = 128
 
 /** Compiles at the first use, so that a start does not pay for a hundred schemas. */
-export function checkOf(schema: TSchema, rootName: string): Check {
+export function createCheck(schema: TSchema, rootName: string): Check {
   let compiled: ReturnType<typeof TypeCompiler.Compile> | undefined
   return (value) => {
     compiled ??= TypeCompiler.Compile(schema)
-    return compiled.Check(value) ? [] : collect(compiled.Errors(value), rootName)
+    return compiled.Check(value) ? [] : collectDetails(compiled.Errors(value), rootName)
   }
 }
 
@@ -33,14 +33,14 @@ export function invalidFields(details: readonly ErrorDetail[]): AppError {
   return new AppError(422, 'validation_failed', message, { details })
 }
 
-function collect(errors: Iterable<ValueError>, rootName: string): ErrorDetail[] {
+function collectDetails(errors: Iterable<ValueError>, rootName: string): ErrorDetail[] {
   const details = new Map<string, string>()
   let read = 0
   for (const error of errors) {
-    for (const leaf of leavesOf(error)) {
-      const field = fieldOf(leaf.path, rootName)
+    for (const leaf of findLeafErrors(error)) {
+      const field = toFieldName(leaf.path, rootName)
       // A missing property is reported twice: as missing, then as of the wrong type.
-      if (!details.has(field)) details.set(field, wordsFor(leaf))
+      if (!details.has(field)) details.set(field, describeError(leaf))
       if (details.size >= MAX_DETAILS) break
     }
     if (details.size >= MAX_DETAILS || ++read >= MAX_ERRORS_READ) break
@@ -49,7 +49,7 @@ function collect(errors: Iterable<ValueError>, rootName: string): ErrorDetail[] 
 }
 
 /** A union fails as a whole; when one variant has the value's type, that one's errors say more, unless the union has words of its own. */
-function* leavesOf(error: ValueError): Generator<ValueError> {
+function* findLeafErrors(error: ValueError): Generator<ValueError> {
   const { type, value, schema } = error
   const isOpen = type === ValueErrorType.Union && schema['errorMessage'] === undefined
   if (isOpen && value !== null && (typeof value === 'object' || typeof value === 'string')) {
@@ -58,7 +58,7 @@ function* leavesOf(error: ValueError): Generator<ValueError> {
     const index = variants.findIndex((variant) => variant['type'] === kind && !('const' in variant))
     const nested = index === -1 ? undefined : error.errors[index]
     if (nested) {
-      for (const inner of nested) yield* leavesOf(inner)
+      for (const inner of nested) yield* findLeafErrors(inner)
       return
     }
   }
@@ -66,7 +66,7 @@ function* leavesOf(error: ValueError): Generator<ValueError> {
 }
 
 /** `/attachments/0/filename` (RFC 6901) as `attachments.0.filename`. */
-function fieldOf(path: string, rootName: string): string {
+function toFieldName(path: string, rootName: string): string {
   if (path === '') return rootName
   return shortenField(path.slice(1).replaceAll('/', '.').replaceAll('~1', '/').replaceAll('~0', '~'))
 }
@@ -75,10 +75,10 @@ function fieldOf(path: string, rootName: string): string {
 export const shortenField = (field: string): string =>
   field.length > MAX_FIELD_LENGTH ? `${field.slice(0, MAX_FIELD_LENGTH)}…` : field
 
-const plural = (count: unknown, noun: string): string => `${String(count)} ${noun}${count === 1 ? '' : 's'}`
+const pluralise = (count: unknown, noun: string): string => `${String(count)} ${noun}${count === 1 ? '' : 's'}`
 
 /** `x-missing` in a property's options says more of a property that is not there. */
-function wordsFor({ type, schema }: ValueError): string {
+function describeError({ type, schema }: ValueError): string {
   switch (type) {
     case ValueErrorType.ObjectRequiredProperty:
       return typeof schema['x-missing'] === 'string' ? `is required: ${schema['x-missing']}` : 'is required'
@@ -88,17 +88,17 @@ function wordsFor({ type, schema }: ValueError): string {
     case ValueErrorType.StringMinLength:
       return schema['minLength'] === 1
         ? 'must not be empty'
-        : `must have at least ${plural(schema['minLength'], 'character')}`
+        : `must have at least ${pluralise(schema['minLength'], 'character')}`
     case ValueErrorType.StringMaxLength:
-      return `must have at most ${plural(schema['maxLength'], 'character')}`
+      return `must have at most ${pluralise(schema['maxLength'], 'character')}`
     case ValueErrorType.ArrayMinItems:
-      return `must have at least ${plural(schema['minItems'], 'item')}`
+      return `must have at least ${pluralise(schema['minItems'], 'item')}`
     case ValueErrorType.ArrayMaxItems:
-      return `must have at most ${plural(schema['maxItems'], 'item')}`
+      return `must have at most ${pluralise(schema['maxItems'], 'item')}`
     case ValueErrorType.ObjectMinProperties:
-      return `must have at least ${plural(schema['minProperties'], 'field')}`
+      return `must have at least ${pluralise(schema['minProperties'], 'field')}`
     case ValueErrorType.ObjectMaxProperties:
-      return `must have at most ${plural(schema['maxProperties'], 'field')}`
+      return `must have at most ${pluralise(schema['maxProperties'], 'field')}`
     case ValueErrorType.ArrayUniqueItems:
       return 'must not contain an item twice'
     case ValueErrorType.IntegerMinimum:
@@ -108,12 +108,12 @@ function wordsFor({ type, schema }: ValueError): string {
     case ValueErrorType.NumberMaximum:
       return `must be at most ${schema['maximum']}`
     default:
-      return `must be ${describe(schema)}`
+      return `must be ${describeSchema(schema)}`
   }
 }
 
 /** What a schema asks for, to stand after "must be". `errorMessage` in the schema's options is used as it is. */
-function describe(schema: TSchema): string {
+function describeSchema(schema: TSchema): string {
   if (typeof schema['errorMessage'] === 'string') return schema['errorMessage']
   if (Array.isArray(schema['anyOf'])) {
     const variants: readonly TSchema[] = schema['anyOf']
@@ -121,12 +121,12 @@ function describe(schema: TSchema): string {
     if (constants.length > 1 && constants.length === variants.length) {
       return `one of ${constants.map((v) => String(v['const'])).join(', ')}`
     }
-    return [...new Set(variants.map(describe))].join(' or ')
+    return [...new Set(variants.map(describeSchema))].join(' or ')
   }
   if ('const' in schema) return JSON.stringify(schema['const'])
   switch (schema['type']) {
     case 'string':
-      return typeof schema['format'] === 'string' ? `a ${schema['format']} string` : stringWithPattern(schema)
+      return typeof schema['format'] === 'string' ? `a ${schema['format']} string` : describeString(schema)
     case 'integer':
       return 'a whole number'
     case 'number':
@@ -144,5 +144,5 @@ function describe(schema: TSchema): string {
   }
 }
 
-const stringWithPattern = (schema: TSchema): string =>
+const describeString = (schema: TSchema): string =>
   typeof schema['pattern'] === 'string' ? 'a string of the documented form' : 'a string'

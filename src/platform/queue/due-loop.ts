@@ -36,7 +36,7 @@ export interface DueLoop {
 export const isDue = (dueAt: Millis, now: Millis, maxWaitMs: number): boolean => dueAt <= now || dueAt > now + maxWaitMs
 
 const MAX_SLEEP_MS = minutes(1)
-const AFTER_FAILURE_MS = seconds(5)
+const FAILURE_RETRY_MS = seconds(5)
 
 /**
  * Calls `run` at a time, or in a minute if that is sooner: a wall clock that jumps, or a machine that slept, must not
@@ -58,7 +58,7 @@ export function startDueLoop({ name, clock, log, wokenBy = [], step, onEnded }: 
       next = await step(ending.signal)
     } catch (error) {
       if (!ending.signal.aborted) log.error({ err: error, loop: name }, 'a step failed; it is tried again')
-      next = clock.now() + AFTER_FAILURE_MS
+      next = clock.now() + FAILURE_RETRY_MS
       // What wakes it while it fails must not make it spin.
       isWoken = false
     }

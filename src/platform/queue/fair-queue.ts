@@ -29,24 +29,24 @@ interface Share {
 
 interface OwnerState<T> {
   readonly shares: readonly Share[]
-  readonly waiting: Waiting<T>[]
+  readonly waiting: QueuedItem<T>[]
   /** Of `waiting`, those that limits count. */
   limited: number
 }
 
-interface Waiting<T> {
+interface QueuedItem<T> {
   readonly item: T
   readonly cost: number
   readonly isLimited: boolean
 }
 
-export interface Shifted<T> {
+export interface DequeuedItem<T> {
   readonly owner: Owner
   readonly item: T
   readonly cost: number
 }
 
-interface Next<T> {
+interface NextOwner<T> {
   readonly owner: Owner
   readonly state: OwnerState<T>
   readonly start: number
@@ -100,7 +100,7 @@ export class FairQueue<T> {
     const count = this.#owners.get(owner)?.limited ?? 0
     if (isLimited && count >= this.#limits.maxPerOwner) return false
     if (isLimited && this.#limited >= this.#limits.maxWaiting && !this.#evictFor(count)) return false
-    const state = this.#stateOf(owner)
+    const state = this.#ensureOwner(owner)
     state.waiting.push({ item, cost, isLimited })
     for (const share of state.shares) share.waiting++
     this.#size++
@@ -120,7 +120,7 @@ export class FairQueue<T> {
   }
 
   /** Takes out the item that `peek` returns. */
-  shift(isServable: (owner: Owner) => boolean = () => true): Shifted<T> | undefined {
+  shift(isServable: (owner: Owner) => boolean = () => true): DequeuedItem<T> | undefined {
     const next = this.#next(isServable)
     const taken = next?.state.waiting.shift()
     if (!next || !taken) return undefined
@@ -132,13 +132,13 @@ export class FairQueue<T> {
     // Behind others with the same start.
     this.#owners.delete(owner)
     if (state.waiting.length > 0) this.#owners.set(owner, state)
-    this.#forgetIdle()
+    this.#evictIdleShares()
     return { owner, item: taken.item, cost: taken.cost }
   }
 
   /** Puts an item that was taken out before all others of its owner, for another turn; no limit applies. */
-  putBack({ owner, item, cost }: Shifted<T>): void {
-    const state = this.#stateOf(owner)
+  putBack({ owner, item, cost }: DequeuedItem<T>): void {
+    const state = this.#ensureOwner(owner)
     for (const share of state.shares) {
       share.start -= cost
       share.waiting++
@@ -147,11 +147,11 @@ export class FairQueue<T> {
     this.#size++
   }
 
-  #next(isServable: (owner: Owner) => boolean): Next<T> | undefined {
-    let next: Next<T> | undefined
+  #next(isServable: (owner: Owner) => boolean): NextOwner<T> | undefined {
+    let next: NextOwner<T> | undefined
     for (const [owner, state] of this.#owners) {
-      const start = startOf(state)
-      const isBefore = !next || start < next.start || (start === next.start && usedBy(state) < usedBy(next.state))
+      const start = findVirtualStart(state)
+      const isBefore = !next || start < next.start || (start === next.start && sumUse(state) < sumUse(next.state))
       if (isBefore && isServable(owner)) next = { owner, state, start }
     }
     return next
@@ -160,7 +160,7 @@ export class FairQueue<T> {
   /** Adds to what an owner has used; negative gives back. Counts only while somebody waits: nobody is held against what held up nobody. */
   charge(owner: Owner, cost: number): void {
     if (this.#size === 0) return
-    for (const name of this.#sharesOf(owner)) this.#shareOf(name).start += cost
+    for (const name of this.#sharesOf(owner)) this.#ensureShare(name).start += cost
   }
 
   /** Takes out all items that `isWanted`, in the order of their owners; what the owners used stays counted. */
@@ -182,17 +182,17 @@ export class FairQueue<T> {
   }
 
   /** The state of an owner who gets an item. */
-  #stateOf(owner: Owner): OwnerState<T> {
+  #ensureOwner(owner: Owner): OwnerState<T> {
     let state = this.#owners.get(owner)
     if (!state) {
-      state = { shares: this.#sharesOf(owner).map((name) => this.#shareOf(name)), waiting: [], limited: 0 }
+      state = { shares: this.#sharesOf(owner).map((name) => this.#ensureShare(name)), waiting: [], limited: 0 }
       this.#owners.set(owner, state)
     }
     return state
   }
 
   /** A share, which starts no earlier than now when nobody waits for it. */
-  #shareOf(name: Owner): Share {
+  #ensureShare(name: Owner): Share {
     let share = this.#shares.get(name)
     if (!share) {
       share = { name, start: this.#virtualTime, waiting: 0 }
@@ -201,7 +201,7 @@ export class FairQueue<T> {
     return share
   }
 
-  #uncount(state: OwnerState<T>, { isLimited }: Waiting<T>): void {
+  #uncount(state: OwnerState<T>, { isLimited }: QueuedItem<T>): void {
     this.#size--
     if (isLimited) {
       state.limited--
@@ -227,7 +227,7 @@ export class FairQueue<T> {
     return true
   }
 
-  #forgetIdle(): void {
+  #evictIdleShares(): void {
     if (this.#size > 0 && this.#shares.size <= MAX_IDLE_SHARES) return
     for (const [name, { start, waiting }] of this.#shares)
       if (waiting === 0 && (start <= this.#virtualTime || this.#shares.size > MAX_IDLE_SHARES))
@@ -236,14 +236,14 @@ export class FairQueue<T> {
 }
 
 /** When the next item of an owner begins. */
-const startOf = <T>({ shares }: OwnerState<T>): number => {
+const findVirtualStart = <T>({ shares }: OwnerState<T>): number => {
   let start = 0
   for (const share of shares) if (share.start > start) start = share.start
   return start
 }
 
 /** Decides between owners whose fullest share is the same. */
-const usedBy = <T>({ shares }: OwnerState<T>): number => {
+const sumUse = <T>({ shares }: OwnerState<T>): number => {
   let sum = 0
   for (const share of shares) sum += share.start
   return sum

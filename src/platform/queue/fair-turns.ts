@@ -1,5 +1,5 @@
 /**
- * @module Whose work is done now, by time used: `FairTurns` for pieces of work on the event loop, `FairPool` for work that is waited for. Both take turns by
+ * @module Whose work is done now, by time used: `FairScheduler` for pieces of work on the event loop, `FairPool` for work that is waited for. Both take turns by
  * owner (an account, a network), and measure what each piece took. Know nothing of the work.
  */
 import type { Clock } from '../clock.ts'
@@ -16,7 +16,7 @@ interface Piece {
   readonly endsTick: boolean
 }
 
-export interface FairTurnsOptions extends FairQueueLimits {
+export interface FairSchedulerOptions extends FairQueueLimits {
   readonly clock: Pick<Clock, 'monotonicMs'>
   /** The error with which a piece is refused that finds the limits reached, or has to give way. */
   readonly overload: () => Error
@@ -26,15 +26,15 @@ export interface FairTurnsOptions extends FairQueueLimits {
  * Pieces of synchronous work, each of some milliseconds. Between two of them everything else that waits for the event loop has its turn, and owners
  * get the same time whatever they bring, so a request waits for one piece and not for a whole batch, export or page.
  */
-export class FairTurns {
-  readonly #clock: FairTurnsOptions['clock']
+export class FairScheduler {
+  readonly #clock: FairSchedulerOptions['clock']
   readonly #overload: () => Error
   readonly #queue: FairQueue<Piece>
   #isScheduled = false
   /** Who entered in the last tick, and when. */
-  #entered: { readonly owner: Owner; readonly atMs: number } | undefined
+  #lastTurn: { readonly owner: Owner; readonly atMs: number } | undefined
 
-  constructor({ clock, overload, ...limits }: FairTurnsOptions) {
+  constructor({ clock, overload, ...limits }: FairSchedulerOptions) {
     this.#clock = clock
     this.#overload = overload
     this.#queue = new FairQueue(limits, (piece) => piece.refuse())
@@ -47,7 +47,7 @@ export class FairTurns {
 
   /** Runs a piece when its owner's turn comes; resolves with its value or rejects with what it throws, or with the overload error. */
   run<T>(owner: Owner, piece: () => T): Promise<T> {
-    return this.#add(owner, once(piece), { isNew: true })
+    return this.#add(owner, toSingleStep(piece), { isNew: true })
   }
 
   /**
@@ -60,7 +60,7 @@ export class FairTurns {
 
   /** The same as `run` for work that has begun: its further pieces are never refused, or it would end half done. */
   resume<T>(owner: Owner, piece: () => T): Promise<T> {
-    return this.#add(owner, once(piece), { isNew: false })
+    return this.#add(owner, toSingleStep(piece), { isNew: false })
   }
 
   /**
@@ -90,7 +90,7 @@ export class FairTurns {
     const add = (isFirst: boolean) =>
       this.#add(
         owner,
-        once(() => together(steps)),
+        toSingleStep(() => together(steps)),
         { isNew: isNew && isFirst },
       )
     try {
@@ -109,7 +109,7 @@ export class FairTurns {
   enter(owner: Owner, { isNew = true }: { readonly isNew?: boolean } = {}): Promise<void> {
     return this.#add(
       owner,
-      once(() => undefined),
+      toSingleStep(() => undefined),
       { isNew, endsTick: true },
     )
   }
@@ -145,14 +145,14 @@ export class FairTurns {
   #tick(): void {
     this.#isScheduled = false
     const startMs = this.#clock.monotonicMs()
-    if (this.#entered) this.#queue.charge(this.#entered.owner, Math.max(startMs - this.#entered.atMs, MIN_COST_MS))
-    this.#entered = undefined
+    if (this.#lastTurn) this.#queue.charge(this.#lastTurn.owner, Math.max(startMs - this.#lastTurn.atMs, MIN_COST_MS))
+    this.#lastTurn = undefined
     for (let nowMs = startMs; nowMs - startMs < TICK_BUDGET_MS; ) {
       const next = this.#queue.shift()
       if (!next) break
       if (!next.item.run()) this.#queue.putBack(next)
       if (next.item.endsTick) {
-        this.#entered = { owner: next.owner, atMs: nowMs }
+        this.#lastTurn = { owner: next.owner, atMs: nowMs }
         this.#schedule()
         return
       }
@@ -164,7 +164,7 @@ export class FairTurns {
   }
 }
 
-const once = <T>(piece: () => T): Iterator<void, T> => ({ next: () => ({ done: true, value: piece() }) })
+const toSingleStep = <T>(piece: () => T): Iterator<void, T> => ({ next: () => ({ done: true, value: piece() }) })
 
 /** So that pieces which take no time that the clock sees take turns as well. */
 const MIN_COST_MS = 0.01

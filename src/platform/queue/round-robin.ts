@@ -3,7 +3,7 @@
  * alike, or of which the cost is counted elsewhere. Each step takes the same time, however many items wait.
  */
 
-interface Shifted<T> {
+interface DequeuedItem<T> {
   readonly owner: number
   readonly item: T
 }
@@ -55,7 +55,7 @@ export class RoundRobin<T> {
    * Takes out the first item of the owner whose turn it is.
    * @param isServable skips owners that cannot be served now; they keep their turn
    */
-  shift(isServable: (owner: number) => boolean = () => true): Shifted<T> | undefined {
+  shift(isServable: (owner: number) => boolean = () => true): DequeuedItem<T> | undefined {
     for (const [owner, items] of this.#itemsOf) {
       const [item] = items
       if (item === undefined || !isServable(owner)) continue

@@ -3,24 +3,24 @@
  * owners side by side. Never refuses one: callers that have a limit look at `countOf`.
  */
 
-interface Line {
+interface OwnerQueue {
   /** Resolves when the newest work has ended; holds no result. */
   last: Promise<unknown>
   count: number
 }
 
 export class SerialQueue<K> {
-  readonly #lines = new Map<K, Line>()
+  readonly #queues = new Map<K, OwnerQueue>()
 
   /** Works of an owner that run or wait. */
   countOf(owner: K): number {
-    return this.#lines.get(owner)?.count ?? 0
+    return this.#queues.get(owner)?.count ?? 0
   }
 
   /** Runs a work when all earlier ones of its owner have ended, however they ended; settles as it does. */
   async run<T>(owner: K, work: () => Promise<T>): Promise<T> {
-    const line = this.#lines.get(owner) ?? { last: Promise.resolve(), count: 0 }
-    this.#lines.set(owner, line)
+    const line = this.#queues.get(owner) ?? { last: Promise.resolve(), count: 0 }
+    this.#queues.set(owner, line)
     line.count++
     const result = line.last.then(work)
     line.last = result.then(
@@ -30,7 +30,7 @@ export class SerialQueue<K> {
     try {
       return await result
     } finally {
-      if (--line.count === 0) this.#lines.delete(owner)
+      if (--line.count === 0) this.#queues.delete(owner)
     }
   }
 }

@@ -6,7 +6,7 @@
  * what is in calls and slices stays as it is, and so does what is very long. And some filters take arguments in Jinja that they do not take here.
  */
 import type { Charge } from './filter-arguments.ts'
-import { type Path, pathsOf, type Tag, type Token, tagsOf } from './scan.ts'
+import { findPaths, findTags, type Path, type Tag, type Token } from './scan.ts'
 
 /** The filter behind a guard; it gets the index of the variable in `variables`. */
 export const MISSING_FILTER = '__missing'
@@ -19,7 +19,7 @@ export interface AdaptedSource {
 
 export interface AdaptOptions {
   /** Guards around all variables: to find the one that is missing. Otherwise only where minijinja would let it pass. */
-  readonly isForAll: boolean
+  readonly guardsAll: boolean
   /** Takes units of work for what is read. */
   readonly charge: Charge
 }
@@ -28,9 +28,9 @@ export interface AdaptOptions {
 const TOKEN_UNITS = 40
 
 /** What is longer was made to be long, and stays as it is. */
-const MOST_TOKENS_OF_A_TAG = 2000
-const MOST_NAMES_OF_A_PATH = 50
-const MOST_PATH_CHARACTERS = 1024
+const MAX_TOKENS_PER_TAG = 2000
+const MAX_NAMES_PER_PATH = 50
+const MAX_PATH_LENGTH = 1024
 
 interface Edit {
   /** Offsets of what is replaced. */
@@ -40,28 +40,28 @@ interface Edit {
 }
 
 /** Their answer depends on whether the variable is there. */
-const FILTERS_OF_MISSING = new Set(['default', 'd'])
+const FILTERS_FOR_MISSING = new Set(['default', 'd'])
 const OPERATORS = ['~', '==', '!=', '<', '>', '<=', '>=', 'and', 'or', 'not', '+', '-', '*', '/', '//', '%', '**']
-const BEFORE = new Set(OPERATORS)
-const AFTER = new Set([...OPERATORS, 'in'])
+const OPERATORS_BEFORE = new Set(OPERATORS)
+const OPERATORS_AFTER = new Set([...OPERATORS, 'in'])
 
-export function adaptedSource(source: string, { isForAll, charge }: AdaptOptions): AdaptedSource {
+export function adaptSource(source: string, { guardsAll: isForAll, charge }: AdaptOptions): AdaptedSource {
   const variables: string[] = []
   const pieces: string[] = []
   let copiedTo = 0
-  for (const tag of tagsOf(source)) {
+  for (const tag of findTags(source)) {
     charge(TOKEN_UNITS * (tag.tokens.length + 1))
-    if (tag.tokens.length > MOST_TOKENS_OF_A_TAG) continue
+    if (tag.tokens.length > MAX_TOKENS_PER_TAG) continue
     const edits: Edit[] = []
-    const from = firstOfExpression(tag)
-    for (const path of pathsOf(tag)) {
+    const from = findExpressionStart(tag)
+    for (const path of findPaths(tag)) {
       if (path.first < from) continue
       const { tokens } = tag
-      const canBeMissing = mayBeMissing(tokens, path)
-      if (!isForAll && (canBeMissing || !isLetPass(tokens, path))) continue
-      if (path.end - path.start > MOST_PATH_CHARACTERS) continue
-      const names = prefixesOf(tokens.slice(path.first, path.after))
-      if (names.length > MOST_NAMES_OF_A_PATH) continue
+      const canBeMissing = isExistenceTested(tokens, path)
+      if (!isForAll && (canBeMissing || !isMissingTolerated(tokens, path))) continue
+      if (path.end - path.start > MAX_PATH_LENGTH) continue
+      const names = listPrefixes(tokens.slice(path.first, path.after))
+      if (names.length > MAX_NAMES_PER_PATH) continue
       const needed = canBeMissing ? names.slice(0, -1) : isForAll ? names : names.slice(-1)
       if (needed.length === 0) continue
       const condition = needed.map((name) => `${name} is defined`).join(' and ')
@@ -70,7 +70,7 @@ export function adaptedSource(source: string, { isForAll, charge }: AdaptOptions
       edits.push({ start: path.start, end: path.start, text: '(' }, { start: path.end, end: path.end, text: guard })
       variables.push(names.at(-1) ?? '')
     }
-    edits.push(...filterEdits(tag, charge))
+    edits.push(...createFilterEdits(tag, charge))
     for (const { start, end, text } of edits.sort((a, b) => a.start - b.start)) {
       pieces.push(source.slice(copiedTo, start), text)
       copiedTo = end
@@ -81,7 +81,7 @@ export function adaptedSource(source: string, { isForAll, charge }: AdaptOptions
 }
 
 /** Index of the first token at which a statement reads variables; beyond the last when it reads none that are looked at. */
-function firstOfExpression({ type, tokens }: Tag): number {
+function findExpressionStart({ type, tokens }: Tag): number {
   if (type === 'print') return 0
   switch (tokens[0]?.text) {
     case 'if':
@@ -89,31 +89,33 @@ function firstOfExpression({ type, tokens }: Tag): number {
     case 'with':
       return 1
     case 'set':
-      return indexAfter(tokens, '=')
+      return findIndexAfter(tokens, '=')
     case 'for':
-      return indexAfter(tokens, 'in')
+      return findIndexAfter(tokens, 'in')
     default:
       return tokens.length
   }
 }
 
-function indexAfter(tokens: readonly Token[], text: string): number {
+function findIndexAfter(tokens: readonly Token[], text: string): number {
   const index = tokens.findIndex((token) => token.text === text)
   return index < 0 ? tokens.length : index + 1
 }
 
 /** Whether the template asks if it is there. */
-function mayBeMissing(tokens: readonly Token[], { after }: Path): boolean {
+function isExistenceTested(tokens: readonly Token[], { after }: Path): boolean {
   const [next, second] = [tokens[after]?.text, tokens[after + 1]?.text]
-  return next === 'is' || (next === '|' && FILTERS_OF_MISSING.has(second ?? ''))
+  return next === 'is' || (next === '|' && FILTERS_FOR_MISSING.has(second ?? ''))
 }
 
 /** Whether minijinja goes on although it is missing. */
-const isLetPass = (tokens: readonly Token[], { first, after }: Path): boolean =>
-  tokens[after]?.text === '|' || AFTER.has(tokens[after]?.text ?? '') || BEFORE.has(tokens[first - 1]?.text ?? '')
+const isMissingTolerated = (tokens: readonly Token[], { first, after }: Path): boolean =>
+  tokens[after]?.text === '|' ||
+  OPERATORS_AFTER.has(tokens[after]?.text ?? '') ||
+  OPERATORS_BEFORE.has(tokens[first - 1]?.text ?? '')
 
 /** `a`, `a.b` and `a.b[0]` of `a.b[0]`; `a`, `b` and `a[b]` of `a[b]`; none of one with a line break in it. */
-function prefixesOf(tokens: readonly Token[]): readonly string[] {
+function listPrefixes(tokens: readonly Token[]): readonly string[] {
   const names: string[] = []
   /** What stands before brackets that are open. */
   const outer: string[] = []
@@ -132,45 +134,45 @@ function prefixesOf(tokens: readonly Token[]): readonly string[] {
 }
 
 /** What becomes of filters: another name for them, and a filter that is put behind them. */
-interface Change {
+interface FilterRewrite {
   readonly name: string
   readonly followedBy: string
-  readonly isWanted?: (args: readonly Token[]) => boolean
+  readonly applies?: (args: readonly Token[]) => boolean
 }
 
-const CHANGES: ReadonlyMap<string, Change> = new Map<string, Change>([
+const FILTER_REWRITES: ReadonlyMap<string, FilterRewrite> = new Map<string, FilterRewrite>([
   // Ours gives text, and escapes what it puts into it.
   ['xmlattr', { name: 'xmlattr', followedBy: 'safe' }],
   // What ours gives is a whole number to minijinja when it is one.
   ['float', { name: '__float', followedBy: 'float' }],
-  ['round', { name: '__round', followedBy: 'float', isWanted: (args) => args.some(({ type }) => type === 'string') }],
+  ['round', { name: '__round', followedBy: 'float', applies: (args) => args.some(({ type }) => type === 'string') }],
 ])
-const WITH_ATTRIBUTE = new Set(['join', 'sum'])
+const ATTRIBUTE_FILTERS = new Set(['join', 'sum'])
 
-function filterEdits({ tokens }: Tag, charge: Charge): readonly Edit[] {
+function createFilterEdits({ tokens }: Tag, charge: Charge): readonly Edit[] {
   const edits: Edit[] = []
   for (const [index, token] of tokens.entries()) {
     if (token.type !== 'name' || tokens[index - 1]?.text !== '|') continue
-    const change = CHANGES.get(token.text)
-    if (!change && !WITH_ATTRIBUTE.has(token.text)) continue
-    const last = endOfArguments(tokens, index)
+    const change = FILTER_REWRITES.get(token.text)
+    if (!change && !ATTRIBUTE_FILTERS.has(token.text)) continue
+    const last = findArgumentsEnd(tokens, index)
     const args = tokens.slice(index + 1, last + 1)
     // Where they lie in each other, the inner ones are read with each of the outer ones.
     charge(args.length)
-    if (change && change.isWanted?.(args) !== false) {
+    if (change && change.applies?.(args) !== false) {
       const end = tokens[last]?.end ?? token.end
       edits.push(
         { start: token.start, end: token.end, text: change.name },
         { start: end, end, text: `|${change.followedBy}` },
       )
     }
-    if (WITH_ATTRIBUTE.has(token.text)) edits.push(...attributeEdits(token, args))
+    if (ATTRIBUTE_FILTERS.has(token.text)) edits.push(...createAttributeEdits(token, args))
   }
   return edits
 }
 
 /** Index of the bracket that closes the arguments behind a name; its own without any. */
-function endOfArguments(tokens: readonly Token[], index: number): number {
+function findArgumentsEnd(tokens: readonly Token[], index: number): number {
   if (tokens[index + 1]?.text !== '(') return index
   let depth = 0
   for (let at = index + 1; at < tokens.length; at++) {
@@ -182,7 +184,7 @@ function endOfArguments(tokens: readonly Token[], index: number): number {
 }
 
 /** `join(', ', attribute='name')` becomes `map(attribute='name')|join(', ')`. */
-function attributeEdits(filter: Token, args: readonly Token[]): readonly Edit[] {
+function createAttributeEdits(filter: Token, args: readonly Token[]): readonly Edit[] {
   const at = args.findIndex(
     ({ text }, index) => text === 'attribute' && args[index + 1]?.text === '=' && args[index + 2]?.type === 'string',
   )

@@ -1,5 +1,5 @@
 /** @module Amounts of money as a language writes them. The same runtime writes an amount always alike. */
-import { FilterProblem } from './filter-arguments.ts'
+import { FilterError } from './filter-arguments.ts'
 import type { Formatters } from './formatters.ts'
 
 export function createCurrencyFilter(
@@ -10,13 +10,13 @@ export function createCurrencyFilter(
       if (Intl.NumberFormat.supportedLocalesOf(locale).length === 0) throw new RangeError()
       return new Intl.NumberFormat(locale, { style: 'currency', currency: code })
     } catch {
-      throw new FilterProblem(`does not know the locale "${locale}"`)
+      throw new FilterError(`does not know the locale "${locale}"`)
     }
   }
   return (amount, code, locale = 'en-US') => {
-    if (typeof code !== 'string' || !/^[A-Z]{3}$/.test(code)) throw new FilterProblem('needs a currency such as "EUR"')
+    if (typeof code !== 'string' || !/^[A-Z]{3}$/.test(code)) throw new FilterError('needs a currency such as "EUR"')
     if (typeof locale !== 'string' || locale.length > 35 || locale === '')
-      throw new FilterProblem('needs a locale such as "de-DE"')
+      throw new FilterError('needs a locale such as "de-DE"')
     return formatters.of(`${code} ${locale}`, () => make(code, locale)).format(amount)
   }
 }

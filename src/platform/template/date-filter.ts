@@ -1,5 +1,5 @@
 /** @module Points in time as text. Depends on what it is given alone: there is no "now" in a template. */
-import { FilterProblem, MOST_NUMBER_LENGTH } from './filter-arguments.ts'
+import { FilterError, MAX_NUMBER_LENGTH } from './filter-arguments.ts'
 import type { Formatters } from './formatters.ts'
 
 const MONTHS = [
@@ -19,7 +19,7 @@ const MONTHS = [
 const WEEKDAYS = ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday']
 
 /** Numbers below it are seconds since the epoch, up to the year 5138; others are milliseconds. */
-const MOST_SECONDS = 1e11
+const MAX_EPOCH_SECONDS = 1e11
 /** 0001-01-01 and 9999-12-31. */
 const FIRST_MS = -62_135_596_800_000
 const LAST_MS = 253_402_300_799_999
@@ -35,14 +35,14 @@ interface Moment {
 }
 
 /** @param zone IANA's name; undefined: as the value is written, a number in UTC */
-export function dateText(
+export function formatDate(
   value: unknown,
   format: string,
   zone: unknown,
   zones: Formatters<Intl.DateTimeFormat>,
 ): string {
-  const moment = momentOf(value)
-  const offsetMinutes = zone === undefined ? moment.offsetMinutes : offsetIn(zone, moment.at, zones)
+  const moment = parseMoment(value)
+  const offsetMinutes = zone === undefined ? moment.offsetMinutes : findOffset(zone, moment.at, zones)
   // Its fields in UTC are what clocks show there.
   const local = new Date(moment.at + offsetMinutes * 60_000)
   const two = (number: number): string => String(number).padStart(2, '0')
@@ -86,27 +86,27 @@ export function dateText(
       case '%':
         return '%'
       default:
-        throw new FilterProblem(`does not know "${found}" in its format`)
+        throw new FilterError(`does not know "${found}" in its format`)
     }
   })
 }
 
-function momentOf(value: unknown): Moment {
+function parseMoment(value: unknown): Moment {
   const given = typeof value === 'bigint' ? Number(value) : value
   if (typeof given === 'number') {
-    const at = Math.trunc(Math.abs(given) < MOST_SECONDS ? given * 1000 : given)
-    return inRange({ at, offsetMinutes: 0 })
+    const at = Math.trunc(Math.abs(given) < MAX_EPOCH_SECONDS ? given * 1000 : given)
+    return requireInRange({ at, offsetMinutes: 0 })
   }
-  const isDate = typeof given === 'string' && given.length <= MOST_NUMBER_LENGTH
+  const isDate = typeof given === 'string' && given.length <= MAX_NUMBER_LENGTH
   const fields = isDate ? ISO.exec(given.trim())?.groups : undefined
-  if (!fields) throw new FilterProblem('needs a date such as 2026-05-31 or 2026-05-31T10:00:00Z, or seconds since 1970')
+  if (!fields) throw new FilterError('needs a date such as 2026-05-31 or 2026-05-31T10:00:00Z, or seconds since 1970')
   const part = (name: string): number => Number(fields[name] ?? 0)
   const local = new Date(0)
   // Not Date.UTC, for which the years up to 99 are of another century.
   local.setUTCFullYear(part('year'), part('month') - 1, part('day'))
   const isRealDay = local.getUTCMonth() === part('month') - 1 && local.getUTCDate() === part('day')
   if (!isRealDay || part('hour') > 23 || part('minute') > 59 || part('second') > 59)
-    throw new FilterProblem('needs a date and time that exist')
+    throw new FilterError('needs a date and time that exist')
   local.setUTCHours(
     part('hour'),
     part('minute'),
@@ -115,22 +115,22 @@ function momentOf(value: unknown): Moment {
   )
   const [, sign, hours, minutes] = /^([+-])(\d\d):?(\d\d)$/.exec(fields['zone'] ?? '') ?? []
   const offsetMinutes = (sign === '-' ? -1 : 1) * (Number(hours ?? 0) * 60 + Number(minutes ?? 0))
-  return inRange({ at: local.getTime() - offsetMinutes * 60_000, offsetMinutes })
+  return requireInRange({ at: local.getTime() - offsetMinutes * 60_000, offsetMinutes })
 }
 
-function inRange(moment: Moment): Moment {
-  if (!(moment.at >= FIRST_MS && moment.at <= LAST_MS)) throw new FilterProblem('needs a date in the years 1 to 9999')
+function requireInRange(moment: Moment): Moment {
+  if (!(moment.at >= FIRST_MS && moment.at <= LAST_MS)) throw new FilterError('needs a date in the years 1 to 9999')
   return moment
 }
 
-function offsetIn(zone: unknown, at: number, zones: Formatters<Intl.DateTimeFormat>): number {
+function findOffset(zone: unknown, at: number, zones: Formatters<Intl.DateTimeFormat>): number {
   if (typeof zone !== 'string' || zone === '' || zone.length > 64)
-    throw new FilterProblem('needs a timezone such as "Europe/Berlin"')
+    throw new FilterError('needs a timezone such as "Europe/Berlin"')
   const formatter = zones.of(zone, () => {
     try {
       return new Intl.DateTimeFormat('en-US', { timeZone: zone, timeZoneName: 'longOffset' })
     } catch {
-      throw new FilterProblem(`does not know the timezone "${zone}"`)
+      throw new FilterError(`does not know the timezone "${zone}"`)
     }
   })
   const name = formatter.formatToParts(at).find(({ type }) => type === 'timeZoneName')?.value ?? ''

@@ -7,36 +7,36 @@
 import { readFileSync } from 'node:fs'
 import wasmPath from 'minijinja-js/dist/web/minijinja_js_bg.wasm' with { type: 'file' }
 import { KiB } from '../units.ts'
-import { adaptedSource, MISSING_FILTER } from './adapt.ts'
+import { adaptSource, MISSING_FILTER } from './adapt.ts'
 import {
+  createFaultAt,
   dataFault,
   divisionFault,
-  faultAt,
-  isMissing,
+  isUndefinedError,
   isUnknownName,
   lengthFault,
   limitFault,
   missingFault,
   otherFault,
-  saidBy,
+  parseErrorMessage,
 } from './faults.ts'
-import { FilterProblem } from './filter-arguments.ts'
-import { createFilters, type Filters, paidFilter } from './filters.ts'
+import { FilterError } from './filter-arguments.ts'
+import { createFilters, createMeteredFilter, type Filters } from './filters.ts'
 import {
   COMPILE_UNITS,
-  COMPILE_UNITS_A_BYTE,
-  MOST_COMPILED_BYTES,
-  MOST_DATA_DEPTH,
-  MOST_HANDED_BYTES,
-  MOST_KEPT_MEMORY_BYTES,
-  MOST_MEMORY_BYTES,
-  MOST_OUTPUT_BYTES,
+  COMPILE_UNITS_PER_BYTE,
+  MAX_ARGUMENT_BYTES,
+  MAX_COMPILED_BYTES,
+  MAX_DATA_DEPTH,
+  MAX_MEMORY_BYTES,
+  MAX_OUTPUT_BYTES,
+  MAX_RETAINED_MEMORY_BYTES,
   RENDER_UNITS,
-  RENDER_UNITS_A_DATA_BYTE,
+  RENDER_UNITS_PER_DATA_BYTE,
 } from './limits.ts'
 import { type KnownNames, lint } from './lint.ts'
 import { meter } from './metering.ts'
-import { type Environment, InstanceLost, Minijinja, MinijinjaError, OutputTooLong } from './minijinja.ts'
+import { type Environment, InstanceLostError, Minijinja, MinijinjaError, OutputTooLongError } from './minijinja.ts'
 import type { RenderedParts, RenderOutcome, TemplateFault, TemplatePart, TemplateSource } from './renderer.ts'
 
 /** What a test looks at. */
@@ -54,12 +54,12 @@ const PARTS = [
 ] as const satisfies readonly (readonly [keyof TemplateSource, TemplatePart])[]
 
 /** For what is not a tenant's work: making an environment, giving one back. */
-const OWN_UNITS = 1_000_000_000
+const ENGINE_UNITS = 1_000_000_000
 /** What an environment takes, and for each byte of its template: measured, and rounded up. */
 const ENVIRONMENT_BYTES = 24 * KiB
-const BYTES_A_SOURCE_BYTE = 10
+const BYTES_PER_SOURCE_BYTE = 10
 
-interface Compiled {
+interface CompiledTemplate {
   readonly environment: Environment
   readonly name: string
   /** Behind the guards that it has. */
@@ -74,13 +74,13 @@ interface Compiled {
 /** An instance and what was compiled in it, from the one that was used least recently on. */
 interface Host {
   readonly instance: Minijinja
-  readonly compiled: Map<string, Compiled>
+  readonly compiled: Map<string, CompiledTemplate>
   compiledBytes: number
   isFresh: boolean
 }
 
 /** What a filter stumbled over in the render that is under way; minijinja only hears that there was something. */
-type Stumble =
+type FilterFailure =
   | { readonly type: 'missing'; readonly index: number }
   | { readonly type: 'filter'; readonly name: string; readonly problem: string }
 
@@ -89,9 +89,9 @@ const NO_VALUE = Symbol('no value')
 
 /** Renders in an instance of minijinja, which it replaces when that is lost or large. */
 export class Engine {
-  readonly #module = new WebAssembly.Module(meter(readFileSync(wasmPath), { mostBytes: MOST_MEMORY_BYTES }))
+  readonly #module = new WebAssembly.Module(meter(readFileSync(wasmPath), { mostBytes: MAX_MEMORY_BYTES }))
   #host: Host
-  #stumble: Stumble | undefined
+  #filterFailure: FilterFailure | undefined
   #unitsTaken = 0
   readonly #filters: Filters
   readonly #charge = (units: number): void => this.#host.instance.charge(units)
@@ -112,9 +112,9 @@ export class Engine {
   /** @param share of the units of work that a render may take */
   render(source: TemplateSource, dataJson: string, share: number): RenderOutcome {
     this.#unitsTaken = 0
-    const data = variablesOf(dataJson)
+    const data = parseVariables(dataJson)
     if ('message' in data) return { kind: 'fault', fault: data }
-    const units = Math.floor(share * (RENDER_UNITS + RENDER_UNITS_A_DATA_BYTE * dataJson.length))
+    const units = Math.floor(share * (RENDER_UNITS + RENDER_UNITS_PER_DATA_BYTE * dataJson.length))
     const parts: { -readonly [K in keyof RenderedParts]: RenderedParts[K] } = {}
     for (const [key, part] of PARTS) {
       const text = source[key]
@@ -124,7 +124,7 @@ export class Engine {
         this.#replaceLargeHost()
         return { kind: 'fault', fault: rendered }
       }
-      if (hasNoNumber(rendered, text, dataJson)) {
+      if (hasNonNumber(rendered, text, dataJson)) {
         this.#replaceLargeHost()
         return { kind: 'fault', fault: divisionFault(part) }
       }
@@ -141,12 +141,12 @@ export class Engine {
       const text = source[key]
       if (text === undefined) continue
       try {
-        this.#inHost(() => this.#kept(part, text))
-        const fault = this.#inHost(() => lint(part, text, this.#known))
+        this.#runInHost(() => this.#getCompiled(part, text))
+        const fault = this.#runInHost(() => lint(part, text, this.#known))
         if (fault) faults.push(fault)
       } catch (error) {
-        if (error instanceof InstanceLost) faults.push(limitFault(part))
-        else if (error instanceof MinijinjaError) faults.push(otherFault(part, saidBy(error.message)))
+        if (error instanceof InstanceLostError) faults.push(limitFault(part))
+        else if (error instanceof MinijinjaError) faults.push(otherFault(part, parseErrorMessage(error.message)))
         else throw error
       }
     }
@@ -164,7 +164,7 @@ export class Engine {
 
   #newHost(): Host {
     return {
-      instance: new Minijinja(this.#module, { budget: OWN_UNITS, mostHandedBytes: MOST_HANDED_BYTES }),
+      instance: new Minijinja(this.#module, { budget: ENGINE_UNITS, maxArgumentBytes: MAX_ARGUMENT_BYTES }),
       compiled: new Map(),
       compiledBytes: 0,
       isFresh: true,
@@ -172,48 +172,48 @@ export class Engine {
   }
 
   #newEnvironment(): Environment {
-    this.#host.instance.setBudget(OWN_UNITS)
+    this.#host.instance.setBudget(ENGINE_UNITS)
     const environment = this.#host.instance.newEnvironment()
     // It would tell of the machinery.
     environment.removeGlobal('debug')
     for (const [name, filter] of Object.entries(this.#filters.byName)) {
-      const paid = paidFilter(name, filter, this.#charge)
+      const paid = createMeteredFilter(name, filter, this.#charge)
       environment.addFilter(name, (value, ...given) => {
         try {
           return paid(value, ...given)
         } catch (error) {
-          if (!(error instanceof FilterProblem)) throw error
-          this.#stumble ??= { type: 'filter', name, problem: error.message }
+          if (!(error instanceof FilterError)) throw error
+          this.#filterFailure ??= { type: 'filter', name, problem: error.message }
           return NO_VALUE
         }
       })
     }
     environment.addFilter(MISSING_FILTER, (index) => {
-      this.#stumble ??= { type: 'missing', index: Number(index) }
+      this.#filterFailure ??= { type: 'missing', index: Number(index) }
       return NO_VALUE
     })
     return environment
   }
 
   #release(environment: Environment): void {
-    this.#host.instance.setBudget(OWN_UNITS)
+    this.#host.instance.setBudget(ENGINE_UNITS)
     environment.free()
   }
 
-  /** Compiles a template, with as much work as its length allows. Throws a MinijinjaError or InstanceLost. */
-  #compile(part: TemplatePart, source: string, isForAll: boolean): Compiled {
+  /** Compiles a template, with as much work as its length allows. Throws a MinijinjaError or InstanceLostError. */
+  #compile(part: TemplatePart, source: string, isForAll: boolean): CompiledTemplate {
     const name = part === 'html_body' ? 'template.html' : 'template.txt'
     const environment = this.#newEnvironment()
     this.#host.isFresh = false
-    const units = COMPILE_UNITS + COMPILE_UNITS_A_BYTE * source.length
+    const units = COMPILE_UNITS + COMPILE_UNITS_PER_BYTE * source.length
     this.#host.instance.setBudget(units)
-    const adapted = adaptedSource(source, { isForAll, charge: this.#charge })
+    const adapted = adaptSource(source, { guardsAll: isForAll, charge: this.#charge })
     const beforeBytes = this.#host.instance.memoryBytes()
     // What is constant is worked out now, and can be larger than its source.
     const sizeBytes = (): number =>
       ENVIRONMENT_BYTES +
-      Math.max(BYTES_A_SOURCE_BYTE * adapted.source.length, this.#host.instance.memoryBytes() - beforeBytes)
-    const add = (given: string, variables: readonly string[]): Compiled => {
+      Math.max(BYTES_PER_SOURCE_BYTE * adapted.source.length, this.#host.instance.memoryBytes() - beforeBytes)
+    const add = (given: string, variables: readonly string[]): CompiledTemplate => {
       this.#host.instance.setBudget(units)
       environment.addTemplate(name, given)
       return { environment, name, source, sizeBytes: sizeBytes(), variables }
@@ -233,7 +233,7 @@ export class Engine {
   }
 
   /** The template compiled, and kept for the next time. */
-  #kept(part: TemplatePart, source: string): Compiled {
+  #getCompiled(part: TemplatePart, source: string): CompiledTemplate {
     const key = `${part === 'html_body' ? 'html' : 'text'} ${source}`
     const known = this.#host.compiled.get(key)
     if (known) {
@@ -245,7 +245,7 @@ export class Engine {
     this.#host.compiled.set(key, made)
     this.#host.compiledBytes += made.sizeBytes
     for (const [oldKey, old] of this.#host.compiled) {
-      if (this.#host.compiledBytes <= MOST_COMPILED_BYTES || old === made) break
+      if (this.#host.compiledBytes <= MAX_COMPILED_BYTES || old === made) break
       this.#host.compiled.delete(oldKey)
       this.#host.compiledBytes -= old.sizeBytes
       this.#release(old.environment)
@@ -254,12 +254,12 @@ export class Engine {
   }
 
   /** Runs what may lose the instance; what lacked memory in a used one is run again in a fresh one. */
-  #inHost<T>(act: () => T): T {
+  #runInHost<T>(act: () => T): T {
     const wasFresh = this.#host.isFresh
     try {
       return act()
     } catch (error) {
-      if (!(error instanceof InstanceLost)) throw error
+      if (!(error instanceof InstanceLostError)) throw error
       const isOutOfUnits = this.#host.instance.budget() < 0
       this.#host = this.#newHost()
       if (isOutOfUnits || wasFresh) throw error
@@ -267,7 +267,7 @@ export class Engine {
     try {
       return act()
     } catch (error) {
-      if (error instanceof InstanceLost) this.#host = this.#newHost()
+      if (error instanceof InstanceLostError) this.#host = this.#newHost()
       throw error
     }
   }
@@ -275,12 +275,12 @@ export class Engine {
   #renderPart(part: TemplatePart, source: string, data: Variables, units: number): string | TemplateFault {
     let left = units
     const takenBefore = this.#unitsTaken
-    const run = (compiled: Compiled): string => {
-      this.#stumble = undefined
+    const run = (compiled: CompiledTemplate): string => {
+      this.#filterFailure = undefined
       this.#filters.beginRender()
       this.#host.instance.setBudget(left)
       try {
-        return compiled.environment.render(compiled.name, variablesFor(compiled, data), MOST_OUTPUT_BYTES)
+        return compiled.environment.render(compiled.name, selectVariables(compiled, data), MAX_OUTPUT_BYTES)
       } finally {
         const unused = Math.max(this.#host.instance.budget(), 0)
         this.#unitsTaken += left - unused
@@ -288,41 +288,41 @@ export class Engine {
       }
     }
     let variables: readonly string[] = []
-    this.#stumble = undefined
+    this.#filterFailure = undefined
     try {
-      return this.#inHost(() => {
+      return this.#runInHost(() => {
         left = units
         this.#unitsTaken = takenBefore
-        const compiled = this.#kept(part, source)
+        const compiled = this.#getCompiled(part, source)
         variables = compiled.variables
         return run(compiled)
       })
     } catch (error) {
-      const fault = this.#faultOf(error, part, source, variables)
+      const fault = this.#toFault(error, part, source, variables)
       if (fault.kind !== 'undefined' || fault.variable !== undefined) return fault
       // Once more, with the work that is left, to hear the name.
-      return this.#nameMissing(part, source, fault, run)
+      return this.#findMissingName(part, source, fault, run)
     }
   }
 
   /** Of the template that ran: what a filter told, or minijinja. */
-  #faultOf(error: unknown, part: TemplatePart, source: string, variables: readonly string[]): TemplateFault {
-    if (error instanceof InstanceLost) return limitFault(part)
-    if (error instanceof OutputTooLong) return lengthFault(part, MOST_OUTPUT_BYTES)
+  #toFault(error: unknown, part: TemplatePart, source: string, variables: readonly string[]): TemplateFault {
+    if (error instanceof InstanceLostError) return limitFault(part)
+    if (error instanceof OutputTooLongError) return lengthFault(part, MAX_OUTPUT_BYTES)
     if (!(error instanceof MinijinjaError)) throw error
-    const said = saidBy(error.message)
-    const stumble = this.#stumble
+    const said = parseErrorMessage(error.message)
+    const stumble = this.#filterFailure
     if (stumble?.type === 'missing') return missingFault(part, said.line, variables[stumble.index])
-    if (stumble) return faultAt(part, said.line, 'error', `the filter "${stumble.name}" ${stumble.problem}`)
-    if (isMissing(said)) return missingFault(part, said.line, undefined)
+    if (stumble) return createFaultAt(part, said.line, 'error', `the filter "${stumble.name}" ${stumble.problem}`)
+    if (isUndefinedError(said)) return missingFault(part, said.line, undefined)
     return (isUnknownName(said) ? lint(part, source, this.#known) : undefined) ?? otherFault(part, said)
   }
 
-  #nameMissing(
+  #findMissingName(
     part: TemplatePart,
     source: string,
     fault: TemplateFault,
-    run: (compiled: Compiled) => string,
+    run: (compiled: CompiledTemplate) => string,
   ): TemplateFault {
     try {
       const compiled = this.#compile(part, source, true)
@@ -330,13 +330,17 @@ export class Engine {
         run(compiled)
       } catch (error) {
         if (!(error instanceof MinijinjaError)) throw error
-        if (this.#stumble?.type === 'missing')
-          return missingFault(part, saidBy(error.message).line, compiled.variables[this.#stumble.index])
+        if (this.#filterFailure?.type === 'missing')
+          return missingFault(
+            part,
+            parseErrorMessage(error.message).line,
+            compiled.variables[this.#filterFailure.index],
+          )
       } finally {
         if (this.#host.instance.budget() >= 0) this.#release(compiled.environment)
       }
     } catch (error) {
-      if (error instanceof InstanceLost) this.#host = this.#newHost()
+      if (error instanceof InstanceLostError) this.#host = this.#newHost()
     }
     return fault
   }
@@ -347,7 +351,7 @@ export class Engine {
     let answer: boolean
     try {
       environment.addTemplate('known.txt', `{{ name is ${kind} }}`)
-      answer = environment.render('known.txt', { name }, MOST_OUTPUT_BYTES) === 'true'
+      answer = environment.render('known.txt', { name }, MAX_OUTPUT_BYTES) === 'true'
     } finally {
       environment.free()
     }
@@ -357,12 +361,12 @@ export class Engine {
 
   /** A memory never becomes smaller. */
   #replaceLargeHost(): void {
-    if (this.#host.instance.memoryBytes() > MOST_KEPT_MEMORY_BYTES) this.#host = this.#newHost()
+    if (this.#host.instance.memoryBytes() > MAX_RETAINED_MEMORY_BYTES) this.#host = this.#newHost()
   }
 }
 
 /** Whether it prints what a division by zero gives; where source or data have such a word it may well be theirs. */
-function hasNoNumber(rendered: string, source: string, dataJson: string): boolean {
+function hasNonNumber(rendered: string, source: string, dataJson: string): boolean {
   const [word] = /\bNaN\b|\binf\b/.exec(rendered) ?? []
   if (word === undefined) return false
   const own = new RegExp(word, 'i')
@@ -374,12 +378,12 @@ interface Variables {
   readonly entries: readonly (readonly [string, unknown])[]
 }
 
-function variablesOf(dataJson: string): Variables | TemplateFault {
-  if (depthOf(dataJson) > MOST_DATA_DEPTH)
-    return dataFault('limit', `template_data nests deeper than ${MOST_DATA_DEPTH} levels: make it flatter.`)
+function parseVariables(dataJson: string): Variables | TemplateFault {
+  if (measureDepth(dataJson) > MAX_DATA_DEPTH)
+    return dataFault('limit', `template_data nests deeper than ${MAX_DATA_DEPTH} levels: make it flatter.`)
   let data: unknown
   try {
-    data = LONG_NUMBER.test(dataJson) ? JSON.parse(dataJson, withWholeNumbers) : JSON.parse(dataJson)
+    data = LONG_NUMBER.test(dataJson) ? JSON.parse(dataJson, reviveWholeNumber) : JSON.parse(dataJson)
   } catch {
     data = undefined
   }
@@ -392,7 +396,7 @@ function variablesOf(dataJson: string): Variables | TemplateFault {
 const LONG_NUMBER = /\d{16}/
 
 /** Whole numbers of 64 bits as they are written: they are ids. Others that long are not exact, as in most languages. */
-function withWholeNumbers(_: string, value: unknown, { source }: { readonly source?: string } = {}): unknown {
+function reviveWholeNumber(_: string, value: unknown, { source }: { readonly source?: string } = {}): unknown {
   if (typeof value !== 'number' || Number.isSafeInteger(value) || !/^-?\d{1,20}$/.test(source ?? '')) return value
   const whole = BigInt(source ?? 0)
   return whole === BigInt.asIntN(64, whole) || whole === BigInt.asUintN(64, whole) ? whole : value
@@ -404,7 +408,10 @@ const ASCII_NAME = /^[A-Za-z_][A-Za-z0-9_]*$/
 const SMALL_DATA_BYTES = 4 * KiB
 
 /** Only what the template can mention: taking in large data costs more than most templates do with it. */
-function variablesFor(compiled: Compiled, { entries, sizeBytes }: Variables): Readonly<Record<string, unknown>> {
+function selectVariables(
+  compiled: CompiledTemplate,
+  { entries, sizeBytes }: Variables,
+): Readonly<Record<string, unknown>> {
   if (sizeBytes < SMALL_DATA_BYTES) return Object.fromEntries(entries)
   compiled.words ??= new Set(compiled.source.match(/[A-Za-z_][A-Za-z0-9_]*/g))
   const { words } = compiled
@@ -412,7 +419,7 @@ function variablesFor(compiled: Compiled, { entries, sizeBytes }: Variables): Re
 }
 
 /** How deep lists and objects lie in each other in a JSON text. */
-function depthOf(json: string): number {
+function measureDepth(json: string): number {
   let depth = 0
   let most = 0
   let isInString = false

@@ -2,21 +2,21 @@
 import type { TemplateFault, TemplatePart } from './renderer.ts'
 
 /** Characters of what is said, and of a variable's name: both may come from the template, which can be long. */
-const MOST_PROBLEM_CHARACTERS = 300
-const MOST_NAME_CHARACTERS = 100
+const MAX_PROBLEM_LENGTH = 300
+const MAX_NAME_LENGTH = 100
 
 /** Cut off between two characters, with an ellipsis. */
-export const shortened = (text: string, most: number): string =>
+export const truncate = (text: string, most: number): string =>
   text.length <= most ? text : `${text.slice(0, most - 1).replace(/[\ud800-\udbff]$/, '')}…`
 
-export function faultAt(
+export function createFaultAt(
   part: TemplatePart,
   line: number | undefined,
   kind: TemplateFault['kind'],
   problem: string,
 ): TemplateFault {
   const at = line === undefined ? part : `${part}, line ${line}`
-  return { part, line, variable: undefined, kind, message: `${at}: ${shortened(problem, MOST_PROBLEM_CHARACTERS)}.` }
+  return { part, line, variable: undefined, kind, message: `${at}: ${truncate(problem, MAX_PROBLEM_LENGTH)}.` }
 }
 
 /** @param variable as it stands in the source, where it is known */
@@ -25,9 +25,9 @@ export function missingFault(
   line: number | undefined,
   variable: string | undefined,
 ): TemplateFault {
-  const name = variable === undefined ? undefined : shortened(variable, MOST_NAME_CHARACTERS)
+  const name = variable === undefined ? undefined : truncate(variable, MAX_NAME_LENGTH)
   const what = name === undefined ? 'a variable' : `the variable "${name}"`
-  return { ...faultAt(part, line, 'undefined', `${what} is missing in template_data`), variable: name }
+  return { ...createFaultAt(part, line, 'undefined', `${what} is missing in template_data`), variable: name }
 }
 
 /** Of a part as a whole. */
@@ -65,32 +65,32 @@ export const dataFault = (kind: TemplateFault['kind'], message: string): Templat
   message,
 })
 
-export interface Said {
+export interface ParsedError {
   /** Without the line and what is around it in the source. */
   readonly text: string
   readonly line: number | undefined
 }
 
 /** Such as `unknown filter: filter x is unknown (in template.html:2)`, then perhaps the source around it. */
-const SAID = /^(?<text>[\s\S]*?) \(in template\.(?:html|txt):(?<line>\d+)\)(?:\n|$)/
+const ERROR_MESSAGE = /^(?<text>[\s\S]*?) \(in template\.(?:html|txt):(?<line>\d+)\)(?:\n|$)/
 
-export function saidBy(message: string): Said {
-  const { text = message.split('\n', 1)[0] ?? '', line } = SAID.exec(message)?.groups ?? {}
+export function parseErrorMessage(message: string): ParsedError {
+  const { text = message.split('\n', 1)[0] ?? '', line } = ERROR_MESSAGE.exec(message)?.groups ?? {}
   return { text, line: line === undefined ? undefined : Number(line) }
 }
 
 /** What `map` and its like say of a filter or test that nobody has. */
-export const isUnknownName = ({ text }: Said): boolean => text === 'unknown filter' || text === 'unknown test'
+export const isUnknownName = ({ text }: ParsedError): boolean => text === 'unknown filter' || text === 'unknown test'
 
-export const isMissing = ({ text }: Said): boolean => text === 'undefined value'
+export const isUndefinedError = ({ text }: ParsedError): boolean => text === 'undefined value'
 
 const SYNTAX = 'syntax error: '
 /** Kinds of minijinja's errors whose text goes on with all that there is to know. */
-const KIND =
+const ERROR_KIND =
   /^(?:syntax error|invalid operation|unknown (?:filter|function|method|test)|template not found|missing argument|too many arguments|cannot deserialize|could not render include): /
 
 /** Those that do not say more, in words that do. */
-const BARE: Readonly<Record<string, string>> = {
+const EXPLANATIONS: Readonly<Record<string, string>> = {
   'too many arguments': 'a filter, test or function has too many arguments',
   'missing argument': 'a filter, test or function lacks an argument',
   'unknown method': 'a method is unknown, or has other arguments',
@@ -100,10 +100,15 @@ const BARE: Readonly<Record<string, string>> = {
 const TOO_LARGE = /: (?<number>-?\d+) can't be represented as a JavaScript number$/
 
 /** A fault of any other kind. */
-export function otherFault(part: TemplatePart, { text, line }: Said): TemplateFault {
+export function otherFault(part: TemplatePart, { text, line }: ParsedError): TemplateFault {
   const kind = text.startsWith(SYNTAX) ? 'syntax' : 'error'
   const number = TOO_LARGE.exec(text)?.groups?.['number']
   if (number !== undefined)
-    return faultAt(part, line, kind, `a filter cannot take the number ${number}: give it as a text in template_data`)
-  return faultAt(part, line, kind, BARE[text] ?? text.replace(KIND, ''))
+    return createFaultAt(
+      part,
+      line,
+      kind,
+      `a filter cannot take the number ${number}: give it as a text in template_data`,
+    )
+  return createFaultAt(part, line, kind, EXPLANATIONS[text] ?? text.replace(ERROR_KIND, ''))
 }

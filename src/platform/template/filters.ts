@@ -1,28 +1,28 @@
 /**
  * @module The filters that authors who know Jinja expect and minijinja has not, or has with other arguments. Each depends on its arguments alone. A unit for
- * each character that it is given was taken from the render's budget before (`paidFilter`); it takes itself what it needs beyond that. What they give
+ * each character that it is given was taken from the render's budget before (`createMeteredFilter`); it takes itself what it needs beyond that. What they give
  * is plain text: in HTML it is escaped.
  */
 
 import { createCurrencyFilter } from './currency-filter.ts'
-import { dateText } from './date-filter.ts'
+import { formatDate } from './date-filter.ts'
 import {
-  argumentsOf,
   type Charge,
-  charactersIn,
-  charactersOf,
-  FilterProblem,
-  flagOf,
-  MOST_NUMBER_LENGTH,
-  MOST_WIDTH,
-  numberOf,
-  sliceOf,
-  textOf,
-  widthOf,
+  countCharacters,
+  FilterError,
+  formatValue,
+  MAX_NUMBER_LENGTH,
+  MAX_WIDTH,
+  parseArguments,
+  sliceCharacters,
+  splitCharacters,
+  toFlag,
+  toNumber,
+  toWidth,
 } from './filter-arguments.ts'
-import { fixed, formatted } from './format-filter.ts'
+import { formatFixed, formatText } from './format-filter.ts'
 import { createFormatters, type Formatters } from './formatters.ts'
-import { wrapped } from './wrap-filter.ts'
+import { wrapLine } from './wrap-filter.ts'
 
 export type Filter = (value: unknown, ...given: readonly unknown[]) => string | number | bigint
 
@@ -33,31 +33,31 @@ export interface Filters {
 }
 
 /** What they are put into takes its values as its arguments. */
-const WITH_VALUES_AS_ARGUMENTS = new Set(['format'])
+const LONG_ARGUMENT_FILTERS = new Set(['format'])
 
 /**
  * A filter as the render pays for it: before it runs, by all texts that it is given. Its arguments are no longer than widths may be: only the value is what
  * people write.
  */
-export function paidFilter(name: string, filter: Filter, charge: Charge): Filter {
-  const isAnyLength = WITH_VALUES_AS_ARGUMENTS.has(name)
+export function createMeteredFilter(name: string, filter: Filter, charge: Charge): Filter {
+  const isAnyLength = LONG_ARGUMENT_FILTERS.has(name)
   return (value, ...given) => {
-    charge(charactersIn([value, ...given]))
+    charge(countCharacters([value, ...given]))
     const args = given.flatMap((arg) => (arg instanceof Map ? [...(arg as Map<unknown, unknown>).values()] : [arg]))
-    if (!isAnyLength && args.some((arg) => charactersIn([arg]) > MOST_WIDTH))
-      throw new FilterProblem(`needs arguments of at most ${MOST_WIDTH} characters`)
+    if (!isAnyLength && args.some((arg) => countCharacters([arg]) > MAX_WIDTH))
+      throw new FilterError(`needs arguments of at most ${MAX_WIDTH} characters`)
     return filter(value, ...given)
   }
 }
 
 /** What several filters need of the render that pays. */
-interface Tools {
+interface FilterTools {
   readonly charge: Charge
   /** What is looked at character by character, or taken apart. */
-  slowInput(value: unknown): string
+  readSlowText(value: unknown): string
   /** Taking a text apart into its characters is slow where some are of two units. */
-  taken(text: string): string | readonly string[]
-  encoded(text: string): string
+  splitMetered(text: string): string | readonly string[]
+  encodeMetered(text: string): string
 }
 
 type FilterTable = Readonly<Record<string, Filter>>
@@ -66,30 +66,30 @@ type FilterTable = Readonly<Record<string, Filter>>
 export function createFilters(charge: Charge): Filters {
   const currencies = createFormatters<Intl.NumberFormat>(charge)
   const zones = createFormatters<Intl.DateTimeFormat>(charge)
-  const tools: Tools = {
+  const tools: FilterTools = {
     charge,
-    slowInput(value) {
-      const text = textOf(value)
+    readSlowText(value) {
+      const text = formatValue(value)
       charge(SLOW_UNITS * text.length)
       return text
     },
-    taken(text) {
-      const characters = charactersOf(text)
+    splitMetered(text) {
+      const characters = splitCharacters(text)
       if (typeof characters !== 'string') charge(SLOW_UNITS * characters.length)
       return characters
     },
-    encoded(text) {
-      const given = percentEncoded(text)
+    encodeMetered(text) {
+      const given = percentEncode(text)
       charge(given.length)
       return given
     },
   }
   return {
     byName: {
-      ...localFilters(tools, createCurrencyFilter(currencies), zones),
-      ...numberFilters(tools),
-      ...layoutFilters(tools),
-      ...encodingFilters(tools),
+      ...createLocalFilters(tools, createCurrencyFilter(currencies), zones),
+      ...createNumberFilters(tools),
+      ...createLayoutFilters(tools),
+      ...createEncodingFilters(tools),
     },
     beginRender() {
       currencies.beginRender()
@@ -99,159 +99,159 @@ export function createFilters(charge: Charge): Filters {
 }
 
 /** Filters whose results depend on a language, a currency or a zone. */
-const localFilters = (
-  tools: Tools,
+const createLocalFilters = (
+  tools: FilterTools,
   currency: ReturnType<typeof createCurrencyFilter>,
   zones: Formatters<Intl.DateTimeFormat>,
 ): FilterTable => ({
   currency: (value, ...given) => {
-    const args = argumentsOf(given, ['code', 'locale'])
+    const args = parseArguments(given, ['code', 'locale'])
     tools.charge(INTL_UNITS)
-    return currency(numberOf(value), args.get('code'), args.get('locale'))
+    return currency(toNumber(value), args.get('code'), args.get('locale'))
   },
   date: (value, ...given) => {
-    const args = argumentsOf(given, ['format', 'timezone'])
+    const args = parseArguments(given, ['format', 'timezone'])
     const format = args.get('format') ?? '%Y-%m-%d'
     const zone = args.get('timezone')
-    if (typeof format !== 'string' || format.length > MOST_WIDTH) throw new FilterProblem('needs a format')
+    if (typeof format !== 'string' || format.length > MAX_WIDTH) throw new FilterError('needs a format')
     tools.charge((zone === undefined ? PIECE_UNITS : INTL_UNITS) + SLOW_UNITS * format.length)
-    return dateText(value, format, zone, zones)
+    return formatDate(value, format, zone, zones)
   },
 })
 
-const numberFilters = (tools: Tools): FilterTable => ({
+const createNumberFilters = (tools: FilterTools): FilterTable => ({
   filesizeformat: (value, ...given) =>
-    fileSize(numberOf(value, 'of bytes'), flagOf(argumentsOf(given, ['binary']).get('binary'), false)),
+    formatFileSize(toNumber(value, 'of bytes'), toFlag(parseArguments(given, ['binary']).get('binary'), false)),
   /** Followed by minijinja's: a float that is whole is written with its point. */
   __float: (value, ...given) => {
-    const number = parsedNumber(value)
+    const number = parseNumber(value)
     if (number !== undefined) return String(number)
-    return String(numberOf(argumentsOf(given, ['default']).get('default') ?? 0, 'as default'))
+    return String(toNumber(parseArguments(given, ['default']).get('default') ?? 0, 'as default'))
   },
-  format: (value, ...given) => formatted(textOf(value), given, tools.charge),
+  format: (value, ...given) => formatText(formatValue(value), given, tools.charge),
   int: (value, ...given) => {
-    const args = argumentsOf(given, ['default', 'base'])
-    const base = widthOf(args.get('base'), 'base', 10, 2)
-    if (base !== 10) throw new FilterProblem('knows numbers of base 10 only')
+    const args = parseArguments(given, ['default', 'base'])
+    const base = toWidth(args.get('base'), 'base', 10, 2)
+    if (base !== 10) throw new FilterError('knows numbers of base 10 only')
     if (typeof value === 'bigint') {
-      if (value !== BigInt.asIntN(64, value)) throw new FilterProblem('needs a smaller number')
+      if (value !== BigInt.asIntN(64, value)) throw new FilterError('needs a smaller number')
       return value
     }
-    const number = parsedNumber(value)
-    if (number === undefined) return Math.trunc(numberOf(args.get('default') ?? 0, 'as default'))
-    if (Math.abs(number) > MOST_WHOLE_NUMBER) throw new FilterProblem('needs a smaller number')
+    const number = parseNumber(value)
+    if (number === undefined) return Math.trunc(toNumber(args.get('default') ?? 0, 'as default'))
+    if (Math.abs(number) > MAX_WHOLE_NUMBER) throw new FilterError('needs a smaller number')
     return Number.isSafeInteger(Math.trunc(number)) ? Math.trunc(number) : BigInt(Math.trunc(number))
   },
   __round: (value, ...given) => {
-    const args = argumentsOf(given, ['precision', 'method'])
-    const precision = widthOf(args.get('precision'), 'precision', 0)
+    const args = parseArguments(given, ['precision', 'method'])
+    const precision = toWidth(args.get('precision'), 'precision', 0)
     const method = args.get('method')
     if (method !== 'ceil' && method !== 'floor' && method !== 'common')
-      throw new FilterProblem('needs a method: "common", "ceil" or "floor"')
-    const number = numberOf(value)
-    if (precision > MOST_ROUNDED_DIGITS) return String(number)
+      throw new FilterError('needs a method: "common", "ceil" or "floor"')
+    const number = toNumber(value)
+    if (precision > MAX_ROUNDED_DIGITS) return String(number)
     tools.charge(ROUNDING_UNITS)
-    if (method === 'common') return String(Number(fixed(Math.abs(number), precision)) * Math.sign(number))
+    if (method === 'common') return String(Number(formatFixed(Math.abs(number), precision)) * Math.sign(number))
     const factor = 10 ** precision
     return String((method === 'ceil' ? Math.ceil(number * factor) : Math.floor(number * factor)) / factor)
   },
 })
 
 /** Filters that fit a text into a width, or count its words. */
-const layoutFilters = (tools: Tools): FilterTable => ({
+const createLayoutFilters = (tools: FilterTools): FilterTable => ({
   center: (value, ...given) => {
-    const text = textOf(value)
-    const width = widthOf(argumentsOf(given, ['width']).get('width'), 'width', 80)
-    const padding = width - tools.taken(text).length
+    const text = formatValue(value)
+    const width = toWidth(parseArguments(given, ['width']).get('width'), 'width', 80)
+    const padding = width - tools.splitMetered(text).length
     if (padding <= 0) return text
     // Which side has one more is as Python decides it.
     const left = Math.floor(padding / 2) + (padding & width & 1)
     return ' '.repeat(left) + text + ' '.repeat(padding - left)
   },
   indent: (value, ...given) => {
-    const args = argumentsOf(given, ['width', 'first', 'blank'])
+    const args = parseArguments(given, ['width', 'first', 'blank'])
     const width = args.get('width')
-    const by = typeof width === 'string' ? width : ' '.repeat(widthOf(width, 'width', 4))
-    const lines = linesOf(tools.slowInput(value))
+    const by = typeof width === 'string' ? width : ' '.repeat(toWidth(width, 'width', 4))
+    const lines = splitLines(tools.readSlowText(value))
     tools.charge(lines.length * by.length)
-    const isBlankToo = flagOf(args.get('blank'), false)
+    const isBlankToo = toFlag(args.get('blank'), false)
     const text = lines.map((line, at) => (at > 0 && (line !== '' || isBlankToo) ? by + line : line)).join('\n')
-    return flagOf(args.get('first'), false) ? by + text : text
+    return toFlag(args.get('first'), false) ? by + text : text
   },
   truncate: (value, ...given) => {
-    const args = argumentsOf(given, ['length', 'killwords', 'end', 'leeway'])
-    const end = textOf(args.get('end') ?? '...')
-    const length = widthOf(args.get('length'), 'length', 255)
-    const text = textOf(value)
-    const endLength = tools.taken(end).length
+    const args = parseArguments(given, ['length', 'killwords', 'end', 'leeway'])
+    const end = formatValue(args.get('end') ?? '...')
+    const length = toWidth(args.get('length'), 'length', 255)
+    const text = formatValue(value)
+    const endLength = tools.splitMetered(end).length
     const kept = length - endLength
-    if (kept < 0) throw new FilterProblem(`needs a length of at least ${endLength}, for what it ends with`)
-    const characters = tools.taken(text)
-    if (characters.length <= length + widthOf(args.get('leeway'), 'leeway', 5)) return text
-    const start = sliceOf(characters, 0, kept)
-    const lastSpace = flagOf(args.get('killwords'), false) ? -1 : start.lastIndexOf(' ')
+    if (kept < 0) throw new FilterError(`needs a length of at least ${endLength}, for what it ends with`)
+    const characters = tools.splitMetered(text)
+    if (characters.length <= length + toWidth(args.get('leeway'), 'leeway', 5)) return text
+    const start = sliceCharacters(characters, 0, kept)
+    const lastSpace = toFlag(args.get('killwords'), false) ? -1 : start.lastIndexOf(' ')
     return (lastSpace < 0 ? start : start.slice(0, lastSpace)) + end
   },
-  wordcount: (value) => tools.slowInput(value).match(/[\p{L}\p{N}_]+/gu)?.length ?? 0,
+  wordcount: (value) => tools.readSlowText(value).match(/[\p{L}\p{N}_]+/gu)?.length ?? 0,
   wordwrap: (value, ...given) => {
-    const args = argumentsOf(given, ['width', 'break_long_words', 'wrapstring', 'break_on_hyphens'])
-    const wrapString = textOf(args.get('wrapstring') ?? '\n')
-    const width = widthOf(args.get('width'), 'width', 79, 1)
-    const text = textOf(value)
+    const args = parseArguments(given, ['width', 'break_long_words', 'wrapstring', 'break_on_hyphens'])
+    const wrapString = formatValue(args.get('wrapstring') ?? '\n')
+    const width = toWidth(args.get('width'), 'width', 79, 1)
+    const text = formatValue(value)
     tools.charge(WRAP_UNITS * text.length)
-    const lines = linesOf(text)
+    const lines = splitLines(text)
     // Each character or line may have a break behind it.
     tools.charge(PIECE_UNITS * lines.length + (Math.ceil(text.length / width) + lines.length) * wrapString.length)
     return lines
       .map((line) =>
-        wrapped(line, {
+        wrapLine(line, {
           width,
-          breaksWords: flagOf(args.get('break_long_words'), true),
-          breaksAtHyphens: flagOf(args.get('break_on_hyphens'), true),
+          breaksWords: toFlag(args.get('break_long_words'), true),
+          breaksAtHyphens: toFlag(args.get('break_on_hyphens'), true),
         }).join(wrapString),
       )
       .join(wrapString)
   },
 })
 
-const encodingFilters = (tools: Tools): FilterTable => ({
+const createEncodingFilters = (tools: FilterTools): FilterTable => ({
   urlencode: (value) => {
-    if (typeof value !== 'object' || value === null) return tools.encoded(textOf(value))
+    if (typeof value !== 'object' || value === null) return tools.encodeMetered(formatValue(value))
     if (!(value instanceof Map) && !Array.isArray(value))
-      throw new FilterProblem('needs a text, mapping or list of pairs')
+      throw new FilterError('needs a text, mapping or list of pairs')
     return [...(value as Iterable<unknown>)]
       .map((pair) => {
         tools.charge(PIECE_UNITS)
-        return `${queryPart(pair, 0, tools.encoded)}=${queryPart(pair, 1, tools.encoded)}`
+        return `${encodeQueryPart(pair, 0, tools.encodeMetered)}=${encodeQueryPart(pair, 1, tools.encodeMetered)}`
       })
       .join('&')
   },
   xmlattr: (value, ...given) => {
-    const isSpaced = flagOf(argumentsOf(given, ['autospace']).get('autospace'), true)
-    if (!(value instanceof Map)) throw new FilterProblem('needs a mapping')
+    const isSpaced = toFlag(parseArguments(given, ['autospace']).get('autospace'), true)
+    if (!(value instanceof Map)) throw new FilterError('needs a mapping')
     const attributes = [...(value as ReadonlyMap<unknown, unknown>)]
       .filter(([, of]) => of !== undefined && of !== null)
       .map(([name, of]) => {
         tools.charge(PIECE_UNITS)
-        const key = tools.slowInput(name)
-        if (/[\s/>=]/.test(key) || key === '') throw new FilterProblem(`cannot have the attribute name "${key}"`)
-        return `${escaped(key)}="${escaped(tools.slowInput(of))}"`
+        const key = tools.readSlowText(name)
+        if (/[\s/>=]/.test(key) || key === '') throw new FilterError(`cannot have the attribute name "${key}"`)
+        return `${escapeXml(key)}="${escapeXml(tools.readSlowText(of))}"`
       })
     return (isSpaced && attributes.length > 0 ? ' ' : '') + attributes.join(' ')
   },
 })
 
 /** Whole numbers beyond it are not exact in minijinja. */
-const MOST_WHOLE_NUMBER = 2 ** 62
+const MAX_WHOLE_NUMBER = 2 ** 62
 
 /** A double has no more digits behind its point that could be rounded away. */
-const MOST_ROUNDED_DIGITS = 20
+const MAX_ROUNDED_DIGITS = 20
 
 /** A number, or a text that is one as Python reads it; undefined: neither. */
-function parsedNumber(value: unknown): number | undefined {
+function parseNumber(value: unknown): number | undefined {
   if (typeof value === 'boolean') return Number(value)
   if (typeof value === 'bigint') return Number(value)
-  if (typeof value === 'string' && value.length > MOST_NUMBER_LENGTH) return undefined
+  if (typeof value === 'string' && value.length > MAX_NUMBER_LENGTH) return undefined
   if (typeof value === 'string' && !/^\s*[-+]?(?:\d[\d_]*(?:\.\d*)?|\.\d+)(?:e[-+]?\d+)?\s*$/i.test(value))
     return undefined
   const number = typeof value === 'string' ? Number(value.replaceAll('_', '')) : value
@@ -268,13 +268,13 @@ const ROUNDING_UNITS = 200
 const INTL_UNITS = 5000
 
 /** As Python's `splitlines` takes a text that ends with one more line break. */
-const linesOf = (text: string): readonly string[] => {
+const splitLines = (text: string): readonly string[] => {
   const lines = `${text}\n`.split(/\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]/)
   lines.pop()
   return lines
 }
 
-const escaped = (text: string): string => text.replace(/[&<>"']/g, (found) => ENTITIES[found] ?? found)
+const escapeXml = (text: string): string => text.replace(/[&<>"']/g, (found) => ENTITIES[found] ?? found)
 const ENTITIES: Readonly<Record<string, string>> = {
   '&': '&amp;',
   '<': '&lt;',
@@ -284,23 +284,23 @@ const ENTITIES: Readonly<Record<string, string>> = {
 }
 
 /** Everything but unreserved characters and `/` (RFC 3986 §2.3). */
-const percentEncoded = (text: string): string =>
+const percentEncode = (text: string): string =>
   encodeURIComponent(text.toWellFormed())
     .replace(/[!'()*]/g, (found) => `%${found.charCodeAt(0).toString(16).toUpperCase()}`)
     .replaceAll('%2F', '/')
 
-function queryPart(pair: unknown, index: number, encoded: (text: string) => string): string {
-  if (!Array.isArray(pair) || pair.length !== 2) throw new FilterProblem('needs a text, mapping or list of pairs')
-  return encoded(textOf(pair[index])).replaceAll('/', '%2F').replaceAll('%20', '+')
+function encodeQueryPart(pair: unknown, index: number, encoded: (text: string) => string): string {
+  if (!Array.isArray(pair) || pair.length !== 2) throw new FilterError('needs a text, mapping or list of pairs')
+  return encoded(formatValue(pair[index])).replaceAll('/', '%2F').replaceAll('%20', '+')
 }
 
-const PREFIXES = ['k', 'M', 'G', 'T', 'P', 'E', 'Z', 'Y']
+const SIZE_PREFIXES = ['k', 'M', 'G', 'T', 'P', 'E', 'Z', 'Y']
 
-function fileSize(bytes: number, isBinary: boolean): string {
+function formatFileSize(bytes: number, isBinary: boolean): string {
   const base = isBinary ? 1024 : 1000
   if (bytes === 1) return '1 Byte'
   if (bytes < base) return `${Math.trunc(bytes)} Bytes`
-  const step = Math.max(1, PREFIXES.findIndex((_, at) => bytes < base ** (at + 2)) + 1 || PREFIXES.length)
-  const prefix = PREFIXES[step - 1] ?? ''
+  const step = Math.max(1, SIZE_PREFIXES.findIndex((_, at) => bytes < base ** (at + 2)) + 1 || SIZE_PREFIXES.length)
+  const prefix = SIZE_PREFIXES[step - 1] ?? ''
   return `${(bytes / base ** step).toFixed(1)} ${isBinary ? `${prefix === 'k' ? 'K' : prefix}i` : prefix}B`
 }

@@ -1,7 +1,7 @@
 /** @module `format`: Python's `%` with the conversions that text needs. */
-import { type Charge, FilterProblem, MOST_WIDTH, numberOf, textOf } from './filter-arguments.ts'
+import { type Charge, FilterError, formatValue, MAX_WIDTH, toNumber } from './filter-arguments.ts'
 
-const MOST_DIGITS = 50
+const MAX_DIGITS = 50
 /** Units for each conversion. */
 const CONVERSION_UNITS = 300
 /** Largest number below which toFixed writes no exponent. */
@@ -11,36 +11,36 @@ const CONVERSION =
   /%(?:\((?<name>[^)]*)\))?(?<flags>[-+ 0#]*)(?<width>\d+|\*)?(?:\.(?<digits>\d+|\*))?[hlL]?(?<type>[\s\S])?/g
 
 /** @param given the arguments; a Map at the end has those that are named */
-export function formatted(pattern: string, given: readonly unknown[], charge: Charge): string {
+export function formatText(pattern: string, given: readonly unknown[], charge: Charge): string {
   const last = given.at(-1)
   const named = last instanceof Map ? (last as ReadonlyMap<unknown, unknown>) : undefined
   const positional = named ? given.slice(0, -1) : given
-  if (named && positional.length > 0) throw new FilterProblem('takes either positional or named arguments')
+  if (named && positional.length > 0) throw new FilterError('takes either positional or named arguments')
   let used = 0
   const text = pattern.replace(CONVERSION, (found, ...rest) => {
     const groups = rest.at(-1) as Readonly<Record<string, string | undefined>>
     const { name, flags = '', width = '0', digits, type } = groups
     if (type === '%') return '%'
-    if (type === undefined || width === '*' || digits === '*') throw new FilterProblem(`does not know "${found}"`)
+    if (type === undefined || width === '*' || digits === '*') throw new FilterError(`does not know "${found}"`)
     const minimum = Number(width)
     const precision = digits === undefined ? undefined : Number(digits)
-    if (minimum > MOST_WIDTH) throw new FilterProblem(`needs widths up to ${MOST_WIDTH}`)
-    if (precision !== undefined && precision > (type === 's' ? MOST_WIDTH : MOST_DIGITS))
-      throw new FilterProblem(`needs at most ${MOST_DIGITS} digits behind the point`)
+    if (minimum > MAX_WIDTH) throw new FilterError(`needs widths up to ${MAX_WIDTH}`)
+    if (precision !== undefined && precision > (type === 's' ? MAX_WIDTH : MAX_DIGITS))
+      throw new FilterError(`needs at most ${MAX_DIGITS} digits behind the point`)
     const value = argumentFor(name)
     const converted = convert(value, type, flags, precision)
     charge(CONVERSION_UNITS + converted.length + minimum)
-    return padded(converted, flags, minimum, type)
+    return padText(converted, flags, minimum, type)
   })
-  if (!named && used < positional.length) throw new FilterProblem('has more arguments than its text has places')
+  if (!named && used < positional.length) throw new FilterError('has more arguments than its text has places')
   return text
 
   function argumentFor(name: string | undefined): unknown {
     if (name !== undefined) {
-      if (!named?.has(name)) throw new FilterProblem(`has no argument "${name}"`)
+      if (!named?.has(name)) throw new FilterError(`has no argument "${name}"`)
       return named.get(name)
     }
-    if (used >= positional.length) throw new FilterProblem('has fewer arguments than its text has places')
+    if (used >= positional.length) throw new FilterError('has fewer arguments than its text has places')
     return positional[used++]
   }
 }
@@ -48,18 +48,18 @@ export function formatted(pattern: string, given: readonly unknown[], charge: Ch
 function convert(value: unknown, type: string, flags: string, precision: number | undefined): string {
   switch (type) {
     case 's':
-      return precision === undefined ? textOf(value) : startOf(textOf(value), precision)
+      return precision === undefined ? formatValue(value) : takeCharacters(formatValue(value), precision)
     case 'c':
-      return typeof value === 'string' ? value.slice(0, 2) : String.fromCodePoint(codePointOf(value))
+      return typeof value === 'string' ? value.slice(0, 2) : String.fromCodePoint(toCodePoint(value))
     case 'd':
     case 'i':
     case 'u':
-      return signed(integerOf(value), flags, (whole) => whole.toString().padStart(precision ?? 0, '0'))
+      return formatSigned(toInteger(value), flags, (whole) => whole.toString().padStart(precision ?? 0, '0'))
     case 'x':
     case 'X':
     case 'o': {
       const [radix, prefix] = type === 'o' ? [8, '0o'] : [16, `0${type}`]
-      const text = signed(integerOf(value), flags, (whole) => {
+      const text = formatSigned(toInteger(value), flags, (whole) => {
         const digits = whole.toString(radix).padStart(precision ?? 0, '0')
         return (flags.includes('#') ? prefix : '') + (type === 'X' ? digits.toUpperCase() : digits)
       })
@@ -67,42 +67,42 @@ function convert(value: unknown, type: string, flags: string, precision: number 
     }
     case 'f':
     case 'F':
-      return signed(numberOf(value), flags, (number) => fixed(Number(number), precision ?? 6))
+      return formatSigned(toNumber(value), flags, (number) => formatFixed(Number(number), precision ?? 6))
     case 'e':
     case 'E':
-      return signed(numberOf(value), flags, (number) => exponential(Number(number), precision ?? 6, type))
+      return formatSigned(toNumber(value), flags, (number) => formatExponential(Number(number), precision ?? 6, type))
     case 'g':
     case 'G':
-      return signed(numberOf(value), flags, (number) => general(Number(number), precision ?? 6, type))
+      return formatSigned(toNumber(value), flags, (number) => formatGeneral(Number(number), precision ?? 6, type))
     default:
-      throw new FilterProblem(`does not know "%${type}"`)
+      throw new FilterError(`does not know "%${type}"`)
   }
 }
 
 /** The first characters of a text; each has one or two units of UTF-16. */
-const startOf = (text: string, characters: number): string =>
+const takeCharacters = (text: string, characters: number): string =>
   [...text.slice(0, 2 * characters)].slice(0, characters).join('')
 
-function integerOf(value: unknown): bigint {
+function toInteger(value: unknown): bigint {
   if (typeof value === 'bigint') return value
-  if (typeof value !== 'number' || !Number.isFinite(value)) throw new FilterProblem('needs a number for %d')
+  if (typeof value !== 'number' || !Number.isFinite(value)) throw new FilterError('needs a number for %d')
   return BigInt(Math.trunc(value))
 }
 
-function codePointOf(value: unknown): number {
-  const point = numberOf(value, 'for %c')
-  if (!Number.isInteger(point) || point < 0 || point > 0x10ffff) throw new FilterProblem('needs a character for %c')
+function toCodePoint(value: unknown): number {
+  const point = toNumber(value, 'for %c')
+  if (!Number.isInteger(point) || point < 0 || point > 0x10ffff) throw new FilterError('needs a character for %c')
   return point
 }
 
-function signed(number: number | bigint, flags: string, write: (absolute: number | bigint) => string): string {
+function formatSigned(number: number | bigint, flags: string, write: (absolute: number | bigint) => string): string {
   const isNegative = number < 0 || Object.is(number, -0)
   const absolute = typeof number === 'bigint' ? (isNegative ? -number : number) : Math.abs(number)
   return (isNegative ? '-' : flags.includes('+') ? '+' : flags.includes(' ') ? ' ' : '') + write(absolute)
 }
 
 /** A number from 0 on with so many digits behind the point. Half goes to the even digit, as in Python; toFixed takes it up. */
-export function fixed(number: number, digits: number): string {
+export function formatFixed(number: number, digits: number): string {
   if (number >= FIXED_UNTIL) return BigInt(number).toString() + (digits > 0 ? `.${'0'.repeat(digits)}` : '')
   const rounded = number.toFixed(digits)
   const exact = number.toFixed(100)
@@ -112,7 +112,7 @@ export function fixed(number: number, digits: number): string {
   return isHalf && Number(down.at(-1)) % 2 === 0 ? down : rounded
 }
 
-function exponential(number: number, digits: number, type: string): string {
+function formatExponential(number: number, digits: number, type: string): string {
   const [mantissa = '', exponent = ''] = number.toExponential(digits).split('e')
   const sign = exponent.startsWith('-') ? '-' : '+'
   const text = `${mantissa}e${sign}${exponent.slice(1).padStart(2, '0')}`
@@ -120,15 +120,15 @@ function exponential(number: number, digits: number, type: string): string {
 }
 
 /** As many digits as asked for, without zeros at the end, with an exponent only where it is shorter. */
-function general(number: number, digits: number, type: string): string {
+function formatGeneral(number: number, digits: number, type: string): string {
   const precision = Math.max(1, digits)
   const exponent = number === 0 ? 0 : Number(number.toExponential(precision - 1).split('e')[1])
   const trimmed = (text: string): string => (text.includes('.') ? text.replace(/\.?(?<!0)0+(?=e|E|$)/, '') : text)
-  if (exponent < -4 || exponent >= precision) return trimmed(exponential(number, precision - 1, type))
+  if (exponent < -4 || exponent >= precision) return trimmed(formatExponential(number, precision - 1, type))
   return trimmed(number.toFixed(Math.min(100, precision - 1 - exponent)))
 }
 
-function padded(text: string, flags: string, width: number, type: string): string {
+function padText(text: string, flags: string, width: number, type: string): string {
   if (text.length >= 2 * width) return text
   const missing = width - [...text].length
   if (missing <= 0) return text

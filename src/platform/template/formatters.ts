@@ -4,7 +4,7 @@
  */
 import type { Charge } from './filter-arguments.ts'
 
-const MOST_KEPT = 64
+const MAX_CACHED_FORMATTERS = 64
 /** Units for a formatter that a render has not asked for yet: measured, and rounded up. */
 export const NEW_FORMATTER_UNITS = 100_000
 
@@ -23,7 +23,7 @@ export function createFormatters<T>(charge: Charge): Formatters<T> {
     of(key, make) {
       if (!paid.has(key)) {
         // As many as are kept: beyond them each that comes again may be made again.
-        if (paid.size >= MOST_KEPT) paid.clear()
+        if (paid.size >= MAX_CACHED_FORMATTERS) paid.clear()
         paid.add(key)
         charge(NEW_FORMATTER_UNITS)
       }
@@ -31,7 +31,7 @@ export function createFormatters<T>(charge: Charge): Formatters<T> {
       kept.delete(key)
       kept.set(key, formatter)
       const [oldest] = kept.keys()
-      if (kept.size > MOST_KEPT && oldest !== undefined) kept.delete(oldest)
+      if (kept.size > MAX_CACHED_FORMATTERS && oldest !== undefined) kept.delete(oldest)
       return formatter
     },
     beginRender() {

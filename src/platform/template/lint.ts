@@ -1,10 +1,10 @@
 /** @module Faults that a template has for certain although it compiles: names of filters and tests that nobody has, and statements that need other templates. */
-import { faultAt } from './faults.ts'
+import { createFaultAt } from './faults.ts'
 import type { TemplateFault, TemplatePart } from './renderer.ts'
-import { type Tag, type Token, tagsOf } from './scan.ts'
+import { findTags, type Tag, type Token } from './scan.ts'
 
 /** They read other templates, and there are none. */
-const OF_OTHER_TEMPLATES = new Set(['include', 'extends', 'import', 'from'])
+const CROSS_TEMPLATE_STATEMENTS = new Set(['include', 'extends', 'import', 'from'])
 
 export interface KnownNames {
   isFilter(name: string): boolean
@@ -12,7 +12,7 @@ export interface KnownNames {
 }
 
 /** They take the name of a filter or test as a text, as their first or second argument. */
-const BY_NAME: ReadonlyMap<string, { readonly kind: 'filter' | 'test'; readonly place: 0 | 1 }> = new Map([
+const FILTERS_TAKING_NAMES: ReadonlyMap<string, { readonly kind: 'filter' | 'test'; readonly place: 0 | 1 }> = new Map([
   ['map', { kind: 'filter', place: 0 }],
   ['select', { kind: 'test', place: 0 }],
   ['reject', { kind: 'test', place: 0 }],
@@ -22,25 +22,25 @@ const BY_NAME: ReadonlyMap<string, { readonly kind: 'filter' | 'test'; readonly 
 
 /** The first such fault; undefined: none. */
 export function lint(part: TemplatePart, source: string, known: KnownNames): TemplateFault | undefined {
-  for (const tag of tagsOf(source)) {
+  for (const tag of findTags(source)) {
     const [keyword] = tag.tokens
-    if (tag.type === 'statement' && keyword && OF_OTHER_TEMPLATES.has(keyword.text))
-      return faultAt(
+    if (tag.type === 'statement' && keyword && CROSS_TEMPLATE_STATEMENTS.has(keyword.text))
+      return createFaultAt(
         part,
         lineOf(source, keyword),
         'syntax',
         `"${keyword.text}" is not available, a template stands by itself`,
       )
-    for (const [token, kind] of [...namesIn(tag), ...namesInTexts(tag)]) {
+    for (const [token, kind] of [...findNames(tag), ...findQuotedNames(tag)]) {
       const name = token.type === 'string' ? token.text.slice(1, -1) : token.text
       const isKnown = kind === 'filter' ? known.isFilter(name) : known.isTest(name)
-      if (!isKnown) return faultAt(part, lineOf(source, token), 'syntax', `the ${kind} "${name}" is unknown`)
+      if (!isKnown) return createFaultAt(part, lineOf(source, token), 'syntax', `the ${kind} "${name}" is unknown`)
     }
   }
   return undefined
 }
 
-function* namesIn({ type, tokens }: Tag): Generator<readonly [Token, 'filter' | 'test']> {
+function* findNames({ type, tokens }: Tag): Generator<readonly [Token, 'filter' | 'test']> {
   for (const [index, token] of tokens.entries()) {
     if (token.type !== 'name') continue
     const [before, first] = [tokens[index - 1], tokens[index - 2]]
@@ -53,9 +53,10 @@ function* namesIn({ type, tokens }: Tag): Generator<readonly [Token, 'filter' | 
 }
 
 /** `map("upper")`, `selectattr("price", "gt", 5)`. */
-function* namesInTexts({ tokens }: Tag): Generator<readonly [Token, 'filter' | 'test']> {
+function* findQuotedNames({ tokens }: Tag): Generator<readonly [Token, 'filter' | 'test']> {
   for (const [index, { text }] of tokens.entries()) {
-    const found = tokens[index - 1]?.text === '|' && tokens[index + 1]?.text === '(' ? BY_NAME.get(text) : undefined
+    const found =
+      tokens[index - 1]?.text === '|' && tokens[index + 1]?.text === '(' ? FILTERS_TAKING_NAMES.get(text) : undefined
     if (!found) continue
     const at = index + 2 + 2 * found.place
     const [before, token, next] = [tokens[at - 1], tokens[at], tokens[at + 1]]

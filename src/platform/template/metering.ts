@@ -19,11 +19,11 @@ const PAGE_BYTES = 64 * KiB
 /** Units that a call of the host takes: it leaves the module and makes or reads a value. */
 const HOST_CALL_COST = 6
 /** A unit is for so many bytes that are copied or filled, as a power of 2. */
-const BYTES_OF_A_UNIT_LOG2 = 5
+const BYTES_PER_UNIT_LOG2 = 5
 
 /** A loop's turn takes more when there is more in it; at most so much, since no turn goes all ways through a long one. */
-const INSTRUCTIONS_OF_A_UNIT = 32
-const MOST_LOOP_COST = 8
+const INSTRUCTIONS_PER_UNIT = 32
+const MAX_LOOP_COST = 8
 
 const SECTION = { type: 1, import: 2, function: 3, memory: 5, global: 6, export: 7, code: 10 } as const
 
@@ -58,7 +58,7 @@ export function meter(wasm: Uint8Array, { mostBytes }: MeterOptions): Uint8Array
   out.bytes(header)
 
   const facts: ModuleFacts = {
-    mostPages: Math.floor(mostBytes / PAGE_BYTES),
+    maxPages: Math.floor(mostBytes / PAGE_BYTES),
     seen: new Set(),
     paramsOfType: [],
     typeOfFunction: [],
@@ -71,20 +71,20 @@ export function meter(wasm: Uint8Array, { mostBytes }: MeterOptions): Uint8Array
     const section = createReader(input.bytes(sizeBytes))
     facts.seen.add(id)
     const body = createWriter(id === SECTION.code ? 2 * sizeBytes + MiB : sizeBytes + 64)
-    if (id in READ_SECTION) READ_SECTION[id as keyof typeof READ_SECTION](section, facts)
-    if (id in CHANGE_SECTION) CHANGE_SECTION[id as keyof typeof CHANGE_SECTION](section, body, facts)
+    if (id in SECTION_READERS) SECTION_READERS[id as keyof typeof SECTION_READERS](section, facts)
+    if (id in SECTION_REWRITERS) SECTION_REWRITERS[id as keyof typeof SECTION_REWRITERS](section, body, facts)
     const isChanged = body.length() > 0
     out.byte(id)
     out.u32(isChanged ? body.length() : sizeBytes)
     out.bytes(isChanged ? body.result() : section.all)
   }
-  expect(facts.seen.has(SECTION.code), 'no code')
+  assertSupported(facts.seen.has(SECTION.code), 'no code')
   return out.result()
 }
 
 /** What the sections before have told. */
 interface ModuleFacts {
-  readonly mostPages: number
+  readonly maxPages: number
   /** Sections, by id. */
   readonly seen: Set<number>
   readonly paramsOfType: number[]
@@ -94,10 +94,10 @@ interface ModuleFacts {
 }
 
 /** Sections that stay as they are, and tell what the code needs. */
-const READ_SECTION = {
+const SECTION_READERS = {
   [SECTION.type](section: Reader, facts: ModuleFacts): void {
     for (let left = section.u32(); left > 0; left--) {
-      expect(section.byte() === 0x60, 'a type that is no function')
+      assertSupported(section.byte() === 0x60, 'a type that is no function')
       const params = section.u32()
       section.bytes(params)
       section.bytes(section.u32())
@@ -108,7 +108,7 @@ const READ_SECTION = {
     for (let left = section.u32(); left > 0; left--) {
       section.bytes(section.u32())
       section.bytes(section.u32())
-      expect(section.byte() === 0x00, 'an import that is no function')
+      assertSupported(section.byte() === 0x00, 'an import that is no function')
       section.u32()
       facts.importedFunctions++
     }
@@ -119,14 +119,14 @@ const READ_SECTION = {
 }
 
 /** Sections that are written again: the bound of the memory, the global and its export, the meter in the code. */
-const CHANGE_SECTION = {
-  [SECTION.memory](section: Reader, body: Writer, { mostPages }: ModuleFacts): void {
-    expect(section.u32() === 1, 'more than one memory')
+const SECTION_REWRITERS = {
+  [SECTION.memory](section: Reader, body: Writer, { maxPages: mostPages }: ModuleFacts): void {
+    assertSupported(section.u32() === 1, 'more than one memory')
     const hasMaximum = section.byte()
-    expect(hasMaximum <= 1, 'limits of an unknown kind')
+    assertSupported(hasMaximum <= 1, 'limits of an unknown kind')
     const pages = section.u32()
     if (hasMaximum) section.u32()
-    expect(pages <= mostPages, 'a memory that begins above its bound')
+    assertSupported(pages <= mostPages, 'a memory that begins above its bound')
     body.u32(1)
     body.byte(1)
     body.u32(pages)
@@ -139,7 +139,7 @@ const CHANGE_SECTION = {
     body.bytes([I32, 1, OP.i32Const, 0, OP.end])
   },
   [SECTION.export](section: Reader, body: Writer, { seen, globals }: ModuleFacts): void {
-    expect(seen.has(SECTION.global), 'exports before globals')
+    assertSupported(seen.has(SECTION.global), 'exports before globals')
     body.u32(section.u32() + 1)
     body.bytes(section.rest())
     body.u32(BUDGET_GLOBAL.length)
@@ -149,7 +149,7 @@ const CHANGE_SECTION = {
   },
   [SECTION.code](section: Reader, body: Writer, facts: ModuleFacts): void {
     const { seen, paramsOfType, typeOfFunction, importedFunctions, globals } = facts
-    expect(
+    assertSupported(
       seen.has(SECTION.global) && seen.has(SECTION.export) && seen.has(SECTION.memory),
       'no globals, exports or memory',
     )
@@ -158,7 +158,7 @@ const CHANGE_SECTION = {
     for (let index = 0; index < functions; index++) {
       const code = createReader(section.bytes(section.u32()))
       const params = paramsOfType[typeOfFunction[index] ?? -1]
-      expect(params !== undefined, 'a function without a type')
+      assertSupported(params !== undefined, 'a function without a type')
       const metered = meterFunction(code, { params, importedFunctions, budget: globals })
       body.u32(metered.length)
       body.bytes(metered)
@@ -214,7 +214,7 @@ function meterFunction(code: Reader, { params, importedFunctions, budget }: Func
     out.byte(OP.localGet)
     out.u32(length)
     out.byte(OP.i32Const)
-    out.s32(BYTES_OF_A_UNIT_LOG2)
+    out.s32(BYTES_PER_UNIT_LOG2)
     out.bytes([OP.i32ShrU, OP.i32Sub, OP.globalSet])
     out.u32(budget)
     check()
@@ -269,7 +269,7 @@ function loopCosts(code: Reader): readonly number[] {
     if (around >= 0) instructions[around] = (instructions[around] ?? 0) + 1
   }
   code.goTo(from)
-  return instructions.map((count) => Math.min(1 + Math.floor(count / INSTRUCTIONS_OF_A_UNIT), MOST_LOOP_COST))
+  return instructions.map((count) => Math.min(1 + Math.floor(count / INSTRUCTIONS_PER_UNIT), MAX_LOOP_COST))
 }
 
 /** Goes past what belongs to an instruction; throws on one that is unknown. */
@@ -301,7 +301,7 @@ function skipImmediates(code: Reader, opcode: number): void {
       return
     case 0x3f: // memory.size
     case 0x40: // memory.grow
-      expect(code.byte() === 0, 'a memory other than the first')
+      assertSupported(code.byte() === 0, 'a memory other than the first')
       return
     case 0x41: // i32.const
       code.s33()
@@ -332,18 +332,18 @@ function skipImmediates(code: Reader, opcode: number): void {
     opcode === 0x1a ||
     opcode === 0x1b ||
     (opcode >= 0x45 && opcode <= 0xc4)
-  expect(isPlain, `the unknown instruction 0x${opcode.toString(16)}`)
+  assertSupported(isPlain, `the unknown instruction 0x${opcode.toString(16)}`)
 }
 
 function skipMiscImmediates(code: Reader, sub: number): void {
   // Conversions that saturate.
   if (sub <= 7) return
-  if (sub === MEMORY_COPY) expect(code.byte() === 0 && code.byte() === 0, 'a memory other than the first')
-  else if (sub === MEMORY_FILL) expect(code.byte() === 0, 'a memory other than the first')
-  else expect(false, `the unknown instruction 0xfc ${sub}`)
+  if (sub === MEMORY_COPY) assertSupported(code.byte() === 0 && code.byte() === 0, 'a memory other than the first')
+  else if (sub === MEMORY_FILL) assertSupported(code.byte() === 0, 'a memory other than the first')
+  else assertSupported(false, `the unknown instruction 0xfc ${sub}`)
 }
 
-function expect(isSo: boolean, problem: string): asserts isSo {
+function assertSupported(isSo: boolean, problem: string): asserts isSo {
   if (!isSo) throw new Error(`the WASM module cannot be metered: it has ${problem}`)
 }
 
@@ -369,13 +369,13 @@ function createReader(all: Uint8Array): Reader {
     return value
   }
   const bytes = (count: number): Uint8Array => {
-    expect(at + count <= all.length, 'a length beyond its end')
+    assertSupported(at + count <= all.length, 'a length beyond its end')
     at += count
     return all.subarray(at - count, at)
   }
   const skipLeb = (mostBytes: number): void => {
     for (let left = mostBytes; left > 0; left--) if (byte() < 0x80) return
-    expect(false, 'a number that is too long')
+    assertSupported(false, 'a number that is too long')
   }
   return {
     all,

@@ -10,7 +10,7 @@ import { BUDGET_GLOBAL } from './metering.ts'
 export type JsFilter = (...args: readonly unknown[]) => unknown
 
 /** A trap, an exhausted stack or memory: the instance is of no use any more. */
-export class InstanceLost extends Error {
+export class InstanceLostError extends Error {
   override readonly name = 'InstanceLost'
 }
 
@@ -20,7 +20,7 @@ export class MinijinjaError extends Error {
 }
 
 /** A template became longer than it may. */
-export class OutputTooLong extends Error {
+export class OutputTooLongError extends Error {
   override readonly name = 'OutputTooLong'
 }
 
@@ -30,7 +30,7 @@ export interface Environment {
   removeGlobal(name: string): void
   /** Throws a MinijinjaError when it cannot be compiled. A name that ends with `.html` escapes what it prints. */
   addTemplate(name: string, source: string): void
-  /** Throws a MinijinjaError or OutputTooLong. */
+  /** Throws a MinijinjaError or OutputTooLongError. */
   render(name: string, data: unknown, mostBytes: number): string
   free(): void
 }
@@ -67,13 +67,13 @@ const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
 
 /** What is shorter is free: it is bound to loops that cost something. */
 const FREE_BYTES = 1024
-const BYTES_OF_A_UNIT = 32
+const BYTES_PER_UNIT = 32
 
 export interface MinijinjaOptions {
   /** Units for making it. */
   readonly budget: number
   /** Of texts that one call of a filter is handed: the same text in a list is handed as often as it is there. More uses up the budget. */
-  readonly mostHandedBytes: number
+  readonly maxArgumentBytes: number
 }
 
 /** The values that the module knows by numbers. */
@@ -111,32 +111,32 @@ class Handles {
 /** Functions by the names under which the module imports them. */
 type Imports = Readonly<Record<string, (...args: never[]) => unknown>>
 
-/** One instance of the module. Everything throws InstanceLost at a trap, and so does everything after it. */
+/** One instance of the module. Everything throws InstanceLostError at a trap, and so does everything after it. */
 export class Minijinja {
-  readonly #mostHandedBytes: number
+  readonly #maxArgumentBytes: number
   readonly #handles = new Handles()
   readonly #exports: Exports
-  readonly #left: WebAssembly.Global
+  readonly #budget: WebAssembly.Global
   #bytes = new Uint8Array(0)
   #words = new DataView(this.#bytes.buffer)
-  #handedBytes = 0
+  #argumentBytes = 0
 
   /** @param module minijinja_js_bg.wasm with a meter in it */
-  constructor(module: WebAssembly.Module, { budget, mostHandedBytes }: MinijinjaOptions) {
-    this.#mostHandedBytes = mostHandedBytes
+  constructor(module: WebAssembly.Module, { budget, maxArgumentBytes: mostHandedBytes }: MinijinjaOptions) {
+    this.#maxArgumentBytes = mostHandedBytes
     const wbg = { ...this.#valueImports(), ...this.#objectImports() }
     this.#exports = new WebAssembly.Instance(module, { wbg }).exports as unknown as Exports
-    this.#left = this.#exports[BUDGET_GLOBAL]
-    this.#left.value = budget
+    this.#budget = this.#exports[BUDGET_GLOBAL]
+    this.#budget.value = budget
   }
 
   /** Units of work that are left; below 0: they were used up. */
   budget(): number {
-    return this.#left.value
+    return this.#budget.value
   }
 
   setBudget(units: number): void {
-    this.#left.value = units
+    this.#budget.value = units
   }
 
   /** Bytes of memory that it has taken from the system. */
@@ -146,53 +146,53 @@ export class Minijinja {
 
   /** Takes units for work that is done outside of the module; throws when they are used up. */
   charge(units: number): void {
-    this.#left.value = Math.max(this.#left.value - Math.ceil(units), -1)
-    if (this.#left.value < 0) throw new InstanceLost('the budget is used up')
+    this.#budget.value = Math.max(this.#budget.value - Math.ceil(units), -1)
+    if (this.#budget.value < 0) throw new InstanceLostError('the budget is used up')
   }
 
   newEnvironment(): Environment {
-    const environment = this.#answered(() => {
+    const environment = this.#callWithReturn(() => {
       const made = this.#exports.environment_new() >>> 0
-      this.#done()
+      this.#popStack()
       return made
     })
-    this.#called(() => this.#exports.environment_enablePyCompat(environment))
-    this.#answered((at) => {
+    this.#callVoid(() => this.#exports.environment_enablePyCompat(environment))
+    this.#callWithReturn((at) => {
       this.#exports.environment_set_undefinedBehavior(at, environment, STRICT_UNDEFINED)
-      this.#done()
+      this.#popStack()
     })
     return {
       addFilter: (name, filter) =>
-        this.#called(() =>
-          this.#exports.environment_addFilter(environment, ...this.#put(name), this.#handles.add(filter)),
+        this.#callVoid(() =>
+          this.#exports.environment_addFilter(environment, ...this.#writeText(name), this.#handles.add(filter)),
         ),
       removeGlobal: (name) =>
-        this.#called(() => this.#exports.environment_removeGlobal(environment, ...this.#put(name))),
+        this.#callVoid(() => this.#exports.environment_removeGlobal(environment, ...this.#writeText(name))),
       addTemplate: (name, source) =>
-        this.#answered((at) => {
-          this.#exports.environment_addTemplate(at, environment, ...this.#put(name), ...this.#put(source))
-          const error = this.#word(at + 4) === 0 ? undefined : this.#errorOf(this.#word(at))
-          this.#done()
+        this.#callWithReturn((at) => {
+          this.#exports.environment_addTemplate(at, environment, ...this.#writeText(name), ...this.#writeText(source))
+          const error = this.#readWord(at + 4) === 0 ? undefined : this.#takeError(this.#readWord(at))
+          this.#popStack()
           if (error) throw error
         }),
       render: (name, data, mostBytes) =>
-        this.#answered((at) => {
-          this.#handedBytes = 0
-          this.#exports.environment_renderTemplate(at, environment, ...this.#put(name), this.#handles.add(data))
+        this.#callWithReturn((at) => {
+          this.#argumentBytes = 0
+          this.#exports.environment_renderTemplate(at, environment, ...this.#writeText(name), this.#handles.add(data))
           const [address, sizeBytes, error, isError] = [
-            this.#word(at),
-            this.#word(at + 4),
-            this.#word(at + 8),
-            this.#word(at + 12),
+            this.#readWord(at),
+            this.#readWord(at + 4),
+            this.#readWord(at + 8),
+            this.#readWord(at + 12),
           ]
-          this.#done()
-          if (isError) throw this.#errorOf(error)
-          const text = sizeBytes > mostBytes ? undefined : this.#textAt(address, sizeBytes)
+          this.#popStack()
+          if (isError) throw this.#takeError(error)
+          const text = sizeBytes > mostBytes ? undefined : this.#readText(address, sizeBytes)
           this.#exports.__wbindgen_export_3(address, sizeBytes, 1)
-          if (text === undefined) throw new OutputTooLong()
+          if (text === undefined) throw new OutputTooLongError()
           return text
         }),
-      free: () => this.#called(() => this.#exports.__wbg_environment_free(environment, 0)),
+      free: () => this.#callVoid(() => this.#exports.__wbg_environment_free(environment, 0)),
     }
   }
 
@@ -202,7 +202,7 @@ export class Minijinja {
     return {
       __wbindgen_object_drop_ref: (handle: number) => handles.drop(handle),
       __wbindgen_error_new: (address: number, size: number) =>
-        handles.add(new MinijinjaError(this.#textAt(address, size))),
+        handles.add(new MinijinjaError(this.#readText(address, size))),
       __wbindgen_is_function: (value: number) => Number(typeof handles.of(value) === 'function'),
       __wbindgen_is_array: (value: number) => Number(Array.isArray(handles.of(value))),
       __wbg_isArray_a1eab7e0d067391b: (value: number) => Number(Array.isArray(handles.of(value))),
@@ -212,12 +212,12 @@ export class Minijinja {
       __wbindgen_is_bigint: (value: number) => Number(typeof handles.of(value) === 'bigint'),
       __wbindgen_string_get: (at: number, value: number) => {
         const text = handles.of(value)
-        this.#answerText(at, typeof text === 'string' ? text : undefined)
+        this.#returnText(at, typeof text === 'string' ? text : undefined)
       },
       __wbindgen_string_new: (address: number, size: number) => {
-        this.#handedBytes += size
-        if (this.#handedBytes > this.#mostHandedBytes) this.charge(Number.POSITIVE_INFINITY)
-        return handles.add(this.#textAt(address, size))
+        this.#argumentBytes += size
+        if (this.#argumentBytes > this.#maxArgumentBytes) this.charge(Number.POSITIVE_INFINITY)
+        return handles.add(this.#readText(address, size))
       },
       __wbindgen_boolean_get: (value: number) => {
         const given = handles.of(value)
@@ -245,19 +245,19 @@ export class Minijinja {
       // Only asked whether a value is null or undefined.
       __wbindgen_jsval_loose_eq: (a: number, b: number) => Number((handles.of(a) ?? null) === (handles.of(b) ?? null)),
       __wbg_new_8a6f238a6ece86ea: () => handles.add(new Error('panic')),
-      __wbg_stack_0ed75d68575b0f3c: (at: number) => this.#answerText(at, ''),
+      __wbg_stack_0ed75d68575b0f3c: (at: number) => this.#returnText(at, ''),
       // A panic; the trap that follows says that there was one.
       __wbg_error_7534b8e9a36f1ab4: (address: number, size: number) =>
         this.#exports.__wbindgen_export_3(address, size, 1),
-      __wbg_String_8f0eb39a4a4c2f66: (at: number, value: number) => this.#answerText(at, String(handles.of(value))),
-      __wbindgen_debug_string: (at: number, value: number) => this.#answerText(at, String(handles.of(value))),
+      __wbg_String_8f0eb39a4a4c2f66: (at: number, value: number) => this.#returnText(at, String(handles.of(value))),
+      __wbindgen_debug_string: (at: number, value: number) => this.#returnText(at, String(handles.of(value))),
       __wbg_instanceof_ArrayBuffer_e14585432e3737fc: (value: number) =>
         Number(handles.of(value) instanceof ArrayBuffer),
       __wbg_instanceof_Map_f3469ce2244d2430: (value: number) => Number(handles.of(value) instanceof Map),
       __wbg_instanceof_Uint8Array_17156bcf118086a9: (value: number) => Number(handles.of(value) instanceof Uint8Array),
       __wbg_isSafeInteger_343e2beeeece1bb0: (value: number) => Number(Number.isSafeInteger(handles.of(value))),
       __wbindgen_throw: (address: number, size: number) => {
-        throw new InstanceLost(this.#textAt(address, size))
+        throw new InstanceLostError(this.#readText(address, size))
       },
       __wbindgen_memory: () => handles.add(this.#exports.memory),
     }
@@ -284,7 +284,7 @@ export class Minijinja {
         (handles.of(to) as Uint8Array).set(handles.of(from) as Uint8Array, offset >>> 0),
       __wbg_get_b9b93047fe3cf45b: (array: number, index: number) =>
         handles.add((handles.of(array) as unknown[])[index >>> 0]),
-      __wbg_get_67b2ba62fc30de12: this.#guarded((object: number, key: number) =>
+      __wbg_get_67b2ba62fc30de12: this.#catchErrors((object: number, key: number) =>
         handles.add(Reflect.get(handles.objectOf(object), handles.of(key) as PropertyKey)),
       ),
       __wbg_length_e2d2a49132c1b256: (array: number) => (handles.of(array) as unknown[]).length,
@@ -294,7 +294,7 @@ export class Minijinja {
       __wbg_new_405e22f390576ce2: () => handles.add({}),
       __wbg_new_a12002a7f91c75be: (from: number) => handles.add(new Uint8Array(handles.of(from) as ArrayBuffer)),
       __wbg_next_25feadfc0913fea9: (iterator: number) => handles.add((handles.of(iterator) as Iterator<unknown>).next),
-      __wbg_next_6574e1a8a62d1055: this.#guarded((iterator: number) =>
+      __wbg_next_6574e1a8a62d1055: this.#catchErrors((iterator: number) =>
         handles.add((handles.of(iterator) as Iterator<unknown>).next()),
       ),
       __wbg_done_769e5ede4b31c67b: (result: number) =>
@@ -307,11 +307,11 @@ export class Minijinja {
         handles.add(Array.from(handles.of(iterable) as Iterable<unknown>)),
       __wbg_push_737cfc8c1432c2c6: (array: number, value: number) =>
         (handles.of(array) as unknown[]).push(handles.of(value)),
-      __wbg_call_672a4d21634d4a24: this.#guarded((callee: number, self: number) =>
+      __wbg_call_672a4d21634d4a24: this.#catchErrors((callee: number, self: number) =>
         handles.add(Reflect.apply(handles.of(callee) as () => unknown, handles.of(self), [])),
       ),
-      __wbg_apply_36be6a55257c99bf: this.#guarded((callee: number, self: number, args: number) => {
-        this.#handedBytes = 0
+      __wbg_apply_36be6a55257c99bf: this.#catchErrors((callee: number, self: number, args: number) => {
+        this.#argumentBytes = 0
         return handles.add(
           Reflect.apply(handles.of(callee) as JsFilter, handles.of(self), handles.of(args) as unknown[]),
         )
@@ -324,34 +324,34 @@ export class Minijinja {
   }
 
   /** A memory that grew has a new buffer. */
-  #look(): void {
+  #refreshViews(): void {
     if (this.#bytes.buffer === this.#exports.memory.buffer) return
     this.#bytes = new Uint8Array(this.#exports.memory.buffer)
     this.#words = new DataView(this.#exports.memory.buffer)
   }
 
   #memory(): Uint8Array<ArrayBuffer> {
-    this.#look()
+    this.#refreshViews()
     return this.#bytes
   }
 
   #setWord(address: number, value: number): void {
-    this.#look()
+    this.#refreshViews()
     this.#words.setInt32(address, value, true)
   }
 
-  #word(address: number): number {
-    this.#look()
+  #readWord(address: number): number {
+    this.#refreshViews()
     return this.#words.getInt32(address, true)
   }
 
-  #textAt(address: number, sizeBytes: number): string {
+  #readText(address: number, sizeBytes: number): string {
     this.#chargeBytes(sizeBytes)
     return decoder.decode(this.#memory().subarray(address >>> 0, (address >>> 0) + sizeBytes))
   }
 
   /** Copies a text into the memory of the module, which frees it. */
-  #put(text: string): readonly [address: number, sizeBytes: number] {
+  #writeText(text: string): readonly [address: number, sizeBytes: number] {
     const sizeBytes = Buffer.byteLength(text)
     this.#chargeBytes(sizeBytes)
     const address = this.#exports.__wbindgen_export_0(sizeBytes, 1) >>> 0
@@ -359,14 +359,14 @@ export class Minijinja {
     return [address, sizeBytes]
   }
 
-  #answerText(at: number, text: string | undefined): void {
-    const [address, sizeBytes] = text === undefined ? [0, 0] : this.#put(text)
+  #returnText(at: number, text: string | undefined): void {
+    const [address, sizeBytes] = text === undefined ? [0, 0] : this.#writeText(text)
     this.#setWord(at + 4, sizeBytes)
     this.#setWord(at, address)
   }
 
   /** What an import throws goes back into the module, which answers for it. */
-  #guarded<A extends number[]>(act: (...args: A) => number) {
+  #catchErrors<A extends number[]>(act: (...args: A) => number) {
     return (...args: A): number => {
       try {
         return act(...args)
@@ -378,36 +378,36 @@ export class Minijinja {
   }
 
   #chargeBytes(sizeBytes: number): void {
-    if (sizeBytes > FREE_BYTES) this.charge(sizeBytes / BYTES_OF_A_UNIT)
+    if (sizeBytes > FREE_BYTES) this.charge(sizeBytes / BYTES_PER_UNIT)
   }
 
   /** Calls a function that answers through memory; `act` gets the address of the answer. */
-  #answered<T>(act: (at: number) => T): T {
+  #callWithReturn<T>(act: (at: number) => T): T {
     let at: number
     try {
       at = this.#exports.__wbindgen_add_to_stack_pointer(-16)
       return act(at)
     } catch (error) {
       // A trap, or a stack that was used up: what the module was in the middle of stays undone.
-      if (error instanceof MinijinjaError || error instanceof OutputTooLong) throw error
-      throw new InstanceLost(error instanceof Error ? error.message : String(error))
+      if (error instanceof MinijinjaError || error instanceof OutputTooLongError) throw error
+      throw new InstanceLostError(error instanceof Error ? error.message : String(error))
     }
   }
 
-  #done(): void {
+  #popStack(): void {
     this.#exports.__wbindgen_add_to_stack_pointer(16)
   }
 
-  #errorOf(handle: number): MinijinjaError {
+  #takeError(handle: number): MinijinjaError {
     const error = this.#handles.take(handle)
     return error instanceof MinijinjaError ? error : new MinijinjaError(String(error))
   }
 
   /** For a call that answers nothing. */
-  #called(act: () => void): void {
-    this.#answered(() => {
+  #callVoid(act: () => void): void {
+    this.#callWithReturn(() => {
       act()
-      this.#done()
+      this.#popStack()
     })
   }
 }

@@ -57,7 +57,7 @@ export interface Renderer {
   /** Faults of syntax, all parts. */
   check(request: Pick<RenderRequest, 'accountId' | 'source'>): Promise<readonly TemplateFault[]>
   /** Throws the 503 of a request of the account, of so many bytes, that would not be taken now: asked before they are read. */
-  requireRoom(accountId: number, sizeBytes: number): void
+  requireRenderCapacity(accountId: number, sizeBytes: number): void
   /** Refuses from now on, and whoever waits; what is being rendered is still answered. */
   drain(): void
   close(): void

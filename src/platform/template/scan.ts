@@ -21,14 +21,14 @@ export interface Tag {
 
 const OPENING = /\{\{|\{%|\{#/g
 const RAW = /[-+]?\s*raw\s*[-+]?%\}/y
-const END_OF_RAW = /\{%[-+]?\s*endraw\s*[-+]?%\}/g
+const RAW_END = /\{%[-+]?\s*endraw\s*[-+]?%\}/g
 const TOKEN =
   /\s+|(?<name>[A-Za-z_][A-Za-z0-9_]*)|(?<number>\d[\d_]*(?:\.\d+)?(?:[eE][+-]?\d+)?)|(?<operator>\/\/|\*\*|==|!=|<=|>=|[\s\S])/y
 
 /** Such a tag does not compile: there is not that much work in the budget. */
-const MOST_TOKENS_OF_A_TAG = 50_000
+const MAX_TOKENS_PER_TAG = 50_000
 
-export function* tagsOf(source: string): Generator<Tag> {
+export function* findTags(source: string): Generator<Tag> {
   let at = 0
   for (;;) {
     OPENING.lastIndex = at
@@ -43,22 +43,22 @@ export function* tagsOf(source: string): Generator<Tag> {
     }
     RAW.lastIndex = at
     if (opening[0] === '{%' && RAW.test(source)) {
-      END_OF_RAW.lastIndex = RAW.lastIndex
-      if (!END_OF_RAW.test(source)) return
-      at = END_OF_RAW.lastIndex
+      RAW_END.lastIndex = RAW.lastIndex
+      if (!RAW_END.test(source)) return
+      at = RAW_END.lastIndex
       continue
     }
     const type = opening[0] === '{{' ? 'print' : 'statement'
     // `{{-` and `{%+` say what becomes of the white space before it.
     if (source[at] === '-' || source[at] === '+') at++
-    const { tokens, end } = tokensUntil(source, at, type === 'print' ? '}}' : '%}')
+    const { tokens, end } = readTokensUntil(source, at, type === 'print' ? '}}' : '%}')
     yield { type, start: opening.index, tokens }
     at = end
   }
 }
 
 /** The tokens from `from` up to the end of the tag; brackets within it must close first, as in a mapping that ends with `}}`. */
-function tokensUntil(source: string, from: number, ending: string): { tokens: Token[]; end: number } {
+function readTokensUntil(source: string, from: number, ending: string): { tokens: Token[]; end: number } {
   const tokens: Token[] = []
   let at = from
   let depth = 0
@@ -70,7 +70,7 @@ function tokensUntil(source: string, from: number, ending: string): { tokens: To
     }
     const quote = source[at]
     if (quote === '"' || quote === "'") {
-      const end = endOfText(source, at)
+      const end = findTextEnd(source, at)
       tokens.push({ type: 'string', text: source.slice(at, end), start: at, end })
       at = end
       continue
@@ -87,14 +87,14 @@ function tokensUntil(source: string, from: number, ending: string): { tokens: To
     }
     const type = name !== undefined ? 'name' : number !== undefined ? 'number' : 'operator'
     if (name ?? number ?? operator) tokens.push({ type, text, start: at, end })
-    if (tokens.length > MOST_TOKENS_OF_A_TAG) break
+    if (tokens.length > MAX_TOKENS_PER_TAG) break
     at = end
   }
   return { tokens, end: source.length }
 }
 
 /** Behind the quote that ends a text in quotes; the end of the source when none does. */
-function endOfText(source: string, start: number): number {
+function findTextEnd(source: string, start: number): number {
   const quote = source[start]
   for (let at = start + 1; at < source.length; at++) {
     if (source[at] === quote) return at + 1
@@ -131,12 +131,12 @@ const KEYWORDS = new Set([
 ])
 
 /** The variables in a tag; not names of filters, tests and named arguments, and not what is called. */
-export function* pathsOf({ tokens }: Tag): Generator<Path> {
+export function* findPaths({ tokens }: Tag): Generator<Path> {
   for (let index = 0; index < tokens.length; index++) {
     const token = tokens[index]
     if (token?.type !== 'name' || KEYWORDS.has(token.text)) continue
     const first = index
-    const last = endOfPath(tokens, index)
+    const last = findPathEnd(tokens, index)
     index = last
     const before = tokens[first - 1]?.text
     const isTest = before === 'is' || (before === 'not' && tokens[first - 2]?.text === 'is')
@@ -148,14 +148,14 @@ export function* pathsOf({ tokens }: Tag): Generator<Path> {
 }
 
 /** Index of the last token of a path that begins at `first`. */
-function endOfPath(tokens: readonly Token[], first: number): number {
+function findPathEnd(tokens: readonly Token[], first: number): number {
   let last = first
   for (;;) {
     const [a, b, c] = [tokens[last + 1], tokens[last + 2], tokens[last + 3]]
     if (a?.text === '.' && b?.type === 'name') last += 2
     else if (a?.text === '[' && (b?.type === 'string' || b?.type === 'number') && c?.text === ']') last += 3
     else if (a?.text === '[' && b?.type === 'name' && !KEYWORDS.has(b.text)) {
-      const end = endOfNames(tokens, last + 2) + 1
+      const end = findNamesEnd(tokens, last + 2) + 1
       if (tokens[end]?.text !== ']') return last
       last = end
     } else return last
@@ -163,7 +163,7 @@ function endOfPath(tokens: readonly Token[], first: number): number {
 }
 
 /** Index of the last token of `a.b.c`. */
-function endOfNames(tokens: readonly Token[], first: number): number {
+function findNamesEnd(tokens: readonly Token[], first: number): number {
   let last = first
   while (tokens[last + 1]?.text === '.' && tokens[last + 2]?.type === 'name') last += 2
   return last

@@ -12,17 +12,17 @@ import { RoundRobin } from '../queue/round-robin.ts'
 import { startWorker } from '../workers.ts'
 import { dataFault, sourceFault } from './faults.ts'
 import {
+  CHECK_INTERVAL_MS,
   IDLE_MS,
-  LOOK_MS,
-  MOST_BULK_SHARE,
-  MOST_DATA_BYTES,
-  MOST_LOOKS_WHILE_STARTING,
-  MOST_SILENT_LOOKS,
-  MOST_SOURCE_BYTES,
-  MOST_WAITING,
-  MOST_WAITING_BYTES,
-  MOST_WAITING_BYTES_OF_ALL,
-  PENALTY_SHARE,
+  MAX_BULK_FRACTION,
+  MAX_CHECKS_WHILE_STARTING,
+  MAX_DATA_BYTES,
+  MAX_SILENT_CHECKS,
+  MAX_SOURCE_BYTES,
+  MAX_TOTAL_WAITING_BYTES,
+  MAX_WAITING_BYTES,
+  MAX_WAITING_REQUESTS,
+  PENALTY_FRACTION,
   REFUSAL_MS,
   REQUEST_BYTES,
   STRIKE_MS,
@@ -66,22 +66,22 @@ interface Offender {
   refusedUntil: Millis
 }
 
-interface Running {
+interface RunningWorker {
   readonly worker: Worker
   isReady: boolean
-  silentLooks: number
+  silentChecks: number
 }
 
-const FULL = 'Too many of your templates wait to be rendered; try again in a moment.'
-const FULL_FOR_ALL = 'Too many templates wait to be rendered; try again in a moment.'
-const REFUSED = 'One of your templates took far too long; make it do less, and try again in a minute.'
-const PENALTY = 'Your templates ran out of time or memory several times; bulk mail is not rendered for a minute.'
-const ENDING = 'The service is stopping; try again in a moment.'
+const QUEUE_FULL = 'Too many of your templates wait to be rendered; try again in a moment.'
+const ALL_QUEUES_FULL = 'Too many templates wait to be rendered; try again in a moment.'
+const ACCOUNT_REFUSED = 'One of your templates took far too long; make it do less, and try again in a minute.'
+const BULK_PENALTY = 'Your templates ran out of time or memory several times; bulk mail is not rendered for a minute.'
+const STOPPING = 'The service is stopping; try again in a moment.'
 
-const refusal = (message: string, retryAfterSeconds = 1): AppError =>
+const serverBusyError = (message: string, retryAfterSeconds = 1): AppError =>
   new AppError(503, 'server_busy', message, { retryAfterSeconds })
 
-const NO_ANSWER = dataFault('limit', 'The template takes too much time or memory: make it do less.')
+const RENDER_TIMEOUT = dataFault('limit', 'The template takes too much time or memory: make it do less.')
 
 /** A renderer in a Worker that begins with the first request. Accounts take turns. */
 export class WorkerRenderer implements Renderer {
@@ -93,7 +93,7 @@ export class WorkerRenderer implements Renderer {
   readonly #waitingBytes = { now: new Counts(), bulk: new Counts() }
   readonly #offenders = new Map<number, Offender>()
   #current: Job | undefined
-  #running: Running | undefined
+  #running: RunningWorker | undefined
   #timer: Timer | undefined
   #isWatchingWork = false
   #isClosed = false
@@ -126,14 +126,14 @@ export class WorkerRenderer implements Renderer {
     )
   }
 
-  requireRoom(accountId: number, sizeBytes: number): void {
-    const refused = this.#refusalFor(accountId, REQUEST_BYTES + sizeBytes)
+  requireRenderCapacity(accountId: number, sizeBytes: number): void {
+    const refused = this.#findRefusal(accountId, REQUEST_BYTES + sizeBytes)
     if (refused) throw refused
   }
 
   drain(): void {
     this.#isDraining = true
-    for (const job of this.#removeWaiting()) job.reject(refusal(ENDING))
+    for (const job of this.#removeWaiting()) job.reject(serverBusyError(STOPPING))
   }
 
   close(): void {
@@ -146,24 +146,24 @@ export class WorkerRenderer implements Renderer {
     for (const job of open) job.reject(new Error('the renderer is closed'))
   }
 
-  #start(): Running {
-    const started: Running = { worker: this.#newWorker(), isReady: false, silentLooks: 0 }
+  #start(): RunningWorker {
+    const started: RunningWorker = { worker: this.#newWorker(), isReady: false, silentChecks: 0 }
     const { worker } = started
     worker.onmessage = ({ data }: MessageEvent<FromRenderWorker>) => {
       if (this.#running !== started) return
-      started.silentLooks = 0
+      started.silentChecks = 0
       if (data.type === 'ready') started.isReady = true
-      else this.#hear(data)
+      else this.#handleReply(data)
     }
     const died = (reason: string): void => {
-      if (this.#running === started) this.#bury(started, reason)
+      if (this.#running === started) this.#handleWorkerDeath(started, reason)
     }
     worker.onerror = (event) => died(event.message)
     worker.addEventListener('close', () => died('closed'))
     return started
   }
 
-  #hear(message: Exclude<FromRenderWorker, { type: 'ready' }>): void {
+  #handleReply(message: Exclude<FromRenderWorker, { type: 'ready' }>): void {
     const job = this.#current
     if (job?.id !== message.id) return
     this.#current = undefined
@@ -172,13 +172,13 @@ export class WorkerRenderer implements Renderer {
         ? message.outcome.kind === 'fault' && message.outcome.fault.kind === 'limit'
         : message.faults.some(({ kind }) => kind === 'limit')
     // Bulk is rendered when nobody else has anything, so what it wastes is its own.
-    if (isLimit && job.urgency === 'now') this.#strike(job.accountId)
+    if (isLimit && job.urgency === 'now') this.#recordStrike(job.accountId)
     job.answer(message)
-    this.#pump()
+    this.#dispatchNext()
   }
 
   /** Answers for the request that a dead Worker had in hand, and goes on with a new one. */
-  #bury(dead: Running, reason: string, isSilent = false): void {
+  #handleWorkerDeath(dead: RunningWorker, reason: string, isSilent = false): void {
     this.#running = undefined
     dead.worker.terminate()
     const guilty = this.#current
@@ -188,17 +188,17 @@ export class WorkerRenderer implements Renderer {
       // Says nothing of the template, and would be the same for the next one.
       if (!dead.isReady) guilty.reject(new Error(`the render worker could not be started: ${reason}`))
       else {
-        this.#strike(guilty.accountId)
-        if (isSilent) this.#refuse(guilty.accountId)
+        this.#recordStrike(guilty.accountId)
+        if (isSilent) this.#refuseAccount(guilty.accountId)
         // A client is told that its template is at fault. Of a recipient it says nothing for good: another time it may work.
-        if (guilty.urgency === 'now') guilty.fail(NO_ANSWER)
-        else guilty.reject(new AppError(503, RENDER_INTERRUPTED, NO_ANSWER.message, { retryAfterSeconds: 1 }))
+        if (guilty.urgency === 'now') guilty.fail(RENDER_TIMEOUT)
+        else guilty.reject(new AppError(503, RENDER_INTERRUPTED, RENDER_TIMEOUT.message, { retryAfterSeconds: 1 }))
       }
     }
-    this.#pump()
+    this.#dispatchNext()
   }
 
-  #strike(accountId: number): void {
+  #recordStrike(accountId: number): void {
     const now = this.#clock.now()
     const known = this.#offenders.get(accountId)
     const strikes = [...(known?.strikes ?? []).filter((at) => at > now - STRIKE_MS), now].slice(-STRIKES)
@@ -207,11 +207,11 @@ export class WorkerRenderer implements Renderer {
   }
 
   /** For a while; those that wait as well. */
-  #refuse(accountId: number): void {
+  #refuseAccount(accountId: number): void {
     const offender = this.#offenders.get(accountId)
     if (offender) offender.refusedUntil = this.#clock.now() + REFUSAL_MS
     for (const job of this.#removeWaiting((waiting) => waiting.accountId === accountId))
-      job.reject(refusal(REFUSED, REFUSAL_MS / 1000))
+      job.reject(serverBusyError(ACCOUNT_REFUSED, REFUSAL_MS / 1000))
   }
 
   /** Takes out all jobs that wait, or those that `isMeant`. */
@@ -229,49 +229,49 @@ export class WorkerRenderer implements Renderer {
   }
 
   /** Why a request of so many bytes is not taken; undefined: it is. */
-  #refusalFor(accountId: number, sizeBytes: number, urgency: Urgency = 'now'): AppError | undefined {
-    if (this.#isDraining) return refusal(ENDING)
+  #findRefusal(accountId: number, sizeBytes: number, urgency: Urgency = 'now'): AppError | undefined {
+    if (this.#isDraining) return serverBusyError(STOPPING)
     const refusedMs = (this.#offenders.get(accountId)?.refusedUntil ?? 0) - this.#clock.now()
-    if (refusedMs > 0) return refusal(REFUSED, Math.ceil(refusedMs / 1000))
-    const bulkRefusal = urgency === 'bulk' ? this.#refusalOfBulk(accountId, sizeBytes) : undefined
+    if (refusedMs > 0) return serverBusyError(ACCOUNT_REFUSED, Math.ceil(refusedMs / 1000))
+    const bulkRefusal = urgency === 'bulk' ? this.#findBulkRefusal(accountId, sizeBytes) : undefined
     if (bulkRefusal) return bulkRefusal
     const { now, bulk } = this.#waitingBytes
     const count = this.#countWaiting(accountId)
-    const isTooMuch = now.of(accountId) + bulk.of(accountId) + sizeBytes > MOST_WAITING_BYTES
-    if (count > 0 && (count >= MOST_WAITING || isTooMuch)) return refusal(FULL)
-    return now.total + bulk.total + sizeBytes > MOST_WAITING_BYTES_OF_ALL ? refusal(FULL_FOR_ALL) : undefined
+    const isTooMuch = now.of(accountId) + bulk.of(accountId) + sizeBytes > MAX_WAITING_BYTES
+    if (count > 0 && (count >= MAX_WAITING_REQUESTS || isTooMuch)) return serverBusyError(QUEUE_FULL)
+    return now.total + bulk.total + sizeBytes > MAX_TOTAL_WAITING_BYTES ? serverBusyError(ALL_QUEUES_FULL) : undefined
   }
 
   /** Of an account's room half is for what is not bulk; and what a tenth of the units is too little for is not bulk's to fail by. */
-  #refusalOfBulk(accountId: number, sizeBytes: number): AppError | undefined {
+  #findBulkRefusal(accountId: number, sizeBytes: number): AppError | undefined {
     const penaltyMs = (this.#offenders.get(accountId)?.penaltyUntil ?? 0) - this.#clock.now()
-    if (penaltyMs > 0) return refusal(PENALTY, Math.ceil(penaltyMs / 1000))
+    if (penaltyMs > 0) return serverBusyError(BULK_PENALTY, Math.ceil(penaltyMs / 1000))
     if (this.#countWaiting(accountId) === 0) return undefined
     const isFull =
-      this.#waiting.bulk.countOf(accountId) >= MOST_WAITING * MOST_BULK_SHARE ||
-      this.#waitingBytes.bulk.of(accountId) + sizeBytes > MOST_WAITING_BYTES * MOST_BULK_SHARE
-    return isFull ? refusal(FULL) : undefined
+      this.#waiting.bulk.countOf(accountId) >= MAX_WAITING_REQUESTS * MAX_BULK_FRACTION ||
+      this.#waitingBytes.bulk.of(accountId) + sizeBytes > MAX_WAITING_BYTES * MAX_BULK_FRACTION
+    return isFull ? serverBusyError(QUEUE_FULL) : undefined
   }
 
-  #shareOf(accountId: number): number {
+  #readWorkFraction(accountId: number): number {
     const offender = this.#offenders.get(accountId)
     if (!offender) return 1
     const now = this.#clock.now()
-    if (offender.penaltyUntil > now) return PENALTY_SHARE
+    if (offender.penaltyUntil > now) return PENALTY_FRACTION
     if (offender.strikes.every((at) => at <= now - STRIKE_MS) && offender.refusedUntil <= now)
       this.#offenders.delete(accountId)
     return 1
   }
 
   #enqueue(urgency: Urgency, job: Job): void {
-    const refused = this.#refusalFor(job.accountId, job.sizeBytes, urgency)
+    const refused = this.#findRefusal(job.accountId, job.sizeBytes, urgency)
     if (refused) {
       job.reject(refused)
       return
     }
     this.#waiting[urgency].add(job.accountId, job)
     this.#waitingBytes[urgency].add(job.accountId, job.sizeBytes)
-    this.#pump()
+    this.#dispatchNext()
   }
 
   /** Takes the next in turn out of the queues. */
@@ -281,30 +281,30 @@ export class WorkerRenderer implements Renderer {
     return job
   }
 
-  #pump(): void {
+  #dispatchNext(): void {
     if (!this.#isClosed && this.#current === undefined) {
       this.#current = this.#dequeue('now') ?? this.#dequeue('bulk')
       if (this.#current) {
         this.#running ??= this.#start()
         this.#running.worker.postMessage(
-          this.#current.message(this.#current.urgency === 'bulk' ? 1 : this.#shareOf(this.#current.accountId)),
+          this.#current.message(this.#current.urgency === 'bulk' ? 1 : this.#readWorkFraction(this.#current.accountId)),
         )
       }
     }
-    this.#watch()
+    this.#scheduleCheck()
   }
 
   /** Looks at the Worker from time to time while it has something to do, and once when it has not had anything for a while. */
-  #watch(): void {
+  #scheduleCheck(): void {
     const isBusy = this.#current !== undefined
     // A timer that runs goes on: under a steady stream of requests it would never fire otherwise.
     if (this.#timer && this.#running && this.#isWatchingWork === isBusy) return
     this.#timer?.cancel()
     this.#isWatchingWork = isBusy
-    this.#timer = this.#running && this.#clock.after(isBusy ? LOOK_MS : IDLE_MS, () => this.#look())
+    this.#timer = this.#running && this.#clock.after(isBusy ? CHECK_INTERVAL_MS : IDLE_MS, () => this.#checkWorker())
   }
 
-  #look(): void {
+  #checkWorker(): void {
     this.#timer = undefined
     if (!this.#running) return
     if (!this.#current) {
@@ -312,10 +312,10 @@ export class WorkerRenderer implements Renderer {
       this.#running = undefined
       return
     }
-    this.#running.silentLooks++
-    if (this.#running.silentLooks < (this.#running.isReady ? MOST_SILENT_LOOKS : MOST_LOOKS_WHILE_STARTING))
-      this.#watch()
-    else this.#bury(this.#running, 'it has said nothing for too long', true)
+    this.#running.silentChecks++
+    if (this.#running.silentChecks < (this.#running.isReady ? MAX_SILENT_CHECKS : MAX_CHECKS_WHILE_STARTING))
+      this.#scheduleCheck()
+    else this.#handleWorkerDeath(this.#running, 'it has said nothing for too long', true)
   }
 
   #submit<T>(
@@ -326,7 +326,7 @@ export class WorkerRenderer implements Renderer {
     failed: (fault: TemplateFault) => T,
   ): Promise<T> {
     if (this.#isClosed) return Promise.reject(new Error('the renderer is closed'))
-    const tooLong = tooLongOf(source, dataJson)
+    const tooLong = findTooLongPart(source, dataJson)
     if (tooLong) return Promise.resolve(failed(tooLong))
     return new Promise((resolve, reject) => {
       const id = ++this.#lastId
@@ -334,7 +334,7 @@ export class WorkerRenderer implements Renderer {
         id,
         accountId,
         urgency,
-        sizeBytes: sizeOf(source.subject, source.html, source.text, dataJson),
+        sizeBytes: measureRequest(source.subject, source.html, source.text, dataJson),
         message: (share) => message(id, share),
         answer: (given) => {
           const answer = answerOf(given)
@@ -348,20 +348,20 @@ export class WorkerRenderer implements Renderer {
   }
 }
 
-function tooLongOf({ subject, html, text }: TemplateSource, dataJson: string): TemplateFault | undefined {
+function findTooLongPart({ subject, html, text }: TemplateSource, dataJson: string): TemplateFault | undefined {
   const parts = [
     ['subject', subject],
     ['html_body', html],
     ['text_body', text],
   ] as const
   for (const [part, source = ''] of parts)
-    if (Buffer.byteLength(source) > MOST_SOURCE_BYTES) return sourceFault(part, MOST_SOURCE_BYTES)
-  if (Buffer.byteLength(dataJson) <= MOST_DATA_BYTES) return undefined
-  return dataFault('limit', `template_data is longer than ${MOST_DATA_BYTES} bytes as JSON: make it shorter.`)
+    if (Buffer.byteLength(source) > MAX_SOURCE_BYTES) return sourceFault(part, MAX_SOURCE_BYTES)
+  if (Buffer.byteLength(dataJson) <= MAX_DATA_BYTES) return undefined
+  return dataFault('limit', `template_data is longer than ${MAX_DATA_BYTES} bytes as JSON: make it shorter.`)
 }
 
 /** What a request's texts take while it waits, roughly: two bytes a character at most, and it is the order that counts. */
-function sizeOf(...texts: readonly (string | undefined)[]): number {
+function measureRequest(...texts: readonly (string | undefined)[]): number {
   let sizeBytes = REQUEST_BYTES
   for (const text of texts) sizeBytes += text?.length ?? 0
   return sizeBytes

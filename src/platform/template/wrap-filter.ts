@@ -1,5 +1,5 @@
 /** @module Breaks a line of text into lines of a width, as Jinja's `wordwrap` does with Python's textwrap. */
-import { charactersOf, sliceOf } from './filter-arguments.ts'
+import { sliceCharacters, splitCharacters } from './filter-arguments.ts'
 
 export interface WrapOptions {
   /** Characters, at least 1. */
@@ -14,7 +14,7 @@ const PIECES = /[ \t\v\f]+|[^ \t\v\f]+/g
 /** Behind a hyphen between letters, two on the left. */
 const HYPHENS = /(?<=\p{L}{2}-)(?=\p{L}{2})/u
 
-export function wrapped(line: string, { width, breaksWords, breaksAtHyphens }: WrapOptions): readonly string[] {
+export function wrapLine(line: string, { width, breaksWords, breaksAtHyphens }: WrapOptions): readonly string[] {
   const pieces = (line.match(PIECES) ?? []).flatMap((piece) => (breaksAtHyphens ? piece.split(HYPHENS) : [piece]))
   const lines: string[] = []
   let current: string[] = []
@@ -32,7 +32,7 @@ export function wrapped(line: string, { width, breaksWords, breaksAtHyphens }: W
     length += size
   }
   for (const piece of pieces) {
-    const characters = charactersOf(piece)
+    const characters = splitCharacters(piece)
     const size = characters.length
     if (length + size <= width) add(piece, size)
     else if (size <= width) {
@@ -47,7 +47,7 @@ export function wrapped(line: string, { width, breaksWords, breaksAtHyphens }: W
       while (from < size) {
         if (length >= width) finish()
         const until = Math.min(from + width - length, size)
-        add(sliceOf(characters, from, until), until - from)
+        add(sliceCharacters(characters, from, until), until - from)
         from = until
       }
     }

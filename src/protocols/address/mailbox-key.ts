@@ -9,7 +9,7 @@ const GMAIL_DOMAINS: ReadonlySet<string> = new Set([GMAIL, 'googlemail.com'])
  * Gmail also without its dots, and with one name of its domain.
  * @param addressKey as `normaliseAddress` returns it
  */
-export function mailboxKey(addressKey: string): string {
+export function toMailboxKey(addressKey: string): string {
   const at = addressKey.lastIndexOf('@')
   const domain = addressKey.slice(at + 1)
   const plus = addressKey.indexOf('+')

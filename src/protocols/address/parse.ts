@@ -116,21 +116,21 @@ export const domainOfMailbox = (mailbox: string): string =>
 export function normaliseAddress(address: string): string {
   const text = address.trim()
   const at = text.lastIndexOf('@')
-  if (at === -1) return lowered(text)
+  if (at === -1) return toComparable(text)
   const domain = text.slice(at + 1)
-  return `${canonicalLocalPart(lowered(text.slice(0, at)))}@${toALabels(domain.normalize('NFC')) ?? lowered(domain)}`
+  return `${canonicaliseLocalPart(toComparable(text.slice(0, at)))}@${toALabels(domain.normalize('NFC')) ?? toComparable(domain)}`
 }
 
 /** In lower case and composed, which lower case can undo. The sigma at the end of a word has no capital of its own, so it is as any other. */
-const lowered = (text: string): string =>
+const toComparable = (text: string): string =>
   text.normalize('NFC').toLowerCase().replaceAll('\u03c2', '\u03c3').normalize('NFC')
 
 function parseAddress(text: string, name: string | undefined): MailboxResult {
-  const at = text.startsWith('"') ? endOfQuotes(text) : text.lastIndexOf('@')
+  const at = text.startsWith('"') ? findQuotesEnd(text) : text.lastIndexOf('@')
   if (at === -1 || text[at] !== '@')
     return invalid(`${JSON.stringify(text)} is not an address: it has no @ after a local part.`)
   const localPart = text.slice(0, at)
-  const reason = faultOfLocalPart(localPart)
+  const reason = findLocalPartProblem(localPart)
   if (reason !== undefined) return invalid(reason)
   const parsed = parseDomain(text.slice(at + 1))
   if (parsed.kind === 'invalid') return parsed
@@ -146,7 +146,7 @@ function parseAddress(text: string, name: string | undefined): MailboxResult {
   }
 }
 
-function faultOfLocalPart(localPart: string): string | undefined {
+function findLocalPartProblem(localPart: string): string | undefined {
   if (localPart === '' || localPart === '""') return 'The address has nothing before the @.'
   if (Buffer.byteLength(localPart) > MAX_LOCAL_PART_OCTETS) return 'The part before the @ is longer than 64 octets.'
   // The message composer takes angle brackets out of addresses, so header and envelope would differ.
@@ -160,7 +160,7 @@ function faultOfLocalPart(localPart: string): string | undefined {
 }
 
 /** Index just after the quoted string the text starts with, or -1 when it never closes. RFC 5321 §4.1.2 Quoted-string. */
-function endOfQuotes(text: string): number {
+function findQuotesEnd(text: string): number {
   for (let i = 1; i < text.length; i++) {
     if (text[i] === '\\') i++
     else if (text[i] === '"') return i + 1
@@ -169,8 +169,8 @@ function endOfQuotes(text: string): number {
 }
 
 /** `"a.b"` and `a.b` are one mailbox, and so are `"a b"` and `"a\ b"` (RFC 5321 §4.1.2): quotes and backslashes only where they are needed. */
-function canonicalLocalPart(localPart: string): string {
-  if (!localPart.startsWith('"') || endOfQuotes(localPart) !== localPart.length) return localPart
+function canonicaliseLocalPart(localPart: string): string {
+  if (!localPart.startsWith('"') || findQuotesEnd(localPart) !== localPart.length) return localPart
   const content = localPart.slice(1, -1).replace(/\\(.)/gs, '$1').normalize('NFC')
   return content.split('.').every((atom) => ATOM.test(atom)) ? content : `"${content.replace(/["\\]/g, '\\$&')}"`
 }

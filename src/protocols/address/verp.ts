@@ -13,47 +13,52 @@ export type VerpPrefix = 'b-' | 'u-'
 const BOUNCES: VerpPrefix = 'b-'
 const TAG_OCTETS = 2
 const ID_OCTETS = 5
-const NAME_OCTETS = TAG_OCTETS + ID_OCTETS
-const MOST_RECIPIENTS = 2 ** (8 * ID_OCTETS)
+const PAYLOAD_OCTETS = TAG_OCTETS + ID_OCTETS
+const RECIPIENT_ID_LIMIT = 2 ** (8 * ID_OCTETS)
 const MAC_OCTETS = 13
-const TOKEN_LENGTH = ((NAME_OCTETS + MAC_OCTETS) * 8) / 5
+const TOKEN_LENGTH = ((PAYLOAD_OCTETS + MAC_OCTETS) * 8) / 5
 /** RFC 4648 §6, lower-cased. */
 const ALPHABET = 'abcdefghijklmnopqrstuvwxyz234567'
 const TOKEN = new RegExp(`^[${ALPHABET}]{${TOKEN_LENGTH}}$`)
 
 /** Whom an address of ours names. */
-export interface VerpName {
+export interface VerpRecipient {
   /** Row id. After a restored backup the row may be another one by now: the tag says so. */
   readonly recipientId: number
-  /** Of the email, by `verpTag`: 1 to 65535; 0 in addresses that were made before there were tags. */
+  /** Of the email, by `computeVerpTag`: 1 to 65535; 0 in addresses that were made before there were tags. */
   readonly tag: number
 }
 
 /** What tells two emails apart that got the same row ids, because the first was lost with what a backup did not have. @param emailUuid random at its end */
-export const verpTag = (emailUuid: Uint8Array): number => ((emailUuid.at(-2) ?? 0) << 8) | (emailUuid.at(-1) ?? 0) || 1
+export const computeVerpTag = (emailUuid: Uint8Array): number =>
+  ((emailUuid.at(-2) ?? 0) << 8) | (emailUuid.at(-1) ?? 0) || 1
 
 /** The local part of a recipient: 34 octets, always the same for the same name and key. Throws when the id is no integer from 0 to 2^40 - 1. */
-export function encodeVerp({ recipientId, tag }: VerpName, key: Uint8Array, prefix: VerpPrefix = BOUNCES): string {
-  if (!Number.isInteger(recipientId) || recipientId < 0 || recipientId >= MOST_RECIPIENTS)
+export function encodeVerp({ recipientId, tag }: VerpRecipient, key: Uint8Array, prefix: VerpPrefix = BOUNCES): string {
+  if (!Number.isInteger(recipientId) || recipientId < 0 || recipientId >= RECIPIENT_ID_LIMIT)
     throw new Error(`no recipient id: ${recipientId}`)
-  const token = Buffer.alloc(NAME_OCTETS + MAC_OCTETS)
+  const token = Buffer.alloc(PAYLOAD_OCTETS + MAC_OCTETS)
   token.writeUInt16BE(tag, 0)
   token.writeUIntBE(recipientId, TAG_OCTETS, ID_OCTETS)
-  token.set(macOf(token.subarray(0, NAME_OCTETS), key), NAME_OCTETS)
+  token.set(computeMac(token.subarray(0, PAYLOAD_OCTETS), key), PAYLOAD_OCTETS)
   return prefix + encodeBase32(token)
 }
 
 /** Whom such a local part names, or undefined when the prefix, the form or the MAC is not ours. Takes any text in any case. */
-export function decodeVerp(localPart: string, key: Uint8Array, prefix: VerpPrefix = BOUNCES): VerpName | undefined {
+export function decodeVerp(
+  localPart: string,
+  key: Uint8Array,
+  prefix: VerpPrefix = BOUNCES,
+): VerpRecipient | undefined {
   const text = localPart.length === prefix.length + TOKEN_LENGTH ? localPart.toLowerCase() : ''
   if (!text.startsWith(prefix) || !TOKEN.test(text.slice(prefix.length))) return undefined
   const token = decodeBase32(text.slice(prefix.length))
-  const name = token.subarray(0, NAME_OCTETS)
-  if (!timingSafeEqual(token.subarray(NAME_OCTETS), macOf(name, key))) return undefined
+  const name = token.subarray(0, PAYLOAD_OCTETS)
+  if (!timingSafeEqual(token.subarray(PAYLOAD_OCTETS), computeMac(name, key))) return undefined
   return { recipientId: name.readUIntBE(TAG_OCTETS, ID_OCTETS), tag: name.readUInt16BE(0) }
 }
 
-const macOf = (name: Uint8Array, key: Uint8Array): Uint8Array =>
+const computeMac = (name: Uint8Array, key: Uint8Array): Uint8Array =>
   createHmac('sha256', key).update(name).digest().subarray(0, MAC_OCTETS)
 
 /** 20 octets are 32 characters exactly, so padding never comes up. */

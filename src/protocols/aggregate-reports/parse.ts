@@ -2,17 +2,17 @@
  * @module Recognises and reads the reports about a domain's mail that other hosts send: DMARC aggregate (RFC 9990, RFC 7489 §7.2) and TLS-RPT
  * (RFC 8460). Whoever sent one is not asked for: a report is a stranger's word.
  */
-import type { ParsedAttachment, ParsedMessage, WholeFile } from '#protocols/mime/parsed.ts'
+import type { AttachmentFile, ParsedAttachment, ParsedMessage } from '#protocols/mime/parsed.ts'
 import { readDmarcReport } from './dmarc.ts'
-import type { ReadReport } from './facts.ts'
+import type { ReportResult } from './facts.ts'
 import type { AggregateReport } from './report.ts'
 import { readTlsReport } from './tls.ts'
-import { MAX_REPORT_BYTES, type Unpacked, unpack } from './unpack.ts'
+import { MAX_REPORT_BYTES, type UnpackResult, unpack } from './unpack.ts'
 
 /** Unpacked and read at most; each costs up to 10 MiB. */
-const MOST_TRIED = 3
+const MAX_ATTACHMENTS_READ = 3
 /** After a larger one that cannot be read no other is tried: reading takes many times its size in memory. */
-const LARGEST_BEFORE_ANOTHER_BYTES = 1024 * 1024
+const MAX_UNREADABLE_BYTES = 1024 * 1024
 
 /** `receiver!domain!begin!end`, with or without what makes it unique (RFC 7489 §7.2.1.1, RFC 8460 §5.1). */
 const REPORT_NAME = /^[^!]+![^!]+!\d+!\d+(?:![^!]+)?\.(?:xml|json|zip|gz)(?:\.gz)?$/i
@@ -36,9 +36,9 @@ const REPORT_SUBJECT = /^\s*Report[\s-]+Domain:/i
  * none. Never throws, unless `read` does.
  * @param read gives all of a large attachment; left out: those that are in files are not looked at
  */
-export function aggregateReportOf(
+export function parseAggregateReport(
   message: ParsedMessage,
-  read?: (file: WholeFile) => Uint8Array,
+  readFile?: (file: AttachmentFile) => Uint8Array,
 ): AggregateReport | { readonly refused: string } | undefined {
   const namedDomain = message.headers.find(([name]) => name.toLowerCase() === 'tls-report-domain')?.[1]
   const isReport = namedDomain !== undefined || REPORT_SUBJECT.test(message.subject) || isTlsReport(message)
@@ -46,12 +46,12 @@ export function aggregateReportOf(
   const named = message.attachments.filter(isNamedReport)
   const others = message.attachments.filter((each) => !isNamedReport(each) && isPacked(each))
   let problem: string | undefined
-  for (const attachment of [...named, ...others].slice(0, MOST_TRIED)) {
-    const unpacked = unpackedOf(attachment, read)
+  for (const attachment of [...named, ...others].slice(0, MAX_ATTACHMENTS_READ)) {
+    const unpacked = unpackAttachment(attachment, readFile)
     const found = unpacked.kind === 'ok' ? readReport(unpacked.content, namedDomain) : unpacked
     if (found.kind === 'ok') return found.report
     if (isReport || isNamedReport(attachment)) problem ??= found.reason
-    if (unpacked.kind === 'ok' && unpacked.content.length > LARGEST_BEFORE_ANOTHER_BYTES) break
+    if (unpacked.kind === 'ok' && unpacked.content.length > MAX_UNREADABLE_BYTES) break
   }
   return problem === undefined ? undefined : { refused: problem }
 }
@@ -70,18 +70,18 @@ const isNamedReport = ({ filename, contentType }: ParsedAttachment): boolean =>
 const isPacked = ({ filename, contentType }: ParsedAttachment): boolean =>
   PACKED_TYPES.has(contentType) || PACKED_NAME.test(filename ?? '')
 
-function unpackedOf(
+function unpackAttachment(
   { content, file }: ParsedAttachment,
-  read: ((file: WholeFile) => Uint8Array) | undefined,
-): Unpacked {
+  readFile: ((file: AttachmentFile) => Uint8Array) | undefined,
+): UnpackResult {
   if (!file) return unpack(content)
   // What is that large when it is packed is larger when it is not.
-  if (!read || file.sizeBytes > MAX_REPORT_BYTES)
+  if (!readFile || file.sizeBytes > MAX_REPORT_BYTES)
     return { kind: 'refused', reason: 'The report is larger than 10 MiB.' }
-  return unpack(read(file))
+  return unpack(readFile(file))
 }
 
-function readReport(content: Uint8Array, namedDomain: string | undefined): ReadReport {
+function readReport(content: Uint8Array, namedDomain: string | undefined): ReportResult {
   const start = Buffer.from(content.subarray(0, 100))
     .toString('latin1')
     // Byte order marks, and the zero octets of UTF-16.

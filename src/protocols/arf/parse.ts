@@ -3,27 +3,27 @@
  * X-ARF in text form. Reports of failed authentication (RFC 6591) are no complaints. Never asks whose mail it is about. Every field is a stranger's:
  * what is read of it has a bound.
  */
-import { decodeFields, messageIdIn, readHead } from '../mime/header-fields.ts'
+import { decodeFields, parseMessageId, readHead } from '../mime/header-fields.ts'
 import type { ParsedAttachment, ParsedMessage } from '../mime/parsed.ts'
 import type { FeedbackReport, FeedbackType } from './report.ts'
 
 /** Octets of a header block that are looked at; what follows says nothing that counts. */
-const MOST_HEADER_BYTES = 64 * 1024
-const MOST_VALUE_CHARACTERS = 2000
+const MAX_HEADER_BYTES = 64 * 1024
+const MAX_VALUE_LENGTH = 2000
 /** Characters of a name: program, server or address. */
-const MOST_NAME_CHARACTERS = 254
-const MOST_FIELDS = 20
-const MOST_ADDRESSES = 50
+const MAX_NAME_LENGTH = 254
+const MAX_FIELDS = 20
+const MAX_ADDRESSES = 50
 
 /** The feedback report that a message is; undefined when it is none. Takes any message. */
-export function feedbackReportOf(message: ParsedMessage): FeedbackReport | undefined {
-  const report = reportFields(message)
-  const returned = returnedFields(message)
-  if (report) return ofFields(report, returned)
+export function parseFeedbackReport(message: ParsedMessage): FeedbackReport | undefined {
+  const report = findReportFields(message)
+  const returned = findReturnedFields(message)
+  if (report) return buildStandardReport(report, returned)
   if (!returned) return undefined
-  const microsoft = [...returned.values(MICROSOFT_RECIPIENT), ...ofHeader(message, MICROSOFT_RECIPIENT)]
-  if (microsoft.length > 0) return reportOf('abuse', { returned, named: microsoft })
-  return ofXarf(message, returned)
+  const microsoft = [...returned.values(MICROSOFT_RECIPIENT), ...readHeader(message, MICROSOFT_RECIPIENT)]
+  if (microsoft.length > 0) return buildReport('abuse', { returned, namedRecipients: microsoft })
+  return parseXarf(message, returned)
 }
 
 /** Where the loop of Microsoft names who complained; such a report has no other sign. */
@@ -43,53 +43,56 @@ const TYPES: ReadonlyMap<string, FeedbackType> = new Map([
 /** Says that a signature or a policy did not hold (RFC 6591 §3), which nobody complained about. */
 const FAILED_AUTHENTICATION = 'auth-failure'
 
-function ofFields(report: Fields, returned: Fields | undefined): FeedbackReport | undefined {
-  const type = wordOf(report.values('feedback-type')[0] ?? '')
+function buildStandardReport(report: Fields, returned: Fields | undefined): FeedbackReport | undefined {
+  const type = readFirstWord(report.values('feedback-type')[0] ?? '')
   if (type === FAILED_AUTHENTICATION) return undefined
-  return reportOf(TYPES.get(type) ?? 'other', { report, returned })
+  return buildReport(TYPES.get(type) ?? 'other', { report, returned })
 }
 
-const wordOf = (value: string): string => value.split(/[\s;(]/, 1)[0]?.toLowerCase() ?? ''
+const readFirstWord = (value: string): string => value.split(/[\s;(]/, 1)[0]?.toLowerCase() ?? ''
 
-interface Parts {
+interface ReportSources {
   /** Fields of the report itself. */
   readonly report?: Fields | undefined
   /** Header of what was reported. */
   readonly returned: Fields | undefined
   /** Whom the provider names elsewhere. */
-  readonly named?: readonly string[]
+  readonly namedRecipients?: readonly string[]
 }
 
 /** Fields of a returned header that say for whom a copy was. */
 const RECIPIENT_FIELDS = [MICROSOFT_RECIPIENT, 'delivered-to', 'x-original-to', 'envelope-to', 'x-envelope-to']
 
-function reportOf(feedbackType: FeedbackType, { report, returned, named = [] }: Parts): FeedbackReport {
-  const ofReport = (name: string): string[] => report?.values(name) ?? []
-  const ofReturned = (name: string): string[] => returned?.values(name) ?? []
-  const [mailFrom] = [...ofReport('original-mail-from'), ...ofReturned('return-path')].flatMap(addressesIn)
+function buildReport(
+  feedbackType: FeedbackType,
+  { report, returned, namedRecipients: named = [] }: ReportSources,
+): FeedbackReport {
+  const readReport = (name: string): string[] => report?.values(name) ?? []
+  const readReturned = (name: string): string[] => returned?.values(name) ?? []
+  const [mailFrom] = [...readReport('original-mail-from'), ...readReturned('return-path')].flatMap(findAddresses)
   return {
     feedbackType,
-    userAgent: nameOf(ofReport('user-agent')[0]),
-    reportingMta: nameOf(ofReport('reporting-mta')[0]?.replace(/^\s*[a-z]+\s*;/i, '')),
-    sourceIp: nameOf(ofReport('source-ip')[0]),
+    userAgent: cleanName(readReport('user-agent')[0]),
+    reportingMta: cleanName(readReport('reporting-mta')[0]?.replace(/^\s*[a-z]+\s*;/i, '')),
+    sourceIp: cleanName(readReport('source-ip')[0]),
     originalMailFrom: mailFrom ?? null,
-    originalRcptTo: distinct(
-      [...ofReport('original-rcpt-to'), ...named, ...RECIPIENT_FIELDS.flatMap(ofReturned)].flatMap(addressesIn),
+    originalRcptTo: dedupe(
+      [...readReport('original-rcpt-to'), ...named, ...RECIPIENT_FIELDS.flatMap(readReturned)].flatMap(findAddresses),
     ),
-    originalTo: distinct(['to', 'cc'].flatMap(ofReturned).flatMap(addressesIn)),
+    originalTo: dedupe(['to', 'cc'].flatMap(readReturned).flatMap(findAddresses)),
     // Some put it into the report when they return nothing.
-    originalMessageId: messageIdIn(ofReturned('message-id')[0] ?? ofReport('original-message-id')[0]),
-    originalListUnsubscribe: ofReturned('list-unsubscribe')[0] ?? null,
-    ownLocalParts: distinct([...(report?.ownLocalParts ?? []), ...(returned?.ownLocalParts ?? [])]),
+    originalMessageId: parseMessageId(readReturned('message-id')[0] ?? readReport('original-message-id')[0]),
+    originalListUnsubscribe: readReturned('list-unsubscribe')[0] ?? null,
+    ownLocalParts: dedupe([...(report?.ownLocalParts ?? []), ...(returned?.ownLocalParts ?? [])]),
   }
 }
 
-const distinct = (values: readonly string[]): string[] => [...new Set(values)].slice(0, MOST_ADDRESSES)
+const dedupe = (values: readonly string[]): string[] => [...new Set(values)].slice(0, MAX_ADDRESSES)
 
 const GAPS = /[\s\0-\x1f\x7f-\x9f]+/g
 
-function nameOf(value: string | undefined): string | null {
-  const name = value?.replace(GAPS, ' ').trim().slice(0, MOST_NAME_CHARACTERS) ?? ''
+function cleanName(value: string | undefined): string | null {
+  const name = value?.replace(GAPS, ' ').trim().slice(0, MAX_NAME_LENGTH) ?? ''
   return name === '' ? null : name
 }
 
@@ -97,28 +100,30 @@ function nameOf(value: string | undefined): string | null {
 const REDACTED = /^(?:redacted|removed|hidden|anonymous|anonymized|x+|\*+)$/
 
 /** Addresses in the value of a field, in whichever notation: `<a@b>`, `rfc822; a@b`, lists, with names. */
-const addressesIn = (value: string): string[] =>
+const findAddresses = (value: string): string[] =>
   value
     .split(/[\s<>,;:"()[\]\0-\x1f\x7f-\x9f]+/)
     // One may quote an address, and may stand in one.
     .map((word) => word.replace(/^'+|(?<!')'+$/g, ''))
-    .filter((word) => word.length <= MOST_NAME_CHARACTERS && /^[^@]+@[^@]+$/.test(word))
+    .filter((word) => word.length <= MAX_NAME_LENGTH && /^[^@]+@[^@]+$/.test(word))
     .filter((word) => !REDACTED.test(word.slice(0, word.indexOf('@')).toLowerCase()))
-    .slice(0, MOST_FIELDS)
+    .slice(0, MAX_FIELDS)
 
 /** Fields of the part that makes a message a feedback report. */
-function reportFields(message: ParsedMessage): Fields | undefined {
+function findReportFields(message: ParsedMessage): Fields | undefined {
   const part = message.attachments.find(({ contentType }) => contentType === 'message/feedback-report')
-  if (part) return fieldsIn(withoutBlankLines(startOf(part)))
+  if (part) return parseFields(removeBlankLines(decodeStart(part)))
   // Some give it as text.
-  const isReport = ofHeader(message, 'content-type').some((value) => /report-type\s*=\s*"?feedback-report/i.test(value))
-  return isReport ? fieldsFrom(message.text, /^feedback-type:/im) : undefined
+  const isReport = readHeader(message, 'content-type').some((value) =>
+    /report-type\s*=\s*"?feedback-report/i.test(value),
+  )
+  return isReport ? findFieldsInText(message.text, /^feedback-type:/im) : undefined
 }
 
 /** Fields that begin in a text where `first` is found. */
-function fieldsFrom(text: string | null, first: RegExp): Fields | undefined {
-  const start = text?.slice(0, MOST_HEADER_BYTES).search(first) ?? -1
-  return start === -1 ? undefined : fieldsIn(withoutBlankLines(text?.slice(start, start + MOST_HEADER_BYTES) ?? ''))
+function findFieldsInText(text: string | null, first: RegExp): Fields | undefined {
+  const start = text?.slice(0, MAX_HEADER_BYTES).search(first) ?? -1
+  return start === -1 ? undefined : parseFields(removeBlankLines(text?.slice(start, start + MAX_HEADER_BYTES) ?? ''))
 }
 
 const RETURNED_TYPES: ReadonlySet<string> = new Set([
@@ -130,16 +135,16 @@ const RETURNED_TYPES: ReadonlySet<string> = new Set([
 ])
 
 /** Header of what was reported; undefined when nothing was returned. */
-function returnedFields({ attachments }: ParsedMessage): Fields | undefined {
+function findReturnedFields({ attachments }: ParsedMessage): Fields | undefined {
   const part = attachments.find(({ contentType }) => RETURNED_TYPES.has(contentType))
-  return part && fieldsIn(startOf(part).replace(/^[\r\n]+/, ''))
+  return part && parseFields(decodeStart(part).replace(/^[\r\n]+/, ''))
 }
 
 /** Octets as characters. */
-const startOf = ({ content }: ParsedAttachment): string =>
-  Buffer.from(content.buffer, content.byteOffset, Math.min(content.length, MOST_HEADER_BYTES)).toString('latin1')
+const decodeStart = ({ content }: ParsedAttachment): string =>
+  Buffer.from(content.buffer, content.byteOffset, Math.min(content.length, MAX_HEADER_BYTES)).toString('latin1')
 
-const withoutBlankLines = (text: string): string =>
+const removeBlankLines = (text: string): string =>
   text.replace(/^[\r\n]+/, '').replace(/(?:\r?\n)(?:[ \t]*\r?\n)+/g, '\n')
 
 interface Fields {
@@ -152,32 +157,32 @@ interface Fields {
 const OWN_LOCAL_PART = /(?<![a-z0-9])[bu]-[a-z2-7]{32}(?![a-z2-7])/gi
 
 /** Fields of a header block, which ends at its first blank line. */
-function fieldsIn(block: string): Fields {
+function parseFields(block: string): Fields {
   const fields = decodeFields(readHead(Buffer.from(block, 'latin1'))?.rawFields ?? [], null)
   const byName = Map.groupBy(fields, ([name]) => name.toLowerCase())
   return {
-    values: (name) => valuesOf(byName.get(name) ?? []),
-    ownLocalParts: distinct(
+    values: (name) => cleanValues(byName.get(name) ?? []),
+    ownLocalParts: dedupe(
       fields.flatMap(([, value]) => value.match(OWN_LOCAL_PART) ?? []).map((word) => word.toLowerCase()),
     ),
   }
 }
 
 /** Values of a field of the message that came. */
-const ofHeader = ({ headers }: ParsedMessage, wanted: string): string[] =>
-  valuesOf(headers.filter(([name]) => name.toLowerCase() === wanted))
+const readHeader = ({ headers }: ParsedMessage, wanted: string): string[] =>
+  cleanValues(headers.filter(([name]) => name.toLowerCase() === wanted))
 
-const valuesOf = (fields: readonly (readonly [name: string, value: string])[]): string[] =>
-  fields.slice(0, MOST_FIELDS).map(([, value]) => value.trim().slice(0, MOST_VALUE_CHARACTERS))
+const cleanValues = (fields: readonly (readonly [name: string, value: string])[]): string[] =>
+  fields.slice(0, MAX_FIELDS).map(([, value]) => value.trim().slice(0, MAX_VALUE_LENGTH))
 
 /** X-ARF 0.1 and 0.2: fields in a second text part, announced by a header. */
-function ofXarf(message: ParsedMessage, returned: Fields): FeedbackReport | undefined {
-  if (ofHeader(message, 'x-arf').length === 0 && ofHeader(message, 'x-xarf').length === 0) return undefined
-  const attached = message.attachments.filter(({ contentType }) => contentType === 'text/plain').slice(0, MOST_FIELDS)
-  const report = [...attached.map(startOf), message.text]
-    .map((text) => fieldsFrom(text, /^(?:reported-from|report-type|category):/im))
+function parseXarf(message: ParsedMessage, returned: Fields): FeedbackReport | undefined {
+  if (readHeader(message, 'x-arf').length === 0 && readHeader(message, 'x-xarf').length === 0) return undefined
+  const attached = message.attachments.filter(({ contentType }) => contentType === 'text/plain').slice(0, MAX_FIELDS)
+  const report = [...attached.map(decodeStart), message.text]
+    .map((text) => findFieldsInText(text, /^(?:reported-from|report-type|category):/im))
     .find((fields) => fields !== undefined && fields.values('report-type').length > 0)
-  const type = TYPES.get(wordOf(report?.values('report-type')[0] ?? ''))
+  const type = TYPES.get(readFirstWord(report?.values('report-type')[0] ?? ''))
   // Attacks on logins and such, which X-ARF has as well, are about no mail.
-  return type && reportOf(type, { report, returned })
+  return type && buildReport(type, { report, returned })
 }

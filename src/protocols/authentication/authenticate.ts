@@ -9,10 +9,10 @@ import { spf } from 'mailauth/lib/spf'
 import type { Clock } from '#platform/clock.ts'
 import { toALabels } from '../address/domain.ts'
 import type { Resolver } from '../dns/resolver.ts'
-import { ipv6Groups } from '../dns/special-addresses.ts'
-import { type MessageSource, sourceOf } from '../mime/source.ts'
+import { parseIpv6Groups } from '../dns/special-addresses.ts'
+import { createSource, type MessageSource } from '../mime/source.ts'
 import { prepareMessage } from './prepare.ts'
-import { limitedQuestions, type Questions } from './questions.ts'
+import { createLimitedDns, type LimitedDns } from './questions.ts'
 import type { AuthenticationResult, Verdict } from './result.ts'
 import { checkReverseDns } from './reverse-dns.ts'
 import { SignatureVerifier } from './verifier.ts'
@@ -31,16 +31,16 @@ type Details = AuthenticationResult['details']
 type DmarcEvaluation = Awaited<ReturnType<typeof evaluateDmarc>>
 
 /** For all of DNS together, unless told. */
-const MOST_TIME_MS = 20_000
+const TIMEOUT_MS = 20_000
 /** A hundred for a message. DMARC's walks share their names, and DKIM and ARC their keys; SPF alone could ask 111. */
-const MOST_QUESTIONS = { reverse: 11, spf: 40, keys: 25, dmarc: 24 } as const
+const MAX_QUERIES = { reverse: 11, spf: 40, keys: 25, dmarc: 24 } as const
 /** RFC 8301 §3.2. */
 const MIN_RSA_BITS = 1024
 const MAX_COMMENT_LENGTH = 300
 const MAX_NAME_LENGTH = 255
 
 /**
- * What the checks say of a message, which is as it came in, without fields that we added. Whatever has not ended after `mostTimeMs` of the clock, or
+ * What the checks say of a message, which is as it came in, without fields that we added. Whatever has not ended after `timeoutMs` of the clock, or
  * would need more DNS than its share, is a temperror (a permerror for SPF's number of look-ups). Never rejects.
  */
 export async function authenticate(
@@ -48,32 +48,32 @@ export async function authenticate(
   facts: SessionFacts,
   resolver: Resolver,
   clock: Clock,
-  mostTimeMs = MOST_TIME_MS,
+  timeoutMs = TIMEOUT_MS,
 ): Promise<AuthenticationResult> {
-  const source = message instanceof Uint8Array ? sourceOf(message) : message
-  const time = Promise.withResolvers<void>()
-  const timer = clock.after(mostTimeMs, time.resolve)
+  const source = message instanceof Uint8Array ? createSource(message) : message
+  const deadline = Promise.withResolvers<void>()
+  const timer = clock.after(timeoutMs, deadline.resolve)
   try {
-    const ask = (most: number) => limitedQuestions(resolver, most, time.promise)
+    const ask = (maxQueries: number) => createLimitedDns(resolver, maxQueries, deadline.promise)
     // Made before anything is waited for, so that it knows when the time is over.
-    const dmarcQuestions = ask(MOST_QUESTIONS.dmarc)
-    const clientIp = plainIp(facts.clientIp)
+    const dmarcDns = ask(MAX_QUERIES.dmarc)
+    const clientIp = normaliseIp(facts.clientIp)
     const [iprev, sender, signed] = await Promise.all([
-      checkReverseDns(ask(MOST_QUESTIONS.reverse), clientIp),
-      checkSpf(ask(MOST_QUESTIONS.spf), facts, clientIp),
-      checkSignatures(ask(MOST_QUESTIONS.keys), source, clock),
+      checkReverseDns(ask(MAX_QUERIES.reverse), clientIp),
+      checkSpf(ask(MAX_QUERIES.spf), facts, clientIp),
+      checkSignatures(ask(MAX_QUERIES.keys), source, clock),
     ])
-    const { dmarc, alignedDomains } = await checkDmarc(dmarcQuestions, sender, signed)
-    return resultOf({ spf: sender.details, dkim: dkimOf(signed, alignedDomains), dmarc, arc: signed.arc, iprev })
+    const { dmarc, isAligned: alignedDomains } = await checkDmarc(dmarcDns, sender, signed)
+    return toResult({ spf: sender.details, dkim: toDkimDetails(signed, alignedDomains), dmarc, arc: signed.arc, iprev })
   } finally {
     timer.cancel()
   }
 }
 
-function resultOf(details: Details): AuthenticationResult {
+function toResult(details: Details): AuthenticationResult {
   return {
     spf: details.spf.result,
-    dkim: bestOf(details.dkim),
+    dkim: pickBest(details.dkim),
     dmarc: details.dmarc.result,
     arc: details.arc.result,
     iprev: details.iprev.result,
@@ -83,14 +83,14 @@ function resultOf(details: Details): AuthenticationResult {
 
 // ---- SPF
 
-interface SenderCheck {
+interface SpfCheck {
   readonly details: Details['spf']
   /** The domain that passed; undefined: none did. */
   readonly passedDomain: string | undefined
 }
 
-async function checkSpf({ ask }: Questions, facts: SessionFacts, clientIp: string): Promise<SenderCheck> {
-  const given = { client_ip: facts.clientIp, helo: shown(facts.helo), identity: identityOf(facts) }
+async function checkSpf({ ask }: LimitedDns, facts: SessionFacts, clientIp: string): Promise<SpfCheck> {
+  const provided = { client_ip: facts.clientIp, helo: cleanText(facts.helo), identity: identityOf(facts) }
   try {
     const found = await spf({
       sender: facts.mailFrom,
@@ -100,20 +100,20 @@ async function checkSpf({ ask }: Questions, facts: SessionFacts, clientIp: strin
       resolver: ask,
       strict: true,
     })
-    const result = verdictOf(found.status.result)
+    const result = toVerdict(found.status.result)
     return {
       details: {
         result,
-        domain: shown(found.domain === '-' ? '' : found.domain),
-        ...given,
+        domain: cleanText(found.domain === '-' ? '' : found.domain),
+        ...provided,
         // It begins with our own name.
-        comment: commentOf(found.status.comment, `${facts.hostname}: `),
+        comment: cleanComment(found.status.comment, `${facts.hostname}: `),
       },
       passedDomain: result === 'pass' ? found.domain : undefined,
     }
   } catch (error) {
     return {
-      details: { result: 'temperror', domain: '', ...given, comment: messageOf(error) },
+      details: { result: 'temperror', domain: '', ...provided, comment: cleanErrorMessage(error) },
       passedDomain: undefined,
     }
   }
@@ -130,35 +130,35 @@ interface SignatureCheck {
   readonly arc: Details['arc']
 }
 
-async function checkSignatures(questions: Questions, source: MessageSource, clock: Clock): Promise<SignatureCheck> {
+async function checkSignatures(dns: LimitedDns, source: MessageSource, clock: Clock): Promise<SignatureCheck> {
   try {
     const prepared = prepareMessage(source)
-    if (prepared.kind === 'refused') return nothingVerified('permerror', prepared.reason)
+    if (prepared.kind === 'refused') return buildUnverified('permerror', prepared.reason)
     const verification = new SignatureVerifier({
-      resolver: questions.ask,
+      resolver: dns.ask,
       minBitLength: MIN_RSA_BITS,
       curTime: new Date(clock.now()),
       strict: true,
     })
     await verification.verify(prepared.pieces())
-    return { verification, failure: undefined, arc: await checkArc(questions, verification) }
+    return { verification, failure: undefined, arc: await checkArc(dns, verification) }
   } catch (error) {
-    return nothingVerified('temperror', messageOf(error))
+    return buildUnverified('temperror', cleanErrorMessage(error))
   }
 }
 
-const nothingVerified = (result: Verdict, comment: string): SignatureCheck => ({
+const buildUnverified = (result: Verdict, comment: string): SignatureCheck => ({
   verification: undefined,
   failure: { result, comment },
   arc: { result, instances: 0, comment },
 })
 
-async function checkArc({ ask, failedNames }: Questions, { arc: data }: SignatureVerifier): Promise<Details['arc']> {
+async function checkArc({ ask, failedNames }: LimitedDns, { arc: data }: SignatureVerifier): Promise<Details['arc']> {
   if (data === undefined) return { result: 'none', instances: 0, comment: null }
   // The type of what the one function gives is narrower than what the other takes.
   const found = await arc(data as unknown as ARCData, { resolver: ask, minBitLength: MIN_RSA_BITS, strict: true })
   const instances = typeof found.i === 'number' ? found.i : 0
-  const result = verdictOf(found.status.result)
+  const result = toVerdict(found.status.result)
   const seals = data.chain === false ? [] : (data.chain ?? [])
   // mailauth fails a chain whose keys it could not fetch, but that is nothing known.
   const isUnknown =
@@ -167,7 +167,7 @@ async function checkArc({ ask, failedNames }: Questions, { arc: data }: Signatur
       seals.some((set) => failedNames.has(keyNameOf(set['arc-seal']?.parsed))))
   return isUnknown
     ? { result: 'temperror', instances, comment: 'a key of the chain could not be looked up' }
-    : { result, instances, comment: commentOf(found.status.comment) }
+    : { result, instances, comment: cleanComment(found.status.comment) }
 }
 
 function keyNameOf(tags: Readonly<Record<string, unknown>> | undefined): string {
@@ -178,25 +178,25 @@ function keyNameOf(tags: Readonly<Record<string, unknown>> | undefined): string 
   return `${value('s')}._domainkey.${value('d')}`.toLowerCase()
 }
 
-function dkimOf({ verification, failure }: SignatureCheck, alignedDomains: AlignedDomains): Details['dkim'] {
+function toDkimDetails({ verification, failure }: SignatureCheck, alignedDomains: IsAligned): Details['dkim'] {
   if (failure !== undefined) return [{ ...failure, domain: '', selector: '', algorithm: null, aligned: false }]
   return (verification?.results ?? []).flatMap((signature) => {
     const { signingDomain, selector, algo, status } = signature
     // mailauth's way of saying that there is no signature.
     if (signingDomain === undefined && status.result === 'none') return []
     return {
-      result: verdictOf(status.result),
-      domain: shown(signingDomain),
-      selector: shown(selector),
-      algorithm: algo === undefined ? null : shown(algo),
+      result: toVerdict(status.result),
+      domain: cleanText(signingDomain),
+      selector: cleanText(selector),
+      algorithm: algo === undefined ? null : cleanText(algo),
       aligned: alignedDomains(signingDomain ?? '', status.result === 'pass'),
-      comment: commentOf(status.comment) ?? commentOf(policyOf(status)),
+      comment: cleanComment(status.comment) ?? cleanComment(findPolicy(status)),
     }
   })
 }
 
 /** Why a signature is against the rules: `weak-key`, `weak-algorithm`. */
-function policyOf(status: object): unknown {
+function findPolicy(status: object): unknown {
   const policy = 'policy' in status ? status.policy : undefined
   return typeof policy === 'object' && policy !== null && 'dkim-rules' in policy ? policy['dkim-rules'] : undefined
 }
@@ -204,7 +204,7 @@ function policyOf(status: object): unknown {
 const BEST_FIRST: readonly Verdict[] = ['pass', 'temperror', 'policy', 'fail', 'neutral', 'permerror', 'none']
 
 /** Of those that pass if any does; else of the aligned ones if there is one. */
-function bestOf(signatures: Details['dkim']): Verdict {
+function pickBest(signatures: Details['dkim']): Verdict {
   const rank = ({ result, aligned }: Details['dkim'][number]): number =>
     (result === 'pass' ? 0 : aligned ? 10 : 20) + BEST_FIRST.indexOf(result)
   return [...signatures].sort((a, b) => rank(a) - rank(b))[0]?.result ?? 'none'
@@ -213,24 +213,24 @@ function bestOf(signatures: Details['dkim']): Verdict {
 // ---- DMARC
 
 /** Whether a signature's domain is that of the author, as DMARC sees it. */
-type AlignedDomains = (signingDomain: string, passes: boolean) => boolean
+type IsAligned = (signingDomain: string, passes: boolean) => boolean
 
 interface DmarcCheck {
   readonly dmarc: Details['dmarc']
-  readonly alignedDomains: AlignedDomains
+  readonly isAligned: IsAligned
 }
 
 /** RFC 9989 §5.3.1: without exactly one author domain there is nothing to evaluate. */
-const NO_AUTHOR: Readonly<Record<string, string>> = {
+const NO_AUTHOR_REASONS: Readonly<Record<string, string>> = {
   'no-author-domain': 'the From field has no domain',
   'multiple-author-domains': 'the From field has addresses of several domains',
   'invalid-author-domain': 'the From field has an address without a valid domain',
   'multiple-from-fields': 'there are several From fields',
 }
 
-async function checkDmarc({ ask }: Questions, sender: SenderCheck, signed: SignatureCheck): Promise<DmarcCheck> {
+async function checkDmarc({ ask }: LimitedDns, sender: SpfCheck, signed: SignatureCheck): Promise<DmarcCheck> {
   const { verification, failure } = signed
-  if (verification === undefined) return unevaluated(failure?.result ?? 'permerror', failure?.comment ?? null)
+  if (verification === undefined) return buildUnevaluated(failure?.result ?? 'permerror', failure?.comment ?? null)
   try {
     const evaluation = await evaluateDmarc({
       headerFrom: verification.headerFrom,
@@ -244,29 +244,30 @@ async function checkDmarc({ ask }: Questions, sender: SenderCheck, signed: Signa
       resolver: ask,
       strict: true,
     })
-    return evaluated(evaluation, sender, verification)
+    return toDmarcCheck(evaluation, sender, verification)
   } catch (error) {
-    return unevaluated('temperror', messageOf(error))
+    return buildUnevaluated('temperror', cleanErrorMessage(error))
   }
 }
 
-const unevaluated = (result: Verdict, comment: string | null): DmarcCheck => ({
+const buildUnevaluated = (result: Verdict, comment: string | null): DmarcCheck => ({
   dmarc: { result, domain: '', policy: null, comment },
-  alignedDomains: () => false,
+  isAligned: () => false,
 })
 
-function evaluated(
+function toDmarcCheck(
   { response, dkimAligned, reason }: DmarcEvaluation,
-  sender: SenderCheck,
+  sender: SpfCheck,
   { results }: SignatureVerifier,
 ): DmarcCheck {
-  if (response === false) return unevaluated('permerror', NO_AUTHOR[reason ?? ''] ?? 'there is no author domain')
-  const author = bare(response.status.header?.from ?? '')
-  const organization = bare(response.domain || author)
+  if (response === false)
+    return buildUnevaluated('permerror', NO_AUTHOR_REASONS[reason ?? ''] ?? 'there is no author domain')
+  const author = toComparable(response.status.header?.from ?? '')
+  const organization = toComparable(response.domain || author)
   // For what did not pass no walk is made: whatever is below the author's organizational domain counts as aligned.
   const wouldAlign = (domain: string, isStrict: boolean | undefined): boolean =>
-    isStrict === true ? bare(domain) === author : isSameOrBelow(bare(domain), organization)
-  const result = verdictOf(response.status.result)
+    isStrict === true ? toComparable(domain) === author : isSameOrBelow(toComparable(domain), organization)
+  const result = toVerdict(response.status.result)
   // mailauth knows of what passed only; an aligned identifier about which DNS said nothing might have.
   const isUnknown =
     result === 'fail' &&
@@ -278,19 +279,19 @@ function evaluated(
   return {
     dmarc: {
       result: isUnknown ? 'temperror' : result,
-      domain: shown(author),
+      domain: cleanText(author),
       policy: response.policy ?? null,
       comment: isUnknown
         ? 'SPF or DKIM could not be checked'
-        : (commentOf(response.status.comment) ?? commentOf('error' in response ? response.error : undefined)),
+        : (cleanComment(response.status.comment) ?? cleanComment('error' in response ? response.error : undefined)),
     },
-    alignedDomains: (domain, passes) =>
-      passes ? dkimAligned?.has(bare(domain)) === true : wouldAlign(domain, response.alignment?.dkim.strict),
+    isAligned: (domain, passes) =>
+      passes ? dkimAligned?.has(toComparable(domain)) === true : wouldAlign(domain, response.alignment?.dkim.strict),
   }
 }
 
 /** For comparing: A-labels in lower case, without the root. */
-const bare = (domain: string): string => (toALabels(domain) ?? domain).toLowerCase().replace(/(?<!\.)\.+$/, '')
+const toComparable = (domain: string): string => (toALabels(domain) ?? domain).toLowerCase().replace(/(?<!\.)\.+$/, '')
 
 const isSameOrBelow = (domain: string, parent: string): boolean =>
   parent !== '' && (domain === parent || domain.endsWith(`.${parent}`))
@@ -302,27 +303,27 @@ const VERDICTS: readonly string[] = ['pass', 'fail', 'softfail', 'neutral', 'non
 const isVerdict = (text: unknown): text is Verdict => typeof text === 'string' && VERDICTS.includes(text)
 
 /** What mailauth calls a verdict is one, unless it has a new word. */
-const verdictOf = (text: unknown): Verdict => (isVerdict(text) ? text : 'permerror')
+const toVerdict = (text: unknown): Verdict => (isVerdict(text) ? text : 'permerror')
 
 // C0 and C1 controls, and what turns the direction of writing.
 const UNPRINTABLE = /[\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]+/g
 
-const shown = (text: string | undefined, most = MAX_NAME_LENGTH): string =>
-  (text ?? '').replace(UNPRINTABLE, ' ').trim().slice(0, most).toWellFormed()
+const cleanText = (text: string | undefined, maxLength = MAX_NAME_LENGTH): string =>
+  (text ?? '').replace(UNPRINTABLE, ' ').trim().slice(0, maxLength).toWellFormed()
 
-function commentOf(comment: unknown, prefix = ''): string | null {
+function cleanComment(comment: unknown, prefix = ''): string | null {
   if (typeof comment !== 'string') return null
-  return shown(comment.startsWith(prefix) ? comment.slice(prefix.length) : comment, MAX_COMMENT_LENGTH) || null
+  return cleanText(comment.startsWith(prefix) ? comment.slice(prefix.length) : comment, MAX_COMMENT_LENGTH) || null
 }
 
-const messageOf = (error: unknown): string =>
-  shown(error instanceof Error ? error.message : String(error), MAX_COMMENT_LENGTH)
+const cleanErrorMessage = (error: unknown): string =>
+  cleanText(error instanceof Error ? error.message : String(error), MAX_COMMENT_LENGTH)
 
 /** Dotted for an IPv4 address in IPv6 form, and without a zone. */
-function plainIp(ip: string): string {
+function normaliseIp(ip: string): string {
   const [address = ''] = ip.split('%')
   if (!address.includes(':')) return address
-  const groups = ipv6Groups(address)
+  const groups = parseIpv6Groups(address)
   if (groups.slice(0, 5).some((group) => group !== 0) || groups[5] !== 0xffff) return address
   return groups
     .slice(6)

@@ -64,11 +64,11 @@ export class CanonicalBody {
   #isEmpty = true
   #hasEnded = false
   /** Line ends that count only when something follows them. */
-  #lineEnds = 0
+  #pendingLineEnds = 0
   /** White space that counts only when something follows it in its line. */
-  #hasSpace = false
+  #hasPendingSpace = false
   /** A carriage return that is content unless a line feed follows. */
-  #hasReturn = false
+  #hasPendingReturn = false
   /** Canonical octets on their way to the hashes. */
   readonly #buffer = new Uint8Array(BUFFER_BYTES)
   #filledBytes = 0
@@ -78,7 +78,7 @@ export class CanonicalBody {
   }
 
   /** Adds a hash, before the body begins. @param maxBytes of the canonical body, `l=` */
-  hash(algorithm: string, maxBytes = Number.POSITIVE_INFINITY): BodyHash {
+  addHash(algorithm: string, maxBytes = Number.POSITIVE_INFINITY): BodyHash {
     const hash = new BodyHash(this, algorithm, maxBytes)
     this.#hashes.push(hash)
     return hash
@@ -90,22 +90,22 @@ export class CanonicalBody {
     for (let at = 0; at < length; ) {
       const octet = chunk[at] ?? 0
       if (octet === LF) {
-        this.#hasReturn = false
-        this.#hasSpace = false
-        this.#lineEnds++
+        this.#hasPendingReturn = false
+        this.#hasPendingSpace = false
+        this.#pendingLineEnds++
         at++
         continue
       }
-      if (this.#hasReturn) this.#writeHeld()
+      if (this.#hasPendingReturn) this.#writePending()
       if (octet === CR) {
-        this.#hasReturn = true
+        this.#hasPendingReturn = true
         at++
       } else if (this.#isRelaxed && (octet === SPACE || octet === TAB)) {
-        this.#hasSpace = true
+        this.#hasPendingSpace = true
         at++
       } else {
-        const end = this.#endOfContent(chunk, at + 1)
-        this.#writeHeld()
+        const end = this.#findContentEnd(chunk, at + 1)
+        this.#writePending()
         this.#write(chunk, at, end)
         at = end
       }
@@ -117,14 +117,14 @@ export class CanonicalBody {
   end(): void {
     if (this.#hasEnded) return
     this.#hasEnded = true
-    if (this.#hasReturn) this.#writeHeld()
+    if (this.#hasPendingReturn) this.#writePending()
     // A relaxed body of nothing but empty lines is empty, a simple one is one line end.
     if (!this.#isEmpty || !this.#isRelaxed) this.#write(CRLF, 0, 2)
     this.#flush()
   }
 
   /** Where octets end that are hashed as they are. */
-  #endOfContent(chunk: Uint8Array, start: number): number {
+  #findContentEnd(chunk: Uint8Array, start: number): number {
     let end = start
     for (; end < chunk.length; end++) {
       const octet = chunk[end] ?? 0
@@ -134,13 +134,13 @@ export class CanonicalBody {
   }
 
   /** What was held back counts, because content follows. */
-  #writeHeld(): void {
+  #writePending(): void {
     this.#isEmpty = false
-    for (; this.#lineEnds > 0; this.#lineEnds--) this.#write(CRLF, 0, 2)
-    if (this.#hasSpace) this.#write(BLANK, 0, 1)
-    if (this.#hasReturn) this.#write(CRLF, 0, 1)
-    this.#hasSpace = false
-    this.#hasReturn = false
+    for (; this.#pendingLineEnds > 0; this.#pendingLineEnds--) this.#write(CRLF, 0, 2)
+    if (this.#hasPendingSpace) this.#write(BLANK, 0, 1)
+    if (this.#hasPendingReturn) this.#write(CRLF, 0, 1)
+    this.#hasPendingSpace = false
+    this.#hasPendingReturn = false
   }
 
   #write(source: Uint8Array, start: number, end: number): void {

@@ -15,10 +15,10 @@ declare module 'mailauth/lib/dkim/dkim-verifier' {
     getMimeStructureStart(): number
   }
 
-  type Found = Pick<DKIMVerifyResult, 'headerFrom' | 'fromFields' | 'results' | 'arc'>
+  type VerificationResult = Pick<DKIMVerifyResult, 'headerFrom' | 'fromFields' | 'results' | 'arc'>
 
   /** A message is written to it; what it found is there when it has finished. */
-  export interface DkimVerifier extends Writable, Found {}
+  export interface DkimVerifier extends Writable, VerificationResult {}
   export class DkimVerifier {
     constructor(options: DKIMVerifyOptions)
     protected readonly bodyHashes: Map<string, BodyHasher>

@@ -3,9 +3,9 @@
  * grows with the square of folded lines and of white space in a signature, so both are bounded here. Never changes what it is given.
  */
 
-import { asBuffer, type MessageSource, startOf } from '../mime/source.ts'
+import { asBuffer, type MessageSource, readPrefix } from '../mime/source.ts'
 
-export type Prepared =
+export type PreparedMessage =
   /** `pieces` gives the message, in pieces that end anywhere. Without a signature to look at it is the header alone. */
   | { readonly kind: 'ok'; readonly pieces: () => Iterable<Buffer> }
   /** Its header is beyond the bounds: no signature is looked at. */
@@ -14,9 +14,9 @@ export type Prepared =
 const MAX_HEADER_BYTES = 256 * 1024
 const MAX_HEADER_LINES = 5_000
 /** Signatures after these, from the top, are passed over. */
-const MOST_SIGNATURES = 10
+const MAX_SIGNATURES = 10
 /** Of them those that cover a part of the body only (`l=`): each makes the verifier hash the canonical body once more. */
-const MOST_PARTIAL_SIGNATURES = 2
+const MAX_PARTIAL_SIGNATURES = 2
 /** A longer signature field is passed over: real ones have at most 2 KiB. */
 const MAX_SIGNATURE_BYTES = 4 * 1024
 /** So is one with such a run of white space. */
@@ -24,7 +24,7 @@ const LONG_GAP = /\s{200}/
 
 const LF = 0x0a
 const CR = 0x0d
-const SIGNATURES: ReadonlySet<string> = new Set([
+const SIGNATURE_NAMES: ReadonlySet<string> = new Set([
   'dkim-signature',
   'arc-seal',
   'arc-message-signature',
@@ -41,38 +41,38 @@ const COLON_FIRST = /^[ \t]*:/
  * Signatures are over CRLF (RFC 6376 §5.3): a line feed of its own becomes one. What is taken out of the header are signature fields only, so
  * what the others cover stays as it was.
  */
-export function prepareMessage(source: MessageSource): Prepared {
-  const start = withCrlf(asBuffer(startOf(source, MAX_HEADER_BYTES)), 0)
-  const end = headerEnd(start)
+export function prepareMessage(source: MessageSource): PreparedMessage {
+  const start = normaliseLineEnds(asBuffer(readPrefix(source, MAX_HEADER_BYTES)), 0)
+  const end = findHeaderEnd(start)
   if (end > MAX_HEADER_BYTES) return { kind: 'refused', reason: 'the header is too large' }
   const header = start.toString('latin1', 0, end)
   const lines = header.split('\r\n')
   if (lines.length > MAX_HEADER_LINES) return { kind: 'refused', reason: 'the header has too many lines' }
-  const fields = fieldsOf(lines)
+  const fields = splitFields(lines)
   let signatures = 0
   let partial = 0
   let isSigned = false
   const kept = fields.filter((field) => {
-    const name = nameOf(field)
-    if (!SIGNATURES.has(name)) return true
+    const name = parseFieldName(field)
+    if (!SIGNATURE_NAMES.has(name)) return true
     if (field.length > MAX_SIGNATURE_BYTES || LONG_GAP.test(field)) return false
-    if (PARTIAL.test(field) && ++partial > MOST_PARTIAL_SIGNATURES) return false
-    if (name === 'dkim-signature' && ++signatures > MOST_SIGNATURES) return false
+    if (PARTIAL.test(field) && ++partial > MAX_PARTIAL_SIGNATURES) return false
+    if (name === 'dkim-signature' && ++signatures > MAX_SIGNATURES) return false
     isSigned = true
     return true
   })
   const head = kept.length === fields.length ? start.subarray(0, end) : Buffer.from(kept.join('\r\n'), 'latin1')
   if (!isSigned) return { kind: 'ok', pieces: () => [Buffer.concat([head, Buffer.from('\r\n\r\n')])] }
-  return { kind: 'ok', pieces: () => messageOf(head, source, end) }
+  return { kind: 'ok', pieces: () => generateMessage(head, source, end) }
 }
 
 /** A header, and what follows the first `skipBytes` of the message. */
-function* messageOf(head: Buffer, source: MessageSource, skipBytes: number): Generator<Buffer> {
+function* generateMessage(head: Buffer, source: MessageSource, skipBytes: number): Generator<Buffer> {
   yield head
   let left = skipBytes
   let last = 0
-  for (const slice of source.slices()) {
-    const normal = withCrlf(asBuffer(slice), last)
+  for (const slice of source.chunks()) {
+    const normal = normaliseLineEnds(asBuffer(slice), last)
     last = slice.at(-1) ?? last
     const body = normal.subarray(left)
     left = Math.max(0, left - normal.length)
@@ -84,7 +84,7 @@ function* messageOf(head: Buffer, source: MessageSource, skipBytes: number): Gen
  * The fields as the verifier takes them: whatever is not the start of a field belongs to the one before, white space or not. Were one of its
  * fields two for us, the second half would be without bounds.
  */
-function fieldsOf(lines: readonly string[]): string[] {
+function splitFields(lines: readonly string[]): string[] {
   const fields: string[][] = []
   for (const [index, line] of lines.entries()) {
     const isStart = FIELD.test(line) || (NAME_ALONE.test(line) && COLON_FIRST.test(lines[index + 1] ?? ''))
@@ -96,17 +96,17 @@ function fieldsOf(lines: readonly string[]): string[] {
 }
 
 /** In lower case, without a fold before the colon. */
-const nameOf = (field: string): string => (/^[^:]+/.exec(field)?.[0] ?? '').trim().toLowerCase()
+const parseFieldName = (field: string): string => (/^[^:]+/.exec(field)?.[0] ?? '').trim().toLowerCase()
 
 /** Where the header ends: at the CRLF before the empty line, or behind its last octet when there is none. */
-function headerEnd(bytes: Buffer): number {
+function findHeaderEnd(bytes: Buffer): number {
   if (bytes[0] === CR && bytes[1] === LF) return 0
   const end = bytes.indexOf('\r\n\r\n')
   return end === -1 ? bytes.length : end
 }
 
 /** The same bytes when every line feed follows a carriage return. @param before the octet before them */
-function withCrlf(bytes: Buffer, before: number): Buffer {
+function normaliseLineEnds(bytes: Buffer, before: number): Buffer {
   let bare = 0
   for (let at = bytes.indexOf(LF); at !== -1; at = bytes.indexOf(LF, at + 1)) {
     if ((at === 0 ? before : bytes[at - 1]) !== CR) bare++

@@ -6,7 +6,7 @@ import { isForgedResult } from './results-header.ts'
 
 const NAME = 'authentication-results'
 /** Of a field; by so much of it it is judged, because who it claims to be from stands first. */
-const MOST_HELD_BYTES = 64 * 1024
+const MAX_HELD_BYTES = 64 * 1024
 
 const TAB = 9
 const LF = 10
@@ -14,15 +14,15 @@ const CR = 13
 const SPACE = 32
 
 /** The message in slices again. @param hostname our authserv-id */
-export function* withoutForgedResults(slices: Iterable<Uint8Array>, hostname: string): Generator<Uint8Array> {
+export function* removeForgedResults(slices: Iterable<Uint8Array>, hostname: string): Generator<Uint8Array> {
   const filter = createFilter(hostname)
-  for (const slice of slices) yield* filter.pass(slice)
+  for (const slice of slices) yield* filter.push(slice)
   yield* filter.end()
 }
 
 interface Filter {
   /** What may go on of it, and of what was held. */
-  pass(slice: Uint8Array): Uint8Array[]
+  push(slice: Uint8Array): Uint8Array[]
   end(): Uint8Array[]
 }
 
@@ -48,23 +48,23 @@ function createFilter(hostname: string): Filter {
     held = Buffer.alloc(0)
     let at = 0
     while (at < bytes.length && isInHeader) {
-      if (isAtLineStart && !isFolding(bytes[at])) {
+      if (isAtLineStart && !isFoldingSpace(bytes[at])) {
         if (bytes[at] === CR && at + 1 === bytes.length && !isLast) return hold(at)
         passUntil(at)
         isDropping = false
         isInHeader = bytes[at] !== LF && !(bytes[at] === CR && bytes[at + 1] === LF)
         if (!isInHeader) break
-        const name = nameAt(bytes, at)
+        const name = readName(bytes, at)
         if (name !== NAME && NAME.startsWith(name) && at + name.length === bytes.length && !isLast) return hold(at)
         if (name === NAME) {
-          const end = fieldEnd(bytes, at)
-          if (end === undefined && !isLast && bytes.length - at < MOST_HELD_BYTES) return hold(at)
-          const judged = Math.min(end ?? bytes.length, at + MOST_HELD_BYTES)
-          isDropping = isForged(bytes.toString('utf8', at, judged), hostname)
+          const end = findFieldEnd(bytes, at)
+          if (end === undefined && !isLast && bytes.length - at < MAX_HELD_BYTES) return hold(at)
+          const readEnd = Math.min(end ?? bytes.length, at + MAX_HELD_BYTES)
+          isDropping = isForged(bytes.toString('utf8', at, readEnd), hostname)
         }
       }
       isAtLineStart = false
-      const end = lineEnd(bytes, at)
+      const end = findLineEnd(bytes, at)
       if (end === undefined) {
         // Whether a line feed follows decides where the next line begins.
         if (bytes[bytes.length - 1] === CR && !isLast) return hold(bytes.length - 1)
@@ -78,15 +78,15 @@ function createFilter(hostname: string): Filter {
   }
 
   return {
-    pass: (slice) => (isInHeader ? scan(Buffer.concat([held, slice]), false) : [slice]),
+    push: (slice) => (isInHeader ? scan(Buffer.concat([held, slice]), false) : [slice]),
     end: () => (held.length > 0 ? scan(held, true) : []),
   }
 }
 
-const isFolding = (octet: number | undefined): boolean => octet === SPACE || octet === TAB
+const isFoldingSpace = (octet: number | undefined): boolean => octet === SPACE || octet === TAB
 
 /** As many letters as the name has, in lower case; empty for a field that begins with another letter. */
-function nameAt(bytes: Buffer, at: number): string {
+function readName(bytes: Buffer, at: number): string {
   const first = String.fromCharCode(bytes[at] ?? 0).toLowerCase()
   return first === NAME.charAt(0) ? bytes.toString('latin1', at, at + NAME.length).toLowerCase() : first
 }
@@ -100,7 +100,7 @@ function isForged(field: string, hostname: string): boolean {
  * Behind the end of the line: CRLF, LF, or a lone CR, at which some readers would see a new field. Undefined when there is none, or when the last
  * octet is a CR.
  */
-function lineEnd(bytes: Buffer, from: number): number | undefined {
+function findLineEnd(bytes: Buffer, from: number): number | undefined {
   for (let at = from; at < bytes.length; at++) {
     if (bytes[at] === LF) return at + 1
     if (bytes[at] !== CR) continue
@@ -111,10 +111,10 @@ function lineEnd(bytes: Buffer, from: number): number | undefined {
 }
 
 /** Where the field ends: behind the end of a line that no white space follows (RFC 5322 §2.2.3). Undefined when that is not there yet. */
-function fieldEnd(bytes: Buffer, from: number): number | undefined {
-  for (let end = lineEnd(bytes, from); end !== undefined; end = lineEnd(bytes, end)) {
+function findFieldEnd(bytes: Buffer, from: number): number | undefined {
+  for (let end = findLineEnd(bytes, from); end !== undefined; end = findLineEnd(bytes, end)) {
     if (end === bytes.length) return undefined
-    if (!isFolding(bytes[end])) return end
+    if (!isFoldingSpace(bytes[end])) return end
   }
   return undefined
 }

@@ -14,7 +14,7 @@ const MAX_VALUE_LENGTH = 255
 const MAX_LINE_LENGTH = 78
 
 /** RFC 8601 §2.2: `ptype.property`, or a text that stands in a comment when the name is empty. */
-type Property = readonly [name: string, value: string | null]
+type ResultProperty = readonly [name: string, value: string | null]
 
 /**
  * The value of the field, folded at 78 characters, without its name and in ASCII: `mail.example; spf=pass smtp.mailfrom=…`. Checks that RFC 8601
@@ -22,48 +22,48 @@ type Property = readonly [name: string, value: string | null]
  *
  * @param hostname the authserv-id, in A-labels
  */
-export function authenticationResultsHeader(result: AuthenticationResult, hostname: string): string {
+export function formatAuthenticationResults(result: AuthenticationResult, hostname: string): string {
   const { spf, dkim, dmarc, arc, iprev } = result.details
   const found = [
-    statement('iprev', iprev.result, [
+    formatStatement('iprev', iprev.result, [
       ['policy.iprev', spf.client_ip],
       ['', iprev.name],
     ]),
-    statement('spf', spf.result, [[spf.identity === 'helo' ? 'smtp.helo' : 'smtp.mailfrom', spf.domain]]),
-    ...(dkim.length === 0 ? [statement('dkim', 'none', [])] : []),
+    formatStatement('spf', spf.result, [[spf.identity === 'helo' ? 'smtp.helo' : 'smtp.mailfrom', spf.domain]]),
+    ...(dkim.length === 0 ? [formatStatement('dkim', 'none', [])] : []),
     ...dkim.map((signature) =>
-      statement('dkim', signature.result, [
+      formatStatement('dkim', signature.result, [
         ['', signature.comment],
         ['header.d', signature.domain],
         ['header.s', signature.selector],
         ['header.a', signature.algorithm],
       ]),
     ),
-    statement('dmarc', dmarc.result, [
+    formatStatement('dmarc', dmarc.result, [
       ['', dmarc.comment],
       ['policy.dmarc', dmarc.policy],
       ['header.from', dmarc.domain],
     ]),
     ...(['none', 'pass', 'fail'].includes(arc.result)
-      ? [statement('arc', arc.result, [['', arc.instances > 0 ? `i=${arc.instances}` : null]])]
+      ? [formatStatement('arc', arc.result, [['', arc.instances > 0 ? `i=${arc.instances}` : null]])]
       : []),
   ]
   return [hostname, ...found.map((words) => ` ${words.reduce(appendFolded)}`)].join(';\r\n')
 }
 
-const statement = (method: string, verdict: string, properties: readonly Property[]): string[] => [
+const formatStatement = (method: string, verdict: string, properties: readonly ResultProperty[]): string[] => [
   `${method}=${verdict}`,
   ...properties.flatMap(([name, value]) => {
     const text = name === '' ? value?.replaceAll(';', ',') : value
     if (!text || text.length > MAX_VALUE_LENGTH || !HARMLESS.test(text)) return []
-    return name === '' ? commentWords(text) : [`${name}=${TOKEN.test(text) ? text : quoted(text)}`]
+    return name === '' ? toCommentWords(text) : [`${name}=${TOKEN.test(text) ? text : quote(text)}`]
   }),
 ]
 
-const quoted = (value: string): string => `"${value.replace(/["\\]/g, '\\$&')}"`
+const quote = (value: string): string => `"${value.replace(/["\\]/g, '\\$&')}"`
 
 /** The words of one comment, with what would end it escaped. */
-const commentWords = (text: string): string[] => `(${text.replace(/[()\\]/g, '\\$&')})`.split(/ +/)
+const toCommentWords = (text: string): string[] => `(${text.replace(/[()\\]/g, '\\$&')})`.split(/ +/)
 
 function appendFolded(text: string, word: string): string {
   const lineLength = text.length - (text.lastIndexOf('\n') + 1)
@@ -79,17 +79,17 @@ function appendFolded(text: string, word: string): string {
  */
 export function isForgedResult(name: string, value: string, hostname: string): boolean {
   if (name.trim().toLowerCase() !== 'authentication-results') return false
-  const claimed = authservIdOf(value)
-  return claimed === undefined || comparable(claimed) === comparable(hostname)
+  const claimed = parseAuthservId(value)
+  return claimed === undefined || toComparable(claimed) === toComparable(hostname)
 }
 
-const comparable = (host: string): string => {
+const toComparable = (host: string): string => {
   const text = host.replace(/(?<!\.)\.+$/, '')
   return (toALabels(text) ?? text).toLowerCase()
 }
 
 /** RFC 8601 §2.2: what stands first, a token or a quoted string; undefined when it is neither. */
-function authservIdOf(value: string): string | undefined {
+function parseAuthservId(value: string): string | undefined {
   const text = value.slice(skipComments(value))
   if (text.startsWith('"')) {
     const [, inside] = /^"((?:[^"\\]|\\[\s\S])*)"/.exec(text) ?? []

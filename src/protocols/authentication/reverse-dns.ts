@@ -1,7 +1,7 @@
 /** @module Forward-confirmed reverse DNS (RFC 8601 §3): the names of the client's address, and which of them leads back to it. */
 import { isIPv4 } from 'node:net'
-import { ipv6Groups } from '../dns/special-addresses.ts'
-import { codeOf, type Questions } from './questions.ts'
+import { parseIpv6Groups } from '../dns/special-addresses.ts'
+import { type LimitedDns, readErrorCode } from './questions.ts'
 import type { Verdict } from './result.ts'
 
 export interface ReverseDns {
@@ -11,7 +11,7 @@ export interface ReverseDns {
 }
 
 /** RFC 7208 §4.6.4 has the same bound for `ptr`. */
-const MOST_NAMES = 10
+const MAX_NAMES = 10
 /** A PTR record can hold anything; only what a host can be called is worth a question, and may be shown. */
 const HOST_NAME = /^(?=.{1,253}$)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})+$/
 
@@ -20,31 +20,31 @@ const HOST_NAME = /^(?=.{1,253}$)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})+$/
  *
  * @param ip IPv4 or IPv6, without a zone, never an IPv4 address in IPv6 form
  */
-export async function checkReverseDns({ ask }: Questions, ip: string): Promise<ReverseDns> {
+export async function checkReverseDns({ ask }: LimitedDns, ip: string): Promise<ReverseDns> {
   const type = isIPv4(ip) ? 'A' : 'AAAA'
-  const wanted = comparable(ip)
-  const names = await textsOf(ask, ip, 'PTR')
+  const expected = toComparable(ip)
+  const names = await lookUpTexts(ask, ip, 'PTR')
   if (names === undefined) return { result: 'temperror', name: null }
   const hosts = [...new Set(names.map((name) => name.toLowerCase().replace(/\.$/, '')))].filter((name) =>
     HOST_NAME.test(name),
   )
   if (hosts.length === 0) return { result: 'permerror', name: null }
   const found = await Promise.all(
-    hosts.slice(0, MOST_NAMES).map(async (name) => ({ name, addresses: await textsOf(ask, name, type) })),
+    hosts.slice(0, MAX_NAMES).map(async (name) => ({ name, addresses: await lookUpTexts(ask, name, type) })),
   )
-  const confirmed = found.find(({ addresses }) => addresses?.some((address) => comparable(address) === wanted))
+  const confirmed = found.find(({ addresses }) => addresses?.some((address) => toComparable(address) === expected))
   if (confirmed !== undefined) return { result: 'pass', name: confirmed.name }
   return { result: found.some(({ addresses }) => addresses === undefined) ? 'temperror' : 'fail', name: null }
 }
 
 /** Empty: there is no such record. Undefined: not known. */
-async function textsOf(ask: Questions['ask'], name: string, type: string): Promise<string[] | undefined> {
+async function lookUpTexts(ask: LimitedDns['ask'], name: string, type: string): Promise<string[] | undefined> {
   try {
     return (await ask(name, type)).flat()
   } catch (error) {
-    return codeOf(error) === 'ENODATA' || codeOf(error) === 'ENOTFOUND' ? [] : undefined
+    return readErrorCode(error) === 'ENODATA' || readErrorCode(error) === 'ENOTFOUND' ? [] : undefined
   }
 }
 
 /** One form of an address, however it was written. */
-const comparable = (ip: string): string => (ip.includes(':') ? ipv6Groups(ip).join(':') : ip)
+const toComparable = (ip: string): string => (ip.includes(':') ? parseIpv6Groups(ip).join(':') : ip)

@@ -16,21 +16,21 @@ export class SignatureVerifier extends DkimVerifier {
     // Every call below hears of it as well.
     this.on('error', () => {})
     for (const piece of pieces) {
-      await this.#heard((done) => this.write(piece, done))
+      await this.#awaitCallback((done) => this.write(piece, done))
       // Others have their turn between two pieces of a large message.
       if (piece.length > YIELD_BYTES) await new Promise<void>((resolve) => setImmediate(resolve))
     }
-    await this.#heard((done) => this.end(done))
+    await this.#awaitCallback((done) => this.end(done))
   }
 
-  #heard(act: (done: (error?: Error | null) => void) => void): Promise<void> {
-    return new Promise((resolve, reject) => act((error) => (error ? reject(error) : resolve())))
+  #awaitCallback(run: (done: (error?: Error | null) => void) => void): Promise<void> {
+    return new Promise((resolve, reject) => run((error) => (error ? reject(error) : resolve())))
   }
 
   protected override addBodyHash(canonicalisation: string, algorithm: string, length: number | ''): string {
     const key = `${canonicalisation}:${algorithm}:${length}`
     if (!this.bodyHashes.has(key)) {
-      const hasher: BodyHasher = this.#bodyOf(canonicalisation).hash(algorithm, length === '' ? undefined : length)
+      const hasher: BodyHasher = this.#getBody(canonicalisation).addHash(algorithm, length === '' ? undefined : length)
       this.bodyHashes.set(key, hasher)
     }
     return key
@@ -45,7 +45,7 @@ export class SignatureVerifier extends DkimVerifier {
     return [chunk]
   }
 
-  #bodyOf(canonicalisation: string): CanonicalBody {
+  #getBody(canonicalisation: string): CanonicalBody {
     let body = this.#bodies.get(canonicalisation)
     if (!body) {
       body = new CanonicalBody(canonicalisation === 'relaxed' ? 'relaxed' : 'simple')

@@ -37,7 +37,7 @@ export async function generateDkimKey(): Promise<DkimKey> {
 }
 
 /** The TXT record for `selector._domainkey.domain`, unsplit: over 255 octets, so DNS carries it as two strings. */
-export const dkimRecord = (publicKey: string): string => `v=DKIM1; k=rsa; p=${publicKey}`
+export const formatDkimRecord = (publicKey: string): string => `v=DKIM1; k=rsa; p=${publicKey}`
 
 /**
  * Reads a DKIM key record, given as the joined strings of one TXT record. Unknown tags are kept and mean nothing; a duplicate tag, a v= that is

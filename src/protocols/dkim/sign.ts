@@ -62,12 +62,12 @@ interface HeaderField {
 }
 
 const END_OF_HEADER = Buffer.from('\r\n\r\n')
-const LONGEST_LINE = 76
+const MAX_LINE_LENGTH = 76
 const TAG_DOMAIN = /^[A-Za-z0-9.-]+$/
 const TAG_SELECTOR = /^[A-Za-z0-9._-]+$/
 
 /**
- * The message with a DKIM-Signature field before its first; throws as `signatureFor` does.
+ * The message with a DKIM-Signature field before its first; throws as `createSignatureField` does.
  * @param message complete message with CRLF line ends
  */
 export function signMessage(message: Uint8Array, options: SignOptions): Uint8Array {
@@ -75,7 +75,10 @@ export function signMessage(message: Uint8Array, options: SignOptions): Uint8Arr
   const end = bytes.indexOf(END_OF_HEADER)
   const hash = new RelaxedBodyHash()
   if (end !== -1) hash.update(bytes.subarray(end + END_OF_HEADER.length))
-  return Buffer.concat([signatureFor(end === -1 ? bytes : bytes.subarray(0, end), hash.digest(), options), bytes])
+  return Buffer.concat([
+    createSignatureField(end === -1 ? bytes : bytes.subarray(0, end), hash.digest(), options),
+    bytes,
+  ])
 }
 
 /**
@@ -86,14 +89,14 @@ export function signMessage(message: Uint8Array, options: SignOptions): Uint8Arr
  * @param header with CRLF line ends
  * @param bodyHash of RelaxedBodyHash
  */
-export function signatureFor(header: Buffer, bodyHash: string, options: SignOptions): Buffer {
+export function createSignatureField(header: Buffer, bodyHash: string, options: SignOptions): Buffer {
   if (options.privateKey.asymmetricKeyType !== 'rsa') throw new Error('DKIM signing takes an RSA key')
   if (!TAG_DOMAIN.test(options.domain)) throw new Error('the DKIM domain is not in A-labels')
   if (!TAG_SELECTOR.test(options.selector)) throw new Error('the DKIM selector has a character it cannot have')
 
-  const signed = selectFields(fieldsOf(header))
+  const signed = selectFields(parseFields(header))
   const names = [...signed.map((field) => field.key), ...OVERSIGNED_HEADER_NAMES]
-  const unsigned = signatureField(options, names, bodyHash)
+  const unsigned = formatUnsignedField(options, names, bodyHash)
   // RFC 6376 §3.7: the signature field itself comes last, with an empty b= and without a CRLF.
   const canonical =
     signed.map(canonicalise).join('') + canonicalise({ key: 'dkim-signature', line: unsigned }).slice(0, -2)
@@ -101,7 +104,7 @@ export function signatureFor(header: Buffer, bodyHash: string, options: SignOpti
   return Buffer.from(`${unsigned}${foldBase64(signature)}\r\n`, 'latin1')
 }
 
-function fieldsOf(header: Buffer): HeaderField[] {
+function parseFields(header: Buffer): HeaderField[] {
   const fields: HeaderField[] = []
   for (const line of header.toString('latin1').split(/\r\n(?![ \t])/)) {
     const colon = line.indexOf(':')
@@ -127,7 +130,7 @@ function selectFields(fields: readonly HeaderField[]): HeaderField[] {
 const canonicalise = (field: HeaderField): string => nodemailerSign.relaxedHeaders([field], field.key).headers
 
 /** The signature field up to its open b= tag. */
-function signatureField(options: SignOptions, names: readonly string[], bodyHash: string): string {
+function formatUnsignedField(options: SignOptions, names: readonly string[], bodyHash: string): string {
   return [
     'DKIM-Signature: v=1; a=rsa-sha256; c=relaxed/relaxed; q=dns/txt;',
     `d=${options.domain.toLowerCase()}; s=${options.selector};`,
@@ -143,7 +146,7 @@ function foldNames(names: readonly string[]): string {
   let lineLength = 3
   for (const [index, name] of names.entries()) {
     if (index > 0) text += ':'
-    if (lineLength + name.length + 2 > LONGEST_LINE) {
+    if (lineLength + name.length + 2 > MAX_LINE_LENGTH) {
       text += '\r\n '
       lineLength = 1
     }

@@ -11,7 +11,7 @@ interface Entry<T> {
 
 export interface TtlCache<T> {
   /** The value and for how many whole seconds more it holds. */
-  get(key: string): { readonly value: T; readonly leftSeconds: number } | undefined
+  get(key: string): { readonly value: T; readonly remainingSeconds: number } | undefined
   /** A value of no time to live, or heavier than the whole cache, is not kept. */
   set(key: string, value: T, ttlSeconds: number, weight: number): void
   readonly size: number
@@ -42,7 +42,7 @@ export function createTtlCache<T>(clock: Clock, limits: { maxEntries: number; ma
       // A Map keeps the order of insertion: the first is the one used longest ago.
       entries.delete(key)
       entries.set(key, entry)
-      return { value: entry.value, leftSeconds: Math.floor(leftMs / 1000) }
+      return { value: entry.value, remainingSeconds: Math.floor(leftMs / 1000) }
     },
     set(key, value, ttlSeconds, weight) {
       remove(key)

@@ -7,7 +7,7 @@ import { connect, isIPv6 } from 'node:net'
 import type { Clock } from '#platform/clock.ts'
 import { decodeResponse, encodeQuery, type Question, type Response } from './message.ts'
 
-export interface Server {
+export interface ServerAddress {
   readonly host: string
   readonly port: number
 }
@@ -29,23 +29,32 @@ export interface ExchangeOptions {
 }
 
 /** Asks `server` over UDP, again without EDNS when it does not know that, and over TCP when the answer was truncated. */
-export async function exchange(server: Server, question: Question, options: ExchangeOptions): Promise<ExchangeResult> {
-  let result = await overUdp(server, question, true, options)
+export async function exchange(
+  server: ServerAddress,
+  question: Question,
+  options: ExchangeOptions,
+): Promise<ExchangeResult> {
+  let result = await exchangeOverUdp(server, question, true, options)
   if (result.kind === 'response' && result.response.rcode === 'unsupported') {
-    result = await overUdp(server, question, false, options)
+    result = await exchangeOverUdp(server, question, false, options)
   }
-  if (result.kind === 'response' && result.response.truncated) return overTcp(server, question, options)
+  if (result.kind === 'response' && result.response.truncated) return exchangeOverTcp(server, question, options)
   return result
 }
 
-function overUdp(server: Server, question: Question, edns: boolean, options: ExchangeOptions): Promise<ExchangeResult> {
+function exchangeOverUdp(
+  server: ServerAddress,
+  question: Question,
+  edns: boolean,
+  options: ExchangeOptions,
+): Promise<ExchangeResult> {
   const id = options.randomId() & 0xffff
   const query = encodeQuery(question, id, edns)
   return new Promise((resolve) => {
     // A socket a query: the port, chosen by the system, is half of what a forger has to guess (RFC 5452 §9.2).
     const socket = createSocket(isIPv6(server.host) ? 'udp6' : 'udp4')
-    const finish = ending(options, resolve, () => socket.close())
-    socket.on('error', (error) => finish({ kind: isExhausted(error) ? 'unasked' : 'broken' }))
+    const finish = createFinish(options, resolve, () => socket.close())
+    socket.on('error', (error) => finish({ kind: isOutOfFiles(error) ? 'unasked' : 'broken' }))
     socket.on('message', (bytes) => {
       const read = decodeResponse(bytes, question, id)
       if (read.kind === 'other') return
@@ -55,19 +64,19 @@ function overUdp(server: Server, question: Question, edns: boolean, options: Exc
     socket.connect(server.port, server.host, (error?: unknown) => {
       // Without a route to the server the callback gets the error, and nothing is emitted.
       if (error) finish({ kind: 'broken' })
-      else if (!finish.done()) socket.send(query)
+      else if (!finish.isDone()) socket.send(query)
     })
   })
 }
 
-function overTcp(server: Server, question: Question, options: ExchangeOptions): Promise<ExchangeResult> {
+function exchangeOverTcp(server: ServerAddress, question: Question, options: ExchangeOptions): Promise<ExchangeResult> {
   const id = options.randomId() & 0xffff
   const query = encodeQuery(question, id, true)
   const length = Buffer.alloc(2)
   length.writeUInt16BE(query.length)
   return new Promise((resolve) => {
     const socket = connect(server.port, server.host)
-    const finish = ending(options, resolve, () => socket.destroy())
+    const finish = createFinish(options, resolve, () => socket.destroy())
     const chunks: Buffer[] = []
     let receivedBytes = 0
     socket.on('error', () => finish({ kind: 'broken' }))
@@ -88,15 +97,19 @@ function overTcp(server: Server, question: Question, options: ExchangeOptions): 
   })
 }
 
-const isExhausted = (error: Error): boolean => 'code' in error && (error.code === 'EMFILE' || error.code === 'ENFILE')
+const isOutOfFiles = (error: Error): boolean => 'code' in error && (error.code === 'EMFILE' || error.code === 'ENFILE')
 
-interface Ending {
+interface Finish {
   (result: ExchangeResult): void
-  done(): boolean
+  isDone(): boolean
 }
 
 /** The one way out of an exchange: the first result counts, timer and socket are released with it. */
-function ending(options: ExchangeOptions, resolve: (result: ExchangeResult) => void, release: () => void): Ending {
+function createFinish(
+  options: ExchangeOptions,
+  resolve: (result: ExchangeResult) => void,
+  release: () => void,
+): Finish {
   let isDone = false
   const finish = (result: ExchangeResult): void => {
     if (isDone) return
@@ -109,5 +122,5 @@ function ending(options: ExchangeOptions, resolve: (result: ExchangeResult) => v
   const abort = () => finish({ kind: 'broken' })
   const timer = options.clock.after(options.timeoutMs, () => finish({ kind: 'silent' }))
   options.signal.addEventListener('abort', abort)
-  return Object.assign(finish, { done: () => isDone })
+  return Object.assign(finish, { isDone: () => isDone })
 }

@@ -3,7 +3,7 @@
  * 7505). Never decides whether an address may be dialled (special-addresses.ts) and never dials.
  */
 import { isIP } from 'node:net'
-import { type Answer, type FailedAnswer, isFailed, type MxRecord, type Resolver } from './resolver.ts'
+import { type Answer, type FailedAnswer, isFailedAnswer, type MxRecord, type Resolver } from './resolver.ts'
 
 export interface MailHost {
   readonly host: string
@@ -41,8 +41,8 @@ export type HostAddresses =
   | { readonly kind: 'loop' }
   | { readonly kind: 'temporary'; readonly reason: string }
 
-const MOST_HOSTS = 20
-const MOST_ADDRESSES = 20
+const MAX_HOSTS = 20
+const MAX_ADDRESSES = 20
 
 /**
  * The mail hosts of `domain` (A-labels). An address literal is none of its business.
@@ -56,18 +56,18 @@ export async function resolveMailHosts(
   const answer = await resolver.mx(domain)
   switch (answer.kind) {
     case 'ok':
-      return routeOf(answer.records, answer.ttlSeconds, shuffle)
+      return toMailRoute(answer.records, answer.ttlSeconds, shuffle)
     case 'nodata':
-      return implicitRoute(resolver, domain)
+      return resolveImplicitRoute(resolver, domain)
     case 'nxdomain':
     case 'loop':
       return { kind: answer.kind }
     default:
-      return { kind: 'temporary', reason: failure(answer, 'mail servers (MX)', domain) }
+      return { kind: 'temporary', reason: describeFailure(answer, 'mail servers (MX)', domain) }
   }
 }
 
-function routeOf(
+function toMailRoute(
   records: readonly MxRecord[],
   ttlSeconds: number,
   shuffle: <T>(items: readonly T[]) => T[],
@@ -81,12 +81,12 @@ function routeOf(
   const sorted = shuffle(usable).sort((a, b) => a.preference - b.preference)
   const hosts = new Map<string, MailHost>()
   for (const { exchange, preference } of sorted) {
-    if (!hosts.has(exchange) && hosts.size < MOST_HOSTS) hosts.set(exchange, { host: exchange, preference })
+    if (!hosts.has(exchange) && hosts.size < MAX_HOSTS) hosts.set(exchange, { host: exchange, preference })
   }
   return { kind: 'ok', hosts: [...hosts.values()], implicit: false, ttlSeconds }
 }
 
-async function implicitRoute(resolver: Resolver, domain: string): Promise<MailRoute> {
+async function resolveImplicitRoute(resolver: Resolver, domain: string): Promise<MailRoute> {
   // Both kinds: whether IPv6 is dialled is decided with the addresses, and a host of IPv6 alone is a mail host all the same.
   const found = await resolveHostAddresses(resolver, domain, { ipv6: true })
   switch (found.kind) {
@@ -113,11 +113,11 @@ export async function resolveHostAddresses(
   const answers: Answer<string>[] = aaaa === undefined ? [a] : [a, aaaa]
   const found = answers.flatMap((answer) => (answer.kind === 'ok' ? [answer] : []))
   if (found.length > 0) {
-    const addresses = [...new Set(found.flatMap((answer) => answer.records))].slice(0, MOST_ADDRESSES)
+    const addresses = [...new Set(found.flatMap((answer) => answer.records))].slice(0, MAX_ADDRESSES)
     return { kind: 'ok', addresses, ttlSeconds: Math.min(...found.map((answer) => answer.ttlSeconds)) }
   }
-  const failed = answers.find(isFailed)
-  if (failed !== undefined) return { kind: 'temporary', reason: failure(failed, 'addresses', host) }
+  const failed = answers.find(isFailedAnswer)
+  if (failed !== undefined) return { kind: 'temporary', reason: describeFailure(failed, 'addresses', host) }
   if (answers.some((answer) => answer.kind === 'loop')) return { kind: 'loop' }
   // Servers that answer NXDOMAIN for one type only are broken; the other type's answer is the truth then.
   return { kind: answers.every((answer) => answer.kind === 'nxdomain') ? 'nxdomain' : 'nodata' }
@@ -167,7 +167,7 @@ export async function resolveRouteAddresses(
     : found
 }
 
-function failure(answer: FailedAnswer, what: string, name: string): string {
+function describeFailure(answer: FailedAnswer, what: string, name: string): string {
   switch (answer.kind) {
     case 'timeout':
       return `The DNS servers did not answer in time when asked for the ${what} of ${name}.`

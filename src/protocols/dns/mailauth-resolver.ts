@@ -15,21 +15,21 @@ const CODES = {
   loop: 'ESERVFAIL',
 } as const
 
-export function mailauthResolver(resolver: Resolver): MailauthResolver {
+export function createMailauthResolver(resolver: Resolver): MailauthResolver {
   return async (name, type) => {
     switch (type) {
       case 'TXT':
-        return recordsOf(await resolver.txt(name), name, type).map((text) => [text])
+        return requireRecords(await resolver.txt(name), name, type).map((text) => [text])
       case 'A':
-        return recordsOf(await resolver.a(name), name, type)
+        return requireRecords(await resolver.a(name), name, type)
       case 'AAAA':
-        return recordsOf(await resolver.aaaa(name), name, type)
+        return requireRecords(await resolver.aaaa(name), name, type)
       case 'CNAME':
-        return recordsOf(await resolver.cname(name), name, type)
+        return requireRecords(await resolver.cname(name), name, type)
       case 'PTR':
-        return recordsOf(await resolver.ptr(name), name, type)
+        return requireRecords(await resolver.ptr(name), name, type)
       case 'MX': {
-        const records = recordsOf(await resolver.mx(name), name, type)
+        const records = requireRecords(await resolver.mx(name), name, type)
         // mailauth's type knows texts only, its code reads these objects.
         return records.map(({ exchange, preference }) => ({ exchange, priority: preference })) as unknown as string[]
       }
@@ -39,7 +39,7 @@ export function mailauthResolver(resolver: Resolver): MailauthResolver {
   }
 }
 
-function recordsOf<T>(answer: Answer<T>, name: string, type: string): T[] {
+function requireRecords<T>(answer: Answer<T>, name: string, type: string): T[] {
   if (answer.kind === 'ok') return [...answer.records]
   const code = CODES[answer.kind]
   throw Object.assign(new Error(`${type} of ${name}: ${code}`), { code })

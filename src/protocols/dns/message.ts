@@ -3,35 +3,35 @@
  */
 import { isIPv4, isIPv6 } from 'node:net'
 import { type DecodedPacket, decode, encode, type Answer as PacketAnswer, RECURSION_DESIRED } from 'dns-packet'
-import { ipv6Groups } from './special-addresses.ts'
+import { parseIpv6Groups } from './special-addresses.ts'
 
 export type QueryType = 'A' | 'AAAA' | 'MX' | 'TXT' | 'CNAME' | 'PTR' | 'NS'
 
 export interface Question {
-  /** Normalised by `normalizeName`. */
+  /** Normalised by `normaliseName`. */
   readonly name: string
   readonly type: QueryType
 }
 
 /** The UDP answer size that is not fragmented on any path (DNS flag day 2020). */
 const UDP_PAYLOAD_BYTES = 1232
-const LONGEST_NAME_OCTETS = 253
-const LONGEST_LABEL_OCTETS = 63
+const MAX_NAME_OCTETS = 253
+const MAX_LABEL_OCTETS = 63
 
 /** Lower-case, without the trailing dot; undefined for what cannot be a name in DNS (RFC 1035 §2.3.4) or is not ASCII. */
-export function normalizeName(name: string): string | undefined {
-  if (name.length > LONGEST_NAME_OCTETS + 1) return undefined
+export function normaliseName(name: string): string | undefined {
+  if (name.length > MAX_NAME_OCTETS + 1) return undefined
   const bare = (name.endsWith('.') ? name.slice(0, -1) : name).toLowerCase()
-  if (bare.length > LONGEST_NAME_OCTETS || !/^[\x21-\x7e]+$/.test(bare)) return undefined
-  return bare.split('.').every((label) => label !== '' && label.length <= LONGEST_LABEL_OCTETS) ? bare : undefined
+  if (bare.length > MAX_NAME_OCTETS || !/^[\x21-\x7e]+$/.test(bare)) return undefined
+  return bare.split('.').every((label) => label !== '' && label.length <= MAX_LABEL_OCTETS) ? bare : undefined
 }
 
 /** The name under which an address has its PTR record (RFC 1035 §3.5, RFC 3596 §2.5); undefined when `ip` is no address. */
-export function arpaName(ip: string): string | undefined {
+export function toArpaName(ip: string): string | undefined {
   if (isIPv4(ip)) return `${ip.split('.').reverse().join('.')}.in-addr.arpa`
   if (!isIPv6(ip)) return undefined
   const [bare = ''] = ip.split('%')
-  const nibbles = ipv6Groups(bare)
+  const nibbles = parseIpv6Groups(bare)
     .map((group) => group.toString(16).padStart(4, '0'))
     .join('')
   return `${[...nibbles].reverse().join('.')}.ip6.arpa`
@@ -98,8 +98,8 @@ export function decodeResponse(
     return { kind: 'malformed' }
   }
   const flags = bytes.readUInt16BE(2)
-  const said = rcodeOf(flags & 0xf, packet.additionals ?? [])
-  const rcode = said === 'noerror' && isReferral(packet) ? 'servfail' : said
+  const reportedRcode = toRcode(flags & 0xf, packet.additionals ?? [])
+  const rcode = reportedRcode === 'noerror' && isReferral(packet) ? 'servfail' : reportedRcode
   const asked = packet.questions?.[0]
   // Some servers leave the question out of an error; nothing of such an answer is used but the error.
   if (asked === undefined && rcode !== 'noerror' && rcode !== 'nxdomain') {
@@ -113,8 +113,8 @@ export function decodeResponse(
     response: {
       rcode,
       truncated: packet.flag_tc,
-      answers: (packet.answers ?? []).flatMap((a) => (a.type === 'OPT' ? [] : [recordOf(a)])),
-      soa: soaOf(packet.authorities ?? []),
+      answers: (packet.answers ?? []).flatMap((a) => (a.type === 'OPT' ? [] : [toAnswerRecord(a)])),
+      soa: findSoa(packet.authorities ?? []),
     },
   }
 }
@@ -125,7 +125,7 @@ function isReferral({ answers = [], authorities = [] }: DecodedPacket): boolean 
   return authorities.some(({ type }) => type === 'NS') && authorities.every(({ type }) => type !== 'SOA')
 }
 
-function rcodeOf(low: number, additionals: readonly PacketAnswer[]): Rcode {
+function toRcode(low: number, additionals: readonly PacketAnswer[]): Rcode {
   const opt = additionals.find((a) => a.type === 'OPT')
   const high = opt?.type === 'OPT' ? opt.extendedRcode : 0
   switch (high * 16 + low) {
@@ -145,19 +145,19 @@ function rcodeOf(low: number, additionals: readonly PacketAnswer[]): Rcode {
 }
 
 // RFC 2181 §8: a TTL with the top bit set counts as zero.
-const ttlOf = (ttl: number | undefined): number => (ttl === undefined || ttl > 0x7fffffff ? 0 : ttl)
+const normaliseTtl = (ttl: number | undefined): number => (ttl === undefined || ttl > 0x7fffffff ? 0 : ttl)
 
-const recordOf = (answer: Exclude<PacketAnswer, { type: 'OPT' }>): AnswerRecord => ({
+const toAnswerRecord = (answer: Exclude<PacketAnswer, { type: 'OPT' }>): AnswerRecord => ({
   name: answer.name.toLowerCase(),
   type: answer.type,
-  ttlSeconds: ttlOf('ttl' in answer ? answer.ttl : 0),
+  ttlSeconds: normaliseTtl('ttl' in answer ? answer.ttl : 0),
   data: 'data' in answer ? answer.data : undefined,
 })
 
-function soaOf(authorities: readonly PacketAnswer[]): Response['soa'] {
+function findSoa(authorities: readonly PacketAnswer[]): Response['soa'] {
   for (const authority of authorities) {
     if (authority.type !== 'SOA') continue
-    const ttlSeconds = Math.min(ttlOf(authority.ttl), ttlOf(authority.data.minimum))
+    const ttlSeconds = Math.min(normaliseTtl(authority.ttl), normaliseTtl(authority.data.minimum))
     return { owner: authority.name.toLowerCase(), ttlSeconds }
   }
   return undefined

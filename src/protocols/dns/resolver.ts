@@ -4,8 +4,15 @@
  */
 import type { Clock } from '#platform/clock.ts'
 import { createTtlCache } from './cache.ts'
-import { type ExchangeResult, exchange, type Server } from './exchange.ts'
-import { type AnswerRecord, arpaName, normalizeName, type QueryType, type Question, type Response } from './message.ts'
+import { type ExchangeResult, exchange, type ServerAddress } from './exchange.ts'
+import {
+  type AnswerRecord,
+  normaliseName,
+  type QueryType,
+  type Question,
+  type Response,
+  toArpaName,
+} from './message.ts'
 import { parseServer } from './servers.ts'
 
 /** A mail exchanger; `exchange` is lower-case without a trailing dot, and '' for a null MX (RFC 7505). */
@@ -53,7 +60,7 @@ export interface DnsClient extends Resolver {
 }
 
 /** True for an answer that says nothing about the name: the question has to be asked again later. */
-export const isFailed = (answer: { readonly kind: string }): answer is FailedAnswer =>
+export const isFailedAnswer = (answer: { readonly kind: string }): answer is FailedAnswer =>
   answer.kind === 'servfail' || answer.kind === 'refused' || answer.kind === 'timeout'
 
 export interface ResolverOptions {
@@ -65,7 +72,7 @@ export interface ResolverOptions {
   /** Rounds over all servers; 2 unless told. */
   readonly attempts?: number
   /** Exchanges with servers at the same time; 256 unless told. Whatever comes more waits. */
-  readonly exchangesAtOnce?: number
+  readonly maxConcurrentExchanges?: number
   /** A random integer of at least 16 bits, unpredictable (RFC 5452 §9.1). */
   readonly randomId: () => number
   /** 10,000 unless told; 0 asks anew each time. */
@@ -76,9 +83,9 @@ export interface ResolverOptions {
   readonly negativeTtlSeconds?: number
 }
 
-const LONGEST_CNAME_CHAIN = 8
-const MOST_RECORDS = 500
-const MOST_EXCHANGES_AT_ONCE = 256
+const MAX_CNAME_CHAIN_LENGTH = 8
+const MAX_RECORDS = 500
+const MAX_CONCURRENT_EXCHANGES = 256
 const FAILURE_TTL_SECONDS = 5
 const MAX_NEGATIVE_TTL_SECONDS = 300
 /** RFC 2308 §5 forbids keeping an absence that came without a SOA; this only absorbs a burst. */
@@ -86,7 +93,7 @@ const NEGATIVE_TTL_WITHOUT_SOA_SECONDS = 5
 /** Bounds what hostile zones with huge records can make the cache hold. */
 const CACHE_WEIGHT_BYTES = 16 * 1024 * 1024
 
-interface Looked {
+interface LookupResult {
   readonly answer: Answer<unknown>
   /** For how long the answer may be kept. */
   readonly keepSeconds: number
@@ -96,14 +103,14 @@ interface Looked {
 /** Opens nothing until asked; ends what it has asked at `close`. */
 export class StubResolver implements DnsClient {
   readonly #options: ResolverOptions
-  readonly #servers: readonly Server[]
+  readonly #servers: readonly ServerAddress[]
   readonly #timeoutMs: number
   readonly #attempts: number
   readonly #maxTtlSeconds: number
   readonly #cache: ReturnType<typeof createTtlCache<Answer<unknown>>>
   readonly #inFlight = new Map<string, Promise<Answer<unknown>>>()
   readonly #closing = new AbortController()
-  readonly #limit: ReturnType<typeof createLimit>
+  readonly #limit: ReturnType<typeof createConcurrencyLimit>
   #probe: Promise<boolean> | undefined
 
   /** @throws TypeError when `servers` is empty or holds what is no server address */
@@ -118,7 +125,7 @@ export class StubResolver implements DnsClient {
       maxEntries: options.cacheEntries ?? 10_000,
       maxWeight: CACHE_WEIGHT_BYTES,
     })
-    this.#limit = createLimit(options.exchangesAtOnce ?? MOST_EXCHANGES_AT_ONCE)
+    this.#limit = createConcurrencyLimit(options.maxConcurrentExchanges ?? MAX_CONCURRENT_EXCHANGES)
   }
 
   mx(name: string): Promise<Answer<MxRecord>> {
@@ -142,10 +149,10 @@ export class StubResolver implements DnsClient {
   }
 
   ptr(ip: string): Promise<Answer<string>> {
-    return this.#resolve(arpaName(ip) ?? ip, 'PTR', parseName)
+    return this.#resolve(toArpaName(ip) ?? ip, 'PTR', parseName)
   }
 
-  #askServer(server: Server, question: Question): Promise<ExchangeResult> {
+  #askServer(server: ServerAddress, question: Question): Promise<ExchangeResult> {
     return this.#limit(async () =>
       this.#closing.signal.aborted
         ? { kind: 'broken' }
@@ -160,17 +167,17 @@ export class StubResolver implements DnsClient {
 
   /** The first usable answer of any server, else the failure that says most. */
   async #ask(question: Question): Promise<Response | 'servfail' | 'refused' | 'timeout' | 'unasked'> {
-    let worth = new Set(this.#servers)
+    let worthAsking = new Set(this.#servers)
     let failure: 'servfail' | 'refused' | 'timeout' | 'unasked' = 'timeout'
-    for (let round = 0; round < this.#attempts && worth.size > 0; round++) {
-      for (const server of worth) {
+    for (let round = 0; round < this.#attempts && worthAsking.size > 0; round++) {
+      for (const server of worthAsking) {
         const result = await this.#askServer(server, question)
         if (result.kind === 'unasked') failure = 'unasked'
         if (result.kind !== 'response') continue
         const { rcode } = result.response
         if (rcode === 'noerror' || rcode === 'nxdomain') return result.response
         // A server that has said so once says so again: only silence is worth a second round.
-        worth = new Set([...worth].filter((s) => s !== server))
+        worthAsking = new Set([...worthAsking].filter((s) => s !== server))
         if (rcode !== 'refused') failure = 'servfail'
         else if (failure === 'timeout' || failure === 'unasked') failure = 'refused'
       }
@@ -189,54 +196,55 @@ export class StubResolver implements DnsClient {
     )
   }
 
-  async #look<T>(question: Question, parse: (data: unknown) => T | undefined): Promise<Looked> {
+  async #look<T>(question: Question, parse: (data: unknown) => T | undefined): Promise<LookupResult> {
     let name = question.name
     let ttlSeconds = this.#maxTtlSeconds
     const seen = new Set([name])
     for (;;) {
       const response = await this.#ask({ name, type: question.type })
       // Says nothing of the servers, and may work in a moment.
-      if (response === 'unasked') return looked({ kind: 'timeout' }, 0)
-      if (typeof response === 'string') return looked({ kind: response }, FAILURE_TTL_SECONDS)
+      if (response === 'unasked') return toLookupResult({ kind: 'timeout' }, 0)
+      if (typeof response === 'string') return toLookupResult({ kind: response }, FAILURE_TTL_SECONDS)
       const asked = name
       for (;;) {
-        const records = recordsOf(response.answers, name, question.type)
+        const records = selectRecords(response.answers, name, question.type)
         if (records.length > 0) {
           ttlSeconds = Math.min(ttlSeconds, ...records.map((r) => r.ttlSeconds))
           const values = records.flatMap((r) => parse(r.data) ?? [])
-          if (values.length === 0) return looked({ kind: 'servfail' }, FAILURE_TTL_SECONDS)
-          return looked({ kind: 'ok', records: values, ttlSeconds }, ttlSeconds, weightOf(values))
+          if (values.length === 0) return toLookupResult({ kind: 'servfail' }, FAILURE_TTL_SECONDS)
+          return toLookupResult({ kind: 'ok', records: values, ttlSeconds }, ttlSeconds, estimateWeight(values))
         }
-        const alias = recordsOf(response.answers, name, 'CNAME')[0]
-        const target = typeof alias?.data === 'string' ? normalizeName(alias.data) : undefined
+        const alias = selectRecords(response.answers, name, 'CNAME')[0]
+        const target = typeof alias?.data === 'string' ? normaliseName(alias.data) : undefined
         if (alias === undefined || target === undefined) break
         ttlSeconds = Math.min(ttlSeconds, alias.ttlSeconds)
-        if (seen.has(target) || seen.size > LONGEST_CNAME_CHAIN) return looked({ kind: 'loop' }, FAILURE_TTL_SECONDS)
+        if (seen.has(target) || seen.size > MAX_CNAME_CHAIN_LENGTH)
+          return toLookupResult({ kind: 'loop' }, FAILURE_TTL_SECONDS)
         seen.add(target)
         name = target
       }
       // RFC 6604 §3: the code speaks of the last name of the chain.
       if (response.rcode === 'nxdomain') {
-        return looked({ kind: 'nxdomain' }, Math.min(ttlSeconds, this.#negativeTtlSeconds(response)))
+        return toLookupResult({ kind: 'nxdomain' }, Math.min(ttlSeconds, this.#negativeTtlSeconds(response)))
       }
-      if (name === asked || isBelow(name, response.soa?.owner)) {
-        return looked({ kind: 'nodata' }, Math.min(ttlSeconds, this.#negativeTtlSeconds(response)))
+      if (name === asked || isAtOrBelow(name, response.soa?.owner)) {
+        return toLookupResult({ kind: 'nodata' }, Math.min(ttlSeconds, this.#negativeTtlSeconds(response)))
       }
       // The chain leaves what this server told: go on from its end.
     }
   }
 
   async #resolve<T>(name: string, type: QueryType, parse: (data: unknown) => T | undefined): Promise<Answer<T>> {
-    const normalized = normalizeName(name)
-    if (normalized === undefined) return { kind: 'nxdomain' }
+    const normalised = normaliseName(name)
+    if (normalised === undefined) return { kind: 'nxdomain' }
     if (this.#closing.signal.aborted) return { kind: 'timeout' }
-    const key = `${type} ${normalized}`
+    const key = `${type} ${normalised}`
     const cached = this.#cache.get(key)
     // What is kept under a type was parsed by the one parser of that type.
-    if (cached !== undefined) return aged(cached.value as Answer<T>, cached.leftSeconds)
+    if (cached !== undefined) return withRemainingTtl(cached.value as Answer<T>, cached.remainingSeconds)
     const running = this.#inFlight.get(key)
     if (running !== undefined) return running as Promise<Answer<T>>
-    const started = this.#look({ name: normalized, type }, parse)
+    const started = this.#look({ name: normalised, type }, parse)
       .then(({ answer, keepSeconds, weight }) => {
         if (!this.#closing.signal.aborted)
           this.#cache.set(key, answer, keepSeconds, weight + key.length + ENTRY_OVERHEAD_BYTES)
@@ -268,18 +276,22 @@ export class StubResolver implements DnsClient {
 
 const ENTRY_OVERHEAD_BYTES = 200
 
-const looked = (answer: Answer<unknown>, keepSeconds: number, weight = 0): Looked => ({ answer, keepSeconds, weight })
+const toLookupResult = (answer: Answer<unknown>, keepSeconds: number, weight = 0): LookupResult => ({
+  answer,
+  keepSeconds,
+  weight,
+})
 
-const weightOf = (values: readonly unknown[]): number =>
+const estimateWeight = (values: readonly unknown[]): number =>
   values.reduce<number>((sum, v) => sum + 50 + (typeof v === 'string' ? v.length : 100), 0)
 
-const aged = <T>(answer: Answer<T>, leftSeconds: number): Answer<T> =>
-  answer.kind === 'ok' ? { ...answer, ttlSeconds: leftSeconds } : answer
+const withRemainingTtl = <T>(answer: Answer<T>, remainingSeconds: number): Answer<T> =>
+  answer.kind === 'ok' ? { ...answer, ttlSeconds: remainingSeconds } : answer
 
-const recordsOf = (answers: readonly AnswerRecord[], name: string, type: string): AnswerRecord[] =>
-  answers.filter((a) => a.type === type && a.name === name).slice(0, MOST_RECORDS)
+const selectRecords = (answers: readonly AnswerRecord[], name: string, type: string): AnswerRecord[] =>
+  answers.filter((a) => a.type === type && a.name === name).slice(0, MAX_RECORDS)
 
-const isBelow = (name: string, owner: string | undefined): boolean =>
+const isAtOrBelow = (name: string, owner: string | undefined): boolean =>
   owner !== undefined && (owner === '.' || name === owner || name.endsWith(`.${owner}`))
 
 const parseText = (data: unknown): string | undefined => (typeof data === 'string' ? data : undefined)
@@ -301,11 +313,11 @@ function parseStrings(data: unknown): string | undefined {
 }
 
 /** Runs at most `most` at once, the others in order of arrival. */
-function createLimit(most: number): <T>(run: () => Promise<T>) => Promise<T> {
+function createConcurrencyLimit(max: number): <T>(run: () => Promise<T>) => Promise<T> {
   let running = 0
   const waiting: (() => void)[] = []
   return async (run) => {
-    if (running >= most) await new Promise<void>((go) => waiting.push(go))
+    if (running >= max) await new Promise<void>((acquire) => waiting.push(acquire))
     else running++
     try {
       return await run()

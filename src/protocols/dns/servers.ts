@@ -1,7 +1,7 @@
 /** @module Which DNS servers to ask: the text form of a server address, and those of the system. */
 import { readFileSync } from 'node:fs'
 import { isIP, isIPv6 } from 'node:net'
-import type { Server } from './exchange.ts'
+import type { ServerAddress } from './exchange.ts'
 
 const DNS_PORT = 53
 
@@ -9,7 +9,7 @@ const DNS_PORT = 53
  * Reads `192.0.2.1`, `192.0.2.1:53`, `2001:db8::1` or `[2001:db8::1]:53`.
  * @throws TypeError quoting what is none of these
  */
-export function parseServer(text: string): Server {
+export function parseServer(text: string): ServerAddress {
   const bracketed = /^\[([^\]]+)\](?::(\d{1,5}))?$/.exec(text)
   const plain = isIPv6(text) ? [text, text] : /^([^:]+)(?::(\d{1,5}))?$/.exec(text)
   const [, host = '', port] = bracketed ?? plain ?? []
@@ -21,7 +21,7 @@ export function parseServer(text: string): Server {
 }
 
 /** The `nameserver` lines of resolv.conf(5), at most three as libc takes; that of the own machine when there are none. */
-export function systemServers(file = '/etc/resolv.conf'): string[] {
+export function readSystemServers(file = '/etc/resolv.conf'): string[] {
   let text = ''
   try {
     text = readFileSync(file, 'utf8')

@@ -53,9 +53,9 @@ for (const [network, prefix] of IPV6_BLOCKS) blocked.addSubnet(network, prefix, 
 export function isSpecialAddress(ip: string): boolean {
   if (isIPv4(ip)) return blocked.check(ip, 'ipv4')
   if (!isIPv6(ip) || ip.includes('%')) return true
-  const groups = ipv6Groups(ip)
+  const groups = parseIpv6Groups(ip)
   for (const [prefix, at] of WRAPPERS) {
-    if (prefix.every((group, i) => groups[i] === group)) return blocked.check(ipv4At(groups, at), 'ipv4')
+    if (prefix.every((group, i) => groups[i] === group)) return blocked.check(readIpv4At(groups, at), 'ipv4')
   }
   return blocked.check(ip, 'ipv6')
 }
@@ -68,13 +68,13 @@ loopback.addAddress('::1', 'ipv6')
  * Whether this service may connect to an address.
  * @param special which special ones it may: all, those of this machine alone (127.0.0.0/8 and ::1, also mapped into IPv6), or none
  */
-export function mayConnectTo(ip: string, special: boolean | 'loopback'): boolean {
-  if (special === true || !isSpecialAddress(ip)) return true
-  return special === 'loopback' && !ip.includes('%') && loopback.check(ip, isIPv4(ip) ? 'ipv4' : 'ipv6')
+export function canConnectTo(ip: string, allowedSpecial: boolean | 'loopback'): boolean {
+  if (allowedSpecial === true || !isSpecialAddress(ip)) return true
+  return allowedSpecial === 'loopback' && !ip.includes('%') && loopback.check(ip, isIPv4(ip) ? 'ipv4' : 'ipv6')
 }
 
 /** The eight groups of a valid IPv6 address without a zone. */
-export function ipv6Groups(ip: string): number[] {
+export function parseIpv6Groups(ip: string): number[] {
   // An IPv4 tail, as in ::ffff:192.0.2.1, is two groups.
   const hex = ip.replace(/(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})$/, (_, a, b, c, d) => {
     const group = (high: string, low: string) => (Number(high) * 256 + Number(low)).toString(16)
@@ -88,7 +88,7 @@ export function ipv6Groups(ip: string): number[] {
   return [...left, ...Array.from({ length: zeros }, () => 0), ...right]
 }
 
-function ipv4At(groups: readonly number[], at: number): string {
+function readIpv4At(groups: readonly number[], at: number): string {
   const [high = 0, low = 0] = groups.slice(at, at + 2)
   return [high >> 8, high & 0xff, low >> 8, low & 0xff].join('.')
 }

@@ -4,7 +4,7 @@
  */
 import { htmlToText } from '../mime/html-text.ts'
 import type { ParsedMessage } from '../mime/parsed.ts'
-import { linesOf } from './fields.ts'
+import { splitLines } from './fields.ts'
 import {
   AUTOMATIC_REPLY_SUBJECT,
   CAUSES,
@@ -16,19 +16,19 @@ import {
   RECEIPT_SUBJECT,
   SUCCESS,
 } from './phrases.ts'
-import type { ReportedRecipient } from './report.ts'
-import { nothingReturned, type Returned, returnedOf } from './returned.ts'
-import { isVagueStatus, MOST_DIAGNOSTIC_CHARACTERS, statusIn } from './standard.ts'
+import type { DsnRecipient } from './report.ts'
+import { NOTHING_RETURNED, parseReturned, type ReturnedEmail } from './returned.ts'
+import { findStatus, isVagueStatus, MAX_DIAGNOSTIC_LENGTH } from './standard.ts'
 
 /** Who sent a message, as far as it matters to what it may be. */
-export type Sender = 'mail system' | 'null' | 'other'
+export type SenderKind = 'mail system' | 'null' | 'other'
 
-const MOST_TEXT_CHARACTERS = 128 * 1024
+const MAX_TEXT_LENGTH = 128 * 1024
 /** The explanation stands at the top. */
-const MOST_LINES = 400
-const MOST_LINE_CHARACTERS = 1000
-const MOST_RECIPIENTS = 50
-const MOST_LINES_OF_ONE = 20
+const MAX_LINES = 400
+const MAX_LINE_LENGTH = 1000
+const MAX_RECIPIENTS = 50
+const MAX_LINES_PER_RECIPIENT = 20
 
 const MAIL_SYSTEM_ADDRESS =
   /^(?:mailer[-_.]?daemon|maildaemon|mail-daemon|mdaemon|postmaster|mail[-_.]?delivery[-_.a-z]*|mailsystem|mail-system|mail-?server|mailerdemon|mmdf|bounces?(?:[-+_].*)?|no-?reply-bounce|delivery-subsystem|antispam-bounce)@/i
@@ -50,76 +50,77 @@ const AUTOMATIC_REPLY_FIELDS = [
 /** What is looked at to tell who sent a message and what for. */
 export type MessageHead = Pick<ParsedMessage, 'headers' | 'subject' | 'from' | 'fromAddresses'>
 
-export function headerOf(message: Pick<ParsedMessage, 'headers'>, name: string): string | undefined {
+export function findHeader(message: Pick<ParsedMessage, 'headers'>, name: string): string | undefined {
   return message.headers.find(([field]) => field.toLowerCase() === name)?.[1].slice(0, 4000)
 }
 
 /** @param mailFrom reverse-path of the session where it is known; `''` is the null one */
-export function senderOf(message: MessageHead, mailFrom: string | undefined): Sender {
-  const from = message.from?.slice(0, MOST_LINE_CHARACTERS) ?? ''
+export function classifySender(message: MessageHead, mailFrom: string | undefined): SenderKind {
+  const from = message.from?.slice(0, MAX_LINE_LENGTH) ?? ''
   if (message.fromAddresses.slice(0, 5).some((address) => MAIL_SYSTEM_ADDRESS.test(address))) return 'mail system'
-  const isNull = mailFrom === undefined ? headerOf(message, 'return-path')?.trim() === '<>' : mailFrom === ''
+  const isNull = mailFrom === undefined ? findHeader(message, 'return-path')?.trim() === '<>' : mailFrom === ''
   // A name is easily given: it counts with what only systems do.
   if (isNull && MAIL_SYSTEM_NAME.test(from)) return 'mail system'
   return isNull ? 'null' : 'other'
 }
 
 /** Whether a message answers for a person, or is a receipt: never a report. */
-export function isAutomaticReply(message: MessageHead, sender: Sender): boolean {
-  const subject = message.subject.slice(0, MOST_LINE_CHARACTERS)
+export function isAutomaticReply(message: MessageHead, sender: SenderKind): boolean {
+  const subject = message.subject.slice(0, MAX_LINE_LENGTH)
   if (AUTOMATIC_REPLY_SUBJECT.test(subject) || RECEIPT_SUBJECT.test(subject)) return true
-  if (AUTOMATIC_REPLY_FIELDS.some((name) => headerOf(message, name) !== undefined)) return true
-  if (/auto[-_]?reply/i.test(headerOf(message, 'precedence') ?? '')) return true
+  if (AUTOMATIC_REPLY_FIELDS.some((name) => findHeader(message, name) !== undefined)) return true
+  if (/auto[-_]?reply/i.test(findHeader(message, 'precedence') ?? '')) return true
   // Mail systems mark their reports so as well.
   if (sender === 'mail system') return false
   return (
-    /^\s*auto-replied/i.test(headerOf(message, 'auto-submitted') ?? '') ||
-    headerOf(message, 'x-auto-response-suppress') !== undefined
+    /^\s*auto-replied/i.test(findHeader(message, 'auto-submitted') ?? '') ||
+    findHeader(message, 'x-auto-response-suppress') !== undefined
   )
 }
 
-export interface HeuristicReport {
-  readonly recipients: readonly ReportedRecipient[]
-  readonly returned: Returned
+export interface HeuristicDsn {
+  readonly recipients: readonly DsnRecipient[]
+  readonly returned: ReturnedEmail
 }
 
 /** @param hasReturned whether the message was returned in a part of its own */
-export function heuristicReportOf(
+export function parseHeuristicDsn(
   message: ParsedMessage,
-  sender: Sender,
+  sender: SenderKind,
   hasReturned: boolean,
-): HeuristicReport | undefined {
+): HeuristicDsn | undefined {
   if (sender === 'other' || isAutomaticReply(message, sender)) return undefined
-  const subject = message.subject.slice(0, MOST_LINE_CHARACTERS)
-  const { explanation, returned } = split(textOf(message))
+  const subject = message.subject.slice(0, MAX_LINE_LENGTH)
+  const { explanation, returned } = splitAtReturned(readText(message))
   const whole = explanation.join('\n')
-  const failedByHeader = addressesIn(headerOf(message, 'x-failed-recipients') ?? '')
+  const failedByHeader = findAddresses(findHeader(message, 'x-failed-recipients') ?? '')
   const isFailureSubject = FAILURE_SUBJECT.test(subject)
   // Anybody can send from the null path; a report also looks like one.
   if (sender === 'null' && !isFailureSubject && !hasReturned && !returned && failedByHeader.length === 0)
     return undefined
   if (sender === 'null' && CHALLENGE.test(whole)) return undefined
   const isDelay = failedByHeader.length === 0 && (DELAY.test(whole) || DELAY.test(subject)) && !FINAL.test(whole)
-  const overall = findingOf(explanation)
+  const overall = describeFailure(explanation)
   const isFailure =
     failedByHeader.length > 0 ||
-    overall.isRefused ||
+    overall.isRejected ||
     explanation.some((line) => FAILURE.test(line)) ||
     // An answer repeats the subject of what it answers, and that may have been "Your parcel could not be delivered".
     (isFailureSubject && (sender === 'mail system' || hasReturned || returned !== undefined))
   if (!isDelay && !isFailure) return undefined
-  const isQuoted = overall.isRefused || failedByHeader.length > 0 || explanation.some((line) => FAILURE.test(line))
-  if (!isQuoted && (SUCCESS.test(whole) || SUCCESS.test(subject))) return undefined
+  const isFailureStated =
+    overall.isRejected || failedByHeader.length > 0 || explanation.some((line) => FAILURE.test(line))
+  if (!isFailureStated && (SUCCESS.test(whole) || SUCCESS.test(subject))) return undefined
   const excluded = new Set([...message.fromAddresses, ...message.toAddresses].map((address) => address.toLowerCase()))
   return {
-    recipients: recipientsOf(explanation, failedByHeader, overall, excluded, isDelay ? 'delayed' : 'failed'),
-    returned: returned ?? nothingReturned,
+    recipients: findRecipients(explanation, failedByHeader, overall, excluded, isDelay ? 'delayed' : 'failed'),
+    returned: returned ?? NOTHING_RETURNED,
   }
 }
 
-function textOf(message: ParsedMessage): string {
-  const text = message.text?.slice(0, MOST_TEXT_CHARACTERS) ?? ''
-  return text.trim() === '' && message.html !== null ? htmlToText(message.html.slice(0, MOST_TEXT_CHARACTERS)) : text
+function readText(message: ParsedMessage): string {
+  const text = message.text?.slice(0, MAX_TEXT_LENGTH) ?? ''
+  return text.trim() === '' && message.html !== null ? htmlToText(message.html.slice(0, MAX_TEXT_LENGTH)) : text
 }
 
 /** Where the returned message begins in a text. */
@@ -128,14 +129,14 @@ const RETURNED_MARK =
 /** Rows of dashes that stand over a list of addresses or a session, as sendmail writes them. */
 const OTHER_MARK = /following addresses|transcript of session|permanent fatal errors|diagnos|transient/i
 
-function split(text: string): { explanation: string[]; returned: Returned | undefined } {
-  const lines = linesOf(text)
+function splitAtReturned(text: string): { explanation: string[]; returned: ReturnedEmail | undefined } {
+  const lines = splitLines(text)
   const explanation: string[] = []
-  for (const [index, full] of lines.slice(0, MOST_LINES).entries()) {
-    const line = full.slice(0, MOST_LINE_CHARACTERS)
+  for (const [index, full] of lines.slice(0, MAX_LINES).entries()) {
+    const line = full.slice(0, MAX_LINE_LENGTH)
     if (RETURNED_MARK.test(line.trim()) && !OTHER_MARK.test(line)) {
       const rest = lines.slice(/^[a-z-]+: ?[<f]/i.test(line.trim()) ? index : index + 1).join('\n')
-      return { explanation, returned: returnedOf(afterNonHeaders(rest)) }
+      return { explanation, returned: parseReturned(skipToHeaders(rest)) }
     }
     explanation.push(line)
   }
@@ -143,8 +144,8 @@ function split(text: string): { explanation: string[]; returned: Returned | unde
 }
 
 /** Introductory lines before the returned headers; some writers indent all of it. */
-function afterNonHeaders(text: string): string {
-  const lines = linesOf(text.slice(0, MOST_TEXT_CHARACTERS)).map((line) => line.replace(/^(?:> ?)+/, ''))
+function skipToHeaders(text: string): string {
+  const lines = splitLines(text.slice(0, MAX_TEXT_LENGTH)).map((line) => line.replace(/^(?:> ?)+/, ''))
   const start = lines.findIndex((line) => /^[ \t]{0,8}[A-Za-z][A-Za-z0-9-]{1,60}: ?\S/.test(line))
   if (start === -1) return ''
   const indent = /^[ \t]*/.exec(lines[start] ?? '')?.[0] ?? ''
@@ -154,9 +155,9 @@ function afterNonHeaders(text: string): string {
     .join('\n')
 }
 
-interface Finding {
+interface FailureDescription {
   /** A reply that refuses is quoted, and its cause is known. */
-  readonly isRefused: boolean
+  readonly isRejected: boolean
   readonly status: string | null
   readonly diagnostic: string | null
 }
@@ -172,98 +173,100 @@ const ADDRESS_AND_REASON = /^\s{0,20}<?([^\s<>()[\]"'`,;:@]{1,64}@[^\s<>()[\]"'`
  * What the words of a report add to its status part where that gives no diagnostic: OpenSMTPD quotes the reply only in the text, next to the address, and gives
  * 5.0.0 for it.
  */
-export function explainRecipient(message: ParsedMessage, recipient: ReportedRecipient): ReportedRecipient {
+export function addExplanation(message: ParsedMessage, recipient: DsnRecipient): DsnRecipient {
   const { action, diagnostic, finalRecipient, status } = recipient
   if (diagnostic !== null || finalRecipient === null || (action !== 'failed' && action !== 'delayed')) return recipient
-  for (const line of linesOf(textOf(message)).slice(0, MOST_LINES)) {
-    const [, address, reason] = ADDRESS_AND_REASON.exec(line.slice(0, MOST_LINE_CHARACTERS)) ?? []
+  for (const line of splitLines(readText(message)).slice(0, MAX_LINES)) {
+    const [, address, reason] = ADDRESS_AND_REASON.exec(line.slice(0, MAX_LINE_LENGTH)) ?? []
     if (reason === undefined || address?.toLowerCase() !== finalRecipient.toLowerCase()) continue
-    const found = findingOf([reason])
+    const found = describeFailure([reason])
     return {
       ...recipient,
       status: isVagueStatus(status) ? (found.status ?? status) : status,
-      diagnostic: found.diagnostic ?? cut(reason),
+      diagnostic: found.diagnostic ?? cleanDiagnostic(reason),
     }
   }
   return recipient
 }
 
 /** What lines say of one address, or all lines of the message. */
-function findingOf(lines: readonly string[]): Finding {
+function describeFailure(lines: readonly string[]): FailureDescription {
   const replyAt = lines.findIndex((line) => REPLY.test(line))
   if (replyAt !== -1) {
-    const diagnostic = [REPLY.exec(lines[replyAt] ?? '')?.groups?.['reply'] ?? '', ...following(lines, replyAt)].join(
-      ' ',
-    )
+    const diagnostic = [
+      REPLY.exec(lines[replyAt] ?? '')?.groups?.['reply'] ?? '',
+      ...readWrappedLines(lines, replyAt),
+    ].join(' ')
     // The words may say more than a bare code does.
-    const status = statusIn(diagnostic) ?? causeOf(diagnostic)?.replace(/^[45]/, diagnostic.slice(0, 1)) ?? null
-    return { isRefused: status !== null, status, diagnostic: cut(diagnostic) }
+    const status =
+      findStatus(diagnostic) ?? findCauseStatus(diagnostic)?.replace(/^[45]/, diagnostic.slice(0, 1)) ?? null
+    return { isRejected: status !== null, status, diagnostic: cleanDiagnostic(diagnostic) }
   }
   for (const line of lines) {
-    const status = statusIn(line) ?? causeOf(line)
+    const status = findStatus(line) ?? findCauseStatus(line)
     if (status === null || status.startsWith('2')) continue
-    return { isRefused: false, status, diagnostic: cut(line) }
+    return { isRejected: false, status, diagnostic: cleanDiagnostic(line) }
   }
   const failure = lines.find((line) => FAILURE.test(line))
-  return { isRefused: false, status: null, diagnostic: failure === undefined ? null : cut(failure) }
+  return { isRejected: false, status: null, diagnostic: failure === undefined ? null : cleanDiagnostic(failure) }
 }
 
-const causeOf = (text: string): string | null => CAUSES.find(([pattern]) => pattern.test(text))?.[1] ?? null
+const findCauseStatus = (text: string): string | null => CAUSES.find(([pattern]) => pattern.test(text))?.[1] ?? null
 
 /** The rest of a reply that was wrapped, up to a blank line. */
-function following(lines: readonly string[], at: number): string[] {
+function readWrappedLines(lines: readonly string[], at: number): string[] {
   const rest = lines.slice(at + 1, at + 7)
-  const end = rest.findIndex((line) => line.trim() === '' || startingAddress(line) !== undefined)
+  const end = rest.findIndex((line) => line.trim() === '' || findStartingAddress(line) !== undefined)
   return end === -1 ? rest : rest.slice(0, end)
 }
 
-const cut = (text: string): string => text.replace(/\s+/g, ' ').trim().slice(0, MOST_DIAGNOSTIC_CHARACTERS)
+const cleanDiagnostic = (text: string): string => text.replace(/\s+/g, ' ').trim().slice(0, MAX_DIAGNOSTIC_LENGTH)
 
 const ADDRESS = /[^\s<>()[\]"'`,;:@]{1,64}@[^\s<>()[\]"'`,;:@/]{1,255}/g
 
-const addressesIn = (text: string): string[] =>
-  (text.match(ADDRESS) ?? []).map((address) => address.replace(/(?<![.?!])[.?!]+$/, '')).slice(0, MOST_RECIPIENTS)
+const findAddresses = (text: string): string[] =>
+  (text.match(ADDRESS) ?? []).map((address) => address.replace(/(?<![.?!])[.?!]+$/, '')).slice(0, MAX_RECIPIENTS)
 
 /** `<bob@example.net>:`, `  bob@example.net`, `To: bob@example.net ...` */
-const STARTING =
+const STARTING_ADDRESS =
   /^[\s>*•·-]{0,20}(?:[\p{L} -]{1,30}: ?)?[<"'(]{0,2}(?<address>[^\s<>()[\]"'`,;:@]{1,64}@[^\s<>()[\]"'`,;:@/]{1,255})(?![^\s<>()[\]"'`,;:])[>"')]{0,2}(?<rest>.*)$/u
 
-const startingAddress = (line: string): string | undefined =>
-  line.includes('@') ? STARTING.exec(line)?.groups?.['address']?.replace(/(?<!\.)\.+$/, '') : undefined
+const findStartingAddress = (line: string): string | undefined =>
+  line.includes('@') ? STARTING_ADDRESS.exec(line)?.groups?.['address']?.replace(/(?<!\.)\.+$/, '') : undefined
 
-function recipientsOf(
+function findRecipients(
   explanation: readonly string[],
   failedByHeader: readonly string[],
-  overall: Finding,
+  overall: FailureDescription,
   excluded: ReadonlySet<string>,
   action: 'failed' | 'delayed',
-): ReportedRecipient[] {
-  const isWanted = (address: string) => !excluded.has(address.toLowerCase()) && !MAIL_SYSTEM_ADDRESS.test(address)
+): DsnRecipient[] {
+  const isRecipient = (address: string) => !excluded.has(address.toLowerCase()) && !MAIL_SYSTEM_ADDRESS.test(address)
   const starts = explanation.flatMap((line, index) => {
-    const address = startingAddress(line)
-    return address !== undefined && isWanted(address) ? [{ address, index }] : []
+    const address = findStartingAddress(line)
+    return address !== undefined && isRecipient(address) ? [{ address, index }] : []
   })
-  const found = new Map<string, ReportedRecipient>()
-  for (const [position, { address, index }] of starts.slice(0, MOST_RECIPIENTS).entries()) {
+  const found = new Map<string, DsnRecipient>()
+  for (const [position, { address, index }] of starts.slice(0, MAX_RECIPIENTS).entries()) {
     if (found.has(address.toLowerCase())) continue
-    const end = Math.min(starts[position + 1]?.index ?? explanation.length, index + MOST_LINES_OF_ONE)
-    const rest = STARTING.exec(explanation[index] ?? '')?.groups?.['rest'] ?? ''
-    const own = findingOf([rest.replace(/^[\s:.,(-]+/, ''), ...explanation.slice(index + 1, end)])
-    found.set(address.toLowerCase(), reported(address, own.diagnostic !== null ? own : overall, action))
+    const end = Math.min(starts[position + 1]?.index ?? explanation.length, index + MAX_LINES_PER_RECIPIENT)
+    const rest = STARTING_ADDRESS.exec(explanation[index] ?? '')?.groups?.['rest'] ?? ''
+    const own = describeFailure([rest.replace(/^[\s:.,(-]+/, ''), ...explanation.slice(index + 1, end)])
+    found.set(address.toLowerCase(), buildRecipient(address, own.diagnostic !== null ? own : overall, action))
   }
-  const named = failedByHeader.filter(isWanted)
+  const named = failedByHeader.filter(isRecipient)
   if (named.length > 0)
-    return named.map((address) => found.get(address.toLowerCase()) ?? reported(address, overall, action))
+    return named.map((address) => found.get(address.toLowerCase()) ?? buildRecipient(address, overall, action))
   if (found.size > 0) return [...found.values()]
-  const mentioned = addressesIn(explanation.filter((line) => line.includes('@')).join('\n')).find(isWanted)
-  return [reported(mentioned ?? null, overall, action)]
+  const mentioned = findAddresses(explanation.filter((line) => line.includes('@')).join('\n')).find(isRecipient)
+  return [buildRecipient(mentioned ?? null, overall, action)]
 }
 
-const reported = (
+const buildRecipient = (
   address: string | null,
-  { status, diagnostic }: Finding,
+  { status, diagnostic }: FailureDescription,
   action: 'failed' | 'delayed',
-): ReportedRecipient => ({
+): DsnRecipient => ({
   action,
   finalRecipient: address,
   originalRecipient: null,

@@ -4,16 +4,16 @@
  */
 import type { ParsedAttachment, ParsedMessage } from '../mime/parsed.ts'
 import {
-  explainRecipient,
-  headerOf,
-  heuristicReportOf,
+  addExplanation,
+  classifySender,
+  findHeader,
   isAutomaticReply,
   type MessageHead,
-  senderOf,
+  parseHeuristicDsn,
 } from './heuristic.ts'
-import type { DeliveryReport } from './report.ts'
-import { messageIdIn, nothingReturned, type Returned, returnedOf } from './returned.ts'
-import { deliveryStatusOf } from './standard.ts'
+import type { Dsn } from './report.ts'
+import { findMessageId, NOTHING_RETURNED, parseReturned, type ReturnedEmail } from './returned.ts'
+import { parseDeliveryStatus } from './standard.ts'
 
 const STATUS_PARTS: ReadonlySet<string> = new Set(['message/delivery-status', 'message/global-delivery-status'])
 const RETURNED_PARTS: ReadonlySet<string> = new Set([
@@ -31,43 +31,40 @@ const OTHER_REPORTS: ReadonlySet<string> = new Set([
 ])
 
 /** Octets of a part that are looked at; reports have what matters at the top, and returned messages can be of any size. */
-const MOST_PART_BYTES = 256 * 1024
+const MAX_PART_BYTES = 256 * 1024
 
 /**
  * What a message says of the delivery of another one; undefined: it is no such report. Takes whatever a stranger sent. What was returned is not opened
  * further, so a report that somebody forwards is none.
  * @param facts.mailFrom reverse-path of the session, `''` for the null one; left out: only the header fields tell
  */
-export function deliveryReportOf(
-  message: ParsedMessage,
-  facts: { readonly mailFrom?: string } = {},
-): DeliveryReport | undefined {
-  const partOf = (types: ReadonlySet<string>) => message.attachments.find((part) => types.has(part.contentType))
-  const contentType = headerOf(message, 'content-type')?.toLowerCase() ?? ''
-  if (partOf(OTHER_REPORTS) || OTHER_REPORT_TYPE.test(contentType)) return undefined
-  const sender = senderOf(message, facts.mailFrom)
-  const returnedPart = partOf(RETURNED_PARTS)
-  const returned = returnedPart ? returnedOf(textOf(returnedPart)) : nothingReturned
-  const statusPart = partOf(STATUS_PARTS)
+export function parseDsn(message: ParsedMessage, facts: { readonly mailFrom?: string } = {}): Dsn | undefined {
+  const findPart = (types: ReadonlySet<string>) => message.attachments.find((part) => types.has(part.contentType))
+  const contentType = findHeader(message, 'content-type')?.toLowerCase() ?? ''
+  if (findPart(OTHER_REPORTS) || OTHER_REPORT_TYPE.test(contentType)) return undefined
+  const sender = classifySender(message, facts.mailFrom)
+  const returnedPart = findPart(RETURNED_PARTS)
+  const returned = returnedPart ? parseReturned(decodeStart(returnedPart)) : NOTHING_RETURNED
+  const statusPart = findPart(STATUS_PARTS)
   // Outside a report, anybody may have attached a status part.
   const isReport = contentType.startsWith('multipart/report') || contentType.startsWith('message/')
   if (statusPart && (isReport || sender !== 'other')) {
-    const status = deliveryStatusOf(textOf(statusPart))
+    const status = parseDeliveryStatus(decodeStart(statusPart))
     if (status.recipients.length > 0) {
       const { reportingMta } = status
-      const recipients = status.recipients.map((recipient) => explainRecipient(message, recipient))
-      const named = messageIdIn(status.originalMessageId)
-      return { form: 'standard', reportingMta, recipients, ...withMessageId(returned, named, message) }
+      const recipients = status.recipients.map((recipient) => addExplanation(message, recipient))
+      const named = findMessageId(status.originalMessageId)
+      return { form: 'standard', reportingMta, recipients, ...addMessageId(returned, named, message) }
     }
   }
-  const heuristic = heuristicReportOf(message, sender, returnedPart !== undefined)
+  const heuristic = parseHeuristicDsn(message, sender, returnedPart !== undefined)
   if (!heuristic) return undefined
   const { recipients } = heuristic
   return {
     form: 'heuristic',
     reportingMta: null,
     recipients,
-    ...withMessageId(returnedPart ? returned : heuristic.returned, null, message),
+    ...addMessageId(returnedPart ? returned : heuristic.returned, null, message),
   }
 }
 
@@ -78,18 +75,19 @@ const RECEIPT_TYPE = /^\s*multipart\/report\b[^\r\n]{0,500}report-type\s?=\s?"?d
  * Whether a message is what programs answer for a person (RFC 3834 §5), or a receipt (RFC 8098). At a return path it says nothing that anybody waits for.
  * @param mailFrom reverse-path of the session, `''` for the null one
  */
-export const isAnswerForPerson = (message: MessageHead, mailFrom: string): boolean =>
-  RECEIPT_TYPE.test(headerOf(message, 'content-type') ?? '') || isAutomaticReply(message, senderOf(message, mailFrom))
+export const isAutoReplyOrReceipt = (message: MessageHead, mailFrom: string): boolean =>
+  RECEIPT_TYPE.test(findHeader(message, 'content-type') ?? '') ||
+  isAutomaticReply(message, classifySender(message, mailFrom))
 
 /** Who returns nothing may still answer in the thread of what it is about. */
-const withMessageId = (returned: Returned, named: string | null, message: ParsedMessage): Returned => ({
+const addMessageId = (returned: ReturnedEmail, named: string | null, message: ParsedMessage): ReturnedEmail => ({
   ...returned,
   originalMessageId:
-    returned.originalMessageId ?? named ?? messageIdIn(message.inReplyTo ?? message.references.at(-1) ?? undefined),
+    returned.originalMessageId ?? named ?? findMessageId(message.inReplyTo ?? message.references.at(-1) ?? undefined),
 })
 
-function textOf({ content }: ParsedAttachment): string {
-  const bytes = Buffer.from(content.buffer, content.byteOffset, Math.min(content.length, MOST_PART_BYTES))
+function decodeStart({ content }: ParsedAttachment): string {
+  const bytes = Buffer.from(content.buffer, content.byteOffset, Math.min(content.length, MAX_PART_BYTES))
   const text = bytes.toString('utf8')
   return text.includes('\ufffd') ? bytes.toString('latin1') : text
 }

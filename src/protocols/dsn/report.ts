@@ -1,6 +1,6 @@
 /** @module What a delivery report says (RFC 3464, RFC 6533), also one that is not in that form. Types only; `parse.ts` makes it. */
 
-export interface ReportedRecipient {
+export interface DsnRecipient {
   /**
    * `failed`: it was not and will not be delivered. `none`: it says neither that it failed nor that it arrived; the address was only verified, or action and
    * status contradict each other.
@@ -18,12 +18,12 @@ export interface ReportedRecipient {
   readonly remoteMta: string | null
 }
 
-export interface DeliveryReport {
+export interface Dsn {
   /** `standard`: RFC 3464; `heuristic`: made out from text. */
   readonly form: 'standard' | 'heuristic'
   readonly reportingMta: string | null
   /** One at least; bounded. */
-  readonly recipients: readonly ReportedRecipient[]
+  readonly recipients: readonly DsnRecipient[]
   /** Of what was sent: its Message-ID with angle brackets, as the returned message or headers have it; null: not returned. */
   readonly originalMessageId: string | null
   /** The address of ours that it was sent from, as the returned headers have it: Return-Path and such; bounded. */

@@ -1,54 +1,54 @@
 /** @module Reads a delivery status part (RFC 3464 §2, RFC 6533 §3), tolerant of what is left out or misspelt. */
-import { type Fields, fieldGroups } from './fields.ts'
-import type { ReportedRecipient } from './report.ts'
+import { type Fields, parseFieldGroups } from './fields.ts'
+import type { DsnRecipient } from './report.ts'
 
 export interface DeliveryStatus {
   readonly reportingMta: string | null
   readonly originalMessageId: string | undefined
-  readonly recipients: readonly ReportedRecipient[]
+  readonly recipients: readonly DsnRecipient[]
 }
 
-const MOST_RECIPIENTS = 100
+const MAX_RECIPIENTS = 100
 /** What is kept of a diagnostic; the rest says nothing new. */
-export const MOST_DIAGNOSTIC_CHARACTERS = 2000
-const MOST_NAME_CHARACTERS = 255
+export const MAX_DIAGNOSTIC_LENGTH = 2000
+const MAX_NAME_LENGTH = 255
 /** RFC 5321 §4.5.3.1, in octets of a path with room for escapes. */
-const MOST_ADDRESS_CHARACTERS = 640
+const MAX_ADDRESS_LENGTH = 640
 
-const OF_A_RECIPIENT = ['final-recipient', 'original-recipient', 'action', 'status', 'diagnostic-code']
-const OPENS = new Set(['final-recipient', 'original-recipient', 'action'])
+const RECIPIENT_FIELDS = ['final-recipient', 'original-recipient', 'action', 'status', 'diagnostic-code']
+const GROUP_STARTERS = new Set(['final-recipient', 'original-recipient', 'action'])
 
 /** Recipients are left out that have neither an action that RFC 3464 knows nor a status. */
-export function deliveryStatusOf(text: string): DeliveryStatus {
-  const groups = fieldGroups(text, MOST_RECIPIENTS + 1, OPENS)
+export function parseDeliveryStatus(text: string): DeliveryStatus {
+  const groups = parseFieldGroups(text, MAX_RECIPIENTS + 1, GROUP_STARTERS)
   const first = groups[0]
   return {
-    reportingMta: nameOf(first?.get('reporting-mta')),
+    reportingMta: parseName(first?.get('reporting-mta')),
     originalMessageId: first?.get('original-message-id') ?? first?.get('x-original-message-id'),
     recipients: groups
-      .filter((group) => OF_A_RECIPIENT.some((name) => group.has(name)))
-      .flatMap((group) => recipientOf(group) ?? [])
-      .slice(0, MOST_RECIPIENTS),
+      .filter((group) => RECIPIENT_FIELDS.some((name) => group.has(name)))
+      .flatMap((group) => parseRecipient(group) ?? [])
+      .slice(0, MAX_RECIPIENTS),
   }
 }
 
-function recipientOf(fields: Fields): ReportedRecipient | undefined {
-  const diagnostic = withoutType(fields.get('diagnostic-code'))?.slice(0, MOST_DIAGNOSTIC_CHARACTERS)
-  const status = statusIn(fields.get('status')) ?? statusIn(diagnostic)
-  const action = actionOf(fields.get('action'), status)
+function parseRecipient(fields: Fields): DsnRecipient | undefined {
+  const diagnostic = removeType(fields.get('diagnostic-code'))?.slice(0, MAX_DIAGNOSTIC_LENGTH)
+  const status = findStatus(fields.get('status')) ?? findStatus(diagnostic)
+  const action = parseAction(fields.get('action'), status)
   if (!action) return undefined
   return {
     action,
-    finalRecipient: addressOf(fields.get('final-recipient')),
-    originalRecipient: addressOf(fields.get('original-recipient')),
+    finalRecipient: parseAddress(fields.get('final-recipient')),
+    originalRecipient: parseAddress(fields.get('original-recipient')),
     status,
     diagnostic: diagnostic || null,
-    remoteMta: nameOf(fields.get('remote-mta')),
+    remoteMta: parseName(fields.get('remote-mta')),
   }
 }
 
 /** Some write "failure", some add a comment, some leave it out. */
-function actionOf(text: string | undefined, status: string | null): ReportedRecipient['action'] | undefined {
+function parseAction(text: string | undefined, status: string | null): DsnRecipient['action'] | undefined {
   const word = /^[a-z]+/.exec(text?.trim().toLowerCase() ?? '')?.[0]
   switch (word) {
     case 'delayed':
@@ -82,31 +82,31 @@ function actionOf(text: string | undefined, status: string | null): ReportedReci
 const STATUS = /(?<![\d.])[245]\.\d{1,3}\.\d{1,3}(?![.\d])/
 
 /** The first enhanced status code (RFC 3463 §2) in a text. */
-export const statusIn = (text: string | undefined): string | null => STATUS.exec(text ?? '')?.[0] ?? null
+export const findStatus = (text: string | undefined): string | null => STATUS.exec(text ?? '')?.[0] ?? null
 
 /** Whether a status names no cause (RFC 3463 §3.1). */
 export const isVagueStatus = (status: string | null): boolean => status === null || /^[245]\.0\.0$/.test(status)
 
 /** `dns; mx.example.net`: the part after the type. */
-const withoutType = (text: string | undefined): string | undefined =>
+const removeType = (text: string | undefined): string | undefined =>
   text?.replace(/^[A-Za-z0-9-]{1,40}[ \t]*;[ \t]*/, '').trim()
 
-const nameOf = (text: string | undefined): string | null => withoutType(text)?.slice(0, MOST_NAME_CHARACTERS) || null
+const parseName = (text: string | undefined): string | null => removeType(text)?.slice(0, MAX_NAME_LENGTH) || null
 
 /** An address of a typed field, decoded; null: none that mail can go to (X.400 and the like). */
-function addressOf(text: string | undefined): string | null {
+function parseAddress(text: string | undefined): string | null {
   const type = /^([A-Za-z0-9-]{1,40})[ \t]*;/.exec(text ?? '')?.[1]?.toLowerCase()
-  const address = withoutType(text)?.replace(/^<|>$/g, '').trim() ?? ''
-  if (!address.includes('@') || /\s/.test(address) || address.length > MOST_ADDRESS_CHARACTERS) return null
-  return type === 'utf-8' ? fromUtf8Address(address) : fromXtext(address)
+  const address = removeType(text)?.replace(/^<|>$/g, '').trim() ?? ''
+  if (!address.includes('@') || /\s/.test(address) || address.length > MAX_ADDRESS_LENGTH) return null
+  return type === 'utf-8' ? decodeUtf8Address(address) : decodeXtext(address)
 }
 
 /** RFC 6533 §3, all three forms. Escapes that name no character stay as they are. */
-const fromUtf8Address = (address: string): string =>
+const decodeUtf8Address = (address: string): string =>
   address.replace(/\\x\{([0-9A-Fa-f]{2,6})\}/g, (escaped, hex: string) => {
     const code = Number.parseInt(hex, 16)
     return code > 0x20 && code <= 0x10ffff && !(code >= 0xd800 && code <= 0xdfff) ? String.fromCodePoint(code) : escaped
   })
 
 /** RFC 3461 §4: only `+` and `=` have to be escaped in an address, and other escapes look like a tag: `bob+20`. */
-const fromXtext = (address: string): string => address.replaceAll('+2B', '+').replaceAll('+3D', '=')
+const decodeXtext = (address: string): string => address.replaceAll('+2B', '+').replaceAll('+3D', '=')

@@ -3,9 +3,9 @@ import iconv from 'iconv-lite'
 import libcharset from 'libmime/lib/charset.js'
 
 /** Names that say nothing about octets above 127, or that senders write without meaning them. */
-const SAYS_NOTHING =
+const MEANINGLESS =
   /^(?:us-?ascii|ascii|ansi_x3\.4-19(?:68|86)|x-unknown|unknown-8bit|unknown|default|none|7bit|8bit|binary)$/
-const LONGEST_NAME = 60
+const MAX_NAME_LENGTH = 60
 /** Where a page says its own charset. */
 const META_BYTES = 1024
 
@@ -15,15 +15,15 @@ const META_BYTES = 1024
  * @param charset as declared; null: it was not
  */
 export function decodeText(bytes: Uint8Array, charset: string | null): string {
-  return decode(bytes, nameOf(charset)).toWellFormed()
+  return decode(bytes, normaliseCharset(charset)).toWellFormed()
 }
 
 /** As `decodeText`; without a charset what the page says in its first kilobyte decides, unless it is UTF-8. */
 export function decodeHtml(bytes: Uint8Array, charset: string | null): string {
-  if (nameOf(charset) !== undefined) return decodeText(bytes, charset)
+  if (normaliseCharset(charset) !== undefined) return decodeText(bytes, charset)
   const start = Buffer.from(bytes.buffer, bytes.byteOffset, Math.min(bytes.length, META_BYTES)).toString('latin1')
   const own = /<meta[^>]{0,200}charset\s{0,10}=\s{0,10}["']?([A-Za-z0-9_-]{2,40})/i.exec(start)?.[1]
-  return utf8(bytes) ?? decodeText(bytes, own ?? null)
+  return decodeUtf8(bytes) ?? decodeText(bytes, own ?? null)
 }
 
 /** Octets of a header that no header has unencoded: beyond ASCII, or the escape with which ISO-2022 begins another alphabet. */
@@ -39,39 +39,40 @@ const HEADER_SYNTAX = Buffer.from('A+AGE-:;<a@b>"=?Q?_?= \t')
 export function decodeHeaderText(octets: string, bodyCharset: string | null): string {
   if (!RAW_OCTETS.test(octets)) return octets
   const bytes = Buffer.from(octets, 'latin1')
-  const name = nameOf(bodyCharset)
+  const name = normaliseCharset(bodyCharset)
   // Text of ISO-2022 is valid UTF-8 as well.
   const isEscaped = octets.includes('\x1b') && name?.startsWith('iso-2022-') === true
-  const known = isEscaped ? undefined : utf8(bytes)
+  const known = isEscaped ? undefined : decodeUtf8(bytes)
   if (known !== undefined) return known
   const isUsable = name !== undefined && name !== 'utf-8' && decode(HEADER_SYNTAX, name) === HEADER_SYNTAX.toString()
-  return (isUsable ? decode(bytes, name) : guess(bytes)).toWellFormed()
+  return (isUsable ? decode(bytes, name) : decodeGuessed(bytes)).toWellFormed()
 }
 
 /** Whether a declared charset says anything about octets above 127. */
-export const isMeaningful = (charset: string): boolean => nameOf(charset) !== undefined
+export const isMeaningfulCharset = (charset: string): boolean => normaliseCharset(charset) !== undefined
 
 /** Whether two names are those of one charset. */
-export const isSameCharset = (one: string, other: string): boolean => one === other || nameOf(one) === nameOf(other)
+export const isSameCharset = (one: string, other: string): boolean =>
+  one === other || normaliseCharset(one) === normaliseCharset(other)
 
 function decode(bytes: Uint8Array, name: string | undefined): string {
-  if (name === undefined) return guess(bytes)
+  if (name === undefined) return decodeGuessed(bytes)
   if (name === 'utf-8') return new TextDecoder('utf-8').decode(bytes)
   // The byte order mark knows better than the name, of which the one order is only a guess.
   const isBigEndian = name.startsWith('utf-16') && bytes[0] === 0xfe && bytes[1] === 0xff
-  const native = decoderOf(isBigEndian ? 'utf-16be' : name)
-  if (native) return native.decode(native.encoding === 'iso-2022-jp' ? withoutIdleEscapes(bytes) : bytes)
+  const native = findDecoder(isBigEndian ? 'utf-16be' : name)
+  if (native) return native.decode(native.encoding === 'iso-2022-jp' ? removeIdleEscapes(bytes) : bytes)
   const sevenBitDecoder = SEVEN_BIT_DECODERS[name]
   if (sevenBitDecoder) return sevenBitDecoder(bytes)
   // It takes nothing but a Buffer for octets.
   const text = libcharset.decode(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length), name)
   // Either it is broken, or the name is unknown and was read as UTF-8.
-  return text.includes('\ufffd') ? guess(bytes) : text
+  return text.includes('\ufffd') ? decodeGuessed(bytes) : text
 }
 
-const guess = (bytes: Uint8Array): string => utf8(bytes) ?? new TextDecoder('windows-1252').decode(bytes)
+const decodeGuessed = (bytes: Uint8Array): string => decodeUtf8(bytes) ?? new TextDecoder('windows-1252').decode(bytes)
 
-function utf8(bytes: Uint8Array): string | undefined {
+function decodeUtf8(bytes: Uint8Array): string | undefined {
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
   } catch {
@@ -80,17 +81,17 @@ function utf8(bytes: Uint8Array): string | undefined {
 }
 
 /** The name in lower case; undefined: none that says anything. */
-function nameOf(charset: string | null): string | undefined {
+function normaliseCharset(charset: string | null): string | undefined {
   // RFC 2231 §5: a language may follow.
-  const given = (charset ?? '')
+  const declared = (charset ?? '')
     .toLowerCase()
     .replace(/\*.*$/s, '')
     .replaceAll(/["'\s]/g, '')
-  if (given === '' || given.length > LONGEST_NAME || SAYS_NOTHING.test(given)) return undefined
-  return libcharset.normalizeCharset(given).toLowerCase()
+  if (declared === '' || declared.length > MAX_NAME_LENGTH || MEANINGLESS.test(declared)) return undefined
+  return libcharset.normalizeCharset(declared).toLowerCase()
 }
 
-function decoderOf(name: string): TextDecoder | undefined {
+function findDecoder(name: string): TextDecoder | undefined {
   try {
     // The type knows fewer names than the decoder.
     return new TextDecoder(name as 'utf-8')
@@ -103,7 +104,7 @@ function decoderOf(name: string): TextDecoder | undefined {
  * Without the escapes of ISO-2022-JP that another follows: where two texts were joined, such as the encoded words of a subject. The decoder takes them
  * for an error.
  */
-function withoutIdleEscapes(bytes: Uint8Array): Uint8Array {
+function removeIdleEscapes(bytes: Uint8Array): Uint8Array {
   const octets = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1')
   return Buffer.from(octets.replace(/\x1b(?:\([BJI]|\$[@B])(?=\x1b)/g, ''), 'latin1')
 }
@@ -114,7 +115,7 @@ function withoutIdleEscapes(bytes: Uint8Array): Uint8Array {
  */
 function decodeUtf7(bytes: Uint8Array): string {
   const text = iconv.decode(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length), 'utf-7')
-  return text.includes('\ufffd') ? guess(bytes) : text
+  return text.includes('\ufffd') ? decodeGuessed(bytes) : text
 }
 
 /**
@@ -151,7 +152,7 @@ function toEucKr(bytes: Uint8Array): Uint8Array {
     if (byte === ESC && KOREAN_DESIGNATOR.every((octet, index) => bytes[at + 1 + index] === octet))
       at += KOREAN_DESIGNATOR.length
     else if (byte === SHIFT_OUT || byte === SHIFT_IN) isKorean = byte === SHIFT_OUT
-    else out[length++] = isKorean ? inUpperHalf(byte) : byte
+    else out[length++] = isKorean ? toUpperHalf(byte) : byte
   }
   return out.subarray(0, length)
 }
@@ -167,7 +168,7 @@ function toEucCn(bytes: Uint8Array): Uint8Array {
     if (escaped === OPENING_BRACE || escaped === CLOSING_BRACE) {
       isChinese = escaped === OPENING_BRACE
       at++
-    } else if (isChinese && byte !== LF) out[length++] = inUpperHalf(byte)
+    } else if (isChinese && byte !== LF) out[length++] = toUpperHalf(byte)
     else if (escaped === LF) at++
     else if (escaped === CR && bytes[at + 2] === LF) at += 2
     else {
@@ -180,4 +181,4 @@ function toEucCn(bytes: Uint8Array): Uint8Array {
 }
 
 /** Controls and spaces have no other half. */
-const inUpperHalf = (byte: number): number => (byte > 0x20 && byte < 0x7f ? byte | 0x80 : byte)
+const toUpperHalf = (byte: number): number => (byte > 0x20 && byte < 0x7f ? byte | 0x80 : byte)

@@ -76,29 +76,29 @@ export function composeMessage(input: ComposeInput): SerialisedMessage {
   for (const [name, value] of input.headers) assertField(name, value)
   assertField('X-Subject', input.subject)
 
-  const { replyTo, headers } = withReplyTo(input)
+  const { replyTo, headers } = extractReplyTo(input)
   const leaves: EncodedPart[] = []
   const customNames = new Map(input.headers.map(([name]) => [name.toLowerCase(), name]))
   /** MailComposer has the number of a part in place of its content, which it would look through. */
-  const leaf = (part: EncodedPart) => ({
+  const addLeaf = (part: EncodedPart) => ({
     content: part.pieces.length === 0 ? '' : String(leaves.push(part) - 1),
     contentTransferEncoding: part.encoding === '7bit' ? (false as const) : part.encoding,
   })
   const composer = new MailComposer({
-    from: mailboxes([input.from]),
-    to: mailboxes(input.to),
-    cc: mailboxes(input.cc),
-    ...(replyTo === undefined ? {} : { replyTo: mailboxes([replyTo]) }),
-    subject: foldable(input.subject),
+    from: parseMailboxes([input.from]),
+    to: parseMailboxes(input.to),
+    cc: parseMailboxes(input.cc),
+    ...(replyTo === undefined ? {} : { replyTo: parseMailboxes([replyTo]) }),
+    subject: makeFoldable(input.subject),
     date: input.date,
     messageId: input.messageId,
-    headers: headers.map(([key, value]) => ({ key, value: fieldValue(key, value) })),
-    alternatives: bodies(input).map(([contentType, part]) => ({ contentType, ...leaf(part) })),
+    headers: headers.map(([key, value]) => ({ key, value: encodeFieldValue(key, value) })),
+    alternatives: listBodies(input).map(([contentType, part]) => ({ contentType, ...addLeaf(part) })),
     attachments: input.attachments.map(({ filename, contentType, content }) => ({
       filename: sanitiseFilename(filename),
       contentType: sanitiseContentType(contentType),
       contentDisposition: 'attachment',
-      ...leaf(content),
+      ...addLeaf(content),
     })),
     boundaryPrefix: BOUNDARY_PREFIX,
     baseBoundary: createHash('sha256').update(input.boundarySeed).digest('hex').slice(0, 24),
@@ -108,7 +108,7 @@ export function composeMessage(input: ComposeInput): SerialisedMessage {
     normalizeHeaderKey: (name: string) => customNames.get(name.toLowerCase()) ?? name,
   })
   const root = composer.compile()
-  encodeMore(root)
+  extendEncoders(root)
   return serialiseTree(root, ({ content }) => (content === '' ? undefined : leaves[Number(content)]))
 }
 
@@ -126,16 +126,16 @@ interface Encoders {
  * Makes the nodes of a tree encode what a reader would decode though nobody encoded it, and what does not fold: in subjects, header values, names of
  * people and of files.
  */
-function encodeMore(node: object): void {
+function extendEncoders(node: object): void {
   const encoders = node as Encoders
   const { _encodeWords: encodeWords, _encodeAddressName: encodeName } = encoders
   const isEncoded = (text: string) => text.includes('=?') || (LONG_WORD.test(text) && ASCII_ONLY.test(text))
-  encoders._encodeWords = (text) => (isEncoded(text) ? encodedWords(text) : encodeWords.call(encoders, text))
-  encoders._encodeAddressName = (name) => (isEncoded(name) ? encodedWords(name) : encodeName.call(encoders, name))
-  for (const child of encoders.childNodes) encodeMore(child)
+  encoders._encodeWords = (text) => (isEncoded(text) ? encodeAsWords(text) : encodeWords.call(encoders, text))
+  encoders._encodeAddressName = (name) => (isEncoded(name) ? encodeAsWords(name) : encodeName.call(encoders, name))
+  for (const child of encoders.childNodes) extendEncoders(child)
 }
 
-const encodedWords = (text: string): string => encodeWord(text, 'Q', 52)
+const encodeAsWords = (text: string): string => encodeWord(text, 'Q', 52)
 
 function assertField(name: string, value: string): void {
   if (!FIELD_NAME.test(name) || RESERVED_NAME.test(name))
@@ -145,15 +145,15 @@ function assertField(name: string, value: string): void {
 }
 
 /** Reply-To may be given as a header as well: MailComposer takes mailboxes as objects only where it expects them. */
-function withReplyTo({ replyTo, headers }: ComposeInput): Pick<ComposeInput, 'replyTo' | 'headers'> {
-  const given = headers.find(([name]) => /^reply-to$/i.test(name))
-  if (replyTo !== undefined || !given || parseMailboxList(given[1]).kind === 'invalid')
+function extractReplyTo({ replyTo, headers }: ComposeInput): Pick<ComposeInput, 'replyTo' | 'headers'> {
+  const replyToField = headers.find(([name]) => /^reply-to$/i.test(name))
+  if (replyTo !== undefined || !replyToField || parseMailboxList(replyToField[1]).kind === 'invalid')
     return { ...(replyTo !== undefined && { replyTo }), headers }
-  return { replyTo: given[1], headers: headers.filter((field) => field !== given) }
+  return { replyTo: replyToField[1], headers: headers.filter((field) => field !== replyToField) }
 }
 
 /** As objects, so that no second parser has a say in what the addresses are. */
-function mailboxes(texts: readonly string[]): { name: string; address: string }[] {
+function parseMailboxes(texts: readonly string[]): { name: string; address: string }[] {
   return texts.flatMap((text) => {
     const result = parseMailboxList(text)
     if (result.kind === 'invalid') throw new Error(`a mailbox was not validated: ${result.reason}`)
@@ -165,28 +165,28 @@ function mailboxes(texts: readonly string[]): { name: string; address: string }[
  * A field value that folds into lines of which none is blank: a run of white space longer than a line would be one, and a blank line ends the header
  * for some readers.
  */
-const foldable = (value: string): string => value.replace(/[ \t]{20,}/g, ' ').trim()
+const makeFoldable = (value: string): string => value.replace(/[ \t]{20,}/g, ' ').trim()
 
 /** A value that is written as it is, folded. */
-const asIs = (value: string) => ({ value, prepared: true, foldLines: true })
+const toPreparedValue = (value: string) => ({ value, prepared: true, foldLines: true })
 
 /** The value of a further field: encoded by MailComposer, but for those whose form it does not know. */
-function fieldValue(name: string, value: string): string | ReturnType<typeof asIs> {
+function encodeFieldValue(name: string, value: string): string | ReturnType<typeof toPreparedValue> {
   const isAscii = ASCII_ONLY.test(value)
   // It does not encode these; what is not ASCII has no meaning in them but must not reach the wire raw.
-  if (MESSAGE_ID_FIELD.test(name) && !isAscii) return encodedWords(value)
-  if (URL_FIELD.test(name) && isAscii && !LONG_WORD.test(value)) return asIs(foldable(value))
+  if (MESSAGE_ID_FIELD.test(name) && !isAscii) return encodeAsWords(value)
+  if (URL_FIELD.test(name) && isAscii && !LONG_WORD.test(value)) return toPreparedValue(makeFoldable(value))
   const list = MAILBOX_FIELD.test(name) ? parseMailboxList(value) : undefined
-  if (list?.kind === 'ok') return asIs(MimeNode.encodeHeaderValue('Reply-To', mailboxes([value])))
-  return foldable(value)
+  if (list?.kind === 'ok') return toPreparedValue(MimeNode.encodeHeaderValue('Reply-To', parseMailboxes([value])))
+  return makeFoldable(value)
 }
 
 /** text/plain before text/html (RFC 2046 §5.1.4: the best last); an empty text when there is neither. */
-function bodies({ text, html }: ComposeInput): (readonly [contentType: string, part: EncodedPart])[] {
+function listBodies({ text, html }: ComposeInput): (readonly [contentType: string, part: EncodedPart])[] {
   return [
-    ...(text === undefined && html !== undefined ? [] : [['text/plain; charset=utf-8', text ?? EMPTY] as const]),
+    ...(text === undefined && html !== undefined ? [] : [['text/plain; charset=utf-8', text ?? EMPTY_PART] as const]),
     ...(html === undefined ? [] : [['text/html; charset=utf-8', html] as const]),
   ]
 }
 
-const EMPTY: EncodedPart = { encoding: '7bit', pieces: [] }
+const EMPTY_PART: EncodedPart = { encoding: '7bit', pieces: [] }

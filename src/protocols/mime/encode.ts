@@ -13,7 +13,7 @@ export interface EncodedPart {
 }
 
 /** How much is looked at or encoded between two yields: a fraction of a millisecond. */
-const SLICE_BYTES = 64 * 1024
+const CHUNK_BYTES = 64 * 1024
 /** RFC 2045 §6.7 and §6.8. */
 const MAX_LINE_LENGTH = 76
 /** Of one line of base64. */
@@ -44,14 +44,14 @@ IS_LITERAL[EQUALS] = 0
  * @param utf8 well-formed
  */
 export function* encodeText(utf8: Uint8Array): Generator<void, EncodedPart> {
-  const text = yield* withCrlf(asBuffer(utf8))
-  const survey = new Survey()
-  yield* inSlices(text, (from, to) => survey.look(text, from, to))
+  const text = yield* normaliseLineEnds(asBuffer(utf8))
+  const survey = new EncodingSurvey()
+  yield* forEachChunk(text, (from, to) => survey.scan(text, from, to))
   const { isSafe, escapedCount } = survey
   if (isSafe) return { encoding: '7bit', pieces: text.length === 0 ? [] : [text] }
   if (escapedCount * 2 > text.length * BASE64_GROWTH) return yield* encodeBase64([text])
-  const writer = new QuotedPrintable(text, escapedCount)
-  yield* inSlices(text, (from, to) => writer.write(text, from, to))
+  const writer = new QuotedPrintableWriter(text, escapedCount)
+  yield* forEachChunk(text, (from, to) => writer.write(text, from, to))
   return { encoding: 'quoted-printable', pieces: [writer.encoded] }
 }
 
@@ -70,18 +70,18 @@ export function* encodeBase64(content: Iterable<Uint8Array>): Generator<void, En
       filled += taken
       from += taken
       if (filled < block.length) continue
-      pieces.push(base64Lines(block))
+      pieces.push(formatBase64Lines(block))
       filled = 0
       yield
     }
   }
   block = block.subarray(0, filled)
-  if (filled > 0 || pieces.length === 0) pieces.push(base64Lines(block))
+  if (filled > 0 || pieces.length === 0) pieces.push(formatBase64Lines(block))
   return { encoding: 'base64', pieces }
 }
 
 /** Full lines but for the last, each with its CRLF; a line break for nothing. */
-function base64Lines(block: Buffer): Buffer {
+function formatBase64Lines(block: Buffer): Buffer {
   const digits = Buffer.from(block.toString('base64'), 'latin1')
   const lineCount = Math.max(1, Math.ceil(digits.length / MAX_LINE_LENGTH))
   const lines = Buffer.allocUnsafe(digits.length + lineCount * CRLF.length)
@@ -95,30 +95,30 @@ function base64Lines(block: Buffer): Buffer {
 }
 
 /** Runs a function over one slice after the other. Loops over octets are outside of generators, where they are slow. */
-function* inSlices(text: Buffer, run: (from: number, to: number) => void): Generator<void, void> {
-  for (let from = 0; from < text.length; from += SLICE_BYTES) {
+function* forEachChunk(text: Buffer, run: (from: number, to: number) => void): Generator<void, void> {
+  for (let from = 0; from < text.length; from += CHUNK_BYTES) {
     if (from > 0) yield
-    run(from, Math.min(from + SLICE_BYTES, text.length))
+    run(from, Math.min(from + CHUNK_BYTES, text.length))
   }
 }
 
 /** The text with CRLF for every CR, LF and CRLF; the text itself when it has no other. */
-function* withCrlf(text: Buffer): Generator<void, Buffer> {
+function* normaliseLineEnds(text: Buffer): Generator<void, Buffer> {
   let missing = 0
-  yield* inSlices(text, (from, to) => {
-    missing += countMissing(text, from, to)
+  yield* forEachChunk(text, (from, to) => {
+    missing += countBareLineEnds(text, from, to)
   })
   if (missing === 0) return text
   const normalised = Buffer.allocUnsafe(text.length + missing)
   let at = 0
-  yield* inSlices(text, (from, to) => {
-    at = normalise(text, from, to, normalised, at)
+  yield* forEachChunk(text, (from, to) => {
+    at = copyWithCrlf(text, from, to, normalised, at)
   })
   return normalised
 }
 
 /** How many CR and LF stand alone. */
-function countMissing(text: Buffer, from: number, to: number): number {
+function countBareLineEnds(text: Buffer, from: number, to: number): number {
   let missing = 0
   let last = text[from - 1]
   for (let i = from; i < to; i++) {
@@ -129,7 +129,7 @@ function countMissing(text: Buffer, from: number, to: number): number {
   return missing
 }
 
-function normalise(text: Buffer, from: number, to: number, out: Buffer, outFrom: number): number {
+function copyWithCrlf(text: Buffer, from: number, to: number, out: Buffer, outFrom: number): number {
   let at = outFrom
   let last = text[from - 1]
   for (let i = from; i < to; i++) {
@@ -143,7 +143,7 @@ function normalise(text: Buffer, from: number, to: number, out: Buffer, outFrom:
 }
 
 /** What decides on the encoding of a text with CRLF. */
-class Survey {
+class EncodingSurvey {
   /**
    * Whether it may go as it is. ASCII that may not: relays drop white space at line ends, mbox writers escape "From ",
    * a boundary (`=_T`) must not occur in a body, and lines are kept short enough for any reader.
@@ -153,7 +153,7 @@ class Survey {
   escapedCount = 0
   #lineStart = 0
 
-  look(text: Buffer, from: number, to: number): void {
+  scan(text: Buffer, from: number, to: number): void {
     let { isSafe, escapedCount } = this
     let lineStart = this.#lineStart
     for (let i = from; i < to; i++) {
@@ -169,7 +169,7 @@ class Survey {
       } else if (
         IS_LITERAL[octet] === 0 ||
         isWhiteSpaceAtLineEnd(text, i, octet) ||
-        (i === lineStart && isFrom(text, i))
+        (i === lineStart && isFromLine(text, i))
       ) {
         escapedCount++
         isSafe = false
@@ -184,11 +184,11 @@ class Survey {
 const isWhiteSpaceAtLineEnd = (text: Buffer, at: number, octet: number): boolean =>
   (octet === SPACE || octet === TAB) && (at + 1 === text.length || text[at + 1] === CR)
 
-const isFrom = (text: Buffer, at: number): boolean =>
+const isFromLine = (text: Buffer, at: number): boolean =>
   text[at] === UPPER_F && text.compare(FROM, 0, FROM.length, at, Math.min(at + FROM.length, text.length)) === 0
 
 /** Soft line breaks stand neither in an escape nor in a character: some readers decode line by line. */
-class QuotedPrintable {
+class QuotedPrintableWriter {
   readonly #out: Buffer
   #at = 0
   #column = 0
@@ -217,14 +217,14 @@ class QuotedPrintable {
         continue
       }
       const isLiteral = IS_LITERAL[octet] === 1 && !isWhiteSpaceAtLineEnd(text, i, octet)
-      const width = isLiteral ? 1 : 3 * characterOctets(octet)
+      const width = isLiteral ? 1 : 3 * countCharacterOctets(octet)
       if (column + width > MAX_LINE_LENGTH - 1) {
         out[at++] = EQUALS
         out[at++] = CR
         out[at++] = LF
         column = 0
       }
-      if (isLiteral && (column > 0 || !isFrom(text, i))) {
+      if (isLiteral && (column > 0 || !isFromLine(text, i))) {
         out[at++] = octet
         column++
       } else {
@@ -242,5 +242,5 @@ class QuotedPrintable {
 const MAX_CHARACTER_OCTETS = 4
 
 /** How many octets of a character begin here (RFC 3629 §3); 1 within one, which has its place already. */
-const characterOctets = (octet: number): number =>
+const countCharacterOctets = (octet: number): number =>
   octet < 0xc0 ? 1 : octet < 0xe0 ? 2 : octet < 0xf0 ? 3 : MAX_CHARACTER_OCTETS

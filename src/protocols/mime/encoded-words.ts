@@ -3,7 +3,7 @@
  * other in one charset are decoded together, because many senders cut inside a character. Never throws.
  */
 import { decodeText, isSameCharset } from './charset.ts'
-import { transferDecoder } from './transfer-encoding.ts'
+import { createTransferDecoder } from './transfer-encoding.ts'
 
 /** The encoded text may have spaces, which it must not have, and be empty. */
 const WORD = /=\?([\w.:+*-]{1,80})\?([BbQq])\?([^?]*)\?=/g
@@ -37,7 +37,7 @@ export function decodeWords(text: string): string {
 }
 
 function decodeB(encoded: string): Uint8Array {
-  const decoder = transferDecoder('base64')
+  const decoder = createTransferDecoder('base64')
   return Buffer.concat([decoder.push(Buffer.from(encoded)), decoder.end()])
 }
 

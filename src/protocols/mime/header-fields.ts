@@ -18,13 +18,13 @@ export interface Head {
 }
 
 /** A longer header is not read. */
-export const MOST_HEAD_BYTES = 1024 * 1024
-const MOST_HEAD_LINES = 100_000
+export const MAX_HEAD_BYTES = 1024 * 1024
+const MAX_HEAD_LINES = 100_000
 /** Of one field; a list of 5,000 addresses has half of it. */
-const MOST_ADDRESS_CHARACTERS = 256 * 1024
-const MOST_ADDRESSES = 1000
-const MOST_REFERENCES = 1000
-const LONGEST_MESSAGE_ID = 998
+const MAX_ADDRESS_LENGTH = 256 * 1024
+const MAX_ADDRESSES = 1000
+const MAX_REFERENCES = 1000
+const MAX_MESSAGE_ID_LENGTH = 998
 
 const FIELD = /^([!-9;-~]+)[ \t]*:/
 const OF_CONTENT = /^content-/i
@@ -37,7 +37,7 @@ const WELL_KNOWN =
  * more of the fields that any message has follow that one.
  * @returns undefined when it is longer than 1 MiB or has more than `maxLines`
  */
-export function readHead(raw: Uint8Array, maxLines = MOST_HEAD_LINES): Head | undefined {
+export function readHead(raw: Uint8Array, maxLines = MAX_HEAD_LINES): Head | undefined {
   const bytes = Buffer.from(raw.buffer, raw.byteOffset, raw.length)
   const fields: string[][] = []
   const contentLines: [start: number, end: number][] = []
@@ -45,10 +45,10 @@ export function readHead(raw: Uint8Array, maxLines = MOST_HEAD_LINES): Head | un
   let lineCount = 0
   /** The first line that is no field, and how many fields stand before it. */
   let broken: { readonly at: number; readonly fieldCount: number } | undefined
-  const unclosed = (at: number): Head => {
+  const buildUnclosed = (at: number): Head => {
     const end = broken?.at ?? at
     return {
-      rawFields: unfolded(broken ? fields.slice(0, broken.fieldCount) : fields),
+      rawFields: unfold(broken ? fields.slice(0, broken.fieldCount) : fields),
       end,
       isClosed: false,
       contentLines: contentLines.filter(([start]) => start < end),
@@ -58,13 +58,13 @@ export function readHead(raw: Uint8Array, maxLines = MOST_HEAD_LINES): Head | un
   while (position < bytes.length) {
     const lineFeed = bytes.indexOf(0x0a, position)
     const next = lineFeed === -1 ? bytes.length : lineFeed + 1
-    if (broken === undefined && (++lineCount > maxLines || next > MOST_HEAD_BYTES)) return undefined
+    if (broken === undefined && (++lineCount > maxLines || next > MAX_HEAD_BYTES)) return undefined
     // What lies so far behind a broken line is body.
-    if (next > MOST_HEAD_BYTES) break
-    const line = lineOf(bytes, position, next)
+    if (next > MAX_HEAD_BYTES) break
+    const line = decodeLine(bytes, position, next)
     if (line === '') {
       if (broken) break
-      return { rawFields: unfolded(fields), end: position, isClosed: true, contentLines }
+      return { rawFields: unfold(fields), end: position, isClosed: true, contentLines }
     }
     const isFolded = line.startsWith(' ') || line.startsWith('\t')
     const isField = FIELD.test(line)
@@ -81,18 +81,18 @@ export function readHead(raw: Uint8Array, maxLines = MOST_HEAD_LINES): Head | un
     else if (!(position === 0 && /^>?From /.test(line))) broken ??= { at: position, fieldCount: fields.length }
     position = next
   }
-  return unclosed(bytes.length)
+  return buildUnclosed(bytes.length)
 }
 
 /** A line without its end, one character per octet. */
-function lineOf(bytes: Buffer, start: number, next: number): string {
+function decodeLine(bytes: Buffer, start: number, next: number): string {
   let end = next
   if (end > start && bytes[end - 1] === 0x0a) end--
   if (end > start && bytes[end - 1] === 0x0d) end--
   return bytes.toString('latin1', start, end)
 }
 
-const unfolded = (fields: readonly string[][]): HeaderField[] =>
+const unfold = (fields: readonly string[][]): HeaderField[] =>
   fields.map((lines) => {
     const text = lines.length === 1 ? (lines[0] ?? '') : lines.join('')
     const colon = text.indexOf(':')
@@ -104,10 +104,10 @@ export const decodeFields = (rawFields: readonly HeaderField[], bodyCharset: str
   rawFields.map(([name, value]) => [name, decodeHeaderText(value, bodyCharset)])
 
 /** A value for people: encoded words decoded, nothing in it that is no text. */
-export const decodeValue = (value: string): string => plain(decodeWords(value))
+export const decodeValue = (value: string): string => removeControls(decodeWords(value))
 
 /** Control characters become spaces: a line break that was encoded must not become one again. NUL is left out. */
-const plain = (text: string): string =>
+const removeControls = (text: string): string =>
   text
     .replaceAll('\0', '')
     .replaceAll(/[\x01-\x08\x0a-\x1f\x7f]/g, ' ')
@@ -122,53 +122,53 @@ export interface Addresses {
 }
 
 /** The addresses of one or more fields of the same name; null: there is none. */
-export function addressesOf(values: readonly string[]): Addresses | null {
+export function parseAddresses(values: readonly string[]): Addresses | null {
   if (values.length === 0) return null
   const joined = values.join(', ')
-  const entries = addressparser(joined.slice(0, MOST_ADDRESS_CHARACTERS))
+  const entries = addressparser(joined.slice(0, MAX_ADDRESS_LENGTH))
   const addresses = entries
     .flatMap((entry) => (entry.group ? entry.group : [entry]))
-    .flatMap(({ address }) => addressOf(address))
+    .flatMap(({ address }) => parseAddress(address))
   // What holds no address is told as it stands: `undisclosed-recipients:;`.
   const text =
-    addresses.length === 0 || joined.length > MOST_ADDRESS_CHARACTERS
+    addresses.length === 0 || joined.length > MAX_ADDRESS_LENGTH
       ? decodeValue(joined)
       : entries
-          .map(formatted)
+          .map(formatEntry)
           .filter((entry) => entry !== '')
           .join(', ')
-  return { text, addresses: addresses.slice(0, MOST_ADDRESSES) }
+  return { text, addresses: addresses.slice(0, MAX_ADDRESSES) }
 }
 
-function addressOf(address: string | undefined): string[] {
-  const text = plain(address ?? '')
+function parseAddress(address: string | undefined): string[] {
+  const text = removeControls(address ?? '')
   return text.includes('@') ? [text] : []
 }
 
-function formatted(entry: AddressOrGroup): string {
+function formatEntry(entry: AddressOrGroup): string {
   const name = decodeValue(entry.name)
-  if (entry.group) return `${quoted(name)}: ${entry.group.map(formatted).join(', ')};`
-  const address = plain(entry.address ?? '')
+  if (entry.group) return `${quoteName(name)}: ${entry.group.map(formatEntry).join(', ')};`
+  const address = removeControls(entry.address ?? '')
   if (name === '') return address
-  return address === '' ? quoted(name) : `${quoted(name)} <${address}>`
+  return address === '' ? quoteName(name) : `${quoteName(name)} <${address}>`
 }
 
 /** RFC 5322 §3.2.5, so that what an encoded word held, a comma or an address, is seen to be a name. */
-const quoted = (name: string): string =>
+const quoteName = (name: string): string =>
   /^[A-Za-z0-9!#$%&'*+\-/=?^_`{|}~ \u0080-\uffff]*$/.test(name) ? name : `"${name.replaceAll(/["\\]/g, '\\$&')}"`
 
 /** The first message id of a value, with angle brackets; null: there is none. */
-export const messageIdIn = (value: string | undefined): string | null =>
-  value === undefined ? null : (messageIdsIn(value)[0] ?? null)
+export const parseMessageId = (value: string | undefined): string | null =>
+  value === undefined ? null : (parseMessageIds(value)[0] ?? null)
 
 /** All message ids of a value, with angle brackets: of more than 1,000 the first, which began the thread, and the last. */
-export function messageIdsIn(value: string): string[] {
+export function parseMessageIds(value: string): string[] {
   const text = decodeValue(value)
   const found = text.includes('<')
     ? (text.match(/<[^<>]*>/g) ?? []).map((id) => id.replaceAll(/\s+/g, ''))
     : text.split(/[\s,]+/).map((id) => `<${id.replaceAll('>', '')}>`)
-  const ids = found.filter((id) => id.length > 2 && id.length <= LONGEST_MESSAGE_ID)
-  return ids.length > MOST_REFERENCES ? [ids[0] ?? '', ...ids.slice(1 - MOST_REFERENCES)] : ids
+  const ids = found.filter((id) => id.length > 2 && id.length <= MAX_MESSAGE_ID_LENGTH)
+  return ids.length > MAX_REFERENCES ? [ids[0] ?? '', ...ids.slice(1 - MAX_REFERENCES)] : ids
 }
 
 /** RFC 5322 §3.3 and §4.3, with or without a day and a zone, and RFC 3339. */
@@ -188,13 +188,13 @@ const ZONES: Readonly<Record<string, number>> = {
 }
 
 /** Milliseconds since the epoch; null when it is no date between 1970 and 9999. A zone that says nothing is UTC (RFC 5322 §4.3). */
-export function dateOf(value: string | undefined): number | null {
+export function parseDate(value: string | undefined): number | null {
   const text = decodeValue(value ?? '').slice(0, 200)
-  const time = RFC_3339.test(text) ? Date.parse(text.replace(' ', 'T')) : internetDate(text)
+  const time = RFC_3339.test(text) ? Date.parse(text.replace(' ', 'T')) : parseInternetDate(text)
   return time !== undefined && time >= 0 && time < Date.UTC(10_000, 0) ? time : null
 }
 
-function internetDate(text: string): number | undefined {
+function parseInternetDate(text: string): number | undefined {
   const parts = DATE.exec(text)
   if (!parts) return undefined
   const [, day, monthName = '', year = '', hour, minute, second, zone = ''] = parts
@@ -205,11 +205,12 @@ function internetDate(text: string): number | undefined {
   const given = Number(year)
   const fullYear = year.length >= 4 ? given : year.length === 2 && given < 50 ? given + 2000 : given + 1900
   return (
-    Date.UTC(fullYear, month, dayNumber, hourNumber, minuteNumber, Math.min(Number(second ?? 0), 60)) - offsetMs(zone)
+    Date.UTC(fullYear, month, dayNumber, hourNumber, minuteNumber, Math.min(Number(second ?? 0), 60)) -
+    parseZoneOffset(zone)
   )
 }
 
-function offsetMs(zone: string): number {
+function parseZoneOffset(zone: string): number {
   const digits = /^([+-])(\d{2})(\d{2})$/.exec(zone)
   if (!digits) return (ZONES[zone.toLowerCase()] ?? 0) * 3_600_000
   const minutes = Number(digits[2]) * 60 + Number(digits[3])

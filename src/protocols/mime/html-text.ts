@@ -25,7 +25,7 @@ const convert = compile({
 
 /** Readable text for the HTML of a message: links as `text <https://...>`, images left out, at most 256 Ki characters, lines not wrapped. */
 export function htmlToText(html: string): string {
-  return bounded(isConvertible(html) ? converted(html) : stripTags(html))
+  return truncate(isConvertible(html) ? convertOrStrip(html) : stripTags(html))
 }
 
 function isConvertible(html: string): boolean {
@@ -37,7 +37,7 @@ function isConvertible(html: string): boolean {
   return true
 }
 
-function converted(html: string): string {
+function convertOrStrip(html: string): string {
   try {
     return convert(html)
   } catch {
@@ -70,7 +70,7 @@ function stripTags(html: string): string {
       continue
     }
     if (LINE_ENDING_TAG.test(tag) && pieces.at(-1) !== '\n') pieces.push('\n')
-    position = endOfTag(html, open, tag)
+    position = findTagEnd(html, open, tag)
   }
   return decodeEntities(pieces.join(''))
     .split('\n')
@@ -79,13 +79,13 @@ function stripTags(html: string): string {
     .join('\n')
 }
 
-function endOfTag(html: string, open: number, tag: string): number {
-  if (tag.startsWith('<!--')) return after(html, '-->', open)
+function findTagEnd(html: string, open: number, tag: string): number {
+  if (tag.startsWith('<!--')) return findAfter(html, '-->', open)
   const hidden = HIDDEN_ELEMENT.exec(tag)?.[1]
-  return after(html, '>', hidden === undefined ? open : after(html, `</${hidden}`, open))
+  return findAfter(html, '>', hidden === undefined ? open : findAfter(html, `</${hidden}`, open))
 }
 
-function after(html: string, mark: string, from: number): number {
+function findAfter(html: string, mark: string, from: number): number {
   const at = html.indexOf(mark, from)
   return at === -1 ? html.length : at + mark.length
 }
@@ -97,5 +97,5 @@ const decodeEntities = (text: string): string =>
     return code > 31 && code <= 0x10ffff ? String.fromCodePoint(code) : ' '
   })
 
-const bounded = (text: string): string =>
+const truncate = (text: string): string =>
   text.length <= MAX_TEXT_LENGTH ? text : `${text.slice(0, MAX_TEXT_LENGTH).toWellFormed()}…`

@@ -4,25 +4,25 @@
  */
 import type { Transform } from 'node:stream'
 import {
-  addressesOf,
-  dateOf,
   decodeFields,
   decodeValue,
   type HeaderField,
-  MOST_HEAD_BYTES,
-  messageIdIn,
-  messageIdsIn,
+  MAX_HEAD_BYTES,
+  parseAddresses,
+  parseDate,
+  parseMessageId,
+  parseMessageIds,
   readHead,
 } from './header-fields.ts'
-import { type ParsedMessage, Unparseable } from './parsed.ts'
+import { type ParsedMessage, UnparseableError } from './parsed.ts'
 import type { FileWriter } from './part-body.ts'
 import { type MessageContent, PartReader, type SplitterOutput } from './part-reader.ts'
 import { PartSplitter } from './part-splitter.ts'
-import { type MessageSource, sourceOf, startOf } from './source.ts'
-import { piecesOf } from './splitter-input.ts'
+import { createSource, type MessageSource, readPrefix } from './source.ts'
+import { generateSplitterInput } from './splitter-input.ts'
 
-const MOST_PARTS = 10_000
-const MOST_PART_HEAD_BYTES = 1024 * 1024
+const MAX_PARTS = 10_000
+const MAX_PART_HEAD_BYTES = 1024 * 1024
 
 export interface ParseOptions {
   /** Reverse-path of the session, `''` for the null one. */
@@ -37,49 +37,50 @@ export interface ParseOptions {
  * @throws Unparseable with a reason: more than 1 MiB or 100,000 lines of header, 200,000 fields or 8 MiB of header in all parts, 10,000 parts, 100 levels or 1,000 attachments
  */
 export async function parseMessage(message: Uint8Array | MessageSource, options: ParseOptions): Promise<ParsedMessage> {
-  const source = message instanceof Uint8Array ? sourceOf(message) : message
-  const start = startOf(source, MOST_HEAD_BYTES)
+  const source = message instanceof Uint8Array ? createSource(message) : message
+  const start = readPrefix(source, MAX_HEAD_BYTES)
   const head = readHead(start)
-  if (!head) throw new Unparseable('The header of the message is longer than 1 MiB or has more than 100,000 lines.')
-  const { charset, ...content } = await contentOf(piecesOf(source, start, head), options.newFile)
-  return { ...headerOf(decodeFields(head.rawFields, charset), options.mailFrom), ...content }
+  if (!head)
+    throw new UnparseableError('The header of the message is longer than 1 MiB or has more than 100,000 lines.')
+  const { charset, ...content } = await readContent(generateSplitterInput(source, start, head), options.newFile)
+  return { ...readHeaderFields(decodeFields(head.rawFields, charset), options.mailFrom), ...content }
 }
 
 /** The header alone, of a message that cannot be parsed or must not be: without bodies and attachments. @param start the beginning of the message */
 export const parseHeader = (start: Uint8Array, { mailFrom }: Pick<ParseOptions, 'mailFrom'>): ParsedMessage => ({
-  ...headerOf(decodeFields(readHead(start)?.rawFields ?? [], null), mailFrom),
+  ...readHeaderFields(decodeFields(readHead(start)?.rawFields ?? [], null), mailFrom),
   text: null,
   html: null,
   attachments: [],
 })
 
-function headerOf(
+function readHeaderFields(
   fields: readonly HeaderField[],
   mailFrom: string,
 ): Omit<ParsedMessage, 'text' | 'html' | 'attachments'> {
   const byName = Map.groupBy(fields, ([name]) => name.toLowerCase())
   const all = (name: string): string[] => byName.get(name)?.map(([, value]) => value) ?? []
   const first = (name: string): string | undefined => byName.get(name)?.[0]?.[1]
-  const from = addressesOf(all('from').slice(0, 1))
-  const to = addressesOf(all('to'))
+  const from = parseAddresses(all('from').slice(0, 1))
+  const to = parseAddresses(all('to'))
   return {
     headers: fields.map(([name, value]) => [name, decodeValue(value)] as const),
     from: from?.text ?? null,
     to: to?.text ?? null,
-    cc: addressesOf(all('cc'))?.text ?? null,
-    replyTo: addressesOf(all('reply-to').slice(0, 1))?.text ?? null,
+    cc: parseAddresses(all('cc'))?.text ?? null,
+    replyTo: parseAddresses(all('reply-to').slice(0, 1))?.text ?? null,
     fromAddresses: from?.addresses ?? [],
     toAddresses: to?.addresses ?? [],
     subject: decodeValue(first('subject') ?? ''),
-    messageId: messageIdIn(first('message-id')),
-    inReplyTo: messageIdIn(first('in-reply-to')),
-    references: messageIdsIn(all('references').join(' ')),
-    dateMs: dateOf(first('date')),
-    isAutomatic: mailFrom === '' || saysAutomatic(all),
+    messageId: parseMessageId(first('message-id')),
+    inReplyTo: parseMessageId(first('in-reply-to')),
+    references: parseMessageIds(all('references').join(' ')),
+    dateMs: parseDate(first('date')),
+    isAutomatic: mailFrom === '' || isMarkedAutomatic(all),
   }
 }
 
-function saysAutomatic(all: (name: string) => readonly string[]): boolean {
+function isMarkedAutomatic(all: (name: string) => readonly string[]): boolean {
   const words = (name: string): string[] =>
     all(name).map((value) => (/^[a-z-]*/i.exec(value.trim())?.[0] ?? '').toLowerCase())
   return (
@@ -91,16 +92,16 @@ function saysAutomatic(all: (name: string) => readonly string[]): boolean {
 }
 
 /** Bodies and attachments, part by part: of a part that is over only what is wanted of it stays in memory. */
-async function contentOf(pieces: Iterable<Buffer>, newFile: (() => FileWriter) | undefined): Promise<MessageContent> {
-  const options = { ignoreEmbedded: true, maxChildNodes: MOST_PARTS, maxHeadSize: MOST_PART_HEAD_BYTES }
+async function readContent(pieces: Iterable<Buffer>, newFile: (() => FileWriter) | undefined): Promise<MessageContent> {
+  const options = { ignoreEmbedded: true, maxChildNodes: MAX_PARTS, maxHeadSize: MAX_PART_HEAD_BYTES }
   const splitter: Transform = new PartSplitter(options)
   const reader = new PartReader(newFile)
   // Without a pipeline, which costs more than an ordinary message.
   const split = new Promise<void>((resolve, reject) => {
     splitter.on('data', (found: SplitterOutput) => {
       try {
-        if (found.type === 'node') reader.begin(found)
-        else reader.take(found)
+        if (found.type === 'node') reader.beginPart(found)
+        else reader.addContent(found)
       } catch (error) {
         splitter.destroy(error instanceof Error ? error : new Error(String(error)))
       }
@@ -113,7 +114,7 @@ async function contentOf(pieces: Iterable<Buffer>, newFile: (() => FileWriter) |
     await Promise.all([split, writeAll(splitter, pieces)])
   } catch (error) {
     splitter.destroy()
-    throw refused(error)
+    throw toUnparseable(error)
   }
   return reader.end()
 }
@@ -121,13 +122,13 @@ async function contentOf(pieces: Iterable<Buffer>, newFile: (() => FileWriter) |
 async function writeAll(splitter: Transform, pieces: Iterable<Buffer>): Promise<void> {
   for (const piece of pieces) {
     if (splitter.destroyed) return
-    if (!splitter.write(piece)) await drained(splitter)
+    if (!splitter.write(piece)) await waitForDrain(splitter)
   }
   if (!splitter.destroyed) splitter.end()
 }
 
 /** Resolves when it takes more, or nothing any more. */
-const drained = (stream: Transform): Promise<void> =>
+const waitForDrain = (stream: Transform): Promise<void> =>
   new Promise((resolve) => {
     const done = () => {
       stream.off('drain', done).off('close', done)
@@ -136,9 +137,9 @@ const drained = (stream: Transform): Promise<void> =>
     stream.on('drain', done).on('close', done)
   })
 
-function refused(error: unknown): unknown {
+function toUnparseable(error: unknown): unknown {
   if (!(error instanceof Error && 'code' in error && error.code === 'EMAXLEN')) return error
   return error.message.includes('header')
-    ? new Unparseable('The header of a part of the message is longer than 1 MiB.')
-    : new Unparseable(`The message has more than ${MOST_PARTS} parts.`)
+    ? new UnparseableError('The header of a part of the message is longer than 1 MiB.')
+    : new UnparseableError(`The message has more than ${MAX_PARTS} parts.`)
 }

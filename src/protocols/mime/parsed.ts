@@ -1,7 +1,7 @@
 /** @module What a parsed message is (RFC 5322, RFC 2045), and the error of one that cannot be parsed; `parse.ts` makes both. */
 
 /** A message that cannot be parsed; `message` is one sentence that says why. */
-export class Unparseable extends Error {
+export class UnparseableError extends Error {
   override readonly name = 'Unparseable'
 }
 
@@ -17,11 +17,11 @@ export interface ParsedAttachment {
   /** Decoded; nothing else lies in its buffer. Of what has a `file`, only the first 256 KiB. */
   readonly content: Uint8Array
   /** All of it, when it is large and whoever parsed it wanted files; left out: `content` is all of it. */
-  readonly file?: WholeFile
+  readonly file?: AttachmentFile
 }
 
 /** A large attachment, decoded, in a file of its own; who parsed says in what form. */
-export interface WholeFile {
+export interface AttachmentFile {
   readonly path: string
   /** The first 16 bytes of the SHA-256 of the attachment. */
   readonly hash: Uint8Array

@@ -1,12 +1,12 @@
 /** @module The content of a part while the message is read: decoded as it comes, in memory as long as it is small, in a file when it is large. */
-import type { WholeFile } from './parsed.ts'
-import { joined } from './source.ts'
-import { transferDecoder } from './transfer-encoding.ts'
+import type { AttachmentFile } from './parsed.ts'
+import { joinPieces } from './source.ts'
+import { createTransferDecoder } from './transfer-encoding.ts'
 
 /** Takes what is too large for memory. What it throws is no fault of the message. */
 export interface FileWriter {
   write(bytes: Uint8Array): void
-  finish(): WholeFile
+  finish(): AttachmentFile
 }
 
 export interface PartBody {
@@ -20,7 +20,7 @@ export interface PartContent {
   readonly start: Uint8Array
   readonly sizeBytes: number
   /** All of it, when it is larger than what may be in memory. */
-  readonly file: WholeFile | undefined
+  readonly file: AttachmentFile | undefined
 }
 
 /**
@@ -28,9 +28,9 @@ export interface PartContent {
  * @param memoryBytes a larger content goes to a file
  * @param newFile left out: everything stays in memory
  */
-export function partBody(encoding: string, memoryBytes: number, newFile?: () => FileWriter): PartBody {
-  const decoder = transferDecoder(encoding)
-  const kept: Uint8Array[] = []
+export function createPartBody(encoding: string, memoryBytes: number, newFile?: () => FileWriter): PartBody {
+  const decoder = createTransferDecoder(encoding)
+  const pieces: Uint8Array[] = []
   let sizeBytes = 0
   let isEmpty = true
   let file: FileWriter | undefined
@@ -38,13 +38,13 @@ export function partBody(encoding: string, memoryBytes: number, newFile?: () => 
     if (decoded.length === 0) return
     sizeBytes += decoded.length
     if (file) file.write(decoded)
-    else kept.push(decoded)
+    else pieces.push(decoded)
     if (file || !newFile || sizeBytes <= memoryBytes) return
     file = newFile()
-    for (const piece of kept) file.write(piece)
-    const start = joined(kept).slice(0, memoryBytes)
-    kept.length = 0
-    kept.push(start)
+    for (const piece of pieces) file.write(piece)
+    const start = joinPieces(pieces).slice(0, memoryBytes)
+    pieces.length = 0
+    pieces.push(start)
   }
   return {
     get isEmpty() {
@@ -56,7 +56,7 @@ export function partBody(encoding: string, memoryBytes: number, newFile?: () => 
     },
     end() {
       add(decoder.end())
-      return { start: joined(kept), sizeBytes, file: file?.finish() }
+      return { start: joinPieces(pieces), sizeBytes, file: file?.finish() }
     },
   }
 }

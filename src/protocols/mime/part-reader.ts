@@ -2,24 +2,24 @@
  * @module Reads the parts of a message as the splitter of `parse.ts` finds them: texts together, everything else an attachment, within bounds of number, depth
  * and memory. Of a part that is over only what is wanted of it stays.
  */
-import { isMeaningful } from './charset.ts'
-import { safeFilename } from './filename.ts'
-import { type ParsedAttachment, type ParsedMessage, Unparseable } from './parsed.ts'
-import { contentIdOf, isInline, isReadable, type Part, textOf, typeOf } from './part.ts'
-import { type FileWriter, type PartBody, type PartContent, partBody } from './part-body.ts'
+import { isMeaningfulCharset } from './charset.ts'
+import { toSafeFilename } from './filename.ts'
+import { type ParsedAttachment, type ParsedMessage, UnparseableError } from './parsed.ts'
+import { decodePart, isInline, isReadableText, type Part, readContentId, resolveType } from './part.ts'
+import { createPartBody, type FileWriter, type PartBody, type PartContent } from './part-body.ts'
 import type { PartNode } from './part-splitter.ts'
 import { decodeParameter } from './structured-field.ts'
 
-const MOST_LEVELS = 100
-const MOST_ATTACHMENTS = 1000
+const MAX_LEVELS = 100
+const MAX_ATTACHMENTS = 1000
 /** Of all parts together: each costs a hundred times its octets. */
-const MOST_PART_FIELDS = 200_000
+const MAX_PART_FIELDS = 200_000
 /** Of all parts together. */
-const MOST_PART_HEADS_BYTES = 8 * 1024 * 1024
+const MAX_PART_HEADS_BYTES = 8 * 1024 * 1024
 /** Of all text parts together, and as much of all HTML parts; a part that goes beyond is an attachment as well. */
-const MOST_TEXT_BYTES = 2 * 1024 * 1024
+const MAX_TEXT_BYTES = 2 * 1024 * 1024
 /** A larger attachment goes to a file. */
-const MOST_BYTES_IN_MEMORY = 256 * 1024
+const MAX_MEMORY_BYTES = 256 * 1024
 
 export type SplitterOutput =
   | PartNode
@@ -34,8 +34,8 @@ export interface MessageContent extends Pick<ParsedMessage, 'text' | 'html' | 'a
 export class PartReader {
   readonly #newFile: (() => FileWriter) | undefined
   readonly #parts = new WeakMap<PartNode, Part>()
-  readonly #texts = new TextParts('\n')
-  readonly #htmls = new TextParts('<br/>\n')
+  readonly #texts = new TextCollector('\n')
+  readonly #htmls = new TextCollector('<br/>\n')
   /** With their parts: what their names are in may be known only from a text behind them. */
   readonly #attachments: { readonly node: PartNode; readonly attachment: Omit<ParsedAttachment, 'filename'> }[] = []
   #charset: string | null = null
@@ -44,41 +44,41 @@ export class PartReader {
   /** The part that was found last, and is over when the next one begins. */
   #open: OpenPart | undefined
   /** A line break of which it is not known yet whether it belongs to the boundary behind it. */
-  #heldBack: Buffer | undefined
+  #heldLineBreak: Buffer | undefined
 
   constructor(newFile: (() => FileWriter) | undefined) {
     this.#newFile = newFile
   }
 
-  begin(node: PartNode): void {
+  beginPart(node: PartNode): void {
     const parent = node.parentNode ? this.#parts.get(node.parentNode as PartNode) : undefined
     const part: Part = { node, parent, level: (parent?.level ?? 0) + 1, hasChildren: false }
-    if (part.level > MOST_LEVELS)
-      throw new Unparseable(`The parts of the message lie deeper than ${MOST_LEVELS} levels.`)
+    if (part.level > MAX_LEVELS)
+      throw new UnparseableError(`The parts of the message lie deeper than ${MAX_LEVELS} levels.`)
     this.#fieldCount += node.rawFields.length
     this.#headBytes += node._headerlen
-    if (this.#fieldCount > MOST_PART_FIELDS || this.#headBytes > MOST_PART_HEADS_BYTES)
-      throw new Unparseable('The headers of the parts of the message have more than 200,000 fields or 8 MiB.')
+    if (this.#fieldCount > MAX_PART_FIELDS || this.#headBytes > MAX_PART_HEADS_BYTES)
+      throw new UnparseableError('The headers of the parts of the message have more than 200,000 fields or 8 MiB.')
     if (parent) parent.hasChildren = true
     this.#close()
     this.#parts.set(node, part)
     this.#open = { part, reading: undefined }
   }
 
-  take({ type, node, value }: Exclude<SplitterOutput, PartNode>): void {
-    const held = this.#heldBack
-    this.#heldBack = undefined
+  addContent({ type, node, value }: Exclude<SplitterOutput, PartNode>): void {
+    const held = this.#heldLineBreak
+    this.#heldLineBreak = undefined
     const open = this.#open
     if (!open) return
     // The splitter tells the line break before a boundary as the body of a part that has none.
     const isBoundary = type === 'data' && value[0] === DASH && value[1] === DASH
-    if (held && !isBoundary) this.#readingOf(open).body.push(held)
+    if (held && !isBoundary) this.#getReading(open).body.push(held)
     if (open.part.node !== node) return
     // Of a multipart whose parts are not found, what stands there is all there is.
     if (type === 'data' && (node.multipart === false || open.part.hasChildren)) return
     const isFirst = open.reading === undefined || open.reading.body.isEmpty
-    if (isFirst && open.part.parent && isLineBreak(value)) this.#heldBack = value
-    else this.#readingOf(open).body.push(value)
+    if (isFirst && open.part.parent && isLineBreak(value)) this.#heldLineBreak = value
+    else this.#getReading(open).body.push(value)
   }
 
   end(): MessageContent {
@@ -86,28 +86,32 @@ export class PartReader {
     const charset = this.#charset
     return {
       charset,
-      text: this.#texts.joined(),
-      html: this.#htmls.joined(),
+      text: this.#texts.join(),
+      html: this.#htmls.join(),
       attachments: this.#attachments.map(({ node, attachment }) => ({
-        filename: filenameOf(node, charset),
+        filename: readFilename(node, charset),
         ...attachment,
       })),
     }
   }
 
   /** How the content of a part is read is known when it begins: all before it is there then. */
-  #readingOf(open: OpenPart): Reading {
+  #getReading(open: OpenPart): Reading {
     if (open.reading) return open.reading
     const { part } = open
-    const type = typeOf(part)
-    const isNamed = filenameOf(part.node, null) !== null
+    const type = resolveType(part)
+    const isNamed = readFilename(part.node, null) !== null
     const isFirst = this.#texts.isEmpty && this.#htmls.isEmpty
     const texts =
-      isReadable(part, type) && (!isNamed || isFirst) ? (type === 'text/html' ? this.#htmls : this.#texts) : undefined
+      isReadableText(part, type) && (!isNamed || isFirst)
+        ? type === 'text/html'
+          ? this.#htmls
+          : this.#texts
+        : undefined
     const encoding = part.node.multipart === false && part.node.encoding !== false ? part.node.encoding : ''
     // Of a text one character more, to see whether one was cut in half.
-    const memoryBytes = Math.max(MOST_BYTES_IN_MEMORY, (texts?.roomBytes ?? 0) + LONGEST_CHARACTER_BYTES)
-    open.reading = { type, texts, body: partBody(encoding, memoryBytes, this.#newFile) }
+    const memoryBytes = Math.max(MAX_MEMORY_BYTES, (texts?.remainingBytes ?? 0) + MAX_CHARACTER_BYTES)
+    open.reading = { type, texts, body: createPartBody(encoding, memoryBytes, this.#newFile) }
     return open.reading
   }
 
@@ -117,30 +121,30 @@ export class PartReader {
     if (!open) return
     const { part } = open
     const { node } = part
-    if (this.#heldBack) this.#readingOf(open).body.push(this.#heldBack)
-    this.#heldBack = undefined
+    if (this.#heldLineBreak) this.#getReading(open).body.push(this.#heldLineBreak)
+    this.#heldLineBreak = undefined
     if (node.multipart !== false && (part.hasChildren || open.reading === undefined)) return
-    const { type, texts, body } = this.#readingOf(open)
+    const { type, texts, body } = this.#getReading(open)
     const content = body.end()
-    if (texts && node.charset !== false && isMeaningful(node.charset)) this.#charset ??= node.charset
+    if (texts && node.charset !== false && isMeaningfulCharset(node.charset)) this.#charset ??= node.charset
     if (texts?.add(part, type, content)) return
-    if (this.#attachments.length === MOST_ATTACHMENTS)
-      throw new Unparseable(`The message has more than ${MOST_ATTACHMENTS} attachments.`)
-    const contentId = contentIdOf(part)
+    if (this.#attachments.length === MAX_ATTACHMENTS)
+      throw new UnparseableError(`The message has more than ${MAX_ATTACHMENTS} attachments.`)
+    const contentId = readContentId(part)
     this.#attachments.push({
       node,
       attachment: {
         contentType: type,
         contentId,
         disposition: texts === undefined && isInline(part, contentId) ? 'inline' : 'attachment',
-        ...kept(content),
+        ...toOwnContent(content),
       },
     })
   }
 }
 
-const filenameOf = ({ rawFilename }: PartNode, bodyCharset: string | null): string | null =>
-  rawFilename ? safeFilename(decodeParameter(rawFilename, bodyCharset)) : null
+const readFilename = ({ rawFilename }: PartNode, bodyCharset: string | null): string | null =>
+  rawFilename ? toSafeFilename(decodeParameter(rawFilename, bodyCharset)) : null
 
 interface OpenPart {
   readonly part: Part
@@ -151,7 +155,7 @@ interface OpenPart {
 interface Reading {
   readonly type: string
   /** Where its text goes; undefined: it is an attachment. */
-  readonly texts: TextParts | undefined
+  readonly texts: TextCollector | undefined
   readonly body: PartBody
 }
 
@@ -161,8 +165,8 @@ const isLineBreak = (value: Uint8Array): boolean =>
   (value.length === 1 && value[0] === 0x0a) || (value.length === 2 && value[0] === 0x0d && value[1] === 0x0a)
 
 /** Texts of one kind, within a bound. */
-class TextParts {
-  roomBytes = MOST_TEXT_BYTES
+class TextCollector {
+  remainingBytes = MAX_TEXT_BYTES
   readonly #between: string
   readonly #texts: string[] = []
 
@@ -176,37 +180,37 @@ class TextParts {
 
   /** False: there is no room for all of it, and the end is left out. */
   add(part: Part, type: string, { start, sizeBytes }: PartContent): boolean {
-    const isWhole = sizeBytes <= this.roomBytes
-    const text = textOf(part, type, isWhole ? start : cutBefore(start, this.roomBytes))
-    this.roomBytes = isWhole ? this.roomBytes - sizeBytes : 0
+    const isWhole = sizeBytes <= this.remainingBytes
+    const text = decodePart(part, type, isWhole ? start : truncateText(start, this.remainingBytes))
+    this.remainingBytes = isWhole ? this.remainingBytes - sizeBytes : 0
     if (text !== '') this.#texts.push(text)
     return isWhole
   }
 
-  joined(): string | null {
+  join(): string | null {
     return this.#texts.length === 0 ? null : this.#texts.join(this.#between)
   }
 }
 
 /** Of UTF-8. */
-const LONGEST_CHARACTER_BYTES = 4
+const MAX_CHARACTER_BYTES = 4
 /** A line that is longer is cut inside. */
-const LONGEST_LINE_LEFT_OUT = 64 * 1024
+const MAX_OMITTED_LINE_BYTES = 64 * 1024
 
 /** The beginning of a text, up to a line end; in a long line at least not inside a character of UTF-8. */
-function cutBefore(bytes: Uint8Array, mostBytes: number): Uint8Array {
-  if (mostBytes === 0) return bytes.subarray(0, 0)
-  const lineEnd = bytes.lastIndexOf(0x0a, mostBytes - 1) + 1
+function truncateText(bytes: Uint8Array, maxBytes: number): Uint8Array {
+  if (maxBytes === 0) return bytes.subarray(0, 0)
+  const lineEnd = bytes.lastIndexOf(0x0a, maxBytes - 1) + 1
   // Even, for charsets of two octets.
-  if (lineEnd > mostBytes - LONGEST_LINE_LEFT_OUT) return bytes.subarray(0, lineEnd - (lineEnd % 2))
-  let end = mostBytes
-  while (end > mostBytes - LONGEST_CHARACTER_BYTES && ((bytes[end] ?? 0) & 0xc0) === 0x80) end--
+  if (lineEnd > maxBytes - MAX_OMITTED_LINE_BYTES) return bytes.subarray(0, lineEnd - (lineEnd % 2))
+  let end = maxBytes
+  while (end > maxBytes - MAX_CHARACTER_BYTES && ((bytes[end] ?? 0) & 0xc0) === 0x80) end--
   return bytes.subarray(0, end)
 }
 
 /** In a buffer of its own, which can be given away: what was not encoded still lies in the raw message. */
-function kept({ start, file }: PartContent): Pick<ParsedAttachment, 'content' | 'file'> {
-  if (file) return { content: start.slice(0, MOST_BYTES_IN_MEMORY), file }
+function toOwnContent({ start, file }: PartContent): Pick<ParsedAttachment, 'content' | 'file'> {
+  if (file) return { content: start.slice(0, MAX_MEMORY_BYTES), file }
   const isOwn = start.byteOffset === 0 && start.buffer.byteLength === start.length && !(start instanceof Buffer)
   return { content: isOwn ? start : new Uint8Array(start) }
 }

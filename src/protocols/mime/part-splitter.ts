@@ -30,10 +30,10 @@ export class PartNode extends MimeNode {
       const value = type.parameters.get(name)
       return value ? decodeParameter(value, null) : ''
     }
-    this.rawFilename = nonEmpty(disposition.parameters.get('filename')) ?? nonEmpty(type.parameters.get('name'))
+    this.rawFilename = dropEmpty(disposition.parameters.get('filename')) ?? dropEmpty(type.parameters.get('name'))
     this.encoding = this.#field('content-transfer-encoding').value.toLowerCase()
     this.disposition = decodeWords(disposition.value).toLowerCase().trim() || false
-    this.contentType = type.value === '' ? this.#guessType() : withoutSpaces(type.value.toLowerCase())
+    this.contentType = type.value === '' ? this.#guessType() : trimTypeParts(type.value.toLowerCase())
     this.charset = text('charset').trim() || false
     this.flowed = text('format').trim().toLowerCase() === 'flowed'
     this.delSp = this.flowed && text('delsp').trim().toLowerCase() === 'yes'
@@ -56,10 +56,10 @@ export class PartNode extends MimeNode {
   }
 }
 
-const nonEmpty = (value: ParameterValue | undefined): ParameterValue | undefined =>
+const dropEmpty = (value: ParameterValue | undefined): ParameterValue | undefined =>
   value?.octets === '' ? undefined : value
 
-const withoutSpaces = (type: string): string =>
+const trimTypeParts = (type: string): string =>
   type
     .split('/')
     .map((part) => part.trim())
@@ -82,7 +82,7 @@ export class PartSplitter extends OpenSplitter {
   }
 
   override compareBoundary(line: Buffer, start: number, boundary: Buffer): 1 | 2 | false {
-    return super.compareBoundary(withoutPadding(line), start, boundary)
+    return super.compareBoundary(removePadding(line), start, boundary)
   }
 }
 
@@ -92,7 +92,7 @@ const SPACE = 0x20
 const TAB = 0x09
 
 /** A line without the white space before its end. */
-function withoutPadding(line: Buffer): Buffer {
+function removePadding(line: Buffer): Buffer {
   let lineEnd = line.length
   if (line[lineEnd - 1] === LF) lineEnd--
   if (line[lineEnd - 1] === CR) lineEnd--

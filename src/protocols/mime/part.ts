@@ -7,7 +7,7 @@ import { decodeHeaderText, decodeHtml, decodeText } from './charset.ts'
 import { decodeValue } from './header-fields.ts'
 import type { PartNode } from './part-splitter.ts'
 
-const LONGEST_CONTENT_ID = 998
+const MAX_CONTENT_ID_LENGTH = 998
 
 /** A node of the message's tree, as it is found. */
 export interface Part {
@@ -17,16 +17,16 @@ export interface Part {
   hasChildren: boolean
 }
 
-const rawValueOf = ({ rawFields }: PartNode, wanted: string): string | undefined =>
-  rawFields.find(([name]) => name.toLowerCase() === wanted)?.[1]
+const findRawValue = ({ rawFields }: PartNode, fieldName: string): string | undefined =>
+  rawFields.find(([name]) => name.toLowerCase() === fieldName)?.[1]
 
 const TYPE = /^[a-z0-9!#$&^_.+-]{1,127}\/[a-z0-9!#$&^_.+-]{1,127}$/
 
-export function typeOf({ node, parent, hasChildren }: Part): string {
+export function resolveType({ node, parent, hasChildren }: Part): string {
   if (node.multipart !== false && !hasChildren) return 'text/plain'
-  const isSaid = rawValueOf(node, 'content-type') !== undefined
+  const isDeclared = findRawValue(node, 'content-type') !== undefined
   // RFC 2046 §5.1.5.
-  if (!isSaid && parent?.node.multipart === 'digest') return 'message/rfc822'
+  if (!isDeclared && parent?.node.multipart === 'digest') return 'message/rfc822'
   const type = node.contentType || 'text/plain'
   if (TYPE.test(type)) return type
   // RFC 2045 §5.2: what is no type is text, as long as it is not named like a file.
@@ -34,12 +34,12 @@ export function typeOf({ node, parent, hasChildren }: Part): string {
 }
 
 /** Whether it is text to be read, not a file. RFC 2183 §2.8: a disposition that is not known is `attachment`. */
-export const isReadable = ({ node }: Part, type: string): boolean =>
+export const isReadableText = ({ node }: Part, type: string): boolean =>
   (type === 'text/plain' || type === 'text/html') &&
   (node.disposition === false || node.disposition === '' || node.disposition === 'inline')
 
 /** A text of a part, decoded, with line feeds. RFC 3676: lines that flow are joined. */
-export function textOf({ node }: Part, type: string, bytes: Uint8Array): string {
+export function decodePart({ node }: Part, type: string, bytes: Uint8Array): string {
   const charset = node.charset === false ? null : node.charset
   const text = (type === 'text/html' ? decodeHtml(bytes, charset) : decodeText(bytes, charset))
     .replaceAll('\0', '')
@@ -48,10 +48,10 @@ export function textOf({ node }: Part, type: string, bytes: Uint8Array): string 
 }
 
 /** Without angle brackets; null: it has none. */
-export function contentIdOf({ node }: Part): string | null {
-  const id = decodeValue(decodeHeaderText(rawValueOf(node, 'content-id') ?? '', null))
+export function readContentId({ node }: Part): string | null {
+  const id = decodeValue(decodeHeaderText(findRawValue(node, 'content-id') ?? '', null))
     .replaceAll(/[<>\s]/g, '')
-    .slice(0, LONGEST_CONTENT_ID)
+    .slice(0, MAX_CONTENT_ID_LENGTH)
     .toWellFormed()
   return id === '' ? null : id
 }

@@ -5,32 +5,33 @@
 import EmailReplyParser from 'email-reply-parser'
 
 /** Of the text that is looked at; what follows shares the fate of its last part. */
-const MOST_CHARACTERS = 64 * 1024
+const MAX_TEXT_LENGTH = 64 * 1024
 /** Of a line that introduces a quotation. */
-const LONGEST_LINE = 160
+const MAX_LINE_LENGTH = 160
 /** Lines that could introduce a quotation, from the start of the text; the later ones lie in the first quotation. */
-const MOST_SHOWN = 60
+const MAX_VISIBLE_LINES = 60
 /** Blank lines in a row; the library looks at all of them from each. */
-const MOST_BLANK = 20
+const MAX_BLANK_LINES = 20
 
 /** Words that stand in each introduction that the library knows. */
-const INTRODUCES =
+const INTRODUCTION =
   /wrote|écrit|escribió|scritto|escreveu|schrieb|schreef|pisze|napisał|skrev|kirjoitti|写道|작성|メッセージ|^\s*(?:On|Le|El|Il|Em|Am|Op|W dniu|Dnia|Den|pe|ср|From|Von|De|Van|Da)[\s:]|^在|^20\d\d|<[^<>]*>\s*:\s*$|original message|oprindelig besked|message d'origine|ursprüngliche nachricht/i
 
 /**
  * The text without quoted replies, signatures kept; null when nothing was quoted, or when nothing else is there (a forward).
  * Takes any text, in time linear in its length.
  */
-export function withoutQuotes(text: string): string | null {
-  const cut = cutAtLine(text)
-  const lines = cut.split('\n')
-  const shown = shownLines(lines)
-  const fragments = new EmailReplyParser().read(shown).getFragments()
+export function removeQuotes(text: string): string | null {
+  const truncated = truncateAtLine(text)
+  const lines = truncated.split('\n')
+  const masked = maskLines(lines)
+  const fragments = new EmailReplyParser().read(masked).getFragments()
   if (!fragments.some((fragment) => fragment.isQuoted())) return null
   const own = fragments
     .filter((fragment) => !fragment.isQuoted())
-    .map((fragment) => restored(fragment.getContent(), lines))
-  if (cut.length < text.length && !fragments.at(-1)?.isQuoted()) own.push(`${own.pop() ?? ''}${text.slice(cut.length)}`)
+    .map((fragment) => restoreLines(fragment.getContent(), lines))
+  if (truncated.length < text.length && !fragments.at(-1)?.isQuoted())
+    own.push(`${own.pop() ?? ''}${text.slice(truncated.length)}`)
   const result = own
     .map((part) => part.trimEnd())
     .filter((part) => part !== '')
@@ -38,31 +39,31 @@ export function withoutQuotes(text: string): string | null {
   return result === '' ? null : result
 }
 
-function cutAtLine(text: string): string {
-  if (text.length <= MOST_CHARACTERS) return text
-  const end = text.lastIndexOf('\n', MOST_CHARACTERS)
-  return text.slice(0, end === -1 ? MOST_CHARACTERS : end)
+function truncateAtLine(text: string): string {
+  if (text.length <= MAX_TEXT_LENGTH) return text
+  const end = text.lastIndexOf('\n', MAX_TEXT_LENGTH)
+  return text.slice(0, end === -1 ? MAX_TEXT_LENGTH : end)
 }
 
 /** A line that the library need not read stands as its number between two characters of private use. */
 const MARK = '\ue000'
 
-function shownLines(lines: readonly string[]): string {
-  let shownCount = 0
+function maskLines(lines: readonly string[]): string {
+  let visibleCount = 0
   let blankCount = 0
   return lines
     .map((line, index) => {
       const isBlank = line.trim() === ''
       blankCount = isBlank ? blankCount + 1 : 0
-      if (isBlank && blankCount <= MOST_BLANK) return ''
+      if (isBlank && blankCount <= MAX_BLANK_LINES) return ''
       const hidden = `${MARK}${index}${MARK}`
       if (line.startsWith('>')) return `>${hidden}`
-      if (line.length > LONGEST_LINE || shownCount >= MOST_SHOWN || !INTRODUCES.test(line)) return hidden
-      shownCount++
+      if (line.length > MAX_LINE_LENGTH || visibleCount >= MAX_VISIBLE_LINES || !INTRODUCTION.test(line)) return hidden
+      visibleCount++
       return line.includes(MARK) ? hidden : line
     })
     .join('\n')
 }
 
-const restored = (content: string, lines: readonly string[]): string =>
+const restoreLines = (content: string, lines: readonly string[]): string =>
   content.replaceAll(/\ue000(\d+)\ue000/g, (_, index: string) => lines[Number(index)] ?? '')

@@ -13,16 +13,16 @@ export interface SerialisedMessage {
   readonly body: readonly Buffer[]
 }
 
-type PartOf = (leaf: MimeNode) => EncodedPart | undefined
+type FindPart = (leaf: MimeNode) => EncodedPart | undefined
 
-/** @param partOf the encoded content of a leaf; undefined for an empty one */
-export function serialiseTree(root: MimeNode, partOf: PartOf): SerialisedMessage {
-  const header = headerOf(root)
+/** @param findPart the encoded content of a leaf; undefined for an empty one */
+export function serialiseTree(root: MimeNode, findPart: FindPart): SerialisedMessage {
+  const header = buildHeader(root)
   const body: Buffer[] = []
-  if (root.multipart) writeChildren(root, body, partOf)
-  else body.push(...(partOf(root)?.pieces ?? []))
+  if (root.multipart) writeChildren(root, body, findPart)
+  else body.push(...(findPart(root)?.pieces ?? []))
   if (body.at(-1)?.subarray(-CRLF.length).equals(CRLF) === false) body.push(CRLF)
-  return { header, body: merged(body) }
+  return { header, body: mergeSmallPieces(body) }
 }
 
 const CRLF = Buffer.from('\r\n')
@@ -30,7 +30,7 @@ const CRLF = Buffer.from('\r\n')
 /** Many small pieces cost more, at each thing that is done with them, than to copy them once. */
 const SMALL_PIECE_BYTES = 8 * 1024
 
-function merged(pieces: readonly Buffer[]): Buffer[] {
+function mergeSmallPieces(pieces: readonly Buffer[]): Buffer[] {
   const result: Buffer[] = []
   let small: Buffer[] = []
   const flush = () => {
@@ -49,13 +49,13 @@ function merged(pieces: readonly Buffer[]): Buffer[] {
   return result
 }
 
-const headerOf = (node: MimeNode): Buffer => Buffer.from(`${node.buildHeaders()}\r\n\r\n`)
+const buildHeader = (node: MimeNode): Buffer => Buffer.from(`${node.buildHeaders()}\r\n\r\n`)
 
-function writeChildren(node: MimeNode, body: Buffer[], partOf: PartOf): void {
+function writeChildren(node: MimeNode, body: Buffer[], findPart: FindPart): void {
   for (const child of node.childNodes) {
-    body.push(Buffer.from(`--${node.boundary}\r\n`), headerOf(child))
-    const part = child.multipart ? undefined : partOf(child)
-    if (child.multipart) writeChildren(child, body, partOf)
+    body.push(Buffer.from(`--${node.boundary}\r\n`), buildHeader(child))
+    const part = child.multipart ? undefined : findPart(child)
+    if (child.multipart) writeChildren(child, body, findPart)
     else body.push(...(part?.pieces ?? []))
     // The line break before a boundary belongs to the boundary (RFC 2046 §5.1.1); that of base64 serves as well.
     if (part?.encoding !== 'base64') body.push(CRLF)

@@ -25,7 +25,7 @@ export function parseStructuredField(field: string): StructuredField {
   const value = scanner.read(false)
   const plain = new Map<string, ParameterValue>()
   const extended = new Map<string, Segment[]>()
-  while (scanner.isAtSemicolon()) {
+  while (scanner.skipSemicolon()) {
     const { text: name, isEqualsNext } = scanner.readName()
     if (name === '') continue
     const key = name.toLowerCase()
@@ -48,9 +48,9 @@ export function parseStructuredField(field: string): StructuredField {
 
 /** A parameter as text. @param bodyCharset as for `decodeHeaderText` */
 export const decodeParameter = ({ octets, charset }: ParameterValue, bodyCharset: string | null): string =>
-  charset === undefined ? decodeWords(decodeHeaderText(octets, bodyCharset)) : decodeText(latin1(octets), charset)
+  charset === undefined ? decodeWords(decodeHeaderText(octets, bodyCharset)) : decodeText(toLatin1(octets), charset)
 
-const latin1 = (octets: string): Buffer => Buffer.from(octets, 'latin1')
+const toLatin1 = (octets: string): Buffer => Buffer.from(octets, 'latin1')
 
 /** Names of files have parentheses themselves: `report (1).pdf`. */
 const FILE_NAME = /^(?:file)?name(?:\*|$)/
@@ -69,13 +69,13 @@ function joinSegments(segments: Segment[]): ParameterValue {
   const declared = first?.isPercentEncoded ? /^([^']*)'[^']*'/.exec(first.octets) : null
   const octets = segments.map((segment, index) => {
     const text = index === 0 && declared ? segment.octets.slice(declared[0].length) : segment.octets
-    return segment.isPercentEncoded ? percentDecoded(text) : text
+    return segment.isPercentEncoded ? decodePercent(text) : text
   })
   const isExtended = segments.some(({ isPercentEncoded }) => isPercentEncoded)
   return { octets: octets.join(''), charset: isExtended ? (declared?.[1] ?? '') : undefined }
 }
 
-const percentDecoded = (text: string): string =>
+const decodePercent = (text: string): string =>
   text.replace(/%([\dA-Fa-f]{2})/g, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))
 
 /** Reads a field from left to right. */
@@ -90,7 +90,7 @@ class Scanner {
   }
 
   /** Steps over a semicolon; false: the field ends here. */
-  isAtSemicolon(): boolean {
+  skipSemicolon(): boolean {
     return this.#text[this.#at++] === ';'
   }
 

@@ -13,39 +13,39 @@ export interface TransferDecoder {
 const NOTHING = new Uint8Array(0)
 
 /** Decodes a part piece by piece; the pieces may end anywhere. What no encoding explains is kept as it is. */
-export function transferDecoder(encoding: string): TransferDecoder {
-  if (encoding === 'base64') return base64Decoder()
-  if (encoding === 'quoted-printable') return quotedPrintableDecoder()
+export function createTransferDecoder(encoding: string): TransferDecoder {
+  if (encoding === 'base64') return createBase64Decoder()
+  if (encoding === 'quoted-printable') return createQuotedPrintableDecoder()
   return { push: (bytes) => bytes, end: () => NOTHING }
 }
 
 /** Digits that do not make up three octets yet, with what stands between them; more is no base64 that needs to be fast. */
-const MOST_CARRIED_CHARACTERS = 1024
+const MAX_CARRIED_LENGTH = 1024
 
 /** RFC 2045 §6.8: other characters are ignored; padding ends a run of digits, and another may follow. */
-function base64Decoder(): TransferDecoder {
+function createBase64Decoder(): TransferDecoder {
   let carried = ''
-  let broken: ReturnType<typeof brokenBase64Decoder> | undefined
-  const pushBroken = (text: string): Uint8Array => {
-    broken ??= brokenBase64Decoder()
-    return broken(Buffer.from(text, 'latin1'))
+  let lenient: ReturnType<typeof createLenientBase64Decoder> | undefined
+  const pushLenient = (text: string): Uint8Array => {
+    lenient ??= createLenientBase64Decoder()
+    return lenient(Buffer.from(text, 'latin1'))
   }
   return {
     push(bytes) {
-      if (broken) return broken(bytes)
+      if (lenient) return lenient(bytes)
       const text = carried + Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1')
       carried = ''
       const out = new Uint8Array(Math.ceil((text.length * 3) / 4))
       try {
         const { read, written } = out.setFromBase64(text, { lastChunkHandling: 'stop-before-partial' })
-        if (text.length - read > MOST_CARRIED_CHARACTERS) return pushBroken(text)
+        if (text.length - read > MAX_CARRIED_LENGTH) return pushLenient(text)
         carried = text.slice(read)
         return out.subarray(0, written)
       } catch {
-        return pushBroken(text)
+        return pushLenient(text)
       }
     },
-    end: () => (broken || carried === '' ? NOTHING : pushBroken(carried)),
+    end: () => (lenient || carried === '' ? NOTHING : pushLenient(carried)),
   }
 }
 
@@ -59,7 +59,7 @@ DIGITS[0x2d] = 62
 DIGITS[0x5f] = 63
 
 /** For everything else that claims to be base64, one octet after the other. */
-function brokenBase64Decoder(): (bytes: Uint8Array) => Uint8Array {
+function createLenientBase64Decoder(): (bytes: Uint8Array) => Uint8Array {
   let bits = 0
   let bitCount = 0
   return (bytes) => {
@@ -87,17 +87,17 @@ const LF = 0x0a
 const CR = 0x0d
 
 /** A run of white space that is longer is kept even at the end of a line: only the end of the run tells that it stands there. */
-const LONGEST_RUN_BYTES = 64 * 1024
+const MAX_SPACE_RUN_BYTES = 64 * 1024
 
 /** RFC 2045 §6.7: white space at the end of a line was added on the way; `=` before anything but two hex digits stands for itself. */
-function quotedPrintableDecoder(): TransferDecoder {
+function createQuotedPrintableDecoder(): TransferDecoder {
   let carried: Uint8Array = NOTHING
   return {
     push(bytes) {
       const all = carried.length === 0 ? bytes : Buffer.concat([carried, bytes])
-      const known = beforeSoftBreak(all)
-      const certain = beforeSpace(all, known)
-      const until = certain === 0 && known > LONGEST_RUN_BYTES ? known : certain
+      const known = findSoftBreakStart(all)
+      const certain = findTrailingSpaceStart(all, known)
+      const until = certain === 0 && known > MAX_SPACE_RUN_BYTES ? known : certain
       const { out, consumed } = decodeQuotedPrintable(all, until, false)
       carried = all.slice(consumed)
       return out
@@ -107,13 +107,13 @@ function quotedPrintableDecoder(): TransferDecoder {
 }
 
 /** Up to where no `=` stands that may begin a soft line break of which the end is not here yet. */
-function beforeSoftBreak(bytes: Uint8Array): number {
-  const first = bytes.indexOf(EQUALS, Math.max(0, bytes.length - LONGEST_SOFT_BREAK - 2))
+function findSoftBreakStart(bytes: Uint8Array): number {
+  const first = bytes.indexOf(EQUALS, Math.max(0, bytes.length - MAX_SOFT_BREAK_LENGTH - 2))
   return first === -1 ? bytes.length : first
 }
 
 /** Up to where no white space stands that may be the end of a line. */
-function beforeSpace(bytes: Uint8Array, end: number): number {
+function findTrailingSpaceStart(bytes: Uint8Array, end: number): number {
   let index = end
   while (index > 0 && (bytes[index - 1] === 0x20 || bytes[index - 1] === 0x09 || bytes[index - 1] === CR)) index--
   return index
@@ -133,13 +133,13 @@ function decodeQuotedPrintable(
   for (; index < until; index++) {
     const byte = bytes[index] ?? 0
     if (byte === EQUALS) {
-      const softBreak = softBreakEnd(bytes, index + 1)
+      const softBreak = findSoftBreakEnd(bytes, index + 1)
       if (softBreak !== undefined) {
         index = softBreak - 1
         solidLength = length
         continue
       }
-      const value = hexPair(bytes, index + 1)
+      const value = parseHexPair(bytes, index + 1)
       out[length++] = value ?? byte
       if (value !== undefined) index += 2
       solidLength = length
@@ -156,25 +156,25 @@ function decodeQuotedPrintable(
 }
 
 /** Most white space that is looked at after a `=`; more stands for itself. */
-const LONGEST_SOFT_BREAK = 100
+const MAX_SOFT_BREAK_LENGTH = 100
 
 /** Where the next line begins when only white space and a line break stand at `start`. */
-function softBreakEnd(bytes: Uint8Array, start: number): number | undefined {
+function findSoftBreakEnd(bytes: Uint8Array, start: number): number | undefined {
   let index = start
-  const most = start + LONGEST_SOFT_BREAK
-  while (index < most && (bytes[index] === 0x20 || bytes[index] === 0x09)) index++
+  const limit = start + MAX_SOFT_BREAK_LENGTH
+  while (index < limit && (bytes[index] === 0x20 || bytes[index] === 0x09)) index++
   if (index >= bytes.length) return bytes.length
   if (bytes[index] === CR && bytes[index + 1] === LF) return index + 2
   return bytes[index] === LF ? index + 1 : undefined
 }
 
-function hexPair(bytes: Uint8Array, index: number): number | undefined {
-  const high = hexDigit(bytes[index] ?? 0)
-  const low = hexDigit(bytes[index + 1] ?? 0)
+function parseHexPair(bytes: Uint8Array, index: number): number | undefined {
+  const high = parseHexDigit(bytes[index] ?? 0)
+  const low = parseHexDigit(bytes[index + 1] ?? 0)
   return high === undefined || low === undefined ? undefined : high * 16 + low
 }
 
-function hexDigit(byte: number): number | undefined {
+function parseHexDigit(byte: number): number | undefined {
   if (byte >= 0x30 && byte <= 0x39) return byte - 0x30
   const letter = byte | 0x20
   return letter >= 0x61 && letter <= 0x66 ? letter - 0x57 : undefined

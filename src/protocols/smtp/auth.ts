@@ -1,7 +1,7 @@
 /**
  * @module AUTH (RFC 4954) with PLAIN (RFC 4616), else LOGIN. Whether the connection may carry a password is decided by the caller.
  */
-import { type Answer, isReply, type SmtpChannel } from './channel.ts'
+import { isReply, type ReplyOrFailure, type SmtpChannel } from './channel.ts'
 import type { SmtpFailure } from './failures.ts'
 import type { SmtpReply } from './replies.ts'
 
@@ -25,13 +25,13 @@ export async function authenticate(
   const { user, password } = credentials
   let steps: Step[]
   if (mechanisms.includes('PLAIN')) {
-    const response = base64(`\0${user}\0${password}`)
-    steps = [{ line: `AUTH PLAIN ${response}`, shown: 'AUTH PLAIN [credentials]' }]
+    const response = encodeBase64(`\0${user}\0${password}`)
+    steps = [{ line: `AUTH PLAIN ${response}`, transcriptText: 'AUTH PLAIN [credentials]' }]
   } else if (mechanisms.includes('LOGIN')) {
     steps = [
-      { line: 'AUTH LOGIN', shown: 'AUTH LOGIN' },
-      { line: base64(user), shown: '[user]' },
-      { line: base64(password), shown: '[password]' },
+      { line: 'AUTH LOGIN', transcriptText: 'AUTH LOGIN' },
+      { line: encodeBase64(user), transcriptText: '[user]' },
+      { line: encodeBase64(password), transcriptText: '[password]' },
     ]
   } else {
     return {
@@ -40,25 +40,25 @@ export async function authenticate(
     }
   }
   for (const [index, step] of steps.entries()) {
-    channel.command(`${step.line}\r\n`, 1, step.shown)
-    const answer = await channel.reply(timeoutMs, 'AUTH')
-    const ended = resultOf(answer, index < steps.length - 1)
-    if (ended) return ended
+    channel.writeCommand(`${step.line}\r\n`, 1, step.transcriptText)
+    const answer = await channel.readReply(timeoutMs, 'AUTH')
+    const failure = toFailure(answer, index < steps.length - 1)
+    if (failure) return failure
   }
   return { kind: 'authenticated' }
 }
 
 interface Step {
   readonly line: string
-  readonly shown: string
+  readonly transcriptText: string
 }
 
 /** The end that an answer means; undefined when the exchange goes on as it should, by 334, or is done by 235. */
-function resultOf(answer: Answer, moreToSay: boolean): AuthResult | undefined {
+function toFailure(answer: ReplyOrFailure, hasMoreSteps: boolean): AuthResult | undefined {
   if (!isReply(answer)) return { kind: 'failed', failure: answer }
   if (answer.code >= 400) return { kind: 'refused', reply: answer }
-  if (answer.code === (moreToSay ? 334 : 235)) return undefined
+  if (answer.code === (hasMoreSteps ? 334 : 235)) return undefined
   return { kind: 'failed', failure: { kind: 'protocol', message: `The server answered AUTH with ${answer.text}` } }
 }
 
-const base64 = (text: string): string => Buffer.from(text).toString('base64')
+const encodeBase64 = (text: string): string => Buffer.from(text).toString('base64')

@@ -6,13 +6,13 @@ import type { Socket } from 'node:net'
 import { isIP } from 'node:net'
 import { type TLSSocket, connect as tlsConnect } from 'node:tls'
 import type { Clock, Timer } from '#platform/clock.ts'
-import { failureFromError, type SmtpFailure } from './failures.ts'
+import { type SmtpFailure, toSmtpFailure } from './failures.ts'
 import { ReplyParser, type SmtpReply } from './replies.ts'
 
 /** What a wait for a reply ends with. */
-export type Answer = SmtpReply | SmtpFailure
+export type ReplyOrFailure = SmtpReply | SmtpFailure
 
-export const isReply = (answer: Answer): answer is SmtpReply => 'code' in answer
+export const isReply = (answer: ReplyOrFailure): answer is SmtpReply => 'code' in answer
 
 /** Told of every line of a session, but never of a password or of the octets of a message. */
 export type SmtpTranscript = (direction: 'client' | 'server', line: string) => void
@@ -53,11 +53,11 @@ export class SmtpChannel {
   #parser: ReplyParser
   #replies: SmtpReply[] = []
   /** Replies that commands already written will still get; the greeting is the first. */
-  #owed = 1
+  #expectedReplies = 1
   #failure: SmtpFailure | undefined
-  #unasked: SmtpReply | undefined
-  #securing = false
-  #onAnswer: ((answer: Answer) => void) | undefined
+  #unsolicitedReply: SmtpReply | undefined
+  #isSecuring = false
+  #onReplyOrFailure: ((answer: ReplyOrFailure) => void) | undefined
   #onFlushed: ((flushed: boolean) => void) | undefined
   #onHandshakeFailed: ((failure: SmtpFailure) => void) | undefined
   #timer: Timer | undefined
@@ -78,8 +78,8 @@ export class SmtpChannel {
   }
 
   /** The reply that came without a command, if that ended the connection. */
-  get unasked(): SmtpReply | undefined {
-    return this.#unasked
+  get unsolicitedReply(): SmtpReply | undefined {
+    return this.#unsolicitedReply
   }
 
   /** Whether a reply is here that `reply` has not handed out. */
@@ -88,22 +88,22 @@ export class SmtpChannel {
   }
 
   /** Writes commands, each line of which ends in CRLF. `shown` goes to the transcript in their place, for secrets. */
-  command(lines: string, replyCount = 1, shown = lines): void {
+  writeCommand(lines: string, replyCount = 1, transcriptText = lines): void {
     if (this.#failure) return
     if (this.#parser.isPartial) {
       this.fail({ kind: 'protocol', message: 'The server began a reply that answers no command' })
       return
     }
-    this.#owed += replyCount
+    this.#expectedReplies += replyCount
     if (this.#options.transcript) {
-      for (const line of shown.trimEnd().split('\r\n')) this.#options.transcript('client', line)
+      for (const line of transcriptText.trimEnd().split('\r\n')) this.#options.transcript('client', line)
     }
     this.#socket.write(lines)
   }
 
   /** Expects one more reply, to what `write` is going to send, and shows `note` in the transcript in its place. */
-  announce(note: string): void {
-    this.#owed++
+  expectReply(note: string): void {
+    this.#expectedReplies++
     this.#options.transcript?.('client', note)
   }
 
@@ -113,22 +113,22 @@ export class SmtpChannel {
   }
 
   /** Waits until the peer has taken what was written. False when a reply or a failure, also of time, came first. */
-  flushed(timeoutMs: number): Promise<boolean> {
+  waitForDrain(timeoutMs: number): Promise<boolean> {
     if (this.#failure || this.#replies.length > 0) return Promise.resolve(false)
     return new Promise((resolve) => {
-      this.#arm(timeoutMs, 'The server took no more of the message')
+      this.#startTimer(timeoutMs, 'The server took no more of the message')
       this.#onFlushed = resolve
     })
   }
 
   /** The next reply. `awaited` names what it answers, for the message of a timeout. */
-  reply(timeoutMs: number, awaited: string): Answer | Promise<Answer> {
+  readReply(timeoutMs: number, awaited: string): ReplyOrFailure | Promise<ReplyOrFailure> {
     const reply = this.#replies.shift()
     if (reply) return reply
     if (this.#failure) return this.#failure
     return new Promise((resolve) => {
-      this.#arm(timeoutMs, `No reply to ${awaited}`)
-      this.#onAnswer = resolve
+      this.#startTimer(timeoutMs, `No reply to ${awaited}`)
+      this.#onReplyOrFailure = resolve
     })
   }
 
@@ -136,12 +136,12 @@ export class SmtpChannel {
    * Starts TLS on the connection and waits for the end of the handshake. Octets that came in the clear behind the reply to STARTTLS end the
    * connection: nobody knows who sent them (RFC 3207 §5, CVE-2011-0411).
    */
-  async secure(options: SecureOptions): Promise<SmtpTls | SmtpFailure> {
+  async startTls(options: SecureOptions): Promise<SmtpTls | SmtpFailure> {
     if (this.#parser.isPartial) this.fail({ kind: 'protocol', message: 'The server sent data in the clear before TLS' })
     if (this.#failure) return this.#failure
     this.#stopListeningTo(this.#raw)
     this.#parser = this.#newParser()
-    this.#securing = true
+    this.#isSecuring = true
     const host = options.host.replace(/\.$/, '')
     let socket: TLSSocket
     try {
@@ -154,32 +154,32 @@ export class SmtpChannel {
       })
     } catch (error) {
       // OpenSSL reads `ca` here.
-      this.fail(failureFromError(error, true))
-      return failureFromError(error, true)
+      this.fail(toSmtpFailure(error, true))
+      return toSmtpFailure(error, true)
     }
     this.#socket = socket
     this.#listenTo(socket)
     const failure = await new Promise<SmtpFailure | undefined>((resolve) => {
-      this.#arm(options.timeoutMs, 'No end of the TLS handshake')
+      this.#startTimer(options.timeoutMs, 'No end of the TLS handshake')
       this.#onHandshakeFailed = resolve
       socket.once('secureConnect', () => resolve(undefined))
     })
-    this.#disarm()
+    this.#stopTimer()
     this.#onHandshakeFailed = undefined
-    this.#securing = false
-    return failure ?? this.#failure ?? describe(socket)
+    this.#isSecuring = false
+    return failure ?? this.#failure ?? describeTls(socket)
   }
 
   /** Ends the connection; every wait ends with this failure unless an earlier one stands. */
   fail(failure: SmtpFailure): void {
     if (this.#failure) return
     this.#failure = failure
-    this.#disarm()
+    this.#stopTimer()
     this.#socket.destroy()
     this.#raw.destroy()
-    const onAnswer = this.#onAnswer
+    const onAnswer = this.#onReplyOrFailure
     const onFlushed = this.#onFlushed
-    this.#onAnswer = undefined
+    this.#onReplyOrFailure = undefined
     this.#onFlushed = undefined
     onAnswer?.(failure)
     onFlushed?.(false)
@@ -208,52 +208,52 @@ export class SmtpChannel {
 
   readonly #onData = (chunk: Buffer): void => {
     if (this.#failure) return
-    const fault = this.#parser.push(chunk)
-    if (fault !== undefined) this.fail({ kind: 'protocol', message: `The server sent ${fault}` })
+    const problem = this.#parser.push(chunk)
+    if (problem !== undefined) this.fail({ kind: 'protocol', message: `The server sent ${problem}` })
   }
 
   readonly #onReply = (reply: SmtpReply): void => {
     if (this.#failure) return
-    if (this.#options.transcript) showReply(this.#options.transcript, reply)
-    if (this.#owed === 0) {
-      this.#unasked = reply
+    if (this.#options.transcript) recordReply(this.#options.transcript, reply)
+    if (this.#expectedReplies === 0) {
+      this.#unsolicitedReply = reply
       const kind = reply.code === 421 ? 'closed' : 'protocol'
       this.fail({ kind, message: `The server sent a reply to no command: ${reply.text}` })
       return
     }
-    this.#owed--
-    const onAnswer = this.#onAnswer
+    this.#expectedReplies--
+    const onAnswer = this.#onReplyOrFailure
     if (onAnswer) {
-      this.#onAnswer = undefined
-      this.#disarm()
+      this.#onReplyOrFailure = undefined
+      this.#stopTimer()
       onAnswer(reply)
       return
     }
     this.#replies.push(reply)
-    this.#endFlush(false)
+    this.#resolveFlush(false)
   }
 
-  readonly #onDrain = (): void => this.#endFlush(true)
+  readonly #onDrain = (): void => this.#resolveFlush(true)
 
-  #endFlush(flushed: boolean): void {
+  #resolveFlush(flushed: boolean): void {
     const onFlushed = this.#onFlushed
     if (!onFlushed) return
     this.#onFlushed = undefined
-    this.#disarm()
+    this.#stopTimer()
     onFlushed(flushed)
   }
 
   readonly #onEnd = (): void => this.fail({ kind: 'closed', message: 'The server closed the connection' })
 
-  readonly #onError = (error: unknown): void => this.fail(failureFromError(error, this.#securing))
+  readonly #onError = (error: unknown): void => this.fail(toSmtpFailure(error, this.#isSecuring))
 
-  #arm(timeoutMs: number, what: string): void {
+  #startTimer(timeoutMs: number, what: string): void {
     this.#timer = this.#options.clock.after(timeoutMs, () => {
       this.fail({ kind: 'timeout', message: `${what} within ${timeoutMs / 1000} s` })
     })
   }
 
-  #disarm(): void {
+  #stopTimer(): void {
     this.#timer?.cancel()
     this.#timer = undefined
   }
@@ -261,13 +261,13 @@ export class SmtpChannel {
 
 function ignore(): void {}
 
-function showReply(transcript: SmtpTranscript, reply: SmtpReply): void {
+function recordReply(transcript: SmtpTranscript, reply: SmtpReply): void {
   for (const [index, line] of reply.lines.entries()) {
     transcript('server', `${reply.code}${index < reply.lines.length - 1 ? '-' : ' '}${line}`)
   }
 }
 
-function describe(socket: TLSSocket): SmtpTls {
+function describeTls(socket: TLSSocket): SmtpTls {
   const session = {
     protocol: socket.getProtocol() ?? 'unknown',
     cipher: socket.getCipher()?.name ?? 'unknown',

@@ -2,9 +2,9 @@
  * @module An SMTP session and its transactions, one recipient each (RFC 5321 §3.3, RFC 2920). Says of each whether the message was accepted,
  * surely not accepted, or possibly accepted; never sends one again.
  */
-import { type Answer, isReply, type SmtpChannel, type SmtpTls } from './channel.ts'
-import { bytesOf, mailCommand, rcptCommand, refusalBeforeSending, type SmtpEnvelope } from './commands.ts'
-import { dataBlocks } from './dot-stuffing.ts'
+import { isReply, type ReplyOrFailure, type SmtpChannel, type SmtpTls } from './channel.ts'
+import { countBytes, formatMailCommand, formatRcptCommand, rejectBeforeSending, type SmtpEnvelope } from './commands.ts'
+import { generateDataBlocks } from './dot-stuffing.ts'
 import type { SmtpExtensions } from './extensions.ts'
 import type { SmtpFailure } from './failures.ts'
 import type { SmtpReply } from './replies.ts'
@@ -52,9 +52,9 @@ export class SmtpClient {
   readonly #channel: SmtpChannel
   readonly #timeouts: SmtpTimeouts
   #phase: SmtpPhase = 'idle'
-  #transactions = 0
+  #transactionCount = 0
   /** Whether the server may still hold the envelope of a transaction that was not accepted. */
-  #resetOwed = false
+  #needsReset = false
 
   constructor(parts: SmtpClientParts) {
     this.extensions = parts.extensions
@@ -66,8 +66,8 @@ export class SmtpClient {
   }
 
   /** How many transactions were begun, that is: had MAIL written. */
-  get transactions(): number {
-    return this.#transactions
+  get transactionCount(): number {
+    return this.#transactionCount
   }
 
   get phase(): SmtpPhase {
@@ -75,7 +75,7 @@ export class SmtpClient {
   }
 
   /** Whether a transaction can begin now. */
-  get usable(): boolean {
+  get isUsable(): boolean {
     return this.phase === 'idle'
   }
 
@@ -88,14 +88,14 @@ export class SmtpClient {
    */
   async send(transaction: SmtpTransaction): Promise<TransactionResult> {
     if (this.#phase !== 'idle' && this.#phase !== 'closed') throw new Error(`send() during phase ${this.#phase}`)
-    const mail = mailCommand(transaction, this.extensions)
-    const rcpt = rcptCommand(transaction)
-    const refusal = refusalBeforeSending(transaction, this.extensions)
+    const mail = formatMailCommand(transaction, this.extensions)
+    const rcpt = formatRcptCommand(transaction)
+    const refusal = rejectBeforeSending(transaction, this.extensions)
     if (refusal) return { kind: 'refused', phase: 'mail', reply: refusal }
     if (this.#channel.failure) return { kind: 'lost', phase: 'mail', failure: this.#channel.failure }
-    this.#transactions++
+    this.#transactionCount++
     try {
-      const notStarted = (await this.#sendEnvelope(mail, rcpt)) ?? (await this.#waitBeforeBody(transaction.beforeBody))
+      const notStarted = (await this.#sendEnvelope(mail, rcpt)) ?? (await this.#runBeforeBody(transaction.beforeBody))
       return notStarted ?? (await this.#sendBody(transaction.message))
     } finally {
       this.#phase = this.#channel.failure ? 'closed' : 'idle'
@@ -104,10 +104,10 @@ export class SmtpClient {
 
   /** Ends the session with QUIT and waits for its reply, `quitMs` at most. During a transaction: as `destroy`. */
   async quit(): Promise<void> {
-    if (this.usable) {
+    if (this.isUsable) {
       this.#phase = 'quit'
-      this.#channel.command('QUIT\r\n')
-      await this.#channel.reply(this.#timeouts.quitMs, 'QUIT')
+      this.#channel.writeCommand('QUIT\r\n')
+      await this.#channel.readReply(this.#timeouts.quitMs, 'QUIT')
     }
     this.destroy()
   }
@@ -126,66 +126,70 @@ export class SmtpClient {
   async #sendEnvelope(mail: string, rcpt: string): Promise<TransactionResult | undefined> {
     const channel = this.#channel
     const { pipelining } = this.extensions
-    const reset = this.#resetOwed
+    const needsReset = this.#needsReset
     this.#phase = 'mail'
-    if (pipelining) channel.command(`${reset ? 'RSET\r\n' : ''}${mail}${rcpt}DATA\r\n`, reset ? 4 : 3)
-    if (reset) {
-      if (!pipelining) channel.command('RSET\r\n')
-      const answer = await channel.reply(this.#timeouts.ehloMs, 'RSET')
+    if (pipelining) channel.writeCommand(`${needsReset ? 'RSET\r\n' : ''}${mail}${rcpt}DATA\r\n`, needsReset ? 4 : 3)
+    if (needsReset) {
+      if (!pipelining) channel.writeCommand('RSET\r\n')
+      const answer = await channel.readReply(this.#timeouts.ehloMs, 'RSET')
       if (!isReply(answer)) return { kind: 'lost', phase: 'mail', failure: answer }
       // Without a reset the recipient of the transaction before could still be on the server's list, and get this message.
-      if (!isPositive(answer)) return this.#notReset(answer)
+      if (!isPositive(answer)) return this.#failReset(answer)
     }
-    this.#resetOwed = true
+    this.#needsReset = true
 
-    if (!pipelining) channel.command(mail)
-    const toMail = await channel.reply(this.#timeouts.mailMs, 'MAIL')
-    if (!isReply(toMail) || !isPositive(toMail)) return this.#notAccepted('mail', toMail, pipelining ? 2 : 0)
+    if (!pipelining) channel.writeCommand(mail)
+    const toMail = await channel.readReply(this.#timeouts.mailMs, 'MAIL')
+    if (!isReply(toMail) || !isPositive(toMail)) return this.#resolveRejection('mail', toMail, pipelining ? 2 : 0)
 
     this.#phase = 'rcpt'
-    if (!pipelining) channel.command(rcpt)
-    const toRcpt = await channel.reply(this.#timeouts.rcptMs, 'RCPT')
-    if (!isReply(toRcpt) || !isPositive(toRcpt)) return this.#notAccepted('rcpt', toRcpt, pipelining ? 1 : 0)
+    if (!pipelining) channel.writeCommand(rcpt)
+    const toRcpt = await channel.readReply(this.#timeouts.rcptMs, 'RCPT')
+    if (!isReply(toRcpt) || !isPositive(toRcpt)) return this.#resolveRejection('rcpt', toRcpt, pipelining ? 1 : 0)
 
     this.#phase = 'data'
-    if (!pipelining) channel.command('DATA\r\n')
-    const toData = await channel.reply(this.#timeouts.dataInitiationMs, 'DATA')
-    if (!isReply(toData) || toData.code !== 354) return this.#notAccepted('data', toData, 0)
+    if (!pipelining) channel.writeCommand('DATA\r\n')
+    const toData = await channel.readReply(this.#timeouts.dataInitiationMs, 'DATA')
+    if (!isReply(toData) || toData.code !== 354) return this.#resolveRejection('data', toData, 0)
     return undefined
   }
 
-  #notReset(reply: SmtpReply): TransactionResult {
-    if (reply.code === 421) return this.#ended('mail', reply)
-    const failure = this.#break(`The server answered RSET with ${reply.text}`)
+  #failReset(reply: SmtpReply): TransactionResult {
+    if (reply.code === 421) return this.#endSession('mail', reply)
+    const failure = this.#failProtocol(`The server answered RSET with ${reply.text}`)
     return { kind: 'lost', phase: 'mail', failure }
   }
 
   /** What an answer means that is not the one the phase needs, after the replies to the commands already written behind it are in. */
-  async #notAccepted(phase: 'mail' | 'rcpt' | 'data', answer: Answer, repliesLeft: number): Promise<TransactionResult> {
+  async #resolveRejection(
+    phase: 'mail' | 'rcpt' | 'data',
+    answer: ReplyOrFailure,
+    pendingReplies: number,
+  ): Promise<TransactionResult> {
     if (!isReply(answer)) return { kind: 'lost', phase, failure: answer }
-    if (answer.code === 421) return this.#ended(phase, answer)
+    if (answer.code === 421) return this.#endSession(phase, answer)
     if (answer.code < 400) {
       return {
         kind: 'lost',
         phase,
-        failure: this.#break(`The server answered ${phase.toUpperCase()} with ${answer.text}`),
+        failure: this.#failProtocol(`The server answered ${phase.toUpperCase()} with ${answer.text}`),
       }
     }
-    for (let left = repliesLeft; left > 0; left--) {
+    for (let left = pendingReplies; left > 0; left--) {
       const isToData = left === 1
       const timeoutMs = isToData ? this.#timeouts.dataInitiationMs : this.#timeouts.rcptMs
-      const next = await this.#channel.reply(timeoutMs, isToData ? 'DATA' : 'RCPT')
+      const next = await this.#channel.readReply(timeoutMs, isToData ? 'DATA' : 'RCPT')
       if (!isReply(next)) break
-      if (next.code === 421) return this.#ended(phase, answer)
+      if (next.code === 421) return this.#endSession(phase, answer)
       // A server may answer 354 although it took no recipient, and then gets a lone dot (RFC 2920 §3.1). Closing is safer than the dot: a
       // server that errs this far might deliver the empty message.
       if (isToData && next.code < 400)
-        this.#break(`The server answered DATA with ${next.text} after it refused the envelope`)
+        this.#failProtocol(`The server answered DATA with ${next.text} after it refused the envelope`)
     }
     return { kind: 'refused', phase, reply: answer }
   }
 
-  async #waitBeforeBody(beforeBody: () => Promise<void>): Promise<TransactionResult | undefined> {
+  async #runBeforeBody(beforeBody: () => Promise<void>): Promise<TransactionResult | undefined> {
     this.#phase = 'before-body'
     try {
       await beforeBody()
@@ -193,7 +197,7 @@ export class SmtpClient {
       this.destroy()
       return { kind: 'aborted', error }
     }
-    const { failure, unasked } = this.#channel
+    const { failure, unsolicitedReply: unasked } = this.#channel
     if (!failure) return undefined
     if (unasked?.code === 421) return { kind: 'refused', phase: 'data', reply: unasked }
     return { kind: 'lost', phase: 'data', failure }
@@ -202,39 +206,39 @@ export class SmtpClient {
   async #sendBody(message: readonly Uint8Array[]): Promise<TransactionResult> {
     const channel = this.#channel
     this.#phase = 'body'
-    channel.announce(`[message of ${bytesOf(message)} bytes]`)
-    const blocks = dataBlocks(message)
+    channel.expectReply(`[message of ${countBytes(message)} bytes]`)
+    const blocks = generateDataBlocks(message)
     let block = blocks.next()
     let flushed = true
     while (flushed && !block.done && !channel.hasReply) {
-      flushed = channel.write(block.value) || (await channel.flushed(this.#timeouts.dataBlockMs))
+      flushed = channel.write(block.value) || (await channel.waitForDrain(this.#timeouts.dataBlockMs))
       block = blocks.next()
     }
-    const answer = await channel.reply(this.#timeouts.finalDotMs, 'the final dot')
+    const answer = await channel.readReply(this.#timeouts.finalDotMs, 'the final dot')
     if (!isReply(answer)) return { kind: 'uncertain', failure: answer }
     if (block.done && isPositive(answer)) {
-      this.#resetOwed = false
+      this.#needsReset = false
       return { kind: 'accepted', reply: answer }
     }
     if (answer.code < 400) {
-      const failure = this.#break(
+      const failure = this.#failProtocol(
         `The server answered the ${block.done ? 'final dot' : 'half message'} with ${answer.text}`,
       )
       return { kind: 'uncertain', failure }
     }
-    if (answer.code === 421) return this.#ended('body', answer)
+    if (answer.code === 421) return this.#endSession('body', answer)
     // Refused before it was all taken: without its end the message cannot be accepted, and the session cannot go on.
-    if (!flushed || !block.done) this.#break(`The server refused the message before its end: ${answer.text}`)
+    if (!flushed || !block.done) this.#failProtocol(`The server refused the message before its end: ${answer.text}`)
     return { kind: 'refused', phase: 'body', reply: answer }
   }
 
   /** A refusal by or before a 421: the server is closing the session (RFC 5321 §3.8). */
-  #ended(phase: 'mail' | 'rcpt' | 'data' | 'body', reply: SmtpReply): TransactionResult {
+  #endSession(phase: 'mail' | 'rcpt' | 'data' | 'body', reply: SmtpReply): TransactionResult {
     this.#channel.fail({ kind: 'closed', message: `The server ended the session: ${reply.text}` })
     return { kind: 'refused', phase, reply }
   }
 
-  #break(message: string): SmtpFailure {
+  #failProtocol(message: string): SmtpFailure {
     const failure: SmtpFailure = { kind: 'protocol', message }
     this.#channel.fail(failure)
     return failure

@@ -27,7 +27,7 @@ const PATH = /^(?:"(?:[^"\\\x00-\x1f\x7f]|\\[\x20-\x7e])*"|[^\s<>"\x00-\x1f\x7f]
 const EHLO_NAME = /^[A-Za-z0-9._:[\]-]+$/
 
 /** `EHLO name` or `HELO name`. Throws on a name that is neither a domain nor an address literal. */
-export function greetingCommand(verb: 'EHLO' | 'HELO', name: string): string {
+export function formatGreetingCommand(verb: 'EHLO' | 'HELO', name: string): string {
   if (!EHLO_NAME.test(name)) throw new TypeError(`ehloName is no domain or address literal: ${JSON.stringify(name)}`)
   return `${verb} ${name}\r\n`
 }
@@ -36,24 +36,24 @@ export function greetingCommand(verb: 'EHLO' | 'HELO', name: string): string {
  * MAIL with the parameters that the server offers and the message needs: SIZE, BODY=8BITMIME, SMTPUTF8. An 8-bit message goes to a server
  * without 8BITMIME as it is, without the parameter: such servers pass octets on, and bouncing what nearly all of them take helps nobody.
  */
-export function mailCommand(envelope: SmtpEnvelope, extensions: SmtpExtensions): string {
-  let line = `MAIL FROM:<${checkedPath('mailFrom', envelope.mailFrom, envelope.smtpUtf8)}>`
+export function formatMailCommand(envelope: SmtpEnvelope, extensions: SmtpExtensions): string {
+  let line = `MAIL FROM:<${validatePath('mailFrom', envelope.mailFrom, envelope.smtpUtf8)}>`
   if (extensions.size) line += ` SIZE=${sizeOf(envelope)}`
   if (extensions.eightBitMime && envelope.eightBit) line += ' BODY=8BITMIME'
   if (extensions.smtpUtf8 && envelope.smtpUtf8) line += ' SMTPUTF8'
   return `${line}\r\n`
 }
 
-export function rcptCommand(envelope: SmtpEnvelope): string {
+export function formatRcptCommand(envelope: SmtpEnvelope): string {
   if (envelope.rcptTo === '') throw new TypeError('rcptTo is empty')
-  return `RCPT TO:<${checkedPath('rcptTo', envelope.rcptTo, envelope.smtpUtf8)}>\r\n`
+  return `RCPT TO:<${validatePath('rcptTo', envelope.rcptTo, envelope.smtpUtf8)}>\r\n`
 }
 
 /**
  * The reply that the server would have to give, made here to save sending what it said it cannot take: a message above its SIZE limit
  * (552 5.3.4, RFC 1870 §6.1) or one that needs SMTPUTF8 which it does not offer (553 5.6.7, RFC 6531 §3.5). Undefined when it may be sent.
  */
-export function refusalBeforeSending(envelope: SmtpEnvelope, extensions: SmtpExtensions): SmtpReply | undefined {
+export function rejectBeforeSending(envelope: SmtpEnvelope, extensions: SmtpExtensions): SmtpReply | undefined {
   const limit = extensions.sizeBytes ?? 0
   const sizeBytes = sizeOf(envelope)
   if (limit > 0 && sizeBytes > limit) {
@@ -67,14 +67,14 @@ export function refusalBeforeSending(envelope: SmtpEnvelope, extensions: SmtpExt
   return undefined
 }
 
-const sizeOf = (envelope: SmtpEnvelope): number => envelope.sizeBytes ?? bytesOf(envelope.message)
+const sizeOf = (envelope: SmtpEnvelope): number => envelope.sizeBytes ?? countBytes(envelope.message)
 
-export const bytesOf = (pieces: readonly Uint8Array[]): number =>
+export const countBytes = (pieces: readonly Uint8Array[]): number =>
   pieces.reduce((sum, piece) => sum + piece.byteLength, 0)
 
 const ASCII = /^[\x00-\x7f]*$/
 
-function checkedPath(name: string, path: string, smtpUtf8: boolean): string {
+function validatePath(name: string, path: string, smtpUtf8: boolean): string {
   if (!smtpUtf8 && !ASCII.test(path)) throw new TypeError(`${name} needs SMTPUTF8: ${JSON.stringify(path)}`)
   if (!PATH.test(path))
     throw new TypeError(`${name} is no address that may stand in a command: ${JSON.stringify(path)}`)

@@ -5,13 +5,13 @@
 import { connect, type Socket } from 'node:net'
 import type { Clock } from '#platform/clock.ts'
 import { authenticate, type SmtpCredentials } from './auth.ts'
-import { type Answer, isReply, SmtpChannel, type SmtpTls, type SmtpTranscript } from './channel.ts'
+import { isReply, type ReplyOrFailure, SmtpChannel, type SmtpTls, type SmtpTranscript } from './channel.ts'
 import { SmtpClient } from './client.ts'
-import { greetingCommand } from './commands.ts'
-import { extensionsOf, noExtensions, type SmtpExtensions } from './extensions.ts'
-import { failureFromError, type SmtpFailure } from './failures.ts'
-import { defaultMaxReplyBytes, type SmtpReply } from './replies.ts'
-import { defaultSmtpTimeouts, type SmtpTimeouts } from './timeouts.ts'
+import { formatGreetingCommand } from './commands.ts'
+import { NO_EXTENSIONS, parseExtensions, type SmtpExtensions } from './extensions.ts'
+import { type SmtpFailure, toSmtpFailure } from './failures.ts'
+import { DEFAULT_MAX_REPLY_BYTES, type SmtpReply } from './replies.ts'
+import { DEFAULT_SMTP_TIMEOUTS, type SmtpTimeouts } from './timeouts.ts'
 
 export interface SmtpConnectOptions {
   /** The server's name: for SNI, the certificate check and messages. */
@@ -64,14 +64,14 @@ type NotConnected = Exclude<ConnectResult, { kind: 'connected' }>
  * A server that refuses EHLO with 5xx is greeted with HELO (RFC 5321 §3.2) and then offers no extension.
  */
 export async function connectSmtp(options: SmtpConnectOptions): Promise<ConnectResult> {
-  greetingCommand('EHLO', options.ehloName)
-  const timeouts = { ...defaultSmtpTimeouts, ...options.timeouts }
-  const socket = await dial(options, timeouts.connectMs)
-  if ('kind' in socket) return failed('connect', socket)
+  formatGreetingCommand('EHLO', options.ehloName)
+  const timeouts = { ...DEFAULT_SMTP_TIMEOUTS, ...options.timeouts }
+  const socket = await openSocket(options, timeouts.connectMs)
+  if ('kind' in socket) return toFailure('connect', socket)
   const { remoteAddress = options.address, localAddress = '' } = socket
   const channel = new SmtpChannel(socket, {
     clock: options.clock,
-    maxReplyBytes: options.maxReplyBytes ?? defaultMaxReplyBytes,
+    maxReplyBytes: options.maxReplyBytes ?? DEFAULT_MAX_REPLY_BYTES,
     transcript: options.transcript,
   })
   const { abort } = options
@@ -82,14 +82,14 @@ export async function connectSmtp(options: SmtpConnectOptions): Promise<ConnectR
   abort?.signal.removeEventListener('abort', onAbort)
   if ('kind' in session) {
     // A refused greeting asks for QUIT (RFC 5321 §3.1); who is refused need not wait for its reply.
-    if (session.kind === 'refused') channel.command('QUIT\r\n')
+    if (session.kind === 'refused') channel.writeCommand('QUIT\r\n')
     channel.fail({ kind: 'closed', message: 'The session was not opened' })
     return session
   }
   return { kind: 'connected', client: new SmtpClient({ channel, timeouts, remoteAddress, localAddress, ...session }) }
 }
 
-function dial(options: SmtpConnectOptions, timeoutMs: number): Promise<Socket | SmtpFailure> {
+function openSocket(options: SmtpConnectOptions, timeoutMs: number): Promise<Socket | SmtpFailure> {
   return new Promise((resolve) => {
     const socket = connect({
       host: options.address,
@@ -98,23 +98,23 @@ function dial(options: SmtpConnectOptions, timeoutMs: number): Promise<Socket | 
       ...(options.localAddress !== undefined && { localAddress: options.localAddress }),
     })
     const timer = options.clock.after(timeoutMs, () => {
-      end({ kind: 'timeout', message: `No connection to ${options.address} within ${timeoutMs / 1000} s` })
+      finish({ kind: 'timeout', message: `No connection to ${options.address} within ${timeoutMs / 1000} s` })
       socket.destroy()
     })
     const { abort } = options
     const onAbort = () => {
-      if (abort) end(abort.failure)
+      if (abort) finish(abort.failure)
       socket.destroy()
     }
     abort?.signal.addEventListener('abort', onAbort)
-    const end = (result: Socket | SmtpFailure) => {
+    const finish = (result: Socket | SmtpFailure) => {
       timer.cancel()
       abort?.signal.removeEventListener('abort', onAbort)
       resolve(result)
     }
-    socket.once('connect', () => end(socket))
+    socket.once('connect', () => finish(socket))
     // Stays: a second error of a socket that failed must not become an exception.
-    socket.on('error', (error) => end(failureFromError(error)))
+    socket.on('error', (error) => finish(toSmtpFailure(error)))
   })
 }
 
@@ -130,77 +130,81 @@ async function openSession(
 ): Promise<Session | NotConnected> {
   const secure = () => {
     const { host, verifyCertificate, ca } = options
-    return channel.secure({ host, verifyCertificate, ca, timeoutMs: timeouts.tlsHandshakeMs })
+    return channel.startTls({ host, verifyCertificate, ca, timeoutMs: timeouts.tlsHandshakeMs })
   }
   let tls: SmtpTls | undefined
   if (options.tls === 'implicit') {
     const secured = await secure()
-    if ('kind' in secured) return failed('tls', secured)
+    if ('kind' in secured) return toFailure('tls', secured)
     tls = secured
   }
 
-  const greeting = await channel.reply(timeouts.greetingMs, 'the connection (the greeting)')
-  const notGreeted = unless(220, 'greeting', greeting)
+  const greeting = await channel.readReply(timeouts.greetingMs, 'the connection (the greeting)')
+  const notGreeted = checkReply(220, 'greeting', greeting)
   if (notGreeted) return notGreeted
-  let extensions = await greet(channel, options, timeouts)
+  let extensions = await sendGreeting(channel, options, timeouts)
   if ('kind' in extensions) return extensions
 
   if (options.tls === 'opportunistic' || options.tls === 'required') {
     const required = options.tls === 'required'
     if (extensions.startTls) {
-      channel.command('STARTTLS\r\n')
-      const answer = await channel.reply(timeouts.ehloMs, 'STARTTLS')
-      const notStarted = unless(220, 'starttls', answer)
-      const goesOnInTheClear = !required && notStarted?.kind === 'refused' && notStarted.reply.code !== 421
-      if (notStarted && !goesOnInTheClear) return notStarted
+      channel.writeCommand('STARTTLS\r\n')
+      const answer = await channel.readReply(timeouts.ehloMs, 'STARTTLS')
+      const notStarted = checkReply(220, 'starttls', answer)
+      const continuesInPlaintext = !required && notStarted?.kind === 'refused' && notStarted.reply.code !== 421
+      if (notStarted && !continuesInPlaintext) return notStarted
       if (!notStarted) {
         const secured = await secure()
-        if ('kind' in secured) return failed(secured.kind === 'protocol' ? 'starttls' : 'tls', secured)
+        if ('kind' in secured) return toFailure(secured.kind === 'protocol' ? 'starttls' : 'tls', secured)
         tls = secured
         // What was offered in the clear is forgotten: anybody may have written it (RFC 3207 §4.2).
-        extensions = await greet(channel, options, timeouts)
+        extensions = await sendGreeting(channel, options, timeouts)
         if ('kind' in extensions) return extensions
       }
     } else if (required) {
-      return failed('starttls', { kind: 'tls', message: 'The server does not offer STARTTLS' })
+      return toFailure('starttls', { kind: 'tls', message: 'The server does not offer STARTTLS' })
     }
   }
 
   if (options.auth) {
     if (!tls && options.allowPlaintextAuth !== true) {
-      return failed('auth', { kind: 'tls', message: 'A password is not sent without TLS' })
+      return toFailure('auth', { kind: 'tls', message: 'A password is not sent without TLS' })
     }
-    const login = await authenticate(channel, extensions.auth, options.auth, timeouts.authMs)
-    if (login.kind === 'refused') return { kind: 'refused', phase: 'auth', reply: login.reply }
-    if (login.kind === 'failed') return failed('auth', login.failure)
+    const authResult = await authenticate(channel, extensions.auth, options.auth, timeouts.authMs)
+    if (authResult.kind === 'refused') return { kind: 'refused', phase: 'auth', reply: authResult.reply }
+    if (authResult.kind === 'failed') return toFailure('auth', authResult.failure)
   }
   return { extensions, tls }
 }
 
 /** EHLO, or HELO where EHLO is not known. */
-async function greet(
+async function sendGreeting(
   channel: SmtpChannel,
   options: SmtpConnectOptions,
   timeouts: SmtpTimeouts,
 ): Promise<SmtpExtensions | NotConnected> {
-  channel.command(greetingCommand('EHLO', options.ehloName))
-  const ehlo = await channel.reply(timeouts.ehloMs, 'EHLO')
+  channel.writeCommand(formatGreetingCommand('EHLO', options.ehloName))
+  const ehlo = await channel.readReply(timeouts.ehloMs, 'EHLO')
   if (isReply(ehlo) && ehlo.code >= 500) {
-    channel.command(greetingCommand('HELO', options.ehloName))
-    const helo = await channel.reply(timeouts.ehloMs, 'HELO')
-    return unless(250, 'ehlo', helo) ?? noExtensions
+    channel.writeCommand(formatGreetingCommand('HELO', options.ehloName))
+    const helo = await channel.readReply(timeouts.ehloMs, 'HELO')
+    return checkReply(250, 'ehlo', helo) ?? NO_EXTENSIONS
   }
-  return unless(250, 'ehlo', ehlo) ?? (isReply(ehlo) ? extensionsOf(ehlo) : noExtensions)
+  return checkReply(250, 'ehlo', ehlo) ?? (isReply(ehlo) ? parseExtensions(ehlo) : NO_EXTENSIONS)
 }
 
 /** How the session ends when the answer is not the reply it needs; undefined when it is. */
-function unless(code: number, phase: 'greeting' | 'ehlo' | 'starttls', answer: Answer): NotConnected | undefined {
-  if (!isReply(answer)) return failed(phase, answer)
+function checkReply(
+  code: number,
+  phase: 'greeting' | 'ehlo' | 'starttls',
+  answer: ReplyOrFailure,
+): NotConnected | undefined {
+  if (!isReply(answer)) return toFailure(phase, answer)
   if (answer.code === code) return undefined
   if (answer.code >= 400) return { kind: 'refused', phase, reply: answer }
-  return failed(phase, { kind: 'protocol', message: `The server answered ${answer.text} where ${code} was due` })
+  return toFailure(phase, { kind: 'protocol', message: `The server answered ${answer.text} where ${code} was due` })
 }
 
 type FailurePhase = Extract<ConnectResult, { kind: 'failed' }>['phase']
 
-const failed = (phase: FailurePhase, failure: SmtpFailure): NotConnected => ({ kind: 'failed', phase, failure })
+const toFailure = (phase: FailurePhase, failure: SmtpFailure): NotConnected => ({ kind: 'failed', phase, failure })

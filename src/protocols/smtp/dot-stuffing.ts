@@ -11,7 +11,7 @@ const END_AFTER_CRLF = Buffer.from('.\r\n')
 const END_OF_UNFINISHED_LINE = Buffer.from('\r\n.\r\n')
 
 /** Enough for most messages to leave in one write, little enough that the time for a block tells a slow peer from a dead one. */
-export const defaultBlockBytes = 64 * 1024
+export const DEFAULT_BLOCK_BYTES = 64 * 1024
 
 /**
  * The blocks to write after a 354, the last of which ends in CRLF, dot, CRLF. A last line without CRLF gets one; an empty message is the final
@@ -20,34 +20,34 @@ export const defaultBlockBytes = 64 * 1024
  * @param pieces of the message, in order; they may begin and end anywhere
  * @param blockBytes how much of the message goes into one block, before doubling
  */
-export function* dataBlocks(
+export function* generateDataBlocks(
   pieces: readonly Uint8Array[],
-  blockBytes: number = defaultBlockBytes,
+  blockBytes: number = DEFAULT_BLOCK_BYTES,
 ): Generator<Uint8Array, void, void> {
   let block: Uint8Array[] = []
   let length = 0
-  const stuffing = new DotStuffing()
+  const stuffer = new DotStuffer()
   for (const piece of pieces) {
     for (let from = 0; from < piece.length; ) {
       if (length === blockBytes) {
-        yield joined(block)
+        yield joinPieces(block)
         block = []
         length = 0
       }
       const taken = piece.subarray(from, from + blockBytes - length)
-      block.push(stuffing.next(taken))
+      block.push(stuffer.stuff(taken))
       length += taken.length
       from += taken.length
     }
   }
-  block.push(stuffing.isAtLineStart ? END_AFTER_CRLF : END_OF_UNFINISHED_LINE)
+  block.push(stuffer.isAtLineStart ? END_AFTER_CRLF : END_OF_UNFINISHED_LINE)
   yield Buffer.concat(block)
 }
 
-const joined = (block: readonly Uint8Array[]): Uint8Array =>
+const joinPieces = (block: readonly Uint8Array[]): Uint8Array =>
   block.length === 1 && block[0] ? block[0] : Buffer.concat(block)
 
-class DotStuffing {
+class DotStuffer {
   // The message begins at the start of a line.
   #beforeLast = CR
   #last = LF
@@ -57,16 +57,16 @@ class DotStuffing {
   }
 
   /** What follows in the message, with dots doubled; the octets themselves when there is none to double. */
-  next(octets: Uint8Array): Uint8Array {
+  stuff(octets: Uint8Array): Uint8Array {
     const bytes = Buffer.from(octets.buffer, octets.byteOffset, octets.byteLength)
-    const mayBegin = (this.isAtLineStart && bytes[0] === DOT) || (this.#last === CR && bytes[0] === LF)
-    const stuffed = mayBegin || bytes.includes(DOT_AFTER_CRLF) ? this.#doubled(bytes) : bytes
+    const mayStartWithDot = (this.isAtLineStart && bytes[0] === DOT) || (this.#last === CR && bytes[0] === LF)
+    const stuffed = mayStartWithDot || bytes.includes(DOT_AFTER_CRLF) ? this.#doubleDots(bytes) : bytes
     this.#beforeLast = (bytes.length > 1 ? bytes.at(-2) : this.#last) ?? 0
     this.#last = bytes.at(-1) ?? 0
     return stuffed
   }
 
-  #doubled(bytes: Buffer): Buffer {
+  #doubleDots(bytes: Buffer): Buffer {
     const out = Buffer.allocUnsafe(bytes.length * 2)
     let at = 0
     let beforeLast = this.#beforeLast

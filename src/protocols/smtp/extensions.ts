@@ -23,7 +23,7 @@ export interface SmtpExtensions {
 }
 
 /** What a server offers that knows HELO only. */
-export const noExtensions: SmtpExtensions = {
+export const NO_EXTENSIONS: SmtpExtensions = {
   size: false,
   pipelining: false,
   eightBitMime: false,
@@ -34,7 +34,7 @@ export const noExtensions: SmtpExtensions = {
 }
 
 /** The extensions in a 250 reply to EHLO. Keywords and mechanisms count in any case; the old `AUTH=LOGIN` is understood. */
-export function extensionsOf(ehlo: SmtpReply): SmtpExtensions {
+export function parseExtensions(ehlo: SmtpReply): SmtpExtensions {
   const offered = new Map<string, string[]>()
   for (const line of ehlo.lines.slice(1)) {
     const [keyword = '', ...parameters] = line

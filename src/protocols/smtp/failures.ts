@@ -34,16 +34,16 @@ const KIND_BY_CODE: Readonly<Record<string, SmtpFailureKind>> = {
  *
  * @param securing whether the TLS handshake was running: then what is no network error is one of TLS or of the certificate
  */
-export function failureFromError(error: unknown, securing = false): SmtpFailure {
-  const code = codeOf(error)
+export function toSmtpFailure(error: unknown, isSecuring = false): SmtpFailure {
+  const code = readErrorCode(error)
   const message = error instanceof Error ? error.message : String(error)
   const kind = KIND_BY_CODE[code]
   if (kind) return { kind, message }
-  const isTls = securing || code.startsWith('ERR_SSL') || code.startsWith('ERR_TLS')
+  const isTls = isSecuring || code.startsWith('ERR_SSL') || code.startsWith('ERR_TLS')
   return { kind: isTls ? 'tls' : 'other', message }
 }
 
-function codeOf(error: unknown): string {
+function readErrorCode(error: unknown): string {
   if (typeof error !== 'object' || error === null || !('code' in error)) return ''
   return typeof error.code === 'string' ? error.code : ''
 }

@@ -14,7 +14,7 @@ export interface SmtpReply {
   readonly text: string
 }
 
-export const defaultMaxReplyBytes = 64 * 1024
+export const DEFAULT_MAX_REPLY_BYTES = 64 * 1024
 
 const LF = 10
 const REPLY_LINE = /^([2-5]\d\d)(?:([ -])(.*))?$/s
@@ -28,11 +28,11 @@ export function makeReply(code: number, lines: readonly string[]): SmtpReply {
   const match = ENHANCED_CODE.exec(first)
   // RFC 2034 §4: the class of the enhanced code must agree with the reply code; one that contradicts it would mislead a classifier.
   const enhanced = match && Number(match[1]) === Math.floor(code / 100) ? match[0] : undefined
-  const text = textOf(code, lines, enhanced)
+  const text = formatReplyText(code, lines, enhanced)
   return enhanced === undefined ? { code, lines, text } : { code, enhanced, lines, text }
 }
 
-function textOf(code: number, lines: readonly string[], enhanced: string | undefined): string {
+function formatReplyText(code: number, lines: readonly string[], enhanced: string | undefined): string {
   let text = String(code)
   for (const [index, line] of lines.entries()) {
     const repeated = index > 0 && enhanced !== undefined && line.startsWith(`${enhanced} `)
@@ -56,7 +56,7 @@ export class ReplyParser {
   /** Bytes of the reply at hand, its unfinished line included. */
   #replyBytes = 0
 
-  constructor(onReply: (reply: SmtpReply) => void, maxReplyBytes: number = defaultMaxReplyBytes) {
+  constructor(onReply: (reply: SmtpReply) => void, maxReplyBytes: number = DEFAULT_MAX_REPLY_BYTES) {
     this.#onReply = onReply
     this.#maxReplyBytes = maxReplyBytes
   }
@@ -75,24 +75,24 @@ export class ReplyParser {
     let start = 0
     for (let end = chunk.indexOf(LF); end !== -1; end = chunk.indexOf(LF, start)) {
       this.#replyBytes += end + 1 - start
-      if (this.#replyBytes > this.#maxReplyBytes) return this.#overlong()
-      const fault = this.#takeLine(this.#lineUpTo(chunk, start, end))
-      if (fault !== undefined) return fault
+      if (this.#replyBytes > this.#maxReplyBytes) return this.#describeOverlong()
+      const problem = this.#parseLine(this.#readLine(chunk, start, end))
+      if (problem !== undefined) return problem
       start = end + 1
     }
     if (start < chunk.length) {
       this.#replyBytes += chunk.length - start
-      if (this.#replyBytes > this.#maxReplyBytes) return this.#overlong()
+      if (this.#replyBytes > this.#maxReplyBytes) return this.#describeOverlong()
       this.#partial.push(chunk.subarray(start))
     }
     return undefined
   }
 
-  #overlong(): string {
+  #describeOverlong(): string {
     return `a reply of more than ${this.#maxReplyBytes} bytes`
   }
 
-  #lineUpTo(chunk: Buffer, start: number, end: number): string {
+  #readLine(chunk: Buffer, start: number, end: number): string {
     let line: string
     if (this.#partial.length === 0) line = chunk.toString('utf8', start, end)
     else {
@@ -102,10 +102,10 @@ export class ReplyParser {
     return line.endsWith('\r') ? line.slice(0, -1) : line
   }
 
-  #takeLine(line: string): string | undefined {
+  #parseLine(line: string): string | undefined {
     const match = REPLY_LINE.exec(line)
     const code = match?.[1]
-    if (!match || code === undefined) return `a line that is no SMTP reply: ${excerpt(line)}`
+    if (!match || code === undefined) return `a line that is no SMTP reply: ${quoteExcerpt(line)}`
     // RFC 5321 §4.2.1: every line of a reply has the same code.
     if (this.#code !== '' && code !== this.#code)
       return `a reply that begins with ${this.#code} and goes on with ${code}`
@@ -124,6 +124,6 @@ export class ReplyParser {
   }
 }
 
-function excerpt(line: string): string {
+function quoteExcerpt(line: string): string {
   return JSON.stringify(line.length > 80 ? `${line.slice(0, 80)}...` : line)
 }

@@ -31,7 +31,7 @@ export interface SmtpTimeouts {
 const SECOND_MS = 1000
 const MINUTE_MS = 60 * SECOND_MS
 
-export const defaultSmtpTimeouts: SmtpTimeouts = {
+export const DEFAULT_SMTP_TIMEOUTS: SmtpTimeouts = {
   connectMs: 30 * SECOND_MS,
   greetingMs: 5 * MINUTE_MS,
   ehloMs: 5 * MINUTE_MS,

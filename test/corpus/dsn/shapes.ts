@@ -4,7 +4,7 @@
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { ReportedRecipient } from '#protocols/dsn/report.ts'
+import type { DsnRecipient } from '#protocols/dsn/report.ts'
 
 export interface About {
   readonly verp: string
@@ -19,7 +19,7 @@ export interface About {
 export type Shape = readonly [
   file: string,
   form: 'standard' | 'heuristic',
-  action: ReportedRecipient['action'],
+  action: DsnRecipient['action'],
   status: string | null,
   judgement: string | null,
   named: 'final' | 'original' | 'nobody',

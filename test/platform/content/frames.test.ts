@@ -4,8 +4,8 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { zstdCompressSync } from 'node:zlib'
-import { slicesOfFrames } from '#platform/content/frames.ts'
-import { createPartFile } from '#platform/content/part-file.ts'
+import { readFrames } from '#platform/content/frames.ts'
+import { createBlobFile } from '#platform/content/part-file.ts'
 import { ContentStore } from '#platform/content/store.ts'
 
 const NOW = Date.UTC(2026, 10, 21)
@@ -17,7 +17,7 @@ beforeEach(() => {
 })
 afterEach(() => rmSync(folder, { recursive: true, force: true }))
 
-const contentOf = (path: string): Buffer => Buffer.concat([...slicesOfFrames(path)])
+const contentOf = (path: string): Buffer => Buffer.concat([...readFrames(path)])
 
 describe('a part that is written while it comes', () => {
   const sizes = [0, 1, 128 * KIB - 1, 128 * KIB, 128 * KIB + 1, 5_000_000]
@@ -25,7 +25,7 @@ describe('a part that is written while it comes', () => {
   test.each(sizes)('of %d octets is read again octet by octet, in pieces of at most 128 KiB', (size) => {
     const path = join(folder, 'part.zst')
     const content = randomBytes(size)
-    const file = createPartFile(path)
+    const file = createBlobFile(path)
     for (let at = 0; at < size; at += 70_001) file.write(content.subarray(at, at + 70_001))
     expect(file.finish()).toEqual({
       path,
@@ -33,28 +33,28 @@ describe('a part that is written while it comes', () => {
       sizeBytes: size,
     })
     expect(contentOf(path).equals(content)).toBe(true)
-    expect([...slicesOfFrames(path)].filter((slice) => slice.length > 128 * KIB)).toEqual([])
+    expect([...readFrames(path)].filter((slice) => slice.length > 128 * KIB)).toEqual([])
   })
 
   test('is adopted by a store, which gives it whole and in pieces', async () => {
     const store = new ContentStore(join(folder, 'content'))
     const content = Buffer.alloc(1_000_000, 'tassis')
-    const file = createPartFile(join(folder, 'content', 'incoming.zst'))
+    const file = createBlobFile(join(folder, 'content', 'incoming.zst'))
     file.write(content)
     const ref = await store.adopt(file.finish(), NOW)
     const small = await store.put([Buffer.from('small'), Buffer.alloc(0)], NOW)
     expect(content.equals(store.get(ref))).toBe(true)
-    const inPieces = [ref, ...small].map((each) => [...store.slices(each)])
+    const inPieces = [ref, ...small].map((each) => [...store.chunks(each)])
     expect(inPieces.map((pieces) => pieces.length)).toEqual([8, 1, 0])
     expect(inPieces.map((pieces) => Buffer.concat(pieces).toString().slice(0, 6))).toEqual(['tassis', 'small', ''])
-    expect(() => store.slices(ref + 1000)).toThrow('content part is missing')
+    expect(() => store.chunks(ref + 1000)).toThrow('content part is missing')
     await store.close()
   })
 
   test('is nobody else’s file', () => {
     const path = join(folder, 'part.zst')
     writeFileSync(path, 'mine')
-    expect(() => createPartFile(path)).toThrow('EEXIST')
+    expect(() => createBlobFile(path)).toThrow('EEXIST')
     expect(readFileSync(path, 'utf8')).toBe('mine')
   })
 })

@@ -12,7 +12,7 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createZstdCompress } from 'node:zlib'
-import { createContentReader, MissingPart } from '#platform/content/read.ts'
+import { createContentReader, MissingBlobError } from '#platform/content/read.ts'
 import { ContentStore, type FinishedFile } from '#platform/content/store.ts'
 import { sha256 } from '#platform/crypto.ts'
 import { days, minutes } from '#platform/units.ts'
@@ -102,7 +102,7 @@ describe('a part in slices', () => {
     for (const [index, ref] of refs.entries()) {
       const part = parts[index] ?? new Uint8Array()
       for (const skip of [0, 1, 131_071, 131_072, 131_073, 262_144, 999_999, 2_000_000]) {
-        const slices = [...store.slices(ref, skip)]
+        const slices = [...store.chunks(ref, skip)]
         expect([index, skip, Buffer.compare(Buffer.concat(slices), part.subarray(skip))]).toEqual([index, skip, 0])
         expect(Math.max(0, ...slices.map(({ length }) => length))).toBeLessThanOrEqual(256 * 1024)
       }
@@ -115,7 +115,7 @@ describe('a part in slices', () => {
     const part = bytes(700_000, 4)
     const ref = await store.adopt(await spooled(newFolder(), part), NOVEMBER)
     for (const skip of [0, 1, 699_999, 700_000])
-      expect(Buffer.compare(Buffer.concat([...store.slices(ref, skip)]), part.subarray(skip))).toBe(0)
+      expect(Buffer.compare(Buffer.concat([...store.chunks(ref, skip)]), part.subarray(skip))).toBe(0)
     await store.close()
   })
 
@@ -131,7 +131,7 @@ describe('a part in slices', () => {
     for (const length of lengths) {
       skip += length
       for (const at of [skip - 1, skip])
-        expect([at, Buffer.compare(Buffer.concat([...store.slices(ref, at)]), part.subarray(at))]).toEqual([at, 0])
+        expect([at, Buffer.compare(Buffer.concat([...store.chunks(ref, at)]), part.subarray(at))]).toEqual([at, 0])
     }
     await store.close()
   })
@@ -140,11 +140,12 @@ describe('a part in slices', () => {
     const folder = newFolder()
     const store = new ContentStore(folder)
     const [small = 0, large = 0] = await store.put([bytes(10, 1), bytes(300_000, 2)], NOVEMBER)
-    for (const read of [() => store.get(small + 10), () => store.slices(small + 10)]) expect(read).toThrow(MissingPart)
+    for (const read of [() => store.get(small + 10), () => store.chunks(small + 10)])
+      expect(read).toThrow(MissingBlobError)
     rmSync(join(folder, '2026-11'), { recursive: true })
-    for (const read of [() => store.get(large), () => store.slices(large)]) expect(read).toThrow(MissingPart)
+    for (const read of [() => store.get(large), () => store.chunks(large)]) expect(read).toThrow(MissingBlobError)
     rmSync(join(folder, '2026-11.db'))
-    for (const read of [() => store.get(small), () => store.slices(small)]) expect(read).toThrow(MissingPart)
+    for (const read of [() => store.get(small), () => store.chunks(small)]) expect(read).toThrow(MissingBlobError)
     await store.close()
   })
 })
@@ -301,8 +302,8 @@ describe('parts that nothing refers to any more', () => {
     const store = new ContentStore(folder)
     const refs = await store.put([bytes(100, 1), bytes(50_000, 2), bytes(300_000, 3), bytes(100, 4)], NOVEMBER)
     const [small = 0, middle = 0, large = 0, stays = 0] = refs
-    expect(await store.forget([small, middle, large], NOVEMBER)).toEqual([])
-    for (const ref of [small, middle, large]) expect(() => store.get(ref)).toThrow(MissingPart)
+    expect(await store.deleteBlobs([small, middle, large], NOVEMBER)).toEqual([])
+    for (const ref of [small, middle, large]) expect(() => store.get(ref)).toThrow(MissingBlobError)
     expect(store.get(stays)).toEqual(bytes(100, 4))
     expect(readdirSync(join(folder, '2026-11'))).toEqual([])
     await store.close()
@@ -311,7 +312,7 @@ describe('parts that nothing refers to any more', () => {
   test('are not given to whoever stores the same afterwards', async () => {
     const store = new ContentStore(newFolder())
     const parts = [bytes(100, 1), bytes(50_000, 2), bytes(300_000, 3)]
-    await store.forget(await store.put(parts, NOVEMBER), NOVEMBER)
+    await store.deleteBlobs(await store.put(parts, NOVEMBER), NOVEMBER)
     const again = await store.put(parts, NOVEMBER)
     expect(again.map((ref) => store.get(ref))).toEqual(parts)
     await store.close()
@@ -324,11 +325,11 @@ describe('parts that nothing refers to any more', () => {
     const refs = await store.put(parts, NOVEMBER)
     expect(await store.put(parts, NOVEMBER + 1000)).toEqual(refs)
     clock.advance(minutes(4))
-    expect(await store.forget(refs, NOVEMBER + days(365))).toEqual(refs)
+    expect(await store.deleteBlobs(refs, NOVEMBER + days(365))).toEqual(refs)
     expect(refs.map((ref) => store.get(ref))).toEqual(parts)
     clock.advance(minutes(2))
-    expect(await store.forget(refs, NOVEMBER - days(1))).toEqual([])
-    for (const ref of refs) expect(() => store.get(ref)).toThrow(MissingPart)
+    expect(await store.deleteBlobs(refs, NOVEMBER - days(1))).toEqual([])
+    for (const ref of refs) expect(() => store.get(ref)).toThrow(MissingBlobError)
     await store.close()
   })
 
@@ -352,7 +353,7 @@ describe('parts that nothing refers to any more', () => {
     const folder = newFolder()
     const store = new ContentStore(folder)
     const first = await store.put([bytes(100, 1), bytes(100, 2)], NOVEMBER)
-    await store.forget(first, NOVEMBER)
+    await store.deleteBlobs(first, NOVEMBER)
     await store.close()
     const again = new ContentStore(folder)
     const second = await again.put([bytes(100, 3), bytes(100, 4)], NOVEMBER)
@@ -368,11 +369,11 @@ describe('parts that nothing refers to any more', () => {
       const [ref = 0] = await store.put([part], NOVEMBER)
       const storing = store.put([part], NOVEMBER)
       if (round % 2 === 1) clock.advance(minutes(6))
-      await store.forget([ref], NOVEMBER)
+      await store.deleteBlobs([ref], NOVEMBER)
       const [second = 0] = await storing
       expect(store.get(second)).toEqual(part)
       clock.advance(minutes(6))
-      await store.forget([second], NOVEMBER)
+      await store.deleteBlobs([second], NOVEMBER)
     }
     await store.close()
   })
@@ -381,7 +382,7 @@ describe('parts that nothing refers to any more', () => {
     const folder = newFolder()
     const store = new ContentStore(folder)
     const refs = await store.put([bytes(100, 1), bytes(300_000, 2)], NOVEMBER)
-    await store.forget(refs, NOVEMBER + 40 * 86_400_000)
+    await store.deleteBlobs(refs, NOVEMBER + 40 * 86_400_000)
     expect(readdirSync(folder)).toEqual([])
     await store.close()
   })
@@ -407,7 +408,7 @@ describe('files that no part has', () => {
     mkdirSync(join(folder, '2026-10'))
     writeFileSync(join(folder, '2026-10', `${strange}.zst`), 'secret')
     const after = new ContentStore(folder)
-    await after.removeStrays()
+    await after.removeOrphanFiles()
     expect([file(folder).length, readdirSync(join(folder, '2026-10'))]).toEqual([1, []])
     expect(after.get(kept)).toEqual(bytes(300_000, 1))
     await after.close()
@@ -448,7 +449,7 @@ describe('an id is never given to a second part', () => {
     const after = new ContentStore(folder)
     const others = await after.put(OTHERS, NOVEMBER)
     expect(others).not.toContain(lost)
-    expect(() => after.get(lost)).toThrow(MissingPart)
+    expect(() => after.get(lost)).toThrow(MissingBlobError)
     expect(others.map((ref) => Buffer.compare(after.get(ref), OTHERS[others.indexOf(ref)] ?? SECRET))).toEqual([0, 0])
     await after.close()
     if (!inOrder) await before.close().catch(() => undefined)
@@ -467,7 +468,7 @@ describe('an id is never given to a second part', () => {
     copyFileSync(`${path}.backup`, path)
     const after = new ContentStore(folder)
     expect(await after.put(OTHERS, NOVEMBER)).not.toContain(lost)
-    expect(() => after.get(lost)).toThrow(MissingPart)
+    expect(() => after.get(lost)).toThrow(MissingBlobError)
     await after.close()
   })
 

@@ -1,9 +1,15 @@
 import { describe, expect, test } from 'bun:test'
-import { csvLines, delimiterOf, unescaped } from '#platform/csv/cells.ts'
-import { type CsvRecord, LONGEST_RECORD, restOfLine, type ScanOptions, scanRecords } from '#platform/csv/records.ts'
+import { detectDelimiter, formatCsv, unescapeCell } from '#platform/csv/cells.ts'
+import {
+  type CsvRecord,
+  findNextLineStart,
+  MAX_RECORD_BYTES,
+  type ScanOptions,
+  scanRecords,
+} from '#platform/csv/records.ts'
 
 const scan = (text: string | Buffer, options: Partial<ScanOptions> = {}) =>
-  scanRecords(Buffer.from(text), { delimiter: ',', line: 1, isEnd: true, most: 1000, ...options })
+  scanRecords(Buffer.from(text), { delimiter: ',', line: 1, isEnd: true, maxRecords: 1000, ...options })
 
 /** Cells of records, and the lines of those that are broken. */
 const told = (records: readonly CsvRecord[]) =>
@@ -78,12 +84,12 @@ describe('a record', () => {
   })
 
   test('that is too long costs its line only, and so does a quote that reaches too far', () => {
-    const long = 'x'.repeat(LONGEST_RECORD + 1)
-    const far = 'y\n'.repeat(LONGEST_RECORD / 2)
+    const long = 'x'.repeat(MAX_RECORD_BYTES + 1)
+    const far = 'y\n'.repeat(MAX_RECORD_BYTES / 2)
     expect(told(scan(`a\n${long}\nb\n`).records)).toEqual([['a'], '2: It is longer than 64 KiB.', ['b']])
-    const { records } = scan(`a\n"q\n${far}",z\n`, { most: 4 })
+    const { records } = scan(`a\n"q\n${far}",z\n`, { maxRecords: 4 })
     expect(told(records)).toEqual([['a'], `2: ${UNCLOSED}`, ['y'], ['y']])
-    expect(told(scan(`${'x'.repeat(LONGEST_RECORD)}\n`).records)).toEqual([['x'.repeat(LONGEST_RECORD)]])
+    expect(told(scan(`${'x'.repeat(MAX_RECORD_BYTES)}\n`).records)).toEqual([['x'.repeat(MAX_RECORD_BYTES)]])
   })
 })
 
@@ -95,18 +101,18 @@ describe('a window', () => {
     // The LF may follow.
     expect(scan('a\r', { isEnd: false })).toMatchObject({ end: 0, line: 1 })
     expect(scan('"a"\r', { isEnd: false })).toMatchObject({ end: 0, line: 1 })
-    expect(scan('a\nb\nc\n', { most: 2 })).toMatchObject({ end: 4, line: 3 })
-    expect(scan('\n\n\n\na\n', { mostLines: 2 })).toMatchObject({ records: [], end: 2, line: 3 })
+    expect(scan('a\nb\nc\n', { maxRecords: 2 })).toMatchObject({ end: 4, line: 3 })
+    expect(scan('\n\n\n\na\n', { maxLines: 2 })).toMatchObject({ records: [], end: 2, line: 3 })
   })
 
   test('that ends inside of a line that is too long says so, and the next tells where that line ends', () => {
-    const { records, end, isInsideLine, line } = scan(`a\n${'x'.repeat(2 * LONGEST_RECORD)}`, { isEnd: false })
+    const { records, end, isInsideLine, line } = scan(`a\n${'x'.repeat(2 * MAX_RECORD_BYTES)}`, { isEnd: false })
     expect(told(records)).toEqual([['a'], '2: It is longer than 64 KiB.'])
-    expect({ end, isInsideLine, line }).toEqual({ end: 2 + 2 * LONGEST_RECORD, isInsideLine: true, line: 2 })
-    expect(restOfLine(Buffer.from('xx'), false)).toBeUndefined()
-    expect(restOfLine(Buffer.from('xx\r\ny'), false)).toBe(4)
-    expect(restOfLine(Buffer.from('xx\r'), false)).toBeUndefined()
-    expect(restOfLine(Buffer.from('xx'), true)).toBe(2)
+    expect({ end, isInsideLine, line }).toEqual({ end: 2 + 2 * MAX_RECORD_BYTES, isInsideLine: true, line: 2 })
+    expect(findNextLineStart(Buffer.from('xx'), false)).toBeUndefined()
+    expect(findNextLineStart(Buffer.from('xx\r\ny'), false)).toBe(4)
+    expect(findNextLineStart(Buffer.from('xx\r'), false)).toBeUndefined()
+    expect(findNextLineStart(Buffer.from('xx'), true)).toBe(2)
   })
 })
 
@@ -124,7 +130,7 @@ test('whatever is written is read again, wherever the windows begin and end', ()
   const parts = ['a', '"', ',', ';', '\n', '\r\n', '\r', ' ', 'é', '=', "'", '@', '\t', 'x'.repeat(30), '\ufeff', '😀']
   const cell = () => Array.from({ length: random(6) }, () => parts[random(parts.length)]).join('')
   const rows = Array.from({ length: 400 }, (_, i) => [`r${i}`, cell(), cell()])
-  const file = Buffer.from(csvLines(rows))
+  const file = Buffer.from(formatCsv(rows))
   for (let at = 0, line = 1, read = 0; at < file.length; ) {
     // A window that says it is not the end promises nothing when it is short, so it may give nothing: then it grows.
     let length = 1 + random(200)
@@ -132,16 +138,16 @@ test('whatever is written is read again, wherever the windows begin and end', ()
       delimiter: ',',
       line,
       isEnd: false,
-      most: 1 + random(5),
+      maxRecords: 1 + random(5),
     })
     while (result.end === 0) {
       length += 50
       const isEnd = at + length >= file.length
-      result = scanRecords(file.subarray(at, at + length), { delimiter: ',', line, isEnd, most: 3 })
+      result = scanRecords(file.subarray(at, at + length), { delimiter: ',', line, isEnd, maxRecords: 3 })
     }
     for (const record of result.records) {
       if (record.kind === 'broken') throw new Error(`line ${record.line}: ${record.error}`)
-      expect(record.cells.map(unescaped)).toEqual(rows[read++] ?? [])
+      expect(record.cells.map(unescapeCell)).toEqual(rows[read++] ?? [])
     }
     at += result.end
     line = result.line
@@ -163,7 +169,7 @@ test('whatever the bytes are, the same records come, a few at a time or all at o
     expect(all.end).toBe(file.length)
     const few: CsvRecord[] = []
     for (let at = 0, line = 1; at < file.length; ) {
-      const some = scan(file.subarray(at), { oneLineCell: 0, line, most: 1 + random(2), mostLines: 1 + random(3) })
+      const some = scan(file.subarray(at), { oneLineCell: 0, line, maxRecords: 1 + random(2), maxLines: 1 + random(3) })
       expect(some.end).toBeGreaterThan(0)
       few.push(...some.records)
       at += some.end
@@ -174,5 +180,5 @@ test('whatever the bytes are, the same records come, a few at a time or all at o
 })
 
 test('a semicolon parts cells only where no comma stands outside of quotes', () => {
-  expect(['a,b', 'a;b', 'a;b,c', 'a;"b,c"', '"a;b"', 'a'].map(delimiterOf)).toEqual([',', ';', ',', ';', ',', ','])
+  expect(['a,b', 'a;b', 'a;b,c', 'a;"b,c"', '"a;b"', 'a'].map(detectDelimiter)).toEqual([',', ';', ',', ';', ',', ','])
 })

@@ -354,7 +354,7 @@ describe('checkpoints', () => {
 describe('the reserve of the disk', () => {
   const openOnDisk = (freeBytes: () => number, minFreeBytes: number) => {
     const clock = new ManualClock()
-    const disk = createDiskGuard({ folder, minFreeBytes, clock, freeBytesOf: async () => freeBytes() })
+    const disk = createDiskGuard({ folder, minFreeBytes, clock, readFreeBytes: async () => freeBytes() })
     return { clock, committer: openCommitter({ disk }) }
   }
 

@@ -3,7 +3,7 @@ import { afterEach, describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { openDatabase, readTogether } from '#platform/db/open.ts'
+import { openDatabase, readSnapshot } from '#platform/db/open.ts'
 
 const folders: string[] = []
 afterEach(() => {
@@ -27,7 +27,7 @@ describe('reads together', () => {
   test('are of one moment, whatever another process writes between them', () => {
     const { db, path } = openWithRow()
     using other = new Database(path)
-    const seen = readTogether(db, () => {
+    const seen = readSnapshot(db, () => {
       const first = sizeOf(db)
       other.run('UPDATE things SET size = 2')
       return { first, second: sizeOf(db) }
@@ -39,7 +39,7 @@ describe('reads together', () => {
   test('that throw leave no transaction open', () => {
     const { db } = openWithRow()
     const read = () =>
-      readTogether(db, () => {
+      readSnapshot(db, () => {
         sizeOf(db)
         throw new Error('refused')
       })
@@ -52,7 +52,7 @@ describe('reads together', () => {
     const { db } = openWithRow()
     db.run('BEGIN IMMEDIATE')
     db.run('UPDATE things SET size = 3')
-    expect({ size: readTogether(db, () => sizeOf(db)), isOpen: db.inTransaction }).toEqual({ size: 3, isOpen: true })
+    expect({ size: readSnapshot(db, () => sizeOf(db)), isOpen: db.inTransaction }).toEqual({ size: 3, isOpen: true })
     db.run('ROLLBACK')
     expect(sizeOf(db)).toBe(1)
     db.close()

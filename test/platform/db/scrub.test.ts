@@ -73,7 +73,7 @@ const rowsOf = (db: Database): unknown => [
 ]
 
 const integrity = (db: Database): unknown => db.query('PRAGMA integrity_check').all()
-const SOUND = [{ integrity_check: 'ok' }]
+const INTACT = [{ integrity_check: 'ok' }]
 
 describe('a scrub', () => {
   test.each([1, 2, 3])(
@@ -86,7 +86,7 @@ describe('a scrub', () => {
       expect(marksIn(path)).toBeGreaterThan(0)
       expect(await scrubDatabase(committer)).toBe(true)
       expect(marksIn(path)).toBe(0)
-      expect([rowsOf(db), integrity(db)]).toEqual([before, SOUND])
+      expect([rowsOf(db), integrity(db)]).toEqual([before, INTACT])
       // Nothing comes back with later changes of the same pages.
       await committer.write(({ db: inside }) => {
         inside.run("UPDATE t SET b = b || 'q' WHERE id % 5 = 0")
@@ -95,7 +95,7 @@ describe('a scrub', () => {
       await committer.close()
       expect(marksIn(path)).toBe(0)
       using again = new Database(path, { readonly: true })
-      expect(integrity(again)).toEqual(SOUND)
+      expect(integrity(again)).toEqual(INTACT)
     },
   )
 
@@ -108,7 +108,7 @@ describe('a scrub', () => {
     expect(await scrubDatabase(committer)).toBe(true)
     // Bytes of cells that were freed without being overwritten stay in the cells' area: only free pages and gaps are ours to clear.
     expect(db.query('PRAGMA freelist_count').get()).toEqual({ freelist_count: 0 })
-    expect(integrity(db)).toEqual(SOUND)
+    expect(integrity(db)).toEqual(INTACT)
     await committer.close()
   })
 
@@ -133,7 +133,7 @@ describe('a scrub', () => {
     const written = await writing
     expect(isDone).toBe(true)
     expect(db.query("SELECT count(*) AS n FROM t WHERE a LIKE 'busy-%'").get()).toEqual({ n: written })
-    expect([marksIn(path), integrity(db)]).toEqual([0, SOUND])
+    expect([marksIn(path), integrity(db)]).toEqual([0, INTACT])
     await committer.close()
   })
 
@@ -198,11 +198,11 @@ test('free pages are given back: the file gets shorter', async () => {
   const { path, db, committer } = newDatabase()
   await churn(committer, 6, 10_000)
   await committer.write(({ db: inside }) => void inside.run('DELETE FROM t WHERE id > 500'))
-  await committer.alone((inside) => void inside.query('PRAGMA wal_checkpoint(TRUNCATE)').all())
+  await committer.runExclusive((inside) => void inside.query('PRAGMA wal_checkpoint(TRUNCATE)').all())
   const before = statSync(path).size
   expect(await releasePages(committer)).toBeGreaterThan(100)
-  await committer.alone((inside) => void inside.query('PRAGMA wal_checkpoint(TRUNCATE)').all())
+  await committer.runExclusive((inside) => void inside.query('PRAGMA wal_checkpoint(TRUNCATE)').all())
   expect(statSync(path).size).toBeLessThan(before / 2)
-  expect(integrity(db)).toEqual(SOUND)
+  expect(integrity(db)).toEqual(INTACT)
   await committer.close()
 })

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { KiB, MiB, seconds } from '#platform/units.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { startTestServer, type TestServer } from './fixture.ts'
-import { openRaw, statusesIn, until } from './raw-client.ts'
+import { openRawConnection, parseStatuses, waitUntil } from './raw-client.ts'
 
 const KEY = 'Authorization: Bearer tassis_live_writer'
 const JSON_TYPE = 'Content-Type: application/json'
@@ -61,9 +61,9 @@ describe('content type', () => {
 
   test('a body without a content type is a 415, a compressed one too', async () => {
     await using server = startTestServer()
-    using raw = await openRaw(server.port)
+    using raw = await openRawConnection(server.port)
     raw.send(`POST /v1/boxes HTTP/1.1\r\nHost: x\r\n${KEY}\r\nContent-Length: 13\r\n\r\n{"label":"x"}`)
-    expect(statusesIn(await raw.until((text) => text.includes('unsupported_media_type')))).toEqual([415])
+    expect(parseStatuses(await raw.until((text) => text.includes('unsupported_media_type')))).toEqual([415])
     const gzipped = await post(server, Bun.gzipSync('{"label":"x"}'), { 'content-encoding': 'gzip' })
     expect(await statusAndCode(gzipped)).toEqual([415, 'unsupported_media_type'])
   })
@@ -79,13 +79,13 @@ describe('bodies that say nothing', () => {
 
   test('an empty form, as some clients declare it, is fine too', async () => {
     await using server = startTestServer()
-    using raw = await openRaw(server.port)
+    using raw = await openRawConnection(server.port)
     const type = 'Content-Type: application/x-www-form-urlencoded'
     raw.send(`POST /v1/boxes/1/open HTTP/1.1\r\nHost: x\r\n${KEY}\r\n${type}\r\nContent-Length: 0\r\n\r\n`)
     raw.send(
       `POST /v1/boxes/1/open HTTP/1.1\r\nHost: x\r\n${KEY}\r\n${type}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`,
     )
-    expect(statusesIn(await raw.until((text) => text.split('opened by').length === 3))).toEqual([200, 200])
+    expect(parseStatuses(await raw.until((text) => text.split('opened by').length === 3))).toEqual([200, 200])
   })
 
   test.each([null, '', 'null', '{}', '[]'])('%s where fields are wanted names what is missing', async (body) => {
@@ -197,15 +197,15 @@ describe('size', () => {
   test('a Content-Length over the limit is refused before any of the body arrives', async () => {
     await using server = startTestServer({ maxBodyBytes: 100 * KiB })
     for (const length of ['102401', '99999999999999999999']) {
-      using raw = await openRaw(server.port)
+      using raw = await openRawConnection(server.port)
       raw.send(`POST /v1/boxes HTTP/1.1\r\nHost: x\r\n${KEY}\r\n${JSON_TYPE}\r\nContent-Length: ${length}\r\n\r\n`)
       const received = await raw.closed
       // What Bun cannot read as a number it refuses itself.
       if (length.length < 16) {
-        expect(statusesIn(received)).toEqual([413])
+        expect(parseStatuses(received)).toEqual([413])
         expect(received).toContain('"code":"payload_too_large"')
         expect(received).toContain('"type":"invalid_request"')
-      } else expect(statusesIn(received)[0]).toBeOneOf([400, 413])
+      } else expect(parseStatuses(received)[0]).toBeOneOf([400, 413])
     }
   })
 
@@ -243,17 +243,17 @@ describe('size', () => {
 
   test('a body that nobody reads, at a path that is mended, is thrown away', async () => {
     await using server = startTestServer()
-    using raw = await openRaw(server.port)
+    using raw = await openRawConnection(server.port)
     for (const method of ['GET', 'POST'])
       raw.send(
         `${method} //v1/boxes HTTP/1.1\r\nHost: x\r\n${KEY}\r\n${JSON_TYPE}\r\nContent-Length: 13\r\n\r\n{"label":"x"}`,
       )
-    expect(statusesIn(await raw.until((text) => statusesIn(text).length === 2))).toEqual([200, 201])
+    expect(parseStatuses(await raw.until((text) => parseStatuses(text).length === 2))).toEqual([200, 201])
   })
 
   test('an endless chunked body ends at the limit', async () => {
     await using server = startTestServer({ maxBodyBytes: 100 * KiB })
-    using raw = await openRaw(server.port)
+    using raw = await openRawConnection(server.port)
     raw.send(`POST /v1/boxes HTTP/1.1\r\nHost: x\r\n${KEY}\r\n${JSON_TYPE}\r\nTransfer-Encoding: chunked\r\n\r\n`)
     const piece = `${(16 * KiB).toString(16)}\r\n${'a'.repeat(16 * KiB)}\r\n`
     for (let i = 0; i < 8; i++) raw.send(piece)
@@ -265,12 +265,12 @@ describe('memory', () => {
   // Proves: storage-3, error-14
   test('over the budget is a 503 with Retry-After, and what is held comes back', async () => {
     await using server = startTestServer({ maxBodyBytes: 1 * MiB, memoryBudgetBytes: 3 * MiB })
-    using raw = await openRaw(server.port)
+    using raw = await openRawConnection(server.port)
     const head = (length: number) =>
       `POST /v1/boxes HTTP/1.1\r\nHost: x\r\n${KEY}\r\n${JSON_TYPE}\r\nContent-Length: ${length}\r\n\r\n`
     const body = JSON.stringify({ label: 'x', content: 'a'.repeat(400 * KiB) })
     raw.send(head(body.length) + body.slice(0, 100))
-    await until(() => server.memory.inUseBytes > 0)
+    await waitUntil(() => server.memory.inUseBytes > 0)
 
     const refused = await post(server, body)
     expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '2'])
@@ -278,17 +278,17 @@ describe('memory', () => {
     expect((await post(server, '{"label":"small"}')).status).toBe(201)
 
     raw.send(body.slice(100))
-    expect(statusesIn(await raw.until((text) => text.includes('"data"')))).toEqual([201])
+    expect(parseStatuses(await raw.until((text) => text.includes('"data"')))).toEqual([201])
     expect(server.memory.inUseBytes).toBe(0)
     expect((await post(server, body)).status).toBe(201)
   })
 
   test('large bodies leave a quarter of the memory to small ones', async () => {
     await using server = startTestServer({ maxBodyBytes: 1 * MiB, memoryBudgetBytes: 2 * MiB })
-    using raw = await openRaw(server.port)
+    using raw = await openRawConnection(server.port)
     const large = 300 * KiB
     raw.send(`POST /v1/boxes HTTP/1.1\r\nHost: x\r\n${KEY}\r\n${JSON_TYPE}\r\nContent-Length: ${large}\r\n\r\n{`)
-    await until(() => server.memory.inUseBytes > 0)
+    await waitUntil(() => server.memory.inUseBytes > 0)
     const withContent = (bytes: number) => JSON.stringify({ label: 'x', content: 'a'.repeat(bytes) })
     expect((await post(server, withContent(100 * KiB))).status).toBe(503)
     expect((await post(server, chunked(withContent(100 * KiB)))).status).toBe(503)
@@ -319,11 +319,11 @@ describe('memory', () => {
 
   test('nothing stays reserved for a client that went away', async () => {
     await using server = startTestServer()
-    const raw = await openRaw(server.port)
+    const raw = await openRawConnection(server.port)
     raw.send(`POST /v1/boxes HTTP/1.1\r\nHost: x\r\n${KEY}\r\n${JSON_TYPE}\r\nContent-Length: 1000\r\n\r\n{`)
-    await until(() => server.memory.inUseBytes > 0)
+    await waitUntil(() => server.memory.inUseBytes > 0)
     raw.socket.destroy()
-    await until(() => server.memory.inUseBytes === 0)
+    await waitUntil(() => server.memory.inUseBytes === 0)
     expect(server.log).toEqual([])
   })
 })
@@ -336,15 +336,15 @@ describe('slow bodies', () => {
   ])('a %s body that trickles is a 408 when its time is over', async (_, rest) => {
     const clock = new ManualClock()
     await using server = startTestServer({ clock, requestTimeoutSeconds: 30 })
-    using raw = await openRaw(server.port)
+    using raw = await openRawConnection(server.port)
     raw.send(`POST /v1/boxes HTTP/1.1\r\nHost: x\r\n${KEY}\r\n${JSON_TYPE}\r\n${rest}`)
-    await until(() => server.memory.inUseBytes > 0)
+    await waitUntil(() => server.memory.inUseBytes > 0)
     clock.advance(seconds(29))
     expect((await post(server, '{"label":"x"}')).status).toBe(201)
     expect(raw.received()).toBe('')
     clock.advance(seconds(2))
     const received = await raw.until((text) => text.includes('request_timeout'))
-    expect(statusesIn(received)).toEqual([408])
+    expect(parseStatuses(received)).toEqual([408])
     expect(received).toContain('"type":"timeout"')
     expect(server.memory.inUseBytes).toBe(0)
   })

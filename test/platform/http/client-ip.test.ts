@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
-import { clientIp, networkSet } from '#platform/http/client-ip.ts'
+import { createNetworkMatcher, resolveClientIp } from '#platform/http/client-ip.ts'
 
-const isTrusted = networkSet(['10.0.0.0/8', '192.0.2.1', '2001:db8::/32'])
+const isTrusted = createNetworkMatcher(['10.0.0.0/8', '192.0.2.1', '2001:db8::/32'])
 
 test.each<[string, string | null, string]>([
   ['203.0.113.5', '198.51.100.1', '203.0.113.5'],
@@ -23,7 +23,7 @@ test.each<[string, string | null, string]>([
   ['::ffff:a01:101', '198.51.100.1', '198.51.100.1'],
   ['10.1.1.1', '2001:4860::ffff:cb00:714e', '2001:4860::ffff:cb00:714e'],
 ])('peer %s that forwards for "%s" is %s', (peer, forwardedFor, expected) => {
-  expect(clientIp(peer, forwardedFor, isTrusted)).toBe(expected)
+  expect(resolveClientIp(peer, forwardedFor, isTrusted)).toBe(expected)
 })
 
 test('networks and single addresses match their own family only', () => {
@@ -35,5 +35,5 @@ test('networks and single addresses match their own family only', () => {
     true,
     false,
   ])
-  expect(networkSet([])('127.0.0.1')).toBe(false)
+  expect(createNetworkMatcher([])('127.0.0.1')).toBe(false)
 })

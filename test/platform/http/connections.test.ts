@@ -2,10 +2,10 @@ import { describe, expect, test } from 'bun:test'
 import { Elysia } from 'elysia'
 import { systemClock } from '#platform/clock.ts'
 import { openEventStream } from '#platform/http/event-stream.ts'
-import { takingLong } from '#platform/http/request-context.ts'
+import { withoutTimeLimit } from '#platform/http/request-context.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { startTestServer } from './fixture.ts'
-import { openRaw, statusesIn } from './raw-client.ts'
+import { openRawConnection, parseStatuses } from './raw-client.ts'
 
 const KEY = 'Authorization: Bearer tassis_live_writer'
 const JSON_TYPE = 'Content-Type: application/json'
@@ -22,31 +22,31 @@ describe('hostile and odd requests', () => {
     ['an endless header', `GET / HTTP/1.1\r\nHost: x\r\nX-A: ${'a'.repeat(100_000)}`],
   ])('%s ends its connection and nothing else', async (_, bytes) => {
     await using server = startTestServer()
-    using raw = await openRaw(server.port)
+    using raw = await openRawConnection(server.port)
     raw.send(bytes)
-    expect(statusesIn(await raw.closed).every((status) => status >= 400 && status < 500)).toBe(true)
+    expect(parseStatuses(await raw.closed).every((status) => status >= 400 && status < 500)).toBe(true)
     expect((await server.request('/healthz')).status).toBe(200)
     expect(server.log).toEqual([])
   })
 
   test('pipelined requests are answered in order', async () => {
     await using server = startTestServer()
-    using raw = await openRaw(server.port)
+    using raw = await openRawConnection(server.port)
     const get = (path: string) => `GET ${path} HTTP/1.1\r\nHost: x\r\n${KEY}\r\n\r\n`
     const body = '{"label":"x"}'
     const post = `POST /v1/boxes HTTP/1.1\r\nHost: x\r\n${KEY}\r\n${JSON_TYPE}\r\nContent-Length: ${body.length}\r\n\r\n${body}`
     raw.send(get('/v1/boxes') + post + get('/v1/nothing') + post + get('/healthz'))
     const received = await raw.until((text) => text.includes('"status":"ok"'))
-    expect(statusesIn(received)).toEqual([200, 201, 404, 201, 200])
+    expect(parseStatuses(received)).toEqual([200, 201, 404, 201, 200])
   })
 
   test('a refused upload leaves the connection in step or closed, never confused', async () => {
     await using server = startTestServer()
-    using raw = await openRaw(server.port)
+    using raw = await openRawConnection(server.port)
     const smuggled = `GET /v1/boxes HTTP/1.1\r\nHost: x\r\n${KEY}\r\n\r\n`
     raw.send(`POST /v1/boxes HTTP/1.1\r\nHost: x\r\nContent-Length: ${smuggled.length}\r\n\r\n${smuggled}`)
     raw.send('GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n')
-    expect(statusesIn(await raw.until((text) => text.includes('"status":"ok"')))).toEqual([401, 200])
+    expect(parseStatuses(await raw.until((text) => text.includes('"status":"ok"')))).toEqual([401, 200])
   })
 
   test.each([
@@ -57,27 +57,27 @@ describe('hostile and odd requests', () => {
     ['with a Host that begins with a slash', 'GET /v1/boxes HTTP/1.1\r\nHost: /v1/plans\r\n'],
   ])('a request %s is routed by its own path', async (_, head) => {
     await using server = startTestServer()
-    using withKey = await openRaw(server.port)
+    using withKey = await openRawConnection(server.port)
     withKey.send(`${head}${KEY}\r\n\r\n`)
     const answered = await withKey.until((text) => text.includes('\r\n\r\n'))
-    if (statusesIn(answered)[0] !== 400) {
+    if (parseStatuses(answered)[0] !== 400) {
       expect(await withKey.until((text) => text.includes('"pagination"'))).toContain(' 200 ')
     }
-    using withoutKey = await openRaw(server.port)
+    using withoutKey = await openRawConnection(server.port)
     withoutKey.send(`${head}\r\n`)
-    expect(statusesIn(await withoutKey.until((text) => text.includes('\r\n\r\n')))[0]).toBeOneOf([400, 401])
+    expect(parseStatuses(await withoutKey.until((text) => text.includes('\r\n\r\n')))[0]).toBeOneOf([400, 401])
   })
 
   test('a client that waits for 100 Continue gets it', async () => {
     await using server = startTestServer()
-    using raw = await openRaw(server.port)
+    using raw = await openRawConnection(server.port)
     const body = '{"label":"x"}'
     raw.send(
       `POST /v1/boxes HTTP/1.1\r\nHost: x\r\n${KEY}\r\n${JSON_TYPE}\r\nExpect: 100-continue\r\nContent-Length: ${body.length}\r\n\r\n`,
     )
     await raw.until((text) => text.startsWith('HTTP/1.1 100 '))
     raw.send(body)
-    expect(statusesIn(await raw.until((text) => text.includes('"data"')))).toEqual([100, 201])
+    expect(parseStatuses(await raw.until((text) => text.includes('"data"')))).toEqual([100, 201])
   })
 })
 
@@ -85,7 +85,7 @@ describe('a connection whose time limit was lifted', () => {
   const routes = () => [
     new Elysia()
       .get('/long', ({ request }) =>
-        takingLong(request, async () => {
+        withoutTimeLimit(request, async () => {
           await Bun.sleep(1)
           return 'done'
         }),
@@ -93,19 +93,19 @@ describe('a connection whose time limit was lifted', () => {
       .get('/stream', ({ request }) => {
         const pieces = ['first\n', undefined]
         const next = () => Promise.resolve(pieces.shift())
-        return openEventStream({ request, clock: systemClock, next, onEnd() {}, onError() {} }).response
+        return openEventStream({ request, clock: systemClock, next, onEnded() {}, onError() {} }).response
       }),
   ]
 
   test('has one again after the answer: who then sends nothing, or half a request, is cut off', async () => {
     await using server = startTestServer({ routes: routes(), requestTimeoutSeconds: 1, handlerGraceSeconds: 1 })
     const afterAnswer = async (path: string, rest: string) => {
-      using raw = await openRaw(server.port)
+      using raw = await openRawConnection(server.port)
       raw.send(`GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`)
       await raw.until((text) => text.endsWith(path === '/long' ? 'done' : 'first\n'))
       raw.send(rest)
       // Should it never be, the test runs out of time.
-      return statusesIn(await raw.closed)
+      return parseStatuses(await raw.closed)
     }
     const half = 'GET /long HTTP/1.1\r\nHost'
     const paths = ['/long', '/stream']
@@ -118,16 +118,16 @@ describe('a connection whose time limit was lifted', () => {
 test('a handler that says that it takes long is waited for, when another one of its age is cut off', async () => {
   const { promise: isCut, resolve } = Promise.withResolvers<string>()
   const routes = [
-    new Elysia().get('/silent', () => isCut).get('/long', ({ request }) => takingLong(request, () => isCut)),
+    new Elysia().get('/silent', () => isCut).get('/long', ({ request }) => withoutTimeLimit(request, () => isCut)),
   ]
   await using server = startTestServer({ routes, requestTimeoutSeconds: 1, handlerGraceSeconds: 1 })
-  using long = await openRaw(server.port)
+  using long = await openRawConnection(server.port)
   long.send('GET /long HTTP/1.1\r\nHost: x\r\n\r\n')
-  using silent = await openRaw(server.port)
+  using silent = await openRawConnection(server.port)
   silent.send('GET /silent HTTP/1.1\r\nHost: x\r\n\r\n')
-  expect(statusesIn(await silent.closed)).toEqual([])
+  expect(parseStatuses(await silent.closed)).toEqual([])
   resolve('done')
-  expect(statusesIn(await long.until((text) => text.endsWith('done')))).toEqual([200])
+  expect(parseStatuses(await long.until((text) => text.endsWith('done')))).toEqual([200])
 })
 
 describe('stopping', () => {
@@ -147,7 +147,7 @@ describe('stopping', () => {
   test('lets running requests end, and closes idle connections', async () => {
     const { routes, open, entered } = gate()
     await using server = startTestServer({ routes, clock: new ManualClock() })
-    using idle = await openRaw(server.port)
+    using idle = await openRawConnection(server.port)
     idle.send('GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n')
     await idle.until((text) => text.includes('route_not_found'))
     const running = server.request('/wait')

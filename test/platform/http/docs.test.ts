@@ -3,9 +3,9 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { requires } from '#platform/http/access.ts'
 import { docsRoutes } from '#platform/http/docs.ts'
-import { fileAnswer } from '#platform/http/download.ts'
+import { fileResponseSpec } from '#platform/http/download.ts'
 import { describeApi } from '#platform/http/openapi.ts'
-import { refuses } from '#platform/http/refusals.ts'
+import { errorResponses } from '#platform/http/refusals.ts'
 import { Nullable } from '#platform/http/schemas.ts'
 import { boxRoutes, planRoutes, startTestServer } from './fixture.ts'
 
@@ -104,12 +104,12 @@ test('a route tells the media type of its file, its own errors with an example e
       params: Type.Object({ id: Nullable(Type.String(), { description: 'Id of the lid.' }) }),
       detail: {
         ...detail,
-        ...fileAnswer('The picture.', 'image/png'),
-        ...refuses({ 409: ['lid_open', 'It is open.'] }),
+        ...fileResponseSpec('The picture.', 'image/png'),
+        ...errorResponses({ 409: ['lid_open', 'It is open.'] }),
       },
     })
-    .get('/any', () => '', { detail: { ...detail, ...fileAnswer('Whatever it is.') } })
-    .delete('/all', () => '', { detail: { ...detail, ...refuses({ 408: ['lid_stuck', 'It is stuck.'] }) } })
+    .get('/any', () => '', { detail: { ...detail, ...fileResponseSpec('Whatever it is.') } })
+    .delete('/all', () => '', { detail: { ...detail, ...errorResponses({ 408: ['lid_stuck', 'It is stuck.'] }) } })
   const text = await describeApi([routes], { ...INFO, tags: { Lids: 'What lies on boxes.', Boxes: 'Unused.' } })
   expect(text).not.toContain('x-refusals')
   const description = JSON.parse(text) as Description & { tags: object[] }

@@ -1,15 +1,15 @@
 import { describe, expect, test } from 'bun:test'
 import { Elysia } from 'elysia'
-import { DOWNLOAD_BYTES, download, pacedStream, streamedDownload } from '#platform/http/download.ts'
+import { createDownload, createPacedStream, DOWNLOAD_BYTES, streamDownload } from '#platform/http/download.ts'
 import { setRequestContext } from '#platform/http/request-context.ts'
 import { MemoryBudget } from '#platform/memory-budget.ts'
 import { KiB, MiB, seconds } from '#platform/units.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { startTestServer } from './fixture.ts'
-import { openRaw, until } from './raw-client.ts'
+import { openRawConnection, waitUntil } from './raw-client.ts'
 
 const headersOf = (contentType: string, filename: string | null) => {
-  const { headers } = download(Buffer.from('x'), { contentType, filename })
+  const { headers } = createDownload(Buffer.from('x'), { contentType, filename })
   return [headers.get('content-type'), headers.get('content-disposition')]
 }
 
@@ -40,7 +40,7 @@ test.each<[type: string, name: string | null, contentType: string, disposition: 
 })
 
 test('a browser saves it, guesses nothing and loads nothing, whatever it is', async () => {
-  const answer = download(Buffer.from('<script>1</script>'), { contentType: 'text/html', filename: 'a.html' })
+  const answer = createDownload(Buffer.from('<script>1</script>'), { contentType: 'text/html', filename: 'a.html' })
   expect(answer.headers.get('x-content-type-options')).toBe('nosniff')
   expect(answer.headers.get('content-security-policy')).toBe("sandbox; default-src 'none'")
   expect(await answer.text()).toBe('<script>1</script>')
@@ -70,7 +70,7 @@ describe('a long download', () => {
   function serve(open: () => Iterable<Uint8Array>, options: { memoryBudgetBytes?: number } = {}) {
     const clock = new ManualClock(Date.UTC(2026, 2, 15))
     const route = new Elysia().get('/file', ({ request }) =>
-      streamedDownload(
+      streamDownload(
         { clock, memory: server.memory, log: { error: (_, message) => void errors.push(message) } },
         request,
         open,
@@ -93,26 +93,26 @@ describe('a long download', () => {
     })
     const answer = await it.server.request('/file')
     expect([answer.headers.get('content-type'), (await answer.bytes()).length]).toEqual(['text/plain', 20 * 64 * KiB])
-    await until(() => it.server.memory.inUseBytes === 0)
+    await waitUntil(() => it.server.memory.inUseBytes === 0)
     expect({ held: [...held], state }).toEqual({ held: [DOWNLOAD_BYTES], state: { read: 20, closed: 1 } })
   })
 
   test('is read no further than its client takes it, and closed when the client goes', async () => {
     const { state, slices } = sliced(10_000)
     await using it = serve(slices)
-    using raw = await openRaw(it.server.port)
+    using raw = await openRawConnection(it.server.port)
     raw.socket.pause()
     raw.send('GET /file HTTP/1.1\r\nHost: x\r\n\r\n')
     // Until the buffers of the sockets are full.
     let before = -1
-    await until(() => {
+    await waitUntil(() => {
       const isSame = before === state.read && before > 0
       before = state.read
       return isSame
     })
     expect(state.read).toBeLessThan(1000)
     raw.socket.destroy()
-    await until(() => state.closed === 1)
+    await waitUntil(() => state.closed === 1)
     expect(it.server.memory.inUseBytes).toBe(0)
   })
 
@@ -146,7 +146,7 @@ describe('a long download', () => {
   test('that cannot be read to its end is logged, and never ends as if it were whole', async () => {
     const { state, slices } = sliced(5, 3)
     await using it = serve(slices)
-    using raw = await openRaw(it.server.port)
+    using raw = await openRawConnection(it.server.port)
     raw.send('GET /file HTTP/1.1\r\nHost: x\r\n\r\n')
     expect(await raw.closed).not.toEndWith('\r\n0\r\n\r\n')
     expect([it.errors, state, it.server.memory.inUseBytes]).toEqual([
@@ -159,10 +159,10 @@ describe('a long download', () => {
   test('that its client takes nothing of for a minute is over: its memory is free, its connection is cut', async () => {
     const { state, slices } = sliced(10_000)
     await using it = serve(slices)
-    using raw = await openRaw(it.server.port)
+    using raw = await openRawConnection(it.server.port)
     raw.socket.pause()
     raw.send('GET /file HTTP/1.1\r\nHost: x\r\n\r\n')
-    await until(() => {
+    await waitUntil(() => {
       it.clock.advance(seconds(60))
       return state.closed === 1
     })
@@ -188,7 +188,7 @@ test('the connection of a download has no time limit while it is taken, its own 
       idleSeconds: 45,
     })
     const app = { clock, memory: new MemoryBudget(1 * MiB), log: { error() {} } }
-    return streamedDownload(app, request, () => [Buffer.from('x')], FILE)
+    return streamDownload(app, request, () => [Buffer.from('x')], FILE)
   }
   await begin().text()
   expect(limits).toEqual([0, 45])
@@ -214,7 +214,7 @@ test('a download ends with the access of its actor, and its connection with it',
   const memory = new MemoryBudget(1 * MiB)
   const { state, slices } = sliced(3)
   const app = { clock: new ManualClock(0), memory, log: { error() {} } }
-  const reader = streamedDownload(app, request, slices, FILE).body?.getReader()
+  const reader = streamDownload(app, request, slices, FILE).body?.getReader()
   expect((await reader?.read())?.value?.length).toBe(64 * KiB)
   actor.isOpen = false
   await expect(reader?.read()).rejects.toThrow('the download is over')
@@ -230,11 +230,11 @@ test('small slices go together, and the minute without a reader begins anew with
   const clock = new ManualClock(Date.UTC(2026, 2, 15))
   const events: string[] = []
   const slices = Array.from({ length: 200 }, () => new Uint8Array(KiB))
-  const reader = pacedStream({ clock }, slices, {
-    over: () => events.push('over'),
+  const reader = createPacedStream({ clock }, slices, {
+    onEnded: () => events.push('over'),
     isRevoked: () => false,
-    cut: () => events.push('cut'),
-    failed: () => events.push('failed'),
+    onCut: () => events.push('cut'),
+    onFailed: () => events.push('failed'),
   }).getReader()
   const sizes: number[] = []
   for (let n = 0; n < 3; n++) {

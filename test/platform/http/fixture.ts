@@ -3,21 +3,21 @@ import { type Static, Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { type Clock, systemClock } from '#platform/clock.ts'
 import { publicRoute, requires } from '#platform/http/access.ts'
-import { list, one } from '#platform/http/envelope.ts'
+import { dataBody, pageBody } from '#platform/http/envelope.ts'
 import { html, htmlResponse } from '#platform/http/html.ts'
 import { authenticatedAs, clientIpOf } from '#platform/http/request-context.ts'
 import {
-  Closed,
+  DataBody,
   FreeMap,
-  ListOf,
   mapFromPhp,
   Nullable,
-  noSuch,
-  One,
-  OneOf,
+  notFoundById,
   PAGE_FIELDS,
-  pageOf,
-  uuidParam,
+  PageBody,
+  parsePage,
+  parseUuidParam,
+  StrictObject,
+  StringEnum,
 } from '#platform/http/schemas.ts'
 import { BunHttpServer, type HttpServer, type HttpServerOptions } from '#platform/http/server.ts'
 import { MemoryBudget } from '#platform/memory-budget.ts'
@@ -36,17 +36,17 @@ const ACTORS: ReadonlyMap<string, TestActor> = new Map([
 const authenticated = authenticatedAs<TestActor>()
 
 const Box = Type.Object({ id: Type.String(), label: Type.String(), note: Type.Optional(Nullable(Type.String())) })
-const NewBox = Closed({
+const NewBox = StrictObject({
   label: Type.String({ minLength: 1, maxLength: 40 }),
-  kind: Type.Optional(OneOf(['paper', 'wood'])),
+  kind: Type.Optional(StringEnum(['paper', 'wood'])),
   count: Type.Optional(Type.Integer({ minimum: 1, maximum: 9 })),
   note: Type.Optional(Nullable(Type.String())),
   to: Type.Optional(Type.Union([Type.String(), Type.Array(Type.String())])),
-  items: Type.Optional(Type.Array(Closed({ name: Type.String() }))),
+  items: Type.Optional(Type.Array(StrictObject({ name: Type.String() }))),
   metadata: Type.Optional(Nullable(FreeMap())),
   content: Type.Optional(Type.String()),
 })
-const BoxQuery = Type.Object({ ...PAGE_FIELDS, kind: Type.Optional(OneOf(['paper', 'wood'])) })
+const BoxQuery = Type.Object({ ...PAGE_FIELDS, kind: Type.Optional(StringEnum(['paper', 'wood'])) })
 
 export const BOX_ID = '01234567-89ab-7def-8123-456789abcdef'
 const secretBox = { id: BOX_ID, label: 'first', note: null, secret: 'never shown' }
@@ -61,24 +61,24 @@ const createBox = (actor: TestActor, box: Static<typeof NewBox>) => ({
 export const boxRoutes = () =>
   new Elysia({ prefix: '/v1/boxes' })
     .use(authenticated)
-    .get('/', ({ query }) => list([secretBox], { ...pageOf(query), total: 1 }), {
+    .get('/', ({ query }) => pageBody([secretBox], { ...parsePage(query), total: 1 }), {
       query: BoxQuery,
-      response: ListOf(Box),
+      response: PageBody(Box),
       detail: { summary: 'List boxes', tags: ['Boxes'], ...requires('boxes:read') },
     })
-    .post('/', ({ actor, body, status }) => status(201, one(createBox(actor, body))), {
+    .post('/', ({ actor, body, status }) => status(201, dataBody(createBox(actor, body))), {
       body: NewBox,
-      response: { 201: One(Box) },
+      response: { 201: DataBody(Box) },
       detail: { summary: 'Make a box', tags: ['Boxes'], ...requires('boxes:write') },
     })
     .get(
       '/:id',
       ({ params }) => {
-        uuidParam(params.id, 'box_not_found', 'box')
-        if (params.id !== BOX_ID) throw noSuch('box_not_found', 'box')
-        return one(secretBox)
+        parseUuidParam(params.id, 'box_not_found', 'box')
+        if (params.id !== BOX_ID) throw notFoundById('box_not_found', 'box')
+        return dataBody(secretBox)
       },
-      { response: One(Box), detail: { summary: 'Read a box', tags: ['Boxes'], ...requires('boxes:read') } },
+      { response: DataBody(Box), detail: { summary: 'Read a box', tags: ['Boxes'], ...requires('boxes:read') } },
     )
     .delete(
       '/:id',
@@ -95,8 +95,8 @@ export const boxRoutes = () =>
     })
 
 export const planRoutes = () =>
-  new Elysia({ prefix: '/v1/plans' }).get('/', () => one([{ plan: 'free' }]), {
-    response: One(Type.Array(Type.Object({ plan: Type.String() }))),
+  new Elysia({ prefix: '/v1/plans' }).get('/', () => dataBody([{ plan: 'free' }]), {
+    response: DataBody(Type.Array(Type.Object({ plan: Type.String() }))),
     detail: { summary: 'List plans', tags: ['Plans'], ...publicRoute },
   })
 

@@ -12,7 +12,7 @@ export interface RawConnection extends Disposable {
   readonly closed: Promise<string>
 }
 
-export async function openRaw(port: number): Promise<RawConnection> {
+export async function openRawConnection(port: number): Promise<RawConnection> {
   const socket = connect(port, '127.0.0.1')
   let text = ''
   let isClosed = false
@@ -57,10 +57,10 @@ export async function openRaw(port: number): Promise<RawConnection> {
 }
 
 /** Status codes of the responses in `received`, in order. */
-export const statusesIn = (received: string): number[] =>
+export const parseStatuses = (received: string): number[] =>
   [...received.matchAll(/HTTP\/1\.1 (\d{3}) /g)].map((match) => Number(match[1]))
 
 /** Resolves when `condition` holds. */
-export async function until(condition: () => boolean): Promise<void> {
+export async function waitUntil(condition: () => boolean): Promise<void> {
   while (!condition()) await Bun.sleep(1)
 }

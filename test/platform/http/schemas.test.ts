@@ -1,18 +1,18 @@
 import { describe, expect, test } from 'bun:test'
 import { type TSchema, Type } from '@sinclair/typebox'
-import { isoTime, isoTimeOrNull, list, one } from '#platform/http/envelope.ts'
-import { cutterOf } from '#platform/http/response-shape.ts'
-import { Closed, FreeMap, mapFromPhp, Nullable, OneOf, OptionalNullable } from '#platform/http/schemas.ts'
-import { checkOf, invalidFields, MAX_DETAILS } from '#platform/http/validation.ts'
+import { dataBody, isoTime, isoTimeOrNull, pageBody } from '#platform/http/envelope.ts'
+import { createFieldFilter } from '#platform/http/response-shape.ts'
+import { FreeMap, mapFromPhp, Nullable, OptionalNullable, StrictObject, StringEnum } from '#platform/http/schemas.ts'
+import { createCheck, invalidFields, MAX_DETAILS } from '#platform/http/validation.ts'
 
 describe('envelopes', () => {
   test('one object, and a list with its pages', () => {
-    expect(one({ id: 1 })).toEqual({ data: { id: 1 } })
-    expect(list([1, 2], { page: 2, perPage: 2, total: 5 })).toEqual({
+    expect(dataBody({ id: 1 })).toEqual({ data: { id: 1 } })
+    expect(pageBody([1, 2], { page: 2, perPage: 2, total: 5 })).toEqual({
       data: [1, 2],
       pagination: { page: 2, per_page: 2, total: 5, total_pages: 3 },
     })
-    expect(list([], { page: 1, perPage: 20, total: 0 }).pagination.total_pages).toBe(0)
+    expect(pageBody([], { page: 1, perPage: 20, total: 0 }).pagination.total_pages).toBe(0)
   })
 
   // Proves: http-13
@@ -23,7 +23,7 @@ describe('envelopes', () => {
 })
 
 describe('faults in words', () => {
-  const firstFault = (schema: TSchema, value: unknown) => checkOf(schema, 'body')(value)[0]
+  const firstFault = (schema: TSchema, value: unknown) => createCheck(schema, 'body')(value)[0]
 
   test.each<[TSchema, unknown, string]>([
     [Type.String(), 5, 'must be a string'],
@@ -42,23 +42,23 @@ describe('faults in words', () => {
     [Type.Array(Type.String()), 'x', 'must be an array'],
     [Type.Array(Type.String(), { maxItems: 1 }), ['a', 'b'], 'must have at most 1 item'],
     [Type.Array(Type.String(), { minItems: 1 }), [], 'must have at least 1 item'],
-    [Closed({}), [], 'must be an object'],
-    [Closed({}), 'x', 'must be an object'],
+    [StrictObject({}), [], 'must be an object'],
+    [StrictObject({}), 'x', 'must be an object'],
     [Nullable(Type.String()), 5, 'must be a string or null'],
-    [OneOf(['a', 'b']), 'c', 'must be one of a, b'],
-    [Nullable(OneOf(['a', 'b'])), 'c', 'must be one of a, b or null'],
+    [StringEnum(['a', 'b']), 'c', 'must be one of a, b'],
+    [Nullable(StringEnum(['a', 'b'])), 'c', 'must be one of a, b or null'],
     [Type.Literal('a'), 'b', 'must be "a"'],
     [Type.Union([Type.String(), Type.Array(Type.String())]), 5, 'must be a string or an array'],
     [Nullable(FreeMap()), 5, 'must be an object or null'],
     [FreeMap(), [1], 'must be an object'],
   ])('%#', (schema, value, message) => {
-    expect(firstFault(Closed({ a: schema }), { a: value })).toEqual({ field: 'a', message })
+    expect(firstFault(StrictObject({ a: schema }), { a: value })).toEqual({ field: 'a', message })
   })
 
   test('of what is missing say so, and more where the schema does', () => {
     const more = { 'x-missing': 'send both' }
-    const check = checkOf(
-      Closed({ a: Type.String(), b: Type.Boolean(more), c: Type.Array(Type.String(), more) }),
+    const check = createCheck(
+      StrictObject({ a: Type.String(), b: Type.Boolean(more), c: Type.Array(Type.String(), more) }),
       'body',
     )
     expect(check({ c: 'x' })).toEqual([
@@ -70,28 +70,28 @@ describe('faults in words', () => {
 
   // Proves: error-3
   test('fields are dotted paths, the whole body is "body"', () => {
-    const schema = Closed({ items: Type.Array(Closed({ 'a/b~c': Type.String() })) })
+    const schema = StrictObject({ items: Type.Array(StrictObject({ 'a/b~c': Type.String() })) })
     expect(firstFault(schema, { items: [{ 'a/b~c': 'x' }, { 'a/b~c': 1 }] })?.field).toBe('items.1.a/b~c')
     expect(firstFault(schema, 'x')).toEqual({ field: 'body', message: 'must be an object' })
   })
 
   test('a nullable object tells of its own fields', () => {
-    const schema = Closed({ inner: OptionalNullable(Closed({ name: Type.String() })) })
-    expect(checkOf(schema, 'body')({ inner: { nam: 1 } })).toEqual([
+    const schema = StrictObject({ inner: OptionalNullable(StrictObject({ name: Type.String() })) })
+    expect(createCheck(schema, 'body')({ inner: { nam: 1 } })).toEqual([
       { field: 'inner.name', message: 'is required' },
       { field: 'inner.nam', message: 'is not a known field' },
     ])
-    expect(checkOf(schema, 'body')({ inner: null })).toEqual([])
-    expect(checkOf(schema, 'body')({})).toEqual([])
+    expect(createCheck(schema, 'body')({ inner: null })).toEqual([])
+    expect(createCheck(schema, 'body')({})).toEqual([])
   })
 
   test('details are bounded in number, field names in length', () => {
     const many = Object.fromEntries(Array.from({ length: 1000 }, (_, i) => [`${'x'.repeat(10_000)}${i}`, i]))
-    const details = checkOf(Closed({}), 'body')(many)
+    const details = createCheck(StrictObject({}), 'body')(many)
     // Names that are equal after shortening are one field.
     expect(details).toHaveLength(1)
     expect(details[0]?.field.length).toBeLessThan(200)
-    const numbers = checkOf(Type.Array(Type.String()), 'body')(Array.from({ length: 100_000 }, (_, i) => i))
+    const numbers = createCheck(Type.Array(Type.String()), 'body')(Array.from({ length: 100_000 }, (_, i) => i))
     expect(numbers).toHaveLength(MAX_DETAILS)
   })
 
@@ -131,21 +131,21 @@ describe('responses are cut to their schema', () => {
     ],
   ])('%s', (_, schema, value, expected) => {
     const before = structuredClone(value)
-    expect(cutterOf(schema)(value)).toStrictEqual(expected)
+    expect(createFieldFilter(schema)(value)).toStrictEqual(expected)
     expect(value).toEqual(before)
   })
 
   test('a schema that Elysia closed or opened still cuts', () => {
-    expect(cutterOf({ ...Inner, additionalProperties: true })({ a: 1, b: 2 })).toEqual({ a: 1 })
+    expect(createFieldFilter({ ...Inner, additionalProperties: true })({ a: 1, b: 2 })).toEqual({ a: 1 })
   })
 
   test('a value of the wrong type is left for the check', () => {
-    expect(cutterOf(Inner)('x')).toBe('x')
-    expect(cutterOf(Type.Array(Inner))({ a: 1 })).toEqual({ a: 1 })
+    expect(createFieldFilter(Inner)('x')).toBe('x')
+    expect(createFieldFilter(Type.Array(Inner))({ a: 1 })).toEqual({ a: 1 })
   })
 
   test('an Intersect is refused, since its parts cannot be told apart', () => {
-    expect(() => cutterOf(Type.Intersect([Inner, Type.Object({ b: Type.String() })]))).toThrow(TypeError)
+    expect(() => createFieldFilter(Type.Intersect([Inner, Type.Object({ b: Type.String() })]))).toThrow(TypeError)
   })
 })
 

@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'bun:test'
-import { requireOwnOrigin, sessionCookie, sessionToken } from '#platform/http/session.ts'
+import { formatSessionCookie, readSessionToken, requireOwnOrigin } from '#platform/http/session.ts'
 
 const PLAIN = { isSecure: false }
 const SECURE = { isSecure: true }
 
 describe('the cookie of a session', () => {
   test('is read by its name alone', () => {
-    const tokenIn = (cookie: string, options = PLAIN) => sessionToken(new Headers({ cookie }), options)
+    const tokenIn = (cookie: string, options = PLAIN) => readSessionToken(new Headers({ cookie }), options)
     expect({
       alone: tokenIn('tassis_session=abc'),
       among: tokenIn('a=1; tassis_session=abc; b=2'),
@@ -19,7 +19,7 @@ describe('the cookie of a session', () => {
       // A browser guards the prefix of a name, not of one with a space of Unicode before it, which another host of the domain may set.
       disguised: tokenIn('\u00a0__Host-tassis_session=abc', SECURE),
       disguisedBeside: tokenIn('\u00a0__Host-tassis_session=abc; \t__Host-tassis_session=def ', SECURE),
-      none: sessionToken(new Headers(), PLAIN),
+      none: readSessionToken(new Headers(), PLAIN),
     }).toEqual({
       alone: 'abc',
       among: 'abc',
@@ -38,14 +38,14 @@ describe('the cookie of a session', () => {
 
   // Proves: user-2
   test('is not looked for in a header of more than 8192 characters, blanks included', () => {
-    const tokenIn = (cookie: string) => sessionToken(new Headers({ cookie }), PLAIN)
+    const tokenIn = (cookie: string) => readSessionToken(new Headers({ cookie }), PLAIN)
     const filled = (length: number) => `a=${'\t'.repeat(100)}${'x'.repeat(length - 122)}; tassis_session=abc`
     expect([filled(8192).length, tokenIn(filled(8192))]).toEqual([8192, 'abc'])
     expect(() => tokenIn(filled(8193))).toThrow(expect.objectContaining({ status: 431, code: 'cookie_too_long' }))
   })
 
   test('is for this host, over https alone where there is https, and taken away by an age of 0', () => {
-    expect([sessionCookie('abc', 60, PLAIN), sessionCookie('', 0, SECURE)]).toEqual([
+    expect([formatSessionCookie('abc', 60, PLAIN), formatSessionCookie('', 0, SECURE)]).toEqual([
       'tassis_session=abc; Path=/; Max-Age=60; HttpOnly; SameSite=Lax',
       '__Host-tassis_session=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax; Secure',
     ])

@@ -1,12 +1,12 @@
 import { expect, test } from 'bun:test'
-import { FairPool, FairTurns } from '#platform/queue/fair-turns.ts'
+import { FairPool, FairScheduler } from '#platform/queue/fair-turns.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 
 const overload = () => new Error('too much')
 
 test('pieces of owners take turns by the time that they took', async () => {
   const clock = new ManualClock(0)
-  const turns = new FairTurns({ clock, overload })
+  const turns = new FairScheduler({ clock, overload })
   const order: string[] = []
   const piece = (name: string, tookMs: number) => () => {
     order.push(name)
@@ -21,7 +21,7 @@ test('pieces of owners take turns by the time that they took', async () => {
 
 test('works in steps take turns by owner, and those of one owner run one after the other', async () => {
   const clock = new ManualClock(0)
-  const turns = new FairTurns({ clock, overload })
+  const turns = new FairScheduler({ clock, overload })
   const order: string[] = []
   function* work(name: string, steps: number): Generator<void, string> {
     for (let step = 1; step <= steps; step++) {
@@ -52,7 +52,7 @@ test('works in steps take turns by owner, and those of one owner run one after t
 
 test('between two long pieces the event loop does everything else', async () => {
   const clock = new ManualClock(0)
-  const turns = new FairTurns({ clock, overload })
+  const turns = new FairScheduler({ clock, overload })
   const seen: string[] = []
   const others = setInterval(() => seen.push('other'), 0)
   for (let i = 0; i < 5; i++) setImmediate(() => seen.push('immediate'))
@@ -67,7 +67,7 @@ test('between two long pieces the event loop does everything else', async () => 
 })
 
 test('a piece resolves with its value, rejects with its error, and is refused over the limit', async () => {
-  const turns = new FairTurns({ clock: new ManualClock(0), overload, maxPerOwner: 2 })
+  const turns = new FairScheduler({ clock: new ManualClock(0), overload, maxPerOwner: 2 })
   const outcomes = await Promise.allSettled([
     turns.run(1, () => 'value'),
     turns.run(1, () => {
@@ -121,7 +121,7 @@ test('a pool that is full refuses the newest work of who has most, for who has l
 // Proves: quota-10
 test('work of many steps runs in pieces of some milliseconds, between those of others', async () => {
   const clock = new ManualClock(0)
-  const turns = new FairTurns({ clock, overload })
+  const turns = new FairScheduler({ clock, overload })
   const order: string[] = []
   let together = 0
   const steps = turns.forEach(
@@ -145,7 +145,7 @@ test('work of many steps runs in pieces of some milliseconds, between those of o
 })
 
 test('work that has begun is not refused when its owner has too many pieces', async () => {
-  const turns = new FairTurns({ clock: new ManualClock(0), overload, maxPerOwner: 1 })
+  const turns = new FairScheduler({ clock: new ManualClock(0), overload, maxPerOwner: 1 })
   const outcomes = await Promise.allSettled([
     turns.run(1, () => 'first'),
     turns.run(1, () => 'refused'),
@@ -166,7 +166,7 @@ test('work that has begun is not refused when its owner has too many pieces', as
 
 test('who enters has the rest of the turn of the event loop, and its time counts', async () => {
   const clock = new ManualClock(0)
-  const turns = new FairTurns({ clock, overload })
+  const turns = new FairScheduler({ clock, overload })
   const order: string[] = []
   const enter = async (owner: string, name: string, tookMs: number) => {
     await turns.enter(owner)

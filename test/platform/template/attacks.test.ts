@@ -230,7 +230,7 @@ test('every attempt ends in a fault or a bounded result, and the renders of anot
     // Each ended by itself: a Worker that works for more than two seconds is ended, and the others wait for so long.
     expect(deaths).toEqual([])
     expect(longMessages).toEqual([])
-    expect(grownBytes).toBeLessThan(MOST_GROWTH_BYTES)
+    expect(grownBytes).toBeLessThan(MAX_GROWTH_BYTES)
   } finally {
     renderer.close()
   }
@@ -238,4 +238,4 @@ test('every attempt ends in a fault or a bounded result, and the renders of anot
 
 const GOOD = { html: '<p>{{ name }}</p>' }
 /** Two instances of 64 MiB, data as JavaScript has it, and what the collector has not come to. */
-const MOST_GROWTH_BYTES = 512 * MiB
+const MAX_GROWTH_BYTES = 512 * MiB

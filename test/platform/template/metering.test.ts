@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import wasmPath from 'minijinja-js/dist/web/minijinja_js_bg.wasm' with { type: 'file' }
 import { meter } from '#platform/template/metering.ts'
-import { InstanceLost, Minijinja } from '#platform/template/minijinja.ts'
+import { InstanceLostError, Minijinja } from '#platform/template/minijinja.ts'
 import { KiB, MiB } from '#platform/units.ts'
 
 const section = (id: number, ...body: number[]): number[] => [id, body.length, ...body]
@@ -86,7 +86,7 @@ test.each([
 test('minijinja with a meter renders, says what it took, and never takes more memory than it may', () => {
   const mostBytes = 4 * MiB
   const module = new WebAssembly.Module(meter(readFileSync(wasmPath), { mostBytes }))
-  const instance = new Minijinja(module, { budget: 1_000_000, mostHandedBytes: MiB })
+  const instance = new Minijinja(module, { budget: 1_000_000, maxArgumentBytes: MiB })
   const environment = instance.newEnvironment()
   environment.addTemplate('a.html', '{{ name }}{{ "x" * times }}')
   instance.setBudget(100_000)
@@ -100,14 +100,14 @@ test('minijinja with a meter renders, says what it took, and never takes more me
   expect(first).toBeGreaterThan(100)
   expect(first).toBeLessThan(10_000)
   instance.setBudget(1_000_000)
-  expect(() => environment.render('a.html', { name: '', times: 8 * MiB }, 100)).toThrow(InstanceLost)
+  expect(() => environment.render('a.html', { name: '', times: 8 * MiB }, 100)).toThrow(InstanceLostError)
   expect(instance.budget()).toBeGreaterThan(0)
   expect(instance.memoryBytes()).toBeLessThanOrEqual(mostBytes)
 })
 
 test('a filter of the host is handed texts up to a bound, each time that it is called', () => {
   const module = new WebAssembly.Module(meter(readFileSync(wasmPath), { mostBytes: 16 * MiB }))
-  const instance = new Minijinja(module, { budget: 1_000_000, mostHandedBytes: MiB })
+  const instance = new Minijinja(module, { budget: 1_000_000, maxArgumentBytes: MiB })
   const environment = instance.newEnvironment()
   environment.addFilter('items', (list) => (list as unknown[]).length)
   environment.addTemplate('a.txt', '{% for _ in range(3) %}{{ ([big] * times)|items }}{% endfor %}')
@@ -116,7 +116,7 @@ test('a filter of the host is handed texts up to a bound, each time that it is c
     return environment.render('a.txt', { big: 'x'.repeat(100 * KiB), times }, 100)
   }
   expect(render(10)).toBe('101010')
-  expect(() => render(11)).toThrow(InstanceLost)
+  expect(() => render(11)).toThrow(InstanceLostError)
   // Not for lack of memory: in a new instance it would be the same.
   expect(instance.budget()).toBe(-1)
 })

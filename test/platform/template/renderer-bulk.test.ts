@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { giveWay, systemClock } from '#platform/clock.ts'
+import { systemClock, yieldToEventLoop } from '#platform/clock.ts'
 import { AppError } from '#platform/errors.ts'
 import {
   RENDER_INTERRUPTED,
@@ -58,15 +58,15 @@ test.each([
     )
   // The first is in hand.
   for (let n = 0; n < 1 + most; n++) ask(1, 'bulk')
-  await giveWay()
+  await yieldToEventLoop()
   expect(refused).toEqual([])
   ask(1, 'bulk')
   for (let n = 0; n < most; n++) ask(1, 'now')
   ask(2, 'bulk')
-  await giveWay()
+  await yieldToEventLoop()
   expect(refused).toEqual(['1 bulk: 503 server_busy'])
   ask(1, 'now')
-  await giveWay()
+  await yieldToEventLoop()
   expect(refused).toEqual(['1 bulk: 503 server_busy', '1 now: 503 server_busy'])
 })
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { mailboxKey } from '#protocols/address/mailbox-key.ts'
+import { toMailboxKey } from '#protocols/address/mailbox-key.ts'
 
 describe('the key of a mailbox', () => {
   test.each([
@@ -13,6 +13,6 @@ describe('the key of a mailbox', () => {
     ['a.d.a+news@googlemail.com', 'ada@gmail.com'],
     ['ada@mail.gmail.com', 'ada@mail.gmail.com'],
   ])('of %s is %s', (address, key) => {
-    expect(mailboxKey(address)).toBe(key)
+    expect(toMailboxKey(address)).toBe(key)
   })
 })

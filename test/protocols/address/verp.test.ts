@@ -1,8 +1,8 @@
 import { expect, test } from 'bun:test'
-import { decodeVerp, encodeVerp, type VerpName, verpTag } from '#protocols/address/verp.ts'
+import { computeVerpTag, decodeVerp, encodeVerp, type VerpRecipient } from '#protocols/address/verp.ts'
 
 const key = new Uint8Array(32).fill(7)
-const names: VerpName[] = [0, 1, 31, 255, 2 ** 31, 2 ** 32 - 1, 2 ** 32, 123_456_789_012, 2 ** 40 - 1].flatMap(
+const names: VerpRecipient[] = [0, 1, 31, 255, 2 ** 31, 2 ** 32 - 1, 2 ** 32, 123_456_789_012, 2 ** 40 - 1].flatMap(
   (recipientId) => [0, 1, 256, 65_535].map((tag) => ({ recipientId, tag })),
 )
 
@@ -65,5 +65,5 @@ test('what is no id is a bug', () => {
 
 test('the tag of an email is the end of its UUID, and never the one of old addresses', () => {
   const uuid = (...end: number[]) => Uint8Array.from([...new Array(16 - end.length).fill(9), ...end])
-  expect([uuid(1, 2), uuid(0, 255), uuid(255, 255), uuid(0, 0)].map(verpTag)).toEqual([258, 255, 65_535, 1])
+  expect([uuid(1, 2), uuid(0, 255), uuid(255, 255), uuid(0, 0)].map(computeVerpTag)).toEqual([258, 255, 65_535, 1])
 })

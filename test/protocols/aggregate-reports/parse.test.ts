@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { gzipSync } from 'node:zlib'
 import { strToU8, zipSync } from 'fflate'
-import { aggregateReportOf } from '#protocols/aggregate-reports/parse.ts'
+import { parseAggregateReport } from '#protocols/aggregate-reports/parse.ts'
 import { attachment, dmarcXml, messageWith, NAME, tlsJson } from './samples.ts'
 
 const zip = (files: Record<string, string | Uint8Array>): Uint8Array =>
@@ -33,11 +33,11 @@ const json = tlsJson()
 
 /** What is found, with its content as text; of a large one only its size and hash, so that a difference can be read. */
 function found(...given: Parameters<typeof messageWith>): unknown {
-  const report = aggregateReportOf(messageWith(...given))
-  return report !== undefined && 'content' in report ? { ...report, content: told(report.content) } : report
+  const report = parseAggregateReport(messageWith(...given))
+  return report !== undefined && 'content' in report ? { ...report, content: readReason(report.content) } : report
 }
 
-const told = (content: Uint8Array): string =>
+const readReason = (content: Uint8Array): string =>
   content.length > 100_000 ? `${content.length} ${Bun.hash(content)}` : Buffer.from(content).toString()
 
 describe('what is recognised', () => {
@@ -92,7 +92,7 @@ describe('what is recognised', () => {
     )
     const wide = Buffer.from(`\ufeff${xml.replace('UTF-8', 'UTF-16')}`, 'utf16le')
     const of = (content: string | Uint8Array) => {
-      const report = aggregateReportOf(messageWith([attachment(`${NAME}.xml`, 'text/xml', content)]))
+      const report = parseAggregateReport(messageWith([attachment(`${NAME}.xml`, 'text/xml', content)]))
       return report !== undefined && 'content' in report ? report.organisation : report
     }
     expect([
@@ -231,7 +231,7 @@ describe('what is refused', () => {
     expect(content.length).toBeGreaterThan(9.5 * MIB)
     expect(found([attachment('a.gz', 'application/gzip', gzipSync(content))])).toEqual({
       ...dmarc,
-      content: told(Buffer.from(content)),
+      content: readReason(Buffer.from(content)),
     })
   })
 
@@ -240,7 +240,7 @@ describe('what is refused', () => {
     expect(gzipSync(content).length * 200).toBeLessThan(content.length)
     expect(found([attachment('a.gz', 'application/gzip', gzipSync(content))])).toEqual({
       ...dmarc,
-      content: told(Buffer.from(content)),
+      content: readReason(Buffer.from(content)),
     })
   })
 

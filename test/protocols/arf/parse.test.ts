@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'bun:test'
-import { feedbackReportOf } from '#protocols/arf/parse.ts'
+import { parseFeedbackReport } from '#protocols/arf/parse.ts'
 import type { FeedbackReport } from '#protocols/arf/report.ts'
 import { parseMessage } from '#protocols/mime/parse.ts'
-import { type ShapeValues, shape, shapeNames } from './shapes.ts'
+import { listShapeNames, readShape, type ShapeValues } from './shapes.ts'
 
 const VERP = 'b-aaaaaaaaaaabcdefghijklmnopqrstuv'
 const UNSUBSCRIBE = 'u-aaaaaaaaaaabcdefghijklmnopqrstuv'
@@ -104,10 +104,10 @@ const SHAPES: Readonly<Record<string, Partial<FeedbackReport> | undefined>> = {
   'forwarded-by-a-person': undefined,
 }
 
-const reportOf = async (raw: Uint8Array) => feedbackReportOf(await parseMessage(raw, { mailFrom: '' }))
+const parseRaw = async (raw: Uint8Array) => parseFeedbackReport(await parseMessage(raw, { mailFrom: '' }))
 
 test('the table has every report of the corpus', () => {
-  expect(Object.keys(SHAPES).sort()).toEqual(shapeNames())
+  expect(Object.keys(SHAPES).sort()).toEqual(listShapeNames())
 })
 
 describe.each([
@@ -115,14 +115,14 @@ describe.each([
   ['LF', '\n'],
 ])('with %s at its line ends', (_, lineEnd) => {
   test.each(Object.entries(SHAPES))('a report in the shape %s says what it says', async (name, said) => {
-    expect(await reportOf(shape(name, VALUES, lineEnd))).toEqual(said && { ...NOTHING, ...said })
+    expect(await parseRaw(readShape(name, VALUES, lineEnd))).toEqual(said && { ...NOTHING, ...said })
   })
 })
 
 const FIELDS = 'Feedback-Type: abuse\r\nUser-Agent: A/1\r\nVersion: 1'
 
 /** A report with these fields, that returns a message with this header. */
-function made(fields: string, header = 'Subject: x', type = 'message/feedback-report'): Uint8Array {
+function createReport(fields: string, header = 'Subject: x', type = 'message/feedback-report'): Uint8Array {
   return Buffer.from(
     [
       'From: fbl@provider.test',
@@ -148,11 +148,14 @@ describe('what is redacted is left out:', () => {
   const words = ['redacted', 'REDACTED', 'removed', 'hidden', 'anonymous', 'x', 'xxxxxx', '***']
   test.each(words)('the recipient %s@provider.test', async (word) => {
     const fields = `${FIELDS}\r\nOriginal-Rcpt-To: ${word}@provider.test\r\nOriginal-Mail-From: <${word}@sender.test>`
-    expect(await reportOf(made(fields, `To: ${word}@provider.test`))).toEqual({ ...NOTHING, userAgent: 'A/1' })
+    expect(await parseRaw(createReport(fields, `To: ${word}@provider.test`))).toEqual({ ...NOTHING, userAgent: 'A/1' })
   })
 
   test.each(['', '<>', '@', 'bob', 'bob@', '@provider.test', 'a@b@c'])('the recipient %j', async (word) => {
-    expect(await reportOf(made(`${FIELDS}\r\nOriginal-Rcpt-To: ${word}`))).toEqual({ ...NOTHING, userAgent: 'A/1' })
+    expect(await parseRaw(createReport(`${FIELDS}\r\nOriginal-Rcpt-To: ${word}`))).toEqual({
+      ...NOTHING,
+      userAgent: 'A/1',
+    })
   })
 })
 
@@ -163,7 +166,7 @@ test.each([
   ['"Bob, at work" <BOB@Provider.test> (home)', 'BOB@Provider.test'],
   ['bob@b\u00fccher.test', 'bob@b\u00fccher.test'],
 ])('of the recipient %j the address is %s', async (value, address) => {
-  const report = await reportOf(made(`${FIELDS}\r\nOriginal-Rcpt-To: ${value}`))
+  const report = await parseRaw(createReport(`${FIELDS}\r\nOriginal-Rcpt-To: ${value}`))
   expect(report?.originalRcptTo).toEqual([address])
 })
 
@@ -185,7 +188,10 @@ test.each([
   ['constructor', 'other'],
   ['__proto__', 'other'],
 ] as const)('the Feedback-Type %j is %s', async (given, type) => {
-  expect(await reportOf(made(`Feedback-Type: ${given}\r\nVersion: 1`))).toEqual({ ...NOTHING, feedbackType: type })
+  expect(await parseRaw(createReport(`Feedback-Type: ${given}\r\nVersion: 1`))).toEqual({
+    ...NOTHING,
+    feedbackType: type,
+  })
 })
 
 test('an address of ours is found in whichever field of the returned header, also inside the address of a forwarder', async () => {
@@ -194,28 +200,28 @@ test('an address of ours is found in whichever field of the returned header, als
     `X-Forwarded-By: SRS0=a1b2=cd=send.sender.test=${VERP.toUpperCase().replace('V', 'W')}@forwarder.test`,
     `X-Not-Ours: x${VERP}@a.test b-${'a'.repeat(33)}@a.test b-short@a.test`,
   ].join('\r\n')
-  expect((await reportOf(made(FIELDS, header)))?.ownLocalParts).toEqual([
+  expect((await parseRaw(createReport(FIELDS, header)))?.ownLocalParts).toEqual([
     VERP,
     VERP.toUpperCase().replace('V', 'W').toLowerCase(),
   ])
 })
 
 test('a mail that says nothing of feedback is none, whatever it returns', async () => {
-  const mail = made(FIELDS, `Return-Path: <${VALUES.return_path}>`, 'text/plain')
+  const mail = createReport(FIELDS, `Return-Path: <${VALUES.return_path}>`, 'text/plain')
   const other = Buffer.from(Buffer.from(mail).toString().replace('feedback-report;', 'delivery-status;'))
-  expect(await reportOf(mail)).toMatchObject({ feedbackType: 'abuse', originalMailFrom: VALUES.return_path })
-  expect(await reportOf(other)).toBeUndefined()
+  expect(await parseRaw(mail)).toMatchObject({ feedbackType: 'abuse', originalMailFrom: VALUES.return_path })
+  expect(await parseRaw(other)).toBeUndefined()
 })
 
 test('a report that was cut off or garbled is a report or none, and never an error', async () => {
   const ownForm = /^[bu]-[a-z2-7]{32}$/
-  for (const name of shapeNames()) {
-    const raw = shape(name, VALUES)
+  for (const name of listShapeNames()) {
+    const raw = readShape(name, VALUES)
     for (let at = 0; at < raw.length; at += 61) {
       const garbled = Uint8Array.from(raw)
       garbled.set([0, 0x0a, 0xff, 0x3b].slice(at % 4), at)
       for (const bytes of [raw.subarray(0, at), garbled]) {
-        const report = await reportOf(bytes)
+        const report = await parseRaw(bytes)
         expect(report?.ownLocalParts.every((local) => ownForm.test(local)) ?? true).toBe(true)
         expect(report?.originalRcptTo.every((address) => address.split('@').length === 2) ?? true).toBe(true)
       }
@@ -233,7 +239,7 @@ describe('what a stranger sends has bounds:', () => {
       return `X-${i}: b-${letters.padEnd(32, 'a')}@send.sender.test`
     })
     header.push(`List-Unsubscribe: <https://${'x'.repeat(9000)}>`, `To: ${'t@a.test,'.repeat(5000)}`)
-    const report = await reportOf(made(fields, header.join('\r\n')))
+    const report = await parseRaw(createReport(fields, header.join('\r\n')))
     expect({
       userAgent: report?.userAgent?.length,
       recipients: report?.originalRcptTo,
@@ -256,7 +262,7 @@ describe('what a stranger sends has bounds:', () => {
     ['a value without an end', `${FIELDS}\r\nOriginal-Rcpt-To: ${'b-'.repeat(1_000_000)}`],
     ['octets that are no text', `${FIELDS}\r\nOriginal-Rcpt-To: \0\x01\x80\xff@\0`],
   ])('%s', async (_, fields) => {
-    const report = await reportOf(made(fields, fields))
+    const report = await parseRaw(createReport(fields, fields))
     expect(report?.originalRcptTo ?? []).toEqual([])
   })
 })

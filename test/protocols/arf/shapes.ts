@@ -5,7 +5,7 @@ import { join } from 'node:path'
 const FOLDER = join(import.meta.dir, '../../corpus/arf')
 
 /** Names of all reports. */
-export const shapeNames = (): string[] =>
+export const listShapeNames = (): string[] =>
   readdirSync(FOLDER)
     .map((file) => file.replace(/\.eml$/, ''))
     .sort()
@@ -24,7 +24,7 @@ export interface ShapeValues {
 }
 
 /** A report as it comes; throws when a place in it has no value. */
-export function shape(name: string, values: ShapeValues, lineEnd = '\r\n'): Uint8Array {
+export function readShape(name: string, values: ShapeValues, lineEnd = '\r\n'): Uint8Array {
   const text = readFileSync(join(FOLDER, `${name}.eml`), 'utf8').replace(/\{\{(\w+)\}\}/g, (_, key: string) => {
     const value = Object.entries(values).find(([known]) => known === key)?.[1]
     if (value === undefined) throw new Error(`${name}.eml has a place for ${key}, which nothing is known of`)

@@ -6,29 +6,29 @@ import { systemClock } from '#platform/clock.ts'
 import { randomBelow } from '#platform/ids.ts'
 import { authenticate } from '#protocols/authentication/authenticate.ts'
 import { StubResolver } from '#protocols/dns/resolver.ts'
-import { composeWhole } from '#test/support/compose.ts'
+import { composeToBuffer } from '#test/support/compose.ts'
 import { startDnsServer, type Zone } from '#test/support/dns-server.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { hasDkimpy, verifyWithDkimpy } from '../dkim/verifiers.ts'
-import { trickyInput } from '../mime/sample.ts'
+import { createTrickyInput } from '../mime/sample.ts'
 import {
-  ask,
-  details,
+  createMessage,
+  createPassingZone,
   facts,
-  goodZone,
   keyRecord,
   NOW,
-  plainMessage,
   privateKeyPem,
+  readDetails,
+  runAuthentication,
   shortKey,
-  signed,
-  verdicts,
+  signForTest,
+  summariseVerdicts,
 } from './received.ts'
 
-const withZone = (changes: Zone): Zone => ({ ...goodZone(), ...changes })
+const withZone = (changes: Zone): Zone => ({ ...createPassingZone(), ...changes })
 
 test('a message whose sender did everything right passes all, with all that is behind it', async () => {
-  expect((await ask(signed(plainMessage()))).result).toEqual({
+  expect((await runAuthentication(signForTest(createMessage()))).result).toEqual({
     spf: 'pass',
     dkim: 'pass',
     dmarc: 'pass',
@@ -62,14 +62,18 @@ test('a message whose sender did everything right passes all, with all that is b
 
 test('a message without anything is none in all, and without a name of its client a permerror', async () => {
   const none = 'spf=none dkim=none dmarc=none arc=none iprev=permerror'
-  expect(await verdicts(plainMessage(), { zone: { 'sender.test': {} } })).toBe(none)
-  expect((await details(plainMessage(), { zone: {} })).dkim).toEqual([])
+  expect(await summariseVerdicts(createMessage(), { zone: { 'sender.test': {} } })).toBe(none)
+  expect((await readDetails(createMessage(), { zone: {} })).dkim).toEqual([])
 })
 
 describe('spf', () => {
   const spf = async (record: string, changes: Zone = {}, other = {}) =>
-    (await details(plainMessage(), { zone: withZone({ 'sender.test': { TXT: [record] }, ...changes }), facts: other }))
-      .spf.result
+    (
+      await readDetails(createMessage(), {
+        zone: withZone({ 'sender.test': { TXT: [record] }, ...changes }),
+        facts: other,
+      })
+    ).spf.result
 
   test.each([
     ['v=spf1 ip4:192.0.2.0/24 -all', 'pass'],
@@ -95,7 +99,7 @@ describe('spf', () => {
   })
 
   test('the null reverse-path is checked by HELO', async () => {
-    expect((await details(plainMessage(), { facts: { mailFrom: '' } })).spf).toEqual({
+    expect((await readDetails(createMessage(), { facts: { mailFrom: '' } })).spf).toEqual({
       result: 'pass',
       domain: 'out.sender.test',
       client_ip: '192.0.2.1',
@@ -103,12 +107,14 @@ describe('spf', () => {
       identity: 'helo',
       comment: 'domain of postmaster@out.sender.test designates 192.0.2.1 as permitted sender',
     })
-    expect((await details(plainMessage(), { facts: { mailFrom: '', helo: '[192.0.2.1]' } })).spf.result).toBe('none')
+    expect((await readDetails(createMessage(), { facts: { mailFrom: '', helo: '[192.0.2.1]' } })).spf.result).toBe(
+      'none',
+    )
   })
 
   test('an IPv6 client, one in IPv6 form, and one with a zone', async () => {
     const zone = withZone({ 'sender.test': { TXT: ['v=spf1 ip4:192.0.2.1 ip6:2001:db8::/32 -all'] } })
-    const of = async (clientIp: string) => (await details(plainMessage(), { zone, facts: { clientIp } })).spf
+    const of = async (clientIp: string) => (await readDetails(createMessage(), { zone, facts: { clientIp } })).spf
     expect([
       (await of('2001:db8::25')).result,
       (await of('2001:db9::25')).result,
@@ -134,7 +140,7 @@ describe('spf', () => {
   })
 
   test('an include that comes back to itself is a permerror after ten questions', async () => {
-    const { result, queries } = await ask(plainMessage(), {
+    const { result, queries } = await runAuthentication(createMessage(), {
       zone: withZone({
         'sender.test': { TXT: ['v=spf1 include:loop.test -all'] },
         'loop.test': { TXT: ['v=spf1 include:sender.test'] },
@@ -147,9 +153,9 @@ describe('spf', () => {
 
 describe('dkim', () => {
   const dkim = async (raw: Uint8Array, changes: Zone = {}) =>
-    (await details(raw, { zone: withZone(changes) })).dkim.map(({ result, comment }) => `${result}: ${comment}`)
+    (await readDetails(raw, { zone: withZone(changes) })).dkim.map(({ result, comment }) => `${result}: ${comment}`)
   const defaults = { signingDomain: 'sender.test', selector: 's1', privateKey: privateKeyPem, signTime: new Date(NOW) }
-  const other = async (options: object, message = plainMessage()) =>
+  const other = async (options: object, message = createMessage()) =>
     Buffer.concat([
       Buffer.from(
         (await dkimSign(message, { ...defaults, ...options, signatureData: [{ ...defaults, ...options }] })).signatures,
@@ -159,7 +165,7 @@ describe('dkim', () => {
 
   test('what was changed on the way does not pass', async () => {
     const changed = (from: string, to: string) =>
-      Buffer.from(signed(plainMessage()).toString('latin1').replace(from, to), 'latin1')
+      Buffer.from(signForTest(createMessage()).toString('latin1').replace(from, to), 'latin1')
     expect([
       await dkim(changed('Hello', 'Hullo')),
       await dkim(changed('Subject: Hi', 'Subject: Ho')),
@@ -176,7 +182,7 @@ describe('dkim', () => {
     ['is of another kind', { TXT: [keyRecord.replace('k=rsa', 'k=ed25519')] }, 'neutral: unknown key type'],
     ['cannot be looked up', 'SERVFAIL', 'temperror: DNS failure: ESERVFAIL'],
   ] as const)('a key that %s', async (_, entry, said) => {
-    expect(await dkim(signed(plainMessage()), { 's1._domainkey.sender.test': entry })).toEqual([said])
+    expect(await dkim(signForTest(createMessage()), { 's1._domainkey.sender.test': entry })).toEqual([said])
   })
 
   test('RSA below 1024 bits and rsa-sha1 are against the rules (RFC 8301), Ed25519 is not (RFC 8463)', async () => {
@@ -196,7 +202,7 @@ describe('dkim', () => {
 
   test('a signature that has expired by our clock does not pass, in the second before it does', async () => {
     const raw = await other({ signTime: new Date(NOW - 60_000), expires: new Date(NOW + 60_000) })
-    const at = async (now: number) => (await details(raw, { clock: new ManualClock(now) })).dkim[0]?.result
+    const at = async (now: number) => (await readDetails(raw, { clock: new ManualClock(now) })).dkim[0]?.result
     expect([await at(NOW + 59_000), await at(NOW + 61_000)]).toEqual(['pass', 'neutral'])
   })
 
@@ -205,23 +211,23 @@ describe('dkim', () => {
     expect([
       await dkim(await other({ canonicalization: 'simple/simple' })),
       await dkim(bare(await other({ canonicalization: 'simple/simple' }))),
-      await dkim(bare(signed(plainMessage(undefined, '\r\na\r\n\r\n\r\nb')))),
-      await dkim(bare(signed(plainMessage(undefined, 'Hello\r\n'.repeat(50_000))))),
-      await dkim(signed(plainMessage(undefined, ''))),
+      await dkim(bare(signForTest(createMessage(undefined, '\r\na\r\n\r\n\r\nb')))),
+      await dkim(bare(signForTest(createMessage(undefined, 'Hello\r\n'.repeat(50_000))))),
+      await dkim(signForTest(createMessage(undefined, ''))),
     ]).toEqual([['pass: null'], ['pass: null'], ['pass: null'], ['pass: null'], ['pass: null']])
   })
 
   test('of several signatures one that passes and is aligned decides, and the first ten are looked at', async () => {
-    const list = signed(signed(plainMessage()), 'list.test', 'l1')
-    const found = await ask(list, { zone: withZone({ 'l1._domainkey.list.test': { TXT: [keyRecord] } }) })
+    const list = signForTest(signForTest(createMessage()), 'list.test', 'l1')
+    const found = await runAuthentication(list, { zone: withZone({ 'l1._domainkey.list.test': { TXT: [keyRecord] } }) })
     expect(found.result.dkim).toBe('pass')
     expect(found.result.details.dkim.map(({ domain, aligned, result }) => `${domain} ${aligned} ${result}`)).toEqual([
       'list.test false pass',
       'sender.test true pass',
     ])
-    let many: Uint8Array = plainMessage()
-    for (let number = 0; number < 12; number++) many = signed(many, 'sender.test', `k${number}`)
-    const tenth = await ask(many)
+    let many: Uint8Array = createMessage()
+    for (let number = 0; number < 12; number++) many = signForTest(many, 'sender.test', `k${number}`)
+    const tenth = await runAuthentication(many)
     expect(tenth.result.details.dkim.map(({ selector }) => selector)).toEqual(
       Array.from({ length: 10 }, (_, index) => `k${11 - index}`),
     )
@@ -231,17 +237,17 @@ describe('dkim', () => {
   test('a signature that passes decides before an aligned one that does not, and that before others', async () => {
     const broken = (raw: Buffer) => Buffer.from(raw.toString('latin1').replace(/bh=./, 'bh=_'), 'latin1')
     const of = async (raw: Uint8Array, changes: Zone = {}) => {
-      const { dkim, details: found } = (await ask(raw, { zone: withZone(changes) })).result
+      const { dkim, details: found } = (await runAuthentication(raw, { zone: withZone(changes) })).result
       return [dkim, ...found.dkim.map(({ domain, aligned, result }) => `${domain} ${aligned} ${result}`)]
     }
-    const failing = broken(signed(plainMessage()))
+    const failing = broken(signForTest(createMessage()))
     const strict: Zone = { '_dmarc.sender.test': { TXT: ['v=DMARC1; p=none; adkim=s'] } }
     expect([
-      await of(signed(failing, 'list.test', 'l1'), { 'l1._domainkey.list.test': { TXT: [keyRecord] } }),
-      await of(signed(failing, 'list.test', 'l1'), { 'l1._domainkey.list.test': 'SERVFAIL' }),
+      await of(signForTest(failing, 'list.test', 'l1'), { 'l1._domainkey.list.test': { TXT: [keyRecord] } }),
+      await of(signForTest(failing, 'list.test', 'l1'), { 'l1._domainkey.list.test': 'SERVFAIL' }),
       // Below the author's domain: aligned, unless alignment is strict.
-      await of(broken(signed(plainMessage(), 'news.sender.test'))),
-      await of(broken(signed(plainMessage(), 'news.sender.test')), strict),
+      await of(broken(signForTest(createMessage(), 'news.sender.test'))),
+      await of(broken(signForTest(createMessage(), 'news.sender.test')), strict),
     ]).toEqual([
       ['pass', 'list.test false pass', 'sender.test true fail'],
       ['fail', 'list.test false temperror', 'sender.test true fail'],
@@ -253,13 +259,17 @@ describe('dkim', () => {
   test.skipIf(!hasDkimpy)('20 composed messages, whole and tampered with, get the verdicts of dkimpy', async () => {
     const messages = await Promise.all(
       Array.from({ length: 20 }, async (_, number) => {
-        const input = trickyInput(number)
-        const message = signed(Buffer.concat([composeWhole({ ...input, from: 'a@sender.test' }), Buffer.from('\r\n')]))
+        const input = createTrickyInput(number)
+        const message = signForTest(
+          Buffer.concat([composeToBuffer({ ...input, from: 'a@sender.test' }), Buffer.from('\r\n')]),
+        )
         // Every second one arrives with an octet more in its body.
         return number % 2 === 0 ? message : Buffer.concat([message, Buffer.from('x\r\n')])
       }),
     )
-    const ours = await Promise.all(messages.map(async (message) => (await details(message)).dkim[0]?.result === 'pass'))
+    const ours = await Promise.all(
+      messages.map(async (message) => (await readDetails(message)).dkim[0]?.result === 'pass'),
+    )
     expect(ours).toEqual(verifyWithDkimpy(messages, keyRecord))
     expect(ours.filter(Boolean)).toHaveLength(10)
   })
@@ -269,7 +279,7 @@ describe('dmarc', () => {
   /** Neither SPF nor DKIM of the author's domain. */
   const foreign = { facts: { mailFrom: 'a@other.test' } }
   const dmarc = async (raw: Uint8Array, changes: Zone, more: object = foreign) => {
-    const found = (await details(raw, { zone: withZone(changes), ...more })).dmarc
+    const found = (await readDetails(raw, { zone: withZone(changes), ...more })).dmarc
     return `${found.result} ${found.policy} ${found.domain}`
   }
   const record = (text: string): Zone[string] => ({ TXT: [text] })
@@ -283,21 +293,21 @@ describe('dmarc', () => {
     ['v=DMARC1; p=nonsense; rua=mailto:a@b.test', 'fail none sender.test'],
     ['v=spf1 -all', 'none null sender.test'],
   ])('without anything aligned %j is %s', async (text, said) => {
-    expect(await dmarc(plainMessage(), { '_dmarc.sender.test': record(text) })).toBe(said)
+    expect(await dmarc(createMessage(), { '_dmarc.sender.test': record(text) })).toBe(said)
   })
 
   test('SPF or DKIM suffices, when its domain is aligned', async () => {
     const listKey = { 'l1._domainkey.list.test': { TXT: [keyRecord] } }
     expect([
-      await dmarc(plainMessage(), {}, {}),
-      await dmarc(signed(plainMessage()), {}),
-      await dmarc(signed(plainMessage(), 'list.test', 'l1'), listKey),
+      await dmarc(createMessage(), {}, {}),
+      await dmarc(signForTest(createMessage()), {}),
+      await dmarc(signForTest(createMessage(), 'list.test', 'l1'), listKey),
     ]).toEqual(['pass reject sender.test', 'pass reject sender.test', 'fail reject sender.test'])
   })
 
   test('relaxed alignment takes a domain below the same organizational one, strict only the same', async () => {
     const from = 'a@news.sender.test'
-    const raw = signed(plainMessage(from))
+    const raw = signForTest(createMessage(from))
     const zone = (tags: string): Zone => ({
       'news.sender.test': { A: ['192.0.2.9'] },
       '_dmarc.sender.test': record(`v=DMARC1; p=reject; ${tags}`),
@@ -306,8 +316,8 @@ describe('dmarc', () => {
     expect([
       await dmarc(raw, zone('adkim=r')),
       await dmarc(raw, zone('adkim=s')),
-      await dmarc(plainMessage(from), zone('aspf=r'), sibling),
-      await dmarc(plainMessage(from), zone('aspf=s'), sibling),
+      await dmarc(createMessage(from), zone('aspf=r'), sibling),
+      await dmarc(createMessage(from), zone('aspf=s'), sibling),
     ]).toEqual([
       'pass reject news.sender.test',
       'fail reject news.sender.test',
@@ -323,10 +333,10 @@ describe('dmarc', () => {
       '_dmarc.own.sender.test': record('v=DMARC1; p=none'),
     }
     expect([
-      await dmarc(plainMessage('a@sender.test'), zone),
-      await dmarc(plainMessage('a@there.sender.test'), zone),
-      await dmarc(plainMessage('a@absent.sender.test'), zone),
-      await dmarc(plainMessage('a@own.sender.test'), zone),
+      await dmarc(createMessage('a@sender.test'), zone),
+      await dmarc(createMessage('a@there.sender.test'), zone),
+      await dmarc(createMessage('a@absent.sender.test'), zone),
+      await dmarc(createMessage('a@own.sender.test'), zone),
     ]).toEqual([
       'fail none sender.test',
       'fail quarantine there.sender.test',
@@ -337,7 +347,7 @@ describe('dmarc', () => {
 
   test('the tree is walked: psd=n ends an organization, psd=y begins them below, and eight labels are seven questions more', async () => {
     const deep = 'a.b.c.d.e.f.g.h.sender.test'
-    const { result, queries } = await ask(plainMessage(`x@${deep}`), foreign)
+    const { result, queries } = await runAuthentication(createMessage(`x@${deep}`), foreign)
     expect(result.dmarc).toBe('fail')
     expect(queries.filter(({ name }) => name.startsWith('_dmarc.')).map(({ name }) => name)).toEqual([
       `_dmarc.${deep}`,
@@ -356,10 +366,10 @@ describe('dmarc', () => {
     const publicSuffix: Zone = { '_dmarc.sender.test': record('v=DMARC1; p=reject; psd=y') }
     expect([
       // The parent is another organization.
-      await dmarc(signed(plainMessage('a@x.unit.sender.test')), unit),
-      await dmarc(signed(plainMessage('a@x.unit.sender.test'), 'unit.sender.test'), unit),
+      await dmarc(signForTest(createMessage('a@x.unit.sender.test')), unit),
+      await dmarc(signForTest(createMessage('a@x.unit.sender.test'), 'unit.sender.test'), unit),
       // Two customers of one suffix.
-      await dmarc(signed(plainMessage('a@one.sender.test'), 'two.sender.test'), {
+      await dmarc(signForTest(createMessage('a@one.sender.test'), 'two.sender.test'), {
         ...publicSuffix,
         's1._domainkey.two.sender.test': { TXT: [keyRecord] },
       }),
@@ -376,7 +386,7 @@ describe('dmarc', () => {
     ['no address', 'undisclosed', 'the From field has no domain'],
     ['an address without a domain', 'a@sender.test, b@[', 'the From field has an address without a valid domain'],
   ])('%s cannot be evaluated', async (_, from, comment) => {
-    expect((await details(plainMessage(from))).dmarc).toEqual({
+    expect((await readDetails(createMessage(from))).dmarc).toEqual({
       result: 'permerror',
       domain: '',
       policy: null,
@@ -385,9 +395,9 @@ describe('dmarc', () => {
   })
 
   test('two authors of one domain, and a domain in U-labels, have one author domain', async () => {
-    expect(await dmarc(plainMessage('a@sender.test, b@Sender.test'), {}, {})).toBe('pass reject sender.test')
+    expect(await dmarc(createMessage('a@sender.test, b@Sender.test'), {}, {})).toBe('pass reject sender.test')
     const umlaut = Buffer.from('a@bücher.test').toString('latin1')
-    expect(await dmarc(plainMessage(umlaut), { '_dmarc.xn--bcher-kva.test': record('v=DMARC1; p=reject') })).toBe(
+    expect(await dmarc(createMessage(umlaut), { '_dmarc.xn--bcher-kva.test': record('v=DMARC1; p=reject') })).toBe(
       'fail reject xn--bcher-kva.test',
     )
   })
@@ -395,11 +405,11 @@ describe('dmarc', () => {
   test('DNS that fails is a temperror, unless what is known suffices or nothing could be aligned', async () => {
     const key: Zone = { 's1._domainkey.sender.test': 'SERVFAIL' }
     expect([
-      await dmarc(signed(plainMessage()), { '_dmarc.sender.test': 'SERVFAIL' }),
-      await dmarc(signed(plainMessage()), key),
-      await dmarc(signed(plainMessage()), key, {}),
-      await dmarc(signed(plainMessage(), 'list.test', 'l1'), { 'l1._domainkey.list.test': 'SERVFAIL' }),
-      await dmarc(plainMessage(), { 'sender.test': { TXT: 'SERVFAIL' } }, {}),
+      await dmarc(signForTest(createMessage()), { '_dmarc.sender.test': 'SERVFAIL' }),
+      await dmarc(signForTest(createMessage()), key),
+      await dmarc(signForTest(createMessage()), key, {}),
+      await dmarc(signForTest(createMessage(), 'list.test', 'l1'), { 'l1._domainkey.list.test': 'SERVFAIL' }),
+      await dmarc(createMessage(), { 'sender.test': { TXT: 'SERVFAIL' } }, {}),
     ]).toEqual([
       'temperror null sender.test',
       'temperror reject sender.test',
@@ -425,12 +435,12 @@ describe('arc', () => {
   }
   const listKey: Zone = { 'l1._domainkey.list.test': { TXT: [keyRecord] } }
   const arc = async (raw: Uint8Array, changes: Zone = listKey) => {
-    const found = (await details(raw, { zone: withZone(changes) })).arc
+    const found = (await readDetails(raw, { zone: withZone(changes) })).arc
     return `${found.result} ${found.instances}`
   }
 
   test('a chain passes while nobody changes what it covers', async () => {
-    const once = await sealed(signed(plainMessage()), 'none', 1)
+    const once = await sealed(signForTest(createMessage()), 'none', 1)
     const twice = await sealed(once, 'pass', 2)
     const changed = (from: string, to: string) => Buffer.from(twice.toString('latin1').replace(from, to), 'latin1')
     expect([
@@ -444,14 +454,14 @@ describe('arc', () => {
   })
 
   test('a chain whose key cannot be looked up is a temperror', async () => {
-    const once = await sealed(signed(plainMessage()), 'none', 1)
+    const once = await sealed(signForTest(createMessage()), 'none', 1)
     expect(await arc(once, { 'l1._domainkey.list.test': 'SERVFAIL' })).toBe('temperror 1')
   })
 })
 
 describe('iprev', () => {
   const iprev = async (changes: Zone, clientIp = '192.0.2.1') => {
-    const found = (await details(plainMessage(), { zone: withZone(changes), facts: { clientIp } })).iprev
+    const found = (await readDetails(createMessage(), { zone: withZone(changes), facts: { clientIp } })).iprev
     return `${found.result} ${found.name}`
   }
   const names = (count: number) => Array.from({ length: count }, (_, number) => `n${number}.sender.test`)
@@ -492,8 +502,8 @@ describe('iprev', () => {
 })
 
 describe('what a stranger sends costs little', () => {
-  const within = async (raw: Uint8Array, zone: Zone = goodZone(), other = {}) => {
-    const { result, queries } = await ask(raw, { zone, facts: other })
+  const within = async (raw: Uint8Array, zone: Zone = createPassingZone(), other = {}) => {
+    const { result, queries } = await runAuthentication(raw, { zone, facts: other })
     return { dkim: result.dkim, dmarc: result.dmarc, spf: result.spf, questions: queries.length }
   }
 
@@ -503,17 +513,17 @@ describe('what a stranger sends costs little', () => {
       'sender.test': { TXT: [`v=spf1 ${Array.from({ length: 10 }, (_, i) => `mx:m${i}.test`).join(' ')} -all`] },
       '_dmarc.sender.test': { TXT: ['v=DMARC1; p=reject'] },
     }
-    let message: Uint8Array = plainMessage('x@a.b.c.d.e.f.g.sender.test')
+    let message: Uint8Array = createMessage('x@a.b.c.d.e.f.g.sender.test')
     for (let number = 0; number < 10; number++) {
       const domain = `p${number}.q${number}.r${number}.sender.test`
       zone[`s1._domainkey.${domain}`] = { TXT: [keyRecord] }
-      message = signed(message, domain)
+      message = signForTest(message, domain)
       zone[`m${number}.test`] = {
         MX: Array.from({ length: 10 }, (_, i) => ({ preference: i, exchange: `h${i}.m${number}.test` })),
       }
       for (let host = 0; host < 10; host++) zone[`h${host}.m${number}.test`] = { A: ['192.0.2.200'] }
     }
-    const { result, queries } = await ask(message, { zone })
+    const { result, queries } = await runAuthentication(message, { zone })
     expect({ spf: result.spf, dkim: result.dkim, dmarc: result.dmarc, iprev: result.iprev }).toEqual({
       spf: 'permerror',
       dkim: 'pass',
@@ -525,11 +535,11 @@ describe('what a stranger sends costs little', () => {
   })
 
   test('a header beyond its bounds is not looked at, which is said', async () => {
-    const lines = plainMessage(undefined, undefined, 'X-A: b\r\n'.repeat(100_000))
-    const large = plainMessage(undefined, undefined, `X-A: ${'b'.repeat(300_000)}\r\n`)
-    const folded = plainMessage(undefined, undefined, `X-A: b\r\n${' b\r\n'.repeat(50_000)}`)
+    const lines = createMessage(undefined, undefined, 'X-A: b\r\n'.repeat(100_000))
+    const large = createMessage(undefined, undefined, `X-A: ${'b'.repeat(300_000)}\r\n`)
+    const folded = createMessage(undefined, undefined, `X-A: b\r\n${' b\r\n'.repeat(50_000)}`)
     const of = async (raw: Uint8Array) => {
-      const { dkim, dmarc, arc } = await details(signed(raw))
+      const { dkim, dmarc, arc } = await readDetails(signForTest(raw))
       return [dkim[0]?.result, dkim[0]?.comment, dmarc.result, arc.result].join(' ')
     }
     expect([await of(lines), await of(large), await of(folded)]).toEqual([
@@ -541,10 +551,10 @@ describe('what a stranger sends costs little', () => {
 
   test('a signature field of 4 KiB is looked at; a longer one, or one with a gap of 200 blanks, is passed over however it is folded', async () => {
     const padded = (pad: string, folded = ' ') => {
-      const text = signed(plainMessage()).toString('latin1')
+      const text = signForTest(createMessage()).toString('latin1')
       return Buffer.from(text.replace('\r\n d=', `\r\n${folded}x-pad=${pad};\r\n d=`), 'latin1')
     }
-    const count = async (raw: Uint8Array) => (await details(raw)).dkim.length
+    const count = async (raw: Uint8Array) => (await readDetails(raw)).dkim.length
     expect([
       await count(padded('p'.repeat(3_000))),
       await count(padded('p'.repeat(4_000))),
@@ -563,25 +573,28 @@ describe('what a stranger sends costs little', () => {
   })
 
   test('of signatures over a part of the body two are looked at', async () => {
-    const part = signed(plainMessage()).toString('latin1').split('\r\nFrom:')[0] ?? ''
+    const part = signForTest(createMessage()).toString('latin1').split('\r\nFrom:')[0] ?? ''
     const partial = Array.from({ length: 4 }, (_, index) =>
       part.replace('q=dns/txt;', `q=dns/txt;${' '.repeat(index)}l=${index};`),
     )
-    const raw = Buffer.from(`${partial.join('\r\n')}\r\n${signed(plainMessage()).toString('latin1')}`, 'latin1')
-    expect((await details(raw)).dkim.map(({ result }) => result)).toEqual(['fail', 'fail', 'pass'])
+    const raw = Buffer.from(`${partial.join('\r\n')}\r\n${signForTest(createMessage()).toString('latin1')}`, 'latin1')
+    expect((await readDetails(raw)).dkim.map(({ result }) => result)).toEqual(['fail', 'fail', 'pass'])
   })
 
   test.each([
-    ['a From of a mebibyte', () => plainMessage(`${'a'.repeat(1_000_000)}@sender.test`)],
-    ['a From of brackets', () => plainMessage('<'.repeat(200_000))],
+    ['a From of a mebibyte', () => createMessage(`${'a'.repeat(1_000_000)}@sender.test`)],
+    ['a From of brackets', () => createMessage('<'.repeat(200_000))],
     ['NUL and 8-bit octets', () => Buffer.from(Array.from({ length: 100_000 }, (_, i) => i % 256))],
     ['nothing', () => Buffer.alloc(0)],
     ['an empty line', () => Buffer.from('\r\n\r\n')],
     ['a header without an end', () => Buffer.from('DKIM-Signature: v=1; a=rsa-sha256; d=a; s=b; h=from; bh=; b=')],
-    ['a signature of semicolons', () => plainMessage(undefined, undefined, `DKIM-Signature: ${';'.repeat(8_000)}\r\n`)],
-    ['an odd ARC set', () => plainMessage(undefined, undefined, 'ARC-Seal: i=1\r\nARC-Seal: i=99; cv=pass\r\n')],
+    [
+      'a signature of semicolons',
+      () => createMessage(undefined, undefined, `DKIM-Signature: ${';'.repeat(8_000)}\r\n`),
+    ],
+    ['an odd ARC set', () => createMessage(undefined, undefined, 'ARC-Seal: i=1\r\nARC-Seal: i=99; cv=pass\r\n')],
   ] as [string, () => Buffer][])('%s ends in verdicts', async (_, raw) => {
-    const { spf, iprev } = (await ask(raw())).result
+    const { spf, iprev } = (await runAuthentication(raw())).result
     expect({ spf, iprev }).toEqual({ spf: 'pass', iprev: 'pass' })
   })
 
@@ -597,8 +610,8 @@ describe('what a stranger sends costs little', () => {
       '%{s}',
     ]
     for (const text of records) {
-      const { dkim } = await within(signed(plainMessage()), {
-        ...goodZone(),
+      const { dkim } = await within(signForTest(createMessage()), {
+        ...createPassingZone(),
         'sender.test': long(text),
         's1._domainkey.sender.test': long(text),
         '_dmarc.sender.test': long(text),
@@ -606,15 +619,15 @@ describe('what a stranger sends costs little', () => {
       expect(dkim).not.toBe('pass')
     }
     const odd = { mailFrom: `"a@b\\"c"@${'x.'.repeat(200)}test`, helo: '\u0000\u202e'.repeat(100), clientIp: 'nowhere' }
-    expect(await within(plainMessage(), goodZone(), odd)).toMatchObject({ spf: 'temperror', dkim: 'none' })
-    const { spf } = await details(plainMessage(), { facts: odd })
+    expect(await within(createMessage(), createPassingZone(), odd)).toMatchObject({ spf: 'temperror', dkim: 'none' })
+    const { spf } = await readDetails(createMessage(), { facts: odd })
     expect(spf.helo).toBe('')
   })
 
   // Proves: inbound-32
   test('after 20 s, and not before, whatever is not there yet is a temperror, and nothing more is asked', async () => {
     await using server = await startDnsServer({
-      ...goodZone(),
+      ...createPassingZone(),
       '1.2.0.192.in-addr.arpa': 'SILENCE',
       'sender.test': { TXT: 'SILENCE' },
       's1._domainkey.sender.test': 'SILENCE',
@@ -627,7 +640,7 @@ describe('what a stranger sends costs little', () => {
     })
     const clock = new ManualClock(NOW)
     let isDone = false
-    const checked = authenticate(signed(plainMessage()), facts, resolver, clock).then((result) => {
+    const checked = authenticate(signForTest(createMessage()), facts, resolver, clock).then((result) => {
       isDone = true
       return result
     })

@@ -8,7 +8,7 @@ import type { MessageSource } from '#protocols/mime/source.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { type Random, seededRandom } from '../../kill/random.ts'
-import { facts, goodZone, NOW, plainMessage, privateKeyPem, signed } from './received.ts'
+import { createMessage, createPassingZone, facts, NOW, privateKeyPem, signForTest } from './received.ts'
 
 const MIB = 1024 * 1024
 
@@ -17,12 +17,12 @@ interface CountingSource extends MessageSource {
 }
 
 /** A message in pieces of any length up to `most`, which counts what is read of it. */
-function inPieces(bytes: Uint8Array, most: number, random: Random = seededRandom(1)): CountingSource {
+function inPieces(bytes: Uint8Array, maxBytes: number, random: Random = seededRandom(1)): CountingSource {
   const source: CountingSource = {
     readBytes: 0,
-    *slices() {
+    *chunks() {
       for (let at = 0; at < bytes.length; ) {
-        const piece = bytes.subarray(at, at + random.between(1, most))
+        const piece = bytes.subarray(at, at + random.between(1, maxBytes))
         at += piece.length
         source.readBytes += piece.length
         yield piece
@@ -33,7 +33,7 @@ function inPieces(bytes: Uint8Array, most: number, random: Random = seededRandom
 }
 
 async function verdictOf(message: Uint8Array | MessageSource): Promise<string> {
-  await using server = await startDnsServer(goodZone())
+  await using server = await startDnsServer(createPassingZone())
   const clock = new ManualClock(NOW)
   using resolver = new StubResolver({ servers: [server.address], clock, randomId: () => randomBelow(65_536) })
   const { dkim, dmarc } = await authenticate(message, facts, resolver, clock)
@@ -50,30 +50,30 @@ const BODIES: readonly (readonly [string, string])[] = [
 
 describe('a signed message that is read piece by piece', () => {
   test.each(BODIES)('with %s is verified as it is in one piece', async (_, body) => {
-    const message = signed(plainMessage(undefined, body))
+    const message = signForTest(createMessage(undefined, body))
     const random = seededRandom(3)
     expect(await verdictOf(message)).toBe('dkim=pass dmarc=pass')
-    for (const most of [1, 3, 100])
-      expect(await verdictOf(inPieces(message, most, random))).toBe('dkim=pass dmarc=pass')
+    for (const maxBytes of [1, 3, 100])
+      expect(await verdictOf(inPieces(message, maxBytes, random))).toBe('dkim=pass dmarc=pass')
     const changed = Buffer.from(message.toString('latin1').replace('Subject: Hi', 'Subject: Ho'), 'latin1')
     expect(await verdictOf(inPieces(changed, 100))).toBe('dkim=fail dmarc=pass')
   })
 
   test('has CRLF where it has line feeds alone, also between two pieces', async () => {
-    const message = signed(plainMessage(undefined, 'a\r\nb\r\n\r\nc\r\n'))
+    const message = signForTest(createMessage(undefined, 'a\r\nb\r\n\r\nc\r\n'))
     const bare = Buffer.from(message.toString('latin1').replaceAll('\r\n', '\n'), 'latin1')
-    for (const most of [1, 2, 50]) expect(await verdictOf(inPieces(bare, most))).toBe('dkim=pass dmarc=pass')
+    for (const maxBytes of [1, 2, 50]) expect(await verdictOf(inPieces(bare, maxBytes))).toBe('dkim=pass dmarc=pass')
   })
 
   test('keeps what is covered when a signature is passed over', async () => {
     const long = `DKIM-Signature: v=1; d=other.test; s=x; x=${'y'.repeat(5000)}\r\n`
-    const message = Buffer.concat([Buffer.from(long), signed(plainMessage(undefined, 'a\r\n'.repeat(1000)))])
-    for (const most of [7, 5000]) expect(await verdictOf(inPieces(message, most))).toBe('dkim=pass dmarc=pass')
+    const message = Buffer.concat([Buffer.from(long), signForTest(createMessage(undefined, 'a\r\n'.repeat(1000)))])
+    for (const maxBytes of [7, 5000]) expect(await verdictOf(inPieces(message, maxBytes))).toBe('dkim=pass dmarc=pass')
   })
 })
 
 test('a line of 8 MiB is verified', async () => {
-  const message = signMessage(plainMessage(undefined, `${'a '.repeat(4 * MIB)}\r\nb\r\n`), {
+  const message = signMessage(createMessage(undefined, `${'a '.repeat(4 * MIB)}\r\nb\r\n`), {
     domain: 'sender.test',
     selector: 's1',
     privateKey: createPrivateKey(privateKeyPem),
@@ -82,7 +82,7 @@ test('a line of 8 MiB is verified', async () => {
 })
 
 test('of a message without a signature only the beginning is read', async () => {
-  const source = inPieces(plainMessage(undefined, 'a\r\n'.repeat(MIB)), 65_536)
+  const source = inPieces(createMessage(undefined, 'a\r\n'.repeat(MIB)), 65_536)
   expect(await verdictOf(source)).toBe('dkim=none dmarc=pass')
   expect(source.readBytes).toBeLessThan(MIB / 2)
 })

@@ -4,7 +4,7 @@ import type { Clock } from '#platform/clock.ts'
 import { randomBelow } from '#platform/ids.ts'
 import { authenticate, type SessionFacts } from '#protocols/authentication/authenticate.ts'
 import type { AuthenticationResult } from '#protocols/authentication/result.ts'
-import { dkimRecord, generateDkimKey } from '#protocols/dkim/keys.ts'
+import { formatDkimRecord, generateDkimKey } from '#protocols/dkim/keys.ts'
 import { signMessage } from '#protocols/dkim/sign.ts'
 import { StubResolver } from '#protocols/dns/resolver.ts'
 import { type ReceivedQuery, startDnsServer, type Zone } from '#test/support/dns-server.ts'
@@ -14,15 +14,18 @@ export const NOW = Date.UTC(2026, 10, 21)
 
 const key = await generateDkimKey()
 export const privateKeyPem = key.privateKeyPem
-export const keyRecord = dkimRecord(key.publicKey)
+export const keyRecord = formatDkimRecord(key.publicKey)
 
-const shortPair = generateKeyPairSync('rsa', {
+const shortKeyPair = generateKeyPairSync('rsa', {
   modulusLength: 768,
   publicKeyEncoding: { type: 'spki', format: 'der' },
   privateKeyEncoding: { type: 'pkcs8', format: 'pem' },
 })
 /** 768 bits: below what RFC 8301 lets a verifier take. */
-export const shortKey = { pem: shortPair.privateKey, record: dkimRecord(shortPair.publicKey.toString('base64')) }
+export const shortKey = {
+  pem: shortKeyPair.privateKey,
+  record: formatDkimRecord(shortKeyPair.publicKey.toString('base64')),
+}
 
 export const HOSTNAME = 'mail.tassis.test'
 
@@ -34,7 +37,7 @@ export const facts: SessionFacts = {
 }
 
 /** All checks pass for mail from 192.0.2.1 that is signed by `sender.test` with the selector `s1`. */
-export const goodZone = (): Zone => ({
+export const createPassingZone = (): Zone => ({
   'sender.test': { TXT: ['v=spf1 ip4:192.0.2.1 -all'] },
   's1._domainkey.sender.test': { TXT: [keyRecord] },
   '_dmarc.sender.test': { TXT: ['v=DMARC1; p=reject; rua=mailto:d@sender.test'] },
@@ -42,21 +45,21 @@ export const goodZone = (): Zone => ({
   '1.2.0.192.in-addr.arpa': { PTR: ['out.sender.test'] },
 })
 
-export const plainMessage = (from = 'News <news@sender.test>', body = 'Hello\r\n', more = ''): Buffer =>
+export const createMessage = (from = 'News <news@sender.test>', body = 'Hello\r\n', more = ''): Buffer =>
   Buffer.from(
     `From: ${from}\r\nTo: a@tassis.test\r\nSubject: Hi\r\nDate: Fri, 20 Nov 2026 03:04:05 +0000\r\n${more}\r\n${body}`,
     'latin1',
   )
 
-export const signed = (message: Uint8Array, domain = 'sender.test', selector = 's1'): Buffer =>
+export const signForTest = (message: Uint8Array, domain = 'sender.test', selector = 's1'): Buffer =>
   Buffer.from(signMessage(message, { domain, selector, privateKey: createPrivateKey(privateKeyPem) }))
 
-export interface Asked {
+export interface AuthenticationRun {
   readonly result: AuthenticationResult
   readonly queries: readonly ReceivedQuery[]
 }
 
-export interface Received {
+export interface RunOptions {
   readonly zone?: Zone
   readonly facts?: Partial<SessionFacts>
   /** That of the checks. The resolver has one of its own, which goes on. */
@@ -64,7 +67,10 @@ export interface Received {
 }
 
 /** What authentication says of `raw`, and what it asked. */
-export async function ask(raw: Uint8Array, { zone = goodZone(), facts: other, clock }: Received = {}): Promise<Asked> {
+export async function runAuthentication(
+  raw: Uint8Array,
+  { zone = createPassingZone(), facts: other, clock }: RunOptions = {},
+): Promise<AuthenticationRun> {
   await using server = await startDnsServer(zone)
   const own = new ManualClock(NOW)
   using resolver = new StubResolver({ servers: [server.address], clock: own, randomId: () => randomBelow(65_536) })
@@ -73,10 +79,12 @@ export async function ask(raw: Uint8Array, { zone = goodZone(), facts: other, cl
 }
 
 /** The five verdicts in one line: `spf=pass dkim=pass dmarc=pass arc=none iprev=pass`. */
-export async function verdicts(raw: Uint8Array, received: Received = {}): Promise<string> {
-  const { spf, dkim, dmarc, arc, iprev } = (await ask(raw, received)).result
+export async function summariseVerdicts(raw: Uint8Array, received: RunOptions = {}): Promise<string> {
+  const { spf, dkim, dmarc, arc, iprev } = (await runAuthentication(raw, received)).result
   return `spf=${spf} dkim=${dkim} dmarc=${dmarc} arc=${arc} iprev=${iprev}`
 }
 
-export const details = async (raw: Uint8Array, received: Received = {}): Promise<AuthenticationResult['details']> =>
-  (await ask(raw, received)).result.details
+export const readDetails = async (
+  raw: Uint8Array,
+  received: RunOptions = {},
+): Promise<AuthenticationResult['details']> => (await runAuthentication(raw, received)).result.details

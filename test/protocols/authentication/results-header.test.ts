@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import type { AuthenticationResult } from '#protocols/authentication/result.ts'
-import { authenticationResultsHeader, isForgedResult } from '#protocols/authentication/results-header.ts'
-import { ask, goodZone, HOSTNAME, keyRecord, plainMessage, signed } from './received.ts'
+import { formatAuthenticationResults, isForgedResult } from '#protocols/authentication/results-header.ts'
+import { createMessage, createPassingZone, HOSTNAME, keyRecord, runAuthentication, signForTest } from './received.ts'
 
 const plain: AuthenticationResult = {
   spf: 'none',
@@ -20,9 +20,9 @@ const plain: AuthenticationResult = {
 
 describe('authenticationResultsHeader', () => {
   test('says what was found, folded', async () => {
-    const zone = { ...goodZone(), 'l1._domainkey.list.test': { TXT: [`${keyRecord}; s=other`] } }
-    const { result } = await ask(signed(signed(plainMessage()), 'list.test', 'l1'), { zone })
-    expect(authenticationResultsHeader(result, HOSTNAME).split('\r\n')).toEqual([
+    const zone = { ...createPassingZone(), 'l1._domainkey.list.test': { TXT: [`${keyRecord}; s=other`] } }
+    const { result } = await runAuthentication(signForTest(signForTest(createMessage()), 'list.test', 'l1'), { zone })
+    expect(formatAuthenticationResults(result, HOSTNAME).split('\r\n')).toEqual([
       'mail.tassis.test;',
       ' iprev=pass policy.iprev=192.0.2.1 (out.sender.test);',
       ' spf=pass smtp.mailfrom=sender.test;',
@@ -35,11 +35,11 @@ describe('authenticationResultsHeader', () => {
   })
 
   test('names the identity of HELO, quotes what is no token, and leaves out what there is not', async () => {
-    const { result } = await ask(plainMessage(), { facts: { mailFrom: '' } })
-    expect(authenticationResultsHeader(result, HOSTNAME)).toContain(
+    const { result } = await runAuthentication(createMessage(), { facts: { mailFrom: '' } })
+    expect(formatAuthenticationResults(result, HOSTNAME)).toContain(
       ' spf=pass smtp.helo=out.sender.test;\r\n dkim=none;',
     )
-    expect(authenticationResultsHeader(plain, HOSTNAME).split('\r\n')).toEqual([
+    expect(formatAuthenticationResults(plain, HOSTNAME).split('\r\n')).toEqual([
       'mail.tassis.test;',
       ' iprev=permerror policy.iprev="2001:db8::1";',
       ' spf=none;',
@@ -52,7 +52,7 @@ describe('authenticationResultsHeader', () => {
   test('a line has 78 characters and not 79', () => {
     // ` spf=none smtp.mailfrom=` and the semicolon are 25 characters.
     const lines = (domain: string) =>
-      authenticationResultsHeader(
+      formatAuthenticationResults(
         { ...plain, details: { ...plain.details, spf: { ...plain.details.spf, domain } } },
         HOSTNAME,
       )
@@ -90,7 +90,7 @@ describe('authenticationResultsHeader', () => {
       },
     }
     const quoted = '"x\\") (a\\\\ dkim=pass header.d=b.test"'
-    expect(authenticationResultsHeader(result, HOSTNAME).split('\r\n')).toEqual([
+    expect(formatAuthenticationResults(result, HOSTNAME).split('\r\n')).toEqual([
       'mail.tassis.test;',
       ' iprev=permerror policy.iprev="2001:db8::1";',
       ` spf=none smtp.mailfrom=${quoted};`,

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { createPrivateKey, createPublicKey } from 'node:crypto'
-import { dkimRecord, generateDkimKey, parseDkimRecord } from '#protocols/dkim/keys.ts'
+import { formatDkimRecord, generateDkimKey, parseDkimRecord } from '#protocols/dkim/keys.ts'
 
 test('a new key is RSA-2048, and its p= value belongs to its private key', async () => {
   const { privateKeyPem, publicKey } = await generateDkimKey()
@@ -16,8 +16,8 @@ test('no two keys are the same', async () => {
 })
 
 test('the record that is published is read back', () => {
-  expect(dkimRecord('AbC+/=')).toBe('v=DKIM1; k=rsa; p=AbC+/=')
-  expect(parseDkimRecord(dkimRecord('AbC+/='))).toEqual({
+  expect(formatDkimRecord('AbC+/=')).toBe('v=DKIM1; k=rsa; p=AbC+/=')
+  expect(parseDkimRecord(formatDkimRecord('AbC+/='))).toEqual({
     kind: 'ok',
     tags: new Map([
       ['v', 'DKIM1'],

@@ -1,13 +1,13 @@
 import { describe, expect, test } from 'bun:test'
 import { createPrivateKey, generateKeyPairSync } from 'node:crypto'
-import { dkimRecord, generateDkimKey } from '#protocols/dkim/keys.ts'
+import { formatDkimRecord, generateDkimKey } from '#protocols/dkim/keys.ts'
 import { OVERSIGNED_HEADER_NAMES, SIGNED_HEADER_NAMES, signMessage } from '#protocols/dkim/sign.ts'
-import { composeWhole } from '#test/support/compose.ts'
-import { seededRandom, trickyInput } from '../mime/sample.ts'
+import { composeToBuffer } from '#test/support/compose.ts'
+import { createTrickyInput, seededRandom } from '../mime/sample.ts'
 import { hasDkimpy, verifyWithDkimpy, verifyWithMailauth } from './verifiers.ts'
 
 const key = await generateDkimKey()
-const record = dkimRecord(key.publicKey)
+const record = formatDkimRecord(key.publicKey)
 const options = { domain: 'example.com', selector: 's1', privateKey: createPrivateKey(key.privateKeyPem) }
 
 const HEADER = [
@@ -82,7 +82,9 @@ function arrived(signed: Uint8Array): Uint8Array {
   return bytes.subarray(-2).equals(Buffer.from('\r\n')) ? bytes : Buffer.concat([bytes, Buffer.from('\r\n')])
 }
 
-const composed = await Promise.all(Array.from({ length: 20 }, (_, number) => composeWhole(trickyInput(number))))
+const composed = await Promise.all(
+  Array.from({ length: 20 }, (_, number) => composeToBuffer(createTrickyInput(number))),
+)
 
 describe('signatures verify with mailauth', () => {
   // Proves: delivery-11

@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'bun:test'
-import { randomBelow, shuffled } from '#platform/ids.ts'
+import { randomBelow, shuffle } from '#platform/ids.ts'
 import { resolveHostAddresses, resolveMailHosts } from '#protocols/dns/mail-route.ts'
 import { StubResolver } from '#protocols/dns/resolver.ts'
 import { type NameEntry, startDnsServer, type Zone } from '#test/support/dns-server.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 
 /** A real server for `zone` with a resolver on it; its clock stands still, so silence only ends with `close`. */
-async function dns(zone: Zone) {
+async function startDns(zone: Zone) {
   const server = await startDnsServer(zone)
   const resolver = new StubResolver({
     servers: [server.address],
@@ -24,13 +24,13 @@ async function dns(zone: Zone) {
 
 const asGiven = <T>(items: readonly T[]): T[] => [...items]
 
-async function route(zone: Zone, domain = 'example.com') {
-  await using it = await dns(zone)
+async function resolveRoute(zone: Zone, domain = 'example.com') {
+  await using it = await startDns(zone)
   return await resolveMailHosts(it.resolver, domain, { shuffle: asGiven })
 }
 
-async function addresses(entry: NameEntry | 'NXDOMAIN', ipv6: boolean) {
-  await using it = await dns({ 'mx.example.com': entry })
+async function resolveAddresses(entry: NameEntry | 'NXDOMAIN', ipv6: boolean) {
+  await using it = await startDns({ 'mx.example.com': entry })
   return await resolveHostAddresses(it.resolver, 'mx.example.com', { ipv6 })
 }
 
@@ -44,7 +44,7 @@ describe('the hosts of a domain', () => {
         ttl: 77,
       },
     }
-    expect(await route(zone)).toEqual({
+    expect(await resolveRoute(zone)).toEqual({
       kind: 'ok',
       hosts: [
         { host: 'c.example', preference: 5 },
@@ -57,21 +57,23 @@ describe('the hosts of a domain', () => {
   })
 
   test('of equal preference come in the order the shuffle gives', async () => {
-    await using it = await dns({
+    await using it = await startDns({
       'example.com': { MX: [mx(10, 'a.example'), mx(10, 'b.example'), mx(5, 'c.example')] },
     })
     const found = await resolveMailHosts(it.resolver, 'example.com', { shuffle: (items) => [...items].reverse() })
     expect(found).toMatchObject({ hosts: [{ host: 'c.example' }, { host: 'b.example' }, { host: 'a.example' }] })
     const firsts = new Set<string | undefined>()
     for (let i = 0; i < 200; i++) {
-      const shuffledRoute = await resolveMailHosts(it.resolver, 'example.com', { shuffle: shuffled })
+      const shuffledRoute = await resolveMailHosts(it.resolver, 'example.com', { shuffle: shuffle })
       firsts.add(shuffledRoute.kind === 'ok' ? shuffledRoute.hosts[1]?.host : undefined)
     }
     expect(firsts).toEqual(new Set(['a.example', 'b.example']))
   })
 
   test('are at most twenty', async () => {
-    const found = await route({ 'example.com': { MX: Array.from({ length: 60 }, (_, i) => mx(i, `m${i}.example`)) } })
+    const found = await resolveRoute({
+      'example.com': { MX: Array.from({ length: 60 }, (_, i) => mx(i, `m${i}.example`)) },
+    })
     expect(found.kind === 'ok' ? found.hosts.map((h) => h.preference) : found).toEqual(
       Array.from({ length: 20 }, (_, i) => i),
     )
@@ -79,26 +81,28 @@ describe('the hosts of a domain', () => {
 
   test('are those at the end of a CNAME', async () => {
     const zone = { 'example.com': { CNAME: 'target.example' }, 'target.example': { MX: [mx(10, 'a.example')] } }
-    expect(await route(zone)).toMatchObject({ kind: 'ok', hosts: [{ host: 'a.example' }], implicit: false })
+    expect(await resolveRoute(zone)).toMatchObject({ kind: 'ok', hosts: [{ host: 'a.example' }], implicit: false })
   })
 
   test.each(['', '.'])('an MX of %j alone is a null MX', async (exchange) => {
-    expect(await route({ 'example.com': { MX: [mx(0, exchange)], A: ['192.0.2.1'] } })).toEqual({ kind: 'null-mx' })
+    expect(await resolveRoute({ 'example.com': { MX: [mx(0, exchange)], A: ['192.0.2.1'] } })).toEqual({
+      kind: 'null-mx',
+    })
   })
 
   test('a null MX beside others is passed over', async () => {
-    expect(await route({ 'example.com': { MX: [mx(0, '.'), mx(10, 'a.example')] } })).toMatchObject({
+    expect(await resolveRoute({ 'example.com': { MX: [mx(0, '.'), mx(10, 'a.example')] } })).toMatchObject({
       kind: 'ok',
       hosts: [{ host: 'a.example', preference: 10 }],
     })
   })
 
   test('an MX that holds an IP address is passed over; MX records of that kind alone lead nowhere', async () => {
-    expect(await route({ 'example.com': { MX: [mx(5, '192.0.2.1'), mx(10, 'a.example')] } })).toMatchObject({
+    expect(await resolveRoute({ 'example.com': { MX: [mx(5, '192.0.2.1'), mx(10, 'a.example')] } })).toMatchObject({
       kind: 'ok',
       hosts: [{ host: 'a.example', preference: 10 }],
     })
-    expect(await route({ 'example.com': { MX: [mx(5, '192.0.2.1')] } })).toEqual({
+    expect(await resolveRoute({ 'example.com': { MX: [mx(5, '192.0.2.1')] } })).toEqual({
       kind: 'literal-mx',
     })
   })
@@ -106,7 +110,7 @@ describe('the hosts of a domain', () => {
   test.each([{ A: ['192.0.2.1'] }, { AAAA: ['2001:db8::1'] }, { A: ['192.0.2.1'], AAAA: 'SERVFAIL' as const }])(
     'without MX the domain itself is the host: %j',
     async (entry) => {
-      expect(await route({ 'example.com': { ...entry, ttl: 50 } }, 'Example.com.')).toEqual({
+      expect(await resolveRoute({ 'example.com': { ...entry, ttl: 50 } }, 'Example.com.')).toEqual({
         kind: 'ok',
         hosts: [{ host: 'example.com', preference: 0 }],
         implicit: true,
@@ -116,11 +120,11 @@ describe('the hosts of a domain', () => {
   )
 
   test('without MX and address there is no mail host', async () => {
-    expect(await route({ 'example.com': { TXT: ['x'] } })).toEqual({ kind: 'no-mail-host' })
+    expect(await resolveRoute({ 'example.com': { TXT: ['x'] } })).toEqual({ kind: 'no-mail-host' })
   })
 
   test('a domain that does not exist is not taken for one without MX', async () => {
-    expect(await route({})).toEqual({ kind: 'nxdomain' })
+    expect(await resolveRoute({})).toEqual({ kind: 'nxdomain' })
   })
 
   // Proves: delivery-7
@@ -130,11 +134,14 @@ describe('the hosts of a domain', () => {
     ['REFUSED', 'The DNS servers refused to look up the mail servers (MX) of example.com.'],
     ['MALFORMED', 'The DNS servers did not answer in time when asked for the mail servers (MX) of example.com.'],
   ] as const)('%s for the MX is temporary, and never falls back to the address', async (fault, reason) => {
-    expect(await route({ 'example.com': { MX: fault, A: ['192.0.2.1'] } })).toEqual({ kind: 'temporary', reason })
+    expect(await resolveRoute({ 'example.com': { MX: fault, A: ['192.0.2.1'] } })).toEqual({
+      kind: 'temporary',
+      reason,
+    })
   })
 
   test('no MX and a failing look-up of the address is temporary', async () => {
-    expect(await route({ 'example.com': { A: 'SERVFAIL' } })).toEqual({
+    expect(await resolveRoute({ 'example.com': { A: 'SERVFAIL' } })).toEqual({
       kind: 'temporary',
       reason: 'The DNS servers could not look up the addresses of example.com (SERVFAIL).',
     })
@@ -143,42 +150,46 @@ describe('the hosts of a domain', () => {
   // Proves: delivery-8
   test('a circle of CNAMEs is a loop', async () => {
     const zone = { 'example.com': { CNAME: 'b.example' }, 'b.example': { CNAME: 'example.com' } }
-    expect(await route(zone)).toEqual({ kind: 'loop' })
+    expect(await resolveRoute(zone)).toEqual({ kind: 'loop' })
   })
 })
 
 describe('the addresses of a host', () => {
   test('are IPv4 before IPv6, and IPv6 only when wanted', async () => {
     const entry = { A: ['192.0.2.1', '192.0.2.2'], AAAA: ['2001:db8::1'] }
-    expect(await addresses(entry, true)).toEqual({
+    expect(await resolveAddresses(entry, true)).toEqual({
       kind: 'ok',
       addresses: ['192.0.2.1', '192.0.2.2', '2001:db8::1'],
       ttlSeconds: 300,
     })
-    expect(await addresses(entry, false)).toMatchObject({ addresses: ['192.0.2.1', '192.0.2.2'] })
+    expect(await resolveAddresses(entry, false)).toMatchObject({ addresses: ['192.0.2.1', '192.0.2.2'] })
   })
 
   test('of one kind are not hidden by the failure of the other', async () => {
-    expect(await addresses({ A: ['192.0.2.1'], AAAA: 'SERVFAIL' }, true)).toMatchObject({ addresses: ['192.0.2.1'] })
-    expect(await addresses({ A: 'SERVFAIL', AAAA: ['2001:db8::1'] }, true)).toMatchObject({
+    expect(await resolveAddresses({ A: ['192.0.2.1'], AAAA: 'SERVFAIL' }, true)).toMatchObject({
+      addresses: ['192.0.2.1'],
+    })
+    expect(await resolveAddresses({ A: 'SERVFAIL', AAAA: ['2001:db8::1'] }, true)).toMatchObject({
       addresses: ['2001:db8::1'],
     })
-    expect(await addresses({ A: ['192.0.2.1'], AAAA: 'NXDOMAIN' }, true)).toMatchObject({ addresses: ['192.0.2.1'] })
+    expect(await resolveAddresses({ A: ['192.0.2.1'], AAAA: 'NXDOMAIN' }, true)).toMatchObject({
+      addresses: ['192.0.2.1'],
+    })
   })
 
   test('that are absent in one kind and failed in the other are worth a later try', async () => {
-    expect(await addresses({ AAAA: 'SERVFAIL' }, true)).toMatchObject({ kind: 'temporary' })
-    expect(await addresses({ A: 'SERVFAIL', AAAA: [] }, true)).toMatchObject({ kind: 'temporary' })
+    expect(await resolveAddresses({ AAAA: 'SERVFAIL' }, true)).toMatchObject({ kind: 'temporary' })
+    expect(await resolveAddresses({ A: 'SERVFAIL', AAAA: [] }, true)).toMatchObject({ kind: 'temporary' })
   })
 
   test('may be absent, with the host or without', async () => {
-    expect(await addresses({ TXT: ['x'] }, true)).toEqual({ kind: 'nodata' })
-    expect(await addresses({ AAAA: ['2001:db8::1'] }, false)).toEqual({ kind: 'nodata' })
-    expect(await addresses('NXDOMAIN', true)).toEqual({ kind: 'nxdomain' })
+    expect(await resolveAddresses({ TXT: ['x'] }, true)).toEqual({ kind: 'nodata' })
+    expect(await resolveAddresses({ AAAA: ['2001:db8::1'] }, false)).toEqual({ kind: 'nodata' })
+    expect(await resolveAddresses('NXDOMAIN', true)).toEqual({ kind: 'nxdomain' })
   })
 
   test('are found through a CNAME; a circle is a loop', async () => {
-    await using it = await dns({
+    await using it = await startDns({
       'mx.example.com': { CNAME: 'real.example.com' },
       'real.example.com': { A: ['192.0.2.1'] },
       'self.example.com': { CNAME: 'self.example.com' },

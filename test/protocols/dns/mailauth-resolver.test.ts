@@ -2,18 +2,21 @@ import { expect, test } from 'bun:test'
 import { spf } from 'mailauth/lib/spf'
 import { systemClock } from '#platform/clock.ts'
 import { randomBelow } from '#platform/ids.ts'
-import { mailauthResolver } from '#protocols/dns/mailauth-resolver.ts'
+import { createMailauthResolver } from '#protocols/dns/mailauth-resolver.ts'
 import { StubResolver } from '#protocols/dns/resolver.ts'
 import { startDnsServer, type Zone } from '#test/support/dns-server.ts'
 
-async function withDns<T>(zone: Zone, run: (resolve: ReturnType<typeof mailauthResolver>) => Promise<T>): Promise<T> {
+async function withDns<T>(
+  zone: Zone,
+  run: (resolve: ReturnType<typeof createMailauthResolver>) => Promise<T>,
+): Promise<T> {
   await using server = await startDnsServer(zone)
   using resolver = new StubResolver({
     servers: [server.address],
     clock: systemClock,
     randomId: () => randomBelow(65_536),
   })
-  return await run(mailauthResolver(resolver))
+  return await run(createMailauthResolver(resolver))
 }
 
 test.each([

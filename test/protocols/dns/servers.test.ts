@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { parseServer, systemServers } from '#protocols/dns/servers.ts'
+import { parseServer, readSystemServers } from '#protocols/dns/servers.ts'
 
 test.each([
   ['192.0.2.1', { host: '192.0.2.1', port: 53 }],
@@ -19,7 +19,7 @@ describe("the system's servers", () => {
     const folder = mkdtempSync(join(tmpdir(), 'resolv-'))
     try {
       writeFileSync(join(folder, 'resolv.conf'), text)
-      return systemServers(join(folder, 'resolv.conf'))
+      return readSystemServers(join(folder, 'resolv.conf'))
     } finally {
       rmSync(folder, { recursive: true })
     }
@@ -34,6 +34,6 @@ describe("the system's servers", () => {
 
   test('are the own machine when none is named or the file is missing', () => {
     expect(read('search example.com\nnameserver nonsense\n')).toEqual(['127.0.0.1'])
-    expect(systemServers(join(tmpdir(), 'no', 'such', 'resolv.conf'))).toEqual(['127.0.0.1'])
+    expect(readSystemServers(join(tmpdir(), 'no', 'such', 'resolv.conf'))).toEqual(['127.0.0.1'])
   })
 })

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { ipv6Groups, isSpecialAddress, mayConnectTo } from '#protocols/dns/special-addresses.ts'
+import { canConnectTo, isSpecialAddress, parseIpv6Groups } from '#protocols/dns/special-addresses.ts'
 
 test.each([
   '0.0.0.0',
@@ -98,10 +98,10 @@ test.each([
 })
 
 test('an IPv6 address is read in every way of writing', () => {
-  expect(ipv6Groups('::')).toEqual([0, 0, 0, 0, 0, 0, 0, 0])
-  expect(ipv6Groups('2001:DB8::1:0')).toEqual([0x2001, 0xdb8, 0, 0, 0, 0, 1, 0])
-  expect(ipv6Groups('1:2:3:4:5:6:7:8')).toEqual([1, 2, 3, 4, 5, 6, 7, 8])
-  expect(ipv6Groups('::ffff:192.0.2.1')).toEqual([0, 0, 0, 0, 0, 0xffff, 0xc000, 0x201])
+  expect(parseIpv6Groups('::')).toEqual([0, 0, 0, 0, 0, 0, 0, 0])
+  expect(parseIpv6Groups('2001:DB8::1:0')).toEqual([0x2001, 0xdb8, 0, 0, 0, 0, 1, 0])
+  expect(parseIpv6Groups('1:2:3:4:5:6:7:8')).toEqual([1, 2, 3, 4, 5, 6, 7, 8])
+  expect(parseIpv6Groups('::ffff:192.0.2.1')).toEqual([0, 0, 0, 0, 0, 0xffff, 0xc000, 0x201])
 })
 
 test('with no special address only public ones may be reached, with `loopback` those of this machine too, with all of them all', () => {
@@ -117,7 +117,7 @@ test('with no special address only public ones may be reached, with `loopback` t
     '2002:7f00:1::',
     '',
   ]
-  const reached = (special: boolean | 'loopback') => [...addresses, ...others].filter((ip) => mayConnectTo(ip, special))
+  const reached = (special: boolean | 'loopback') => [...addresses, ...others].filter((ip) => canConnectTo(ip, special))
   expect(reached(false)).toEqual(['8.8.8.8', '2606:4700::1'])
   expect(reached('loopback')).toEqual(addresses)
   expect(reached(true)).toEqual([...addresses, ...others])

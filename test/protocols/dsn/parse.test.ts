@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
-import { deliveryReportOf } from '#protocols/dsn/parse.ts'
-import type { DeliveryReport } from '#protocols/dsn/report.ts'
+import { parseDsn } from '#protocols/dsn/parse.ts'
+import type { Dsn } from '#protocols/dsn/report.ts'
 import { parseMessage } from '#protocols/mime/parse.ts'
 import { NO_REPORTS, SHAPES, shapeBytes } from '../../corpus/dsn/shapes.ts'
 
@@ -10,8 +10,8 @@ const ABOUT = {
   recipient: 'bob@receiver.test',
 }
 
-async function reportOf(bytes: Uint8Array, mailFrom = ''): Promise<DeliveryReport | undefined> {
-  return deliveryReportOf(await parseMessage(bytes, { mailFrom }), { mailFrom })
+async function parseRaw(bytes: Uint8Array, mailFrom = ''): Promise<Dsn | undefined> {
+  return parseDsn(await parseMessage(bytes, { mailFrom }), { mailFrom })
 }
 
 const mail = (...lines: string[]): Uint8Array => Buffer.from(lines.join('\r\n'))
@@ -42,7 +42,7 @@ describe('a report in the shape', () => {
   // Proves: status-33
   for (const [file, form, action, status, , named, returned] of SHAPES)
     test(`${file} tells ${action} with ${status ?? 'no status'}`, async () => {
-      const report = await reportOf(shapeBytes(file, ABOUT))
+      const report = await parseRaw(shapeBytes(file, ABOUT))
       const isNamed = (name: string | null) => name === ABOUT.recipient
       const entry =
         report?.recipients.find((one) => isNamed(one.finalRecipient) || isNamed(one.originalRecipient)) ??
@@ -69,7 +69,7 @@ describe('no report of a delivery is', () => {
   // Proves: status-33
   for (const [file, isNull] of NO_REPORTS)
     test(file, async () => {
-      expect(await reportOf(shapeBytes(file, ABOUT), isNull ? '' : 'bob@receiver.test')).toBeUndefined()
+      expect(await parseRaw(shapeBytes(file, ABOUT), isNull ? '' : 'bob@receiver.test')).toBeUndefined()
     })
 
   test('what a person writes in the words of one', async () => {
@@ -80,12 +80,12 @@ describe('no report of a delivery is', () => {
       '<carol@x.test>:',
       '550 5.1.1 User unknown',
     )
-    expect(await reportOf(bytes, 'bob@x.test')).toBeUndefined()
+    expect(await parseRaw(bytes, 'bob@x.test')).toBeUndefined()
   })
 
   test('what comes from the null path in the words of one, and nothing else says so', async () => {
     const bytes = mail('From: Bob <bob@x.test>', 'Subject: Hello', '', 'It said: 550 5.1.1 User unknown')
-    expect(await reportOf(bytes)).toBeUndefined()
+    expect(await parseRaw(bytes)).toBeUndefined()
   })
 
   test.each([
@@ -95,7 +95,7 @@ describe('no report of a delivery is', () => {
     ['Autosvar: Order devuelto', 'Jag har semester.'],
   ])('an answer from the null path that only has the words in the subject it repeats: %s', async (subject, text) => {
     const bytes = mail('From: Bob <bob@x.test>', `Subject: ${subject}`, 'In-Reply-To: <1@sender.test>', '', text)
-    expect(await reportOf(bytes)).toBeUndefined()
+    expect(await parseRaw(bytes)).toBeUndefined()
   })
 
   // Proves: status-25
@@ -108,7 +108,7 @@ describe('no report of a delivery is', () => {
     ],
   ])('what a mail system says of success: %s', async (subject, text) => {
     const bytes = mail('From: MAILER-DAEMON@x.test', `Subject: ${subject}`, '', text, '', '<bob@x.test>: 250 2.0.0 Ok')
-    expect(await reportOf(bytes)).toBeUndefined()
+    expect(await parseRaw(bytes)).toBeUndefined()
   })
 
   test('what has a Return-Path of its own, and came from another one', async () => {
@@ -119,7 +119,7 @@ describe('no report of a delivery is', () => {
       '',
       '550 5.1.1 User unknown',
     )
-    expect(await reportOf(bytes, 'bob@x.test')).toBeUndefined()
+    expect(await parseRaw(bytes, 'bob@x.test')).toBeUndefined()
   })
 
   test('a status part that a person attached', async () => {
@@ -129,7 +129,7 @@ describe('no report of a delivery is', () => {
         .replace('MAILER-DAEMON@mx.test', 'Bob <bob@x.test>')
         .replace('multipart/report; report-type=delivery-status', 'multipart/mixed'),
     )
-    expect(await reportOf(bytes, 'bob@x.test')).toBeUndefined()
+    expect(await parseRaw(bytes, 'bob@x.test')).toBeUndefined()
   })
 
   test.each([
@@ -149,12 +149,12 @@ describe('no report of a delivery is', () => {
       '',
       'Your message could not be delivered to me. 550 5.1.1 User unknown',
     )
-    expect(await reportOf(bytes)).toBeUndefined()
+    expect(await parseRaw(bytes)).toBeUndefined()
   })
 })
 
 test('a standard report gives its whole content, unfolded and without types', async () => {
-  expect(await reportOf(shapeBytes('postfix-unknown-user', ABOUT))).toEqual({
+  expect(await parseRaw(shapeBytes('postfix-unknown-user', ABOUT))).toEqual({
     form: 'standard',
     reportingMta: 'mx.receiver.test',
     recipients: [
@@ -173,7 +173,7 @@ test('a standard report gives its whole content, unfolded and without types', as
 })
 
 test('a report in words gives the address and what was said of it, and the returned headers', async () => {
-  expect(await reportOf(shapeBytes('qmail-remote-refusal', ABOUT))).toEqual({
+  expect(await parseRaw(shapeBytes('qmail-remote-refusal', ABOUT))).toEqual({
     form: 'heuristic',
     reportingMta: null,
     recipients: [
@@ -206,7 +206,7 @@ test('each address of a report in words has what was said of it', async () => {
     '192.0.2.1 failed after I sent the message.',
     'Remote host said: 552 Mailbox full',
   )
-  expect((await reportOf(bytes))?.recipients).toEqual([
+  expect((await parseRaw(bytes))?.recipients).toEqual([
     {
       action: 'failed',
       finalRecipient: 'bob@x.test',
@@ -230,7 +230,7 @@ describe('the Message-ID of what was sent, when nothing is returned, is', () => 
   const STATUS = ['Final-Recipient: rfc822; bob@x.test', 'Action: failed', 'Status: 5.1.1']
 
   test('that of the status part', async () => {
-    const report = await reportOf(standard('Original-Message-ID: <one@sender.test>', '', ...STATUS))
+    const report = await parseRaw(standard('Original-Message-ID: <one@sender.test>', '', ...STATUS))
     expect(report?.originalMessageId).toBe('<one@sender.test>')
   })
 
@@ -238,14 +238,14 @@ describe('the Message-ID of what was sent, when nothing is returned, is', () => 
     'the one that the report answers: %s',
     async (field) => {
       const text = standard(...STATUS).toString()
-      const report = await reportOf(Buffer.from(text.replace('Subject: Report', `Subject: Report\r\n${field}`)))
+      const report = await parseRaw(Buffer.from(text.replace('Subject: Report', `Subject: Report\r\n${field}`)))
       expect(report?.originalMessageId).toBe('<two@sender.test>')
     },
   )
 })
 
 test('the return path is also found where a server noted it in Received', async () => {
-  const report = await reportOf(
+  const report = await parseRaw(
     mail(
       'From: MAILER-DAEMON@x.test',
       'Subject: failure notice',
@@ -279,7 +279,7 @@ describe('the address of a recipient (RFC 3464 §2.3, RFC 6533 §3)', () => {
     [`rfc822; ${'b'.repeat(1000)}@x.test`, null],
   ])('%s is %s', async (field, address) => {
     const bytes = standard(`Final-Recipient: ${field}`, 'Action: failed', 'Status: 5.1.1')
-    expect((await reportOf(bytes))?.recipients.map(({ finalRecipient }) => finalRecipient)).toEqual([address])
+    expect((await parseRaw(bytes))?.recipients.map(({ finalRecipient }) => finalRecipient)).toEqual([address])
   })
 })
 
@@ -300,7 +300,7 @@ describe('the action', () => {
     ['nonsense', '4.0.0', 'delayed'],
   ])('%s with status %s is %s', async (action, status, expected) => {
     const bytes = standard('Final-Recipient: rfc822; bob@x.test', `Action: ${action}`, `Status: ${status}`)
-    expect((await reportOf(bytes))?.recipients.map((recipient) => String(recipient.action))).toEqual([expected])
+    expect((await parseRaw(bytes))?.recipients.map((recipient) => String(recipient.action))).toEqual([expected])
   })
 })
 
@@ -311,7 +311,7 @@ describe('hostile input', () => {
       'Action: failed',
       '',
     ])
-    expect((await reportOf(standard(...groups.flat())))?.recipients.length).toBe(100)
+    expect((await parseRaw(standard(...groups.flat())))?.recipients.length).toBe(100)
   })
 
   test('a diagnostic of a megabyte is cut at 2,000 characters', async () => {
@@ -322,7 +322,7 @@ describe('hostile input', () => {
       'Diagnostic-Code: smtp; 550 no',
       ...folded,
     )
-    expect((await reportOf(bytes))?.recipients.map(({ diagnostic }) => diagnostic?.length)).toEqual([2000])
+    expect((await parseRaw(bytes))?.recipients.map(({ diagnostic }) => diagnostic?.length)).toEqual([2000])
   })
 
   // Each is the worst case of one expression or loop; a quadratic one takes minutes, and the test ends the run.
@@ -348,7 +348,7 @@ describe('hostile input', () => {
     'a text of a megabyte of %s ends soon: no report, or with such a subject one of few addresses',
     async (_, piece) => {
       const text = piece.repeat(Math.ceil(LONG / piece.length)).slice(0, LONG)
-      const read = (subject: string) => reportOf(mail('From: MAILER-DAEMON@x.test', `Subject: ${subject}`, '', text))
+      const read = (subject: string) => parseRaw(mail('From: MAILER-DAEMON@x.test', `Subject: ${subject}`, '', text))
       expect(await read('Hello')).toBeUndefined()
       const count = (await read('Undeliverable'))?.recipients.length ?? 0
       expect(count >= 1 && count <= 50).toBe(true)

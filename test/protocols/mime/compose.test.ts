@@ -4,13 +4,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { simpleParser } from 'mailparser'
 import { parseMessage } from '#protocols/mime/parse.ts'
-import { composeWhole, type TestMessage } from '#test/support/compose.ts'
-import { plainInput, trickyInput } from './sample.ts'
+import { composeToBuffer, type TestMessage } from '#test/support/compose.ts'
+import { createTrickyInput, plainInput } from './sample.ts'
 
 const compose = async (change: Partial<TestMessage> = {}): Promise<string> =>
-  composeWhole({ ...plainInput, ...change }).toString('latin1')
+  composeToBuffer({ ...plainInput, ...change }).toString('latin1')
 
-const parse = async (change: Partial<TestMessage> = {}) => simpleParser(composeWhole({ ...plainInput, ...change }))
+const parse = async (change: Partial<TestMessage> = {}) => simpleParser(composeToBuffer({ ...plainInput, ...change }))
 
 /** What every message must be on the wire: CRLF only, 7-bit, lines of at most 998 octets, no blank line in a header. */
 function expectCleanLines(message: string): void {
@@ -48,7 +48,7 @@ test('a plain message is exactly this', async () => {
 })
 
 test('the same input gives the same bytes, and another seed other boundaries', async () => {
-  expect(composeWhole(trickyInput(1))).toEqual(composeWhole(trickyInput(1)))
+  expect(composeToBuffer(createTrickyInput(1))).toEqual(composeToBuffer(createTrickyInput(1)))
   const boundaries = async (boundarySeed: string) =>
     (await compose({ html: '<p>x</p>', boundarySeed })).match(/boundary="([^"]+)"/)?.[1]
   expect(await boundaries('a')).toMatch(/^=_T-[0-9a-f]{24}-Part_1$/)
@@ -57,8 +57,8 @@ test('the same input gives the same bytes, and another seed other boundaries', a
 
 test('200 tricky messages have clean lines and come back part by part', async () => {
   for (let number = 0; number < 200; number++) {
-    const input = trickyInput(number)
-    const message = composeWhole(input)
+    const input = createTrickyInput(number)
+    const message = composeToBuffer(input)
     expectCleanLines(message.toString('latin1'))
     const parsed = await simpleParser(message, { skipTextToHtml: true, skipHtmlToText: true, skipTextLinks: true })
     expect(
@@ -125,7 +125,7 @@ describe('header fields', () => {
       names: [theirs.from, theirs.to, theirs.cc, theirs.replyTo].flatMap(namesIn),
     }).toEqual({ subject: text, names: [name, name, name, name] })
     // mailparser decodes file names twice, and other fields not at all.
-    const ours = await parseMessage(composeWhole({ ...plainInput, ...change }), { mailFrom: 'a@example.com' })
+    const ours = await parseMessage(composeToBuffer({ ...plainInput, ...change }), { mailFrom: 'a@example.com' })
     expect([
       ours.subject,
       ours.headers.find(([field]) => field === 'X-Note')?.[1],
@@ -233,7 +233,7 @@ describe('bodies', () => {
     const { text: _, ...noText } = plainInput
     const parsed = await simpleParser(
       Buffer.from(
-        composeWhole({
+        composeToBuffer({
           ...noText,
           attachments: [{ filename: 'a.bin', contentType: 'x/y', content: new Uint8Array([0]) }],
         }),

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { encodeBase64, encodeText } from '#protocols/mime/encode.ts'
-import { finish } from '#test/support/compose.ts'
-import { seededRandom, trickyInput } from './sample.ts'
+import { runSteps } from '#test/support/compose.ts'
+import { createTrickyInput, seededRandom } from './sample.ts'
 
 const KiB = 1024
 
@@ -15,7 +15,7 @@ const decode = (wire: string): string =>
   ).toString()
 
 const encoded = (text: string) => {
-  const { encoding, pieces } = finish(encodeText(Buffer.from(text)))
+  const { encoding, pieces } = runSteps(encodeText(Buffer.from(text)))
   return { encoding, wire: Buffer.concat(pieces).toString('latin1') }
 }
 
@@ -42,7 +42,7 @@ test.each([
 
 test('300 texts in quoted-printable and base64 come back, in short lines without white space at their ends', () => {
   for (let number = 0; number < 300; number++) {
-    const { text = '', html = '' } = trickyInput(number)
+    const { text = '', html = '' } = createTrickyInput(number)
     for (const source of [text, html, `${'a plain beginning, so that it is quoted '.repeat(40)}${text}`]) {
       const result = encoded(source)
       expect(decoded(result)).toBe(withCrlf(source))

@@ -2,10 +2,10 @@ import { describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseMessage } from '#protocols/mime/parse.ts'
-import type { ParsedMessage, WholeFile } from '#protocols/mime/parsed.ts'
+import type { AttachmentFile, ParsedMessage } from '#protocols/mime/parsed.ts'
 import type { FileWriter } from '#protocols/mime/part-body.ts'
 import type { MessageSource } from '#protocols/mime/source.ts'
-import { transferDecoder } from '#protocols/mime/transfer-encoding.ts'
+import { createTransferDecoder } from '#protocols/mime/transfer-encoding.ts'
 import { type Random, seededRandom } from '../../kill/random.ts'
 
 const FOLDER = join(import.meta.dir, '../../corpus/messages')
@@ -15,7 +15,7 @@ const ANN = { mailFrom: 'ann@sender.example' }
 
 /** A message in pieces of any length up to `most`. */
 const inPieces = (bytes: Uint8Array, most: number, random: Random): MessageSource => ({
-  *slices() {
+  *chunks() {
     for (let at = 0; at < bytes.length; ) {
       const end = at + random.between(1, most)
       yield bytes.subarray(at, end)
@@ -48,7 +48,7 @@ function memoryFiles(): { readonly contents: Buffer[]; newFile(): FileWriter } {
       const pieces: Uint8Array[] = []
       return {
         write: (bytes) => void pieces.push(bytes.slice()),
-        finish(): WholeFile {
+        finish(): AttachmentFile {
           const content = Buffer.concat(pieces)
           contents[number] = content
           return { path: `${number}`, hash: new Uint8Array(16), sizeBytes: content.length }
@@ -183,7 +183,7 @@ describe('pieces of a transfer encoding', () => {
   ]
 
   const decoded = (encoding: string, pieces: readonly Uint8Array[]): string => {
-    const decoder = transferDecoder(encoding)
+    const decoder = createTransferDecoder(encoding)
     return Buffer.concat([...pieces.map((piece) => decoder.push(piece)), decoder.end()]).toString('latin1')
   }
 
@@ -192,7 +192,7 @@ describe('pieces of a transfer encoding', () => {
     for (let round = 0; round < 3000; round++) {
       const chosen = Array.from({ length: random.between(0, 30) }, () => PIECES[random.between(0, PIECES.length - 1)])
       const text = Buffer.from(chosen.join(''))
-      const pieces = [...inPieces(text, round % 2 === 0 ? 4 : 200, random).slices()]
+      const pieces = [...inPieces(text, round % 2 === 0 ? 4 : 200, random).chunks()]
       expect({ text: text.toString(), out: decoded(encoding, pieces) }).toEqual({
         text: text.toString(),
         out: decoded(encoding, [text]),

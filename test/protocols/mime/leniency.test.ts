@@ -68,7 +68,7 @@ describe('white space behind a delimiter (RFC 2046 §5.1.1)', () => {
     const bytes = octets(padded(' \t ').replace(/\r\nepilogue\r\n$/, ''))
     for (let size = 1; size < 60; size++) {
       const source: MessageSource = {
-        *slices() {
+        *chunks() {
           for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size)
         },
       }

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseMessage } from '#protocols/mime/parse.ts'
 import type { ParsedMessage } from '#protocols/mime/parsed.ts'
-import { Unparseable } from '#protocols/mime/parsed.ts'
+import { UnparseableError } from '#protocols/mime/parsed.ts'
 import { CORPUS, type Expected, type ExpectedAttachment } from './corpus.ts'
 
 const FOLDER = join(import.meta.dir, '../../corpus/messages')
@@ -13,16 +13,16 @@ const parse = (text: string | Uint8Array): Promise<ParsedMessage> =>
   parseMessage(typeof text === 'string' ? Buffer.from(text) : text, ANN)
 
 /** The reason for which a message is refused. */
-const refusal = (text: string | Uint8Array): Promise<string> =>
+const readRefusal = (text: string | Uint8Array): Promise<string> =>
   parse(text).then(
     () => 'it was parsed',
-    (error: unknown) => (error instanceof Unparseable ? error.message : `a bug: ${error}`),
+    (error: unknown) => (error instanceof UnparseableError ? error.message : `a bug: ${error}`),
   )
 
 const hashOf = (content: Uint8Array): string =>
   new Bun.CryptoHasher('sha256').update(content).digest('hex').slice(0, 16)
 
-function found(message: ParsedMessage, expected: Expected): Expected {
+function selectExpected(message: ParsedMessage, expected: Expected): Expected {
   const { subject, text, html } = message
   const attachments = message.attachments.map(
     (a): ExpectedAttachment => [
@@ -58,7 +58,7 @@ describe('the corpus', () => {
   })
 
   test.each(Object.entries(CORPUS))('%s is read as it was written', async (name, expected) => {
-    expect(found(await parse(readFileSync(join(FOLDER, `${name}.eml`))), expected)).toEqual(expected)
+    expect(selectExpected(await parse(readFileSync(join(FOLDER, `${name}.eml`))), expected)).toEqual(expected)
   })
 
   test('every text of every message is well-formed Unicode without NUL, and headers have no control characters but tabs', async () => {
@@ -238,46 +238,46 @@ describe('bounds', () => {
     const filler = (length: number): string => `X-A: ${'a'.repeat(994)}\r\n`.repeat(length / 1001)
     const head = filler(1001 * 1047)
     expect((await parse(`${head}Subject: end\r\n\r\nx`)).subject).toBe('end')
-    expect(await refusal(`${head}X-B: ${'b'.repeat(1000)}\r\n\r\nx`)).toBe(HEADER)
-    expect(await refusal(`X: ${'a'.repeat(2 * 1024 * 1024)}`)).toBe(HEADER)
+    expect(await readRefusal(`${head}X-B: ${'b'.repeat(1000)}\r\n\r\nx`)).toBe(HEADER)
+    expect(await readRefusal(`X: ${'a'.repeat(2 * 1024 * 1024)}`)).toBe(HEADER)
   })
 
   test('a header of 100,000 lines is read, a longer one refused', async () => {
     expect((await parse(`${'X:\r\n'.repeat(99_999)}\r\nx`)).headers.length).toBe(99_999)
-    expect(await refusal(`${'X:\n'.repeat(100_001)}\nx`)).toBe(HEADER)
+    expect(await readRefusal(`${'X:\n'.repeat(100_001)}\nx`)).toBe(HEADER)
     expect((await parse(`X: a${'\r\n b'.repeat(90_000)}\r\n\r\nx`)).headers.length).toBe(1)
   })
 
   test('the header of a part may have 1 MiB, and all of them 200,000 fields and 8 MiB', async () => {
     const refused = 'The headers of the parts of the message have more than 200,000 fields or 8 MiB.'
-    expect(await refusal(mixed([`X: ${'a'.repeat(1024 * 1024)}\r\n\r\nx`]))).toBe(
+    expect(await readRefusal(mixed([`X: ${'a'.repeat(1024 * 1024)}\r\n\r\nx`]))).toBe(
       'The header of a part of the message is longer than 1 MiB.',
     )
     const part = `${'X:\r\n'.repeat(50_000)}\r\nx`
     expect((await parse(mixed([part, part, part]))).text).toBe('x\nx\nx')
-    expect(await refusal(mixed([part, part, part, part]))).toBe(refused)
+    expect(await readRefusal(mixed([part, part, part, part]))).toBe(refused)
     const long = `X: ${'a'.repeat(1_000_000)}\r\n\r\nx`
     expect((await parse(mixed(Array.from({ length: 8 }, () => long)))).text).toBe('x\nx\nx\nx\nx\nx\nx\nx')
-    expect(await refusal(mixed(Array.from({ length: 9 }, () => long)))).toBe(refused)
+    expect(await readRefusal(mixed(Array.from({ length: 9 }, () => long)))).toBe(refused)
   })
 
   test('9,999 parts beside the message itself are read, more are refused', async () => {
     expect((await parse(mixed(Array.from({ length: 9999 }, () => '\r\na')))).text?.length).toBe(9999 * 2 - 1)
-    expect(await refusal(mixed(Array.from({ length: 10_001 }, () => '\r\na')))).toBe(
+    expect(await readRefusal(mixed(Array.from({ length: 10_001 }, () => '\r\na')))).toBe(
       'The message has more than 10000 parts.',
     )
   })
 
   test('100 levels are read, 101 are refused', async () => {
     expect((await parse(nested(100))).text).toBe('innermost')
-    expect(await refusal(nested(101))).toBe('The parts of the message lie deeper than 100 levels.')
-    expect(await refusal(nested(9000))).toBe('The parts of the message lie deeper than 100 levels.')
+    expect(await readRefusal(nested(101))).toBe('The parts of the message lie deeper than 100 levels.')
+    expect(await readRefusal(nested(9000))).toBe('The parts of the message lie deeper than 100 levels.')
   })
 
   test('1,000 attachments are read, 1,001 are refused', async () => {
     const attachment = 'Content-Type: a/b\r\n\r\na'
     expect((await parse(mixed(Array.from({ length: 1000 }, () => attachment)))).attachments.length).toBe(1000)
-    expect(await refusal(mixed(Array.from({ length: 1001 }, () => attachment)))).toBe(
+    expect(await readRefusal(mixed(Array.from({ length: 1001 }, () => attachment)))).toBe(
       'The message has more than 1000 attachments.',
     )
   })
@@ -293,10 +293,10 @@ describe('bounds', () => {
   test('more than 1,000 carriage returns in a row are refused', async () => {
     const refused = 'The message has more than 1,000 carriage returns in a row, which no mail has.'
     const fill = (count: number) => `Content-Type: a/b; x=${'\r'.repeat(count)}a\r\n\r\nx`
-    expect([await refusal(fill(1000)), await refusal(fill(1001))]).toEqual(['it was parsed', refused])
+    expect([await readRefusal(fill(1000)), await readRefusal(fill(1001))]).toEqual(['it was parsed', refused])
     // The pieces in which it is read end after 65,536 octets.
     const across = (count: number) => `X: y\r\n\r\n${'x'.repeat(65_000)}${'\r'.repeat(count)}x`
-    expect([await refusal(across(1000)), await refusal(across(1001))]).toEqual(['it was parsed', refused])
+    expect([await readRefusal(across(1000)), await readRefusal(across(1001))]).toEqual(['it was parsed', refused])
   })
 
   test('of a list of addresses 1,000 are told', async () => {

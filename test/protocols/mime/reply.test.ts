@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { withoutQuotes } from '#protocols/mime/reply.ts'
+import { removeQuotes } from '#protocols/mime/reply.ts'
 
 const QUOTED = '> could you\n> come?\n>\n> Ann\n'
 
@@ -35,7 +35,7 @@ test.each([
   ['nothing but a quotation', QUOTED, null],
   ['no text', '', null],
 ])('%s', (_, text, expected) => {
-  expect(withoutQuotes(text)).toBe(expected)
+  expect(removeQuotes(text)).toBe(expected)
 })
 
 test('a line of any length and any characters comes back as it was', () => {
@@ -43,20 +43,20 @@ test('a line of any length and any characters comes back as it was', () => {
     '\n> ',
     '\n ',
   )
-  expect(withoutQuotes(`${own}\n\nOn Tue, Ann <ann@sender.example> wrote:\n\n${QUOTED}`)).toBe(own)
+  expect(removeQuotes(`${own}\n\nOn Tue, Ann <ann@sender.example> wrote:\n\n${QUOTED}`)).toBe(own)
 })
 
 describe('beyond 64 KiB', () => {
   const filler = `${'a line of text\n'.repeat(6000)}`
 
   test('what follows a quotation belongs to it', () => {
-    expect(withoutQuotes(`Yes.\n\nOn Tue, Ann <ann@sender.example> wrote:\n\n${'> quoted\n'.repeat(10_000)}`)).toBe(
+    expect(removeQuotes(`Yes.\n\nOn Tue, Ann <ann@sender.example> wrote:\n\n${'> quoted\n'.repeat(10_000)}`)).toBe(
       'Yes.',
     )
   })
 
   test('what follows own text is own text', () => {
-    expect(withoutQuotes(`Yes.\n\nOn Tue, Ann <ann@sender.example> wrote:\n\n> quoted\n\n${filler}end`)).toBe(
+    expect(removeQuotes(`Yes.\n\nOn Tue, Ann <ann@sender.example> wrote:\n\n> quoted\n\n${filler}end`)).toBe(
       `Yes.\n\n${filler}end`,
     )
   })
@@ -77,6 +77,6 @@ describe('hostile text is read in linear time', () => {
     ['dashes', `${'-'.repeat(150)}wrote\n`.repeat(400)],
     ['ten million characters', 'a\n'.repeat(5_000_000)],
   ])('%s', (_, text) => {
-    expect(withoutQuotes(text)).toBeNull()
+    expect(removeQuotes(text)).toBeNull()
   })
 })

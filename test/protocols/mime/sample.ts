@@ -67,14 +67,14 @@ const SNIPPETS = [
   'ü'.repeat(90),
 ]
 
-const textOf = (random: (below: number) => number, pieces: number): string =>
+const randomText = (random: (below: number) => number, pieces: number): string =>
   Array.from({ length: pieces }, () => SNIPPETS[random(SNIPPETS.length)]).join('')
 
 /** A message with everything at once; no two numbers give the same. */
-export function trickyInput(number: number): TestMessage {
+export function createTrickyInput(number: number): TestMessage {
   const random = seededRandom(number)
   const line = (pieces: number) =>
-    textOf(random, pieces)
+    randomText(random, pieces)
       .replace(/[\0-\x1f\x7f-\x9f\u2028\u2029]/g, '')
       .toWellFormed()
   const bytes = (count: number) => Uint8Array.from({ length: count }, () => random(256))
@@ -86,14 +86,14 @@ export function trickyInput(number: number): TestMessage {
       ['x-dup', line(3)],
       ['X-Dup', line(3)],
     ],
-    text: textOf(random, random(60)),
-    html: `<p>${textOf(random, random(120))}</p>`,
+    text: randomText(random, random(60)),
+    html: `<p>${randomText(random, random(120))}</p>`,
     attachments: [
       { filename: 'Rechnung Nr. 7 für "Jörg" 🎉.pdf', contentType: 'application/pdf', content: bytes(random(4_000)) },
       {
         filename: `a${random(1_000)}.txt`,
         contentType: 'text/plain; charset=utf-8',
-        content: Buffer.from(textOf(random, 40)),
+        content: Buffer.from(randomText(random, 40)),
       },
     ],
     boundarySeed: `seed ${number}`,

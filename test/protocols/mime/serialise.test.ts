@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test'
 import MailComposer from 'nodemailer/lib/mail-composer'
 import { encodeBase64, encodeText } from '#protocols/mime/encode.ts'
 import { serialiseTree } from '#protocols/mime/serialise.ts'
-import { finish } from '#test/support/compose.ts'
+import { runSteps } from '#test/support/compose.ts'
 import { seededRandom } from './sample.ts'
 
 const random = seededRandom(11)
@@ -43,8 +43,8 @@ test.each([
 ])('%s has the bytes of MimeNode.build', async (_, options) => {
   const tree = () => new MailComposer({ ...common, ...options }).compile()
   const { header, body } = serialiseTree(tree(), ({ content }) => {
-    if (Buffer.isBuffer(content)) return finish(encodeBase64([content]))
-    return typeof content === 'string' ? finish(encodeText(Buffer.from(content))) : undefined
+    if (Buffer.isBuffer(content)) return runSteps(encodeBase64([content]))
+    return typeof content === 'string' ? runSteps(encodeText(Buffer.from(content))) : undefined
   })
   expect(Buffer.concat([header, ...body]).toString('latin1')).toBe((await tree().build()).toString('latin1'))
 })

@@ -3,7 +3,7 @@ import { expect, test } from 'bun:test'
 import { systemClock } from '#platform/clock.ts'
 import type { SmtpConnectOptions } from '#protocols/smtp/connect.ts'
 import { type SmtpScript, startScriptedSmtp } from '#test/support/scripted-smtp.ts'
-import { deferred, helloMessage, oneTurn, openSession, transaction, WatchedClock } from './smtp-session.ts'
+import { deferred, helloMessage, openSession, transaction, WatchedClock, waitOneTick } from './smtp-session.ts'
 
 /** More than the buffers of two sockets hold, so that it cannot leave at once. */
 const largeMessage = Buffer.alloc(72 * 350_000, `${'x'.repeat(70)}\r\n`)
@@ -12,23 +12,23 @@ async function sendOne(script: SmtpScript, message: Uint8Array = helloMessage) {
   await using server = await startScriptedSmtp(script)
   await using client = await openSession(server)
   const result = await client.send(transaction({ message: [message] }))
-  return { result, usable: client.usable, session: server.session }
+  return { result, usable: client.isUsable, session: server.session }
 }
 
 /** A transaction whose beforeBody has been called and is pending. */
-async function pendingBeforeBody(script: SmtpScript = {}) {
+async function startPendingBody(script: SmtpScript = {}) {
   const server = await startScriptedSmtp(script)
   const client = await openSession(server)
   const commit = deferred()
   const sending = client.send(transaction({ beforeBody: () => commit.promise }))
-  while (client.phase !== 'before-body') await oneTurn()
+  while (client.phase !== 'before-body') await waitOneTick()
   return { server, client, commit, sending }
 }
 
 test('no octet of the message leaves before beforeBody is resolved', async () => {
-  const { server, client, commit, sending } = await pendingBeforeBody()
+  const { server, client, commit, sending } = await startPendingBody()
   await using _server = server
-  for (let i = 0; i < 20; i++) await oneTurn()
+  for (let i = 0; i < 20; i++) await waitOneTick()
   expect({ raw: server.session.rawMessages, phase: client.phase }).toEqual({ raw: [], phase: 'before-body' })
   commit.resolve()
   expect((await sending).kind).toBe('accepted')
@@ -53,7 +53,7 @@ test('beforeBody is not called before the 354 is here', async () => {
       },
     }),
   )
-  while (client.phase !== 'data') await oneTurn()
+  while (client.phase !== 'data') await waitOneTick()
   expect(called).toBe(false)
   gate.resolve()
   expect((await sending).kind).toBe('accepted')
@@ -75,7 +75,7 @@ test.each([
     await using client = await openSession(server)
     expect(await client.send(transaction({ beforeBody }))).toEqual({ kind: 'aborted', error: new Error('disk full') })
     await server.until(() => server.session.closed)
-    expect({ raw: server.session.rawMessages, usable: client.usable }).toEqual({ raw: [], usable: false })
+    expect({ raw: server.session.rawMessages, usable: client.isUsable }).toEqual({ raw: [], usable: false })
   },
 )
 
@@ -89,14 +89,14 @@ test.each([
 ] as const)(
   '%s while beforeBody is pending: surely not accepted, told when beforeBody is done',
   async (_, reaction, expected) => {
-    const { server, client, commit, sending } = await pendingBeforeBody()
+    const { server, client, commit, sending } = await startPendingBody()
     await using _server = server
     let settled = false
     sending.finally(() => {
       settled = true
     })
     server.session.say(reaction)
-    while (client.phase !== 'closed') await oneTurn()
+    while (client.phase !== 'closed') await waitOneTick()
     expect(settled).toBe(false)
     commit.resolve()
     expect(await sending).toMatchObject(expected)
@@ -111,22 +111,22 @@ test('a 354 with a close right behind it is lost', async () => {
 })
 
 test('aborted is told also when the connection was lost before beforeBody rejected', async () => {
-  const { server, client, commit, sending } = await pendingBeforeBody()
+  const { server, client, commit, sending } = await startPendingBody()
   await using _server = server
   server.session.say({ drop: 'end' })
-  while (client.phase !== 'closed') await oneTurn()
+  while (client.phase !== 'closed') await waitOneTick()
   commit.reject(new Error('disk full'))
   expect(await sending).toEqual({ kind: 'aborted', error: new Error('disk full') })
 })
 
 test('destroy while beforeBody is pending is lost, in the middle of the message uncertain', async () => {
-  const pending = await pendingBeforeBody()
+  const pending = await startPendingBody()
   await using _server = pending.server
   pending.client.destroy()
   pending.commit.resolve()
   expect(await pending.sending).toMatchObject({ kind: 'lost', phase: 'data' })
 
-  const sent = await pendingBeforeBody({ body: '' })
+  const sent = await startPendingBody({ body: '' })
   await using _second = sent.server
   sent.commit.resolve()
   await sent.server.until(() => sent.server.session.messages.length === 1)
@@ -185,7 +185,7 @@ test('a peer that takes no more of the message for 3 minutes is uncertain', asyn
   // A wait for a block begins anew with each block that the buffers still take: only a full one ends the transaction.
   while (result === undefined) {
     if (clock.waitsMs[0] === 180_000) clock.advance(60_000)
-    await oneTurn()
+    await waitOneTick()
   }
   expect(result).toEqual({
     kind: 'uncertain',
@@ -198,10 +198,10 @@ test('a refusal by a server that takes no more of the message is read at once', 
   await using server = await startScriptedSmtp({ stopsReading: true })
   await using client = await openSession(server, { clock })
   const sending = client.send(transaction({ message: [largeMessage] }))
-  while (clock.waitsMs[0] !== 180_000) await oneTurn()
+  while (clock.waitsMs[0] !== 180_000) await waitOneTick()
   server.session.say('552 5.3.4 too large')
   expect(await sending).toMatchObject({ kind: 'refused', phase: 'body', reply: { code: 552 } })
-  expect(client.usable).toBe(false)
+  expect(client.isUsable).toBe(false)
 })
 
 test.each([

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import type { SmtpTransaction } from '#protocols/smtp/client.ts'
 import { type ScriptedSession, type SmtpScript, startScriptedSmtp } from '#test/support/scripted-smtp.ts'
-import { deferred, helloMessage, oneTurn, openSession, transaction, WatchedClock } from './smtp-session.ts'
+import { deferred, helloMessage, openSession, transaction, WatchedClock, waitOneTick } from './smtp-session.ts'
 
 const ONE_BY_ONE = ['SIZE 1000', '8BITMIME']
 const EHLO = 'EHLO out.sender.test'
@@ -21,7 +21,7 @@ async function sendOne(script: SmtpScript, changes: Partial<SmtpTransaction> = {
       ...changes,
     }),
   )
-  return { result, usable: client.usable, begun, session: server.session }
+  return { result, usable: client.isUsable, begun, session: server.session }
 }
 
 /** A reaction that begins a reset from outside the order of commands. */
@@ -111,7 +111,7 @@ for (const [name, extensions] of [
     const client = await openSession(server, { clock })
     const sending = client.send(transaction())
     await server.until(() => server.session.commands.length >= commands)
-    while (client.phase !== phase || clock.waitsMs[0] !== timeoutMs) await oneTurn()
+    while (client.phase !== phase || clock.waitsMs[0] !== timeoutMs) await waitOneTick()
     clock.advance(timeoutMs - 1)
     expect(client.phase).toBe(phase)
     clock.advance(1)
@@ -147,7 +147,7 @@ test('replies to a pipeline count in their order, however they are cut and delay
   })
   await using client = await openSession(server)
   const sending = client.send(transaction())
-  while (client.phase !== 'rcpt') await oneTurn()
+  while (client.phase !== 'rcpt') await waitOneTick()
   gate.resolve()
   expect((await sending).kind).toBe('accepted')
 })
@@ -166,7 +166,7 @@ test('a session is reused after an accepted message without RSET', async () => {
   await using server = await startScriptedSmtp({ extensions: ['PIPELINING', 'SIZE'] })
   await using client = await openSession(server)
   for (let i = 0; i < 3; i++) expect((await client.send(transaction())).kind).toBe('accepted')
-  expect(client.transactions).toBe(3)
+  expect(client.transactionCount).toBe(3)
   expect(server.session.commands).toEqual([EHLO, ...Array(3).fill([MAIL, RCPT, 'DATA']).flat()])
   expect(server.session.messages).toEqual([helloMessage, helloMessage, helloMessage])
 })
@@ -191,7 +191,7 @@ test('a RSET that is refused ends the session: the old recipient could get the n
   await using client = await openSession(server)
   expect((await client.send(transaction())).kind).toBe('refused')
   expect(await client.send(transaction())).toMatchObject({ kind: 'lost', phase: 'mail', failure: { kind: 'protocol' } })
-  expect({ usable: client.usable, raw: server.session.rawMessages }).toEqual({ usable: false, raw: [] })
+  expect({ usable: client.isUsable, raw: server.session.rawMessages }).toEqual({ usable: false, raw: [] })
 })
 
 test('a RSET answered with 421 refuses the transaction in phase mail', async () => {
@@ -199,7 +199,7 @@ test('a RSET answered with 421 refuses the transaction in phase mail', async () 
   await using client = await openSession(server)
   await client.send(transaction())
   expect(await client.send(transaction())).toMatchObject({ kind: 'refused', phase: 'mail', reply: { code: 421 } })
-  expect(client.usable).toBe(false)
+  expect(client.isUsable).toBe(false)
 })
 
 test.each([
@@ -214,9 +214,9 @@ test.each([
     await using client = await openSession(server)
     expect((await client.send(transaction())).kind).toBe('accepted')
     server.session.say(reaction)
-    while (client.usable) await oneTurn()
+    while (client.isUsable) await waitOneTick()
     expect(await client.send(transaction())).toMatchObject({ kind: 'lost', phase: 'mail', failure: { kind } })
-    expect(client.transactions).toBe(1)
+    expect(client.transactionCount).toBe(1)
   },
 )
 
@@ -254,7 +254,7 @@ test('an address with a line break throws, and the session goes on', async () =>
   await using client = await openSession(server)
   await expect(client.send(transaction({ rcptTo: 'a@b.test>\r\nDATA' }))).rejects.toThrow('rcptTo')
   await expect(client.send(transaction({ mailFrom: 'a\n@b.test' }))).rejects.toThrow('mailFrom')
-  expect(client.usable).toBe(true)
+  expect(client.isUsable).toBe(true)
   expect((await client.send(transaction())).kind).toBe('accepted')
 })
 
@@ -262,7 +262,7 @@ test('a second transaction during the first throws and disturbs nothing', async 
   await using server = await startScriptedSmtp()
   await using client = await openSession(server)
   const first = client.send(transaction())
-  expect(client.usable).toBe(false)
+  expect(client.isUsable).toBe(false)
   await expect(client.send(transaction())).rejects.toThrow('during phase mail')
   expect((await first).kind).toBe('accepted')
 })

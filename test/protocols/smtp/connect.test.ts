@@ -3,7 +3,7 @@ import { createServer } from 'node:net'
 import { connectSmtp, type SmtpConnectOptions } from '#protocols/smtp/connect.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { type SmtpScript, startScriptedSmtp, testCertificate } from '#test/support/scripted-smtp.ts'
-import { oneTurn, openSession, optionsFor, transaction, WatchedClock } from './smtp-session.ts'
+import { openSession, optionsFor, transaction, WatchedClock, waitOneTick } from './smtp-session.ts'
 
 /** What an attempt to connect ends with, and what the server saw. */
 async function attempt(script: SmtpScript, changes: Partial<SmtpConnectOptions> = {}) {
@@ -196,7 +196,7 @@ test.each([
     const auth = { user: 'u', password: 'p' }
     const options = optionsFor(server, { clock, tls, allowPlaintextAuth: true, ...(phase === 'auth' && { auth }) })
     const connecting = connectSmtp(options)
-    while ((server.sessions[0]?.commands.length ?? 0) < commands || clock.waitsMs[0] !== timeoutMs) await oneTurn()
+    while ((server.sessions[0]?.commands.length ?? 0) < commands || clock.waitsMs[0] !== timeoutMs) await waitOneTick()
     clock.advance(timeoutMs - 1)
     expect(clock.waitsMs).toEqual([timeoutMs])
     clock.advance(1)
@@ -307,7 +307,7 @@ test('a connection that was not opened leaves no socket behind', async () => {
   const address = server.address()
   if (typeof address !== 'object' || address === null) throw new Error('No address')
   for (let i = 0; i < 20; i++) await connectSmtp(optionsFor(address))
-  while (open > 0) await oneTurn()
+  while (open > 0) await waitOneTick()
   await new Promise((resolve) => server.close(resolve))
 })
 

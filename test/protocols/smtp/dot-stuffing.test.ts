@@ -1,11 +1,11 @@
 import { expect, test } from 'bun:test'
-import { dataBlocks } from '#protocols/smtp/dot-stuffing.ts'
+import { generateDataBlocks } from '#protocols/smtp/dot-stuffing.ts'
 
 const sent = (message: string, blockBytes?: number, pieceBytes = message.length) => {
   const bytes = Buffer.from(message, 'latin1')
   const pieces: Buffer[] = []
   for (let from = 0; from < bytes.length; from += pieceBytes) pieces.push(bytes.subarray(from, from + pieceBytes))
-  return Buffer.concat([...dataBlocks(pieces, blockBytes)]).toString('latin1')
+  return Buffer.concat([...generateDataBlocks(pieces, blockBytes)]).toString('latin1')
 }
 
 // Proves: delivery-14
@@ -41,14 +41,14 @@ test('a message of many blocks comes out as went in when the dots are taken back
 
 test('blocks without a dot to double are views of the message, not copies', () => {
   const message = Buffer.alloc(10_000, 'a')
-  const blocks = [...dataBlocks([message], 1000)]
+  const blocks = [...generateDataBlocks([message], 1000)]
   expect(blocks).toHaveLength(10)
   expect(blocks.filter((block) => block.buffer === message.buffer)).toHaveLength(9)
 })
 
 test('a message that is a view into a larger buffer sends its own octets only', () => {
   const whole = Buffer.from('\r\n.before.after\r\n.')
-  expect(Buffer.concat([...dataBlocks([new Uint8Array(whole.buffer, whole.byteOffset + 3, 6)])]).toString()).toBe(
-    'before\r\n.\r\n',
-  )
+  expect(
+    Buffer.concat([...generateDataBlocks([new Uint8Array(whole.buffer, whole.byteOffset + 3, 6)])]).toString(),
+  ).toBe('before\r\n.\r\n')
 })

@@ -44,7 +44,7 @@ export function transaction(changes: Partial<SmtpTransaction> = {}): SmtpTransac
 }
 
 /** Lets the event loop turn once, so that sockets can move. */
-export const oneTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
+export const waitOneTick = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
 /** A promise with its ends outside. */
 export function deferred(): { promise: Promise<void>; resolve: () => void; reject: (error: unknown) => void } {
@@ -58,18 +58,18 @@ export class WatchedClock extends ManualClock {
 
   override after(delayMs: number, run: () => void) {
     let running = true
-    const over = () => {
+    const finish = () => {
       if (running) this.waitsMs.splice(this.waitsMs.indexOf(delayMs), 1)
       running = false
     }
     this.waitsMs.push(delayMs)
     const timer = super.after(delayMs, () => {
-      over()
+      finish()
       run()
     })
     return {
       cancel: () => {
-        over()
+        finish()
         timer.cancel()
       },
     }

@@ -4,20 +4,25 @@
  */
 
 import { storeWithinPlan } from '#features/core/accounts/limits.ts'
-import { tenantOf } from '#features/core/accounts/work-budget.ts'
+import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
-import { type Contact, contactById } from '#features/setup/contact-store/find.ts'
+import { type Contact, findContactById } from '#features/setup/contact-store/find.ts'
 import { type ContactList, getList } from '#features/setup/contact-store/lists.ts'
-import { type ContactStatus, insertContact, moveContacts, type Stopped } from '#features/setup/contact-store/status.ts'
+import {
+  type ContactStatus,
+  insertContact,
+  type StoppedStatus,
+  transitionContacts,
+} from '#features/setup/contact-store/status.ts'
 import {
   COMPLAINT,
-  type Coverage,
   HARD_BOUNCE,
-  suppressionKey,
+  type SuppressionScope,
+  toSuppressionKey,
   UNSUBSCRIBE,
 } from '#features/setup/suppression-store/check.ts'
-import { stoppedUnder } from '#features/setup/suppression-store/contacts.ts'
+import { findStoppedStatus } from '#features/setup/suppression-store/contacts.ts'
 import { suppress } from '#features/setup/suppression-store/suppress.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { AppError, conflict, invalid } from '#platform/errors.ts'
@@ -42,17 +47,17 @@ export interface CheckedContact {
 }
 
 /** Contacts in one transaction: some 6 ms where each is asked to confirm. */
-const SLICE = 250
+const BATCH_SIZE = 250
 
 /** What can be added of an input; throws 422 `invalid_address`, or one on `metadata`. */
-export function checkedContact({ config }: Pick<App, 'config'>, { email, metadata }: ContactInput): CheckedContact {
+export function checkContact({ config }: Pick<App, 'config'>, { email, metadata }: ContactInput): CheckedContact {
   const parsed = parseMailbox(email)
   if (parsed.kind === 'invalid') throw invalid('email', parsed.reason, 'invalid_address')
-  return { email: parsed.address, metadata: metadataJson(config, metadata) }
+  return { email: parsed.address, metadata: toMetadataJson(config, metadata) }
 }
 
 /** Metadata as it is stored; throws the 422 of one that is too large. */
-export function metadataJson(
+export function toMetadataJson(
   { maxMetadataBytes }: Pick<App['config'], 'maxMetadataBytes'>,
   metadata: ContactInput['metadata'],
 ): string {
@@ -69,7 +74,7 @@ export interface AddOptions {
   /** One of many: confirmations leave at a rate of their own. */
   readonly isBulk: boolean
   /** The status that it had where it comes from, if that is known. */
-  readonly said?: ContactStatus | undefined
+  readonly sourceStatus?: ContactStatus | undefined
 }
 
 /**
@@ -83,30 +88,34 @@ export function addInTransaction(
   tx: Tx,
   list: ContactList,
   { email, metadata }: CheckedContact,
-  { isConfirmed, isBulk, said }: AddOptions,
+  { isConfirmed, isBulk, sourceStatus }: AddOptions,
 ): number | undefined {
   const { accountId, id: listId } = list
-  const isToBeAsked = list.doubleOptIn && !isConfirmed
+  const mustConfirm = list.doubleOptIn && !isConfirmed
   // Whoever left elsewhere was never active here: taken off the suppression list, it has still to confirm.
-  const status = isToBeAsked || said === 'pending' || isStopped(said) ? 'pending' : 'active'
+  const status = mustConfirm || sourceStatus === 'pending' || isStopped(sourceStatus) ? 'pending' : 'active'
   const inserted = insertContact(app, tx, { accountId, listId, email, metadata, status })
   if (!inserted) return undefined
   const contactId = inserted.id
-  const addressKey = suppressionKey(email)
-  if (isStopped(said)) suppress(app, tx, { accountId, address: addressKey, listId, ...SUPPRESSION_OF[said] })
+  const addressKey = toSuppressionKey(email)
+  if (isStopped(sourceStatus))
+    suppress(app, tx, { accountId, address: addressKey, listId, ...SUPPRESSION_BY_STATUS[sourceStatus] })
   // What its account noted of the address may stand in the place of what the file says.
-  const stopped = stoppedUnder(tx.db, { accountId, addressKey, listId }) ?? (isStopped(said) ? said : undefined)
-  if (stopped) moveContacts(app, tx, { accountId, addressKey, listId, to: stopped })
-  else if (isToBeAsked) scheduleConfirmation(app, tx, { contactId, accountId, isBulk })
+  const stopped =
+    findStoppedStatus(tx.db, { accountId, addressKey, listId }) ?? (isStopped(sourceStatus) ? sourceStatus : undefined)
+  if (stopped) transitionContacts(app, tx, { accountId, addressKey, listId, to: stopped })
+  else if (mustConfirm) scheduleConfirmation(app, tx, { contactId, accountId, isBulk })
   else if (status === 'active') scheduleWelcome(app, tx, { contactId, accountId, list })
   return contactId
 }
 
-const isStopped = (status: ContactStatus | undefined): status is Stopped =>
+const isStopped = (status: ContactStatus | undefined): status is StoppedStatus =>
   status !== undefined && status !== 'active' && status !== 'pending'
 
 /** What keeps a status: without it, whatever brings the address back would bring back a contact that nothing had happened to here. */
-const SUPPRESSION_OF: Readonly<Record<Stopped, { readonly reason: string; readonly covers: Coverage }>> = {
+const SUPPRESSION_BY_STATUS: Readonly<
+  Record<StoppedStatus, { readonly reason: string; readonly covers: SuppressionScope }>
+> = {
   unsubscribed: { reason: UNSUBSCRIBE, covers: 'marketing' },
   bounced: { reason: HARD_BOUNCE, covers: 'all' },
   complained: { reason: COMPLAINT, covers: 'all' },
@@ -126,14 +135,14 @@ export function addContact(
   { isConfirmed }: Pick<AddOptions, 'isConfirmed'>,
 ): Promise<{ contact: Contact; list: ContactList }> {
   getList(app.db, actor.accountId, listId)
-  const checked = checkedContact(app, input)
+  const checked = checkContact(app, input)
   return app.commit.write((tx) => {
     const list = getList(tx.db, actor.accountId, listId)
     requireAddable(app, list, isConfirmed)
     const id = storeWithinPlan(app, tx, actor.accountId, () =>
       addInTransaction(app, tx, list, checked, { isConfirmed, isBulk: false }),
     )
-    const contact = id === undefined ? undefined : contactById(tx.db, id)
+    const contact = id === undefined ? undefined : findContactById(tx.db, id)
     if (!contact) throw conflict('contact_exists', `${checked.email} is on this list already.`)
     audit(app, tx, actor, {
       action: 'contact.created',
@@ -145,7 +154,7 @@ export function addContact(
   })
 }
 
-export interface Added {
+export interface AddResult {
   readonly data: { readonly inserted: number; readonly duplicates: number; readonly total_requested: number }
   readonly errors: { index: number; error: string }[]
 }
@@ -153,29 +162,29 @@ export interface Added {
 /**
  * Adds many contacts, slice by slice, so that nobody waits for all of them; one that is on the list already is left alone. A failure in between leaves
  * those before it on the list, and the same request can be made again. 404, 422 `no_verified_domain` before anything is added.
- * @param faultsOf of one that is given
+ * @param findProblems of one that is given
  */
 export async function addContacts(
   app: App,
   actor: Actor,
   listId: string,
   given: readonly unknown[],
-  { isConfirmed, faultsOf }: Pick<AddOptions, 'isConfirmed'> & { readonly faultsOf: Check },
-): Promise<Added> {
+  { isConfirmed, findProblems }: Pick<AddOptions, 'isConfirmed'> & { readonly findProblems: Check },
+): Promise<AddResult> {
   const list = getList(app.db, actor.accountId, listId)
   if (given.length === 0) throw invalid('contacts', 'contacts must have at least one contact.')
   requireAddable(app, list, isConfirmed)
-  app.work.spend(actor.accountId, given.length)
-  const owner = tenantOf(app.db, actor.accountId)
-  const errors: Added['errors'] = []
+  app.workBudget.spend(actor.accountId, given.length)
+  const owner = getTenantId(app.db, actor.accountId)
+  const errors: AddResult['errors'] = []
   let inserted = 0
-  for (let from = 0; from < given.length; from += SLICE) {
+  for (let from = 0; from < given.length; from += BATCH_SIZE) {
     const checked: CheckedContact[] = []
-    await app.turns.forEach(
+    await app.fairScheduler.forEach(
       owner,
-      given.slice(from, from + SLICE).entries(),
+      given.slice(from, from + BATCH_SIZE).entries(),
       ([offset, item]) => {
-        const result = checkItem(app, item, faultsOf)
+        const result = checkItem(app, item, findProblems)
         if (typeof result === 'string') errors.push({ index: from + offset, error: result })
         else checked.push(result)
       },
@@ -205,11 +214,11 @@ export async function addContacts(
 }
 
 /** One of many, or why it cannot be added. */
-function checkItem(app: App, given: unknown, faultsOf: Check): CheckedContact | string {
-  const faults = faultsOf(given)
-  if (faults.length > 0) return faults.map(({ field, message }) => `${field} ${message}`).join('; ')
+function checkItem(app: App, item: unknown, findProblems: Check): CheckedContact | string {
+  const problems = findProblems(item)
+  if (problems.length > 0) return problems.map(({ field, message }) => `${field} ${message}`).join('; ')
   try {
-    return checkedContact(app, given as ContactInput)
+    return checkContact(app, item as ContactInput)
   } catch (error) {
     if (error instanceof AppError && error.status === 422) return error.message
     throw error

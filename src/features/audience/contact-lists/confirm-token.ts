@@ -9,7 +9,7 @@ import type { Millis } from '#platform/clock.ts'
 import type { KeyRing } from '#platform/crypto.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import { openSealedToken, sealedTokenLength, sealToken } from '#platform/sealed-token.ts'
-import { MOST_VARINT_BYTES, varint } from '#platform/token-bytes.ts'
+import { encodeVarint, MAX_VARINT_BYTES } from '#platform/token-bytes.ts'
 
 /** Where the links lead. */
 export const CONFIRM_PATH = '/confirm'
@@ -30,23 +30,23 @@ export interface ConfirmFacts {
 
 const CONTEXT = 'confirm'
 const UUID_BYTES = 16
-const LONGEST_DOMAIN = 100
+const MAX_DOMAIN_LENGTH = 100
 /** Characters of the longest token. */
-export const LONGEST_CONFIRM_TOKEN = sealedTokenLength(UUID_BYTES + 4 * MOST_VARINT_BYTES + LONGEST_DOMAIN)
+export const MAX_CONFIRM_TOKEN_LENGTH = sealedTokenLength(UUID_BYTES + 4 * MAX_VARINT_BYTES + MAX_DOMAIN_LENGTH)
 
-/** The token of these facts: base64url, at most LONGEST_CONFIRM_TOKEN characters. */
-export function confirmToken(keys: KeyRing, facts: ConfirmFacts): string {
+/** The token of these facts: base64url, at most MAX_CONFIRM_TOKEN_LENGTH characters. */
+export function sealConfirmToken(keys: KeyRing, facts: ConfirmFacts): string {
   const { accountUuid, listId, contactId, since, madeAt, senderDomain } = facts
   return sealToken(keys, CONTEXT, [
     accountUuid,
-    ...[listId, contactId, since, madeAt].map(varint),
-    Buffer.from(senderDomain.length <= LONGEST_DOMAIN ? senderDomain : '', 'latin1'),
+    ...[listId, contactId, since, madeAt].map(encodeVarint),
+    Buffer.from(senderDomain.length <= MAX_DOMAIN_LENGTH ? senderDomain : '', 'latin1'),
   ])
 }
 
 /** What a token says; undefined when we did not make it, or it was changed on its way. Takes any text. */
 export function openConfirmToken(keys: KeyRing, text: string): ConfirmFacts | undefined {
-  const facts = openSealedToken(keys, CONTEXT, text, LONGEST_CONFIRM_TOKEN)
+  const facts = openSealedToken(keys, CONTEXT, text, MAX_CONFIRM_TOKEN_LENGTH)
   return (
     facts && {
       accountUuid: new Uint8Array(facts.take(UUID_BYTES)),

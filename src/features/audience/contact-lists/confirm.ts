@@ -3,20 +3,20 @@
  * its place, and until the contact left; a paused account changes nothing.
  */
 import type { App } from '#features/core/app/app.ts'
-import { audit, systemActor } from '#features/core/audit-logs/audit.ts'
-import { type Contact, contactById } from '#features/setup/contact-store/find.ts'
-import { type ContactList, listById } from '#features/setup/contact-store/lists.ts'
+import { audit, createSystemActor } from '#features/core/audit-logs/audit.ts'
+import { type Contact, findContactById } from '#features/setup/contact-store/find.ts'
+import { type ContactList, findListById } from '#features/setup/contact-store/lists.ts'
 import { EVERY, suppressionOf } from '#features/setup/suppression-store/check.ts'
 import { confirmContact } from '#features/setup/suppression-store/contacts.ts'
 import type { Millis } from '#platform/clock.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { days } from '#platform/units.ts'
 import type { ConfirmFacts } from './confirm-token.ts'
-import { forgetAsks, scheduleWelcome } from './contact-mails.ts'
+import { deleteRequests, scheduleWelcome } from './contact-mails.ts'
 
 /** How a link stands. */
-export type LinkStanding =
+export type LinkState =
   /** The list or the contact is gone. */
   | { readonly kind: 'gone' }
   | {
@@ -29,7 +29,7 @@ export type LinkStanding =
       readonly contact: Contact
     }
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   // One that is being deleted is gone: what was written now might stay.
   account: db.prepare<{ id: number }, [Uint8Array]>('SELECT id FROM accounts WHERE uuid = ? AND deleted_at IS NULL'),
 }))
@@ -38,45 +38,41 @@ const sql = prepared((db) => ({
  * How the link of a token stands.
  * @param now event time
  */
-export function linkStanding(
-  { db, config }: Pick<App, 'db' | 'config'>,
-  facts: ConfirmFacts,
-  now: Millis,
-): LinkStanding {
-  const contact = contactById(db, facts.contactId)
-  const list = listById(db, facts.listId)
+export function readLinkState({ db, config }: Pick<App, 'db' | 'config'>, facts: ConfirmFacts, now: Millis): LinkState {
+  const contact = findContactById(db, facts.contactId)
+  const list = findListById(db, facts.listId)
   const accountId = sql(db).account.get(facts.accountUuid)?.id
   if (!contact || !list || contact.listId !== list.id || list.accountId !== accountId) return { kind: 'gone' }
-  const standing = (kind: Exclude<LinkStanding['kind'], 'gone'>): LinkStanding => ({ kind, list, contact })
-  if (contact.status === 'active') return standing('active')
+  const toState = (kind: Exclude<LinkState['kind'], 'gone'>): LinkState => ({ kind, list, contact })
+  if (contact.status === 'active') return toState('active')
   // It would be told that it gets mail, and would get none.
-  const stop = { accountId, address: contact.email, transactional: true, streamId: EVERY }
-  if (suppressionOf(db, stop)) return standing('refused')
+  const query = { accountId, address: contact.email, transactional: true, streamId: EVERY }
+  if (suppressionOf(db, query)) return toState('refused')
   const { confirmingSince } = contact
-  if (confirmingSince === null || confirmingSince < facts.since) return standing('refused')
-  if (confirmingSince > facts.since) return standing('replaced')
-  return standing(now > facts.madeAt + days(config.confirmationDays) ? 'expired' : 'open')
+  if (confirmingSince === null || confirmingSince < facts.since) return toState('refused')
+  if (confirmingSince > facts.since) return toState('replaced')
+  return toState(now > facts.madeAt + days(config.confirmationDays) ? 'expired' : 'open')
 }
 
 /**
  * Confirms what a token names, if its link is open; resolves with how the link stood right before, when that is on disk. The first of several at once
  * finds it open, the others find the contact active.
  */
-export function confirm(app: App, facts: ConfirmFacts): Promise<LinkStanding> {
+export function confirmSubscription(app: App, facts: ConfirmFacts): Promise<LinkState> {
   return app.commit.write((tx) => {
-    const standing = linkStanding({ db: tx.db, config: app.config }, facts, app.eventTime())
-    if (standing.kind !== 'open') return standing
-    const { contact, list } = standing
+    const state = readLinkState({ db: tx.db, config: app.config }, facts, app.eventTime())
+    if (state.kind !== 'open') return state
+    const { contact, list } = state
     const { accountId } = list
     confirmContact(app, tx, contact.id, facts.since)
-    forgetAsks(tx, contact.id)
+    deleteRequests(tx, contact.id)
     scheduleWelcome(app, tx, { contactId: contact.id, accountId, list })
-    audit(app, tx, systemActor({ accountId, accountUuid: facts.accountUuid }), {
+    audit(app, tx, createSystemActor({ accountId, accountUuid: facts.accountUuid }), {
       action: 'contact.confirmed',
       resourceType: 'contact',
       resourceId: formatUuid(contact.uuid),
       metadata: { list_id: formatUuid(list.uuid), by: 'recipient' },
     })
-    return standing
+    return state
   })
 }

@@ -18,24 +18,24 @@ export interface ConfirmationMail {
 }
 
 /** Subject and bodies of the email. */
-export function confirmationMail(mail: ConfirmationMail): {
+export function renderConfirmationMail(mail: ConfirmationMail): {
   readonly subject: string
   readonly text: string
   readonly html: string
 } {
-  const listName = inOneLine(mail.listName)
+  const listName = toOneLine(mail.listName)
   const subject = `Please confirm your subscription to ${listName}`
-  return { subject, text: textOf({ ...mail, listName }), html: htmlOf({ ...mail, listName }) }
+  return { subject, text: renderText({ ...mail, listName }), html: renderHtml({ ...mail, listName }) }
 }
 
 // C0, DEL, C1, the two Unicode line ends, and what turns the direction of the text behind it.
 const CONTROLS = /[\0-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]+/g
 
-const inOneLine = (text: string): string => text.toWellFormed().replace(CONTROLS, ' ').trim()
+const toOneLine = (text: string): string => text.toWellFormed().replace(CONTROLS, ' ').trim()
 
-const workingDays = (days: number): string => (days === 1 ? '1 day' : `${days} days`)
+const formatDays = (days: number): string => (days === 1 ? '1 day' : `${days} days`)
 
-const textOf = ({ listName, address, senderDomain, url, days }: ConfirmationMail): string => `Hello,
+const renderText = ({ listName, address, senderDomain, url, days }: ConfirmationMail): string => `Hello,
 
 ${address} was entered for "${listName}" of ${senderDomain}.
 
@@ -43,13 +43,13 @@ If that was you, confirm it here:
 
 ${url}
 
-The link works for ${workingDays(days)}.
+The link works for ${formatDays(days)}.
 
 If it was not you, do nothing: you can ignore this message, and no more mail of this list will come.
 `
 
 /** Tables and inline styles only: what every mail program shows. */
-const htmlOf = ({ listName, address, senderDomain, url, days }: ConfirmationMail): string =>
+const renderHtml = ({ listName, address, senderDomain, url, days }: ConfirmationMail): string =>
   html`<!doctype html>
 <html lang="en">
 <head>
@@ -63,7 +63,7 @@ const htmlOf = ({ listName, address, senderDomain, url, days }: ConfirmationMail
 <p style="margin:0 0 16px">Hello,</p>
 <p style="margin:0 0 24px"><strong>${address}</strong> was entered for “${listName}” of <strong>${senderDomain}</strong>.</p>
 <p style="margin:0 0 24px"><a href="${url}" style="display:inline-block;padding:12px 24px;border-radius:8px;background:#0b57d0;color:#ffffff;font-weight:bold;text-decoration:none">Confirm the subscription</a></p>
-<p style="margin:0 0 24px;font-size:14px;line-height:20px;color:#525a65">Or open this address, which works for ${workingDays(days)}:<br><a href="${url}" style="color:#0b57d0;word-break:break-all">${url}</a></p>
+<p style="margin:0 0 24px;font-size:14px;line-height:20px;color:#525a65">Or open this address, which works for ${formatDays(days)}:<br><a href="${url}" style="color:#0b57d0;word-break:break-all">${url}</a></p>
 <p style="margin:0;padding-top:24px;border-top:1px solid #d5dae1">If it was not you, do nothing: you can ignore this message, and no more mail of this list will come.</p>
 </td></tr>
 </table>

@@ -3,20 +3,20 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
-import { one } from '#platform/http/envelope.ts'
-import { refuses } from '#platform/http/refusals.ts'
-import { Nullable, One } from '#platform/http/schemas.ts'
-import { LEAST_BETWEEN_CONFIRMATIONS_MS, MOST_CONFIRMATIONS_A_DAY } from './contact-mails.ts'
+import { dataBody } from '#platform/http/envelope.ts'
+import { errorResponses } from '#platform/http/refusals.ts'
+import { DataBody, Nullable } from '#platform/http/schemas.ts'
+import { MAX_CONFIRMATIONS_PER_DAY, MIN_CONFIRMATION_INTERVAL_MS } from './contact-mails.ts'
 import { resendConfirmation } from './resend.ts'
 
-const MINUTES = LEAST_BETWEEN_CONFIRMATIONS_MS / 60_000
+const MINUTES = MIN_CONFIRMATION_INTERVAL_MS / 60_000
 
 export const contactConfirmationRoutes = (app: App) =>
   new Elysia({ prefix: '/v1/contact-lists' }).use(authenticated).post(
     '/:id/contacts/:email/confirmation',
     async ({ actor, params, status }) => {
       await resendConfirmation(app, actor, params.id, params.email ?? '')
-      return status(202, one({ message: 'The contact is asked to confirm.' }))
+      return status(202, dataBody({ message: 'The contact is asked to confirm.' }))
     },
     {
       params: Type.Object({
@@ -24,12 +24,12 @@ export const contactConfirmationRoutes = (app: App) =>
         // Null when its encoding is broken; that names no address either.
         email: Nullable(Type.String(), { description: 'The address, URL-encoded, in any spelling.' }),
       }),
-      response: { 202: One(Type.Object({ message: Type.String({ description: 'What happens now.' }) })) },
+      response: { 202: DataBody(Type.Object({ message: Type.String({ description: 'What happens now.' }) })) },
       detail: {
         summary: 'Send the confirmation again',
-        description: `For a contact that is \`pending\`. The links of earlier confirmations no longer work. At most one in ${MINUTES} minutes and ${MOST_CONFIRMATIONS_A_DAY} a day.`,
+        description: `For a contact that is \`pending\`. The links of earlier confirmations no longer work. At most one in ${MINUTES} minutes and ${MAX_CONFIRMATIONS_PER_DAY} a day.`,
         tags: ['Contact lists'],
-        ...refuses({
+        ...errorResponses({
           409: [
             'contact_active',
             'The contact has confirmed, or gets no mail (`contact_suppressed`), or left (`contact_unsubscribed`).',

@@ -6,43 +6,43 @@ import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import type { Contact } from '#features/setup/contact-store/find.ts'
 import type { ContactList } from '#features/setup/contact-store/lists.ts'
-import { askConfirmation } from '#features/setup/contact-store/status.ts'
+import { requestConfirmation } from '#features/setup/contact-store/status.ts'
 import { findSendingDomain } from '#features/setup/domains/sending.ts'
 import type { Millis } from '#platform/clock.ts'
 import { codesOf } from '#platform/db/codes.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { AppError } from '#platform/errors.ts'
 import { days, hours, seconds } from '#platform/units.ts'
 import { domainOfMailbox } from '#protocols/address/parse.ts'
 
 /** Kinds of emails to contacts; those of many contacts at once leave at a rate of their own. Position = the stored code: only ever append. */
-const CONTACT_MAIL_KINDS = ['confirmation', 'welcome', 'bulk_confirmation'] as const
-export type ContactMailKind = (typeof CONTACT_MAIL_KINDS)[number]
+const SUBSCRIPTION_MAIL_KINDS = ['confirmation', 'welcome', 'bulk_confirmation'] as const
+export type SubscriptionMailKind = (typeof SUBSCRIPTION_MAIL_KINDS)[number]
 
-const KINDS = codesOf<ContactMailKind>('kind of email to contacts', CONTACT_MAIL_KINDS)
+const KINDS = codesOf<SubscriptionMailKind>('kind of email to contacts', SUBSCRIPTION_MAIL_KINDS)
 /** The stored code of a kind. */
-export const contactMailCode = KINDS.codeOf
+export const toMailKindCode = KINDS.codeOf
 /** The kind of a stored code; throws for one that no version of ours has stored. */
-export const contactMailKind = KINDS.nameOf
+export const toMailKind = KINDS.nameOf
 
 /**
  * Of one contact, however often somebody asks: whoever types an address into a form may be anybody, and must not be able to fill the mailbox of
  * somebody else.
  */
-export const LEAST_BETWEEN_CONFIRMATIONS_MS = hours(1)
-export const MOST_CONFIRMATIONS_A_DAY = 3
+export const MIN_CONFIRMATION_INTERVAL_MS = hours(1)
+export const MAX_CONFIRMATIONS_PER_DAY = 3
 /** How long the times at which a contact was asked are kept. */
-const ASKS_KEPT_MS = days(180)
+const REQUEST_RETENTION_MS = days(180)
 /** What forms wait after so many confirmations of one contact that nobody answered, on top of the above: the first three within a day, then one a week. */
-const FORM_WAITS: readonly { readonly asked: number; readonly waitMs: number }[] = [
+const FORM_WAIT_STEPS: readonly { readonly asked: number; readonly waitMs: number }[] = [
   { asked: 7, waitMs: days(30) },
   { asked: 3, waitMs: days(7) },
 ]
 /** Rows of times past that go with each one that is written. */
-const TRIMMED = 10
+const PURGE_BATCH_SIZE = 10
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   confirmingSince: db.prepare<{ since: Millis | null }, [number]>(
     'SELECT confirming_since AS since FROM contacts WHERE id = ?',
   ),
@@ -71,7 +71,7 @@ const sql = prepared((db) => ({
 }))
 
 /** Who sends where nobody is named: no-reply at the account's first verified domain; undefined while it has none. */
-export function noReplySender(db: Database, accountId: number): string | undefined {
+export function findNoReplySender(db: Database, accountId: number): string | undefined {
   const row = sql(db).verifiedDomain.get(accountId)
   return row ? `no-reply@${row.domain}` : undefined
 }
@@ -81,10 +81,10 @@ export function noReplySender(db: Database, accountId: number): string | undefin
  * form was made.
  * @param from sender of the form, in header form
  */
-export function confirmationSender(db: Database, accountId: number, from?: string | null): string | undefined {
+export function findConfirmationSender(db: Database, accountId: number, from?: string | null): string | undefined {
   return from && findSendingDomain(db, accountId, domainOfMailbox(from))?.isVerified
     ? from
-    : noReplySender(db, accountId)
+    : findNoReplySender(db, accountId)
 }
 
 /**
@@ -92,7 +92,7 @@ export function confirmationSender(db: Database, accountId: number, from?: strin
  * @param from sender of the form, in header form
  */
 export function requireConfirmable({ db }: Pick<App, 'db'>, accountId: number, from?: string): void {
-  if (confirmationSender(db, accountId, from) === undefined)
+  if (findConfirmationSender(db, accountId, from) === undefined)
     throw new AppError(
       422,
       'no_verified_domain',
@@ -113,7 +113,7 @@ export interface NewConfirmation {
 
 /**
  * Asks a contact to confirm, by an email that leaves soon. One that still waits is not doubled, but does not wait for its turn any more unless this is
- * bulk as well. Whether it may be asked again is `confirmationWaitMs`'s to say. True when that makes another email. Throws for an active contact.
+ * bulk as well. Whether it may be asked again is `getConfirmationWaitMs`'s to say. True when that makes another email. Throws for an active contact.
  */
 export function scheduleConfirmation(
   app: Pick<App, 'clock' | 'eventTime' | 'contactMailDue'>,
@@ -122,59 +122,59 @@ export function scheduleConfirmation(
 ): boolean {
   const statements = sql(tx.db)
   const before = statements.confirmingSince.get(contactId)?.since ?? null
-  const waiting = waitingConfirmation(tx.db, contactId)
+  const waiting = findWaitingConfirmation(tx.db, contactId)
   // Whoever left since was asked in vain: the row that waits would be dropped, and its link would be refused.
   if (!waiting || before === null) {
-    const since = askConfirmation(app, tx, contactId)
-    if (before !== null) noteAsk(tx, contactId, before, since)
+    const since = requestConfirmation(app, tx, contactId)
+    if (before !== null) recordRequest(tx, contactId, before, since)
   }
   const now = app.clock.now()
-  const kind = contactMailCode(isBulk ? 'bulk_confirmation' : 'confirmation')
+  const kind = toMailKindCode(isBulk ? 'bulk_confirmation' : 'confirmation')
   if (!waiting) statements.insert.run(accountId, contactId, kind, from ?? null, now, now)
   else if (!isBulk) statements.hurry.run(kind, from ?? null, now, waiting.id)
   tx.afterCommit(() => app.contactMailDue.emit())
   return !waiting
 }
 
-const waitingConfirmation = (db: Database, contactId: number): { id: number } | null =>
-  sql(db).waiting.get(contactId, contactMailCode('confirmation'), contactMailCode('bulk_confirmation'))
+const findWaitingConfirmation = (db: Database, contactId: number): { id: number } | null =>
+  sql(db).waiting.get(contactId, toMailKindCode('confirmation'), toMailKindCode('bulk_confirmation'))
 
-function noteAsk(tx: Tx, contactId: number, askedAt: Millis, now: Millis): void {
-  sql(tx.db).trimAsks.run(now - ASKS_KEPT_MS, TRIMMED)
-  if (askedAt > now - ASKS_KEPT_MS) sql(tx.db).noteAsk.run(contactId, askedAt)
+function recordRequest(tx: Tx, contactId: number, askedAt: Millis, now: Millis): void {
+  sql(tx.db).trimAsks.run(now - REQUEST_RETENTION_MS, PURGE_BATCH_SIZE)
+  if (askedAt > now - REQUEST_RETENTION_MS) sql(tx.db).noteAsk.run(contactId, askedAt)
 }
 
 /**
  * How long to wait before a contact may be asked once more; 0: not at all. One whose confirmation still waits may be asked: it gets no second email.
  * @param now event time
  */
-export function confirmationWaitMs(
+export function getConfirmationWaitMs(
   db: Database,
   { id, confirmingSince }: Pick<Contact, 'id' | 'confirmingSince'>,
   now: Millis,
 ): number {
-  if (confirmingSince === null || waitingConfirmation(db, id)) return 0
+  if (confirmingSince === null || findWaitingConfirmation(db, id)) return 0
   const earlier = sql(db).asks.all(id, now - days(1))
   const asked = [confirmingSince, ...earlier.map(({ at }) => at)].sort((a, b) => b - a)
   const last = asked[0] ?? 0
-  const first = asked[MOST_CONFIRMATIONS_A_DAY - 1] ?? -days(1)
-  return Math.max(0, last + LEAST_BETWEEN_CONFIRMATIONS_MS - now, first + days(1) - now)
+  const first = asked[MAX_CONFIRMATIONS_PER_DAY - 1] ?? -days(1)
+  return Math.max(0, last + MIN_CONFIRMATION_INTERVAL_MS - now, first + days(1) - now)
 }
 
 /**
- * `confirmationWaitMs` where a form asks: whoever does not answer is asked less and less.
+ * `getConfirmationWaitMs` where a form asks: whoever does not answer is asked less and less.
  * @param now event time
  */
-export function formWaitMs(db: Database, contact: Pick<Contact, 'id' | 'confirmingSince'>, now: Millis): number {
+export function getFormWaitMs(db: Database, contact: Pick<Contact, 'id' | 'confirmingSince'>, now: Millis): number {
   const { id, confirmingSince } = contact
-  if (confirmingSince === null || waitingConfirmation(db, id)) return 0
-  const asked = 1 + sql(db).asks.all(id, now - ASKS_KEPT_MS).length
-  const waitMs = FORM_WAITS.find((wait) => asked >= wait.asked)?.waitMs ?? 0
-  return Math.max(confirmationWaitMs(db, contact, now), confirmingSince + waitMs - now)
+  if (confirmingSince === null || findWaitingConfirmation(db, id)) return 0
+  const asked = 1 + sql(db).asks.all(id, now - REQUEST_RETENTION_MS).length
+  const waitMs = FORM_WAIT_STEPS.find((wait) => asked >= wait.asked)?.waitMs ?? 0
+  return Math.max(getConfirmationWaitMs(db, contact, now), confirmingSince + waitMs - now)
 }
 
 /** Whoever answered may be asked anew. */
-export const forgetAsks = (tx: Tx, contactId: number): void => void sql(tx.db).forgetAsks.run(contactId)
+export const deleteRequests = (tx: Tx, contactId: number): void => void sql(tx.db).forgetAsks.run(contactId)
 
 /**
  * Welcomes a contact that has just become active, after the delay of its list; nothing when the list has no welcome, or the contact got one at any time
@@ -196,7 +196,7 @@ export function scheduleWelcome(
   sql(tx.db).insert.run(
     accountId,
     contactId,
-    contactMailCode('welcome'),
+    toMailKindCode('welcome'),
     null,
     now + seconds(list.welcomeDelaySeconds),
     now,

@@ -5,9 +5,9 @@
 import { isUtf8 } from 'node:buffer'
 import type { Contact } from '#features/setup/contact-store/find.ts'
 import { CONTACT_STATUSES, type ContactStatus } from '#features/setup/contact-store/status.ts'
-import { csvLines, type Delimiter, unescaped } from '#platform/csv/cells.ts'
+import { type Delimiter, formatCsv, unescapeCell } from '#platform/csv/cells.ts'
 import { invalidCsv } from '#platform/csv/invalid.ts'
-import { type CsvRecord, LONGEST_RECORD, scanRecords, startOf } from '#platform/csv/records.ts'
+import { type CsvRecord, detectStart, MAX_RECORD_BYTES, scanRecords } from '#platform/csv/records.ts'
 import type { AppError } from '#platform/errors.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { countJsonValues, MAX_JSON_DEPTH } from '#platform/http/json.ts'
@@ -39,10 +39,10 @@ export interface CsvContact {
 }
 
 /** Bytes of a file in which its header has to end. */
-export const HEAD_BYTES = LONGEST_RECORD
+export const HEAD_BYTES = MAX_RECORD_BYTES
 
-const MOST_COLUMNS = 50
-const LONGEST_NAME = 64
+const MAX_COLUMNS = 50
+const MAX_NAME_LENGTH = 64
 
 /** In small letters, spaces and underscores as hyphens. */
 const EMAIL_NAMES: readonly string[] = [
@@ -68,12 +68,12 @@ const EXPECTED =
 export function readHead(start: Buffer, isWhole: boolean): CsvHead {
   if (WORKBOOKS.some((bytes) => start.indexOf(bytes) === 0))
     throw invalidCsv('The file is a workbook or an archive; open it in its spreadsheet and save it as "CSV UTF-8".')
-  if (!isUtf8(start.subarray(0, start.length - (isWhole ? 0 : cutCharacterBytes(start)))) || start.includes(0))
+  if (!isUtf8(start.subarray(0, start.length - (isWhole ? 0 : countPartialCharacterBytes(start)))) || start.includes(0))
     throw invalidCsv('The file is not in UTF-8; save it as "CSV UTF-8".')
-  const { at: skipped, delimiter } = startOf(start)
+  const { at: skipped, delimiter } = detectStart(start)
   const content = start.subarray(skipped)
   // A header that does not end is a record that is too long.
-  const { records, end, line } = scanRecords(content, { delimiter, line: 1, isEnd: isWhole, most: 1 })
+  const { records, end, line } = scanRecords(content, { delimiter, line: 1, isEnd: isWhole, maxRecords: 1 })
   const [header] = records
   if (!header) throw isWhole ? emptyFile() : invalidCsv(`The first line does not end. ${EXPECTED}`)
   if (header.kind === 'broken')
@@ -81,7 +81,7 @@ export function readHead(start: Buffer, isWhole: boolean): CsvHead {
   if (header.cells.length === 1 && header.cells[0]?.includes('\t'))
     throw invalidCsv(`Tabs part the columns of the first line; save the file with commas or semicolons. ${EXPECTED}`)
   const isBare = header.cells.length === 1 && (header.cells[0] ?? '').includes('@')
-  const columns = isBare ? [{ kind: 'email' } as const] : columnsOf(header.cells)
+  const columns = isBare ? [{ kind: 'email' } as const] : parseColumns(header.cells)
   return {
     delimiter,
     columns,
@@ -95,38 +95,38 @@ export function readHead(start: Buffer, isWhole: boolean): CsvHead {
 const WORKBOOKS: readonly Buffer[] = [Buffer.from('PK\x03\x04'), Buffer.from('d0cf11e0', 'hex')]
 
 /** Bytes at the end that may be the beginning of a character. */
-function cutCharacterBytes(bytes: Buffer): number {
+function countPartialCharacterBytes(bytes: Buffer): number {
   for (let count = 1; count <= 3 && count <= bytes.length; count++)
     if ((bytes[bytes.length - count] ?? 0) >= 0xc0) return count
   return 0
 }
 
-function columnsOf(header: readonly string[]): Column[] {
-  if (header.length > MOST_COLUMNS)
-    throw invalidCsv(`There are ${header.length} columns; at most ${MOST_COLUMNS} can be.`)
-  const names = header.map((cell) => unescaped(cell).trim())
+function parseColumns(header: readonly string[]): Column[] {
+  if (header.length > MAX_COLUMNS)
+    throw invalidCsv(`There are ${header.length} columns; at most ${MAX_COLUMNS} can be.`)
+  const names = header.map((cell) => unescapeCell(cell).trim())
   for (const [index, name] of names.entries()) {
     if (name === '') throw invalidCsv(`Column ${index + 1} has no name. ${EXPECTED}`)
-    if (name.length > LONGEST_NAME)
-      throw invalidCsv(`Column ${index + 1} has a name of more than ${LONGEST_NAME} characters. ${EXPECTED}`)
+    if (name.length > MAX_NAME_LENGTH)
+      throw invalidCsv(`Column ${index + 1} has a name of more than ${MAX_NAME_LENGTH} characters. ${EXPECTED}`)
   }
-  const columns = names.map(columnOf)
+  const columns = names.map(parseColumn)
   const keys = columns.map((column) => (column.kind === 'field' ? `field ${column.name}` : column.kind))
-  const twice = names.find((_, i) => keys[i] !== 'passed over' && keys.indexOf(keys[i] ?? '') < i)
-  if (twice !== undefined) throw invalidCsv(`The column ${JSON.stringify(twice)} is there twice. ${EXPECTED}`)
-  if (!keys.includes('email')) throw invalidCsv(`There is no column email among ${seen(names)}. ${EXPECTED}`)
+  const repeated = names.find((_, i) => keys[i] !== 'passed over' && keys.indexOf(keys[i] ?? '') < i)
+  if (repeated !== undefined) throw invalidCsv(`The column ${JSON.stringify(repeated)} is there twice. ${EXPECTED}`)
+  if (!keys.includes('email')) throw invalidCsv(`There is no column email among ${listNames(names)}. ${EXPECTED}`)
   return columns
 }
 
 /** Most names that a refusal lists. */
-const MOST_SEEN = 10
+const MAX_LISTED_NAMES = 10
 
-function seen(names: readonly string[]): string {
-  const shownNames = names.slice(0, MOST_SEEN).map((name) => JSON.stringify(name))
-  return `${shownNames.join(', ')}${names.length > MOST_SEEN ? ` and ${names.length - MOST_SEEN} more` : ''}`
+function listNames(names: readonly string[]): string {
+  const shownNames = names.slice(0, MAX_LISTED_NAMES).map((name) => JSON.stringify(name))
+  return `${shownNames.join(', ')}${names.length > MAX_LISTED_NAMES ? ` and ${names.length - MAX_LISTED_NAMES} more` : ''}`
 }
 
-function columnOf(name: string): Column {
+function parseColumn(name: string): Column {
   const known = name.toLowerCase()
   if (EMAIL_NAMES.includes(known.replaceAll(/[\s_]+/g, '-'))) return { kind: 'email' }
   if (known === 'status' || known === 'metadata') return { kind: known }
@@ -135,7 +135,7 @@ function columnOf(name: string): Column {
 }
 
 /** What a record says, or why it says nothing. */
-export function contactOf(
+export function parseContact(
   record: CsvRecord,
   { columns, emailCell }: CsvHead,
   { maxMetadataBytes }: { readonly maxMetadataBytes: number },
@@ -143,7 +143,7 @@ export function contactOf(
   if (record.kind === 'broken') return { error: record.error }
   const { cells } = record
   if (cells.length > columns.length) return { error: `It has ${cells.length} fields instead of ${columns.length}.` }
-  const parsed = parseMailbox(unescaped(cells[emailCell] ?? ''))
+  const parsed = parseMailbox(unescapeCell(cells[emailCell] ?? ''))
   if (parsed.kind === 'invalid') return { error: parsed.reason }
   let status: ContactStatus | undefined
   let given: object = {}
@@ -151,13 +151,13 @@ export function contactOf(
   for (const [index, column] of columns.entries()) {
     const cell = cells[index] ?? ''
     if (cell === '') continue
-    if (column.kind === 'field') fields.push([column.name, unescaped(cell)])
+    if (column.kind === 'field') fields.push([column.name, unescapeCell(cell)])
     if (column.kind === 'status') {
       status = CONTACT_STATUSES.find((name) => name === cell.toLowerCase())
-      if (!status) return { error: `${shown(cell)} is no status: a status is ${CONTACT_STATUSES.join(', ')}.` }
+      if (!status) return { error: `${quote(cell)} is no status: a status is ${CONTACT_STATUSES.join(', ')}.` }
     }
     if (column.kind === 'metadata') {
-      const read = objectOf(unescaped(cell))
+      const read = parseObject(unescapeCell(cell))
       if (!read)
         return { error: `Its metadata is not a JSON object, or is nested deeper than ${MAX_JSON_DEPTH} levels.` }
       given = read
@@ -169,7 +169,7 @@ export function contactOf(
     : { email: parsed.address, metadata, status }
 }
 
-function objectOf(text: string): object | undefined {
+function parseObject(text: string): object | undefined {
   try {
     // As deep as in a body: whoever reads it later must be able to.
     countJsonValues(text)
@@ -182,13 +182,13 @@ function objectOf(text: string): object | undefined {
 
 const EXPORT_COLUMNS = ['email', 'status', 'subscribed_at', 'unsubscribed_at', 'created_at', 'metadata'] as const
 
-export const EXPORT_HEADER: string = csvLines([EXPORT_COLUMNS])
+export const EXPORT_HEADER: string = formatCsv([EXPORT_COLUMNS])
 
 /** Rows of an export, each with its line end. */
-export const exportLines = (
+export const formatExportLines = (
   contacts: readonly Pick<Contact, 'email' | 'status' | 'subscribedAt' | 'unsubscribedAt' | 'createdAt' | 'metadata'>[],
 ): string =>
-  csvLines(
+  formatCsv(
     contacts.map(({ email, status, subscribedAt, unsubscribedAt, createdAt, metadata }) => [
       email,
       status,
@@ -199,7 +199,7 @@ export const exportLines = (
     ]),
   )
 
-const shown = (text: string): string => JSON.stringify(text.slice(0, 100))
+const quote = (text: string): string => JSON.stringify(text.slice(0, 100))
 
 const lowerFirst = (text: string): string => text.charAt(0).toLowerCase() + text.slice(1)
 

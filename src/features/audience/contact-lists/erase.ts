@@ -6,11 +6,11 @@ import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import { deleteContact } from '#features/setup/contact-store/status.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
-import { forgetAsks } from './contact-mails.ts'
-import { eraseEntered, eraseEnteredMailbox } from './form-asks.ts'
+import { prepareStatements } from '#platform/db/open.ts'
+import { deleteRequests } from './contact-mails.ts'
+import { eraseMailboxSubmissions, eraseSubmissions } from './form-asks.ts'
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   contacts: db.prepare<{ id: number }, [number, string]>(
     'SELECT id FROM contacts WHERE account_id = ? AND address_key = ?',
   ),
@@ -24,44 +24,44 @@ const sql = prepared((db) => ({
   ),
 }))
 
-export interface ListedPerson {
+export interface ErasedPerson {
   readonly accountId: number
   /** As `normaliseAddress` gives it. */
   readonly addressKey: string
 }
 
 /** Removes the contacts of an address in all lists of an account: as many as it has lists, some 0.1 ms each. Returns how many. */
-export function eraseContacts(tx: Tx, { accountId, addressKey }: ListedPerson): number {
+export function eraseContacts(tx: Tx, { accountId, addressKey }: ErasedPerson): number {
   const contacts = sql(tx.db).contacts.all(accountId, addressKey)
   for (const { id } of contacts) {
     sql(tx.db).deleteMails.run(id)
-    forgetAsks(tx, id)
+    deleteRequests(tx, id)
     deleteContact(tx, { id })
   }
   return contacts.length
 }
 
 /** Lists whose forms are asked in one transaction: some 3 ms. */
-const SLICE = 200
+const BATCH_SIZE = 200
 
 /**
  * Forgets what was entered into the forms of some lists after a row, and what that made for the mailbox.
  * @returns `next` where to go on; undefined: all were looked at
  */
-export function eraseFormAsks(
+export function eraseFormSubmissions(
   app: Pick<App, 'keys'>,
   tx: Tx,
-  person: ListedPerson,
+  person: ErasedPerson,
   after: number,
 ): { readonly rows: number; readonly next: number | undefined } {
-  const lists = sql(tx.db).lists.all(person.accountId, after, SLICE)
-  const entered = lists.reduce((sum, { id }) => sum + eraseEntered(app, tx, { ...person, listId: id }), 0)
-  const ofMailbox = after === 0 ? eraseEnteredMailbox(app, tx, person) : 0
-  return { rows: entered + ofMailbox, next: lists.length < SLICE ? undefined : lists.at(-1)?.id }
+  const lists = sql(tx.db).lists.all(person.accountId, after, BATCH_SIZE)
+  const submissionRows = lists.reduce((sum, { id }) => sum + eraseSubmissions(app, tx, { ...person, listId: id }), 0)
+  const mailboxRows = after === 0 ? eraseMailboxSubmissions(app, tx, person) : 0
+  return { rows: submissionRows + mailboxRows, next: lists.length < BATCH_SIZE ? undefined : lists.at(-1)?.id }
 }
 
 /** The newest import that is not over; 0: none is open. */
-export const newestImport = (db: Database): number => sql(db).newestImport.get()?.id ?? 0
+export const findNewestImport = (db: Database): number => sql(db).newestImport.get()?.id ?? 0
 
 /** Whether an import of the account, up to this one, is not over. */
 export const isImportOpen = (db: Database, accountId: number, upTo: number): boolean =>

@@ -7,12 +7,12 @@ import type { App } from '#features/core/app/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import { hmacSha256 } from '#platform/crypto.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { days, hours } from '#platform/units.ts'
-import { mailboxKey } from '#protocols/address/mailbox-key.ts'
+import { toMailboxKey } from '#protocols/address/mailbox-key.ts'
 
 /** An address in a form of a list. */
-export interface Entered {
+export interface Submission {
   readonly accountId: number
   /** Row id. */
   readonly listId: number
@@ -26,24 +26,24 @@ interface MailLimit {
 }
 
 /** Confirmations and welcomes that the forms of one account cause for one mailbox at most: fewer the longer somebody goes on asking. */
-const MAX_MAILS_OF_ACCOUNT: readonly MailLimit[] = [
+const ACCOUNT_MAIL_LIMITS: readonly MailLimit[] = [
   { withinMs: days(1), count: 10 },
   { withinMs: days(7), count: 20 },
   { withinMs: days(30), count: 30 },
 ]
 /** The same of the forms of all accounts together: otherwise a mailbox is filled by the forms of many accounts. */
-const MAX_MAILS_OF_ALL: readonly MailLimit[] = [
+const SHARED_MAIL_LIMITS: readonly MailLimit[] = [
   { withinMs: hours(1), count: 10 },
   { withinMs: days(1), count: 20 },
   { withinMs: days(30), count: 100 },
 ]
 /** How long what was entered is remembered. */
-export const REMEMBERED_MS = days(30)
+export const SUBMISSION_RETENTION_MS = days(30)
 /** Rows of longer ago that go with each one that is written. */
-const TRIMMED = 10
+const PURGE_BATCH_SIZE = 10
 const DIGEST_BYTES = 16
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   mailsOfAccount: db.prepare<{ at: Millis }, [Uint8Array, Millis]>(
     'SELECT asked_at AS at FROM form_asks WHERE mailbox = ? AND asked_at > ?',
   ),
@@ -65,61 +65,67 @@ const sql = prepared((db) => ({
 const digest = ({ keys }: Pick<App, 'keys'>, text: string): Uint8Array =>
   hmacSha256(keys.subkey('form-asks'), text).slice(0, DIGEST_BYTES)
 
-const mailboxDigest = (app: Pick<App, 'keys'>, { accountId, addressKey }: Omit<Entered, 'listId'>): Uint8Array =>
-  digest(app, `mailbox ${accountId} ${mailboxKey(addressKey)}`)
+const digestMailbox = (app: Pick<App, 'keys'>, { accountId, addressKey }: Omit<Submission, 'listId'>): Uint8Array =>
+  digest(app, `mailbox ${accountId} ${toMailboxKey(addressKey)}`)
 
-const sharedMailboxDigest = (app: Pick<App, 'keys'>, { addressKey }: Pick<Entered, 'addressKey'>): Uint8Array =>
-  digest(app, `mailbox of all ${mailboxKey(addressKey)}`)
+const digestSharedMailbox = (app: Pick<App, 'keys'>, { addressKey }: Pick<Submission, 'addressKey'>): Uint8Array =>
+  digest(app, `mailbox of all ${toMailboxKey(addressKey)}`)
 
-const contactDigest = (app: Pick<App, 'keys'>, { listId, addressKey }: Entered): Uint8Array =>
+const digestContact = (app: Pick<App, 'keys'>, { listId, addressKey }: Submission): Uint8Array =>
   digest(app, `contact ${listId} ${addressKey}`)
 
 /**
  * Whether forms, of this account or of all, caused so much mail for a mailbox that they cause no more for now.
  * @param now event time
  */
-export function isFlooded(app: Pick<App, 'keys'>, db: Database, entered: Entered, now: Millis): boolean {
+export function isMailLimitReached(app: Pick<App, 'keys'>, db: Database, submission: Submission, now: Millis): boolean {
   const { mailsOfAccount, mailsOfAll } = sql(db)
-  const since = now - REMEMBERED_MS
+  const since = now - SUBMISSION_RETENTION_MS
   return (
-    isReached(MAX_MAILS_OF_ACCOUNT, mailsOfAccount.all(mailboxDigest(app, entered), since), now) ||
-    isReached(MAX_MAILS_OF_ALL, mailsOfAll.all(sharedMailboxDigest(app, entered), since), now)
+    isAnyLimitReached(ACCOUNT_MAIL_LIMITS, mailsOfAccount.all(digestMailbox(app, submission), since), now) ||
+    isAnyLimitReached(SHARED_MAIL_LIMITS, mailsOfAll.all(digestSharedMailbox(app, submission), since), now)
   )
 }
 
-const isReached = (limits: readonly MailLimit[], mails: readonly { readonly at: Millis }[], now: Millis): boolean =>
-  limits.some(({ withinMs, count }) => mails.filter(({ at }) => at > now - withinMs).length >= count)
+const isAnyLimitReached = (
+  limits: readonly MailLimit[],
+  mails: readonly { readonly at: Millis }[],
+  now: Millis,
+): boolean => limits.some(({ withinMs, count }) => mails.filter(({ at }) => at > now - withinMs).length >= count)
 
 /**
  * Whether the address was entered for this list not long ago, and is to be answered as one that waits.
  * @param now event time
  */
-export const wasEntered = (app: Pick<App, 'keys'>, db: Database, entered: Entered, now: Millis): boolean =>
-  sql(db).entered.get(contactDigest(app, entered), now - REMEMBERED_MS) !== null
+export const wasSubmitted = (app: Pick<App, 'keys'>, db: Database, submission: Submission, now: Millis): boolean =>
+  sql(db).entered.get(digestContact(app, submission), now - SUBMISSION_RETENTION_MS) !== null
 
 /** Notes that an address was entered, and whether that made an email. */
-export function noteEntered(
+export function recordSubmission(
   app: Pick<App, 'keys' | 'eventTime'>,
   tx: Tx,
-  entered: Entered,
+  submission: Submission,
   { isSent }: { readonly isSent: boolean },
 ): void {
   const { removeUnsent, insert, trim } = sql(tx.db)
   const now = app.eventTime()
-  const contact = contactDigest(app, entered)
-  trim.run(now - REMEMBERED_MS, TRIMMED)
+  const contact = digestContact(app, submission)
+  trim.run(now - SUBMISSION_RETENTION_MS, PURGE_BATCH_SIZE)
   if (!isSent) removeUnsent.run(contact)
-  if (isSent) insert.run(mailboxDigest(app, entered), sharedMailboxDigest(app, entered), contact, now)
+  if (isSent) insert.run(digestMailbox(app, submission), digestSharedMailbox(app, submission), contact, now)
   else insert.run(null, null, contact, now)
 }
 
 /** Forgets that an address was entered for a list. Returns how many rows that were. */
-export const eraseEntered = (app: Pick<App, 'keys'>, tx: Tx, entered: Entered): number =>
-  sql(tx.db).eraseContact.run(contactDigest(app, entered)).changes
+export const eraseSubmissions = (app: Pick<App, 'keys'>, tx: Tx, submission: Submission): number =>
+  sql(tx.db).eraseContact.run(digestContact(app, submission)).changes
 
 /**
  * Forgets how much mail the forms of an account made for the mailbox of an address. Other spellings that lead to the mailbox may be entered again as
  * well.
  */
-export const eraseEnteredMailbox = (app: Pick<App, 'keys'>, tx: Tx, entered: Omit<Entered, 'listId'>): number =>
-  sql(tx.db).eraseMailbox.run(mailboxDigest(app, entered)).changes
+export const eraseMailboxSubmissions = (
+  app: Pick<App, 'keys'>,
+  tx: Tx,
+  submission: Omit<Submission, 'listId'>,
+): number => sql(tx.db).eraseMailbox.run(digestMailbox(app, submission)).changes

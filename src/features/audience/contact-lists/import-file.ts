@@ -1,16 +1,16 @@
 /** @module Reads a file of contacts that is being imported, a slice at a time from wherever the last one ended. Holds one window of it in memory. */
 import { type FileHandle, open } from 'node:fs/promises'
-import { giveWay } from '#platform/clock.ts'
-import { type CsvRecord, LONGEST_RECORD, restOfLine, scanRecords } from '#platform/csv/records.ts'
+import { yieldToEventLoop } from '#platform/clock.ts'
+import { type CsvRecord, findNextLineStart, MAX_RECORD_BYTES, scanRecords } from '#platform/csv/records.ts'
 import { type CsvHead, HEAD_BYTES, readHead } from './csv.ts'
 
 /** A place between two records: octets and whole lines before it. At the beginning both are 0, whatever the header takes. */
-export interface Place {
+export interface FilePosition {
   readonly doneBytes: number
   readonly doneLines: number
 }
 
-export interface Slice extends Place {
+export interface ImportBatch extends FilePosition {
   readonly records: readonly CsvRecord[]
   /** Nothing comes after it. */
   readonly isLast: boolean
@@ -19,16 +19,16 @@ export interface Slice extends Place {
 export interface ImportFile {
   readonly head: CsvHead
   /** The records after a place. */
-  readSlice(from: Place): Promise<Slice>
+  readBatch(from: FilePosition): Promise<ImportBatch>
   close(): Promise<void>
 }
 
 /** Records in one transaction: some 5 ms. */
-const SLICE_RECORDS = 250
+const MAX_BATCH_RECORDS = 250
 /** Lines that are looked at for them. */
-const SLICE_LINES = 4000
-const WINDOW_BYTES = 2 * LONGEST_RECORD
-const LAST_BYTE_CR = 13
+const MAX_BATCH_LINES = 4000
+const WINDOW_BYTES = 2 * MAX_RECORD_BYTES
+const CR = 13
 
 /** Opens a file that was spooled. Throws what the system says: ENOENT when it is gone. */
 export async function openImportFile(path: string, sizeBytes: number): Promise<ImportFile> {
@@ -36,50 +36,50 @@ export async function openImportFile(path: string, sizeBytes: number): Promise<I
   try {
     const start = Buffer.alloc(Math.min(HEAD_BYTES, sizeBytes))
     await fill(handle, start, 0)
-    return importFile(handle, sizeBytes, readHead(start, sizeBytes <= HEAD_BYTES))
+    return createImportFile(handle, sizeBytes, readHead(start, sizeBytes <= HEAD_BYTES))
   } catch (error) {
     await handle.close()
     throw error
   }
 }
 
-function importFile(handle: FileHandle, sizeBytes: number, head: CsvHead): ImportFile {
+function createImportFile(handle: FileHandle, sizeBytes: number, head: CsvHead): ImportFile {
   const buffer = Buffer.alloc(Math.min(WINDOW_BYTES, sizeBytes))
-  const windowAt = async (at: number): Promise<Buffer> => {
+  const readWindow = async (at: number): Promise<Buffer> => {
     const window = buffer.subarray(0, Math.min(buffer.length, sizeBytes - at))
     await fill(handle, window, at)
     return window
   }
 
   /** Where the line ends that goes on at a place. A line may be as long as the file. */
-  const endOfLine = async (from: number): Promise<number> => {
+  const findLineEnd = async (from: number): Promise<number> => {
     let at = from
     while (at < sizeBytes) {
-      const window = await windowAt(at)
+      const window = await readWindow(at)
       const isEnd = at + window.length === sizeBytes
-      const rest = restOfLine(window, isEnd)
+      const rest = findNextLineStart(window, isEnd)
       if (rest !== undefined) return at + rest
       // A CR at the very end may be half of a CRLF.
-      at += window.at(-1) === LAST_BYTE_CR && window.length > 1 ? window.length - 1 : window.length
-      await giveWay()
+      at += window.at(-1) === CR && window.length > 1 ? window.length - 1 : window.length
+      await yieldToEventLoop()
     }
     return sizeBytes
   }
 
   return {
     head,
-    async readSlice({ doneBytes, doneLines }) {
+    async readBatch({ doneBytes, doneLines }) {
       const at = doneBytes === 0 ? head.dataByte : doneBytes
-      const window = await windowAt(at)
+      const window = await readWindow(at)
       const scan = scanRecords(window, {
         delimiter: head.delimiter,
         line: doneBytes === 0 ? head.dataLine : doneLines + 1,
         isEnd: at + window.length === sizeBytes,
-        most: SLICE_RECORDS,
-        mostLines: SLICE_LINES,
+        maxRecords: MAX_BATCH_RECORDS,
+        maxLines: MAX_BATCH_LINES,
         oneLineCell: head.emailCell,
       })
-      const end = scan.isInsideLine ? await endOfLine(at + scan.end) : at + scan.end
+      const end = scan.isInsideLine ? await findLineEnd(at + scan.end) : at + scan.end
       return {
         records: scan.records,
         doneBytes: end,
@@ -92,13 +92,13 @@ function importFile(handle: FileHandle, sizeBytes: number, head: CsvHead): Impor
 }
 
 /** A file that is shorter than it was. */
-export class CutFile extends Error {}
+export class TruncatedFileError extends Error {}
 
 /** Reads bytes until a buffer is full. */
 async function fill(handle: FileHandle, buffer: Buffer, from: number): Promise<void> {
   for (let at = 0; at < buffer.length; ) {
     const { bytesRead } = await handle.read(buffer, at, buffer.length - at, from + at)
-    if (bytesRead === 0) throw new CutFile('the file ends too early')
+    if (bytesRead === 0) throw new TruncatedFileError('the file ends too early')
     at += bytesRead
   }
 }

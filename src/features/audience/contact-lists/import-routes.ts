@@ -7,13 +7,13 @@ import { authenticated, requires } from '#features/core/app/http.ts'
 import { getList } from '#features/setup/contact-store/lists.ts'
 import { CONTACT_STATUSES } from '#features/setup/contact-store/status.ts'
 import type { BodyStream } from '#platform/http/body-stream.ts'
-import { CSV_TYPE, csvAnswer, csvStreamBody } from '#platform/http/csv.ts'
-import { streamedDownload } from '#platform/http/download.ts'
-import { one } from '#platform/http/envelope.ts'
-import { refuses } from '#platform/http/refusals.ts'
-import { One, OneOf, Uuid } from '#platform/http/schemas.ts'
-import { exportPieces } from './export.ts'
-import { beginImport } from './import.ts'
+import { CSV_TYPE, csvResponseSpec, csvStreamBody } from '#platform/http/csv.ts'
+import { streamDownload } from '#platform/http/download.ts'
+import { dataBody } from '#platform/http/envelope.ts'
+import { errorResponses } from '#platform/http/refusals.ts'
+import { DataBody, StringEnum, Uuid } from '#platform/http/schemas.ts'
+import { exportChunks } from './export.ts'
+import { startImport } from './import.ts'
 
 const tags = ['Contact lists']
 const params = Type.Object({ id: Type.String({ description: 'Id of the contact list.' }) })
@@ -31,13 +31,13 @@ export const contactFileRoutes = (app: App) =>
     .post(
       '/:id/contacts/import',
       async ({ actor, params, query, body, set }) => {
-        const operationId = await beginImport(app, actor, {
+        const operationId = await startImport(app, actor, {
           listId: params.id,
           confirmed: query.confirmed === 'true',
           body: body as BodyStream | undefined,
         })
         set.status = 202
-        return one({
+        return dataBody({
           operation_id: operationId,
           message: 'The file is being imported; its operation tells how far it is.',
         })
@@ -46,12 +46,12 @@ export const contactFileRoutes = (app: App) =>
         params,
         query: Type.Object({
           confirmed: Type.Optional(
-            OneOf(['true', 'false'], {
+            StringEnum(['true', 'false'], {
               description: 'Whether the contacts have confirmed already, so that a list with double opt-in asks none.',
             }),
           ),
         }),
-        response: { 202: One(ImportBegun) },
+        response: { 202: DataBody(ImportBegun) },
         detail: {
           summary: 'Import contacts from CSV',
           description:
@@ -61,7 +61,7 @@ export const contactFileRoutes = (app: App) =>
             'The first line names the columns: email (or e-mail, mail, address, email address), and if wanted status, metadata (a JSON object) and others, which become metadata of that name; the times of an export are passed over. One column of addresses needs no such line. Separated by comma or semicolon, in UTF-8.',
           ),
           ...requires('contacts:write'),
-          ...refuses({
+          ...errorResponses({
             415: ['unsupported_media_type', 'The body is not text/csv, or is compressed.'],
             429: ['too_many_imports', 'Too many imports of the account are not over yet.'],
             507: ['insufficient_storage', 'The server has no disk space left.'],
@@ -73,8 +73,8 @@ export const contactFileRoutes = (app: App) =>
       '/:id/contacts/export',
       ({ actor, params, query, request }) => {
         const list = getList(app.db, actor.accountId, params.id)
-        app.work.spend(actor.accountId, EXPORT_WORK_UNITS)
-        return streamedDownload(app, request, () => exportPieces(app.db, list.id, query.status), {
+        app.workBudget.spend(actor.accountId, EXPORT_WORK_UNITS)
+        return streamDownload(app, request, () => exportChunks(app.db, list.id, query.status), {
           contentType: `${CSV_TYPE}; charset=utf-8`,
           filename: 'contacts.csv',
         })
@@ -82,14 +82,14 @@ export const contactFileRoutes = (app: App) =>
       {
         params,
         query: Type.Object({
-          status: Type.Optional(OneOf(CONTACT_STATUSES, { description: 'Only contacts in this status.' })),
+          status: Type.Optional(StringEnum(CONTACT_STATUSES, { description: 'Only contacts in this status.' })),
         }),
         detail: {
           summary: 'Export the contacts as CSV',
           description:
             'Oldest first; an import reads it again. An apostrophe stands before what a spreadsheet would take for a formula; an import takes it away again.',
           tags,
-          ...csvAnswer('Columns email, status, subscribed_at, unsubscribed_at, created_at and metadata.'),
+          ...csvResponseSpec('Columns email, status, subscribed_at, unsubscribed_at, created_at and metadata.'),
           ...requires('contacts:read'),
         },
       },

@@ -2,22 +2,22 @@
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import { insertOperation } from '#features/core/operations/operations.ts'
-import { type ContactList, getList, listById } from '#features/setup/contact-store/lists.ts'
+import { type ContactList, findListById, getList } from '#features/setup/contact-store/lists.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { insufficientStorage, tooMany } from '#platform/errors.ts'
+import { insufficientStorage, tooManyRequests } from '#platform/errors.ts'
 import type { BodyStream } from '#platform/http/body-stream.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { minutes } from '#platform/units.ts'
 import { requireConfirmable } from './contact-mails.ts'
 import { emptyFile } from './csv.ts'
-import { importsOf, insertImport } from './imports.ts'
-import { arrivingFor, type Spooled, spoolFile } from './spool.ts'
+import { insertImport, sumImports } from './imports.ts'
+import { countArriving, type SpooledFile, spoolFile } from './spool.ts'
 
 /** Files of one account that come in at the same time. */
-const MOST_ARRIVING = 4
+const MAX_ARRIVING_FILES = 4
 /** Files of one account that wait or are being imported; each takes its size of the disk, so they are bounded together as well. */
-const MOST_WAITING = 100
-const MOST_WAITING_FILES_OF_FULL_SIZE = 4
+const MAX_WAITING_FILES = 100
+const MAX_WAITING_FULL_SIZE_FILES = 4
 const RETRY_AFTER_MS = minutes(1)
 
 export interface ImportInput {
@@ -33,10 +33,10 @@ export interface ImportInput {
  * Takes a file in; returns the id of the operation that imports it. Nothing stays of one that is refused: 404 for the list, 422 for what is no file of
  * contacts and where confirmations could not be sent, 429 for one too many, 507, and what reading the body throws.
  */
-export async function beginImport(app: App, actor: Actor, { listId, confirmed, body }: ImportInput): Promise<string> {
+export async function startImport(app: App, actor: Actor, { listId, confirmed, body }: ImportInput): Promise<string> {
   const list = getList(app.db, actor.accountId, listId)
   if (list.doubleOptIn && !confirmed) requireConfirmable(app, actor.accountId)
-  requirePlace(app, actor.accountId)
+  requireImportSlot(app, actor.accountId)
   if (!body) throw emptyFile()
   if (await app.disk.isLow()) throw insufficientStorage()
   return spoolFile(app, actor.accountId, body, (spooled) =>
@@ -44,14 +44,14 @@ export async function beginImport(app: App, actor: Actor, { listId, confirmed, b
   )
 }
 
-function requirePlace(app: App, accountId: number): void {
-  const { count, sizeBytes } = importsOf(app.db, accountId)
+function requireImportSlot(app: App, accountId: number): void {
+  const { count, sizeBytes } = sumImports(app.db, accountId)
   const isFull =
-    arrivingFor(app, accountId) >= MOST_ARRIVING ||
-    count >= MOST_WAITING ||
-    sizeBytes >= MOST_WAITING_FILES_OF_FULL_SIZE * app.config.importMaxBytes
+    countArriving(app, accountId) >= MAX_ARRIVING_FILES ||
+    count >= MAX_WAITING_FILES ||
+    sizeBytes >= MAX_WAITING_FULL_SIZE_FILES * app.config.importMaxBytes
   if (isFull)
-    throw tooMany(
+    throw tooManyRequests(
       'too_many_imports',
       'Too many imports of this account are not over yet; wait until one of them is.',
       RETRY_AFTER_MS / 1000,
@@ -64,11 +64,11 @@ function storeImport(
   actor: Actor,
   list: ContactList,
   confirmed: boolean,
-  { file, sizeBytes, lines }: Spooled,
+  { file, sizeBytes, lines }: SpooledFile,
 ): string {
   const listId = formatUuid(list.uuid)
   // It may have been deleted while the file came in; then this throws the 404.
-  if (!listById(tx.db, list.id)) getList(tx.db, actor.accountId, listId)
+  if (!findListById(tx.db, list.id)) getList(tx.db, actor.accountId, listId)
   const operation = insertOperation(app, tx, actor, {
     type: 'bulk_import',
     status: 'pending',

@@ -2,7 +2,7 @@
 import type { Database } from 'bun:sqlite'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 
 /** How far an import is. */
 export interface ImportProgress {
@@ -47,7 +47,7 @@ type Row = Omit<Import, 'confirmed'> & { readonly confirmed: number }
 const COLUMNS = `id, account_id AS accountId, list_id AS listId, operation_id AS operationId, file, size_bytes AS sizeBytes, confirmed,
   done_bytes AS doneBytes, done_lines AS doneLines, inserted, duplicates, invalid, errors`
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   // Few rows, so no index.
   next: db.prepare<Row, [number]>(
     `SELECT ${COLUMNS} FROM contact_imports WHERE account_id > ? ORDER BY account_id, id LIMIT 1`,
@@ -68,23 +68,23 @@ const sql = prepared((db) => ({
 }))
 
 /** The import to go on with after one of `afterAccountId`: the oldest of the next account, so that each has its turn. */
-export function nextImport(db: Database, afterAccountId: number): Import | undefined {
+export function findNextImport(db: Database, afterAccountId: number): Import | undefined {
   const row = sql(db).next.get(afterAccountId) ?? sql(db).next.get(0)
   return row ? { ...row, confirmed: row.confirmed !== 0 } : undefined
 }
 
 /** How many imports of an account wait or run, and what their files take together. */
-export const importsOf = (db: Database, accountId: number): { readonly count: number; readonly sizeBytes: number } =>
+export const sumImports = (db: Database, accountId: number): { readonly count: number; readonly sizeBytes: number } =>
   sql(db).ofAccount.get(accountId) ?? { count: 0, sizeBytes: 0 }
 
 /** Names of the files of an account's imports. */
-export const filesOf = (db: Database, accountId: number): string[] =>
+export const listImportFiles = (db: Database, accountId: number): string[] =>
   sql(db)
     .filesOf.all(accountId)
     .map(({ file }) => file)
 
 /** Whether a file belongs to an import. */
-export const isImported = (db: Database, file: string): boolean => sql(db).ofFile.get(file) !== null
+export const hasImport = (db: Database, file: string): boolean => sql(db).ofFile.get(file) !== null
 
 /** Writes an import of which nothing is done. */
 export const insertImport = (tx: Tx, row: NewImport, now: Millis): void =>
@@ -100,7 +100,7 @@ export const insertImport = (tx: Tx, row: NewImport, now: Millis): void =>
   )
 
 /** Stores how far an import is. */
-export const progressImport = (tx: Tx, id: number, progress: ImportProgress): void =>
+export const storeImportProgress = (tx: Tx, id: number, progress: ImportProgress): void =>
   void sql(tx.db).progress.run(
     progress.doneBytes,
     progress.doneLines,

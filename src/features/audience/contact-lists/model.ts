@@ -1,20 +1,20 @@
 /** @module Wire shapes of contact lists and contacts. */
 import type { Database } from 'bun:sqlite'
 import { type Static, Type } from '@sinclair/typebox'
-import { type ListInput, LONGEST_DESCRIPTION, LONGEST_NAME } from '#features/setup/contact-store/change-list.ts'
+import { type ListInput, MAX_DESCRIPTION_LENGTH, MAX_NAME_LENGTH } from '#features/setup/contact-store/change-list.ts'
 import type { Contact } from '#features/setup/contact-store/find.ts'
-import { type ContactList, LARGEST_LISTED_BYTES, type ListedContactList } from '#features/setup/contact-store/lists.ts'
-import { CONTACT_STATUSES, contactCount } from '#features/setup/contact-store/status.ts'
-import { LARGEST_BODY_BYTES, LONGEST_SUBJECT, templateUuid } from '#features/setup/templates/templates.ts'
+import { type ContactList, type ListedContactList, MAX_LISTED_BYTES } from '#features/setup/contact-store/lists.ts'
+import { CONTACT_STATUSES, readContactCount } from '#features/setup/contact-store/status.ts'
+import { findTemplateUuid, MAX_BODY_BYTES, MAX_SUBJECT_LENGTH } from '#features/setup/templates/templates.ts'
 import type { Millis } from '#platform/clock.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import {
-  Closed,
   FreeMap,
   Nullable,
-  OneOf,
   OptionalNullable,
   PAGE_FIELDS,
+  StrictObject,
+  StringEnum,
   Timestamp,
   Uuid,
 } from '#platform/http/schemas.ts'
@@ -48,19 +48,21 @@ export type ContactListRecord = Static<typeof ContactListRecord>
 export const ContactListRow = Type.Object({
   ...LIST_FIELDS,
   truncated: Type.Boolean({
-    description: `True when a body of more than ${LARGEST_LISTED_BYTES} bytes is left out (null); the contact list itself has it.`,
+    description: `True when a body of more than ${MAX_LISTED_BYTES} bytes is left out (null); the contact list itself has it.`,
   }),
 })
 export type ContactListRow = Static<typeof ContactListRow>
 
 /** 30 days. */
-const LONGEST_DELAY_SECONDS = 2_592_000
+const MAX_WELCOME_DELAY_SECONDS = 2_592_000
 const SYNTAX = 'In Jinja syntax, with `contact` and `list`.'
 
-export const ContactListBody = Closed(
+export const ContactListBody = StrictObject(
   {
-    name: Type.String({ minLength: 1, maxLength: LONGEST_NAME, description: 'Name, in one line.' }),
-    description: OptionalNullable(Type.String({ maxLength: LONGEST_DESCRIPTION }), { description: 'What it is for.' }),
+    name: Type.String({ minLength: 1, maxLength: MAX_NAME_LENGTH, description: 'Name, in one line.' }),
+    description: OptionalNullable(Type.String({ maxLength: MAX_DESCRIPTION_LENGTH }), {
+      description: 'What it is for.',
+    }),
     double_opt_in: Type.Optional(
       Type.Boolean({ description: 'Whether new contacts are asked by email whether they want it; default false.' }),
     ),
@@ -70,7 +72,7 @@ export const ContactListBody = Closed(
     welcome_email_delay_seconds: Type.Optional(
       Type.Integer({
         minimum: 0,
-        maximum: LONGEST_DELAY_SECONDS,
+        maximum: MAX_WELCOME_DELAY_SECONDS,
         description: 'How long after that; default 0, at most 30 days.',
       }),
     ),
@@ -78,13 +80,13 @@ export const ContactListBody = Closed(
       description: 'Its sender, at a verified domain; null: no-reply at the first verified domain.',
     }),
     welcome_email_subject: OptionalNullable(Type.String(), {
-      description: `Its subject, at most ${LONGEST_SUBJECT} characters. ${SYNTAX}`,
+      description: `Its subject, at most ${MAX_SUBJECT_LENGTH} characters. ${SYNTAX}`,
     }),
     welcome_email_html_body: OptionalNullable(Type.String(), {
-      description: `Its HTML body, at most ${LARGEST_BODY_BYTES} bytes. ${SYNTAX} Values are escaped as HTML.`,
+      description: `Its HTML body, at most ${MAX_BODY_BYTES} bytes. ${SYNTAX} Values are escaped as HTML.`,
     }),
     welcome_email_text_body: OptionalNullable(Type.String(), {
-      description: `Its text body, at most ${LARGEST_BODY_BYTES} bytes. ${SYNTAX}`,
+      description: `Its text body, at most ${MAX_BODY_BYTES} bytes. ${SYNTAX}`,
     }),
     welcome_email_template_id: OptionalNullable(Type.String(), {
       description: 'Template in place of the bodies; a subject of the list wins over that of the template.',
@@ -105,7 +107,7 @@ export const ContactListBody = Closed(
   },
 )
 
-export const listInputOf = (body: Static<typeof ContactListBody>): ListInput => ({
+export const toListInput = (body: Static<typeof ContactListBody>): ListInput => ({
   name: body.name,
   description: body.description,
   doubleOptIn: body.double_opt_in,
@@ -125,7 +127,7 @@ export const listWire = (db: Database, list: ContactList, accountUuid: string): 
   name: list.name,
   description: list.description,
   double_opt_in: list.doubleOptIn,
-  contact_count: contactCount(db, list.accountId, list.id),
+  contact_count: readContactCount(db, list.accountId, list.id),
   welcome_email_enabled: list.welcomeEnabled,
   welcome_email_delay_seconds: list.welcomeDelaySeconds,
   welcome_email_from_address: list.welcomeFrom,
@@ -133,7 +135,7 @@ export const listWire = (db: Database, list: ContactList, accountUuid: string): 
   welcome_email_html_body: list.welcomeHtml,
   welcome_email_text_body: list.welcomeText,
   welcome_email_template_id:
-    list.welcomeTemplateId === null ? null : (templateUuid(db, list.welcomeTemplateId) ?? null),
+    list.welcomeTemplateId === null ? null : (findTemplateUuid(db, list.welcomeTemplateId) ?? null),
   created_at: isoTime(list.createdAt),
   updated_at: isoTime(list.updatedAt),
 })
@@ -154,7 +156,7 @@ export const ContactRecord = Type.Object({
   metadata: Type.Record(Type.String(), Type.Unknown(), {
     description: 'Your own data; templates read it as `contact`.',
   }),
-  status: OneOf(CONTACT_STATUSES, { description: STATUS_WORDS }),
+  status: StringEnum(CONTACT_STATUSES, { description: STATUS_WORDS }),
   subscribed_at: Timestamp({ description: 'When it was put on the list, confirmed, or came back.' }),
   confirmed_at: Nullable(Timestamp(), {
     description:
@@ -168,34 +170,34 @@ export type ContactRecord = Static<typeof ContactRecord>
 
 export const ContactQuery = Type.Object({
   ...PAGE_FIELDS,
-  status: Type.Optional(OneOf(CONTACT_STATUSES, { description: 'Only contacts with this status.' })),
+  status: Type.Optional(StringEnum(CONTACT_STATUSES, { description: 'Only contacts with this status.' })),
   email: Type.Optional(Type.String({ description: 'Only this address, in any spelling.' })),
 })
 
 /** Contacts in one request. */
-export const MOST_CONTACTS = 10_000
+export const MAX_CONTACTS_PER_REQUEST = 10_000
 
 const Email = Type.String({ description: 'Address; one with a name loses it.' })
-const metadataOf = (maxMetadataBytes: number) =>
+const createMetadataSchema = (maxMetadataBytes: number) =>
   Nullable(FreeMap(), {
     description: `Your own data, at most ${maxMetadataBytes} bytes of JSON; templates read it as \`contact\`.`,
   })
 
 /** One of `contacts`. */
 export const ContactItem = (maxMetadataBytes: number) =>
-  Closed({ email: Email, metadata: Type.Optional(metadataOf(maxMetadataBytes)) })
+  StrictObject({ email: Email, metadata: Type.Optional(createMetadataSchema(maxMetadataBytes)) })
 
 /** `contacts` are checked one by one: a fault in one is told in `errors` and does not fail the others. */
 export const NewContactBody = (maxMetadataBytes: number) =>
-  Closed(
+  StrictObject(
     {
       email: Type.Optional(Email),
-      metadata: Type.Optional(metadataOf(maxMetadataBytes)),
+      metadata: Type.Optional(createMetadataSchema(maxMetadataBytes)),
       contacts: Type.Optional(
         Type.Array(Type.Unknown({ ...ContactItem(maxMetadataBytes) }), {
           // One at least, which is said after the list was found.
-          maxItems: MOST_CONTACTS,
-          description: `Several at once, 1 to ${MOST_CONTACTS}.`,
+          maxItems: MAX_CONTACTS_PER_REQUEST,
+          description: `Several at once, 1 to ${MAX_CONTACTS_PER_REQUEST}.`,
         }),
       ),
       confirmed: Type.Optional(
@@ -212,8 +214,8 @@ export const NewContactBody = (maxMetadataBytes: number) =>
 export type NewContactBody = Static<ReturnType<typeof NewContactBody>>
 
 export const ContactChangeBody = (maxMetadataBytes: number) =>
-  Closed(
-    { metadata: metadataOf(maxMetadataBytes) },
+  StrictObject(
+    { metadata: createMetadataSchema(maxMetadataBytes) },
     {
       description: 'The metadata takes the place of what was there.',
       examples: [{ metadata: { first_name: 'Ada' } }],
@@ -246,7 +248,7 @@ export const AddedContacts = Type.Object({
 })
 
 /** Who was added as active has the time of that in place of a confirmation: the word of the account, which proves nothing of the recipient's. */
-const confirmedByLink = ({ confirmedAt, createdAt }: Contact): Millis | null =>
+const findLinkConfirmation = ({ confirmedAt, createdAt }: Contact): Millis | null =>
   confirmedAt === createdAt ? null : confirmedAt
 
 export const contactWire = (contact: Contact, list: ContactList, accountUuid: string): ContactRecord => ({
@@ -257,7 +259,7 @@ export const contactWire = (contact: Contact, list: ContactList, accountUuid: st
   metadata: contact.metadata === null ? {} : JSON.parse(contact.metadata),
   status: contact.status,
   subscribed_at: isoTime(contact.subscribedAt),
-  confirmed_at: isoTimeOrNull(confirmedByLink(contact)),
+  confirmed_at: isoTimeOrNull(findLinkConfirmation(contact)),
   unsubscribed_at: isoTimeOrNull(contact.unsubscribedAt),
   welcome_email_sent_at: isoTimeOrNull(contact.welcomeSentAt),
   created_at: isoTime(contact.createdAt),

@@ -5,7 +5,7 @@
 import { type Html, html, htmlPage } from '#platform/http/html.ts'
 
 /** What the pages are about. */
-export interface Question {
+export interface PageSubject {
   readonly listName: string
   readonly address: string
   /** Domain of the sender; `''` when it is not known. */
@@ -13,70 +13,70 @@ export interface Question {
 }
 
 /** Does whoever has this address want the mail of the list? */
-export const askPage = (question: Question): Html =>
-  page(
+export const confirmationPage = (subject: PageSubject): Html =>
+  renderPage(
     'Confirm your subscription',
     html`<h1>Confirm your subscription?</h1>
-<p>${address(question)} will then get ${mailOf(question)}.</p>
-${button('Confirm')}
+<p>${addressHtml(subject)} will then get ${mailHtml(subject)}.</p>
+${buttonHtml('Confirm')}
 <p class="note">If you did not ask for this, just close the page: then nothing is sent to you.</p>`,
   )
 
 /** It was confirmed with this press of the button. */
-export const confirmedPage = (question: Question): Html =>
-  page(
+export const confirmedPage = (subject: PageSubject): Html =>
+  renderPage(
     'Your subscription is confirmed',
     html`<h1>Your subscription is confirmed</h1>
-<p>${address(question)} gets ${mailOf(question)}.</p>
+<p>${addressHtml(subject)} gets ${mailHtml(subject)}.</p>
 <p>Every one of its messages lets you unsubscribe. You can close this page.</p>`,
   )
 
 /** It had been confirmed before. */
-export const alreadyPage = (question: Question): Html =>
-  page(
+export const alreadyConfirmedPage = (subject: PageSubject): Html =>
+  renderPage(
     'Your subscription is confirmed already',
     html`<h1>Your subscription is confirmed already</h1>
-<p>${address(question)} gets ${mailOf(question)}. There is nothing left to do.</p>`,
+<p>${addressHtml(subject)} gets ${mailHtml(subject)}. There is nothing left to do.</p>`,
   )
 
 /** @param formUrl where to begin anew; undefined: the list has no form */
-export const expiredPage = (question: Question, formUrl: string | undefined): Html =>
-  page(
+export const linkExpiredPage = (subject: PageSubject, formUrl: string | undefined): Html =>
+  renderPage(
     'This link has expired',
     html`<h1>This link has expired</h1>
-<p>It was not used in time, so ${address(question)} is not on the list “${listName(question)}”.</p>
-${again(formUrl, question)}`,
+<p>It was not used in time, so ${addressHtml(subject)} is not on the list “${listNameHtml(subject)}”.</p>
+${resubscribeHtml(formUrl, subject)}`,
   )
 
 /** A later email has the link that counts. */
-export const replacedPage = (question: Question): Html =>
-  page(
+export const linkReplacedPage = (subject: PageSubject): Html =>
+  renderPage(
     'There is a newer link',
     html`<h1>There is a newer link</h1>
-<p>Another message was sent to ${address(question)} after the one with this link. Please use the link in the newest one.</p>
+<p>Another message was sent to ${addressHtml(subject)} after the one with this link. Please use the link in the newest one.</p>
 <p>Cannot find it? Look among the unwanted mail as well.</p>`,
   )
 
 /** The contact left since, so the link no longer counts. */
-export const refusedPage = (question: Question, formUrl: string | undefined): Html =>
-  page(
+export const linkWithdrawnPage = (subject: PageSubject, formUrl: string | undefined): Html =>
+  renderPage(
     'This link no longer works',
     html`<h1>This link no longer works</h1>
-<p>${address(question)} does not get the mail of “${listName(question)}” any more, and an old link does not change that.</p>
-${again(formUrl, question)}`,
+<p>${addressHtml(subject)} does not get the mail of “${listNameHtml(subject)}” any more, and an old link does not change that.</p>
+${resubscribeHtml(formUrl, subject)}`,
   )
 
 /** The list, or the address on it, is gone. */
-export const gonePage = (): Html =>
-  page(
+export const nothingToConfirmPage = (): Html =>
+  renderPage(
     'There is nothing to confirm any more',
     html`<h1>There is nothing to confirm any more</h1>
 <p>The list was closed, or your address was taken off it. Nothing is sent to you because of this link.</p>`,
   )
 
 /** A token that we did not make, or that was changed on its way. */
-export const unknownLinkPage = (): Html =>
-  page(
+export const incompleteLinkPage = (): Html =>
+  renderPage(
     'This link is not complete',
     html`<h1>This link is not complete</h1>
 <p>It was cut or changed on its way, so it is not known what to confirm. Nothing was changed.</p>
@@ -84,30 +84,30 @@ export const unknownLinkPage = (): Html =>
   )
 
 /** The service cannot store anything now. */
-export const notDonePage = (): Html =>
-  page(
+export const notStoredPage = (): Html =>
+  renderPage(
     'That did not work',
     html`<h1>That did not work</h1>
 <p>It could not be stored just now, so nothing was changed. Try again in a few minutes.</p>
-${button('Confirm')}`,
+${buttonHtml('Confirm')}`,
   )
 
-const address = (question: Question): Html => html`<strong><bdi>${question.address}</bdi></strong>`
+const addressHtml = (subject: PageSubject): Html => html`<strong><bdi>${subject.address}</bdi></strong>`
 
-const listName = (question: Question): Html => html`<bdi>${question.listName}</bdi>`
+const listNameHtml = (subject: PageSubject): Html => html`<bdi>${subject.listName}</bdi>`
 
-const mailOf = (question: Question): Html =>
-  question.senderDomain === ''
-    ? html`the mail of “${listName(question)}”`
-    : html`the mail of “${listName(question)}” from <strong><bdi>${question.senderDomain}</bdi></strong>`
+const mailHtml = (subject: PageSubject): Html =>
+  subject.senderDomain === ''
+    ? html`the mail of “${listNameHtml(subject)}”`
+    : html`the mail of “${listNameHtml(subject)}” from <strong><bdi>${subject.senderDomain}</bdi></strong>`
 
-const again = (formUrl: string | undefined, question: Question): Html =>
+const resubscribeHtml = (formUrl: string | undefined, subject: PageSubject): Html =>
   formUrl === undefined
-    ? html`<p>Do you want it all the same? Then ask its sender${question.senderDomain === '' ? '' : html`, <strong><bdi>${question.senderDomain}</bdi></strong>,`} to put you on the list.</p>`
+    ? html`<p>Do you want it all the same? Then ask its sender${subject.senderDomain === '' ? '' : html`, <strong><bdi>${subject.senderDomain}</bdi></strong>,`} to put you on the list.</p>`
     : html`<p>Do you want it all the same? Then <a href="${formUrl}">subscribe once more</a>.</p>`
 
 /** Goes to the page's own URL, whatever stands before its path. */
-const button = (label: string): Html => html`<form method="post"><button>${label}</button></form>`
+const buttonHtml = (label: string): Html => html`<form method="post"><button>${label}</button></form>`
 
 /** Contrasts (WCAG 2.2 §1.4.3, §1.4.11) and the size of the button (§2.5.5) are measured by the tests of these pages in a browser. */
 const STYLE = `
@@ -121,4 +121,4 @@ button:focus-visible, a:focus-visible { outline: 3px solid var(--strong); outlin
 }
 `
 
-const page = (title: string, main: Html): Html => htmlPage({ title, style: STYLE, main })
+const renderPage = (title: string, main: Html): Html => htmlPage({ title, style: STYLE, main })

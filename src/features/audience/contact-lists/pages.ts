@@ -5,26 +5,26 @@
 import type { Database } from 'bun:sqlite'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
-import { ownUrl } from '#features/sending/tracking/base-url.ts'
+import { trimTrailingSlashes } from '#features/sending/tracking/base-url.ts'
 import { AppError } from '#platform/errors.ts'
 import { acceptsBody } from '#platform/http/body.ts'
 import { type Html, unlistedResponse } from '#platform/http/html.ts'
-import { confirm, type LinkStanding, linkStanding } from './confirm.ts'
+import { confirmSubscription, type LinkState, readLinkState } from './confirm.ts'
 import { CONFIRM_PATH, type ConfirmFacts, openConfirmToken } from './confirm-token.ts'
 import {
-  alreadyPage,
-  askPage,
+  alreadyConfirmedPage,
+  confirmationPage,
   confirmedPage,
-  expiredPage,
-  gonePage,
-  notDonePage,
-  type Question,
-  refusedPage,
-  replacedPage,
-  unknownLinkPage,
+  incompleteLinkPage,
+  linkExpiredPage,
+  linkReplacedPage,
+  linkWithdrawnPage,
+  nothingToConfirmPage,
+  notStoredPage,
+  type PageSubject,
 } from './page.ts'
 
-const hidden = { hide: true }
+const hiddenDetail = { hide: true }
 
 export interface ConfirmPageOptions {
   /** Slug of the sign-up form of a list, by row id, while that can be used. */
@@ -35,54 +35,54 @@ export interface ConfirmPageOptions {
 export function confirmPages(app: App, { findFormSlug }: ConfirmPageOptions) {
   const formUrl = (listId: number): string | undefined => {
     const slug = findFormSlug(app.db, listId)
-    return slug === undefined ? undefined : `${ownUrl(app.config.publicUrl)}/subscribe/${slug}`
+    return slug === undefined ? undefined : `${trimTrailingSlashes(app.config.publicUrl)}/subscribe/${slug}`
   }
   return new Elysia()
     .get(
       `${CONFIRM_PATH}/:token`,
       ({ params }) => {
         const facts = openConfirmToken(app.keys, params.token)
-        if (!facts) return unlistedResponse(unknownLinkPage(), 404)
-        return pageOf(facts, linkStanding(app, facts, app.eventTime()), formUrl, askPage)
+        if (!facts) return unlistedResponse(incompleteLinkPage(), 404)
+        return toResponse(facts, readLinkState(app, facts, app.eventTime()), formUrl, confirmationPage)
       },
-      { detail: hidden },
+      { detail: hiddenDetail },
     )
     .post(
       `${CONFIRM_PATH}/:token`,
       async ({ params }) => {
         const facts = openConfirmToken(app.keys, params.token)
-        if (!facts) return unlistedResponse(unknownLinkPage(), 404)
+        if (!facts) return unlistedResponse(incompleteLinkPage(), 404)
         try {
-          return pageOf(facts, await confirm(app, facts), formUrl, confirmedPage)
+          return toResponse(facts, await confirmSubscription(app, facts), formUrl, confirmedPage)
         } catch (error) {
           if (!(error instanceof AppError)) throw error
-          return unlistedResponse(notDonePage(), error.status)
+          return unlistedResponse(notStoredPage(), error.status)
         }
       },
-      { detail: { ...hidden, ...acceptsBody('anything') } },
+      { detail: { ...hiddenDetail, ...acceptsBody('anything') } },
     )
 }
 
 /** The page for how a link stands; `ifOpen` when it can be confirmed, or just was. */
-function pageOf(
+function toResponse(
   facts: ConfirmFacts,
-  standing: LinkStanding,
+  state: LinkState,
   formUrl: (listId: number) => string | undefined,
-  ifOpen: (question: Question) => Html,
+  ifOpen: (question: PageSubject) => Html,
 ): Response {
-  if (standing.kind === 'gone') return unlistedResponse(gonePage(), 410)
-  const { list, contact } = standing
+  if (state.kind === 'gone') return unlistedResponse(nothingToConfirmPage(), 410)
+  const { list, contact } = state
   const question = { listName: list.name, address: contact.email, senderDomain: facts.senderDomain }
-  switch (standing.kind) {
+  switch (state.kind) {
     case 'open':
       return unlistedResponse(ifOpen(question))
     case 'active':
-      return unlistedResponse(alreadyPage(question))
+      return unlistedResponse(alreadyConfirmedPage(question))
     case 'replaced':
-      return unlistedResponse(replacedPage(question), 410)
+      return unlistedResponse(linkReplacedPage(question), 410)
     case 'expired':
-      return unlistedResponse(expiredPage(question, formUrl(list.id)), 410)
+      return unlistedResponse(linkExpiredPage(question, formUrl(list.id)), 410)
     case 'refused':
-      return unlistedResponse(refusedPage(question, formUrl(list.id)), 410)
+      return unlistedResponse(linkWithdrawnPage(question, formUrl(list.id)), 410)
   }
 }

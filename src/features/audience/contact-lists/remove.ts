@@ -3,21 +3,21 @@ import type { Database } from 'bun:sqlite'
 import { storeWithinPlan } from '#features/core/accounts/limits.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
-import { deletedListAfter, markEmptied } from '#features/setup/contact-store/change-list.ts'
+import { findDeletedListAfter, markEmptied } from '#features/setup/contact-store/change-list.ts'
 import { type Contact, findContact } from '#features/setup/contact-store/find.ts'
 import { type ContactList, getList } from '#features/setup/contact-store/lists.ts'
-import { deleteContact, deleteContactsOf, setContactMetadata } from '#features/setup/contact-store/status.ts'
-import { giveWay } from '#platform/clock.ts'
+import { deleteContact, deleteContactsOfList, setContactMetadata } from '#features/setup/contact-store/status.ts'
+import { yieldToEventLoop } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { notFound } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { type ContactInput, metadataJson } from './add.ts'
+import { type ContactInput, toMetadataJson } from './add.ts'
 
 /** Contacts in one transaction: some 4 ms. */
-const SLICE = 250
+const BATCH_SIZE = 250
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   deleteMails: db.prepare('DELETE FROM contact_mails WHERE contact_id = ?'),
 }))
 
@@ -38,7 +38,7 @@ export function getContact(
 export const removeContact = (app: App, actor: Actor, listId: string, email: string): Promise<void> =>
   app.commit.writeFromReserve((tx) => {
     const { contact, list } = getContact(tx.db, actor.accountId, listId, email)
-    forget(tx, contact.id)
+    deleteMails(tx, contact.id)
     deleteContact(tx, contact)
     auditContact(app, tx, actor, 'contact.deleted', { contact, list })
   })
@@ -51,7 +51,7 @@ export function changeContact(
   email: string,
   metadata: ContactInput['metadata'],
 ): Promise<{ contact: Contact; list: ContactList }> {
-  const json = metadataJson(app.config, metadata)
+  const json = toMetadataJson(app.config, metadata)
   return app.commit.write((tx) => {
     const before = getContact(tx.db, actor.accountId, listId, email)
     storeWithinPlan(app, tx, actor.accountId, () => setContactMetadata(tx, before.contact.id, json))
@@ -76,7 +76,7 @@ function auditContact(
 }
 
 /** What a contact was still to get. */
-const forget = (tx: Tx, contactId: number): void => void sql(tx.db).deleteMails.run(contactId)
+const deleteMails = (tx: Tx, contactId: number): void => void sql(tx.db).deleteMails.run(contactId)
 
 /**
  * Removes the contacts of deleted lists; returns how many lists are empty now. Meant to be called every minute or so, one run at a time: it goes on
@@ -86,23 +86,23 @@ const forget = (tx: Tx, contactId: number): void => void sql(tx.db).deleteMails.
 export async function removeDeletedLists(app: App, ending?: AbortSignal): Promise<number> {
   let emptied = 0
   for (let after = 0; ; ) {
-    const list = deletedListAfter(app.db, after)
+    const list = findDeletedListAfter(app.db, after)
     if (!list) return emptied
     after = list.id
     do {
-      await giveWay()
+      await yieldToEventLoop()
       if (ending?.aborted) return emptied
-    } while (!(await app.commit.writeFromReserve((tx) => removeSlice(app, tx, list.id))))
+    } while (!(await app.commit.writeFromReserve((tx) => removeBatch(app, tx, list.id))))
     app.log.info({ list: formatUuid(list.uuid) }, 'contacts of a deleted list removed')
     emptied++
   }
 }
 
 /** True when nothing is left. */
-function removeSlice(app: App, tx: Tx, listId: number): boolean {
-  const ids = deleteContactsOf(tx, listId, SLICE)
-  for (const id of ids) forget(tx, id)
-  if (ids.length === SLICE) return false
+function removeBatch(app: App, tx: Tx, listId: number): boolean {
+  const ids = deleteContactsOfList(tx, listId, BATCH_SIZE)
+  for (const id of ids) deleteMails(tx, id)
+  if (ids.length === BATCH_SIZE) return false
   markEmptied(app, tx, listId)
   return true
 }

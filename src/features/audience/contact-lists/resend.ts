@@ -2,9 +2,9 @@
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import { suppressionOf } from '#features/setup/suppression-store/check.ts'
-import { conflict, tooMany } from '#platform/errors.ts'
+import { conflict, tooManyRequests } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { confirmationWaitMs, requireConfirmable, scheduleConfirmation } from './contact-mails.ts'
+import { getConfirmationWaitMs, requireConfirmable, scheduleConfirmation } from './contact-mails.ts'
 import { getContact } from './remove.ts'
 
 /**
@@ -18,7 +18,7 @@ export const resendConfirmation = (app: App, actor: Actor, listId: string, email
     if (contact.status === 'active')
       throw conflict('contact_active', 'The contact is active: it needs no confirmation.')
     const suppression = suppressionOf(tx.db, { accountId, address: contact.email, transactional: true, streamId: 0 })
-    const reason = suppression?.reason ?? (isStopped(contact.status) ? contact.status : undefined)
+    const reason = suppression?.reason ?? (isUndeliverable(contact.status) ? contact.status : undefined)
     if (reason !== undefined)
       throw conflict('contact_suppressed', `Nothing is sent to this address (${reason}), so it cannot be asked.`)
     if (contact.status === 'unsubscribed')
@@ -27,9 +27,9 @@ export const resendConfirmation = (app: App, actor: Actor, listId: string, email
         'The contact left the list. Only the person can come back: by a signup form of the list, or by the unsubscribe link in a message it has.',
       )
     requireConfirmable(app, accountId)
-    const waitMs = confirmationWaitMs(tx.db, contact, app.eventTime())
+    const waitMs = getConfirmationWaitMs(tx.db, contact, app.eventTime())
     if (waitMs > 0)
-      throw tooMany(
+      throw tooManyRequests(
         'confirmation_too_often',
         'The contact was asked to confirm a short while ago; ask it again later.',
         waitMs / 1000,
@@ -43,4 +43,4 @@ export const resendConfirmation = (app: App, actor: Actor, listId: string, email
     })
   })
 
-const isStopped = (status: string): boolean => status === 'bounced' || status === 'complained'
+const isUndeliverable = (status: string): boolean => status === 'bounced' || status === 'complained'

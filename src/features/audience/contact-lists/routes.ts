@@ -3,14 +3,14 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
-import { changeList, createList, deleteList, MOST_LISTS } from '#features/setup/contact-store/change-list.ts'
-import { contactsOfList } from '#features/setup/contact-store/find.ts'
-import { getList, LARGEST_LISTED_BYTES, listsOf } from '#features/setup/contact-store/lists.ts'
+import { changeList, createList, deleteList, MAX_LISTS } from '#features/setup/contact-store/change-list.ts'
+import { listContacts } from '#features/setup/contact-store/find.ts'
+import { getList, listContactLists, MAX_LISTED_BYTES } from '#features/setup/contact-store/lists.ts'
 import { invalid } from '#platform/errors.ts'
-import { idKey, list, one } from '#platform/http/envelope.ts'
-import { refuses } from '#platform/http/refusals.ts'
-import { ListOf, Nullable, One, PageQuery, pageOf } from '#platform/http/schemas.ts'
-import { checkOf } from '#platform/http/validation.ts'
+import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
+import { errorResponses } from '#platform/http/refusals.ts'
+import { DataBody, Nullable, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
+import { createCheck } from '#platform/http/validation.ts'
 import { addContact, addContacts } from './add.ts'
 import {
   AddedContacts,
@@ -22,11 +22,11 @@ import {
   ContactQuery,
   ContactRecord,
   contactWire,
-  listInputOf,
   listRowWire,
   listWire,
-  MOST_CONTACTS,
+  MAX_CONTACTS_PER_REQUEST,
   NewContactBody,
+  toListInput,
 } from './model.ts'
 import { changeContact, getContact, removeContact } from './remove.ts'
 
@@ -40,19 +40,20 @@ const contactParams = Type.Object({
 const SAME_NAME = 'The account has a contact list with this name'
 const WELCOME_SCOPE =
   'Switching the welcome email on, or changing it while it is on, also needs the scope `emails:send`.'
-const FAULTS = 'A part of the welcome email that can never be rendered is a 422 `template_error` that says where.'
+const TEMPLATE_ERRORS =
+  'A part of the welcome email that can never be rendered is a 422 `template_error` that says where.'
 
 export const contactListRoutes = (app: App) => {
   const { maxMetadataBytes } = app.config
-  const faultsOf = checkOf(ContactItem(maxMetadataBytes), 'contact')
+  const findProblems = createCheck(ContactItem(maxMetadataBytes), 'contact')
   return new Elysia({ prefix: '/v1/contact-lists' })
     .use(authenticated)
     .get(
       '/',
       ({ actor, query }) => {
-        const page = pageOf(query)
-        const { lists, total } = listsOf(app.db, actor.accountId, page)
-        return list(
+        const page = parsePage(query)
+        const { lists, total } = listContactLists(app.db, actor.accountId, page)
+        return pageBody(
           lists.map((row) => listRowWire(app.db, row, actor.accountUuid)),
           { ...page, total },
           idKey(lists),
@@ -60,10 +61,10 @@ export const contactListRoutes = (app: App) => {
       },
       {
         query: PageQuery,
-        response: ListOf(ContactListRow),
+        response: PageBody(ContactListRow),
         detail: {
           summary: 'List contact lists',
-          description: `Newest first. Bodies of welcome emails of more than ${LARGEST_LISTED_BYTES} bytes are left out.`,
+          description: `Newest first. Bodies of welcome emails of more than ${MAX_LISTED_BYTES} bytes are left out.`,
           tags,
           ...requires('contacts:read'),
         },
@@ -72,45 +73,45 @@ export const contactListRoutes = (app: App) => {
     .post(
       '/',
       async ({ actor, body, status }) => {
-        const created = await createList(app, actor, listInputOf(body))
-        return status(201, one(listWire(app.db, created, actor.accountUuid)))
+        const created = await createList(app, actor, toListInput(body))
+        return status(201, dataBody(listWire(app.db, created, actor.accountUuid)))
       },
       {
         body: ContactListBody,
-        response: { 201: One(ContactListRecord) },
+        response: { 201: DataBody(ContactListRecord) },
         detail: {
           summary: 'Create a contact list',
-          description: `${WELCOME_SCOPE} ${FAULTS}`,
+          description: `${WELCOME_SCOPE} ${TEMPLATE_ERRORS}`,
           tags,
-          ...refuses({ 409: ['contact_list_exists', `${SAME_NAME}, or ${MOST_LISTS} contact lists.`] }),
+          ...errorResponses({ 409: ['contact_list_exists', `${SAME_NAME}, or ${MAX_LISTS} contact lists.`] }),
           ...requires('contacts:write'),
         },
       },
     )
     .get(
       '/:id',
-      ({ actor, params }) => one(listWire(app.db, getList(app.db, actor.accountId, params.id), actor.accountUuid)),
+      ({ actor, params }) => dataBody(listWire(app.db, getList(app.db, actor.accountId, params.id), actor.accountUuid)),
       {
         params,
-        response: One(ContactListRecord),
+        response: DataBody(ContactListRecord),
         detail: { summary: 'Get a contact list', tags, ...requires('contacts:read') },
       },
     )
     .put(
       '/:id',
       async ({ actor, params, body }) => {
-        const changed = await changeList(app, actor, params.id, listInputOf(body))
-        return one(listWire(app.db, changed, actor.accountUuid))
+        const changed = await changeList(app, actor, params.id, toListInput(body))
+        return dataBody(listWire(app.db, changed, actor.accountUuid))
       },
       {
         params,
         body: ContactListBody,
-        response: One(ContactListRecord),
+        response: DataBody(ContactListRecord),
         detail: {
           summary: 'Change a contact list',
-          description: `Fields that are left out keep their value. ${WELCOME_SCOPE} ${FAULTS}`,
+          description: `Fields that are left out keep their value. ${WELCOME_SCOPE} ${TEMPLATE_ERRORS}`,
           tags,
-          ...refuses({ 409: ['contact_list_exists', `${SAME_NAME}.`] }),
+          ...errorResponses({ 409: ['contact_list_exists', `${SAME_NAME}.`] }),
           ...requires('contacts:write'),
         },
       },
@@ -134,10 +135,10 @@ export const contactListRoutes = (app: App) => {
     .get(
       '/:id/contacts',
       ({ actor, params, query }) => {
-        const page = pageOf(query)
+        const page = parsePage(query)
         const of = getList(app.db, actor.accountId, params.id)
-        const { contacts, total } = contactsOfList(app.db, of, query, page)
-        return list(
+        const { contacts, total } = listContacts(app.db, of, query, page)
+        return pageBody(
           contacts.map((contact) => contactWire(contact, of, actor.accountUuid)),
           { ...page, total },
           idKey(contacts),
@@ -146,7 +147,7 @@ export const contactListRoutes = (app: App) => {
       {
         params,
         query: ContactQuery,
-        response: ListOf(ContactRecord),
+        response: PageBody(ContactRecord),
         detail: { summary: 'List contacts', description: 'Newest first.', tags, ...requires('contacts:read') },
       },
     )
@@ -157,11 +158,14 @@ export const contactListRoutes = (app: App) => {
         if (contacts) {
           if (email !== undefined || metadata !== undefined)
             throw invalid('contacts', 'Give either email, with metadata if wanted, or contacts, but not both.')
-          return status(201, await addContacts(app, actor, params.id, contacts, { isConfirmed, faultsOf }))
+          return status(
+            201,
+            await addContacts(app, actor, params.id, contacts, { isConfirmed, findProblems: findProblems }),
+          )
         }
         if (email === undefined) throw invalid('email', 'Give email for one contact, or contacts for several.')
         const added = await addContact(app, actor, params.id, { email, metadata }, { isConfirmed })
-        return status(201, one(contactWire(added.contact, added.list, actor.accountUuid)))
+        return status(201, dataBody(contactWire(added.contact, added.list, actor.accountUuid)))
       },
       {
         params,
@@ -169,9 +173,9 @@ export const contactListRoutes = (app: App) => {
         response: { 201: AddedContacts },
         detail: {
           summary: 'Add contacts',
-          description: `One by \`email\`, or up to ${MOST_CONTACTS} by \`contacts\`. On a list with double opt-in they are pending and are asked by email, many of them bit by bit, unless \`confirmed\` is true. An address on the suppression list may be added; it gets nothing.`,
+          description: `One by \`email\`, or up to ${MAX_CONTACTS_PER_REQUEST} by \`contacts\`. On a list with double opt-in they are pending and are asked by email, many of them bit by bit, unless \`confirmed\` is true. An address on the suppression list may be added; it gets nothing.`,
           tags,
-          ...refuses({ 409: ['contact_exists', 'The address of `email` is on the list already.'] }),
+          ...errorResponses({ 409: ['contact_exists', 'The address of `email` is on the list already.'] }),
           ...requires('contacts:write'),
         },
       },
@@ -180,11 +184,11 @@ export const contactListRoutes = (app: App) => {
       '/:id/contacts/:email',
       ({ actor, params }) => {
         const found = getContact(app.db, actor.accountId, params.id, params.email ?? '')
-        return one(contactWire(found.contact, found.list, actor.accountUuid))
+        return dataBody(contactWire(found.contact, found.list, actor.accountUuid))
       },
       {
         params: contactParams,
-        response: One(ContactRecord),
+        response: DataBody(ContactRecord),
         detail: { summary: 'Get a contact', tags, ...requires('contacts:read') },
       },
     )
@@ -192,12 +196,12 @@ export const contactListRoutes = (app: App) => {
       '/:id/contacts/:email',
       async ({ actor, params, body }) => {
         const changed = await changeContact(app, actor, params.id, params.email ?? '', body.metadata)
-        return one(contactWire(changed.contact, changed.list, actor.accountUuid))
+        return dataBody(contactWire(changed.contact, changed.list, actor.accountUuid))
       },
       {
         params: contactParams,
         body: ContactChangeBody(maxMetadataBytes),
-        response: One(ContactRecord),
+        response: DataBody(ContactRecord),
         detail: {
           summary: 'Change the metadata of a contact',
           description: 'What is given takes the place of what was there; null or an empty object empties it.',

@@ -11,12 +11,12 @@ import { insufficientStorage } from '#platform/errors.ts'
 import type { BodyStream } from '#platform/http/body-stream.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
 import { perOwner } from '#platform/per-owner.ts'
-import { storageError } from '#platform/storage-errors.ts'
+import { toStorageError } from '#platform/storage-errors.ts'
 import { MiB } from '#platform/units.ts'
 import { type CsvHead, HEAD_BYTES, readHead } from './csv.ts'
 
 /** A file that is on disk. */
-export interface Spooled {
+export interface SpooledFile {
   /** Name in the folder. */
   readonly file: string
   readonly sizeBytes: number
@@ -29,16 +29,16 @@ export interface Spooled {
 const SYNC_EVERY_BYTES = 8 * MiB
 
 /** Files that are coming in, of each running service, with the account that each is for. */
-const arrivingOf = perOwner((_: App) => new Map<string, number>())
+const getArriving = perOwner((_: App) => new Map<string, number>())
 
 /** How many files are coming in for an account. */
-export const arrivingFor = (app: App, accountId: number): number =>
-  [...arrivingOf(app).values()].filter((id) => id === accountId).length
+export const countArriving = (app: App, accountId: number): number =>
+  [...getArriving(app).values()].filter((id) => id === accountId).length
 
-const folderOf = (app: App): string => join(app.config.dataDir, 'imports')
+const getFolder = (app: App): string => join(app.config.dataDir, 'imports')
 
 /** Path of a file in the folder. */
-export const spoolPath = (app: App, file: string): string => join(folderOf(app), file)
+export const toSpoolPath = (app: App, file: string): string => join(getFolder(app), file)
 
 /**
  * Takes a file in, then hands it to `keep`; when that fails the file goes again. Throws 422 `invalid_csv` as soon as the beginning shows that it is
@@ -48,35 +48,35 @@ export async function spoolFile<T>(
   app: App,
   accountId: number,
   body: BodyStream,
-  keep: (spooled: Spooled) => Promise<T>,
+  onStored: (spooled: SpooledFile) => Promise<T>,
 ): Promise<T> {
   const file = `${formatUuid(newUuid())}.csv`
-  const files = arrivingOf(app)
+  const files = getArriving(app)
   files.set(file, accountId)
   try {
-    return await keep({ file, ...(await receive(app, file, body)) })
+    return await onStored({ file, ...(await receive(app, file, body)) })
   } catch (error) {
-    await removeSpooled(app, file)
-    throw storageError(error)
+    await removeSpooledFile(app, file)
+    throw toStorageError(error)
   } finally {
     files.delete(file)
   }
 }
 
-async function receive(app: App, file: string, body: BodyStream): Promise<Omit<Spooled, 'file'>> {
-  await mkdir(folderOf(app), { recursive: true, mode: 0o700 })
-  const handle = await open(spoolPath(app, file), 'wx', 0o600)
+async function receive(app: App, file: string, body: BodyStream): Promise<Omit<SpooledFile, 'file'>> {
+  await mkdir(getFolder(app), { recursive: true, mode: 0o700 })
+  const handle = await open(toSpoolPath(app, file), 'wx', 0o600)
   try {
     const received = await writeBody(app, handle, body)
     await handle.sync()
-    await syncFolder(folderOf(app))
+    await syncFolder(getFolder(app))
     return received
   } finally {
     await handle.close()
   }
 }
 
-async function writeBody(app: App, handle: FileHandle, body: BodyStream): Promise<Omit<Spooled, 'file'>> {
+async function writeBody(app: App, handle: FileHandle, body: BodyStream): Promise<Omit<SpooledFile, 'file'>> {
   let start = Buffer.alloc(0)
   let head: CsvHead | undefined
   let sizeBytes = 0
@@ -118,11 +118,11 @@ function countLineEnds(bytes: Uint8Array): number {
 }
 
 /** Removes a file; one that is not there is no error. */
-export const removeSpooled = (app: App, file: string): Promise<void> => rm(spoolPath(app, file), { force: true })
+export const removeSpooledFile = (app: App, file: string): Promise<void> => rm(toSpoolPath(app, file), { force: true })
 
 /** Removes what the end of a process left: files that are neither coming in nor `isKept`. */
 export async function removeLeftovers(app: App, isKept: (file: string) => boolean): Promise<void> {
-  mkdirSync(folderOf(app), { recursive: true, mode: 0o700 })
-  for (const file of readdirSync(folderOf(app)))
-    if (!arrivingOf(app).has(file) && !isKept(file)) await removeSpooled(app, file)
+  mkdirSync(getFolder(app), { recursive: true, mode: 0o700 })
+  for (const file of readdirSync(getFolder(app)))
+    if (!getArriving(app).has(file) && !isKept(file)) await removeSpooledFile(app, file)
 }

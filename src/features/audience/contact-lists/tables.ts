@@ -9,7 +9,7 @@ export const contactMails = sqliteTable(
     id: integer('id').primaryKey({ autoIncrement: true }),
     accountId: integer('account_id').notNull(),
     contactId: integer('contact_id').notNull(),
-    /** Index into CONTACT_MAIL_KINDS. */
+    /** Index into SUBSCRIPTION_MAIL_KINDS. */
     kind: integer('kind').notNull(),
     /** Mailbox to send from, where a form has one; null: that of the list, else no-reply at the first verified domain. */
     fromAddress: text('from_address'),
@@ -44,9 +44,9 @@ export const formAsks = sqliteTable(
   'form_asks',
   {
     id: integer('id').primaryKey(),
-    /** Keyed digest of account and `mailboxKey`. Null: it made no email. */
+    /** Keyed digest of account and `toMailboxKey`. Null: it made no email. */
     mailbox: bytes('mailbox'),
-    /** Keyed digest of `mailboxKey` alone, by which mail is counted over all accounts. Null: it made no email. */
+    /** Keyed digest of `toMailboxKey` alone, by which mail is counted over all accounts. Null: it made no email. */
     sharedMailbox: bytes('shared_mailbox'),
     /** Keyed digest of list and address. */
     contact: bytes('contact').notNull(),

@@ -3,14 +3,14 @@
  * welcome.
  */
 import type { App } from '#features/core/app/app.ts'
-import { type Draft, draftOf } from '#features/sending/accept/draft.ts'
-import { unsubscribeUrl } from '#features/sending/unsubscribe/headers.ts'
-import { unsubscribeToken } from '#features/sending/unsubscribe/token.ts'
+import { createDraft, type Draft } from '#features/sending/accept/draft.ts'
+import { createUnsubscribeUrl } from '#features/sending/unsubscribe/headers.ts'
+import { createUnsubscribeToken } from '#features/sending/unsubscribe/token.ts'
 import type { Contact } from '#features/setup/contact-store/find.ts'
 import type { ContactList } from '#features/setup/contact-store/lists.ts'
-import { broadcastDataJson, sharedDataJson } from '#features/setup/templates/broadcast-data.ts'
-import type { Rendering } from '#features/setup/templates/render.ts'
-import { templateByRow } from '#features/setup/templates/templates.ts'
+import { formatBroadcastData, formatSharedData } from '#features/setup/templates/broadcast-data.ts'
+import type { RenderSession } from '#features/setup/templates/render.ts'
+import { findTemplateByRowId } from '#features/setup/templates/templates.ts'
 import { invalid } from '#platform/errors.ts'
 import { formatUuid, type UuidBytes } from '#platform/ids.ts'
 import type { TemplateSource } from '#platform/template/renderer.ts'
@@ -28,15 +28,15 @@ export interface Welcome {
  * The draft of a list's welcome for a contact. Throws an AppError that says what is wrong with the welcome: a fault of its template (422), a template that
  * was deleted, a sender that is no address; a 503 when it cannot be rendered just now.
  */
-export async function welcomeDraft(app: App, welcome: Welcome, rendering: Rendering): Promise<Draft> {
+export async function createWelcomeDraft(app: App, welcome: Welcome, rendering: RenderSession): Promise<Draft> {
   const { list, contact, from } = welcome
   const parts = await rendering.render({
     accountId: list.accountId,
     urgency: 'bulk',
-    source: sourceOf(app, list),
-    dataJson: dataJsonOf(app, welcome),
+    source: toTemplateSource(app, list),
+    dataJson: toDataJson(app, welcome),
   })
-  const draft = draftOf(
+  const draft = createDraft(
     app,
     {
       from,
@@ -52,11 +52,11 @@ export async function welcomeDraft(app: App, welcome: Welcome, rendering: Render
 }
 
 /** The template wins over the bodies of the list; a subject of the list wins over the template's, as in a send. */
-function sourceOf(app: App, list: ContactList): TemplateSource {
+function toTemplateSource(app: App, list: ContactList): TemplateSource {
   const subject = list.welcomeSubject ?? undefined
   if (list.welcomeTemplateId === null)
     return { subject, html: list.welcomeHtml ?? undefined, text: list.welcomeText ?? undefined }
-  const template = templateByRow(app.db, list.welcomeTemplateId)
+  const template = findTemplateByRowId(app.db, list.welcomeTemplateId)
   if (!template)
     throw invalid(
       'welcome_email_template_id',
@@ -71,9 +71,9 @@ function sourceOf(app: App, list: ContactList): TemplateSource {
 }
 
 /** The variables, which are those of a broadcast to the list, so that one template serves both. */
-function dataJsonOf({ keys, config }: App, { accountUuid, list, contact, from }: Welcome): string {
+function toDataJson({ keys, config }: App, { accountUuid, list, contact, from }: Welcome): string {
   const metadata: Record<string, unknown> = contact.metadata === null ? {} : JSON.parse(contact.metadata)
-  const token = unsubscribeToken(keys, {
+  const token = createUnsubscribeToken(keys, {
     accountUuid,
     // The email is not stored yet, and unsubscribing needs no row of it. The contact stands for the recipient: each has its own.
     emailId: 0,
@@ -83,9 +83,9 @@ function dataJsonOf({ keys, config }: App, { accountUuid, list, contact, from }:
     streamId: 0,
     listId: list.id,
   })
-  return broadcastDataJson({
-    shared: sharedDataJson(undefined, list),
+  return formatBroadcastData({
+    shared: formatSharedData(undefined, list),
     contact: { id: formatUuid(contact.uuid), email: contact.email, metadata },
-    unsubscribeUrl: unsubscribeUrl(config, token),
+    unsubscribeUrl: createUnsubscribeUrl(config, token),
   })
 }

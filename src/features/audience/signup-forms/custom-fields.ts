@@ -13,20 +13,20 @@ export interface CustomField {
   readonly required: boolean
 }
 
-export const MOST_FIELDS = 20
-export const LONGEST_LABEL = 200
+export const MAX_FIELDS = 20
+export const MAX_LABEL_LENGTH = 200
 /** Characters of one answer. */
-export const LONGEST_ANSWER = 1000
+export const MAX_ANSWER_LENGTH = 1000
 /** Characters that are looked at: an answer may have blanks around it, and two characters for each line break. */
-const MAX_POSTED_LENGTH = 4 * LONGEST_ANSWER
+const MAX_POSTED_LENGTH = 4 * MAX_ANSWER_LENGTH
 
-const NAME = /^[a-z][a-z0-9_]{0,63}$/
+const NAME_PATTERN = /^[a-z][a-z0-9_]{0,63}$/
 /** What the form itself asks for. */
 const EMAIL = 'email'
 
 /** The fields as they are kept. 422 for a name that cannot be, or that comes twice. */
 export function readFields(
-  given: readonly {
+  provided: readonly {
     readonly name: string
     readonly label: string
     readonly type?: FieldType | undefined
@@ -34,9 +34,9 @@ export function readFields(
   }[],
 ): CustomField[] {
   const names = new Set<string>([EMAIL])
-  return given.map(({ name, label, type = 'text', required }, index) => {
+  return provided.map(({ name, label, type = 'text', required }, index) => {
     const field = `custom_fields.${index}`
-    if (!NAME.test(name))
+    if (!NAME_PATTERN.test(name))
       throw invalid(
         `${field}.name`,
         `${field}.name must have 1 to 64 of a to z, 0 to 9 and "_", and begin with a letter.`,
@@ -60,47 +60,47 @@ export type Answer =
   | { readonly kind: 'nothing' }
   | { readonly kind: 'fault'; readonly message: string }
 
-const fault = (message: string): Answer => ({ kind: 'fault', message })
-const TOO_LONG = fault(`This has more than ${LONGEST_ANSWER} characters.`)
+const invalidAnswer = (message: string): Answer => ({ kind: 'fault', message })
+const TOO_LONG = invalidAnswer(`This has more than ${MAX_ANSWER_LENGTH} characters.`)
 const NOTHING: Answer = { kind: 'nothing' }
 
 /** Reads what a form or JSON has under the name of a field. Takes anything. */
-export function readAnswer({ type, required }: CustomField, given: unknown): Answer {
-  if (isOverlong(given)) return TOO_LONG
+export function readAnswer({ type, required }: CustomField, provided: unknown): Answer {
+  if (isOverlong(provided)) return TOO_LONG
   if (type === 'checkbox') {
-    const isChecked = isOn(given)
-    return required && !isChecked ? fault('This has to be ticked.') : { kind: 'value', value: isChecked }
+    const isChecked = isTicked(provided)
+    return required && !isChecked ? invalidAnswer('This has to be ticked.') : { kind: 'value', value: isChecked }
   }
-  const text = textOf(given, type === 'textarea')
-  if (text === undefined) return fault('This cannot be read.')
-  if (text === '') return required ? fault('This has to be filled in.') : NOTHING
-  if (text.length > LONGEST_ANSWER) return TOO_LONG
-  return answerOf(type, text)
+  const text = cleanAnswer(provided, type === 'textarea')
+  if (text === undefined) return invalidAnswer('This cannot be read.')
+  if (text === '') return required ? invalidAnswer('This has to be filled in.') : NOTHING
+  if (text.length > MAX_ANSWER_LENGTH) return TOO_LONG
+  return parseAnswer(type, text)
 }
 
-const isOverlong = (given: unknown): boolean => typeof given === 'string' && given.length > MAX_POSTED_LENGTH
+const isOverlong = (provided: unknown): boolean => typeof provided === 'string' && provided.length > MAX_POSTED_LENGTH
 
 const UNTICKED: ReadonlySet<string> = new Set(['', '0', 'off', 'no', 'false'])
 
 /** A box that is ticked is posted with its value, and one that is not is not posted. */
-export const isOn = (given: unknown): boolean =>
-  given === true ||
-  given === 1 ||
-  (typeof given === 'string' && !isOverlong(given) && !UNTICKED.has(given.trim().toLowerCase()))
+export const isTicked = (provided: unknown): boolean =>
+  provided === true ||
+  provided === 1 ||
+  (typeof provided === 'string' && !isOverlong(provided) && !UNTICKED.has(provided.trim().toLowerCase()))
 
 /**
  * The text as it is kept: without control characters, of one line unless it may have several. Undefined for what is no text, or too long to be looked
  * at.
  */
-export function textOf(given: unknown, isOfLines = false): string | undefined {
-  if (given === undefined || given === null) return ''
-  if (typeof given === 'number') return String(given)
-  if (typeof given !== 'string' || isOverlong(given)) return undefined
-  const text = given.toWellFormed().replace(/\r\n?/g, '\n')
-  return text.replace(isOfLines ? /[\0-\x08\x0b-\x1f\x7f-\x9f]/g : /[\0-\x1f\x7f-\x9f\u2028\u2029]/g, ' ').trim()
+export function cleanAnswer(provided: unknown, isMultiline = false): string | undefined {
+  if (provided === undefined || provided === null) return ''
+  if (typeof provided === 'number') return String(provided)
+  if (typeof provided !== 'string' || isOverlong(provided)) return undefined
+  const text = provided.toWellFormed().replace(/\r\n?/g, '\n')
+  return text.replace(isMultiline ? /[\0-\x08\x0b-\x1f\x7f-\x9f]/g : /[\0-\x1f\x7f-\x9f\u2028\u2029]/g, ' ').trim()
 }
 
-function answerOf(type: Exclude<FieldType, 'checkbox'>, text: string): Answer {
+function parseAnswer(type: Exclude<FieldType, 'checkbox'>, text: string): Answer {
   switch (type) {
     case 'text':
     case 'textarea':
@@ -109,24 +109,24 @@ function answerOf(type: Exclude<FieldType, 'checkbox'>, text: string): Answer {
       const mailbox = parseMailbox(text)
       return mailbox.kind === 'ok' && mailbox.name === undefined
         ? { kind: 'value', value: mailbox.address }
-        : fault('This is not an email address.')
+        : invalidAnswer('This is not an email address.')
     }
     case 'number': {
       const value = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d{1,3})?$/i.test(text) ? Number(text) : Number.NaN
-      return Number.isFinite(value) ? { kind: 'value', value } : fault('This is not a number.')
+      return Number.isFinite(value) ? { kind: 'value', value } : invalidAnswer('This is not a number.')
     }
     case 'tel':
       return /^[+()\d\s./#x-]{3,40}$/.test(text) && /\d/.test(text)
         ? { kind: 'value', value: text }
-        : fault('This is not a telephone number.')
+        : invalidAnswer('This is not a telephone number.')
     case 'url': {
       const url = URL.parse(text)
       return url && /^https?:$/.test(url.protocol)
         ? { kind: 'value', value: text }
-        : fault('This is not a web address.')
+        : invalidAnswer('This is not a web address.')
     }
     case 'date':
-      return isDate(text) ? { kind: 'value', value: text } : fault('This is not a date such as 2026-01-31.')
+      return isDate(text) ? { kind: 'value', value: text } : invalidAnswer('This is not a date such as 2026-01-31.')
   }
 }
 

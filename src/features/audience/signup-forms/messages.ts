@@ -21,11 +21,11 @@ export const MESSAGE_NAMES = Object.keys(DEFAULT_MESSAGES) as readonly MessageNa
 /** What an account says otherwise. */
 export type Messages = { readonly [Name in MessageName]?: string }
 
-export const LONGEST_MESSAGE = 500
+export const MAX_MESSAGE_LENGTH = 500
 
 /** What is kept of messages as they come in: null and an empty text mean the default. */
-export const readMessages = (given: { readonly [Name in MessageName]?: string | null | undefined }): Messages =>
-  Object.fromEntries(MESSAGE_NAMES.flatMap((name) => (given[name] ? [[name, given[name]]] : [])))
+export const readMessages = (provided: { readonly [Name in MessageName]?: string | null | undefined }): Messages =>
+  Object.fromEntries(MESSAGE_NAMES.flatMap((name) => (provided[name] ? [[name, provided[name]]] : [])))
 
 /** What the form says. */
-export const messageOf = (messages: Messages, name: MessageName): string => messages[name] ?? DEFAULT_MESSAGES[name]
+export const getMessage = (messages: Messages, name: MessageName): string => messages[name] ?? DEFAULT_MESSAGES[name]

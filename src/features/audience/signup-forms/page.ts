@@ -3,15 +3,15 @@
  * visitor wrote is text on it; of a theme only what `themeStyle` made anew is CSS.
  */
 import { type Html, html, htmlPage } from '#platform/http/html.ts'
-import { type CustomField, type FieldType, isOn, LONGEST_ANSWER } from './custom-fields.ts'
-import { messageOf } from './messages.ts'
+import { type CustomField, type FieldType, isTicked, MAX_ANSWER_LENGTH } from './custom-fields.ts'
+import { getMessage } from './messages.ts'
 import type { SignupForm } from './signup-forms.ts'
 import { type Theme, themeStyle } from './theme.ts'
 
 /** Name of the address on the page. */
 export const EMAIL_FIELD = 'email'
 /** Longest address that SMTP can name (RFC 5321 §4.5.3.1.3), with room for what people paste around it. */
-export const LONGEST_EMAIL = 320
+export const MAX_EMAIL_LENGTH = 320
 /**
  * A field that people do not see and programs fill in. No custom field can have this name, and no browser offers anything for it: whoever let his browser fill
  * it in would be taken for a program.
@@ -19,44 +19,44 @@ export const LONGEST_EMAIL = 320
 export const TRAP_FIELD = 'homepage-url'
 
 /** A form as it is to be shown. */
-export interface Shown {
+export interface FormView {
   readonly form: SignupForm
   /** Whether it stands in another page. */
   readonly isEmbedded: boolean
 }
 
 /** What a visitor sent, to be shown again with what is wrong. */
-export interface Filled {
-  given(name: string): unknown
+export interface FilledForm {
+  readValue(name: string): unknown
   /** In the order of the fields. */
-  readonly faults: readonly Fault[]
+  readonly problems: readonly FieldProblem[]
   /** What is wrong with none of the fields. */
   readonly notice?: string
 }
 
-export interface Fault {
+export interface FieldProblem {
   readonly name: string
   readonly message: string
 }
 
-const EMPTY: Filled = { given: () => undefined, faults: [] }
+const EMPTY: FilledForm = { readValue: () => undefined, problems: [] }
 
 /** Where the answer is on a page in a frame: a browser goes there after the form was sent, if the frame is too low to show it. */
-const ANSWER_ID = 'answer'
+const RESULT_ID = 'answer'
 
 /** The form, empty or as it was sent. */
-export const formPage = (shown: Shown, filled: Filled = EMPTY): Html => {
-  const { form, isEmbedded } = shown
-  const wrong = summary(shown, filled)
-  return page(
-    { ...shown, isAnswer: wrong !== false },
-    html`${beginning(form)}
-${!isEmbedded && wrong}
-<form method="post"${isEmbedded && html` action="#${ANSWER_ID}"`}${form.customFields.length > 0 && html` enctype="multipart/form-data"`}>
-${fieldsHtml(shown, filled)}
+export const formPage = (view: FormView, filled: FilledForm = EMPTY): Html => {
+  const { form, isEmbedded } = view
+  const problemHtml = problemSummary(view, filled)
+  return renderPage(
+    { ...view, hasResult: problemHtml !== false },
+    html`${introHtml(form)}
+${!isEmbedded && problemHtml}
+<form method="post"${isEmbedded && html` action="#${RESULT_ID}"`}${form.customFields.length > 0 && html` enctype="multipart/form-data"`}>
+${fieldsHtml(view, filled)}
 <div class="apart" aria-hidden="true"><label for="${TRAP_FIELD}">Leave this empty</label><input id="${TRAP_FIELD}" name="${TRAP_FIELD}" type="text" tabindex="-1" autocomplete="off"></div>
-${isEmbedded && wrong}
-<button>${messageOf(form.messages, 'submit_button')}</button>
+${isEmbedded && problemHtml}
+<button>${getMessage(form.messages, 'submit_button')}</button>
 </form>`,
   )
 }
@@ -65,48 +65,51 @@ ${isEmbedded && wrong}
  * What became of it, in sentences of the account's. The page around a frame stays where it was scrolled to, which is at the button: so in a frame the form
  * stays as it was sent, and the answer takes the place of the button.
  */
-export const donePage = (
-  shown: Shown,
+export const resultPage = (
+  view: FormView,
   sentences: readonly string[],
-  { next, given = EMPTY.given }: { readonly next?: URL | undefined } & Partial<Pick<Filled, 'given'>> = {},
+  {
+    next,
+    readValue = EMPTY.readValue,
+  }: { readonly next?: URL | undefined } & Partial<Pick<FilledForm, 'readValue'>> = {},
 ): Html => {
-  const { form, isEmbedded } = shown
+  const { form, isEmbedded } = view
   const status = html`<div role="status">${sentences.map((sentence) => html`<p class="lead">${sentence}</p>`)}</div>
 ${next && html`<p><a href="${next.href}" target="_top">Continue to ${next.host}</a></p>`}`
-  return page(
-    { ...shown, isAnswer: true },
+  return renderPage(
+    { ...view, hasResult: true },
     isEmbedded
-      ? html`${beginning(form)}
+      ? html`${introHtml(form)}
 <form><fieldset disabled>
-${fieldsHtml(shown, { ...EMPTY, given })}
+${fieldsHtml(view, { ...EMPTY, readValue: readValue })}
 </fieldset></form>
-<div class="done" id="${ANSWER_ID}">${status}</div>`
+<div class="done" id="${RESULT_ID}">${status}</div>`
       : html`<h1>${form.title}</h1>
 ${status}`,
   )
 }
 
-const beginning = ({ title, description }: SignupForm): Html => html`<h1>${title}</h1>
+const introHtml = ({ title, description }: SignupForm): Html => html`<h1>${title}</h1>
 ${description !== null && html`<p class="lead">${description}</p>`}`
 
-function fieldsHtml({ form, isEmbedded }: Shown, filled: Filled): Html {
+function fieldsHtml({ form, isEmbedded }: FormView, filled: FilledForm): Html {
   const { customFields, messages } = form
-  const first = filled.faults[0]?.name
-  const faultOf = (name: string) => filled.faults.find((fault) => fault.name === name)?.message
+  const first = filled.problems[0]?.name
+  const findProblem = (name: string) => filled.problems.find((problem) => problem.name === name)?.message
   // A page in a frame must not take the focus from the page around it, and browsers do not let it.
   const isFocused = (name: string) => name === first && !isEmbedded
-  const placeholder = messageOf(messages, 'email_placeholder')
+  const placeholder = getMessage(messages, 'email_placeholder')
   const email = fieldHtml({
     name: EMAIL_FIELD,
-    label: messageOf(messages, 'email_label'),
+    label: getMessage(messages, 'email_label'),
     type: 'email',
     required: true,
     isMarked: customFields.length > 0,
-    value: filled.given(EMAIL_FIELD),
-    fault: faultOf(EMAIL_FIELD),
+    value: filled.readValue(EMAIL_FIELD),
+    problem: findProblem(EMAIL_FIELD),
     isFocused: isFocused(EMAIL_FIELD),
-    isSaidElsewhere: isEmbedded,
-    attributes: html` maxlength="${LONGEST_EMAIL}" autocomplete="email" inputmode="email" autocapitalize="none" spellcheck="false"${
+    isSummarised: isEmbedded,
+    attributes: html` maxlength="${MAX_EMAIL_LENGTH}" autocomplete="email" inputmode="email" autocapitalize="none" spellcheck="false"${
       placeholder !== '' && html` placeholder="${placeholder}"`
     }`,
   })
@@ -115,11 +118,11 @@ function fieldsHtml({ form, isEmbedded }: Shown, filled: Filled): Html {
     return fieldHtml({
       ...field,
       isMarked: required,
-      value: filled.given(name),
-      fault: faultOf(name),
+      value: filled.readValue(name),
+      problem: findProblem(name),
       isFocused: isFocused(name),
-      isSaidElsewhere: isEmbedded,
-      attributes: attributesOf(field),
+      isSummarised: isEmbedded,
+      attributes: fieldAttributes(field),
     })
   })
   return html`${email}
@@ -127,7 +130,7 @@ ${others}`
 }
 
 /** There is no such form, or it is switched off. */
-export const noFormPage = (isEmbedded: boolean): Html =>
+export const formNotFoundPage = (isEmbedded: boolean): Html =>
   htmlPage({
     title: 'This form is not available',
     style: isEmbedded ? EMBEDDED_STYLE : '',
@@ -136,7 +139,7 @@ export const noFormPage = (isEmbedded: boolean): Html =>
   })
 
 /** Posts come too often: a page of one sentence, whatever was posted. */
-export const tooOftenPage = (isEmbedded: boolean, sentence: string): Html =>
+export const tooManyAttemptsPage = (isEmbedded: boolean, sentence: string): Html =>
   htmlPage({
     title: 'Too many attempts',
     style: isEmbedded ? EMBEDDED_STYLE : '',
@@ -152,25 +155,25 @@ interface Field {
   /** Whether it is to be told from those that may be left empty. */
   readonly isMarked: boolean
   readonly value: unknown
-  readonly fault: string | undefined
+  readonly problem: string | undefined
   readonly isFocused: boolean
   /** Whether the summary alone tells its fault. */
-  readonly isSaidElsewhere: boolean
+  readonly isSummarised: boolean
   readonly attributes: Html
 }
 
 function fieldHtml(field: Field): Html {
-  const { name, type, required, isMarked, value, fault, isFocused, isSaidElsewhere, attributes } = field
-  const id = idOf(name)
+  const { name, type, required, isMarked, value, problem, isFocused, isSummarised, attributes } = field
+  const id = toFieldId(name)
   const label = html`${field.label}${isMarked && html`<span aria-hidden="true"> *</span>`}`
   const common = html`id="${id}" name="${name}"${required && html` required`}${isFocused && html` autofocus`}${
-    fault !== undefined && html` aria-invalid="true" aria-describedby="${id}-fault"`
+    problem !== undefined && html` aria-invalid="true" aria-describedby="${id}-fault"`
   }${attributes}`
-  const text = typeof value === 'string' || typeof value === 'number' ? String(value).slice(0, LONGEST_ANSWER) : ''
-  const below = fault !== undefined && !isSaidElsewhere && html`<p class="fault" id="${id}-fault">${fault}</p>`
+  const text = typeof value === 'string' || typeof value === 'number' ? String(value).slice(0, MAX_ANSWER_LENGTH) : ''
+  const below = problem !== undefined && !isSummarised && html`<p class="fault" id="${id}-fault">${problem}</p>`
   switch (type) {
     case 'checkbox':
-      return html`<div class="field"><label class="tick"><input type="checkbox" value="yes" ${common}${isOn(value) && html` checked`}><span>${label}</span></label>${below}</div>
+      return html`<div class="field"><label class="tick"><input type="checkbox" value="yes" ${common}${isTicked(value) && html` checked`}><span>${label}</span></label>${below}</div>
 `
     case 'textarea':
       // A line break right behind the tag is not part of the value.
@@ -183,10 +186,10 @@ ${text}</textarea>${below}</div>
   }
 }
 
-const idOf = (name: string): string => `field-${name}`
+const toFieldId = (name: string): string => `field-${name}`
 
 /** What browsers know of a person by these names (WCAG 2.2 §1.3.5). */
-const KNOWN: Readonly<Record<string, string>> = {
+const AUTOCOMPLETE: Readonly<Record<string, string>> = {
   name: 'name',
   full_name: 'name',
   first_name: 'given-name',
@@ -202,24 +205,25 @@ const KNOWN: Readonly<Record<string, string>> = {
   birthday: 'bday',
 }
 
-function attributesOf({ name, type }: CustomField): Html {
+function fieldAttributes({ name, type }: CustomField): Html {
   if (type === 'checkbox') return html``
-  const known = type === 'tel' ? 'tel' : type === 'url' ? 'url' : Object.hasOwn(KNOWN, name) ? KNOWN[name] : undefined
-  const autocomplete = known !== undefined && html` autocomplete="${known}"`
+  const autocompleteName =
+    type === 'tel' ? 'tel' : type === 'url' ? 'url' : Object.hasOwn(AUTOCOMPLETE, name) ? AUTOCOMPLETE[name] : undefined
+  const autocomplete = autocompleteName !== undefined && html` autocomplete="${autocompleteName}"`
   if (type === 'date') return html`${autocomplete}`
   if (type === 'number') return html` step="any" inputmode="decimal"`
-  return html` maxlength="${LONGEST_ANSWER}"${autocomplete}`
+  return html` maxlength="${MAX_ANSWER_LENGTH}"${autocomplete}`
 }
 
 /** All that is wrong in one place, each with the way to its field: before the fields, in a frame at the button that was pressed. */
-function summary({ form, isEmbedded }: Shown, { faults, notice }: Filled): Html | false {
-  if (faults.length === 0 && notice === undefined) return false
+function problemSummary({ form, isEmbedded }: FormView, { problems, notice }: FilledForm): Html | false {
+  if (problems.length === 0 && notice === undefined) return false
   const labelOf = (name: string) => form.customFields.find((field) => field.name === name)?.label
-  const items = faults.map(({ name, message }) => {
+  const items = problems.map(({ name, message }) => {
     const label = labelOf(name)
-    return html`<li${isEmbedded && html` id="${idOf(name)}-fault"`}><a href="#${idOf(name)}">${label !== undefined && `${label}: `}${message}</a></li>`
+    return html`<li${isEmbedded && html` id="${toFieldId(name)}-fault"`}><a href="#${toFieldId(name)}">${label !== undefined && `${label}: `}${message}</a></li>`
   })
-  return html`<div class="wrong"${isEmbedded && html` id="${ANSWER_ID}"`} role="alert">${notice !== undefined && html`<p>${notice}</p>`}${items.length > 0 && html`<ul>${items}</ul>`}</div>`
+  return html`<div class="wrong"${isEmbedded && html` id="${RESULT_ID}"`} role="alert">${notice !== undefined && html`<p>${notice}</p>`}${items.length > 0 && html`<ul>${items}</ul>`}</div>`
 }
 
 /** Contrasts (WCAG 2.2 §1.4.3, §1.4.11) and sizes (§2.5.8) are measured by the tests of this page in a browser. */
@@ -267,18 +271,18 @@ fieldset { min-width: 0; margin: 0; padding: 0; border: 0; }
 .done p { margin: 0; }
 `
 
-interface PageShown extends Shown {
+interface PageView extends FormView {
   /** Whether something is said of what was sent; in a frame that has the room of the last line. */
-  readonly isAnswer: boolean
+  readonly hasResult: boolean
 }
 
-const page = ({ form, isEmbedded, isAnswer }: PageShown, main: Html): Html =>
+const renderPage = ({ form, isEmbedded, hasResult }: PageView, main: Html): Html =>
   htmlPage({
     title: form.title,
     style: STYLE + (isEmbedded ? EMBEDDED_STYLE : '') + themeStyle(form.theme),
     main: html`${main}
-${!(isEmbedded && isAnswer) && madeWith(form.theme)}`,
+${!(isEmbedded && hasResult) && brandingHtml(form.theme)}`,
   })
 
-const madeWith = ({ hide_branding }: Theme): Html | false =>
+const brandingHtml = ({ hide_branding }: Theme): Html | false =>
   hide_branding !== true && html`<p class="made">Made with Tassis</p>`

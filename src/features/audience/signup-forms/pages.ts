@@ -3,12 +3,12 @@
  * A paused account changes nothing here: who signs up is kept, and its mail waits. Never says whether an address may be sent to.
  */
 import { Elysia } from 'elysia'
-import { type Subscribed, subscribe } from '#features/audience/contact-lists/subscribe.ts'
+import { type SubscribeStatus, subscribe } from '#features/audience/contact-lists/subscribe.ts'
 import type { App } from '#features/core/app/app.ts'
-import { listById } from '#features/setup/contact-store/lists.ts'
-import { publicHost, trackingHostAccount } from '#features/setup/domains/tracking-domain.ts'
-import { AppError, tooMany } from '#platform/errors.ts'
-import { errorResponse } from '#platform/http/error-response.ts'
+import { findListById } from '#features/setup/contact-store/lists.ts'
+import { findTrackingHostAccount, getPublicHost } from '#features/setup/domains/tracking-domain.ts'
+import { AppError, tooManyRequests } from '#platform/errors.ts'
+import { toErrorResponse } from '#platform/http/error-response.ts'
 import { type Html, UNLISTED_HEADERS, unlistedResponse } from '#platform/http/html.ts'
 import { createNetworkLimiter } from '#platform/http/network-limit.ts'
 import { createRateLimiter, type Rate, type RateLimiter } from '#platform/http/rate-limit.ts'
@@ -16,18 +16,18 @@ import { clientIpOf, requestContext } from '#platform/http/request-context.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { days, hours, minutes } from '#platform/units.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
-import { readAnswer, textOf } from './custom-fields.ts'
-import { messageOf } from './messages.ts'
+import { cleanAnswer, readAnswer } from './custom-fields.ts'
+import { getMessage } from './messages.ts'
 import {
-  donePage,
   EMAIL_FIELD,
-  type Fault,
+  type FieldProblem,
+  type FormView,
+  formNotFoundPage,
   formPage,
-  LONGEST_EMAIL,
-  noFormPage,
-  type Shown,
+  MAX_EMAIL_LENGTH,
+  resultPage,
   TRAP_FIELD,
-  tooOftenPage,
+  tooManyAttemptsPage,
 } from './page.ts'
 import { findFormBySlug, type SignupForm } from './signup-forms.ts'
 import { EMBED_QUERY, SUBSCRIBE_PATH } from './urls.ts'
@@ -48,74 +48,77 @@ const RETRY_AFTER_SECONDS = minutes(10) / 1000
 /** How many times the mail for one account a network may cause for all accounts: many people share a carrier's address. */
 const ALL_ACCOUNTS_FACTOR = 5
 
-const TOO_OFTEN = 'There were too many attempts from your network. Please try again in a minute.'
-const GONE = new AppError(404, 'signup_form_not_found', 'This form is not available.')
+const TOO_MANY_ATTEMPTS = 'There were too many attempts from your network. Please try again in a minute.'
+const FORM_NOT_FOUND = new AppError(404, 'signup_form_not_found', 'This form is not available.')
 
 /** What a post came to. */
-type Outcome =
-  | { readonly kind: 'done'; readonly status: Subscribed }
-  | { readonly kind: 'faults'; readonly faults: readonly Fault[] }
+type PostOutcome =
+  | { readonly kind: 'done'; readonly status: SubscribeStatus }
+  | { readonly kind: 'faults'; readonly problems: readonly FieldProblem[] }
   | { readonly kind: 'refused'; readonly error: AppError }
 
 type NetworkLimiter = ReturnType<typeof createNetworkLimiter>
 
 /** Takes what visitors post, within the limits of their network, of a form and of its account. */
-class Signups {
+class SignupService {
   readonly #app: App
-  readonly #posts: NetworkLimiter
-  readonly #networkMails: readonly NetworkLimiter[]
-  readonly #networkMailsOfAll: readonly NetworkLimiter[]
-  readonly #mails: RateLimiter
-  readonly #ofAccount: Rate
+  readonly #postLimiter: NetworkLimiter
+  readonly #networkMailLimiters: readonly NetworkLimiter[]
+  readonly #sharedNetworkMailLimiters: readonly NetworkLimiter[]
+  readonly #mailLimiter: RateLimiter
+  readonly #accountRate: Rate
   /** A form that is attacked leaves something for the others. */
-  readonly #ofForm: Rate
+  readonly #formRate: Rate
   readonly #ownHost: string
 
   constructor(app: App) {
     const { clock, config } = app
     const mailLimits = [
-      within(hours(1), config.formNetworkMailsPerHour),
-      within(days(1), config.formNetworkMailsPerDay),
+      toRate(hours(1), config.formNetworkMailsPerHour),
+      toRate(days(1), config.formNetworkMailsPerDay),
     ]
     this.#app = app
-    this.#posts = createNetworkLimiter(clock, within(minutes(1), config.formPostsPerMinute))
-    this.#networkMails = mailLimits.map((rate) => createNetworkLimiter(clock, rate))
-    this.#networkMailsOfAll = mailLimits.map(({ burst, ratePerSecond }) =>
+    this.#postLimiter = createNetworkLimiter(clock, toRate(minutes(1), config.formPostsPerMinute))
+    this.#networkMailLimiters = mailLimits.map((rate) => createNetworkLimiter(clock, rate))
+    this.#sharedNetworkMailLimiters = mailLimits.map(({ burst, ratePerSecond }) =>
       createNetworkLimiter(clock, {
         burst: burst * ALL_ACCOUNTS_FACTOR,
         ratePerSecond: ratePerSecond * ALL_ACCOUNTS_FACTOR,
       }),
     )
-    this.#mails = createRateLimiter(clock)
-    this.#ofAccount = within(hours(1), config.formConfirmationsPerHour)
-    this.#ofForm = { burst: Math.ceil(this.#ofAccount.burst / 2), ratePerSecond: this.#ofAccount.ratePerSecond / 2 }
-    this.#ownHost = publicHost(config)
+    this.#mailLimiter = createRateLimiter(clock)
+    this.#accountRate = toRate(hours(1), config.formConfirmationsPerHour)
+    this.#formRate = {
+      burst: Math.ceil(this.#accountRate.burst / 2),
+      ratePerSecond: this.#accountRate.ratePerSecond / 2,
+    }
+    this.#ownHost = getPublicHost(config)
   }
 
   /** Counts a post, whatever becomes of it. */
-  takePost(address: string): ReturnType<NetworkLimiter['take']> {
-    return this.#posts.take(address)
+  countPost(address: string): ReturnType<NetworkLimiter['take']> {
+    return this.#postLimiter.take(address)
   }
 
   /** The form that is to be shown. Under the tracking host of another account it is not there, or anybody could ask under the name of another. */
-  formAt(request: Request, slug: string): SignupForm | undefined {
+  findForm(request: Request, slug: string): SignupForm | undefined {
     const form = findFormBySlug(this.#app.db, slug)
     if (!form?.isActive) return undefined
     const { hostname } = new URL(request.url)
-    const holder = hostname === this.#ownHost ? undefined : trackingHostAccount(this.#app.db, hostname)
+    const holder = hostname === this.#ownHost ? undefined : findTrackingHostAccount(this.#app.db, hostname)
     return holder === undefined || formatUuid(holder) === formatUuid(form.accountUuid) ? form : undefined
   }
 
-  async take(form: SignupForm, fields: Fields, address: string): Promise<Outcome> {
-    const list = listById(this.#app.db, form.listId)
-    if (!list) return { kind: 'refused', error: GONE }
-    if (textOf(fields.given(TRAP_FIELD)) !== '')
+  async subscribePost(form: SignupForm, fields: Fields, address: string): Promise<PostOutcome> {
+    const list = findListById(this.#app.db, form.listId)
+    if (!list) return { kind: 'refused', error: FORM_NOT_FOUND }
+    if (cleanAnswer(fields.readValue(TRAP_FIELD)) !== '')
       return { kind: 'done', status: list.doubleOptIn ? 'confirmation_sent' : 'subscribed' }
-    const invalidEmail = { name: EMAIL_FIELD, message: messageOf(form.messages, 'invalid_email') }
-    const email = addressOf(fields.given(EMAIL_FIELD))
-    const { metadata, faults } = answersOf(form, fields, this.#app.config.maxMetadataBytes)
-    if (email === undefined) return { kind: 'faults', faults: [invalidEmail, ...faults] }
-    if (faults.length > 0) return { kind: 'faults', faults }
+    const invalidEmail = { name: EMAIL_FIELD, message: getMessage(form.messages, 'invalid_email') }
+    const email = parseAddress(fields.readValue(EMAIL_FIELD))
+    const { metadata, problems } = readAnswers(form, fields, this.#app.config.maxMetadataBytes)
+    if (email === undefined) return { kind: 'faults', problems: [invalidEmail, ...problems] }
+    if (problems.length > 0) return { kind: 'faults', problems: problems }
     try {
       const from = form.fromAddress === null ? {} : { from: form.fromAddress }
       const status = await subscribe(this.#app, {
@@ -123,25 +126,26 @@ class Signups {
         email,
         ...(metadata && { metadata }),
         ...from,
-        admit: () => this.#admit(form, address),
+        admit: () => this.#requireMailRate(form, address),
       })
       return { kind: 'done', status }
     } catch (error) {
       if (!(error instanceof AppError)) throw error
-      if (error.status === 422 && error.code !== 'no_verified_domain') return { kind: 'faults', faults: [invalidEmail] }
-      return { kind: 'refused', error: this.#refusalOf(form, error) }
+      if (error.status === 422 && error.code !== 'no_verified_domain')
+        return { kind: 'faults', problems: [invalidEmail] }
+      return { kind: 'refused', error: this.#toVisitorError(form, error) }
     }
   }
 
   /**
    * Throws 429 when a network caused too much mail, or strangers from many networks together use up what the account may send, and what its name is worth.
    */
-  #admit({ id, uuid, accountId }: SignupForm, address: string): void {
+  #requireMailRate({ id, uuid, accountId }: SignupForm, address: string): void {
     const limits = [
-      ...this.#networkMails.map((limiter) => () => limiter.take(address, accountId)),
-      ...this.#networkMailsOfAll.map((limiter) => () => limiter.take(address)),
-      () => this.#mails.take(`form ${id}`, 1, this.#ofForm),
-      () => this.#mails.take(`account ${accountId}`, 1, this.#ofAccount),
+      ...this.#networkMailLimiters.map((limiter) => () => limiter.take(address, accountId)),
+      ...this.#sharedNetworkMailLimiters.map((limiter) => () => limiter.take(address)),
+      () => this.#mailLimiter.take(`form ${id}`, 1, this.#formRate),
+      () => this.#mailLimiter.take(`account ${accountId}`, 1, this.#accountRate),
     ]
     for (const take of limits) {
       const decision = take()
@@ -150,14 +154,14 @@ class Signups {
         { signupForm: formatUuid(uuid), accountId },
         'signup refused: its network or forms cause too much mail',
       )
-      throw tooMany('rate_limited', 'Try again later.', decision.retryAfterSeconds)
+      throw tooManyRequests('rate_limited', 'Try again later.', decision.retryAfterSeconds)
     }
   }
 
   /** What a visitor is told of a refusal that is about the account or the service. */
-  #refusalOf(form: SignupForm, { status, code, retryAfterSeconds }: AppError): AppError {
-    if (status === 404) return GONE
-    const message = messageOf(form.messages, 'error')
+  #toVisitorError(form: SignupForm, { status, code, retryAfterSeconds }: AppError): AppError {
+    if (status === 404) return FORM_NOT_FOUND
+    const message = getMessage(form.messages, 'error')
     const isPlanFull = code === 'plan_limit_reached'
     if (status !== 422 && !isPlanFull)
       return new AppError(status, code, message, retryAfterSeconds === undefined ? {} : { retryAfterSeconds })
@@ -173,59 +177,59 @@ class Signups {
 
 /** The plugin of /subscribe. */
 export function subscribePages(app: App) {
-  const signups = new Signups(app)
+  const signups = new SignupService(app)
   return new Elysia()
     .get(
       `${SUBSCRIBE_PATH}/:slug`,
       ({ params, query, request }) => {
-        const form = signups.formAt(request, params.slug)
-        if (!form) return noForm(isEmbed(query))
-        const shown = { form, isEmbedded: isEmbed(query, form) }
-        return embeddableResponse(shown, formPage(shown))
+        const form = signups.findForm(request, params.slug)
+        if (!form) return formNotFoundResponse(isEmbed(query))
+        const view = { form, isEmbedded: isEmbed(query, form) }
+        return embeddableResponse(view, formPage(view))
       },
       hidden,
     )
     .options(
       `${SUBSCRIBE_PATH}/:slug`,
       ({ params, request }) =>
-        new Response(null, { status: signups.formAt(request, params.slug) ? 204 : 404, headers: PREFLIGHT }),
+        new Response(null, { status: signups.findForm(request, params.slug) ? 204 : 404, headers: PREFLIGHT }),
       hidden,
     )
     .post(
       `${SUBSCRIBE_PATH}/:slug`,
       async ({ params, query, request, body }) => {
-        const isJson = wantsJson(request.headers)
-        const form = signups.formAt(request, params.slug)
-        if (!form) return isJson ? jsonError(request, GONE) : noForm(isEmbed(query))
+        const isJson = acceptsJson(request.headers)
+        const form = signups.findForm(request, params.slug)
+        if (!form) return isJson ? toJsonError(request, FORM_NOT_FOUND) : formNotFoundResponse(isEmbed(query))
         const address = clientIpOf(request)
-        const allowed = signups.takePost(address)
-        const shown = { form, isEmbedded: isEmbed(query, form) }
+        const allowed = signups.countPost(address)
+        const view = { form, isEmbedded: isEmbed(query, form) }
         if (!allowed.ok) {
-          const error = tooMany('rate_limited', TOO_OFTEN, allowed.retryAfterSeconds)
-          return isJson ? jsonError(request, error) : tooOften(shown, error)
+          const error = tooManyRequests('rate_limited', TOO_MANY_ATTEMPTS, allowed.retryAfterSeconds)
+          return isJson ? toJsonError(request, error) : tooManyAttemptsResponse(view, error)
         }
-        const fields = fieldsOf(body)
-        const outcome = await signups.take(form, fields, address)
-        return isJson ? jsonOf(request, form, outcome) : pageOf(shown, fields, outcome)
+        const fields = toFields(body)
+        const outcome = await signups.subscribePost(form, fields, address)
+        return isJson ? toJsonResponse(request, form, outcome) : toPageResponse(view, fields, outcome)
       },
       hidden,
     )
 }
 
 /** What is refused so often must cost little: its fields are not looked at, and its page says one thing. */
-const tooOften = (shown: Shown, { status, message, retryAfterSeconds }: AppError): Response =>
-  embeddableResponse(shown, tooOftenPage(shown.isEmbedded, message), status, {
+const tooManyAttemptsResponse = (view: FormView, { status, message, retryAfterSeconds }: AppError): Response =>
+  embeddableResponse(view, tooManyAttemptsPage(view.isEmbedded, message), status, {
     'retry-after': String(retryAfterSeconds),
   })
 
-const within = (ms: number, count: number): Rate => ({ burst: count, ratePerSecond: count / (ms / 1000) })
+const toRate = (ms: number, count: number): Rate => ({ burst: count, ratePerSecond: count / (ms / 1000) })
 
 /** Whether the page stands in another one: asked for by its URL, or the form is made for it. */
 const isEmbed = (query: Readonly<Record<string, unknown>>, form?: SignupForm): boolean =>
   query[EMBED_QUERY] === '1' || form?.theme.embed === true
 
 /** Whoever posts JSON reads JSON, and so does a script that posts a form and says so. */
-function wantsJson(headers: Headers): boolean {
+function acceptsJson(headers: Headers): boolean {
   const accept = headers.get('accept') ?? ''
   return (
     /^\s*application\/(?:[\w.-]+\+)?json\b/i.test(headers.get('content-type') ?? '') ||
@@ -234,80 +238,80 @@ function wantsJson(headers: Headers): boolean {
 }
 
 interface Fields {
-  given(name: string): unknown
+  readValue(name: string): unknown
 }
 
-function fieldsOf(body: unknown): Fields {
+function toFields(body: unknown): Fields {
   const fields = typeof body === 'object' && body !== null ? (body as Readonly<Record<string, unknown>>) : {}
-  return { given: (name) => (Object.hasOwn(fields, name) ? fields[name] : undefined) }
+  return { readValue: (name) => (Object.hasOwn(fields, name) ? fields[name] : undefined) }
 }
 
 /** The address that was typed; undefined when it is none. */
-function addressOf(given: unknown): string | undefined {
-  const text = textOf(given)
-  if (text === undefined || text === '' || text.length > LONGEST_EMAIL) return undefined
+function parseAddress(value: unknown): string | undefined {
+  const text = cleanAnswer(value)
+  if (text === undefined || text === '' || text.length > MAX_EMAIL_LENGTH) return undefined
   const mailbox = parseMailbox(text)
   return mailbox.kind === 'ok' && mailbox.name === undefined ? mailbox.address : undefined
 }
 
-function answersOf(form: SignupForm, fields: Fields, mostBytes: number) {
+function readAnswers(form: SignupForm, fields: Fields, maxBytes: number) {
   const metadata: Record<string, string | number | boolean> = {}
-  const faults: Fault[] = []
-  let longest: { name: string; length: number } | undefined
+  const problems: FieldProblem[] = []
+  let longestAnswer: { name: string; length: number } | undefined
   for (const field of form.customFields) {
-    const answer = readAnswer(field, fields.given(field.name))
-    if (answer.kind === 'fault') faults.push({ name: field.name, message: answer.message })
+    const answer = readAnswer(field, fields.readValue(field.name))
+    if (answer.kind === 'fault') problems.push({ name: field.name, message: answer.message })
     if (answer.kind !== 'value') continue
     metadata[field.name] = answer.value
     const { length } = String(answer.value)
-    if (!longest || length > longest.length) longest = { name: field.name, length }
+    if (!longestAnswer || length > longestAnswer.length) longestAnswer = { name: field.name, length }
   }
-  if (longest && Buffer.byteLength(JSON.stringify(metadata)) > mostBytes)
-    faults.push({ name: longest.name, message: 'All fields together are too long.' })
-  return { metadata: longest ? metadata : undefined, faults }
+  if (longestAnswer && Buffer.byteLength(JSON.stringify(metadata)) > maxBytes)
+    problems.push({ name: longestAnswer.name, message: 'All fields together are too long.' })
+  return { metadata: longestAnswer ? metadata : undefined, problems: problems }
 }
 
 /** What is said of what became of a post. Whoever has still to confirm is told so, whatever the account says of a success. */
-function sentencesOf({ successMessage, messages }: SignupForm, status: Subscribed): string[] {
+function resultSentences({ successMessage, messages }: SignupForm, status: SubscribeStatus): string[] {
   switch (status) {
     case 'subscribed':
       return [successMessage ?? 'You are subscribed.']
     case 'confirmation_sent':
-      return [...(successMessage === null ? [] : [successMessage]), messageOf(messages, status)]
+      return [...(successMessage === null ? [] : [successMessage]), getMessage(messages, status)]
     case 'confirmation_pending':
     case 'already_subscribed':
-      return [messageOf(messages, status)]
+      return [getMessage(messages, status)]
   }
 }
 
 /** Where a visitor is led now; undefined when there is still something to read. */
-function nextOf({ redirectUrl }: SignupForm, status: Subscribed): URL | undefined {
+function findRedirect({ redirectUrl }: SignupForm, status: SubscribeStatus): URL | undefined {
   const isNew = status === 'subscribed' || status === 'confirmation_sent'
   const url = isNew && redirectUrl !== null ? URL.parse(redirectUrl) : null
   return url && /^https?:$/.test(url.protocol) ? url : undefined
 }
 
-function pageOf(shown: Shown, fields: Fields, outcome: Outcome): Response {
-  const { form, isEmbedded } = shown
+function toPageResponse(view: FormView, fields: Fields, outcome: PostOutcome): Response {
+  const { form, isEmbedded } = view
   switch (outcome.kind) {
     case 'done': {
-      const next = nextOf(form, outcome.status)
+      const next = findRedirect(form, outcome.status)
       // A frame cannot lead the page around it away, and most pages do not let themselves be shown in one.
       if (next && !isEmbedded)
         return new Response(null, {
           status: 303,
           headers: { ...UNLISTED_HEADERS, 'cache-control': 'no-store', location: next.href },
         })
-      return embeddableResponse(shown, donePage(shown, sentencesOf(form, outcome.status), { next, ...fields }))
+      return embeddableResponse(view, resultPage(view, resultSentences(form, outcome.status), { next, ...fields }))
     }
     case 'faults':
-      return embeddableResponse(shown, formPage(shown, { ...fields, faults: outcome.faults }), 422)
+      return embeddableResponse(view, formPage(view, { ...fields, problems: outcome.problems }), 422)
     case 'refused': {
       const { status, message, retryAfterSeconds } = outcome.error
-      if (status === 404) return noForm(isEmbedded)
-      const page = formPage(shown, { ...fields, faults: [], notice: message })
+      if (status === 404) return formNotFoundResponse(isEmbedded)
+      const page = formPage(view, { ...fields, problems: [], notice: message })
       return embeddableResponse(
-        shown,
+        view,
         page,
         status,
         retryAfterSeconds === undefined ? {} : { 'retry-after': String(retryAfterSeconds) },
@@ -316,13 +320,13 @@ function pageOf(shown: Shown, fields: Fields, outcome: Outcome): Response {
   }
 }
 
-function jsonOf(request: Request, form: SignupForm, outcome: Outcome): Response {
+function toJsonResponse(request: Request, form: SignupForm, outcome: PostOutcome): Response {
   switch (outcome.kind) {
     case 'done': {
-      const next = nextOf(form, outcome.status)
+      const next = findRedirect(form, outcome.status)
       return Response.json(
         {
-          message: sentencesOf(form, outcome.status).join(' '),
+          message: resultSentences(form, outcome.status).join(' '),
           status: outcome.status,
           ...(next && { redirect_url: next.href }),
         },
@@ -330,25 +334,26 @@ function jsonOf(request: Request, form: SignupForm, outcome: Outcome): Response 
       )
     }
     case 'faults': {
-      const { faults } = outcome
-      const isOfEmail = faults[0]?.name === EMAIL_FIELD
-      const details = faults.map(({ name, message }) => ({ field: name, message }))
-      const message = isOfEmail ? faults[0]?.message : `${faults[0]?.name}: ${faults[0]?.message}`
-      const code = isOfEmail ? 'invalid_address' : 'validation_failed'
-      return jsonError(request, new AppError(422, code, message ?? '', { details }))
+      const { problems } = outcome
+      const isEmailProblem = problems[0]?.name === EMAIL_FIELD
+      const details = problems.map(({ name, message }) => ({ field: name, message }))
+      const message = isEmailProblem ? problems[0]?.message : `${problems[0]?.name}: ${problems[0]?.message}`
+      const code = isEmailProblem ? 'invalid_address' : 'validation_failed'
+      return toJsonError(request, new AppError(422, code, message ?? '', { details }))
     }
     case 'refused':
-      return jsonError(request, outcome.error)
+      return toJsonError(request, outcome.error)
   }
 }
 
-function jsonError(request: Request, error: AppError): Response {
-  const response = errorResponse(error, requestContext(request)?.requestId ?? '')
+function toJsonError(request: Request, error: AppError): Response {
+  const response = toErrorResponse(error, requestContext(request)?.requestId ?? '')
   for (const [name, value] of Object.entries(CORS)) response.headers.set(name, value)
   return response
 }
 
-const noForm = (isEmbedded: boolean): Response => embeddableResponse({ isEmbedded }, noFormPage(isEmbedded), 404)
+const formNotFoundResponse = (isEmbedded: boolean): Response =>
+  embeddableResponse({ isEmbedded }, formNotFoundPage(isEmbedded), 404)
 
 /** A page that may stand in any other one, or in none. */
 function embeddableResponse(

@@ -3,10 +3,10 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
-import { idKey, list, one } from '#platform/http/envelope.ts'
-import { refuses } from '#platform/http/refusals.ts'
-import { ListOf, One, PageQuery, pageOf } from '#platform/http/schemas.ts'
-import { FormChangeBody, FormRecord, formChangeOf, formWire, NewForm, newFormOf } from './model.ts'
+import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
+import { errorResponses } from '#platform/http/refusals.ts'
+import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
+import { FormChangeBody, FormRecord, formWire, NewForm, toFormChange, toFormInput } from './model.ts'
 import { changeForm, createForm, deleteForm, getForm, listForms, type SignupForm, toggleForm } from './signup-forms.ts'
 
 const tags = ['Signup forms']
@@ -19,31 +19,31 @@ export const signupFormRoutes = (app: App) => {
     .get(
       '/',
       ({ actor, query }) => {
-        const page = pageOf(query)
+        const page = parsePage(query)
         const { forms, total } = listForms(app.db, actor.accountId, page)
-        return list(forms.map(wire), { ...page, total }, idKey(forms))
+        return pageBody(forms.map(wire), { ...page, total }, idKey(forms))
       },
       {
         query: PageQuery,
-        response: ListOf(FormRecord),
+        response: PageBody(FormRecord),
         detail: { summary: 'List signup forms', description: 'Newest first.', tags, ...requires('contacts:read') },
       },
     )
     .post(
       '/',
       async ({ actor, body, status }) => {
-        const form = await createForm(app, actor, body.list_id, newFormOf(body))
-        return status(201, one(wire(form)))
+        const form = await createForm(app, actor, body.list_id, toFormInput(body))
+        return status(201, dataBody(wire(form)))
       },
       {
         body: NewForm,
-        response: { 201: One(FormRecord) },
+        response: { 201: DataBody(FormRecord) },
         detail: {
           summary: 'Create a signup form',
           description:
             'The page of a contact list, switched on at once; a list has at most one. Its address is `form_url`, and `embed_code` puts it into another page.',
           tags,
-          ...refuses({
+          ...errorResponses({
             404: ['contact_list_not_found', 'There is no contact list with this id.'],
             409: ['signup_form_exists', 'The contact list has a signup form.'],
           }),
@@ -51,18 +51,18 @@ export const signupFormRoutes = (app: App) => {
         },
       },
     )
-    .get('/:id', ({ actor, params }) => one(wire(getForm(app.db, actor.accountId, params.id))), {
+    .get('/:id', ({ actor, params }) => dataBody(wire(getForm(app.db, actor.accountId, params.id))), {
       params,
-      response: One(FormRecord),
+      response: DataBody(FormRecord),
       detail: { summary: 'Get a signup form', tags, ...requires('contacts:read') },
     })
     .put(
       '/:id',
-      async ({ actor, params, body }) => one(wire(await changeForm(app, actor, params.id, formChangeOf(body)))),
+      async ({ actor, params, body }) => dataBody(wire(await changeForm(app, actor, params.id, toFormChange(body)))),
       {
         params,
         body: FormChangeBody,
-        response: One(FormRecord),
+        response: DataBody(FormRecord),
         detail: {
           summary: 'Change a signup form',
           description:
@@ -88,9 +88,9 @@ export const signupFormRoutes = (app: App) => {
         },
       },
     )
-    .post('/:id/toggle', async ({ actor, params }) => one(wire(await toggleForm(app, actor, params.id))), {
+    .post('/:id/toggle', async ({ actor, params }) => dataBody(wire(await toggleForm(app, actor, params.id))), {
       params,
-      response: One(FormRecord),
+      response: DataBody(FormRecord),
       detail: {
         summary: 'Switch a signup form off or on',
         description: 'While it is off its page says that there is no form.',

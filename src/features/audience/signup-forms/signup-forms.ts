@@ -4,22 +4,22 @@
  * row away.
  */
 import type { Database } from 'bun:sqlite'
-import { noReplySender } from '#features/audience/contact-lists/contact-mails.ts'
+import { findNoReplySender } from '#features/audience/contact-lists/contact-mails.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { audit, systemActor } from '#features/core/audit-logs/audit.ts'
+import { audit, createSystemActor } from '#features/core/audit-logs/audit.ts'
 import { type ContactList, getList } from '#features/setup/contact-store/lists.ts'
 import { domainNotVerified, findSendingDomain } from '#features/setup/domains/sending.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { conflict, invalid } from '#platform/errors.ts'
-import { noSuch, uuidParam } from '#platform/http/schemas.ts'
+import { notFoundById, parseUuidParam } from '#platform/http/schemas.ts'
 import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
 import { formatMailbox, parseMailbox } from '#protocols/address/parse.ts'
 import type { CustomField } from './custom-fields.ts'
 import type { Messages } from './messages.ts'
-import { newSlug, SLUG } from './slug.ts'
+import { createSlug, SLUG_PATTERN } from './slug.ts'
 import type { Theme } from './theme.ts'
 
 export interface SignupForm {
@@ -54,19 +54,19 @@ interface Row extends Omit<SignupForm, 'customFields' | 'theme' | 'messages' | '
   readonly isActive: number
 }
 
-const FROM =
+const FROM_LIVE_LISTS =
   'FROM signup_forms f JOIN contact_lists ON contact_lists.id = f.list_id AND contact_lists.deleted_at IS NULL'
 const SELECT = `SELECT f.id, f.uuid, f.account_id AS accountId, accounts.uuid AS accountUuid, list_id AS listId, contact_lists.uuid AS listUuid, slug, title,
   f.description, from_address AS fromAddress, redirect_url AS redirectUrl, success_message AS successMessage, custom_fields AS customFields, theme, messages,
-  is_active AS isActive, f.created_at AS createdAt, f.updated_at AS updatedAt ${FROM} JOIN accounts ON accounts.id = f.account_id`
+  is_active AS isActive, f.created_at AS createdAt, f.updated_at AS updatedAt ${FROM_LIVE_LISTS} JOIN accounts ON accounts.id = f.account_id`
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   byUuid: db.prepare<Row, [Uint8Array, number]>(`${SELECT} WHERE f.uuid = ? AND f.account_id = ?`),
   bySlug: db.prepare<Row, [string]>(`${SELECT} WHERE slug = ? AND accounts.deleted_at IS NULL`),
   page: db.prepare<Row, [number, number, number, number]>(
     `${SELECT} WHERE f.account_id = ? AND f.id < ? ORDER BY f.id DESC LIMIT ? OFFSET ?`,
   ),
-  count: db.prepare<{ n: number }, [number]>(`SELECT COUNT(*) AS n ${FROM} WHERE f.account_id = ?`),
+  count: db.prepare<{ n: number }, [number]>(`SELECT COUNT(*) AS n ${FROM_LIVE_LISTS} WHERE f.account_id = ?`),
   ofList: db.prepare<{ uuid: Uint8Array }, [number]>('SELECT uuid FROM signup_forms WHERE list_id = ?'),
   activeOfList: db.prepare<{ slug: string }, [number]>(
     'SELECT slug FROM signup_forms WHERE list_id = ? AND is_active = 1',
@@ -88,7 +88,7 @@ const sql = prepared((db) => ({
   ),
 }))
 
-const formOf = ({ customFields, theme, messages, isActive, ...row }: Row): SignupForm => ({
+const toSignupForm = ({ customFields, theme, messages, isActive, ...row }: Row): SignupForm => ({
   ...row,
   customFields: JSON.parse(customFields) as CustomField[],
   theme: JSON.parse(theme) as Theme,
@@ -102,15 +102,15 @@ export const findActiveSlug = (db: Database, listId: number): string | undefined
 
 /** The account's form; 404 `signup_form_not_found` when it has none with this id. */
 export function getForm(db: Database, accountId: number, id: string): SignupForm {
-  const row = sql(db).byUuid.get(uuidParam(id, 'signup_form_not_found', 'signup form'), accountId)
-  if (!row) throw noSuch('signup_form_not_found', 'signup form')
-  return formOf(row)
+  const row = sql(db).byUuid.get(parseUuidParam(id, 'signup_form_not_found', 'signup form'), accountId)
+  if (!row) throw notFoundById('signup_form_not_found', 'signup form')
+  return toSignupForm(row)
 }
 
 /** The form with a slug, of whatever account, active or not; undefined when there is none, or its list is gone. */
 export function findFormBySlug(db: Database, slug: string): SignupForm | undefined {
-  const row = SLUG.test(slug) ? sql(db).bySlug.get(slug) : null
-  return row ? formOf(row) : undefined
+  const row = SLUG_PATTERN.test(slug) ? sql(db).bySlug.get(slug) : null
+  return row ? toSignupForm(row) : undefined
 }
 
 /** A page of the account's forms, newest first. */
@@ -119,7 +119,7 @@ export const listForms = (
   accountId: number,
   page: RowWindow,
 ): { forms: SignupForm[]; total: number } => ({
-  forms: sql(db).page.all(accountId, belowId(page), page.limit, page.offset).map(formOf),
+  forms: sql(db).page.all(accountId, belowId(page), page.limit, page.offset).map(toSignupForm),
   total: sql(db).count.get(accountId)?.n ?? 0,
 })
 
@@ -140,18 +140,18 @@ export interface FormInput {
  * `no_verified_domain` where confirmations would have no sender.
  */
 export function createForm(app: App, actor: Actor, listId: string, input: FormInput): Promise<SignupForm> {
-  requireUrl(input.redirectUrl)
+  requireRedirectUrl(input.redirectUrl)
   return app.commit.write((tx) => {
     const list = getList(tx.db, actor.accountId, listId)
-    const fromAddress = senderOf(tx.db, list, input.fromAddress)
+    const fromAddress = resolveSender(tx.db, list, input.fromAddress)
     const existing = sql(tx.db).ofList.get(list.id)
     if (existing)
       throw conflict(
         'signup_form_exists',
         `The contact list has a signup form already; change ${formatUuid(existing.uuid)} in its place.`,
       )
-    const [uuid, slug, now] = [newUuid(), freeSlug(tx, input.title), app.eventTime()]
-    const columns = columnsOf({ ...input, fromAddress })
+    const [uuid, slug, now] = [newUuid(), createUniqueSlug(tx, input.title), app.eventTime()]
+    const columns = toColumnValues({ ...input, fromAddress })
     sql(tx.db).insert.run(uuid, actor.accountId, list.id, slug, ...columns, now, now)
     audit(app, tx, actor, {
       action: 'signup_form.created',
@@ -168,26 +168,26 @@ export type FormChange = { readonly [Field in keyof FormInput]?: FormInput[Field
 
 /** Changes the fields that are given; a change of nothing is a 422. Throws 404, and 422 as `createForm`. */
 export async function changeForm(app: App, actor: Actor, id: string, change: FormChange): Promise<SignupForm> {
-  const given = Object.entries(change).filter(([, value]) => value !== undefined)
-  if (given.length === 0)
+  const changedFields = Object.entries(change).filter(([, value]) => value !== undefined)
+  if (changedFields.length === 0)
     throw invalid(
       'body',
       'Give at least one of title, description, custom_fields, theme, messages, redirect_url, success_message and from_address.',
     )
-  requireUrl(change.redirectUrl ?? null)
+  requireRedirectUrl(change.redirectUrl ?? null)
   return await app.commit.write((tx) => {
     const form = getForm(tx.db, actor.accountId, id)
     const fromAddress =
       change.fromAddress === undefined
         ? form.fromAddress
-        : senderOf(tx.db, getList(tx.db, actor.accountId, formatUuid(form.listUuid)), change.fromAddress)
-    const wanted = { ...form, ...Object.fromEntries(given), fromAddress }
-    sql(tx.db).update.run(...columnsOf(wanted), app.eventTime(), form.id)
+        : resolveSender(tx.db, getList(tx.db, actor.accountId, formatUuid(form.listUuid)), change.fromAddress)
+    const changed = { ...form, ...Object.fromEntries(changedFields), fromAddress }
+    sql(tx.db).update.run(...toColumnValues(changed), app.eventTime(), form.id)
     audit(app, tx, actor, {
       action: 'signup_form.updated',
       resourceType: 'signup_form',
       resourceId: formatUuid(form.uuid),
-      metadata: { title: wanted.title, changed: given.map(([name]) => WIRE_NAMES[name as keyof FormInput]) },
+      metadata: { title: changed.title, changed: changedFields.map(([name]) => WIRE_NAMES[name as keyof FormInput]) },
     })
     return getForm(tx.db, actor.accountId, id)
   })
@@ -220,10 +220,10 @@ export function toggleForm(app: App, actor: Actor, id: string): Promise<SignupFo
 
 /** Deletes a form: its page is gone, and the contacts that came by it stay. Throws 404. */
 export function deleteForm(app: App, actor: Actor, id: string): Promise<void> {
-  return app.commit.writeFromReserve((tx) => remove(app, tx, actor, getForm(tx.db, actor.accountId, id)))
+  return app.commit.writeFromReserve((tx) => deleteRow(app, tx, actor, getForm(tx.db, actor.accountId, id)))
 }
 
-function remove(app: App, tx: Tx, actor: Actor, { id, uuid }: Pick<SignupForm, 'id' | 'uuid'>): void {
+function deleteRow(app: App, tx: Tx, actor: Actor, { id, uuid }: Pick<SignupForm, 'id' | 'uuid'>): void {
   sql(tx.db).delete.run(id)
   audit(app, tx, actor, {
     action: 'signup_form.deleted',
@@ -233,22 +233,22 @@ function remove(app: App, tx: Tx, actor: Actor, { id, uuid }: Pick<SignupForm, '
 }
 
 /** Taken in one transaction. */
-const ORPHANS = 50
+const ORPHAN_BATCH_SIZE = 50
 
 /** Removes the forms of deleted lists. Returns how many. Meant to be called every hour or so, one run at a time. */
 export async function removeOrphanedForms(app: App): Promise<number> {
   for (let removed = 0; ; ) {
-    const taken = await app.commit.writeFromReserve((tx) => {
-      const orphans = sql(tx.db).orphaned.all(ORPHANS)
-      for (const row of orphans) remove(app, tx, systemActor(row), row)
+    const removedNow = await app.commit.writeFromReserve((tx) => {
+      const orphans = sql(tx.db).orphaned.all(ORPHAN_BATCH_SIZE)
+      for (const row of orphans) deleteRow(app, tx, createSystemActor(row), row)
       return orphans.length
     })
-    removed += taken
-    if (taken < ORPHANS) return removed
+    removed += removedNow
+    if (removedNow < ORPHAN_BATCH_SIZE) return removed
   }
 }
 
-const columnsOf = (form: FormInput) =>
+const toColumnValues = (form: FormInput) =>
   [
     form.title,
     form.description,
@@ -260,15 +260,15 @@ const columnsOf = (form: FormInput) =>
     JSON.stringify(form.messages),
   ] as const
 
-function freeSlug(tx: Tx, title: string): string {
+function createUniqueSlug(tx: Tx, title: string): string {
   for (;;) {
-    const slug = newSlug(title)
+    const slug = createSlug(title)
     if (!sql(tx.db).hasSlug.get(slug)) return slug
   }
 }
 
 /** Visitors are led there by their browser, which must not be given a script or a password. */
-function requireUrl(text: string | null): void {
+function requireRedirectUrl(text: string | null): void {
   if (text === null) return
   // A URL without them is what the parser would make of it, and not what was meant.
   const url = /[\0-\x1f\x7f]/.test(text) ? null : URL.parse(text)
@@ -277,9 +277,9 @@ function requireUrl(text: string | null): void {
 }
 
 /** The sender as it is kept. Confirmations must have one that may send: a given one, or one that is found when it is needed. */
-function senderOf(db: Database, list: ContactList, given: string | null): string | null {
-  if (given === null) {
-    if (list.doubleOptIn && noReplySender(db, list.accountId) === undefined)
+function resolveSender(db: Database, list: ContactList, changedFields: string | null): string | null {
+  if (changedFields === null) {
+    if (list.doubleOptIn && findNoReplySender(db, list.accountId) === undefined)
       throw invalid(
         'from_address',
         'The list asks new contacts to confirm, and the account has no verified domain to ask them from; verify a domain first.',
@@ -287,7 +287,7 @@ function senderOf(db: Database, list: ContactList, given: string | null): string
       )
     return null
   }
-  const parsed = parseMailbox(given)
+  const parsed = parseMailbox(changedFields)
   if (parsed.kind === 'invalid') throw invalid('from_address', `from_address: ${parsed.reason}`, 'invalid_address')
   const domain = findSendingDomain(db, list.accountId, parsed.domain)
   if (!domain)

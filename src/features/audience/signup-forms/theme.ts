@@ -20,12 +20,12 @@ export type Theme = { readonly [Name in ColourName]?: string } & {
 export type GivenTheme = { readonly [Name in keyof Theme]?: Theme[Name] | null }
 
 /** What is kept of a theme. 422 on the first value that is not of its kind. */
-export function readTheme(given: GivenTheme): Theme {
-  const set = <T>(value: T | null | undefined): value is T => value !== undefined && value !== null && value !== ''
+export function readTheme(provided: GivenTheme): Theme {
+  const isSet = <T>(value: T | null | undefined): value is T => value !== undefined && value !== null && value !== ''
   const theme: Record<string, string | number | boolean> = {}
   for (const name of COLOURS) {
-    const value = given[name]
-    if (!set(value)) continue
+    const value = provided[name]
+    if (!isSet(value)) continue
     if (!readColour(value))
       throw invalid(
         `theme.${name}`,
@@ -33,8 +33,8 @@ export function readTheme(given: GivenTheme): Theme {
       )
     theme[name] = value
   }
-  const { border_radius, font_family, embed, hide_branding } = given
-  if (set(border_radius)) {
+  const { border_radius, font_family, embed, hide_branding } = provided
+  if (isSet(border_radius)) {
     if (readRadius(border_radius) === undefined)
       throw invalid(
         'theme.border_radius',
@@ -42,7 +42,7 @@ export function readTheme(given: GivenTheme): Theme {
       )
     theme['border_radius'] = border_radius
   }
-  if (set(font_family)) {
+  if (isSet(font_family)) {
     if (readFonts(font_family) === undefined)
       throw invalid(
         'theme.font_family',
@@ -50,8 +50,8 @@ export function readTheme(given: GivenTheme): Theme {
       )
     theme['font_family'] = font_family
   }
-  if (set(embed)) theme['embed'] = embed
-  if (set(hide_branding)) theme['hide_branding'] = hide_branding
+  if (isSet(embed)) theme['embed'] = embed
+  if (isSet(hide_branding)) theme['hide_branding'] = hide_branding
   return theme
 }
 
@@ -63,42 +63,42 @@ export interface Colour {
   readonly a: number
 }
 
-const NUMBER = String.raw`-?(?:\d{1,4}(?:\.\d{1,9})?|\.\d{1,9})(?:%|deg)?`
-const COLOUR = new RegExp(
-  String.raw`^(?:#(?:[0-9a-f]{3}|[0-9a-f]{4}|[0-9a-f]{6}|[0-9a-f]{8})|[a-z]{3,20}|(?:rgb|hsl)a?\( ?${NUMBER}(?: ?[ ,/] ?${NUMBER}){2,3} ?\))$`,
+const NUMBER_PATTERN = String.raw`-?(?:\d{1,4}(?:\.\d{1,9})?|\.\d{1,9})(?:%|deg)?`
+const COLOUR_PATTERN = new RegExp(
+  String.raw`^(?:#(?:[0-9a-f]{3}|[0-9a-f]{4}|[0-9a-f]{6}|[0-9a-f]{8})|[a-z]{3,20}|(?:rgb|hsl)a?\( ?${NUMBER_PATTERN}(?: ?[ ,/] ?${NUMBER_PATTERN}){2,3} ?\))$`,
 )
 
 /** The colour that a text names in CSS: hexadecimal, rgb(), hsl() or by name; undefined for anything else, also for those without a value of their own. */
 export function readColour(text: string): Colour | undefined {
   const lower = text.toLowerCase()
-  if (!COLOUR.test(lower)) return undefined
+  if (!COLOUR_PATTERN.test(lower)) return undefined
   // It knows the names, and takes more than colours: only what passed the pattern may reach it.
   const colour: unknown = Bun.color(lower, '{rgba}')
   return typeof colour === 'object' && colour !== null ? (colour as Colour) : undefined
 }
 
 /** Most of each unit; what is more looks no different. */
-const MOST: Readonly<Record<string, number>> = { px: 100, rem: 10, em: 10, '%': 50 }
+const MAX_RADIUS: Readonly<Record<string, number>> = { px: 100, rem: 10, em: 10, '%': 50 }
 
-function readRadius(given: string | number): string | undefined {
-  const [, digits = '', unit = 'px'] = /^(\d{1,3}(?:\.\d{1,3})?)(px|rem|em|%)?$/.exec(String(given)) ?? []
-  return digits !== '' && Number(digits) <= (MOST[unit] ?? 0) ? `${Number(digits)}${unit}` : undefined
+function readRadius(provided: string | number): string | undefined {
+  const [, digits = '', unit = 'px'] = /^(\d{1,3}(?:\.\d{1,3})?)(px|rem|em|%)?$/.exec(String(provided)) ?? []
+  return digits !== '' && Number(digits) <= (MAX_RADIUS[unit] ?? 0) ? `${Number(digits)}${unit}` : undefined
 }
 
-const LONGEST_FONTS = 200
-const MOST_FONTS = 10
+const MAX_FONTS_LENGTH = 200
+const MAX_FONTS = 10
 /** Keywords, which would be names of fonts that nobody has if they were quoted. */
-const KEYWORD =
+const FONT_KEYWORD =
   /^(?:serif|sans-serif|monospace|cursive|fantasy|system-ui|ui-(?:serif|sans-serif|monospace|rounded)|-apple-system)$/
 
-function readFonts(given: string): string | undefined {
-  if (given.length > LONGEST_FONTS) return undefined
-  const names = given.split(',').map((part) => /^(["']?)([A-Za-z0-9-][A-Za-z0-9 -]*)\1$/.exec(part.trim())?.[2])
-  if (names.length > MOST_FONTS) return undefined
+function readFonts(provided: string): string | undefined {
+  if (provided.length > MAX_FONTS_LENGTH) return undefined
+  const names = provided.split(',').map((part) => /^(["']?)([A-Za-z0-9-][A-Za-z0-9 -]*)\1$/.exec(part.trim())?.[2])
+  if (names.length > MAX_FONTS) return undefined
   const fonts: string[] = []
   for (const name of names) {
     if (name === undefined) return undefined
-    fonts.push(KEYWORD.test(name) ? name : `"${name.trim()}"`)
+    fonts.push(FONT_KEYWORD.test(name) ? name : `"${name.trim()}"`)
   }
   return fonts.join(', ')
 }
@@ -138,68 +138,74 @@ const DARK: Palette = {
   error: '#ffb4ab',
 }
 /** WCAG 2.2 §1.4.3 for text. */
-const LEAST_CONTRAST = 4.5
+const MIN_CONTRAST = 4.5
 /** WCAG 2.2 §1.4.11 for the borders of fields and the mark of the focus. */
-const LEAST_EDGE_CONTRAST = 3
+const MIN_EDGE_CONTRAST = 3
 
 /**
  * The variables of a theme as CSS, to stand behind the look of all pages. A theme that sets the background or the text looks the same by day and by night,
  * and gets the palette that can be read with it; any other leaves that to the reader.
  */
 export function themeStyle(theme: Theme): string {
-  const colourOf = (name: ColourName): Colour | undefined => {
+  const readThemeColour = (name: ColourName): Colour | undefined => {
     const text = theme[name]
     return text === undefined ? undefined : readColour(text)
   }
-  const [background, text] = [colourOf('bg_color'), colourOf('text_color')]
-  const [button, buttonText] = [colourOf('button_color') ?? colourOf('accent_color'), colourOf('button_text_color')]
-  const [border, accent] = [colourOf('border_color'), colourOf('accent_color')]
+  const [background, text] = [readThemeColour('bg_color'), readThemeColour('text_color')]
+  const [button, buttonText] = [
+    readThemeColour('button_color') ?? readThemeColour('accent_color'),
+    readThemeColour('button_text_color'),
+  ]
+  const [border, accent] = [readThemeColour('border_color'), readThemeColour('accent_color')]
 
   const choices: Variables = [
-    ['--line', border && css(border)],
-    ['--edge', border && css(border)],
-    ['--accent', accent && css(accent)],
-    ['--button', button && css(button)],
-    ['--on-button', buttonText ? css(buttonText) : button && css(readable(button))],
+    ['--line', border && formatColour(border)],
+    ['--edge', border && formatColour(border)],
+    ['--accent', accent && formatColour(accent)],
+    ['--button', button && formatColour(button)],
+    ['--on-button', buttonText ? formatColour(buttonText) : button && formatColour(blackOrWhiteOn(button))],
     ['--radius', theme.border_radius === undefined ? undefined : readRadius(theme.border_radius)],
     ['--font', theme.font_family === undefined ? undefined : readFonts(theme.font_family)],
   ]
-  if (background || text) return rule([...paperOf(background, text), ...choices])
-  return rule(choices) + rule(atNight({ border, accent }), '@media (prefers-color-scheme: dark)')
+  if (background || text) return formatRule([...toPaperVariables(background, text), ...choices])
+  return formatRule(choices) + formatRule(toDarkVariables({ border, accent }), '@media (prefers-color-scheme: dark)')
 }
 
 /** All colours of the look that goes with a background, a text, or both. */
-function paperOf(background: Colour | undefined, text: Colour | undefined): Variables {
-  const palette = background ? readableOn(background, 'text') : readableOn(text ?? white, 'card')
-  const behind = background ?? legible(colourIn(palette.card), text ?? white)
-  const ink = text ?? legible(colourIn(palette.text), behind)
-  const strong = seen(colourIn(palette.strong), behind, ink)
+function toPaperVariables(background: Colour | undefined, text: Colour | undefined): Variables {
+  const palette = background ? choosePalette(background, 'text') : choosePalette(text ?? white, 'card')
+  const behind = background ?? ensureTextContrast(toColour(palette.card), text ?? white)
+  const textColour = text ?? ensureTextContrast(toColour(palette.text), behind)
+  const strong = ensureEdgeContrast(toColour(palette.strong), behind, textColour)
   return [
     ['color-scheme', palette.scheme],
     ['--page', palette.page],
-    ['--card', css(behind)],
-    ['--text', css(ink)],
+    ['--card', formatColour(behind)],
+    ['--text', formatColour(textColour)],
     // Whoever chose the text chose how faint it is.
-    ['--faint', css(ink)],
+    ['--faint', formatColour(textColour)],
     ['--line', palette.line],
-    ['--edge', css(seen(colourIn(palette.edge), behind, ink))],
-    ['--strong', css(strong)],
-    ['--on-strong', css(readable(strong))],
+    ['--edge', formatColour(ensureEdgeContrast(toColour(palette.edge), behind, textColour))],
+    ['--strong', formatColour(strong)],
+    ['--on-strong', formatColour(blackOrWhiteOn(strong))],
     // What is wrong is also said in words and by a frame.
-    ['--error', contrast(colourIn(palette.error), behind) < LEAST_CONTRAST ? css(ink) : palette.error],
+    [
+      '--error',
+      computeContrast(toColour(palette.error), behind) < MIN_CONTRAST ? formatColour(textColour) : palette.error,
+    ],
   ]
 }
 
 /** What an account chose for paper that is white by day, and what is not seen on it by night. */
-function atNight({ border, accent }: { border: Colour | undefined; accent: Colour | undefined }): Variables {
-  const isSeen = (colour: Colour) => contrast(colour, colourIn(DARK.card)) >= LEAST_EDGE_CONTRAST
+function toDarkVariables({ border, accent }: { border: Colour | undefined; accent: Colour | undefined }): Variables {
+  const isSeen = (colour: Colour) => computeContrast(colour, toColour(DARK.card)) >= MIN_EDGE_CONTRAST
   return [
     ['--edge', border && !isSeen(border) ? DARK.edge : undefined],
     ['--accent', accent && !isSeen(accent) ? DARK.strong : undefined],
   ]
 }
 
-function rule(variables: Variables, condition?: string): string {
+function formatRule(variables: Variables, condition?: string): string {
   const lines = variables.flatMap(([name, value]) => (value === undefined ? [] : [`${name}: ${value};`]))
   if (lines.length === 0) return ''
   const text = `:root { ${lines.join(' ')} }\n`
@@ -210,35 +216,36 @@ const white: Colour = { r: 255, g: 255, b: 255, a: 1 }
 const black: Colour = { r: 0, g: 0, b: 0, a: 1 }
 
 /** The palette whose part stands out more against a colour. */
-const readableOn = (colour: Colour, part: 'text' | 'card'): Palette =>
-  contrast(colourIn(LIGHT[part]), colour) >= contrast(colourIn(DARK[part]), colour) ? LIGHT : DARK
+const choosePalette = (colour: Colour, part: 'text' | 'card'): Palette =>
+  computeContrast(toColour(LIGHT[part]), colour) >= computeContrast(toColour(DARK[part]), colour) ? LIGHT : DARK
 
 /** Black or white, whichever can be read better on a colour. */
-const readable = (behind: Colour): Colour => (contrast(white, behind) >= contrast(black, behind) ? white : black)
+const blackOrWhiteOn = (behind: Colour): Colour =>
+  computeContrast(white, behind) >= computeContrast(black, behind) ? white : black
 
 /** A colour where it can be read with the other, else black or white. */
-const legible = (colour: Colour, other: Colour): Colour =>
-  contrast(colour, other) < LEAST_CONTRAST ? readable(other) : colour
+const ensureTextContrast = (colour: Colour, other: Colour): Colour =>
+  computeContrast(colour, other) < MIN_CONTRAST ? blackOrWhiteOn(other) : colour
 
 /** The colour of a line where it can be seen on what is behind it, else that of the text. */
-const seen = (colour: Colour, behind: Colour, ink: Colour): Colour =>
-  contrast(colour, behind) < LEAST_EDGE_CONTRAST ? ink : colour
+const ensureEdgeContrast = (colour: Colour, behind: Colour, textColour: Colour): Colour =>
+  computeContrast(colour, behind) < MIN_EDGE_CONTRAST ? textColour : colour
 
-const colourIn = (text: string): Colour => readColour(text) ?? black
+const toColour = (text: string): Colour => readColour(text) ?? black
 
-const css = ({ r, g, b, a }: Colour): string => `rgb(${r} ${g} ${b} / ${Math.round(a * 1000) / 1000})`
+const formatColour = ({ r, g, b, a }: Colour): string => `rgb(${r} ${g} ${b} / ${Math.round(a * 1000) / 1000})`
 
 /** WCAG 2.2, "contrast ratio": 1 to 21. What shines through is taken as white. */
-export function contrast(one: Colour, other: Colour): number {
-  const [light = 0, dark = 0] = [luminance(one), luminance(other)].sort((a, b) => b - a)
+export function computeContrast(one: Colour, other: Colour): number {
+  const [light = 0, dark = 0] = [computeLuminance(one), computeLuminance(other)].sort((a, b) => b - a)
   return (light + 0.05) / (dark + 0.05)
 }
 
 /** WCAG 2.2, "relative luminance". */
-function luminance({ r, g, b, a }: Colour): number {
+function computeLuminance({ r, g, b, a }: Colour): number {
   const [red = 0, green = 0, blue = 0] = [r, g, b].map((channel) => {
-    const share = (channel * a + 255 * (1 - a)) / 255
-    return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4
+    const value = (channel * a + 255 * (1 - a)) / 255
+    return value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4
   })
   return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 }

@@ -1,6 +1,6 @@
 /** @module Where the page of a form is, and the code that puts it into another page. */
 
-import { ownUrl } from '#features/sending/tracking/base-url.ts'
+import { trimTrailingSlashes } from '#features/sending/tracking/base-url.ts'
 import type { Config } from '#platform/config.ts'
 import { escapeHtml } from '#platform/http/html.ts'
 import type { FieldType } from './custom-fields.ts'
@@ -12,10 +12,10 @@ export const EMBED_QUERY = 'embed'
 
 /** Public URL of a form's page. */
 export const formUrl = ({ publicUrl }: Pick<Config, 'publicUrl'>, { slug }: Pick<SignupForm, 'slug'>): string =>
-  `${ownUrl(publicUrl)}${SUBSCRIBE_PATH}/${slug}`
+  `${trimTrailingSlashes(publicUrl)}${SUBSCRIBE_PATH}/${slug}`
 
 /** Heights in CSS pixels, measured at the width of a small phone; what is higher scrolls within the frame. The answer has room in them. */
-const BARE_PX = 336
+const BASE_PX = 336
 const LINK_PX = 27
 const FIELD_PX: Readonly<Record<FieldType, number>> = {
   text: 106,
@@ -34,15 +34,15 @@ const DESCRIPTION = { linePx: 27, charactersPerLine: 30, marginPx: 18 }
 export function embedCode(config: Pick<Config, 'publicUrl'>, form: SignupForm): string {
   const { title, description, customFields, redirectUrl } = form
   const heightPx =
-    BARE_PX +
+    BASE_PX +
     (redirectUrl === null ? 0 : LINK_PX) +
-    (linesOf(title, TITLE.charactersPerLine) - 1) * TITLE.linePx +
+    (countLines(title, TITLE.charactersPerLine) - 1) * TITLE.linePx +
     (description === null
       ? 0
-      : linesOf(description, DESCRIPTION.charactersPerLine) * DESCRIPTION.linePx + DESCRIPTION.marginPx) +
+      : countLines(description, DESCRIPTION.charactersPerLine) * DESCRIPTION.linePx + DESCRIPTION.marginPx) +
     customFields.reduce((sum, { type }) => sum + FIELD_PX[type], 0)
   return `<iframe src="${escapeHtml(formUrl(config, form))}?${EMBED_QUERY}=1" title="${escapeHtml(title)}" width="100%" height="${heightPx}" style="border: 0" loading="lazy"></iframe>`
 }
 
-const linesOf = (text: string, charactersPerLine: number): number =>
+const countLines = (text: string, charactersPerLine: number): number =>
   text.split('\n').reduce((sum, line) => sum + Math.max(1, Math.ceil(line.length / charactersPerLine)), 0)

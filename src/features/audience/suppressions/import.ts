@@ -5,20 +5,20 @@
 
 import { storeWithinPlan } from '#features/core/accounts/limits.ts'
 import { requireOpenAccount } from '#features/core/accounts/rows.ts'
-import { tenantOf } from '#features/core/accounts/work-budget.ts'
+import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
-import { findListRow } from '#features/setup/contact-store/lists.ts'
-import { findStream } from '#features/setup/streams/streams.ts'
+import { findListRowId } from '#features/setup/contact-store/lists.ts'
+import { findStreamId } from '#features/setup/streams/streams.ts'
 import { UNSUBSCRIBE } from '#features/setup/suppression-store/check.ts'
 import { suppress } from '#features/setup/suppression-store/suppress.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { invalid } from '#platform/errors.ts'
 import type { Columns } from './columns.ts'
 import { type CsvLine, readCsv } from './csv.ts'
-import { coverageOf, parseListed, parseReason } from './suppressions.ts'
+import { parseReason, parseSuppressedAddress, toScope } from './suppressions.ts'
 
-export interface Imported {
+export interface ImportCounts {
   /** New on the list. */
   imported: number
   already_suppressed: number
@@ -36,8 +36,8 @@ export interface LineError {
 }
 
 /** Lines in one transaction: some 4 ms. */
-const SLICE = 250
-const MOST_ERRORS = 100
+const BATCH_SIZE = 250
+const MAX_ERRORS = 100
 
 /**
  * Imports a file. Throws 422, `invalid_csv` for the file, before anything is stored, and 404 when the account was deleted meanwhile.
@@ -48,22 +48,22 @@ export async function importSuppressions(
   actor: Actor,
   file: Uint8Array,
   defaultReason?: string,
-): Promise<{ data: Imported; errors: LineError[] }> {
-  const given = parseReason(defaultReason)
-  if ('error' in given) throw invalid('reason', given.error)
+): Promise<{ data: ImportCounts; errors: LineError[] }> {
+  const parsed = parseReason(defaultReason)
+  if ('error' in parsed) throw invalid('reason', parsed.error)
   // Read twice: what is wrong near the end of a file must show before its beginning is imported.
   let total = 0
   let ignored: string[] = []
-  const columnsRead = (columns: Columns): void => {
+  const onColumnsRead = (columns: Columns): void => {
     ignored = [...columns.ignored]
   }
-  for await (const lines of readCsv(file, columnsRead)) total += lines.length
-  const data: Imported = { imported: 0, already_suppressed: 0, invalid: 0, total, ignored_columns: ignored }
+  for await (const lines of readCsv(file, onColumnsRead)) total += lines.length
+  const data: ImportCounts = { imported: 0, already_suppressed: 0, invalid: 0, total, ignored_columns: ignored }
   const errors: LineError[] = []
   let isStarted = false
-  const owner = tenantOf(app.db, actor.accountId)
-  for await (const slice of slicesOf(readCsv(file))) {
-    app.work.charge(actor.accountId, slice.length)
+  const owner = getTenantId(app.db, actor.accountId)
+  for await (const batch of toBatches(readCsv(file))) {
+    app.workBudget.charge(actor.accountId, batch.length)
     const results = await app.commit.write(
       (tx) => {
         requireOpenAccount(tx.db, actor.accountId)
@@ -75,24 +75,24 @@ export async function importSuppressions(
           })
         }
         return storeWithinPlan(app, tx, actor.accountId, () =>
-          slice.map((line) => importLine(app, tx, actor, line, given.reason)),
+          batch.map((line) => importLine(app, tx, actor, line, parsed.reason)),
         )
       },
       { owner },
     )
     isStarted = true
     for (const [index, result] of results.entries()) {
-      const line = slice[index]?.line ?? 0
+      const line = batch[index]?.line ?? 0
       if (typeof result === 'boolean') data[result ? 'imported' : 'already_suppressed']++
-      else if (++data.invalid <= MOST_ERRORS) errors.push({ line, error: result.error })
+      else if (++data.invalid <= MAX_ERRORS) errors.push({ line, error: result.error })
     }
   }
   return { data, errors }
 }
 
-async function* slicesOf(groups: AsyncIterable<readonly CsvLine[]>): AsyncGenerator<readonly CsvLine[]> {
+async function* toBatches(groups: AsyncIterable<readonly CsvLine[]>): AsyncGenerator<readonly CsvLine[]> {
   for await (const lines of groups)
-    for (let from = 0; from < lines.length; from += SLICE) yield lines.slice(from, from + SLICE)
+    for (let from = 0; from < lines.length; from += BATCH_SIZE) yield lines.slice(from, from + BATCH_SIZE)
 }
 
 /** Whether the line is new on the list, or why it cannot be. */
@@ -104,22 +104,22 @@ function importLine(
   defaultReason: string,
 ): boolean | { readonly error: string } {
   if (line.kind === 'broken') return { error: line.error }
-  const listed = parseListed(line.email_address)
+  const listed = parseSuppressedAddress(line.email_address)
   if ('reason' in listed) return { error: listed.reason }
-  const given = parseReason(line.reason === '' ? defaultReason : line.reason)
-  if ('error' in given) return given
-  const { reason } = given
-  const suppression = { accountId, address: listed.address, reason, covers: coverageOf(reason), keepsFirst: true }
+  const parsed = parseReason(line.reason === '' ? defaultReason : line.reason)
+  if ('error' in parsed) return parsed
+  const { reason } = parsed
+  const suppression = { accountId, address: listed.address, reason, covers: toScope(reason), keepsFirst: true }
   if (line.stream === '' && line.list === '') return suppress(app, tx, suppression)
   if (reason !== UNSUBSCRIBE) return { error: `Only the reason ${UNSUBSCRIBE} can be limited to a stream or a list.` }
   if (line.stream !== '' && line.list !== '') return { error: 'It names a stream and a list; give one of them.' }
   if (line.list !== '') {
-    const listId = findListRow(tx.db, accountId, line.list)
+    const listId = findListRowId(tx.db, accountId, line.list)
     return listId === undefined
       ? { error: `There is no contact list with the id ${JSON.stringify(line.list.slice(0, 36))} on this account.` }
       : suppress(app, tx, { ...suppression, listId })
   }
-  const streamId = findStream(tx.db, accountId, line.stream)
+  const streamId = findStreamId(tx.db, accountId, line.stream)
   return streamId === undefined
     ? { error: `There is no stream ${JSON.stringify(line.stream.slice(0, 63))} on this account.` }
     : suppress(app, tx, { ...suppression, streamId })

@@ -1,9 +1,9 @@
 /** @module Wire shapes of suppressions. */
 import { type Static, Type } from '@sinclair/typebox'
 import { isoTime } from '#platform/http/envelope.ts'
-import { Closed, Nullable, OptionalNullable, PAGE_FIELDS, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { Nullable, OptionalNullable, PAGE_FIELDS, StrictObject, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { LONGEST_REASON, type Suppression } from './suppressions.ts'
+import { MAX_REASON_LENGTH, type Suppression } from './suppressions.ts'
 
 const REASONS = 'hard_bounce, complaint, manual, unsubscribe, or as it was given'
 
@@ -31,9 +31,9 @@ export const SuppressionQuery = Type.Object({
   email: Type.Optional(Type.String({ description: 'Only this address, in any spelling.' })),
 })
 
-export const NewSuppressionRequest = Closed({
+export const NewSuppressionRequest = StrictObject({
   email_address: Type.String({ description: 'Address that is not to be sent to.' }),
-  reason: OptionalNullable(Type.String({ maxLength: LONGEST_REASON }), {
+  reason: OptionalNullable(Type.String({ maxLength: MAX_REASON_LENGTH }), {
     description:
       'Why; default manual. unsubscribe (also: unsubscribed, in any case) stops only mail with transactional: false; every other reason stops all mail.',
   }),

@@ -3,11 +3,11 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
-import { csvAnswer, csvBody } from '#platform/http/csv.ts'
-import { idKey, list, one } from '#platform/http/envelope.ts'
-import { allowLongWait, cutConnection, endLongWait, isRevoked } from '#platform/http/request-context.ts'
-import { ListOf, Nullable, One, pageOf } from '#platform/http/schemas.ts'
-import { exportStream } from './export.ts'
+import { csvBody, csvResponseSpec } from '#platform/http/csv.ts'
+import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
+import { cutConnection, isRevoked, liftTimeLimit, restoreTimeLimit } from '#platform/http/request-context.ts'
+import { DataBody, Nullable, PageBody, parsePage } from '#platform/http/schemas.ts'
+import { createExportStream } from './export.ts'
 import { importSuppressions } from './import.ts'
 import {
   ImportQuery,
@@ -31,14 +31,14 @@ export const suppressionRoutes = (app: App) =>
     .get(
       '/',
       ({ actor, query }) => {
-        const page = pageOf(query)
+        const page = parsePage(query)
         const { suppressions, total } = listSuppressions(
           app.db,
           actor.accountId,
           { reason: query.reason, address: query.email },
           page,
         )
-        return list(
+        return pageBody(
           suppressions.map((suppression) => suppressionWire(suppression, actor.accountUuid)),
           { ...page, total },
           idKey(suppressions),
@@ -46,7 +46,7 @@ export const suppressionRoutes = (app: App) =>
       },
       {
         query: SuppressionQuery,
-        response: ListOf(SuppressionRecord),
+        response: PageBody(SuppressionRecord),
         detail: {
           summary: 'List suppressions',
           description:
@@ -60,11 +60,11 @@ export const suppressionRoutes = (app: App) =>
       '/',
       async ({ actor, body, status }) => {
         const suppression = await addSuppression(app, actor, { address: body.email_address, reason: body.reason })
-        return status(201, one(suppressionWire(suppression, actor.accountUuid)))
+        return status(201, dataBody(suppressionWire(suppression, actor.accountUuid)))
       },
       {
         body: NewSuppressionRequest,
-        response: { 201: One(SuppressionRecord) },
+        response: { 201: DataBody(SuppressionRecord) },
         detail: {
           summary: 'Suppress an address',
           description: 'One that is on the list already stays as it is and is returned.',
@@ -76,14 +76,14 @@ export const suppressionRoutes = (app: App) =>
     .get(
       '/export',
       ({ actor, request, set }) => {
-        allowLongWait(request)
+        liftTimeLimit(request)
         set.headers['content-type'] = 'text/csv; charset=utf-8'
         set.headers['content-disposition'] = 'attachment; filename="suppressions.csv"'
         return new Response(
-          exportStream(app, actor.accountId, {
+          createExportStream(app, actor.accountId, {
             isRevoked: () => isRevoked(request),
-            cut: () => cutConnection(request),
-            end: () => endLongWait(request),
+            onCut: () => cutConnection(request),
+            onEnded: () => restoreTimeLimit(request),
           }),
         )
       },
@@ -93,7 +93,7 @@ export const suppressionRoutes = (app: App) =>
           description:
             'Oldest first. An apostrophe stands before what a spreadsheet would take for a formula; an import takes it away again.',
           tags,
-          ...csvAnswer('Columns email_address, reason, stream and list.'),
+          ...csvResponseSpec('Columns email_address, reason, stream and list.'),
           ...requires('suppressions:read'),
         },
       },
@@ -101,9 +101,9 @@ export const suppressionRoutes = (app: App) =>
     .post(
       '/import',
       async ({ actor, body, query, request }) => {
-        allowLongWait(request)
+        liftTimeLimit(request)
         const file = body instanceof Uint8Array ? body : new Uint8Array()
-        return await importSuppressions(app, actor, file, query.reason).finally(() => endLongWait(request))
+        return await importSuppressions(app, actor, file, query.reason).finally(() => restoreTimeLimit(request))
       },
       {
         query: ImportQuery,

@@ -4,12 +4,22 @@ import { storeWithinPlan } from '#features/core/accounts/limits.ts'
 import { requireOpenAccount } from '#features/core/accounts/rows.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
-import { type Coverage, coverageCode, suppressionKey, UNSUBSCRIBE } from '#features/setup/suppression-store/check.ts'
-import { bringBackContacts } from '#features/setup/suppression-store/contacts.ts'
-import { isErasedForm, listedForm } from '#features/setup/suppression-store/listed-form.ts'
-import { reasonMetric, suppress, TOTAL_METRIC, unsuppressAddress } from '#features/setup/suppression-store/suppress.ts'
+import {
+  type SuppressionScope,
+  toSuppressionKey,
+  toSuppressionScopeCode,
+  UNSUBSCRIBE,
+} from '#features/setup/suppression-store/check.ts'
+import { reinstateContacts } from '#features/setup/suppression-store/contacts.ts'
+import { isErasedKey, suppressionListKey } from '#features/setup/suppression-store/listed-form.ts'
+import {
+  suppress,
+  TOTAL_METRIC,
+  toReasonMetric,
+  unsuppressAddress,
+} from '#features/setup/suppression-store/suppress.ts'
 import type { Millis } from '#platform/clock.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { invalid } from '#platform/errors.ts'
 import type { UuidBytes } from '#platform/ids.ts'
@@ -30,24 +40,26 @@ export interface Suppression {
 }
 
 const DEFAULT_REASON = 'manual'
-export const LONGEST_REASON = 200
+export const MAX_REASON_LENGTH = 200
 
 const SELECT = `SELECT s.id, s.uuid, s.address, s.reason, streams.slug AS stream, contact_lists.uuid AS listUuid, emails.uuid AS sourceUuid,
   s.created_at AS createdAt
   FROM suppressions s LEFT JOIN streams ON streams.id = s.stream_id LEFT JOIN contact_lists ON contact_lists.id = s.list_id LEFT JOIN emails ON emails.id = s.source_email_id`
 
 // The page is found by index alone, then joined. The index is named, because a list can be far longer than what one reason or address has of it.
-const PAGE = (index: string, where: string) =>
+const formatPageQuery = (index: string, where: string) =>
   `${SELECT} WHERE s.id IN (SELECT id FROM suppressions INDEXED BY ${index} WHERE ${where} AND id < ? ORDER BY id DESC LIMIT ? OFFSET ?)
    ORDER BY s.id DESC`
 
-const sql = prepared((db) => ({
-  page: db.prepare<Suppression, [number, number, number, number]>(PAGE('suppressions_account', 'account_id = ?')),
+const sql = prepareStatements((db) => ({
+  page: db.prepare<Suppression, [number, number, number, number]>(
+    formatPageQuery('suppressions_account', 'account_id = ?'),
+  ),
   pageOfReason: db.prepare<Suppression, [number, string, number, number, number]>(
-    PAGE('suppressions_reason', 'account_id = ? AND reason = ?'),
+    formatPageQuery('suppressions_reason', 'account_id = ? AND reason = ?'),
   ),
   pageOfAddress: db.prepare<Suppression, [number, string, string, string | null, number, number, number]>(
-    PAGE('suppressions_address', 'account_id = ? AND address IN (?, ?) AND reason = coalesce(?, reason)'),
+    formatPageQuery('suppressions_address', 'account_id = ? AND address IN (?, ?) AND reason = coalesce(?, reason)'),
   ),
   countOfAddress: db.prepare<{ n: number }, [number, string, string, string | null]>(
     'SELECT COUNT(*) AS n FROM suppressions INDEXED BY suppressions_address WHERE account_id = ? AND address IN (?, ?) AND reason = coalesce(?, reason)',
@@ -80,14 +92,14 @@ export function listSuppressions(
   const { limit, offset } = page
   const below = belowId(page)
   if (address !== undefined) {
-    const key = keyOf(address)
-    const forms = [listedForm(db, accountId, key), key] as const
+    const key = toKey(address)
+    const forms = [suppressionListKey(db, accountId, key), key] as const
     return {
       suppressions: statements.pageOfAddress.all(accountId, ...forms, reason ?? null, below, limit, offset),
       total: statements.countOfAddress.get(accountId, ...forms, reason ?? null)?.n ?? 0,
     }
   }
-  const metric = reason === undefined ? TOTAL_METRIC : reasonMetric(reason)
+  const metric = reason === undefined ? TOTAL_METRIC : toReasonMetric(reason)
   const total = statements.counter.get(accountId, metric)?.value ?? 0
   // Past the end nothing is looked for: an offset is walked.
   if (offset >= total) return { suppressions: [], total }
@@ -101,35 +113,35 @@ export function listSuppressions(
 }
 
 /** Up to `limit` suppressions with a higher row id, oldest first. */
-export const suppressionsAfter = (db: Database, accountId: number, after: number, limit: number): Suppression[] =>
+export const listSuppressionsAfter = (db: Database, accountId: number, after: number, limit: number): Suppression[] =>
   sql(db).after.all(accountId, after, limit)
 
 /** An address that can be put on the list, or why it cannot. The form of an erased one, as lists and exports have it, is as good. */
-export function parseListed(text: string): { readonly address: string } | { readonly reason: string } {
-  if (isErasedForm(text)) return { address: text }
+export function parseSuppressedAddress(text: string): { readonly address: string } | { readonly reason: string } {
+  if (isErasedKey(text)) return { address: text }
   const parsed = parseMailbox(text)
   return parsed.kind === 'ok' ? { address: parsed.address } : { reason: parsed.reason }
 }
 
 /** The key of an address that is asked for, also of one with a name, as it can be added; of what is none, its text. */
-function keyOf(text: string): string {
-  const listed = parseListed(text)
-  return suppressionKey('address' in listed ? listed.address : text)
+function toKey(text: string): string {
+  const listed = parseSuppressedAddress(text)
+  return toSuppressionKey('address' in listed ? listed.address : text)
 }
 
 /** A reason as it is kept, or what is wrong with it. An empty one is none. */
 export function parseReason(text: string | null | undefined): { readonly reason: string } | { readonly error: string } {
   if (text === undefined || text === null || text === '') return { reason: DEFAULT_REASON }
-  if (text.length > LONGEST_REASON) return { error: `A reason has at most ${LONGEST_REASON} characters.` }
+  if (text.length > MAX_REASON_LENGTH) return { error: `A reason has at most ${MAX_REASON_LENGTH} characters.` }
   if (!text.isWellFormed()) return { error: 'The reason is not valid Unicode text.' }
-  return { reason: UNSUBSCRIBED.test(text) ? UNSUBSCRIBE : text }
+  return { reason: UNSUBSCRIBE_WORD.test(text) ? UNSUBSCRIBE : text }
 }
 
 /** What lists of other services say of it. Kept as any other word it would stop receipts and password resets too. */
-const UNSUBSCRIBED = /^\s*(?:list[-_ ]?)?unsubscribed?\s*$/i
+const UNSUBSCRIBE_WORD = /^\s*(?:list[-_ ]?)?unsubscribed?\s*$/i
 
 /** Only who unsubscribed may still get what is not marketing. */
-export const coverageOf = (reason: string): Coverage => (reason === UNSUBSCRIBE ? 'marketing' : 'all')
+export const toScope = (reason: string): SuppressionScope => (reason === UNSUBSCRIBE ? 'marketing' : 'all')
 
 /** Puts an address on the list; gives the row that is there already, if one covers the same. Throws 422 for what is no address. */
 export function addSuppression(
@@ -137,18 +149,18 @@ export function addSuppression(
   actor: Actor,
   input: { readonly address: string; readonly reason?: string | null | undefined },
 ): Promise<Suppression> {
-  const listed = parseListed(input.address)
+  const listed = parseSuppressedAddress(input.address)
   if ('reason' in listed) throw invalid('email_address', listed.reason, 'invalid_address')
-  const given = parseReason(input.reason)
-  if ('error' in given) throw invalid('reason', given.error)
-  const { reason } = given
+  const parsed = parseReason(input.reason)
+  if ('error' in parsed) throw invalid('reason', parsed.error)
+  const { reason } = parsed
   const { accountId } = actor
-  const covers = coverageOf(reason)
+  const covers = toScope(reason)
   return app.commit.write((tx) => {
     requireOpenAccount(tx.db, accountId)
-    const address = listedForm(tx.db, accountId, suppressionKey(listed.address))
-    const add = () => suppress(app, tx, { accountId, address, reason, covers, keepsFirst: true })
-    if (storeWithinPlan(app, tx, accountId, add)) {
+    const address = suppressionListKey(tx.db, accountId, toSuppressionKey(listed.address))
+    const insert = () => suppress(app, tx, { accountId, address, reason, covers, keepsFirst: true })
+    if (storeWithinPlan(app, tx, accountId, insert)) {
       audit(app, tx, actor, {
         action: 'suppression.created',
         resourceType: 'suppression',
@@ -156,7 +168,7 @@ export function addSuppression(
         metadata: { reason },
       })
     }
-    const row = sql(tx.db).ofEveryStream.get(accountId, address, coverageCode(covers))
+    const row = sql(tx.db).ofEveryStream.get(accountId, address, toSuppressionScopeCode(covers))
     if (!row) throw new Error('the suppression is neither new nor there')
     return row
   })
@@ -167,13 +179,13 @@ export function addSuppression(
  * or complained become what they were: whoever says that an address gets mail again means its lists as well.
  */
 export function removeSuppression(app: App, actor: Actor, address: string): Promise<number> {
-  const key = keyOf(address)
+  const key = toKey(address)
   return app.commit.writeFromReserve((tx) => {
-    const listed = listedForm(tx.db, actor.accountId, key)
+    const listed = suppressionListKey(tx.db, actor.accountId, key)
     const reasons = unsuppressAddress(tx, actor.accountId, key)
     if (reasons.length > 0) {
-      const ofAddress = { accountId: actor.accountId, addressKey: key }
-      bringBackContacts(app, tx, ofAddress, ['unsubscribed', 'bounced', 'complained'])
+      const target = { accountId: actor.accountId, addressKey: key }
+      reinstateContacts(app, tx, target, ['unsubscribed', 'bounced', 'complained'])
       audit(app, tx, actor, {
         action: 'suppression.deleted',
         resourceType: 'suppression',

@@ -2,7 +2,7 @@
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import { invalid } from '#platform/errors.ts'
-import { type AccountState, accountState, updateAccount } from './accounts.ts'
+import { type AccountState, readAccountState, updateAccount } from './accounts.ts'
 
 export interface AccountChanges {
   readonly name?: string | undefined
@@ -18,7 +18,7 @@ export function changeAccount(app: App, actor: Actor, change: AccountChanges): P
   const name = change.name?.trim()
   if (name === '') throw invalid('name', 'A name has 1 to 200 characters.')
   return app.commit.write((tx) => {
-    const { account } = accountState(app, actor, tx.db)
+    const { account } = readAccountState(app, actor, tx.db)
     const { trackingDefault, trackingPrivacy } = change
     updateAccount(
       tx,
@@ -40,6 +40,6 @@ export function changeAccount(app: App, actor: Actor, change: AccountChanges): P
         ...(trackingPrivacy !== undefined && { tracking_privacy: trackingPrivacy }),
       },
     })
-    return accountState(app, actor, tx.db)
+    return readAccountState(app, actor, tx.db)
   })
 }

@@ -7,11 +7,11 @@ import type { Actor, App } from '#features/core/app/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
-import { AppError, tooMany } from '#platform/errors.ts'
+import { prepareStatements } from '#platform/db/open.ts'
+import { AppError, tooManyRequests } from '#platform/errors.ts'
 import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
-import { type Pause, pauseOf, stopOf } from './pause.ts'
-import { enforcedQuota, isPlan, type Plan, UNLIMITED } from './plans.ts'
+import { findPause, findSendingBlock, type Pause } from './pause.ts'
+import { getEnforcedQuota, isPlan, type Plan, UNLIMITED } from './plans.ts'
 
 export interface Account {
   readonly id: number
@@ -50,7 +50,7 @@ interface Row {
   updated_at: number
 }
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   byId: db.prepare<Row, [number]>('SELECT * FROM accounts WHERE id = ?'),
   all: db.prepare<Row, []>('SELECT * FROM accounts WHERE deleted_at IS NULL ORDER BY id'),
   insert: db.prepare<{ id: number }, [Uint8Array, string, string, string, number | null, number, number]>(
@@ -82,7 +82,7 @@ const sql = prepared((db) => ({
   ),
 }))
 
-function accountOf(config: Config, db: Database, row: Row): Account {
+function toAccount(config: Config, db: Database, row: Row): Account {
   const plan: Plan = isPlan(row.plan) ? row.plan : 'free'
   const parent = row.parent_id === null ? undefined : (sql(db).sending.get(row.parent_id) ?? undefined)
   return {
@@ -91,10 +91,10 @@ function accountOf(config: Config, db: Database, row: Row): Account {
     name: row.name,
     email: row.email,
     plan,
-    monthlyQuota: ownQuota(
+    monthlyQuota: resolveMonthlyQuota(
       config,
       { plan, quota: row.monthly_quota, quotaHeld: row.quota_held },
-      parent && quotaIn(config, parent),
+      parent && resolvePlanQuota(config, parent),
     ),
     trackingDefault: row.tracking_default === 1,
     trackingPrivacy: row.tracking_privacy === 1,
@@ -109,13 +109,13 @@ function accountOf(config: Config, db: Database, row: Row): Account {
 /** The account, or undefined. */
 export function findAccount(config: Config, db: Database, id: number): Account | undefined {
   const row = sql(db).byId.get(id)
-  return row ? accountOf(config, db, row) : undefined
+  return row ? toAccount(config, db, row) : undefined
 }
 
 export const listAccounts = (config: Config, db: Database): Account[] =>
   sql(db)
     .all.all()
-    .map((row) => accountOf(config, db, row))
+    .map((row) => toAccount(config, db, row))
 
 /** Makes an account and returns its row id; its stream `transactional` is made by the caller, in the same transaction. */
 export function insertAccount(
@@ -144,58 +144,60 @@ export function monthOf(at: Millis): number {
 }
 
 /** First instant of a month as `monthOf` counts them. */
-export const monthStart = (month: number): Millis => Date.UTC(Math.floor(month / 12), month % 12, 1)
+export const startOfMonth = (month: number): Millis => Date.UTC(Math.floor(month / 12), month % 12, 1)
 
 /** Recipients that the account has used of a month. */
-export const usedInMonth = (db: Database, accountId: number, month: number): number =>
+export const readMonthlyUsage = (db: Database, accountId: number, month: number): number =>
   sql(db).used.get(accountId, month)?.recipients ?? 0
 
 /** Recipients that an account and all of its sub-accounts have used of a month. */
-export const usedWithSubAccounts = (db: Database, accountId: number, month: number): number =>
-  usedInMonth(db, accountId, month) + (sql(db).usedBySubAccounts.get(accountId, month)?.recipients ?? 0)
+export const readMonthlyUsageWithSubAccounts = (db: Database, accountId: number, month: number): number =>
+  readMonthlyUsage(db, accountId, month) + (sql(db).usedBySubAccounts.get(accountId, month)?.recipients ?? 0)
 
 /**
  * Takes recipients from the month's quota, or throws 429 `quota_exceeded` with the time until it is filled again. What sub-accounts take counts against
  * the quota of their parent too. Returns the month to give them back to.
  */
-export function takeQuota(tx: Tx, account: SendingAccount, recipients: number, now: Millis): number {
+export function consumeQuota(tx: Tx, account: SendingAccount, recipients: number, now: Millis): number {
   const month = monthOf(now)
   const { parent } = account
-  const isLess = parent !== undefined && account.monthlyQuota < parent.monthlyQuota
-  if (isLess && usedInMonth(tx.db, account.id, month) + recipients > account.monthlyQuota)
+  const hasLowerQuota = parent !== undefined && account.monthlyQuota < parent.monthlyQuota
+  if (hasLowerQuota && readMonthlyUsage(tx.db, account.id, month) + recipients > account.monthlyQuota)
     throw quotaExceeded(`The monthly quota of ${account.monthlyQuota} recipients is used up`, month, now)
   const { id, monthlyQuota } = parent ?? account
-  if (monthlyQuota < UNLIMITED && usedWithSubAccounts(tx.db, id, month) + recipients > monthlyQuota) {
+  if (monthlyQuota < UNLIMITED && readMonthlyUsageWithSubAccounts(tx.db, id, month) + recipients > monthlyQuota) {
     const whose = parent ? ' of the parent account and its sub-accounts together' : ''
     const what = `The monthly quota of ${monthlyQuota} recipients${whose} is used up`
-    throw quotaExceeded(what, month, now, untilPaid(parent ?? account))
+    throw quotaExceeded(what, month, now, describeHeldQuota(parent ?? account))
   }
   addUsage(tx, account.id, parent?.id ?? null, month, recipients)
   return month
 }
 
 /** Recipients that an account can still send to in this month, its parent's quota included; Infinity: any number. */
-export function quotaLeft(
+export function readRemainingQuota(
   db: Database,
   { id, monthlyQuota, parent }: Pick<SendingAccount, 'id' | 'monthlyQuota' | 'parent'>,
   now: Millis,
 ): number {
   const month = monthOf(now)
-  const all = parent ?? { id, monthlyQuota }
-  const ofAll =
-    all.monthlyQuota >= UNLIMITED ? Number.POSITIVE_INFINITY : all.monthlyQuota - usedWithSubAccounts(db, all.id, month)
-  if (!parent || monthlyQuota >= UNLIMITED) return ofAll
-  return Math.min(ofAll, monthlyQuota - usedInMonth(db, id, month))
+  const quotaOwner = parent ?? { id, monthlyQuota }
+  const remaining =
+    quotaOwner.monthlyQuota >= UNLIMITED
+      ? Number.POSITIVE_INFINITY
+      : quotaOwner.monthlyQuota - readMonthlyUsageWithSubAccounts(db, quotaOwner.id, month)
+  if (!parent || monthlyQuota >= UNLIMITED) return remaining
+  return Math.min(remaining, monthlyQuota - readMonthlyUsage(db, id, month))
 }
 
-const untilPaid = ({ heldPlan }: Pick<SendingAccount, 'heldPlan'>): string =>
+const describeHeldQuota = ({ heldPlan }: Pick<SendingAccount, 'heldPlan'>): string =>
   heldPlan === undefined ? '' : `, and that of plan ${heldPlan} holds once its first invoice is paid`
 
 const quotaExceeded = (what: string, month: number, now: Millis, more = ''): AppError =>
-  tooMany(
+  tooManyRequests(
     'quota_exceeded',
     `${what}; it is renewed on the first of next month (UTC)${more}.`,
-    (monthStart(month + 1) - now) / 1000,
+    (startOfMonth(month + 1) - now) / 1000,
   )
 
 function addUsage(tx: Tx, accountId: number, parentId: number | null, month: number, recipients: number): void {
@@ -217,24 +219,24 @@ export interface SendingAccount {
   /** Of a sub-account: the account whose quota bounds it too. */
   readonly parent: Pick<SendingAccount, 'id' | 'monthlyQuota' | 'heldPlan'> | undefined
   /** Why it may not send, as a sentence; undefined: it may. */
-  readonly stop: string | undefined
+  readonly sendingBlock: string | undefined
   /** Whether emails that do not say it themselves are tracked. */
   readonly trackingDefault: boolean
 }
 
 /** The account behind an actor; a missing one is a bug. */
-export function sendingAccount(config: Config, db: Database, id: number): SendingAccount {
+export function getSendingAccount(config: Config, db: Database, id: number): SendingAccount {
   const row = sql(db).sending.get(id)
   if (!row) throw new Error(`account ${id} does not exist`)
   const { parentId } = row
   const found = parentId === null ? undefined : sql(db).sending.get(parentId)
-  const parent = found && parentId !== null ? { id: parentId, ...quotaIn(config, found) } : undefined
+  const parent = found && parentId !== null ? { id: parentId, ...resolvePlanQuota(config, found) } : undefined
   return {
     id,
-    ...quotaIn(config, row),
-    monthlyQuota: ownQuota(config, row, parent),
+    ...resolvePlanQuota(config, row),
+    monthlyQuota: resolveMonthlyQuota(config, row, parent),
     parent,
-    stop: stopOf(db, id),
+    sendingBlock: findSendingBlock(db, id),
     trackingDefault: row.trackingDefault === 1,
   }
 }
@@ -246,26 +248,31 @@ interface QuotaRow {
 }
 
 /** A sub-account without a quota of its own has that of its parent, and none has more. */
-const ownQuota = (config: Config, row: QuotaRow, parent: { readonly monthlyQuota: number } | undefined): number =>
-  parent ? Math.min(row.quota ?? UNLIMITED, parent.monthlyQuota) : quotaIn(config, row).monthlyQuota
+const resolveMonthlyQuota = (
+  config: Config,
+  row: QuotaRow,
+  parent: { readonly monthlyQuota: number } | undefined,
+): number =>
+  parent ? Math.min(row.quota ?? UNLIMITED, parent.monthlyQuota) : resolvePlanQuota(config, row).monthlyQuota
 
-function quotaIn(config: Config, row: QuotaRow): Pick<SendingAccount, 'plan' | 'monthlyQuota' | 'heldPlan'> {
+function resolvePlanQuota(config: Config, row: QuotaRow): Pick<SendingAccount, 'plan' | 'monthlyQuota' | 'heldPlan'> {
   const plan: Plan = isPlan(row.plan) ? row.plan : 'free'
   const isHeld = row.quotaHeld === 1
   return {
     plan,
-    monthlyQuota: enforcedQuota(config, plan, row.quota, isHeld),
+    monthlyQuota: getEnforcedQuota(config, plan, row.quota, isHeld),
     heldPlan: isHeld && row.quota === null ? plan : undefined,
   }
 }
 
 /** Throws 403 `account_paused`, with the reason, when the account may not send. */
-export function requireSending({ stop }: Pick<SendingAccount, 'stop'>): void {
-  if (stop !== undefined) throw new AppError(403, 'account_paused', `${stop} Contact the operator of the service.`)
+export function requireSendingAllowed({ sendingBlock }: Pick<SendingAccount, 'sendingBlock'>): void {
+  if (sendingBlock !== undefined)
+    throw new AppError(403, 'account_paused', `${sendingBlock} Contact the operator of the service.`)
 }
 
 /** The whole account behind an actor; a missing one is a bug. */
-export function accountOfActor(config: Config, db: Database, accountId: number): Account {
+export function getAccount(config: Config, db: Database, accountId: number): Account {
   const account = findAccount(config, db, accountId)
   if (!account) throw new Error(`account ${accountId} does not exist`)
   return account
@@ -281,12 +288,12 @@ export interface AccountState {
   readonly pause: Pause | undefined
 }
 
-export function accountState(app: App, actor: Actor, db: Database = app.db): AccountState {
+export function readAccountState(app: App, actor: Actor, db: Database = app.db): AccountState {
   const month = monthOf(app.clock.now())
   return {
-    account: accountOfActor(app.config, db, actor.accountId),
-    usedThisMonth: usedInMonth(db, actor.accountId, month),
-    quotaResetAt: monthStart(month + 1),
-    pause: pauseOf(db, actor.accountId),
+    account: getAccount(app.config, db, actor.accountId),
+    usedThisMonth: readMonthlyUsage(db, actor.accountId, month),
+    quotaResetAt: startOfMonth(month + 1),
+    pause: findPause(db, actor.accountId),
   }
 }

@@ -1,5 +1,5 @@
 /** @module The consistency rule of the quota that sub-accounts share with their parent. */
-import { monthName } from '#platform/content/read.ts'
+import { formatMonth } from '#platform/content/read.ts'
 import { queryRule } from '#platform/db/consistency.ts'
 
 /** Not equal: what a deleted sub-account has sent stays in the sum. */
@@ -11,5 +11,5 @@ export const subAccountQuota = queryRule({
     FROM accounts JOIN usage ON usage.account_id = accounts.id
     WHERE parent_id IS NOT NULL AND deleted_at IS NULL GROUP BY 1, 2 HAVING stored < counted`,
   describe: (r) =>
-    `account ${r['account']}, month ${monthName(Number(r['month']))}: ${r['stored']} recipients are noted for its sub-accounts, ${r['counted']} are to be counted`,
+    `account ${r['account']}, month ${formatMonth(Number(r['month']))}: ${r['stored']} recipients are noted for its sub-accounts, ${r['counted']} are to be counted`,
 })

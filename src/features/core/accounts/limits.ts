@@ -5,23 +5,23 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
-import { counterAt, countNow } from '#features/core/events/record.ts'
+import { countNow, readCounter } from '#features/core/events/record.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
-import { AppError, tooMany } from '#platform/errors.ts'
+import { prepareStatements } from '#platform/db/open.ts'
+import { AppError, tooManyRequests } from '#platform/errors.ts'
 import { days, MiB } from '#platform/units.ts'
-import { isPlan, type Limited, type PlanTerms, planTerms, UNLIMITED } from './plans.ts'
-import { tenantOf } from './work-budget.ts'
+import { getPlanTerms, isPlan, type LimitedResource, type PlanTerms, UNLIMITED } from './plans.ts'
+import { getTenantId } from './work-budget.ts'
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   plan: db.prepare<{ plan: string }, [number]>('SELECT plan FROM accounts WHERE id = ?'),
   stored: db.prepare<{ contacts: number; bytes: number }, [number]>(
     'SELECT contacts, bytes FROM stored_amounts WHERE account_id = ?',
   ),
 }))
 
-const NAMES: Readonly<Record<Limited, string>> = {
+const RESOURCE_NAMES: Readonly<Record<LimitedResource, string>> = {
   domains: 'domains',
   templates: 'templates',
   webhooks: 'webhooks',
@@ -42,32 +42,32 @@ export const prepareCount = (db: Database, from: string) =>
  * Throws 403 `plan_limit_reached` unless the account's plan has room for `more` of them. Call it in the transaction that makes them.
  * @param count of those that there are, as `prepareCount` prepares it
  */
-export function requireRoom(
+export function requirePlanCapacity(
   app: Pick<App, 'config'>,
   tx: Pick<Tx, 'db'>,
   accountId: number,
-  limited: Limited,
+  limited: LimitedResource,
   count: ReturnType<typeof prepareCount>,
   more = 1,
 ): void {
-  const { plan, limits } = termsOf(app, tx, accountId)
-  const most = limits[limited]
-  if (most >= UNLIMITED) return
-  const has = count.get(accountId, most)?.n ?? 0
-  if (has + more <= most) return
+  const { plan, limits } = readAccountTerms(app, tx, accountId)
+  const max = limits[limited]
+  if (max >= UNLIMITED) return
+  const has = count.get(accountId, max)?.n ?? 0
+  if (has + more <= max) return
   throw new AppError(
     403,
     'plan_limit_reached',
-    most === 0
-      ? `Plan ${plan} has no ${NAMES[limited]}; a larger plan has.`
-      : `Plan ${plan} has room for ${most} ${NAMES[limited]}; delete one that is not needed, or change to a larger plan.`,
+    max === 0
+      ? `Plan ${plan} has no ${RESOURCE_NAMES[limited]}; a larger plan has.`
+      : `Plan ${plan} has room for ${max} ${RESOURCE_NAMES[limited]}; delete one that is not needed, or change to a larger plan.`,
   )
 }
 
-function termsOf({ config }: Pick<App, 'config'>, { db }: Pick<Tx, 'db'>, accountId: number): PlanTerms {
+function readAccountTerms({ config }: Pick<App, 'config'>, { db }: Pick<Tx, 'db'>, accountId: number): PlanTerms {
   const row = sql(db).plan.get(accountId)
   if (!row) throw new Error(`account ${accountId} does not exist`)
-  return planTerms(config, isPlan(row.plan) ? row.plan : 'free')
+  return getPlanTerms(config, isPlan(row.plan) ? row.plan : 'free')
 }
 
 /**
@@ -87,7 +87,7 @@ export function storeWithinPlan<T>(
   const value = store()
   const after = sql(tx.db).stored.get(accountId) ?? NOTHING_STORED
   if (after.contacts <= before.contacts && after.bytes <= before.bytes) return value
-  const { plan, limits } = termsOf(app, tx, accountId)
+  const { plan, limits } = readAccountTerms(app, tx, accountId)
   const { contacts, stored_mib: storedMib } = limits
   if (contacts < UNLIMITED && after.contacts > before.contacts && after.contacts > contacts * fraction)
     throw planLimitReached(plan, `${contacts} contacts`)
@@ -112,7 +112,7 @@ const DAY_MS = days(1)
 const startOfDay = (at: Millis): Millis => at - (at % DAY_MS)
 
 /** Throws 429 `sandbox_limit` when the day has no place left for so many recipients of sandbox mail. */
-export function requireSandbox(
+export function requireSandboxQuota(
   { config, clock }: Pick<App, 'config' | 'clock'>,
   db: Database,
   accountId: number,
@@ -120,18 +120,23 @@ export function requireSandbox(
 ): void {
   const now = clock.now()
   if (recipients === 0) return
-  if (counterAt(db, tenantOf(db, accountId), SANDBOX_METRIC, startOfDay(now)) + recipients <= config.sandboxPerDay)
+  if (readCounter(db, getTenantId(db, accountId), SANDBOX_METRIC, startOfDay(now)) + recipients <= config.sandboxPerDay)
     return
-  throw tooMany(
+  throw tooManyRequests(
     'sandbox_limit',
     `The account has ${config.sandboxPerDay} recipients of sandbox mail a day (UTC), and they are used up; verify the domain, which ends its sandbox, or raise TASSIS_SANDBOX_PER_DAY.`,
     (startOfDay(now) + DAY_MS - now) / 1000,
   )
 }
 
-/** Takes recipients of sandbox mail from the day, or throws as `requireSandbox` does. */
-export function takeSandbox(app: Pick<App, 'config' | 'clock'>, tx: Tx, accountId: number, recipients: number): void {
+/** Takes recipients of sandbox mail from the day, or throws as `requireSandboxQuota` does. */
+export function consumeSandboxQuota(
+  app: Pick<App, 'config' | 'clock'>,
+  tx: Tx,
+  accountId: number,
+  recipients: number,
+): void {
   if (recipients === 0) return
-  requireSandbox(app, tx.db, accountId, recipients)
-  countNow(tx, tenantOf(tx.db, accountId), SANDBOX_METRIC, startOfDay(app.clock.now()), recipients)
+  requireSandboxQuota(app, tx.db, accountId, recipients)
+  countNow(tx, getTenantId(tx.db, accountId), SANDBOX_METRIC, startOfDay(app.clock.now()), recipients)
 }

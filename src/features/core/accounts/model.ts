@@ -1,7 +1,7 @@
 /** @module Wire shapes of the account. */
 import { type Static, Type } from '@sinclair/typebox'
 import { isoTime } from '#platform/http/envelope.ts'
-import { Closed, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { StrictObject, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { AccountState } from './accounts.ts'
 
@@ -32,7 +32,7 @@ export const AccountRecord = Type.Object({
 })
 export type AccountRecord = Static<typeof AccountRecord>
 
-export const AccountChange = Closed(
+export const AccountChange = StrictObject(
   {
     name: Type.Optional(Type.String({ minLength: 1, maxLength: 200, description: 'Name.' })),
     tracking_default: Type.Optional(
@@ -44,7 +44,7 @@ export const AccountChange = Closed(
 )
 export type AccountChange = Static<typeof AccountChange>
 
-export const accountWire = ({ account, usedThisMonth, quotaResetAt, pause }: AccountState): AccountRecord => ({
+export const toAccountWire = ({ account, usedThisMonth, quotaResetAt, pause }: AccountState): AccountRecord => ({
   id: formatUuid(account.uuid),
   name: account.name,
   email: account.email,

@@ -5,7 +5,7 @@
 import type { Database } from 'bun:sqlite'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 
 /** What may pause an account: its figures, the look at its mail, how fast it makes things, the operator. */
@@ -31,11 +31,11 @@ interface Row {
 }
 
 /** Pauses after which the links in mail that was sent may lead to harm. */
-const BLOCKING_SOURCES = (['scam_classifier', 'admin'] satisfies PauseSource[])
+const LINK_BLOCKING_SOURCES = (['scam_classifier', 'admin'] satisfies PauseSource[])
   .map((source) => `'${source}'`)
   .join(', ')
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   free: db.prepare<{ id: number }, [number]>(
     'SELECT id FROM accounts WHERE id = ? AND paused_at IS NULL AND disabled_at IS NULL AND deleted_at IS NULL AND parent_id IS NULL',
   ),
@@ -48,7 +48,7 @@ const sql = prepared((db) => ({
   ),
   blockedLinks: db.prepare<{ uuid: UuidBytes }, []>(
     `SELECT own.uuid FROM accounts own LEFT JOIN accounts parent ON parent.id = own.parent_id
-     WHERE own.pause_source IN (${BLOCKING_SOURCES}) OR parent.pause_source IN (${BLOCKING_SOURCES})`,
+     WHERE own.pause_source IN (${LINK_BLOCKING_SOURCES}) OR parent.pause_source IN (${LINK_BLOCKING_SOURCES})`,
   ),
   pause: db.prepare(
     'UPDATE accounts SET paused_at = ?, pause_source = ?, pause_reason = ?, updated_at = ? WHERE id = ? AND paused_at IS NULL',
@@ -59,35 +59,35 @@ const sql = prepared((db) => ({
 }))
 
 /** The pause of an account, or else that of its parent, which stops its sub-accounts too; undefined: it is not paused. */
-export function pauseOf(db: Database, accountId: number): Pause | undefined {
+export function findPause(db: Database, accountId: number): Pause | undefined {
   const row = sql(db).standing.get(accountId)
-  return row ? pauseIn(row) : undefined
+  return row ? toPause(row) : undefined
 }
 
-function pauseIn(row: Row): Pause | undefined {
-  if (row.pausedAt !== null) return pause(row.pausedAt, row.source, row.reason)
-  return row.parentPausedAt === null ? undefined : pause(row.parentPausedAt, row.parentSource, row.parentReason)
+function toPause(row: Row): Pause | undefined {
+  if (row.pausedAt !== null) return createPause(row.pausedAt, row.source, row.reason)
+  return row.parentPausedAt === null ? undefined : createPause(row.parentPausedAt, row.parentSource, row.parentReason)
 }
 
-const pause = (since: Millis, source: string | null, reason: string | null): Pause => ({
+const createPause = (since: Millis, source: string | null, reason: string | null): Pause => ({
   since,
   source: PAUSE_SOURCES.find((known) => known === source) ?? 'admin',
   reason: reason ?? 'The operator of the service paused it.',
 })
 
 /** Why an account may not send, as a sentence for its people; undefined: it may. */
-export function stopOf(db: Database, accountId: number): string | undefined {
+export function findSendingBlock(db: Database, accountId: number): string | undefined {
   // Asked for each email: nearly always nothing can stop it.
   if (sql(db).free.get(accountId)) return undefined
   const row = sql(db).standing.get(accountId)
   if (!row) return 'The account is deleted.'
   if (row.isOff === 1 || row.isParentOff === 1) return 'The account is switched off.'
-  const paused = pauseIn(row)
+  const paused = toPause(row)
   return paused && `The account is paused: ${paused.reason}`
 }
 
 /** UUIDs of the accounts whose tracked links lead on no more, the deleted ones among them. */
-export const accountsWithBlockedLinks = (db: Database): UuidBytes[] =>
+export const listAccountsWithBlockedLinks = (db: Database): UuidBytes[] =>
   sql(db)
     .blockedLinks.all()
     .map(({ uuid }) => uuid)

@@ -14,16 +14,16 @@ export const isPlan = (text: string): text is Plan => PLANS.some((plan) => plan 
 export const UNLIMITED = 2_147_483_647
 
 /** What a plan has a limit of beside recipients. */
-export type Limited = 'domains' | 'templates' | 'webhooks' | 'contact_lists' | 'sub_accounts'
+export type LimitedResource = 'domains' | 'templates' | 'webhooks' | 'contact_lists' | 'sub_accounts'
 /** What a plan has a limit of that an account keeps until it deletes it: contacts, and MiB of contacts, templates, newsletters and suppressions. */
-export type Stored = 'contacts' | 'stored_mib'
+export type StoredResource = 'contacts' | 'stored_mib'
 
 export interface PlanTerms {
   readonly plan: Plan
   /** Recipients a calendar month. */
   readonly monthlyQuota: number
   /** How many of each an account may have; UNLIMITED: any number. */
-  readonly limits: Readonly<Record<Limited | Stored, number>>
+  readonly limits: Readonly<Record<LimitedResource | StoredResource, number>>
   readonly trackingEnabled: boolean
   /** Of a month. */
   readonly priceCents: number
@@ -31,7 +31,7 @@ export interface PlanTerms {
   readonly stripePriceId: string | null
 }
 
-type Settings = Pick<
+type PlanConfig = Pick<
   Config,
   | 'planQuotaFree'
   | 'planQuotaStarter'
@@ -43,7 +43,7 @@ type Settings = Pick<
 >
 
 /** Recipients a calendar month of a plan. */
-export function planQuota(config: Settings, plan: Plan): number {
+export function getPlanQuota(config: PlanConfig, plan: Plan): number {
   switch (plan) {
     case 'free':
       return config.planQuotaFree
@@ -64,12 +64,12 @@ export function planQuota(config: Settings, plan: Plan): number {
  * Recipients a calendar month that an account really has: its own number where it has one; while its plan is billed and no invoice over more than zero
  * is settled, no more than plan free has.
  */
-export function enforcedQuota(config: Settings, plan: Plan, own: number | null, isHeld: boolean): number {
+export function getEnforcedQuota(config: PlanConfig, plan: Plan, own: number | null, isHeld: boolean): number {
   if (own !== null) return own
-  return isHeld ? Math.min(planQuota(config, 'free'), planQuota(config, plan)) : planQuota(config, plan)
+  return isHeld ? Math.min(getPlanQuota(config, 'free'), getPlanQuota(config, plan)) : getPlanQuota(config, plan)
 }
 
-const limitsOf = (
+const createLimits = (
   domains: number,
   templates: number,
   webhooks: number,
@@ -77,7 +77,7 @@ const limitsOf = (
   subAccounts: number,
   contacts: number,
   storedMib: number,
-): Record<Limited | Stored, number> => ({
+): Record<LimitedResource | StoredResource, number> => ({
   domains,
   templates,
   webhooks,
@@ -87,22 +87,22 @@ const limitsOf = (
   stored_mib: storedMib,
 })
 
-const DEFAULT_LIMITS: Readonly<Record<Plan, Readonly<Record<Limited | Stored, number>>>> = {
-  free: limitsOf(3, 20, 5, 5, 0, 25_000, 128),
-  starter: limitsOf(10, 100, 10, 20, 0, 100_000, 512),
-  pro: limitsOf(50, 500, 25, 100, 10, 1_000_000, 4096),
-  business: limitsOf(250, 2000, 50, 500, 100, 5_000_000, 16_384),
-  enterprise: limitsOf(1000, 10_000, 100, 2000, 1000, 20_000_000, 65_536),
-  unlimited: limitsOf(UNLIMITED, UNLIMITED, UNLIMITED, UNLIMITED, UNLIMITED, UNLIMITED, UNLIMITED),
+const DEFAULT_LIMITS: Readonly<Record<Plan, Readonly<Record<LimitedResource | StoredResource, number>>>> = {
+  free: createLimits(3, 20, 5, 5, 0, 25_000, 128),
+  starter: createLimits(10, 100, 10, 20, 0, 100_000, 512),
+  pro: createLimits(50, 500, 25, 100, 10, 1_000_000, 4096),
+  business: createLimits(250, 2000, 50, 500, 100, 5_000_000, 16_384),
+  enterprise: createLimits(1000, 10_000, 100, 2000, 1000, 20_000_000, 65_536),
+  unlimited: createLimits(UNLIMITED, UNLIMITED, UNLIMITED, UNLIMITED, UNLIMITED, UNLIMITED, UNLIMITED),
 }
 
 interface Override {
-  limits: Partial<Record<Limited | Stored, number>>
+  limits: Partial<Record<LimitedResource | StoredResource, number>>
   priceCents?: number
   stripePriceId?: string
 }
 
-const LIMIT_OF_FIELD = new Map<string, Limited | Stored>([
+const LIMIT_BY_FIELD = new Map<string, LimitedResource | StoredResource>([
   ['max_domains', 'domains'],
   ['max_templates', 'templates'],
   ['max_webhooks', 'webhooks'],
@@ -113,26 +113,26 @@ const LIMIT_OF_FIELD = new Map<string, Limited | Stored>([
 ])
 
 /** The fields that `TASSIS_PLANS` can set. */
-const FIELDS = [...LIMIT_OF_FIELD.keys(), 'price_cents', 'stripe_price_id']
+const SETTING_FIELDS = [...LIMIT_BY_FIELD.keys(), 'price_cents', 'stripe_price_id']
 
 // A configuration is read several times an email and never changes.
-const termsOf = perOwner(readTerms)
+const getTermsByPlan = perOwner(readTerms)
 
 /** What a plan allows and costs. */
-export function planTerms(config: Settings, plan: Plan): PlanTerms {
-  const terms = termsOf(config).get(plan)
+export function getPlanTerms(config: PlanConfig, plan: Plan): PlanTerms {
+  const terms = getTermsByPlan(config).get(plan)
   if (!terms) throw new Error(`there are no terms of plan ${plan}`)
   return terms
 }
 
 /** The terms of every plan, the smallest first. */
-export const allPlanTerms = (config: Settings): PlanTerms[] => PLANS.map((plan) => planTerms(config, plan))
+export const listPlanTerms = (config: PlanConfig): PlanTerms[] => PLANS.map((plan) => getPlanTerms(config, plan))
 
 /** The plan with this price at Stripe, or undefined. */
-export const planOfPrice = (config: Settings, priceId: string): Plan | undefined =>
-  allPlanTerms(config).find(({ stripePriceId }) => stripePriceId === priceId)?.plan
+export const findPlanByPrice = (config: PlanConfig, priceId: string): Plan | undefined =>
+  listPlanTerms(config).find(({ stripePriceId }) => stripePriceId === priceId)?.plan
 
-function readTerms(config: Settings): Map<Plan, PlanTerms> {
+function readTerms(config: PlanConfig): Map<Plan, PlanTerms> {
   const overrides = readOverrides(config.plans)
   return new Map(
     PLANS.map((plan): [Plan, PlanTerms] => {
@@ -141,7 +141,7 @@ function readTerms(config: Settings): Map<Plan, PlanTerms> {
         plan,
         {
           plan,
-          monthlyQuota: planQuota(config, plan),
+          monthlyQuota: getPlanQuota(config, plan),
           limits: { ...DEFAULT_LIMITS[plan], ...override?.limits },
           trackingEnabled: hasTracking(config, plan),
           priceCents: override?.priceCents ?? 0,
@@ -157,23 +157,23 @@ function readOverrides(entries: readonly string[]): Map<Plan, Override> {
   const overrides = new Map<Plan, Override>()
   for (const entry of entries) {
     const [, plan = '', field = '', value = ''] = /^([a-z]+)\.([a-z_]+)=(.+)$/.exec(entry) ?? []
-    if (!isPlan(plan)) throw notAllowed(entry, `a plan is one of ${PLANS.join(', ')}`)
+    if (!isPlan(plan)) throw invalidPlanSetting(entry, `a plan is one of ${PLANS.join(', ')}`)
     const override = overrides.get(plan) ?? { limits: {} }
     overrides.set(plan, override)
-    const limit = LIMIT_OF_FIELD.get(field)
-    if (limit) override.limits[limit] = numberOf(entry, value)
-    else if (field === 'price_cents') override.priceCents = numberOf(entry, value)
+    const limit = LIMIT_BY_FIELD.get(field)
+    if (limit) override.limits[limit] = parseLimit(entry, value)
+    else if (field === 'price_cents') override.priceCents = parseLimit(entry, value)
     else if (field === 'stripe_price_id') override.stripePriceId = value
-    else throw notAllowed(entry, `a field is one of ${FIELDS.join(', ')}`)
+    else throw invalidPlanSetting(entry, `a field is one of ${SETTING_FIELDS.join(', ')}`)
   }
   requireDistinctPrices(overrides)
   return overrides
 }
 
-function numberOf(entry: string, value: string): number {
+function parseLimit(entry: string, value: string): number {
   const number = /^\d{1,10}$/.test(value) ? Number(value) : Number.NaN
   if (!(number <= UNLIMITED))
-    throw notAllowed(entry, `the value is a whole number from 0 to ${UNLIMITED}, which is no limit`)
+    throw invalidPlanSetting(entry, `the value is a whole number from 0 to ${UNLIMITED}, which is no limit`)
   return number
 }
 
@@ -183,33 +183,34 @@ function requireDistinctPrices(overrides: ReadonlyMap<Plan, Override>): void {
   for (const [plan, { stripePriceId }] of overrides) {
     if (stripePriceId === undefined) continue
     const other = planOf.get(stripePriceId)
-    if (other) throw notAllowed(`${plan}.stripe_price_id=${stripePriceId}`, `plan ${other} has this price already`)
+    if (other)
+      throw invalidPlanSetting(`${plan}.stripe_price_id=${stripePriceId}`, `plan ${other} has this price already`)
     planOf.set(stripePriceId, plan)
   }
 }
 
-const notAllowed = (entry: string, allowed: string): ConfigError =>
+const invalidPlanSetting = (entry: string, allowed: string): ConfigError =>
   new ConfigError(`TASSIS_PLANS has "${entry}"; ${allowed}, as in free.max_domains=2 or pro.stripe_price_id=price_123.`)
 
 /** In a setting that lists plans: every one. */
 const EVERY_PLAN = 'all'
 
 /** Whether a list of plans, which may say all, has this one. */
-export const listsPlan = (list: readonly string[], plan: string): boolean =>
+export const includesPlan = (list: readonly string[], plan: string): boolean =>
   list.includes(plan) || list.includes(EVERY_PLAN)
 
 /** Whether mail of a plan can be tracked. */
 export const hasTracking = ({ trackingPlans }: Pick<Config, 'trackingPlans'>, plan: Plan): boolean =>
-  listsPlan(trackingPlans, plan)
+  includesPlan(trackingPlans, plan)
 
 /** Throws ConfigError when a setting names a plan, or a field of plans, that there is not. */
-export function requireKnownPlans(config: Settings & Pick<Config, 'abusePlans'>): void {
-  requireListOfPlans('TASSIS_TRACKING_PLANS', config.trackingPlans)
-  requireListOfPlans('TASSIS_ABUSE_PLANS', config.abusePlans)
+export function requireKnownPlans(config: PlanConfig & Pick<Config, 'abusePlans'>): void {
+  requirePlanNames('TASSIS_TRACKING_PLANS', config.trackingPlans)
+  requirePlanNames('TASSIS_ABUSE_PLANS', config.abusePlans)
   readTerms(config)
 }
 
-function requireListOfPlans(variable: string, list: readonly string[]): void {
+function requirePlanNames(variable: string, list: readonly string[]): void {
   if (list.every((name) => name === EVERY_PLAN || isPlan(name))) return
   throw new ConfigError(
     `${variable} is "${list.join(',')}"; allowed is a comma list of ${PLANS.join(', ')}, or ${EVERY_PLAN}.`,

@@ -2,26 +2,26 @@
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
-import { one } from '#platform/http/envelope.ts'
-import { One } from '#platform/http/schemas.ts'
+import { dataBody } from '#platform/http/envelope.ts'
+import { DataBody } from '#platform/http/schemas.ts'
 import { changeAccount } from './account.ts'
-import { accountState } from './accounts.ts'
-import { AccountChange, AccountRecord, accountWire } from './model.ts'
+import { readAccountState } from './accounts.ts'
+import { AccountChange, AccountRecord, toAccountWire } from './model.ts'
 
 const tags = ['Account']
 
 export const accountRoutes = (app: App) =>
   new Elysia({ prefix: '/v1/account' })
     .use(authenticated)
-    .get('/', ({ actor }) => one(accountWire(accountState(app, actor))), {
-      response: One(AccountRecord),
+    .get('/', ({ actor }) => dataBody(toAccountWire(readAccountState(app, actor))), {
+      response: DataBody(AccountRecord),
       detail: { summary: 'Get the account', tags, ...requires('account:read') },
     })
     .patch(
       '/',
       async ({ actor, body }) =>
-        one(
-          accountWire(
+        dataBody(
+          toAccountWire(
             await changeAccount(app, actor, {
               name: body.name,
               trackingDefault: body.tracking_default,
@@ -31,7 +31,7 @@ export const accountRoutes = (app: App) =>
         ),
       {
         body: AccountChange,
-        response: One(AccountRecord),
+        response: DataBody(AccountRecord),
         detail: {
           summary: 'Change the account',
           description: 'Fields that are left out keep their value.',

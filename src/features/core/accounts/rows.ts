@@ -6,7 +6,7 @@ import type { Database } from 'bun:sqlite'
 import type { Millis } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { notFound } from '#platform/errors.ts'
 import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
@@ -14,7 +14,7 @@ import { type Account, findAccount } from './accounts.ts'
 import { prepareCount } from './limits.ts'
 import type { Plan } from './plans.ts'
 
-const subAccounts = prepared((db) => ({
+const subAccountSql = prepareStatements((db) => ({
   existing: prepareCount(db, 'accounts WHERE parent_id = ? AND deleted_at IS NULL'),
   find: db.prepare<{ id: number }, [Uint8Array, number]>(
     'SELECT id FROM accounts WHERE uuid = ? AND parent_id = ? AND deleted_at IS NULL',
@@ -34,20 +34,21 @@ const subAccounts = prepared((db) => ({
 
 /** A sub-account of `parentId` that is not deleted. */
 export function findSubAccount(config: Config, db: Database, parentId: number, uuid: UuidBytes): Account | undefined {
-  const row = subAccounts(db).find.get(uuid, parentId)
+  const row = subAccountSql(db).find.get(uuid, parentId)
   return row ? findAccount(config, db, row.id) : undefined
 }
 
 /** Newest first, of those with a row id below `below` where it is given. */
 export const listSubAccounts = (config: Config, db: Database, parentId: number, page: RowWindow): Account[] =>
-  subAccounts(db)
+  subAccountSql(db)
     .page.all(parentId, belowId(page), page.limit, page.offset)
     .flatMap(({ id }) => findAccount(config, db, id) ?? [])
 
-export const countSubAccounts = (db: Database, parentId: number): number => subAccounts(db).count.get(parentId)?.n ?? 0
+export const countSubAccounts = (db: Database, parentId: number): number =>
+  subAccountSql(db).count.get(parentId)?.n ?? 0
 
 /** The statement by which `requireRoom` counts sub-accounts. */
-export const subAccountCount = (db: Database) => subAccounts(db).existing
+export const getSubAccountCountStatement = (db: Database) => subAccountSql(db).existing
 
 export interface NewSubAccount {
   readonly name: string
@@ -64,7 +65,7 @@ export function insertSubAccount(
   now: Millis,
 ): { id: number; uuid: string } {
   const uuid = newUuid()
-  const row = subAccounts(tx.db).insert.get(parentId, uuid, name, email, plan, monthlyQuota, now, now)
+  const row = subAccountSql(tx.db).insert.get(parentId, uuid, name, email, plan, monthlyQuota, now, now)
   if (!row) throw new Error('the sub-account was not stored')
   return { id: row.id, uuid: formatUuid(uuid) }
 }
@@ -80,13 +81,13 @@ export interface SubAccountRowChange {
 export function updateSubAccount(tx: Tx, account: Account, change: SubAccountRowChange, now: Millis): void {
   const quota =
     change.monthlyQuota === undefined
-      ? (subAccounts(tx.db).ownQuota.get(account.id)?.quota ?? null)
+      ? (subAccountSql(tx.db).ownQuota.get(account.id)?.quota ?? null)
       : change.monthlyQuota
   const disabledAt = change.disabledAt === undefined ? account.disabledAt : change.disabledAt
-  subAccounts(tx.db).update.run(change.name ?? account.name, quota, disabledAt, now, account.id)
+  subAccountSql(tx.db).update.run(change.name ?? account.name, quota, disabledAt, now, account.id)
 }
 
-const closing = prepared((db) => ({
+const closingSql = prepareStatements((db) => ({
   isOpen: db.prepare<{ one: number }, [number]>('SELECT 1 AS one FROM accounts WHERE id = ? AND deleted_at IS NULL'),
   close: db.prepare('UPDATE accounts SET deleted_at = ?1, updated_at = ?1 WHERE id = ?2 AND deleted_at IS NULL'),
   // The row stays, so that its number, which old tokens and erased entries of the audit log have, is not given to somebody else.
@@ -108,12 +109,12 @@ const closing = prepared((db) => ({
 
 /** Throws 404 for an account that was deleted: a request that it was let in for may end after that. Call it in the transaction that makes something. */
 export function requireOpenAccount(db: Database, accountId: number): void {
-  if (!closing(db).isOpen.get(accountId)) throw notFound('account_not_found', 'The account was deleted.')
+  if (!closingSql(db).isOpen.get(accountId)) throw notFound('account_not_found', 'The account was deleted.')
 }
 
 /** Closes an account; false when it is closed already. */
 export const closeAccount = (tx: Tx, accountId: number, now: Millis): boolean =>
-  closing(tx.db).close.run(now, accountId).changes === 1
+  closingSql(tx.db).close.run(now, accountId).changes === 1
 
 /**
  * Takes everything out of the row of a closed account, its public id included. Of one that was paused the end stays, by which its tracked links name it:
@@ -121,25 +122,28 @@ export const closeAccount = (tx: Tx, accountId: number, now: Millis): boolean =>
  * @param tagBytes length of that end
  */
 export function emptyAccount(tx: Tx, accountId: number, tagBytes: number): void {
-  closing(tx.db).keepPause.run(accountId)
+  closingSql(tx.db).keepPause.run(accountId)
   const uuid = newUuid()
-  const paused = closing(tx.db).paused.get(accountId)
+  const paused = closingSql(tx.db).paused.get(accountId)
   if (paused) uuid.set(paused.uuid.subarray(-tagBytes), uuid.length - tagBytes)
-  closing(tx.db).empty.run(uuid, accountId)
+  closingSql(tx.db).empty.run(uuid, accountId)
 }
 
 /** Up to `limit` sub-accounts of an account that are not deleted. */
-export const subAccountsOf = (db: Database, accountId: number, limit: number): { id: number; uuid: UuidBytes }[] =>
-  closing(db).subAccounts.all(accountId, limit)
+export const listOpenSubAccounts = (
+  db: Database,
+  accountId: number,
+  limit: number,
+): { id: number; uuid: UuidBytes }[] => closingSql(db).subAccounts.all(accountId, limit)
 
-const exporting = prepared((db) => ({
+const exportSql = prepareStatements((db) => ({
   get: db.prepare<{ at: Millis | null }, [number]>('SELECT exported_at AS at FROM accounts WHERE id = ?'),
   set: db.prepare('UPDATE accounts SET exported_at = ? WHERE id = ?'),
 }))
 
 /** When the last export was completed; undefined: none was. */
-export const exportedAt = (db: Database, accountId: number): Millis | undefined =>
-  exporting(db).get.get(accountId)?.at ?? undefined
+export const readExportedAt = (db: Database, accountId: number): Millis | undefined =>
+  exportSql(db).get.get(accountId)?.at ?? undefined
 
-export const noteExported = (tx: Tx, accountId: number, at: Millis): void =>
-  void exporting(tx.db).set.run(at, accountId)
+export const recordExport = (tx: Tx, accountId: number, at: Millis): void =>
+  void exportSql(tx.db).set.run(at, accountId)

@@ -5,7 +5,7 @@
 import type { Database } from 'bun:sqlite'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { isPlan, type Plan } from './plans.ts'
 
@@ -47,7 +47,7 @@ const SELECT = `SELECT id, uuid, plan, quota_held AS quotaHeld, stripe_customer_
   subscription_status AS status, billing_email AS billingEmail, trial_ends_at AS trialEndsAt, parent_id AS parentId, deleted_at AS deletedAt
   FROM accounts`
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   byId: db.prepare<Row, [number]>(`${SELECT} WHERE id = ?`),
   byCustomer: db.prepare<Row, [string]>(`${SELECT} WHERE stripe_customer_id = ?`),
   customers: db.prepare<{ customerId: string }, [string, number]>(
@@ -63,7 +63,7 @@ const sql = prepared((db) => ({
   followPlan: db.prepare('UPDATE accounts SET plan = ?, updated_at = ? WHERE parent_id = ?'),
 }))
 
-const stateOf = (row: Row): BillingState => ({
+const toBillingState = (row: Row): BillingState => ({
   accountId: row.id,
   accountUuid: formatUuid(row.uuid),
   plan: isPlan(row.plan) ? row.plan : 'free',
@@ -78,20 +78,20 @@ const stateOf = (row: Row): BillingState => ({
 })
 
 /** What an account has bought; a missing account is a bug. */
-export function billingOf(db: Database, accountId: number): BillingState {
+export function getBillingState(db: Database, accountId: number): BillingState {
   const row = sql(db).byId.get(accountId)
   if (!row) throw new Error(`account ${accountId} does not exist`)
-  return stateOf(row)
+  return toBillingState(row)
 }
 
 /** The account of a customer of the payment provider; undefined for one who is not ours. */
-export function billingOfCustomer(db: Database, customerId: string): BillingState | undefined {
+export function findBillingStateByCustomer(db: Database, customerId: string): BillingState | undefined {
   const row = sql(db).byCustomer.get(customerId)
-  return row ? stateOf(row) : undefined
+  return row ? toBillingState(row) : undefined
 }
 
 /** Customers in the order of their ids, beginning behind one. */
-export const customersAfter = (db: Database, customerId: string, limit: number): string[] =>
+export const listCustomersAfter = (db: Database, customerId: string, limit: number): string[] =>
   sql(db)
     .customers.all(customerId, limit)
     .map((row) => row.customerId)

@@ -6,25 +6,25 @@ import type { Database } from 'bun:sqlite'
 import type { WorkBudget } from '#features/core/app/app.ts'
 import type { Clock } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
-import { prepared } from '#platform/db/open.ts'
-import { tooMany } from '#platform/errors.ts'
+import { prepareStatements } from '#platform/db/open.ts'
+import { tooManyRequests } from '#platform/errors.ts'
 import { createRateLimiter } from '#platform/http/rate-limit.ts'
 import { perOwner } from '#platform/per-owner.ts'
 
 /** What the start of an export costs. The rest of it takes turns, and must not keep its own account from sending. */
 export const EXPORT_WORK_UNITS = 1000
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   tenant: db.prepare<{ id: number }, [number]>('SELECT coalesce(parent_id, id) AS id FROM accounts WHERE id = ?'),
 }))
 
 /** Of accounts that were asked for. A parent is for life, and a row id is never given again. */
-const tenantsOf = perOwner((_: Database) => new Map<number, number>())
+const getTenantCache = perOwner((_: Database) => new Map<number, number>())
 const MAX_CACHED_TENANTS = 100_000
 
 /** Row id of the account that an account takes turns and shares slots and memory as: its parent, or itself. Asked several times a request. */
-export function tenantOf(db: Database, accountId: number): number {
-  const known = tenantsOf(db)
+export function getTenantId(db: Database, accountId: number): number {
+  const known = getTenantCache(db)
   const cached = known.get(accountId)
   if (cached !== undefined) return cached
   const found = sql(db).tenant.get(accountId)
@@ -50,16 +50,16 @@ export function createWorkBudget({
   return {
     spend(accountId, units) {
       if (!isLimited || units <= 0) return
-      const taken = limiter.take(String(tenantOf(db, accountId)), units, rate)
+      const taken = limiter.take(String(getTenantId(db, accountId)), units, rate)
       if (!taken.ok)
-        throw tooMany(
+        throw tooManyRequests(
           'work_limit',
           `The requests of this account cause more than ${rate.ratePerSecond} units of work a second (recipients, rows and 4 KiB of a body are one each); wait for the time in Retry-After, or send smaller requests.`,
           taken.retryAfterSeconds,
         )
     },
     charge(accountId, units) {
-      if (isLimited && units > 0) limiter.charge(String(tenantOf(db, accountId)), units, rate)
+      if (isLimited && units > 0) limiter.charge(String(getTenantId(db, accountId)), units, rate)
     },
   }
 }

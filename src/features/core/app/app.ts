@@ -10,7 +10,7 @@ import type { Committer } from '#platform/db/commit.ts'
 import type { DiskGuard } from '#platform/disk.ts'
 import type { Log } from '#platform/log.ts'
 import type { MemoryBudget } from '#platform/memory-budget.ts'
-import type { FairTurns } from '#platform/queue/fair-turns.ts'
+import type { FairScheduler } from '#platform/queue/fair-turns.ts'
 import type { SafeFetch } from '#platform/safe-fetch.ts'
 import type { Signal } from '#platform/signal.ts'
 import type { Renderer } from '#platform/template/renderer.ts'
@@ -30,7 +30,7 @@ export interface App {
   /** A trusted clock (platform/trusted-clock.ts): jumps of days ahead are not believed at once. */
   readonly clock: Clock
   /** `TrustedClock.provenNow`: by it things go for their age. */
-  provenNow(): Millis
+  confirmedNow(): Millis
   /** `TrustedClock.setBack`: what was put off under a wrong time may be due. */
   readonly clockSetBack: Signal<void>
   readonly log: Log
@@ -50,9 +50,9 @@ export interface App {
   scrubFiles(): Promise<boolean>
   readonly memory: MemoryBudget
   /** Turns of the event loop for work of over some milliseconds, in pieces; the owner is the account's row id, or a network of a stranger. */
-  readonly turns: FairTurns
+  readonly fairScheduler: FairScheduler
   /** How much work an account's requests may cause. */
-  readonly work: WorkBudget
+  readonly workBudget: WorkBudget
   readonly resolver: Resolver
   /** Asks anew each time: for whoever has just published a record and wants to know. */
   readonly freshResolver: Resolver

@@ -4,29 +4,29 @@
  */
 
 import { Type } from '@sinclair/typebox'
-import { MissingPart } from '#platform/content/read.ts'
-import { isDatabaseDamage } from '#platform/db/damage.ts'
+import { MissingBlobError } from '#platform/content/read.ts'
+import { isDatabaseCorrupt } from '#platform/db/damage.ts'
 import { AppError } from '#platform/errors.ts'
-import { OneOf } from '#platform/http/schemas.ts'
+import { StringEnum } from '#platform/http/schemas.ts'
 import type { App } from './app.ts'
 
 /** For the model of a detail. */
 export const ContentState = Type.Optional(
-  OneOf(['missing'], {
+  StringEnum(['missing'], {
     description:
       'Only where a stored body or attachment is missing or damaged: then that body is null. It is back once the operator has put it back from a backup.',
   }),
 )
 
 /** For a detail: says that something is missing, or nothing. */
-export const contentState = (isMissing: boolean): { content?: 'missing' } => (isMissing ? { content: 'missing' } : {})
+export const toContentState = (isMissing: boolean): { content?: 'missing' } => (isMissing ? { content: 'missing' } : {})
 
 /** Reads the bodies of one record, and remembers whether one was missing. */
 export function createBodyReader(app: Pick<App, 'content'>): {
   /** A body as text; null: there is none, or it is missing. */
   read(ref: number | null): string | null
   /** Looks whether parts are there, without reading them. */
-  look(refs: readonly (number | undefined)[]): void
+  check(refs: readonly (number | undefined)[]): void
   readonly isMissing: boolean
 } {
   let isMissing = false
@@ -35,12 +35,12 @@ export function createBodyReader(app: Pick<App, 'content'>): {
       try {
         return ref === null ? null : new TextDecoder().decode(app.content.get(ref))
       } catch (error) {
-        if (!(error instanceof MissingPart)) throw error
+        if (!(error instanceof MissingBlobError)) throw error
         isMissing = true
         return null
       }
     },
-    look(refs) {
+    check(refs) {
       isMissing ||= refs.some((ref) => ref !== undefined && !app.content.has(ref))
     },
     get isMissing() {
@@ -50,11 +50,11 @@ export function createBodyReader(app: Pick<App, 'content'>): {
 }
 
 /** Runs what reads a stored part; throws 410 when that is missing or damaged. */
-export function orContentMissing<T>(read: () => T): T {
+export function readStoredContent<T>(read: () => T): T {
   try {
     return read()
   } catch (error) {
-    if (!(error instanceof MissingPart || isDatabaseDamage(error))) throw error
+    if (!(error instanceof MissingBlobError || isDatabaseCorrupt(error))) throw error
     throw contentMissing(error)
   }
 }

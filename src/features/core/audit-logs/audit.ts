@@ -4,9 +4,9 @@
  */
 import type { Actor, App } from '#features/core/app/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
-import { digestOf, hashOf, newSalt, nextInChain, setChainHead } from './chain.ts'
+import { computeDigest, computeHash, createSalt, findNextInChain, setChainHead } from './chain.ts'
 
 export interface AuditEntry {
   /** `resource.verb` in the past tense: `domain.created`. */
@@ -17,7 +17,7 @@ export interface AuditEntry {
   readonly metadata?: Readonly<Record<string, unknown>>
 }
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   insert: db.prepare(
     `INSERT INTO audit_logs (id, uuid, account_id, actor_type, actor_id, action, resource_type, resource_id, ip_address, metadata, created_at,
      salt, digest, hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -25,7 +25,7 @@ const sql = prepared((db) => ({
 }))
 
 /** Who acts when the service does something by itself for an account. */
-export const systemActor = (account: { readonly accountId: number; readonly accountUuid: UuidBytes }): Actor => ({
+export const createSystemActor = (account: { readonly accountId: number; readonly accountUuid: UuidBytes }): Actor => ({
   accountId: account.accountId,
   accountUuid: formatUuid(account.accountUuid),
   type: 'system',
@@ -38,11 +38,11 @@ export type AuditActor = Actor | (Pick<Actor, 'type' | 'id' | 'ipAddress'> & { r
 
 /** Writes what an actor did; call it in the transaction that does it. */
 export function audit(app: App, tx: Tx, actor: AuditActor, entry: AuditEntry): void {
-  const { id, before, notBefore } = nextInChain(tx.db)
+  const { id, before, notBefore } = findNextInChain(tx.db)
   const personal = {
-    actorId: storable(actor.id),
-    ipAddress: storableOrNull(actor.ipAddress),
-    resourceId: storableOrNull(entry.resourceId),
+    actorId: toStorable(actor.id),
+    ipAddress: toStorableOrNull(actor.ipAddress),
+    resourceId: toStorableOrNull(entry.resourceId),
     metadata: entry.metadata ? JSON.stringify(entry.metadata) : null,
   }
   const lasting = {
@@ -54,9 +54,9 @@ export function audit(app: App, tx: Tx, actor: AuditActor, entry: AuditEntry): v
     resourceType: entry.resourceType ?? null,
     createdAt: Math.max(app.eventTime(), notBefore),
   }
-  const salt = newSalt()
-  const digest = digestOf(salt, personal)
-  const hash = hashOf(before, lasting, digest)
+  const salt = createSalt()
+  const digest = computeDigest(salt, personal)
+  const hash = computeHash(before, lasting, digest)
   sql(tx.db).insert.run(
     id,
     lasting.uuid,
@@ -77,5 +77,5 @@ export function audit(app: App, tx: Tx, actor: AuditActor, entry: AuditEntry): v
 }
 
 /** As the database gives it back: no half of a surrogate pair, which would become another character on its way. */
-const storable = (text: string): string => text.toWellFormed()
-const storableOrNull = (text: string | undefined): string | null => (text === undefined ? null : storable(text))
+const toStorable = (text: string): string => text.toWellFormed()
+const toStorableOrNull = (text: string | undefined): string | null => (text === undefined ? null : toStorable(text))

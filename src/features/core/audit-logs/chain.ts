@@ -6,47 +6,49 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { Millis } from '#platform/clock.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { randomBytes, type UuidBytes } from '#platform/ids.ts'
 
 /** Stands in for the entry before the first. */
-export const NO_ENTRY_BEFORE: Uint8Array = new Uint8Array(32)
+export const GENESIS_HASH: Uint8Array = new Uint8Array(32)
 
 /** Stands in `actor_id` where the personal fields were erased; they are null otherwise. */
 export const ERASED = 'erased'
 
 /** Text as it is stored, or the bytes that stand there: a changed byte need not be UTF-8 any more. */
-type Stored = string | Uint8Array
+type StoredText = string | Uint8Array
 
 /** Fields that can tell who a person is. */
 export interface PersonalFields {
-  readonly actorId: Stored
-  readonly ipAddress: Stored | null
-  readonly resourceId: Stored | null
-  readonly metadata: Stored | null
+  readonly actorId: StoredText
+  readonly ipAddress: StoredText | null
+  readonly resourceId: StoredText | null
+  readonly metadata: StoredText | null
 }
 
 /** The others, which stay. */
-export interface LastingFields {
+export interface PermanentFields {
   readonly id: number
   readonly uuid: UuidBytes
   readonly accountId: number | null
-  readonly actorType: Stored
-  readonly action: Stored
-  readonly resourceType: Stored | null
+  readonly actorType: StoredText
+  readonly action: StoredText
+  readonly resourceType: StoredText | null
   readonly createdAt: Millis
 }
 
 const SALT_BYTES = 16
 
-export const newSalt = (): Uint8Array => randomBytes(SALT_BYTES)
+export const createSalt = (): Uint8Array => randomBytes(SALT_BYTES)
 
-export const digestOf = (salt: Uint8Array, { actorId, ipAddress, resourceId, metadata }: PersonalFields): Uint8Array =>
-  hashed(salt, [actorId, ipAddress, resourceId, metadata])
+export const computeDigest = (
+  salt: Uint8Array,
+  { actorId, ipAddress, resourceId, metadata }: PersonalFields,
+): Uint8Array => hashFields(salt, [actorId, ipAddress, resourceId, metadata])
 
-/** @param before hash of the entry before, or NO_ENTRY_BEFORE */
-export const hashOf = (before: Uint8Array, entry: LastingFields, digest: Uint8Array): Uint8Array =>
-  hashed(before, [
+/** @param before hash of the entry before, or GENESIS_HASH */
+export const computeHash = (before: Uint8Array, entry: PermanentFields, digest: Uint8Array): Uint8Array =>
+  hashFields(before, [
     entry.id,
     entry.uuid,
     entry.accountId,
@@ -62,7 +64,7 @@ const NUMBER = 1
 const TEXT = 2
 
 /** SHA-256 over `prefix` and the fields, each with its kind and its length in front: two lists of fields never give the same bytes. */
-function hashed(prefix: Uint8Array, fields: readonly (Stored | number | null)[]): Uint8Array {
+function hashFields(prefix: Uint8Array, fields: readonly (StoredText | number | null)[]): Uint8Array {
   const hasher = new Bun.CryptoHasher('sha256')
   hasher.update(prefix)
   for (const field of fields) {
@@ -88,9 +90,9 @@ export interface ChainEnds {
   readonly isComplete: number
 }
 
-interface OldEntry extends LastingFields, PersonalFields {}
+interface OldEntry extends PermanentFields, PersonalFields {}
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   ends: db.prepare<ChainEnds, []>(
     `SELECT anchor_id AS anchorId, anchor_hash AS anchorHash, head_id AS headId, head_hash AS headHash, is_complete AS isComplete
      FROM audit_chain WHERE id = 1`,
@@ -116,52 +118,52 @@ const sql = prepared((db) => ({
 }))
 
 /** Undefined in a database without a chain, which is damaged. */
-export const chainEnds = (db: Database): ChainEnds | undefined => sql(db).ends.get() ?? undefined
+export const readChainEnds = (db: Database): ChainEnds | undefined => sql(db).ends.get() ?? undefined
 
 /**
  * Id, predecessor's hash and earliest time of the entry that is written next. An id is never given twice, also when its entry was removed; times never go
  * back along the ids, also when the clock was put back while the service was down.
  */
-export function nextInChain(db: Database): { id: number; before: Uint8Array; notBefore: Millis } {
+export function findNextInChain(db: Database): { id: number; before: Uint8Array; notBefore: Millis } {
   const { ends, last } = sql(db)
   const chain = ends.get()
   const newest = last.get()
   // Entries that somebody put behind the head are not built upon; they must not make every change fail either.
   const id = Math.max(chain?.headId ?? 0, newest?.id ?? 0) + 1
-  return { id, before: chain?.headHash ?? NO_ENTRY_BEFORE, notBefore: newest?.createdAt ?? 0 }
+  return { id, before: chain?.headHash ?? GENESIS_HASH, notBefore: newest?.createdAt ?? 0 }
 }
 
 export const setChainHead = (db: Database, id: number, hash: Uint8Array): void =>
-  void sql(db).setHead.run(id, hash, NO_ENTRY_BEFORE)
+  void sql(db).setHead.run(id, hash, GENESIS_HASH)
 
 export const setChainAnchor = (db: Database, id: number, hash: Uint8Array): void => void sql(db).setAnchor.run(id, hash)
 
-const OLD_ENTRIES_AT_ONCE = 2000
+const OLD_ENTRIES_PER_BATCH = 2000
 
 /**
  * Chains the entries from before there was a chain: once in the life of a database, when it is opened and before anything is written. Each slice is a
  * transaction that moves the head, so that a start that was cut off goes on where it stopped.
  */
 export function completeAuditChain(db: Database): void {
-  while (chainEnds(db)?.isComplete === 0) db.transaction(() => chainOldEntries(db))()
+  while (readChainEnds(db)?.isComplete === 0) db.transaction(() => chainOldEntries(db))()
 }
 
 function chainOldEntries(db: Database): void {
   const { old, chain, setComplete } = sql(db)
-  const { headId, headHash } = nextHead(db)
+  const { headId, headHash } = readChainHead(db)
   let id = headId
   let before = headHash
-  const entries = old.all(headId, OLD_ENTRIES_AT_ONCE)
+  const entries = old.all(headId, OLD_ENTRIES_PER_BATCH)
   for (const entry of entries) {
-    const salt = newSalt()
-    const digest = digestOf(salt, entry)
-    before = hashOf(before, entry, digest)
+    const salt = createSalt()
+    const digest = computeDigest(salt, entry)
+    before = computeHash(before, entry, digest)
     id = entry.id
     chain.run(salt, digest, before, id)
   }
   if (entries.length > 0) setChainHead(db, id, before)
-  if (entries.length < OLD_ENTRIES_AT_ONCE) setComplete.run()
+  if (entries.length < OLD_ENTRIES_PER_BATCH) setComplete.run()
 }
 
-const nextHead = (db: Database): Pick<ChainEnds, 'headId' | 'headHash'> =>
-  chainEnds(db) ?? { headId: 0, headHash: NO_ENTRY_BEFORE }
+const readChainHead = (db: Database): Pick<ChainEnds, 'headId' | 'headHash'> =>
+  readChainEnds(db) ?? { headId: 0, headHash: GENESIS_HASH }

@@ -4,10 +4,10 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { ERASED } from './chain.ts'
 
-interface Texts {
+interface EntryTexts {
   readonly id: number
   readonly actorId: string
   readonly ipAddress: string | null
@@ -15,9 +15,9 @@ interface Texts {
   readonly metadata: string | null
 }
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   // The salt is null only where the rest is: no entry is erased twice.
-  ofAccount: db.prepare<Texts, [number, number, number]>(
+  ofAccount: db.prepare<EntryTexts, [number, number, number]>(
     `SELECT id, actor_id AS actorId, ip_address AS ipAddress, resource_id AS resourceId, metadata FROM audit_logs
      WHERE account_id = ? AND id > ? AND salt IS NOT NULL ORDER BY id LIMIT ?`,
   ),
@@ -29,7 +29,7 @@ const sql = prepared((db) => ({
   ),
 }))
 
-export interface ErasedStep {
+export interface ErasureStep {
   /** Entries erased by this step. */
   readonly rows: number
   /** Where the next step begins; undefined: this was the last. */
@@ -47,26 +47,31 @@ export interface TextErasure {
 }
 
 /** One step of erasing the entries of an account that are about a person, each as a whole: its fields have one digest together. */
-export function eraseAuditText(tx: Tx, { accountId, after, limit, matches }: TextErasure): ErasedStep {
+export function eraseMatchingAuditEntries(tx: Tx, { accountId, after, limit, matches }: TextErasure): ErasureStep {
   const entries = sql(tx.db).ofAccount.all(accountId, after, limit)
-  const fitting = entries.filter(({ actorId, ipAddress, resourceId, metadata }) =>
+  const matching = entries.filter(({ actorId, ipAddress, resourceId, metadata }) =>
     [actorId, ipAddress, resourceId, metadata].some((text) => text !== null && matches(text)),
   )
-  for (const { id } of fitting) sql(tx.db).erase.run(ERASED, id)
-  return { rows: fitting.length, next: nextAfter(tx.db, accountId, entries, limit) }
+  for (const { id } of matching) sql(tx.db).erase.run(ERASED, id)
+  return { rows: matching.length, next: findNextCursor(tx.db, accountId, entries, limit) }
 }
 
 /**
  * One step of erasing the personal fields of all entries of an account.
  * @param after `next` of the step before. Without it a step passes all that were erased already, and the next one too.
  */
-export function eraseAuditOfAccount(tx: Tx, accountId: number, limit: number, after = 0): ErasedStep {
+export function eraseAccountAuditEntries(tx: Tx, accountId: number, limit: number, after = 0): ErasureStep {
   const entries = sql(tx.db).ofAccount.all(accountId, after, limit)
   for (const { id } of entries) sql(tx.db).erase.run(ERASED, id)
-  return { rows: entries.length, next: nextAfter(tx.db, accountId, entries, limit) }
+  return { rows: entries.length, next: findNextCursor(tx.db, accountId, entries, limit) }
 }
 
-function nextAfter(db: Database, accountId: number, entries: readonly Texts[], limit: number): number | undefined {
+function findNextCursor(
+  db: Database,
+  accountId: number,
+  entries: readonly EntryTexts[],
+  limit: number,
+): number | undefined {
   const last = entries.at(-1)
   if (!last || entries.length < limit) return undefined
   return sql(db).left.get(accountId, last.id) ? last.id : undefined

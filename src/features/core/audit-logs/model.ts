@@ -22,7 +22,7 @@ export const AuditLogRecord = Type.Object({
 export type AuditLogRecord = Static<typeof AuditLogRecord>
 
 /** What an entry says beside its fields. A text that somebody has changed into no JSON is given as it stands. */
-export function auditMetadata(text: string | null): unknown {
+export function parseAuditMetadata(text: string | null): unknown {
   if (text === null) return null
   try {
     return JSON.parse(text)
@@ -31,7 +31,7 @@ export function auditMetadata(text: string | null): unknown {
   }
 }
 
-export const auditLogWire = (entry: StoredAuditEntry, accountUuid: string): AuditLogRecord => ({
+export const toAuditLogWire = (entry: StoredAuditEntry, accountUuid: string): AuditLogRecord => ({
   id: formatUuid(entry.uuid),
   account_id: accountUuid,
   actor_type: entry.actorType,
@@ -40,6 +40,6 @@ export const auditLogWire = (entry: StoredAuditEntry, accountUuid: string): Audi
   resource_type: entry.resourceType,
   resource_id: entry.resourceId,
   ip_address: entry.ipAddress,
-  metadata: auditMetadata(entry.metadata),
+  metadata: parseAuditMetadata(entry.metadata),
   created_at: isoTime(entry.createdAt),
 })

@@ -3,8 +3,8 @@
  * and look at a bounded number of entries.
  */
 import type { Database } from 'bun:sqlite'
-import { giveWay, type Millis } from '#platform/clock.ts'
-import { prepared } from '#platform/db/open.ts'
+import { type Millis, yieldToEventLoop } from '#platform/clock.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 
@@ -41,10 +41,10 @@ const COLUMNS = `id, uuid, account_id AS accountId, actor_type AS actorType, act
 type FilterValues = [string | null, string | null, string | null, string | null, string | null]
 
 /** Entry ids of an account (?1), of a value (?2) where an index has one, below an id (?3), newest first. */
-const walk = (condition: string): string =>
+const selectIds = (condition: string): string =>
   `SELECT id FROM audit_logs WHERE account_id = ?1 ${condition} AND id < ?3 ORDER BY id DESC LIMIT ?4`
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   page: db.prepare<StoredAuditEntry, [number, number, number, number]>(
     `SELECT ${COLUMNS} FROM audit_logs WHERE account_id = ? AND id < ? ORDER BY id DESC LIMIT ? OFFSET ?`,
   ),
@@ -56,10 +56,10 @@ const sql = prepared((db) => ({
   bounds: db.prepare<{ first: number | null; last: number | null }, []>(
     'SELECT (SELECT min(id) FROM audit_logs) AS first, (SELECT max(id) FROM audit_logs) AS last',
   ),
-  all: db.prepare<{ id: number }, [number, string | null, number, number]>(walk('AND ?2 IS NULL')),
-  ofAction: db.prepare<{ id: number }, [number, string | null, number, number]>(walk('AND action = ?2')),
-  ofActor: db.prepare<{ id: number }, [number, string | null, number, number]>(walk('AND actor_id = ?2')),
-  ofResource: db.prepare<{ id: number }, [number, string | null, number, number]>(walk('AND resource_id = ?2')),
+  all: db.prepare<{ id: number }, [number, string | null, number, number]>(selectIds('AND ?2 IS NULL')),
+  ofAction: db.prepare<{ id: number }, [number, string | null, number, number]>(selectIds('AND action = ?2')),
+  ofActor: db.prepare<{ id: number }, [number, string | null, number, number]>(selectIds('AND actor_id = ?2')),
+  ofResource: db.prepare<{ id: number }, [number, string | null, number, number]>(selectIds('AND resource_id = ?2')),
   fits: db.prepare<{ id: number }, [number, ...FilterValues]>(
     `SELECT id FROM audit_logs WHERE id = ?1 AND (?2 IS NULL OR action = ?2) AND (?3 IS NULL OR actor_type = ?3)
      AND (?4 IS NULL OR actor_id = ?4) AND (?5 IS NULL OR resource_type = ?5) AND (?6 IS NULL OR resource_id = ?6)`,
@@ -70,13 +70,13 @@ const sql = prepared((db) => ({
   ),
 }))
 
-const SLICE = 1000
+const BATCH_SIZE = 1000
 
 /** Entries that one filtered list looks at; about 1 µs each where an index names them, 2 µs where each is read. */
-const MOST_LOOKED_AT = 200_000
+const MAX_ENTRIES_SCANNED = 200_000
 
 /**
- * A page of the account's log, newest first, with the number of entries on all pages. With filters at most the newest MOST_LOOKED_AT entries of
+ * A page of the account's log, newest first, with the number of entries on all pages. With filters at most the newest MAX_ENTRIES_SCANNED entries of
  * the account, or of the resource, actor or action that is asked for, are looked at; a range of time brings older ones within reach.
  */
 export async function listAuditEntries(
@@ -84,7 +84,7 @@ export async function listAuditEntries(
   accountId: number,
   filter: AuditFilter,
   page: RowWindow,
-  takeTurn: () => Promise<void> = giveWay,
+  takeTurn: () => Promise<void> = yieldToEventLoop,
 ): Promise<{ entries: StoredAuditEntry[]; total: number }> {
   const statements = sql(db)
   if (Object.values(filter).every((value) => value === undefined))
@@ -92,29 +92,29 @@ export async function listAuditEntries(
       entries: statements.page.all(accountId, belowId(page), page.limit, page.offset),
       total: statements.count.get(accountId)?.n ?? 0,
     }
-  const { above, below } = idRange(db, filter)
-  const { next, isExact } = walkerOf(db, accountId, filter)
-  const values = filterValues(filter)
+  const { above, below } = findIdRange(db, filter)
+  const { next, isExact } = chooseIdScan(db, accountId, filter)
+  const values = toFilterValues(filter)
   const belowPage = belowId(page)
   const ids: number[] = []
   let total = 0
   let cursor = below
-  for (let looked = 0; looked < MOST_LOOKED_AT; looked += SLICE) {
-    const slice = next(cursor, SLICE).filter(({ id }) => id > above)
-    for (const { id } of slice) {
+  for (let scanned = 0; scanned < MAX_ENTRIES_SCANNED; scanned += BATCH_SIZE) {
+    const batch = next(cursor, BATCH_SIZE).filter(({ id }) => id > above)
+    for (const { id } of batch) {
       if (!isExact && !statements.fits.get(id, ...values)) continue
       if (id < belowPage && total >= page.offset && ids.length < page.limit) ids.push(id)
       total++
     }
-    const last = slice.at(-1)
-    if (!last || slice.length < SLICE) break
+    const last = batch.at(-1)
+    if (!last || batch.length < BATCH_SIZE) break
     cursor = last.id
     await takeTurn()
   }
   return { entries: ids.flatMap((id) => statements.byId.get(id) ?? []), total }
 }
 
-const filterValues = ({ action, actorType, actorId, resourceType, resourceId }: AuditFilter): FilterValues => [
+const toFilterValues = ({ action, actorType, actorId, resourceType, resourceId }: AuditFilter): FilterValues => [
   action ?? null,
   actorType ?? null,
   actorId ?? null,
@@ -122,7 +122,7 @@ const filterValues = ({ action, actorType, actorId, resourceType, resourceId }: 
   resourceId ?? null,
 ]
 
-interface Walker {
+interface IdScan {
   /** Ids below `cursor`, newest first. */
   readonly next: (cursor: number, limit: number) => { id: number }[]
   /** Whether all that it gives fits, so that no row has to be read. */
@@ -130,10 +130,10 @@ interface Walker {
 }
 
 /** By the index that leaves the least to look at. */
-function walkerOf(db: Database, accountId: number, filter: AuditFilter): Walker {
+function chooseIdScan(db: Database, accountId: number, filter: AuditFilter): IdScan {
   const { all, ofAction, ofActor, ofResource } = sql(db)
-  const given = filterValues(filter).filter((value) => value !== null).length
-  const by = (statement: typeof all, value: string | undefined): Walker => ({
+  const given = toFilterValues(filter).filter((value) => value !== null).length
+  const by = (statement: typeof all, value: string | undefined): IdScan => ({
     next: (cursor, limit) => statement.all(accountId, value ?? null, cursor, limit),
     isExact: given === (value === undefined ? 0 : 1),
   })
@@ -144,17 +144,17 @@ function walkerOf(db: Database, accountId: number, filter: AuditFilter): Walker 
 }
 
 /** The ids, both exclusive, between which the entries of a range of time are. Times never go back along the ids. */
-function idRange(db: Database, { from, to }: AuditFilter): { above: number; below: number } {
+function findIdRange(db: Database, { from, to }: AuditFilter): { above: number; below: number } {
   const { first, last } = sql(db).bounds.get() ?? { first: null, last: null }
   const [low, high] = [first ?? 0, (last ?? 0) + 1]
   return {
-    above: from === undefined ? low - 1 : firstIdFrom(db, from, low, high) - 1,
-    below: to === undefined ? high : firstIdFrom(db, to + 1, low, high),
+    above: from === undefined ? low - 1 : findFirstId(db, from, low, high) - 1,
+    below: to === undefined ? high : findFirstId(db, to + 1, low, high),
   }
 }
 
 /** The first id in [low, high) whose entry is of `at` or later; high when there is none. */
-function firstIdFrom(db: Database, at: Millis, low: number, high: number): number {
+function findFirstId(db: Database, at: Millis, low: number, high: number): number {
   let [from, to] = [low, high]
   while (from < to) {
     const middle = Math.floor((from + to) / 2)
@@ -166,7 +166,7 @@ function firstIdFrom(db: Database, at: Millis, low: number, high: number): numbe
 }
 
 /** The newest entries of an account, or of all, for the operator. Reads the whole log where few entries fit. */
-export const newestAuditEntries = (
+export const listNewestAuditEntries = (
   db: Database,
   accountId: number | undefined,
   { action, from }: Pick<AuditFilter, 'action' | 'from'>,

@@ -2,33 +2,33 @@
 import type { App } from '#features/core/app/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { setChainAnchor } from './chain.ts'
 
-interface Removed {
+interface OldestEntry {
   readonly id: number
   readonly hash: Uint8Array
 }
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   // Times never go back along the ids, so the oldest are the first.
-  oldest: db.prepare<Removed & { createdAt: Millis }, [number]>(
+  oldest: db.prepare<OldestEntry & { createdAt: Millis }, [number]>(
     'SELECT id, hash, created_at AS createdAt FROM audit_logs WHERE hash IS NOT NULL ORDER BY id LIMIT ?',
   ),
   removeUpTo: db.prepare('DELETE FROM audit_logs WHERE id <= ?'),
 }))
 
-const AT_ONCE = 200
+const BATCH_SIZE = 200
 
 /**
  * Removes entries older than `before`, from the oldest on, in transactions of their own. Resolves with how many went.
  * @param most of them; the rest waits for the next call
  */
-export async function trimAuditLog(app: App, before: Millis, most = Number.POSITIVE_INFINITY): Promise<number> {
+export async function purgeAuditLog(app: App, before: Millis, max = Number.POSITIVE_INFINITY): Promise<number> {
   let removed = 0
-  while (removed < most) {
-    const limit = Math.min(AT_ONCE, most - removed)
-    const rows = await app.commit.writeFromReserve((tx) => trimStep(tx, before, limit))
+  while (removed < max) {
+    const limit = Math.min(BATCH_SIZE, max - removed)
+    const rows = await app.commit.writeFromReserve((tx) => purgeAuditEntries(tx, before, limit))
     removed += rows
     if (rows < limit) break
   }
@@ -36,7 +36,7 @@ export async function trimAuditLog(app: App, before: Millis, most = Number.POSIT
 }
 
 /** One step in the caller's transaction; gives how many entries went. */
-export function trimStep(tx: Tx, before: Millis, limit: number): number {
+export function purgeAuditEntries(tx: Tx, before: Millis, limit: number): number {
   const entries = sql(tx.db).oldest.all(limit)
   const firstKept = entries.findIndex(({ createdAt }) => createdAt >= before)
   const old = firstKept < 0 ? entries : entries.slice(0, firstKept)

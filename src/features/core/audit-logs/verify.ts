@@ -4,16 +4,16 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { Millis } from '#platform/clock.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
 import {
-  chainEnds,
-  digestOf,
+  computeDigest,
+  computeHash,
   ERASED,
-  hashOf,
-  type LastingFields,
-  NO_ENTRY_BEFORE,
+  GENESIS_HASH,
+  type PermanentFields,
   type PersonalFields,
+  readChainEnds,
 } from './chain.ts'
 
 export interface BrokenEntry {
@@ -26,7 +26,7 @@ export interface BrokenEntry {
   readonly reason: string
 }
 
-export interface Verification {
+export interface AuditVerification {
   /** Entries that there are. */
   readonly entries: number
   /** Of them, those whose personal fields were erased: their digest stands for them. */
@@ -43,13 +43,13 @@ export interface Verification {
   readonly hasExpected: boolean | null
 }
 
-interface Row extends LastingFields, PersonalFields {
+interface Row extends PermanentFields, PersonalFields {
   readonly salt: Uint8Array | null
   readonly digest: Uint8Array | null
   readonly hash: Uint8Array | null
 }
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   // As bytes: a changed byte may read as the same text.
   entries: db.prepare<Row, [number, number]>(
     `SELECT id, uuid, account_id AS accountId, CAST(actor_type AS BLOB) AS actorType, CAST(actor_id AS BLOB) AS actorId,
@@ -59,54 +59,54 @@ const sql = prepared((db) => ({
   ),
 }))
 
-const AT_ONCE = 1000
-const MOST_NAMED = 20
+const BATCH_SIZE = 1000
+const MAX_REPORTED = 20
 
 /**
  * Verifies all of the log that there is.
  * @param expected hash that an entry of the log had once, in hex
  */
-export function verifyAuditLog(db: Database, expected?: string): Verification {
-  const wanted = expected?.toLowerCase()
+export function verifyAuditLog(db: Database, expected?: string): AuditVerification {
+  const expectedHash = expected?.toLowerCase()
   const broken: BrokenEntry[] = []
   let brokenCount = 0
-  const tell = (entry: BrokenEntry): void => {
+  const report = (entry: BrokenEntry): void => {
     brokenCount++
-    if (broken.length < MOST_NAMED) broken.push(entry)
+    if (broken.length < MAX_REPORTED) broken.push(entry)
   }
-  const ends = chainEnds(db)
+  const ends = readChainEnds(db)
   if (!ends)
-    tell({ id: 0, uuid: null, createdAt: null, reason: 'the record of where the chain begins and ends is gone' })
-  const anchorHash = ends?.anchorHash ?? NO_ENTRY_BEFORE
+    report({ id: 0, uuid: null, createdAt: null, reason: 'the record of where the chain begins and ends is gone' })
+  const anchorHash = ends?.anchorHash ?? GENESIS_HASH
   let last: { id: number; hash: Uint8Array } = { id: ends?.anchorId ?? 0, hash: new Uint8Array(anchorHash) }
-  let hasExpected = wanted === last.hash.toHex() && last.id > 0
+  let hasExpected = expectedHash === last.hash.toHex() && last.id > 0
   let entries = 0
   let erased = 0
   // From the beginning, not from the anchor: nothing may stand before it.
   for (let after = Number.MIN_SAFE_INTEGER; ; ) {
-    const rows = sql(db).entries.all(after, AT_ONCE)
+    const rows = sql(db).entries.all(after, BATCH_SIZE)
     for (const row of rows) {
       entries++
       if (row.salt === null) erased++
-      const reason = wrongWith(row, last, ends?.headId ?? 0)
+      const reason = findProblem(row, last, ends?.headId ?? 0)
       if (reason !== undefined)
-        tell({ id: row.id, uuid: formatUuid(new Uint8Array(row.uuid)), createdAt: row.createdAt, reason })
-      if (row.hash && Buffer.from(row.hash).toString('hex') === wanted) hasExpected = true
-      last = { id: row.id, hash: row.hash ? new Uint8Array(row.hash) : NO_ENTRY_BEFORE }
+        report({ id: row.id, uuid: formatUuid(new Uint8Array(row.uuid)), createdAt: row.createdAt, reason })
+      if (row.hash && Buffer.from(row.hash).toString('hex') === expectedHash) hasExpected = true
+      last = { id: row.id, hash: row.hash ? new Uint8Array(row.hash) : GENESIS_HASH }
     }
     const end = rows.at(-1)
-    if (!end || rows.length < AT_ONCE) break
+    if (!end || rows.length < BATCH_SIZE) break
     after = end.id
   }
   if (ends && ends.headId > last.id)
-    tell({
+    report({
       id: last.id + 1,
       uuid: null,
       createdAt: null,
       reason: `is missing, and so is every entry up to ${ends.headId}`,
     })
-  else if (ends && ends.headId === last.id && !same(ends.headHash, last.hash) && brokenCount === 0)
-    tell({ id: last.id, uuid: null, createdAt: null, reason: 'is not the entry that the chain ends with' })
+  else if (ends && ends.headId === last.id && !isSameBytes(ends.headHash, last.hash) && brokenCount === 0)
+    report({ id: last.id, uuid: null, createdAt: null, reason: 'is not the entry that the chain ends with' })
   return {
     entries,
     erased,
@@ -115,19 +115,19 @@ export function verifyAuditLog(db: Database, expected?: string): Verification {
     headHash: last.hash.toHex(),
     brokenCount,
     broken,
-    hasExpected: wanted === undefined ? null : hasExpected,
+    hasExpected: expectedHash === undefined ? null : hasExpected,
   }
 }
 
 /** Undefined when the entry is what was written, and stands where it was written. */
-function wrongWith(row: Row, last: { id: number; hash: Uint8Array }, headId: number): string | undefined {
+function findProblem(row: Row, last: { id: number; hash: Uint8Array }, headId: number): string | undefined {
   const { salt, digest, hash } = row
   if (row.id <= last.id) return `stands before the beginning of the chain, entry ${last.id}`
   if (row.id > headId) return 'was put in behind the end of the chain'
   if (!digest || !hash) return 'has lost its place in the chain'
   const isErased = Buffer.from(row.actorId).toString() === ERASED && !row.ipAddress && !row.resourceId && !row.metadata
-  const isDigestRight = salt ? same(digest, digestOf(salt, row)) : isErased
-  const isHashRight = same(hash, hashOf(last.hash, row, digest))
+  const isDigestRight = salt ? isSameBytes(digest, computeDigest(salt, row)) : isErased
+  const isHashRight = isSameBytes(hash, computeHash(last.hash, row, digest))
   if (isDigestRight && isHashRight) return undefined
   if (!isHashRight && isDigestRight && row.id !== last.id + 1)
     return `does not follow the entry before it, ${last.id}: what stood between them is missing, or its number was changed`
@@ -135,4 +135,4 @@ function wrongWith(row: Row, last: { id: number; hash: Uint8Array }, headId: num
   return 'was changed, or stands where another entry stood'
 }
 
-const same = (a: Uint8Array, b: Uint8Array): boolean => Buffer.compare(a, b) === 0
+const isSameBytes = (a: Uint8Array, b: Uint8Array): boolean => Buffer.compare(a, b) === 0

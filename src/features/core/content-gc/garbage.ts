@@ -5,7 +5,7 @@
 import type { App } from '#features/core/app/app.ts'
 import type { ContentRef } from '#platform/content/store.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 
 /** Position = the stored code: only ever append. */
 export const STORES = ['content', 'rawMail'] as const
@@ -14,7 +14,7 @@ export type StoreName = (typeof STORES)[number]
 /** References that a row let go of; null and 0 are none. */
 export type DroppedRefs = Readonly<Partial<Record<StoreName, readonly (ContentRef | null | undefined)[]>>>
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   add: db.prepare(
     'INSERT INTO content_garbage (store, ref, times) VALUES (?, ?, 1) ON CONFLICT DO UPDATE SET times = times + 1',
   ),
@@ -38,7 +38,7 @@ export function dropContent(app: Pick<App, 'contentDropped'>, tx: Tx, dropped: D
  * does not stay. What a crash leaves here is found by the look through whole months.
  * @param write one transaction
  */
-export async function referTo<T>(
+export async function dropContentOnFailure<T>(
   app: Pick<App, 'commit' | 'contentDropped'>,
   stored: DroppedRefs,
   write: () => Promise<T>,

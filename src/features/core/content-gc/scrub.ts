@@ -5,7 +5,7 @@ import type { App } from '#features/core/app/app.ts'
 import { perOwner } from '#platform/per-owner.ts'
 import { sweep } from './sweep.ts'
 
-const scrubOf = perOwner(
+const getScrubState = perOwner(
   (_: App): { running?: Promise<boolean> | undefined; next?: Promise<boolean> | undefined } => ({}),
 )
 
@@ -15,19 +15,19 @@ const scrubOf = perOwner(
  * reads a database for long; the caller tries again later. Calls at the same time share one run that began after them.
  */
 export function requestScrub(app: App): Promise<boolean> {
-  const scrubbing = scrubOf(app)
-  if (!scrubbing.running) return begin(app)
-  scrubbing.next ??= scrubbing.running.catch(() => false).then(() => begin(app))
-  return scrubbing.next
+  const state = getScrubState(app)
+  if (!state.running) return startScrub(app)
+  state.next ??= state.running.catch(() => false).then(() => startScrub(app))
+  return state.next
 }
 
-function begin(app: App): Promise<boolean> {
-  const scrubbing = scrubOf(app)
-  scrubbing.next = undefined
-  scrubbing.running = scrub(app).finally(() => {
-    scrubbing.running = undefined
+function startScrub(app: App): Promise<boolean> {
+  const state = getScrubState(app)
+  state.next = undefined
+  state.running = scrub(app).finally(() => {
+    state.running = undefined
   })
-  return scrubbing.running
+  return state.running
 }
 
 async function scrub(app: App): Promise<boolean> {

@@ -1,6 +1,6 @@
 /** @module Consistency rules of events: their order and their counters. */
 import { codeRows, queryRule } from '#platform/db/consistency.ts'
-import { counterRule, EVENTS_HORIZON, hourSql, inHoursFrom } from './counter-rules.ts'
+import { createCounterRule, EVENTS_HORIZON, hourSql, hoursFromSql } from './counter-rules.ts'
 import { EVENT_TYPES } from './record.ts'
 
 export const eventNumbers = queryRule({
@@ -16,10 +16,10 @@ export const eventNumbers = queryRule({
     `account ${r['account']}: the last number given is ${r['last']}, but there are ${r['n']} events, from ${r['first']} to ${r['newest']}`,
 })
 
-export const eventCounters = counterRule({
+export const eventCounters = createCounterRule({
   rule: 'the counters of events by type and hour are what a recount gives',
   prefix: 'event:',
   counted: `SELECT account_id, name, ${hourSql('at')} AS hour, count(*) AS n FROM events
     JOIN ${codeRows(EVENT_TYPES)} ON code = type GROUP BY 1, 2, 3`,
-  where: inHoursFrom(EVENTS_HORIZON),
+  where: hoursFromSql(EVENTS_HORIZON),
 })

@@ -4,13 +4,13 @@
  */
 import { type ConsistencyRule, queryRule, type Row } from '#platform/db/consistency.ts'
 import { hours } from '#platform/units.ts'
-import { type HorizonKind, horizonKey } from './horizon.ts'
+import { type HorizonKind, toHorizonKey } from './horizon.ts'
 
 const HOUR_MS = hours(1)
 
 /** SQL: rows of a kind are all there from this time on; older ones may have been removed by age or by budget. */
 const horizonSql = (kind: HorizonKind): string =>
-  `coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE key = '${horizonKey(kind)}'), 0)`
+  `coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE key = '${toHorizonKey(kind)}'), 0)`
 
 export const EVENTS_HORIZON = horizonSql('events')
 export const LOGS_HORIZON = horizonSql('logs')
@@ -18,7 +18,7 @@ export const LOGS_HORIZON = horizonSql('logs')
 export const COMMON_HORIZON = `max(${EVENTS_HORIZON}, ${LOGS_HORIZON})`
 
 /** SQL: a condition on counters that leaves out hours of which rows may have been removed. */
-export const inHoursFrom = (time: string): string => `hour * ${HOUR_MS} >= ${time}`
+export const hoursFromSql = (time: string): string => `hour * ${HOUR_MS} >= ${time}`
 
 /** SQL: the hour of a time, as counters have it. */
 export const hourSql = (time: string): string => `${time} / ${HOUR_MS}`
@@ -34,7 +34,7 @@ interface CounterRule {
 }
 
 /** Counters of each account by name and hour. */
-export const counterRule = ({ rule, prefix, counted, where = 'TRUE' }: CounterRule): ConsistencyRule =>
+export const createCounterRule = ({ rule, prefix, counted, where = 'TRUE' }: CounterRule): ConsistencyRule =>
   queryRule({
     rule,
     sql: `SELECT account_id AS account, metric, hour, sum(stored) AS stored, sum(counted) AS counted FROM (
@@ -58,7 +58,7 @@ interface TotalRule {
 }
 
 /** One counter an account: how many rows it has in a table. */
-export const totalRule = ({ rule, metric, table }: TotalRule): ConsistencyRule =>
+export const createTotalRule = ({ rule, metric, table }: TotalRule): ConsistencyRule =>
   queryRule({
     rule,
     sql: `SELECT account_id AS account, sum(stored) AS stored, sum(counted) AS counted FROM (

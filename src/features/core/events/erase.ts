@@ -3,11 +3,11 @@
  * far as it cannot tell of a person.
  */
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import type { EventData } from './record.ts'
 
 /** Kinds, counts and ids of ours. `bounce_type` is what figures are recounted from. */
-const IMPERSONAL: ReadonlySet<string> = new Set<keyof EventData>([
+const IMPERSONAL_FIELDS: ReadonlySet<string> = new Set<keyof EventData>([
   'bounce_type',
   'bounce_category',
   'suppression',
@@ -21,7 +21,7 @@ const IMPERSONAL: ReadonlySet<string> = new Set<keyof EventData>([
   'mailbox_message_id',
 ])
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   ofEmail: db.prepare<{ seq: number; recipientId: number | null; data: string }, [number, number]>(
     'SELECT seq, recipient_id AS recipientId, data FROM events WHERE email_id = ? AND account_id = ? AND data IS NOT NULL',
   ),
@@ -46,7 +46,7 @@ export function eraseEvents(
   for (const { seq, recipientId, data } of sql(tx.db).ofEmail.all(which.emailId, which.accountId)) {
     if (recipientId !== null && !which.recipientIds.includes(recipientId) && !which.matches(data)) continue
     const kept = Object.entries(JSON.parse(data) as EventData).filter(
-      ([name, value]) => IMPERSONAL.has(name) && !which.matches(String(value)),
+      ([name, value]) => IMPERSONAL_FIELDS.has(name) && !which.matches(String(value)),
     )
     const left = kept.length === 0 ? null : JSON.stringify(Object.fromEntries(kept))
     if (left === data) continue

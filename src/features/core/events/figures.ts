@@ -5,7 +5,7 @@
 import type { Database } from 'bun:sqlite'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { days } from '#platform/units.ts'
 
 /** What is counted; `tables.ts` says what each means. In the order of the columns. */
@@ -21,7 +21,7 @@ export const DAILY_FIELDS = [
   'unsubscribes',
 ] as const
 export type DailyField = (typeof DAILY_FIELDS)[number]
-export type DailyFigures = Readonly<Record<DailyField, number>>
+export type DailyStats = Readonly<Record<DailyField, number>>
 
 /** Column of each field. */
 export const DAILY_COLUMNS: Readonly<Record<DailyField, string>> = {
@@ -48,22 +48,22 @@ const DAY_MS = days(1)
 export const dayOf = (at: Millis): number => Math.floor(at / DAY_MS)
 
 /** What `day` is in the row of the month of a day: months since year 0, as in `usage`, below 0. */
-export function monthKey(day: number): number {
+export function toMonthKey(day: number): number {
   const date = new Date(day * DAY_MS)
   return -(date.getUTCFullYear() * 12 + date.getUTCMonth())
 }
 
-/** SQL of `monthKey`. */
-export const MONTH_KEY = `-(strftime('%Y', day * 86400, 'unixepoch') * 12 + strftime('%m', day * 86400, 'unixepoch') - 1)`
+/** SQL of `toMonthKey`. */
+export const MONTH_KEY_SQL = `-(strftime('%Y', day * 86400, 'unixepoch') * 12 + strftime('%m', day * 86400, 'unixepoch') - 1)`
 
 /** What `day` is in the rows of a domain that together are a period: its whole months, and the days that are left. */
-export function rowKeys(fromDay: number, toDay: number): number[] {
+export function listRowKeys(fromDay: number, toDay: number): number[] {
   const keys: number[] = []
   for (let day = Math.max(fromDay, 0); day <= toDay; ) {
     const date = new Date(day * DAY_MS)
     const nextMonth = dayOf(Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1))
     const isWhole = date.getUTCDate() === 1 && nextMonth - 1 <= toDay
-    keys.push(isWhole ? monthKey(day) : day)
+    keys.push(isWhole ? toMonthKey(day) : day)
     day = isWhole ? nextMonth : day + 1
   }
   return keys
@@ -73,7 +73,7 @@ export function rowKeys(fromDay: number, toDay: number): number[] {
 export const domainOfAddress = (address: string): string => address.slice(address.lastIndexOf('@') + 1)
 
 /** Whose figure, where and when. */
-export interface DailyPlace {
+export interface DailyKey {
   readonly accountId: number
   /** Undefined: nobody knows which recipient it was, so only the sum is counted. */
   readonly domain?: string | undefined
@@ -81,16 +81,16 @@ export interface DailyPlace {
 }
 
 /** Adds to a figure of a domain and to the sum of the day of `at`. */
-export function countDaily(tx: Tx, { accountId, domain, at }: DailyPlace, field: DailyField, delta: number): void {
+export function countDaily(tx: Tx, { accountId, domain, at }: DailyKey, field: DailyField, delta: number): void {
   const day = dayOf(at)
   if (domain !== undefined) addToRow(tx, accountId, day, domain, field, delta)
   addToRow(tx, accountId, day, ALL_DOMAINS, field, delta)
 }
 
 /** Adds to a figure of a domain and not to the sum: an email that was opened in a second domain is one opened email all the same. */
-export const countDomain = (
+export const countDomainOnly = (
   tx: Tx,
-  { accountId, domain, at }: DailyPlace & { readonly domain: string },
+  { accountId, domain, at }: DailyKey & { readonly domain: string },
   field: DailyField,
   delta: number,
 ): void => addToRow(tx, accountId, dayOf(at), domain, field, delta)
@@ -104,23 +104,23 @@ export function addToRow(
   field: DailyField,
   delta: number,
 ): void {
-  if (delta !== 0) tx.add(`${MARK}${accountId}|${day}|${DAILY_FIELDS.indexOf(field)}|${domain}`, delta)
+  if (delta !== 0) tx.add(`${KEY_PREFIX}${accountId}|${day}|${DAILY_FIELDS.indexOf(field)}|${domain}`, delta)
 }
 
 /** Counters begin with a digit, so no other key of `Tx.add` begins like this. */
-const MARK = 'd'
+const KEY_PREFIX = 'd'
 
-export const isDailyKey = (key: string): boolean => key.startsWith(MARK)
+export const isDailyKey = (key: string): boolean => key.startsWith(KEY_PREFIX)
 
 const COLUMNS = DAILY_FIELDS.map((field) => DAILY_COLUMNS[field])
-const upsert = (columns: readonly string[]): string =>
+const buildUpsert = (columns: readonly string[]): string =>
   `INSERT INTO daily_figures (account_id, day, domain, ${COLUMNS.join(', ')}) VALUES (?, ?, ?, ${COLUMNS.map(() => '?').join(', ')})
    ON CONFLICT DO UPDATE SET ${columns.map((column) => `${column} = ${column} + excluded.${column}`).join(', ')}`
 
-const sql = prepared((db) => ({
-  add: db.prepare(upsert(COLUMNS)),
+const sql = prepareStatements((db) => ({
+  add: db.prepare(buildUpsert(COLUMNS)),
   // An index has `sent`, and is written whenever the column is named.
-  addUnsent: db.prepare(upsert(COLUMNS.filter((column) => column !== 'sent'))),
+  addUnsent: db.prepare(buildUpsert(COLUMNS.filter((column) => column !== 'sent'))),
   dropEmpty: db.prepare(
     `DELETE FROM daily_figures WHERE account_id = ? AND day = ? AND domain = ? AND ${COLUMNS.map((column) => `${column} = 0`).join(' AND ')}`,
   ),
@@ -135,9 +135,9 @@ interface RowDelta {
 }
 
 /** Part of the Committer's `flush`: writes what was gathered under keys of `isDailyKey`, a row once, and the months. A row without figures goes. */
-export function flushDaily(db: Database, deltas: ReadonlyMap<string, number>): void {
+export function flushDailyStats(db: Database, deltas: ReadonlyMap<string, number>): void {
   const rows = new Map<string, RowDelta>()
-  const rowOf = (accountId: number, day: number, domain: string): RowDelta => {
+  const ensureRow = (accountId: number, day: number, domain: string): RowDelta => {
     const name = `${accountId}|${day}|${domain}`
     let row = rows.get(name)
     if (!row) {
@@ -148,11 +148,11 @@ export function flushDaily(db: Database, deltas: ReadonlyMap<string, number>): v
   }
   for (const [key, delta] of deltas) {
     if (delta === 0 || !isDailyKey(key)) continue
-    const [accountId, dayText, field, domain = ''] = key.slice(MARK.length).split('|')
+    const [accountId, dayText, field, domain = ''] = key.slice(KEY_PREFIX.length).split('|')
     const day = Number(dayText)
-    const keys = domain === ALL_DOMAINS ? [day] : [day, monthKey(day)]
+    const keys = domain === ALL_DOMAINS ? [day] : [day, toMonthKey(day)]
     for (const rowDay of keys) {
-      const row = rowOf(Number(accountId), rowDay, domain)
+      const row = ensureRow(Number(accountId), rowDay, domain)
       row.deltas[Number(field)] = (row.deltas[Number(field)] ?? 0) + delta
     }
   }

@@ -15,13 +15,13 @@ export type HorizonKind = (typeof HORIZON_KINDS)[number]
 const HOUR_MS = hours(1)
 
 /** Under which it is kept in `meta`. */
-export const horizonKey = (kind: HorizonKind): string => `retention:${kind}`
+export const toHorizonKey = (kind: HorizonKind): string => `retention:${kind}`
 
 /** Time from which on every row of the kind is there, a full hour; 0: nothing was ever removed. */
-export const horizonOf = (db: Database, kind: HorizonKind): Millis => Number(getMeta(db, horizonKey(kind)) ?? 0)
+export const readHorizon = (db: Database, kind: HorizonKind): Millis => Number(getMeta(db, toHorizonKey(kind)) ?? 0)
 
 /** Notes that rows from before `time` may be gone from this transaction on. Never goes back. */
 export function raiseHorizon(tx: Tx, kind: HorizonKind, time: Millis): void {
   const hour = Math.ceil(time / HOUR_MS) * HOUR_MS
-  if (hour > horizonOf(tx.db, kind)) setMeta(tx.db, horizonKey(kind), String(hour))
+  if (hour > readHorizon(tx.db, kind)) setMeta(tx.db, toHorizonKey(kind), String(hour))
 }

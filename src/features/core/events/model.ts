@@ -4,7 +4,7 @@ import type { Millis } from '#platform/clock.ts'
 import type { KeyRing } from '#platform/crypto.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { Nullable, OptionalNullable, Timestamp, Uuid } from '#platform/http/schemas.ts'
-import { EVENT_TYPES, eventUuid } from './record.ts'
+import { deriveEventUuid, EVENT_TYPES } from './record.ts'
 
 const EVENT_FIELDS = {
   id: Uuid({ description: 'Id of the event; `event_id` in the payloads of webhooks.' }),
@@ -80,7 +80,7 @@ export interface EventOwner {
 }
 
 /** @param emailId public id of the email it happened to */
-export function eventWire<Id extends string | null>(
+export function toEventWire<Id extends string | null>(
   event: RecordedEvent,
   emailId: Id,
   owner: EventOwner,
@@ -91,7 +91,7 @@ export function eventWire<Id extends string | null>(
   const at = isoTime(event.at)
   const { next_retry_at: nextRetryAt } = data
   return {
-    id: eventUuid(keys, owner.accountId, event.seq),
+    id: deriveEventUuid(keys, owner.accountId, event.seq),
     email_id: emailId,
     account_id: owner.accountUuid,
     event_type: event.type,

@@ -7,10 +7,10 @@ import type { Clock, Millis } from '#platform/clock.ts'
 import { hmacSha256, type KeyRing } from '#platform/crypto.ts'
 import { codesOf } from '#platform/db/codes.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { days } from '#platform/units.ts'
-import { flushDaily, isDailyKey } from './figures.ts'
+import { flushDailyStats, isDailyKey } from './figures.ts'
 
 /** Position = the stored code: only ever append. */
 export const EVENT_TYPES = [
@@ -41,9 +41,9 @@ export type EventType = (typeof EVENT_TYPES)[number]
 
 const TYPES = codesOf<EventType>('event type', EVENT_TYPES)
 /** The stored code of a type. */
-export const eventCode = TYPES.codeOf
+export const toEventCode = TYPES.codeOf
 /** The type of a stored code; throws for one that no version of ours has stored. */
-export const eventType = TYPES.nameOf
+export const toEventType = TYPES.nameOf
 
 /** What an event may carry beside its type; wire names, as the API returns them. */
 export interface EventData {
@@ -99,7 +99,7 @@ export interface NewEvent {
   readonly data?: EventData
 }
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   nextSeq: db.prepare<{ last_seq: number }, [number]>(
     'INSERT INTO event_sequences (account_id, last_seq) VALUES (?, 1) ON CONFLICT DO UPDATE SET last_seq = last_seq + 1 RETURNING last_seq',
   ),
@@ -125,7 +125,7 @@ export function record(tx: Tx, event: NewEvent): number {
   statements.insert.run(
     event.accountId,
     seq,
-    eventCode(event.type),
+    toEventCode(event.type),
     event.at,
     event.emailId ?? null,
     event.recipientId ?? null,
@@ -136,7 +136,7 @@ export function record(tx: Tx, event: NewEvent): number {
 }
 
 /** The sequence number of an account's newest event; 0 when it has none. */
-export const lastSeqOf = (db: Database, accountId: number): number => sql(db).lastSeq.get(accountId)?.last_seq ?? 0
+export const readLastSeq = (db: Database, accountId: number): number => sql(db).lastSeq.get(accountId)?.last_seq ?? 0
 
 const HOUR_MS = 3_600_000
 
@@ -155,7 +155,7 @@ export const countNow = (tx: Tx, accountId: number, metric: string, at: Millis, 
   void sql(tx.db).addCounter.run(accountId, metric, hourOf(at), delta)
 
 /** Value of a counter in the hour of `at`. */
-export const counterAt = (db: Database, accountId: number, metric: string, at: Millis): number =>
+export const readCounter = (db: Database, accountId: number, metric: string, at: Millis): number =>
   sql(db).counterAt.get(accountId, metric, hourOf(at))?.value ?? 0
 
 /** The Committer's `flush`: writes what `count` and `countDaily` gathered in the group, and the newest time that an event of it may have. */
@@ -169,11 +169,11 @@ export function flushCounters(db: Database, deltas: ReadonlyMap<string, number>,
     // A total that has no hour stands for what is there now; the names of some are free text, so empty ones must not pile up.
     if (hour === '0' && delta < 0) dropEmpty.run(Number(accountId), metric)
   }
-  flushDaily(db, deltas)
+  flushDailyStats(db, deltas)
 }
 
 /** The accounts that have new events, told from the counter additions of a group. */
-export function accountsWithEvents(deltas: ReadonlyMap<string, number>): Set<number> {
+export function findAccountsWithEvents(deltas: ReadonlyMap<string, number>): Set<number> {
   const accounts = new Set<number>()
   for (const key of deltas.keys()) {
     const end = key.indexOf('|')
@@ -183,7 +183,7 @@ export function accountsWithEvents(deltas: ReadonlyMap<string, number>): Set<num
 }
 
 /** The public id of an event: derived, so that it costs no column. A UUIDv8 (RFC 9562 §5.8). */
-export function eventUuid(keys: KeyRing, accountId: number, seq: number): string {
+export function deriveEventUuid(keys: KeyRing, accountId: number, seq: number): string {
   const mac = hmacSha256(keys.subkey('event-id'), `${accountId}:${seq}`).slice(0, 16)
   mac[6] = ((mac[6] ?? 0) & 0x0f) | 0x80
   mac[8] = ((mac[8] ?? 0) & 0x3f) | 0x80

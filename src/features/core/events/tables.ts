@@ -4,7 +4,7 @@ import { time, ZERO } from '#platform/db/columns.ts'
 
 /**
  * What happened, in one gap-free order an account. No foreign keys: events outlive what they tell of. The public id is derived from account and
- * sequence (`eventUuid`), not stored.
+ * sequence (`deriveEventUuid`), not stored.
  */
 export const events = sqliteTable(
   'events',
@@ -52,7 +52,7 @@ export const dailyFigures = sqliteTable(
   'daily_figures',
   {
     accountId: integer('account_id').notNull(),
-    /** Days since the epoch. Below 0: a whole month of one domain, by `monthKey`, so that a year need not be read day by day. */
+    /** Days since the epoch. Below 0: a whole month of one domain, by `toMonthKey`, so that a year need not be read day by day. */
     day: integer('day').notNull(),
     /** A-labels; `''`: the sum of all. */
     domain: text('domain').notNull(),

@@ -1,8 +1,8 @@
 /** @module Takes a person out of what operations say: the errors of an import quote the lines at fault. */
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   after: db.prepare<{ id: number; errorSummary: string | null; metadata: string | null }, [number, number, number]>(
     `SELECT id, error_summary AS errorSummary, metadata FROM operations WHERE account_id = ? AND id > ? ORDER BY id LIMIT ?`,
   ),
@@ -10,7 +10,7 @@ const sql = prepared((db) => ({
 }))
 
 /** Rows that are looked at in one transaction: some 3 ms. */
-const SLICE = 100
+const BATCH_SIZE = 100
 
 /**
  * Looks at some operations of an account after a row.
@@ -19,10 +19,10 @@ const SLICE = 100
  */
 export function eraseInOperations(
   tx: Tx,
-  which: { readonly accountId: number; readonly after: number; readonly erased: (text: string) => string },
+  which: { readonly accountId: number; readonly after: number; readonly erase: (text: string) => string },
 ): { readonly rows: number; readonly next: number | undefined } {
-  const rows = sql(tx.db).after.all(which.accountId, which.after, SLICE)
-  const erased = (text: string | null): string | null => (text === null ? null : which.erased(text))
+  const rows = sql(tx.db).after.all(which.accountId, which.after, BATCH_SIZE)
+  const erased = (text: string | null): string | null => (text === null ? null : which.erase(text))
   let changed = 0
   for (const { id, errorSummary, metadata } of rows) {
     const summary = erased(errorSummary)
@@ -31,5 +31,5 @@ export function eraseInOperations(
     sql(tx.db).set.run(summary, data, id)
     changed++
   }
-  return { rows: changed, next: rows.length < SLICE ? undefined : rows.at(-1)?.id }
+  return { rows: changed, next: rows.length < BATCH_SIZE ? undefined : rows.at(-1)?.id }
 }

@@ -30,7 +30,7 @@ export const OperationRecord = Type.Object({
 export type OperationRecord = Static<typeof OperationRecord>
 
 /** @param emails of a broadcast: how many are in each status */
-export const operationWire = (
+export const toOperationWire = (
   operation: Operation,
   accountUuid: string,
   emails?: Readonly<Record<string, number>>,
@@ -42,24 +42,24 @@ export const operationWire = (
   total_items: operation.totalItems,
   completed_items: operation.completedItems,
   failed_items: operation.failedItems,
-  error_summary: errorSummaryOf(operation.errorSummary ?? failedSummary(emails)),
-  metadata: metadataOf(operation, emails),
+  error_summary: toErrorSummary(operation.errorSummary ?? summariseFailures(emails)),
+  metadata: toMetadata(operation, emails),
   created_at: isoTime(operation.createdAt),
   updated_at: isoTime(operation.updatedAt),
   completed_at: isoTimeOrNull(operation.completedAt),
   expires_at: isoTime(operation.expiresAt),
 })
 
-const errorSummaryOf = (message: string | null): OperationRecord['error_summary'] =>
+const toErrorSummary = (message: string | null): OperationRecord['error_summary'] =>
   message === null ? null : { message }
 
 /** Emails of a broadcast fail one by one, after it was handed to delivery. */
-const failedSummary = (emails: Readonly<Record<string, number>> | undefined): string | null =>
+const summariseFailures = (emails: Readonly<Record<string, number>> | undefined): string | null =>
   emails?.['failed']
     ? `${emails['failed'] === 1 ? '1 email' : `${emails['failed']} emails`} failed; GET /v1/emails with this operation_id and status=failed says why of each.`
     : null
 
-function metadataOf({ metadata }: Operation, emails: Readonly<Record<string, number>> | undefined): unknown {
+function toMetadata({ metadata }: Operation, emails: Readonly<Record<string, number>> | undefined): unknown {
   const stored: unknown = metadata === null ? null : JSON.parse(metadata)
   return emails ? { ...Object(stored), emails } : stored
 }

@@ -3,7 +3,7 @@ import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { notFound } from '#platform/errors.ts'
 import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
@@ -52,7 +52,7 @@ export interface Operation {
 const COLUMNS = `id, uuid, operation_type AS type, status, total_items AS totalItems, completed_items AS completedItems, failed_items AS failedItems,
   error_summary AS errorSummary, metadata, created_at AS createdAt, updated_at AS updatedAt, completed_at AS completedAt, expires_at AS expiresAt`
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   byUuid: db.prepare<Operation, [Uint8Array, number]>(
     `SELECT ${COLUMNS} FROM operations WHERE uuid = ? AND account_id = ?`,
   ),
@@ -73,19 +73,19 @@ const sql = prepared((db) => ({
 }))
 
 /** Of an error summary: what it quotes may be long. */
-const MOST_SUMMARY_CHARACTERS = 1000
+const MAX_SUMMARY_LENGTH = 1000
 
-const boundedSummary = (summary: string | null): string | null =>
-  summary === null ? null : summary.slice(0, MOST_SUMMARY_CHARACTERS).toWellFormed()
+const truncateSummary = (summary: string | null): string | null =>
+  summary === null ? null : summary.slice(0, MAX_SUMMARY_LENGTH).toWellFormed()
 
 /** How long an operation is listed. */
-const KEPT_MS = days(90)
+const RETENTION_MS = days(90)
 
 /** Writes an operation; `completed` and `failed` ones get their end now. */
 export function insertOperation(app: App, tx: Tx, actor: Actor, operation: NewOperation): { id: number; uuid: string } {
   const uuid = newUuid()
   const now = app.eventTime()
-  const isOver = operation.status === 'completed' || operation.status === 'failed'
+  const hasEnded = operation.status === 'completed' || operation.status === 'failed'
   const row = sql(tx.db).insert.get(
     uuid,
     actor.accountId,
@@ -94,19 +94,19 @@ export function insertOperation(app: App, tx: Tx, actor: Actor, operation: NewOp
     operation.total,
     operation.completed,
     operation.failed,
-    boundedSummary(operation.errorSummary),
+    truncateSummary(operation.errorSummary),
     operation.metadata ? JSON.stringify(operation.metadata) : null,
     now,
     now,
-    isOver ? now : null,
-    now + KEPT_MS,
+    hasEnded ? now : null,
+    now + RETENTION_MS,
   )
   if (!row) throw new Error('the operation was not stored')
   return { id: row.id, uuid: formatUuid(uuid) }
 }
 
 /** Notes how far an operation is; `completed` and `failed` end it. False when it is over already: then nothing changes. */
-export function progressOperation(
+export function updateOperationProgress(
   app: Pick<App, 'eventTime'>,
   tx: Tx,
   id: number,
@@ -118,7 +118,7 @@ export function progressOperation(
     progress.completed ?? null,
     progress.failed ?? null,
     progress.errorSummary === undefined ? 0 : 1,
-    boundedSummary(progress.errorSummary ?? null),
+    truncateSummary(progress.errorSummary ?? null),
     progress.metadata ? JSON.stringify(progress.metadata) : null,
     app.eventTime(),
     id,
@@ -145,4 +145,4 @@ export const listOperations = (
 })
 
 /** Removes all operations of an account that is deleted. */
-export const removeOperationsOf = (tx: Tx, accountId: number): void => void sql(tx.db).removeAll.run(accountId)
+export const deleteOperationsOfAccount = (tx: Tx, accountId: number): void => void sql(tx.db).removeAll.run(accountId)

@@ -2,7 +2,7 @@
 import type { Database } from 'bun:sqlite'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 
 /** An operation as retention needs it. */
 export interface OldOperation {
@@ -14,7 +14,7 @@ export interface OldOperation {
 
 const SELECT = 'SELECT id, status, created_at AS createdAt, expires_at AS expiresAt FROM operations'
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   after: db.prepare<OldOperation, [number, number]>(`${SELECT} WHERE id > ? ORDER BY id LIMIT ?`),
   byId: db.prepare<OldOperation, [number]>(`${SELECT} WHERE id = ?`),
   // The row with the largest id stays: an id is never given to another operation, because emails name it.
@@ -22,9 +22,11 @@ const sql = prepared((db) => ({
 }))
 
 /** Operations after a row id, in order; a row id grows with created_at. */
-export const operationsAfter = (db: Database, id: number, limit: number): OldOperation[] => sql(db).after.all(id, limit)
+export const listOperationsAfter = (db: Database, id: number, limit: number): OldOperation[] =>
+  sql(db).after.all(id, limit)
 
-export const oldOperation = (db: Database, id: number): OldOperation | undefined => sql(db).byId.get(id) ?? undefined
+export const findOldOperation = (db: Database, id: number): OldOperation | undefined =>
+  sql(db).byId.get(id) ?? undefined
 
 /** Whether an operation is over, and past its expiry at `now`. */
 export const isExpired = ({ status, expiresAt }: OldOperation, now: Millis): boolean =>

@@ -3,35 +3,35 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
-import { idKey, list, one } from '#platform/http/envelope.ts'
-import { ListOf, One, PageQuery, pageOf } from '#platform/http/schemas.ts'
-import { OperationRecord, operationWire } from './model.ts'
+import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
+import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
+import { OperationRecord, toOperationWire } from './model.ts'
 import { getOperation, listOperations } from './operations.ts'
 
 const tags = ['Operations']
 
 export interface OperationRouteOptions {
   /** How many emails of a broadcast are in each status, by the row id of its operation; undefined: it is no broadcast. */
-  readonly emailsOf: (accountId: number, operationId: number) => Readonly<Record<string, number>> | undefined
+  readonly countEmails: (accountId: number, operationId: number) => Readonly<Record<string, number>> | undefined
 }
 
-export const operationRoutes = (app: App, { emailsOf }: OperationRouteOptions) =>
+export const operationRoutes = (app: App, { countEmails: emailsOf }: OperationRouteOptions) =>
   new Elysia({ prefix: '/v1/operations' })
     .use(authenticated)
     .get(
       '/',
       ({ actor, query }) => {
-        const page = pageOf(query)
+        const page = parsePage(query)
         const { operations, total } = listOperations(app.db, actor.accountId, page)
-        return list(
-          operations.map((operation) => operationWire(operation, actor.accountUuid)),
+        return pageBody(
+          operations.map((operation) => toOperationWire(operation, actor.accountUuid)),
           { ...page, total },
           idKey(operations),
         )
       },
       {
         query: PageQuery,
-        response: ListOf(OperationRecord),
+        response: PageBody(OperationRecord),
         detail: {
           summary: 'List operations',
           description: 'Batches, broadcasts and other bulk work, newest first.',
@@ -44,11 +44,11 @@ export const operationRoutes = (app: App, { emailsOf }: OperationRouteOptions) =
       '/:id',
       ({ actor, params }) => {
         const operation = getOperation(app.db, actor.accountId, params.id)
-        return one(operationWire(operation, actor.accountUuid, emailsOf(actor.accountId, operation.id)))
+        return dataBody(toOperationWire(operation, actor.accountUuid, emailsOf(actor.accountId, operation.id)))
       },
       {
         params: Type.Object({ id: Type.String({ description: 'Id of the operation.' }) }),
-        response: One(OperationRecord),
+        response: DataBody(OperationRecord),
         detail: {
           summary: 'Get an operation',
           description: 'Of a broadcast, `metadata.emails` says how many of its emails are in each status.',

@@ -1,14 +1,14 @@
 /** @module DELETE /v1/account and its export: paths, shapes and one call each. */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
-import { accountOfActor } from '#features/core/accounts/accounts.ts'
+import { getAccount } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import { AppError } from '#platform/errors.ts'
 import { ownersOnly } from '#platform/http/access.ts'
-import { one } from '#platform/http/envelope.ts'
-import { streamedAnswer } from '#platform/http/json-stream.ts'
-import { One, Uuid } from '#platform/http/schemas.ts'
+import { dataBody } from '#platform/http/envelope.ts'
+import { streamedResponseSpec } from '#platform/http/json-stream.ts'
+import { DataBody, Uuid } from '#platform/http/schemas.ts'
 import { deleteAccount } from './delete-account.ts'
 import { createAccountExport } from './export.ts'
 import { AccountExport } from './model.ts'
@@ -30,7 +30,7 @@ export const accountExportRoutes = (app: App) => {
         description:
           'Everything that the account has, as one JSON text that is written as you read it: `data` with account, domains, templates, webhooks, suppressions, contact_lists, contacts, signup_forms, emails, events, inbound and more, and `exported_at`. No bodies of emails and received messages, and no secrets. One completed export an hour.',
         tags: ['Account'],
-        ...streamedAnswer('The account.', AccountExport),
+        ...streamedResponseSpec('The account.', AccountExport),
         ...requires('account:admin'),
       },
     })
@@ -46,17 +46,17 @@ export const accountDeletionRoutes = (app: App) =>
           'confirmation_missing',
           'Deleting the account needs the header X-Confirm-Delete with the value DELETE; nothing was deleted.',
         )
-      await deleteAccount(app, actor, accountOfActor(app.config, app.db, actor.accountId))
+      await deleteAccount(app, actor, getAccount(app.config, app.db, actor.accountId))
       return status(
         202,
-        one({
+        dataBody({
           message: 'The account is deactivated. Its data is being deleted and cannot be brought back.',
           account_id: actor.accountUuid,
         }),
       )
     },
     {
-      response: { 202: One(Deleted) },
+      response: { 202: DataBody(Deleted) },
       detail: {
         summary: 'Delete the account',
         description:

@@ -3,11 +3,11 @@ import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import { dropContent, STORES, type StoreName } from '#features/core/content-gc/garbage.ts'
 import { unindexMessage } from '#features/receiving/agent-mailboxes/search.ts'
-import { attachmentsOf } from '#features/sending/queue/retire.ts'
+import { parseAttachments } from '#features/sending/queue/retire.ts'
 import { unindexEmail } from '#features/sending/queue/search.ts'
-import { forgetEngagement } from '#features/sending/tracking/forget.ts'
+import { deleteEngagement } from '#features/sending/tracking/forget.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { ACCOUNT_TABLES, type AccountTable } from './account-tables.ts'
 
 /** Emails, and rows of other kinds, in one transaction: some 5 ms. */
@@ -26,7 +26,7 @@ interface MessageParts extends EmailParts {
   readonly rawRef: number | null
 }
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   // Of a broadcast the emails hold its sources as well; to note a reference twice does no harm.
   emails: db.prepare<EmailParts, [number, number]>(
     'SELECT id, html_ref AS htmlRef, text_ref AS textRef, attachments FROM emails WHERE account_id = ? ORDER BY created_at, id LIMIT ?',
@@ -67,7 +67,7 @@ function removeEmails(app: App, tx: Tx, accountId: number): number {
   const statements = sql(tx.db)
   const emails = statements.emails.all(accountId, EMAILS)
   for (const { id, htmlRef, textRef, attachments } of emails) {
-    forgetEngagement(
+    deleteEngagement(
       tx,
       id,
       statements.recipients.all(id).map((recipient) => recipient.id),
@@ -75,7 +75,7 @@ function removeEmails(app: App, tx: Tx, accountId: number): number {
     statements.deleteRecipients.run(id)
     statements.deleteEmail.run(id)
     unindexEmail(tx, id)
-    dropContent(app, tx, { content: [htmlRef, textRef, ...attachmentsOf(attachments).map(({ ref }) => ref)] })
+    dropContent(app, tx, { content: [htmlRef, textRef, ...parseAttachments(attachments).map(({ ref }) => ref)] })
   }
   return emails.length
 }
@@ -95,7 +95,7 @@ function removeMessages(app: App, tx: Tx, accountId: number): number {
   for (const { id, htmlRef, textRef, strippedRef, rawRef, attachments } of messages) {
     unindexMessage(tx, id)
     sql(tx.db).deleteMessage.run(id)
-    const files = attachmentsOf(attachments).map(({ ref }) => ref)
+    const files = parseAttachments(attachments).map(({ ref }) => ref)
     dropContent(app, tx, { content: [htmlRef, textRef, strippedRef, ...files], rawMail: [rawRef] })
   }
   return messages.length
@@ -123,7 +123,7 @@ function dropRefs(app: App, tx: Tx, { table, where, refs = {}, attachments }: Ac
     rows.flatMap((row) => (refs[store] ?? []).map((column) => refIn(row, column)))
   const files = rows.flatMap((row) => {
     const json = attachments === undefined ? null : row[attachments]
-    return typeof json === 'string' ? attachmentsOf(json).map(({ ref }) => ref) : []
+    return typeof json === 'string' ? parseAttachments(json).map(({ ref }) => ref) : []
   })
   dropContent(app, tx, {
     ...Object.fromEntries(STORES.map((store) => [store, ofStore(store)])),

@@ -6,28 +6,28 @@
  * steps: mail (waiting recipients end; those in hand are waited for) → rows → late (rows that requests wrote which were under way) → service (mail of the service about it) → log → bytes
  */
 import type { Database } from 'bun:sqlite'
-import { filesOf } from '#features/audience/contact-lists/imports.ts'
-import { removeSpooled } from '#features/audience/contact-lists/spool.ts'
-import { closeAccount, emptyAccount, subAccountsOf } from '#features/core/accounts/rows.ts'
+import { listImportFiles } from '#features/audience/contact-lists/imports.ts'
+import { removeSpooledFile } from '#features/audience/contact-lists/spool.ts'
+import { closeAccount, emptyAccount, listOpenSubAccounts } from '#features/core/accounts/rows.ts'
 import { announceAccessChange, announceSendingChange } from '#features/core/app/account-changes.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
-import { eraseAuditOfAccount } from '#features/core/audit-logs/erase.ts'
+import { eraseAccountAuditEntries } from '#features/core/audit-logs/erase.ts'
 import { requestScrub } from '#features/core/content-gc/scrub.ts'
-import { insertOperation, removeOperationsOf } from '#features/core/operations/operations.ts'
-import { endedBilling } from '#features/people/billing/checkout.ts'
-import { removeTeamOf } from '#features/people/team/users.ts'
-import { leaveOutAll } from '#features/sending/broadcasts/erase.ts'
-import { endWaitingMail, hasMailInHand } from '#features/sending/queue/end-mail.ts'
-import { mailAbout } from '#features/sending/system-mail/about.ts'
+import { deleteOperationsOfAccount, insertOperation } from '#features/core/operations/operations.ts'
+import { tryEndBilling } from '#features/people/billing/checkout.ts'
+import { removeTeam } from '#features/people/team/users.ts'
+import { skipRecipientBatch } from '#features/sending/broadcasts/erase.ts'
+import { cancelWaitingMail, hasMailInFlight } from '#features/sending/queue/end-mail.ts'
+import { findMailAbout } from '#features/sending/system-mail/about.ts'
 import { ACCOUNT_TAG_BYTES } from '#features/sending/tracking/tokens.ts'
-import { removeKeysOf } from '#features/setup/api-keys/keys.ts'
+import { deleteKeysOfAccount } from '#features/setup/api-keys/keys.ts'
 import { closeDomains } from '#features/setup/domains/domains.ts'
-import { closeWebhooks } from '#features/webhooks/webhooks/change.ts'
-import { giveWay, type Millis } from '#platform/clock.ts'
+import { deleteAccountWebhooks } from '#features/webhooks/webhooks/change.ts'
+import { type Millis, yieldToEventLoop } from '#platform/clock.ts'
 import { codesOf } from '#platform/db/codes.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid, type UuidBytes } from '#platform/ids.ts'
 import { type DueLoop, isDue, startDueLoop } from '#platform/queue/due-loop.ts'
 import { minutes, seconds } from '#platform/units.ts'
@@ -51,8 +51,8 @@ const COLLECT_MS = seconds(30)
 const SCRUB_AGAIN_MS = minutes(2)
 /** When Stripe could not be asked to end a subscription. */
 const BILLING_AGAIN_MS = minutes(10)
-const AUDIT_SLICE = 500
-const SUB_ACCOUNTS_AT_ONCE = 20
+const AUDIT_BATCH_SIZE = 500
+const SUB_ACCOUNTS_PER_BATCH = 20
 /** Who closes what a crash left open; `close` puts the account in. */
 const SYSTEM: Actor = { accountId: 0, accountUuid: '', type: 'system', id: 'system', scopes: new Set() }
 /** After a step that failed, so that it does not stand in the way of other deletions. */
@@ -71,7 +71,7 @@ interface Deletion {
 const COLUMNS =
   'account_id AS accountId, operation_id AS operationId, step, cursor, rows, due_at AS dueAt, created_at AS createdAt'
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   insert: db.prepare(
     'INSERT INTO account_deletions (account_id, operation_id, step, cursor, rows, due_at, created_at) VALUES (?, ?, 0, 0, 0, ?, ?)',
   ),
@@ -108,14 +108,14 @@ export function deleteAccount(
     })
     .then(async (closed) => {
       // What a crash leaves of this is done by the first step of the parent's deletion.
-      for (let more = closed; more === SUB_ACCOUNTS_AT_ONCE; )
+      for (let more = closed; more === SUB_ACCOUNTS_PER_BATCH; )
         more = await app.commit.writeFromReserve((tx) => closeSubAccounts(app, tx, actor, account.id))
     })
 }
 
 /** Closes some of an account's sub-accounts; gives how many. */
 function closeSubAccounts(app: App, tx: Tx, actor: Actor, parentId: number): number {
-  const subAccounts = subAccountsOf(tx.db, parentId, SUB_ACCOUNTS_AT_ONCE)
+  const subAccounts = listOpenSubAccounts(tx.db, parentId, SUB_ACCOUNTS_PER_BATCH)
   for (const each of subAccounts) close(app, tx, actor, each)
   return subAccounts.length
 }
@@ -124,10 +124,10 @@ function close(app: App, tx: Tx, actor: Actor, account: DeletedAccount): void {
   const now = app.eventTime()
   if (!closeAccount(tx, account.id, now)) return
   const own: Actor = { ...actor, accountId: account.id, accountUuid: formatUuid(account.uuid) }
-  removeKeysOf(tx, account.id)
-  removeTeamOf(tx, account.id)
+  deleteKeysOfAccount(tx, account.id)
+  removeTeam(tx, account.id)
   closeDomains(tx, account.id, now)
-  closeWebhooks(app, tx, account.id)
+  deleteAccountWebhooks(app, tx, account.id)
   const { id: operationId, uuid } = insertOperation(app, tx, own, {
     type: 'account_deletion',
     status: 'processing',
@@ -174,7 +174,7 @@ export function startAccountRemoval(app: App): DueLoop {
       const deletion = sql(app.db).next.get()
       if (!deletion) return undefined
       if (!isDue(deletion.dueAt, app.clock.now(), MAX_WAIT_MS)) return deletion.dueAt
-      await giveWay()
+      await yieldToEventLoop()
       if (ending.aborted) return undefined
       try {
         await removeStep(app, deletion)
@@ -208,15 +208,15 @@ async function removeStep(app: App, deletion: Deletion): Promise<void> {
 
 function endMail(app: App, tx: Tx, { accountId }: Deletion): Outcome {
   if (closeSubAccounts(app, tx, SYSTEM, accountId) > 0) return {}
-  const rows = endWaitingMail(tx, accountId, app.eventTime())
-  if (rows > 0 || leaveOutAll(app, tx, accountId) > 0) return {}
-  return hasMailInHand(tx.db, accountId) ? { dueAt: app.clock.now() + IN_HAND_MS } : { next: 'rows' }
+  const rows = cancelWaitingMail(tx, accountId, app.eventTime())
+  if (rows > 0 || skipRecipientBatch(app, tx, accountId) > 0) return {}
+  return hasMailInFlight(tx.db, accountId) ? { dueAt: app.clock.now() + IN_HAND_MS } : { next: 'rows' }
 }
 
 /** What lies in files goes before the row that knows of it, so that a crash between leaves none behind. */
 async function removeRows(app: App, deletion: Deletion, whenDone: Outcome): Promise<void> {
   const { accountId } = deletion
-  for (const file of filesOf(app.db, accountId)) await removeSpooled(app, file)
+  for (const file of listImportFiles(app.db, accountId)) await removeSpooledFile(app, file)
   await app.removeCaptures(nextEmailsOf(app.db, accountId))
   await app.commit.writeFromReserve((tx) => {
     const rows = removeAccountRows(app, tx, accountId)
@@ -226,7 +226,7 @@ async function removeRows(app: App, deletion: Deletion, whenDone: Outcome): Prom
 
 /** Mail of the service to its people lies among that of the account that it left from: invitations, links, notices. */
 async function eraseServiceMail(app: App, deletion: Deletion): Promise<void> {
-  const { found, next } = mailAbout(app.db, deletion.accountId, deletion.cursor)
+  const { found, next } = findMailAbout(app.db, deletion.accountId, deletion.cursor)
   await app.removeCaptures(found.map(({ emailId }) => emailId))
   const isAll = () => true
   await app.commit.writeFromReserve((tx) => {
@@ -245,15 +245,15 @@ async function eraseServiceMail(app: App, deletion: Deletion): Promise<void> {
 /** The row of the account knows what it pays for, and is emptied here: that must have ended. */
 async function endLog(app: App, deletion: Deletion): Promise<void> {
   const { accountId, cursor, createdAt } = deletion
-  const hasEnded = cursor > 0 || (await endedBilling(app, accountId, createdAt))
+  const hasEnded = cursor > 0 || (await tryEndBilling(app, accountId, createdAt))
   const again: Outcome = { cursor, dueAt: app.clock.now() + BILLING_AGAIN_MS }
   await app.commit.writeFromReserve((tx) => move(tx, deletion, hasEnded ? eraseLog(app, tx, deletion) : again))
 }
 
 function eraseLog(app: App, tx: Tx, { accountId, cursor }: Deletion): Outcome {
-  const { next } = eraseAuditOfAccount(tx, accountId, AUDIT_SLICE, cursor)
+  const { next } = eraseAccountAuditEntries(tx, accountId, AUDIT_BATCH_SIZE, cursor)
   if (next !== undefined) return { cursor: next }
-  removeOperationsOf(tx, accountId)
+  deleteOperationsOfAccount(tx, accountId)
   emptyAccount(tx, accountId, ACCOUNT_TAG_BYTES)
   return { next: 'bytes', dueAt: app.clock.now() + COLLECT_MS }
 }
@@ -281,7 +281,7 @@ async function removeBytes(app: App, deletion: Deletion): Promise<void> {
 function removeLate(app: App, tx: Tx, deletion: Deletion): number {
   const rows = removeAccountRows(app, tx, deletion.accountId)
   if (rows > 0) move(tx, deletion, { rows })
-  removeOperationsOf(tx, deletion.accountId)
+  deleteOperationsOfAccount(tx, deletion.accountId)
   return rows
 }
 

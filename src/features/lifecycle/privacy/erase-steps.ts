@@ -4,26 +4,46 @@
  * what holds them, and what lets go of the address in the erasure itself comes last.
  */
 
-import { eraseContacts, eraseFormAsks, isImportOpen, newestImport } from '#features/audience/contact-lists/erase.ts'
+import {
+  eraseContacts,
+  eraseFormSubmissions,
+  findNewestImport,
+  isImportOpen,
+} from '#features/audience/contact-lists/erase.ts'
 import type { App } from '#features/core/app/app.ts'
-import { eraseAuditText } from '#features/core/audit-logs/erase.ts'
+import { eraseMatchingAuditEntries } from '#features/core/audit-logs/erase.ts'
 import { requestScrub } from '#features/core/content-gc/scrub.ts'
 import { eraseEvents } from '#features/core/events/erase.ts'
 import { eraseInOperations } from '#features/core/operations/erase.ts'
-import { eraseCorrespondent, eraseMessages, findMessagesOf } from '#features/receiving/agent-mailboxes/removal.ts'
+import { eraseCorrespondent, eraseMessages, findMessagesOfPerson } from '#features/receiving/agent-mailboxes/removal.ts'
 import { eraseComplaints } from '#features/receiving/complaints/erase.ts'
-import { eraseInbound, findInboundOf, isReceiptWaiting, newestReceipt } from '#features/receiving/inbound/removal.ts'
-import { eraseOperatorMail, findReportsOf } from '#features/receiving/postmaster/erase.ts'
+import {
+  eraseInbound,
+  findInboundOfPerson,
+  findNewestQueueEntryId,
+  hasQueueEntryUpTo,
+} from '#features/receiving/inbound/removal.ts'
+import { eraseOperatorMail, findReportsAbout } from '#features/receiving/postmaster/erase.ts'
 import { eraseInFindings } from '#features/reporting/abuse/erase.ts'
 import { keepFigures } from '#features/reporting/analytics/recount.ts'
-import { eraseInReplies } from '#features/sending/accept/kept-replies.ts'
-import { findWaitingFor, isFixing, leaveOut, nextOpenBroadcast } from '#features/sending/broadcasts/erase.ts'
+import { eraseInStoredResponses } from '#features/sending/accept/kept-replies.ts'
+import {
+  findNextOpenBroadcast,
+  findWaitingRecipients,
+  isTakingSnapshot,
+  skipRecipients,
+} from '#features/sending/broadcasts/erase.ts'
 import { resolveDeadLetter } from '#features/sending/dead-letters/resolve.ts'
-import { anonymiseRecipients, cancelRecipients, emptyEmail, findEmailsTo } from '#features/sending/queue/erase.ts'
-import { forgetEngagement } from '#features/sending/tracking/forget.ts'
-import { eraseSuppressed } from '#features/setup/suppression-store/suppress.ts'
-import { eraseDeliveries, eraseDeliveriesOf } from '#features/webhooks/webhooks/erase.ts'
-import { giveWay } from '#platform/clock.ts'
+import {
+  anonymiseRecipients,
+  cancelRecipients,
+  eraseEmailContent,
+  findEmailsTo,
+} from '#features/sending/queue/erase.ts'
+import { deleteEngagement } from '#features/sending/tracking/forget.ts'
+import { eraseSuppressions } from '#features/setup/suppression-store/suppress.ts'
+import { eraseDeliveries, eraseEventDeliveries } from '#features/webhooks/webhooks/erase.ts'
+import { yieldToEventLoop } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import {
@@ -54,15 +74,15 @@ export type Writing = (tx: Tx) => Outcome
 type Step = (app: App, erasure: Erasure, person: Person) => Writing | Promise<Writing>
 
 /** What is under way ends by itself; it is looked at again after this. */
-const UNDER_WAY_MS = seconds(5)
+const IN_PROGRESS_MS = seconds(5)
 /** Mail of others may wait for its time or its receiver. */
 const OTHERS_MS = minutes(1)
 const SCRUB_AGAIN_MS = minutes(1)
 /** Emails changed in one transaction: each has some 0.3 ms, and its events. */
-const MOST_EMAILS = 20
+const MAX_EMAILS = 20
 /** Messages removed in one transaction: each is taken out of the search index. */
-const MOST_MESSAGES = 20
-const AUDIT_SLICE = 500
+const MAX_MESSAGES = 20
+const AUDIT_BATCH_SIZE = 500
 
 const DONE: Outcome = {}
 
@@ -71,17 +91,17 @@ const waitFor =
   (newest: (app: App) => number, isLeft: (app: App, erasure: Erasure, upTo: number) => boolean): Step =>
   (app, erasure) => {
     const cursor = erasure.cursor === 0 ? newest(app) + 1 : erasure.cursor
-    return () => (isLeft(app, erasure, cursor - 1) ? { next: cursor, waitMs: UNDER_WAY_MS } : DONE)
+    return () => (isLeft(app, erasure, cursor - 1) ? { next: cursor, waitMs: IN_PROGRESS_MS } : DONE)
   }
 
 /** Mail that has come in and is not processed: it may become anything. */
 const receipts = waitFor(
-  ({ db }) => newestReceipt(db),
-  ({ db }, _, upTo) => isReceiptWaiting(db, upTo),
+  ({ db }) => findNewestQueueEntryId(db),
+  ({ db }, _, upTo) => hasQueueEntryUpTo(db, upTo),
 )
 
 const imports = waitFor(
-  ({ db }) => newestImport(db),
+  ({ db }) => findNewestImport(db),
   ({ db }, { accountId }, upTo) => isImportOpen(db, accountId, upTo),
 )
 
@@ -90,27 +110,31 @@ const contacts: Step =
   (tx) => {
     const listed = { accountId, addressKey }
     const removed = cursor === 0 ? eraseContacts(tx, listed) : 0
-    const { rows, next } = eraseFormAsks(app, tx, listed, cursor)
+    const { rows, next } = eraseFormSubmissions(app, tx, listed, cursor)
     return { rows: removed + rows, next }
   }
 
 /** Broadcasts one after the other; the cursor is the one before the next. */
 const broadcasts: Step = async (app, { accountId, cursor }, person) => {
-  const broadcastId = nextOpenBroadcast(app.db, accountId, cursor)
+  const broadcastId = findNextOpenBroadcast(app.db, accountId, cursor)
   if (broadcastId === undefined) return () => DONE
-  if (isFixing(app.db, broadcastId)) return () => ({ next: cursor, waitMs: UNDER_WAY_MS })
+  if (isTakingSnapshot(app.db, broadcastId)) return () => ({ next: cursor, waitMs: IN_PROGRESS_MS })
   const contactIds: number[] = []
   for (let after: number | undefined = 0; after !== undefined; ) {
-    const found: ReturnType<typeof findWaitingFor> = findWaitingFor(app.db, { broadcastId, after, is: person.is })
+    const found: ReturnType<typeof findWaitingRecipients> = findWaitingRecipients(app.db, {
+      broadcastId,
+      after,
+      is: person.is,
+    })
     contactIds.push(...found.contactIds)
     after = found.next
-    await giveWay()
+    await yieldToEventLoop()
   }
-  return (tx) => ({ rows: leaveOut(app, tx, broadcastId, contactIds), next: broadcastId })
+  return (tx) => ({ rows: skipRecipients(app, tx, broadcastId, contactIds), next: broadcastId })
 }
 
 const mailboxes: Step = (app, { accountId, cursor: after }, { addressKey, isNamedIn: isIn }) => {
-  const { ids, next } = findMessagesOf(app.db, { accountId, after, isIn, most: MOST_MESSAGES })
+  const { ids, next } = findMessagesOfPerson(app.db, { accountId, after, isIn, max: MAX_MESSAGES })
   return (tx) => {
     const rows = eraseMessages(app, tx, ids)
     return { rows: next === undefined ? rows + eraseCorrespondent(tx, accountId, addressKey) : rows, next }
@@ -118,7 +142,7 @@ const mailboxes: Step = (app, { accountId, cursor: after }, { addressKey, isName
 }
 
 const inbound: Step = (app, { accountId, cursor: after }, { isNamedIn: isIn }) => {
-  const { ids, next } = findInboundOf(app.db, { accountId, after, isIn, most: MOST_MESSAGES })
+  const { ids, next } = findInboundOfPerson(app.db, { accountId, after, isIn, max: MAX_MESSAGES })
   return (tx) => ({ rows: eraseInbound(app, tx, ids), next })
 }
 
@@ -127,14 +151,14 @@ const SYSTEMS = /^(?:postmaster|mailer-daemon|abuse)@/
 
 const reports: Step = (app, { cursor: after }, { addressKey, isIn }) => {
   if (SYSTEMS.test(addressKey)) return () => DONE
-  const { ids, next } = findReportsOf(app, { after, isIn })
+  const { ids, next } = findReportsAbout(app, { after, isIn })
   return (tx) => ({ rows: eraseOperatorMail(app, tx, ids), next })
 }
 
 const emails: Step = async (app, erasure, person) => {
   const { accountId, cursor: after } = erasure
   const { addressKey, is } = person
-  const { emailIds, next } = findEmailsTo(app.db, { accountId, addressKey, is, after, most: MOST_EMAILS })
+  const { emailIds, next } = findEmailsTo(app.db, { accountId, addressKey, isMatch: is, after, limit: MAX_EMAILS })
   // Before their rows: a crash between must not leave captures that nothing leads to.
   await app.removeCaptures(emailIds)
   return (tx) => ({ rows: emailIds.reduce((sum, id) => sum + eraseFromEmail(app, tx, erasure, person, id), 0), next })
@@ -158,37 +182,37 @@ export function eraseEmail(
     isIn,
   }: { readonly accountId: number; readonly emailId: number } & Pick<Person, 'is' | 'isIn'>,
 ): { readonly rows: number; readonly isEmptied: boolean } {
-  const { isBeingTried } = cancelRecipients(app, tx, emailId, is)
+  const { isInFlight: isBeingTried } = cancelRecipients(app, tx, emailId, is)
   const changed = keepFigures(tx, emailId, () => {
     const { recipientIds, isAll } = anonymiseRecipients(tx, emailId, is)
     return { recipientIds, isAll, seqs: eraseEvents(tx, { accountId, emailId, recipientIds, matches: isIn }) }
   })
   const { recipientIds, isAll, seqs } = changed
   // Beside others those of nobody stay: by them the first open or click of an email is known.
-  forgetEngagement(tx, emailId, isAll ? recipientIds : [])
+  deleteEngagement(tx, emailId, isAll ? recipientIds : [])
   for (const id of recipientIds) resolveDeadLetter(tx, id)
   const rows =
     recipientIds.length +
     seqs.length +
     eraseComplaints(app, tx, emailId, recipientIds) +
-    eraseDeliveriesOf(tx, accountId, seqs)
-  const isEmptied = !isBeingTried && emptyEmail(app, tx, emailId)
+    eraseEventDeliveries(tx, accountId, seqs)
+  const isEmptied = !isBeingTried && eraseEmailContent(app, tx, emailId)
   return { rows: isEmptied ? rows + 1 : rows, isEmptied }
 }
 
 /** The emails of which a delivery to the person was under way: until it is over, the address is still needed. */
 const underWay: Step = async (app, erasure, person) => {
-  const emailIds = keptEmails(app.db, erasure, erasure.cursor, MOST_EMAILS)
+  const emailIds = keptEmails(app.db, erasure, erasure.cursor, MAX_EMAILS)
   await app.removeCaptures(emailIds)
   return (tx) => {
     let rows = 0
     for (const emailId of emailIds) {
-      const { isBeingTried } = cancelRecipients(app, tx, emailId, person.is)
-      if (isBeingTried) return { rows, next: emailId - 1, waitMs: UNDER_WAY_MS }
+      const { isInFlight: isBeingTried } = cancelRecipients(app, tx, emailId, person.is)
+      if (isBeingTried) return { rows, next: emailId - 1, waitMs: IN_PROGRESS_MS }
       dropEmail(tx, erasure, emailId)
       rows += eraseFromEmail(app, tx, erasure, person, emailId)
     }
-    return { rows, next: emailIds.length < MOST_EMAILS ? undefined : emailIds.at(-1) }
+    return { rows, next: emailIds.length < MAX_EMAILS ? undefined : emailIds.at(-1) }
   }
 }
 
@@ -200,12 +224,12 @@ const deliveries: Step =
 const operations: Step =
   (_, { accountId, cursor: after }, { erasedFrom: erased }) =>
   (tx) =>
-    eraseInOperations(tx, { accountId, after, erased })
+    eraseInOperations(tx, { accountId, after, erase: erased })
 
 const replies: Step =
   (_, { accountId, cursor: after }, { erasedFrom: erased }) =>
   (tx) =>
-    eraseInReplies(tx, { accountId, after, erased })
+    eraseInStoredResponses(tx, { accountId, after, erased })
 
 const findings: Step =
   (_, { accountId, cursor: after }, { erasedFrom: erased }) =>
@@ -214,12 +238,12 @@ const findings: Step =
 
 const suppressed: Step =
   (_, { accountId }, { addressKey }) =>
-  (tx) => ({ rows: eraseSuppressed(tx, accountId, addressKey) })
+  (tx) => ({ rows: eraseSuppressions(tx, accountId, addressKey) })
 
 const log: Step =
   (_, { accountId, cursor: after }, { isIn }) =>
   (tx) =>
-    eraseAuditText(tx, { accountId, after, limit: AUDIT_SLICE, matches: isIn })
+    eraseMatchingAuditEntries(tx, { accountId, after, limit: AUDIT_BATCH_SIZE, matches: isIn })
 
 const address: Step = (_, erasure) => (tx) => {
   hashAddress(tx, erasure)
@@ -240,16 +264,16 @@ const bytes: Step = async (app, { cursor }) => {
 
 /** What others were still to get, emptied one by one as it is over. */
 const others: Step = async (app, erasure) => {
-  const emailIds = keptEmails(app.db, erasure, erasure.cursor, MOST_EMAILS)
+  const emailIds = keptEmails(app.db, erasure, erasure.cursor, MAX_EMAILS)
   await app.removeCaptures(emailIds)
   return (tx) => {
     let rows = 0
     for (const emailId of emailIds) {
-      if (!emptyEmail(app, tx, emailId)) continue
+      if (!eraseEmailContent(app, tx, emailId)) continue
       dropEmail(tx, erasure, emailId)
       rows++
     }
-    if (emailIds.length === MOST_EMAILS) return { rows, next: emailIds.at(-1) }
+    if (emailIds.length === MAX_EMAILS) return { rows, next: emailIds.at(-1) }
     return keptEmails(tx.db, erasure, 0, 1).length === 0 ? { rows } : { rows, next: 0, waitMs: OTHERS_MS }
   }
 }

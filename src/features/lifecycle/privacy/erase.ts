@@ -4,8 +4,8 @@
  */
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
-import { insertOperation, progressOperation } from '#features/core/operations/operations.ts'
-import { giveWay, type Millis } from '#platform/clock.ts'
+import { insertOperation, updateOperationProgress } from '#features/core/operations/operations.ts'
+import { type Millis, yieldToEventLoop } from '#platform/clock.ts'
 import { invalid } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { perOwner } from '#platform/per-owner.ts'
@@ -36,7 +36,7 @@ export interface BegunErasure {
 /** What a request does itself at most. */
 const AT_ONCE_MS = seconds(1)
 /** Requests that do so side by side; of more, the slices would be one long one together, so the loop has them. */
-const MOST_AT_ONCE = 2
+const MAX_CONCURRENT = 2
 const requestsOf = perOwner((_: App) => ({ running: 0 }))
 /** The loop leaves an erasure to the request that began it for so long; then the request, or its process, is gone. */
 const LEASE_MS = seconds(5)
@@ -44,7 +44,7 @@ const LEASE_MS = seconds(5)
 /** When a step that failed is tried again. */
 const AFTER_FAILURE_MS = seconds(30)
 /** How often it is looked whether the bytes of one are gone; the end of that is told besides. */
-const BYTES_LOOK_MS = minutes(1)
+const BYTES_CHECK_INTERVAL_MS = minutes(1)
 
 /** The person that a request names; 422 when that is no address. */
 export function personNamed(email: string | undefined): Person {
@@ -101,7 +101,7 @@ async function eraseAtOnce(app: App, id: number): Promise<void> {
   const until = app.clock.monotonicMs() + AT_ONCE_MS
   requests.running++
   try {
-    while (others < MOST_AT_ONCE && app.clock.monotonicMs() < until) {
+    while (others < MAX_CONCURRENT && app.clock.monotonicMs() < until) {
       const erasure = erasureById(app.db, id)
       if (!erasure || erasure.step >= FIRST_LONG_STEP) break
       const waitMs = await takeStep(app, erasure, app.clock.now() + LEASE_MS)
@@ -139,9 +139,9 @@ export function startErasures(app: App): DueLoop {
     )
   /** Each time under a new cursor, so that what looked before an erasure was begun again says nothing of it. */
   const tryBytes = async (erasure: Erasure): Promise<void> => {
-    if (ofBytes.has(erasure.cursor)) return moveLater(erasure, erasure.cursor, BYTES_LOOK_MS)
+    if (ofBytes.has(erasure.cursor)) return moveLater(erasure, erasure.cursor, BYTES_CHECK_INTERVAL_MS)
     const cursor = ++newestCursor
-    await moveLater(erasure, cursor, BYTES_LOOK_MS)
+    await moveLater(erasure, cursor, BYTES_CHECK_INTERVAL_MS)
     const running = tryStep({ ...erasure, cursor })
       .catch((error: unknown) => log.error({ err: error, erasure: erasure.id }, 'a step of an erasure failed'))
       .finally(() => {
@@ -159,8 +159,8 @@ export function startErasures(app: App): DueLoop {
     step: async (ending): Promise<Millis | undefined> => {
       const erasure = nextErasure(app.db)
       if (!erasure) return undefined
-      if (!isDue(erasure.dueAt, clock.now(), BYTES_LOOK_MS)) return erasure.dueAt
-      await giveWay()
+      if (!isDue(erasure.dueAt, clock.now(), BYTES_CHECK_INTERVAL_MS)) return erasure.dueAt
+      await yieldToEventLoop()
       if (ending.aborted) return undefined
       await (isOfBytes(erasure.step) ? tryBytes(erasure) : tryStep(erasure))
       return clock.now()
@@ -202,12 +202,12 @@ async function takeStep(app: App, erasure: Erasure, leasedUntil?: Millis): Promi
 
 function progress(
   app: App,
-  tx: Parameters<typeof progressOperation>[1],
+  tx: Parameters<typeof updateOperationProgress>[1],
   { operationId }: Erasure,
   rows: number,
   status: 'processing' | 'completed',
 ): void {
-  progressOperation(app, tx, operationId, {
+  updateOperationProgress(app, tx, operationId, {
     status,
     total: rows,
     completed: rows,

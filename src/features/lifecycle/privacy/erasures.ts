@@ -3,10 +3,10 @@
  * `erasure_emails`.
  */
 import type { Database } from 'bun:sqlite'
-import { erasedForm } from '#features/setup/suppression-store/listed-form.ts'
+import { toErasedKey } from '#features/setup/suppression-store/listed-form.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 
 export interface Erasure {
@@ -14,7 +14,7 @@ export interface Erasure {
   readonly accountId: number
   /** Row id. */
   readonly operationId: number
-  /** As `suppressionKey` gives it; its keyed hash while the files are scrubbed; the number of the operation while only others are still to get mail. */
+  /** As `toSuppressionKey` gives it; its keyed hash while the files are scrubbed; the number of the operation while only others are still to get mail. */
   readonly address: string
   readonly step: number
   readonly cursor: number
@@ -24,7 +24,7 @@ export interface Erasure {
 
 const COLUMNS = 'id, account_id AS accountId, operation_id AS operationId, address, step, cursor, rows, due_at AS dueAt'
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   insert: db.prepare<{ id: number }, (number | string)[]>(
     `INSERT INTO erasures (account_id, operation_id, address, step, cursor, rows, due_at, created_at) VALUES (?, ?, ?, 0, 0, 0, ?, ?) RETURNING id`,
   ),
@@ -69,7 +69,7 @@ export const findErasure = (
   addressKey: string,
 ): (Erasure & { readonly operationUuid: UuidBytes }) | undefined =>
   sql(db).ofAddress.get(accountId, addressKey) ??
-  sql(db).ofAddress.get(accountId, erasedForm(db, accountId, addressKey)) ??
+  sql(db).ofAddress.get(accountId, toErasedKey(db, accountId, addressKey)) ??
   undefined
 
 export const erasureById = (db: Database, id: number): Erasure | undefined => sql(db).byId.get(id) ?? undefined
@@ -90,13 +90,13 @@ export interface ErasurePlace {
 export const moveErasure = (tx: Tx, { id, step, cursor }: Erasure, to: ErasurePlace): number | undefined =>
   sql(tx.db).move.get(to.step, to.cursor, to.rows, to.dueAt, id, step, cursor)?.rows
 
-/** Begins one again: what came since its steps looked is meant as well. @param address as `suppressionKey` gives it, which may be a hash by now */
+/** Begins one again: what came since its steps looked is meant as well. @param address as `toSuppressionKey` gives it, which may be a hash by now */
 export const restartErasure = (tx: Tx, { id }: Erasure, address: string, dueAt: Millis): void =>
   void sql(tx.db).restart.run(address, dueAt, id)
 
 /** Puts its keyed hash in place of the address. */
 export const hashAddress = (tx: Tx, { id, accountId, address }: Erasure): void =>
-  void sql(tx.db).setAddress.run(erasedForm(tx.db, accountId, address), id)
+  void sql(tx.db).setAddress.run(toErasedKey(tx.db, accountId, address), id)
 
 /** Forgets whose it is: from now on another erasure of the same address is another one. */
 export const forgetAddress = (tx: Tx, { id, operationId }: Erasure): void =>

@@ -7,48 +7,48 @@ import { contactWire, listWire } from '#features/audience/contact-lists/model.ts
 import { formWire } from '#features/audience/signup-forms/model.ts'
 import { getForm } from '#features/audience/signup-forms/signup-forms.ts'
 import { suppressionWire } from '#features/audience/suppressions/model.ts'
-import { suppressionsAfter } from '#features/audience/suppressions/suppressions.ts'
-import { accountState } from '#features/core/accounts/accounts.ts'
-import { accountWire } from '#features/core/accounts/model.ts'
+import { listSuppressionsAfter } from '#features/audience/suppressions/suppressions.ts'
+import { readAccountState } from '#features/core/accounts/accounts.ts'
+import { toAccountWire } from '#features/core/accounts/model.ts'
 import { listSubAccounts } from '#features/core/accounts/rows.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { auditLogWire } from '#features/core/audit-logs/model.ts'
+import { toAuditLogWire } from '#features/core/audit-logs/model.ts'
 import type { StoredAuditEntry } from '#features/core/audit-logs/read.ts'
-import { operationWire } from '#features/core/operations/model.ts'
+import { toOperationWire } from '#features/core/operations/model.ts'
 import { getOperation } from '#features/core/operations/operations.ts'
 import { listInvitations } from '#features/people/team/invitations.ts'
 import { invitationWire, memberWire } from '#features/people/team/model.ts'
-import { membersOf } from '#features/people/team/users.ts'
-import { getMailbox, mailboxById } from '#features/receiving/agent-mailboxes/mailboxes.ts'
-import { messageById } from '#features/receiving/agent-mailboxes/messages.ts'
-import { mailboxWire, messageFields } from '#features/receiving/agent-mailboxes/model.ts'
-import { inboundById } from '#features/receiving/inbound/inbound-emails.ts'
-import { inboundWire } from '#features/receiving/inbound/model.ts'
+import { listMembers } from '#features/people/team/users.ts'
+import { findMailboxById, getMailbox } from '#features/receiving/agent-mailboxes/mailboxes.ts'
+import { findMessageById } from '#features/receiving/agent-mailboxes/messages.ts'
+import { toMailboxWire, toMessageFields } from '#features/receiving/agent-mailboxes/model.ts'
+import { findInboundById } from '#features/receiving/inbound/inbound-emails.ts'
+import { toInboundWire } from '#features/receiving/inbound/model.ts'
 import { getInsight } from '#features/reporting/insights/insights.ts'
 import { insightWire } from '#features/reporting/insights/model.ts'
 import { deadLetterWire } from '#features/sending/dead-letters/model.ts'
 import { getDeadLetter } from '#features/sending/dead-letters/read.ts'
-import { maxAttempts } from '#features/sending/delivery/retry.ts'
+import { computeMaxAttempts } from '#features/sending/delivery/retry.ts'
 import { findEmail } from '#features/sending/emails/read.ts'
 import { emailRowWire, recipientWire } from '#features/sending/emails/wire.ts'
-import { newsletterWire } from '#features/sending/newsletters/model.ts'
+import { toNewsletterWire } from '#features/sending/newsletters/model.ts'
 import { getNewsletter } from '#features/sending/newsletters/newsletters.ts'
 import { listApiKeys } from '#features/setup/api-keys/keys.ts'
-import { apiKeyWire } from '#features/setup/api-keys/model.ts'
-import { contactById } from '#features/setup/contact-store/find.ts'
-import { getList, listById } from '#features/setup/contact-store/lists.ts'
+import { toApiKeyWire } from '#features/setup/api-keys/model.ts'
+import { findContactById } from '#features/setup/contact-store/find.ts'
+import { findListById, getList } from '#features/setup/contact-store/lists.ts'
 import { findDomain } from '#features/setup/domains/domains.ts'
-import { domainWire } from '#features/setup/domains/model.ts'
-import { streamWire } from '#features/setup/streams/model.ts'
+import { toDomainWire } from '#features/setup/domains/model.ts'
+import { toStreamWire } from '#features/setup/streams/model.ts'
 import { getStream } from '#features/setup/streams/streams.ts'
-import { templateWire } from '#features/setup/templates/model.ts'
+import { toTemplateWire } from '#features/setup/templates/model.ts'
 import { getTemplate } from '#features/setup/templates/templates.ts'
-import { EVERY_TYPE, feedRange, readFeed } from '#features/webhooks/event-feed/feed.ts'
+import { ALL_TYPES, readFeed, readFeedRange } from '#features/webhooks/event-feed/feed.ts'
 import { getRoute } from '#features/webhooks/inbound-routes/inbound-routes.ts'
-import { routeWire } from '#features/webhooks/inbound-routes/model.ts'
-import { webhookWire } from '#features/webhooks/webhooks/model.ts'
+import { toRouteWire } from '#features/webhooks/inbound-routes/model.ts'
+import { toWebhookWire } from '#features/webhooks/webhooks/model.ts'
 import { getWebhook } from '#features/webhooks/webhooks/webhooks.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid, type UuidBytes } from '#platform/ids.ts'
 
 interface Found {
@@ -59,7 +59,7 @@ interface Found {
 const ofAccount = (table: string, where = ''): string =>
   `SELECT id, uuid FROM ${table} WHERE account_id = ? AND id > ? ${where} ORDER BY id LIMIT ?`
 
-const sql = prepared((db) => {
+const sql = prepareStatements((db) => {
   const found = (text: string) => db.prepare<Found, [number, number, number]>(text)
   return {
     domains: found(ofAccount('domains', 'AND deleted_at IS NULL')),
@@ -169,11 +169,11 @@ function* contacts(app: App, actor: Actor): Slices {
   )) {
     for (const listId of lists) {
       // Deleted since: with all its contacts.
-      const list = listById(app.db, Number(listId))
+      const list = findListById(app.db, Number(listId))
       if (!list) continue
       yield* byId(
         (after) => sql(app.db).contacts.all(list.id, after, MANY),
-        ({ id }) => contactWire(present(contactById(app.db, id)), list, actor.accountUuid),
+        ({ id }) => contactWire(present(findContactById(app.db, id)), list, actor.accountUuid),
       )
     }
   }
@@ -185,18 +185,18 @@ function* messages(app: App, actor: Actor): Slices {
     ({ id }) => id,
   )) {
     for (const mailboxId of mailboxes) {
-      const mailbox = mailboxById(app.db, Number(mailboxId))
+      const mailbox = findMailboxById(app.db, Number(mailboxId))
       if (!mailbox) continue
       yield* byTime(
         (at, id) => sql(app.db).messages.all(mailbox.id, at, id, SOME),
-        ({ id }) => messageFields(present(messageById(app.db, id)), mailbox),
+        ({ id }) => toMessageFields(present(findMessageById(app.db, id)), mailbox),
       )
     }
   }
 }
 
 function* emails(app: App, { accountId }: Actor): Slices {
-  const attempts = maxAttempts(app.config.retryExpiryHours)
+  const attempts = computeMaxAttempts(app.config.retryExpiryHours)
   yield* byTime(
     (at, id) => sql(app.db).emails.all(accountId, at, id, SOME),
     ({ uuid }) => {
@@ -207,9 +207,9 @@ function* emails(app: App, { accountId }: Actor): Slices {
 }
 
 function* events(app: App, { accountId, accountUuid }: Actor): Slices {
-  const { firstSeq, lastSeq: upTo } = feedRange(app.db, accountId)
+  const { firstSeq, lastSeq: upTo } = readFeedRange(app.db, accountId)
   for (let after = firstSeq - 1; after < upTo; ) {
-    const slice = readFeed(app, { accountId, accountUuid }, { after, upTo, types: EVERY_TYPE, limit: MANY })
+    const slice = readFeed(app, { accountId, accountUuid }, { after, upTo, types: ALL_TYPES, limit: MANY })
     yield slice.events
     after = slice.nextAfter
   }
@@ -226,17 +226,17 @@ function* subAccounts({ config, db }: App, { accountId }: Actor): Slices {
 /** By the name that each has in the export, in its order. */
 export const PARTS: Readonly<Record<string, Part>> = {
   domains: resource('domains', MANY, ({ config, db }, { accountId }, _, { uuid }) =>
-    domainWire(config, present(findDomain(db, accountId, uuid))),
+    toDomainWire(config, present(findDomain(db, accountId, uuid))),
   ),
   templates: resource('templates', FEW, ({ db }, { accountId, accountUuid }, id) =>
-    templateWire(getTemplate(db, accountId, id), accountUuid),
+    toTemplateWire(getTemplate(db, accountId, id), accountUuid),
   ),
   webhooks: resource('webhooks', MANY, ({ db }, { accountId, accountUuid }, id) =>
-    webhookWire(getWebhook(db, accountId, id), accountUuid),
+    toWebhookWire(getWebhook(db, accountId, id), accountUuid),
   ),
   suppressions: ({ db }, { accountId, accountUuid }) =>
     byId(
-      (after) => suppressionsAfter(db, accountId, after, MANY),
+      (after) => listSuppressionsAfter(db, accountId, after, MANY),
       (suppression) => suppressionWire(suppression, accountUuid),
     ),
   contact_lists: resource('lists', FEW, ({ db }, { accountId, accountUuid }, id) =>
@@ -247,10 +247,10 @@ export const PARTS: Readonly<Record<string, Part>> = {
     formWire(getForm(db, accountId, id), config),
   ),
   streams: resource('streams', MANY, ({ db }, { accountId, accountUuid }, id) =>
-    streamWire(getStream(db, accountId, id), accountUuid),
+    toStreamWire(getStream(db, accountId, id), accountUuid),
   ),
   newsletters: resource('newsletters', FEW, ({ db }, { accountId, accountUuid }, id) =>
-    newsletterWire(getNewsletter(db, accountId, id), accountUuid),
+    toNewsletterWire(getNewsletter(db, accountId, id), accountUuid),
   ),
   emails,
   dead_letters: ({ db }, { accountId, accountUuid }) =>
@@ -259,24 +259,24 @@ export const PARTS: Readonly<Record<string, Part>> = {
       ({ id }) => deadLetterWire(getDeadLetter(db, accountId, String(id)), accountUuid),
     ),
   inbound: resource('inbound', SOME, ({ db }, { accountUuid }, _, { id }) =>
-    inboundWire(present(inboundById(db, id)), accountUuid),
+    toInboundWire(present(findInboundById(db, id)), accountUuid),
   ),
   inbound_routes: resource('routes', MANY, ({ db }, { accountId, accountUuid }, id) =>
-    routeWire(getRoute(db, accountId, id), accountUuid),
+    toRouteWire(getRoute(db, accountId, id), accountUuid),
   ),
-  mailboxes: resource('mailboxes', MANY, ({ db }, { accountId }, id) => mailboxWire(getMailbox(db, accountId, id))),
+  mailboxes: resource('mailboxes', MANY, ({ db }, { accountId }, id) => toMailboxWire(getMailbox(db, accountId, id))),
   mailbox_messages: messages,
   operations: resource('operations', SOME, ({ db }, { accountId, accountUuid }, id) =>
-    operationWire(getOperation(db, accountId, id), accountUuid),
+    toOperationWire(getOperation(db, accountId, id), accountUuid),
   ),
   insights: resource('insights', SOME, ({ db }, { accountId, accountUuid }, id) =>
     insightWire(getInsight(db, accountId, id), accountUuid),
   ),
   *api_keys({ db }, { accountId }) {
-    yield listApiKeys(db, accountId).map(apiKeyWire)
+    yield listApiKeys(db, accountId).map(toApiKeyWire)
   },
   *members({ db }, { accountId }) {
-    yield membersOf(db, accountId).map(memberWire)
+    yield listMembers(db, accountId).map(memberWire)
   },
   *invitations({ db, clock }, { accountId }) {
     yield listInvitations(db, accountId, clock.now()).map(invitationWire)
@@ -285,11 +285,11 @@ export const PARTS: Readonly<Record<string, Part>> = {
   audit_logs: ({ db }, { accountId, accountUuid }) =>
     byId(
       (after) => sql(db).log.all(accountId, after, MANY),
-      (entry) => auditLogWire(entry, accountUuid),
+      (entry) => toAuditLogWire(entry, accountUuid),
     ),
   // Last, so that what the others led to is in it.
   events,
 }
 
 /** The account itself. */
-export const accountPart = (app: App, actor: Actor): unknown => accountWire(accountState(app, actor))
+export const accountPart = (app: App, actor: Actor): unknown => toAccountWire(readAccountState(app, actor))

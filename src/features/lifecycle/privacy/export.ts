@@ -3,19 +3,19 @@
  * in it or not.
  */
 
-import { exportedAt, noteExported } from '#features/core/accounts/rows.ts'
+import { readExportedAt, recordExport } from '#features/core/accounts/rows.ts'
 import { EXPORT_WORK_UNITS } from '#features/core/accounts/work-budget.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import type { Millis } from '#platform/clock.ts'
-import { tooMany } from '#platform/errors.ts'
+import { tooManyRequests } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
-import { streamedJson } from '#platform/http/json-stream.ts'
+import { streamJson } from '#platform/http/json-stream.ts'
 import { isDue } from '#platform/queue/due-loop.ts'
 import { hours } from '#platform/units.ts'
 import { accountPart, PARTS } from './export-parts.ts'
 
-const ONE_EVERY_MS = hours(1)
+const ONE_INTERVAL_MS = hours(1)
 /** When to ask again while one is being written. */
 const RUNNING_RETRY_SECONDS = 30
 
@@ -31,25 +31,25 @@ export function createAccountExport(app: App): (actor: Actor, request: Request) 
   return (actor, request) => {
     const { accountId } = actor
     const now = app.clock.now()
-    const lastAt = completed.get(accountId) ?? exportedAt(app.db, accountId)
-    const nextAt = (lastAt ?? Number.NEGATIVE_INFINITY) + ONE_EVERY_MS
-    if (!isDue(nextAt, now, ONE_EVERY_MS))
-      throw tooMany(
+    const lastAt = completed.get(accountId) ?? readExportedAt(app.db, accountId)
+    const nextAt = (lastAt ?? Number.NEGATIVE_INFINITY) + ONE_INTERVAL_MS
+    if (!isDue(nextAt, now, ONE_INTERVAL_MS))
+      throw tooManyRequests(
         'export_limit',
         'The account was exported within the last hour; ask again when that is over.',
         (nextAt - now) / 1000,
       )
     if (running.has(accountId))
-      throw tooMany(
+      throw tooManyRequests(
         'export_running',
         'An export of the account is being written; take it, or ask again when it is over.',
         RUNNING_RETRY_SECONDS,
       )
     if (request.method === 'HEAD') return new Response(null, { headers: { 'content-type': 'application/json' } })
-    app.work.spend(accountId, EXPORT_WORK_UNITS)
-    const response = streamedJson(app, request, exportPieces(app, actor, now), {
+    app.workBudget.spend(accountId, EXPORT_WORK_UNITS)
+    const response = streamJson(app, request, exportPieces(app, actor, now), {
       filename: 'account.json',
-      over(isWhole) {
+      onEnded(isWhole) {
         running.delete(accountId)
         if (!isWhole) return
         completed.set(accountId, app.clock.now())
@@ -80,7 +80,7 @@ export function* exportPieces(app: App, actor: Actor, now: number): Generator<st
 async function complete(app: App, actor: Actor): Promise<void> {
   try {
     await app.commit.write((tx) => {
-      noteExported(tx, actor.accountId, app.clock.now())
+      recordExport(tx, actor.accountId, app.clock.now())
       audit(app, tx, actor, {
         action: 'account.exported',
         resourceType: 'account',

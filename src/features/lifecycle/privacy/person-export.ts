@@ -8,26 +8,26 @@ import { suppressionWire } from '#features/audience/suppressions/model.ts'
 import { listSuppressions } from '#features/audience/suppressions/suppressions.ts'
 import { EXPORT_WORK_UNITS } from '#features/core/accounts/work-budget.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { eventWire } from '#features/core/events/model.ts'
-import { mailboxById } from '#features/receiving/agent-mailboxes/mailboxes.ts'
-import { messageById } from '#features/receiving/agent-mailboxes/messages.ts'
-import { messageFields } from '#features/receiving/agent-mailboxes/model.ts'
-import { findMessagesOf } from '#features/receiving/agent-mailboxes/removal.ts'
-import { inboundById } from '#features/receiving/inbound/inbound-emails.ts'
-import { inboundWire } from '#features/receiving/inbound/model.ts'
-import { findInboundOf } from '#features/receiving/inbound/removal.ts'
-import { bodyText } from '#features/receiving/received/parts.ts'
-import { maxAttempts } from '#features/sending/delivery/retry.ts'
-import { eventsOfEmail, findEmail, type StoredEmail } from '#features/sending/emails/read.ts'
-import { emailRowWire, isOfService, recipientWire } from '#features/sending/emails/wire.ts'
+import { toEventWire } from '#features/core/events/model.ts'
+import { findMailboxById } from '#features/receiving/agent-mailboxes/mailboxes.ts'
+import { findMessageById } from '#features/receiving/agent-mailboxes/messages.ts'
+import { toMessageFields } from '#features/receiving/agent-mailboxes/model.ts'
+import { findMessagesOfPerson } from '#features/receiving/agent-mailboxes/removal.ts'
+import { findInboundById } from '#features/receiving/inbound/inbound-emails.ts'
+import { toInboundWire } from '#features/receiving/inbound/model.ts'
+import { findInboundOfPerson } from '#features/receiving/inbound/removal.ts'
+import { readBodyText } from '#features/receiving/received/parts.ts'
+import { computeMaxAttempts } from '#features/sending/delivery/retry.ts'
+import { findEmail, readEmailEvents, type StoredEmail } from '#features/sending/emails/read.ts'
+import { emailRowWire, isSystemMail, recipientWire } from '#features/sending/emails/wire.ts'
 import { findEmailsTo } from '#features/sending/queue/erase.ts'
-import { contactById } from '#features/setup/contact-store/find.ts'
-import { listById } from '#features/setup/contact-store/lists.ts'
-import { MissingPart } from '#platform/content/read.ts'
-import { prepared } from '#platform/db/open.ts'
-import { tooMany } from '#platform/errors.ts'
+import { findContactById } from '#features/setup/contact-store/find.ts'
+import { findListById } from '#features/setup/contact-store/lists.ts'
+import { MissingBlobError } from '#platform/content/read.ts'
+import { prepareStatements } from '#platform/db/open.ts'
+import { tooManyRequests } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
-import { streamedJson } from '#platform/http/json-stream.ts'
+import { streamJson } from '#platform/http/json-stream.ts'
 import { perOwner } from '#platform/per-owner.ts'
 import { personNamed } from './erase.ts'
 import type { Person } from './person.ts'
@@ -37,7 +37,7 @@ export type RenderedBodies = (
   emailId: number,
 ) => Promise<{ readonly html?: string | undefined; readonly text?: string | undefined }>
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   uuid: db.prepare<{ uuid: Uint8Array }, [number]>('SELECT uuid FROM emails WHERE id = ?'),
   contacts: db.prepare<{ id: number }, [number, string]>(
     'SELECT id FROM contacts WHERE account_id = ? AND address_key = ? ORDER BY id',
@@ -45,11 +45,11 @@ const sql = prepared((db) => ({
 }))
 
 /** What is looked at in one turn of the event loop. */
-const MOST_AT_ONCE = 20
-const SUPPRESSIONS_AT_ONCE = 100
+const MAX_CONCURRENT = 20
+const SUPPRESSIONS_PER_BATCH = 100
 
 /** Written for one account at the same time: each looks through everything, also of others. */
-const MOST_RUNNING = 2
+const MAX_RUNNING = 2
 const RUNNING_RETRY_SECONDS = 30
 /** How many are written, by account. */
 const exportsOf = perOwner((_: App) => new Map<number, number>())
@@ -66,16 +66,16 @@ export function exportPerson(
   const { accountId } = actor
   const ofApp = exportsOf(app)
   const others = ofApp.get(accountId) ?? 0
-  if (others >= MOST_RUNNING)
-    throw tooMany(
+  if (others >= MAX_RUNNING)
+    throw tooManyRequests(
       'export_running',
-      `${MOST_RUNNING} exports of persons are being written; take them, or ask again when one is over.`,
+      `${MAX_RUNNING} exports of persons are being written; take them, or ask again when one is over.`,
       RUNNING_RETRY_SECONDS,
     )
-  app.work.spend(accountId, EXPORT_WORK_UNITS)
-  const response = streamedJson(app, request, pieces(app, actor, person, renderedBodies), {
+  app.workBudget.spend(accountId, EXPORT_WORK_UNITS)
+  const response = streamJson(app, request, pieces(app, actor, person, renderedBodies), {
     filename: 'person.json',
-    over() {
+    onEnded() {
       const left = (ofApp.get(accountId) ?? 1) - 1
       if (left > 0) ofApp.set(accountId, left)
       else ofApp.delete(accountId)
@@ -131,7 +131,7 @@ async function bodiesOf(
   renderedBodies: RenderedBodies,
 ): Promise<{ html?: string | null | undefined; text?: string | null | undefined }> {
   // A link that sets a password is for nobody else.
-  if (isOfService(email)) return {}
+  if (isSystemMail(email)) return {}
   return email.isOfBroadcast
     ? renderedBodies(email.id)
     : { html: kept(app, email.htmlRef), text: kept(app, email.textRef) }
@@ -144,14 +144,14 @@ async function* emails(
   renderedBodies: RenderedBodies,
   emailIds: number[],
 ): AsyncGenerator<unknown, void> {
-  const attempts = maxAttempts(app.config.retryExpiryHours)
+  const attempts = computeMaxAttempts(app.config.retryExpiryHours)
   for (let after: number | undefined = 0; after !== undefined; ) {
     const found: ReturnType<typeof findEmailsTo> = findEmailsTo(app.db, {
       accountId,
       addressKey,
-      is,
+      isMatch: is,
       after,
-      most: MOST_AT_ONCE,
+      limit: MAX_CONCURRENT,
     })
     for (const id of found.emailIds) {
       const email = emailById(app, accountId, id)
@@ -179,9 +179,9 @@ function emailById(app: App, accountId: number, id: number): StoredEmail | undef
 /** A body, while it is kept. */
 function kept(app: App, ref: number | null): string | null {
   try {
-    return bodyText(app, ref)
+    return readBodyText(app, ref)
   } catch (error) {
-    if (error instanceof MissingPart) return null
+    if (error instanceof MissingBlobError) return null
     throw error
   }
 }
@@ -197,9 +197,9 @@ function* events(
     const email = emailById(app, accountId, id)
     if (!email) continue
     const wire = emailRowWire(email, 0)
-    for (const event of eventsOfEmail(app, accountId, id))
+    for (const event of readEmailEvents(app, accountId, id))
       if (isWanted(event) && (event.recipient === null || is(event.recipient)))
-        yield eventWire(event, wire.id, { accountId, accountUuid }, app.keys)
+        yield toEventWire(event, wire.id, { accountId, accountUuid }, app.keys)
     yield undefined
   }
 }
@@ -209,28 +209,28 @@ function* suppressions(
   { accountId, accountUuid }: Actor,
   { addressKey }: Person,
 ): Generator<unknown, void> {
-  for (let offset = 0; ; offset += SUPPRESSIONS_AT_ONCE) {
-    const page = { limit: SUPPRESSIONS_AT_ONCE, offset }
+  for (let offset = 0; ; offset += SUPPRESSIONS_PER_BATCH) {
+    const page = { limit: SUPPRESSIONS_PER_BATCH, offset }
     const rows = listSuppressions(db, accountId, { address: addressKey }, page).suppressions
     for (const row of rows) yield suppressionWire(row, accountUuid)
-    if (rows.length < SUPPRESSIONS_AT_ONCE) return
+    if (rows.length < SUPPRESSIONS_PER_BATCH) return
     yield undefined
   }
 }
 
 function* inbound(app: App, { accountId, accountUuid }: Actor, { isNamedIn: isIn }: Person): Generator<unknown, void> {
   for (let after: number | undefined = 0; after !== undefined; ) {
-    const found: ReturnType<typeof findInboundOf> = findInboundOf(app.db, {
+    const found: ReturnType<typeof findInboundOfPerson> = findInboundOfPerson(app.db, {
       accountId,
       after,
       isIn,
-      most: MOST_AT_ONCE,
+      max: MAX_CONCURRENT,
     })
     for (const id of found.ids) {
-      const email = inboundById(app.db, id)
+      const email = findInboundById(app.db, id)
       if (email)
         yield {
-          ...inboundWire(email, accountUuid),
+          ...toInboundWire(email, accountUuid),
           text_body: kept(app, email.textRef),
           html_body: kept(app, email.htmlRef),
         }
@@ -242,26 +242,26 @@ function* inbound(app: App, { accountId, accountUuid }: Actor, { isNamedIn: isIn
 
 function* contacts({ db }: App, { accountId, accountUuid }: Actor, { addressKey }: Person): Generator<unknown, void> {
   for (const { id } of sql(db).contacts.all(accountId, addressKey)) {
-    const contact = contactById(db, id)
-    const list = contact && listById(db, contact.listId)
+    const contact = findContactById(db, id)
+    const list = contact && findListById(db, contact.listId)
     if (contact && list) yield contactWire(contact, list, accountUuid)
   }
 }
 
 function* messages(app: App, { accountId }: Actor, { isNamedIn: isIn }: Person): Generator<unknown, void> {
   for (let after: number | undefined = 0; after !== undefined; ) {
-    const found: ReturnType<typeof findMessagesOf> = findMessagesOf(app.db, {
+    const found: ReturnType<typeof findMessagesOfPerson> = findMessagesOfPerson(app.db, {
       accountId,
       after,
       isIn,
-      most: MOST_AT_ONCE,
+      max: MAX_CONCURRENT,
     })
     for (const id of found.ids) {
-      const message = messageById(app.db, id)
-      const mailbox = message && mailboxById(app.db, message.mailboxId)
+      const message = findMessageById(app.db, id)
+      const mailbox = message && findMailboxById(app.db, message.mailboxId)
       if (message && mailbox)
         yield {
-          ...messageFields(message, mailbox),
+          ...toMessageFields(message, mailbox),
           text_body: kept(app, message.textRef),
           html_body: kept(app, message.htmlRef),
         }

@@ -2,12 +2,12 @@
  * @module Recognises one address in what is stored: as an address in any spelling, and inside of texts: headers, JSON, replies of servers, errors. Pure.
  */
 import { domainToUnicode } from 'node:url'
-import { suppressionKey } from '#features/setup/suppression-store/check.ts'
+import { toSuppressionKey } from '#features/setup/suppression-store/check.ts'
 import { ERASED_ADDRESS } from '#features/setup/suppression-store/listed-form.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
 
 export interface Person {
-  /** As `suppressionKey` gives it. */
+  /** As `toSuppressionKey` gives it. */
   readonly addressKey: string
   /** Whether an address is theirs. */
   is(address: string): boolean
@@ -49,7 +49,7 @@ function isWhole(text: string, at: number, length: number, goesOnLeft: RegExp): 
 /** The person of an address key; undefined when that is no address. */
 export function personOf(address: string): Person | undefined {
   if (parseMailbox(address).kind !== 'ok') return undefined
-  const addressKey = suppressionKey(address)
+  const addressKey = toSuppressionKey(address)
   const forms = formsOf(addressKey)
   const anywhere = new RegExp(forms.map(escaped).join('|'), 'giu')
   const isFound = (text: string, goesOnLeft: RegExp): boolean => {
@@ -60,7 +60,7 @@ export function personOf(address: string): Person | undefined {
   }
   return {
     addressKey,
-    is: (other) => suppressionKey(other) === addressKey,
+    is: (other) => toSuppressionKey(other) === addressKey,
     isIn: (text) => isFound(text, LEFT_IN_TEXT),
     isNamedIn: (header) => isFound(header, LEFT_IN_HEADER),
     erasedFrom: (text) => {

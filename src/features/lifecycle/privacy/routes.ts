@@ -2,7 +2,7 @@
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
-import { streamedAnswer } from '#platform/http/json-stream.ts'
+import { streamedResponseSpec } from '#platform/http/json-stream.ts'
 import { erasePerson } from './erase.ts'
 import { ErasureResult, PersonExport, PersonQuery } from './model.ts'
 import { exportPerson, type RenderedBodies } from './person-export.ts'
@@ -20,7 +20,7 @@ export const privacyRoutes = (app: App, { renderedBodies }: { readonly renderedB
         description:
           'Everything that the account has of one address, with contents: `data` with email_address, emails, events, suppressions, unsubscribe_events, inbound_emails, contacts and mailbox_messages, and `exported_at`. Other recipients of the same emails are left out. Written as you read it.',
         tags,
-        ...streamedAnswer('What is known.', PersonExport),
+        ...streamedResponseSpec('What is known.', PersonExport),
         ...requires('account:admin'),
       },
     })

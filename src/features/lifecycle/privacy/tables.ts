@@ -8,7 +8,7 @@ export const erasures = sqliteTable(
     id: integer('id').primaryKey(),
     accountId: integer('account_id').notNull(),
     operationId: integer('operation_id').notNull(),
-    /** As `suppressionKey` gives it; its keyed hash while the files are scrubbed; the number of its operation while only mail of others is waited for. */
+    /** As `toSuppressionKey` gives it; its keyed hash while the files are scrubbed; the number of its operation while only mail of others is waited for. */
     address: text('address').notNull(),
     /** Index into STEPS, and the last row that the step has looked at. */
     step: integer('step').notNull(),

@@ -5,7 +5,7 @@
 import type { Database } from 'bun:sqlite'
 import { type Dirent, existsSync, readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { monthName, monthOfName } from '#platform/content/read.ts'
+import { formatMonth, parseMonthName } from '#platform/content/read.ts'
 import { openReadOnly } from '#platform/db/open.ts'
 
 /** Kinds of tables. */
@@ -125,9 +125,9 @@ export interface MonthUse {
 /** What the months of a content store use, oldest first. One that is dropped meanwhile is left out. */
 export function measureStore(folder: string): MonthUse[] {
   if (!existsSync(folder)) return []
-  const months = Map.groupBy(readdirSync(folder), monthOfName)
+  const months = Map.groupBy(readdirSync(folder), parseMonthName)
   return [...months]
-    .flatMap(([month, names]) => (month === undefined ? [] : [measureMonth(folder, monthName(month), names)]))
+    .flatMap(([month, names]) => (month === undefined ? [] : [measureMonth(folder, formatMonth(month), names)]))
     .sort((a, b) => (a.month < b.month ? -1 : 1))
 }
 

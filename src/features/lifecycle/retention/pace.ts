@@ -3,13 +3,13 @@ import type { Clock } from '#platform/clock.ts'
 
 /** What one transaction of retention should take: requests wait for it. Its commit comes on top. */
 const WANTED_MS = 2.5
-const LEAST_ROWS = 10
-const MOST_ROWS = 500
+const MIN_ROWS = 10
+const MAX_ROWS = 500
 const FIRST_ROWS = 50
 
 /** From one transaction to the next. */
-const MOST_SLOWER = 0.6
-const MOST_FASTER = 1.5
+const MAX_SLOWER = 0.6
+const MAX_FASTER = 1.5
 
 const clamp = (value: number, least: number, most: number): number => Math.min(most, Math.max(least, value))
 
@@ -32,7 +32,7 @@ export function createPace(clock: Pick<Clock, 'monotonicMs'>): Pace {
       const tookMs = clock.monotonicMs() - beganMs
       // A clock that stands still says nothing, and one slow transaction says little: the machine has others to serve.
       if (tookMs > 0)
-        rows = Math.round(clamp(rows * clamp(WANTED_MS / tookMs, MOST_SLOWER, MOST_FASTER), LEAST_ROWS, MOST_ROWS))
+        rows = Math.round(clamp(rows * clamp(WANTED_MS / tookMs, MAX_SLOWER, MAX_FASTER), MIN_ROWS, MAX_ROWS))
       return result
     },
   }

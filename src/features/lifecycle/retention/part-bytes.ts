@@ -6,7 +6,7 @@
  */
 import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { ENCODING, idOfRef, monthName, monthOfRef, partFile } from '#platform/content/read.ts'
+import { blobPath, ENCODING, formatMonth, idOfRef, monthOfRef } from '#platform/content/read.ts'
 import { openReadOnly } from '#platform/db/open.ts'
 import { pagesOf } from './measure.ts'
 
@@ -58,7 +58,7 @@ export class PartBytes {
 }
 
 function readMonth(folder: string, month: number): Month | undefined {
-  const path = join(folder, `${monthName(month)}.db`)
+  const path = join(folder, `${formatMonth(month)}.db`)
   if (!existsSync(path)) return undefined
   const db = openReadOnly(path)
   try {
@@ -69,14 +69,14 @@ function readMonth(folder: string, month: number): Month | undefined {
     let sum = 0
     // The length of a blob is in the head of its row: what overflows into other pages is not read.
     const parts = db.query<{ id: number; encoding: number; size: number }, []>(
-      `SELECT id, encoding, coalesce(length(data), 0) + ${ROW_BYTES} AS size FROM parts WHERE encoding <> ${ENCODING.gone}`,
+      `SELECT id, encoding, coalesce(length(data), 0) + ${ROW_BYTES} AS size FROM parts WHERE encoding <> ${ENCODING.deleted}`,
     )
     const hash = db.query<{ hash: Uint8Array }, [number]>('SELECT hash FROM parts WHERE id = ?')
     for (const { id, encoding, size } of parts.iterate()) {
       sizes[id] = size
       sum += size
       if (encoding !== ENCODING.file) continue
-      const path = partFile(folder, month, hash.get(id)?.hash ?? new Uint8Array())
+      const path = blobPath(folder, month, hash.get(id)?.hash ?? new Uint8Array())
       files.set(id, statSync(path, { throwIfNoEntry: false })?.size ?? 0)
     }
     const { bytes, freeBytes } = pagesOf(path)

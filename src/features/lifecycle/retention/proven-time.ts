@@ -8,13 +8,13 @@ import type { Millis } from '#platform/clock.ts'
 import { minutes } from '#platform/units.ts'
 
 /** It is not noted more often. */
-const NOTE_EVERY_MS = minutes(10)
+const NOTE_INTERVAL_MS = minutes(10)
 const KEY = 'retention:looked_at'
 
 /** `App.provenNow()`, noted. To be asked every hour or more often. */
 export async function provenTime(app: App): Promise<Millis> {
-  const now = app.provenNow()
-  if (Math.abs(now - (lastProvenTime(app.db) ?? 0)) >= NOTE_EVERY_MS)
+  const now = app.confirmedNow()
+  if (Math.abs(now - (lastProvenTime(app.db) ?? 0)) >= NOTE_INTERVAL_MS)
     await app.commit.writeFromReserve((tx) => setMeta(tx.db, KEY, String(now)))
   return now
 }

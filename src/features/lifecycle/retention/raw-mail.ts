@@ -1,6 +1,6 @@
 /** @module Drops received messages as they came in, by months; what was made of them stays. Never a month of which a message is still to be processed. */
 import type { App } from '#features/core/app/app.ts'
-import { oldestWaitingRef } from '#features/receiving/inbound/removal.ts'
+import { findOldestWaitingRef } from '#features/receiving/inbound/removal.ts'
 import { monthOfRef } from '#platform/content/read.ts'
 import { days } from '#platform/units.ts'
 import { provenTime } from './proven-time.ts'
@@ -8,7 +8,7 @@ import { provenTime } from './proven-time.ts'
 /** Resolves with how many months went. */
 export async function dropRawMail(app: App): Promise<number> {
   const before = (await provenTime(app)) - days(app.config.inboundRawDays)
-  const waiting = oldestWaitingRef(app.db)
+  const waiting = findOldestWaitingRef(app.db)
   // Months are counted from that of the year 0.
   const firstKept =
     waiting === undefined ? before : Date.UTC(Math.floor(monthOfRef(waiting) / 12), monthOfRef(waiting) % 12)

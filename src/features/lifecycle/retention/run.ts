@@ -4,18 +4,18 @@
  * mailbox messages only for their age. A run that ends early, by a crash or a full disk, is continued by the next.
  */
 import type { App } from '#features/core/app/app.ts'
-import { trimAuditLog } from '#features/core/audit-logs/trim.ts'
-import { horizonOf } from '#features/core/events/horizon.ts'
+import { purgeAuditLog } from '#features/core/audit-logs/trim.ts'
+import { readHorizon } from '#features/core/events/horizon.ts'
 import {
-  accountWithEventsAfter,
-  counterAfter,
+  findAccountWithEventsAfter,
+  findCounterAfter,
   hasOldCounter,
   hasOldEvents,
-  trimCounter,
-  trimEvents,
+  purgeCounter,
+  purgeEvents,
 } from '#features/core/events/trim.ts'
-import { firstNeededSeq } from '#features/webhooks/webhooks/needed.ts'
-import { giveWay, type Millis } from '#platform/clock.ts'
+import { findFirstNeededSeq } from '#features/webhooks/webhooks/needed.ts'
+import { type Millis, yieldToEventLoop } from '#platform/clock.ts'
 import type { Committer } from '#platform/db/commit.ts'
 import { releasePages } from '#platform/db/scrub.ts'
 import { isoTimeOrNull } from '#platform/http/envelope.ts'
@@ -84,7 +84,7 @@ async function removeAged(app: App, now: Millis, signal: AbortSignal): Promise<R
     events: await passEvents(app, before.events, now, signal),
     inbound: (await pass(inboundWalk, before.inbound)) + (await pass(mailboxWalk, before.inbound)),
     logs: await pass(emailWalk, before.logs),
-    audit: await trimAuditLog(app, now - days(app.config.auditDays)),
+    audit: await purgeAuditLog(app, now - days(app.config.auditDays)),
   }
   await pass(broadcastWalk, before.logs)
   await pass(operationWalk, before.logs)
@@ -138,10 +138,10 @@ async function passEvents(app: App, before: Millis, now: Millis, signal: AbortSi
   const pace = createPace(app.clock)
   let removed = 0
   for (let accountId: number | undefined = 0; ; ) {
-    accountId = accountWithEventsAfter(app.db, accountId)
+    accountId = findAccountWithEventsAfter(app.db, accountId)
     if (accountId === undefined || signal.aborted) return removed
     removed += await passEventsOf(app, accountId, times, pace, signal)
-    await giveWay()
+    await yieldToEventLoop()
   }
 }
 
@@ -157,38 +157,38 @@ async function passEventsOf(
   for (let isMore = true; isMore && !signal.aborted; ) {
     const went = await app.commit.writeFromReserve((tx) =>
       pace.run(() => {
-        const needed = firstNeededSeq(tx.db, accountId)
+        const needed = findFirstNeededSeq(tx.db, accountId)
         const upTo = needed === undefined ? Number.MAX_SAFE_INTEGER : needed - 1
         const limit = pace.rows
-        return { limit, count: trimEvents(tx, accountId, { ...times, upTo }, limit) }
+        return { limit, count: purgeEvents(tx, accountId, { ...times, upTo }, limit) }
       }),
     )
     removed += went.count
     isMore = went.count === went.limit
-    await giveWay()
+    await yieldToEventLoop()
   }
   return removed
 }
 
 /** Counters of hours that nobody asks about any more. Totals that a list is counted with go only when they are zero. */
 async function passCounters(app: App, now: Millis, signal: AbortSignal): Promise<void> {
-  const horizon = Math.min(horizonOf(app.db, 'events'), now - days(COUNTERS_DAYS))
+  const horizon = Math.min(readHorizon(app.db, 'events'), now - days(COUNTERS_DAYS))
   const hour = Math.floor(horizon / hours(1))
   if (hour <= 0) return
   const pace = createPace(app.clock)
   for (let accountId: number | undefined = 0; ; ) {
-    accountId = accountWithEventsAfter(app.db, accountId)
+    accountId = findAccountWithEventsAfter(app.db, accountId)
     if (accountId === undefined) return
     const owner = accountId
     for (let metric: string | undefined = ''; ; ) {
-      metric = counterAfter(app.db, owner, metric)
+      metric = findCounterAfter(app.db, owner, metric)
       if (metric === undefined || signal.aborted) break
       const name = metric
       while (hasOldCounter(app.db, owner, name, hour)) {
         if (signal.aborted) return
-        await app.commit.writeFromReserve((tx) => pace.run(() => trimCounter(tx, owner, name, hour, pace.rows)))
+        await app.commit.writeFromReserve((tx) => pace.run(() => purgeCounter(tx, owner, name, hour, pace.rows)))
       }
-      await giveWay()
+      await yieldToEventLoop()
     }
   }
 }

@@ -7,9 +7,9 @@
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import { getMeta, setMeta } from '#features/core/events/record.ts'
-import { giveWay, type Millis } from '#platform/clock.ts'
+import { type Millis, yieldToEventLoop } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import type { Pace } from './pace.ts'
 
 /** Position = the stored code: only ever append. */
@@ -40,7 +40,7 @@ export interface Walk<Row extends OldRow> {
   isKept?(row: Row): boolean
 }
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   left: db.prepare<{ id: number }, [number, number, number]>(
     'SELECT row_id AS id FROM retention_left WHERE kind = ? AND row_id > ? ORDER BY row_id LIMIT ?',
   ),
@@ -77,13 +77,13 @@ export async function goThrough<Row extends OldRow>(
     )
     done += step.done
     after = step.next
-    await giveWay()
+    await yieldToEventLoop()
   }
   for (let isMore = true; isMore && !signal.aborted; ) {
     const step = await app.commit.writeFromReserve((tx) => pace.run(() => goOn(app, tx, walk, before, pace.rows)))
     done += step.done
     isMore = step.next !== undefined
-    await giveWay()
+    await yieldToEventLoop()
   }
   return done
 }
@@ -111,7 +111,7 @@ export async function retireByIds<Row extends OldRow>(
       }),
     )
     from += batch.length
-    await giveWay()
+    await yieldToEventLoop()
   }
   return done
 }

@@ -3,65 +3,65 @@ import type { App } from '#features/core/app/app.ts'
 import { raiseHorizon } from '#features/core/events/horizon.ts'
 import {
   deleteOperation,
+  findOldOperation,
   isExpired,
+  listOperationsAfter,
   type OldOperation,
-  oldOperation,
-  operationsAfter,
 } from '#features/core/operations/retire.ts'
 import {
-  messagesAfter,
+  findOldMessage,
+  listMessagesAfter,
   type OldMessage,
-  oldMessage,
-  retireMessage,
+  removeOldMessage,
 } from '#features/receiving/agent-mailboxes/removal.ts'
-import { forgetComplaints, lastComplaintAt } from '#features/receiving/complaints/forget.ts'
+import { deleteComplaints, findLastComplaintAt } from '#features/receiving/complaints/forget.ts'
 import { removeInbound } from '#features/receiving/inbound/inbound-emails.ts'
-import { inboundAfter, type OldInbound, oldInbound } from '#features/receiving/inbound/removal.ts'
+import { findOldInbound, listInboundAfter, type OldInbound } from '#features/receiving/inbound/removal.ts'
 import {
-  broadcastsAfter,
   deleteBroadcast,
   dropBroadcastContent,
+  findRetainedBroadcast,
   hasBroadcast,
-  isBroadcastOverSince,
-  type OldBroadcast,
-  oldBroadcast,
+  hasBroadcastEndedBefore,
+  listBroadcastsAfter,
+  type RetainedBroadcast,
 } from '#features/sending/broadcasts/retire.ts'
 import { resolveDeadLetter } from '#features/sending/dead-letters/resolve.ts'
-import { forgetOperation } from '#features/sending/newsletters/forget-operation.ts'
+import { unlinkOperation } from '#features/sending/newsletters/forget-operation.ts'
 import {
   deleteEmail,
   dropEmailContent,
-  emailsAfter,
+  findOldEmail,
+  findUnchangedRecipients,
   hasEmails,
+  hasEndedBefore,
   hasOpenEmails,
-  isOverSince,
   type OldEmail,
-  oldEmail,
-  unchangedSince,
+  readEmailsAfter,
 } from '#features/sending/queue/retire.ts'
-import { forgetEngagement } from '#features/sending/tracking/forget.ts'
+import { deleteEngagement } from '#features/sending/tracking/forget.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import type { Walk } from './walk.ts'
 
 /** Bodies and attachments of emails that are over. */
 export const contentWalk: Walk<OldEmail> = {
   name: 'content',
-  after: emailsAfter,
-  byId: oldEmail,
+  after: readEmailsAfter,
+  byId: findOldEmail,
   retire(app, tx, email, before) {
-    if (!isOverSince(email, before)) return false
+    if (!hasEndedBefore(email, before)) return false
     dropEmailContent(app, tx, email)
     return true
   },
 }
 
 /** Sources of broadcasts whose emails are all over. */
-export const broadcastContentWalk: Walk<OldBroadcast> = {
+export const broadcastContentWalk: Walk<RetainedBroadcast> = {
   name: 'broadcast content',
-  after: broadcastsAfter,
-  byId: oldBroadcast,
+  after: listBroadcastsAfter,
+  byId: findRetainedBroadcast,
   retire(app, tx, broadcast, before) {
-    if (!isBroadcastOverSince(broadcast, before)) return false
+    if (!hasBroadcastEndedBefore(broadcast, before)) return false
     if (broadcast.operationId !== null && hasOpenEmails(tx.db, broadcast.operationId)) return false
     dropBroadcastContent(app, tx, broadcast)
     return true
@@ -71,11 +71,11 @@ export const broadcastContentWalk: Walk<OldBroadcast> = {
 /** Emails that are over, with all that hangs on them. */
 export const emailWalk: Walk<OldEmail> = {
   name: 'emails',
-  after: emailsAfter,
-  byId: oldEmail,
+  after: readEmailsAfter,
+  byId: findOldEmail,
   retire(app, tx, email, before) {
-    const recipientIds = unchangedSince(tx, email, before)
-    if (!recipientIds || (lastComplaintAt(tx, email.id) ?? 0) >= before) return false
+    const recipientIds = findUnchangedRecipients(tx, email, before)
+    if (!recipientIds || (findLastComplaintAt(tx, email.id) ?? 0) >= before) return false
     raiseHorizon(tx, 'logs', before)
     removeEmail(app, tx, email, recipientIds)
     return true
@@ -83,19 +83,19 @@ export const emailWalk: Walk<OldEmail> = {
 }
 
 function removeEmail(app: App, tx: Tx, email: OldEmail, recipientIds: readonly number[]): void {
-  forgetEngagement(tx, email.id, recipientIds)
-  forgetComplaints(app, tx, email.id)
+  deleteEngagement(tx, email.id, recipientIds)
+  deleteComplaints(app, tx, email.id)
   for (const id of recipientIds) resolveDeadLetter(tx, id)
   deleteEmail(app, tx, email)
 }
 
 /** Broadcasts without emails any more. */
-export const broadcastWalk: Walk<OldBroadcast> = {
+export const broadcastWalk: Walk<RetainedBroadcast> = {
   name: 'broadcasts',
-  after: broadcastsAfter,
-  byId: oldBroadcast,
+  after: listBroadcastsAfter,
+  byId: findRetainedBroadcast,
   retire(app, tx, broadcast, before) {
-    if (!isBroadcastOverSince(broadcast, before)) return false
+    if (!hasBroadcastEndedBefore(broadcast, before)) return false
     if (broadcast.operationId !== null && hasEmails(tx.db, broadcast.operationId)) return false
     raiseHorizon(tx, 'logs', before)
     deleteBroadcast(app, tx, broadcast)
@@ -106,13 +106,13 @@ export const broadcastWalk: Walk<OldBroadcast> = {
 /** Operations that nothing names any more. */
 export const operationWalk: Walk<OldOperation> = {
   name: 'operations',
-  after: operationsAfter,
-  byId: oldOperation,
+  after: listOperationsAfter,
+  byId: findOldOperation,
   retire(app, tx, operation) {
-    if (!isExpired(operation, app.provenNow())) return false
+    if (!isExpired(operation, app.confirmedNow())) return false
     if (hasEmails(tx.db, operation.id) || hasBroadcast(tx.db, operation.id)) return false
     if (!deleteOperation(tx, operation.id)) return false
-    forgetOperation(tx, operation.id)
+    unlinkOperation(tx, operation.id)
     return true
   },
 }
@@ -120,8 +120,8 @@ export const operationWalk: Walk<OldOperation> = {
 /** Inbound emails. */
 export const inboundWalk: Walk<OldInbound> = {
   name: 'inbound',
-  after: inboundAfter,
-  byId: oldInbound,
+  after: listInboundAfter,
+  byId: findOldInbound,
   retire(app, tx, email) {
     removeInbound(app, tx, email)
     return true
@@ -131,10 +131,10 @@ export const inboundWalk: Walk<OldInbound> = {
 /** Messages of agent mailboxes, received and sent. */
 export const mailboxWalk: Walk<OldMessage> = {
   name: 'mailboxes',
-  after: messagesAfter,
-  byId: oldMessage,
+  after: listMessagesAfter,
+  byId: findOldMessage,
   retire(app, tx, message) {
-    retireMessage(app, tx, message)
+    removeOldMessage(app, tx, message)
     return true
   },
   isKept: ({ emailId, readAt }) => emailId === null && readAt === null,

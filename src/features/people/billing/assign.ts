@@ -1,8 +1,8 @@
 /** @module The operator's word on an account's plan and quota, in place of a purchase. */
 
-import { type Account, accountOfActor } from '#features/core/accounts/accounts.ts'
+import { type Account, getAccount } from '#features/core/accounts/accounts.ts'
 import { isPlan, PLANS, UNLIMITED } from '#features/core/accounts/plans.ts'
-import { billingOf, setPlan, setQuota } from '#features/core/accounts/subscription.ts'
+import { getBillingState, setPlan, setQuota } from '#features/core/accounts/subscription.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import { conflict, invalid } from '#platform/errors.ts'
@@ -24,10 +24,10 @@ export function assignPlan(app: App, actor: Actor, { plan, monthlyQuota }: Assig
   if (typeof monthlyQuota === 'number' && !isQuota(monthlyQuota))
     throw invalid('monthly_quota', `A monthly quota is a whole number from 0 to ${UNLIMITED}, which is no limit.`)
   return app.commit.write((tx) => {
-    const before = accountOfActor(app.config, tx.db, actor.accountId)
+    const before = getAccount(app.config, tx.db, actor.accountId)
     const now = app.eventTime()
     if (plan !== undefined) {
-      const billing = billingOf(tx.db, actor.accountId)
+      const billing = getBillingState(tx.db, actor.accountId)
       if (billing.isSubAccount) throw conflict('sub_account', 'A sub-account has the plan of its parent; change that.')
       if (billing.subscriptionId !== null)
         throw conflict('subscription_exists', 'The account has a subscription, which its plan follows; end that first.')
@@ -43,7 +43,7 @@ export function assignPlan(app: App, actor: Actor, { plan, monthlyQuota }: Assig
         ...(monthlyQuota !== undefined && { monthly_quota: monthlyQuota }),
       },
     })
-    return accountOfActor(app.config, tx.db, actor.accountId)
+    return getAccount(app.config, tx.db, actor.accountId)
   })
 }
 

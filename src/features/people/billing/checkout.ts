@@ -3,16 +3,16 @@
  * told by Stripe (see reconcile.ts); nothing here changes a plan. Also ends what an account pays when it is deleted.
  */
 import type { Stripe } from 'stripe'
-import { accountOfActor } from '#features/core/accounts/accounts.ts'
-import { isPlan, PLANS, planTerms } from '#features/core/accounts/plans.ts'
-import { type BillingState, billingOf, setCustomer } from '#features/core/accounts/subscription.ts'
+import { getAccount } from '#features/core/accounts/accounts.ts'
+import { getPlanTerms, isPlan, PLANS } from '#features/core/accounts/plans.ts'
+import { type BillingState, getBillingState, setCustomer } from '#features/core/accounts/subscription.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import type { Millis } from '#platform/clock.ts'
 import { sha256 } from '#platform/crypto.ts'
 import { AppError, conflict, invalid } from '#platform/errors.ts'
 import { days } from '#platform/units.ts'
-import { isBillingConfigured, isMissing, nonsense, requireBilling, withStripe } from './stripe.ts'
+import { invalidResponse, isBillingConfigured, isResourceMissing, requireBilling, withStripe } from './stripe.ts'
 
 export interface CheckoutInput {
   readonly plan: string
@@ -28,16 +28,16 @@ export interface CheckoutInput {
 export async function startCheckout(app: App, actor: Actor, input: CheckoutInput): Promise<string> {
   requireBilling(app)
   requirePayer(app, actor)
-  const price = priceOf(app, input.plan)
+  const price = requirePrice(app, input.plan)
   requireWebUrl('success_url', input.successUrl)
   requireWebUrl('cancel_url', input.cancelUrl)
-  if (billingOf(app.db, actor.accountId).subscriptionId !== null)
+  if (getBillingState(app.db, actor.accountId).subscriptionId !== null)
     throw conflict(
       'subscription_exists',
       'The account has a subscription; change or end it on the page that POST /v1/billing/portal gives.',
     )
   return withStripe(app, async (stripe) => {
-    const session = await asCustomer(app, actor, stripe, (customer) =>
+    const session = await withCustomer(app, actor, stripe, (customer) =>
       stripe.checkout.sessions.create({
         mode: 'subscription',
         customer,
@@ -48,7 +48,7 @@ export async function startCheckout(app: App, actor: Actor, input: CheckoutInput
         cancel_url: input.cancelUrl,
       }),
     )
-    return webUrlOf(app, session)
+    return requireSessionUrl(app, session)
   })
 }
 
@@ -60,9 +60,12 @@ export async function openPortal(app: App, actor: Actor, returnUrl: string): Pro
   if (customerId === null) throw noSubscription()
   return withStripe(app, async (stripe) => {
     try {
-      return webUrlOf(app, await stripe.billingPortal.sessions.create({ customer: customerId, return_url: returnUrl }))
+      return requireSessionUrl(
+        app,
+        await stripe.billingPortal.sessions.create({ customer: customerId, return_url: returnUrl }),
+      )
     } catch (error) {
-      throw isMissing(error, 'customer') ? noSubscription() : error
+      throw isResourceMissing(error, 'customer') ? noSubscription() : error
     }
   })
 }
@@ -72,16 +75,16 @@ const noSubscription = () =>
 
 /** The billing of an account that may buy. */
 function requirePayer(app: App, actor: Actor): BillingState {
-  const billing = billingOf(app.db, actor.accountId)
+  const billing = getBillingState(app.db, actor.accountId)
   if (billing.isSubAccount)
     throw new AppError(403, 'sub_account', 'A sub-account has no billing of its own; its parent account pays.')
   return billing
 }
 
-function priceOf({ config }: App, plan: string): string {
-  const price = isPlan(plan) ? planTerms(config, plan).stripePriceId : null
+function requirePrice({ config }: App, plan: string): string {
+  const price = isPlan(plan) ? getPlanTerms(config, plan).stripePriceId : null
   if (price !== null) return price
-  const forSale = PLANS.filter((name) => planTerms(config, name).stripePriceId !== null)
+  const forSale = PLANS.filter((name) => getPlanTerms(config, name).stripePriceId !== null)
   throw invalid(
     'plan',
     forSale.length === 0
@@ -102,43 +105,43 @@ function isWebUrl(text: unknown): text is string {
 }
 
 /** Where a session leads; what Stripe answers is not believed to be a URL. */
-function webUrlOf(app: App, { url }: { readonly url?: unknown }): string {
-  if (!isWebUrl(url)) throw nonsense(app, 'the URL of a session')
+function requireSessionUrl(app: App, { url }: { readonly url?: unknown }): string {
+  if (!isWebUrl(url)) throw invalidResponse(app, 'the URL of a session')
   return url
 }
 
 /** Does `use` with the account's customer, who is made when there is none, or none any more at Stripe. */
-async function asCustomer<T>(
+async function withCustomer<T>(
   app: App,
   actor: Actor,
   stripe: Stripe,
   use: (customerId: string) => Promise<T>,
 ): Promise<T> {
-  const { customerId } = billingOf(app.db, actor.accountId)
+  const { customerId } = getBillingState(app.db, actor.accountId)
   if (customerId !== null) {
     try {
       return await use(customerId)
     } catch (error) {
-      if (!isMissing(error, 'customer')) throw error
+      if (!isResourceMissing(error, 'customer')) throw error
     }
   }
-  return use(await makeCustomer(app, actor, stripe, customerId))
+  return use(await createCustomer(app, actor, stripe, customerId))
 }
 
 /** @param gone the customer that was there before */
-async function makeCustomer(app: App, actor: Actor, stripe: Stripe, gone: string | null): Promise<string> {
-  const { email } = accountOfActor(app.config, app.db, actor.accountId)
+async function createCustomer(app: App, actor: Actor, stripe: Stripe, previousId: string | null): Promise<string> {
+  const { email } = getAccount(app.config, app.db, actor.accountId)
   // Of several at once, and of one whose answer was lost, the same customer.
-  const key = sha256(JSON.stringify([actor.accountUuid, email, gone])).toHex()
-  const made = await stripe.customers.create(
+  const key = sha256(JSON.stringify([actor.accountUuid, email, previousId])).toHex()
+  const created = await stripe.customers.create(
     { email, metadata: { account_id: actor.accountUuid } },
     { idempotencyKey: `tassis-${key}` },
   )
-  const id: unknown = made.id
-  if (typeof id !== 'string' || id === '' || id.length > 255) throw nonsense(app, 'the id of a customer')
+  const id: unknown = created.id
+  if (typeof id !== 'string' || id === '' || id.length > 255) throw invalidResponse(app, 'the id of a customer')
   return app.commit.write((tx) => {
-    const current = billingOf(tx.db, actor.accountId).customerId
-    if (current !== gone && current !== null) return current
+    const current = getBillingState(tx.db, actor.accountId).customerId
+    if (current !== previousId && current !== null) return current
     setCustomer(tx, actor.accountId, id, app.eventTime())
     audit(app, tx, actor, {
       action: 'billing.customer_created',
@@ -151,20 +154,20 @@ async function makeCustomer(app: App, actor: Actor, stripe: Stripe, gone: string
 }
 
 /** How long it is tried to end what a deleted account pays; after that the operator has to do it. */
-const LONGEST_TRYING_MS = days(3)
+const MAX_RETRY_AGE_MS = days(3)
 
 /**
  * Ends what a deleted account pays, before its row goes. False: Stripe could not be asked, it has to be tried again. Given up three days after the
  * deletion, so that Stripe cannot keep what is to be erased; the log then tells the operator whom to delete there.
  */
-export async function endedBilling(app: App, accountId: number, deletedAt: Millis): Promise<boolean> {
+export async function tryEndBilling(app: App, accountId: number, deletedAt: Millis): Promise<boolean> {
   try {
     await endBilling(app, accountId)
     return true
   } catch (error) {
     if (!(error instanceof AppError)) throw error
-    if (app.clock.now() < deletedAt + LONGEST_TRYING_MS) return false
-    const { customerId } = billingOf(app.db, accountId)
+    if (app.clock.now() < deletedAt + MAX_RETRY_AGE_MS) return false
+    const { customerId } = getBillingState(app.db, accountId)
     app.log.error({ customer: customerId }, 'a deleted account may still pay: delete this customer at Stripe')
     return true
   }
@@ -175,12 +178,12 @@ export async function endedBilling(app: App, accountId: number, deletedAt: Milli
  * customer. Throws as `withStripe`.
  */
 export async function endBilling(app: App, accountId: number): Promise<void> {
-  const { customerId, accountUuid } = billingOf(app.db, accountId)
+  const { customerId, accountUuid } = getBillingState(app.db, accountId)
   if (customerId === null) return
   if (isBillingConfigured(app.config)) {
     await withStripe(app, (stripe) =>
       stripe.customers.del(customerId).catch((error: unknown) => {
-        if (!isMissing(error)) throw error
+        if (!isResourceMissing(error)) throw error
       }),
     )
   } else app.log.warn({ account: accountUuid }, 'an account with a subscription is deleted while nobody is billed')

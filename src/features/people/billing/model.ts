@@ -3,7 +3,7 @@ import { type Static, Type } from '@sinclair/typebox'
 import type { PlanTerms } from '#features/core/accounts/plans.ts'
 import type { Subscription } from '#features/core/accounts/subscription.ts'
 import { isoTimeOrNull } from '#platform/http/envelope.ts'
-import { Closed, Nullable, Timestamp } from '#platform/http/schemas.ts'
+import { Nullable, StrictObject, Timestamp } from '#platform/http/schemas.ts'
 
 const MaxDomains = Type.Integer({ description: 'Most domains; 2147483647 is unlimited, here and below.' })
 const MaxTemplates = Type.Integer({ description: 'Most templates.' })
@@ -57,7 +57,7 @@ export type SubscriptionRecord = Static<typeof SubscriptionRecord>
 
 const PageUrl = (description: string) => Type.String({ minLength: 1, maxLength: 2048, description })
 
-export const CheckoutRequest = Closed({
+export const CheckoutRequest = StrictObject({
   plan: Type.String({ minLength: 1, maxLength: 50, description: 'Plan to buy: one with a stripe_price_id.' }),
   success_url: PageUrl('Where the browser goes after the purchase.'),
   cancel_url: PageUrl('Where the browser goes when nothing was bought.'),
@@ -66,7 +66,7 @@ export const CheckoutRecord = Type.Object({
   checkout_url: Type.String({ description: 'Page where the plan is bought; to be opened soon, and once.' }),
 })
 
-export const PortalRequest = Closed({ return_url: PageUrl('Where the page leads back to.') })
+export const PortalRequest = StrictObject({ return_url: PageUrl('Where the page leads back to.') })
 export const PortalRecord = Type.Object({
   portal_url: Type.String({ description: 'Page where the subscription is managed; to be opened soon.' }),
 })

@@ -7,16 +7,16 @@ import type { Stripe } from 'stripe'
 import type { App } from '#features/core/app/app.ts'
 import { AppError } from '#platform/errors.ts'
 import { acceptsBody } from '#platform/http/body.ts'
-import { takingLong } from '#platform/http/request-context.ts'
+import { withoutTimeLimit } from '#platform/http/request-context.ts'
 import { reconcile } from './reconcile.ts'
-import { stripeLibrary } from './stripe.ts'
+import { loadStripe } from './stripe.ts'
 
 /** In seconds: how old a signature may be, which is how long a copied one can be used. */
 const TOLERANCE_SECONDS = 300
-const LONGEST_ID = 255
+const MAX_ID_LENGTH = 255
 
 /** Whatever else is told changes no plan. */
-const HEARD: readonly string[] = [
+const HANDLED_EVENTS: readonly string[] = [
   'checkout.session.completed',
   'customer.subscription.created',
   'customer.subscription.updated',
@@ -32,21 +32,21 @@ export const billingPages = (app: App) =>
   new Elysia().post(
     '/billing/stripe',
     async ({ body, request }) => {
-      const event = await verified(app, body, request.headers.get('stripe-signature'))
-      if (!HEARD.includes(event.type)) return RECEIVED
-      const customer = customerIn(event)
+      const event = await verifyEvent(app, body, request.headers.get('stripe-signature'))
+      if (!HANDLED_EVENTS.includes(event.type)) return RECEIVED
+      const customer = readCustomer(event)
       // Stripe repeats what is not answered with 2xx, and by then can be asked again.
-      if (isId(customer) && isId(event.id)) await takingLong(request, () => reconcile(app, customer, event.id))
+      if (isId(customer) && isId(event.id)) await withoutTimeLimit(request, () => reconcile(app, customer, event.id))
       return RECEIVED
     },
     { detail: { hide: true, ...acceptsBody('bytes') } },
   )
 
 /** The event in a body that Stripe has signed; throws 400 `invalid_signature`. */
-async function verified({ config, clock }: App, body: unknown, signature: string | null): Promise<Stripe.Event> {
+async function verifyEvent({ config, clock }: App, body: unknown, signature: string | null): Promise<Stripe.Event> {
   try {
     if (!(body instanceof Uint8Array) || signature === null) throw new TypeError('nothing is signed')
-    const { webhooks } = await stripeLibrary()
+    const { webhooks } = await loadStripe()
     const event: unknown = await webhooks.constructEventAsync(
       Buffer.from(body),
       signature,
@@ -67,7 +67,7 @@ async function verified({ config, clock }: App, body: unknown, signature: string
 }
 
 /** Of the object that an event is about: its customer, as an id or as a whole; of `customer.deleted` itself. */
-function customerIn(event: Stripe.Event): unknown {
+function readCustomer(event: Stripe.Event): unknown {
   const about: unknown = event.data?.object
   if (typeof about !== 'object' || about === null) return undefined
   if (event.type === 'customer.deleted') return 'id' in about ? about.id : undefined
@@ -76,4 +76,4 @@ function customerIn(event: Stripe.Event): unknown {
 }
 
 const isId = (value: unknown): value is string =>
-  typeof value === 'string' && value !== '' && value.length <= LONGEST_ID
+  typeof value === 'string' && value !== '' && value.length <= MAX_ID_LENGTH

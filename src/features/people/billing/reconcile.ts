@@ -5,28 +5,28 @@
 import { type Static, type TSchema, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import type { Stripe } from 'stripe'
-import { planOfPrice } from '#features/core/accounts/plans.ts'
+import { findPlanByPrice } from '#features/core/accounts/plans.ts'
 import {
   type BillingState,
-  billingOfCustomer,
-  customersAfter,
+  findBillingStateByCustomer,
+  listCustomersAfter,
   type Subscription,
   setSubscription,
 } from '#features/core/accounts/subscription.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { AppError } from '#platform/errors.ts'
 import { perOwner } from '#platform/per-owner.ts'
 import { SerialQueue } from '#platform/queue/serial-queue.ts'
 import { days, seconds } from '#platform/units.ts'
-import { isBillingConfigured, isMissing, nonsense, withStripe } from './stripe.ts'
+import { invalidResponse, isBillingConfigured, isResourceMissing, withStripe } from './stripe.ts'
 
 /** Stripe repeats an event for three days by itself, for thirty by hand. */
-const KEPT_EVENT_DAYS = 60
-const SLICE = 500
+const EVENT_RETENTION_DAYS = 60
+const BATCH_SIZE = 500
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   seen: db.prepare<{ id: string }, [string]>('SELECT id FROM billing_events WHERE id = ?'),
   note: db.prepare('INSERT OR IGNORE INTO billing_events (id, created_at) VALUES (?, ?)'),
   trim: db.prepare(
@@ -35,10 +35,10 @@ const sql = prepared((db) => ({
 }))
 
 /** A paid plan holds while Stripe still tries to collect. */
-const LIVE: readonly string[] = ['active', 'trialing', 'past_due']
+const LIVE_STATUSES: readonly string[] = ['active', 'trialing', 'past_due']
 
 const Id = Type.String({ minLength: 1, maxLength: 255 })
-const LONGEST_EMAIL = 320
+const MAX_EMAIL_LENGTH = 320
 const LAST_SECOND = 253_402_300_799
 const Second = Type.Integer({ minimum: 0, maximum: LAST_SECOND })
 
@@ -60,16 +60,16 @@ const ListedSubscriptions = Type.Object({
 })
 const ListedInvoices = Type.Object({ data: Type.Array(Type.Object({ amount_paid: Type.Integer() })) })
 
-type Listed = Static<typeof ListedSubscriptions>['data'][number]
+type ListedSubscription = Static<typeof ListedSubscriptions>['data'][number]
 
 /** The value, once it is of this shape; a 502 otherwise. */
-function shaped<T extends TSchema>(app: App, what: string, schema: T, value: unknown): Static<T> {
-  if (!Value.Check(schema, value)) throw nonsense(app, what)
+function requireShape<T extends TSchema>(app: App, what: string, schema: T, value: unknown): Static<T> {
+  if (!Value.Check(schema, value)) throw invalidResponse(app, what)
   return value
 }
 
 /** Who changes accounts here, in the audit log. */
-const stripeActor = ({ accountId, accountUuid }: BillingState): Actor => ({
+const toStripeActor = ({ accountId, accountUuid }: BillingState): Actor => ({
   accountId,
   accountUuid,
   type: 'system',
@@ -85,21 +85,21 @@ export const isEventApplied = (app: Pick<App, 'db'>, eventId: string): boolean =
  * @param eventId of the event that says so; noted with the change, and not applied a second time
  */
 export const reconcile = (app: App, customerId: string, eventId?: string): Promise<void> =>
-  inTurn(app, customerId, async () => {
+  runInOrder(app, customerId, async () => {
     if (eventId !== undefined && isEventApplied(app, eventId)) return
-    const before = billingOfCustomer(app.db, customerId)
-    const bought =
-      before && !before.isDeleted ? await boughtBy(app, customerId, before, eventId !== undefined) : undefined
+    const before = findBillingStateByCustomer(app.db, customerId)
+    const purchase =
+      before && !before.isDeleted ? await readPurchase(app, customerId, before, eventId !== undefined) : undefined
     await app.commit.write((tx) => {
       const now = app.eventTime()
       if (eventId !== undefined) sql(tx.db).note.run(eventId, now)
       // Read again: an operator may have changed the plan meanwhile.
-      const current = billingOfCustomer(tx.db, customerId)
-      if (!current || current.isDeleted || !bought) return
-      const after = followed(app, current, bought)
+      const current = findBillingStateByCustomer(tx.db, customerId)
+      if (!current || current.isDeleted || !purchase) return
+      const after = toSubscription(app, current, purchase)
       if (!after || isSame(current, after)) return
       setSubscription(tx, current.accountId, after, now)
-      audit(app, tx, stripeActor(current), {
+      audit(app, tx, toStripeActor(current), {
         action: 'subscription.updated',
         resourceType: 'account',
         resourceId: current.accountUuid,
@@ -115,24 +115,29 @@ export const reconcile = (app: App, customerId: string, eventId?: string): Promi
   })
 
 /** What Stripe says that a customer has; `subscription` undefined: nothing that counts. */
-interface Bought {
-  readonly subscription: Listed | undefined
+interface Purchase {
+  readonly subscription: ListedSubscription | undefined
   /** Whether an invoice of it over more than zero was paid. */
   readonly isSettled: boolean
 }
 
 /** Undefined: Stripe does not know the customer, and nothing told us so. A key of another account of Stripe must not take everybody's plan away. */
-function boughtBy(app: App, customerId: string, before: BillingState, isTold: boolean): Promise<Bought | undefined> {
+function readPurchase(
+  app: App,
+  customerId: string,
+  before: BillingState,
+  isFromEvent: boolean,
+): Promise<Purchase | undefined> {
   return withStripe(app, async (stripe) => {
-    const live = await liveOf(app, stripe, customerId)
-    if (live === undefined && !isTold) {
+    const live = await listLiveSubscriptions(app, stripe, customerId)
+    if (live === undefined && !isFromEvent) {
       app.log.error(
         { account: before.accountUuid },
         'Stripe does not know a customer; is TASSIS_STRIPE_KEY of the right account?',
       )
       return undefined
     }
-    const subscription = newest(live ?? [])
+    const subscription = findNewest(live ?? [])
     if (!subscription) return { subscription, isSettled: false }
     // Once settled, a subscription stays so.
     const isKnown = subscription.id === before.subscriptionId && !before.quotaHeld
@@ -141,33 +146,40 @@ function boughtBy(app: App, customerId: string, before: BillingState, isTold: bo
 }
 
 /** Undefined: there is no such customer. */
-async function liveOf(app: App, stripe: Stripe, customerId: string): Promise<Listed[] | undefined> {
+async function listLiveSubscriptions(
+  app: App,
+  stripe: Stripe,
+  customerId: string,
+): Promise<ListedSubscription[] | undefined> {
   try {
     // Without those that have ended.
-    const { data } = shaped(
+    const { data } = requireShape(
       app,
       'subscriptions',
       ListedSubscriptions,
       await stripe.subscriptions.list({ customer: customerId, limit: 100, expand: ['data.customer'] }),
     )
-    return data.filter(({ customer, status }) => customerOf(customer) === customerId && LIVE.includes(status))
+    return data.filter(
+      ({ customer, status }) => toCustomerId(customer) === customerId && LIVE_STATUSES.includes(status),
+    )
   } catch (error) {
-    if (isMissing(error)) return undefined
+    if (isResourceMissing(error)) return undefined
     throw error
   }
 }
 
-const customerOf = (customer: Listed['customer']): string => (typeof customer === 'string' ? customer : customer.id)
+const toCustomerId = (customer: ListedSubscription['customer']): string =>
+  typeof customer === 'string' ? customer : customer.id
 
 /** Of several, the last that was begun: what its customer wants now. */
-const newest = (subscriptions: readonly Listed[]): Listed | undefined =>
-  subscriptions.reduce<Listed | undefined>(
+const findNewest = (subscriptions: readonly ListedSubscription[]): ListedSubscription | undefined =>
+  subscriptions.reduce<ListedSubscription | undefined>(
     (last, subscription) => (last && last.created >= subscription.created ? last : subscription),
     undefined,
   )
 
 async function hasPaid(app: App, stripe: Stripe, subscriptionId: string): Promise<boolean> {
-  const { data } = shaped(
+  const { data } = requireShape(
     app,
     'invoices',
     ListedInvoices,
@@ -177,14 +189,18 @@ async function hasPaid(app: App, stripe: Stripe, subscriptionId: string): Promis
 }
 
 /** What an account is to have; undefined: nothing of it comes from Stripe. */
-function followed(app: App, current: BillingState, { subscription, isSettled }: Bought): Subscription | undefined {
+function toSubscription(
+  app: App,
+  current: BillingState,
+  { subscription, isSettled }: Purchase,
+): Subscription | undefined {
   if (!subscription) {
     // A plan that the operator gave is not taken away.
     if (current.subscriptionId === null) return undefined
     return { ...current, plan: 'free', quotaHeld: false, subscriptionId: null, status: 'canceled', trialEndsAt: null }
   }
   const { customer, items, trial_end: trialEnd } = subscription
-  const plan = items.data.map(({ price }) => planOfPrice(app.config, price.id)).find((known) => known !== undefined)
+  const plan = items.data.map(({ price }) => findPlanByPrice(app.config, price.id)).find((known) => known !== undefined)
   if (!plan)
     app.log.warn({ account: current.accountUuid }, 'a subscription has no price of TASSIS_PLANS; its plan stays')
   const email = typeof customer === 'string' ? null : (customer.email ?? null)
@@ -193,7 +209,7 @@ function followed(app: App, current: BillingState, { subscription, isSettled }: 
     quotaHeld: plan ? !isSettled : current.quotaHeld,
     subscriptionId: subscription.id,
     status: subscription.status,
-    billingEmail: email === null || email.length > LONGEST_EMAIL ? current.billingEmail : email,
+    billingEmail: email === null || email.length > MAX_EMAIL_LENGTH ? current.billingEmail : email,
     trialEndsAt: trialEnd === undefined || trialEnd === null ? null : seconds(trialEnd),
   }
 }
@@ -209,15 +225,15 @@ const isSame = (a: Subscription, b: Subscription): boolean =>
 /** Of each service, one queue for a customer: what was asked of Stripe first must be written first. */
 const queueOf = perOwner((_: App) => new SerialQueue<string>())
 
-const inTurn = (app: App, customerId: string, work: () => Promise<void>): Promise<void> =>
+const runInOrder = (app: App, customerId: string, work: () => Promise<void>): Promise<void> =>
   queueOf(app).run(customerId, work)
 
 /** Asks for every customer, one after the other: for events that never came. Ends when Stripe cannot be asked. */
 export async function reconcileAll(app: App, signal: AbortSignal): Promise<void> {
   if (!isBillingConfigured(app.config)) return
   for (let last = ''; ; ) {
-    const customers = customersAfter(app.db, last, SLICE)
-    for (const customer of customers) if (signal.aborted || !(await couldReconcile(app, customer))) return
+    const customers = listCustomersAfter(app.db, last, BATCH_SIZE)
+    for (const customer of customers) if (signal.aborted || !(await tryReconcile(app, customer))) return
     const next = customers.at(-1)
     if (next === undefined) return
     last = next
@@ -225,7 +241,7 @@ export async function reconcileAll(app: App, signal: AbortSignal): Promise<void>
 }
 
 /** False when Stripe cannot be asked at the moment; what it refuses for one customer is logged and says nothing of others. */
-async function couldReconcile(app: App, customerId: string): Promise<boolean> {
+async function tryReconcile(app: App, customerId: string): Promise<boolean> {
   try {
     await reconcile(app, customerId)
     return true
@@ -236,11 +252,11 @@ async function couldReconcile(app: App, customerId: string): Promise<boolean> {
 }
 
 /** Forgets events that nobody will repeat any more; returns how many. */
-export async function trimBillingEvents(app: App): Promise<number> {
-  const before = app.provenNow() - days(KEPT_EVENT_DAYS)
+export async function purgeBillingEvents(app: App): Promise<number> {
+  const before = app.confirmedNow() - days(EVENT_RETENTION_DAYS)
   for (let removed = 0; ; ) {
-    const { changes } = await app.commit.writeFromReserve((tx) => sql(tx.db).trim.run(before, SLICE))
+    const { changes } = await app.commit.writeFromReserve((tx) => sql(tx.db).trim.run(before, BATCH_SIZE))
     removed += changes
-    if (changes < SLICE) return removed
+    if (changes < BATCH_SIZE) return removed
   }
 }

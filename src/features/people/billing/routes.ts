@@ -1,15 +1,15 @@
 /** @module /v1/billing: paths, shapes and one call each. */
 import { Elysia } from 'elysia'
-import { accountState } from '#features/core/accounts/accounts.ts'
-import { allPlanTerms, planTerms } from '#features/core/accounts/plans.ts'
-import { billingOf } from '#features/core/accounts/subscription.ts'
+import { readAccountState } from '#features/core/accounts/accounts.ts'
+import { getPlanTerms, listPlanTerms } from '#features/core/accounts/plans.ts'
+import { getBillingState } from '#features/core/accounts/subscription.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
-import { tooMany } from '#platform/errors.ts'
+import { tooManyRequests } from '#platform/errors.ts'
 import { ownersOnly, publicRoute } from '#platform/http/access.ts'
-import { list, one } from '#platform/http/envelope.ts'
+import { dataBody, pageBody } from '#platform/http/envelope.ts'
 import { createRateLimiter, type Rate } from '#platform/http/rate-limit.ts'
-import { ListOf, One } from '#platform/http/schemas.ts'
+import { DataBody, PageBody } from '#platform/http/schemas.ts'
 import { openPortal, startCheckout } from './checkout.ts'
 import {
   CheckoutRecord,
@@ -25,25 +25,25 @@ import {
 const tags = ['Billing']
 
 /** Pages of Stripe that an account may ask for: each is a call there. */
-const SESSIONS: Rate = { burst: 30, ratePerSecond: 10 / 60 }
+const SESSION_RATE: Rate = { burst: 30, ratePerSecond: 10 / 60 }
 
 export function billingRoutes(app: App) {
-  const sessions = createRateLimiter(app.clock)
-  const admit = ({ accountId }: Actor): void => {
-    const taken = sessions.take(String(accountId), 1, SESSIONS)
-    if (!taken.ok)
-      throw tooMany('rate_limited', 'Too many pages were asked for; wait a little.', taken.retryAfterSeconds)
+  const limiter = createRateLimiter(app.clock)
+  const requireRate = ({ accountId }: Actor): void => {
+    const decision = limiter.take(String(accountId), 1, SESSION_RATE)
+    if (!decision.ok)
+      throw tooManyRequests('rate_limited', 'Too many pages were asked for; wait a little.', decision.retryAfterSeconds)
   }
 
   return new Elysia({ prefix: '/v1/billing' })
     .get(
       '/plans',
       () => {
-        const plans = allPlanTerms(app.config).map(planWire)
-        return list(plans, { page: 1, perPage: plans.length, total: plans.length })
+        const plans = listPlanTerms(app.config).map(planWire)
+        return pageBody(plans, { page: 1, perPage: plans.length, total: plans.length })
       },
       {
-        response: ListOf(PlanRecord),
+        response: PageBody(PlanRecord),
         detail: {
           summary: 'List the plans',
           description: 'With their prices and limits, the smallest first. Needs no key.',
@@ -56,26 +56,28 @@ export function billingRoutes(app: App) {
     .get(
       '/subscription',
       ({ actor }) => {
-        const { account, usedThisMonth } = accountState(app, actor)
-        const terms = planTerms(app.config, account.plan)
+        const { account, usedThisMonth } = readAccountState(app, actor)
+        const terms = getPlanTerms(app.config, account.plan)
         const { monthlyQuota } = account
-        return one(subscriptionWire(billingOf(app.db, actor.accountId), terms, { monthlyQuota, usedThisMonth }))
+        return dataBody(
+          subscriptionWire(getBillingState(app.db, actor.accountId), terms, { monthlyQuota, usedThisMonth }),
+        )
       },
       {
-        response: One(SubscriptionRecord),
+        response: DataBody(SubscriptionRecord),
         detail: { summary: 'Get the subscription', tags, ...requires('account:read') },
       },
     )
     .post(
       '/checkout',
       async ({ actor, body }) => {
-        admit(actor)
+        requireRate(actor)
         const { plan, success_url: successUrl, cancel_url: cancelUrl } = body
-        return one({ checkout_url: await startCheckout(app, actor, { plan, successUrl, cancelUrl }) })
+        return dataBody({ checkout_url: await startCheckout(app, actor, { plan, successUrl, cancelUrl }) })
       },
       {
         body: CheckoutRequest,
-        response: One(CheckoutRecord),
+        response: DataBody(CheckoutRecord),
         detail: {
           summary: 'Buy a plan',
           description:
@@ -89,12 +91,12 @@ export function billingRoutes(app: App) {
     .post(
       '/portal',
       async ({ actor, body }) => {
-        admit(actor)
-        return one({ portal_url: await openPortal(app, actor, body.return_url) })
+        requireRate(actor)
+        return dataBody({ portal_url: await openPortal(app, actor, body.return_url) })
       },
       {
         body: PortalRequest,
-        response: One(PortalRecord),
+        response: DataBody(PortalRecord),
         detail: {
           summary: 'Manage the subscription',
           description:

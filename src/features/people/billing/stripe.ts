@@ -14,11 +14,11 @@ import { MiB, minutes, seconds } from '#platform/units.ts'
 
 /** Of all requests of one call together. */
 const TIMEOUT_MS = seconds(20)
-const MOST_ANSWER_BYTES = 4 * MiB
-const MOST_AT_ONCE = 32
+const MAX_RESPONSE_BYTES = 4 * MiB
+const MAX_CONCURRENT_CALLS = 32
 const NOT_CONFIGURED_RETRY_SECONDS = 3600
 const RETRY_SECONDS = 30
-const LONGEST_LOGGED = 100
+const MAX_LOGGED_LENGTH = 100
 
 type StripeConfig = Pick<Config, 'stripeKey' | 'stripeWebhookSecret' | 'stripeUrl'>
 
@@ -48,9 +48,9 @@ type Library = typeof Stripe
 type StripeError = InstanceType<Library['errors']['StripeError']>
 
 /** Loaded when it is first needed: most services sell nothing, and no command line does. */
-export const stripeLibrary = async (): Promise<Library> => (await import('stripe')).default
+export const loadStripe = async (): Promise<Library> => (await import('stripe')).default
 
-const callsOf = perOwner((_: App) => ({ running: 0 }))
+const getCalls = perOwner((_: App) => ({ running: 0 }))
 
 /**
  * Does `call` with a client of Stripe, within 20 seconds. Throws 503 `billing_unavailable` when Stripe cannot be asked now, 502 `billing_failed` when
@@ -58,23 +58,23 @@ const callsOf = perOwner((_: App) => ({ running: 0 }))
  */
 export async function withStripe<T>(app: App, call: (stripe: Stripe) => Promise<T>): Promise<T> {
   requireBilling(app)
-  const calls = callsOf(app)
-  if (calls.running >= MOST_AT_ONCE) throw unavailable()
+  const calls = getCalls(app)
+  if (calls.running >= MAX_CONCURRENT_CALLS) throw billingUnavailable()
   calls.running++
   try {
-    return await callInTime(app, await stripeLibrary(), call)
+    return await callWithTimeout(app, await loadStripe(), call)
   } finally {
     calls.running--
   }
 }
 
-async function callInTime<T>(app: App, library: Library, call: (stripe: Stripe) => Promise<T>): Promise<T> {
+async function callWithTimeout<T>(app: App, library: Library, call: (stripe: Stripe) => Promise<T>): Promise<T> {
   const ending = new AbortController()
   const timer = app.clock.after(TIMEOUT_MS, () => ending.abort())
   try {
-    return await call(clientOf(library, app.config, ending.signal))
+    return await call(createClient(library, app.config, ending.signal))
   } catch (error) {
-    throw error instanceof library.errors.StripeError ? refusalOf(app, library, error) : error
+    throw error instanceof library.errors.StripeError ? toAppError(app, library, error) : error
   } finally {
     timer.cancel()
     // What runs on beside a part that failed ends with it.
@@ -82,7 +82,7 @@ async function callInTime<T>(app: App, library: Library, call: (stripe: Stripe) 
   }
 }
 
-function clientOf(library: Library, { stripeKey, stripeUrl }: StripeConfig, signal: AbortSignal): Stripe {
+function createClient(library: Library, { stripeKey, stripeUrl }: StripeConfig, signal: AbortSignal): Stripe {
   const { protocol, hostname, port } = new URL(stripeUrl)
   return new library(stripeKey, {
     host: hostname,
@@ -93,17 +93,17 @@ function clientOf(library: Library, { stripeKey, stripeUrl }: StripeConfig, sign
     // Ours comes first.
     timeout: minutes(1),
     telemetry: false,
-    httpClient: library.createFetchHttpClient(boundedFetch(signal)),
+    httpClient: library.createFetchHttpClient(createBoundedFetch(signal)),
   })
 }
 
 /** A fetch that reads the whole body, an object in JSON: no more of it than is allowed, and until the signal. What it throws becomes an error of the library. */
-const boundedFetch = (signal: AbortSignal): typeof fetch =>
-  Object.assign((url: string | URL | Request, init: RequestInit = {}) => fetchWhole(url, init, signal), {
+const createBoundedFetch = (signal: AbortSignal): typeof fetch =>
+  Object.assign((url: string | URL | Request, init: RequestInit = {}) => fetchBounded(url, init, signal), {
     preconnect: () => undefined,
   })
 
-async function fetchWhole(url: string | URL | Request, init: RequestInit, signal: AbortSignal): Promise<Response> {
+async function fetchBounded(url: string | URL | Request, init: RequestInit, signal: AbortSignal): Promise<Response> {
   const headers = new Headers(init.headers)
   // What is small when compressed may be large.
   headers.set('accept-encoding', 'identity')
@@ -114,9 +114,9 @@ async function fetchWhole(url: string | URL | Request, init: RequestInit, signal
     const { done, value } = await reader.read()
     if (done) break
     sizeBytes += value.length
-    if (sizeBytes > MOST_ANSWER_BYTES) {
+    if (sizeBytes > MAX_RESPONSE_BYTES) {
       await reader.cancel()
-      throw new Error(`the answer is larger than ${MOST_ANSWER_BYTES} bytes`)
+      throw new Error(`the answer is larger than ${MAX_RESPONSE_BYTES} bytes`)
     }
     chunks.push(value)
   }
@@ -128,7 +128,7 @@ async function fetchWhole(url: string | URL | Request, init: RequestInit, signal
 }
 
 /** Whether Stripe said that what was named is not there (any more). */
-export function isMissing(error: unknown, param?: string): boolean {
+export function isResourceMissing(error: unknown, param?: string): boolean {
   if (!(error instanceof Error)) return false
   // By the name of its class: the library is loaded only where calls are made.
   const refusal: Partial<StripeError> = error
@@ -142,18 +142,18 @@ export function isMissing(error: unknown, param?: string): boolean {
 /** Fields of ours that Stripe may find wrong, though they are URLs. */
 const URL_FIELDS = ['success_url', 'cancel_url', 'return_url']
 
-function refusalOf({ log }: App, { errors }: Library, error: StripeError): AppError {
+function toAppError({ log }: App, { errors }: Library, error: StripeError): AppError {
   if (error instanceof errors.StripeInvalidRequestError && URL_FIELDS.includes(error.param ?? ''))
     return invalid(error.param ?? '', 'The payment provider does not take this URL; give a public one.', 'invalid_url')
-  log.error(loggedOf(error), 'the payment provider did not do what was asked')
+  log.error(toLogFields(error), 'the payment provider did not do what was asked')
   if (error instanceof errors.StripeInvalidRequestError || error instanceof errors.StripeIdempotencyError)
-    return failed()
-  return unavailable()
+    return billingFailed()
+  return billingUnavailable()
 }
 
 /** Not the message: Stripe repeats in it parts of the key, and of what was sent. */
-function loggedOf(error: StripeError): Record<string, string | number> {
-  const short = (value: unknown): string => String(value ?? '').slice(0, LONGEST_LOGGED)
+function toLogFields(error: StripeError): Record<string, string | number> {
+  const short = (value: unknown): string => String(value ?? '').slice(0, MAX_LOGGED_LENGTH)
   return {
     kind: error.type,
     code: short(error.code),
@@ -163,19 +163,19 @@ function loggedOf(error: StripeError): Record<string, string | number> {
 }
 
 /** 502 `billing_failed` for an answer that cannot be; says in the log of what. */
-export function nonsense({ log }: Pick<App, 'log'>, what: string): AppError {
+export function invalidResponse({ log }: Pick<App, 'log'>, what: string): AppError {
   log.error({ what }, 'the payment provider answered what cannot be')
-  return failed()
+  return billingFailed()
 }
 
-const failed = (): AppError =>
+const billingFailed = (): AppError =>
   new AppError(
     502,
     'billing_failed',
     'The payment provider did not accept the request; the operator of the service finds the reason in its log.',
   )
 
-const unavailable = (): AppError =>
+const billingUnavailable = (): AppError =>
   new AppError(503, 'billing_unavailable', 'The payment provider cannot be reached at the moment; try again shortly.', {
     retryAfterSeconds: RETRY_SECONDS,
   })

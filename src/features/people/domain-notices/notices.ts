@@ -4,18 +4,18 @@
  * an account that it is due about; an account gets at most one an hour. What is due is stored by domains/loss-notices.
  */
 import type { App } from '#features/core/app/app.ts'
-import { ownersOf } from '#features/people/team/users.ts'
-import { sendToPeople } from '#features/sending/system-mail/send.ts'
+import { listOwnerEmails } from '#features/people/team/users.ts'
+import { sendSystemMailToEach } from '#features/sending/system-mail/send.ts'
 import type { LossNotice } from '#features/setup/domains/domains.ts'
 import {
-  accountsWithDueNotices,
   type DueNotice,
-  dueNoticesOf,
+  listAccountsWithDueNotices,
+  listDueNotices,
   markNoticeSent,
-  putOffNotices,
+  postponeNotices,
 } from '#features/setup/domains/loss-notices.ts'
 import type { Millis } from '#platform/clock.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
 import { hours, minutes } from '#platform/units.ts'
@@ -34,7 +34,7 @@ interface AccountRow {
   readonly email: string
 }
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   account: db.prepare<AccountRow, [number]>(
     'SELECT name, email FROM accounts WHERE id = ? AND deleted_at IS NULL AND disabled_at IS NULL',
   ),
@@ -47,50 +47,50 @@ export function startLossNotices(app: App): DueLoop {
   const step = async (ending: AbortSignal): Promise<Millis> => {
     const now = app.clock.now()
     for (const [accountId, at] of mailedAt) if (Math.abs(now - at) >= ACCOUNT_INTERVAL_MS) mailedAt.delete(accountId)
-    const due = accountsWithDueNotices(app.db, now, BATCH_SIZE)
+    const due = listAccountsWithDueNotices(app.db, now, BATCH_SIZE)
     for (const accountId of due) {
       if (ending.aborted) break
       const last = mailedAt.get(accountId)
       if (last !== undefined) {
-        await putOff(app, accountId, last + ACCOUNT_INTERVAL_MS, now)
-      } else if (await notify(app, accountId, now)) mailedAt.set(accountId, now)
+        await postpone(app, accountId, last + ACCOUNT_INTERVAL_MS, now)
+      } else if (await sendNotice(app, accountId, now)) mailedAt.set(accountId, now)
     }
     return due.length > 0 ? app.clock.now() : app.clock.now() + CHECK_INTERVAL_MS
   }
   return startDueLoop({ name: 'notices of lost DNS records', clock: app.clock, log: app.log, step })
 }
 
-const putOff = (app: App, accountId: number, until: Millis | null, now: Millis): Promise<unknown> =>
-  app.commit.writeFromReserve((tx) => putOffNotices(tx, accountId, until, now))
+const postpone = (app: App, accountId: number, until: Millis | null, now: Millis): Promise<unknown> =>
+  app.commit.writeFromReserve((tx) => postponeNotices(tx, accountId, until, now))
 
 /** Mails what is due of an account; false when there was nothing, or nobody could be mailed. */
-async function notify(app: App, accountId: number, now: Millis): Promise<boolean> {
+async function sendNotice(app: App, accountId: number, now: Millis): Promise<boolean> {
   const account = sql(app.db).account.get(accountId)
-  const rows = account ? dueNoticesOf(app.db, accountId, now, BATCH_SIZE) : []
+  const rows = account ? listDueNotices(app.db, accountId, now, BATCH_SIZE) : []
   if (!account || rows.length === 0) {
     // A closed account, or domains that were deleted.
-    await putOff(app, accountId, null, now)
+    await postpone(app, accountId, null, now)
     return false
   }
   const lost = rows.filter((row) => row.notice === 'lost')
   if (lost.length > 0)
     app.log.warn(
-      { account: account.name, domains: lost.slice(0, MAX_NAMED).map(describe), domainCount: lost.length },
+      { account: account.name, domains: lost.slice(0, MAX_NAMED).map(describeDomain), domainCount: lost.length },
       'verified domains lack DNS records; their mail is refused once they have lacked them for 72 hours',
     )
   const key = rows.map((row) => `${row.domainId} ${row.notice} ${row.dueAt}`).join(',')
-  const isSent = await sendToPeople(
+  const isSent = await sendSystemMailToEach(
     app,
-    [account.email, ...ownersOf(app.db, accountId)],
-    { about: [accountId], subject: subjectOf(rows), text: textOf(account, rows) },
+    [account.email, ...listOwnerEmails(app.db, accountId)],
+    { about: [accountId], subject: formatSubject(rows), text: formatText(account, rows) },
     (to) => `domain records ${accountId} ${key} ${to}`,
   )
   if (!isSent) {
     app.log.error(
-      { account: account.name, domains: rows.slice(0, MAX_NAMED).map(describe), domainCount: rows.length },
+      { account: account.name, domains: rows.slice(0, MAX_NAMED).map(describeDomain), domainCount: rows.length },
       'nobody could be mailed about DNS records of verified domains; the next attempt is in 24 hours',
     )
-    await putOff(app, accountId, now + RETRY_DELAY_MS, now)
+    await postpone(app, accountId, now + RETRY_DELAY_MS, now)
     return false
   }
   await app.commit.writeFromReserve((tx) => {
@@ -99,7 +99,7 @@ async function notify(app: App, accountId: number, now: Millis): Promise<boolean
   return true
 }
 
-function subjectOf(rows: readonly DueNotice[]): string {
+function formatSubject(rows: readonly DueNotice[]): string {
   const worst = (['ended', 'lost', 'restored'] as const).find((notice) => rows.some((row) => row.notice === notice))
   const about = rows.filter((row) => row.notice === worst)
   const name = about.length === 1 ? (about[0]?.domain ?? '') : `${about.length} domains`
@@ -108,12 +108,12 @@ function subjectOf(rows: readonly DueNotice[]): string {
   return worst === 'lost' ? `DNS records of ${name} are missing` : `The DNS records of ${name} are there again`
 }
 
-function textOf({ name }: AccountRow, rows: readonly DueNotice[]): string {
+function formatText({ name }: AccountRow, rows: readonly DueNotice[]): string {
   const section = (notice: LossNotice, title: string, after: string): string[] => {
     const about = rows.filter((row) => row.notice === notice)
     if (about.length === 0) return []
     const more = about.length - MAX_NAMED
-    const lines = about.slice(0, MAX_NAMED).map((row) => `- ${describe(row)}`)
+    const lines = about.slice(0, MAX_NAMED).map((row) => `- ${describeDomain(row)}`)
     return [title, [...lines, ...(more > 0 ? [`- and ${more} more`] : [])].join('\n'), after]
   }
   return [
@@ -137,12 +137,12 @@ function textOf({ name }: AccountRow, rows: readonly DueNotice[]): string {
   ].join('\n\n')
 }
 
-function describe({ domain, notice, lost, lostAt, sendsUntil, coveredBy }: DueNotice): string {
+function describeDomain({ domain, notice, lost, lostAt, sendsUntil, coveredBy }: DueNotice): string {
   if (lostAt === null || sendsUntil === null) return domain
-  const end = notice === 'lost' ? `, sends until ${utcMinute(sendsUntil)}` : ''
+  const end = notice === 'lost' ? `, sends until ${formatUtcMinute(sendsUntil)}` : ''
   const until = coveredBy === undefined ? end : `${end}; its mail goes on under ${coveredBy}`
-  return `${domain}: ${lost.join(', ')} missing since ${utcMinute(lostAt)}${until}`
+  return `${domain}: ${lost.join(', ')} missing since ${formatUtcMinute(lostAt)}${until}`
 }
 
 /** `2026-11-22 16:40 UTC` */
-const utcMinute = (at: Millis): string => `${isoTime(at).slice(0, 16).replace('T', ' ')} UTC`
+const formatUtcMinute = (at: Millis): string => `${isoTime(at).slice(0, 16).replace('T', ' ')} UTC`

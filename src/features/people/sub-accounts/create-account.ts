@@ -10,19 +10,20 @@ import { invalid } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
 
-const LONGEST_NAME = 200
+const MAX_NAME_LENGTH = 200
 
 /** Makes an account and its stream `transactional`. */
 export async function createAccount(app: App, input: { name: string; email: string; plan: Plan }): Promise<Account> {
   const name = input.name.trim()
-  if (name === '' || name.length > LONGEST_NAME) throw invalid('name', `A name has 1 to ${LONGEST_NAME} characters.`)
+  if (name === '' || name.length > MAX_NAME_LENGTH)
+    throw invalid('name', `A name has 1 to ${MAX_NAME_LENGTH} characters.`)
   const email = parseMailbox(input.email)
   if (email.kind === 'invalid') throw invalid('email', `email: ${email.reason}`)
   const now = app.eventTime()
   return app.commit.write((tx) => {
     const { id, uuid } = insertAccount(tx, { name, email: email.address, plan: input.plan }, now)
     insertStream(tx, id, { slug: DEFAULT_STREAM, name: 'Transactional' }, now)
-    audit(app, tx, operator(id, uuid), {
+    audit(app, tx, createOperatorActor(id, uuid), {
       action: 'account.created',
       resourceType: 'account',
       resourceId: uuid,
@@ -34,7 +35,7 @@ export async function createAccount(app: App, input: { name: string; email: stri
   })
 }
 
-const operator = (accountId: number, accountUuid: string): Actor => ({
+const createOperatorActor = (accountId: number, accountUuid: string): Actor => ({
   accountId,
   accountUuid,
   type: 'operator',
@@ -43,5 +44,5 @@ const operator = (accountId: number, accountUuid: string): Actor => ({
 })
 
 /** The operator at the command line, acting for an account: may do everything. */
-export const operatorFor = (account: Pick<Account, 'id' | 'uuid'>): Actor =>
-  operator(account.id, formatUuid(account.uuid))
+export const toOperatorActor = (account: Pick<Account, 'id' | 'uuid'>): Actor =>
+  createOperatorActor(account.id, formatUuid(account.uuid))

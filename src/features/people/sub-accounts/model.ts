@@ -1,9 +1,9 @@
 /** @module Wire shapes of sub-accounts. */
 import { type Static, Type } from '@sinclair/typebox'
 import { UNLIMITED } from '#features/core/accounts/plans.ts'
-import { LONGEST_PASSWORD, SHORTEST_PASSWORD } from '#features/people/team/passwords.ts'
+import { MAX_PASSWORD_LENGTH, MIN_PASSWORD_LENGTH } from '#features/people/team/passwords.ts'
 import { isoTime } from '#platform/http/envelope.ts'
-import { Closed, OptionalNullable, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { OptionalNullable, StrictObject, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { SubAccount } from './sub-accounts.ts'
 
@@ -27,12 +27,12 @@ const QUOTA = Type.Integer({
   description: 'Recipients a calendar month (UTC), at most as many as the parent has.',
 })
 
-export const NewSubAccountBody = Closed({
+export const NewSubAccountBody = StrictObject({
   name: NAME,
   email: Type.String({ minLength: 3, maxLength: 320, description: 'Address of its owner, who signs in with it.' }),
   password: Type.String({
-    maxLength: LONGEST_PASSWORD * 4,
-    description: `Password of its owner, ${SHORTEST_PASSWORD} to ${LONGEST_PASSWORD} characters.`,
+    maxLength: MAX_PASSWORD_LENGTH * 4,
+    description: `Password of its owner, ${MIN_PASSWORD_LENGTH} to ${MAX_PASSWORD_LENGTH} characters.`,
   }),
   monthly_quota: OptionalNullable(QUOTA, {
     description: 'Recipients a calendar month (UTC), at most as many as the parent has; none given: as many.',
@@ -40,7 +40,7 @@ export const NewSubAccountBody = Closed({
 })
 export type NewSubAccountBody = Static<typeof NewSubAccountBody>
 
-export const SubAccountChangeBody = Closed(
+export const SubAccountChangeBody = StrictObject(
   {
     name: Type.Optional(NAME),
     monthly_quota: OptionalNullable(QUOTA, {

@@ -4,9 +4,9 @@ import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import type { InviteOwner } from '#features/people/team/invitations.ts'
-import { apiKeyWire, CreatedApiKey, NewApiKey } from '#features/setup/api-keys/model.ts'
-import { idKey, list, one } from '#platform/http/envelope.ts'
-import { ListOf, One, PageQuery, pageOf } from '#platform/http/schemas.ts'
+import { CreatedApiKey, NewApiKey, toApiKeyWire } from '#features/setup/api-keys/model.ts'
+import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
+import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import {
   NewSubAccountBody,
@@ -22,7 +22,7 @@ import {
   type DeleteAccount,
   deleteSubAccount,
   getSubAccount,
-  pageOfSubAccounts,
+  readSubAccountPage,
 } from './sub-accounts.ts'
 
 const tags = ['Sub-accounts']
@@ -39,9 +39,9 @@ export const subAccountRoutes = (
     .get(
       '/',
       ({ actor, query }) => {
-        const page = pageOf(query)
-        const { subAccounts, total } = pageOfSubAccounts(app, actor, page)
-        return list(
+        const page = parsePage(query)
+        const { subAccounts, total } = readSubAccountPage(app, actor, page)
+        return pageBody(
           subAccounts.map(subAccountWire),
           { ...page, total },
           idKey(subAccounts.map(({ account }) => account)),
@@ -49,7 +49,7 @@ export const subAccountRoutes = (
       },
       {
         query: PageQuery,
-        response: ListOf(SubAccountRecord),
+        response: PageBody(SubAccountRecord),
         detail: { summary: 'List sub-accounts', description: 'Newest first.', tags, ...managed },
       },
     )
@@ -58,12 +58,12 @@ export const subAccountRoutes = (
       async ({ actor, body, status }) => {
         const { name, email, password } = body
         const monthlyQuota = body.monthly_quota ?? undefined
-        const made = await createSubAccount(app, actor, { name, email, password, monthlyQuota }, inviteOwner)
-        return status(201, one(subAccountWire(made)))
+        const created = await createSubAccount(app, actor, { name, email, password, monthlyQuota }, inviteOwner)
+        return status(201, dataBody(subAccountWire(created)))
       },
       {
         body: NewSubAccountBody,
-        response: { 201: One(SubAccountRecord) },
+        response: { 201: DataBody(SubAccountRecord) },
         detail: {
           summary: 'Create a sub-account',
           description:
@@ -73,15 +73,15 @@ export const subAccountRoutes = (
         },
       },
     )
-    .get('/:id', ({ actor, params: { id } }) => one(subAccountWire(getSubAccount(app, actor, id))), {
+    .get('/:id', ({ actor, params: { id } }) => dataBody(subAccountWire(getSubAccount(app, actor, id))), {
       params,
-      response: One(SubAccountRecord),
+      response: DataBody(SubAccountRecord),
       detail: { summary: 'Get a sub-account', tags, ...managed },
     })
     .patch(
       '/:id',
       async ({ actor, params: { id }, body }) =>
-        one(
+        dataBody(
           subAccountWire(
             await changeSubAccount(app, actor, id, {
               name: body.name,
@@ -93,7 +93,7 @@ export const subAccountRoutes = (
       {
         params,
         body: SubAccountChangeBody,
-        response: One(SubAccountRecord),
+        response: DataBody(SubAccountRecord),
         detail: {
           summary: 'Change a sub-account',
           description:
@@ -109,7 +109,7 @@ export const subAccountRoutes = (
         const { uuid } = await deleteSubAccount(app, actor, id, deleteAccount)
         return status(
           202,
-          one({
+          dataBody({
             message:
               'The sub-account is deleted: its keys are dead, nothing is sent any more, and what it holds is being removed.',
             account_id: formatUuid(uuid),
@@ -118,7 +118,7 @@ export const subAccountRoutes = (
       },
       {
         params,
-        response: { 202: One(SubAccountDeletion) },
+        response: { 202: DataBody(SubAccountDeletion) },
         detail: {
           summary: 'Delete a sub-account',
           description:
@@ -132,12 +132,12 @@ export const subAccountRoutes = (
       '/:id/api-keys',
       async ({ actor, params: { id }, body, status }) => {
         const created = await createSubAccountKey(app, actor, id, { name: body.name, scopes: body.scopes ?? [] })
-        return status(201, one({ ...apiKeyWire(created), key: created.key }))
+        return status(201, dataBody({ ...toApiKeyWire(created), key: created.key }))
       },
       {
         params,
         body: NewApiKey,
-        response: { 201: One(CreatedApiKey) },
+        response: { 201: DataBody(CreatedApiKey) },
         detail: {
           summary: 'Create an API key of a sub-account',
           description: 'It acts in the sub-account, with scopes that the calling key has.',

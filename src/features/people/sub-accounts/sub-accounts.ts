@@ -3,29 +3,29 @@
  * them and bounds what all of them send; it does not see into them otherwise. One level deep. Every change has an entry in the audit logs of both.
  */
 import type { Database } from 'bun:sqlite'
-import { type Account, accountOfActor, findAccount, monthOf, usedInMonth } from '#features/core/accounts/accounts.ts'
-import { requireRoom } from '#features/core/accounts/limits.ts'
+import { type Account, findAccount, getAccount, monthOf, readMonthlyUsage } from '#features/core/accounts/accounts.ts'
+import { requirePlanCapacity } from '#features/core/accounts/limits.ts'
 import {
   countSubAccounts,
   findSubAccount,
+  getSubAccountCountStatement,
   insertSubAccount,
   listSubAccounts,
   requireOpenAccount,
-  subAccountCount,
   updateSubAccount,
 } from '#features/core/accounts/rows.ts'
 import { announceAccessChange, announceSendingChange } from '#features/core/app/account-changes.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import type { InviteOwner } from '#features/people/team/invitations.ts'
-import { hashPassword, requireGoodPassword } from '#features/people/team/passwords.ts'
+import { hashPassword, requireStrongPassword } from '#features/people/team/passwords.ts'
 import { createUserWithPassword, findUserByEmail, parseUserEmail } from '#features/people/team/users.ts'
 import { type ApiKey, createApiKey } from '#features/setup/api-keys/keys.ts'
 import { DEFAULT_STREAM, insertStream } from '#features/setup/streams/streams.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import type { RowWindow } from '#platform/db/row-window.ts'
 import { AppError, invalid } from '#platform/errors.ts'
-import { noSuch } from '#platform/http/schemas.ts'
+import { notFoundById } from '#platform/http/schemas.ts'
 import { formatUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 
 /** A sub-account with its use of the quota in the running month. */
@@ -39,28 +39,28 @@ export interface SubAccount {
 const NOUN = 'sub-account'
 const NOT_FOUND = 'account_not_found'
 
-const stateOf = (app: App, db: Database, actor: Actor, account: Account): SubAccount => ({
+const toSubAccount = (app: App, db: Database, actor: Actor, account: Account): SubAccount => ({
   account,
   parentUuid: actor.accountUuid,
-  usedThisMonth: usedInMonth(db, account.id, monthOf(app.clock.now())),
+  usedThisMonth: readMonthlyUsage(db, account.id, monthOf(app.clock.now())),
 })
 
 /** The sub-account of the actor's account with this id; throws 404, also for those of others and those that are deleted. */
 export function getSubAccount(app: App, actor: Actor, id: string, db: Database = app.db): SubAccount {
   const uuid = parseUuid(id)
   const account = uuid && findSubAccount(app.config, db, actor.accountId, uuid)
-  if (!account) throw noSuch(NOT_FOUND, NOUN)
-  return stateOf(app, db, actor, account)
+  if (!account) throw notFoundById(NOT_FOUND, NOUN)
+  return toSubAccount(app, db, actor, account)
 }
 
 /** Newest first. */
-export const pageOfSubAccounts = (
+export const readSubAccountPage = (
   app: App,
   actor: Actor,
   page: RowWindow,
 ): { subAccounts: SubAccount[]; total: number } => ({
   subAccounts: listSubAccounts(app.config, app.db, actor.accountId, page).map((account) =>
-    stateOf(app, app.db, actor, account),
+    toSubAccount(app, app.db, actor, account),
   ),
   total: countSubAccounts(app.db, actor.accountId),
 })
@@ -85,16 +85,16 @@ export async function createSubAccount(
   input: NewSubAccount,
   inviteOwner: InviteOwner,
 ): Promise<SubAccount> {
-  const name = nameOf(input.name)
+  const name = requireName(input.name)
   const email = parseUserEmail(input.email)
-  requireGoodPassword(input.password, email)
+  requireStrongPassword(input.password, email)
   // Looked at before the password is hashed, which is work, and again when it counts.
-  requireMayHave(app, app.db, actor, input.monthlyQuota)
+  requireCanCreate(app, app.db, actor, input.monthlyQuota)
   const passwordHash = await hashPassword(input.password, actor.accountUuid)
   return app.commit.write((tx) => {
     // The hash took its time, and nobody would delete a sub-account of a parent that is gone.
     requireOpenAccount(tx.db, actor.accountId)
-    const parent = requireMayHave(app, tx.db, actor, input.monthlyQuota)
+    const parent = requireCanCreate(app, tx.db, actor, input.monthlyQuota)
     const now = app.eventTime()
     const { id, uuid } = insertSubAccount(
       tx,
@@ -103,32 +103,32 @@ export async function createSubAccount(
       now,
     )
     insertStream(tx, id, { slug: DEFAULT_STREAM, name: 'Transactional' }, now)
-    const own = actingIn(actor, { id, uuid })
-    audit(app, tx, own, {
+    const subAccountActor = toActorIn(actor, { id, uuid })
+    audit(app, tx, subAccountActor, {
       action: 'account.created',
       resourceType: 'account',
       resourceId: uuid,
       metadata: { name, plan: parent.plan, parent_account_id: actor.accountUuid },
     })
-    if (findUserByEmail(tx.db, email)) inviteOwner(tx, own, email)
-    else createUserWithPassword(app, tx, own, { email, name, passwordHash, role: 'owner' })
-    auditOfParent(app, tx, actor, 'sub_account.created', uuid, quotaText(input.monthlyQuota))
+    if (findUserByEmail(tx.db, email)) inviteOwner(tx, subAccountActor, email)
+    else createUserWithPassword(app, tx, subAccountActor, { email, name, passwordHash, role: 'owner' })
+    auditInParent(app, tx, actor, 'sub_account.created', uuid, toQuotaMetadata(input.monthlyQuota))
     const account = findAccount(app.config, tx.db, id)
     if (!account) throw new Error('the sub-account was not stored')
-    return stateOf(app, tx.db, actor, account)
+    return toSubAccount(app, tx.db, actor, account)
   })
 }
 
 /** The parent; throws where it may not have a sub-account with this quota. */
-function requireMayHave(app: App, db: Database, actor: Actor, quota: number | undefined): Account {
-  const parent = accountOfActor(app.config, db, actor.accountId)
+function requireCanCreate(app: App, db: Database, actor: Actor, quota: number | undefined): Account {
+  const parent = getAccount(app.config, db, actor.accountId)
   if (parent.parentId !== null)
     throw new AppError(
       403,
       'sub_accounts_not_allowed',
       'This is a sub-account, and those have none of their own; make it with a key of the parent account.',
     )
-  requireRoom(app, { db }, parent.id, 'sub_accounts', subAccountCount(db))
+  requirePlanCapacity(app, { db }, parent.id, 'sub_accounts', getSubAccountCountStatement(db))
   requireQuotaWithin(parent, quota)
   return parent
 }
@@ -138,7 +138,7 @@ function requireQuotaWithin(parent: Account, quota: number | null | undefined): 
     throw invalid('monthly_quota', `monthly_quota is at most that of the parent account, ${parent.monthlyQuota}.`)
 }
 
-function nameOf(text: string): string {
+function requireName(text: string): string {
   const name = text.trim()
   if (name === '') throw invalid('name', 'A name has 1 to 200 characters.')
   return name
@@ -155,10 +155,10 @@ export interface SubAccountChanges {
 export function changeSubAccount(app: App, actor: Actor, id: string, change: SubAccountChanges): Promise<SubAccount> {
   if (Object.values(change).every((value) => value === undefined))
     throw invalid('body', 'Give at least one of name, monthly_quota and is_active.')
-  const name = change.name === undefined ? undefined : nameOf(change.name)
+  const name = change.name === undefined ? undefined : requireName(change.name)
   return app.commit.write((tx) => {
     const { account } = getSubAccount(app, actor, id, tx.db)
-    requireQuotaWithin(accountOfActor(app.config, tx.db, actor.accountId), change.monthlyQuota)
+    requireQuotaWithin(getAccount(app.config, tx.db, actor.accountId), change.monthlyQuota)
     const now = app.eventTime()
     const { isActive, monthlyQuota } = change
     const isSwitched = isActive !== undefined && isActive !== (account.disabledAt === null)
@@ -168,15 +168,15 @@ export function changeSubAccount(app: App, actor: Actor, id: string, change: Sub
       { name, monthlyQuota, disabledAt: isSwitched ? (isActive ? null : now) : undefined },
       now,
     )
-    const standing = { ...quotaText(monthlyQuota), ...(isActive !== undefined && { is_active: isActive }) }
+    const changed = { ...toQuotaMetadata(monthlyQuota), ...(isActive !== undefined && { is_active: isActive }) }
     const uuid = formatUuid(account.uuid)
-    audit(app, tx, actingIn(actor, { id: account.id, uuid }), {
+    audit(app, tx, toActorIn(actor, { id: account.id, uuid }), {
       action: 'account.updated',
       resourceType: 'account',
       resourceId: uuid,
-      metadata: { ...(name !== undefined && { name }), ...standing },
+      metadata: { ...(name !== undefined && { name }), ...changed },
     })
-    auditOfParent(app, tx, actor, 'sub_account.updated', uuid, standing)
+    auditInParent(app, tx, actor, 'sub_account.updated', uuid, changed)
     if (isSwitched) {
       announceAccessChange(app, tx, account.id)
       announceSendingChange(app, tx, account.id)
@@ -204,7 +204,7 @@ export async function deleteSubAccount(
   await deleteAccount(app, actor, account, (tx) => {
     // Of two at once the second finds nothing.
     getSubAccount(app, actor, id, tx.db)
-    auditOfParent(app, tx, actor, 'sub_account.deleted', formatUuid(account.uuid), {})
+    auditInParent(app, tx, actor, 'sub_account.deleted', formatUuid(account.uuid), {})
   })
   return account
 }
@@ -218,22 +218,22 @@ export async function createSubAccountKey(
 ): Promise<ApiKey & { key: string }> {
   const { account } = getSubAccount(app, actor, id)
   const uuid = formatUuid(account.uuid)
-  return createApiKey(app, actingIn(actor, { id: account.id, uuid }), input, (tx, keyId) => {
+  return createApiKey(app, toActorIn(actor, { id: account.id, uuid }), input, (tx, keyId) => {
     // It may have been deleted while this waited for its turn.
     getSubAccount(app, actor, id, tx.db)
-    auditOfParent(app, tx, actor, 'sub_account.api_key_created', uuid, { api_key_id: keyId })
+    auditInParent(app, tx, actor, 'sub_account.api_key_created', uuid, { api_key_id: keyId })
   })
 }
 
 /** The same actor, in a sub-account: what is then written stands in its log. */
-const actingIn = (actor: Actor, account: { readonly id: number; readonly uuid: string }): Actor => ({
+const toActorIn = (actor: Actor, account: { readonly id: number; readonly uuid: string }): Actor => ({
   ...actor,
   accountId: account.id,
   accountUuid: account.uuid,
 })
 
 /** Without names and addresses: the log of the parent outlives the sub-account, of which nothing is to stay. */
-const auditOfParent = (
+const auditInParent = (
   app: App,
   tx: Tx,
   actor: Actor,
@@ -242,5 +242,5 @@ const auditOfParent = (
   metadata: Readonly<Record<string, unknown>>,
 ): void => audit(app, tx, actor, { action, resourceType: 'sub_account', resourceId, metadata })
 
-const quotaText = (quota: number | null | undefined): Record<string, number | null> =>
+const toQuotaMetadata = (quota: number | null | undefined): Record<string, number | null> =>
   quota === undefined ? {} : { monthly_quota: quota }

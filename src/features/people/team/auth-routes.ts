@@ -4,14 +4,14 @@ import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { authenticated } from '#features/core/app/http.ts'
 import { publicRoute, requiresSession } from '#platform/http/access.ts'
-import { list, one } from '#platform/http/envelope.ts'
-import { refuses } from '#platform/http/refusals.ts'
+import { dataBody, pageBody } from '#platform/http/envelope.ts'
+import { errorResponses } from '#platform/http/refusals.ts'
 import { clientIpOf } from '#platform/http/request-context.ts'
-import { ListOf, One } from '#platform/http/schemas.ts'
+import { DataBody, PageBody } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { beginTotp, changePassword, confirmTotp, endTotp } from './credentials.ts'
+import { changePassword, confirmTotp, disableTotp, startTotp } from './credentials.ts'
 import { join } from './join.ts'
-import { endOwnSession, login, logout, switchAccount, userOf } from './login.ts'
+import { endOwnSession, login, logout, requireActorUser, switchAccount } from './login.ts'
 import {
   AccountChoice,
   Joining,
@@ -30,9 +30,9 @@ import {
   TotpSecret,
 } from './model.ts'
 import { confirmReset } from './password-reset.ts'
-import type { People } from './people.ts'
-import { cookieOf, listSessions, sessionOf } from './sessions.ts'
-import { type Membership, membershipsOf } from './users.ts'
+import type { AuthContext } from './people.ts'
+import { listSessions, requireSessionId, toCookieHeader } from './sessions.ts'
+import { listMemberships, type Membership } from './users.ts'
 
 const tags = ['People']
 
@@ -42,26 +42,26 @@ const INVALID_LOGIN = [
 ] as const
 const RATE_LIMITED = ['rate_limited', 'There were too many attempts; wait as long as Retry-After says.'] as const
 
-export const authRoutes = (app: App, people: People) =>
+export const authRoutes = (app: App, people: AuthContext) =>
   new Elysia({ prefix: '/v1/auth' })
     .post(
       '/login',
       async ({ body, request, set }) => {
         people.requireOwnOrigin(request)
-        const signedIn = await login(app, people.attempts, body, people.browserOf(request))
-        set.headers['set-cookie'] = cookieOf(app, signedIn.token)
-        return one(sessionWire(app, signedIn))
+        const signedIn = await login(app, people.attempts, body, people.readBrowser(request))
+        set.headers['set-cookie'] = toCookieHeader(app, signedIn.token)
+        return dataBody(sessionWire(app, signedIn))
       },
       {
         body: Login,
-        response: One(SessionState),
+        response: DataBody(SessionState),
         detail: {
           summary: 'Sign in',
           description:
             'For browsers: the answer sets the cookie of a session, which is good for /v1 in place of an API key. Programs use API keys.',
           tags,
           ...publicRoute,
-          ...refuses({ 401: INVALID_LOGIN, 429: RATE_LIMITED }),
+          ...errorResponses({ 401: INVALID_LOGIN, 429: RATE_LIMITED }),
         },
       },
     )
@@ -69,19 +69,25 @@ export const authRoutes = (app: App, people: People) =>
       '/join',
       async ({ body, request, set }) => {
         people.requireOwnOrigin(request)
-        const signedIn = await join(app, people.attempts, body, people.browserOf(request), provenBy(people, request))
-        set.headers['set-cookie'] = cookieOf(app, signedIn.token)
-        return one(sessionWire(app, signedIn))
+        const signedIn = await join(
+          app,
+          people.attempts,
+          body,
+          people.readBrowser(request),
+          findVerifiedActor(people, request),
+        )
+        set.headers['set-cookie'] = toCookieHeader(app, signedIn.token)
+        return dataBody(sessionWire(app, signedIn))
       },
       {
         body: Joining,
-        response: One(SessionState),
+        response: DataBody(SessionState),
         detail: {
           summary: 'Accept an invitation',
           description: 'Makes whoever is invited a member of the team, and signs him in.',
           tags,
           ...publicRoute,
-          ...refuses({
+          ...errorResponses({
             401: INVALID_LOGIN,
             409: ['already_member', 'The user belongs to the team already.'],
             429: RATE_LIMITED,
@@ -104,7 +110,7 @@ export const authRoutes = (app: App, people: People) =>
           description: 'The link comes by mail and is good for an hour, once.',
           tags,
           ...publicRoute,
-          ...refuses({ 429: RATE_LIMITED }),
+          ...errorResponses({ 429: RATE_LIMITED }),
         },
       },
     )
@@ -122,7 +128,7 @@ export const authRoutes = (app: App, people: People) =>
           description: 'Ends all sessions of the user. An authenticator app stays in use.',
           tags,
           ...publicRoute,
-          ...refuses({ 429: RATE_LIMITED }),
+          ...errorResponses({ 429: RATE_LIMITED }),
         },
       },
     )
@@ -131,42 +137,42 @@ export const authRoutes = (app: App, people: People) =>
       '/logout',
       async ({ actor, set }) => {
         await logout(app, actor)
-        set.headers['set-cookie'] = cookieOf(app, undefined)
+        set.headers['set-cookie'] = toCookieHeader(app, undefined)
         set.status = 204
       },
       { detail: { summary: 'Sign out', tags, ...requiresSession } },
     )
-    .get('/session', ({ actor }) => one(stateOf(app, actor)), {
-      response: One(SessionState),
+    .get('/session', ({ actor }) => dataBody(toSessionState(app, actor)), {
+      response: DataBody(SessionState),
       detail: { summary: 'Get who is signed in', tags, ...requiresSession },
     })
     .put(
       '/session',
       async ({ actor, body }) => {
         const membership = await switchAccount(app, actor, body.account_id)
-        return one(stateOf(app, actor, membership))
+        return dataBody(toSessionState(app, actor, membership))
       },
       {
         body: AccountChoice,
-        response: One(SessionState),
+        response: DataBody(SessionState),
         detail: {
           summary: 'Go to another account of the user',
           description: 'Requests with this session are about that account from then on.',
           tags,
           ...requiresSession,
-          ...refuses({ 404: ['account_not_found', 'The user belongs to no account with this id.'] }),
+          ...errorResponses({ 404: ['account_not_found', 'The user belongs to no account with this id.'] }),
         },
       },
     )
     .get(
       '/sessions',
       ({ actor }) => {
-        const found = listSessions(app.db, userOf(app, actor).id, app.clock.now())
-        const rows = found.map((session) => sessionRecordWire(session, sessionOf(actor)))
-        return list(rows, { page: 1, perPage: Math.max(rows.length, 1), total: rows.length })
+        const found = listSessions(app.db, requireActorUser(app, actor).id, app.clock.now())
+        const rows = found.map((session) => sessionRecordWire(session, requireSessionId(actor)))
+        return pageBody(rows, { page: 1, perPage: Math.max(rows.length, 1), total: rows.length })
       },
       {
-        response: ListOf(SessionRecord),
+        response: PageBody(SessionRecord),
         detail: {
           summary: 'List the sessions of the user',
           description: 'All browsers in which the user is signed in, on one page, the one used last first.',
@@ -202,47 +208,50 @@ export const authRoutes = (app: App, people: People) =>
           description: 'Ends all other sessions of the user.',
           tags,
           ...requiresSession,
-          ...refuses({ 429: RATE_LIMITED }),
+          ...errorResponses({ 429: RATE_LIMITED }),
         },
       },
     )
     .post(
       '/totp',
       async ({ actor, body }) => {
-        const { secret, otpauthUri } = await beginTotp(app, people.attempts, actor, body.password)
-        return one({ secret, otpauth_uri: otpauthUri })
+        const { secret, otpauthUri } = await startTotp(app, people.attempts, actor, body.password)
+        return dataBody({ secret, otpauth_uri: otpauthUri })
       },
       {
         body: TotpBeginning,
-        response: One(TotpSecret),
+        response: DataBody(TotpSecret),
         detail: {
           summary: 'Begin with an authenticator app',
           description: 'Codes are asked for only once one was confirmed.',
           tags,
           ...requiresSession,
-          ...refuses({ 409: ['totp_enabled', 'An app is in use already.'], 429: RATE_LIMITED }),
+          ...errorResponses({ 409: ['totp_enabled', 'An app is in use already.'], 429: RATE_LIMITED }),
         },
       },
     )
     .post(
       '/totp/confirm',
       async ({ actor, body }) =>
-        one({ recovery_codes: [...(await confirmTotp(app, people.attempts, actor, body.code))] }),
+        dataBody({ recovery_codes: [...(await confirmTotp(app, people.attempts, actor, body.code))] }),
       {
         body: TotpConfirmation,
-        response: One(RecoveryCodes),
+        response: DataBody(RecoveryCodes),
         detail: {
           summary: 'Switch the authenticator app on',
           tags,
           ...requiresSession,
-          ...refuses({ 409: ['totp_not_begun', 'There is no secret yet, or an app is in use.'], 429: RATE_LIMITED }),
+          ...errorResponses({
+            409: ['totp_not_begun', 'There is no secret yet, or an app is in use.'],
+            429: RATE_LIMITED,
+          }),
         },
       },
     )
     .delete(
       '/totp',
       async ({ actor, body, set }) => {
-        await endTotp(app, people.attempts, actor, body)
+        await disableTotp(app, people.attempts, actor, body)
         set.status = 204
       },
       {
@@ -251,23 +260,24 @@ export const authRoutes = (app: App, people: People) =>
           summary: 'Switch the authenticator app off',
           tags,
           ...requiresSession,
-          ...refuses({ 409: ['totp_not_enabled', 'No app is in use.'], 429: RATE_LIMITED }),
+          ...errorResponses({ 409: ['totp_not_enabled', 'No app is in use.'], 429: RATE_LIMITED }),
         },
       },
     )
 
 /** Who is signed in, if the request has the token that pages of ours know: it counts as consent then. */
-function provenBy(people: People, request: Request): Actor | undefined {
-  const actor = people.signedIn(request)
+function findVerifiedActor(people: AuthContext, request: Request): Actor | undefined {
+  const actor = people.findActor(request)
   if (!actor || !request.headers.has('x-csrf-token')) return undefined
   people.sessions.requireOwnPage(request, actor)
   return actor
 }
 
 /** @param moved where the session was moved to by this request */
-function stateOf(app: App, actor: Actor, moved?: Membership): SessionState {
-  const user = userOf(app, actor)
-  const membership = moved ?? membershipsOf(app.db, user.id).find(({ uuid }) => formatUuid(uuid) === actor.accountUuid)
+function toSessionState(app: App, actor: Actor, switchedTo?: Membership): SessionState {
+  const user = requireActorUser(app, actor)
+  const membership =
+    switchedTo ?? listMemberships(app.db, user.id).find(({ uuid }) => formatUuid(uuid) === actor.accountUuid)
   if (!membership) throw new Error('a session without a membership')
-  return sessionWire(app, { user, membership, id: sessionOf(actor) })
+  return sessionWire(app, { user, membership, id: requireSessionId(actor) })
 }

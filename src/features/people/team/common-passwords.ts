@@ -1,6 +1,6 @@
 /** @module The passwords of ten characters and more that are tried first. Shorter ones are refused by their length. */
 
-const COMMON = `
+const COMMON_PASSWORD_TEXT = `
 1234567890 12345678910 123456789a 0123456789 0987654321 9876543210 1q2w3e4r5t 1qaz2wsx3edc qwertyuiop qwertyuiop123 qwerty12345 qwerty123456
 qwerty1234 q1w2e3r4t5 q1w2e3r4t5y6 asdfghjkl1 asdfghjkl123 zxcvbnm123 1qazxsw23edc zaq12wsxcde3 password12 password123 password1234
 password12345 password123456 passw0rd123 p@ssw0rd123 p@ssword123 p@55word123 password01 password2024 password2025 password2026 passwordpassword
@@ -15,10 +15,10 @@ summer2026 winter2024 winter2025 winter2026 spring2026 autumn2026 company123 com
 1111111111a 11223344556 1122334455 112233445566 1020304050 9999999999a 5555555555a tassis1234 tassis12345 tassistassis
 `
 
-const KNOWN = new Set(COMMON.trim().split(/\s+/))
+const COMMON_PASSWORDS = new Set(COMMON_PASSWORD_TEXT.trim().split(/\s+/))
 
-const LEAST_DIFFERENT = 4
+const MIN_DISTINCT_CHARACTERS = 4
 
 /** Whether a password is among the first that anybody tries: well known, or made of few characters. */
 export const isCommonPassword = (password: string): boolean =>
-  KNOWN.has(password.toLowerCase()) || new Set(password.toLowerCase()).size < LEAST_DIFFERENT
+  COMMON_PASSWORDS.has(password.toLowerCase()) || new Set(password.toLowerCase()).size < MIN_DISTINCT_CHARACTERS

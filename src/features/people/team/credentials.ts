@@ -5,11 +5,11 @@
 import type { Actor, App } from '#features/core/app/app.ts'
 import { type AppError, conflict, invalid } from '#platform/errors.ts'
 import type { Attempts } from './attempts.ts'
-import { noteFailure, takeFactors, tellAccounts, userOf } from './login.ts'
-import { hashPassword, requireGoodPassword, verifyPassword } from './passwords.ts'
-import { endOtherSessions, sessionOf } from './sessions.ts'
-import { newRecoveryCodes, newTotpSecret, stepOfCode } from './totp.ts'
-import { findUser, storePassword, storeTotp, takeTotpStep, type User } from './users.ts'
+import { auditInAccounts, consumeFactors, recordFailedLogin, requireActorUser } from './login.ts'
+import { hashPassword, requireStrongPassword, verifyPassword } from './passwords.ts'
+import { endOtherSessions, requireSessionId } from './sessions.ts'
+import { createRecoveryCodes, createTotpSecret, findCodeStep } from './totp.ts'
+import { consumeTotpStep, findUser, storePassword, storeTotp, type User } from './users.ts'
 
 /** The user, whose password was given. Throws 422 on `field` when it is wrong, 429 after too many wrong ones. */
 async function requirePassword(
@@ -18,14 +18,14 @@ async function requirePassword(
   actor: Actor,
   { password, field }: { readonly password: string; readonly field: string },
 ): Promise<User> {
-  const user = userOf(app, actor)
+  const user = requireActorUser(app, actor)
   attempts.requireUser(user.email, actor.ipAddress ?? '')
   if (await verifyPassword(password, user.passwordHash, { isKnown: true, owner: user.email })) return user
-  noteFailure(app, attempts, user.email, user, { ipAddress: actor.ipAddress ?? '' })
+  recordFailedLogin(app, attempts, user.email, user, { ipAddress: actor.ipAddress ?? '' })
   throw invalid(field, 'This is not your password.', 'wrong_password')
 }
 
-const wrongCode = (): AppError =>
+const invalidCode = (): AppError =>
   invalid('code', 'This code is wrong, too old or was used already; give the one that the app shows now.', 'wrong_code')
 
 /** Sets a new password, and ends all other sessions. */
@@ -39,30 +39,30 @@ export async function changePassword(
     password: input.currentPassword,
     field: 'current_password',
   })
-  requireGoodPassword(input.password, checked.email)
+  requireStrongPassword(input.password, checked.email)
   const passwordHash = await hashPassword(input.password, checked.email)
   await app.commit.write((tx) => {
     const user = findUser(tx.db, checked.id)
     if (user?.passwordHash !== checked.passwordHash)
       throw conflict('password_changed', 'The password was changed meanwhile; sign in with the new one.')
     storePassword(tx, user.id, passwordHash, app.eventTime())
-    endOtherSessions(app, tx, user.id, sessionOf(actor))
-    tellAccounts(app, tx, user, 'user.password_changed', undefined, actor)
+    endOtherSessions(app, tx, user.id, requireSessionId(actor))
+    auditInAccounts(app, tx, user, 'user.password_changed', undefined, actor)
   })
-  attempts.forgetCodes(checked.email)
+  attempts.resetCodeFailures(checked.email)
 }
 
 /** What an authenticator app is to be given; nothing is asked of it before `confirmTotp`. Throws 409 when there is a second factor already. */
-export async function beginTotp(
+export async function startTotp(
   app: App,
   attempts: Attempts,
   actor: Actor,
   password: string,
 ): Promise<{ secret: string; otpauthUri: string }> {
   const user = await requirePassword(app, attempts, actor, { password, field: 'password' })
-  const { secret, otpauthUri, sealed } = newTotpSecret(app.keys, user)
+  const { secret, otpauthUri, sealed } = createTotpSecret(app.keys, user)
   await app.commit.write((tx) => {
-    if (userOf(app, actor, tx.db).totpEnabledAt !== null)
+    if (requireActorUser(app, actor, tx.db).totpEnabledAt !== null)
       throw conflict('totp_enabled', 'An authenticator app is in use already; switch it off before you set up another.')
     storeTotp(tx, user.id, { secret: sealed, enabledAt: null, lastStep: null, recoveryCodes: null }, app.eventTime())
   })
@@ -71,40 +71,40 @@ export async function beginTotp(
 
 /** Switches the second factor on, by a code of the app. Resolves with the recovery codes, which are shown only here. */
 export function confirmTotp(app: App, attempts: Attempts, actor: Actor, code: string): Promise<readonly string[]> {
-  attempts.requireUser(userOf(app, actor).email, actor.ipAddress ?? '')
+  attempts.requireUser(requireActorUser(app, actor).email, actor.ipAddress ?? '')
   return app.commit.write((tx) => {
-    const user = userOf(app, actor, tx.db)
+    const user = requireActorUser(app, actor, tx.db)
     if (user.totpEnabledAt !== null) throw conflict('totp_enabled', 'An authenticator app is in use already.')
     if (user.totpSecret === null)
       throw conflict('totp_not_begun', 'Ask for a secret first, with POST /v1/auth/totp, and give it to the app.')
-    const step = stepOfCode(app.keys, user, code, app.clock.now())
-    if (step === undefined) throw wrongCode()
-    const { codes, hashes } = newRecoveryCodes()
+    const step = findCodeStep(app.keys, user, code, app.clock.now())
+    if (step === undefined) throw invalidCode()
+    const { codes, hashes } = createRecoveryCodes()
     const now = app.eventTime()
     storeTotp(tx, user.id, { secret: user.totpSecret, enabledAt: now, lastStep: null, recoveryCodes: hashes }, now)
-    takeTotpStep(tx, user.id, step)
-    tellAccounts(app, tx, user, 'user.totp_enabled', undefined, actor)
+    consumeTotpStep(tx, user.id, step)
+    auditInAccounts(app, tx, user, 'user.totp_enabled', undefined, actor)
     return codes
   })
 }
 
 /** Switches the second factor off, by password and a code of it. */
-export async function endTotp(
+export async function disableTotp(
   app: App,
   attempts: Attempts,
   actor: Actor,
-  given: { readonly password: string; readonly code: string },
+  input: { readonly password: string; readonly code: string },
 ): Promise<void> {
-  const checked = await requirePassword(app, attempts, actor, { password: given.password, field: 'password' })
+  const checked = await requirePassword(app, attempts, actor, { password: input.password, field: 'password' })
   if (checked.totpEnabledAt === null) throw conflict('totp_not_enabled', 'No authenticator app is in use.')
   const isDone = await app.commit.write((tx) => {
-    const user = takeFactors(app, attempts, tx, checked, given.code, actor.ipAddress ?? '')
+    const user = consumeFactors(app, attempts, tx, checked, input.code, actor.ipAddress ?? '')
     if (!user) return false
     storeTotp(tx, user.id, { secret: null, enabledAt: null, lastStep: null, recoveryCodes: null }, app.eventTime())
-    tellAccounts(app, tx, user, 'user.totp_disabled', undefined, actor)
+    auditInAccounts(app, tx, user, 'user.totp_disabled', undefined, actor)
     return true
   })
   if (isDone) return
-  noteFailure(app, attempts, checked.email, checked, { ipAddress: actor.ipAddress ?? '' })
-  throw wrongCode()
+  recordFailedLogin(app, attempts, checked.email, checked, { ipAddress: actor.ipAddress ?? '' })
+  throw invalidCode()
 }

@@ -13,7 +13,7 @@ const MAX_WAITING_PER_OWNER = 20
 const RETRY_AFTER_SECONDS = 3
 
 /** Who waits for a hash. */
-export interface HashTurn {
+export interface HashRequest {
   /**
    * Is signed in, has a link, or comes from a network in which the user was signed in before: others, from however many
    * networks, delay it by one hash at most.
@@ -24,22 +24,22 @@ export interface HashTurn {
 }
 
 /** Runs a hash when its turn comes; rejects with 503 when too many wait. */
-export type RunHash = <T>(turn: HashTurn, hash: () => Promise<T>) => Promise<T>
+export type RunHash = <T>(request: HashRequest, hash: () => Promise<T>) => Promise<T>
 
 /** @param maxConcurrent hashes at once, of known and unknown ones together */
-export function createHashTurns(maxConcurrent: number, clock: Pick<Clock, 'monotonicMs'> = systemClock): RunHash {
+export function createHashScheduler(maxConcurrent: number, clock: Pick<Clock, 'monotonicMs'> = systemClock): RunHash {
   const createPool = (limits: { readonly maxWaiting?: number; readonly maxPerOwner?: number }): FairPool =>
-    new FairPool({ clock, concurrency: maxConcurrent, overload, ...limits })
+    new FairPool({ clock, concurrency: maxConcurrent, overload: hashQueueFull, ...limits })
   const waiting = { maxWaiting: MAX_WAITING_HASHES, maxPerOwner: MAX_WAITING_PER_OWNER }
   const known = createPool(waiting)
   const unknown = createPool(waiting)
   // At most `maxConcurrent` of each come here at a time.
-  const both = createPool({})
+  const shared = createPool({})
   return ({ isKnown, owner }, hash) =>
-    (isKnown ? known : unknown).run(owner, () => both.run(isKnown ? 'known' : 'unknown', hash))
+    (isKnown ? known : unknown).run(owner, () => shared.run(isKnown ? 'known' : 'unknown', hash))
 }
 
-const overload = () =>
+const hashQueueFull = () =>
   new AppError(503, 'busy', 'Too many people sign in at this moment; try again in some seconds.', {
     retryAfterSeconds: RETRY_AFTER_SECONDS,
   })

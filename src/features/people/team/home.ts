@@ -6,19 +6,19 @@ import { Elysia } from 'elysia'
 import { unknownRoute } from '#platform/http/error-response.ts'
 import { html, htmlResponse, UNLISTED_HEADERS } from '#platform/http/html.ts'
 import { LOGIN_PATH } from './links.ts'
-import { peoplePage } from './page.ts'
-import type { People } from './people.ts'
+import { userPage } from './page.ts'
+import type { AuthContext } from './people.ts'
 
 const HEADERS = { ...UNLISTED_HEADERS, vary: 'accept' }
 
 /** @param capturedPath the page of captured mail, where there is one */
-export const homePage = (people: Pick<People, 'requireOwnHost'>, capturedPath?: string) =>
+export const homePage = (people: Pick<AuthContext, 'requireOwnHost'>, capturedPath?: string) =>
   new Elysia().get(
     '/',
     ({ request }) => {
       people.requireOwnHost(request)
       if (!isBrowser(request)) throw unknownRoute()
-      if (capturedPath !== undefined) return htmlResponse(triedPage(capturedPath), 200, HEADERS)
+      if (capturedPath !== undefined) return htmlResponse(captureModePage(capturedPath), 200, HEADERS)
       return new Response(null, {
         status: 303,
         headers: { ...HEADERS, location: LOGIN_PATH, 'cache-control': 'no-store' },
@@ -30,8 +30,8 @@ export const homePage = (people: Pick<People, 'requireOwnHost'>, capturedPath?: 
 /** Browsers name what they can show to people; programs take anything, or JSON. */
 const isBrowser = ({ headers }: Request): boolean => /\btext\/html\b/i.test(headers.get('accept') ?? '')
 
-const triedPage = (capturedPath: string) =>
-  peoplePage(
+const captureModePage = (capturedPath: string) =>
+  userPage(
     'It runs',
     html`<p>Tassis captures mail here: nothing that is sent leaves this machine.</p>
 <p><a href="${capturedPath}">Captured mail</a></p>

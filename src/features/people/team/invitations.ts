@@ -9,13 +9,13 @@ import { audit } from '#features/core/audit-logs/audit.ts'
 import { sendSystemMail } from '#features/sending/system-mail/send.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
-import { conflict, notFound, tooMany } from '#platform/errors.ts'
+import { prepareStatements } from '#platform/db/open.ts'
+import { conflict, notFound, tooManyRequests } from '#platform/errors.ts'
 import { createRateLimiter, type Rate } from '#platform/http/rate-limit.ts'
 import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import { days } from '#platform/units.ts'
-import { expiresWithin, hashOfLinkToken, JOIN_PATH, linkTo, newLinkToken } from './links.ts'
-import { requireOwnerForOwners } from './roles.ts'
+import { createLinkToken, formatLink, hashLinkToken, JOIN_PATH, toExpiryRange } from './links.ts'
+import { requireOwnerToChangeOwners } from './roles.ts'
 import { findMember, findUserByEmail, parseUserEmail } from './users.ts'
 
 export interface Invitation {
@@ -37,34 +37,34 @@ export interface OpenInvitation extends Invitation {
 }
 
 export const INVITATION_DAYS = 7
-export const MOST_INVITATIONS = 50
-const MOST_TRIMMED = 1000
+export const MAX_INVITATIONS = 50
+const PURGE_BATCH_SIZE = 1000
 /** Mails of one account, and to one address: nobody is to be flooded under the name of this service. */
-const OF_ACCOUNT: Rate = { burst: MOST_INVITATIONS, ratePerSecond: MOST_INVITATIONS / 3600 }
-const TO_ADDRESS: Rate = { burst: 5, ratePerSecond: 5 / 3600 }
+const ACCOUNT_RATE: Rate = { burst: MAX_INVITATIONS, ratePerSecond: MAX_INVITATIONS / 3600 }
+const ADDRESS_RATE: Rate = { burst: 5, ratePerSecond: 5 / 3600 }
 
 const COLUMNS = `invitations.id, invitations.uuid, account_id AS accountId, invitations.email, role, invited_by AS invitedBy, expires_at AS expiresAt,
   invitations.created_at AS createdAt`
 
-const INVITER = "unhex(replace(invited_by, '-', ''))"
+const INVITER_UUID = "unhex(replace(invited_by, '-', ''))"
 
 /** The account and its parent, which invites the owner of a sub-account. */
-const INVITING = '(invitations.account_id, (SELECT parent_id FROM accounts WHERE id = invitations.account_id))'
+const INVITING_ACCOUNTS = '(invitations.account_id, (SELECT parent_id FROM accounts WHERE id = invitations.account_id))'
 
 /** Who invited still belongs to one of these; the operator always does. */
-const STANDS = `(invited_by = 'cli'
-  OR EXISTS (SELECT 1 FROM members JOIN users ON users.id = user_id WHERE members.account_id IN ${INVITING} AND users.uuid = ${INVITER})
-  OR EXISTS (SELECT 1 FROM api_keys WHERE api_keys.account_id IN ${INVITING} AND api_keys.uuid = ${INVITER}))`
+const IS_VALID = `(invited_by = 'cli'
+  OR EXISTS (SELECT 1 FROM members JOIN users ON users.id = user_id WHERE members.account_id IN ${INVITING_ACCOUNTS} AND users.uuid = ${INVITER_UUID})
+  OR EXISTS (SELECT 1 FROM api_keys WHERE api_keys.account_id IN ${INVITING_ACCOUNTS} AND api_keys.uuid = ${INVITER_UUID}))`
 
-const OPEN = `SELECT ${COLUMNS}, accounts.uuid AS accountUuid, accounts.name AS accountName FROM invitations
+const SELECT_OPEN = `SELECT ${COLUMNS}, accounts.uuid AS accountUuid, accounts.name AS accountName FROM invitations
   JOIN accounts ON accounts.id = account_id AND disabled_at IS NULL AND deleted_at IS NULL`
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   list: db.prepare<Invitation, [number, number, number]>(
-    `SELECT ${COLUMNS} FROM invitations WHERE account_id = ? AND expires_at > ? AND expires_at <= ? AND ${STANDS} ORDER BY id DESC`,
+    `SELECT ${COLUMNS} FROM invitations WHERE account_id = ? AND expires_at > ? AND expires_at <= ? AND ${IS_VALID} ORDER BY id DESC`,
   ),
   byToken: db.prepare<OpenInvitation, [Uint8Array, number, number]>(
-    `${OPEN} WHERE token_hash = ? AND expires_at > ? AND expires_at <= ? AND ${STANDS}`,
+    `${SELECT_OPEN} WHERE token_hash = ? AND expires_at > ? AND expires_at <= ? AND ${IS_VALID}`,
   ),
   insert: db.prepare<Invitation, [Uint8Array, number, string, string, Uint8Array, string, number, number]>(
     `INSERT INTO invitations (uuid, account_id, email, role, token_hash, invited_by, expires_at, created_at)
@@ -74,16 +74,16 @@ const sql = prepared((db) => ({
   delete: db.prepare<{ email: string }, [Uint8Array, number]>(
     'DELETE FROM invitations WHERE uuid = ? AND account_id = ? RETURNING email',
   ),
-  take: db.prepare(`DELETE FROM invitations WHERE id = ? AND ${STANDS}`),
+  take: db.prepare(`DELETE FROM invitations WHERE id = ? AND ${IS_VALID}`),
   trim: db.prepare(
-    `DELETE FROM invitations WHERE id IN (SELECT id FROM invitations WHERE expires_at <= ? LIMIT ${MOST_TRIMMED})`,
+    `DELETE FROM invitations WHERE id IN (SELECT id FROM invitations WHERE expires_at <= ? LIMIT ${PURGE_BATCH_SIZE})`,
   ),
   accountName: db.prepare<{ name: string }, [number]>('SELECT name FROM accounts WHERE id = ?'),
 }))
 
 /** The open ones of an account, newest first. */
 export const listInvitations = (db: Database, accountId: number, now: Millis): Invitation[] =>
-  sql(db).list.all(accountId, ...expiresWithin(now, days(INVITATION_DAYS)))
+  sql(db).list.all(accountId, ...toExpiryRange(now, days(INVITATION_DAYS)))
 
 export type Invite = (
   actor: Actor,
@@ -91,12 +91,12 @@ export type Invite = (
 ) => Promise<Invitation & { readonly isSent: boolean }>
 
 /** The function that invites. Another invitation of the same address takes the place of the first, whose link is then void. */
-export function createInvite(app: App): Invite {
+export function createInviter(app: App): Invite {
   const mails = createRateLimiter(app.clock)
-  const requireRoom = (key: string, rate: Rate): void => {
+  const requireRate = (key: string, rate: Rate): void => {
     const decision = mails.take(key, 1, rate)
     if (!decision.ok)
-      throw tooMany(
+      throw tooManyRequests(
         'rate_limited',
         'There were too many invitations; wait before the next.',
         decision.retryAfterSeconds,
@@ -105,10 +105,10 @@ export function createInvite(app: App): Invite {
   return async (actor, input) => {
     const email = parseUserEmail(input.email)
     const { role } = input
-    if (role === 'owner') requireOwnerForOwners(actor)
-    requireRoom(`account ${actor.accountId}`, OF_ACCOUNT)
-    requireRoom(`address ${email}`, TO_ADDRESS)
-    const made = await app.commit.write((tx) => {
+    if (role === 'owner') requireOwnerToChangeOwners(actor)
+    requireRate(`account ${actor.accountId}`, ACCOUNT_RATE)
+    requireRate(`address ${email}`, ADDRESS_RATE)
+    const created = await app.commit.write((tx) => {
       const user = findUserByEmail(tx.db, email)
       if (user && findMember(tx.db, actor.accountId, user.uuid))
         throw conflict(
@@ -117,7 +117,7 @@ export function createInvite(app: App): Invite {
         )
       return insertInvitation(app, tx, actor, { email, role })
     })
-    return { ...made.invitation, isSent: await mailInvitation(app, made) }
+    return { ...created.invitation, isSent: await mailInvitation(app, created) }
   }
 }
 
@@ -128,17 +128,17 @@ export type InviteOwner = (tx: Tx, actor: Actor, email: string) => void
  * The function that invites owners.
  * @param later gets the sending of the mail: were it waited for, the time of the answer would tell who is a user
  */
-export function createInviteOwner(app: App, later: (work: Promise<void>) => void): InviteOwner {
+export function createOwnerInviter(app: App, trackWork: (work: Promise<void>) => void): InviteOwner {
   const mails = createRateLimiter(app.clock)
   return (tx, actor, email) => {
-    const made = insertInvitation(app, tx, actor, { email, role: 'owner' })
+    const created = insertInvitation(app, tx, actor, { email, role: 'owner' })
     tx.afterCommit(() => {
-      if (mails.take(email, 1, TO_ADDRESS).ok) later(mailInvitation(app, made).then(() => undefined))
+      if (mails.take(email, 1, ADDRESS_RATE).ok) trackWork(mailInvitation(app, created).then(() => undefined))
     })
   }
 }
 
-interface NewInvitation {
+interface StoredInvitation {
   readonly invitation: Invitation
   readonly accountName: string
   readonly token: string
@@ -149,15 +149,15 @@ function insertInvitation(
   tx: Tx,
   actor: Actor,
   { email, role }: { readonly email: string; readonly role: TeamRole },
-): NewInvitation {
-  const { token, hash } = newLinkToken()
+): StoredInvitation {
+  const { token, hash } = createLinkToken()
   const uuid = newUuid()
   // Not `eventTime`: see `startSession`.
   const now = app.clock.now()
   const statements = sql(tx.db)
   statements.deleteOf.run(actor.accountId, email)
-  if (listInvitations(tx.db, actor.accountId, now).length >= MOST_INVITATIONS)
-    throw conflict('too_many_invitations', `An account has at most ${MOST_INVITATIONS} open invitations; delete one.`)
+  if (listInvitations(tx.db, actor.accountId, now).length >= MAX_INVITATIONS)
+    throw conflict('too_many_invitations', `An account has at most ${MAX_INVITATIONS} open invitations; delete one.`)
   const expiresAt = now + days(INVITATION_DAYS)
   const invitation = statements.insert.get(uuid, actor.accountId, email, role, hash, actor.id, expiresAt, now)
   if (!invitation) throw new Error('the invitation was not stored')
@@ -171,19 +171,19 @@ function insertInvitation(
 }
 
 /** Tells whether the mail left; the invitation stands in any case, and can be made again. */
-async function mailInvitation(app: App, { invitation, accountName, token }: NewInvitation): Promise<boolean> {
+async function mailInvitation(app: App, { invitation, accountName, token }: StoredInvitation): Promise<boolean> {
   const { accountId, email, role } = invitation
-  const name = harmless(accountName)
-  const where = new URL(app.config.publicUrl).host
+  const name = toPlainName(accountName)
+  const host = new URL(app.config.publicUrl).host
   try {
     return await sendSystemMail(app, {
       about: [accountId],
       to: email,
-      subject: `Invitation to ${name === '' ? where : name}`,
-      text: `You are invited to the team${name === '' ? '' : ` of ${name}`} at ${where}, as ${role}.
+      subject: `Invitation to ${name === '' ? host : name}`,
+      text: `You are invited to the team${name === '' ? '' : ` of ${name}`} at ${host}, as ${role}.
 
 Accept it here within ${INVITATION_DAYS} days:
-${linkTo(app.config, JOIN_PATH, token)}
+${formatLink(app.config, JOIN_PATH, token)}
 
 If you do not know why you get this, do nothing.
 `,
@@ -194,15 +194,15 @@ If you do not know why you get this, do nothing.
   }
 }
 
-const LONGEST_SHOWN = 60
+const MAX_SHOWN_NAME_LENGTH = 60
 
 /** A name as it may stand in our mail: without anything that a mail program would make a link of, since anybody can be invited. */
-const harmless = (name: string): string =>
+const toPlainName = (name: string): string =>
   name
     .replace(/[^\p{L}\p{N} '&,-]+/gu, ' ')
     .replace(/ +/g, ' ')
     .trim()
-    .slice(0, LONGEST_SHOWN)
+    .slice(0, MAX_SHOWN_NAME_LENGTH)
 
 /** Takes an invitation back. Throws 404 when the account has none with this id. */
 export const deleteInvitation = (app: App, actor: Actor, id: string): Promise<void> =>
@@ -220,12 +220,12 @@ export const deleteInvitation = (app: App, actor: Actor, id: string): Promise<vo
 
 /** The open invitation of a link; undefined when it was used, taken back or is too old. */
 export function findInvitation(db: Database, token: string, now: Millis): OpenInvitation | undefined {
-  const hash = hashOfLinkToken(token)
-  return (hash && sql(db).byToken.get(hash, ...expiresWithin(now, days(INVITATION_DAYS)))) ?? undefined
+  const hash = hashLinkToken(token)
+  return (hash && sql(db).byToken.get(hash, ...toExpiryRange(now, days(INVITATION_DAYS)))) ?? undefined
 }
 
 /** Uses an invitation up; false when somebody else just did, or it is good no longer. */
-export const takeInvitation = (tx: Tx, { id }: Invitation): boolean => sql(tx.db).take.run(id).changes === 1
+export const consumeInvitation = (tx: Tx, { id }: Invitation): boolean => sql(tx.db).take.run(id).changes === 1
 
 /** Removes invitations that are too old, some at a time. */
-export const trimInvitations = (tx: Tx, now: Millis): number => sql(tx.db).trim.run(now).changes
+export const purgeInvitations = (tx: Tx, now: Millis): number => sql(tx.db).trim.run(now).changes

@@ -3,21 +3,29 @@ import type { Actor, App } from '#features/core/app/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
 import type { Attempts } from './attempts.ts'
-import { findInvitation, type OpenInvitation, takeInvitation } from './invitations.ts'
-import { type Browser, checkPassword, invalidLogin, noteFailure, type SignedIn, signIn, takeFactors } from './login.ts'
+import { consumeInvitation, findInvitation, type OpenInvitation } from './invitations.ts'
+import {
+  type Browser,
+  checkPassword,
+  consumeFactors,
+  invalidLogin,
+  recordFailedLogin,
+  type SignedIn,
+  signIn,
+} from './login.ts'
 import { invalidLink } from './password-reset.ts'
-import { hashPassword, requireGoodPassword } from './passwords.ts'
+import { hashPassword, requireStrongPassword } from './passwords.ts'
 import {
   addMember,
   createUserWithPassword,
   findUserByEmail,
   type Membership,
   storePassword,
+  toUserActor,
   type User,
-  userActor,
 } from './users.ts'
 
-export interface Joining {
+export interface JoinInput {
   readonly token: string
   /** Of a new user. */
   readonly name?: string | null | undefined
@@ -30,7 +38,7 @@ export interface Joining {
 export type Proof = 'new-password' | 'password' | 'session'
 
 /** @param signedIn who is signed in in the browser that asks */
-export function proofOf(app: App, { email }: OpenInvitation, signedIn: Actor | undefined): Proof {
+export function findRequiredProof(app: App, { email }: OpenInvitation, signedIn: Actor | undefined): Proof {
   const user = findUserByEmail(app.db, email)
   if (!user || user.passwordHash === null) return 'new-password'
   return signedIn?.id === formatUuid(user.uuid) ? 'session' : 'password'
@@ -44,23 +52,23 @@ export function proofOf(app: App, { email }: OpenInvitation, signedIn: Actor | u
 export async function join(
   app: App,
   attempts: Attempts,
-  given: Joining,
+  input: JoinInput,
   browser: Browser,
   signedIn: Actor | undefined,
 ): Promise<SignedIn> {
   attempts.requireNetwork(browser.ipAddress)
-  const invitation = findInvitation(app.db, given.token, app.clock.now())
+  const invitation = findInvitation(app.db, input.token, app.clock.now())
   if (!invitation) throw invalidLink()
-  switch (proofOf(app, invitation, signedIn)) {
+  switch (findRequiredProof(app, invitation, signedIn)) {
     case 'new-password':
-      return joinWithNewPassword(app, invitation, given, browser)
+      return joinWithNewPassword(app, invitation, input, browser)
     case 'password':
-      return joinByPassword(app, attempts, invitation, given, browser)
+      return joinByPassword(app, attempts, invitation, input, browser)
     case 'session':
       return app.commit.write((tx) => {
         const user = findUserByEmail(tx.db, invitation.email)
         if (!user) throw invalidLink()
-        return accept(app, tx, invitation, user, browser)
+        return acceptInvitation(app, tx, invitation, user, browser)
       })
   }
 }
@@ -68,11 +76,11 @@ export async function join(
 async function joinWithNewPassword(
   app: App,
   invitation: OpenInvitation,
-  { name, password }: Joining,
+  { name, password }: JoinInput,
   browser: Browser,
 ): Promise<SignedIn> {
   const { email, role } = invitation
-  requireGoodPassword(password ?? '', email)
+  requireStrongPassword(password ?? '', email)
   const passwordHash = await hashPassword(password ?? '', email)
   return app.commit.write((tx) => {
     const known = findUserByEmail(tx.db, email)
@@ -80,12 +88,12 @@ async function joinWithNewPassword(
     if (known && known.passwordHash !== null) throw invalidLink()
     if (known) {
       storePassword(tx, known.id, passwordHash, app.eventTime())
-      return accept(app, tx, invitation, known, browser)
+      return acceptInvitation(app, tx, invitation, known, browser)
     }
-    if (!takeInvitation(tx, invitation)) throw invalidLink()
+    if (!consumeInvitation(tx, invitation)) throw invalidLink()
     const uuid = newUuid()
-    const membership = membershipBy(invitation)
-    const actor = userActor({ uuid }, membership, browser.ipAddress)
+    const membership = toMembership(invitation)
+    const actor = toUserActor({ uuid }, membership, browser.ipAddress)
     const user = createUserWithPassword(app, tx, actor, { uuid, email, name, passwordHash, role })
     return signIn(app, tx, user, membership, browser, 'invitation')
   })
@@ -95,29 +103,29 @@ async function joinByPassword(
   app: App,
   attempts: Attempts,
   invitation: OpenInvitation,
-  { password, code }: Joining,
+  { password, code }: JoinInput,
   browser: Browser,
 ): Promise<SignedIn> {
   const { email } = invitation
   const checked = await checkPassword(app, attempts, { email, password: password ?? '' }, browser)
   const joined = await app.commit.write((tx) => {
-    const user = checked && takeFactors(app, attempts, tx, checked, code, browser.ipAddress)
-    return user && accept(app, tx, invitation, user, browser)
+    const user = checked && consumeFactors(app, attempts, tx, checked, code, browser.ipAddress)
+    return user && acceptInvitation(app, tx, invitation, user, browser)
   })
   if (joined) return joined
-  noteFailure(app, attempts, email, checked, browser)
+  recordFailedLogin(app, attempts, email, checked, browser)
   throw invalidLogin()
 }
 
 /** Uses the invitation up for a user that there is. */
-function accept(app: App, tx: Tx, invitation: OpenInvitation, user: User, browser: Browser): SignedIn {
-  if (!takeInvitation(tx, invitation)) throw invalidLink()
-  const membership = membershipBy(invitation)
-  addMember(app, tx, userActor(user, membership, browser.ipAddress), user, invitation.role)
+function acceptInvitation(app: App, tx: Tx, invitation: OpenInvitation, user: User, browser: Browser): SignedIn {
+  if (!consumeInvitation(tx, invitation)) throw invalidLink()
+  const membership = toMembership(invitation)
+  addMember(app, tx, toUserActor(user, membership, browser.ipAddress), user, invitation.role)
   return signIn(app, tx, user, membership, browser, 'invitation')
 }
 
-const membershipBy = ({ accountId, accountUuid, accountName, role }: OpenInvitation): Membership => ({
+const toMembership = ({ accountId, accountUuid, accountName, role }: OpenInvitation): Membership => ({
   accountId,
   uuid: accountUuid,
   name: accountName,

@@ -6,17 +6,17 @@
 import type { Database } from 'bun:sqlite'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { networkOf } from '#platform/network.ts'
 import { days } from '#platform/units.ts'
-import { userEmail } from './users.ts'
+import { normaliseUserEmail } from './users.ts'
 
 const RETENTION_MS = days(90)
 /** Beyond them the one seen longest ago is deleted. */
 const MAX_NETWORKS_PER_USER = 50
-const TRIM_BATCH_SIZE = 1000
+const PURGE_BATCH_SIZE = 1000
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   find: db.prepare<{ one: number }, [string, string, number]>(
     `SELECT 1 AS one FROM users JOIN known_networks ON user_id = users.id WHERE email = ? AND network = ? AND last_seen_at > ?`,
   ),
@@ -30,13 +30,13 @@ const sql = prepared((db) => ({
   ),
   trim: db.prepare(
     `DELETE FROM known_networks WHERE (user_id, network) IN
-     (SELECT user_id, network FROM known_networks WHERE last_seen_at <= ? LIMIT ${TRIM_BATCH_SIZE})`,
+     (SELECT user_id, network FROM known_networks WHERE last_seen_at <= ? LIMIT ${PURGE_BATCH_SIZE})`,
   ),
 }))
 
 /** Whether the user with this address, in any spelling, was signed in from the network of an IP address. */
 export const isKnownNetwork = (db: Database, email: string, ipAddress: string, now: Millis): boolean =>
-  sql(db).find.get(userEmail(email), networkOf(ipAddress), now - RETENTION_MS) !== null
+  sql(db).find.get(normaliseUserEmail(email), networkOf(ipAddress), now - RETENTION_MS) !== null
 
 /** Records where a session is used. */
 export function recordNetwork(tx: Tx, sessionId: number, ipAddress: string, now: Millis): void {
@@ -45,4 +45,4 @@ export function recordNetwork(tx: Tx, sessionId: number, ipAddress: string, now:
 }
 
 /** Deletes networks that were not seen for long, a batch at a time. */
-export const trimKnownNetworks = (tx: Tx, now: Millis): number => sql(tx.db).trim.run(now - RETENTION_MS).changes
+export const purgeKnownNetworks = (tx: Tx, now: Millis): number => sql(tx.db).trim.run(now - RETENTION_MS).changes

@@ -16,27 +16,27 @@ export const JOIN_PATH = '/join'
 export const WEBHOOKS_PATH = '/webhooks'
 
 /** Where signing in may lead, apart from LOGIN_PATH itself. */
-const AFTER_LOGIN: readonly string[] = [WEBHOOKS_PATH]
+const PATHS_AFTER_LOGIN: readonly string[] = [WEBHOOKS_PATH]
 
 /** The page on which to sign in, and from which one comes to `path`. */
-export const loginFor = (path: string): string => `${LOGIN_PATH}?next=${path}`
+export const toLoginPath = (path: string): string => `${LOGIN_PATH}?next=${path}`
 
 /** The page that signing in leads to: one of ours that `next` names, never what else anybody writes into a link. */
-export const afterLogin = (next: string): string => AFTER_LOGIN.find((path) => path === next) ?? LOGIN_PATH
+export const toPathAfterLogin = (next: string): string => PATHS_AFTER_LOGIN.find((path) => path === next) ?? LOGIN_PATH
 
 const TOKEN_BYTES = 32
-const TOKEN = /^[\w-]{43}$/
+const TOKEN_PATTERN = /^[\w-]{43}$/
 
 /** By how much a clock may be set back without a new link being void. */
-const CLOCK_STEP_MS = hours(1)
+const MAX_CLOCK_STEP_MS = hours(1)
 
 /**
  * Between which times a good link expires: not over, and no later than one that is made now. One that is was made by a clock that was ahead.
- * @param longestMs how long a link is good
+ * @param maxMs how long a link is good
  */
-export const expiresWithin = (now: Millis, longestMs: number): [after: Millis, latest: Millis] => [
+export const toExpiryRange = (now: Millis, maxMs: number): [after: Millis, latest: Millis] => [
   now,
-  now + longestMs + CLOCK_STEP_MS,
+  now + maxMs + MAX_CLOCK_STEP_MS,
 ]
 
 export interface LinkToken {
@@ -44,14 +44,14 @@ export interface LinkToken {
   readonly hash: Uint8Array
 }
 
-export function newLinkToken(): LinkToken {
+export function createLinkToken(): LinkToken {
   const token = Buffer.from(randomBytes(TOKEN_BYTES)).toString('base64url')
   return { token, hash: sha256(token) }
 }
 
 /** The hash of a token that somebody gave; undefined when it cannot be one. */
-export const hashOfLinkToken = (token: string): Uint8Array | undefined =>
-  TOKEN.test(token) ? sha256(token) : undefined
+export const hashLinkToken = (token: string): Uint8Array | undefined =>
+  TOKEN_PATTERN.test(token) ? sha256(token) : undefined
 
-export const linkTo = ({ publicUrl }: Config, path: string, token?: string): string =>
+export const formatLink = ({ publicUrl }: Config, path: string, token?: string): string =>
   `${publicUrl.replace(/(?<!\/)\/+$/, '')}${path}${token === undefined ? '' : `?token=${token}`}`

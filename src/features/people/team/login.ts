@@ -5,21 +5,28 @@
 
 import { announceAccessChange } from '#features/core/app/account-changes.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { audit, systemActor } from '#features/core/audit-logs/audit.ts'
+import { audit, createSystemActor } from '#features/core/audit-logs/audit.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { AppError, notFound } from '#platform/errors.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
 import type { Attempts } from './attempts.ts'
 import { verifyPassword } from './passwords.ts'
-import { endSession, findSession, moveSession, type NewSession, sessionOf, startSession } from './sessions.ts'
-import { takeCode } from './totp.ts'
+import {
+  endSession,
+  findSession,
+  type NewSession,
+  requireSessionId,
+  setSessionAccount,
+  startSession,
+} from './sessions.ts'
+import { consumeCode } from './totp.ts'
 import {
   findUser,
   findUserByEmail,
   findUserByUuid,
+  listMemberships,
   type Membership,
-  membershipsOf,
-  noteLogin,
+  recordLogin,
   type User,
 } from './users.ts'
 
@@ -51,20 +58,25 @@ export const invalidLogin = (): AppError =>
   )
 
 /** Signs a user in. Throws 401 `invalid_login`, 429 after too many attempts, 503 when too many people sign in at once. */
-export async function login(app: App, attempts: Attempts, given: Credentials, browser: Browser): Promise<SignedIn> {
-  attempts.requireNetwork(browser.ipAddress, given.email)
-  const user = await checkPassword(app, attempts, given, browser)
+export async function login(
+  app: App,
+  attempts: Attempts,
+  credentials: Credentials,
+  browser: Browser,
+): Promise<SignedIn> {
+  attempts.requireNetwork(browser.ipAddress, credentials.email)
+  const user = await checkPassword(app, attempts, credentials, browser)
   const signedIn = await app.commit.writeFromReserve((tx) => {
-    const current = user && takeFactors(app, attempts, tx, user, given.code, browser.ipAddress)
-    const [membership] = current ? membershipsOf(tx.db, current.id) : []
+    const current = user && consumeFactors(app, attempts, tx, user, credentials.code, browser.ipAddress)
+    const [membership] = current ? listMemberships(tx.db, current.id) : []
     if (!current || !membership) return undefined
     return signIn(app, tx, current, membership, browser, 'password')
   })
   if (!signedIn) {
-    noteFailure(app, attempts, given.email, user, browser)
+    recordFailedLogin(app, attempts, credentials.email, user, browser)
     throw invalidLogin()
   }
-  attempts.noteSuccess(given.email, browser.ipAddress)
+  attempts.recordSuccess(credentials.email, browser.ipAddress)
   return signedIn
 }
 
@@ -77,7 +89,7 @@ export async function checkPassword(
 ): Promise<User | undefined> {
   attempts.requireUser(email, ipAddress)
   const found = findUserByEmail(app.db, email)
-  const isRight = await verifyPassword(password, found?.passwordHash, attempts.hashTurn(email, ipAddress))
+  const isRight = await verifyPassword(password, found?.passwordHash, attempts.toHashRequest(email, ipAddress))
   return isRight ? found : undefined
 }
 
@@ -85,7 +97,7 @@ export async function checkPassword(
  * The user, when the password that was checked is still the one, and the second factor is right where there is one. Undefined also when somebody else used
  * the same code meanwhile, and while wrong codes make others wait. In the transaction that lets the user in.
  */
-export function takeFactors(
+export function consumeFactors(
   app: App,
   attempts: Attempts,
   tx: Tx,
@@ -96,11 +108,11 @@ export function takeFactors(
   const user = findUser(tx.db, checked.id)
   if (!user || user.passwordHash !== checked.passwordHash) return undefined
   if (user.totpEnabledAt === null) return user
-  if (!code || !attempts.mayTryCode(user.email, ipAddress)) return undefined
-  const kind = takeCode(app, tx, user, code, app.clock.now())
-  attempts.noteCode(user.email, ipAddress, kind !== undefined)
+  if (!code || !attempts.canTryCode(user.email, ipAddress)) return undefined
+  const kind = consumeCode(app, tx, user, code, app.clock.now())
+  attempts.recordCode(user.email, ipAddress, kind !== undefined)
   if (kind === undefined) return undefined
-  if (kind === 'recovery') tellAccounts(app, tx, user, 'user.recovery_code_used', ipAddress)
+  if (kind === 'recovery') auditInAccounts(app, tx, user, 'user.recovery_code_used', ipAddress)
   return user
 }
 
@@ -114,42 +126,42 @@ export function signIn(
   how: 'password' | 'invitation',
 ): SignedIn {
   if (browser.sessionId !== undefined) endSession(app, tx, browser.sessionId)
-  noteLogin(tx, user.id, app.eventTime())
+  recordLogin(tx, user.id, app.eventTime())
   return { ...startSession(app, tx, user, membership, { ...browser, how }), user, membership }
 }
 
 /** Counts a wrong attempt; the caller's answer does not wait for what is written. */
-export function noteFailure(
+export function recordFailedLogin(
   app: App,
   attempts: Attempts,
   email: string,
   checked: User | undefined,
   { ipAddress }: Pick<Browser, 'ipAddress'>,
 ): void {
-  attempts.noteFailure(email, ipAddress)
+  attempts.recordFailure(email, ipAddress)
   app.log.warn({ ipAddress }, 'somebody failed to sign in')
   const user = checked ?? findUserByEmail(app.db, email)
-  if (!user || !attempts.mayTell(user.id)) return
+  if (!user || !attempts.canAuditFailure(user.id)) return
   app.commit
-    .write((tx) => tellAccounts(app, tx, user, 'user.login_failed', ipAddress))
+    .write((tx) => auditInAccounts(app, tx, user, 'user.login_failed', ipAddress))
     .catch((error: unknown) => app.log.warn({ err: error }, 'a failed sign-in was not stored'))
 }
 
 /** Accounts of a user that are told what happens to the user. */
-const MOST_TOLD = 20
+const MAX_AUDITED_ACCOUNTS = 20
 
 /** A row in the audit log of each account of a user, for what is about the user and not about one account. @param actor who did it; default: the service */
-export function tellAccounts(app: App, tx: Tx, user: User, action: string, ipAddress?: string, actor?: Actor): void {
-  for (const { accountId, uuid } of membershipsOf(tx.db, user.id).slice(0, MOST_TOLD)) {
+export function auditInAccounts(app: App, tx: Tx, user: User, action: string, ipAddress?: string, actor?: Actor): void {
+  for (const { accountId, uuid } of listMemberships(tx.db, user.id).slice(0, MAX_AUDITED_ACCOUNTS)) {
     const by = actor
       ? { ...actor, accountId, accountUuid: formatUuid(uuid) }
-      : { ...systemActor({ accountId, accountUuid: uuid }), ...(ipAddress !== undefined && { ipAddress }) }
+      : { ...createSystemActor({ accountId, accountUuid: uuid }), ...(ipAddress !== undefined && { ipAddress }) }
     audit(app, tx, by, { action, resourceType: 'user', resourceId: formatUuid(user.uuid) })
   }
 }
 
 /** The user behind an actor who is signed in. A missing one is a bug: the session would be dead. */
-export function userOf(app: App, actor: Actor, db = app.db): User {
+export function requireActorUser(app: App, actor: Actor, db = app.db): User {
   const user = findUserByUuid(db, parseUuid(actor.id) ?? new Uint8Array())
   if (!user) throw new Error('a session without a user')
   return user
@@ -158,14 +170,14 @@ export function userOf(app: App, actor: Actor, db = app.db): User {
 /** Ends the session by which the actor came. */
 export const logout = (app: App, actor: Actor): Promise<void> =>
   app.commit.writeFromReserve((tx) => {
-    const id = endSession(app, tx, sessionOf(actor))
+    const id = endSession(app, tx, requireSessionId(actor))
     if (id !== undefined) audit(app, tx, actor, { action: 'session.deleted', resourceType: 'session', resourceId: id })
   })
 
 /** Ends one of the actor's own sessions. Throws 404 when there is none with this id. */
 export const endOwnSession = (app: App, actor: Actor, id: string): Promise<void> =>
   app.commit.writeFromReserve((tx) => {
-    const found = findSession(tx.db, userOf(app, actor, tx.db).id, id)
+    const found = findSession(tx.db, requireActorUser(app, actor, tx.db).id, id)
     if (found === undefined) throw notFound('session_not_found', 'There is no session with this id.')
     endSession(app, tx, found)
     audit(app, tx, actor, { action: 'session.deleted', resourceType: 'session', resourceId: id })
@@ -174,10 +186,10 @@ export const endOwnSession = (app: App, actor: Actor, id: string): Promise<void>
 /** Lets the session look at another account of the user. Throws 404 when the user does not belong to it. */
 export const switchAccount = (app: App, actor: Actor, accountId: string): Promise<Membership> =>
   app.commit.write((tx) => {
-    const memberships = membershipsOf(tx.db, userOf(app, actor, tx.db).id)
+    const memberships = listMemberships(tx.db, requireActorUser(app, actor, tx.db).id)
     const found = memberships.find(({ uuid }) => formatUuid(uuid) === accountId.toLowerCase())
     if (!found) throw notFound('account_not_found', 'You belong to no account with this id.')
-    moveSession(tx, sessionOf(actor), found.accountId)
+    setSessionAccount(tx, requireSessionId(actor), found.accountId)
     announceAccessChange(app, tx, actor.accountId)
     audit(
       app,

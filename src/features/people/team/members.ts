@@ -6,10 +6,10 @@ import { audit } from '#features/core/audit-logs/audit.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { conflict, notFound } from '#platform/errors.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
-import { requireOwnerForOwners } from './roles.ts'
-import { dropMember, findMember, hasOtherOwner, type Member, setMemberRole } from './users.ts'
+import { requireOwnerToChangeOwners } from './roles.ts'
+import { deleteMembership, findMember, hasOtherOwner, type Member, setMemberRole } from './users.ts'
 
-function memberBy(tx: Tx, actor: Actor, id: string): Member {
+function requireMember(tx: Tx, actor: Actor, id: string): Member {
   const uuid = parseUuid(id)
   const member = uuid && findMember(tx.db, actor.accountId, uuid)
   if (!member) throw notFound('member_not_found', 'There is no member with this id.')
@@ -24,9 +24,9 @@ function requireOtherOwner(tx: Tx, actor: Actor, { userId }: Member): void {
 /** Gives a member another role. Throws 403 when an owner is made or unmade by somebody who is none, 404, and 409 for the last owner. */
 export const changeRole = (app: App, actor: Actor, id: string, role: TeamRole): Promise<Member> =>
   app.commit.write((tx) => {
-    const member = memberBy(tx, actor, id)
+    const member = requireMember(tx, actor, id)
     if (member.role === role) return member
-    if (role === 'owner' || member.role === 'owner') requireOwnerForOwners(actor)
+    if (role === 'owner' || member.role === 'owner') requireOwnerToChangeOwners(actor)
     if (member.role === 'owner') requireOtherOwner(tx, actor, member)
     setMemberRole(tx, actor.accountId, member, role)
     announceAccessChange(app, tx, actor.accountId)
@@ -42,12 +42,12 @@ export const changeRole = (app: App, actor: Actor, id: string, role: TeamRole): 
 /** Ends a membership; the member's sessions in this account end with it. Throws the same as `changeRole`. */
 export const removeMember = (app: App, actor: Actor, id: string): Promise<void> =>
   app.commit.writeFromReserve((tx) => {
-    const member = memberBy(tx, actor, id)
+    const member = requireMember(tx, actor, id)
     if (member.role === 'owner') {
-      requireOwnerForOwners(actor)
+      requireOwnerToChangeOwners(actor)
       requireOtherOwner(tx, actor, member)
     }
-    dropMember(tx, actor.accountId, member)
+    deleteMembership(tx, actor.accountId, member)
     announceAccessChange(app, tx, actor.accountId)
     audit(app, tx, actor, {
       action: 'member.removed',

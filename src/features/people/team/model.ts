@@ -2,24 +2,24 @@
 import { type Static, Type } from '@sinclair/typebox'
 import type { App } from '#features/core/app/app.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
-import { Closed, Nullable, OneOf, OptionalNullable, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { Nullable, OptionalNullable, StrictObject, StringEnum, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { Invitation } from './invitations.ts'
 import type { SignedIn } from './login.ts'
-import { LONGEST_PASSWORD, SHORTEST_PASSWORD } from './passwords.ts'
+import { MAX_PASSWORD_LENGTH, MIN_PASSWORD_LENGTH } from './passwords.ts'
 import { ROLES } from './roles.ts'
-import { csrfToken, type Session } from './sessions.ts'
-import { recoveryCodesLeft } from './totp.ts'
-import { type Member, type Membership, membershipsOf } from './users.ts'
+import { getCsrfToken, type Session } from './sessions.ts'
+import { countRecoveryCodes } from './totp.ts'
+import { listMemberships, type Member, type Membership } from './users.ts'
 
-const LONGEST_EMAIL = 320
-const Email = (description: string) => Type.String({ minLength: 1, maxLength: LONGEST_EMAIL, description })
+const MAX_EMAIL_LENGTH = 320
+const Email = (description: string) => Type.String({ minLength: 1, maxLength: MAX_EMAIL_LENGTH, description })
 /** As it is given: longer ones are told by the rule for new passwords, or are wrong. */
 const Password = (description: string) => Type.String({ maxLength: 1000, description })
 const Code = (description: string) => Type.String({ maxLength: 50, description })
 const LinkToken = Type.String({ maxLength: 200, description: 'What the link of the mail has behind `token=`.' })
-const RoleName = OneOf(ROLES, { description: 'owner, admin, developer or viewer.' })
-const NEW_PASSWORD = `The new one: ${SHORTEST_PASSWORD} to ${LONGEST_PASSWORD} characters, none of those that everybody tries first.`
+const RoleName = StringEnum(ROLES, { description: 'owner, admin, developer or viewer.' })
+const NEW_PASSWORD = `The new one: ${MIN_PASSWORD_LENGTH} to ${MAX_PASSWORD_LENGTH} characters, none of those that everybody tries first.`
 const ANY_CODE = 'Six digits of the authenticator app, or a recovery code.'
 
 const UserRecord = Type.Object(
@@ -52,13 +52,13 @@ export const SessionState = Type.Object({
 })
 export type SessionState = Static<typeof SessionState>
 
-export const Login = Closed({
+export const Login = StrictObject({
   email: Email('Address of the user.'),
   password: Password('Password of the user.'),
   code: OptionalNullable(Code(''), { description: `${ANY_CODE} Needed by users who have set up an app.` }),
 })
 
-export const AccountChoice = Closed({
+export const AccountChoice = StrictObject({
   account_id: Type.String({ maxLength: 100, description: 'Id of an account that the user belongs to.' }),
 })
 
@@ -72,26 +72,26 @@ export const SessionRecord = Type.Object({
   created_at: Timestamp({ description: 'When the user signed in.' }),
 })
 
-export const PasswordChange = Closed({
+export const PasswordChange = StrictObject({
   current_password: Password('The password that the user has.'),
   password: Password(NEW_PASSWORD),
 })
 
-export const ResetRequest = Closed({ email: Email('Address of the user.') })
-export const ResetConfirmation = Closed({ token: LinkToken, password: Password(NEW_PASSWORD) })
+export const ResetRequest = StrictObject({ email: Email('Address of the user.') })
+export const ResetConfirmation = StrictObject({ token: LinkToken, password: Password(NEW_PASSWORD) })
 
-export const TotpBeginning = Closed({ password: Password('Password of the user.') })
+export const TotpBeginning = StrictObject({ password: Password('Password of the user.') })
 export const TotpSecret = Type.Object({
   secret: Type.String({ description: 'In base32, for typing it into the app.' }),
   otpauth_uri: Type.String({ description: 'The same for a QR code.' }),
 })
-export const TotpConfirmation = Closed({ code: Code('Six digits that the app shows.') })
+export const TotpConfirmation = StrictObject({ code: Code('Six digits that the app shows.') })
 export const RecoveryCodes = Type.Object({
   recovery_codes: Type.Array(Type.String(), {
     description: 'Each lets the user in once without the app. They are shown only here.',
   }),
 })
-export const TotpEnd = Closed({ password: Password('Password of the user.'), code: Code(ANY_CODE) })
+export const TotpEnd = StrictObject({ password: Password('Password of the user.'), code: Code(ANY_CODE) })
 
 export const MemberRecord = Type.Object({
   id: Uuid({ description: 'Id of the user.' }),
@@ -104,7 +104,7 @@ export const MemberRecord = Type.Object({
 })
 export type MemberRecord = Static<typeof MemberRecord>
 
-export const RoleChange = Closed({ role: RoleName })
+export const RoleChange = StrictObject({ role: RoleName })
 
 const INVITATION_FIELDS = {
   id: Uuid({ description: 'Id of the invitation.' }),
@@ -122,9 +122,9 @@ export const CreatedInvitation = Type.Object({
     description: 'Whether the mail was handed in; false while the service has no verified domain to send from.',
   }),
 })
-export const NewInvitation = Closed({ email: Email('Address to invite.'), role: RoleName })
+export const NewInvitation = StrictObject({ email: Email('Address to invite.'), role: RoleName })
 
-export const Joining = Closed({
+export const Joining = StrictObject({
   token: LinkToken,
   name: OptionalNullable(Type.String({ maxLength: 200 }), { description: 'Name of a new user.' }),
   password: OptionalNullable(Password(''), {
@@ -145,14 +145,14 @@ export const sessionWire = (
     email: user.email,
     name: user.name,
     totp_enabled: user.totpEnabledAt !== null,
-    recovery_codes_left: recoveryCodesLeft(user),
+    recovery_codes_left: countRecoveryCodes(user),
     last_login_at: isoTimeOrNull(user.lastLoginAt),
     created_at: isoTime(user.createdAt),
   },
   account: membershipWire(membership),
   role: membership.role,
-  accounts: membershipsOf(app.db, user.id).map(membershipWire),
-  csrf_token: csrfToken(app, id),
+  accounts: listMemberships(app.db, user.id).map(membershipWire),
+  csrf_token: getCsrfToken(app, id),
 })
 
 /** @param current row id of the session that asks */

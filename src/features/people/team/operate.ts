@@ -5,15 +5,15 @@ import type { Actor, App, TeamRole } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import { conflict, notFound } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { tellAccounts } from './login.ts'
+import { auditInAccounts } from './login.ts'
 import { changeRole } from './members.ts'
-import { newResetLink, OPERATOR_LINK_MS } from './password-reset.ts'
-import { hashPassword, requireGoodPassword } from './passwords.ts'
+import { createResetLink, OPERATOR_LINK_MS } from './password-reset.ts'
+import { hashPassword, requireStrongPassword } from './passwords.ts'
 import { endOtherSessions } from './sessions.ts'
 import {
   addMember,
   createUserWithPassword,
-  dropMember,
+  deleteMembership,
   findMember,
   findUserByEmail,
   type Member,
@@ -32,7 +32,7 @@ export function requireUser(app: App, email: string): User {
   return user
 }
 
-export interface MadeUser {
+export interface CreatedUser {
   readonly user: User
   /** Whether there was one with this address, who now belongs to one more team. */
   readonly isKnown: boolean
@@ -45,10 +45,10 @@ export async function createUser(
   app: App,
   actor: Actor,
   input: { readonly email: string; readonly name?: string; readonly role: TeamRole; readonly password?: string },
-): Promise<MadeUser> {
+): Promise<CreatedUser> {
   const email = parseUserEmail(input.email)
   const { role, name, password } = input
-  if (password !== undefined) requireGoodPassword(password, email)
+  if (password !== undefined) requireStrongPassword(password, email)
   const passwordHash = password === undefined ? null : await hashPassword(password, 'operator')
   return app.commit.write((tx) => {
     const known = findUserByEmail(tx.db, email)
@@ -59,21 +59,21 @@ export async function createUser(
       )
     if (known) addMember(app, tx, actor, known, role)
     const user = known ?? createUserWithPassword(app, tx, actor, { email, name, role, passwordHash })
-    const link = user.passwordHash === null ? newResetLink(app, tx, user, OPERATOR_LINK_MS) : undefined
+    const link = user.passwordHash === null ? createResetLink(app, tx, user, OPERATOR_LINK_MS) : undefined
     return { user, isKnown: known !== undefined, link }
   })
 }
 
 /** A link by which a user sets a password, for the operator to hand on. */
-export const resetUser = (app: App, email: string): Promise<string> =>
+export const createUserResetLink = (app: App, email: string): Promise<string> =>
   app.commit.write((tx) => {
     const user = requireUser(app, email)
-    tellAccounts(app, tx, user, 'user.password_reset_requested', undefined, as(user))
-    return newResetLink(app, tx, user, OPERATOR_LINK_MS)
+    auditInAccounts(app, tx, user, 'user.password_reset_requested', undefined, toOperatorActor(user))
+    return createResetLink(app, tx, user, OPERATOR_LINK_MS)
   })
 
 /** Gives a user another role in the actor's account. Throws 404, and 409 for its last owner. */
-export function giveRole(app: App, actor: Actor, email: string, role: TeamRole): Promise<Member> {
+export function changeUserRole(app: App, actor: Actor, email: string, role: TeamRole): Promise<Member> {
   const { uuid } = requireUser(app, email)
   if (!findMember(app.db, actor.accountId, uuid))
     throw notFound('member_not_found', `${email} does not belong to this account.`)
@@ -86,7 +86,7 @@ export const removeUser = (app: App, actor: Actor, email: string): Promise<void>
     const user = requireUser(app, email)
     const member = findMember(tx.db, actor.accountId, user.uuid)
     if (!member) throw notFound('member_not_found', `${email} does not belong to this account.`)
-    dropMember(tx, actor.accountId, member)
+    deleteMembership(tx, actor.accountId, member)
     announceAccessChange(app, tx, actor.accountId)
     audit(app, tx, actor, {
       action: 'member.removed',
@@ -97,21 +97,21 @@ export const removeUser = (app: App, actor: Actor, email: string): Promise<void>
   })
 
 /** Switches the second factor off, for who has lost app and recovery codes. */
-export const switchTotpOff = (app: App, email: string): Promise<void> =>
+export const disableUserTotp = (app: App, email: string): Promise<void> =>
   app.commit.write((tx) => {
     const user = requireUser(app, email)
     storeTotp(tx, user.id, { secret: null, enabledAt: null, lastStep: null, recoveryCodes: null }, app.eventTime())
-    tellAccounts(app, tx, user, 'user.totp_disabled', undefined, as(user))
+    auditInAccounts(app, tx, user, 'user.totp_disabled', undefined, toOperatorActor(user))
   })
 
 /** Ends all sessions of a user; resolves with their number. */
-export const signOut = (app: App, email: string): Promise<number> =>
+export const signUserOut = (app: App, email: string): Promise<number> =>
   app.commit.writeFromReserve((tx) => {
     const user = requireUser(app, email)
     const ended = endOtherSessions(app, tx, user.id)
-    if (ended > 0) tellAccounts(app, tx, user, 'user.signed_out', undefined, as(user))
+    if (ended > 0) auditInAccounts(app, tx, user, 'user.signed_out', undefined, toOperatorActor(user))
     return ended
   })
 
-/** The account is set by `tellAccounts`. */
-const as = (user: User): Actor => ({ ...OPERATOR, accountId: 0, accountUuid: formatUuid(user.uuid) })
+/** The account is set by `auditInAccounts`. */
+const toOperatorActor = (user: User): Actor => ({ ...OPERATOR, accountId: 0, accountUuid: formatUuid(user.uuid) })

@@ -5,10 +5,10 @@
 import { type Html, type HtmlValue, html, htmlPage } from '#platform/http/html.ts'
 import type { Proof } from './join.ts'
 import { JOIN_PATH, LOGIN_PATH, LOGOUT_PATH, RESET_PATH, WEBHOOKS_PATH } from './links.ts'
-import { LONGEST_PASSWORD, SHORTEST_PASSWORD } from './passwords.ts'
+import { MAX_PASSWORD_LENGTH, MIN_PASSWORD_LENGTH } from './passwords.ts'
 
 /** What went wrong with what was sent, in one sentence. */
-export interface Failed {
+export interface FormProblem {
   readonly message?: string | undefined
 }
 
@@ -35,7 +35,7 @@ button:hover { text-decoration: underline; }
 `
 
 /** A page of people in the service's style. */
-export const peoplePage = (title: string, main: Html): Html =>
+export const userPage = (title: string, main: Html): Html =>
   htmlPage({
     title: `${title} · Tassis`,
     style: STYLE,
@@ -43,7 +43,7 @@ export const peoplePage = (title: string, main: Html): Html =>
 ${main}`,
   })
 
-const wrong = ({ message }: Failed): HtmlValue =>
+const problemHtml = ({ message }: FormProblem): HtmlValue =>
   message !== undefined && html`<p class="wrong" id="wrong" role="alert">${message}</p>`
 
 interface Field {
@@ -53,53 +53,54 @@ interface Field {
   readonly hint?: string
 }
 
-const field = ({ name, label, attributes, hint }: Field): Html => html`<div class="field">
+const fieldHtml = ({ name, label, attributes, hint }: Field): Html => html`<div class="field">
 <label for="${name}">${label}</label>
 <input id="${name}" name="${name}"${hint !== undefined && html` aria-describedby="${name}-hint"`}${attributes}>
 ${hint !== undefined && html`<p class="hint" id="${name}-hint">${hint}</p>`}
 </div>`
 
-export const hidden = (name: string, value: string): Html => html`<input type="hidden" name="${name}" value="${value}">`
+export const hiddenField = (name: string, value: string): Html =>
+  html`<input type="hidden" name="${name}" value="${value}">`
 
 const emailField = (email: string): Html =>
-  field({
+  fieldHtml({
     name: 'email',
     label: 'Email address',
     attributes: html` type="email" value="${email}" required maxlength="320" autocomplete="username" inputmode="email" autocapitalize="none" spellcheck="false"`,
   })
 
-const PASSWORD_FIELD = field({
+const PASSWORD_FIELD = fieldHtml({
   name: 'password',
   label: 'Password',
-  attributes: html` type="password" required maxlength="${LONGEST_PASSWORD}" autocomplete="current-password"`,
+  attributes: html` type="password" required maxlength="${MAX_PASSWORD_LENGTH}" autocomplete="current-password"`,
 })
 
-const NEW_PASSWORD_FIELD = field({
+const NEW_PASSWORD_FIELD = fieldHtml({
   name: 'password',
   label: 'New password',
-  hint: `At least ${SHORTEST_PASSWORD} characters. Four words that do not belong together are a good one.`,
-  attributes: html` type="password" required minlength="${SHORTEST_PASSWORD}" maxlength="${LONGEST_PASSWORD}" autocomplete="new-password"`,
+  hint: `At least ${MIN_PASSWORD_LENGTH} characters. Four words that do not belong together are a good one.`,
+  attributes: html` type="password" required minlength="${MIN_PASSWORD_LENGTH}" maxlength="${MAX_PASSWORD_LENGTH}" autocomplete="new-password"`,
 })
 
-const CODE_FIELD = field({
+const CODE_FIELD = fieldHtml({
   name: 'code',
   label: 'Code',
   hint: 'Only if you use an authenticator app: six digits, or a recovery code.',
   attributes: html` maxlength="50" autocomplete="one-time-code" autocapitalize="none" spellcheck="false"`,
 })
 
-export interface LoginShown extends Failed {
+export interface LoginView extends FormProblem {
   readonly email?: string
   /** The page that signing in leads to. */
   readonly next?: string
 }
 
-export const loginPage = ({ email = '', next = LOGIN_PATH, ...failed }: LoginShown = {}): Html =>
-  peoplePage(
+export const loginPage = ({ email = '', next = LOGIN_PATH, ...problem }: LoginView = {}): Html =>
+  userPage(
     'Sign in',
-    html`${wrong(failed)}
+    html`${problemHtml(problem)}
 <form method="post" action="${LOGIN_PATH}">
-${next !== LOGIN_PATH && hidden('next', next)}
+${next !== LOGIN_PATH && hiddenField('next', next)}
 ${emailField(email)}
 ${PASSWORD_FIELD}
 ${CODE_FIELD}
@@ -109,30 +110,30 @@ ${CODE_FIELD}
   )
 
 /** Who is signed in. */
-export interface Shown {
+export interface SignedInView {
   readonly email: string
   readonly accountName: string
   readonly role: string
   readonly csrfToken: string
 }
 
-export const signedInPage = ({ email, accountName, role, csrfToken }: Shown): Html =>
-  peoplePage(
+export const signedInPage = ({ email, accountName, role, csrfToken }: SignedInView): Html =>
+  userPage(
     'You are signed in',
     html`<p>As <strong>${email}</strong>, ${role} of <strong>${accountName}</strong>.</p>
 <p><a href="${WEBHOOKS_PATH}">Signing secrets of webhooks</a></p>
 <p><a href="/docs">Documentation of the API</a></p>
 <form class="quiet" method="post" action="${LOGOUT_PATH}">
-${hidden('csrf_token', csrfToken)}
+${hiddenField('csrf_token', csrfToken)}
 <button>Sign out</button>
 </form>`,
   )
 
-export const askResetPage = ({ email = '', ...failed }: Failed & { readonly email?: string } = {}): Html =>
-  peoplePage(
+export const resetRequestPage = ({ email = '', ...problem }: FormProblem & { readonly email?: string } = {}): Html =>
+  userPage(
     'Set a new password',
     html`<p>You get a mail with a link that is good for an hour.</p>
-${wrong(failed)}
+${problemHtml(problem)}
 <form method="post" action="${RESET_PATH}">
 ${emailField(email)}
 <button>Send the link</button>
@@ -140,20 +141,20 @@ ${emailField(email)}
 <p class="beside"><a href="${LOGIN_PATH}">Sign in</a></p>`,
   )
 
-export const resetAskedPage = (): Html =>
-  peoplePage(
+export const resetRequestedPage = (): Html =>
+  userPage(
     'Look into your mailbox',
     html`<p role="status">If there is a user with this address, a mail is on its way. It can take some minutes.</p>
 <p class="beside"><a href="${LOGIN_PATH}">Sign in</a></p>`,
   )
 
-export const newPasswordPage = (token: string, email: string, failed: Failed = {}): Html =>
-  peoplePage(
+export const newPasswordPage = (token: string, email: string, problem: FormProblem = {}): Html =>
+  userPage(
     'Set a new password',
     html`<p>For <strong>${email}</strong>. You will be signed out everywhere.</p>
-${wrong(failed)}
+${problemHtml(problem)}
 <form method="post" action="${RESET_PATH}">
-${hidden('token', token)}
+${hiddenField('token', token)}
 <input type="hidden" name="username" value="${email}" autocomplete="username">
 ${NEW_PASSWORD_FIELD}
 <button>Set the password</button>
@@ -161,15 +162,15 @@ ${NEW_PASSWORD_FIELD}
   )
 
 export const passwordSetPage = (): Html =>
-  peoplePage(
+  userPage(
     'The password is set',
     html`<p role="status">You were signed out everywhere.</p>
 <p><a href="${LOGIN_PATH}">Sign in with the new password</a></p>`,
   )
 
 /** @param next where a new one can be had */
-export const voidLinkPage = (next: 'reset' | 'invitation'): Html =>
-  peoplePage(
+export const invalidLinkPage = (next: 'reset' | 'invitation'): Html =>
+  userPage(
     'This link is not good any more',
     next === 'reset'
       ? html`<p>It was used already, is too old or is not complete.</p>
@@ -178,7 +179,7 @@ export const voidLinkPage = (next: 'reset' | 'invitation'): Html =>
 <p><a href="${LOGIN_PATH}">Sign in</a></p>`,
   )
 
-export interface Invited extends Failed {
+export interface InvitationView extends FormProblem {
   readonly token: string
   readonly email: string
   readonly accountName: string
@@ -189,18 +190,27 @@ export interface Invited extends Failed {
   readonly name?: string | undefined
 }
 
-export const joinPage = ({ token, email, accountName, role, proof, csrfToken, name = '', ...failed }: Invited): Html =>
-  peoplePage(
+export const joinPage = ({
+  token,
+  email,
+  accountName,
+  role,
+  proof,
+  csrfToken,
+  name = '',
+  ...problem
+}: InvitationView): Html =>
+  userPage(
     `Join ${accountName}`,
     html`<p>You are invited as ${role}, with the address <strong>${email}</strong>.</p>
-${wrong(failed)}
+${problemHtml(problem)}
 <form method="post" action="${JOIN_PATH}">
-${hidden('token', token)}
-${csrfToken !== undefined && hidden('csrf_token', csrfToken)}
+${hiddenField('token', token)}
+${csrfToken !== undefined && hiddenField('csrf_token', csrfToken)}
 <input type="hidden" name="username" value="${email}" autocomplete="username">
 ${
   proof === 'new-password' && [
-    field({
+    fieldHtml({
       name: 'name',
       label: 'Your name',
       attributes: html` type="text" value="${name}" maxlength="200" autocomplete="name"`,
@@ -215,8 +225,8 @@ ${proof === 'password' && html`<p class="beside"><a href="${RESET_PATH}">Set a n
   )
 
 /** What cannot be done now, and why. @param back leads to the page from which one can go on; default: signing in */
-export const refusedPage = (message: string, back = html`<a href="${LOGIN_PATH}">Sign in</a>`): Html =>
-  peoplePage(
+export const errorPage = (message: string, back = html`<a href="${LOGIN_PATH}">Sign in</a>`): Html =>
+  userPage(
     'This did not work',
     html`<p role="alert">${message}</p>
 <p>${back}</p>`,

@@ -9,30 +9,30 @@ import { acceptsBody } from '#platform/http/body.ts'
 import { type Html, OWN_FORM_HEADERS, ownFormResponse } from '#platform/http/html.ts'
 import { clientIpOf } from '#platform/http/request-context.ts'
 import { findInvitation } from './invitations.ts'
-import { join, proofOf } from './join.ts'
-import { afterLogin, JOIN_PATH, LOGIN_PATH, LOGOUT_PATH, RESET_PATH } from './links.ts'
-import { login, logout, userOf } from './login.ts'
+import { findRequiredProof, join } from './join.ts'
+import { JOIN_PATH, LOGIN_PATH, LOGOUT_PATH, RESET_PATH, toPathAfterLogin } from './links.ts'
+import { login, logout, requireActorUser } from './login.ts'
 import {
-  askResetPage,
+  errorPage,
+  invalidLinkPage,
   joinPage,
   loginPage,
   newPasswordPage,
   passwordSetPage,
-  refusedPage,
-  resetAskedPage,
+  resetRequestedPage,
+  resetRequestPage,
   signedInPage,
-  voidLinkPage,
 } from './page.ts'
-import { confirmReset, emailOfResetLink } from './password-reset.ts'
-import type { People } from './people.ts'
-import { cookieOf, csrfToken, isCsrfToken, sessionOf } from './sessions.ts'
-import { membershipsOf } from './users.ts'
+import { confirmReset, findResetLinkEmail } from './password-reset.ts'
+import type { AuthContext } from './people.ts'
+import { getCsrfToken, isValidCsrfToken, requireSessionId, toCookieHeader } from './sessions.ts'
+import { listMemberships } from './users.ts'
 
-const shown = { detail: { hide: true } }
-const posted = { detail: { hide: true, ...acceptsBody('json-or-form') } }
+const hiddenRoute = { detail: { hide: true } }
+const hiddenFormRoute = { detail: { hide: true, ...acceptsBody('json-or-form') } }
 
 /** To another page of ours, with GET. */
-const goTo = (path: string, cookie?: string): Response =>
+const redirectTo = (path: string, cookie?: string): Response =>
   new Response(null, {
     status: 303,
     headers: {
@@ -43,26 +43,30 @@ const goTo = (path: string, cookie?: string): Response =>
     },
   })
 
-const LONGEST_FIELD = 1000
+const MAX_FIELD_LENGTH = 1000
 
 /** A field of the form; empty when it was not sent, or cannot be one. */
-function fieldOf(body: unknown, name: string): string {
+function readField(body: unknown, name: string): string {
   const value = typeof body === 'object' && body !== null && Object.hasOwn(body, name) ? Reflect.get(body, name) : ''
-  return typeof value === 'string' && value.length <= LONGEST_FIELD ? value : ''
+  return typeof value === 'string' && value.length <= MAX_FIELD_LENGTH ? value : ''
 }
 
 /** What the pages have in common: who may post, and how a refusal becomes a page. */
 class TeamPages {
   readonly #app: App
-  readonly #people: People
+  readonly #people: AuthContext
 
-  constructor(app: App, people: People) {
+  constructor(app: App, people: AuthContext) {
     this.#app = app
     this.#people = people
   }
 
   /** Runs what a page does; a refusal becomes a page too. @param again the page that was sent, with what is wrong */
-  async act(request: Request, work: () => Promise<Response>, again: (message: string) => Html): Promise<Response> {
+  async handlePost(
+    request: Request,
+    work: () => Promise<Response>,
+    renderAgain: (message: string) => Html,
+  ): Promise<Response> {
     try {
       this.#people.requireOwnHost(request)
       this.#people.requireOwnOrigin(request)
@@ -71,169 +75,177 @@ class TeamPages {
       if (!(error instanceof AppError)) throw error
       const { status, message, retryAfterSeconds } = error
       const headers = retryAfterSeconds === undefined ? {} : { 'retry-after': String(retryAfterSeconds) }
-      const page = status === 403 || status === 404 ? refusedPage(message) : again(message)
+      const page = status === 403 || status === 404 ? errorPage(message) : renderAgain(message)
       return ownFormResponse(page, status, headers)
     }
   }
 
-  show(request: Request, page: () => Response): Response {
+  handleGet(request: Request, page: () => Response): Response {
     try {
       this.#people.requireOwnHost(request)
       return page()
     } catch (error) {
       if (!(error instanceof AppError)) throw error
-      return ownFormResponse(refusedPage(error.message), error.status)
+      return ownFormResponse(errorPage(error.message), error.status)
     }
   }
 
   /** Who is signed in and sent the token of the page. */
-  provenBy(request: Request, body: unknown): Actor | undefined {
-    const actor = this.#people.signedIn(request)
-    return actor && isCsrfToken(this.#app, sessionOf(actor), fieldOf(body, 'csrf_token')) ? actor : undefined
+  findVerifiedActor(request: Request, body: unknown): Actor | undefined {
+    const actor = this.#people.findActor(request)
+    return actor && isValidCsrfToken(this.#app, requireSessionId(actor), readField(body, 'csrf_token'))
+      ? actor
+      : undefined
   }
 
-  signedInAs(actor: Actor): Response {
-    const user = userOf(this.#app, actor)
-    const account = membershipsOf(this.#app.db, user.id).find(({ accountId }) => accountId === actor.accountId)
+  toSignedInResponse(actor: Actor): Response {
+    const user = requireActorUser(this.#app, actor)
+    const account = listMemberships(this.#app.db, user.id).find(({ accountId }) => accountId === actor.accountId)
     return ownFormResponse(
       signedInPage({
         email: user.email,
         accountName: account?.name ?? '',
         role: actor.role ?? '',
-        csrfToken: csrfToken(this.#app, sessionOf(actor)),
+        csrfToken: getCsrfToken(this.#app, requireSessionId(actor)),
       }),
     )
   }
 
-  invited(token: string, signedIn: Actor | undefined, filled: { message?: string; name?: string } = {}): Html {
+  renderInvitation(token: string, signedIn: Actor | undefined, filled: { message?: string; name?: string } = {}): Html {
     const invitation = findInvitation(this.#app.db, token, this.#app.clock.now())
-    if (!invitation) return voidLinkPage('invitation')
-    const proof = proofOf(this.#app, invitation, signedIn)
+    if (!invitation) return invalidLinkPage('invitation')
+    const proof = findRequiredProof(this.#app, invitation, signedIn)
     const { email, accountName, role } = invitation
-    const csrf = proof === 'session' && signedIn ? { csrfToken: csrfToken(this.#app, sessionOf(signedIn)) } : {}
+    const csrf =
+      proof === 'session' && signedIn ? { csrfToken: getCsrfToken(this.#app, requireSessionId(signedIn)) } : {}
     return joinPage({ token, email, accountName, role, proof, ...csrf, ...filled })
   }
 
-  newPassword(token: string, message?: string): Html {
-    const email = emailOfResetLink(this.#app, token)
-    return email === undefined ? voidLinkPage('reset') : newPasswordPage(token, email, { message })
+  renderNewPassword(token: string, message?: string): Html {
+    const email = findResetLinkEmail(this.#app, token)
+    return email === undefined ? invalidLinkPage('reset') : newPasswordPage(token, email, { message })
   }
 }
 
-export function teamPages(app: App, people: People) {
+export function teamPages(app: App, people: AuthContext) {
   const pages = new TeamPages(app, people)
   return new Elysia()
     .get(
       LOGIN_PATH,
       ({ request, query }) =>
-        pages.show(request, () => {
-          const actor = people.signedIn(request)
-          const next = afterLogin(fieldOf(query, 'next'))
+        pages.handleGet(request, () => {
+          const actor = people.findActor(request)
+          const next = toPathAfterLogin(readField(query, 'next'))
           if (!actor) return ownFormResponse(loginPage({ next }))
-          return next === LOGIN_PATH ? pages.signedInAs(actor) : goTo(next)
+          return next === LOGIN_PATH ? pages.toSignedInResponse(actor) : redirectTo(next)
         }),
-      shown,
+      hiddenRoute,
     )
     .post(
       LOGIN_PATH,
       ({ request, body }) => {
-        const email = fieldOf(body, 'email')
-        const next = afterLogin(fieldOf(body, 'next'))
-        return pages.act(
+        const email = readField(body, 'email')
+        const next = toPathAfterLogin(readField(body, 'next'))
+        return pages.handlePost(
           request,
           async () => {
-            const given = { email, password: fieldOf(body, 'password'), code: fieldOf(body, 'code') }
-            const { token } = await login(app, people.attempts, given, people.browserOf(request))
-            return goTo(next, cookieOf(app, token))
+            const input = { email, password: readField(body, 'password'), code: readField(body, 'code') }
+            const { token } = await login(app, people.attempts, input, people.readBrowser(request))
+            return redirectTo(next, toCookieHeader(app, token))
           },
           (message) => loginPage({ email, next, message }),
         )
       },
-      posted,
+      hiddenFormRoute,
     )
     .post(
       LOGOUT_PATH,
       ({ request, body }) =>
-        pages.act(
+        pages.handlePost(
           request,
           async () => {
-            const actor = pages.provenBy(request, body)
+            const actor = pages.findVerifiedActor(request, body)
             if (actor) await logout(app, actor)
             // Of a session that is over there is nothing to end, but the cookie; one that is not stays.
-            return people.signedIn(request) ? goTo(LOGIN_PATH) : goTo(LOGIN_PATH, cookieOf(app, undefined))
+            return people.findActor(request)
+              ? redirectTo(LOGIN_PATH)
+              : redirectTo(LOGIN_PATH, toCookieHeader(app, undefined))
           },
-          refusedPage,
+          errorPage,
         ),
-      posted,
+      hiddenFormRoute,
     )
     .get(
       RESET_PATH,
       ({ request, query }) =>
-        pages.show(request, () => {
-          const token = fieldOf(query, 'token')
-          if (!Object.hasOwn(query, 'token')) return ownFormResponse(askResetPage())
-          return ownFormResponse(pages.newPassword(token), emailOfResetLink(app, token) === undefined ? 410 : 200)
+        pages.handleGet(request, () => {
+          const token = readField(query, 'token')
+          if (!Object.hasOwn(query, 'token')) return ownFormResponse(resetRequestPage())
+          return ownFormResponse(
+            pages.renderNewPassword(token),
+            findResetLinkEmail(app, token) === undefined ? 410 : 200,
+          )
         }),
-      shown,
+      hiddenRoute,
     )
     .post(
       RESET_PATH,
       ({ request, body }) => {
-        const token = fieldOf(body, 'token')
-        const email = fieldOf(body, 'email')
+        const token = readField(body, 'token')
+        const email = readField(body, 'email')
         return token === ''
-          ? pages.act(
+          ? pages.handlePost(
               request,
               async () => {
                 if (email === '') throw invalid('email', 'Give your email address.')
                 people.requestReset(email, clientIpOf(request))
-                return ownFormResponse(resetAskedPage(), 202)
+                return ownFormResponse(resetRequestedPage(), 202)
               },
-              (message) => askResetPage({ email, message }),
+              (message) => resetRequestPage({ email, message }),
             )
-          : pages.act(
+          : pages.handlePost(
               request,
               async () => {
-                const given = { token, password: fieldOf(body, 'password') }
-                await confirmReset(app, people.attempts, given, clientIpOf(request))
+                const input = { token, password: readField(body, 'password') }
+                await confirmReset(app, people.attempts, input, clientIpOf(request))
                 return ownFormResponse(passwordSetPage())
               },
-              (message) => pages.newPassword(token, message),
+              (message) => pages.renderNewPassword(token, message),
             )
       },
-      posted,
+      hiddenFormRoute,
     )
     .get(
       JOIN_PATH,
       ({ request, query }) =>
-        pages.show(request, () => {
-          const token = fieldOf(query, 'token')
+        pages.handleGet(request, () => {
+          const token = readField(query, 'token')
           const isOpen = findInvitation(app.db, token, app.clock.now()) !== undefined
-          return ownFormResponse(pages.invited(token, people.signedIn(request)), isOpen ? 200 : 410)
+          return ownFormResponse(pages.renderInvitation(token, people.findActor(request)), isOpen ? 200 : 410)
         }),
-      shown,
+      hiddenRoute,
     )
     .post(
       JOIN_PATH,
       ({ request, body }) => {
-        const token = fieldOf(body, 'token')
-        const name = fieldOf(body, 'name')
-        return pages.act(
+        const token = readField(body, 'token')
+        const name = readField(body, 'name')
+        return pages.handlePost(
           request,
           async () => {
-            const given = { token, name, password: fieldOf(body, 'password'), code: fieldOf(body, 'code') }
+            const input = { token, name, password: readField(body, 'password'), code: readField(body, 'code') }
             const signedIn = await join(
               app,
               people.attempts,
-              given,
-              people.browserOf(request),
-              pages.provenBy(request, body),
+              input,
+              people.readBrowser(request),
+              pages.findVerifiedActor(request, body),
             )
-            return goTo(LOGIN_PATH, cookieOf(app, signedIn.token))
+            return redirectTo(LOGIN_PATH, toCookieHeader(app, signedIn.token))
           },
-          (message) => pages.invited(token, people.signedIn(request), { message, name }),
+          (message) => pages.renderInvitation(token, people.findActor(request), { message, name }),
         )
       },
-      posted,
+      hiddenFormRoute,
     )
 }

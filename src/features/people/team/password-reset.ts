@@ -4,31 +4,31 @@
  */
 import type { App } from '#features/core/app/app.ts'
 import { sendSystemMail } from '#features/sending/system-mail/send.ts'
-import { giveWay, type Millis } from '#platform/clock.ts'
+import { type Millis, yieldToEventLoop } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { AppError } from '#platform/errors.ts'
 import { hours } from '#platform/units.ts'
 import type { Attempts } from './attempts.ts'
-import { expiresWithin, hashOfLinkToken, linkTo, newLinkToken, RESET_PATH } from './links.ts'
-import { tellAccounts } from './login.ts'
-import { hashPassword, requireGoodPassword } from './passwords.ts'
+import { createLinkToken, formatLink, hashLinkToken, RESET_PATH, toExpiryRange } from './links.ts'
+import { auditInAccounts } from './login.ts'
+import { hashPassword, requireStrongPassword } from './passwords.ts'
 import { endOtherSessions } from './sessions.ts'
-import { findUser, findUserByEmail, membershipsOf, storePassword, type User } from './users.ts'
+import { findUser, findUserByEmail, listMemberships, storePassword, type User } from './users.ts'
 
 const MAIL_LINK_MS = hours(1)
 /** The operator hands his on by himself. */
 export const OPERATOR_LINK_MS = hours(24)
 /** Requests that are worked off at the same time; more are dropped, and may ask again. */
-const MOST_AT_ONCE = 20
+const MAX_CONCURRENT_REQUESTS = 20
 /** Links of a user that are good at the same time. */
-const MOST_A_USER = 5
-const MOST_TRIMMED = 1000
+const MAX_LINKS_PER_USER = 5
+const PURGE_BATCH_SIZE = 1000
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   insert: db.prepare('INSERT INTO password_resets (user_id, token_hash, expires_at, created_at) VALUES (?, ?, ?, ?)'),
   crowded: db.prepare(
-    `DELETE FROM password_resets WHERE user_id = ? AND id NOT IN (SELECT id FROM password_resets WHERE user_id = ? ORDER BY id DESC LIMIT ${MOST_A_USER})`,
+    `DELETE FROM password_resets WHERE user_id = ? AND id NOT IN (SELECT id FROM password_resets WHERE user_id = ? ORDER BY id DESC LIMIT ${MAX_LINKS_PER_USER})`,
   ),
   find: db.prepare<{ userId: number }, [Uint8Array, number, number]>(
     'SELECT user_id AS userId FROM password_resets WHERE token_hash = ? AND expires_at > ? AND expires_at <= ?',
@@ -37,7 +37,7 @@ const sql = prepared((db) => ({
     'DELETE FROM password_resets WHERE token_hash = ? AND expires_at > ? AND expires_at <= ? RETURNING user_id AS userId',
   ),
   trim: db.prepare(
-    `DELETE FROM password_resets WHERE id IN (SELECT id FROM password_resets WHERE expires_at <= ? LIMIT ${MOST_TRIMMED})`,
+    `DELETE FROM password_resets WHERE id IN (SELECT id FROM password_resets WHERE expires_at <= ? LIMIT ${PURGE_BATCH_SIZE})`,
   ),
 }))
 
@@ -45,19 +45,19 @@ export const invalidLink = (): AppError =>
   new AppError(422, 'invalid_token', 'This link was used already, is too old or is not complete; ask for a new one.')
 
 /** Makes a link by which a user sets a password, in the caller's transaction. */
-export function newResetLink(app: App, tx: Tx, user: User, validMs: number): string {
-  const { token, hash } = newLinkToken()
+export function createResetLink(app: App, tx: Tx, user: User, validMs: number): string {
+  const { token, hash } = createLinkToken()
   // Not `eventTime`: see `startSession`.
   const now = app.clock.now()
   sql(tx.db).insert.run(user.id, hash, now + validMs, now)
   sql(tx.db).crowded.run(user.id, user.id)
-  return linkTo(app.config, RESET_PATH, token)
+  return formatLink(app.config, RESET_PATH, token)
 }
 
 /** The address whose password a link sets; undefined when it sets none any more. */
-export function emailOfResetLink(app: App, token: string): string | undefined {
-  const hash = hashOfLinkToken(token)
-  const found = hash && sql(app.db).find.get(hash, ...expiresWithin(app.clock.now(), OPERATOR_LINK_MS))
+export function findResetLinkEmail(app: App, token: string): string | undefined {
+  const hash = hashLinkToken(token)
+  const found = hash && sql(app.db).find.get(hash, ...toExpiryRange(app.clock.now(), OPERATOR_LINK_MS))
   return found ? findUser(app.db, found.userId)?.email : undefined
 }
 
@@ -68,17 +68,21 @@ export type RequestReset = (email: string, ipAddress: string) => void
  * answer nor the time it takes tells whether there is such a user.
  * @param later gets this work, to wait for it before the database is closed
  */
-export function createResetRequests(app: App, attempts: Attempts, later: (work: Promise<void>) => void): RequestReset {
+export function createResetRequester(
+  app: App,
+  attempts: Attempts,
+  trackWork: (work: Promise<void>) => void,
+): RequestReset {
   let running = 0
   const send = async (email: string, ipAddress: string): Promise<void> => {
     const user = findUserByEmail(app.db, email)
-    if (!user || membershipsOf(app.db, user.id).length === 0 || !attempts.mayMail(user.email)) return
+    if (!user || listMemberships(app.db, user.id).length === 0 || !attempts.canSendMail(user.email)) return
     const link = await app.commit.write((tx) => {
-      tellAccounts(app, tx, user, 'user.password_reset_requested', ipAddress)
-      return newResetLink(app, tx, user, MAIL_LINK_MS)
+      auditInAccounts(app, tx, user, 'user.password_reset_requested', ipAddress)
+      return createResetLink(app, tx, user, MAIL_LINK_MS)
     })
     await sendSystemMail(app, {
-      about: membershipsOf(app.db, user.id).map(({ accountId }) => accountId),
+      about: listMemberships(app.db, user.id).map(({ accountId }) => accountId),
       to: user.email,
       subject: 'Set a new password',
       text: `Somebody, probably you, asked for a new password for ${user.email} at ${new URL(app.config.publicUrl).host}.
@@ -93,11 +97,12 @@ If it was not you, do nothing: your password stays as it is.
   return (email, ipAddress) => {
     // Not by user: whoever tries passwords must not keep the user from a new one.
     attempts.requireNetwork(ipAddress)
-    if (running >= MOST_AT_ONCE) return app.log.warn({}, 'a request for a new password was dropped: there are too many')
+    if (running >= MAX_CONCURRENT_REQUESTS)
+      return app.log.warn({}, 'a request for a new password was dropped: there are too many')
     running++
-    later(
+    trackWork(
       // After the answer.
-      giveWay()
+      yieldToEventLoop()
         .then(() => send(email, ipAddress))
         .catch((error: unknown) => app.log.error({ err: error }, 'a mail for a new password was not sent'))
         .finally(() => void running--),
@@ -113,25 +118,25 @@ export async function confirmReset(
   ipAddress: string,
 ): Promise<void> {
   attempts.requireNetwork(ipAddress)
-  const hash = hashOfLinkToken(input.token)
-  const email = hash && emailOfResetLink(app, input.token)
+  const hash = hashLinkToken(input.token)
+  const email = hash && findResetLinkEmail(app, input.token)
   if (!hash || email === undefined) throw invalidLink()
-  requireGoodPassword(input.password, email)
+  requireStrongPassword(input.password, email)
   const passwordHash = await hashPassword(input.password, email)
   await app.commit.write((tx) => {
-    const taken = sql(tx.db).take.get(hash, ...expiresWithin(app.clock.now(), OPERATOR_LINK_MS))
-    const user = taken && findUser(tx.db, taken.userId)
+    const consumed = sql(tx.db).take.get(hash, ...toExpiryRange(app.clock.now(), OPERATOR_LINK_MS))
+    const user = consumed && findUser(tx.db, consumed.userId)
     if (!user) throw invalidLink()
     setPassword(app, tx, user, passwordHash, ipAddress)
   })
-  attempts.forgetCodes(email)
+  attempts.resetCodeFailures(email)
 }
 
 function setPassword(app: App, tx: Tx, user: User, passwordHash: string, ipAddress: string): void {
   storePassword(tx, user.id, passwordHash, app.eventTime())
   endOtherSessions(app, tx, user.id)
-  tellAccounts(app, tx, user, 'user.password_reset', ipAddress)
+  auditInAccounts(app, tx, user, 'user.password_reset', ipAddress)
 }
 
 /** Removes links that are too old, some at a time. */
-export const trimResets = (tx: Tx, now: Millis): number => sql(tx.db).trim.run(now).changes
+export const purgeResets = (tx: Tx, now: Millis): number => sql(tx.db).trim.run(now).changes

@@ -7,16 +7,16 @@ import { availableParallelism } from 'node:os'
 import { invalid } from '#platform/errors.ts'
 import { MiB } from '#platform/units.ts'
 import { isCommonPassword } from './common-passwords.ts'
-import { createHashTurns, type HashTurn } from './hash-turns.ts'
+import { createHashScheduler, type HashRequest } from './hash-turns.ts'
 
-export const SHORTEST_PASSWORD = 10
-export const LONGEST_PASSWORD = 200
+export const MIN_PASSWORD_LENGTH = 10
+export const MAX_PASSWORD_LENGTH = 200
 
 /** OWASP's least for argon2id: 19 MiB, two passes. */
 const ARGON2 = { algorithm: 'argon2id', memoryCost: (19 * MiB) / 1024, timeCost: 2 } as const
 
 /** Of no password: checked where there is no user, so that this takes the same time. */
-const NOBODY =
+const DUMMY_HASH =
   '$argon2id$v=19$m=19456,t=2,p=1$LbxwbX1tD6h2mympoZkrh/IoGgsoLGsqm577LQhTYHk$73gmgjqlJWGnYq94npYqRsm39dQkNigsGRBg8scTfg4'
 
 /**
@@ -24,17 +24,17 @@ const NOBODY =
  * them hashing, every commit would wait for one: measured, 22 ms instead of 0.3 on two cores.
  */
 const MAX_CONCURRENT_HASHES = Math.max(1, Math.min(3, availableParallelism() - 1))
-const runHash = createHashTurns(MAX_CONCURRENT_HASHES)
+const runHash = createHashScheduler(MAX_CONCURRENT_HASHES)
 
 /** The same password, however a keyboard composes its characters (NIST SP 800-63B §5.1.1.2). */
-const composed = (password: string): string => password.normalize('NFKC')
+const normalisePassword = (password: string): string => password.normalize('NFKC')
 
 /** Throws 422 for a password that is too short, too long, the user's address or among the first that are tried. */
-export function requireGoodPassword(password: string, email: string, field = 'password'): void {
+export function requireStrongPassword(password: string, email: string, field = 'password'): void {
   const { length } = [...password]
-  if (length < SHORTEST_PASSWORD || password.length > LONGEST_PASSWORD)
-    throw invalid(field, `A password has ${SHORTEST_PASSWORD} to ${LONGEST_PASSWORD} characters.`, 'weak_password')
-  const lower = composed(password).toLowerCase()
+  if (length < MIN_PASSWORD_LENGTH || password.length > MAX_PASSWORD_LENGTH)
+    throw invalid(field, `A password has ${MIN_PASSWORD_LENGTH} to ${MAX_PASSWORD_LENGTH} characters.`, 'weak_password')
+  const lower = normalisePassword(password).toLowerCase()
   const [localPart = ''] = email.split('@')
   if (lower === email.toLowerCase() || lower === localPart.toLowerCase())
     throw invalid(field, 'Your address is no password; choose another one.', 'weak_password')
@@ -51,14 +51,14 @@ export function requireGoodPassword(password: string, email: string, field = 'pa
  * @param owner who sets it, and may: a user who is signed in or has a link, an account
  */
 export const hashPassword = (password: string, owner: string): Promise<string> =>
-  runHash({ isKnown: true, owner }, () => Bun.password.hash(composed(password), ARGON2))
+  runHash({ isKnown: true, owner }, () => Bun.password.hash(normalisePassword(password), ARGON2))
 
 /** Whether a password is the one of a hash; without a hash false, after the same time. Throws 503 when too many wait. */
 export async function verifyPassword(
   password: string,
   hash: string | null | undefined,
-  turn: HashTurn,
+  request: HashRequest,
 ): Promise<boolean> {
-  const isRight = await runHash(turn, () => Bun.password.verify(composed(password), hash ?? NOBODY))
-  return isRight && hash !== null && hash !== undefined
+  const isMatch = await runHash(request, () => Bun.password.verify(normalisePassword(password), hash ?? DUMMY_HASH))
+  return isMatch && hash !== null && hash !== undefined
 }

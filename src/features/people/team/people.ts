@@ -1,22 +1,22 @@
 /** @module What routes and pages of people share, made once for a service: who is signed in, how often anybody may try, and what a request is. */
 import type { Actor, App } from '#features/core/app/app.ts'
-import { isTrackingHost, publicHost } from '#features/setup/domains/tracking-domain.ts'
+import { getPublicHost, isTrackingHost } from '#features/setup/domains/tracking-domain.ts'
 import { AppError } from '#platform/errors.ts'
 import { clientIpOf } from '#platform/http/request-context.ts'
 import { requireOwnOrigin, type SessionGate } from '#platform/http/session.ts'
 import { type Attempts, createAttempts } from './attempts.ts'
 import type { Browser } from './login.ts'
-import { createResetRequests, type RequestReset } from './password-reset.ts'
+import { createResetRequester, type RequestReset } from './password-reset.ts'
 import { createSessionGate } from './sessions.ts'
 
-export interface People {
+export interface AuthContext {
   readonly sessions: SessionGate<Actor>
   readonly attempts: Attempts
   readonly requestReset: RequestReset
   /** Who is signed in by the cookie of a request, wherever it goes; undefined when nobody is. */
-  signedIn(request: Request): Actor | undefined
+  findActor(request: Request): Actor | undefined
   /** The browser that asks. */
-  browserOf(request: Request): Browser
+  readBrowser(request: Request): Browser
   /** Throws 404 under the tracking host of an account: nobody is to sign in, or see anything, under the name of another. */
   requireOwnHost(request: Request): void
   /** Throws 403 when a browser says that a request comes from a page elsewhere. */
@@ -24,20 +24,20 @@ export interface People {
 }
 
 /** @param later gets work that goes on after its answer */
-export function createPeople(app: App, later: (work: Promise<void>) => void): People {
+export function createAuthContext(app: App, trackWork: (work: Promise<void>) => void): AuthContext {
   const sessions = createSessionGate(app)
   const attempts = createAttempts(app)
-  const signedIn = (request: Request): Actor | undefined => sessions.actorOf(request, () => clientIpOf(request))
-  const ownHost = publicHost(app.config)
+  const findActor = (request: Request): Actor | undefined => sessions.actorOf(request, () => clientIpOf(request))
+  const ownHost = getPublicHost(app.config)
   return {
     sessions,
     attempts,
-    requestReset: createResetRequests(app, attempts, later),
-    signedIn,
-    browserOf: (request) => ({
+    requestReset: createResetRequester(app, attempts, trackWork),
+    findActor: findActor,
+    readBrowser: (request) => ({
       ipAddress: clientIpOf(request),
       userAgent: request.headers.get('user-agent'),
-      sessionId: signedIn(request)?.sessionId,
+      sessionId: findActor(request)?.sessionId,
     }),
     requireOwnHost: (request) => {
       const { hostname } = new URL(request.url)

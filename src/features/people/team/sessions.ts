@@ -9,20 +9,20 @@ import { audit } from '#features/core/audit-logs/audit.ts'
 import type { Millis } from '#platform/clock.ts'
 import { equalBytes, hmacSha256, type KeyRing, sha256 } from '#platform/crypto.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { AppError } from '#platform/errors.ts'
 import {
+  formatSessionCookie,
+  readSessionToken,
   requireCsrfToken,
   requireOwnOrigin,
   type SessionGate,
-  sessionCookie,
-  sessionToken,
 } from '#platform/http/session.ts'
 import { formatUuid, newUuid, parseUuid, randomBytes, type UuidBytes } from '#platform/ids.ts'
 import { days, hours, seconds } from '#platform/units.ts'
 import { recordNetwork } from './known-networks.ts'
-import { ownerRefusal, roleRefusal, scopesOf } from './roles.ts'
-import { type Membership, type User, userActor } from './users.ts'
+import { findOwnerRefusal, findRoleRefusal, scopesOf } from './roles.ts'
+import { type Membership, toUserActor, type User } from './users.ts'
 
 export interface Session {
   readonly id: number
@@ -34,7 +34,7 @@ export interface Session {
   readonly createdAt: Millis
 }
 
-interface LiveRow {
+interface LiveSessionRow {
   readonly id: number
   readonly tokenHash: Uint8Array
   readonly lastSeenAt: Millis
@@ -44,34 +44,38 @@ interface LiveRow {
   readonly role: TeamRole
 }
 
-interface Ended {
+interface EndedSession {
   readonly uuid: Uint8Array
   readonly accountId: number
 }
 
 const TOKEN_BYTES = 32
-const TOKEN = /^[\w-]{43}$/
+const TOKEN_PATTERN = /^[\w-]{43}$/
 /** How often the last use is stored. */
-const SEEN_EVERY_MS = hours(1)
+const LAST_SEEN_INTERVAL_MS = hours(1)
 /** Beyond them the one that was not used for longest ends. */
-const MOST_A_USER = 50
-const LONGEST_USER_AGENT = 300
-const MOST_TRIMMED = 1000
+const MAX_SESSIONS_PER_USER = 50
+const MAX_USER_AGENT_LENGTH = 300
+const PURGE_BATCH_SIZE = 1000
 
-const LIVE = `SELECT sessions.id, token_hash AS tokenHash, last_seen_at AS lastSeenAt, users.uuid AS userUuid, sessions.account_id AS accountId,
+const SELECT_LIVE = `SELECT sessions.id, token_hash AS tokenHash, last_seen_at AS lastSeenAt, users.uuid AS userUuid, sessions.account_id AS accountId,
   accounts.uuid AS accountUuid, members.role FROM sessions
   JOIN users ON users.id = sessions.user_id
   JOIN members ON members.user_id = sessions.user_id AND members.account_id = sessions.account_id
   JOIN accounts ON accounts.id = sessions.account_id AND disabled_at IS NULL AND deleted_at IS NULL`
 
 /** Not over, and used within the days of the setting of today; one that was last used in the future is of a clock that was wrong. */
-const IN_TIME = 'expires_at > ? AND last_seen_at BETWEEN ? AND ?'
+const IS_UNEXPIRED = 'expires_at > ? AND last_seen_at BETWEEN ? AND ?'
 /** By how much a clock may be set back without anybody being signed out. */
-const CLOCK_STEP_MS = hours(1)
+const MAX_CLOCK_STEP_MS = hours(1)
 
-const sql = prepared((db) => ({
-  byToken: db.prepare<LiveRow, [Uint8Array, number, number, number]>(`${LIVE} WHERE token_hash = ? AND ${IN_TIME}`),
-  byId: db.prepare<LiveRow, [number, number, number, number]>(`${LIVE} WHERE sessions.id = ? AND ${IN_TIME}`),
+const sql = prepareStatements((db) => ({
+  byToken: db.prepare<LiveSessionRow, [Uint8Array, number, number, number]>(
+    `${SELECT_LIVE} WHERE token_hash = ? AND ${IS_UNEXPIRED}`,
+  ),
+  byId: db.prepare<LiveSessionRow, [number, number, number, number]>(
+    `${SELECT_LIVE} WHERE sessions.id = ? AND ${IS_UNEXPIRED}`,
+  ),
   hashOf: db.prepare<{ tokenHash: Uint8Array; expiresAt: number }, [number]>(
     'SELECT token_hash AS tokenHash, expires_at AS expiresAt FROM sessions WHERE id = ?',
   ),
@@ -87,18 +91,20 @@ const sql = prepared((db) => ({
     `SELECT id, uuid, ip_address AS ipAddress, user_agent AS userAgent, last_seen_at AS lastSeenAt, expires_at AS expiresAt, created_at AS createdAt
      FROM sessions WHERE user_id = ? AND expires_at > ? ORDER BY last_seen_at DESC, id DESC`,
   ),
-  crowded: db.prepare<Ended, [number, number]>(
-    `DELETE FROM sessions WHERE user_id = ? AND id NOT IN (SELECT id FROM sessions WHERE user_id = ? ORDER BY last_seen_at DESC, id DESC LIMIT ${MOST_A_USER})
+  crowded: db.prepare<EndedSession, [number, number]>(
+    `DELETE FROM sessions WHERE user_id = ? AND id NOT IN (SELECT id FROM sessions WHERE user_id = ? ORDER BY last_seen_at DESC, id DESC LIMIT ${MAX_SESSIONS_PER_USER})
      RETURNING uuid, account_id AS accountId`,
   ),
   byUuid: db.prepare<{ id: number }, [Uint8Array, number]>('SELECT id FROM sessions WHERE uuid = ? AND user_id = ?'),
-  delete: db.prepare<Ended, [number]>('DELETE FROM sessions WHERE id = ? RETURNING uuid, account_id AS accountId'),
-  deleteOthers: db.prepare<Ended, [number, number]>(
+  delete: db.prepare<EndedSession, [number]>(
+    'DELETE FROM sessions WHERE id = ? RETURNING uuid, account_id AS accountId',
+  ),
+  deleteOthers: db.prepare<EndedSession, [number, number]>(
     'DELETE FROM sessions WHERE user_id = ? AND id <> ? RETURNING uuid, account_id AS accountId',
   ),
   setAccount: db.prepare('UPDATE sessions SET account_id = ? WHERE id = ?'),
   trim: db.prepare(
-    `DELETE FROM sessions WHERE id IN (SELECT id FROM sessions WHERE expires_at <= ? LIMIT ${MOST_TRIMMED})`,
+    `DELETE FROM sessions WHERE id IN (SELECT id FROM sessions WHERE expires_at <= ? LIMIT ${PURGE_BATCH_SIZE})`,
   ),
 }))
 
@@ -131,15 +137,15 @@ export function startSession(
     membership.accountId,
     sha256(token),
     browser.ipAddress || null,
-    browser.userAgent?.slice(0, LONGEST_USER_AGENT) ?? null,
+    browser.userAgent?.slice(0, MAX_USER_AGENT_LENGTH) ?? null,
     now,
     now + days(app.config.sessionDays),
     now,
   )
   if (!row) throw new Error('the session was not stored')
-  announceEnd(app, tx, sql(tx.db).crowded.all(user.id, user.id))
+  announceSessionEnd(app, tx, sql(tx.db).crowded.all(user.id, user.id))
   recordNetwork(tx, row.id, browser.ipAddress, now)
-  audit(app, tx, userActor(user, membership, browser.ipAddress), {
+  audit(app, tx, toUserActor(user, membership, browser.ipAddress), {
     action: 'session.created',
     resourceType: 'session',
     resourceId: formatUuid(uuid),
@@ -160,66 +166,66 @@ export function findSession(db: Database, userId: number, uuid: string): number 
 /** Ends a session and gives its public id; undefined when it was over. */
 export function endSession(app: App, tx: Tx, id: number): string | undefined {
   const ended = sql(tx.db).delete.all(id)
-  announceEnd(app, tx, ended)
+  announceSessionEnd(app, tx, ended)
   return ended[0] && formatUuid(ended[0].uuid)
 }
 
 /** Ends the sessions of a user but for one. @param kept row id; 0: none is kept */
-export function endOtherSessions(app: App, tx: Tx, userId: number, kept = 0): number {
-  const ended = sql(tx.db).deleteOthers.all(userId, kept)
-  announceEnd(app, tx, ended)
+export function endOtherSessions(app: App, tx: Tx, userId: number, keptId = 0): number {
+  const ended = sql(tx.db).deleteOthers.all(userId, keptId)
+  announceSessionEnd(app, tx, ended)
   return ended.length
 }
 
 /** Ends what the sessions still read: event streams, waits for messages. */
-function announceEnd(app: App, tx: Tx, ended: readonly Ended[]): void {
+function announceSessionEnd(app: App, tx: Tx, ended: readonly EndedSession[]): void {
   for (const accountId of new Set(ended.map((session) => session.accountId))) announceAccessChange(app, tx, accountId)
 }
 
-export const moveSession = (tx: Tx, id: number, accountId: number): void =>
+export const setSessionAccount = (tx: Tx, id: number, accountId: number): void =>
   void sql(tx.db).setAccount.run(accountId, id)
 
 /** Removes sessions that are over, some at a time. */
-export const trimSessions = (tx: Tx, now: Millis): number => sql(tx.db).trim.run(now).changes
+export const purgeSessions = (tx: Tx, now: Millis): number => sql(tx.db).trim.run(now).changes
 
 /** The token that changes need beside the cookie: a MAC of the session, so that nothing is stored for it. */
-const csrfOf = (keys: KeyRing, tokenHash: Uint8Array): string =>
+const computeCsrfToken = (keys: KeyRing, tokenHash: Uint8Array): string =>
   Buffer.from(hmacSha256(keys.subkey('csrf'), tokenHash)).toString('base64url')
 
 /** The same for a session by its row id; empty when it is over. */
-export function csrfToken({ db, keys }: App, sessionId: number): string {
+export function getCsrfToken({ db, keys }: App, sessionId: number): string {
   const row = sql(db).hashOf.get(sessionId)
-  return row ? csrfOf(keys, row.tokenHash) : ''
+  return row ? computeCsrfToken(keys, row.tokenHash) : ''
 }
 
-export const isCsrfToken = (app: App, sessionId: number, token: string): boolean =>
-  token !== '' && equalBytes(Buffer.from(csrfToken(app, sessionId)), Buffer.from(token))
+export const isValidCsrfToken = (app: App, sessionId: number, token: string): boolean =>
+  token !== '' && equalBytes(Buffer.from(getCsrfToken(app, sessionId)), Buffer.from(token))
 
 /** Set-Cookie for a session, or without a token for its end. */
-export const cookieOf = ({ config }: App, token: string | undefined): string =>
-  sessionCookie(token ?? '', token === undefined ? 0 : days(config.sessionDays) / seconds(1), {
+export const toCookieHeader = ({ config }: App, token: string | undefined): string =>
+  formatSessionCookie(token ?? '', token === undefined ? 0 : days(config.sessionDays) / seconds(1), {
     isSecure: isHttps(config),
   })
 
 /** Row id of the session by which an actor is signed in. */
-export function sessionOf({ sessionId }: Actor): number {
+export function requireSessionId({ sessionId }: Actor): number {
   if (sessionId === undefined) throw new Error('this route is for sessions only')
   return sessionId
 }
 
 /** Finds who is signed in by the cookie of a request; for routes and pages alike. */
 export function createSessionGate(app: App): SessionGate<Actor> {
-  /** The times of IN_TIME. */
-  const inTime = (now: Millis): [number, number, number] => [
+  /** The times of IS_UNEXPIRED. */
+  const toLiveRange = (now: Millis): [number, number, number] => [
     now,
     now - days(app.config.sessionDays),
-    now + CLOCK_STEP_MS,
+    now + MAX_CLOCK_STEP_MS,
   ]
   /** Sessions whose use is being stored. */
-  const noted = new Set<number>()
-  const note = (id: number, now: Millis, ipAddress: string): void => {
-    if (noted.has(id)) return
-    noted.add(id)
+  const pending = new Set<number>()
+  const recordUse = (id: number, now: Millis, ipAddress: string): void => {
+    if (pending.has(id)) return
+    pending.add(id)
     app.commit
       .writeFromReserve((tx) => {
         sql(tx.db).seen.run(now, now + days(app.config.sessionDays), ipAddress || null, id)
@@ -227,16 +233,16 @@ export function createSessionGate(app: App): SessionGate<Actor> {
       })
       // A full disk: it is stored at the next use.
       .catch((error: unknown) => app.log.warn({ err: error }, 'the use of a session was not stored'))
-      .finally(() => noted.delete(id))
+      .finally(() => pending.delete(id))
   }
   return {
     actorOf(request, clientIp) {
-      const token = sessionToken(request.headers, { isSecure: isHttps(app.config) })
-      if (token === undefined || !TOKEN.test(token)) return undefined
+      const token = readSessionToken(request.headers, { isSecure: isHttps(app.config) })
+      if (token === undefined || !TOKEN_PATTERN.test(token)) return undefined
       const now = app.clock.now()
-      const row = sql(app.db).byToken.get(sha256(token), ...inTime(now))
+      const row = sql(app.db).byToken.get(sha256(token), ...toLiveRange(now))
       if (!row) return undefined
-      if (now - row.lastSeenAt > SEEN_EVERY_MS) note(row.id, now, clientIp())
+      if (now - row.lastSeenAt > LAST_SEEN_INTERVAL_MS) recordUse(row.id, now, clientIp())
       const { id: sessionId, accountId, role } = row
       return {
         accountId,
@@ -247,7 +253,7 @@ export function createSessionGate(app: App): SessionGate<Actor> {
         scopes: scopesOf(role),
         sessionId,
         mayStillAct() {
-          const current = sql(app.db).byId.get(sessionId, ...inTime(app.clock.now()))
+          const current = sql(app.db).byId.get(sessionId, ...toLiveRange(app.clock.now()))
           return current?.accountId === accountId && current.role === role
         },
         // Lazy: only the audit log asks for it.
@@ -258,13 +264,13 @@ export function createSessionGate(app: App): SessionGate<Actor> {
     },
     requireOwnPage({ headers }, { sessionId }) {
       requireOwnOrigin(headers, app.config.publicUrl)
-      requireCsrfToken(headers, (token) => sessionId !== undefined && isCsrfToken(app, sessionId, token))
+      requireCsrfToken(headers, (token) => sessionId !== undefined && isValidCsrfToken(app, sessionId, token))
     },
     sessionRefusal: ({ sessionId }) =>
       sessionId === undefined
         ? new AppError(403, 'session_required', 'This is for users who are signed in; an API key cannot do it.')
         : undefined,
-    ownerRefusal,
-    roleRefusal,
+    ownerRefusal: findOwnerRefusal,
+    roleRefusal: findRoleRefusal,
   }
 }

@@ -3,10 +3,10 @@ import { type Static, Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
-import { list, one } from '#platform/http/envelope.ts'
-import { refuses } from '#platform/http/refusals.ts'
-import { ListOf, One, PageQuery, pageOf } from '#platform/http/schemas.ts'
-import { createInvite, deleteInvitation, listInvitations } from './invitations.ts'
+import { dataBody, pageBody } from '#platform/http/envelope.ts'
+import { errorResponses } from '#platform/http/refusals.ts'
+import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
+import { createInviter, deleteInvitation, listInvitations } from './invitations.ts'
 import { changeRole, removeMember } from './members.ts'
 import {
   CreatedInvitation,
@@ -17,25 +17,25 @@ import {
   NewInvitation,
   RoleChange,
 } from './model.ts'
-import { membersOf } from './users.ts'
+import { listMembers } from './users.ts'
 
 const tags = ['People']
 const LAST_OWNER = ['last_owner', 'It is the only owner of the account.'] as const
-const MEMBER = Type.Object({ id: Type.String({ description: 'Id of the user.' }) })
+const memberParams = Type.Object({ id: Type.String({ description: 'Id of the user.' }) })
 
 /** Of few rows, newest first, those of one page. */
-function pageBy<T>(rows: readonly T[], query: Static<typeof PageQuery>) {
-  const page = pageOf(query)
-  return list(rows.slice(page.offset, page.offset + page.limit), { ...page, total: rows.length })
+function toPage<T>(rows: readonly T[], query: Static<typeof PageQuery>) {
+  const page = parsePage(query)
+  return pageBody(rows.slice(page.offset, page.offset + page.limit), { ...page, total: rows.length })
 }
 
 export const teamRoutes = (app: App) => {
-  const invite = createInvite(app)
+  const invite = createInviter(app)
   return new Elysia({ prefix: '/v1/team' })
     .use(authenticated)
-    .get('/', ({ actor, query }) => pageBy(membersOf(app.db, actor.accountId).reverse().map(memberWire), query), {
+    .get('/', ({ actor, query }) => toPage(listMembers(app.db, actor.accountId).reverse().map(memberWire), query), {
       query: PageQuery,
-      response: ListOf(MemberRecord),
+      response: PageBody(MemberRecord),
       detail: {
         summary: 'List the team',
         description: 'Who joined last comes first.',
@@ -45,17 +45,17 @@ export const teamRoutes = (app: App) => {
     })
     .patch(
       '/members/:id',
-      async ({ actor, params, body }) => one(memberWire(await changeRole(app, actor, params.id, body.role))),
+      async ({ actor, params, body }) => dataBody(memberWire(await changeRole(app, actor, params.id, body.role))),
       {
-        params: MEMBER,
+        params: memberParams,
         body: RoleChange,
-        response: One(MemberRecord),
+        response: DataBody(MemberRecord),
         detail: {
           summary: 'Change the role of a member',
           description: 'Only an owner who is signed in makes or unmakes owners.',
           tags,
           ...requires('account:admin'),
-          ...refuses({ 409: LAST_OWNER }),
+          ...errorResponses({ 409: LAST_OWNER }),
         },
       },
     )
@@ -66,23 +66,23 @@ export const teamRoutes = (app: App) => {
         set.status = 204
       },
       {
-        params: MEMBER,
+        params: memberParams,
         detail: {
           summary: 'Remove a member',
           description: 'At once. API keys that the member has made stay: they belong to the account.',
           tags,
           ...requires('account:admin'),
-          ...refuses({ 409: LAST_OWNER }),
+          ...errorResponses({ 409: LAST_OWNER }),
         },
       },
     )
     .get(
       '/invitations',
       ({ actor, query }) =>
-        pageBy(listInvitations(app.db, actor.accountId, app.clock.now()).map(invitationWire), query),
+        toPage(listInvitations(app.db, actor.accountId, app.clock.now()).map(invitationWire), query),
       {
         query: PageQuery,
-        response: ListOf(InvitationRecord),
+        response: PageBody(InvitationRecord),
         detail: {
           summary: 'List open invitations',
           description: 'Newest first.',
@@ -95,18 +95,18 @@ export const teamRoutes = (app: App) => {
       '/invitations',
       async ({ actor, body, status }) => {
         const invitation = await invite(actor, body)
-        return status(201, one({ ...invitationWire(invitation), email_sent: invitation.isSent }))
+        return status(201, dataBody({ ...invitationWire(invitation), email_sent: invitation.isSent }))
       },
       {
         body: NewInvitation,
-        response: { 201: One(CreatedInvitation) },
+        response: { 201: DataBody(CreatedInvitation) },
         detail: {
           summary: 'Invite somebody',
           description:
             'The link comes by mail and is good for 7 days. To invite an address again takes the place of its first invitation. Only an owner who is signed in invites owners.',
           tags,
           ...requires('account:admin'),
-          ...refuses({
+          ...errorResponses({
             409: ['already_member', 'The user belongs to the team already, or there are 50 open invitations.'],
             429: ['rate_limited', 'There were too many invitations.'],
           }),

@@ -9,7 +9,7 @@ import { equalBytes, type KeyRing, sha256 } from '#platform/crypto.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { formatUuid, randomBytes, type UuidBytes } from '#platform/ids.ts'
 import { seconds } from '#platform/units.ts'
-import { storeRecoveryCodes, takeTotpStep, type User } from './users.ts'
+import { consumeTotpStep, storeRecoveryCodes, type User } from './users.ts'
 
 const ISSUER = 'Tassis'
 const PERIOD_SECONDS = 30
@@ -17,12 +17,12 @@ const DIGITS = 6
 /** RFC 4226 §4: 160 bits are recommended. */
 const SECRET_BYTES = 20
 /** Steps before and after the running one: clocks differ, and people type slowly (RFC 6238 §5.2). */
-const WINDOW = 1
-const RECOVERY_CODES = 10
-const RECOVERY_BYTES = 10
+const STEP_WINDOW = 1
+const RECOVERY_CODE_COUNT = 10
+const RECOVERY_CODE_BYTES = 10
 
 /** What an authenticator app is given. */
-export interface NewSecret {
+export interface NewTotpSecret {
   /** Base32, for people who type it. */
   readonly secret: string
   /** For the QR code. */
@@ -30,24 +30,24 @@ export interface NewSecret {
   readonly sealed: Uint8Array
 }
 
-const context = (uuid: UuidBytes): string => `totp:${formatUuid(uuid)}`
+const toSealContext = (uuid: UuidBytes): string => `totp:${formatUuid(uuid)}`
 
-const totpOf = (secret: Secret, label: string): TOTP =>
+const createTotp = (secret: Secret, label: string): TOTP =>
   new TOTP({ issuer: ISSUER, label, secret, algorithm: 'SHA1', digits: DIGITS, period: PERIOD_SECONDS })
 
 /** A new secret for a user. */
-export function newTotpSecret(keys: KeyRing, user: Pick<User, 'uuid' | 'email'>): NewSecret {
+export function createTotpSecret(keys: KeyRing, user: Pick<User, 'uuid' | 'email'>): NewTotpSecret {
   const bytes = randomBytes(SECRET_BYTES)
   const secret = new Secret({ buffer: bytes.slice().buffer })
   return {
     secret: secret.base32,
-    otpauthUri: totpOf(secret, user.email).toString(),
-    sealed: keys.seal(bytes, context(user.uuid)),
+    otpauthUri: createTotp(secret, user.email).toString(),
+    sealed: keys.seal(bytes, toSealContext(user.uuid)),
   }
 }
 
 /** The time step of a code that is right at a time; undefined when it is not. */
-export function stepOfCode(
+export function findCodeStep(
   keys: KeyRing,
   user: Pick<User, 'uuid' | 'totpSecret'>,
   code: string,
@@ -56,8 +56,8 @@ export function stepOfCode(
   if (user.totpSecret === null) return undefined
   const digits = code.replace(/\s/g, '')
   if (!/^\d{6}$/.test(digits)) return undefined
-  const secret = new Secret({ buffer: keys.unseal(user.totpSecret, context(user.uuid)).slice().buffer })
-  const delta = totpOf(secret, '').validate({ token: digits, timestamp: now, window: WINDOW })
+  const secret = new Secret({ buffer: keys.unseal(user.totpSecret, toSealContext(user.uuid)).slice().buffer })
+  const delta = createTotp(secret, '').validate({ token: digits, timestamp: now, window: STEP_WINDOW })
   return delta === null ? undefined : Math.floor(now / seconds(PERIOD_SECONDS)) + delta
 }
 
@@ -65,27 +65,27 @@ export function stepOfCode(
  * Whether a code, of the app or for recovery, is right, and takes it: the same is never right again. Call it in the transaction that lets somebody in, with
  * the user as that transaction reads it.
  */
-export function takeCode(app: App, tx: Tx, user: User, code: string, now: Millis): 'app' | 'recovery' | undefined {
-  const step = stepOfCode(app.keys, user, code, now)
-  if (step !== undefined) return takeTotpStep(tx, user.id, step) ? 'app' : undefined
+export function consumeCode(app: App, tx: Tx, user: User, code: string, now: Millis): 'app' | 'recovery' | undefined {
+  const step = findCodeStep(app.keys, user, code, now)
+  if (step !== undefined) return consumeTotpStep(tx, user.id, step) ? 'app' : undefined
   const hashes = JSON.parse(user.recoveryCodes ?? '[]') as string[]
-  const hash = Buffer.from(hashOfRecovery(code))
-  const left = hashes.filter((known) => !equalBytes(Buffer.from(known, 'base64'), hash))
-  if (left.length === hashes.length) return undefined
-  storeRecoveryCodes(tx, user.id, left)
+  const hash = Buffer.from(hashRecoveryCode(code))
+  const remaining = hashes.filter((known) => !equalBytes(Buffer.from(known, 'base64'), hash))
+  if (remaining.length === hashes.length) return undefined
+  storeRecoveryCodes(tx, user.id, remaining)
   return 'recovery'
 }
 
 /** Codes that let a user in once each without the app, and what is stored of them. */
-export function newRecoveryCodes(): { readonly codes: readonly string[]; readonly hashes: readonly string[] } {
-  const codes = Array.from({ length: RECOVERY_CODES }, () => {
-    const text = new Secret({ buffer: randomBytes(RECOVERY_BYTES).slice().buffer }).base32.toLowerCase()
+export function createRecoveryCodes(): { readonly codes: readonly string[]; readonly hashes: readonly string[] } {
+  const codes = Array.from({ length: RECOVERY_CODE_COUNT }, () => {
+    const text = new Secret({ buffer: randomBytes(RECOVERY_CODE_BYTES).slice().buffer }).base32.toLowerCase()
     return text.replace(/(.{4})(?=.)/g, '$1-')
   })
-  return { codes, hashes: codes.map((code) => Buffer.from(hashOfRecovery(code)).toString('base64')) }
+  return { codes, hashes: codes.map((code) => Buffer.from(hashRecoveryCode(code)).toString('base64')) }
 }
 
 /** People write what they kept in their own way. */
-const hashOfRecovery = (code: string): Uint8Array => sha256(code.toLowerCase().replace(/[^a-z2-7]/g, ''))
+const hashRecoveryCode = (code: string): Uint8Array => sha256(code.toLowerCase().replace(/[^a-z2-7]/g, ''))
 
-export const recoveryCodesLeft = (user: User): number => (JSON.parse(user.recoveryCodes ?? '[]') as unknown[]).length
+export const countRecoveryCodes = (user: User): number => (JSON.parse(user.recoveryCodes ?? '[]') as unknown[]).length

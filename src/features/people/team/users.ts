@@ -7,7 +7,7 @@ import type { Actor, App, TeamRole } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { conflict, invalid } from '#platform/errors.ts'
 import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
 import { normaliseAddress, parseMailbox } from '#protocols/address/parse.ts'
@@ -15,7 +15,7 @@ import { normaliseAddress, parseMailbox } from '#protocols/address/parse.ts'
 export interface User {
   readonly id: number
   readonly uuid: UuidBytes
-  /** As `userEmail` gives it. */
+  /** As `normaliseUserEmail` gives it. */
   readonly email: string
   readonly name: string
   readonly passwordHash: string | null
@@ -50,24 +50,24 @@ export interface Membership {
 }
 
 /** Bounds what is read, shown and removed at once. */
-export const MOST_MEMBERS = 500
-const LONGEST_NAME = 200
+export const MAX_MEMBERS = 500
+const MAX_NAME_LENGTH = 200
 
 interface MemberRow extends Omit<Member, 'isTotpOn'> {
   readonly isTotpOn: number
 }
 
-const USER = `id, uuid, email, name, password_hash AS passwordHash, totp_secret AS totpSecret, totp_enabled_at AS totpEnabledAt,
+const USER_COLUMNS = `id, uuid, email, name, password_hash AS passwordHash, totp_secret AS totpSecret, totp_enabled_at AS totpEnabledAt,
   totp_last_step AS totpLastStep, recovery_codes AS recoveryCodes, last_login_at AS lastLoginAt, created_at AS createdAt`
 
-const MEMBER = `users.id AS userId, users.uuid, users.email, users.name, members.role, users.totp_enabled_at IS NOT NULL AS isTotpOn,
+const SELECT_MEMBER = `users.id AS userId, users.uuid, users.email, users.name, members.role, users.totp_enabled_at IS NOT NULL AS isTotpOn,
   users.last_login_at AS lastLoginAt, members.created_at AS createdAt FROM members JOIN users ON users.id = user_id`
 
-const sql = prepared((db) => ({
-  byId: db.prepare<User, [number]>(`SELECT ${USER} FROM users WHERE id = ?`),
-  byUuid: db.prepare<User, [Uint8Array]>(`SELECT ${USER} FROM users WHERE uuid = ?`),
-  byEmail: db.prepare<User, [string]>(`SELECT ${USER} FROM users WHERE email = ?`),
-  all: db.prepare<User, []>(`SELECT ${USER} FROM users ORDER BY id`),
+const sql = prepareStatements((db) => ({
+  byId: db.prepare<User, [number]>(`SELECT ${USER_COLUMNS} FROM users WHERE id = ?`),
+  byUuid: db.prepare<User, [Uint8Array]>(`SELECT ${USER_COLUMNS} FROM users WHERE uuid = ?`),
+  byEmail: db.prepare<User, [string]>(`SELECT ${USER_COLUMNS} FROM users WHERE email = ?`),
+  all: db.prepare<User, []>(`SELECT ${USER_COLUMNS} FROM users ORDER BY id`),
   insert: db.prepare<{ id: number }, [Uint8Array, string, string, string | null, number, number]>(
     'INSERT INTO users (uuid, email, name, password_hash, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?) RETURNING id',
   ),
@@ -79,10 +79,10 @@ const sql = prepared((db) => ({
   setRecoveryCodes: db.prepare('UPDATE users SET recovery_codes = ? WHERE id = ?'),
   setLogin: db.prepare('UPDATE users SET last_login_at = ? WHERE id = ?'),
   members: db.prepare<MemberRow, [number]>(
-    `SELECT ${MEMBER} WHERE members.account_id = ? ORDER BY members.created_at, users.id`,
+    `SELECT ${SELECT_MEMBER} WHERE members.account_id = ? ORDER BY members.created_at, users.id`,
   ),
   member: db.prepare<MemberRow, [number, Uint8Array]>(
-    `SELECT ${MEMBER} WHERE members.account_id = ? AND users.uuid = ?`,
+    `SELECT ${SELECT_MEMBER} WHERE members.account_id = ? AND users.uuid = ?`,
   ),
   countMembers: db.prepare<{ n: number }, [number]>('SELECT COUNT(*) AS n FROM members WHERE account_id = ?'),
   otherOwners: db.prepare<{ n: number }, [number, number]>(
@@ -90,7 +90,7 @@ const sql = prepared((db) => ({
   ),
   memberships: db.prepare<Membership, [number]>(
     `SELECT accounts.id AS accountId, accounts.uuid, accounts.name, members.role FROM members JOIN accounts ON accounts.id = account_id
-     WHERE user_id = ? AND disabled_at IS NULL AND deleted_at IS NULL ORDER BY members.created_at, accounts.id LIMIT ${MOST_MEMBERS}`,
+     WHERE user_id = ? AND disabled_at IS NULL AND deleted_at IS NULL ORDER BY members.created_at, accounts.id LIMIT ${MAX_MEMBERS}`,
   ),
   insertMember: db.prepare('INSERT INTO members (account_id, user_id, role, created_at) VALUES (?, ?, ?, ?)'),
   setRole: db.prepare('UPDATE members SET role = ? WHERE account_id = ? AND user_id = ?'),
@@ -106,16 +106,16 @@ const sql = prepared((db) => ({
   deleteSessionsIn: db.prepare('DELETE FROM sessions WHERE account_id = ?'),
 }))
 
-const memberOf = (row: MemberRow): Member => ({ ...row, isTotpOn: row.isTotpOn === 1 })
+const toMember = (row: MemberRow): Member => ({ ...row, isTotpOn: row.isTotpOn === 1 })
 
 /** The form in which the address of a user is kept and looked up. Takes any text. */
-export const userEmail = normaliseAddress
+export const normaliseUserEmail = normaliseAddress
 
 /** The same of what somebody gave; throws 422 when it is no address. */
 export function parseUserEmail(text: string, field = 'email'): string {
   const mailbox = parseMailbox(text)
   if (mailbox.kind === 'invalid') throw invalid(field, `${field}: ${mailbox.reason}`)
-  return userEmail(mailbox.address)
+  return normaliseUserEmail(mailbox.address)
 }
 
 export const findUser = (db: Database, id: number): User | undefined => sql(db).byId.get(id) ?? undefined
@@ -124,33 +124,33 @@ export const findUserByUuid = (db: Database, uuid: UuidBytes): User | undefined 
 
 /** @param email in any spelling */
 export const findUserByEmail = (db: Database, email: string): User | undefined =>
-  sql(db).byEmail.get(userEmail(email)) ?? undefined
+  sql(db).byEmail.get(normaliseUserEmail(email)) ?? undefined
 
 export const listUsers = (db: Database): User[] => sql(db).all.all()
 
-/** The team of an account, at most MOST_MEMBERS, oldest membership first. */
-export const membersOf = (db: Database, accountId: number): Member[] => sql(db).members.all(accountId).map(memberOf)
+/** The team of an account, at most MAX_MEMBERS, oldest membership first. */
+export const listMembers = (db: Database, accountId: number): Member[] => sql(db).members.all(accountId).map(toMember)
 
 /** Addresses of the owners of an account; none where the operator alone looks after it. */
-export const ownersOf = (db: Database, accountId: number): string[] =>
-  membersOf(db, accountId)
+export const listOwnerEmails = (db: Database, accountId: number): string[] =>
+  listMembers(db, accountId)
     .filter(({ role }) => role === 'owner')
     .map(({ email }) => email)
 
 export function findMember(db: Database, accountId: number, uuid: UuidBytes): Member | undefined {
   const row = sql(db).member.get(accountId, uuid)
-  return row ? memberOf(row) : undefined
+  return row ? toMember(row) : undefined
 }
 
 /** The accounts in which a user may act, oldest membership first: none that is disabled or deleted. */
-export const membershipsOf = (db: Database, userId: number): Membership[] => sql(db).memberships.all(userId)
+export const listMemberships = (db: Database, userId: number): Membership[] => sql(db).memberships.all(userId)
 
 /** Whether an account has an owner beside this user. */
 export const hasOtherOwner = (db: Database, accountId: number, userId: number): boolean =>
   (sql(db).otherOwners.get(accountId, userId)?.n ?? 0) > 0
 
 /** A user as the one who acts in an account. */
-export const userActor = (
+export const toUserActor = (
   user: Pick<User, 'uuid'>,
   { accountId, uuid, role }: Pick<Membership, 'accountId' | 'uuid' | 'role'>,
   ipAddress?: string,
@@ -165,8 +165,8 @@ export const userActor = (
 })
 
 /** A name that is given, cut to what is kept; else what stands before the @. */
-export const nameOf = (name: string | null | undefined, email: string): string =>
-  name?.trim().slice(0, LONGEST_NAME) || (email.split('@')[0] ?? email).slice(0, LONGEST_NAME)
+export const userName = (name: string | null | undefined, email: string): string =>
+  name?.trim().slice(0, MAX_NAME_LENGTH) || (email.split('@')[0] ?? email).slice(0, MAX_NAME_LENGTH)
 
 export interface NewUser {
   /** Left out: a new one. */
@@ -181,7 +181,7 @@ export interface NewUser {
 
 /**
  * Makes a user who belongs to the team of the actor's account, with the audit rows of both. Throws 409 `user_exists` when the address is that of a user
- * already. The password is checked (`requireGoodPassword`) and hashed (`hashPassword`) before, outside of the transaction.
+ * already. The password is checked (`requireStrongPassword`) and hashed (`hashPassword`) before, outside of the transaction.
  */
 export function createUserWithPassword(app: App, tx: Tx, actor: Actor, input: NewUser): User {
   const { email, passwordHash, role } = input
@@ -189,7 +189,7 @@ export function createUserWithPassword(app: App, tx: Tx, actor: Actor, input: Ne
     throw conflict('user_exists', 'There is a user with this address already; invite that user to the team instead.')
   const uuid = input.uuid ?? newUuid()
   const now = app.eventTime()
-  const row = sql(tx.db).insert.get(uuid, email, nameOf(input.name, email), passwordHash, now, now)
+  const row = sql(tx.db).insert.get(uuid, email, userName(input.name, email), passwordHash, now, now)
   const user = row && findUser(tx.db, row.id)
   if (!user) throw new Error('the user was not stored')
   audit(app, tx, actor, {
@@ -209,8 +209,8 @@ export function addMember(app: App, tx: Tx, actor: Actor, user: User, role: Team
       'already_member',
       'This user belongs to the team already; PATCH /v1/team/members/{id} changes the role.',
     )
-  if ((sql(tx.db).countMembers.get(actor.accountId)?.n ?? 0) >= MOST_MEMBERS)
-    throw conflict('too_many_members', `A team has at most ${MOST_MEMBERS} members; remove one before.`)
+  if ((sql(tx.db).countMembers.get(actor.accountId)?.n ?? 0) >= MAX_MEMBERS)
+    throw conflict('too_many_members', `A team has at most ${MAX_MEMBERS} members; remove one before.`)
   sql(tx.db).insertMember.run(actor.accountId, user.id, role, app.eventTime())
   audit(app, tx, actor, {
     action: 'member.added',
@@ -227,14 +227,14 @@ export function setMemberRole(tx: Tx, accountId: number, { userId, uuid }: Membe
 }
 
 /** Ends a membership, the sessions that look at the account and the invitations that the member made. A user who belongs nowhere any more goes with it. */
-export function dropMember(tx: Tx, accountId: number, { userId, uuid }: Pick<Member, 'userId' | 'uuid'>): void {
+export function deleteMembership(tx: Tx, accountId: number, { userId, uuid }: Pick<Member, 'userId' | 'uuid'>): void {
   sql(tx.db).deleteMember.run(accountId, userId)
   sql(tx.db).deleteInvitationsBy.run(accountId, formatUuid(uuid))
   sql(tx.db).endSessionsIn.run(userId, accountId)
-  dropIfHomeless(tx, userId)
+  deleteUserWithoutTeam(tx, userId)
 }
 
-function dropIfHomeless(tx: Tx, userId: number): void {
+function deleteUserWithoutTeam(tx: Tx, userId: number): void {
   const statements = sql(tx.db)
   if (statements.isMember.get(userId)) return
   statements.deleteSessions.run(userId)
@@ -244,11 +244,11 @@ function dropIfHomeless(tx: Tx, userId: number): void {
 }
 
 /** Removes the team of an account that goes: members, invitations, sessions, and users who belong nowhere else. */
-export function removeTeamOf(tx: Tx, accountId: number): void {
+export function removeTeam(tx: Tx, accountId: number): void {
   const statements = sql(tx.db)
   statements.deleteInvitations.run(accountId)
   statements.deleteSessionsIn.run(accountId)
-  for (const member of statements.members.all(accountId)) dropMember(tx, accountId, member)
+  for (const member of statements.members.all(accountId)) deleteMembership(tx, accountId, member)
 }
 
 /** Stores a new password; every link that could set another one is void. */
@@ -276,10 +276,10 @@ export const storeTotp = (tx: Tx, userId: number, totp: StoredTotp, now: Millis)
   )
 
 /** Notes that a code of this time step was taken; false when one of it, or of a later one, was taken before. */
-export const takeTotpStep = (tx: Tx, userId: number, step: number): boolean =>
+export const consumeTotpStep = (tx: Tx, userId: number, step: number): boolean =>
   sql(tx.db).takeStep.run(step, userId, step).changes === 1
 
 export const storeRecoveryCodes = (tx: Tx, userId: number, hashes: readonly string[]): void =>
   void sql(tx.db).setRecoveryCodes.run(JSON.stringify(hashes), userId)
 
-export const noteLogin = (tx: Tx, userId: number, at: Millis): void => void sql(tx.db).setLogin.run(at, userId)
+export const recordLogin = (tx: Tx, userId: number, at: Millis): void => void sql(tx.db).setLogin.run(at, userId)

@@ -5,23 +5,23 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
-import { systemActor } from '#features/core/audit-logs/audit.ts'
-import type { Received, StoredMessage } from '#features/receiving/received/message.ts'
+import { createSystemActor } from '#features/core/audit-logs/audit.ts'
+import type { ReceivedMail, StoredMessage } from '#features/receiving/received/message.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { AppError } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { days, hours } from '#platform/units.ts'
 import { normaliseAddress } from '#protocols/address/parse.ts'
-import { type AutoReplyRefusal, mayAutoRespond } from './auto-rules.ts'
-import { type AutoResponderRule, autoResponderOf, findAutoResponder, ruleFor } from './auto-settings.ts'
+import { type AutoReplyRefusal, decideAutoReply } from './auto-rules.ts'
+import { type AutoResponderRule, findAutoResponder, findRule, parseAutoResponder } from './auto-settings.ts'
 import type { Mailbox } from './mailboxes.ts'
-import { acceptAnswer, draftOfAnswer, headerText } from './reply.ts'
+import { acceptReply, createReplyDraft, toHeaderText } from './reply.ts'
 
-export { mayAutoRespond } from './auto-rules.ts'
+export { decideAutoReply } from './auto-rules.ts'
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   answered: db.prepare<{ at: number }, [number, string, number]>(
     'SELECT replied_at AS at FROM mailbox_auto_replies WHERE mailbox_id = ? AND address = ? AND replied_at > ?',
   ),
@@ -43,70 +43,75 @@ const sql = prepared((db) => ({
 }))
 
 /** RFC 3834 §2 asks for once in some days at most; a mailbox that answers questions is asked more often. */
-const ONCE_IN_MS = days(1)
+const MIN_REPLY_INTERVAL_MS = days(1)
 /** Of one mailbox, whoever they go to: what strangers can make it send. It also bounds the rows of a day. */
-export const MOST_AN_HOUR = 100
+export const MAX_REPLIES_PER_HOUR = 100
 /** Mailboxes of an account that answer one address in that time. A message may name 100 of them, and its sender may be somebody else's address. */
-const MOST_TO_AN_ADDRESS = 5
+const MAX_MAILBOXES_PER_ADDRESS = 5
 /** Rows of days past that go with each answer. */
-const TRIMMED = 10
+const PURGE_BATCH_SIZE = 10
 
 /**
  * Answers a message that came into a mailbox, if the mailbox has a rule for it and RFC 3834 allows it. Call it after the message is on disk, once a
  * message. Never rejects: who is not answered has still been received.
  * @param threadId row id of the thread that the message was put into
  */
-export async function autoRespond(app: App, mailbox: Mailbox, received: Received, threadId?: number): Promise<void> {
+export async function autoRespond(
+  app: App,
+  mailbox: Mailbox,
+  received: ReceivedMail,
+  threadId?: number,
+): Promise<void> {
   try {
     const refusal = await respond(app, mailbox, received, threadId)
     if (refusal) app.log.debug({ mailbox: formatUuid(mailbox.uuid), refusal }, 'a message gets no automatic answer')
   } catch (error) {
-    const about = { mailbox: formatUuid(mailbox.uuid), err: error }
+    const logFields = { mailbox: formatUuid(mailbox.uuid), err: error }
     // The account is paused, its quota is used up, its domain is gone, the disk is full.
-    if (error instanceof AppError) app.log.info(about, 'an automatic answer was not accepted')
-    else app.log.error(about, 'an automatic answer failed')
+    if (error instanceof AppError) app.log.info(logFields, 'an automatic answer was not accepted')
+    else app.log.error(logFields, 'an automatic answer failed')
   }
 }
 
-type Refusal = AutoReplyRefusal | 'off' | 'no_rule' | NotClaimed
-type NotClaimed = 'suppressed' | 'answered_today' | 'too_many'
+type NoReplyReason = AutoReplyRefusal | 'off' | 'no_rule' | ClaimRefusal
+type ClaimRefusal = 'suppressed' | 'answered_today' | 'too_many'
 
 /** Undefined: it was answered. */
 async function respond(
   app: App,
   mailbox: Mailbox,
-  received: Received,
+  received: ReceivedMail,
   threadId: number | undefined,
-): Promise<Refusal | undefined> {
+): Promise<NoReplyReason | undefined> {
   const { message } = received
-  const { enabled, rules } = autoResponderOf(mailbox.autoResponder)
+  const { enabled, rules } = parseAutoResponder(mailbox.autoResponder)
   if (!enabled) return 'off'
-  const decision = mayAutoRespond(mailbox, received)
+  const decision = decideAutoReply(mailbox, received)
   if (decision.kind === 'no') return decision.reason
-  const rule = ruleFor(rules, message)
+  const rule = findRule(rules, message)
   if (!rule) return 'no_rule'
   // Decided again in the transaction; here, so that what is refused stores nothing.
   const address = normaliseAddress(decision.to)
-  const early = notNow(app.db, mailbox, address, app.eventTime())
-  if (early) return early
-  const draft = draftOfAnswer(
+  const earlyRefusal = findClaimRefusal(app.db, mailbox, address, app.eventTime())
+  if (earlyRefusal) return earlyRefusal
+  const draft = createReplyDraft(
     app,
     mailbox,
     message,
-    { ...replyOf(rule, message), to: decision.to, transactional: true, tracking: false },
+    { ...toReplyRequest(rule, message), to: decision.to, transactional: true, tracking: false },
     // RFC 3834 §5, and what Exchange reads.
     { headers: { 'Auto-Submitted': 'auto-replied', 'X-Auto-Response-Suppress': 'All' } },
   )
-  let refusal: NotClaimed | 'off' | undefined
-  await acceptAnswer(
+  let refusal: ClaimRefusal | 'off' | undefined
+  await acceptReply(
     app,
-    systemActor(mailbox),
+    createSystemActor(mailbox),
     { mailbox, draft, threadId },
     {
       claim(tx, isSuppressed) {
         // It may have been switched off since the message came.
         if (!findAutoResponder(tx.db, mailbox.id)?.enabled) refusal = 'off'
-        else refusal = isSuppressed ? 'suppressed' : claim(tx, mailbox, address, app.eventTime())
+        else refusal = isSuppressed ? 'suppressed' : claimReply(tx, mailbox, address, app.eventTime())
         return refusal === undefined
       },
     },
@@ -114,31 +119,31 @@ async function respond(
   return refusal
 }
 
-const replyOf = ({ reply }: AutoResponderRule, { subject }: StoredMessage) => ({
-  subject: autoSubject(reply.subject ?? subject),
+const toReplyRequest = ({ reply }: AutoResponderRule, { subject }: StoredMessage) => ({
+  subject: formatAutoSubject(reply.subject ?? subject),
   text_body: reply.text_body,
   ...(reply.html_body !== undefined && { html_body: reply.html_body }),
 })
 
 /** RFC 3834 §3.1.5: `Auto: ` once. */
-function autoSubject(subject: string): string {
-  const bare = headerText(subject).replace(/^(?:auto\s*:\s*)+/i, '')
+function formatAutoSubject(subject: string): string {
+  const bare = toHeaderText(subject).replace(/^(?:auto\s*:\s*)+/i, '')
   return `Auto: ${bare === '' ? 'your message' : bare}`
 }
 
 /** Why an address may not be answered now. */
-function notNow(db: Database, mailbox: Mailbox, address: string, now: Millis): NotClaimed | undefined {
+function findClaimRefusal(db: Database, mailbox: Mailbox, address: string, now: Millis): ClaimRefusal | undefined {
   const statements = sql(db)
-  if (statements.answered.get(mailbox.id, address, now - ONCE_IN_MS)) return 'answered_today'
-  const toAddress = statements.toAddress.get(address, now - ONCE_IN_MS, mailbox.accountId)?.n ?? 0
+  if (statements.answered.get(mailbox.id, address, now - MIN_REPLY_INTERVAL_MS)) return 'answered_today'
+  const toAddress = statements.toAddress.get(address, now - MIN_REPLY_INTERVAL_MS, mailbox.accountId)?.n ?? 0
   const sinceHour = statements.since.get(mailbox.id, now - hours(1))?.n ?? 0
-  return toAddress < MOST_TO_AN_ADDRESS && sinceHour < MOST_AN_HOUR ? undefined : 'too_many'
+  return toAddress < MAX_MAILBOXES_PER_ADDRESS && sinceHour < MAX_REPLIES_PER_HOUR ? undefined : 'too_many'
 }
 
 /** Notes that an address is answered now; says why not when it may not be. Of two messages at once the second finds the note of the first. */
-function claim(tx: Tx, mailbox: Mailbox, address: string, now: Millis): NotClaimed | undefined {
-  sql(tx.db).trim.run(mailbox.id, now - ONCE_IN_MS, TRIMMED)
-  const refusal = notNow(tx.db, mailbox, address, now)
+function claimReply(tx: Tx, mailbox: Mailbox, address: string, now: Millis): ClaimRefusal | undefined {
+  sql(tx.db).trim.run(mailbox.id, now - MIN_REPLY_INTERVAL_MS, PURGE_BATCH_SIZE)
+  const refusal = findClaimRefusal(tx.db, mailbox, address, now)
   if (refusal === undefined) sql(tx.db).note.run(mailbox.id, address, now)
   return refusal
 }

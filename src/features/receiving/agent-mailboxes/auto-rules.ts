@@ -3,9 +3,9 @@
  * Whether the sender had an answer today, or is suppressed, is asked elsewhere.
  */
 
-import type { Received, StoredMessage } from '#features/receiving/received/message.ts'
+import type { ReceivedMail, StoredMessage } from '#features/receiving/received/message.ts'
 import { parseMailbox, parseMailboxList } from '#protocols/address/parse.ts'
-import { isMailbox } from './reply.ts'
+import { isAddressOfMailbox } from './reply.ts'
 
 /** Why a message gets no automatic answer. */
 export type AutoReplyRefusal =
@@ -30,7 +30,7 @@ export type AutoReplyDecision =
   | { readonly kind: 'no'; readonly reason: AutoReplyRefusal }
 
 /** Local parts that RFC 3834 §2 and custom reserve for programs. */
-const PROGRAM =
+const PROGRAM_LOCAL_PART =
   /^(?:mailer-daemon|mailerdaemon|mailer|postmaster|daemon|root|nobody|majordomo|listserv|listproc|list|lists|bounces?|auto-?(?:reply|responder|mailer)|notifications?)$|^owner-|-(?:owner|request|relay)$|^bounces?[-+=]|[-+.]bounces?$|(?:^|[-_.+])(?:no|not|dont|donot|do-not|do_not|don-t)[-_.]?reply(?:[-_.+]|$)/
 
 /** As protocols/address/verp.ts makes them; of whichever service. */
@@ -39,46 +39,46 @@ const RETURN_PATH = /^[bu]-[a-z2-7]{32}$/
 const LIST_HEADER = /^list-/i
 
 /** Policies under which a message that fails DMARC is not wanted by the domain that it names (RFC 9989). */
-const POLICIES: readonly (string | null)[] = ['quarantine', 'reject']
+const ENFORCED_POLICIES: readonly (string | null)[] = ['quarantine', 'reject']
 
 /** Headers of more addresses than this name nobody in particular. */
-const MOST_ADDRESSES = 100
+const MAX_ADDRESSES = 100
 
 /**
  * Whether a program may answer a message, and at which address: that of the envelope, never Reply-To or From (RFC 3834 §4).
  * @param mailbox who would answer, lower case, domain in A-labels
  */
-export function mayAutoRespond(
+export function decideAutoReply(
   mailbox: { readonly localPart: string; readonly domain: string },
-  { envelope, message, authentication }: Received & { readonly message: StoredMessage },
+  { envelope, message, authentication }: ReceivedMail & { readonly message: StoredMessage },
 ): AutoReplyDecision {
-  if (envelope.mailFrom === '') return no('null_sender')
+  if (envelope.mailFrom === '') return refuse('null_sender')
   const sender = parseMailbox(envelope.mailFrom)
-  if (sender.kind === 'invalid') return no('no_address')
+  if (sender.kind === 'invalid') return refuse('no_address')
   const localPart = sender.localPart.toLowerCase()
-  if (isOf(mailbox, sender.address)) return no('own_address')
-  if (RETURN_PATH.test(localPart)) return no('return_path')
-  if (PROGRAM.test(localPart)) return no('sender_is_a_program')
-  if (message.isAutomatic) return no('automatic')
-  if (message.headers.some(([name]) => LIST_HEADER.test(name))) return no('mailing_list')
+  if (isAddressOf(mailbox, sender.address)) return refuse('own_address')
+  if (RETURN_PATH.test(localPart)) return refuse('return_path')
+  if (PROGRAM_LOCAL_PART.test(localPart)) return refuse('sender_is_a_program')
+  if (message.isAutomatic) return refuse('automatic')
+  if (message.headers.some(([name]) => LIST_HEADER.test(name))) return refuse('mailing_list')
   // A From of our own with another envelope: the answer would be about our own mail.
-  if (message.fromAddresses.some((address) => isOf(mailbox, address))) return no('own_address')
-  if (!isAddressed(mailbox, message)) return no('not_addressed')
+  if (message.fromAddresses.some((address) => isAddressOf(mailbox, address))) return refuse('own_address')
+  if (!isAddressed(mailbox, message)) return refuse('not_addressed')
   // The answer goes to the envelope sender, which SPF speaks of; DMARC speaks of who the reader believes it is from.
   // A softfail says that the sender is probably not who it says (RFC 7208 §8.5), which only a signature of the author's domain outweighs.
   const { spf, dmarc, details } = authentication
   const isDoubtful = spf === 'fail' || (spf === 'softfail' && dmarc !== 'pass')
-  if (isDoubtful || (dmarc === 'fail' && POLICIES.includes(details.dmarc.policy?.toLowerCase() ?? null)))
-    return no('forged')
+  if (isDoubtful || (dmarc === 'fail' && ENFORCED_POLICIES.includes(details.dmarc.policy?.toLowerCase() ?? null)))
+    return refuse('forged')
   return { kind: 'yes', to: sender.address }
 }
 
-const no = (reason: AutoReplyRefusal): AutoReplyDecision => ({ kind: 'no', reason })
+const refuse = (reason: AutoReplyRefusal): AutoReplyDecision => ({ kind: 'no', reason })
 
 /** Whether mail to an address goes to the mailbox. */
-function isOf(mailbox: { readonly localPart: string; readonly domain: string }, address: string): boolean {
+function isAddressOf(mailbox: { readonly localPart: string; readonly domain: string }, address: string): boolean {
   const parsed = parseMailbox(address)
-  return parsed.kind === 'ok' && isMailbox(mailbox, parsed)
+  return parsed.kind === 'ok' && isAddressOfMailbox(mailbox, parsed)
 }
 
 /** RFC 3834 §2: an answer only where the mailbox is named in To or Cc. */
@@ -88,5 +88,5 @@ function isAddressed(
 ): boolean {
   const cc = parseMailboxList(message.cc ?? '')
   const copied = cc.kind === 'ok' ? cc.mailboxes.map(({ address }) => address) : []
-  return [...message.toAddresses.slice(0, MOST_ADDRESSES), ...copied].some((address) => isOf(mailbox, address))
+  return [...message.toAddresses.slice(0, MAX_ADDRESSES), ...copied].some((address) => isAddressOf(mailbox, address))
 }

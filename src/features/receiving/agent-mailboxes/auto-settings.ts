@@ -6,43 +6,43 @@ import { type Static, Type } from '@sinclair/typebox'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import type { StoredMessage } from '#features/receiving/received/message.ts'
-import { headerSafe } from '#features/sending/accept/header-safe.ts'
-import { prepared } from '#platform/db/open.ts'
+import { requireHeaderSafe } from '#features/sending/accept/header-safe.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { invalid } from '#platform/errors.ts'
-import { Closed } from '#platform/http/schemas.ts'
+import { StrictObject } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { KiB } from '#platform/units.ts'
 import { parseDomain } from '#protocols/address/domain.ts'
 import { normaliseAddress, parseMailbox } from '#protocols/address/parse.ts'
 import { getMailbox } from './mailboxes.ts'
 
-const MOST_RULES = 20
+const MAX_RULES = 20
 /** A list shows the rules of 100 mailboxes. */
-const MOST_BYTES = 64 * KiB
+const MAX_RULES_BYTES = 64 * KiB
 /** Of a message's text that rules look at. */
-const MOST_SEARCHED_CHARACTERS = 100_000
+const MAX_SEARCHED_LENGTH = 100_000
 
-const Contained = Type.String({ minLength: 1, maxLength: 200 })
+const SearchText = Type.String({ minLength: 1, maxLength: 200 })
 
-export const AutoResponderRule = Closed(
+export const AutoResponderRule = StrictObject(
   {
     match: Type.Optional(
-      Closed(
+      StrictObject(
         {
           from: Type.Optional({
-            ...Contained,
+            ...SearchText,
             description: 'Address in From, such as ada@example.com, or a domain with all its addresses: @example.com.',
           }),
-          subject_contains: Type.Optional({ ...Contained, description: 'Text in the subject, whatever its case.' }),
+          subject_contains: Type.Optional({ ...SearchText, description: 'Text in the subject, whatever its case.' }),
           text_contains: Type.Optional({
-            ...Contained,
-            description: `Text in the first ${MOST_SEARCHED_CHARACTERS} characters of the text body, whatever its case.`,
+            ...SearchText,
+            description: `Text in the first ${MAX_SEARCHED_LENGTH} characters of the text body, whatever its case.`,
           }),
         },
         { description: 'All that is given must hold; nothing given, or no `match`: every message.' },
       ),
     ),
-    reply: Closed(
+    reply: StrictObject(
       {
         subject: Type.Optional(
           Type.String({
@@ -63,11 +63,11 @@ export type AutoResponderRule = Static<typeof AutoResponderRule>
 
 const Enabled = Type.Boolean({ description: 'Whether messages are answered; false for a new mailbox.' })
 const Rules = Type.Array(AutoResponderRule, {
-  maxItems: MOST_RULES,
-  description: `Rules in their order; at most ${MOST_RULES}, and ${MOST_BYTES / KiB} KiB of JSON.`,
+  maxItems: MAX_RULES,
+  description: `Rules in their order; at most ${MAX_RULES}, and ${MAX_RULES_BYTES / KiB} KiB of JSON.`,
 })
 
-export const AutoResponderChange = Closed(
+export const AutoResponderChange = StrictObject(
   { enabled: Type.Optional(Enabled), rules: Type.Optional(Rules) },
   {
     description: 'At least one field; one left out keeps its value. Rules that are given take the place of all others.',
@@ -89,7 +89,7 @@ export type AutoResponderChange = Static<typeof AutoResponderChange>
 export const AutoResponder = Type.Object({ enabled: Enabled, rules: Rules })
 export type AutoResponder = Static<typeof AutoResponder>
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   find: db.prepare<{ autoResponder: string | null }, [number]>(
     'SELECT auto_responder AS autoResponder FROM agent_mailboxes WHERE id = ? AND deleted_at IS NULL',
   ),
@@ -97,13 +97,13 @@ const sql = prepared((db) => ({
 }))
 
 /** The auto-responder as its column holds it; one that was never set is off and has no rules. */
-export const autoResponderOf = (stored: string | null): AutoResponder =>
+export const parseAutoResponder = (stored: string | null): AutoResponder =>
   stored === null ? { enabled: false, rules: [] } : (JSON.parse(stored) as AutoResponder)
 
 /** The auto-responder of a mailbox; undefined when the mailbox is gone. */
 export function findAutoResponder(db: Database, mailboxId: number): AutoResponder | undefined {
   const row = sql(db).find.get(mailboxId)
-  return row ? autoResponderOf(row.autoResponder) : undefined
+  return row ? parseAutoResponder(row.autoResponder) : undefined
 }
 
 /** Changes what is given of a mailbox's auto-responder; a change of nothing is a 422. */
@@ -115,14 +115,14 @@ export function changeAutoResponder(
 ): Promise<AutoResponder> {
   if (change.enabled === undefined && change.rules === undefined)
     throw invalid('body', 'Give at least one of enabled and rules.')
-  change.rules?.forEach(requireValid)
+  change.rules?.forEach(requireValidRule)
   return app.commit.write((tx) => {
     const mailbox = getMailbox(tx.db, actor.accountId, mailboxId)
-    const before = findAutoResponder(tx.db, mailbox.id) ?? autoResponderOf(null)
+    const before = findAutoResponder(tx.db, mailbox.id) ?? parseAutoResponder(null)
     const after: AutoResponder = { enabled: change.enabled ?? before.enabled, rules: change.rules ?? before.rules }
     const stored = JSON.stringify(after)
-    if (Buffer.byteLength(stored) > MOST_BYTES)
-      throw invalid('rules', `The rules are larger than ${MOST_BYTES / KiB} KiB of JSON; shorten their replies.`)
+    if (Buffer.byteLength(stored) > MAX_RULES_BYTES)
+      throw invalid('rules', `The rules are larger than ${MAX_RULES_BYTES / KiB} KiB of JSON; shorten their replies.`)
     sql(tx.db).update.run(stored, app.eventTime(), mailbox.id)
     audit(app, tx, actor, {
       action: 'mailbox.auto_responder_updated',
@@ -135,25 +135,25 @@ export function changeAutoResponder(
 }
 
 /** What the shape of a rule cannot say. */
-function requireValid(rule: AutoResponderRule, index: number): void {
+function requireValidRule(rule: AutoResponderRule, index: number): void {
   const from = rule.match?.from
-  if (from !== undefined && !isSender(from)) {
+  if (from !== undefined && !isSenderPattern(from)) {
     throw invalid(
       `rules.${index}.match.from`,
       'Give an address such as ada@example.com, or a domain with an @ before it, such as @example.com.',
     )
   }
-  if (rule.reply.subject !== undefined) headerSafe(`rules.${index}.reply.subject`, rule.reply.subject)
+  if (rule.reply.subject !== undefined) requireHeaderSafe(`rules.${index}.reply.subject`, rule.reply.subject)
 }
 
-function isSender(text: string): boolean {
+function isSenderPattern(text: string): boolean {
   if (text.startsWith('@')) return parseDomain(text.slice(1)).kind === 'ok'
   const parsed = parseMailbox(text)
   return parsed.kind === 'ok' && parsed.name === undefined
 }
 
 /** What is answered to a message; undefined when no rule matches. */
-export const ruleFor = (
+export const findRule = (
   rules: readonly AutoResponderRule[],
   message: Pick<StoredMessage, 'fromAddresses' | 'subject' | 'text'>,
 ): AutoResponderRule | undefined => rules.find(({ match }) => match === undefined || isMatch(match, message))
@@ -165,15 +165,15 @@ function isMatch(
   return (
     (from === undefined || isFrom(from, message.fromAddresses[0] ?? '')) &&
     (inSubject === undefined || contains(message.subject, inSubject)) &&
-    (inText === undefined || contains((message.text ?? '').slice(0, MOST_SEARCHED_CHARACTERS), inText))
+    (inText === undefined || contains((message.text ?? '').slice(0, MAX_SEARCHED_LENGTH), inText))
   )
 }
 
-function isFrom(wanted: string, address: string): boolean {
+function isFrom(pattern: string, address: string): boolean {
   const sender = normaliseAddress(address)
-  if (!wanted.startsWith('@')) return sender === normaliseAddress(wanted)
+  if (!pattern.startsWith('@')) return sender === normaliseAddress(pattern)
   // As one address more, so that both domains are compared in one form.
-  return sender.slice(sender.lastIndexOf('@')) === normaliseAddress(`x${wanted}`).slice(1)
+  return sender.slice(sender.lastIndexOf('@')) === normaliseAddress(`x${pattern}`).slice(1)
 }
 
 const contains = (text: string, part: string): boolean => text.toLowerCase().includes(part.toLowerCase())

@@ -19,18 +19,18 @@ export const mailboxCounts = queryRule({
 })
 
 /** SQL: leaves out deleted mailboxes, whose rows are deleted batch by batch. */
-const IN_LIVING_MAILBOX = 'mailbox_id IN (SELECT id FROM agent_mailboxes WHERE deleted_at IS NULL)'
+const IN_ACTIVE_MAILBOX = 'mailbox_id IN (SELECT id FROM agent_mailboxes WHERE deleted_at IS NULL)'
 
 export const conversationCounts = queryRule({
   rule: 'the counts of threads and contacts of a mailbox are what a recount gives',
   sql: `SELECT 'thread ' || id AS what, message_count AS stored,
         (SELECT count(*) FROM mailbox_messages WHERE thread_id = t.id) AS counted
-      FROM mailbox_threads t WHERE ${IN_LIVING_MAILBOX} AND stored <> counted
+      FROM mailbox_threads t WHERE ${IN_ACTIVE_MAILBOX} AND stored <> counted
     UNION ALL SELECT 'contact ' || coalesce(c.address, m.address) || ' of mailbox ' || mailbox_id,
         coalesce(c.message_count, 0), coalesce(m.n, 0)
       FROM mailbox_contacts c FULL JOIN (SELECT mailbox_id, from_address AS address, count(*) AS n FROM mailbox_messages
         WHERE email_id IS NULL AND from_address <> '' GROUP BY 1, 2) m USING (mailbox_id, address)
-      WHERE ${IN_LIVING_MAILBOX} AND c.message_count IS NOT m.n`,
+      WHERE ${IN_ACTIVE_MAILBOX} AND c.message_count IS NOT m.n`,
   describe: (r) => `${r['what']}: ${r['stored']} messages are noted, there are ${r['counted']}`,
 })
 

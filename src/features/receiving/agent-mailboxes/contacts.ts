@@ -2,7 +2,7 @@
 import type { Database } from 'bun:sqlite'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { belowTimeAndText, type RowWindow } from '#platform/db/row-window.ts'
 import type { Mailbox } from './mailboxes.ts'
 
@@ -13,7 +13,7 @@ export interface Contact {
   readonly lastMessageAt: Millis
 }
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   add: db.prepare(
     `INSERT INTO mailbox_contacts (mailbox_id, address, name, message_count, last_message_at) VALUES (?, ?, ?, 1, ?)
      ON CONFLICT DO UPDATE SET name = coalesce(excluded.name, name), message_count = message_count + 1, last_message_at = excluded.last_message_at`,

@@ -1,20 +1,20 @@
 /** @module What agent mailboxes say: replies and the auto-responder. Paths, shapes and one call each. */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
-import { sendingAccount } from '#features/core/accounts/accounts.ts'
+import { getSendingAccount } from '#features/core/accounts/accounts.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import { REPLAY_FIELDS } from '#features/sending/accept/model.ts'
-import { tooMany } from '#platform/errors.ts'
-import { one } from '#platform/http/envelope.ts'
+import { tooManyRequests } from '#platform/errors.ts'
+import { dataBody } from '#platform/http/envelope.ts'
 import { createRateLimiter } from '#platform/http/rate-limit.ts'
-import { Closed, One, OptionalNullable, Uuid } from '#platform/http/schemas.ts'
-import { AutoResponder, AutoResponderChange, autoResponderOf, changeAutoResponder } from './auto-settings.ts'
+import { DataBody, OptionalNullable, StrictObject, Uuid } from '#platform/http/schemas.ts'
+import { AutoResponder, AutoResponderChange, changeAutoResponder, parseAutoResponder } from './auto-settings.ts'
 import { getMailbox } from './mailboxes.ts'
 import { tags } from './params.ts'
-import { replyTo } from './reply.ts'
+import { replyToMessage } from './reply.ts'
 
-const NewReply = Closed(
+const NewReply = StrictObject(
   {
     text_body: OptionalNullable(Type.String(), { description: 'Text body; made from the HTML when it is missing.' }),
     html_body: OptionalNullable(Type.String(), { description: 'HTML body.' }),
@@ -65,17 +65,17 @@ export const conversationRoutes = (app: App) => {
   const limiter = createRateLimiter(app.clock)
 
   /** As fast as sends, counted for themselves. */
-  const takeRate = (actor: Actor): void => {
-    if (sendingAccount(app.config, app.db, actor.accountId).plan === 'unlimited') return
-    const taken = limiter.take(String(actor.accountId), 1, {
+  const checkRate = (actor: Actor): void => {
+    if (getSendingAccount(app.config, app.db, actor.accountId).plan === 'unlimited') return
+    const result = limiter.take(String(actor.accountId), 1, {
       ratePerSecond: app.config.sendRatePerSecond,
       burst: app.config.sendBurst,
     })
-    if (!taken.ok)
-      throw tooMany(
+    if (!result.ok)
+      throw tooManyRequests(
         'rate_limited',
         `More than ${app.config.sendRatePerSecond} replies a second; wait before the next.`,
-        taken.retryAfterSeconds,
+        result.retryAfterSeconds,
       )
   }
 
@@ -84,17 +84,17 @@ export const conversationRoutes = (app: App) => {
     .post(
       '/:id/messages/:mid/reply',
       async ({ actor, params, body, headers, set, status }) => {
-        const reply = await replyTo(app, actor, { mailboxId: params.id, messageId: params.mid }, body, {
+        const reply = await replyToMessage(app, actor, { mailboxId: params.id, messageId: params.mid }, body, {
           idempotencyHeader: headers['idempotency-key'],
-          admit: () => takeRate(actor),
+          admit: () => checkRate(actor),
         })
         if (reply.mismatch) set.headers['idempotency-mismatch'] = 'true'
-        return status(201, one(reply))
+        return status(201, dataBody(reply))
       },
       {
         params: Type.Object({ id: Type.String(), mid: Type.String() }),
         body: NewReply,
-        response: { 201: One(ReplyRecord) },
+        response: { 201: DataBody(ReplyRecord) },
         detail: {
           summary: 'Reply to a message',
           description:
@@ -107,10 +107,10 @@ export const conversationRoutes = (app: App) => {
     )
     .get(
       '/:id/auto-responder',
-      ({ actor, params }) => one(autoResponderOf(getMailbox(app.db, actor.accountId, params.id).autoResponder)),
+      ({ actor, params }) => dataBody(parseAutoResponder(getMailbox(app.db, actor.accountId, params.id).autoResponder)),
       {
         params: Type.Object({ id: Type.String({ description: 'Id of the mailbox.' }) }),
-        response: One(AutoResponder),
+        response: DataBody(AutoResponder),
         detail: {
           summary: 'Get the auto-responder of a mailbox',
           description: 'One that was never set is off and has no rules; the mailbox shows null for it.',
@@ -121,11 +121,11 @@ export const conversationRoutes = (app: App) => {
     )
     .patch(
       '/:id/auto-responder',
-      async ({ actor, params, body }) => one(await changeAutoResponder(app, actor, params.id, body)),
+      async ({ actor, params, body }) => dataBody(await changeAutoResponder(app, actor, params.id, body)),
       {
         params: Type.Object({ id: Type.String({ description: 'Id of the mailbox.' }) }),
         body: AutoResponderChange,
-        response: One(AutoResponder),
+        response: DataBody(AutoResponder),
         detail: {
           summary: 'Change the auto-responder of a mailbox',
           description:

@@ -4,24 +4,24 @@
  */
 import type { App } from '#features/core/app/app.ts'
 import { record } from '#features/core/events/record.ts'
-import type { Received, StoredMessage } from '#features/receiving/received/message.ts'
-import { headerBound, keptAttachment } from '#features/receiving/received/parts.ts'
+import type { ReceivedMail, StoredMessage } from '#features/receiving/received/message.ts'
+import { toAttachmentJson, truncateHeader } from '#features/receiving/received/parts.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
 import { perOwner } from '#platform/per-owner.ts'
 import { normaliseAddress } from '#protocols/address/parse.ts'
 import { htmlToText } from '#protocols/mime/html-text.ts'
 import { countContact, uncountContact } from './contacts.ts'
-import { nameOf } from './header-text.ts'
+import { parseDisplayName } from './header-text.ts'
 import type { Mailbox } from './mailboxes.ts'
 import type { MailboxMessage } from './messages.ts'
 import { indexMessage, unindexMessage } from './search.ts'
-import { threadFor } from './threads.ts'
+import { addToThread } from './threads.ts'
 
 export { findMailbox } from './mailboxes.ts'
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   insert: db.prepare<{ id: number }, (string | number | Uint8Array | null)[]>(
     `INSERT INTO mailbox_messages (uuid, mailbox_id, thread_id, message_id, in_reply_to, references_header, mail_from, from_header, from_address,
      to_header, cc_header, reply_to, subject, text_ref, stripped_ref, html_ref, attachments, raw_ref, size_bytes, source_ip, helo, tls, authentication,
@@ -52,32 +52,32 @@ export function deliverToMailbox(
   app: App,
   tx: Tx,
   mailbox: Mailbox,
-  received: Received,
+  received: ReceivedMail,
   extra: DeliveryExtra = {},
 ): { readonly uuid: UuidBytes; readonly id: number; readonly threadId: number } {
   const { message, envelope, authentication, problem } = received
   const at = app.eventTime()
   const uuid = newUuid()
-  const { messageId, inReplyTo, references, subject, from, fromAddress } = headerColumns(received)
-  const threadId = threadFor(tx, mailbox, { messageId, inReplyTo, references, subject, at })
+  const { messageId, inReplyTo, references, subject, from, fromAddress } = toHeaderColumns(received)
+  const threadId = addToThread(tx, mailbox, { messageId, inReplyTo, references, subject, at })
   const inserted = sql(tx.db).insert.get(
     uuid,
     mailbox.id,
     threadId,
     messageId,
     inReplyTo,
-    joinedReferences(references),
-    headerBound(envelope.mailFrom),
+    joinReferences(references),
+    truncateHeader(envelope.mailFrom),
     from,
     fromAddress,
-    orNull(message.to),
-    orNull(message.cc),
-    orNull(message.replyTo),
+    truncateOptional(message.to),
+    truncateOptional(message.cc),
+    truncateOptional(message.replyTo),
     subject,
     message.textRef,
     message.strippedRef,
     message.htmlRef,
-    JSON.stringify(message.attachments.map(keptAttachment)),
+    JSON.stringify(message.attachments.map(toAttachmentJson)),
     envelope.rawRef,
     envelope.sizeBytes,
     envelope.sourceIp,
@@ -94,10 +94,10 @@ export function deliverToMailbox(
     mailboxId: mailbox.id,
     subject,
     sender: `${from} ${fromAddress}`,
-    body: searchedText(message),
+    body: toSearchText(message),
   })
   sql(tx.db).count.run(envelope.sizeBytes, mailbox.id)
-  if (fromAddress !== '') countContact(tx, mailbox.id, { address: fromAddress, name: nameOf(from), at })
+  if (fromAddress !== '') countContact(tx, mailbox.id, { address: fromAddress, name: parseDisplayName(from), at })
   record(tx, {
     accountId: mailbox.accountId,
     type: 'mailbox.message.received',
@@ -114,23 +114,23 @@ type AmendedMessage = Pick<MailboxMessage, 'id' | 'mailboxId' | 'fromAddress' | 
  * Gives a message that was stored with its header only what parsing it again found. It stays what it was, in its conversation, read or not: no second event
  * tells of it. False when it is gone, or was amended meanwhile.
  */
-export function amendMessage(tx: Tx, before: AmendedMessage, received: Received, extra: DeliveryExtra): boolean {
+export function amendMessage(tx: Tx, before: AmendedMessage, received: ReceivedMail, extra: DeliveryExtra): boolean {
   const { message, authentication } = received
-  const { messageId, inReplyTo, references, subject, from, fromAddress } = headerColumns(received)
+  const { messageId, inReplyTo, references, subject, from, fromAddress } = toHeaderColumns(received)
   const { changes } = sql(tx.db).amend.run(
     messageId,
     inReplyTo,
-    joinedReferences(references),
+    joinReferences(references),
     from,
     fromAddress,
-    orNull(message.to),
-    orNull(message.cc),
-    orNull(message.replyTo),
+    truncateOptional(message.to),
+    truncateOptional(message.cc),
+    truncateOptional(message.replyTo),
     subject,
     message.textRef,
     message.strippedRef,
     message.htmlRef,
-    JSON.stringify(message.attachments.map(keptAttachment)),
+    JSON.stringify(message.attachments.map(toAttachmentJson)),
     JSON.stringify(authentication),
     extra.classification ? JSON.stringify(extra.classification) : null,
     before.id,
@@ -138,52 +138,52 @@ export function amendMessage(tx: Tx, before: AmendedMessage, received: Received,
   if (changes === 0) return false
   const { mailboxId } = before
   unindexMessage(tx, before.id)
-  indexMessage(tx, before.id, { mailboxId, subject, sender: `${from} ${fromAddress}`, body: searchedText(message) })
+  indexMessage(tx, before.id, { mailboxId, subject, sender: `${from} ${fromAddress}`, body: toSearchText(message) })
   if (fromAddress !== before.fromAddress) {
     if (before.fromAddress !== '') uncountContact(tx, mailboxId, before.fromAddress)
     if (fromAddress !== '')
-      countContact(tx, mailboxId, { address: fromAddress, name: nameOf(from), at: before.createdAt })
+      countContact(tx, mailboxId, { address: fromAddress, name: parseDisplayName(from), at: before.createdAt })
   }
   return true
 }
 
 /** What the columns of a message say that come from its header, or where that says nothing from its envelope. */
-function headerColumns({ message, envelope }: Received) {
+function toHeaderColumns({ message, envelope }: ReceivedMail) {
   return {
-    messageId: idOrNull(message.messageId),
-    inReplyTo: idOrNull(message.inReplyTo),
-    references: referencesOf(message.references),
-    subject: headerBound(message.subject),
-    from: headerBound(message.from ?? message.fromAddresses[0] ?? envelope.mailFrom),
+    messageId: dropLongId(message.messageId),
+    inReplyTo: dropLongId(message.inReplyTo),
+    references: limitReferences(message.references),
+    subject: truncateHeader(message.subject),
+    from: truncateHeader(message.from ?? message.fromAddresses[0] ?? envelope.mailFrom),
     // Who wrote without a usable From is known by the envelope alone.
-    fromAddress: headerBound(normaliseAddress(message.fromAddresses[0] ?? envelope.mailFrom)),
+    fromAddress: truncateHeader(normaliseAddress(message.fromAddresses[0] ?? envelope.mailFrom)),
   }
 }
 
-const joinedReferences = (references: readonly string[]): string | null =>
+const joinReferences = (references: readonly string[]): string | null =>
   references.length > 0 ? references.join(' ') : null
 
 /** HTML that is read for the search when a message has no text: enough for what is indexed of a newsletter, in some 10 ms. */
-const MOST_HTML_CHARACTERS = 100_000
-const textOfHtml = perOwner(({ html }: StoredMessage) => htmlToText((html ?? '').slice(0, MOST_HTML_CHARACTERS)))
+const MAX_HTML_LENGTH = 100_000
+const convertHtmlToText = perOwner(({ html }: StoredMessage) => htmlToText((html ?? '').slice(0, MAX_HTML_LENGTH)))
 
 /** What the search finds a message by; that of the HTML when it has no text, made once for all mailboxes that it comes to. */
-function searchedText(message: StoredMessage): string {
+function toSearchText(message: StoredMessage): string {
   const { text, html } = message
   if (html === null || (text !== null && text.trim() !== '')) return text ?? ''
-  return textOfHtml(message)
+  return convertHtmlToText(message)
 }
 
-const orNull = (header: string | null): string | null => (header === null ? null : headerBound(header))
+const truncateOptional = (header: string | null): string | null => (header === null ? null : truncateHeader(header))
 
 /** RFC 5322 §2.1.1: a line has 998 octets, so a longer id was made by nobody's mail program. */
-const LONGEST_ID = 998
-const MOST_REFERENCES = 50
+const MAX_MESSAGE_ID_LENGTH = 998
+const MAX_REFERENCES = 50
 
-const idOrNull = (id: string | null): string | null => (id !== null && id.length <= LONGEST_ID ? id : null)
+const dropLongId = (id: string | null): string | null => (id !== null && id.length <= MAX_MESSAGE_ID_LENGTH ? id : null)
 
 /** The first, which is the beginning of the conversation, and the last ones. */
-function referencesOf(references: readonly string[]): string[] {
-  const ids = references.filter((id) => id.length <= LONGEST_ID)
-  return ids.length <= MOST_REFERENCES ? ids : [...ids.slice(0, 1), ...ids.slice(1 - MOST_REFERENCES)]
+function limitReferences(references: readonly string[]): string[] {
+  const ids = references.filter((id) => id.length <= MAX_MESSAGE_ID_LENGTH)
+  return ids.length <= MAX_REFERENCES ? ids : [...ids.slice(0, 1), ...ids.slice(1 - MAX_REFERENCES)]
 }

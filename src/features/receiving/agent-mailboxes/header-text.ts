@@ -2,7 +2,7 @@
 import { parseMailbox } from '#protocols/address/parse.ts'
 
 /** The name in a From header; null when there is none. */
-export function nameOf(from: string): string | null {
+export function parseDisplayName(from: string): string | null {
   const parsed = parseMailbox(from)
   const name = parsed.kind === 'ok' ? parsed.name?.trim() : undefined
   return name === undefined || name === '' ? null : name

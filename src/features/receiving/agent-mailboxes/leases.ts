@@ -8,7 +8,7 @@ import { audit } from '#features/core/audit-logs/audit.ts'
 import type { Millis } from '#platform/clock.ts'
 import { equalBytes } from '#platform/crypto.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { conflict } from '#platform/errors.ts'
 import { formatUuid, randomBytes } from '#platform/ids.ts'
 import { minutes } from '#platform/units.ts'
@@ -18,10 +18,10 @@ import { getMessage } from './messages.ts'
 /** How long a consumer may take for a message. */
 export const LEASE_MS = minutes(5)
 /** What a lease can have left also when the clock was corrected a little since. */
-const MAX_LEFT_MS = 2 * LEASE_MS
+const MAX_REMAINING_MS = 2 * LEASE_MS
 const TOKEN_BYTES = 16
 /** Expired leases taken back in one transaction; more are taken back in the next one. */
-const MOST_TAKEN_BACK = 500
+const MAX_RELEASED = 500
 
 export interface Lease {
   /** Row id of the message. */
@@ -30,20 +30,20 @@ export interface Lease {
   readonly expiresAt: Millis
 }
 
-const WAITING = 'mailbox_id = ? AND email_id IS NULL AND acked_at IS NULL'
-const sql = prepared((db) => ({
+const WHERE_WAITING = 'mailbox_id = ? AND email_id IS NULL AND acked_at IS NULL'
+const sql = prepareStatements((db) => ({
   free: db.prepare<{ id: number }, [number]>(
-    `SELECT id FROM mailbox_messages INDEXED BY mailbox_messages_next WHERE ${WAITING} AND lease_expires_at IS NULL ORDER BY id LIMIT 1`,
+    `SELECT id FROM mailbox_messages INDEXED BY mailbox_messages_next WHERE ${WHERE_WAITING} AND lease_expires_at IS NULL ORDER BY id LIMIT 1`,
   ),
   nearest: db.prepare<{ at: number | null }, [number, number]>(
-    `SELECT min(lease_expires_at) AS at FROM mailbox_messages INDEXED BY mailbox_messages_next WHERE ${WAITING} AND lease_expires_at > 0 AND lease_expires_at <= ?`,
+    `SELECT min(lease_expires_at) AS at FROM mailbox_messages INDEXED BY mailbox_messages_next WHERE ${WHERE_WAITING} AND lease_expires_at > 0 AND lease_expires_at <= ?`,
   ),
   hasEndless: db.prepare<{ id: number }, [number, number]>(
-    `SELECT id FROM mailbox_messages INDEXED BY mailbox_messages_next WHERE ${WAITING} AND lease_expires_at > ? LIMIT 1`,
+    `SELECT id FROM mailbox_messages INDEXED BY mailbox_messages_next WHERE ${WHERE_WAITING} AND lease_expires_at > ? LIMIT 1`,
   ),
   takeBack: db.prepare(
     `UPDATE mailbox_messages SET lease_token = NULL, lease_expires_at = NULL WHERE id IN
-     (SELECT id FROM mailbox_messages INDEXED BY mailbox_messages_next WHERE ${WAITING} AND lease_expires_at > ? AND lease_expires_at <= ?
+     (SELECT id FROM mailbox_messages INDEXED BY mailbox_messages_next WHERE ${WHERE_WAITING} AND lease_expires_at > ? AND lease_expires_at <= ?
       ORDER BY lease_expires_at LIMIT ?)`,
   ),
   lease: db.prepare('UPDATE mailbox_messages SET lease_token = ?, lease_expires_at = ? WHERE id = ?'),
@@ -59,24 +59,24 @@ const sql = prepared((db) => ({
 }))
 
 /** Whether a message of the mailbox waits for a consumer. */
-export const hasWaiting = (db: Database, mailboxId: number, now: Millis): boolean =>
-  sql(db).free.get(mailboxId) !== null || (nearestExpiry(db, mailboxId, now) ?? Number.POSITIVE_INFINITY) <= now
+export const hasAvailableMessage = (db: Database, mailboxId: number, now: Millis): boolean =>
+  sql(db).free.get(mailboxId) !== null || (findNearestExpiry(db, mailboxId, now) ?? Number.POSITIVE_INFINITY) <= now
 
 /** When the first lease in the mailbox ends; undefined when there is none. One that is longer than any was given by a clock that was ahead, and is over. */
-export function nearestExpiry(db: Database, mailboxId: number, now: Millis): Millis | undefined {
-  if (sql(db).hasEndless.get(mailboxId, now + MAX_LEFT_MS)) return now
-  return sql(db).nearest.get(mailboxId, now + MAX_LEFT_MS)?.at ?? undefined
+export function findNearestExpiry(db: Database, mailboxId: number, now: Millis): Millis | undefined {
+  if (sql(db).hasEndless.get(mailboxId, now + MAX_REMAINING_MS)) return now
+  return sql(db).nearest.get(mailboxId, now + MAX_REMAINING_MS)?.at ?? undefined
 }
 
-/** Gives messages whose lease is over back to the mailbox. Call it before `leaseOldest`, so that these come in their order. */
-export function takeBackExpired(tx: Tx, mailboxId: number, now: Millis): void {
+/** Gives messages whose lease is over back to the mailbox. Call it before `leaseOldestMessage`, so that these come in their order. */
+export function releaseExpired(tx: Tx, mailboxId: number, now: Millis): void {
   const { takeBack } = sql(tx.db)
-  takeBack.run(mailboxId, 0, now, MOST_TAKEN_BACK)
-  takeBack.run(mailboxId, now + MAX_LEFT_MS, Number.MAX_SAFE_INTEGER, MOST_TAKEN_BACK)
+  takeBack.run(mailboxId, 0, now, MAX_RELEASED)
+  takeBack.run(mailboxId, now + MAX_REMAINING_MS, Number.MAX_SAFE_INTEGER, MAX_RELEASED)
 }
 
 /** Leases the oldest message that nobody holds; undefined when there is none. */
-export function leaseOldest(tx: Tx, mailboxId: number, now: Millis): Lease | undefined {
+export function leaseOldestMessage(tx: Tx, mailboxId: number, now: Millis): Lease | undefined {
   const message = sql(tx.db).free.get(mailboxId)
   if (!message) return undefined
   const lease = { messageId: message.id, token: randomBytes(TOKEN_BYTES), expiresAt: now + LEASE_MS }
@@ -85,10 +85,10 @@ export function leaseOldest(tx: Tx, mailboxId: number, now: Millis): Lease | und
 }
 
 /** Gives a lease back that its consumer never got. */
-export const release = (tx: Tx, lease: Lease): void => void sql(tx.db).release.run(lease.messageId, lease.token)
+export const releaseLease = (tx: Tx, lease: Lease): void => void sql(tx.db).release.run(lease.messageId, lease.token)
 
 /** A token as the API gives it. */
-export const tokenText = (token: Uint8Array): string => token.toHex()
+export const formatToken = (token: Uint8Array): string => token.toHex()
 
 /**
  * Ends a lease for good: the message is read and is given to nobody any more. The ack that did it may be repeated. Throws 404, and 409 when the
@@ -98,7 +98,7 @@ export function ackMessage(app: App, actor: Actor, id: string, mid: string, toke
   return app.commit.writeFromReserve((tx) => {
     const mailbox = getMailbox(tx.db, actor.accountId, id)
     const message = getMessage(tx.db, mailbox, mid)
-    if (message.ackedAt !== null && isToken(message.leaseToken, token)) return
+    if (message.ackedAt !== null && isLeaseToken(message.leaseToken, token)) return
     requireLease(app, message, token)
     sql(tx.db).ack.run(app.eventTime(), message.id)
     if (message.readAt === null) sql(tx.db).countRead.run(message.sizeBytes, mailbox.id)
@@ -116,7 +116,7 @@ export function nackMessage(app: App, actor: Actor, id: string, mid: string, tok
     const mailbox = getMailbox(tx.db, actor.accountId, id)
     const message = getMessage(tx.db, mailbox, mid)
     const expiresAt = requireLease(app, message, token)
-    release(tx, { messageId: message.id, token: message.leaseToken ?? new Uint8Array(), expiresAt })
+    releaseLease(tx, { messageId: message.id, token: message.leaseToken ?? new Uint8Array(), expiresAt })
     audit(app, tx, actor, {
       action: 'mailbox_message.nacked',
       resourceType: 'mailbox_message',
@@ -133,7 +133,7 @@ function requireLease(
   token: string,
 ): Millis {
   const { leaseToken, leaseExpiresAt } = message
-  if (leaseExpiresAt === null || leaseExpiresAt <= app.clock.now() || !isToken(leaseToken, token))
+  if (leaseExpiresAt === null || leaseExpiresAt <= app.clock.now() || !isLeaseToken(leaseToken, token))
     throw conflict(
       'lease_lost',
       'This lease is over, or was never given, so another consumer may have the message; ask for the next message again.',
@@ -143,5 +143,5 @@ function requireLease(
 
 const TOKEN = /^[0-9a-f]{32}$/i
 
-const isToken = (stored: Uint8Array | null, text: string): boolean =>
+const isLeaseToken = (stored: Uint8Array | null, text: string): boolean =>
   stored !== null && TOKEN.test(text) && equalBytes(stored, Uint8Array.fromHex(text))

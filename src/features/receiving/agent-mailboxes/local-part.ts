@@ -4,7 +4,7 @@ import { randomBelow } from '#platform/ids.ts'
 import { normaliseAddress } from '#protocols/address/parse.ts'
 
 /** RFC 5321 §4.5.3.1.1. */
-const MOST_OCTETS = 64
+const MAX_OCTETS = 64
 /** RFC 5321 §4.1.2, Dot-string, in lower case. */
 const DOT_STRING = /^[a-z0-9!#$%&'*+\-/=?^_`{|}~]+(?:\.[a-z0-9!#$%&'*+\-/=?^_`{|}~]+)*$/
 /** RFC 2142 wants them read by people: mail to them goes to whoever runs the service. */
@@ -13,12 +13,12 @@ const ROLES: readonly string[] = ['postmaster', 'abuse']
 const RETURN_PATH = /^[bu]-[a-z2-7]{32}$/
 
 /** The local part in lower case; throws a 422 on `local_part` for one that cannot be had. */
-export function validLocalPart(text: string): string {
+export function requireValidLocalPart(text: string): string {
   const localPart = text.trim().toLowerCase()
-  if (localPart.length > MOST_OCTETS || !DOT_STRING.test(localPart))
+  if (localPart.length > MAX_OCTETS || !DOT_STRING.test(localPart))
     throw invalid(
       'local_part',
-      `A local part has 1 to ${MOST_OCTETS} of a to z, 0 to 9 and !#$%&'*+-/=?^_\`{|}~, and dots between them.`,
+      `A local part has 1 to ${MAX_OCTETS} of a to z, 0 to 9 and !#$%&'*+-/=?^_\`{|}~, and dots between them.`,
       'invalid_local_part',
     )
   if (ROLES.includes(localPart))
@@ -37,7 +37,7 @@ export function validLocalPart(text: string): string {
 }
 
 /** Local parts under which a mailbox for an address is looked for, the first one first: as it is, then without what follows a plus. */
-export function candidatesOf(localPart: string): string[] {
+export function listLookupKeys(localPart: string): string[] {
   const key = normaliseAddress(`${localPart}@x`).slice(0, -2)
   const plus = key.indexOf('+')
   return plus > 0 ? [key, key.slice(0, plus)] : [key]
@@ -51,10 +51,10 @@ const NOUNS =
   'acorn badger beacon birch bison breeze brook cedar cherry clover comet coral crane creek daisy delta dune eagle ember falcon fern finch fjord forest fox garden glacier harbour hazel heron hill ibis island ivy jasmine lagoon lark laurel lilac linden lotus maple meadow mesa moss oak olive orchid otter owl panda pebble pine plum poppy prairie quail raven reef river robin spruce stone swan'.split(
     ' ',
   )
-const NUMBERS = 10_000
+const NUMBER_COUNT = 10_000
 
 /** One that nobody has, most likely: `calm-otter-0482`, one of some 40 million. */
-export const randomLocalPart = (): string =>
-  `${pick(ADJECTIVES)}-${pick(NOUNS)}-${String(randomBelow(NUMBERS)).padStart(4, '0')}`
+export const createRandomLocalPart = (): string =>
+  `${pickRandom(ADJECTIVES)}-${pickRandom(NOUNS)}-${String(randomBelow(NUMBER_COUNT)).padStart(4, '0')}`
 
-const pick = (words: readonly string[]): string => words[randomBelow(words.length)] ?? ''
+const pickRandom = (words: readonly string[]): string => words[randomBelow(words.length)] ?? ''

@@ -6,15 +6,15 @@ import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
-import { headerSafe } from '#features/sending/accept/header-safe.ts'
+import { requireHeaderSafe } from '#features/sending/accept/header-safe.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { conflict, invalid } from '#platform/errors.ts'
-import { noSuch, uuidParam } from '#platform/http/schemas.ts'
+import { notFoundById, parseUuidParam } from '#platform/http/schemas.ts'
 import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
-import { candidatesOf, randomLocalPart, validLocalPart } from './local-part.ts'
+import { createRandomLocalPart, listLookupKeys, requireValidLocalPart } from './local-part.ts'
 import { unindexMessage } from './search.ts'
 
 export interface Mailbox {
@@ -54,11 +54,11 @@ const SELECT = `SELECT m.id, m.uuid, m.account_id AS accountId, accounts.uuid AS
   m.unread_count AS unreadCount, m.unread_bytes AS unreadBytes, m.thread_count AS threadCount, m.auto_responder AS autoResponder, m.created_at AS createdAt,
   m.updated_at AS updatedAt FROM agent_mailboxes m JOIN accounts ON accounts.id = m.account_id`
 
-const DOMAIN =
+const SELECT_DOMAIN =
   'SELECT id, domain, verified_at AS verifiedAt, inbound_enabled AS inboundEnabled FROM domains WHERE account_id = ? AND deleted_at IS NULL'
 
 /** What a message refers to; the attachments in JSON. */
-interface MessageParts {
+interface MessageContent {
   readonly textRef: number | null
   readonly strippedRef: number | null
   readonly htmlRef: number | null
@@ -66,7 +66,7 @@ interface MessageParts {
   readonly rawRef: number | null
 }
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   byId: db.prepare<Mailbox, [number]>(`${SELECT} WHERE m.id = ? AND m.deleted_at IS NULL`),
   byUuid: db.prepare<Mailbox, [Uint8Array, number]>(
     `${SELECT} WHERE m.uuid = ? AND m.account_id = ? AND m.deleted_at IS NULL`,
@@ -83,9 +83,9 @@ const sql = prepared((db) => ({
   count: db.prepare<{ n: number }, [number]>(
     'SELECT COUNT(*) AS n FROM agent_mailboxes WHERE account_id = ? AND deleted_at IS NULL',
   ),
-  domainByUuid: db.prepare<MailboxDomain, [number, Uint8Array]>(`${DOMAIN} AND uuid = ?`),
+  domainByUuid: db.prepare<MailboxDomain, [number, Uint8Array]>(`${SELECT_DOMAIN} AND uuid = ?`),
   firstDomain: db.prepare<MailboxDomain, [number]>(
-    `${DOMAIN} AND verified_at IS NOT NULL AND inbound_enabled = 1 ORDER BY id LIMIT 1`,
+    `${SELECT_DOMAIN} AND verified_at IS NOT NULL AND inbound_enabled = 1 ORDER BY id LIMIT 1`,
   ),
   taken: db.prepare<{ id: number }, [number, string]>(
     'SELECT id FROM agent_mailboxes WHERE domain_id = ? AND local_part = ? AND deleted_at IS NULL',
@@ -100,7 +100,7 @@ const sql = prepared((db) => ({
   someMessages: db.prepare<{ id: number }, [number, number]>(
     'SELECT id FROM mailbox_messages INDEXED BY mailbox_messages_message_id WHERE mailbox_id = ? LIMIT ?',
   ),
-  deleteMessage: db.prepare<MessageParts, [number]>(
+  deleteMessage: db.prepare<MessageContent, [number]>(
     'DELETE FROM mailbox_messages WHERE id = ? RETURNING text_ref AS textRef, stripped_ref AS strippedRef, html_ref AS htmlRef, attachments, raw_ref AS rawRef',
   ),
   deleteThreads: db.prepare(
@@ -115,29 +115,29 @@ const sql = prepared((db) => ({
   delete: db.prepare('DELETE FROM agent_mailboxes WHERE id = ? AND deleted_at IS NOT NULL'),
 }))
 
-const MOST_MAILBOXES = 10_000
-const LONGEST_DISPLAY_NAME = 200
+const MAX_MAILBOXES = 10_000
+const MAX_DISPLAY_NAME_LENGTH = 200
 /** Random local parts that are tried before it is given up; two of them taken is a matter of millions of mailboxes. */
-const MOST_TRIES = 10
+const MAX_LOCAL_PART_ATTEMPTS = 10
 /** Rows of each kind removed in one transaction: some milliseconds. */
-const SLICE = 100
+const BATCH_SIZE = 100
 
 /** The account's mailbox with this public id; throws 404. */
 export function getMailbox(db: Database, accountId: number, id: string): Mailbox {
-  const mailbox = sql(db).byUuid.get(uuidParam(id, 'mailbox_not_found', 'mailbox'), accountId)
-  if (!mailbox) throw noSuch('mailbox_not_found', 'mailbox')
+  const mailbox = sql(db).byUuid.get(parseUuidParam(id, 'mailbox_not_found', 'mailbox'), accountId)
+  if (!mailbox) throw notFoundById('mailbox_not_found', 'mailbox')
   return mailbox
 }
 
 /** A mailbox by its row id; undefined when it is deleted. */
-export const mailboxById = (db: Database, id: number): Mailbox | undefined => sql(db).byId.get(id) ?? undefined
+export const findMailboxById = (db: Database, id: number): Mailbox | undefined => sql(db).byId.get(id) ?? undefined
 
 /**
  * The mailbox that mail to an address goes to: that of the local part, or of what stands before its plus. Whatever its case.
  * @param domain A-labels, lower case
  */
 export function findMailbox(db: Database, domain: string, localPart: string): Mailbox | undefined {
-  for (const candidate of candidatesOf(localPart)) {
+  for (const candidate of listLookupKeys(localPart)) {
     const found = sql(db).byAddress.get(domain, candidate)
     if (found) return found
   }
@@ -162,16 +162,16 @@ export interface NewMailboxInput {
 
 /** Makes a mailbox. 422 for a domain that receives nothing or a local part that cannot be had, 409 for one that is taken. */
 export function createMailbox(app: App, actor: Actor, input: NewMailboxInput): Promise<Mailbox> {
-  const displayName = validDisplayName(input.display_name ?? null)
-  const wanted = typeof input.local_part === 'string' ? validLocalPart(input.local_part) : undefined
+  const displayName = requireValidDisplayName(input.display_name ?? null)
+  const requestedLocalPart = typeof input.local_part === 'string' ? requireValidLocalPart(input.local_part) : undefined
   return app.commit.write((tx) => {
-    const domain = receivingDomain(tx.db, actor.accountId, input.domain_id ?? undefined)
-    if ((sql(tx.db).count.get(actor.accountId)?.n ?? 0) >= MOST_MAILBOXES)
+    const domain = getReceivingDomain(tx.db, actor.accountId, input.domain_id ?? undefined)
+    if ((sql(tx.db).count.get(actor.accountId)?.n ?? 0) >= MAX_MAILBOXES)
       throw conflict(
         'too_many_mailboxes',
-        `This account has ${MOST_MAILBOXES} mailboxes, which is the most; delete one that is not needed.`,
+        `This account has ${MAX_MAILBOXES} mailboxes, which is the most; delete one that is not needed.`,
       )
-    const localPart = wanted ?? freeLocalPart(tx.db, domain.id)
+    const localPart = requestedLocalPart ?? findFreeLocalPart(tx.db, domain.id)
     if (sql(tx.db).taken.get(domain.id, localPart))
       throw conflict(
         'mailbox_exists',
@@ -218,36 +218,36 @@ export async function removeDeletedMailboxes(app: App): Promise<number> {
     const mailbox = sql(app.db).deleted.get(after)
     if (!mailbox) return removed
     after = mailbox.id
-    while (!(await app.commit.writeFromReserve((tx) => removeSlice(app, tx, mailbox.id))));
+    while (!(await app.commit.writeFromReserve((tx) => removeBatch(app, tx, mailbox.id))));
     app.log.info({ mailbox: formatUuid(mailbox.uuid) }, 'deleted mailbox removed with its messages')
     removed++
   }
 }
 
 /** True when nothing is left, the mailbox itself included. */
-function removeSlice(app: App, tx: Tx, mailboxId: number): boolean {
+function removeBatch(app: App, tx: Tx, mailboxId: number): boolean {
   const statements = sql(tx.db)
-  const messages = statements.someMessages.all(mailboxId, SLICE)
+  const messages = statements.someMessages.all(mailboxId, BATCH_SIZE)
   for (const { id } of messages) {
     unindexMessage(tx, id)
     const parts = statements.deleteMessage.get(id)
     if (!parts) continue
-    const files = JSON.parse(parts.attachments) as readonly { readonly ref?: number }[]
+    const attachments = JSON.parse(parts.attachments) as readonly { readonly ref?: number }[]
     dropContent(app, tx, {
-      content: [parts.textRef, parts.strippedRef, parts.htmlRef, ...files.map(({ ref }) => ref)],
+      content: [parts.textRef, parts.strippedRef, parts.htmlRef, ...attachments.map(({ ref }) => ref)],
       rawMail: [parts.rawRef],
     })
   }
-  if (messages.length === SLICE) return false
+  if (messages.length === BATCH_SIZE) return false
   const { deleteThreads, deleteContacts, deleteAutoReplies } = statements
   for (const remove of [deleteThreads, deleteContacts, deleteAutoReplies])
-    if (remove.run(mailboxId, SLICE).changes === SLICE) return false
+    if (remove.run(mailboxId, BATCH_SIZE).changes === BATCH_SIZE) return false
   statements.delete.run(mailboxId)
   return true
 }
 
 /** The domain that a mailbox is to be of; throws the 422 that says why it cannot be. */
-function receivingDomain(db: Database, accountId: number, id: string | undefined): MailboxDomain {
+function getReceivingDomain(db: Database, accountId: number, id: string | undefined): MailboxDomain {
   if (id === undefined) {
     const first = sql(db).firstDomain.get(accountId)
     if (first) return first
@@ -280,23 +280,23 @@ function receivingDomain(db: Database, accountId: number, id: string | undefined
   return domain
 }
 
-function freeLocalPart(db: Database, domainId: number): string {
-  for (let tries = 0; tries < MOST_TRIES; tries++) {
-    const localPart = randomLocalPart()
+function findFreeLocalPart(db: Database, domainId: number): string {
+  for (let attempts = 0; attempts < MAX_LOCAL_PART_ATTEMPTS; attempts++) {
+    const localPart = createRandomLocalPart()
     if (!sql(db).taken.get(domainId, localPart)) return localPart
   }
   throw new Error('no random local part was free')
 }
 
-function validDisplayName(text: string | null): string | null {
+function requireValidDisplayName(text: string | null): string | null {
   const name = text?.trim() ?? ''
-  if (name.length > LONGEST_DISPLAY_NAME)
-    throw invalid('display_name', `A display name has at most ${LONGEST_DISPLAY_NAME} characters.`)
-  headerSafe('display_name', name)
-  if (CONTROL.test(name) || !name.isWellFormed())
+  if (name.length > MAX_DISPLAY_NAME_LENGTH)
+    throw invalid('display_name', `A display name has at most ${MAX_DISPLAY_NAME_LENGTH} characters.`)
+  requireHeaderSafe('display_name', name)
+  if (CONTROL_CHARACTER.test(name) || !name.isWellFormed())
     throw invalid('display_name', 'The display name has characters that no name has; send it as plain text.')
   return name === '' ? null : name
 }
 
 // C0, DEL, C1 and the two Unicode line ends: it becomes part of a From header.
-const CONTROL = /[\0-\x1f\x7f-\x9f\u2028\u2029]/
+const CONTROL_CHARACTER = /[\0-\x1f\x7f-\x9f\u2028\u2029]/

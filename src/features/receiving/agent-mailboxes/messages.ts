@@ -3,19 +3,19 @@ import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
-import { type KeptAttachment, listedAttachments } from '#features/receiving/received/parts.ts'
+import { type AttachmentJson, selectListedAttachments } from '#features/receiving/received/parts.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { belowTimeAndId, type RowWindow } from '#platform/db/row-window.ts'
 import { invalid } from '#platform/errors.ts'
-import { noSuch, uuidParam } from '#platform/http/schemas.ts'
+import { notFoundById, parseUuidParam } from '#platform/http/schemas.ts'
 import { formatUuid, type UuidBytes } from '#platform/ids.ts'
 import { days } from '#platform/units.ts'
 import type { AuthenticationResult } from '#protocols/authentication/result.ts'
 import { uncountContact } from './contacts.ts'
 import { getMailbox, type Mailbox } from './mailboxes.ts'
-import { findMessages, unindexMessage } from './search.ts'
+import { searchMessageIds, unindexMessage } from './search.ts'
 import type { Thread } from './threads.ts'
 
 export interface MailboxMessage {
@@ -45,7 +45,7 @@ export interface MailboxMessage {
   readonly textRef: number | null
   readonly strippedRef: number | null
   readonly htmlRef: number | null
-  readonly attachments: readonly KeptAttachment[]
+  readonly attachments: readonly AttachmentJson[]
   /** In the store of raw messages; null: it was sent. */
   readonly rawRef: number | null
   readonly sizeBytes: number
@@ -72,7 +72,7 @@ interface Row extends Omit<MailboxMessage, 'attachments' | 'authentication' | 'c
   readonly labels: string
 }
 
-const selectWith = (
+const buildSelect = (
   attachments: string,
 ): string => `SELECT m.id, m.uuid, m.mailbox_id AS mailboxId, m.thread_id AS threadId, t.uuid AS threadUuid, m.email_id AS emailId,
   emails.uuid AS emailUuid, m.message_id AS messageId, m.in_reply_to AS inReplyTo, m.references_header AS "references", m.mail_from AS mailFrom,
@@ -81,34 +81,34 @@ const selectWith = (
   m.authentication, m.classification, m.parse_error AS parseError, m.labels, m.read_at AS readAt, m.lease_token AS leaseToken, m.lease_expires_at AS leaseExpiresAt,
   m.acked_at AS ackedAt, m.received_at AS receivedAt, m.created_at AS createdAt
   FROM mailbox_messages m JOIN mailbox_threads t ON t.id = m.thread_id LEFT JOIN emails ON emails.id = m.email_id`
-const SELECT = selectWith('m.attachments')
-const SELECT_LISTED = selectWith(listedAttachments('m.attachments'))
+const SELECT = buildSelect('m.attachments')
+const SELECT_LISTED = buildSelect(selectListedAttachments('m.attachments'))
 
 /** The page is found by index alone, then joined. An id grows with created_at. */
-const PAGE = (index: string, where: string) =>
+const selectPage = (index: string, where: string) =>
   `${SELECT_LISTED} WHERE m.id IN (SELECT id FROM mailbox_messages INDEXED BY ${index} WHERE mailbox_id = ? AND email_id IS NULL${where} AND (created_at, id) < (?, ?)
    ORDER BY created_at DESC, id DESC LIMIT ? OFFSET ?) ORDER BY m.id DESC`
 
-const UNPARSED =
+const SELECT_UNPARSED =
   "SELECT m.id, m.uuid, b.account_id AS accountId, b.local_part || '@' || b.domain AS address FROM mailbox_messages m"
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   byUuid: db.prepare<Row, [Uint8Array, number]>(`${SELECT} WHERE m.uuid = ? AND m.mailbox_id = ?`),
   byId: db.prepare<Row, [number]>(`${SELECT} WHERE m.id = ?`),
   unparsed: db.prepare<UnparsedMessage, [number, number]>(
-    `${UNPARSED} INDEXED BY mailbox_messages_unparsed JOIN agent_mailboxes b ON b.id = m.mailbox_id
+    `${SELECT_UNPARSED} INDEXED BY mailbox_messages_unparsed JOIN agent_mailboxes b ON b.id = m.mailbox_id
      WHERE m.parse_error IS NOT NULL AND m.id > ? AND b.deleted_at IS NULL ORDER BY m.id LIMIT ?`,
   ),
   unparsedByUuid: db.prepare<UnparsedMessage, [Uint8Array]>(
-    `${UNPARSED} JOIN agent_mailboxes b ON b.id = m.mailbox_id WHERE m.uuid = ? AND m.parse_error IS NOT NULL AND b.deleted_at IS NULL`,
+    `${SELECT_UNPARSED} JOIN agent_mailboxes b ON b.id = m.mailbox_id WHERE m.uuid = ? AND m.parse_error IS NOT NULL AND b.deleted_at IS NULL`,
   ),
   listed: db.prepare<Row, [number]>(`${SELECT_LISTED} WHERE m.id = ?`),
-  all: db.prepare<Row, [number, number, number, number, number]>(PAGE('mailbox_messages_mailbox', '')),
+  all: db.prepare<Row, [number, number, number, number, number]>(selectPage('mailbox_messages_mailbox', '')),
   unread: db.prepare<Row, [number, number, number, number, number]>(
-    PAGE('mailbox_messages_unread', ' AND read_at IS NULL'),
+    selectPage('mailbox_messages_unread', ' AND read_at IS NULL'),
   ),
   read: db.prepare<Row, [number, number, number, number, number]>(
-    PAGE('mailbox_messages_read', ' AND read_at IS NOT NULL'),
+    selectPage('mailbox_messages_read', ' AND read_at IS NOT NULL'),
   ),
   ofThread: db.prepare<Row, [number, number, number]>(
     `${SELECT_LISTED} WHERE m.id IN (SELECT id FROM mailbox_messages WHERE thread_id = ? ORDER BY id LIMIT ? OFFSET ?) ORDER BY m.id`,
@@ -128,9 +128,9 @@ const sql = prepared((db) => ({
   takeThread: db.prepare('UPDATE agent_mailboxes SET thread_count = thread_count - 1 WHERE id = ?'),
 }))
 
-const messageOf = (row: Row): MailboxMessage => ({
+const toMailboxMessage = (row: Row): MailboxMessage => ({
   ...row,
-  attachments: JSON.parse(row.attachments) as KeptAttachment[],
+  attachments: JSON.parse(row.attachments) as AttachmentJson[],
   authentication: row.authentication === null ? null : (JSON.parse(row.authentication) as AuthenticationResult),
   classification:
     row.classification === null ? null : (JSON.parse(row.classification) as { label: string; confidence: number }),
@@ -139,9 +139,9 @@ const messageOf = (row: Row): MailboxMessage => ({
 
 /** The message of a mailbox with this public id, received or sent; throws 404. */
 export function getMessage(db: Database, mailbox: Pick<Mailbox, 'id'>, mid: string): MailboxMessage {
-  const row = sql(db).byUuid.get(uuidParam(mid, 'message_not_found', 'message'), mailbox.id)
-  if (!row) throw noSuch('message_not_found', 'message')
-  return messageOf(row)
+  const row = sql(db).byUuid.get(parseUuidParam(mid, 'message_not_found', 'message'), mailbox.id)
+  if (!row) throw notFoundById('message_not_found', 'message')
+  return toMailboxMessage(row)
 }
 
 /** A message of which only the header could be read, with what names it to its operator. */
@@ -153,7 +153,7 @@ export interface UnparsedMessage {
 }
 
 /** Row ids behind `after` of the messages that could not be parsed, whoever's mailbox they are in. */
-export const unparsedMessagesAfter = (db: Database, after: number, limit: number): UnparsedMessage[] =>
+export const listUnparsedMessagesAfter = (db: Database, after: number, limit: number): UnparsedMessage[] =>
   sql(db).unparsed.all(after, limit)
 
 /** The message with this public id, if it could not be parsed. */
@@ -161,9 +161,9 @@ export const findUnparsedMessage = (db: Database, uuid: UuidBytes): UnparsedMess
   sql(db).unparsedByUuid.get(uuid) ?? undefined
 
 /** A message by its row id, whoever's mailbox it is in. */
-export function messageById(db: Database, id: number): MailboxMessage | undefined {
+export function findMessageById(db: Database, id: number): MailboxMessage | undefined {
   const row = sql(db).byId.get(id)
-  return row ? messageOf(row) : undefined
+  return row ? toMailboxMessage(row) : undefined
 }
 
 export const MESSAGE_STATUSES = ['all', 'unread', 'read'] as const
@@ -184,7 +184,7 @@ export function listMessages(
   return {
     messages: sql(db)
       [status].all(mailbox.id, ...belowTimeAndId(page), limit, offset)
-      .map(messageOf),
+      .map(toMailboxMessage),
     total,
   }
 }
@@ -196,21 +196,21 @@ export function searchMessages(
   text: string,
   { limit, offset }: RowWindow,
 ): { messages: MailboxMessage[]; total: number } {
-  const ids = findMessages(db, mailbox.id, text)
+  const ids = searchMessageIds(db, mailbox.id, text)
   const messages = ids.slice(offset, offset + limit).flatMap((id) => {
     const row = sql(db).listed.get(id)
     // The index says it already; this keeps one tenant's mail from another, whatever the index says.
-    return row?.mailboxId === mailbox.id ? [messageOf(row)] : []
+    return row?.mailboxId === mailbox.id ? [toMailboxMessage(row)] : []
   })
   return { messages, total: ids.length }
 }
 
 /** Messages of a thread, oldest first, received and sent. */
-export const messagesOfThread = (
+export const listThreadMessages = (
   db: Database,
   thread: Pick<Thread, 'id'>,
   { limit, offset }: RowWindow,
-): MailboxMessage[] => sql(db).ofThread.all(thread.id, limit, offset).map(messageOf)
+): MailboxMessage[] => sql(db).ofThread.all(thread.id, limit, offset).map(toMailboxMessage)
 
 export interface MailboxAnalytics {
   readonly totalMessages: number
@@ -223,20 +223,20 @@ export interface MailboxAnalytics {
 }
 
 /** What a mailbox has received, as of now. */
-export function analyticsOf(app: Pick<App, 'clock'>, db: Database, mailbox: Mailbox): MailboxAnalytics {
+export function readMailboxAnalytics(app: Pick<App, 'clock'>, db: Database, mailbox: Mailbox): MailboxAnalytics {
   const now = app.clock.now()
   const midnight = now - (now % days(1))
-  const since = (at: Millis) => sql(db).countSince.get(mailbox.id, at)?.n ?? 0
+  const countSince = (at: Millis) => sql(db).countSince.get(mailbox.id, at)?.n ?? 0
   return {
     totalMessages: mailbox.messageCount,
     unreadMessages: mailbox.unreadCount,
     totalThreads: mailbox.threadCount,
-    messagesToday: since(midnight),
-    messagesThisWeek: since(midnight - days(6)),
+    messagesToday: countSince(midnight),
+    messagesThisWeek: countSince(midnight - days(6)),
   }
 }
 
-const MOST_LABELS = 50
+const MAX_LABELS = 50
 const LABEL = /^[A-Za-z0-9_-]{1,64}$/
 
 /** Sets the labels of a message in place of those it has. Throws 404, and 422 for what is no label. */
@@ -245,10 +245,10 @@ export function setLabels(
   actor: Actor,
   id: string,
   mid: string,
-  given: readonly string[],
+  requestedLabels: readonly string[],
 ): Promise<MailboxMessage> {
-  const labels = [...new Set(given)]
-  if (given.length > MOST_LABELS) throw invalid('labels', `A message has at most ${MOST_LABELS} labels.`)
+  const labels = [...new Set(requestedLabels)]
+  if (requestedLabels.length > MAX_LABELS) throw invalid('labels', `A message has at most ${MAX_LABELS} labels.`)
   for (const [index, label] of labels.entries())
     if (!LABEL.test(label))
       throw invalid(`labels.${index}`, 'A label has 1 to 64 of A to Z, a to z, 0 to 9, "_" and "-".')

@@ -1,18 +1,26 @@
 /** @module Wire shapes of agent mailboxes and what is in them. */
 import { type Static, type TObject, Type } from '@sinclair/typebox'
-import { tenantOf } from '#features/core/accounts/work-budget.ts'
+import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { App } from '#features/core/app/app.ts'
-import { ContentState, contentState, createBodyReader } from '#features/core/app/stored-content.ts'
-import { attachmentWire, cutText, MOST_LISTED } from '#features/receiving/received/parts.ts'
+import { ContentState, createBodyReader, toContentState } from '#features/core/app/stored-content.ts'
+import { MAX_LISTED_ATTACHMENTS, readTruncatedText, toAttachmentWire } from '#features/receiving/received/parts.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
-import { Closed, Nullable, OneOf, OptionalNullable, QueryInteger, Timestamp, Uuid } from '#platform/http/schemas.ts'
-import { SLICE_FIELDS } from '#platform/http/slices.ts'
+import {
+  Nullable,
+  OptionalNullable,
+  QueryInteger,
+  StrictObject,
+  StringEnum,
+  Timestamp,
+  Uuid,
+} from '#platform/http/schemas.ts'
+import { ROW_RANGE_FIELDS } from '#platform/http/slices.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { KiB } from '#platform/units.ts'
 import type { Contact } from './contacts.ts'
 import type { Mailbox } from './mailboxes.ts'
 import { type MailboxAnalytics, type MailboxMessage, MESSAGE_STATUSES } from './messages.ts'
-import { MOST_FOUND } from './search.ts'
+import { MAX_SEARCH_RESULTS } from './search.ts'
 import type { Thread } from './threads.ts'
 
 export const MailboxRecord = Type.Object({
@@ -42,7 +50,7 @@ export const MailboxRecord = Type.Object({
 })
 export type MailboxRecord = Static<typeof MailboxRecord>
 
-export const NewMailbox = Closed(
+export const NewMailbox = StrictObject(
   {
     display_name: OptionalNullable(Type.String(), {
       description: 'Name in From of what is sent from here, at most 200 characters.',
@@ -58,7 +66,7 @@ export const NewMailbox = Closed(
   { examples: [{ local_part: 'helper', display_name: 'Helper of Example' }] },
 )
 
-export const mailboxWire = (mailbox: Mailbox): MailboxRecord => ({
+export const toMailboxWire = (mailbox: Mailbox): MailboxRecord => ({
   id: formatUuid(mailbox.uuid),
   account_id: formatUuid(mailbox.accountUuid),
   local_part: mailbox.localPart,
@@ -82,7 +90,7 @@ export const AttachmentRecord = Type.Object({
   content_type: Type.String({ description: 'As the sender gave it, which need not be true.' }),
   size: Type.Integer({ description: 'Decoded bytes.' }),
   content_id: Nullable(Type.String(), { description: 'What the HTML refers to it by, without angle brackets.' }),
-  disposition: OneOf(['attachment', 'inline'], { description: '`inline`: a part that the HTML shows.' }),
+  disposition: StringEnum(['attachment', 'inline'], { description: '`inline`: a part that the HTML shows.' }),
 })
 
 const MESSAGE_FIELDS = {
@@ -90,7 +98,7 @@ const MESSAGE_FIELDS = {
   mailbox_id: Uuid({ description: 'Mailbox it is in.' }),
   account_id: Uuid({ description: 'Account of the mailbox.' }),
   thread_id: Uuid({ description: 'Conversation it belongs to.' }),
-  direction: OneOf(['received', 'sent'], { description: '`sent`: a reply from this mailbox.' }),
+  direction: StringEnum(['received', 'sent'], { description: '`sent`: a reply from this mailbox.' }),
   email_id: Nullable(Uuid(), { description: 'Of a sent one: the email, while it is kept.' }),
   message_id: Nullable(Type.String(), { description: 'Message-ID header, with angle brackets; null: it has none.' }),
   in_reply_to: Nullable(Type.String(), { description: 'Message-ID that it answers.' }),
@@ -103,7 +111,7 @@ const MESSAGE_FIELDS = {
   subject: Type.String({ description: 'Subject; empty when there is none.' }),
   size_bytes: Type.Integer({ description: 'Octets of the message as it came in; of a sent one, of its parts.' }),
   attachments: Type.Array(AttachmentRecord, {
-    description: `Its attachments, numbered from 0 in this order. In lists and threads the first ${MOST_LISTED} of a message with very many.`,
+    description: `Its attachments, numbered from 0 in this order. In lists and threads the first ${MAX_LISTED_ATTACHMENTS} of a message with very many.`,
   }),
   labels: Type.Array(Type.String({ description: 'A label.' }), { description: 'Its labels.' }),
   classification: Type.Optional(
@@ -150,7 +158,7 @@ export const MessageRecord = Type.Object({
 export type MessageRecord = Static<typeof MessageRecord>
 
 /** A message without its bodies. */
-export const messageFields = (message: MailboxMessage, mailbox: Mailbox): MessageFields => ({
+export const toMessageFields = (message: MailboxMessage, mailbox: Mailbox): MessageFields => ({
   id: formatUuid(message.uuid),
   mailbox_id: formatUuid(mailbox.uuid),
   account_id: formatUuid(mailbox.accountUuid),
@@ -167,7 +175,7 @@ export const messageFields = (message: MailboxMessage, mailbox: Mailbox): Messag
   reply_to: message.replyTo,
   subject: message.subject,
   size_bytes: message.sizeBytes,
-  attachments: message.attachments.map(attachmentWire),
+  attachments: message.attachments.map(toAttachmentWire),
   labels: [...message.labels],
   ...(message.classification && { classification: { ...message.classification } }),
   ...(message.parseError !== null && { parse_error: message.parseError }),
@@ -178,15 +186,15 @@ export const messageFields = (message: MailboxMessage, mailbox: Mailbox): Messag
 })
 
 /** A message with everything. */
-export function messageWire(app: Pick<App, 'content'>, message: MailboxMessage, mailbox: Mailbox): MessageRecord {
+export function toMessageWire(app: Pick<App, 'content'>, message: MailboxMessage, mailbox: Mailbox): MessageRecord {
   const bodies = createBodyReader(app)
   const [stripped = null, text = null, html = null] = [message.strippedRef, message.textRef, message.htmlRef].map(
     bodies.read,
   )
-  bodies.look(message.attachments.map(({ ref }) => ref))
+  bodies.check(message.attachments.map(({ ref }) => ref))
   return {
-    ...messageFields(message, mailbox),
-    ...contentState(bodies.isMissing),
+    ...toMessageFields(message, mailbox),
+    ...toContentState(bodies.isMissing),
     text_body: text,
     ...(stripped !== null && { text_body_stripped: stripped }),
     html_body: html,
@@ -195,8 +203,8 @@ export function messageWire(app: Pick<App, 'content'>, message: MailboxMessage, 
 }
 
 /** Of each body in a list, and in a conversation; the message by itself has all of it. */
-const MOST_BYTES_IN_LIST = 32 * KiB
-const MOST_BYTES_IN_THREAD = 64 * KiB
+const MAX_BODY_BYTES_IN_LIST = 32 * KiB
+const MAX_BODY_BYTES_IN_THREAD = 64 * KiB
 
 /** A row of a list, or a message of a thread. */
 export const ListedMessage = Type.Object({
@@ -213,81 +221,81 @@ export const ListedMessage = Type.Object({
 export type ListedMessage = Static<typeof ListedMessage>
 
 /** Messages with the beginning of their bodies. 100 long ones take 100 ms, so others get a turn in between. */
-async function cutMessagesWire(
-  app: Pick<App, 'content' | 'db' | 'turns'>,
+async function toTruncatedMessagesWire(
+  app: Pick<App, 'content' | 'db' | 'fairScheduler'>,
   messages: readonly MailboxMessage[],
   mailbox: Mailbox,
-  mostBytes: number,
+  maxBytes: number,
 ): Promise<ListedMessage[]> {
-  const owner = tenantOf(app.db, mailbox.accountId)
-  const cut: ListedMessage[] = []
+  const owner = getTenantId(app.db, mailbox.accountId)
+  const wires: ListedMessage[] = []
   for (const [index, message] of messages.entries()) {
-    if (index % MESSAGES_A_TURN === MESSAGES_A_TURN - 1) await app.turns.enter(owner, { isNew: false })
-    cut.push(cutMessageWire(app, message, mailbox, mostBytes))
+    if (index % MESSAGES_PER_BATCH === MESSAGES_PER_BATCH - 1) await app.fairScheduler.enter(owner, { isNew: false })
+    wires.push(toTruncatedMessageWire(app, message, mailbox, maxBytes))
   }
-  return cut
+  return wires
 }
 
-const MESSAGES_A_TURN = 10
+const MESSAGES_PER_BATCH = 10
 
-function cutMessageWire(
+function toTruncatedMessageWire(
   app: Pick<App, 'content'>,
   message: MailboxMessage,
   mailbox: Mailbox,
-  mostBytes: number,
+  maxBytes: number,
 ): ListedMessage {
-  const text = cutText(app, message.textRef, mostBytes)
-  const stripped = cutText(app, message.strippedRef, mostBytes)
-  const html = cutText(app, message.htmlRef, mostBytes)
+  const text = readTruncatedText(app, message.textRef, maxBytes)
+  const stripped = readTruncatedText(app, message.strippedRef, maxBytes)
+  const html = readTruncatedText(app, message.htmlRef, maxBytes)
   return {
-    ...messageFields(message, mailbox),
+    ...toMessageFields(message, mailbox),
     text_body: text.text,
     ...(stripped.text !== null && { text_body_stripped: stripped.text }),
     html_body: html.text,
-    ...contentState([text, stripped, html].some(({ isMissing }) => isMissing)),
-    ...([text, stripped, html].some(({ isCut }) => isCut) && { truncated: true }),
+    ...toContentState([text, stripped, html].some(({ isMissing }) => isMissing)),
+    ...([text, stripped, html].some(({ isTruncated: isCut }) => isCut) && { truncated: true }),
   }
 }
 
 /** Messages of a list. */
-export const listedMessagesWire = (
-  app: Pick<App, 'content' | 'db' | 'turns'>,
+export const toListedMessagesWire = (
+  app: Pick<App, 'content' | 'db' | 'fairScheduler'>,
   messages: readonly MailboxMessage[],
   mailbox: Mailbox,
-) => cutMessagesWire(app, messages, mailbox, MOST_BYTES_IN_LIST)
+) => toTruncatedMessagesWire(app, messages, mailbox, MAX_BODY_BYTES_IN_LIST)
 
 /** Messages of a conversation, which is read as a whole. */
-export const threadMessagesWire = (
-  app: Pick<App, 'content' | 'db' | 'turns'>,
+export const toThreadMessagesWire = (
+  app: Pick<App, 'content' | 'db' | 'fairScheduler'>,
   messages: readonly MailboxMessage[],
   mailbox: Mailbox,
-) => cutMessagesWire(app, messages, mailbox, MOST_BYTES_IN_THREAD)
+) => toTruncatedMessagesWire(app, messages, mailbox, MAX_BODY_BYTES_IN_THREAD)
 
 export const MessageQuery = Type.Object({
-  ...SLICE_FIELDS,
+  ...ROW_RANGE_FIELDS,
   status: Type.Optional(
-    OneOf(MESSAGE_STATUSES, {
+    StringEnum(MESSAGE_STATUSES, {
       description: '`unread`: acknowledged by no consumer; `read`: the others; `all`, the default.',
     }),
   ),
 })
 
 export const SearchQuery = Type.Object({
-  ...SLICE_FIELDS,
+  ...ROW_RANGE_FIELDS,
   q: Type.Optional(
     Type.String({
-      description: `Words that must all be in subject, sender or text; at most 20, in 200 characters. Case and accents do not matter. The newest ${MOST_FOUND} are found.`,
+      description: `Words that must all be in subject, sender or text; at most 20, in 200 characters. Case and accents do not matter. The newest ${MAX_SEARCH_RESULTS} are found.`,
     }),
   ),
 })
 
 export const DEFAULT_TIMEOUT_SECONDS = 30
-export const LONGEST_TIMEOUT_SECONDS = 60
+export const MAX_TIMEOUT_SECONDS = 60
 
 export const NextQuery = Type.Object({
   timeout: QueryInteger({
     minimum: 0,
-    maximum: LONGEST_TIMEOUT_SECONDS,
+    maximum: MAX_TIMEOUT_SECONDS,
     default: DEFAULT_TIMEOUT_SECONDS,
     description:
       'After how many seconds your client gives up. The answer comes 2 seconds before that, or half of it when that is later; 0 does not wait.',
@@ -300,12 +308,12 @@ export const NextMessage = Type.Object({
   lease_expires_at: Timestamp({ description: 'Until when the message is given to nobody else: 5 minutes.' }),
 })
 
-export const LeaseEnd = Closed(
+export const LeaseEnd = StrictObject(
   { lease_token: Type.String({ maxLength: 200, description: 'The token that came with the message.' }) },
   { examples: [{ lease_token: 'LEASE_TOKEN_EXAMPLE' }] },
 )
 
-export const LabelChange = Closed(
+export const LabelChange = StrictObject(
   {
     labels: Type.Array(Type.String({ description: 'A label.' }), {
       description: 'All labels that it is to have: at most 50, each 1 to 64 of A to Z, a to z, 0 to 9, "_" and "-".',
@@ -327,7 +335,7 @@ const THREAD_FIELDS = {
 export const ThreadRecord = Type.Object(THREAD_FIELDS)
 export type ThreadRecord = Static<typeof ThreadRecord>
 
-export const threadWire = (thread: Thread, mailbox: Mailbox): ThreadRecord => ({
+export const toThreadWire = (thread: Thread, mailbox: Mailbox): ThreadRecord => ({
   id: formatUuid(thread.uuid),
   mailbox_id: formatUuid(mailbox.uuid),
   account_id: formatUuid(mailbox.accountUuid),
@@ -353,7 +361,7 @@ export const ContactRecord = Type.Object({
 })
 export type ContactRecord = Static<typeof ContactRecord>
 
-export const contactWire = (contact: Contact): ContactRecord => ({
+export const toContactWire = (contact: Contact): ContactRecord => ({
   address: contact.address,
   name: contact.name,
   message_count: contact.messageCount,
@@ -369,7 +377,7 @@ export const AnalyticsRecord = Type.Object({
 })
 export type AnalyticsRecord = Static<typeof AnalyticsRecord>
 
-export const analyticsWire = (analytics: MailboxAnalytics): AnalyticsRecord => ({
+export const toAnalyticsWire = (analytics: MailboxAnalytics): AnalyticsRecord => ({
   total_messages: analytics.totalMessages,
   unread_messages: analytics.unreadMessages,
   total_threads: analytics.totalThreads,

@@ -3,9 +3,9 @@ import { Type } from '@sinclair/typebox'
 
 export const tags = ['Agent mailboxes']
 
-export const ofMailbox = Type.Object({ id: Type.String({ description: 'Id of the mailbox.' }) })
+export const MailboxParams = Type.Object({ id: Type.String({ description: 'Id of the mailbox.' }) })
 
-export const ofMessage = Type.Object({
+export const MessageParams = Type.Object({
   id: Type.String({ description: 'Id of the mailbox.' }),
   mid: Type.String({ description: 'Id of the message.' }),
 })

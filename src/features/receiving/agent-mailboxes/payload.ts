@@ -1,14 +1,14 @@
 /** @module What a webhook is told of a message in a mailbox. Made of what is stored and never changes, so that every attempt sends the same bytes. */
 import type { App } from '#features/core/app/app.ts'
-import { contentState } from '#features/core/app/stored-content.ts'
-import { attachmentWire, cutText } from '#features/receiving/received/parts.ts'
-import { prepared } from '#platform/db/open.ts'
+import { toContentState } from '#features/core/app/stored-content.ts'
+import { readTruncatedText, toAttachmentWire } from '#features/receiving/received/parts.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
 import { KiB } from '#platform/units.ts'
-import { messageById } from './messages.ts'
+import { findMessageById } from './messages.ts'
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   find: db.prepare<{ id: number; mailboxUuid: Uint8Array }, [Uint8Array, number]>(
     `SELECT m.id, b.uuid AS mailboxUuid FROM mailbox_messages m JOIN agent_mailboxes b ON b.id = m.mailbox_id
      WHERE m.uuid = ? AND b.account_id = ? AND b.deleted_at IS NULL AND m.email_id IS NULL`,
@@ -16,25 +16,25 @@ const sql = prepared((db) => ({
 }))
 
 /** Of each body; the API has all of it. */
-const MOST_BODY_BYTES = 256 * KiB
+const MAX_BODY_BYTES = 256 * KiB
 
 /**
  * The payload of `mailbox.message.received`; a body that is longer than 256 KiB ends there, and `message.truncated` says so. Undefined when the
  * message or its mailbox is gone.
  * @param messageUuid public id of the message
  */
-export function mailboxPayload(
+export function buildMailboxPayload(
   app: Pick<App, 'db' | 'content'>,
   accountId: number,
   messageUuid: string,
 ): Record<string, unknown> | undefined {
   const uuid = parseUuid(messageUuid)
   const found = uuid && sql(app.db).find.get(uuid, accountId)
-  const message = found && messageById(app.db, found.id)
+  const message = found && findMessageById(app.db, found.id)
   if (!message) return undefined
-  const text = cutText(app, message.textRef, MOST_BODY_BYTES)
-  const stripped = cutText(app, message.strippedRef, MOST_BODY_BYTES)
-  const html = cutText(app, message.htmlRef, MOST_BODY_BYTES)
+  const text = readTruncatedText(app, message.textRef, MAX_BODY_BYTES)
+  const stripped = readTruncatedText(app, message.strippedRef, MAX_BODY_BYTES)
+  const html = readTruncatedText(app, message.htmlRef, MAX_BODY_BYTES)
   const receivedAt = isoTime(message.receivedAt ?? message.createdAt)
   return {
     event: 'mailbox.message.received',
@@ -47,7 +47,7 @@ export function mailboxPayload(
       text_body: text.text,
       ...(stripped.text !== null && { text_body_stripped: stripped.text }),
       html_body: html.text,
-      attachments: message.attachments.map(attachmentWire),
+      attachments: message.attachments.map(toAttachmentWire),
       message_id: message.messageId,
       in_reply_to: message.inReplyTo,
       references: message.references,
@@ -55,8 +55,8 @@ export function mailboxPayload(
       ...(message.classification && { classification: message.classification }),
       ...(message.parseError !== null && { parse_error: message.parseError }),
       received_at: receivedAt,
-      ...contentState([text, stripped, html].some(({ isMissing }) => isMissing)),
-      ...([text, stripped, html].some(({ isCut }) => isCut) && { truncated: true }),
+      ...toContentState([text, stripped, html].some(({ isMissing }) => isMissing)),
+      ...([text, stripped, html].some(({ isTruncated: isCut }) => isCut) && { truncated: true }),
     },
     authentication: message.authentication,
     source_ip: message.sourceIp,

@@ -6,8 +6,8 @@ import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
-import { messageById, type RemovableMessage, removeMessage } from './messages.ts'
+import { prepareStatements } from '#platform/db/open.ts'
+import { findMessageById, type RemovableMessage, removeMessage } from './messages.ts'
 
 interface HeaderRow {
   readonly id: number
@@ -20,7 +20,7 @@ interface HeaderRow {
   readonly replyTo: string | null
 }
 
-const ofPerson = prepared((db) => ({
+const personSql = prepareStatements((db) => ({
   after: db.prepare<HeaderRow, [number, number, number]>(
     `SELECT m.id, b.id IS NOT NULL AS isOwn, mail_from AS mailFrom, from_header AS fromHeader, from_address AS fromAddress, to_header AS toHeader,
      cc_header AS ccHeader, reply_to AS replyTo
@@ -40,43 +40,43 @@ const ofPerson = prepared((db) => ({
 }))
 
 /** Rows that are looked at in one turn of the event loop: some 5 ms. */
-const WINDOW = 1000
+const SCAN_BATCH_SIZE = 1000
 
 /**
  * Looks at some messages after a row, in all mailboxes, for those of the account that are from or to somebody. HeaderRow ids.
  * @param which.isIn whether a header names him
  * @returns `next` where to go on; undefined: all were looked at
  */
-export function findMessagesOf(
+export function findMessagesOfPerson(
   db: Database,
-  which: {
+  search: {
     readonly accountId: number
     readonly after: number
     readonly isIn: (header: string) => boolean
-    readonly most: number
+    readonly max: number
   },
 ): { readonly ids: readonly number[]; readonly next: number | undefined } {
-  const rows = ofPerson(db).after.all(which.after, which.accountId, WINDOW)
-  const fitting = rows.filter(
+  const rows = personSql(db).after.all(search.after, search.accountId, SCAN_BATCH_SIZE)
+  const matching = rows.filter(
     ({ isOwn, mailFrom, fromHeader, fromAddress, toHeader, ccHeader, replyTo }) =>
       isOwn === 1 &&
       [mailFrom, fromHeader, fromAddress, toHeader, ccHeader, replyTo].some(
-        (text) => text !== null && which.isIn(text),
+        (text) => text !== null && search.isIn(text),
       ),
   )
-  const ids = fitting.slice(0, which.most).map(({ id }) => id)
-  if (fitting.length > which.most) return { ids, next: ids.at(-1) }
-  return { ids, next: rows.length < WINDOW ? undefined : rows.at(-1)?.id }
+  const ids = matching.slice(0, search.max).map(({ id }) => id)
+  if (matching.length > search.max) return { ids, next: ids.at(-1) }
+  return { ids, next: rows.length < SCAN_BATCH_SIZE ? undefined : rows.at(-1)?.id }
 }
 
 /** Removes messages with their content. Returns how many. */
 export function eraseMessages(app: Pick<App, 'contentDropped'>, tx: Tx, ids: readonly number[]): number {
   let removed = 0
   for (const id of ids) {
-    const message = messageById(tx.db, id)
+    const message = findMessageById(tx.db, id)
     if (!message) continue
     removeMessage(app, tx, message)
-    ofPerson(tx.db).renameThread.run(message.threadId)
+    personSql(tx.db).renameThread.run(message.threadId)
     removed++
   }
   return removed
@@ -84,8 +84,8 @@ export function eraseMessages(app: Pick<App, 'contentDropped'>, tx: Tx, ids: rea
 
 /** Forgets who wrote and who was answered, of mailboxes of the account. Returns how many rows that were. @param addressKey normalised */
 export const eraseCorrespondent = (tx: Tx, accountId: number, addressKey: string): number =>
-  ofPerson(tx.db).contact.run(accountId, addressKey).changes +
-  ofPerson(tx.db).autoReply.run(accountId, addressKey).changes
+  personSql(tx.db).contact.run(accountId, addressKey).changes +
+  personSql(tx.db).autoReply.run(accountId, addressKey).changes
 
 /** A message as retention needs it. */
 export interface OldMessage extends RemovableMessage {
@@ -104,26 +104,26 @@ interface OldRow extends Omit<OldMessage, 'attachments'> {
   readonly attachments: string
 }
 
-const ofAge = prepared((db) => ({
+const ageSql = prepareStatements((db) => ({
   after: db.prepare<OldRow, [number, number]>(`${SELECT} WHERE m.id > ? ORDER BY m.id LIMIT ?`),
   byId: db.prepare<OldRow, [number]>(`${SELECT} WHERE m.id = ?`),
 }))
 
 /** Messages after a row id, in order; a row id grows with created_at. */
-export const messagesAfter = (db: Database, id: number, limit: number): OldMessage[] =>
-  ofAge(db).after.all(id, limit).map(parsed)
+export const listMessagesAfter = (db: Database, id: number, limit: number): OldMessage[] =>
+  ageSql(db).after.all(id, limit).map(toOldMessage)
 
-export function oldMessage(db: Database, id: number): OldMessage | undefined {
-  const row = ofAge(db).byId.get(id)
-  return row ? parsed(row) : undefined
+export function findOldMessage(db: Database, id: number): OldMessage | undefined {
+  const row = ageSql(db).byId.get(id)
+  return row ? toOldMessage(row) : undefined
 }
 
-const parsed = (row: OldRow): OldMessage => ({
+const toOldMessage = (row: OldRow): OldMessage => ({
   ...row,
   attachments: JSON.parse(row.attachments) as OldMessage['attachments'],
 })
 
 /** Removes a message; its thread and its contact go with the last of theirs. */
-export function retireMessage(app: App, tx: Tx, message: OldMessage): void {
+export function removeOldMessage(app: App, tx: Tx, message: OldMessage): void {
   if (message.isOfDeleted === 0) removeMessage(app, tx, message)
 }

@@ -3,28 +3,28 @@
  * In-Reply-To and References (RFC 5322 §3.6.4) and is kept in the thread, both in one transaction.
  */
 import type { Actor, App } from '#features/core/app/app.ts'
-import { type Accepted, acceptEmail } from '#features/sending/accept/accept.ts'
-import { type Draft, draftOf } from '#features/sending/accept/draft.ts'
-import { idempotencyOf } from '#features/sending/accept/idempotency.ts'
+import { type AcceptedEmail, acceptEmail } from '#features/sending/accept/accept.ts'
+import { createDraft, type Draft } from '#features/sending/accept/draft.ts'
+import { readIdempotency } from '#features/sending/accept/idempotency.ts'
 import type { SendRequest } from '#features/sending/accept/model.ts'
 import type { Config } from '#platform/config.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { AppError, invalid } from '#platform/errors.ts'
-import { noSuch } from '#platform/http/schemas.ts'
+import { notFoundById } from '#platform/http/schemas.ts'
 import { parseUuid } from '#platform/ids.ts'
 import { formatMailbox, type Mailbox as HeaderMailbox, parseMailboxList } from '#protocols/address/parse.ts'
-import { candidatesOf } from './local-part.ts'
-import { getMailbox, type Mailbox, mailboxById } from './mailboxes.ts'
+import { listLookupKeys } from './local-part.ts'
+import { findMailboxById, getMailbox, type Mailbox } from './mailboxes.ts'
 import { getMessage, type MailboxMessage } from './messages.ts'
 import { storeSentReply } from './threads.ts'
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   email: db.prepare<{ id: number; subject: string }, [Uint8Array]>('SELECT id, subject FROM emails WHERE uuid = ?'),
 }))
 
 /** What an answer refers to. */
-export interface Answered {
+export interface ParentMessage {
   readonly messageId: string | null
   readonly inReplyTo: string | null
   readonly references: readonly string[]
@@ -33,10 +33,10 @@ export interface Answered {
 /** Message-IDs that a header can carry: `compose.ts` encodes what has no space in it for longer. */
 const MESSAGE_ID = /<[!-;=?-~]{1,500}>/g
 /** RFC 5322 §2.1.1, without the name of the field. */
-const MOST_REFERENCES_OCTETS = 998 - 'References: '.length
-const MOST_SUBJECT_CHARACTERS = 900
+const MAX_REFERENCES_OCTETS = 998 - 'References: '.length
+const MAX_SUBJECT_LENGTH = 900
 /** A stranger's Reply-To may name many; who answers a message does not mean to write to a crowd. */
-const MOST_RECIPIENTS = 10
+const MAX_RECIPIENTS = 10
 // C0, DEL, C1 and the two Unicode line ends.
 const CONTROLS = /[\0-\x1f\x7f-\x9f\u2028\u2029]+/g
 
@@ -44,42 +44,42 @@ const CONTROLS = /[\0-\x1f\x7f-\x9f\u2028\u2029]+/g
  * In-Reply-To and References of an answer (RFC 5322 §3.6.4); without a Message-ID there are none. Of too many references the first stays, which
  * began the thread, and as many of the last as fit a line.
  */
-export function threadHeaders({ messageId, inReplyTo, references }: Answered): {
+export function buildThreadHeaders({ messageId, inReplyTo, references }: ParentMessage): {
   readonly 'In-Reply-To'?: string
   readonly References?: string
 } {
-  const [parent] = idsOf(messageId ?? '')
+  const [parent] = findMessageIds(messageId ?? '')
   if (parent === undefined) return {}
-  const ancestors = idsOf(references.join(' '))
-  const single = idsOf(inReplyTo ?? '')
+  const ancestors = findMessageIds(references.join(' '))
+  const single = findMessageIds(inReplyTo ?? '')
   const all = [...(ancestors.length > 0 ? ancestors : single.length === 1 ? single : []), parent]
   const unique = all.filter((id, index) => all.lastIndexOf(id) === index)
-  return { 'In-Reply-To': parent, References: shortened(unique).join(' ') }
+  return { 'In-Reply-To': parent, References: truncateReferences(unique).join(' ') }
 }
 
-const idsOf = (text: string): readonly string[] => text.match(MESSAGE_ID) ?? []
+const findMessageIds = (text: string): readonly string[] => text.match(MESSAGE_ID) ?? []
 
-function shortened([first, ...rest]: readonly string[]): readonly string[] {
+function truncateReferences([first, ...rest]: readonly string[]): readonly string[] {
   if (first === undefined) return []
   const last: string[] = []
   let octets = first.length
   for (const id of rest.toReversed()) {
     octets += 1 + id.length
-    if (octets > MOST_REFERENCES_OCTETS) break
+    if (octets > MAX_REFERENCES_OCTETS) break
     last.unshift(id)
   }
   return [first, ...last]
 }
 
 /** The subject of an answer: "Re: " once, whatever the message has (RFC 5322 §3.6.5). */
-export function replySubject(subject: string): string {
-  const bare = headerText(subject).replace(/^(?:re\s*(?:\[\d{1,3}\]\s*)?:\s*)+/i, '')
+export function formatReplySubject(subject: string): string {
+  const bare = toHeaderText(subject).replace(/^(?:re\s*(?:\[\d{1,3}\]\s*)?:\s*)+/i, '')
   return `Re: ${bare === '' ? '(no subject)' : bare}`
 }
 
 /** A stranger's text as a header can carry it: in one line, and short. */
-export const headerText = (text: string): string =>
-  text.toWellFormed().replace(CONTROLS, ' ').trim().slice(0, MOST_SUBJECT_CHARACTERS).toWellFormed()
+export const toHeaderText = (text: string): string =>
+  text.toWellFormed().replace(CONTROLS, ' ').trim().slice(0, MAX_SUBJECT_LENGTH).toWellFormed()
 
 export interface ReplyInput {
   readonly text_body?: string | null
@@ -105,7 +105,7 @@ export interface Reply {
  * @param idempotencyHeader value of the header `Idempotency-Key`
  * @param admit throws when the account sends too fast; asked after the look-up of the idempotency key
  */
-export async function replyTo(
+export async function replyToMessage(
   app: App,
   actor: Actor,
   { mailboxId, messageId }: { readonly mailboxId: string; readonly messageId: string },
@@ -120,7 +120,7 @@ export async function replyTo(
       'This message was sent from the mailbox; reply to one that it received.',
       'message_was_sent',
     )
-  const draft = draftOfAnswer(
+  const draft = createReplyDraft(
     app,
     mailbox,
     {
@@ -128,19 +128,19 @@ export async function replyTo(
       inReplyTo: message.inReplyTo,
       references: message.references === null ? [] : [message.references],
     },
-    { to: recipientsOf(app.config, mailbox, message), subject: replySubject(message.subject), ...input },
+    { to: findReplyRecipients(app.config, mailbox, message), subject: formatReplySubject(message.subject), ...input },
     { idempotencyHeader },
   )
-  const accepted = await acceptAnswer(app, actor, { mailbox, draft, threadId: message.threadId }, { admit })
+  const accepted = await acceptReply(app, actor, { mailbox, draft, threadId: message.threadId }, { admit })
   if (!accepted) throw new Error('a reply that nothing forbids was not accepted')
   const { id, status, message_id, to, replayed, mismatch } = accepted.response
   // Of a repeated request the subject is that of the first email, which may have been another.
-  const subject = emailOf(app, id).subject
+  const subject = getSentEmail(app, id).subject
   return { id, status, message_id, to, subject, ...(replayed && { replayed }), ...(mismatch && { mismatch }) }
 }
 
 /** The addresses of Reply-To, else of From, in header form; never the mailbox itself, whose consumer would answer itself for ever. */
-function recipientsOf(
+function findReplyRecipients(
   config: Config,
   mailbox: Mailbox,
   message: Pick<MailboxMessage, 'replyTo' | 'fromHeader' | 'fromAddress'>,
@@ -148,8 +148,8 @@ function recipientsOf(
   for (const header of [message.replyTo, message.fromHeader, message.fromAddress]) {
     const parsed = parseMailboxList(header ?? '')
     if (parsed.kind === 'invalid') continue
-    const others = parsed.mailboxes.filter((sender) => !isMailbox(mailbox, sender))
-    if (others.length > 0) return others.slice(0, Math.min(MOST_RECIPIENTS, config.maxRecipients)).map(formatMailbox)
+    const others = parsed.mailboxes.filter((sender) => !isAddressOfMailbox(mailbox, sender))
+    if (others.length > 0) return others.slice(0, Math.min(MAX_RECIPIENTS, config.maxRecipients)).map(formatMailbox)
   }
   throw invalid(
     'message',
@@ -159,30 +159,30 @@ function recipientsOf(
 }
 
 /** Whether mail to an address goes to the mailbox. */
-export const isMailbox = (
+export const isAddressOfMailbox = (
   mailbox: Pick<Mailbox, 'localPart' | 'domain'>,
   { localPart, domain }: Pick<HeaderMailbox, 'localPart' | 'domain'>,
-): boolean => domain === mailbox.domain && candidatesOf(localPart).includes(mailbox.localPart)
+): boolean => domain === mailbox.domain && listLookupKeys(localPart).includes(mailbox.localPart)
 
 /**
  * The draft of an email from a mailbox that answers a message. The headers are ours, so the limits for those of callers do not hold; they are part of
  * what an idempotency key stands for.
  */
-export function draftOfAnswer(
+export function createReplyDraft(
   app: App,
   mailbox: Mailbox,
-  answered: Answered,
+  parent: ParentMessage,
   request: Omit<SendRequest, 'from' | 'headers' | 'idempotency_key'>,
   {
     idempotencyHeader,
-    headers: further = {},
+    headers: extraHeaders = {},
   }: { idempotencyHeader?: string | undefined; headers?: Record<string, string> } = {},
 ): Draft {
   const from = formatMailbox({ name: mailbox.displayName ?? undefined, address: mailbox.address })
   const full: SendRequest = { ...request, from }
-  const headers = { ...threadHeaders(answered), ...further }
-  const draft = draftOf(app, full, undefined)
-  const idempotency = idempotencyOf({ ...full, headers }, idempotencyHeader)
+  const headers = { ...buildThreadHeaders(parent), ...extraHeaders }
+  const draft = createDraft(app, full, undefined)
+  const idempotency = readIdempotency({ ...full, headers }, idempotencyHeader)
   return {
     ...draft,
     idempotency,
@@ -191,14 +191,14 @@ export function draftOfAnswer(
 }
 
 /** Takes an answer back that must not be sent. */
-class NotClaimed extends Error {}
+class NotClaimedError extends Error {}
 
 /**
  * Accepts an email from a mailbox and puts it into its thread, in one transaction; resolves when it is on disk. As `acceptEmail`, but for the thread.
  * @param answer.threadId row id of the thread of the message that it answers
  * @param options.claim asked in the transaction, with whether everybody it is for is suppressed; false: nothing is sent, and undefined is given
  */
-export async function acceptAnswer(
+export async function acceptReply(
   app: App,
   actor: Actor,
   {
@@ -210,30 +210,30 @@ export async function acceptAnswer(
     admit,
     claim = () => true,
   }: { readonly admit?: () => void; readonly claim?: (tx: Tx, isSuppressed: boolean) => boolean },
-): Promise<Accepted | undefined> {
+): Promise<AcceptedEmail | undefined> {
   try {
     return await acceptEmail(app, actor, draft, admit, (tx, response) => {
-      const current = mailboxById(tx.db, mailbox.id)
-      if (!current) throw noSuch('mailbox_not_found', 'mailbox')
-      if (!claim(tx, response.status === 'rejected')) throw new NotClaimed()
+      const current = findMailboxById(tx.db, mailbox.id)
+      if (!current) throw notFoundById('mailbox_not_found', 'mailbox')
+      if (!claim(tx, response.status === 'rejected')) throw new NotClaimedError()
       const { 'In-Reply-To': inReplyTo, References: references } = draft.extra.headers ?? {}
       storeSentReply(app, tx, current, {
-        emailId: emailOf({ db: tx.db }, response.id).id,
+        emailId: getSentEmail({ db: tx.db }, response.id).id,
         messageId: response.message_id,
         inReplyTo: inReplyTo ?? null,
-        references: idsOf(references ?? ''),
+        references: findMessageIds(references ?? ''),
         to: draft.recipients.map(({ mailbox: header, address }) => header ?? address).join(', '),
         text: new TextDecoder().decode(draft.text ?? new Uint8Array()),
         threadId,
       })
     })
   } catch (error) {
-    if (error instanceof NotClaimed) return undefined
+    if (error instanceof NotClaimedError) return undefined
     throw error
   }
 }
 
-function emailOf({ db }: Pick<App, 'db'>, id: string): { readonly id: number; readonly subject: string } {
+function getSentEmail({ db }: Pick<App, 'db'>, id: string): { readonly id: number; readonly subject: string } {
   const uuid = parseUuid(id)
   const email = uuid && sql(db).email.get(uuid)
   if (!email) throw new AppError(404, 'email_not_found', 'There is no email with this id.')

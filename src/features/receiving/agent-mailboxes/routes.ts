@@ -3,43 +3,43 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
-import { idKey, list, one, timeKey } from '#platform/http/envelope.ts'
-import { refuses } from '#platform/http/refusals.ts'
-import { ListOf, One, requireReachable } from '#platform/http/schemas.ts'
-import { SliceQuery, sliceOf } from '#platform/http/slices.ts'
+import { dataBody, idKey, pageBody, timeKey } from '#platform/http/envelope.ts'
+import { errorResponses } from '#platform/http/refusals.ts'
+import { DataBody, PageBody, requireReachable } from '#platform/http/schemas.ts'
+import { parseRowRange, RowRangeQuery } from '#platform/http/slices.ts'
 import { consumerRoutes } from './consumer-routes.ts'
 import { listContacts } from './contacts.ts'
 import { createMailbox, deleteMailbox, getMailbox, listMailboxes } from './mailboxes.ts'
 import { messageRoutes } from './message-routes.ts'
-import { analyticsOf, messagesOfThread } from './messages.ts'
+import { listThreadMessages, readMailboxAnalytics } from './messages.ts'
 import {
   AnalyticsRecord,
-  analyticsWire,
   ContactRecord,
-  contactWire,
   MailboxRecord,
-  mailboxWire,
   NewMailbox,
   ThreadDetail,
   ThreadRecord,
-  threadMessagesWire,
-  threadWire,
+  toAnalyticsWire,
+  toContactWire,
+  toMailboxWire,
+  toThreadMessagesWire,
+  toThreadWire,
 } from './model.ts'
-import { ofMailbox, tags } from './params.ts'
+import { MailboxParams, tags } from './params.ts'
 import { getThread, listThreads } from './threads.ts'
-import type { WaitingRooms } from './waiting.ts'
+import type { LongPolls } from './waiting.ts'
 
-const ofThread = Type.Object({
+const ThreadParams = Type.Object({
   id: Type.String({ description: 'Id of the mailbox.' }),
   tid: Type.String({ description: 'Id of the thread.' }),
 })
 
-export const agentMailboxRoutes = (app: App, rooms: WaitingRooms) =>
+export const agentMailboxRoutes = (app: App, longPolls: LongPolls) =>
   new Elysia({ prefix: '/v1/agent-mailboxes' })
     .use(mailboxRoutes(app))
-    .use(consumerRoutes(app, rooms))
+    .use(consumerRoutes(app, longPolls))
     .use(messageRoutes(app))
-    .use(insightRoutes(app))
+    .use(overviewRoutes(app))
 
 const mailboxRoutes = (app: App) =>
   new Elysia()
@@ -47,35 +47,35 @@ const mailboxRoutes = (app: App) =>
     .get(
       '/',
       ({ actor, query }) => {
-        const slice = sliceOf(query)
-        const { mailboxes, total } = listMailboxes(app.db, actor.accountId, slice)
-        return list(mailboxes.map(mailboxWire), { ...slice, total }, idKey(mailboxes))
+        const range = parseRowRange(query)
+        const { mailboxes, total } = listMailboxes(app.db, actor.accountId, range)
+        return pageBody(mailboxes.map(toMailboxWire), { ...range, total }, idKey(mailboxes))
       },
       {
-        query: SliceQuery,
-        response: ListOf(MailboxRecord),
+        query: RowRangeQuery,
+        response: PageBody(MailboxRecord),
         detail: { summary: 'List agent mailboxes', description: 'Newest first.', tags, ...requires('mailboxes:read') },
       },
     )
     .post(
       '/',
-      async ({ actor, body, status }) => status(201, one(mailboxWire(await createMailbox(app, actor, body)))),
+      async ({ actor, body, status }) => status(201, dataBody(toMailboxWire(await createMailbox(app, actor, body)))),
       {
         body: NewMailbox,
-        response: { 201: One(MailboxRecord) },
+        response: { 201: DataBody(MailboxRecord) },
         detail: {
           summary: 'Create an agent mailbox',
           description:
             'An address of a verified domain that receives mail. When the domain is deleted the mailbox receives nothing more, but stays readable; registering the domain again does not connect them.',
           tags,
-          ...refuses({ 409: ['mailbox_exists', 'The address has a mailbox, or the account has too many.'] }),
+          ...errorResponses({ 409: ['mailbox_exists', 'The address has a mailbox, or the account has too many.'] }),
           ...requires('mailboxes:write'),
         },
       },
     )
-    .get('/:id', ({ actor, params }) => one(mailboxWire(getMailbox(app.db, actor.accountId, params.id))), {
-      params: ofMailbox,
-      response: One(MailboxRecord),
+    .get('/:id', ({ actor, params }) => dataBody(toMailboxWire(getMailbox(app.db, actor.accountId, params.id))), {
+      params: MailboxParams,
+      response: DataBody(MailboxRecord),
       detail: { summary: 'Get an agent mailbox', tags, ...requires('mailboxes:read') },
     })
     .delete(
@@ -85,7 +85,7 @@ const mailboxRoutes = (app: App) =>
         set.status = 204
       },
       {
-        params: ofMailbox,
+        params: MailboxParams,
         detail: {
           summary: 'Delete an agent mailbox',
           description:
@@ -96,25 +96,25 @@ const mailboxRoutes = (app: App) =>
       },
     )
 
-const insightRoutes = (app: App) =>
+const overviewRoutes = (app: App) =>
   new Elysia()
     .use(authenticated)
     .get(
       '/:id/threads',
       ({ actor, params, query }) => {
         const mailbox = getMailbox(app.db, actor.accountId, params.id)
-        const slice = sliceOf(query)
-        const { threads, total } = listThreads(app.db, mailbox, slice)
-        return list(
-          threads.map((thread) => threadWire(thread, mailbox)),
-          { ...slice, total },
+        const range = parseRowRange(query)
+        const { threads, total } = listThreads(app.db, mailbox, range)
+        return pageBody(
+          threads.map((thread) => toThreadWire(thread, mailbox)),
+          { ...range, total },
           timeKey(threads, ({ lastMessageAt }) => lastMessageAt),
         )
       },
       {
-        params: ofMailbox,
-        query: SliceQuery,
-        response: ListOf(ThreadRecord),
+        params: MailboxParams,
+        query: RowRangeQuery,
+        response: PageBody(ThreadRecord),
         detail: {
           summary: 'List the threads of a mailbox',
           description: 'The one with the newest message first. Messages are joined by In-Reply-To and References.',
@@ -128,18 +128,18 @@ const insightRoutes = (app: App) =>
       async ({ actor, params, query }) => {
         const mailbox = getMailbox(app.db, actor.accountId, params.id)
         const thread = getThread(app.db, mailbox, params.tid)
-        const slice = sliceOf(query)
-        requireReachable(slice, thread.messageCount)
-        const messages = messagesOfThread(app.db, thread, slice)
-        return one({
-          ...threadWire(thread, mailbox),
-          messages: await threadMessagesWire(app, messages, mailbox),
+        const range = parseRowRange(query)
+        requireReachable(range, thread.messageCount)
+        const messages = listThreadMessages(app.db, thread, range)
+        return dataBody({
+          ...toThreadWire(thread, mailbox),
+          messages: await toThreadMessagesWire(app, messages, mailbox),
         })
       },
       {
-        params: ofThread,
-        query: SliceQuery,
-        response: One(ThreadDetail),
+        params: ThreadParams,
+        query: RowRangeQuery,
+        response: DataBody(ThreadDetail),
         detail: {
           summary: 'Get a thread',
           description: 'With its messages, oldest first: what came in and what was answered.',
@@ -152,15 +152,15 @@ const insightRoutes = (app: App) =>
       '/:id/contacts',
       ({ actor, params, query }) => {
         const mailbox = getMailbox(app.db, actor.accountId, params.id)
-        const slice = sliceOf(query)
-        const { contacts, total } = listContacts(app.db, mailbox, slice)
+        const range = parseRowRange(query)
+        const { contacts, total } = listContacts(app.db, mailbox, range)
         const last = contacts.at(-1)
-        return list(contacts.map(contactWire), { ...slice, total }, last && [last.lastMessageAt, last.address])
+        return pageBody(contacts.map(toContactWire), { ...range, total }, last && [last.lastMessageAt, last.address])
       },
       {
-        params: ofMailbox,
-        query: SliceQuery,
-        response: ListOf(ContactRecord),
+        params: MailboxParams,
+        query: RowRangeQuery,
+        response: PageBody(ContactRecord),
         detail: {
           summary: 'List who has written to a mailbox',
           description: 'Who wrote last first.',
@@ -172,10 +172,10 @@ const insightRoutes = (app: App) =>
     .get(
       '/:id/analytics',
       ({ actor, params }) =>
-        one(analyticsWire(analyticsOf(app, app.db, getMailbox(app.db, actor.accountId, params.id)))),
+        dataBody(toAnalyticsWire(readMailboxAnalytics(app, app.db, getMailbox(app.db, actor.accountId, params.id)))),
       {
-        params: ofMailbox,
-        response: One(AnalyticsRecord),
+        params: MailboxParams,
+        response: DataBody(AnalyticsRecord),
         detail: { summary: 'Count what a mailbox has received', tags, ...requires('mailboxes:read') },
       },
     )

@@ -5,10 +5,10 @@
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { allWordsOf, compactFullText } from '#platform/db/full-text.ts'
-import { prepared } from '#platform/db/open.ts'
+import { compactFullText, toAllWordsQuery } from '#platform/db/full-text.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   insert: db.prepare('INSERT INTO mailbox_search (rowid, mailbox, subject, sender, body) VALUES (?, ?, ?, ?, ?)'),
   delete: db.prepare('DELETE FROM mailbox_search WHERE rowid = ?'),
   find: db.prepare<{ id: number }, [string, number]>(
@@ -17,12 +17,12 @@ const sql = prepared((db) => ({
 }))
 
 /** Of a body; what follows is not found. It bounds the time that a message takes in the transaction of its delivery. */
-const MOST_INDEXED_CHARACTERS = 64 * 1024
+const MAX_INDEXED_LENGTH = 64 * 1024
 /** Newest first; older ones are found by a narrower search. */
-export const MOST_FOUND = 1000
+export const MAX_SEARCH_RESULTS = 1000
 
 /** The word that every message of a mailbox has in the column `mailbox`, so that a search stays in it. */
-const wordOf = (mailboxId: number): string => `m${mailboxId}`
+const toMailboxWord = (mailboxId: number): string => `m${mailboxId}`
 
 /** @param id row id of the message */
 export function indexMessage(
@@ -38,10 +38,10 @@ export function indexMessage(
 ): void {
   sql(tx.db).insert.run(
     id,
-    wordOf(message.mailboxId),
+    toMailboxWord(message.mailboxId),
     message.subject,
     message.sender,
-    message.body.slice(0, MOST_INDEXED_CHARACTERS).toWellFormed(),
+    message.body.slice(0, MAX_INDEXED_LENGTH).toWellFormed(),
   )
 }
 
@@ -49,15 +49,16 @@ export function indexMessage(
 export const unindexMessage = (tx: Tx, id: number): void => void sql(tx.db).delete.run(id)
 
 /** Takes the words of removed messages out of the files. */
-export const compactSearch = (app: Pick<App, 'commit'>): Promise<void> => compactFullText(app.commit, 'mailbox_search')
+export const compactSearchIndex = (app: Pick<App, 'commit'>): Promise<void> =>
+  compactFullText(app.commit, 'mailbox_search')
 
 /**
- * Row ids of the messages of a mailbox that have all the words, newest first, at most MOST_FOUND. Throws 422 for what is no search.
+ * Row ids of the messages of a mailbox that have all the words, newest first, at most MAX_SEARCH_RESULTS. Throws 422 for what is no search.
  * @param text as a person types it; nothing in it is syntax
  */
-export function findMessages(db: Database, mailboxId: number, text: string): number[] {
-  const query = `mailbox : "${wordOf(mailboxId)}" AND {subject sender body} : (${allWordsOf('q', text)})`
+export function searchMessageIds(db: Database, mailboxId: number, text: string): number[] {
+  const query = `mailbox : "${toMailboxWord(mailboxId)}" AND {subject sender body} : (${toAllWordsQuery('q', text)})`
   return sql(db)
-    .find.all(query, MOST_FOUND)
+    .find.all(query, MAX_SEARCH_RESULTS)
     .map(({ id }) => id)
 }

@@ -6,9 +6,9 @@ import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { belowTimeAndId, type RowWindow } from '#platform/db/row-window.ts'
-import { noSuch, uuidParam } from '#platform/http/schemas.ts'
+import { notFoundById, parseUuidParam } from '#platform/http/schemas.ts'
 import { newUuid, type UuidBytes } from '#platform/ids.ts'
 import { normaliseAddress, parseMailbox } from '#protocols/address/parse.ts'
 import type { Mailbox } from './mailboxes.ts'
@@ -28,7 +28,7 @@ export interface Thread {
 const COLUMNS =
   'id, uuid, subject, message_count AS messageCount, last_message_at AS lastMessageAt, created_at AS createdAt'
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   // The first that had the id: whoever uses it again, to draw the answers into a thread of his own, comes too late.
   ofMessage: db.prepare<{ threadId: number }, [number, string]>(
     'SELECT thread_id AS threadId FROM mailbox_messages WHERE mailbox_id = ? AND message_id = ? ORDER BY id LIMIT 1',
@@ -70,10 +70,10 @@ const sql = prepared((db) => ({
 }))
 
 /** References that are looked up, the last ones first: they are the nearest. */
-const MOST_REFERENCES = 20
+const MAX_REFERENCES = 20
 
 /** What decides to which conversation a message belongs. Message-IDs with angle brackets. */
-export interface Threaded {
+export interface ThreadedMessage {
   readonly messageId: string | null
   readonly inReplyTo: string | null
   readonly references: readonly string[]
@@ -84,22 +84,22 @@ export interface Threaded {
 }
 
 /** The thread that a message of a mailbox belongs to, found or made, with this message counted. Gives its row id. */
-export function threadFor(tx: Tx, mailbox: Pick<Mailbox, 'id'>, message: Threaded): number {
-  const { threadId: known, at } = message
-  const addTo = (threadId: number): boolean => sql(tx.db).addMessage.run(at, threadId, mailbox.id).changes === 1
+export function addToThread(tx: Tx, mailbox: Pick<Mailbox, 'id'>, message: ThreadedMessage): number {
+  const { threadId: knownId, at } = message
+  const tryAddTo = (threadId: number): boolean => sql(tx.db).addMessage.run(at, threadId, mailbox.id).changes === 1
   // A known one may be gone with its last message.
-  if (known !== undefined && addTo(known)) return known
+  if (knownId !== undefined && tryAddTo(knownId)) return knownId
   const found = findThread(tx.db, mailbox.id, message)
-  if (found !== undefined && addTo(found)) return found
-  const made = sql(tx.db).insert.get(newUuid(), mailbox.id, message.subject, message.at, message.at)
-  if (!made) throw new Error('the thread was not stored')
+  if (found !== undefined && tryAddTo(found)) return found
+  const created = sql(tx.db).insert.get(newUuid(), mailbox.id, message.subject, message.at, message.at)
+  if (!created) throw new Error('the thread was not stored')
   sql(tx.db).addThread.run(mailbox.id)
-  return made.id
+  return created.id
 }
 
-function findThread(db: Database, mailboxId: number, message: Threaded): number | undefined {
+function findThread(db: Database, mailboxId: number, message: ThreadedMessage): number | undefined {
   // First what it answers; a copy of what is there already, such as one that came by a list too, is last.
-  const references = message.references.slice(-MOST_REFERENCES).reverse()
+  const references = message.references.slice(-MAX_REFERENCES).reverse()
   for (const id of [message.inReplyTo, ...references, message.messageId]) {
     const found = id === null ? undefined : sql(db).ofMessage.get(mailboxId, id)?.threadId
     if (found !== undefined) return found
@@ -109,8 +109,8 @@ function findThread(db: Database, mailboxId: number, message: Threaded): number 
 
 /** The thread of a mailbox with this public id; throws 404. */
 export function getThread(db: Database, mailbox: Pick<Mailbox, 'id'>, id: string): Thread {
-  const thread = sql(db).byUuid.get(uuidParam(id, 'thread_not_found', 'thread'), mailbox.id)
-  if (!thread) throw noSuch('thread_not_found', 'thread')
+  const thread = sql(db).byUuid.get(parseUuidParam(id, 'thread_not_found', 'thread'), mailbox.id)
+  if (!thread) throw notFoundById('thread_not_found', 'thread')
   return thread
 }
 
@@ -150,13 +150,13 @@ export function storeSentReply(
   mailbox: Mailbox,
   reply: SentReply,
 ): { readonly id: number; readonly uuid: UuidBytes; readonly threadId: number } {
-  const there = sql(tx.db).sent.get(mailbox.id, reply.messageId, reply.emailId)
-  if (there) return there
+  const existing = sql(tx.db).sent.get(mailbox.id, reply.messageId, reply.emailId)
+  if (existing) return existing
   const email = sql(tx.db).email.get(reply.emailId)
   if (!email) throw new Error(`there is no email ${reply.emailId}`)
   const at = app.eventTime()
   const uuid = newUuid()
-  const threadId = threadFor(tx, mailbox, { ...reply, subject: email.subject, at })
+  const threadId = addToThread(tx, mailbox, { ...reply, subject: email.subject, at })
   const from = parseMailbox(email.from)
   const inserted = sql(tx.db).insertSent.get(
     uuid,

@@ -3,7 +3,7 @@
  * for a time, and the sender tries again. What was accepted before is delivered all the same.
  */
 import type { Database } from 'bun:sqlite'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { GiB } from '#platform/units.ts'
 import type { Mailbox } from './mailboxes.ts'
 
@@ -14,7 +14,7 @@ export const MAX_UNREAD_BYTES_PER_MAILBOX = 1 * GiB
 const MAX_UNREAD_PER_ACCOUNT = 500_000
 export const MAX_UNREAD_BYTES_PER_ACCOUNT = 5 * GiB
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   // By the index alone.
   ofAccount: db.prepare<{ count: number; bytes: number }, [number]>(
     `SELECT total(unread_count) AS count, total(unread_bytes) AS bytes FROM agent_mailboxes INDEXED BY agent_mailboxes_unread

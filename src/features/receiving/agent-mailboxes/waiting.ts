@@ -7,26 +7,33 @@
 import { listenForAccessChanges } from '#features/core/app/account-changes.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import type { Millis, Timer } from '#platform/clock.ts'
-import { AppError, tooMany, unauthorized } from '#platform/errors.ts'
-import { noSuch } from '#platform/http/schemas.ts'
+import { AppError, tooManyRequests, unauthorized } from '#platform/errors.ts'
+import { notFoundById } from '#platform/http/schemas.ts'
 import { Counts } from '#platform/queue/counts.ts'
-import { hasWaiting, type Lease, leaseOldest, nearestExpiry, release, takeBackExpired } from './leases.ts'
-import { type Mailbox, mailboxById } from './mailboxes.ts'
+import {
+  findNearestExpiry,
+  hasAvailableMessage,
+  type Lease,
+  leaseOldestMessage,
+  releaseExpired,
+  releaseLease,
+} from './leases.ts'
+import { findMailboxById, type Mailbox } from './mailboxes.ts'
 
-export const MOST_WAITING_AN_ACCOUNT = 2000
-export const MOST_WAITING = 10_000
+export const MAX_WAITING_PER_ACCOUNT = 2000
+export const MAX_WAITING = 10_000
 
 /** When a place may be free again, for who found none. */
 const RETRY_AFTER_SECONDS = 30
 /** Leases given in one transaction: a few milliseconds. */
-const MOST_AT_ONCE = 100
+const MAX_LEASES_PER_BATCH = 100
 
 interface Waiter {
   readonly actor: Actor
   /** In the room's queue. */
   isWaiting: boolean
   /** The client is not there any more. */
-  isGone: boolean
+  isDisconnected: boolean
   /** Takes it out of the queue; a lease or an error is on its way. */
   leave(): void
   resolve(lease: Lease): void
@@ -34,7 +41,7 @@ interface Waiter {
 }
 
 /** Those who wait for one mailbox, in the order in which they came. */
-interface Room {
+interface MailboxQueue {
   readonly mailboxId: number
   readonly waiters: Set<Waiter>
   serving: Promise<void> | undefined
@@ -45,121 +52,122 @@ interface Room {
 }
 
 /** Those who wait, by mailbox. Listens to the service while anybody waits. */
-export class WaitingRooms {
+export class LongPolls {
   readonly #app: App
-  readonly #ending: AbortSignal
-  readonly #rooms = new Map<number, Room>()
+  readonly #stopSignal: AbortSignal
+  readonly #queues = new Map<number, MailboxQueue>()
   /** Those who wait, by account. */
   readonly #waiting = new Counts()
   #stopListening: (() => void)[] = []
 
   /** @param ending aborted when the service ends: nobody waits any more */
-  constructor(app: App, ending: AbortSignal) {
+  constructor(app: App, stopSignal: AbortSignal) {
     this.#app = app
-    this.#ending = ending
-    ending.addEventListener('abort', () => {
-      for (const room of [...this.#rooms.values()]) this.#refuseAll(room, stopping)
+    this.#stopSignal = stopSignal
+    stopSignal.addEventListener('abort', () => {
+      for (const queue of [...this.#queues.values()]) this.#rejectAll(queue, createStoppingError)
     })
   }
 
-  #roomOf(mailboxId: number): Room {
-    const found = this.#rooms.get(mailboxId)
+  #getQueue(mailboxId: number): MailboxQueue {
+    const found = this.#queues.get(mailboxId)
     if (found) return found
-    const room: Room = { mailboxId, waiters: new Set(), serving: undefined, isStale: false, timer: undefined }
-    this.#rooms.set(mailboxId, room)
+    const queue: MailboxQueue = { mailboxId, waiters: new Set(), serving: undefined, isStale: false, timer: undefined }
+    this.#queues.set(mailboxId, queue)
     if (this.#stopListening.length === 0)
       this.#stopListening = [
         this.#app.mailboxChanged.listen((changed) => {
-          const waiting = this.#rooms.get(changed.mailboxId)
+          const waiting = this.#queues.get(changed.mailboxId)
           if (waiting) void this.#serve(waiting)
         }),
-        listenForAccessChanges(this.#app, (accountId) => this.#refuseRevoked(accountId)),
+        listenForAccessChanges(this.#app, (accountId) => this.#rejectRevoked(accountId)),
       ]
-    return room
+    return queue
   }
 
-  #enter(room: Room, waiter: Waiter): void {
+  #addWaiter(queue: MailboxQueue, waiter: Waiter): void {
     waiter.isWaiting = true
-    room.waiters.add(waiter)
+    queue.waiters.add(waiter)
     const { accountId } = waiter.actor
     this.#waiting.add(accountId, 1)
   }
 
-  #leave(room: Room, waiter: Waiter): void {
+  #removeWaiter(queue: MailboxQueue, waiter: Waiter): void {
     if (!waiter.isWaiting) return
     waiter.isWaiting = false
-    room.waiters.delete(waiter)
+    queue.waiters.delete(waiter)
     const { accountId } = waiter.actor
     this.#waiting.add(accountId, -1)
-    this.#closeWhenEmpty(room)
+    this.#closeWhenEmpty(queue)
   }
 
-  #closeWhenEmpty(room: Room): void {
-    if (room.waiters.size > 0 || room.serving) return
-    room.timer?.cancel()
-    this.#rooms.delete(room.mailboxId)
-    if (this.#rooms.size > 0) return
+  #closeWhenEmpty(queue: MailboxQueue): void {
+    if (queue.waiters.size > 0 || queue.serving) return
+    queue.timer?.cancel()
+    this.#queues.delete(queue.mailboxId)
+    if (this.#queues.size > 0) return
     for (const stop of this.#stopListening) stop()
     this.#stopListening = []
   }
 
-  #refuseIfRevoked(waiter: Waiter): boolean {
+  #rejectIfRevoked(waiter: Waiter): boolean {
     if (waiter.actor.mayStillAct?.() !== false) return false
     waiter.leave()
     waiter.reject(unauthorized())
     return true
   }
 
-  #refuseRevoked(accountId: number): void {
+  #rejectRevoked(accountId: number): void {
     if (this.#waiting.of(accountId) === 0) return
-    for (const room of [...this.#rooms.values()])
-      for (const waiter of [...room.waiters]) if (waiter.actor.accountId === accountId) this.#refuseIfRevoked(waiter)
+    for (const queue of [...this.#queues.values()])
+      for (const waiter of [...queue.waiters]) if (waiter.actor.accountId === accountId) this.#rejectIfRevoked(waiter)
   }
 
-  #refuseAll(room: Room, error: () => unknown): void {
-    for (const waiter of [...room.waiters]) {
+  #rejectAll(queue: MailboxQueue, error: () => unknown): void {
+    for (const waiter of [...queue.waiters]) {
       waiter.leave()
       waiter.reject(error())
     }
   }
 
   /** Serves a room until nobody waits or nothing is left; once at a time, so that many changes are one look at the database. */
-  #serve(room: Room): Promise<void> {
-    room.isStale = true
-    room.serving ??= this.#serveUntilQuiet(room).finally(() => {
-      room.serving = undefined
+  #serve(queue: MailboxQueue): Promise<void> {
+    queue.isStale = true
+    queue.serving ??= this.#serveUntilQuiet(queue).finally(() => {
+      queue.serving = undefined
       // Something happened after its last look, before this ran.
-      if (room.isStale) return this.#serve(room)
-      this.#wakeAtExpiry(room)
-      this.#closeWhenEmpty(room)
+      if (queue.isStale) return this.#serve(queue)
+      this.#wakeAtExpiry(queue)
+      this.#closeWhenEmpty(queue)
       return undefined
     })
-    return room.serving
+    return queue.serving
   }
 
-  async #serveUntilQuiet(room: Room): Promise<void> {
+  async #serveUntilQuiet(queue: MailboxQueue): Promise<void> {
     try {
-      while (room.isStale) {
-        room.isStale = false
-        if (room.waiters.size > 0 && !mailboxById(this.#app.db, room.mailboxId)) this.#refuseAll(room, noMailbox)
-        while (room.waiters.size > 0 && hasWaiting(this.#app.db, room.mailboxId, this.#app.clock.now()))
-          await this.#serveSome(room)
+      while (queue.isStale) {
+        queue.isStale = false
+        if (queue.waiters.size > 0 && !findMailboxById(this.#app.db, queue.mailboxId))
+          this.#rejectAll(queue, createNoMailboxError)
+        while (queue.waiters.size > 0 && hasAvailableMessage(this.#app.db, queue.mailboxId, this.#app.clock.now()))
+          await this.#serveBatch(queue)
       }
     } catch (error) {
-      this.#refuseAll(room, () => error)
+      this.#rejectAll(queue, () => error)
     }
   }
 
-  async #serveSome(room: Room): Promise<void> {
+  async #serveBatch(queue: MailboxQueue): Promise<void> {
     const served: { readonly waiter: Waiter; readonly lease: Lease }[] = []
     try {
       await this.#app.commit.writeFromReserve((tx) => {
         const now = this.#app.clock.now()
-        takeBackExpired(tx, room.mailboxId, now)
-        for (const waiter of [...room.waiters].slice(0, MOST_AT_ONCE)) {
-          if (this.#refuseIfRevoked(waiter)) continue
+        releaseExpired(tx, queue.mailboxId, now)
+        for (const waiter of [...queue.waiters].slice(0, MAX_LEASES_PER_BATCH)) {
+          if (this.#rejectIfRevoked(waiter)) continue
           // From here on its time does not run out: the message is its own once this is on disk.
-          const lease = leaseOldest(tx, room.mailboxId, now)
+          const lease = leaseOldestMessage(tx, queue.mailboxId, now)
           if (!lease) break
           waiter.leave()
           served.push({ waiter, lease })
@@ -169,22 +177,22 @@ export class WaitingRooms {
       for (const { waiter } of served) waiter.reject(error)
       throw error
     }
-    const lost = served.filter(({ waiter }) => waiter.isGone)
-    for (const { waiter, lease } of served) if (!waiter.isGone) waiter.resolve(lease)
+    const undelivered = served.filter(({ waiter }) => waiter.isDisconnected)
+    for (const { waiter, lease } of served) if (!waiter.isDisconnected) waiter.resolve(lease)
     // Their clients went away while it was written: the next ones get these messages.
-    if (lost.length > 0)
+    if (undelivered.length > 0)
       await this.#app.commit.writeFromReserve((tx) => {
-        for (const { lease } of lost) release(tx, lease)
+        for (const { lease } of undelivered) releaseLease(tx, lease)
       })
   }
 
-  #wakeAtExpiry(room: Room): void {
-    room.timer?.cancel()
-    room.timer = undefined
+  #wakeAtExpiry(queue: MailboxQueue): void {
+    queue.timer?.cancel()
+    queue.timer = undefined
     const at: Millis | undefined =
-      room.waiters.size > 0 ? nearestExpiry(this.#app.db, room.mailboxId, this.#app.clock.now()) : undefined
+      queue.waiters.size > 0 ? findNearestExpiry(this.#app.db, queue.mailboxId, this.#app.clock.now()) : undefined
     if (at !== undefined)
-      room.timer = this.#app.clock.after(Math.max(at - this.#app.clock.now(), 1), () => void this.#serve(room))
+      queue.timer = this.#app.clock.after(Math.max(at - this.#app.clock.now(), 1), () => void this.#serve(queue))
   }
 
   /**
@@ -193,53 +201,53 @@ export class WaitingRooms {
    * @param signal aborted when the client goes away
    */
   async next(actor: Actor, mailbox: Mailbox, waitMs: number, signal: AbortSignal): Promise<Lease> {
-    if (this.#ending.aborted) throw stopping()
-    if (signal.aborted) throw clientGone()
-    if (this.#waiting.of(actor.accountId) >= MOST_WAITING_AN_ACCOUNT)
-      throw tooMany(
+    if (this.#stopSignal.aborted) throw createStoppingError()
+    if (signal.aborted) throw createClientGoneError()
+    if (this.#waiting.of(actor.accountId) >= MAX_WAITING_PER_ACCOUNT)
+      throw tooManyRequests(
         'too_many_waiting',
-        `${MOST_WAITING_AN_ACCOUNT} requests of this account wait for a message, which is the most; let fewer wait.`,
+        `${MAX_WAITING_PER_ACCOUNT} requests of this account wait for a message, which is the most; let fewer wait.`,
         RETRY_AFTER_SECONDS,
       )
-    if (this.#waiting.total >= MOST_WAITING)
-      throw tooMany(
+    if (this.#waiting.total >= MAX_WAITING)
+      throw tooManyRequests(
         'too_many_waiting',
         'As many requests wait for messages as the service can have; try again later.',
         RETRY_AFTER_SECONDS,
       )
-    const room = this.#roomOf(mailbox.id)
+    const queue = this.#getQueue(mailbox.id)
     const { promise, resolve, reject } = Promise.withResolvers<Lease>()
     let timer: Timer | undefined
     const waiter: Waiter = {
       actor,
       isWaiting: false,
-      isGone: false,
+      isDisconnected: false,
       leave: () => {
         timer?.cancel()
-        this.#leave(room, waiter)
+        this.#removeWaiter(queue, waiter)
       },
       resolve,
       reject,
     }
-    const giveUp = () => {
+    const onTimeout = () => {
       if (!waiter.isWaiting) return
       waiter.leave()
-      reject(nothingCame())
+      reject(createNoMessageError())
     }
-    const goAway = () => {
-      waiter.isGone = true
+    const onDisconnected = () => {
+      waiter.isDisconnected = true
       waiter.leave()
-      reject(clientGone())
+      reject(createClientGoneError())
     }
-    this.#enter(room, waiter)
-    signal.addEventListener('abort', goAway, { once: true })
-    if (waitMs > 0) timer = this.#app.clock.after(waitMs, giveUp)
-    const served = this.#serve(room)
-    if (waitMs <= 0) void served.then(giveUp)
+    this.#addWaiter(queue, waiter)
+    signal.addEventListener('abort', onDisconnected, { once: true })
+    if (waitMs > 0) timer = this.#app.clock.after(waitMs, onTimeout)
+    const served = this.#serve(queue)
+    if (waitMs <= 0) void served.then(onTimeout)
     try {
       return await promise
     } finally {
-      signal.removeEventListener('abort', goAway)
+      signal.removeEventListener('abort', onDisconnected)
     }
   }
 
@@ -249,18 +257,20 @@ export class WaitingRooms {
   }
 
   /** Mailboxes that somebody waits at. */
-  get mailboxes(): number {
-    return this.#rooms.size
+  get mailboxCount(): number {
+    return this.#queues.size
   }
 }
 
 /** The 408 of a wait that gave nothing. */
-export const nothingCame = (): AppError => new AppError(408, 'no_message', 'No message came in this time; ask again.')
+export const createNoMessageError = (): AppError =>
+  new AppError(408, 'no_message', 'No message came in this time; ask again.')
 
 /** Nobody reads this answer. */
-const clientGone = (): AppError => new AppError(400, 'request_interrupted', 'The client went away while it waited.')
+const createClientGoneError = (): AppError =>
+  new AppError(400, 'request_interrupted', 'The client went away while it waited.')
 
-const noMailbox = (): AppError => noSuch('mailbox_not_found', 'mailbox')
+const createNoMailboxError = (): AppError => notFoundById('mailbox_not_found', 'mailbox')
 
-const stopping = (): AppError =>
+const createStoppingError = (): AppError =>
   new AppError(503, 'stopping', 'The service is about to restart; ask again in a moment.', { retryAfterSeconds: 1 })

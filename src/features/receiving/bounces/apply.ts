@@ -10,9 +10,9 @@ import { type Status, statusName } from '#features/sending/queue/status.ts'
 import { ERASED_ADDRESS } from '#features/setup/suppression-store/listed-form.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import type { DeliveryReport, ReportedRecipient } from '#protocols/dsn/report.ts'
-import { judgeFailure } from './judge.ts'
-import { type MatchedRecipient, matchReport } from './match.ts'
+import type { Dsn, DsnRecipient } from '#protocols/dsn/report.ts'
+import { classifyFailure } from './judge.ts'
+import { type MatchedRecipient, matchDeliveryReport } from './match.ts'
 
 export type BounceResult =
   | { readonly kind: 'applied'; readonly recipient: ChangedRecipient }
@@ -30,7 +30,7 @@ export interface ChangedRecipient {
   readonly status: 'bounced' | 'sent'
 }
 
-export interface BounceAt {
+export interface BounceContext {
   /** By the MAC of the return path that it came to. */
   readonly recipientId?: number | undefined
   /** It came to an address of this account: only its emails. */
@@ -40,18 +40,18 @@ export interface BounceAt {
 }
 
 /** Applies a report inside the caller's transaction. Never throws for what the report says. */
-export function applyBounce(app: App, tx: Tx, report: DeliveryReport, at: BounceAt): BounceResult {
-  const matched = matchReport({ db: tx.db, keys: app.keys }, report, at)
+export function applyBounce(app: App, tx: Tx, report: Dsn, at: BounceContext): BounceResult {
+  const matched = matchDeliveryReport({ db: tx.db, keys: app.keys }, report, at)
   if (matched.kind !== 'matched') return matched
-  if (isEarly(matched.recipient, matched.reported)) return { kind: 'early', why: EARLY }
-  const result = applyOne(app, tx, matched.recipient, matched.reported, at.now)
+  if (isEarly(matched.recipient, matched.reported)) return { kind: 'early', why: EARLY_REASON }
+  const result = applyToRecipient(app, tx, matched.recipient, matched.reported, at.now)
   return typeof result === 'string' ? { kind: 'ignored', why: result } : { kind: 'applied', recipient: result }
 }
 
-const EARLY = 'The receiver has its message, and the end of our session with it is not known yet.'
+const EARLY_REASON = 'The receiver has its message, and the end of our session with it is not known yet.'
 
 /** A receiver may pass a message on, and hear that it cannot be delivered, before its 250 has come to us; and we may never get that. */
-const isEarly = ({ sandbox, status, startedAt }: MatchedRecipient, { action }: ReportedRecipient): boolean =>
+const isEarly = ({ sandbox, status, startedAt }: MatchedRecipient, { action }: DsnRecipient): boolean =>
   sandbox === 0 &&
   statusName(status) === 'processing' &&
   startedAt !== null &&
@@ -59,11 +59,11 @@ const isEarly = ({ sandbox, status, startedAt }: MatchedRecipient, { action }: R
   action !== 'none'
 
 /** What changed, or a sentence that says why nothing did. */
-function applyOne(
+function applyToRecipient(
   app: App,
   tx: Tx,
   recipient: MatchedRecipient,
-  reported: ReportedRecipient,
+  reported: DsnRecipient,
   now: Millis,
 ): ChangedRecipient | string {
   if (recipient.sandbox === 1) return 'It is about sandbox mail, which nobody outside has seen.'
@@ -74,25 +74,29 @@ function applyOne(
     case 'none':
       return 'It tells neither that it failed nor that it arrived.'
     case 'failed':
-      return bounce(app, tx, recipient, reported, now) ? changed(recipient, 'bounced') : settled(status)
+      return applyFailure(app, tx, recipient, reported, now)
+        ? toChangedRecipient(recipient, 'bounced')
+        : describeSettled(status)
     case 'delivered':
     case 'relayed':
     case 'expanded':
-      return confirm(tx, recipient, reported, now) ? changed(recipient, 'sent') : settled(status)
+      return confirmDelivery(tx, recipient, reported, now)
+        ? toChangedRecipient(recipient, 'sent')
+        : describeSettled(status)
   }
 }
 
-const settled = (status: Status): string => `The recipient is ${status} already.`
+const describeSettled = (status: Status): string => `The recipient is ${status} already.`
 
-const changed = (
+const toChangedRecipient = (
   { recipientId, emailId, accountId }: MatchedRecipient,
   status: 'bounced' | 'sent',
 ): ChangedRecipient => ({ recipientId, emailId, accountId, status })
 
-function bounce(app: App, tx: Tx, recipient: MatchedRecipient, reported: ReportedRecipient, now: Millis): boolean {
+function applyFailure(app: App, tx: Tx, recipient: MatchedRecipient, reported: DsnRecipient, now: Millis): boolean {
   const { recipientId, emailId } = recipient
   const { diagnostic } = reported
-  const { bounceType, bounceCategory, isAddressDead } = judgeFailure(reported)
+  const { bounceType, bounceCategory, isPermanentlyInvalid: isAddressDead } = classifyFailure(reported)
   const reason = `The receiver reported later that it was not delivered: ${diagnostic ?? reported.status ?? 'it gave no reason'}`
   const isBounced = bounceLate(
     tx,
@@ -102,7 +106,7 @@ function bounce(app: App, tx: Tx, recipient: MatchedRecipient, reported: Reporte
       bounceCategory,
       ...(!isErased(recipient) && { lastError: reason, smtpResponse: diagnostic ?? undefined }),
       data: {
-        ...(!isErased(recipient) && { ...reportedData(reported), reason }),
+        ...(!isErased(recipient) && { ...toEventData(reported), reason }),
         bounce_type: bounceType,
         bounce_category: bounceCategory,
       },
@@ -114,11 +118,11 @@ function bounce(app: App, tx: Tx, recipient: MatchedRecipient, reported: Reporte
   return true
 }
 
-function confirm(tx: Tx, recipient: MatchedRecipient, reported: ReportedRecipient, now: Millis): boolean {
+function confirmDelivery(tx: Tx, recipient: MatchedRecipient, reported: DsnRecipient, now: Millis): boolean {
   const { recipientId, emailId } = recipient
   const facts = isErased(recipient)
     ? {}
-    : { smtpResponse: reported.diagnostic ?? undefined, data: reportedData(reported) }
+    : { smtpResponse: reported.diagnostic ?? undefined, data: toEventData(reported) }
   if (!confirmUncertain(tx, { recipientId, emailId, now }, facts)) return false
   resolveDeadLetter(tx, recipientId)
   return true
@@ -127,7 +131,7 @@ function confirm(tx: Tx, recipient: MatchedRecipient, reported: ReportedRecipien
 /** What a receiver writes names the address nearly always. */
 const isErased = ({ address }: MatchedRecipient): boolean => address === ERASED_ADDRESS
 
-const reportedData = ({ diagnostic, remoteMta }: ReportedRecipient) => ({
+const toEventData = ({ diagnostic, remoteMta }: DsnRecipient) => ({
   smtp_response: diagnostic,
   remote_mta: remoteMta,
   diagnostic_code: diagnostic === null ? null : `${SMTP_REPLY.test(diagnostic) ? 'smtp' : 'unknown'}; ${diagnostic}`,

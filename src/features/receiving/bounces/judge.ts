@@ -2,10 +2,10 @@
  * @module What a report of a failed delivery means: bounce type, category and whether the address is dead, by the rules of direct replies. Pure.
  */
 
-import { type BounceCategory, bounceTypeOf } from '#features/sending/delivery/bounce-category.ts'
+import { type BounceCategory, toBounceType } from '#features/sending/delivery/bounce-category.ts'
 import { classifyReply, type Phase } from '#features/sending/delivery/classify.ts'
-import { isAddressDead } from '#features/sending/delivery/dead-address.ts'
-import type { ReportedRecipient } from '#protocols/dsn/report.ts'
+import { isPermanentlyInvalid } from '#features/sending/delivery/dead-address.ts'
+import type { DsnRecipient } from '#protocols/dsn/report.ts'
 import { isVagueStatus } from '#protocols/dsn/standard.ts'
 import type { SmtpReply } from '#protocols/smtp/replies.ts'
 
@@ -14,23 +14,27 @@ export interface ReportedBounce {
   readonly bounceType: 'hard' | 'soft'
   readonly bounceCategory: BounceCategory
   /** The address itself takes no mail, so it goes on the suppression list. */
-  readonly isAddressDead: boolean
+  readonly isPermanentlyInvalid: boolean
 }
 
 /** Judges the status and diagnostic of a recipient whose action is `failed`. */
-export function judgeFailure({ status, diagnostic }: Pick<ReportedRecipient, 'status' | 'diagnostic'>): ReportedBounce {
-  const reply = replyOf(status, diagnostic ?? '')
-  const phase = phaseOf(diagnostic ?? '')
+export function classifyFailure({ status, diagnostic }: Pick<DsnRecipient, 'status' | 'diagnostic'>): ReportedBounce {
+  const reply = toReply(status, diagnostic ?? '')
+  const phase = findPhase(diagnostic ?? '')
   const bounceCategory = reply.code < 500 ? 'expired' : classifyReply(reply, phase)
-  if (bounceCategory === 'expired') return { bounceType: 'soft', bounceCategory, isAddressDead: false }
-  return { bounceType: bounceTypeOf(bounceCategory), bounceCategory, isAddressDead: isAddressDead(reply, phase) }
+  if (bounceCategory === 'expired') return { bounceType: 'soft', bounceCategory, isPermanentlyInvalid: false }
+  return {
+    bounceType: toBounceType(bounceCategory),
+    bounceCategory,
+    isPermanentlyInvalid: isPermanentlyInvalid(reply, phase),
+  }
 }
 
 /** The command that the reporting server names: Postfix after the reply, Exim before it. Without one, the latest takes least for granted. */
-const REFUSED_COMMAND = /(?:in reply to|error from remote mail server after)(?: pipelined)? (MAIL FROM|RCPT TO)/i
+const REJECTED_COMMAND = /(?:in reply to|error from remote mail server after)(?: pipelined)? (MAIL FROM|RCPT TO)/i
 
-function phaseOf(diagnostic: string): Exclude<Phase, 'session'> {
-  const command = REFUSED_COMMAND.exec(diagnostic)?.[1]?.toUpperCase()
+function findPhase(diagnostic: string): Exclude<Phase, 'session'> {
+  const command = REJECTED_COMMAND.exec(diagnostic)?.[1]?.toUpperCase()
   return command === 'MAIL FROM' ? 'mail' : command === 'RCPT TO' ? 'rcpt' : 'body'
 }
 
@@ -38,7 +42,7 @@ function phaseOf(diagnostic: string): Exclude<Phase, 'session'> {
 const REPLY_CODE = /(?<![\d.:])([45]\d\d)(?:[ -]#?(([45])\.\d{1,3}\.\d{1,3})(?!\.?\d)|(?=[ -]))/
 
 /** The reply that the reporting server got or would have given. */
-function replyOf(status: string | null, diagnostic: string): SmtpReply {
+function toReply(status: string | null, diagnostic: string): SmtpReply {
   const quoted = REPLY_CODE.exec(diagnostic)
   const quotedCode = quoted?.[1] === undefined ? undefined : Number(quoted[1])
   const quotedStatus = quoted?.[2]

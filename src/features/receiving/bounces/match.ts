@@ -4,13 +4,13 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
-import { messageIdOf, recipientOfVerp } from '#features/sending/queue/names.ts'
+import { findVerpRecipient, messageIdOf } from '#features/sending/queue/names.ts'
 import type { Millis } from '#platform/clock.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { parseUuid, type UuidBytes } from '#platform/ids.ts'
 import { normaliseAddress } from '#protocols/address/parse.ts'
 import { decodeVerp } from '#protocols/address/verp.ts'
-import type { DeliveryReport, ReportedRecipient } from '#protocols/dsn/report.ts'
+import type { Dsn, DsnRecipient } from '#protocols/dsn/report.ts'
 
 /** A recipient that a report may be about. */
 export interface MatchedRecipient {
@@ -25,8 +25,8 @@ export interface MatchedRecipient {
   readonly sandbox: number
 }
 
-export type Matched =
-  | { readonly kind: 'matched'; readonly recipient: MatchedRecipient; readonly reported: ReportedRecipient }
+export type BounceMatch =
+  | { readonly kind: 'matched'; readonly recipient: MatchedRecipient; readonly reported: DsnRecipient }
   | { readonly kind: 'ignored'; readonly why: string }
   | { readonly kind: 'unmatched'; readonly why: string }
 
@@ -37,37 +37,37 @@ interface EmailRow {
   readonly from: string
 }
 
-const RECIPIENT = `SELECT recipients.id AS recipientId, email_id AS emailId, account_id AS accountId, address, recipients.status,
+const SELECT_RECIPIENT = `SELECT recipients.id AS recipientId, email_id AS emailId, account_id AS accountId, address, recipients.status,
   delivery_started_at AS startedAt, sandbox
   FROM recipients JOIN emails ON emails.id = email_id`
 
-const sql = prepared((db) => ({
-  recipient: db.prepare<MatchedRecipient, [number]>(`${RECIPIENT} WHERE recipients.id = ?`),
-  recipients: db.prepare<MatchedRecipient, [number]>(`${RECIPIENT} WHERE email_id = ? ORDER BY recipients.id`),
+const sql = prepareStatements((db) => ({
+  recipient: db.prepare<MatchedRecipient, [number]>(`${SELECT_RECIPIENT} WHERE recipients.id = ?`),
+  recipients: db.prepare<MatchedRecipient, [number]>(`${SELECT_RECIPIENT} WHERE email_id = ? ORDER BY recipients.id`),
   email: db.prepare<EmailRow, [UuidBytes]>(
     'SELECT id, uuid, account_id AS accountId, from_address AS "from" FROM emails WHERE uuid = ?',
   ),
 }))
 
 /** @param at.recipientId by the MAC of the address that the report came to @param at.accountId the only account whose emails it may be about */
-export function matchReport(
+export function matchDeliveryReport(
   { db, keys }: Pick<App, 'db' | 'keys'>,
-  report: DeliveryReport,
+  report: Dsn,
   at: { readonly recipientId?: number | undefined; readonly accountId?: number | undefined },
-): Matched {
-  const returned = recipientOfReturnPath(db, report.originalReturnPath, keys.subkey('verp'))
-  const proven = at.recipientId ?? returned
-  const email = emailOfMessageId(db, report.originalMessageId)
+): BounceMatch {
+  const returnedId = findRecipientByReturnPath(db, report.originalReturnPath, keys.subkey('verp'))
+  const provenId = at.recipientId ?? returnedId
+  const email = findEmailByMessageId(db, report.originalMessageId)
   const isForeign = (accountId: number): boolean => at.accountId !== undefined && at.accountId !== accountId
-  if (proven !== undefined) {
-    const recipient = sql(db).recipient.get(proven)
+  if (provenId !== undefined) {
+    const recipient = sql(db).recipient.get(provenId)
     if (!recipient) return unmatched('The recipient that the return path names is no longer there.')
     if (isForeign(recipient.accountId)) return unmatched('It is about an email of another account.')
     if (email && email.id !== recipient.emailId)
       return ignored('The return path is of one email, the returned message is another one.')
-    if (returned !== undefined && returned !== proven)
+    if (returnedId !== undefined && returnedId !== provenId)
       return ignored('It came to the return path of one recipient, the returned message was for another one.')
-    return matchedOne(recipient, report)
+    return matchRecipient(recipient, report)
   }
   if (!email) return unmatched('It names no email of ours.')
   if (isForeign(email.accountId)) return unmatched('It is about an email of another account.')
@@ -75,12 +75,12 @@ export function matchReport(
   if (!only) return unmatched('The recipient of the email is no longer there.')
   // Each of several recipients knows the Message-ID and the names of the others: a report that only knows these may be made up by any of them.
   return others.length === 0
-    ? matchedOne(only, report)
+    ? matchRecipient(only, report)
     : unmatched('The email has several recipients, and nothing proves which of them the report is about.')
 }
 
 /** Whose address the report gives does not matter here: forwarded mail fails at another one. */
-function matchedOne(recipient: MatchedRecipient, report: DeliveryReport): Matched {
+function matchRecipient(recipient: MatchedRecipient, report: Dsn): BounceMatch {
   const named = report.recipients.filter((reported) => isNamed(recipient, reported))
   const candidates = named.length > 0 ? named : report.recipients
   const [reported] = candidates
@@ -90,26 +90,26 @@ function matchedOne(recipient: MatchedRecipient, report: DeliveryReport): Matche
   return { kind: 'matched', recipient, reported }
 }
 
-function isNamed({ address }: MatchedRecipient, { finalRecipient, originalRecipient }: ReportedRecipient): boolean {
+function isNamed({ address }: MatchedRecipient, { finalRecipient, originalRecipient }: DsnRecipient): boolean {
   const key = normaliseAddress(address)
   return [originalRecipient, finalRecipient].some((name) => name !== null && normaliseAddress(name) === key)
 }
 
-function recipientOfReturnPath(db: Database, address: string | null, verpKey: Uint8Array): number | undefined {
+function findRecipientByReturnPath(db: Database, address: string | null, verpKey: Uint8Array): number | undefined {
   if (address === null) return undefined
   const at = address.lastIndexOf('@')
   const name = decodeVerp(at === -1 ? address : address.slice(0, at), verpKey)
-  return name && recipientOfVerp(db, name)
+  return name && findVerpRecipient(db, name)
 }
 
 const MESSAGE_ID = /^<([0-9a-f-]{36})@[^<>@\s]{1,255}>$/i
 
 /** The email whose Message-ID it is, its domain included. */
-export function emailOfMessageId(db: Database, messageId: string | null): EmailRow | undefined {
+export function findEmailByMessageId(db: Database, messageId: string | null): EmailRow | undefined {
   const uuid = parseUuid(MESSAGE_ID.exec(messageId ?? '')?.[1] ?? '')
   const email = uuid && sql(db).email.get(uuid)
   return email && messageIdOf(email.uuid, email.from).toLowerCase() === messageId?.toLowerCase() ? email : undefined
 }
 
-const ignored = (why: string): Matched => ({ kind: 'ignored', why })
-const unmatched = (why: string): Matched => ({ kind: 'unmatched', why })
+const ignored = (why: string): BounceMatch => ({ kind: 'ignored', why })
+const unmatched = (why: string): BounceMatch => ({ kind: 'unmatched', why })

@@ -5,15 +5,21 @@
 import type { App } from '#features/core/app/app.ts'
 import { countDaily, domainOfAddress } from '#features/core/events/figures.ts'
 import { count, record } from '#features/core/events/record.ts'
-import { countFigure } from '#features/setup/streams/figures.ts'
+import { countForStream } from '#features/setup/streams/figures.ts'
 import { COMPLAINT } from '#features/setup/suppression-store/check.ts'
 import { ERASED_ADDRESS } from '#features/setup/suppression-store/listed-form.ts'
-import { suppressFor } from '#features/setup/suppression-store/suppress.ts'
+import { suppressAfterOutcome } from '#features/setup/suppression-store/suppress.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import type { FeedbackReport, FeedbackType } from '#protocols/arf/report.ts'
-import { matchReport, mayHaveArrived, type ReportedEmail, type ReportedRecipient, type ReportPlace } from './match.ts'
+import {
+  isPossiblyDelivered,
+  matchFeedbackReport,
+  type ReportContext,
+  type ReportedEmail,
+  type ReportedRecipient,
+} from './match.ts'
 
 /** What became of a report. `why` is a sentence. */
 export type ComplaintResult =
@@ -34,7 +40,7 @@ export type ComplaintResult =
   | { readonly kind: 'unmatched'; readonly why: string }
 
 /** Where and when a report came in. */
-export interface ReportOrigin extends ReportPlace {
+export interface ReportOrigin extends ReportContext {
   /** The report, in the store of raw messages. */
   readonly rawRef: number
   /** Event time. */
@@ -45,9 +51,9 @@ export interface ReportOrigin extends ReportPlace {
 export const NOT_SPAM: FeedbackType = 'not-spam'
 
 /** Counter of the reports of one type; of `''` the beginning that all have. */
-export const complaintMetric = (type: FeedbackType | ''): string => `complaint:${type}`
+export const toComplaintMetric = (type: FeedbackType | ''): string => `complaint:${type}`
 
-interface StoredRow {
+interface ComplaintRow {
   readonly id: number
   readonly feedbackType: FeedbackType
   readonly recipientId: number | null
@@ -56,13 +62,13 @@ interface StoredRow {
   readonly createdAt: Millis
 }
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   insert: db.prepare<{ id: number }, (string | number | null)[]>(
     `INSERT INTO complaints (account_id, email_id, recipient_id, feedback_type, feedback_loop, reporter, raw_ref, created_at)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING id`,
   ),
   prove: db.prepare('UPDATE complaints SET feedback_loop = ? WHERE id = ? AND feedback_loop IS NULL'),
-  ofEmail: db.prepare<StoredRow, [number]>(
+  ofEmail: db.prepare<ComplaintRow, [number]>(
     `SELECT id, feedback_type AS feedbackType, recipient_id AS recipientId, feedback_loop AS feedbackLoop, raw_ref AS rawRef,
      created_at AS createdAt FROM complaints WHERE email_id = ? ORDER BY id`,
   ),
@@ -74,24 +80,24 @@ const sql = prepared((db) => ({
 
 /** Writes what a feedback report says. Never throws for what is in it. */
 export function applyComplaint(app: App, tx: Tx, report: FeedbackReport, at: ReportOrigin): ComplaintResult {
-  const matched = matchReport({ db: tx.db, keys: app.keys }, report, at)
+  const matched = matchFeedbackReport({ db: tx.db, keys: app.keys }, report, at)
   switch (matched.kind) {
     case 'ignored':
     case 'unmatched':
       return matched
     case 'matched': {
       const { email, recipient } = matched
-      const refusal = refusalOf(email, mayHaveArrived(recipient))
+      const refusal = checkReportable(email, isPossiblyDelivered(recipient))
       if (refusal) return refusal
       return report.feedbackType === NOT_SPAM
-        ? keepPraise(tx, { email, recipient, report, at })
-        : complain(app, tx, email, recipient, report, at)
+        ? storeNotSpamReport(tx, { email, recipient, report, at })
+        : applyRecipientComplaint(app, tx, email, recipient, report, at)
     }
     case 'email': {
       const { email, recipients } = matched
       return (
-        refusalOf(email, recipients.some(mayHaveArrived)) ??
-        countComplaint(tx, { email, recipient: undefined, report, at })
+        checkReportable(email, recipients.some(isPossiblyDelivered)) ??
+        countEmailComplaint(tx, { email, recipient: undefined, report, at })
       )
     }
   }
@@ -100,12 +106,12 @@ export function applyComplaint(app: App, tx: Tx, report: FeedbackReport, at: Rep
 const ignored = (why: string): ComplaintResult => ({ kind: 'ignored', why })
 
 /** Nobody can complain about what nobody got. */
-function refusalOf({ sandbox }: ReportedEmail, mayBeThere: boolean): ComplaintResult | undefined {
+function checkReportable({ sandbox }: ReportedEmail, isPossiblyDelivered: boolean): ComplaintResult | undefined {
   if (sandbox === 1) return ignored('The email was captured in the sandbox and sent to nobody.')
-  return mayBeThere ? undefined : ignored('The email was not delivered to whom it speaks of.')
+  return isPossiblyDelivered ? undefined : ignored('The email was not delivered to whom it speaks of.')
 }
 
-function complain(
+function applyRecipientComplaint(
   app: App,
   tx: Tx,
   email: ReportedEmail,
@@ -113,8 +119,8 @@ function complain(
   report: FeedbackReport,
   at: ReportOrigin,
 ): ComplaintResult {
-  if (!store(tx, { email, recipient, report, at })) {
-    proveEarlier(tx, { email, recipient, report, at })
+  if (!storeComplaint(tx, { email, recipient, report, at })) {
+    addProofToEarlier(tx, { email, recipient, report, at })
     return ignored('This recipient has complained about the email before.')
   }
   const { accountId } = email
@@ -127,7 +133,7 @@ function complain(
     recipientId: recipient.id,
     data: { complainer: address, feedback_type: report.feedbackType },
   })
-  const isSuppressed = suppressFor(app, tx, email, { address, reason: COMPLAINT })
+  const isSuppressed = suppressAfterOutcome(app, tx, email, { address, reason: COMPLAINT })
   return { kind: 'applied', accountId, emailId: email.id, recipientId: recipient.id, isSuppressed }
 }
 
@@ -140,40 +146,42 @@ interface NewComplaint {
 }
 
 /** Whoever knows the Message-ID can send such a report again and again: an email has no more of each kind than it has recipients. */
-function countComplaint(tx: Tx, complaint: NewComplaint): ComplaintResult {
+function countEmailComplaint(tx: Tx, complaint: NewComplaint): ComplaintResult {
   const { email, report, at } = complaint
-  const alike = rowsAlike(tx, complaint)
-  if (alike.some(({ rawRef }) => rawRef === at.rawRef)) return ignored('The report was counted before.')
-  if (alike.length >= email.recipientCount) {
-    proveEarlier(tx, complaint)
+  const similar = findSimilarRows(tx, complaint)
+  if (similar.some(({ rawRef }) => rawRef === at.rawRef)) return ignored('The report was counted before.')
+  if (similar.length >= email.recipientCount) {
+    addProofToEarlier(tx, complaint)
     return ignored('As many reports were counted as the email has recipients.')
   }
-  insert(tx, complaint)
-  if (report.feedbackType === NOT_SPAM) return ignored(KEPT)
+  insertComplaint(tx, complaint)
+  if (report.feedbackType === NOT_SPAM) return ignored(NOT_SPAM_REASON)
   return { kind: 'counted', accountId: email.accountId, emailId: email.id }
 }
 
 /** What anybody can make up must not keep out the report of a provider: it lends its proof to one that was stored without. */
-function proveEarlier(tx: Tx, complaint: NewComplaint): void {
+function addProofToEarlier(tx: Tx, complaint: NewComplaint): void {
   const { recipient, at } = complaint
   if (at.feedbackLoop === undefined) return
-  const unproven = rowsAlike(tx, complaint).find(
+  const unproven = findSimilarRows(tx, complaint).find(
     ({ recipientId, feedbackLoop }) => feedbackLoop === null && recipientId === (recipient?.id ?? null),
   )
   if (unproven) sql(tx.db).prove.run(at.feedbackLoop, unproven.id)
 }
 
-const KEPT = 'It says that the email is not spam, which is kept.'
+const NOT_SPAM_REASON = 'It says that the email is not spam, which is kept.'
 
 /** Once a recipient. */
-function keepPraise(tx: Tx, praise: NewComplaint): ComplaintResult {
-  const isKnown = rowsAlike(tx, praise).some(({ recipientId }) => recipientId === praise.recipient?.id)
-  if (!isKnown) store(tx, praise)
-  return ignored(KEPT)
+function storeNotSpamReport(tx: Tx, notSpamReport: NewComplaint): ComplaintResult {
+  const isStored = findSimilarRows(tx, notSpamReport).some(
+    ({ recipientId }) => recipientId === notSpamReport.recipient?.id,
+  )
+  if (!isStored) storeComplaint(tx, notSpamReport)
+  return ignored(NOT_SPAM_REASON)
 }
 
 /** What was stored of the email before: complaints of all types for a complaint, praise for praise. Oldest first. */
-const rowsAlike = (tx: Tx, { email, report }: NewComplaint): StoredRow[] =>
+const findSimilarRows = (tx: Tx, { email, report }: NewComplaint): ComplaintRow[] =>
   sql(tx.db)
     .ofEmail.all(email.id)
     .filter(({ feedbackType }) => (feedbackType === NOT_SPAM) === (report.feedbackType === NOT_SPAM))
@@ -182,23 +190,23 @@ const rowsAlike = (tx: Tx, { email, report }: NewComplaint): StoredRow[] =>
  * Stores what is known of one recipient; false when he has complained before. It is told whatever was counted before it, so when there is no place for it,
  * one that names nobody gives way.
  */
-function store(tx: Tx, complaint: NewComplaint): boolean {
-  const before = rowsAlike(tx, complaint)
-  if (!insert(tx, complaint)) return false
-  const nameless = before
+function storeComplaint(tx: Tx, complaint: NewComplaint): boolean {
+  const earlier = findSimilarRows(tx, complaint)
+  if (!insertComplaint(tx, complaint)) return false
+  const anonymous = earlier
     .filter(({ recipientId }) => recipientId === null)
     .sort((a, b) => Number(a.feedbackLoop !== null) - Number(b.feedbackLoop !== null))[0]
-  if (before.length >= complaint.email.recipientCount && nameless) {
-    sql(tx.db).delete.run(nameless.id)
-    countReport(tx, complaint.email, undefined, nameless, -1)
+  if (earlier.length >= complaint.email.recipientCount && anonymous) {
+    sql(tx.db).delete.run(anonymous.id)
+    countReport(tx, complaint.email, undefined, anonymous, -1)
   }
   return true
 }
 
-const MOST_REPORTER_CHARACTERS = 200
+const MAX_REPORTER_LENGTH = 200
 
 /** False when the recipient has complained before. */
-function insert(tx: Tx, { email, recipient, report, at }: NewComplaint): boolean {
+function insertComplaint(tx: Tx, { email, recipient, report, at }: NewComplaint): boolean {
   const { feedbackType, userAgent, reportingMta } = report
   // The report returns the email, with the address of everybody who got it.
   const isErased = sql(tx.db).erasedOf.get(email.id, ERASED_ADDRESS) !== null
@@ -208,7 +216,7 @@ function insert(tx: Tx, { email, recipient, report, at }: NewComplaint): boolean
     recipient?.id ?? null,
     feedbackType,
     at.feedbackLoop ?? null,
-    (userAgent ?? reportingMta)?.slice(0, MOST_REPORTER_CHARACTERS) ?? null,
+    (userAgent ?? reportingMta)?.slice(0, MAX_REPORTER_LENGTH) ?? null,
     isErased ? null : at.rawRef,
     at.now,
   )
@@ -221,12 +229,12 @@ function countReport(
   tx: Tx,
   email: ReportedEmail,
   recipient: ReportedRecipient | undefined,
-  { feedbackType, createdAt }: Pick<StoredRow, 'feedbackType' | 'createdAt'>,
+  { feedbackType, createdAt }: Pick<ComplaintRow, 'feedbackType' | 'createdAt'>,
   delta: 1 | -1,
 ): void {
-  count(tx, email.accountId, complaintMetric(feedbackType), createdAt, delta)
+  count(tx, email.accountId, toComplaintMetric(feedbackType), createdAt, delta)
   if (feedbackType === NOT_SPAM) return
-  countFigure(tx, email, 'complained', createdAt, delta)
+  countForStream(tx, email, 'complained', createdAt, delta)
   const domain = recipient && domainOfAddress(recipient.address)
   countDaily(tx, { accountId: email.accountId, domain, at: createdAt }, 'complaints', delta)
 }

@@ -1,14 +1,14 @@
 /** @module Consistency rules of complaints and of the counters of streams, which count complaints too. */
-import { COMMON_HORIZON, counterRule, hourSql, inHoursFrom } from '#features/core/events/counter-rules.ts'
-import { eventCode } from '#features/core/events/record.ts'
+import { COMMON_HORIZON, createCounterRule, hourSql, hoursFromSql } from '#features/core/events/counter-rules.ts'
+import { toEventCode } from '#features/core/events/record.ts'
 import { statusCodes } from '#features/sending/queue/status.ts'
-import { STREAM_METRIC } from '#features/setup/streams/figures.ts'
+import { STREAM_METRIC_PREFIX } from '#features/setup/streams/figures.ts'
 import { queryRule } from '#platform/db/consistency.ts'
-import { complaintMetric, NOT_SPAM } from './apply.ts'
+import { NOT_SPAM, toComplaintMetric } from './apply.ts'
 
-export const streamCounters = counterRule({
+export const streamCounters = createCounterRule({
   rule: 'the figures of streams by hour are what a recount gives',
-  prefix: STREAM_METRIC,
+  prefix: STREAM_METRIC_PREFIX,
   counted: `SELECT account_id, stream_id || ':' || figure AS name, ${hourSql('at')} AS hour, count(*) AS n FROM (
       SELECT account_id, stream_id, 'sent' AS figure, created_at AS at
         FROM emails JOIN recipients ON email_id = emails.id
@@ -18,27 +18,27 @@ export const streamCounters = counterRule({
         WHERE sandbox = 0 AND recipients.delivered_at IS NOT NULL
       UNION ALL SELECT events.account_id, stream_id, 'bounced', at
         FROM events JOIN emails ON emails.id = email_id
-        WHERE type = ${eventCode('bounced')} AND sandbox = 0 AND json_extract(data, '$.bounce_type') = 'hard'
+        WHERE type = ${toEventCode('bounced')} AND sandbox = 0 AND json_extract(data, '$.bounce_type') = 'hard'
       UNION ALL SELECT complaints.account_id, stream_id, 'complained', complaints.created_at
         FROM complaints JOIN emails ON emails.id = complaints.email_id
         WHERE feedback_type <> '${NOT_SPAM}')
     GROUP BY 1, 2, 3`,
-  where: inHoursFrom(COMMON_HORIZON),
+  where: hoursFromSql(COMMON_HORIZON),
 })
 
-export const complaintCounters = counterRule({
+export const complaintCounters = createCounterRule({
   rule: 'the counters of complaints by type and hour are what a recount gives',
-  prefix: complaintMetric(''),
+  prefix: toComplaintMetric(''),
   counted: `SELECT account_id, feedback_type AS name, ${hourSql('created_at')} AS hour, count(*) AS n
     FROM complaints GROUP BY 1, 2, 3`,
-  where: inHoursFrom(COMMON_HORIZON),
+  where: hoursFromSql(COMMON_HORIZON),
 })
 
 export const complaintEvents = queryRule({
   rule: 'an event tells of every complaint of a recipient, and of nothing else',
   sql: `SELECT recipient, sum(told) AS told, sum(stored) AS stored FROM (
       SELECT recipient_id AS recipient, 1 AS told, 0 AS stored FROM events
-        WHERE type = ${eventCode('complained')} AND at >= ${COMMON_HORIZON}
+        WHERE type = ${toEventCode('complained')} AND at >= ${COMMON_HORIZON}
       UNION ALL SELECT recipient_id, 0, 1 FROM complaints
         WHERE recipient_id IS NOT NULL AND feedback_type <> '${NOT_SPAM}' AND created_at >= ${COMMON_HORIZON})
     GROUP BY recipient HAVING sum(told) <> sum(stored) OR sum(told) > 1`,

@@ -5,9 +5,9 @@
 import type { App } from '#features/core/app/app.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   ofEmail: db.prepare<{ id: number; recipientId: number | null; rawRef: number | null }, [number]>(
     'SELECT id, recipient_id AS recipientId, raw_ref AS rawRef FROM complaints WHERE email_id = ? AND (raw_ref IS NOT NULL OR reporter IS NOT NULL)',
   ),

@@ -2,7 +2,7 @@
  * @module Which provider's feedback loop sent a report, proven by SPF or DKIM: the addresses that loops send from, and those that the operator adds. Pure. Says
  * nothing about what is in the report.
  */
-import type { Received } from '#features/receiving/received/message.ts'
+import type { ReceivedMail } from '#features/receiving/received/message.ts'
 import type { Config } from '#platform/config.ts'
 
 /**
@@ -39,7 +39,7 @@ const LOOP_SENDERS: Readonly<Record<string, readonly string[]>> = {
   Zoho: ['feedbackloop@fbl.zoho.com'],
 }
 
-const PROVIDER_OF = new Map(
+const PROVIDERS_BY_SENDER = new Map(
   Object.entries(LOOP_SENDERS).flatMap(([provider, senders]) => senders.map((sender) => [sender, provider] as const)),
 )
 
@@ -49,20 +49,22 @@ const PROVIDER_OF = new Map(
  */
 export function findFeedbackLoop(
   { feedbackLoops }: Pick<Config, 'feedbackLoops'>,
-  { envelope, message, authentication }: Pick<Received, 'envelope' | 'message' | 'authentication'>,
+  { envelope, message, authentication }: Pick<ReceivedMail, 'envelope' | 'message' | 'authentication'>,
 ): string | undefined {
   const { spf, dkim } = authentication.details
-  const proven: string[] = []
-  if (spf.result === 'pass' && spf.identity === 'mailfrom') proven.push(envelope.mailFrom)
+  const provenAddresses: string[] = []
+  if (spf.result === 'pass' && spf.identity === 'mailfrom') provenAddresses.push(envelope.mailFrom)
   const [from, ...others] = message?.fromAddresses ?? []
   if (from !== undefined && others.length === 0 && dkim.some(({ result, aligned }) => result === 'pass' && aligned))
-    proven.push(from)
-  return proven.map((address) => providerOf(feedbackLoops, address.toLowerCase())).find((found) => found !== undefined)
+    provenAddresses.push(from)
+  return provenAddresses
+    .map((address) => findProvider(feedbackLoops, address.toLowerCase()))
+    .find((provider) => provider !== undefined)
 }
 
-function providerOf(further: readonly string[], address: string): string | undefined {
-  const known = PROVIDER_OF.get(address)
+function findProvider(extraEntries: readonly string[], address: string): string | undefined {
+  const known = PROVIDERS_BY_SENDER.get(address)
   if (known !== undefined) return known
   const domain = address.slice(address.lastIndexOf('@') + 1)
-  return further.find((entry) => entry === address || entry === domain)
+  return extraEntries.find((entry) => entry === address || entry === domain)
 }

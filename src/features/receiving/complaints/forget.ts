@@ -4,9 +4,9 @@ import { dropContent } from '#features/core/content-gc/garbage.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { ContentRef } from '#platform/content/store.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   newest: db.prepare<{ at: Millis | null }, [number]>(
     'SELECT max(created_at) AS at FROM complaints WHERE email_id = ?',
   ),
@@ -16,11 +16,11 @@ const sql = prepared((db) => ({
 }))
 
 /** When the last complaint about an email came in; undefined when none did. */
-export const lastComplaintAt = (tx: Tx, emailId: number): Millis | undefined =>
+export const findLastComplaintAt = (tx: Tx, emailId: number): Millis | undefined =>
   sql(tx.db).newest.get(emailId)?.at ?? undefined
 
 /** Removes all complaints about an email, and lets go of the reports that told them. */
-export function forgetComplaints(app: App, tx: Tx, emailId: number): void {
+export function deleteComplaints(app: App, tx: Tx, emailId: number): void {
   const rows = sql(tx.db).delete.all(emailId)
   dropContent(app, tx, { rawMail: rows.map(({ rawRef }) => rawRef) })
 }

@@ -3,10 +3,10 @@ import type { Database } from 'bun:sqlite'
 import { hourOf } from '#features/core/events/record.ts'
 import { SANDBOX_DELIVERED_METRIC } from '#features/sending/queue/settle.ts'
 import type { Millis } from '#platform/clock.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import type { FeedbackType } from '#protocols/arf/report.ts'
-import { complaintMetric } from './apply.ts'
+import { toComplaintMetric } from './apply.ts'
 
 export interface ComplaintRate {
   /** Recipients to whom mail was delivered, sandbox mail left out. */
@@ -21,17 +21,17 @@ export interface ComplaintRate {
 const COUNTED_TYPES: readonly FeedbackType[] = ['abuse', 'fraud', 'virus', 'other']
 const DELIVERED_METRIC = 'event:delivered'
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   sum: db.prepare<{ value: number }, [number, string, number, number]>(
     'SELECT coalesce(sum(value), 0) AS value FROM counters WHERE account_id = ? AND metric = ? AND hour BETWEEN ? AND ?',
   ),
   newest: db.prepare<StoredComplaint, [number, number]>(
-    newest('WHERE account_id = ? ORDER BY created_at DESC, id DESC'),
+    selectNewest('WHERE account_id = ? ORDER BY created_at DESC, id DESC'),
   ),
-  newestOfAll: db.prepare<StoredComplaint, [number]>(newest('ORDER BY id DESC')),
+  newestOfAll: db.prepare<StoredComplaint, [number]>(selectNewest('ORDER BY id DESC')),
 }))
 
-function newest(whereAndOrder: string): string {
+function selectNewest(whereAndOrder: string): string {
   return `SELECT complaints.account_id AS accountId, emails.uuid AS emailUuid, address, feedback_type AS feedbackType,
     feedback_loop AS feedbackLoop, reporter,
     complaints.created_at AS createdAt FROM (SELECT * FROM complaints ${whereAndOrder} LIMIT ?) complaints
@@ -42,14 +42,14 @@ function newest(whereAndOrder: string): string {
  * The rate of an account over the hours from that of `from` to that of `to`, both included. A complaint counts when it came in, not when its email was
  * sent.
  */
-export function complaintRate(
+export function readComplaintRate(
   db: Database,
   accountId: number,
   { from, to }: { readonly from: Millis; readonly to: Millis },
 ): ComplaintRate {
-  const sumOf = (metric: string): number => sql(db).sum.get(accountId, metric, hourOf(from), hourOf(to))?.value ?? 0
-  const delivered = sumOf(DELIVERED_METRIC) - sumOf(SANDBOX_DELIVERED_METRIC)
-  const complaints = COUNTED_TYPES.reduce((sum, type) => sum + sumOf(complaintMetric(type)), 0)
+  const sumMetric = (metric: string): number => sql(db).sum.get(accountId, metric, hourOf(from), hourOf(to))?.value ?? 0
+  const delivered = sumMetric(DELIVERED_METRIC) - sumMetric(SANDBOX_DELIVERED_METRIC)
+  const complaints = COUNTED_TYPES.reduce((sum, type) => sum + sumMetric(toComplaintMetric(type)), 0)
   return { delivered, complaints, rate: delivered === 0 ? null : complaints / delivered }
 }
 
@@ -68,5 +68,5 @@ export interface StoredComplaint {
 }
 
 /** The newest complaints, of all accounts unless one is given. `not-spam` is among them. */
-export const newestComplaints = (db: Database, limit: number, accountId?: number): StoredComplaint[] =>
+export const listNewestComplaints = (db: Database, limit: number, accountId?: number): StoredComplaint[] =>
   accountId === undefined ? sql(db).newestOfAll.all(limit) : sql(db).newest.all(accountId, limit)

@@ -8,7 +8,7 @@ import type { App } from '#features/core/app/app.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { notFound } from '#platform/errors.ts'
 import { newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import { days } from '#platform/units.ts'
@@ -30,9 +30,9 @@ export interface StoredReport {
   readonly createdAt: Millis
 }
 
-const KEPT_DAYS = 400
+const RETENTION_DAYS = 400
 /** Removed in one transaction: a few milliseconds. */
-const SLICE = 500
+const BATCH_SIZE = 500
 
 const SELECT = `SELECT r.uuid, r.kind, accounts.name AS account, r.domain, r.organisation, r.report_id AS reportId, r.begin_at AS beginAt,
   r.end_at AS endAt, r.content_ref AS contentRef, r.size_bytes AS sizeBytes, r.created_at AS createdAt
@@ -53,7 +53,7 @@ type NewRow = [
   createdAt: number,
 ]
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   // A name may be registered by several accounts; only one of them can have verified it.
   byName: db.prepare<{ accountId: number; isVerified: number }, [string]>(
     `SELECT account_id AS accountId, verified_at IS NOT NULL AS isVerified FROM domains
@@ -82,7 +82,7 @@ const sql = prepared((db) => ({
 }))
 
 /** Reports about one domain of ours and all below it, within a day: large senders get some hundred. */
-const MOST_OF_DOMAIN_A_DAY = 1000
+const MAX_REPORTS_PER_DOMAIN_PER_DAY = 1000
 
 /** What became of a report. */
 export type ReportResult =
@@ -93,35 +93,35 @@ export type ReportResult =
   | { readonly kind: 'refused'; readonly why: string }
 
 /** Why a report that comes now is not taken, a sentence; undefined: it is. Asked before its content is stored. */
-export function refusalOfReport(
+export function findReportRefusal(
   { config, db }: Pick<App, 'config' | 'db'>,
   { domain }: Pick<AggregateReport, 'domain'>,
   at: Millis,
 ): string | undefined {
-  const found = placeOf(db, config.hostname, domain)
-  return found ? fullness(db, found, at) : NOT_OURS
+  const found = findOwner(db, config.hostname, domain)
+  return found ? checkDailyLimit(db, found, at) : UNKNOWN_DOMAIN
 }
 
 /**
  * Stores a report whose content is in the content store, for the account with the nearest verified domain at or above its own; for nobody when the
  * domain is registered only, or is that of this host.
  */
-export function storeReport(
+export function storeDomainReport(
   { config }: Pick<App, 'config'>,
   tx: Tx,
   report: AggregateReport & { readonly contentRef: number },
   at: Millis,
 ): ReportResult {
-  const place = placeOf(tx.db, config.hostname, report.domain)
-  if (!place) return { kind: 'refused', why: NOT_OURS }
-  const why = fullness(tx.db, place, at)
+  const owner = findOwner(tx.db, config.hostname, report.domain)
+  if (!owner) return { kind: 'refused', why: UNKNOWN_DOMAIN }
+  const why = checkDailyLimit(tx.db, owner, at)
   if (why !== undefined) return { kind: 'refused', why }
   const { changes } = sql(tx.db).insert.run(
     newUuid(),
     report.kind,
-    place.accountId,
+    owner.accountId,
     report.domain,
-    place.coveredBy,
+    owner.coveredBy,
     report.organisation,
     report.reportId,
     report.beginMs,
@@ -133,33 +133,33 @@ export function storeReport(
   return { kind: changes > 0 ? 'stored' : 'known' }
 }
 
-const NOT_OURS = 'It is a report about a domain that nobody has here.'
+const UNKNOWN_DOMAIN = 'It is a report about a domain that nobody has here.'
 
 /** Where a report belongs. */
-interface Place {
+interface ReportOwner {
   /** The account that has verified the domain. */
   readonly accountId: number | null
   /** The name at or above it that makes it ours. */
   readonly coveredBy: string
 }
 
-const fullness = (db: Database, { coveredBy }: Place, at: Millis): string | undefined =>
-  (sql(db).covered.get(coveredBy, at - days(1))?.n ?? 0) < MOST_OF_DOMAIN_A_DAY
+const checkDailyLimit = (db: Database, { coveredBy }: ReportOwner, at: Millis): string | undefined =>
+  (sql(db).covered.get(coveredBy, at - days(1))?.n ?? 0) < MAX_REPORTS_PER_DOMAIN_PER_DAY
     ? undefined
-    : `It is a report about ${coveredBy}, of which ${MOST_OF_DOMAIN_A_DAY} came within a day.`
+    : `It is a report about ${coveredBy}, of which ${MAX_REPORTS_PER_DOMAIN_PER_DAY} came within a day.`
 
-function placeOf(db: Database, hostname: string, domain: string): Place | undefined {
-  let registered: Place | undefined
+function findOwner(db: Database, hostname: string, domain: string): ReportOwner | undefined {
+  let registered: ReportOwner | undefined
   for (let name = domain; name.includes('.'); name = name.slice(name.indexOf('.') + 1)) {
     const row = sql(db).byName.get(name)
     if (row?.isVerified) return { accountId: row.accountId, coveredBy: name }
-    if (row || isOfHost(hostname, name)) registered ??= { accountId: null, coveredBy: name }
+    if (row || isHostDomain(hostname, name)) registered ??= { accountId: null, coveredBy: name }
   }
   return registered
 }
 
 /** Reports about the mail that the host itself sends speak of its name, or of the organisation's above it. */
-const isOfHost = (hostname: string, name: string): boolean => `.${hostname.toLowerCase()}`.endsWith(`.${name}`)
+const isHostDomain = (hostname: string, name: string): boolean => `.${hostname.toLowerCase()}`.endsWith(`.${name}`)
 
 export interface ReportFilter {
   /** In A-labels: reports of exactly this domain. */
@@ -182,10 +182,10 @@ export function findReport(db: Database, id: string): StoredReport {
 }
 
 /** Removes reports that came in over 400 days ago, a slice at a time; how many. */
-export async function trimReports(app: App): Promise<number> {
-  const before = app.provenNow() - days(KEPT_DAYS)
+export async function purgeReports(app: App): Promise<number> {
+  const before = app.confirmedNow() - days(RETENTION_DAYS)
   for (let removed = 0; ; ) {
-    const rows = sql(app.db).oldest.all(SLICE)
+    const rows = sql(app.db).oldest.all(BATCH_SIZE)
     const last = rows.at(-1)
     if (!last || rows.every(({ createdAt }) => createdAt >= before)) return removed
     const changes = await app.commit.writeFromReserve((tx) => {

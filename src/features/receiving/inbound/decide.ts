@@ -5,11 +5,11 @@
 import type { App } from '#features/core/app/app.ts'
 import { findMailbox } from '#features/receiving/agent-mailboxes/mailboxes.ts'
 import { isMailboxFull } from '#features/receiving/agent-mailboxes/unread.ts'
-import type { Destination, Refusal } from '#features/receiving/received/message.ts'
-import { routeKey } from '#features/receiving/route-rules/match.ts'
-import { recipientOfVerp } from '#features/sending/queue/names.ts'
+import type { Destination, Rejection } from '#features/receiving/received/message.ts'
+import { toRouteKey } from '#features/receiving/route-rules/match.ts'
+import { findVerpRecipient } from '#features/sending/queue/names.ts'
 import { decodeUnsubscribeAddress } from '#features/sending/unsubscribe/headers.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { toALabels } from '#protocols/address/domain.ts'
 import { decodeVerp } from '#protocols/address/verp.ts'
 
@@ -18,7 +18,7 @@ interface DomainRow {
   readonly accountId: number
 }
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   // A name may be registered by several accounts; only one of them can have verified it.
   byName: db.prepare<DomainRow, [string]>(
     `SELECT id, account_id AS accountId FROM domains
@@ -38,38 +38,44 @@ const HOST_MAILBOXES: ReadonlySet<string> = new Set(['postmaster', 'abuse', 'fbl
 /** What every domain that takes mail must have (RFC 5321 §4.5.1, RFC 2142 §4). */
 const DOMAIN_MAILBOXES: ReadonlySet<string> = new Set(['postmaster', 'abuse'])
 
-const noSuchAddress: Refusal = { code: 550, text: '5.1.1 There is no such address here' }
+const userUnknown: Rejection = { code: 550, text: '5.1.1 There is no such address here' }
 /** Also for domains that are registered: strangers must not learn whose customers are here. */
-const relayingDenied: Refusal = { code: 550, text: '5.7.1 Relaying denied: this host takes no mail for that domain' }
+const relayAccessDenied: Rejection = {
+  code: 550,
+  text: '5.7.1 Relaying denied: this host takes no mail for that domain',
+}
 /** RFC 3463 §3.3: the owner reads some, and the sender tries again. */
-const mailboxFull: Refusal = { code: 452, text: '4.2.2 Mailbox full' }
-const noAddress: Refusal = { code: 553, text: '5.1.3 That is no address' }
+const mailboxFull: Rejection = { code: 452, text: '4.2.2 Mailbox full' }
+const badAddressSyntax: Rejection = { code: 553, text: '5.1.3 That is no address' }
 
 /** Makes the answer to RCPT. Takes whatever a client says. */
-export function createDecision(app: Pick<App, 'config' | 'db' | 'keys'>): (address: string) => Destination | Refusal {
+export function createRecipientDecider(
+  app: Pick<App, 'config' | 'db' | 'keys'>,
+): (address: string) => Destination | Rejection {
   const hostname = app.config.hostname.toLowerCase()
   const verpKey = app.keys.subkey('verp')
   return (address) => {
     if (address.toLowerCase() === 'postmaster') return { kind: 'host', address: `postmaster@${hostname}` }
-    const at = address.lastIndexOf('@')
-    const localPart = address.slice(0, at)
-    const domain = toALabels(address.slice(at + 1))
-    if (at < 1 || domain === undefined) return noAddress
+    const atIndex = address.lastIndexOf('@')
+    const localPart = address.slice(0, atIndex)
+    const domain = toALabels(address.slice(atIndex + 1))
+    if (atIndex < 1 || domain === undefined) return badAddressSyntax
     // What we made ourselves is ours under whatever domain it comes back: its MAC says so.
-    const bounced = decodeVerp(localPart, verpKey)
-    if (bounced) return { kind: 'bounce', address, recipientId: recipientOfVerp(app.db, bounced) }
-    const unsubscribing = decodeUnsubscribeAddress(app, localPart)
-    if (unsubscribing) return { kind: 'unsubscribe', address, recipientId: recipientOfVerp(app.db, unsubscribing) }
-    const name = routeKey(localPart)
-    if (domain === hostname) return HOST_MAILBOXES.has(name) ? { kind: 'host', address } : noSuchAddress
+    const bounceName = decodeVerp(localPart, verpKey)
+    if (bounceName) return { kind: 'bounce', address, recipientId: findVerpRecipient(app.db, bounceName) }
+    const unsubscribeName = decodeUnsubscribeAddress(app, localPart)
+    if (unsubscribeName)
+      return { kind: 'unsubscribe', address, recipientId: findVerpRecipient(app.db, unsubscribeName) }
+    const name = toRouteKey(localPart)
+    if (domain === hostname) return HOST_MAILBOXES.has(name) ? { kind: 'host', address } : userUnknown
     const row = sql(app.db).byName.get(domain)
     if (row) {
       const mailbox = findMailbox(app.db, domain, localPart)
       if (mailbox && isMailboxFull(app.db, mailbox)) return mailboxFull
       return { kind: 'domain', address, accountId: row.accountId, domainId: row.id }
     }
-    if (isReturnPathDomain(app, domain)) return DOMAIN_MAILBOXES.has(name) ? { kind: 'host', address } : noSuchAddress
-    return relayingDenied
+    if (isReturnPathDomain(app, domain)) return DOMAIN_MAILBOXES.has(name) ? { kind: 'host', address } : userUnknown
+    return relayAccessDenied
   }
 }
 

@@ -9,22 +9,22 @@ import type { Mailbox } from '#features/receiving/agent-mailboxes/mailboxes.ts'
 import { applyBounce } from '#features/receiving/bounces/apply.ts'
 import { applyComplaint } from '#features/receiving/complaints/apply.ts'
 import { findFeedbackLoop } from '#features/receiving/complaints/feedback-loops.ts'
-import { storeReport } from '#features/receiving/domain-reports/store.ts'
+import { storeDomainReport } from '#features/receiving/domain-reports/store.ts'
 import { type OperatorMailKind, storeOperatorMail } from '#features/receiving/postmaster/store.ts'
-import type { Destination, Received, Report, StoredMessage } from '#features/receiving/received/message.ts'
-import { findRoute, routeKey } from '#features/receiving/route-rules/match.ts'
+import type { Destination, ParsedReport, ReceivedMail, StoredMessage } from '#features/receiving/received/message.ts'
+import { findRoute, toRouteKey } from '#features/receiving/route-rules/match.ts'
 import { unsubscribeByMail } from '#features/sending/unsubscribe/by-mail.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { toALabels } from '#protocols/address/domain.ts'
 import type { AggregateReport } from '#protocols/aggregate-reports/report.ts'
-import { isAnswerForPerson } from '#protocols/dsn/parse.ts'
+import { isAutoReplyOrReceipt } from '#protocols/dsn/parse.ts'
 import { type NewInbound, storeInbound } from './store.ts'
 
 /** What was found out before the transaction. */
-export interface Prepared {
-  readonly received: Received
+export interface PreparedMessage {
+  readonly received: ReceivedMail
   /** The aggregate report that it carries, with its content in the content store. */
   readonly report: (AggregateReport & { readonly contentRef: number }) | undefined
   /** Why a report that it carries cannot be read. */
@@ -33,54 +33,59 @@ export interface Prepared {
   /** Why the aggregate report that it carries is not taken, a sentence. */
   readonly reportRefusal?: string | undefined
   /** Whether it can be processed again later instead. */
-  readonly mayWait?: boolean
+  readonly canWait?: boolean
 }
 
 /** Thrown by `applyEffects` to take back all that it did: a message that may wait says what cannot be told yet. */
-export class TooEarly extends Error {}
+export class NotReadyError extends Error {}
 
 /** A mailbox that got the message, and may answer it by itself, in the thread that the message was put into. */
-export interface DeliveredTo {
+export interface MailboxDelivery {
   readonly mailbox: Mailbox
   /** Row id. */
   readonly threadId: number
 }
 
-export interface Effects {
-  readonly mailboxes: readonly DeliveredTo[]
+export interface AppliedEffects {
+  readonly mailboxes: readonly MailboxDelivery[]
   /** Public ids of the mailbox messages and inbound emails that it became. */
-  readonly filed: readonly string[]
+  readonly storedIds: readonly string[]
 }
 
 type DomainDestination = Extract<Destination, { kind: 'domain' }>
 
 /** Local part and domain of an envelope address, the domain in A-labels. */
-export function partsOf(address: string): { readonly localPart: string; readonly domain: string } {
+export function splitAddress(address: string): { readonly localPart: string; readonly domain: string } {
   const at = address.lastIndexOf('@')
   const domain = address.slice(at + 1)
   return { localPart: address.slice(0, at), domain: toALabels(domain) ?? domain.toLowerCase() }
 }
 
 /**
- * Applies a message to all of its destinations. Throws `TooEarly` for a message that may wait, and nothing else for
+ * Applies a message to all of its destinations. Throws `NotReadyError` for a message that may wait, and nothing else for
  * what a stranger sent.
  */
-export function applyEffects(app: App, tx: Tx, destinations: readonly Destination[], prepared: Prepared): Effects {
+export function applyEffects(
+  app: App,
+  tx: Tx,
+  destinations: readonly Destination[],
+  prepared: PreparedMessage,
+): AppliedEffects {
   const now = app.eventTime()
-  const stored = prepared.report && storeReport(app, tx, prepared.report, now)
+  const stored = prepared.report && storeDomainReport(app, tx, prepared.report, now)
   const reportRefusal = stored?.kind === 'refused' ? stored.why : prepared.reportRefusal
   for (const destination of destinations) {
-    if (destination.kind === 'bounce') bounced(app, tx, destination, prepared, now)
-    else if (destination.kind === 'unsubscribe') unsubscribed(app, tx, destination, prepared)
+    if (destination.kind === 'bounce') applyToReturnPath(app, tx, destination, prepared, now)
+    else if (destination.kind === 'unsubscribe') applyUnsubscribe(app, tx, destination, prepared)
   }
-  toHost(
+  applyToHost(
     app,
     tx,
     destinations.filter(({ kind }) => kind === 'host').map(({ address }) => address),
     { ...prepared, reportRefusal },
     now,
   )
-  return toDomains(
+  return applyToDomains(
     app,
     tx,
     destinations.filter((destination) => destination.kind === 'domain'),
@@ -90,11 +95,11 @@ export function applyEffects(app: App, tx: Tx, destinations: readonly Destinatio
 }
 
 /** To the return path of one recipient: a bounce of it, or a complaint about it. */
-function bounced(
+function applyToReturnPath(
   app: App,
   tx: Tx,
   { address, recipientId }: { readonly address: string; readonly recipientId: number },
-  prepared: Prepared,
+  prepared: PreparedMessage,
   now: Millis,
 ): void {
   const { received } = prepared
@@ -102,14 +107,14 @@ function bounced(
   if (report?.kind === 'feedback') {
     const at = { recipientId, feedbackLoop: findFeedbackLoop(app.config, received), rawRef: envelope.rawRef, now }
     const result = applyComplaint(app, tx, report.report, at)
-    if (result.kind === 'unmatched') toOperator(app, tx, 'complaint', [address], received, result.why)
+    if (result.kind === 'unmatched') storeForOperator(app, tx, 'complaint', [address], received, result.why)
   } else if (report?.kind === 'delivery') {
     const result = applyBounce(app, tx, report.report, { recipientId, now })
-    if (result.kind === 'early' && prepared.mayWait) throw new TooEarly(result.why)
-    if (result.kind === 'unmatched') toOperator(app, tx, 'bounce', [address], received, result.why)
-  } else if (received.problem !== undefined || !saysNothing(message, envelope.mailFrom)) {
+    if (result.kind === 'early' && prepared.canWait) throw new NotReadyError(result.why)
+    if (result.kind === 'unmatched') storeForOperator(app, tx, 'bounce', [address], received, result.why)
+  } else if (received.problem !== undefined || !isIgnorable(message, envelope.mailFrom)) {
     const what = received.problem ?? 'It is no report that can be read.'
-    toOperator(app, tx, 'bounce', [address], received, `It came to a return path. ${what}`)
+    storeForOperator(app, tx, 'bounce', [address], received, `It came to a return path. ${what}`)
   }
 }
 
@@ -117,26 +122,26 @@ function bounced(
  * Answers of absence and receipts, which every return path gets. What is neither these nor a report is for a person to
  * look at.
  */
-const saysNothing = (message: StoredMessage, mailFrom: string): boolean =>
-  (message.isAutomatic && mailFrom !== '') || isAnswerForPerson(message, mailFrom)
+const isIgnorable = (message: StoredMessage, mailFrom: string): boolean =>
+  (message.isAutomatic && mailFrom !== '') || isAutoReplyOrReceipt(message, mailFrom)
 
-function unsubscribed(
+function applyUnsubscribe(
   app: App,
   tx: Tx,
   { address, recipientId }: { readonly address: string; readonly recipientId: number },
-  { received }: Prepared,
+  { received }: PreparedMessage,
 ): void {
   const { message, envelope } = received
   // Its header is all that counts, unless not even that can be read.
   if (received.problem !== undefined && message.headers.length === 0) {
-    toOperator(app, tx, 'unsubscribe', [address], received, received.problem)
+    storeForOperator(app, tx, 'unsubscribe', [address], received, received.problem)
     return
   }
   const { subject, headers } = message
   unsubscribeByMail(app, tx, { recipientId, subject, headers, mailFrom: envelope.mailFrom })
 }
 
-const KIND_OF_HOST_MAILBOX: Readonly<Record<string, OperatorMailKind>> = {
+const HOST_MAILBOX_KINDS: Readonly<Record<string, OperatorMailKind>> = {
   postmaster: 'postmaster',
   abuse: 'abuse',
   fbl: 'complaint',
@@ -144,14 +149,14 @@ const KIND_OF_HOST_MAILBOX: Readonly<Record<string, OperatorMailKind>> = {
   'tls-reports': 'report',
 }
 
-const KIND_OF_REPORT: Readonly<Record<Report['kind'], OperatorMailKind>> = {
+const REPORT_KINDS: Readonly<Record<ParsedReport['kind'], OperatorMailKind>> = {
   delivery: 'bounce',
   feedback: 'complaint',
   aggregate: 'report',
 }
 
 /** Once for the message, however many of our addresses it names: every domain has a postmaster. */
-function toHost(app: App, tx: Tx, addresses: readonly string[], prepared: Prepared, now: Millis): void {
+function applyToHost(app: App, tx: Tx, addresses: readonly string[], prepared: PreparedMessage, now: Millis): void {
   const { received, reportProblem, reportRefusal } = prepared
   const { report, envelope } = received
   if (addresses.length === 0 || (report?.kind === 'aggregate' && reportRefusal === undefined)) return
@@ -166,17 +171,18 @@ function toHost(app: App, tx: Tx, addresses: readonly string[], prepared: Prepar
     if (result.kind !== 'unmatched') return
     reason = result.why
   } else if (reportProblem !== undefined) reason = `A report that cannot be read: ${reportProblem}`
-  const kindOf = (address: string): OperatorMailKind =>
-    report ? KIND_OF_REPORT[report.kind] : (KIND_OF_HOST_MAILBOX[routeKey(partsOf(address).localPart)] ?? 'other')
-  for (const [kind, rcptTo] of Map.groupBy(addresses, kindOf)) toOperator(app, tx, kind, rcptTo, received, reason)
+  const findKind = (address: string): OperatorMailKind =>
+    report ? REPORT_KINDS[report.kind] : (HOST_MAILBOX_KINDS[toRouteKey(splitAddress(address).localPart)] ?? 'other')
+  for (const [kind, rcptTo] of Map.groupBy(addresses, findKind))
+    storeForOperator(app, tx, kind, rcptTo, received, reason)
 }
 
-function toOperator(
+function storeForOperator(
   app: App,
   tx: Tx,
   kind: OperatorMailKind,
   rcptTo: readonly string[],
-  { envelope, message }: Received,
+  { envelope, message }: ReceivedMail,
   reason: string,
 ): void {
   storeOperatorMail(app, tx, {
@@ -190,17 +196,17 @@ function toOperator(
 }
 
 /** To tenants: mailboxes first, then one inbound email for each route of each domain. */
-function toDomains(
+function applyToDomains(
   app: App,
   tx: Tx,
   destinations: readonly DomainDestination[],
-  { received, classification }: Prepared,
+  { received, classification }: PreparedMessage,
   now: Millis,
-): Effects {
+): AppliedEffects {
   const mailboxes = new Map<number, Mailbox>()
   const inbound = new Map<string, NewInbound>()
   for (const { address, accountId, domainId } of destinations) {
-    const { localPart, domain } = partsOf(address)
+    const { localPart, domain } = splitAddress(address)
     const found = findMailbox(tx.db, domain, localPart)
     // The domain may have changed hands since RCPT: mail for one account never reaches another.
     const mailbox = found?.domainId === domainId ? found : undefined
@@ -226,20 +232,20 @@ function toDomains(
       delivered.length === 0 ? message.strippedRef : undefined,
     ],
   })
-  tellOfReports(app, tx, destinations, received, now)
+  applyTenantReports(app, tx, destinations, received, now)
   const filed = [...delivered.map(({ uuid }) => uuid), ...stored.filter((uuid) => uuid !== undefined)]
-  return { mailboxes: delivered, filed: filed.map(formatUuid) }
+  return { mailboxes: delivered, storedIds: filed.map(formatUuid) }
 }
 
 /**
  * Some servers send bounces to From, and some feedback loops are registered with an address of the sender: his own
  * emails they may speak of.
  */
-function tellOfReports(
+function applyTenantReports(
   app: App,
   tx: Tx,
   destinations: readonly DomainDestination[],
-  received: Received,
+  received: ReceivedMail,
   now: Millis,
 ): void {
   for (const accountId of new Set(destinations.map((destination) => destination.accountId)))
@@ -247,7 +253,7 @@ function tellOfReports(
 }
 
 /** What a report that came to an address of a tenant does to his own emails. */
-export function applyTenantReport(app: App, tx: Tx, accountId: number, received: Received, now: Millis): void {
+export function applyTenantReport(app: App, tx: Tx, accountId: number, received: ReceivedMail, now: Millis): void {
   const { report, envelope } = received
   const feedbackLoop = report?.kind === 'feedback' ? findFeedbackLoop(app.config, received) : undefined
   if (report?.kind === 'delivery') applyBounce(app, tx, report.report, { accountId, now })

@@ -4,16 +4,16 @@ import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
 import { count } from '#features/core/events/record.ts'
-import { type KeptAttachment, listedAttachments } from '#features/receiving/received/parts.ts'
+import { type AttachmentJson, selectListedAttachments } from '#features/receiving/received/parts.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { invalid } from '#platform/errors.ts'
-import { noSuch } from '#platform/http/schemas.ts'
+import { notFoundById } from '#platform/http/schemas.ts'
 import { formatUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import type { AuthenticationResult } from '#protocols/authentication/result.ts'
-import { INBOUND_STATUSES, type InboundStatus, inboundCode } from './status.ts'
+import { INBOUND_STATUSES, type InboundStatus, inboundStatusCode } from './status.ts'
 
 export interface InboundEmail {
   readonly id: number
@@ -40,7 +40,7 @@ export interface InboundEmail {
   readonly headersRef: number | null
   readonly textRef: number | null
   readonly htmlRef: number | null
-  readonly attachments: readonly KeptAttachment[]
+  readonly attachments: readonly AttachmentJson[]
   readonly rawRef: number
   readonly sizeBytes: number
   readonly spfResult: string | null
@@ -66,7 +66,7 @@ export const INBOUND_METRIC = 'inbound'
 export const UNROUTED_DROPPED_METRIC = 'inbound:unrouted_dropped'
 const NO_HOUR: Millis = 0
 
-const selectWith = (
+const buildSelect = (
   attachments: string,
 ): string => `SELECT i.id, i.uuid, i.account_id AS accountId, i.domain_uuid AS domainUuid, i.domain, inbound_routes.uuid AS routeUuid, i.status,
   i.mail_from AS mailFrom, i.rcpt_to AS rcptTo, i.source_ip AS sourceIp, i.helo, i.tls, i.from_address AS fromAddress, i.to_addresses AS toAddresses,
@@ -75,59 +75,59 @@ const selectWith = (
   i.authentication, i.error_message AS errorMessage, i.webhook_delivered_at AS webhookDeliveredAt, i.received_at AS receivedAt, i.created_at AS createdAt,
   i.updated_at AS updatedAt
   FROM inbound_emails i LEFT JOIN inbound_routes ON inbound_routes.id = i.route_id`
-const SELECT = selectWith('i.attachments')
-const SELECT_LISTED = selectWith(listedAttachments('i.attachments'))
+const SELECT = buildSelect('i.attachments')
+const SELECT_LISTED = buildSelect(selectListedAttachments('i.attachments'))
 
 /** Inbound emails that a list with a filter reaches and counts. */
-export const MOST_FILTERED = 10_000
+export const MAX_FILTERED_EMAILS = 10_000
 
 /** Where the rows under a filter are found in order of the id, once their status is said too. */
-const OF_ACCOUNT = 'INDEXED BY inbound_emails_status WHERE account_id = ?1'
-const OF_DOMAIN = 'INDEXED BY inbound_emails_domain WHERE account_id = ?1 AND domain_uuid = ?2'
+const WHERE_ACCOUNT = 'INDEXED BY inbound_emails_status WHERE account_id = ?1'
+const WHERE_DOMAIN = 'INDEXED BY inbound_emails_domain WHERE account_id = ?1 AND domain_uuid = ?2'
 // The route was found in the account, so the index alone has the answer.
-const OF_ROUTE = 'INDEXED BY inbound_emails_route_status WHERE route_id = ?2'
-const EACH_STATUS = INBOUND_STATUSES.map((status) => String(inboundCode(status)))
+const WHERE_ROUTE = 'INDEXED BY inbound_emails_route_status WHERE route_id = ?2'
+const ALL_STATUS_CODES = INBOUND_STATUSES.map((status) => String(inboundStatusCode(status)))
 
-/** The newest MOST_FILTERED. Those of each status come in order, and SQLite merges them. */
-const newest = (where: string, statuses: readonly string[]): string =>
+/** The newest MAX_FILTERED_EMAILS. Those of each status come in order, and SQLite merges them. */
+const selectNewest = (where: string, statuses: readonly string[]): string =>
   `SELECT id FROM (${statuses.map((status) => `SELECT id FROM inbound_emails ${where} AND status = ${status}`).join(' UNION ALL ')}
-   ORDER BY id DESC LIMIT ${MOST_FILTERED})`
+   ORDER BY id DESC LIMIT ${MAX_FILTERED_EMAILS})`
 
 /** Those of them that came to a domain: a route can have been of several. */
-const ofDomain = (ids: string, domain: string): string =>
+const selectOfDomain = (ids: string, domain: string): string =>
   `SELECT id FROM inbound_emails WHERE id IN (${ids}) AND domain_uuid = ${domain}`
 
 /** What is in a list by what is given, and how many parameters it has. */
 const FILTERS = {
-  byStatus: [newest(OF_ACCOUNT, ['?2']), 2],
-  byDomain: [newest(OF_DOMAIN, EACH_STATUS), 2],
-  byDomainAndStatus: [newest(OF_DOMAIN, ['?3']), 3],
-  byRoute: [newest(OF_ROUTE, EACH_STATUS), 2],
-  byRouteAndStatus: [newest(OF_ROUTE, ['?3']), 3],
-  byRouteAndDomain: [ofDomain(newest(OF_ROUTE, EACH_STATUS), '?3'), 3],
-  byAll: [ofDomain(newest(OF_ROUTE, ['?3']), '?4'), 4],
+  byStatus: [selectNewest(WHERE_ACCOUNT, ['?2']), 2],
+  byDomain: [selectNewest(WHERE_DOMAIN, ALL_STATUS_CODES), 2],
+  byDomainAndStatus: [selectNewest(WHERE_DOMAIN, ['?3']), 3],
+  byRoute: [selectNewest(WHERE_ROUTE, ALL_STATUS_CODES), 2],
+  byRouteAndStatus: [selectNewest(WHERE_ROUTE, ['?3']), 3],
+  byRouteAndDomain: [selectOfDomain(selectNewest(WHERE_ROUTE, ALL_STATUS_CODES), '?3'), 3],
+  byAll: [selectOfDomain(selectNewest(WHERE_ROUTE, ['?3']), '?4'), 4],
 } as const
 type FilterName = keyof typeof FILTERS
-type Value = number | Uint8Array
+type SqlValue = number | Uint8Array
 
-const ofFilters = <T>(prepare: (ids: string, values: number) => T) =>
+const prepareFilters = <T>(prepare: (ids: string, values: number) => T) =>
   Object.fromEntries(Object.entries(FILTERS).map(([name, [ids, values]]) => [name, prepare(ids, values)])) as Record<
     FilterName,
     T
   >
 
-const filteredCount = prepared((db) =>
-  ofFilters((ids) => db.prepare<{ n: number }, Value[]>(`SELECT COUNT(*) AS n FROM (${ids})`)),
+const filteredCount = prepareStatements((db) =>
+  prepareFilters((ids) => db.prepare<{ n: number }, SqlValue[]>(`SELECT COUNT(*) AS n FROM (${ids})`)),
 )
-const filteredPage = prepared((db) =>
-  ofFilters((ids, values) =>
-    db.prepare<Row, Value[]>(
+const filteredPage = prepareStatements((db) =>
+  prepareFilters((ids, values) =>
+    db.prepare<Row, SqlValue[]>(
       `${SELECT_LISTED} WHERE i.id IN (SELECT id FROM (${ids}) ORDER BY id DESC LIMIT ?${values + 1} OFFSET ?${values + 2}) ORDER BY i.id DESC`,
     ),
   ),
 )
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   byId: db.prepare<Row, [number]>(`${SELECT} WHERE i.id = ?`),
   byUuid: db.prepare<Row, [Uint8Array, number]>(`${SELECT} WHERE i.uuid = ? AND i.account_id = ?`),
   // The page is found by index alone, then joined.
@@ -150,11 +150,11 @@ const sql = prepared((db) => ({
   delete: db.prepare('DELETE FROM inbound_emails WHERE id = ?'),
 }))
 
-const inboundOf = (row: Row): InboundEmail => ({
+const toInboundEmail = (row: Row): InboundEmail => ({
   ...row,
   rcptTo: JSON.parse(row.rcptTo) as string[],
   toAddresses: JSON.parse(row.toAddresses) as string[],
-  attachments: JSON.parse(row.attachments) as KeptAttachment[],
+  attachments: JSON.parse(row.attachments) as AttachmentJson[],
   authentication: row.authentication === null ? null : (JSON.parse(row.authentication) as AuthenticationResult),
 })
 
@@ -162,13 +162,13 @@ const inboundOf = (row: Row): InboundEmail => ({
 export function findInbound(db: Database, accountId: number, id: string): InboundEmail | undefined {
   const uuid = parseUuid(id)
   const row = uuid && sql(db).byUuid.get(uuid, accountId)
-  return row ? inboundOf(row) : undefined
+  return row ? toInboundEmail(row) : undefined
 }
 
 /** The account's inbound email; 404 when it has none with this id. */
 export function getInbound(db: Database, accountId: number, id: string): InboundEmail {
   const found = findInbound(db, accountId, id)
-  if (!found) throw noSuch('inbound_email_not_found', 'inbound email')
+  if (!found) throw notFoundById('inbound_email_not_found', 'inbound email')
   return found
 }
 
@@ -180,22 +180,22 @@ export interface InboundFilter {
   readonly domain_id?: string | undefined
 }
 
-interface Listed {
+interface InboundList {
   readonly emails: InboundEmail[]
   readonly total: number
 }
 
 /**
  * A page of an account's inbound emails, newest first. Under a filter neither pages nor total go beyond the newest
- * MOST_FILTERED. 422 for an id that is none; of one that names nothing of the account there is no mail.
+ * MAX_FILTERED_EMAILS. 422 for an id that is none; of one that names nothing of the account there is no mail.
  */
-export function listInbound(db: Database, accountId: number, filter: InboundFilter, page: RowWindow): Listed {
+export function listInbound(db: Database, accountId: number, filter: InboundFilter, page: RowWindow): InboundList {
   if (Object.values(filter).some((value) => value !== undefined)) return listFiltered(db, accountId, filter, page)
   const { limit, offset } = page
   const total = sql(db).total.get(accountId, INBOUND_METRIC)?.value ?? 0
   // Past the end nothing is looked for: an offset is walked.
   return {
-    emails: offset >= total ? [] : sql(db).page.all(accountId, belowId(page), limit, offset).map(inboundOf),
+    emails: offset >= total ? [] : sql(db).page.all(accountId, belowId(page), limit, offset).map(toInboundEmail),
     total,
   }
 }
@@ -205,13 +205,13 @@ function listFiltered(
   accountId: number,
   { status, route_id, domain_id }: InboundFilter,
   { limit, offset }: RowWindow,
-): Listed {
-  const domain = filterId('domain_id', domain_id, '/v1/domains')
-  const route = filterId('route_id', route_id, '/v1/inbound-routes')
+): InboundList {
+  const domain = parseFilterId('domain_id', domain_id, '/v1/domains')
+  const route = parseFilterId('route_id', route_id, '/v1/inbound-routes')
   const routeRow = route && sql(db).routeId.get(route, accountId)
   if (route && !routeRow) return { emails: [], total: 0 }
-  const code = status === undefined ? [] : [inboundCode(status)]
-  const [name, values] = chosen({ domain, routeId: routeRow?.id, code })
+  const code = status === undefined ? [] : [inboundStatusCode(status)]
+  const [name, values] = resolveFilter({ domain, routeId: routeRow?.id, code })
   const total = filteredCount(db)[name].get(accountId, ...values)?.n ?? 0
   return {
     emails:
@@ -219,19 +219,19 @@ function listFiltered(
         ? []
         : filteredPage(db)
             [name].all(accountId, ...values, limit, offset)
-            .map(inboundOf),
+            .map(toInboundEmail),
     total,
   }
 }
 
-function filterId(field: string, text: string | undefined, path: string): UuidBytes | undefined {
+function parseFilterId(field: string, text: string | undefined, path: string): UuidBytes | undefined {
   if (text === undefined) return undefined
   const uuid = parseUuid(text)
   if (!uuid) throw invalid(field, `${field} must be an id; GET ${path} lists those that there are.`)
   return uuid
 }
 
-interface Wanted {
+interface RequestedFilter {
   readonly domain: UuidBytes | undefined
   /** Row id. */
   readonly routeId: number | undefined
@@ -240,14 +240,14 @@ interface Wanted {
 }
 
 /** The filter of what is given, and its values behind the account. */
-function chosen({ domain, routeId, code }: Wanted): readonly [FilterName, Value[]] {
-  const isAny = code.length === 0
+function resolveFilter({ domain, routeId, code }: RequestedFilter): readonly [FilterName, SqlValue[]] {
+  const isAnyStatus = code.length === 0
   if (routeId !== undefined) {
     return domain
-      ? [isAny ? 'byRouteAndDomain' : 'byAll', [routeId, ...code, domain]]
-      : [isAny ? 'byRoute' : 'byRouteAndStatus', [routeId, ...code]]
+      ? [isAnyStatus ? 'byRouteAndDomain' : 'byAll', [routeId, ...code, domain]]
+      : [isAnyStatus ? 'byRoute' : 'byRouteAndStatus', [routeId, ...code]]
   }
-  return domain ? [isAny ? 'byDomain' : 'byDomainAndStatus', [domain, ...code]] : ['byStatus', [...code]]
+  return domain ? [isAnyStatus ? 'byDomain' : 'byDomainAndStatus', [domain, ...code]] : ['byStatus', [...code]]
 }
 
 /** Counts inbound emails that came or went. */
@@ -287,19 +287,19 @@ export function removeInbound(app: Pick<App, 'contentDropped'>, tx: Tx, email: R
 }
 
 /** Row ids behind `after` of the inbound emails that could not be parsed, whoever's they are. */
-export const unparsedInboundAfter = (db: Database, after: number, limit: number): number[] =>
+export const listUnparsedInboundAfter = (db: Database, after: number, limit: number): number[] =>
   sql(db)
-    .unparsed.all(inboundCode('failed'), after, limit)
+    .unparsed.all(inboundStatusCode('failed'), after, limit)
     .map(({ id }) => id)
 
 /** The inbound email with this public id, whoever's it is, if it could not be parsed. */
 export function findUnparsedInbound(db: Database, uuid: UuidBytes): InboundEmail | undefined {
-  const row = sql(db).unparsedByUuid.get(uuid, inboundCode('failed'))
-  return row ? inboundOf(row) : undefined
+  const row = sql(db).unparsedByUuid.get(uuid, inboundStatusCode('failed'))
+  return row ? toInboundEmail(row) : undefined
 }
 
 /** The inbound email with a row id. */
-export function inboundById(db: Database, id: number): InboundEmail | undefined {
+export function findInboundById(db: Database, id: number): InboundEmail | undefined {
   const row = sql(db).byId.get(id)
-  return row ? inboundOf(row) : undefined
+  return row ? toInboundEmail(row) : undefined
 }

@@ -3,7 +3,13 @@
  * refused. Pure; the order of commands is checked by `InboundSession`.
  */
 import { type PathArguments, type PathResult, parsePath } from './listener-path.ts'
-import { missingValue, REPLIES, type Reply, tooLarge, unknownParameter } from './listener-replies.ts'
+import {
+  createMissingValueReply,
+  createTooLargeReply,
+  createUnknownParameterReply,
+  REPLIES,
+  type Reply,
+} from './listener-replies.ts'
 
 /** RFC 5321 §4.5.3.1.2: a domain has 255 octets at most; some clients send a little more. */
 const MAX_HELO_LENGTH = 300
@@ -12,7 +18,7 @@ const CONTROL_CHARACTER = /[\x00-\x1f\x7f-\x9f]/
 const HTTP_REQUEST = /^(?:OPTIONS|GET|HEAD|POST|PUT|DELETE|TRACE|CONNECT) \/.* HTTP\/\d\.\d$/i
 
 /** The command of a line, in upper case; '' when there is none. */
-export const commandOf = (line: string): string => (line.split(' ', 1)[0] ?? '').toUpperCase()
+export const parseCommand = (line: string): string => (line.split(' ', 1)[0] ?? '').toUpperCase()
 
 export const isHttpRequest = (line: string): boolean => HTTP_REQUEST.test(line)
 
@@ -29,11 +35,11 @@ export function parseHelo(command: 'HELO' | 'EHLO', line: string): string | Repl
 /** The path and parameters of MAIL, or why they are refused; the values are checked by `checkMailParameters`. */
 export function parseMail(line: string): PathArguments | Reply {
   const path = parsePath('MAIL', line)
-  const refusal = checkPath(path, path.kind === 'ok' && path.parameters.has('SMTPUTF8'))
-  if (refusal) return refusal
+  const rejection = checkPath(path, path.kind === 'ok' && path.parameters.has('SMTPUTF8'))
+  if (rejection) return rejection
   if (path.kind !== 'ok') return REPLIES.badSender
   const valueless = ['BODY', 'SIZE'].find((name) => path.parameters.get(name) === true)
-  return valueless === undefined ? path : missingValue(valueless)
+  return valueless === undefined ? path : createMissingValueReply(valueless)
 }
 
 /** Why parameters of MAIL are refused; undefined: they are not. */
@@ -42,7 +48,7 @@ export function checkMailParameters({ parameters }: PathArguments, maxMessageByt
   if (typeof size === 'string') {
     // RFC 1870 §3.
     if (!/^\d{1,20}$/.test(size)) return REPLIES.badSize
-    if (Number(size) > maxMessageBytes) return tooLarge(maxMessageBytes)
+    if (Number(size) > maxMessageBytes) return createTooLargeReply(maxMessageBytes)
   }
   const body = parameters.get('BODY')
   if (typeof body === 'string' && !/^(?:7BIT|8BITMIME)$/i.test(body)) return REPLIES.badBody
@@ -51,7 +57,7 @@ export function checkMailParameters({ parameters }: PathArguments, maxMessageByt
 }
 
 /** The octets that MAIL announced (RFC 1870); 0 when it did not. */
-export function announcedBytes({ parameters }: PathArguments): number {
+export function readAnnouncedBytes({ parameters }: PathArguments): number {
   const size = parameters.get('SIZE')
   return typeof size === 'string' ? Number(size) : 0
 }
@@ -59,13 +65,13 @@ export function announcedBytes({ parameters }: PathArguments): number {
 /** The address in RCPT, or why it is refused. */
 export function parseRcpt(line: string, hasSmtpUtf8: boolean): string | Reply {
   const path = parsePath('RCPT', line)
-  const refusal = checkPath(path, hasSmtpUtf8)
-  if (refusal) return refusal
+  const rejection = checkPath(path, hasSmtpUtf8)
+  if (rejection) return rejection
   return path.kind === 'ok' ? path.address : REPLIES.badRecipient
 }
 
 function checkPath(path: PathResult, hasSmtpUtf8: boolean): Reply | undefined {
-  if (path.kind === 'unknown parameter') return unknownParameter(path.name)
+  if (path.kind === 'unknown parameter') return createUnknownParameterReply(path.name)
   // RFC 6531 §3.4.
   return path.kind === 'ok' && path.needsSmtpUtf8 && !hasSmtpUtf8 ? REPLIES.needsSmtpUtf8 : undefined
 }

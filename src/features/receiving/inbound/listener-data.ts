@@ -14,7 +14,7 @@ const LF = 10
 const DOT = 46
 
 /** What precedes the next octet in its line. */
-type Place = 'line start' | 'dot' | 'dot, CR' | 'text' | 'CR'
+type LinePosition = 'line start' | 'dot' | 'dot, CR' | 'text' | 'CR'
 
 /** Octets that are decoded at a time, so that the result fits into one buffer for all messages. */
 const STEP_BYTES = 64 * KiB
@@ -22,57 +22,57 @@ const STEP_BYTES = 64 * KiB
  * The decoded octets: one buffer for all messages, since it is used during a call only, and one for each of thousands
  * of senders would be garbage. Each octet may become two (LF), and the CR behind a dot may precede them.
  */
-const out = new Uint8Array(2 * STEP_BYTES + 1)
+const decodedOctets = new Uint8Array(2 * STEP_BYTES + 1)
 
 export class DataDecoder {
-  #place: Place = 'line start'
+  #position: LinePosition = 'line start'
 
   /**
    * Decodes the next octets and passes the content to `write` in one or more pieces, which are valid only during the
    * call. Returns what came after the end of the message, or undefined: it has not ended. Never called after the end.
    */
-  take(chunk: Uint8Array, write: (content: Uint8Array) => void): Uint8Array | undefined {
+  decode(chunk: Uint8Array, write: (content: Uint8Array) => void): Uint8Array | undefined {
     for (let from = 0; from < chunk.length; from += STEP_BYTES) {
-      const end = this.#step(chunk, from, Math.min(from + STEP_BYTES, chunk.length), write)
+      const end = this.#decodeStep(chunk, from, Math.min(from + STEP_BYTES, chunk.length), write)
       if (end !== -1) return chunk.subarray(end)
     }
     return undefined
   }
 
   /** Returns the index behind the end of the message, or -1. */
-  #step(chunk: Uint8Array, from: number, to: number, write: (content: Uint8Array) => void): number {
+  #decodeStep(chunk: Uint8Array, from: number, to: number, write: (content: Uint8Array) => void): number {
     let written = 0
-    let place = this.#place
+    let position = this.#position
     let end = -1
     for (let i = from; i < to; i++) {
       const octet = chunk[i] as number
-      if (place === 'line start' && octet === DOT) {
-        place = 'dot'
+      if (position === 'line start' && octet === DOT) {
+        position = 'dot'
         continue
       }
-      if (place === 'dot' && octet === CR) {
-        place = 'dot, CR'
+      if (position === 'dot' && octet === CR) {
+        position = 'dot, CR'
         continue
       }
-      if (place === 'dot, CR') {
+      if (position === 'dot, CR') {
         if (octet === LF) {
           end = i + 1
           break
         }
-        out[written++] = CR
-        place = 'CR'
+        decodedOctets[written++] = CR
+        position = 'CR'
       }
       if (octet === LF) {
-        if (place !== 'CR') out[written++] = CR
-        out[written++] = LF
-        place = place === 'CR' ? 'line start' : 'text'
+        if (position !== 'CR') decodedOctets[written++] = CR
+        decodedOctets[written++] = LF
+        position = position === 'CR' ? 'line start' : 'text'
       } else {
-        out[written++] = octet
-        place = octet === CR ? 'CR' : 'text'
+        decodedOctets[written++] = octet
+        position = octet === CR ? 'CR' : 'text'
       }
     }
-    this.#place = place
-    if (written > 0) write(out.subarray(0, written))
+    this.#position = position
+    if (written > 0) write(decodedOctets.subarray(0, written))
     return end
   }
 }

@@ -1,6 +1,6 @@
 /** @module A message between 354 and its final dot: decodes what arrives into a draft, and counts it. */
 import { DataDecoder } from './listener-data.ts'
-import type { Draft } from './listener-spool.ts'
+import type { SpoolEntry } from './listener-spool.ts'
 
 export interface MessageLimits {
   /** Largest message that is accepted. */
@@ -10,8 +10,8 @@ export interface MessageLimits {
 }
 
 export class ArrivingMessage {
-  readonly draft: Draft
-  readonly sinceMs: number
+  readonly spoolEntry: SpoolEntry
+  readonly startedAtMs: number
   /** When octets of it last came. */
   lastOctetsAtMs: number
   /** Octets as they came. */
@@ -21,10 +21,10 @@ export class ArrivingMessage {
   /** Octets of content, also of what was not stored. */
   #contentBytes = 0
 
-  constructor(draft: Draft, limits: MessageLimits, nowMs: number) {
-    this.draft = draft
+  constructor(draft: SpoolEntry, limits: MessageLimits, nowMs: number) {
+    this.spoolEntry = draft
     this.#limits = limits
-    this.sinceMs = nowMs
+    this.startedAtMs = nowMs
     this.lastOctetsAtMs = nowMs
   }
 
@@ -45,11 +45,11 @@ export class ArrivingMessage {
   read(octets: Uint8Array, nowMs: number): Uint8Array | undefined {
     this.lastOctetsAtMs = nowMs
     this.receivedBytes += octets.length
-    return this.#decoder.take(octets, (content) => {
+    return this.#decoder.decode(octets, (content) => {
       this.#contentBytes += content.length
       // Nothing of a message that is too large is stored.
-      if (this.isTooLarge) this.draft.drop()
-      else this.draft.write(content)
+      if (this.isTooLarge) this.spoolEntry.drop()
+      else this.spoolEntry.write(content)
     })
   }
 }

@@ -46,16 +46,16 @@ export function parsePath(command: 'MAIL' | 'RCPT', line: string): PathResult {
   const syntax: PathResult = { kind: 'syntax' }
   const start = (command === 'MAIL' ? /^MAIL FROM\s*:\s*</i : /^RCPT TO\s*:\s*</i).exec(line)
   if (!start) return syntax
-  const inside = line.slice(start[0].length)
-  const end = endOfPath(inside)
+  const afterBracket = line.slice(start[0].length)
+  const end = findPathEnd(afterBracket)
   if (end === -1) return syntax
-  const address = parseAddress(inside.slice(0, end).replace(SOURCE_ROUTE, ''), command)
+  const address = parseAddress(afterBracket.slice(0, end).replace(SOURCE_ROUTE, ''), command)
   if (address === undefined) return syntax
 
-  const behind = inside.slice(end + 1)
-  if (behind !== '' && !/^\s/.test(behind)) return syntax
+  const parameterText = afterBracket.slice(end + 1)
+  if (parameterText !== '' && !/^\s/.test(parameterText)) return syntax
   const parameters = new Map<string, string | true>()
-  for (const text of behind.split(/\s+/).filter(Boolean)) {
+  for (const text of parameterText.split(/\s+/).filter(Boolean)) {
     const [name = '', ...rest] = text.split('=')
     const key = name.toUpperCase()
     if (!KEYWORD.test(name)) return syntax
@@ -69,7 +69,7 @@ export function parsePath(command: 'MAIL' | 'RCPT', line: string): PathResult {
 }
 
 /** The place of the `>` that closes a path, quotes respected; -1: there is none. */
-function endOfPath(text: string): number {
+function findPathEnd(text: string): number {
   let isQuoted = false
   for (let i = 0; i < text.length; i++) {
     const character = text[i]

@@ -3,7 +3,7 @@
  * clients may do there. Types and numbers only.
  */
 
-import type { Destination, Refusal, TakenMessage } from '#features/receiving/received/message.ts'
+import type { CompleteMessage, Destination, Rejection } from '#features/receiving/received/message.ts'
 import { GiB, KiB, MiB, minutes, seconds } from '#platform/units.ts'
 
 /** Limits that are no settings: only tests that cannot wait change them. */
@@ -18,20 +18,20 @@ export interface ListenerLimits {
   /** From the 354 to the final dot. */
   readonly messageMs: number
   /** Average rate that a message must reach once `slowGraceMs` has passed. */
-  readonly leastBytesPerSecond: number
+  readonly minBytesPerSecond: number
   readonly slowGraceMs: number
   /** How often the limits in time are checked. */
   readonly sweepMs: number
   /** Longest command line; RFC 5321 §4.5.3.1.4 wants 512, our extensions add less than 100, long senders more. */
   readonly commandLineBytes: number
   /** Octets that may wait behind a command without its reply: 100 recipients of the longest names, 700 usual ones. */
-  readonly aheadBytes: number
+  readonly pipelinedBytes: number
   /** Commands since the last accepted message. */
   readonly commands: number
   /** Replies of 5xx to anything but RCPT, since the last accepted message. */
-  readonly mistakes: number
+  readonly protocolErrors: number
   /** Recipients rejected permanently: a client with so many guesses names. */
-  readonly refusedRecipients: number
+  readonly rejectedRecipients: number
   /**
    * Largest message that is for no tenant: a bounce, a complaint, a request, a report. DMARC reports may have 10 MiB;
    * nothing larger is expected.
@@ -49,14 +49,14 @@ export const LISTENER_LIMITS: ListenerLimits = {
   idleMs: minutes(1),
   sessionMs: minutes(30),
   messageMs: minutes(10),
-  leastBytesPerSecond: KiB,
+  minBytesPerSecond: KiB,
   slowGraceMs: seconds(30),
   sweepMs: seconds(1),
   commandLineBytes: 2 * KiB,
-  aheadBytes: 32 * KiB,
+  pipelinedBytes: 32 * KiB,
   commands: 1_000,
-  mistakes: 10,
-  refusedRecipients: 50,
+  protocolErrors: 10,
+  rejectedRecipients: 50,
   hostMessageBytes: 12 * MiB,
   inlineBytes: 256 * KiB,
   bufferBytes: 16 * MiB,
@@ -94,9 +94,9 @@ export interface Certificate {
 export type ToListener =
   | { readonly type: 'start'; readonly settings: ListenerSettings }
   | { readonly type: 'certificate'; readonly certificate: Certificate }
-  | { readonly type: 'decided'; readonly id: number; readonly answer: Destination | Refusal }
+  | { readonly type: 'decided'; readonly id: number; readonly decision: Destination | Rejection }
   /** `refusal` null: it is on disk. */
-  | { readonly type: 'received'; readonly id: number; readonly refusal: Refusal | null }
+  | { readonly type: 'received'; readonly id: number; readonly rejection: Rejection | null }
   /** Accept no new sessions; end those without a message in progress. */
   | { readonly type: 'drain' }
   | { readonly type: 'stop' }
@@ -107,7 +107,7 @@ export type FromListener =
   | { readonly type: 'listening'; readonly host: string; readonly port: number }
   | { readonly type: 'failed'; readonly code: string; readonly reason: string }
   | { readonly type: 'decide'; readonly id: number; readonly address: string; readonly sourceIp: string }
-  | { readonly type: 'receive'; readonly id: number; readonly message: TakenMessage }
+  | { readonly type: 'receive'; readonly id: number; readonly message: CompleteMessage }
   | { readonly type: 'log'; readonly level: 'debug' | 'warn'; readonly event: string; readonly detail: string }
   | { readonly type: 'drained' }
   | { readonly type: 'stopped' }

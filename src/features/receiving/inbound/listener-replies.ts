@@ -2,11 +2,11 @@
  * @module The replies of the SMTP listener that do not depend on the database, and how a reply is written. A text
  * begins with its enhanced status code (RFC 3463), except where RFC 2034 §3 wants none: greeting, HELO, EHLO and 3xx.
  */
-import type { Refusal } from '#features/receiving/received/message.ts'
+import type { Rejection } from '#features/receiving/received/message.ts'
 import { MiB } from '#platform/units.ts'
 
 /** The same form as a refusal; also for replies that accept. */
-export type Reply = Refusal
+export type Reply = Rejection
 
 // Control characters have no use in a reply, and a line end would split it. Some texts contain what the client sent.
 const CONTROL_CHARACTERS = /[\x00-\x1f\x7f-\x9f]/g
@@ -50,7 +50,7 @@ export const REPLIES = {
   alreadyTls: { code: 503, text: '5.5.1 Error: TLS already active' },
   noValidRecipient: { code: 554, text: '5.5.1 There is no valid recipient' },
   tooManyRecipients: { code: 452, text: '4.5.3 Error: too many recipients' },
-  tooFarAhead: { code: 554, text: '5.5.0 Too much was said without waiting for replies' },
+  tooMuchPipelined: { code: 554, text: '5.5.0 Too much was said without waiting for replies' },
   farTooLarge: { code: 552, text: '5.3.4 The message is far too large' },
 
   messageRate: { code: 451, text: '4.7.1 Too many messages from your address; try again later' },
@@ -70,33 +70,33 @@ export const REPLIES = {
   tooManyCommands: { code: 421, text: '4.7.0 Too many commands in one session' },
   tooManyErrors: { code: 421, text: '4.7.0 Too many mistakes in one session' },
   tooManyUnknownCommands: { code: 421, text: '4.4.2 Error: too many unrecognized commands' },
-  tooManyRefusedRecipients: { code: 421, text: '4.7.0 Too many unknown recipients in one session' },
+  tooManyRejectedRecipients: { code: 421, text: '4.7.0 Too many unknown recipients in one session' },
 } as const satisfies Record<string, Reply>
 
 /** For a message beyond the largest that anybody here accepts. */
-export const tooLarge = (maxBytes: number): Reply => ({
+export const createTooLargeReply = (maxBytes: number): Reply => ({
   code: 552,
   text: `5.3.4 Error: message exceeds fixed maximum message size ${maxBytes}`,
 })
 
 /** For a message beyond what this host itself accepts. */
-export const tooLargeForHost = (maxBytes: number): Reply => ({
+export const createTooLargeForHostReply = (maxBytes: number): Reply => ({
   code: 552,
   text: `5.3.4 A message to this address may have ${Math.floor(maxBytes / MiB)} MiB at most`,
 })
 
-export const unknownParameter = (name: string): Reply => ({
+export const createUnknownParameterReply = (name: string): Reply => ({
   code: 555,
   text: `5.5.4 The parameter ${name} is not known here`,
 })
 
-export const missingValue = (name: string): Reply => ({
+export const createMissingValueReply = (name: string): Reply => ({
   code: 501,
   text: `5.5.4 Error: ${name} parameter requires a value`,
 })
 
 /** For a client that sends a command before the greeting. A reply to HELO or EHLO has no enhanced code. */
-export const talksTooSoon = (hostname: string, command: string): Reply => ({
+export const createEarlyTalkerReply = (hostname: string, command: string): Reply => ({
   code: 421,
   text: `${/^(?:HELO|EHLO)$/.test(command) ? '' : '4.4.2 '}${hostname} You talk too soon`,
 })

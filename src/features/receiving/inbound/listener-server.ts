@@ -4,7 +4,7 @@
  */
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
 import type { SecureContext } from 'node:tls'
-import type { Destination, Refusal, TakenMessage } from '#features/receiving/received/message.ts'
+import type { CompleteMessage, Destination, Rejection } from '#features/receiving/received/message.ts'
 import type { Clock } from '#platform/clock.ts'
 import { createNetworkLimiter, type NetworkLimiter } from '#platform/http/network-limit.ts'
 import type { Rate } from '#platform/http/rate-limit.ts'
@@ -19,9 +19,9 @@ import { openSecureContext } from './listener-tls.ts'
 export interface InboundServerOptions {
   readonly settings: ListenerSettings
   readonly clock: Clock
-  readonly decide: (address: string, sourceIp: string) => Promise<Destination | Refusal>
+  readonly decide: (address: string, sourceIp: string) => Promise<Destination | Rejection>
   /** Null: it is on disk. */
-  readonly receive: (message: TakenMessage) => Promise<Refusal | null>
+  readonly receive: (message: CompleteMessage) => Promise<Rejection | null>
   readonly onWarning: (event: string, detail: string) => void
   readonly onDebug: (event: string, detail: string) => void
 }
@@ -41,35 +41,35 @@ const MIN_SESSIONS_TO_COLLECT = 100
 const MAX_NETWORKS = 50_000
 
 /** This many at once, and as many again within each such time. */
-const within = (ms: number, count: number): Rate => ({ burst: count, ratePerSecond: (count * 1000) / ms })
+const toRate = (ms: number, count: number): Rate => ({ burst: count, ratePerSecond: (count * 1000) / ms })
 
-type SharedBySessions = Omit<SessionHost, 'network' | 'onOctets' | 'onClosed'>
+type SharedSessionHost = Omit<SessionHost, 'network' | 'onOctets' | 'onClosed'>
 
 export class InboundServer {
   readonly #options: InboundServerOptions
   readonly #server: Server
   readonly #slots: ConnectionSlots<InboundSession>
   readonly #sessions = new Set<InboundSession>()
-  readonly #shared: SharedBySessions
-  readonly #messages: NetworkLimiter
-  readonly #octets: NetworkLimiter
+  readonly #shared: SharedSessionHost
+  readonly #messageLimiter: NetworkLimiter
+  readonly #octetLimiter: NetworkLimiter
   #secureContext: SecureContext
   #isDraining = false
   #onDrained: (() => void) | undefined
-  #lingering = 0
+  #lingeringCount = 0
   #uncollectedBytes = 0
 
   constructor(options: InboundServerOptions) {
     const { settings, clock } = options
     this.#options = options
     this.#secureContext = openSecureContext(settings.certificate)
-    this.#messages = createNetworkLimiter(clock, within(minutes(1), settings.maxMessagesPerMinute), MAX_NETWORKS)
-    this.#octets = createNetworkLimiter(clock, within(hours(1), settings.maxBytesPerHour), MAX_NETWORKS)
+    this.#messageLimiter = createNetworkLimiter(clock, toRate(minutes(1), settings.maxMessagesPerMinute), MAX_NETWORKS)
+    this.#octetLimiter = createNetworkLimiter(clock, toRate(hours(1), settings.maxBytesPerHour), MAX_NETWORKS)
     this.#slots = new ConnectionSlots(
       { max: settings.maxConnections, maxPerNetwork: settings.maxConnectionsPerNetwork },
       (session) => this.#evict(session),
     )
-    this.#shared = this.#createShared()
+    this.#shared = this.#createSharedHost()
     this.#server = createServer((socket) => this.#onConnection(socket))
     this.#server.on('error', (error) => this.#onError(error))
   }
@@ -110,7 +110,7 @@ export class InboundServer {
     for (const session of this.#sessions) session.end(REPLIES.stopping)
   }
 
-  #createShared(): SharedBySessions {
+  #createSharedHost(): SharedSessionHost {
     const { settings, clock, decide, receive, onWarning } = this.#options
     const { limits } = settings
     return {
@@ -141,7 +141,7 @@ export class InboundServer {
   #onConnection(socket: Socket): void {
     const address = socket.remoteAddress
     // Without an address it is gone already.
-    const slot = address === undefined ? 'gone' : this.#slots.enter(address)
+    const slot = address === undefined ? 'gone' : this.#slots.acquire(address)
     if (typeof slot === 'string') {
       this.#refuseConnection(socket, slot)
       return
@@ -150,7 +150,7 @@ export class InboundServer {
       ...this.#shared,
       network: slot.wideNetwork,
       onOctets: (count) => {
-        this.#octets.charge(address ?? '', count)
+        this.#octetLimiter.charge(address ?? '', count)
         this.#collectGarbage(count)
       },
       onClosed: () => {
@@ -165,11 +165,11 @@ export class InboundServer {
 
   /** Why a client may not send another message now; counts it. */
   #checkRates(address: string): Reply | undefined {
-    if (!this.#octets.take(address).ok) {
+    if (!this.#octetLimiter.take(address).ok) {
       this.#options.onDebug('messages refused', `${address} hands in too much mail`)
       return REPLIES.byteRate
     }
-    if (this.#messages.take(address).ok) return undefined
+    if (this.#messageLimiter.take(address).ok) return undefined
     this.#options.onDebug('messages refused', `${address} hands in too many messages`)
     return REPLIES.messageRate
   }
@@ -184,15 +184,15 @@ export class InboundServer {
   /** Ends a session whose slot another one got; its client has moments to read why, without a slot. */
   #evict(session: InboundSession): void {
     this.#options.onWarning('connections refused', 'as many clients are connected as may be; slow ones end')
-    if (session.stage !== 'ended' && this.#mayLinger(session.socket)) session.end(REPLIES.evicted)
+    if (session.stage !== 'ended' && this.#tryLinger(session.socket)) session.end(REPLIES.evicted)
     else session.socket.destroy()
   }
 
-  #mayLinger(socket: Socket): boolean {
-    if (this.#lingering >= MAX_LINGERING) return false
-    this.#lingering++
+  #tryLinger(socket: Socket): boolean {
+    if (this.#lingeringCount >= MAX_LINGERING) return false
+    this.#lingeringCount++
     socket.on('close', () => {
-      this.#lingering--
+      this.#lingeringCount--
     })
     return true
   }
@@ -202,7 +202,7 @@ export class InboundServer {
     socket.on('error', () => {})
     if (reason === 'all') onWarning('connections refused', 'as many clients are connected as may be')
     else onDebug('connection refused', `${socket.remoteAddress} has as many connections as it may have`)
-    if (reason === 'gone' || !this.#mayLinger(socket)) {
+    if (reason === 'gone' || !this.#tryLinger(socket)) {
       socket.destroy()
       return
     }

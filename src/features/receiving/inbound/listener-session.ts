@@ -9,23 +9,30 @@
  */
 import type { Socket } from 'node:net'
 import type { SecureContext, TLSSocket } from 'node:tls'
-import type { Destination, Refusal, TakenMessage } from '#features/receiving/received/message.ts'
-import { type Clock, giveWay, systemClock, type Timer } from '#platform/clock.ts'
+import type { CompleteMessage, Destination, Rejection } from '#features/receiving/received/message.ts'
+import { type Clock, systemClock, type Timer, yieldToEventLoop } from '#platform/clock.ts'
 import { KiB, seconds } from '#platform/units.ts'
 import {
-  announcedBytes,
   checkMailParameters,
-  commandOf,
   countArguments,
   isHttpRequest,
+  parseCommand,
   parseHelo,
   parseMail,
   parseRcpt,
+  readAnnouncedBytes,
 } from './listener-commands.ts'
 import { CommandInput } from './listener-input.ts'
 import { ArrivingMessage } from './listener-message.ts'
 import type { ListenerLimits } from './listener-protocol.ts'
-import { formatReply, REPLIES, type Reply, talksTooSoon, tooLarge, tooLargeForHost } from './listener-replies.ts'
+import {
+  createEarlyTalkerReply,
+  createTooLargeForHostReply,
+  createTooLargeReply,
+  formatReply,
+  REPLIES,
+  type Reply,
+} from './listener-replies.ts'
 import type { Stage } from './listener-slots.ts'
 import type { Spool } from './listener-spool.ts'
 import { describeTls, upgradeToTls } from './listener-tls.ts'
@@ -43,9 +50,9 @@ export interface SessionHost {
   isDraining(): boolean
   /** Called at MAIL: why the client may not send now. */
   checkRates(address: string): Reply | undefined
-  decide(address: string, sourceIp: string): Promise<Destination | Refusal>
+  decide(address: string, sourceIp: string): Promise<Destination | Rejection>
   /** Null: the message is on disk. */
-  receive(message: TakenMessage): Promise<Refusal | null>
+  receive(message: CompleteMessage): Promise<Rejection | null>
   /** Called with the number of octets of each piece that was read. */
   onOctets(count: number): void
   /** Called when a whole message could not be stored. */
@@ -74,7 +81,7 @@ type State =
   | 'closing'
   | 'closed'
 
-interface Envelope {
+interface MailTransaction {
   readonly mailFrom: string
   readonly announcedBytes: number
   readonly hasSmtpUtf8: boolean
@@ -109,7 +116,7 @@ export class InboundSession {
   /** `TLSv1.3 TLS_AES_256_GCM_SHA384`; null: in clear. */
   #tls: string | null = null
   #helo: string | undefined
-  #envelope: Envelope | undefined
+  #envelope: MailTransaction | undefined
   /** Accepted recipients, by address in lower case. */
   readonly #recipients = new Map<string, Destination>()
   #message: ArrivingMessage | undefined
@@ -119,7 +126,7 @@ export class InboundSession {
   #commands = 0
   #errors = 0
   #unknownCommands = 0
-  #refusedRecipients = 0
+  #rejectedRecipients = 0
 
   constructor(socket: Socket, host: SessionHost) {
     this.#host = host
@@ -142,7 +149,7 @@ export class InboundSession {
   /** How dispensable the session is; undefined: it waits for us. */
   get stage(): Stage | undefined {
     if (this.#isEnded()) return 'ended'
-    if (this.#isOurTurn()) return undefined
+    if (this.#isProcessing()) return undefined
     if (this.#state === 'message') return 'message'
     return this.#envelope ? 'envelope' : 'idle'
   }
@@ -154,12 +161,12 @@ export class InboundSession {
 
   /** Ends the session when it exceeded a time limit. */
   sweep(nowMs: number): void {
-    if (this.#isEnded() || this.#isOurTurn()) return
+    if (this.#isEnded() || this.#isProcessing()) return
     const { limits } = this.#host
     if (this.#message) {
-      const { sinceMs, lastOctetsAtMs, receivedBytes } = this.#message
+      const { startedAtMs: sinceMs, lastOctetsAtMs, receivedBytes } = this.#message
       const openMs = nowMs - sinceMs
-      const isSlow = openMs > limits.slowGraceMs && receivedBytes < (limits.leastBytesPerSecond * openMs) / 1000
+      const isSlow = openMs > limits.slowGraceMs && receivedBytes < (limits.minBytesPerSecond * openMs) / 1000
       if (isSlow || openMs > limits.messageMs) this.end(REPLIES.tooSlow)
       else if (nowMs - lastOctetsAtMs > limits.idleMs) this.end(REPLIES.idle)
     } else if (nowMs - this.#openedAtMs > limits.sessionMs) this.end(REPLIES.sessionTooLong)
@@ -182,7 +189,7 @@ export class InboundSession {
   }
 
   /** The client can only wait: for a decision, or for the reply to a whole message. */
-  #isOurTurn(): boolean {
+  #isProcessing(): boolean {
     return this.#state === 'deciding' || this.#state === 'storing'
   }
 
@@ -203,7 +210,7 @@ export class InboundSession {
     } else if (this.#message && this.#state === 'message') this.#readMessage(this.#message, octets)
     // RFC 2920 §3.1: a client that sends DATA waits for its reply, so what waits outside of a message is a group of
     // commands. Without this bound each session could make us hold what one read of a socket brings, half a megabyte.
-    else if (this.#input.size + octets.length > limits.aheadBytes) this.end(REPLIES.tooFarAhead)
+    else if (this.#input.size + octets.length > limits.pipelinedBytes) this.end(REPLIES.tooMuchPipelined)
     else {
       this.#input.add(octets)
       this.#runCommands()
@@ -266,7 +273,7 @@ export class InboundSession {
   /** A message that is not whole is lost with its session; one that is being stored is the main thread's already. */
   #dropMessage(): void {
     if (this.#state !== 'message') return
-    this.#message?.draft.drop()
+    this.#message?.spoolEntry.drop()
     this.#message = undefined
   }
 
@@ -283,7 +290,7 @@ export class InboundSession {
   #runCommands(): void {
     for (let count = 0; this.#state === 'ready' || this.#state === 'opening'; count++) {
       if (count === MAX_COMMANDS_PER_TICK) {
-        void giveWay().then(() => this.#runCommands())
+        void yieldToEventLoop().then(() => this.#runCommands())
         break
       }
       const line = this.#input.takeLine()
@@ -293,13 +300,13 @@ export class InboundSession {
       }
       if (line === 'too long') this.end(REPLIES.lineTooLong)
       else this.#onLine(line)
-      this.#waitUntilRead()
+      this.#waitForDrain()
     }
     if (this.#input.size >= PAUSE_BYTES) this.#setPaused(true)
   }
 
   /** A client that never reads its replies must not make us hold any number of them. */
-  #waitUntilRead(): void {
+  #waitForDrain(): void {
     if (this.#state !== 'ready' || !this.#socket.writableNeedDrain) return
     this.#state = 'unread'
     this.#socket.once('drain', () => {
@@ -309,7 +316,7 @@ export class InboundSession {
 
   #continue(): void {
     this.#state = 'ready'
-    this.#waitUntilRead()
+    this.#waitForDrain()
     this.#runCommands()
   }
 
@@ -321,11 +328,11 @@ export class InboundSession {
   }
 
   #onLine(line: string): void {
-    const command = commandOf(line)
-    const ending = this.#findReasonToEnd(command, line)
+    const command = parseCommand(line)
+    const endReply = this.#findEndReply(command, line)
     this.#commandAtMs = this.#host.clock.monotonicMs()
-    if (ending) {
-      this.end(ending)
+    if (endReply) {
+      this.end(endReply)
       return
     }
     try {
@@ -337,14 +344,14 @@ export class InboundSession {
   }
 
   /** Why the session ends in place of another command; counts it. */
-  #findReasonToEnd(command: string, line: string): Reply | undefined {
+  #findEndReply(command: string, line: string): Reply | undefined {
     const { limits, hostname } = this.#host
     this.#commands++
     if (this.#host.isDraining()) return REPLIES.stopping
     if (this.#commands > limits.commands) return REPLIES.tooManyCommands
-    if (this.#errors >= limits.mistakes) return REPLIES.tooManyErrors
-    if (this.#refusedRecipients >= limits.refusedRecipients) return REPLIES.tooManyRefusedRecipients
-    if (this.#state === 'opening') return talksTooSoon(hostname, command)
+    if (this.#errors >= limits.protocolErrors) return REPLIES.tooManyErrors
+    if (this.#rejectedRecipients >= limits.rejectedRecipients) return REPLIES.tooManyRejectedRecipients
+    if (this.#state === 'opening') return createEarlyTalkerReply(hostname, command)
     return isHttpRequest(line) ? REPLIES.httpRequest : undefined
   }
 
@@ -423,16 +430,16 @@ export class InboundSession {
       this.#reply(mail)
       return
     }
-    const refusal = this.#envelope
+    const rejection = this.#envelope
       ? REPLIES.nestedMail
       : (checkMailParameters(mail, this.#host.maxMessageBytes) ?? this.#host.checkRates(this.#address))
-    if (refusal) {
-      this.#reply(refusal)
+    if (rejection) {
+      this.#reply(rejection)
       return
     }
     this.#envelope = {
       mailFrom: mail.address,
-      announcedBytes: announcedBytes(mail),
+      announcedBytes: readAnnouncedBytes(mail),
       hasSmtpUtf8: mail.parameters.has('SMTPUTF8'),
     }
     this.#reply(REPLIES.mailAccepted, true)
@@ -460,18 +467,18 @@ export class InboundSession {
     }
   }
 
-  #onDecided(key: string, decision: Destination | Refusal): void {
+  #onDecided(key: string, decision: Destination | Rejection): void {
     if (this.#state !== 'deciding') return
     const { hostMessageBytes } = this.#host.limits
     if ('code' in decision) {
       if (decision.code >= 500) {
-        this.#refusedRecipients++
+        this.#rejectedRecipients++
         // The reply counts as an error, and this is none.
         this.#errors--
       }
       this.#reply(decision)
     } else if (decision.kind !== 'domain' && (this.#envelope?.announcedBytes ?? 0) > hostMessageBytes)
-      this.#reply(tooLargeForHost(hostMessageBytes))
+      this.#reply(createTooLargeForHostReply(hostMessageBytes))
     else {
       this.#recipients.set(key, decision)
       this.#reply(REPLIES.recipientAccepted, true)
@@ -520,7 +527,7 @@ export class InboundSession {
     }
     const { spool, network, maxMessageBytes, clock } = this.#host
     const limits = { maxBytes: this.#maxMessageBytes(), maxReadBytes: maxMessageBytes * FLOOD_FACTOR }
-    const message = new ArrivingMessage(spool.begin(network), limits, clock.monotonicMs())
+    const message = new ArrivingMessage(spool.createEntry(network), limits, clock.monotonicMs())
     this.#message = message
     this.#state = 'message'
     this.#reply(REPLIES.startMessage, true)
@@ -537,29 +544,29 @@ export class InboundSession {
   }
 
   #readMessage(message: ArrivingMessage, octets: Buffer): void {
-    const rest = message.read(octets, this.#host.clock.monotonicMs())
-    if (rest === undefined) {
+    const remaining = message.read(octets, this.#host.clock.monotonicMs())
+    if (remaining === undefined) {
       if (message.isFarTooLarge) this.end(REPLIES.farTooLarge)
       return
     }
-    if (rest.length > this.#host.limits.aheadBytes) {
-      this.end(REPLIES.tooFarAhead)
+    if (remaining.length > this.#host.limits.pipelinedBytes) {
+      this.end(REPLIES.tooMuchPipelined)
       return
     }
     this.#state = 'storing'
     // A copy: what was read in one piece with it must not wait for the reply to the message.
-    if (rest.length > 0) this.#input.add(Buffer.from(rest))
+    if (remaining.length > 0) this.#input.add(Buffer.from(remaining))
     void this.#store(message).then((reply) => this.#onStored(reply))
   }
 
   /** Resolves with the reply to the message, an acceptance only when it is on disk. */
   async #store(message: ArrivingMessage): Promise<Reply> {
-    const { draft } = message
+    const { spoolEntry: draft } = message
     const { maxMessageBytes, limits } = this.#host
     try {
-      if (message.contentBytes > maxMessageBytes) return tooLarge(maxMessageBytes)
-      if (message.isTooLarge) return tooLargeForHost(limits.hostMessageBytes)
-      const refusal = await this.#host.receive({
+      if (message.contentBytes > maxMessageBytes) return createTooLargeReply(maxMessageBytes)
+      if (message.isTooLarge) return createTooLargeForHostReply(limits.hostMessageBytes)
+      const rejection = await this.#host.receive({
         mailFrom: this.#envelope?.mailFrom ?? '',
         destinations: [...this.#recipients.values()],
         sourceIp: this.#address,
@@ -568,7 +575,7 @@ export class InboundSession {
         sizeBytes: draft.sizeBytes,
         content: await draft.finish(),
       })
-      return refusal ?? REPLIES.messageAccepted
+      return rejection ?? REPLIES.messageAccepted
     } catch (error) {
       const code = error instanceof Error && 'code' in error ? error.code : undefined
       this.#host.onStoreFailed(error)

@@ -65,16 +65,16 @@ export class ConnectionSlots<T extends SlotHolder> {
    * A slot for a connection from an address, or why there is none: its network has as many as it may have, or all are
    * taken.
    */
-  enter(address: string): Slot<T> | 'network' | 'all' {
+  acquire(address: string): Slot<T> | 'network' | 'all' {
     const networks = networksOf(address)
     const [network = address] = networks
     const wideNetwork = networks.at(-1) ?? address
     const { max, maxPerNetwork } = this.#limits
     if (this.#perNetwork.of(network) >= maxPerNetwork) return 'network'
-    const held = this.#perWideNetwork.of(wideNetwork)
-    const available = held === 0 ? max : max - Math.floor(max * RESERVED_FRACTION)
+    const heldCount = this.#perWideNetwork.of(wideNetwork)
+    const available = heldCount === 0 ? max : max - Math.floor(max * RESERVED_FRACTION)
     if (this.#slots.size >= available) {
-      const victim = this.#findVictim(held)
+      const victim = this.#findVictim(heldCount)
       if (!victim?.holder) return 'all'
       victim.release()
       this.#onEvicted(victim.holder)
@@ -96,7 +96,7 @@ export class ConnectionSlots<T extends SlotHolder> {
    * The most dispensable session, of the network with most, that has waited longest. @param held slots that the
    * newcomer's network has already
    */
-  #findVictim(held: number): HeldSlot<T> | undefined {
+  #findVictim(heldCount: number): HeldSlot<T> | undefined {
     let victim: (Rank & { readonly slot: HeldSlot<T> }) | undefined
     for (const slot of this.#slots) {
       const { holder } = slot
@@ -105,7 +105,7 @@ export class ConnectionSlots<T extends SlotHolder> {
       const stage = STAGES.indexOf(holder.stage)
       // Whoever brings mail gives way only to a network that still has less afterwards, so that two honest ones do not
       // take turns at it.
-      if (count <= held + (stage > IDLE ? 1 : 0)) continue
+      if (count <= heldCount + (stage > IDLE ? 1 : 0)) continue
       const rank = { stage, count, sinceMs: holder.progressAtMs, slot }
       if (!victim || isBefore(rank, victim)) victim = rank
     }

@@ -3,7 +3,7 @@
  * which decides about recipients and stores messages. Never opens a database, and replies 250 only when the main thread
  * reports the message on disk.
  */
-import type { Destination, Refusal, TakenMessage } from '#features/receiving/received/message.ts'
+import type { CompleteMessage, Destination, Rejection } from '#features/receiving/received/message.ts'
 import { systemClock } from '#platform/clock.ts'
 import { seconds } from '#platform/units.ts'
 import type { FromListener, ListenerSettings, ToListener } from './listener-protocol.ts'
@@ -14,7 +14,7 @@ declare const self: Worker
 /** A warning of one kind is logged once in this time, so that remote clients cannot fill the log. */
 const WARN_INTERVAL_MS = seconds(30)
 /** Time for the last replies to leave. */
-const STOP_MS = 100
+const STOP_DELAY_MS = 100
 
 const post = (message: FromListener, transfer: ArrayBuffer[] = []): void => self.postMessage(message, transfer)
 
@@ -22,8 +22,8 @@ const post = (message: FromListener, transfer: ArrayBuffer[] = []): void => self
 class ListenerWorker {
   #server: InboundServer | undefined
   #lastId = 0
-  readonly #deciding = new Map<number, (answer: Destination | Refusal) => void>()
-  readonly #receiving = new Map<number, (refusal: Refusal | null) => void>()
+  readonly #deciding = new Map<number, (answer: Destination | Rejection) => void>()
+  readonly #receiving = new Map<number, (refusal: Rejection | null) => void>()
   readonly #warnedAtMs = new Map<string, number>()
 
   onMessage(message: ToListener): void {
@@ -35,11 +35,11 @@ class ListenerWorker {
         this.#server?.useCertificate(message.certificate)
         return
       case 'decided':
-        this.#deciding.get(message.id)?.(message.answer)
+        this.#deciding.get(message.id)?.(message.decision)
         this.#deciding.delete(message.id)
         return
       case 'received':
-        this.#receiving.get(message.id)?.(message.refusal)
+        this.#receiving.get(message.id)?.(message.rejection)
         this.#receiving.delete(message.id)
         return
       case 'drain':
@@ -50,7 +50,7 @@ class ListenerWorker {
         return
       case 'stop':
         this.#server?.stop()
-        systemClock.after(STOP_MS, () => post({ type: 'stopped' }))
+        systemClock.after(STOP_DELAY_MS, () => post({ type: 'stopped' }))
         return
     }
   }
@@ -74,7 +74,7 @@ class ListenerWorker {
     }
   }
 
-  #decide(address: string, sourceIp: string): Promise<Destination | Refusal> {
+  #decide(address: string, sourceIp: string): Promise<Destination | Rejection> {
     return new Promise((resolve) => {
       const id = ++this.#lastId
       this.#deciding.set(id, resolve)
@@ -82,7 +82,7 @@ class ListenerWorker {
     })
   }
 
-  #receive(message: TakenMessage): Promise<Refusal | null> {
+  #receive(message: CompleteMessage): Promise<Rejection | null> {
     return new Promise((resolve) => {
       const id = ++this.#lastId
       this.#receiving.set(id, resolve)

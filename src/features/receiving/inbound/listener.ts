@@ -6,11 +6,11 @@
 import { mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Destination, ListenerHandlers, Refusal, TakenMessage } from '#features/receiving/received/message.ts'
-import { type Clock, giveWay, type Timer } from '#platform/clock.ts'
+import type { CompleteMessage, Destination, ListenerHandlers, Rejection } from '#features/receiving/received/message.ts'
+import { type Clock, type Timer, yieldToEventLoop } from '#platform/clock.ts'
 import { type Config, ConfigError } from '#platform/config.ts'
 import type { Log } from '#platform/log.ts'
-import { isStorageTrouble } from '#platform/storage-errors.ts'
+import { isStorageFailure } from '#platform/storage-errors.ts'
 import { seconds } from '#platform/units.ts'
 import { startWorker } from '#platform/workers.ts'
 import {
@@ -75,9 +75,9 @@ const STOP_TIMEOUT_MS = seconds(1)
 const WARN_INTERVAL_MS = seconds(10)
 
 /** A full disk, and a database that is locked or cannot be written. */
-const outOfSpace: Refusal = { code: 452, text: '4.3.1 There is no room for mail; try again later' }
-const ownTrouble: Refusal = { code: 451, text: '4.3.0 The message could not be stored; try again later' }
-const stopping: Refusal = { code: 451, text: '4.3.2 The service is stopping; try again later' }
+const outOfSpace: Rejection = { code: 452, text: '4.3.1 There is no room for mail; try again later' }
+const localError: Rejection = { code: 451, text: '4.3.0 The message could not be stored; try again later' }
+const stopping: Rejection = { code: 451, text: '4.3.2 The service is stopping; try again later' }
 
 /** Listens. Rejects with a `ConfigError`, one sentence for the operator, when address or certificate cannot be used. */
 export async function startListener(
@@ -104,7 +104,7 @@ class InboundListener implements Listener {
   #checks: Timer | undefined
   #state: 'open' | 'draining' | 'stopping' | 'closed' = 'open'
   /** Files that the Worker handed over and the content store has not adopted yet. */
-  readonly #filesInHand = new Set<string>()
+  readonly #handedOverFiles = new Set<string>()
   readonly #receiving = new Set<Promise<void>>()
   #onDrained: (() => void) | undefined
   #onStopped: (() => void) | undefined
@@ -183,30 +183,30 @@ class InboundListener implements Listener {
       const worker = (this.#options.startWorker ?? (() => startWorker('inbound')))()
       this.#worker = worker
       let isDead = false
-      const died = (reason: string) => {
+      const onDied = (reason: string) => {
         if (isDead || this.#state === 'closed') return
         isDead = true
         worker.terminate()
         this.#worker = undefined
         reject(new Error(`the SMTP listener ended: ${reason}`))
-        this.#onDeath(reason)
+        this.#onWorkerDied(reason)
       }
       let silentChecks = 0
       const isWatched = (): boolean => !isDead && this.#worker === worker && this.#state === 'open'
       const check = (): void => {
         if (!isWatched()) return
         if (++silentChecks > MAX_SILENT_CHECKS) {
-          died(`silent for ${(MAX_SILENT_CHECKS * CHECK_INTERVAL_MS) / 1000} s`)
+          onDied(`silent for ${(MAX_SILENT_CHECKS * CHECK_INTERVAL_MS) / 1000} s`)
           return
         }
         worker.postMessage({ type: 'ping' } satisfies ToListener)
         // Only after answers were read: a clock that jumps over several checks is no silence.
-        void giveWay().then(() => {
+        void yieldToEventLoop().then(() => {
           if (isWatched()) this.#checks = this.#clock.after(CHECK_INTERVAL_MS, check)
         })
       }
-      worker.onerror = (event) => died(event.message)
-      worker.addEventListener('close', () => died('closed'))
+      worker.onerror = (event) => onDied(event.message)
+      worker.addEventListener('close', () => onDied('closed'))
       worker.onmessage = ({ data }: MessageEvent<FromListener>) => {
         if (isDead) return
         silentChecks = 0
@@ -215,7 +215,7 @@ class InboundListener implements Listener {
           isDead = true
           worker.terminate()
           this.#worker = undefined
-          reject(this.#cannotListen(data.code, data.reason))
+          reject(this.#createListenError(data.code, data.reason))
         } else this.#onMessage(worker, data)
       }
       this.#post({ type: 'start', settings: this.#settings() })
@@ -246,7 +246,7 @@ class InboundListener implements Listener {
     }
   }
 
-  #cannotListen(code: string, reason: string): ConfigError {
+  #createListenError(code: string, reason: string): ConfigError {
     const address = `${this.host.includes(':') ? `[${this.host}]` : this.host}:${this.port}`
     const why =
       code === 'EADDRINUSE'
@@ -257,43 +257,43 @@ class InboundListener implements Listener {
     return new ConfigError(`TASSIS_INBOUND_ADDR is "${address}", ${why}.`)
   }
 
-  #onDeath(reason: string): void {
+  #onWorkerDied(reason: string): void {
     this.#log.error({ reason }, 'the SMTP listener died; it is started anew')
     this.#onDrained?.()
     this.#onStopped?.()
-    if (this.#state === 'open') this.#startLater()
+    if (this.#state === 'open') this.#scheduleRestart()
   }
 
-  #startLater(): void {
+  #scheduleRestart(): void {
     this.#restart = this.#clock.after(RESTART_DELAY_MS, () => {
       if (this.#state !== 'open') return
       this.#removeOrphans()
       this.#startWorker().then(
         () => this.#log.info('the SMTP listener listens again'),
         (error: unknown) => {
-          // A death was handled by `#onDeath`; only a Worker that could not listen is tried again here.
+          // A death was handled by `#onWorkerDied`; only a Worker that could not listen is tried again here.
           if (!(error instanceof ConfigError)) return
           this.#log.error({ err: error }, 'the SMTP listener cannot listen; it is tried again')
-          if (this.#state === 'open') this.#startLater()
+          if (this.#state === 'open') this.#scheduleRestart()
         },
       )
     })
   }
 
   #onMessage(worker: Worker, message: FromListener): void {
-    const answer = (reply: ToListener): void => {
+    const sendReply = (reply: ToListener): void => {
       // A successor uses the same ids for other messages.
       if (worker === this.#worker) worker.postMessage(reply)
     }
     switch (message.type) {
       case 'decide':
         void this.#decide(message.address, message.sourceIp).then((decision) =>
-          answer({ type: 'decided', id: message.id, answer: decision }),
+          sendReply({ type: 'decided', id: message.id, decision: decision }),
         )
         return
       case 'receive': {
         const received = this.#receive(message.message)
-          .then((refusal) => answer({ type: 'received', id: message.id, refusal }))
+          .then((refusal) => sendReply({ type: 'received', id: message.id, rejection: refusal }))
           .finally(() => this.#receiving.delete(received))
         this.#receiving.add(received)
         return
@@ -312,32 +312,32 @@ class InboundListener implements Listener {
     }
   }
 
-  async #decide(address: string, sourceIp: string): Promise<Destination | Refusal> {
+  async #decide(address: string, sourceIp: string): Promise<Destination | Rejection> {
     try {
       if (await this.#options.isDiskLow?.()) return outOfSpace
       return this.#handlers.decide(address, sourceIp)
     } catch (error) {
       this.#warn(error, 'it could not be decided whether a recipient is ours')
-      return ownTrouble
+      return localError
     }
   }
 
   /** Null: it is on disk. Never rejects. */
-  async #receive(message: TakenMessage): Promise<Refusal | null> {
+  async #receive(message: CompleteMessage): Promise<Rejection | null> {
     const path = message.content.kind === 'file' ? message.content.path : undefined
-    if (path !== undefined) this.#filesInHand.add(path)
+    if (path !== undefined) this.#handedOverFiles.add(path)
     try {
       if (this.#state === 'stopping') return stopping
       await this.#handlers.receive(message)
       return null
     } catch (error) {
       this.#warn(error, 'a message could not be stored; its sender was told to try again')
-      return isStorageTrouble(error) ? outOfSpace : ownTrouble
+      return isStorageFailure(error) ? outOfSpace : localError
     } finally {
       // The content store has moved the file if it adopted it.
       if (path !== undefined) {
         await rm(path, { force: true }).catch(() => {})
-        this.#filesInHand.delete(path)
+        this.#handedOverFiles.delete(path)
       }
     }
   }
@@ -353,7 +353,7 @@ class InboundListener implements Listener {
   #removeOrphans(): void {
     for (const name of readdirSync(this.#options.spoolFolder)) {
       const path = join(this.#options.spoolFolder, name)
-      if (!this.#filesInHand.has(path)) rmSync(path, { recursive: true, force: true })
+      if (!this.#handedOverFiles.has(path)) rmSync(path, { recursive: true, force: true })
     }
   }
 }

@@ -1,9 +1,9 @@
 /** @module The wire form of inbound mail. */
 import { type Static, Type } from '@sinclair/typebox'
 import { ContentState } from '#features/core/app/stored-content.ts'
-import { attachmentWire, type KeptAttachment, MOST_LISTED } from '#features/receiving/received/parts.ts'
+import { type AttachmentJson, MAX_LISTED_ATTACHMENTS, toAttachmentWire } from '#features/receiving/received/parts.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
-import { Nullable, OneOf, PAGE_FIELDS, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { Nullable, PAGE_FIELDS, StringEnum, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { isForgedResult } from '#protocols/authentication/results-header.ts'
 import type { InboundEmail } from './inbound-emails.ts'
@@ -15,15 +15,15 @@ export const InboundAttachment = Type.Object({
   content_type: Type.String({ description: 'As the sender says; not checked.' }),
   size: Type.Integer({ description: 'Octets, decoded.' }),
   content_id: Nullable(Type.String(), { description: 'What `cid:` in the HTML refers to, without angle brackets.' }),
-  disposition: OneOf(['attachment', 'inline'], { description: '`inline`: a part that the HTML shows.' }),
+  disposition: StringEnum(['attachment', 'inline'], { description: '`inline`: a part that the HTML shows.' }),
 })
 
-const STATUS_WORDS =
+const STATUS_DESCRIPTION =
   '`received`; `delivered`: the webhook of its route took it; `failed`: it could not be parsed; `no_route`: it fell to no route.'
 
 export const InboundQuery = Type.Object({
   ...PAGE_FIELDS,
-  status: Type.Optional(OneOf(INBOUND_STATUSES, { description: 'Only mail with this status.' })),
+  status: Type.Optional(StringEnum(INBOUND_STATUSES, { description: 'Only mail with this status.' })),
   route_id: Type.Optional(Type.String({ description: 'Only mail that fell to this route.' })),
   domain_id: Type.Optional(Type.String({ description: 'Only mail that came to this domain.' })),
 })
@@ -33,7 +33,7 @@ export const InboundRecord = Type.Object({
   account_id: Uuid({ description: 'Account of the domain.' }),
   domain_id: Uuid({ description: 'Domain that it came to.' }),
   route_id: Nullable(Uuid(), { description: 'Route that it fell to; null: none, or it was deleted.' }),
-  status: OneOf(INBOUND_STATUSES, { description: STATUS_WORDS }),
+  status: StringEnum(INBOUND_STATUSES, { description: STATUS_DESCRIPTION }),
   mail_from: Type.String({ description: 'Envelope sender; empty for bounces and other automatic mail.' }),
   rcpt_to: Type.Array(Type.String(), { description: 'Envelope recipients of the route.' }),
   from_address: Nullable(Type.String(), { description: 'Address of the From header.' }),
@@ -46,7 +46,7 @@ export const InboundRecord = Type.Object({
   subject: Type.String({ description: 'Decoded; empty when there is none.' }),
   message_id: Nullable(Type.String(), { description: 'With angle brackets.' }),
   attachments: Type.Array(InboundAttachment, {
-    description: `What is attached, without the content; in a list the first ${MOST_LISTED} of a message with very many.`,
+    description: `What is attached, without the content; in a list the first ${MAX_LISTED_ATTACHMENTS} of a message with very many.`,
   }),
   size_bytes: Type.Integer({ description: 'Octets of the message as it came in.' }),
   raw_size: Type.Integer({ description: 'The same as size_bytes.' }),
@@ -81,13 +81,16 @@ export const InboundDetail = Type.Object({
 })
 export type InboundDetail = Static<typeof InboundDetail>
 
-export const inboundAttachmentWire = (attachment: KeptAttachment, index: number): Static<typeof InboundAttachment> => ({
+export const toInboundAttachmentWire = (
+  attachment: AttachmentJson,
+  index: number,
+): Static<typeof InboundAttachment> => ({
   index,
-  ...attachmentWire(attachment),
+  ...toAttachmentWire(attachment),
 })
 
 /** @param accountUuid public id of the account */
-export const inboundWire = (email: InboundEmail, accountUuid: string): InboundRecord => ({
+export const toInboundWire = (email: InboundEmail, accountUuid: string): InboundRecord => ({
   id: formatUuid(email.uuid),
   account_id: accountUuid,
   domain_id: formatUuid(email.domainUuid),
@@ -102,7 +105,7 @@ export const inboundWire = (email: InboundEmail, accountUuid: string): InboundRe
   cc_header: email.ccHeader,
   subject: email.subject,
   message_id: email.messageId,
-  attachments: email.attachments.map(inboundAttachmentWire),
+  attachments: email.attachments.map(toInboundAttachmentWire),
   size_bytes: email.sizeBytes,
   raw_size: email.sizeBytes,
   source_ip: email.sourceIp,
@@ -119,7 +122,7 @@ export const inboundWire = (email: InboundEmail, accountUuid: string): InboundRe
  * claim to be ours (RFC 8601 §5).
  * @param hostname ours
  */
-export function headersWire(
+export function toHeadersWire(
   headers: readonly (readonly [name: string, value: string])[],
   hostname: string,
 ): Record<string, string | string[]> {
@@ -127,8 +130,8 @@ export function headersWire(
   for (const [name, value] of headers) {
     if (isForgedResult(name, value, hostname)) continue
     const key = name.toLowerCase()
-    const before = fields.get(key)
-    fields.set(key, before === undefined ? value : [before, value].flat())
+    const earlier = fields.get(key)
+    fields.set(key, earlier === undefined ? value : [earlier, value].flat())
   }
   return Object.fromEntries(fields)
 }

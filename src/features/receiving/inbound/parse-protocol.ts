@@ -2,7 +2,7 @@
  * @module The messages between the main thread and a parse Worker. Types, how attachment files are named, and the
  * answer for a message that no Worker could parse.
  */
-import type { Report } from '#features/receiving/received/message.ts'
+import type { ParsedReport } from '#features/receiving/received/message.ts'
 import type { AuthenticationResult } from '#protocols/authentication/result.ts'
 import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/unknown.ts'
 import type { Answer, Resolver } from '#protocols/dns/resolver.ts'
@@ -32,19 +32,19 @@ export interface ParsedContent {
   readonly problem?: string
   /** Text without quoted replies; null: nothing was quoted. */
   readonly strippedText: string | null
-  readonly report?: Report
+  readonly report?: ParsedReport
   /** Why an aggregate report that it carries cannot be read. */
   readonly reportProblem?: string
 }
 
-export interface ParseAnswer extends ParsedContent {
+export interface ParseResult extends ParsedContent {
   readonly authentication: AuthenticationResult
   /** True: nothing was found wrong with the message; the attempts at it failed, so another one may succeed. */
   readonly isGivenUp?: boolean
 }
 
 /** Of a message that is stored as it is, because the attempts at parsing it failed. @param problem a sentence */
-export const givenUp = (problem: string): ParseAnswer => ({
+export const createGivenUpResult = (problem: string): ParseResult => ({
   problem,
   strippedText: null,
   authentication: UNKNOWN_AUTHENTICATION,
@@ -55,7 +55,7 @@ export const givenUp = (problem: string): ParseAnswer => ({
 export const filePrefix = (id: number): string => `${id}-`
 
 /** What the Worker asks of the main thread's resolver. */
-export type QuestionKind = Exclude<keyof Resolver, 'close' | symbol>
+export type DnsQueryKind = Exclude<keyof Resolver, 'close' | symbol>
 
 /** Numbers are the main thread's for requests, and the Worker's own for questions. */
 export type ToParseWorker =
@@ -83,9 +83,9 @@ export type FromParseWorker =
       readonly type: 'unreadable'
       readonly id: number
       readonly error: string
-      readonly isOfRaw: boolean
+      readonly isRawLost: boolean
       readonly code: string | undefined
     }
-  | { readonly type: 'dns'; readonly id: number; readonly kind: QuestionKind; readonly name: string }
+  | { readonly type: 'dns'; readonly id: number; readonly kind: DnsQueryKind; readonly name: string }
   /** Something of our own went wrong; it goes on. */
   | { readonly type: 'warning'; readonly id: number; readonly error: string }

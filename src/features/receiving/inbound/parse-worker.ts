@@ -6,30 +6,30 @@
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { systemClock } from '#platform/clock.ts'
-import { slicesOfFrames } from '#platform/content/frames.ts'
-import { createPartFile, type PartFile } from '#platform/content/part-file.ts'
+import { readFrames } from '#platform/content/frames.ts'
+import { type BlobFile, createBlobFile } from '#platform/content/part-file.ts'
 import { type ContentReader, createContentReader } from '#platform/content/read.ts'
-import { isPassingError } from '#platform/storage-errors.ts'
+import { isTransientError } from '#platform/storage-errors.ts'
 import { KiB, MiB } from '#platform/units.ts'
-import { aggregateReportOf } from '#protocols/aggregate-reports/parse.ts'
-import { feedbackReportOf } from '#protocols/arf/parse.ts'
+import { parseAggregateReport } from '#protocols/aggregate-reports/parse.ts'
+import { parseFeedbackReport } from '#protocols/arf/parse.ts'
 import { authenticate } from '#protocols/authentication/authenticate.ts'
 import type { AuthenticationResult } from '#protocols/authentication/result.ts'
 import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/unknown.ts'
 import type { Answer, Resolver } from '#protocols/dns/resolver.ts'
-import { deliveryReportOf } from '#protocols/dsn/parse.ts'
+import { parseDsn } from '#protocols/dsn/parse.ts'
 import { parseMessage } from '#protocols/mime/parse.ts'
-import type { ParsedMessage, WholeFile } from '#protocols/mime/parsed.ts'
-import { Unparseable } from '#protocols/mime/parsed.ts'
+import type { AttachmentFile, ParsedMessage } from '#protocols/mime/parsed.ts'
+import { UnparseableError } from '#protocols/mime/parsed.ts'
 import type { FileWriter } from '#protocols/mime/part-body.ts'
-import { withoutQuotes } from '#protocols/mime/reply.ts'
-import { joined, type MessageSource } from '#protocols/mime/source.ts'
+import { removeQuotes } from '#protocols/mime/reply.ts'
+import { joinPieces, type MessageSource } from '#protocols/mime/source.ts'
 import {
+  type DnsQueryKind,
   type FromParseWorker,
   filePrefix,
   type ParsedContent,
   type ParseRequest,
-  type QuestionKind,
   type ToParseWorker,
 } from './parse-protocol.ts'
 
@@ -44,15 +44,15 @@ const post = (message: FromParseWorker, transfer: ArrayBuffer[] = []): void => s
 class ParseWorker {
   #rawMail: ContentReader | undefined
   #filesFolder = ''
-  #lastQuestion = 0
-  readonly #questions = new Map<number, (answer: Answer<unknown>) => void>()
+  #lastQueryId = 0
+  readonly #queries = new Map<number, (answer: Answer<unknown>) => void>()
   readonly #resolver: Resolver = {
-    mx: (name) => this.#ask('mx', name),
-    a: (name) => this.#ask('a', name),
-    aaaa: (name) => this.#ask('aaaa', name),
-    txt: (name) => this.#ask('txt', name),
-    cname: (name) => this.#ask('cname', name),
-    ptr: (name) => this.#ask('ptr', name),
+    mx: (name) => this.#query('mx', name),
+    a: (name) => this.#query('a', name),
+    aaaa: (name) => this.#query('aaaa', name),
+    txt: (name) => this.#query('txt', name),
+    cname: (name) => this.#query('cname', name),
+    ptr: (name) => this.#query('ptr', name),
     close() {},
     [Symbol.dispose]() {},
   }
@@ -65,81 +65,81 @@ class ParseWorker {
         post({ type: 'ready' })
         return
       case 'parse':
-        void this.#work(message.id, message.request)
+        void this.#process(message.id, message.request)
         return
       case 'dns':
-        this.#questions.get(message.id)?.(message.answer)
-        this.#questions.delete(message.id)
+        this.#queries.get(message.id)?.(message.answer)
+        this.#queries.delete(message.id)
         return
     }
   }
 
-  async #work(id: number, request: ParseRequest): Promise<void> {
+  async #process(id: number, request: ParseRequest): Promise<void> {
     const files = new AttachmentFiles(this.#filesFolder, id)
     let message: MessageSource
     let content: ParsedContent
     try {
       const rawMail = this.#rawMail
       if (!rawMail) throw new Error('the Worker has no settings')
-      message = { slices: () => readPieces(() => rawMail.slices(request.rawRef)) }
-      content = await parse(id, message, request, () => files.newFile())
+      message = { chunks: () => readPieces(() => rawMail.chunks(request.rawRef)) }
+      content = await parseContent(id, message, request, () => files.createFile())
     } catch (error) {
       files.removeAll()
-      if (!(error instanceof StorageFailure)) throw error
+      if (!(error instanceof StorageFailureError)) throw error
       const { message: text, isOfRaw, code } = error
-      return post({ type: 'unreadable', id, error: text, isOfRaw, code })
+      return post({ type: 'unreadable', id, error: text, isRawLost: isOfRaw, code })
     }
     if (!content.message) files.removeAll()
-    content = withoutStarts(content)
-    post({ type: 'parsed', id, content }, buffersOf(content))
+    content = dropFileStarts(content)
+    post({ type: 'parsed', id, content }, collectBuffers(content))
     const authentication = await authenticateMessage(id, message, request, this.#resolver)
     post({ type: 'authenticated', id, authentication })
     if (request.sizeBytes > LARGE_MESSAGE_BYTES) Bun.gc(true)
   }
 
-  #ask<T>(kind: QuestionKind, name: string): Promise<Answer<T>> {
+  #query<T>(kind: DnsQueryKind, name: string): Promise<Answer<T>> {
     return new Promise((resolve) => {
-      const id = ++this.#lastQuestion
+      const id = ++this.#lastQueryId
       // The main thread returns what this method of its resolver returned.
-      this.#questions.set(id, resolve as (answer: Answer<unknown>) => void)
+      this.#queries.set(id, resolve as (answer: Answer<unknown>) => void)
       post({ type: 'dns', id, kind, name })
     })
   }
 }
 
 /** A part of the message cannot be read or written, through no fault of its content. */
-class StorageFailure extends Error {
+class StorageFailureError extends Error {
   override readonly name = 'StorageFailure'
   readonly isOfRaw: boolean
   readonly code: string | undefined
 
   constructor(error: unknown, isReading: boolean) {
-    super(textOf(error))
+    super(toErrorText(error))
     this.code = error instanceof Error && 'code' in error ? String(error.code) : undefined
     // A disk that fails or is full says nothing of the message; a file that is missing or corrupt does.
-    this.isOfRaw = isReading && !isPassingError(error)
+    this.isOfRaw = isReading && !isTransientError(error)
   }
 }
 
-function guarded<T>(act: () => T, { isReading }: { readonly isReading: boolean }): T {
+function wrapStorageFailure<T>(act: () => T, { isReading }: { readonly isReading: boolean }): T {
   try {
     return act()
   } catch (error) {
-    throw new StorageFailure(error, isReading)
+    throw new StorageFailureError(error, isReading)
   }
 }
 
-const reading = <T>(act: () => T): T => guarded(act, { isReading: true })
-const writing = <T>(act: () => T): T => guarded(act, { isReading: false })
+const guardRead = <T>(act: () => T): T => wrapStorageFailure(act, { isReading: true })
+const guardWrite = <T>(act: () => T): T => wrapStorageFailure(act, { isReading: false })
 
 /** The garbage is collected each time this much of a message was read, so that it does not grow with the message. */
 const COLLECT_INTERVAL_BYTES = 8 * MiB
 
 function* readPieces(open: () => Iterable<Uint8Array>): Generator<Uint8Array> {
-  const slices = reading(() => open()[Symbol.iterator]())
+  const slices = guardRead(() => open()[Symbol.iterator]())
   try {
     for (let uncollectedBytes = 0; ; ) {
-      const next = reading(() => slices.next())
+      const next = guardRead(() => slices.next())
       if (next.done) return
       uncollectedBytes += next.value.length
       if (uncollectedBytes > COLLECT_INTERVAL_BYTES) {
@@ -158,20 +158,20 @@ function* readPieces(open: () => Iterable<Uint8Array>): Generator<Uint8Array> {
 class AttachmentFiles {
   readonly #folder: string
   readonly #id: number
-  readonly #files: { readonly file: PartFile; readonly path: string }[] = []
+  readonly #files: { readonly file: BlobFile; readonly path: string }[] = []
 
   constructor(folder: string, id: number) {
     this.#folder = folder
     this.#id = id
   }
 
-  newFile(): FileWriter {
+  createFile(): FileWriter {
     const path = join(this.#folder, `${filePrefix(this.#id)}${this.#files.length}.zst`)
-    const file = writing(() => createPartFile(path))
+    const file = guardWrite(() => createBlobFile(path))
     this.#files.push({ file, path })
     return {
-      write: (bytes) => writing(() => file.write(bytes)),
-      finish: () => writing(() => file.finish()),
+      write: (bytes) => guardWrite(() => file.write(bytes)),
+      finish: () => guardWrite(() => file.finish()),
     }
   }
 
@@ -199,55 +199,55 @@ async function authenticateMessage(
       authenticationMs,
     )
   } catch (error) {
-    post({ type: 'warning', id, error: `authenticating: ${textOf(error)}` })
+    post({ type: 'warning', id, error: `authenticating: ${toErrorText(error)}` })
     return UNKNOWN_AUTHENTICATION
   }
 }
 
-/** Throws a StorageFailure. */
-async function parse(
+/** Throws a StorageFailureError. */
+async function parseContent(
   id: number,
   source: MessageSource,
   request: ParseRequest,
-  newFile: () => FileWriter,
+  createFile: () => FileWriter,
 ): Promise<ParsedContent> {
   let message: ParsedMessage
   try {
-    message = await parseMessage(source, { mailFrom: request.mailFrom, newFile })
+    message = await parseMessage(source, { mailFrom: request.mailFrom, newFile: createFile })
   } catch (error) {
-    if (error instanceof StorageFailure) throw error
-    if (!(error instanceof Unparseable)) post({ type: 'warning', id, error: `parsing: ${textOf(error)}` })
+    if (error instanceof StorageFailureError) throw error
+    if (!(error instanceof UnparseableError)) post({ type: 'warning', id, error: `parsing: ${toErrorText(error)}` })
     return {
-      problem: error instanceof Unparseable ? error.message : 'The message cannot be parsed.',
+      problem: error instanceof UnparseableError ? error.message : 'The message cannot be parsed.',
       strippedText: null,
     }
   }
-  const strippedText = strippedTextOf(id, message)
-  const report = request.wantsReport ? await reportOf(id, message, request) : {}
+  const strippedText = stripQuotes(id, message)
+  const report = request.wantsReport ? await findReport(id, message, request) : {}
   return { message, strippedText, ...report }
 }
 
-function strippedTextOf(id: number, { text }: ParsedMessage): string | null {
+function stripQuotes(id: number, { text }: ParsedMessage): string | null {
   try {
-    return text === null ? null : withoutQuotes(text)
+    return text === null ? null : removeQuotes(text)
   } catch (error) {
-    post({ type: 'warning', id, error: `looking for quotations: ${textOf(error)}` })
+    post({ type: 'warning', id, error: `looking for quotations: ${toErrorText(error)}` })
     return null
   }
 }
 
 /** Looks for feedback first: such a report often includes the parts of a delivery report. */
-async function reportOf(
+async function findReport(
   id: number,
   message: ParsedMessage,
   { mailFrom }: ParseRequest,
 ): Promise<Pick<ParsedContent, 'report' | 'reportProblem'>> {
   try {
-    const feedback = feedbackReportOf(message)
+    const feedback = parseFeedbackReport(message)
     if (feedback) return { report: { kind: 'feedback', report: feedback } }
-    const delivery = deliveryReportOf(message, { mailFrom })
+    const delivery = parseDsn(message, { mailFrom })
     if (delivery) return { report: { kind: 'delivery', report: delivery } }
-    const aggregate = aggregateReportOf(message, wholeOf)
+    const aggregate = parseAggregateReport(message, readWhole)
     if (aggregate === undefined) return {}
     // Parsing it takes many times its unpacked size.
     Bun.gc(true)
@@ -255,22 +255,24 @@ async function reportOf(
       ? { reportProblem: aggregate.refused }
       : { report: { kind: 'aggregate', report: aggregate } }
   } catch (error) {
-    post({ type: 'warning', id, error: `looking for a report: ${textOf(error)}` })
+    post({ type: 'warning', id, error: `looking for a report: ${toErrorText(error)}` })
     return {}
   }
 }
 
 /** Drops the beginnings of attachments that are in files. */
-function withoutStarts({ message, ...rest }: ParsedContent): ParsedContent {
+function dropFileStarts({ message, ...rest }: ParsedContent): ParsedContent {
   if (!message) return rest
-  const attachments = message.attachments.map((each) => (each.file ? { ...each, content: new Uint8Array(0) } : each))
+  const attachments = message.attachments.map((attachment) =>
+    attachment.file ? { ...attachment, content: new Uint8Array(0) } : attachment,
+  )
   return { ...rest, message: { ...message, attachments } }
 }
 
-const wholeOf = ({ path }: WholeFile): Uint8Array => joined([...slicesOfFrames(path)])
+const readWhole = ({ path }: AttachmentFile): Uint8Array => joinPieces([...readFrames(path)])
 
 /** The buffers to transfer, of attachments and of an unpacked report: only those that hold nothing else. */
-function buffersOf(content: ParsedContent): ArrayBuffer[] {
+function collectBuffers(content: ParsedContent): ArrayBuffer[] {
   const buffers = new Set<ArrayBuffer>()
   const parts = content.message?.attachments.map((attachment) => attachment.content) ?? []
   if (content.report?.kind === 'aggregate') parts.push(content.report.report.content)
@@ -279,7 +281,7 @@ function buffersOf(content: ParsedContent): ArrayBuffer[] {
   return [...buffers]
 }
 
-const textOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
+const toErrorText = (error: unknown): string => (error instanceof Error ? error.message : String(error))
 
 const parseWorker = new ParseWorker()
 self.onmessage = ({ data }: MessageEvent<ToParseWorker>) => parseWorker.onMessage(data)

@@ -15,33 +15,33 @@ import { startWorker } from '#platform/workers.ts'
 import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/unknown.ts'
 import type { Answer, Resolver } from '#protocols/dns/resolver.ts'
 import {
+  createGivenUpResult,
+  type DnsQueryKind,
   type FromParseWorker,
   filePrefix,
-  givenUp,
-  type ParseAnswer,
   type ParsedContent,
   type ParseRequest,
-  type QuestionKind,
+  type ParseResult,
   type ToParseWorker,
 } from './parse-protocol.ts'
 import { isLarge } from './receipt-queue.ts'
 
-export type { ParseAnswer, ParseRequest } from './parse-protocol.ts'
+export type { ParseRequest, ParseResult } from './parse-protocol.ts'
 
 /** The message is not in the store of raw messages, or is damaged there. */
-export class RawUnreadable extends Error {}
+export class RawUnreadableError extends Error {}
 
 /** Nothing can be parsed at present, whatever the message. */
-export class ParserUnavailable extends Error {}
+export class ParserUnavailableError extends Error {}
 
 export interface Parser {
   /**
    * Rejects when the message is not in the store, the Worker cannot be started or the parser is closed; a fault of the
    * message itself is a `problem` in the answer. The caller then owns the files of large attachments, which are on the
-   * file system of the content store: the store adopts them, or `removeFiles` deletes them.
+   * file system of the content store: the store adopts them, or `removeAttachmentFiles` deletes them.
    * @param onParsed called when the Worker is free for the next message, with the time that this one took
    */
-  parse(request: ParseRequest, onParsed?: (parseMs: number) => void): Promise<ParseAnswer>
+  parse(request: ParseRequest, onParsed?: (parseMs: number) => void): Promise<ParseResult>
   close(): void
 }
 
@@ -56,7 +56,7 @@ const IDLE_MS = seconds(60)
 interface Job {
   readonly id: number
   readonly request: ParseRequest
-  readonly resolve: (answer: ParseAnswer) => void
+  readonly resolve: (answer: ParseResult) => void
   readonly reject: (error: Error) => void
   readonly onParsed: (parseMs: number) => void
   /** When it was sent to the Worker. */
@@ -67,40 +67,40 @@ interface Job {
   readonly isSuspect: boolean
 }
 
-interface Running {
+interface RunningWorker {
   readonly worker: Worker
   isReady: boolean
   silentChecks: number
 }
 
-export type ParserNeeds = Pick<App, 'config' | 'clock' | 'log' | 'resolver'>
+export type ParserDependencies = Pick<App, 'config' | 'clock' | 'log' | 'resolver'>
 
-/** @param newWorker starts a Worker; replaced by tests that end it */
-export function createParser(app: ParserNeeds, newWorker: () => Worker = () => startWorker('parse')): Parser {
-  return new WorkerParser(app, newWorker)
+/** @param createWorker starts a Worker; replaced by tests that end it */
+export function createParser(app: ParserDependencies, createWorker: () => Worker = () => startWorker('parse')): Parser {
+  return new WorkerParser(app, createWorker)
 }
 
 class WorkerParser implements Parser {
   readonly #filesFolder: string
-  readonly #newWorker: () => Worker
-  readonly #small: Lane
-  readonly #large: Lane
+  readonly #createWorker: () => Worker
+  readonly #small: WorkerQueue
+  readonly #large: WorkerQueue
   #isFolderReady = false
   #lastId = 0
 
-  constructor(app: ParserNeeds, newWorker: () => Worker) {
+  constructor(app: ParserDependencies, createWorker: () => Worker) {
     this.#filesFolder = join(app.config.dataDir, 'content', 'incoming')
-    this.#newWorker = newWorker
-    const shared: SharedByLanes = {
+    this.#createWorker = createWorker
+    const shared: SharedByQueues = {
       filesFolder: this.#filesFolder,
       startWorker: () => this.#startWorker(),
       nextId: () => ++this.#lastId,
     }
-    this.#small = new Lane(app, shared)
-    this.#large = new Lane(app, shared)
+    this.#small = new WorkerQueue(app, shared)
+    this.#large = new WorkerQueue(app, shared)
   }
 
-  parse(request: ParseRequest, onParsed: (parseMs: number) => void = () => undefined): Promise<ParseAnswer> {
+  parse(request: ParseRequest, onParsed: (parseMs: number) => void = () => undefined): Promise<ParseResult> {
     return (isLarge(request) ? this.#large : this.#small).parse(request, onParsed)
   }
 
@@ -114,11 +114,11 @@ class WorkerParser implements Parser {
     if (!this.#isFolderReady) rmSync(this.#filesFolder, { recursive: true, force: true })
     mkdirSync(this.#filesFolder, { recursive: true, mode: 0o700 })
     this.#isFolderReady = true
-    return this.#newWorker()
+    return this.#createWorker()
   }
 }
 
-interface SharedByLanes {
+interface SharedByQueues {
   readonly filesFolder: string
   startWorker(): Worker
   /** Ids of requests are unique among all Workers, because files are named by them. */
@@ -126,28 +126,28 @@ interface SharedByLanes {
 }
 
 /** One Worker, and the messages that wait for it. */
-class Lane {
-  readonly #app: ParserNeeds
-  readonly #shared: SharedByLanes
+class WorkerQueue {
+  readonly #app: ParserDependencies
+  readonly #shared: SharedByQueues
   readonly #waiting: Job[] = []
   readonly #authenticating = new Map<number, Job>()
   #parsing: Job | undefined
-  #running: Running | undefined
+  #running: RunningWorker | undefined
   #timer: Timer | undefined
-  #isWatchingWork = false
+  #isWatchingBusyWorker = false
   #isClosed = false
 
-  constructor(app: ParserNeeds, shared: SharedByLanes) {
+  constructor(app: ParserDependencies, shared: SharedByQueues) {
     this.#app = app
     this.#shared = shared
   }
 
-  parse(request: ParseRequest, onParsed: (parseMs: number) => void): Promise<ParseAnswer> {
+  parse(request: ParseRequest, onParsed: (parseMs: number) => void): Promise<ParseResult> {
     if (this.#isClosed) return Promise.reject(new Error('the parser is closed'))
     return new Promise((resolve, reject) => {
       const id = this.#shared.nextId()
       this.#waiting.push({ id, request, resolve, reject, onParsed, startMs: 0, isSuspect: false })
-      this.#pump()
+      this.#startNext()
     })
   }
 
@@ -156,31 +156,31 @@ class Lane {
     this.#timer?.cancel()
     this.#running?.worker.terminate()
     this.#running = undefined
-    const open = [
+    const unfinished = [
       ...this.#waiting.splice(0),
       ...(this.#parsing ? [this.#parsing] : []),
       ...this.#authenticating.values(),
     ]
     this.#parsing = undefined
     this.#authenticating.clear()
-    for (const job of open) job.reject(new Error('the parser is closed'))
+    for (const job of unfinished) job.reject(new Error('the parser is closed'))
   }
 
-  #pump(): void {
+  #startNext(): void {
     const next = this.#waiting[0]
-    const maxBeside = next?.isSuspect ? 0 : MAX_AUTHENTICATING - 1
-    if (next && !this.#isClosed && this.#parsing === undefined && this.#authenticating.size <= maxBeside) {
+    const maxAuthenticating = next?.isSuspect ? 0 : MAX_AUTHENTICATING - 1
+    if (next && !this.#isClosed && this.#parsing === undefined && this.#authenticating.size <= maxAuthenticating) {
       this.#waiting.shift()
       this.#parsing = next
       next.startMs = this.#app.clock.monotonicMs()
       this.#running ??= this.#start()
-      send(this.#running.worker, { type: 'parse', id: next.id, request: next.request })
+      sendToWorker(this.#running.worker, { type: 'parse', id: next.id, request: next.request })
     }
-    this.#watch()
+    this.#scheduleCheck()
   }
 
-  #start(): Running {
-    const started: Running = { worker: this.#shared.startWorker(), isReady: false, silentChecks: 0 }
+  #start(): RunningWorker {
+    const started: RunningWorker = { worker: this.#shared.startWorker(), isReady: false, silentChecks: 0 }
     const { worker } = started
     worker.onmessage = ({ data }: MessageEvent<FromParseWorker>) => {
       if (this.#running !== started) return
@@ -188,22 +188,22 @@ class Lane {
       this.#onMessage(started, data)
     }
     const onDied = (reason: string): void => {
-      if (this.#running === started) this.#replace(started, reason, 'The parser broke down over it.')
+      if (this.#running === started) this.#replaceWorker(started, reason, 'The parser broke down over it.')
     }
     worker.onerror = (event) => onDied(event.message)
     worker.addEventListener('close', () => onDied('closed'))
     const rawFolder = join(this.#app.config.dataDir, 'raw-mail')
-    send(worker, { type: 'settings', rawFolder, filesFolder: this.#shared.filesFolder })
+    sendToWorker(worker, { type: 'settings', rawFolder, filesFolder: this.#shared.filesFolder })
     return started
   }
 
-  #onMessage(from: Running, message: FromParseWorker): void {
+  #onMessage(from: RunningWorker, message: FromParseWorker): void {
     switch (message.type) {
       case 'ready':
         from.isReady = true
         return
       case 'dns':
-        void this.#answerQuestion(from, message.id, message.kind, message.name)
+        void this.#answerQuery(from, message.id, message.kind, message.name)
         return
       case 'warning': {
         const rawRef = this.#findJob(message.id)?.request.rawRef
@@ -213,7 +213,7 @@ class Lane {
       case 'unreadable': {
         const job = this.#findJob(message.id)
         this.#endParsing(job)
-        job?.reject(toError(message))
+        job?.reject(toUnreadableError(message))
         break
       }
       case 'parsed': {
@@ -231,7 +231,7 @@ class Lane {
         break
       }
     }
-    this.#pump()
+    this.#startNext()
   }
 
   #endParsing(job: Job | undefined): void {
@@ -244,19 +244,19 @@ class Lane {
     return this.#parsing?.id === id ? this.#parsing : this.#authenticating.get(id)
   }
 
-  async #answerQuestion(from: Running, id: number, kind: QuestionKind, name: string): Promise<void> {
+  async #answerQuery(from: RunningWorker, id: number, kind: DnsQueryKind, name: string): Promise<void> {
     let answer: Answer<unknown>
     try {
-      answer = await (this.#app.resolver as Pick<Resolver, QuestionKind>)[kind](name)
+      answer = await (this.#app.resolver as Pick<Resolver, DnsQueryKind>)[kind](name)
     } catch (error) {
       this.#app.log.error({ err: error, name }, 'a question of the parse worker could not be asked')
       answer = { kind: 'servfail' }
     }
-    if (this.#running === from) send(from.worker, { type: 'dns', id, answer })
+    if (this.#running === from) sendToWorker(from.worker, { type: 'dns', id, answer })
   }
 
   /** Answers for the messages of a dead Worker, and goes on with a new one. @param problem of the message it parsed */
-  #replace(dead: Running, reason: string, problem: string): void {
+  #replaceWorker(dead: RunningWorker, reason: string, problem: string): void {
     this.#running = undefined
     dead.worker.terminate()
     const parsing = this.#parsing
@@ -266,30 +266,30 @@ class Lane {
     this.#app.log.error({ reason, rawRef: parsing?.request.rawRef }, 'parse worker died')
     for (const job of others) if (job.content) job.resolve({ ...job.content, authentication: UNKNOWN_AUTHENTICATION })
     if (parsing) {
-      this.#removeLeftOver(parsing.id)
+      this.#removeLeftovers(parsing.id)
       // A Worker that never started says nothing of the message; the next one would fail the same way.
-      if (!dead.isReady) parsing.reject(new ParserUnavailable(`the parse worker could not be started: ${reason}`))
+      if (!dead.isReady) parsing.reject(new ParserUnavailableError(`the parse worker could not be started: ${reason}`))
       // A message that was parsed alone has no others beside it.
       else if (others.length > 0) this.#waiting.unshift({ ...parsing, isSuspect: true })
-      else parsing.resolve(givenUp(problem))
+      else parsing.resolve(createGivenUpResult(problem))
     }
-    this.#pump()
+    this.#startNext()
   }
 
   /** Deletes what a dead Worker began to write for a request. */
-  #removeLeftOver(id: number): void {
+  #removeLeftovers(id: number): void {
     const { filesFolder } = this.#shared
     for (const name of readdirSync(filesFolder))
       if (name.startsWith(filePrefix(id))) rmSync(join(filesFolder, name), { force: true })
   }
 
   /** Checks the Worker at intervals while it is busy, and once when it has been idle for a while. */
-  #watch(): void {
+  #scheduleCheck(): void {
     // A running timer is kept: under a steady stream of messages it would never fire otherwise.
-    if (this.#timer && this.#running && this.#isWatchingWork === this.#isBusy()) return
+    if (this.#timer && this.#running && this.#isWatchingBusyWorker === this.#isBusy()) return
     this.#timer?.cancel()
-    this.#isWatchingWork = this.#isBusy()
-    const delayMs = this.#isWatchingWork ? CHECK_INTERVAL_MS : IDLE_MS
+    this.#isWatchingBusyWorker = this.#isBusy()
+    const delayMs = this.#isWatchingBusyWorker ? CHECK_INTERVAL_MS : IDLE_MS
     this.#timer = this.#running && this.#app.clock.after(delayMs, () => this.#check())
   }
 
@@ -303,8 +303,8 @@ class Lane {
       return
     }
     running.silentChecks++
-    if (running.silentChecks < MAX_SILENT_CHECKS) this.#watch()
-    else this.#replace(running, 'it has said nothing for 30 seconds', 'It takes longer than 30 seconds to parse.')
+    if (running.silentChecks < MAX_SILENT_CHECKS) this.#scheduleCheck()
+    else this.#replaceWorker(running, 'it has said nothing for 30 seconds', 'It takes longer than 30 seconds to parse.')
   }
 
   #isBusy(): boolean {
@@ -312,14 +312,18 @@ class Lane {
   }
 }
 
-const send = (worker: Worker, message: ToParseWorker): void => worker.postMessage(message)
+const sendToWorker = (worker: Worker, message: ToParseWorker): void => worker.postMessage(message)
 
-function toError({ isOfRaw, error, code }: Extract<FromParseWorker, { type: 'unreadable' }>): Error {
-  if (isOfRaw) return new RawUnreadable(`the raw message could not be read: ${error}`)
+function toUnreadableError({
+  isRawLost: isOfRaw,
+  error,
+  code,
+}: Extract<FromParseWorker, { type: 'unreadable' }>): Error {
+  if (isOfRaw) return new RawUnreadableError(`the raw message could not be read: ${error}`)
   return Object.assign(new Error(`a message could not be taken apart: ${error}`), { code })
 }
 
 /** Deletes the files of an answer that the content store did not adopt. */
-export async function removeFiles({ message }: ParsedContent): Promise<void> {
+export async function removeAttachmentFiles({ message }: ParsedContent): Promise<void> {
   for (const { file } of message?.attachments ?? []) if (file) await rm(file.path, { force: true })
 }

@@ -10,41 +10,47 @@
 import type { App } from '#features/core/app/app.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
 import { autoRespond } from '#features/receiving/agent-mailboxes/auto-responder.ts'
-import { classify } from '#features/receiving/agent-mailboxes/classify.ts'
+import { classifyMessage } from '#features/receiving/agent-mailboxes/classify.ts'
 import { findMailbox } from '#features/receiving/agent-mailboxes/deliver.ts'
-import { refusalOfReport } from '#features/receiving/domain-reports/store.ts'
-import type { Destination, Envelope, Received, Refusal } from '#features/receiving/received/message.ts'
+import { findReportRefusal } from '#features/receiving/domain-reports/store.ts'
+import type { Destination, Envelope, ReceivedMail, Rejection } from '#features/receiving/received/message.ts'
 import type { Timer } from '#platform/clock.ts'
 import { backoffDelayMs } from '#platform/queue/backoff.ts'
 import { Counts } from '#platform/queue/counts.ts'
 import type { Owner } from '#platform/queue/fair-queue.ts'
-import { isPassingError, isStorageTrouble } from '#platform/storage-errors.ts'
+import { isStorageFailure, isTransientError } from '#platform/storage-errors.ts'
 import { KiB, MiB, minutes, seconds } from '#platform/units.ts'
 import type { ParsedMessage } from '#protocols/mime/parsed.ts'
-import { startOf } from '#protocols/mime/source.ts'
-import { applyEffects, type Effects, type Prepared, partsOf, TooEarly } from './effects.ts'
-import { givenUp } from './parse-protocol.ts'
-import { type ParseAnswer, type Parser, ParserUnavailable, RawUnreadable, removeFiles } from './parser.ts'
+import { readPrefix } from '#protocols/mime/source.ts'
+import { type AppliedEffects, applyEffects, NotReadyError, type PreparedMessage, splitAddress } from './effects.ts'
+import { createGivenUpResult } from './parse-protocol.ts'
+import {
+  type ParseResult,
+  type Parser,
+  ParserUnavailableError,
+  RawUnreadableError,
+  removeAttachmentFiles,
+} from './parser.ts'
 import {
   isLarge,
   LARGE_MESSAGE_BYTES,
   networkOfOwner,
   ownerOf,
-  type QueuedReceipt,
-  ReceiptQueue,
+  ProcessingQueue,
+  type QueuedMessage,
   sourceNetworkOf,
 } from './receipt-queue.ts'
 import {
   beginAttempt,
-  deathsAlone,
-  endReceipt,
-  findReceipt,
+  countDeathsAlone,
+  deleteQueueEntry,
+  findQueueEntry,
   isSuspect,
-  type Receipt,
-  receiptsAfter,
+  listQueueEntriesAfter,
+  type QueueEntry,
   uncountAttempt,
 } from './receipts.ts'
-import { release, storeParts, storeReport } from './store-parts.ts'
+import { releaseBuffer, storeParts, storeReportContent } from './store-parts.ts'
 
 /** Messages in progress at the same time; most of the time they wait for DNS. */
 const MAX_IN_PROGRESS = 128
@@ -52,10 +58,10 @@ const MAX_IN_PROGRESS = 128
  * Up to this many messages in progress, DNS has as long as the checks need; with more it has less, down to an eighth.
  * Otherwise senders whose names lead to silent servers would hold every slot, and dead DNS would hold up all mail.
  */
-const MAX_UNHURRIED = 16
-const UNHURRIED_AUTHENTICATION_MS = seconds(20)
+const MAX_WITH_FULL_TIMEOUT = 16
+const FULL_AUTHENTICATION_MS = seconds(20)
 /** A message that is processed alone holds up all others. */
-const ALONE_AUTHENTICATION_MS = seconds(2)
+const SUSPECT_AUTHENTICATION_MS = seconds(2)
 /** A large message holds up other large ones. */
 const LARGE_AUTHENTICATION_MS = seconds(5)
 /**
@@ -72,8 +78,8 @@ const MAX_READ_AHEAD = 20_000
  * Fraction of the free slots that one network may hold: alone 1,819, each of a hundred networks 182. So a backlog of
  * few networks never holds up the others.
  */
-const MAX_FRACTION_OF_NETWORK = 0.1
-const queueFull: Refusal = {
+const MAX_FRACTION_PER_NETWORK = 0.1
+const queueFull: Rejection = {
   code: 452,
   text: '4.3.2 Too many messages from your network wait to be processed; try again later',
 }
@@ -111,7 +117,7 @@ type RetryCause = 'storage' | 'fault' | 'early'
 /** What this process knows of a receipt from its first attempt until the message is applied. */
 interface Progress {
   /** The receipt as it was before the attempt that is counted now; undefined: no attempt is counted. */
-  counted: Receipt | undefined
+  counted: QueueEntry | undefined
   /** Attempts that failed for any cause; the delay grows with them. */
   failures: number
   /** Attempts that failed while storage worked. */
@@ -126,26 +132,26 @@ export class InboundProcessor {
   readonly #app: App
   readonly #parser: Parser
   readonly #running = new Set<Promise<void>>()
-  readonly #queue = new ReceiptQueue()
+  readonly #queue = new ProcessingQueue()
   /** Id of the newest receipt that was read into the queue. */
-  #lastRead = 0
+  #lastReadId = 0
   #hasUnread = true
   /** Receipts that were in progress when the process died: each is processed alone, to find the one that caused it. */
-  readonly #suspects: QueuedReceipt[] = []
+  readonly #suspects: QueuedMessage[] = []
   /** Receipts that were read and are not applied yet, by network. */
-  readonly #waitingOf = new Counts<string>()
+  readonly #waitingByNetwork = new Counts<string>()
   /** By network. */
-  readonly #inProgressOf = new Counts<string>()
+  readonly #inProgressByNetwork = new Counts<string>()
   readonly #loads = {
     small: { bytes: 0, unparsed: 0, unparsedBytes: 0 },
     large: { bytes: 0, unparsed: 0, unparsedBytes: 0 },
   }
   /** Receipts whose next attempt is due. */
-  readonly #due: QueuedReceipt[] = []
+  readonly #due: QueuedMessage[] = []
   /** By receipt id. */
   readonly #progress = new Map<number, Progress>()
   /** Receipts that wait for another attempt, by cause. */
-  readonly #retrying = new Counts<RetryCause>()
+  readonly #retriesByCause = new Counts<RetryCause>()
   #timer: Timer | undefined
   #isSuspectInProgress = false
   #isStopping = false
@@ -163,15 +169,15 @@ export class InboundProcessor {
   start(): void {
     this.#stopListening = this.#app.mailReceived.listen(() => {
       this.#hasUnread = true
-      this.#pump()
+      this.#startReady()
     })
-    this.#pump()
+    this.#startReady()
   }
 
   /** Why mail from an address is refused now: its network has too many messages waiting. Undefined: it is accepted. */
-  refusalFor(sourceIp: string): Refusal | undefined {
-    const waiting = this.#waitingOf.of(sourceNetworkOf(sourceIp))
-    return waiting >= (MAX_READ_AHEAD - this.#waitingOf.total) * MAX_FRACTION_OF_NETWORK ? queueFull : undefined
+  findRejection(sourceIp: string): Rejection | undefined {
+    const waiting = this.#waitingByNetwork.of(sourceNetworkOf(sourceIp))
+    return waiting >= (MAX_READ_AHEAD - this.#waitingByNetwork.total) * MAX_FRACTION_PER_NETWORK ? queueFull : undefined
   }
 
   /** Begins nothing more and waits for what is in progress; what takes longer is processed after the next start. */
@@ -180,10 +186,10 @@ export class InboundProcessor {
     this.#stopListening()
     this.#timer?.cancel()
     for (const { retry } of this.#progress.values()) retry?.cancel()
-    const grace = this.#app.clock.after(graceMs, () => this.#close())
+    const graceTimer = this.#app.clock.after(graceMs, () => this.#close())
     if (graceMs === 0) this.#close()
     await Promise.all(this.#running)
-    grace.cancel()
+    graceTimer.cancel()
     this.#close()
     await this.#uncount([...this.#progress.values()])
   }
@@ -194,7 +200,7 @@ export class InboundProcessor {
     if (counted.length === 0) return
     try {
       await this.#app.commit.writeFromReserve((tx) => {
-        for (const { counted: receipt } of counted) if (receipt) uncountAttempt(tx, receipt)
+        for (const { counted: entry } of counted) if (entry) uncountAttempt(tx, entry)
       })
       for (const progress of counted) progress.counted = undefined
     } catch (error) {
@@ -211,7 +217,7 @@ export class InboundProcessor {
   }
 
   /** Begins what there is capacity for. Never throws: signals and timers call it. */
-  #pump(): void {
+  #startReady(): void {
     try {
       this.#readQueue()
       while (!this.#isStopping) {
@@ -221,34 +227,34 @@ export class InboundProcessor {
       }
     } catch (error) {
       this.#app.log.error({ err: error }, 'the queue of received mail could not be read; it is tried again')
-      this.#pumpLater()
+      this.#scheduleStart()
     }
   }
 
   #readQueue(): void {
     const capacity = Math.min(READ_BATCH_SIZE, MAX_READ_AHEAD - this.#queue.size)
     if (!this.#hasUnread || capacity <= 0) return
-    const receipts = receiptsAfter(this.#app.db, this.#lastRead, capacity)
-    this.#hasUnread = receipts.length === capacity
-    for (const receipt of receipts) {
-      const { id, sizeBytes, attempts } = receipt
-      const queued = { id, sizeBytes, attempts, owner: ownerOf(receipt) }
-      if (isSuspect(receipt)) this.#suspects.push(queued)
+    const entries = listQueueEntriesAfter(this.#app.db, this.#lastReadId, capacity)
+    this.#hasUnread = entries.length === capacity
+    for (const entry of entries) {
+      const { id, sizeBytes, attempts } = entry
+      const queued = { id, sizeBytes, attempts, owner: ownerOf(entry) }
+      if (isSuspect(entry)) this.#suspects.push(queued)
       else this.#queue.push(queued)
-      this.#waitingOf.add(networkOfOwner(queued.owner), 1)
-      this.#lastRead = id
+      this.#waitingByNetwork.add(networkOfOwner(queued.owner), 1)
+      this.#lastReadId = id
     }
   }
 
-  #next(): QueuedReceipt | undefined {
-    if (this.#suspects.length > 0) return this.#inProgressOf.total === 0 ? this.#nextSuspect() : undefined
+  #next(): QueuedMessage | undefined {
+    if (this.#suspects.length > 0) return this.#inProgressByNetwork.total === 0 ? this.#nextSuspect() : undefined
     if (this.#isSuspectInProgress) return undefined
-    const due = this.#due.findIndex((receipt) => this.#hasCapacity(isLarge(receipt)))
-    if (due !== -1) return this.#due.splice(due, 1)[0]
-    if (this.#retrying.of('storage') >= MAX_WAITING_FOR_STORAGE) return undefined
+    const dueIndex = this.#due.findIndex((entry) => this.#hasCapacity(isLarge(entry)))
+    if (dueIndex !== -1) return this.#due.splice(dueIndex, 1)[0]
+    if (this.#retriesByCause.of('storage') >= MAX_WAITING_FOR_STORAGE) return undefined
     return (
-      (this.#hasCapacity(false) ? this.#queue.shiftSmall(this.#mayBegin) : undefined) ??
-      (this.#hasCapacity(true) ? this.#queue.shiftLarge(this.#mayBegin) : undefined)
+      (this.#hasCapacity(false) ? this.#queue.shiftSmall(this.#canBegin) : undefined) ??
+      (this.#hasCapacity(true) ? this.#queue.shiftLarge(this.#canBegin) : undefined)
     )
   }
 
@@ -256,19 +262,19 @@ export class InboundProcessor {
    * The suspect with the fewest deaths alone: several kills of the process then never meet the same innocent message,
    * and the guilty one comes last.
    */
-  #nextSuspect(): QueuedReceipt | undefined {
+  #nextSuspect(): QueuedMessage | undefined {
     let next = 0
     for (const [index, { attempts }] of this.#suspects.entries())
       if (attempts < (this.#suspects[next]?.attempts ?? 0)) next = index
     return this.#suspects.splice(next, 1)[0]
   }
 
-  readonly #mayBegin = (owner: Owner): boolean =>
-    this.#inProgressOf.total < MAX_IN_PROGRESS - RESERVED_IN_PROGRESS ||
-    this.#inProgressOf.of(networkOfOwner(owner)) === 0
+  readonly #canBegin = (owner: Owner): boolean =>
+    this.#inProgressByNetwork.total < MAX_IN_PROGRESS - RESERVED_IN_PROGRESS ||
+    this.#inProgressByNetwork.of(networkOfOwner(owner)) === 0
 
   #hasCapacity(isForLarge: boolean): boolean {
-    if (this.#inProgressOf.total >= MAX_IN_PROGRESS) return false
+    if (this.#inProgressByNetwork.total >= MAX_IN_PROGRESS) return false
     const { bytes, unparsed, unparsedBytes } = this.#loads[isForLarge ? 'large' : 'small']
     if (isForLarge) return bytes < MAX_BYTES_IN_PROGRESS && unparsed < MAX_LARGE_UNPARSED
     return (
@@ -277,23 +283,23 @@ export class InboundProcessor {
     )
   }
 
-  #pumpLater(): void {
+  #scheduleStart(): void {
     this.#timer?.cancel()
-    this.#timer = this.#app.clock.after(RETRY_DELAYS.minMs, () => this.#pump())
+    this.#timer = this.#app.clock.after(RETRY_DELAYS.minMs, () => this.#startReady())
   }
 
   /** Waits longer after each failure, without holding up other messages. */
-  #retryLater(receipt: QueuedReceipt, cause: RetryCause): void {
-    const progress = this.#progressOf(receipt.id)
+  #retryLater(entry: QueuedMessage, cause: RetryCause): void {
+    const progress = this.#progressOf(entry.id)
     progress.failures++
     const delayMs = backoffDelayMs(progress.failures, RETRY_DELAYS)
-    this.#retrying.add(cause, 1)
+    this.#retriesByCause.add(cause, 1)
     progress.retry = this.#app.clock.after(delayMs, () => {
       progress.retry = undefined
-      this.#retrying.add(cause, -1)
-      if (isSuspect(receipt)) this.#suspects.push(receipt)
-      else this.#due.push(receipt)
-      this.#pump()
+      this.#retriesByCause.add(cause, -1)
+      if (isSuspect(entry)) this.#suspects.push(entry)
+      else this.#due.push(entry)
+      this.#startReady()
     })
   }
 
@@ -306,24 +312,24 @@ export class InboundProcessor {
     return progress
   }
 
-  #begin(queued: QueuedReceipt): void {
-    let receipt: Receipt | undefined
+  #begin(queued: QueuedMessage): void {
+    let entry: QueueEntry | undefined
     try {
-      receipt = findReceipt(this.#app.db, queued.id)
+      entry = findQueueEntry(this.#app.db, queued.id)
     } catch (error) {
       this.#due.push(queued)
       throw error
     }
-    if (receipt) {
-      this.#run(queued, receipt)
+    if (entry) {
+      this.#run(queued, entry)
       return
     }
     this.#progress.delete(queued.id)
-    this.#waitingOf.add(networkOfOwner(queued.owner), -1)
+    this.#waitingByNetwork.add(networkOfOwner(queued.owner), -1)
   }
 
   /** Processes a message in the background, within the bounds on what is in progress. */
-  #run(queued: QueuedReceipt, receipt: Receipt): void {
+  #run(queued: QueuedMessage, entry: QueueEntry): void {
     const { sizeBytes } = queued
     const load = this.#loads[isLarge(queued) ? 'large' : 'small']
     this.#countInProgress(queued, 1)
@@ -339,31 +345,31 @@ export class InboundProcessor {
     const onParsed = (parseMs: number): void => {
       markParsed()
       this.#queue.charge(queued, parseMs)
-      this.#pump()
+      this.#startReady()
     }
-    const work = this.#process(receipt, onParsed)
+    const work = this.#process(entry, onParsed)
       .catch((error: unknown) => this.#onFailed(queued, error))
       .finally(() => {
         markParsed()
         this.#countInProgress(queued, -1)
         this.#running.delete(work)
-        this.#pump()
+        this.#startReady()
       })
     this.#running.add(work)
   }
 
-  #countInProgress(queued: QueuedReceipt, change: 1 | -1): void {
-    this.#inProgressOf.add(networkOfOwner(queued.owner), change)
+  #countInProgress(queued: QueuedMessage, change: 1 | -1): void {
+    this.#inProgressByNetwork.add(networkOfOwner(queued.owner), change)
     this.#loads[isLarge(queued) ? 'large' : 'small'].bytes += change * queued.sizeBytes
     if (isSuspect(queued)) this.#isSuspectInProgress = change === 1
   }
 
-  async #onFailed(queued: QueuedReceipt, error: unknown): Promise<void> {
+  async #onFailed(queued: QueuedMessage, error: unknown): Promise<void> {
     if (this.#isStopping) return
     const progress = this.#progressOf(queued.id)
     await this.#uncount([progress])
     if (this.#isStopping) return
-    if (error instanceof TooEarly) {
+    if (error instanceof NotReadyError) {
       this.#retryLater(queued, 'early')
       return
     }
@@ -372,50 +378,50 @@ export class InboundProcessor {
       'a received message could not be processed; it is tried again',
     )
     // Only trouble with storage or the parser holds up the other messages: they would fail as well.
-    const isOwnTrouble = isStorageTrouble(error) || error instanceof ParserUnavailable
-    if (!isOwnTrouble) progress.faults++
-    this.#retryLater(queued, isOwnTrouble ? 'storage' : 'fault')
+    const isLocalFailure = isStorageFailure(error) || error instanceof ParserUnavailableError
+    if (!isLocalFailure) progress.faults++
+    this.#retryLater(queued, isLocalFailure ? 'storage' : 'fault')
   }
 
-  async #process(receipt: Receipt, onParsed: (parseMs: number) => void): Promise<void> {
-    const destinations = JSON.parse(receipt.destinations) as Destination[]
-    const answer = await this.#untilClosed(this.#parse(receipt, onParsed))
+  async #process(entry: QueueEntry, onParsed: (parseMs: number) => void): Promise<void> {
+    const destinations = JSON.parse(entry.destinations) as Destination[]
+    const result = await this.#waitUntilClosed(this.#parse(entry, onParsed))
     // The service stops and the answer was cut off: nothing is known, so nothing is stored.
-    if (answer === undefined || this.#isClosed) return
+    if (result === undefined || this.#isClosed) return
     try {
-      await this.#apply(receipt, destinations, answer)
+      await this.#apply(entry, destinations, result)
     } finally {
-      for (const { content } of answer.message?.attachments ?? []) release(content)
-      await removeFiles(answer)
+      for (const { content } of result.message?.attachments ?? []) releaseBuffer(content)
+      await removeAttachmentFiles(result)
     }
   }
 
-  async #apply(receipt: Receipt, destinations: readonly Destination[], answer: ParseAnswer): Promise<void> {
+  async #apply(entry: QueueEntry, destinations: readonly Destination[], result: ParseResult): Promise<void> {
     const app = this.#app
-    const ready = await this.#prepare(receipt, destinations, answer)
+    const prepared = await this.#prepare(entry, destinations, result)
     const effects = await app.commit.writeFromReserve((tx) => {
-      endReceipt(tx, receipt.id)
+      deleteQueueEntry(tx, entry.id)
       // The sweep deletes it unless a row refers to it.
-      if (!destinations.some(({ kind }) => kind === 'domain')) dropContent(app, tx, { rawMail: [receipt.rawRef] })
-      return applyEffects(app, tx, destinations, ready)
+      if (!destinations.some(({ kind }) => kind === 'domain')) dropContent(app, tx, { rawMail: [entry.rawRef] })
+      return applyEffects(app, tx, destinations, prepared)
     })
-    this.#waitingOf.add(sourceNetworkOf(receipt.sourceIp), -1)
-    if (answer.isGivenUp)
+    this.#waitingByNetwork.add(sourceNetworkOf(entry.sourceIp), -1)
+    if (result.isGivenUp)
       app.log.error(
-        { receipt: receipt.id, messages: effects.filed, problem: answer.problem },
-        effects.filed.length > 0
+        { receipt: entry.id, messages: effects.storedIds, problem: result.problem },
+        effects.storedIds.length > 0
           ? 'a received message was given up: it is stored with its header and its raw form only; `tassis inbound retry` parses it again'
           : 'a received message was given up: it is in `tassis mail list`, and `tassis mail retry` processes it again',
       )
-    this.#progress.delete(receipt.id)
-    await this.#respond(effects, ready.received)
+    this.#progress.delete(entry.id)
+    await this.#respond(effects, prepared.received)
   }
 
   /**
    * Undefined when the service stops. No race with one promise for all: that promise would hold every answer as long as
    * the service runs.
    */
-  async #untilClosed<T>(work: Promise<T>): Promise<T | undefined> {
+  async #waitUntilClosed<T>(work: Promise<T>): Promise<T | undefined> {
     const { promise, resolve, reject } = Promise.withResolvers<T | undefined>()
     const end = () => resolve(undefined)
     this.#waits.add(end)
@@ -427,99 +433,109 @@ export class InboundProcessor {
     }
   }
 
-  async #parse(receipt: Receipt, onParsed: (parseMs: number) => void): Promise<ParseAnswer> {
+  async #parse(entry: QueueEntry, onParsed: (parseMs: number) => void): Promise<ParseResult> {
     const app = this.#app
-    const progress = this.#progressOf(receipt.id)
+    const progress = this.#progressOf(entry.id)
     if (progress.counted === undefined) {
-      await app.commit.writeFromReserve((tx) => beginAttempt(tx, receipt))
-      progress.counted = receipt
+      await app.commit.writeFromReserve((tx) => beginAttempt(tx, entry))
+      progress.counted = entry
     }
-    if (deathsAlone(receipt) >= MAX_DEATHS_ALONE) return givenUp('The service ended several times while it was parsed.')
-    if (progress.faults >= MAX_FAULTS) return givenUp('It could not be processed; the log of the service says why.')
+    if (countDeathsAlone(entry) >= MAX_DEATHS_ALONE)
+      return createGivenUpResult('The service ended several times while it was parsed.')
+    if (progress.faults >= MAX_FAULTS)
+      return createGivenUpResult('It could not be processed; the log of the service says why.')
     try {
       const request = {
-        rawRef: receipt.rawRef,
-        sizeBytes: receipt.sizeBytes,
-        mailFrom: receipt.mailFrom,
-        sourceIp: receipt.sourceIp,
-        helo: receipt.helo,
-        tls: receipt.tls,
+        rawRef: entry.rawRef,
+        sizeBytes: entry.sizeBytes,
+        mailFrom: entry.mailFrom,
+        sourceIp: entry.sourceIp,
+        helo: entry.helo,
+        tls: entry.tls,
         hostname: app.config.hostname,
         wantsReport: true,
-        authenticationMs: this.#authenticationMs(receipt),
+        authenticationMs: this.#authenticationMs(entry),
       }
       return await this.#parser.parse(request, onParsed)
     } catch (error) {
-      if (!(error instanceof RawUnreadable)) throw error
+      if (!(error instanceof RawUnreadableError)) throw error
       progress.failedReads++
       if (this.#isStopping || progress.failedReads < MAX_FAILED_READS) throw error
-      return givenUp('The raw message cannot be read.')
+      return createGivenUpResult('The raw message cannot be read.')
     }
   }
 
-  #authenticationMs(receipt: Receipt): number {
-    if (isSuspect(receipt)) return ALONE_AUTHENTICATION_MS
-    const ms = Math.round(UNHURRIED_AUTHENTICATION_MS * Math.min(1, MAX_UNHURRIED / this.#inProgressOf.total))
-    return isLarge(receipt) ? Math.min(ms, LARGE_AUTHENTICATION_MS) : ms
+  #authenticationMs(entry: QueueEntry): number {
+    if (isSuspect(entry)) return SUSPECT_AUTHENTICATION_MS
+    const ms = Math.round(FULL_AUTHENTICATION_MS * Math.min(1, MAX_WITH_FULL_TIMEOUT / this.#inProgressByNetwork.total))
+    return isLarge(entry) ? Math.min(ms, LARGE_AUTHENTICATION_MS) : ms
   }
 
   /** Does the slow work before the transaction: stores the parts that clients can read, classifies the message. */
-  async #prepare(receipt: Receipt, destinations: readonly Destination[], answer: ParseAnswer): Promise<Prepared> {
+  async #prepare(
+    entry: QueueEntry,
+    destinations: readonly Destination[],
+    result: ParseResult,
+  ): Promise<PreparedMessage> {
     const app = this.#app
     const envelope: Envelope = {
-      mailFrom: receipt.mailFrom,
-      sourceIp: receipt.sourceIp,
-      helo: receipt.helo,
-      tls: receipt.tls,
-      receivedAt: receipt.receivedAt,
-      rawRef: receipt.rawRef,
-      sizeBytes: receipt.sizeBytes,
+      mailFrom: entry.mailFrom,
+      sourceIp: entry.sourceIp,
+      helo: entry.helo,
+      tls: entry.tls,
+      receivedAt: entry.receivedAt,
+      rawRef: entry.rawRef,
+      sizeBytes: entry.sizeBytes,
     }
     const mayWait =
-      this.#retrying.of('early') < MAX_EARLY_WAITING &&
-      this.#progressOf(receipt.id).failures < MAX_EARLY_ATTEMPTS &&
+      this.#retriesByCause.of('early') < MAX_EARLY_WAITING &&
+      this.#progressOf(entry.id).failures < MAX_EARLY_ATTEMPTS &&
       destinations.every(({ kind }) => kind === 'bounce')
     const isForTenants = destinations.some(({ kind }) => kind === 'domain')
     const message = await storeParts(
       app,
-      answer.message ?? (await this.#headerOf(receipt)),
-      answer.strippedText,
+      result.message ?? (await this.#readHeader(entry)),
+      result.strippedText,
       isForTenants,
     )
-    const aggregate = answer.report?.kind === 'aggregate' ? answer.report.report : undefined
-    const reportRefusal = aggregate && refusalOfReport(app, aggregate, app.eventTime())
-    const report = aggregate && reportRefusal === undefined ? await storeReport(app, aggregate) : undefined
-    const received: Received = {
+    const aggregate = result.report?.kind === 'aggregate' ? result.report.report : undefined
+    const reportRefusal = aggregate && findReportRefusal(app, aggregate, app.eventTime())
+    const report = aggregate && reportRefusal === undefined ? await storeReportContent(app, aggregate) : undefined
+    const received: ReceivedMail = {
       envelope,
       message,
-      problem: answer.message ? undefined : (answer.problem ?? 'It cannot be parsed.'),
-      authentication: answer.authentication,
-      report: answer.report,
+      problem: result.message ? undefined : (result.problem ?? 'It cannot be parsed.'),
+      authentication: result.authentication,
+      report: result.report,
     }
     const isForMailbox = destinations.some(
-      (to) => to.kind === 'domain' && findMailbox(app.db, partsOf(to.address).domain, partsOf(to.address).localPart),
+      (to) =>
+        to.kind === 'domain' &&
+        findMailbox(app.db, splitAddress(to.address).domain, splitAddress(to.address).localPart),
     )
-    const classification = answer.message && isForMailbox ? await classify(app, message) : undefined
-    return { received, report, reportRefusal, reportProblem: answer.reportProblem, classification, mayWait }
+    const classification = result.message && isForMailbox ? await classifyMessage(app, message) : undefined
+    return { received, report, reportRefusal, reportProblem: result.reportProblem, classification, canWait: mayWait }
   }
 
   /** The header of an unparseable message, as far as it can be read. Throws only for passing storage trouble. */
-  async #headerOf(receipt: Receipt): Promise<ParsedMessage> {
-    const { rawRef, mailFrom } = receipt
+  async #readHeader(entry: QueueEntry): Promise<ParsedMessage> {
+    const { rawRef, mailFrom } = entry
     // Loaded here: the main thread parses nothing else.
     const { parseHeader } = await import('#protocols/mime/parse.ts')
     try {
-      if (deathsAlone(receipt) < MAX_DEATHS_OVER_HEADER)
-        return parseHeader(startOf({ slices: () => this.#app.rawMail.slices(rawRef) }, MAX_HEADER_BYTES), { mailFrom })
+      if (countDeathsAlone(entry) < MAX_DEATHS_OVER_HEADER)
+        return parseHeader(readPrefix({ chunks: () => this.#app.rawMail.chunks(rawRef) }, MAX_HEADER_BYTES), {
+          mailFrom,
+        })
     } catch (error) {
-      if (isPassingError(error)) throw error
-      this.#app.log.warn({ err: error, receipt: receipt.id }, 'the header of a received message cannot be read')
+      if (isTransientError(error)) throw error
+      this.#app.log.warn({ err: error, receipt: entry.id }, 'the header of a received message cannot be read')
     }
     return parseHeader(new Uint8Array(), { mailFrom })
   }
 
   /** A crash here loses an automatic answer, and never sends one twice. */
-  async #respond({ mailboxes }: Effects, received: Received): Promise<void> {
+  async #respond({ mailboxes }: AppliedEffects, received: ReceivedMail): Promise<void> {
     // The part that could not be parsed may say that the message must not be answered automatically.
     if (received.problem !== undefined) return
     for (const { mailbox, threadId } of mailboxes) await autoRespond(this.#app, mailbox, received, threadId)

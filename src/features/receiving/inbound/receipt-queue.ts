@@ -8,7 +8,7 @@ import type { Destination } from '#features/receiving/received/message.ts'
 import { networksOf } from '#platform/network.ts'
 import { FairQueue, type Owner } from '#platform/queue/fair-queue.ts'
 import { KiB } from '#platform/units.ts'
-import type { WaitingReceipt } from './receipts.ts'
+import type { QueueEntrySummary } from './receipts.ts'
 
 /** A message above this is large: the small ones never wait for it. */
 export const LARGE_MESSAGE_BYTES = 512 * KiB
@@ -21,7 +21,7 @@ export const isLarge = ({ sizeBytes }: { readonly sizeBytes: number }): boolean 
  */
 const BYTES_PER_MS = 64 * KiB
 
-export interface QueuedReceipt {
+export interface QueuedMessage {
   readonly id: number
   readonly sizeBytes: number
   /** As in the receipt when it was read. */
@@ -30,37 +30,37 @@ export interface QueuedReceipt {
   readonly owner: string
 }
 
-export class ReceiptQueue {
-  readonly #small = newQueue()
-  readonly #large = newQueue()
+export class ProcessingQueue {
+  readonly #small = createQueue()
+  readonly #large = createQueue()
 
   get size(): number {
     return this.#small.size + this.#large.size
   }
 
-  push(receipt: QueuedReceipt): void {
-    this.#of(receipt).push(receipt.owner, receipt, 1 + receipt.sizeBytes / BYTES_PER_MS)
+  push(message: QueuedMessage): void {
+    this.#select(message).push(message.owner, message, 1 + message.sizeBytes / BYTES_PER_MS)
   }
 
   /** @param mayBegin leaves out owners who cannot be served now */
-  shiftSmall(mayBegin: (owner: Owner) => boolean): QueuedReceipt | undefined {
+  shiftSmall(mayBegin: (owner: Owner) => boolean): QueuedMessage | undefined {
     return this.#small.shift(mayBegin)?.item
   }
 
-  shiftLarge(mayBegin: (owner: Owner) => boolean): QueuedReceipt | undefined {
+  shiftLarge(mayBegin: (owner: Owner) => boolean): QueuedMessage | undefined {
     return this.#large.shift(mayBegin)?.item
   }
 
-  charge(receipt: QueuedReceipt, parseMs: number): void {
-    this.#of(receipt).charge(receipt.owner, parseMs)
+  charge(message: QueuedMessage, parseMs: number): void {
+    this.#select(message).charge(message.owner, parseMs)
   }
 
-  #of(receipt: QueuedReceipt): FairQueue<QueuedReceipt> {
-    return isLarge(receipt) ? this.#large : this.#small
+  #select(message: QueuedMessage): FairQueue<QueuedMessage> {
+    return isLarge(message) ? this.#large : this.#small
   }
 }
 
-const newQueue = (): FairQueue<QueuedReceipt> => new FairQueue({ sharesOf: (owner) => String(owner).split(' ') })
+const createQueue = (): FairQueue<QueuedMessage> => new FairQueue({ sharesOf: (owner) => String(owner).split(' ') })
 
 /** The largest network that the customer may have whose address it is. */
 export const sourceNetworkOf = (sourceIp: string): string => networksOf(sourceIp).at(-1) ?? sourceIp
@@ -69,7 +69,7 @@ export const sourceNetworkOf = (sourceIp: string): string => networksOf(sourceIp
  * Whose turn a message takes: that of the largest network that its source may have, and that of the account that it is
  * for.
  */
-export const ownerOf = ({ sourceIp, destinations }: Pick<WaitingReceipt, 'sourceIp' | 'destinations'>): string =>
+export const ownerOf = ({ sourceIp, destinations }: Pick<QueueEntrySummary, 'sourceIp' | 'destinations'>): string =>
   `${sourceNetworkOf(sourceIp)} ${accountOf(JSON.parse(destinations) as Destination[])}`
 
 export const networkOfOwner = (owner: Owner): string => String(owner).split(' ')[0] ?? ''

@@ -4,9 +4,9 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 
-export interface Receipt {
+export interface QueueEntry {
   readonly id: number
   readonly mailFrom: string
   readonly destinations: string
@@ -20,14 +20,14 @@ export interface Receipt {
 }
 
 /** What decides when a message is processed. */
-export type WaitingReceipt = Pick<Receipt, 'id' | 'destinations' | 'sourceIp' | 'sizeBytes' | 'attempts'>
+export type QueueEntrySummary = Pick<QueueEntry, 'id' | 'destinations' | 'sourceIp' | 'sizeBytes' | 'attempts'>
 
-const sql = prepared((db) => ({
-  after: db.prepare<WaitingReceipt, [number, number]>(
+const sql = prepareStatements((db) => ({
+  after: db.prepare<QueueEntrySummary, [number, number]>(
     `SELECT id, destinations, source_ip AS sourceIp, size_bytes AS sizeBytes, attempts
      FROM inbound_receipts WHERE id > ? ORDER BY id LIMIT ?`,
   ),
-  byId: db.prepare<Receipt, [number]>(
+  byId: db.prepare<QueueEntry, [number]>(
     `SELECT id, mail_from AS mailFrom, destinations, source_ip AS sourceIp, helo, tls, raw_ref AS rawRef, size_bytes AS sizeBytes, attempts,
      received_at AS receivedAt FROM inbound_receipts WHERE id = ?`,
   ),
@@ -37,45 +37,46 @@ const sql = prepared((db) => ({
 }))
 
 /** Messages that wait to be processed, or are being processed. */
-export const countWaiting = (db: Database): number => sql(db).waiting.get()?.n ?? 0
+export const countQueueEntries = (db: Database): number => sql(db).waiting.get()?.n ?? 0
 
 /** The oldest receipts above an id. */
-export const receiptsAfter = (db: Database, id: number, limit: number): WaitingReceipt[] => sql(db).after.all(id, limit)
+export const listQueueEntriesAfter = (db: Database, id: number, limit: number): QueueEntrySummary[] =>
+  sql(db).after.all(id, limit)
 
-export const findReceipt = (db: Database, id: number): Receipt | undefined => sql(db).byId.get(id) ?? undefined
+export const findQueueEntry = (db: Database, id: number): QueueEntry | undefined => sql(db).byId.get(id) ?? undefined
 
 /**
  * A message that was in hand together with others when the process died has this: it may have been its fault, so it is
  * tried alone. Every attempt alone adds one, which only the death of the process leaves standing.
  */
-const TRIED_WITH_OTHERS = 1
+const ATTEMPTED_WITH_OTHERS = 1
 
 /** Of a message that is processed again because its operator asks: alone, and the first death over it is the last. */
-export const LAST_ATTEMPT = TRIED_WITH_OTHERS + 2
+export const LAST_ATTEMPT_COUNT = ATTEMPTED_WITH_OTHERS + 2
 
-type Attempted = Pick<Receipt, 'id' | 'attempts'>
+type AttemptCount = Pick<QueueEntry, 'id' | 'attempts'>
 
 /** Whether the process died while the message was in hand: then it is processed alone. */
-export const isSuspect = ({ attempts }: Pick<Receipt, 'attempts'>): boolean => attempts >= TRIED_WITH_OTHERS
+export const isSuspect = ({ attempts }: Pick<QueueEntry, 'attempts'>): boolean => attempts >= ATTEMPTED_WITH_OTHERS
 
 /** How often the process died while nothing but this message was in hand. */
-export const deathsAlone = ({ attempts }: Pick<Receipt, 'attempts'>): number =>
-  Math.max(0, attempts - TRIED_WITH_OTHERS)
+export const countDeathsAlone = ({ attempts }: Pick<QueueEntry, 'attempts'>): number =>
+  Math.max(0, attempts - ATTEMPTED_WITH_OTHERS)
 
 /**
  * Records that a message is in hand, for the next run to see if this one dies: among others, or alone when it is a
  * suspect.
  */
-export function beginAttempt(tx: Tx, { id, attempts }: Attempted): void {
+export function beginAttempt(tx: Tx, { id, attempts }: AttemptCount): void {
   sql(tx.db).setAttempts.run(attempts + 1, id)
 }
 
 /** Undoes `beginAttempt`: the attempt ended without the death of the process. @param receipt as it was before */
-export function uncountAttempt(tx: Tx, { id, attempts }: Attempted): void {
+export function uncountAttempt(tx: Tx, { id, attempts }: AttemptCount): void {
   sql(tx.db).setAttempts.run(attempts, id)
 }
 
 /** Takes a message that was processed out of the queue; throws when it is not there. */
-export function endReceipt(tx: Tx, receiptId: number): void {
-  if (sql(tx.db).end.run(receiptId).changes !== 1) throw new Error(`receipt ${receiptId} is not in the queue`)
+export function deleteQueueEntry(tx: Tx, entryId: number): void {
+  if (sql(tx.db).end.run(entryId).changes !== 1) throw new Error(`receipt ${entryId} is not in the queue`)
 }

@@ -1,13 +1,13 @@
 /** @module Stores a message of the listener: raw form and queue row are on disk before the reply may be 250. */
 import type { App } from '#features/core/app/app.ts'
-import { referTo } from '#features/core/content-gc/garbage.ts'
-import type { TakenMessage } from '#features/receiving/received/message.ts'
+import { dropContentOnFailure } from '#features/core/content-gc/garbage.ts'
+import type { CompleteMessage } from '#features/receiving/received/message.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { insufficientStorage } from '#platform/errors.ts'
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   insert: db.prepare(
     `INSERT INTO inbound_receipts (mail_from, destinations, source_ip, helo, tls, raw_ref, size_bytes, received_at, attempts)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -15,13 +15,13 @@ const sql = prepared((db) => ({
 }))
 
 /** A message whose raw form is stored. */
-interface StoredRaw extends Omit<TakenMessage, 'content'> {
+interface StoredRawMessage extends Omit<CompleteMessage, 'content'> {
   readonly rawRef: number
   readonly receivedAt: Millis
 }
 
 /** Puts a message into the queue. @param attempts as in the receipt */
-export function enqueue(app: App, tx: Tx, message: StoredRaw, attempts = 0): void {
+export function enqueue(app: App, tx: Tx, message: StoredRawMessage, attempts = 0): void {
   const { mailFrom, destinations, sourceIp, helo, tls, rawRef, sizeBytes, receivedAt } = message
   sql(tx.db).insert.run(
     mailFrom,
@@ -41,7 +41,7 @@ export function enqueue(app: App, tx: Tx, message: StoredRaw, attempts = 0): voi
  * Resolves when message and queue row are on disk. Rejects with 507 when there is no room, and with whatever storage
  * says otherwise; then nothing of it will be processed.
  */
-export async function receiveMessage(app: App, message: TakenMessage): Promise<void> {
+export async function receiveMessage(app: App, message: CompleteMessage): Promise<void> {
   if (await app.disk.isLow()) throw insufficientStorage()
   const now = app.clock.now()
   const { content, sizeBytes } = message
@@ -51,5 +51,5 @@ export async function receiveMessage(app: App, message: TakenMessage): Promise<v
       : await app.rawMail.adopt({ path: content.path, hash: content.hash, sizeBytes }, now)
   if (rawRef === undefined) throw new Error('a raw message was not stored')
   const write = (tx: Tx): void => enqueue(app, tx, { ...message, rawRef, receivedAt: app.eventTime() })
-  await referTo(app, { rawMail: [rawRef] }, () => app.commit.write(write))
+  await dropContentOnFailure(app, { rawMail: [rawRef] }, () => app.commit.write(write))
 }

@@ -7,9 +7,9 @@ import type { App } from '#features/core/app/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { ContentRef } from '#platform/content/store.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import type { RemovableInbound } from './inbound-emails.ts'
-import { inboundById, removeInbound } from './inbound-emails.ts'
+import { findInboundById, removeInbound } from './inbound-emails.ts'
 
 interface HeaderRow {
   readonly id: number
@@ -23,7 +23,7 @@ interface HeaderRow {
   readonly ccHeader: string | null
 }
 
-const ofPerson = prepared((db) => ({
+const personSql = prepareStatements((db) => ({
   after: db.prepare<HeaderRow, [number, number, number]>(
     `SELECT id, account_id AS accountId, mail_from AS mailFrom, rcpt_to AS rcptTo, from_address AS fromAddress, to_addresses AS toAddresses,
      from_header AS fromHeader, to_header AS toHeader, cc_header AS ccHeader
@@ -34,36 +34,36 @@ const ofPerson = prepared((db) => ({
 }))
 
 /** Rows that are looked at in one turn of the event loop: some 5 ms. */
-const WINDOW = 1000
+const SCAN_BATCH_SIZE = 1000
 
 /**
  * Looks at some inbound emails of an account after a row for those from or to somebody. HeaderRow ids.
  * @param which.isIn whether a header, or JSON of addresses, names him
  * @returns `next` where to go on; undefined: all were looked at
  */
-export function findInboundOf(
+export function findInboundOfPerson(
   db: Database,
-  which: {
+  search: {
     readonly accountId: number
     readonly after: number
     readonly isIn: (header: string) => boolean
-    readonly most: number
+    readonly max: number
   },
 ): { readonly ids: readonly number[]; readonly next: number | undefined } {
-  const rows = ofPerson(db).after.all(which.accountId, which.after, WINDOW)
-  const fitting = rows.filter(({ id: _, accountId: __, ...texts }) =>
-    Object.values(texts).some((text) => text !== null && which.isIn(text)),
+  const rows = personSql(db).after.all(search.accountId, search.after, SCAN_BATCH_SIZE)
+  const matching = rows.filter(({ id: _, accountId: __, ...texts }) =>
+    Object.values(texts).some((text) => text !== null && search.isIn(text)),
   )
-  const ids = fitting.slice(0, which.most).map(({ id }) => id)
-  if (fitting.length > which.most) return { ids, next: ids.at(-1) }
-  return { ids, next: rows.length < WINDOW ? undefined : rows.at(-1)?.id }
+  const ids = matching.slice(0, search.max).map(({ id }) => id)
+  if (matching.length > search.max) return { ids, next: ids.at(-1) }
+  return { ids, next: rows.length < SCAN_BATCH_SIZE ? undefined : rows.at(-1)?.id }
 }
 
 /** Removes inbound emails with their content. Returns how many. */
 export function eraseInbound(app: Pick<App, 'contentDropped'>, tx: Tx, ids: readonly number[]): number {
   let removed = 0
   for (const id of ids) {
-    const email = inboundById(tx.db, id)
+    const email = findInboundById(tx.db, id)
     if (!email) continue
     removeInbound(app, tx, email)
     removed++
@@ -72,11 +72,11 @@ export function eraseInbound(app: Pick<App, 'contentDropped'>, tx: Tx, ids: read
 }
 
 /** The newest message that waits to be processed; 0: none does. */
-export const newestReceipt = (db: Database): number => ofPerson(db).newestReceipt.get()?.id ?? 0
+export const findNewestQueueEntryId = (db: Database): number => personSql(db).newestReceipt.get()?.id ?? 0
 
 /** Whether a message up to this one still waits to be processed. */
-export const isReceiptWaiting = (db: Database, upTo: number): boolean =>
-  (ofPerson(db).oldestReceipt.get()?.id ?? Number.POSITIVE_INFINITY) <= upTo
+export const hasQueueEntryUpTo = (db: Database, lastId: number): boolean =>
+  (personSql(db).oldestReceipt.get()?.id ?? Number.POSITIVE_INFINITY) <= lastId
 
 /** An inbound email as retention needs it. */
 export interface OldInbound extends RemovableInbound {
@@ -91,25 +91,25 @@ interface OldRow extends Omit<OldInbound, 'attachments'> {
   readonly attachments: string
 }
 
-const ofAge = prepared((db) => ({
+const ageSql = prepareStatements((db) => ({
   after: db.prepare<OldRow, [number, number]>(`${SELECT} WHERE id > ? ORDER BY id LIMIT ?`),
   byId: db.prepare<OldRow, [number]>(`${SELECT} WHERE id = ?`),
   waiting: db.prepare<{ ref: ContentRef | null }, []>('SELECT min(raw_ref) AS ref FROM inbound_receipts'),
 }))
 
 /** Inbound emails after a row id, in order; a row id grows with created_at. */
-export const inboundAfter = (db: Database, id: number, limit: number): OldInbound[] =>
-  ofAge(db).after.all(id, limit).map(parsed)
+export const listInboundAfter = (db: Database, id: number, limit: number): OldInbound[] =>
+  ageSql(db).after.all(id, limit).map(toOldInbound)
 
-export function oldInbound(db: Database, id: number): OldInbound | undefined {
-  const row = ofAge(db).byId.get(id)
-  return row ? parsed(row) : undefined
+export function findOldInbound(db: Database, id: number): OldInbound | undefined {
+  const row = ageSql(db).byId.get(id)
+  return row ? toOldInbound(row) : undefined
 }
 
 /** The oldest raw message that is still to be processed; undefined: none is. */
-export const oldestWaitingRef = (db: Database): ContentRef | undefined => ofAge(db).waiting.get()?.ref ?? undefined
+export const findOldestWaitingRef = (db: Database): ContentRef | undefined => ageSql(db).waiting.get()?.ref ?? undefined
 
-const parsed = (row: OldRow): OldInbound => ({
+const toOldInbound = (row: OldRow): OldInbound => ({
   ...row,
   attachments: JSON.parse(row.attachments) as OldInbound['attachments'],
 })

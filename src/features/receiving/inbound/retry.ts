@@ -4,30 +4,30 @@
  */
 import type { App } from '#features/core/app/app.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
-import { classify } from '#features/receiving/agent-mailboxes/classify.ts'
+import { classifyMessage } from '#features/receiving/agent-mailboxes/classify.ts'
 import { amendMessage } from '#features/receiving/agent-mailboxes/deliver.ts'
 import {
+  findMessageById,
   findUnparsedMessage,
-  messageById,
+  listUnparsedMessagesAfter,
   type UnparsedMessage,
-  unparsedMessagesAfter,
 } from '#features/receiving/agent-mailboxes/messages.ts'
-import { takeOperatorMail } from '#features/receiving/postmaster/store.ts'
-import type { Envelope, Received } from '#features/receiving/received/message.ts'
+import { removeOperatorMailForRetry } from '#features/receiving/postmaster/store.ts'
+import type { Envelope, ReceivedMail } from '#features/receiving/received/message.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { conflict, notFound } from '#platform/errors.ts'
 import { formatUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
-import { createDecision } from './decide.ts'
+import { createRecipientDecider } from './decide.ts'
 import { applyTenantReport } from './effects.ts'
-import { findUnparsedInbound, type InboundEmail, inboundById, unparsedInboundAfter } from './inbound-emails.ts'
-import { type ParseAnswer, type Parser, RawUnreadable, removeFiles } from './parser.ts'
-import { LAST_ATTEMPT } from './receipts.ts'
+import { findInboundById, findUnparsedInbound, type InboundEmail, listUnparsedInboundAfter } from './inbound-emails.ts'
+import { type ParseResult, type Parser, RawUnreadableError, removeAttachmentFiles } from './parser.ts'
+import { LAST_ATTEMPT_COUNT } from './receipts.ts'
 import { enqueue } from './receive.ts'
 import { amendInbound } from './store.ts'
-import { release, storeParts } from './store-parts.ts'
+import { releaseBuffer, storeParts } from './store-parts.ts'
 
 /** A message that has its header only. */
-export interface Unparsed {
+export interface UnparsedMail {
   readonly uuid: UuidBytes
   /** Where it is: under a route or a domain, or in a mailbox. */
   readonly kind: 'inbound' | 'mailbox'
@@ -39,7 +39,7 @@ export interface Unparsed {
 }
 
 /** How far a list of them has come, in each of the two tables. */
-export interface UnparsedPlace {
+export interface UnparsedCursor {
   readonly inbound: number
   readonly mailbox: number
 }
@@ -47,27 +47,27 @@ export interface UnparsedPlace {
 /** Up to `limit` of each kind behind a place, and where to go on; no place: these are the last. */
 export function listUnparsed(
   app: Pick<App, 'db'>,
-  after: UnparsedPlace,
+  after: UnparsedCursor,
   limit: number,
-): { readonly unparsed: Unparsed[]; readonly place: UnparsedPlace | undefined } {
-  const inbound = unparsedInboundAfter(app.db, after.inbound, limit)
-  const messages = unparsedMessagesAfter(app.db, after.mailbox, limit)
+): { readonly unparsed: UnparsedMail[]; readonly cursor: UnparsedCursor | undefined } {
+  const inbound = listUnparsedInboundAfter(app.db, after.inbound, limit)
+  const messages = listUnparsedMessagesAfter(app.db, after.mailbox, limit)
   const isLast = inbound.length < limit && messages.length < limit
   return {
     unparsed: [
       ...inbound.flatMap((id) => {
-        const email = inboundById(app.db, id)
-        return email ? [unparsedInbound(email)] : []
+        const email = findInboundById(app.db, id)
+        return email ? [toUnparsedInbound(email)] : []
       }),
-      ...messages.flatMap((message) => unparsedMessage(app, message)),
+      ...messages.flatMap((message) => toUnparsedMessage(app, message)),
     ],
-    place: isLast
+    cursor: isLast
       ? undefined
       : { inbound: inbound.at(-1) ?? after.inbound, mailbox: messages.at(-1)?.id ?? after.mailbox },
   }
 }
 
-const unparsedInbound = (email: InboundEmail): Unparsed => ({
+const toUnparsedInbound = (email: InboundEmail): UnparsedMail => ({
   uuid: email.uuid,
   kind: 'inbound',
   to: email.rcptTo.join(', '),
@@ -77,8 +77,8 @@ const unparsedInbound = (email: InboundEmail): Unparsed => ({
   receivedAt: email.receivedAt,
 })
 
-function unparsedMessage(app: Pick<App, 'db'>, { id, address }: UnparsedMessage): Unparsed[] {
-  const message = messageById(app.db, id)
+function toUnparsedMessage(app: Pick<App, 'db'>, { id, address }: UnparsedMessage): UnparsedMail[] {
+  const message = findMessageById(app.db, id)
   if (!message) return []
   const { uuid, fromHeader: from, subject, parseError, receivedAt, createdAt } = message
   const problem = parseError ?? ''
@@ -86,11 +86,11 @@ function unparsedMessage(app: Pick<App, 'db'>, { id, address }: UnparsedMessage)
 }
 
 /** What is known of a stored message that is needed to parse it, and how it is amended. */
-interface Target {
+interface RetryTarget {
   readonly accountId: number
   readonly envelope: Envelope
   readonly wantsClassification: boolean
-  amend(tx: Tx, received: Received, classification: Awaited<ReturnType<typeof classify>>): boolean
+  amend(tx: Tx, received: ReceivedMail, classification: Awaited<ReturnType<typeof classifyMessage>>): boolean
 }
 
 /**
@@ -102,20 +102,20 @@ export async function retryUnparsed(app: App, parser: Parser, id: string): Promi
   const target = uuid && findTarget(app, uuid)
   if (!target) throw notFound('message_not_found', 'No received message with this id could not be parsed.')
   const { envelope } = target
-  let answer: ParseAnswer
+  let result: ParseResult
   try {
     const { hostname } = app.config
-    answer = await parser.parse({ ...envelope, hostname, wantsReport: true })
+    result = await parser.parse({ ...envelope, hostname, wantsReport: true })
   } catch (error) {
-    if (error instanceof RawUnreadable) return 'The raw message cannot be read.'
+    if (error instanceof RawUnreadableError) return 'The raw message cannot be read.'
     throw error
   }
   try {
-    if (!answer.message) return answer.problem ?? 'It cannot be parsed.'
-    const message = await storeParts(app, answer.message, answer.strippedText, true)
-    const { authentication, report } = answer
-    const received: Received = { envelope, message, problem: undefined, authentication, report }
-    const classification = target.wantsClassification ? await classify(app, message) : undefined
+    if (!result.message) return result.problem ?? 'It cannot be parsed.'
+    const message = await storeParts(app, result.message, result.strippedText, true)
+    const { authentication, report } = result
+    const received: ReceivedMail = { envelope, message, problem: undefined, authentication, report }
+    const classification = target.wantsClassification ? await classifyMessage(app, message) : undefined
     const isAmended = await app.commit.writeFromReserve((tx) => {
       if (!target.amend(tx, received, classification)) return false
       applyTenantReport(app, tx, target.accountId, received, app.eventTime())
@@ -125,8 +125,8 @@ export async function retryUnparsed(app: App, parser: Parser, id: string): Promi
     app.log.info({ message: formatUuid(uuid) }, 'a received message that had been given up was parsed')
     return undefined
   } finally {
-    for (const { content } of answer.message?.attachments ?? []) release(content)
-    await removeFiles(answer)
+    for (const { content } of result.message?.attachments ?? []) releaseBuffer(content)
+    await removeAttachmentFiles(result)
   }
 }
 
@@ -136,18 +136,18 @@ export async function retryUnparsed(app: App, parser: Parser, id: string): Promi
  * has, 409 when none of its addresses is ours any more.
  */
 export async function retryOperatorMail(app: App, id: string): Promise<void> {
-  const decide = createDecision(app)
+  const decide = createRecipientDecider(app)
   await app.commit.writeFromReserve((tx) => {
-    const { rcptTo, createdAt: receivedAt, ...mail } = takeOperatorMail(tx, id)
+    const { rcptTo, createdAt: receivedAt, ...mail } = removeOperatorMailForRetry(tx, id)
     const destinations = rcptTo.map(decide).filter((found) => 'kind' in found)
     if (destinations.length === 0)
       throw conflict('no_destination', 'None of the addresses that the message came to is one of this host any more.')
     // What the client called itself is not kept: authentication goes without it.
-    enqueue(app, tx, { ...mail, destinations, receivedAt, helo: '', tls: null }, LAST_ATTEMPT)
+    enqueue(app, tx, { ...mail, destinations, receivedAt, helo: '', tls: null }, LAST_ATTEMPT_COUNT)
   })
 }
 
-function findTarget(app: App, uuid: UuidBytes): Target | undefined {
+function findTarget(app: App, uuid: UuidBytes): RetryTarget | undefined {
   const email = findUnparsedInbound(app.db, uuid)
   if (email)
     return {
@@ -161,7 +161,7 @@ function findTarget(app: App, uuid: UuidBytes): Target | undefined {
       },
     }
   const found = findUnparsedMessage(app.db, uuid)
-  const message = found && messageById(app.db, found.id)
+  const message = found && findMessageById(app.db, found.id)
   if (!message || message.rawRef === null) return undefined
   const { rawRef, mailFrom, sourceIp, helo, tls, sizeBytes, receivedAt, createdAt } = message
   return {

@@ -3,22 +3,22 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
-import { contentState, createBodyReader, orContentMissing } from '#features/core/app/stored-content.ts'
-import { attachmentAt } from '#features/receiving/received/parts.ts'
-import { rawDownload } from '#features/receiving/received/raw.ts'
-import { fileAnswer, streamedDownload } from '#platform/http/download.ts'
-import { idKey, list, one } from '#platform/http/envelope.ts'
-import { ListOf, Nullable, One, PageQuery, pageOf } from '#platform/http/schemas.ts'
+import { createBodyReader, readStoredContent, toContentState } from '#features/core/app/stored-content.ts'
+import { getAttachment } from '#features/receiving/received/parts.ts'
+import { createRawDownload } from '#features/receiving/received/raw.ts'
+import { fileResponseSpec, streamDownload } from '#platform/http/download.ts'
+import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
+import { DataBody, Nullable, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { deleteInbound, getInbound, type InboundEmail, listInbound, MOST_FILTERED } from './inbound-emails.ts'
+import { deleteInbound, getInbound, type InboundEmail, listInbound, MAX_FILTERED_EMAILS } from './inbound-emails.ts'
 import {
-  headersWire,
   InboundAttachment,
   InboundDetail,
   InboundQuery,
   InboundRecord,
-  inboundAttachmentWire,
-  inboundWire,
+  toHeadersWire,
+  toInboundAttachmentWire,
+  toInboundWire,
 } from './model.ts'
 
 const tags = ['Inbound']
@@ -31,29 +31,30 @@ const attachmentParams = Type.Object({
 })
 
 export const inboundRoutes = (app: App) => {
-  const found = (accountId: number, text: string | null): InboundEmail => getInbound(app.db, accountId, text ?? '')
+  const getRequested = (accountId: number, text: string | null): InboundEmail =>
+    getInbound(app.db, accountId, text ?? '')
   return new Elysia({ prefix: '/v1/inbound' })
     .use(authenticated)
     .get(
       '/',
       ({ actor, query }) => {
-        const page = pageOf(query)
+        const page = parsePage(query)
         const { status, route_id, domain_id } = query
         // Under a filter the list has a bounded length.
         const isFiltered = status !== undefined || route_id !== undefined || domain_id !== undefined
         const { emails, total } = listInbound(app.db, actor.accountId, { status, route_id, domain_id }, page)
-        return list(
-          emails.map((email) => inboundWire(email, actor.accountUuid)),
+        return pageBody(
+          emails.map((email) => toInboundWire(email, actor.accountUuid)),
           { ...page, total },
           isFiltered ? undefined : idKey(emails),
         )
       },
       {
         query: InboundQuery,
-        response: ListOf(InboundRecord),
+        response: PageBody(InboundRecord),
         detail: {
           summary: 'List inbound mail',
-          description: `Newest first, without bodies and headers. Under a filter the newest ${MOST_FILTERED} are listed and counted.`,
+          description: `Newest first, without bodies and headers. Under a filter the newest ${MAX_FILTERED_EMAILS} are listed and counted.`,
           tags,
           ...requires('inbound:read'),
         },
@@ -62,22 +63,22 @@ export const inboundRoutes = (app: App) => {
     .get(
       '/:id',
       ({ actor, params }) => {
-        const email = found(actor.accountId, params.id)
+        const email = getRequested(actor.accountId, params.id)
         const bodies = createBodyReader(app)
         const [headers, text, html] = [email.headersRef, email.textRef, email.htmlRef].map(bodies.read)
-        bodies.look(email.attachments.map(({ ref }) => ref))
-        return one({
-          ...inboundWire(email, actor.accountUuid),
-          ...contentState(bodies.isMissing),
+        bodies.check(email.attachments.map(({ ref }) => ref))
+        return dataBody({
+          ...toInboundWire(email, actor.accountUuid),
+          ...toContentState(bodies.isMissing),
           text_body: text ?? null,
           html_body: html ?? null,
           raw_headers:
-            headers == null ? null : headersWire(JSON.parse(headers) as [string, string][], app.config.hostname),
+            headers == null ? null : toHeadersWire(JSON.parse(headers) as [string, string][], app.config.hostname),
         })
       },
       {
         params,
-        response: One(InboundDetail),
+        response: DataBody(InboundDetail),
         detail: { summary: 'Get an inbound email', tags, ...requires('inbound:read') },
       },
     )
@@ -100,8 +101,8 @@ export const inboundRoutes = (app: App) => {
     .get(
       '/:id/raw',
       ({ actor, params, request }) => {
-        const email = found(actor.accountId, params.id)
-        return rawDownload(app, request, email, formatUuid(email.uuid))
+        const email = getRequested(actor.accountId, params.id)
+        return createRawDownload(app, request, email, formatUuid(email.uuid))
       },
       {
         params,
@@ -109,7 +110,7 @@ export const inboundRoutes = (app: App) => {
           summary: 'Get the raw message',
           description: 'As it came in, below the trace fields of this host; kept for TASSIS_INBOUND_RAW_DAYS.',
           tags,
-          ...fileAnswer('The message.', 'message/rfc822'),
+          ...fileResponseSpec('The message.', 'message/rfc822'),
           ...requires('inbound:read'),
         },
       },
@@ -117,14 +118,14 @@ export const inboundRoutes = (app: App) => {
     .get(
       '/:id/attachments',
       ({ actor, params, query }) => {
-        const page = pageOf(query)
-        const listed = found(actor.accountId, params.id).attachments.map(inboundAttachmentWire)
-        return list(listed.slice(page.offset, page.offset + page.perPage), { ...page, total: listed.length })
+        const page = parsePage(query)
+        const listed = getRequested(actor.accountId, params.id).attachments.map(toInboundAttachmentWire)
+        return pageBody(listed.slice(page.offset, page.offset + page.perPage), { ...page, total: listed.length })
       },
       {
         params,
         query: PageQuery,
-        response: ListOf(InboundAttachment),
+        response: PageBody(InboundAttachment),
         detail: {
           summary: 'List the attachments of an inbound email',
           description: 'In their order: the first has number 0.',
@@ -136,9 +137,9 @@ export const inboundRoutes = (app: App) => {
     .get(
       '/:id/attachments/:n',
       ({ actor, params, request }) => {
-        const { attachments } = found(actor.accountId, params.id)
-        const { ref, content_type: contentType, filename } = attachmentAt(attachments, params.n ?? '')
-        return streamedDownload(app, request, () => orContentMissing(() => app.content.slices(ref)), {
+        const { attachments } = getRequested(actor.accountId, params.id)
+        const { ref, content_type: contentType, filename } = getAttachment(attachments, params.n ?? '')
+        return streamDownload(app, request, () => readStoredContent(() => app.content.chunks(ref)), {
           contentType,
           filename,
         })
@@ -150,7 +151,7 @@ export const inboundRoutes = (app: App) => {
           description:
             'Its bytes as they were sent, always as a file to be saved. Types that a browser could run, HTML among them, come as application/octet-stream.',
           tags,
-          ...fileAnswer('The content, decoded.'),
+          ...fileResponseSpec('The content, decoded.'),
           ...requires('inbound:read'),
         },
       },

@@ -12,6 +12,6 @@ export type InboundStatus = (typeof INBOUND_STATUSES)[number]
 
 const CODES = codesOf<InboundStatus>('inbound status', INBOUND_STATUSES)
 /** The stored code of a status. */
-export const inboundCode = CODES.codeOf
+export const inboundStatusCode = CODES.codeOf
 /** The status of a stored code; throws for one that no version of ours has stored. */
 export const inboundStatusName = CODES.nameOf

@@ -6,15 +6,15 @@ import type { App } from '#features/core/app/app.ts'
 import type { StoredMessage } from '#features/receiving/received/message.ts'
 import { KiB, MiB } from '#platform/units.ts'
 import type { AggregateReport } from '#protocols/aggregate-reports/report.ts'
-import type { ParsedMessage, WholeFile } from '#protocols/mime/parsed.ts'
+import type { AttachmentFile, ParsedMessage } from '#protocols/mime/parsed.ts'
 
 /** The message was answered with 250. */
-const ACCEPTED = { mayUseReserve: true }
+const FROM_RESERVE = { mayUseReserve: true }
 
 type ContentApp = Pick<App, 'content' | 'clock'>
 
 /** Octets of parts that are stored at once. */
-const GROUP_BYTES = 1 * MiB
+const BATCH_BYTES = 1 * MiB
 
 /**
  * The message with its parts in the content store, of which a domain of ours (reports, bounces) needs none.
@@ -42,7 +42,7 @@ export async function storeParts(
     ...texts.filter((text) => text !== null).map((text) => Buffer.from(text)),
     ...attachments.map(({ content, file }) => file ?? content),
   ]
-  const refs = await storeInGroups(app, parts)
+  const refs = await storeInBatches(app, parts)
   // In the order of the parts, none for those that there are not.
   const [headersRef = null, textRef = null, htmlRef = null, strippedRef = null] = texts.map((text) =>
     text === null ? null : (refs.shift() ?? null),
@@ -66,50 +66,49 @@ export async function storeParts(
  * The references of all parts, in order. In groups, so that neither memory nor the time without a turn for others grows
  * with their number.
  */
-async function storeInGroups(
+async function storeInBatches(
   { content, clock }: ContentApp,
-  parts: readonly (Uint8Array | WholeFile)[],
+  parts: readonly (Uint8Array | AttachmentFile)[],
 ): Promise<number[]> {
   const refs: number[] = []
-  let group: Uint8Array[] = []
-  let groupBytes = 0
-  const storeGroup = async (): Promise<void> => {
-    if (group.length > 0) refs.push(...(await content.put(group, clock.now(), ACCEPTED)))
-    group = []
-    groupBytes = 0
+  let batch: Uint8Array[] = []
+  let batchBytes = 0
+  const storeBatch = async (): Promise<void> => {
+    if (batch.length > 0) refs.push(...(await content.put(batch, clock.now(), FROM_RESERVE)))
+    batch = []
+    batchBytes = 0
   }
   for (const part of parts) {
     if (part instanceof Uint8Array) {
-      group.push(part)
-      groupBytes += part.length
-      if (groupBytes >= GROUP_BYTES) await storeGroup()
+      batch.push(part)
+      batchBytes += part.length
+      if (batchBytes >= BATCH_BYTES) await storeBatch()
     } else {
-      await storeGroup()
-      refs.push(await content.adopt(part, clock.now(), ACCEPTED))
+      await storeBatch()
+      refs.push(await content.adopt(part, clock.now(), FROM_RESERVE))
     }
   }
-  await storeGroup()
+  await storeBatch()
   return refs
 }
 
 /** An aggregate report with its content in the content store. */
-export async function storeReport(
+export async function storeReportContent(
   app: ContentApp,
   report: AggregateReport,
 ): Promise<AggregateReport & { contentRef: number }> {
-  const [contentRef] = await app.content.put([report.content], app.clock.now(), ACCEPTED)
+  const [contentRef] = await app.content.put([report.content], app.clock.now(), FROM_RESERVE)
   if (contentRef === undefined) throw new Error('a report was not stored')
   return { ...report, contentRef }
 }
 
 /** Small ones are left to the collector. */
-const SMALLEST_RELEASED_BYTES = 16 * KiB
+const MIN_RELEASED_BYTES = 16 * KiB
 
 /**
  * Gives the memory of an attachment back now: the collector, for which a buffer is a small thing, comes to it much
  * later.
  */
-export function release({ buffer, length }: Uint8Array): void {
-  if (length >= SMALLEST_RELEASED_BYTES && buffer instanceof ArrayBuffer && buffer.byteLength === length)
-    buffer.transfer(0)
+export function releaseBuffer({ buffer, length }: Uint8Array): void {
+  if (length >= MIN_RELEASED_BYTES && buffer instanceof ArrayBuffer && buffer.byteLength === length) buffer.transfer(0)
 }

@@ -5,17 +5,17 @@
 import type { App } from '#features/core/app/app.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
 import { count, record } from '#features/core/events/record.ts'
-import type { Envelope, Received, StoredMessage } from '#features/receiving/received/message.ts'
-import { headerBound, keptAttachment } from '#features/receiving/received/parts.ts'
+import type { Envelope, ReceivedMail, StoredMessage } from '#features/receiving/received/message.ts'
+import { toAttachmentJson, truncateHeader } from '#features/receiving/received/parts.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
 import { perOwner } from '#platform/per-owner.ts'
 import { MiB, minutes } from '#platform/units.ts'
 import { countInbound, type InboundEmail, UNROUTED_DROPPED_METRIC } from './inbound-emails.ts'
 import { eraseInbound } from './removal.ts'
-import { type InboundStatus, inboundCode } from './status.ts'
+import { type InboundStatus, inboundStatusCode } from './status.ts'
 
 export interface NewInbound {
   readonly accountId: number
@@ -32,7 +32,7 @@ export interface NewInbound {
 export const MAX_UNROUTED = 1000
 export const MAX_UNROUTED_BYTES = 64 * MiB
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   domain: db.prepare<{ uuid: Uint8Array; domain: string }, [number]>('SELECT uuid, domain FROM domains WHERE id = ?'),
   insert: db.prepare(
     `INSERT INTO inbound_emails (uuid, account_id, domain_id, domain_uuid, domain, route_id, status, mail_from, rcpt_to, source_ip, helo, tls, from_address,
@@ -58,43 +58,44 @@ const sql = prepared((db) => ({
 }))
 
 /** As many as an envelope may have; a stranger can write 1,000 into one header. */
-const MOST_TO_ADDRESSES = 100
+const MAX_TO_ADDRESSES = 100
 
 /** A list has 100 messages, so none may be long in it; all of it is in the stored headers. */
-const bound = (header: string | null | undefined): string | null => (header == null ? null : headerBound(header))
+const truncateOptional = (header: string | null | undefined): string | null =>
+  header == null ? null : truncateHeader(header)
 
 /**
  * Stores a received message for one route of one domain. Returns its public id; undefined when the domain is gone, and
  * when no route matches and the message alone is larger than all such mail may be.
  */
-export function storeInbound(app: App, tx: Tx, to: NewInbound, received: Received): UuidBytes | undefined {
+export function storeInbound(app: App, tx: Tx, target: NewInbound, received: ReceivedMail): UuidBytes | undefined {
   const { envelope, message, problem, authentication } = received
-  const domain = sql(tx.db).domain.get(to.domainId)
+  const domain = sql(tx.db).domain.get(target.domainId)
   if (!domain) {
-    drop(app, tx, received)
-    const facts = droppedFacts(to, envelope)
-    tx.afterCommit(() => app.log.warn(facts, 'a received message is dropped: its domain is gone'))
+    dropContentOf(app, tx, received)
+    const fields = toDropLogFields(target, envelope)
+    tx.afterCommit(() => app.log.warn(fields, 'a received message is dropped: its domain is gone'))
     return undefined
   }
-  if (to.routeId === undefined) {
+  if (target.routeId === undefined) {
     const isTooLarge = envelope.sizeBytes > MAX_UNROUTED_BYTES
-    const dropped = isTooLarge ? 1 : dropOldestUnrouted(app, tx, to.domainId, envelope.sizeBytes)
+    const dropped = isTooLarge ? 1 : dropOldestUnrouted(app, tx, target.domainId, envelope.sizeBytes)
     if (dropped > 0) {
-      count(tx, to.accountId, UNROUTED_DROPPED_METRIC, 0, dropped)
-      tx.afterCommit(() => logUnrouted(app, to))
+      count(tx, target.accountId, UNROUTED_DROPPED_METRIC, 0, dropped)
+      tx.afterCommit(() => logUnrouted(app, target))
     }
     if (isTooLarge) {
-      drop(app, tx, received)
+      dropContentOf(app, tx, received)
       return undefined
     }
   }
   const uuid = newUuid()
   const now = app.eventTime()
-  const isRouted = to.routeId !== undefined
+  const isRouted = target.routeId !== undefined
   const status: InboundStatus = problem !== undefined ? 'failed' : isRouted ? 'received' : 'no_route'
   const seq = isRouted
     ? record(tx, {
-        accountId: to.accountId,
+        accountId: target.accountId,
         type: 'email.inbound',
         at: now,
         data: { inbound_email_id: formatUuid(uuid) },
@@ -102,18 +103,18 @@ export function storeInbound(app: App, tx: Tx, to: NewInbound, received: Receive
     : null
   sql(tx.db).insert.run(
     uuid,
-    to.accountId,
-    to.domainId,
+    target.accountId,
+    target.domainId,
     domain.uuid,
     domain.domain,
-    to.routeId ?? null,
-    inboundCode(status),
+    target.routeId ?? null,
+    inboundStatusCode(status),
     envelope.mailFrom,
-    JSON.stringify(to.rcptTo),
+    JSON.stringify(target.rcptTo),
     envelope.sourceIp,
     envelope.helo,
     envelope.tls,
-    ...messageColumns(message),
+    ...toMessageColumns(message),
     envelope.rawRef,
     envelope.sizeBytes,
     authentication.spf,
@@ -124,7 +125,7 @@ export function storeInbound(app: App, tx: Tx, to: NewInbound, received: Receive
     now,
     now,
   )
-  countInbound(tx, to.accountId, 1)
+  countInbound(tx, target.accountId, 1)
   return uuid
 }
 
@@ -132,17 +133,22 @@ export function storeInbound(app: App, tx: Tx, to: NewInbound, received: Receive
  * Gives a message that could not be parsed what parsing it again found. It stays what it was, under its route: no
  * second event tells of it. False when it is gone, or was amended meanwhile.
  */
-export function amendInbound(app: App, tx: Tx, before: InboundEmail, { message, authentication }: Received): boolean {
+export function amendInbound(
+  app: App,
+  tx: Tx,
+  before: InboundEmail,
+  { message, authentication }: ReceivedMail,
+): boolean {
   const { changes } = sql(tx.db).amend.run(
-    inboundCode('no_route'),
-    inboundCode('delivered'),
-    inboundCode('received'),
-    ...messageColumns(message),
+    inboundStatusCode('no_route'),
+    inboundStatusCode('delivered'),
+    inboundStatusCode('received'),
+    ...toMessageColumns(message),
     authentication.spf,
     JSON.stringify(authentication),
     app.eventTime(),
     before.id,
-    inboundCode('failed'),
+    inboundStatusCode('failed'),
   )
   if (changes === 0) return false
   dropContent(app, tx, { content: [before.headersRef] })
@@ -150,53 +156,53 @@ export function amendInbound(app: App, tx: Tx, before: InboundEmail, { message, 
 }
 
 /** The columns from `from_address` to `attachments`. */
-const messageColumns = (message: StoredMessage) =>
+const toMessageColumns = (message: StoredMessage) =>
   [
-    bound(message.fromAddresses[0]),
-    JSON.stringify(message.toAddresses.slice(0, MOST_TO_ADDRESSES)),
-    bound(message.from),
-    bound(message.to),
-    bound(message.cc),
-    bound(message.subject) ?? '',
+    truncateOptional(message.fromAddresses[0]),
+    JSON.stringify(message.toAddresses.slice(0, MAX_TO_ADDRESSES)),
+    truncateOptional(message.from),
+    truncateOptional(message.to),
+    truncateOptional(message.cc),
+    truncateOptional(message.subject) ?? '',
     message.messageId,
     message.headersRef,
     message.textRef,
     message.htmlRef,
-    JSON.stringify(message.attachments.map(keptAttachment)),
+    JSON.stringify(message.attachments.map(toAttachmentJson)),
   ] as const
 
 /** Drops the oldest messages of a domain without a route, as many as a message of a size needs; returns how many. */
 function dropOldestUnrouted(app: App, tx: Tx, domainId: number, sizeBytes: number): number {
-  const kept = sql(tx.db).unrouted.get(domainId) ?? { count: 0, bytes: 0 }
-  let extra = kept.count + 1 - MAX_UNROUTED
-  let extraBytes = kept.bytes + sizeBytes - MAX_UNROUTED_BYTES
-  if (extra <= 0 && extraBytes <= 0) return 0
+  const stored = sql(tx.db).unrouted.get(domainId) ?? { count: 0, bytes: 0 }
+  let excess = stored.count + 1 - MAX_UNROUTED
+  let excessBytes = stored.bytes + sizeBytes - MAX_UNROUTED_BYTES
+  if (excess <= 0 && excessBytes <= 0) return 0
   const ids: number[] = []
   for (const oldest of sql(tx.db).oldestUnrouted.all(domainId)) {
-    if (extra <= 0 && extraBytes <= 0) break
+    if (excess <= 0 && excessBytes <= 0) break
     ids.push(oldest.id)
-    extra--
-    extraBytes -= oldest.sizeBytes
+    excess--
+    excessBytes -= oldest.sizeBytes
   }
   return eraseInbound(app, tx, ids)
 }
 
 /** Strangers decide how many there are: not each is logged. */
 const UNROUTED_LOG_INTERVAL_MS = minutes(10)
-const logTimes = perOwner((_: App) => ({ unroutedAtMs: Number.NEGATIVE_INFINITY }))
+const getLogTimes = perOwner((_: App) => ({ unroutedAtMs: Number.NEGATIVE_INFINITY }))
 
 function logUnrouted(app: App, { accountId, domainId }: NewInbound): void {
   const nowMs = app.clock.monotonicMs()
-  const logged = logTimes(app)
-  if (nowMs - logged.unroutedAtMs < UNROUTED_LOG_INTERVAL_MS) return
-  logged.unroutedAtMs = nowMs
+  const logTimes = getLogTimes(app)
+  if (nowMs - logTimes.unroutedAtMs < UNROUTED_LOG_INTERVAL_MS) return
+  logTimes.unroutedAtMs = nowMs
   app.log.warn(
     { accountId, domainId },
     'received messages are dropped, the oldest first: no route matches, and their domain has too many of them; `tassis disk` counts them',
   )
 }
 
-function drop(app: App, tx: Tx, { envelope, message }: Received): void {
+function dropContentOf(app: App, tx: Tx, { envelope, message }: ReceivedMail): void {
   const { headersRef, textRef, htmlRef, strippedRef, attachments } = message
   dropContent(app, tx, {
     content: [headersRef, textRef, htmlRef, strippedRef, ...attachments.map(({ ref }) => ref)],
@@ -205,7 +211,7 @@ function drop(app: App, tx: Tx, { envelope, message }: Received): void {
 }
 
 /** What is told of a message that nobody gets: of the addresses only the domains. */
-const droppedFacts = ({ accountId, domainId, rcptTo }: NewInbound, envelope: Envelope) => ({
+const toDropLogFields = ({ accountId, domainId, rcptTo }: NewInbound, envelope: Envelope) => ({
   accountId,
   domainId,
   recipients: rcptTo.length,

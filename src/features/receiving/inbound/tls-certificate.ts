@@ -34,8 +34,8 @@ export interface WatchedCertificate {
 const OWN_FILE = 'inbound-tls.pem'
 const OWN_DAYS = 3650
 /** One that is about to end is made anew at a start. */
-const OWN_LEAST_DAYS_LEFT = 365
-const LOOK_EVERY_MS = seconds(30)
+const OWN_MIN_DAYS_LEFT = 365
+const CHECK_INTERVAL_MS = seconds(30)
 
 /**
  * Reads the operator's certificate and looks at its files every half minute; without one makes or reads our own. Throws
@@ -44,14 +44,14 @@ const LOOK_EVERY_MS = seconds(30)
 export async function openCertificate(options: CertificateOptions): Promise<WatchedCertificate> {
   const { tlsCertFile, tlsKeyFile } = options.config
   if ((tlsCertFile === '') !== (tlsKeyFile === '')) {
-    const [given, missing] =
+    const [provided, missing] =
       tlsKeyFile === ''
         ? ['TASSIS_TLS_CERT_FILE', 'TASSIS_TLS_KEY_FILE']
         : ['TASSIS_TLS_KEY_FILE', 'TASSIS_TLS_CERT_FILE']
-    throw new ConfigError(`${given} is set but ${missing} is not; set both, or none for a self-signed certificate.`)
+    throw new ConfigError(`${provided} is set but ${missing} is not; set both, or none for a self-signed certificate.`)
   }
   if (tlsCertFile === '') {
-    const current = await ownCertificate(options)
+    const current = await openOwnCertificate(options)
     return { current, close() {} }
   }
   return watch(tlsCertFile, tlsKeyFile, options)
@@ -62,14 +62,14 @@ function watch(certFile: string, keyFile: string, options: CertificateOptions): 
   const first = readCertificate(certFile, keyFile)
   if (first.kind === 'unusable') throw new ConfigError(first.reason)
   let current = first.certificate
-  warnOf(current, options)
-  let seen = stateOf(certFile, keyFile)
+  warnAboutProblems(current, options)
+  let lastState = fingerprintFiles(certFile, keyFile)
 
-  const look = () => {
-    const state = stateOf(certFile, keyFile)
-    if (state === seen) return
+  const checkFiles = () => {
+    const state = fingerprintFiles(certFile, keyFile)
+    if (state === lastState) return
     // Also when they cannot be used: of each state of the files we speak once.
-    seen = state
+    lastState = state
     const read = readCertificate(certFile, keyFile)
     if (read.kind === 'unusable') {
       log.warn({ reason: read.reason }, 'the new TLS certificate cannot be used; the one before stays in use')
@@ -78,13 +78,13 @@ function watch(certFile: string, keyFile: string, options: CertificateOptions): 
     if (read.certificate.cert === current.cert && read.certificate.key === current.key) return
     current = read.certificate
     log.info({ validTo: new X509Certificate(current.cert).validTo }, 'a new TLS certificate is in use')
-    warnOf(current, options)
+    warnAboutProblems(current, options)
     onChange(current)
   }
 
-  let timer = clock.after(LOOK_EVERY_MS, function again() {
-    look()
-    timer = clock.after(LOOK_EVERY_MS, again)
+  let timer = clock.after(CHECK_INTERVAL_MS, function repeat() {
+    checkFiles()
+    timer = clock.after(CHECK_INTERVAL_MS, repeat)
   })
   return {
     get current() {
@@ -95,7 +95,7 @@ function watch(certFile: string, keyFile: string, options: CertificateOptions): 
 }
 
 /** Senders that verify certificates turn away from such a one; all others take it, so it is used. */
-function warnOf({ cert }: Certificate, { hostname, clock, log }: CertificateOptions): void {
+function warnAboutProblems({ cert }: Certificate, { hostname, clock, log }: CertificateOptions): void {
   const certificate = new X509Certificate(cert)
   const { validTo } = certificate
   if (certificate.checkHost(hostname) === undefined)
@@ -110,7 +110,7 @@ function warnOf({ cert }: Certificate, { hostname, clock, log }: CertificateOpti
 /**
  * A text that changes when either file does. Links are followed: certificates are often renewed by turning one round.
  */
-const stateOf = (...files: readonly string[]): string =>
+const fingerprintFiles = (...files: readonly string[]): string =>
   files
     .map((file) => {
       const stat = statSync(file, { throwIfNoEntry: false })
@@ -132,22 +132,22 @@ function readCertificate(certFile: string, keyFile: string): ReadCertificate {
   const key = readText(keyFile)
   if (key === undefined)
     return unusable(`TASSIS_TLS_KEY_FILE is "${keyFile}", which cannot be read; give the path of a readable PEM file.`)
-  const leaf = attempt(() => new X509Certificate(cert))
+  const leaf = tryOrUndefined(() => new X509Certificate(cert))
   if (!leaf) return unusable(`TASSIS_TLS_CERT_FILE is "${certFile}", which holds no certificate in PEM form.`)
-  const privateKey = attempt(() => createPrivateKey(key))
+  const privateKey = tryOrUndefined(() => createPrivateKey(key))
   if (!privateKey)
     return unusable(`TASSIS_TLS_KEY_FILE is "${keyFile}", which holds no private key in PEM form without a passphrase.`)
   if (!leaf.checkPrivateKey(privateKey))
     return unusable(`The key in "${keyFile}" is not that of the first certificate in "${certFile}".`)
   // What the checks above let through and TLS would not, such as a chain that breaks off.
-  if (!attempt(() => createSecureContext({ cert, key })))
+  if (!tryOrUndefined(() => createSecureContext({ cert, key })))
     return unusable(`The certificates in "${certFile}" cannot be used for TLS.`)
   return { kind: 'ok', certificate: { cert, key } }
 }
 
-const readText = (path: string): string | undefined => attempt(() => readFileSync(path, 'utf8'))
+const readText = (path: string): string | undefined => tryOrUndefined(() => readFileSync(path, 'utf8'))
 
-function attempt<T>(run: () => T): T | undefined {
+function tryOrUndefined<T>(run: () => T): T | undefined {
   try {
     return run()
   } catch {
@@ -159,13 +159,13 @@ function attempt<T>(run: () => T): T | undefined {
  * Our own certificate, as it is kept, or made now. Receivers of mail rarely have any other, and senders rarely check it
  * (RFC 7435).
  */
-async function ownCertificate({ config, hostname, clock, log }: CertificateOptions): Promise<Certificate> {
+async function openOwnCertificate({ config, hostname, clock, log }: CertificateOptions): Promise<Certificate> {
   const path = join(config.dataDir, OWN_FILE)
-  const kept = readCertificate(path, path)
-  if (kept.kind === 'ok' && isGoodFor(kept.certificate, hostname, clock)) return kept.certificate
-  const made = await selfSigned(hostname, clock.now())
+  const stored = readCertificate(path, path)
+  if (stored.kind === 'ok' && isUsableFor(stored.certificate, hostname, clock)) return stored.certificate
+  const created = await createSelfSigned(hostname, clock.now())
   const temporary = `${path}.tmp`
-  writeFileSync(temporary, `${made.key.trim()}\n${made.cert.trim()}\n`, { mode: 0o600 })
+  writeFileSync(temporary, `${created.key.trim()}\n${created.cert.trim()}\n`, { mode: 0o600 })
   // The mode given above does not change a file that was left behind.
   chmodSync(temporary, 0o600)
   renameSync(temporary, path)
@@ -175,16 +175,16 @@ async function ownCertificate({ config, hostname, clock, log }: CertificateOptio
   return own.certificate
 }
 
-function isGoodFor({ cert }: Certificate, hostname: string, clock: Pick<Clock, 'now'>): boolean {
+function isUsableFor({ cert }: Certificate, hostname: string, clock: Pick<Clock, 'now'>): boolean {
   const certificate = new X509Certificate(cert)
   return (
     certificate.checkHost(hostname) !== undefined &&
-    Date.parse(certificate.validTo) - clock.now() > days(OWN_LEAST_DAYS_LEFT)
+    Date.parse(certificate.validTo) - clock.now() > days(OWN_MIN_DAYS_LEFT)
   )
 }
 
 /** ECDSA P-256, valid from a day ago: clocks differ. */
-async function selfSigned(hostname: string, now: number): Promise<Certificate> {
+async function createSelfSigned(hostname: string, now: number): Promise<Certificate> {
   // Only here, because it takes a tenth of a second to load; reflect-metadata has to be there before it.
   await import('reflect-metadata')
   const { SubjectAlternativeNameExtension, X509CertificateGenerator } = await import('@peculiar/x509')

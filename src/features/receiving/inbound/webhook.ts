@@ -3,24 +3,24 @@
  * body; and what becomes of the email when the webhook has it or could not be reached, in the transaction of the delivery's outcome.
  */
 import type { App } from '#features/core/app/app.ts'
-import { contentState, createBodyReader } from '#features/core/app/stored-content.ts'
+import { createBodyReader, toContentState } from '#features/core/app/stored-content.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
 import { KiB } from '#platform/units.ts'
 import { findInbound, type InboundEmail } from './inbound-emails.ts'
-import { inboundAttachmentWire } from './model.ts'
-import { inboundCode, inboundStatusName } from './status.ts'
+import { toInboundAttachmentWire } from './model.ts'
+import { inboundStatusCode, inboundStatusName } from './status.ts'
 
 /** A body is cut here in a payload; `GET /v1/inbound/{id}` has all of it. */
-const MOST_BODY_CHARACTERS = 256 * KiB
+const MAX_BODY_LENGTH = 256 * KiB
 
 /**
  * The fields of `email.inbound` beyond those that every payload has; undefined when the account has no such inbound email (any more).
  * @param inboundUuid public id, as text
  */
-export function inboundPayload(
+export function buildInboundPayload(
   app: Pick<App, 'db' | 'content' | 'config'>,
   accountId: number,
   inboundUuid: string,
@@ -28,8 +28,8 @@ export function inboundPayload(
   const email = findInbound(app.db, accountId, inboundUuid)
   if (!email) return undefined
   const bodies = createBodyReader(app)
-  const text = cut(bodies.read(email.textRef))
-  const html = cut(bodies.read(email.htmlRef))
+  const text = truncateBody(bodies.read(email.textRef))
+  const html = truncateBody(bodies.read(email.htmlRef))
   return {
     inbound_email_id: formatUuid(email.uuid),
     domain: email.domain,
@@ -38,11 +38,11 @@ export function inboundPayload(
     subject: email.subject,
     text_body: text.body,
     html_body: html.body,
-    ...contentState(bodies.isMissing),
-    ...((text.isCut || html.isCut) && { truncated: true }),
+    ...toContentState(bodies.isMissing),
+    ...((text.isTruncated || html.isTruncated) && { truncated: true }),
     attachments: email.attachments.map((attachment, index) => ({
-      ...inboundAttachmentWire(attachment, index),
-      url: attachmentUrl(app, email, index),
+      ...toInboundAttachmentWire(attachment, index),
+      url: formatAttachmentUrl(app, email, index),
     })),
     message_id: email.messageId,
     authentication: email.authentication,
@@ -56,16 +56,16 @@ export function inboundPayload(
 }
 
 /** Where the API gives an attachment's content, to whoever has a key. */
-const attachmentUrl = ({ config }: Pick<App, 'config'>, { uuid }: InboundEmail, index: number): string =>
+const formatAttachmentUrl = ({ config }: Pick<App, 'config'>, { uuid }: InboundEmail, index: number): string =>
   `${config.publicUrl.replace(/(?<!\/)\/+$/, '')}/v1/inbound/${formatUuid(uuid)}/attachments/${index}`
 
-function cut(body: string | null): { readonly body: string | null; readonly isCut: boolean } {
-  if (body === null || body.length <= MOST_BODY_CHARACTERS) return { body, isCut: false }
+function truncateBody(body: string | null): { readonly body: string | null; readonly isTruncated: boolean } {
+  if (body === null || body.length <= MAX_BODY_LENGTH) return { body, isTruncated: false }
   // Not between the halves of a character.
-  return { body: body.slice(0, MOST_BODY_CHARACTERS).toWellFormed(), isCut: true }
+  return { body: body.slice(0, MAX_BODY_LENGTH).toWellFormed(), isTruncated: true }
 }
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   // Of a damaged event nothing: whoever tells of it has to end it all the same.
   inboundId: db.prepare<{ id: string | null }, [number, number]>(
     "SELECT iif(json_valid(data), data ->> 'inbound_email_id', NULL) AS id FROM events WHERE account_id = ? AND seq = ?",
@@ -80,18 +80,25 @@ const sql = prepared((db) => ({
 }))
 
 /** The route's webhook took it: `received` becomes `delivered`, one that could not be parsed stays `failed`. */
-export function inboundDelivered(_app: App, tx: Tx, accountId: number, seq: number, at: Millis): void {
-  const uuid = inboundOf(tx, accountId, seq)
-  if (uuid) sql(tx.db).delivered.run(inboundCode('received'), inboundCode('delivered'), at, uuid, inboundCode('failed'))
+export function markInboundDelivered(_app: App, tx: Tx, accountId: number, seq: number, at: Millis): void {
+  const uuid = findInboundUuid(tx, accountId, seq)
+  if (uuid)
+    sql(tx.db).delivered.run(
+      inboundStatusCode('received'),
+      inboundStatusCode('delivered'),
+      at,
+      uuid,
+      inboundStatusCode('failed'),
+    )
 }
 
 /** The route's webhook did not take it and is not asked again. The status stays: the message itself is here. */
-export function inboundUndeliverable(app: App, tx: Tx, accountId: number, seq: number, error: string): void {
-  const uuid = inboundOf(tx, accountId, seq)
+export function markInboundUndeliverable(app: App, tx: Tx, accountId: number, seq: number, error: string): void {
+  const uuid = findInboundUuid(tx, accountId, seq)
   if (uuid) sql(tx.db).undeliverable.run(`The webhook of the route did not take it: ${error}`, app.eventTime(), uuid)
 }
 
-function inboundOf(tx: Tx, accountId: number, seq: number): Uint8Array | undefined {
+function findInboundUuid(tx: Tx, accountId: number, seq: number): Uint8Array | undefined {
   const id = sql(tx.db).inboundId.get(accountId, seq)?.id
   return typeof id === 'string' ? parseUuid(id) : undefined
 }

@@ -4,9 +4,9 @@
  */
 import type { App } from '#features/core/app/app.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
-import { MissingPart } from '#platform/content/read.ts'
+import { MissingBlobError } from '#platform/content/read.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { KiB } from '#platform/units.ts'
 import type { OperatorMailKind } from './store.ts'
 
@@ -23,7 +23,7 @@ interface Row {
   readonly rawRef: number
 }
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   after: db.prepare<Row, [number, number]>(
     `SELECT id, kind, mail_from AS mailFrom, rcpt_to AS rcptTo, from_header AS fromHeader, subject, reason, raw_ref AS rawRef FROM operator_mail
      WHERE id > ? ORDER BY id LIMIT ?`,
@@ -34,9 +34,9 @@ const sql = prepared((db) => ({
 }))
 
 /** Rows that are looked at in one turn of the event loop, with their messages: some 5 ms. */
-const WINDOW = 20
+const SCAN_BATCH_SIZE = 20
 /** Of a message: a report names whom it is about before it returns the message. */
-const MOST_BYTES = 64 * KiB
+const MAX_SCANNED_BYTES = 64 * KiB
 
 /**
  * Looks at some messages after a row for reports about somebody: in what is listed of them or in themselves. Who sent a report or got it is not whom it is about,
@@ -44,31 +44,31 @@ const MOST_BYTES = 64 * KiB
  * @param which.isIn whether a text names him
  * @returns `next` where to go on; undefined: all were looked at
  */
-export function findReportsOf(
+export function findReportsAbout(
   app: Pick<App, 'db' | 'rawMail'>,
-  which: { readonly after: number; readonly isIn: (text: string) => boolean },
+  search: { readonly after: number; readonly isIn: (text: string) => boolean },
 ): { readonly ids: readonly number[]; readonly next: number | undefined } {
-  const rows = sql(app.db).after.all(which.after, WINDOW)
-  const fitting = rows.filter(
+  const rows = sql(app.db).after.all(search.after, SCAN_BATCH_SIZE)
+  const matching = rows.filter(
     ({ kind, mailFrom, rcptTo, fromHeader, subject, reason, rawRef }) =>
-      ERASED_KINDS.some((erased) => erased === kind) &&
-      (kind === 'unsubscribe' || ![mailFrom, rcptTo, fromHeader ?? ''].some(which.isIn)) &&
-      [mailFrom, fromHeader ?? '', subject, reason, beginningOf(app, rawRef)].some(which.isIn),
+      ERASED_KINDS.some((erasedKind) => erasedKind === kind) &&
+      (kind === 'unsubscribe' || ![mailFrom, rcptTo, fromHeader ?? ''].some(search.isIn)) &&
+      [mailFrom, fromHeader ?? '', subject, reason, readBeginning(app, rawRef)].some(search.isIn),
   )
-  return { ids: fitting.map(({ id }) => id), next: rows.length < WINDOW ? undefined : rows.at(-1)?.id }
+  return { ids: matching.map(({ id }) => id), next: rows.length < SCAN_BATCH_SIZE ? undefined : rows.at(-1)?.id }
 }
 
-function beginningOf({ rawMail }: Pick<App, 'rawMail'>, rawRef: number): string {
+function readBeginning({ rawMail }: Pick<App, 'rawMail'>, rawRef: number): string {
   try {
     let text = ''
-    for (const slice of rawMail.slices(rawRef)) {
-      text += Buffer.from(slice.subarray(0, MOST_BYTES)).toString('utf8')
-      if (text.length >= MOST_BYTES) break
+    for (const chunk of rawMail.chunks(rawRef)) {
+      text += Buffer.from(chunk.subarray(0, MAX_SCANNED_BYTES)).toString('utf8')
+      if (text.length >= MAX_SCANNED_BYTES) break
     }
     return text
   } catch (error) {
     // Its month was dropped, and it with that.
-    if (error instanceof MissingPart) return ''
+    if (error instanceof MissingBlobError) return ''
     throw error
   }
 }

@@ -9,7 +9,7 @@ import { dropContent } from '#features/core/content-gc/garbage.ts'
 import type { Envelope } from '#features/receiving/received/message.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { notFound } from '#platform/errors.ts'
 import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import { networksOf } from '#platform/network.ts'
@@ -60,14 +60,14 @@ interface Row extends Omit<OperatorMail, 'rcptTo'> {
   readonly rcptTo: string
 }
 
-interface Deleted {
+interface DeletedRow {
   readonly rawRef: number
 }
 
 const COLUMNS = `uuid, kind, mail_from AS mailFrom, rcpt_to AS rcptTo, from_header AS "from", subject, reason, source_ip AS sourceIp, raw_ref AS rawRef,
   size_bytes AS sizeBytes, created_at AS createdAt`
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   insert: db.prepare(
     `INSERT INTO operator_mail (uuid, kind, mail_from, rcpt_to, from_header, subject, reason, source_ip, network, raw_ref, size_bytes, created_at)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -81,8 +81,8 @@ const sql = prepared((db) => ({
   ),
   counts: db.prepare<{ kind: string; n: number }, []>('SELECT kind, COUNT(*) AS n FROM operator_mail GROUP BY kind'),
   byUuid: db.prepare<Row, [UuidBytes]>(`SELECT ${COLUMNS} FROM operator_mail WHERE uuid = ?`),
-  delete: db.prepare<Deleted, [UuidBytes]>('DELETE FROM operator_mail WHERE uuid = ? RETURNING raw_ref AS rawRef'),
-  deleteOld: db.prepare<Deleted, [number, number]>(
+  delete: db.prepare<DeletedRow, [UuidBytes]>('DELETE FROM operator_mail WHERE uuid = ? RETURNING raw_ref AS rawRef'),
+  deleteOld: db.prepare<DeletedRow, [number, number]>(
     'DELETE FROM operator_mail WHERE id IN (SELECT id FROM operator_mail WHERE created_at < ? ORDER BY created_at LIMIT ?) RETURNING raw_ref AS rawRef',
   ),
   oldestKept: db.prepare<{ id: number }, [string, number]>(
@@ -92,18 +92,18 @@ const sql = prepared((db) => ({
     `SELECT max(id) AS id FROM (SELECT id, sum(size_bytes) OVER (ORDER BY id DESC) AS bytes FROM operator_mail WHERE kind = ?)
      WHERE bytes > ?`,
   ),
-  deleteBefore: db.prepare<Deleted, [string, number, number]>(
+  deleteBefore: db.prepare<DeletedRow, [string, number, number]>(
     'DELETE FROM operator_mail WHERE id IN (SELECT id FROM operator_mail WHERE kind = ? AND id < ? ORDER BY id LIMIT ?) RETURNING raw_ref AS rawRef',
   ),
 }))
 
 /** A stranger's header can have a mebibyte; more than a line says nothing in a list. */
-const MOST_CHARACTERS = 500
+const MAX_FIELD_LENGTH = 500
 
-const cut = (text: string): string => text.slice(0, MOST_CHARACTERS)
+const truncate = (text: string): string => text.slice(0, MAX_FIELD_LENGTH)
 
 /** Of one source within a day; beyond that somebody plays, and what others have to say must not drown in it. */
-const MOST_OF_SOURCE_A_DAY = 200
+const MAX_MESSAGES_OF_SOURCE_PER_DAY = 200
 const MAX_BYTES_OF_SOURCE_PER_DAY = 64 * MiB
 
 /** Keeps a message for the operator, in the caller's transaction, or drops it when its source has sent too many. */
@@ -111,7 +111,7 @@ export function storeOperatorMail(app: App, tx: Tx, mail: NewOperatorMail): void
   const { envelope } = mail
   const network = networksOf(envelope.sourceIp).at(-1) ?? envelope.sourceIp
   const { n, bytes } = sql(tx.db).ofNetwork.get(network, envelope.receivedAt - days(1)) ?? { n: 0, bytes: 0 }
-  if (n >= MOST_OF_SOURCE_A_DAY || bytes + envelope.sizeBytes > MAX_BYTES_OF_SOURCE_PER_DAY) {
+  if (n >= MAX_MESSAGES_OF_SOURCE_PER_DAY || bytes + envelope.sizeBytes > MAX_BYTES_OF_SOURCE_PER_DAY) {
     tx.afterCommit(() => countDropped(app))
     return
   }
@@ -120,9 +120,9 @@ export function storeOperatorMail(app: App, tx: Tx, mail: NewOperatorMail): void
     mail.kind,
     envelope.mailFrom,
     JSON.stringify(mail.rcptTo),
-    mail.from === null ? null : cut(mail.from),
-    cut(mail.subject),
-    cut(mail.reason),
+    mail.from === null ? null : truncate(mail.from),
+    truncate(mail.subject),
+    truncate(mail.reason),
     envelope.sourceIp,
     network,
     envelope.rawRef,
@@ -131,33 +131,33 @@ export function storeOperatorMail(app: App, tx: Tx, mail: NewOperatorMail): void
   )
 }
 
-interface Dropped {
-  untold: number
-  toldAtMs: number
+interface DropStats {
+  unlogged: number
+  loggedAtMs: number
 }
 
-const droppedOf = perOwner((_: App): Dropped => ({ untold: 0, toldAtMs: Number.NEGATIVE_INFINITY }))
-const TELL_EVERY_MS = minutes(10)
+const getDropStats = perOwner((_: App): DropStats => ({ unlogged: 0, loggedAtMs: Number.NEGATIVE_INFINITY }))
+const LOG_INTERVAL_MS = minutes(10)
 
 function countDropped(app: App): void {
-  droppedOf(app).untold++
-  tellOfDropped(app)
+  getDropStats(app).unlogged++
+  logDropped(app)
 }
 
 /** Says how much was dropped since it was said last; not often, since strangers decide how much it is. */
-function tellOfDropped(app: App): void {
-  const dropped = droppedOf(app)
+function logDropped(app: App): void {
+  const dropStats = getDropStats(app)
   const nowMs = app.clock.monotonicMs()
-  if (dropped.untold === 0 || nowMs - dropped.toldAtMs < TELL_EVERY_MS) return
+  if (dropStats.unlogged === 0 || nowMs - dropStats.loggedAtMs < LOG_INTERVAL_MS) return
   app.log.warn(
-    { dropped: dropped.untold },
-    `mail for the operator was dropped: its sources have sent ${MOST_OF_SOURCE_A_DAY} messages or ${MAX_BYTES_OF_SOURCE_PER_DAY / MiB} MiB within a day`,
+    { dropped: dropStats.unlogged },
+    `mail for the operator was dropped: its sources have sent ${MAX_MESSAGES_OF_SOURCE_PER_DAY} messages or ${MAX_BYTES_OF_SOURCE_PER_DAY / MiB} MiB within a day`,
   )
-  dropped.untold = 0
-  dropped.toldAtMs = nowMs
+  dropStats.unlogged = 0
+  dropStats.loggedAtMs = nowMs
 }
 
-const read = ({ rcptTo, ...row }: Row): OperatorMail => ({ ...row, rcptTo: JSON.parse(rcptTo) as string[] })
+const toOperatorMail = ({ rcptTo, ...row }: Row): OperatorMail => ({ ...row, rcptTo: JSON.parse(rcptTo) as string[] })
 
 /** The newest messages, of one kind when it is given, and how many there are. */
 export function listOperatorMail(
@@ -168,15 +168,15 @@ export function listOperatorMail(
   const total = sql(db)
     .counts.all()
     .reduce((sum, row) => (kind === undefined || row.kind === kind ? sum + row.n : sum), 0)
-  return { mail: rows.map(read), total }
+  return { mail: rows.map(toOperatorMail), total }
 }
 
 /** Throws 404 for an id that none has. */
 export function findOperatorMail(db: Database, id: string): OperatorMail {
   const uuid = parseUuid(id)
   const row = uuid && sql(db).byUuid.get(uuid)
-  if (!row) throw unknown()
-  return read(row)
+  if (!row) throw createNotFoundError()
+  return toOperatorMail(row)
 }
 
 const OPERATOR: AuditActor = { accountId: null, type: 'operator', id: 'cli' }
@@ -185,57 +185,61 @@ const OPERATOR: AuditActor = { accountId: null, type: 'operator', id: 'cli' }
 export async function deleteOperatorMail(app: App, id: string): Promise<void> {
   const uuid = parseUuid(id)
   await app.commit.writeFromReserve((tx) => {
-    if (!uuid || letGo(app, tx, sql(tx.db).delete.all(uuid)) === 0) throw unknown()
+    if (!uuid || dropMessages(app, tx, sql(tx.db).delete.all(uuid)) === 0) throw createNotFoundError()
     const resourceId = formatUuid(uuid)
     audit(app, tx, OPERATOR, { action: 'operator_mail.deleted', resourceType: 'operator_mail', resourceId })
   })
 }
 
 /** Takes a message out of the operator's mail for whoever processes it again, and so has its content from now on. Throws 404 for an id that none has. */
-export function takeOperatorMail(tx: Tx, id: string): OperatorMail {
+export function removeOperatorMailForRetry(tx: Tx, id: string): OperatorMail {
   const mail = findOperatorMail(tx.db, id)
   sql(tx.db).delete.run(mail.uuid)
   return mail
 }
 
 /** Lets go of the messages of deleted rows; returns how many rows they were. */
-function letGo(app: App, tx: Tx, deleted: readonly Deleted[]): number {
+function dropMessages(app: App, tx: Tx, deleted: readonly DeletedRow[]): number {
   dropContent(app, tx, { rawMail: deleted.map(({ rawRef }) => rawRef) })
   return deleted.length
 }
 
-const unknown = () =>
+const createNotFoundError = () =>
   notFound('operator_mail_not_found', 'There is no message with this ID; `tassis mail list` shows what there is.')
 
 /** Most that are kept of each kind. */
-export const MOST_OPERATOR_MAIL = 10_000
+export const MAX_OPERATOR_MAIL = 10_000
 export const MAX_OPERATOR_MAIL_BYTES = 512 * MiB
 /** Removed in one transaction: a few milliseconds. */
-const SLICE = 500
+const BATCH_SIZE = 500
 
 /**
- * Deletes what is older than `inboundRawDays`, and of each kind all but the newest MOST_OPERATOR_MAIL messages and
+ * Deletes what is older than `inboundRawDays`, and of each kind all but the newest MAX_OPERATOR_MAIL messages and
  * MAX_OPERATOR_MAIL_BYTES; returns how many. Meant to be called every hour or so, one run at a time.
  */
-export async function trimOperatorMail(app: App): Promise<number> {
-  const before = app.provenNow() - days(app.config.inboundRawDays)
-  let removed = await inSlices(app, (tx) => letGo(app, tx, sql(tx.db).deleteOld.all(before, SLICE)))
+export async function purgeOperatorMail(app: App): Promise<number> {
+  const before = app.confirmedNow() - days(app.config.inboundRawDays)
+  let removed = await deleteInBatches(app, (tx) => dropMessages(app, tx, sql(tx.db).deleteOld.all(before, BATCH_SIZE)))
   for (const kind of OPERATOR_MAIL_KINDS) {
-    const oldest = sql(app.db).oldestKept.get(kind, MOST_OPERATOR_MAIL - 1)
+    const oldest = sql(app.db).oldestKept.get(kind, MAX_OPERATOR_MAIL - 1)
     if (oldest)
-      removed += await inSlices(app, (tx) => letGo(app, tx, sql(tx.db).deleteBefore.all(kind, oldest.id, SLICE)))
-    const beyond = sql(app.db).newestBeyond.get(kind, MAX_OPERATOR_MAIL_BYTES)?.id
-    if (beyond)
-      removed += await inSlices(app, (tx) => letGo(app, tx, sql(tx.db).deleteBefore.all(kind, beyond + 1, SLICE)))
+      removed += await deleteInBatches(app, (tx) =>
+        dropMessages(app, tx, sql(tx.db).deleteBefore.all(kind, oldest.id, BATCH_SIZE)),
+      )
+    const newestBeyondLimit = sql(app.db).newestBeyond.get(kind, MAX_OPERATOR_MAIL_BYTES)?.id
+    if (newestBeyondLimit)
+      removed += await deleteInBatches(app, (tx) =>
+        dropMessages(app, tx, sql(tx.db).deleteBefore.all(kind, newestBeyondLimit + 1, BATCH_SIZE)),
+      )
   }
-  tellOfDropped(app)
+  logDropped(app)
   return removed
 }
 
-async function inSlices(app: App, remove: (tx: Tx) => number): Promise<number> {
+async function deleteInBatches(app: App, remove: (tx: Tx) => number): Promise<number> {
   for (let removed = 0; ; ) {
     const count = await app.commit.writeFromReserve(remove)
     removed += count
-    if (count < SLICE) return removed
+    if (count < BATCH_SIZE) return removed
   }
 }

@@ -3,7 +3,7 @@ import type { Millis } from '#platform/clock.ts'
 import type { AggregateReport } from '#protocols/aggregate-reports/report.ts'
 import type { FeedbackReport } from '#protocols/arf/report.ts'
 import type { AuthenticationResult } from '#protocols/authentication/result.ts'
-import type { DeliveryReport } from '#protocols/dsn/report.ts'
+import type { Dsn } from '#protocols/dsn/report.ts'
 import type { ParsedAttachment, ParsedMessage } from '#protocols/mime/parsed.ts'
 
 /** What the SMTP session said. */
@@ -38,19 +38,19 @@ export interface StoredMessage extends Omit<ParsedMessage, 'attachments'> {
 }
 
 /** What a message turned out to be, beside a message. */
-export type Report =
-  | { readonly kind: 'delivery'; readonly report: DeliveryReport }
+export type ParsedReport =
+  | { readonly kind: 'delivery'; readonly report: Dsn }
   | { readonly kind: 'feedback'; readonly report: FeedbackReport }
   | { readonly kind: 'aggregate'; readonly report: AggregateReport }
 
-export interface Received {
+export interface ReceivedMail {
   readonly envelope: Envelope
   /** Of one that cannot be parsed only the header, as far as it can be read. */
   readonly message: StoredMessage
   /** Why it cannot be parsed, a sentence; undefined: it was. */
   readonly problem: string | undefined
   readonly authentication: AuthenticationResult
-  readonly report: Report | undefined
+  readonly report: ParsedReport | undefined
 }
 
 /** Who a message is for, as decided at RCPT. */
@@ -65,7 +65,7 @@ export type Destination =
   | { readonly kind: 'domain'; readonly address: string; readonly accountId: number; readonly domainId: number }
 
 /** What the listener hands over: a whole message, and how the session that brought it stands. */
-export interface TakenMessage {
+export interface CompleteMessage {
   readonly mailFrom: string
   readonly destinations: readonly Destination[]
   readonly sourceIp: string
@@ -79,7 +79,7 @@ export interface TakenMessage {
 }
 
 /** A reply that refuses; the enhanced status code (RFC 3463) stands at the start of the text. */
-export interface Refusal {
+export interface Rejection {
   readonly code: number
   readonly text: string
 }
@@ -87,7 +87,7 @@ export interface Refusal {
 /** What the SMTP listener asks of the rest. */
 export interface ListenerHandlers {
   /** At RCPT: who the address is, or why it is refused. Never throws for what a client says. */
-  decide(address: string, sourceIp: string): Destination | Refusal
+  decide(address: string, sourceIp: string): Destination | Rejection
   /** After the final dot: resolves when the message is on disk and may be answered with 250; rejects with an AppError 507 when there is no room. */
-  receive(message: TakenMessage): Promise<void>
+  receive(message: CompleteMessage): Promise<void>
 }

@@ -4,57 +4,57 @@
  */
 
 import type { App } from '#features/core/app/app.ts'
-import { MissingPart } from '#platform/content/read.ts'
+import { MissingBlobError } from '#platform/content/read.ts'
 import { notFound } from '#platform/errors.ts'
 import { KiB } from '#platform/units.ts'
 import type { StoredAttachment } from './message.ts'
 
 /** Of one header field; a list of 1,000 addresses is not kept whole. The message as it came in has everything. */
-const MOST_HEADER_CHARACTERS = 10_000
+const MAX_HEADER_LENGTH = 10_000
 
 /** The text of a header within its bound, without half a character at its end. */
-export const headerBound = (text: string): string =>
-  (text.length <= MOST_HEADER_CHARACTERS ? text : text.slice(0, MOST_HEADER_CHARACTERS)).toWellFormed()
+export const truncateHeader = (text: string): string =>
+  (text.length <= MAX_HEADER_LENGTH ? text : text.slice(0, MAX_HEADER_LENGTH)).toWellFormed()
 
 /** A body of the content store as text; null: there is none. Throws when it is no longer kept. */
-export const bodyText = (app: Pick<App, 'content'>, ref: number | null): string | null =>
+export const readBodyText = (app: Pick<App, 'content'>, ref: number | null): string | null =>
   ref === null ? null : new TextDecoder().decode(app.content.get(ref))
 
-export interface CutText {
+export interface TruncatedText {
   readonly text: string | null
-  readonly isCut: boolean
+  readonly isTruncated: boolean
   readonly isMissing: boolean
 }
 
 /**
- * The first `mostBytes` of a body as text, without half a character at its end; of a long one no more is read. Null where it is missing from
+ * The first `maxBytes` of a body as text, without half a character at its end; of a long one no more is read. Null where it is missing from
  * the content store: a list must not fail for it.
  */
-export function cutText(app: Pick<App, 'content'>, ref: number | null, mostBytes: number): CutText {
-  if (ref === null) return { text: null, isCut: false, isMissing: false }
+export function readTruncatedText(app: Pick<App, 'content'>, ref: number | null, maxBytes: number): TruncatedText {
+  if (ref === null) return { text: null, isTruncated: false, isMissing: false }
   try {
-    return cutSlices(app.content.slices(ref), mostBytes)
+    return decodeTruncated(app.content.chunks(ref), maxBytes)
   } catch (error) {
-    if (error instanceof MissingPart) return { text: null, isCut: false, isMissing: true }
+    if (error instanceof MissingBlobError) return { text: null, isTruncated: false, isMissing: true }
     throw error
   }
 }
 
-function cutSlices(slices: Iterable<Uint8Array>, mostBytes: number): CutText {
+function decodeTruncated(chunks: Iterable<Uint8Array>, maxBytes: number): TruncatedText {
   const decoder = new TextDecoder()
   let text = ''
-  let leftBytes = mostBytes
-  for (const slice of slices) {
+  let remainingBytes = maxBytes
+  for (const chunk of chunks) {
     // As a stream it keeps an unfinished character back.
-    text += decoder.decode(slice.subarray(0, leftBytes), { stream: true })
-    if (slice.length > leftBytes) return { text, isCut: true, isMissing: false }
-    leftBytes -= slice.length
+    text += decoder.decode(chunk.subarray(0, remainingBytes), { stream: true })
+    if (chunk.length > remainingBytes) return { text, isTruncated: true, isMissing: false }
+    remainingBytes -= chunk.length
   }
-  return { text: text + decoder.decode(), isCut: false, isMissing: false }
+  return { text: text + decoder.decode(), isTruncated: false, isMissing: false }
 }
 
 /** An attachment as a message's row holds it, in JSON with these names. */
-export interface KeptAttachment {
+export interface AttachmentJson {
   readonly filename: string | null
   readonly content_type: string
   readonly size: number
@@ -64,7 +64,7 @@ export interface KeptAttachment {
   readonly ref: number
 }
 
-export const keptAttachment = (attachment: StoredAttachment): KeptAttachment => ({
+export const toAttachmentJson = (attachment: StoredAttachment): AttachmentJson => ({
   filename: attachment.filename,
   content_type: attachment.contentType,
   size: attachment.sizeBytes,
@@ -82,7 +82,7 @@ export interface AttachmentWire {
   readonly disposition: 'attachment' | 'inline'
 }
 
-export const attachmentWire = (attachment: KeptAttachment): AttachmentWire => ({
+export const toAttachmentWire = (attachment: AttachmentJson): AttachmentWire => ({
   filename: attachment.filename,
   content_type: attachment.content_type,
   size: attachment.size,
@@ -91,19 +91,19 @@ export const attachmentWire = (attachment: KeptAttachment): AttachmentWire => ({
 })
 
 /** Bytes of JSON that a message in a list may have of its attachments. Strangers attach up to 1,000, and a list has 100 messages. */
-const MOST_LISTED_BYTES = 32 * KiB
+const MAX_LISTED_BYTES = 32 * KiB
 /** Of those whose JSON is longer. */
-export const MOST_LISTED = 20
+export const MAX_LISTED_ATTACHMENTS = 20
 
 /** SQL of a column of attachments as a list shows it: of many the first ones, cut out before they come to us. */
-export const listedAttachments = (column: string): string =>
-  `CASE WHEN octet_length(${column}) <= ${MOST_LISTED_BYTES} THEN ${column}
-   ELSE (SELECT json_group_array(json(value)) FROM (SELECT value FROM json_each(${column}) LIMIT ${MOST_LISTED})) END`
+export const selectListedAttachments = (column: string): string =>
+  `CASE WHEN octet_length(${column}) <= ${MAX_LISTED_BYTES} THEN ${column}
+   ELSE (SELECT json_group_array(json(value)) FROM (SELECT value FROM json_each(${column}) LIMIT ${MAX_LISTED_ATTACHMENTS})) END`
 
 const POSITION = /^(?:0|[1-9]\d{0,5})$/
 
 /** Attachment number `position`, from 0, as the path says it. Throws 404. */
-export function attachmentAt(attachments: readonly KeptAttachment[], position: string): KeptAttachment {
+export function getAttachment(attachments: readonly AttachmentJson[], position: string): AttachmentJson {
   const attachment = POSITION.test(position) ? attachments[Number(position)] : undefined
   if (!attachment) throw notFound('attachment_not_found', 'There is no attachment with this number; the first is 0.')
   return attachment

@@ -6,13 +6,13 @@
 import type { App } from '#features/core/app/app.ts'
 import { contentMissing } from '#features/core/app/stored-content.ts'
 import type { Millis } from '#platform/clock.ts'
-import { DamagedPart, MissingPart } from '#platform/content/missing.ts'
+import { CorruptBlobError, MissingBlobError } from '#platform/content/missing.ts'
 import { notFound } from '#platform/errors.ts'
-import { streamedDownload } from '#platform/http/download.ts'
+import { streamDownload } from '#platform/http/download.ts'
 import { days } from '#platform/units.ts'
 import type { AuthenticationResult } from '#protocols/authentication/result.ts'
-import { withoutForgedResults } from '#protocols/authentication/results-filter.ts'
-import { authenticationResultsHeader } from '#protocols/authentication/results-header.ts'
+import { removeForgedResults } from '#protocols/authentication/results-filter.ts'
+import { formatAuthenticationResults } from '#protocols/authentication/results-header.ts'
 
 /** A message and the session that brought it. */
 export interface RawMessage {
@@ -28,68 +28,71 @@ export interface RawMessage {
 }
 
 /** The message as a file; 404 when it is older than raw messages are kept, 410 when it is damaged. @param name of the file, without its ending */
-export function rawDownload(
+export function createRawDownload(
   app: Pick<App, 'rawMail' | 'config' | 'clock' | 'memory' | 'log'>,
   request: Request,
   message: RawMessage,
   name: string,
 ): Response {
   const { hostname, inboundRawDays } = app.config
-  if (app.clock.now() - message.receivedAt > days(inboundRawDays)) throw rawIsGone(inboundRawDays)
+  if (app.clock.now() - message.receivedAt > days(inboundRawDays)) throw createRawDeletedError(inboundRawDays)
   const open = (): Iterable<Uint8Array> => {
     try {
-      return rawSlices(message, app.rawMail.slices(message.rawRef), hostname)
+      return generateRaw(message, app.rawMail.chunks(message.rawRef), hostname)
     } catch (error) {
-      if (error instanceof DamagedPart) throw contentMissing(error)
-      throw error instanceof MissingPart ? rawIsGone(inboundRawDays) : error
+      if (error instanceof CorruptBlobError) throw contentMissing(error)
+      throw error instanceof MissingBlobError ? createRawDeletedError(inboundRawDays) : error
     }
   }
-  return streamedDownload(app, request, open, { contentType: 'message/rfc822', filename: `${name}.eml` })
+  return streamDownload(app, request, open, { contentType: 'message/rfc822', filename: `${name}.eml` })
 }
 
-const rawIsGone = (keptDays: number) =>
+const createRawDeletedError = (retentionDays: number) =>
   notFound(
     'raw_message_gone',
-    `The raw form of a message is kept for ${keptDays} days; its bodies and attachments are still here.`,
+    `The raw form of a message is kept for ${retentionDays} days; its bodies and attachments are still here.`,
   )
 
-function* rawSlices(
+function* generateRaw(
   message: RawMessage,
-  slices: Iterable<Uint8Array>,
+  chunks: Iterable<Uint8Array>,
   hostname: string,
 ): Generator<Uint8Array, void, void> {
-  yield Buffer.from(traceFields(message, hostname))
-  yield* withoutForgedResults(slices, hostname)
+  yield Buffer.from(formatTraceFields(message, hostname))
+  yield* removeForgedResults(chunks, hostname)
 }
 
 /** RFC 5321 §4.4, RFC 8601 §4: newest first. */
-function traceFields(message: RawMessage, hostname: string): string {
+function formatTraceFields(message: RawMessage, hostname: string): string {
   const { mailFrom, authentication } = message
   return [
-    `Return-Path: <${oneLine(mailFrom)}>`,
+    `Return-Path: <${toSingleLine(mailFrom)}>`,
     ...(authentication === null
       ? []
-      : [`Authentication-Results: ${authenticationResultsHeader(authentication, hostname)}`]),
-    `Received: ${receivedField(message, hostname)}`,
+      : [`Authentication-Results: ${formatAuthenticationResults(authentication, hostname)}`]),
+    `Received: ${formatReceivedField(message, hostname)}`,
     '',
   ].join('\r\n')
 }
 
 /** As long as a name can be; a client may call itself what fills a line. */
-const MOST_HELO_CHARACTERS = 255
+const MAX_HELO_LENGTH = 255
 
-function receivedField({ helo, sourceIp, tls, authentication, receivedAt }: RawMessage, hostname: string): string {
+function formatReceivedField(
+  { helo, sourceIp, tls, authentication, receivedAt }: RawMessage,
+  hostname: string,
+): string {
   const iprev = authentication?.details.iprev.name ?? 'unknown'
   const address = sourceIp.includes(':') ? `IPv6:${sourceIp}` : sourceIp
   return [
-    `from ${oneLine(helo.slice(0, MOST_HELO_CHARACTERS))}`,
-    `(${oneLine(iprev)} [${address}])`,
-    `by ${hostname} with ${tls === null ? 'ESMTP' : `ESMTPS (${oneLine(tls)})`};`,
-    rfc5322Date(receivedAt),
+    `from ${toSingleLine(helo.slice(0, MAX_HELO_LENGTH))}`,
+    `(${toSingleLine(iprev)} [${address}])`,
+    `by ${hostname} with ${tls === null ? 'ESMTP' : `ESMTPS (${toSingleLine(tls)})`};`,
+    formatRfc5322Date(receivedAt),
   ].join('\r\n\t')
 }
 
 /** What a client said of itself, in a header field. */
-const oneLine = (text: string): string => text.replace(/[\x00-\x1f\x7f]/g, '?').toWellFormed()
+const toSingleLine = (text: string): string => text.replace(/[\x00-\x1f\x7f]/g, '?').toWellFormed()
 
-const rfc5322Date = (at: Millis): string => new Date(at).toUTCString().replace('GMT', '+0000')
+const formatRfc5322Date = (at: Millis): string => new Date(at).toUTCString().replace('GMT', '+0000')

@@ -3,7 +3,7 @@
  */
 import type { Database } from 'bun:sqlite'
 import { codesOf } from '#platform/db/codes.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import { normaliseAddress } from '#protocols/address/parse.ts'
 
@@ -28,7 +28,7 @@ export interface RouteRule {
   readonly uuid: UuidBytes
   readonly accountId: number
   readonly domainId: number
-  /** As `routeKey` gives it; `''` for catch_all. */
+  /** As `toRouteKey` gives it; `''` for catch_all. */
   readonly pattern: string
   readonly matchType: MatchType
   /** Lower first. */
@@ -44,7 +44,7 @@ interface Row extends Omit<RouteRule, 'matchType'> {
 const ACTIVE = `SELECT id, uuid, account_id AS accountId, domain_id AS domainId, pattern, match_type AS matchType, priority, webhook_url AS webhookUrl
   FROM inbound_routes WHERE domain_id = ?1 AND is_active = 1`
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   // A domain may have many routes: the few that can be the one are found by index.
   candidates: db.prepare<Row, [number, string, string, string]>(
     `${ACTIVE} AND match_type = ${matchTypeCode('exact')} AND pattern IN (?2, ?3)
@@ -53,31 +53,31 @@ const sql = prepared((db) => ({
   ),
 }))
 
-const ruleOf = (row: Row): RouteRule => ({ ...row, matchType: matchTypeName(row.matchType) })
+const toRouteRule = (row: Row): RouteRule => ({ ...row, matchType: matchTypeName(row.matchType) })
 
 /** No pattern is longer: a local part has 64 octets (RFC 5321 §4.5.3.1.1). */
-const MOST_CHARACTERS = 64
+const MAX_PATTERN_LENGTH = 64
 
 /** The active route of a domain that mail to a local part belongs to, as `matchRoute` decides; undefined: none. */
 export function findRoute(db: Database, domainId: number, localPart: string): RouteRule | undefined {
-  const { key, withoutDetail } = keysOf(localPart)
-  const characters = [...key].slice(0, MOST_CHARACTERS)
-  const beginnings = characters.map((_, index) => characters.slice(0, index + 1).join(''))
+  const { key, withoutDetail } = toMatchKeys(localPart)
+  const characters = [...key].slice(0, MAX_PATTERN_LENGTH)
+  const prefixes = characters.map((_, index) => characters.slice(0, index + 1).join(''))
   return matchRoute(
-    sql(db).candidates.all(domainId, key, withoutDetail, JSON.stringify(beginnings)).map(ruleOf),
+    sql(db).candidates.all(domainId, key, withoutDetail, JSON.stringify(prefixes)).map(toRouteRule),
     localPart,
   )
 }
 
 /** The form in which local parts are compared: lower case, composed, without needless quotes. */
-export function routeKey(localPart: string): string {
+export function toRouteKey(localPart: string): string {
   const address = normaliseAddress(`${localPart}@x`)
   return address.slice(0, address.lastIndexOf('@'))
 }
 
 /** A local part as it is compared, and the same without its detail (RFC 5233). */
-function keysOf(localPart: string): { readonly key: string; readonly withoutDetail: string } {
-  const key = routeKey(localPart)
+function toMatchKeys(localPart: string): { readonly key: string; readonly withoutDetail: string } {
+  const key = toRouteKey(localPart)
   const plus = key.indexOf('+')
   return { key, withoutDetail: plus > 0 ? key.slice(0, plus) : key }
 }
@@ -88,7 +88,7 @@ function keysOf(localPart: string): { readonly key: string; readonly withoutDeta
  * `+detail` (RFC 5233), then the older one.
  */
 export function matchRoute(routes: readonly RouteRule[], localPart: string): RouteRule | undefined {
-  const { key, withoutDetail } = keysOf(localPart)
+  const { key, withoutDetail } = toMatchKeys(localPart)
   /**
    * 0 where the pattern names the local part, 1 where it names it without its detail; undefined where it does neither.
    */
@@ -99,17 +99,17 @@ export function matchRoute(routes: readonly RouteRule[], localPart: string): Rou
   }
   let best: { route: RouteRule; distance: number } | undefined
   for (const route of routes) {
-    const far = distance(route)
-    if (far === undefined) continue
-    const found = { route, distance: far }
-    if (!best || compare(found, best) < 0) best = found
+    const measured = distance(route)
+    if (measured === undefined) continue
+    const found = { route, distance: measured }
+    if (!best || compareCandidates(found, best) < 0) best = found
   }
   return best?.route
 }
 
 type Candidate = { readonly route: RouteRule; readonly distance: number }
 
-const compare = (a: Candidate, b: Candidate): number =>
+const compareCandidates = (a: Candidate, b: Candidate): number =>
   a.route.priority - b.route.priority ||
   matchTypeCode(a.route.matchType) - matchTypeCode(b.route.matchType) ||
   a.distance - b.distance ||

@@ -1,11 +1,11 @@
 /** @module Writes the rows of inbound routes. Never checks them: `webhooks/inbound-routes` does, which keeps a webhook for each. */
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import { type MatchType, matchTypeCode } from './match.ts'
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   insert: db.prepare<{ id: number }, [UuidBytes, number, ...(string | number | null)[]]>(
     `INSERT INTO inbound_routes (uuid, account_id, domain_id, pattern, given_pattern, match_type, priority, webhook_url,
      is_active, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id`,
@@ -20,7 +20,7 @@ const sql = prepared((db) => ({
 /** The columns that an account chooses. */
 export interface RouteFields {
   readonly domainId: number
-  /** As `routeKey` returns it; `''` for catch_all. */
+  /** As `toRouteKey` returns it; `''` for catch_all. */
   readonly pattern: string
   /** As its account wrote it. */
   readonly givenPattern: string
@@ -30,7 +30,7 @@ export interface RouteFields {
   readonly isActive: boolean
 }
 
-const columnsOf = ({ domainId, pattern, givenPattern, matchType, priority, webhookUrl, isActive }: RouteFields) =>
+const toColumns = ({ domainId, pattern, givenPattern, matchType, priority, webhookUrl, isActive }: RouteFields) =>
   [domainId, pattern, givenPattern, matchTypeCode(matchType), priority, webhookUrl, isActive ? 1 : 0] as const
 
 /** Returns the row id. */
@@ -39,12 +39,12 @@ export function insertRoute(
   { uuid, accountId, ...fields }: RouteFields & { readonly uuid: UuidBytes; readonly accountId: number },
   now: Millis,
 ): number {
-  const inserted = sql(tx.db).insert.get(uuid, accountId, ...columnsOf(fields), now, now)
+  const inserted = sql(tx.db).insert.get(uuid, accountId, ...toColumns(fields), now, now)
   if (!inserted) throw new Error('the inbound route was not stored')
   return inserted.id
 }
 
 export const updateRoute = (tx: Tx, id: number, fields: RouteFields, now: Millis): void =>
-  void sql(tx.db).update.run(...columnsOf(fields), now, id)
+  void sql(tx.db).update.run(...toColumns(fields), now, id)
 
 export const deleteRouteRow = (tx: Tx, id: number): void => void sql(tx.db).delete.run(id)

@@ -5,7 +5,7 @@
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import type { Config } from '#platform/config.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { hours } from '#platform/units.ts'
 
 /** Actions of the audit log, with the setting that says how many pause. */
@@ -21,7 +21,7 @@ export const isCreation = (action: string): action is Creation => Object.hasOwn(
 
 const WINDOW_MS = hours(1)
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   // By the index of account and action, newest first: as many as the threshold, however many there are.
   nth: db.prepare<{ createdAt: number; resumedAt: number | null }, [number, string, number]>(
     `SELECT audit_logs.created_at AS createdAt, resumed_at AS resumedAt FROM audit_logs JOIN accounts ON accounts.id = account_id

@@ -24,13 +24,13 @@ export interface ContentParts {
 }
 
 /** Of each body; what is beyond is not looked at. */
-export const LONGEST_BODY = 256 * KiB
-const MOST_TEXT = 64 * KiB
-const MOST_LINKS = 200
-const MOST_LINK_TEXT = 300
-const LONGEST_HREF = 2000
+export const MAX_BODY_LENGTH = 256 * KiB
+const MAX_TEXT = 64 * KiB
+const MAX_LINKS = 200
+const MAX_LINK_TEXT = 300
+const MAX_HREF_LENGTH = 2000
 /** The parser looks through all open elements at each end tag that ends none. */
-const MOST_TAGS = 5000
+const MAX_TAGS = 5000
 
 const HIDDEN = [
   'display:none',
@@ -44,24 +44,24 @@ const HIDDEN = [
   .join(', ')
 
 export function partsOf({ subject, html, text }: { subject: string; html: string; text: string }): ContentParts {
-  const seen = htmlParts(cutTags(html.slice(0, LONGEST_BODY)))
-  const plain = text.slice(0, LONGEST_BODY)
-  const plainLinks = [...plain.slice(0, MOST_TEXT).matchAll(/https?:\/\/[^\s<>"')\]]{1,2000}/gi)].map(([href]) => ({
+  const seen = htmlParts(cutTags(html.slice(0, MAX_BODY_LENGTH)))
+  const plain = text.slice(0, MAX_BODY_LENGTH)
+  const plainLinks = [...plain.slice(0, MAX_TEXT).matchAll(/https?:\/\/[^\s<>"')\]]{1,2000}/gi)].map(([href]) => ({
     href,
     text: '',
   }))
   return {
     ...seen,
     subject,
-    text: `${seen.text.slice(0, MOST_TEXT)}\n${plain.slice(0, MOST_TEXT)}`,
-    links: [...seen.links, ...plainLinks].slice(0, MOST_LINKS),
+    text: `${seen.text.slice(0, MAX_TEXT)}\n${plain.slice(0, MAX_TEXT)}`,
+    links: [...seen.links, ...plainLinks].slice(0, MAX_LINKS),
   }
 }
 
 /** Up to the tag that would be too many. */
 function cutTags(html: string): string {
   let end = -1
-  for (let tags = 0; tags < MOST_TAGS; tags++) {
+  for (let tags = 0; tags < MAX_TAGS; tags++) {
     end = html.indexOf('<', end + 1)
     if (end === -1) return html
   }
@@ -92,11 +92,11 @@ function htmlParts(html: string): Omit<ContentParts, 'subject'> {
     })
     .on('a[href], area[href]', {
       element(link) {
-        if (links.length < MOST_LINKS) links.push({ href: hrefOf(link, base), text: '' })
+        if (links.length < MAX_LINKS) links.push({ href: hrefOf(link, base), text: '' })
       },
       text(chunk) {
         const link = links.at(-1)
-        if (link && link.text.length < MOST_LINK_TEXT) link.text += chunk.text
+        if (link && link.text.length < MAX_LINK_TEXT) link.text += chunk.text
       },
     })
     .on('form', {
@@ -116,7 +116,7 @@ function htmlParts(html: string): Omit<ContentParts, 'subject'> {
     })
     .onDocument({
       text(chunk) {
-        if (!isRaw && text.length < MOST_TEXT * 2) text += chunk.lastInTextNode ? `${chunk.text} ` : chunk.text
+        if (!isRaw && text.length < MAX_TEXT * 2) text += chunk.lastInTextNode ? `${chunk.text} ` : chunk.text
       },
     })
   try {
@@ -136,9 +136,9 @@ function htmlParts(html: string): Omit<ContentParts, 'subject'> {
 /** Browsers pass over tabs, line ends and what stands before a scheme. */
 function hrefOf(element: HTMLRewriterTypes.Element, base: string | undefined): string {
   const href = decodeHTMLAttribute(element.getAttribute('href') ?? '')
-    .slice(0, LONGEST_HREF)
+    .slice(0, MAX_HREF_LENGTH)
     .replace(/[\t\n\r]/g, '')
     .replace(/^[\0-\u0020]+/, '')
     .trimEnd()
-  return (base !== undefined && URL.parse(href, base)?.href.slice(0, LONGEST_HREF)) || href
+  return (base !== undefined && URL.parse(href, base)?.href.slice(0, MAX_HREF_LENGTH)) || href
 }

@@ -78,14 +78,14 @@ interface Target extends Link {
 }
 
 /** Of a name that DNS can know. */
-const LONGEST_HOST = 253
+const MAX_HOST_LENGTH = 253
 
 /** Where a link leads; undefined for what is no web link, what a template leaves open, and what no browser follows. */
 function targetOf(link: Link): Target | undefined {
   if (!/^(?:https?:|[/\\]{2})/i.test(link.href) || /\{[{%]/.test(link.href)) return undefined
   const url = URL.parse(link.href, 'http://none.invalid')
   const host = url?.hostname.replace(/\.$/, '') ?? ''
-  if (url === null || host.length > LONGEST_HOST) return undefined
+  if (url === null || host.length > MAX_HOST_LENGTH) return undefined
   return { ...link, url, host, domain: registrable(host) }
 }
 

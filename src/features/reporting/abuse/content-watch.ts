@@ -3,17 +3,17 @@
  * that acceptance costs nothing and what a crash left is looked at after it. Pauses, or tells the operator; never changes an email.
  */
 import type { App } from '#features/core/app/app.ts'
-import { logIdOf } from '#features/sending/queue/names.ts'
-import { giveWay, type Millis } from '#platform/clock.ts'
-import { prepared } from '#platform/db/open.ts'
+import { findLogId } from '#features/sending/queue/names.ts'
+import { type Millis, yieldToEventLoop } from '#platform/clock.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { randomBelow } from '#platform/ids.ts'
-import { mayAsk } from '#platform/llm.ts'
+import { canUseModel } from '#platform/llm.ts'
 import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
-import { isPassingError } from '#platform/storage-errors.ts'
+import { isTransientError } from '#platform/storage-errors.ts'
 import { hours, minutes, seconds } from '#platform/units.ts'
 import { domainOfMailbox, parseMailbox } from '#protocols/address/parse.ts'
 import { type Opinion, opinionOf } from './content-model.ts'
-import { type ContentParts, LONGEST_BODY, partsOf } from './content-parts.ts'
+import { type ContentParts, MAX_BODY_LENGTH, partsOf } from './content-parts.ts'
 import { PAUSE_POINTS, type Score, scoreOf, TELL_POINTS } from './content-rules.ts'
 import { addFinding } from './findings.ts'
 import { judgedAccount } from './judged.ts'
@@ -22,16 +22,16 @@ import { pauseAccount } from './pause.ts'
 /** Emails of an account of which each is looked at; of those after them one of SAMPLE. */
 const FIRST = 100
 const SAMPLE = 20
-const LOOK_MS = seconds(2)
+const CHECK_INTERVAL_MS = seconds(2)
 /** Emails passed in one step, and of those the ones that are looked into: each takes some ms. */
 const EMAILS = 500
 const LOOKS = 4
 /** Bodies that were looked at lately, by reference and sender. */
-const MOST_KNOWN = 5000
+const MAX_KNOWN = 5000
 /** How often an account's suspicious mail is told, and how often the model is asked about it. */
 const TELL_MS = hours(1)
 const ASK_MS = minutes(1)
-const MOST_ASKED_AT_ONCE = 4
+const MAX_CONCURRENT_ASKED = 4
 
 export const PHISHING_REASON = 'Some of its emails look like phishing.'
 
@@ -46,7 +46,7 @@ interface EmailRow {
   readonly isOwn: number
 }
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   cursor: db.prepare<{ emailId: number }, []>('SELECT email_id AS emailId FROM content_cursor WHERE id = 1'),
   move: db.prepare(
     'INSERT INTO content_cursor (id, email_id) VALUES (1, ?) ON CONFLICT DO UPDATE SET email_id = excluded.email_id',
@@ -93,7 +93,7 @@ export class ContentWatch implements DueLoop {
       if (passed >= FIRST && randomBelow(SAMPLE) !== 0) continue
       if (remember(this.#known, email) || !judgedAccount(this.#app, this.#app.db, email.accountId)) continue
       looks++
-      await giveWay()
+      await yieldToEventLoop()
       try {
         await this.#judge(email, ending)
       } catch (error) {
@@ -108,7 +108,7 @@ export class ContentWatch implements DueLoop {
         for (const [accountId, passed] of counts) sql(tx.db).pass.run(accountId, passed)
       })
     }
-    return this.#app.clock.now() + (last > 0 && (looks >= LOOKS || emails.length === EMAILS) ? 0 : LOOK_MS)
+    return this.#app.clock.now() + (last > 0 && (looks >= LOOKS || emails.length === EMAILS) ? 0 : CHECK_INTERVAL_MS)
   }
 
   async #judge(email: EmailRow, ending: AbortSignal): Promise<void> {
@@ -116,8 +116,11 @@ export class ContentWatch implements DueLoop {
     if (!seen || seen.score.points < TELL_POINTS) return
     const { parts, score } = seen
     const isForModel =
-      mayAsk(this.#app.config, 'phishing') && this.#asking.size < MOST_ASKED_AT_ONCE && this.#isDue(email.accountId)
-    if (score.points >= PAUSE_POINTS && !mayAsk(this.#app.config, 'phishing')) return pauseFor(this.#app, email, score)
+      canUseModel(this.#app.config, 'phishing') &&
+      this.#asking.size < MAX_CONCURRENT_ASKED &&
+      this.#isDue(email.accountId)
+    if (score.points >= PAUSE_POINTS && !canUseModel(this.#app.config, 'phishing'))
+      return pauseFor(this.#app, email, score)
     // Kept before the model is asked, so that a crash leaves at least that.
     await tell(this.#app, email, score)
     if (isForModel) this.#askModel(email, parts, score, ending)
@@ -138,7 +141,7 @@ export class ContentWatch implements DueLoop {
       .then(async (opinion) => {
         if (opinion.kind === 'none')
           this.#app.log.warn(
-            { email: logIdOf(this.#app.db, email.id), reason: opinion.reason },
+            { email: findLogId(this.#app.db, email.id), reason: opinion.reason },
             'the model said nothing about a suspicious email; the rules decide',
           )
         if (opinion.kind === 'phishing' || (opinion.kind === 'none' && score.points >= PAUSE_POINTS))
@@ -146,7 +149,7 @@ export class ContentWatch implements DueLoop {
       })
       .catch((error) =>
         this.#app.log.error(
-          { err: error, email: logIdOf(this.#app.db, email.id) },
+          { err: error, email: findLogId(this.#app.db, email.id) },
           'a suspicious email could not be judged',
         ),
       )
@@ -168,7 +171,7 @@ export class ContentWatch implements DueLoop {
 function remember(known: Set<string>, email: EmailRow): boolean {
   const key = keyOf(email)
   if (known.has(key)) return true
-  if (known.size >= MOST_KNOWN) known.clear()
+  if (known.size >= MAX_KNOWN) known.clear()
   known.add(key)
   return false
 }
@@ -182,13 +185,13 @@ function scored(
   try {
     const decoder = new TextDecoder()
     const textOf = (ref: number | null): string =>
-      ref === null ? '' : decoder.decode(app.content.get(ref).subarray(0, LONGEST_BODY))
+      ref === null ? '' : decoder.decode(app.content.get(ref).subarray(0, MAX_BODY_LENGTH))
     const parts = partsOf({ subject, html: textOf(htmlRef), text: textOf(textRef) })
     return { parts, score: scoreOf(parts, senderOf(from)) }
   } catch (error) {
-    if (isPassingError(error)) throw error
+    if (isTransientError(error)) throw error
     // Erased meanwhile, or damaged, which delivery tells.
-    app.log.debug({ err: error, email: logIdOf(app.db, id) }, 'an email could not be looked at')
+    app.log.debug({ err: error, email: findLogId(app.db, id) }, 'an email could not be looked at')
     return undefined
   }
 }
@@ -211,7 +214,7 @@ async function pauseFor(app: App, email: EmailRow, score: Score, opinion?: Opini
     const detail = detailOf(score, opinion)
     pauseAccount(app, tx, actor, { source: 'scam_classifier', reason: PHISHING_REASON, detail, emailId: email.id })
     app.log.warn(
-      { account: actor.accountUuid, email: logIdOf(app.db, email.id), points: score.points },
+      { account: actor.accountUuid, email: findLogId(app.db, email.id), points: score.points },
       'account paused',
     )
   })

@@ -1,8 +1,8 @@
 /** @module Takes an address out of what was found about an account: signs quote hosts and phrases, which may be of one person. The finding stays. */
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   after: db.prepare<{ id: number; detail: string }, [number, number, number]>(
     'SELECT id, detail FROM abuse_findings WHERE account_id = ? AND id > ? AND detail IS NOT NULL ORDER BY id LIMIT ?',
   ),
@@ -10,7 +10,7 @@ const sql = prepared((db) => ({
 }))
 
 /** Rows that are looked at in one transaction: some 2 ms. */
-const SLICE = 200
+const BATCH_SIZE = 200
 
 /**
  * Looks at some findings of an account after a row.
@@ -21,7 +21,7 @@ export function eraseInFindings(
   tx: Tx,
   which: { readonly accountId: number; readonly after: number; readonly erased: (text: string) => string },
 ): { readonly rows: number; readonly next: number | undefined } {
-  const rows = sql(tx.db).after.all(which.accountId, which.after, SLICE)
+  const rows = sql(tx.db).after.all(which.accountId, which.after, BATCH_SIZE)
   let changed = 0
   for (const { id, detail } of rows) {
     const erased = which.erased(detail)
@@ -29,5 +29,5 @@ export function eraseInFindings(
     sql(tx.db).setDetail.run(erased, id)
     changed++
   }
-  return { rows: changed, next: rows.length < SLICE ? undefined : rows.at(-1)?.id }
+  return { rows: changed, next: rows.length < BATCH_SIZE ? undefined : rows.at(-1)?.id }
 }

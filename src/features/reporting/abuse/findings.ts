@@ -4,7 +4,7 @@ import type { PauseSource } from '#features/core/accounts/pause.ts'
 import type { App } from '#features/core/app/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import { days } from '#platform/units.ts'
 
@@ -35,13 +35,13 @@ export interface Finding {
 /** How long findings are kept. */
 export const FINDING_DAYS = 400
 /** Removed in one transaction. */
-const SLICE = 500
+const BATCH_SIZE = 500
 
 const COLUMNS = `abuse_findings.id, accounts.uuid AS accountUuid, name AS accountName, source, reason, detail, emails.uuid AS emailUuid, paused,
   abuse_findings.created_at AS createdAt FROM abuse_findings JOIN accounts ON accounts.id = abuse_findings.account_id
   LEFT JOIN emails ON emails.id = abuse_findings.email_id`
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   insert: db.prepare<{ id: number }, (string | number | null)[]>(
     `INSERT INTO abuse_findings (account_id, source, reason, detail, email_id, paused, created_at) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id`,
   ),
@@ -76,11 +76,11 @@ export const newestFindings = (db: Database, limit: number, accountId?: number):
 
 /** Removes findings older than 400 days, in slices; resolves with how many. */
 export async function trimFindings(app: App, signal?: AbortSignal): Promise<number> {
-  const before = app.provenNow() - days(FINDING_DAYS)
+  const before = app.confirmedNow() - days(FINDING_DAYS)
   let removed = 0
   for (;;) {
-    const slice = await app.commit.writeFromReserve((tx) => sql(tx.db).trim.run(before, SLICE).changes)
+    const slice = await app.commit.writeFromReserve((tx) => sql(tx.db).trim.run(before, BATCH_SIZE).changes)
     removed += slice
-    if (slice < SLICE || signal?.aborted) return removed
+    if (slice < BATCH_SIZE || signal?.aborted) return removed
   }
 }

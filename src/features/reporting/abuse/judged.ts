@@ -1,23 +1,23 @@
 /** @module Whether an account is judged at all: only accounts of `abusePlans` are, as long as they may send. Reads only. */
 import type { Database } from 'bun:sqlite'
-import { stopOf } from '#features/core/accounts/pause.ts'
-import { listsPlan } from '#features/core/accounts/plans.ts'
+import { findSendingBlock } from '#features/core/accounts/pause.ts'
+import { includesPlan } from '#features/core/accounts/plans.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { systemActor } from '#features/core/audit-logs/audit.ts'
+import { createSystemActor } from '#features/core/audit-logs/audit.ts'
 import type { Config } from '#platform/config.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   account: db.prepare<{ uuid: UuidBytes; plan: string }, [number]>('SELECT uuid, plan FROM accounts WHERE id = ?'),
 }))
 
 export const isJudgedPlan = ({ abusePlans }: Pick<Config, 'abusePlans'>, plan: string): boolean =>
-  listsPlan(abusePlans, plan)
+  includesPlan(abusePlans, plan)
 
 /** The service acting on an account that is judged; undefined: it is gone, may not send anyway, or its plan is not judged. */
 export function judgedAccount({ config }: Pick<App, 'config'>, db: Database, accountId: number): Actor | undefined {
   const account = sql(db).account.get(accountId)
-  if (!account || !isJudgedPlan(config, account.plan) || stopOf(db, accountId) !== undefined) return undefined
-  return systemActor({ accountId, accountUuid: account.uuid })
+  if (!account || !isJudgedPlan(config, account.plan) || findSendingBlock(db, accountId) !== undefined) return undefined
+  return createSystemActor({ accountId, accountUuid: account.uuid })
 }

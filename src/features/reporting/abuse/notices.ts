@@ -4,10 +4,10 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
-import { ownersOf } from '#features/people/team/users.ts'
-import { sendToPeople } from '#features/sending/system-mail/send.ts'
+import { listOwnerEmails } from '#features/people/team/users.ts'
+import { sendSystemMailToEach } from '#features/sending/system-mail/send.ts'
 import type { Millis } from '#platform/clock.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
 
@@ -22,7 +22,7 @@ interface Notice {
   readonly at: Millis
 }
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   // The account may be gone: then nobody is told.
   due: db.prepare<Notice, [number]>(
     `SELECT finding_id AS findingId, pause_notices.account_id AS accountId, own.parent_id AS parentId, own.name, own.email,
@@ -33,18 +33,18 @@ const sql = prepared((db) => ({
   done: db.prepare('DELETE FROM pause_notices WHERE finding_id = ?'),
 }))
 
-const AT_ONCE = 10
+const BATCH_SIZE = 10
 
 /** Sends what is due. Woken by `App.sendingChanged`. */
 export function startPauseNotices(app: App): DueLoop {
   const step = async (ending: AbortSignal): Promise<Millis | undefined> => {
-    const notices = sql(app.db).due.all(AT_ONCE)
+    const notices = sql(app.db).due.all(BATCH_SIZE)
     for (const notice of notices) {
       if (ending.aborted) return undefined
       await tell(app, notice)
       await app.commit.writeFromReserve((tx) => sql(tx.db).done.run(notice.findingId))
     }
-    return notices.length === AT_ONCE ? app.clock.now() : undefined
+    return notices.length === BATCH_SIZE ? app.clock.now() : undefined
   }
   const { clock, log, sendingChanged } = app
   return startDueLoop({ name: 'notices of pauses', clock, log, wokenBy: [sendingChanged], step })
@@ -54,7 +54,7 @@ export function startPauseNotices(app: App): DueLoop {
 export const noticeKey = (findingId: number, to: string): string => `pause ${findingId} ${to}`
 
 const tell = (app: App, notice: Notice): Promise<unknown> =>
-  sendToPeople(
+  sendSystemMailToEach(
     app,
     addressesOf(app.db, notice),
     { about: [notice.accountId], subject: 'Sending is paused on your account', text: textOf(notice) },
@@ -63,8 +63,8 @@ const tell = (app: App, notice: Notice): Promise<unknown> =>
 
 function addressesOf(db: Database, { accountId, parentId, email, parentEmail }: Notice): string[] {
   if (email === null) return []
-  const parents = parentId === null ? [] : ownersOf(db, parentId)
-  return [email, ...ownersOf(db, accountId), ...(parentEmail === null ? [] : [parentEmail]), ...parents]
+  const parents = parentId === null ? [] : listOwnerEmails(db, parentId)
+  return [email, ...listOwnerEmails(db, accountId), ...(parentEmail === null ? [] : [parentEmail]), ...parents]
 }
 
 const textOf = ({ name, reason, at }: Notice): string =>

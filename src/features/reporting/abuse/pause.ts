@@ -9,7 +9,7 @@ import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import { record } from '#features/core/events/record.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { addFinding } from './findings.ts'
 import { keepResumedFigures } from './rates.ts'
 
@@ -23,7 +23,7 @@ export interface NewPause {
   readonly emailId?: number
 }
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   notice: db.prepare('INSERT INTO pause_notices (finding_id, account_id) VALUES (?, ?)'),
 }))
 

@@ -5,11 +5,11 @@
  */
 import type { Database } from 'bun:sqlite'
 import { hourOf } from '#features/core/events/record.ts'
-import { accountFigure } from '#features/setup/streams/figures.ts'
+import { toAccountMetric } from '#features/setup/streams/figures.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { hours } from '#platform/units.ts'
 
 export interface Figures {
@@ -33,7 +33,7 @@ const MIN_COMPLAINT_PROVIDERS = 2
 /** Hours that are summed, the running one included. */
 const HOURS = 24
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   sum: db.prepare<{ value: number }, [number, string, number]>(
     'SELECT coalesce(sum(value), 0) AS value FROM counters WHERE account_id = ? AND metric = ? AND hour >= ?',
   ),
@@ -56,7 +56,7 @@ type Counted = Pick<Figures, 'delivered' | 'bounced'>
 
 function countedSince(db: Database, accountId: number, hour: number): Counted {
   const sum = (figure: 'delivered' | 'bounced'): number =>
-    sql(db).sum.get(accountId, accountFigure(figure), hour)?.value ?? 0
+    sql(db).sum.get(accountId, toAccountMetric(figure), hour)?.value ?? 0
   return { delivered: sum('delivered'), bounced: sum('bounced') }
 }
 

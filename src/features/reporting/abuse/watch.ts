@@ -4,7 +4,7 @@
  */
 import type { App } from '#features/core/app/app.ts'
 import type { Millis } from '#platform/clock.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
 import { seconds } from '#platform/units.ts'
 import { burstOf, isCreation, newestAuditId } from './bursts.ts'
@@ -13,7 +13,7 @@ import { pauseAccount } from './pause.ts'
 import { type Excess, excessOf, figuresOf } from './rates.ts'
 
 /** How long an account waits to be looked at: far below the 30 s in which a pause is told. */
-const LOOK_MS = seconds(5)
+const CHECK_INTERVAL_MS = seconds(5)
 /** Accounts looked at in one step: some 5 ms. */
 const ACCOUNTS = 50
 /** Entries of the audit log read in one step, and how far back a start looks. */
@@ -27,7 +27,7 @@ export const REASONS: Readonly<Record<Excess, string>> = {
 
 const BURST_REASON = 'Domains, API keys or sub-accounts were made in too quick succession.'
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   accounts: db.prepare<{ id: number }, []>('SELECT id FROM accounts ORDER BY id'),
   entries: db.prepare<{ id: number; accountId: number | null; action: string }, [number, number]>(
     'SELECT id, account_id AS accountId, action FROM audit_logs WHERE id > ? ORDER BY id LIMIT ?',
@@ -73,7 +73,7 @@ export function startAbuseWatch(app: App): DueLoop {
     entry = entries.at(-1)?.id ?? entry
     for (const [key, one] of made) if (await attempt(one.accountId, () => judgeBurst(app, one))) made.delete(key)
     const isBehind = round.length > 0 || entries.length === ENTRIES
-    return app.clock.now() + (isBehind ? 0 : LOOK_MS)
+    return app.clock.now() + (isBehind ? 0 : CHECK_INTERVAL_MS)
   }
 
   const onEnded = app.eventsRecorded.listen(({ accountId }) => void changed.add(accountId))

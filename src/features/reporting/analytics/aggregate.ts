@@ -1,10 +1,10 @@
 /** @module The figures of an account together with those of its sub-accounts. */
 import { type Static, Type } from '@sinclair/typebox'
-import { accountOfActor } from '#features/core/accounts/accounts.ts'
+import { getAccount } from '#features/core/accounts/accounts.ts'
 import { listSubAccounts } from '#features/core/accounts/rows.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import type { DailyFigures } from '#features/core/events/figures.ts'
-import { giveWay } from '#platform/clock.ts'
+import type { DailyStats } from '#features/core/events/figures.ts'
+import { yieldToEventLoop } from '#platform/clock.ts'
 import { Nullable, Uuid } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { figuresOf, type MachineFigures, machineFiguresOf, NO_FIGURES, sumOf } from './figures.ts'
@@ -13,7 +13,7 @@ import type { Period } from './period.ts'
 import { createTurns } from './turns.ts'
 
 /** Accounts that are told one by one; all of them are in the totals. */
-const MOST_TOLD = 1000
+const MAX_TOLD = 1000
 const PAGE = 100
 
 const AccountFigures = Type.Composite([
@@ -31,7 +31,7 @@ export const Aggregate = Type.Composite([
   Type.Object({
     total_accounts: Type.Integer({ description: 'Accounts in the totals: your own and your sub-accounts.' }),
     accounts: Type.Array(AccountFigures, {
-      description: `The same of each, those that sent most first; at most ${MOST_TOLD}.`,
+      description: `The same of each, those that sent most first; at most ${MAX_TOLD}.`,
     }),
   }),
 ])
@@ -41,7 +41,7 @@ interface Told {
   readonly id: string
   readonly name: string
   readonly isParent: boolean
-  readonly figures: DailyFigures
+  readonly figures: DailyStats
   readonly machine: MachineFigures
 }
 
@@ -55,7 +55,7 @@ export const aggregateOf = (app: App, actor: Actor, period: Period): Promise<Agg
   inTurn(app.db, actor.accountId, () => aggregate(app, actor, period))
 
 async function aggregate(app: App, actor: Actor, period: Period): Promise<Aggregate> {
-  const own = accountOfActor(app.config, app.db, actor.accountId)
+  const own = getAccount(app.config, app.db, actor.accountId)
   const told: Told[] = [
     {
       id: actor.accountUuid,
@@ -76,7 +76,7 @@ async function aggregate(app: App, actor: Actor, period: Period): Promise<Aggreg
       after: below === undefined ? undefined : [below],
     })
     for (const { id, uuid, name } of page) {
-      await giveWay()
+      await yieldToEventLoop()
       const figures = figuresOf(app.db, id, period)
       const ofMachines = machineFiguresOf(app.db, id, period)
       totals = sumOf([totals, figures])
@@ -95,7 +95,7 @@ async function aggregate(app: App, actor: Actor, period: Period): Promise<Aggreg
       .sort(
         (a, b) => b.figures.sent - a.figures.sent || Number(b.isParent) - Number(a.isParent) || (a.id < b.id ? -1 : 1),
       )
-      .slice(0, MOST_TOLD)
+      .slice(0, MAX_TOLD)
       .map(
         ({ id, name, isParent, figures, machine }): AccountFigures => ({
           account_id: id,

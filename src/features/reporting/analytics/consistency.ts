@@ -4,8 +4,8 @@
  * ones as far as the rows that are left can tell.
  */
 import type { Database } from 'bun:sqlite'
-import { DAILY_COLUMNS, DAILY_FIELDS, MONTH_KEY } from '#features/core/events/figures.ts'
-import { horizonKey } from '#features/core/events/horizon.ts'
+import { DAILY_COLUMNS, DAILY_FIELDS, MONTH_KEY_SQL } from '#features/core/events/figures.ts'
+import { toHorizonKey } from '#features/core/events/horizon.ts'
 import { type ConsistencyRule, describeRows, MAX_DIFFERENCES, queryRule } from '#platform/db/consistency.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { days } from '#platform/units.ts'
@@ -61,7 +61,7 @@ export const figuresOfMonths = queryRule({
   rule: 'the figures of a domain in a month are the sum of those of its days',
   sql: `SELECT account, domain FROM (
       SELECT account_id AS account, domain, day AS key, ${COLUMNS.join(', ')} FROM daily_figures WHERE day < 0
-      UNION ALL SELECT account_id, domain, ${MONTH_KEY}, ${COLUMNS.map((column) => `-${column}`).join(', ')}
+      UNION ALL SELECT account_id, domain, ${MONTH_KEY_SQL}, ${COLUMNS.map((column) => `-${column}`).join(', ')}
         FROM daily_figures WHERE day >= 0 AND domain <> '')
     GROUP BY account, domain, key HAVING ${COLUMNS.map((column) => `sum(${column}) <> 0`).join(' OR ')}`,
   describe: (r) => `account ${r['account']}, ${r['domain']}: they are not`,
@@ -73,7 +73,7 @@ const dayText = (day: number): string => isoTime(day * DAY_MS).slice(0, 10)
 const horizonOf = (db: Database): number =>
   db
     .query<{ horizon: number }, []>(
-      `SELECT coalesce(max(CAST(value AS INTEGER)), 0) AS horizon FROM meta WHERE key IN ('${horizonKey('events')}', '${horizonKey('logs')}')`,
+      `SELECT coalesce(max(CAST(value AS INTEGER)), 0) AS horizon FROM meta WHERE key IN ('${toHorizonKey('events')}', '${toHorizonKey('logs')}')`,
     )
     .get()?.horizon ?? 0
 

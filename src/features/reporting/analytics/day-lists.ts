@@ -10,7 +10,7 @@ export interface DayRow {
 
 /** How far the list of a day, or of a whole month, was read. */
 export interface DayList {
-  /** As `rowKeys` gives it. */
+  /** As `listRowKeys` gives it. */
   readonly day: number
   /** The last that was read: whatever comes has no more. 0 at the end. */
   sent: number

@@ -5,15 +5,15 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
-import { ALL_DOMAINS, type DailyFigures, rowKeys } from '#features/core/events/figures.ts'
-import { giveWay } from '#platform/clock.ts'
-import { prepared } from '#platform/db/open.ts'
+import { ALL_DOMAINS, type DailyStats, listRowKeys } from '#features/core/events/figures.ts'
+import { yieldToEventLoop } from '#platform/clock.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { createSeen, type DayList, type DayRow, newDayList, noteRead } from './day-lists.ts'
 import { FIGURE_SUMS, figuresOf, NO_FIGURES } from './figures.ts'
 import type { Period } from './period.ts'
 import { createTurns } from './turns.ts'
 
-export interface DomainFigures extends DailyFigures {
+export interface DomainFigures extends DailyStats {
   readonly domain: string
 }
 
@@ -23,15 +23,15 @@ const FIRST_DEPTH = 16
  * Most rows that are read, and most domains that are remembered. Only mail that goes to hundreds of thousands of domains in equal parts comes so far; then
  * the first are told of what was read.
  */
-const MOST_ROWS = 1_000_000
-const MOST_DOMAINS = 250_000
+const MAX_ROWS = 1_000_000
+const MAX_DOMAINS = 250_000
 /** Domains beside those wanted that are looked up one by one. */
-const MOST_DOUBTFUL = 64
-const SLICE_MS = 4
+const MAX_DOUBTFUL = 64
+const BATCH_MS = 4
 /** Rows of first reads that are asked for in one statement: some 2 ms. */
-const ROWS_AT_ONCE = 2000
+const BATCH_SIZE = 2000
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   // As one text a list, which costs a third of a row each: `12 example.com,7 example.org`. A domain has neither a space nor a comma.
   first: db.prepare<{ rows: string | null }, [string, number, number]>(
     `SELECT (SELECT group_concat(sent || ' ' || domain) FROM (SELECT sent, domain FROM daily_figures WHERE account_id = ?2 AND day = wanted.value
@@ -42,16 +42,16 @@ const sql = prepared((db) => ({
      ORDER BY sent DESC, domain DESC LIMIT ?`,
   ),
   // A seek each: a range over the days would go through all of their domains.
-  sums: db.prepare<DailyFigures, [string, number, string]>(
+  sums: db.prepare<DailyStats, [string, number, string]>(
     `SELECT ${FIGURE_SUMS} FROM json_each(?1) wanted CROSS JOIN daily_figures f ON f.account_id = ?2 AND f.day = wanted.value AND f.domain = ?3`,
   ),
 }))
 
 /** The figures of a period of one domain. */
-export function figuresOfDomain(db: Database, accountId: number, domain: string, period: Period): DailyFigures {
+export function figuresOfDomain(db: Database, accountId: number, domain: string, period: Period): DailyStats {
   // The sum of all has days only.
   if (domain === ALL_DOMAINS) return figuresOf(db, accountId, period)
-  const keys = JSON.stringify(rowKeys(period.fromDay, period.toDay))
+  const keys = JSON.stringify(listRowKeys(period.fromDay, period.toDay))
   return sql(db).sums.get(keys, accountId, domain) ?? NO_FIGURES
 }
 
@@ -77,11 +77,11 @@ async function find(
 ): Promise<DomainFigures[]> {
   let sliceFrom = clock.monotonicMs()
   const mayRest = async (): Promise<void> => {
-    if (clock.monotonicMs() - sliceFrom < SLICE_MS) return
-    await giveWay()
+    if (clock.monotonicMs() - sliceFrom < BATCH_MS) return
+    await yieldToEventLoop()
     sliceFrom = clock.monotonicMs()
   }
-  const lists = rowKeys(period.fromDay, period.toDay).map(newDayList)
+  const lists = listRowKeys(period.fromDay, period.toDay).map(newDayList)
   const seen = createSeen(lists)
   const depth = Math.max(FIRST_DEPTH, limit)
   let reads = firstReads(db, accountId, lists, depth)
@@ -90,9 +90,9 @@ async function find(
       seen.add(list, rows)
       await mayRest()
     }
-    const isFull = seen.rows >= MOST_ROWS || seen.domains >= MOST_DOMAINS
+    const isFull = seen.rows >= MAX_ROWS || seen.domains >= MAX_DOMAINS
     const isRead = isFull || lists.every(({ isOver }) => isOver)
-    const candidates = isRead ? seen.best(limit) : seen.decided(limit, 4 * limit + MOST_DOUBTFUL)
+    const candidates = isRead ? seen.best(limit) : seen.decided(limit, 4 * limit + MAX_DOUBTFUL)
     await mayRest()
     if (candidates) {
       const figures: DomainFigures[] = []
@@ -113,7 +113,7 @@ interface Read {
 
 /** The beginnings of all lists. */
 function* firstReads(db: Database, accountId: number, lists: readonly DayList[], depth: number): Generator<Read> {
-  const listsAtOnce = Math.max(1, Math.floor(ROWS_AT_ONCE / depth))
+  const listsAtOnce = Math.max(1, Math.floor(BATCH_SIZE / depth))
   for (let from = 0; from < lists.length; from += listsAtOnce) {
     const some = lists.slice(from, from + listsAtOnce)
     const texts = sql(db).first.all(JSON.stringify(some.map(({ day }) => day)), accountId, depth)

@@ -3,12 +3,12 @@
  * the days alone. Other features take their figures from here.
  */
 import type { Database } from 'bun:sqlite'
-import { ALL_DOMAINS, DAILY_COLUMNS, DAILY_FIELDS, type DailyFigures } from '#features/core/events/figures.ts'
+import { ALL_DOMAINS, DAILY_COLUMNS, DAILY_FIELDS, type DailyStats } from '#features/core/events/figures.ts'
 import { MACHINE_METRICS } from '#features/core/events/record.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import type { Period } from './period.ts'
 
-/** Columns of `daily_figures`, as `DailyFigures` names them. */
+/** Columns of `daily_figures`, as `DailyStats` names them. */
 export const FIGURE_COLUMNS = DAILY_FIELDS.map((field) => `${DAILY_COLUMNS[field]} AS ${field}`).join(', ')
 
 /** Their sums. */
@@ -16,9 +16,9 @@ export const FIGURE_SUMS = DAILY_FIELDS.map((field) => `coalesce(sum(${DAILY_COL
   ', ',
 )
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   // A seek a day: a range over the days would go through all of their domains.
-  day: db.prepare<DailyFigures, [number, number, string]>(
+  day: db.prepare<DailyStats, [number, number, string]>(
     `SELECT ${FIGURE_COLUMNS} FROM daily_figures WHERE account_id = ? AND day = ? AND domain = ?`,
   ),
   counted: db.prepare<{ total: number }, [number, string, number, number]>(
@@ -26,9 +26,9 @@ const sql = prepared((db) => ({
   ),
 }))
 
-export const NO_FIGURES = Object.fromEntries(DAILY_FIELDS.map((field) => [field, 0])) as DailyFigures
+export const NO_FIGURES = Object.fromEntries(DAILY_FIELDS.map((field) => [field, 0])) as DailyStats
 
-export interface DayFigures extends DailyFigures {
+export interface DayFigures extends DailyStats {
   /** Days since the epoch, UTC. */
   readonly day: number
 }
@@ -42,7 +42,7 @@ export function daysOf(db: Database, accountId: number, { fromDay, toDay }: Peri
 }
 
 /** The figures of a period, summed up. */
-export const figuresOf = (db: Database, accountId: number, period: Period): DailyFigures =>
+export const figuresOf = (db: Database, accountId: number, period: Period): DailyStats =>
   sumOf(daysOf(db, accountId, period))
 
 /** Loads of pixels and clicks that are taken for those of scanners, prefetchers and image proxies. */
@@ -51,17 +51,17 @@ export interface MachineFigures {
   readonly clicks: number
 }
 
-const HOURS_A_DAY = 24
+const HOURS_PER_DAY = 24
 
 /** What machines loaded and followed in a period; counted by the hour, and kept as long as events are. */
 export function machineFiguresOf(db: Database, accountId: number, { fromDay, toDay }: Period): MachineFigures {
   const totalOf = (metric: string): number =>
-    sql(db).counted.get(accountId, metric, fromDay * HOURS_A_DAY, (toDay + 1) * HOURS_A_DAY)?.total ?? 0
+    sql(db).counted.get(accountId, metric, fromDay * HOURS_PER_DAY, (toDay + 1) * HOURS_PER_DAY)?.total ?? 0
   return { opens: totalOf(MACHINE_METRICS.opened), clicks: totalOf(MACHINE_METRICS.clicked) }
 }
 
 /** The sum of figures. */
-export function sumOf(all: readonly DailyFigures[]): DailyFigures {
+export function sumOf(all: readonly DailyStats[]): DailyStats {
   const sum = { ...NO_FIGURES }
   for (const figures of all) for (const field of DAILY_FIELDS) sum[field] += figures[field]
   return sum
@@ -82,7 +82,7 @@ export interface Rates {
 /** What happens in a period may be of mail from before it, so a rate ends at 1. */
 const rate = (part: number, whole: number): number => (whole <= 0 ? 0 : Math.min(Math.max(part, 0) / whole, 1))
 
-export const ratesOf = ({ sent, delivered, bounced, openedEmails, clickedEmails }: DailyFigures): Rates => ({
+export const ratesOf = ({ sent, delivered, bounced, openedEmails, clickedEmails }: DailyStats): Rates => ({
   delivery: rate(delivered, sent),
   bounce: rate(bounced, sent),
   open: rate(openedEmails, delivered),

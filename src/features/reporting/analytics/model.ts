@@ -1,6 +1,6 @@
 /** @module Wire shapes of /v1/analytics. Rates are fractions with four digits, and the same in per cent with two. */
 import { type Static, Type } from '@sinclair/typebox'
-import type { DailyFigures } from '#features/core/events/figures.ts'
+import type { DailyStats } from '#features/core/events/figures.ts'
 import type { DomainFigures } from './domains.ts'
 import { type DayFigures, type MachineFigures, ratesOf } from './figures.ts'
 import { badParameter, dayText, PERIOD_FIELDS, PeriodRecord } from './period.ts'
@@ -67,7 +67,7 @@ export const Answer = <T extends Parameters<typeof Type.Array>[0]>(schema: T) =>
   Type.Object({ data: schema, period: PeriodRecord })
 
 export const DEFAULT_DOMAINS = 10
-export const MOST_DOMAINS = 1000
+export const MAX_DOMAINS = 1000
 
 export const PeriodQuery = Type.Object(PERIOD_FIELDS)
 export const TimeseriesQuery = Type.Object({
@@ -79,7 +79,7 @@ export const TimeseriesQuery = Type.Object({
 export const DomainsQuery = Type.Object({
   ...PERIOD_FIELDS,
   limit: Type.Optional(
-    Type.String({ description: `Most domains in the answer, 1 to ${MOST_DOMAINS}; ${DEFAULT_DOMAINS} when left out.` }),
+    Type.String({ description: `Most domains in the answer, 1 to ${MAX_DOMAINS}; ${DEFAULT_DOMAINS} when left out.` }),
   ),
 })
 
@@ -101,15 +101,15 @@ export function metricsOf(text: string | undefined): readonly Metric[] {
 export function limitOf(text: string | undefined): number {
   if (text === undefined) return DEFAULT_DOMAINS
   const limit = /^\d{1,9}$/.test(text) ? Number(text) : 0
-  if (limit < 1 || limit > MOST_DOMAINS)
-    throw badParameter('limit', `limit must be a whole number from 1 to ${MOST_DOMAINS}.`)
+  if (limit < 1 || limit > MAX_DOMAINS)
+    throw badParameter('limit', `limit must be a whole number from 1 to ${MAX_DOMAINS}.`)
   return limit
 }
 
 const fraction = (rate: number): number => Math.round(rate * 10_000) / 10_000
 const percent = (rate: number): number => Math.round(rate * 10_000) / 100
 
-export function overviewWire(figures: DailyFigures, machine: MachineFigures): Overview {
+export function overviewWire(figures: DailyStats, machine: MachineFigures): Overview {
   const { sent, delivered, bounced, opens, clicks, complaints, unsubscribes } = figures
   const { delivery, bounce, open, click } = ratesOf(figures)
   return {

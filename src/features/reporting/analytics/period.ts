@@ -12,7 +12,7 @@ type PeriodName = keyof typeof PERIODS
 const PERIOD_NAMES = Object.keys(PERIODS) as PeriodName[]
 const DEFAULT_PERIOD: PeriodName = '30d'
 
-export const MOST_DAYS = 366
+export const MAX_DAYS = 366
 
 /** Whole days, both included. */
 export interface Period {
@@ -32,7 +32,7 @@ export const PERIOD_FIELDS = {
   ),
   from: Type.Optional(Type.String({ description: 'First day, YYYY-MM-DD in UTC. Together with to.' })),
   to: Type.Optional(
-    Type.String({ description: `Last day, YYYY-MM-DD in UTC. At most ${MOST_DAYS} days from the first on.` }),
+    Type.String({ description: `Last day, YYYY-MM-DD in UTC. At most ${MAX_DAYS} days from the first on.` }),
   ),
 }
 
@@ -83,8 +83,8 @@ function rangeOf(from: string | undefined, to: string | undefined): Period {
     )
   const [fromDay, toDay] = [parseDay('from', from), parseDay('to', to)]
   if (fromDay > toDay) throw badParameter('from', 'from must not be later than to.')
-  if (toDay - fromDay >= MOST_DAYS)
-    throw badParameter('to', `from and to are more than ${MOST_DAYS} days, both included; ask for fewer.`)
+  if (toDay - fromDay >= MAX_DAYS)
+    throw badParameter('to', `from and to are more than ${MAX_DAYS} days, both included; ask for fewer.`)
   return { fromDay, toDay, name: 'custom' }
 }
 

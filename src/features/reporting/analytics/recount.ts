@@ -4,11 +4,11 @@
  */
 
 import { addToRow, type DailyField } from '#features/core/events/figures.ts'
-import { eventCode } from '#features/core/events/record.ts'
+import { toEventCode } from '#features/core/events/record.ts'
 import { NOT_SPAM } from '#features/receiving/complaints/apply.ts'
 import { statusCode } from '#features/sending/queue/status.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { days } from '#platform/units.ts'
 
 const DAY_MS = days(1)
@@ -24,16 +24,16 @@ const contributions = (whereEmail: string): string => `
     WHERE sandbox = 0 AND recipients.status NOT IN (${UNSENT}) ${whereEmail}
   UNION ALL SELECT account_id, recipients.delivered_at, ${DOMAIN}, 'delivered' FROM emails JOIN recipients ON email_id = emails.id
     WHERE sandbox = 0 AND recipients.delivered_at IS NOT NULL ${whereEmail}
-  UNION ALL SELECT account_id, at, domain, CASE type WHEN ${eventCode('bounced')} THEN 'bounced' WHEN ${eventCode('opened')} THEN 'opens'
-      WHEN ${eventCode('clicked')} THEN 'clicks' ELSE 'unsubscribes' END
+  UNION ALL SELECT account_id, at, domain, CASE type WHEN ${toEventCode('bounced')} THEN 'bounced' WHEN ${toEventCode('opened')} THEN 'opens'
+      WHEN ${toEventCode('clicked')} THEN 'clicks' ELSE 'unsubscribes' END
     FROM (${eventsOf(['bounced', 'opened', 'clicked', 'unsubscribed'], whereEmail)})
   UNION ALL SELECT complaints.account_id, complaints.created_at, ${DOMAIN}, 'complaints' FROM complaints JOIN emails ON emails.id = complaints.email_id
     LEFT JOIN recipients ON recipients.id = recipient_id WHERE sandbox = 0 AND feedback_type <> '${NOT_SPAM}' ${whereEmail}`
 
-function eventsOf(types: readonly Parameters<typeof eventCode>[0][], whereEmail: string): string {
+function eventsOf(types: readonly Parameters<typeof toEventCode>[0][], whereEmail: string): string {
   return `SELECT events.account_id, events.email_id, at, type, ${DOMAIN} AS domain FROM emails JOIN events ON events.email_id = emails.id
     LEFT JOIN recipients ON recipients.id = recipient_id AND recipients.email_id = emails.id
-    WHERE type IN (${types.map(eventCode).join(', ')}) AND sandbox = 0 ${whereEmail}`
+    WHERE type IN (${types.map(toEventCode).join(', ')}) AND sandbox = 0 ${whereEmail}`
 }
 
 /** Emails at the time of their first event of a type: in each domain, and (domain '') anywhere. */
@@ -62,7 +62,7 @@ interface Recounted {
   readonly n: number
 }
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   ofEmail: db.prepare<Recounted, [number]>(recountSql('AND emails.id = ?1')),
 }))
 

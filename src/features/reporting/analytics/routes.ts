@@ -3,7 +3,7 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
-import { csvAnswer } from '#platform/http/csv.ts'
+import { csvResponseSpec } from '#platform/http/csv.ts'
 import { busiestDomains } from './domains.ts'
 import { daysOf, figuresOf, machineFiguresOf } from './figures.ts'
 import {
@@ -101,7 +101,7 @@ export const analyticsRoutes = (app: App) =>
         detail: {
           summary: 'Export the days of a period as CSV',
           tags,
-          ...csvAnswer('Columns date, sent, delivered, bounced, opens and clicks; a line a day, in order.'),
+          ...csvResponseSpec('Columns date, sent, delivered, bounced, opens and clicks; a line a day, in order.'),
           ...READS,
         },
       },

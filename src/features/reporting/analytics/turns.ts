@@ -1,11 +1,11 @@
 /** @module One answer at a time an account, for questions that read much: the others wait in order, and not too many of them. */
 import type { Database } from 'bun:sqlite'
-import { tooMany } from '#platform/errors.ts'
+import { tooManyRequests } from '#platform/errors.ts'
 import { perOwner } from '#platform/per-owner.ts'
 import { SerialQueue } from '#platform/queue/serial-queue.ts'
 
 /** Requests of one account that wait for their turn, or have it. */
-const MOST_WAITING = 8
+const MAX_WAITING = 8
 
 export type Turns = <T>(db: Database, accountId: number, find: () => Promise<T>) => Promise<T>
 
@@ -14,8 +14,8 @@ export function createTurns(): Turns {
   const queueOf = perOwner((_: Database) => new SerialQueue<number>())
   return async (db, accountId, find) => {
     const queue = queueOf(db)
-    if (queue.countOf(accountId) >= MOST_WAITING)
-      throw tooMany('too_many_requests', 'Several requests like this one are being answered; wait for them.', 1)
+    if (queue.countOf(accountId) >= MAX_WAITING)
+      throw tooManyRequests('too_many_requests', 'Several requests like this one are being answered; wait for them.', 1)
     return queue.run(accountId, find)
   }
 }

@@ -5,8 +5,8 @@
  */
 import { Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
-import { memberOf } from '#platform/llm.ts'
-import { AREAS, type GroundedFinding, isCritical, MOST_FINDINGS, SEVERITIES } from './findings.ts'
+import { readMember } from '#platform/llm.ts'
+import { AREAS, type GroundedFinding, isCritical, MAX_FINDINGS, SEVERITIES } from './findings.ts'
 import { createTextCheck, isSame, plain, type Sayable, type TextCheck } from './text-check.ts'
 
 export interface Checked {
@@ -17,8 +17,8 @@ export interface Checked {
   readonly dropped: number
 }
 
-const LONGEST_SUMMARY = 1200
-const LONGEST_TEXT = 600
+const MAX_SUMMARY_LENGTH = 1200
+const MAX_TEXT_LENGTH = 600
 
 const oneOf = (values: readonly string[]) => Type.Union(values.map((value) => Type.Literal(value)))
 
@@ -26,8 +26,8 @@ const Evidence = Type.Object({ metric: Type.String({ maxLength: 200 }), value: T
 const Said = Type.Object({
   severity: oneOf(SEVERITIES),
   area: oneOf(AREAS),
-  observation: Type.String({ minLength: 1, maxLength: LONGEST_TEXT }),
-  recommendation: Type.String({ minLength: 1, maxLength: LONGEST_TEXT }),
+  observation: Type.String({ minLength: 1, maxLength: MAX_TEXT_LENGTH }),
+  recommendation: Type.String({ minLength: 1, maxLength: MAX_TEXT_LENGTH }),
   evidence: Type.Array(Evidence, { minItems: 1, maxItems: 20 }),
 })
 
@@ -76,12 +76,12 @@ export const ANSWER_SCHEMA = {
 
 /** What holds of an answer; undefined when it is no report at all. */
 export function checkAnswer(answer: unknown, metrics: ReadonlyMap<string, number>): Checked | undefined {
-  const summary = memberOf(answer, 'summary')
-  const said = memberOf(answer, 'findings')
+  const summary = readMember(answer, 'summary')
+  const said = readMember(answer, 'findings')
   if (typeof summary !== 'string' || !Array.isArray(said)) return undefined
   const text = createTextCheck(metrics)
   const findings: GroundedFinding[] = []
-  for (const finding of said.slice(0, MOST_FINDINGS)) {
+  for (const finding of said.slice(0, MAX_FINDINGS)) {
     const held = isSaidFinding(finding) ? holds(finding, metrics, text) : undefined
     if (held) findings.push(held)
   }
@@ -93,7 +93,7 @@ export function checkAnswer(answer: unknown, metrics: ReadonlyMap<string, number
   }
   return {
     summary:
-      plainSummary.length > 0 && plainSummary.length <= LONGEST_SUMMARY && text(plainSummary, inSummary)
+      plainSummary.length > 0 && plainSummary.length <= MAX_SUMMARY_LENGTH && text(plainSummary, inSummary)
         ? plainSummary
         : undefined,
     findings,
@@ -116,7 +116,7 @@ function holds(
   if (figures.size === 0) return undefined
   const texts = [plain(observation), plain(recommendation)] as const
   // Again, since some characters become several.
-  if (!texts.every((one) => one !== '' && one.length <= LONGEST_TEXT)) return undefined
+  if (!texts.every((one) => one !== '' && one.length <= MAX_TEXT_LENGTH)) return undefined
   if (!text(texts[0], { figures, guidelines: 'named' }) || !text(texts[1], { figures, guidelines: 'wished' }))
     return undefined
   return {

@@ -5,16 +5,16 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
-import { ALL_DOMAINS, type DailyFigures, dayOf } from '#features/core/events/figures.ts'
+import { ALL_DOMAINS, type DailyStats, dayOf } from '#features/core/events/figures.ts'
 import { hourOf } from '#features/core/events/record.ts'
 import { busiestDomains, figuresOfDomain } from '#features/reporting/analytics/domains.ts'
 import { NO_FIGURES } from '#features/reporting/analytics/figures.ts'
 import type { Period } from '#features/reporting/analytics/period.ts'
 import { isBigProvider } from '#features/reporting/validate/lists.ts'
 import { statusCode } from '#features/sending/queue/status.ts'
-import { STREAM_FIGURES, STREAM_METRIC } from '#features/setup/streams/figures.ts'
-import { giveWay, type Millis } from '#platform/clock.ts'
-import { prepared } from '#platform/db/open.ts'
+import { STREAM_COUNTERS, STREAM_METRIC_PREFIX } from '#features/setup/streams/figures.ts'
+import { type Millis, yieldToEventLoop } from '#platform/clock.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { days } from '#platform/units.ts'
 
 export interface Figures {
@@ -28,11 +28,11 @@ export interface Figures {
 
 const WEEKS = 4
 const DAYS = WEEKS * 7
-const MOST_DOMAINS = 12
-const MOST_STREAMS = 20
-const MOST_SENDING_DOMAINS = 20
+const MAX_DOMAINS = 12
+const MAX_STREAMS = 20
+const MAX_SENDING_DOMAINS = 20
 /** Bounced emails that are looked at for their categories. */
-const MOST_BOUNCES = 2000
+const MAX_BOUNCES = 2000
 
 /**
  * What reports hold against the figures, in the figures themselves so that a report may speak of them: percentages that receivers and other services
@@ -46,7 +46,7 @@ export const GUIDELINES = {
   delivery_pct_warn: 95,
 } as const
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   counter: db.prepare<{ value: number }, [number, string, number]>(
     'SELECT coalesce(sum(value), 0) AS value FROM counters WHERE account_id = ? AND metric = ? AND hour >= ?',
   ),
@@ -102,9 +102,9 @@ export async function figuresOf(
   addTotals(account, period)
   await addRecipients(app, account, period)
   addBounces(account, periodStart)
-  await giveWay()
+  await yieldToEventLoop()
   addStreams(account, periodStart)
-  await giveWay()
+  await yieldToEventLoop()
   addSendingDomains(account)
   addWebhooks(account, webhookStats(app.db, accountId))
   addAccess(account)
@@ -124,7 +124,7 @@ const counted = ({ db, accountId }: Account, metric: string, since: Millis): num
 
 function addTotals(account: Account, { fromDay, toDay }: Period): void {
   const { db, accountId, metrics } = account
-  const inAll = (from: number, to: number): DailyFigures =>
+  const inAll = (from: number, to: number): DailyStats =>
     figuresOfDomain(db, accountId, ALL_DOMAINS, { fromDay: from, toDay: to, name: 'custom' })
   addSums(metrics, 'total', inAll(fromDay, toDay))
   for (const type of ['deferred', 'failed', 'uncertain'])
@@ -141,14 +141,14 @@ async function addRecipients(
   period: Period,
 ): Promise<void> {
   let others = 0
-  for (const { domain, ...figures } of await busiestDomains(app, accountId, period, MOST_DOMAINS)) {
+  for (const { domain, ...figures } of await busiestDomains(app, accountId, period, MAX_DOMAINS)) {
     const label = isBigProvider(domain) ? domain : `other_domain_${++others}`
     addSums(metrics, `recipients.${label}`, figures, WITHOUT_ENGAGEMENT)
   }
 }
 
 function addBounces({ db, accountId, metrics }: Account, since: Millis): void {
-  for (const { category, n } of sql(db).categories.all(accountId, since, MOST_BOUNCES)) {
+  for (const { category, n } of sql(db).categories.all(accountId, since, MAX_BOUNCES)) {
     // Ours, and nothing that a server wrote.
     if (/^[a-z_]{1,40}$/.test(category)) metrics.set(`recent_bounces.${category}`, n)
   }
@@ -156,9 +156,9 @@ function addBounces({ db, accountId, metrics }: Account, since: Millis): void {
 
 function addStreams(account: Account, since: Millis): void {
   const { db, accountId, metrics, names } = account
-  for (const [index, { id, slug }] of sql(db).streams.all(accountId, MOST_STREAMS).entries()) {
-    const [sent = 0, delivered = 0, bounced = 0, complaints = 0] = STREAM_FIGURES.map((figure) =>
-      counted(account, `${STREAM_METRIC}${id}:${figure}`, since),
+  for (const [index, { id, slug }] of sql(db).streams.all(accountId, MAX_STREAMS).entries()) {
+    const [sent = 0, delivered = 0, bounced = 0, complaints = 0] = STREAM_COUNTERS.map((figure) =>
+      counted(account, `${STREAM_METRIC_PREFIX}${id}:${figure}`, since),
     )
     if (sent === 0) continue
     const label = `stream_${index + 1}`
@@ -171,7 +171,7 @@ function addSendingDomains({ db, accountId, metrics, names }: Account): void {
   const domains = sql(db).sendingDomains.all(accountId)
   metrics.set('sending_domains.total', domains.length)
   metrics.set('sending_domains.unverified', domains.filter(({ verified }) => !verified).length)
-  for (const [index, { domain, spf, dkim, dmarc, returnPath }] of domains.slice(0, MOST_SENDING_DOMAINS).entries()) {
+  for (const [index, { domain, spf, dkim, dmarc, returnPath }] of domains.slice(0, MAX_SENDING_DOMAINS).entries()) {
     const label = `sending_domain_${index + 1}`
     names.set(label, domain)
     for (const [name, value] of Object.entries({ spf, dkim, dmarc, return_path: returnPath }))
@@ -203,7 +203,7 @@ const WITHOUT_ENGAGEMENT = { engagement: false }
 function addSums(
   metrics: Map<string, number>,
   group: string,
-  sums: DailyFigures,
+  sums: DailyStats,
   { engagement } = { engagement: true },
 ): void {
   const { sent, delivered, bounced, complaints, ...rest } = sums

@@ -18,7 +18,7 @@ export interface GroundedFinding extends Finding {
 }
 
 /** In a report. */
-export const MOST_FINDINGS = 20
+export const MAX_FINDINGS = 20
 
 type Metrics = ReadonlyMap<string, number>
 

@@ -5,9 +5,9 @@
 
 import { requireOpenAccount } from '#features/core/accounts/rows.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { AppError, tooMany } from '#platform/errors.ts'
+import { AppError, tooManyRequests } from '#platform/errors.ts'
 import { createRateLimiter } from '#platform/http/rate-limit.ts'
-import { ask, mayAsk, objectIn } from '#platform/llm.ts'
+import { askModel, canUseModel, parseJsonObject } from '#platform/llm.ts'
 import { isDue } from '#platform/queue/due-loop.ts'
 import { hours, KiB, seconds } from '#platform/units.ts'
 import { ANSWER_SCHEMA, type Checked, checkAnswer } from './check.ts'
@@ -21,13 +21,13 @@ import { reportOf } from './report.ts'
  */
 export type Generate = (actor: Actor) => Promise<Insight>
 
-const EVERY_MS = hours(24)
+const INTERVAL_MS = hours(24)
 /** For all tries together, so that an answer comes before most clients give up. */
 const TIMEOUT_MS = seconds(60)
 const TRIES = 2
-const MOST_ANSWER_BYTES = 256 * KiB
+const MAX_ANSWER_BYTES = 256 * KiB
 /** In all accounts. */
-const MOST_AT_ONCE = 8
+const MAX_CONCURRENT = 8
 const RETRY_SECONDS = 60
 const NOT_CONFIGURED_RETRY_SECONDS = 3600
 /** Attempts of an account, successful or not: each may cost the operator money. */
@@ -44,16 +44,24 @@ export function createGenerate(app: App, webhookStats: ReadWebhookStats): Genera
   const running = new Set<number>()
   const limiter = createRateLimiter(app.clock)
   return async (actor) => {
-    if (!mayAsk(app.config, 'insights') || app.config.llmModel === '') throw notConfigured()
+    if (!canUseModel(app.config, 'insights') || app.config.llmModel === '') throw notConfigured()
     requireLongAgo(app, actor.accountId)
     if (running.has(actor.accountId)) {
-      throw tooMany('insights_in_progress', 'A report is being made for this account; wait for it.', RETRY_SECONDS)
+      throw tooManyRequests(
+        'insights_in_progress',
+        'A report is being made for this account; wait for it.',
+        RETRY_SECONDS,
+      )
     }
-    if (running.size >= MOST_AT_ONCE)
+    if (running.size >= MAX_CONCURRENT)
       throw unavailable('Too many reports are being made at this moment; try again later.')
     const taken = limiter.take(String(actor.accountId), 1, ATTEMPTS)
     if (!taken.ok) {
-      throw tooMany('rate_limited', 'Too many reports have failed; wait before you try again.', taken.retryAfterSeconds)
+      throw tooManyRequests(
+        'rate_limited',
+        'Too many reports have failed; wait before you try again.',
+        taken.retryAfterSeconds,
+      )
     }
     running.add(actor.accountId)
     try {
@@ -110,11 +118,11 @@ async function askTwice(app: App, { metrics }: Figures, signal: AbortSignal): Pr
   let form: 'any' | { name: string; schema: object } = { name: 'report', schema: ANSWER_SCHEMA }
   let error = unavailable('The language model could not be asked; try again later.')
   for (let tries = 0; tries < TRIES && !signal.aborted; tries++) {
-    const answer = await ask(app.config, {
+    const answer = await askModel(app.config, {
       system: INSTRUCTIONS,
       user: JSON.stringify(Object.fromEntries(metrics)),
       form,
-      maxAnswerBytes: MOST_ANSWER_BYTES,
+      maxAnswerBytes: MAX_ANSWER_BYTES,
       signal,
     })
     if (answer.kind === 'failed') {
@@ -129,7 +137,7 @@ async function askTwice(app: App, { metrics }: Figures, signal: AbortSignal): Pr
     }
     inputTokens += answer.inputTokens
     outputTokens += answer.outputTokens
-    const checked = checkAnswer(objectIn(answer.content), metrics)
+    const checked = checkAnswer(parseJsonObject(answer.content), metrics)
     if (checked) {
       if (checked.dropped > 0) {
         app.log.info(
@@ -150,11 +158,11 @@ function requireLongAgo(app: App, accountId: number): void {
   const last = lastGeneratedAt(app.db, accountId)
   if (last === undefined) return
   const now = app.clock.now()
-  if (isDue(last + EVERY_MS, now, EVERY_MS)) return
-  throw tooMany(
+  if (isDue(last + INTERVAL_MS, now, INTERVAL_MS)) return
+  throw tooManyRequests(
     'insights_generated_recently',
     'A report was made within the last 24 hours; read it at GET /v1/insights, or wait for the next.',
-    (last + EVERY_MS - now) / 1000,
+    (last + INTERVAL_MS - now) / 1000,
   )
 }
 

@@ -5,9 +5,9 @@ import { audit } from '#features/core/audit-logs/audit.ts'
 import { record } from '#features/core/events/record.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { belowTimeAndId, type RowWindow } from '#platform/db/row-window.ts'
-import { noSuch } from '#platform/http/schemas.ts'
+import { notFoundById } from '#platform/http/schemas.ts'
 import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 
 export interface Insight {
@@ -31,7 +31,7 @@ export type NewInsight = Omit<Insight, 'id' | 'uuid' | 'generatedAt' | 'acknowle
 const COLUMNS = `id, uuid, generated_at AS generatedAt, period_start AS periodStart, period_end AS periodEnd, model, input_tokens AS inputTokens,
   output_tokens AS outputTokens, summary, findings, raw_markdown AS rawMarkdown, acknowledged_at AS acknowledgedAt`
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   byUuid: db.prepare<Insight, [Uint8Array, number]>(
     `SELECT ${COLUMNS} FROM insights WHERE uuid = ? AND account_id = ?`,
   ),
@@ -85,7 +85,7 @@ export function storeInsight(app: App, tx: Tx, actor: Actor, insight: NewInsight
 export function getInsight(db: Database, accountId: number, id: string): Insight {
   const uuid = parseUuid(id)
   const insight = uuid && sql(db).byUuid.get(uuid, accountId)
-  if (!insight) throw noSuch('insight_not_found', 'report')
+  if (!insight) throw notFoundById('insight_not_found', 'report')
   return insight
 }
 

@@ -1,14 +1,14 @@
 /** @module Wire shapes of insights. */
 import { type Static, Type } from '@sinclair/typebox'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
-import { Nullable, OneOf, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { Nullable, StringEnum, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { AREAS, type Finding, SEVERITIES } from './findings.ts'
 import type { Insight } from './insights.ts'
 
 const FindingRecord = Type.Object({
-  severity: OneOf(SEVERITIES, { description: 'info, warn or critical.' }),
-  area: OneOf(AREAS, { description: 'deliverability, reputation, performance or security.' }),
+  severity: StringEnum(SEVERITIES, { description: 'info, warn or critical.' }),
+  area: StringEnum(AREAS, { description: 'deliverability, reputation, performance or security.' }),
   observation: Type.String({ description: 'What the figures show. Plain text.' }),
   recommendation: Type.String({ description: 'What to do about it. Plain text.' }),
 })

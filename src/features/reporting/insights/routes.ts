@@ -3,9 +3,9 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
-import { list, one, timeKey } from '#platform/http/envelope.ts'
-import { takingLong } from '#platform/http/request-context.ts'
-import { ListOf, One, PageQuery, pageOf } from '#platform/http/schemas.ts'
+import { dataBody, pageBody, timeKey } from '#platform/http/envelope.ts'
+import { withoutTimeLimit } from '#platform/http/request-context.ts'
+import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
 import type { ReadWebhookStats } from './figures.ts'
 import { createGenerate } from './generate.ts'
 import { acknowledgeInsight, getInsight, listInsights } from './insights.ts'
@@ -21,9 +21,9 @@ export function insightRoutes(app: App, { webhookStats }: { readonly webhookStat
     .get(
       '/',
       ({ actor, query }) => {
-        const page = pageOf(query)
+        const page = parsePage(query)
         const { insights, total } = listInsights(app.db, actor.accountId, page)
-        return list(
+        return pageBody(
           insights.map((insight) => insightWire(insight, actor.accountUuid)),
           { ...page, total },
           timeKey(insights, ({ generatedAt }) => generatedAt),
@@ -31,13 +31,14 @@ export function insightRoutes(app: App, { webhookStats }: { readonly webhookStat
       },
       {
         query: PageQuery,
-        response: ListOf(InsightRecord),
+        response: PageBody(InsightRecord),
         detail: { summary: 'List reports', description: 'Newest first.', tags, ...requires('account:admin') },
       },
     )
     .post(
       '/generate',
-      ({ actor, request }) => takingLong(request, async () => insightWire(await generate(actor), actor.accountUuid)),
+      ({ actor, request }) =>
+        withoutTimeLimit(request, async () => insightWire(await generate(actor), actor.accountUuid)),
       {
         response: InsightRecord,
         detail: {
@@ -51,19 +52,20 @@ export function insightRoutes(app: App, { webhookStats }: { readonly webhookStat
     )
     .get(
       '/:id',
-      ({ actor, params }) => one(insightWire(getInsight(app.db, actor.accountId, params.id), actor.accountUuid)),
+      ({ actor, params }) => dataBody(insightWire(getInsight(app.db, actor.accountId, params.id), actor.accountUuid)),
       {
         params,
-        response: One(InsightRecord),
+        response: DataBody(InsightRecord),
         detail: { summary: 'Get a report', tags, ...requires('account:admin') },
       },
     )
     .post(
       '/:id/acknowledge',
-      async ({ actor, params }) => one(insightWire(await acknowledgeInsight(app, actor, params.id), actor.accountUuid)),
+      async ({ actor, params }) =>
+        dataBody(insightWire(await acknowledgeInsight(app, actor, params.id), actor.accountUuid)),
       {
         params,
-        response: One(InsightRecord),
+        response: DataBody(InsightRecord),
         detail: {
           summary: 'Acknowledge a report',
           description: 'Notes that it was read. The first time counts.',

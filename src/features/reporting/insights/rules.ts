@@ -1,6 +1,6 @@
 /** @module Findings and a summary made of the figures alone, by rules: what is told where nothing that the model said holds. */
 import { GUIDELINES } from './figures.ts'
-import { ENOUGH, type GroundedFinding, isCritical, MOST_FINDINGS } from './findings.ts'
+import { ENOUGH, type GroundedFinding, isCritical, MAX_FINDINGS } from './findings.ts'
 
 type Metrics = ReadonlyMap<string, number>
 
@@ -13,7 +13,7 @@ export function findingsByRule(metrics: Metrics): GroundedFinding[] {
     ...webhooks(metrics),
     ...access(metrics),
   ].sort((a, b) => ORDER.indexOf(a.severity) - ORDER.indexOf(b.severity))
-  return findings.length > 0 ? findings.slice(0, MOST_FINDINGS) : [nothingStandsOut(metrics)]
+  return findings.length > 0 ? findings.slice(0, MAX_FINDINGS) : [nothingStandsOut(metrics)]
 }
 
 export function summaryByRule(metrics: Metrics): string {

@@ -23,23 +23,23 @@ export interface MailDomains {
 
 /** For an answer in all; the look-up itself may go on for the next who asks. */
 const TIMEOUT_MS = 5000
-const KEPT_SECONDS = 300
-const UNKNOWN_KEPT_SECONDS = 30
-const MOST_KEPT = 20_000
-const MOST_KEPT_BYTES = 8 * 1024 * 1024
+const TTL_SECONDS = 300
+const UNKNOWN_TTL_SECONDS = 30
+const MAX_KEPT = 20_000
+const MAX_KEPT_BYTES = 8 * 1024 * 1024
 const ENTRY_BYTES = 300
-const MOST_AT_ONCE = 128
-const MOST_AT_ONCE_OF_ACCOUNT = 16
+const MAX_CONCURRENT = 128
+const MAX_CONCURRENT_PER_ACCOUNT = 16
 
 export function createMailDomains(clock: Clock, resolver: Resolver): MailDomains {
-  const known = createTtlCache<MailDomain>(clock, { maxEntries: MOST_KEPT, maxWeight: MOST_KEPT_BYTES })
+  const known = createTtlCache<MailDomain>(clock, { maxEntries: MAX_KEPT, maxWeight: MAX_KEPT_BYTES })
   const underWay = new Map<string, Promise<MailDomain>>()
-  const slots = new Slots(MOST_AT_ONCE)
+  const slots = new Slots(MAX_CONCURRENT)
   const slotsOf = new Map<number, Slots>()
 
   async function look(domain: string): Promise<MailDomain> {
     const found = await lookUp(resolver, domain)
-    const keptSeconds = found.takesMail === 'unknown' ? UNKNOWN_KEPT_SECONDS : KEPT_SECONDS
+    const keptSeconds = found.takesMail === 'unknown' ? UNKNOWN_TTL_SECONDS : TTL_SECONDS
     known.set(domain, found, keptSeconds, domain.length + ENTRY_BYTES)
     underWay.delete(domain)
     return found
@@ -58,7 +58,7 @@ export function createMailDomains(clock: Clock, resolver: Resolver): MailDomains
 
   /** Undefined when `signal` was aborted before its turn. Both slots are held until DNS is done, caller or not. */
   async function inTurn(accountId: number, domain: string, signal: AbortSignal): Promise<MailDomain | undefined> {
-    const own = slotsOf.get(accountId) ?? new Slots(MOST_AT_ONCE_OF_ACCOUNT)
+    const own = slotsOf.get(accountId) ?? new Slots(MAX_CONCURRENT_PER_ACCOUNT)
     slotsOf.set(accountId, own)
     try {
       return await own.run(signal, () => slots.run(signal, () => lookOnce(domain)))

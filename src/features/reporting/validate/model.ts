@@ -1,8 +1,8 @@
 /** @module Wire shapes of validation. */
 import { type Static, Type } from '@sinclair/typebox'
-import { Closed, Nullable, OneOf } from '#platform/http/schemas.ts'
+import { Nullable, StrictObject, StringEnum } from '#platform/http/schemas.ts'
 
-export const ValidationRequest = Closed({
+export const ValidationRequest = StrictObject({
   email: Type.String({ description: 'Address to look at, without a name.' }),
 })
 
@@ -14,7 +14,7 @@ export const ValidationResult = Type.Object({
     description:
       'Whether it passes all checks: it is an address, its domain takes mail, and it is not to be thrown away.',
   }),
-  deliverable: OneOf(DELIVERABLE, {
+  deliverable: StringEnum(DELIVERABLE, {
     description:
       'yes: the domain takes mail; whether the mailbox exists is never asked. no: it is no address, it is disposable, or the domain takes no mail. unknown: DNS did not answer.',
   }),

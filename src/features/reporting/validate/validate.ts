@@ -3,7 +3,7 @@
  * Never asks a mail server, so whether the mailbox exists stays unknown; stores nothing of the address.
  */
 import type { Actor, App } from '#features/core/app/app.ts'
-import { tooMany } from '#platform/errors.ts'
+import { tooManyRequests } from '#platform/errors.ts'
 import { createRateLimiter } from '#platform/http/rate-limit.ts'
 import { type MailboxResult, parseMailbox } from '#protocols/address/parse.ts'
 import type { Resolver } from '#protocols/dns/resolver.ts'
@@ -23,7 +23,7 @@ export function createValidate({ clock }: Pick<App, 'clock'>, resolver: Resolver
   return async (actor, email) => {
     const taken = limiter.take(String(actor.accountId), 1, RATE)
     if (!taken.ok) {
-      throw tooMany(
+      throw tooManyRequests(
         'rate_limited',
         `More than ${RATE.ratePerSecond} addresses a second; wait before you go on.`,
         taken.retryAfterSeconds,

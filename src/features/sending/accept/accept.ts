@@ -5,31 +5,31 @@
  * own.
  */
 
-import { quotaLeft, takeQuota } from '#features/core/accounts/accounts.ts'
-import { requireSandbox, takeSandbox } from '#features/core/accounts/limits.ts'
-import { tenantOf } from '#features/core/accounts/work-budget.ts'
+import { consumeQuota, readRemainingQuota } from '#features/core/accounts/accounts.ts'
+import { consumeSandboxQuota, requireSandboxQuota } from '#features/core/accounts/limits.ts'
+import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { dropContent, referTo } from '#features/core/content-gc/garbage.ts'
+import { dropContent, dropContentOnFailure } from '#features/core/content-gc/garbage.ts'
 import type { Idempotency } from '#features/sending/queue/idempotency-key.ts'
 import { refsOf, storeContent } from '#features/sending/queue/insert.ts'
-import { startRendering } from '#features/setup/templates/render.ts'
+import { startRenderSession } from '#features/setup/templates/render.ts'
 import { equalBytes } from '#platform/crypto.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared, readTogether } from '#platform/db/open.ts'
-import { type Draft, draftOf } from './draft.ts'
-import { idempotencyConflict, idempotencyOf } from './idempotency.ts'
+import { prepareStatements, readSnapshot } from '#platform/db/open.ts'
+import { createDraft, type Draft } from './draft.ts'
+import { createIdempotencyConflict, readIdempotency } from './idempotency.ts'
 import type { SendRequest, SendResponse } from './model.ts'
-import { insertDraft, responseOf } from './send-response.ts'
-import { requireDiskSpace, requireQuota, requireSendable, suppressionsOf, unsuppressed } from './sendable.ts'
-import { renderedDraft } from './templated.ts'
+import { insertDraft, readSendResponse } from './send-response.ts'
+import { countSendable, findSuppressions, requireDiskSpace, requireQuota, requireSendable } from './sendable.ts'
+import { renderDraft } from './templated.ts'
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   findKey: db.prepare<{ emailId: number; bodyHash: Uint8Array }, [number, Uint8Array]>(
     'SELECT email_id AS emailId, body_hash AS bodyHash FROM idempotency_keys WHERE account_id = ? AND key_hash = ?',
   ),
 }))
 
-export interface Accepted {
+export interface AcceptedEmail {
   /** Of a key that was used before that of the first email, with `replayed`, and with `mismatch` where the request differed from the first. */
   readonly response: SendResponse
 }
@@ -46,16 +46,16 @@ export async function acceptRequest(
   request: SendRequest,
   idempotencyHeader: string | undefined,
   admit: () => void,
-): Promise<Accepted> {
-  const replay = requireReplay(app, actor, idempotencyOf(request, idempotencyHeader))
-  if (replay) return replayed(app, actor, replay)
-  const draft = () => draftOf(app, request, idempotencyHeader)
+): Promise<AcceptedEmail> {
+  const replay = resolveReplay(app, actor, readIdempotency(request, idempotencyHeader))
+  if (replay) return respondWithReplay(app, actor, replay)
+  const draft = () => createDraft(app, request, idempotencyHeader)
   // Attachments take milliseconds to decode.
   const isLarge = (request.attachments?.length ?? 0) > 0
   return acceptEmail(
     app,
     actor,
-    isLarge ? await app.turns.run(tenantOf(app.db, actor.accountId), draft) : draft(),
+    isLarge ? await app.fairScheduler.run(getTenantId(app.db, actor.accountId), draft) : draft(),
     admit,
   )
 }
@@ -68,65 +68,65 @@ export async function acceptRequest(
 export async function acceptEmail(
   app: App,
   actor: Actor,
-  given: Draft,
+  provided: Draft,
   admit: () => void = () => undefined,
-  also: (tx: Tx, response: SendResponse) => void = () => undefined,
-): Promise<Accepted> {
-  const before = readTogether(app.db, () => {
-    const replay = requireReplay(app, actor, given.idempotency)
+  onInserted: (tx: Tx, response: SendResponse) => void = () => undefined,
+): Promise<AcceptedEmail> {
+  const checked = readSnapshot(app.db, () => {
+    const replay = resolveReplay(app, actor, provided.idempotency)
     if (replay) return { replay }
     admit()
-    app.work.spend(actor.accountId, given.recipients.length)
-    const sendable = requireSendable(app, actor, given)
-    return { sendable, left: quotaLeft(app.db, sendable.account, app.clock.now()) }
+    app.workBudget.spend(actor.accountId, provided.recipients.length)
+    const sendable = requireSendable(app, actor, provided)
+    return { sendable, left: readRemainingQuota(app.db, sendable.account, app.clock.now()) }
   })
-  if (before.replay) return replayed(app, actor, before.replay)
-  const { account, sandbox, streamId } = before.sendable
-  if (sandbox) requireSandbox(app, app.db, actor.accountId, given.recipients.length)
+  if (checked.replay) return respondWithReplay(app, actor, checked.replay)
+  const { account, sandbox, streamId } = checked.sendable
+  if (sandbox) requireSandboxQuota(app, app.db, actor.accountId, provided.recipients.length)
   await requireDiskSpace(app)
   await requireQuota(
     app,
     account,
-    sandbox ? 0 : given.recipients.length,
-    () => unsuppressed({ suppressions: suppressionsOf(app.db, actor, given, streamId) }),
-    before.left,
+    sandbox ? 0 : provided.recipients.length,
+    () => countSendable({ suppressions: findSuppressions(app.db, actor, provided, streamId) }),
+    checked.left,
   )
-  using rendering = startRendering(app)
-  const draft = await renderedDraft(app, actor, given, rendering)
-  const owner = tenantOf(app.db, actor.accountId)
+  using rendering = startRenderSession(app)
+  const draft = await renderDraft(app, actor, provided, rendering)
+  const owner = getTenantId(app.db, actor.accountId)
   const content = await storeContent(app, draft, {
     owner,
-    inTurn: draft.attachments.length > 0 ? (pack) => app.turns.resume(owner, pack) : undefined,
+    runFairly: draft.attachments.length > 0 ? (pack) => app.fairScheduler.resume(owner, pack) : undefined,
   })
   const refs = { content: refsOf(content) }
-  const write = (tx: Tx): Accepted => {
-    const earlier = requireReplay(app, actor, draft.idempotency)
+  const write = (tx: Tx): AcceptedEmail => {
+    const earlier = resolveReplay(app, actor, draft.idempotency)
     if (earlier) {
       dropContent(app, tx, refs)
       return earlier
     }
     const context = requireSendable(app, actor, draft)
-    const suppressions = suppressionsOf(tx.db, actor, draft, context.streamId)
-    if (context.sandbox) takeSandbox(app, tx, actor.accountId, draft.recipients.length)
-    const counted = context.sandbox ? 0 : unsuppressed({ suppressions })
-    const quotaMonth = counted === 0 ? null : takeQuota(tx, context.account, counted, app.clock.now())
+    const suppressions = findSuppressions(tx.db, actor, draft, context.streamId)
+    if (context.sandbox) consumeSandboxQuota(app, tx, actor.accountId, draft.recipients.length)
+    const counted = context.sandbox ? 0 : countSendable({ suppressions })
+    const quotaMonth = counted === 0 ? null : consumeQuota(tx, context.account, counted, app.clock.now())
     const placement = { ...context, suppressions, quotaMonth, operationId: null }
     const response = insertDraft(app, tx, actor, draft, content, placement)
-    also(tx, response)
+    onInserted(tx, response)
     return { response }
   }
-  const accepted = await referTo(app, refs, () => app.commit.write(write, { owner }))
-  warnOfMismatch(app, actor, accepted)
+  const accepted = await dropContentOnFailure(app, refs, () => app.commit.write(write, { owner }))
+  logMismatch(app, actor, accepted)
   return accepted
 }
 
-async function replayed(app: App, actor: Actor, replay: Accepted): Promise<Accepted> {
-  warnOfMismatch(app, actor, replay)
-  return durable(app, replay)
+async function respondWithReplay(app: App, actor: Actor, replay: AcceptedEmail): Promise<AcceptedEmail> {
+  logMismatch(app, actor, replay)
+  return waitUntilDurable(app, replay)
 }
 
 /** Whoever reuses keys by mistake believes that his mail went out: the operator can tell him. */
-export function warnOfMismatch(app: Pick<App, 'log'>, actor: Actor, { response }: Accepted): void {
+export function logMismatch(app: Pick<App, 'log'>, actor: Actor, { response }: AcceptedEmail): void {
   if (response.mismatch)
     app.log.warn(
       { account: actor.accountUuid, email: response.id },
@@ -135,13 +135,13 @@ export function warnOfMismatch(app: Pick<App, 'log'>, actor: Actor, { response }
 }
 
 /** As `findReplay`; throws a 409 where the operator wants a key that is used for other content refused. */
-export function requireReplay(
+export function resolveReplay(
   app: Pick<App, 'db' | 'config'>,
   actor: Actor,
   idempotency: Idempotency | undefined,
-): Accepted | undefined {
+): AcceptedEmail | undefined {
   const replay = findReplay(app, actor, idempotency)
-  if (replay?.response.mismatch && app.config.idempotencyMismatch === 'conflict') throw idempotencyConflict()
+  if (replay?.response.mismatch && app.config.idempotencyMismatch === 'conflict') throw createIdempotencyConflict()
   return replay
 }
 
@@ -150,14 +150,14 @@ export function findReplay(
   app: Pick<App, 'db'>,
   actor: Actor,
   idempotency: Idempotency | undefined,
-): Accepted | undefined {
+): AcceptedEmail | undefined {
   if (!idempotency) return undefined
   const found = sql(app.db).findKey.get(actor.accountId, idempotency.keyHash)
   if (!found) return undefined
   const isSame = equalBytes(found.bodyHash, idempotency.bodyHash)
-  return { response: { ...responseOf(app, found.emailId), replayed: true, ...(!isSame && { mismatch: true }) } }
+  return { response: { ...readSendResponse(app, found.emailId), replayed: true, ...(!isSame && { mismatch: true }) } }
 }
 
 /** Gives `value`, read from the database, once what it was read from is on disk: it may be of a group whose sync is still running. */
-export const durable = <T extends object>(app: Pick<App, 'commit'>, value: T): Promise<T> =>
+export const waitUntilDurable = <T extends object>(app: Pick<App, 'commit'>, value: T): Promise<T> =>
   app.commit.writeFromReserve<{ value: T }>(() => ({ value })).then((written) => written.value)

@@ -2,25 +2,25 @@
 
 import type { DraftAttachment } from '#features/sending/queue/new-email.ts'
 import { invalid } from '#platform/errors.ts'
-import { headerSafe } from './header-safe.ts'
+import { requireHeaderSafe } from './header-safe.ts'
 import type { SendRequest } from './model.ts'
 
-const MOST_ATTACHMENTS = 100
+const MAX_ATTACHMENTS = 100
 
 /** What receivers refuse outright, and no sender of ours should be known for. */
 const FORBIDDEN_EXTENSIONS = new Set(['exe', 'bat', 'cmd', 'scr', 'com', 'msi', 'js', 'vbs', 'ws', 'ps1'])
 
-/** The attachments, decoded. @param mostBytes that they may have together */
-export function attachmentsOf(request: SendRequest, mostBytes: number): DraftAttachment[] {
-  const given = request.attachments ?? []
-  if (given.length > MOST_ATTACHMENTS)
-    throw invalid('attachments', `There are ${given.length} attachments; at most ${MOST_ATTACHMENTS} are allowed.`)
+/** The attachments, decoded. @param maxBytes that they may have together */
+export function decodeAttachments(request: SendRequest, maxBytes: number): DraftAttachment[] {
+  const attachments = request.attachments ?? []
+  if (attachments.length > MAX_ATTACHMENTS)
+    throw invalid('attachments', `There are ${attachments.length} attachments; at most ${MAX_ATTACHMENTS} are allowed.`)
   let total = 0
-  return given.map((attachment, index) => {
+  return attachments.map((attachment, index) => {
     const field = `attachments.${index}`
-    headerSafe(`${field}.filename`, attachment.filename)
-    headerSafe(`${field}.content_type`, attachment.content_type)
-    const extension = extensionOf(attachment.filename)
+    requireHeaderSafe(`${field}.filename`, attachment.filename)
+    requireHeaderSafe(`${field}.content_type`, attachment.content_type)
+    const extension = readExtension(attachment.filename)
     if (FORBIDDEN_EXTENSIONS.has(extension)) {
       throw invalid(
         `${field}.filename`,
@@ -32,10 +32,10 @@ export function attachmentsOf(request: SendRequest, mostBytes: number): DraftAtt
       throw invalid(`${field}.content`, 'The content is not valid base64.', 'invalid_base64')
     const content = Buffer.from(attachment.content, 'base64')
     total += content.length
-    if (total > mostBytes)
+    if (total > maxBytes)
       throw invalid(
         'attachments',
-        `The attachments are larger than ${mostBytes} bytes together.`,
+        `The attachments are larger than ${maxBytes} bytes together.`,
         'attachments_too_large',
       )
     return { filename: attachment.filename, contentType: attachment.content_type, content }
@@ -43,7 +43,7 @@ export function attachmentsOf(request: SendRequest, mostBytes: number): DraftAtt
 }
 
 /** What stands after the last dot, without the dots and spaces behind it, which Windows drops; empty when there is no dot. */
-function extensionOf(filename: string): string {
+function readExtension(filename: string): string {
   const name = filename.replace(/(?<![.\s])[.\s]+$/, '')
   return name.includes('.') ? name.slice(name.lastIndexOf('.') + 1).toLowerCase() : ''
 }

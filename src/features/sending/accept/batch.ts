@@ -4,29 +4,34 @@
  * header, and returns it again.
  */
 
-import { requireSending, type SendingAccount, sendingAccount, takeQuota } from '#features/core/accounts/accounts.ts'
-import { requireSandbox, takeSandbox } from '#features/core/accounts/limits.ts'
-import { tenantOf } from '#features/core/accounts/work-budget.ts'
+import {
+  consumeQuota,
+  getSendingAccount,
+  requireSendingAllowed,
+  type SendingAccount,
+} from '#features/core/accounts/accounts.ts'
+import { consumeSandboxQuota, requireSandboxQuota } from '#features/core/accounts/limits.ts'
+import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { dropContent, referTo } from '#features/core/content-gc/garbage.ts'
+import { dropContent, dropContentOnFailure } from '#features/core/content-gc/garbage.ts'
 import { insertOperation } from '#features/core/operations/operations.ts'
 import type { Idempotency } from '#features/sending/queue/idempotency-key.ts'
 import { refsOf, type StoredContent, storeContent } from '#features/sending/queue/insert.ts'
-import { type Rendering, startRendering } from '#features/setup/templates/render.ts'
+import { type RenderSession, startRenderSession } from '#features/setup/templates/render.ts'
 import type { PutOptions } from '#platform/content/store.ts'
 import { equalBytes } from '#platform/crypto.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { readTogether } from '#platform/db/open.ts'
+import { readSnapshot } from '#platform/db/open.ts'
 import { AppError, invalid } from '#platform/errors.ts'
-import { checkOf } from '#platform/http/validation.ts'
-import { durable, findReplay, requireReplay, warnOfMismatch } from './accept.ts'
-import { type Draft, draftOf } from './draft.ts'
-import { idempotencyConflict, idempotencyOf } from './idempotency.ts'
-import { findReply, keepReply, replyKeyOf } from './kept-replies.ts'
+import { createCheck } from '#platform/http/validation.ts'
+import { findReplay, logMismatch, resolveReplay, waitUntilDurable } from './accept.ts'
+import { createDraft, type Draft } from './draft.ts'
+import { createIdempotencyConflict, readIdempotency } from './idempotency.ts'
+import { createResponseKey, findStoredResponse, storeResponse } from './kept-replies.ts'
 import { type BatchResponse, SendRequest, type SendResponse } from './model.ts'
 import { insertDraft } from './send-response.ts'
-import { requireDiskSpace, requireQuota, requireSendable, suppressionsOf, unsuppressed } from './sendable.ts'
-import { renderedDraft, templateFinder } from './templated.ts'
+import { countSendable, findSuppressions, requireDiskSpace, requireQuota, requireSendable } from './sendable.ts'
+import { createTemplateFinder, renderDraft } from './templated.ts'
 
 export interface BatchInput {
   readonly emails: readonly unknown[]
@@ -35,9 +40,9 @@ export interface BatchInput {
 }
 
 /** Of a batch: enough that the renderer always has the next one, and no more in memory than that. */
-const RENDERED_AT_ONCE = 4
+const MAX_CONCURRENT_RENDERS = 4
 
-const faultsOf = checkOf(SendRequest, 'email')
+const findProblems = createCheck(SendRequest, 'email')
 
 interface CheckedItem {
   readonly index: number
@@ -47,7 +52,7 @@ interface CheckedItem {
 }
 
 interface ResolvedItem extends CheckedItem {
-  /** What `suppressionsOf` says of its recipients. Delivery asks again. */
+  /** What `findSuppressions` says of its recipients. Delivery asks again. */
   readonly suppressions: readonly (string | undefined)[]
 }
 
@@ -62,39 +67,39 @@ export async function acceptBatch(
   input: BatchInput,
   admit: () => void = () => undefined,
 ): Promise<BatchResponse> {
-  const replyKey = replyKeyOf(input.idempotencyKey, input.emails)
-  const replay = replyKey && findReply<BatchResponse>(app.db, actor, replyKey)
-  if (replay) return durable(app, replay)
+  const responseKey = createResponseKey(input.idempotencyKey, input.emails)
+  const replay = responseKey && findStoredResponse<BatchResponse>(app.db, actor, responseKey)
+  if (replay) return waitUntilDurable(app, replay)
   admit()
-  app.work.spend(actor.accountId, sumRecipients(input.emails))
-  const owner = tenantOf(app.db, actor.accountId)
-  const account = sendingAccount(app.config, app.db, actor.accountId)
-  requireSending(account)
+  app.workBudget.spend(actor.accountId, sumRecipients(input.emails))
+  const owner = getTenantId(app.db, actor.accountId)
+  const account = getSendingAccount(app.config, app.db, actor.accountId)
+  requireSendingAllowed(account)
   const errors: BatchResponse['errors'] = []
   const checked: CheckedItem[] = []
-  await app.turns.forEach(
+  await app.fairScheduler.forEach(
     owner,
     input.emails.entries(),
     ([index, given]) => {
       try {
         checked.push({ index, ...checkItem(app, actor, given) })
       } catch (error) {
-        errors.push({ index, error: itemError(error) })
+        errors.push({ index, error: toItemError(error) })
       }
     },
-    { together: (steps) => readTogether(app.db, steps) },
+    { together: (steps) => readSnapshot(app.db, steps) },
   )
   const hasNew = checked.some(({ draft }) => draft)
   if (hasNew) await requireDiskSpace(app)
   await requireQuotaForOne(app, actor, account, checked)
-  using rendering = startRendering(app)
-  const rendered = await renderItems(app, actor, checked, rendering, errors)
-  const placed = await placeInTurns(app, actor, rendered, owner)
+  using rendering = startRenderSession(app)
+  const rendered = await renderItemTemplates(app, actor, checked, rendering, errors)
+  const placed = await resolveItems(app, actor, rendered, owner)
   if (hasNew) {
-    const added = withoutRepeats(placed)
-    requireSandbox(app, app.db, actor.accountId, sumOf(added.filter(isSandbox), countNamed))
-    await requireQuota(app, account, sumOf(added.filter(isCounted), countNamed), () =>
-      sumOf(added.filter(isCounted), countUnsuppressed),
+    const added = withoutDuplicates(placed)
+    requireSandboxQuota(app, app.db, actor.accountId, sumBy(added.filter(isSandbox), countRecipients))
+    await requireQuota(app, account, sumBy(added.filter(isCounted), countRecipients), () =>
+      sumBy(added.filter(isCounted), countSendableOf),
     )
   }
   const items = await storeItems(
@@ -104,17 +109,17 @@ export async function acceptBatch(
   )
   const refs = { content: items.flatMap(({ content }) => (content ? refsOf(content) : [])) }
   const write = (tx: Tx): BatchResponse => {
-    const earlier = replyKey && findReply<BatchResponse>(tx.db, actor, replyKey)
+    const earlier = responseKey && findStoredResponse<BatchResponse>(tx.db, actor, responseKey)
     if (earlier) {
       dropContent(app, tx, refs)
       return earlier
     }
     const response = insertBatch(app, tx, actor, items, errors, input.emails.length)
-    if (replyKey) keepReply(app, tx, actor, replyKey, response)
+    if (responseKey) storeResponse(app, tx, actor, responseKey, response)
     return response
   }
-  const response = await referTo(app, refs, () => app.commit.write(write, { owner }))
-  for (const item of response.data) warnOfMismatch(app, actor, { response: item })
+  const response = await dropContentOnFailure(app, refs, () => app.commit.write(write, { owner }))
+  for (const item of response.data) logMismatch(app, actor, { response: item })
   return response
 }
 
@@ -132,8 +137,8 @@ function sumRecipients(emails: readonly unknown[]): number {
 async function storeItems(app: App, items: readonly ResolvedItem[], owner: number): Promise<StoredItem[]> {
   // One after the other, so that further requests of the account wait for one part and not for all of the batch.
   let lastPacked: Promise<unknown> = Promise.resolve()
-  const inTurn: PutOptions['inTurn'] = (pack) => {
-    const packed = lastPacked.then(() => app.turns.resume(owner, pack))
+  const inTurn: PutOptions['runFairly'] = (pack) => {
+    const packed = lastPacked.then(() => app.fairScheduler.resume(owner, pack))
     lastPacked = packed.catch(() => undefined)
     return packed
   }
@@ -141,14 +146,14 @@ async function storeItems(app: App, items: readonly ResolvedItem[], owner: numbe
     items.map(
       async (item): Promise<StoredItem> => ({
         ...item,
-        content: item.draft && (await storeContent(app, item.draft, { owner, inTurn })),
+        content: item.draft && (await storeContent(app, item.draft, { owner, runFairly: inTurn })),
       }),
     ),
   )
   const done = stored.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []))
   const refs = done.flatMap(({ content }) => (content ? refsOf(content) : []))
   const failed = stored.find((each) => each.status === 'rejected')
-  return referTo(app, { content: refs }, async () => {
+  return dropContentOnFailure(app, { content: refs }, async () => {
     if (failed) throw failed.reason
     return done
   })
@@ -165,15 +170,15 @@ async function requireQuotaForOne(
   checked: readonly CheckedItem[],
 ): Promise<void> {
   if (!checked.some(({ draft }) => draft?.template)) return
-  const placed = readTogether(app.db, () => place(app, actor, checked, []))
+  const placed = readSnapshot(app.db, () => placeItems(app, actor, checked, []))
   const counted = placed.filter(({ placement }) => placement && !placement.sandbox)
-  const least = (counts: readonly number[]): number => (counts.length === 0 ? 0 : Math.min(...counts))
-  await requireQuota(app, account, least(counted.map(countNamed)), () =>
-    least(
+  const minOf = (counts: readonly number[]): number => (counts.length === 0 ? 0 : Math.min(...counts))
+  await requireQuota(app, account, minOf(counted.map(countRecipients)), () =>
+    minOf(
       counted
         .map(({ item: { draft }, placement }) =>
           draft && placement
-            ? unsuppressed({ suppressions: suppressionsOf(app.db, actor, draft, placement.streamId) })
+            ? countSendable({ suppressions: findSuppressions(app.db, actor, draft, placement.streamId) })
             : 0,
         )
         .filter((recipients) => recipients > 0),
@@ -182,14 +187,14 @@ async function requireQuotaForOne(
 }
 
 /** Throws the 422 of an item that cannot be accepted. */
-function checkItem(app: App, actor: Actor, given: unknown): Pick<CheckedItem, 'idempotency' | 'draft'> {
-  const faults = faultsOf(given)
-  if (faults.length > 0)
-    throw invalid(faults[0]?.field ?? 'email', faults.map(({ field, message }) => `${field} ${message}`).join('; '))
-  const request = given as SendRequest
-  const idempotency = idempotencyOf(request, undefined)
-  if (requireReplay(app, actor, idempotency)) return { idempotency, draft: undefined }
-  const draft = draftOf(app, request, undefined)
+function checkItem(app: App, actor: Actor, item: unknown): Pick<CheckedItem, 'idempotency' | 'draft'> {
+  const problems = findProblems(item)
+  if (problems.length > 0)
+    throw invalid(problems[0]?.field ?? 'email', problems.map(({ field, message }) => `${field} ${message}`).join('; '))
+  const request = item as SendRequest
+  const idempotency = readIdempotency(request, undefined)
+  if (resolveReplay(app, actor, idempotency)) return { idempotency, draft: undefined }
+  const draft = createDraft(app, request, undefined)
   requireSendable(app, actor, draft)
   return { idempotency, draft }
 }
@@ -198,34 +203,34 @@ function checkItem(app: App, actor: Actor, given: unknown): Pick<CheckedItem, 'i
  * The same items with what their templates give; adds those whose template cannot be rendered to `errors`. What concerns the request as a whole, such as
  * that all of it is too large, ends it.
  */
-async function renderItems(
+async function renderItemTemplates(
   app: App,
   actor: Actor,
   items: readonly CheckedItem[],
-  rendering: Rendering,
+  rendering: RenderSession,
   errors: BatchResponse['errors'],
 ): Promise<CheckedItem[]> {
   const rendered: (CheckedItem | undefined)[] = []
-  const find = templateFinder(app, actor.accountId)
+  const findTemplate = createTemplateFinder(app, actor.accountId)
   let next = 0
-  let isRefused = false
+  let isAborted = false
   const renderNext = async (): Promise<void> => {
-    while (next < items.length && !isRefused) {
+    while (next < items.length && !isAborted) {
       const position = next++
       const item = items[position]
       if (!item) continue
       try {
         rendered[position] = item.draft
-          ? { ...item, draft: await renderedDraft(app, actor, item.draft, rendering, find) }
+          ? { ...item, draft: await renderDraft(app, actor, item.draft, rendering, findTemplate) }
           : item
       } catch (error) {
-        isRefused = !isItemError(error)
-        errors.push({ index: item.index, error: itemError(error) })
+        isAborted = !isItemError(error)
+        errors.push({ index: item.index, error: toItemError(error) })
       }
     }
   }
   // All of them end before the memory is given back, whatever becomes of one.
-  const ends = await Promise.allSettled(Array.from({ length: RENDERED_AT_ONCE }, renderNext))
+  const ends = await Promise.allSettled(Array.from({ length: MAX_CONCURRENT_RENDERS }, renderNext))
   for (const end of ends) if (end.status === 'rejected') throw end.reason
   return rendered.filter((item) => item !== undefined)
 }
@@ -234,35 +239,35 @@ const isItemError = (error: unknown): error is AppError =>
   error instanceof AppError && (error.status === 422 || error.code === 'idempotency_conflict')
 
 /** A refusal of one item as its error text; what concerns the request as a whole, or is no refusal, goes on. */
-function itemError(error: unknown): string {
+function toItemError(error: unknown): string {
   if (isItemError(error)) return error.message
   throw error
 }
 
-interface Placed<T extends CheckedItem> {
+interface PlacedItem<T extends CheckedItem> {
   readonly item: T
   /** Undefined: its key was seen before. */
   readonly placement: ReturnType<typeof requireSendable> | undefined
 }
 
 /** What the database says about each item now; adds those that it does not allow to `errors`. */
-function place<T extends CheckedItem>(
+function placeItems<T extends CheckedItem>(
   app: App,
   actor: Actor,
   items: readonly T[],
   errors: BatchResponse['errors'],
-): Placed<T>[] {
-  const placed: Placed<T>[] = []
-  const firsts = new Map<string, Idempotency>()
+): PlacedItem<T>[] {
+  const placed: PlacedItem<T>[] = []
+  const firstByKey = new Map<string, Idempotency>()
   for (const item of items) {
     try {
       const { idempotency } = item
-      const isReplay = !item.draft || requireReplay(app, actor, idempotency) !== undefined
+      const isReplay = !item.draft || resolveReplay(app, actor, idempotency) !== undefined
       const placement = isReplay ? undefined : requireSendable(app, actor, item.draft)
-      if (idempotency) requireSameContent(app.config, firsts, idempotency)
+      if (idempotency) requireSameContent(app.config, firstByKey, idempotency)
       placed.push({ item, placement })
     } catch (error) {
-      errors.push({ index: item.index, error: itemError(error) })
+      errors.push({ index: item.index, error: toItemError(error) })
     }
   }
   return placed
@@ -271,41 +276,42 @@ function place<T extends CheckedItem>(
 /** Throws the 409 of an item whose key is that of an earlier one in the batch with other content, where the operator wants that refused. */
 function requireSameContent(
   { idempotencyMismatch }: App['config'],
-  firsts: Map<string, Idempotency>,
+  firstByKey: Map<string, Idempotency>,
   idempotency: Idempotency,
 ): void {
-  const first = firsts.get(idempotency.key)
+  const first = firstByKey.get(idempotency.key)
   if (first && idempotencyMismatch === 'conflict' && !equalBytes(first.bodyHash, idempotency.bodyHash))
-    throw idempotencyConflict()
-  firsts.set(idempotency.key, first ?? idempotency)
+    throw createIdempotencyConflict()
+  firstByKey.set(idempotency.key, first ?? idempotency)
 }
 
 /**
  * Where each item goes, with the suppressions of its recipients: outside of the transaction, because of all that is asked for a batch they take longest. An
  * item that the database does not allow meanwhile stays, and the transaction refuses it.
  */
-async function placeInTurns(
+async function resolveItems(
   app: App,
   actor: Actor,
   items: readonly CheckedItem[],
   owner: number,
-): Promise<Placed<ResolvedItem>[]> {
-  const placed: Placed<ResolvedItem>[] = []
-  await app.turns.forEach(
+): Promise<PlacedItem<ResolvedItem>[]> {
+  const placed: PlacedItem<ResolvedItem>[] = []
+  await app.fairScheduler.forEach(
     owner,
     items,
     (item) => {
-      const placement = place(app, actor, [item], [])[0]?.placement
-      const suppressions = item.draft && placement ? suppressionsOf(app.db, actor, item.draft, placement.streamId) : []
+      const placement = placeItems(app, actor, [item], [])[0]?.placement
+      const suppressions =
+        item.draft && placement ? findSuppressions(app.db, actor, item.draft, placement.streamId) : []
       placed.push({ item: { ...item, suppressions }, placement })
     },
-    { isNew: false, together: (steps) => readTogether(app.db, steps) },
+    { isNew: false, together: (steps) => readSnapshot(app.db, steps) },
   )
   return placed
 }
 
 /** The items that become emails. Of two with one key the second returns the first, whichever of them is sandbox mail. */
-function withoutRepeats<T extends CheckedItem>(placed: readonly Placed<T>[]): Placed<T>[] {
+function withoutDuplicates<T extends CheckedItem>(placed: readonly PlacedItem<T>[]): PlacedItem<T>[] {
   const seenKeys = new Set<string>()
   return placed.filter(({ item, placement }) => {
     const key = item.idempotency?.key
@@ -315,16 +321,16 @@ function withoutRepeats<T extends CheckedItem>(placed: readonly Placed<T>[]): Pl
   })
 }
 
-const isSandbox = ({ placement }: Placed<CheckedItem>): boolean => placement?.sandbox === true
+const isSandbox = ({ placement }: PlacedItem<CheckedItem>): boolean => placement?.sandbox === true
 
 /** Whether the quota counts it. */
-const isCounted = (entry: Placed<CheckedItem>): boolean => !isSandbox(entry)
+const isCounted = (entry: PlacedItem<CheckedItem>): boolean => !isSandbox(entry)
 
-const countNamed = ({ item }: Placed<CheckedItem>): number => item.draft?.recipients.length ?? 0
+const countRecipients = ({ item }: PlacedItem<CheckedItem>): number => item.draft?.recipients.length ?? 0
 
-const countUnsuppressed = ({ item }: Placed<ResolvedItem>): number => unsuppressed(item)
+const countSendableOf = ({ item }: PlacedItem<ResolvedItem>): number => countSendable(item)
 
-const sumOf = <T>(entries: readonly T[], count: (entry: T) => number): number =>
+const sumBy = <T>(entries: readonly T[], count: (entry: T) => number): number =>
   entries.reduce((sum, entry) => sum + count(entry), 0)
 
 /** In one transaction: what the database decides may have changed since the items were checked, so it decides again. */
@@ -337,14 +343,14 @@ function insertBatch(
   total: number,
 ): BatchResponse {
   const errors = [...earlierErrors]
-  const placed = place(app, actor, items, errors)
-  const refused = new Set(items).difference(new Set(placed.map(({ item }) => item)))
-  for (const { content } of refused) if (content) dropContent(app, tx, { content: refsOf(content) })
-  const added = withoutRepeats(placed)
-  takeSandbox(app, tx, actor.accountId, sumOf(added.filter(isSandbox), countNamed))
-  const recipients = sumOf(added.filter(isCounted), countUnsuppressed)
-  const account = sendingAccount(app.config, tx.db, actor.accountId)
-  const quotaMonth = recipients > 0 ? takeQuota(tx, account, recipients, app.clock.now()) : null
+  const placed = placeItems(app, actor, items, errors)
+  const rejected = new Set(items).difference(new Set(placed.map(({ item }) => item)))
+  for (const { content } of rejected) if (content) dropContent(app, tx, { content: refsOf(content) })
+  const added = withoutDuplicates(placed)
+  consumeSandboxQuota(app, tx, actor.accountId, sumBy(added.filter(isSandbox), countRecipients))
+  const recipients = sumBy(added.filter(isCounted), countSendableOf)
+  const account = getSendingAccount(app.config, tx.db, actor.accountId)
+  const quotaMonth = recipients > 0 ? consumeQuota(tx, account, recipients, app.clock.now()) : null
   errors.sort((a, b) => a.index - b.index)
   const operation = insertOperation(app, tx, actor, {
     type: 'batch',

@@ -4,7 +4,7 @@
 import type { App } from '#features/core/app/app.ts'
 import type { DraftExtra, DraftRecipient, NewEmail } from '#features/sending/queue/new-email.ts'
 import type { RecipientKind } from '#features/sending/queue/status.ts'
-import { dataJsonOf } from '#features/setup/templates/render.ts'
+import { serialiseData } from '#features/setup/templates/render.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
 import { parseDateTime } from '#platform/date-time.ts'
@@ -13,9 +13,9 @@ import type { RenderedParts } from '#platform/template/renderer.ts'
 import { days, MiB, minutes } from '#platform/units.ts'
 import { formatMailbox, normaliseAddress, parseMailbox, parseMailboxList } from '#protocols/address/parse.ts'
 import { isMailboxField } from '#protocols/mime/compose.ts'
-import { attachmentsOf } from './attachments.ts'
-import { headerSafe } from './header-safe.ts'
-import { idempotencyOf } from './idempotency.ts'
+import { decodeAttachments } from './attachments.ts'
+import { requireHeaderSafe } from './header-safe.ts'
+import { readIdempotency } from './idempotency.ts'
 import type { SendRequest } from './model.ts'
 
 export interface Draft extends NewEmail {
@@ -29,11 +29,11 @@ export interface DraftTemplate {
   readonly alias: string
 }
 
-const MOST_SUBJECT_CHARACTERS = 998
+const MAX_SUBJECT_LENGTH = 998
 /** Of text and HTML each. So much takes tens of milliseconds to compose, and Gmail clips messages at 102 KB. */
 const MAX_BODY_BYTES = 2 * MiB
 const PAST_TOLERANCE_MS = minutes(5)
-const FURTHEST_MS = days(366)
+const MAX_SEND_AT_AHEAD_MS = days(366)
 
 /** Headers that the service writes itself. RFC 5322 §3.6, RFC 6376. */
 const RESERVED_HEADER =
@@ -47,9 +47,9 @@ const UNSUBSCRIBE_URLS = /^<(?:https?|mailto):[!#-;=?-~]+>(?:[ \t]*,[ \t]*<(?:ht
  * Checks a send request and gives the draft of it.
  * @param idempotencyHeader value of the header `Idempotency-Key`, which means the same as the body's field
  */
-export function draftOf(app: App, request: SendRequest, idempotencyHeader: string | undefined): Draft {
-  const from = senderOf(request.from)
-  const recipients = recipientsOf(request, app.config.maxRecipients)
+export function createDraft(app: App, request: SendRequest, idempotencyHeader: string | undefined): Draft {
+  const from = parseSender(request.from)
+  const recipients = parseRecipients(request, app.config.maxRecipients)
   // An empty subject or body is what clients send for none.
   const subject = request.subject ?? ''
   const html = request.html_body || undefined
@@ -58,22 +58,22 @@ export function draftOf(app: App, request: SendRequest, idempotencyHeader: strin
   if (alias === undefined) requireContent({ subject, html, text })
   else requireVariables(request.template_data)
   requireSubject(subject)
-  const idempotency = idempotencyOf(request, idempotencyHeader)
+  const idempotency = readIdempotency(request, idempotencyHeader)
   return {
     from: from.mailbox,
     fromDomain: from.domain,
     recipients,
     subject,
-    html: bodyOf('html_body', html),
-    text: bodyOf('text_body', text),
-    attachments: attachmentsOf(request, app.config.maxAttachmentBytes),
-    scheduledAt: scheduledAtOf(request.send_at ?? undefined, app.clock.now()),
+    html: encodeBody('html_body', html),
+    text: encodeBody('text_body', text),
+    attachments: decodeAttachments(request, app.config.maxAttachmentBytes),
+    scheduledAt: parseSendAt(request.send_at ?? undefined, app.clock.now()),
     stream: request.stream ?? 'transactional',
     tracking: request.tracking ?? undefined,
     transactional: request.transactional ?? true,
     ...(alias === undefined ? {} : { template: { alias } }),
     idempotency,
-    extra: extraOf(app.config, request, idempotency?.key),
+    extra: parseExtra(app.config, request, idempotency?.key),
   }
 }
 
@@ -81,14 +81,14 @@ export function draftOf(app: App, request: SendRequest, idempotencyHeader: strin
  * The draft with what its template gave in place of what the request left out. Throws the 422 of a subject or body that is missing still, or is not
  * allowed.
  */
-export function filledDraft(draft: Draft, templateId: number, parts: RenderedParts): Draft {
+export function fillDraft(draft: Draft, templateId: number, parts: RenderedParts): Draft {
   const { template, ...rest } = draft
   const filled = {
     ...rest,
     templateId,
     subject: draft.subject || (parts.subject ?? ''),
-    html: draft.html ?? bodyOf('html_body', parts.html || undefined),
-    text: draft.text ?? bodyOf('text_body', parts.text || undefined),
+    html: draft.html ?? encodeBody('html_body', parts.html || undefined),
+    text: draft.text ?? encodeBody('text_body', parts.text || undefined),
   }
   requireContent(filled, template)
   requireSubject(filled.subject)
@@ -96,7 +96,7 @@ export function filledDraft(draft: Draft, templateId: number, parts: RenderedPar
 }
 
 /** Throws when a body is too large. */
-function bodyOf(field: 'html_body' | 'text_body', body: string | undefined): Buffer | undefined {
+function encodeBody(field: 'html_body' | 'text_body', body: string | undefined): Buffer | undefined {
   if (body === undefined) return undefined
   const bytes = Buffer.from(body)
   if (bytes.length > MAX_BODY_BYTES)
@@ -113,65 +113,64 @@ function requireContent(
   { subject, html, text }: { readonly subject: string; readonly html: unknown; readonly text: unknown },
   template?: DraftTemplate,
 ): void {
-  const given = template && `The template "${template.alias}" gives no`
+  const problemStart = template && `The template "${template.alias}" gives no`
   if (subject === '')
     throw invalid(
       'subject',
-      given ? `${given} subject with this template_data.` : 'A subject is required unless a template gives one.',
+      problemStart
+        ? `${problemStart} subject with this template_data.`
+        : 'A subject is required unless a template gives one.',
     )
   if (html === undefined && text === undefined)
     throw invalid(
       'text_body',
-      given
-        ? `${given} body with this template_data; give it one, or give text_body or html_body.`
+      problemStart
+        ? `${problemStart} body with this template_data; give it one, or give text_body or html_body.`
         : 'A body is required: give text_body, html_body or both.',
     )
 }
 
 /** Throws when a subject, as far as there is one, cannot be that of a message. */
 function requireSubject(subject: string): void {
-  headerSafe('subject', subject)
+  requireHeaderSafe('subject', subject)
   if (subject !== '' && subject.trim() === '')
     throw invalid('subject', 'The subject has only white space; write one, or leave it out where a template gives one.')
-  if (subject.length > MOST_SUBJECT_CHARACTERS)
-    throw invalid(
-      'subject',
-      `The subject has ${subject.length} characters; at most ${MOST_SUBJECT_CHARACTERS} are allowed.`,
-    )
+  if (subject.length > MAX_SUBJECT_LENGTH)
+    throw invalid('subject', `The subject has ${subject.length} characters; at most ${MAX_SUBJECT_LENGTH} are allowed.`)
 }
 
 /** Anything may be kept as template_data, but variables have names. */
 function requireVariables(templateData: unknown): void {
-  if (!isNothing(templateData) && !isFilledMap(templateData))
+  if (!isEmpty(templateData) && !isNonEmptyMap(templateData))
     throw invalid('template_data', 'template_data must be a JSON object: the names and values of the variables.')
 }
 
-function mailboxOf(field: string, text: string) {
+function requireMailbox(field: string, text: string) {
   const parsed = parseMailbox(text)
   if (parsed.kind === 'invalid') throw invalid(field, `${field}: ${parsed.reason}`, 'invalid_address')
   return parsed
 }
 
-function senderOf(text: string): { mailbox: string; domain: string } {
-  const parsed = mailboxOf('from', text)
+function parseSender(text: string): { mailbox: string; domain: string } {
+  const parsed = requireMailbox('from', text)
   return { mailbox: formatMailbox(parsed), domain: parsed.domain }
 }
 
 /** All recipients, To first; an address that comes twice keeps its first place. */
-function recipientsOf(request: SendRequest, most: number): DraftRecipient[] {
+function parseRecipients(request: SendRequest, max: number): DraftRecipient[] {
   const lists: [RecipientKind, readonly string[]][] = [
     ['to', typeof request.to === 'string' ? [request.to] : request.to],
     ['cc', request.cc ?? []],
     ['bcc', request.bcc ?? []],
   ]
-  const given = lists.reduce((sum, [, list]) => sum + list.length, 0)
+  const count = lists.reduce((sum, [, list]) => sum + list.length, 0)
   // Ten times as many as allowed may be duplicates of each other; more are not even parsed.
-  if (given > most * 10) throw tooManyRecipients(given, most)
+  if (count > max * 10) throw createTooManyRecipientsError(count, max)
   const byKey = new Map<string, DraftRecipient>()
   for (const [kind, list] of lists) {
     for (const [index, text] of list.entries()) {
       const field = kind === 'to' && typeof request.to === 'string' ? 'to' : `${kind}.${index}`
-      const parsed = mailboxOf(field, text)
+      const parsed = requireMailbox(field, text)
       const key = normaliseAddress(parsed.address)
       if (byKey.has(key)) continue
       byKey.set(key, {
@@ -182,18 +181,18 @@ function recipientsOf(request: SendRequest, most: number): DraftRecipient[] {
       })
     }
   }
-  if (byKey.size > most) throw tooManyRecipients(byKey.size, most)
+  if (byKey.size > max) throw createTooManyRecipientsError(byKey.size, max)
   return [...byKey.values()]
 }
 
-const tooManyRecipients = (given: number, most: number) =>
+const createTooManyRecipientsError = (count: number, max: number) =>
   invalid(
     'to',
-    `The email has ${given} recipients in to, cc and bcc; at most ${most} are allowed. Send several emails or a batch.`,
+    `The email has ${count} recipients in to, cc and bcc; at most ${max} are allowed. Send several emails or a batch.`,
     'too_many_recipients',
   )
 
-function scheduledAtOf(text: string | undefined, now: Millis): Millis | undefined {
+function parseSendAt(text: string | undefined, now: Millis): Millis | undefined {
   if (text === undefined) return undefined
   const at = parseDateTime(text, 'zoned')
   if (at === undefined)
@@ -204,19 +203,19 @@ function scheduledAtOf(text: string | undefined, now: Millis): Millis | undefine
     )
   if (at < now - PAST_TOLERANCE_MS)
     throw invalid('send_at', 'send_at is in the past; omit it to send now.', 'invalid_send_at')
-  if (at > now + FURTHEST_MS) throw invalid('send_at', 'send_at is more than a year ahead.', 'invalid_send_at')
+  if (at > now + MAX_SEND_AT_AHEAD_MS) throw invalid('send_at', 'send_at is more than a year ahead.', 'invalid_send_at')
   return at <= now ? undefined : at
 }
 
-function extraOf(config: Config, request: SendRequest, idempotencyKey: string | undefined): DraftExtra {
-  const headers = headersOf(config, request.headers, request.transactional ?? true)
-  const tags = tagsOf(config, request.tags ?? [])
-  const metadata = metadataOf(config, request.metadata)
-  const templateData = templateDataOf(request.template_data)
-  if (request.reply_to && headers) refuseSecondReplyTo(headers)
-  if (headers) requireOneClick(headers)
+function parseExtra(config: Config, request: SendRequest, idempotencyKey: string | undefined): DraftExtra {
+  const headers = parseHeaders(config, request.headers, request.transactional ?? true)
+  const tags = parseTags(config, request.tags ?? [])
+  const metadata = parseMetadata(config, request.metadata)
+  const templateData = parseTemplateData(request.template_data)
+  if (request.reply_to && headers) requireSingleReplyTo(headers)
+  if (headers) requireValidUnsubscribe(headers)
   return {
-    ...(request.reply_to ? { reply_to: mailboxesOf('reply_to', request.reply_to) } : {}),
+    ...(request.reply_to ? { reply_to: parseMailboxes('reply_to', request.reply_to) } : {}),
     ...(headers ? { headers } : {}),
     ...(metadata === undefined ? {} : { metadata }),
     ...(tags.length > 0 ? { tags } : {}),
@@ -226,22 +225,22 @@ function extraOf(config: Config, request: SendRequest, idempotencyKey: string | 
 }
 
 /** PHP sends an empty map as `[]`. */
-const isFilledMap = (value: unknown): value is Record<string, unknown> =>
+const isNonEmptyMap = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value) && Object.keys(value).length > 0
 
-const isNothing = (value: unknown): boolean =>
+const isEmpty = (value: unknown): boolean =>
   value === undefined || value === null || (typeof value === 'object' && Object.keys(value).length === 0)
 
-function mailboxesOf(field: string, text: string): string {
-  headerSafe(field, text)
+function parseMailboxes(field: string, text: string): string {
+  requireHeaderSafe(field, text)
   const parsed = parseMailboxList(text)
   if (parsed.kind === 'invalid') throw invalid(field, `${field}: ${parsed.reason}`, 'invalid_address')
   return parsed.mailboxes.map(formatMailbox).join(', ')
 }
 
-function headersOf(config: Config, value: unknown, isTransactional: boolean): Record<string, string> | undefined {
-  if (isNothing(value)) return undefined
-  if (!isFilledMap(value)) throw invalid('headers', 'headers must be a map of header names to values.')
+function parseHeaders(config: Config, value: unknown, isTransactional: boolean): Record<string, string> | undefined {
+  if (isEmpty(value)) return undefined
+  if (!isNonEmptyMap(value)) throw invalid('headers', 'headers must be a map of header names to values.')
   const entries = Object.entries(value)
   if (entries.length > config.maxHeaders)
     throw invalid('headers', `There are ${entries.length} headers; at most ${config.maxHeaders} are allowed.`)
@@ -270,25 +269,26 @@ function headersOf(config: Config, value: unknown, isTransactional: boolean): Re
         throw invalid(field, 'A header value must be a string, a number or a boolean.')
       }
       const text = String(given)
-      headerSafe(field, text)
+      requireHeaderSafe(field, text)
       if (Buffer.byteLength(text) + name.length + 2 > config.maxHeaderOctets)
         throw invalid(field, `The header is longer than ${config.maxHeaderOctets} octets.`)
-      if (isMailboxField(name)) mailboxesOf(field, text)
+      if (isMailboxField(name)) parseMailboxes(field, text)
       return [name, text]
     }),
   )
 }
 
 /** Throws when the caller's own fields for unsubscribing are none. RFC 8058 §3.1: one click needs an https URL. */
-function requireOneClick(headers: Readonly<Record<string, string>>): void {
-  const find = (wanted: string) => Object.entries(headers).find(([name]) => name.toLowerCase() === wanted) ?? []
-  const [name, urls] = find('list-unsubscribe')
+function requireValidUnsubscribe(headers: Readonly<Record<string, string>>): void {
+  const findHeader = (lowerName: string) =>
+    Object.entries(headers).find(([name]) => name.toLowerCase() === lowerName) ?? []
+  const [name, urls] = findHeader('list-unsubscribe')
   if (urls !== undefined && !UNSUBSCRIBE_URLS.test(urls.trim()))
     throw invalid(
       `headers.${name}`,
       'List-Unsubscribe must be URLs in angle brackets, separated by commas, such as <https://example.com/leave?u=1>, <mailto:leave@example.com>.',
     )
-  const [postName, post] = find('list-unsubscribe-post')
+  const [postName, post] = findHeader('list-unsubscribe-post')
   if (post === undefined) return
   if (post.trim() !== 'List-Unsubscribe=One-Click')
     throw invalid(`headers.${postName}`, 'List-Unsubscribe-Post must be List-Unsubscribe=One-Click.')
@@ -300,7 +300,7 @@ function requireOneClick(headers: Readonly<Record<string, string>>): void {
 }
 
 /** RFC 5322 §3.6: at most one. */
-function refuseSecondReplyTo(headers: Readonly<Record<string, string>>): void {
+function requireSingleReplyTo(headers: Readonly<Record<string, string>>): void {
   const name = Object.keys(headers).find((header) => header.toLowerCase() === 'reply-to')
   if (name !== undefined)
     throw invalid(
@@ -309,18 +309,18 @@ function refuseSecondReplyTo(headers: Readonly<Record<string, string>>): void {
     )
 }
 
-function tagsOf(config: Config, tags: readonly string[]): string[] {
+function parseTags(config: Config, tags: readonly string[]): string[] {
   if (tags.length > config.maxTags)
     throw invalid('tags', `There are ${tags.length} tags; at most ${config.maxTags} are allowed.`)
   tags.forEach((tag, index) => {
     if (tag.length === 0 || tag.length > config.maxTagCharacters)
       throw invalid(`tags.${index}`, `A tag has 1 to ${config.maxTagCharacters} characters.`)
-    headerSafe(`tags.${index}`, tag)
+    requireHeaderSafe(`tags.${index}`, tag)
   })
   return [...new Set(tags)]
 }
 
-function metadataOf(config: Config, value: unknown): Record<string, unknown> | undefined {
+function parseMetadata(config: Config, value: unknown): Record<string, unknown> | undefined {
   if (value === undefined || value === null || (Array.isArray(value) && value.length === 0)) return undefined
   if (typeof value !== 'object' || Array.isArray(value)) throw invalid('metadata', 'metadata must be a JSON object.')
   if (Buffer.byteLength(JSON.stringify(value)) > config.maxMetadataBytes)
@@ -328,8 +328,8 @@ function metadataOf(config: Config, value: unknown): Record<string, unknown> | u
   return value as Record<string, unknown>
 }
 
-function templateDataOf(value: unknown): Record<string, unknown> | undefined {
-  if (!isFilledMap(value)) return undefined
-  dataJsonOf(value)
+function parseTemplateData(value: unknown): Record<string, unknown> | undefined {
+  if (!isNonEmptyMap(value)) return undefined
+  serialiseData(value)
   return value
 }

@@ -4,6 +4,6 @@ import { invalid } from '#platform/errors.ts'
 const FORBIDDEN_CHARACTERS = /[\r\n\0]/
 
 /** Throws a 422 on `field` when the value has CR, LF or NUL. */
-export function headerSafe(field: string, value: string): void {
+export function requireHeaderSafe(field: string, value: string): void {
   if (FORBIDDEN_CHARACTERS.test(value)) throw invalid(field, `${field} must not contain line breaks or NUL characters.`)
 }

@@ -3,19 +3,19 @@
  * Pure.
  */
 
-import { type Idempotency, keyHashOf } from '#features/sending/queue/idempotency-key.ts'
+import { hashIdempotencyKey, type Idempotency } from '#features/sending/queue/idempotency-key.ts'
 import { sha256 } from '#platform/crypto.ts'
 import { type AppError, conflict, invalid } from '#platform/errors.ts'
 import type { SendRequest } from './model.ts'
 
 /** Longer texts are hashed by themselves: a copy of the attachments would double what a request holds. */
-const LONGEST_PLAIN_TEXT = 4096
+const MAX_PLAIN_TEXT_LENGTH = 4096
 
 /**
  * The key of a request; undefined when it has none. Throws a 422 when field and header differ.
  * @param header value of `Idempotency-Key`, which means the same as the body's field
  */
-export function idempotencyOf(request: SendRequest, header: string | undefined): Idempotency | undefined {
+export function readIdempotency(request: SendRequest, header: string | undefined): Idempotency | undefined {
   const fromBody = request.idempotency_key ?? undefined
   if (header !== undefined && fromBody !== undefined && header !== fromBody) {
     throw invalid(
@@ -27,22 +27,22 @@ export function idempotencyOf(request: SendRequest, header: string | undefined):
   const key = fromBody ?? header
   if (key === undefined) return undefined
   const { idempotency_key: _, ...rest } = request
-  return { key, keyHash: keyHashOf('idempotency_key', key), bodyHash: bodyHashOf(rest) }
+  return { key, keyHash: hashIdempotencyKey('idempotency_key', key), bodyHash: hashBody(rest) }
 }
 
 /** The 409 for a key that was used for other content. */
-export const idempotencyConflict = (): AppError =>
+export const createIdempotencyConflict = (): AppError =>
   conflict(
     'idempotency_conflict',
     'This idempotency key was used for a request with other content; use a new key for every email.',
   )
 
 /** Equal for values that mean the same: the order of keys does not count, and null is as good as missing. */
-export const bodyHashOf = (value: unknown): Uint8Array => sha256(canonicalJson(value)).slice(0, 16)
+export const hashBody = (value: unknown): Uint8Array => sha256(toCanonicalJson(value)).slice(0, 16)
 
-function canonicalJson(value: unknown): string {
+function toCanonicalJson(value: unknown): string {
   return JSON.stringify(value, (_, v: unknown) => {
-    if (typeof v === 'string') return v.length > LONGEST_PLAIN_TEXT ? { sha256: sha256(v).toHex() } : v
+    if (typeof v === 'string') return v.length > MAX_PLAIN_TEXT_LENGTH ? { sha256: sha256(v).toHex() } : v
     if (typeof v !== 'object' || v === null || Array.isArray(v)) return v
     return Object.fromEntries(
       Object.entries(v)

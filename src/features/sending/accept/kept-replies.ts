@@ -4,20 +4,20 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { keyHashOf } from '#features/sending/queue/idempotency-key.ts'
+import { hashIdempotencyKey } from '#features/sending/queue/idempotency-key.ts'
 import { equalBytes } from '#platform/crypto.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { days } from '#platform/units.ts'
-import { bodyHashOf, idempotencyConflict } from './idempotency.ts'
+import { createIdempotencyConflict, hashBody } from './idempotency.ts'
 
-export interface ReplyKey {
+export interface ResponseKey {
   readonly keyHash: Uint8Array
   /** Of what tells a repeated request from another one. */
   readonly bodyHash: Uint8Array
 }
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   find: db.prepare<{ bodyHash: Uint8Array; response: string }, [number, Uint8Array]>(
     'SELECT body_hash AS bodyHash, response FROM batch_replies WHERE account_id = ? AND key_hash = ?',
   ),
@@ -31,31 +31,33 @@ const sql = prepared((db) => ({
   setResponse: db.prepare('UPDATE batch_replies SET response = ?, body_hash = zeroblob(16) WHERE id = ?'),
 }))
 
-const REPLY_KEPT_MS = days(2)
+const RESPONSE_RETENTION_MS = days(2)
 
 /** The key of a request; undefined when it has no such header. 422 when the header is too short or too long. */
-export const replyKeyOf = (header: string | undefined, body: unknown): ReplyKey | undefined =>
-  header === undefined ? undefined : { keyHash: keyHashOf('Idempotency-Key', header), bodyHash: bodyHashOf(body) }
+export const createResponseKey = (header: string | undefined, body: unknown): ResponseKey | undefined =>
+  header === undefined
+    ? undefined
+    : { keyHash: hashIdempotencyKey('Idempotency-Key', header), bodyHash: hashBody(body) }
 
 /** The answer that was given for this key; undefined when there was none. 409 `idempotency_conflict` when it was for another body. */
-export function findReply<T extends object>(db: Database, actor: Actor, key: ReplyKey): T | undefined {
+export function findStoredResponse<T extends object>(db: Database, actor: Actor, key: ResponseKey): T | undefined {
   const found = sql(db).find.get(actor.accountId, key.keyHash)
   if (!found) return undefined
-  if (!equalBytes(found.bodyHash, key.bodyHash)) throw idempotencyConflict()
+  if (!equalBytes(found.bodyHash, key.bodyHash)) throw createIdempotencyConflict()
   return JSON.parse(found.response) as T
 }
 
 /** Keeps the answer, in the transaction that it tells of. */
-export function keepReply(app: Pick<App, 'clock'>, tx: Tx, actor: Actor, key: ReplyKey, response: object): void {
+export function storeResponse(app: Pick<App, 'clock'>, tx: Tx, actor: Actor, key: ResponseKey, response: object): void {
   sql(tx.db).insert.run(actor.accountId, key.keyHash, key.bodyHash, JSON.stringify(response), app.clock.now())
 }
 
 /** Removes answers that are older than they have to be kept. */
-export const trimReplies = (app: App): Promise<void> =>
-  app.commit.writeFromReserve((tx) => void sql(tx.db).trim.run(app.provenNow() - REPLY_KEPT_MS))
+export const purgeStoredResponses = (app: App): Promise<void> =>
+  app.commit.writeFromReserve((tx) => void sql(tx.db).trim.run(app.confirmedNow() - RESPONSE_RETENTION_MS))
 
 /** Rows that are looked at in one transaction: some 10 ms at most, since an answer has 500 emails. */
-const ERASED_SLICE = 10
+const ERASE_BATCH_SIZE = 10
 
 /**
  * Looks at some answers after a row, and takes a person out of those of an account. A request that is repeated after that has another body, as far as
@@ -63,11 +65,11 @@ const ERASED_SLICE = 10
  * @param which.erased a text without the person; the same text where he is not in it
  * @returns `next` where to go on; undefined: all were looked at
  */
-export function eraseInReplies(
+export function eraseInStoredResponses(
   tx: Tx,
   which: { readonly accountId: number; readonly after: number; readonly erased: (text: string) => string },
 ): { readonly rows: number; readonly next: number | undefined } {
-  const rows = sql(tx.db).after.all(which.after, ERASED_SLICE)
+  const rows = sql(tx.db).after.all(which.after, ERASE_BATCH_SIZE)
   let changed = 0
   for (const { id, accountId, response } of rows) {
     const erased = accountId === which.accountId ? which.erased(response) : response
@@ -75,5 +77,5 @@ export function eraseInReplies(
     sql(tx.db).setResponse.run(erased, id)
     changed++
   }
-  return { rows: changed, next: rows.length < ERASED_SLICE ? undefined : rows.at(-1)?.id }
+  return { rows: changed, next: rows.length < ERASE_BATCH_SIZE ? undefined : rows.at(-1)?.id }
 }

@@ -8,7 +8,8 @@ const OptionalNullable = <T extends TSchema>(schema: T, description: string) =>
   Type.Optional(Nullable(schema, description))
 
 /** Free maps are checked by hand, because PHP sends an empty one as `[]`; the description still says that they are maps. */
-const anyMap = (description: string) => Type.Unknown({ type: 'object', additionalProperties: true, description })
+const createMapSchema = (description: string) =>
+  Type.Unknown({ type: 'object', additionalProperties: true, description })
 
 export const Attachment = Type.Object(
   {
@@ -44,7 +45,7 @@ export const SendRequest = Type.Object(
       Nullable(Type.String(), 'Alias of a template, rendered for what subject, html_body and text_body leave out.'),
     ),
     template_data: Type.Optional(
-      anyMap('Values for the template: names and values of its variables; at most 1 MiB of JSON.'),
+      createMapSchema('Values for the template: names and values of its variables; at most 1 MiB of JSON.'),
     ),
     cc: Type.Optional(Type.Array(Type.String(), { description: 'Carbon copy recipients.' })),
     bcc: Type.Optional(
@@ -52,11 +53,11 @@ export const SendRequest = Type.Object(
     ),
     reply_to: Type.Optional(Nullable(Type.String(), 'Reply-To: one address or a comma list.')),
     headers: Type.Optional(
-      anyMap(
+      createMapSchema(
         'Further headers: a map of names to strings, numbers or booleans. At most 50. List-Unsubscribe: only when transactional is true.',
       ),
     ),
-    metadata: Type.Optional(anyMap('Your own data, returned as given; at most 16 KiB of JSON.')),
+    metadata: Type.Optional(createMapSchema('Your own data, returned as given; at most 16 KiB of JSON.')),
     tags: Type.Optional(Type.Array(Type.String(), { description: 'At most 20 tags of at most 128 characters.' })),
     attachments: Type.Optional(Nullable(Type.Array(Attachment), 'Files; at most 25 MiB decoded.')),
     send_at: Type.Optional(Nullable(Type.String(), 'When to send (RFC 3339), at most a year ahead; omitted: now.')),

@@ -5,14 +5,14 @@ import { messageIdOf } from '#features/sending/queue/names.ts'
 import { recipientKindCode, type Status, statusName } from '#features/sending/queue/status.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { AppError } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { Draft } from './draft.ts'
 import type { SendResponse } from './model.ts'
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   email: db.prepare<
     { uuid: Uint8Array; from: string; status: number; sandbox: number; scheduledAt: number | null; createdAt: number },
     [number]
@@ -25,11 +25,11 @@ const sql = prepared((db) => ({
 }))
 
 /** The send response of a stored email. */
-export function responseOf(app: Pick<App, 'db'>, emailId: number): SendResponse {
+export function readSendResponse(app: Pick<App, 'db'>, emailId: number): SendResponse {
   const statements = sql(app.db)
   const email = statements.email.get(emailId)
   if (!email) throw new AppError(404, 'email_not_found', 'There is no email with this id.')
-  return sendResponse({
+  return toSendResponse({
     ...email,
     status: statusName(email.status),
     to: statements.toAddresses.all(emailId),
@@ -47,7 +47,7 @@ export function insertDraft(
   placement: Placement,
 ): SendResponse {
   if (draft.template) throw new Error('the template of an email was not rendered')
-  return sendResponse({
+  return toSendResponse({
     ...insertEmail(app, tx, actor, draft, content, placement),
     from: draft.from,
     to: draft.recipients.filter(({ kind }) => kind === 'to'),
@@ -55,7 +55,7 @@ export function insertDraft(
   })
 }
 
-interface Answered {
+interface RespondedEmail {
   readonly uuid: Uint8Array
   readonly from: string
   readonly status: Status
@@ -65,7 +65,7 @@ interface Answered {
   readonly scheduledAt: Millis | null
 }
 
-const sendResponse = ({ uuid, from, status, to, sandbox, createdAt, scheduledAt }: Answered): SendResponse => ({
+const toSendResponse = ({ uuid, from, status, to, sandbox, createdAt, scheduledAt }: RespondedEmail): SendResponse => ({
   id: formatUuid(uuid),
   message_id: messageIdOf(uuid, from),
   status,

@@ -4,18 +4,18 @@
  */
 import type { Database } from 'bun:sqlite'
 import {
+  consumeQuota,
+  getSendingAccount,
   giveQuotaBack,
-  quotaLeft,
-  requireSending,
+  readRemainingQuota,
+  requireSendingAllowed,
   type SendingAccount,
-  sendingAccount,
-  takeQuota,
 } from '#features/core/accounts/accounts.ts'
 import { hasTracking } from '#features/core/accounts/plans.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import type { Placement } from '#features/sending/queue/insert.ts'
 import { domainNotVerified, findSendingDomain } from '#features/setup/domains/sending.ts'
-import { findStream } from '#features/setup/streams/streams.ts'
+import { findStreamId } from '#features/setup/streams/streams.ts'
 import { suppressionOf } from '#features/setup/suppression-store/check.ts'
 import type { Config } from '#platform/config.ts'
 import { insufficientStorage, invalid } from '#platform/errors.ts'
@@ -28,8 +28,8 @@ import type { Draft } from './draft.ts'
  * records since then
  */
 export function requireSendable(app: App, actor: Actor, draft: Draft, { isAccepted = false } = {}) {
-  const account = sendingAccount(app.config, app.db, actor.accountId)
-  requireSending(account)
+  const account = getSendingAccount(app.config, app.db, actor.accountId)
+  requireSendingAllowed(account)
   const domain = findSendingDomain(app.db, actor.accountId, draft.fromDomain)
   if (!domain) {
     throw invalid(
@@ -39,9 +39,9 @@ export function requireSendable(app: App, actor: Actor, draft: Draft, { isAccept
     )
   }
   const sandbox = !domain.isVerified && !domain.lapsed
-  const isRefused = domain.lapsed !== undefined || (sandbox && app.config.sendingUnverified === 'reject')
-  if (isRefused && !isAccepted) throw domainNotVerified('from', domain)
-  const streamId = findStream(app.db, actor.accountId, draft.stream)
+  const isRejected = domain.lapsed !== undefined || (sandbox && app.config.sendingUnverified === 'reject')
+  if (isRejected && !isAccepted) throw domainNotVerified('from', domain)
+  const streamId = findStreamId(app.db, actor.accountId, draft.stream)
   if (streamId === undefined)
     throw invalid('stream', `There is no stream "${draft.stream}" on this account.`, 'stream_not_found')
   return { account, domainId: domain.id, sandbox, streamId, tracked: isTracked(app.config, account, draft) }
@@ -52,7 +52,7 @@ const isTracked = (config: Config, account: SendingAccount, draft: Draft): boole
   draft.html !== undefined && hasTracking(config, account.plan) && (draft.tracking ?? account.trackingDefault)
 
 /** Why each recipient of a draft, in their order, may not be sent to; undefined for those who may. */
-export const suppressionsOf = (db: Database, actor: Actor, draft: Draft, streamId: number): (string | undefined)[] =>
+export const findSuppressions = (db: Database, actor: Actor, draft: Draft, streamId: number): (string | undefined)[] =>
   draft.recipients.map(
     ({ address }) =>
       suppressionOf(db, {
@@ -65,7 +65,7 @@ export const suppressionsOf = (db: Database, actor: Actor, draft: Draft, streamI
   )
 
 /** Recipients that may be sent to, which are those that the quota counts. */
-export const unsuppressed = ({ suppressions }: Pick<Placement, 'suppressions'>): number =>
+export const countSendable = ({ suppressions }: Pick<Placement, 'suppressions'>): number =>
   suppressions.filter((reason) => reason === undefined).length
 
 /** Throws 507 `insufficient_storage` when the disk is low: new mail is refused while accepted mail can still be finished. */
@@ -83,13 +83,13 @@ export async function requireDiskSpace(app: Pick<App, 'disk'>): Promise<void> {
 export async function requireQuota(
   app: App,
   account: SendingAccount,
-  most: number,
+  max: number,
   count: () => number,
-  left = quotaLeft(app.db, account, app.clock.now()),
+  left = readRemainingQuota(app.db, account, app.clock.now()),
 ): Promise<void> {
-  if (most === 0 || most <= left) return
+  if (max === 0 || max <= left) return
   const now = app.clock.now()
   const recipients = count()
   if (recipients === 0 || recipients <= left) return
-  await app.commit.write((tx) => giveQuotaBack(tx, account.id, takeQuota(tx, account, recipients, now), recipients))
+  await app.commit.write((tx) => giveQuotaBack(tx, account.id, consumeQuota(tx, account, recipients, now), recipients))
 }

@@ -3,11 +3,16 @@
  * rendered for a request that is refused. Never renders what the request itself contains.
  */
 import type { Actor, App } from '#features/core/app/app.ts'
-import { dataJsonOf, type Rendering, requireRoom } from '#features/setup/templates/render.ts'
-import { sourceOf, type Template, templateByAlias, templateSize } from '#features/setup/templates/templates.ts'
+import { type RenderSession, requireRenderCapacity, serialiseData } from '#features/setup/templates/render.ts'
+import {
+  findTemplateByAlias,
+  readTemplateSize,
+  type Template,
+  toTemplateSource,
+} from '#features/setup/templates/templates.ts'
 import { invalid } from '#platform/errors.ts'
 import type { RenderRequest } from '#platform/template/renderer.ts'
-import { type Draft, filledDraft } from './draft.ts'
+import { type Draft, fillDraft } from './draft.ts'
 
 /** Finds a template of the account by its alias. */
 export type FindTemplate = (alias: string) => Template | undefined
@@ -16,12 +21,12 @@ export type FindTemplate = (alias: string) => Template | undefined
  * Reads a template that is asked for several times in a row once: a batch mostly has one, and it may be large. Throws a 503 in place of reading one that
  * would not be rendered now.
  */
-export function templateFinder(app: App, accountId: number): FindTemplate {
+export function createTemplateFinder(app: App, accountId: number): FindTemplate {
   let last: { readonly alias: string; readonly template: Template | undefined } | undefined
   return (alias) => {
     if (last?.alias === alias) return last.template
-    requireRoom(app, accountId, templateSize(app.db, accountId, { alias }))
-    last = { alias, template: templateByAlias(app.db, accountId, alias) }
+    requireRenderCapacity(app, accountId, readTemplateSize(app.db, accountId, { alias }))
+    last = { alias, template: findTemplateByAlias(app.db, accountId, alias) }
     return last.template
   }
 }
@@ -30,12 +35,12 @@ export function templateFinder(app: App, accountId: number): FindTemplate {
  * The draft with all its parts; one without a template as it is. Throws 422: `template_not_found`, `template_error` and `template_limit` for faults of
  * the template with this data, `validation_failed` for what it gave; and what `rendering` throws.
  */
-export async function renderedDraft(
+export async function renderDraft(
   app: App,
   actor: Actor,
   draft: Draft,
-  rendering: Rendering,
-  find: FindTemplate = templateFinder(app, actor.accountId),
+  rendering: RenderSession,
+  find: FindTemplate = createTemplateFinder(app, actor.accountId),
 ): Promise<Draft> {
   if (!draft.template) return draft
   const template = find(draft.template.alias)
@@ -45,12 +50,12 @@ export async function renderedDraft(
       `There is no template with the alias "${draft.template.alias.slice(0, 100)}".`,
       'template_not_found',
     )
-  return filledDraft(draft, template.id, await rendering.render(missingOf(actor, draft, template)))
+  return fillDraft(draft, template.id, await rendering.render(toRenderRequest(actor, draft, template)))
 }
 
 /** The parts that the request has not given. */
-function missingOf(actor: Actor, draft: Draft, template: Template): RenderRequest {
-  const { subject, html, text } = sourceOf(template)
+function toRenderRequest(actor: Actor, draft: Draft, template: Template): RenderRequest {
+  const { subject, html, text } = toTemplateSource(template)
   return {
     accountId: actor.accountId,
     urgency: 'now',
@@ -59,6 +64,6 @@ function missingOf(actor: Actor, draft: Draft, template: Template): RenderReques
       html: draft.html ? undefined : html,
       text: draft.text ? undefined : text,
     },
-    dataJson: dataJsonOf(draft.extra.template_data ?? {}),
+    dataJson: serialiseData(draft.extra.template_data ?? {}),
   }
 }

@@ -3,10 +3,10 @@ import type { Actor } from '#features/core/app/app.ts'
 import { formatUuid, type UuidBytes } from '#platform/ids.ts'
 
 /** JSON: who, without what they may do. */
-export const storedActor = ({ type, id }: Actor): string => JSON.stringify({ type, id })
+export const formatStoredActor = ({ type, id }: Actor): string => JSON.stringify({ type, id })
 
 /** The actor of a stored one. */
-export function restoredActor(
+export function parseStoredActor(
   stored: string,
   account: { readonly accountId: number; readonly accountUuid: UuidBytes },
 ): Actor {

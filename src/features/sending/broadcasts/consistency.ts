@@ -1,17 +1,17 @@
 /** @module Consistency rules of broadcasts, and of the quota, which their waiting recipients use as well. */
-import { counterRule, LOGS_HORIZON } from '#features/core/events/counter-rules.ts'
-import { NEVER_TRIED } from '#features/sending/queue/settle.ts'
+import { createCounterRule, LOGS_HORIZON } from '#features/core/events/counter-rules.ts'
+import { IS_NEVER_ATTEMPTED } from '#features/sending/queue/settle.ts'
 import { statusCode, statusCodes } from '#features/sending/queue/status.ts'
-import { monthName } from '#platform/content/read.ts'
+import { formatMonth } from '#platform/content/read.ts'
 import { queryRule } from '#platform/db/consistency.ts'
 import { BROADCAST_STATES } from './states.ts'
 
-export const begunCounters = counterRule({
+export const begunCounters = createCounterRule({
   rule: 'the counters of recipients that each broadcast has begun with are what a recount gives',
   prefix: 'broadcast:',
   counted: `SELECT account_id, broadcast_id || ':begun' AS name, 0 AS hour, count(*) AS n
     FROM emails JOIN recipients ON email_id = emails.id
-    WHERE broadcast_id IS NOT NULL AND NOT (${NEVER_TRIED}) GROUP BY 1, 2`,
+    WHERE broadcast_id IS NOT NULL AND NOT (${IS_NEVER_ATTEMPTED}) GROUP BY 1, 2`,
   where: `metric NOT IN (SELECT 'broadcast:' || id || ':begun' FROM broadcasts WHERE created_at < ${LOGS_HORIZON})`,
 })
 
@@ -32,7 +32,7 @@ export const monthlyQuota = queryRule({
     WHERE ${LOGS_HORIZON} = 0 OR month > ${monthSql(LOGS_HORIZON)}
     GROUP BY 1, 2 HAVING sum(stored) <> sum(counted)`,
   describe: (r) =>
-    `account ${r['account']}, month ${monthName(Number(r['month']))}: ${r['stored']} recipients are noted, ${r['counted']} are to be counted`,
+    `account ${r['account']}, month ${formatMonth(Number(r['month']))}: ${r['stored']} recipients are noted, ${r['counted']} are to be counted`,
 })
 
 export const broadcastProgress = queryRule({

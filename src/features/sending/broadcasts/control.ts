@@ -9,21 +9,23 @@ import { formatUuid } from '#platform/ids.ts'
 import {
   type Broadcast,
   type BroadcastState,
-  broadcastOfOperation,
-  moveBroadcast,
-  type OnMoved,
+  findBroadcastOfOperation,
+  type OnTransition,
   stateName,
+  transitionBroadcast,
 } from './states.ts'
 
 export type ControlVerb = 'pause' | 'resume' | 'cancel'
 
-const MOVES: Readonly<Record<ControlVerb, { from: readonly BroadcastState[]; to: BroadcastState; done: string }>> = {
-  pause: { from: ['waiting', 'sending'], to: 'paused', done: 'paused' },
-  resume: { from: ['paused'], to: 'waiting', done: 'resumed' },
-  cancel: { from: ['waiting', 'sending', 'paused'], to: 'cancelling', done: 'cancelled' },
+const TRANSITIONS: Readonly<
+  Record<ControlVerb, { from: readonly BroadcastState[]; to: BroadcastState; participle: string }>
+> = {
+  pause: { from: ['waiting', 'sending'], to: 'paused', participle: 'paused' },
+  resume: { from: ['paused'], to: 'waiting', participle: 'resumed' },
+  cancel: { from: ['waiting', 'sending', 'paused'], to: 'cancelling', participle: 'cancelled' },
 }
 
-const ERRORS: Readonly<Partial<Record<ControlVerb, string>>> = {
+const STATE_REASONS: Readonly<Partial<Record<ControlVerb, string>>> = {
   pause: 'Paused; what was not tried before is not sent until it is resumed.',
   cancel: 'Cancelled; what was not tried before is not sent.',
 }
@@ -37,17 +39,20 @@ export function controlBroadcast(
   actor: Actor,
   operationId: string,
   verb: ControlVerb,
-  onMoved: OnMoved,
+  onTransition: OnTransition,
 ): Promise<Operation> {
   return app.commit[verb === 'cancel' ? 'writeFromReserve' : 'write']((tx) => {
     const operation = getOperation(tx.db, actor.accountId, operationId)
-    const broadcast = broadcastOfOperation(tx.db, actor.accountId, operation.id)
+    const broadcast = findBroadcastOfOperation(tx.db, actor.accountId, operation.id)
     if (!broadcast)
-      throw conflict('not_a_broadcast', `An operation of type ${operation.type} cannot be ${MOVES[verb].done}.`)
-    if (!isSoAlready(verb, stateName(broadcast.state))) {
-      move(app, tx, broadcast, verb, onMoved)
+      throw conflict(
+        'not_a_broadcast',
+        `An operation of type ${operation.type} cannot be ${TRANSITIONS[verb].participle}.`,
+      )
+    if (!isInRequestedState(verb, stateName(broadcast.state))) {
+      transition(app, tx, broadcast, verb, onTransition)
       audit(app, tx, actor, {
-        action: `broadcast.${MOVES[verb].done}`,
+        action: `broadcast.${TRANSITIONS[verb].participle}`,
         resourceType: 'operation',
         resourceId: formatUuid(operation.uuid),
       })
@@ -58,21 +63,23 @@ export function controlBroadcast(
   })
 }
 
-const isSoAlready = (verb: ControlVerb, state: BroadcastState): boolean =>
+const isInRequestedState = (verb: ControlVerb, state: BroadcastState): boolean =>
   (verb === 'pause' && state === 'paused') ||
   (verb === 'resume' && (state === 'waiting' || state === 'sending')) ||
   (verb === 'cancel' && (state === 'cancelling' || state === 'cancelled'))
 
-function move(app: App, tx: Tx, broadcast: Broadcast, verb: ControlVerb, onMoved: OnMoved): void {
+function transition(app: App, tx: Tx, broadcast: Broadcast, verb: ControlVerb, onTransition: OnTransition): void {
   const state = stateName(broadcast.state)
-  const { from, done } = MOVES[verb]
+  const { from, participle: done } = TRANSITIONS[verb]
   // What was begun goes on, and is not said to wait for its time.
-  const isBegun = verb === 'resume' && broadcast.dueAt <= app.clock.now()
-  const to = isBegun ? 'sending' : MOVES[verb].to
+  const isDue = verb === 'resume' && broadcast.dueAt <= app.clock.now()
+  const to = isDue ? 'sending' : TRANSITIONS[verb].to
   if (!from.includes(state))
-    throw conflict('broadcast_over', `The broadcast is ${PLAINLY[state]}, so it cannot be ${done} any more.`)
-  const error = ERRORS[verb]
-  if (!moveBroadcast(app, tx, broadcast, { from: state, to, ...(error !== undefined && { error }) }, onMoved))
+    throw conflict('broadcast_over', `The broadcast is ${STATE_DESCRIPTIONS[state]}, so it cannot be ${done} any more.`)
+  const error = STATE_REASONS[verb]
+  if (
+    !transitionBroadcast(app, tx, broadcast, { from: state, to, ...(error !== undefined && { error }) }, onTransition)
+  )
     throw new Error(`broadcast ${broadcast.id} is not ${state}`)
   const lanes = verb === 'resume' ? releaseHeld(tx, broadcast.operationId ?? 0, app.clock.now()) : []
   tx.afterCommit(() => {
@@ -81,7 +88,7 @@ function move(app: App, tx: Tx, broadcast: Broadcast, verb: ControlVerb, onMoved
   })
 }
 
-const PLAINLY: Readonly<Record<BroadcastState, string>> = {
+const STATE_DESCRIPTIONS: Readonly<Record<BroadcastState, string>> = {
   fixing: 'being begun',
   waiting: 'waiting for its time',
   sending: 'being sent',

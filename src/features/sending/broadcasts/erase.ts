@@ -3,10 +3,10 @@ import type { Database } from 'bun:sqlite'
 import { giveQuotaBack } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { advanceBroadcast, IS_OPEN, stateName } from './states.ts'
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   after: db.prepare<{ contactId: number; email: string }, [number, number, number]>(
     `SELECT contact_id AS contactId, email FROM broadcast_recipients WHERE broadcast_id = ? AND contact_id > ? ORDER BY contact_id LIMIT ?`,
   ),
@@ -27,35 +27,35 @@ const sql = prepared((db) => ({
 }))
 
 /** The next broadcast of an account, by row id, that is not over; undefined: none is. */
-export const nextOpenBroadcast = (db: Database, accountId: number, after: number): number | undefined =>
+export const findNextOpenBroadcast = (db: Database, accountId: number, after: number): number | undefined =>
   sql(db).next.get(accountId, after)?.id
 
 /** Whether the recipients of a broadcast are still being fixed: then nothing is counted yet, and the request that does it ends soon. */
-export function isFixing(db: Database, broadcastId: number): boolean {
+export function isTakingSnapshot(db: Database, broadcastId: number): boolean {
   const broadcast = sql(db).broadcast.get(broadcastId)
   return broadcast !== null && stateName(broadcast.state) === 'fixing'
 }
 
 /** Rows that are looked at in one turn of the event loop: some 5 ms. */
-const WINDOW = 5000
+const SCAN_BATCH_SIZE = 5000
 
 /**
  * Looks at some of those that a broadcast is yet to be handed over for, after a contact. Row ids of contacts.
  * @returns `next` where to go on; undefined: all were looked at
  */
-export function findWaitingFor(
+export function findWaitingRecipients(
   db: Database,
-  which: { readonly broadcastId: number; readonly after: number; readonly is: (address: string) => boolean },
+  scan: { readonly broadcastId: number; readonly after: number; readonly is: (address: string) => boolean },
 ): { readonly contactIds: readonly number[]; readonly next: number | undefined } {
-  const rows = sql(db).after.all(which.broadcastId, which.after, WINDOW)
+  const rows = sql(db).after.all(scan.broadcastId, scan.after, SCAN_BATCH_SIZE)
   return {
-    contactIds: rows.filter(({ email }) => which.is(email)).map(({ contactId }) => contactId),
-    next: rows.length < WINDOW ? undefined : rows.at(-1)?.contactId,
+    contactIds: rows.filter(({ email }) => scan.is(email)).map(({ contactId }) => contactId),
+    next: rows.length < SCAN_BATCH_SIZE ? undefined : rows.at(-1)?.contactId,
   }
 }
 
 /** Leaves contacts out of a broadcast whose recipients are fixed. Returns how many. */
-export function leaveOut(app: App, tx: Tx, broadcastId: number, contactIds: readonly number[]): number {
+export function skipRecipients(app: App, tx: Tx, broadcastId: number, contactIds: readonly number[]): number {
   const broadcast = sql(tx.db).broadcast.get(broadcastId)
   if (!broadcast) return 0
   const removed = contactIds.filter((id) => sql(tx.db).remove.run(broadcastId, id).changes === 1).length
@@ -66,13 +66,13 @@ export function leaveOut(app: App, tx: Tx, broadcastId: number, contactIds: read
 }
 
 /** Recipients of an account that is deleted that are left out in one transaction: some 5 ms. */
-const SLICE = 1000
+const BATCH_SIZE = 1000
 
 /** Leaves out a slice of all whom the broadcasts of an account are yet to be handed over for; gives how many, 0 when there is nobody any more. */
-export function leaveOutAll(app: App, tx: Tx, accountId: number): number {
+export function skipRecipientBatch(app: App, tx: Tx, accountId: number): number {
   const broadcast = sql(tx.db).waiting.get(accountId)
   if (!broadcast) return 0
-  const removed = sql(tx.db).removeSome.run(broadcast.id, SLICE).changes
+  const removed = sql(tx.db).removeSome.run(broadcast.id, BATCH_SIZE).changes
   if (broadcast.quotaMonth === null) return removed
   giveQuotaBack(tx, accountId, broadcast.quotaMonth, removed)
   advanceBroadcast(app, tx, broadcast.id, { handedOver: 0, leftOut: removed })

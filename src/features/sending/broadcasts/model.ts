@@ -1,30 +1,30 @@
 /** @module Wire shapes of broadcasts. */
 import { type Static, Type } from '@sinclair/typebox'
-import { Closed, FreeMap, mapFromPhp, OptionalNullable, Uuid } from '#platform/http/schemas.ts'
+import { FreeMap, mapFromPhp, OptionalNullable, StrictObject, Uuid } from '#platform/http/schemas.ts'
 import type { BroadcastRequest } from './send.ts'
 import { BROADCAST_STREAM } from './start.ts'
 
-const RENDERED = 'A template, rendered for each contact.'
+const RENDERED_NOTE = 'A template, rendered for each contact.'
 
 /** Fields that a broadcast and the sending of a newsletter share. */
 export const SendAt = OptionalNullable(Type.String(), {
   description: 'When to begin (RFC 3339), at most a year ahead; omitted: now.',
 })
 
-export const NewBroadcast = Closed(
+export const NewBroadcast = StrictObject(
   {
     contact_list_id: Type.String({ description: 'Id of the contact list; its active contacts get it.' }),
     from_address: Type.String({
       description: 'Sender: `a@example.com` or `Name <a@example.com>`; its domain must be registered.',
     }),
     subject: OptionalNullable(Type.String(), {
-      description: `Subject; needed unless the template has it, and wins over it. At most 998 characters. ${RENDERED}`,
+      description: `Subject; needed unless the template has it, and wins over it. At most 998 characters. ${RENDERED_NOTE}`,
     }),
     html_body: OptionalNullable(Type.String(), {
-      description: `HTML body, at most 1 MiB; wins over the template's. ${RENDERED}`,
+      description: `HTML body, at most 1 MiB; wins over the template's. ${RENDERED_NOTE}`,
     }),
     text_body: OptionalNullable(Type.String(), {
-      description: `Text body, at most 1 MiB; wins over the template's. ${RENDERED}`,
+      description: `Text body, at most 1 MiB; wins over the template's. ${RENDERED_NOTE}`,
     }),
     template_alias: OptionalNullable(Type.String(), {
       description: 'Alias of the template that gives the parts that are left out, as it is now.',
@@ -55,7 +55,7 @@ export const NewBroadcast = Closed(
 )
 
 /** An empty text is what clients send for none. */
-export const broadcastRequestOf = (body: Static<typeof NewBroadcast>): BroadcastRequest => ({
+export const toBroadcastRequest = (body: Static<typeof NewBroadcast>): BroadcastRequest => ({
   listId: body.contact_list_id,
   fromAddress: body.from_address,
   subject: body.subject || undefined,

@@ -1,10 +1,10 @@
 /** @module What became of the emails of a broadcast. Never writes. */
 import type { Database } from 'bun:sqlite'
 import { STATUSES, type Status, statusName } from '#features/sending/queue/status.ts'
-import { prepared } from '#platform/db/open.ts'
-import { broadcastOfOperation } from './states.ts'
+import { prepareStatements } from '#platform/db/open.ts'
+import { findBroadcastOfOperation } from './states.ts'
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   // The index `emails_of_operation` alone is read: some 50 ms of a million emails.
   byStatus: db.prepare<{ status: number; n: number }, [number]>(
     'SELECT status, COUNT(*) AS n FROM emails WHERE operation_id = ? GROUP BY status',
@@ -12,12 +12,12 @@ const sql = prepared((db) => ({
 }))
 
 /** How many emails of a broadcast are in each status; undefined when the operation is no broadcast. */
-export function emailsOfBroadcast(
+export function countBroadcastEmails(
   db: Database,
   accountId: number,
   operationId: number,
 ): Readonly<Record<Status, number>> | undefined {
-  const broadcast = broadcastOfOperation(db, accountId, operationId)
+  const broadcast = findBroadcastOfOperation(db, accountId, operationId)
   if (!broadcast) return undefined
   const counts = Object.fromEntries(STATUSES.map((status) => [status, 0])) as Record<Status, number>
   for (const { status, n } of sql(db).byStatus.all(operationId)) counts[statusName(status)] = n

@@ -1,10 +1,10 @@
 /** @module Recipients of a broadcast that are not handed to delivery yet, as they were when they were fixed. Never writes. */
 import type { Database } from 'bun:sqlite'
 import type { BroadcastContact } from '#features/setup/templates/broadcast-data.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
 
-export interface FixedRecipient {
+export interface SnapshotRecipient {
   readonly contactId: number
   readonly contactUuid: Uint8Array
   readonly email: string
@@ -12,19 +12,19 @@ export interface FixedRecipient {
   readonly metadata: string | null
 }
 
-const sql = prepared((db) => ({
-  first: db.prepare<FixedRecipient, [number, number]>(
+const sql = prepareStatements((db) => ({
+  first: db.prepare<SnapshotRecipient, [number, number]>(
     `SELECT contact_id AS contactId, contact_uuid AS contactUuid, email, metadata FROM broadcast_recipients WHERE broadcast_id = ?
      ORDER BY contact_id LIMIT ?`,
   ),
 }))
 
 /** The first of them, in the order of the list. */
-export const firstRecipients = (db: Database, broadcastId: number, limit: number): FixedRecipient[] =>
+export const readFirstRecipients = (db: Database, broadcastId: number, limit: number): SnapshotRecipient[] =>
   sql(db).first.all(broadcastId, limit)
 
 /** As templates see them. */
-export const contactOf = ({ contactUuid, email, metadata }: FixedRecipient): BroadcastContact => ({
+export const toBroadcastContact = ({ contactUuid, email, metadata }: SnapshotRecipient): BroadcastContact => ({
   id: formatUuid(contactUuid),
   email,
   metadata: JSON.parse(metadata ?? '{}') as Record<string, unknown>,

@@ -10,11 +10,11 @@ import { begunMetric } from '#features/sending/queue/settle.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { ContentRef } from '#platform/content/store.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { type BroadcastState, stateName } from './states.ts'
 
 /** A broadcast as retention needs it. */
-export interface OldBroadcast {
+export interface RetainedBroadcast {
   readonly id: number
   readonly accountId: number
   readonly operationId: number | null
@@ -28,9 +28,9 @@ export interface OldBroadcast {
 const SELECT = `SELECT id, account_id AS accountId, operation_id AS operationId, state, html_ref AS htmlRef, text_ref AS textRef, created_at AS createdAt,
   updated_at AS updatedAt FROM broadcasts`
 
-const sql = prepared((db) => ({
-  after: db.prepare<OldBroadcast, [number, number]>(`${SELECT} WHERE id > ? ORDER BY id LIMIT ?`),
-  byId: db.prepare<OldBroadcast, [number]>(`${SELECT} WHERE id = ?`),
+const sql = prepareStatements((db) => ({
+  after: db.prepare<RetainedBroadcast, [number, number]>(`${SELECT} WHERE id > ? ORDER BY id LIMIT ?`),
+  byId: db.prepare<RetainedBroadcast, [number]>(`${SELECT} WHERE id = ?`),
   ofOperation: db.prepare<{ id: number }, [number]>('SELECT id FROM broadcasts WHERE operation_id = ?'),
   dropRefs: db.prepare('UPDATE broadcasts SET html_ref = NULL, text_ref = NULL WHERE id = ?'),
   delete: db.prepare('DELETE FROM broadcasts WHERE id = ?'),
@@ -40,29 +40,31 @@ const sql = prepared((db) => ({
 }))
 
 /** Broadcasts after a row id, in order; a row id grows with created_at. */
-export const broadcastsAfter = (db: Database, id: number, limit: number): OldBroadcast[] => sql(db).after.all(id, limit)
+export const listBroadcastsAfter = (db: Database, id: number, limit: number): RetainedBroadcast[] =>
+  sql(db).after.all(id, limit)
 
-export const oldBroadcast = (db: Database, id: number): OldBroadcast | undefined => sql(db).byId.get(id) ?? undefined
+export const findRetainedBroadcast = (db: Database, id: number): RetainedBroadcast | undefined =>
+  sql(db).byId.get(id) ?? undefined
 
 /** Whether an operation is that of a broadcast that is there. */
 export const hasBroadcast = (db: Database, operationId: number): boolean =>
   sql(db).ofOperation.get(operationId) !== null
 
-const OVER: ReadonlySet<BroadcastState> = new Set<BroadcastState>(['done', 'cancelled', 'failed'])
+const ENDED_STATES: ReadonlySet<BroadcastState> = new Set<BroadcastState>(['done', 'cancelled', 'failed'])
 
 /** Whether a broadcast is over since before a time. */
-export const isBroadcastOverSince = ({ state, updatedAt }: OldBroadcast, time: Millis): boolean =>
-  OVER.has(stateName(state)) && updatedAt < time
+export const hasBroadcastEndedBefore = ({ state, updatedAt }: RetainedBroadcast, time: Millis): boolean =>
+  ENDED_STATES.has(stateName(state)) && updatedAt < time
 
 /** Lets go of the sources of a broadcast, whose emails have let go of theirs. */
-export function dropBroadcastContent(app: App, tx: Tx, { id, htmlRef, textRef }: OldBroadcast): void {
+export function dropBroadcastContent(app: App, tx: Tx, { id, htmlRef, textRef }: RetainedBroadcast): void {
   if (htmlRef === null && textRef === null) return
   sql(tx.db).dropRefs.run(id)
   dropContent(app, tx, { content: [htmlRef, textRef] })
 }
 
 /** Removes a broadcast without emails, with its counter. */
-export function deleteBroadcast(app: App, tx: Tx, broadcast: OldBroadcast): void {
+export function deleteBroadcast(app: App, tx: Tx, broadcast: RetainedBroadcast): void {
   const metric = begunMetric(broadcast.id)
   const begun = sql(tx.db).begun.get(broadcast.accountId, metric)?.value ?? 0
   if (begun !== 0) count(tx, broadcast.accountId, metric, 0, -begun)

@@ -3,50 +3,50 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
-import { OperationRecord, operationWire } from '#features/core/operations/model.ts'
+import { OperationRecord, toOperationWire } from '#features/core/operations/model.ts'
 import type { TakeRate } from '#features/sending/accept/send-rate.ts'
-import { IDEMPOTENCY_KEY } from '#features/sending/emails/routes.ts'
-import { one } from '#platform/http/envelope.ts'
-import { refuses } from '#platform/http/refusals.ts'
-import { takingLong } from '#platform/http/request-context.ts'
-import { One } from '#platform/http/schemas.ts'
+import { IDEMPOTENCY_KEY_PARAMETER } from '#features/sending/emails/routes.ts'
+import { dataBody } from '#platform/http/envelope.ts'
+import { errorResponses } from '#platform/http/refusals.ts'
+import { withoutTimeLimit } from '#platform/http/request-context.ts'
+import { DataBody } from '#platform/http/schemas.ts'
 import { type ControlVerb, controlBroadcast } from './control.ts'
-import { BroadcastStarted, broadcastRequestOf, NewBroadcast } from './model.ts'
+import { BroadcastStarted, NewBroadcast, toBroadcastRequest } from './model.ts'
 import { sendBroadcast } from './send.ts'
-import type { OnMoved } from './states.ts'
+import type { OnTransition } from './states.ts'
 
 export interface BroadcastRouteOptions {
   readonly takeRate: TakeRate
   /** Told when a broadcast moves, in the transaction of the move: its newsletter. */
-  readonly onMoved: OnMoved
+  readonly onTransition: OnTransition
 }
 
-const ofOperation = {
+const operationRoute = {
   params: Type.Object({ id: Type.String({ description: 'Id of the operation.' }) }),
-  response: One(OperationRecord),
+  response: DataBody(OperationRecord),
 }
 
 /** What the descriptions of the three share. */
-const controls = () => ({
+const describeControl = () => ({
   tags: ['Operations'],
-  ...refuses({ 409: ['broadcast_over', 'It is no broadcast, or is too far for that.'] }),
+  ...errorResponses({ 409: ['broadcast_over', 'It is no broadcast, or is too far for that.'] }),
   ...requires('emails:send'),
 })
 
-export const broadcastRoutes = (app: App, { takeRate, onMoved }: BroadcastRouteOptions) => {
+export const broadcastRoutes = (app: App, { takeRate, onTransition }: BroadcastRouteOptions) => {
   const control = async (actor: Actor, id: string, verb: ControlVerb) =>
-    one(operationWire(await controlBroadcast(app, actor, id, verb, onMoved), actor.accountUuid))
+    dataBody(toOperationWire(await controlBroadcast(app, actor, id, verb, onTransition), actor.accountUuid))
 
   return new Elysia()
     .use(authenticated)
     .post(
       '/v1/emails/broadcast',
       ({ actor, body, headers, request, status }) =>
-        takingLong(request, async () =>
+        withoutTimeLimit(request, async () =>
           status(
             202,
-            one(
-              await sendBroadcast(app, actor, broadcastRequestOf(body), {
+            dataBody(
+              await sendBroadcast(app, actor, toBroadcastRequest(body), {
                 idempotencyKey: headers['idempotency-key'],
                 body,
                 admit: () => takeRate(actor),
@@ -56,14 +56,14 @@ export const broadcastRoutes = (app: App, { takeRate, onMoved }: BroadcastRouteO
         ),
       {
         body: NewBroadcast,
-        response: { 202: One(BroadcastStarted) },
+        response: { 202: DataBody(BroadcastStarted) },
         detail: {
           summary: 'Send to all active contacts of a list',
           description:
             'Answers when the recipients are fixed on disk, with the data of each as it is then; that takes some seconds for a million. Subject and bodies are templates: `contact`, `list`, `unsubscribe_url` and template_data are their variables. Every email has one-click unsubscribe. Who unsubscribes or is suppressed before their turn is left out. The header Idempotency-Key gives the first answer again; with another body it is a 409.',
           tags: ['Emails'],
-          ...IDEMPOTENCY_KEY,
-          ...refuses({
+          ...IDEMPOTENCY_KEY_PARAMETER,
+          ...errorResponses({
             404: ['contact_list_not_found', 'There is no contact list with this id.'],
             409: ['idempotency_conflict', 'The Idempotency-Key was used for another body.'],
             429: ['quota_exceeded', 'The list is larger than what is left of the quota, or requests come too fast.'],
@@ -73,28 +73,28 @@ export const broadcastRoutes = (app: App, { takeRate, onMoved }: BroadcastRouteO
       },
     )
     .post('/v1/operations/:id/pause', ({ actor, params }) => control(actor, params.id, 'pause'), {
-      ...ofOperation,
+      ...operationRoute,
       detail: {
         summary: 'Pause a broadcast',
         description: 'What was not tried before waits until it is resumed. What is being tried ends as it ends.',
-        ...controls(),
+        ...describeControl(),
       },
     })
     .post('/v1/operations/:id/resume', ({ actor, params }) => control(actor, params.id, 'resume'), {
-      ...ofOperation,
+      ...operationRoute,
       detail: {
         summary: 'Resume a broadcast that was paused',
         description: 'It goes on where it stopped; before its time it waits for that.',
-        ...controls(),
+        ...describeControl(),
       },
     })
     .post('/v1/operations/:id/cancel', ({ actor, params }) => control(actor, params.id, 'cancel'), {
-      ...ofOperation,
+      ...operationRoute,
       detail: {
         summary: 'Cancel a broadcast',
         description:
           'What was not tried before is not sent any more, and counts in no quota. Its operation ends as `failed` when all of that is taken back.',
-        ...controls(),
+        ...describeControl(),
       },
     })
 }

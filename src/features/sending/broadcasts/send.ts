@@ -3,14 +3,14 @@
  * template, as sources: all of them are rendered for each contact. Never sends.
  */
 import type { Actor, App } from '#features/core/app/app.ts'
-import { durable } from '#features/sending/accept/accept.ts'
-import { headerSafe } from '#features/sending/accept/header-safe.ts'
-import { findReply, replyKeyOf } from '#features/sending/accept/kept-replies.ts'
+import { waitUntilDurable } from '#features/sending/accept/accept.ts'
+import { requireHeaderSafe } from '#features/sending/accept/header-safe.ts'
+import { createResponseKey, findStoredResponse } from '#features/sending/accept/kept-replies.ts'
 import { getList } from '#features/setup/contact-store/lists.ts'
-import { type Template, templateByAlias } from '#features/setup/templates/templates.ts'
+import { findTemplateByAlias, type Template } from '#features/setup/templates/templates.ts'
 import { invalid } from '#platform/errors.ts'
-import { registeredSender } from './sender.ts'
-import { type BroadcastAnswer, startBroadcast } from './start.ts'
+import { requireRegisteredSender } from './sender.ts'
+import { type BroadcastResponse, startBroadcast } from './start.ts'
 
 export interface BroadcastRequest {
   /** Public id. */
@@ -28,7 +28,7 @@ export interface BroadcastRequest {
   readonly stream: string | undefined
 }
 
-export interface BroadcastSending {
+export interface SendBroadcastOptions {
   /** Header `Idempotency-Key`. */
   readonly idempotencyKey: string | undefined
   /** Of what tells a repeated request from another one. */
@@ -42,22 +42,22 @@ export async function sendBroadcast(
   app: App,
   actor: Actor,
   request: BroadcastRequest,
-  { idempotencyKey, body, admit }: BroadcastSending,
-): Promise<BroadcastAnswer> {
-  const replyKey = replyKeyOf(idempotencyKey, body)
+  { idempotencyKey, body, admit }: SendBroadcastOptions,
+): Promise<BroadcastResponse> {
+  const replyKey = createResponseKey(idempotencyKey, body)
   // Before everything that may have changed since: the list, the domain, `send_at`.
-  const earlier = replyKey && findReply<{ data: BroadcastAnswer }>(app.db, actor, replyKey)
-  if (earlier) return durable(app, earlier.data)
+  const earlier = replyKey && findStoredResponse<{ data: BroadcastResponse }>(app.db, actor, replyKey)
+  if (earlier) return waitUntilDurable(app, earlier.data)
   admit()
   const list = getList(app.db, actor.accountId, request.listId)
-  const from = registeredSender(app.db, actor.accountId, request.fromAddress)
-  const template = templateOf(app, actor, request.templateAlias)
-  if (request.subject !== undefined) headerSafe('subject', request.subject)
+  const from = requireRegisteredSender(app.db, actor.accountId, request.fromAddress)
+  const template = requireTemplate(app, actor, request.templateAlias)
+  if (request.subject !== undefined) requireHeaderSafe('subject', request.subject)
   return startBroadcast(app, actor, {
     type: 'broadcast',
     list,
     from,
-    ...withTemplate(request, template),
+    ...applyTemplate(request, template),
     templateData: request.templateData,
     replyTo: request.replyTo,
     headers: request.headers,
@@ -69,19 +69,23 @@ export async function sendBroadcast(
 }
 
 /** What is given wins, part by part; the template gives the rest. */
-export const withTemplate = (
-  given: { readonly subject: string | undefined; readonly html: string | undefined; readonly text: string | undefined },
+export const applyTemplate = (
+  provided: {
+    readonly subject: string | undefined
+    readonly html: string | undefined
+    readonly text: string | undefined
+  },
   template: Template | undefined,
 ) => ({
-  subject: given.subject ?? template?.subject,
-  html: given.html ?? template?.htmlBody ?? undefined,
-  text: given.text ?? template?.textBody ?? undefined,
+  subject: provided.subject ?? template?.subject,
+  html: provided.html ?? template?.htmlBody ?? undefined,
+  text: provided.text ?? template?.textBody ?? undefined,
   template: template && { id: template.id, version: template.version },
 })
 
-function templateOf(app: App, actor: Actor, alias: string | undefined): Template | undefined {
+function requireTemplate(app: App, actor: Actor, alias: string | undefined): Template | undefined {
   if (alias === undefined) return undefined
-  const template = templateByAlias(app.db, actor.accountId, alias)
+  const template = findTemplateByAlias(app.db, actor.accountId, alias)
   if (!template) {
     throw invalid(
       'template_alias',

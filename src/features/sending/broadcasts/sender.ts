@@ -5,7 +5,7 @@ import { invalid } from '#platform/errors.ts'
 import { formatMailbox, parseMailbox } from '#protocols/address/parse.ts'
 
 /** The mailbox in header form. Throws 422 `invalid_address`, and 422 `domain_not_found` when its domain is not registered on the account. */
-export function registeredSender(db: Database, accountId: number, fromAddress: string): string {
+export function requireRegisteredSender(db: Database, accountId: number, fromAddress: string): string {
   const parsed = parseMailbox(fromAddress)
   if (parsed.kind === 'invalid') throw invalid('from_address', `from_address: ${parsed.reason}`, 'invalid_address')
   if (!findSendingDomain(db, accountId, parsed.domain)) {

@@ -3,31 +3,31 @@
  * all of that is on disk. Nobody sees anything of it before; a crash on the way leaves nothing that would be sent. Never sends.
  */
 import type { Database } from 'bun:sqlite'
-import { requireSending, sendingAccount, takeQuota } from '#features/core/accounts/accounts.ts'
-import { tenantOf } from '#features/core/accounts/work-budget.ts'
+import { consumeQuota, getSendingAccount, requireSendingAllowed } from '#features/core/accounts/accounts.ts'
+import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
-import { referTo } from '#features/core/content-gc/garbage.ts'
+import { dropContentOnFailure } from '#features/core/content-gc/garbage.ts'
 import { insertOperation } from '#features/core/operations/operations.ts'
-import { type Draft, draftOf } from '#features/sending/accept/draft.ts'
-import { findReply, keepReply, type ReplyKey } from '#features/sending/accept/kept-replies.ts'
+import { createDraft, type Draft } from '#features/sending/accept/draft.ts'
+import { findStoredResponse, type ResponseKey, storeResponse } from '#features/sending/accept/kept-replies.ts'
 import { requireDiskSpace, requireQuota, requireSendable } from '#features/sending/accept/sendable.ts'
 import type { ContactList } from '#features/setup/contact-store/lists.ts'
-import { contactStatusCode } from '#features/setup/contact-store/status.ts'
-import { findStream, insertStream } from '#features/setup/streams/streams.ts'
-import { coverageCode } from '#features/setup/suppression-store/check.ts'
-import { isPlain, sharedDataJson } from '#features/setup/templates/broadcast-data.ts'
-import { requireUsable } from '#features/setup/templates/render.ts'
-import { giveWay, type Millis } from '#platform/clock.ts'
+import { toContactStatusCode } from '#features/setup/contact-store/status.ts'
+import { findStreamId, insertStream } from '#features/setup/streams/streams.ts'
+import { toSuppressionScopeCode } from '#features/setup/suppression-store/check.ts'
+import { formatSharedData, hasNoTemplateSyntax } from '#features/setup/templates/broadcast-data.ts'
+import { requireValidSource } from '#features/setup/templates/render.ts'
+import { type Millis, yieldToEventLoop } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { conflict, invalid } from '#platform/errors.ts'
 import { formatUuid, type UuidBytes } from '#platform/ids.ts'
 import { perOwner } from '#platform/per-owner.ts'
 import { KiB, MiB } from '#platform/units.ts'
-import { storedActor } from './actor.ts'
-import { type BroadcastState, IS_OPEN, operationMetadata, stateCode } from './states.ts'
-import { tryBroadcast } from './trial.ts'
+import { formatStoredActor } from './actor.ts'
+import { type BroadcastState, IS_OPEN, stateCode, toOperationMetadata } from './states.ts'
+import { preflightBroadcast } from './trial.ts'
 
 /** What a broadcast is made from. Subject and bodies are templates, whoever gave them. */
 export interface BroadcastInput {
@@ -49,11 +49,11 @@ export interface BroadcastInput {
   readonly stream?: string | undefined
   readonly newsletterId?: number | undefined
   /** Of the header Idempotency-Key. */
-  readonly replyKey?: ReplyKey | undefined
+  readonly replyKey?: ResponseKey | undefined
 }
 
 /** What a broadcast that begins is told to whoever writes something of their own with it. */
-export interface BegunOperation {
+export interface StartedOperation {
   /** Row id. */
   readonly id: number
   readonly uuid: string
@@ -63,7 +63,7 @@ export interface BegunOperation {
   readonly scheduledAt: Millis | undefined
 }
 
-export interface BroadcastAnswer {
+export interface BroadcastResponse {
   readonly operation_id: string
   readonly total_recipients: number
   readonly message: string
@@ -72,16 +72,16 @@ export interface BroadcastAnswer {
 /** The stream of broadcasts that name none: their reputation is not that of transactional mail. */
 export const BROADCAST_STREAM = 'broadcast'
 
-const MOST_TEMPLATE_DATA_BYTES = 64 * KiB
-const MOST_BODY_BYTES = 1 * MiB
+const MAX_TEMPLATE_DATA_BYTES = 64 * KiB
+const MAX_BODY_BYTES = 1 * MiB
 /** Contacts that are fixed in one transaction: some 5 ms. */
-const SLICE = 1000
+const BATCH_SIZE = 1000
 /** Broadcasts of one account that wait, are being sent or are paused at the same time. */
-const MOST_OPEN = 200
+const MAX_OPEN_BROADCASTS = 200
 /** Rows that a discarded broadcast loses in one transaction. */
-const DISCARD_SLICE = 5000
+const DISCARD_BATCH_SIZE = 5000
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   insert: db.prepare<{ id: number }, (string | number | null)[]>(
     `INSERT INTO broadcasts (account_id, newsletter_id, list_id, stream_id, template_id, template_version, from_address, subject, html_ref, text_ref,
      size_bytes, template_data, extra, state, sandbox, total, handed_over, left_out, due_at, actor, created_at, updated_at)
@@ -123,57 +123,59 @@ export async function startBroadcast(
   app: App,
   actor: Actor,
   input: BroadcastInput,
-  also: (tx: Tx, operation: BegunOperation) => void = () => undefined,
-): Promise<BroadcastAnswer> {
-  const earlier = input.replyKey && findReply<{ data: BroadcastAnswer }>(app.db, actor, input.replyKey)
+  writeRelated: (tx: Tx, operation: StartedOperation) => void = () => undefined,
+): Promise<BroadcastResponse> {
+  const earlier = input.replyKey && findStoredResponse<{ data: BroadcastResponse }>(app.db, actor, input.replyKey)
   if (earlier) return app.commit.writeFromReserve(() => ({ ...earlier.data }))
-  requireSending(sendingAccount(app.config, app.db, actor.accountId))
-  const draft = broadcastDraft(app, input)
+  requireSendingAllowed(getSendingAccount(app.config, app.db, actor.accountId))
+  const draft = toBroadcastDraft(app, input)
   // Sources that cannot be rendered for anybody are refused; what is missing for one contact fails for that one only.
-  await requireUsable(app, actor.accountId, { subject: input.subject, html: input.html, text: input.text })
+  await requireValidSource(app, actor.accountId, { subject: input.subject, html: input.html, text: input.text })
   await requireDiskSpace(app)
   await ensureStream(app, actor, draft.stream)
   const { account, sandbox, streamId } = requireSendable(app, actor, draft)
-  requireFew(app.db, actor)
-  const broadcastId = await insertFixing(app, actor, input, draft, streamId)
+  requireOpenCapacity(app.db, actor)
+  const broadcastId = await insertBroadcast(app, actor, input, draft, streamId)
   try {
-    const total = await fixRecipients(
+    const total = await snapshotRecipients(
       app,
       broadcastId,
-      { listId: input.list.id, streamId, owner: tenantOf(app.db, actor.accountId) },
-      (fixed) => requireQuota(app, account, sandbox ? 0 : fixed, () => fixed),
+      { listId: input.list.id, streamId, owner: getTenantId(app.db, actor.accountId) },
+      (count) => requireQuota(app, account, sandbox ? 0 : count, () => count),
     )
-    const warning = await tryBroadcast(app, actor.accountId, broadcastId, input)
-    return await app.commit.write((tx) => begin(app, tx, actor, input, draft, { broadcastId, total, warning, also }))
+    const warning = await preflightBroadcast(app, actor.accountId, broadcastId, input)
+    return await app.commit.write((tx) =>
+      commitStart(app, tx, actor, input, draft, { broadcastId, total, warning, also: writeRelated }),
+    )
   } catch (error) {
-    await discardQuietly(app, broadcastId)
+    await tryDiscardBroadcast(app, broadcastId)
     throw error
   } finally {
-    fixingHere(app).delete(broadcastId)
+    getRunningSnapshots(app).delete(broadcastId)
     app.broadcastChanged.emit()
   }
 }
 
 /** Throws 409 when the account has as many broadcasts under way as it may: each keeps a copy of its recipients. */
-function requireFew(db: Database, { accountId }: Actor): void {
-  if ((sql(db).openOf.get(accountId)?.n ?? 0) < MOST_OPEN) return
+function requireOpenCapacity(db: Database, { accountId }: Actor): void {
+  if ((sql(db).openOf.get(accountId)?.n ?? 0) < MAX_OPEN_BROADCASTS) return
   throw conflict(
     'too_many_broadcasts',
-    `There are ${MOST_OPEN} broadcasts under way or waiting for their time on this account; wait until one of them is over, or cancel one.`,
+    `There are ${MAX_OPEN_BROADCASTS} broadcasts under way or waiting for their time on this account; wait until one of them is over, or cancel one.`,
   )
 }
 
 /** As a send request to one recipient: what is wrong in one is wrong in the other. */
-export function broadcastDraft(app: App, input: BroadcastInput): Draft {
+export function toBroadcastDraft(app: App, input: BroadcastInput): Draft {
   for (const [field, body] of [
     ['html_body', input.html],
     ['text_body', input.text],
   ] as const)
-    if (body !== undefined && Buffer.byteLength(body) > MOST_BODY_BYTES)
-      throw invalid(field, `${field} is larger than ${MOST_BODY_BYTES} bytes.`)
-  if (Buffer.byteLength(JSON.stringify(input.templateData ?? {})) > MOST_TEMPLATE_DATA_BYTES)
-    throw invalid('template_data', `template_data is larger than ${MOST_TEMPLATE_DATA_BYTES} bytes of JSON.`)
-  const draft = draftOf(
+    if (body !== undefined && Buffer.byteLength(body) > MAX_BODY_BYTES)
+      throw invalid(field, `${field} is larger than ${MAX_BODY_BYTES} bytes.`)
+  if (Buffer.byteLength(JSON.stringify(input.templateData ?? {})) > MAX_TEMPLATE_DATA_BYTES)
+    throw invalid('template_data', `template_data is larger than ${MAX_TEMPLATE_DATA_BYTES} bytes of JSON.`)
+  const draft = createDraft(
     app,
     {
       from: input.from,
@@ -195,22 +197,22 @@ export function broadcastDraft(app: App, input: BroadcastInput): Draft {
   if (subject.trim() === '') throw invalid('subject', 'A subject is required unless a template gives one.')
   return {
     ...draft,
-    subject: isPlain(subject) ? draft.subject.trim() : subject,
+    subject: hasNoTemplateSyntax(subject) ? draft.subject.trim() : subject,
     listId: input.list.id,
     templateId: input.template?.id,
   }
 }
 
 async function ensureStream(app: App, actor: Actor, slug: string): Promise<void> {
-  if (slug !== BROADCAST_STREAM || findStream(app.db, actor.accountId, slug) !== undefined) return
+  if (slug !== BROADCAST_STREAM || findStreamId(app.db, actor.accountId, slug) !== undefined) return
   await app.commit.write((tx) => {
-    if (findStream(tx.db, actor.accountId, slug) !== undefined) return
+    if (findStreamId(tx.db, actor.accountId, slug) !== undefined) return
     const id = insertStream(tx, actor.accountId, { slug, name: 'Broadcasts' }, app.eventTime())
     audit(app, tx, actor, { action: 'stream.created', resourceType: 'stream', resourceId: formatUuid(id) })
   })
 }
 
-async function insertFixing(
+async function insertBroadcast(
   app: App,
   actor: Actor,
   input: BroadcastInput,
@@ -235,52 +237,53 @@ async function insertFixing(
       htmlRef,
       textRef,
       bodies.reduce((sum, body) => sum + body.length, 0),
-      sharedDataJson(input.templateData, input.list),
+      formatSharedData(input.templateData, input.list),
       Object.keys(draft.extra).length > 0 ? JSON.stringify(draft.extra) : null,
       stateCode('fixing'),
       draft.scheduledAt ?? app.clock.now(),
-      storedActor(actor),
+      formatStoredActor(actor),
       now,
       now,
     )
     if (!row) throw new Error('the broadcast was not stored')
-    fixingHere(app).add(row.id)
+    getRunningSnapshots(app).add(row.id)
     return row.id
   }
-  return referTo(app, { content: [htmlRef, textRef] }, () => app.commit.write(write))
+  return dropContentOnFailure(app, { content: [htmlRef, textRef] }, () => app.commit.write(write))
 }
 
 /**
  * Copies the active contacts, slice by slice; gives their number. Who comes onto the list meanwhile is not among them.
- * @param requireRoom throws the 429 when that many are more than what is left of the quota
+ * @param requireQuotaCapacity throws the 429 when that many are more than what is left of the quota
  */
-async function fixRecipients(
+async function snapshotRecipients(
   app: App,
   broadcastId: number,
   { listId, streamId, owner }: { readonly listId: number; readonly streamId: number; readonly owner: number },
-  requireRoom: (total: number) => Promise<void>,
+  requireQuotaCapacity: (total: number) => Promise<void>,
 ): Promise<number> {
   const newest = sql(app.db).newestContact.get(listId)?.id ?? 0
-  const active = contactStatusCode('active')
+  const active = toContactStatusCode('active')
   let total = 0
   for (let after = 0; ; ) {
     const from = after
-    const piece = sql(app.db).piece.get(listId, active, from, newest, SLICE)
-    const last = piece?.last ?? undefined
-    if (!piece || last === undefined) return total
+    const batch = sql(app.db).piece.get(listId, active, from, newest, BATCH_SIZE)
+    const last = batch?.last ?? undefined
+    if (!batch || last === undefined) return total
     total += await app.commit.write(
-      (tx) => sql(tx.db).fix.run(broadcastId, listId, active, from, last, coverageCode('all'), streamId).changes,
+      (tx) =>
+        sql(tx.db).fix.run(broadcastId, listId, active, from, last, toSuppressionScopeCode('all'), streamId).changes,
       { owner },
     )
-    await requireRoom(total)
-    if (piece.n < SLICE) return total
+    await requireQuotaCapacity(total)
+    if (batch.n < BATCH_SIZE) return total
     after = last
-    await giveWay()
+    await yieldToEventLoop()
   }
 }
 
 /** In one transaction: quota, operation, state, and what the answer will be when it is asked for again. */
-function begin(
+function commitStart(
   app: App,
   tx: Tx,
   actor: Actor,
@@ -290,23 +293,23 @@ function begin(
     broadcastId,
     total,
     warning,
-    also,
+    also: writeRelated,
   }: {
     broadcastId: number
     total: number
     warning: string | undefined
     also: NonNullable<Parameters<typeof startBroadcast>[3]>
   },
-): BroadcastAnswer {
-  const earlier = input.replyKey && findReply<{ data: BroadcastAnswer }>(tx.db, actor, input.replyKey)
+): BroadcastResponse {
+  const earlier = input.replyKey && findStoredResponse<{ data: BroadcastResponse }>(tx.db, actor, input.replyKey)
   if (earlier) {
     // Of two with one key the other was first; this one has fixed recipients that nobody will be sent to.
-    tx.afterCommit(() => void discardQuietly(app, broadcastId))
+    tx.afterCommit(() => void tryDiscardBroadcast(app, broadcastId))
     return earlier.data
   }
   requireList(tx.db, input.list)
   const { account, sandbox } = requireSendable(app, actor, draft)
-  const quotaMonth = sandbox || total === 0 ? null : takeQuota(tx, account, total, app.clock.now())
+  const quotaMonth = sandbox || total === 0 ? null : consumeQuota(tx, account, total, app.clock.now())
   const state: BroadcastState = total === 0 ? 'done' : draft.scheduledAt === undefined ? 'sending' : 'waiting'
   const dueAt = draft.scheduledAt ?? app.clock.now()
   const operation = insertOperation(app, tx, actor, {
@@ -320,11 +323,11 @@ function begin(
       contact_list_id: formatUuid(input.list.uuid),
       subject: draft.subject,
       sandbox,
-      ...operationMetadata({ state: stateCode(state), dueAt, handedOver: 0, leftOut: 0 }),
+      ...toOperationMetadata({ state: stateCode(state), dueAt, handedOver: 0, leftOut: 0 }),
     },
   })
   const now = app.eventTime()
-  const begun = sql(tx.db).begin.run(
+  const updated = sql(tx.db).begin.run(
     operation.id,
     stateCode(state),
     sandbox ? 1 : 0,
@@ -334,7 +337,7 @@ function begin(
     broadcastId,
     stateCode('fixing'),
   )
-  if (begun.changes !== 1) throw new Error(`broadcast ${broadcastId} is not being fixed`)
+  if (updated.changes !== 1) throw new Error(`broadcast ${broadcastId} is not being fixed`)
   // Of a newsletter `also` tells.
   if (input.type === 'broadcast')
     audit(app, tx, actor, {
@@ -343,17 +346,17 @@ function begin(
       resourceId: operation.uuid,
       metadata: { contact_list_id: formatUuid(input.list.uuid), total_recipients: total },
     })
-  also(tx, { id: operation.id, uuid: operation.uuid, total, state, scheduledAt: draft.scheduledAt })
-  const answer = {
+  writeRelated(tx, { id: operation.id, uuid: operation.uuid, total, state, scheduledAt: draft.scheduledAt })
+  const response = {
     operation_id: operation.uuid,
     total_recipients: total,
-    message: messageOf(total, state, sandbox ? draft.fromDomain : undefined, warning),
+    message: formatMessage(total, state, sandbox ? draft.fromDomain : undefined, warning),
   }
-  if (input.replyKey) keepReply(app, tx, actor, input.replyKey, { data: answer })
-  return answer
+  if (input.replyKey) storeResponse(app, tx, actor, input.replyKey, { data: response })
+  return response
 }
 
-function messageOf(
+function formatMessage(
   total: number,
   state: BroadcastState,
   unverifiedDomain: string | undefined,
@@ -361,13 +364,14 @@ function messageOf(
 ): string {
   if (state === 'done') return 'Nobody on the list can be sent to, so nothing is sent.'
   const contacts = total === 1 ? '1 contact' : `${total} contacts`
-  const said = state === 'waiting' ? `It will be sent to ${contacts} at its time.` : `It is being sent to ${contacts}.`
-  const captured =
+  const sentence =
+    state === 'waiting' ? `It will be sent to ${contacts} at its time.` : `It is being sent to ${contacts}.`
+  const captureNote =
     unverifiedDomain === undefined ? '' : ` It is only captured, because ${unverifiedDomain} is not verified.`
-  return `${said}${captured}${warning === undefined ? '' : ` ${warning}`}`
+  return `${sentence}${captureNote}${warning === undefined ? '' : ` ${warning}`}`
 }
 
-const listSql = prepared((db) => ({
+const listSql = prepareStatements((db) => ({
   exists: db.prepare<{ id: number }, [number]>('SELECT id FROM contact_lists WHERE id = ? AND deleted_at IS NULL'),
 }))
 
@@ -378,7 +382,7 @@ function requireList(db: Database, list: { readonly id: number; readonly uuid: U
 }
 
 /** What could not be removed now is removed at the next start. */
-const discardQuietly = (app: App, broadcastId: number): Promise<void> =>
+const tryDiscardBroadcast = (app: App, broadcastId: number): Promise<void> =>
   discardBroadcast(app, broadcastId).catch((error: unknown) =>
     app.log.error({ err: error, broadcast: broadcastId }, 'a broadcast that was not begun could not be removed'),
   )
@@ -387,10 +391,10 @@ const discardQuietly = (app: App, broadcastId: number): Promise<void> =>
 export async function discardBroadcast(app: App, broadcastId: number): Promise<void> {
   for (;;) {
     const removed = await app.commit.writeFromReserve(
-      (tx) => sql(tx.db).discardRows.run(broadcastId, DISCARD_SLICE).changes,
+      (tx) => sql(tx.db).discardRows.run(broadcastId, DISCARD_BATCH_SIZE).changes,
     )
-    if (removed < DISCARD_SLICE) break
-    await giveWay()
+    if (removed < DISCARD_BATCH_SIZE) break
+    await yieldToEventLoop()
   }
   await app.commit.writeFromReserve((tx) => void sql(tx.db).discard.run(broadcastId, stateCode('fixing')))
 }
@@ -398,8 +402,8 @@ export async function discardBroadcast(app: App, broadcastId: number): Promise<v
 /** Removes what a crash left in the middle of fixing: nobody was told of it. */
 export async function discardLeftovers(app: App): Promise<void> {
   for (const { id } of sql(app.db).leftovers.all(stateCode('fixing')))
-    if (!fixingHere(app).has(id)) await discardBroadcast(app, id)
+    if (!getRunningSnapshots(app).has(id)) await discardBroadcast(app, id)
 }
 
 /** What this process is fixing: not left over from another. */
-const fixingHere = perOwner((_: App) => new Set<number>())
+const getRunningSnapshots = perOwner((_: App) => new Set<number>())

@@ -10,11 +10,11 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
-import { type OperationProgress, progressOperation } from '#features/core/operations/operations.ts'
+import { type OperationProgress, updateOperationProgress } from '#features/core/operations/operations.ts'
 import type { Millis } from '#platform/clock.ts'
 import { codesOf } from '#platform/db/codes.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 
 /** Position = the stored code: only ever append. Up to `failing` it is open, as the index `broadcasts_open` has it. */
 export const BROADCAST_STATES = [
@@ -36,7 +36,7 @@ export const stateName = CODES.nameOf
 
 /** SQL: the broadcast is not over. Its text is that of the partial index `broadcasts_open`, which is used only then. */
 export const IS_OPEN = `state <= ${stateCode('failing')}`
-const CAN_GO_ON = `(${(['sending', 'cancelling', 'failing'] as const).map(stateCode).join(', ')})`
+const PROCEEDING_CODES = `(${(['sending', 'cancelling', 'failing'] as const).map(stateCode).join(', ')})`
 
 /** A broadcast as its steps need it. */
 export interface Broadcast {
@@ -52,7 +52,7 @@ export interface Broadcast {
   readonly htmlRef: number | null
   readonly textRef: number | null
   readonly sizeBytes: number
-  /** JSON, as `sharedDataJson` gives it. */
+  /** JSON, as `formatSharedData` gives it. */
   readonly templateData: string
   /** JSON of what its emails share of a draft's `extra`. */
   readonly extra: string | null
@@ -65,7 +65,7 @@ export interface Broadcast {
   readonly quotaMonth: number | null
   readonly dueAt: Millis
   readonly error: string | null
-  /** JSON, as `storedActor` gives it. */
+  /** JSON, as `formatStoredActor` gives it. */
   readonly actor: string
 }
 
@@ -73,7 +73,7 @@ const COLUMNS = `id, account_id AS accountId, operation_id AS operationId, newsl
   template_id AS templateId, from_address AS "from", subject, html_ref AS htmlRef, text_ref AS textRef, size_bytes AS sizeBytes, template_data AS templateData,
   extra, state, sandbox, total, handed_over AS handedOver, left_out AS leftOut, quota_month AS quotaMonth, due_at AS dueAt, error, actor`
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   open: db.prepare<{ id: number }, [number]>(
     `SELECT id FROM broadcasts WHERE state <= ${stateCode('failing')} AND stream_id = ? LIMIT 1`,
   ),
@@ -84,7 +84,7 @@ const sql = prepared((db) => ({
   // Of many that wait for their time none is looked at before it.
   ready: db.prepare<{ id: number; accountId: number }, [number]>(
     `SELECT id, account_id AS accountId FROM broadcasts INDEXED BY broadcasts_open
-     WHERE ${IS_OPEN} AND (state IN ${CAN_GO_ON} OR (state = ${stateCode('waiting')} AND due_at <= ?)) ORDER BY id`,
+     WHERE ${IS_OPEN} AND (state IN ${PROCEEDING_CODES} OR (state = ${stateCode('waiting')} AND due_at <= ?)) ORDER BY id`,
   ),
   nextDue: db.prepare<{ at: number | null }, []>(
     `SELECT MIN(due_at) AS at FROM broadcasts INDEXED BY broadcasts_open WHERE ${IS_OPEN} AND state = ${stateCode('waiting')}`,
@@ -101,20 +101,20 @@ const sql = prepared((db) => ({
 /** Whether a broadcast of a stream has not ended. */
 export const hasOpenBroadcast = (db: Database, streamId: number): boolean => sql(db).open.get(streamId) !== null
 
-export const broadcastById = (db: Database, id: number): Broadcast | undefined => sql(db).byId.get(id) ?? undefined
+export const findBroadcastById = (db: Database, id: number): Broadcast | undefined => sql(db).byId.get(id) ?? undefined
 
-export const broadcastOfOperation = (db: Database, accountId: number, operationId: number): Broadcast | undefined =>
+export const findBroadcastOfOperation = (db: Database, accountId: number, operationId: number): Broadcast | undefined =>
   sql(db).byOperation.get(operationId, accountId) ?? undefined
 
 /** Those for which something is to be done now, oldest first. */
-export const readyBroadcasts = (db: Database, now: Millis): { id: number; accountId: number }[] =>
+export const findReadyBroadcasts = (db: Database, now: Millis): { id: number; accountId: number }[] =>
   sql(db).ready.all(now)
 
 /** When the first of those that wait has its time; undefined when none waits. */
-export const nextBroadcastDue = (db: Database): Millis | undefined => sql(db).nextDue.get()?.at ?? undefined
+export const findNextDueTime = (db: Database): Millis | undefined => sql(db).nextDue.get()?.at ?? undefined
 
 /** What has to be told when a broadcast moves: its newsletter. In the transaction of the move. */
-export type OnMoved = (
+export type OnTransition = (
   tx: Tx,
   broadcast: Pick<Broadcast, 'id' | 'newsletterId' | 'total'>,
   state: BroadcastState,
@@ -125,31 +125,31 @@ export type OnMoved = (
  * Moves a broadcast that is in `from`; false when it is not. Its operation moves along.
  * @param error why, in one sentence, where that is to be seen
  */
-export function moveBroadcast(
+export function transitionBroadcast(
   app: App,
   tx: Tx,
   broadcast: Broadcast,
-  move: { readonly from: BroadcastState; readonly to: BroadcastState; readonly error?: string },
-  onMoved: OnMoved,
+  transition: { readonly from: BroadcastState; readonly to: BroadcastState; readonly error?: string },
+  onTransition: OnTransition,
 ): boolean {
   const now = app.eventTime()
   const { changes } = sql(tx.db).move.run(
-    stateCode(move.to),
-    move.error ?? null,
+    stateCode(transition.to),
+    transition.error ?? null,
     now,
     broadcast.id,
-    stateCode(move.from),
+    stateCode(transition.from),
   )
   if (changes !== 1) return false
-  tellOperation(app, tx, broadcast.id)
-  onMoved(tx, broadcast, move.to, now)
+  updateOperation(app, tx, broadcast.id)
+  onTransition(tx, broadcast, transition.to, now)
   return true
 }
 
 /** Notes why a broadcast that is being sent does not go on; null: it does. Its state stays. */
-export function noteTrouble(app: App, tx: Tx, broadcastId: number, error: string | null): void {
+export function recordDelayReason(app: App, tx: Tx, broadcastId: number, error: string | null): void {
   if (sql(tx.db).note.run(error, app.eventTime(), broadcastId, stateCode('sending')).changes === 1)
-    tellOperation(app, tx, broadcastId)
+    updateOperation(app, tx, broadcastId)
 }
 
 /** Counts recipients that were handed to delivery or left out; those that are taken back move from one to the other. */
@@ -160,7 +160,7 @@ export function advanceBroadcast(
   { handedOver, leftOut }: { readonly handedOver: number; readonly leftOut: number },
 ): void {
   sql(tx.db).advance.run(handedOver, leftOut, app.eventTime(), broadcastId)
-  tellOperation(app, tx, broadcastId)
+  updateOperation(app, tx, broadcastId)
 }
 
 const OPERATION_STATUS: Readonly<Record<BroadcastState, OperationProgress['status']>> = {
@@ -176,27 +176,27 @@ const OPERATION_STATUS: Readonly<Record<BroadcastState, OperationProgress['statu
 }
 
 /** Writes into the operation how far its broadcast is. */
-function tellOperation(app: App, tx: Tx, broadcastId: number): void {
-  const broadcast = broadcastById(tx.db, broadcastId)
+function updateOperation(app: App, tx: Tx, broadcastId: number): void {
+  const broadcast = findBroadcastById(tx.db, broadcastId)
   if (!broadcast || broadcast.operationId === null) return
   const state = stateName(broadcast.state)
   const status = OPERATION_STATUS[state]
-  progressOperation(app, tx, broadcast.operationId, {
+  updateOperationProgress(app, tx, broadcast.operationId, {
     ...(status && { status }),
     completed: broadcast.handedOver,
     failed: broadcast.leftOut,
-    errorSummary: broadcast.error ?? leftOutSummary(broadcast),
-    metadata: operationMetadata(broadcast),
+    errorSummary: broadcast.error ?? formatSkippedSummary(broadcast),
+    metadata: toOperationMetadata(broadcast),
   })
 }
 
-const leftOutSummary = ({ leftOut, total }: Broadcast): string | null =>
+const formatSkippedSummary = ({ leftOut, total }: Broadcast): string | null =>
   leftOut === 0
     ? null
     : `${leftOut} of ${total} contacts were left out: they unsubscribed, were suppressed or were removed after the broadcast was begun.`
 
 /** What the operation says beyond its own fields. */
-export const operationMetadata = (
+export const toOperationMetadata = (
   broadcast: Pick<Broadcast, 'state' | 'dueAt' | 'handedOver' | 'leftOut'>,
 ): Readonly<Record<string, unknown>> => ({
   state: stateName(broadcast.state),

@@ -4,18 +4,18 @@
  */
 import type { App } from '#features/core/app/app.ts'
 import {
-  broadcastDataJson,
-  contactFault,
-  sharedDataJson,
-  subjectFault,
+  findSubjectProblem,
+  formatBroadcastData,
+  formatSharedData,
+  toContactMessage,
 } from '#features/setup/templates/broadcast-data.ts'
-import { withSubjectInLine } from '#features/setup/templates/render.ts'
+import { joinSubjectLines } from '#features/setup/templates/render.ts'
 import { AppError } from '#platform/errors.ts'
 import type { RenderOutcome, TemplateFault } from '#platform/template/renderer.ts'
-import { contactOf, firstRecipients } from './recipients.ts'
+import { readFirstRecipients, toBroadcastContact } from './recipients.ts'
 
 /** What is rendered for each. */
-export interface TrialInput {
+export interface PreflightInput {
   readonly subject: string | undefined
   readonly html: string | undefined
   readonly text: string | undefined
@@ -24,56 +24,56 @@ export interface TrialInput {
 }
 
 /** Contacts that are tried. */
-const TRIED = 20
+const PREFLIGHT_CONTACTS = 20
 
 /**
  * Renders for the first contacts that were fixed. Throws 422 `template_error` when it works for none of them; gives a sentence when it does not work for
  * some, undefined when it works for all.
  */
-export async function tryBroadcast(
+export async function preflightBroadcast(
   app: App,
   accountId: number,
   broadcastId: number,
-  { subject, html, text, templateData, list }: TrialInput,
+  { subject, html, text, templateData, list }: PreflightInput,
 ): Promise<string | undefined> {
-  const shared = sharedDataJson(templateData, list)
-  const source = withSubjectInLine({ subject, html, text })
-  const fixed = firstRecipients(app.db, broadcastId, TRIED + 1)
-  const recipients = fixed.slice(0, TRIED)
+  const shared = formatSharedData(templateData, list)
+  const source = joinSubjectLines({ subject, html, text })
+  const snapshot = readFirstRecipients(app.db, broadcastId, PREFLIGHT_CONTACTS + 1)
+  const recipients = snapshot.slice(0, PREFLIGHT_CONTACTS)
   const outcomes = await Promise.all(
     recipients.map((recipient) =>
       app.renderer.render({
         accountId,
         urgency: 'now',
         source,
-        dataJson: broadcastDataJson({
+        dataJson: formatBroadcastData({
           shared,
-          contact: contactOf(recipient),
+          contact: toBroadcastContact(recipient),
           unsubscribeUrl: 'https://unsubscribe.invalid/',
         }),
       }),
     ),
   )
-  const faults = outcomes.flatMap((outcome) => faultOf(outcome) ?? [])
-  const [first] = faults
+  const problems = outcomes.flatMap((outcome) => findProblem(outcome) ?? [])
+  const [first] = problems
   if (!first) return undefined
-  const tried =
-    fixed.length === 1
+  const scope =
+    snapshot.length === 1
       ? 'the only contact'
-      : `${fixed.length > TRIED ? 'the first' : 'all'} ${recipients.length} contacts`
-  if (faults.length === recipients.length) {
-    const message = `It was tried with ${tried} and works for none: ${contactFault(first)}`
+      : `${snapshot.length > PREFLIGHT_CONTACTS ? 'the first' : 'all'} ${recipients.length} contacts`
+  if (problems.length === recipients.length) {
+    const message = `It was tried with ${scope} and works for none: ${toContactMessage(first)}`
     throw new AppError(422, first.kind === 'limit' ? 'template_limit' : 'template_error', message, {
-      details: [{ field: first.part ?? 'template', message: contactFault(first) }],
+      details: [{ field: first.part ?? 'template', message: toContactMessage(first) }],
     })
   }
-  return `It was tried with ${tried} and fails for ${faults.length} of them: ${contactFault(first)}`
+  return `It was tried with ${scope} and fails for ${problems.length} of them: ${toContactMessage(first)}`
 }
 
 /** What is wrong with what was rendered for a contact; undefined: nothing. */
-function faultOf(outcome: RenderOutcome): TemplateFault | undefined {
+function findProblem(outcome: RenderOutcome): TemplateFault | undefined {
   if (outcome.kind === 'fault') return outcome.fault
-  const message = subjectFault(outcome.parts.subject ?? '')
+  const message = findSubjectProblem(outcome.parts.subject ?? '')
   return message === undefined
     ? undefined
     : { kind: 'error', part: 'subject', line: undefined, variable: undefined, message }

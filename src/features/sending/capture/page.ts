@@ -19,7 +19,7 @@ export interface CapturedEnvelope {
 
 export const CAPTURED_PATH = '/dev/captured'
 
-const LONGEST_SHOWN_TEXT = 256 * KiB
+const MAX_SHOWN_TEXT_LENGTH = 256 * KiB
 
 interface ListedCapture {
   readonly envelope: CapturedEnvelope
@@ -28,7 +28,7 @@ interface ListedCapture {
 
 /** The newest captured messages, one row an email. */
 export const capturedListPage = (captures: readonly ListedCapture[]): Html =>
-  page(
+  renderPage(
     'Captured mail',
     html`<h1>Captured mail</h1>
 ${NOTE}
@@ -37,7 +37,7 @@ ${
     ? html`<p>Nothing is captured. Mail from domains that never were verified comes here, and all mail in delivery mode <code>capture</code>.</p>`
     : html`<table>
 <thead><tr><th scope="col">Received</th><th scope="col">From</th><th scope="col">To</th><th scope="col">Subject</th></tr></thead>
-<tbody>${byEmail(captures).map(listRow)}</tbody>
+<tbody>${groupByEmail(captures).map(renderRow)}</tbody>
 </table>`
 }`,
   )
@@ -45,13 +45,13 @@ ${
 const NOTE = html`<p>Nothing of this has left this machine: here mail is only captured. <a href="/docs">The API</a></p>`
 
 /** The captures of each email, in the order of its recipients; emails in the order in which they come. */
-const byEmail = (captures: readonly ListedCapture[]): ListedCapture[][] =>
+const groupByEmail = (captures: readonly ListedCapture[]): ListedCapture[][] =>
   [...Map.groupBy(captures, ({ envelope }) => envelope.emailId).values()].map((ofEmail) =>
     ofEmail.toSorted((a, b) => a.envelope.recipientId - b.envelope.recipientId),
   )
 
 /** A copy for each recipient: the subject leads to that of the first, and with several each address to its own. */
-function listRow(ofEmail: readonly ListedCapture[]): Html | undefined {
+function renderRow(ofEmail: readonly ListedCapture[]): Html | undefined {
   const [first] = ofEmail
   if (!first) return undefined
   const { envelope, head } = first
@@ -61,7 +61,7 @@ function listRow(ofEmail: readonly ListedCapture[]): Html | undefined {
       : html`<li><a href="${CAPTURED_PATH}/${recipientId}"><bdi>${rcptTo}</bdi></a></li>`,
   )
   return html`
-<tr><td data-label="Received">${time(envelope.receivedAt)}</td><td data-label="From"><bdi>${head.from || envelope.mailFrom}</bdi></td>
+<tr><td data-label="Received">${renderTime(envelope.receivedAt)}</td><td data-label="From"><bdi>${head.from || envelope.mailFrom}</bdi></td>
 <td data-label="To"><ul>${recipients}</ul></td><td data-label="Subject"><a href="${CAPTURED_PATH}/${envelope.recipientId}"><bdi>${subjectOf(head)}</bdi></a></td></tr>`
 }
 
@@ -70,32 +70,32 @@ function listRow(ofEmail: readonly ListedCapture[]): Html | undefined {
  * @param source the whole message as text
  */
 export const capturedMessagePage = (envelope: CapturedEnvelope, message: ReadableMessage, source: string): Html =>
-  page(
+  renderPage(
     `${subjectOf(message)} - captured mail`,
     html`<p><a href="${CAPTURED_PATH}">Captured mail</a></p>
 <h1><bdi>${subjectOf(message)}</bdi></h1>
 ${NOTE}
 <dl>
-${field('From', message.from)}${field('To', message.to)}${field('Cc', message.cc)}${field('Reply-To', message.replyTo)}
-${field('Date', message.date && time(message.date.getTime()))}${field('Message-ID', message.messageId)}
-${field('Recipient', envelope.rcptTo)}${field('Envelope sender', envelope.mailFrom)}${field('Received', time(envelope.receivedAt))}
-${field('Size', `${envelope.sizeBytes} bytes`)}
+${renderField('From', message.from)}${renderField('To', message.to)}${renderField('Cc', message.cc)}${renderField('Reply-To', message.replyTo)}
+${renderField('Date', message.date && renderTime(message.date.getTime()))}${renderField('Message-ID', message.messageId)}
+${renderField('Recipient', envelope.rcptTo)}${renderField('Envelope sender', envelope.mailFrom)}${renderField('Received', renderTime(envelope.receivedAt))}
+${renderField('Size', `${envelope.sizeBytes} bytes`)}
 </dl>
-${message.isCut && html`<p>The message is large: text, HTML and attachments below are what its start contains.</p>`}
-${message.text !== undefined && html`<h2 id="text">Text</h2>${textBlock('text', message.text)}`}
-${message.html !== undefined && html`<h2>HTML</h2>${frame(message.html)}`}
+${message.isTruncated && html`<p>The message is large: text, HTML and attachments below are what its start contains.</p>`}
+${message.text !== undefined && html`<h2 id="text">Text</h2>${renderTextBlock('text', message.text)}`}
+${message.html !== undefined && html`<h2>HTML</h2>${renderFrame(message.html)}`}
 ${
   message.attachments.length > 0 &&
   html`<h2>Attachments</h2>
 <ul>${message.attachments.map((a) => html`<li><bdi>${a.filename || '(no name)'}</bdi> ${a.contentType}</li>`)}</ul>`
 }
 <h2 id="source">Source</h2>
-${textBlock('source', source)}`,
+${renderTextBlock('source', source)}`,
   )
 
 /** A message that is not there, or not any more. */
 export const notCapturedPage = (): Html =>
-  page(
+  renderPage(
     'Not captured',
     html`<h1>Not captured</h1>
 <p>There is no such message; old ones are removed. <a href="${CAPTURED_PATH}">Captured mail</a></p>`,
@@ -103,27 +103,27 @@ export const notCapturedPage = (): Html =>
 
 const subjectOf = ({ subject }: ReadableHead): string => subject || '(no subject)'
 
-const time = (at: Millis): Html => {
+const renderTime = (at: Millis): Html => {
   const text = new Date(at).toISOString()
   return html`<time datetime="${text}">${text.slice(0, 19).replace('T', ' ')} UTC</time>`
 }
 
-const field = (name: string, value: string | Html | undefined): Html | undefined =>
+const renderField = (name: string, value: string | Html | undefined): Html | undefined =>
   value ? html`<div><dt>${name}</dt><dd><bdi>${value}</bdi></dd></div>` : undefined
 
 /** Scrolls by itself, so it takes the focus: else no key could scroll it. The line break after `<pre>` is not shown, one in the text would not be either. */
-const textBlock = (labelledBy: string, text: string): Html => html`
+const renderTextBlock = (labelledBy: string, text: string): Html => html`
 <pre tabindex="0" role="region" aria-labelledby="${labelledBy}">
-${text.slice(0, LONGEST_SHOWN_TEXT)}</pre>
-${text.length > LONGEST_SHOWN_TEXT && html`<p>Only the first ${LONGEST_SHOWN_TEXT} of ${text.length} characters are shown.</p>`}`
+${text.slice(0, MAX_SHOWN_TEXT_LENGTH)}</pre>
+${text.length > MAX_SHOWN_TEXT_LENGTH && html`<p>Only the first ${MAX_SHOWN_TEXT_LENGTH} of ${text.length} characters are shown.</p>`}`
 
 /** Inside the frame as well, should the page ever be sent without its own policy. */
 const FRAME_CONTENT_SECURITY_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
-const frame = (body: string): Html => {
-  const inner = `<!doctype html><meta http-equiv="Content-Security-Policy" content="${FRAME_CONTENT_SECURITY_POLICY}">${body.slice(0, LONGEST_SHOWN_TEXT)}`
+const renderFrame = (body: string): Html => {
+  const inner = `<!doctype html><meta http-equiv="Content-Security-Policy" content="${FRAME_CONTENT_SECURITY_POLICY}">${body.slice(0, MAX_SHOWN_TEXT_LENGTH)}`
   return html`<iframe title="HTML of the message" sandbox srcdoc="${inner}"></iframe>
-${body.length > LONGEST_SHOWN_TEXT && html`<p>Only the first ${LONGEST_SHOWN_TEXT} of ${body.length} characters are shown.</p>`}`
+${body.length > MAX_SHOWN_TEXT_LENGTH && html`<p>Only the first ${MAX_SHOWN_TEXT_LENGTH} of ${body.length} characters are shown.</p>`}`
 }
 
 const STYLE = `
@@ -156,4 +156,4 @@ iframe { width: 100%; height: 30rem; border: 1px solid var(--line); border-radiu
 }
 `
 
-const page = (title: string, main: Html): Html => htmlPage({ title, style: STYLE, main })
+const renderPage = (title: string, main: Html): Html => htmlPage({ title, style: STYLE, main })

@@ -8,9 +8,9 @@ import { Elysia } from 'elysia'
 import { htmlResponse } from '#platform/http/html.ts'
 import { CAPTURED_PATH, capturedListPage, capturedMessagePage, notCapturedPage } from './page.ts'
 import { parseHead, parseMessage } from './parse.ts'
-import { type CaptureStore, textOf } from './store.ts'
+import { type CaptureStore, decodeRaw } from './store.ts'
 
-const MOST_LISTED = 50
+const MAX_LISTED = 50
 const LOOPBACK_NAMES = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/
 /** What proxies, tunnels and content delivery networks add to requests that they pass on. */
 const PROXY_HEADERS = [
@@ -45,7 +45,7 @@ export const capturedPages = (store: Pick<CaptureStore, 'list' | 'get'>) =>
     .get(
       CAPTURED_PATH,
       async () => {
-        const captures = store.list({ limit: MOST_LISTED })
+        const captures = store.list({ limit: MAX_LISTED })
         const rows = captures.map(async (capture) => ({ envelope: capture, head: await parseHead(capture.head) }))
         return htmlResponse(capturedListPage(await Promise.all(rows)))
       },
@@ -56,7 +56,7 @@ export const capturedPages = (store: Pick<CaptureStore, 'list' | 'get'>) =>
       async ({ params }) => {
         const capture = /^\d{1,15}$/.test(params.recipient) ? store.get(Number(params.recipient)) : undefined
         if (!capture) return htmlResponse(notCapturedPage(), 404)
-        return htmlResponse(capturedMessagePage(capture, await parseMessage(capture.raw), textOf(capture.raw)))
+        return htmlResponse(capturedMessagePage(capture, await parseMessage(capture.raw), decodeRaw(capture.raw)))
       },
       hidden,
     )

@@ -21,7 +21,7 @@ export interface ReadableMessage extends ReadableHead {
   readonly html: string | undefined
   readonly attachments: readonly { readonly filename: string; readonly contentType: string }[]
   /** Whether the message goes on after what was read: parts may be missing, the last one cut. */
-  readonly isCut: boolean
+  readonly isTruncated: boolean
 }
 
 /** Bodies come before attachments, so that what people read is at the start. */
@@ -58,24 +58,24 @@ export async function parseMessage(raw: Uint8Array): Promise<ReadableMessage> {
   try {
     const mail = await simpleParser(start, OPTIONS)
     return {
-      from: addressesOf(mail.from),
-      to: addressesOf(mail.to),
-      cc: addressesOf(mail.cc),
-      replyTo: addressesOf(mail.replyTo),
+      from: formatAddresses(mail.from),
+      to: formatAddresses(mail.to),
+      cc: formatAddresses(mail.cc),
+      replyTo: formatAddresses(mail.replyTo),
       subject: mail.subject ?? '',
       messageId: mail.messageId ?? '',
       date: mail.date && !Number.isNaN(mail.date.getTime()) ? mail.date : undefined,
       text: mail.text,
       html: mail.html === false ? undefined : mail.html,
       attachments: mail.attachments.map(({ filename, contentType }) => ({ filename: filename ?? '', contentType })),
-      isCut,
+      isTruncated: isCut,
     }
   } catch {
-    return { ...EMPTY_HEAD, text: undefined, html: undefined, attachments: [], isCut }
+    return { ...EMPTY_HEAD, text: undefined, html: undefined, attachments: [], isTruncated: isCut }
   }
 }
 
-const addressesOf = (field: AddressObject | AddressObject[] | undefined): string =>
+const formatAddresses = (field: AddressObject | AddressObject[] | undefined): string =>
   [field ?? []]
     .flat()
     .map(({ text }) => text)

@@ -3,12 +3,12 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
-import { orContentMissing } from '#features/core/app/stored-content.ts'
+import { readStoredContent } from '#features/core/app/stored-content.ts'
 import { findEmail } from '#features/sending/emails/read.ts'
-import { isOfService } from '#features/sending/emails/wire.ts'
+import { isSystemMail } from '#features/sending/emails/wire.ts'
 import { notFound } from '#platform/errors.ts'
-import { isoTime, one } from '#platform/http/envelope.ts'
-import { noSuch, One, Timestamp, uuidParam } from '#platform/http/schemas.ts'
+import { dataBody, isoTime } from '#platform/http/envelope.ts'
+import { DataBody, notFoundById, parseUuidParam, Timestamp } from '#platform/http/schemas.ts'
 import type { CaptureStore } from './store.ts'
 
 const CapturedEmail = Type.Object(
@@ -31,11 +31,11 @@ export const captureRoutes = (app: Pick<App, 'db'>, store: Pick<CaptureStore, 'f
   new Elysia({ prefix: '/v1/emails' }).use(authenticated).get(
     '/:id/captured',
     ({ actor, params }) => {
-      const email = findEmail(app.db, actor.accountId, uuidParam(params.id, 'email_not_found', 'email'))
-      if (!email) throw noSuch('email_not_found', 'email')
-      const capture = orContentMissing(() => store.find(email.id))
-      if (!capture || isOfService(email)) throw notCaptured()
-      return one({
+      const email = findEmail(app.db, actor.accountId, parseUuidParam(params.id, 'email_not_found', 'email'))
+      if (!email) throw notFoundById('email_not_found', 'email')
+      const capture = readStoredContent(() => store.find(email.id))
+      if (!capture || isSystemMail(email)) throw createNotCapturedError()
+      return dataBody({
         mail_from: capture.mailFrom,
         rcpt_to: [...capture.rcptTo],
         received_at: isoTime(capture.receivedAt),
@@ -45,7 +45,7 @@ export const captureRoutes = (app: Pick<App, 'db'>, store: Pick<CaptureStore, 'f
     },
     {
       params: Type.Object({ id: Type.String({ description: 'Id of the email.' }) }),
-      response: One(CapturedEmail),
+      response: DataBody(CapturedEmail),
       detail: {
         summary: 'Get an email as captured',
         description:
@@ -56,7 +56,7 @@ export const captureRoutes = (app: Pick<App, 'db'>, store: Pick<CaptureStore, 'f
     },
   )
 
-const notCaptured = () =>
+const createNotCapturedError = () =>
   notFound(
     'not_captured',
     'No captured message is kept of this email: it is not delivered yet, was sent to its real recipients, or was removed with age.',

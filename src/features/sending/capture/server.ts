@@ -40,7 +40,7 @@ export async function startCaptureServer(options: CaptureServerOptions): Promise
   const { store, log, maxMessageBytes } = options
   const saving = new Set<Promise<void>>()
 
-  const recipientOf = (
+  const findRecipient = (
     mailFrom: SMTPServerAddress | false,
   ): Pick<NewCapture, 'recipientId' | 'emailId' | 'ownerId'> | undefined => {
     const localPart = mailFrom === false ? '' : mailFrom.address.slice(0, mailFrom.address.lastIndexOf('@'))
@@ -50,15 +50,15 @@ export async function startCaptureServer(options: CaptureServerOptions): Promise
   }
 
   const save = async ({ envelope }: SMTPServerSession, raw: Uint8Array): Promise<void> => {
-    const recipient = recipientOf(envelope.mailFrom)
-    if (!recipient || envelope.mailFrom === false) throw notOurs()
+    const recipient = findRecipient(envelope.mailFrom)
+    if (!recipient || envelope.mailFrom === false) throw createForeignSenderError()
     const [rcptTo] = envelope.rcptTo
     if (!rcptTo) throw new Error('DATA without a recipient')
-    const message = { mailFrom: asOnTheWire(envelope.mailFrom), rcptTo: asOnTheWire(rcptTo), raw }
+    const message = { mailFrom: toEnvelopeAddress(envelope.mailFrom), rcptTo: toEnvelopeAddress(rcptTo), raw }
     await store.save({ ...recipient, ...message })
   }
 
-  const replyTo = (error: unknown): SmtpReplyError => {
+  const toReplyError = (error: unknown): SmtpReplyError => {
     if (error instanceof SmtpReplyError) return error
     log.warn({ err: error }, 'a captured message was not stored; its delivery is tried again')
     return error instanceof AppError && error.code === 'insufficient_storage'
@@ -77,21 +77,21 @@ export async function startCaptureServer(options: CaptureServerOptions): Promise
     maxRecipients: 1,
     closeTimeout: CLOSE_TIMEOUT_MS,
     onMailFrom(mailFrom, _session, done) {
-      let refusal: SmtpReplyError | null
+      let rejection: SmtpReplyError | null
       try {
-        refusal = recipientOf(mailFrom) ? null : notOurs()
+        rejection = findRecipient(mailFrom) ? null : createForeignSenderError()
       } catch (error) {
-        refusal = replyTo(error)
+        rejection = toReplyError(error)
       }
-      done(refusal)
+      done(rejection)
     },
     onData(stream, session, done) {
-      collect(stream, (raw) => {
-        const saved = raw ? save(session, raw) : Promise.reject(tooLarge(maxMessageBytes))
+      collectMessage(stream, (raw) => {
+        const saved = raw ? save(session, raw) : Promise.reject(createTooLargeError(maxMessageBytes))
         const answered = saved
           .then(
             () => done(null, '2.6.0 Captured'),
-            (error: unknown) => done(replyTo(error)),
+            (error: unknown) => done(toReplyError(error)),
           )
           .finally(() => saving.delete(answered))
         saving.add(answered)
@@ -127,11 +127,12 @@ class SmtpReplyError extends Error {
   }
 }
 
-const notOurs = () => new SmtpReplyError(550, '5.7.1 Only mail of this service is captured')
-const tooLarge = (maxBytes: number) => new SmtpReplyError(552, `5.3.4 The message is larger than ${maxBytes} octets`)
+const createForeignSenderError = () => new SmtpReplyError(550, '5.7.1 Only mail of this service is captured')
+const createTooLargeError = (maxBytes: number) =>
+  new SmtpReplyError(552, `5.3.4 The message is larger than ${maxBytes} octets`)
 
 /** smtp-server gives domains in Unicode; in the envelope they stand as A-labels. */
-function asOnTheWire({ address }: SMTPServerAddress): string {
+function toEnvelopeAddress({ address }: SMTPServerAddress): string {
   const at = address.lastIndexOf('@')
   const domain = address.slice(at + 1)
   return `${address.slice(0, at + 1)}${toALabels(domain) ?? domain}`
@@ -141,7 +142,7 @@ function asOnTheWire({ address }: SMTPServerAddress): string {
  * Calls `done` with the whole message, or with undefined when it was too large; never when the connection was lost before its end. Copies into
  * one buffer: smtp-server gives a chunk for each line that begins with a dot, and a list of those can take a hundred times the message.
  */
-function collect(stream: SMTPServerDataStream, done: (raw: Uint8Array | undefined) => void): void {
+function collectMessage(stream: SMTPServerDataStream, done: (raw: Uint8Array | undefined) => void): void {
   const sink = new Bun.ArrayBufferSink()
   sink.start({ asUint8Array: true })
   stream.on('data', (chunk: Uint8Array) => {

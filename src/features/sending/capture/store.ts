@@ -6,9 +6,9 @@
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
 import type { Clock, Millis } from '#platform/clock.ts'
-import { decompressed } from '#platform/content/missing.ts'
+import { decompress } from '#platform/content/missing.ts'
 import { Committer, type CommitterOptions, type Tx } from '#platform/db/commit.ts'
-import { openDatabase, prepared } from '#platform/db/open.ts'
+import { openDatabase, prepareStatements } from '#platform/db/open.ts'
 import { Counts } from '#platform/queue/counts.ts'
 import { KiB } from '#platform/units.ts'
 
@@ -32,7 +32,7 @@ export interface Capture {
   readonly receivedAt: Millis
   /** Octets of the message. */
   readonly sizeBytes: number
-  /** As `textOf` gives it. */
+  /** As `decodeRaw` gives it. */
   readonly raw: string
 }
 
@@ -64,11 +64,11 @@ export interface CaptureStoreOptions {
 
 const MAX_HEAD_BYTES = 16 * KiB
 /** Above this a message is compressed in the thread pool. */
-const LARGEST_COMPRESSED_AT_ONCE_BYTES = 64 * KiB
+const MAX_SYNC_COMPRESSED_BYTES = 64 * KiB
 const ZSTD_LEVEL = 1
 /** Bounds of what one write function removes and gives back to the disk, and so of the time that it takes. */
-const MOST_REMOVED_AT_ONCE = 200
-const MOST_PAGES_FREED_AT_ONCE = 256
+const MAX_REMOVED_PER_BATCH = 200
+const MAX_PAGES_FREED_PER_BATCH = 256
 
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS captures (
@@ -82,52 +82,54 @@ const SCHEMA = `
 const ADD_OWNER = 'ALTER TABLE captures ADD COLUMN owner_id INTEGER NOT NULL DEFAULT 0'
 const OWNER_INDEX = 'CREATE INDEX IF NOT EXISTS captures_owner ON captures (owner_id, received_at)'
 
-const SUMMARY =
+const SUMMARY_COLUMNS =
   'recipient_id AS recipientId, email_id AS emailId, mail_from AS mailFrom, rcpt_to AS rcptTo, received_at AS receivedAt, size_bytes AS sizeBytes, head'
 
-interface Stored {
+interface StoredSize {
   readonly ownerId: number
   readonly storedBytes: number
 }
 
-interface OldCapture extends Stored {
+interface OldCapture extends StoredSize {
   readonly recipientId: number
   readonly receivedAt: Millis
 }
 
-const OLD =
+const SELECT_OLD =
   'SELECT recipient_id AS recipientId, received_at AS receivedAt, owner_id AS ownerId, stored_bytes AS storedBytes FROM captures'
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   save: db.prepare(
     `INSERT INTO captures (recipient_id, email_id, mail_from, rcpt_to, received_at, size_bytes, stored_bytes, head, raw, owner_id)
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
      ON CONFLICT (recipient_id) DO UPDATE SET email_id = ?2, mail_from = ?3, rcpt_to = ?4, received_at = ?5, size_bytes = ?6, stored_bytes = ?7,
        head = ?8, raw = ?9, owner_id = ?10`,
   ),
-  stored: db.prepare<Stored, [number]>(
+  stored: db.prepare<StoredSize, [number]>(
     'SELECT owner_id AS ownerId, stored_bytes AS storedBytes FROM captures WHERE recipient_id = ?',
   ),
-  byOwner: db.prepare<Stored, []>(
+  byOwner: db.prepare<StoredSize, []>(
     'SELECT owner_id AS ownerId, sum(stored_bytes) AS storedBytes FROM captures GROUP BY owner_id',
   ),
   ofEmail: db.prepare<{ recipientId: number; rcptTo: string }, [number]>(
     'SELECT recipient_id AS recipientId, rcpt_to AS rcptTo FROM captures WHERE email_id = ? ORDER BY recipient_id',
   ),
-  message: db.prepare<CapturedMessage, [number]>(`SELECT ${SUMMARY}, raw FROM captures WHERE recipient_id = ?`),
+  message: db.prepare<CapturedMessage, [number]>(`SELECT ${SUMMARY_COLUMNS}, raw FROM captures WHERE recipient_id = ?`),
   newest: db.prepare<CaptureSummary, [number]>(
-    `SELECT ${SUMMARY} FROM captures ORDER BY received_at DESC, recipient_id DESC LIMIT ?`,
+    `SELECT ${SUMMARY_COLUMNS} FROM captures ORDER BY received_at DESC, recipient_id DESC LIMIT ?`,
   ),
-  oldest: db.prepare<OldCapture, [number]>(`${OLD} ORDER BY received_at, recipient_id LIMIT ?`),
-  oldestOf: db.prepare<OldCapture, [number]>(`${OLD} WHERE owner_id = ? ORDER BY received_at, recipient_id LIMIT 1`),
+  oldest: db.prepare<OldCapture, [number]>(`${SELECT_OLD} ORDER BY received_at, recipient_id LIMIT ?`),
+  oldestOf: db.prepare<OldCapture, [number]>(
+    `${SELECT_OLD} WHERE owner_id = ? ORDER BY received_at, recipient_id LIMIT 1`,
+  ),
   remove: db.prepare('DELETE FROM captures WHERE recipient_id = ?'),
   pages: db.prepare<{ free: number; total: number }, []>(
     'SELECT freelist_count AS free, page_count AS total FROM pragma_freelist_count, pragma_page_count',
   ),
-  removeOfEmail: db.prepare<Stored, [number]>(
+  removeOfEmail: db.prepare<StoredSize, [number]>(
     'DELETE FROM captures WHERE email_id = ? RETURNING owner_id AS ownerId, stored_bytes AS storedBytes',
   ),
-  giveBack: db.prepare(`PRAGMA incremental_vacuum(${MOST_PAGES_FREED_AT_ONCE})`),
+  giveBack: db.prepare(`PRAGMA incremental_vacuum(${MAX_PAGES_FREED_PER_BATCH})`),
 }))
 
 export class CaptureStore {
@@ -140,7 +142,7 @@ export class CaptureStore {
   /** Sums of `stored_bytes` of what is committed, by owner. */
   readonly #bytes = new Counts()
   /** The last trim asked for; never rejects. */
-  #lastTrim: Promise<void> = Promise.resolve()
+  #lastPurge: Promise<void> = Promise.resolve()
 
   constructor(options: CaptureStoreOptions) {
     this.path = join(options.dataDir, 'capture.db')
@@ -165,7 +167,7 @@ export class CaptureStore {
    */
   async save({ recipientId, emailId, ownerId, mailFrom, rcptTo, raw }: NewCapture): Promise<void> {
     const stored = await compress(raw)
-    const head = headOf(raw)
+    const head = readHead(raw)
     await this.committer.write((tx) => {
       const replaced = sql(tx.db).stored.get(recipientId)
       const receivedAt = this.#options.clock.now()
@@ -187,7 +189,7 @@ export class CaptureStore {
       })
     })
     // Nobody waits for it, and when it fails the next one finds the same to do.
-    if (this.#bytes.total > this.#options.maxBytes) void this.trim().catch(() => undefined)
+    if (this.#bytes.total > this.#options.maxBytes) void this.purge().catch(() => undefined)
   }
 
   /** What was captured of an email; undefined when nothing was, or nothing is left. */
@@ -200,14 +202,14 @@ export class CaptureStore {
       rcptTo: recipients.map(({ rcptTo }) => rcptTo),
       receivedAt: first.receivedAt,
       sizeBytes: first.sizeBytes,
-      raw: textOf(first.raw),
+      raw: decodeRaw(first.raw),
     }
   }
 
-  /** One recipient's capture. Throws MissingPart when it is damaged. */
+  /** One recipient's capture. Throws MissingBlobError when it is damaged. */
   get(recipientId: number): CapturedMessage | undefined {
     const row = sql(this.db).message.get(recipientId)
-    return row ? { ...row, raw: decompressed(row.raw as Uint8Array<ArrayBuffer>) } : undefined
+    return row ? { ...row, raw: decompress(row.raw as Uint8Array<ArrayBuffer>) } : undefined
   }
 
   /** The captures of all accounts, newest first. */
@@ -232,26 +234,26 @@ export class CaptureStore {
    * Removes what is too old, then the oldest messages of the owners with most until the bound on bytes is kept. Resolves
    * when that is on disk.
    */
-  trim(): Promise<void> {
-    const done = this.#lastTrim.then(() => this.#trimNow())
-    this.#lastTrim = done.catch(() => undefined)
+  purge(): Promise<void> {
+    const done = this.#lastPurge.then(() => this.#purgeNow())
+    this.#lastPurge = done.catch(() => undefined)
     return done
   }
 
   /** Waits for what is being written and closes the file. */
   async close(): Promise<void> {
-    await this.#lastTrim
+    await this.#lastPurge
     await this.committer.close()
   }
 
-  async #trimNow(): Promise<void> {
-    while (this.#isTrimDue()) await this.committer.writeFromReserve((tx) => this.#removeSome(tx))
+  async #purgeNow(): Promise<void> {
+    while (this.#isPurgeDue()) await this.committer.writeFromReserve((tx) => this.#removeBatch(tx))
     let freedPages = 1
     while (freedPages > 0 && this.#isMostlyFree())
       freedPages = await this.committer.writeFromReserve((tx) => sql(tx.db).giveBack.all().length)
   }
 
-  #isTrimDue(): boolean {
+  #isPurgeDue(): boolean {
     if (this.#bytes.total > this.#options.maxBytes) return true
     const oldest = sql(this.db).oldest.get(1)
     return oldest !== null && this.#isExpired(oldest.receivedAt)
@@ -261,29 +263,29 @@ export class CaptureStore {
     return receivedAt < this.#options.clock.now() - this.#options.maxAgeMs
   }
 
-  #removeSome(tx: Tx): void {
-    const removed: Stored[] = []
+  #removeBatch(tx: Tx): void {
+    const removed: StoredSize[] = []
     const bytes = new Map(this.#bytes)
     let leftBytes = this.#bytes.total
-    const note = ({ ownerId, storedBytes }: Stored): void => {
+    const countRemoved = ({ ownerId, storedBytes }: StoredSize): void => {
       removed.push({ ownerId, storedBytes })
       bytes.set(ownerId, (bytes.get(ownerId) ?? 0) - storedBytes)
       leftBytes -= storedBytes
     }
     const remove = (row: OldCapture): void => {
       sql(tx.db).remove.run(row.recipientId)
-      note(row)
+      countRemoved(row)
     }
     sql(tx.db)
-      .oldest.all(MOST_REMOVED_AT_ONCE)
+      .oldest.all(MAX_REMOVED_PER_BATCH)
       .filter(({ receivedAt }) => this.#isExpired(receivedAt))
       .forEach(remove)
-    while (leftBytes > this.#options.maxBytes && removed.length < MOST_REMOVED_AT_ONCE) {
+    while (leftBytes > this.#options.maxBytes && removed.length < MAX_REMOVED_PER_BATCH) {
       const [ownerId, storedBytes] = [...bytes].reduce((most, each) => (each[1] > most[1] ? each : most))
       const oldest = sql(tx.db).oldestOf.get(ownerId)
       if (oldest) remove(oldest)
       // The file was emptied by somebody else.
-      else note({ ownerId, storedBytes })
+      else countRemoved({ ownerId, storedBytes })
     }
     tx.afterCommit(() => {
       for (const { ownerId, storedBytes } of removed) this.#bytes.add(ownerId, -storedBytes)
@@ -304,7 +306,7 @@ export const openCaptureStore = (options: CaptureStoreOptions): CaptureStore => 
  * A message as text that loses no octet. What we compose is 7-bit, or UTF-8 with SMTPUTF8; a message that is not UTF-8 as a whole is read as
  * ISO 8859-1, one character an octet. Encoded as UTF-8 again the text has `size_bytes` octets in the first case, and more in the second.
  */
-export function textOf(raw: Uint8Array): string {
+export function decodeRaw(raw: Uint8Array): string {
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(raw)
   } catch {
@@ -313,11 +315,11 @@ export function textOf(raw: Uint8Array): string {
 }
 
 const compress = (raw: Uint8Array): Uint8Array | Promise<Uint8Array> =>
-  raw.length > LARGEST_COMPRESSED_AT_ONCE_BYTES
+  raw.length > MAX_SYNC_COMPRESSED_BYTES
     ? Bun.zstdCompress(raw, { level: ZSTD_LEVEL })
     : Bun.zstdCompressSync(raw, { level: ZSTD_LEVEL })
 
-function headOf(raw: Uint8Array): Uint8Array {
+function readHead(raw: Uint8Array): Uint8Array {
   const start = Buffer.from(raw.buffer, raw.byteOffset, Math.min(raw.length, MAX_HEAD_BYTES))
   const end = start.indexOf('\r\n\r\n')
   return end === -1 ? start : start.subarray(0, end + 2)

@@ -1,11 +1,11 @@
 /** @module Puts a recipient among the dead letters, in the transaction of the outcome that ended it. */
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 
 export type DeadLetterReason = 'expired' | 'failed' | 'uncertain'
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   insert: db.prepare(
     `INSERT INTO dead_letters (account_id, email_id, recipient_id, reason, last_error, failed_at)
      SELECT account_id, id, ?, ?, ?, ? FROM emails WHERE id = ?`,

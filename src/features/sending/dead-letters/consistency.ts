@@ -1,5 +1,5 @@
 /** @module The consistency rule of dead letters: each has the recipient that it was made for. */
-import { statusCode, statusText } from '#features/sending/queue/status.ts'
+import { formatStatus, statusCode } from '#features/sending/queue/status.ts'
 import { queryRule } from '#platform/db/consistency.ts'
 
 export const deadLetterRecipients = queryRule({
@@ -10,5 +10,5 @@ export const deadLetterRecipients = queryRule({
     WHERE e.id IS NULL OR r.status IS NOT CASE d.reason WHEN 'expired' THEN ${statusCode('bounced')}
       WHEN 'failed' THEN ${statusCode('failed')} WHEN 'uncertain' THEN ${statusCode('uncertain')} END`,
   describe: (r) =>
-    `dead letter ${r['id']} (${r['reason']}): its recipient ${r['recipient']} is ${r['status'] === null ? 'not there' : statusText(r['status'])}`,
+    `dead letter ${r['id']} (${r['reason']}): its recipient ${r['recipient']} is ${r['status'] === null ? 'not there' : formatStatus(r['status'])}`,
 })

@@ -7,10 +7,10 @@ import { formatUuid } from '#platform/ids.ts'
 import type { DeadLetter } from './read.ts'
 
 export const DEFAULT_COUNT = 50
-export const MOST_LISTED = 200
+export const MAX_LISTED = 200
 
 export const DeadLetterQuery = Type.Object({
-  count: QueryInteger({ minimum: 0, maximum: MOST_LISTED, default: DEFAULT_COUNT, description: 'How many.' }),
+  count: QueryInteger({ minimum: 0, maximum: MAX_LISTED, default: DEFAULT_COUNT, description: 'How many.' }),
 })
 
 export const DeadLetterRecord = Type.Object({

@@ -2,7 +2,7 @@
 import type { Database } from 'bun:sqlite'
 import { type Status, statusName } from '#features/sending/queue/status.ts'
 import type { Millis } from '#platform/clock.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { notFound } from '#platform/errors.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import type { DeadLetterReason } from './add.ts'
@@ -35,20 +35,20 @@ interface Row extends Omit<DeadLetter, 'sandbox' | 'isBulk' | 'status'> {
   readonly status: number
 }
 
-const SELECT = `SELECT dead_letters.id, reason, dead_letters.last_error AS lastError, failed_at AS failedAt, recipient_id AS recipientId,
+const SELECT_LETTER = `SELECT dead_letters.id, reason, dead_letters.last_error AS lastError, failed_at AS failedAt, recipient_id AS recipientId,
   dead_letters.email_id AS emailId, emails.uuid AS emailUuid, from_address AS "from", subject, sandbox,
   broadcast_id IS NOT NULL AS isBulk, scheduled_at AS scheduledAt, emails.created_at AS acceptedAt, address AS "to", recipients.status, attempts,
   streams.slug AS stream
   FROM dead_letters JOIN emails ON emails.id = dead_letters.email_id JOIN recipients ON recipients.id = recipient_id
   LEFT JOIN streams ON streams.id = stream_id WHERE dead_letters.account_id = ?`
 
-const sql = prepared((db) => ({
-  newest: db.prepare<Row, [number, number]>(`${SELECT} ORDER BY dead_letters.id DESC LIMIT ?`),
-  byId: db.prepare<Row, [number, number]>(`${SELECT} AND dead_letters.id = ?`),
+const sql = prepareStatements((db) => ({
+  newest: db.prepare<Row, [number, number]>(`${SELECT_LETTER} ORDER BY dead_letters.id DESC LIMIT ?`),
+  byId: db.prepare<Row, [number, number]>(`${SELECT_LETTER} AND dead_letters.id = ?`),
   count: db.prepare<{ n: number }, [number]>('SELECT COUNT(*) AS n FROM dead_letters WHERE account_id = ?'),
 }))
 
-const letterOf = (row: Row): DeadLetter => ({
+const toDeadLetter = (row: Row): DeadLetter => ({
   ...row,
   sandbox: row.sandbox === 1,
   isBulk: row.isBulk === 1,
@@ -61,7 +61,7 @@ export const listDeadLetters = (
   accountId: number,
   limit: number,
 ): { letters: DeadLetter[]; total: number } => ({
-  letters: sql(db).newest.all(accountId, limit).map(letterOf),
+  letters: sql(db).newest.all(accountId, limit).map(toDeadLetter),
   total: sql(db).count.get(accountId)?.n ?? 0,
 })
 
@@ -69,7 +69,7 @@ export const listDeadLetters = (
 export function getDeadLetter(db: Database, accountId: number, id: string): DeadLetter {
   const row = LETTER_ID.test(id) ? sql(db).byId.get(accountId, Number(id)) : null
   if (!row) throw notFound('dead_letter_not_found', 'There is no dead letter with this id.')
-  return letterOf(row)
+  return toDeadLetter(row)
 }
 
 const LETTER_ID = /^[1-9]\d{0,14}$/

@@ -1,8 +1,8 @@
 /** @module Takes a recipient off the dead letters when it turned out what had become of it. */
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   delete: db.prepare('DELETE FROM dead_letters WHERE recipient_id = ?'),
 }))
 

@@ -1,25 +1,25 @@
 /** @module What an account may do with a dead letter: send it again, which is its explicit decision, or drop it. */
 
-import { requireSending, sendingAccount } from '#features/core/accounts/accounts.ts'
+import { getSendingAccount, requireSendingAllowed } from '#features/core/accounts/accounts.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import { laneOf } from '#features/sending/queue/lanes.ts'
 import { requeueFinished } from '#features/sending/queue/late-moves.ts'
-import { isContentGone } from '#features/sending/queue/retire.ts'
+import { isContentDeleted } from '#features/sending/queue/retire.ts'
 import type { Status } from '#features/sending/queue/status.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { conflict } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { DeadLetterReason } from './add.ts'
 import { type DeadLetter, getDeadLetter } from './read.ts'
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   delete: db.prepare('DELETE FROM dead_letters WHERE id = ?'),
 }))
 
 /** The status that a recipient ended in, by what made it a dead letter. */
-const ENDED_AS: Readonly<Record<DeadLetterReason, Status>> = {
+const STATUS_BY_REASON: Readonly<Record<DeadLetterReason, Status>> = {
   expired: 'bounced',
   failed: 'failed',
   uncertain: 'uncertain',
@@ -31,9 +31,9 @@ const ENDED_AS: Readonly<Record<DeadLetterReason, Status>> = {
  */
 export function retryDeadLetter(app: App, actor: Actor, id: string): Promise<void> {
   return app.commit.write((tx) => {
-    requireSending(sendingAccount(app.config, tx.db, actor.accountId))
+    requireSendingAllowed(getSendingAccount(app.config, tx.db, actor.accountId))
     const letter = getDeadLetter(tx.db, actor.accountId, id)
-    if (isContentGone(tx.db, letter.emailId))
+    if (isContentDeleted(tx.db, letter.emailId))
       throw conflict(
         'content_not_kept',
         'The content of this email is no longer kept, so it cannot be sent again; send a new email.',
@@ -47,7 +47,7 @@ export function retryDeadLetter(app: App, actor: Actor, id: string): Promise<voi
       lane,
       nextAt,
       now: app.eventTime(),
-      from: ENDED_AS[letter.reason],
+      from: STATUS_BY_REASON[letter.reason],
     })
     if (!isRequeued) {
       throw conflict(
@@ -55,7 +55,7 @@ export function retryDeadLetter(app: App, actor: Actor, id: string): Promise<voi
         `The recipient is ${letter.status} by now, so there is nothing to retry; delete the dead letter.`,
       )
     }
-    remove(app, tx, actor, letter, 'dead_letter.retried')
+    removeDeadLetter(app, tx, actor, letter, 'dead_letter.retried')
     tx.afterCommit(() => app.mailDue.emit({ lane, at: nextAt }))
   })
 }
@@ -63,10 +63,10 @@ export function retryDeadLetter(app: App, actor: Actor, id: string): Promise<voi
 /** Removes a dead letter; its email stays as it ended. 404 for an unknown id. */
 export const deleteDeadLetter = (app: App, actor: Actor, id: string): Promise<void> =>
   app.commit.writeFromReserve((tx) =>
-    remove(app, tx, actor, getDeadLetter(tx.db, actor.accountId, id), 'dead_letter.deleted'),
+    removeDeadLetter(app, tx, actor, getDeadLetter(tx.db, actor.accountId, id), 'dead_letter.deleted'),
   )
 
-function remove(app: App, tx: Tx, actor: Actor, letter: DeadLetter, action: string): void {
+function removeDeadLetter(app: App, tx: Tx, actor: Actor, letter: DeadLetter, action: string): void {
   sql(tx.db).delete.run(letter.id)
   audit(app, tx, actor, {
     action,

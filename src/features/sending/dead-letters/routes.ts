@@ -3,8 +3,8 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
-import { queryInteger } from '#platform/http/schemas.ts'
-import { DEFAULT_COUNT, DeadLetterList, DeadLetterQuery, deadLetterWire, MOST_LISTED, Retried } from './model.ts'
+import { parseQueryInteger } from '#platform/http/schemas.ts'
+import { DEFAULT_COUNT, DeadLetterList, DeadLetterQuery, deadLetterWire, MAX_LISTED, Retried } from './model.ts'
 import { listDeadLetters } from './read.ts'
 import { deleteDeadLetter, retryDeadLetter } from './retry.ts'
 
@@ -17,10 +17,10 @@ export const deadLetterRoutes = (app: App) =>
     .get(
       '/',
       ({ actor, query }) => {
-        const count = queryInteger('count', query.count, {
+        const count = parseQueryInteger('count', query.count, {
           fallback: DEFAULT_COUNT,
           minimum: 0,
-          maximum: MOST_LISTED,
+          maximum: MAX_LISTED,
         })
         const { letters, total } = listDeadLetters(app.db, actor.accountId, count)
         return { data: letters.map((letter) => deadLetterWire(letter, actor.accountUuid)), total }

@@ -21,12 +21,16 @@ const BOUNCE_CATEGORIES = [
 export type BounceCategory = (typeof BOUNCE_CATEGORIES)[number]
 
 /** What can be said of a recipient only: not before one was named, and not of the sender. */
-const OF_RECIPIENT: ReadonlySet<BounceCategory> = new Set(['invalid_recipient', 'inactive_mailbox', 'mailbox_full'])
+const RECIPIENT_CATEGORIES: ReadonlySet<BounceCategory> = new Set([
+  'invalid_recipient',
+  'inactive_mailbox',
+  'mailbox_full',
+])
 
-export const isOfRecipient = (category: BounceCategory): boolean => OF_RECIPIENT.has(category)
+export const isRecipientCategory = (category: BounceCategory): boolean => RECIPIENT_CATEGORIES.has(category)
 
 /** What is said of us: our IP, domain, rate, encryption, or a rule that we do not meet. Once that is mended the same message is accepted. */
-const OF_SENDER: ReadonlySet<BounceCategory> = new Set([
+const SENDER_CATEGORIES: ReadonlySet<BounceCategory> = new Set([
   'policy',
   'reputation',
   'rate_limited',
@@ -36,10 +40,11 @@ const OF_SENDER: ReadonlySet<BounceCategory> = new Set([
 ])
 
 /** Whether a refusal is retried until the email expires, also one that calls itself permanent. */
-export const isRetriedUntilExpiry = (category: BounceCategory): boolean => OF_SENDER.has(category)
+export const isRetriedUntilExpiry = (category: BounceCategory): boolean => SENDER_CATEGORIES.has(category)
 
 /**
  * `hard`: the recipient cannot be delivered to. Only these count toward the pause of an account. What is said of us or of the message is `soft`: of the
  * address it tells nothing.
  */
-export const bounceTypeOf = (category: BounceCategory): 'hard' | 'soft' => (isOfRecipient(category) ? 'hard' : 'soft')
+export const toBounceType = (category: BounceCategory): 'hard' | 'soft' =>
+  isRecipientCategory(category) ? 'hard' : 'soft'

@@ -4,18 +4,18 @@
  */
 import type { App } from '#features/core/app/app.ts'
 import { accountTag } from '#features/sending/tracking/tokens.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
 
-interface Origin {
+interface BroadcastOrigin {
   readonly accountUuid: Uint8Array
   readonly listUuid: Uint8Array | null
   readonly operationUuid: Uint8Array | null
   readonly newsletterId: number | null
 }
 
-const sql = prepared((db) => ({
-  origin: db.prepare<Origin, [number]>(
+const sql = prepareStatements((db) => ({
+  origin: db.prepare<BroadcastOrigin, [number]>(
     `SELECT accounts.uuid AS accountUuid, contact_lists.uuid AS listUuid, operations.uuid AS operationUuid, newsletter_id AS newsletterId FROM emails
      JOIN accounts ON accounts.id = emails.account_id JOIN broadcasts ON broadcasts.id = broadcast_id
      LEFT JOIN contact_lists ON contact_lists.id = emails.list_id LEFT JOIN operations ON operations.id = broadcasts.operation_id WHERE emails.id = ?`,
@@ -26,7 +26,7 @@ const sql = prepared((db) => ({
 const SENDER_ID = 'tassis'
 
 /** @param signingDomain the d= of the signature: who sends proves that it is his, as RFC 2919 §3 wants of the name of a list */
-export function bulkHeaders(
+export function buildBulkHeaders(
   db: App['db'],
   emailId: number,
   signingDomain: string,

@@ -4,28 +4,28 @@
  */
 import type { Database } from 'bun:sqlite'
 import { giveQuotaBack } from '#features/core/accounts/accounts.ts'
-import { stopOf } from '#features/core/accounts/pause.ts'
+import { findSendingBlock } from '#features/core/accounts/pause.ts'
 import type { App } from '#features/core/app/app.ts'
 import { stateCode } from '#features/sending/broadcasts/states.ts'
 import { holdWaiting } from '#features/sending/queue/broadcast-moves.ts'
-import { logIdOf } from '#features/sending/queue/names.ts'
-import { claimDue, holdDue } from '#features/sending/queue/queue.ts'
+import { findLogId } from '#features/sending/queue/names.ts'
+import { claimDue, deferDue } from '#features/sending/queue/queue.ts'
 import { suppressedOutcome } from '#features/sending/queue/suppressed.ts'
 import { rejectRecipient } from '#features/sending/queue/waiting-moves.ts'
 import { suppressionOf } from '#features/setup/suppression-store/check.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { hours, minutes } from '#platform/units.ts'
-import { holdStopped } from './held.ts'
+import { holdBlockedRecipient } from './held.ts'
 import { type Verdict, writeOutcome } from './outcome.ts'
-import { hasLadderEnded, retryDelayMs } from './retry.ts'
+import { computeRetryDelayMs, isRetryScheduleExhausted } from './retry.ts'
 import type { routeLane } from './route.ts'
 
 /** Why a lane leads nowhere. */
-export type Unrouted = Exclude<Awaited<ReturnType<typeof routeLane>>, { kind: 'route' }>
+export type Unroutable = Exclude<Awaited<ReturnType<typeof routeLane>>, { kind: 'route' }>
 
-export type Claimed = ReturnType<typeof claimDue>
+export type ClaimedRecipients = ReturnType<typeof claimDue>
 
 interface Recipient {
   readonly accountId: number
@@ -37,7 +37,7 @@ interface Recipient {
   readonly quotaMonth: number | null
 }
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   recipient: db.prepare<Recipient, [number]>(
     `SELECT account_id AS accountId, address, transactional, stream_id AS streamId, list_id AS listId, broadcast_id AS broadcastId,
      quota_month AS quotaMonth FROM recipients JOIN emails ON emails.id = email_id WHERE recipients.id = ?`,
@@ -46,14 +46,14 @@ const sql = prepared((db) => ({
 }))
 
 /** Of such a broadcast, what was never tried is not begun. */
-export const HELD_BROADCASTS: ReadonlySet<number> = new Set(
+export const HELD_BROADCAST_STATES: ReadonlySet<number> = new Set(
   (['paused', 'cancelling', 'failing'] as const).map(stateCode),
 )
 /** How long the recipients of such a broadcast wait before they are looked at again, unless it is resumed or takes them back. */
-const HELD_MS = minutes(5)
-const HELD_SLICE = 200
+const BROADCAST_HOLD_MS = minutes(5)
+const HELD_BATCH_SIZE = 200
 /** Recipients settled at once when their lane leads nowhere. */
-const UNROUTED_SLICE = 200
+const UNROUTABLE_BATCH_SIZE = 200
 
 /**
  * Claims up to `limit` recipients that are due at `now`; only those first due at `dueSince` or before, if given. Those whose address is on the
@@ -64,14 +64,14 @@ export function claimLane(
   tx: Tx,
   lane: string,
   { limit, now, dueSince }: { limit: number; now: Millis; dueSince?: Millis },
-): Claimed {
-  const stops = new Map<number, string | undefined>()
+): ClaimedRecipients {
+  const sendingBlocks = new Map<number, string | undefined>()
   return claimDue(tx, lane, {
     now,
     eventTime: app.eventTime(),
     limit,
-    retryAt: (attempt) => now + retryDelayMs(attempt, 0),
-    ends: (recipient) => waitsOrEnds(app, tx, recipient, stops),
+    retryAt: (attempt) => now + computeRetryDelayMs(attempt, 0),
+    tryEnd: (recipient) => holdOrReject(app, tx, recipient, sendingBlocks),
     ...(dueSince !== undefined && { dueSince }),
   })
 }
@@ -81,21 +81,21 @@ export function claimLane(
  * broadcast that is paused or being taken back and was never tried. False: it may be claimed.
  * @param stops why accounts may not send, as far as it was asked
  */
-function waitsOrEnds(
+function holdOrReject(
   app: App,
   tx: Tx,
   at: { recipientId: number; emailId: number },
-  stops: Map<number, string | undefined>,
+  sendingBlocks: Map<number, string | undefined>,
 ): boolean {
   const recipient = sql(tx.db).recipient.get(at.recipientId)
   if (!recipient) return false
   const { accountId, quotaMonth, broadcastId } = recipient
-  if (waitsForAccount(app, tx, at, recipient, stops)) return true
-  if (broadcastId !== null && HELD_BROADCASTS.has(sql(tx.db).broadcastState.get(broadcastId)?.state ?? 0)) {
-    const until = app.clock.now() + HELD_MS
+  if (holdForAccountBlock(app, tx, at, recipient, sendingBlocks)) return true
+  if (broadcastId !== null && HELD_BROADCAST_STATES.has(sql(tx.db).broadcastState.get(broadcastId)?.state ?? 0)) {
+    const until = app.clock.now() + BROADCAST_HOLD_MS
     if (holdWaiting(tx, { recipientId: at.recipientId, until })) return true
   }
-  const found = suppressionNow(tx.db, recipient)
+  const found = findSuppression(tx.db, recipient)
   if (!found) return false
   rejectRecipient(tx, { ...at, now: app.eventTime() }, suppressedOutcome(found.reason))
   if (quotaMonth !== null) giveQuotaBack(tx, accountId, quotaMonth, 1)
@@ -103,12 +103,12 @@ function waitsOrEnds(
 }
 
 /** Whether a recipient was suppressed since it was claimed. */
-export function isSuppressedNow(db: Database, recipientId: number): boolean {
+export function isSuppressed(db: Database, recipientId: number): boolean {
   const recipient = sql(db).recipient.get(recipientId)
-  return recipient !== null && suppressionNow(db, recipient) !== undefined
+  return recipient !== null && findSuppression(db, recipient) !== undefined
 }
 
-const suppressionNow = (db: Database, recipient: Recipient): { reason: string } | undefined =>
+const findSuppression = (db: Database, recipient: Recipient): { reason: string } | undefined =>
   suppressionOf(db, {
     ...recipient,
     transactional: recipient.transactional === 1,
@@ -116,40 +116,44 @@ const suppressionNow = (db: Database, recipient: Recipient): { reason: string } 
   })
 
 /** Puts a recipient off whose account may not send. False: it may, or the recipient does not wait. */
-function waitsForAccount(
+function holdForAccountBlock(
   app: App,
   tx: Tx,
   at: { recipientId: number; emailId: number },
   { accountId, quotaMonth }: { readonly accountId: number; readonly quotaMonth: number | null },
-  stops: Map<number, string | undefined>,
+  sendingBlocks: Map<number, string | undefined>,
 ): boolean {
-  if (!stops.has(accountId)) stops.set(accountId, stopOf(tx.db, accountId))
-  const stop = stops.get(accountId)
+  if (!sendingBlocks.has(accountId)) sendingBlocks.set(accountId, findSendingBlock(tx.db, accountId))
+  const sendingBlock = sendingBlocks.get(accountId)
   // What counts in no quota leaves: captured mail, which goes nowhere, and the service's own, such as the notice of the pause.
-  return stop !== undefined && quotaMonth !== null && holdStopped(app, tx, { ...at, accountId }, stop)
+  return (
+    sendingBlock !== undefined &&
+    quotaMonth !== null &&
+    holdBlockedRecipient(app, tx, { ...at, accountId }, sendingBlock)
+  )
 }
 
 /** The lane leads nowhere: a slice of its due recipients bounces or is deferred, without any session. */
-export async function settleUnrouted(app: App, lane: string, unrouted: Unrouted): Promise<void> {
+export async function settleUnroutable(app: App, lane: string, unroutable: Unroutable): Promise<void> {
   const verdict: Verdict =
-    unrouted.kind === 'undeliverable'
+    unroutable.kind === 'undeliverable'
       ? {
           kind: 'bounced',
           bounceType: 'hard',
-          category: unrouted.category,
-          reply: unrouted.text,
+          category: unroutable.category,
+          reply: unroutable.text,
           // Null MX: the domain itself says that none of its addresses takes mail (RFC 7505 §3). A domain that is not found may be back tomorrow.
-          isAddressDead: unrouted.category === 'invalid_recipient',
+          isAddressDead: unroutable.category === 'invalid_recipient',
         }
-      : { kind: 'deferred', category: unrouted.category, reason: unrouted.text, reply: undefined }
+      : { kind: 'deferred', category: unroutable.category, reason: unroutable.text, reply: undefined }
   // In one commit, since nothing is dialled between: a claim without its outcome would wait for the next start.
   const settled = await app.commit.writeFromReserve((tx) => {
-    const claimed = claimLane(app, tx, lane, { limit: UNROUTED_SLICE, now: app.clock.now() })
+    const claimed = claimLane(app, tx, lane, { limit: UNROUTABLE_BATCH_SIZE, now: app.clock.now() })
     for (const recipient of claimed) writeOutcome(app, tx, { ...recipient, startedAt: undefined }, verdict, undefined)
     return claimed
   })
   for (const { recipientId, emailId } of settled)
-    app.log.info({ email: logIdOf(app.db, emailId), recipient: recipientId, lane, ...verdict }, verdict.kind)
+    app.log.info({ email: findLogId(app.db, emailId), recipient: recipientId, lane, ...verdict }, verdict.kind)
 }
 
 /** The lane's site rests until `until`: a slice of its due recipients is held till then, each told by an event. */
@@ -160,12 +164,19 @@ export async function holdLane(
 ): Promise<void> {
   const held = await app.commit.writeFromReserve((tx) => {
     expireHeld(app, tx, lane, { now, reason, siteFailures })
-    const stops = new Map<number, string | undefined>()
-    const waits = (at: { recipientId: number; emailId: number }): boolean => {
+    const sendingBlocks = new Map<number, string | undefined>()
+    const tryHold = (at: { recipientId: number; emailId: number }): boolean => {
       const recipient = sql(tx.db).recipient.get(at.recipientId)
-      return recipient !== null && waitsForAccount(app, tx, at, recipient, stops)
+      return recipient !== null && holdForAccountBlock(app, tx, at, recipient, sendingBlocks)
     }
-    return holdDue(tx, lane, { now, eventTime: app.eventTime(), until, reason, limit: HELD_SLICE, waits })
+    return deferDue(tx, lane, {
+      now,
+      eventTime: app.eventTime(),
+      until,
+      reason,
+      limit: HELD_BATCH_SIZE,
+      tryHold: tryHold,
+    })
   })
   if (held > 0) app.log.info({ lane, recipients: held, reason, until: new Date(until).toISOString() }, 'held')
 }
@@ -181,9 +192,9 @@ function expireHeld(
   { now, reason, siteFailures }: { now: Millis; reason: string; siteFailures: number },
 ): void {
   // A clock that is ahead makes all mail old: the site must have been tried as often as the ladder does.
-  if (!hasLadderEnded(siteFailures, app.config.retryExpiryHours)) return
+  if (!isRetryScheduleExhausted(siteFailures, app.config.retryExpiryHours)) return
   const dueSince = now - hours(app.config.retryExpiryHours)
   const verdict: Verdict = { kind: 'deferred', category: 'connection_failure', reason, reply: undefined, siteFailures }
-  for (const claimed of claimLane(app, tx, lane, { limit: HELD_SLICE, now, dueSince }))
+  for (const claimed of claimLane(app, tx, lane, { limit: HELD_BATCH_SIZE, now, dueSince }))
     writeOutcome(app, tx, { ...claimed, startedAt: undefined }, verdict, undefined)
 }

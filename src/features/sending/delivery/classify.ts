@@ -4,18 +4,18 @@
  */
 
 import type { SmtpReply } from '#protocols/smtp/replies.ts'
-import { type BounceCategory, isOfRecipient } from './bounce-category.ts'
+import { type BounceCategory, isRecipientCategory } from './bounce-category.ts'
 import {
-  causeOfLiving,
-  causeOfWords,
-  isPlainlyUnknown,
+  findCauseInWords,
+  findLivingCause,
+  isClearlyUnknown,
   isRejectedRecipient,
   namesSender,
   normaliseReply,
 } from './reply-words.ts'
 
 /** Subject and detail of the enhanced code: RFC 3463 §3 and https://www.iana.org/assignments/smtp-enhanced-status-codes. */
-const BY_CODE: Readonly<Record<string, BounceCategory>> = {
+const CATEGORY_BY_CODE: Readonly<Record<string, BounceCategory>> = {
   '1.1': 'invalid_recipient',
   '1.2': 'invalid_recipient',
   '1.3': 'invalid_recipient',
@@ -59,15 +59,15 @@ const BY_CODE: Readonly<Record<string, BounceCategory>> = {
 }
 
 /** Codes of causes that their words do not change: what else a reply mentions explains it. */
-const SURE_CODES: ReadonlySet<string> = new Set(['2.2', '3.4', '4.300', '7.25', '7.28', '7.509', '7.515'])
+const DECISIVE_CODES: ReadonlySet<string> = new Set(['2.2', '3.4', '4.300', '7.25', '7.28', '7.509', '7.515'])
 
 /** `#5.1.1` within the text: qmail, and Cisco's appliances. */
-const CODE_WITHIN = /#([45]\.\d{1,3}\.\d{1,3})(?!\d)/
+const EMBEDDED_CODE = /#([45]\.\d{1,3}\.\d{1,3})(?!\d)/
 
 /** Subject and detail of the enhanced code, such as `1.1`: of the one at the beginning, else of one within the text. */
-export function detailOf(reply: SmtpReply, words: string): string | undefined {
-  const within = CODE_WITHIN.exec(words)?.[1]
-  const code = reply.enhanced ?? (within?.startsWith(String(reply.code).charAt(0)) ? within : undefined)
+export function findStatusDetail(reply: SmtpReply, words: string): string | undefined {
+  const embedded = EMBEDDED_CODE.exec(words)?.[1]
+  const code = reply.enhanced ?? (embedded?.startsWith(String(reply.code).charAt(0)) ? embedded : undefined)
   return code?.slice(2)
 }
 
@@ -76,23 +76,23 @@ export type Phase = 'mail' | 'rcpt' | 'data' | 'body' | 'session'
 /** The category of a 4xx or 5xx reply. */
 export function classifyReply(reply: SmtpReply, phase: Phase): BounceCategory {
   const words = normaliseReply(reply.text)
-  const category = causeOf(reply, words)
-  if (!isOfRecipient(category)) return category
+  const category = findCause(reply, words)
+  if (!isRecipientCategory(category)) return category
   if (phase !== 'mail' && phase !== 'session' && !(namesSender(words) && category !== 'mailbox_full')) return category
   return reply.code >= 500 ? 'policy' : 'unknown'
 }
 
-function causeOf(reply: SmtpReply, words: string): BounceCategory {
-  const detail = detailOf(reply, words)
-  const byCode = detail === undefined ? undefined : BY_CODE[detail]
-  const byWords = causeOfWords(words)
-  if (detail !== undefined && byCode !== undefined && SURE_CODES.has(detail))
-    return causeOfLiving(words) === 'rate_limited' ? 'rate_limited' : byCode
+function findCause(reply: SmtpReply, words: string): BounceCategory {
+  const detail = findStatusDetail(reply, words)
+  const byCode = detail === undefined ? undefined : CATEGORY_BY_CODE[detail]
+  const byWords = findCauseInWords(words)
+  if (detail !== undefined && byCode !== undefined && DECISIVE_CODES.has(detail))
+    return findLivingCause(words) === 'rate_limited' ? 'rate_limited' : byCode
   // An address that the server says does not exist is that, whatever else its words mention.
-  if (byCode === 'invalid_recipient' && isPlainlyUnknown(words)) return causeOfLiving(words) ?? byCode
+  if (byCode === 'invalid_recipient' && isClearlyUnknown(words)) return findLivingCause(words) ?? byCode
   // Exchange Online gives the code of a host that does not answer to addresses that its directory does not have.
   if (detail === '4.1' && isRejectedRecipient(words)) return 'invalid_recipient'
-  if (byWords === 'invalid_recipient' && reply.code < 500 && !isPlainlyUnknown(words)) return 'unknown'
+  if (byWords === 'invalid_recipient' && reply.code < 500 && !isClearlyUnknown(words)) return 'unknown'
   if (byWords !== undefined) return byWords
   if (byCode !== undefined) return byCode
   if (detail?.startsWith('7.') || (reply.code >= 500 && namesSender(words))) return 'policy'

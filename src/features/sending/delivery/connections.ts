@@ -15,10 +15,10 @@ export interface Connection {
   readonly client: SmtpClient
   readonly session: AttemptSession
   /** It has carried a message before: the server may have closed it meanwhile. */
-  readonly reused: boolean
+  readonly isReused: boolean
 }
 
-export type Opened =
+export type OpenResult =
   | { readonly kind: 'open'; readonly connection: Connection }
   | Extract<AttemptResult, { kind: 'unreachable' | 'postponed' }>
 
@@ -28,13 +28,13 @@ interface IdleConnection {
 }
 
 /** How sessions end whose attempt took too long. */
-export const TOOK_TOO_LONG: SmtpFailure = {
+export const ATTEMPT_TIMEOUT: SmtpFailure = {
   kind: 'timeout',
   message: 'The server took too long while most capacity for deliveries was in use',
 }
 
 /** The addresses of a route in the order to dial them. */
-export const targetsOf = (route: Route): readonly { readonly host: string; readonly address: string }[] =>
+export const listTargets = (route: Route): readonly { readonly host: string; readonly address: string }[] =>
   route.hosts.flatMap(({ host, addresses }) => addresses.map((address) => ({ host, address })))
 
 /**
@@ -65,7 +65,7 @@ export class Connections {
       port: route.port,
       ehloName: this.#settings.ehloName,
       clock: this.#clock,
-      abort: { signal, failure: TOOK_TOO_LONG },
+      abort: { signal, failure: ATTEMPT_TIMEOUT },
       tls,
       verifyCertificate: route.tls === 'required' || route.tls === 'implicit',
       ...(localAddress !== undefined && { localAddress }),
@@ -88,18 +88,18 @@ export class Connections {
     }
     if (result.kind !== 'connected') return result
     const { client } = result
-    return { client, session: sessionOf(client, host, address, handshakeError), reused: false }
+    return { client, session: toAttemptSession(client, host, address, handshakeError), isReused: false }
   }
 
   /** An idle session of the site, if there is one. */
   reuse(site: string): Connection | undefined {
     const waiting = this.#idle.get(site)
     for (;;) {
-      const kept = waiting?.pop()
-      if (!kept) return undefined
-      kept.timer.cancel()
-      if (kept.connection.client.usable) return { ...kept.connection, reused: true }
-      kept.connection.client.destroy()
+      const idle = waiting?.pop()
+      if (!idle) return undefined
+      idle.timer.cancel()
+      if (idle.connection.client.isUsable) return { ...idle.connection, isReused: true }
+      idle.connection.client.destroy()
     }
   }
 
@@ -112,21 +112,21 @@ export class Connections {
     from: number,
     skipped: ReadonlySet<string>,
     signal: AbortSignal,
-  ): Promise<Opened & { readonly next: number }> {
+  ): Promise<OpenResult & { readonly next: number }> {
     let last: Extract<AttemptResult, { kind: 'unreachable' }> = {
       kind: 'unreachable',
       phase: 'connect',
       failure: { kind: 'unreachable', message: 'No mail host with a usable address' },
       tlsDemanded: false,
     }
-    const targets = targetsOf(route)
+    const targets = listTargets(route)
     for (const [index, { host, address }] of targets.entries()) {
       if (index < from || skipped.has(host)) continue
       const opened = await this.#openAddress(route, host, address, signal)
       if ('client' in opened) return { kind: 'open', connection: opened, next: index + 1 }
       if (opened.kind === 'failed' && opened.phase === 'connect' && !canOpenDescriptor())
         return { kind: 'postponed', detail: 'this process has too many open files', next: index + 1 }
-      last = unreachable(opened, host, address, route)
+      last = toUnreachable(opened, host, address, route)
       if (signal.aborted) return { ...last, next: index + 1 }
     }
     return { ...last, next: targets.length }
@@ -136,24 +136,24 @@ export class Connections {
   release(site: string, connection: Connection): void {
     const { client } = connection
     if (
-      !client.usable ||
-      client.transactions >= this.#settings.messagesPerConnection ||
+      !client.isUsable ||
+      client.transactionCount >= this.#settings.messagesPerConnection ||
       this.#settings.connectionIdleMs === 0
     ) {
       void client.quit()
       return
     }
     const waiting = this.#idle.get(site) ?? []
-    const kept: IdleConnection = {
+    const idle: IdleConnection = {
       connection,
       timer: this.#clock.after(this.#settings.connectionIdleMs, () => {
-        const rest = (this.#idle.get(site) ?? []).filter((other) => other !== kept)
+        const rest = (this.#idle.get(site) ?? []).filter((other) => other !== idle)
         if (rest.length > 0) this.#idle.set(site, rest)
         else this.#idle.delete(site)
         void client.quit()
       }),
     }
-    waiting.push(kept)
+    waiting.push(idle)
     this.#idle.set(site, waiting)
   }
 
@@ -169,7 +169,7 @@ export class Connections {
   }
 }
 
-function sessionOf(
+function toAttemptSession(
   client: SmtpClient,
   host: string,
   address: string,
@@ -183,7 +183,7 @@ function sessionOf(
   return { host, address, localAddress: client.localAddress, tls }
 }
 
-function unreachable(
+function toUnreachable(
   result: Exclude<ConnectResult, { kind: 'connected' }>,
   host: string,
   address: string,

@@ -3,16 +3,16 @@
  * category: an address that is suppressed by mistake gets no mail at all, while one too few costs only another bounce. Pure.
  */
 import type { SmtpReply } from '#protocols/smtp/replies.ts'
-import { classifyReply, detailOf } from './classify.ts'
+import { classifyReply, findStatusDetail } from './classify.ts'
 import {
+  hasOtherCause,
+  isClearlyUnknown,
   isDisabledMailbox,
+  isInconclusive,
   isLockedMailbox,
-  isOfMicrosoftDirectory,
-  isPlainlyUnknown,
+  isMicrosoftDirectoryReply,
   isUnknownMailbox,
-  isUnread,
-  isUnsure,
-  meansSomethingElse,
+  isUnreadable,
   namesSender,
   normaliseReply,
 } from './reply-words.ts'
@@ -24,30 +24,30 @@ const DISABLED_CODE = '2.1'
 /** "Invalid command". */
 const COMMAND_CODE = '5.1'
 /** Replies to commands that were wrong or came at a wrong time, and about hosts, sizes and authentication: none knows mailboxes. */
-const OF_NO_MAILBOX = /^(?:50\d|52[13]|53\d)$/
-const SAYS_SOMETHING = /\p{L}/u
+const NON_MAILBOX_REPLY = /^(?:50\d|52[13]|53\d)$/
+const ANY_LETTER = /\p{L}/u
 /** A reply that contradicts itself. */
 const TEMPORARY_CODE = /^5\d\d[ -]4\.\d/
 
 /** @param phase the command that was refused; after RCPT it concerns this recipient as well, since a transaction has only one */
-export function isAddressDead(reply: SmtpReply, phase: 'mail' | 'rcpt' | 'data' | 'body'): boolean {
+export function isPermanentlyInvalid(reply: SmtpReply, phase: 'mail' | 'rcpt' | 'data' | 'body'): boolean {
   if (reply.code < 500 || phase === 'mail' || TEMPORARY_CODE.test(reply.text)) return false
   const category = classifyReply(reply, phase)
   if (category !== 'invalid_recipient' && category !== 'inactive_mailbox') return false
   const words = normaliseReply(reply.text)
-  const detail = detailOf(reply, words)
+  const detail = findStatusDetail(reply, words)
   // 5.7.x is a rule of theirs, whatever the words.
   if (detail?.startsWith('7.') || detail === COMMAND_CODE) return false
-  if (isOfMicrosoftDirectory(words)) return true
+  if (isMicrosoftDirectoryReply(words)) return true
   // Servers refuse the sender's address at RCPT too, in the same words.
-  if (namesSender(words) || isUnsure(words) || isLockedMailbox(words)) return false
-  const isOfAddress = detail !== undefined && ADDRESS_CODES.has(detail)
-  if (isOfAddress && isPlainlyUnknown(words)) return true
-  if (meansSomethingElse(words)) return false
-  const isInWords = isUnknownMailbox(words) || isDisabledMailbox(words)
+  if (namesSender(words) || isInconclusive(words) || isLockedMailbox(words)) return false
+  const isAddressCode = detail !== undefined && ADDRESS_CODES.has(detail)
+  if (isAddressCode && isClearlyUnknown(words)) return true
+  if (hasOtherCause(words)) return false
+  const isConfirmedByWords = isUnknownMailbox(words) || isDisabledMailbox(words)
   // A code that words of another language explain is not believed: servers give 5.1.1 to full mailboxes and blocked senders too.
-  if (isOfAddress) return isInWords || !isUnread(words)
+  if (isAddressCode) return isConfirmedByWords || !isUnreadable(words)
   // Of other codes (5.1.0 and 5.1.8 are often the sender) and of none, the words have to say it.
-  if (OF_NO_MAILBOX.test(String(reply.code))) return false
-  return isInWords || (detail === DISABLED_CODE && !SAYS_SOMETHING.test(words))
+  if (NON_MAILBOX_REPLY.test(String(reply.code))) return false
+  return isConfirmedByWords || (detail === DISABLED_CODE && !ANY_LETTER.test(words))
 }

@@ -7,12 +7,12 @@ import { addTracking } from '#features/sending/tracking/rewrite.ts'
 import type { ContentReader } from '#platform/content/read.ts'
 import { KiB } from '#platform/units.ts'
 import { RelaxedBodyHash } from '#protocols/dkim/body-hash.ts'
-import { signatureFor } from '#protocols/dkim/sign.ts'
+import { createSignatureField } from '#protocols/dkim/sign.ts'
 import { type Attachment, composeMessage } from '#protocols/mime/compose.ts'
 import { type EncodedPart, encodeBase64, encodeText } from '#protocols/mime/encode.ts'
 import { htmlToText } from '#protocols/mime/html-text.ts'
 import type { TransactionResult } from '#protocols/smtp/client.ts'
-import { type Connection, type Connections, TOOK_TOO_LONG, targetsOf } from './connections.ts'
+import { ATTEMPT_TIMEOUT, type Connection, type Connections, listTargets } from './connections.ts'
 import type { AttemptResult, AttemptSession, DeliverJob, TrackingSettings } from './protocol.ts'
 
 export interface TransmitOptions {
@@ -49,10 +49,10 @@ export function* prepareMessage(
   tracking: TrackingSettings,
 ): Generator<void, readonly Buffer[]> {
   const { compose, dkim } = job
-  shared.text ??= yield* textPart(job, content)
-  shared.attachments ??= yield* attachmentParts(job, content)
+  shared.text ??= yield* encodeTextPart(job, content)
+  shared.attachments ??= yield* encodeAttachments(job, content)
   const { text, attachments } = shared
-  const html = yield* htmlPart(job, shared, content, tracking)
+  const html = yield* encodeHtmlPart(job, shared, content, tracking)
   const { header, body } = composeMessage({
     from: compose.from,
     to: compose.to,
@@ -68,16 +68,20 @@ export function* prepareMessage(
     ...(text && { text }),
   })
   const isAllShared = html === shared.html
-  const bodyHash = (isAllShared ? shared.bodyHash : undefined) ?? (yield* hashOf(body))
+  const bodyHash = (isAllShared ? shared.bodyHash : undefined) ?? (yield* hashBody(body))
   if (isAllShared) shared.bodyHash = bodyHash
-  return [signatureFor(header, bodyHash, { domain: dkim.domain, selector: dkim.selector, privateKey }), header, ...body]
+  return [
+    createSignatureField(header, bodyHash, { domain: dkim.domain, selector: dkim.selector, privateKey }),
+    header,
+    ...body,
+  ]
 }
 
 /** The given text, or one made from the HTML before tracking: a text shows its links, and people read them. */
-function* textPart(job: DeliverJob, content: ContentReader): Generator<void, EncodedPart | undefined> {
-  const text = sourceOf(job, content, 'text')
+function* encodeTextPart(job: DeliverJob, content: ContentReader): Generator<void, EncodedPart | undefined> {
+  const text = readSource(job, content, 'text')
   if (text !== undefined) return yield* encodeText(text)
-  const html = sourceOf(job, content, 'html')
+  const html = readSource(job, content, 'html')
   if (html === undefined) return undefined
   const converted = htmlToText(html.toString())
   yield
@@ -85,17 +89,17 @@ function* textPart(job: DeliverJob, content: ContentReader): Generator<void, Enc
 }
 
 /** The HTML; when tracked, it is the recipient's own. */
-function* htmlPart(
+function* encodeHtmlPart(
   job: DeliverJob,
   shared: SharedBody,
   content: ContentReader,
   tracking: TrackingSettings,
 ): Generator<void, EncodedPart | undefined> {
   if (shared.html) return shared.html
-  const source = sourceOf(job, content, 'html')
+  const source = readSource(job, content, 'html')
   if (source === undefined) return undefined
   const html = source.toString()
-  const tracked = trackedHtml(html, job, tracking)
+  const tracked = applyTracking(html, job, tracking)
   yield
   if (tracked !== html) return yield* encodeText(Buffer.from(tracked))
   shared.html = yield* encodeText(source)
@@ -103,34 +107,34 @@ function* htmlPart(
 }
 
 /** A body as it was rendered for the recipient, or as it was stored. */
-function sourceOf({ compose }: DeliverJob, content: ContentReader, part: 'html' | 'text'): Buffer | undefined {
+function readSource({ compose }: DeliverJob, content: ContentReader, part: 'html' | 'text'): Buffer | undefined {
   const rendered = compose.rendered?.[part]
   if (compose.rendered) return rendered === undefined ? undefined : Buffer.from(rendered)
   const ref = part === 'html' ? compose.htmlRef : compose.textRef
   return ref === null ? undefined : Buffer.from(content.get(ref))
 }
 
-function* attachmentParts({ compose }: DeliverJob, content: ContentReader): Generator<void, Attachment[]> {
+function* encodeAttachments({ compose }: DeliverJob, content: ContentReader): Generator<void, Attachment[]> {
   const attachments: Attachment[] = []
   for (const { filename, contentType, ref } of compose.attachments) {
-    attachments.push({ filename, contentType, content: yield* encodeBase64(content.slices(ref)) })
+    attachments.push({ filename, contentType, content: yield* encodeBase64(content.chunks(ref)) })
     yield
   }
   return attachments
 }
 
 /** How much is hashed between two yields. */
-const HASHED_BYTES = 128 * KiB
+const HASH_CHUNK_BYTES = 128 * KiB
 
-function* hashOf(body: readonly Buffer[]): Generator<void, string> {
+function* hashBody(body: readonly Buffer[]): Generator<void, string> {
   const hash = new RelaxedBodyHash()
   let hashedBytes = 0
   for (const piece of body) {
-    for (let from = 0; from < piece.length; from += HASHED_BYTES) {
-      const slice = piece.subarray(from, from + HASHED_BYTES)
-      hash.update(slice)
-      hashedBytes += slice.length
-      if (hashedBytes < HASHED_BYTES) continue
+    for (let from = 0; from < piece.length; from += HASH_CHUNK_BYTES) {
+      const chunk = piece.subarray(from, from + HASH_CHUNK_BYTES)
+      hash.update(chunk)
+      hashedBytes += chunk.length
+      if (hashedBytes < HASH_CHUNK_BYTES) continue
       hashedBytes = 0
       yield
     }
@@ -139,7 +143,11 @@ function* hashOf(body: readonly Buffer[]): Generator<void, string> {
 }
 
 /** The HTML with tracking, for an email that is tracked. */
-function trackedHtml(html: string, { recipientId, compose }: DeliverJob, { keyHex, ownUrl }: TrackingSettings): string {
+function applyTracking(
+  html: string,
+  { recipientId, compose }: DeliverJob,
+  { keyHex, ownUrl }: TrackingSettings,
+): string {
   if (!compose.tracking) return html
   const { baseUrl, account, day } = compose.tracking
   return addTracking(html, {
@@ -154,7 +162,7 @@ function trackedHtml(html: string, { recipientId, compose }: DeliverJob, { keyHe
  * Hosts that may refuse one attempt with a 4xx. RFC 5321 §5.1 has each host tried; but greylisting, full mailboxes and throttling are the same at all hosts
  * of a site, so that more of them would cost sessions and change nothing.
  */
-const MAX_REFUSING_HOSTS = 3
+const MAX_REJECTING_HOSTS = 3
 
 /**
  * Sends a prepared message: over an idle session of the site, else over a new one at the first address of the route that opens one. While
@@ -168,58 +176,58 @@ export async function transmit(
   { beforeBody, signal }: TransmitOptions,
 ): Promise<Attempt> {
   const { route } = job
-  const targets = targetsOf(route)
-  const refusing = new Set<string>()
-  let refusal: Attempt | undefined
+  const targets = listTargets(route)
+  const rejectingHosts = new Set<string>()
+  let rejection: Attempt | undefined
   let next = 0
   let connection = connections.reuse(route.site)
   for (;;) {
     if (!connection) {
-      const opened = await connections.open(route, next, refusing, signal)
+      const opened = await connections.open(route, next, rejectingHosts, signal)
       next = opened.next
       if (opened.kind !== 'open') {
-        if (refusal) return refusal
+        if (rejection) return rejection
         // Ended by us: that says of the site only that it was slow, so it is not unreachable to others.
-        const ended = signal.aborted ? ({ kind: 'lost', phase: 'mail', failure: TOOK_TOO_LONG } as const) : opened
+        const ended = signal.aborted ? ({ kind: 'lost', phase: 'mail', failure: ATTEMPT_TIMEOUT } as const) : opened
         return { result: ended, session: undefined }
       }
       connection = opened.connection
     }
     let result: TransactionResult
-    const { client, session, reused } = connection
-    const close = () => client.destroy(TOOK_TOO_LONG)
+    const { client, session, isReused } = connection
+    const close = () => client.destroy(ATTEMPT_TIMEOUT)
     signal.addEventListener('abort', close)
     try {
-      result = await sendOver(connection, job, message, beforeBody)
+      result = await sendOverConnection(connection, job, message, beforeBody)
     } finally {
       signal.removeEventListener('abort', close)
       // A host of lower preference must not get the messages that follow (RFC 5321 §5.1).
-      if (refusal) void client.quit()
+      if (rejection) void client.quit()
       else connections.release(route.site, connection)
     }
     const attempt = { result, session }
     // Servers end sessions that were idle or carried much; that says nothing of the host.
-    const isUsedUp = reused && endedSession(result)
-    const isRefused = isRefusedForNow(result) && !isUsedUp
-    if (isRefused) {
-      refusing.add(session.host)
-      refusal = attempt
+    const isStaleSession = isReused && hasEndedSession(result)
+    const isRejected = isTemporaryRejection(result) && !isStaleSession
+    if (isRejected) {
+      rejectingHosts.add(session.host)
+      rejection = attempt
     }
-    if (signal.aborted || !(result.kind === 'lost' || isRefusedForNow(result))) return attempt
-    const hasNext = targets.slice(next).some(({ host }) => !refusing.has(host))
-    if (!(isUsedUp || hasNext) || refusing.size >= MAX_REFUSING_HOSTS) return refusal ?? attempt
-    connection = refusal ? undefined : connections.reuse(route.site)
+    if (signal.aborted || !(result.kind === 'lost' || isTemporaryRejection(result))) return attempt
+    const hasNext = targets.slice(next).some(({ host }) => !rejectingHosts.has(host))
+    if (!(isStaleSession || hasNext) || rejectingHosts.size >= MAX_REJECTING_HOSTS) return rejection ?? attempt
+    connection = rejection ? undefined : connections.reuse(route.site)
   }
 }
 
-const endedSession = (result: TransactionResult): boolean =>
+const hasEndedSession = (result: TransactionResult): boolean =>
   result.kind === 'lost' || (result.kind === 'refused' && result.reply.code === 421)
 
 /** A 4xx before any octet of the message has left: the next host may accept it. */
-const isRefusedForNow = (result: TransactionResult): boolean =>
+const isTemporaryRejection = (result: TransactionResult): boolean =>
   result.kind === 'refused' && result.phase !== 'body' && result.reply.code < 500
 
-const sendOver = (
+const sendOverConnection = (
   { client }: Connection,
   job: DeliverJob,
   message: readonly Uint8Array[],

@@ -4,17 +4,17 @@
  */
 import type { App } from '#features/core/app/app.ts'
 import { beginDelivery } from '#features/sending/queue/attempt-moves.ts'
-import { logIdOf } from '#features/sending/queue/names.ts'
-import { NotProcessing } from '#features/sending/queue/settle.ts'
+import { findLogId } from '#features/sending/queue/names.ts'
+import { NotProcessingError } from '#features/sending/queue/settle.ts'
 import type { Millis } from '#platform/clock.ts'
 import { StorageRetries, type WriteFailure } from '#platform/queue/retry.ts'
 import { minutes, seconds } from '#platform/units.ts'
-import { isSuppressedNow } from './claim.ts'
-import { type AttemptInHand, type Verdict, writeOutcome } from './outcome.ts'
+import { isSuppressed } from './claim.ts'
+import { type AttemptState, type Verdict, writeOutcome } from './outcome.ts'
 import type { AttemptSession } from './protocol.ts'
 import type { Destination } from './sites.ts'
 
-export interface Hand extends AttemptInHand {
+export interface InFlightAttempt extends AttemptState {
   readonly lane: string
   readonly destination: Destination
   readonly worker: number
@@ -28,32 +28,32 @@ export interface Hand extends AttemptInHand {
   isSuppressed?: true
 }
 
-export interface HandsOptions {
+export interface InFlightAttemptsOptions {
   readonly app: App
   /** From then on nothing is begun, and what is released is due at once. */
   readonly stopping: AbortSignal
   /** Whether the message may leave. */
-  readonly onBegun: (hand: Hand, ok: boolean) => void
+  readonly onBegun: (attempt: InFlightAttempt, ok: boolean) => void
   /** The attempt is over; its outcome is not stored yet. */
-  readonly onOver: (hand: Hand) => void
+  readonly onAttemptEnded: (attempt: InFlightAttempt) => void
   /** The outcome is stored, and the recipient is due again. */
   readonly onDue: (lane: string, at: Millis) => void
 }
 
-const STORAGE_RELEASE_MS = seconds(10)
+const STORAGE_RELEASE_DELAY_MS = seconds(10)
 /** How long begun transactions may go on after the service was told to stop. */
 const STOP_GRACE_MS = minutes(1)
 
-export class Hands {
-  readonly #options: HandsOptions
+export class InFlightAttempts {
+  readonly #options: InFlightAttemptsOptions
   readonly #app: App
-  readonly #hands = new Map<number, Hand>()
+  readonly #attempts = new Map<number, InFlightAttempt>()
   readonly #retries: StorageRetries
   /** The grace of stopping is over: an outcome that is refused once more is left to the recovery of the next start. */
   #hasGivenUp = false
   #onSettled: () => void = () => undefined
 
-  constructor(options: HandsOptions) {
+  constructor(options: InFlightAttemptsOptions) {
     this.#options = options
     this.#app = options.app
     this.#retries = new StorageRetries(options.app.clock)
@@ -64,91 +64,91 @@ export class Hands {
     return this.#retries.refusedCount
   }
 
-  add(hand: Hand): void {
-    this.#hands.set(hand.recipientId, hand)
+  add(attempt: InFlightAttempt): void {
+    this.#attempts.set(attempt.recipientId, attempt)
   }
 
   /** For a log line. */
-  #named({ emailId, recipientId }: Hand): { email: string | null; recipient: number } {
-    return { email: logIdOf(this.#app.db, emailId), recipient: recipientId }
+  #logFields({ emailId, recipientId }: InFlightAttempt): { email: string | null; recipient: number } {
+    return { email: findLogId(this.#app.db, emailId), recipient: recipientId }
   }
 
   /** A recipient whose outcome is not known yet. */
-  unsettled(recipientId: number): Hand | undefined {
-    const hand = this.#hands.get(recipientId)
-    return hand?.settling ? undefined : hand
+  findUnsettled(recipientId: number): InFlightAttempt | undefined {
+    const attempt = this.#attempts.get(recipientId)
+    return attempt?.settling ? undefined : attempt
   }
 
   /** All whose outcome is not stored yet. */
-  all(): Hand[] {
-    return [...this.#hands.values()]
+  all(): InFlightAttempt[] {
+    return [...this.#attempts.values()]
   }
 
   /**
    * The 354 is here: the message may leave once the start is on disk. Not to whom was suppressed while it waited for a connection or for the server.
    */
-  async begin(hand: Hand): Promise<void> {
+  async begin(attempt: InFlightAttempt): Promise<void> {
     const { onBegun, stopping } = this.#options
-    if (stopping.aborted) return onBegun(hand, false)
+    if (stopping.aborted) return onBegun(attempt, false)
     const startedAt = this.#app.eventTime()
-    hand.startedAt = startedAt
+    attempt.startedAt = startedAt
     try {
       const begun = await this.#app.commit.writeFromReserve((tx) => {
-        if (!isSuppressedNow(tx.db, hand.recipientId)) return beginDelivery(tx, hand.recipientId, startedAt)
-        hand.isSuppressed = true
+        if (!isSuppressed(tx.db, attempt.recipientId)) return beginDelivery(tx, attempt.recipientId, startedAt)
+        attempt.isSuppressed = true
         return false
       })
-      if (!begun) hand.startedAt = undefined
-      onBegun(hand, begun)
+      if (!begun) attempt.startedAt = undefined
+      onBegun(attempt, begun)
     } catch (error) {
-      hand.startedAt = undefined
+      attempt.startedAt = undefined
       this.#app.log.error(
-        { err: error, ...this.#named(hand) },
+        { err: error, ...this.#logFields(attempt) },
         'the start of a delivery could not be stored; nothing was sent',
       )
-      onBegun(hand, false)
+      onBegun(attempt, false)
     }
   }
 
   /** Ends an attempt: its place is free from now on. Resolves when its outcome is stored or given up. */
-  settle(hand: Hand, verdict: Verdict, session: AttemptSession | undefined): Promise<void> {
-    this.#options.onOver(hand)
-    hand.settling = this.#store(hand, verdict, session)
-    return hand.settling
+  settle(attempt: InFlightAttempt, verdict: Verdict, session: AttemptSession | undefined): Promise<void> {
+    this.#options.onAttemptEnded(attempt)
+    attempt.settling = this.#store(attempt, verdict, session)
+    return attempt.settling
   }
 
   /** Writes the verdict, again and again while the database refuses: an outcome is never dropped. */
-  async #store(hand: Hand, verdict: Verdict, session: AttemptSession | undefined): Promise<void> {
+  async #store(attempt: InFlightAttempt, verdict: Verdict, session: AttemptSession | undefined): Promise<void> {
     const { onDue, stopping } = this.#options
     const write = async (): Promise<true> => {
-      const waits = verdict.kind === 'released' && !stopping.aborted && !hand.isSuppressed
-      const releaseAt = this.#app.clock.now() + (waits ? STORAGE_RELEASE_MS : 0)
+      const isDelayed = verdict.kind === 'released' && !stopping.aborted && !attempt.isSuppressed
+      const releaseAt = this.#app.clock.now() + (isDelayed ? STORAGE_RELEASE_DELAY_MS : 0)
       const nextAt = await this.#app.commit.writeFromReserve((tx) =>
-        writeOutcome(this.#app, tx, hand, verdict, session, releaseAt),
+        writeOutcome(this.#app, tx, attempt, verdict, session, releaseAt),
       )
-      this.#hands.delete(hand.recipientId)
-      if (nextAt !== undefined) onDue(hand.lane, nextAt)
+      this.#attempts.delete(attempt.recipientId)
+      if (nextAt !== undefined) onDue(attempt.lane, nextAt)
       return true
     }
-    const isStored = await this.#retries.store(write, (error) => this.#judgeFailure(hand, error))
-    if (!isStored) this.#hands.delete(hand.recipientId)
+    const isStored = await this.#retries.store(write, (error) => this.#classifyFailure(attempt, error))
+    if (!isStored) this.#attempts.delete(attempt.recipientId)
     this.#onSettled()
   }
 
-  #judgeFailure(hand: Hand, error: unknown): WriteFailure {
-    const isUnknown = error instanceof NotProcessing
+  #classifyFailure(attempt: InFlightAttempt, error: unknown): WriteFailure {
+    const isUnknown = error instanceof NotProcessingError
     const message = isUnknown
       ? 'an outcome came for a recipient that is not in delivery'
       : 'an outcome could not be stored; it is tried again'
-    this.#app.log.error({ err: error, ...this.#named(hand) }, message)
+    this.#app.log.error({ err: error, ...this.#logFields(attempt) }, message)
     return isUnknown || this.#hasGivenUp ? 'given-up' : 'storage'
   }
 
   /** Resolves when no begun transaction is in hand, or the grace of stopping, 60 s, is over. */
-  begunSettled(): Promise<void> {
+  waitForBegun(): Promise<void> {
     return new Promise((resolve) => {
       const check = () => {
-        if (this.all().some((hand) => hand.startedAt !== undefined)) return
+        if (this.all().some((attempt) => attempt.startedAt !== undefined)) return
         timer.cancel()
         resolve()
       }
@@ -161,13 +161,15 @@ export class Hands {
   /** Settles whatever is still in hand when the service ends. What the database refuses once more is left to the next start. */
   async settleStopped(): Promise<void> {
     this.#hasGivenUp = true
-    await Promise.all(this.all().map((hand) => hand.settling ?? this.settle(hand, stoppedVerdict(hand), undefined)))
+    await Promise.all(
+      this.all().map((attempt) => attempt.settling ?? this.settle(attempt, toShutdownVerdict(attempt), undefined)),
+    )
   }
 }
 
 /** What becomes of a message that is still in hand when the service ends. */
-const stoppedVerdict = (hand: Hand): Verdict =>
-  hand.startedAt === undefined
+const toShutdownVerdict = (attempt: InFlightAttempt): Verdict =>
+  attempt.startedAt === undefined
     ? { kind: 'released' }
     : {
         kind: 'uncertain',

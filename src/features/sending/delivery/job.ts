@@ -9,15 +9,15 @@ import type { DraftExtra } from '#features/sending/queue/new-email.ts'
 import { type RecipientKind, recipientKindCode } from '#features/sending/queue/status.ts'
 import { trackingBaseUrl } from '#features/sending/tracking/base-url.ts'
 import { accountTag, dayOf } from '#features/sending/tracking/tokens.ts'
-import { unsubscribeHeaders } from '#features/sending/unsubscribe/headers.ts'
-import { type SigningDomain, signingDomain } from '#features/setup/domains/sending.ts'
-import { trackingHost } from '#features/setup/domains/tracking-domain.ts'
+import { createUnsubscribeHeaders } from '#features/sending/unsubscribe/headers.ts'
+import { findSigningDomain, type SigningDomain } from '#features/setup/domains/sending.ts'
+import { findTrackingHost } from '#features/setup/domains/tracking-domain.ts'
 import { ERASED_ADDRESS } from '#features/setup/suppression-store/listed-form.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { encodeVerp, verpTag } from '#protocols/address/verp.ts'
+import { computeVerpTag, encodeVerp } from '#protocols/address/verp.ts'
 import { isMailboxField } from '#protocols/mime/compose.ts'
-import { bulkHeaders } from './bulk-headers.ts'
+import { buildBulkHeaders } from './bulk-headers.ts'
 import type { ComposeJob, DeliverJob, Route } from './protocol.ts'
 import { createBroadcastRenderer, type RenderedMail } from './rendered.ts'
 
@@ -39,7 +39,7 @@ interface EmailRow {
   broadcastId: number | null
 }
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   email: db.prepare<EmailRow, [number]>(
     `SELECT uuid, account_id AS accountId, domain_id AS domainId, from_address AS "from", subject, html_ref AS htmlRef, text_ref AS textRef, attachments, extra,
      created_at AS createdAt, scheduled_at AS scheduledAt, size_bytes AS sizeBytes, tracked, transactional, broadcast_id AS broadcastId FROM emails WHERE id = ?`,
@@ -87,7 +87,7 @@ export class JobBuilder {
     const email = sql(db).email.get(emailId)
     const rcptTo = sql(db).address.get(recipientId)?.address
     if (!email || rcptTo === undefined) throw new Error('the email is missing')
-    const domain = this.#domainOf(email.domainId)
+    const domain = this.#getDomain(email.domainId)
     const extra = JSON.parse(email.extra ?? '{}') as DraftExtra
     const compose = this.#composeJob({ recipientId, emailId, rcptTo, email, domain, extra })
     const mailboxHeaders = Object.entries(extra.headers ?? {}).flatMap(([name, value]) =>
@@ -102,7 +102,7 @@ export class JobBuilder {
         emailId,
         accountId: email.accountId,
         route,
-        mailFrom: `${encodeVerp({ recipientId, tag: verpTag(email.uuid) }, this.#verpKey)}@${domain.returnPathDomain}`,
+        mailFrom: `${encodeVerp({ recipientId, tag: computeVerpTag(email.uuid) }, this.#verpKey)}@${domain.returnPathDomain}`,
         rcptTo,
         // RFC 6531: needed for the envelope and for header addresses alike.
         smtpUtf8: [rcptTo, email.from, ...compose.to, ...compose.cc, extra.reply_to ?? '', ...mailboxHeaders].some(
@@ -113,14 +113,14 @@ export class JobBuilder {
       },
     }
     if (email.broadcastId === null) return prepared
-    return { accountId: email.accountId, render: () => withRendered(prepared, this.#render(emailId, 'bulk')) }
+    return { accountId: email.accountId, render: () => applyRendered(prepared, this.#render(emailId, 'bulk')) }
   }
 
-  #composeJob({ recipientId, emailId, rcptTo, email, domain, extra }: Composing): ComposeJob {
+  #composeJob({ recipientId, emailId, rcptTo, email, domain, extra }: ComposeInput): ComposeJob {
     const { db } = this.#app
     const headerRecipients = sql(db).headerRecipients.all(emailId)
-    const mailboxesOf = (wanted: RecipientKind): string[] => {
-      const code = recipientKindCode(wanted)
+    const listMailboxes = (requestedKind: RecipientKind): string[] => {
+      const code = recipientKindCode(requestedKind)
       return headerRecipients.filter(({ kind }) => kind === code).map(({ mailbox }) => mailbox)
     }
     const attachments = JSON.parse(email.attachments ?? '[]') as {
@@ -131,7 +131,7 @@ export class JobBuilder {
     const listHeaders =
       email.transactional === 1
         ? []
-        : unsubscribeHeaders(this.#app, {
+        : createUnsubscribeHeaders(this.#app, {
             emailId,
             emailUuid: email.uuid,
             recipientId,
@@ -139,38 +139,38 @@ export class JobBuilder {
             from: email.from,
             returnPathDomain: domain.returnPathDomain,
           })
-    const broadcastHeaders = email.broadcastId === null ? [] : bulkHeaders(db, emailId, domain.domain)
+    const broadcastHeaders = email.broadcastId === null ? [] : buildBulkHeaders(db, emailId, domain.domain)
     return {
       from: email.from,
-      to: mailboxesOf('to'),
-      cc: mailboxesOf('cc'),
+      to: listMailboxes('to'),
+      cc: listMailboxes('cc'),
       subject: email.subject,
       // When it was to leave, also when it leaves later: the same for every recipient and attempt.
       dateMs: email.scheduledAt ?? email.createdAt,
       messageId: messageIdOf(email.uuid, email.from),
-      headers: withOwn(extra.headers ?? {}, [...listHeaders, ...broadcastHeaders]),
+      headers: mergeHeaders(extra.headers ?? {}, [...listHeaders, ...broadcastHeaders]),
       htmlRef: email.htmlRef,
       textRef: email.textRef,
       attachments: attachments.map((a) => ({ filename: a.filename, contentType: a.content_type, ref: a.ref })),
       boundarySeed: formatUuid(email.uuid),
       ...(extra.reply_to !== undefined && { replyTo: extra.reply_to }),
-      ...(email.tracked === 1 && { tracking: trackingOf(this.#app, email) }),
+      ...(email.tracked === 1 && { tracking: buildTracking(this.#app, email) }),
     }
   }
 
-  #domainOf(id: number): SigningDomain {
-    const known = this.#domains.get(id)
-    if (known) return known
-    const domain = signingDomain(this.#app.db, this.#app.keys, id)
+  #getDomain(id: number): SigningDomain {
+    const cached = this.#domains.get(id)
+    if (cached) return cached
+    const domain = findSigningDomain(this.#app.db, this.#app.keys, id)
     if (!domain) throw new Error('the DKIM key of the sending domain is missing')
-    if (this.#domains.size >= MOST_CACHED_DOMAINS) this.#domains.clear()
+    if (this.#domains.size >= MAX_CACHED_DOMAINS) this.#domains.clear()
     this.#domains.set(id, domain)
     return domain
   }
 }
 
 /** What the message of one recipient is made of. */
-interface Composing {
+interface ComposeInput {
   readonly recipientId: number
   readonly emailId: number
   readonly rcptTo: string
@@ -180,15 +180,15 @@ interface Composing {
 }
 
 /** The headers that the caller gave, and of ours those that he did not. */
-function withOwn(
-  given: Readonly<Record<string, string>>,
-  ours: readonly (readonly [name: string, value: string])[],
+function mergeHeaders(
+  provided: Readonly<Record<string, string>>,
+  defaults: readonly (readonly [name: string, value: string])[],
 ): readonly (readonly [name: string, value: string])[] {
-  const names = new Set(Object.keys(given).map((name) => name.toLowerCase()))
-  return [...Object.entries(given), ...ours.filter(([name]) => !names.has(name.toLowerCase()))]
+  const names = new Set(Object.keys(provided).map((name) => name.toLowerCase()))
+  return [...Object.entries(provided), ...defaults.filter(([name]) => !names.has(name.toLowerCase()))]
 }
 
-async function withRendered(prepared: PreparedJob, rendering: Promise<RenderedMail>): Promise<PreparedJob> {
+async function applyRendered(prepared: PreparedJob, rendering: Promise<RenderedMail>): Promise<PreparedJob> {
   const { subject, html, text } = await rendering
   const { job } = prepared
   return {
@@ -199,26 +199,26 @@ async function withRendered(prepared: PreparedJob, rendering: Promise<RenderedMa
   }
 }
 
-function trackingOf(
+function buildTracking(
   { config, db }: App,
   { accountId, domainId, createdAt }: EmailRow,
 ): NonNullable<ComposeJob['tracking']> {
   const account = sql(db).account.get(accountId)
   if (!account) throw new Error('the account is missing')
   return {
-    baseUrl: trackingBaseUrl(config.publicUrl, trackingHost(db, domainId)),
+    baseUrl: trackingBaseUrl(config.publicUrl, findTrackingHost(db, domainId)),
     account: accountTag(account.uuid),
     day: dayOf(createdAt),
   }
 }
 
-const MOST_CACHED_DOMAINS = 1000
+const MAX_CACHED_DOMAINS = 1000
 
 /** A mailbox whose address, not only its display name, has characters beyond ASCII. */
 function hasUtf8Address(mailboxes: string): boolean {
   if (!NON_ASCII.test(mailboxes)) return false
-  return (mailboxes.match(ADDRESS) ?? []).some((address) => NON_ASCII.test(address))
+  return (mailboxes.match(ADDRESS_PATTERN) ?? []).some((address) => NON_ASCII.test(address))
 }
 
 const NON_ASCII = /[^\p{ASCII}]/u
-const ADDRESS = /(?<![^\s<>,"])[^\s<>,"]+@[^\s<>,"]+/g
+const ADDRESS_PATTERN = /(?<![^\s<>,"])[^\s<>,"]+@[^\s<>,"]+/g

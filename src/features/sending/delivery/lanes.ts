@@ -11,7 +11,7 @@ export interface Lane {
   firstDue: Millis | undefined
   isPumping: boolean
   /** Something became due or free while it was pumping. */
-  pumpAgain: boolean
+  shouldPumpAgain: boolean
   timer: Timer | undefined
 }
 
@@ -21,7 +21,7 @@ export interface LanesOptions {
   readonly stopping: AbortSignal
   /** A lane's turn; never rejects. */
   readonly pump: (lane: Lane) => Promise<void>
-  readonly onTurnOver: (lane: Lane) => void
+  readonly onTurnEnded: (lane: Lane) => void
 }
 
 export class Lanes {
@@ -33,11 +33,11 @@ export class Lanes {
   }
 
   /** A lane has mail that is due at a time. */
-  due(name: string, at: Millis): void {
+  setDue(name: string, at: Millis): void {
     if (this.#options.stopping.aborted) return
     let lane = this.#lanes.get(name)
     if (!lane) {
-      lane = { name, firstDue: undefined, isPumping: false, pumpAgain: false, timer: undefined }
+      lane = { name, firstDue: undefined, isPumping: false, shouldPumpAgain: false, timer: undefined }
       this.#lanes.set(name, lane)
     }
     if (lane.firstDue === undefined || at < lane.firstDue) lane.firstDue = at
@@ -53,20 +53,20 @@ export class Lanes {
 
   #wake(lane: Lane): void {
     if (lane.isPumping) {
-      lane.pumpAgain = true
+      lane.shouldPumpAgain = true
       return
     }
     lane.isPumping = true
     void this.#options.pump(lane).finally(() => {
       lane.isPumping = false
-      if (lane.pumpAgain && !this.#options.stopping.aborted) {
-        lane.pumpAgain = false
+      if (lane.shouldPumpAgain && !this.#options.stopping.aborted) {
+        lane.shouldPumpAgain = false
         this.#wake(lane)
       } else if (lane.firstDue === undefined && this.#lanes.get(lane.name) === lane) {
         lane.timer?.cancel()
         this.#lanes.delete(lane.name)
       }
-      this.#options.onTurnOver(lane)
+      this.#options.onTurnEnded(lane)
     })
   }
 
@@ -77,7 +77,7 @@ export class Lanes {
   }
 
   /** The lane waits in a line to be woken; now and then it also looks by itself. */
-  sleepInLine(lane: Lane): void {
+  sleepInQueue(lane: Lane): void {
     this.sleepUntil(lane, Number.POSITIVE_INFINITY)
   }
 

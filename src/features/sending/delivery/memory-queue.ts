@@ -27,7 +27,7 @@ export interface MemoryQueueOptions<T> {
   readonly workerOf: (owner: T) => number
 }
 
-interface Waiting<T> {
+interface WaitingJob<T> {
   readonly owner: T
   readonly prepared: PreparedJob
   readonly tenant: number
@@ -50,8 +50,8 @@ export class MemoryQueue<T> {
   readonly #bodyOf = new Map<T, HeldBody>()
   /** By account. */
   readonly #heldBytes = new Counts()
-  readonly #waiting = new FairQueue<Waiting<T>>()
-  readonly #waitingBulk = new FairQueue<Waiting<T>>()
+  readonly #waiting = new FairQueue<WaitingJob<T>>()
+  readonly #waitingBulk = new FairQueue<WaitingJob<T>>()
   readonly #waitingOwners = new Set<T>()
 
   constructor(options: MemoryQueueOptions<T>) {
@@ -59,17 +59,17 @@ export class MemoryQueue<T> {
   }
 
   /** Starts a job, now or when there is memory for it. */
-  enter(owner: T, prepared: PreparedJob): void {
+  enqueue(owner: T, prepared: PreparedJob): void {
     const { start, isBulk } = this.#options
     if (prepared.sizeBytes <= SMALL_MESSAGE_BYTES) {
       start(owner, prepared)
       return
     }
     const tenant = this.#options.tenantOf(prepared.job.accountId)
-    const waiting = { owner, prepared, tenant, body: this.#bodyName(owner, prepared) }
+    const waiting = { owner, prepared, tenant, body: this.#nameBody(owner, prepared) }
     const held = this.#bodies.get(waiting.body)
     // While others wait for the memory of the body, each further recipient would hold it longer.
-    if (held && !this.#isInWayOfOthers(tenant)) {
+    if (held && !this.#isBlockingOthers(tenant)) {
       this.#start(waiting, held)
       return
     }
@@ -89,13 +89,13 @@ export class MemoryQueue<T> {
   }
 
   /** Whether a started job holds memory that mail of other accounts waits for. */
-  isInWayOfOthers(owner: T): boolean {
+  isBlockingOthers(owner: T): boolean {
     const body = this.#bodyOf.get(owner)
-    return body !== undefined && this.#isInWayOfOthers(body.tenant)
+    return body !== undefined && this.#isBlockingOthers(body.tenant)
   }
 
   /** Whether a started job holds memory, and other mail of its account waits for some. */
-  isInWayOfOwn(owner: T): boolean {
+  isBlockingOwn(owner: T): boolean {
     const body = this.#bodyOf.get(owner)
     return body !== undefined && this.#waiting.sizeOf(body.tenant) + this.#waitingBulk.sizeOf(body.tenant) > 0
   }
@@ -125,12 +125,12 @@ export class MemoryQueue<T> {
     this.#waitingOwners.clear()
   }
 
-  #bodyName(owner: T, { job, isBodyShared }: PreparedJob): string {
+  #nameBody(owner: T, { job, isBodyShared }: PreparedJob): string {
     return isBodyShared ? `${job.emailId} in ${this.#options.workerOf(owner)}` : `${job.emailId} for ${job.recipientId}`
   }
 
-  #startNext(queue: FairQueue<Waiting<T>>): 'started' | 'full' | 'none' {
-    const isServable = (tenant: Owner) => !this.#hasItsShare(Number(tenant))
+  #startNext(queue: FairQueue<WaitingJob<T>>): 'started' | 'full' | 'none' {
+    const isServable = (tenant: Owner) => !this.#isAtLimit(Number(tenant))
     const next = queue.peek(isServable)
     if (!next) return 'none'
     const held = this.#bodies.get(next.body) ?? this.#reserve(next)
@@ -142,7 +142,7 @@ export class MemoryQueue<T> {
     return 'started'
   }
 
-  #start({ owner, prepared }: Waiting<T>, body: HeldBody): void {
+  #start({ owner, prepared }: WaitingJob<T>, body: HeldBody): void {
     if (body.owners++ === 0) {
       this.#bodies.set(body.name, body)
       this.#heldBytes.add(body.tenant, body.bytes)
@@ -152,18 +152,18 @@ export class MemoryQueue<T> {
     this.#options.start(owner, prepared)
   }
 
-  #hasItsShare(tenant: number): boolean {
+  #isAtLimit(tenant: number): boolean {
     return this.#heldBytes.of(tenant) >= this.#options.memory.limitBytes * ACCOUNT_FRACTION
   }
 
   /** Whether mail of another account waits which that account has not too much memory for. */
-  #isInWayOfOthers(tenant: number): boolean {
-    const isHeldUp = (other: Owner) => other !== tenant && !this.#hasItsShare(Number(other))
-    return [this.#waiting, this.#waitingBulk].some((queue) => queue.peek(isHeldUp) !== undefined)
+  #isBlockingOthers(tenant: number): boolean {
+    const isBlocked = (other: Owner) => other !== tenant && !this.#isAtLimit(Number(other))
+    return [this.#waiting, this.#waitingBulk].some((queue) => queue.peek(isBlocked) !== undefined)
   }
 
   /** Reserves memory for a body. The only large one always gets it: else a message above the budget would never go. */
-  #reserve({ body: name, tenant, prepared: { sizeBytes } }: Waiting<T>): HeldBody | undefined {
+  #reserve({ body: name, tenant, prepared: { sizeBytes } }: WaitingJob<T>): HeldBody | undefined {
     const { memory } = this.#options
     const bytes = sizeBytes * MEMORY_FACTOR
     const isWithin = this.#heldBytes.total + bytes <= memory.limitBytes * DELIVERY_FRACTION

@@ -10,23 +10,23 @@ import {
   releaseRecipient,
 } from '#features/sending/queue/attempt-moves.ts'
 import { HARD_BOUNCE } from '#features/setup/suppression-store/check.ts'
-import { suppressFor } from '#features/setup/suppression-store/suppress.ts'
+import { suppressAfterOutcome } from '#features/setup/suppression-store/suppress.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { randomFraction, type UuidBytes } from '#platform/ids.ts'
 import { backoffDelayMs } from '#platform/queue/backoff.ts'
 import { seconds } from '#platform/units.ts'
-import { type BounceCategory, bounceTypeOf, isRetriedUntilExpiry } from './bounce-category.ts'
+import { type BounceCategory, isRetriedUntilExpiry, toBounceType } from './bounce-category.ts'
 import { classifyReply } from './classify.ts'
-import { isAddressDead } from './dead-address.ts'
+import { isPermanentlyInvalid } from './dead-address.ts'
 import type { AttemptResult, AttemptSession } from './protocol.ts'
 import { MAX_REPLY_LENGTH } from './reply-words.ts'
-import { isExpired, MAX_SITE_REST_MS, retryDelayMs } from './retry.ts'
+import { computeRetryDelayMs, isExpired, MAX_SITE_BACKOFF_MS } from './retry.ts'
 import { holdWithoutContent } from './without-content.ts'
 
 /** What is known of an attempt in hand. */
-export interface AttemptInHand {
+export interface AttemptState {
   readonly recipientId: number
   readonly emailId: number
   /** 1 is the first. */
@@ -62,7 +62,7 @@ export type Verdict =
   /** It never began: back into the queue without an attempt. */
   | { readonly kind: 'released' }
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   firstDueAt: db.prepare<{ at: number }, [number]>(
     'SELECT coalesce(retry_from, scheduled_at, created_at) AS at FROM recipients JOIN emails ON emails.id = email_id WHERE recipients.id = ?',
   ),
@@ -73,17 +73,17 @@ const sql = prepared((db) => ({
 }))
 
 /** Turns what happened into what follows. Pure. */
-export function judge(result: AttemptResult): Verdict {
+export function toVerdict(result: AttemptResult): Verdict {
   switch (result.kind) {
     case 'accepted':
       return { kind: 'sent', reply: result.reply.text }
     case 'refused': {
       const category = classifyReply(result.reply, result.phase)
       if (result.reply.code >= 500 && !isRetriedUntilExpiry(category)) {
-        const isDead = isAddressDead(result.reply, result.phase)
+        const isDead = isPermanentlyInvalid(result.reply, result.phase)
         return {
           kind: 'bounced',
-          bounceType: bounceTypeOf(category),
+          bounceType: toBounceType(category),
           category,
           reply: result.reply.text,
           isAddressDead: isDead,
@@ -126,10 +126,10 @@ export function judge(result: AttemptResult): Verdict {
 }
 
 /** What is stored and told of an attempt, however it ended. */
-const attemptFacts = (
+const toAttemptFacts = (
   session: AttemptSession | undefined,
   reply: string | undefined,
-  more: AttemptFacts['data'],
+  extra: AttemptFacts['data'],
 ): AttemptFacts => ({
   smtpResponse: reply?.slice(0, MAX_REPLY_LENGTH),
   sendingIp: session?.localAddress,
@@ -138,7 +138,7 @@ const attemptFacts = (
     ip_address: session?.localAddress ?? null,
     remote_mta: session ? `${session.host} [${session.address}]` : null,
     tls: session?.tls ?? null,
-    ...more,
+    ...extra,
   },
 })
 
@@ -146,19 +146,19 @@ const attemptFacts = (
 export function writeOutcome(
   app: App,
   tx: Tx,
-  hand: AttemptInHand,
+  attempt: AttemptState,
   verdict: Verdict,
   session: AttemptSession | undefined,
   /** Earliest time of a released recipient. */
   releaseAt: Millis = app.clock.now(),
 ): Millis | undefined {
   const now = app.eventTime()
-  const at = { recipientId: hand.recipientId, emailId: hand.emailId, now }
-  const facts = (reply: string | undefined, more: AttemptFacts['data'] = {}): AttemptFacts =>
-    attemptFacts(session, reply, more)
+  const at = { recipientId: attempt.recipientId, emailId: attempt.emailId, now }
+  const facts = (reply: string | undefined, extra: AttemptFacts['data'] = {}): AttemptFacts =>
+    toAttemptFacts(session, reply, extra)
   switch (verdict.kind) {
     case 'sent':
-      finishRecipient(tx, at, { status: 'sent', deliveryStartedAt: hand.startedAt, ...facts(verdict.reply) })
+      finishRecipient(tx, at, { status: 'sent', deliveryStartedAt: attempt.startedAt, ...facts(verdict.reply) })
       return undefined
     case 'bounced':
       finishRecipient(tx, at, {
@@ -172,16 +172,16 @@ export function writeOutcome(
           bounce_category: verdict.category,
         }),
       })
-      if (verdict.isAddressDead) suppressRecipient(app, tx, hand)
+      if (verdict.isAddressDead) suppressRecipient(app, tx, attempt)
       return undefined
     case 'deferred': {
-      const firstDueAt = sql(tx.db).firstDueAt.get(hand.recipientId)?.at ?? now
-      const attempts = Math.max(hand.attempt, verdict.siteFailures ?? 0)
+      const firstDueAt = sql(tx.db).firstDueAt.get(attempt.recipientId)?.at ?? now
+      const attempts = Math.max(attempt.attempt, verdict.siteFailures ?? 0)
       if (isExpired(firstDueAt, app.clock.now(), attempts, app.config.retryExpiryHours)) {
-        expire(tx, at, verdict, facts(verdict.reply))
+        expireRecipient(tx, at, verdict, facts(verdict.reply))
         return undefined
       }
-      const nextAt = app.clock.now() + retryDelayMs(hand.attempt, randomFraction())
+      const nextAt = app.clock.now() + computeRetryDelayMs(attempt.attempt, randomFraction())
       deferRecipient(
         tx,
         { ...at, nextAt, reason: verdict.reason },
@@ -192,7 +192,7 @@ export function writeOutcome(
     case 'uncertain':
       finishRecipient(tx, at, {
         status: 'uncertain',
-        deliveryStartedAt: hand.startedAt,
+        deliveryStartedAt: attempt.startedAt,
         lastError: verdict.reason,
         ...facts(undefined, { reason: verdict.reason }),
       })
@@ -207,10 +207,10 @@ export function writeOutcome(
       addDeadLetter(tx, { ...at, reason: 'failed', lastError: verdict.reason, at: now })
       return undefined
     case 'content_missing':
-      releaseRecipient(tx, hand.recipientId, hand.emailId, releaseAt, now)
-      return holdWithoutContent(app, tx, hand)
+      releaseRecipient(tx, attempt.recipientId, attempt.emailId, releaseAt, now)
+      return holdWithoutContent(app, tx, attempt)
     case 'released':
-      releaseRecipient(tx, hand.recipientId, hand.emailId, releaseAt, now)
+      releaseRecipient(tx, attempt.recipientId, attempt.emailId, releaseAt, now)
       return releaseAt
   }
 }
@@ -219,15 +219,15 @@ export function writeOutcome(
 export function suppressRecipient(
   app: App,
   tx: Tx,
-  { recipientId, emailId }: Pick<AttemptInHand, 'recipientId' | 'emailId'>,
+  { recipientId, emailId }: Pick<AttemptState, 'recipientId' | 'emailId'>,
 ): void {
   const recipient = sql(tx.db).recipient.get(recipientId)
   if (!recipient || recipient.sandbox === 1) return
-  suppressFor(app, tx, { ...recipient, id: emailId }, { address: recipient.address, reason: HARD_BOUNCE })
+  suppressAfterOutcome(app, tx, { ...recipient, id: emailId }, { address: recipient.address, reason: HARD_BOUNCE })
 }
 
 /** Retries are used up: a soft bounce, and a dead letter because nobody refused the mail for good. */
-function expire(
+function expireRecipient(
   tx: Tx,
   at: { recipientId: number; emailId: number; now: Millis },
   verdict: Extract<Verdict, { kind: 'deferred' }>,
@@ -246,5 +246,5 @@ function expire(
 }
 
 /** How long a site is left alone after nobody there let us in for the `failures`th time in a row: 30 s, 1, 2, 4, 8, then 15 minutes. */
-export const siteRestMs = (failures: number): number =>
-  backoffDelayMs(failures, { minMs: seconds(30), maxMs: MAX_SITE_REST_MS })
+export const computeSiteBackoffMs = (failures: number): number =>
+  backoffDelayMs(failures, { minMs: seconds(30), maxMs: MAX_SITE_BACKOFF_MS })

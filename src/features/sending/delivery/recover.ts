@@ -3,29 +3,29 @@
  * `uncertain`; the others are queued again, at once and without having used an attempt. Runs before anything is delivered.
  */
 import type { App } from '#features/core/app/app.ts'
-import { interruptedRecipients } from '#features/sending/queue/queue.ts'
+import { findInterruptedRecipients } from '#features/sending/queue/queue.ts'
 import { writeOutcome } from './outcome.ts'
 
-export interface Recovered {
+export interface RecoveryResult {
   readonly requeued: number
   readonly uncertain: number
 }
 
 /** Recipients settled in one transaction. */
-const SLICE = 500
+const BATCH_SIZE = 500
 
-export async function recoverInterrupted(app: App): Promise<Recovered> {
-  const interrupted = interruptedRecipients(app.db)
+export async function recoverInterrupted(app: App): Promise<RecoveryResult> {
+  const interrupted = findInterruptedRecipients(app.db)
   let uncertain = 0
-  for (let from = 0; from < interrupted.length; from += SLICE) {
-    const slice = interrupted.slice(from, from + SLICE)
+  for (let from = 0; from < interrupted.length; from += BATCH_SIZE) {
+    const batch = interrupted.slice(from, from + BATCH_SIZE)
     await app.commit.writeFromReserve((tx) => {
-      for (const { id, emailId, deliveryStartedAt } of slice) {
-        const hand = { recipientId: id, emailId, attempt: 1, startedAt: deliveryStartedAt ?? undefined }
-        if (deliveryStartedAt === null) writeOutcome(app, tx, hand, { kind: 'released' }, undefined)
+      for (const { id, emailId, deliveryStartedAt } of batch) {
+        const attempt = { recipientId: id, emailId, attempt: 1, startedAt: deliveryStartedAt ?? undefined }
+        if (deliveryStartedAt === null) writeOutcome(app, tx, attempt, { kind: 'released' }, undefined)
         else {
           const reason = 'The service ended while the message was being sent, so the receiver may have it'
-          writeOutcome(app, tx, hand, { kind: 'uncertain', reason }, undefined)
+          writeOutcome(app, tx, attempt, { kind: 'uncertain', reason }, undefined)
           uncertain++
         }
       }

@@ -6,17 +6,17 @@ import { FairQueue, type Owner } from '#platform/queue/fair-queue.ts'
 
 /** Bodies of a MiB or two each that may be held at once, and of these one account's: it may be slow to render, or wait for memory. */
 const MAX_CONCURRENT_BODIES = 32
-const MAX_OF_ACCOUNT = 8
+const MAX_BODIES_PER_ACCOUNT = 8
 
 /** `T` says whose body it is, by identity. */
-export class RenderLine<T> {
+export class RenderQueue<T> {
   readonly #waiting = new FairQueue<{ readonly owner: T; readonly begin: () => void }>()
   readonly #waitingOwners = new Set<T>()
   /** Those that are rendered or hold what was rendered, with their account. */
-  readonly #inWork = new Map<T, Owner>()
+  readonly #rendering = new Map<T, Owner>()
 
   /** Calls `begin`, now or when it is the owner's turn. */
-  enter(owner: T, accountId: number, begin: () => void): void {
+  enqueue(owner: T, accountId: number, begin: () => void): void {
     this.#waiting.push(accountId, { owner, begin })
     this.#waitingOwners.add(owner)
     this.#beginNext()
@@ -24,13 +24,13 @@ export class RenderLine<T> {
 
   /** Whether the owner waits, is rendered, or holds what was rendered. */
   has(owner: T): boolean {
-    return this.#waitingOwners.has(owner) || this.#inWork.has(owner)
+    return this.#waitingOwners.has(owner) || this.#rendering.has(owner)
   }
 
   /** The owner's body is held elsewhere or dropped; who waits next may begin. Does nothing for an owner that is not here. */
   leave(owner: T): void {
     if (this.#waitingOwners.delete(owner)) this.#waiting.remove((waiting) => waiting.owner === owner)
-    if (this.#inWork.delete(owner)) this.#beginNext()
+    if (this.#rendering.delete(owner)) this.#beginNext()
   }
 
   /** Nobody who waits is begun any more. */
@@ -40,19 +40,19 @@ export class RenderLine<T> {
   }
 
   #beginNext(): void {
-    while (this.#inWork.size < MAX_CONCURRENT_BODIES) {
-      const next = this.#waiting.shift((accountId) => this.#countOf(accountId) < MAX_OF_ACCOUNT)
+    while (this.#rendering.size < MAX_CONCURRENT_BODIES) {
+      const next = this.#waiting.shift((accountId) => this.#countOf(accountId) < MAX_BODIES_PER_ACCOUNT)
       if (!next) return
       const { owner, begin } = next.item
       this.#waitingOwners.delete(owner)
-      this.#inWork.set(owner, next.owner)
+      this.#rendering.set(owner, next.owner)
       begin()
     }
   }
 
   #countOf(accountId: Owner): number {
     let count = 0
-    for (const other of this.#inWork.values()) if (other === accountId) count++
+    for (const other of this.#rendering.values()) if (other === accountId) count++
     return count
   }
 }

@@ -57,7 +57,8 @@ export type Source = keyof typeof SOURCES
 /** A cause, and the words that name it: alternatives of one expression, each at the beginning of a word. */
 export type ReplyRow = readonly [cause: BounceCategory, source: Source, ...patterns: readonly string[]]
 
-export const WHOSE = '(?:user|recipient|addressee|mail ?box|account|address|alias|local[- ]?part|person|employee)'
+export const MAILBOX_NOUNS =
+  '(?:user|recipient|addressee|mail ?box|account|address|alias|local[- ]?part|person|employee)'
 
 const GREYLISTING: ReplyRow = ['rate_limited', 'rfc6647', 'gr[ae]y[- ]?list']
 
@@ -473,7 +474,7 @@ const LOCKED: readonly ReplyRow[] = [
   [
     'inactive_mailbox',
     'orange',
-    `${WHOSE}(?:'s)?(?: \\S+){0,2} (?:is ?|has been |was |been )?(?:temporarily )?(?:blocked|locked|archived|frozen|on hold)\\b`,
+    `${MAILBOX_NOUNS}(?:'s)?(?: \\S+){0,2} (?:is ?|has been |was |been )?(?:temporarily )?(?:blocked|locked|archived|frozen|on hold)\\b`,
     'archived recipient',
     'never logs (?:on|in)',
   ],
@@ -498,14 +499,14 @@ const DISABLED: readonly ReplyRow[] = [
   [
     'inactive_mailbox',
     'iana',
-    `${WHOSE}(?:'s)?(?: \\S+){0,2} (?:is |has been |was )?(?:disabled|inactive|deactivated|terminated|closed|expired|discontinued)`,
-    `${WHOSE} that you tried to reach is (?:disabled|inactive)`,
+    `${MAILBOX_NOUNS}(?:'s)?(?: \\S+){0,2} (?:is |has been |was )?(?:disabled|inactive|deactivated|terminated|closed|expired|discontinued)`,
+    `${MAILBOX_NOUNS} that you tried to reach is (?:disabled|inactive)`,
     `(?:disabled|inactive|expired|closed|deactivated) (?:user|recipient|mailbox|account|e-?mail|address)`,
     '(?:user|recipient|mailbox|account)(?: \\S+)? (?:is |has been |was )?suspended',
     '(?:user|account|mailbox) (?:is )?not active',
     'not an active (?:address|mailbox|user|account)',
-    `${WHOSE}(?: \\S+)? (?:is |has )?no longer (?:active|available|valid|exists?\\b|used?\\b|in use|on |with |here|employed|works?\\b|monitored|an? )`,
-    `${WHOSE}(?: \\S+)? (?:is )?no longer (?:accept|receiv)(?:s|es?|ing) (?:e-?)?(?:mails?|messages?)\\b`,
+    `${MAILBOX_NOUNS}(?: \\S+)? (?:is |has )?no longer (?:active|available|valid|exists?\\b|used?\\b|in use|on |with |here|employed|works?\\b|monitored|an? )`,
+    `${MAILBOX_NOUNS}(?: \\S+)? (?:is )?no longer (?:accept|receiv)(?:s|es?|ing) (?:e-?)?(?:mails?|messages?)\\b`,
     '(?:user|recipient|employee) (?:has )?left (?:the |our )',
     '(?:user|recipient|mailbox) has moved\\b',
   ],
@@ -530,16 +531,16 @@ const UNKNOWN: readonly ReplyRow[] = [
   [
     'invalid_recipient',
     'postfix',
-    `${WHOSE}(?:'s)? (?:is |was )?(?:unknown|not known|not found|non-?existent|not registered|not listed)`,
-    `${WHOSE} (?:\\S+ )?(?:(?:is |was )(?:unknown|not found)|does not exist|doesn't exist|do not exist|not exists?)`,
-    `unknown (?:or (?:illegal|invalid) )?${WHOSE}`,
-    `no such (?:local |mail |email |valid )?${WHOSE}`,
+    `${MAILBOX_NOUNS}(?:'s)? (?:is |was )?(?:unknown|not known|not found|non-?existent|not registered|not listed)`,
+    `${MAILBOX_NOUNS} (?:\\S+ )?(?:(?:is |was )(?:unknown|not found)|does not exist|doesn't exist|do not exist|not exists?)`,
+    `unknown (?:or (?:illegal|invalid) )?${MAILBOX_NOUNS}`,
+    `no such (?:local |mail |email |valid )?${MAILBOX_NOUNS}`,
     'non-?existent (?:user|recipient|mailbox|account|address)',
     '(?:bad|invalid) (?:recipient|mailbox|user|email recipient|destination (?:mailbox|address))s?\\b',
     'not a (?:valid|known) (?:user|recipient|mailbox|address|customer)',
     '(?:recipient|address)(?: \\S+){0,2} is not a valid',
     'bad recipient address syntax',
-    `${WHOSE}(?: \\(\\S+\\))? (?:is )?(?:unknown|invalid|wrong|unavaiable|not (?:present|recogni[sz]ed|exist|local))`,
+    `${MAILBOX_NOUNS}(?: \\(\\S+\\))? (?:is )?(?:unknown|invalid|wrong|unavaiable|not (?:present|recogni[sz]ed|exist|local))`,
     'invalid (?:e-?mail )?address\\b(?!:)',
     'invalid-(?:recipient|user|mailbox)',
     'userunknown',
@@ -631,7 +632,7 @@ const VAGUE: readonly ReplyRow[] = [
 ]
 
 /** One expression of many alternatives, each at the beginning of a word; one with a star in front anywhere, for scripts that have no spaces. */
-export function anyOf(patterns: readonly string[]): RegExp {
+export function buildMatcher(patterns: readonly string[]): RegExp {
   const isAnywhere = (pattern: string) => pattern.startsWith('*')
   const words = patterns.filter((pattern) => !isAnywhere(pattern))
   const anywhere = patterns.filter(isAnywhere).map((pattern) => pattern.slice(1))
@@ -647,26 +648,26 @@ interface Rule {
   readonly pattern: RegExp
 }
 
-const rulesOf = (...tables: readonly (readonly ReplyRow[])[]): readonly Rule[] =>
+const buildRules = (...tables: readonly (readonly ReplyRow[])[]): readonly Rule[] =>
   tables.flat().map(([category, source, ...patterns]) => ({
     category,
     source: SOURCES[source],
-    pattern: anyOf(patterns),
+    pattern: buildMatcher(patterns),
   }))
 
-export const LIVING_RULES = rulesOf(LIVING)
-export const GREYLISTING_RULES = rulesOf([GREYLISTING])
-export const UNKNOWN_RULES = rulesOf(UNKNOWN)
-export const UNAVAILABLE_RULES = rulesOf(UNAVAILABLE)
-export const LOCKED_RULES = rulesOf(LOCKED)
-export const DISABLED_RULES = rulesOf(DISABLED)
+export const LIVING_RULES = buildRules(LIVING)
+export const GREYLISTING_RULES = buildRules([GREYLISTING])
+export const UNKNOWN_RULES = buildRules(UNKNOWN)
+export const UNAVAILABLE_RULES = buildRules(UNAVAILABLE)
+export const LOCKED_RULES = buildRules(LOCKED)
+export const DISABLED_RULES = buildRules(DISABLED)
 /** All rules, in the order in which they decide. */
 export const REPLY_RULES: readonly Rule[] = [
   ...LIVING_RULES,
-  ...rulesOf(PROVIDERS, SENDER_CAUSES, MESSAGE_CAUSES, POLICY),
+  ...buildRules(PROVIDERS, SENDER_CAUSES, MESSAGE_CAUSES, POLICY),
   ...LOCKED_RULES,
   ...DISABLED_RULES,
   ...UNKNOWN_RULES,
   ...UNAVAILABLE_RULES,
-  ...rulesOf(VAGUE),
+  ...buildRules(VAGUE),
 ]

@@ -4,15 +4,15 @@
  */
 import type { BounceCategory } from './bounce-category.ts'
 import {
-  anyOf,
+  buildMatcher,
   DISABLED_RULES,
   GREYLISTING_RULES,
   LIVING_RULES,
   LOCKED_RULES,
+  MAILBOX_NOUNS,
   REPLY_RULES,
   UNAVAILABLE_RULES,
   UNKNOWN_RULES,
-  WHOSE,
 } from './reply-table.ts'
 
 /** The length of a reply that is stored, and looked at: the expressions cost up to its square. */
@@ -38,7 +38,7 @@ export const normaliseReply = (text: string): string =>
     .replace(/\s+/g, ' ')
 
 /** The sender's address is meant: servers verify it with the words of their neighbour. */
-const SENDER = anyOf([
+const SENDER_WORDS = buildMatcher([
   'senders?\\b|from[- ]address|return.?path|mail from|envelope|call(?:back|out) to|verification failed for|in your domain',
   'reply-to\\b|reply (?:to )?address|originat(?:or|ing)|headers?\\b|message-?id',
   '(?:absender|versender|exp\\S{1,2}diteur|emetteur|\\S{1,2}metteur|remitente|mittente|remetente|nadawc|afzender|odes\\S{1,2}latel|отправител)',
@@ -46,11 +46,11 @@ const SENDER = anyOf([
 ])
 
 /** Who answers could not look, or nothing of its domain is there: both may be otherwise tomorrow, whatever else it says of the mailbox. */
-const UNSURE = anyOf([
+const INCONCLUSIVE_WORDS = buildMatcher([
   'temporar|greylist|timed?[- ]?out|in progress|maintenance|connection (?:refused|reset|failed|lost)|(?<!not )retry|deferred',
   '(?:ldap|database|directory|backend|server|system|internal|transport|storage)(?: \\S+)? (?:error|failed|failure|unavailable|down|problem)',
   'look-?ups?(?: \\S+)? (?:error|failed|failure)|verif\\S+ (?:in progress|pending)',
-  `${WHOSE}(?:'s)? domain|domain (?:is |was )?(?:not|unknown|does not|doesn't)|unknown domain`,
+  `${MAILBOX_NOUNS}(?:'s)? domain|domain (?:is |was )?(?:not|unknown|does not|doesn't)|unknown domain`,
   '(?:vor\\S{1,2}bergehend|voruebergehend|zeitweise|tijdelijk|tymczasow|do\\S{1,2}asn\\S{1,2}|временно|provisoire)',
   '*(?:一時|暂时|暫時)',
 ])
@@ -59,7 +59,7 @@ const UNSURE = anyOf([
 const OTHER_CODE = /(?<![\d.])(?:4\.\d{1,3}|5\.7)\.\d{1,3}(?![\d.]*\d)/
 
 /** Something else than the mailbox is meant, or the mailbox not for good. */
-const OTHERWISE = anyOf([
+const OTHER_CAUSE_WORDS = buildMatcher([
   'your (?:\\S+ )?(?:account|ip|server|host|domain|network|helo|organi[sz]ation|country|address)\\b|from you\\b',
   'helo\\b|ehlo\\b|hostname|ptr\\b|reverse|dns\\b|resource record|(?:ip|client|remote) address|address:? \\d',
   'rates?\\b|ratio\\b|count\\b|limit|too (?:many|much|quick|fast)|throttl|quota|full\\b|exceed|storage|size\\b',
@@ -76,14 +76,14 @@ const OTHERWISE = anyOf([
 ])
 
 /** Words that replies about an address are made of, in the language of the protocol. */
-const ENGLISH =
+const ENGLISH_WORDS =
   /(?<![\p{L}\d])(?:recipients?|addressee|address|users?|mail ?box|account|alias|rejected|refused|invalid|unknown|unable|not|no|does|found|null|mx|bad|destination|nobody|no one|such|here|there|this|that|exists?|cannot|undeliverable|local|gone)(?![\p{L}\d])/iu
 /** What Postfix writes before the words of its operator, which may be in any language. */
-const PREFIX = /(?:recipient )?address rejected:/gi
+const POSTFIX_PREFIX = /(?:recipient )?address rejected:/gi
 const HOST_NAME = /(?<![^\s([])[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,10}(?![^\s)\].,:;])/gi
 const TWO_LETTERS = /\p{L}{2}/u
 /** Letters beyond ASCII, and what is left of them where they were no UTF-8. */
-const FOREIGN = /[^\x00-\x7f]/
+const NON_ASCII = /[^\x00-\x7f]/
 
 /** Exchange Online of an address that its directory does not have. */
 const MICROSOFT_DIRECTORY = /\brecipient address rejected: access denied\b.{0,500}\bAS\(201806281\)/i
@@ -95,49 +95,49 @@ const MICROSOFT_RECIPIENT = /\brecipient address rejected: access denied\b/i
 const CISCO_DIRECTORY = /#5\.1\.0 address rejected/i
 
 /** @param words of `normaliseReply` */
-export const isOfMicrosoftDirectory = (words: string): boolean => MICROSOFT_DIRECTORY.test(words)
+export const isMicrosoftDirectoryReply = (words: string): boolean => MICROSOFT_DIRECTORY.test(words)
 
 /** @param words of `normaliseReply` */
 export const isRejectedRecipient = (words: string): boolean => MICROSOFT_RECIPIENT.test(words)
 
-const matches = (rules: typeof UNKNOWN_RULES, words: string): boolean =>
+const matchesAny = (rules: typeof UNKNOWN_RULES, words: string): boolean =>
   rules.some(({ pattern }) => pattern.test(words))
 
 /** The cause that the words name; undefined: none. @param words of `normaliseReply` */
-export const causeOfWords = (words: string): BounceCategory | undefined =>
+export const findCauseInWords = (words: string): BounceCategory | undefined =>
   CISCO_DIRECTORY.test(words) ? 'invalid_recipient' : REPLY_RULES.find(({ pattern }) => pattern.test(words))?.category
 
 /** A full mailbox, a greylist: said of addresses that are alive, with any code. @param words of `normaliseReply` */
-export const causeOfLiving = (words: string): BounceCategory | undefined =>
+export const findLivingCause = (words: string): BounceCategory | undefined =>
   LIVING_RULES.find(({ pattern }) => pattern.test(words))?.category
 
 /** @param words of `normaliseReply` */
-export const isGreylisting = (words: string): boolean => matches(GREYLISTING_RULES, words)
+export const isGreylisting = (words: string): boolean => matchesAny(GREYLISTING_RULES, words)
 
 /** @param words of `normaliseReply` */
 export const isUnknownMailbox = (words: string): boolean =>
-  matches(UNKNOWN_RULES, words) || matches(UNAVAILABLE_RULES, words) || CISCO_DIRECTORY.test(words)
+  matchesAny(UNKNOWN_RULES, words) || matchesAny(UNAVAILABLE_RULES, words) || CISCO_DIRECTORY.test(words)
 
 /** Unknown in words that are said of nothing else. @param words of `normaliseReply` */
-export const isPlainlyUnknown = (words: string): boolean => matches(UNKNOWN_RULES, words)
+export const isClearlyUnknown = (words: string): boolean => matchesAny(UNKNOWN_RULES, words)
 
 /** Switched off or gone. @param words of `normaliseReply` */
-export const isDisabledMailbox = (words: string): boolean => matches(DISABLED_RULES, words)
+export const isDisabledMailbox = (words: string): boolean => matchesAny(DISABLED_RULES, words)
 
 /** Locked, archived or moved: it takes no mail now, and may again. @param words of `normaliseReply` */
-export const isLockedMailbox = (words: string): boolean => matches(LOCKED_RULES, words)
+export const isLockedMailbox = (words: string): boolean => matchesAny(LOCKED_RULES, words)
 
 /** Whether a reply names the sender. @param words of `normaliseReply` */
-export const namesSender = (words: string): boolean => SENDER.test(words)
+export const namesSender = (words: string): boolean => SENDER_WORDS.test(words)
 
 /** Whether who answers may find the mailbox tomorrow, or means no mailbox at all. @param words of `normaliseReply` */
-export const isUnsure = (words: string): boolean => UNSURE.test(words) || OTHER_CODE.test(words)
+export const isInconclusive = (words: string): boolean => INCONCLUSIVE_WORDS.test(words) || OTHER_CODE.test(words)
 
 /** Whether a reply may mean something else than the mailbox. @param words of `normaliseReply` */
-export const meansSomethingElse = (words: string): boolean => OTHERWISE.test(words)
+export const hasOtherCause = (words: string): boolean => OTHER_CAUSE_WORDS.test(words)
 
 /** Whether a reply says something in words that nothing here reads: its code is not believed then. @param words of `normaliseReply` */
-export function isUnread(words: string): boolean {
-  const rest = words.replace(PREFIX, ' ').replace(HOST_NAME, ' ')
-  return FOREIGN.test(rest) || (TWO_LETTERS.test(rest) && !ENGLISH.test(rest))
+export function isUnreadable(words: string): boolean {
+  const rest = words.replace(POSTFIX_PREFIX, ' ').replace(HOST_NAME, ' ')
+  return NON_ASCII.test(rest) || (TWO_LETTERS.test(rest) && !ENGLISH_WORDS.test(rest))
 }

@@ -5,28 +5,37 @@ import type { Millis } from '#platform/clock.ts'
 import { hours, minutes } from '#platform/units.ts'
 
 /** Wait after attempt 1, 2, …; the last one repeats. RFC 5321 §4.5.4.1 asks for 30 minutes in general and allows more at first. */
-const LADDER_MS = [minutes(5), minutes(10), minutes(20), minutes(40), hours(1), hours(2), hours(4), hours(8)] as const
-const LAST_STEP_MS = hours(8)
-const JITTER = 0.1
+const RETRY_DELAYS_MS = [
+  minutes(5),
+  minutes(10),
+  minutes(20),
+  minutes(40),
+  hours(1),
+  hours(2),
+  hours(4),
+  hours(8),
+] as const
+const LAST_RETRY_DELAY_MS = hours(8)
+const JITTER_FRACTION = 0.1
 
 /** Wait after attempt `attempt` (1 is the first) before the next, in ms, with up to 10 % jitter. */
-export function retryDelayMs(attempt: number, random: number): number {
-  const base = LADDER_MS[Math.max(attempt, 1) - 1] ?? LAST_STEP_MS
-  return Math.round(base * (1 + JITTER * random))
+export function computeRetryDelayMs(attempt: number, random: number): number {
+  const base = RETRY_DELAYS_MS[Math.max(attempt, 1) - 1] ?? LAST_RETRY_DELAY_MS
+  return Math.round(base * (1 + JITTER_FRACTION * random))
 }
 
 /** How many attempts the ladder makes, without jitter, with the one at or after expiry that is the last: `max_attempts` of an email. */
-export function maxAttempts(expiryHours: number): number {
+export function computeMaxAttempts(expiryHours: number): number {
   let attempts = 1
-  for (let at = 0; at < hours(expiryHours); at += retryDelayMs(attempts++, 0));
+  for (let at = 0; at < hours(expiryHours); at += computeRetryDelayMs(attempts++, 0));
   return attempts
 }
 
 /** Whether the next attempt of the ladder would come after expiry, at its slowest. */
-export function hasLadderEnded(attempts: number, expiryHours: number): boolean {
+export function isRetryScheduleExhausted(attempts: number, expiryHours: number): boolean {
   let at = 0
-  for (let attempt = 1; attempt < attempts; attempt++) at += retryDelayMs(attempt, 1)
-  return at + retryDelayMs(attempts, 1) >= hours(expiryHours)
+  for (let attempt = 1; attempt < attempts; attempt++) at += computeRetryDelayMs(attempt, 1)
+  return at + computeRetryDelayMs(attempts, 1) >= hours(expiryHours)
 }
 
 /**
@@ -35,11 +44,11 @@ export function hasLadderEnded(attempts: number, expiryHours: number): boolean {
  * @param attempts of the email, or of its site by whoever came before it
  */
 export const isExpired = (firstDueAt: Millis, now: Millis, attempts: number, expiryHours: number): boolean =>
-  now - firstDueAt >= hours(expiryHours) && hasLadderEnded(attempts, expiryHours)
+  now - firstDueAt >= hours(expiryHours) && isRetryScheduleExhausted(attempts, expiryHours)
 
 /** Longer than the ladder and any rest let a recipient wait after `attempts` attempts: the time was stored under a clock that was ahead. */
-export const isBeyondLadder = (nextAt: Millis, now: Millis, attempts: number): boolean =>
-  nextAt - now > Math.max(attempts > 0 ? retryDelayMs(attempts, 1) : 0, MAX_SITE_REST_MS)
+export const isBeyondRetrySchedule = (nextAt: Millis, now: Millis, attempts: number): boolean =>
+  nextAt - now > Math.max(attempts > 0 ? computeRetryDelayMs(attempts, 1) : 0, MAX_SITE_BACKOFF_MS)
 
 /** The longest that a site is left alone. */
-export const MAX_SITE_REST_MS = minutes(15)
+export const MAX_SITE_BACKOFF_MS = minutes(15)

@@ -4,14 +4,14 @@
 import { isIP } from 'node:net'
 import type { App } from '#features/core/app/app.ts'
 import { domainOfLane, SANDBOX_LANE } from '#features/sending/queue/lanes.ts'
-import { shuffled } from '#platform/ids.ts'
+import { shuffle } from '#platform/ids.ts'
 import {
   type MailHost,
   resolveHostAddresses,
   resolveMailHosts,
   resolveRouteAddresses,
 } from '#protocols/dns/mail-route.ts'
-import { mayConnectTo } from '#protocols/dns/special-addresses.ts'
+import { canConnectTo } from '#protocols/dns/special-addresses.ts'
 import type { BounceCategory } from './bounce-category.ts'
 import type { Route } from './protocol.ts'
 
@@ -31,13 +31,13 @@ export interface CaptureAddress {
 export async function routeLane(app: App, lane: string, capture: CaptureAddress): Promise<RouteResult> {
   const domain = domainOfLane(lane)
   if (domain === SANDBOX_LANE || app.config.delivery === 'capture')
-    return { kind: 'route', route: captureRoute(capture) }
-  if (app.config.delivery === 'relay') return relayRoute(app)
-  return directRoute(app, domain)
+    return { kind: 'route', route: buildCaptureRoute(capture) }
+  if (app.config.delivery === 'relay') return resolveRelayRoute(app)
+  return resolveDirectRoute(app, domain)
 }
 
 /** A name that no mail host can have (RFC 6761 §6.4): a site of that name would share its sessions. */
-const captureRoute = ({ host, port }: CaptureAddress): Route => ({
+const buildCaptureRoute = ({ host, port }: CaptureAddress): Route => ({
   site: 'capture.invalid',
   hosts: [{ host: 'capture.invalid', addresses: [host] }],
   port,
@@ -46,7 +46,7 @@ const captureRoute = ({ host, port }: CaptureAddress): Route => ({
 })
 
 /** The smarthost is the operator's word: any address is allowed. */
-async function relayRoute(app: App): Promise<RouteResult> {
+async function resolveRelayRoute(app: App): Promise<RouteResult> {
   const url = new URL(app.config.relayUrl)
   const host = url.hostname.replace(/^\[|\]$/g, '')
   const isImplicit = url.protocol === 'smtps:'
@@ -74,8 +74,8 @@ async function relayRoute(app: App): Promise<RouteResult> {
   }
 }
 
-async function directRoute(app: App, domain: string): Promise<RouteResult> {
-  const mail = await resolveMailHosts(app.resolver, domain, { shuffle: shuffled })
+async function resolveDirectRoute(app: App, domain: string): Promise<RouteResult> {
+  const mail = await resolveMailHosts(app.resolver, domain, { shuffle: shuffle })
   switch (mail.kind) {
     case 'null-mx':
       return {
@@ -106,11 +106,11 @@ async function directRoute(app: App, domain: string): Promise<RouteResult> {
     case 'temporary':
       return { kind: 'temporary', category: 'dns_failure', text: `451 4.4.3 ${mail.reason}` }
     case 'ok':
-      return hostsRoute(app, domain, mail.hosts)
+      return resolveHostsRoute(app, domain, mail.hosts)
   }
 }
 
-async function hostsRoute(app: App, domain: string, hosts: readonly MailHost[]): Promise<RouteResult> {
+async function resolveHostsRoute(app: App, domain: string, hosts: readonly MailHost[]): Promise<RouteResult> {
   const found = await resolveRouteAddresses(app.resolver, hosts, { ipv6: app.config.ipv6 })
   if (found.kind === 'temporary')
     return { kind: 'temporary', category: 'dns_failure', text: `451 4.4.3 ${found.reason}` }
@@ -123,7 +123,7 @@ async function hostsRoute(app: App, domain: string, hosts: readonly MailHost[]):
     }
   }
   const usable = found.hosts.flatMap(({ host, addresses }) => {
-    const allowed = addresses.filter((address) => mayConnectTo(address, app.config.allowPrivateNetworks))
+    const allowed = addresses.filter((address) => canConnectTo(address, app.config.allowPrivateNetworks))
     return allowed.length > 0 ? [{ host, addresses: allowed }] : []
   })
   if (usable.length === 0)

@@ -6,32 +6,32 @@
  * own, which come after all others everywhere: for slots, for memory and in the Workers.
  */
 import { join } from 'node:path'
-import { tenantOf } from '#features/core/accounts/work-budget.ts'
+import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { App } from '#features/core/app/app.ts'
 import { accountOfLane, isBulkLane } from '#features/sending/queue/lanes.ts'
-import { logIdOf } from '#features/sending/queue/names.ts'
-import { countDue, laneFirstDue, openLanes } from '#features/sending/queue/queue.ts'
-import { ownUrl } from '#features/sending/tracking/base-url.ts'
+import { findLogId } from '#features/sending/queue/names.ts'
+import { countDue, findFirstDue, readOpenLanes } from '#features/sending/queue/queue.ts'
+import { trimTrailingSlashes } from '#features/sending/tracking/base-url.ts'
 import type { Millis, Timer } from '#platform/clock.ts'
-import { MissingPart } from '#platform/content/read.ts'
+import { MissingBlobError } from '#platform/content/read.ts'
 import { canOpenDescriptor } from '#platform/descriptors.ts'
 import { STORAGE_RETRY_MS } from '#platform/queue/retry.ts'
-import { isPassingError, publicReason } from '#platform/storage-errors.ts'
+import { isTransientError, toPublicReason } from '#platform/storage-errors.ts'
 import { minutes, seconds } from '#platform/units.ts'
-import { type Claimed, claimLane, holdLane, settleUnrouted, type Unrouted } from './claim.ts'
-import { type Hand, Hands } from './hands.ts'
+import { type ClaimedRecipients, claimLane, holdLane, settleUnroutable, type Unroutable } from './claim.ts'
+import { type InFlightAttempt, InFlightAttempts } from './hands.ts'
 import { JobBuilder, type UnrenderedJob } from './job.ts'
 import { type Lane, Lanes } from './lanes.ts'
 import { MemoryQueue } from './memory-queue.ts'
-import { judge, type Verdict } from './outcome.ts'
-import { makeOverdueDue } from './overdue.ts'
+import { toVerdict, type Verdict } from './outcome.ts'
+import { releaseOverdueMail } from './overdue.ts'
 import type { AttemptResult, AttemptSession, FromWorker, Route } from './protocol.ts'
 import { recoverInterrupted } from './recover.ts'
-import { RenderLine } from './render-line.ts'
-import { TemplateFailure } from './rendered.ts'
+import { RenderQueue } from './render-line.ts'
+import { TemplateError } from './rendered.ts'
 import { type CaptureAddress, routeLane } from './route.ts'
-import { siteRefusalOf } from './site-refusal.ts'
-import { destinationOf, type Site, Sites } from './sites.ts'
+import { findSiteRejection } from './site-refusal.ts'
+import { type Site, Sites, toDestination } from './sites.ts'
 import { releaseWithoutContent } from './without-content.ts'
 import { createWorkerPool, type WorkerPool } from './worker-pool.ts'
 
@@ -44,7 +44,7 @@ export interface LaneState {
 }
 
 /** A hold that is not told by an event. */
-const UNTOLD_HOLD_MS = minutes(1)
+const MAX_SILENT_HOLD_MS = minutes(1)
 /**
  * How long an attempt may take whose slot or memory is wanted: until the message begins, and from there. RFC 5321
  * §4.5.3.2 gives a server up to 20 minutes for the first and 10 for its reply to the final dot. What ends before the
@@ -57,7 +57,7 @@ const MAX_WANTED_BODY_MS = minutes(2)
 const MIN_BYTES_PER_MS = 64
 const SLOW_ATTEMPTS_INTERVAL_MS = seconds(5)
 /** Of why an email could not be built, as it is stored with each recipient. */
-const MOST_REASON_CHARACTERS = 1000
+const MAX_REASON_LENGTH = 1000
 
 export class DeliveryScheduler {
   readonly #app: App
@@ -65,12 +65,12 @@ export class DeliveryScheduler {
   readonly #stopping = new AbortController()
   readonly #lanes: Lanes
   readonly #sites: Sites
-  readonly #hands: Hands
-  readonly #memoryQueue: MemoryQueue<Hand>
+  readonly #attempts: InFlightAttempts
+  readonly #memoryQueue: MemoryQueue<InFlightAttempt>
   readonly #jobs: JobBuilder
   #pool: WorkerPool | undefined
   /** Those to be rendered, and those whose bodies no Worker has yet. */
-  readonly #renderLine = new RenderLine<Hand>()
+  readonly #renderQueue = new RenderQueue<InFlightAttempt>()
   /** Claims on their way to the disk. */
   readonly #claiming = new Set<Promise<unknown>>()
   /** Set while attempts are watched. */
@@ -87,7 +87,7 @@ export class DeliveryScheduler {
       clock,
       stopping,
       pump: (lane) => this.#pump(lane),
-      onTurnOver: (lane) => {
+      onTurnEnded: (lane) => {
         if (!lane.isPumping) this.#sites.endTurn(lane.name)
         this.#offerSlots()
       },
@@ -99,25 +99,25 @@ export class DeliveryScheduler {
       ownerOf: (lane) => this.#ownerOf(accountOfLane(lane)),
       wake: (lane) => this.#lanes.wake(lane),
     })
-    this.#hands = new Hands({
+    this.#attempts = new InFlightAttempts({
       app,
       stopping,
       onBegun: ({ worker, recipientId }, ok) => this.#pool?.post(worker, { type: 'go', recipientId, ok }),
-      onOver: (hand) => this.#leaveSite(hand),
-      onDue: (lane, at) => this.#lanes.due(lane, at),
+      onAttemptEnded: (attempt) => this.#releaseResources(attempt),
+      onDue: (lane, at) => this.#lanes.setDue(lane, at),
     })
     this.#memoryQueue = new MemoryQueue({
       memory: app.memory,
       tenantOf: (accountId) => this.#ownerOf(accountId),
-      start: (hand, prepared) => {
-        const { lane, worker } = hand
-        hand.sentToWorkerAt = clock.now()
-        hand.maxWantedBodyMs = MAX_WANTED_BODY_MS + prepared.sizeBytes / MIN_BYTES_PER_MS
+      start: (attempt, prepared) => {
+        const { lane, worker } = attempt
+        attempt.sentToWorkerAt = clock.now()
+        attempt.maxWantedBodyMs = MAX_WANTED_BODY_MS + prepared.sizeBytes / MIN_BYTES_PER_MS
         this.#pool?.start(worker, prepared, { owner: this.#ownerOf(accountOfLane(lane)), isBulk: isBulkLane(lane) })
-        this.#renderLine.leave(hand)
+        this.#renderQueue.leave(attempt)
       },
-      isBulk: (hand) => isBulkLane(hand.lane),
-      workerOf: (hand) => hand.worker,
+      isBulk: (attempt) => isBulkLane(attempt.lane),
+      workerOf: (attempt) => attempt.worker,
     })
   }
 
@@ -137,21 +137,21 @@ export class DeliveryScheduler {
         connectionsPerSite: config.connectionsPerSite,
         messagesPerConnection: config.messagesPerConnection,
         connectionIdleMs: seconds(config.connectionIdleSeconds),
-        tracking: { keyHex: keys.subkey('tracking').toHex(), ownUrl: ownUrl(config.publicUrl) },
+        tracking: { keyHex: keys.subkey('tracking').toHex(), ownUrl: trimTrailingSlashes(config.publicUrl) },
       },
       clock,
       log,
       onMessage: (_, message) => this.#onMessage(message),
       onDeath: (worker) => this.#onWorkerDeath(worker),
     })
-    await this.#makeOverdueDue()
-    const stopDue = this.#app.mailDue.listen(({ lane, at }) => this.#lanes.due(lane, at))
-    const stopSetBack = this.#app.clockSetBack.listen(() => void this.#makeOverdueDue())
+    await this.#releaseOverdueMail()
+    const stopDue = this.#app.mailDue.listen(({ lane, at }) => this.#lanes.setDue(lane, at))
+    const stopSetBack = this.#app.clockSetBack.listen(() => void this.#releaseOverdueMail())
     this.#stopListening = () => {
       stopDue()
       stopSetBack()
     }
-    for (const { lane, firstAt } of openLanes(this.#app.db)) this.#lanes.due(lane, firstAt)
+    for (const { lane, firstAt } of readOpenLanes(this.#app.db)) this.#lanes.setDue(lane, firstAt)
   }
 
   /** Begins nothing more; waits for begun transactions, at most 60 s, and settles the rest. */
@@ -163,10 +163,10 @@ export class DeliveryScheduler {
     this.#pool?.postAll({ type: 'drain' })
     // What is being claimed comes into hand first, or it would stay claimed until the next start.
     await Promise.allSettled(this.#claiming)
-    await this.#hands.begunSettled()
-    this.#renderLine.clear()
+    await this.#attempts.waitForBegun()
+    this.#renderQueue.clear()
     this.#memoryQueue.clear()
-    await this.#hands.settleStopped()
+    await this.#attempts.settleStopped()
     this.#pool?.terminate()
   }
 
@@ -178,27 +178,27 @@ export class DeliveryScheduler {
   /** Every lane with open mail, and why its due mail waits. */
   states(): LaneState[] {
     const now = this.#app.clock.now()
-    return openLanes(this.#app.db).map(({ lane, firstAt, waiting }) => ({
+    return readOpenLanes(this.#app.db).map(({ lane, firstAt, waiting }) => ({
       lane,
       waiting,
       firstDue: firstAt,
-      reason: this.#reason(lane, firstAt, now),
+      reason: this.#describeWait(lane, firstAt, now),
     }))
   }
 
-  #reason(lane: string, firstDue: Millis, now: Millis): string {
-    const hands = this.#hands.all().filter((hand) => hand.lane === lane)
-    if (hands[0]) {
-      const isCrowded = this.#sites.isWaitingAt(hands[0].destination.siteName, lane)
-      return `${hands.length} in delivery${isCrowded ? ', the rest waits for a connection' : ''}`
+  #describeWait(lane: string, firstDue: Millis, now: Millis): string {
+    const attempts = this.#attempts.all().filter((attempt) => attempt.lane === lane)
+    if (attempts[0]) {
+      const isWaitingForConnection = this.#sites.isWaitingAt(attempts[0].destination.siteName, lane)
+      return `${attempts.length} in delivery${isWaitingForConnection ? ', the rest waits for a connection' : ''}`
     }
     if (firstDue > now) return 'waits for its time'
     const afterOthers = isBulkLane(lane) ? ', after all mail that is not of a broadcast' : ''
-    const waiting = this.#sites.siteOfWaiting(lane)
+    const waiting = this.#sites.findWaitingSite(lane)
     if (waiting) {
       const [name, site] = waiting
-      const { restUntil, restReason } = site
-      return this.#sites.restLeftMs(site) > 0
+      const { backoffUntil: restUntil, backoffReason: restReason } = site
+      return this.#sites.backoffLeftMs(site) > 0
         ? `${name} rests until ${new Date(restUntil).toISOString()}: ${restReason}`
         : `waits for a connection to ${name}${afterOthers}`
     }
@@ -214,19 +214,21 @@ export class DeliveryScheduler {
     try {
       while (!stopping.aborted && lane.firstDue !== undefined) {
         if (lane.firstDue > clock.now()) return this.#lanes.sleepUntil(lane, lane.firstDue)
-        if (this.#hands.unstored > 0) return this.#lanes.sleepUntil(lane, clock.now() + STORAGE_RETRY_MS)
+        if (this.#attempts.unstored > 0) return this.#lanes.sleepUntil(lane, clock.now() + STORAGE_RETRY_MS)
         if (this.#sites.slotsFor(lane.name) <= 0) return this.#waitForSlot(lane)
-        const routed = await routeLane(this.#app, lane.name, this.#capture)
+        const routeResult = await routeLane(this.#app, lane.name, this.#capture)
         if (stopping.aborted) return
-        if (routed.kind === 'temporary' && !canOpenDescriptor()) {
+        if (routeResult.kind === 'temporary' && !canOpenDescriptor()) {
           log.warn({ lane: lane.name }, 'delivery waits: this process has too many open files')
           return this.#lanes.sleepUntil(lane, clock.now() + STORAGE_RETRY_MS)
         }
         const claiming =
-          routed.kind === 'route' ? this.#handOut(lane, routed.route) : this.#settleUnrouted(lane, routed)
+          routeResult.kind === 'route'
+            ? this.#handOut(lane, routeResult.route)
+            : this.#settleUnroutable(lane, routeResult)
         this.#claiming.add(claiming)
-        const isGoing = await claiming.finally(() => this.#claiming.delete(claiming))
-        if (!isGoing) return
+        const canContinue = await claiming.finally(() => this.#claiming.delete(claiming))
+        if (!canContinue) return
       }
     } catch (error) {
       log.error({ err: error, lane: lane.name }, 'the queue could not go on; it tries again')
@@ -237,23 +239,23 @@ export class DeliveryScheduler {
   #waitForSlot(lane: Lane): void {
     this.#sites.waitForSlot(lane.name)
     this.#watchSlowAttempts()
-    this.#lanes.sleepInLine(lane)
+    this.#lanes.sleepInQueue(lane)
   }
 
   /** Claims for a site and starts the jobs. False when the lane has to wait. */
   async #handOut(lane: Lane, route: Route): Promise<boolean> {
     const now = this.#app.clock.now()
-    const site = this.#sites.of(route.site)
-    const destination = destinationOf(route)
-    if (this.#sites.restLeftMs(site) > 0) return this.#waitForRest(lane, route.site, site)
+    const site = this.#sites.getSite(route.site)
+    const destination = toDestination(route)
+    if (this.#sites.backoffLeftMs(site) > 0) return this.#waitForBackoff(lane, route.site, site)
     if (this.#sites.capacityOfSite(site, lane.name) <= 0) {
       this.#sites.waitForSite(site, lane.name)
-      this.#lanes.sleepInLine(lane)
+      this.#lanes.sleepInQueue(lane)
       return false
     }
     if (this.#sites.capacityOfAddress(destination.network, lane.name) <= 0) {
       this.#sites.waitForAddress(destination.network, lane.name)
-      this.#lanes.sleepInLine(lane)
+      this.#lanes.sleepInQueue(lane)
       return false
     }
     this.#sites.leaveQueues(lane.name)
@@ -270,14 +272,14 @@ export class DeliveryScheduler {
     const limit = countDue(this.#app.db, lane.name, now, max)
     // Acquired before the commit, so that other lanes do not claim into the same slots meanwhile.
     this.#sites.acquireSlots(destination, limit, lane.name)
-    let claimed: Claimed = []
+    let claimed: ClaimedRecipients = []
     try {
       claimed = await this.#app.commit.writeFromReserve((tx) => claimLane(this.#app, tx, lane.name, { limit, now }))
     } finally {
       this.#sites.releaseSlots(destination, limit - claimed.length, lane.name)
     }
-    const hands = claimed.map(
-      (recipient): Hand => ({
+    const attempts = claimed.map(
+      (recipient): InFlightAttempt => ({
         ...recipient,
         startedAt: undefined,
         lane: lane.name,
@@ -288,138 +290,143 @@ export class DeliveryScheduler {
         settling: undefined,
       }),
     )
-    for (const hand of hands) this.#hands.add(hand)
-    for (const hand of hands) this.#startJob(hand, route)
+    for (const attempt of attempts) this.#attempts.add(attempt)
+    for (const attempt of attempts) this.#startJob(attempt, route)
     this.#watchSlowAttempts()
-    lane.firstDue = laneFirstDue(this.#app.db, lane.name)
+    lane.firstDue = findFirstDue(this.#app.db, lane.name)
     return true
   }
 
   /** The site rests. A short rest is waited for; of a longer one each due recipient is told by an event. False when nothing is left to do now. */
-  async #waitForRest(lane: Lane, name: string, site: Site): Promise<boolean> {
+  async #waitForBackoff(lane: Lane, name: string, site: Site): Promise<boolean> {
     const now = this.#app.clock.now()
-    const { restUntil: until, failures: siteFailures } = site
-    if (until - now <= UNTOLD_HOLD_MS) {
+    const { backoffUntil: until, failures: siteFailures } = site
+    if (until - now <= MAX_SILENT_HOLD_MS) {
       this.#sites.waitForSite(site, lane.name)
       this.#lanes.sleepUntil(lane, until)
       return false
     }
     site.slots.waiting.delete(lane.name)
-    const reason = `${name} is left alone for a while: ${site.restReason}`
+    const reason = `${name} is left alone for a while: ${site.backoffReason}`
     await holdLane(this.#app, lane.name, { now, until, reason, siteFailures })
-    lane.firstDue = laneFirstDue(this.#app.db, lane.name)
+    lane.firstDue = findFirstDue(this.#app.db, lane.name)
     return true
   }
 
-  async #settleUnrouted(lane: Lane, unrouted: Unrouted): Promise<boolean> {
-    await settleUnrouted(this.#app, lane.name, unrouted)
-    lane.firstDue = laneFirstDue(this.#app.db, lane.name)
+  async #settleUnroutable(lane: Lane, unroutable: Unroutable): Promise<boolean> {
+    await settleUnroutable(this.#app, lane.name, unroutable)
+    lane.firstDue = findFirstDue(this.#app.db, lane.name)
     return true
   }
 
-  #startJob(hand: Hand, route: Route): void {
+  #startJob(attempt: InFlightAttempt, route: Route): void {
     try {
-      const built = this.#jobs.build(hand.recipientId, hand.emailId, route)
+      const built = this.#jobs.build(attempt.recipientId, attempt.emailId, route)
       if ('render' in built)
-        this.#renderLine.enter(hand, this.#ownerOf(built.accountId), () => void this.#render(hand, built))
-      else this.#memoryQueue.enter(hand, built)
+        this.#renderQueue.enqueue(attempt, this.#ownerOf(built.accountId), () => void this.#render(attempt, built))
+      else this.#memoryQueue.enqueue(attempt, built)
     } catch (error) {
-      if (isPassingError(error)) this.#postpone(hand, error)
-      else this.#failUnbuilt(hand, error)
+      if (isTransientError(error)) this.#postpone(attempt, error)
+      else this.#failUnbuilt(attempt, error)
     }
   }
 
   /** The job of a broadcast's email is started once it is rendered. */
-  async #render(hand: Hand, unrendered: UnrenderedJob): Promise<void> {
+  async #render(attempt: InFlightAttempt, unrendered: UnrenderedJob): Promise<void> {
     try {
       const prepared = await unrendered.render()
       // What ended meanwhile, with the service or otherwise, is nobody's to send.
-      if (this.#hands.unsettled(hand.recipientId) !== hand) return
-      this.#memoryQueue.enter(hand, prepared)
+      if (this.#attempts.findUnsettled(attempt.recipientId) !== attempt) return
+      this.#memoryQueue.enqueue(attempt, prepared)
       this.#watchSlowAttempts()
     } catch (error) {
-      if (this.#hands.unsettled(hand.recipientId) !== hand) return
-      if (error instanceof TemplateFailure) return this.#failUnbuilt(hand, error)
-      if (error instanceof MissingPart) return this.#holdWithoutContent(hand)
-      this.#postpone(hand, error)
+      if (this.#attempts.findUnsettled(attempt.recipientId) !== attempt) return
+      if (error instanceof TemplateError) return this.#failUnbuilt(attempt, error)
+      if (error instanceof MissingBlobError) return this.#holdWithoutContent(attempt)
+      this.#postpone(attempt, error)
     }
   }
 
-  #holdWithoutContent(hand: Hand): void {
-    this.#logAttempt(hand, { kind: 'content_missing' }, undefined)
-    void this.#hands.settle(hand, { kind: 'content_missing' }, undefined)
+  #holdWithoutContent(attempt: InFlightAttempt): void {
+    this.#logAttempt(attempt, { kind: 'content_missing' }, undefined)
+    void this.#attempts.settle(attempt, { kind: 'content_missing' }, undefined)
   }
 
   /** What may work later goes back into the queue without an attempt. */
-  #postpone(hand: Hand, error: unknown): void {
+  #postpone(attempt: InFlightAttempt, error: unknown): void {
     this.#app.log.warn(
-      { err: error, email: logIdOf(this.#app.db, hand.emailId), recipient: hand.recipientId },
+      { err: error, email: findLogId(this.#app.db, attempt.emailId), recipient: attempt.recipientId },
       'delivery postponed: cannot prepare the message',
     )
-    void this.#hands.settle(hand, { kind: 'released' }, undefined)
+    void this.#attempts.settle(attempt, { kind: 'released' }, undefined)
   }
 
-  #failUnbuilt(hand: Hand, error: unknown): void {
+  #failUnbuilt(attempt: InFlightAttempt, error: unknown): void {
     this.#app.log.error(
-      { err: error, email: logIdOf(this.#app.db, hand.emailId), recipient: hand.recipientId },
+      { err: error, email: findLogId(this.#app.db, attempt.emailId), recipient: attempt.recipientId },
       'the message could not be made',
     )
-    const reason = publicReason(error).slice(0, MOST_REASON_CHARACTERS).toWellFormed()
-    void this.#hands.settle(hand, { kind: 'failed', reason }, undefined)
+    const reason = toPublicReason(error).slice(0, MAX_REASON_LENGTH).toWellFormed()
+    void this.#attempts.settle(attempt, { kind: 'failed', reason }, undefined)
   }
 
   #onMessage(message: FromWorker): void {
-    const hand = this.#hands.unsettled(message.recipientId)
-    if (!hand) return
-    if (message.type === 'begin') void this.#hands.begin(hand)
-    else this.#onOutcome(hand, message)
+    const attempt = this.#attempts.findUnsettled(message.recipientId)
+    if (!attempt) return
+    if (message.type === 'begin') void this.#attempts.begin(attempt)
+    else this.#onOutcome(attempt, message)
   }
 
-  #onOutcome(hand: Hand, { result, session }: Extract<FromWorker, { type: 'outcome' }>): void {
-    const site = this.#sites.of(hand.destination.siteName)
-    const siteRefusal = siteRefusalOf(result)
-    if (siteRefusal !== undefined) this.#sites.rest(site, siteRefusal)
-    else if (session) this.#sites.answered(site)
-    const judged = judge(result)
+  #onOutcome(attempt: InFlightAttempt, { result, session }: Extract<FromWorker, { type: 'outcome' }>): void {
+    const site = this.#sites.getSite(attempt.destination.siteName)
+    const siteRejection = findSiteRejection(result)
+    if (siteRejection !== undefined) this.#sites.backOff(site, siteRejection)
+    else if (session) this.#sites.recordSession(site)
+    const attemptVerdict = toVerdict(result)
     const verdict =
-      siteRefusal !== undefined && judged.kind === 'deferred' ? { ...judged, siteFailures: site.failures } : judged
-    if (result.kind === 'postponed' || result.kind === 'broken') this.#logOwnFault(hand, result)
-    else this.#logAttempt(hand, verdict, session)
-    void this.#hands.settle(hand, verdict, session)
+      siteRejection !== undefined && attemptVerdict.kind === 'deferred'
+        ? { ...attemptVerdict, siteFailures: site.failures }
+        : attemptVerdict
+    if (result.kind === 'postponed' || result.kind === 'broken') this.#logOwnFailure(attempt, result)
+    else this.#logAttempt(attempt, verdict, session)
+    void this.#attempts.settle(attempt, verdict, session)
   }
 
   /** One line for an attempt that a fault of our own ended before the message began. */
-  #logOwnFault(hand: Hand, { kind, detail }: Extract<AttemptResult, { kind: 'postponed' | 'broken' }>): void {
-    const facts = { email: logIdOf(this.#app.db, hand.emailId), recipient: hand.recipientId, detail }
-    if (kind === 'postponed') this.#app.log.warn(facts, 'delivery postponed')
-    else this.#app.log.error(facts, 'the message could not be made')
+  #logOwnFailure(
+    attempt: InFlightAttempt,
+    { kind, detail }: Extract<AttemptResult, { kind: 'postponed' | 'broken' }>,
+  ): void {
+    const fields = { email: findLogId(this.#app.db, attempt.emailId), recipient: attempt.recipientId, detail }
+    if (kind === 'postponed') this.#app.log.warn(fields, 'delivery postponed')
+    else this.#app.log.error(fields, 'the message could not be made')
   }
 
   /** A line an attempt: what succeeded for those who debug, all else for everybody. */
-  #logAttempt(hand: Hand, verdict: Verdict, session: AttemptSession | undefined): void {
+  #logAttempt(attempt: InFlightAttempt, verdict: Verdict, session: AttemptSession | undefined): void {
     const isRoutine = verdict.kind === 'sent' || verdict.kind === 'released'
     if (isRoutine && !this.#app.log.isLevelEnabled('debug')) return
-    const facts = {
-      email: logIdOf(this.#app.db, hand.emailId),
-      recipient: hand.recipientId,
-      lane: hand.lane,
-      attempt: hand.attempt,
+    const fields = {
+      email: findLogId(this.#app.db, attempt.emailId),
+      recipient: attempt.recipientId,
+      lane: attempt.lane,
+      attempt: attempt.attempt,
       host: session?.host,
       ...verdict,
     }
-    if (isRoutine) this.#app.log.debug(facts, verdict.kind)
-    else if (verdict.kind === 'failed') this.#app.log.error(facts, verdict.kind)
+    if (isRoutine) this.#app.log.debug(fields, verdict.kind)
+    else if (verdict.kind === 'failed') this.#app.log.error(fields, verdict.kind)
     else if (verdict.kind === 'content_missing')
       this.#app.log.error(
-        facts,
+        fields,
         'an email waits because its stored content is missing; `tassis check` lists such emails',
       )
-    else this.#app.log.info(facts, verdict.kind)
+    else this.#app.log.info(fields, verdict.kind)
   }
 
-  async #makeOverdueDue(): Promise<void> {
+  async #releaseOverdueMail(): Promise<void> {
     try {
-      await makeOverdueDue(this.#app, this.#stopping.signal)
+      await releaseOverdueMail(this.#app, this.#stopping.signal)
     } catch (error) {
       this.#app.log.error({ err: error }, 'looking for mail that a wrong clock put off failed; the next start does it')
     }
@@ -427,21 +434,21 @@ export class DeliveryScheduler {
 
   #onWorkerDeath(worker: number): void {
     // Looked at before any is settled, since that starts the next who wait.
-    const notGiven = this.#memoryQueue.waiting()
-    const lost = this.#hands
+    const waiting = this.#memoryQueue.waiting()
+    const lost = this.#attempts
       .all()
-      .filter((h) => h.worker === worker && !h.settling && !notGiven.has(h) && !this.#renderLine.has(h))
-    for (const hand of lost) void this.#hands.settle(hand, lostVerdict(hand), undefined)
+      .filter((h) => h.worker === worker && !h.settling && !waiting.has(h) && !this.#renderQueue.has(h))
+    for (const attempt of lost) void this.#attempts.settle(attempt, toWorkerDeathVerdict(attempt), undefined)
   }
 
   /** Gives slot and memory back, and wakes who waits for them. */
-  #leaveSite(hand: Hand): void {
-    this.#renderLine.leave(hand)
-    this.#memoryQueue.release(hand)
-    this.#sites.releaseSlots(hand.destination, 1, hand.lane)
+  #releaseResources(attempt: InFlightAttempt): void {
+    this.#renderQueue.leave(attempt)
+    this.#memoryQueue.release(attempt)
+    this.#sites.releaseSlots(attempt.destination, 1, attempt.lane)
     this.#memoryQueue.startWaiting()
     this.#offerSlots()
-    this.#sites.forgetIdle(hand.destination)
+    this.#sites.evictIdle(attempt.destination)
   }
 
   #offerSlots(): void {
@@ -467,33 +474,35 @@ export class DeliveryScheduler {
    */
   #cutSlowAttempts(): void {
     const now = this.#app.clock.now()
-    const cut = new Map<number, number[]>()
+    const recipientsByWorker = new Map<number, number[]>()
     const excess = new Map<number, number>()
-    for (const hand of this.#hands.all()) {
-      const { lane, worker, recipientId, startedAt, sentToWorkerAt = now, settling } = hand
+    for (const attempt of this.#attempts.all()) {
+      const { lane, worker, recipientId, startedAt, sentToWorkerAt = now, settling } = attempt
       const hasBegun = startedAt !== undefined
-      const isSlow = hasBegun ? now - startedAt >= hand.maxWantedBodyMs : now - sentToWorkerAt >= MAX_WANTED_ENVELOPE_MS
+      const isSlow = hasBegun
+        ? now - startedAt >= attempt.maxWantedBodyMs
+        : now - sentToWorkerAt >= MAX_WANTED_ENVELOPE_MS
       if (!isSlow || settling) continue
       const owner = this.#ownerOf(accountOfLane(lane))
-      const tooMany = excess.get(owner) ?? this.#sites.excessOf(owner)
-      const holdsUpOthers = tooMany > 0 || this.#memoryQueue.isInWayOfOthers(hand)
-      const holdsUpOwn = this.#sites.isSlotWanted(owner) || this.#memoryQueue.isInWayOfOwn(hand)
-      if (!holdsUpOthers && (hasBegun || !holdsUpOwn)) continue
-      excess.set(owner, tooMany - 1)
-      cut.set(worker, [...(cut.get(worker) ?? []), recipientId])
+      const excessSlots = excess.get(owner) ?? this.#sites.countExcess(owner)
+      const isBlockingOthers = excessSlots > 0 || this.#memoryQueue.isBlockingOthers(attempt)
+      const isBlockingOwn = this.#sites.isSlotWanted(owner) || this.#memoryQueue.isBlockingOwn(attempt)
+      if (!isBlockingOthers && (hasBegun || !isBlockingOwn)) continue
+      excess.set(owner, excessSlots - 1)
+      recipientsByWorker.set(worker, [...(recipientsByWorker.get(worker) ?? []), recipientId])
     }
-    for (const [worker, recipientIds] of cut) this.#pool?.post(worker, { type: 'cut', recipientIds })
+    for (const [worker, recipientIds] of recipientsByWorker) this.#pool?.post(worker, { type: 'cut', recipientIds })
   }
 
   /** The account that slots, memory and rendering are counted for: sub-accounts share those of their parent. */
   #ownerOf(accountId: number): number {
-    return tenantOf(this.#app.db, accountId)
+    return getTenantId(this.#app.db, accountId)
   }
 }
 
 /** What becomes of a message whose Worker died. */
-const lostVerdict = (hand: Hand): Verdict =>
-  hand.startedAt === undefined
+const toWorkerDeathVerdict = (attempt: InFlightAttempt): Verdict =>
+  attempt.startedAt === undefined
     ? {
         kind: 'deferred',
         category: 'unknown',

@@ -7,9 +7,9 @@ import type { AttemptResult } from './protocol.ts'
 import { isGreylisting, normaliseReply } from './reply-words.ts'
 
 /** Why the site accepts nothing from us for now, in words; undefined when an attempt says nothing of others. */
-export function siteRefusalOf(result: AttemptResult): string | undefined {
+export function findSiteRejection(result: AttemptResult): string | undefined {
   if (result.kind === 'unreachable') return result.failure.message
-  return result.kind === 'refused' && isOfSite(result.reply, result.phase) ? result.reply.text : undefined
+  return result.kind === 'refused' && isSiteRejection(result.reply, result.phase) ? result.reply.text : undefined
 }
 
 /**
@@ -18,7 +18,7 @@ export function siteRefusalOf(result: AttemptResult): string | undefined {
  * comes as 4.7.1 at RCPT, or at DATA or the final dot from filters behind Postfix ("451 4.7.1 Service unavailable - try again later"), often without
  * naming itself; so a 4.7.1 counts only before the server knows the recipient.
  */
-function isOfSite({ code, enhanced, text }: SmtpReply, phase: 'mail' | 'rcpt' | 'data' | 'body'): boolean {
+function isSiteRejection({ code, enhanced, text }: SmtpReply, phase: 'mail' | 'rcpt' | 'data' | 'body'): boolean {
   if (code === 421) return true
   if (!enhanced?.startsWith('4.7.')) return false
   if (enhanced === '4.7.1' && phase !== 'mail') return false

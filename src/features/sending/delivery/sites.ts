@@ -11,19 +11,19 @@ import { isBulkLane } from '#features/sending/queue/lanes.ts'
 import type { Clock, Millis } from '#platform/clock.ts'
 import { networkOf } from '#platform/network.ts'
 import { hours } from '#platform/units.ts'
-import { siteRestMs } from './outcome.ts'
+import { computeSiteBackoffMs } from './outcome.ts'
 import type { Route } from './protocol.ts'
-import { MAX_SITE_REST_MS } from './retry.ts'
+import { MAX_SITE_BACKOFF_MS } from './retry.ts'
 import { SlotPool, type SlotRules } from './slot-pool.ts'
 import type { WaitQueue } from './wait-queue.ts'
 
 export interface Site {
-  restUntil: Millis
-  restReason: string
+  backoffUntil: Millis
+  backoffReason: string
   /** Rests since a session was last had. */
   failures: number
   /** Sessions had since the last rest. */
-  answers: number
+  sessions: number
   readonly slots: SlotPool
 }
 
@@ -48,21 +48,21 @@ export interface SitesOptions {
 /** Messages claimed for each connection of a site: the next is composed while the last is on its way. */
 const CLAIMED_PER_CONNECTION = 2
 /** Messages claimed for a site before it has answered; each answer makes room for as many more. A silent site must not hold everybody's slots. */
-const CLAIMED_UNANSWERED = 2
+const CLAIMED_BEFORE_SESSION = 2
 /**
  * Of all slots, what messages to one address may have: thousands of names may lead to the same silent server. Large providers have a name for each
  * customer at few addresses, and get as much as they can use.
  */
 const MAX_ADDRESS_FRACTION = 0.25
 /** How long the last rest of a site is remembered after its end, so that the next is longer. */
-const REST_RETENTION_MS = hours(1)
+const BACKOFF_RETENTION_MS = hours(1)
 /** Slots are scarce when fewer than this part of them is free. */
 const SCARCE_FRACTION = 0.25
 
-const OF_ALL: SlotRules = { contestedFraction: 0.25, bulkFraction: 0.5, leavesFree: true }
-const OF_ADDRESS: SlotRules = { contestedFraction: 1, bulkFraction: 0.8, leavesFree: true }
+const GLOBAL_RULES: SlotRules = { contestedFraction: 0.25, bulkFraction: 0.5, leavesFree: true }
+const ADDRESS_RULES: SlotRules = { contestedFraction: 1, bulkFraction: 0.8, leavesFree: true }
 /** A site is as fast for one account as for another: what one has there comes back. */
-const OF_SITE: SlotRules = { contestedFraction: 1, bulkFraction: 0.8, leavesFree: false }
+const SITE_RULES: SlotRules = { contestedFraction: 1, bulkFraction: 0.8, leavesFree: false }
 
 export class Sites {
   readonly #options: SitesOptions
@@ -78,7 +78,7 @@ export class Sites {
 
   constructor(options: SitesOptions) {
     this.#options = options
-    this.#all = new SlotPool(OF_ALL, options.ownerOf)
+    this.#all = new SlotPool(GLOBAL_RULES, options.ownerOf)
   }
 
   /** Messages in delivery, over all sites. */
@@ -98,7 +98,7 @@ export class Sites {
 
   /** How many more messages of a lane may go to an address. */
   capacityOfAddress(network: string, lane: string): number {
-    return this.#freeAtAddress(this.#address(network), this.#options.ownerOf(lane), isBulkLane(lane))
+    return this.#freeAtAddress(this.#getAddress(network), this.#options.ownerOf(lane), isBulkLane(lane))
   }
 
   #freeOfAll(owner: number, isBulk: boolean): number {
@@ -115,9 +115,9 @@ export class Sites {
     return slots.freeFor(owner, isBulk, max, this.#canUse)
   }
 
-  #freeAtSite({ answers, slots }: Site, owner: number, isBulk: boolean): number {
+  #freeAtSite({ sessions, slots }: Site, owner: number, isBulk: boolean): number {
     const all = this.#options.connectionsPerSite * CLAIMED_PER_CONNECTION
-    return slots.freeFor(owner, isBulk, Math.min(all, CLAIMED_UNANSWERED * (1 + answers)), this.#canUse)
+    return slots.freeFor(owner, isBulk, Math.min(all, CLAIMED_BEFORE_SESSION * (1 + sessions)), this.#canUse)
   }
 
   /** Whether other mail of the account waits for a slot. */
@@ -126,7 +126,7 @@ export class Sites {
   }
 
   /** How many slots an account has too many while slots are scarce: it took them when more were free. */
-  excessOf(owner: number): number {
+  countExcess(owner: number): number {
     return this.#areSlotsScarce ? Math.max(0, -this.#freeOfAll(owner, false)) : 0
   }
 
@@ -144,27 +144,27 @@ export class Sites {
   }
 
   /** The site of that name; a new one when nothing is known of it. */
-  of(name: string): Site {
+  getSite(name: string): Site {
     let site = this.#sites.get(name)
     if (!site) {
-      const slots = new SlotPool(OF_SITE, this.#options.ownerOf)
-      site = { restUntil: 0, restReason: '', failures: 0, answers: 0, slots }
+      const slots = new SlotPool(SITE_RULES, this.#options.ownerOf)
+      site = { backoffUntil: 0, backoffReason: '', failures: 0, sessions: 0, slots }
       this.#sites.set(name, site)
     }
     return site
   }
 
-  #address(network: string): SlotPool {
+  #getAddress(network: string): SlotPool {
     let slots = this.#addresses.get(network)
     if (!slots) {
-      slots = new SlotPool(OF_ADDRESS, this.#options.ownerOf)
+      slots = new SlotPool(ADDRESS_RULES, this.#options.ownerOf)
       this.#addresses.set(network, slots)
     }
     return slots
   }
 
   acquireSlots({ siteName, network }: Destination, count: number, lane: string): void {
-    for (const slots of [this.of(siteName).slots, this.#address(network), this.#all]) slots.acquire(lane, count)
+    for (const slots of [this.getSite(siteName).slots, this.#getAddress(network), this.#all]) slots.acquire(lane, count)
   }
 
   /** Whoever waits for them has to be offered them: `offerSlots`. */
@@ -180,7 +180,7 @@ export class Sites {
 
   /** Queues a lane for a slot of an address. */
   waitForAddress(network: string, lane: string): void {
-    const slots = this.#address(network)
+    const slots = this.#getAddress(network)
     this.#crowdedAddresses.add(slots)
     this.#wait(slots.waiting, lane)
   }
@@ -224,7 +224,7 @@ export class Sites {
   }
 
   /** The site, with its name, at which a lane waits for a slot or for the end of a rest. */
-  siteOfWaiting(lane: string): [name: string, site: Site] | undefined {
+  findWaitingSite(lane: string): [name: string, site: Site] | undefined {
     return [...this.#sites].find(([, { slots }]) => slots.waiting.has(lane))
   }
 
@@ -235,7 +235,7 @@ export class Sites {
   offerSlots(): void {
     if (this.#freeSlots <= 0) return
     for (const site of this.#crowdedSites) {
-      if (this.restLeftMs(site) === 0)
+      if (this.backoffLeftMs(site) === 0)
         this.#wakeNext(site.slots.waiting, (owner, isBulk) => this.#freeAtSite(site, owner, isBulk))
       if (site.slots.waiting.isEmpty) this.#crowdedSites.delete(site)
     }
@@ -256,46 +256,46 @@ export class Sites {
   }
 
   /** For how long the site still rests; 0: it does not. Longer than any rest, it was begun under a clock that was ahead. */
-  restLeftMs(site: Site): Millis {
-    const leftMs = site.restUntil - this.#options.clock.now()
-    return leftMs > MAX_SITE_REST_MS ? 0 : Math.max(leftMs, 0)
+  backoffLeftMs(site: Site): Millis {
+    const leftMs = site.backoffUntil - this.#options.clock.now()
+    return leftMs > MAX_SITE_BACKOFF_MS ? 0 : Math.max(leftMs, 0)
   }
 
   /** A session was had there. */
-  answered(site: Site): void {
+  recordSession(site: Site): void {
     site.failures = 0
-    site.answers++
+    site.sessions++
   }
 
   /** Each time that nobody lets us in, the site is left alone longer; what fails while it rests belongs to the same time. */
-  rest(site: Site, reason: string): void {
-    if (this.restLeftMs(site) > 0) return
+  backOff(site: Site, reason: string): void {
+    if (this.backoffLeftMs(site) > 0) return
     site.failures++
-    site.answers = 0
-    site.restUntil = this.#options.clock.now() + siteRestMs(site.failures)
-    site.restReason = reason
+    site.sessions = 0
+    site.backoffUntil = this.#options.clock.now() + computeSiteBackoffMs(site.failures)
+    site.backoffReason = reason
     // Who waits for a slot waits for the end of the rest from now on: perhaps nobody leaves the site any more.
     for (const lane of site.slots.waiting.all()) this.#options.wake(lane)
   }
 
   /** Drops what is known of an address and of a site that nobody uses; of a site that rested some time later, looked for now and then. */
-  forgetIdle({ siteName, network }: Destination): void {
+  evictIdle({ siteName, network }: Destination): void {
     const now = this.#options.clock.now()
     if (this.#addresses.get(network)?.isIdle) this.#addresses.delete(network)
-    this.#forgetIdleSite(siteName, now)
+    this.#evictIdleSite(siteName, now)
     if (now < this.#nextSweepAt) return
-    this.#nextSweepAt = now + REST_RETENTION_MS
-    for (const name of this.#sites.keys()) this.#forgetIdleSite(name, now)
+    this.#nextSweepAt = now + BACKOFF_RETENTION_MS
+    for (const name of this.#sites.keys()) this.#evictIdleSite(name, now)
   }
 
-  #forgetIdleSite(name: string, now: Millis): void {
+  #evictIdleSite(name: string, now: Millis): void {
     const site = this.#sites.get(name)
-    if (site?.slots.isIdle && site.restUntil + REST_RETENTION_MS <= now) this.#sites.delete(name)
+    if (site?.slots.isIdle && site.backoffUntil + BACKOFF_RETENTION_MS <= now) this.#sites.delete(name)
   }
 }
 
 /** Where a route leads. */
-export const destinationOf = ({ site, hosts }: Route): Destination => ({
+export const toDestination = ({ site, hosts }: Route): Destination => ({
   siteName: site,
   network: networkOf(hosts[0]?.addresses[0] ?? ''),
 })

@@ -6,7 +6,7 @@
  */
 import { isBulkLane } from '#features/sending/queue/lanes.ts'
 import { Counts } from '#platform/queue/counts.ts'
-import { bulkShare } from './bulk-share.ts'
+import { computeBulkLimit } from './bulk-share.ts'
 import { WaitQueue } from './wait-queue.ts'
 
 export interface SlotRules {
@@ -15,7 +15,7 @@ export interface SlotRules {
   /** What bulk lanes may have at most together. */
   readonly bulkFraction: number
   /**
-   * Whether an account leaves slots free, the more of them the fewer there are: see `maxHeld`. Slots whose messages have begun cannot be taken back, so
+   * Whether an account leaves slots free, the more of them the fewer there are: see `computeMaxHeld`. Slots whose messages have begun cannot be taken back, so
    * that what a newcomer needs must be free before he comes.
    */
   readonly leavesFree: boolean
@@ -55,10 +55,10 @@ export class SlotPool {
     const free = max - this.inFlight
     const sharers = this.waiting.countSharers(owner, false)
     const share = Math.max(1, Math.ceil(max * (sharers > 1 ? Math.min(1 / sharers, contestedFraction) : 1)))
-    const own = Math.min(leavesFree ? maxHeld(free + held, max) - held : free, free, share - held)
+    const own = Math.min(leavesFree ? computeMaxHeld(free + held, max) - held : free, free, share - held)
     if (!isBulk) return own
     // An account's broadcasts leave some of its slots to its other mail.
-    return Math.min(bulkShare(held + own) - held, this.#freeForBulk(owner, max, canUse))
+    return Math.min(computeBulkLimit(held + own) - held, this.#freeForBulk(owner, max, canUse))
   }
 
   #freeForBulk(owner: number, max: number, canUse: (owner: number) => boolean): number {
@@ -66,7 +66,7 @@ export class SlotPool {
     const maxBulk = Math.max(1, Math.floor(max * this.#rules.bulkFraction))
     return Math.min(
       maxBulk - this.#heldByBulk.total,
-      bulkShare(max) - this.inFlight,
+      computeBulkLimit(max) - this.inFlight,
       Math.ceil(maxBulk / this.waiting.countSharers(owner, true)) - this.#heldByBulk.of(owner),
     )
   }
@@ -84,7 +84,7 @@ export class SlotPool {
  * free, divided by `max`. That is half when it is alone; of two each has less than a third. If one account after the other takes all that it may and keeps
  * it, ten leave 29 of 500 free and twenty leave 11, where half of the rest for each would leave none after ten.
  */
-function maxHeld(available: number, max: number): number {
+function computeMaxHeld(available: number, max: number): number {
   const p = available + max / 4
   // The root of held = 2 (available - held)² / max; a little less, so that a whole number stays one.
   return Math.ceil(p - Math.sqrt(p * p - available * available) - 1e-6)

@@ -8,8 +8,8 @@ import { RoundRobin } from '#platform/queue/round-robin.ts'
 
 export class WaitQueue {
   readonly #ownerOf: (lane: string) => number
-  readonly #ordinary = new Turns()
-  readonly #bulk = new Turns()
+  readonly #ordinary = new LaneRotation()
+  readonly #bulk = new LaneRotation()
 
   constructor(ownerOf: (lane: string) => number) {
     this.#ownerOf = ownerOf
@@ -62,43 +62,43 @@ export class WaitQueue {
     this.#of(isBulkLane(lane)).endTurn(lane)
   }
 
-  #of(isBulk: boolean): Turns {
+  #of(isBulk: boolean): LaneRotation {
     return isBulk ? this.#bulk : this.#ordinary
   }
 }
 
 /** Lanes of one kind. */
-class Turns {
+class LaneRotation {
   readonly #waiting = new RoundRobin<string>()
   /** Lanes that were taken out and have not had their turn yet, with their owners. */
   readonly #woken = new Map<string, number>()
   /** How many lanes each owner has here, woken ones included. */
-  readonly #wanting = new Counts()
+  readonly #laneCounts = new Counts()
 
   get isEmpty(): boolean {
-    return this.#wanting.size === 0
+    return this.#laneCounts.size === 0
   }
 
-  hasOwner(isMeant: (owner: number) => boolean): boolean {
-    for (const owner of this.#wanting.keys()) if (isMeant(owner)) return true
+  hasOwner(isMatch: (owner: number) => boolean): boolean {
+    for (const owner of this.#laneCounts.keys()) if (isMatch(owner)) return true
     return false
   }
 
   wantsSlots(owner: number): boolean {
-    return this.#wanting.of(owner) > 0
+    return this.#laneCounts.of(owner) > 0
   }
 
   countSharers(owner: number): number {
-    return this.#wanting.size + (this.#wanting.of(owner) === 0 ? 1 : 0)
+    return this.#laneCounts.size + (this.#laneCounts.of(owner) === 0 ? 1 : 0)
   }
 
   add(lane: string, owner: number): void {
-    if (this.#waiting.add(owner, lane)) this.#wanting.add(owner, 1)
+    if (this.#waiting.add(owner, lane)) this.#laneCounts.add(owner, 1)
   }
 
   delete(lane: string): void {
     const owner = this.#waiting.delete(lane)
-    if (owner !== undefined) this.#wanting.add(owner, -1)
+    if (owner !== undefined) this.#laneCounts.add(owner, -1)
     this.endTurn(lane)
   }
 
@@ -120,6 +120,6 @@ class Turns {
     const owner = this.#woken.get(lane)
     if (owner === undefined) return
     this.#woken.delete(lane)
-    this.#wanting.add(owner, -1)
+    this.#laneCounts.add(owner, -1)
   }
 }

@@ -5,9 +5,9 @@
 import type { App } from '#features/core/app/app.ts'
 import { getMeta, setMeta } from '#features/core/events/record.ts'
 import { holdForContent, releaseForContent } from '#features/sending/queue/content-moves.ts'
-import { type QueuePlace, readLate } from '#features/sending/queue/queue.ts'
+import { type QueuePosition, readDistant } from '#features/sending/queue/queue.ts'
 import type { Millis } from '#platform/clock.ts'
-import { giveWay } from '#platform/clock.ts'
+import { yieldToEventLoop } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { hours } from '#platform/units.ts'
 
@@ -42,16 +42,16 @@ export async function releaseWithoutContent(app: App): Promise<number> {
   // What is held again since then is due later.
   const lastAt = app.clock.now() + CONTENT_HOLD_MS
   let released = 0
-  let place: QueuePlace | undefined = { lane: '', nextAt: 0, id: 0 }
+  let place: QueuePosition | undefined = { lane: '', nextAt: 0, id: 0 }
   while (place) {
     const now = app.clock.now()
-    const batch = readLate(app.db, { limitAt: now, place, limit: BATCH_SIZE })
+    const batch = readDistant(app.db, { limitAt: now, place, limit: BATCH_SIZE })
     const held = batch.late.filter(({ isWithoutContent, nextAt }) => isWithoutContent && nextAt <= lastAt)
     if (held.length > 0) {
       released += await app.commit.writeFromReserve((tx) => releaseForContent(tx, held, now))
       for (const lane of new Set(held.map((recipient) => recipient.lane))) app.mailDue.emit({ lane, at: now })
     }
-    await giveWay()
+    await yieldToEventLoop()
     place = batch.place
   }
   await app.commit.writeFromReserve((tx) => {

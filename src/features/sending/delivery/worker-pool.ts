@@ -32,46 +32,46 @@ export interface WorkerPoolOptions {
 const RESTART_DELAY_MS = seconds(1)
 
 export function createWorkerPool(options: WorkerPoolOptions): WorkerPool {
-  let terminated = false
+  let isTerminated = false
   const workers: (Worker | undefined)[] = []
   /** Domains whose key each Worker has. */
   const keysSent: Set<number>[] = []
   /** What was said to a Worker that is dead, for the one that takes its place. */
-  const unsaid: ToWorker[][] = []
+  const unsent: ToWorker[][] = []
   const post = (index: number, message: ToWorker): void => {
     const worker = workers[index]
     if (worker) worker.postMessage(JSON.stringify(message))
-    else unsaid[index]?.push(message)
+    else unsent[index]?.push(message)
   }
 
-  const start = (index: number) => {
+  const launchWorker = (index: number) => {
     const worker = startWorker('delivery')
     workers[index] = worker
     let isDead = false
     worker.onmessage = ({ data }: MessageEvent<string>) => {
       if (!isDead) options.onMessage(index, JSON.parse(data) as FromWorker)
     }
-    const died = (reason: string) => {
-      if (isDead || terminated) return
+    const handleDeath = (reason: string) => {
+      if (isDead || isTerminated) return
       isDead = true
       options.log.error({ worker: index, reason }, 'delivery worker died')
       workers[index] = undefined
       keysSent[index] = new Set()
-      unsaid[index] = []
+      unsent[index] = []
       worker.terminate()
       options.onDeath(index)
       options.clock.after(RESTART_DELAY_MS, () => {
-        if (!terminated) start(index)
+        if (!isTerminated) launchWorker(index)
       })
     }
-    worker.onerror = (event) => died(event.message)
-    worker.addEventListener('close', () => died('closed'))
+    worker.onerror = (event) => handleDeath(event.message)
+    worker.addEventListener('close', () => handleDeath('closed'))
     post(index, { type: 'settings', settings: options.settings })
-    for (const message of unsaid[index]?.splice(0) ?? []) post(index, message)
+    for (const message of unsent[index]?.splice(0) ?? []) post(index, message)
   }
   for (let index = 0; index < options.count; index++) {
     keysSent[index] = new Set()
-    start(index)
+    launchWorker(index)
   }
 
   return {
@@ -87,7 +87,7 @@ export function createWorkerPool(options: WorkerPoolOptions): WorkerPool {
       for (const index of workers.keys()) post(index, message)
     },
     terminate() {
-      terminated = true
+      isTerminated = true
       for (const worker of workers) worker?.terminate()
     },
   }

@@ -4,32 +4,32 @@
  */
 import { createPrivateKey, type KeyObject } from 'node:crypto'
 import { systemClock } from '#platform/clock.ts'
-import { type ContentReader, createContentReader, MissingPart } from '#platform/content/read.ts'
+import { type ContentReader, createContentReader, MissingBlobError } from '#platform/content/read.ts'
 import { FairQueue } from '#platform/queue/fair-queue.ts'
-import { FairTurns } from '#platform/queue/fair-turns.ts'
-import { isPassingError, publicReason } from '#platform/storage-errors.ts'
-import { bulkShare } from './bulk-share.ts'
+import { FairScheduler } from '#platform/queue/fair-turns.ts'
+import { isTransientError, toPublicReason } from '#platform/storage-errors.ts'
+import { computeBulkLimit } from './bulk-share.ts'
 import { Connections } from './connections.ts'
 import { prepareMessage, type SharedBody, transmit } from './deliver.ts'
 import type { AttemptResult, AttemptSession, DeliverJob, FromWorker, ToWorker, WorkerSettings } from './protocol.ts'
-import { siteRefusalOf } from './site-refusal.ts'
+import { findSiteRejection } from './site-refusal.ts'
 
 declare const self: Worker
 
-interface Composed {
+interface ComposedMessage {
   readonly job: DeliverJob
   readonly message: readonly Uint8Array[]
 }
 
-interface Site {
+interface SiteQueue {
   /** Accounts take turns. */
-  readonly waiting: FairQueue<Composed>
+  readonly waiting: FairQueue<ComposedMessage>
   /** Bulk mail: it has its turn when nothing else waits, and leaves some connections to what may come. */
-  readonly waitingBulk: FairQueue<Composed>
+  readonly waitingBulk: FairQueue<ComposedMessage>
   running: number
 }
 
-interface Running {
+interface PendingStart {
   readonly resolve: () => void
   readonly reject: (error: Error) => void
 }
@@ -39,15 +39,15 @@ class DeliveryWorker {
   readonly #settings: WorkerSettings
   readonly #content: ContentReader
   readonly #connections: Connections
-  readonly #sites = new Map<string, Site>()
+  readonly #sites = new Map<string, SiteQueue>()
   /** Recipients whose `begin` was said and not answered. */
-  readonly #awaitingGo = new Map<number, Running>()
+  readonly #awaitingGo = new Map<number, PendingStart>()
   /** Recipients with a session, or for whom one is being opened. */
   readonly #attempts = new Map<number, AbortController>()
   /** By domain, as PEM until it is used first: parsing costs more than a signature, and a key that cannot be read fails its own messages only. */
   readonly #keys = new Map<number, KeyObject | string>()
   /** Composing takes turns by account; broadcasts have turns of their own, so the account's other mail does not wait. */
-  readonly #composing = new FairTurns({ clock: systemClock, overload: () => new Error('too much is composed') })
+  readonly #composing = new FairScheduler({ clock: systemClock, overload: () => new Error('too much is composed') })
   /** Shared bodies by email, with the number of jobs in flight here. */
   readonly #bodies = new Map<number, { readonly shared: SharedBody; jobs: number }>()
   #isDraining = false
@@ -97,44 +97,44 @@ class DeliveryWorker {
       const { site: name } = job.route
       const site = this.#sites.get(name) ?? { waiting: new FairQueue(), waitingBulk: new FairQueue(), running: 0 }
       this.#sites.set(name, site)
-      const line = isBulk ? site.waitingBulk : site.waiting
-      line.push(owner, { job, message })
+      const queue = isBulk ? site.waitingBulk : site.waiting
+      queue.push(owner, { job, message })
       this.#serve(name, site)
     } catch (error) {
-      this.#end(job, ownFailure(error))
+      this.#end(job, toFailureResult(error))
     }
   }
 
   /** Undefined when nothing is to be sent any more. */
   *#compose(job: DeliverJob, shared: SharedBody): Generator<void, readonly Uint8Array[] | undefined> {
     if (this.#isDraining) return undefined
-    return yield* prepareMessage(job, shared, this.#content, this.#keyOf(job.dkim.domainId), this.#settings.tracking)
+    return yield* prepareMessage(job, shared, this.#content, this.#getKey(job.dkim.domainId), this.#settings.tracking)
   }
 
-  #keyOf(domainId: number): KeyObject {
-    const known = this.#keys.get(domainId)
-    if (known === undefined) throw new Error('the DKIM key of the sending domain is missing')
-    if (typeof known !== 'string') return known
-    const key = createPrivateKey(known)
+  #getKey(domainId: number): KeyObject {
+    const cached = this.#keys.get(domainId)
+    if (cached === undefined) throw new Error('the DKIM key of the sending domain is missing')
+    if (typeof cached !== 'string') return cached
+    const key = createPrivateKey(cached)
     this.#keys.set(domainId, key)
     return key
   }
 
-  #serve(name: string, site: Site): void {
-    for (let next = this.#nextOf(site); next; next = this.#nextOf(site)) {
+  #serve(name: string, site: SiteQueue): void {
+    for (let next = this.#takeNext(site); next; next = this.#takeNext(site)) {
       site.running++
       void this.#run(name, site, next.job, next.message)
     }
   }
 
   /** What a free connection of the site is for; undefined when nothing waits that may have one. */
-  #nextOf({ waiting, waitingBulk, running }: Site): Composed | undefined {
-    const most = this.#settings.connectionsPerSite
-    if (running >= most) return undefined
-    return (waiting.shift() ?? (running < bulkShare(most) ? waitingBulk.shift() : undefined))?.item
+  #takeNext({ waiting, waitingBulk, running }: SiteQueue): ComposedMessage | undefined {
+    const max = this.#settings.connectionsPerSite
+    if (running >= max) return undefined
+    return (waiting.shift() ?? (running < computeBulkLimit(max) ? waitingBulk.shift() : undefined))?.item
   }
 
-  async #run(name: string, site: Site, job: DeliverJob, message: readonly Uint8Array[]): Promise<void> {
+  async #run(name: string, site: SiteQueue, job: DeliverJob, message: readonly Uint8Array[]): Promise<void> {
     const attempt = new AbortController()
     this.#attempts.set(job.recipientId, attempt)
     try {
@@ -144,10 +144,10 @@ class DeliveryWorker {
       })
       this.#end(job, result, session)
       // What waits behind a site that refuses us, or cannot be dialled now, goes back without an attempt.
-      if (result.kind === 'postponed' || siteRefusalOf(result) !== undefined)
+      if (result.kind === 'postponed' || findSiteRejection(result) !== undefined)
         for (const { job: behind } of takeWaiting(site)) this.#end(behind, { kind: 'dropped' })
     } catch (error) {
-      this.#end(job, ownFailure(error))
+      this.#end(job, toFailureResult(error))
     } finally {
       this.#attempts.delete(job.recipientId)
       site.running--
@@ -188,19 +188,19 @@ class DeliveryWorker {
 
 const post = (message: FromWorker): void => self.postMessage(JSON.stringify(message))
 
-function ownFailure(error: unknown): AttemptResult {
-  if (error instanceof MissingPart) return { kind: 'content_missing' }
+function toFailureResult(error: unknown): AttemptResult {
+  if (error instanceof MissingBlobError) return { kind: 'content_missing' }
   const detail = error instanceof Error ? error.message : String(error)
-  return isPassingError(error)
+  return isTransientError(error)
     ? { kind: 'postponed', detail }
-    : { kind: 'broken', message: publicReason(error), detail }
+    : { kind: 'broken', message: toPublicReason(error), detail }
 }
 
 /** Takes out what waits at a site: all of it, or what is meant. */
-const takeWaiting = ({ waiting, waitingBulk }: Site, isMeant = (_: Composed) => true): Composed[] => [
-  ...waiting.remove(isMeant),
-  ...waitingBulk.remove(isMeant),
-]
+const takeWaiting = (
+  { waiting, waitingBulk }: SiteQueue,
+  isMatch = (_: ComposedMessage) => true,
+): ComposedMessage[] => [...waiting.remove(isMatch), ...waitingBulk.remove(isMatch)]
 
 /** The settings come first, and once. */
 function listen(): void {

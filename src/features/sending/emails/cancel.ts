@@ -4,11 +4,11 @@ import { giveQuotaBack } from '#features/core/accounts/accounts.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import type { SendResponse } from '#features/sending/accept/model.ts'
-import { responseOf } from '#features/sending/accept/send-response.ts'
-import { EMAIL_ROW, type EmailRow } from '#features/sending/queue/settle.ts'
+import { readSendResponse } from '#features/sending/accept/send-response.ts'
+import { EMAIL_ROW_COLUMNS, type EmailRow } from '#features/sending/queue/settle.ts'
 import { cancelScheduled } from '#features/sending/queue/waiting-moves.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { notFound } from '#platform/errors.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
 
@@ -17,15 +17,15 @@ interface CancellableRow extends EmailRow {
   readonly quotaMonth: number | null
 }
 
-const COLUMNS = `${EMAIL_ROW}, uuid, quota_month AS quotaMonth`
+const COLUMNS = `${EMAIL_ROW_COLUMNS}, uuid, quota_month AS quotaMonth`
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   byUuid: db.prepare<CancellableRow, [Uint8Array, number]>(
     `SELECT ${COLUMNS} FROM emails WHERE uuid = ? AND account_id = ?`,
   ),
 }))
 
-const notScheduled = () =>
+const createNotScheduledError = () =>
   notFound('email_not_found', 'There is no scheduled email with this id; only scheduled email can be cancelled.')
 
 /** Cancels one email; 404 when it is missing or not (any longer) scheduled. */
@@ -33,10 +33,10 @@ export async function cancelEmail(app: App, actor: Actor, id: string): Promise<S
   const uuid = parseUuid(id)
   const emailId = await app.commit.writeFromReserve((tx) => {
     const email = uuid && sql(tx.db).byUuid.get(uuid, actor.accountId)
-    if (!email || !cancelInTransaction(app, tx, actor, email)) throw notScheduled()
+    if (!email || !cancelInTransaction(app, tx, actor, email)) throw createNotScheduledError()
     return email.id
   })
-  return responseOf(app, emailId)
+  return readSendResponse(app, emailId)
 }
 
 /** The same inside a transaction, for whoever cancels many. False when it is not scheduled. */

@@ -5,7 +5,7 @@
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import type { RecordedEvent } from '#features/core/events/model.ts'
-import { eventType, hourOf } from '#features/core/events/record.ts'
+import { hourOf, toEventType } from '#features/core/events/record.ts'
 import {
   RECIPIENT_KINDS,
   type RecipientKind,
@@ -15,7 +15,7 @@ import {
   statusName,
 } from '#features/sending/queue/status.ts'
 import type { Millis } from '#platform/clock.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { belowTimeAndId, type RowWindow } from '#platform/db/row-window.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import { hours } from '#platform/units.ts'
@@ -107,33 +107,33 @@ interface RecipientRow {
   bounce_category: string | null
 }
 
-const EMAIL = `SELECT emails.*, accounts.uuid AS account_uuid, domains.uuid AS domain_uuid, streams.uuid AS stream_uuid, operations.uuid AS operation_uuid,
+const SELECT_EMAIL = `SELECT emails.*, accounts.uuid AS account_uuid, domains.uuid AS domain_uuid, streams.uuid AS stream_uuid, operations.uuid AS operation_uuid,
   templates.uuid AS template_uuid
   FROM emails JOIN accounts ON accounts.id = emails.account_id
   LEFT JOIN domains ON domains.id = domain_id LEFT JOIN streams ON streams.id = stream_id LEFT JOIN operations ON operations.id = operation_id
   LEFT JOIN templates ON templates.id = template_id`
 
 /** Row values keep the index in charge: the page is found by index alone, then joined. */
-const PAGE = (where: string) =>
-  `${EMAIL} WHERE emails.id IN (SELECT id FROM emails WHERE ${where} AND (created_at, id) < (?6, ?7) ORDER BY created_at DESC, id DESC LIMIT ?4 OFFSET ?5) ORDER BY emails.created_at DESC, emails.id DESC`
+const selectPage = (where: string) =>
+  `${SELECT_EMAIL} WHERE emails.id IN (SELECT id FROM emails WHERE ${where} AND (created_at, id) < (?6, ?7) ORDER BY created_at DESC, id DESC LIMIT ?4 OFFSET ?5) ORDER BY emails.created_at DESC, emails.id DESC`
 
 const OF_OPERATION = `operation_id = (SELECT id FROM operations WHERE uuid = ?1 AND account_id = ?2) AND status = coalesce(?3, status)
   AND created_at BETWEEN ?4 AND ?5`
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   emailOfRecipient: db.prepare<{ emailId: number; ownerId: number }, [number]>(
     `SELECT emails.id AS emailId, coalesce(parent_id, accounts.id) AS ownerId FROM recipients JOIN emails ON emails.id = email_id
      JOIN accounts ON accounts.id = account_id WHERE recipients.id = ?`,
   ),
-  byUuid: db.prepare<EmailRow, [Uint8Array, number]>(`${EMAIL} WHERE emails.uuid = ? AND emails.account_id = ?`),
+  byUuid: db.prepare<EmailRow, [Uint8Array, number]>(`${SELECT_EMAIL} WHERE emails.uuid = ? AND emails.account_id = ?`),
   page: db.prepare<EmailRow, [number, number, number, number, number, number, number]>(
-    PAGE('account_id = ?1 AND created_at BETWEEN ?2 AND ?3'),
+    selectPage('account_id = ?1 AND created_at BETWEEN ?2 AND ?3'),
   ),
   pageByStatus: db.prepare<EmailRow, [number, number, number, number, number, number, number, number]>(
-    PAGE('account_id = ?1 AND status = ?8 AND created_at BETWEEN ?2 AND ?3'),
+    selectPage('account_id = ?1 AND status = ?8 AND created_at BETWEEN ?2 AND ?3'),
   ),
   pageOfOperation: db.prepare<EmailRow, [Uint8Array, number, number | null, number, number, number, number, number]>(
-    `${EMAIL} WHERE emails.id IN (SELECT id FROM emails WHERE ${OF_OPERATION} AND id < ?8 ORDER BY id DESC LIMIT ?6 OFFSET ?7) ORDER BY emails.id DESC`,
+    `${SELECT_EMAIL} WHERE emails.id IN (SELECT id FROM emails WHERE ${OF_OPERATION} AND id < ?8 ORDER BY id DESC LIMIT ?6 OFFSET ?7) ORDER BY emails.id DESC`,
   ),
   countOfOperation: db.prepare<{ n: number }, [Uint8Array, number, number | null, number, number]>(
     `SELECT COUNT(*) AS n FROM emails WHERE ${OF_OPERATION}`,
@@ -142,7 +142,7 @@ const sql = prepared((db) => ({
     'SELECT account_id AS accountId, uuid FROM emails WHERE uuid BETWEEN ? AND ? LIMIT 2',
   ),
   byIds: db.prepare<EmailRow, [string]>(
-    `${EMAIL} WHERE emails.id IN (SELECT value FROM json_each(?)) ORDER BY emails.id DESC`,
+    `${SELECT_EMAIL} WHERE emails.id IN (SELECT value FROM json_each(?)) ORDER BY emails.id DESC`,
   ),
   recipients: db.prepare<RecipientRow, [number]>('SELECT * FROM recipients WHERE email_id = ? ORDER BY id'),
   events: db.prepare<
@@ -185,7 +185,7 @@ export function listEmails(
   page: RowWindow,
 ): { emails: StoredEmail[]; total: number } {
   const { status, from, to, operation } = filter
-  if (operation) return emailsOfOperation(db, accountId, { operation, status, from, to }, page)
+  if (operation) return listEmailsOfOperation(db, accountId, { operation, status, from, to }, page)
   const below = belowTimeAndId(page)
   // The index is entered at one bound of the time: the lower one.
   const until = Math.min(to, below[0])
@@ -195,38 +195,42 @@ export function listEmails(
       : sql(db).pageByStatus.all(accountId, from, until, page.limit, page.offset, ...below, statusCode(status))
   const statuses: readonly Status[] = status === undefined ? STATUSES : [status]
   return {
-    emails: rows.map((row) => emailOf(db, row)),
+    emails: rows.map((row) => toStoredEmail(db, row)),
     total: statuses.reduce((sum, s) => sum + countEmails(db, accountId, s, from, to), 0),
   }
 }
 
 /** Those of one operation: its emails alone are looked at, by index. */
-function emailsOfOperation(
+function listEmailsOfOperation(
   db: Database,
   accountId: number,
   { operation, status, from, to }: EmailFilter & { readonly operation: UuidBytes },
   page: RowWindow,
 ): { emails: StoredEmail[]; total: number } {
   const [, id] = belowTimeAndId(page)
-  const which = [operation, accountId, status === undefined ? null : statusCode(status), from, to] as const
+  const parameters = [operation, accountId, status === undefined ? null : statusCode(status), from, to] as const
   return {
     emails: sql(db)
-      .pageOfOperation.all(...which, page.limit, page.offset, id)
-      .map((row) => emailOf(db, row)),
-    total: sql(db).countOfOperation.get(...which)?.n ?? 0,
+      .pageOfOperation.all(...parameters, page.limit, page.offset, id)
+      .map((row) => toStoredEmail(db, row)),
+    total: sql(db).countOfOperation.get(...parameters)?.n ?? 0,
   }
 }
 
 /** How many emails of a status were accepted in a time. */
 export function countEmails(db: Database, accountId: number, status: Status, from: Millis, to: Millis): number {
-  const inHours = (first: number, last: number) =>
+  const countInHours = (first: number, last: number) =>
     first > last ? 0 : (sql(db).countHours.get(accountId, `email:${status}`, first, last)?.n ?? 0)
-  const inRows = (first: Millis, last: Millis) =>
+  const countInRows = (first: Millis, last: Millis) =>
     first > last ? 0 : (sql(db).countRows.get(accountId, statusCode(status), first, last)?.n ?? 0)
   const firstWhole = Math.ceil(from / HOUR_MS)
   const lastWhole = hourOf(to + 1) - 1
-  if (firstWhole > lastWhole) return inRows(from, to)
-  return inRows(from, firstWhole * HOUR_MS - 1) + inHours(firstWhole, lastWhole) + inRows((lastWhole + 1) * HOUR_MS, to)
+  if (firstWhole > lastWhole) return countInRows(from, to)
+  return (
+    countInRows(from, firstWhole * HOUR_MS - 1) +
+    countInHours(firstWhole, lastWhole) +
+    countInRows((lastWhole + 1) * HOUR_MS, to)
+  )
 }
 
 const HOUR_MS = hours(1)
@@ -242,24 +246,24 @@ export function findOnlyEmail(
 }
 
 /** Emails by their row ids, newest first. */
-export const emailsByIds = (db: Database, ids: readonly number[]): StoredEmail[] =>
+export const readEmailsByIds = (db: Database, ids: readonly number[]): StoredEmail[] =>
   sql(db)
     .byIds.all(JSON.stringify(ids))
-    .map((row) => emailOf(db, row))
+    .map((row) => toStoredEmail(db, row))
 
 /** An account's email by its public id, with its recipients; undefined when it has none. */
 export function findEmail(db: Database, accountId: number, uuid: UuidBytes): StoredEmail | undefined {
   const row = sql(db).byUuid.get(uuid, accountId)
-  return row ? emailOf(db, row) : undefined
+  return row ? toStoredEmail(db, row) : undefined
 }
 
 /** What happened to an email, in order. */
-export const eventsOfEmail = (app: Pick<App, 'db'>, accountId: number, emailId: number): RecordedEvent[] =>
+export const readEmailEvents = (app: Pick<App, 'db'>, accountId: number, emailId: number): RecordedEvent[] =>
   sql(app.db)
     .events.all(emailId, accountId)
-    .map(({ sandbox, ...row }) => ({ ...row, type: eventType(row.type), isSandbox: sandbox === 1 }))
+    .map(({ sandbox, ...row }) => ({ ...row, type: toEventType(row.type), isSandbox: sandbox === 1 }))
 
-function emailOf(db: Database, row: EmailRow): StoredEmail {
+function toStoredEmail(db: Database, row: EmailRow): StoredEmail {
   return {
     id: row.id,
     uuid: row.uuid,
@@ -284,11 +288,11 @@ function emailOf(db: Database, row: EmailRow): StoredEmail {
     deliveredAt: row.delivered_at,
     createdAt: row.created_at,
     updatedAt: row.updated_at,
-    recipients: sql(db).recipients.all(row.id).map(recipientOf),
+    recipients: sql(db).recipients.all(row.id).map(toStoredRecipient),
   }
 }
 
-const recipientOf = (row: RecipientRow): StoredRecipient => ({
+const toStoredRecipient = (row: RecipientRow): StoredRecipient => ({
   id: row.id,
   emailId: row.email_id,
   address: row.address,

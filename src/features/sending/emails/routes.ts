@@ -11,20 +11,28 @@ import type { TakeRate } from '#features/sending/accept/send-rate.ts'
 import { ANY_TIME } from '#features/sending/queue/search.ts'
 import { isStatus, STATUSES, type Status } from '#features/sending/queue/status.ts'
 import { invalid } from '#platform/errors.ts'
-import { dateFields, datesOf } from '#platform/http/date-filter.ts'
-import { list, one, timeKey } from '#platform/http/envelope.ts'
-import { ListOf, noSuch, One, OneOf, PAGE_FIELDS, pageOf, uuidParam } from '#platform/http/schemas.ts'
+import { dateFields, parseDateRange } from '#platform/http/date-filter.ts'
+import { dataBody, pageBody, timeKey } from '#platform/http/envelope.ts'
+import {
+  DataBody,
+  notFoundById,
+  PAGE_FIELDS,
+  PageBody,
+  parsePage,
+  parseUuidParam,
+  StringEnum,
+} from '#platform/http/schemas.ts'
 import { parseUuid, type UuidBytes } from '#platform/ids.ts'
 import { cancelEmail } from './cancel.ts'
 import { EmailDetail, EmailRow } from './model.ts'
-import { eventsOfEmail, findEmail, listEmails } from './read.ts'
-import { readSearch, searchEmails } from './search-list.ts'
-import { attachmentRefs, emailDetailWire, emailRowWire, isOfService } from './wire.ts'
+import { findEmail, listEmails, readEmailEvents } from './read.ts'
+import { parseSearch, searchEmails } from './search-list.ts'
+import { attachmentRefs, emailDetailWire, emailRowWire, isSystemMail } from './wire.ts'
 
 const EmailQuery = Type.Object({
   ...PAGE_FIELDS,
   status: Type.Optional(
-    OneOf([...STATUSES, 'delivered'], { description: 'Only emails with this status; `delivered` means `sent`.' }),
+    StringEnum([...STATUSES, 'delivered'], { description: 'Only emails with this status; `delivered` means `sent`.' }),
   ),
   ...dateFields('emails accepted'),
   operation_id: Type.Optional(Type.String({ description: 'Only emails of this batch, broadcast or newsletter.' })),
@@ -48,7 +56,7 @@ const EmailQuery = Type.Object({
 })
 
 /** For a route's `detail`. */
-export const IDEMPOTENCY_KEY = {
+export const IDEMPOTENCY_KEY_PARAMETER = {
   parameters: [
     {
       name: 'Idempotency-Key',
@@ -75,25 +83,25 @@ export const emailRoutes = (app: App, { maxAttempts, takeRate, renderedBodies }:
     .get(
       '/',
       async ({ actor, query }) => {
-        const page = pageOf(query)
-        const { from, to } = datesOf(query)
+        const page = parsePage(query)
+        const { from, to } = parseDateRange(query)
         const filter = {
-          status: statusFilter(query.status),
+          status: parseStatusFilter(query.status),
           from: from ?? ANY_TIME.from,
           to: to ?? ANY_TIME.to,
-          operation: operationFilter(query.operation_id),
+          operation: parseOperationFilter(query.operation_id),
         }
-        const search = readSearch(app.db, actor.accountId, query)
+        const search = parseSearch(app.db, actor.accountId, query)
         if (search) {
           const { emails, lastKey, ...counted } = await searchEmails(app, actor.accountId, { filter, search }, page)
-          return list(
+          return pageBody(
             emails.map((email) => emailRowWire(email, maxAttempts)),
             { ...page, ...counted },
             lastKey,
           )
         }
         const { emails, total } = listEmails(app.db, actor.accountId, filter, page)
-        return list(
+        return pageBody(
           emails.map((email) => emailRowWire(email, maxAttempts)),
           { ...page, total },
           timeKey(emails, ({ createdAt }) => createdAt),
@@ -101,7 +109,7 @@ export const emailRoutes = (app: App, { maxAttempts, takeRate, renderedBodies }:
       },
       {
         query: EmailQuery,
-        response: ListOf(EmailRow),
+        response: PageBody(EmailRow),
         detail: {
           summary: 'List emails',
           description:
@@ -116,17 +124,17 @@ export const emailRoutes = (app: App, { maxAttempts, takeRate, renderedBodies }:
       async ({ actor, body, headers, set, status }) => {
         const { response } = await acceptRequest(app, actor, body, headers['idempotency-key'], () => takeRate(actor))
         if (response.mismatch) set.headers['idempotency-mismatch'] = 'true'
-        return status(202, one(response))
+        return status(202, dataBody(response))
       },
       {
         body: SendRequest,
-        response: { 202: One(SendResponse) },
+        response: { 202: DataBody(SendResponse) },
         detail: {
           summary: 'Send an email',
           description:
             'Answers when the email is on disk. The header Idempotency-Key means the same as idempotency_key.',
           tags: ['Emails'],
-          ...IDEMPOTENCY_KEY,
+          ...IDEMPOTENCY_KEY_PARAMETER,
           ...requires('emails:send'),
         },
       },
@@ -150,7 +158,7 @@ export const emailRoutes = (app: App, { maxAttempts, takeRate, renderedBodies }:
           description:
             'Each email is checked by itself; those that are not valid are told in `errors`, the others are sent.',
           tags: ['Emails'],
-          ...IDEMPOTENCY_KEY,
+          ...IDEMPOTENCY_KEY_PARAMETER,
           ...requires('emails:send'),
         },
       },
@@ -158,22 +166,22 @@ export const emailRoutes = (app: App, { maxAttempts, takeRate, renderedBodies }:
     .get(
       '/:id',
       async ({ actor, params }) => {
-        const email = findEmail(app.db, actor.accountId, uuidParam(params.id, 'email_not_found', 'email'))
-        if (!email) throw noSuch('email_not_found', 'email')
-        const isHidden = isOfService(email)
+        const email = findEmail(app.db, actor.accountId, parseUuidParam(params.id, 'email_not_found', 'email'))
+        if (!email) throw notFoundById('email_not_found', 'email')
+        const isHidden = isSystemMail(email)
         const bodies = createBodyReader(app)
-        bodies.look(attachmentRefs(email))
+        bodies.check(attachmentRefs(email))
         // What is rendered is made of them.
-        if (email.isOfBroadcast) bodies.look([email.htmlRef ?? undefined, email.textRef ?? undefined])
+        if (email.isOfBroadcast) bodies.check([email.htmlRef ?? undefined, email.textRef ?? undefined])
         const body = (ref: number | null) => (isHidden ? null : bodies.read(ref))
         const rendered = email.isOfBroadcast ? (bodies.isMissing ? {} : await renderedBodies(email.id)) : undefined
-        return one(
+        return dataBody(
           emailDetailWire(email, {
             maxAttempts,
             html: rendered ? (rendered.html ?? null) : body(email.htmlRef),
             text: rendered ? (rendered.text ?? null) : body(email.textRef),
             isContentMissing: bodies.isMissing,
-            events: eventsOfEmail(app, actor.accountId, email.id),
+            events: readEmailEvents(app, actor.accountId, email.id),
             keys: app.keys,
             accountId: actor.accountId,
           }),
@@ -181,7 +189,7 @@ export const emailRoutes = (app: App, { maxAttempts, takeRate, renderedBodies }:
       },
       {
         params: Type.Object({ id: Type.String({ description: 'Id of the email.' }) }),
-        response: One(EmailDetail),
+        response: DataBody(EmailDetail),
         detail: {
           summary: 'Get an email with its recipients and events',
           tags: ['Emails'],
@@ -189,21 +197,21 @@ export const emailRoutes = (app: App, { maxAttempts, takeRate, renderedBodies }:
         },
       },
     )
-    .post('/:id/cancel', async ({ actor, params }) => one(await cancelEmail(app, actor, params.id)), {
+    .post('/:id/cancel', async ({ actor, params }) => dataBody(await cancelEmail(app, actor, params.id)), {
       params: Type.Object({ id: Type.String({ description: 'Id of the email.' }) }),
-      response: One(SendResponse),
+      response: DataBody(SendResponse),
       detail: { summary: 'Cancel a scheduled email', tags: ['Emails'], ...requires('emails:send') },
     })
 }
 
 /** `delivered` is what some clients call `sent`. */
-function statusFilter(text: string | undefined): Status | undefined {
+function parseStatusFilter(text: string | undefined): Status | undefined {
   if (text === undefined) return undefined
   const status = text === 'delivered' ? 'sent' : text
   return isStatus(status) ? status : undefined
 }
 
-function operationFilter(id: string | undefined): UuidBytes | undefined {
+function parseOperationFilter(id: string | undefined): UuidBytes | undefined {
   if (id === undefined) return undefined
   const uuid = parseUuid(id)
   if (!uuid) throw invalid('operation_id', 'operation_id must be the id of an operation, which is a UUID.')

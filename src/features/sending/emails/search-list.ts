@@ -4,39 +4,39 @@
  * of emails, so its page may have fewer rows than requested, and a cursor continues where it ended.
  */
 import type { Database } from 'bun:sqlite'
-import { tenantOf } from '#features/core/accounts/work-budget.ts'
+import { getTenantId } from '#features/core/accounts/work-budget.ts'
 import type { App } from '#features/core/app/app.ts'
 import {
+  buildMatch,
   countMatches,
   type EmailSearch,
-  findIds,
+  findMatchIds,
+  findTimeRange,
   indexPendingEmails,
   isMatch,
-  matchOf,
-  rangeOfTime,
   type TimeRange,
 } from '#features/sending/queue/search.ts'
 import { type Status, statusCode } from '#features/sending/queue/status.ts'
-import { findStream } from '#features/setup/streams/streams.ts'
-import { prepared } from '#platform/db/open.ts'
+import { findStreamId } from '#features/setup/streams/streams.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { belowTimeAndId, type RowKey, type RowWindow } from '#platform/db/row-window.ts'
 import { invalid } from '#platform/errors.ts'
 import { MAX_OFFSET } from '#platform/http/schemas.ts'
 import { parseUuid, type UuidBytes } from '#platform/ids.ts'
-import { isPassingError } from '#platform/storage-errors.ts'
-import { countEmails, type EmailFilter, emailsByIds, type StoredEmail } from './read.ts'
+import { isTransientError } from '#platform/storage-errors.ts'
+import { countEmails, type EmailFilter, readEmailsByIds, type StoredEmail } from './read.ts'
 
 /** Totals are counted as far as pages can be asked for by number; a total of this means that there are more. */
 export const MAX_COUNTED = MAX_OFFSET + 1
 /** Matches examined in one turn of the event loop: some 10 ms. */
-const SLICE = 5000
-const MAX_SLICES = 200
+const BATCH_SIZE = 5000
+const MAX_BATCHES = 200
 /** Work of a slice, in rows of a list. */
-const SLICE_WORK_UNITS = 50
+const BATCH_WORK_UNITS = 50
 /** A status with so few emails is examined as a whole: each is looked up in the index, in some 50 µs. */
 const MAX_LOOKED_UP = 300
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   idOfUuid: db.prepare<{ id: number }, [Uint8Array, number]>('SELECT id FROM emails WHERE uuid = ? AND account_id = ?'),
   idOfOperation: db.prepare<{ id: number }, [Uint8Array, number]>(
     'SELECT id FROM operations WHERE uuid = ? AND account_id = ?',
@@ -53,7 +53,7 @@ const sql = prepared((db) => ({
   ),
 }))
 
-export interface FoundEmails {
+export interface SearchResult {
   readonly emails: readonly StoredEmail[]
   /** At most MAX_COUNTED; of a status or an operation so many at least. */
   readonly total: number
@@ -73,10 +73,10 @@ export interface SearchText {
 }
 
 /** Undefined when nothing is asked for that only the search index knows. Throws the 422 of an unknown stream. */
-export function readSearch(db: Database, accountId: number, text: SearchText): Search | undefined {
+export function parseSearch(db: Database, accountId: number, text: SearchText): ParsedSearch | undefined {
   const { to, from, subject, tag, stream, message_id: messageId } = text
   if ([to, from, subject, tag, stream, messageId].every((given) => given === undefined)) return undefined
-  const streamId = stream === undefined ? undefined : findStream(db, accountId, stream)
+  const streamId = stream === undefined ? undefined : findStreamId(db, accountId, stream)
   if (stream !== undefined && streamId === undefined)
     throw invalid('stream', `There is no stream "${stream.slice(0, 100)}" on this account; GET /v1/streams lists them.`)
   return {
@@ -85,22 +85,22 @@ export function readSearch(db: Database, accountId: number, text: SearchText): S
     subject,
     tag,
     streamId,
-    messageId: messageId === undefined ? undefined : uuidOfMessageId(messageId),
+    messageId: messageId === undefined ? undefined : parseMessageId(messageId),
   }
 }
 
 /** The id of the email that has a Message-ID; null for one that we did not make. */
-const uuidOfMessageId = (messageId: string): UuidBytes | null => {
+const parseMessageId = (messageId: string): UuidBytes | null => {
   const [id = ''] = messageId.replace(/^</, '').split('@')
   return parseUuid(id) ?? null
 }
 
-interface Search extends EmailSearch {
+interface ParsedSearch extends EmailSearch {
   /** Public id out of a Message-ID; null: one that is none of ours. */
   readonly messageId?: UuidBytes | null | undefined
 }
 
-interface Ids {
+interface MatchPage {
   readonly ids: readonly number[]
   readonly total: number
   /** Where the examination stopped before the page was full; undefined: all matches were examined, or enough. */
@@ -111,13 +111,13 @@ interface Ids {
 export async function searchEmails(
   app: App,
   accountId: number,
-  { filter, search }: { readonly filter: EmailFilter; readonly search: Search },
+  { filter, search }: { readonly filter: EmailFilter; readonly search: ParsedSearch },
   page: RowWindow,
-): Promise<FoundEmails> {
+): Promise<SearchResult> {
   const { db } = app
-  const match = matchOf(accountId, search)
-  await catchUp(app)
-  const range = rangeOf(db, accountId, filter, search.messageId)
+  const match = buildMatch(accountId, search)
+  await updateIndex(app)
+  const range = findRange(db, accountId, filter, search.messageId)
   const operationId = filter.operation && sql(db).idOfOperation.get(filter.operation, accountId)?.id
   const isKnown = filter.operation === undefined || operationId !== undefined
   if (!range || !isKnown) return { emails: [], total: 0, hasMore: false, lastKey: undefined }
@@ -126,16 +126,16 @@ export async function searchEmails(
   const found =
     status === undefined && operationId === undefined
       ? {
-          ids: findIds(db, match, below, { limit: page.limit + 1, offset: page.offset }),
+          ids: findMatchIds(db, match, below, { limit: page.limit + 1, offset: page.offset }),
           total: countMatches(db, match, range, MAX_COUNTED),
         }
       : status !== undefined && countEmails(db, accountId, status, filter.from, filter.to) <= MAX_LOOKED_UP
-        ? lookUp(db, { accountId, match, status, operationId, range, filter }, below.last, page)
-        : await examine(app, { accountId, match, status, operationId, range: below }, page)
-  const emails = emailsByIds(db, found.ids.slice(0, page.limit))
+        ? examineStatus(db, { accountId, match, status, operationId, range, filter }, below.last, page)
+        : await examineMatches(app, { accountId, match, status, operationId, range: below }, page)
+  const emails = readEmailsByIds(db, found.ids.slice(0, page.limit))
   const last = emails.at(-1)
   const isFull = found.ids.length > page.limit
-  const { stoppedAt } = found as Ids
+  const { stoppedAt } = found as MatchPage
   return {
     emails,
     total: found.total,
@@ -148,27 +148,27 @@ export async function searchEmails(
 }
 
 /** Brings the index up to date. While nothing can be stored, a search finds what was indexed before. */
-async function catchUp(app: App): Promise<void> {
+async function updateIndex(app: App): Promise<void> {
   try {
     await indexPendingEmails(app)
   } catch (error) {
-    if (!isPassingError(error)) throw error
+    if (!isTransientError(error)) throw error
   }
 }
 
 /** What a date and a Message-ID leave. */
-function rangeOf(
+function findRange(
   db: Database,
   accountId: number,
   { from, to }: EmailFilter,
   messageId: UuidBytes | null | undefined,
 ): TimeRange | undefined {
-  if (messageId === undefined) return rangeOfTime(db, accountId, from, to)
+  if (messageId === undefined) return findTimeRange(db, accountId, from, to)
   const id = messageId === null ? undefined : sql(db).idOfUuid.get(messageId, accountId)?.id
   return id === undefined ? undefined : { first: id, last: id, time: { from, to } }
 }
 
-interface Wanted {
+interface MatchQuery {
   readonly accountId: number
   readonly match: string
   readonly status: Status | undefined
@@ -177,7 +177,7 @@ interface Wanted {
 }
 
 /** The few emails of a status, each looked up in the index. */
-function lookUp(
+function examineStatus(
   db: Database,
   {
     accountId,
@@ -186,10 +186,10 @@ function lookUp(
     operationId,
     range,
     filter,
-  }: Wanted & { readonly status: Status; readonly filter: EmailFilter },
+  }: MatchQuery & { readonly status: Status; readonly filter: EmailFilter },
   last: number,
   page: RowWindow,
-): Ids {
+): MatchPage {
   const ids = sql(db)
     .ofStatus.all(accountId, statusCode(status), filter.from, filter.to)
     .filter((row) => operationId === undefined || row.operationId === operationId)
@@ -200,35 +200,35 @@ function lookUp(
 }
 
 /** Matches with a status or an operation, newest first, until the page is full. */
-async function examine(
+async function examineMatches(
   app: App,
-  { accountId, match, status, operationId, range }: Wanted,
+  { accountId, match, status, operationId, range }: MatchQuery,
   page: RowWindow,
-): Promise<Ids> {
-  const owner = tenantOf(app.db, accountId)
-  const enough = page.offset + page.limit + 1
+): Promise<MatchPage> {
+  const owner = getTenantId(app.db, accountId)
+  const hitLimit = page.offset + page.limit + 1
   const hits: number[] = []
   let { last } = range
   let stoppedAt: number | undefined
-  for (let slice = 0; hits.length < enough; slice++) {
-    if (slice === MAX_SLICES) {
+  for (let batch = 0; hits.length < hitLimit; batch++) {
+    if (batch === MAX_BATCHES) {
       stoppedAt = last + 1
       break
     }
-    const found = await app.turns.resume(owner, () => {
-      const ids = findIds(app.db, match, { ...range, last }, { limit: SLICE })
+    const found = await app.fairScheduler.resume(owner, () => {
+      const ids = findMatchIds(app.db, match, { ...range, last }, { limit: BATCH_SIZE })
       const code = status === undefined ? null : statusCode(status)
       for (const { id } of sql(app.db).among.all(JSON.stringify(ids), code, operationId ?? null)) hits.push(id)
       return ids
     })
-    app.work.charge(accountId, (SLICE_WORK_UNITS * found.length) / SLICE)
+    app.workBudget.charge(accountId, (BATCH_WORK_UNITS * found.length) / BATCH_SIZE)
     const oldest = found.at(-1)
-    if (found.length < SLICE || oldest === undefined) break
+    if (found.length < BATCH_SIZE || oldest === undefined) break
     last = oldest - 1
   }
   const before = page.after === undefined ? 0 : 1
   return {
-    ids: hits.slice(page.offset, enough),
+    ids: hits.slice(page.offset, hitLimit),
     total: Math.min(MAX_COUNTED, hits.length + before),
     stoppedAt,
   }

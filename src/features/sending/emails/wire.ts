@@ -1,7 +1,7 @@
 /** @module Forms the JSON of stored emails. Never reads the database; callers pass bodies in. */
 
-import { contentState } from '#features/core/app/stored-content.ts'
-import { eventWire, type RecordedEvent } from '#features/core/events/model.ts'
+import { toContentState } from '#features/core/app/stored-content.ts'
+import { type RecordedEvent, toEventWire } from '#features/core/events/model.ts'
 import { messageIdOf } from '#features/sending/queue/names.ts'
 import type { DraftExtra } from '#features/sending/queue/new-email.ts'
 import { isOpen } from '#features/sending/queue/status.ts'
@@ -11,28 +11,28 @@ import { formatUuid } from '#platform/ids.ts'
 import type { Email, EmailDetail, EmailRecipient, EmailRow } from './model.ts'
 import type { StoredEmail, StoredRecipient } from './read.ts'
 
-const optionalUuid = (uuid: Uint8Array | null): string | null => (uuid === null ? null : formatUuid(uuid))
+const formatOptionalUuid = (uuid: Uint8Array | null): string | null => (uuid === null ? null : formatUuid(uuid))
 
 /** The recipient whose outcome is the email's: the first that has its status, else the first. */
-const deciding = (email: StoredEmail): StoredRecipient | undefined =>
+const findDecidingRecipient = (email: StoredEmail): StoredRecipient | undefined =>
   email.recipients.find((r) => r.status === email.status) ?? email.recipients[0]
 
-const earliest = (times: readonly (number | null)[]): number | null => {
+const findEarliest = (times: readonly (number | null)[]): number | null => {
   const given = times.filter((time) => time !== null)
   return given.length === 0 ? null : Math.min(...given)
 }
 
-const addresses = (email: StoredEmail, kind: StoredRecipient['kind']): string[] =>
+const addressesOfKind = (email: StoredEmail, kind: StoredRecipient['kind']): string[] =>
   email.recipients.filter((r) => r.kind === kind).map((r) => r.address)
 
 /** The Email of the interface, without bodies. */
 function emailWire(email: StoredEmail, maxAttempts: number): Email {
-  const extra = extraOf(email)
+  const extra = parseExtra(email)
   const attachments = JSON.parse(email.attachments ?? 'null') as
     | { filename: string; content_type: string; size: number }[]
     | null
-  const decided = deciding(email)
-  const to = addresses(email, 'to')
+  const deciding = findDecidingRecipient(email)
+  const to = addressesOfKind(email, 'to')
   const unresolved = email.recipients.filter((r) => isOpen(r.status) || r.status === 'uncertain')
   const started = unresolved.length > 0 ? unresolved : email.recipients
   return {
@@ -41,8 +41,8 @@ function emailWire(email: StoredEmail, maxAttempts: number): Email {
     message_id: messageIdOf(email.uuid, email.from),
     from_address: email.from,
     to_address: to[0] ?? '',
-    cc: addresses(email, 'cc'),
-    bcc: addresses(email, 'bcc'),
+    cc: addressesOfKind(email, 'cc'),
+    bcc: addressesOfKind(email, 'bcc'),
     subject: email.subject,
     tags: [...(extra.tags ?? [])],
     status: email.status,
@@ -50,9 +50,9 @@ function emailWire(email: StoredEmail, maxAttempts: number): Email {
     max_attempts: maxAttempts,
     suppress_list_management_header: email.transactional,
     attachments: attachments?.map(({ filename, content_type, size }) => ({ filename, content_type, size })) ?? null,
-    delivery_started_at: isoTimeOrNull(earliest(started.map((r) => r.deliveryStartedAt))),
-    domain_id: optionalUuid(email.domainUuid),
-    error_message: decided?.lastError ?? null,
+    delivery_started_at: isoTimeOrNull(findEarliest(started.map((r) => r.deliveryStartedAt))),
+    domain_id: formatOptionalUuid(email.domainUuid),
+    error_message: deciding?.lastError ?? null,
     headers: extra.headers ?? {},
     idempotency_key: extra.idempotency_key ?? null,
     metadata: extra.metadata ?? {},
@@ -60,17 +60,17 @@ function emailWire(email: StoredEmail, maxAttempts: number): Email {
       email.status === 'scheduled'
         ? null
         : isoTimeOrNull(
-            earliest(email.recipients.filter((r) => r.attempts > 0 && r.status === 'queued').map((r) => r.nextAt)),
+            findEarliest(email.recipients.filter((r) => r.attempts > 0 && r.status === 'queued').map((r) => r.nextAt)),
           ),
-    operation_id: optionalUuid(email.operationUuid),
+    operation_id: formatOptionalUuid(email.operationUuid),
     reply_to: extra.reply_to ?? null,
     scheduled_at: isoTimeOrNull(email.scheduledAt),
-    sending_ip: decided?.sendingIp ?? null,
+    sending_ip: deciding?.sendingIp ?? null,
     sent_at: isoTimeOrNull(email.deliveredAt),
-    smtp_response: decided?.smtpResponse ?? null,
-    stream_id: optionalUuid(email.streamUuid),
+    smtp_response: deciding?.smtpResponse ?? null,
+    stream_id: formatOptionalUuid(email.streamUuid),
     template_data: extra.template_data ?? null,
-    template_id: optionalUuid(email.templateUuid),
+    template_id: formatOptionalUuid(email.templateUuid),
     tracking_override: email.trackingOverride,
     created_at: isoTime(email.createdAt),
     updated_at: isoTime(email.updatedAt),
@@ -80,7 +80,7 @@ function emailWire(email: StoredEmail, maxAttempts: number): Email {
 /** A row of the list. */
 export const emailRowWire = (email: StoredEmail, maxAttempts: number): EmailRow => ({
   ...emailWire(email, maxAttempts),
-  to: addresses(email, 'to').join(', '),
+  to: addressesOfKind(email, 'to').join(', '),
   sandbox: email.sandbox,
 })
 
@@ -100,14 +100,14 @@ export function emailDetailWire(
   const full = { ...emailWire(email, context.maxAttempts), html_body: context.html, text_body: context.text }
   return {
     ...full,
-    to: addresses(email, 'to').join(', '),
+    to: addressesOfKind(email, 'to').join(', '),
     sandbox: email.sandbox,
-    ...contentState(context.isContentMissing),
+    ...toContentState(context.isContentMissing),
     delivered_at: isoTimeOrNull(email.deliveredAt),
     recipients: email.recipients.map(recipientWire),
     email: full,
     events: context.events.map((event) =>
-      eventWire(event, full.id, { accountId: context.accountId, accountUuid: full.account_id }, context.keys),
+      toEventWire(event, full.id, { accountId: context.accountId, accountUuid: full.account_id }, context.keys),
     ),
   }
 }
@@ -130,7 +130,7 @@ export const recipientWire = (recipient: StoredRecipient): EmailRecipient => ({
   bounce_category: recipient.bounceCategory,
 })
 
-const extraOf = ({ extra }: Pick<StoredEmail, 'extra'>): DraftExtra => JSON.parse(extra ?? '{}') as DraftExtra
+const parseExtra = ({ extra }: Pick<StoredEmail, 'extra'>): DraftExtra => JSON.parse(extra ?? '{}') as DraftExtra
 
 /** Whether an email is one of the service itself, whose body only its recipient reads. */
-export const isOfService = (email: Pick<StoredEmail, 'extra'>): boolean => extraOf(email).of_service === true
+export const isSystemMail = (email: Pick<StoredEmail, 'extra'>): boolean => parseExtra(email).of_service === true

@@ -2,14 +2,22 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { SendAt } from '#features/sending/broadcasts/model.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
-import { Closed, FreeMap, mapFromPhp, Nullable, OptionalNullable, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import {
+  FreeMap,
+  mapFromPhp,
+  Nullable,
+  OptionalNullable,
+  StrictObject,
+  Timestamp,
+  Uuid,
+} from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import {
-  LARGEST_BODY_BYTES,
-  LARGEST_DATA_BYTES,
-  LARGEST_LISTED_BYTES,
   type ListedNewsletter,
-  LONGEST_SUBJECT,
+  MAX_BODY_BYTES,
+  MAX_DATA_BYTES,
+  MAX_LISTED_BYTES,
+  MAX_SUBJECT_LENGTH,
   type Newsletter,
   type NewsletterChange,
   type NewsletterInput,
@@ -41,38 +49,38 @@ export type NewsletterRecord = Static<typeof NewsletterRecord>
 export const NewsletterRow = Type.Object({
   ...FIELDS,
   truncated: Type.Boolean({
-    description: `True when a body of more than ${LARGEST_LISTED_BYTES} bytes is left out (null); the newsletter itself has it.`,
+    description: `True when a body of more than ${MAX_LISTED_BYTES} bytes is left out (null); the newsletter itself has it.`,
   }),
 })
 export type NewsletterRow = Static<typeof NewsletterRow>
 
-const RENDERED = 'In Jinja syntax, rendered for each contact.'
+const RENDERED_NOTE = 'In Jinja syntax, rendered for each contact.'
 const ListId = Type.String({ description: 'Id of the contact list that it goes to.' })
 const Subject = Type.String({
   minLength: 1,
-  description: `Subject, at most ${LONGEST_SUBJECT} characters. ${RENDERED}`,
+  description: `Subject, at most ${MAX_SUBJECT_LENGTH} characters. ${RENDERED_NOTE}`,
 })
 const FromAddress = Type.String({
   description: 'Sender: `a@example.com` or `Name <a@example.com>`; its domain must be registered.',
 })
-const OPTIONAL = {
+const OPTIONAL_FIELDS = {
   html_body: OptionalNullable(Type.String(), {
-    description: `HTML body, at most ${LARGEST_BODY_BYTES} bytes. ${RENDERED}`,
+    description: `HTML body, at most ${MAX_BODY_BYTES} bytes. ${RENDERED_NOTE}`,
   }),
   text_body: OptionalNullable(Type.String(), {
-    description: `Text body, at most ${LARGEST_BODY_BYTES} bytes. ${RENDERED}`,
+    description: `Text body, at most ${MAX_BODY_BYTES} bytes. ${RENDERED_NOTE}`,
   }),
   template_id: OptionalNullable(Type.String(), {
     description: 'Id of a template that gives the bodies that are left out, as it is when the newsletter is sent.',
   }),
   template_data: OptionalNullable(FreeMap(), {
-    description: `Values that all contacts share; at most ${LARGEST_DATA_BYTES} bytes of JSON.`,
+    description: `Values that all contacts share; at most ${MAX_DATA_BYTES} bytes of JSON.`,
   }),
   reply_to: OptionalNullable(Type.String(), { description: 'Reply-To: one address or a comma list.' }),
 }
 
-export const NewNewsletter = Closed(
-  { list_id: ListId, subject: Subject, from_address: FromAddress, ...OPTIONAL },
+export const NewNewsletter = StrictObject(
+  { list_id: ListId, subject: Subject, from_address: FromAddress, ...OPTIONAL_FIELDS },
   {
     examples: [
       {
@@ -85,12 +93,12 @@ export const NewNewsletter = Closed(
   },
 )
 
-export const NewsletterChangeBody = Closed(
+export const NewsletterChangeBody = StrictObject(
   {
     list_id: Type.Optional(ListId),
     subject: Type.Optional(Subject),
     from_address: Type.Optional(FromAddress),
-    ...OPTIONAL,
+    ...OPTIONAL_FIELDS,
   },
   {
     description: 'At least one field; those left out keep their value, and null takes one away.',
@@ -98,9 +106,9 @@ export const NewsletterChangeBody = Closed(
   },
 )
 
-export const SendNewsletter = Closed({ send_at: SendAt })
+export const SendNewsletter = StrictObject({ send_at: SendAt })
 
-export const newNewsletterOf = (body: Static<typeof NewNewsletter>): NewsletterInput => ({
+export const toNewsletterInput = (body: Static<typeof NewNewsletter>): NewsletterInput => ({
   listId: body.list_id,
   subject: body.subject,
   fromAddress: body.from_address,
@@ -111,7 +119,7 @@ export const newNewsletterOf = (body: Static<typeof NewNewsletter>): NewsletterI
   replyTo: body.reply_to ?? null,
 })
 
-export const newsletterChangeOf = (body: Static<typeof NewsletterChangeBody>): NewsletterChange => ({
+export const toNewsletterChange = (body: Static<typeof NewsletterChangeBody>): NewsletterChange => ({
   listId: body.list_id,
   subject: body.subject,
   fromAddress: body.from_address,
@@ -122,9 +130,9 @@ export const newsletterChangeOf = (body: Static<typeof NewsletterChangeBody>): N
   replyTo: body.reply_to,
 })
 
-const uuidOrNull = (uuid: Newsletter['operationUuid']): string | null => (uuid === null ? null : formatUuid(uuid))
+const formatUuidOrNull = (uuid: Newsletter['operationUuid']): string | null => (uuid === null ? null : formatUuid(uuid))
 
-export const newsletterWire = (newsletter: Newsletter, accountUuid: string): NewsletterRecord => ({
+export const toNewsletterWire = (newsletter: Newsletter, accountUuid: string): NewsletterRecord => ({
   id: formatUuid(newsletter.uuid),
   account_id: accountUuid,
   list_id: formatUuid(newsletter.listUuid),
@@ -132,11 +140,11 @@ export const newsletterWire = (newsletter: Newsletter, accountUuid: string): New
   from_address: newsletter.from,
   html_body: newsletter.htmlBody,
   text_body: newsletter.textBody,
-  template_id: uuidOrNull(newsletter.templateUuid),
+  template_id: formatUuidOrNull(newsletter.templateUuid),
   template_data: newsletter.templateData === null ? null : JSON.parse(newsletter.templateData),
   reply_to: newsletter.replyTo,
   status: newsletter.status,
-  operation_id: uuidOrNull(newsletter.operationUuid),
+  operation_id: formatUuidOrNull(newsletter.operationUuid),
   scheduled_at: isoTimeOrNull(newsletter.scheduledAt),
   sent_at: isoTimeOrNull(newsletter.sentAt),
   total_recipients: newsletter.totalRecipients,
@@ -144,7 +152,7 @@ export const newsletterWire = (newsletter: Newsletter, accountUuid: string): New
   updated_at: isoTime(newsletter.updatedAt),
 })
 
-export const newsletterRowWire = (newsletter: ListedNewsletter, accountUuid: string): NewsletterRow => ({
-  ...newsletterWire(newsletter, accountUuid),
+export const toNewsletterRowWire = (newsletter: ListedNewsletter, accountUuid: string): NewsletterRow => ({
+  ...toNewsletterWire(newsletter, accountUuid),
   truncated: newsletter.isTruncated,
 })

@@ -6,16 +6,16 @@ import type { Database } from 'bun:sqlite'
 import { storeWithinPlan } from '#features/core/accounts/limits.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
-import { headerSafe } from '#features/sending/accept/header-safe.ts'
-import { registeredSender } from '#features/sending/broadcasts/sender.ts'
+import { requireHeaderSafe } from '#features/sending/accept/header-safe.ts'
+import { requireRegisteredSender } from '#features/sending/broadcasts/sender.ts'
 import { getList } from '#features/setup/contact-store/lists.ts'
-import { requireUsable } from '#features/setup/templates/render.ts'
-import { templateById } from '#features/setup/templates/templates.ts'
+import { requireValidSource } from '#features/setup/templates/render.ts'
+import { findTemplateById } from '#features/setup/templates/templates.ts'
 import type { Millis } from '#platform/clock.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { type AppError, conflict, invalid } from '#platform/errors.ts'
-import { noSuch, uuidParam } from '#platform/http/schemas.ts'
+import { notFoundById, parseUuidParam } from '#platform/http/schemas.ts'
 import { formatUuid, newUuid, type UuidBytes } from '#platform/ids.ts'
 import type { TemplateSource } from '#platform/template/renderer.ts'
 import { KiB, MiB } from '#platform/units.ts'
@@ -70,12 +70,12 @@ export interface NewsletterInput {
 export type NewsletterChange = { readonly [Field in keyof NewsletterInput]: NewsletterInput[Field] | undefined }
 
 /** Newsletters of one account. */
-export const MOST_NEWSLETTERS = 10_000
-export const LONGEST_SUBJECT = 998
-export const LARGEST_BODY_BYTES = 1 * MiB
-export const LARGEST_DATA_BYTES = 64 * KiB
+export const MAX_NEWSLETTERS = 10_000
+export const MAX_SUBJECT_LENGTH = 998
+export const MAX_BODY_BYTES = 1 * MiB
+export const MAX_DATA_BYTES = 64 * KiB
 /** Larger bodies are not in lists, of which a page has up to a hundred. */
-export const LARGEST_LISTED_BYTES = 64 * KiB
+export const MAX_LISTED_BYTES = 64 * KiB
 
 type Row = Omit<Newsletter, 'status'> & { readonly status: number }
 
@@ -84,20 +84,20 @@ const COLUMNS = `newsletters.id, newsletters.uuid, newsletters.account_id AS acc
   reply_to AS replyTo, newsletters.status, operations.uuid AS operationUuid, scheduled_at AS scheduledAt, sent_at AS sentAt,
   total_recipients AS totalRecipients, newsletters.created_at AS createdAt, newsletters.updated_at AS updatedAt`
 const BODIES = 'newsletters.html_body AS htmlBody, newsletters.text_body AS textBody'
-const isLong = (column: string): string => `coalesce(octet_length(newsletters.${column}), 0) > ${LARGEST_LISTED_BYTES}`
-const LISTED_BODIES = `CASE WHEN ${isLong('html_body')} THEN NULL ELSE newsletters.html_body END AS htmlBody,
-  CASE WHEN ${isLong('text_body')} THEN NULL ELSE newsletters.text_body END AS textBody, (${isLong('html_body')} OR ${isLong('text_body')}) AS isTruncated`
+const isLongSql = (column: string): string => `coalesce(octet_length(newsletters.${column}), 0) > ${MAX_LISTED_BYTES}`
+const LISTED_BODIES = `CASE WHEN ${isLongSql('html_body')} THEN NULL ELSE newsletters.html_body END AS htmlBody,
+  CASE WHEN ${isLongSql('text_body')} THEN NULL ELSE newsletters.text_body END AS textBody, (${isLongSql('html_body')} OR ${isLongSql('text_body')}) AS isTruncated`
 // Lists and templates that were deleted are named still.
-const JOINED = `newsletters JOIN contact_lists ON contact_lists.id = list_id LEFT JOIN templates ON templates.id = template_id
+const JOINED_TABLES = `newsletters JOIN contact_lists ON contact_lists.id = list_id LEFT JOIN templates ON templates.id = template_id
   LEFT JOIN operations ON operations.id = operation_id`
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   byUuid: db.prepare<Row, [Uint8Array, number]>(
-    `SELECT ${COLUMNS}, ${BODIES} FROM ${JOINED} WHERE newsletters.uuid = ? AND newsletters.account_id = ?`,
+    `SELECT ${COLUMNS}, ${BODIES} FROM ${JOINED_TABLES} WHERE newsletters.uuid = ? AND newsletters.account_id = ?`,
   ),
   // The page is found by index alone, then joined.
   page: db.prepare<Row & { isTruncated: number }, [number, number, number, number]>(
-    `SELECT ${COLUMNS}, ${LISTED_BODIES} FROM ${JOINED} WHERE newsletters.id IN (SELECT id FROM newsletters WHERE account_id = ? AND id < ? ORDER BY id DESC
+    `SELECT ${COLUMNS}, ${LISTED_BODIES} FROM ${JOINED_TABLES} WHERE newsletters.id IN (SELECT id FROM newsletters WHERE account_id = ? AND id < ? ORDER BY id DESC
      LIMIT ? OFFSET ?) ORDER BY newsletters.id DESC`,
   ),
   count: db.prepare<{ n: number }, [number]>('SELECT COUNT(*) AS n FROM newsletters WHERE account_id = ?'),
@@ -112,13 +112,13 @@ const sql = prepared((db) => ({
   delete: db.prepare('DELETE FROM newsletters WHERE id = ? AND status NOT IN (?, ?)'),
 }))
 
-const newsletterOf = (row: Row): Newsletter => ({ ...row, status: newsletterStatusName(row.status) })
+const toNewsletter = (row: Row): Newsletter => ({ ...row, status: newsletterStatusName(row.status) })
 
 /** The account's newsletter; 404 when it has none with this id. */
 export function getNewsletter(db: Database, accountId: number, id: string): Newsletter {
-  const row = sql(db).byUuid.get(uuidParam(id, 'newsletter_not_found', 'newsletter'), accountId)
-  if (!row) throw noSuch('newsletter_not_found', 'newsletter')
-  return newsletterOf(row)
+  const row = sql(db).byUuid.get(parseUuidParam(id, 'newsletter_not_found', 'newsletter'), accountId)
+  if (!row) throw notFoundById('newsletter_not_found', 'newsletter')
+  return toNewsletter(row)
 }
 
 /** A page of the account's newsletters, newest first. */
@@ -129,18 +129,18 @@ export const listNewsletters = (
 ): { newsletters: ListedNewsletter[]; total: number } => ({
   newsletters: sql(db)
     .page.all(accountId, belowId(page), page.limit, page.offset)
-    .map((row) => ({ ...newsletterOf(row), isTruncated: row.isTruncated === 1 })),
+    .map((row) => ({ ...toNewsletter(row), isTruncated: row.isTruncated === 1 })),
   total: sql(db).count.get(accountId)?.n ?? 0,
 })
 
 /** The 409 for what can only be done to a draft. */
-export const notDraft = ({ status }: Pick<Newsletter, 'status'>, done: string): AppError =>
+export const createNotDraftError = ({ status }: Pick<Newsletter, 'status'>, done: string): AppError =>
   conflict(
     'newsletter_not_draft',
-    `The newsletter is ${PLAINLY[status]}, so it cannot be ${done} any more; make a new one.`,
+    `The newsletter is ${STATUS_DESCRIPTIONS[status]}, so it cannot be ${done} any more; make a new one.`,
   )
 
-const PLAINLY: Readonly<Record<NewsletterStatus, string>> = {
+const STATUS_DESCRIPTIONS: Readonly<Record<NewsletterStatus, string>> = {
   draft: 'a draft',
   scheduled: 'scheduled',
   sending: 'being sent',
@@ -153,18 +153,18 @@ const PLAINLY: Readonly<Record<NewsletterStatus, string>> = {
  * rendered, 409 when the account has too many.
  */
 export async function createNewsletter(app: App, actor: Actor, input: NewsletterInput): Promise<Newsletter> {
-  const stored: Stored = storedOf(app.db, actor.accountId, input)
-  await requireUsable(app, actor.accountId, sourceOf(stored))
+  const stored: StoredFields = toStoredFields(app.db, actor.accountId, input)
+  await requireValidSource(app, actor.accountId, toTemplateSource(stored))
   return app.commit.write((tx) => {
-    if ((sql(tx.db).count.get(actor.accountId)?.n ?? 0) >= MOST_NEWSLETTERS)
+    if ((sql(tx.db).count.get(actor.accountId)?.n ?? 0) >= MAX_NEWSLETTERS)
       throw conflict(
         'too_many_newsletters',
-        `An account has at most ${MOST_NEWSLETTERS} newsletters; delete one that is not needed any more.`,
+        `An account has at most ${MAX_NEWSLETTERS} newsletters; delete one that is not needed any more.`,
       )
     const uuid = newUuid()
     const now = app.eventTime()
     storeWithinPlan(app, tx, actor.accountId, () =>
-      sql(tx.db).insert.run(uuid, actor.accountId, ...valuesOf(stored), newsletterStatusCode('draft'), now, now),
+      sql(tx.db).insert.run(uuid, actor.accountId, ...toColumnValues(stored), newsletterStatusCode('draft'), now, now),
     )
     const id = formatUuid(uuid)
     audit(app, tx, actor, { action: 'newsletter.created', resourceType: 'newsletter', resourceId: id })
@@ -188,14 +188,14 @@ export async function changeNewsletter(
       'Give at least one of list_id, subject, from_address, html_body, text_body, template_id, template_data and reply_to.',
     )
   requireDraft(getNewsletter(app.db, actor.accountId, id))
-  const given: Partial<Stored> = storedOf(app.db, actor.accountId, change)
-  await requireUsable(app, actor.accountId, sourceOf(given))
+  const provided: Partial<StoredFields> = toStoredFields(app.db, actor.accountId, change)
+  await requireValidSource(app, actor.accountId, toTemplateSource(provided))
   return app.commit.write((tx) => {
     const before = getNewsletter(tx.db, actor.accountId, id)
     requireDraft(before)
     storeWithinPlan(app, tx, actor.accountId, () =>
       sql(tx.db).update.run(
-        ...valuesOf({ ...before, ...given }),
+        ...toColumnValues({ ...before, ...provided }),
         app.eventTime(),
         before.id,
         newsletterStatusCode('draft'),
@@ -219,7 +219,7 @@ export const deleteNewsletter = (app: App, actor: Actor, id: string): Promise<vo
       newsletterStatusCode('scheduled'),
       newsletterStatusCode('sending'),
     )
-    if (changes === 0) throw underWay(newsletter)
+    if (changes === 0) throw createInProgressError(newsletter)
     audit(app, tx, actor, {
       action: 'newsletter.deleted',
       resourceType: 'newsletter',
@@ -230,23 +230,23 @@ export const deleteNewsletter = (app: App, actor: Actor, id: string): Promise<vo
 
 function requireDraft(newsletter: Newsletter): void {
   // Cancelled before its time it is a draft again.
-  if (newsletter.status === 'scheduled') throw underWay(newsletter)
-  if (newsletter.status !== 'draft') throw notDraft(newsletter, 'changed')
+  if (newsletter.status === 'scheduled') throw createInProgressError(newsletter)
+  if (newsletter.status !== 'draft') throw createNotDraftError(newsletter, 'changed')
 }
 
-const underWay = ({ status, operationUuid }: Newsletter): AppError =>
+const createInProgressError = ({ status, operationUuid }: Newsletter): AppError =>
   conflict(
     'newsletter_not_draft',
-    `The newsletter is ${PLAINLY[status]}; cancel it first with POST /v1/operations/${operationUuid ? formatUuid(operationUuid) : '{id}'}/cancel.`,
+    `The newsletter is ${STATUS_DESCRIPTIONS[status]}; cancel it first with POST /v1/operations/${operationUuid ? formatUuid(operationUuid) : '{id}'}/cancel.`,
   )
 
 /** What of a newsletter its author gives, as it is stored. */
-type Stored = Pick<
+type StoredFields = Pick<
   Newsletter,
   'listId' | 'subject' | 'from' | 'htmlBody' | 'textBody' | 'templateId' | 'templateData' | 'replyTo'
 >
 
-const valuesOf = (stored: Stored) =>
+const toColumnValues = (stored: StoredFields) =>
   [
     stored.listId,
     stored.subject,
@@ -258,67 +258,64 @@ const valuesOf = (stored: Stored) =>
     stored.replyTo,
   ] as const
 
-const sourceOf = ({ subject, htmlBody, textBody }: Partial<Stored>): TemplateSource => ({
+const toTemplateSource = ({ subject, htmlBody, textBody }: Partial<StoredFields>): TemplateSource => ({
   subject,
   html: htmlBody ?? undefined,
   text: textBody ?? undefined,
 })
 
 /** Fields that are given, checked and as they are stored; the others are left out. Throws the 404 or 422 of the first that is wrong. */
-function storedOf(db: Database, accountId: number, given: NewsletterInput): Stored
-function storedOf(db: Database, accountId: number, given: NewsletterChange): Partial<Stored>
-function storedOf(db: Database, accountId: number, given: NewsletterChange): Partial<Stored> {
-  const { listId, subject, fromAddress, htmlBody, textBody, templateId, templateData, replyTo } = given
+function toStoredFields(db: Database, accountId: number, provided: NewsletterInput): StoredFields
+function toStoredFields(db: Database, accountId: number, provided: NewsletterChange): Partial<StoredFields>
+function toStoredFields(db: Database, accountId: number, provided: NewsletterChange): Partial<StoredFields> {
+  const { listId, subject, fromAddress, htmlBody, textBody, templateId, templateData, replyTo } = provided
   return {
     ...(listId !== undefined && { listId: getList(db, accountId, listId).id }),
-    ...(subject !== undefined && { subject: validSubject(subject) }),
-    ...(fromAddress !== undefined && { from: registeredSender(db, accountId, fromAddress) }),
-    ...(htmlBody !== undefined && { htmlBody: validBody('html_body', htmlBody) }),
-    ...(textBody !== undefined && { textBody: validBody('text_body', textBody) }),
-    ...(templateId !== undefined && { templateId: validTemplate(db, accountId, templateId) }),
-    ...(templateData !== undefined && { templateData: validData(templateData) }),
-    ...(replyTo !== undefined && { replyTo: validReplyTo(replyTo) }),
+    ...(subject !== undefined && { subject: parseSubject(subject) }),
+    ...(fromAddress !== undefined && { from: requireRegisteredSender(db, accountId, fromAddress) }),
+    ...(htmlBody !== undefined && { htmlBody: parseBody('html_body', htmlBody) }),
+    ...(textBody !== undefined && { textBody: parseBody('text_body', textBody) }),
+    ...(templateId !== undefined && { templateId: requireTemplateId(db, accountId, templateId) }),
+    ...(templateData !== undefined && { templateData: formatTemplateData(templateData) }),
+    ...(replyTo !== undefined && { replyTo: parseReplyTo(replyTo) }),
   }
 }
 
-function validSubject(subject: string): string {
+function parseSubject(subject: string): string {
   if (subject.trim() === '') throw invalid('subject', 'A newsletter needs a subject.')
-  headerSafe('subject', subject)
-  if (subject.length > LONGEST_SUBJECT)
-    throw invalid('subject', `The subject has ${subject.length} characters; at most ${LONGEST_SUBJECT} are allowed.`)
+  requireHeaderSafe('subject', subject)
+  if (subject.length > MAX_SUBJECT_LENGTH)
+    throw invalid('subject', `The subject has ${subject.length} characters; at most ${MAX_SUBJECT_LENGTH} are allowed.`)
   return subject.toWellFormed()
 }
 
 /** An empty body is what clients send for none. */
-function validBody(field: 'html_body' | 'text_body', body: string | null): string | null {
+function parseBody(field: 'html_body' | 'text_body', body: string | null): string | null {
   if (body === null || body === '') return null
   const sizeBytes = Buffer.byteLength(body)
-  if (sizeBytes > LARGEST_BODY_BYTES)
-    throw invalid(
-      field,
-      `${field} has ${sizeBytes} bytes; a newsletter's bodies have at most ${LARGEST_BODY_BYTES} each.`,
-    )
+  if (sizeBytes > MAX_BODY_BYTES)
+    throw invalid(field, `${field} has ${sizeBytes} bytes; a newsletter's bodies have at most ${MAX_BODY_BYTES} each.`)
   return body.toWellFormed()
 }
 
-function validTemplate(db: Database, accountId: number, id: string | null): number | null {
+function requireTemplateId(db: Database, accountId: number, id: string | null): number | null {
   if (id === null || id === '') return null
-  const template = templateById(db, accountId, id)
+  const template = findTemplateById(db, accountId, id)
   if (!template) throw invalid('template_id', 'There is no template with this id.', 'template_not_found')
   return template.id
 }
 
-function validData(data: Readonly<Record<string, unknown>> | null): string | null {
+function formatTemplateData(data: Readonly<Record<string, unknown>> | null): string | null {
   if (data === null || Object.keys(data).length === 0) return null
   const json = JSON.stringify(data)
-  if (Buffer.byteLength(json) > LARGEST_DATA_BYTES)
-    throw invalid('template_data', `template_data is larger than ${LARGEST_DATA_BYTES} bytes of JSON.`)
+  if (Buffer.byteLength(json) > MAX_DATA_BYTES)
+    throw invalid('template_data', `template_data is larger than ${MAX_DATA_BYTES} bytes of JSON.`)
   return json
 }
 
-function validReplyTo(text: string | null): string | null {
+function parseReplyTo(text: string | null): string | null {
   if (text === null || text === '') return null
-  headerSafe('reply_to', text)
+  requireHeaderSafe('reply_to', text)
   const parsed = parseMailboxList(text)
   if (parsed.kind === 'invalid') throw invalid('reply_to', `reply_to: ${parsed.reason}`, 'invalid_address')
   return parsed.mailboxes.map(formatMailbox).join(', ')

@@ -5,36 +5,36 @@ import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import type { TakeRate } from '#features/sending/accept/send-rate.ts'
 import { BroadcastStarted } from '#features/sending/broadcasts/model.ts'
-import { idKey, list, one } from '#platform/http/envelope.ts'
-import { refuses } from '#platform/http/refusals.ts'
-import { takingLong } from '#platform/http/request-context.ts'
-import { ListOf, One } from '#platform/http/schemas.ts'
-import { SliceQuery, sliceOf } from '#platform/http/slices.ts'
+import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
+import { errorResponses } from '#platform/http/refusals.ts'
+import { withoutTimeLimit } from '#platform/http/request-context.ts'
+import { DataBody, PageBody } from '#platform/http/schemas.ts'
+import { parseRowRange, RowRangeQuery } from '#platform/http/slices.ts'
 import {
   NewNewsletter,
   NewsletterChangeBody,
   NewsletterRecord,
   NewsletterRow,
-  newNewsletterOf,
-  newsletterChangeOf,
-  newsletterRowWire,
-  newsletterWire,
   SendNewsletter,
+  toNewsletterChange,
+  toNewsletterInput,
+  toNewsletterRowWire,
+  toNewsletterWire,
 } from './model.ts'
 import {
   changeNewsletter,
   createNewsletter,
   deleteNewsletter,
   getNewsletter,
-  LARGEST_LISTED_BYTES,
   listNewsletters,
-  MOST_NEWSLETTERS,
+  MAX_LISTED_BYTES,
+  MAX_NEWSLETTERS,
 } from './newsletters.ts'
 import { sendNewsletter } from './send.ts'
 
 const tags = ['Newsletters']
 const params = Type.Object({ id: Type.String({ description: 'Id of the newsletter.' }) })
-const FAULTS = 'A part that can never be rendered is a 422 `template_error` that says where.'
+const TEMPLATE_ERROR_NOTE = 'A part that can never be rendered is a 422 `template_error` that says where.'
 
 export const newsletterRoutes = (app: App, { takeRate }: { readonly takeRate: TakeRate }) =>
   new Elysia({ prefix: '/v1/newsletters' })
@@ -42,20 +42,20 @@ export const newsletterRoutes = (app: App, { takeRate }: { readonly takeRate: Ta
     .get(
       '/',
       ({ actor, query }) => {
-        const slice = sliceOf(query)
-        const { newsletters, total } = listNewsletters(app.db, actor.accountId, slice)
-        return list(
-          newsletters.map((newsletter) => newsletterRowWire(newsletter, actor.accountUuid)),
-          { ...slice, total },
+        const range = parseRowRange(query)
+        const { newsletters, total } = listNewsletters(app.db, actor.accountId, range)
+        return pageBody(
+          newsletters.map((newsletter) => toNewsletterRowWire(newsletter, actor.accountUuid)),
+          { ...range, total },
           idKey(newsletters),
         )
       },
       {
-        query: SliceQuery,
-        response: ListOf(NewsletterRow),
+        query: RowRangeQuery,
+        response: PageBody(NewsletterRow),
         detail: {
           summary: 'List newsletters',
-          description: `Newest first. Bodies of more than ${LARGEST_LISTED_BYTES} bytes are left out.`,
+          description: `Newest first. Bodies of more than ${MAX_LISTED_BYTES} bytes are left out.`,
           tags,
           ...requires('contacts:read'),
         },
@@ -64,41 +64,47 @@ export const newsletterRoutes = (app: App, { takeRate }: { readonly takeRate: Ta
     .post(
       '/',
       async ({ actor, body, status }) =>
-        status(201, one(newsletterWire(await createNewsletter(app, actor, newNewsletterOf(body)), actor.accountUuid))),
+        status(
+          201,
+          dataBody(toNewsletterWire(await createNewsletter(app, actor, toNewsletterInput(body)), actor.accountUuid)),
+        ),
       {
         body: NewNewsletter,
-        response: { 201: One(NewsletterRecord) },
+        response: { 201: DataBody(NewsletterRecord) },
         detail: {
           summary: 'Write a newsletter',
-          description: `Makes a draft; its bodies may come later. ${FAULTS}`,
+          description: `Makes a draft; its bodies may come later. ${TEMPLATE_ERROR_NOTE}`,
           tags,
-          ...refuses({ 409: ['too_many_newsletters', `The account has ${MOST_NEWSLETTERS} newsletters.`] }),
+          ...errorResponses({ 409: ['too_many_newsletters', `The account has ${MAX_NEWSLETTERS} newsletters.`] }),
           ...requires('contacts:write'),
         },
       },
     )
     .get(
       '/:id',
-      ({ actor, params }) => one(newsletterWire(getNewsletter(app.db, actor.accountId, params.id), actor.accountUuid)),
+      ({ actor, params }) =>
+        dataBody(toNewsletterWire(getNewsletter(app.db, actor.accountId, params.id), actor.accountUuid)),
       {
         params,
-        response: One(NewsletterRecord),
+        response: DataBody(NewsletterRecord),
         detail: { summary: 'Get a newsletter', tags, ...requires('contacts:read') },
       },
     )
     .put(
       '/:id',
       async ({ actor, params, body }) =>
-        one(newsletterWire(await changeNewsletter(app, actor, params.id, newsletterChangeOf(body)), actor.accountUuid)),
+        dataBody(
+          toNewsletterWire(await changeNewsletter(app, actor, params.id, toNewsletterChange(body)), actor.accountUuid),
+        ),
       {
         params,
         body: NewsletterChangeBody,
-        response: One(NewsletterRecord),
+        response: DataBody(NewsletterRecord),
         detail: {
           summary: 'Change a draft',
-          description: `Fields that are left out keep their value. ${FAULTS}`,
+          description: `Fields that are left out keep their value. ${TEMPLATE_ERROR_NOTE}`,
           tags,
-          ...refuses({ 409: ['newsletter_not_draft', 'It is scheduled, being sent or over.'] }),
+          ...errorResponses({ 409: ['newsletter_not_draft', 'It is scheduled, being sent or over.'] }),
           ...requires('contacts:write'),
         },
       },
@@ -115,7 +121,9 @@ export const newsletterRoutes = (app: App, { takeRate }: { readonly takeRate: Ta
           summary: 'Delete a newsletter',
           description: 'Its emails and its operation stay.',
           tags,
-          ...refuses({ 409: ['newsletter_not_draft', 'It is scheduled or being sent: cancel its operation first.'] }),
+          ...errorResponses({
+            409: ['newsletter_not_draft', 'It is scheduled or being sent: cancel its operation first.'],
+          }),
           ...requires('contacts:write'),
         },
       },
@@ -123,10 +131,10 @@ export const newsletterRoutes = (app: App, { takeRate }: { readonly takeRate: Ta
     .post(
       '/:id/send',
       ({ actor, params, body, request, status }) =>
-        takingLong(request, async () =>
+        withoutTimeLimit(request, async () =>
           status(
             202,
-            one(
+            dataBody(
               await sendNewsletter(app, actor, params.id, {
                 sendAt: body.send_at || undefined,
                 admit: () => takeRate(actor),
@@ -137,13 +145,13 @@ export const newsletterRoutes = (app: App, { takeRate }: { readonly takeRate: Ta
       {
         params,
         body: SendNewsletter,
-        response: { 202: One(BroadcastStarted) },
+        response: { 202: DataBody(BroadcastStarted) },
         detail: {
           summary: 'Send a newsletter',
           description:
             'To all active contacts of its list, as a broadcast: `contact`, `list`, `unsubscribe_url` and template_data are its variables. Answers when the recipients are fixed on disk. Cancelled before the first email it is a draft again.',
           tags,
-          ...refuses({ 409: ['newsletter_not_draft', 'It is scheduled, being sent or over.'] }),
+          ...errorResponses({ 409: ['newsletter_not_draft', 'It is scheduled, being sent or over.'] }),
           ...requires('emails:send', 'contacts:read'),
         },
       },

@@ -2,16 +2,16 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
-import { withTemplate } from '#features/sending/broadcasts/send.ts'
-import { registeredSender } from '#features/sending/broadcasts/sender.ts'
-import { type BroadcastAnswer, startBroadcast } from '#features/sending/broadcasts/start.ts'
-import { type ContactList, listById } from '#features/setup/contact-store/lists.ts'
-import { type Template, templateByRow } from '#features/setup/templates/templates.ts'
+import { applyTemplate } from '#features/sending/broadcasts/send.ts'
+import { requireRegisteredSender } from '#features/sending/broadcasts/sender.ts'
+import { type BroadcastResponse, startBroadcast } from '#features/sending/broadcasts/start.ts'
+import { type ContactList, findListById } from '#features/setup/contact-store/lists.ts'
+import { findTemplateByRowId, type Template } from '#features/setup/templates/templates.ts'
 import { conflict, invalid } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { getNewsletter, type Newsletter, notDraft } from './newsletters.ts'
-import { beginNewsletter } from './states.ts'
+import { createNotDraftError, getNewsletter, type Newsletter } from './newsletters.ts'
+import { startNewsletter } from './states.ts'
 
 /**
  * Sends a draft to the active contacts of its list, now or later. Of two that ask for it at once one gets the 409 `newsletter_not_draft`. Throws 422
@@ -23,22 +23,22 @@ export async function sendNewsletter(
   actor: Actor,
   id: string,
   { sendAt, admit }: { readonly sendAt: string | undefined; readonly admit: () => void },
-): Promise<BroadcastAnswer> {
+): Promise<BroadcastResponse> {
   const newsletter = getNewsletter(app.db, actor.accountId, id)
-  if (newsletter.status !== 'draft') throw notDraft(newsletter, 'sent')
+  if (newsletter.status !== 'draft') throw createNotDraftError(newsletter, 'sent')
   admit()
   const input = {
     type: 'newsletter_send',
     newsletterId: newsletter.id,
-    list: listOf(app, newsletter),
-    from: registeredSender(app.db, actor.accountId, newsletter.from),
-    ...withTemplate(
+    list: requireList(app, newsletter),
+    from: requireRegisteredSender(app.db, actor.accountId, newsletter.from),
+    ...applyTemplate(
       {
         subject: newsletter.subject,
         html: newsletter.htmlBody ?? undefined,
         text: newsletter.textBody ?? undefined,
       },
-      templateOf(app, newsletter),
+      findTemplate(app, newsletter),
     ),
     templateData: JSON.parse(newsletter.templateData ?? '{}') as Record<string, unknown>,
     replyTo: newsletter.replyTo ?? undefined,
@@ -46,13 +46,13 @@ export async function sendNewsletter(
   } as const
   return startBroadcast(app, actor, input, (tx, operation) => {
     const current = getNewsletter(tx.db, actor.accountId, id)
-    if (current.status !== 'draft') throw notDraft(current, 'sent')
+    if (current.status !== 'draft') throw createNotDraftError(current, 'sent')
     // To fix the recipients takes a while, in which it may have been edited: what was answered to its editor has to be what is sent.
     if (!isDeepStrictEqual(current, newsletter))
       throw conflict('newsletter_changed', 'The newsletter was changed while it was being sent; send it again.')
     const now = app.eventTime()
     const { scheduledAt } = operation
-    if (!beginNewsletter(tx, newsletter.id, { ...operation, operationId: operation.id, scheduledAt, now }))
+    if (!startNewsletter(tx, newsletter.id, { ...operation, operationId: operation.id, scheduledAt, now }))
       throw new Error(`newsletter ${newsletter.id} is no draft`)
     audit(app, tx, actor, {
       action: 'newsletter.started',
@@ -67,8 +67,8 @@ export async function sendNewsletter(
   })
 }
 
-function listOf(app: App, { listId }: Newsletter): ContactList {
-  const list = listById(app.db, listId)
+function requireList(app: App, { listId }: Newsletter): ContactList {
+  const list = findListById(app.db, listId)
   if (!list)
     throw invalid(
       'list_id',
@@ -78,9 +78,9 @@ function listOf(app: App, { listId }: Newsletter): ContactList {
   return list
 }
 
-function templateOf(app: App, { templateId }: Newsletter): Template | undefined {
+function findTemplate(app: App, { templateId }: Newsletter): Template | undefined {
   if (templateId === null) return undefined
-  const template = templateByRow(app.db, templateId)
+  const template = findTemplateByRowId(app.db, templateId)
   if (!template)
     throw invalid(
       'template_id',

@@ -6,10 +6,10 @@
  * scheduled ⇄ sending (a broadcast that was paused waits again), scheduled, sending → sent | failed | draft (cancelled before anything was handed over)
  */
 
-import { type BroadcastState, broadcastById, type OnMoved } from '#features/sending/broadcasts/states.ts'
+import { type BroadcastState, findBroadcastById, type OnTransition } from '#features/sending/broadcasts/states.ts'
 import { codesOf } from '#platform/db/codes.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 
 /** Position = the stored code: only ever append. */
 export const NEWSLETTER_STATUSES = ['draft', 'scheduled', 'sending', 'sent', 'failed'] as const
@@ -20,14 +20,14 @@ export const newsletterStatusCode = CODES.codeOf
 export const newsletterStatusName = CODES.nameOf
 
 /** States of a broadcast in which its newsletter has a status of its own; in the others it stays as it is. */
-const STATUS_IN: Readonly<Partial<Record<BroadcastState, NewsletterStatus>>> = {
+const STATUS_BY_STATE: Readonly<Partial<Record<BroadcastState, NewsletterStatus>>> = {
   waiting: 'scheduled',
   sending: 'sending',
   done: 'sent',
   failed: 'failed',
 }
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   begin: db.prepare(
     `UPDATE newsletters SET status = ?, operation_id = ?, scheduled_at = ?, total_recipients = ?, sent_at = ?, updated_at = ?
      WHERE id = ? AND status = ?`,
@@ -42,20 +42,20 @@ const sql = prepared((db) => ({
 }))
 
 /** Moves a draft on because its broadcast has begun; false when it is no draft any more. */
-export function beginNewsletter(
+export function startNewsletter(
   tx: Tx,
   id: number,
-  begun: { operationId: number; state: BroadcastState; total: number; scheduledAt: number | undefined; now: number },
+  start: { operationId: number; state: BroadcastState; total: number; scheduledAt: number | undefined; now: number },
 ): boolean {
-  const status = STATUS_IN[begun.state]
-  if (status === undefined) throw new Error(`a broadcast that begins is not ${begun.state}`)
+  const status = STATUS_BY_STATE[start.state]
+  if (status === undefined) throw new Error(`a broadcast that begins is not ${start.state}`)
   const { changes } = sql(tx.db).begin.run(
     newsletterStatusCode(status),
-    begun.operationId,
-    begun.scheduledAt ?? null,
-    begun.total,
-    status === 'sent' ? begun.now : null,
-    begun.now,
+    start.operationId,
+    start.scheduledAt ?? null,
+    start.total,
+    status === 'sent' ? start.now : null,
+    start.now,
     id,
     newsletterStatusCode('draft'),
   )
@@ -63,15 +63,15 @@ export function beginNewsletter(
 }
 
 /** Lets the newsletter of a broadcast follow it. */
-export const noteBroadcast: OnMoved = (tx, broadcast, state, now) => {
+export const followBroadcast: OnTransition = (tx, broadcast, state, now) => {
   if (broadcast.newsletterId === null) return
   const from = [newsletterStatusCode('scheduled'), newsletterStatusCode('sending')] as const
-  const isUntouched = state === 'cancelled' && broadcastById(tx.db, broadcast.id)?.handedOver === 0
+  const isUntouched = state === 'cancelled' && findBroadcastById(tx.db, broadcast.id)?.handedOver === 0
   if (isUntouched) {
     sql(tx.db).restore.run(newsletterStatusCode('draft'), now, broadcast.newsletterId, ...from)
     return
   }
-  const status = state === 'cancelled' ? 'failed' : STATUS_IN[state]
+  const status = state === 'cancelled' ? 'failed' : STATUS_BY_STATE[state]
   if (status === undefined) return
   const sentAt = status === 'sent' ? now : null
   sql(tx.db).follow.run(newsletterStatusCode(status), sentAt, now, broadcast.newsletterId, ...from)

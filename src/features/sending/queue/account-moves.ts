@@ -6,36 +6,36 @@ import type { Database } from 'bun:sqlite'
 import { record } from '#features/core/events/record.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
-import { countBegun, emailOf, settleEmail } from './settle.ts'
+import { prepareStatements } from '#platform/db/open.ts'
+import { countBegun, requireEmail, settleEmail } from './settle.ts'
 import { statusCode, statusName, WAITING_CODES } from './status.ts'
 
 /** How the reasons of all that is held for its account begin. Whoever gets the same into a reply of a receiver is only tried sooner. */
-const HELD = 'Held: '
+const HELD_PREFIX = 'Held: '
 /** Stands where the reason stood: what was held is never again untried, as counters of broadcasts have it. */
-const RELEASED = 'The account may send again.'
+const RELEASED_REASON = 'The account may send again.'
 
-interface Waiting {
+interface WaitingRecipient {
   readonly status: number
   readonly attempts: number
   readonly lastError: string | null
 }
 
 /** How far the open mail of an account was looked at, in the order of its index. */
-export interface ReleasePlace {
+export interface ReleasePosition {
   readonly status: number
   readonly createdAt: Millis
   readonly emailId: number
 }
 
 /** Statuses of emails that may have a held recipient, as stored: `queued` and, of several recipients, `processing`. */
-const MAY_HOLD = [statusCode('queued'), statusCode('processing')] as const
+const HOLDABLE_STATUSES = [statusCode('queued'), statusCode('processing')] as const
 
 /** SQL: the recipient is held for its account. */
-export const IS_HELD = `recipients.status = ${statusCode('queued')} AND next_at IS NOT NULL AND substr(last_error, 1, ${HELD.length}) = '${HELD}'`
+export const IS_HELD = `recipients.status = ${statusCode('queued')} AND next_at IS NOT NULL AND substr(last_error, 1, ${HELD_PREFIX.length}) = '${HELD_PREFIX}'`
 
-const sql = prepared((db) => ({
-  waiting: db.prepare<Waiting, [number]>(
+const sql = prepareStatements((db) => ({
+  waiting: db.prepare<WaitingRecipient, [number]>(
     `SELECT status, attempts, last_error AS lastError FROM recipients WHERE id = ? AND status IN ${WAITING_CODES}`,
   ),
   hold: db.prepare(
@@ -59,10 +59,11 @@ const sql = prepared((db) => ({
  * Lets a waiting recipient wait until `until`, because its account may not send. The first time it is told by a `deferred` event with the reason; as long
  * as the reason stays it is only put off. No attempt is counted. False when it does not wait (any more).
  */
-export const holdForAccount = (tx: Tx, at: Held, why: string): boolean => hold(tx, at, why, `${HELD}${why}`)
+export const holdForAccount = (tx: Tx, at: AccountHold, why: string): boolean =>
+  holdRecipient(tx, at, why, `${HELD_PREFIX}${why}`)
 
 /** A recipient, and until when it is held. */
-export interface Held {
+export interface AccountHold {
   readonly recipientId: number
   readonly emailId: number
   readonly until: Millis
@@ -70,12 +71,12 @@ export interface Held {
 }
 
 /** The same for whatever reason. @param reason as it is stored, by which whoever held it finds it again */
-export function hold(tx: Tx, at: Held, why: string, reason: string): boolean {
+export function holdRecipient(tx: Tx, at: AccountHold, why: string, reason: string): boolean {
   const row = sql(tx.db).waiting.get(at.recipientId)
   if (!row) return false
   sql(tx.db).hold.run(at.until, reason, at.recipientId)
   if (row.lastError === reason) return true
-  const email = emailOf(tx, at.emailId)
+  const email = requireEmail(tx, at.emailId)
   if (row.attempts === 0 && row.lastError === null) countBegun(tx, email, 1)
   const event = { accountId: email.accountId, at: at.now, emailId: email.id }
   if (statusName(email.status) === 'scheduled') record(tx, { ...event, type: 'queued' })
@@ -94,13 +95,13 @@ export function hold(tx: Tx, at: Held, why: string, reason: string): boolean {
  * email that brings it to `limit` recipients. Gives how many recipients that were, their lanes for `App.mailDue`, and where to go on; no place: all were
  * looked at.
  */
-export function releaseSlice(
+export function releaseBatch(
   tx: Tx,
   accountId: number,
-  place: ReleasePlace | undefined,
+  after: ReleasePosition | undefined,
   { now, limit }: { readonly now: Millis; readonly limit: number },
-): { released: number; lanes: ReadonlySet<string>; place: ReleasePlace | undefined } {
-  const from = place ?? { status: MAY_HOLD[0], createdAt: 0, emailId: 0 }
+): { released: number; lanes: ReadonlySet<string>; place: ReleasePosition | undefined } {
+  const from = after ?? { status: HOLDABLE_STATUSES[0], createdAt: 0, emailId: 0 }
   const emails = sql(tx.db).emails.all(accountId, from.status, from.createdAt, from.emailId, limit)
   const lanes = new Set<string>()
   let released = 0
@@ -108,21 +109,21 @@ export function releaseSlice(
   for (const email of emails) {
     if (released >= limit) break
     last = email
-    for (const { lane } of sql(tx.db).release.all(now, RELEASED, email.id)) {
+    for (const { lane } of sql(tx.db).release.all(now, RELEASED_REASON, email.id)) {
       lanes.add(lane)
       released++
     }
   }
   if (last) return { released, lanes, place: { status: from.status, createdAt: last.createdAt, emailId: last.id } }
-  const next = MAY_HOLD[MAY_HOLD.indexOf(from.status as (typeof MAY_HOLD)[number]) + 1]
+  const next = HOLDABLE_STATUSES[HOLDABLE_STATUSES.indexOf(from.status as (typeof HOLDABLE_STATUSES)[number]) + 1]
   return { released, lanes, place: next === undefined ? undefined : { status: next, createdAt: 0, emailId: 0 } }
 }
 
 /** How many recipients of an account are held, of up to `most` that are open of each kind; `isAll` says whether those are all. */
-export function countHeld(db: Database, accountId: number, most: number): { held: number; isAll: boolean } {
-  const counts = MAY_HOLD.map((status) => sql(db).held.get(accountId, status, most))
+export function countHeld(db: Database, accountId: number, limit: number): { held: number; isAll: boolean } {
+  const counts = HOLDABLE_STATUSES.map((status) => sql(db).held.get(accountId, status, limit))
   return {
     held: counts.reduce((sum, count) => sum + (count?.held ?? 0), 0),
-    isAll: counts.every((count) => (count?.looked ?? 0) < most),
+    isAll: counts.every((count) => (count?.looked ?? 0) < limit),
   }
 }

@@ -6,23 +6,23 @@
 import { count, type EventData, type EventType, record } from '#features/core/events/record.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import {
+  type ChangedRecipient,
   countBegun,
   countBounced,
   countDelivered,
-  countUnsent,
-  emailOf,
-  type Moved,
-  NEVER_TRIED,
-  NotProcessing,
-  noteDelivered,
+  IS_NEVER_ATTEMPTED,
+  NotProcessingError,
+  recordFirstDelivery,
+  requireEmail,
   SANDBOX_DELIVERED_METRIC,
   settleEmail,
+  uncountSent,
 } from './settle.ts'
 import { statusCode } from './status.ts'
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   begin: db.prepare('UPDATE recipients SET delivery_started_at = ? WHERE id = ? AND status = ?'),
   defer: db.prepare(
     `UPDATE recipients SET status = ?, next_at = ?, delivery_started_at = NULL, smtp_response = ?, last_error = ?, sending_ip = ?
@@ -30,9 +30,9 @@ const sql = prepared((db) => ({
   ),
   release: db.prepare<{ neverTried: number }, [number, number, number, number]>(
     `UPDATE recipients SET status = ?, next_at = ?, delivery_started_at = NULL, attempts = attempts - 1 WHERE id = ? AND status = ?
-     RETURNING ${NEVER_TRIED} AS neverTried`,
+     RETURNING ${IS_NEVER_ATTEMPTED} AS neverTried`,
   ),
-  finish: db.prepare<Moved, (string | number | null)[]>(
+  finish: db.prepare<ChangedRecipient, (string | number | null)[]>(
     `UPDATE recipients SET status = ?, lane = NULL, next_at = NULL, delivery_started_at = ?, delivered_at = ?, smtp_response = ?, last_error = ?,
      sending_ip = ?, bounce_type = ?, bounce_category = ? WHERE id = ? AND status = ? RETURNING address`,
   ),
@@ -59,7 +59,7 @@ export function deferRecipient(
   at: { recipientId: number; emailId: number; nextAt: Millis; now: Millis; reason: string },
   facts: AttemptFacts,
 ): void {
-  const email = emailOf(tx, at.emailId)
+  const email = requireEmail(tx, at.emailId)
   const { changes } = sql(tx.db).defer.run(
     statusCode('queued'),
     at.nextAt,
@@ -69,7 +69,7 @@ export function deferRecipient(
     at.recipientId,
     statusCode('processing'),
   )
-  if (changes !== 1) throw new NotProcessing(`recipient ${at.recipientId} is not processing`)
+  if (changes !== 1) throw new NotProcessingError(`recipient ${at.recipientId} is not processing`)
   record(tx, {
     accountId: email.accountId,
     type: 'deferred',
@@ -88,7 +88,7 @@ export function deferRecipient(
 export function releaseRecipient(tx: Tx, recipientId: number, emailId: number, nextAt: Millis, now: Millis): void {
   const released = sql(tx.db).release.get(statusCode('queued'), nextAt, recipientId, statusCode('processing'))
   if (!released) return
-  const email = emailOf(tx, emailId)
+  const email = requireEmail(tx, emailId)
   if (released.neverTried === 1) countBegun(tx, email, -1)
   settleEmail(tx, email, 'queued', now)
 }
@@ -101,7 +101,7 @@ export interface FinalOutcome extends AttemptFacts {
   readonly bounceCategory?: string | undefined
 }
 
-const EVENTS_OF: Record<FinalOutcome['status'], readonly EventType[]> = {
+const EVENTS_BY_STATUS: Record<FinalOutcome['status'], readonly EventType[]> = {
   sent: ['sent', 'delivered'],
   bounced: ['bounced'],
   failed: ['failed'],
@@ -115,10 +115,10 @@ export function finishRecipient(
   at: { recipientId: number; emailId: number; now: Millis },
   outcome: FinalOutcome,
 ): void {
-  const email = emailOf(tx, at.emailId)
+  const email = requireEmail(tx, at.emailId)
   const isSent = outcome.status === 'sent'
   const keepsStart = isSent || outcome.status === 'uncertain'
-  const moved = sql(tx.db).finish.get(
+  const changed = sql(tx.db).finish.get(
     statusCode(outcome.status),
     keepsStart ? (outcome.deliveryStartedAt ?? null) : null,
     isSent ? at.now : null,
@@ -130,8 +130,8 @@ export function finishRecipient(
     at.recipientId,
     statusCode('processing'),
   )
-  if (!moved) throw new NotProcessing(`recipient ${at.recipientId} is not processing`)
-  for (const type of EVENTS_OF[outcome.status]) {
+  if (!changed) throw new NotProcessingError(`recipient ${at.recipientId} is not processing`)
+  for (const type of EVENTS_BY_STATUS[outcome.status]) {
     // `sent` says only that the session accepted it; what the receiver answered is told by `delivered`.
     const data = type === 'sent' ? undefined : outcome.data
     record(tx, {
@@ -143,10 +143,10 @@ export function finishRecipient(
       ...(data && { data }),
     })
   }
-  if (isSent) noteDelivered(tx, email.id, at.now)
+  if (isSent) recordFirstDelivery(tx, email.id, at.now)
   if (isSent && email.sandbox === 1) count(tx, email.accountId, SANDBOX_DELIVERED_METRIC, at.now, 1)
-  if (isSent) countDelivered(tx, email, moved, at.now)
-  if (outcome.status === 'bounced') countBounced(tx, email, moved, at.now, outcome.bounceType === 'hard')
-  if (outcome.status === 'rejected') countUnsent(tx, email, moved)
+  if (isSent) countDelivered(tx, email, changed, at.now)
+  if (outcome.status === 'bounced') countBounced(tx, email, changed, at.now, outcome.bounceType === 'hard')
+  if (outcome.status === 'rejected') uncountSent(tx, email, changed)
   settleEmail(tx, email, outcome.status, at.now)
 }

@@ -1,9 +1,9 @@
 /** @module The balance of accepted emails: how many each account has in each status, of those accepted. Reads only. */
 import type { Database } from 'bun:sqlite'
 import { COMMON_HORIZON } from '#features/core/events/counter-rules.ts'
-import { eventCode } from '#features/core/events/record.ts'
+import { toEventCode } from '#features/core/events/record.ts'
 import { isOpen, STATUSES, type Status } from '#features/sending/queue/status.ts'
-import { describeRows, type Finding } from '#platform/db/consistency.ts'
+import { describeRows, type Violation } from '#platform/db/consistency.ts'
 
 /** The balance of one account, in emails. */
 export interface Balance {
@@ -24,13 +24,13 @@ export interface Balance {
 /**
  * Accepted against what became of it, by account; of what was accepted since both its emails and its events are kept.
  */
-export function balances(db: Database): Balance[] {
+export function readBalances(db: Database): Balance[] {
   const accepted = new Map(
     db
       .query<{ account: number; n: number }, []>(
         // A scheduled email has two such events without a recipient: accepted, and later queued.
         `SELECT events.account_id AS account, count(DISTINCT email_id) AS n FROM events LEFT JOIN emails ON emails.id = email_id
-         WHERE type IN (${eventCode('queued')}, ${eventCode('scheduled')}) AND recipient_id IS NULL
+         WHERE type IN (${toEventCode('queued')}, ${toEventCode('scheduled')}) AND recipient_id IS NULL
            AND at >= ${COMMON_HORIZON} AND coalesce(created_at, at) >= ${COMMON_HORIZON} GROUP BY events.account_id`,
       )
       .all()
@@ -44,10 +44,10 @@ export function balances(db: Database): Balance[] {
   const accounts = db.query<{ id: number; name: string }, []>('SELECT id, name FROM accounts ORDER BY id').all()
   return accounts.map(({ id, name }) => {
     const own = rows.filter((row) => row.account === id)
-    const count = (isWanted: (status: Status) => boolean) =>
+    const count = (isCounted: (status: Status) => boolean) =>
       own.reduce((sum, { status: code, n }) => {
         const status = STATUSES[code]
-        return status !== undefined && isWanted(status) ? sum + n : sum
+        return status !== undefined && isCounted(status) ? sum + n : sum
       }, 0)
     return {
       account_id: id,
@@ -65,13 +65,13 @@ export function balances(db: Database): Balance[] {
 }
 
 /** accepted = sent + bounced + failed + rejected + cancelled + uncertain + open. */
-export const balanceFinding = (all: readonly Balance[]): Finding => ({
+export const checkBalances = (all: readonly Balance[]): Violation => ({
   rule: 'accepted = sent + bounced + failed + rejected + cancelled + uncertain + open, in every account',
   differences: describeRows(
-    all.filter((balance) => balance.accepted !== accountedFor(balance)),
-    (balance) => `account ${balance.account_id}: ${balance.accepted} accepted, ${accountedFor(balance)} accounted for`,
+    all.filter((balance) => balance.accepted !== sumOutcomes(balance)),
+    (balance) => `account ${balance.account_id}: ${balance.accepted} accepted, ${sumOutcomes(balance)} accounted for`,
   ),
 })
 
-const accountedFor = (b: Balance): number =>
+const sumOutcomes = (b: Balance): number =>
   b.sent + b.bounced + b.failed + b.rejected + b.cancelled + b.uncertain + b.open

@@ -6,23 +6,23 @@
 import { record } from '#features/core/events/record.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
-import { countBegun, countUnsent, emailOf, NEVER_TRIED, settleEmail } from './settle.ts'
+import { prepareStatements } from '#platform/db/open.ts'
+import { countBegun, IS_NEVER_ATTEMPTED, requireEmail, settleEmail, uncountSent } from './settle.ts'
 import { OPEN_CODES, statusCode, WAITING_CODES } from './status.ts'
 
 /** Rows of `recipients` that were never tried, or only held: what a broadcast can still take back. */
-const NOT_ATTEMPTED = `recipients.status IN ${WAITING_CODES} AND attempts = 0`
+const IS_UNATTEMPTED = `recipients.status IN ${WAITING_CODES} AND attempts = 0`
 
-const sql = prepared((db) => ({
-  neverTried: db.prepare<{ id: number }, [number]>(`SELECT id FROM recipients WHERE id = ? AND ${NEVER_TRIED}`),
+const sql = prepareStatements((db) => ({
+  neverTried: db.prepare<{ id: number }, [number]>(`SELECT id FROM recipients WHERE id = ? AND ${IS_NEVER_ATTEMPTED}`),
   cancelWaiting: db.prepare<{ address: string }, [number, number]>(
-    `UPDATE recipients SET status = ?, lane = NULL, next_at = NULL, last_error = NULL WHERE id = ? AND ${NOT_ATTEMPTED} RETURNING address`,
+    `UPDATE recipients SET status = ?, lane = NULL, next_at = NULL, last_error = NULL WHERE id = ? AND ${IS_UNATTEMPTED} RETURNING address`,
   ),
-  holdWaiting: db.prepare(`UPDATE recipients SET next_at = ? WHERE id = ? AND ${NOT_ATTEMPTED}`),
+  holdWaiting: db.prepare(`UPDATE recipients SET next_at = ? WHERE id = ? AND ${IS_UNATTEMPTED}`),
   releaseHeld: db.prepare<{ lane: string }, [number, number, number]>(
     // As from a dead letter, expiry counts anew: it was not the receiver that let it wait.
     `UPDATE recipients SET next_at = ?1, retry_from = ?1 WHERE id IN (SELECT recipients.id FROM emails JOIN recipients ON email_id = emails.id
-     WHERE operation_id = ?2 AND emails.status IN ${OPEN_CODES} AND next_at > ?1 AND ${NOT_ATTEMPTED} LIMIT ?3) RETURNING lane`,
+     WHERE operation_id = ?2 AND emails.status IN ${OPEN_CODES} AND next_at > ?1 AND ${IS_UNATTEMPTED} LIMIT ?3) RETURNING lane`,
   ),
 }))
 
@@ -31,14 +31,14 @@ const sql = prepared((db) => ({
  * over. The quota is the caller's to give back.
  */
 export function cancelWaiting(tx: Tx, at: { recipientId: number; emailId: number; now: Millis }): boolean {
-  const email = emailOf(tx, at.emailId)
-  const isFresh = email.broadcastId !== null && sql(tx.db).neverTried.get(at.recipientId) !== null
-  const moved = sql(tx.db).cancelWaiting.get(statusCode('cancelled'), at.recipientId)
-  if (!moved) return false
-  if (isFresh) countBegun(tx, email, 1)
+  const email = requireEmail(tx, at.emailId)
+  const isNeverAttempted = email.broadcastId !== null && sql(tx.db).neverTried.get(at.recipientId) !== null
+  const changed = sql(tx.db).cancelWaiting.get(statusCode('cancelled'), at.recipientId)
+  if (!changed) return false
+  if (isNeverAttempted) countBegun(tx, email, 1)
   const event = { accountId: email.accountId, at: at.now, emailId: email.id, recipientId: at.recipientId }
   record(tx, { ...event, type: 'cancelled' })
-  countUnsent(tx, email, moved)
+  uncountSent(tx, email, changed)
   settleEmail(tx, email, 'cancelled', at.now)
   return true
 }
@@ -55,7 +55,7 @@ export const holdWaiting = (tx: Tx, at: { recipientId: number; until: Millis }):
  * `App.mailDue`; none when nobody is held (any more), so more are released by calling again. One whose site rests becomes due as well; delivery holds it
  * again.
  */
-export const releaseHeld = (tx: Tx, operationId: number, now: Millis, limit = MOST_RELEASED): ReadonlySet<string> =>
+export const releaseHeld = (tx: Tx, operationId: number, now: Millis, limit = MAX_RELEASED): ReadonlySet<string> =>
   new Set(
     sql(tx.db)
       .releaseHeld.all(now, operationId, limit)
@@ -63,4 +63,4 @@ export const releaseHeld = (tx: Tx, operationId: number, now: Millis, limit = MO
   )
 
 /** Recipients released in one transaction: some 10 ms. */
-const MOST_RELEASED = 2000
+const MAX_RELEASED = 2000

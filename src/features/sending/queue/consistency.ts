@@ -5,29 +5,29 @@
 import type { Database } from 'bun:sqlite'
 import {
   COMMON_HORIZON,
-  counterRule,
+  createCounterRule,
   EVENTS_HORIZON,
   hourSql,
-  inHoursFrom,
+  hoursFromSql,
 } from '#features/core/events/counter-rules.ts'
-import { eventCode } from '#features/core/events/record.ts'
+import { toEventCode } from '#features/core/events/record.ts'
 import { type ConsistencyRule, codeRows, describeRows, hexUuid, queryRule } from '#platform/db/consistency.ts'
-import { emailStatus, isOpen, STATUSES, statusCode, statusCodes, statusText } from './status.ts'
+import { deriveEmailStatus, formatStatus, isOpen, STATUSES, statusCode, statusCodes } from './status.ts'
 
-export const emailCounters = counterRule({
+export const emailCounters = createCounterRule({
   rule: 'the counters of emails by status and hour are what a recount gives',
   prefix: 'email:',
   counted: `SELECT account_id, name, ${hourSql('created_at')} AS hour, count(*) AS n FROM emails
     JOIN ${codeRows(STATUSES)} ON code = status GROUP BY 1, 2, 3`,
 })
 
-export const sandboxCounters = counterRule({
+export const sandboxCounters = createCounterRule({
   rule: 'the counters of sandbox mail that was delivered are what a recount gives',
   prefix: 'sandbox:',
   counted: `SELECT events.account_id, 'delivered' AS name, ${hourSql('at')} AS hour, count(*) AS n
     FROM events JOIN emails ON emails.id = email_id
-    WHERE type = ${eventCode('delivered')} AND sandbox = 1 GROUP BY 1, 2, 3`,
-  where: inHoursFrom(COMMON_HORIZON),
+    WHERE type = ${toEventCode('delivered')} AND sandbox = 1 GROUP BY 1, 2, 3`,
+  where: hoursFromSql(COMMON_HORIZON),
 })
 
 export const recipientCounts = queryRule({
@@ -44,7 +44,7 @@ export const queueEntries = queryRule({
     WHERE (status IN (${statusCodes(STATUSES.filter(isOpen))})) <> (next_at IS NOT NULL)
       OR (next_at IS NULL) <> (lane IS NULL)`,
   describe: (r) =>
-    `recipient ${r['id']} is ${statusText(r['status'])}, with lane ${r['lane'] ?? 'none'} and next time ${r['next_at'] ?? 'none'}`,
+    `recipient ${r['id']} is ${formatStatus(r['status'])}, with lane ${r['lane'] ?? 'none'} and next time ${r['next_at'] ?? 'none'}`,
 })
 
 export const deliveryTimes = queryRule({
@@ -52,7 +52,7 @@ export const deliveryTimes = queryRule({
   sql: `SELECT id, status FROM recipients
     WHERE (delivery_started_at IS NOT NULL AND status NOT IN (${statusCodes(['processing', 'sent', 'uncertain'])}))
       OR (delivered_at IS NOT NULL) <> (status = ${statusCode('sent')})`,
-  describe: (r) => `recipient ${r['id']} is ${statusText(r['status'])}`,
+  describe: (r) => `recipient ${r['id']} is ${formatStatus(r['status'])}`,
 })
 
 /** Statuses that a recipient ends in, each with an event of its name. */
@@ -61,17 +61,17 @@ const FINAL_EVENTS = ['sent', 'bounced', 'failed', 'rejected', 'uncertain'] as c
 export const finalEvents = queryRule({
   rule: 'an event tells how each final recipient ended',
   sql: `SELECT r.id, r.status FROM recipients r
-    JOIN (VALUES ${FINAL_EVENTS.map((name) => `(${statusCode(name)}, ${eventCode(name)})`).join(', ')}) v
+    JOIN (VALUES ${FINAL_EVENTS.map((name) => `(${statusCode(name)}, ${toEventCode(name)})`).join(', ')}) v
       ON v.column1 = r.status
     JOIN emails ON emails.id = r.email_id AND emails.created_at >= ${EVENTS_HORIZON}
     WHERE NOT EXISTS (
       SELECT 1 FROM events e WHERE e.email_id = r.email_id AND e.recipient_id = r.id AND e.type = v.column2)`,
-  describe: (r) => `recipient ${r['id']} is ${statusText(r['status'])} without an event`,
+  describe: (r) => `recipient ${r['id']} is ${formatStatus(r['status'])} without an event`,
 })
 
 export const sentOnce = queryRule({
   rule: 'no recipient is sent to twice',
-  sql: `SELECT recipient_id AS id, count(*) AS n FROM events WHERE type = ${eventCode('sent')}
+  sql: `SELECT recipient_id AS id, count(*) AS n FROM events WHERE type = ${toEventCode('sent')}
     GROUP BY recipient_id HAVING n > 1`,
   describe: (r) => `recipient ${r['id']} was sent to ${r['n']} times`,
 })
@@ -112,12 +112,12 @@ export const emailStatuses: ConsistencyRule = {
       .all()
     const wrong = combinations.filter(({ status, mask }) => {
       const present = STATUSES.filter((name) => (mask & (1 << statusCode(name))) !== 0)
-      return emailStatus(present) !== STATUSES[status]
+      return deriveEmailStatus(present) !== STATUSES[status]
     })
     return describeRows(
       wrong,
       ({ status, n, email }) =>
-        `${n} emails, ${email} for one, are ${statusText(status)} while their recipients are not`,
+        `${n} emails, ${email} for one, are ${formatStatus(status)} while their recipients are not`,
     )
   },
 }

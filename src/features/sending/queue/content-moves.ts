@@ -5,17 +5,17 @@
 
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
-import { type Held, hold } from './account-moves.ts'
+import { prepareStatements } from '#platform/db/open.ts'
+import { type AccountHold, holdRecipient } from './account-moves.ts'
 import { statusCode } from './status.ts'
 
-const WHY = 'The stored content of the email is missing or damaged; it is sent once it is back.'
+const MISSING_CONTENT = 'The stored content of the email is missing or damaged; it is sent once it is back.'
 /** Not as of what is held for its account, which may be released while the content is still missing. */
-const HELD_WITHOUT_CONTENT = `Held without its content: ${WHY}`
+const HELD_WITHOUT_CONTENT_REASON = `Held without its content: ${MISSING_CONTENT}`
 /** SQL: the recipient is held because its content is missing, if it is queued. */
-export const IS_WITHOUT_CONTENT = `last_error = '${HELD_WITHOUT_CONTENT}'`
+export const IS_WITHOUT_CONTENT = `last_error = '${HELD_WITHOUT_CONTENT_REASON}'`
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   // Expiry counts anew: it was not the receiver that let it wait.
   expireFrom: db.prepare('UPDATE recipients SET retry_from = next_at WHERE id = ?'),
   // The reason stays: held again, they are not told of it a second time.
@@ -25,8 +25,8 @@ const sql = prepared((db) => ({
 }))
 
 /** Lets a waiting recipient wait until `until`, because its content is missing; told once by a `deferred` event. False when it does not wait. */
-export function holdForContent(tx: Tx, at: Held): boolean {
-  if (!hold(tx, at, WHY, HELD_WITHOUT_CONTENT)) return false
+export function holdForContent(tx: Tx, at: AccountHold): boolean {
+  if (!holdRecipient(tx, at, MISSING_CONTENT, HELD_WITHOUT_CONTENT_REASON)) return false
   sql(tx.db).expireFrom.run(at.recipientId)
   return true
 }

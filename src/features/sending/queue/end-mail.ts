@@ -6,21 +6,21 @@ import type { Database } from 'bun:sqlite'
 import { giveQuotaBack } from '#features/core/accounts/accounts.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
-import { emailOf, settleEmail } from './settle.ts'
+import { prepareStatements } from '#platform/db/open.ts'
+import { requireEmail, settleEmail } from './settle.ts'
 import { OPEN_CODES, statusCode, WAITING_CODES } from './status.ts'
 
-const WAITING = `recipients.status IN ${WAITING_CODES}`
+const IS_WAITING = `recipients.status IN ${WAITING_CODES}`
 /** Emails in one transaction: some 5 ms. */
-const SLICE = 100
+const BATCH_SIZE = 100
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   waiting: db.prepare<{ id: number; quotaMonth: number | null }, [number, number]>(
     `SELECT id, quota_month AS quotaMonth FROM emails WHERE account_id = ? AND status IN ${OPEN_CODES}
-     AND EXISTS (SELECT 1 FROM recipients WHERE email_id = emails.id AND ${WAITING}) LIMIT ?`,
+     AND EXISTS (SELECT 1 FROM recipients WHERE email_id = emails.id AND ${IS_WAITING}) LIMIT ?`,
   ),
   end: db.prepare(
-    `UPDATE recipients SET status = ${statusCode('cancelled')}, lane = NULL, next_at = NULL WHERE email_id = ? AND ${WAITING}`,
+    `UPDATE recipients SET status = ${statusCode('cancelled')}, lane = NULL, next_at = NULL WHERE email_id = ? AND ${IS_WAITING}`,
   ),
   open: db.prepare<{ id: number }, [number]>(
     `SELECT id FROM emails WHERE account_id = ? AND status IN ${OPEN_CODES} LIMIT 1`,
@@ -28,15 +28,15 @@ const sql = prepared((db) => ({
 }))
 
 /** Ends a slice of what waits; gives how many emails that was, 0 when nothing waits any more. */
-export function endWaitingMail(tx: Tx, accountId: number, now: Millis): number {
-  const emails = sql(tx.db).waiting.all(accountId, SLICE)
+export function cancelWaitingMail(tx: Tx, accountId: number, now: Millis): number {
+  const emails = sql(tx.db).waiting.all(accountId, BATCH_SIZE)
   for (const { id, quotaMonth } of emails) {
-    const ended = sql(tx.db).end.run(id).changes
-    if (quotaMonth !== null) giveQuotaBack(tx, accountId, quotaMonth, ended)
-    settleEmail(tx, emailOf(tx, id), 'cancelled', now)
+    const cancelled = sql(tx.db).end.run(id).changes
+    if (quotaMonth !== null) giveQuotaBack(tx, accountId, quotaMonth, cancelled)
+    settleEmail(tx, requireEmail(tx, id), 'cancelled', now)
   }
   return emails.length
 }
 
 /** Whether any recipient of the account is being delivered to. */
-export const hasMailInHand = (db: Database, accountId: number): boolean => sql(db).open.get(accountId) !== null
+export const hasMailInFlight = (db: Database, accountId: number): boolean => sql(db).open.get(accountId) !== null

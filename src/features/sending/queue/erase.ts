@@ -11,11 +11,11 @@ import { record } from '#features/core/events/record.ts'
 import { ERASED_ADDRESS } from '#features/setup/suppression-store/listed-form.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
-import { keyHashOf } from './idempotency-key.ts'
+import { prepareStatements } from '#platform/db/open.ts'
+import { hashIdempotencyKey } from './idempotency-key.ts'
 import type { DraftExtra } from './new-email.ts'
 import { reindexEmail } from './search.ts'
-import { countUnsent, emailOf, settleEmail } from './settle.ts'
+import { requireEmail, settleEmail, uncountSent } from './settle.ts'
 import { isOpen, OPEN_CODES, statusCode, statusName, WAITING_CODES } from './status.ts'
 import { rejectRecipient } from './waiting-moves.ts'
 
@@ -34,7 +34,7 @@ interface ContentRow {
   readonly isOpen: number
 }
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   // What is beyond ASCII or in quotes may have several spellings: whoever asks compares.
   like: db.prepare<{ id: number; emailId: number; address: string; accountId: number }, [number, number, string]>(
     `SELECT recipients.id, email_id AS emailId, address, account_id AS accountId FROM recipients JOIN emails ON emails.id = email_id
@@ -67,7 +67,7 @@ const sql = prepared((db) => ({
 }))
 
 /** Rows of `recipients` that may be looked at in one turn of the event loop: some 4 ms. */
-const WINDOW = 5000
+const ROW_ID_WINDOW = 5000
 
 /** Emails with recipients of an address. */
 export interface FoundEmails {
@@ -84,20 +84,21 @@ export interface FoundEmails {
  */
 export function findEmailsTo(
   db: Database,
-  which: {
+  search: {
     readonly accountId: number
     readonly addressKey: string
-    readonly is: (address: string) => boolean
+    readonly isMatch: (address: string) => boolean
     readonly after: number
-    readonly most: number
+    readonly limit: number
   },
 ): FoundEmails {
-  const upTo = which.after + WINDOW
+  const upTo = search.after + ROW_ID_WINDOW
   const emailIds = new Set<number>()
-  for (const row of sql(db).like.iterate(which.after, upTo, which.addressKey)) {
-    if (row.accountId !== which.accountId || !which.is(row.address)) continue
+  for (const row of sql(db).like.iterate(search.after, upTo, search.addressKey)) {
+    if (row.accountId !== search.accountId || !search.isMatch(row.address)) continue
     // A recipient of the last email may come once more: it is found again then.
-    if (emailIds.size === which.most && !emailIds.has(row.emailId)) return { emailIds: [...emailIds], next: row.id - 1 }
+    if (emailIds.size === search.limit && !emailIds.has(row.emailId))
+      return { emailIds: [...emailIds], next: row.id - 1 }
     emailIds.add(row.emailId)
   }
   const last = sql(db).lastId.get()?.id ?? 0
@@ -107,7 +108,7 @@ export function findEmailsTo(
 export interface CancelledRecipients {
   readonly cancelled: number
   /** A session with the receiver is under way: it ends first. */
-  readonly isBeingTried: boolean
+  readonly isInFlight: boolean
 }
 
 /** Ends what waits for somebody in an email, tried before or not: one event each, and its quota comes back. */
@@ -115,26 +116,29 @@ export function cancelRecipients(
   app: Pick<App, 'eventTime'>,
   tx: Tx,
   emailId: number,
-  is: (address: string) => boolean,
+  isMatch: (address: string) => boolean,
 ): CancelledRecipients {
   let cancelled = 0
   let isBeingTried = false
   for (const { id, address, status } of sql(tx.db).recipients.all(emailId)) {
-    if (!isOpen(statusName(status)) || !is(address)) continue
-    if (endRecipient(tx, { recipientId: id, emailId, address, now: app.eventTime() })) cancelled++
+    if (!isOpen(statusName(status)) || !isMatch(address)) continue
+    if (endWaitingRecipient(tx, { recipientId: id, emailId, address, now: app.eventTime() })) cancelled++
     else isBeingTried = true
   }
   const month = cancelled === 0 ? null : (sql(tx.db).quota.get(emailId)?.month ?? null)
-  if (month !== null) giveQuotaBack(tx, emailOf(tx, emailId).accountId, month, cancelled)
-  return { cancelled, isBeingTried }
+  if (month !== null) giveQuotaBack(tx, requireEmail(tx, emailId).accountId, month, cancelled)
+  return { cancelled, isInFlight: isBeingTried }
 }
 
 /**
  * False when it does not wait. Beside others it is rejected, which leaves the email what it is for them; so is one of a broadcast, which counts what it takes
  * back, and may be over.
  */
-function endRecipient(tx: Tx, at: { recipientId: number; emailId: number; address: string; now: Millis }): boolean {
-  const email = emailOf(tx, at.emailId)
+function endWaitingRecipient(
+  tx: Tx,
+  at: { recipientId: number; emailId: number; address: string; now: Millis },
+): boolean {
+  const email = requireEmail(tx, at.emailId)
   if (!sql(tx.db).waiting.get(at.recipientId)) return false
   if (email.recipientCount > 1 || email.broadcastId !== null) {
     rejectRecipient(tx, at, { lastError: 'The recipient was erased.', data: { reason: 'erased' } })
@@ -148,7 +152,7 @@ function endRecipient(tx: Tx, at: { recipientId: number; emailId: number; addres
     emailId: email.id,
     recipientId: at.recipientId,
   })
-  countUnsent(tx, email, at)
+  uncountSent(tx, email, at)
   settleEmail(tx, email, 'cancelled', at.now)
   return true
 }
@@ -157,11 +161,11 @@ function endRecipient(tx: Tx, at: { recipientId: number; emailId: number; addres
 export function anonymiseRecipients(
   tx: Tx,
   emailId: number,
-  is: (address: string) => boolean,
+  isMatch: (address: string) => boolean,
 ): { readonly recipientIds: number[]; readonly isAll: boolean } {
   const all = sql(tx.db).recipients.all(emailId)
   const recipientIds = all
-    .filter(({ address }) => is(address))
+    .filter(({ address }) => isMatch(address))
     .filter(({ id }) => sql(tx.db).anonymise.run(id).changes === 1)
     .map(({ id }) => id)
   if (recipientIds.length > 0) reindexEmail(tx, emailId)
@@ -172,7 +176,7 @@ export function anonymiseRecipients(
  * Takes out of an email what it said: subject, bodies, attachments, headers, tags and data. False while somebody is still to get it; true also when it is
  * gone. Its idempotency key stays, so that nothing is sent twice, without what it was used for.
  */
-export function emptyEmail(app: Pick<App, 'contentDropped'>, tx: Tx, emailId: number): boolean {
+export function eraseEmailContent(app: Pick<App, 'contentDropped'>, tx: Tx, emailId: number): boolean {
   const row = sql(tx.db).content.get(emailId)
   if (!row) return true
   if (row.isOpen === 1) return false
@@ -181,7 +185,7 @@ export function emptyEmail(app: Pick<App, 'contentDropped'>, tx: Tx, emailId: nu
   sql(tx.db).empty.run(emailId)
   reindexEmail(tx, emailId)
   if (extra.idempotency_key !== undefined)
-    sql(tx.db).forgetBody.run(row.accountId, keyHashOf('idempotency_key', extra.idempotency_key), emailId)
+    sql(tx.db).forgetBody.run(row.accountId, hashIdempotencyKey('idempotency_key', extra.idempotency_key), emailId)
   dropContent(app, tx, { content: [row.htmlRef, row.textRef, ...attachments.map(({ ref }) => ref)] })
   return true
 }

@@ -13,7 +13,7 @@ export interface Idempotency {
 const MAX_KEY_LENGTH = 256
 
 /** Hash under which a key is kept; 422 on `field` when the key is too short or too long. */
-export function keyHashOf(field: string, key: string): Uint8Array {
+export function hashIdempotencyKey(field: string, key: string): Uint8Array {
   if (key.length === 0 || key.length > MAX_KEY_LENGTH)
     throw invalid(field, `An idempotency key has 1 to ${MAX_KEY_LENGTH} characters.`)
   return sha256(key).slice(0, 16)

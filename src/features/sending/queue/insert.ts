@@ -5,16 +5,16 @@
 import type { Actor, App } from '#features/core/app/app.ts'
 import { countDaily } from '#features/core/events/figures.ts'
 import { type EventData, record } from '#features/core/events/record.ts'
-import { countFigure } from '#features/setup/streams/figures.ts'
+import { countForStream } from '#features/setup/streams/figures.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { PutOptions } from '#platform/content/store.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { newUuid, type UuidBytes } from '#platform/ids.ts'
 import { laneOf } from './lanes.ts'
 import type { NewEmail } from './new-email.ts'
 import { countStatus } from './settle.ts'
-import { emailStatus, recipientKindCode, type Status, statusCode } from './status.ts'
+import { deriveEmailStatus, recipientKindCode, type Status, statusCode } from './status.ts'
 import { suppressedOutcome } from './suppressed.ts'
 
 /** Halves the time of an email with many, against a statement each. */
@@ -24,7 +24,7 @@ const insertRecipients = (count: number): string =>
   `INSERT INTO recipients (email_id, kind, address, mailbox, status, lane, next_at, last_error)
    VALUES ${Array.from({ length: count }, () => '(?, ?, ?, ?, ?, ?, ?, ?)').join(', ')}`
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   insertEmail: db.prepare<{ id: number }, (string | number | Uint8Array | null)[]>(
     `INSERT INTO emails (uuid, account_id, domain_id, stream_id, operation_id, template_id, broadcast_id, list_id, status, sandbox, transactional,
      tracking_override, tracked, from_address, subject, html_ref, text_ref, attachments, extra, recipient_count, size_bytes, quota_month, scheduled_at, created_at, updated_at)
@@ -48,16 +48,16 @@ export async function storeContent(app: App, email: NewEmail, options: PutOption
   const bodies = [email.html, email.text].filter((part) => part !== undefined)
   const parts = [...bodies, ...email.attachments.map((a) => a.content)]
   const refs = await app.content.put(parts, app.clock.now(), options)
-  let next = 0
-  const take = () => refs[next++] ?? null
+  let position = 0
+  const nextRef = () => refs[position++] ?? null
   return {
-    htmlRef: email.html ? take() : null,
-    textRef: email.text ? take() : null,
+    htmlRef: email.html ? nextRef() : null,
+    textRef: email.text ? nextRef() : null,
     attachments: email.attachments.map(({ filename, contentType, content }) => ({
       filename,
       content_type: contentType,
       size: content.length,
-      ref: take() ?? 0,
+      ref: nextRef() ?? 0,
     })),
     sizeBytes: parts.reduce((sum, part) => sum + part.length, 0),
   }
@@ -104,8 +104,10 @@ export function insertEmail(
   const now = app.eventTime()
   const dueAt = email.scheduledAt ?? app.clock.now()
   const waiting = email.scheduledAt === undefined ? 'queued' : 'scheduled'
-  const status = emailStatus(placement.suppressions.map((reason) => (reason === undefined ? waiting : 'rejected')))
-  const emailId = insertRow(tx, actor, email, content, placement, { uuid, now, status })
+  const status = deriveEmailStatus(
+    placement.suppressions.map((reason) => (reason === undefined ? waiting : 'rejected')),
+  )
+  const emailId = insertEmailRow(tx, actor, email, content, placement, { uuid, now, status })
   const { lanes, rejected } = addRecipients(tx, emailId, email, placement, {
     accountId: actor.accountId,
     waiting,
@@ -134,13 +136,13 @@ function countSent(
 ): void {
   for (const [index, { domain }] of recipients.entries()) {
     if (suppressions[index] !== undefined) continue
-    countFigure(tx, { accountId, streamId }, 'sent', at, 1)
+    countForStream(tx, { accountId, streamId }, 'sent', at, 1)
     countDaily(tx, { accountId, domain, at }, 'sent', 1)
   }
 }
 
 /** Gives the row id. */
-function insertRow(
+function insertEmailRow(
   tx: Tx,
   actor: Actor,
   email: NewEmail,

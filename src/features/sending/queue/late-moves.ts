@@ -7,21 +7,28 @@
 import { record } from '#features/core/events/record.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import type { AttemptFacts } from './attempt-moves.ts'
-import { countBounced, countDelivered, emailOf, type Moved, noteDelivered, settleEmail } from './settle.ts'
+import {
+  type ChangedRecipient,
+  countBounced,
+  countDelivered,
+  recordFirstDelivery,
+  requireEmail,
+  settleEmail,
+} from './settle.ts'
 import { type Status, statusCode } from './status.ts'
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   retry: db.prepare(
     `UPDATE recipients SET status = ?, lane = ?, next_at = ?, retry_from = ?, attempts = 0, delivery_started_at = NULL, bounce_type = NULL,
      bounce_category = NULL WHERE id = ? AND status = ?`,
   ),
-  bounceLate: db.prepare<Moved, (string | number | null)[]>(
+  bounceLate: db.prepare<ChangedRecipient, (string | number | null)[]>(
     `UPDATE recipients SET status = ?, delivery_started_at = NULL, delivered_at = NULL, smtp_response = ?, last_error = ?, bounce_type = ?,
      bounce_category = ? WHERE id = ? AND status IN (?, ?) RETURNING address`,
   ),
-  confirm: db.prepare<Moved, [number, Millis, string | null, number, number]>(
+  confirm: db.prepare<ChangedRecipient, [number, Millis, string | null, number, number]>(
     'UPDATE recipients SET status = ?, delivered_at = ?, smtp_response = ?, last_error = NULL WHERE id = ? AND status = ? RETURNING address',
   ),
   deliveredAt: db.prepare<{ at: number | null }, [number]>('SELECT delivered_at AS at FROM recipients WHERE id = ?'),
@@ -47,7 +54,7 @@ export function requeueFinished(
     statusCode(at.from),
   )
   if (changes !== 1) return false
-  const email = emailOf(tx, at.emailId)
+  const email = requireEmail(tx, at.emailId)
   record(tx, { accountId: email.accountId, type: 'queued', at: at.now, emailId: email.id, recipientId: at.recipientId })
   settleEmail(tx, email, 'queued', at.now)
   return true
@@ -63,7 +70,7 @@ export function bounceLate(
   outcome: Omit<AttemptFacts, 'sendingIp'> & { readonly bounceType: 'hard' | 'soft'; readonly bounceCategory: string },
 ): boolean {
   const deliveredAt = sql(tx.db).deliveredAt.get(at.recipientId)?.at
-  const moved = sql(tx.db).bounceLate.get(
+  const changed = sql(tx.db).bounceLate.get(
     statusCode('bounced'),
     outcome.smtpResponse ?? null,
     outcome.lastError ?? null,
@@ -73,8 +80,8 @@ export function bounceLate(
     statusCode('sent'),
     statusCode('uncertain'),
   )
-  if (!moved) return false
-  const email = emailOf(tx, at.emailId)
+  if (!changed) return false
+  const email = requireEmail(tx, at.emailId)
   record(tx, {
     accountId: email.accountId,
     type: 'bounced',
@@ -85,8 +92,8 @@ export function bounceLate(
   })
   sql(tx.db).resetDelivered.run(email.id)
   // Uncertain mail had not been counted as delivered.
-  if (typeof deliveredAt === 'number') countDelivered(tx, email, moved, deliveredAt, -1)
-  countBounced(tx, email, moved, at.now, outcome.bounceType === 'hard')
+  if (typeof deliveredAt === 'number') countDelivered(tx, email, changed, deliveredAt, -1)
+  countBounced(tx, email, changed, at.now, outcome.bounceType === 'hard')
   settleEmail(tx, email, 'bounced', at.now)
   return true
 }
@@ -97,20 +104,20 @@ export function confirmUncertain(
   at: { recipientId: number; emailId: number; now: Millis },
   facts: Pick<AttemptFacts, 'smtpResponse' | 'data'>,
 ): boolean {
-  const moved = sql(tx.db).confirm.get(
+  const changed = sql(tx.db).confirm.get(
     statusCode('sent'),
     at.now,
     facts.smtpResponse ?? null,
     at.recipientId,
     statusCode('uncertain'),
   )
-  if (!moved) return false
-  const email = emailOf(tx, at.emailId)
+  if (!changed) return false
+  const email = requireEmail(tx, at.emailId)
   const event = { accountId: email.accountId, at: at.now, emailId: email.id, recipientId: at.recipientId }
   record(tx, { ...event, type: 'sent' })
   record(tx, { ...event, type: 'delivered', ...(facts.data && { data: facts.data }) })
-  noteDelivered(tx, email.id, at.now)
-  countDelivered(tx, email, moved, at.now)
+  recordFirstDelivery(tx, email.id, at.now)
+  countDelivered(tx, email, changed, at.now)
   settleEmail(tx, email, 'sent', at.now)
   return true
 }

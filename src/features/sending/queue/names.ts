@@ -5,23 +5,23 @@
  */
 
 import type { Database } from 'bun:sqlite'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { domainOfMailbox } from '#protocols/address/parse.ts'
-import { type VerpName, verpTag } from '#protocols/address/verp.ts'
+import { computeVerpTag, type VerpRecipient } from '#protocols/address/verp.ts'
 
 /** The Message-ID of an email, with angle brackets; derived, so that it costs no column. RFC 5322 §3.6.4. */
 export const messageIdOf = (uuid: Uint8Array, from: string): string => `<${formatUuid(uuid)}@${domainOfMailbox(from)}>`
 
-const logged = prepared((db) => ({
+const emailSql = prepareStatements((db) => ({
   uuid: db.prepare<{ uuid: Uint8Array }, [number]>('SELECT uuid FROM emails WHERE id = ?'),
 }))
 
 /** The public id of an email; null when it is gone. Never throws: a line about trouble with the database must not fail of the same trouble. */
-export function logIdOf(db: Database, emailId: number): string | null {
+export function findLogId(db: Database, emailId: number): string | null {
   try {
-    const email = logged(db).uuid.get(emailId)
+    const email = emailSql(db).uuid.get(emailId)
     return email && formatUuid(email.uuid)
   } catch {
     return null
@@ -31,14 +31,14 @@ export function logIdOf(db: Database, emailId: number): string | null {
 /** Row id of nobody: the recipient was lost. */
 export const LOST_RECIPIENT = 0
 
-const named = prepared((db) => ({
+const recipientSql = prepareStatements((db) => ({
   email: db.prepare<{ id: number; uuid: UuidBytes }, [number]>(
     'SELECT emails.id, uuid FROM recipients JOIN emails ON emails.id = email_id WHERE recipients.id = ?',
   ),
 }))
 
 /** The recipient that an address names; LOST_RECIPIENT when its row is another one by now. A row that is no longer there is not looked for. */
-export function recipientOfVerp(db: Database, { recipientId, tag }: VerpName): number {
-  const email = named(db).email.get(recipientId)
-  return email && tag !== 0 && verpTag(email.uuid) !== tag ? LOST_RECIPIENT : recipientId
+export function findVerpRecipient(db: Database, { recipientId, tag }: VerpRecipient): number {
+  const email = recipientSql(db).email.get(recipientId)
+  return email && tag !== 0 && computeVerpTag(email.uuid) !== tag ? LOST_RECIPIENT : recipientId
 }

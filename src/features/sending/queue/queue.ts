@@ -7,10 +7,10 @@
 import { record } from '#features/core/events/record.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { IS_HELD } from './account-moves.ts'
 import { IS_WITHOUT_CONTENT } from './content-moves.ts'
-import { countBegun, emailOf, NEVER_TRIED, settleEmail } from './settle.ts'
+import { countBegun, IS_NEVER_ATTEMPTED, requireEmail, settleEmail } from './settle.ts'
 import { OPEN_CODES, statusCode, statusName } from './status.ts'
 
 interface DueRow {
@@ -24,14 +24,14 @@ interface DueRow {
 const QUEUED = statusCode('queued')
 const PROCESSING = statusCode('processing')
 
-const DUE = `recipients.id, email_id AS emailId, recipients.status, attempts, ${NEVER_TRIED} AS neverTried`
+const DUE_COLUMNS = `recipients.id, email_id AS emailId, recipients.status, attempts, ${IS_NEVER_ATTEMPTED} AS neverTried`
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   due: db.prepare<DueRow, [string, number, number]>(
-    `SELECT ${DUE} FROM recipients WHERE lane = ? AND next_at <= ? AND status <> ${PROCESSING} ORDER BY next_at LIMIT ?`,
+    `SELECT ${DUE_COLUMNS} FROM recipients WHERE lane = ? AND next_at <= ? AND status <> ${PROCESSING} ORDER BY next_at LIMIT ?`,
   ),
   dueAndOld: db.prepare<DueRow, [string, number, number, number]>(
-    `SELECT ${DUE} FROM recipients JOIN emails ON emails.id = email_id
+    `SELECT ${DUE_COLUMNS} FROM recipients JOIN emails ON emails.id = email_id
      WHERE lane = ? AND next_at <= ? AND recipients.status <> ${PROCESSING} AND coalesce(retry_from, scheduled_at, created_at) <= ? ORDER BY next_at LIMIT ?`,
   ),
   claim: db.prepare(
@@ -50,7 +50,7 @@ const sql = prepared((db) => ({
   ),
   // Only what is beyond `limitAt` is looked up in the table.
   openAfter: db.prepare<
-    QueuePlace & { attempts: number | null; isWithoutContent: number | null },
+    QueuePosition & { attempts: number | null; isWithoutContent: number | null },
     [number, string, number, number, number]
   >(
     `SELECT id, lane, next_at AS nextAt,
@@ -69,14 +69,14 @@ const sql = prepared((db) => ({
 }))
 
 /** When the earliest of each lane's open recipients is due, and how many wait. Reads the whole index: at the start and for `tassis queue`. */
-export const openLanes = (db: Tx['db']): { lane: string; firstAt: Millis; waiting: number }[] => sql(db).lanes.all()
+export const readOpenLanes = (db: Tx['db']): { lane: string; firstAt: Millis; waiting: number }[] => sql(db).lanes.all()
 
 /** Whether an email of a stream has not ended. */
 export const hasOpenEmail = (db: Tx['db'], accountId: number, streamId: number): boolean =>
   sql(db).openOfStream.get(accountId, streamId) !== null
 
 /** When the lane's next recipient is due; undefined when it has none. */
-export const laneFirstDue = (db: Tx['db'], lane: string): Millis | undefined =>
+export const findFirstDue = (db: Tx['db'], lane: string): Millis | undefined =>
   sql(db).laneFirst.get(lane)?.firstAt ?? undefined
 
 /** How many recipients of a lane are due at `now`, counted up to `limit`. */
@@ -84,7 +84,7 @@ export const countDue = (db: Tx['db'], lane: string, now: Millis, limit: number)
   sql(db).dueCount.get(lane, now, limit)?.n ?? 0
 
 /** Recipients that were claimed when the process ended. Only meaningful before delivery starts. */
-export const interruptedRecipients = (
+export const findInterruptedRecipients = (
   db: Tx['db'],
 ): { id: number; emailId: number; lane: string; deliveryStartedAt: Millis | null }[] =>
   sql(db).interrupted.all(statusCode('processing'))
@@ -99,60 +99,60 @@ export const interruptedRecipients = (
 export function claimDue(
   tx: Tx,
   lane: string,
-  due: Claim,
+  options: ClaimOptions,
 ): { recipientId: number; emailId: number; attempt: number }[] {
   const claimed: { recipientId: number; emailId: number; attempt: number }[] = []
   // What is ended or put off has left the places of what comes behind it: whoever has much of it must not hold up the rest of the lane.
-  for (let looked = 0; ; ) {
-    const page = claimPage(tx, lane, { ...due, limit: due.limit - claimed.length })
-    claimed.push(...page.claimed)
-    looked += page.looked
-    if (page.ended === 0 || claimed.length >= due.limit || looked >= MOST_LOOKED_AT) break
+  for (let examined = 0; ; ) {
+    const batch = claimBatch(tx, lane, { ...options, limit: options.limit - claimed.length })
+    claimed.push(...batch.claimed)
+    examined += batch.looked
+    if (batch.ended === 0 || claimed.length >= options.limit || examined >= MAX_EXAMINED) break
   }
   return claimed
 }
 
-interface Claim {
+interface ClaimOptions {
   now: Millis
   eventTime: Millis
   limit: number
   retryAt: (attempt: number) => Millis
   dueSince?: Millis
-  ends?: (recipient: { recipientId: number; emailId: number }) => boolean
+  tryEnd?: (recipient: { recipientId: number; emailId: number }) => boolean
 }
 
 /** Recipients looked at in one claim, beyond which it goes on only as far as the limit: some 20 ms. */
-const MOST_LOOKED_AT = 200
+const MAX_EXAMINED = 200
 
-function claimPage(tx: Tx, lane: string, due: Claim) {
+function claimBatch(tx: Tx, lane: string, options: ClaimOptions) {
   const statements = sql(tx.db)
   const claimed: { recipientId: number; emailId: number; attempt: number }[] = []
   let ended = 0
   const rows =
-    due.dueSince === undefined
-      ? statements.due.all(lane, due.now, due.limit)
-      : statements.dueAndOld.all(lane, due.now, due.dueSince, due.limit)
+    options.dueSince === undefined
+      ? statements.due.all(lane, options.now, options.limit)
+      : statements.dueAndOld.all(lane, options.now, options.dueSince, options.limit)
   for (const row of rows) {
     const attempt = row.attempts + 1
     const from = statusName(row.status)
     if (from === 'processing') continue // Claimed before and still running: its time of retry came, but it is in hand.
-    if (due.ends?.({ recipientId: row.id, emailId: row.emailId })) {
+    if (options.tryEnd?.({ recipientId: row.id, emailId: row.emailId })) {
       ended++
       continue
     }
     const { changes } = statements.claim.run(
       statusCode('processing'),
-      due.retryAt(attempt),
+      options.retryAt(attempt),
       row.id,
       statusCode('queued'),
       statusCode('scheduled'),
     )
     if (changes !== 1) continue
-    const email = emailOf(tx, row.emailId)
+    const email = requireEmail(tx, row.emailId)
     if (row.neverTried === 1) countBegun(tx, email, 1)
     if (statusName(email.status) === 'scheduled')
-      record(tx, { accountId: email.accountId, type: 'queued', at: due.eventTime, emailId: email.id })
-    settleEmail(tx, email, 'processing', due.eventTime)
+      record(tx, { accountId: email.accountId, type: 'queued', at: options.eventTime, emailId: email.id })
+    settleEmail(tx, email, 'processing', options.eventTime)
     claimed.push({ recipientId: row.id, emailId: row.emailId, attempt })
   }
   return { claimed, ended, looked: rows.length }
@@ -163,53 +163,53 @@ function claimPage(tx: Tx, lane: string, due: Claim) {
  * waits long says why and until when. Returns how many were looked at.
  * @param hold.waits asked before each; true when it put the recipient off for another reason instead
  */
-export function holdDue(
+export function deferDue(
   tx: Tx,
   lane: string,
-  hold: {
+  deferral: {
     now: Millis
     eventTime: Millis
     until: Millis
     reason: string
     limit: number
-    waits?: (recipient: { recipientId: number; emailId: number }) => boolean
+    tryHold?: (recipient: { recipientId: number; emailId: number }) => boolean
   },
 ): number {
   const statements = sql(tx.db)
-  const rows = statements.due.all(lane, hold.now, hold.limit)
+  const rows = statements.due.all(lane, deferral.now, deferral.limit)
   for (const row of rows) {
-    if (hold.waits?.({ recipientId: row.id, emailId: row.emailId })) continue
+    if (deferral.tryHold?.({ recipientId: row.id, emailId: row.emailId })) continue
     statements.hold.run(
       statusCode('queued'),
-      hold.until,
-      hold.reason,
+      deferral.until,
+      deferral.reason,
       row.id,
       statusCode('queued'),
       statusCode('scheduled'),
     )
-    const email = emailOf(tx, row.emailId)
+    const email = requireEmail(tx, row.emailId)
     if (row.neverTried === 1) countBegun(tx, email, 1)
-    const at = { accountId: email.accountId, at: hold.eventTime, emailId: email.id }
+    const at = { accountId: email.accountId, at: deferral.eventTime, emailId: email.id }
     if (statusName(email.status) === 'scheduled') record(tx, { ...at, type: 'queued' })
     record(tx, {
       ...at,
       type: 'deferred',
       recipientId: row.id,
-      data: { reason: hold.reason, next_retry_at: hold.until },
+      data: { reason: deferral.reason, next_retry_at: deferral.until },
     })
-    settleEmail(tx, email, 'queued', hold.eventTime)
+    settleEmail(tx, email, 'queued', deferral.eventTime)
   }
   return rows.length
 }
 
 /** A place in the order of the whole queue. */
-export interface QueuePlace {
+export interface QueuePosition {
   readonly lane: string
   readonly nextAt: Millis
   readonly id: number
 }
 
-export interface LateRecipient extends QueuePlace {
+export interface DistantRecipient extends QueuePosition {
   readonly attempts: number
   /** It waits until its content is back. */
   readonly isWithoutContent: boolean
@@ -219,10 +219,10 @@ export interface LateRecipient extends QueuePlace {
  * Reads up to `limit` open recipients after `place`: those that are queued and due after `limitAt`, without those held for their account, and where to go on;
  * no place: all were read.
  */
-export function readLate(
+export function readDistant(
   db: Tx['db'],
-  { limitAt, place, limit }: { limitAt: Millis; place: QueuePlace; limit: number },
-): { late: LateRecipient[]; place: QueuePlace | undefined } {
+  { limitAt, place, limit }: { limitAt: Millis; place: QueuePosition; limit: number },
+): { late: DistantRecipient[]; place: QueuePosition | undefined } {
   const rows = sql(db).openAfter.all(limitAt, place.lane, place.nextAt, place.id, limit)
   const late = rows.flatMap(({ attempts, isWithoutContent, ...row }) =>
     attempts === null ? [] : [{ ...row, attempts, isWithoutContent: isWithoutContent === 1 }],
@@ -231,7 +231,7 @@ export function readLate(
 }
 
 /** Makes recipients due at `now` that still wait as they were read; returns how many. */
-export function makeDue(tx: Tx, recipients: readonly QueuePlace[], now: Millis): number {
+export function makeDue(tx: Tx, recipients: readonly QueuePosition[], now: Millis): number {
   let count = 0
   for (const { id, nextAt } of recipients) count += sql(tx.db).makeDue.run(now, id, nextAt).changes
   return count

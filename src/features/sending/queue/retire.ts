@@ -6,12 +6,12 @@
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
-import { eventCode } from '#features/core/events/record.ts'
+import { toEventCode } from '#features/core/events/record.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { ContentRef } from '#platform/content/store.ts'
 import { sha256 } from '#platform/crypto.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { unindexEmail } from './search.ts'
 import { countStatus } from './settle.ts'
 import { isOpen, STATUSES, statusCode, statusName } from './status.ts'
@@ -42,17 +42,17 @@ const COLUMNS = `id, account_id AS accountId, status, broadcast_id AS broadcastI
   extra ->> '$.idempotency_key' AS idempotencyKey, created_at AS createdAt, updated_at AS updatedAt`
 
 /** What happens to an email by people who got it: it does not make it younger. */
-const BY_PEOPLE = (['opened', 'clicked', 'unsubscribed'] as const).map(eventCode).join(', ')
-const OPEN = STATUSES.filter(isOpen).map(statusCode).join(', ')
+const READER_EVENTS = (['opened', 'clicked', 'unsubscribed'] as const).map(toEventCode).join(', ')
+const OPEN_STATUSES = STATUSES.filter(isOpen).map(statusCode).join(', ')
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   after: db.prepare<OldEmail, [number, number]>(`SELECT ${COLUMNS} FROM emails WHERE id > ? ORDER BY id LIMIT ?`),
   byId: db.prepare<OldEmail, [number]>(`SELECT ${COLUMNS} FROM emails WHERE id = ?`),
   recipients: db.prepare<{ id: number; status: number; deliveredAt: Millis | null }, [number]>(
     'SELECT id, status, delivered_at AS deliveredAt FROM recipients WHERE email_id = ?',
   ),
   lastEvent: db.prepare<{ at: Millis | null }, [number]>(
-    `SELECT max(at) AS at FROM events WHERE email_id = ? AND type NOT IN (${BY_PEOPLE})`,
+    `SELECT max(at) AS at FROM events WHERE email_id = ? AND type NOT IN (${READER_EVENTS})`,
   ),
   content: db.prepare<Pick<OldEmail, 'htmlRef' | 'textRef' | 'attachments'> & { sizeBytes: number }, [number]>(
     'SELECT html_ref AS htmlRef, text_ref AS textRef, attachments, size_bytes AS sizeBytes FROM emails WHERE id = ?',
@@ -63,14 +63,14 @@ const sql = prepared((db) => ({
   deleteEmail: db.prepare('DELETE FROM emails WHERE id = ?'),
   ofOperation: db.prepare<{ id: number }, [number]>('SELECT id FROM emails WHERE operation_id = ? LIMIT 1'),
   openOfBroadcast: db.prepare<{ id: number }, [number]>(
-    `SELECT id FROM emails WHERE operation_id = ? AND status IN (${OPEN}) LIMIT 1`,
+    `SELECT id FROM emails WHERE operation_id = ? AND status IN (${OPEN_STATUSES}) LIMIT 1`,
   ),
 }))
 
 /** Emails after a row id, in order; a row id grows with created_at. */
-export const emailsAfter = (db: Database, id: number, limit: number): OldEmail[] => sql(db).after.all(id, limit)
+export const readEmailsAfter = (db: Database, id: number, limit: number): OldEmail[] => sql(db).after.all(id, limit)
 
-export const oldEmail = (db: Database, id: number): OldEmail | undefined => sql(db).byId.get(id) ?? undefined
+export const findOldEmail = (db: Database, id: number): OldEmail | undefined => sql(db).byId.get(id) ?? undefined
 
 /** Whether any email of an operation is there. */
 export const hasEmails = (db: Database, operationId: number): boolean => sql(db).ofOperation.get(operationId) !== null
@@ -80,46 +80,46 @@ export const hasOpenEmails = (db: Database, operationId: number): boolean =>
   sql(db).openOfBroadcast.get(operationId) !== null
 
 /** Whether an email is over since before a time. */
-export const isOverSince = ({ status, updatedAt }: Pick<OldEmail, 'status' | 'updatedAt'>, time: Millis): boolean =>
+export const hasEndedBefore = ({ status, updatedAt }: Pick<OldEmail, 'status' | 'updatedAt'>, time: Millis): boolean =>
   !isOpen(statusName(status)) && updatedAt < time
 
 /** Attachments of a stored email. */
-export const attachmentsOf = (json: string | null): StoredAttachment[] =>
+export const parseAttachments = (json: string | null): StoredAttachment[] =>
   json === null ? [] : (JSON.parse(json) as StoredAttachment[])
 
 /** Whether an email had content and has lost it by its age, so that it cannot be sent again. */
-export function isContentGone(db: Database, emailId: number): boolean {
+export function isContentDeleted(db: Database, emailId: number): boolean {
   const email = sql(db).content.get(emailId)
   if (!email) return false
-  const files = attachmentsOf(email.attachments)
+  const files = parseAttachments(email.attachments)
   if (files.some(({ ref }) => ref === undefined)) return true
   return email.htmlRef === null && email.textRef === null && files.length === 0 && email.sizeBytes > 0
 }
 
 /** Lets go of the bodies and attachments of an email; what it was and what its attachments were called stays. */
 export function dropEmailContent(app: App, tx: Tx, email: OldEmail): void {
-  const { refs, named } = contentOf(email)
+  const { refs, attachmentsWithoutRefs: named } = splitContent(email)
   if (refs.length === 0) return
   sql(tx.db).dropRefs.run(named, email.id)
   // Emails of a broadcast share its sources, which go with those of the broadcast itself.
   if (email.broadcastId === null) dropContent(app, tx, { content: refs })
 }
 
-function contentOf({ htmlRef, textRef, attachments }: OldEmail): {
+function splitContent({ htmlRef, textRef, attachments }: OldEmail): {
   readonly refs: ContentRef[]
   /** The attachments without what they refer to. */
-  readonly named: string | null
+  readonly attachmentsWithoutRefs: string | null
 } {
-  const files = attachmentsOf(attachments)
+  const files = parseAttachments(attachments)
   return {
     refs: [htmlRef, textRef, ...files.map(({ ref }) => ref)].filter((ref) => ref !== null && ref !== undefined),
-    named: attachments === null ? null : JSON.stringify(files.map(({ ref: _, ...file }) => file)),
+    attachmentsWithoutRefs: attachments === null ? null : JSON.stringify(files.map(({ ref: _, ...file }) => file)),
   }
 }
 
 /** Row ids of the recipients of an email that has had no change before `time`, other than by people who got it; undefined when it has. */
-export function unchangedSince(tx: Tx, email: OldEmail, time: Millis): number[] | undefined {
-  if (!isOverSince(email, time)) return undefined
+export function findUnchangedRecipients(tx: Tx, email: OldEmail, time: Millis): number[] | undefined {
+  if (!hasEndedBefore(email, time)) return undefined
   const recipients = sql(tx.db).recipients.all(email.id)
   if (recipients.some(({ status, deliveredAt }) => isOpen(statusName(status)) || (deliveredAt ?? 0) >= time))
     return undefined
@@ -129,7 +129,7 @@ export function unchangedSince(tx: Tx, email: OldEmail, time: Millis): number[] 
 /** Removes an email that is over, with its recipients and its idempotency key; the totals of lists go with it, its events stay. */
 export function deleteEmail(app: App, tx: Tx, email: OldEmail): void {
   const statements = sql(tx.db)
-  const { refs } = contentOf(email)
+  const { refs } = splitContent(email)
   if (refs.length > 0 && email.broadcastId === null) dropContent(app, tx, { content: refs })
   if (email.idempotencyKey !== null)
     statements.deleteKey.run(email.accountId, sha256(email.idempotencyKey).slice(0, 16), email.id)

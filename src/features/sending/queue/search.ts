@@ -15,8 +15,8 @@ import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { allWordsOf, compactFullText, quoted } from '#platform/db/full-text.ts'
-import { prepared } from '#platform/db/open.ts'
+import { compactFullText, quoteWord, toAllWordsQuery } from '#platform/db/full-text.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { invalid } from '#platform/errors.ts'
 import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
 import { minutes, seconds } from '#platform/units.ts'
@@ -33,15 +33,15 @@ const GATHER_MS = seconds(1)
 const CHECK_INTERVAL_MS = minutes(1)
 
 /** What an email is found by, as a migration reads it too. */
-const ROW = `SELECT id, 'a' || account_id,
+const INDEX_ROW = `SELECT id, 'a' || account_id,
   (SELECT group_concat(hex(lower(address)), ' ') FROM recipients WHERE email_id = emails.id),
   hex(lower(iif(instr(from_address, '<') = 0, from_address,
     rtrim(replace(from_address, rtrim(from_address, replace(from_address, '<', '')), ''), '>')))),
   subject, (SELECT group_concat(hex(value), ' ') FROM json_each(extra, '$.tags')), 's' || stream_id FROM emails`
 
-const INTO = 'INSERT INTO email_search (rowid, account, recipient, sender, subject, tag, stream)'
+const INSERT_INTO_INDEX = 'INSERT INTO email_search (rowid, account, recipient, sender, subject, tag, stream)'
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   // A table of FTS5 itself, with a row for each email in the index.
   cursor: db.prepare<{ id: number | null }, []>('SELECT max(id) AS id FROM email_search_docsize'),
   lastEmail: db.prepare<{ id: number | null }, []>('SELECT max(id) AS id FROM emails'),
@@ -50,8 +50,10 @@ const sql = prepared((db) => ({
     `SELECT id, recipient_count + length(subject) / ${WORD_LENGTH} AS words FROM emails
      WHERE id > ? ORDER BY id LIMIT ?`,
   ),
-  insertRange: db.prepare<never, [number, number]>(`${INTO} ${ROW} WHERE id > ? AND id <= ? ORDER BY id`),
-  insertOne: db.prepare<never, [number]>(`${INTO} ${ROW} WHERE id = ?`),
+  insertRange: db.prepare<never, [number, number]>(
+    `${INSERT_INTO_INDEX} ${INDEX_ROW} WHERE id > ? AND id <= ? ORDER BY id`,
+  ),
+  insertOne: db.prepare<never, [number]>(`${INSERT_INTO_INDEX} ${INDEX_ROW} WHERE id = ?`),
   delete: db.prepare<never, [number]>('DELETE FROM email_search WHERE rowid = ?'),
 }))
 
@@ -125,19 +127,19 @@ export function reindexEmail(tx: Tx, id: number): void {
 }
 
 /** Puts every email into the index, which is empty, for data that was made by SQL. */
-export const indexAllEmails = (db: Database): void => void db.run(`${INTO} ${ROW} ORDER BY id`)
+export const indexAllEmails = (db: Database): void => void db.run(`${INSERT_INTO_INDEX} ${INDEX_ROW} ORDER BY id`)
 
 /** Takes the words of removed emails out of the files. */
 export const compactEmailSearch = (app: Pick<App, 'commit'>): Promise<void> =>
   compactFullText(app.commit, 'email_search')
 
 /** A text as one word of the index, which finds it as a whole: in hexadecimal digits. */
-const tokenOf = (text: string): string => Buffer.from(text).toString('hex')
+const toToken = (text: string): string => Buffer.from(text).toString('hex')
 
 /** As SQLite does it: what is beyond ASCII stays. */
 const lowerAscii = (text: string): string => text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase())
 
-const addressToken = (address: string): string => tokenOf(lowerAscii(address))
+const toAddressToken = (address: string): string => toToken(lowerAscii(address))
 
 /** What emails are searched by; all that is given must be so. */
 export interface EmailSearch {
@@ -151,14 +153,14 @@ export interface EmailSearch {
 }
 
 /** The query of FTS5 for a search. Throws the 422 of what is no address, and of a subject without words. */
-export function matchOf(accountId: number, { to, from, subject, tag, streamId }: EmailSearch): string {
+export function buildMatch(accountId: number, { to, from, subject, tag, streamId }: EmailSearch): string {
   const terms = [
-    `account : ${quoted(`a${accountId}`)}`,
-    to === undefined ? '' : `recipient : ${quoted(addressToken(readAddress('to', to)))}`,
-    from === undefined ? '' : `sender : ${quoted(addressToken(readAddress('from', from)))}`,
-    subject === undefined ? '' : `subject : (${allWordsOf('subject', subject)})`,
-    tag === undefined ? '' : `tag : ${quoted(tokenOf(readTag(tag)))}`,
-    streamId === undefined ? '' : `stream : ${quoted(`s${streamId}`)}`,
+    `account : ${quoteWord(`a${accountId}`)}`,
+    to === undefined ? '' : `recipient : ${quoteWord(toAddressToken(readAddress('to', to)))}`,
+    from === undefined ? '' : `sender : ${quoteWord(toAddressToken(readAddress('from', from)))}`,
+    subject === undefined ? '' : `subject : (${toAllWordsQuery('subject', subject)})`,
+    tag === undefined ? '' : `tag : ${quoteWord(toToken(readTag(tag)))}`,
+    streamId === undefined ? '' : `stream : ${quoteWord(`s${streamId}`)}`,
   ]
   return terms.filter((term) => term !== '').join(' AND ')
 }
@@ -186,22 +188,22 @@ export interface TimeRange {
 }
 
 const MATCHES = 'email_search MATCH ?1 AND rowid BETWEEN ?2 AND ?3'
-const IS_IN_TIME = '(SELECT created_at FROM emails WHERE id = email_search.rowid) BETWEEN ?4 AND ?5'
+const IS_IN_TIME_RANGE = '(SELECT created_at FROM emails WHERE id = email_search.rowid) BETWEEN ?4 AND ?5'
 
 type Match = [match: string, first: number, last: number]
 
-const find = prepared((db) => ({
+const searchSql = prepareStatements((db) => ({
   page: db.prepare<{ id: number }, [...Match, number, number]>(
     `SELECT rowid AS id FROM email_search WHERE ${MATCHES} ORDER BY rowid DESC LIMIT ?4 OFFSET ?5`,
   ),
   pageInTime: db.prepare<{ id: number }, [...Match, number, number, number, number]>(
-    `SELECT rowid AS id FROM email_search WHERE ${MATCHES} AND ${IS_IN_TIME} ORDER BY rowid DESC LIMIT ?6 OFFSET ?7`,
+    `SELECT rowid AS id FROM email_search WHERE ${MATCHES} AND ${IS_IN_TIME_RANGE} ORDER BY rowid DESC LIMIT ?6 OFFSET ?7`,
   ),
   count: db.prepare<{ n: number }, [...Match, number]>(
     `SELECT count(*) AS n FROM (SELECT 1 FROM email_search WHERE ${MATCHES} LIMIT ?4)`,
   ),
   countInTime: db.prepare<{ n: number }, [...Match, number, number, number]>(
-    `SELECT count(*) AS n FROM (SELECT 1 FROM email_search WHERE ${MATCHES} AND ${IS_IN_TIME} LIMIT ?6)`,
+    `SELECT count(*) AS n FROM (SELECT 1 FROM email_search WHERE ${MATCHES} AND ${IS_IN_TIME_RANGE} LIMIT ?6)`,
   ),
   one: db.prepare<{ id: number }, [string, number]>(
     'SELECT rowid AS id FROM email_search WHERE email_search MATCH ? AND rowid = ?',
@@ -213,32 +215,32 @@ const find = prepared((db) => ({
 }))
 
 /** The emails of a time; undefined: there are none. */
-export function rangeOfTime(db: Database, accountId: number, from: Millis, to: Millis): TimeRange | undefined {
+export function findTimeRange(db: Database, accountId: number, from: Millis, to: Millis): TimeRange | undefined {
   if (from <= ANY_TIME.from && to >= ANY_TIME.to) return { first: 0, last: Number.MAX_SAFE_INTEGER, time: undefined }
-  const { first, last } = find(db).ids.get(accountId, from, to) ?? {}
+  const { first, last } = searchSql(db).ids.get(accountId, from, to) ?? {}
   return typeof first === 'number' && typeof last === 'number' ? { first, last, time: { from, to } } : undefined
 }
 
 /** Row ids of the emails of a match, newest first. */
-export function findIds(
+export function findMatchIds(
   db: Database,
   match: string,
   { first, last, time }: TimeRange,
   { limit, offset = 0 }: { readonly limit: number; readonly offset?: number },
 ): number[] {
   const rows = time
-    ? find(db).pageInTime.all(match, first, last, time.from, time.to, limit, offset)
-    : find(db).page.all(match, first, last, limit, offset)
+    ? searchSql(db).pageInTime.all(match, first, last, time.from, time.to, limit, offset)
+    : searchSql(db).page.all(match, first, last, limit, offset)
   return rows.map(({ id }) => id)
 }
 
 /** How many emails match, at most `limit`. */
 export function countMatches(db: Database, match: string, { first, last, time }: TimeRange, limit: number): number {
   const row = time
-    ? find(db).countInTime.get(match, first, last, time.from, time.to, limit)
-    : find(db).count.get(match, first, last, limit)
+    ? searchSql(db).countInTime.get(match, first, last, time.from, time.to, limit)
+    : searchSql(db).count.get(match, first, last, limit)
   return row?.n ?? 0
 }
 
 /** Whether one email matches. */
-export const isMatch = (db: Database, match: string, id: number): boolean => find(db).one.get(match, id) !== null
+export const isMatch = (db: Database, match: string, id: number): boolean => searchSql(db).one.get(match, id) !== null

@@ -5,11 +5,11 @@
 
 import { countDaily, type DailyField, domainOfAddress } from '#features/core/events/figures.ts'
 import { count } from '#features/core/events/record.ts'
-import { countFigure, type StreamFigure } from '#features/setup/streams/figures.ts'
+import { countForStream, type StreamCounter } from '#features/setup/streams/figures.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
-import { emailStatus, type Status, statusCode, statusName, WAITING_CODES } from './status.ts'
+import { prepareStatements } from '#platform/db/open.ts'
+import { deriveEmailStatus, type Status, statusCode, statusName, WAITING_CODES } from './status.ts'
 
 /** What identifies the email of a move. */
 export interface EmailRow {
@@ -26,33 +26,33 @@ export interface EmailRow {
 }
 
 /** What is selected from `emails` for an `EmailRow`. */
-export const EMAIL_ROW = `id, account_id AS accountId, status, recipient_count AS recipientCount, created_at AS createdAt, sandbox,
+export const EMAIL_ROW_COLUMNS = `id, account_id AS accountId, status, recipient_count AS recipientCount, created_at AS createdAt, sandbox,
   stream_id AS streamId, broadcast_id AS broadcastId`
 
 /** Rows of `recipients` that nothing has happened to yet: neither an attempt nor a hold. */
-export const NEVER_TRIED = `recipients.status IN ${WAITING_CODES} AND attempts = 0 AND recipients.last_error IS NULL`
+export const IS_NEVER_ATTEMPTED = `recipients.status IN ${WAITING_CODES} AND attempts = 0 AND recipients.last_error IS NULL`
 
 /** A recipient whose move succeeded. */
-export interface Moved {
+export interface ChangedRecipient {
   readonly address: string
 }
 
-const sql = prepared((db) => ({
-  email: db.prepare<EmailRow, [number]>(`SELECT ${EMAIL_ROW} FROM emails WHERE id = ?`),
+const sql = prepareStatements((db) => ({
+  email: db.prepare<EmailRow, [number]>(`SELECT ${EMAIL_ROW_COLUMNS} FROM emails WHERE id = ?`),
   recipientStatuses: db.prepare<{ status: number }, [number]>('SELECT status FROM recipients WHERE email_id = ?'),
   setEmailStatus: db.prepare('UPDATE emails SET status = ?, updated_at = ? WHERE id = ? AND status = ?'),
   setDelivered: db.prepare('UPDATE emails SET delivered_at = ? WHERE id = ? AND delivered_at IS NULL'),
 }))
 
-/** The email of a move. Throws `NotProcessing` when it is gone. */
-export const emailOf = (tx: Tx, emailId: number): EmailRow => {
+/** The email of a move. Throws `NotProcessingError` when it is gone. */
+export const requireEmail = (tx: Tx, emailId: number): EmailRow => {
   const email = sql(tx.db).email.get(emailId)
-  if (!email) throw new NotProcessing(`email ${emailId} does not exist`)
+  if (!email) throw new NotProcessingError(`email ${emailId} does not exist`)
   return email
 }
 
 /** An outcome for a recipient that is no longer claimed, or gone: writing it again can never succeed. */
-export class NotProcessing extends Error {}
+export class NotProcessingError extends Error {}
 
 /** Counts an email under a status in the hour it was accepted: the totals of lists, and the books that `tassis check` audits. */
 export const countStatus = (
@@ -63,15 +63,15 @@ export const countStatus = (
 ): void => count(tx, email.accountId, `email:${status}`, email.createdAt, delta)
 
 /** Adds to a figure of the email's stream, unless the email is only captured. */
-export function countOfStream(tx: Tx, email: EmailRow, figure: StreamFigure, at: Millis, delta = 1): void {
-  if (email.sandbox === 0) countFigure(tx, email, figure, at, delta)
+export function addStreamStat(tx: Tx, email: EmailRow, figure: StreamCounter, at: Millis, delta = 1): void {
+  if (email.sandbox === 0) countForStream(tx, email, figure, at, delta)
 }
 
 /** Adds to a figure of the day of `at` and the recipient's domain, unless the email is only captured. */
-export function countOfDay(
+export function addDailyStat(
   tx: Tx,
   email: EmailRow,
-  { address }: Moved,
+  { address }: ChangedRecipient,
   field: DailyField,
   at: Millis,
   delta = 1,
@@ -81,22 +81,28 @@ export function countOfDay(
 }
 
 /** A recipient whose mail was accepted gets none of it after all. */
-export function countUnsent(tx: Tx, email: EmailRow, recipient: Moved): void {
-  countOfStream(tx, email, 'sent', email.createdAt, -1)
-  countOfDay(tx, email, recipient, 'sent', email.createdAt, -1)
+export function uncountSent(tx: Tx, email: EmailRow, recipient: ChangedRecipient): void {
+  addStreamStat(tx, email, 'sent', email.createdAt, -1)
+  addDailyStat(tx, email, recipient, 'sent', email.createdAt, -1)
 }
 
 /** Counter of those `delivered` that were only captured: figures of reputation leave them out. */
 export const SANDBOX_DELIVERED_METRIC = 'sandbox:delivered'
 
-export function countDelivered(tx: Tx, email: EmailRow, recipient: Moved, at: Millis, delta: 1 | -1 = 1): void {
-  countOfStream(tx, email, 'delivered', at, delta)
-  countOfDay(tx, email, recipient, 'delivered', at, delta)
+export function countDelivered(
+  tx: Tx,
+  email: EmailRow,
+  recipient: ChangedRecipient,
+  at: Millis,
+  delta: 1 | -1 = 1,
+): void {
+  addStreamStat(tx, email, 'delivered', at, delta)
+  addDailyStat(tx, email, recipient, 'delivered', at, delta)
 }
 
-export function countBounced(tx: Tx, email: EmailRow, recipient: Moved, at: Millis, isHard: boolean): void {
-  if (isHard) countOfStream(tx, email, 'bounced', at)
-  countOfDay(tx, email, recipient, 'bounced', at)
+export function countBounced(tx: Tx, email: EmailRow, recipient: ChangedRecipient, at: Millis, isHard: boolean): void {
+  if (isHard) addStreamStat(tx, email, 'bounced', at)
+  addDailyStat(tx, email, recipient, 'bounced', at)
 }
 
 /**
@@ -115,20 +121,20 @@ export function settleEmail(tx: Tx, email: EmailRow, changed: Status, now: Milli
   const next =
     email.recipientCount === 1
       ? changed
-      : emailStatus(
+      : deriveEmailStatus(
           sql(tx.db)
             .recipientStatuses.all(email.id)
             .map((row) => statusName(row.status)),
         )
   const code = statusCode(next)
   if (code === email.status) return
-  const moved = sql(tx.db).setEmailStatus.run(code, now, email.id, email.status)
-  if (moved.changes !== 1) throw new Error(`email ${email.id} is not ${statusName(email.status)}`)
+  const updated = sql(tx.db).setEmailStatus.run(code, now, email.id, email.status)
+  if (updated.changes !== 1) throw new Error(`email ${email.id} is not ${statusName(email.status)}`)
   countStatus(tx, email, statusName(email.status), -1)
   countStatus(tx, email, next, 1)
 }
 
 /** Notes when the first recipient of an email had it. */
-export const noteDelivered = (tx: Tx, emailId: number, at: Millis): void => {
+export const recordFirstDelivery = (tx: Tx, emailId: number, at: Millis): void => {
   sql(tx.db).setDelivered.run(at, emailId)
 }

@@ -39,7 +39,7 @@ export const statusName = CODES.nameOf
 export const statusCodes = (statuses: readonly Status[]): string => statuses.map(statusCode).join(', ')
 
 /** A stored status in words, also of a code that no version has stored. */
-export const statusText = (code: string | number | null | undefined): string =>
+export const formatStatus = (code: string | number | null | undefined): string =>
   STATUSES[Number(code)] ?? `in the unknown status ${code}`
 
 /** SQL: recipients that wait for an attempt, for `status IN …`. */
@@ -54,21 +54,21 @@ export type RecipientKind = (typeof RECIPIENT_KINDS)[number]
 /** The stored code of a recipient's kind. */
 export const recipientKindCode = codesOf<RecipientKind>('recipient kind', RECIPIENT_KINDS).codeOf
 
-const OPEN: ReadonlySet<Status> = new Set<Status>(['queued', 'scheduled', 'processing'])
-export const isOpen = (status: Status): boolean => OPEN.has(status)
+const OPEN_STATUSES: ReadonlySet<Status> = new Set<Status>(['queued', 'scheduled', 'processing'])
+export const isOpen = (status: Status): boolean => OPEN_STATUSES.has(status)
 
 /** Worst first: the final status of an email with several recipients. */
-const WORST_FIRST: readonly Status[] = ['failed', 'uncertain', 'bounced', 'sent', 'cancelled', 'rejected']
+const STATUSES_WORST_FIRST: readonly Status[] = ['failed', 'uncertain', 'bounced', 'sent', 'cancelled', 'rejected']
 
 /**
  * The status of an email from those of its recipients. Suppressed (rejected) recipients count only when all are.
  */
-export function emailStatus(recipients: readonly Status[]): Status {
+export function deriveEmailStatus(recipients: readonly Status[]): Status {
   if (recipients.length === 1 && recipients[0]) return recipients[0]
   if (recipients.some(isOpen)) {
     if (recipients.every((s) => s === 'scheduled' || s === 'rejected')) return 'scheduled'
     // Also when a deferral made one queued whose others still wait for their time.
     return recipients.every((s) => s === 'queued' || s === 'scheduled' || s === 'rejected') ? 'queued' : 'processing'
   }
-  return WORST_FIRST.find((status) => recipients.includes(status)) ?? 'failed'
+  return STATUSES_WORST_FIRST.find((status) => recipients.includes(status)) ?? 'failed'
 }

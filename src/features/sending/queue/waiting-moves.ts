@@ -7,17 +7,25 @@
 import { type EventData, record } from '#features/core/events/record.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
-import { countBegun, countUnsent, type EmailRow, emailOf, type Moved, NEVER_TRIED, settleEmail } from './settle.ts'
+import { prepareStatements } from '#platform/db/open.ts'
+import {
+  type ChangedRecipient,
+  countBegun,
+  type EmailRow,
+  IS_NEVER_ATTEMPTED,
+  requireEmail,
+  settleEmail,
+  uncountSent,
+} from './settle.ts'
 import { statusCode, statusName } from './status.ts'
 
-const sql = prepared((db) => ({
-  neverTried: db.prepare<{ id: number }, [number]>(`SELECT id FROM recipients WHERE id = ? AND ${NEVER_TRIED}`),
-  reject: db.prepare<Moved, [number, string, number, number, number]>(
+const sql = prepareStatements((db) => ({
+  neverTried: db.prepare<{ id: number }, [number]>(`SELECT id FROM recipients WHERE id = ? AND ${IS_NEVER_ATTEMPTED}`),
+  reject: db.prepare<ChangedRecipient, [number, string, number, number, number]>(
     `UPDATE recipients SET status = ?, lane = NULL, next_at = NULL, smtp_response = NULL, last_error = ?, sending_ip = NULL
      WHERE id = ? AND status IN (?, ?) RETURNING address`,
   ),
-  cancel: db.prepare<Moved, [number, number, number]>(
+  cancel: db.prepare<ChangedRecipient, [number, number, number]>(
     'UPDATE recipients SET status = ?, lane = NULL, next_at = NULL WHERE email_id = ? AND status = ? RETURNING address',
   ),
 }))
@@ -28,16 +36,16 @@ export function rejectRecipient(
   at: { recipientId: number; emailId: number; now: Millis },
   { lastError, data }: { lastError: string; data: EventData },
 ): void {
-  const email = emailOf(tx, at.emailId)
+  const email = requireEmail(tx, at.emailId)
   if (email.broadcastId !== null && sql(tx.db).neverTried.get(at.recipientId)) countBegun(tx, email, 1)
-  const moved = sql(tx.db).reject.get(
+  const changed = sql(tx.db).reject.get(
     statusCode('rejected'),
     lastError,
     at.recipientId,
     statusCode('queued'),
     statusCode('scheduled'),
   )
-  if (!moved) throw new Error(`recipient ${at.recipientId} is not waiting`)
+  if (!changed) throw new Error(`recipient ${at.recipientId} is not waiting`)
   record(tx, {
     accountId: email.accountId,
     type: 'rejected',
@@ -46,17 +54,17 @@ export function rejectRecipient(
     recipientId: at.recipientId,
     data,
   })
-  countUnsent(tx, email, moved)
+  uncountSent(tx, email, changed)
   settleEmail(tx, email, 'rejected', at.now)
 }
 
 /** Cancels a scheduled email. Returns how many recipients that were; 0 when it is not (or no longer) scheduled. */
 export function cancelScheduled(tx: Tx, email: EmailRow, now: Millis): number {
   if (statusName(email.status) !== 'scheduled') return 0
-  const moved = sql(tx.db).cancel.all(statusCode('cancelled'), email.id, statusCode('scheduled'))
-  if (moved.length === 0) return 0
+  const cancelled = sql(tx.db).cancel.all(statusCode('cancelled'), email.id, statusCode('scheduled'))
+  if (cancelled.length === 0) return 0
   record(tx, { accountId: email.accountId, type: 'cancelled', at: now, emailId: email.id })
-  for (const recipient of moved) countUnsent(tx, email, recipient)
+  for (const recipient of cancelled) uncountSent(tx, email, recipient)
   settleEmail(tx, email, 'cancelled', now)
-  return moved.length
+  return cancelled.length
 }

@@ -1,8 +1,8 @@
 /** @module Finds mail of the service that is about accounts which are gone: it lies among the mail of the account that it left from. Changes nothing. */
 import type { Database } from 'bun:sqlite'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   // Few have it, and there is no index: a window of ids at a time.
   about: db.prepare<{ id: number; senderId: number; about: string | null }, [number, number]>(
     `SELECT id, account_id AS senderId, extra ->> '$.about' AS about FROM emails
@@ -15,9 +15,9 @@ const sql = prepared((db) => ({
 }))
 
 /** Emails looked at at once: some 10 ms. */
-const WINDOW = 10_000
+const ROW_ID_WINDOW = 10_000
 
-export interface MailOfService {
+export interface FoundSystemMail {
   readonly emailId: number
   /** Account that it left from. */
   readonly accountId: number
@@ -27,12 +27,12 @@ export interface MailOfService {
  * Mail of the service after an email that is about this account, and about no other that is still there.
  * @returns what was found, and where to go on; no `next`: all was looked at
  */
-export function mailAbout(
+export function findMailAbout(
   db: Database,
   accountId: number,
   after: number,
-): { readonly found: readonly MailOfService[]; readonly next: number | undefined } {
-  const upTo = after + WINDOW
+): { readonly found: readonly FoundSystemMail[]; readonly next: number | undefined } {
+  const upTo = after + ROW_ID_WINDOW
   const found = sql(db)
     .about.all(after, upTo)
     .filter(({ about }) => {

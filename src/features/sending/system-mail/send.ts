@@ -4,18 +4,18 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
-import { systemActor } from '#features/core/audit-logs/audit.ts'
-import { dropContent, referTo } from '#features/core/content-gc/garbage.ts'
+import { createSystemActor } from '#features/core/audit-logs/audit.ts'
+import { dropContent, dropContentOnFailure } from '#features/core/content-gc/garbage.ts'
 import { findReplay } from '#features/sending/accept/accept.ts'
-import { draftOf } from '#features/sending/accept/draft.ts'
-import { requireDiskSpace, suppressionsOf } from '#features/sending/accept/sendable.ts'
+import { createDraft } from '#features/sending/accept/draft.ts'
+import { findSuppressions, requireDiskSpace } from '#features/sending/accept/sendable.ts'
 import { insertEmail, refsOf, storeContent } from '#features/sending/queue/insert.ts'
 import { findSendingDomain } from '#features/setup/domains/sending.ts'
-import { DEFAULT_STREAM, findStream } from '#features/setup/streams/streams.ts'
+import { DEFAULT_STREAM, findStreamId } from '#features/setup/streams/streams.ts'
 import { type Config, ConfigError } from '#platform/config.ts'
 import { sha256 } from '#platform/crypto.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { AppError } from '#platform/errors.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import { domainOfMailbox, parseMailbox } from '#protocols/address/parse.ts'
@@ -39,7 +39,7 @@ interface Sender {
   readonly from: string
 }
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   holders: db.prepare<{ accountId: number; accountUuid: UuidBytes }, []>(
     'SELECT id AS accountId, uuid AS accountUuid FROM accounts WHERE deleted_at IS NULL AND disabled_at IS NULL ORDER BY id',
   ),
@@ -54,14 +54,14 @@ const sql = prepared((db) => ({
 }))
 
 /** RFC 3834 §5, and what Exchange reads: nobody's absence note is wanted. */
-const AUTOMATIC = { 'Auto-Submitted': 'auto-generated', 'X-Auto-Response-Suppress': 'All' }
+const AUTOMATIC_HEADERS = { 'Auto-Submitted': 'auto-generated', 'X-Auto-Response-Suppress': 'All' }
 
 /**
  * Accepts the email; resolves with true when it is on disk, or was by its key. False, and a line in the log, when there is nobody to send as: neither
  * `systemFrom` at a domain of an account here, nor a domain that is or was verified. Throws what storing throws: a full disk is a 507.
  */
 export async function sendSystemMail(app: App, mail: SystemMail): Promise<boolean> {
-  const sender = senderOf(app, app.db)
+  const sender = findSender(app, app.db)
   if (!sender) {
     // Never the text: it may hold a link that lets somebody in.
     app.log.warn(
@@ -71,8 +71,8 @@ export async function sendSystemMail(app: App, mail: SystemMail): Promise<boolea
     return false
   }
   await requireDiskSpace(app)
-  const actor = systemActor(sender)
-  const draft = draftOf(
+  const actor = createSystemActor(sender)
+  const draft = createDraft(
     app,
     {
       from: sender.from,
@@ -97,45 +97,45 @@ export async function sendSystemMail(app: App, mail: SystemMail): Promise<boolea
       return
     }
     const domain = findSendingDomain(tx.db, sender.accountId, draft.fromDomain)
-    const streamId = findStream(tx.db, sender.accountId, DEFAULT_STREAM)
+    const streamId = findStreamId(tx.db, sender.accountId, DEFAULT_STREAM)
     // Lapsed since the sender was chosen: never into the sandbox, and what a look has just ended may still leave.
     if (!domain || streamId === undefined) throw new Error('the sender of the service is gone')
     insertEmail(
       app,
       tx,
       actor,
-      { ...draft, extra: { ...draft.extra, headers: AUTOMATIC, of_service: true, about: mail.about } },
+      { ...draft, extra: { ...draft.extra, headers: AUTOMATIC_HEADERS, of_service: true, about: mail.about } },
       content,
       {
         domainId: domain.id,
         streamId,
         sandbox: !domain.isVerified && !domain.lapsed,
         tracked: false,
-        suppressions: suppressionsOf(tx.db, actor, draft, streamId),
+        suppressions: findSuppressions(tx.db, actor, draft, streamId),
         quotaMonth: null,
         operationId: null,
       },
     )
   }
-  await referTo(app, refs, () => app.commit.write(write))
+  await dropContentOnFailure(app, refs, () => app.commit.write(write))
   return true
 }
 
 /**
  * Sends the same to each of some people, once to an address however it is spelt. One that no mail can be sent to keeps nobody else's waiting: the log has
  * it. Resolves with whether any was accepted. Throws what storing throws.
- * @param keyOf the idempotency key of the mail to an address, in lower case
+ * @param createKey the idempotency key of the mail to an address, in lower case
  */
-export async function sendToPeople(
+export async function sendSystemMailToEach(
   app: App,
   addresses: readonly string[],
   mail: Omit<SystemMail, 'to' | 'idempotencyKey'>,
-  keyOf: (to: string) => string,
+  createKey: (to: string) => string,
 ): Promise<boolean> {
   let isAnyAccepted = false
   for (const to of new Set(addresses.map((address) => address.toLowerCase()))) {
     try {
-      if (await sendSystemMail(app, { ...mail, to, idempotencyKey: keyOf(to) })) isAnyAccepted = true
+      if (await sendSystemMail(app, { ...mail, to, idempotencyKey: createKey(to) })) isAnyAccepted = true
     } catch (error) {
       if (!(error instanceof AppError) || error.status !== 422) throw error
       app.log.warn({ to, subject: mail.subject, err: error }, 'mail of the service cannot be sent to this address')
@@ -159,13 +159,13 @@ export function requireSystemSender({ systemFrom }: Pick<Config, 'systemFrom'>):
  * when its domain has lapsed, the oldest with a verified domain. Where every domain has lapsed, one of those sends,
  * the domain of the setting first: owners must learn of it.
  */
-function senderOf({ config, log }: Pick<App, 'config' | 'log'>, db: Database): Sender | undefined {
-  const named = config.systemFrom === '' ? undefined : namedSender(config.systemFrom, db)
-  if (named && !named.isLapsed) return named.sender
-  if (config.systemFrom !== '' && !named) return undefined
+function findSender({ config, log }: Pick<App, 'config' | 'log'>, db: Database): Sender | undefined {
+  const configured = config.systemFrom === '' ? undefined : findConfiguredSender(config.systemFrom, db)
+  if (configured && !configured.isLapsed) return configured.sender
+  if (config.systemFrom !== '' && !configured) return undefined
   const first = sql(db).first.get()
-  if (named && first?.isLapsed !== 0) return named.sender
-  if (named)
+  if (configured && first?.isLapsed !== 0) return configured.sender
+  if (configured)
     log.warn(
       { from: config.systemFrom },
       'the domain of TASSIS_SYSTEM_FROM has lost DNS records: mail of the service leaves from another verified domain',
@@ -173,7 +173,10 @@ function senderOf({ config, log }: Pick<App, 'config' | 'log'>, db: Database): S
   return first ? { ...first, from: `no-reply@${first.domain}` } : undefined
 }
 
-function namedSender(from: string, db: Database): { readonly sender: Sender; readonly isLapsed: boolean } | undefined {
+function findConfiguredSender(
+  from: string,
+  db: Database,
+): { readonly sender: Sender; readonly isLapsed: boolean } | undefined {
   const domain = domainOfMailbox(from)
   let found: { readonly sender: Sender; readonly isLapsed: boolean } | undefined
   for (const holder of sql(db).holders.all()) {

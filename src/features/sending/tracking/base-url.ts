@@ -1,14 +1,14 @@
 /** @module Under which URL the links of a message are tracked. */
 
 /** The service's own URL without a slash at its end. */
-export const ownUrl = (publicUrl: string): string => publicUrl.replace(/(?<!\/)\/+$/, '')
+export const trimTrailingSlashes = (publicUrl: string): string => publicUrl.replace(/(?<!\/)\/+$/, '')
 
 /**
  * The base of tracked links: the tracking host of the sending domain with the scheme and port of the public URL, else the public URL itself.
  * @param host verified tracking host; null: there is none
  */
 export function trackingBaseUrl(publicUrl: string, host: string | null): string {
-  if (host === null) return ownUrl(publicUrl)
+  if (host === null) return trimTrailingSlashes(publicUrl)
   const { protocol, port } = new URL(publicUrl)
   return `${protocol}//${host}${port === '' ? '' : `:${port}`}`
 }

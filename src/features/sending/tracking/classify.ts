@@ -19,19 +19,19 @@ const MAIL_MACHINES =
   /googleimageproxy|ggpht\.com|edge\/12\.246 (?:mozilla\/5\.0|gmail-content-sampling)|yahoomailproxy|seznamemailproxy|imageproxy|imageresizer|bingpreview|safelinks|exchange online protection|mailscanner|barracuda|proofpoint|ppspider|mimecast|symantec|messagelabs|brightmail|cloudmark|trend ?micro|ironport|cisco secure email|fireeye|trellix|mcafee|forcepoint|websense|sophos|fortinet|fortiguard|fortimail|bitdefender|avanan|check ?point|vade ?secure|hornetsecurity|spamtitan|zscaler|palo ?alto ?networks|kaspersky|clamav|libraesva|retarus|nospamproxy|trustwave|darktrace|ironscales|perception-point|urlscan|virustotal|phishtank|feedfetcher|gtmetrix|puppeteer|powershell/i
 
 /** Browsers and mail programs say so when they load something in advance. */
-const ADVANCE_HEADERS = ['sec-purpose', 'purpose', 'x-purpose', 'x-moz'] as const
-const IN_ADVANCE = /prefetch|prerender|preview|instant/i
+const PREFETCH_HEADERS = ['sec-purpose', 'purpose', 'x-purpose', 'x-moz'] as const
+const PREFETCH = /prefetch|prerender|preview|instant/i
 
 export type Visitor = 'human' | 'machine'
 
 /** Who made a request. */
-export function classify(headers: Headers): Visitor {
-  if (ADVANCE_HEADERS.some((name) => IN_ADVANCE.test(headers.get(name) ?? ''))) return 'machine'
-  const userAgent = (headers.get('user-agent') ?? '').slice(0, LONGEST_USER_AGENT).trim()
+export function classifyVisitor(headers: Headers): Visitor {
+  if (PREFETCH_HEADERS.some((name) => PREFETCH.test(headers.get(name) ?? ''))) return 'machine'
+  const userAgent = (headers.get('user-agent') ?? '').slice(0, MAX_USER_AGENT_LENGTH).trim()
   if (userAgent === '' || MAIL_MACHINES.test(userAgent)) return 'machine'
   if (MAIL_PROGRAMS.test(userAgent)) return 'human'
   return isbot(userAgent) ? 'machine' : 'human'
 }
 
 /** In characters; what is longer is cut, before it is looked at or kept. */
-export const LONGEST_USER_AGENT = 512
+export const MAX_USER_AGENT_LENGTH = 512

@@ -1,13 +1,13 @@
 /** @module The consistency rule of opens: each has its event. */
 import { EVENTS_HORIZON } from '#features/core/events/counter-rules.ts'
-import { eventCode } from '#features/core/events/record.ts'
+import { toEventCode } from '#features/core/events/record.ts'
 import { queryRule } from '#platform/db/consistency.ts'
 
 export const openEvents = queryRule({
   rule: 'every open that a recipient has an event of is recorded',
   sql: `SELECT recipient_id AS recipient, o.events, (
       SELECT count(*) FROM recipients r JOIN events e ON e.email_id = r.email_id AND e.recipient_id = r.id
-        AND e.type = ${eventCode('opened')} WHERE r.id = o.recipient_id) AS recorded
+        AND e.type = ${toEventCode('opened')} WHERE r.id = o.recipient_id) AS recorded
     FROM opens o JOIN recipients ON recipients.id = o.recipient_id
       JOIN emails ON emails.id = email_id AND emails.created_at >= ${EVENTS_HORIZON}
     WHERE o.events <> recorded`,

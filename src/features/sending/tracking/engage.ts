@@ -5,12 +5,12 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
-import { countDaily, countDomain, domainOfAddress, ERASED_DOMAIN } from '#features/core/events/figures.ts'
+import { countDaily, countDomainOnly, domainOfAddress, ERASED_DOMAIN } from '#features/core/events/figures.ts'
 import { count, type EventData, MACHINE_METRICS, record } from '#features/core/events/record.ts'
 import type { Millis } from '#platform/clock.ts'
 import { sha256 } from '#platform/crypto.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import type { Visitor } from './classify.ts'
 import { accountTag, dayOf, type TrackedRecipient } from './tokens.ts'
@@ -38,11 +38,11 @@ export interface LinkStatistics {
 const OPEN_EVENT_INTERVAL_MS = minutes(5)
 const CLICK_EVENT_INTERVAL_MS = seconds(30)
 /** Opens that are told of a recipient, and clicks over all of his links. */
-const MOST_EVENTS = 1000
+const MAX_EVENTS = 1000
 const URL_HASH_BYTES = 8
 
 /** The email that an engagement is with, and who got it. */
-interface Sender {
+interface EngagedEmail {
   readonly accountUuid: Uint8Array
   readonly createdAt: Millis
   readonly emailId: number
@@ -55,8 +55,8 @@ interface Sender {
   readonly hasErased: number
 }
 
-const sql = prepared((db) => ({
-  sender: db.prepare<Sender, [number]>(
+const sql = prepareStatements((db) => ({
+  sender: db.prepare<EngagedEmail, [number]>(
     `SELECT accounts.uuid AS accountUuid, emails.created_at AS createdAt, email_id AS emailId, account_id AS accountId,
      tracking_privacy AS isPrivate, sandbox, recipient_count AS recipientCount, address,
      recipient_count > 1 AND EXISTS (SELECT 1 FROM recipients o WHERE o.email_id = emails.id AND o.address LIKE '%@${ERASED_DOMAIN}') AS hasErased
@@ -81,7 +81,7 @@ const sql = prepared((db) => ({
   clickMark: db.prepare<{ lastEventAt: number }, [number, Uint8Array]>(
     'SELECT last_event_at AS lastEventAt FROM click_marks WHERE recipient_id = ? AND url_hash = ?',
   ),
-  /** Reads as many rows as links were clicked, at most MOST_EVENTS: beyond, none is added. */
+  /** Reads as many rows as links were clicked, at most MAX_EVENTS: beyond, none is added. */
   clickEvents: db.prepare<{ events: number | null }, [number]>(
     'SELECT SUM(events) AS events FROM click_marks WHERE recipient_id = ?',
   ),
@@ -103,65 +103,66 @@ const sql = prepared((db) => ({
 }))
 
 /** Counts an open or a click, and records its event when there is one. */
-export function engage(app: Pick<App, 'eventTime'>, tx: Tx, engagement: Engagement): void {
+export function recordEngagement(app: Pick<App, 'eventTime'>, tx: Tx, engagement: Engagement): void {
   const { recipientId } = engagement.recipient
-  const sender = sql(tx.db).sender.get(recipientId)
-  if (!sender || !isOfRecipient(sender, engagement.recipient)) return
+  const email = sql(tx.db).sender.get(recipientId)
+  if (!email || !isSameRecipient(email, engagement.recipient)) return
   const at = app.eventTime()
-  const news = engagement.url === undefined ? countOpen(tx, engagement, at) : countClick(tx, engagement, sender, at)
+  const dueEvent = engagement.url === undefined ? countOpen(tx, engagement, at) : countClick(tx, engagement, email, at)
   if (engagement.visitor === 'machine') {
     const metric = engagement.url === undefined ? MACHINE_METRICS.opened : MACHINE_METRICS.clicked
     // As analytics: mail that was only captured is in no figure.
-    if (sender.sandbox === 0) count(tx, sender.accountId, metric, at, 1)
+    if (email.sandbox === 0) count(tx, email.accountId, metric, at, 1)
     return
   }
-  if (news === 'none') return
-  if (sender.sandbox === 0) countOfDay(tx, engagement, sender, at, news)
+  if (dueEvent === 'none') return
+  if (email.sandbox === 0) addDailyStats(tx, engagement, email, at, dueEvent)
   record(tx, {
-    accountId: sender.accountId,
+    accountId: email.accountId,
     type: engagement.url === undefined ? 'opened' : 'clicked',
     at,
-    emailId: sender.emailId,
+    emailId: email.emailId,
     recipientId,
-    data: dataOf(engagement, sender),
+    data: createEventData(engagement, email),
   })
 }
 
 /** Not by its number alone: after a restored backup, what was sent since the backup shares its numbers with what is sent later. */
-const isOfRecipient = ({ accountUuid, createdAt }: Sender, { account, day }: TrackedRecipient): boolean =>
+const isSameRecipient = ({ accountUuid, createdAt }: EngagedEmail, { account, day }: TrackedRecipient): boolean =>
   accountTag(accountUuid) === account && dayOf(createdAt) === day
 
 /** What was clicked in an email, the most clicked first; links that only machines followed are left out. */
-export const linksOfEmail = (db: Database, emailId: number): LinkStatistics[] => sql(db).links.all(emailId)
+export const readLinkStatistics = (db: Database, emailId: number): LinkStatistics[] => sql(db).links.all(emailId)
 
 /** Whether an event is due, and whether it is the recipient's first of its kind. */
-type News = 'none' | 'first' | 'again'
+type DueEvent = 'none' | 'first' | 'again'
 
 /** In the figures of analytics: the event, and the email when nobody had opened, or clicked in, it before. */
-function countOfDay(
+function addDailyStats(
   tx: Tx,
   { recipient: { recipientId }, url }: Engagement,
-  sender: Sender,
+  email: EngagedEmail,
   at: Millis,
-  news: 'first' | 'again',
+  dueEvent: 'first' | 'again',
 ): void {
-  const place = { accountId: sender.accountId, domain: domainOfAddress(sender.address), at }
-  countDaily(tx, place, url === undefined ? 'opens' : 'clicks', 1)
-  if (news === 'again') return
+  const domainDay = { accountId: email.accountId, domain: domainOfAddress(email.address), at }
+  countDaily(tx, domainDay, url === undefined ? 'opens' : 'clicks', 1)
+  if (dueEvent === 'again') return
   const { openedBy, clickedBy } = sql(tx.db)
   const others =
-    sender.recipientCount === 1 ? [] : (url === undefined ? openedBy : clickedBy).all(sender.emailId, recipientId)
+    email.recipientCount === 1 ? [] : (url === undefined ? openedBy : clickedBy).all(email.emailId, recipientId)
   const field = url === undefined ? 'openedEmails' : 'clickedEmails'
-  if (others.length === 0) countDaily(tx, place, field, 1)
+  if (others.length === 0) countDaily(tx, domainDay, field, 1)
   // Each domain says how many emails were opened in it.
-  else if (others.every(({ address }) => domainOfAddress(address) !== place.domain)) countDomain(tx, place, field, 1)
+  else if (others.every(({ address }) => domainOfAddress(address) !== domainDay.domain))
+    countDomainOnly(tx, domainDay, field, 1)
 }
 
-function countOpen(tx: Tx, { recipient: { recipientId }, visitor }: Engagement, at: Millis): News {
+function countOpen(tx: Tx, { recipient: { recipientId }, visitor }: Engagement, at: Millis): DueEvent {
   const isHuman = visitor === 'human'
   const mark = sql(tx.db).addOpen.get(recipientId, isHuman ? 1 : 0, isHuman ? 0 : 1)
   if (!isHuman || isTooSoon(mark, at, OPEN_EVENT_INTERVAL_MS)) return 'none'
-  if (mark !== null && mark.events >= MOST_EVENTS) return 'none'
+  if (mark !== null && mark.events >= MAX_EVENTS) return 'none'
   sql(tx.db).markOpen.run(at, recipientId)
   return (mark?.events ?? 0) === 0 ? 'first' : 'again'
 }
@@ -169,9 +170,9 @@ function countOpen(tx: Tx, { recipient: { recipientId }, visitor }: Engagement, 
 function countClick(
   tx: Tx,
   { recipient: { recipientId }, url = '', visitor }: Engagement,
-  { emailId, hasErased }: Pick<Sender, 'emailId' | 'hasErased'>,
+  { emailId, hasErased }: Pick<EngagedEmail, 'emailId' | 'hasErased'>,
   at: Millis,
-): News {
+): DueEvent {
   const statements = sql(tx.db)
   const hash = sha256(url).subarray(0, URL_HASH_BYTES)
   if (visitor === 'machine') {
@@ -180,18 +181,18 @@ function countClick(
   }
   if (hasErased === 0) statements.addHumanClick.run(emailId, hash, url, dayOf(at), at)
   if (isTooSoon(statements.clickMark.get(recipientId, hash), at, CLICK_EVENT_INTERVAL_MS)) return 'none'
-  const told = statements.clickEvents.get(recipientId)?.events ?? 0
-  if (told >= MOST_EVENTS) return 'none'
+  const eventCount = statements.clickEvents.get(recipientId)?.events ?? 0
+  if (eventCount >= MAX_EVENTS) return 'none'
   statements.markClick.run(recipientId, hash, at)
-  return told === 0 ? 'first' : 'again'
+  return eventCount === 0 ? 'first' : 'again'
 }
 
 const isTooSoon = (mark: { readonly lastEventAt: Millis | null } | null, at: Millis, intervalMs: number): boolean =>
   mark !== null && mark.lastEventAt !== null && at - mark.lastEventAt < intervalMs
 
-const dataOf = (
+const createEventData = (
   { url, ipAddress, userAgent }: Engagement,
-  { isPrivate, hasErased }: Pick<Sender, 'isPrivate' | 'hasErased'>,
+  { isPrivate, hasErased }: Pick<EngagedEmail, 'isPrivate' | 'hasErased'>,
 ): EventData => ({
   ...(isPrivate === 0 && { ip_address: ipAddress, user_agent: userAgent }),
   ...(url !== undefined && hasErased === 0 && { link_url: url }),

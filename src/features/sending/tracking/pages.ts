@@ -7,12 +7,12 @@
  * another. A host that is nobody's leads on for all: a reverse proxy may give us any.
  */
 import { Elysia } from 'elysia'
-import { accountsWithBlockedLinks } from '#features/core/accounts/pause.ts'
+import { listAccountsWithBlockedLinks } from '#features/core/accounts/pause.ts'
 import type { App } from '#features/core/app/app.ts'
-import { publicHost, trackingHostAccount } from '#features/setup/domains/tracking-domain.ts'
+import { findTrackingHostAccount, getPublicHost } from '#features/setup/domains/tracking-domain.ts'
 import { html, htmlPage, htmlResponse } from '#platform/http/html.ts'
 import { clientIpOf } from '#platform/http/request-context.ts'
-import { classify, LONGEST_USER_AGENT } from './classify.ts'
+import { classifyVisitor, MAX_USER_AGENT_LENGTH } from './classify.ts'
 import { createRecorder } from './recorder.ts'
 import { accountTag, dayOf, readLink, readPixel, type TrackedRecipient } from './tokens.ts'
 
@@ -27,33 +27,33 @@ const HEADERS = { 'cache-control': 'no-store', 'referrer-policy': 'no-referrer',
 /** The plugin of /t. */
 export function trackingPages(app: App) {
   const key = app.keys.subkey('tracking')
-  const keep = createRecorder(app)
-  const ownHost = publicHost(app.config)
+  const storeLater = createRecorder(app)
+  const ownHost = getPublicHost(app.config)
   let blockedTags: ReadonlySet<number> | undefined
   app.sendingChanged.listen(() => {
     blockedTags = undefined
   })
 
   const isBlocked = ({ account }: TrackedRecipient): boolean => {
-    blockedTags ??= new Set(accountsWithBlockedLinks(app.db).map(accountTag))
+    blockedTags ??= new Set(listAccountsWithBlockedLinks(app.db).map(accountTag))
     return blockedTags.has(account)
   }
 
   /** Whether the request came under the tracking host of an account that did not send the email. */
   const isForeign = (request: Request, { account }: TrackedRecipient): boolean => {
     const { hostname } = new URL(request.url)
-    const holder = hostname === ownHost ? undefined : trackingHostAccount(app.db, hostname)
+    const holder = hostname === ownHost ? undefined : findTrackingHostAccount(app.db, hostname)
     return holder !== undefined && accountTag(holder) !== account
   }
 
-  const note = (request: Request, recipient: TrackedRecipient, url?: string): void => {
+  const recordVisit = (request: Request, recipient: TrackedRecipient, url?: string): void => {
     if (request.method === 'HEAD' || dayOf(app.clock.now()) - recipient.day > app.config.trackingDays) return
-    keep({
+    storeLater({
       recipient,
       url,
-      visitor: classify(request.headers),
+      visitor: classifyVisitor(request.headers),
       ipAddress: clientIpOf(request) || null,
-      userAgent: request.headers.get('user-agent')?.slice(0, LONGEST_USER_AGENT) || null,
+      userAgent: request.headers.get('user-agent')?.slice(0, MAX_USER_AGENT_LENGTH) || null,
     })
   }
 
@@ -62,8 +62,8 @@ export function trackingPages(app: App) {
       '/t/o/:token',
       ({ params, request }) => {
         const recipient = readPixel(key, params.token)
-        if (!recipient || isForeign(request, recipient)) return notOurs()
-        note(request, recipient)
+        if (!recipient || isForeign(request, recipient)) return createIncompleteLinkPage()
+        recordVisit(request, recipient)
         return new Response(PIXEL, {
           // Web mail that isolates itself (COEP) shows pictures of others only with this.
           headers: { ...HEADERS, 'content-type': 'image/gif', 'cross-origin-resource-policy': 'cross-origin' },
@@ -76,18 +76,18 @@ export function trackingPages(app: App) {
       ({ params, request }) => {
         const link = readLink(key, params.token, params.target)
         const location = link && URL.parse(link.url)
-        if (!link || !location || isForeign(request, link)) return notOurs()
-        if (isBlocked(link)) return blockedLink(location)
-        note(request, link, link.url)
+        if (!link || !location || isForeign(request, link)) return createIncompleteLinkPage()
+        if (isBlocked(link)) return createBlockedLinkPage(location)
+        recordVisit(request, link, link.url)
         return new Response(null, { status: 302, headers: { ...HEADERS, location: location.href } })
       },
       hidden,
     )
-    .get('/t/*', notOurs, hidden)
+    .get('/t/*', createIncompleteLinkPage, hidden)
 }
 
 /** For people who follow a link of a sender who was stopped. It names the target without a link to it. */
-const blockedLink = (target: URL): Response =>
+const createBlockedLinkPage = (target: URL): Response =>
   htmlResponse(
     htmlPage({
       title: 'This link is blocked',
@@ -100,7 +100,7 @@ const blockedLink = (target: URL): Response =>
   )
 
 /** For people who follow a link that was cut, at whatever place. */
-const notOurs = (): Response =>
+const createIncompleteLinkPage = (): Response =>
   htmlResponse(
     htmlPage({
       title: 'This link is not complete',

@@ -11,7 +11,7 @@
 import { decodeHTMLAttribute } from 'entities'
 import { escapeHtml } from '#platform/http/html.ts'
 import { MiB } from '#platform/units.ts'
-import { LONGEST_TARGET_OCTETS, linkUrl, pixelUrl, type TrackedRecipient } from './tokens.ts'
+import { createLinkUrl, createPixelUrl, MAX_TARGET_OCTETS, type TrackedRecipient } from './tokens.ts'
 
 export interface Tracking {
   readonly recipient: TrackedRecipient
@@ -24,32 +24,32 @@ export interface Tracking {
 }
 
 /** In UTF-16 units: the parser needs about 100 bytes for one of the input when all of it is attributes. */
-const LONGEST_HTML = MiB
+const MAX_HTML_LENGTH = MiB
 /** Closing ones too: each that closes nothing makes the parser look through all elements that are open, so that time grows with the square. */
-const MOST_TAGS = 20_000
+const MAX_TAGS = 20_000
 /** What is beyond stays untracked: it bounds how much a message grows, and the rows of its statistics. */
-const MOST_LINKS = 1000
+const MAX_LINKS = 1000
 /** Of a link as it is sent. Windows and Outlook cut longer ones (INTERNET_MAX_URL_LENGTH is 2,083), also those that were shorter before. */
-const LONGEST_LINK = 2048
+const MAX_LINK_LENGTH = 2048
 /** An `href` as written: a target of 2,000 octets may have all of them as entities. */
-const LONGEST_HREF = 20_000
+const MAX_HREF_LENGTH = 20_000
 
 /** The HTML with tracked links and a pixel; the same HTML when it cannot be read or is too large. */
 export function addTracking(html: string, tracking: Tracking): string {
-  if (html.length > LONGEST_HTML || hasTooManyTags(html)) return html
-  const pixel = pixelOf(tracking)
-  let links = 0
+  if (html.length > MAX_HTML_LENGTH || hasTooManyTags(html)) return html
+  const pixel = renderPixel(tracking)
+  let linkCount = 0
   let hasBody = false
   let hasPixel = false
   const rewriter = new HTMLRewriter()
     .on('a[href]', {
       element(link) {
-        if (links >= MOST_LINKS || link.getAttribute('data-tracking')?.trim().toLowerCase() === 'off') return
-        const target = targetOf(link.getAttribute('href') ?? '', tracking)
+        if (linkCount >= MAX_LINKS || link.getAttribute('data-tracking')?.trim().toLowerCase() === 'off') return
+        const target = readTarget(link.getAttribute('href') ?? '', tracking)
         if (target === undefined) return
-        const tracked = linkUrl(tracking.key, tracking.baseUrl, tracking.recipient, target)
-        if (tracked.length > LONGEST_LINK) return
-        links++
+        const tracked = createLinkUrl(tracking.key, tracking.baseUrl, tracking.recipient, target)
+        if (tracked.length > MAX_LINK_LENGTH) return
+        linkCount++
         link.setAttribute('href', escapeHtml(tracked))
       },
     })
@@ -81,7 +81,7 @@ const BYTE_ORDER_MARK = '\uFEFF'
 
 function hasTooManyTags(html: string): boolean {
   let tags = 0
-  for (let i = html.indexOf('<'); i !== -1; i = html.indexOf('<', i + 1)) if (++tags > MOST_TAGS) return true
+  for (let i = html.indexOf('<'); i !== -1; i = html.indexOf('<', i + 1)) if (++tags > MAX_TAGS) return true
   return false
 }
 
@@ -100,28 +100,28 @@ const PIXEL_STYLE = [
   .join(';')
 
 /** The empty `alt` keeps screen readers silent. */
-const pixelOf = ({ key, baseUrl, recipient }: Tracking): string =>
-  `<img src="${escapeHtml(pixelUrl(key, baseUrl, recipient))}" width="1" height="1" alt="" border="0" style="${PIXEL_STYLE}">`
+const renderPixel = ({ key, baseUrl, recipient }: Tracking): string =>
+  `<img src="${escapeHtml(createPixelUrl(key, baseUrl, recipient))}" width="1" height="1" alt="" border="0" style="${PIXEL_STYLE}">`
 
 /** What a template that was filled in elsewhere may have left open; a target with it leads nowhere. */
 const TEMPLATE_LEFTOVER = /\{\{|%\}|\$\{|<%|\*\|/
 const WEB_URL = /^https?:\/\//i
 
 /** Where a link leads, as it was written; undefined when it is not to be tracked. @param href raw value of the attribute */
-function targetOf(href: string, { ownUrls }: Tracking): string | undefined {
-  if (href.length > LONGEST_HREF) return undefined
-  const target = withoutBlanks(decodeHTMLAttribute(href.replaceAll('\0', '\uFFFD')))
+function readTarget(href: string, { ownUrls }: Tracking): string | undefined {
+  if (href.length > MAX_HREF_LENGTH) return undefined
+  const target = stripWhitespace(decodeHTMLAttribute(href.replaceAll('\0', '\uFFFD')))
   if (!WEB_URL.test(target) || TEMPLATE_LEFTOVER.test(target)) return undefined
-  if (Buffer.byteLength(target) > LONGEST_TARGET_OCTETS) return undefined
+  if (Buffer.byteLength(target) > MAX_TARGET_OCTETS) return undefined
   const url = URL.parse(target)
   if (!url || ownUrls.some((own) => isOwnPage(url.href, own))) return undefined
   return target
 }
 
 /** As a browser reads it, which has no NUL any more (WHATWG URL, "URL parsing"): no white space around, no tab or line break inside. */
-const withoutBlanks = (url: string): string =>
+const stripWhitespace = (url: string): string =>
   url.replace(/[\t\r\n]/g, '').replace(/^[\x01- ]+|(?<![\x01- ])[\x01- ]+$/g, '')
 
 /** The pages that recipients get from us: tracked links and pixels, and unsubscribing. */
-const isOwnPage = (href: string, ownUrl: string): boolean =>
-  href.startsWith(`${ownUrl}/t/`) || href.startsWith(`${ownUrl}/u/`)
+const isOwnPage = (href: string, baseUrl: string): boolean =>
+  href.startsWith(`${baseUrl}/t/`) || href.startsWith(`${baseUrl}/u/`)

@@ -1,31 +1,31 @@
 /** @module GET /v1/emails/:id/links: how often the links of an email were clicked. */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
-import { accountOfActor } from '#features/core/accounts/accounts.ts'
+import { getAccount } from '#features/core/accounts/accounts.ts'
 import { hasTracking } from '#features/core/accounts/plans.ts'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import { findEmail } from '#features/sending/emails/read.ts'
 import { AppError } from '#platform/errors.ts'
-import { list } from '#platform/http/envelope.ts'
-import { ListOf, noSuch, uuidParam } from '#platform/http/schemas.ts'
-import { linksOfEmail } from './engage.ts'
+import { pageBody } from '#platform/http/envelope.ts'
+import { notFoundById, PageBody, parseUuidParam } from '#platform/http/schemas.ts'
+import { readLinkStatistics } from './engage.ts'
 import { LinkRecord, linkWire } from './model.ts'
 
 export const trackingRoutes = (app: Pick<App, 'config' | 'db'>) =>
   new Elysia({ prefix: '/v1/emails' }).use(authenticated).get(
     '/:id/links',
     ({ actor, params }) => {
-      const email = findEmail(app.db, actor.accountId, uuidParam(params.id, 'email_not_found', 'email'))
-      if (!email) throw noSuch('email_not_found', 'email')
-      const { plan } = accountOfActor(app.config, app.db, actor.accountId)
-      if (!hasTracking(app.config, plan)) throw notInPlan()
-      const links = linksOfEmail(app.db, email.id).map(linkWire)
-      return list(links, { page: 1, perPage: Math.max(links.length, 1), total: links.length })
+      const email = findEmail(app.db, actor.accountId, parseUuidParam(params.id, 'email_not_found', 'email'))
+      if (!email) throw notFoundById('email_not_found', 'email')
+      const { plan } = getAccount(app.config, app.db, actor.accountId)
+      if (!hasTracking(app.config, plan)) throw createNotInPlanError()
+      const links = readLinkStatistics(app.db, email.id).map(linkWire)
+      return pageBody(links, { page: 1, perPage: Math.max(links.length, 1), total: links.length })
     },
     {
       params: Type.Object({ id: Type.String({ description: 'Id of the email.' }) }),
-      response: ListOf(LinkRecord),
+      response: PageBody(LinkRecord),
       detail: {
         summary: 'List the clicked links of an email',
         description:
@@ -36,7 +36,7 @@ export const trackingRoutes = (app: Pick<App, 'config' | 'db'>) =>
     },
   )
 
-const notInPlan = () =>
+const createNotInPlanError = () =>
   new AppError(
     403,
     'tracking_not_in_plan',

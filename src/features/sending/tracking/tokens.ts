@@ -11,7 +11,13 @@
 import type { Millis } from '#platform/clock.ts'
 import { equalBytes, hmacSha256 } from '#platform/crypto.ts'
 import type { UuidBytes } from '#platform/ids.ts'
-import { base64urlLength, MOST_VARINT_BYTES, readBase64url, readVarint, varint } from '#platform/token-bytes.ts'
+import {
+  base64urlLength,
+  decodeBase64url,
+  decodeVarint,
+  encodeVarint,
+  MAX_VARINT_BYTES,
+} from '#platform/token-bytes.ts'
 import { days } from '#platform/units.ts'
 
 export interface TrackedRecipient {
@@ -24,7 +30,7 @@ export interface TrackedRecipient {
 }
 
 /** Octets of the longest target that a link can have. */
-export const LONGEST_TARGET_OCTETS = 2000
+export const MAX_TARGET_OCTETS = 2000
 
 const PIXEL = 1
 const LINK = 2
@@ -34,9 +40,9 @@ const MAC_BYTES = 10
 /** Bytes at the end of an account's UUID that tell it apart in a token. */
 export const ACCOUNT_TAG_BYTES = 4
 const DAY_BYTES = 2
-const LONGEST_TOKEN_CHARACTERS = base64urlLength(1 + ACCOUNT_TAG_BYTES + MOST_VARINT_BYTES + DAY_BYTES + MAC_BYTES)
-const LONGEST_TARGET_CHARACTERS = base64urlLength(LONGEST_TARGET_OCTETS)
-const MOST_DAYS = 0xffff
+const MAX_TOKEN_LENGTH = base64urlLength(1 + ACCOUNT_TAG_BYTES + MAX_VARINT_BYTES + DAY_BYTES + MAC_BYTES)
+const MAX_TARGET_LENGTH = base64urlLength(MAX_TARGET_OCTETS)
+const MAX_DAY = 0xffff
 
 /** The UTC day of a time, in days since the epoch. */
 export const dayOf = (at: Millis): number => Math.floor(at / days(1))
@@ -48,18 +54,18 @@ export const dayOf = (at: Millis): number => Math.floor(at / days(1))
 export const accountTag = (uuid: UuidBytes): number => Buffer.from(uuid).readUInt32BE(uuid.length - ACCOUNT_TAG_BYTES)
 
 /** URL of the pixel of a recipient. */
-export const pixelUrl = (key: Uint8Array, baseUrl: string, recipient: TrackedRecipient): string =>
-  `${baseUrl}/t/o/${tokenOf(key, PIXEL, recipient, NOTHING)}`
+export const createPixelUrl = (key: Uint8Array, baseUrl: string, recipient: TrackedRecipient): string =>
+  `${baseUrl}/t/o/${createToken(key, PIXEL, recipient, NO_TARGET)}`
 
-/** URL that leads to `target` by way of us. @param target absolute URL of at most `LONGEST_TARGET_OCTETS` */
-export function linkUrl(key: Uint8Array, baseUrl: string, recipient: TrackedRecipient, target: string): string {
+/** URL that leads to `target` by way of us. @param target absolute URL of at most `MAX_TARGET_OCTETS` */
+export function createLinkUrl(key: Uint8Array, baseUrl: string, recipient: TrackedRecipient, target: string): string {
   const octets = Buffer.from(target)
-  return `${baseUrl}/t/c/${tokenOf(key, LINK, recipient, octets)}/${octets.toString('base64url')}`
+  return `${baseUrl}/t/c/${createToken(key, LINK, recipient, octets)}/${octets.toString('base64url')}`
 }
 
 /** Whose pixel it is; undefined when we did not make the token. */
 export const readPixel = (key: Uint8Array, token: string): TrackedRecipient | undefined =>
-  readToken(key, PIXEL, token, NOTHING)
+  readToken(key, PIXEL, token, NO_TARGET)
 
 /** Whose link it is and where it leads; undefined when we did not make it. */
 export function readLink(
@@ -67,7 +73,7 @@ export function readLink(
   token: string,
   target: string,
 ): (TrackedRecipient & { readonly url: string }) | undefined {
-  const octets = readBase64url(withoutDamage(target), LONGEST_TARGET_CHARACTERS)
+  const octets = decodeBase64url(stripDamage(target), MAX_TARGET_LENGTH)
   const recipient = octets && readToken(key, LINK, token, octets)
   return recipient && { ...recipient, url: octets.toString('utf8') }
 }
@@ -76,33 +82,33 @@ export function readLink(
  * Without what mail programs and people who copy put into a link: a full stop or bracket behind it, blanks, `=` and line breaks of quoted-printable.
  * It has no such character itself, and the MAC is over what stays.
  */
-const withoutDamage = (text: string): string => text.replace(/[^\w-]/g, '')
+const stripDamage = (text: string): string => text.replace(/[^\w-]/g, '')
 
-const NOTHING = new Uint8Array()
+const NO_TARGET = new Uint8Array()
 
-function tokenOf(key: Uint8Array, kind: Kind, whose: TrackedRecipient, target: Uint8Array): string {
-  const { account, recipientId, day } = whose
-  if (!Number.isInteger(day) || day < 0 || day > MOST_DAYS) throw new RangeError(`no day: ${day}`)
+function createToken(key: Uint8Array, kind: Kind, recipient: TrackedRecipient, target: Uint8Array): string {
+  const { account, recipientId, day } = recipient
+  if (!Number.isInteger(day) || day < 0 || day > MAX_DAY) throw new RangeError(`no day: ${day}`)
   const front = Buffer.alloc(1 + ACCOUNT_TAG_BYTES)
   front[0] = kind
   front.writeUInt32BE(account, 1)
-  const head = Buffer.concat([front, varint(recipientId), Buffer.of(day >> 8, day & 0xff)])
-  return Buffer.concat([head, macOf(key, head, target)]).toString('base64url')
+  const head = Buffer.concat([front, encodeVarint(recipientId), Buffer.of(day >> 8, day & 0xff)])
+  return Buffer.concat([head, computeMac(key, head, target)]).toString('base64url')
 }
 
 function readToken(key: Uint8Array, kind: Kind, token: string, target: Uint8Array): TrackedRecipient | undefined {
-  const bytes = readBase64url(withoutDamage(token), LONGEST_TOKEN_CHARACTERS)
+  const bytes = decodeBase64url(stripDamage(token), MAX_TOKEN_LENGTH)
   const head = bytes?.subarray(0, -MAC_BYTES)
-  if (!bytes || head?.[0] !== kind || !equalBytes(bytes.subarray(-MAC_BYTES), macOf(key, head, target)))
+  if (!bytes || head?.[0] !== kind || !equalBytes(bytes.subarray(-MAC_BYTES), computeMac(key, head, target)))
     return undefined
   // What has our MAC has our form.
   return {
     account: head.readUInt32BE(1),
-    recipientId: readVarint(head, 1 + ACCOUNT_TAG_BYTES).value,
+    recipientId: decodeVarint(head, 1 + ACCOUNT_TAG_BYTES).value,
     day: head.readUInt16BE(head.length - DAY_BYTES),
   }
 }
 
 /** With the length of the head in front: octets of a target that are moved into the token, or back, make another MAC. */
-const macOf = (key: Uint8Array, head: Uint8Array, target: Uint8Array): Uint8Array =>
+const computeMac = (key: Uint8Array, head: Uint8Array, target: Uint8Array): Uint8Array =>
   hmacSha256(key, Buffer.concat([Buffer.of(head.length), head, target])).subarray(0, MAC_BYTES)

@@ -3,13 +3,13 @@
  * use the https URL only when DKIM signs both fields, which `dkim/sign.ts` does. Never writes.
  */
 import type { App } from '#features/core/app/app.ts'
-import { ownUrl } from '#features/sending/tracking/base-url.ts'
+import { trimTrailingSlashes } from '#features/sending/tracking/base-url.ts'
 import { DEFAULT_STREAM } from '#features/setup/streams/streams.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import { domainOfMailbox } from '#protocols/address/parse.ts'
-import { decodeVerp, encodeVerp, type VerpName, verpTag } from '#protocols/address/verp.ts'
-import { type UnsubscribeFacts, unsubscribeToken } from './token.ts'
+import { computeVerpTag, decodeVerp, encodeVerp, type VerpRecipient } from '#protocols/address/verp.ts'
+import { createUnsubscribeToken, type UnsubscribeFacts } from './token.ts'
 
 export const UNSUBSCRIBE_PATH = '/u'
 
@@ -25,7 +25,7 @@ export interface UnsubscribableMail {
   readonly returnPathDomain: string
 }
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   origin: db.prepare<{ accountUuid: Uint8Array; streamId: number; slug: string; listId: number | null }, [number]>(
     `SELECT accounts.uuid AS accountUuid, streams.id AS streamId, slug, list_id AS listId FROM emails JOIN accounts ON accounts.id = emails.account_id
      JOIN streams ON streams.id = stream_id WHERE emails.id = ?`,
@@ -36,16 +36,16 @@ const sql = prepared((db) => ({
  * The fields of a message with `transactional: false`; the same at every attempt. Mail to a contact list
  * names the list. Other mail of the default stream names no stream, so that unsubscribing from it stops all such mail of the account.
  */
-export function unsubscribeHeaders(
+export function createUnsubscribeHeaders(
   { config, keys, db }: Pick<App, 'config' | 'keys' | 'db'>,
   mail: UnsubscribableMail,
 ): readonly (readonly [name: string, value: string])[] {
   const { emailId, emailUuid, recipientId, returnPathDomain } = mail
-  const facts = unsubscribeFacts(db, mail)
+  const facts = readUnsubscribeFacts(db, mail)
   if (!facts) throw new Error(`email ${emailId} has no account or no stream`)
-  const token = unsubscribeToken(keys, facts)
-  const mailbox = `${encodeVerp({ recipientId, tag: verpTag(emailUuid) }, keys.subkey('unsubscribe'), 'u-')}@${returnPathDomain}`
-  const url = unsubscribeUrl(config, token)
+  const token = createUnsubscribeToken(keys, facts)
+  const mailbox = `${encodeVerp({ recipientId, tag: computeVerpTag(emailUuid) }, keys.subkey('unsubscribe'), 'u-')}@${returnPathDomain}`
+  const url = createUnsubscribeUrl(config, token)
   return [
     // The token is in the subject as well: an address has no room for it, and without rows the address alone says nothing.
     // The one that answers at once comes first: RFC 2369 §2 has the preferred first.
@@ -56,11 +56,11 @@ export function unsubscribeHeaders(
 }
 
 /** Where a token leads people and mail programs. */
-export const unsubscribeUrl = ({ publicUrl }: App['config'], token: string): string =>
-  `${ownUrl(publicUrl)}${UNSUBSCRIBE_PATH}/${token}`
+export const createUnsubscribeUrl = ({ publicUrl }: App['config'], token: string): string =>
+  `${trimTrailingSlashes(publicUrl)}${UNSUBSCRIBE_PATH}/${token}`
 
 /** What the token of a recipient says; undefined when the email is gone. */
-export function unsubscribeFacts(
+export function readUnsubscribeFacts(
   db: App['db'],
   { emailId, recipientId, address, from }: Omit<UnsubscribableMail, 'emailUuid' | 'returnPathDomain'>,
 ): UnsubscribeFacts | undefined {
@@ -79,5 +79,5 @@ export function unsubscribeFacts(
 }
 
 /** Whose address for unsubscribing has this local part, in any case; undefined when we did not make it. */
-export const decodeUnsubscribeAddress = ({ keys }: Pick<App, 'keys'>, localPart: string): VerpName | undefined =>
+export const decodeUnsubscribeAddress = ({ keys }: Pick<App, 'keys'>, localPart: string): VerpRecipient | undefined =>
   decodeVerp(localPart, keys.subkey('unsubscribe'), 'u-')

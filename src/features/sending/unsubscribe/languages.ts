@@ -5,15 +5,15 @@ import { dutch, french, german, italian, polish, portuguese, spanish } from './t
 /** All languages; the first is that of everybody else. */
 export const TEXTS: readonly Texts[] = [english, german, french, spanish, italian, dutch, polish, portuguese]
 
-const LONGEST_HEADER = 1000
-const MOST_RANGES = 30
+const MAX_HEADER_LENGTH = 1000
+const MAX_RANGES = 30
 // RFC 4647 §2.1 with the weight of RFC 9110 §12.4.2. What follows the language (de-AT) makes no difference here.
 const RANGE = /^\s*([a-z]{1,8}|\*)(?:-[a-z0-9]{1,8})*\s*(?:;\s*q=([01](?:\.\d{0,3})?)\s*)?$/i
 
 /** The texts that a reader likes best; English when there are none, or nothing is said. @param accepted value of Accept-Language; takes any text */
-export function textsFor(accepted: string | null): Texts {
+export function chooseTexts(accepted: string | null): Texts {
   let best: { readonly texts: Texts; readonly weight: number } = { texts: english, weight: 0 }
-  for (const range of (accepted ?? '').slice(0, LONGEST_HEADER).split(',', MOST_RANGES)) {
+  for (const range of (accepted ?? '').slice(0, MAX_HEADER_LENGTH).split(',', MAX_RANGES)) {
     const [, name = '', weight = '1'] = RANGE.exec(range) ?? []
     const texts = name === '*' ? english : TEXTS.find(({ language }) => language === name.toLowerCase())
     // Of equal weight the first counts.

@@ -21,51 +21,51 @@ export interface Subscription {
 
 /** Somebody gets the mail that the link is about: do they want to stop that? */
 export const askPage = (texts: Texts, subscription: Subscription): Html =>
-  page(
+  renderPage(
     texts,
     texts.unsubscribe,
     html`<h1>${texts.question}</h1>
-<p>${sentence(texts, texts.willStop, subscription)}</p>
-${form(button('unsubscribe', texts.unsubscribe))}
-${subscription.isOfPart && allOffer(texts, subscription)}
-${essentialNote(texts)}`,
+<p>${fillSentence(texts, texts.willStop, subscription)}</p>
+${renderForm(renderButton('unsubscribe', texts.unsubscribe))}
+${subscription.isOfPart && renderAllOffer(texts, subscription)}
+${renderEssentialNote(texts)}`,
   )
 
 /** Somebody gets no more of the mail that the link is about. */
 export const stoppedPage = (texts: Texts, subscription: Subscription): Html =>
-  page(
+  renderPage(
     texts,
     texts.isOff,
     html`<h1>${texts.isOff}</h1>
-<p>${sentence(texts, texts.hasStopped, subscription)} ${texts.mayStillArrive}</p>
-${subscription.isOfPart && allOffer(texts, subscription)}
+<p>${fillSentence(texts, texts.hasStopped, subscription)} ${texts.mayStillArrive}</p>
+${subscription.isOfPart && renderAllOffer(texts, subscription)}
 <h2>${texts.wasItMistake}</h2>
-${form(button('resubscribe', texts.subscribeAgain, 'quiet'))}
-${essentialNote(texts)}`,
+${renderForm(renderButton('resubscribe', texts.subscribeAgain, 'quiet'))}
+${renderEssentialNote(texts)}`,
   )
 
 /** Somebody gets no mail of this sender but what they need. */
 export const allStoppedPage = (texts: Texts, subscription: Subscription): Html =>
-  page(
+  renderPage(
     texts,
     texts.isOff,
     html`<h1>${texts.isOff}</h1>
-<p>${sentence(texts, texts.hasStopped, { ...subscription, isOfPart: false })} ${texts.mayStillArrive}</p>
+<p>${fillSentence(texts, texts.hasStopped, { ...subscription, isOfPart: false })} ${texts.mayStillArrive}</p>
 <h2>${texts.wasItMistake}</h2>
-${form(button('resubscribe-all', texts.subscribeAgain, 'quiet'))}
-${essentialNote(texts)}`,
+${renderForm(renderButton('resubscribe-all', texts.subscribeAgain, 'quiet'))}
+${renderEssentialNote(texts)}`,
   )
 
 /** The way back was taken. */
 export const startedPage = (texts: Texts, subscription: Subscription): Html =>
-  page(
+  renderPage(
     texts,
     texts.isOn,
     html`<h1>${texts.isOn}</h1>
-<p>${filled(texts.hasStarted, { address: address(subscription), mail: mailAsBefore(texts, subscription) })}</p>
+<p>${fillText(texts.hasStarted, { address: renderAddress(subscription), mail: renderMailAsBefore(texts, subscription) })}</p>
 <h2>${texts.changedMind}</h2>
-${form(button('unsubscribe', texts.unsubscribe, 'quiet'))}
-${subscription.isOfPart && allOffer(texts, subscription)}`,
+${renderForm(renderButton('unsubscribe', texts.unsubscribe, 'quiet'))}
+${subscription.isOfPart && renderAllOffer(texts, subscription)}`,
   )
 
 /**
@@ -74,30 +74,30 @@ ${subscription.isOfPart && allOffer(texts, subscription)}`,
  */
 export const blockedPage = (texts: Texts, subscription: Subscription, isOff: boolean): Html => {
   const title = isOff ? texts.isOff : texts.getsNothing
-  const names = { address: address(subscription), sender: sender(subscription, texts.thisSenderAtStart) }
-  return page(
+  const names = { address: renderAddress(subscription), sender: renderSender(subscription, texts.thisSenderAtStart) }
+  return renderPage(
     texts,
     title,
     html`<h1>${title}</h1>
-<p>${filled(texts.sendsNothing, names)} ${texts.mayStillArrive}</p>
+<p>${fillText(texts.sendsNothing, names)} ${texts.mayStillArrive}</p>
 <h2>${texts.wantMail}</h2>
-<p>${sentence(texts, texts.askSender, subscription)}</p>
-${!isOff && forGoodOffer(texts, subscription)}`,
+<p>${fillSentence(texts, texts.askSender, subscription)}</p>
+${!isOff && renderPermanentOffer(texts, subscription)}`,
   )
 }
 
 /** The account is gone: no mail comes any more, whatever is pressed. */
 export const senderGonePage = (texts: Texts, subscription: Subscription): Html =>
-  page(
+  renderPage(
     texts,
     texts.isOff,
     html`<h1>${texts.isOff}</h1>
-<p>${sentence(texts, texts.senderGone, subscription)}</p>`,
+<p>${fillSentence(texts, texts.senderGone, subscription)}</p>`,
   )
 
 /** A token that we did not make, or that was changed on its way. */
 export const unknownLinkPage = (texts: Texts): Html =>
-  page(
+  renderPage(
     texts,
     texts.linkIsCut,
     html`<h1>${texts.linkIsCut}</h1>
@@ -107,68 +107,68 @@ export const unknownLinkPage = (texts: Texts): Html =>
 
 /** The service cannot store anything now, or was asked too often. */
 export const notDonePage = (texts: Texts, isTooOften: boolean): Html =>
-  page(
+  renderPage(
     texts,
     texts.didNotWork,
     html`<h1>${texts.didNotWork}</h1>
 <p>${isTooOften ? texts.tooOften : texts.notStored}</p>
-${form(button('unsubscribe', texts.unsubscribe))}`,
+${renderForm(renderButton('unsubscribe', texts.unsubscribe))}`,
   )
 
 /** A text with names filled in, each of which is text itself or HTML of ours. */
-const filled = (text: string, names: Readonly<Record<string, Html | string>>): Html =>
+const fillText = (text: string, names: Readonly<Record<string, Html | string>>): Html =>
   html`${text.split(/\{(\w+)\}/).map((piece, i) => (i % 2 === 0 ? piece : names[piece]))}`
 
 /** The same with the names that most texts have. */
-const sentence = (texts: Texts, text: string, subscription: Subscription): Html =>
-  filled(text, {
-    address: address(subscription),
-    sender: sender(subscription, texts.thisSender),
-    mail: noMoreMail(texts, subscription),
+const fillSentence = (texts: Texts, text: string, subscription: Subscription): Html =>
+  fillText(text, {
+    address: renderAddress(subscription),
+    sender: renderSender(subscription, texts.thisSender),
+    mail: renderNoMoreMail(texts, subscription),
   })
 
-const address = (subscription: Subscription): Html => html`<strong><bdi>${subscription.address}</bdi></strong>`
+const renderAddress = (subscription: Subscription): Html => html`<strong><bdi>${subscription.address}</bdi></strong>`
 
-const sender = ({ senderDomain }: Subscription, ifUnknown: string): Html | string =>
+const renderSender = ({ senderDomain }: Subscription, ifUnknown: string): Html | string =>
   senderDomain === '' ? ifUnknown : html`<strong><bdi>${senderDomain}</bdi></strong>`
 
-const noMoreMail = (texts: Texts, subscription: Subscription): Html =>
-  mailOf(texts, subscription, [texts.noMoreAll, texts.noMorePart, texts.noMoreNamed])
+const renderNoMoreMail = (texts: Texts, subscription: Subscription): Html =>
+  renderMail(texts, subscription, [texts.noMoreAll, texts.noMorePart, texts.noMoreNamed])
 
-const mailAsBefore = (texts: Texts, subscription: Subscription): Html =>
-  mailOf(texts, subscription, [texts.asBeforeAll, texts.asBeforePart, texts.asBeforeNamed])
+const renderMailAsBefore = (texts: Texts, subscription: Subscription): Html =>
+  renderMail(texts, subscription, [texts.asBeforeAll, texts.asBeforePart, texts.asBeforeNamed])
 
-function mailOf(
+function renderMail(
   texts: Texts,
   subscription: Subscription,
   [all, part, named]: readonly [all: string, part: string, named: string],
 ): Html {
   const { isOfPart, partName } = subscription
   const text = !isOfPart ? all : partName === null ? part : named
-  return filled(text, {
-    sender: sender(subscription, texts.thisSender),
+  return fillText(text, {
+    sender: renderSender(subscription, texts.thisSender),
     part: html`<bdi>${partName}</bdi>`,
   })
 }
 
-const allOffer = (texts: Texts, subscription: Subscription): Html => html`
+const renderAllOffer = (texts: Texts, subscription: Subscription): Html => html`
 <h2>${texts.orAll}</h2>
-<p>${sentence(texts, texts.offerAll, subscription)}</p>
-${form(button('unsubscribe-all', texts.unsubscribeAll, 'quiet'))}`
+<p>${fillSentence(texts, texts.offerAll, subscription)}</p>
+${renderForm(renderButton('unsubscribe-all', texts.unsubscribeAll, 'quiet'))}`
 
-const forGoodOffer = (texts: Texts, subscription: Subscription): Html => html`
+const renderPermanentOffer = (texts: Texts, subscription: Subscription): Html => html`
 <h2>${texts.orForGood}</h2>
-<p>${sentence(texts, texts.offerForGood, subscription)}</p>
-${form(button('unsubscribe', texts.unsubscribe, 'quiet'))}`
+<p>${fillSentence(texts, texts.offerForGood, subscription)}</p>
+${renderForm(renderButton('unsubscribe', texts.unsubscribe, 'quiet'))}`
 
-const essentialNote = (texts: Texts): Html => html`
+const renderEssentialNote = (texts: Texts): Html => html`
 <p class="note">${texts.essentialComes}</p>`
 
 /** Without an action it goes to the page's own URL, whatever stands before its path. */
-const form = (content: Html): Html => html`<form method="post">${content}</form>`
+const renderForm = (content: Html): Html => html`<form method="post">${content}</form>`
 
-const button = (action: PageAction, label: string, look: 'strong' | 'quiet' = 'strong'): Html =>
-  html`<button class="${look}" name="action" value="${action}">${label}</button>`
+const renderButton = (action: PageAction, label: string, style: 'strong' | 'quiet' = 'strong'): Html =>
+  html`<button class="${style}" name="action" value="${action}">${label}</button>`
 
 /** Contrasts (WCAG 2.2 §1.4.3, §1.4.11) and the size of the buttons (§2.5.5) are measured by the tests of these pages in a browser. */
 const STYLE = `
@@ -185,4 +185,5 @@ button:focus-visible { outline: 3px solid var(--strong); outline-offset: 3px; }
 }
 `
 
-const page = ({ language }: Texts, title: string, main: Html): Html => htmlPage({ title, language, style: STYLE, main })
+const renderPage = ({ language }: Texts, title: string, main: Html): Html =>
+  htmlPage({ title, language, style: STYLE, main })

@@ -5,12 +5,12 @@
 import { domainToUnicode } from 'node:url'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
-import { AppError, tooMany } from '#platform/errors.ts'
+import { AppError, tooManyRequests } from '#platform/errors.ts'
 import { acceptsBody } from '#platform/http/body.ts'
 import { type Html, unlistedResponse } from '#platform/http/html.ts'
 import { createRateLimiter, type Rate } from '#platform/http/rate-limit.ts'
 import { UNSUBSCRIBE_PATH } from './headers.ts'
-import { textsFor } from './languages.ts'
+import { chooseTexts } from './languages.ts'
 import {
   allStoppedPage,
   askPage,
@@ -24,27 +24,36 @@ import {
   unknownLinkPage,
 } from './page.ts'
 import type { Texts } from './texts.ts'
-import { LONGEST_TOKEN, openToken, type UnsubscribeFacts } from './token.ts'
-import { namesPart, resubscribe, type Standing, standingOf, unsubscribe } from './unsubscribe.ts'
+import { MAX_TOKEN_LENGTH, openUnsubscribeToken, type UnsubscribeFacts } from './token.ts'
+import {
+  isForStreamOrList,
+  readSubscriptionState,
+  resubscribe,
+  type SubscriptionState,
+  unsubscribe,
+} from './unsubscribe.ts'
 
 /**
  * Of one recipient's link. Only the way back has a limit: without it, going to and fro would make events and audit rows without end, and with it
  * everybody can still unsubscribe at any time.
  */
-const WAYS_BACK: Rate = { burst: 10, ratePerSecond: 10 / 3600 }
+const RESUBSCRIBE_RATE: Rate = { burst: 10, ratePerSecond: 10 / 3600 }
 
 /** Of a token with what may have come into it. */
-const MOST_CHARACTERS = 2 * LONGEST_TOKEN
+const MAX_INPUT_LENGTH = 2 * MAX_TOKEN_LENGTH
 
 const hidden = { hide: true }
 
 /** The plugin of /u. */
 export function unsubscribePages(app: App) {
-  const waysBack = createRateLimiter(app.clock)
+  const resubscribeLimiter = createRateLimiter(app.clock)
 
-  const factsOf = (token: string): UnsubscribeFacts | undefined => openToken(app.keys, withoutDamage(token))
+  const readFacts = (token: string): UnsubscribeFacts | undefined => openUnsubscribeToken(app.keys, stripDamage(token))
 
-  const act = (facts: UnsubscribeFacts, action: PageAction | undefined): Promise<Standing | undefined> => {
+  const applyAction = (
+    facts: UnsubscribeFacts,
+    action: PageAction | undefined,
+  ): Promise<SubscriptionState | undefined> => {
     switch (action) {
       case undefined:
         return unsubscribe(app, facts, 'one-click')
@@ -54,8 +63,8 @@ export function unsubscribePages(app: App) {
         return unsubscribe(app, facts, 'page', 'all')
       case 'resubscribe':
       case 'resubscribe-all': {
-        const decision = waysBack.take(bucketOf(facts), 1, WAYS_BACK)
-        if (!decision.ok) throw tooMany('too_many_changes', 'Try again later.', decision.retryAfterSeconds)
+        const decision = resubscribeLimiter.take(rateLimitKey(facts), 1, RESUBSCRIBE_RATE)
+        if (!decision.ok) throw tooManyRequests('too_many_changes', 'Try again later.', decision.retryAfterSeconds)
         return resubscribe(app, facts, action === 'resubscribe' ? 'named' : 'all')
       }
     }
@@ -65,30 +74,30 @@ export function unsubscribePages(app: App) {
     .get(
       `${UNSUBSCRIBE_PATH}/:token`,
       ({ params, request }) => {
-        const texts = textsOf(request)
-        const facts = factsOf(params.token)
+        const texts = chooseTextsFor(request)
+        const facts = readFacts(params.token)
         return facts
-          ? localisedResponse(texts, pageOf(texts, facts, standingOf(app.db, facts), askPage))
-          : localisedResponse(texts, unknownLinkPage(texts), 404)
+          ? createLocalisedResponse(texts, choosePage(texts, facts, readSubscriptionState(app.db, facts), askPage))
+          : createLocalisedResponse(texts, unknownLinkPage(texts), 404)
       },
       { detail: hidden },
     )
-    .get(UNSUBSCRIBE_PATH, ({ request }) => cutLink(request), { detail: hidden })
-    .get(`${UNSUBSCRIBE_PATH}/*`, ({ request }) => cutLink(request), { detail: hidden })
+    .get(UNSUBSCRIBE_PATH, ({ request }) => createIncompleteLinkPage(request), { detail: hidden })
+    .get(`${UNSUBSCRIBE_PATH}/*`, ({ request }) => createIncompleteLinkPage(request), { detail: hidden })
     .post(
       `${UNSUBSCRIBE_PATH}/:token`,
       async ({ params, body, request }) => {
-        const texts = textsOf(request)
-        const facts = factsOf(params.token)
-        if (!facts) return localisedResponse(texts, unknownLinkPage(texts), 404)
+        const texts = chooseTextsFor(request)
+        const facts = readFacts(params.token)
+        if (!facts) return createLocalisedResponse(texts, unknownLinkPage(texts), 404)
         try {
-          const standing = await act(facts, actionOf(body))
-          return localisedResponse(texts, pageOf(texts, facts, standing, startedPage))
+          const state = await applyAction(facts, parseAction(body))
+          return createLocalisedResponse(texts, choosePage(texts, facts, state, startedPage))
         } catch (error) {
           if (!(error instanceof AppError)) throw error
           const { status, retryAfterSeconds } = error
           const headers = retryAfterSeconds === undefined ? {} : { 'retry-after': String(retryAfterSeconds) }
-          return localisedResponse(texts, notDonePage(texts, status === 429), status, headers)
+          return createLocalisedResponse(texts, notDonePage(texts, status === 429), status, headers)
         }
       },
       { detail: { ...hidden, ...acceptsBody('anything') } },
@@ -99,22 +108,22 @@ export function unsubscribePages(app: App) {
  * Without what mail programs and people who copy put into a link: a full stop or bracket behind it, blanks, `=` and line breaks of quoted-printable.
  * A token has no such character, and what stays is sealed.
  */
-const withoutDamage = (token: string): string => (token.length > MOST_CHARACTERS ? '' : token.replace(/[^\w-]/g, ''))
+const stripDamage = (token: string): string => (token.length > MAX_INPUT_LENGTH ? '' : token.replace(/[^\w-]/g, ''))
 
-const textsOf = (request: Request): Texts => textsFor(request.headers.get('accept-language'))
+const chooseTextsFor = (request: Request): Texts => chooseTexts(request.headers.get('accept-language'))
 
 /** For people who follow a link that was cut before its token, or has something behind it. */
-function cutLink(request: Request): Response {
-  const texts = textsOf(request)
-  return localisedResponse(texts, unknownLinkPage(texts), 404)
+function createIncompleteLinkPage(request: Request): Response {
+  const texts = chooseTextsFor(request)
+  return createLocalisedResponse(texts, unknownLinkPage(texts), 404)
 }
 
 /** The link in the text of a welcome names a contact where others name a recipient. */
-const bucketOf = ({ emailId, recipientId }: UnsubscribeFacts): string =>
+const rateLimitKey = ({ emailId, recipientId }: UnsubscribeFacts): string =>
   `${emailId === 0 ? 'contact' : 'recipient'} ${recipientId}`
 
 /** A page in the language that the reader's browser asks for. */
-const localisedResponse = (
+const createLocalisedResponse = (
   { language }: Texts,
   page: Html,
   status = 200,
@@ -127,28 +136,28 @@ const ACTIONS: readonly PageAction[] = ['unsubscribe', 'unsubscribe-all', 'resub
 const ONE_CLICK_FIELD = 'List-Unsubscribe'
 
 /** What a button asked for. Every other body is that of a mail program, which has only one thing to say, whatever else it sends. */
-function actionOf(body: unknown): PageAction | undefined {
+function parseAction(body: unknown): PageAction | undefined {
   if (typeof body !== 'object' || body === null || ONE_CLICK_FIELD in body) return undefined
-  const given = 'action' in body ? body.action : undefined
-  return ACTIONS.find((action) => action === given)
+  const provided = 'action' in body ? body.action : undefined
+  return ACTIONS.find((action) => action === provided)
 }
 
 /** The page for how the address stands; `ifOn` when it still gets mail. */
-function pageOf(
+function choosePage(
   texts: Texts,
   facts: UnsubscribeFacts,
-  standing: Standing | undefined,
+  state: SubscriptionState | undefined,
   ifOn: (texts: Texts, subscription: Subscription) => Html,
 ): Html {
   const subscription: Subscription = {
     address: facts.address,
     // As people know it: bücher.example, not xn--bcher-kva.example.
     senderDomain: domainToUnicode(facts.senderDomain) || facts.senderDomain,
-    isOfPart: namesPart(facts),
-    partName: standing?.partName ?? null,
+    isOfPart: isForStreamOrList(facts),
+    partName: state?.partName ?? null,
   }
-  if (!standing) return senderGonePage(texts, subscription)
-  if (standing.isBlocked) return blockedPage(texts, subscription, standing.isOffAll || standing.isOffNamed)
-  if (standing.isOffAll) return allStoppedPage(texts, subscription)
-  return standing.isOffNamed ? stoppedPage(texts, subscription) : ifOn(texts, subscription)
+  if (!state) return senderGonePage(texts, subscription)
+  if (state.isBlocked) return blockedPage(texts, subscription, state.isOffAll || state.isOffNamed)
+  if (state.isOffAll) return allStoppedPage(texts, subscription)
+  return state.isOffNamed ? stoppedPage(texts, subscription) : ifOn(texts, subscription)
 }

@@ -8,7 +8,7 @@
 import type { KeyRing } from '#platform/crypto.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import { openSealedToken, sealedTokenLength, sealToken } from '#platform/sealed-token.ts'
-import { MOST_VARINT_BYTES, varint } from '#platform/token-bytes.ts'
+import { encodeVarint, MAX_VARINT_BYTES } from '#platform/token-bytes.ts'
 
 /** What a token says. Row ids, if not said otherwise. */
 export interface UnsubscribeFacts {
@@ -27,22 +27,22 @@ export interface UnsubscribeFacts {
 
 const CONTEXT = 'unsubscribe'
 const UUID_BYTES = 16
-const LONGEST_ADDRESS_BYTES = 254
+const MAX_ADDRESS_BYTES = 254
 /** Longer names are left out: a token has to fit a header line. */
-const LONGEST_DOMAIN = 100
+const MAX_DOMAIN_LENGTH = 100
 /** Characters of the longest token. */
-export const LONGEST_TOKEN = sealedTokenLength(
-  UUID_BYTES + 4 * MOST_VARINT_BYTES + 1 + LONGEST_DOMAIN + LONGEST_ADDRESS_BYTES,
+export const MAX_TOKEN_LENGTH = sealedTokenLength(
+  UUID_BYTES + 4 * MAX_VARINT_BYTES + 1 + MAX_DOMAIN_LENGTH + MAX_ADDRESS_BYTES,
 )
 
-/** The token of these facts: base64url, at most LONGEST_TOKEN characters. Throws for an address that is longer than an address can be. */
-export function unsubscribeToken(keys: KeyRing, facts: UnsubscribeFacts): string {
+/** The token of these facts: base64url, at most MAX_TOKEN_LENGTH characters. Throws for an address that is longer than an address can be. */
+export function createUnsubscribeToken(keys: KeyRing, facts: UnsubscribeFacts): string {
   const address = Buffer.from(facts.address)
-  if (address.length > LONGEST_ADDRESS_BYTES) throw new Error(`an address of ${address.length} octets`)
-  const domain = Buffer.from(facts.senderDomain.length <= LONGEST_DOMAIN ? facts.senderDomain : '', 'latin1')
+  if (address.length > MAX_ADDRESS_BYTES) throw new Error(`an address of ${address.length} octets`)
+  const domain = Buffer.from(facts.senderDomain.length <= MAX_DOMAIN_LENGTH ? facts.senderDomain : '', 'latin1')
   return sealToken(keys, CONTEXT, [
     facts.accountUuid,
-    ...[facts.emailId, facts.recipientId, facts.streamId, facts.listId].map(varint),
+    ...[facts.emailId, facts.recipientId, facts.streamId, facts.listId].map(encodeVarint),
     Buffer.of(domain.length),
     domain,
     address,
@@ -50,8 +50,8 @@ export function unsubscribeToken(keys: KeyRing, facts: UnsubscribeFacts): string
 }
 
 /** What a token says; undefined when we did not make it, or it was changed on its way. Takes any text. */
-export function openToken(keys: KeyRing, text: string): UnsubscribeFacts | undefined {
-  const facts = openSealedToken(keys, CONTEXT, text, LONGEST_TOKEN)
+export function openUnsubscribeToken(keys: KeyRing, text: string): UnsubscribeFacts | undefined {
+  const facts = openSealedToken(keys, CONTEXT, text, MAX_TOKEN_LENGTH)
   return (
     facts && {
       accountUuid: new Uint8Array(facts.take(UUID_BYTES)),

@@ -4,24 +4,24 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
-import { audit, systemActor } from '#features/core/audit-logs/audit.ts'
+import { audit, createSystemActor } from '#features/core/audit-logs/audit.ts'
 import { countDaily, domainOfAddress } from '#features/core/events/figures.ts'
 import { record } from '#features/core/events/record.ts'
-import { contactById } from '#features/setup/contact-store/find.ts'
+import { findContactById } from '#features/setup/contact-store/find.ts'
 import { namedList } from '#features/setup/contact-store/lists.ts'
-import { moveContacts } from '#features/setup/contact-store/status.ts'
+import { transitionContacts } from '#features/setup/contact-store/status.ts'
 import {
-  coverageCode,
   isOptedIn,
-  suppressionKey,
   suppressionOf,
+  toSuppressionKey,
+  toSuppressionScopeCode,
   UNSUBSCRIBE,
 } from '#features/setup/suppression-store/check.ts'
 import { resubscribeContacts } from '#features/setup/suppression-store/contacts.ts'
-import { ERASED_ADDRESS, eraseListed, listedForm } from '#features/setup/suppression-store/listed-form.ts'
+import { ERASED_ADDRESS, prepareErasedKey, suppressionListKey } from '#features/setup/suppression-store/listed-form.ts'
 import { suppress, unsuppress } from '#features/setup/suppression-store/suppress.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { UnsubscribeFacts } from './token.ts'
 
@@ -29,10 +29,10 @@ import type { UnsubscribeFacts } from './token.ts'
 export type Scope = 'named' | 'all'
 
 /** How somebody unsubscribed: by the mail program (RFC 8058), on the page, or by mail (RFC 2369 §3.2). */
-export type Way = 'one-click' | 'page' | 'mailto'
+export type UnsubscribeMethod = 'one-click' | 'page' | 'mailto'
 
 /** Whether an address gets mail with `transactional: false`. */
-export interface Standing {
+export interface SubscriptionState {
   /** No mail of the account is sent to it at all (a complaint, a hard bounce, its own choice), which is not the recipient's to change. */
   readonly isBlocked: boolean
   readonly isOffNamed: boolean
@@ -41,13 +41,13 @@ export interface Standing {
   readonly partName: string | null
 }
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   // One that is being deleted is gone: what was written now might stay.
   account: db.prepare<{ id: number }, [Uint8Array]>('SELECT id FROM accounts WHERE uuid = ? AND deleted_at IS NULL'),
   rows: db.prepare<{ streamId: number; listId: number }, [number, string, number, string]>(
     'SELECT stream_id AS streamId, list_id AS listId FROM suppressions WHERE account_id = ? AND address = ? AND covers = ? AND reason = ?',
   ),
-  welcome: db.prepare<Mail, [number, number, number, string]>(
+  welcome: db.prepare<EmailRecipientIds, [number, number, number, string]>(
     `SELECT emails.id AS emailId, recipients.id AS recipientId FROM emails JOIN recipients ON email_id = emails.id
      WHERE account_id = ? AND created_at = ? AND list_id = ? AND broadcast_id IS NULL AND address = ? LIMIT 1`,
   ),
@@ -65,31 +65,31 @@ const sql = prepared((db) => ({
 }))
 
 /** Whether a token names less than all mail of its account. */
-export const namesPart = ({ streamId, listId }: UnsubscribeFacts): boolean => streamId !== 0 || listId !== 0
+export const isForStreamOrList = ({ streamId, listId }: UnsubscribeFacts): boolean => streamId !== 0 || listId !== 0
 
 /** How the address of a token stands; undefined when the account is gone. */
-export function standingOf(db: Database, facts: UnsubscribeFacts): Standing | undefined {
-  const accountId = accountOf(db, facts)
+export function readSubscriptionState(db: Database, facts: UnsubscribeFacts): SubscriptionState | undefined {
+  const accountId = findAccountId(db, facts)
   if (accountId === undefined) return undefined
-  const listed = listedForm(db, accountId, suppressionKey(facts.address))
-  const rows = sql(db).rows.all(accountId, listed, coverageCode('marketing'), UNSUBSCRIBE)
+  const listed = suppressionListKey(db, accountId, toSuppressionKey(facts.address))
+  const rows = sql(db).rows.all(accountId, listed, toSuppressionScopeCode('marketing'), UNSUBSCRIBE)
   const isOff = (streamId: number, listId: number): boolean =>
     rows.some((row) => row.streamId === streamId && row.listId === listId)
   const { address, streamId, listId } = facts
-  const isOut = listId === 0 || !isOptedIn(db, { accountId, addressKey: suppressionKey(address), listId })
+  const isOut = listId === 0 || !isOptedIn(db, { accountId, addressKey: toSuppressionKey(address), listId })
   return {
     isBlocked: suppressionOf(db, { accountId, address, transactional: true, streamId }) !== undefined,
     isOffNamed: isOff(streamId, listId),
     isOffAll: isOut && isOff(0, 0),
-    partName: (listId === 0 ? streamNameOf(db, accountId, streamId) : listNameOf(db, accountId, listId)) ?? null,
+    partName: (listId === 0 ? findStreamName(db, accountId, streamId) : findListName(db, accountId, listId)) ?? null,
   }
 }
 
-const streamNameOf = (db: Database, accountId: number, streamId: number): string | undefined =>
+const findStreamName = (db: Database, accountId: number, streamId: number): string | undefined =>
   sql(db).stream.get(streamId, accountId)?.name
 
 /** Whoever left a list that was deleted since then reads its name as long as there is one. */
-const listNameOf = (db: Database, accountId: number, listId: number): string | undefined =>
+const findListName = (db: Database, accountId: number, listId: number): string | undefined =>
   namedList(db, accountId, listId)?.name
 
 /**
@@ -99,71 +99,81 @@ const listNameOf = (db: Database, accountId: number, listId: number): string | u
 export function unsubscribe(
   app: App,
   facts: UnsubscribeFacts,
-  way: Way,
+  method: UnsubscribeMethod,
   scope: Scope = 'named',
-): Promise<Standing | undefined> {
+): Promise<SubscriptionState | undefined> {
   return app.commit.writeFromReserve((tx) =>
-    unsubscribeIn(app, tx, facts, way, scope) === undefined ? undefined : standingOf(tx.db, facts),
+    unsubscribeInTransaction(app, tx, facts, method, scope) === undefined
+      ? undefined
+      : readSubscriptionState(tx.db, facts),
   )
 }
 
 /** `unsubscribe` inside the caller's transaction. Whether the address was not unsubscribed before; undefined when the account is gone. */
-export function unsubscribeIn(
+export function unsubscribeInTransaction(
   app: App,
   tx: Tx,
   facts: UnsubscribeFacts,
-  way: Way,
+  method: UnsubscribeMethod,
   scope: Scope = 'named',
 ): boolean | undefined {
-  const accountId = accountOf(tx.db, facts)
+  const accountId = findAccountId(tx.db, facts)
   if (accountId === undefined) return undefined
-  const mail = mailOf(tx.db, accountId, facts)
-  const place = placeOf(accountId, facts, scope)
+  const mail = findMail(tx.db, accountId, facts)
+  const suppression = toSuppression(accountId, facts, scope)
   // Whoever confirmed one list after leaving all is on the suppression list already, and leaves that one with this.
-  const hasLeftLists = leaveLists(app, tx, place)
+  const hasLeftLists = unsubscribeContacts(app, tx, suppression)
   const isListed = suppress(app, tx, {
-    ...place,
+    ...suppression,
     // The token outlives an erasure; the address that it brings back is kept as that left it.
-    ...(isErased(tx.db, mail) && { address: eraseListed(tx.db, accountId, suppressionKey(facts.address)) }),
+    ...(isErased(tx.db, mail) && { address: prepareErasedKey(tx.db, accountId, toSuppressionKey(facts.address)) }),
     sourceEmailId: mail?.emailId,
   })
   const isNew = isListed || hasLeftLists
-  if (isNew) tellUnsubscribed(app, tx, accountId, facts, { mail, way, scope })
+  if (isNew) recordUnsubscription(app, tx, accountId, facts, { mail, way: method, scope })
   return isNew
 }
 
 /** Moves the contacts that an unsubscription takes off their lists; whether there were any. Contacts have a list, so a stream alone stops none of them. */
-function leaveLists(app: App, tx: Tx, { accountId, address, streamId, listId }: ReturnType<typeof placeOf>): boolean {
+function unsubscribeContacts(
+  app: App,
+  tx: Tx,
+  { accountId, address, streamId, listId }: ReturnType<typeof toSuppression>,
+): boolean {
   if (streamId !== 0) return false
-  const addressKey = suppressionKey(address)
-  return moveContacts(app, tx, { accountId, addressKey, listId: listId || undefined, to: 'unsubscribed' }) > 0
+  const addressKey = toSuppressionKey(address)
+  return transitionContacts(app, tx, { accountId, addressKey, listId: listId || undefined, to: 'unsubscribed' }) > 0
 }
 
 /**
  * Takes back one unsubscription and nothing else of the suppression list; resolves with how the address stands then, undefined when the account is
  * gone.
  */
-export function resubscribe(app: App, facts: UnsubscribeFacts, scope: Scope = 'named'): Promise<Standing | undefined> {
+export function resubscribe(
+  app: App,
+  facts: UnsubscribeFacts,
+  scope: Scope = 'named',
+): Promise<SubscriptionState | undefined> {
   return app.commit.writeFromReserve((tx) => {
-    const accountId = accountOf(tx.db, facts)
+    const accountId = findAccountId(tx.db, facts)
     if (accountId === undefined) return undefined
-    const place = placeOf(accountId, facts, scope)
-    if (unsuppress(tx, place)) {
+    const suppression = toSuppression(accountId, facts, scope)
+    if (unsuppress(tx, suppression)) {
       // Contacts have a list, so a stream alone has stopped none of them.
-      if (!place.streamId) {
-        const addressKey = suppressionKey(facts.address)
-        resubscribeContacts(app, tx, { accountId, addressKey, listId: place.listId || undefined })
+      if (!suppression.streamId) {
+        const addressKey = toSuppressionKey(facts.address)
+        resubscribeContacts(app, tx, { accountId, addressKey, listId: suppression.listId || undefined })
       }
       auditByRecipient(app, tx, accountId, facts, 'suppression.deleted')
     }
-    return standingOf(tx.db, facts)
+    return readSubscriptionState(tx.db, facts)
   })
 }
 
-const accountOf = (db: Database, { accountUuid }: UnsubscribeFacts): number | undefined =>
+const findAccountId = (db: Database, { accountUuid }: UnsubscribeFacts): number | undefined =>
   sql(db).account.get(accountUuid)?.id
 
-const placeOf = (accountId: number, { address, streamId, listId }: UnsubscribeFacts, scope: Scope) => ({
+const toSuppression = (accountId: number, { address, streamId, listId }: UnsubscribeFacts, scope: Scope) => ({
   accountId,
   address,
   reason: UNSUBSCRIBE,
@@ -173,7 +183,7 @@ const placeOf = (accountId: number, { address, streamId, listId }: UnsubscribeFa
 })
 
 /** An email and one of its recipients. Row ids. */
-interface Mail {
+interface EmailRecipientIds {
   readonly emailId: number
   readonly recipientId: number
 }
@@ -183,31 +193,35 @@ interface Mail {
  * the email of its list that was accepted when the contact was welcomed. Undefined when that is gone, and when its number is that of another email by
  * now: after a restored backup, what was sent since the backup shares its numbers with what is sent later.
  */
-function mailOf(db: Database, accountId: number, { emailId, recipientId, listId, address }: UnsubscribeFacts) {
+function findMail(db: Database, accountId: number, { emailId, recipientId, listId, address }: UnsubscribeFacts) {
   if (emailId !== 0) {
     const kept = sql(db).ownRecipient.get(recipientId, emailId, accountId)?.address
     const isOther =
       kept === undefined ? sql(db).anyEmail.get(emailId) !== null : kept !== address && kept !== ERASED_ADDRESS
     return isOther ? undefined : { emailId, recipientId }
   }
-  const contact = contactById(db, recipientId)
+  const contact = findContactById(db, recipientId)
   if (!contact || contact.accountId !== accountId || contact.listId !== listId || contact.welcomeSentAt === null)
     return undefined
   return sql(db).welcome.get(accountId, contact.welcomeSentAt, listId, address) ?? undefined
 }
 
-const isErased = (db: Database, mail: Mail | undefined): boolean =>
+const isErased = (db: Database, mail: EmailRecipientIds | undefined): boolean =>
   mail !== undefined && sql(db).recipient.get(mail.recipientId, mail.emailId)?.address === ERASED_ADDRESS
 
 /** In the audit log, as every change, and as an event of its email while that is kept. */
-function tellUnsubscribed(
+function recordUnsubscription(
   app: App,
   tx: Tx,
   accountId: number,
   facts: UnsubscribeFacts,
-  { mail, way, scope }: { readonly mail: Mail | undefined; readonly way: Way; readonly scope: Scope },
+  {
+    mail,
+    way,
+    scope,
+  }: { readonly mail: EmailRecipientIds | undefined; readonly way: UnsubscribeMethod; readonly scope: Scope },
 ): void {
-  const stopped = scope === 'all' || !namesPart(facts) ? 'all' : facts.listId === 0 ? 'stream' : 'list'
+  const stopped = scope === 'all' || !isForStreamOrList(facts) ? 'all' : facts.listId === 0 ? 'stream' : 'list'
   auditByRecipient(app, tx, accountId, facts, 'suppression.created')
   const email = mail && sql(tx.db).email.get(mail.emailId, accountId)
   if (!email) return
@@ -232,10 +246,10 @@ function auditByRecipient(
   { accountUuid, address }: UnsubscribeFacts,
   action: 'suppression.created' | 'suppression.deleted',
 ): void {
-  audit(app, tx, systemActor({ accountId, accountUuid }), {
+  audit(app, tx, createSystemActor({ accountId, accountUuid }), {
     action,
     resourceType: 'suppression',
-    resourceId: listedForm(tx.db, accountId, suppressionKey(address)),
+    resourceId: suppressionListKey(tx.db, accountId, toSuppressionKey(address)),
     metadata: { reason: UNSUBSCRIBE, by: 'recipient' },
   })
 }

@@ -8,7 +8,7 @@ import { audit } from '#features/core/audit-logs/audit.ts'
 import type { Millis } from '#platform/clock.ts'
 import { sha256 } from '#platform/crypto.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { conflict, invalid, notFound } from '#platform/errors.ts'
 import { formatUuid, newUuid, parseUuid, randomBase62 } from '#platform/ids.ts'
 import { hasScope, SCOPES } from './scopes.ts'
@@ -37,7 +37,7 @@ interface Row {
 const COLUMNS = `api_keys.id, api_keys.uuid, account_id AS accountId, accounts.uuid AS accountUuid, api_keys.name, key_prefix AS keyPrefix, scopes,
   last_used_at AS lastUsedAt, api_keys.created_at AS createdAt`
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   insert: db.prepare(
     'INSERT INTO api_keys (uuid, account_id, name, hash, key_prefix, scopes, created_at) VALUES (?, ?, ?, ?, ?, ?, ?)',
   ),
@@ -53,13 +53,13 @@ const sql = prepared((db) => ({
 }))
 
 const KEY_PREFIX = 'tassis_live_'
-const RANDOM_CHARACTERS = 32
-const SHOWN_CHARACTERS = 16
-const LONGEST_NAME = 200
+const RANDOM_LENGTH = 32
+const SHOWN_PREFIX_LENGTH = 16
+const MAX_NAME_LENGTH = 200
 /** An operator's own key string: long enough not to be guessed, short enough for a header. */
-const IMPORTED_KEY = /^[\x21-\x7e]{20,200}$/
+const KEY_PATTERN = /^[\x21-\x7e]{20,200}$/
 
-const keyOf = (row: Row): ApiKey => ({
+const toApiKey = (row: Row): ApiKey => ({
   id: formatUuid(row.uuid),
   name: row.name,
   keyPrefix: row.keyPrefix,
@@ -69,7 +69,7 @@ const keyOf = (row: Row): ApiKey => ({
 })
 
 /** The account's keys, newest first. */
-export const listApiKeys = (db: Database, accountId: number): ApiKey[] => sql(db).list.all(accountId).map(keyOf)
+export const listApiKeys = (db: Database, accountId: number): ApiKey[] => sql(db).list.all(accountId).map(toApiKey)
 
 /**
  * Makes a key; the answer holds it in clear, for the only time.
@@ -81,16 +81,17 @@ export async function createApiKey(
   app: App,
   actor: Actor,
   input: { name: string; scopes?: readonly string[] | undefined; key?: string },
-  along?: (tx: Tx, id: string) => void,
+  inTransaction?: (tx: Tx, id: string) => void,
 ): Promise<ApiKey & { key: string }> {
   const name = input.name.trim()
-  if (name === '' || name.length > LONGEST_NAME) throw invalid('name', `A name has 1 to ${LONGEST_NAME} characters.`)
-  const scopes = scopesFor(actor, input.scopes ?? [])
-  const key = input.key ?? `${KEY_PREFIX}${randomBase62(RANDOM_CHARACTERS)}`
-  if (!IMPORTED_KEY.test(key)) throw invalid('key', 'A key has 20 to 200 printable ASCII characters without spaces.')
+  if (name === '' || name.length > MAX_NAME_LENGTH)
+    throw invalid('name', `A name has 1 to ${MAX_NAME_LENGTH} characters.`)
+  const scopes = resolveScopes(actor, input.scopes ?? [])
+  const key = input.key ?? `${KEY_PREFIX}${randomBase62(RANDOM_LENGTH)}`
+  if (!KEY_PATTERN.test(key)) throw invalid('key', 'A key has 20 to 200 printable ASCII characters without spaces.')
   const uuid = newUuid()
   const id = formatUuid(uuid)
-  const keyPrefix = key.slice(0, SHOWN_CHARACTERS)
+  const keyPrefix = key.slice(0, SHOWN_PREFIX_LENGTH)
   const createdAt = app.eventTime()
   await app.commit.write((tx) => {
     const hash = sha256(key)
@@ -102,15 +103,15 @@ export async function createApiKey(
       resourceId: id,
       metadata: { name, scopes },
     })
-    along?.(tx, id)
+    inTransaction?.(tx, id)
   })
   return { id, name, keyPrefix, scopes, lastUsedAt: null, createdAt, key }
 }
 
 /** A key never gets more than its maker has. */
-function scopesFor(actor: Actor, wanted: readonly string[]): string[] {
-  if (wanted.length === 0) return SCOPES.filter((scope) => hasScope(actor.scopes, scope))
-  for (const scope of wanted) {
+function resolveScopes(actor: Actor, requested: readonly string[]): string[] {
+  if (requested.length === 0) return SCOPES.filter((scope) => hasScope(actor.scopes, scope))
+  for (const scope of requested) {
     if (!SCOPES.includes(scope))
       throw invalid(
         'scopes',
@@ -120,7 +121,7 @@ function scopesFor(actor: Actor, wanted: readonly string[]): string[] {
     if (!hasScope(actor.scopes, scope))
       throw invalid('scopes', `This key cannot give the scope ${scope}, which it does not have.`, 'invalid_scope')
   }
-  return [...new Set(wanted)]
+  return [...new Set(requested)]
 }
 
 /** Removes a key. Throws 404 when the account has none with this id. */
@@ -135,7 +136,7 @@ export function revokeApiKey(app: App, actor: Actor, id: string): Promise<void> 
 }
 
 /** Removes all keys of an account. The caller announces the change of the account, so that no cache lets one in. */
-export const removeKeysOf = (tx: Tx, accountId: number): void => void sql(tx.db).deleteAll.run(accountId)
+export const deleteKeysOfAccount = (tx: Tx, accountId: number): void => void sql(tx.db).deleteAll.run(accountId)
 
 export interface Authenticator {
   /** Who a key belongs to; undefined for an unknown or revoked one. */
@@ -144,7 +145,7 @@ export interface Authenticator {
   flushLastUsed(): Promise<void>
 }
 
-const MOST_CACHED_KEYS = 10_000
+const MAX_CACHED_KEYS = 10_000
 
 /** Recognises keys by hash, with a cache in front of the table; the process is the only writer, so the cache is exact. */
 export function createAuthenticator(app: App): Authenticator {
@@ -173,7 +174,7 @@ export function createAuthenticator(app: App): Authenticator {
             mayStillAct: () => sql(app.db).byHash.get(hash)?.isOpen === 1,
           },
         }
-        if (actors.size >= MOST_CACHED_KEYS) actors.clear()
+        if (actors.size >= MAX_CACHED_KEYS) actors.clear()
         actors.set(cacheKey, known)
       }
       lastUsed.set(known.rowId, app.clock.now())

@@ -1,7 +1,7 @@
 /** @module Wire shapes of API keys. */
 import { type Static, Type } from '@sinclair/typebox'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
-import { Closed, Nullable, OptionalNullable, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { Nullable, OptionalNullable, StrictObject, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import type { ApiKey } from './keys.ts'
 
 const FIELDS = {
@@ -23,7 +23,7 @@ export const CreatedApiKey = Type.Object({
   key: Type.String({ description: 'The key. It is shown only here and stored nowhere: keep it.' }),
 })
 
-export const NewApiKey = Closed({
+export const NewApiKey = StrictObject({
   name: Type.String({ minLength: 1, maxLength: 200, description: 'What the key is for, in your words.' }),
   scopes: OptionalNullable(Type.Array(Type.String(), { maxItems: 100 }), {
     description: 'What it may do, within what the calling key may; none given: all that the calling key may.',
@@ -31,7 +31,7 @@ export const NewApiKey = Closed({
 })
 export type NewApiKey = Static<typeof NewApiKey>
 
-export const apiKeyWire = (key: ApiKey): ApiKeyRecord => ({
+export const toApiKeyWire = (key: ApiKey): ApiKeyRecord => ({
   id: key.id,
   name: key.name,
   key_prefix: key.keyPrefix,

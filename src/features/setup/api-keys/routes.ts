@@ -3,10 +3,10 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
-import { list, one } from '#platform/http/envelope.ts'
-import { ListOf, One } from '#platform/http/schemas.ts'
+import { dataBody, pageBody } from '#platform/http/envelope.ts'
+import { DataBody, PageBody } from '#platform/http/schemas.ts'
 import { createApiKey, listApiKeys, revokeApiKey } from './keys.ts'
-import { ApiKeyRecord, apiKeyWire, CreatedApiKey, NewApiKey } from './model.ts'
+import { ApiKeyRecord, CreatedApiKey, NewApiKey, toApiKeyWire } from './model.ts'
 
 const tags = ['API keys']
 
@@ -16,11 +16,11 @@ export const apiKeyRoutes = (app: App) =>
     .get(
       '/',
       ({ actor }) => {
-        const keys = listApiKeys(app.db, actor.accountId).map(apiKeyWire)
-        return list(keys, { page: 1, perPage: Math.max(keys.length, 1), total: keys.length })
+        const keys = listApiKeys(app.db, actor.accountId).map(toApiKeyWire)
+        return pageBody(keys, { page: 1, perPage: Math.max(keys.length, 1), total: keys.length })
       },
       {
-        response: ListOf(ApiKeyRecord),
+        response: PageBody(ApiKeyRecord),
         detail: {
           summary: 'List API keys',
           description: 'All of them on one page, newest first.',
@@ -33,11 +33,11 @@ export const apiKeyRoutes = (app: App) =>
       '/',
       async ({ actor, body, status }) => {
         const created = await createApiKey(app, actor, { name: body.name, scopes: body.scopes ?? [] })
-        return status(201, one({ ...apiKeyWire(created), key: created.key }))
+        return status(201, dataBody({ ...toApiKeyWire(created), key: created.key }))
       },
       {
         body: NewApiKey,
-        response: { 201: One(CreatedApiKey) },
+        response: { 201: DataBody(CreatedApiKey) },
         detail: { summary: 'Create an API key', tags, ...requires('account:admin') },
       },
     )

@@ -3,15 +3,15 @@
  * its welcome email; its name is free again. Its contacts go slice by slice: `contact-lists/remove.ts`.
  */
 import type { Database } from 'bun:sqlite'
-import { prepareCount, requireRoom } from '#features/core/accounts/limits.ts'
+import { prepareCount, requirePlanCapacity } from '#features/core/accounts/limits.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import { requireScope } from '#features/setup/api-keys/scopes.ts'
 import { domainNotVerified, findSendingDomain } from '#features/setup/domains/sending.ts'
-import { requireUsable } from '#features/setup/templates/render.ts'
-import { LARGEST_BODY_BYTES, LONGEST_SUBJECT, templateById } from '#features/setup/templates/templates.ts'
+import { requireValidSource } from '#features/setup/templates/render.ts'
+import { findTemplateById, MAX_BODY_BYTES, MAX_SUBJECT_LENGTH } from '#features/setup/templates/templates.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { AppError, conflict, invalid } from '#platform/errors.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
 import { formatMailbox, parseMailbox } from '#protocols/address/parse.ts'
@@ -37,9 +37,9 @@ export interface ListInput {
 type ListFields = Omit<ContactList, 'id' | 'uuid' | 'accountId' | 'createdAt' | 'updatedAt'>
 
 /** Lists of one account. */
-export const MOST_LISTS = 10_000
-export const LONGEST_NAME = 200
-export const LONGEST_DESCRIPTION = 2000
+export const MAX_LISTS = 10_000
+export const MAX_NAME_LENGTH = 200
+export const MAX_DESCRIPTION_LENGTH = 2000
 
 const NEW_LIST: ListFields = {
   name: '',
@@ -54,7 +54,7 @@ const NEW_LIST: ListFields = {
   welcomeTemplateId: null,
 }
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   existing: prepareCount(db, 'contact_lists INDEXED BY contact_lists_name WHERE account_id = ? AND deleted_at IS NULL'),
   sameName: db.prepare<{ id: number }, [number, string, number]>(
     'SELECT id FROM contact_lists WHERE account_id = ? AND name = ? AND deleted_at IS NULL AND id <> ?',
@@ -77,7 +77,7 @@ const sql = prepared((db) => ({
   empty: db.prepare('UPDATE contact_lists SET emptied_at = ? WHERE id = ? AND deleted_at IS NOT NULL'),
 }))
 
-const columnsOf = (list: ListFields): (string | number | null)[] => [
+const toColumns = (list: ListFields): (string | number | null)[] => [
   list.name,
   list.description,
   Number(list.doubleOptIn),
@@ -98,26 +98,26 @@ const columnsOf = (list: ListFields): (string | number | null)[] => [
 export async function createList(app: App, actor: Actor, input: ListInput): Promise<ContactList> {
   const { accountId } = actor
   const check = (db: Database): ListFields => {
-    const list = merged(db, accountId, NEW_LIST, input)
-    requireMaySend(actor, NEW_LIST, list)
-    requireFree(db, accountId, list.name, 0)
+    const list = applyInput(db, accountId, NEW_LIST, input)
+    requireSendScope(actor, NEW_LIST, list)
+    requireUnusedName(db, accountId, list.name, 0)
     return list
   }
   check(app.db)
-  await requireRenderable(app, accountId, input)
+  await requireRenderableWelcome(app, accountId, input)
   return app.commit.write((tx) => {
     // Again: template and domain may be gone by now.
     const list = check(tx.db)
-    requireRoom(app, tx, accountId, 'contact_lists', sql(tx.db).existing)
-    if (countLists(tx.db, accountId) >= MOST_LISTS)
+    requirePlanCapacity(app, tx, accountId, 'contact_lists', sql(tx.db).existing)
+    if (countLists(tx.db, accountId) >= MAX_LISTS)
       throw conflict(
         'too_many_contact_lists',
-        `An account has at most ${MOST_LISTS} contact lists; delete one that is not used any more, or tell contacts apart by their metadata.`,
+        `An account has at most ${MAX_LISTS} contact lists; delete one that is not used any more, or tell contacts apart by their metadata.`,
       )
     const uuid = newUuid()
     const id = formatUuid(uuid)
     const now = app.eventTime()
-    sql(tx.db).insert.run(...columnsOf(list), uuid, accountId, now, now)
+    sql(tx.db).insert.run(...toColumns(list), uuid, accountId, now, now)
     auditList(app, tx, actor, 'contact_list.created', id, list.name)
     return getList(tx.db, accountId, id)
   })
@@ -128,16 +128,16 @@ export async function changeList(app: App, actor: Actor, id: string, input: List
   const { accountId } = actor
   const check = (db: Database): { before: ContactList; after: ListFields } => {
     const before = getList(db, accountId, id)
-    const after = merged(db, accountId, before, input)
-    requireMaySend(actor, before, after)
-    requireFree(db, accountId, after.name, before.id)
+    const after = applyInput(db, accountId, before, input)
+    requireSendScope(actor, before, after)
+    requireUnusedName(db, accountId, after.name, before.id)
     return { before, after }
   }
   check(app.db)
-  await requireRenderable(app, accountId, input)
+  await requireRenderableWelcome(app, accountId, input)
   return app.commit.write((tx) => {
     const { before, after } = check(tx.db)
-    sql(tx.db).update.run(...columnsOf(after), app.eventTime(), before.id)
+    sql(tx.db).update.run(...toColumns(after), app.eventTime(), before.id)
     auditList(app, tx, actor, 'contact_list.updated', formatUuid(before.uuid), after.name)
     return getList(tx.db, accountId, id)
   })
@@ -152,7 +152,7 @@ export const deleteList = (app: App, actor: Actor, id: string): Promise<void> =>
   })
 
 /** The first deleted list after a row id that may still have contacts. */
-export const deletedListAfter = (db: Database, after: number): { id: number; uuid: Uint8Array } | undefined =>
+export const findDeletedListAfter = (db: Database, after: number): { id: number; uuid: Uint8Array } | undefined =>
   sql(db).deleted.get(after) ?? undefined
 
 /** Notes that a deleted list has no contacts any more. */
@@ -163,30 +163,30 @@ function auditList(app: App, tx: Tx, actor: Actor, action: string, id: string, n
   audit(app, tx, actor, { action, resourceType: 'contact_list', resourceId: id, metadata: { name } })
 }
 
-function requireFree(db: Database, accountId: number, name: string, except: number): void {
+function requireUnusedName(db: Database, accountId: number, name: string, except: number): void {
   if (sql(db).sameName.get(accountId, name, except))
     throw conflict('contact_list_exists', `There is a contact list "${name}" on this account already.`)
 }
 
 /** The list as it would be after the change; throws the 422 that says why it cannot be. */
-function merged(db: Database, accountId: number, before: ListFields, input: ListInput): ListFields {
-  const keep = <In, Out>(given: In | undefined, kept: Out, read: (value: In) => Out): Out =>
+function applyInput(db: Database, accountId: number, before: ListFields, input: ListInput): ListFields {
+  const resolve = <In, Out>(given: In | undefined, kept: Out, read: (value: In) => Out): Out =>
     given === undefined ? kept : read(given)
   const after: ListFields = {
-    name: validName(input.name),
-    description: keep(input.description, before.description, validDescription),
+    name: validateName(input.name),
+    description: resolve(input.description, before.description, validateDescription),
     doubleOptIn: input.doubleOptIn ?? before.doubleOptIn,
     welcomeEnabled: input.welcomeEnabled ?? before.welcomeEnabled,
     welcomeDelaySeconds: input.welcomeDelaySeconds ?? before.welcomeDelaySeconds,
-    welcomeFrom: keep(input.welcomeFrom, before.welcomeFrom, (text) => validFrom(db, accountId, text)),
-    welcomeSubject: keep(input.welcomeSubject, before.welcomeSubject, validSubject),
-    welcomeHtml: keep(input.welcomeHtml, before.welcomeHtml, (text) => validBody('html', text)),
-    welcomeText: keep(input.welcomeText, before.welcomeText, (text) => validBody('text', text)),
-    welcomeTemplateId: keep(input.welcomeTemplateId, before.welcomeTemplateId, (id) =>
-      validTemplate(db, accountId, id),
+    welcomeFrom: resolve(input.welcomeFrom, before.welcomeFrom, (text) => validateFrom(db, accountId, text)),
+    welcomeSubject: resolve(input.welcomeSubject, before.welcomeSubject, validateSubject),
+    welcomeHtml: resolve(input.welcomeHtml, before.welcomeHtml, (text) => validateBody('html', text)),
+    welcomeText: resolve(input.welcomeText, before.welcomeText, (text) => validateBody('text', text)),
+    welcomeTemplateId: resolve(input.welcomeTemplateId, before.welcomeTemplateId, (id) =>
+      validateTemplate(db, accountId, id),
     ),
   }
-  requireWelcome(after)
+  requireWelcomeContent(after)
   return after
 }
 
@@ -201,12 +201,12 @@ const WELCOME_FIELDS = [
 ] as const
 
 /** Throws 403 when the change decides what is sent to contacts, and the actor may not send. */
-function requireMaySend(actor: Actor, before: ListFields, after: ListFields): void {
+function requireSendScope(actor: Actor, before: ListFields, after: ListFields): void {
   if (after.welcomeEnabled && WELCOME_FIELDS.some((field) => after[field] !== before[field]))
     requireScope(actor, 'emails:send', 'for welcome emails')
 }
 
-function requireWelcome(list: ListFields): void {
+function requireWelcomeContent(list: ListFields): void {
   const { welcomeEnabled, welcomeTemplateId, welcomeSubject, welcomeHtml, welcomeText } = list
   if (!welcomeEnabled || welcomeTemplateId !== null) return
   if (welcomeSubject !== null && (welcomeHtml !== null || welcomeText !== null)) return
@@ -217,20 +217,20 @@ function requireWelcome(list: ListFields): void {
 }
 
 /** Throws the 422 of parts that can never be rendered. */
-async function requireRenderable(app: App, accountId: number, input: ListInput): Promise<void> {
+async function requireRenderableWelcome(app: App, accountId: number, input: ListInput): Promise<void> {
   try {
-    await requireUsable(app, accountId, {
+    await requireValidSource(app, accountId, {
       subject: input.welcomeSubject || undefined,
       html: input.welcomeHtml || undefined,
       text: input.welcomeText || undefined,
     })
   } catch (error) {
-    throw error instanceof AppError && error.status === 422 ? ofWelcome(error) : error
+    throw error instanceof AppError && error.status === 422 ? toWelcomeError(error) : error
   }
 }
 
 /** Faults of a template name its parts; here they have longer names. */
-function ofWelcome({ code, message, details }: AppError): AppError {
+function toWelcomeError({ code, message, details }: AppError): AppError {
   const renamed = details.map(({ field, message }) =>
     field === 'template'
       ? { field, message }
@@ -239,24 +239,25 @@ function ofWelcome({ code, message, details }: AppError): AppError {
   return new AppError(422, code, renamed[0]?.message ?? message, { details: renamed })
 }
 
-function validName(text: string): string {
+function validateName(text: string): string {
   const name = text.trim().toWellFormed()
-  if (name === '' || name.length > LONGEST_NAME) throw invalid('name', `A name has 1 to ${LONGEST_NAME} characters.`)
+  if (name === '' || name.length > MAX_NAME_LENGTH)
+    throw invalid('name', `A name has 1 to ${MAX_NAME_LENGTH} characters.`)
   // It stands in the subjects and on the pages that people get.
-  if (CONTROL.test(name)) throw invalid('name', 'A name is one line, without control characters.')
+  if (CONTROL_CHARACTER.test(name)) throw invalid('name', 'A name is one line, without control characters.')
   return name
 }
 
-const CONTROL = /[\0-\x1f\x7f-\x9f\u2028\u2029]/
+const CONTROL_CHARACTER = /[\0-\x1f\x7f-\x9f\u2028\u2029]/
 
-function validDescription(text: string | null): string | null {
+function validateDescription(text: string | null): string | null {
   if (text === null || text === '') return null
-  if (text.length > LONGEST_DESCRIPTION)
-    throw invalid('description', `A description has at most ${LONGEST_DESCRIPTION} characters.`)
+  if (text.length > MAX_DESCRIPTION_LENGTH)
+    throw invalid('description', `A description has at most ${MAX_DESCRIPTION_LENGTH} characters.`)
   return text.toWellFormed()
 }
 
-function validFrom(db: Database, accountId: number, text: string | null): string | null {
+function validateFrom(db: Database, accountId: number, text: string | null): string | null {
   if (text === null || text === '') return null
   const field = 'welcome_email_from_address'
   const parsed = parseMailbox(text)
@@ -272,25 +273,25 @@ function validFrom(db: Database, accountId: number, text: string | null): string
   return formatMailbox(parsed)
 }
 
-function validSubject(text: string | null): string | null {
+function validateSubject(text: string | null): string | null {
   if (text === null || text.trim() === '') return null
-  if (text.length > LONGEST_SUBJECT)
-    throw invalid('welcome_email_subject', `A subject has at most ${LONGEST_SUBJECT} characters.`)
+  if (text.length > MAX_SUBJECT_LENGTH)
+    throw invalid('welcome_email_subject', `A subject has at most ${MAX_SUBJECT_LENGTH} characters.`)
   return text.toWellFormed()
 }
 
-function validBody(part: 'html' | 'text', text: string | null): string | null {
+function validateBody(part: 'html' | 'text', text: string | null): string | null {
   if (text === null || text === '') return null
   const field = `welcome_email_${part}_body`
   const sizeBytes = Buffer.byteLength(text)
-  if (sizeBytes > LARGEST_BODY_BYTES)
-    throw invalid(field, `${field} has ${sizeBytes} bytes; at most ${LARGEST_BODY_BYTES} are allowed.`)
+  if (sizeBytes > MAX_BODY_BYTES)
+    throw invalid(field, `${field} has ${sizeBytes} bytes; at most ${MAX_BODY_BYTES} are allowed.`)
   return text.toWellFormed()
 }
 
-function validTemplate(db: Database, accountId: number, id: string | null): number | null {
+function validateTemplate(db: Database, accountId: number, id: string | null): number | null {
   if (id === null || id === '') return null
-  const template = templateById(db, accountId, id)
+  const template = findTemplateById(db, accountId, id)
   if (!template)
     throw invalid(
       'welcome_email_template_id',

@@ -1,27 +1,27 @@
 /** @module Consistency rules of contacts: their counters, and what each status allows. */
-import { counterRule } from '#features/core/events/counter-rules.ts'
+import { createCounterRule } from '#features/core/events/counter-rules.ts'
 import { codeRows, queryRule, type Row } from '#platform/db/consistency.ts'
-import { CONTACT_STATUSES, CONTACTS, contactStatusCode, contactStatusName } from './status.ts'
+import { CONTACT_METRIC_PREFIX, CONTACT_STATUSES, toContactStatus, toContactStatusCode } from './status.ts'
 
-export const contactCounters = counterRule({
+export const contactCounters = createCounterRule({
   rule: 'the counters of contacts by list and status are what a recount gives',
-  prefix: CONTACTS,
+  prefix: CONTACT_METRIC_PREFIX,
   counted: `SELECT account_id, list_id || ':' || v.name AS name, 0 AS hour, count(*) AS n FROM contacts
     JOIN ${codeRows(CONTACT_STATUSES)} v ON code = status GROUP BY 1, 2`,
 })
 
-const describeContact = (r: Row): string => `contact ${r['id']} is ${contactStatusName(Number(r['status']))}`
+const describeContact = (r: Row): string => `contact ${r['id']} is ${toContactStatus(Number(r['status']))}`
 
 export const contactConfirmations = queryRule({
   rule: 'an active contact waits for no confirmation, and a pending one never was active',
   sql: `SELECT id, status FROM contacts
-    WHERE status = ${contactStatusCode('active')} AND (confirming_since IS NOT NULL OR confirmed_at IS NULL)
-      OR status = ${contactStatusCode('pending')} AND confirmed_at IS NOT NULL`,
+    WHERE status = ${toContactStatusCode('active')} AND (confirming_since IS NOT NULL OR confirmed_at IS NULL)
+      OR status = ${toContactStatusCode('pending')} AND confirmed_at IS NOT NULL`,
   describe: describeContact,
 })
 
 export const contactOptIns = queryRule({
   rule: 'only an active contact gets the mail of its list although its address left all lists',
-  sql: `SELECT id, status FROM contacts WHERE opted_in_at IS NOT NULL AND status <> ${contactStatusCode('active')}`,
+  sql: `SELECT id, status FROM contacts WHERE opted_in_at IS NOT NULL AND status <> ${toContactStatusCode('active')}`,
   describe: describeContact,
 })

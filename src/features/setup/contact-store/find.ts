@@ -1,11 +1,11 @@
 /** @module Reads contacts. Never writes. */
 import type { Database } from 'bun:sqlite'
 import type { Millis } from '#platform/clock.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import { normaliseAddress } from '#protocols/address/parse.ts'
-import { type ContactStatus, contactCount, contactStatusCode, contactStatusName } from './status.ts'
+import { type ContactStatus, readContactCount, toContactStatus, toContactStatusCode } from './status.ts'
 
 export interface Contact {
   readonly id: number
@@ -35,7 +35,7 @@ const COLUMNS = `id, uuid, account_id AS accountId, list_id AS listId, address_k
   subscribed_at AS subscribedAt, unsubscribed_at AS unsubscribedAt, welcome_sent_at AS welcomeSentAt, confirming_since AS confirmingSince,
   confirmed_at AS confirmedAt, created_at AS createdAt`
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   byId: db.prepare<Row, [number]>(`SELECT ${COLUMNS} FROM contacts WHERE id = ?`),
   // Its index begins with the account, and a list has one.
   byAddress: db.prepare<Row, [number, string, number]>(
@@ -49,18 +49,18 @@ const sql = prepared((db) => ({
   ),
 }))
 
-const contactOf = (row: Row): Contact => ({ ...row, status: contactStatusName(row.status) })
+const toContact = (row: Row): Contact => ({ ...row, status: toContactStatus(row.status) })
 
 /** The contact of a list with an address, in any spelling. */
 export function findContact(db: Database, listId: number, email: string): Contact | undefined {
   const row = sql(db).byAddress.get(listId, normaliseAddress(email), listId)
-  return row ? contactOf(row) : undefined
+  return row ? toContact(row) : undefined
 }
 
 /** The contact with a row id. Its list may be deleted. */
-export function contactById(db: Database, id: number): Contact | undefined {
+export function findContactById(db: Database, id: number): Contact | undefined {
   const row = sql(db).byId.get(id)
-  return row ? contactOf(row) : undefined
+  return row ? toContact(row) : undefined
 }
 
 export interface ContactFilter {
@@ -70,7 +70,7 @@ export interface ContactFilter {
 }
 
 /** A page of a list's contacts, newest first, with the total under the filter. */
-export function contactsOfList(
+export function listContacts(
   db: Database,
   list: { readonly id: number; readonly accountId: number },
   { status, email }: ContactFilter,
@@ -82,12 +82,12 @@ export function contactsOfList(
     const found = contact && (status === undefined || contact.status === status) ? [contact] : []
     return { contacts: found.slice(offset, offset + limit), total: found.length }
   }
-  const total = contactCount(db, list.accountId, list.id, status)
+  const total = readContactCount(db, list.accountId, list.id, status)
   // Past the end nothing is looked for: an offset is walked.
   if (offset >= total) return { contacts: [], total }
   const rows =
     status === undefined
       ? sql(db).page.all(list.id, belowId(page), limit, offset)
-      : sql(db).pageOfStatus.all(list.id, contactStatusCode(status), belowId(page), limit, offset)
-  return { contacts: rows.map(contactOf), total }
+      : sql(db).pageOfStatus.all(list.id, toContactStatusCode(status), belowId(page), limit, offset)
+  return { contacts: rows.map(toContact), total }
 }

@@ -4,9 +4,9 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { Millis } from '#platform/clock.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
-import { noSuch, uuidParam } from '#platform/http/schemas.ts'
+import { notFoundById, parseUuidParam } from '#platform/http/schemas.ts'
 import { parseUuid, type UuidBytes } from '#platform/ids.ts'
 import { KiB } from '#platform/units.ts'
 
@@ -41,18 +41,18 @@ export interface ListedContactList extends ContactList {
 }
 
 /** Larger bodies are not in the list, of which a page has up to a hundred. */
-export const LARGEST_LISTED_BYTES = 64 * KiB
+export const MAX_LISTED_BYTES = 64 * KiB
 
 const COLUMNS = `id, uuid, account_id AS accountId, name, description, double_opt_in AS doubleOptIn, welcome_enabled AS welcomeEnabled,
   welcome_delay_seconds AS welcomeDelaySeconds, welcome_from AS welcomeFrom, welcome_subject AS welcomeSubject,
   welcome_template_id AS welcomeTemplateId, created_at AS createdAt, updated_at AS updatedAt`
 const BODIES = 'welcome_html AS welcomeHtml, welcome_text AS welcomeText'
-const isLong = (column: string): string => `coalesce(octet_length(${column}), 0) > ${LARGEST_LISTED_BYTES}`
-const LISTED_BODIES = `CASE WHEN ${isLong('welcome_html')} THEN NULL ELSE welcome_html END AS welcomeHtml,
-  CASE WHEN ${isLong('welcome_text')} THEN NULL ELSE welcome_text END AS welcomeText,
-  (${isLong('welcome_html')} OR ${isLong('welcome_text')}) AS isTruncated`
+const isLongSql = (column: string): string => `coalesce(octet_length(${column}), 0) > ${MAX_LISTED_BYTES}`
+const LISTED_BODIES = `CASE WHEN ${isLongSql('welcome_html')} THEN NULL ELSE welcome_html END AS welcomeHtml,
+  CASE WHEN ${isLongSql('welcome_text')} THEN NULL ELSE welcome_text END AS welcomeText,
+  (${isLongSql('welcome_html')} OR ${isLongSql('welcome_text')}) AS isTruncated`
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   byUuid: db.prepare<Row, [Uint8Array, number]>(
     `SELECT ${COLUMNS}, ${BODIES} FROM contact_lists WHERE uuid = ? AND account_id = ? AND deleted_at IS NULL`,
   ),
@@ -75,7 +75,7 @@ const sql = prepared((db) => ({
   ),
 }))
 
-const listOf = (row: Row): ContactList => ({
+const toContactList = (row: Row): ContactList => ({
   ...row,
   doubleOptIn: row.doubleOptIn !== 0,
   welcomeEnabled: row.welcomeEnabled !== 0,
@@ -83,26 +83,26 @@ const listOf = (row: Row): ContactList => ({
 
 /** The account's list; 404 `contact_list_not_found` when it has none with this id. */
 export function getList(db: Database, accountId: number, id: string): ContactList {
-  const row = sql(db).byUuid.get(uuidParam(id, 'contact_list_not_found', 'contact list'), accountId)
-  if (!row) throw noSuch('contact_list_not_found', 'contact list')
-  return listOf(row)
+  const row = sql(db).byUuid.get(parseUuidParam(id, 'contact_list_not_found', 'contact list'), accountId)
+  if (!row) throw notFoundById('contact_list_not_found', 'contact list')
+  return toContactList(row)
 }
 
 /** The list with a row id; undefined when it was deleted. */
-export function listById(db: Database, rowId: number): ContactList | undefined {
+export function findListById(db: Database, rowId: number): ContactList | undefined {
   const row = sql(db).byId.get(rowId)
-  return row ? listOf(row) : undefined
+  return row ? toContactList(row) : undefined
 }
 
 /** A page of the account's lists, newest first. */
-export const listsOf = (
+export const listContactLists = (
   db: Database,
   accountId: number,
   page: RowWindow,
 ): { lists: ListedContactList[]; total: number } => ({
   lists: sql(db)
     .page.all(accountId, belowId(page), page.limit, page.offset)
-    .map((row) => ({ ...listOf(row), isTruncated: row.isTruncated !== 0 })),
+    .map((row) => ({ ...toContactList(row), isTruncated: row.isTruncated !== 0 })),
   total: countLists(db, accountId),
 })
 
@@ -110,7 +110,7 @@ export const listsOf = (
 export const countLists = (db: Database, accountId: number): number => sql(db).count.get(accountId)?.n ?? 0
 
 /** Row id of the account's list with a public id, also when it was deleted. */
-export function findListRow(db: Database, accountId: number, id: string): number | undefined {
+export function findListRowId(db: Database, accountId: number, id: string): number | undefined {
   const uuid = parseUuid(id)
   return uuid && sql(db).rowOf.get(uuid, accountId)?.id
 }

@@ -10,7 +10,7 @@ import { count } from '#features/core/events/record.ts'
 import type { Millis } from '#platform/clock.ts'
 import { codesOf } from '#platform/db/codes.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { newUuid, type UuidBytes } from '#platform/ids.ts'
 import { normaliseAddress } from '#protocols/address/parse.ts'
 
@@ -20,15 +20,15 @@ export type ContactStatus = (typeof CONTACT_STATUSES)[number]
 
 const STATUSES = codesOf<ContactStatus>('contact status', CONTACT_STATUSES)
 /** The stored code of a status. */
-export const contactStatusCode = STATUSES.codeOf
+export const toContactStatusCode = STATUSES.codeOf
 /** The status of a stored code; throws for one that no version of ours has stored. */
-export const contactStatusName = STATUSES.nameOf
+export const toContactStatus = STATUSES.nameOf
 
 /** What a contact that does not get mail became, and why it is so. */
-export type Stopped = Exclude<ContactStatus, 'active' | 'pending'>
+export type StoppedStatus = Exclude<ContactStatus, 'active' | 'pending'>
 
 /** From which status a contact comes to another. A complaint says more than whatever was before; a bounce says nothing new of who left. */
-const MOVES: Readonly<Record<Stopped, readonly ContactStatus[]>> = {
+const TRANSITIONS: Readonly<Record<StoppedStatus, readonly ContactStatus[]>> = {
   unsubscribed: ['active', 'pending'],
   bounced: ['active', 'pending'],
   complained: ['active', 'pending', 'unsubscribed', 'bounced'],
@@ -46,7 +46,7 @@ interface Row {
 const COLUMNS =
   'id, account_id AS accountId, list_id AS listId, status, confirmed_at AS confirmedAt, opted_in_at AS optedInAt'
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   insert: db.prepare<{ id: number }, (string | number | Uint8Array | null)[]>(
     `INSERT INTO contacts (uuid, account_id, list_id, address_key, email, metadata, status, subscribed_at, confirmed_at, created_at)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING id`,
@@ -91,10 +91,10 @@ const sql = prepared((db) => ({
 const NO_HOUR: Millis = 0
 
 /** Beginning of the counters of contacts. */
-export const CONTACTS = 'contacts:'
+export const CONTACT_METRIC_PREFIX = 'contacts:'
 
 /** Counter of the contacts of a list in one status. */
-const contactMetric = (listId: number, status: ContactStatus): string => `${CONTACTS}${listId}:${status}`
+const toContactMetric = (listId: number, status: ContactStatus): string => `${CONTACT_METRIC_PREFIX}${listId}:${status}`
 
 function countContact(
   tx: Tx,
@@ -102,19 +102,21 @@ function countContact(
   code: number,
   delta: 1 | -1,
 ) {
-  count(tx, accountId, contactMetric(listId, contactStatusName(code)), NO_HOUR, delta)
+  count(tx, accountId, toContactMetric(listId, toContactStatus(code)), NO_HOUR, delta)
 }
 
-function countMove(tx: Tx, row: Row, to: number): void {
+function countTransition(tx: Tx, row: Row, to: number): void {
   countContact(tx, row, row.status, -1)
   countContact(tx, row, to, 1)
 }
 
 /** How many contacts a list has, in one status or in all: of the counters, as they were after the last transaction. */
-export function contactCount(db: Database, accountId: number, listId: number, status?: ContactStatus): number {
-  if (status !== undefined) return sql(db).counter.get(accountId, contactMetric(listId, status))?.value ?? 0
+export function readContactCount(db: Database, accountId: number, listId: number, status?: ContactStatus): number {
+  if (status !== undefined) return sql(db).counter.get(accountId, toContactMetric(listId, status))?.value ?? 0
   // All names with this beginning: a semicolon is what follows the colon.
-  return sql(db).counters.get(accountId, `${CONTACTS}${listId}:`, `${CONTACTS}${listId};`)?.n ?? 0
+  return (
+    sql(db).counters.get(accountId, `${CONTACT_METRIC_PREFIX}${listId}:`, `${CONTACT_METRIC_PREFIX}${listId};`)?.n ?? 0
+  )
 }
 
 export interface NewContact {
@@ -137,14 +139,14 @@ export function insertContact(
   const key = normaliseAddress(email)
   const uuid = newUuid()
   const now = app.eventTime()
-  const code = contactStatusCode(status)
+  const code = toContactStatusCode(status)
   const inserted = sql(tx.db).insert.get(
     uuid,
     accountId,
     listId,
     key,
     email === key ? null : email,
-    storedMetadata(metadata),
+    toStoredMetadata(metadata),
     code,
     now,
     status === 'active' ? now : null,
@@ -155,11 +157,12 @@ export function insertContact(
   return { id: inserted.id, uuid }
 }
 
-const storedMetadata = (json: string | undefined): string | null => (json === undefined || json === '{}' ? null : json)
+const toStoredMetadata = (json: string | undefined): string | null =>
+  json === undefined || json === '{}' ? null : json
 
 /** Gives a contact other metadata in place of what it has. @param metadata JSON object */
 export const setContactMetadata = (tx: Tx, id: number, metadata: string): void =>
-  void sql(tx.db).setMetadata.run(storedMetadata(metadata), id)
+  void sql(tx.db).setMetadata.run(toStoredMetadata(metadata), id)
 
 /** Notes that a contact got its welcome, by the time of that email; false when it has one already, or is gone: then it must not get another. */
 export const markWelcomed = (tx: Tx, id: number, at: Millis): boolean => sql(tx.db).welcomed.run(at, id).changes === 1
@@ -168,37 +171,42 @@ export const markWelcomed = (tx: Tx, id: number, at: Millis): boolean => sql(tx.
  * Begins a confirmation: returns the time that its link has to carry; links from before no longer confirm. The status stays. Only of a contact that
  * is not active: throws for an active one, and for one that is gone.
  */
-export function askConfirmation(app: Pick<App, 'eventTime'>, tx: Tx, contactId: number): Millis {
+export function requestConfirmation(app: Pick<App, 'eventTime'>, tx: Tx, contactId: number): Millis {
   const contact = sql(tx.db).byId.get(contactId)
   if (!contact) throw new Error(`there is no contact ${contactId} to confirm`)
-  if (contactStatusName(contact.status) === 'active') throw new Error(`contact ${contactId} is active already`)
+  if (toContactStatus(contact.status) === 'active') throw new Error(`contact ${contactId} is active already`)
   const now = app.eventTime()
   sql(tx.db).ask.run(now, contactId)
   return now
 }
 
-export type Confirmation = 'confirmed' | 'already' | 'refused'
+export type ConfirmationResult = 'confirmed' | 'already' | 'refused'
 
 /**
  * Makes a contact active whose confirmation of this time is open; `already` when it is active, `refused` when it is gone or the link is not the one that
  * was last asked for, so that an old link never undoes a later unsubscription. Says nothing to the suppression list: `confirmContact` of
  * `suppression-store/contacts.ts` does both.
  */
-export function activateContact(app: Pick<App, 'eventTime'>, tx: Tx, contactId: number, since: Millis): Confirmation {
+export function activateContact(
+  app: Pick<App, 'eventTime'>,
+  tx: Tx,
+  contactId: number,
+  since: Millis,
+): ConfirmationResult {
   const contact = sql(tx.db).byId.get(contactId)
   if (!contact) return 'refused'
-  if (contactStatusName(contact.status) === 'active') return 'already'
+  if (toContactStatus(contact.status) === 'active') return 'already'
   if (contact.confirmingSince !== since) return 'refused'
   const now = app.eventTime()
-  const active = contactStatusCode('active')
+  const active = toContactStatusCode('active')
   sql(tx.db).confirm.run(active, now, now, contactId, since)
-  countMove(tx, contact, active)
+  countTransition(tx, contact, active)
   return 'confirmed'
 }
 
 /** Notes that an active contact confirmed although its address had left all lists: mail of its list is not stopped by that. */
-export const optIn = (app: Pick<App, 'eventTime'>, tx: Tx, id: number): void =>
-  void sql(tx.db).optIn.run(app.eventTime(), id, contactStatusCode('active'))
+export const recordOptIn = (app: Pick<App, 'eventTime'>, tx: Tx, id: number): void =>
+  void sql(tx.db).optIn.run(app.eventTime(), id, toContactStatusCode('active'))
 
 export interface ContactsOfAddress {
   readonly accountId: number
@@ -212,20 +220,20 @@ export interface ContactsOfAddress {
  * Moves the contacts of an address to a status in which they get no mail; returns how many moved. Costs one look-up in an index where there is none.
  * A link that asked one of them for a confirmation no longer confirms.
  */
-export function moveContacts(
+export function transitionContacts(
   app: Pick<App, 'eventTime'>,
   tx: Tx,
-  { to, ...which }: ContactsOfAddress & { readonly to: Stopped },
+  { to, ...which }: ContactsOfAddress & { readonly to: StoppedStatus },
 ): number {
-  let moved = 0
-  for (const contact of contactsOf(tx.db, which)) {
-    if (!MOVES[to].includes(contactStatusName(contact.status))) continue
-    const code = contactStatusCode(to)
+  let changed = 0
+  for (const contact of findContactsOfAddress(tx.db, which)) {
+    if (!TRANSITIONS[to].includes(toContactStatus(contact.status))) continue
+    const code = toContactStatusCode(to)
     sql(tx.db).stop.run(code, to === 'unsubscribed' ? app.eventTime() : null, contact.id, contact.status)
-    countMove(tx, contact, code)
-    moved++
+    countTransition(tx, contact, code)
+    changed++
   }
-  return moved
+  return changed
 }
 
 /** What decides on a contact beside its own row. */
@@ -242,25 +250,28 @@ export function restoreContacts(
   {
     from,
     stoppedBy,
-  }: { readonly from: readonly Stopped[]; readonly stoppedBy: (contact: StoppableContact) => Stopped | undefined },
+  }: {
+    readonly from: readonly StoppedStatus[]
+    readonly stoppedBy: (contact: StoppableContact) => StoppedStatus | undefined
+  },
 ): number {
-  const contacts = contactsOf(tx.db, which).filter(({ status }) =>
-    from.some((stopped) => contactStatusCode(stopped) === status),
+  const contacts = findContactsOfAddress(tx.db, which).filter(({ status }) =>
+    from.some((stopped) => toContactStatusCode(stopped) === status),
   )
   const now = app.eventTime()
-  let moved = 0
+  let changed = 0
   for (const contact of contacts) {
-    const to = contactStatusCode(stoppedBy(contact) ?? (contact.confirmedAt === null ? 'pending' : 'active'))
+    const to = toContactStatusCode(stoppedBy(contact) ?? (contact.confirmedAt === null ? 'pending' : 'active'))
     if (to === contact.status) continue
-    const wasUnsubscribed = contactStatusName(contact.status) === 'unsubscribed'
+    const wasUnsubscribed = toContactStatus(contact.status) === 'unsubscribed'
     sql(tx.db).bringBack.run(to, wasUnsubscribed ? now : null, contact.id, contact.status)
-    countMove(tx, contact, to)
-    moved++
+    countTransition(tx, contact, to)
+    changed++
   }
-  return moved
+  return changed
 }
 
-const contactsOf = (db: Database, { accountId, addressKey, listId }: ContactsOfAddress): Row[] =>
+const findContactsOfAddress = (db: Database, { accountId, addressKey, listId }: ContactsOfAddress): Row[] =>
   listId === undefined
     ? sql(db).ofAddress.all(accountId, addressKey)
     : sql(db).ofAddressOnList.all(accountId, addressKey, listId)
@@ -272,7 +283,7 @@ export function deleteContact(tx: Tx, { id }: { readonly id: number }): void {
 }
 
 /** Deletes up to `limit` contacts of a list; returns their row ids. */
-export function deleteContactsOf(tx: Tx, listId: number, limit: number): number[] {
+export function deleteContactsOfList(tx: Tx, listId: number, limit: number): number[] {
   const deleted = sql(tx.db).deleteSome.all(listId, limit)
   for (const row of deleted) countContact(tx, row, row.status, -1)
   return deleted.map(({ id }) => id)

@@ -47,7 +47,7 @@ export const contacts = sqliteTable(
     uuid: uuid('uuid').notNull(),
     accountId: integer('account_id').notNull(),
     listId: integer('list_id').notNull(),
-    /** As `suppressionKey` gives it: lower case, domain in A-labels. */
+    /** As `toSuppressionKey` gives it: lower case, domain in A-labels. */
     addressKey: text('address_key').notNull(),
     /** As it was given, where that differs from the key. */
     email: text('email'),

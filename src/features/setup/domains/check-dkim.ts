@@ -2,62 +2,62 @@
 import { parseDkimRecord } from '#protocols/dkim/keys.ts'
 import type { Resolver } from '#protocols/dns/resolver.ts'
 import {
-  absenceHint,
+  adviseTxt,
   type Check,
+  findAbsenceHint,
   isCheck,
   missing,
-  publishTxt,
-  quoted,
-  recordsOrCheck,
+  quoteValue,
+  removeQuoting,
+  toRecordsOrCheck,
   verified,
-  withoutQuoting,
   wrong,
 } from './check-result.ts'
-import { type DomainDns, dkimHost, dkimValue } from './dns-records.ts'
+import { type DomainDns, formatDkimValue, toDkimHost } from './dns-records.ts'
 
 export async function checkDkim(resolver: Resolver, dns: DomainDns): Promise<Check> {
-  const host = dkimHost(dns)
-  const texts = recordsOrCheck(await resolver.txt(host), 'DKIM key (TXT)', host)
+  const host = toDkimHost(dns)
+  const texts = toRecordsOrCheck(await resolver.txt(host), 'DKIM key (TXT)', host)
   if (isCheck(texts)) return texts
-  const advice = publishTxt(host, dkimValue(dns))
+  const advice = adviseTxt(host, formatDkimValue(dns))
   if (texts.length === 0) {
-    return missing(`There is no DKIM key at ${host}.`, await hintOfAbsence(resolver, dns), advice)
+    return missing(`There is no DKIM key at ${host}.`, await findMissingKeyHint(resolver, dns), advice)
   }
-  const keys = texts.filter((text) => tagsOf(withoutQuoting(text)).has('p'))
+  const keys = texts.filter((text) => parseTags(removeQuoting(text)).has('p'))
   const [key] = keys
   if (key === undefined) {
-    return wrong(`The TXT record at ${host} is ${quoted(texts[0] ?? '')}, which holds no DKIM key (no p=).`, advice)
+    return wrong(`The TXT record at ${host} is ${quoteValue(texts[0] ?? '')}, which holds no DKIM key (no p=).`, advice)
   }
   if (keys.length > 1) {
     return wrong(
       `There are ${keys.length} DKIM keys at ${host}, and receivers take any of them.`,
-      `Remove the others and keep the one with the value ${dkimValue(dns)}`,
+      `Remove the others and keep the one with the value ${formatDkimValue(dns)}`,
     )
   }
   const rest = texts.filter((text) => text !== key)
-  const fault = faultOf(key, rest, dns.dkimPublicKey)
-  if (fault !== undefined) return wrong(`The DKIM key at ${host} ${fault}.`, advice)
-  const testing = tagsOf(key).get('t')?.split(':').includes('y')
+  const problem = findProblem(key, rest, dns.dkimPublicKey)
+  if (problem !== undefined) return wrong(`The DKIM key at ${host} ${problem}.`, advice)
+  const testing = parseTags(key).get('t')?.split(':').includes('y')
   return verified(
     `The DKIM key at ${host} is ours.${testing ? ' Its t=y says that it is only a test; remove that, since some receivers then ignore signatures.' : ''}`,
   )
 }
 
 /** What is wrong with the key record, as the end of a sentence; undefined when nothing is. */
-function faultOf(record: string, rest: readonly string[], ours: string): string | undefined {
-  const bare = withoutQuoting(record)
-  const tags = tagsOf(bare)
-  const key = keyOf(bare)
+function findProblem(record: string, rest: readonly string[], ours: string): string | undefined {
+  const bare = removeQuoting(record)
+  const tags = parseTags(bare)
+  const key = parseKey(bare)
   if (key !== ours) {
     if (key === '') return 'is revoked (its p= is empty)'
-    const parts = rest.map((text) => withoutQuoting(text).replace(/\s/g, ''))
-    if (parts.length > 0 && parts.length <= MOST_PARTS && joinsTo(key, parts, ours)) {
+    const parts = rest.map((text) => removeQuoting(text).replace(/\s/g, ''))
+    if (parts.length > 0 && parts.length <= MAX_KEY_PARTS && canJoinTo(key, parts, ours)) {
       return `is split over ${parts.length + 1} TXT records; it must be one record (of several strings, which the DNS provider makes of one long value)`
     }
     if (ours.startsWith(key)) {
       return `is cut off after ${key.length} of ${ours.length} characters; the DNS provider may need a value over 255 characters as several strings of one record`
     }
-    return `is another one: p= begins with ${quoted(key.slice(0, 24))} and ends with ${quoted(key.slice(-12))}, ours begins with ${quoted(ours.slice(0, 24))} and ends with ${quoted(ours.slice(-12))}`
+    return `is another one: p= begins with ${quoteValue(key.slice(0, 24))} and ends with ${quoteValue(key.slice(-12))}, ours begins with ${quoteValue(ours.slice(0, 24))} and ends with ${quoteValue(ours.slice(-12))}`
   }
   if (bare !== record.trim()) return 'has quotes or backslashes inside its value; enter the value without them'
   // RFC 6376 §3.6.1: v= may be left out, but must come first and be DKIM1.
@@ -69,31 +69,32 @@ function faultOf(record: string, rest: readonly string[], ours: string): string 
   if (parsed.kind === 'invalid') return `is not valid: ${parsed.reason.replace(/\.$/, '')}`
   const type = tags.get('k')
   if (type !== undefined && type !== 'rsa') return `says k=${type}, but our key is k=rsa`
-  const hashes = list(tags.get('h'))
+  const hashes = splitValues(tags.get('h'))
   if (hashes.length > 0 && !hashes.includes('sha256')) return `allows h=${tags.get('h')} only, but we sign with sha256`
-  const services = list(tags.get('s'))
+  const services = splitValues(tags.get('s'))
   if (services.length > 0 && !services.includes('*') && !services.includes('email')) {
     return `says s=${tags.get('s')}, which does not allow its use for email`
   }
   return undefined
 }
 
-const list = (value: string | undefined): string[] => (value === undefined ? [] : value.split(':').map((v) => v.trim()))
+const splitValues = (value: string | undefined): string[] =>
+  value === undefined ? [] : value.split(':').map((v) => v.trim())
 
 /**
  * A key of 2048 bits fits into two records, and some providers make smaller ones. The records are a stranger's: all orders of many would never be
  * looked through.
  */
-const MOST_PARTS = 5
+const MAX_KEY_PARTS = 5
 
 /** Whether `head` and the other parts, in some order, make `whole`. */
-function joinsTo(head: string, parts: readonly string[], whole: string): boolean {
+function canJoinTo(head: string, parts: readonly string[], whole: string): boolean {
   if (parts.length === 0) return head === whole
   return parts.some(
     (part, i) =>
       part !== '' &&
       whole.startsWith(head + part) &&
-      joinsTo(
+      canJoinTo(
         head + part,
         parts.filter((_, j) => j !== i),
         whole,
@@ -102,7 +103,7 @@ function joinsTo(head: string, parts: readonly string[], whole: string): boolean
 }
 
 /** The tags of a tag list (RFC 6376 §3.2) in their order; the first of a name counts. */
-export function tagsOf(text: string): Map<string, string> {
+export function parseTags(text: string): Map<string, string> {
   const tags = new Map<string, string>()
   for (const part of text.split(';')) {
     const at = part.indexOf('=')
@@ -113,17 +114,17 @@ export function tagsOf(text: string): Map<string, string> {
 }
 
 /** RFC 6376 §3.6.1: white space inside the base64 of p= has no meaning. */
-const keyOf = (text: string): string => (tagsOf(text).get('p') ?? '').replace(/\s/g, '')
+const parseKey = (text: string): string => (parseTags(text).get('p') ?? '').replace(/\s/g, '')
 
-async function hintOfAbsence(resolver: Resolver, dns: DomainDns): Promise<string> {
+async function findMissingKeyHint(resolver: Resolver, dns: DomainDns): Promise<string> {
   const isOurs = async (name: string) => {
     const found = await resolver.txt(name)
-    return found.kind === 'ok' && found.records.some((text) => keyOf(withoutQuoting(text)) === dns.dkimPublicKey)
+    return found.kind === 'ok' && found.records.some((text) => parseKey(removeQuoting(text)) === dns.dkimPublicKey)
   }
   const { selector, domain } = dns
   for (const name of [`${selector}.${domain}`, `_domainkey.${domain}`, domain]) {
     if (await isOurs(name))
       return `It was found at ${name} instead: the name must be ${selector}._domainkey below ${domain}.`
   }
-  return absenceHint(resolver, domain, dkimHost(dns), isOurs)
+  return findAbsenceHint(resolver, domain, toDkimHost(dns), isOurs)
 }

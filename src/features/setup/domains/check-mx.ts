@@ -1,11 +1,11 @@
 /** @module Checks the two MX records: that of the envelope sender's domain, to which bounces go, and that of the domain itself, for inbound mail. */
 import { isIP } from 'node:net'
 import type { MxRecord, Resolver } from '#protocols/dns/resolver.ts'
-import { absenceHint, type Check, isCheck, missing, recordsOrCheck, verified, wrong } from './check-result.ts'
-import { type DomainDns, returnPathHost } from './dns-records.ts'
+import { type Check, findAbsenceHint, isCheck, missing, toRecordsOrCheck, verified, wrong } from './check-result.ts'
+import { type DomainDns, toReturnPathHost } from './dns-records.ts'
 
 export const checkReturnPath = (resolver: Resolver, dns: DomainDns): Promise<Check> =>
-  checkMx(resolver, dns, returnPathHost(dns), {
+  checkMx(resolver, dns, toReturnPathHost(dns), {
     whenMissing: 'Without it bounces do not come back to us.',
     whenElsewhere: 'Bounces of your mail must come back to us.',
     onlyFor: '',
@@ -13,12 +13,13 @@ export const checkReturnPath = (resolver: Resolver, dns: DomainDns): Promise<Che
 
 export const checkInboundMx = (resolver: Resolver, dns: DomainDns): Promise<Check> =>
   checkMx(resolver, dns, dns.domain, {
-    whenMissing: `One to us is ${WHAT_FOR}.`,
-    whenElsewhere: `Leave it so to go on receiving mail there: one to us is ${WHAT_FOR}.`,
+    whenMissing: `One to us is ${INBOUND_ONLY}.`,
+    whenElsewhere: `Leave it so to go on receiving mail there: one to us is ${INBOUND_ONLY}.`,
     onlyFor: 'Only for that, ',
   })
 
-const WHAT_FOR = 'not needed for sending; only to receive mail of the domain here, in place of its present mail server'
+const INBOUND_ONLY =
+  'not needed for sending; only to receive mail of the domain here, in place of its present mail server'
 
 interface Purpose {
   readonly whenMissing: string
@@ -28,10 +29,10 @@ interface Purpose {
 }
 
 async function checkMx(resolver: Resolver, dns: DomainDns, host: string, purpose: Purpose): Promise<Check> {
-  const records = recordsOrCheck(await resolver.mx(host), 'MX record', host)
+  const records = toRecordsOrCheck(await resolver.mx(host), 'MX record', host)
   if (isCheck(records)) return records
   const { hostname, domain } = dns
-  const advised = (sentence: string) =>
+  const formatAdvice = (sentence: string) =>
     purpose.onlyFor === '' ? sentence : `${purpose.onlyFor}${sentence.slice(0, 1).toLowerCase()}${sentence.slice(1)}`
   const publish = `Publish an MX record at ${host} with priority 10 and the value ${hostname}`
   if (records.length === 0) {
@@ -39,49 +40,49 @@ async function checkMx(resolver: Resolver, dns: DomainDns, host: string, purpose
       const found = await resolver.mx(name)
       return found.kind === 'ok' && found.records.some((r) => r.exchange === hostname.toLowerCase())
     }
-    const hint = await absenceHint(resolver, domain, host, isOurs)
-    return missing(`There is no MX record at ${host}.`, purpose.whenMissing, hint, advised(publish))
+    const hint = await findAbsenceHint(resolver, domain, host, isOurs)
+    return missing(`There is no MX record at ${host}.`, purpose.whenMissing, hint, formatAdvice(publish))
   }
   const named = records.filter((r) => r.exchange !== '')
   if (named.length === 0) {
     return wrong(
       `${host} has a null MX, which says that it takes no mail at all.`,
       purpose.whenMissing,
-      advised(`Remove it. ${publish}`),
+      formatAdvice(`Remove it. ${publish}`),
     )
   }
-  const ours = named.filter((r) => r.exchange === hostname.toLowerCase()).sort(byPreference)[0]
+  const ours = named.filter((r) => r.exchange === hostname.toLowerCase()).sort(comparePreference)[0]
   if (ours === undefined) {
     const alias = await resolver.cname(host)
     return wrong(
-      `The MX of ${host} points to ${shown(named)} and not to ${hostname}.`,
-      faultOf(named, hostname),
+      `The MX of ${host} points to ${formatRecords(named)} and not to ${hostname}.`,
+      findValueHint(named, hostname),
       alias.kind === 'ok' ? `${host} is an alias (CNAME) of ${alias.records[0]}: remove the CNAME first.` : '',
       purpose.whenElsewhere,
-      advised(publish),
+      formatAdvice(publish),
     )
   }
   const before = named.filter((r) => r !== ours && r.exchange !== ours.exchange && r.preference <= ours.preference)
   if (before.length > 0) {
     return wrong(
-      `The MX records of ${host} name ${hostname} with priority ${ours.preference}, but also ${shown(before)}, and the lowest number is used first.`,
+      `The MX records of ${host} name ${hostname} with priority ${ours.preference}, but also ${formatRecords(before)}, and the lowest number is used first.`,
       purpose.whenElsewhere,
-      advised(`Remove the others or give ${hostname} the lowest number.`),
+      formatAdvice(`Remove the others or give ${hostname} the lowest number.`),
     )
   }
   return verified(`The MX of ${host} points to ${hostname}.`)
 }
 
-const byPreference = (a: MxRecord, b: MxRecord): number => a.preference - b.preference
+const comparePreference = (a: MxRecord, b: MxRecord): number => a.preference - b.preference
 
-const shown = (records: readonly MxRecord[]): string =>
+const formatRecords = (records: readonly MxRecord[]): string =>
   [...records]
-    .sort(byPreference)
+    .sort(comparePreference)
     .slice(0, 5)
     .map((r) => `${r.exchange} (priority ${r.preference})`)
     .join(', ')
 
-function faultOf(records: readonly MxRecord[], hostname: string): string {
+function findValueHint(records: readonly MxRecord[], hostname: string): string {
   const extended = records.find((r) => r.exchange.startsWith(`${hostname.toLowerCase()}.`))
   if (extended !== undefined) {
     return `The DNS provider has added the domain to the value: enter ${hostname}. with a dot at the end.`

@@ -2,8 +2,8 @@
  * @module What a check of one DNS record comes to, and the sentences that the checks share. Details are for a beginner: what was found, what was
  * expected, what to publish where.
  */
-import { type Answer, type FailedAnswer, isFailed, type Resolver } from '#protocols/dns/resolver.ts'
-import { registrableDomain } from './name.ts'
+import { type Answer, type FailedAnswer, isFailedAnswer, type Resolver } from '#protocols/dns/resolver.ts'
+import { findRegistrableDomain } from './name.ts'
 
 /** `unknown`: DNS could not be asked, so nothing is said about the record. Never to be taken for `missing`. */
 export type CheckOutcome = 'verified' | 'missing' | 'wrong' | 'unknown'
@@ -27,8 +27,8 @@ const failing = (outcome: CheckOutcome, sentences: readonly string[]): Check => 
 })
 
 /** The records, or the check that is already decided because there was no answer to judge. */
-export function recordsOrCheck<T>(answer: Answer<T>, what: string, host: string): readonly T[] | Check {
-  if (isFailed(answer)) return unanswered(answer, what, host)
+export function toRecordsOrCheck<T>(answer: Answer<T>, what: string, host: string): readonly T[] | Check {
+  if (isFailedAnswer(answer)) return unanswered(answer, what, host)
   if (answer.kind === 'loop') {
     return wrong(
       `The CNAME records at ${host} lead in a circle or through too many steps. Remove the CNAME at ${host}.`,
@@ -39,7 +39,7 @@ export function recordsOrCheck<T>(answer: Answer<T>, what: string, host: string)
 
 export const isCheck = (value: object): value is Check => 'outcome' in value
 
-const FAILURES = {
+const FAILURE_REASONS = {
   timeout: 'the DNS servers did not answer in time',
   servfail:
     'the DNS servers answered with a failure (SERVFAIL); a broken DNSSEC setup or a dead name server causes this',
@@ -48,30 +48,29 @@ const FAILURES = {
 
 export const unanswered = (answer: FailedAnswer, what: string, host: string): Check =>
   unknown(
-    `The ${what} at ${host} could not be looked up: ${FAILURES[answer.kind]}.`,
+    `The ${what} at ${host} could not be looked up: ${FAILURE_REASONS[answer.kind]}.`,
     'This says nothing about the record itself; check again in a few minutes.',
   )
 
-const LONGEST_QUOTE = 160
+const MAX_QUOTE_LENGTH = 160
 
 /** A value from somebody's DNS for display: on one line, of bounded length. */
-export function quoted(value: string): string {
+export function quoteValue(value: string): string {
   const line = value.replace(/[^\x20-\x7e\u00a0-\uffff]/g, '?')
-  return `"${line.length > LONGEST_QUOTE ? `${line.slice(0, LONGEST_QUOTE)}...` : line}"`
+  return `"${line.length > MAX_QUOTE_LENGTH ? `${line.slice(0, MAX_QUOTE_LENGTH)}...` : line}"`
 }
 
-export const publishTxt = (host: string, value: string): string =>
+export const adviseTxt = (host: string, value: string): string =>
   `Publish a TXT record at ${host} with the value ${value}`
 
 /** What remains of a value when the quotes, backslashes and outer spaces are gone that come with copying from a zone file. */
-export const withoutQuoting = (value: string): string =>
-  value.replace(/["\u201c\u201d\u201e\u00ab\u00bb\\]/g, '').trim()
+export const removeQuoting = (value: string): string => value.replace(/["\u201c\u201d\u201e\u00ab\u00bb\\]/g, '').trim()
 
 /**
  * Why a record may be absent at `host`, as a sentence, or ''. Failed look-ups only make the hint fall away.
  * @param isAt whether the record stands at another name
  */
-export async function absenceHint(
+export async function findAbsenceHint(
   resolver: Resolver,
   domain: string,
   host: string,
@@ -81,7 +80,7 @@ export async function absenceHint(
   if (alias.kind === 'ok') {
     return `${host} is an alias (CNAME) of ${alias.records[0]}, and DNS allows no other record beside a CNAME: remove the CNAME first.`
   }
-  for (const zone of new Set([domain, registrableDomain(domain) ?? domain])) {
+  for (const zone of new Set([domain, findRegistrableDomain(domain) ?? domain])) {
     // Names are bounded: one that is too long is no name and is not asked.
     if (!(await isAt(`${host}.${zone}`))) continue
     const short = host === zone ? '@' : host.slice(0, -zone.length - 1)

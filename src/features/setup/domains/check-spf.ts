@@ -1,72 +1,72 @@
 /** @module Checks the SPF record of the envelope sender's domain by evaluating it for our own addresses (RFC 7208), however it is written. */
 import type { spf as Spf } from 'mailauth/lib/spf'
 import { resolveHostAddresses } from '#protocols/dns/mail-route.ts'
-import { mailauthResolver } from '#protocols/dns/mailauth-resolver.ts'
+import { createMailauthResolver } from '#protocols/dns/mailauth-resolver.ts'
 import type { Resolver } from '#protocols/dns/resolver.ts'
 import {
-  absenceHint,
+  adviseTxt,
   type Check,
+  findAbsenceHint,
   isCheck,
   missing,
-  publishTxt,
-  quoted,
-  recordsOrCheck,
+  quoteValue,
+  removeQuoting,
+  toRecordsOrCheck,
   unknown,
   verified,
-  withoutQuoting,
   wrong,
 } from './check-result.ts'
-import { type DomainDns, returnPathHost, spfValue } from './dns-records.ts'
+import { type DomainDns, formatSpfValue, toReturnPathHost } from './dns-records.ts'
 
-const MOST_ADDRESSES = 20
+const MAX_ADDRESSES = 20
 
 /** RFC 7208 §4.5: the version is ended by a space or the end of the record. */
 const isSpf = (text: string): boolean => /^v=spf1( |$)/i.test(text)
 
 export async function checkSpf(resolver: Resolver, dns: DomainDns): Promise<Check> {
-  const host = returnPathHost(dns)
-  const texts = recordsOrCheck(await resolver.txt(host), 'SPF record (TXT)', host)
+  const host = toReturnPathHost(dns)
+  const texts = toRecordsOrCheck(await resolver.txt(host), 'SPF record (TXT)', host)
   if (isCheck(texts)) return texts
   const records = texts.filter(isSpf)
   const [record] = records
   if (record === undefined) return checkAbsentSpf(resolver, dns, texts)
   if (records.length > 1) {
     return wrong(
-      `There are ${records.length} SPF records at ${host}: ${records.map(quoted).join(', ')}.`,
+      `There are ${records.length} SPF records at ${host}: ${records.map(quoteValue).join(', ')}.`,
       'SPF allows exactly one at a name, and receivers reject several.',
-      `Remove the others and keep one with the value ${spfValue(dns)}`,
+      `Remove the others and keep one with the value ${formatSpfValue(dns)}`,
     )
   }
-  const addresses = await ownAddresses(resolver, dns)
+  const addresses = await resolveOwnAddresses(resolver, dns)
   return isCheck(addresses) ? addresses : evaluate(resolver, dns, record, addresses)
 }
 
 async function checkAbsentSpf(resolver: Resolver, dns: DomainDns, texts: readonly string[]): Promise<Check> {
-  const host = returnPathHost(dns)
-  const advice = publishTxt(host, spfValue(dns))
-  const near = texts.find((text) => /^v\s*=\s*spf/i.test(withoutQuoting(text)))
-  if (near !== undefined) {
-    const fault = isSpf(near.trim())
+  const host = toReturnPathHost(dns)
+  const advice = adviseTxt(host, formatSpfValue(dns))
+  const lookalike = texts.find((text) => /^v\s*=\s*spf/i.test(removeQuoting(text)))
+  if (lookalike !== undefined) {
+    const problem = isSpf(lookalike.trim())
       ? 'begins with a space'
-      : isSpf(withoutQuoting(near))
+      : isSpf(removeQuoting(lookalike))
         ? 'has quotes or backslashes inside its value; enter the value without them'
         : 'is not valid: it must begin with v=spf1 and a space'
-    return wrong(`The SPF record at ${host} is ${quoted(near)}, which ${fault}.`, advice)
+    return wrong(`The SPF record at ${host} is ${quoteValue(lookalike)}, which ${problem}.`, advice)
   }
   const isOurs = async (name: string) => {
     const found = await resolver.txt(name)
-    return found.kind === 'ok' && found.records.some((text) => withoutQuoting(text) === spfValue(dns))
+    return found.kind === 'ok' && found.records.some((text) => removeQuoting(text) === formatSpfValue(dns))
   }
-  const others = texts.length === 0 ? '' : `It has other TXT records: ${texts.slice(0, 3).map(quoted).join(', ')}.`
+  const others = texts.length === 0 ? '' : `It has other TXT records: ${texts.slice(0, 3).map(quoteValue).join(', ')}.`
   const hint = (await isOurs(dns.domain))
     ? `It was found at ${dns.domain} instead, where it does not help: our mail is sent from addresses at ${host}.`
-    : await absenceHint(resolver, dns.domain, host, isOurs)
+    : await findAbsenceHint(resolver, dns.domain, host, isOurs)
   return missing(`There is no SPF record at ${host}.`, others, hint, advice)
 }
 
 /** The addresses that our mail comes from. */
-async function ownAddresses(resolver: Resolver, dns: DomainDns): Promise<readonly string[] | Check> {
-  if (dns.outboundIps.length > 0) return dns.outboundIps.slice(0, MOST_ADDRESSES)
+async function resolveOwnAddresses(resolver: Resolver, dns: DomainDns): Promise<readonly string[] | Check> {
+  if (dns.outboundIps.length > 0) return dns.outboundIps.slice(0, MAX_ADDRESSES)
   const found = await resolveHostAddresses(resolver, dns.hostname, { ipv6: true })
   if (found.kind === 'ok') return found.addresses
   return unknown(
@@ -85,7 +85,7 @@ async function evaluate(
   record: string,
   addresses: readonly string[],
 ): Promise<Check> {
-  const host = returnPathHost(dns)
+  const host = toReturnPathHost(dns)
   // Command lines begin without it.
   const { spf } = await import('mailauth/lib/spf')
   const evaluations = await Promise.all(
@@ -97,24 +97,24 @@ async function evaluate(
         ip,
         helo: dns.hostname,
         mta: dns.hostname,
-        resolver: mailauthResolver(resolver),
+        resolver: createMailauthResolver(resolver),
         strict: true,
       }),
     })),
   )
-  const advice = publishTxt(host, spfValue(dns))
+  const advice = adviseTxt(host, formatSpfValue(dns))
   const first = (...results: string[]) => evaluations.find((e) => results.includes(e.evaluation.status.result))
   const invalid = first('permerror', 'none')
   if (invalid !== undefined) {
     return wrong(
-      `The SPF record at ${host} is ${quoted(record)}, which ${faultOf(record, invalid.evaluation)}.`,
+      `The SPF record at ${host} is ${quoteValue(record)}, which ${describeProblem(record, invalid.evaluation)}.`,
       advice,
     )
   }
   const refused = evaluations.filter((e) => !['pass', 'temperror', 'temperr'].includes(e.evaluation.status.result))
   if (refused.length > 0) {
     return wrong(
-      `The SPF record at ${host} is ${quoted(record)}, which does not allow our sending address ${refused.map((e) => e.ip).join(', ')}`,
+      `The SPF record at ${host} is ${quoteValue(record)}, which does not allow our sending address ${refused.map((e) => e.ip).join(', ')}`,
       `(result: ${refused[0]?.evaluation.status.result}).`,
       advice,
     )
@@ -122,26 +122,26 @@ async function evaluate(
   const failed = first('temperror', 'temperr')
   if (failed !== undefined) {
     return unknown(
-      `The SPF record at ${host} is ${quoted(record)}, but a name in it could not be looked up (${plain(failed.evaluation)}).`,
+      `The SPF record at ${host} is ${quoteValue(record)}, but a name in it could not be looked up (${toExplanation(failed.evaluation)}).`,
       'This says nothing about the record itself; check again in a few minutes.',
     )
   }
   return verified(`The SPF record at ${host} allows our sending addresses.`)
 }
 
-function faultOf(record: string, evaluation: Evaluation): string {
-  const text = plain(evaluation)
+function describeProblem(record: string, evaluation: Evaluation): string {
+  const text = toExplanation(evaluation)
   if (/too many void/i.test(text)) {
     return 'names more than 2 domains that have no such record (the limit of RFC 7208); remove the parts that lead nowhere'
   }
   if (/too many dns/i.test(text)) {
     return 'needs more than 10 DNS look-ups, the limit of RFC 7208, so that receivers reject it; remove include, a, mx and exists terms that are not needed'
   }
-  if (withoutQuoting(record) !== record.trim())
+  if (removeQuoting(record) !== record.trim())
     return 'has quotes or backslashes inside its value; enter the value without them'
   return `is not valid (${text})`
 }
 
 /** mailauth's explanation without the domain it begins with. */
-const plain = (evaluation: Evaluation): string =>
+const toExplanation = (evaluation: Evaluation): string =>
   String(evaluation.status.comment || evaluation.status.result).replace(/^[^\s:]+: /, '')

@@ -2,19 +2,19 @@
  * @module Checks that a tracking host leads to us: by a CNAME, straight or over other names, or by the same addresses, as providers publish it that
  * flatten CNAMEs. Stores nothing.
  */
-import { type Answer, isFailed, type Resolver } from '#protocols/dns/resolver.ts'
+import { type Answer, isFailedAnswer, type Resolver } from '#protocols/dns/resolver.ts'
 import {
-  absenceHint,
   type Check,
+  findAbsenceHint,
   isCheck,
   missing,
-  quoted,
-  recordsOrCheck,
+  quoteValue,
+  toRecordsOrCheck,
   unanswered,
   verified,
   wrong,
 } from './check-result.ts'
-import { registrableDomain } from './name.ts'
+import { findRegistrableDomain } from './name.ts'
 
 export interface TrackingDns {
   /** The tracking host, in A-labels and lower case. */
@@ -24,31 +24,31 @@ export interface TrackingDns {
 }
 
 /** A chain over more names is nobody's intention, and resolvers give up on it. */
-const LONGEST_CHAIN = 8
+const MAX_CHAIN_LENGTH = 8
 
 /** Whether a tracking host leads to us, and what its owner has to change when it does not; `unknown` when DNS did not say. */
 export async function checkTracking(resolver: Resolver, { host, target }: TrackingDns): Promise<Check> {
   const advice = `Publish a CNAME record at ${host} with the value ${target}`
-  const chain = await chainFrom(resolver, host, target)
+  const chain = await followCnames(resolver, host, target)
   if (isCheck(chain)) return chain
   const [first] = chain
   if (first === target) return verified(`${host} is an alias (CNAME) of ${target}.`)
   if (chain.at(-1) === target) return verified(`${host} is an alias (CNAME) of ${chain.join(', an alias of ')}.`)
 
-  const ours = await addressesOf(resolver, target)
-  const theirs = await addressesOf(resolver, host)
+  const ours = await resolveAddresses(resolver, target)
+  const theirs = await resolveAddresses(resolver, host)
   if (isCheck(theirs)) return theirs
   if (theirs.length > 0 && isCheck(ours)) return ours
   const isSame = !isCheck(ours) && theirs.length > 0 && theirs.every((address) => ours.includes(address))
   if (isSame) {
     return verified(
-      `${first === undefined ? `There is no CNAME at ${host}` : `${host} is an alias (CNAME) of ${quoted(first)}`}, but its addresses are those of ${target}, so it leads to us. Should the addresses of ${target} change, it must follow.`,
+      `${first === undefined ? `There is no CNAME at ${host}` : `${host} is an alias (CNAME) of ${quoteValue(first)}`}, but its addresses are those of ${target}, so it leads to us. Should the addresses of ${target} change, it must follow.`,
     )
   }
   if (first !== undefined) {
     const isExtended = first.startsWith(`${target}.`)
     return wrong(
-      `The CNAME at ${host} points to ${quoted(first)} and not to ${target}.`,
+      `The CNAME at ${host} points to ${quoteValue(first)} and not to ${target}.`,
       isExtended
         ? `The DNS provider has added the domain to the value: enter ${target}. with a dot at the end.`
         : `Change its value to ${target}`,
@@ -56,7 +56,7 @@ export async function checkTracking(resolver: Resolver, { host, target }: Tracki
   }
   if (theirs.length > 0) {
     return wrong(
-      `There is no CNAME at ${host}, and its addresses (${shown(theirs)}) are not those of ${target}.`,
+      `There is no CNAME at ${host}, and its addresses (${formatAddresses(theirs)}) are not those of ${target}.`,
       'If a proxy of the DNS provider stands before it, switch that off for this name.',
       `Remove the address records. ${advice}`,
     )
@@ -65,15 +65,15 @@ export async function checkTracking(resolver: Resolver, { host, target }: Tracki
     const found = await resolver.cname(name)
     return found.kind === 'ok' && found.records[0] === target
   }
-  const hint = await absenceHint(resolver, registrableDomain(host) ?? host, host, isOurs)
+  const hint = await findAbsenceHint(resolver, findRegistrableDomain(host) ?? host, host, isOurs)
   return missing(`There is no CNAME record at ${host}.`, hint, advice)
 }
 
 /** The names to which the CNAMEs from `host` on lead, up to `target` or the first name without one. */
-async function chainFrom(resolver: Resolver, host: string, target: string): Promise<readonly string[] | Check> {
+async function followCnames(resolver: Resolver, host: string, target: string): Promise<readonly string[] | Check> {
   const chain: string[] = []
-  for (let name = host; chain.length <= LONGEST_CHAIN; ) {
-    const found = recordsOrCheck(await resolver.cname(name), 'CNAME record', name)
+  for (let name = host; chain.length <= MAX_CHAIN_LENGTH; ) {
+    const found = toRecordsOrCheck(await resolver.cname(name), 'CNAME record', name)
     if (isCheck(found)) return found
     const [next] = found
     if (next === undefined) return chain
@@ -88,14 +88,14 @@ async function chainFrom(resolver: Resolver, host: string, target: string): Prom
 }
 
 /** The addresses of a name, IPv4 first; a check when one of both questions got no answer. */
-async function addressesOf(resolver: Resolver, name: string): Promise<readonly string[] | Check> {
+async function resolveAddresses(resolver: Resolver, name: string): Promise<readonly string[] | Check> {
   const answers: readonly Answer<string>[] = await Promise.all([resolver.a(name), resolver.aaaa(name)])
-  const failed = answers.find(isFailed)
+  const failed = answers.find(isFailedAnswer)
   if (failed !== undefined) return unanswered(failed, 'address', name)
   return answers.flatMap((answer) => (answer.kind === 'ok' ? answer.records : []))
 }
 
-const MOST_SHOWN = 4
+const MAX_SHOWN_ADDRESSES = 4
 
-const shown = (addresses: readonly string[]): string =>
-  `${addresses.slice(0, MOST_SHOWN).join(', ')}${addresses.length > MOST_SHOWN ? ', ...' : ''}`
+const formatAddresses = (addresses: readonly string[]): string =>
+  `${addresses.slice(0, MAX_SHOWN_ADDRESSES).join(', ')}${addresses.length > MAX_SHOWN_ADDRESSES ? ', ...' : ''}`

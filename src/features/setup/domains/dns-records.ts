@@ -2,7 +2,7 @@
  * @module The DNS records that a domain's owner publishes for us: their names and values. Looks nothing up; checks.ts does.
  */
 import { isIPv6 } from 'node:net'
-import { dkimRecord } from '#protocols/dkim/keys.ts'
+import { formatDkimRecord } from '#protocols/dkim/keys.ts'
 
 /** What the records of a domain follow from. */
 export interface DomainDns {
@@ -40,17 +40,17 @@ export type DnsRecords = Readonly<Record<DnsRecordKey, DnsRecord>> & {
 const MX_PRIORITY = 10
 
 /** The records to publish, with what the last check found. */
-export function dnsRecordsFor(
+export function buildDnsRecords(
   dns: DomainDns & { readonly verified: Readonly<Record<DnsRecordKey, boolean>> },
 ): Record<DnsRecordKey, DnsRecord> {
   const { verified } = dns
   return {
-    spf: { type: 'TXT', host: returnPathHost(dns), value: spfValue(dns), verified: verified.spf },
-    dkim: { type: 'TXT', host: dkimHost(dns), value: dkimValue(dns), verified: verified.dkim },
-    dmarc: { type: 'TXT', host: dmarcHost(dns.domain), value: DMARC_VALUE, verified: verified.dmarc },
+    spf: { type: 'TXT', host: toReturnPathHost(dns), value: formatSpfValue(dns), verified: verified.spf },
+    dkim: { type: 'TXT', host: toDkimHost(dns), value: formatDkimValue(dns), verified: verified.dkim },
+    dmarc: { type: 'TXT', host: toDmarcHost(dns.domain), value: DMARC_VALUE, verified: verified.dmarc },
     return_path: {
       type: 'MX',
-      host: returnPathHost(dns),
+      host: toReturnPathHost(dns),
       value: dns.hostname,
       priority: MX_PRIORITY,
       verified: verified.return_path,
@@ -60,7 +60,7 @@ export function dnsRecordsFor(
 }
 
 /** The record that brings the tracking host to us. */
-export const trackingRecord = (host: string, target: string, isVerified: boolean): DnsRecord => ({
+export const buildTrackingRecord = (host: string, target: string, isVerified: boolean): DnsRecord => ({
   type: 'CNAME',
   host,
   value: target,
@@ -68,21 +68,21 @@ export const trackingRecord = (host: string, target: string, isVerified: boolean
 })
 
 /** The envelope sender's domain, of which SPF speaks. */
-export const returnPathHost = ({ sendingSubdomain, domain }: DomainDns): string => `${sendingSubdomain}.${domain}`
+export const toReturnPathHost = ({ sendingSubdomain, domain }: DomainDns): string => `${sendingSubdomain}.${domain}`
 
-export const dkimHost = ({ selector, domain }: DomainDns): string => `${selector}._domainkey.${domain}`
+export const toDkimHost = ({ selector, domain }: DomainDns): string => `${selector}._domainkey.${domain}`
 
-export const dmarcHost = (domain: string): string => `_dmarc.${domain}`
+export const toDmarcHost = (domain: string): string => `_dmarc.${domain}`
 
 /** RFC 7208 §4.5. Without addresses of our own the host name stands for them, softly: the system may choose another source. */
-export function spfValue({ outboundIps, hostname }: DomainDns): string {
+export function formatSpfValue({ outboundIps, hostname }: DomainDns): string {
   if (outboundIps.length === 0) return `v=spf1 a:${hostname} ~all`
   const terms = outboundIps.map((ip) => (isIPv6(ip) ? `ip6:${ip}` : `ip4:${ip}`))
   return `v=spf1 ${terms.join(' ')} -all`
 }
 
 /** RFC 6376 §3.6.1. */
-export const dkimValue = ({ dkimPublicKey }: DomainDns): string => dkimRecord(dkimPublicKey)
+export const formatDkimValue = ({ dkimPublicKey }: DomainDns): string => formatDkimRecord(dkimPublicKey)
 
 /** RFC 9989 §4.7: a policy that changes nothing for the owner's other mail. */
 export const DMARC_VALUE = 'v=DMARC1; p=none;'

@@ -3,22 +3,28 @@
  * set-tracking.ts. A deleted domain keeps its row, and its key, until `eraseDomain`; who calls that knows the domain's mail.
  */
 import type { Database } from 'bun:sqlite'
-import { prepareCount, requireRoom } from '#features/core/accounts/limits.ts'
+import { prepareCount, requirePlanCapacity } from '#features/core/accounts/limits.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { conflict, invalid, notFound } from '#platform/errors.ts'
 import { formatUuid, newUuid, parseUuid, randomBase62, type UuidBytes } from '#platform/ids.ts'
 import { days } from '#platform/units.ts'
-import { type DnsRecordKey, type DnsRecords, type DomainDns, dnsRecordsFor, trackingRecord } from './dns-records.ts'
+import {
+  buildDnsRecords,
+  buildTrackingRecord,
+  type DnsRecordKey,
+  type DnsRecords,
+  type DomainDns,
+} from './dns-records.ts'
 import { validateDomainName } from './name.ts'
-import { dkimKeyContext } from './sending.ts'
-import { type Failing, FIRST_CHECK_MS, MAX_CHECK_INTERVAL_MS } from './standing.ts'
-import { cnameTarget } from './tracking-domain.ts'
+import { toDkimKeyContext } from './sending.ts'
+import { type Failing, FIRST_CHECK_DELAY_MS, MAX_CHECK_INTERVAL_MS } from './standing.ts'
+import { getCnameTarget } from './tracking-domain.ts'
 
 /** What a mail about the records of a domain said. */
 export type LossNotice = 'lost' | 'ended' | 'restored'
@@ -90,7 +96,7 @@ const SELECT_ALL =
   'SELECT domains.*, accounts.uuid AS account_uuid FROM domains JOIN accounts ON accounts.id = account_id'
 const SELECT = `${SELECT_ALL} WHERE domains.deleted_at IS NULL`
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   existing: prepareCount(db, 'domains INDEXED BY domains_account_name WHERE account_id = ? AND deleted_at IS NULL'),
   byUuid: db.prepare<Row, [Uint8Array, number]>(`${SELECT} AND domains.uuid = ? AND account_id = ?`),
   byName: db.prepare<Row, [string, number]>(`${SELECT} AND domain = ? AND account_id = ?`),
@@ -126,7 +132,7 @@ const sql = prepared((db) => ({
 /** Label of the envelope sender's domain. */
 export const SENDING_SUBDOMAIN = 'send'
 
-const domainOf = (row: Row): Domain => ({
+const toDomain = (row: Row): Domain => ({
   id: row.id,
   uuid: new Uint8Array(row.uuid),
   accountId: row.account_id,
@@ -159,11 +165,11 @@ const domainOf = (row: Row): Domain => ({
 })
 
 /** As the column `failing` holds it. */
-export const failingText = (failing: Failing): string | null =>
+export const formatFailing = (failing: Failing): string | null =>
   Object.keys(failing).length > 0 ? JSON.stringify(failing) : null
 
 /** What the DNS records of a domain follow from. */
-export const dnsOf = (config: Config, domain: Domain): DomainDns => ({
+export const toDomainDns = (config: Config, domain: Domain): DomainDns => ({
   domain: domain.domain,
   selector: domain.dkimSelector,
   dkimPublicKey: domain.dkimPublicKey,
@@ -172,11 +178,11 @@ export const dnsOf = (config: Config, domain: Domain): DomainDns => ({
   outboundIps: config.outboundIps,
 })
 
-export function recordsOf(config: Config, domain: Domain): DnsRecords {
-  const records = dnsRecordsFor({ ...dnsOf(config, domain), verified: domain.verified })
+export function listDnsRecords(config: Config, domain: Domain): DnsRecords {
+  const records = buildDnsRecords({ ...toDomainDns(config, domain), verified: domain.verified })
   const { trackingDomain: host, trackingVerifiedAt } = domain
   if (host === null) return records
-  return { ...records, tracking: trackingRecord(host, cnameTarget(config), trackingVerifiedAt !== null) }
+  return { ...records, tracking: buildTrackingRecord(host, getCnameTarget(config), trackingVerifiedAt !== null) }
 }
 
 /** The account's domain with this public id; throws 404. */
@@ -189,17 +195,17 @@ export function getDomain(db: Database, accountId: number, id: string): Domain {
 
 export function findDomain(db: Database, accountId: number, uuid: UuidBytes): Domain | undefined {
   const row = sql(db).byUuid.get(uuid, accountId)
-  return row ? domainOf(row) : undefined
+  return row ? toDomain(row) : undefined
 }
 
 export function findDomainByName(db: Database, accountId: number, domain: string): Domain | undefined {
   const row = sql(db).byName.get(domain, accountId)
-  return row ? domainOf(row) : undefined
+  return row ? toDomain(row) : undefined
 }
 
 export function listDomains(db: Database, accountId: number, page: RowWindow): { domains: Domain[]; total: number } {
   return {
-    domains: sql(db).page.all(accountId, belowId(page), page.limit, page.offset).map(domainOf),
+    domains: sql(db).page.all(accountId, belowId(page), page.limit, page.offset).map(toDomain),
     total: sql(db).count.get(accountId)?.n ?? 0,
   }
 }
@@ -216,18 +222,18 @@ export async function createDomain(app: App, actor: Actor, name: string): Promis
   const checked = validateDomainName(name)
   if (checked.kind === 'invalid') throw invalid('domain', checked.reason, 'invalid_domain')
   const { domain } = checked
-  requireFree(app.db, actor.accountId, domain)
+  requireAvailable(app.db, actor.accountId, domain)
   // Before the work of a key as well.
-  requireRoom(app, app, actor.accountId, 'domains', sql(app.db).existing)
+  requirePlanCapacity(app, app, actor.accountId, 'domains', sql(app.db).existing)
   const key = await app.createDkimKey()
   const uuid = newUuid()
   const id = formatUuid(uuid)
   // Distinct per registration, so that two accounts with the same domain, or a second registration, never share a DNS name.
   const selector = `ts${randomBase62(8).toLowerCase()}`
-  const sealed = app.keys.seal(key.privateKeyPem, dkimKeyContext(uuid))
+  const sealed = app.keys.seal(key.privateKeyPem, toDkimKeyContext(uuid))
   const created = await app.commit.write((tx) => {
-    requireFree(tx.db, actor.accountId, domain)
-    requireRoom(app, tx, actor.accountId, 'domains', sql(tx.db).existing)
+    requireAvailable(tx.db, actor.accountId, domain)
+    requirePlanCapacity(app, tx, actor.accountId, 'domains', sql(tx.db).existing)
     const now = app.eventTime()
     sql(tx.db).insert.run(
       uuid,
@@ -237,17 +243,17 @@ export async function createDomain(app: App, actor: Actor, name: string): Promis
       key.publicKey,
       sealed,
       SENDING_SUBDOMAIN,
-      app.clock.now() + FIRST_CHECK_MS,
+      app.clock.now() + FIRST_CHECK_DELAY_MS,
       now,
       now,
     )
     audit(app, tx, actor, { action: 'domain.created', resourceType: 'domain', resourceId: id, metadata: { domain } })
     return getDomain(tx.db, actor.accountId, id)
   })
-  return { domain: created, warnings: warningsOf(domain) }
+  return { domain: created, warnings: findWarnings(domain) }
 }
 
-function requireFree(db: Database, accountId: number, domain: string): void {
+function requireAvailable(db: Database, accountId: number, domain: string): void {
   if (sql(db).byName.get(domain, accountId))
     throw conflict('domain_exists', `${domain} is already registered on this account.`)
   if (isVerifiedElsewhere(db, accountId, domain)) throw domainTaken(domain)
@@ -260,7 +266,7 @@ export const isVerifiedElsewhere = (db: Database, accountId: number, domain: str
 export const domainTaken = (domain: string) =>
   conflict('domain_taken', `${domain} is registered and verified by another account.`)
 
-function warningsOf(domain: string): string[] {
+function findWarnings(domain: string): string[] {
   if (!domain.startsWith(`${SENDING_SUBDOMAIN}.`)) return []
   const parent = domain.slice(SENDING_SUBDOMAIN.length + 1)
   return [
@@ -304,19 +310,19 @@ export function markDeleted(app: App, tx: Tx, actor: Actor, id: string): Domain 
 }
 
 /** Deleted domains whose row is still there, by id, after the one with id `after`. */
-export const deletedDomains = (db: Database, after: number, limit: number): Domain[] =>
-  sql(db).deleted.all(after, limit).map(domainOf)
+export const listDeletedDomains = (db: Database, after: number, limit: number): Domain[] =>
+  sql(db).deleted.all(after, limit).map(toDomain)
 
 /** Removes the row of a deleted domain, and with it the key. */
 export const eraseDomain = (tx: Tx, id: number): void => void sql(tx.db).erase.run(id)
 
 /** Domains whose check is due at `until` or before, in order, after the one that `after` names. */
-export const dueDomains = (
+export const listDueDomains = (
   db: Database,
   until: Millis,
   after: { readonly nextCheckAt: Millis; readonly id: number },
   limit: number,
-): Domain[] => sql(db).due.all(after.nextCheckAt, after.id, until, limit).map(domainOf)
+): Domain[] => sql(db).due.all(after.nextCheckAt, after.id, until, limit).map(toDomain)
 
 /** Marks all domains of an account as deleted, because it is: no mail is taken in for them from here on, and others may have them. */
 export const closeDomains = (tx: Tx, accountId: number, now: Millis): void => void sql(tx.db).close.run(now, accountId)
@@ -325,7 +331,7 @@ export const closeDomains = (tx: Tx, accountId: number, now: Millis): void => vo
 const MAX_CLOCK_AHEAD_MS = days(3650)
 
 /** Makes due what is due later than any look is put off: the clock was ahead when that was stored. */
-export async function mendCheckTimes({ db, clock, commit }: App): Promise<void> {
+export async function repairCheckTimes({ db, clock, commit }: App): Promise<void> {
   const range = [clock.now() + 2 * MAX_CHECK_INTERVAL_MS, clock.now() + MAX_CLOCK_AHEAD_MS] as const
   if (sql(db).misdated.get(...range)) await commit.write((tx) => sql(tx.db).redate.run(clock.now(), ...range))
 }

@@ -6,19 +6,19 @@
 import type { Database } from 'bun:sqlite'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { hours } from '#platform/units.ts'
 import type { Domain, LossNotice } from './domains.ts'
 import { findCoveringDomain } from './sending.ts'
-import type { StandingChange } from './standing.ts'
-import { lostRecordsOf, sendsUntil } from './standing.ts'
+import type { VerificationChange } from './standing.ts'
+import { getSendsUntil, listLostRecords } from './standing.ts'
 
 const RENOTIFY_INTERVAL_MS = hours(24)
 
 /** When the next mail about a domain is due after a change of its standing. */
-export function lossNoticeDueAt(
+export function computeNoticeDueAt(
   { lossNotice, lossNoticeSentAt }: Pick<Domain, 'lossNotice' | 'lossNoticeSentAt'>,
-  change: StandingChange,
+  change: VerificationChange,
   now: Millis,
   dueAt: Millis | null,
 ): Millis | null {
@@ -60,7 +60,7 @@ interface DueRow {
   readonly dueAt: Millis
 }
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   dueAccounts: db.prepare<{ accountId: number }, [Millis, number]>(
     `SELECT DISTINCT account_id AS accountId FROM
        (SELECT account_id FROM domains WHERE loss_notice_due_at <= ? ORDER BY loss_notice_due_at LIMIT ?)`,
@@ -79,17 +79,17 @@ const sql = prepared((db) => ({
 }))
 
 /** Accounts with domains that a mail is due about, the first due first. */
-export const accountsWithDueNotices = (db: Database, now: Millis, limit: number): number[] =>
+export const listAccountsWithDueNotices = (db: Database, now: Millis, limit: number): number[] =>
   sql(db)
     .dueAccounts.all(now, limit)
     .map(({ accountId }) => accountId)
 
-export const dueNoticesOf = (db: Database, accountId: number, now: Millis, limit: number): DueNotice[] =>
+export const listDueNotices = (db: Database, accountId: number, now: Millis, limit: number): DueNotice[] =>
   sql(db)
     .dueOf.all(accountId, now, limit)
-    .map((row) => ({ ...noticeOf(row), coveredBy: findCoveringDomain(db, accountId, row.domain) }))
+    .map((row) => ({ ...toDueNotice(row), coveredBy: findCoveringDomain(db, accountId, row.domain) }))
 
-function noticeOf({
+function toDueNotice({
   id,
   domain,
   verifiedAt,
@@ -104,15 +104,15 @@ function noticeOf({
     domainId: id,
     domain,
     notice: recordsLostAt === null ? 'restored' : verifiedAt === null ? 'ended' : 'lost',
-    lost: lostRecordsOf({ recordsLostAt, verified }),
+    lost: listLostRecords({ recordsLostAt, verified }),
     lostAt: recordsLostAt,
-    sendsUntil: sendsUntil({ recordsLostAt }),
+    sendsUntil: getSendsUntil({ recordsLostAt }),
     dueAt,
   }
 }
 
 /** Puts off what is due of an account; null: nothing is to be sent any more. */
-export const putOffNotices = (tx: Tx, accountId: number, until: Millis | null, now: Millis): void =>
+export const postponeNotices = (tx: Tx, accountId: number, until: Millis | null, now: Millis): void =>
   void sql(tx.db).putOff.run(until, accountId, now)
 
 /** Stores that a notice was sent, and when the next one is due. */

@@ -2,13 +2,13 @@
 import { type Static, Type } from '@sinclair/typebox'
 import type { Config } from '#platform/config.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
-import { Closed, OptionalNullable, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { OptionalNullable, StrictObject, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { type Domain, recordsOf } from './domains.ts'
-import { lostRecordsOf, sendsUntil } from './standing.ts'
-import type { Verification } from './verify.ts'
+import { type Domain, listDnsRecords } from './domains.ts'
+import { getSendsUntil, listLostRecords } from './standing.ts'
+import type { DomainVerification } from './verify.ts'
 
-export const NewDomain = Closed({
+export const NewDomain = StrictObject({
   domain: Type.String({
     minLength: 1,
     maxLength: 1024,
@@ -17,13 +17,13 @@ export const NewDomain = Closed({
   }),
 })
 
-export const DomainChange = Closed({
+export const DomainChange = StrictObject({
   inbound_enabled: Type.Boolean({
     description: 'Whether mail to the domain is taken in; counts also before its MX record verifies.',
   }),
 })
 
-export const NewTrackingDomain = Closed({
+export const NewTrackingDomain = StrictObject({
   tracking_domain: Type.String({
     minLength: 1,
     maxLength: 1024,
@@ -150,7 +150,7 @@ export const VerificationWire = Type.Object({
 })
 export type VerificationWire = Static<typeof VerificationWire>
 
-export function domainWire(config: Config, domain: Domain): DomainWire {
+export function toDomainWire(config: Config, domain: Domain): DomainWire {
   const { verified } = domain
   return {
     id: formatUuid(domain.uuid),
@@ -172,15 +172,18 @@ export function domainWire(config: Config, domain: Domain): DomainWire {
     tracking_domain_verified_at: isoTimeOrNull(domain.trackingVerifiedAt),
     verified_at: isoTimeOrNull(domain.verifiedAt),
     records_lost_at: isoTimeOrNull(domain.recordsLostAt),
-    lost_records: lostRecordsOf(domain),
-    sends_until: isoTimeOrNull(sendsUntil(domain)),
-    dns_records: recordsOf(config, domain),
+    lost_records: listLostRecords(domain),
+    sends_until: isoTimeOrNull(getSendsUntil(domain)),
+    dns_records: listDnsRecords(config, domain),
     created_at: isoTime(domain.createdAt),
     updated_at: isoTime(domain.updatedAt),
   }
 }
 
-export function verificationWire(config: Config, { domain, checks, fullyVerified }: Verification): VerificationWire {
-  const wire = domainWire(config, domain)
+export function toVerificationWire(
+  config: Config,
+  { domain, checks, fullyVerified }: DomainVerification,
+): VerificationWire {
+  const wire = toDomainWire(config, domain)
   return { ...wire, domain: wire, checks, fully_verified: fullyVerified }
 }

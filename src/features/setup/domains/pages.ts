@@ -7,16 +7,16 @@ import { isIP } from 'node:net'
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
-import { isTrackingHost, nameOf, publicHost } from './tracking-domain.ts'
+import { getPublicHost, isTrackingHost, normaliseHost } from './tracking-domain.ts'
 
-const LONGEST_NAME = 253
+const MAX_NAME_LENGTH = 253
 
 export const tlsPages = (app: App) =>
   new Elysia().get(
     '/t/tls-allowed',
     ({ query, set }) => {
       const { domain: host = '' } = query
-      set.status = host.length <= LONGEST_NAME && mayHaveCertificate(app, nameOf(host)) ? 200 : 404
+      set.status = host.length <= MAX_NAME_LENGTH && canHaveCertificate(app, normaliseHost(host)) ? 200 : 404
       set.headers['cache-control'] = 'no-store'
     },
     {
@@ -25,5 +25,5 @@ export const tlsPages = (app: App) =>
     },
   )
 
-const mayHaveCertificate = ({ config, db }: App, host: string): boolean =>
-  (host === publicHost(config) && isIP(host) === 0) || isTrackingHost(db, host)
+const canHaveCertificate = ({ config, db }: App, host: string): boolean =>
+  (host === getPublicHost(config) && isIP(host) === 0) || isTrackingHost(db, host)

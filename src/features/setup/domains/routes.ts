@@ -3,23 +3,23 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
-import { idKey, list, one } from '#platform/http/envelope.ts'
-import { ListOf, One, PageQuery, pageOf } from '#platform/http/schemas.ts'
+import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
+import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
 import { changeDomain, createDomain, getDomain, listDomains } from './domains.ts'
 import {
   CreatedDomain,
   DomainChange,
   DomainWire,
-  domainWire,
   NewDomain,
   NewTrackingDomain,
   TrackingDomainSet,
   TrackingVerification,
+  toDomainWire,
+  toVerificationWire,
   VerificationWire,
-  verificationWire,
 } from './model.ts'
 import { removeTrackingDomain, setTrackingDomain } from './set-tracking.ts'
-import { cnameTarget } from './tracking-domain.ts'
+import { getCnameTarget } from './tracking-domain.ts'
 import { verifyDomain } from './verify.ts'
 import { verifyTracking } from './verify-tracking.ts'
 
@@ -37,17 +37,17 @@ export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) =>
     .get(
       '/',
       ({ actor, query }) => {
-        const page = pageOf(query)
+        const page = parsePage(query)
         const { domains, total } = listDomains(app.db, actor.accountId, page)
-        return list(
-          domains.map((domain) => domainWire(app.config, domain)),
+        return pageBody(
+          domains.map((domain) => toDomainWire(app.config, domain)),
           { ...page, total },
           idKey(domains),
         )
       },
       {
         query: PageQuery,
-        response: ListOf(DomainWire),
+        response: PageBody(DomainWire),
         detail: { summary: 'List domains', description: 'Newest first.', tags, ...requires('domains:read') },
       },
     )
@@ -55,7 +55,7 @@ export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) =>
       '/',
       async ({ actor, body, status }) => {
         const { domain, warnings } = await createDomain(app, actor, body.domain)
-        const data = domainWire(app.config, domain)
+        const data = toDomainWire(app.config, domain)
         return status(201, warnings.length > 0 ? { data, warnings: [...warnings] } : { data })
       },
       {
@@ -69,21 +69,25 @@ export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) =>
         },
       },
     )
-    .get('/:id', ({ actor, params }) => one(domainWire(app.config, getDomain(app.db, actor.accountId, params.id))), {
-      params: IdParam,
-      response: One(DomainWire),
-      detail: { summary: 'Get a domain', tags, ...requires('domains:read') },
-    })
+    .get(
+      '/:id',
+      ({ actor, params }) => dataBody(toDomainWire(app.config, getDomain(app.db, actor.accountId, params.id))),
+      {
+        params: IdParam,
+        response: DataBody(DomainWire),
+        detail: { summary: 'Get a domain', tags, ...requires('domains:read') },
+      },
+    )
     .patch(
       '/:id',
       async ({ actor, params, body }) => {
         const domain = await changeDomain(app, actor, params.id, { inboundEnabled: body.inbound_enabled })
-        return one(domainWire(app.config, domain))
+        return dataBody(toDomainWire(app.config, domain))
       },
       {
         params: IdParam,
         body: DomainChange,
-        response: One(DomainWire),
+        response: DataBody(DomainWire),
         detail: { summary: 'Switch inbound mail of a domain on or off', tags, ...requires('domains:write') },
       },
     )
@@ -105,10 +109,10 @@ export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) =>
     )
     .post(
       '/:id/verify',
-      async ({ actor, params }) => one(verificationWire(app.config, await verifyDomain(app, actor, params.id))),
+      async ({ actor, params }) => dataBody(toVerificationWire(app.config, await verifyDomain(app, actor, params.id))),
       {
         params: IdParam,
-        response: One(VerificationWire),
+        response: DataBody(VerificationWire),
         detail: {
           summary: 'Verify a domain',
           description:
@@ -122,7 +126,7 @@ export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) =>
       '/:id/tracking-domain',
       async ({ actor, params, body }) => {
         const domain = await setTrackingDomain(app, actor, params.id, body.tracking_domain)
-        return { data: domainWire(app.config, domain), cname_target: cnameTarget(app.config) }
+        return { data: toDomainWire(app.config, domain), cname_target: getCnameTarget(app.config) }
       },
       {
         params: IdParam,
@@ -139,10 +143,11 @@ export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) =>
     )
     .delete(
       '/:id/tracking-domain',
-      async ({ actor, params }) => one(domainWire(app.config, await removeTrackingDomain(app, actor, params.id))),
+      async ({ actor, params }) =>
+        dataBody(toDomainWire(app.config, await removeTrackingDomain(app, actor, params.id))),
       {
         params: IdParam,
-        response: One(DomainWire),
+        response: DataBody(DomainWire),
         detail: {
           summary: 'Remove the host name of tracked links',
           description:
@@ -156,7 +161,7 @@ export const domainRoutes = (app: App, { deleteDomain }: DomainUseCases) =>
       '/:id/verify-tracking',
       async ({ actor, params }) => {
         const { domain, check } = await verifyTracking(app, actor, params.id)
-        return { data: domainWire(app.config, domain), tracking_check: check }
+        return { data: toDomainWire(app.config, domain), tracking_check: check }
       },
       {
         params: IdParam,

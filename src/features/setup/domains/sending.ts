@@ -4,7 +4,7 @@
 import type { Database } from 'bun:sqlite'
 import type { Millis } from '#platform/clock.ts'
 import type { KeyRing } from '#platform/crypto.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { type AppError, invalid } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
@@ -37,7 +37,7 @@ interface SendingRow {
   readonly returnPath: number
 }
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   byName: db.prepare<SendingRow, [number, string]>(
     `SELECT id, domain, verified_at IS NOT NULL AS isVerified, records_lost_at AS recordsLostAt, spf_verified AS spf, dkim_verified AS dkim,
        return_path_verified AS returnPath FROM domains WHERE account_id = ? AND domain = ? AND deleted_at IS NULL`,
@@ -59,7 +59,7 @@ export function findSendingDomain(db: Database, accountId: number, fromDomain: s
   for (let name = fromDomain; name.includes('.'); name = name.slice(name.indexOf('.') + 1)) {
     const row = sql(db).byName.get(accountId, name)
     if (!row) continue
-    const found = sendingDomainOf(row)
+    const found = toSendingDomain(row)
     if (found.isVerified) return found
     if (!nearest || (found.lapsed && !nearest.lapsed)) nearest = found
   }
@@ -75,7 +75,7 @@ export function findCoveringDomain(db: Database, accountId: number, domain: stri
   return found?.isVerified ? found.domain : undefined
 }
 
-function sendingDomainOf({ id, domain, isVerified, recordsLostAt, spf, dkim, returnPath }: SendingRow): SendingDomain {
+function toSendingDomain({ id, domain, isVerified, recordsLostAt, spf, dkim, returnPath }: SendingRow): SendingDomain {
   if (isVerified === 1 || recordsLostAt === null) return { id, domain, isVerified: isVerified === 1, lapsed: undefined }
   const flags = { spf, dkim, return_path: returnPath }
   const lost = (Object.keys(flags) as (keyof typeof flags)[]).filter((key) => flags[key] === 0)
@@ -91,10 +91,10 @@ export function domainNotVerified(field: string, { domain, lapsed }: SendingDoma
 }
 
 /** Context that seals a domain's DKIM key to its row. */
-export const dkimKeyContext = (uuid: Uint8Array): string => `dkim:${formatUuid(uuid)}`
+export const toDkimKeyContext = (uuid: Uint8Array): string => `dkim:${formatUuid(uuid)}`
 
 /** The domain with its unsealed key, deleted ones too: their open mail is still signed. Undefined when the row is gone. */
-export function signingDomain(db: Database, keys: KeyRing, id: number): SigningDomain | undefined {
+export function findSigningDomain(db: Database, keys: KeyRing, id: number): SigningDomain | undefined {
   const row = sql(db).byId.get(id)
   if (!row) return undefined
   return {
@@ -102,6 +102,6 @@ export function signingDomain(db: Database, keys: KeyRing, id: number): SigningD
     domain: row.domain,
     selector: row.selector,
     returnPathDomain: `${row.subdomain}.${row.domain}`,
-    privateKeyPem: keys.unsealText(row.sealed, dkimKeyContext(row.uuid)),
+    privateKeyPem: keys.unsealText(row.sealed, toDkimKeyContext(row.uuid)),
   }
 }

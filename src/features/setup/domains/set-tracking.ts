@@ -9,18 +9,18 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { audit, systemActor } from '#features/core/audit-logs/audit.ts'
+import { audit, createSystemActor } from '#features/core/audit-logs/audit.ts'
 import type { Config } from '#platform/config.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { conflict, invalid } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { type Domain, failingText, findDomain, findDomainByName, getDomain, SENDING_SUBDOMAIN } from './domains.ts'
-import { registrableDomain, validateDomainName } from './name.ts'
-import { FIRST_CHECK_MS } from './standing.ts'
-import { cnameTarget, hostOwner, isHostElsewhere, publicHost } from './tracking-domain.ts'
+import { type Domain, findDomain, findDomainByName, formatFailing, getDomain, SENDING_SUBDOMAIN } from './domains.ts'
+import { findRegistrableDomain, validateDomainName } from './name.ts'
+import { FIRST_CHECK_DELAY_MS } from './standing.ts'
+import { findHostOwner, getCnameTarget, getPublicHost, isHostElsewhere } from './tracking-domain.ts'
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   setTracking: db.prepare(
     `UPDATE domains SET tracking_domain = ?, tracking_verified_at = NULL, failing = ?, next_check_at = MIN(next_check_at, ?), updated_at = ? WHERE id = ?`,
   ),
@@ -37,14 +37,14 @@ const sql = prepared((db) => ({
  */
 export async function setTrackingDomain(app: App, actor: Actor, id: string, text: string): Promise<Domain> {
   requireCnameTarget(app.config)
-  const host = checkedHost(app.config, text)
+  const host = validateHost(app.config, text)
   return app.commit.write((tx) => {
     const domain = getDomain(tx.db, actor.accountId, id)
     if (isHostElsewhere(tx.db, actor.accountId, host)) throw trackingDomainTaken(host)
     if (domain.trackingDomain === host) return domain
-    requireOtherUse(tx.db, actor.accountId, host)
-    takeHost(app, tx, actor, host)
-    store(app, tx, domain, host)
+    requireNoMailRecords(tx.db, actor.accountId, host)
+    acquireHost(app, tx, actor, host)
+    storeHost(app, tx, domain, host)
     auditTracking(app, tx, actor, 'domain.tracking_set', domain, host)
     return getDomain(tx.db, actor.accountId, id)
   })
@@ -53,22 +53,22 @@ export async function setTrackingDomain(app: App, actor: Actor, id: string, text
 /** Takes the tracking host away; links of future mail are served under the service's own URL. 404. */
 export function removeTrackingDomain(app: App, actor: Actor, id: string): Promise<Domain> {
   return app.commit.writeFromReserve((tx) => {
-    remove(app, tx, actor, getDomain(tx.db, actor.accountId, id))
+    removeHost(app, tx, actor, getDomain(tx.db, actor.accountId, id))
     return getDomain(tx.db, actor.accountId, id)
   })
 }
 
 /** Takes the tracking host of a domain away when it belongs to another account by now. Gives the domain as it is then. */
-export function giveUpForeignHost(app: App, tx: Tx, domain: Domain): Domain {
+export function releaseForeignHost(app: App, tx: Tx, domain: Domain): Domain {
   const { trackingDomain: host } = domain
   if (host === null || !isHostElsewhere(tx.db, domain.accountId, host)) return domain
-  remove(app, tx, systemActor(domain), domain)
+  removeHost(app, tx, createSystemActor(domain), domain)
   return findDomain(tx.db, domain.accountId, domain.uuid) ?? domain
 }
 
 /** To what a tracking host has to point. 409 `no_cname_target` when that is no name that others can look up. */
 export function requireCnameTarget(config: Config): string {
-  const target = cnameTarget(config)
+  const target = getCnameTarget(config)
   if (target.includes('.')) return target
   throw conflict(
     'no_cname_target',
@@ -80,15 +80,15 @@ export function requireCnameTarget(config: Config): string {
 export const trackingDomainTaken = (host: string) =>
   conflict('tracking_domain_taken', `${host} belongs to a domain that another account has verified.`)
 
-function checkedHost(config: Config, text: string): string {
+function validateHost(config: Config, text: string): string {
   const name = validateDomainName(text)
   if (name.kind === 'invalid') throw invalidHost(name.reason)
   const { domain: host } = name
-  const registered = registrableDomain(host)
+  const registered = findRegistrableDomain(host)
   if (host === registered) {
     throw invalidHost(`${host} itself cannot have a CNAME record; give a name below it, such as links.${host}.`)
   }
-  const own = [publicHost(config), cnameTarget(config), config.hostname.toLowerCase()]
+  const own = [getPublicHost(config), getCnameTarget(config), config.hostname.toLowerCase()]
   if (own.includes(host)) {
     throw invalidHost(`${host} is the name of this service; give a name of your own, such as links.example.com.`)
   }
@@ -96,7 +96,7 @@ function checkedHost(config: Config, text: string): string {
 }
 
 /** Refuses names at which the account's domains need other records: DNS allows none beside a CNAME. */
-function requireOtherUse(db: Database, accountId: number, host: string): void {
+function requireNoMailRecords(db: Database, accountId: number, host: string): void {
   const prefix = `${SENDING_SUBDOMAIN}.`
   const parent = host.startsWith(prefix) ? host.slice(prefix.length) : undefined
   const inUse = [host, parent].some((name) => name !== undefined && findDomainByName(db, accountId, name) !== undefined)
@@ -107,32 +107,32 @@ function requireOtherUse(db: Database, accountId: number, host: string): void {
 }
 
 /** Makes sure that nobody holds a host that is no other account's. Throws 409 when its holder may keep it. */
-function takeHost(app: App, tx: Tx, actor: Actor, host: string): void {
+function acquireHost(app: App, tx: Tx, actor: Actor, host: string): void {
   const row = sql(tx.db).holder.get(host)
   const holder = row && findDomain(tx.db, row.accountId, new Uint8Array(row.uuid))
   if (!holder) return
   if (holder.accountId === actor.accountId) {
     throw conflict('tracking_domain_taken', `${host} is already the tracking domain of ${holder.domain}.`)
   }
-  if (hostOwner(tx.db, host) !== actor.accountId) {
+  if (findHostOwner(tx.db, host) !== actor.accountId) {
     throw conflict(
       'tracking_domain_taken',
       `${host} is already in use by another account. If its domain is yours, register and verify that first.`,
     )
   }
-  remove(app, tx, systemActor(holder), holder)
+  removeHost(app, tx, createSystemActor(holder), holder)
 }
 
-function remove(app: App, tx: Tx, actor: Actor, domain: Domain): void {
+function removeHost(app: App, tx: Tx, actor: Actor, domain: Domain): void {
   if (domain.trackingDomain === null) return
-  store(app, tx, domain, null)
+  storeHost(app, tx, domain, null)
   auditTracking(app, tx, actor, 'domain.tracking_removed', domain, domain.trackingDomain)
 }
 
-function store(app: App, tx: Tx, domain: Domain, host: string | null): void {
+function storeHost(app: App, tx: Tx, domain: Domain, host: string | null): void {
   const { tracking: _, ...failing } = domain.failing
-  const nextCheckAt = host === null ? domain.nextCheckAt : app.clock.now() + FIRST_CHECK_MS
-  sql(tx.db).setTracking.run(host, failingText(failing), nextCheckAt, app.eventTime(), domain.id)
+  const nextCheckAt = host === null ? domain.nextCheckAt : app.clock.now() + FIRST_CHECK_DELAY_MS
+  sql(tx.db).setTracking.run(host, formatFailing(failing), nextCheckAt, app.eventTime(), domain.id)
 }
 
 function auditTracking(app: App, tx: Tx, actor: Actor, action: string, domain: Domain, host: string): void {

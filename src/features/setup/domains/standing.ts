@@ -20,18 +20,18 @@ import type { Check } from './check-result.ts'
 import { DNS_RECORD_KEYS, type DnsRecordKey } from './dns-records.ts'
 
 /** What is looked at: the records of the domain, and the CNAME of its tracking host. */
-export type LookKey = DnsRecordKey | 'tracking'
+export type CheckKey = DnsRecordKey | 'tracking'
 
 /** What a look has found; a record that it left out is as it was. */
-export type Looks = Readonly<Partial<Record<LookKey, Check>>>
+export type CheckResults = Readonly<Partial<Record<CheckKey, Check>>>
 
 /**
  * Verified records beside those of sending that scheduled looks find missing or wrong: since when, and at how many
  * looks in a row.
  */
-export type Failing = Readonly<Partial<Record<LookKey, { readonly since: Millis; readonly looks: number }>>>
+export type Failing = Readonly<Partial<Record<CheckKey, { readonly since: Millis; readonly looks: number }>>>
 
-export interface Standing {
+export interface VerificationState {
   readonly verified: Readonly<Record<DnsRecordKey, boolean>>
   readonly verifiedAt: Millis | null
   /**
@@ -53,31 +53,31 @@ export const SENDING_RECORDS: readonly DnsRecordKey[] = ['spf', 'dkim', 'return_
 export const LOSS_GRACE_MS = hours(72)
 
 /** Until when a domain sends that lacks records, or sent; null while it lacks none, or never was verified. */
-export const sendsUntil = ({ recordsLostAt }: Pick<Standing, 'recordsLostAt'>): Millis | null =>
+export const getSendsUntil = ({ recordsLostAt }: Pick<VerificationState, 'recordsLostAt'>): Millis | null =>
   recordsLostAt === null ? null : recordsLostAt + LOSS_GRACE_MS
 
 /** The records of sending that a domain that was verified lacks now. */
-export const lostRecordsOf = ({
+export const listLostRecords = ({
   recordsLostAt,
   verified,
-}: Pick<Standing, 'recordsLostAt' | 'verified'>): DnsRecordKey[] =>
+}: Pick<VerificationState, 'recordsLostAt' | 'verified'>): DnsRecordKey[] =>
   recordsLostAt === null ? [] : SENDING_RECORDS.filter((key) => !verified[key])
 
 /** A verified record that sending does not need is given up only after both. */
-const FORGIVEN_LOOKS = 3
+const FORGIVEN_CHECKS = 3
 const FORGIVEN_MS = hours(24)
 
 /** The first look that nobody asked for, after registration. */
-export const FIRST_CHECK_MS = minutes(5)
+export const FIRST_CHECK_DELAY_MS = minutes(5)
 
 /** The standing after a look at `now`. */
-export function standingAfter(
-  before: Standing,
-  checks: Looks,
-  look: { readonly by: 'request' | 'schedule'; readonly now: Millis },
-): Standing {
-  const failing: Partial<Record<LookKey, { since: Millis; looks: number }>> = {}
-  const stateAfter = (key: LookKey, was: boolean, isForgiven: boolean): boolean => {
+export function applyChecks(
+  before: VerificationState,
+  checks: CheckResults,
+  trigger: { readonly by: 'request' | 'schedule'; readonly now: Millis },
+): VerificationState {
+  const failing: Partial<Record<CheckKey, { since: Millis; looks: number }>> = {}
+  const isSetAfter = (key: CheckKey, was: boolean, isForgiven: boolean): boolean => {
     const earlier = before.failing[key]
     const outcome = checks[key]?.outcome ?? 'unknown'
     if (outcome === 'verified') return true
@@ -85,15 +85,15 @@ export function standingAfter(
       if (earlier) failing[key] = earlier
       return was
     }
-    if (!was || !isForgiven || look.by !== 'schedule') return false
-    const now = { since: earlier?.since ?? look.now, looks: (earlier?.looks ?? 0) + 1 }
-    if (now.looks >= FORGIVEN_LOOKS && look.now - now.since >= FORGIVEN_MS) return false
+    if (!was || !isForgiven || trigger.by !== 'schedule') return false
+    const now = { since: earlier?.since ?? trigger.now, looks: (earlier?.looks ?? 0) + 1 }
+    if (now.looks >= FORGIVEN_CHECKS && trigger.now - now.since >= FORGIVEN_MS) return false
     failing[key] = now
     return true
   }
   const flagAfter = (key: DnsRecordKey): boolean =>
-    stateAfter(key, before.verified[key], before.verifiedAt !== null && !SENDING_RECORDS.includes(key))
-  const isTracking = before.trackingDomain !== null && stateAfter('tracking', before.trackingVerifiedAt !== null, true)
+    isSetAfter(key, before.verified[key], before.verifiedAt !== null && !SENDING_RECORDS.includes(key))
+  const isTracking = before.trackingDomain !== null && isSetAfter('tracking', before.trackingVerifiedAt !== null, true)
   const verified: Record<DnsRecordKey, boolean> = {
     spf: flagAfter('spf'),
     dkim: flagAfter('dkim'),
@@ -103,21 +103,21 @@ export function standingAfter(
   }
   return {
     verified,
-    ...verificationAfter(before, checks, verified, look.now),
-    mxVerifiedAt: verified.mx ? (before.mxVerifiedAt ?? look.now) : null,
+    ...computeVerification(before, checks, verified, trigger.now),
+    mxVerifiedAt: verified.mx ? (before.mxVerifiedAt ?? trigger.now) : null,
     trackingDomain: before.trackingDomain,
-    trackingVerifiedAt: isTracking ? (before.trackingVerifiedAt ?? look.now) : null,
+    trackingVerifiedAt: isTracking ? (before.trackingVerifiedAt ?? trigger.now) : null,
     inboundEnabled: before.inboundEnabled || (verified.mx && !before.verified.mx),
     failing,
   }
 }
 
-function verificationAfter(
-  before: Standing,
-  checks: Looks,
-  verified: Standing['verified'],
+function computeVerification(
+  before: VerificationState,
+  checks: CheckResults,
+  verified: VerificationState['verified'],
   now: Millis,
-): Pick<Standing, 'verifiedAt' | 'recordsLostAt'> {
+): Pick<VerificationState, 'verifiedAt' | 'recordsLostAt'> {
   const { verifiedAt, recordsLostAt } = before
   // A look at the tracking host alone says nothing about the domain.
   if (SENDING_RECORDS.every((key) => checks[key] === undefined)) return { verifiedAt, recordsLostAt }
@@ -134,7 +134,7 @@ function verificationAfter(
 }
 
 /** Whether the API shows a difference. */
-export const isSameStanding = (a: Standing, b: Standing): boolean =>
+export const isSameState = (a: VerificationState, b: VerificationState): boolean =>
   DNS_RECORD_KEYS.every((key) => a.verified[key] === b.verified[key]) &&
   a.verifiedAt === b.verifiedAt &&
   a.recordsLostAt === b.recordsLostAt &&
@@ -142,9 +142,9 @@ export const isSameStanding = (a: Standing, b: Standing): boolean =>
   a.inboundEnabled === b.inboundEnabled
 
 /** A look that got no answer is repeated at least this soon. */
-const UNANSWERED_MS = minutes(15)
+const UNANSWERED_INTERVAL_MS = minutes(15)
 
-const WHILE_VERIFIED_MS = hours(6)
+const VERIFIED_INTERVAL_MS = hours(6)
 
 /** No look is put off for longer. */
 export const MAX_CHECK_INTERVAL_MS = days(1)
@@ -155,27 +155,27 @@ export const MAX_CHECK_INTERVAL_MS = days(1)
  * after they were asked for and soon after they were lost.
  * @param sinceChangeMs since the domain was registered or last changed
  */
-export function untilNextLook(
-  standing: Pick<Standing, 'verifiedAt' | 'recordsLostAt' | 'trackingDomain' | 'trackingVerifiedAt'>,
-  checks: Looks | undefined,
+export function computeNextCheckDelay(
+  state: Pick<VerificationState, 'verifiedAt' | 'recordsLostAt' | 'trackingDomain' | 'trackingVerifiedAt'>,
+  checks: CheckResults | undefined,
   sinceChangeMs: number,
   now: Millis,
 ): number {
   const whileUnverified =
     sinceChangeMs < days(1) ? minutes(5) : sinceChangeMs < days(7) ? hours(1) : MAX_CHECK_INTERVAL_MS
-  const isTrackingPending = standing.trackingDomain !== null && standing.trackingVerifiedAt === null
+  const isTrackingPending = state.trackingDomain !== null && state.trackingVerifiedAt === null
   const interval =
-    standing.verifiedAt === null
+    state.verifiedAt === null
       ? whileUnverified
-      : isTrackingPending || standing.recordsLostAt !== null
-        ? Math.min(whileUnverified, WHILE_VERIFIED_MS)
-        : WHILE_VERIFIED_MS
+      : isTrackingPending || state.recordsLostAt !== null
+        ? Math.min(whileUnverified, VERIFIED_INTERVAL_MS)
+        : VERIFIED_INTERVAL_MS
   const isUnanswered = [...SENDING_RECORDS, 'tracking' as const].some((key) => checks?.[key]?.outcome === 'unknown')
-  const until = isUnanswered ? Math.min(interval, UNANSWERED_MS) : interval
-  const lastMoment = standing.verifiedAt === null ? null : sendsUntil(standing)
+  const until = isUnanswered ? Math.min(interval, UNANSWERED_INTERVAL_MS) : interval
+  const lastMoment = state.verifiedAt === null ? null : getSendsUntil(state)
   // A look at the end of the 72 hours is the one that ends them.
   return lastMoment === null || lastMoment <= now ? until : Math.min(until, lastMoment - now)
 }
 
 /** What a look changed of a domain's right to send. */
-export type StandingChange = 'verified' | 'records_lost' | 'records_restored' | 'unverified'
+export type VerificationChange = 'verified' | 'records_lost' | 'records_restored' | 'unverified'

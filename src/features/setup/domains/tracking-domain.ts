@@ -8,7 +8,7 @@
 import type { Database } from 'bun:sqlite'
 import { isIP } from 'node:net'
 import type { Config } from '#platform/config.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 
 interface AccountRow {
@@ -16,19 +16,19 @@ interface AccountRow {
   uuid: Uint8Array
 }
 
-const OF_ACCOUNT =
+const SELECT_ACCOUNT =
   'SELECT account_id AS accountId, accounts.uuid AS uuid FROM domains JOIN accounts ON accounts.id = account_id'
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   ofDomain: db.prepare<{ host: string; accountId: number }, [number]>(
     `SELECT tracking_domain AS host, account_id AS accountId FROM domains
      WHERE id = ? AND tracking_domain IS NOT NULL AND tracking_verified_at IS NOT NULL AND domains.deleted_at IS NULL`,
   ),
   byHost: db.prepare<AccountRow, [string]>(
-    `${OF_ACCOUNT} WHERE tracking_domain = ? AND tracking_verified_at IS NOT NULL AND domains.deleted_at IS NULL`,
+    `${SELECT_ACCOUNT} WHERE tracking_domain = ? AND tracking_verified_at IS NOT NULL AND domains.deleted_at IS NULL`,
   ),
   verifiedBy: db.prepare<AccountRow, [string]>(
-    `${OF_ACCOUNT} WHERE domain = ? AND verified_at IS NOT NULL AND domains.deleted_at IS NULL`,
+    `${SELECT_ACCOUNT} WHERE domain = ? AND verified_at IS NOT NULL AND domains.deleted_at IS NULL`,
   ),
 }))
 
@@ -36,35 +36,35 @@ const sql = prepared((db) => ({
  * The verified tracking host of a domain, in A-labels and lower case; null: its links are served under the service's own URL.
  * @param domainId id of the row, not the public one
  */
-export function trackingHost(db: Database, domainId: number): string | null {
+export function findTrackingHost(db: Database, domainId: number): string | null {
   const row = sql(db).ofDomain.get(domainId)
   return row && !isHostElsewhere(db, row.accountId, row.host) ? row.host : null
 }
 
 /** Whether `host`, a bare name without a port, is the verified tracking host of any account's domain. */
 export function isTrackingHost(db: Database, host: string): boolean {
-  const name = nameOf(host)
+  const name = normaliseHost(host)
   const row = sql(db).byHost.get(name)
   return row !== null && !isHostElsewhere(db, row.accountId, name)
 }
 
 /** UUID of the account whose links a verified tracking host serves; undefined for any other host. @param host a bare name without a port */
-export function trackingHostAccount(db: Database, host: string): UuidBytes | undefined {
-  const name = nameOf(host)
+export function findTrackingHostAccount(db: Database, host: string): UuidBytes | undefined {
+  const name = normaliseHost(host)
   const row = sql(db).byHost.get(name)
-  return row ? (ownerOf(db, name) ?? row).uuid : undefined
+  return row ? (findOwnerRow(db, name) ?? row).uuid : undefined
 }
 
 /** Whether the host belongs to another account: the nearest verified domain at or above it is theirs. @param host in A-labels and lower case */
 export function isHostElsewhere(db: Database, accountId: number, host: string): boolean {
-  const owner = hostOwner(db, host)
+  const owner = findHostOwner(db, host)
   return owner !== undefined && owner !== accountId
 }
 
 /** Row id of the account that has verified the nearest domain at or above `host`. @param host in A-labels and lower case */
-export const hostOwner = (db: Database, host: string): number | undefined => ownerOf(db, host)?.accountId
+export const findHostOwner = (db: Database, host: string): number | undefined => findOwnerRow(db, host)?.accountId
 
-function ownerOf(db: Database, host: string): AccountRow | undefined {
+function findOwnerRow(db: Database, host: string): AccountRow | undefined {
   for (let name = host; name.includes('.'); name = name.slice(name.indexOf('.') + 1)) {
     const row = sql(db).verifiedBy.get(name)
     if (row) return row
@@ -73,14 +73,14 @@ function ownerOf(db: Database, host: string): AccountRow | undefined {
 }
 
 /** To what the CNAME of a tracking host points: the host of our public URL when that is a full name, else our host name. Lower case. */
-export function cnameTarget({ publicUrl, hostname }: Pick<Config, 'publicUrl' | 'hostname'>): string {
-  const host = publicHost({ publicUrl })
-  return host.includes('.') && isIP(host) === 0 ? host : nameOf(hostname)
+export function getCnameTarget({ publicUrl, hostname }: Pick<Config, 'publicUrl' | 'hostname'>): string {
+  const host = getPublicHost({ publicUrl })
+  return host.includes('.') && isIP(host) === 0 ? host : normaliseHost(hostname)
 }
 
 /** The host of our public URL: a name in A-labels and lower case, or an IP address. */
-export const publicHost = ({ publicUrl }: Pick<Config, 'publicUrl'>): string =>
-  nameOf(new URL(publicUrl).hostname).replace(/^\[(.*)\]$/, '$1')
+export const getPublicHost = ({ publicUrl }: Pick<Config, 'publicUrl'>): string =>
+  normaliseHost(new URL(publicUrl).hostname).replace(/^\[(.*)\]$/, '$1')
 
 /** A host name in lower case, without the dot at its end. */
-export const nameOf = (host: string): string => host.toLowerCase().replace(/\.$/, '')
+export const normaliseHost = (host: string): string => host.toLowerCase().replace(/\.$/, '')

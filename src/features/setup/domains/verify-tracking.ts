@@ -6,11 +6,11 @@ import { checkTracking } from './check-tracking.ts'
 import { type Domain, getDomain } from './domains.ts'
 import { requireCnameTarget, trackingDomainTaken } from './set-tracking.ts'
 import { isHostElsewhere } from './tracking-domain.ts'
-import { type ShownCheck, shownCheck, storeLook } from './verify.ts'
+import { type CheckView, storeChecks, toCheckView } from './verify.ts'
 
 export interface TrackingVerification {
   readonly domain: Domain
-  readonly check: ShownCheck
+  readonly check: CheckView
 }
 
 /**
@@ -20,20 +20,20 @@ export interface TrackingVerification {
  * @param id public id of the domain
  */
 export async function verifyTracking(app: App, actor: Actor, id: string): Promise<TrackingVerification> {
-  const { host } = trackedDomain(app.db, actor, id)
+  const { host } = getTrackedDomain(app.db, actor, id)
   const check = await checkTracking(app.freshResolver, { host, target: requireCnameTarget(app.config) })
   return app.commit.write((tx) => {
-    const { domain: before, host: hostNow } = trackedDomain(tx.db, actor, id)
+    const { domain: before, host: hostNow } = getTrackedDomain(tx.db, actor, id)
     if (hostNow !== host) {
       throw conflict('tracking_domain_changed', 'The tracking domain was changed while it was looked up; verify again.')
     }
-    storeLook(app, tx, actor, before, { tracking: check }, 'request')
+    storeChecks(app, tx, actor, before, { tracking: check }, 'request')
     const domain = getDomain(tx.db, actor.accountId, id)
-    return { domain, check: shownCheck(check, domain.trackingVerifiedAt !== null) }
+    return { domain, check: toCheckView(check, domain.trackingVerifiedAt !== null) }
   })
 }
 
-function trackedDomain(db: Database, actor: Actor, id: string): { domain: Domain; host: string } {
+function getTrackedDomain(db: Database, actor: Actor, id: string): { domain: Domain; host: string } {
   const domain = getDomain(db, actor.accountId, id)
   const { trackingDomain: host } = domain
   if (host === null) {

@@ -8,28 +8,28 @@ import { audit } from '#features/core/audit-logs/audit.ts'
 import { record } from '#features/core/events/record.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { type Check, verified } from './check-result.ts'
 import { checkDomain, type DomainChecks } from './checks.ts'
 import { DNS_RECORD_KEYS, type DnsRecordKey } from './dns-records.ts'
-import { type Domain, dnsOf, domainTaken, failingText, getDomain, isVerifiedElsewhere } from './domains.ts'
-import { lossNoticeDueAt } from './loss-notices.ts'
-import { giveUpForeignHost } from './set-tracking.ts'
+import { type Domain, domainTaken, formatFailing, getDomain, isVerifiedElsewhere, toDomainDns } from './domains.ts'
+import { computeNoticeDueAt } from './loss-notices.ts'
+import { releaseForeignHost } from './set-tracking.ts'
 import {
-  isSameStanding,
-  type Looks,
-  lostRecordsOf,
+  applyChecks,
+  type CheckResults,
+  computeNextCheckDelay,
+  getSendsUntil,
+  isSameState,
+  listLostRecords,
   SENDING_RECORDS,
-  type Standing,
-  type StandingChange,
-  sendsUntil,
-  standingAfter,
-  untilNextLook,
+  type VerificationChange,
+  type VerificationState,
 } from './standing.ts'
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   setStanding: db.prepare(
     `UPDATE domains SET spf_verified = ?, dkim_verified = ?, dmarc_verified = ?, return_path_verified = ?, mx_verified = ?, inbound_enabled = ?,
      mx_verified_at = ?, tracking_verified_at = ?, verified_at = ?, records_lost_at = ?, loss_notice_due_at = ?, failing = ?,
@@ -39,14 +39,14 @@ const sql = prepared((db) => ({
 }))
 
 /** What is shown of a check: `verified` is the domain's flag after the look, `detail` what this look found. */
-export interface ShownCheck {
+export interface CheckView {
   readonly verified: boolean
   readonly detail: string
 }
 
-export interface Verification {
+export interface DomainVerification {
   readonly domain: Domain
-  readonly checks: Readonly<Record<DnsRecordKey, ShownCheck>>
+  readonly checks: Readonly<Record<DnsRecordKey, CheckView>>
   /** Whether all records that sending needs are there. */
   readonly fullyVerified: boolean
 }
@@ -57,17 +57,17 @@ export interface Verification {
  * meanwhile; 409 `domain_taken`, with nothing changed, while another account has it verified.
  * @param id public id
  */
-export async function verifyDomain(app: App, actor: Actor, id: string): Promise<Verification> {
-  const asked = ownableDomain(app.db, actor, id)
-  const checks = await checkDomain(app.freshResolver, dnsOf(app.config, asked))
+export async function verifyDomain(app: App, actor: Actor, id: string): Promise<DomainVerification> {
+  const requested = getOwnableDomain(app.db, actor, id)
+  const checks = await checkDomain(app.freshResolver, toDomainDns(app.config, requested))
   return app.commit.write((tx) => {
     // Also here: who asks often puts the scheduled looks off.
-    const before = giveUpForeignHost(app, tx, ownableDomain(tx.db, actor, id))
-    storeLook(app, tx, actor, before, checks, 'request')
+    const before = releaseForeignHost(app, tx, getOwnableDomain(tx.db, actor, id))
+    storeChecks(app, tx, actor, before, checks, 'request')
     const domain = getDomain(tx.db, actor.accountId, id)
     return {
       domain,
-      checks: shownChecks(domain, checks),
+      checks: toCheckViews(domain, checks),
       fullyVerified: SENDING_RECORDS.every((key) => domain.verified[key]),
     }
   })
@@ -80,10 +80,10 @@ export async function verifyDomain(app: App, actor: Actor, id: string): Promise<
  */
 export function vouchForDomain(app: App, actor: Actor, id: string): Promise<Domain> {
   return app.commit.write((tx) => {
-    const before = giveUpForeignHost(app, tx, ownableDomain(tx.db, actor, id))
-    const asGiven = verified('The operator vouches for it.')
-    const looks = Object.fromEntries(DNS_RECORD_KEYS.map((key) => [key, asGiven])) as Looks
-    storeLook(app, tx, actor, before, looks, 'request')
+    const before = releaseForeignHost(app, tx, getOwnableDomain(tx.db, actor, id))
+    const assumed = verified('The operator vouches for it.')
+    const checks = Object.fromEntries(DNS_RECORD_KEYS.map((key) => [key, assumed])) as CheckResults
+    storeChecks(app, tx, actor, before, checks, 'request')
     audit(app, tx, actor, {
       action: 'domain.vouched_for',
       resourceType: 'domain',
@@ -94,7 +94,7 @@ export function vouchForDomain(app: App, actor: Actor, id: string): Promise<Doma
   })
 }
 
-function ownableDomain(db: Database, actor: Actor, id: string): Domain {
+function getOwnableDomain(db: Database, actor: Actor, id: string): Domain {
   const domain = getDomain(db, actor.accountId, id)
   if (isVerifiedElsewhere(db, actor.accountId, domain.domain)) throw domainTaken(domain.domain)
   return domain
@@ -105,21 +105,21 @@ function ownableDomain(db: Database, actor: Actor, id: string): Domain {
  * former an event and a line in the log as well. `before` was read in this transaction. Only a look at all records of
  * the domain puts the next one off.
  */
-export function storeLook(
+export function storeChecks(
   app: App,
   tx: Tx,
   actor: Actor,
   before: Domain,
-  looks: Looks,
+  checks: CheckResults,
   by: 'request' | 'schedule',
 ): void {
   const now = app.eventTime()
-  const after = standingAfter(before, looks, { by, now: app.clock.now() })
-  const updatedAt = isSameStanding(before, after) ? before.updatedAt : now
-  const isWhole = DNS_RECORD_KEYS.every((key) => looks[key] !== undefined)
-  const nextLookAt = app.clock.now() + untilNextLook(after, looks, now - updatedAt, app.clock.now())
+  const after = applyChecks(before, checks, { by, now: app.clock.now() })
+  const updatedAt = isSameState(before, after) ? before.updatedAt : now
+  const isWhole = DNS_RECORD_KEYS.every((key) => checks[key] !== undefined)
+  const nextCheckAt = app.clock.now() + computeNextCheckDelay(after, checks, now - updatedAt, app.clock.now())
   const { verified } = after
-  const changes = changesOf(before, after)
+  const changes = findChanges(before, after)
   sql(tx.db).setStanding.run(
     verified.spf ? 1 : 0,
     verified.dkim ? 1 : 0,
@@ -131,10 +131,13 @@ export function storeLook(
     after.trackingVerifiedAt,
     after.verifiedAt,
     after.recordsLostAt,
-    changes.reduce((dueAt, change) => lossNoticeDueAt(before, change, app.clock.now(), dueAt), before.lossNoticeDueAt),
-    failingText(after.failing),
+    changes.reduce(
+      (dueAt, change) => computeNoticeDueAt(before, change, app.clock.now(), dueAt),
+      before.lossNoticeDueAt,
+    ),
+    formatFailing(after.failing),
     isWhole ? now : before.checkedAt,
-    isWhole ? nextLookAt : Math.min(before.nextCheckAt, nextLookAt),
+    isWhole ? nextCheckAt : Math.min(before.nextCheckAt, nextCheckAt),
     updatedAt,
     before.id,
   )
@@ -146,9 +149,9 @@ export function storeLook(
       metadata: { domain: before.domain, ...more },
     })
   for (const change of changes) {
-    const facts = factsOf(before, after, change)
-    recordAudit(`domain.${change}`, { ...facts })
-    if (change !== 'verified') recordLoss(app, tx, before, change, { at: now, ...facts })
+    const details = toLossDetails(before, after, change)
+    recordAudit(`domain.${change}`, { ...details })
+    if (change !== 'verified') recordLoss(app, tx, before, change, { at: now, ...details })
   }
   const isTracking = after.trackingVerifiedAt !== null
   if ((before.trackingVerifiedAt !== null) !== isTracking)
@@ -157,8 +160,8 @@ export function storeLook(
     })
 }
 
-function changesOf(before: Standing, after: Standing): StandingChange[] {
-  const changes: StandingChange[] = []
+function findChanges(before: VerificationState, after: VerificationState): VerificationChange[] {
+  const changes: VerificationChange[] = []
   if (before.recordsLostAt === null && after.recordsLostAt !== null) changes.push('records_lost')
   if (before.recordsLostAt !== null && after.recordsLostAt === null) changes.push('records_restored')
   if (before.verifiedAt === null && after.verifiedAt !== null) changes.push('verified')
@@ -166,18 +169,18 @@ function changesOf(before: Standing, after: Standing): StandingChange[] {
   return changes
 }
 
-interface LossFacts {
+interface LossDetails {
   readonly lost?: readonly DnsRecordKey[]
   readonly sends_until?: string
 }
 
-function factsOf(before: Standing, after: Standing, change: StandingChange): LossFacts {
+function toLossDetails(before: VerificationState, after: VerificationState, change: VerificationChange): LossDetails {
   if (change === 'verified') return {}
-  if (change === 'records_restored') return { lost: lostRecordsOf(before) }
-  return { lost: lostRecordsOf(after), sends_until: isoTime(sendsUntil(after) ?? 0) }
+  if (change === 'records_restored') return { lost: listLostRecords(before) }
+  return { lost: listLostRecords(after), sends_until: isoTime(getSendsUntil(after) ?? 0) }
 }
 
-const LOSS_LOGS = {
+const LOSS_LOG_MESSAGES = {
   records_lost: 'a verified domain lost DNS records: its mail is sent for 72 hours more',
   unverified: 'a domain has lacked DNS records for 72 hours: its mail is refused',
   records_restored: 'the DNS records of a domain are there again',
@@ -187,8 +190,8 @@ function recordLoss(
   app: App,
   tx: Tx,
   { accountId, uuid, domain }: Domain,
-  change: keyof typeof LOSS_LOGS,
-  { at, lost = [], sends_until: until }: LossFacts & { readonly at: Millis },
+  change: keyof typeof LOSS_LOG_MESSAGES,
+  { at, lost = [], sends_until: until }: LossDetails & { readonly at: Millis },
 ): void {
   const data = {
     domain_id: formatUuid(uuid),
@@ -197,32 +200,32 @@ function recordLoss(
     ...(until !== undefined && { sends_until: until }),
   }
   record(tx, { accountId, type: `domain.${change}`, at, data })
-  tx.afterCommit(() => app.log[change === 'records_restored' ? 'info' : 'warn'](data, LOSS_LOGS[change]))
+  tx.afterCommit(() => app.log[change === 'records_restored' ? 'info' : 'warn'](data, LOSS_LOG_MESSAGES[change]))
 }
 
 /** Puts the next look off without one: the domain is another account's for now. */
-export function skipLook(app: App, tx: Tx, domain: Domain): void {
+export function skipCheck(app: App, tx: Tx, domain: Domain): void {
   const now = app.eventTime()
   sql(tx.db).setNextCheck.run(
     now,
-    app.clock.now() + untilNextLook(domain, undefined, now - domain.updatedAt, app.clock.now()),
+    app.clock.now() + computeNextCheckDelay(domain, undefined, now - domain.updatedAt, app.clock.now()),
     domain.id,
   )
 }
 
 /** @param verified the flag as it is after the look */
-export function shownCheck({ outcome, detail }: Check, verified: boolean): ShownCheck {
+export function toCheckView({ outcome, detail }: Check, verified: boolean): CheckView {
   if (outcome !== 'unknown') return { verified, detail }
   return { verified, detail: `${detail} Until then it stays ${verified ? 'verified, as it was' : 'unverified'}.` }
 }
 
-function shownChecks(domain: Domain, checks: DomainChecks): Record<DnsRecordKey, ShownCheck> {
-  const shown = (key: DnsRecordKey): ShownCheck => shownCheck(checks[key], domain.verified[key])
+function toCheckViews(domain: Domain, checks: DomainChecks): Record<DnsRecordKey, CheckView> {
+  const toView = (key: DnsRecordKey): CheckView => toCheckView(checks[key], domain.verified[key])
   return {
-    spf: shown('spf'),
-    dkim: shown('dkim'),
-    dmarc: shown('dmarc'),
-    return_path: shown('return_path'),
-    mx: shown('mx'),
+    spf: toView('spf'),
+    dkim: toView('dkim'),
+    dmarc: toView('dmarc'),
+    return_path: toView('return_path'),
+    mx: toView('mx'),
   }
 }

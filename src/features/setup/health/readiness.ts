@@ -12,9 +12,9 @@ import { seconds } from '#platform/units.ts'
 export type Readiness = () => Promise<readonly ErrorDetail[]>
 
 /** How long the database may take for a write and a read. */
-const DATABASE_MS = seconds(2)
+const DATABASE_TIMEOUT_MS = seconds(2)
 /** How long an answer of the database holds, so that being asked often costs no writes. */
-const PROBE_HOLDS_MS = seconds(5)
+const PROBE_TTL_MS = seconds(5)
 
 const PROBE_KEY = 'ready_probe'
 
@@ -37,21 +37,21 @@ export function createReadiness(
     }
   }
 
-  const databaseAnswers = async (): Promise<boolean> => {
-    if (app.clock.monotonicMs() - answeredAtMs < PROBE_HOLDS_MS) return true
+  const isDatabaseResponding = async (): Promise<boolean> => {
+    if (app.clock.monotonicMs() - answeredAtMs < PROBE_TTL_MS) return true
     probe ??= probeDatabase().finally(() => {
       probe = undefined
     })
-    return withinTime(app, DATABASE_MS, probe)
+    return isTrueWithin(app, DATABASE_TIMEOUT_MS, probe)
   }
 
   return async () => {
     const [isDatabaseUp, isDiskLow] = await Promise.all([
-      databaseAnswers(),
+      isDatabaseResponding(),
       // A disk that does not even answer has no room for us.
-      withinTime(
+      isTrueWithin(
         app,
-        DATABASE_MS,
+        DATABASE_TIMEOUT_MS,
         app.disk.isLow().then((isLow) => !isLow),
       ).then((hasRoom) => !hasRoom),
     ])
@@ -70,13 +70,13 @@ async function writeAndRead(app: Pick<App, 'db' | 'commit' | 'clock'>): Promise<
 }
 
 /** What `asked` says, or false when it fails or takes longer. */
-function withinTime(app: Pick<App, 'clock'>, limitMs: Millis, asked: Promise<boolean>): Promise<boolean> {
+function isTrueWithin(app: Pick<App, 'clock'>, limitMs: Millis, question: Promise<boolean>): Promise<boolean> {
   return new Promise((resolve) => {
     const timer = app.clock.after(limitMs, () => resolve(false))
     const settle = (isTrue: boolean) => {
       timer.cancel()
       resolve(isTrue)
     }
-    asked.then(settle, () => settle(false))
+    question.then(settle, () => settle(false))
   })
 }

@@ -1,7 +1,7 @@
 /** @module Wire shapes of message streams. */
 import { type Static, Type } from '@sinclair/typebox'
 import { isoTime } from '#platform/http/envelope.ts'
-import { Closed, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { StrictObject, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { REPUTATION_DAYS, type Reputation } from './figures.ts'
 import type { Stream } from './streams.ts'
@@ -45,14 +45,14 @@ const Slug = Type.String({
 })
 const Name = Type.String({ minLength: 1, maxLength: 200, description: 'Name.' })
 
-export const NewStream = Closed({ slug: Slug, name: Name })
+export const NewStream = StrictObject({ slug: Slug, name: Name })
 
-export const StreamChange = Closed(
+export const StreamChange = StrictObject(
   { slug: Type.Optional(Slug), name: Type.Optional(Name) },
   { description: 'At least one field; those left out keep their value.' },
 )
 
-export const streamWire = (stream: Stream, accountUuid: string): StreamRecord => ({
+export const toStreamWire = (stream: Stream, accountUuid: string): StreamRecord => ({
   id: formatUuid(stream.uuid),
   account_id: accountUuid,
   slug: stream.slug,
@@ -61,15 +61,15 @@ export const streamWire = (stream: Stream, accountUuid: string): StreamRecord =>
   updated_at: isoTime(stream.updatedAt),
 })
 
-export const streamDetailWire = (stream: Stream, accountUuid: string, figures: Reputation): StreamDetail => ({
-  ...streamWire(stream, accountUuid),
+export const toStreamDetailWire = (stream: Stream, accountUuid: string, reputation: Reputation): StreamDetail => ({
+  ...toStreamWire(stream, accountUuid),
   reputation: {
     period_days: REPUTATION_DAYS,
-    sent: figures.sent,
-    delivered: figures.delivered,
-    bounced: figures.bounced,
-    complained: figures.complained,
-    bounce_rate: figures.bounceRate,
-    complaint_rate: figures.complaintRate,
+    sent: reputation.sent,
+    delivered: reputation.delivered,
+    bounced: reputation.bounced,
+    complained: reputation.complained,
+    bounce_rate: reputation.bounceRate,
+    complaint_rate: reputation.complaintRate,
   },
 })

@@ -3,10 +3,10 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
-import { idKey, list, one } from '#platform/http/envelope.ts'
-import { ListOf, One, PageQuery, pageOf } from '#platform/http/schemas.ts'
-import { reputationOf } from './figures.ts'
-import { NewStream, StreamChange, StreamDetail, StreamRecord, streamDetailWire, streamWire } from './model.ts'
+import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
+import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
+import { readReputation } from './figures.ts'
+import { NewStream, StreamChange, StreamDetail, StreamRecord, toStreamDetailWire, toStreamWire } from './model.ts'
 import { changeStream, createStream, deleteStream, getStream, type HasOpenMail, listStreams } from './streams.ts'
 
 const tags = ['Streams']
@@ -18,27 +18,27 @@ export const streamRoutes = (app: App, { hasOpenMail }: { readonly hasOpenMail: 
     .get(
       '/',
       ({ actor, query }) => {
-        const page = pageOf(query)
+        const page = parsePage(query)
         const { streams, total } = listStreams(app.db, actor.accountId, page)
-        return list(
-          streams.map((stream) => streamWire(stream, actor.accountUuid)),
+        return pageBody(
+          streams.map((stream) => toStreamWire(stream, actor.accountUuid)),
           { ...page, total },
           idKey(streams),
         )
       },
       {
         query: PageQuery,
-        response: ListOf(StreamRecord),
+        response: PageBody(StreamRecord),
         detail: { summary: 'List streams', description: 'Newest first.', tags, ...requires('emails:read') },
       },
     )
     .post(
       '/',
       async ({ actor, body, status }) =>
-        status(201, one(streamWire(await createStream(app, actor, body), actor.accountUuid))),
+        status(201, dataBody(toStreamWire(await createStream(app, actor, body), actor.accountUuid))),
       {
         body: NewStream,
-        response: { 201: One(StreamRecord) },
+        response: { 201: DataBody(StreamRecord) },
         detail: { summary: 'Create a stream', tags, ...requires('emails:send') },
       },
     )
@@ -46,12 +46,12 @@ export const streamRoutes = (app: App, { hasOpenMail }: { readonly hasOpenMail: 
       '/:id',
       ({ actor, params }) => {
         const stream = getStream(app.db, actor.accountId, params.id)
-        const figures = reputationOf(app.db, { accountId: actor.accountId, id: stream.id }, app.clock.now())
-        return one(streamDetailWire(stream, actor.accountUuid, figures))
+        const reputation = readReputation(app.db, { accountId: actor.accountId, id: stream.id }, app.clock.now())
+        return dataBody(toStreamDetailWire(stream, actor.accountUuid, reputation))
       },
       {
         params,
-        response: One(StreamDetail),
+        response: DataBody(StreamDetail),
         detail: {
           summary: 'Get a stream',
           description: 'With its own reputation: what became of its mail over the last 30 days.',
@@ -63,11 +63,11 @@ export const streamRoutes = (app: App, { hasOpenMail }: { readonly hasOpenMail: 
     .put(
       '/:id',
       async ({ actor, params, body }) =>
-        one(streamWire(await changeStream(app, actor, params.id, body), actor.accountUuid)),
+        dataBody(toStreamWire(await changeStream(app, actor, params.id, body), actor.accountUuid)),
       {
         params,
         body: StreamChange,
-        response: One(StreamRecord),
+        response: DataBody(StreamRecord),
         detail: {
           summary: 'Change a stream',
           description: 'Fields that are left out keep their value. The slug of `transactional` cannot be changed.',

@@ -7,7 +7,7 @@ import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { conflict, invalid, notFound } from '#platform/errors.ts'
 import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
@@ -23,7 +23,7 @@ export interface Stream {
 
 const COLUMNS = 'id, uuid, slug, name, created_at AS createdAt, updated_at AS updatedAt'
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   bySlug: db.prepare<{ id: number }, [number, string]>(
     'SELECT id FROM streams WHERE account_id = ? AND slug = ? AND deleted_at IS NULL',
   ),
@@ -46,10 +46,10 @@ const sql = prepared((db) => ({
 export const DEFAULT_STREAM = 'transactional'
 
 const SLUG = /^[a-z0-9][a-z0-9-]{0,62}$/
-const LONGEST_NAME = 200
+const MAX_NAME_LENGTH = 200
 
 /** Row id of the stream with a slug; undefined when the account has none. */
-export const findStream = (db: Database, accountId: number, slug: string): number | undefined =>
+export const findStreamId = (db: Database, accountId: number, slug: string): number | undefined =>
   sql(db).bySlug.get(accountId, slug)?.id
 
 /** Writes a stream whose slug is known to be free. */
@@ -84,10 +84,10 @@ export const listStreams = (
 
 /** Makes a stream; 409 `stream_exists` when the account has one with this slug. */
 export function createStream(app: App, actor: Actor, input: { slug: string; name: string }): Promise<Stream> {
-  const slug = validSlug(input.slug)
-  const name = validName(input.name)
+  const slug = validateSlug(input.slug)
+  const name = validateName(input.name)
   return app.commit.write((tx) => {
-    requireFree(tx.db, actor.accountId, slug)
+    requireUnusedSlug(tx.db, actor.accountId, slug)
     const id = formatUuid(insertStream(tx, actor.accountId, { slug, name }, app.eventTime()))
     audit(app, tx, actor, {
       action: 'stream.created',
@@ -108,13 +108,13 @@ export function changeStream(
 ): Promise<Stream> {
   if (change.slug === undefined && change.name === undefined)
     throw invalid('body', 'Give at least one of slug and name.')
-  const slug = change.slug === undefined ? undefined : validSlug(change.slug)
-  const name = change.name === undefined ? undefined : validName(change.name)
+  const slug = change.slug === undefined ? undefined : validateSlug(change.slug)
+  const name = change.name === undefined ? undefined : validateName(change.name)
   return app.commit.write((tx) => {
     const stream = getStream(tx.db, actor.accountId, id)
     if (slug !== undefined && slug !== stream.slug) {
-      refuseDefault(stream, 'renamed')
-      requireFree(tx.db, actor.accountId, slug)
+      requireNotDefault(stream, 'renamed')
+      requireUnusedSlug(tx.db, actor.accountId, slug)
     }
     sql(tx.db).update.run(slug ?? stream.slug, name ?? stream.name, app.eventTime(), stream.id)
     audit(app, tx, actor, {
@@ -134,7 +134,7 @@ export type HasOpenMail = (db: Database, accountId: number, streamId: number) =>
 export function deleteStream(app: App, actor: Actor, id: string, hasOpenMail: HasOpenMail): Promise<void> {
   return app.commit.writeFromReserve((tx) => {
     const stream = getStream(tx.db, actor.accountId, id)
-    refuseDefault(stream, 'deleted')
+    requireNotDefault(stream, 'deleted')
     if (hasOpenMail(tx.db, actor.accountId, stream.id)) {
       throw conflict(
         'stream_in_use',
@@ -151,12 +151,12 @@ export function deleteStream(app: App, actor: Actor, id: string, hasOpenMail: Ha
   })
 }
 
-function requireFree(db: Database, accountId: number, slug: string): void {
-  if (findStream(db, accountId, slug) !== undefined)
+function requireUnusedSlug(db: Database, accountId: number, slug: string): void {
+  if (findStreamId(db, accountId, slug) !== undefined)
     throw conflict('stream_exists', `There is a stream "${slug}" on this account already.`)
 }
 
-function refuseDefault(stream: Stream, verb: 'renamed' | 'deleted'): void {
+function requireNotDefault(stream: Stream, verb: 'renamed' | 'deleted'): void {
   if (stream.slug === DEFAULT_STREAM)
     throw conflict(
       'stream_protected',
@@ -164,14 +164,15 @@ function refuseDefault(stream: Stream, verb: 'renamed' | 'deleted'): void {
     )
 }
 
-function validSlug(slug: string): string {
+function validateSlug(slug: string): string {
   if (!SLUG.test(slug))
     throw invalid('slug', 'A slug has 1 to 63 of a to z, 0 to 9 and "-", and begins with a letter or digit.')
   return slug
 }
 
-function validName(text: string): string {
+function validateName(text: string): string {
   const name = text.trim()
-  if (name === '' || name.length > LONGEST_NAME) throw invalid('name', `A name has 1 to ${LONGEST_NAME} characters.`)
+  if (name === '' || name.length > MAX_NAME_LENGTH)
+    throw invalid('name', `A name has 1 to ${MAX_NAME_LENGTH} characters.`)
   return name
 }

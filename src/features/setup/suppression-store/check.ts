@@ -3,15 +3,15 @@
  * writes.
  */
 import type { Database } from 'bun:sqlite'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { normaliseAddress } from '#protocols/address/parse.ts'
-import { listedForm } from './listed-form.ts'
+import { suppressionListKey } from './listed-form.ts'
 
 /** What a suppression stops: all mail, or only mail with `transactional: false`. Position = the stored code: only ever append. */
-export const COVERAGES = ['all', 'marketing'] as const
-export type Coverage = (typeof COVERAGES)[number]
+export const SUPPRESSION_SCOPES = ['all', 'marketing'] as const
+export type SuppressionScope = (typeof SUPPRESSION_SCOPES)[number]
 
-export const coverageCode = (coverage: Coverage): number => COVERAGES.indexOf(coverage)
+export const toSuppressionScopeCode = (coverage: SuppressionScope): number => SUPPRESSION_SCOPES.indexOf(coverage)
 
 /** Why an address is on the list, where the service itself put it there. */
 export const UNSUBSCRIBE = 'unsubscribe'
@@ -31,9 +31,9 @@ interface Row {
 const COLUMNS = 'covers, stream_id AS streamId, list_id AS listId, reason'
 
 /** Rows of an address that are read to choose among them; of whoever has more, SQL chooses. */
-const FEW = 8
+const MAX_ROWS_COMPARED = 8
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   // To choose in SQL costs three times as much as to find them, and nearly all addresses have none. In the order of the index: of all mail first.
   ofAddress: db.prepare<Row, [number, string, number]>(
     `SELECT ${COLUMNS} FROM suppressions WHERE account_id = ? AND address = ? ORDER BY covers, stream_id, list_id LIMIT ?`,
@@ -50,10 +50,10 @@ const sql = prepared((db) => ({
  * The form in which an address is kept and looked up: lower case with composed Unicode, the domain in A-labels, a local part without needless
  * quotes. The key of a key is itself. Takes any text.
  */
-export const suppressionKey = normaliseAddress
+export const toSuppressionKey = normaliseAddress
 
 /** An email as far as it decides whether a suppression stops it. */
-export interface Covered {
+export interface SuppressionQuery {
   readonly accountId: number
   /** In any spelling. */
   readonly address: string
@@ -65,14 +65,15 @@ export interface Covered {
 }
 
 /** Why the account may not send this email to the address; undefined when it may. A reason that stops all mail comes first. */
-export function suppressionOf(db: Database, covered: Covered): { reason: string } | undefined {
+export function suppressionOf(db: Database, covered: SuppressionQuery): { reason: string } | undefined {
   const { accountId, transactional, streamId, listId } = covered
-  const key = suppressionKey(covered.address)
-  const listed = listedForm(db, accountId, key)
+  const key = toSuppressionKey(covered.address)
+  const listed = suppressionListKey(db, accountId, key)
   // An address has both forms when it was put on the list again, and then an older export with its hash was imported.
-  const rows = listed === key ? rowsOf(db, key, covered) : [...rowsOf(db, listed, covered), ...rowsOf(db, key, covered)]
+  const rows =
+    listed === key ? findRows(db, key, covered) : [...findRows(db, listed, covered), ...findRows(db, key, covered)]
   if (rows.length === 0) return undefined
-  const ofAll = rows.find(isOfAll)
+  const ofAll = rows.find(coversAllMail)
   if (ofAll || transactional) return ofAll
   const found = rows.filter(
     (row) => (row.streamId === EVERY || row.streamId === streamId) && (row.listId === EVERY || row.listId === listId),
@@ -82,15 +83,15 @@ export function suppressionOf(db: Database, covered: Covered): { reason: string 
   return listId !== undefined && isOptedIn(db, { accountId, addressKey: key, listId }) ? undefined : found[0]
 }
 
-const isOfAll = ({ covers }: Row): boolean => covers === coverageCode('all')
+const coversAllMail = ({ covers }: Row): boolean => covers === toSuppressionScopeCode('all')
 
 /** The rows of one form of an address among which is each that stops the email. */
-function rowsOf(db: Database, form: string, { accountId, streamId, listId }: Covered): Row[] {
-  const rows = sql(db).ofAddress.all(accountId, form, FEW)
+function findRows(db: Database, form: string, { accountId, streamId, listId }: SuppressionQuery): Row[] {
+  const rows = sql(db).ofAddress.all(accountId, form, MAX_ROWS_COMPARED)
   // A stream each: an account can have as many as it likes.
-  return rows.length < FEW || rows.some(isOfAll)
+  return rows.length < MAX_ROWS_COMPARED || rows.some(coversAllMail)
     ? rows
-    : sql(db).chosen.all(accountId, form, coverageCode('marketing'), streamId, listId ?? EVERY)
+    : sql(db).chosen.all(accountId, form, toSuppressionScopeCode('marketing'), streamId, listId ?? EVERY)
 }
 
 /** Whether an address confirmed a list after it had left all of them, so that leaving all of them does not stop the mail of this one. */

@@ -4,21 +4,21 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
-import { contactById } from '#features/setup/contact-store/find.ts'
+import { findContactById } from '#features/setup/contact-store/find.ts'
 import {
   activateContact,
-  type Confirmation,
+  type ConfirmationResult,
   type ContactsOfAddress,
-  optIn,
+  recordOptIn,
   restoreContacts,
   type StoppableContact,
-  type Stopped,
+  type StoppedStatus,
 } from '#features/setup/contact-store/status.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
-import { COMPLAINT, coverageCode, EVERY, HARD_BOUNCE, suppressionOf, UNSUBSCRIBE } from './check.ts'
-import { listedForm } from './listed-form.ts'
+import { prepareStatements } from '#platform/db/open.ts'
+import { COMPLAINT, EVERY, HARD_BOUNCE, suppressionOf, toSuppressionScopeCode, UNSUBSCRIBE } from './check.ts'
+import { suppressionListKey } from './listed-form.ts'
 import { unsuppress } from './suppress.ts'
 
 /**
@@ -26,67 +26,71 @@ import { unsuppress } from './suppress.ts'
  * all lists gets the mail of this one again and nothing else: other lists, and mail of no list, stay stopped. `already` when it is active, `refused` when
  * the link is not the one that was last asked for.
  */
-export function confirmContact(app: App, tx: Tx, contactId: number, since: Millis): Confirmation {
+export function confirmContact(app: App, tx: Tx, contactId: number, since: Millis): ConfirmationResult {
   const result = activateContact(app, tx, contactId, since)
-  const contact = result === 'confirmed' ? contactById(tx.db, contactId) : undefined
+  const contact = result === 'confirmed' ? findContactById(tx.db, contactId) : undefined
   if (!contact) return result
   const { accountId, addressKey: address, listId } = contact
   unsuppress(tx, { accountId, address, reason: UNSUBSCRIBE, covers: 'marketing', listId })
   const stopped = suppressionOf(tx.db, { accountId, address, transactional: false, streamId: EVERY, listId })
-  if (stopped?.reason === UNSUBSCRIBE) optIn(app, tx, contactId)
+  if (stopped?.reason === UNSUBSCRIBE) recordOptIn(app, tx, contactId)
   return result
 }
 
-interface Suppressed {
+interface SuppressionRow {
   readonly covers: number
   readonly listId: number
   readonly reason: string
 }
 
-const sql = prepared((db) => ({
-  ofEveryStream: db.prepare<Suppressed, [number, string]>(
+const sql = prepareStatements((db) => ({
+  ofEveryStream: db.prepare<SuppressionRow, [number, string]>(
     'SELECT covers, list_id AS listId, reason FROM suppressions WHERE account_id = ? AND address = ? AND stream_id = 0',
   ),
 }))
 
-const suppressionsOf = (db: Database, { accountId, addressKey }: ContactsOfAddress): readonly Suppressed[] =>
-  sql(db).ofEveryStream.all(accountId, listedForm(db, accountId, addressKey))
+const listSuppressions = (db: Database, { accountId, addressKey }: ContactsOfAddress): readonly SuppressionRow[] =>
+  sql(db).ofEveryStream.all(accountId, suppressionListKey(db, accountId, addressKey))
 
-/** Makes contacts of an address that unsubscribed what they were before; see `bringBackContacts`. Returns how many moved. */
+/** Makes contacts of an address that unsubscribed what they were before; see `reinstateContacts`. Returns how many moved. */
 export const resubscribeContacts = (app: Pick<App, 'eventTime'>, tx: Tx, which: ContactsOfAddress): number =>
-  bringBackContacts(app, tx, which, ['unsubscribed'])
+  reinstateContacts(app, tx, which, ['unsubscribed'])
 
 /**
  * Called after something about an address was taken off the suppression list: its contacts in one of these statuses become what the rest of the list
  * says of them, and where it says nothing, what they were: active, or pending where they never confirmed. Returns how many moved.
  */
-export function bringBackContacts(
+export function reinstateContacts(
   app: Pick<App, 'eventTime'>,
   tx: Tx,
   which: ContactsOfAddress,
-  from: readonly Stopped[],
+  from: readonly StoppedStatus[],
 ): number {
   // Read for the first contact only: most addresses have none.
-  let rows: readonly Suppressed[] | undefined
-  const stoppedBy = (contact: StoppableContact): Stopped | undefined => {
-    rows ??= suppressionsOf(tx.db, which)
-    return statusUnder(rows, contact)
+  let rows: readonly SuppressionRow[] | undefined
+  const stoppedBy = (contact: StoppableContact): StoppedStatus | undefined => {
+    rows ??= listSuppressions(tx.db, which)
+    return selectStoppedStatus(rows, contact)
   }
   return restoreContacts(app, tx, which, { from, stoppedBy })
 }
 
 /** The status that the suppression list gives to an address that is new on a list; undefined: none. */
-export const stoppedUnder = (
+export const findStoppedStatus = (
   db: Database,
   which: ContactsOfAddress & { readonly listId: number },
-): Stopped | undefined => statusUnder(suppressionsOf(db, which), { listId: which.listId, optedInAt: null })
+): StoppedStatus | undefined =>
+  selectStoppedStatus(listSuppressions(db, which), { listId: which.listId, optedInAt: null })
 
-function statusUnder(rows: readonly Suppressed[], { listId, optedInAt }: StoppableContact): Stopped | undefined {
+function selectStoppedStatus(
+  rows: readonly SuppressionRow[],
+  { listId, optedInAt }: StoppableContact,
+): StoppedStatus | undefined {
   const has = (covers: number, reason: string, ofList: number): boolean =>
     rows.some((row) => row.covers === covers && row.reason === reason && row.listId === ofList)
-  if (has(coverageCode('all'), COMPLAINT, EVERY)) return 'complained'
-  if (has(coverageCode('all'), HARD_BOUNCE, EVERY)) return 'bounced'
-  const marketing = coverageCode('marketing')
+  if (has(toSuppressionScopeCode('all'), COMPLAINT, EVERY)) return 'complained'
+  if (has(toSuppressionScopeCode('all'), HARD_BOUNCE, EVERY)) return 'bounced'
+  const marketing = toSuppressionScopeCode('marketing')
   const isOff = has(marketing, UNSUBSCRIBE, listId) || (optedInAt === null && has(marketing, UNSUBSCRIBE, EVERY))
   return isOff ? 'unsubscribed' : undefined
 }

@@ -3,15 +3,23 @@
  * unsubscriptions, the API and imports alike. The only writer of `suppressions`.
  */
 import type { App } from '#features/core/app/app.ts'
-import { audit, systemActor } from '#features/core/audit-logs/audit.ts'
+import { audit, createSystemActor } from '#features/core/audit-logs/audit.ts'
 import { count } from '#features/core/events/record.ts'
-import { moveContacts } from '#features/setup/contact-store/status.ts'
+import { transitionContacts } from '#features/setup/contact-store/status.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { newUuid, type UuidBytes } from '#platform/ids.ts'
-import { COMPLAINT, type Coverage, coverageCode, EVERY, HARD_BOUNCE, suppressionKey, UNSUBSCRIBE } from './check.ts'
-import { ERASED_ADDRESS, eraseListed, isErasedForm, listedForm, noteErased } from './listed-form.ts'
+import {
+  COMPLAINT,
+  EVERY,
+  HARD_BOUNCE,
+  type SuppressionScope,
+  toSuppressionKey,
+  toSuppressionScopeCode,
+  UNSUBSCRIBE,
+} from './check.ts'
+import { ERASED_ADDRESS, isErasedKey, prepareErasedKey, recordErased, suppressionListKey } from './listed-form.ts'
 
 export interface NewSuppression {
   readonly accountId: number
@@ -19,7 +27,7 @@ export interface NewSuppression {
   readonly address: string
   /** `hard_bounce`, `complaint`, `manual`, `unsubscribe`, or as its account gave it. */
   readonly reason: string
-  readonly covers: Coverage
+  readonly covers: SuppressionScope
   /** Only mail of this stream. Of `marketing` only. */
   readonly streamId?: number | undefined
   /** Only mail to this contact list. Of `marketing` only. */
@@ -31,10 +39,10 @@ export interface NewSuppression {
 }
 
 /** One row of the list. */
-export interface SuppressionPlace {
+export interface SuppressionSelector {
   readonly accountId: number
   readonly address: string
-  readonly covers: Coverage
+  readonly covers: SuppressionScope
   /** Left out: the row of every stream. */
   readonly streamId?: number | undefined
   /** Left out: the row of every list. */
@@ -43,7 +51,7 @@ export interface SuppressionPlace {
   readonly reason?: string | undefined
 }
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   insert: db.prepare<{ id: number }, (string | number | Uint8Array | null)[]>(
     `INSERT INTO suppressions (uuid, account_id, address, covers, stream_id, list_id, reason, source_email_id, created_at)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING id`,
@@ -70,12 +78,12 @@ const NO_HOUR: Millis = 0
 export const TOTAL_METRIC = 'suppressions'
 
 /** Counter of those with one reason. A bar would end the name of a counter. */
-export const reasonMetric = (reason: string): string =>
+export const toReasonMetric = (reason: string): string =>
   `suppressions:${reason.replaceAll('%', '%25').replaceAll('|', '%7C')}`
 
 function countRow(tx: Tx, accountId: number, reason: string, delta: 1 | -1): void {
   count(tx, accountId, TOTAL_METRIC, NO_HOUR, delta)
-  count(tx, accountId, reasonMetric(reason), NO_HOUR, delta)
+  count(tx, accountId, toReasonMetric(reason), NO_HOUR, delta)
 }
 
 /**
@@ -87,16 +95,16 @@ function countRow(tx: Tx, accountId: number, reason: string, delta: 1 | -1): voi
 export function suppress(app: Pick<App, 'eventTime'>, tx: Tx, suppression: NewSuppression): boolean {
   const { accountId, reason, covers } = suppression
   const isOfAll = covers === 'all'
-  const addressKey = suppressionKey(suppression.address)
+  const addressKey = toSuppressionKey(suppression.address)
   stopContacts(app, tx, suppression, addressKey)
-  const listed = listedForm(tx.db, accountId, addressKey)
+  const listed = suppressionListKey(tx.db, accountId, addressKey)
   // As an export has it, imported again.
-  if (isErasedForm(listed)) noteErased(tx.db, accountId)
+  if (isErasedKey(listed)) recordErased(tx.db, accountId)
   const inserted = sql(tx.db).insert.get(
     newUuid(),
     accountId,
     listed,
-    coverageCode(covers),
+    toSuppressionScopeCode(covers),
     isOfAll ? EVERY : (suppression.streamId ?? EVERY),
     isOfAll ? EVERY : (suppression.listId ?? EVERY),
     reason,
@@ -104,13 +112,13 @@ export function suppress(app: Pick<App, 'eventTime'>, tx: Tx, suppression: NewSu
     app.eventTime(),
   )
   if (!inserted)
-    return isOfAll && reason === COMPLAINT && !suppression.keepsFirst && becomeComplaint(tx, suppression, listed)
+    return isOfAll && reason === COMPLAINT && !suppression.keepsFirst && changeToComplaint(tx, suppression, listed)
   countRow(tx, accountId, reason, 1)
   return true
 }
 
-function becomeComplaint(tx: Tx, { accountId, sourceEmailId }: NewSuppression, listed: string): boolean {
-  const row = sql(tx.db).complain.get(accountId, listed, coverageCode('all'), COMPLAINT, HARD_BOUNCE)
+function changeToComplaint(tx: Tx, { accountId, sourceEmailId }: NewSuppression, listed: string): boolean {
+  const row = sql(tx.db).complain.get(accountId, listed, toSuppressionScopeCode('all'), COMPLAINT, HARD_BOUNCE)
   if (!row) return false
   sql(tx.db).setReason.run(COMPLAINT, sourceEmailId ?? null, row.id)
   countRow(tx, accountId, row.reason, -1)
@@ -126,15 +134,15 @@ function stopContacts(
 ): void {
   if (covers === 'all') {
     const to = reason === HARD_BOUNCE ? 'bounced' : reason === COMPLAINT ? 'complained' : undefined
-    if (to) moveContacts(app, tx, { accountId, addressKey, to })
+    if (to) transitionContacts(app, tx, { accountId, addressKey, to })
   } else if (reason === UNSUBSCRIBE) {
-    if (listId !== EVERY) moveContacts(app, tx, { accountId, addressKey, listId, to: 'unsubscribed' })
-    else if (streamId === EVERY) moveContacts(app, tx, { accountId, addressKey, to: 'unsubscribed' })
+    if (listId !== EVERY) transitionContacts(app, tx, { accountId, addressKey, listId, to: 'unsubscribed' })
+    else if (streamId === EVERY) transitionContacts(app, tx, { accountId, addressKey, to: 'unsubscribed' })
   }
 }
 
 /** Puts an address on the list for all mail, because of what became of an email to it, with an audit row. False when it is there already. */
-export function suppressFor(
+export function suppressAfterOutcome(
   app: App,
   tx: Tx,
   email: { readonly id: number; readonly accountId: number; readonly accountUuid: UuidBytes },
@@ -144,10 +152,10 @@ export function suppressFor(
   // Nobody knows any more whose it was.
   if (address === ERASED_ADDRESS) return false
   if (!suppress(app, tx, { accountId, address, reason, covers: 'all', sourceEmailId: email.id })) return false
-  audit(app, tx, systemActor(email), {
+  audit(app, tx, createSystemActor(email), {
     action: 'suppression.created',
     resourceType: 'suppression',
-    resourceId: listedForm(tx.db, accountId, suppressionKey(address)),
+    resourceId: suppressionListKey(tx.db, accountId, toSuppressionKey(address)),
     metadata: { reason },
   })
   return true
@@ -156,12 +164,12 @@ export function suppressFor(
 /**
  * Takes one row off the list; its contacts stay as they are, for the caller to bring back. False when it is not there, or has another reason than the one asked for.
  */
-export function unsuppress(tx: Tx, place: SuppressionPlace): boolean {
+export function unsuppress(tx: Tx, place: SuppressionSelector): boolean {
   const { accountId } = place
   const removed = sql(tx.db).delete.get(
     accountId,
-    listedForm(tx.db, accountId, suppressionKey(place.address)),
-    coverageCode(place.covers),
+    suppressionListKey(tx.db, accountId, toSuppressionKey(place.address)),
+    toSuppressionScopeCode(place.covers),
     place.streamId ?? EVERY,
     place.listId ?? EVERY,
     place.reason ?? null,
@@ -173,8 +181,8 @@ export function unsuppress(tx: Tx, place: SuppressionPlace): boolean {
 
 /** Takes everything about an address off the list, but leaves its contacts as they are; returns the reasons that it was there for. */
 export function unsuppressAddress(tx: Tx, accountId: number, address: string): string[] {
-  const addressKey = suppressionKey(address)
-  const reasons = [...new Set([listedForm(tx.db, accountId, addressKey), addressKey])]
+  const addressKey = toSuppressionKey(address)
+  const reasons = [...new Set([suppressionListKey(tx.db, accountId, addressKey), addressKey])]
     .flatMap((form) => sql(tx.db).deleteAddress.all(accountId, form))
     .map(({ reason }) => reason)
   for (const reason of reasons) countRow(tx, accountId, reason, -1)
@@ -182,12 +190,12 @@ export function unsuppressAddress(tx: Tx, accountId: number, address: string): s
 }
 
 /** Keeps what the list says of an address without the address: under a keyed hash, by which it is still found. Returns how many rows that were. */
-export function eraseSuppressed(tx: Tx, accountId: number, address: string): number {
-  const addressKey = suppressionKey(address)
-  const form = eraseListed(tx.db, accountId, addressKey)
+export function eraseSuppressions(tx: Tx, accountId: number, address: string): number {
+  const addressKey = toSuppressionKey(address)
+  const form = prepareErasedKey(tx.db, accountId, addressKey)
   const { changes } = sql(tx.db).erase.run(form, accountId, addressKey)
   // What the hash says already, from an export that was imported.
-  const twice = sql(tx.db).deleteAddress.all(accountId, addressKey)
-  for (const { reason } of twice) countRow(tx, accountId, reason, -1)
-  return changes + twice.length
+  const duplicates = sql(tx.db).deleteAddress.all(accountId, addressKey)
+  for (const { reason } of duplicates) countRow(tx, accountId, reason, -1)
+  return changes + duplicates.length
 }

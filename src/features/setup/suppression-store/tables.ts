@@ -14,7 +14,7 @@ export const suppressions = sqliteTable(
     accountId: integer('account_id')
       .notNull()
       .references(() => accounts.id),
-    /** As `suppressionKey` gives it: lower case, domain in A-labels. */
+    /** As `toSuppressionKey` gives it: lower case, domain in A-labels. */
     address: text('address').notNull(),
     /** Index into COVERAGES: all mail, or only mail with `transactional: false`. */
     covers: integer('covers').notNull(),

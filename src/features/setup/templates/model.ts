@@ -1,16 +1,24 @@
 /** @module Wire shapes of templates. */
 import { type Static, Type } from '@sinclair/typebox'
 import { isoTime } from '#platform/http/envelope.ts'
-import { Closed, FreeMap, mapFromPhp, Nullable, OptionalNullable, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import {
+  FreeMap,
+  mapFromPhp,
+  Nullable,
+  OptionalNullable,
+  StrictObject,
+  Timestamp,
+  Uuid,
+} from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { RenderedParts } from '#platform/template/renderer.ts'
 import {
-  LARGEST_BODY_BYTES,
-  LARGEST_LISTED_BYTES,
   type ListedTemplate,
-  LONGEST_ALIAS,
-  LONGEST_NAME,
-  LONGEST_SUBJECT,
+  MAX_ALIAS_LENGTH,
+  MAX_BODY_BYTES,
+  MAX_LISTED_BYTES,
+  MAX_NAME_LENGTH,
+  MAX_SUBJECT_LENGTH,
   type Template,
   type TemplateChange,
   type TemplateInput,
@@ -35,28 +43,28 @@ export type TemplateRecord = Static<typeof TemplateRecord>
 export const TemplateRow = Type.Object({
   ...FIELDS,
   truncated: Type.Boolean({
-    description: `True when a body of more than ${LARGEST_LISTED_BYTES} bytes is left out (null); the template itself has it.`,
+    description: `True when a body of more than ${MAX_LISTED_BYTES} bytes is left out (null); the template itself has it.`,
   }),
 })
 export type TemplateRow = Static<typeof TemplateRow>
 
 const SYNTAX = 'In Jinja syntax.'
 const Alias = Type.String({
-  description: `What a send gives as \`template_alias\`: 1 to ${LONGEST_ALIAS} of A to Z, a to z, 0 to 9, ".", "_" and "-".`,
+  description: `What a send gives as \`template_alias\`: 1 to ${MAX_ALIAS_LENGTH} of A to Z, a to z, 0 to 9, ".", "_" and "-".`,
 })
-const Name = Type.String({ minLength: 1, maxLength: LONGEST_NAME, description: 'Name.' })
+const Name = Type.String({ minLength: 1, maxLength: MAX_NAME_LENGTH, description: 'Name.' })
 const Subject = Type.String({
   minLength: 1,
-  description: `Subject, at most ${LONGEST_SUBJECT} characters. ${SYNTAX} What it gives is made one line.`,
+  description: `Subject, at most ${MAX_SUBJECT_LENGTH} characters. ${SYNTAX} What it gives is made one line.`,
 })
 const Html = OptionalNullable(Type.String(), {
-  description: `HTML body, at most ${LARGEST_BODY_BYTES} bytes. ${SYNTAX} Values are escaped as HTML.`,
+  description: `HTML body, at most ${MAX_BODY_BYTES} bytes. ${SYNTAX} Values are escaped as HTML.`,
 })
 const Text = OptionalNullable(Type.String(), {
-  description: `Text body, at most ${LARGEST_BODY_BYTES} bytes. ${SYNTAX}`,
+  description: `Text body, at most ${MAX_BODY_BYTES} bytes. ${SYNTAX}`,
 })
 
-export const NewTemplate = Closed(
+export const NewTemplate = StrictObject(
   { alias: Alias, name: Name, subject: Subject, html_body: Html, text_body: Text },
   {
     examples: [
@@ -71,7 +79,7 @@ export const NewTemplate = Closed(
   },
 )
 
-export const TemplateChangeBody = Closed(
+export const TemplateChangeBody = StrictObject(
   {
     alias: Type.Optional(Alias),
     name: Type.Optional(Name),
@@ -85,7 +93,7 @@ export const TemplateChangeBody = Closed(
   },
 )
 
-export const newTemplateOf = (body: Static<typeof NewTemplate>): TemplateInput => ({
+export const toTemplateInput = (body: Static<typeof NewTemplate>): TemplateInput => ({
   alias: body.alias,
   name: body.name,
   subject: body.subject,
@@ -93,7 +101,7 @@ export const newTemplateOf = (body: Static<typeof NewTemplate>): TemplateInput =
   textBody: body.text_body ?? null,
 })
 
-export const templateChangeOf = (body: Static<typeof TemplateChangeBody>): TemplateChange => ({
+export const toTemplateChange = (body: Static<typeof TemplateChangeBody>): TemplateChange => ({
   alias: body.alias,
   name: body.name,
   subject: body.subject,
@@ -101,7 +109,7 @@ export const templateChangeOf = (body: Static<typeof TemplateChangeBody>): Templ
   textBody: body.text_body,
 })
 
-export const templateWire = (template: Template, accountUuid: string): TemplateRecord => ({
+export const toTemplateWire = (template: Template, accountUuid: string): TemplateRecord => ({
   id: formatUuid(template.uuid),
   account_id: accountUuid,
   alias: template.alias,
@@ -114,12 +122,12 @@ export const templateWire = (template: Template, accountUuid: string): TemplateR
   updated_at: isoTime(template.updatedAt),
 })
 
-export const templateRowWire = (template: ListedTemplate, accountUuid: string): TemplateRow => ({
-  ...templateWire(template, accountUuid),
+export const toTemplateRowWire = (template: ListedTemplate, accountUuid: string): TemplateRow => ({
+  ...toTemplateWire(template, accountUuid),
   truncated: template.isTruncated,
 })
 
-export const RenderBody = Closed(
+export const RenderBody = StrictObject(
   {
     template_data: OptionalNullable(FreeMap(), { description: 'Values for the template, as a send has them.' }),
   },
@@ -127,7 +135,7 @@ export const RenderBody = Closed(
 )
 
 /** The map that was given; PHP sends an empty one as `[]`. */
-export const renderDataOf = ({ template_data }: Static<typeof RenderBody>): Record<string, unknown> =>
+export const readRenderData = ({ template_data }: Static<typeof RenderBody>): Record<string, unknown> =>
   mapFromPhp(template_data) ?? {}
 
 export const RenderedTemplate = Type.Object({
@@ -137,7 +145,7 @@ export const RenderedTemplate = Type.Object({
 })
 export type RenderedTemplate = Static<typeof RenderedTemplate>
 
-export const renderedWire = ({ subject, html, text }: RenderedParts): RenderedTemplate => ({
+export const toRenderedWire = ({ subject, html, text }: RenderedParts): RenderedTemplate => ({
   subject: subject ?? '',
   html_body: html ?? null,
   text_body: text ?? null,

@@ -1,8 +1,8 @@
 /** @module Shows what a template gives with some data. Sends and stores nothing. */
 import type { Actor, App } from '#features/core/app/app.ts'
 import type { RenderedParts } from '#platform/template/renderer.ts'
-import { dataJsonOf, requireRoom, startRendering } from './render.ts'
-import { getTemplate, sourceOf, templateSize } from './templates.ts'
+import { requireRenderCapacity, serialiseData, startRenderSession } from './render.ts'
+import { getTemplate, readTemplateSize, toTemplateSource } from './templates.ts'
 
 /** All parts of a template with `data`; 404 when the account has no such template, 422 for its faults. */
 export async function previewTemplate(
@@ -11,8 +11,8 @@ export async function previewTemplate(
   id: string,
   data: Readonly<Record<string, unknown>>,
 ): Promise<RenderedParts> {
-  requireRoom(app, actor.accountId, templateSize(app.db, actor.accountId, { id }))
-  const source = sourceOf(getTemplate(app.db, actor.accountId, id))
-  using rendering = startRendering(app)
-  return await rendering.render({ accountId: actor.accountId, urgency: 'now', source, dataJson: dataJsonOf(data) })
+  requireRenderCapacity(app, actor.accountId, readTemplateSize(app.db, actor.accountId, { id }))
+  const source = toTemplateSource(getTemplate(app.db, actor.accountId, id))
+  using rendering = startRenderSession(app)
+  return await rendering.render({ accountId: actor.accountId, urgency: 'now', source, dataJson: serialiseData(data) })
 }

@@ -10,39 +10,39 @@ import type { RenderedParts, RenderRequest, TemplateFault, TemplateSource } from
 import { KiB, MiB, seconds } from '#platform/units.ts'
 
 const RETRY_AFTER_SECONDS = 2
-const MOST_DATA_BYTES = 1 * MiB
+const MAX_DATA_BYTES = 1 * MiB
 /** Bytes held for one byte that was rendered, at the peak: the text, its UTF-8, and what is compressed of it for the disk. */
 const PEAK_FACTOR = 3
 /** After a minute and a quarter the connection is cut, and whoever sent would not know what became of it. */
-const MOST_MS = seconds(40)
+const MAX_RENDER_MS = seconds(40)
 const LARGE_BYTES = 64 * KiB
 /** Part of the memory that what one request renders may take. */
-const REQUEST_SHARE = 0.5
+const REQUEST_MEMORY_FRACTION = 0.5
 /** Bytes held for one of a source while it waits and is rendered: as it was read, and on its way. */
 const SOURCE_FACTOR = 2
 
 /** Throws a 503 when sources of so many bytes would not be rendered now: asked before they are read for nothing. */
-export function requireRoom(
+export function requireRenderCapacity(
   { memory, renderer }: Pick<App, 'memory' | 'renderer'>,
   accountId: number,
   sourceBytes: number,
 ): void {
-  renderer.requireRoom(accountId, sourceBytes)
+  renderer.requireRenderCapacity(accountId, sourceBytes)
   const reservation = memory.reserve(sourceBytes * SOURCE_FACTOR)
   if (!reservation) throw serverBusy()
   reservation.release()
 }
 
 /** Throws a 422 `template_error` with a detail for each part of a source that can never be rendered. */
-export async function requireUsable(
+export async function requireValidSource(
   app: Pick<App, 'renderer'>,
   accountId: number,
   source: TemplateSource,
 ): Promise<void> {
   if (isEmpty(source)) return
-  const faults = await app.renderer.check({ accountId, source }).catch(unavailable)
+  const faults = await app.renderer.check({ accountId, source }).catch(throwUnavailable)
   const [first] = faults
-  if (first) throw refusal(first, faults)
+  if (first) throw createTemplateError(first, faults)
 }
 
 /**
@@ -51,40 +51,40 @@ export async function requireUsable(
  */
 export async function renderParts(app: Pick<App, 'renderer'>, request: RenderRequest): Promise<RenderedParts> {
   if (isEmpty(request.source)) return {}
-  const source = withSubjectInLine(request.source)
-  const outcome = await app.renderer.render({ ...request, source }).catch(unavailable)
-  if (outcome.kind === 'fault') throw refusal(outcome.fault, [outcome.fault])
+  const source = joinSubjectLines(request.source)
+  const outcome = await app.renderer.render({ ...request, source }).catch(throwUnavailable)
+  if (outcome.kind === 'fault') throw createTemplateError(outcome.fault, [outcome.fault])
   const { subject, ...bodies } = outcome.parts
   if (subject === undefined) return bodies
-  if (endsHeader(subject))
+  if (hasHeaderBreak(subject))
     throw invalid(
       'subject',
       'The template_data bring a line break or a NUL character into the subject; take it out of them.',
     )
-  return { ...bodies, subject: oneLine(subject) }
+  return { ...bodies, subject: toOneLine(subject) }
 }
 
 /** A source of which the subject stands in one line, as its author means it: a line break in what is rendered is then one of the data. */
-export const withSubjectInLine = (source: TemplateSource): TemplateSource =>
+export const joinSubjectLines = (source: TemplateSource): TemplateSource =>
   source.subject === undefined ? source : { ...source, subject: source.subject.replace(/[\r\n]+/g, ' ') }
 
 /** Whether a rendered subject has what ends a header line. Data of strangers must not, as a subject that is given directly must not. */
-export const endsHeader = (subject: string): boolean => /[\r\n\0]/.test(subject)
+export const hasHeaderBreak = (subject: string): boolean => /[\r\n\0]/.test(subject)
 
 /** A rendered subject with one space for what is white between its words. */
-export const oneLine = (subject: string): string => subject.replace(/[ \t-\r\x85\u2028\u2029]+/g, ' ').trim()
+export const toOneLine = (subject: string): string => subject.replace(/[ \t-\r\x85\u2028\u2029]+/g, ' ').trim()
 
 const isEmpty = ({ subject, html, text }: TemplateSource): boolean =>
   subject === undefined && html === undefined && text === undefined
 
-function refusal(first: TemplateFault, all: readonly TemplateFault[]): AppError {
+function createTemplateError(first: TemplateFault, all: readonly TemplateFault[]): AppError {
   const code = first.kind === 'limit' ? 'template_limit' : 'template_error'
   return new AppError(422, code, first.message, {
     details: all.map(({ part, message }) => ({ field: part ?? 'template', message })),
   })
 }
 
-function unavailable(cause: unknown): never {
+function throwUnavailable(cause: unknown): never {
   if (cause instanceof AppError) throw cause
   throw new AppError(503, 'templates_unavailable', 'Templates cannot be rendered just now; try again shortly.', {
     retryAfterSeconds: RETRY_AFTER_SECONDS,
@@ -93,15 +93,15 @@ function unavailable(cause: unknown): never {
 }
 
 /** Data as the renderer takes it; a 422 when it is too much. */
-export function dataJsonOf(data: unknown): string {
+export function serialiseData(data: unknown): string {
   const json = JSON.stringify(data)
-  if (Buffer.byteLength(json) > MOST_DATA_BYTES)
-    throw invalid('template_data', `template_data is larger than ${MOST_DATA_BYTES} bytes of JSON.`)
+  if (Buffer.byteLength(json) > MAX_DATA_BYTES)
+    throw invalid('template_data', `template_data is larger than ${MAX_DATA_BYTES} bytes of JSON.`)
   return json
 }
 
 /** What one request renders. Its memory stays reserved until it is disposed of. */
-export interface Rendering extends Disposable {
+export interface RenderSession extends Disposable {
   /** As `renderParts`; throws 413 when the request renders too much in all, 503 when that takes too long or the memory is taken. */
   render(request: RenderRequest): Promise<RenderedParts>
 }
@@ -110,10 +110,13 @@ export interface Rendering extends Disposable {
  * Bounds what a request renders, which can be far more than what it sent: in all as much as a request body may have, counted in the memory budget,
  * and ready while somebody still waits for the answer.
  */
-export function startRendering(app: Pick<App, 'clock' | 'config' | 'memory' | 'renderer'>): Rendering {
+export function startRenderSession(app: Pick<App, 'clock' | 'config' | 'memory' | 'renderer'>): RenderSession {
   const { clock, config, memory } = app
-  const mostBytes = Math.min(config.maxBodyBytes, Math.floor((memory.limitBytes * REQUEST_SHARE) / PEAK_FACTOR))
-  const endsAtMs = clock.monotonicMs() + MOST_MS
+  const maxBytes = Math.min(
+    config.maxBodyBytes,
+    Math.floor((memory.limitBytes * REQUEST_MEMORY_FRACTION) / PEAK_FACTOR),
+  )
+  const endsAtMs = clock.monotonicMs() + MAX_RENDER_MS
   const reservation = memory.reserve(0)
   let heldBytes = 0
   let sourceBytes = 0
@@ -133,15 +136,15 @@ export function startRendering(app: Pick<App, 'clock' | 'config' | 'memory' | 'r
   }
   return {
     async render(request) {
-      if (clock.monotonicMs() > endsAtMs) throw tooSlow()
+      if (clock.monotonicMs() > endsAtMs) throw renderTimedOut()
       const parts = await withSources(request)
       const sizeBytes = Buffer.byteLength(parts.html ?? '') + Buffer.byteLength(parts.text ?? '')
       // Of what comes from the renderer only the UTF-8 is kept; small texts the collector keeps up with.
       if (sizeBytes > LARGE_BYTES) addGarbage(memory, sizeBytes)
       heldBytes += sizeBytes
-      if (heldBytes > mostBytes) throw tooMuch(mostBytes)
+      if (heldBytes > maxBytes) throw renderedTooLarge(maxBytes)
       if (!isReserved()) throw serverBusy()
-      if (clock.monotonicMs() > endsAtMs) throw tooSlow()
+      if (clock.monotonicMs() > endsAtMs) throw renderTimedOut()
       return parts
     },
     [Symbol.dispose]() {
@@ -153,14 +156,14 @@ export function startRendering(app: Pick<App, 'clock' | 'config' | 'memory' | 'r
 
 const lengthOf = (text: string | undefined): number => text?.length ?? 0
 
-const tooMuch = (mostBytes: number): AppError =>
+const renderedTooLarge = (maxBytes: number): AppError =>
   new AppError(
     413,
     'rendered_too_large',
-    `The templates of this request give more than ${mostBytes} bytes in all; send fewer emails in one request.`,
+    `The templates of this request give more than ${maxBytes} bytes in all; send fewer emails in one request.`,
   )
 
-const tooSlow = (): AppError =>
+const renderTimedOut = (): AppError =>
   new AppError(
     503,
     'server_busy',

@@ -3,22 +3,22 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
-import { idKey, list, one } from '#platform/http/envelope.ts'
-import { refuses } from '#platform/http/refusals.ts'
-import { ListOf, One, PageQuery, pageOf } from '#platform/http/schemas.ts'
+import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
+import { errorResponses } from '#platform/http/refusals.ts'
+import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
 import {
   NewTemplate,
-  newTemplateOf,
   RenderBody,
   RenderedTemplate,
-  renderDataOf,
-  renderedWire,
+  readRenderData,
   TemplateChangeBody,
   TemplateRecord,
   TemplateRow,
-  templateChangeOf,
-  templateRowWire,
-  templateWire,
+  toRenderedWire,
+  toTemplateChange,
+  toTemplateInput,
+  toTemplateRowWire,
+  toTemplateWire,
 } from './model.ts'
 import { previewTemplate } from './preview.ts'
 import {
@@ -26,15 +26,15 @@ import {
   createTemplate,
   deleteTemplate,
   getTemplate,
-  LARGEST_LISTED_BYTES,
   listTemplates,
-  MOST_TEMPLATES,
+  MAX_LISTED_BYTES,
+  MAX_TEMPLATES,
 } from './templates.ts'
 
 const tags = ['Templates']
 const params = Type.Object({ id: Type.String({ description: 'Id of the template.' }) })
 const SAME_ALIAS = 'The account has a template with this alias'
-const FAULTS = 'A part that can never be rendered is a 422 `template_error` that says where.'
+const TEMPLATE_ERRORS = 'A part that can never be rendered is a 422 `template_error` that says where.'
 
 export const templateRoutes = (app: App) =>
   new Elysia({ prefix: '/v1/templates' })
@@ -42,20 +42,20 @@ export const templateRoutes = (app: App) =>
     .get(
       '/',
       ({ actor, query }) => {
-        const page = pageOf(query)
+        const page = parsePage(query)
         const { templates, total } = listTemplates(app.db, actor.accountId, page)
-        return list(
-          templates.map((template) => templateRowWire(template, actor.accountUuid)),
+        return pageBody(
+          templates.map((template) => toTemplateRowWire(template, actor.accountUuid)),
           { ...page, total },
           idKey(templates),
         )
       },
       {
         query: PageQuery,
-        response: ListOf(TemplateRow),
+        response: PageBody(TemplateRow),
         detail: {
           summary: 'List templates',
-          description: `Newest first. Bodies of more than ${LARGEST_LISTED_BYTES} bytes are left out.`,
+          description: `Newest first. Bodies of more than ${MAX_LISTED_BYTES} bytes are left out.`,
           tags,
           ...requires('templates:read'),
         },
@@ -64,41 +64,47 @@ export const templateRoutes = (app: App) =>
     .post(
       '/',
       async ({ actor, body, status }) =>
-        status(201, one(templateWire(await createTemplate(app, actor, newTemplateOf(body)), actor.accountUuid))),
+        status(
+          201,
+          dataBody(toTemplateWire(await createTemplate(app, actor, toTemplateInput(body)), actor.accountUuid)),
+        ),
       {
         body: NewTemplate,
-        response: { 201: One(TemplateRecord) },
+        response: { 201: DataBody(TemplateRecord) },
         detail: {
           summary: 'Create a template',
-          description: FAULTS,
+          description: TEMPLATE_ERRORS,
           tags,
-          ...refuses({ 409: ['template_exists', `${SAME_ALIAS}, or ${MOST_TEMPLATES} templates.`] }),
+          ...errorResponses({ 409: ['template_exists', `${SAME_ALIAS}, or ${MAX_TEMPLATES} templates.`] }),
           ...requires('templates:write'),
         },
       },
     )
     .get(
       '/:id',
-      ({ actor, params }) => one(templateWire(getTemplate(app.db, actor.accountId, params.id), actor.accountUuid)),
+      ({ actor, params }) =>
+        dataBody(toTemplateWire(getTemplate(app.db, actor.accountId, params.id), actor.accountUuid)),
       {
         params,
-        response: One(TemplateRecord),
+        response: DataBody(TemplateRecord),
         detail: { summary: 'Get a template', tags, ...requires('templates:read') },
       },
     )
     .put(
       '/:id',
       async ({ actor, params, body }) =>
-        one(templateWire(await changeTemplate(app, actor, params.id, templateChangeOf(body)), actor.accountUuid)),
+        dataBody(
+          toTemplateWire(await changeTemplate(app, actor, params.id, toTemplateChange(body)), actor.accountUuid),
+        ),
       {
         params,
         body: TemplateChangeBody,
-        response: One(TemplateRecord),
+        response: DataBody(TemplateRecord),
         detail: {
           summary: 'Change a template',
-          description: `Fields that are left out keep their value. ${FAULTS} Mail that was accepted before stays as it is.`,
+          description: `Fields that are left out keep their value. ${TEMPLATE_ERRORS} Mail that was accepted before stays as it is.`,
           tags,
-          ...refuses({ 409: ['template_exists', `${SAME_ALIAS}.`] }),
+          ...errorResponses({ 409: ['template_exists', `${SAME_ALIAS}.`] }),
           ...requires('templates:write'),
         },
       },
@@ -122,11 +128,11 @@ export const templateRoutes = (app: App) =>
     .post(
       '/:id/render',
       async ({ actor, params, body }) =>
-        one(renderedWire(await previewTemplate(app, actor, params.id, renderDataOf(body)))),
+        dataBody(toRenderedWire(await previewTemplate(app, actor, params.id, readRenderData(body)))),
       {
         params,
         body: RenderBody,
-        response: One(RenderedTemplate),
+        response: DataBody(RenderedTemplate),
         detail: {
           summary: 'Render a template',
           description:

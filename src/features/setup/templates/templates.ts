@@ -3,18 +3,18 @@
  * name it; its alias is free again. Rendering is `render.ts`.
  */
 import type { Database } from 'bun:sqlite'
-import { prepareCount, requireRoom, storeWithinPlan } from '#features/core/accounts/limits.ts'
+import { prepareCount, requirePlanCapacity, storeWithinPlan } from '#features/core/accounts/limits.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import type { Millis } from '#platform/clock.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { conflict, invalid } from '#platform/errors.ts'
-import { noSuch } from '#platform/http/schemas.ts'
+import { notFoundById } from '#platform/http/schemas.ts'
 import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 import type { TemplateSource } from '#platform/template/renderer.ts'
 import { KiB, MiB } from '#platform/units.ts'
-import { requireUsable } from './render.ts'
+import { requireValidSource } from './render.ts'
 
 export interface Template {
   readonly id: number
@@ -50,26 +50,26 @@ export interface TemplateInput {
 export type TemplateChange = { readonly [Field in keyof TemplateInput]: TemplateInput[Field] | undefined }
 
 /** Templates of one account. */
-export const MOST_TEMPLATES = 10_000
-export const LONGEST_ALIAS = 100
-export const LONGEST_NAME = 200
-export const LONGEST_SUBJECT = 998
-export const LARGEST_BODY_BYTES = 1 * MiB
+export const MAX_TEMPLATES = 10_000
+export const MAX_ALIAS_LENGTH = 100
+export const MAX_NAME_LENGTH = 200
+export const MAX_SUBJECT_LENGTH = 998
+export const MAX_BODY_BYTES = 1 * MiB
 /** Larger bodies are not in lists, of which a page has up to a hundred. */
-export const LARGEST_LISTED_BYTES = 64 * KiB
+export const MAX_LISTED_BYTES = 64 * KiB
 
 const ALIAS = /^[A-Za-z0-9._-]{1,100}$/
 
 const COLUMNS =
   'id, uuid, account_id AS accountId, alias, name, subject, version, created_at AS createdAt, updated_at AS updatedAt'
 const BODIES = 'html_body AS htmlBody, text_body AS textBody'
-const isLong = (column: string): string => `coalesce(octet_length(${column}), 0) > ${LARGEST_LISTED_BYTES}`
-const LISTED_BODIES = `CASE WHEN ${isLong('html_body')} THEN NULL ELSE html_body END AS htmlBody,
-  CASE WHEN ${isLong('text_body')} THEN NULL ELSE text_body END AS textBody, (${isLong('html_body')} OR ${isLong('text_body')}) AS isTruncated`
+const isLongSql = (column: string): string => `coalesce(octet_length(${column}), 0) > ${MAX_LISTED_BYTES}`
+const LISTED_BODIES = `CASE WHEN ${isLongSql('html_body')} THEN NULL ELSE html_body END AS htmlBody,
+  CASE WHEN ${isLongSql('text_body')} THEN NULL ELSE text_body END AS textBody, (${isLongSql('html_body')} OR ${isLongSql('text_body')}) AS isTruncated`
 
 const SIZE = 'octet_length(subject) + coalesce(octet_length(html_body), 0) + coalesce(octet_length(text_body), 0)'
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   existing: prepareCount(db, 'templates INDEXED BY templates_alias WHERE account_id = ? AND deleted_at IS NULL'),
   byUuid: db.prepare<Template, [Uint8Array, number]>(
     `SELECT ${COLUMNS}, ${BODIES} FROM templates WHERE uuid = ? AND account_id = ? AND deleted_at IS NULL`,
@@ -112,11 +112,11 @@ const sql = prepared((db) => ({
 }))
 
 /** The account's template with an alias; undefined when it has none. */
-export const templateByAlias = (db: Database, accountId: number, alias: string): Template | undefined =>
+export const findTemplateByAlias = (db: Database, accountId: number, alias: string): Template | undefined =>
   sql(db).byAlias.get(accountId, alias) ?? undefined
 
 /** Bytes of the sources of the account's template; 0 when it has none. */
-export function templateSize(
+export function readTemplateSize(
   db: Database,
   accountId: number,
   by: { readonly id: string } | { readonly alias: string },
@@ -127,29 +127,30 @@ export function templateSize(
 }
 
 /** The account's template with a public id; undefined when it has none, or the text is no UUID. */
-export function templateById(db: Database, accountId: number, id: string): Template | undefined {
+export function findTemplateById(db: Database, accountId: number, id: string): Template | undefined {
   const uuid = parseUuid(id)
   return (uuid && sql(db).byUuid.get(uuid, accountId)) ?? undefined
 }
 
 /** The template of a row id; undefined when it was deleted. */
-export const templateByRow = (db: Database, rowId: number): Template | undefined => sql(db).byId.get(rowId) ?? undefined
+export const findTemplateByRowId = (db: Database, rowId: number): Template | undefined =>
+  sql(db).byId.get(rowId) ?? undefined
 
 /** Public id of the template of a row id, also when it was deleted. */
-export function templateUuid(db: Database, rowId: number): string | undefined {
+export function findTemplateUuid(db: Database, rowId: number): string | undefined {
   const row = sql(db).uuidOf.get(rowId)
   return row ? formatUuid(row.uuid) : undefined
 }
 
 /** The account's template; 404 when it has none with this id. */
 export function getTemplate(db: Database, accountId: number, id: string): Template {
-  const template = templateById(db, accountId, id)
-  if (!template) throw noSuch('template_not_found', 'template')
+  const template = findTemplateById(db, accountId, id)
+  if (!template) throw notFoundById('template_not_found', 'template')
   return template
 }
 
 /** What the renderer gets of a template. */
-export const sourceOf = ({
+export const toTemplateSource = ({
   subject,
   htmlBody,
   textBody,
@@ -176,20 +177,20 @@ export const listTemplates = (
  * the account has one with this alias; 403 `plan_limit_reached`.
  */
 export async function createTemplate(app: App, actor: Actor, input: TemplateInput): Promise<Template> {
-  const given = validInput(input)
-  requireFree(app.db, actor.accountId, given.alias)
-  await requireUsable(app, actor.accountId, sourceOf(given))
+  const provided = validateInput(input)
+  requireUnusedAlias(app.db, actor.accountId, provided.alias)
+  await requireValidSource(app, actor.accountId, toTemplateSource(provided))
   return app.commit.write((tx) => {
-    requireFree(tx.db, actor.accountId, given.alias)
-    requireRoom(app, tx, actor.accountId, 'templates', sql(tx.db).existing)
-    if ((sql(tx.db).count.get(actor.accountId)?.n ?? 0) >= MOST_TEMPLATES)
+    requireUnusedAlias(tx.db, actor.accountId, provided.alias)
+    requirePlanCapacity(app, tx, actor.accountId, 'templates', sql(tx.db).existing)
+    if ((sql(tx.db).count.get(actor.accountId)?.n ?? 0) >= MAX_TEMPLATES)
       throw conflict(
         'too_many_templates',
-        `An account has at most ${MOST_TEMPLATES} templates; delete one that is not used any more.`,
+        `An account has at most ${MAX_TEMPLATES} templates; delete one that is not used any more.`,
       )
     const uuid = newUuid()
     const now = app.eventTime()
-    const { alias, name, subject, htmlBody, textBody } = given
+    const { alias, name, subject, htmlBody, textBody } = provided
     storeWithinPlan(app, tx, actor.accountId, () =>
       sql(tx.db).insert.run(uuid, actor.accountId, alias, name, subject, htmlBody, textBody, now, now),
     )
@@ -211,17 +212,17 @@ export async function createTemplate(app: App, actor: Actor, input: TemplateInpu
 export async function changeTemplate(app: App, actor: Actor, id: string, change: TemplateChange): Promise<Template> {
   if (Object.values(change).every((value) => value === undefined))
     throw invalid('body', 'Give at least one of alias, name, subject, html_body and text_body.')
-  const given = validChange(change)
+  const provided = validateChange(change)
   getTemplate(app.db, actor.accountId, id)
-  await requireUsable(app, actor.accountId, {
-    subject: given.subject,
-    html: given.htmlBody ?? undefined,
-    text: given.textBody ?? undefined,
+  await requireValidSource(app, actor.accountId, {
+    subject: provided.subject,
+    html: provided.htmlBody ?? undefined,
+    text: provided.textBody ?? undefined,
   })
   return app.commit.write((tx) => {
     const before = getTemplate(tx.db, actor.accountId, id)
-    const after = changed(before, given)
-    if (after.alias !== before.alias) requireFree(tx.db, actor.accountId, after.alias)
+    const after = applyChange(before, provided)
+    if (after.alias !== before.alias) requireUnusedAlias(tx.db, actor.accountId, after.alias)
     const { alias, name, subject, htmlBody, textBody } = after
     const isOther = subject !== before.subject || htmlBody !== before.htmlBody || textBody !== before.textBody
     const version = before.version + (isOther ? 1 : 0)
@@ -251,62 +252,60 @@ export const deleteTemplate = (app: App, actor: Actor, id: string): Promise<void
     })
   })
 
-function requireFree(db: Database, accountId: number, alias: string): void {
+function requireUnusedAlias(db: Database, accountId: number, alias: string): void {
   if (sql(db).aliasOwner.get(accountId, alias))
     throw conflict('template_exists', `There is a template with the alias "${alias}" on this account already.`)
 }
 
-const changed = (before: Template, given: TemplateChange): TemplateInput => ({
-  alias: given.alias ?? before.alias,
-  name: given.name ?? before.name,
-  subject: given.subject ?? before.subject,
-  htmlBody: given.htmlBody === undefined ? before.htmlBody : given.htmlBody,
-  textBody: given.textBody === undefined ? before.textBody : given.textBody,
+const applyChange = (before: Template, provided: TemplateChange): TemplateInput => ({
+  alias: provided.alias ?? before.alias,
+  name: provided.name ?? before.name,
+  subject: provided.subject ?? before.subject,
+  htmlBody: provided.htmlBody === undefined ? before.htmlBody : provided.htmlBody,
+  textBody: provided.textBody === undefined ? before.textBody : provided.textBody,
 })
 
-const validInput = (input: TemplateInput): TemplateInput => ({
-  alias: validAlias(input.alias),
-  name: validName(input.name),
-  subject: validSubject(input.subject),
-  htmlBody: validBody('html_body', input.htmlBody),
-  textBody: validBody('text_body', input.textBody),
+const validateInput = (input: TemplateInput): TemplateInput => ({
+  alias: validateAlias(input.alias),
+  name: validateName(input.name),
+  subject: validateSubject(input.subject),
+  htmlBody: validateBody('html_body', input.htmlBody),
+  textBody: validateBody('text_body', input.textBody),
 })
 
-const validChange = (change: TemplateChange): TemplateChange => ({
-  alias: change.alias === undefined ? undefined : validAlias(change.alias),
-  name: change.name === undefined ? undefined : validName(change.name),
-  subject: change.subject === undefined ? undefined : validSubject(change.subject),
-  htmlBody: change.htmlBody === undefined ? undefined : validBody('html_body', change.htmlBody),
-  textBody: change.textBody === undefined ? undefined : validBody('text_body', change.textBody),
+const validateChange = (change: TemplateChange): TemplateChange => ({
+  alias: change.alias === undefined ? undefined : validateAlias(change.alias),
+  name: change.name === undefined ? undefined : validateName(change.name),
+  subject: change.subject === undefined ? undefined : validateSubject(change.subject),
+  htmlBody: change.htmlBody === undefined ? undefined : validateBody('html_body', change.htmlBody),
+  textBody: change.textBody === undefined ? undefined : validateBody('text_body', change.textBody),
 })
 
-function validAlias(alias: string): string {
+function validateAlias(alias: string): string {
   if (!ALIAS.test(alias))
-    throw invalid('alias', `An alias has 1 to ${LONGEST_ALIAS} of A to Z, a to z, 0 to 9, ".", "_" and "-".`)
+    throw invalid('alias', `An alias has 1 to ${MAX_ALIAS_LENGTH} of A to Z, a to z, 0 to 9, ".", "_" and "-".`)
   return alias
 }
 
-function validName(text: string): string {
+function validateName(text: string): string {
   const name = text.trim()
-  if (name === '' || name.length > LONGEST_NAME) throw invalid('name', `A name has 1 to ${LONGEST_NAME} characters.`)
+  if (name === '' || name.length > MAX_NAME_LENGTH)
+    throw invalid('name', `A name has 1 to ${MAX_NAME_LENGTH} characters.`)
   return name
 }
 
-function validSubject(subject: string): string {
+function validateSubject(subject: string): string {
   if (subject.trim() === '') throw invalid('subject', 'A template needs a subject; a send may give another one.')
-  if (subject.length > LONGEST_SUBJECT)
-    throw invalid('subject', `The subject has ${subject.length} characters; at most ${LONGEST_SUBJECT} are allowed.`)
+  if (subject.length > MAX_SUBJECT_LENGTH)
+    throw invalid('subject', `The subject has ${subject.length} characters; at most ${MAX_SUBJECT_LENGTH} are allowed.`)
   return subject.toWellFormed()
 }
 
 /** An empty body is what clients send for none. */
-function validBody(field: 'html_body' | 'text_body', body: string | null): string | null {
+function validateBody(field: 'html_body' | 'text_body', body: string | null): string | null {
   if (body === null || body === '') return null
   const sizeBytes = Buffer.byteLength(body)
-  if (sizeBytes > LARGEST_BODY_BYTES)
-    throw invalid(
-      field,
-      `${field} has ${sizeBytes} bytes; a template's bodies have at most ${LARGEST_BODY_BYTES} each.`,
-    )
+  if (sizeBytes > MAX_BODY_BYTES)
+    throw invalid(field, `${field} has ${sizeBytes} bytes; a template's bodies have at most ${MAX_BODY_BYTES} each.`)
   return body.toWellFormed()
 }

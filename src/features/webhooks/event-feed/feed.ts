@@ -4,12 +4,12 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
-import { type EventOwner, eventWire, type FeedEvent } from '#features/core/events/model.ts'
-import { EVENT_TYPES, type EventType, eventCode, eventType, lastSeqOf } from '#features/core/events/record.ts'
-import { createTurns } from '#platform/clock.ts'
-import { prepared } from '#platform/db/open.ts'
+import { type EventOwner, type FeedEvent, toEventWire } from '#features/core/events/model.ts'
+import { EVENT_TYPES, type EventType, readLastSeq, toEventCode, toEventType } from '#features/core/events/record.ts'
+import { createFairYield } from '#platform/clock.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { AppError, invalid } from '#platform/errors.ts'
-import { queryInteger } from '#platform/http/schemas.ts'
+import { parseQueryInteger } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { SerialQueue } from '#platform/queue/serial-queue.ts'
 import { MiB } from '#platform/units.ts'
@@ -24,7 +24,7 @@ interface Row {
   recipient: string | null
 }
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   first: db.prepare<{ seq: number }, [number]>('SELECT seq FROM events WHERE account_id = ? ORDER BY seq LIMIT 1'),
   // The bounds on seq are what it costs at most, however few are of a wanted type.
   page: db.prepare<Row, [number, number, number, number, number]>(
@@ -37,17 +37,17 @@ const sql = prepared((db) => ({
 /** A bit for each wanted type, at the position of its code. */
 export type TypeMask = number
 
-export const EVERY_TYPE: TypeMask = (1 << EVENT_TYPES.length) - 1
+export const ALL_TYPES: TypeMask = (1 << EVENT_TYPES.length) - 1
 
 /** Most events that one call looks at, so that a rare type costs no more than a frequent one. */
-export const MOST_EXAMINED = 10_000
+export const MAX_EXAMINED = 10_000
 /** The same for what is done without letting others in between: some milliseconds. */
-const EXAMINED_A_SLICE = 1000
-const ROWS_A_SLICE = 100
+const MAX_EXAMINED_PER_BATCH = 1000
+const MAX_EVENTS_PER_BATCH = 100
 /** Read at once; after each the size is looked at. */
-const ROWS_AT_ONCE = 20
+const ROWS_PER_QUERY = 20
 /** A page ends early when what its events carry is larger. */
-const MOST_PAGE_CHARACTERS = 2 * MiB
+const MAX_PAGE_LENGTH = 2 * MiB
 
 /** What of an account's feed there is. */
 export interface FeedRange {
@@ -58,12 +58,12 @@ export interface FeedRange {
 }
 
 /** Which events of an account the feed can tell, of those that were written; the newest may not be on disk yet. */
-export function feedRange(db: Database, accountId: number): FeedRange {
-  const lastSeq = lastSeqOf(db, accountId)
+export function readFeedRange(db: Database, accountId: number): FeedRange {
+  const lastSeq = readLastSeq(db, accountId)
   return { firstSeq: sql(db).first.get(accountId)?.seq ?? lastSeq + 1, lastSeq }
 }
 
-export interface FeedSlice {
+export interface FeedBatch {
   readonly events: readonly FeedEvent[]
   /** Everything up to here was looked at. */
   readonly nextAfter: number
@@ -72,7 +72,7 @@ export interface FeedSlice {
 }
 
 /** Which part of a feed is read. */
-export interface FeedWanted {
+export interface FeedRequest {
   readonly after: number
   readonly upTo: number
   readonly types: TypeMask
@@ -83,42 +83,42 @@ export interface FeedWanted {
 }
 
 /** The first events of the wanted types with `after < seq <= upTo`: a slice of some milliseconds, which may be none though more come later. */
-export function readFeed(app: Pick<App, 'db' | 'keys'>, owner: EventOwner, wanted: FeedWanted): FeedSlice {
-  const { after, upTo, types, characters: mostCharacters = MOST_PAGE_CHARACTERS } = wanted
-  const limit = Math.min(wanted.limit, ROWS_A_SLICE)
-  const end = Math.min(upTo, after + EXAMINED_A_SLICE)
+export function readFeed(app: Pick<App, 'db' | 'keys'>, owner: EventOwner, query: FeedRequest): FeedBatch {
+  const { after, upTo, types, characters: maxCharacters = MAX_PAGE_LENGTH } = query
+  const limit = Math.min(query.limit, MAX_EVENTS_PER_BATCH)
+  const end = Math.min(upTo, after + MAX_EXAMINED_PER_BATCH)
   const events: FeedEvent[] = []
   let position = after
   let characters = 0
-  while (position < end && events.length < limit && characters < mostCharacters) {
-    const most = Math.min(ROWS_AT_ONCE, limit - events.length)
-    const rows = sql(app.db).page.all(owner.accountId, position, end, types, most)
+  while (position < end && events.length < limit && characters < maxCharacters) {
+    const max = Math.min(ROWS_PER_QUERY, limit - events.length)
+    const rows = sql(app.db).page.all(owner.accountId, position, end, types, max)
     for (const row of rows) {
-      events.push(feedWire(row, owner, app))
+      events.push(toFeedWire(row, owner, app))
       characters += row.data?.length ?? 0
     }
-    position = (rows.length === most ? rows.at(-1)?.seq : undefined) ?? end
+    position = (rows.length === max ? rows.at(-1)?.seq : undefined) ?? end
   }
   return { events, nextAfter: position, characters }
 }
 
-const feedWire = (row: Row, owner: EventOwner, { keys }: Pick<App, 'keys'>): FeedEvent => {
+const toFeedWire = (row: Row, owner: EventOwner, { keys }: Pick<App, 'keys'>): FeedEvent => {
   const emailId = row.emailUuid === null ? null : formatUuid(row.emailUuid)
   return {
     seq: row.seq,
-    ...eventWire({ ...row, type: eventType(row.type), isSandbox: row.sandbox === 1 }, emailId, owner, keys),
+    ...toEventWire({ ...row, type: toEventType(row.type), isSandbox: row.sandbox === 1 }, emailId, owner, keys),
   }
 }
 
 /** The largest number that a query may give: digits enough for any feed. */
-const LARGEST_SEQ = 999_999_999_999_999
+const MAX_SEQ = 999_999_999_999_999
 
 /**
  * Where a reader begins: after the event that `text` names, or before the first that is kept.
  * Throws 422 for what is no number and for an event that has not happened yet, 410 when events after it are no longer kept.
  */
-export function startOf(field: string, text: string | undefined, { firstSeq, lastSeq }: FeedRange): number {
-  const after = queryInteger(field, text, { fallback: firstSeq - 1, minimum: 0, maximum: LARGEST_SEQ })
+export function parseAfter(field: string, text: string | undefined, { firstSeq, lastSeq }: FeedRange): number {
+  const after = parseQueryInteger(field, text, { fallback: firstSeq - 1, minimum: 0, maximum: MAX_SEQ })
   if (after > lastSeq)
     throw invalid(
       field,
@@ -140,8 +140,8 @@ export function startOf(field: string, text: string | undefined, { firstSeq, las
 const isEventType = (name: string): name is EventType => (EVENT_TYPES as readonly string[]).includes(name)
 
 /** The types that a comma list names; all when it is missing. Throws 422 `unknown_event`, which lists the known, for another. */
-export function typesOf(text: string | undefined): TypeMask {
-  if (text === undefined) return EVERY_TYPE
+export function parseTypes(text: string | undefined): TypeMask {
+  if (text === undefined) return ALL_TYPES
   let mask: TypeMask = 0
   for (const part of text.split(',')) {
     const name = part.trim()
@@ -151,7 +151,7 @@ export function typesOf(text: string | undefined): TypeMask {
         `There is no event type "${name.slice(0, 60)}"; the types are ${EVENT_TYPES.join(', ')}.`,
         'unknown_event',
       )
-    mask |= 1 << eventCode(name)
+    mask |= 1 << toEventCode(name)
   }
   return mask
 }
@@ -167,22 +167,22 @@ export interface ReadPage {
 /**
  * A page from the event on that `after` names: as many slices as it takes, each in its turn. Ends early when what comes next was removed meanwhile.
  * @param turn resolves when the next slice may be read
- * @throws as `startOf`
+ * @throws as `parseAfter`
  */
 export async function readPage(
   app: Pick<App, 'db' | 'keys'>,
   owner: EventOwner,
-  wanted: { readonly after: string | undefined; readonly types: TypeMask; readonly limit: number },
-  turn: () => Promise<void>,
+  query: { readonly after: string | undefined; readonly types: TypeMask; readonly limit: number },
+  awaitTurn: () => Promise<void>,
 ): Promise<ReadPage> {
   for (;;) {
-    const { firstSeq, lastSeq } = feedRange(app.db, owner.accountId)
-    const after = startOf('after', wanted.after, { firstSeq, lastSeq })
-    const page = await readSlices(
+    const { firstSeq, lastSeq } = readFeedRange(app.db, owner.accountId)
+    const after = parseAfter('after', query.after, { firstSeq, lastSeq })
+    const page = await readBatches(
       app,
       owner,
-      { ...wanted, after, upTo: Math.min(lastSeq, after + MOST_EXAMINED) },
-      turn,
+      { ...query, after, upTo: Math.min(lastSeq, after + MAX_EXAMINED) },
+      awaitTurn,
     )
     // Nothing was looked at though there was something: it was removed before the first turn, and the feed begins elsewhere.
     if (page.nextAfter > after || after === lastSeq) return { ...page, firstSeq }
@@ -194,29 +194,29 @@ export async function readPage(
  * Slices of different accounts take turns.
  */
 export function createPageReader(app: Pick<App, 'db' | 'keys'>) {
-  const turn = createTurns()
+  const awaitTurn = createFairYield()
   const queue = new SerialQueue<number>()
-  return (owner: EventOwner, wanted: Parameters<typeof readPage>[2]): Promise<ReadPage> =>
-    queue.run(owner.accountId, () => readPage(app, owner, wanted, turn))
+  return (owner: EventOwner, query: Parameters<typeof readPage>[2]): Promise<ReadPage> =>
+    queue.run(owner.accountId, () => readPage(app, owner, query, awaitTurn))
 }
 
-async function readSlices(
+async function readBatches(
   app: Pick<App, 'db' | 'keys'>,
   owner: EventOwner,
-  { after, upTo, types, limit }: FeedWanted,
-  turn: () => Promise<void>,
+  { after, upTo, types, limit }: FeedRequest,
+  awaitTurn: () => Promise<void>,
 ): Promise<{ readonly events: string[]; readonly nextAfter: number }> {
   const events: string[] = []
   let position = after
   let characters = 0
-  while (position < upTo && events.length < limit && characters < MOST_PAGE_CHARACTERS) {
-    await turn()
-    if (position < feedRange(app.db, owner.accountId).firstSeq - 1) break
-    const left = { limit: limit - events.length, characters: MOST_PAGE_CHARACTERS - characters }
-    const slice = readFeed(app, owner, { after: position, upTo, types, ...left })
-    for (const event of slice.events) events.push(JSON.stringify(event))
-    position = slice.nextAfter
-    characters += slice.characters
+  while (position < upTo && events.length < limit && characters < MAX_PAGE_LENGTH) {
+    await awaitTurn()
+    if (position < readFeedRange(app.db, owner.accountId).firstSeq - 1) break
+    const remaining = { limit: limit - events.length, characters: MAX_PAGE_LENGTH - characters }
+    const batch = readFeed(app, owner, { after: position, upTo, types, ...remaining })
+    for (const event of batch.events) events.push(JSON.stringify(event))
+    position = batch.nextAfter
+    characters += batch.characters
   }
   return { events, nextAfter: position }
 }

@@ -6,12 +6,12 @@ import { authenticated, requires } from '#features/core/app/http.ts'
 import { FeedPage } from '#features/core/events/model.ts'
 import { EVENT_TYPES } from '#features/core/events/record.ts'
 import { acceptsEventStream, EVENT_STREAM } from '#platform/http/event-stream.ts'
-import { QueryInteger, queryInteger } from '#platform/http/schemas.ts'
-import { createPageReader, feedRange, startOf, typesOf } from './feed.ts'
-import { type FeedStreams, HEARTBEAT_MS, MOST_STREAMS_AN_ACCOUNT } from './stream.ts'
+import { parseQueryInteger, QueryInteger } from '#platform/http/schemas.ts'
+import { createPageReader, parseAfter, parseTypes, readFeedRange } from './feed.ts'
+import { type FeedStreams, HEARTBEAT_MS, MAX_STREAMS_PER_ACCOUNT } from './stream.ts'
 
-const MOST_ON_A_PAGE = 1000
-const DEFAULT_ON_A_PAGE = 100
+const MAX_PER_PAGE = 1000
+const DEFAULT_PER_PAGE = 100
 
 const FeedQuery = Type.Object({
   after: QueryInteger({
@@ -23,14 +23,14 @@ const FeedQuery = Type.Object({
   ),
   limit: QueryInteger({
     minimum: 1,
-    maximum: MOST_ON_A_PAGE,
-    default: DEFAULT_ON_A_PAGE,
+    maximum: MAX_PER_PAGE,
+    default: DEFAULT_PER_PAGE,
     description: 'Most events in the answer. Does not count for a stream.',
   }),
 })
 
 /** A query with an empty value, as forms and templates make it, asks for nothing. */
-const given = (text: string | undefined): string | undefined => (text === '' ? undefined : text)
+const emptyToUndefined = (text: string | undefined): string | undefined => (text === '' ? undefined : text)
 
 const StreamHeaders = Type.Object(
   {
@@ -46,8 +46,8 @@ export const eventRoutes = (app: App, streams: FeedStreams) => {
   const readPage = createPageReader(app)
 
   /** Made to JSON slice by slice, so it is no value for the framework. */
-  const page = async (actor: Actor, wanted: Parameters<typeof readPage>[1]): Promise<Response> => {
-    const { events, nextAfter, firstSeq } = await readPage(actor, wanted)
+  const respondWithPage = async (actor: Actor, request: Parameters<typeof readPage>[1]): Promise<Response> => {
+    const { events, nextAfter, firstSeq } = await readPage(actor, request)
     // Only what is on disk is told: after a crash nobody may know of an event that never was.
     await app.commit.barrier()
     const json = `{"data":[${events.join(',')}],"next_after":${nextAfter},"first_seq":${firstSeq}}`
@@ -57,22 +57,22 @@ export const eventRoutes = (app: App, streams: FeedStreams) => {
   return new Elysia({ prefix: '/v1/events' }).use(authenticated).get(
     '/',
     ({ actor, query, headers, request }) => {
-      const types = typesOf(given(query.types))
-      const limit = queryInteger('limit', given(query.limit), {
-        fallback: DEFAULT_ON_A_PAGE,
+      const types = parseTypes(emptyToUndefined(query.types))
+      const limit = parseQueryInteger('limit', emptyToUndefined(query.limit), {
+        fallback: DEFAULT_PER_PAGE,
         minimum: 1,
-        maximum: MOST_ON_A_PAGE,
+        maximum: MAX_PER_PAGE,
       })
       if (request.method === 'GET' && acceptsEventStream(request.headers.get('accept'))) {
-        const range = feedRange(app.db, actor.accountId)
+        const range = readFeedRange(app.db, actor.accountId)
         const lastEventId = headers['last-event-id']
         // The standard has an empty id for none.
         const after = lastEventId
-          ? startOf('Last-Event-ID', lastEventId, range)
-          : startOf('after', given(query.after), range)
+          ? parseAfter('Last-Event-ID', lastEventId, range)
+          : parseAfter('after', emptyToUndefined(query.after), range)
         return streams.open(request, actor, { after, types })
       }
-      return page(actor, { after: given(query.after), types, limit })
+      return respondWithPage(actor, { after: emptyToUndefined(query.after), types, limit })
     },
     {
       query: FeedQuery,
@@ -83,7 +83,7 @@ export const eventRoutes = (app: App, streams: FeedStreams) => {
         description:
           'Every event of the account in one order without a gap, oldest first. Ask again with `after` = `next_after`. Events that are no longer kept are a 410, whose `next_after` says from where the feed can be read. With `Accept: text/event-stream` it is a stream, which goes on with what happens.',
         tags: ['Events'],
-        [EVENT_STREAM]: `Server-sent events: \`id\` is the \`seq\`, \`event\` the type, \`data\` the event as JSON. A comment every ${HEARTBEAT_MS / 1000} seconds without events. At most ${MOST_STREAMS_AN_ACCOUNT} streams an account.`,
+        [EVENT_STREAM]: `Server-sent events: \`id\` is the \`seq\`, \`event\` the type, \`data\` the event as JSON. A comment every ${HEARTBEAT_MS / 1000} seconds without events. At most ${MAX_STREAMS_PER_ACCOUNT} streams an account.`,
         ...requires('emails:read'),
       },
     },

@@ -5,31 +5,31 @@
  */
 import { listenForAccessChanges } from '#features/core/app/account-changes.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { lastSeqOf } from '#features/core/events/record.ts'
-import { createTurns, type Millis } from '#platform/clock.ts'
-import { AppError, tooMany } from '#platform/errors.ts'
+import { readLastSeq } from '#features/core/events/record.ts'
+import { createFairYield, type Millis } from '#platform/clock.ts'
+import { AppError, tooManyRequests } from '#platform/errors.ts'
 import {
-  commentText,
   type EventStream,
-  eventText,
-  idText,
+  formatComment,
+  formatEvent,
+  formatId,
+  formatRetry,
   openEventStream,
-  retryText,
 } from '#platform/http/event-stream.ts'
 import { KiB, seconds } from '#platform/units.ts'
-import { feedRange, MOST_EXAMINED, readFeed, type TypeMask } from './feed.ts'
+import { MAX_EXAMINED, readFeed, readFeedRange, type TypeMask } from './feed.ts'
 
-export const MOST_STREAMS_AN_ACCOUNT = 10
-export const MOST_STREAMS = 1000
+export const MAX_STREAMS_PER_ACCOUNT = 10
+export const MAX_STREAMS = 1000
 
 /** Below the minute after which proxies and routers give up a connection that is silent. */
 export const HEARTBEAT_MS = seconds(15)
 const RECONNECT_MS = seconds(3)
 /** When a place may be free again, for who found none. */
 const RETRY_AFTER_SECONDS = 30
-const EVENTS_A_PIECE = 100
+const EVENTS_PER_PIECE = 100
 /** Of what the events of a piece carry: of a client that never reads, one piece is held. */
-const CHARACTERS_A_PIECE = 32 * KiB
+const CHARACTERS_PER_PIECE = 32 * KiB
 
 export interface FeedStreams {
   /**
@@ -52,7 +52,7 @@ interface Listener {
 /** @param ending aborted when the service ends: all streams end, and none is opened any more */
 export function createFeedStreams(app: App, ending: AbortSignal): FeedStreams {
   const byAccount = new Map<number, Set<Listener>>()
-  const turn = createTurns()
+  const awaitTurn = createFairYield()
   let size = 0
   let stopListening: (() => void)[] = []
 
@@ -88,24 +88,24 @@ export function createFeedStreams(app: App, ending: AbortSignal): FeedStreams {
         throw new AppError(503, 'stopping', 'The service is about to restart; connect again in a moment.', {
           retryAfterSeconds: 1,
         })
-      if ((byAccount.get(actor.accountId)?.size ?? 0) >= MOST_STREAMS_AN_ACCOUNT)
-        throw tooMany(
+      if ((byAccount.get(actor.accountId)?.size ?? 0) >= MAX_STREAMS_PER_ACCOUNT)
+        throw tooManyRequests(
           'too_many_streams',
-          `This account has ${MOST_STREAMS_AN_ACCOUNT} event streams open, which is the most; close one, or ask for JSON.`,
+          `This account has ${MAX_STREAMS_PER_ACCOUNT} event streams open, which is the most; close one, or ask for JSON.`,
           RETRY_AFTER_SECONDS,
         )
-      if (size >= MOST_STREAMS)
-        throw tooMany(
+      if (size >= MAX_STREAMS)
+        throw tooManyRequests(
           'too_many_streams',
           'The service has as many event streams open as it can; ask for JSON, or connect again later.',
           RETRY_AFTER_SECONDS,
         )
-      const source = new FeedSource(app, actor, { ...from, turn })
+      const source = new FeedSource(app, actor, { ...from, awaitTurn: awaitTurn })
       const stream: EventStream = openEventStream({
         request,
         clock: app.clock,
         next: () => source.next(),
-        onEnd() {
+        onEnded() {
           source.stop()
           remove(actor.accountId, listener)
         },
@@ -126,11 +126,11 @@ class FeedSource {
   readonly #app: App
   readonly #actor: Actor
   readonly #types: TypeMask
-  readonly #turn: () => Promise<void>
+  readonly #awaitTurn: () => Promise<void>
   /** Everything up to here was looked at. */
   #position: number
   /** The id that the client would come back with. */
-  #toldId: number
+  #sentId: number
   /** Undefined until the first piece. */
   #durableSeq: number | undefined
   #recordedSeq = 0
@@ -138,13 +138,13 @@ class FeedSource {
   #isStopped = false
 
   /** @param from.turn resolves when it is this stream's turn to make a piece */
-  constructor(app: App, actor: Actor, from: { after: number; types: TypeMask; turn: () => Promise<void> }) {
+  constructor(app: App, actor: Actor, from: { after: number; types: TypeMask; awaitTurn: () => Promise<void> }) {
     this.#app = app
     this.#actor = actor
     this.#types = from.types
-    this.#turn = from.turn
+    this.#awaitTurn = from.awaitTurn
     this.#position = from.after
-    this.#toldId = from.after
+    this.#sentId = from.after
   }
 
   onRecorded(lastSeq: number): void {
@@ -161,59 +161,59 @@ class FeedSource {
 
   async next(): Promise<string | undefined> {
     const { clock, db } = this.#app
-    if (this.#durableSeq === undefined) return this.#open()
+    if (this.#durableSeq === undefined) return this.#start()
     // From the piece before: events that are not wanted put it off no further.
-    const beatAtMs = clock.monotonicMs() + HEARTBEAT_MS
+    const heartbeatAtMs = clock.monotonicMs() + HEARTBEAT_MS
     for (;;) {
       // A long way to catch up is gone in pieces, between which others have their turn.
-      await this.#turn()
+      await this.#awaitTurn()
       if (this.#isStopped) return undefined
       // Each time: a session can also expire, which nobody announces.
       if (this.#actor.mayStillAct?.() === false) return undefined
       // What it has not told was removed meanwhile: the client comes back and is told so.
-      if (this.#position < feedRange(db, this.#actor.accountId).firstSeq - 1) return undefined
-      const piece = this.#position < this.#durableSeq ? this.#pieceUpTo(this.#durableSeq) : undefined
+      if (this.#position < readFeedRange(db, this.#actor.accountId).firstSeq - 1) return undefined
+      const piece = this.#position < this.#durableSeq ? this.#readPiece(this.#durableSeq) : undefined
       if (piece !== undefined) return piece
       if (this.#position < this.#durableSeq) continue
-      if (clock.monotonicMs() >= beatAtMs)
-        return `${this.#position > this.#toldId ? this.#toldPosition() : ''}${commentText('heartbeat')}`
-      await this.#somethingNew(beatAtMs)
+      if (clock.monotonicMs() >= heartbeatAtMs)
+        return `${this.#position > this.#sentId ? this.#formatPosition() : ''}${formatComment('heartbeat')}`
+      await this.#waitForEvents(heartbeatAtMs)
     }
   }
 
-  async #open(): Promise<string> {
+  async #start(): Promise<string> {
     // What was recorded before the barrier is on disk after it; of what comes later, the signal tells.
-    const lastSeq = lastSeqOf(this.#app.db, this.#actor.accountId)
+    const lastSeq = readLastSeq(this.#app.db, this.#actor.accountId)
     await this.#app.commit.barrier()
     this.#durableSeq = Math.max(lastSeq, this.#recordedSeq)
-    return retryText(RECONNECT_MS)
+    return formatRetry(RECONNECT_MS)
   }
 
-  #pieceUpTo(upTo: number): string | undefined {
+  #readPiece(upTo: number): string | undefined {
     const { events, nextAfter } = readFeed(this.#app, this.#actor, {
       after: this.#position,
       upTo,
       types: this.#types,
-      limit: EVENTS_A_PIECE,
-      characters: CHARACTERS_A_PIECE,
+      limit: EVENTS_PER_PIECE,
+      characters: CHARACTERS_PER_PIECE,
     })
     this.#position = nextAfter
     const newest = events.at(-1)
     if (newest) {
-      this.#toldId = newest.seq
-      return events.map((event) => eventText(event.seq, event.type, JSON.stringify(event))).join('')
+      this.#sentId = newest.seq
+      return events.map((event) => formatEvent(event.seq, event.type, JSON.stringify(event))).join('')
     }
     // Nothing of the wanted types in a long stretch: the client need not go through it again.
-    return this.#position - this.#toldId >= MOST_EXAMINED ? this.#toldPosition() : undefined
+    return this.#position - this.#sentId >= MAX_EXAMINED ? this.#formatPosition() : undefined
   }
 
-  #toldPosition(): string {
-    this.#toldId = this.#position
-    return idText(this.#position)
+  #formatPosition(): string {
+    this.#sentId = this.#position
+    return formatId(this.#position)
   }
 
   /** Resolves when something happened, or at a time of the monotonic clock. */
-  #somethingNew(untilMs: Millis): Promise<void> {
+  #waitForEvents(untilMs: Millis): Promise<void> {
     const { clock } = this.#app
     return new Promise((resolve) => {
       const timer = clock.after(untilMs - clock.monotonicMs(), () => this.#wake?.())

@@ -4,7 +4,7 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { audit, systemActor } from '#features/core/audit-logs/audit.ts'
+import { audit, createSystemActor } from '#features/core/audit-logs/audit.ts'
 import { type MatchType, matchTypeCode, matchTypeName } from '#features/receiving/route-rules/match.ts'
 import { deleteRouteRow, insertRoute, type RouteFields, updateRoute } from '#features/receiving/route-rules/rows.ts'
 import { requireScope } from '#features/setup/api-keys/scopes.ts'
@@ -20,12 +20,12 @@ import {
 import { findRouteWebhook, type Webhook } from '#features/webhooks/webhooks/webhooks.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
 import { conflict, invalid } from '#platform/errors.ts'
-import { noSuch } from '#platform/http/schemas.ts'
+import { notFoundById } from '#platform/http/schemas.ts'
 import { formatUuid, newUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
-import { readPattern } from './pattern.ts'
+import { parsePattern } from './pattern.ts'
 
 export interface InboundRoute {
   readonly id: number
@@ -34,7 +34,7 @@ export interface InboundRoute {
   readonly domainId: number
   readonly domainUuid: UuidBytes
   readonly domain: string
-  /** As `routeKey` gives it; `''` for catch_all. */
+  /** As `toRouteKey` gives it; `''` for catch_all. */
   readonly pattern: string
   /** As its account gave it. */
   readonly givenPattern: string
@@ -59,7 +59,7 @@ interface Row extends Omit<InboundRoute, 'matchType' | 'isActive'> {
 }
 
 /** Routes of one account. */
-export const MOST_ROUTES = 1000
+export const MAX_ROUTES = 1000
 
 // Routes of a domain that was deleted are gone for their account; `removeOrphanedRoutes` takes their rows away.
 const FROM = `FROM inbound_routes r JOIN domains ON domains.id = r.domain_id AND domains.deleted_at IS NULL
@@ -69,7 +69,7 @@ const SELECT = `SELECT r.id, r.uuid, r.account_id AS accountId, r.domain_id AS d
   r.updated_at AS updatedAt, coalesce(failure_count, 0) AS failureCount, last_failure_at AS lastFailureAt,
   last_failure_reason AS lastFailureReason, last_success_at AS lastSuccessAt ${FROM}`
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   byUuid: db.prepare<Row, [Uint8Array, number]>(`${SELECT} WHERE r.uuid = ? AND r.account_id = ?`),
   byId: db.prepare<Row, [number]>(`${SELECT} WHERE r.id = ?`),
   page: db.prepare<Row, [number, number, number, number]>(
@@ -85,7 +85,7 @@ const sql = prepared((db) => ({
   ),
 }))
 
-const routeOf = (row: Row): InboundRoute => ({
+const toRoute = (row: Row): InboundRoute => ({
   ...row,
   matchType: matchTypeName(row.matchType),
   isActive: row.isActive === 1,
@@ -95,14 +95,14 @@ const routeOf = (row: Row): InboundRoute => ({
 export function getRoute(db: Database, accountId: number, id: string): InboundRoute {
   const uuid = parseUuid(id)
   const row = uuid && sql(db).byUuid.get(uuid, accountId)
-  if (!row) throw noSuch('inbound_route_not_found', 'inbound route')
-  return routeOf(row)
+  if (!row) throw notFoundById('inbound_route_not_found', 'inbound route')
+  return toRoute(row)
 }
 
 /** The route with a row id, of whatever account; undefined once it is gone. */
 export function findRouteById(db: Database, id: number): InboundRoute | undefined {
   const row = sql(db).byId.get(id)
-  return row ? routeOf(row) : undefined
+  return row ? toRoute(row) : undefined
 }
 
 /** The webhook of the account's route. 404 when it has no such route, 409 `webhook_inactive` when the route never had a URL. */
@@ -122,7 +122,7 @@ export const listRoutes = (
   accountId: number,
   page: RowWindow,
 ): { routes: InboundRoute[]; total: number } => ({
-  routes: sql(db).page.all(accountId, belowId(page), page.limit, page.offset).map(routeOf),
+  routes: sql(db).page.all(accountId, belowId(page), page.limit, page.offset).map(toRoute),
   total: countRoutes(db, accountId),
 })
 
@@ -139,7 +139,7 @@ export interface RouteInput {
 }
 
 /** What is written of a route. */
-interface Wanted extends Omit<RouteInput, 'domainId' | 'pattern'> {
+interface CheckedRoute extends Omit<RouteInput, 'domainId' | 'pattern'> {
   readonly domain: Domain
   readonly pattern: string
   readonly givenPattern: string
@@ -151,26 +151,26 @@ interface Wanted extends Omit<RouteInput, 'domainId' | 'pattern'> {
  * `inbound_route_limit_reached`.
  */
 export async function createRoute(app: App, actor: Actor, input: RouteInput): Promise<InboundRoute> {
-  wanted(app.db, actor, input)
+  checkRoute(app.db, actor, input)
   if (input.webhookUrl !== null) await requireCallable(app, actor, input.webhookUrl, 'webhook_url')
   return await app.commit.write((tx) => {
     // Again: the domain may be gone by now.
-    const want = wanted(tx.db, actor, input)
-    if (countRoutes(tx.db, actor.accountId) >= MOST_ROUTES)
+    const checked = checkRoute(tx.db, actor, input)
+    if (countRoutes(tx.db, actor.accountId) >= MAX_ROUTES)
       throw conflict(
         'inbound_route_limit_reached',
-        `An account has at most ${MOST_ROUTES} inbound routes; delete one, or use match_type prefix or catch_all for several addresses.`,
+        `An account has at most ${MAX_ROUTES} inbound routes; delete one, or use match_type prefix or catch_all for several addresses.`,
       )
-    requireFree(tx.db, want, 0)
+    requireUnique(tx.db, checked, 0)
     const uuid = newUuid()
     const now = app.eventTime()
-    const routeId = insertRoute(tx, { uuid, accountId: actor.accountId, ...fieldsOf(want) }, now)
-    setRouteWebhook(app, tx, actor, targetOf({ id: routeId, uuid }, actor, want))
+    const routeId = insertRoute(tx, { uuid, accountId: actor.accountId, ...toRouteFields(checked) }, now)
+    setRouteWebhook(app, tx, actor, toRouteTarget({ id: routeId, uuid }, actor, checked))
     audit(app, tx, actor, {
       action: 'inbound_route.created',
       resourceType: 'inbound_route',
       resourceId: formatUuid(uuid),
-      metadata: auditedOf(want),
+      metadata: toAuditMetadata(checked),
     })
     return getRoute(tx.db, actor.accountId, formatUuid(uuid))
   })
@@ -187,20 +187,20 @@ export async function changeRoute(app: App, actor: Actor, id: string, change: Ro
   const current = getRoute(app.db, actor.accountId, id)
   if (Object.values(change).every((value) => value === undefined))
     throw invalid('body', 'Give at least one of domain_id, pattern, match_type, priority, webhook_url and is_active.')
-  wanted(app.db, actor, merged(current, change))
+  checkRoute(app.db, actor, applyChange(current, change))
   if (typeof change.webhookUrl === 'string') await requireCallable(app, actor, change.webhookUrl, 'webhook_url')
   await beforeRouteChange(app, current.id)
   const changed = await app.commit.write((tx) => {
     const before = getRoute(tx.db, actor.accountId, id)
-    const want = wanted(tx.db, actor, merged(before, change))
-    requireFree(tx.db, want, before.id)
-    updateRoute(tx, before.id, fieldsOf(want), app.eventTime())
-    setRouteWebhook(app, tx, actor, targetOf(before, actor, want))
+    const checked = checkRoute(tx.db, actor, applyChange(before, change))
+    requireUnique(tx.db, checked, before.id)
+    updateRoute(tx, before.id, toRouteFields(checked), app.eventTime())
+    setRouteWebhook(app, tx, actor, toRouteTarget(before, actor, checked))
     audit(app, tx, actor, {
       action: 'inbound_route.updated',
       resourceType: 'inbound_route',
       resourceId: formatUuid(before.uuid),
-      metadata: auditedOf(want),
+      metadata: toAuditMetadata(checked),
     })
     return getRoute(tx.db, actor.accountId, id)
   })
@@ -211,12 +211,17 @@ export async function changeRoute(app: App, actor: Actor, id: string, change: Ro
 /** Deletes a route: its mail falls to the next that matches, and nothing more is told of it. Mail that it got is kept. Throws 404. */
 export async function deleteRoute(app: App, actor: Actor, id: string): Promise<void> {
   const webhookId = await app.commit.writeFromReserve((tx) =>
-    remove(app, tx, actor, getRoute(tx.db, actor.accountId, id)),
+    removeRoute(app, tx, actor, getRoute(tx.db, actor.accountId, id)),
   )
   await endRouteWebhook(app, webhookId)
 }
 
-function remove(app: App, tx: Tx, actor: Actor, { id, uuid }: Pick<InboundRoute, 'id' | 'uuid'>): number | undefined {
+function removeRoute(
+  app: App,
+  tx: Tx,
+  actor: Actor,
+  { id, uuid }: Pick<InboundRoute, 'id' | 'uuid'>,
+): number | undefined {
   const webhookId = deleteRouteWebhook(app, tx, id)
   deleteRouteRow(tx, id)
   audit(app, tx, actor, {
@@ -228,24 +233,24 @@ function remove(app: App, tx: Tx, actor: Actor, { id, uuid }: Pick<InboundRoute,
 }
 
 /** Taken in one transaction. */
-const ORPHANS = 50
+const ORPHAN_BATCH_SIZE = 50
 
 /** Removes the routes of deleted domains. Returns how many. Meant to be called every hour or so, one run at a time. */
 export async function removeOrphanedRoutes(app: App): Promise<number> {
   for (let removed = 0; ; ) {
     const ended = await app.commit.writeFromReserve((tx) =>
       sql(tx.db)
-        .orphaned.all(ORPHANS)
-        .map((row) => remove(app, tx, systemActor(row), row)),
+        .orphaned.all(ORPHAN_BATCH_SIZE)
+        .map((row) => removeRoute(app, tx, createSystemActor(row), row)),
     )
     for (const webhookId of ended) await endRouteWebhook(app, webhookId)
     removed += ended.length
-    if (ended.length < ORPHANS) return removed
+    if (ended.length < ORPHAN_BATCH_SIZE) return removed
   }
 }
 
 /** The route as it would be after the change. */
-const merged = (route: InboundRoute, change: RouteChange): RouteInput => ({
+const applyChange = (route: InboundRoute, change: RouteChange): RouteInput => ({
   domainId: change.domainId ?? formatUuid(route.domainUuid),
   pattern: change.pattern ?? route.givenPattern,
   matchType: change.matchType ?? route.matchType,
@@ -255,7 +260,7 @@ const merged = (route: InboundRoute, change: RouteChange): RouteInput => ({
 })
 
 /** Checks all that needs no network. */
-function wanted(db: Database, actor: Actor, { domainId, pattern, ...rest }: RouteInput): Wanted {
+function checkRoute(db: Database, actor: Actor, { domainId, pattern, ...rest }: RouteInput): CheckedRoute {
   const { accountId } = actor
   if (rest.webhookUrl !== null)
     requireScope(actor, 'inbound:read', 'for a route with a webhook_url, to which received mail is posted')
@@ -267,18 +272,23 @@ function wanted(db: Database, actor: Actor, { domainId, pattern, ...rest }: Rout
       `${uuid ? 'This account has no domain with this id' : 'Give the id of a domain, not its name'}; GET /v1/domains lists them.`,
       'domain_not_found',
     )
-  return { ...rest, domain, pattern: readPattern(pattern, rest.matchType, domain.domain), givenPattern: pattern.trim() }
+  return {
+    ...rest,
+    domain,
+    pattern: parsePattern(pattern, rest.matchType, domain.domain),
+    givenPattern: pattern.trim(),
+  }
 }
 
-const fieldsOf = ({ domain, ...rest }: Wanted): RouteFields => ({ ...rest, domainId: domain.id })
+const toRouteFields = ({ domain, ...rest }: CheckedRoute): RouteFields => ({ ...rest, domainId: domain.id })
 
-const targetOf = (
+const toRouteTarget = (
   { id, uuid }: Pick<InboundRoute, 'id' | 'uuid'>,
   { accountId }: Actor,
-  { webhookUrl, isActive }: Wanted,
+  { webhookUrl, isActive }: CheckedRoute,
 ) => ({ id, uuid, accountId, url: webhookUrl, isActive })
 
-const auditedOf = ({ domain, givenPattern, matchType, priority, webhookUrl, isActive }: Wanted) => ({
+const toAuditMetadata = ({ domain, givenPattern, matchType, priority, webhookUrl, isActive }: CheckedRoute) => ({
   domain: domain.domain,
   pattern: givenPattern,
   match_type: matchType,
@@ -287,15 +297,15 @@ const auditedOf = ({ domain, givenPattern, matchType, priority, webhookUrl, isAc
   is_active: isActive,
 })
 
-function requireFree(db: Database, { domain, pattern, matchType }: Wanted, ownId: number): void {
-  const same = sql(db).same.get(domain.id, pattern, matchTypeCode(matchType), ownId)
-  if (same)
+function requireUnique(db: Database, { domain, pattern, matchType }: CheckedRoute, ownId: number): void {
+  const existing = sql(db).same.get(domain.id, pattern, matchTypeCode(matchType), ownId)
+  if (existing)
     throw conflict(
       'inbound_route_exists',
-      `The domain ${domain.domain} has a ${matchType === 'catch_all' ? 'catch_all route' : 'route with this pattern and match_type'} already; change ${formatUuid(same.uuid)} in its place.`,
+      `The domain ${domain.domain} has a ${matchType === 'catch_all' ? 'catch_all route' : 'route with this pattern and match_type'} already; change ${formatUuid(existing.uuid)} in its place.`,
     )
 }
 
 /** What mail it gets, in one word: `support@example.com`, `sales-*@example.com` for a prefix, `*@example.com` for all. */
-export const routeLabel = ({ pattern, matchType, domain }: InboundRoute): string =>
+export const formatRouteLabel = ({ pattern, matchType, domain }: InboundRoute): string =>
   `${pattern}${matchType === 'exact' ? '' : '*'}@${domain}`

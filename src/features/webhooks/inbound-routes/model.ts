@@ -3,17 +3,25 @@ import { type Static, Type } from '@sinclair/typebox'
 import { MATCH_TYPES, type MatchType } from '#features/receiving/route-rules/match.ts'
 import { DELIVERY_STATUSES } from '#features/webhooks/webhooks/event-names.ts'
 import type { Delivery } from '#features/webhooks/webhooks/history.ts'
-import { DELIVERY_FIELDS, deliveryFields, RANGE_FIELDS } from '#features/webhooks/webhooks/model.ts'
-import { MOST_REPLAYED } from '#features/webhooks/webhooks/replay.ts'
+import { DELIVERY_FIELDS, RANGE_FIELDS, toDeliveryFields } from '#features/webhooks/webhooks/model.ts'
+import { MAX_REPLAYED } from '#features/webhooks/webhooks/replay.ts'
 import type { Webhook } from '#features/webhooks/webhooks/webhooks.ts'
 import type { KeyRing } from '#platform/crypto.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
-import { Closed, Nullable, OneOf, OptionalNullable, PAGE_FIELDS, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import {
+  Nullable,
+  OptionalNullable,
+  PAGE_FIELDS,
+  StrictObject,
+  StringEnum,
+  Timestamp,
+  Uuid,
+} from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { InboundRoute, RouteChange, RouteInput } from './inbound-routes.ts'
-import { LONGEST_PATTERN } from './pattern.ts'
+import { MAX_PATTERN_LENGTH } from './pattern.ts'
 
-const HIGHEST_PRIORITY = 1_000_000
+const MAX_PRIORITY = 1_000_000
 const DEFAULT_PRIORITY = 0
 
 export const RouteRecord = Type.Object({
@@ -21,7 +29,7 @@ export const RouteRecord = Type.Object({
   account_id: Uuid({ description: 'Account it belongs to.' }),
   domain_id: Uuid({ description: 'Domain whose mail it is for.' }),
   pattern: Type.String({ description: 'Which addresses, as it was given; empty for a catch_all without one.' }),
-  match_type: OneOf(MATCH_TYPES, { description: 'How the pattern is compared.' }),
+  match_type: StringEnum(MATCH_TYPES, { description: 'How the pattern is compared.' }),
   priority: Type.Integer({ description: 'Routes with a lower number are tried first.' }),
   webhook_url: Nullable(Type.String(), { description: 'Where `email.inbound` is posted; null: mail is only kept.' }),
   is_active: Type.Boolean({ description: 'Whether the route gets mail.' }),
@@ -38,22 +46,22 @@ export const RouteRecord = Type.Object({
 export type RouteRecord = Static<typeof RouteRecord>
 
 /** Another spelling of catch_all. */
-const CATCH_ALL = 'catchall'
+const CATCH_ALL_ALIAS = 'catchall'
 
 const DomainId = Uuid({ description: 'Id of a domain of the account.' })
 const Pattern = Type.String({
-  maxLength: LONGEST_PATTERN,
+  maxLength: MAX_PATTERN_LENGTH,
   description:
     'Local part (`support`), `support@`, or the whole address. `prefix` takes it as the beginning of the local part; `catch_all` ignores it. Upper and lower case are the same, and `support` is also `support+anything`.',
 })
-const Match = OneOf([...MATCH_TYPES, CATCH_ALL], {
+const MatchTypeField = StringEnum([...MATCH_TYPES, CATCH_ALL_ALIAS], {
   description:
     'How the pattern is compared. At the same priority exact comes before prefix, prefix before catch_all. `catchall` is another spelling of `catch_all`.',
-  errorMessage: `one of ${MATCH_TYPES.join(', ')} (also spelled ${CATCH_ALL})`,
+  errorMessage: `one of ${MATCH_TYPES.join(', ')} (also spelled ${CATCH_ALL_ALIAS})`,
 })
 const Priority = Type.Integer({
-  minimum: -HIGHEST_PRIORITY,
-  maximum: HIGHEST_PRIORITY,
+  minimum: -MAX_PRIORITY,
+  maximum: MAX_PRIORITY,
   description: `Routes with a lower number are tried first; ${DEFAULT_PRIORITY} unless given.`,
 })
 const WebhookUrl = OptionalNullable(Type.String(), {
@@ -62,11 +70,11 @@ const WebhookUrl = OptionalNullable(Type.String(), {
 })
 const IsActive = Type.Boolean({ description: 'Whether the route gets mail; true unless given.' })
 
-export const NewRoute = Closed(
+export const NewRoute = StrictObject(
   {
     domain_id: DomainId,
     pattern: Type.Optional(Pattern),
-    match_type: Match,
+    match_type: MatchTypeField,
     priority: Type.Optional(Priority),
     webhook_url: WebhookUrl,
     is_active: Type.Optional(IsActive),
@@ -83,11 +91,11 @@ export const NewRoute = Closed(
   },
 )
 
-export const RouteChangeBody = Closed(
+export const RouteChangeBody = StrictObject(
   {
     domain_id: Type.Optional(DomainId),
     pattern: Type.Optional(Pattern),
-    match_type: Type.Optional(Match),
+    match_type: Type.Optional(MatchTypeField),
     priority: Type.Optional(Priority),
     webhook_url: WebhookUrl,
     is_active: Type.Optional(IsActive),
@@ -98,27 +106,28 @@ export const RouteChangeBody = Closed(
   },
 )
 
-const matchTypeOf = (given: MatchType | typeof CATCH_ALL): MatchType => (given === CATCH_ALL ? 'catch_all' : given)
+const toMatchType = (given: MatchType | typeof CATCH_ALL_ALIAS): MatchType =>
+  given === CATCH_ALL_ALIAS ? 'catch_all' : given
 
-export const newRouteOf = (body: Static<typeof NewRoute>): RouteInput => ({
+export const toRouteInput = (body: Static<typeof NewRoute>): RouteInput => ({
   domainId: body.domain_id,
   pattern: body.pattern ?? '',
-  matchType: matchTypeOf(body.match_type),
+  matchType: toMatchType(body.match_type),
   priority: body.priority ?? DEFAULT_PRIORITY,
   webhookUrl: body.webhook_url ?? null,
   isActive: body.is_active ?? true,
 })
 
-export const routeChangeOf = (body: Static<typeof RouteChangeBody>): RouteChange => ({
+export const toRouteChange = (body: Static<typeof RouteChangeBody>): RouteChange => ({
   domainId: body.domain_id,
   pattern: body.pattern,
-  matchType: body.match_type && matchTypeOf(body.match_type),
+  matchType: body.match_type && toMatchType(body.match_type),
   priority: body.priority,
   webhookUrl: body.webhook_url,
   isActive: body.is_active,
 })
 
-export const routeWire = (route: InboundRoute, accountUuid: string): RouteRecord => ({
+export const toRouteWire = (route: InboundRoute, accountUuid: string): RouteRecord => ({
   id: formatUuid(route.uuid),
   account_id: accountUuid,
   domain_id: formatUuid(route.domainUuid),
@@ -137,7 +146,7 @@ export const routeWire = (route: InboundRoute, accountUuid: string): RouteRecord
 
 export const RouteDeliveryQuery = Type.Object({
   ...PAGE_FIELDS,
-  status: Type.Optional(OneOf(DELIVERY_STATUSES, { description: 'Only deliveries with this status.' })),
+  status: Type.Optional(StringEnum(DELIVERY_STATUSES, { description: 'Only deliveries with this status.' })),
 })
 
 export const RouteDelivery = Type.Object({
@@ -150,15 +159,15 @@ export const RouteDelivery = Type.Object({
 })
 export type RouteDelivery = Static<typeof RouteDelivery>
 
-export const routeDeliveryWire = (delivery: Delivery, webhook: Webhook, keys: KeyRing): RouteDelivery => ({
+export const toRouteDeliveryWire = (delivery: Delivery, webhook: Webhook, keys: KeyRing): RouteDelivery => ({
   id: formatUuid(delivery.uuid),
   // A route's webhook has the id of its route.
   route_id: formatUuid(webhook.uuid),
   inbound_email_id: delivery.inboundEmailId,
-  ...deliveryFields(delivery, webhook, keys),
+  ...toDeliveryFields(delivery, webhook, keys),
 })
 
-export const RouteReplayRange = Closed(RANGE_FIELDS, {
-  description: `A lower bound at least. At most ${MOST_REPLAYED} messages are told again in one call.`,
+export const RouteReplayRange = StrictObject(RANGE_FIELDS, {
+  description: `A lower bound at least. At most ${MAX_REPLAYED} messages are told again in one call.`,
   examples: [{ from_seq: 1200, to_seq: 1300 }],
 })

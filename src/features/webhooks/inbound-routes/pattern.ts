@@ -1,20 +1,20 @@
 /** @module Reads the pattern of an inbound route as its account writes it. Pure. */
 
-import { type MatchType, routeKey } from '#features/receiving/route-rules/match.ts'
+import { type MatchType, toRouteKey } from '#features/receiving/route-rules/match.ts'
 import { invalid } from '#platform/errors.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
 
 /** Longer than any address. */
-export const LONGEST_PATTERN = 320
+export const MAX_PATTERN_LENGTH = 320
 
 /**
  * The local part, or the beginning of one, that a pattern names, in the form in which `matchRoute` compares; `''` for catch_all, which ignores it.
  * `support`, `support@` and `support@example.com` are the same. Throws 422 for what can be no address of the domain.
  * @param domain of the route, A-labels
  */
-export function readPattern(given: string, matchType: MatchType, domain: string): string {
+export function parsePattern(pattern: string, matchType: MatchType, domain: string): string {
   if (matchType === 'catch_all') return ''
-  const text = given.trim()
+  const text = pattern.trim()
   if (text === '')
     throw invalid(
       'pattern',
@@ -25,32 +25,32 @@ export function readPattern(given: string, matchType: MatchType, domain: string)
       'pattern',
       'A "*" stands for nothing in a pattern: for all addresses of the domain use match_type catch_all, for all that begin alike prefix, with only their beginning as the pattern.',
     )
-  const at = endOfLocalPart(text)
+  const at = findLocalPartEnd(text)
   const localPart = text.slice(0, at)
   const isPrefix = matchType === 'prefix'
   // A prefix may end where no local part may, for example with a dot.
   const address = parseMailbox(`${localPart}${isPrefix ? 'x' : ''}@${domain}`)
   if (address.kind === 'invalid')
-    throw invalid('pattern', `The pattern names no address: ${inSentence(address.reason)}`)
-  const named = text.slice(at + 1)
-  if (named !== '' && domainOf(named) !== domain)
+    throw invalid('pattern', `The pattern names no address: ${lowerFirstLetter(address.reason)}`)
+  const namedDomain = text.slice(at + 1)
+  if (namedDomain !== '' && parseDomain(namedDomain) !== domain)
     throw invalid(
       'pattern',
-      `The pattern names the domain ${named.slice(0, 100)}, but the route is of ${domain}; give only the part before the @.`,
+      `The pattern names the domain ${namedDomain.slice(0, 100)}, but the route is of ${domain}; give only the part before the @.`,
     )
-  return isPrefix ? routeKey(`${localPart}x`).slice(0, -1) : routeKey(localPart)
+  return isPrefix ? toRouteKey(`${localPart}x`).slice(0, -1) : toRouteKey(localPart)
 }
 
 /** Position of the @ behind the local part; that of the end when there is none. A quoted local part may have an @ of its own. */
-function endOfLocalPart(text: string): number {
+function findLocalPartEnd(text: string): number {
   const at = text.lastIndexOf('@')
   return at === -1 || (text.startsWith('"') && text.endsWith('"')) ? text.length : at
 }
 
-const inSentence = (text: string): string => text.charAt(0).toLowerCase() + text.slice(1)
+const lowerFirstLetter = (text: string): string => text.charAt(0).toLowerCase() + text.slice(1)
 
 /** A-labels in lower case; undefined: no domain. */
-function domainOf(text: string): string | undefined {
+function parseDomain(text: string): string | undefined {
   const parsed = parseMailbox(`x@${text}`)
   return parsed.kind === 'ok' ? parsed.domain : undefined
 }

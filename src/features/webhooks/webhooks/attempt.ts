@@ -8,7 +8,7 @@ import { headersOf, signatureOf } from './signature.ts'
 /** From the look-up of the host name to the end of the answer. */
 const ATTEMPT_TIMEOUT_MS = seconds(10)
 /** What the history keeps of an answer. */
-const KEPT_RESPONSE_BYTES = 1000
+const MAX_STORED_RESPONSE_BYTES = 1000
 
 export interface AttemptRequest {
   readonly url: string
@@ -34,11 +34,11 @@ export interface AttemptResult {
   /** Why there was no response; null: there was one. */
   readonly cause: FetchFailureCause | null
   /** Whether the endpoint may answer otherwise soon, so that it is given a rest: no response, a 5xx, or that it is too busy or too early. */
-  readonly isPassing: boolean
+  readonly isTemporary: boolean
 }
 
 /** Makes an attempt; its `t` is the time of the attempt, so a retry is signed anew. Never throws for what the network does. */
-export async function attempt(
+export async function makeAttempt(
   app: Pick<App, 'clock' | 'config' | 'fetch'>,
   request: AttemptRequest,
 ): Promise<AttemptResult> {
@@ -49,30 +49,30 @@ export async function attempt(
     headers: headersOf({ event, attempt: request.attempt, signature }, app.config.compatHeaderPrefixes),
     body,
     timeoutMs: ATTEMPT_TIMEOUT_MS,
-    maxResponseBytes: KEPT_RESPONSE_BYTES,
+    maxResponseBytes: MAX_STORED_RESPONSE_BYTES,
     signal: request.signal,
   })
-  return { at, durationMs: Math.round(outcome.durationMs), ...judge(outcome) }
+  return { at, durationMs: Math.round(outcome.durationMs), ...classifyResponse(outcome) }
 }
 
 /** Request Timeout, Too Early, Too Many Requests: final for the event, as any 4xx, but no word on the endpoint. */
-const PASSING_REFUSALS: readonly number[] = [408, 425, 429]
+const TEMPORARY_STATUSES: readonly number[] = [408, 425, 429]
 
 /** Any 2xx is delivered; a 5xx and no response at all are transient; everything else, redirects too, is permanent. */
-export function judge(outcome: FetchOutcome): Omit<AttemptResult, 'at' | 'durationMs'> {
+export function classifyResponse(outcome: FetchOutcome): Omit<AttemptResult, 'at' | 'durationMs'> {
   if (outcome.kind === 'failed') {
     const { reason: error, cause } = outcome
-    return { kind: 'transient', statusCode: null, response: null, error, cause, isPassing: true }
+    return { kind: 'transient', statusCode: null, response: null, error, cause, isTemporary: true }
   }
   const { status, body } = outcome
-  const answer = { statusCode: status, response: body, cause: null }
-  if (status >= 200 && status < 300) return { kind: 'delivered', ...answer, error: null, isPassing: false }
+  const response = { statusCode: status, response: body, cause: null }
+  if (status >= 200 && status < 300) return { kind: 'delivered', ...response, error: null, isTemporary: false }
   const isTransient = status >= 500 && status < 600
   const isRedirect = status >= 300 && status < 400
   return {
     kind: isTransient ? 'transient' : 'permanent',
-    ...answer,
+    ...response,
     error: `The answer was ${status}${isRedirect ? '; redirects are not followed' : ''}.`,
-    isPassing: isTransient || PASSING_REFUSALS.includes(status),
+    isTemporary: isTransient || TEMPORARY_STATUSES.includes(status),
   }
 }

@@ -3,28 +3,28 @@
  * from failures included.
  */
 
-import { prepareCount, requireRoom } from '#features/core/accounts/limits.ts'
+import { prepareCount, requirePlanCapacity } from '#features/core/accounts/limits.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
-import { EVENT_TYPES, lastSeqOf } from '#features/core/events/record.ts'
+import { EVENT_TYPES, readLastSeq } from '#features/core/events/record.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
-import { conflict, invalid, tooMany } from '#platform/errors.ts'
+import { prepareStatements } from '#platform/db/open.ts'
+import { conflict, invalid, tooManyRequests } from '#platform/errors.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
 import { perOwner } from '#platform/per-owner.ts'
 import { isWebhookEvent, requireBodyScopes, WEBHOOK_EVENTS } from './event-names.ts'
-import { endPending, endSlice } from './pending.ts'
-import { makeSecret } from './secret.ts'
+import { endPending, endPendingBatch } from './pending.ts'
+import { createSealedSecret } from './secret.ts'
 import { countWebhooks, getWebhook, type Webhook } from './webhooks.ts'
 
 /** Webhooks of one account. */
-const MOST_WEBHOOKS = 100
+const MAX_WEBHOOKS = 100
 
 /** What the history says of deliveries that still waited. */
-export const SWITCHED_OFF = 'The webhook was switched off.'
-export const DELETED = 'The webhook was deleted.'
+export const DEACTIVATED_REASON = 'The webhook was switched off.'
+export const DELETED_REASON = 'The webhook was deleted.'
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   // Those of inbound routes come and go with their routes.
   existing: prepareCount(db, 'webhooks WHERE account_id = ? AND deleted_at IS NULL AND route_id IS NULL'),
   ofAccount: db.prepare<{ id: number }, [number]>(
@@ -59,31 +59,31 @@ export async function createWebhook(
   actor: Actor,
   input: WebhookInput,
 ): Promise<{ webhook: Webhook; secret: string }> {
-  const events = validEvents(input.events)
+  const events = parseEvents(input.events)
   requireBodyScopes(actor, events)
   await requireCallable(app, actor, input.url)
   const uuid = newUuid()
   const id = formatUuid(uuid)
-  const { clear, sealed } = makeSecret(app.keys, uuid)
+  const { clear, sealed } = createSealedSecret(app.keys, uuid)
   const webhook = await app.commit.write((tx) => {
-    requireRoom(app, tx, actor.accountId, 'webhooks', sql(tx.db).existing)
-    if (countWebhooks(tx.db, actor.accountId) >= MOST_WEBHOOKS)
+    requirePlanCapacity(app, tx, actor.accountId, 'webhooks', sql(tx.db).existing)
+    if (countWebhooks(tx.db, actor.accountId) >= MAX_WEBHOOKS)
       throw conflict(
         'webhook_limit_reached',
-        `An account has at most ${MOST_WEBHOOKS} webhooks; delete one, or add the events to one that exists.`,
+        `An account has at most ${MAX_WEBHOOKS} webhooks; delete one, or add the events to one that exists.`,
       )
     const now = app.eventTime()
-    const cursorSeq = lastSeqOf(tx.db, actor.accountId)
+    const cursorSeq = readLastSeq(tx.db, actor.accountId)
     sql(tx.db).insert.run(uuid, actor.accountId, input.url, JSON.stringify(events), sealed, cursorSeq, now, now)
-    const made = getWebhook(tx.db, actor.accountId, id)
+    const created = getWebhook(tx.db, actor.accountId, id)
     audit(app, tx, actor, {
       action: 'webhook.created',
       resourceType: 'webhook',
       resourceId: id,
       metadata: { url: input.url, events },
     })
-    tx.afterCommit(() => app.webhookChanged.emit({ webhookId: made.id }))
-    return made
+    tx.afterCommit(() => app.webhookChanged.emit({ webhookId: created.id }))
+    return created
   })
   return { webhook, secret: clear }
 }
@@ -100,11 +100,11 @@ export async function changeWebhook(
 ): Promise<Webhook> {
   // A webhook of somebody else is a 404 whatever the input is, and nothing is looked up for it.
   getWebhook(app.db, actor.accountId, id)
-  const events = validEvents(input.events)
+  const events = parseEvents(input.events)
   // Also where only the URL changes: it is where the bodies go.
   requireBodyScopes(actor, events)
   await requireCallable(app, actor, input.url)
-  await endBeforeChange(app, getWebhook(app.db, actor.accountId, id))
+  await endPendingBeforeChange(app, getWebhook(app.db, actor.accountId, id))
   const changed = await app.commit.write((tx) => {
     const before = getWebhook(tx.db, actor.accountId, id)
     const isActive = input.isActive || before.offByFailures
@@ -118,16 +118,16 @@ export async function changeWebhook(
     })
     return getWebhook(tx.db, actor.accountId, id)
   })
-  if (!changed.isActive) await endWaiting(app, changed.id, SWITCHED_OFF)
+  if (!changed.isActive) await tryEndPending(app, changed.id, DEACTIVATED_REASON)
   return changed
 }
 
 /** What waited when a webhook was switched off is ended before it is on again, or it would be told among what is new. */
-export async function endBeforeChange(app: App, { id, isActive }: Webhook): Promise<void> {
-  if (!isActive) await endPending(app, id, SWITCHED_OFF)
+export async function endPendingBeforeChange(app: App, { id, isActive }: Webhook): Promise<void> {
+  if (!isActive) await endPending(app, id, DEACTIVATED_REASON)
 }
 
-/** Writes what a webhook is from now on, the way back from failures included, and tells the dispatcher. After `endBeforeChange`. */
+/** Writes what a webhook is from now on, the way back from failures included, and tells the dispatcher. After `endPendingBeforeChange`. */
 export function writeChange(
   app: App,
   tx: Tx,
@@ -135,15 +135,15 @@ export function writeChange(
   { url, events, isActive }: { readonly url: string; readonly events: readonly string[]; readonly isActive: boolean },
 ): void {
   const statements = sql(tx.db)
-  if (!before.isActive) endSlice(app, tx, before.id, SWITCHED_OFF)
+  if (!before.isActive) endPendingBatch(app, tx, before.id, DEACTIVATED_REASON)
   statements.update.run(url, JSON.stringify(events), isActive ? 1 : 0, app.eventTime(), before.id)
-  if (isActive && !before.isActive) statements.reactivate.run(lastSeqOf(tx.db, before.accountId), before.id)
+  if (isActive && !before.isActive) statements.reactivate.run(readLastSeq(tx.db, before.accountId), before.id)
   // Failures of another endpoint say nothing of this one.
   else if (url !== before.url) statements.forgetFailures.run(before.id)
   tx.afterCommit(() => app.webhookChanged.emit({ webhookId: before.id }))
 }
 
-/** Deletes a webhook: nothing more is sent. Its row and its history go with `trimWebhookHistory`. Throws 404. */
+/** Deletes a webhook: nothing more is sent. Its row and its history go with `purgeWebhookHistory`. Throws 404. */
 export async function deleteWebhook(app: App, actor: Actor, id: string): Promise<void> {
   const webhookId = await app.commit.writeFromReserve((tx) => {
     const webhook = getWebhook(tx.db, actor.accountId, id)
@@ -156,22 +156,22 @@ export async function deleteWebhook(app: App, actor: Actor, id: string): Promise
     })
     return webhook.id
   })
-  await endWaiting(app, webhookId, DELETED)
+  await tryEndPending(app, webhookId, DELETED_REASON)
 }
 
-/** Marks a webhook as deleted and tells the dispatcher; `endWaiting` with DELETED comes after it. */
+/** Marks a webhook as deleted and tells the dispatcher; `tryEndPending` with DELETED comes after it. */
 export function writeDeletion(app: App, tx: Tx, webhookId: number): void {
   sql(tx.db).delete.run(app.eventTime(), webhookId)
   tx.afterCommit(() => app.webhookChanged.emit({ webhookId }))
 }
 
 /** Marks all webhooks of an account as deleted, those of its routes too, because the account is. */
-export function closeWebhooks(app: App, tx: Tx, accountId: number): void {
+export function deleteAccountWebhooks(app: App, tx: Tx, accountId: number): void {
   for (const { id } of sql(tx.db).ofAccount.all(accountId)) writeDeletion(app, tx, id)
 }
 
-/** Ends what waits for a webhook that is off or deleted. That is on disk already; what is left of this is done by `trimWebhookHistory`. */
-export async function endWaiting(app: App, webhookId: number, error: string): Promise<void> {
+/** Ends what waits for a webhook that is off or deleted. That is on disk already; what is left of this is done by `purgeWebhookHistory`. */
+export async function tryEndPending(app: App, webhookId: number, error: string): Promise<void> {
   try {
     await endPending(app, webhookId, error)
   } catch (reason) {
@@ -183,43 +183,43 @@ export async function endWaiting(app: App, webhookId: number, error: string): Pr
 }
 
 /** The names without duplicates, in the order given. */
-function validEvents(events: readonly string[]): string[] {
+function parseEvents(events: readonly string[]): string[] {
   if (events.length === 0)
     throw invalid('events', `Name at least one event; the events are ${WEBHOOK_EVENTS.join(', ')}.`)
-  return [...new Set(events.map(knownEvent))]
+  return [...new Set(events.map(requireKnownEvent))]
 }
 
 /** The name; 422 that lists the known ones when it is none. */
-export function knownEvent(name: string): string {
+export function requireKnownEvent(name: string): string {
   if (isWebhookEvent(name)) return name
-  const fault = EVENT_TYPES.some((type) => type === name)
+  const problem = EVENT_TYPES.some((type) => type === name)
     ? `The event "${name}" is only in the feed (GET /v1/events)`
     : `There is no event "${name.slice(0, 60)}"`
-  throw invalid('events', `${fault}; webhooks are told ${WEBHOOK_EVENTS.join(', ')}.`, 'unknown_event')
+  throw invalid('events', `${problem}; webhooks are told ${WEBHOOK_EVENTS.join(', ')}.`, 'unknown_event')
 }
 
 /** URLs of one account whose hosts are looked up at the same time: each may wait for seconds for a DNS server that says nothing. */
-const MOST_CHECKS = 10
+const MAX_CONCURRENT_CHECKS = 10
 /** Look-ups that run now, by account. */
-const checksOf = perOwner((_: App) => new Map<number, number>())
+const getRunningChecks = perOwner((_: App) => new Map<number, number>())
 
 /** Throws 422 for a URL that may not be called. A name that does not resolve now may do so later, so it is accepted. */
 export async function requireCallable(app: App, { accountId }: Actor, url: string, field = 'url'): Promise<void> {
-  const ofAccounts = checksOf(app)
-  const underWay = ofAccounts.get(accountId) ?? 0
-  if (underWay >= MOST_CHECKS)
-    throw tooMany(
+  const checks = getRunningChecks(app)
+  const running = checks.get(accountId) ?? 0
+  if (running >= MAX_CONCURRENT_CHECKS)
+    throw tooManyRequests(
       'too_many_checks',
-      `At most ${MOST_CHECKS} webhooks and routes of an account are made or changed at the same time; wait a little.`,
+      `At most ${MAX_CONCURRENT_CHECKS} webhooks and routes of an account are made or changed at the same time; wait a little.`,
       1,
     )
-  ofAccounts.set(accountId, underWay + 1)
+  checks.set(accountId, running + 1)
   try {
     const check = await app.fetch.check(url)
     if (check.kind === 'invalid' || check.kind === 'refused') throw invalid(field, check.reason, 'invalid_url')
   } finally {
-    const left = (ofAccounts.get(accountId) ?? 1) - 1
-    if (left > 0) ofAccounts.set(accountId, left)
-    else ofAccounts.delete(accountId)
+    const remaining = (checks.get(accountId) ?? 1) - 1
+    if (remaining > 0) checks.set(accountId, remaining)
+    else checks.delete(accountId)
   }
 }

@@ -6,34 +6,34 @@
  * for it.
  */
 import type { App } from '#features/core/app/app.ts'
-import { lastSeqOf } from '#features/core/events/record.ts'
-import { giveWay, type Millis } from '#platform/clock.ts'
-import { prepared, readTogether } from '#platform/db/open.ts'
+import { readLastSeq } from '#features/core/events/record.ts'
+import { type Millis, yieldToEventLoop } from '#platform/clock.ts'
+import { prepareStatements, readSnapshot } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { wakeAt } from '#platform/queue/due-loop.ts'
 import { STORAGE_RETRY_MS } from '#platform/queue/retry.ts'
 import { seconds } from '#platform/units.ts'
 import { signingSecret } from './inbound-secret.ts'
-import { Lane } from './lane.ts'
-import { ENDED_BY_FAILURES, moveCursor, OFF_REASON } from './outcome.ts'
+import { WebhookQueue } from './lane.ts'
+import { DEACTIVATION_REASON, ENDED_BY_FAILURES, moveCursor } from './outcome.ts'
 import { endPending } from './pending.ts'
-import { type Place, Places } from './places.ts'
-import { type Entry, Roster } from './roster.ts'
+import { type Slot, Slots } from './places.ts'
+import { type RegistryEntry, WebhookRegistry } from './roster.ts'
 import { Streak } from './streak.ts'
-import { type Done, PUT_BACK, type Task, Tasks } from './task.ts'
-import { activeWebhooks, findWebhookById, type Webhook } from './webhooks.ts'
+import { PUT_BACK, type Task, type TaskResult, TaskRunner } from './task.ts'
+import { findWebhookById, listActiveWebhooks, type Webhook } from './webhooks.ts'
 
 /** How long a cursor that moved over unwanted events may stay unstored. */
-const CURSOR_STORED_MS = seconds(10)
+const CURSOR_STORE_DELAY_MS = seconds(10)
 /** Attempts that are begun in one turn of the event loop, some ms: an event may be for a hundred webhooks, and a thousand retries due together. */
-const MOST_BEGUN_AT_ONCE = 32
+const MAX_BEGUN_PER_TICK = 32
 /** Events that cost as much to read as an attempt to begin: a hundred webhooks may each have a long way through what they do not want. */
-const READ_FOR_ONE_BEGUN = 50
+const EVENTS_READ_PER_ATTEMPT = 50
 /** Webhooks that are looked after together at the start. */
-const LOADED_AT_ONCE = 50
+const LOADED_PER_BATCH = 50
 const STOP_GRACE_MS = seconds(8)
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   withPending: db.prepare<{ id: number }, []>(
     'SELECT DISTINCT webhook_id AS id FROM webhook_deliveries WHERE next_at IS NOT NULL',
   ),
@@ -41,26 +41,26 @@ const sql = prepared((db) => ({
 
 export class WebhookDispatcher {
   readonly #app: App
-  readonly #roster: Roster
-  readonly #places: Places
-  readonly #tasks: Tasks
+  readonly #registry: WebhookRegistry
+  readonly #slots: Slots
+  readonly #tasks: TaskRunner
   /** The last event of an account that is known to be on disk. */
   readonly #durableSeq = new Map<number, number>()
   readonly #running = new Set<Promise<void>>()
   /** What was done in this turn of the event loop, in attempts begun. */
-  #doneInTurn = 0
+  #costInTick = 0
   /** Webhooks that go on when everybody else has had a turn, in order. */
-  readonly #nextTurn = new Set<number>()
+  readonly #nextTick = new Set<number>()
   #isStopping = false
   #stopListening: (() => void)[] = []
 
   constructor(app: App) {
     this.#app = app
-    this.#roster = new Roster(app)
-    this.#places = new Places(app.config.webhookConcurrency)
+    this.#registry = new WebhookRegistry(app)
+    this.#slots = new Slots(app.config.webhookConcurrency)
     // Whatever waited for that goes on.
-    this.#tasks = new Tasks(app, () => {
-      for (const entry of this.#roster.all()) this.#pump(entry)
+    this.#tasks = new TaskRunner(app, () => {
+      for (const entry of this.#registry.all()) this.#pump(entry)
     })
   }
 
@@ -71,20 +71,20 @@ export class WebhookDispatcher {
       eventsRecorded.listen(({ accountId, lastSeq }) => {
         const before = this.#durableSeq.get(accountId)
         this.#durableSeq.set(accountId, lastSeq)
-        for (const id of this.#roster.concernedBy(accountId, before, lastSeq)) this.#pumpId(id)
+        for (const id of this.#registry.findConcerned(accountId, before, lastSeq)) this.#pumpId(id)
       }),
       webhookChanged.listen(({ webhookId }) => this.#load(webhookId)),
     ]
-    const active = activeWebhooks(db)
-    for (const { accountId } of active) this.#durableSeq.set(accountId, lastSeqOf(db, accountId))
+    const active = listActiveWebhooks(db)
+    for (const { accountId } of active) this.#durableSeq.set(accountId, readLastSeq(db, accountId))
     const pending = sql(db).withPending.all()
-    this.#background(this.#loadAll([...new Set([...active, ...pending].map((row) => row.id))]))
+    this.#track(this.#loadAll([...new Set([...active, ...pending].map((row) => row.id))]))
   }
 
   /** Some at a time: each begins an attempt, and thousands at once would hold up everybody else. */
   async #loadAll(ids: readonly number[]): Promise<void> {
     for (const [index, id] of ids.entries()) {
-      if (index > 0 && index % LOADED_AT_ONCE === 0) await giveWay()
+      if (index > 0 && index % LOADED_PER_BATCH === 0) await yieldToEventLoop()
       if (this.#isStopping) return
       this.#load(id)
     }
@@ -98,7 +98,7 @@ export class WebhookDispatcher {
     this.#isStopping = true
     for (const stopListening of this.#stopListening) stopListening()
     this.#tasks.stop()
-    for (const { timer, cursorTimer } of this.#roster.all()) {
+    for (const { timer, cursorTimer } of this.#registry.all()) {
       timer?.cancel()
       cursorTimer?.cancel()
     }
@@ -106,12 +106,12 @@ export class WebhookDispatcher {
     if (graceMs === 0) this.#tasks.abort()
     await Promise.all(this.#running)
     grace.cancel()
-    await Promise.all(this.#roster.all().map((entry) => this.#storeCursor(entry)))
+    await Promise.all(this.#registry.all().map((entry) => this.#storeCursor(entry)))
   }
 
   /** Attempts under way now. */
   get inFlight(): number {
-    return this.#places.attempts
+    return this.#slots.attempts
   }
 
   /** A webhook is new or was changed, or something of it is due. Never throws: it is called by a signal. */
@@ -120,8 +120,8 @@ export class WebhookDispatcher {
     if (this.#isStopping) return
     try {
       const webhook = findWebhookById(db, id)
-      if (webhook && webhook.deletedAt === null) this.#take(webhook)
-      else this.#roster.remove(id)
+      if (webhook && webhook.deletedAt === null) this.#register(webhook)
+      else this.#registry.remove(id)
     } catch (error) {
       log.error({ err: error, webhook: id }, 'a webhook could not be read; it is tried again')
       clock.after(STORAGE_RETRY_MS, () => this.#load(id))
@@ -129,29 +129,29 @@ export class WebhookDispatcher {
     this.#pumpId(id)
   }
 
-  #take(webhook: Webhook): void {
+  #register(webhook: Webhook): void {
     const { clock, db, log } = this.#app
     const { id } = webhook
-    const secret = this.#secretOf(webhook)
+    const secret = this.#tryOpenSecret(webhook)
     if (secret === undefined) {
       log.error({ webhook: id }, 'a webhook is told nothing, because its secret cannot be opened')
-      this.#roster.remove(id)
+      this.#registry.remove(id)
       return
     }
     // Also what a crash left of it; nothing, for a webhook that its user switched off.
-    if (webhook.offByFailures) this.#background(endPending(this.#app, id, ENDED_BY_FAILURES))
-    const entry = this.#roster.get(id)
+    if (webhook.offByFailures) this.#track(endPending(this.#app, id, ENDED_BY_FAILURES))
+    const entry = this.#registry.get(id)
     const streak = new Streak(webhook, clock.now(), clock.monotonicMs())
     if (!entry) {
-      this.#roster.add(new Lane(db, webhook, secret, streak))
+      this.#registry.add(new WebhookQueue(db, webhook, secret, streak))
       return
     }
-    entry.lane.change(webhook, secret, streak)
+    entry.queue.update(webhook, secret, streak)
     // Replays reach up to the stored cursor: what was passed over before the change is theirs.
-    this.#background(this.#storeCursor(entry))
+    this.#track(this.#storeCursor(entry))
   }
 
-  #secretOf(webhook: Webhook): string | undefined {
+  #tryOpenSecret(webhook: Webhook): string | undefined {
     try {
       return signingSecret(this.#app, webhook)
     } catch {
@@ -160,21 +160,24 @@ export class WebhookDispatcher {
   }
 
   #pumpId(id: number): void {
-    const entry = this.#roster.get(id)
+    const entry = this.#registry.get(id)
     if (entry) this.#pump(entry)
   }
 
   /** Begins whatever may be begun now, and looks again when more may be. Never throws: it is called by signals and timers. */
-  #pump(entry: Entry): void {
+  #pump(entry: RegistryEntry): void {
     if (this.#isStopping) return
     const { clock, db, log } = this.#app
-    const { lane } = entry
+    const { queue } = entry
     entry.timer?.cancel()
     let dueAt: Millis | undefined
     try {
-      dueAt = readTogether(db, () => this.#beginDue(entry))
+      dueAt = readSnapshot(db, () => this.#beginDue(entry))
     } catch (error) {
-      log.error({ err: error, webhook: lane.webhook.id }, 'a webhook could not be told what is next; it is tried again')
+      log.error(
+        { err: error, webhook: queue.webhook.id },
+        'a webhook could not be told what is next; it is tried again',
+      )
       dueAt = clock.now() + STORAGE_RETRY_MS
     }
     if (dueAt !== undefined) entry.timer = wakeAt(clock, dueAt, () => this.#pump(entry))
@@ -182,88 +185,88 @@ export class WebhookDispatcher {
   }
 
   /** Begins stored deliveries that are due and new events, in turn. Gives when the next is due that is not yet; undefined: none is known. */
-  #beginDue(entry: Entry): Millis | undefined {
-    const { lane } = entry
-    if (this.#waitsForTurn(lane)) return undefined
+  #beginDue(entry: RegistryEntry): Millis | undefined {
+    const { queue } = entry
+    if (this.#waitsForNextTick(queue)) return undefined
     const now = this.#app.clock.now()
-    const durableSeq = this.#durableSeq.get(lane.webhook.accountId) ?? 0
-    const firstDue = lane.firstDue(now)
+    const durableSeq = this.#durableSeq.get(queue.webhook.accountId) ?? 0
+    const firstDue = queue.firstDue(now)
     const hasStored = firstDue !== undefined && firstDue <= now
-    const restLeftMs = lane.streak.restLeftMs(this.#app.clock.monotonicMs())
-    const isResting = restLeftMs > 0
+    const backoffLeftMs = queue.streak.backoffLeftMs(this.#app.clock.monotonicMs())
+    const isBackingOff = backoffLeftMs > 0
     let dueAt = hasStored ? undefined : firstDue
-    const stored = (): Task | undefined => {
-      const delivery = hasStored ? lane.nextStored(now, isResting) : undefined
+    const takeStored = (): Task | undefined => {
+      const delivery = hasStored ? queue.nextStored(now, isBackingOff) : undefined
       return delivery && { kind: 'stored', delivery }
     }
-    const event = (): Task | undefined => {
-      const before = lane.rowsRead
-      const next = lane.webhook.isActive && !isResting ? lane.nextEvent(durableSeq, now) : undefined
-      this.#count((lane.rowsRead - before) / READ_FOR_ONE_BEGUN)
+    const takeEvent = (): Task | undefined => {
+      const before = queue.rowsRead
+      const next = queue.webhook.isActive && !isBackingOff ? queue.nextEvent(durableSeq, now) : undefined
+      this.#addCost((queue.rowsRead - before) / EVENTS_READ_PER_ATTEMPT)
       if (typeof next === 'object') return { kind: 'event', event: next }
       if (next !== undefined) dueAt = Math.min(dueAt ?? next, next)
       return undefined
     }
-    while (!this.#tasks.isRefused && this.#places.hasRoom(lane)) {
-      if (this.#waitsForTurn(lane)) break
-      const task = lane.isStoredTurn ? (stored() ?? event()) : (event() ?? stored())
+    while (!this.#tasks.isStorageFailing && this.#slots.hasCapacity(queue)) {
+      if (this.#waitsForNextTick(queue)) break
+      const task = queue.isStoredNext ? (takeStored() ?? takeEvent()) : (takeEvent() ?? takeStored())
       if (!task) break
-      lane.isStoredTurn = task.kind === 'event'
+      queue.isStoredNext = task.kind === 'event'
       this.#begin(entry, task)
     }
-    if (isResting) dueAt = Math.min(dueAt ?? Number.POSITIVE_INFINITY, now + restLeftMs)
+    if (isBackingOff) dueAt = Math.min(dueAt ?? Number.POSITIVE_INFINITY, now + backoffLeftMs)
     // What is due and cannot be begun is begun when something is over; should nothing be under way, it is looked at again.
-    if (hasStored && lane.running === 0) dueAt ??= Number.POSITIVE_INFINITY
+    if (hasStored && queue.running === 0) dueAt ??= Number.POSITIVE_INFINITY
     return dueAt
   }
 
-  #begin(entry: Entry, task: Task): void {
-    this.#count(1)
-    const { lane } = entry
-    const { id, accountId } = lane.webhook
-    if (task.kind === 'event') lane.begin(task.event)
-    else lane.beginStored(task.delivery)
-    const place = this.#places.take(lane, () => {
-      lane.freeKey(task.kind === 'event' ? task.event : task.delivery)
+  #begin(entry: RegistryEntry, task: Task): void {
+    this.#addCost(1)
+    const { queue } = entry
+    const { id, accountId } = queue.webhook
+    if (task.kind === 'event') queue.begin(task.event)
+    else queue.beginStored(task.delivery)
+    const slot = this.#slots.acquire(queue, () => {
+      queue.freeKey(task.kind === 'event' ? task.event : task.delivery)
       this.#pumpWaiting(accountId)
       this.#pumpId(id)
     })
-    this.#background(this.#run(entry, task, place))
+    this.#track(this.#run(entry, task, slot))
   }
 
   /** Something was done in this turn of the event loop: after it comes another. @param cost in attempts begun */
-  #count(cost: number): void {
-    if (this.#doneInTurn === 0 && cost > 0) void giveWay().then(() => this.#takeTurn())
-    this.#doneInTurn += cost
+  #addCost(cost: number): void {
+    if (this.#costInTick === 0 && cost > 0) void yieldToEventLoop().then(() => this.#startTick())
+    this.#costInTick += cost
   }
 
   /** As much was done as may be in this turn of the event loop: the lane goes on in the next. */
-  #waitsForTurn({ webhook }: Lane): boolean {
-    if (this.#doneInTurn < MOST_BEGUN_AT_ONCE) return false
-    this.#nextTurn.add(webhook.id)
+  #waitsForNextTick({ webhook }: WebhookQueue): boolean {
+    if (this.#costInTick < MAX_BEGUN_PER_TICK) return false
+    this.#nextTick.add(webhook.id)
     return true
   }
 
-  #takeTurn(): void {
-    this.#doneInTurn = 0
-    for (const id of this.#nextTurn) {
+  #startTick(): void {
+    this.#costInTick = 0
+    for (const id of this.#nextTick) {
       // What is begun here has the turn after this one called.
-      if (this.#doneInTurn >= MOST_BEGUN_AT_ONCE) return
-      this.#nextTurn.delete(id)
+      if (this.#costInTick >= MAX_BEGUN_PER_TICK) return
+      this.#nextTick.delete(id)
       this.#pumpId(id)
     }
   }
 
   #pumpWaiting(accountId: number): void {
-    this.#places.pumpWaiting(
+    this.#slots.pumpWaiting(
       accountId,
-      (id) => this.#roster.get(id)?.lane.webhook.routeId !== null,
+      (id) => this.#registry.get(id)?.queue.webhook.routeId !== null,
       (id) => this.#pumpId(id),
     )
   }
 
   /** What `stop` waits for. */
-  #background(work: Promise<void>): void {
+  #track(work: Promise<void>): void {
     const logged = work.catch((error: unknown) => {
       this.#app.log.error({ err: error }, 'something of the webhooks failed in an unexpected way')
     })
@@ -272,44 +275,44 @@ export class WebhookDispatcher {
   }
 
   /** Makes an attempt, then gives back its place. What did not come to a stored outcome stays begun: the cursor never passes it. */
-  async #run(entry: Entry, task: Task, place: Place): Promise<void> {
-    const { lane } = entry
+  async #run(entry: RegistryEntry, task: Task, slot: Slot): Promise<void> {
+    const { queue } = entry
     try {
-      const done = await this.#tasks.make(lane, task, place)
+      const done = await this.#tasks.run(queue, task, slot)
       if (!done) return
       if (done === PUT_BACK) {
-        if (task.kind === 'event') lane.putBack(task.event)
-        else lane.endStored(task.delivery.id)
+        if (task.kind === 'event') queue.putBack(task.event)
+        else queue.endStored(task.delivery.id)
         return
       }
-      if (done.written) this.#afterStored(entry, done.written)
-      if (task.kind === 'event') lane.end(task.event)
-      else lane.endStored(task.delivery.id)
+      if (done.written) this.#onStored(entry, done.written)
+      if (task.kind === 'event') queue.end(task.event)
+      else queue.endStored(task.delivery.id)
     } finally {
-      place.giveBack()
-      this.#pumpId(lane.webhook.id)
+      slot.release()
+      this.#pumpId(queue.webhook.id)
     }
   }
 
-  #afterStored(entry: Entry, { cursor, switchedOff }: NonNullable<Done['written']>): void {
-    const { webhook } = entry.lane
+  #onStored(entry: RegistryEntry, { cursor, isDeactivated }: NonNullable<TaskResult['written']>): void {
+    const { webhook } = entry.queue
     entry.storedCursor = Math.max(entry.storedCursor, cursor)
-    if (!switchedOff) return
-    this.#app.log.warn({ webhook: formatUuid(webhook.uuid), url: webhook.url }, `webhook ${OFF_REASON}`)
+    if (!isDeactivated) return
+    this.#app.log.warn({ webhook: formatUuid(webhook.uuid), url: webhook.url }, `webhook ${DEACTIVATION_REASON}`)
     this.#load(webhook.id)
   }
 
   /** Events that nobody wants move the cursor too; stored now and then, so that a restart need not look at them again. */
-  #storeCursorLater(entry: Entry): void {
-    if (entry.cursorTimer || entry.lane.cursor <= entry.storedCursor) return
-    entry.cursorTimer = this.#app.clock.after(CURSOR_STORED_MS, () => {
+  #storeCursorLater(entry: RegistryEntry): void {
+    if (entry.cursorTimer || entry.queue.cursor <= entry.storedCursor) return
+    entry.cursorTimer = this.#app.clock.after(CURSOR_STORE_DELAY_MS, () => {
       entry.cursorTimer = undefined
       void this.#storeCursor(entry)
     })
   }
 
-  async #storeCursor(entry: Entry): Promise<void> {
-    const { cursor, webhook } = entry.lane
+  async #storeCursor(entry: RegistryEntry): Promise<void> {
+    const { cursor, webhook } = entry.queue
     if (cursor <= entry.storedCursor || !webhook.isActive) return
     try {
       await this.#app.commit.writeFromReserve((tx) => moveCursor(tx, webhook.id, cursor))

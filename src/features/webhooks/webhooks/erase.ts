@@ -5,7 +5,7 @@
 import type { Database } from 'bun:sqlite'
 import { ERASED_ADDRESS } from '#features/setup/suppression-store/listed-form.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 
 interface Row {
   readonly id: number
@@ -15,7 +15,7 @@ interface Row {
   readonly error: string | null
 }
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   webhooks: db.prepare<{ id: number }, [number]>('SELECT id FROM webhooks WHERE account_id = ?'),
   eraseOfEvent: db.prepare(
     `UPDATE webhook_deliveries SET response = NULL, error = NULL, payload = NULL WHERE webhook_id = ? AND seq = ?
@@ -39,7 +39,7 @@ const sql = prepared((db) => ({
 }))
 
 /** Erases what was answered to some events of an account. Returns how many deliveries that were. */
-export function eraseDeliveriesOf(tx: Tx, accountId: number, seqs: readonly number[]): number {
+export function eraseEventDeliveries(tx: Tx, accountId: number, seqs: readonly number[]): number {
   if (seqs.length === 0) return 0
   let erased = 0
   for (const { id } of sql(tx.db).webhooks.all(accountId))
@@ -48,11 +48,11 @@ export function eraseDeliveriesOf(tx: Tx, accountId: number, seqs: readonly numb
 }
 
 /** Whether an event tells, or has told, of somebody who was erased, or of received mail that is gone: what is answered to it may repeat that. */
-export const tellsOfErased = (db: Database, accountId: number, seq: number): boolean =>
+export const isAboutErased = (db: Database, accountId: number, seq: number): boolean =>
   sql(db).isGone.get(ERASED_ADDRESS, accountId, seq)?.isGone === 1
 
 /** Rows that are looked at in one transaction: some 3 ms. */
-const SLICE = 500
+const BATCH_SIZE = 500
 
 /**
  * Looks at some deliveries after a row, and erases in those of the account what matches.
@@ -60,13 +60,13 @@ const SLICE = 500
  */
 export function eraseDeliveries(
   tx: Tx,
-  which: { readonly accountId: number; readonly after: number; readonly matches: (text: string) => boolean },
+  scan: { readonly accountId: number; readonly after: number; readonly matches: (text: string) => boolean },
 ): { readonly rows: number; readonly next: number | undefined } {
-  const rows = sql(tx.db).after.all(which.after, which.accountId, SLICE)
-  const fitting = rows.filter(
+  const rows = sql(tx.db).after.all(scan.after, scan.accountId, BATCH_SIZE)
+  const matching = rows.filter(
     ({ isOwn, payload, response, error }) =>
-      isOwn === 1 && [payload, response, error].some((text) => text !== null && which.matches(text)),
+      isOwn === 1 && [payload, response, error].some((text) => text !== null && scan.matches(text)),
   )
-  for (const { id } of fitting) sql(tx.db).erase.run(id)
-  return { rows: fitting.length, next: rows.length < SLICE ? undefined : rows.at(-1)?.id }
+  for (const { id } of matching) sql(tx.db).erase.run(id)
+  return { rows: matching.length, next: rows.length < BATCH_SIZE ? undefined : rows.at(-1)?.id }
 }

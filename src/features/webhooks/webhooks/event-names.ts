@@ -36,7 +36,7 @@ const BODY_SCOPES: ReadonlyMap<string, string> = new Map([
 ])
 
 /** For the description of routes. */
-export const BODY_SCOPES_SENTENCE = `${[...BODY_SCOPES].map(([event, scope]) => `\`${event}\` also needs the scope \`${scope}\``).join(', ')}, because it carries received mail.`
+export const BODY_SCOPES_NOTE = `${[...BODY_SCOPES].map(([event, scope]) => `\`${event}\` also needs the scope \`${scope}\``).join(', ')}, because it carries received mail.`
 
 /** Throws 403 unless the actor may read the bodies that these events carry. */
 export function requireBodyScopes(actor: Actor, events: readonly string[]): void {

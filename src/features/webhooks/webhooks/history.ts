@@ -3,10 +3,10 @@
  * history of millions costs no more than a short one.
  */
 import type { Database, Statement } from 'bun:sqlite'
-import { eventCode } from '#features/core/events/record.ts'
+import { toEventCode } from '#features/core/events/record.ts'
 import type { Millis } from '#platform/clock.ts'
-import { prepared } from '#platform/db/open.ts'
-import { noSuch } from '#platform/http/schemas.ts'
+import { prepareStatements } from '#platform/db/open.ts'
+import { notFoundById } from '#platform/http/schemas.ts'
 import { parseUuid, type UuidBytes } from '#platform/ids.ts'
 import {
   DELIVERY_STATUSES,
@@ -48,56 +48,56 @@ interface Row extends Omit<Delivery, 'status'> {
 export const HISTORY_EVENTS = [...WEBHOOK_EVENTS, TEST_EVENT] as const
 
 /** Deliveries that lists reach and totals count, under each filter. */
-export const MOST_LISTED = 10_000
+export const MAX_LISTED = 10_000
 
 const SELECT = `SELECT d.id, d.uuid, d.seq, d.event, d.payload, d.status, attempts, next_at AS nextAt, attempted_at AS attemptedAt,
   duration_ms AS durationMs, status_code AS statusCode, response, error, d.created_at AS createdAt, emails.uuid AS emailUuid,
-  CASE WHEN events.type = ${eventCode('email.inbound')} AND json_valid(events.data) THEN events.data ->> 'inbound_email_id' END AS inboundEmailId
+  CASE WHEN events.type = ${toEventCode('email.inbound')} AND json_valid(events.data) THEN events.data ->> 'inbound_email_id' END AS inboundEmailId
   FROM webhook_deliveries d LEFT JOIN events ON events.account_id = ?1 AND events.seq = d.seq LEFT JOIN emails ON emails.id = events.email_id`
 
 /** One condition, or several that exclude each other; each is found in order of the id by index, and SQLite merges them. */
-const ids = (conditions: readonly string[]): string =>
+const selectIds = (conditions: readonly string[]): string =>
   conditions
     .map((condition) => `SELECT id FROM webhook_deliveries WHERE webhook_id = ?2 ${condition}`)
     .join(' UNION ALL ')
 
-const page = (db: Database, conditions: readonly string[]): Statement<Row, (number | string)[]> =>
+const preparePage = (db: Database, conditions: readonly string[]): Statement<Row, (number | string)[]> =>
   db.prepare(
-    `${SELECT} WHERE d.id IN (SELECT id FROM (${ids(conditions)} ORDER BY id DESC LIMIT ?3 OFFSET ?4)) ORDER BY d.id DESC`,
+    `${SELECT} WHERE d.id IN (SELECT id FROM (${selectIds(conditions)} ORDER BY id DESC LIMIT ?3 OFFSET ?4)) ORDER BY d.id DESC`,
   )
 
 /** ?1 only keeps the numbers of the other parameters the same. */
-const count = (db: Database, conditions: readonly string[]): Statement<{ n: number }, (number | string)[]> =>
-  db.prepare(`SELECT COUNT(*) AS n FROM (${ids(conditions)} LIMIT ?3) WHERE ?1 IS NOT NULL`)
+const prepareCount = (db: Database, conditions: readonly string[]): Statement<{ n: number }, (number | string)[]> =>
+  db.prepare(`SELECT COUNT(*) AS n FROM (${selectIds(conditions)} LIMIT ?3) WHERE ?1 IS NOT NULL`)
 
 const ALL = ['']
 const BY_EVENT = DELIVERY_STATUSES.map((_, code) => `AND event = ?5 AND status = ${code}`)
 const BY_STATUS = HISTORY_EVENTS.map((event) => `AND event = '${event}' AND status = ?5`)
 const BY_BOTH = ['AND event = ?5 AND status = ?6']
 /** The same without a page, whose parameters come before. */
-const unpaged = (conditions: readonly string[]): string[] =>
+const withoutPageParameters = (conditions: readonly string[]): string[] =>
   conditions.map((condition) => condition.replace('?5', '?4').replace('?6', '?5'))
 
-const sql = prepared((db) => ({
-  all: page(db, ALL),
-  byEvent: page(db, BY_EVENT),
-  byStatus: page(db, BY_STATUS),
-  byBoth: page(db, BY_BOTH),
-  countAll: count(db, ALL),
-  countByEvent: count(db, unpaged(BY_EVENT)),
-  countByStatus: count(db, unpaged(BY_STATUS)),
-  countByBoth: count(db, unpaged(BY_BOTH)),
+const sql = prepareStatements((db) => ({
+  all: preparePage(db, ALL),
+  byEvent: preparePage(db, BY_EVENT),
+  byStatus: preparePage(db, BY_STATUS),
+  byBoth: preparePage(db, BY_BOTH),
+  countAll: prepareCount(db, ALL),
+  countByEvent: prepareCount(db, withoutPageParameters(BY_EVENT)),
+  countByStatus: prepareCount(db, withoutPageParameters(BY_STATUS)),
+  countByBoth: prepareCount(db, withoutPageParameters(BY_BOTH)),
   byUuid: db.prepare<Row, [number, number, Uint8Array]>(`${SELECT} WHERE d.webhook_id = ?2 AND d.uuid = ?3`),
 }))
 
-const deliveryOf = (row: Row): Delivery => ({ ...row, status: deliveryStatusName(row.status) })
+const toDelivery = (row: Row): Delivery => ({ ...row, status: deliveryStatusName(row.status) })
 
 export interface DeliveryFilter {
   readonly status?: DeliveryStatus | undefined
   readonly event?: string | undefined
 }
 
-/** A page of a webhook's deliveries, newest first. Neither pages nor total go beyond the newest MOST_LISTED under the filter. */
+/** A page of a webhook's deliveries, newest first. Neither pages nor total go beyond the newest MAX_LISTED under the filter. */
 export function listDeliveries(
   db: Database,
   { id, accountId }: Pick<Webhook, 'id' | 'accountId'>,
@@ -113,10 +113,10 @@ export function listDeliveries(
         : status !== undefined
           ? ([statements.byStatus, statements.countByStatus, [deliveryStatusCode(status)]] as const)
           : ([statements.all, statements.countAll, []] as const)
-  const total = totals.get(accountId, id, MOST_LISTED, ...filter)?.n ?? 0
-  const reached = Math.min(limit, total - offset)
+  const total = totals.get(accountId, id, MAX_LISTED, ...filter)?.n ?? 0
+  const pageSize = Math.min(limit, total - offset)
   return {
-    deliveries: reached <= 0 ? [] : rows.all(accountId, id, reached, offset, ...filter).map(deliveryOf),
+    deliveries: pageSize <= 0 ? [] : rows.all(accountId, id, pageSize, offset, ...filter).map(toDelivery),
     total,
   }
 }
@@ -129,6 +129,6 @@ export function getDelivery(
 ): Delivery {
   const uuid = typeof deliveryId === 'string' ? parseUuid(deliveryId) : deliveryId
   const row = uuid && sql(db).byUuid.get(webhook.accountId, webhook.id, uuid)
-  if (!row) throw noSuch('delivery_not_found', 'delivery')
-  return deliveryOf(row)
+  if (!row) throw notFoundById('delivery_not_found', 'delivery')
+  return toDelivery(row)
 }

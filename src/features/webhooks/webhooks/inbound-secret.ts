@@ -7,12 +7,12 @@ import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import type { KeyRing } from '#platform/crypto.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { newSecretText } from './secret.ts'
+import { generateSecret } from './secret.ts'
 import { openSecret, type Webhook } from './webhooks.ts'
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   get: db.prepare<{ secret: Uint8Array; accountUuid: Uint8Array }, [number]>(
     'SELECT secret, uuid AS accountUuid FROM inbound_secrets JOIN accounts ON accounts.id = account_id WHERE account_id = ?',
   ),
@@ -27,11 +27,11 @@ const sql = prepared((db) => ({
 }))
 
 /** What an inbound secret is sealed for, so that it opens for no other account. */
-const contextOf = (accountUuid: string): string => `inbound:${accountUuid}`
+const toSealContext = (accountUuid: string): string => `inbound:${accountUuid}`
 
 function openInboundSecret(db: Database, keys: KeyRing, accountId: number): string | undefined {
   const row = sql(db).get.get(accountId)
-  return row ? keys.unsealText(row.secret, contextOf(formatUuid(row.accountUuid))) : undefined
+  return row ? keys.unsealText(row.secret, toSealContext(formatUuid(row.accountUuid))) : undefined
 }
 
 /** What a webhook's requests are signed with. Throws when it cannot be opened with this master key, or is not there. */
@@ -42,9 +42,9 @@ export function signingSecret({ db, keys }: Pick<App, 'db' | 'keys'>, webhook: W
   return secret
 }
 
-function putSecret(app: App, tx: Tx, { accountId, accountUuid }: Actor): string {
-  const clear = newSecretText()
-  sql(tx.db).put.run(accountId, app.keys.seal(clear, contextOf(accountUuid)), app.eventTime())
+function storeNewSecret(app: App, tx: Tx, { accountId, accountUuid }: Actor): string {
+  const clear = generateSecret()
+  sql(tx.db).put.run(accountId, app.keys.seal(clear, toSealContext(accountUuid)), app.eventTime())
   return clear
 }
 
@@ -57,7 +57,7 @@ const auditSecret = (app: App, tx: Tx, actor: Actor, action: 'revealed' | 'rotat
 
 /** The account's inbound secret in clear; it is made when there is none yet, as a part of what needs it. */
 export const ensureInboundSecret = (app: App, tx: Tx, actor: Actor): string =>
-  openInboundSecret(tx.db, app.keys, actor.accountId) ?? putSecret(app, tx, actor)
+  openInboundSecret(tx.db, app.keys, actor.accountId) ?? storeNewSecret(app, tx, actor)
 
 /** The account's inbound secret in clear; an audit row says that it was shown. */
 export const revealInboundSecret = (app: App, actor: Actor): Promise<string> =>
@@ -69,7 +69,7 @@ export const revealInboundSecret = (app: App, actor: Actor): Promise<string> =>
 /** Replaces the account's inbound secret and returns the new one: every later attempt is signed with it, retries included. */
 export const rotateInboundSecret = (app: App, actor: Actor): Promise<string> =>
   app.commit.write((tx) => {
-    const clear = putSecret(app, tx, actor)
+    const clear = storeNewSecret(app, tx, actor)
     auditSecret(app, tx, actor, 'rotated')
     const touched = sql(tx.db).touchRoutes.all(app.eventTime(), actor.accountId)
     tx.afterCommit(() => {

@@ -6,18 +6,18 @@ const RETRY_DELAYS_MS = [minutes(15), minutes(30), minutes(60), minutes(120)] as
 const JITTER_MS = seconds(5)
 
 /** No attempt is further ahead. */
-export const LONGEST_DELAY_MS = RETRY_DELAYS_MS[3] + JITTER_MS
+export const MAX_DELAY_MS = RETRY_DELAYS_MS[3] + JITTER_MS
 
-export const MOST_ATTEMPTS = RETRY_DELAYS_MS.length + 1
+export const MAX_ATTEMPTS = RETRY_DELAYS_MS.length + 1
 
 /** Consecutive failed attempts, over all events, after which a webhook is switched off. */
-export const MOST_FAILURES = 10
+export const MAX_CONSECUTIVE_FAILURES = 10
 
 /**
  * How long after attempt number `attempts` the next is made; undefined: that was the last.
  * @param fraction of the jitter, 0 to 1
  */
-export function retryDelayMs(attempts: number, fraction: number): number | undefined {
+export function computeRetryDelayMs(attempts: number, fraction: number): number | undefined {
   const delay = RETRY_DELAYS_MS[attempts - 1]
   return delay === undefined ? undefined : delay + Math.round(fraction * JITTER_MS)
 }

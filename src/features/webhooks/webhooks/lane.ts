@@ -6,23 +6,23 @@
  * at the cursor may find events after it that have a row already: they are left out.
  */
 import type { Database } from 'bun:sqlite'
-import { eventType } from '#features/core/events/record.ts'
+import { toEventType } from '#features/core/events/record.ts'
 import type { Millis } from '#platform/clock.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { seconds } from '#platform/units.ts'
 import { deliveryStatusCode } from './event-names.ts'
-import { LONGEST_DELAY_MS } from './ladder.ts'
+import { MAX_DELAY_MS } from './ladder.ts'
 import type { Streak } from './streak.ts'
 import type { Webhook } from './webhooks.ts'
 
 /** Clients store the id of an email before they can make sense of its events. */
-const HOLD_MS = seconds(2)
-const PAGE = 200
+const NEW_EMAIL_HOLD_MS = seconds(2)
+const PAGE_SIZE = 200
 /** Pages of events that nobody wants are passed over so many at a time. */
-const PAGES_AT_ONCE = 10
-const STORED_PAGE = 10
+const PAGES_PER_BATCH = 10
+const STORED_PAGE_SIZE = 10
 /** What waits for others of its recipient, beyond which no more is read. */
-const MOST_WAITING = 1000
+const MAX_WAITING = 1000
 
 interface EventRow {
   seq: number
@@ -42,7 +42,7 @@ interface StoredRow {
   recipientId: number | null
 }
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   events: db.prepare<EventRow, [number, number, number, number]>(
     `SELECT seq, type, email_id AS emailId, recipient_id AS recipientId, emails.created_at AS createdAt
      FROM events LEFT JOIN emails ON emails.id = email_id WHERE events.account_id = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?`,
@@ -90,19 +90,19 @@ export interface DueDelivery {
 }
 
 /** How the last attempt was answered: well and soon, well but late, or not well, or not yet. It decides how many may be under way. */
-export type Pace = 'fast' | 'slow' | 'unproven'
+export type LatencyClass = 'fast' | 'slow' | 'unproven'
 
-export class Lane {
+export class WebhookQueue {
   webhook: Webhook
   secret: string
   /** Tests say nothing of it. */
-  pace: Pace = 'unproven'
+  latencyClass: LatencyClass = 'unproven'
   /** A new one when the webhook leads elsewhere or is switched on again: what began before says nothing of it. */
   streak: Streak
   /** When it last took an event; null: never. */
   lastSuccessAt: Millis | null
   /** Stored deliveries and new events take turns. */
-  isStoredTurn = true
+  isStoredNext = true
   /** Attempts under way. */
   running = 0
   /** Events that were read so far, also those that nobody wants: what it costs. */
@@ -115,9 +115,9 @@ export class Lane {
   readonly #begun = new Set<number>()
   readonly #busyKeys = new Set<string>()
   /** After the cursor, but told already. */
-  #told: Set<number>
+  #recordedSeqs: Set<number>
   /** Stored deliveries under way. */
-  readonly #stored = new Set<number>()
+  readonly #storedInFlight = new Set<number>()
 
   constructor(db: Database, webhook: Webhook, secret: string, streak: Streak) {
     this.#db = db
@@ -126,11 +126,11 @@ export class Lane {
     this.streak = streak
     this.lastSuccessAt = webhook.lastSuccessAt
     this.#readSeq = webhook.cursorSeq
-    this.#told = new Set(seqsAfter(db, webhook.id, webhook.cursorSeq))
+    this.#recordedSeqs = new Set(findSeqsAfter(db, webhook.id, webhook.cursorSeq))
   }
 
   /** The webhook was changed. What it no longer wants, or was switched off for, is not told. */
-  change(webhook: Webhook, secret: string, streak: Streak): void {
+  update(webhook: Webhook, secret: string, streak: Streak): void {
     const before = this.webhook
     this.webhook = webhook
     this.secret = secret
@@ -138,7 +138,7 @@ export class Lane {
     if (!webhook.isActive) this.#waiting = []
     else if (!before.isActive) {
       this.#readSeq = webhook.cursorSeq
-      this.pace = 'unproven'
+      this.latencyClass = 'unproven'
     } else if (webhook.events.some((event) => !before.events.includes(event))) this.#readAgain()
     else this.#waiting = this.#waiting.filter(({ event }) => webhook.events.includes(event))
   }
@@ -148,7 +148,7 @@ export class Lane {
     const from = this.cursor
     this.#waiting = []
     this.#readSeq = from
-    this.#told = new Set([...seqsAfter(this.#db, this.webhook.id, from), ...this.#begun])
+    this.#recordedSeqs = new Set([...findSeqsAfter(this.#db, this.webhook.id, from), ...this.#begun])
   }
 
   /** Every event up to it has its row, or is not wanted here. */
@@ -165,11 +165,11 @@ export class Lane {
    */
   nextEvent(durableSeq: number, now: Millis): WaitingEvent | Millis | undefined {
     for (let pages = 0; ; pages++) {
-      const found = this.#firstFree(now)
+      const found = this.#takeFirstReady(now)
       if (typeof found === 'object') return found
       // As much as is remembered waits, for its time or for what is under way: the rest is left where it is.
-      if (this.#waiting.length >= MOST_WAITING) return found
-      if (pages === PAGES_AT_ONCE) return now
+      if (this.#waiting.length >= MAX_WAITING) return found
+      if (pages === PAGES_PER_BATCH) return now
       if (!this.#read(durableSeq, now)) return found
     }
   }
@@ -179,12 +179,12 @@ export class Lane {
    * an older one is told before them.
    * @returns when the next may be begun where there is none; undefined: not before one that is under way is over
    */
-  #firstFree(now: Millis): WaitingEvent | Millis | undefined {
+  #takeFirstReady(now: Millis): WaitingEvent | Millis | undefined {
     let soonest: Millis | undefined
     for (const [index, event] of this.#waiting.entries()) {
       if (this.#busyKeys.has(event.key)) continue
       // Made anew, since the clock may have been set back after it was read. Of a recipient none is held longer than what comes after it.
-      const notBefore = Math.min(event.notBefore, now + HOLD_MS)
+      const notBefore = Math.min(event.notBefore, now + NEW_EMAIL_HOLD_MS)
       if (notBefore <= now) {
         this.#waiting.splice(index, 1)
         return { ...event, notBefore }
@@ -200,36 +200,36 @@ export class Lane {
     if (this.#readSeq >= durableSeq) return false
     const { accountId, events, routeId } = this.webhook
     if (routeId !== null) return this.#readRoute(routeId, durableSeq)
-    const rows = sql(this.#db).events.all(accountId, this.#readSeq, durableSeq, PAGE)
+    const rows = sql(this.#db).events.all(accountId, this.#readSeq, durableSeq, PAGE_SIZE)
     this.rowsRead += rows.length
     for (const row of rows) {
-      const event = eventType(row.type)
-      if (!events.includes(event) || this.#told.delete(row.seq)) continue
+      const event = toEventType(row.type)
+      if (!events.includes(event) || this.#recordedSeqs.delete(row.seq)) continue
       this.#waiting.push({
         seq: row.seq,
         event,
-        key: keyOf(row),
+        key: toOrderKey(row),
         // Event times are held while a clock that was ahead is corrected; nothing waits for that.
-        notBefore: row.createdAt === null ? 0 : Math.min(row.createdAt, now) + HOLD_MS,
+        notBefore: row.createdAt === null ? 0 : Math.min(row.createdAt, now) + NEW_EMAIL_HOLD_MS,
       })
     }
-    this.#readSeq = rows.length < PAGE ? durableSeq : (rows.at(-1)?.seq ?? durableSeq)
+    this.#readSeq = rows.length < PAGE_SIZE ? durableSeq : (rows.at(-1)?.seq ?? durableSeq)
     return true
   }
 
   /** The same of the mail of a route, whatever else happened in the account. */
   #readRoute(routeId: number, durableSeq: number): true {
-    const rows = sql(this.#db).ofRoute.all(routeId, this.#readSeq, durableSeq, PAGE)
+    const rows = sql(this.#db).ofRoute.all(routeId, this.#readSeq, durableSeq, PAGE_SIZE)
     this.rowsRead += rows.length
     for (const { seq } of rows)
-      if (!this.#told.delete(seq))
+      if (!this.#recordedSeqs.delete(seq))
         this.#waiting.push({
           seq,
           event: 'email.inbound',
-          key: keyOf({ seq, emailId: null, recipientId: null }),
+          key: toOrderKey({ seq, emailId: null, recipientId: null }),
           notBefore: 0,
         })
-    this.#readSeq = rows.length < PAGE ? durableSeq : (rows.at(-1)?.seq ?? durableSeq)
+    this.#readSeq = rows.length < PAGE_SIZE ? durableSeq : (rows.at(-1)?.seq ?? durableSeq)
     return true
   }
 
@@ -262,22 +262,22 @@ export class Lane {
    * The next stored delivery that may be begun now: tests first, since somebody waits for them, then what is longest due and of no recipient that is
    * under way. Of a webhook that is off or rests only tests.
    */
-  nextStored(now: Millis, isResting = false): DueDelivery | undefined {
+  nextStored(now: Millis, isBackingOff = false): DueDelivery | undefined {
     const { id, accountId } = this.webhook
-    const isActive = this.webhook.isActive && !isResting
+    const isActive = this.webhook.isActive && !isBackingOff
     const until = this.#dueUntil(now)
-    const free = (rows: readonly StoredRow[]): StoredRow | undefined =>
-      rows.find((row) => !this.#stored.has(row.id) && !this.#busyKeys.has(keyOf(row)))
+    const findFree = (rows: readonly StoredRow[]): StoredRow | undefined =>
+      rows.find((row) => !this.#storedInFlight.has(row.id) && !this.#busyKeys.has(toOrderKey(row)))
     // One more than are under way is enough to find one that is not.
-    const page = this.#stored.size + STORED_PAGE
-    const test = free(sql(this.#db).dueTests.all(id, until, page))
-    if (test) return { ...test, key: keyOf(test) }
+    const page = this.#storedInFlight.size + STORED_PAGE_SIZE
+    const test = findFree(sql(this.#db).dueTests.all(id, until, page))
+    if (test) return { ...test, key: toOrderKey(test) }
     // Mostly among the first; only where many are of a recipient that is under way it is looked for among more.
-    for (const most of isActive ? [page, MOST_WAITING] : []) {
-      const rows = sql(this.#db).due.all(accountId, id, until, most)
-      const found = free(rows)
-      if (found) return { ...found, key: keyOf(found) }
-      if (rows.length < most) break
+    for (const limit of isActive ? [page, MAX_WAITING] : []) {
+      const rows = sql(this.#db).due.all(accountId, id, until, limit)
+      const found = findFree(rows)
+      if (found) return { ...found, key: toOrderKey(found) }
+      if (rows.length < limit) break
     }
     return undefined
   }
@@ -285,35 +285,35 @@ export class Lane {
   /** When the next stored delivery is due, at `now` or before if it is; undefined: there is none. */
   firstDue(now: Millis): Millis | undefined {
     const at = sql(this.#db).firstDue.get(this.webhook.id)?.at ?? undefined
-    return at !== undefined && isBeyondLadder(at, now) ? now : at
+    return at !== undefined && isBeyondRetrySchedule(at, now) ? now : at
   }
 
   /** A time that no ladder gives was stored under a clock that was ahead: it is due. */
   #dueUntil(now: Millis): Millis {
     const at = sql(this.#db).firstDue.get(this.webhook.id)?.at
-    return typeof at === 'number' && isBeyondLadder(at, now) ? at : now
+    return typeof at === 'number' && isBeyondRetrySchedule(at, now) ? at : now
   }
 
   beginStored({ id, key }: DueDelivery): void {
-    this.#stored.add(id)
+    this.#storedInFlight.add(id)
     this.#busyKeys.add(key)
   }
 
   endStored(id: number): void {
-    this.#stored.delete(id)
+    this.#storedInFlight.delete(id)
   }
 }
 
 /** Events after one that have a row already. */
-const seqsAfter = (db: Database, webhookId: number, seq: number): number[] =>
+const findSeqsAfter = (db: Database, webhookId: number, seq: number): number[] =>
   sql(db)
     .told.all(webhookId, seq)
     .map((row) => row.seq)
 
-const isBeyondLadder = (at: Millis, now: Millis): boolean => at - now > LONGEST_DELAY_MS
+const isBeyondRetrySchedule = (at: Millis, now: Millis): boolean => at - now > MAX_DELAY_MS
 
 /** Events of one recipient have the same key, and those of an email that are of no recipient; what is of no email stands alone. */
-const keyOf = ({
+const toOrderKey = ({
   seq,
   id,
   emailId,

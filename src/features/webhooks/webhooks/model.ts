@@ -1,17 +1,17 @@
 /** @module Wire shapes of webhooks and their deliveries. */
 import { type Static, Type } from '@sinclair/typebox'
-import { eventUuid } from '#features/core/events/record.ts'
+import { deriveEventUuid } from '#features/core/events/record.ts'
 import type { KeyRing } from '#platform/crypto.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
-import { Closed, Nullable, OneOf, PAGE_FIELDS, Timestamp, Uuid } from '#platform/http/schemas.ts'
+import { Nullable, PAGE_FIELDS, StrictObject, StringEnum, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { DELIVERY_STATUSES, TEST_EVENT, WEBHOOK_EVENTS } from './event-names.ts'
-import { type Delivery, HISTORY_EVENTS, MOST_LISTED } from './history.ts'
-import { MOST_REPLAYED, type Replayed } from './replay.ts'
+import { type Delivery, HISTORY_EVENTS, MAX_LISTED } from './history.ts'
+import { MAX_REPLAYED, type ReplayOutcome } from './replay.ts'
 import type { Webhook } from './webhooks.ts'
 
 /** More names than there are events, so that duplicates fit. */
-const MOST_NAMES = 100
+const MAX_EVENT_NAMES = 100
 
 const WEBHOOK_FIELDS = {
   id: Uuid({ description: 'Id of the webhook.' }),
@@ -42,21 +42,21 @@ const url = (more = {}) =>
   Type.String({ description: 'https URL without credentials that leads to a public address.', ...more })
 const events = (more = {}) =>
   Type.Array(Type.String(), {
-    maxItems: MOST_NAMES,
+    maxItems: MAX_EVENT_NAMES,
     description: `At least one of ${WEBHOOK_EVENTS.join(', ')}.`,
     ...more,
   })
 
-export const NewWebhook = Closed({ url: url(), events: events() })
+export const NewWebhook = StrictObject({ url: url(), events: events() })
 
 /** Who only wants to switch a webhook on or off leaves out the others. */
-const OF_A_PUT = { 'x-missing': 'a PUT sends all of url, events and is_active' }
+const PUT_HINT = { 'x-missing': 'a PUT sends all of url, events and is_active' }
 
-export const WebhookChange = Closed({
-  url: url(OF_A_PUT),
-  events: events(OF_A_PUT),
+export const WebhookChange = StrictObject({
+  url: url(PUT_HINT),
+  events: events(PUT_HINT),
   is_active: Type.Boolean({
-    ...OF_A_PUT,
+    ...PUT_HINT,
     description: 'Whether anything is posted. A webhook that failures have switched off becomes active in any case.',
   }),
 })
@@ -79,8 +79,8 @@ export const TestResult = Type.Object({
 
 export const DeliveryQuery = Type.Object({
   ...PAGE_FIELDS,
-  status: Type.Optional(OneOf(DELIVERY_STATUSES, { description: 'Only deliveries with this status.' })),
-  event: Type.Optional(OneOf(HISTORY_EVENTS, { description: 'Only deliveries of this event.' })),
+  status: Type.Optional(StringEnum(DELIVERY_STATUSES, { description: 'Only deliveries with this status.' })),
+  event: Type.Optional(StringEnum(HISTORY_EVENTS, { description: 'Only deliveries of this event.' })),
 })
 
 /** What deliveries of all kinds of webhooks have, beside their id, their webhook and what they tell of. */
@@ -120,14 +120,14 @@ export const RANGE_FIELDS = {
   to: Time('Date-time of the last event; default: now.'),
 }
 
-export const ReplayRange = Closed(
+export const ReplayRange = StrictObject(
   {
     ...RANGE_FIELDS,
     events: Type.Optional(
-      Type.Array(Type.String(), { maxItems: MOST_NAMES, description: 'Only these of its events; default: all.' }),
+      Type.Array(Type.String(), { maxItems: MAX_EVENT_NAMES, description: 'Only these of its events; default: all.' }),
     ),
   },
-  { description: `A lower bound at least. At most ${MOST_REPLAYED} events are replayed in one call.` },
+  { description: `A lower bound at least. At most ${MAX_REPLAYED} events are replayed in one call.` },
 )
 
 export const ReplayResult = Type.Object({
@@ -140,9 +140,9 @@ export const ReplayResult = Type.Object({
 export type ReplayResult = Static<typeof ReplayResult>
 
 /** For the description of the list. */
-export const HISTORY_BOUND = `The list and its total reach the newest ${MOST_LISTED} deliveries under the filter.`
+export const HISTORY_LIMIT_NOTE = `The list and its total reach the newest ${MAX_LISTED} deliveries under the filter.`
 
-export const webhookWire = (webhook: Webhook, accountUuid: string): WebhookRecord => ({
+export const toWebhookWire = (webhook: Webhook, accountUuid: string): WebhookRecord => ({
   id: formatUuid(webhook.uuid),
   account_id: accountUuid,
   url: webhook.url,
@@ -156,21 +156,21 @@ export const webhookWire = (webhook: Webhook, accountUuid: string): WebhookRecor
   updated_at: isoTime(webhook.updatedAt),
 })
 
-export const deliveryWire = (delivery: Delivery, webhook: Webhook, keys: KeyRing): DeliveryRecord => ({
+export const toDeliveryWire = (delivery: Delivery, webhook: Webhook, keys: KeyRing): DeliveryRecord => ({
   id: formatUuid(delivery.uuid),
   webhook_id: formatUuid(webhook.uuid),
   email_id: delivery.emailUuid === null ? null : formatUuid(delivery.emailUuid),
-  ...deliveryFields(delivery, webhook, keys),
+  ...toDeliveryFields(delivery, webhook, keys),
 })
 
 /** The values of DELIVERY_FIELDS. */
-export const deliveryFields = (
+export const toDeliveryFields = (
   delivery: Delivery,
   webhook: Webhook,
   keys: KeyRing,
 ): Omit<DeliveryRecord, 'id' | 'webhook_id' | 'email_id'> => ({
   event: delivery.event,
-  event_id: delivery.seq === null ? null : eventUuid(keys, webhook.accountId, delivery.seq),
+  event_id: delivery.seq === null ? null : deriveEventUuid(keys, webhook.accountId, delivery.seq),
   seq: delivery.seq,
   status: delivery.status,
   attempts: delivery.attempts,
@@ -183,7 +183,7 @@ export const deliveryFields = (
   created_at: isoTime(delivery.createdAt),
 })
 
-export const replayWire = ({ deliveries, fromSeq, toSeq }: Replayed): ReplayResult => ({
+export const toReplayWire = ({ deliveries, fromSeq, toSeq }: ReplayOutcome): ReplayResult => ({
   deliveries,
   from_seq: fromSeq,
   to_seq: toSeq,

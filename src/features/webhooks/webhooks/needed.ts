@@ -1,8 +1,8 @@
 /** @module Which events webhooks are still to be told of: those are kept longer than others. Reads only. */
 import type { Database } from 'bun:sqlite'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   cursor: db.prepare<{ seq: number | null }, [number]>(
     'SELECT min(cursor_seq) AS seq FROM webhooks WHERE account_id = ? AND is_active = 1 AND deleted_at IS NULL AND route_id IS NULL',
   ),
@@ -21,11 +21,11 @@ const sql = prepared((db) => ({
  * Number of the first event of an account that a webhook may still have to be told of; undefined: none of those that there are. A webhook that is off is
  * told nothing of what happened meanwhile, so it needs none.
  */
-export function firstNeededSeq(db: Database, accountId: number): number | undefined {
+export function findFirstNeededSeq(db: Database, accountId: number): number | undefined {
   const { cursor, ofRoutes, pending } = sql(db)
-  const told = cursor.get(accountId)?.seq
+  const cursorSeq = cursor.get(accountId)?.seq
   const needed = [
-    told == null ? null : told + 1,
+    cursorSeq == null ? null : cursorSeq + 1,
     ofRoutes.get(accountId)?.seq ?? null,
     pending.get(accountId)?.seq ?? null,
   ].filter((seq) => seq !== null)

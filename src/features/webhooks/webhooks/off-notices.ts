@@ -5,10 +5,10 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
-import { ownersOf } from '#features/people/team/users.ts'
-import { sendToPeople } from '#features/sending/system-mail/send.ts'
-import { giveWay, type Millis } from '#platform/clock.ts'
-import { prepared } from '#platform/db/open.ts'
+import { listOwnerEmails } from '#features/people/team/users.ts'
+import { sendSystemMailToEach } from '#features/sending/system-mail/send.ts'
+import { type Millis, yieldToEventLoop } from '#platform/clock.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid, type UuidBytes } from '#platform/ids.ts'
 import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
@@ -16,13 +16,13 @@ import { days, minutes } from '#platform/units.ts'
 import { ENDED_BY_FAILURES } from './outcome.ts'
 
 /** A webhook that is off, and since when: the failure that was one too many, which nothing changes while it is off. */
-interface Off {
+interface Deactivation {
   readonly id: number
   readonly accountId: number
   readonly since: Millis
 }
 
-interface OffWebhook {
+interface DeactivatedWebhook {
   readonly uuid: UuidBytes
   readonly name: string
   readonly email: string
@@ -30,15 +30,15 @@ interface OffWebhook {
   readonly isOfRoute: number
 }
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   // By row, a slice at a time: there is no index of those that are off, and of routes an account may have thousands.
-  off: db.prepare<Off, [number, number, Millis]>(
+  off: db.prepare<Deactivation, [number, number, Millis]>(
     `SELECT id, account_id AS accountId, last_failure_at AS since FROM webhooks
      WHERE id > ? AND id <= ? AND off_by_failures = 1 AND deleted_at IS NULL AND last_failure_at > ?`,
   ),
   last: db.prepare<{ id: number | null }, []>('SELECT MAX(id) AS id FROM webhooks'),
   // Nothing when it was switched on again or deleted meanwhile, or its account is closed.
-  webhook: db.prepare<OffWebhook, [number, Millis]>(
+  webhook: db.prepare<DeactivatedWebhook, [number, Millis]>(
     `SELECT webhooks.uuid, name, email, url, route_id IS NOT NULL AS isOfRoute FROM webhooks JOIN accounts ON accounts.id = account_id
      WHERE webhooks.id = ? AND off_by_failures = 1 AND webhooks.deleted_at IS NULL AND last_failure_at = ?
        AND accounts.deleted_at IS NULL AND accounts.disabled_at IS NULL`,
@@ -51,85 +51,91 @@ const sql = prepared((db) => ({
 }))
 
 /** Of an account at the same time, since all may lead to the same server; of the others its list of webhooks tells. */
-const MOST_TOLD = 3
+const MAX_NOTICES_PER_RUN = 3
 /** Of an account in a day: whoever makes webhooks and lets them fail has no more mails sent. */
-const MOST_TOLD_A_DAY = 10
-const ROWS_A_SLICE = 5000
-const EVERY_MS = minutes(1)
+const MAX_NOTICES_PER_DAY = 10
+const BATCH_SIZE = 5000
+const CHECK_INTERVAL_MS = minutes(1)
 /** What went off before is known by now, or would have been told by another run of the service. */
-const NEWS_MS = days(2)
+const MAX_NEWS_AGE_MS = days(2)
 
 /** Looks every minute. */
-export function startOffNotices(app: App): DueLoop {
-  const look = createOffNotices(app)
+export function startDeactivationNotices(app: App): DueLoop {
+  const sendDueNotices = createDeactivationNotifier(app)
   const step = async (ending: AbortSignal): Promise<Millis> => {
-    await look(ending)
-    return app.clock.now() + EVERY_MS
+    await sendDueNotices(ending)
+    return app.clock.now() + CHECK_INTERVAL_MS
   }
   return startDueLoop({ name: 'notices of webhooks that are off', clock: app.clock, log: app.log, step })
 }
 
 /** What sends the notices that are due. It remembers those of its own; a new one finds by their keys what was sent before. */
-export function createOffNotices(app: App): (ending: AbortSignal) => Promise<void> {
+export function createDeactivationNotifier(app: App): (ending: AbortSignal) => Promise<void> {
   /** Since when the webhooks that were told are off, by row id. */
-  let told = new Map<number, Millis>()
+  let notified = new Map<number, Millis>()
   let day = ''
   /** Of this day, by account. */
-  const toldOf = new Map<number, number>()
+  const noticesByAccount = new Map<number, number>()
   return async (ending) => {
     const today = isoTime(app.clock.now()).slice(0, 10)
-    if (today !== day) toldOf.clear()
+    if (today !== day) noticesByAccount.clear()
     day = today
-    const off = firstOfEach(await newlyOff(app))
+    const deactivations = limitPerAccount(await findRecentDeactivations(app))
     // What is on again, or no news any more, is forgotten.
-    told = new Map(off.flatMap(({ id, since }) => (told.get(id) === since ? [[id, since] as const] : [])))
-    for (const webhook of off) {
+    notified = new Map(
+      deactivations.flatMap(({ id, since }) => (notified.get(id) === since ? [[id, since] as const] : [])),
+    )
+    for (const webhook of deactivations) {
       if (ending.aborted) return
-      const before = toldOf.get(webhook.accountId) ?? 0
-      if (told.has(webhook.id) || before >= MOST_TOLD_A_DAY) continue
+      const before = noticesByAccount.get(webhook.accountId) ?? 0
+      if (notified.has(webhook.id) || before >= MAX_NOTICES_PER_DAY) continue
       const details = sql(app.db).webhook.get(webhook.id, webhook.since)
       if (!details) continue
-      await tell(app, { ...webhook, ...details })
-      toldOf.set(webhook.accountId, before + 1)
-      told.set(webhook.id, webhook.since)
+      await sendNotice(app, { ...webhook, ...details })
+      noticesByAccount.set(webhook.accountId, before + 1)
+      notified.set(webhook.id, webhook.since)
     }
   }
 }
 
-async function newlyOff({ db, clock }: App): Promise<Off[]> {
-  const found: Off[] = []
+async function findRecentDeactivations({ db, clock }: App): Promise<Deactivation[]> {
+  const found: Deactivation[] = []
   const lastId = sql(db).last.get()?.id ?? 0
-  for (let id = 0; id < lastId; id += ROWS_A_SLICE) {
-    if (id > 0) await giveWay()
-    for (const off of sql(db).off.all(id, id + ROWS_A_SLICE, clock.now() - NEWS_MS)) found.push(off)
+  for (let id = 0; id < lastId; id += BATCH_SIZE) {
+    if (id > 0) await yieldToEventLoop()
+    for (const deactivations of sql(db).off.all(id, id + BATCH_SIZE, clock.now() - MAX_NEWS_AGE_MS))
+      found.push(deactivations)
   }
   return found
 }
 
 /** Those of each account that went off first, and the first of all of them first. */
-function firstOfEach(all: readonly Off[]): Off[] {
+function limitPerAccount(all: readonly Deactivation[]): Deactivation[] {
   const counts = new Map<number, number>()
   return all
     .toSorted((a, b) => a.since - b.since || a.id - b.id)
     .filter(({ accountId }) => {
       const count = (counts.get(accountId) ?? 0) + 1
       counts.set(accountId, count)
-      return count <= MOST_TOLD
+      return count <= MAX_NOTICES_PER_RUN
     })
 }
 
-async function tell(app: App, webhook: Off & OffWebhook): Promise<void> {
+async function sendNotice(app: App, webhook: Deactivation & DeactivatedWebhook): Promise<void> {
   const { id, accountId, email, since, isOfRoute } = webhook
   const subject = isOfRoute === 1 ? 'The webhook of an inbound route was switched off' : 'A webhook was switched off'
-  await sendToPeople(
+  await sendSystemMailToEach(
     app,
-    [email, ...ownersOf(app.db, accountId)],
-    { about: [accountId], subject, text: textOf(app.db, webhook) },
+    [email, ...listOwnerEmails(app.db, accountId)],
+    { about: [accountId], subject, text: formatNotice(app.db, webhook) },
     (to) => `webhook off ${id} ${isoTime(since).slice(0, 10)} ${to}`,
   )
 }
 
-function textOf(db: Database, { id, uuid, name, url, isOfRoute, since }: Off & OffWebhook): string {
+function formatNotice(
+  db: Database,
+  { id, uuid, name, url, isOfRoute, since }: Deactivation & DeactivatedWebhook,
+): string {
   const last = sql(db).lastError.get(ENDED_BY_FAILURES, id, since)?.error
   const time = `${isoTime(since).slice(0, 10)} at ${isoTime(since).slice(11, 16)} UTC`
   const { origin, pathname } = new URL(url)

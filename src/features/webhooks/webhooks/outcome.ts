@@ -3,21 +3,21 @@
  * webhook that failed too often. The only writer of a delivery after its first attempt.
  */
 import type { App } from '#features/core/app/app.ts'
-import { audit, systemActor } from '#features/core/audit-logs/audit.ts'
-import { inboundDelivered, inboundUndeliverable } from '#features/receiving/inbound/webhook.ts'
+import { audit, createSystemActor } from '#features/core/audit-logs/audit.ts'
+import { markInboundDelivered, markInboundUndeliverable } from '#features/receiving/inbound/webhook.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid, newUuid, randomFraction } from '#platform/ids.ts'
 import type { AttemptResult } from './attempt.ts'
-import { tellsOfErased } from './erase.ts'
+import { isAboutErased } from './erase.ts'
 import { type DeliveryStatus, deliveryStatusCode } from './event-names.ts'
-import { MOST_ATTEMPTS, MOST_FAILURES, retryDelayMs } from './ladder.ts'
-import { endSlice } from './pending.ts'
+import { computeRetryDelayMs, MAX_ATTEMPTS, MAX_CONSECUTIVE_FAILURES } from './ladder.ts'
+import { endPendingBatch } from './pending.ts'
 import type { Webhook } from './webhooks.ts'
 
 /** What was tried. */
-export type Tried =
+export type AttemptOrigin =
   /** An event for the first time: it has no row yet. */
   | { readonly kind: 'event'; readonly seq: number; readonly event: string }
   /** A stored delivery. `test` ones count for nothing and are not repeated. */
@@ -30,7 +30,7 @@ export type Tried =
     }
 
 /** Whose delivery it is, and of which inbound route. */
-type Told = Pick<Webhook, 'id' | 'accountId' | 'routeId'>
+type DeliveryTarget = Pick<Webhook, 'id' | 'accountId' | 'routeId'>
 
 interface State {
   accountId: number
@@ -42,7 +42,7 @@ interface State {
   updatedAt: Millis
 }
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   state: db.prepare<State, [number]>(
     `SELECT account_id AS accountId, accounts.uuid AS accountUuid, webhooks.uuid, is_active AS isActive, failure_count AS failureCount,
        route_id AS routeId, webhooks.updated_at AS updatedAt
@@ -73,17 +73,17 @@ const sql = prepared((db) => ({
 }))
 
 /** What `last_failure_reason` says of a webhook that failures have switched off. */
-export const OFF_REASON = `deactivated after ${MOST_FAILURES} consecutive failures`
+export const DEACTIVATION_REASON = `deactivated after ${MAX_CONSECUTIVE_FAILURES} consecutive failures`
 
 /** What the history says of deliveries that waited when failures switched their webhook off. */
-export const ENDED_BY_FAILURES = `The webhook was ${OFF_REASON}.`
+export const ENDED_BY_FAILURES = `The webhook was ${DEACTIVATION_REASON}.`
 
-export interface Written {
+export interface WriteResult {
   /** This failure was one too many: the webhook is off. */
-  readonly switchedOff: boolean
+  readonly isDeactivated: boolean
 }
 
-const NOTHING: Written = { switchedOff: false }
+const NOT_DEACTIVATED: WriteResult = { isDeactivated: false }
 
 /**
  * Writes an attempt's outcome.
@@ -94,94 +94,100 @@ const NOTHING: Written = { switchedOff: false }
 export function writeAttempt(
   app: App,
   tx: Tx,
-  { id: webhookId, accountId, routeId, updatedAt }: Told & Pick<Webhook, 'updatedAt'>,
-  tried: Tried,
+  { id: webhookId, accountId, routeId, updatedAt }: DeliveryTarget & Pick<Webhook, 'updatedAt'>,
+  origin: AttemptOrigin,
   result: AttemptResult,
   isFailure: boolean,
   cursor: number,
-): Written {
+): WriteResult {
   const webhook = sql(tx.db).state.get(webhookId)
   // Deleted while the attempt was under way.
-  if (!webhook) return NOTHING
-  const attempts = tried.kind === 'event' ? 1 : tried.attempts + 1
-  const isTest = tried.kind === 'stored' && tried.isTest
+  if (!webhook) return NOT_DEACTIVATED
+  const attempts = origin.kind === 'event' ? 1 : origin.attempts + 1
+  const isTest = origin.kind === 'stored' && origin.isTest
   const isActive = webhook.isActive === 1
   const failures = webhook.failureCount + (isFailure ? 1 : 0)
   // Of a webhook that was changed meanwhile an attempt says nothing: it went to what it was before.
-  const counts = isActive && !isTest && webhook.updatedAt === updatedAt
-  const switchedOff = counts && isFailure && failures >= MOST_FAILURES
-  const isEnded = tried.kind === 'stored' && !sql(tx.db).isWaiting.get(tried.deliveryId)
-  const mayRetry = result.kind === 'transient' && isActive && !isTest && !switchedOff && !isEnded
-  const delayMs = mayRetry ? retryDelayMs(attempts, randomFraction()) : undefined
+  const isCounted = isActive && !isTest && webhook.updatedAt === updatedAt
+  const isDeactivated = isCounted && isFailure && failures >= MAX_CONSECUTIVE_FAILURES
+  const isEnded = origin.kind === 'stored' && !sql(tx.db).isWaiting.get(origin.deliveryId)
+  const canRetry = result.kind === 'transient' && isActive && !isTest && !isDeactivated && !isEnded
+  const delayMs = canRetry ? computeRetryDelayMs(attempts, randomFraction()) : undefined
   const nextAt = delayMs === undefined ? undefined : app.clock.now() + delayMs
-  writeDelivery(app, tx, { id: webhookId, accountId, routeId }, tried, attempts, result, nextAt)
-  if (!counts) {
+  writeDelivery(app, tx, { id: webhookId, accountId, routeId }, origin, attempts, result, nextAt)
+  if (!isCounted) {
     if (!isTest) moveCursor(tx, webhookId, cursor)
-    return NOTHING
+    return NOT_DEACTIVATED
   }
   if (result.kind === 'delivered') sql(tx.db).succeeded.run(result.at, cursor, webhookId)
   else sql(tx.db).failed.run(failures, result.at, result.error, cursor, webhookId)
-  if (switchedOff) switchOff(app, tx, webhookId, webhook)
-  return { switchedOff }
+  if (isDeactivated) deactivate(app, tx, webhookId, webhook)
+  return { isDeactivated: isDeactivated }
 }
 
 function writeDelivery(
   app: App,
   tx: Tx,
-  webhook: Told,
-  tried: Tried,
+  webhook: DeliveryTarget,
+  origin: AttemptOrigin,
   attempts: number,
-  result: Omit<AttemptResult, 'cause' | 'isPassing'>,
+  result: Omit<AttemptResult, 'cause' | 'isTemporary'>,
   nextAt: Millis | undefined,
 ): void {
   const status: DeliveryStatus =
     result.kind === 'delivered' ? 'delivered' : nextAt === undefined ? 'undeliverable' : 'pending'
-  const isGivenUp = result.kind === 'transient' && attempts >= MOST_ATTEMPTS
-  const error = isGivenUp ? `${result.error} That was the last of ${MOST_ATTEMPTS} attempts.` : result.error
-  tellInbound(app, tx, webhook, tried.seq, { status, at: result.at, error: error ?? '' })
-  const isErased = tried.seq !== null && tellsOfErased(tx.db, webhook.accountId, tried.seq)
+  const isGivenUp = result.kind === 'transient' && attempts >= MAX_ATTEMPTS
+  const error = isGivenUp ? `${result.error} That was the last of ${MAX_ATTEMPTS} attempts.` : result.error
+  updateInboundEmail(app, tx, webhook, origin.seq, { status, at: result.at, error: error ?? '' })
+  const isErased = origin.seq !== null && isAboutErased(tx.db, webhook.accountId, origin.seq)
   const response = isErased ? null : result.response
-  const facts = [result.at, result.durationMs, result.statusCode, response, error] as const
-  if (tried.kind === 'event') {
+  const columns = [result.at, result.durationMs, result.statusCode, response, error] as const
+  if (origin.kind === 'event') {
     sql(tx.db).insert.run(
       newUuid(),
       webhook.id,
-      tried.seq,
-      tried.event,
+      origin.seq,
+      origin.event,
       deliveryStatusCode(status),
       attempts,
       nextAt ?? null,
-      ...facts,
+      ...columns,
       result.at,
     )
-  } else sql(tx.db).update.run(deliveryStatusCode(status), attempts, nextAt ?? null, ...facts, tried.deliveryId)
+  } else sql(tx.db).update.run(deliveryStatusCode(status), attempts, nextAt ?? null, ...columns, origin.deliveryId)
 }
 
 /** The inbound email learns how the webhook of its route took it; other webhooks, and other events, say nothing of it. */
-function tellInbound(
+function updateInboundEmail(
   app: App,
   tx: Tx,
-  { accountId, routeId }: Told,
+  { accountId, routeId }: DeliveryTarget,
   seq: number | null,
   { status, at, error }: { readonly status: DeliveryStatus; readonly at: Millis; readonly error: string },
 ): void {
   if (routeId === null || seq === null) return
-  if (status === 'delivered') inboundDelivered(app, tx, accountId, seq, at)
-  if (status === 'undeliverable') inboundUndeliverable(app, tx, accountId, seq, error)
+  if (status === 'delivered') markInboundDelivered(app, tx, accountId, seq, at)
+  if (status === 'undeliverable') markInboundUndeliverable(app, tx, accountId, seq, error)
 }
 
 /**
  * Writes that an event could not be read, which counts for nothing. It stays in the history, from which it can be replayed.
  * @param retryAt when it is read again, if the trouble may pass; undefined: it is given up
  */
-export function writeUnreadable(app: App, tx: Tx, webhook: Told, tried: Tried, retryAt: Millis | undefined): void {
+export function writeUnreadable(
+  app: App,
+  tx: Tx,
+  webhook: DeliveryTarget,
+  origin: AttemptOrigin,
+  retryAt: Millis | undefined,
+): void {
   const state = sql(tx.db).state.get(webhook.id)
   // Deleted meanwhile: nobody would take the row away again.
   if (!state) return
-  const isEnded = state.isActive === 0 || (tried.kind === 'stored' && !sql(tx.db).isWaiting.get(tried.deliveryId))
+  const isEnded = state.isActive === 0 || (origin.kind === 'stored' && !sql(tx.db).isWaiting.get(origin.deliveryId))
   const nextAt = isEnded ? undefined : retryAt
   const isGivenUp = nextAt === undefined
-  const attempts = tried.kind === 'stored' ? tried.attempts : isGivenUp ? 1 : 0
+  const attempts = origin.kind === 'stored' ? origin.attempts : isGivenUp ? 1 : 0
   const error = `The event could not be read${isGivenUp ? '' : ' for the moment; it is tried again'}.`
   const kind = isGivenUp ? 'permanent' : 'transient'
   const at = app.clock.now()
@@ -189,7 +195,7 @@ export function writeUnreadable(app: App, tx: Tx, webhook: Told, tried: Tried, r
     app,
     tx,
     webhook,
-    tried,
+    origin,
     attempts,
     { kind, at, durationMs: 0, statusCode: null, response: null, error },
     nextAt,
@@ -197,15 +203,15 @@ export function writeUnreadable(app: App, tx: Tx, webhook: Told, tried: Tried, r
 }
 
 /** Too many failures in a row: no more attempts, and what waits for one is undeliverable; all of it, once the caller has ended the rest. */
-function switchOff(app: App, tx: Tx, webhookId: number, webhook: State): void {
-  sql(tx.db).switchOff.run(OFF_REASON, app.eventTime(), webhookId)
-  endSlice(app, tx, webhookId, ENDED_BY_FAILURES)
+function deactivate(app: App, tx: Tx, webhookId: number, webhook: State): void {
+  sql(tx.db).switchOff.run(DEACTIVATION_REASON, app.eventTime(), webhookId)
+  endPendingBatch(app, tx, webhookId, ENDED_BY_FAILURES)
   const isOfRoute = webhook.routeId !== null
-  audit(app, tx, systemActor(webhook), {
+  audit(app, tx, createSystemActor(webhook), {
     action: isOfRoute ? 'inbound_route.webhook_deactivated' : 'webhook.deactivated',
     resourceType: isOfRoute ? 'inbound_route' : 'webhook',
     resourceId: formatUuid(webhook.uuid),
-    metadata: { reason: OFF_REASON },
+    metadata: { reason: DEACTIVATION_REASON },
   })
 }
 
@@ -213,12 +219,12 @@ function switchOff(app: App, tx: Tx, webhookId: number, webhook: State): void {
 export function endDelivery(
   app: App,
   tx: Tx,
-  webhook: Told,
+  webhook: DeliveryTarget,
   { id, seq }: { readonly id: number; readonly seq: number | null },
   error: string,
 ): void {
   sql(tx.db).give.run(deliveryStatusCode('undeliverable'), error, id)
-  tellInbound(app, tx, webhook, seq, { status: 'undeliverable', at: app.clock.now(), error })
+  updateInboundEmail(app, tx, webhook, seq, { status: 'undeliverable', at: app.clock.now(), error })
 }
 
 /** Stores how far a webhook has come while there was nothing for it, so that a restart need not look at all that again. */

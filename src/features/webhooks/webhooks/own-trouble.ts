@@ -12,24 +12,24 @@ const MIN_SILENT_HOSTS = 3
 /** A host that took nothing for longer is dead by itself. It also ends the excuse: endpoints that all stay silent for longer count. */
 const MAX_SUCCESS_AGE_MS = days(1)
 /** Longer than a webhook rests and an attempt takes: while trouble goes on it is seen more often. */
-const SAME_TROUBLE_MS = minutes(2)
+const REPORT_INTERVAL_MS = minutes(2)
 
 /** Why there was no response. */
-type Lost = Pick<FetchOutcome & { readonly kind: 'failed' }, 'cause' | 'reason'>
+type FetchFailure = Pick<FetchOutcome & { readonly kind: 'failed' }, 'cause' | 'reason'>
 
-type Trouble = 'own' | 'network'
+type FailureSource = 'own' | 'network'
 
-const MESSAGES: Readonly<Record<Trouble, string>> = {
+const MESSAGES: Readonly<Record<FailureSource, string>> = {
   own: 'webhooks wait, no failure is counted: this service can look up no name or open no connection; check its DNS servers (TASSIS_DNS_SERVERS, /etc/resolv.conf) and its limit of open files',
   network:
     'webhooks wait, no failure is counted: no endpoint responds any more, so the network of this service is taken to be the cause; check its way out',
 }
 
-export class OwnTrouble {
+export class OwnFailureDetector {
   readonly #app: Pick<App, 'clock' | 'log'>
   /** Hosts that failed without a response since the last response of any endpoint. */
   readonly #silentHosts = new Set<string>()
-  readonly #seenAtMs = new Map<Trouble, number>()
+  readonly #seenAtMs = new Map<FailureSource, number>()
 
   constructor(app: Pick<App, 'clock' | 'log'>) {
     this.#app = app
@@ -44,9 +44,9 @@ export class OwnTrouble {
    * Whether an attempt without a response failed because of us.
    * @param lastSuccessAt when the webhook last took an event; null: never
    */
-  isOurs(url: string, { cause, reason }: Lost, lastSuccessAt: Millis | null): boolean {
+  isOwnFailure(url: string, { cause, reason }: FetchFailure, lastSuccessAt: Millis | null): boolean {
     if (cause === 'own') {
-      this.#see('own', reason)
+      this.#report('own', reason)
       return true
     }
     // The address may not be called: that is so whatever the network does.
@@ -54,15 +54,15 @@ export class OwnTrouble {
     if (lastSuccessAt !== null && this.#app.clock.now() - lastSuccessAt < MAX_SUCCESS_AGE_MS)
       this.#silentHosts.add(new URL(url).hostname)
     if (this.#silentHosts.size < MIN_SILENT_HOSTS) return false
-    this.#see('network', reason)
+    this.#report('network', reason)
     return true
   }
 
-  #see(trouble: Trouble, reason: string): void {
+  #report(source: FailureSource, reason: string): void {
     const nowMs = this.#app.clock.monotonicMs()
-    const seenAtMs = this.#seenAtMs.get(trouble)
-    this.#seenAtMs.set(trouble, nowMs)
-    if (seenAtMs !== undefined && nowMs - seenAtMs < SAME_TROUBLE_MS) return
-    this.#app.log.error({ reason }, MESSAGES[trouble])
+    const seenAtMs = this.#seenAtMs.get(source)
+    this.#seenAtMs.set(source, nowMs)
+    if (seenAtMs !== undefined && nowMs - seenAtMs < REPORT_INTERVAL_MS) return
+    this.#app.log.error({ reason }, MESSAGES[source])
   }
 }

@@ -1,10 +1,10 @@
 /** @module The page on which people see and replace the signing secrets of their webhooks, and test them. Pure: from values to HTML, without scripts. */
 
 import { LOGIN_PATH, WEBHOOKS_PATH } from '#features/people/team/links.ts'
-import { hidden, peoplePage } from '#features/people/team/page.ts'
+import { hiddenField, userPage } from '#features/people/team/page.ts'
 import { type Html, html } from '#platform/http/html.ts'
 
-export interface ShownWebhook {
+export interface WebhookView {
   readonly id: string
   readonly url: string
   readonly isActive: boolean
@@ -17,7 +17,7 @@ export interface ShownWebhook {
 }
 
 /** A webhook whose secret somebody is about to replace. */
-export interface Replaced {
+export interface ReplacementView {
   readonly id: string
   readonly url: string
   /** Which state of the webhook was looked at. */
@@ -26,15 +26,15 @@ export interface Replaced {
 }
 
 /** Leads to the page with all of them. */
-export const BACK = html`<a href="${WEBHOOKS_PATH}">Signing secrets</a>`
+export const BACK_LINK = html`<a href="${WEBHOOKS_PATH}">Signing secrets</a>`
 
-export interface WebhooksShown {
+export interface WebhooksView {
   readonly accountName: string
-  readonly webhooks: readonly ShownWebhook[]
+  readonly webhooks: readonly WebhookView[]
   /** How many there are. */
   readonly total: number
   /** Whether the role allows to see and replace secrets. */
-  readonly mayChange: boolean
+  readonly canChange: boolean
   readonly csrfToken: string
 }
 
@@ -45,21 +45,21 @@ export const TEST = 'test'
 /** `?replace=ID` asks before the secret of a webhook is replaced. */
 export const REPLACE = 'replace'
 
-export const webhooksPage = ({ accountName, webhooks, total, mayChange, csrfToken }: WebhooksShown): Html =>
-  peoplePage(
+export const renderWebhooksPage = ({ accountName, webhooks, total, canChange, csrfToken }: WebhooksView): Html =>
+  userPage(
     'Signing secrets',
     html`<p>Requests to the webhooks of <strong>${accountName}</strong> are signed, each webhook with a secret of its own.${
-      !mayChange && ' Your role does not show secrets; ask an owner or admin.'
+      !canChange && ' Your role does not show secrets; ask an owner or admin.'
     }</p>
 ${webhooks.length === 0 && html`<p>There is no webhook yet; make one with POST /v1/webhooks.</p>`}
-${webhooks.map((webhook) => webhookSection(webhook, mayChange, csrfToken))}
+${webhooks.map((webhook) => renderWebhookSection(webhook, canChange, csrfToken))}
 ${total > webhooks.length && html`<p>These are the newest ${String(webhooks.length)} of ${String(total)}.</p>`}
 <p class="beside"><a href="${LOGIN_PATH}">Back</a></p>`,
   )
 
-const webhookSection = (
-  { id, url, isActive, secret, isRotated, isTested }: ShownWebhook,
-  mayChange: boolean,
+const renderWebhookSection = (
+  { id, url, isActive, secret, isRotated, isTested }: WebhookView,
+  canChange: boolean,
   csrfToken: string,
 ): Html => html`<section class="beside">
 <h2 style="overflow-wrap:anywhere;font-size:1rem">${url}</h2>
@@ -70,9 +70,9 @@ ${
 }
 ${isTested && html`<p role="status">A test event is on its way. GET /v1/webhooks/${id}/deliveries shows what was answered.</p>`}
 ${
-  mayChange &&
+  canChange &&
   html`<form method="post" action="${WEBHOOKS_PATH}">
-${hidden('csrf_token', csrfToken)}${hidden('id', id)}
+${hiddenField('csrf_token', csrfToken)}${hiddenField('id', id)}
 <p><button name="action" value="${REVEAL}">Show the secret</button></p>
 <p><button name="action" value="${TEST}">Send a test event</button></p>
 </form>
@@ -81,12 +81,12 @@ ${hidden('csrf_token', csrfToken)}${hidden('id', id)}
 </section>`
 
 /** Asks whether the secret is to be replaced. */
-export const replacePage = ({ id, url, version, csrfToken }: Replaced): Html =>
-  peoplePage(
+export const renderReplacePage = ({ id, url, version, csrfToken }: ReplacementView): Html =>
+  userPage(
     'Replace the secret?',
     html`<p>The one of <strong>${url}</strong> is void at once: from then on every request is signed with the new one, also those that are tried again. Until your endpoint has the new one, it cannot verify them.</p>
 <form method="post" action="${WEBHOOKS_PATH}">
-${hidden('csrf_token', csrfToken)}${hidden('id', id)}${hidden('version', version)}
+${hiddenField('csrf_token', csrfToken)}${hiddenField('id', id)}${hiddenField('version', version)}
 <button name="action" value="${ROTATE}">Replace the secret</button>
 </form>
 <p class="beside"><a href="${WEBHOOKS_PATH}">Keep it</a></p>`,

@@ -3,67 +3,78 @@
  * nothing, but asks before one is replaced; a POST of the page itself does, and each is in the audit log.
  */
 import { Elysia } from 'elysia'
-import { accountOfActor } from '#features/core/accounts/accounts.ts'
+import { getAccount } from '#features/core/accounts/accounts.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { loginFor, WEBHOOKS_PATH } from '#features/people/team/links.ts'
-import { refusedPage } from '#features/people/team/page.ts'
-import type { People } from '#features/people/team/people.ts'
-import { csrfToken, isCsrfToken, sessionOf } from '#features/people/team/sessions.ts'
+import { toLoginPath, WEBHOOKS_PATH } from '#features/people/team/links.ts'
+import { errorPage } from '#features/people/team/page.ts'
+import type { AuthContext } from '#features/people/team/people.ts'
+import { getCsrfToken, isValidCsrfToken, requireSessionId } from '#features/people/team/sessions.ts'
 import { hasScope } from '#features/setup/api-keys/scopes.ts'
 import { AppError } from '#platform/errors.ts'
 import { acceptsBody } from '#platform/http/body.ts'
 import { OWN_FORM_HEADERS, ownFormResponse } from '#platform/http/html.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { BACK, REPLACE, REVEAL, ROTATE, replacePage, type ShownWebhook, TEST, webhooksPage } from './page.ts'
+import {
+  BACK_LINK,
+  REPLACE,
+  REVEAL,
+  ROTATE,
+  renderReplacePage,
+  renderWebhooksPage,
+  TEST,
+  type WebhookView,
+} from './page.ts'
 import { revealSecret, rotateSecret } from './secret.ts'
 import { sendTestEvent } from './test-event.ts'
 import { getWebhook, listWebhooks } from './webhooks.ts'
 
-const MOST_SHOWN = 100
+const MAX_SHOWN = 100
 
 /** What a button did, to be shown with its webhook. */
-type Told = Pick<ShownWebhook, 'id' | 'secret' | 'isRotated' | 'isTested'>
+type PageNotice = Pick<WebhookView, 'id' | 'secret' | 'isRotated' | 'isTested'>
 
-export function webhookPages(app: App, people: People) {
-  const shown = (actor: Actor, told?: Told): Response => {
-    const { webhooks, total } = listWebhooks(app.db, actor.accountId, { limit: MOST_SHOWN, offset: 0 })
+export function webhookPages(app: App, people: AuthContext) {
+  const respondWithPage = (actor: Actor, notice?: PageNotice): Response => {
+    const { webhooks, total } = listWebhooks(app.db, actor.accountId, { limit: MAX_SHOWN, offset: 0 })
     return ownFormResponse(
-      webhooksPage({
-        accountName: accountOfActor(app.config, app.db, actor.accountId).name,
+      renderWebhooksPage({
+        accountName: getAccount(app.config, app.db, actor.accountId).name,
         webhooks: webhooks.map(({ uuid, url, isActive }) => {
           const id = formatUuid(uuid)
-          return { id, url, isActive, ...(told?.id === id && told) }
+          return { id, url, isActive, ...(notice?.id === id && notice) }
         }),
         total,
-        mayChange: hasScope(actor.scopes, 'webhooks:write'),
-        csrfToken: csrfToken(app, sessionOf(actor)),
+        canChange: hasScope(actor.scopes, 'webhooks:write'),
+        csrfToken: getCsrfToken(app, requireSessionId(actor)),
       }),
     )
   }
 
-  const asked = (actor: Actor, id: string): Response => {
-    requireSecrets(actor)
+  const respondWithConfirmation = (actor: Actor, id: string): Response => {
+    requireSecretsAccess(actor)
     const { uuid, url, updatedAt } = getWebhook(app.db, actor.accountId, id)
-    const csrf = csrfToken(app, sessionOf(actor))
-    return ownFormResponse(replacePage({ id: formatUuid(uuid), url, version: String(updatedAt), csrfToken: csrf }))
+    const csrf = getCsrfToken(app, requireSessionId(actor))
+    return ownFormResponse(
+      renderReplacePage({ id: formatUuid(uuid), url, version: String(updatedAt), csrfToken: csrf }),
+    )
   }
 
   /** Runs what the page does for whoever is signed in; others are sent to sign in, and a refusal becomes a page. */
-  const forPeople = async (
-    request: Request,
-    work: (actor: Actor) => Response | Promise<Response>,
-  ): Promise<Response> => {
+  const forUser = async (request: Request, work: (actor: Actor) => Response | Promise<Response>): Promise<Response> => {
     try {
       people.requireOwnHost(request)
-      const actor = people.signedIn(request)
+      const actor = people.findActor(request)
       if (!actor)
-        return new Response(null, { status: 303, headers: { ...OWN_FORM_HEADERS, location: loginFor(WEBHOOKS_PATH) } })
+        return new Response(null, {
+          status: 303,
+          headers: { ...OWN_FORM_HEADERS, location: toLoginPath(WEBHOOKS_PATH) },
+        })
       if (!hasScope(actor.scopes, 'webhooks:read'))
         throw new AppError(403, 'insufficient_role', 'Your role does not show webhooks; ask an owner or admin.')
       return await work(actor)
     } catch (error) {
       if (!(error instanceof AppError)) throw error
-      return ownFormResponse(refusedPage(error.message, BACK), error.status)
+      return ownFormResponse(errorPage(error.message, BACK_LINK), error.status)
     }
   }
 
@@ -71,30 +82,32 @@ export function webhookPages(app: App, people: People) {
     .get(
       WEBHOOKS_PATH,
       ({ request, query }) =>
-        forPeople(request, (actor) =>
-          Object.hasOwn(query, REPLACE) ? asked(actor, fieldOf(query, REPLACE)) : shown(actor),
+        forUser(request, (actor) =>
+          Object.hasOwn(query, REPLACE)
+            ? respondWithConfirmation(actor, readField(query, REPLACE))
+            : respondWithPage(actor),
         ),
       { detail: { hide: true } },
     )
     .post(
       WEBHOOKS_PATH,
       ({ request, body }) =>
-        forPeople(request, async (actor) => {
+        forUser(request, async (actor) => {
           people.requireOwnOrigin(request)
-          const [id, action] = [fieldOf(body, 'id'), fieldOf(body, 'action')]
-          if (!isCsrfToken(app, sessionOf(actor), fieldOf(body, 'csrf_token')))
+          const [id, action] = [readField(body, 'id'), readField(body, 'action')]
+          if (!isValidCsrfToken(app, requireSessionId(actor), readField(body, 'csrf_token')))
             throw new AppError(403, 'csrf_failed', 'The page is too old; open it again.')
-          requireSecrets(actor)
+          requireSecretsAccess(actor)
           if (action === TEST) {
             await sendTestEvent(app, actor, id)
-            return shown(actor, { id, isTested: true })
+            return respondWithPage(actor, { id, isTested: true })
           }
           if (action === REVEAL)
-            return shown(actor, { id, secret: await revealSecret(app, actor, id), isRotated: false })
+            return respondWithPage(actor, { id, secret: await revealSecret(app, actor, id), isRotated: false })
           if (action === ROTATE) {
             // A second click, or a page that is loaded again, replaces nothing: somebody has noted the new one already.
-            const seen = Number(fieldOf(body, 'version'))
-            return shown(actor, { id, secret: await rotateSecret(app, actor, id, seen), isRotated: true })
+            const seen = Number(readField(body, 'version'))
+            return respondWithPage(actor, { id, secret: await rotateSecret(app, actor, id, seen), isRotated: true })
           }
           throw new AppError(404, 'page_not_found', 'There is no such button; open the page again.')
         }),
@@ -102,16 +115,16 @@ export function webhookPages(app: App, people: People) {
     )
 }
 
-const LONGEST_FIELD = 1000
+const MAX_FIELD_LENGTH = 1000
 
 /** A field of the form, or of the query; empty when it was not sent, or cannot be one. */
-function fieldOf(given: unknown, name: string): string {
+function readField(fields: unknown, name: string): string {
   const value =
-    typeof given === 'object' && given !== null && Object.hasOwn(given, name) ? Reflect.get(given, name) : ''
-  return typeof value === 'string' && value.length <= LONGEST_FIELD ? value : ''
+    typeof fields === 'object' && fields !== null && Object.hasOwn(fields, name) ? Reflect.get(fields, name) : ''
+  return typeof value === 'string' && value.length <= MAX_FIELD_LENGTH ? value : ''
 }
 
-function requireSecrets({ scopes }: Actor): void {
+function requireSecretsAccess({ scopes }: Actor): void {
   if (!hasScope(scopes, 'webhooks:write'))
     throw new AppError(
       403,

@@ -4,13 +4,13 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
-import { type EventData, type EventType, eventType, eventUuid } from '#features/core/events/record.ts'
-import { mailboxPayload } from '#features/receiving/agent-mailboxes/payload.ts'
-import { inboundPayload } from '#features/receiving/inbound/webhook.ts'
+import { deriveEventUuid, type EventData, type EventType, toEventType } from '#features/core/events/record.ts'
+import { buildMailboxPayload } from '#features/receiving/agent-mailboxes/payload.ts'
+import { buildInboundPayload } from '#features/receiving/inbound/webhook.ts'
 import { messageIdOf } from '#features/sending/queue/names.ts'
 import { recipientKindCode } from '#features/sending/queue/status.ts'
 import type { Millis } from '#platform/clock.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
 import { domainOfMailbox } from '#protocols/address/parse.ts'
@@ -33,7 +33,7 @@ interface EmailRow {
   readonly recipient: string | null
 }
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   event: db.prepare<Row, [number, number]>(
     'SELECT type, at, data, accounts.uuid AS accountUuid FROM events JOIN accounts ON accounts.id = events.account_id WHERE events.account_id = ? AND seq = ?',
   ),
@@ -51,7 +51,7 @@ const sql = prepared((db) => ({
 }))
 
 /** What the body of an event is made of. */
-interface Told {
+interface EventContext {
   readonly emailId: string
   /** From header, as the API returns it. */
   readonly from: string
@@ -67,32 +67,32 @@ interface Told {
 type Body = Readonly<Record<string, string | null>>
 
 /** The fields of `delivered`: all strings, empty where nothing is known. */
-const outcome = (told: Told): Body => ({
-  email_id: told.emailId,
-  from: told.from,
-  to: told.to().join(', '),
-  subject: told.subject,
-  domain: domainOfMailbox(told.from),
-  smtp_response: told.data.smtp_response ?? '',
-  ip_address: told.data.ip_address ?? '',
+const toOutcomeBody = (context: EventContext): Body => ({
+  email_id: context.emailId,
+  from: context.from,
+  to: context.to().join(', '),
+  subject: context.subject,
+  domain: domainOfMailbox(context.from),
+  smtp_response: context.data.smtp_response ?? '',
+  ip_address: context.data.ip_address ?? '',
 })
 
 /** The rejection text is the reply; where nobody replied, for example when retries ran out, it is what ended them. */
-const bounce = (told: Told): Body => {
-  const body = outcome(told)
-  return { ...body, smtp_response: body['smtp_response'] || (told.data.reason ?? '') }
+const toBounceBody = (context: EventContext): Body => {
+  const body = toOutcomeBody(context)
+  return { ...body, smtp_response: body['smtp_response'] || (context.data.reason ?? '') }
 }
 
-const outcomeWithReason = (told: Told): Body => ({ ...outcome(told), reason: told.data.reason ?? '' })
+const toReasonBody = (context: EventContext): Body => ({ ...toOutcomeBody(context), reason: context.data.reason ?? '' })
 
 /** The types of an email's events that webhooks are told of, each with its own fields; the others are not in it. */
-const BODIES: { readonly [Type in EventType]?: (told: Told) => Body } = {
-  sent: (told) => ({ ...outcome(told), smtp_response: null, ip_address: null }),
-  delivered: outcome,
-  bounced: bounce,
-  failed: outcomeWithReason,
-  rejected: outcomeWithReason,
-  uncertain: outcomeWithReason,
+const BODIES: { readonly [Type in EventType]?: (context: EventContext) => Body } = {
+  sent: (context) => ({ ...toOutcomeBody(context), smtp_response: null, ip_address: null }),
+  delivered: toOutcomeBody,
+  bounced: toBounceBody,
+  failed: toReasonBody,
+  rejected: toReasonBody,
+  uncertain: toReasonBody,
   deferred: ({ emailId, data }) => ({
     email_id: emailId,
     reason: data.reason ?? '',
@@ -127,29 +127,29 @@ export interface Payload {
  * The payload of an account's event; `JSON.stringify` of its body gives the same bytes at every call. Undefined when the event, or what it is of, is
  * gone, or when it is of a type that webhooks are not told of. Throws when a part of it cannot be read.
  */
-export function payloadOf(app: App, accountId: number, seq: number): Payload | undefined {
+export function buildPayload(app: App, accountId: number, seq: number): Payload | undefined {
   const { db, keys } = app
   const row = sql(db).event.get(accountId, seq)
   if (!row) return undefined
-  const event = eventType(row.type)
+  const event = toEventType(row.type)
   const data = JSON.parse(row.data ?? '{}') as EventData
   const head = {
     event,
-    event_id: eventUuid(keys, accountId, seq),
+    event_id: deriveEventUuid(keys, accountId, seq),
     account_id: formatUuid(row.accountUuid),
     timestamp: isoTime(row.at),
   }
   if (event === 'email.inbound') {
-    const body = inboundPayload(app, accountId, data.inbound_email_id ?? '')
+    const body = buildInboundPayload(app, accountId, data.inbound_email_id ?? '')
     return body && { event, body: { ...head, ...body } }
   }
   if (event === 'insights.generated') {
-    const body = insightOf(db, accountId, data.insight_id ?? '')
+    const body = readInsight(db, accountId, data.insight_id ?? '')
     return body && { event, body: { ...head, ...body } }
   }
   if (event === 'mailbox.message.received') {
     // The only event without the fields that all others begin with.
-    const body = mailboxPayload(app, accountId, data.mailbox_message_id ?? '')
+    const body = buildMailboxPayload(app, accountId, data.mailbox_message_id ?? '')
     return body && { event, body: { event, ...body } }
   }
   if (event === 'account.auto_paused')
@@ -157,7 +157,7 @@ export function payloadOf(app: App, accountId: number, seq: number): Payload | u
   if (event === 'domain.records_lost' || event === 'domain.records_restored' || event === 'domain.unverified')
     return { event, body: { ...head, ...data } }
   const email = sql(db).email.get(accountId, seq)
-  const body = email && BODIES[event]?.(toldOf(db, email, data))
+  const body = email && BODIES[event]?.(toEventContext(db, email, data))
   if (!body) return undefined
   return {
     event,
@@ -165,13 +165,13 @@ export function payloadOf(app: App, accountId: number, seq: number): Payload | u
   }
 }
 
-function insightOf(db: Database, accountId: number, id: string): Record<string, unknown> | undefined {
+function readInsight(db: Database, accountId: number, id: string): Record<string, unknown> | undefined {
   const uuid = parseUuid(id)
   const row = uuid && sql(db).insight.get(accountId, uuid)
   return row ? { insight_id: id, summary: row.summary, findings: JSON.parse(row.findings) } : undefined
 }
 
-const toldOf = (db: Database, row: EmailRow, data: EventData): Told => ({
+const toEventContext = (db: Database, row: EmailRow, data: EventData): EventContext => ({
   emailId: formatUuid(row.emailUuid),
   from: row.from,
   subject: row.subject,

@@ -4,10 +4,10 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
-import { inboundUndeliverable } from '#features/receiving/inbound/webhook.ts'
+import { markInboundUndeliverable } from '#features/receiving/inbound/webhook.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { newUuid, type UuidBytes } from '#platform/ids.ts'
 import { deliveryStatusCode, TEST_EVENT } from './event-names.ts'
 
@@ -20,7 +20,7 @@ export interface NewDelivery {
   readonly payload: string | null
 }
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   insert: db.prepare(
     `INSERT INTO webhook_deliveries (uuid, webhook_id, seq, event, payload, status, attempts, next_at, created_at)
      VALUES (?, ?, ?, ?, ?, ?, 0, ?, ?)`,
@@ -39,7 +39,7 @@ const sql = prepared((db) => ({
 }))
 
 /** Ended in one transaction: a few milliseconds. */
-const SLICE = 200
+const BATCH_SIZE = 200
 
 /** Stores a delivery that is due at `now`. Returns its public id. */
 export function insertPending(tx: Tx, delivery: NewDelivery, now: Millis): UuidBytes {
@@ -57,17 +57,17 @@ export const countPending = (db: Database, webhookId: number): number => sql(db)
  * @param error what the history says of it, behind what was wrong with the last attempt
  */
 export async function endPending(app: App, webhookId: number, error: string): Promise<void> {
-  for (let ended = SLICE; ended === SLICE; )
-    ended = await app.commit.writeFromReserve((tx) => endSlice(app, tx, webhookId, error))
+  for (let ended = BATCH_SIZE; ended === BATCH_SIZE; )
+    ended = await app.commit.writeFromReserve((tx) => endPendingBatch(app, tx, webhookId, error))
 }
 
 /** Ends up to a slice of them, and none of a webhook that is active (again); returns how many. */
-export function endSlice(app: App, tx: Tx, webhookId: number, error: string): number {
-  const ended = sql(tx.db).end.all(deliveryStatusCode('undeliverable'), error, webhookId, TEST_EVENT, SLICE)
+export function endPendingBatch(app: App, tx: Tx, webhookId: number, error: string): number {
+  const ended = sql(tx.db).end.all(deliveryStatusCode('undeliverable'), error, webhookId, TEST_EVENT, BATCH_SIZE)
   const webhook = ended.length > 0 ? sql(tx.db).route.get(webhookId) : null
   if (webhook && webhook.routeId !== null) {
     for (const { seq, error: reason } of ended)
-      if (seq !== null) inboundUndeliverable(app, tx, webhook.accountId, seq, reason)
+      if (seq !== null) markInboundUndeliverable(app, tx, webhook.accountId, seq, reason)
   }
   return ended.length
 }

@@ -5,41 +5,41 @@
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
-import { EVENT_TYPES, eventCode, eventType, lastSeqOf } from '#features/core/events/record.ts'
-import { giveWay, type Millis } from '#platform/clock.ts'
+import { EVENT_TYPES, readLastSeq, toEventCode, toEventType } from '#features/core/events/record.ts'
+import { type Millis, yieldToEventLoop } from '#platform/clock.ts'
 import { parseDateTime } from '#platform/date-time.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { conflict, invalid } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { minutes } from '#platform/units.ts'
-import { knownEvent } from './change.ts'
+import { requireKnownEvent } from './change.ts'
 import { requireBodyScopes, TEST_EVENT } from './event-names.ts'
 import { type Delivery, getDelivery } from './history.ts'
-import { payloadOf } from './payload.ts'
+import { buildPayload } from './payload.ts'
 import { countPending, insertPending } from './pending.ts'
 import { requireTestAllowed } from './test-event.ts'
 import { type FindWebhook, getWebhook, type Webhook } from './webhooks.ts'
 
 /** Deliveries that one call may make. */
-export const MOST_REPLAYED = 10_000
+export const MAX_REPLAYED = 10_000
 /** Events that one call may look through. */
-const WIDEST_RANGE = 1_000_000
+const MAX_RANGE_EVENTS = 1_000_000
 /** Deliveries of one webhook that may wait: what replays can pile up. */
-const MOST_PENDING = 100_000
+const MAX_PENDING = 100_000
 /** Events read without letting requests in between. */
-const READ_SLICE = 5000
+const READ_BATCH_SIZE = 5000
 /** Deliveries made in one transaction: a few milliseconds. */
-const WRITE_SLICE = 200
+const WRITE_BATCH_SIZE = 200
 /** How far an event's time may lie behind that of an earlier one: it is taken before the event waits for its transaction. */
-const DISORDER_MS = minutes(1)
+const MAX_DISORDER_MS = minutes(1)
 
 interface EventRow {
   readonly seq: number
   readonly type: number
 }
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   atOrAfter: db.prepare<{ at: Millis }, [number, number]>(
     'SELECT at FROM events WHERE account_id = ? AND seq >= ? ORDER BY seq LIMIT 1',
   ),
@@ -65,7 +65,7 @@ export async function replayDelivery(
   deliveryId: string,
   find: FindWebhook = getWebhook,
 ): Promise<Delivery> {
-  requireKept(app, actor, find(app.db, actor.accountId, id), deliveryId)
+  requireReplayable(app, actor, find(app.db, actor.accountId, id), deliveryId)
   return await app.commit.write((tx) => {
     const webhook = find(tx.db, actor.accountId, id)
     const { seq, event, payload, uuid } = getDelivery(tx.db, webhook, deliveryId)
@@ -73,7 +73,7 @@ export async function replayDelivery(
     requireSubscribed(webhook, event)
     const now = app.clock.now()
     if (event === TEST_EVENT) requireTestAllowed(tx, webhook.id, now)
-    requireRoom(tx, webhook, 1)
+    requirePendingCapacity(tx, webhook, 1)
     const replayed = insertPending(tx, { webhookId: webhook.id, seq, event, payload }, now)
     audit(app, tx, actor, {
       action: 'webhook_delivery.replayed',
@@ -96,12 +96,12 @@ function requireSubscribed(webhook: Webhook, event: string): void {
 }
 
 /** Before the transaction, since a payload may be read from files. Should it go right after, the attempt says so. */
-function requireKept(app: App, actor: Actor, webhook: Webhook, deliveryId: string): void {
+function requireReplayable(app: App, actor: Actor, webhook: Webhook, deliveryId: string): void {
   const { seq, event, payload } = getDelivery(app.db, webhook, deliveryId)
   requireBodyScopes(actor, [event])
   requireActive(webhook)
   requireSubscribed(webhook, event)
-  if (payload === null && (seq === null || !payloadOf(app, webhook.accountId, seq)))
+  if (payload === null && (seq === null || !buildPayload(app, webhook.accountId, seq)))
     throw conflict('event_gone', 'The event of this delivery is no longer kept, so there is nothing to send again.')
 }
 
@@ -115,7 +115,7 @@ export interface ReplayInput {
   readonly events?: readonly string[] | undefined
 }
 
-export interface Replayed {
+export interface ReplayOutcome {
   readonly deliveries: number
   /** Position of the first event that is sent again; null: there is none. */
   readonly fromSeq: number | null
@@ -124,7 +124,7 @@ export interface Replayed {
 
 /**
  * Queues the events of a range again, in their order. Events that are still to be told for the first time are left out. Throws 404, 409
- * `webhook_inactive` and `too_many_pending`, and 422 for a range that is wrong or holds more than MOST_REPLAYED.
+ * `webhook_inactive` and `too_many_pending`, and 422 for a range that is wrong or holds more than MAX_REPLAYED.
  * @param find finds the webhook of `id`
  */
 export async function replayRange(
@@ -133,54 +133,58 @@ export async function replayRange(
   id: string,
   input: ReplayInput,
   find: FindWebhook = getWebhook,
-): Promise<Replayed> {
+): Promise<ReplayOutcome> {
   const webhook = find(app.db, actor.accountId, id)
   requireActive(webhook)
-  const names = chosenEvents(webhook, input.events)
+  const names = resolveEventNames(webhook, input.events)
   requireBodyScopes(actor, names)
-  const events = await wantedEvents(app, webhook, names, input)
-  const audited = { from_seq: events[0]?.seq ?? null, to_seq: events.at(-1)?.seq ?? null, deliveries: events.length }
+  const events = await readReplayEvents(app, webhook, names, input)
+  const auditMetadata = {
+    from_seq: events[0]?.seq ?? null,
+    to_seq: events.at(-1)?.seq ?? null,
+    deliveries: events.length,
+  }
   // Once at least: the audit log tells of a replay of nothing too.
-  for (let start = 0; start === 0 || start < events.length; start += WRITE_SLICE) {
-    const slice = events.slice(start, start + WRITE_SLICE)
+  for (let start = 0; start === 0 || start < events.length; start += WRITE_BATCH_SIZE) {
+    const batch = events.slice(start, start + WRITE_BATCH_SIZE)
     await app.commit.write((tx) => {
       // It may have been switched off or deleted since the last slice.
       requireActive(find(tx.db, actor.accountId, id))
       if (start === 0) {
-        requireRoom(tx, webhook, events.length)
+        requirePendingCapacity(tx, webhook, events.length)
         audit(app, tx, actor, {
           action: webhook.routeId === null ? 'webhook.replayed' : 'inbound_route.replayed',
           resourceType: webhook.routeId === null ? 'webhook' : 'inbound_route',
           resourceId: formatUuid(webhook.uuid),
-          metadata: audited,
+          metadata: auditMetadata,
         })
       }
       const now = app.clock.now()
-      for (const { seq, type } of slice)
-        insertPending(tx, { webhookId: webhook.id, seq, event: eventType(type), payload: null }, now)
+      for (const { seq, type } of batch)
+        insertPending(tx, { webhookId: webhook.id, seq, event: toEventType(type), payload: null }, now)
       tx.afterCommit(() => app.webhookChanged.emit({ webhookId: webhook.id }))
     })
   }
-  return { deliveries: events.length, fromSeq: audited.from_seq, toSeq: audited.to_seq }
+  return { deliveries: events.length, fromSeq: auditMetadata.from_seq, toSeq: auditMetadata.to_seq }
 }
 
-async function wantedEvents(
+async function readReplayEvents(
   app: App,
   webhook: Webhook,
   names: readonly string[],
   input: ReplayInput,
 ): Promise<EventRow[]> {
-  const codes = JSON.stringify(EVENT_TYPES.filter((type) => names.includes(type)).map(eventCode))
-  const { fromSeq, toSeq, from, to } = rangeOf(app.db, webhook.accountId, input)
-  if (toSeq - fromSeq >= WIDEST_RANGE)
+  const codes = JSON.stringify(EVENT_TYPES.filter((type) => names.includes(type)).map(toEventCode))
+  const { fromSeq, toSeq, from, to } = resolveRange(app.db, webhook.accountId, input)
+  if (toSeq - fromSeq >= MAX_RANGE_EVENTS)
     throw invalid(
       'to_seq',
-      `The range spans ${toSeq - fromSeq + 1} events, and one call looks through at most ${WIDEST_RANGE}; narrow it, for example to from_seq ${fromSeq} and to_seq ${fromSeq + WIDEST_RANGE - 1}.`,
+      `The range spans ${toSeq - fromSeq + 1} events, and one call looks through at most ${MAX_RANGE_EVENTS}; narrow it, for example to from_seq ${fromSeq} and to_seq ${fromSeq + MAX_RANGE_EVENTS - 1}.`,
       'replay_too_large',
     )
   const events: EventRow[] = []
-  for (let start = fromSeq; start <= toSeq; start += READ_SLICE) {
-    const end = Math.min(start + READ_SLICE - 1, toSeq)
+  for (let start = fromSeq; start <= toSeq; start += READ_BATCH_SIZE) {
+    const end = Math.min(start + READ_BATCH_SIZE - 1, toSeq)
     const rows = sql(app.db).wanted.all(
       webhook.accountId,
       start,
@@ -193,30 +197,30 @@ async function wantedEvents(
       webhook.routeId,
     )
     for (const row of rows) events.push(row)
-    const lastAllowed = events[MOST_REPLAYED - 1]
-    if (events.length > MOST_REPLAYED && lastAllowed)
+    const lastAllowed = events[MAX_REPLAYED - 1]
+    if (events.length > MAX_REPLAYED && lastAllowed)
       throw invalid(
         'to_seq',
-        `The range holds more than ${MOST_REPLAYED} events, which is the most of one call; the first ${MOST_REPLAYED} end with to_seq ${lastAllowed.seq}.`,
+        `The range holds more than ${MAX_REPLAYED} events, which is the most of one call; the first ${MAX_REPLAYED} end with to_seq ${lastAllowed.seq}.`,
         'replay_too_large',
       )
     // Lets requests in between the slices.
-    await giveWay()
+    await yieldToEventLoop()
   }
   return events
 }
 
 /** The names to replay: those asked for, or all of the webhook's. */
-function chosenEvents(webhook: Webhook, wanted: readonly string[] | undefined): readonly string[] {
-  if (wanted === undefined) return webhook.events
-  if (wanted.length === 0) throw invalid('events', 'Name at least one event, or leave out events for all of them.')
-  const stranger = wanted.map(knownEvent).find((name) => !webhook.events.includes(name))
-  if (stranger !== undefined)
+function resolveEventNames(webhook: Webhook, requested: readonly string[] | undefined): readonly string[] {
+  if (requested === undefined) return webhook.events
+  if (requested.length === 0) throw invalid('events', 'Name at least one event, or leave out events for all of them.')
+  const unsubscribed = requested.map(requireKnownEvent).find((name) => !webhook.events.includes(name))
+  if (unsubscribed !== undefined)
     throw invalid(
       'events',
-      `The webhook does not subscribe to "${stranger}"; it subscribes to ${webhook.events.join(', ')}.`,
+      `The webhook does not subscribe to "${unsubscribed}"; it subscribes to ${webhook.events.join(', ')}.`,
     )
-  return wanted
+  return requested
 }
 
 interface Range {
@@ -227,17 +231,17 @@ interface Range {
 }
 
 /** What to look through: positions that hold all of the asked times, and the times themselves. */
-function rangeOf(db: Database, accountId: number, input: ReplayInput): Range {
+function resolveRange(db: Database, accountId: number, input: ReplayInput): Range {
   if (input.from_seq === undefined && input.from === undefined)
     throw invalid('from_seq', 'Give from_seq or from, the first event or time to replay.')
-  const from = input.from === undefined ? 0 : timeOf('from', input.from)
-  const to = input.to === undefined ? Number.MAX_SAFE_INTEGER : timeOf('to', input.to)
+  const from = input.from === undefined ? 0 : parseTime('from', input.from)
+  const to = input.to === undefined ? Number.MAX_SAFE_INTEGER : parseTime('to', input.to)
   if (from > to) throw invalid('to', 'to lies before from.')
   if ((input.from_seq ?? 1) > (input.to_seq ?? Number.MAX_SAFE_INTEGER))
     throw invalid('to_seq', 'to_seq is less than from_seq.')
-  const last = lastSeqOf(db, accountId)
-  const firstBy = input.from === undefined ? 1 : firstSeqAt(db, accountId, last, from - DISORDER_MS)
-  const lastBy = input.to === undefined ? last : firstSeqAt(db, accountId, last, to + DISORDER_MS + 1) - 1
+  const last = readLastSeq(db, accountId)
+  const firstBy = input.from === undefined ? 1 : findFirstSeqAt(db, accountId, last, from - MAX_DISORDER_MS)
+  const lastBy = input.to === undefined ? last : findFirstSeqAt(db, accountId, last, to + MAX_DISORDER_MS + 1) - 1
   return {
     fromSeq: Math.max(input.from_seq ?? 1, firstBy),
     toSeq: Math.min(input.to_seq ?? last, last, lastBy),
@@ -246,14 +250,14 @@ function rangeOf(db: Database, accountId: number, input: ReplayInput): Range {
   }
 }
 
-function timeOf(field: string, text: string): Millis {
+function parseTime(field: string, text: string): Millis {
   const time = parseDateTime(text, 'any')
   if (time === undefined) throw invalid(field, `${field} is no date-time such as 2026-01-31T09:30:00Z.`)
   return time
 }
 
 /** The first position whose event happened at `time` or later; `last + 1` when there is none. Found by halves, since times grow with positions. */
-function firstSeqAt(db: Database, accountId: number, last: number, time: Millis): number {
+function findFirstSeqAt(db: Database, accountId: number, last: number, time: Millis): number {
   let low = 1
   let high = last + 1
   while (low < high) {
@@ -275,10 +279,10 @@ function requireActive({ isActive, routeId }: Webhook): void {
     )
 }
 
-function requireRoom(tx: Tx, webhook: Webhook, more: number): void {
-  if (countPending(tx.db, webhook.id) + more > MOST_PENDING)
+function requirePendingCapacity(tx: Tx, webhook: Webhook, count: number): void {
+  if (countPending(tx.db, webhook.id) + count > MAX_PENDING)
     throw conflict(
       'too_many_pending',
-      `At most ${MOST_PENDING} deliveries of a webhook may wait; replay again when fewer do.`,
+      `At most ${MAX_PENDING} deliveries of a webhook may wait; replay again when fewer do.`,
     )
 }

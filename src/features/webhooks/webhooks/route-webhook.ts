@@ -3,18 +3,25 @@
  * It is never seen under /v1/webhooks. Everything that tells webhooks tells it too.
  */
 import type { Actor, App } from '#features/core/app/app.ts'
-import { lastSeqOf } from '#features/core/events/record.ts'
+import { readLastSeq } from '#features/core/events/record.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import type { UuidBytes } from '#platform/ids.ts'
-import { DELETED, endBeforeChange, endWaiting, SWITCHED_OFF, writeChange, writeDeletion } from './change.ts'
+import {
+  DEACTIVATED_REASON,
+  DELETED_REASON,
+  endPendingBeforeChange,
+  tryEndPending,
+  writeChange,
+  writeDeletion,
+} from './change.ts'
 import { ensureInboundSecret } from './inbound-secret.ts'
 import { findRouteWebhook } from './webhooks.ts'
 
 /** What a route's webhook is told. */
 export const ROUTE_EVENTS = ['email.inbound'] as const
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   insert: db.prepare<
     { id: number },
     [UuidBytes, number, string, string, Uint8Array, number, number, number, number, number]
@@ -46,37 +53,37 @@ export function setRouteWebhook(app: App, tx: Tx, actor: Actor, route: RouteTarg
   if (before) {
     writeChange(app, tx, before, { url: route.url ?? before.url, events: ROUTE_EVENTS, isActive })
     if (!isActive) sql(tx.db).forgetOff.run(before.id)
-  } else if (route.url !== null) insert(app, tx, route, route.url)
+  } else if (route.url !== null) insertWebhook(app, tx, route, route.url)
   if (route.url !== null) ensureInboundSecret(app, tx, actor)
 }
 
-function insert(app: App, tx: Tx, { id, uuid, accountId, isActive }: RouteTarget, url: string): void {
+function insertWebhook(app: App, tx: Tx, { id, uuid, accountId, isActive }: RouteTarget, url: string): void {
   const now = app.eventTime()
-  const made = sql(tx.db).insert.get(
+  const created = sql(tx.db).insert.get(
     uuid,
     accountId,
     url,
     JSON.stringify(ROUTE_EVENTS),
     new Uint8Array(),
-    lastSeqOf(tx.db, accountId),
+    readLastSeq(tx.db, accountId),
     now,
     now,
     isActive ? 1 : 0,
     id,
   )
-  if (made) tx.afterCommit(() => app.webhookChanged.emit({ webhookId: made.id }))
+  if (created) tx.afterCommit(() => app.webhookChanged.emit({ webhookId: created.id }))
 }
 
 /** Ends what waits for a route's webhook that is off, before the route is changed. */
 export async function beforeRouteChange(app: App, routeId: number): Promise<void> {
   const webhook = findRouteWebhook(app.db, routeId)
-  if (webhook) await endBeforeChange(app, webhook)
+  if (webhook) await endPendingBeforeChange(app, webhook)
 }
 
 /** Ends what waits for a route's webhook that the change has switched off. Never throws. */
 export async function afterRouteChange(app: App, routeId: number): Promise<void> {
   const webhook = findRouteWebhook(app.db, routeId)
-  if (webhook && !webhook.isActive) await endWaiting(app, webhook.id, SWITCHED_OFF)
+  if (webhook && !webhook.isActive) await tryEndPending(app, webhook.id, DEACTIVATED_REASON)
 }
 
 /** Ends the webhook of a route that is deleted. Gives its row id for `endRouteWebhook`; undefined: it had none. */
@@ -88,5 +95,5 @@ export function deleteRouteWebhook(app: App, tx: Tx, routeId: number): number | 
 
 /** Ends what waited for the webhook of a route that was deleted. Never throws. */
 export async function endRouteWebhook(app: App, webhookId: number | undefined): Promise<void> {
-  if (webhookId !== undefined) await endWaiting(app, webhookId, DELETED)
+  if (webhookId !== undefined) await tryEndPending(app, webhookId, DELETED_REASON)
 }

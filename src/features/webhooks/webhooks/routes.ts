@@ -3,28 +3,28 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
-import { idKey, list, one } from '#platform/http/envelope.ts'
-import { ListOf, One, PageQuery, pageOf } from '#platform/http/schemas.ts'
+import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
+import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
 import { changeWebhook, createWebhook, deleteWebhook } from './change.ts'
-import { BODY_SCOPES_SENTENCE } from './event-names.ts'
+import { BODY_SCOPES_NOTE } from './event-names.ts'
 import { listDeliveries } from './history.ts'
 import {
   CreatedWebhook,
   DeliveryQuery,
   DeliveryRecord,
-  deliveryWire,
-  HISTORY_BOUND,
+  HISTORY_LIMIT_NOTE,
   NewWebhook,
   ReplayRange,
   ReplayResult,
-  replayWire,
   TestResult,
+  toDeliveryWire,
+  toReplayWire,
+  toWebhookWire,
   WebhookChange,
   WebhookRecord,
-  webhookWire,
 } from './model.ts'
 import { replayDelivery, replayRange } from './replay.ts'
-import { MOST_TESTS, sendTestEvent } from './test-event.ts'
+import { MAX_TESTS, sendTestEvent } from './test-event.ts'
 import { getWebhook, listWebhooks } from './webhooks.ts'
 
 const tags = ['Webhooks']
@@ -37,17 +37,17 @@ export const webhookRoutes = (app: App) =>
     .get(
       '/',
       ({ actor, query }) => {
-        const page = pageOf(query)
+        const page = parsePage(query)
         const { webhooks, total } = listWebhooks(app.db, actor.accountId, page)
-        return list(
-          webhooks.map((webhook) => webhookWire(webhook, actor.accountUuid)),
+        return pageBody(
+          webhooks.map((webhook) => toWebhookWire(webhook, actor.accountUuid)),
           { ...page, total },
           idKey(webhooks),
         )
       },
       {
         query: PageQuery,
-        response: ListOf(WebhookRecord),
+        response: PageBody(WebhookRecord),
         detail: { summary: 'List webhooks', description: 'Newest first.', tags, ...requires('webhooks:read') },
       },
     )
@@ -55,14 +55,14 @@ export const webhookRoutes = (app: App) =>
       '/',
       async ({ actor, body, status }) => {
         const { webhook, secret } = await createWebhook(app, actor, body)
-        return status(201, one({ ...webhookWire(webhook, actor.accountUuid), secret }))
+        return status(201, dataBody({ ...toWebhookWire(webhook, actor.accountUuid), secret }))
       },
       {
         body: NewWebhook,
-        response: { 201: One(CreatedWebhook) },
+        response: { 201: DataBody(CreatedWebhook) },
         detail: {
           summary: 'Create a webhook',
-          description: `It is told what happens from now on. The signing secret is in this answer only. ${BODY_SCOPES_SENTENCE}`,
+          description: `It is told what happens from now on. The signing secret is in this answer only. ${BODY_SCOPES_NOTE}`,
           tags,
           ...requires('webhooks:write'),
         },
@@ -70,10 +70,10 @@ export const webhookRoutes = (app: App) =>
     )
     .get(
       '/:id',
-      ({ actor, params }) => one(webhookWire(getWebhook(app.db, actor.accountId, params.id), actor.accountUuid)),
+      ({ actor, params }) => dataBody(toWebhookWire(getWebhook(app.db, actor.accountId, params.id), actor.accountUuid)),
       {
         params,
-        response: One(WebhookRecord),
+        response: DataBody(WebhookRecord),
         detail: { summary: 'Get a webhook', tags, ...requires('webhooks:read') },
       },
     )
@@ -82,15 +82,15 @@ export const webhookRoutes = (app: App) =>
       async ({ actor, params, body }) => {
         const { url, events, is_active: isActive } = body
         const changed = await changeWebhook(app, actor, params.id, { url, events, isActive })
-        return one(webhookWire(changed, actor.accountUuid))
+        return dataBody(toWebhookWire(changed, actor.accountUuid))
       },
       {
         params,
         body: WebhookChange,
-        response: One(WebhookRecord),
+        response: DataBody(WebhookRecord),
         detail: {
           summary: 'Change a webhook',
-          description: `Any change reactivates a webhook that failures have switched off. What happened while a webhook was off is not sent, but can be replayed. ${BODY_SCOPES_SENTENCE}`,
+          description: `Any change reactivates a webhook that failures have switched off. What happened while a webhook was off is not sent, but can be replayed. ${BODY_SCOPES_NOTE}`,
           tags,
           ...requires('webhooks:write'),
         },
@@ -116,14 +116,17 @@ export const webhookRoutes = (app: App) =>
       '/:id/test',
       async ({ actor, params }) => {
         const { payload } = await sendTestEvent(app, actor, params.id)
-        return one({ message: 'The test event is queued; the deliveries of the webhook show how it ends.', payload })
+        return dataBody({
+          message: 'The test event is queued; the deliveries of the webhook show how it ends.',
+          payload,
+        })
       },
       {
         params,
-        response: One(TestResult),
+        response: DataBody(TestResult),
         detail: {
           summary: 'Send a test event',
-          description: `At most ${MOST_TESTS} a minute. It is signed and kept in the history like any other, but neither retried nor counted as a failure.`,
+          description: `At most ${MAX_TESTS} a minute. It is signed and kept in the history like any other, but neither retried nor counted as a failure.`,
           tags,
           ...requires('webhooks:write'),
         },
@@ -133,20 +136,20 @@ export const webhookRoutes = (app: App) =>
       '/:id/deliveries',
       ({ actor, params, query }) => {
         const webhook = getWebhook(app.db, actor.accountId, params.id)
-        const page = pageOf(query)
+        const page = parsePage(query)
         const { deliveries, total } = listDeliveries(app.db, webhook, query, page)
-        return list(
-          deliveries.map((delivery) => deliveryWire(delivery, webhook, app.keys)),
+        return pageBody(
+          deliveries.map((delivery) => toDeliveryWire(delivery, webhook, app.keys)),
           { ...page, total },
         )
       },
       {
         params,
         query: DeliveryQuery,
-        response: ListOf(DeliveryRecord),
+        response: PageBody(DeliveryRecord),
         detail: {
           summary: 'List the deliveries of a webhook',
-          description: `Newest first. ${HISTORY_BOUND}`,
+          description: `Newest first. ${HISTORY_LIMIT_NOTE}`,
           tags,
           ...requires('webhooks:read'),
         },
@@ -156,14 +159,14 @@ export const webhookRoutes = (app: App) =>
       '/:id/deliveries/:delivery_id/replay',
       async ({ actor, params, status }) => {
         const delivery = await replayDelivery(app, actor, params.id, params.delivery_id)
-        return status(202, one(deliveryWire(delivery, getWebhook(app.db, actor.accountId, params.id), app.keys)))
+        return status(202, dataBody(toDeliveryWire(delivery, getWebhook(app.db, actor.accountId, params.id), app.keys)))
       },
       {
         params: Type.Object({ id: ID, delivery_id: Type.String({ description: 'Id of the delivery.' }) }),
-        response: { 202: One(DeliveryRecord) },
+        response: { 202: DataBody(DeliveryRecord) },
         detail: {
           summary: 'Replay a delivery',
-          description: `Makes a new delivery with the same body, due now. 409 while the webhook is off, or does not subscribe to the event any more. ${BODY_SCOPES_SENTENCE}`,
+          description: `Makes a new delivery with the same body, due now. 409 while the webhook is off, or does not subscribe to the event any more. ${BODY_SCOPES_NOTE}`,
           tags,
           ...requires('webhooks:write'),
         },
@@ -172,14 +175,14 @@ export const webhookRoutes = (app: App) =>
     .post(
       '/:id/replay',
       async ({ actor, params, body, status }) =>
-        status(202, one(replayWire(await replayRange(app, actor, params.id, body)))),
+        status(202, dataBody(toReplayWire(await replayRange(app, actor, params.id, body)))),
       {
         params,
         body: ReplayRange,
-        response: { 202: One(ReplayResult) },
+        response: { 202: DataBody(ReplayResult) },
         detail: {
           summary: 'Replay a range of events',
-          description: `Makes a new delivery of every event in the range that the webhook subscribes to, due now. 409 while the webhook is off. ${BODY_SCOPES_SENTENCE}`,
+          description: `Makes a new delivery of every event in the range that the webhook subscribes to, due now. 409 while the webhook is off. ${BODY_SCOPES_NOTE}`,
           tags,
           ...requires('webhooks:write'),
         },

@@ -5,26 +5,26 @@ import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { KeyRing } from '#platform/crypto.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { conflict } from '#platform/errors.ts'
 import { formatUuid, randomBase62, type UuidBytes } from '#platform/ids.ts'
-import { getWebhook, openSecret, secretContext } from './webhooks.ts'
+import { getWebhook, openSecret, toSealContext } from './webhooks.ts'
 
-const PREFIX = 'whsec_'
-const RANDOM_CHARACTERS = 32
+const SECRET_PREFIX = 'whsec_'
+const RANDOM_LENGTH = 32
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   // Later than before even while the clock stands: it tells attempts that began with the old secret, and the version that somebody saw.
   setSecret: db.prepare('UPDATE webhooks SET secret = ?, updated_at = max(?, updated_at + 1) WHERE id = ?'),
 }))
 
 /** A new secret in clear: `whsec_` and 32 random characters. */
-export const newSecretText = (): string => `${PREFIX}${randomBase62(RANDOM_CHARACTERS)}`
+export const generateSecret = (): string => `${SECRET_PREFIX}${randomBase62(RANDOM_LENGTH)}`
 
 /** A new secret for the webhook with this id: in clear, and sealed as its row keeps it. */
-export function makeSecret(keys: KeyRing, uuid: UuidBytes): { clear: string; sealed: Uint8Array } {
-  const clear = newSecretText()
-  return { clear, sealed: keys.seal(clear, secretContext(uuid)) }
+export function createSealedSecret(keys: KeyRing, uuid: UuidBytes): { clear: string; sealed: Uint8Array } {
+  const clear = generateSecret()
+  return { clear, sealed: keys.seal(clear, toSealContext(uuid)) }
 }
 
 /** The secret of the account's webhook in clear; an audit row says that it was shown. Throws 404. */
@@ -44,15 +44,15 @@ export function revealSecret(app: App, actor: Actor, id: string): Promise<string
  * Replaces the secret and returns the new one: every later attempt is signed with it, retries included. Throws 404.
  * @param seen `updatedAt` of the webhook as whoever asks saw it: 409 `webhook_changed` when it is another by now. Default: any
  */
-export function rotateSecret(app: App, actor: Actor, id: string, seen?: Millis): Promise<string> {
+export function rotateSecret(app: App, actor: Actor, id: string, expectedUpdatedAt?: Millis): Promise<string> {
   return app.commit.write((tx) => {
     const { id: webhookId, uuid, updatedAt } = getWebhook(tx.db, actor.accountId, id)
-    if (seen !== undefined && seen !== updatedAt)
+    if (expectedUpdatedAt !== undefined && expectedUpdatedAt !== updatedAt)
       throw conflict(
         'webhook_changed',
         'The webhook was changed meanwhile, so its secret stays as it is; open the page again.',
       )
-    const { clear, sealed } = makeSecret(app.keys, uuid)
+    const { clear, sealed } = createSealedSecret(app.keys, uuid)
     sql(tx.db).setSecret.run(sealed, app.eventTime(), webhookId)
     audit(app, tx, actor, {
       action: 'webhook.secret_rotated',

@@ -9,7 +9,7 @@ import { seconds } from '#platform/units.ts'
 import type { Webhook } from './webhooks.ts'
 
 /** A webhook rests 1, 2, 4 … 60 seconds. */
-const RESTS = { minMs: seconds(1), maxMs: seconds(60) }
+const BACKOFF = { minMs: seconds(1), maxMs: seconds(60) }
 
 /**
  * What a failure means. `refuted`: a success began after it. `known`: it was in flight when a failure before it became known. `new`: the endpoint fails, or
@@ -24,8 +24,8 @@ export class Streak {
   #lastSuccess = 0
   /** Attempts up to this one began before the last new failure was known. */
   #known = 0
-  #rests = 0
-  #restUntilMs = Number.NEGATIVE_INFINITY
+  #backoffs = 0
+  #backoffUntilMs = Number.NEGATIVE_INFINITY
 
   /** A restart finds the failures in the row, and rests for what is left: otherwise a service that dies again and again would try without a rest. */
   constructor(
@@ -33,12 +33,12 @@ export class Streak {
     now: Millis,
     nowMs: number,
   ) {
-    this.#rests = failureCount
+    this.#backoffs = failureCount
     if (failureCount === 0 || lastFailureAt === null) return
-    const restMs = backoffDelayMs(failureCount, RESTS)
-    const leftMs = lastFailureAt + restMs - now
+    const backoffMs = backoffDelayMs(failureCount, BACKOFF)
+    const leftMs = lastFailureAt + backoffMs - now
     // The clock may have been set back since then.
-    this.#restUntilMs = nowMs + Math.min(leftMs, restMs)
+    this.#backoffUntilMs = nowMs + Math.min(leftMs, backoffMs)
   }
 
   /** An attempt begins. Returns its number. */
@@ -47,24 +47,24 @@ export class Streak {
   }
 
   /** Any success ends the streak and the rest. */
-  succeed(number: number): void {
-    this.#lastSuccess = Math.max(this.#lastSuccess, number)
+  succeed(attemptNumber: number): void {
+    this.#lastSuccess = Math.max(this.#lastSuccess, attemptNumber)
     this.#known = 0
-    this.#rests = 0
-    this.#restUntilMs = Number.NEGATIVE_INFINITY
+    this.#backoffs = 0
+    this.#backoffUntilMs = Number.NEGATIVE_INFINITY
   }
 
   /** @param rests whether it may pass, so that the next attempt has to wait */
-  fail(number: number, rests: boolean, nowMs: number): FailureKind {
-    if (number < this.#lastSuccess) return 'refuted'
-    if (number <= this.#known) return 'known'
+  fail(attemptNumber: number, shouldBackOff: boolean, nowMs: number): FailureKind {
+    if (attemptNumber < this.#lastSuccess) return 'refuted'
+    if (attemptNumber <= this.#known) return 'known'
     this.#known = this.#begun
-    if (rests) this.#restUntilMs = nowMs + backoffDelayMs(++this.#rests, RESTS)
+    if (shouldBackOff) this.#backoffUntilMs = nowMs + backoffDelayMs(++this.#backoffs, BACKOFF)
     return 'new'
   }
 
   /** How long no attempt may begin; 0 when one may. */
-  restLeftMs(nowMs: number): number {
-    return Math.max(0, this.#restUntilMs - nowMs)
+  backoffLeftMs(nowMs: number): number {
+    return Math.max(0, this.#backoffUntilMs - nowMs)
   }
 }

@@ -7,24 +7,24 @@ import type { App } from '#features/core/app/app.ts'
 import type { Millis } from '#platform/clock.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { retry, STORAGE_RETRY_MS, StorageRetries, type WriteFailure } from '#platform/queue/retry.ts'
-import { isPassingError } from '#platform/storage-errors.ts'
+import { isTransientError } from '#platform/storage-errors.ts'
 import { minutes, seconds } from '#platform/units.ts'
-import { type AttemptResult, attempt } from './attempt.ts'
+import { type AttemptResult, makeAttempt } from './attempt.ts'
 import { TEST_EVENT } from './event-names.ts'
-import type { DueDelivery, Lane, WaitingEvent } from './lane.ts'
-import { endDelivery, type Tried, type Written, writeAttempt, writeUnreadable } from './outcome.ts'
-import { OwnTrouble } from './own-trouble.ts'
-import { payloadOf } from './payload.ts'
-import type { Place } from './places.ts'
+import type { DueDelivery, WaitingEvent, WebhookQueue } from './lane.ts'
+import { type AttemptOrigin, endDelivery, type WriteResult, writeAttempt, writeUnreadable } from './outcome.ts'
+import { OwnFailureDetector } from './own-trouble.ts'
+import { buildPayload } from './payload.ts'
+import type { Slot } from './places.ts'
 import type { FailureKind, Streak } from './streak.ts'
 import type { Webhook } from './webhooks.ts'
 
 /** An endpoint that takes longer than this has few attempts at a time; one that failed has one. */
 const SLOW_MS = seconds(1)
 /** Times that an event is read before it counts as damaged, and that an outcome is written which the database takes from nobody. */
-const MOST_TRIES = 5
+const MAX_ATTEMPTS = 5
 /** After as many tries a read that may succeed later makes room for others so long. */
-const UNREAD_RETRY_MS = minutes(1)
+const UNREAD_RETRY_DELAY_MS = minutes(1)
 
 /** What is under way for a lane: an event for the first time, or a stored delivery. */
 export type Task =
@@ -32,36 +32,36 @@ export type Task =
   | { readonly kind: 'stored'; readonly delivery: DueDelivery }
 
 /** What was written, and the cursor that was stored with it; without `written` the task ended without an attempt. */
-export interface Done {
-  readonly written?: Written & { readonly cursor: number }
+export interface TaskResult {
+  readonly written?: WriteResult & { readonly cursor: number }
 }
 
 /** The attempt failed because of us: nothing is stored, and it is made again after the webhook's rest. */
 export const PUT_BACK = 'put-back'
 
-interface Body {
+interface EventBody {
   readonly event: string
   /** JSON. */
   readonly text: string
 }
 
 /** What the tasks of one run of the service share. */
-export class Tasks {
+export class TaskRunner {
   readonly #app: App
   readonly #aborting = new AbortController()
   #isStopping = false
   readonly #retries: StorageRetries
-  readonly #ownTrouble: OwnTrouble
+  readonly #ownFailures: OwnFailureDetector
 
-  /** @param storageIsBack called when the last refused outcome is stored */
-  constructor(app: App, storageIsBack: () => void) {
+  /** @param onStorageRecovered called when the last refused outcome is stored */
+  constructor(app: App, onStorageRecovered: () => void) {
     this.#app = app
-    this.#retries = new StorageRetries(app.clock, storageIsBack)
-    this.#ownTrouble = new OwnTrouble(app)
+    this.#retries = new StorageRetries(app.clock, onStorageRecovered)
+    this.#ownFailures = new OwnFailureDetector(app)
   }
 
   /** The database refuses outcomes: nothing more is to be begun meanwhile. */
-  get isRefused(): boolean {
+  get isStorageFailing(): boolean {
     return this.#retries.refusedCount > 0
   }
 
@@ -76,23 +76,24 @@ export class Tasks {
   }
 
   /** An attempt from its payload to its stored outcome; undefined when there is none, because the service ends. */
-  async make(lane: Lane, task: Task, place: Place): Promise<Done | typeof PUT_BACK | undefined> {
+  async run(queue: WebhookQueue, task: Task, slot: Slot): Promise<TaskResult | typeof PUT_BACK | undefined> {
     const { commit } = this.#app
     const stored = task.kind === 'stored' ? task.delivery : undefined
-    if (stored && stored.event !== TEST_EVENT && !lane.webhook.events.includes(stored.event))
-      return await this.#endStored(lane.webhook, stored, `The webhook no longer asks for ${stored.event}.`)
-    const webhook = lane.webhook
-    const body = await this.#readBody(lane, task, place)
+    if (stored && stored.event !== TEST_EVENT && !queue.webhook.events.includes(stored.event))
+      return await this.#endStored(queue.webhook, stored, `The webhook no longer asks for ${stored.event}.`)
+    const webhook = queue.webhook
+    const body = await this.#readBody(queue, task, slot)
     if (body === 'damaged') return await this.#writeUnreadable(webhook, task, undefined)
-    if (body === 'unread') return await this.#writeUnreadable(webhook, task, this.#app.clock.now() + UNREAD_RETRY_MS)
+    if (body === 'unread')
+      return await this.#writeUnreadable(webhook, task, this.#app.clock.now() + UNREAD_RETRY_DELAY_MS)
     // What was to be told is gone, for example erased. An event without a delivery is passed over.
     if (body === undefined) return stored ? await this.#endStored(webhook, stored, 'The event is gone.') : {}
     const isTest = stored?.event === TEST_EVENT
-    const { streak } = lane
-    const number = isTest ? undefined : streak.begin()
-    const result = await attempt(this.#app, {
+    const { streak } = queue
+    const attemptNumber = isTest ? undefined : streak.begin()
+    const result = await makeAttempt(this.#app, {
       url: webhook.url,
-      secret: lane.secret,
+      secret: queue.secret,
       event: stored?.event ?? body.event,
       body: body.text,
       attempt: (stored?.attempts ?? 0) + 1,
@@ -100,56 +101,65 @@ export class Tasks {
     })
     // Given up because the service ends: nothing is known of it, so nothing is stored.
     if (result.kind === 'transient' && this.#aborting.signal.aborted) return undefined
-    const failure = number === undefined ? undefined : this.#judge(lane, streak, number, result)
+    const failure = attemptNumber === undefined ? undefined : this.#recordResult(queue, streak, attemptNumber, result)
     if (result.kind !== 'delivered') this.#logFailure(webhook, task, result)
     if (failure === PUT_BACK) return PUT_BACK
     // A failure keeps its place until it is counted: the one that switches the webhook off must be the last.
-    if (result.kind === 'delivered') place.giveBack()
+    if (result.kind === 'delivered') slot.release()
     return await this.#store(() =>
-      commit.writeFromReserve((tx): Done => {
-        const { cursor } = lane
+      commit.writeFromReserve((tx): TaskResult => {
+        const { cursor } = queue
         const isFailure = failure === 'new'
         return {
-          written: { ...writeAttempt(this.#app, tx, webhook, triedOf(task), result, isFailure, cursor), cursor },
+          written: {
+            ...writeAttempt(this.#app, tx, webhook, toAttemptOrigin(task), result, isFailure, cursor),
+            cursor,
+          },
         }
       }),
     )
   }
 
   /** What an attempt says of its webhook: the streak, the rest and the pace follow it. Undefined: it succeeded. */
-  #judge(lane: Lane, streak: Streak, number: number, result: AttemptResult): FailureKind | typeof PUT_BACK | undefined {
+  #recordResult(
+    queue: WebhookQueue,
+    streak: Streak,
+    attemptNumber: number,
+    result: AttemptResult,
+  ): FailureKind | typeof PUT_BACK | undefined {
     const { clock } = this.#app
-    if (result.cause === null) this.#ownTrouble.recordResponse()
+    if (result.cause === null) this.#ownFailures.recordResponse()
     if (result.kind === 'delivered') {
-      streak.succeed(number)
-      lane.lastSuccessAt = result.at
-      lane.pace = result.durationMs <= SLOW_MS ? 'fast' : 'slow'
+      streak.succeed(attemptNumber)
+      queue.lastSuccessAt = result.at
+      queue.latencyClass = result.durationMs <= SLOW_MS ? 'fast' : 'slow'
       return undefined
     }
-    const failure = streak.fail(number, result.isPassing, clock.monotonicMs())
+    const failure = streak.fail(attemptNumber, result.isTemporary, clock.monotonicMs())
     if (failure === 'refuted') return failure
-    lane.pace = 'unproven'
+    queue.latencyClass = 'unproven'
     const { cause, error } = result
-    const isOurs =
-      cause !== null && this.#ownTrouble.isOurs(lane.webhook.url, { cause, reason: error ?? '' }, lane.lastSuccessAt)
-    return isOurs ? PUT_BACK : failure
+    const isOwnFailure =
+      cause !== null &&
+      this.#ownFailures.isOwnFailure(queue.webhook.url, { cause, reason: error ?? '' }, queue.lastSuccessAt)
+    return isOwnFailure ? PUT_BACK : failure
   }
 
   /** Undefined when it is left to the next start, because the service ends. */
-  async #writeUnreadable(webhook: Webhook, task: Task, retryAt: Millis | undefined): Promise<Done | undefined> {
+  async #writeUnreadable(webhook: Webhook, task: Task, retryAt: Millis | undefined): Promise<TaskResult | undefined> {
     if (this.#isStopping) return undefined
     return await this.#store(() =>
-      this.#app.commit.writeFromReserve((tx): Done => {
-        writeUnreadable(this.#app, tx, webhook, triedOf(task), retryAt)
+      this.#app.commit.writeFromReserve((tx): TaskResult => {
+        writeUnreadable(this.#app, tx, webhook, toAttemptOrigin(task), retryAt)
         return {}
       }),
     )
   }
 
   /** Ends a stored delivery without an attempt; undefined when that could not be stored, because the service ends. */
-  async #endStored(webhook: Webhook, delivery: DueDelivery, reason: string): Promise<Done | undefined> {
+  async #endStored(webhook: Webhook, delivery: DueDelivery, reason: string): Promise<TaskResult | undefined> {
     return await this.#store(() =>
-      this.#app.commit.writeFromReserve((tx): Done => {
+      this.#app.commit.writeFromReserve((tx): TaskResult => {
         endDelivery(this.#app, tx, webhook, delivery, reason)
         return {}
       }),
@@ -157,30 +167,33 @@ export class Tasks {
   }
 
   /** What is sent; read again when the database fails, for a while. Counted at once, before another attempt is begun. */
-  async #readBody(lane: Lane, task: Task, place: Place): Promise<Body | 'damaged' | 'unread' | undefined> {
-    const read = (): Body | undefined => {
-      const body = this.#bodyOf(lane, task)
-      place.hold(body?.text.length ?? 0)
+  async #readBody(queue: WebhookQueue, task: Task, slot: Slot): Promise<EventBody | 'damaged' | 'unread' | undefined> {
+    const read = (): EventBody | undefined => {
+      const body = this.#buildBody(queue, task)
+      slot.holdBody(body?.text.length ?? 0)
       return body
     }
     const isRetried = (error: unknown, failures: number): boolean => {
-      const isLast = failures >= MOST_TRIES || this.#isStopping
-      const what = isLast && !isPassingError(error) ? 'it is given up' : 'it is tried again'
-      this.#app.log.error({ err: error, webhook: lane.webhook.id }, `an event could not be read for a webhook; ${what}`)
+      const isLast = failures >= MAX_ATTEMPTS || this.#isStopping
+      const nextStep = isLast && !isTransientError(error) ? 'it is given up' : 'it is tried again'
+      this.#app.log.error(
+        { err: error, webhook: queue.webhook.id },
+        `an event could not be read for a webhook; ${nextStep}`,
+      )
       return !isLast
     }
     try {
       return await retry(read, { clock: this.#app.clock, delayMs: STORAGE_RETRY_MS, isRetried })
     } catch (error) {
-      return isPassingError(error) ? 'unread' : 'damaged'
+      return isTransientError(error) ? 'unread' : 'damaged'
     }
   }
 
-  #bodyOf(lane: Lane, task: Task): Body | undefined {
+  #buildBody(queue: WebhookQueue, task: Task): EventBody | undefined {
     const { payload, event, seq } = task.kind === 'stored' ? task.delivery : { payload: null, ...task.event }
     if (payload !== null) return { event, text: payload }
-    const made = seq === null ? undefined : payloadOf(this.#app, lane.webhook.accountId, seq)
-    return made && { event: made.event, text: JSON.stringify(made.body) }
+    const built = seq === null ? undefined : buildPayload(this.#app, queue.webhook.accountId, seq)
+    return built && { event: built.event, text: JSON.stringify(built.body) }
   }
 
   /**
@@ -189,10 +202,10 @@ export class Tasks {
    */
   #store<T>(write: () => Promise<T>): Promise<T | undefined> {
     return this.#retries.store(write, (error, failures): WriteFailure => {
-      const isOwn = isOfContent(error)
-      const isLast = this.#isStopping || (isOwn && failures >= MOST_TRIES)
-      const what = isLast ? 'the next start makes it again' : 'it is tried again'
-      this.#app.log.error({ err: error }, `the outcome of a webhook attempt could not be stored; ${what}`)
+      const isOwn = isDataError(error)
+      const isLast = this.#isStopping || (isOwn && failures >= MAX_ATTEMPTS)
+      const nextStep = isLast ? 'the next start makes it again' : 'it is tried again'
+      this.#app.log.error({ err: error }, `the outcome of a webhook attempt could not be stored; ${nextStep}`)
       if (isLast) return 'given-up'
       return isOwn ? 'own' : 'storage'
     })
@@ -208,7 +221,7 @@ export class Tasks {
   }
 }
 
-const triedOf = (task: Task): Tried =>
+const toAttemptOrigin = (task: Task): AttemptOrigin =>
   task.kind === 'event'
     ? { kind: 'event', seq: task.event.seq, event: task.event.event }
     : {
@@ -220,7 +233,7 @@ const triedOf = (task: Task): Tried =>
       }
 
 /** Whether what was written is wrong, and not the database that refused it: another try, or another outcome, would tell. */
-const isOfContent = (error: unknown): boolean =>
+const isDataError = (error: unknown): boolean =>
   error instanceof SyntaxError ||
   error instanceof TypeError ||
   error instanceof RangeError ||

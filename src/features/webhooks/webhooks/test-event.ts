@@ -3,8 +3,8 @@ import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
-import { tooMany } from '#platform/errors.ts'
+import { prepareStatements } from '#platform/db/open.ts'
+import { tooManyRequests } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { minutes } from '#platform/units.ts'
@@ -13,7 +13,7 @@ import { insertPending } from './pending.ts'
 import { type FindWebhook, getWebhook } from './webhooks.ts'
 
 /** Test events that a webhook is sent in a minute at most. */
-export const MOST_TESTS = 5
+export const MAX_TESTS = 5
 const WINDOW_MS = minutes(1)
 
 export interface TestPayload {
@@ -23,7 +23,7 @@ export interface TestPayload {
   readonly data: { readonly message: string }
 }
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   // Newest first, of each status by index: rows of the last minute are few, but a webhook may have a long history of tests.
   recent: db.prepare<{ createdAt: Millis }, [number, string, Millis, number]>(
     `SELECT created_at AS createdAt FROM (${[0, 1, 2]
@@ -72,15 +72,15 @@ export function sendTestEvent(
 /** Throws 429 when the webhook has had its tests of the last minute. */
 export function requireTestAllowed(tx: Tx, webhookId: number, now: Millis): void {
   const recent = sql(tx.db)
-    .recent.all(webhookId, TEST_EVENT, now - WINDOW_MS, MOST_TESTS)
+    .recent.all(webhookId, TEST_EVENT, now - WINDOW_MS, MAX_TESTS)
     // What was made before the clock was set back does not count, or nobody could test until it has caught up.
     .filter(({ createdAt }) => createdAt <= now)
   const oldest = recent.at(-1)
-  if (!oldest || recent.length < MOST_TESTS) return
+  if (!oldest || recent.length < MAX_TESTS) return
   const waitSeconds = Math.max(1, Math.ceil((oldest.createdAt + WINDOW_MS - now) / 1000))
-  throw tooMany(
+  throw tooManyRequests(
     'too_many_tests',
-    `A webhook is sent at most ${MOST_TESTS} test events a minute; the next can be sent in ${waitSeconds} s.`,
+    `A webhook is sent at most ${MAX_TESTS} test events a minute; the next can be sent in ${waitSeconds} s.`,
     waitSeconds,
   )
 }

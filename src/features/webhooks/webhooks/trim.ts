@@ -1,13 +1,13 @@
 /** @module Takes away what webhooks leave behind: old history, deleted webhooks, and waiting deliveries whose ending was cut short. */
 import type { App } from '#features/core/app/app.ts'
 import type { Tx } from '#platform/db/commit.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { days } from '#platform/units.ts'
-import { SWITCHED_OFF } from './change.ts'
+import { DEACTIVATED_REASON } from './change.ts'
 import { endPending } from './pending.ts'
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   deleted: db.prepare<{ id: number; uuid: Uint8Array }, []>(
     'SELECT id, uuid FROM webhooks WHERE deleted_at IS NOT NULL ORDER BY id',
   ),
@@ -29,22 +29,22 @@ const sql = prepared((db) => ({
 }))
 
 /** Removed in one transaction: a few milliseconds. */
-const SLICE = 200
+const BATCH_SIZE = 200
 
 /**
  * Removes deleted webhooks with their history, and finished deliveries older than `webhookHistoryDays`; ends what waits for webhooks that are off.
  * Returns how many deliveries of the living were removed. Meant to be called every hour or so, one run at a time.
  */
-export async function trimWebhookHistory(app: App): Promise<number> {
-  for (const { id } of sql(app.db).inactiveWithPending.all()) await endPending(app, id, SWITCHED_OFF)
+export async function purgeWebhookHistory(app: App): Promise<number> {
+  for (const { id } of sql(app.db).inactiveWithPending.all()) await endPending(app, id, DEACTIVATED_REASON)
   for (const { id, uuid } of sql(app.db).deleted.all()) {
-    while (!(await app.commit.writeFromReserve((tx) => removeSlice(tx, id))));
+    while (!(await app.commit.writeFromReserve((tx) => deleteBatch(tx, id))));
     app.log.info({ webhook: formatUuid(uuid) }, 'deleted webhook removed with its history')
   }
-  const before = app.provenNow() - days(app.config.webhookHistoryDays)
+  const before = app.confirmedNow() - days(app.config.webhookHistoryDays)
   let removed = 0
   for (let after = 0; ; ) {
-    const rows = sql(app.db).slice.all(after, SLICE)
+    const rows = sql(app.db).slice.all(after, BATCH_SIZE)
     const last = rows.at(-1)
     if (!last || rows.every(({ createdAt }) => createdAt >= before)) return removed
     const from = after
@@ -54,9 +54,9 @@ export async function trimWebhookHistory(app: App): Promise<number> {
 }
 
 /** True when nothing is left, the webhook itself included. */
-function removeSlice(tx: Tx, webhookId: number): boolean {
-  const { changes } = sql(tx.db).deleteOfWebhook.run(webhookId, SLICE)
-  if (changes === SLICE) return false
+function deleteBatch(tx: Tx, webhookId: number): boolean {
+  const { changes } = sql(tx.db).deleteOfWebhook.run(webhookId, BATCH_SIZE)
+  if (changes === BATCH_SIZE) return false
   sql(tx.db).deleteWebhook.run(webhookId)
   return true
 }

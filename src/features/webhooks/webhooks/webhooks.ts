@@ -5,9 +5,9 @@
 import type { Database } from 'bun:sqlite'
 import type { Millis } from '#platform/clock.ts'
 import type { KeyRing } from '#platform/crypto.ts'
-import { prepared } from '#platform/db/open.ts'
+import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'
-import { noSuch } from '#platform/http/schemas.ts'
+import { notFoundById } from '#platform/http/schemas.ts'
 import { formatUuid, parseUuid, type UuidBytes } from '#platform/ids.ts'
 
 export interface Webhook {
@@ -47,7 +47,7 @@ const COLUMNS = `id, uuid, account_id AS accountId, url, events, is_active AS is
   failure_count AS failureCount, last_failure_at AS lastFailureAt, last_failure_reason AS lastFailureReason, last_success_at AS lastSuccessAt,
   cursor_seq AS cursorSeq, created_at AS createdAt, updated_at AS updatedAt, deleted_at AS deletedAt, route_id AS routeId`
 
-const sql = prepared((db) => ({
+const sql = prepareStatements((db) => ({
   byId: db.prepare<Row, [number]>(`SELECT ${COLUMNS} FROM webhooks WHERE id = ?`),
   byUuid: db.prepare<Row, [Uint8Array, number]>(
     `SELECT ${COLUMNS} FROM webhooks WHERE uuid = ? AND account_id = ? AND deleted_at IS NULL AND route_id IS NULL`,
@@ -66,7 +66,7 @@ const sql = prepared((db) => ({
   ),
 }))
 
-const stats = prepared((db) => ({
+const statsSql = prepareStatements((db) => ({
   ofAccount: db.prepare<{ total: number; offByFailures: number; failing: number; maxFailures: number }, [number]>(
     `SELECT count(*) AS total, coalesce(sum(off_by_failures), 0) AS offByFailures,
      coalesce(sum(is_active AND failure_count > 0), 0) AS failing, coalesce(max(failure_count), 0) AS maxFailures
@@ -77,9 +77,10 @@ const stats = prepared((db) => ({
 const NO_WEBHOOKS = { total: 0, offByFailures: 0, failing: 0, maxFailures: 0 }
 
 /** How many webhooks an account has, those of its inbound routes too, and how they work. */
-export const readWebhookStats = (db: Database, accountId: number) => stats(db).ofAccount.get(accountId) ?? NO_WEBHOOKS
+export const readWebhookStats = (db: Database, accountId: number) =>
+  statsSql(db).ofAccount.get(accountId) ?? NO_WEBHOOKS
 
-const webhookOf = (row: Row): Webhook => ({
+const toWebhook = (row: Row): Webhook => ({
   ...row,
   events: JSON.parse(row.events) as string[],
   isActive: row.isActive === 1,
@@ -89,39 +90,39 @@ const webhookOf = (row: Row): Webhook => ({
 /** The webhook of a row id, also when it is inactive or deleted. */
 export function findWebhookById(db: Database, id: number): Webhook | undefined {
   const row = sql(db).byId.get(id)
-  return row ? webhookOf(row) : undefined
+  return row ? toWebhook(row) : undefined
 }
 
 /** The webhook of an inbound route; undefined: the route never had a URL. */
 export function findRouteWebhook(db: Database, routeId: number): Webhook | undefined {
   const row = sql(db).ofRoute.get(routeId)
-  return row ? webhookOf(row) : undefined
+  return row ? toWebhook(row) : undefined
 }
 
 /** The webhook with a public id, of whatever account, those of inbound routes too: for the operator only. */
 export function findWebhook(db: Database, id: string): Webhook | undefined {
   const uuid = parseUuid(id)
   const row = uuid && sql(db).byUuidOfAll.get(uuid)
-  return row ? webhookOf(row) : undefined
+  return row ? toWebhook(row) : undefined
 }
 
 /** All webhooks that want to be told, of all accounts, those of inbound routes too. */
-export const activeWebhooks = (db: Database): Webhook[] => sql(db).active.all().map(webhookOf)
+export const listActiveWebhooks = (db: Database): Webhook[] => sql(db).active.all().map(toWebhook)
 
 /** The webhook that the account made; 404 when it has none with this id. */
 export function getWebhook(db: Database, accountId: number, id: string): Webhook {
   const uuid = parseUuid(id)
   const row = uuid && sql(db).byUuid.get(uuid, accountId)
-  if (!row) throw noSuch('webhook_not_found', 'webhook')
-  return webhookOf(row)
+  if (!row) throw notFoundById('webhook_not_found', 'webhook')
+  return toWebhook(row)
 }
 
 /** Finds the webhook of an id: `getWebhook`, or one that finds that of an inbound route. Throws 404. */
 export type FindWebhook = (db: Database, accountId: number, id: string) => Webhook
 
 /** The account's newest webhooks, those of its inbound routes too: for the operator only. */
-export const webhooksWithRoutes = (db: Database, accountId: number, limit: number): Webhook[] =>
-  sql(db).withRoutes.all(accountId, limit).map(webhookOf)
+export const listWebhooksWithRoutes = (db: Database, accountId: number, limit: number): Webhook[] =>
+  sql(db).withRoutes.all(accountId, limit).map(toWebhook)
 
 /** A page of the webhooks that the account made, newest first. */
 export const listWebhooks = (
@@ -129,7 +130,7 @@ export const listWebhooks = (
   accountId: number,
   page: RowWindow,
 ): { webhooks: Webhook[]; total: number } => ({
-  webhooks: sql(db).page.all(accountId, belowId(page), page.limit, page.offset).map(webhookOf),
+  webhooks: sql(db).page.all(accountId, belowId(page), page.limit, page.offset).map(toWebhook),
   total: countWebhooks(db, accountId),
 })
 
@@ -137,8 +138,8 @@ export const listWebhooks = (
 export const countWebhooks = (db: Database, accountId: number): number => sql(db).count.get(accountId)?.n ?? 0
 
 /** What the secret of a webhook is sealed for, so that it opens in no other row. */
-export const secretContext = (uuid: UuidBytes): string => `webhook:${formatUuid(uuid)}`
+export const toSealContext = (uuid: UuidBytes): string => `webhook:${formatUuid(uuid)}`
 
 /** The signing secret in clear, `whsec_…`, of a webhook that an account made. Throws when the master key is not the one it was sealed with. */
 export const openSecret = (keys: KeyRing, webhook: Pick<Webhook, 'secret' | 'uuid'>): string =>
-  keys.unsealText(webhook.secret, secretContext(webhook.uuid))
+  keys.unsealText(webhook.secret, toSealContext(webhook.uuid))

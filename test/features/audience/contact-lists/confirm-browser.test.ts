@@ -10,17 +10,17 @@ import {
   seenTexts,
   startBrowser,
 } from '#test/support/browser.ts'
-import { type Confirming, createConfirming, leave } from './confirmation-fixture.ts'
+import { type ConfirmingService, createConfirmingService, leave } from './confirmation-fixture.ts'
 
 // A browser begins slowly on a machine that is busy.
 setDefaultTimeout(120_000)
 
 /** WCAG 2.2 §1.4.3 for text, §2.5.5 for what is pressed. */
-const LEAST_CONTRAST = 4.5
-const LEAST_BUTTON_PX = 44
+const MIN_CONTRAST = 4.5
+const MIN_BUTTON_PX = 44
 
 /** What must be so on every page, for every eye and hand. */
-async function look(page: Page) {
+async function inspectPage(page: Page) {
   const texts = await seenTexts(page)
   const buttons = await Promise.all((await page.getByRole('button').all()).map((button) => button.boundingBox()))
   return {
@@ -29,17 +29,17 @@ async function look(page: Page) {
     headings: await page.getByRole('heading').allTextContents(),
     buttons: await page.getByRole('button').allTextContents(),
     overflowPx: await overflowPx(page),
-    faint: texts.filter(({ contrast }) => contrast < LEAST_CONTRAST),
-    small: buttons.filter((box) => box === null || box.height < LEAST_BUTTON_PX || box.width < LEAST_BUTTON_PX),
+    faint: texts.filter(({ contrast }) => contrast < MIN_CONTRAST),
+    small: buttons.filter((box) => box === null || box.height < MIN_BUTTON_PX || box.width < MIN_BUTTON_PX),
   }
 }
 const WELL = { language: 'en', overflowPx: 0, faint: [], small: [] }
 
 describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
-  let service: Confirming
+  let service: ConfirmingService
   let browser: Browser
   beforeAll(async () => {
-    service = await createConfirming()
+    service = await createConfirmingService()
     browser = await startBrowser()
   })
   afterAll(async () => {
@@ -61,7 +61,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
       const { page, requested, complaints, picture } = opened
       await page.goto(`${service.url}${path}`)
       await picture('confirm-1-asks')
-      expect(await look(page)).toEqual({
+      expect(await inspectPage(page)).toEqual({
         ...WELL,
         title: 'Confirm your subscription',
         headings: ['Confirm your subscription?'],
@@ -70,7 +70,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
       await page.getByRole('button', { name: 'Confirm' }).click()
       await page.getByRole('heading', { name: 'Your subscription is confirmed' }).waitFor()
       await picture('confirm-2-confirmed')
-      expect(await look(page)).toEqual({
+      expect(await inspectPage(page)).toEqual({
         ...WELL,
         title: 'Your subscription is confirmed',
         headings: ['Your subscription is confirmed'],
@@ -78,7 +78,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
       })
       await page.goto(`${service.url}${path}`)
       await picture('confirm-3-already')
-      expect(await look(page)).toEqual({
+      expect(await inspectPage(page)).toEqual({
         ...WELL,
         title: 'Your subscription is confirmed already',
         headings: ['Your subscription is confirmed already'],
@@ -103,7 +103,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
           expect([picturedAs, narrowPx]).toEqual([picturedAs, 0])
         }
         const heading = buttons.length > 0 ? `${title}?` : title
-        expect(await look(page)).toEqual({ ...WELL, title, headings: [heading], buttons })
+        expect(await inspectPage(page)).toEqual({ ...WELL, title, headings: [heading], buttons })
       }
       await see('4-longest', path, 'Confirm your subscription', ['Confirm'])
       service.clock.advance(hours(1))

@@ -1,9 +1,9 @@
 import { expect, test } from 'bun:test'
 import {
   type ConfirmFacts,
-  confirmToken,
-  LONGEST_CONFIRM_TOKEN,
+  MAX_CONFIRM_TOKEN_LENGTH,
   openConfirmToken,
+  sealConfirmToken,
 } from '#features/audience/contact-lists/confirm-token.ts'
 import { KeyRing } from '#platform/crypto.ts'
 import { newUuid, randomBytes } from '#platform/ids.ts'
@@ -19,28 +19,28 @@ const FACTS: ConfirmFacts = {
 }
 
 test('a token says what it was made of, and the same facts give the same token', () => {
-  const token = confirmToken(keys, FACTS)
+  const token = sealConfirmToken(keys, FACTS)
   expect(openConfirmToken(keys, token)).toEqual(FACTS)
-  expect(confirmToken(keys, FACTS)).toBe(token)
+  expect(sealConfirmToken(keys, FACTS)).toBe(token)
   expect(token).toMatch(/^[\w-]{90,140}$/)
 })
 
 test('the largest facts fit the longest token; a longer domain is left out', () => {
   const most = Number.MAX_SAFE_INTEGER
   const facts = { ...FACTS, listId: most, contactId: most, since: most, madeAt: most, senderDomain: 'd'.repeat(100) }
-  const token = confirmToken(keys, facts)
-  expect([token.length, openConfirmToken(keys, token)]).toEqual([LONGEST_CONFIRM_TOKEN, facts])
-  const long = confirmToken(keys, { ...FACTS, senderDomain: 'd'.repeat(101) })
+  const token = sealConfirmToken(keys, facts)
+  expect([token.length, openConfirmToken(keys, token)]).toEqual([MAX_CONFIRM_TOKEN_LENGTH, facts])
+  const long = sealConfirmToken(keys, { ...FACTS, senderDomain: 'd'.repeat(101) })
   expect(openConfirmToken(keys, long)).toEqual({ ...FACTS, senderDomain: '' })
 })
 
 test('no change of a single character, no cut, no other key and no other purpose opens', () => {
-  const token = confirmToken(keys, FACTS)
+  const token = sealConfirmToken(keys, FACTS)
   const changed = [...token].map(
     (character, at) => `${token.slice(0, at)}${character === 'A' ? 'B' : 'A'}${token.slice(at + 1)}`,
   )
   const cut = [...token].map((_, length) => token.slice(0, length))
-  const sealed = Buffer.from(keys.sealSame(Buffer.from([1, 2, 3]), 'unsubscribe')).toString('base64url')
+  const sealed = Buffer.from(keys.sealDeterministically(Buffer.from([1, 2, 3]), 'unsubscribe')).toString('base64url')
   for (const bad of [...changed, ...cut, `${token}A`, `${token}=`, ` ${token}`, sealed, 'é'])
     expect(openConfirmToken(keys, bad)).toBeUndefined()
   expect(openConfirmToken(new KeyRing(randomBytes(32)), token)).toBeUndefined()

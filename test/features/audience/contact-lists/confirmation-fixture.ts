@@ -3,7 +3,7 @@ import { type SubscribeInput, subscribe } from '#features/audience/contact-lists
 import { unsubscribe } from '#features/sending/unsubscribe/unsubscribe.ts'
 import { getList } from '#features/setup/contact-store/lists.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
-import { type ApiAnswer, type ApiOptions, at } from '#test/support/api.ts'
+import { type ApiOptions, type ApiResponse, at } from '#test/support/api.ts'
 import { eventually, type TestAppOptions } from '#test/support/app.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
 
@@ -19,10 +19,10 @@ export interface SentMail {
   readonly subject: string
 }
 
-export interface Confirming extends EmailApi {
+export interface ConfirmingService extends EmailApi {
   /** Makes a list and gives its id; double opt-in unless `body` says otherwise. */
   list(body?: Json, options?: ApiOptions): Promise<string>
-  add(listId: string, body: Json, options?: ApiOptions): Promise<ApiAnswer>
+  add(listId: string, body: Json, options?: ApiOptions): Promise<ApiResponse>
   contact(listId: string, email?: string): Promise<Json>
   /** Kinds and addresses of what waits, in the order in which it was scheduled. */
   waiting(): { kind: string; email: string | null }[]
@@ -35,9 +35,9 @@ export interface Confirming extends EmailApi {
   audited(action: string): Json[]
 }
 
-export async function createConfirming(options: TestAppOptions = {}): Promise<Confirming> {
+export async function createConfirmingService(options: TestAppOptions = {}): Promise<ConfirmingService> {
   const service = await createEmailApi({
-    works: true,
+    runsTasks: true,
     ...options,
     settings: { TASSIS_PUBLIC_URL: PUBLIC_URL, ...options.settings },
   })

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'bun:test'
 import { days, hours } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
-import { expectRefusal } from '#test/support/email-api.ts'
-import { ADDRESS, ask, type Confirming, createConfirming, leave, sign } from './confirmation-fixture.ts'
+import { expectError } from '#test/support/email-api.ts'
+import { ADDRESS, ask, type ConfirmingService, createConfirmingService, leave, sign } from './confirmation-fixture.ts'
 
 const ASKS = { status: 200, heading: 'Confirm your subscription?', buttons: ['Confirm'] }
 const CONFIRMED = { status: 200, heading: 'Your subscription is confirmed', buttons: [] }
@@ -16,7 +16,7 @@ const UNKNOWN = { status: 404, heading: 'This link is not complete', buttons: []
 describe('on a list with double opt-in', () => {
   // Proves: contact-15
   test('a single contact is pending and gets one confirmation at once, in our words, without tracking', async () => {
-    await using service = await createConfirming()
+    await using service = await createConfirmingService()
     const list = await service.list({ name: 'Weekly <news>' })
     const answer = await service.add(list, { email: 'Bob@Receiver.test' })
     expect([answer.status, at(answer.body, 'data', 'status')]).toEqual([201, 'pending'])
@@ -60,7 +60,7 @@ If it was not you, do nothing: you can ignore this message, and no more mail of 
 
   // Proves: contact-16
   test('the link asks, and only the button confirms; a second click finds it done', async () => {
-    await using service = await createConfirming()
+    await using service = await createConfirmingService()
     const list = await service.list()
     await service.add(list, { email: ADDRESS })
     const path = await service.link()
@@ -85,7 +85,7 @@ If it was not you, do nothing: you can ignore this message, and no more mail of 
 
   // Proves: contact-16
   test('20 clicks at once confirm once, and schedule one welcome', async () => {
-    await using service = await createConfirming()
+    await using service = await createConfirmingService()
     const list = await service.list({
       welcome_email_enabled: true,
       welcome_email_delay_seconds: 60,
@@ -105,7 +105,7 @@ If it was not you, do nothing: you can ignore this message, and no more mail of 
 
   // Proves: contact-16
   test('a link expires confirmationDays after its email was made, not before', async () => {
-    await using service = await createConfirming({ settings: { TASSIS_CONFIRMATION_DAYS: '2' } })
+    await using service = await createConfirmingService({ settings: { TASSIS_CONFIRMATION_DAYS: '2' } })
     const list = await service.list()
     await service.add(list, { email: ADDRESS })
     const path = await service.link()
@@ -117,7 +117,7 @@ If it was not you, do nothing: you can ignore this message, and no more mail of 
   })
 
   test('the page of an expired link leads to the form of the list while that is active', async () => {
-    await using service = await createConfirming()
+    await using service = await createConfirmingService()
     const list = await service.list()
     const form = await service.api('POST', '/v1/signup-forms', { list_id: list, title: 'Join' })
     await service.add(list, { email: ADDRESS })
@@ -132,8 +132,8 @@ If it was not you, do nothing: you can ignore this message, and no more mail of 
 
   // Proves: contact-16
   test('a forged, cut or foreign token is a 404 page and changes nothing', async () => {
-    await using service = await createConfirming()
-    await using other = await createConfirming()
+    await using service = await createConfirmingService()
+    await using other = await createConfirmingService()
     const list = await service.list()
     await service.add(list, { email: ADDRESS })
     const foreign = await other.list()
@@ -152,14 +152,14 @@ If it was not you, do nothing: you can ignore this message, and no more mail of 
     for (const bad of paths)
       expect([await ask(service, 'GET', bad), await ask(service, 'POST', bad)]).toEqual([UNKNOWN, UNKNOWN])
     // A token of another purpose is none of ours either.
-    const sealed = Buffer.from(service.app.keys.sealSame('confirm', 'unsubscribe')).toString('base64url')
+    const sealed = Buffer.from(service.app.keys.sealDeterministically('confirm', 'unsubscribe')).toString('base64url')
     expect(await ask(service, 'POST', `/confirm/${sealed}`)).toEqual(UNKNOWN)
     expect(await service.contact(list)).toMatchObject({ status: 'pending' })
   })
 
   // Proves: contact-16
   test('a link that is replayed after unsubscribing is refused and brings nobody back', async () => {
-    await using service = await createConfirming()
+    await using service = await createConfirmingService()
     const list = await service.list()
     await service.add(list, { email: ADDRESS })
     const path = await service.link()
@@ -170,7 +170,7 @@ If it was not you, do nothing: you can ignore this message, and no more mail of 
   })
 
   test('of two confirmations only the link of the later one counts', async () => {
-    await using service = await createConfirming()
+    await using service = await createConfirmingService()
     const list = await service.list()
     await service.add(list, { email: ADDRESS })
     const first = await service.link()
@@ -181,7 +181,7 @@ If it was not you, do nothing: you can ignore this message, and no more mail of 
   })
 
   test('a contact or a list that is gone has a page of its own', async () => {
-    await using service = await createConfirming()
+    await using service = await createConfirmingService()
     const [list, other] = [await service.list(), await service.list()]
     await service.add(list, { email: ADDRESS })
     await service.add(other, { email: 'ann@receiver.test' })
@@ -199,7 +199,7 @@ If it was not you, do nothing: you can ignore this message, and no more mail of 
   })
 
   test('an address that nothing is sent to any more cannot be confirmed: its link says that it no longer works', async () => {
-    await using service = await createConfirming()
+    await using service = await createConfirmingService()
     const list = await service.list({
       welcome_email_enabled: true,
       welcome_email_subject: 'Hi',
@@ -215,7 +215,7 @@ If it was not you, do nothing: you can ignore this message, and no more mail of 
   })
 
   test('a paused account changes nothing for whoever confirms', async () => {
-    await using service = await createConfirming()
+    await using service = await createConfirmingService()
     const list = await service.list()
     await service.add(list, { email: ADDRESS })
     const path = await service.link()
@@ -225,20 +225,19 @@ If it was not you, do nothing: you can ignore this message, and no more mail of 
 
   // Proves: contact-19
   test('without any verified domain the add is a 422 no_verified_domain and leaves nothing', async () => {
-    await using service = await createConfirming()
+    await using service = await createConfirmingService()
     const list = await service.list()
     service.app.db.run('UPDATE domains SET verified_at = NULL')
     const before = service.stored()
     const bulk = { contacts: [{ email: ADDRESS }, { email: 'ann@receiver.test' }] }
-    for (const body of [{ email: ADDRESS }, bulk])
-      expectRefusal(await service.add(list, body), 422, 'no_verified_domain')
+    for (const body of [{ email: ADDRESS }, bulk]) expectError(await service.add(list, body), 422, 'no_verified_domain')
     expect(service.stored()).toEqual(before)
     const added = await service.add(list, { ...bulk, confirmed: true })
     expect([added.status, at(added.body, 'data')]).toEqual([201, { inserted: 2, duplicates: 0, total_requested: 2 }])
   })
 
   test('the word of the account is no confirmed_at; a later click is, and one after that in its place', async () => {
-    await using service = await createConfirming()
+    await using service = await createConfirmingService()
     const list = await service.list()
     await service.add(list, { email: ADDRESS, confirmed: true })
     expect(await service.contact(list)).toMatchObject({ status: 'active', confirmed_at: null })
@@ -258,7 +257,7 @@ If it was not you, do nothing: you can ignore this message, and no more mail of 
 
   // Proves: contact-15
   test('many at once are pending and asked; those that have confirmed already are active and not asked', async () => {
-    await using service = await createConfirming()
+    await using service = await createConfirmingService()
     const list = await service.list()
     await service.add(list, { contacts: [{ email: 'a@receiver.test' }, { email: 'b@receiver.test' }] })
     await service.add(list, { contacts: [{ email: 'c@receiver.test' }], confirmed: true })
@@ -272,13 +271,13 @@ If it was not you, do nothing: you can ignore this message, and no more mail of 
   })
 })
 
-const resend = (service: Confirming, list: string, email = ADDRESS) =>
+const resend = (service: ConfirmingService, list: string, email = ADDRESS) =>
   service.api('POST', `/v1/contact-lists/${list}/contacts/${encodeURIComponent(email)}/confirmation`)
 
 describe('asking once more', () => {
   // Proves: contact-17
   test('POST …/confirmation sends another link, with an audit row', async () => {
-    await using service = await createConfirming()
+    await using service = await createConfirmingService()
     const list = await service.list()
     await service.add(list, { email: ADDRESS })
     await service.link()
@@ -291,7 +290,7 @@ describe('asking once more', () => {
 
   // Proves: contact-17
   test('one is sent an hour and three a day; more are a 429 that says when', async () => {
-    await using service = await createConfirming()
+    await using service = await createConfirmingService()
     const list = await service.list()
     await service.add(list, { email: ADDRESS })
     await service.link()
@@ -312,11 +311,11 @@ describe('asking once more', () => {
     expect(await tryAfter(hours(1) - 1)).toEqual([429, '1'])
     expect(await tryAfter(1)).toEqual([202, null])
     expect(service.sent()).toHaveLength(5)
-    expectRefusal(await resend(service, list), 429, 'confirmation_too_often')
+    expectError(await resend(service, list), 429, 'confirmation_too_often')
   })
 
   test('one that still waits is sent once, at once', async () => {
-    await using service = await createConfirming({ works: false })
+    await using service = await createConfirmingService({ runsTasks: false })
     const list = await service.list()
     await service.add(list, { contacts: [{ email: ADDRESS }] })
     expect(service.waiting()).toEqual([{ kind: 'bulk_confirmation', email: ADDRESS }])
@@ -326,29 +325,29 @@ describe('asking once more', () => {
 
   // Proves: contact-17
   test('an active contact is a 409, and so is one that gets no mail', async () => {
-    await using service = await createConfirming()
+    await using service = await createConfirmingService()
     const list = await service.list()
     await service.add(list, { email: ADDRESS })
     await ask(service, 'POST', await service.link())
-    expectRefusal(await resend(service, list), 409, 'contact_active')
+    expectError(await resend(service, list), 409, 'contact_active')
     await service.add(list, { email: 'ann@receiver.test' })
     await service.api('POST', '/v1/suppressions', { email_address: 'ann@receiver.test' })
-    expectRefusal(await resend(service, list, 'ann@receiver.test'), 409, 'contact_suppressed')
-    expectRefusal(await resend(service, list, 'nobody@receiver.test'), 404, 'contact_not_found')
+    expectError(await resend(service, list, 'ann@receiver.test'), 409, 'contact_suppressed')
+    expectError(await resend(service, list, 'nobody@receiver.test'), 404, 'contact_not_found')
     const unknown = '00000000-0000-7000-8000-000000000000'
-    expectRefusal(await resend(service, unknown), 404, 'contact_list_not_found')
+    expectError(await resend(service, unknown), 404, 'contact_list_not_found')
     service.app.db.run('UPDATE domains SET verified_at = NULL')
     await service.api('DELETE', '/v1/suppressions/ann@receiver.test')
-    expectRefusal(await resend(service, list, 'ann@receiver.test'), 422, 'no_verified_domain')
+    expectError(await resend(service, list, 'ann@receiver.test'), 422, 'no_verified_domain')
   })
 
   test('who left is not for its account to ask; the person is asked by a form, and confirming takes the unsubscription off', async () => {
-    await using service = await createConfirming()
+    await using service = await createConfirmingService()
     const list = await service.list()
     await service.add(list, { email: ADDRESS })
     await ask(service, 'POST', await service.link())
     await leave(service, list)
-    expectRefusal(await resend(service, list), 409, 'contact_unsubscribed')
+    expectError(await resend(service, list), 409, 'contact_unsubscribed')
     expect(service.waiting()).toEqual([])
     service.clock.advance(hours(2))
     await sign(service, list)

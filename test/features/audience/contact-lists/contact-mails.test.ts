@@ -2,12 +2,12 @@ import { describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { ContactMailLoop } from '#features/audience/contact-lists/contact-mail-loop.ts'
+import { SubscriptionMailLoop } from '#features/audience/contact-lists/contact-mail-loop.ts'
 import { openReadOnly } from '#platform/db/open.ts'
 import { days, hours, minutes, seconds } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
-import { ADDRESS, type Confirming, createConfirming, leave } from './confirmation-fixture.ts'
+import { ADDRESS, type ConfirmingService, createConfirmingService, leave } from './confirmation-fixture.ts'
 
 const CHILD = join(import.meta.dir, 'outbox-child.ts')
 
@@ -15,7 +15,7 @@ const addresses = (count: number, prefix = 'c') =>
   Array.from({ length: count }, (_, n) => ({ email: `${prefix}${n}@receiver.test` }))
 
 /** How many emails were sent, once these are and the loop has looked again for what else is due. */
-const sentNow = async (service: Confirming, expected: number): Promise<number> => {
+const sentNow = async (service: ConfirmingService, expected: number): Promise<number> => {
   const { app, clock } = service
   await eventually(() => service.sent().length >= expected)
   for (let round = 0; round < 3; round++) {
@@ -30,7 +30,7 @@ const sentNow = async (service: Confirming, expected: number): Promise<number> =
 describe('the outbox', () => {
   // Proves: contact-15
   test('confirmations of many contacts leave at confirmationsPerMinute, and a single one does not wait for them', async () => {
-    await using service = await createConfirming({ settings: { TASSIS_CONFIRMATIONS_PER_MINUTE: '120' } })
+    await using service = await createConfirmingService({ settings: { TASSIS_CONFIRMATIONS_PER_MINUTE: '120' } })
     const list = await service.list()
     await service.add(list, { contacts: addresses(10) })
     const counts = [await sentNow(service, 2)]
@@ -45,7 +45,7 @@ describe('the outbox', () => {
   })
 
   test('no more leave at once after a pause than before it', async () => {
-    await using service = await createConfirming({ settings: { TASSIS_CONFIRMATIONS_PER_MINUTE: '60' } })
+    await using service = await createConfirmingService({ settings: { TASSIS_CONFIRMATIONS_PER_MINUTE: '60' } })
     service.app.db.run('UPDATE accounts SET paused_at = 1')
     const list = await service.list()
     await service.add(list, { contacts: addresses(20) })
@@ -58,7 +58,7 @@ describe('the outbox', () => {
   })
 
   test('each account has a queue of its own: one with very many contacts holds up nobody', async () => {
-    await using service = await createConfirming({ works: false })
+    await using service = await createConfirmingService({ runsTasks: false })
     const { app, actor } = service
     const other = await service.newAccount()
     const key = await service.newKey([], other)
@@ -71,7 +71,7 @@ describe('the outbox', () => {
     }
     await service.add(await service.list(welcome), { contacts: addresses(1000) })
     await service.add(await service.list(welcome, { key }), { email: ADDRESS }, { key })
-    const loop = new ContactMailLoop(app)
+    const loop = new SubscriptionMailLoop(app)
     await service.drained()
     await loop.stop()
     const order = app.db
@@ -85,7 +85,7 @@ describe('the outbox', () => {
   })
 
   test('what a paused account or a used-up quota holds back leaves when that is over', async () => {
-    await using service = await createConfirming()
+    await using service = await createConfirmingService()
     const { app, clock } = service
     const list = await service.list()
     app.db.run('UPDATE accounts SET paused_at = 1')
@@ -104,12 +104,12 @@ describe('the outbox', () => {
   })
 
   test('what an account cannot send for three days is given up, with one audit row for all of it', async () => {
-    await using service = await createConfirming({ works: false })
+    await using service = await createConfirmingService({ runsTasks: false })
     const { app, clock } = service
     const list = await service.list()
     await service.add(list, { contacts: addresses(30) })
     app.db.run('UPDATE accounts SET paused_at = 1')
-    const loop = new ContactMailLoop(app)
+    const loop = new SubscriptionMailLoop(app)
     clock.advance(days(3))
     await sentNow(service, 0)
     expect(service.waiting()).toHaveLength(30)
@@ -126,7 +126,7 @@ describe('the outbox', () => {
   })
 
   test('what an account was still to send when it was taken away goes some at a time, and nothing of another', async () => {
-    await using service = await createConfirming({ works: false })
+    await using service = await createConfirmingService({ runsTasks: false })
     const { app, actor } = service
     const other = await service.newAccount()
     await service.addDomain(other, 'other.test')
@@ -146,19 +146,19 @@ describe('the outbox', () => {
         if (before > count()) slices.push(before - count())
         return result
       }) as ReturnType<typeof writeFromReserve<never>>
-    const loop = new ContactMailLoop(app)
+    const loop = new SubscriptionMailLoop(app)
     await service.drained()
     await loop.stop()
     expect([slices, service.sent().length]).toEqual([[500, 500, 201], 1])
   })
 
   test('a confirmation waits for a verified domain that went in between', async () => {
-    await using service = await createConfirming({ works: false })
+    await using service = await createConfirmingService({ runsTasks: false })
     const { app, clock } = service
     const list = await service.list()
     await service.add(list, { email: ADDRESS })
     app.db.run('UPDATE domains SET verified_at = NULL')
-    const loop = new ContactMailLoop(app)
+    const loop = new SubscriptionMailLoop(app)
     expect([await sentNow(service, 0), service.waiting()]).toEqual([0, [{ kind: 'confirmation', email: ADDRESS }]])
     app.db.run("UPDATE domains SET verified_at = 1 WHERE domain = 'sandbox.test'")
     clock.advance(minutes(1))
@@ -168,14 +168,14 @@ describe('the outbox', () => {
   })
 
   test('nothing is sent to who left, was taken off or was suppressed before its turn', async () => {
-    await using service = await createConfirming({ works: false })
+    await using service = await createConfirmingService({ runsTasks: false })
     const { app } = service
     const list = await service.list()
     await service.add(list, { contacts: addresses(4) })
     await leave(service, list, 'c0@receiver.test')
     await service.api('DELETE', `/v1/contact-lists/${list}/contacts/c1@receiver.test`)
     await service.api('POST', '/v1/suppressions', { email_address: 'c2@receiver.test' })
-    const loop = new ContactMailLoop(app)
+    const loop = new SubscriptionMailLoop(app)
     await service.drained()
     await loop.stop()
     expect([service.sent().map(({ to }) => to), service.waiting()]).toEqual([['c3@receiver.test'], []])
@@ -193,7 +193,12 @@ describe('the outbox', () => {
     const count = 1500
     try {
       {
-        await using service = await createConfirming({ dataDir, settings, works: false, clock: new ManualClock(1) })
+        await using service = await createConfirmingService({
+          dataDir,
+          settings,
+          runsTasks: false,
+          clock: new ManualClock(1),
+        })
         await service.add(await service.list(), { contacts: addresses(count) })
       }
       const db = openReadOnly(join(dataDir, 'tassis.db'))

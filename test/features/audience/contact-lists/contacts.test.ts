@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { at } from '#test/support/api.ts'
 import { expectBalanced } from '#test/support/books.ts'
-import { expectRefusal, NOW, UUID, VERIFIED } from '#test/support/email-api.ts'
+import { expectError, NOW, UUID, VERIFIED } from '#test/support/email-api.ts'
 import { createListApi, expectCounts } from './fixture.ts'
 
 // Proves: contact-8, contact-10, contact-11, contact-12, contact-13
@@ -45,7 +45,7 @@ test('a contact is added, read, changed and taken off, each with an audit row th
     ['PATCH', { metadata: {} }],
     ['DELETE', undefined],
   ] as const)
-    expectRefusal(await api(method, path('ada.l@bücher.example'), body), 404, 'contact_not_found')
+    expectError(await api(method, path('ada.l@bücher.example'), body), 404, 'contact_not_found')
   await expectCounts(service, list, {})
   const log = at((await api('GET', '/v1/audit-logs?per_page=3')).body, 'data') as Record<string, unknown>[]
   expect(log.map((row) => [row['action'], row['resource_id'], row['metadata']])).toEqual([
@@ -81,10 +81,10 @@ describe('metadata', () => {
   ])('that is %s is a 422 and adds nothing', async (_, metadata) => {
     await using service = await createListApi()
     const list = await service.newList()
-    expectRefusal(await service.add(list, { email: 'a@x.test', metadata }), 422, 'validation_failed', 'metadata')
+    expectError(await service.add(list, { email: 'a@x.test', metadata }), 422, 'validation_failed', 'metadata')
     await service.add(list, { email: 'b@x.test', metadata: { kept: true } })
     const path = `/v1/contact-lists/${list}/contacts/b@x.test`
-    expectRefusal(await service.api('PATCH', path, { metadata }), 422, 'validation_failed', 'metadata')
+    expectError(await service.api('PATCH', path, { metadata }), 422, 'validation_failed', 'metadata')
     expect(at((await service.api('GET', path)).body, 'data', 'metadata')).toEqual({ kept: true })
     await expectCounts(service, list, { active: 1 })
   })
@@ -93,9 +93,9 @@ describe('metadata', () => {
 test('contacts without any is a 422 on a list of the account, and a 404 on that of another', async () => {
   await using service = await createListApi()
   const list = await service.newList()
-  expectRefusal(await service.add(list, { contacts: [] }), 422, 'validation_failed', 'contacts')
+  expectError(await service.add(list, { contacts: [] }), 422, 'validation_failed', 'contacts')
   const key = await service.newKey([], await service.newAccount())
-  expectRefusal(await service.add(list, { contacts: [] }, { key }), 404, 'contact_list_not_found')
+  expectError(await service.add(list, { contacts: [] }, { key }), 404, 'contact_list_not_found')
 })
 
 describe('one contact', () => {
@@ -104,7 +104,7 @@ describe('one contact', () => {
     await using service = await createListApi()
     const list = await service.newList()
     await service.add(list, { email: 'Bob@x.test', metadata: { a: 1 } })
-    expectRefusal(await service.add(list, { email: 'bOB@X.test', metadata: { a: 2 } }), 409, 'contact_exists')
+    expectError(await service.add(list, { email: 'bOB@X.test', metadata: { a: 2 } }), 409, 'contact_exists')
     const read = await service.api('GET', `/v1/contact-lists/${list}/contacts/bob@x.test`)
     expect(at(read.body, 'data')).toMatchObject({ email: 'Bob@x.test', metadata: { a: 1 } })
     const other = await service.newList()
@@ -136,7 +136,7 @@ describe('one contact', () => {
   ])('with the address %j is a 422', async (email) => {
     await using service = await createListApi()
     const list = await service.newList()
-    expectRefusal(await service.add(list, { email }), 422, 'invalid_address', 'email')
+    expectError(await service.add(list, { email }), 422, 'invalid_address', 'email')
     await expectCounts(service, list, {})
   })
 
@@ -153,7 +153,7 @@ describe('one contact', () => {
       [{ email: 'a@x.test', name: 'Ada' }, 'name'],
       [{ contacts: [] }, 'contacts'],
     ] as const)
-      expectRefusal(await service.add(list, body), 422, 'validation_failed', field)
+      expectError(await service.add(list, body), 422, 'validation_failed', field)
     await expectCounts(service, list, {})
   })
 
@@ -162,13 +162,9 @@ describe('one contact', () => {
     await using service = await createListApi()
     const list = await service.newList()
     const key = await service.newKey([], await service.newAccount())
-    expectRefusal(await service.add(list, { email: 'a@x.test' }, { key }), 404, 'contact_list_not_found')
-    expectRefusal(await service.add('x', { email: 'a@x.test' }), 404, 'contact_list_not_found')
-    expectRefusal(
-      await service.add(list, { contacts: [{ email: 'a@x.test' }] }, { key }),
-      404,
-      'contact_list_not_found',
-    )
+    expectError(await service.add(list, { email: 'a@x.test' }, { key }), 404, 'contact_list_not_found')
+    expectError(await service.add('x', { email: 'a@x.test' }), 404, 'contact_list_not_found')
+    expectError(await service.add(list, { contacts: [{ email: 'a@x.test' }] }, { key }), 404, 'contact_list_not_found')
     await expectCounts(service, list, {})
   })
 
@@ -250,7 +246,7 @@ describe('many contacts', () => {
     await expectCounts(service, list, { active: 10_000 })
     const other = await service.newList()
     const more = await service.add(other, { contacts: [...contacts, { email: 'more@x.test' }] })
-    expectRefusal(more, 422, 'validation_failed', 'contacts')
+    expectError(more, 422, 'validation_failed', 'contacts')
     await expectCounts(service, other, {})
     expectBalanced(service)
   })
@@ -348,8 +344,8 @@ describe('on a list with double opt-in', () => {
     const list = await service.newList({ double_opt_in: true })
     service.app.db.run('UPDATE domains SET verified_at = NULL')
     const before = service.stored()
-    expectRefusal(await service.add(list, { email: 'a@x.test' }), 422, 'no_verified_domain')
-    expectRefusal(await service.add(list, { contacts: [{ email: 'a@x.test' }] }), 422, 'no_verified_domain')
+    expectError(await service.add(list, { email: 'a@x.test' }), 422, 'no_verified_domain')
+    expectError(await service.add(list, { contacts: [{ email: 'a@x.test' }] }), 422, 'no_verified_domain')
     expect(service.stored()).toEqual(before)
     const confirmed = await service.add(list, { contacts: [{ email: 'a@x.test' }], confirmed: true })
     expect(confirmed.body).toEqual({ data: { inserted: 1, duplicates: 0, total_requested: 1 }, errors: [] })
@@ -412,11 +408,11 @@ describe('the list of contacts', () => {
     await using service = await createListApi()
     const list = await service.newList()
     const refused = await service.api('GET', `/v1/contact-lists/${list}/contacts?status=asleep`)
-    expectRefusal(refused, 422, 'validation_failed', 'status')
+    expectError(refused, 422, 'validation_failed', 'status')
     expect(String(at(refused.body, 'message'))).toMatch(/active.*pending.*unsubscribed.*bounced.*complained/)
     const none = '/v1/contact-lists/01234567-89ab-7def-8123-456789abcdef/contacts'
     for (const query of ['', '?status=active'])
-      expectRefusal(await service.api('GET', `${none}${query}`), 404, 'contact_list_not_found')
+      expectError(await service.api('GET', `${none}${query}`), 404, 'contact_list_not_found')
   })
 })
 

@@ -1,18 +1,18 @@
 import { expect, test } from 'bun:test'
-import { exportPieces } from '#features/audience/contact-lists/export.ts'
+import { exportChunks } from '#features/audience/contact-lists/export.ts'
 import { getList } from '#features/setup/contact-store/lists.ts'
-import { insertContact, moveContacts } from '#features/setup/contact-store/status.ts'
+import { insertContact, transitionContacts } from '#features/setup/contact-store/status.ts'
 import { KiB } from '#platform/units.ts'
 import { expectBalanced } from '#test/support/books.ts'
-import { createEmailApi, expectRefusal, NOW } from '#test/support/email-api.ts'
-import { completed, contactsOf, exportFile, imported, makeList } from './files.ts'
+import { createEmailApi, expectError, NOW } from '#test/support/email-api.ts'
+import { completed, createList, exportFile, imported, listContacts } from './files.ts'
 
 const AT = new Date(NOW).toISOString()
 
 // Proves: contact-21
 test('an export has its columns, is a download, and escapes what a spreadsheet would take for a formula', async () => {
   await using service = await createEmailApi()
-  const list = await makeList(service)
+  const list = await createList(service)
   const contacts: [email: string, metadata: Record<string, unknown>, line: string][] = [
     ['a@x.test', {}, `a@x.test,active,${AT},,${AT},`],
     ['+B@x.test', { n: 1 }, `'+B@x.test,active,${AT},,${AT},"{""n"":1}"`],
@@ -33,9 +33,9 @@ test('an export has its columns, is a download, and escapes what a spreadsheet w
 
 // Proves: contact-21
 test('an export and its import into another list are the identity but for the times, whatever the cells begin with', async () => {
-  await using service = await createEmailApi({ works: true })
+  await using service = await createEmailApi({ runsTasks: true })
   const { app, actor } = service
-  const list = await makeList(service)
+  const list = await createList(service)
   const starts = ['', '=', '+', '-', '@', '\t', '\r', '\n', "'", "'=", '"', ',', ';', ' ', '\ufeff', '\uff1d', 'é', '|']
   const statuses = ['active', 'unsubscribed', 'bounced', 'complained'] as const
   await service.api('POST', `/v1/contact-lists/${list}/contacts`, {
@@ -47,17 +47,17 @@ test('an export and its import into another list are the identity but for the ti
   await app.commit.write((tx) => {
     for (const [i] of starts.entries()) {
       const to = statuses[i % statuses.length] ?? 'active'
-      if (to !== 'active') moveContacts(app, tx, { accountId: actor.accountId, addressKey: `u${i}@x.test`, to })
+      if (to !== 'active') transitionContacts(app, tx, { accountId: actor.accountId, addressKey: `u${i}@x.test`, to })
     }
   })
-  const before = await contactsOf(service, list)
+  const before = await listContacts(service, list)
   expect(before).toHaveLength(starts.length)
   const file = await (await exportFile(service, list)).text()
   // However the file is parted.
   for (const cell of file.split(/[,;|\t\r\n]/)) expect(cell).not.toMatch(/^[ "]*[=+\-@\uff1d]/)
-  const other = await makeList(service, { name: 'Others' })
+  const other = await createList(service, { name: 'Others' })
   expect(await imported(service, other, file)).toEqual(completed(starts.length))
-  expect(await contactsOf(service, other)).toEqual(before)
+  expect(await listContacts(service, other)).toEqual(before)
   const again = await (await exportFile(service, other)).text()
   const withoutTimes = (text: string) => text.replaceAll(/,[^,"]*Z,([^,"]*Z)?,[^,"]*Z,/g, ',')
   expect(withoutTimes(again)).toBe(withoutTimes(file))
@@ -66,8 +66,8 @@ test('an export and its import into another list are the identity but for the ti
 
 // Proves: contact-21
 test('an export of many has each once, oldest first, all or those in one status', async () => {
-  await using service = await createEmailApi({ works: true })
-  const list = await makeList(service)
+  await using service = await createEmailApi({ runsTasks: true })
+  const list = await createList(service)
   const count = 2_345
   const lines = Array.from({ length: count }, (_, i) => `u${i}@x.test,${i % 3 === 0 ? 'bounced' : 'active'}`)
   await imported(service, list, ['email,status', ...lines].join('\n'))
@@ -87,18 +87,18 @@ test('an export of many has each once, oldest first, all or those in one status'
 
 test('an export of another account, of no list and of no status is refused', async () => {
   await using service = await createEmailApi()
-  const list = await makeList(service)
+  const list = await createList(service)
   const key = await service.newKey([], await service.newAccount())
   const path = `/v1/contact-lists/${list}/contacts/export`
-  expectRefusal(await service.api('GET', path, undefined, { key }), 404, 'contact_list_not_found')
-  expectRefusal(await service.api('GET', '/v1/contact-lists/none/contacts/export'), 404, 'contact_list_not_found')
-  expectRefusal(await service.api('GET', `${path}?status=gone`), 422, 'validation_failed', 'status')
+  expectError(await service.api('GET', path, undefined, { key }), 404, 'contact_list_not_found')
+  expectError(await service.api('GET', '/v1/contact-lists/none/contacts/export'), 404, 'contact_list_not_found')
+  expectError(await service.api('GET', `${path}?status=gone`), 422, 'validation_failed', 'status')
 })
 
 test('an export of long metadata is written in small pieces, and has each contact once', async () => {
   await using service = await createEmailApi()
   const { app, actor } = service
-  const list = getList(app.db, actor.accountId, await makeList(service))
+  const list = getList(app.db, actor.accountId, await createList(service))
   const emails = Array.from({ length: 300 }, (_, i) => `u${i}@x.test`)
   await app.commit.write((tx) => {
     for (const [i, email] of emails.entries()) {
@@ -107,7 +107,7 @@ test('an export of long metadata is written in small pieces, and has each contac
     }
   })
   for (const status of [undefined, 'active'] as const) {
-    const pieces = [...exportPieces(app.db, list.id, status)]
+    const pieces = [...exportChunks(app.db, list.id, status)]
     // The heading, eight pieces of 256 KiB at most and a row, and the end.
     expect([pieces.length, Math.max(...pieces.map(({ length }) => length)) < 280 * KiB]).toEqual([9, true])
     const lines = Buffer.concat(pieces).toString().trimEnd().split('\r\n').slice(1)

@@ -1,13 +1,13 @@
 /** @module Files of contacts for tests: lists, uploads, operations, and what is on a list and on disk. */
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { type ApiAnswer, at, type TestApi } from '#test/support/api.ts'
+import { type ApiResponse, at, type TestApi } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 
 type Json = Record<string, unknown>
 
 /** Makes a list; gives its id. */
-export async function makeList({ api }: Pick<TestApi, 'api'>, fields: Json = {}): Promise<string> {
+export async function createList({ api }: Pick<TestApi, 'api'>, fields: Json = {}): Promise<string> {
   const answer = await api('POST', '/v1/contact-lists', { name: 'People', ...fields })
   return String(at(answer.body, 'data', 'id'))
 }
@@ -18,7 +18,7 @@ export async function postFile(
   list: string,
   body: string | Uint8Array | ReadableStream<Uint8Array>,
   { query = '', headers = {} }: { query?: string; headers?: Record<string, string> } = {},
-): Promise<ApiAnswer> {
+): Promise<ApiResponse> {
   const response = await fetch(`${url}/v1/contact-lists/${list}/contacts/import${query}`, {
     method: 'POST',
     headers: { authorization: `Bearer ${key}`, 'content-type': 'text/csv', ...headers },
@@ -28,7 +28,7 @@ export async function postFile(
 }
 
 /** The operation of an accepted import, once it is over. */
-export async function untilOver(service: Pick<TestApi, 'api'>, posted: ApiAnswer): Promise<Json> {
+export async function waitForEnd(service: Pick<TestApi, 'api'>, posted: ApiResponse): Promise<Json> {
   if (posted.status !== 202) throw new Error(`refused: ${JSON.stringify(posted.body)}`)
   const id = String(at(posted.body, 'data', 'operation_id'))
   return eventually(async () => {
@@ -44,7 +44,7 @@ export async function imported(
   file: string | Uint8Array,
   query?: string,
 ): Promise<Json> {
-  const operation = await untilOver(service, await postFile(service, list, file, query === undefined ? {} : { query }))
+  const operation = await waitForEnd(service, await postFile(service, list, file, query === undefined ? {} : { query }))
   const { operation_type, status, total_items, completed_items, failed_items, error_summary, metadata } = operation
   const { inserted, duplicates, errors } = metadata as Json
   return {
@@ -70,7 +70,7 @@ export const completed = (inserted: number, duplicates = 0) => ({
 })
 
 /** Address, status and metadata of all contacts of a list, oldest first. */
-export async function contactsOf({ api }: Pick<TestApi, 'api'>, list: string): Promise<unknown[]> {
+export async function listContacts({ api }: Pick<TestApi, 'api'>, list: string): Promise<unknown[]> {
   const rows: unknown[] = []
   for (let page = 1; ; page++) {
     const { body } = await api('GET', `/v1/contact-lists/${list}/contacts?per_page=100&page=${page}`)

@@ -1,7 +1,7 @@
 /** @module An account with contact lists, for tests, and a look at what is stored of its contacts. */
 import { expect } from 'bun:test'
-import { contactStatusName } from '#features/setup/contact-store/status.ts'
-import type { ApiAnswer, ApiOptions } from '#test/support/api.ts'
+import { toContactStatus } from '#features/setup/contact-store/status.ts'
+import type { ApiOptions, ApiResponse } from '#test/support/api.ts'
 import { at } from '#test/support/api.ts'
 import type { TestAppOptions } from '#test/support/app.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
@@ -10,7 +10,7 @@ export interface ListApi extends EmailApi {
   /** Makes a list; its id. */
   newList(fields?: Record<string, unknown>, options?: ApiOptions): Promise<string>
   /** Adds one contact with these fields, or several with `contacts`. */
-  add(list: string, body: Record<string, unknown>, options?: ApiOptions): Promise<ApiAnswer>
+  add(list: string, body: Record<string, unknown>, options?: ApiOptions): Promise<ApiResponse>
   /** The status of each contact of a list, by address. */
   statuses(list: string): Promise<Record<string, string>>
   /** Row id of a list. */
@@ -63,7 +63,7 @@ export async function expectCounts(service: ListApi, list: string, counts: Recor
       'SELECT status, count(*) AS n FROM contacts WHERE list_id = ? GROUP BY status',
     )
     .all(service.rowOf(list))
-  expect(Object.fromEntries(rows.map(({ status, n }) => [contactStatusName(status), n]))).toEqual(counts)
+  expect(Object.fromEntries(rows.map(({ status, n }) => [toContactStatus(status), n]))).toEqual(counts)
   const total = Object.values(counts).reduce((sum, n) => sum + n, 0)
   expect(at((await api('GET', `/v1/contact-lists/${list}`)).body, 'data', 'contact_count')).toBe(total)
   for (const status of ['active', 'pending', 'unsubscribed', 'bounced', 'complained']) {

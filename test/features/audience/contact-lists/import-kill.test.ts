@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { existsSync, readdirSync, rmSync } from 'node:fs'
 import { connect } from 'node:net'
-import { KilledService, makeFolder } from '#test/kill/run.ts'
+import { createFolder, KilledService } from '#test/kill/run.ts'
 import { prepareDataDirectory } from '#test/kill/service.ts'
 import { eventually } from '#test/support/app.ts'
 
@@ -14,7 +14,7 @@ const lineOf = (i: number): string => (i % 50 === 0 ? `nobody ${i}` : i % 70 ===
 
 // Proves: contact-20
 test('kill -9 at any moment of an import neither skips a line nor does one twice, and what was coming in is removed', async () => {
-  const folder = makeFolder()
+  const folder = createFolder()
   const service = await KilledService.make(folder, 'serve', {})
   try {
     const key = await prepareDataDirectory(service.settings)

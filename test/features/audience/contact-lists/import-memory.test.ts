@@ -2,12 +2,12 @@ import { expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { MiB } from '#platform/units.ts'
-import { makeList } from './files.ts'
+import { createList } from './files.ts'
 
 const CHILD = new URL('../../../support/service-process.ts', import.meta.url).pathname
 const FILE_BYTES = 256 * MiB
 /** With the garbage that may pile up before it is collected: a quarter of the memory for bodies. */
-const MOST_GROWN_BYTES = 100 * MiB
+const MAX_GROWN_BYTES = 100 * MiB
 
 /** Posts a file over a socket of its own: other clients mend the path. Gives the first line of the answer. */
 function post(url: string, path: string, key: string, file: Uint8Array): Promise<string> {
@@ -41,7 +41,7 @@ test.each([
     const heldBytes = (what: 'VmHWM' | 'VmRSS') =>
       Number(new RegExp(`^${what}:\\s+(\\d+) kB$`, 'm').exec(readFileSync(`/proc/${child.pid}/status`, 'utf8'))?.[1]) *
       1024
-    const list = await makeList({
+    const list = await createList({
       api: async (method, path, body) => {
         const response = await fetch(`${url}${path}`, {
           method,
@@ -54,7 +54,7 @@ test.each([
     const before = heldBytes('VmRSS')
     const file = Buffer.alloc(FILE_BYTES, 'somebody@x.test\n')
     expect(await post(url, `${prefix}/contact-lists/${list}/contacts/import`, key, file)).toBe('HTTP/1.1 202 Accepted')
-    expect(Math.max(0, heldBytes('VmHWM') - before - MOST_GROWN_BYTES)).toBe(0)
+    expect(Math.max(0, heldBytes('VmHWM') - before - MAX_GROWN_BYTES)).toBe(0)
   } finally {
     child.stdin.end()
     await child.exited

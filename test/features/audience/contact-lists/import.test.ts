@@ -8,19 +8,19 @@ import { seconds } from '#platform/units.ts'
 import { at, type TestApi } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/books.ts'
-import { testDisk } from '#test/support/disk.ts'
-import { createEmailApi, expectRefusal } from '#test/support/email-api.ts'
-import { completed, contactsOf, imported, makeList, postFile, spooledFiles, untilOver } from './files.ts'
+import { createTestDisk } from '#test/support/disk.ts'
+import { createEmailApi, expectError } from '#test/support/email-api.ts'
+import { completed, createList, imported, listContacts, postFile, spooledFiles, waitForEnd } from './files.ts'
 
 /** A service that imports. */
-const createImporting = (settings: Record<string, string> = {}) => createEmailApi({ works: true, settings })
+const createImportService = (settings: Record<string, string> = {}) => createEmailApi({ runsTasks: true, settings })
 
 const two = [
   ['a@x.test', 'active', { name: 'Ada' }],
   ['B@x.test', 'active', {}],
 ]
 
-const NO_OBJECT = 'Its metadata is not a JSON object, or is nested deeper than 64 levels.'
+const NOT_AN_OBJECT = 'Its metadata is not a JSON object, or is nested deeper than 64 levels.'
 
 describe('an import', () => {
   const files: [string, string][] = [
@@ -37,20 +37,20 @@ describe('an import', () => {
   ]
   // Proves: contact-20
   test.each(files)('reads a file %s', async (_, file) => {
-    await using service = await createImporting()
-    const list = await makeList(service)
+    await using service = await createImportService()
+    const list = await createList(service)
     expect(await imported(service, list, file)).toEqual(completed(2))
-    expect(await contactsOf(service, list)).toEqual(two)
+    expect(await listContacts(service, list)).toEqual(two)
     await eventually(() => spooledFiles(service).length === 0)
     expectBalanced(service)
   })
 
   test('reads one column of addresses without a header, also of one line', async () => {
-    await using service = await createImporting()
-    const list = await makeList(service)
+    await using service = await createImportService()
+    const list = await createList(service)
     expect(await imported(service, list, '\ufeffa@x.test\r\nAda <b@x.test>\r\n')).toEqual(completed(2))
     expect(await imported(service, list, 'c@x.test')).toEqual(completed(1))
-    expect(await contactsOf(service, list)).toEqual(
+    expect(await listContacts(service, list)).toEqual(
       ['a@x.test', 'b@x.test', 'c@x.test'].map((email) => [email, 'active', {}]),
     )
   })
@@ -58,7 +58,7 @@ describe('an import', () => {
   // Proves: operation-6, operation-8, contact-20
   test('is an operation: pending when the whole file is stored, then completed; begun once in the audit log', async () => {
     await using service = await createEmailApi()
-    const list = await makeList(service)
+    const list = await createList(service)
     const posted = await postFile(service, list, 'email,n\na@x.test,1\nnobody,2\na@X.test,3\n')
     const id = String(at(posted.body, 'data', 'operation_id'))
     expect({ status: posted.status, body: posted.body }).toEqual({
@@ -84,7 +84,7 @@ describe('an import', () => {
     expect(await operation()).toEqual(pending)
     expect(spooledFiles(service)).toHaveLength(1)
     const importer = startImporter(service.app)
-    await untilOver(service, posted)
+    await waitForEnd(service, posted)
     await importer.stop()
     const errors = [{ line: 3, error: '"nobody" is not an address: it has no @ after a local part.' }]
     expect(await operation()).toEqual({
@@ -108,15 +108,15 @@ describe('an import', () => {
   })
 
   test('leaves contacts of the list as they are, whatever the file says of them, and counts them as completed', async () => {
-    await using service = await createImporting()
-    const list = await makeList(service)
+    await using service = await createImportService()
+    const list = await createList(service)
     expect(await imported(service, list, 'email,status,n\na@x.test,,1\nb@x.test,unsubscribed,1\n')).toEqual(
       completed(2),
     )
     expect(await imported(service, list, 'email,status,n\nA@x.test,complained,2\nb@x.test,active,2\n')).toEqual(
       completed(0, 2),
     )
-    expect(await contactsOf(service, list)).toEqual([
+    expect(await listContacts(service, list)).toEqual([
       ['a@x.test', 'active', { n: '1' }],
       ['b@x.test', 'unsubscribed', { n: '1' }],
     ])
@@ -124,8 +124,8 @@ describe('an import', () => {
   })
 
   test('puts who left, bounced or complained on the list as such, by the file or by the suppression list', async () => {
-    await using service = await createImporting()
-    const list = await makeList(service, {
+    await using service = await createImportService()
+    const list = await createList(service, {
       welcome_email_enabled: true,
       welcome_email_subject: 'Hi',
       welcome_email_text_body: 'Welcome',
@@ -141,7 +141,7 @@ describe('an import', () => {
     const here = ['u', 'h', 'c', 'm'].map((name) => `${name}@here.test,`)
     const file = ['email,status', ...there.map((status, i) => `${i}@x.test,${status}`), ...here].join('\n')
     expect(await imported(service, list, file)).toEqual(completed(10))
-    expect(await contactsOf(service, list)).toEqual(
+    expect(await listContacts(service, list)).toEqual(
       [
         ['0@x.test', 'active'],
         ['1@x.test', 'active'],
@@ -166,8 +166,8 @@ describe('an import', () => {
 
   // Proves: operation-6
   test('tells the first 100 wrong lines and counts all', async () => {
-    await using service = await createImporting()
-    const list = await makeList(service)
+    await using service = await createImportService()
+    const list = await createList(service)
     const result = await imported(service, list, `email\n${'nobody\n'.repeat(1000)}a@x.test\n`)
     expect(result).toMatchObject({ status: 'completed', items: [1001, 1, 1000], inserted: 1, duplicates: 0 })
     expect((result['errors'] as { line: number }[]).map(({ line }) => line)).toEqual(
@@ -179,11 +179,11 @@ describe('an import', () => {
   })
 
   test('keeps who left, bounced or complained elsewhere on the suppression list, so that no way back of other lists brings it back', async () => {
-    await using service = await createImporting()
+    await using service = await createImportService()
     const { app, actor, api } = service
     const [list, other] = [
-      await makeList(service, { double_opt_in: true }),
-      await makeList(service, { name: 'Others' }),
+      await createList(service, { double_opt_in: true }),
+      await createList(service, { name: 'Others' }),
     ]
     const names = ['unsubscribed', 'bounced', 'complained']
     for (const name of names) await api('POST', `/v1/contact-lists/${other}/contacts`, { email: `${name}@x.test` })
@@ -199,7 +199,7 @@ describe('an import', () => {
     ])
     const left = { accountId: actor.accountId, addressKey: 'unsubscribed@x.test' }
     await app.commit.write((tx) => resubscribeContacts(app, tx, left))
-    const statuses = async (of: string) => ((await contactsOf(service, of)) as string[][]).map(([, status]) => status)
+    const statuses = async (of: string) => ((await listContacts(service, of)) as string[][]).map(([, status]) => status)
     expect([await statuses(list), await statuses(other)]).toEqual([
       ['unsubscribed', 'bounced', 'complained', 'complained'],
       ['active', 'bounced', 'complained'],
@@ -214,15 +214,15 @@ describe('an import', () => {
   })
 
   test('takes metadata that is nested as deep as a body may be, and no deeper', async () => {
-    await using service = await createImporting()
-    const list = await makeList(service)
+    await using service = await createImportService()
+    const list = await createList(service)
     const nested = (depth: number) => `"{""a"":${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}}"`
     const file = `email,metadata\na@x.test,${nested(64)}\nb@x.test,${nested(65)}\nc@x.test,${nested(12_000)}\n`
     expect(await imported(service, list, file)).toMatchObject({
       inserted: 1,
       errors: [
-        { line: 3, error: NO_OBJECT },
-        { line: 4, error: NO_OBJECT },
+        { line: 3, error: NOT_AN_OBJECT },
+        { line: 4, error: NOT_AN_OBJECT },
       ],
     })
     expect((await service.api('GET', `/v1/contact-lists/${list}/contacts`)).status).toBe(200)
@@ -230,13 +230,13 @@ describe('an import', () => {
 
   // Proves: contact-20
   test('tells what is wrong with each kind of line, and imports the others', async () => {
-    await using service = await createImporting({ TASSIS_MAX_METADATA_BYTES: '1KiB' })
-    const list = await makeList(service)
+    await using service = await createImportService({ TASSIS_MAX_METADATA_BYTES: '1KiB' })
+    const list = await createList(service)
     const lines: [line: number, text: string, error?: string][] = [
       [5, 'a@x.test,,,'],
       [6, 'b@x.test,gold,,', expect.stringMatching(/"gold" is no status: a status is active, pending, /)],
-      [7, 'c@x.test,,[1],', NO_OBJECT],
-      [8, 'd@x.test,,{,', NO_OBJECT],
+      [7, 'c@x.test,,[1],', NOT_AN_OBJECT],
+      [8, 'd@x.test,,{,', NOT_AN_OBJECT],
       [9, `e@x.test,,,${'x'.repeat(2000)}`, 'Its metadata has more than 1024 bytes of JSON.'],
       [10, 'f@x.test,,,,more', 'It has 5 fields instead of 4.'],
       [11, '"g@x.test,,,', 'A quote that begins in it is not closed within 64 KiB.'],
@@ -258,7 +258,7 @@ describe('an import', () => {
       errors,
       error_summary: { message: expect.stringMatching(/^10 lines were not imported; the first is line 6: "gold"/) },
     })
-    expect(await contactsOf(service, list)).toEqual([
+    expect(await listContacts(service, list)).toEqual([
       ['a@x.test', 'active', {}],
       ['h@x.test', 'active', { b: 'two\nlines' }],
       ['l@x.test', 'active', {}],
@@ -269,7 +269,7 @@ describe('an import', () => {
   // Proves: contact-20
   test('of a list with double opt-in asks everybody, at the rate of many, unless they have confirmed', async () => {
     await using service = await createEmailApi()
-    const list = await makeList(service, { double_opt_in: true })
+    const list = await createList(service, { double_opt_in: true })
     const importer = startImporter(service.app)
     expect(await imported(service, list, 'email,status\na@x.test,\nb@x.test,pending\nc@x.test,unsubscribed\n')).toEqual(
       completed(3),
@@ -278,7 +278,7 @@ describe('an import', () => {
       await imported(service, list, 'email,status\nd@x.test,\ne@x.test,pending\nf@x.test,bounced\n', '?confirmed=true'),
     ).toEqual(completed(3))
     await importer.stop()
-    expect(await contactsOf(service, list)).toEqual(
+    expect(await listContacts(service, list)).toEqual(
       [
         ['a@x.test', 'pending'],
         ['b@x.test', 'pending'],
@@ -302,16 +302,16 @@ describe('an import', () => {
 
   test('of a list with double opt-in is a 422 while there is no domain to ask from, and stores nothing', async () => {
     await using service = await createEmailApi()
-    const list = await makeList(service, { double_opt_in: true })
+    const list = await createList(service, { double_opt_in: true })
     service.app.db.run('UPDATE domains SET verified_at = NULL')
-    expectRefusal(await postFile(service, list, 'a@x.test\n'), 422, 'no_verified_domain')
+    expectError(await postFile(service, list, 'a@x.test\n'), 422, 'no_verified_domain')
     expect(spooledFiles(service)).toEqual([])
     expect((await postFile(service, list, 'a@x.test\n', { query: '?confirmed=true' })).status).toBe(202)
   })
 
   test('welcomes each new contact once, where the list has a welcome', async () => {
     await using service = await createEmailApi()
-    const list = await makeList(service, {
+    const list = await createList(service, {
       welcome_email_enabled: true,
       welcome_email_subject: 'Hi',
       welcome_email_text_body: 'Welcome',
@@ -328,13 +328,13 @@ describe('an import', () => {
   })
 
   test('of many lines lets others in between', async () => {
-    await using service = await createImporting()
-    const list = await makeList(service)
+    await using service = await createImportService()
+    const list = await createList(service)
     const count = 20_000
     const posted = await postFile(service, list, Array.from({ length: count }, (_, i) => `u${i}@x.test`).join('\n'))
     let answeredMeanwhile = 0
     let isOver = false
-    const importing = untilOver(service, posted).finally(() => {
+    const importing = waitForEnd(service, posted).finally(() => {
       isOver = true
     })
     while (!isOver) {
@@ -352,7 +352,7 @@ describe('an import', () => {
     await using service = await createEmailApi()
     const other = await service.newAccount()
     const otherApi = { ...service, key: await service.newKey([], other) }
-    const list = await makeList(service)
+    const list = await createList(service)
     const long = await postFile(service, list, Array.from({ length: 20_000 }, (_, i) => `u${i}@x.test`).join('\n'))
     const { body } = await service.api('POST', '/v1/contact-lists', { name: 'Theirs' }, { key: otherApi.key })
     const short = await postFile(otherApi, String(at(body, 'data', 'id')), 'a@x.test\n')
@@ -371,7 +371,7 @@ describe('an import', () => {
   // Proves: operation-8
   test('ends as failed when its list is deleted, and what was imported is counted', async () => {
     await using service = await createEmailApi()
-    const list = await makeList(service)
+    const list = await createList(service)
     const posted = await postFile(service, list, Array.from({ length: 20_000 }, (_, i) => `u${i}@x.test`).join('\n'))
     const importer = startImporter(service.app)
     const id = String(at(posted.body, 'data', 'operation_id'))
@@ -379,7 +379,7 @@ describe('an import', () => {
       async () => Number(at((await service.api('GET', `/v1/operations/${id}`)).body, 'data', 'completed_items')) > 0,
     )
     expect((await service.api('DELETE', `/v1/contact-lists/${list}`)).status).toBe(204)
-    const operation = await untilOver(service, posted)
+    const operation = await waitForEnd(service, posted)
     await eventually(() => spooledFiles(service).length === 0)
     await importer.stop()
     expect(operation).toMatchObject({
@@ -395,12 +395,12 @@ describe('an import', () => {
     ['cut', (path: string) => truncateSync(path, 3)],
   ])('ends as failed when its file is %s', async (_, damage) => {
     await using service = await createEmailApi()
-    const list = await makeList(service)
+    const list = await createList(service)
     const posted = await postFile(service, list, 'email\na@x.test\n')
     const [file = ''] = spooledFiles(service)
     damage(join(service.dataDir, 'imports', file))
     const importer = startImporter(service.app)
-    expect(await untilOver(service, posted)).toMatchObject({
+    expect(await waitForEnd(service, posted)).toMatchObject({
       status: 'failed',
       error_summary: { message: 'The file is not there any more; import it again.' },
     })
@@ -411,7 +411,7 @@ describe('an import', () => {
 
   test('goes on after the end of the service where it was, and what the end left half done is removed', async () => {
     await using service = await createEmailApi()
-    const list = await makeList(service)
+    const list = await createList(service)
     const count = 5_000
     const posted = await postFile(service, list, Array.from({ length: count }, (_, i) => `u${i}@x.test`).join('\n'))
     await Bun.write(join(service.dataDir, 'imports', 'left.csv'), 'half')
@@ -422,7 +422,7 @@ describe('an import', () => {
     expect(before).toBeLessThan(count)
     expect(spooledFiles(service)).toHaveLength(1)
     const second = startImporter(service.app)
-    expect(await untilOver(service, posted)).toMatchObject({
+    expect(await waitForEnd(service, posted)).toMatchObject({
       status: 'completed',
       completed_items: count,
       failed_items: 0,
@@ -475,10 +475,10 @@ describe('a file that is no file of contacts', () => {
   // Proves: contact-20
   test.each(unreadable)('%s is a 422 that says what is expected, and nothing stays', async (_, file, message) => {
     await using service = await createEmailApi()
-    const list = await makeList(service)
+    const list = await createList(service)
     const before = service.stored()
     const answer = await postFile(service, list, file)
-    expectRefusal(answer, 422, 'invalid_csv', 'body')
+    expectError(answer, 422, 'invalid_csv', 'body')
     expect(at(answer.body, 'message')).toMatch(message)
     expect(spooledFiles(service)).toEqual([])
     expect(service.stored()).toEqual(before)
@@ -487,7 +487,7 @@ describe('a file that is no file of contacts', () => {
 
   test('is refused when its beginning shows it, before the rest is there', async () => {
     await using service = await createEmailApi()
-    const list = await makeList(service)
+    const list = await createList(service)
     const socket = await upload(service, list, { contentLength: 100_000_000 })
     socket.write(`name,first\n${'x,y\n'.repeat(20_000)}`)
     expect(await socket.answer()).toMatch(/^HTTP\/1\.1 422 /)
@@ -530,8 +530,8 @@ describe('an upload', () => {
     ['compressed', { 'content-encoding': 'gzip' }],
   ])('%s is a 415', async (_, headers) => {
     await using service = await createEmailApi()
-    expectRefusal(
-      await postFile(service, await makeList(service), 'a@x.test', { headers }),
+    expectError(
+      await postFile(service, await createList(service), 'a@x.test', { headers }),
       415,
       'unsupported_media_type',
     )
@@ -540,25 +540,25 @@ describe('an upload', () => {
 
   test('to a list of another account, or to none, is a 404', async () => {
     await using service = await createEmailApi()
-    const list = await makeList(service)
+    const list = await createList(service)
     const stranger = { url: service.url, key: await service.newKey([], await service.newAccount()) }
-    expectRefusal(await postFile(stranger, list, 'a@x.test'), 404, 'contact_list_not_found')
-    expectRefusal(await postFile(service, 'nothing', 'a@x.test'), 404, 'contact_list_not_found')
+    expectError(await postFile(stranger, list, 'a@x.test'), 404, 'contact_list_not_found')
+    expectError(await postFile(service, 'nothing', 'a@x.test'), 404, 'contact_list_not_found')
     expect(spooledFiles(service)).toEqual([])
   })
 
   test('above the limit is a 413, said by its length or found out on the way, and nothing stays', async () => {
     await using service = await createEmailApi({ settings: { TASSIS_IMPORT_MAX_BYTES: '1MiB' } })
-    const list = await makeList(service)
+    const list = await createList(service)
     const line = Buffer.from('somebody@x.test\n')
-    expectRefusal(await postFile(service, list, Buffer.alloc(2 ** 20 + 1, line)), 413, 'payload_too_large')
+    expectError(await postFile(service, list, Buffer.alloc(2 ** 20 + 1, line)), 413, 'payload_too_large')
     const unknown = new ReadableStream<Uint8Array>({
       start(controller) {
         for (let i = 0; i < 40; i++) controller.enqueue(Buffer.alloc(64 * 1024, line))
         controller.close()
       },
     })
-    expectRefusal(await postFile(service, list, unknown), 413, 'payload_too_large')
+    expectError(await postFile(service, list, unknown), 413, 'payload_too_large')
     expect(spooledFiles(service)).toEqual([])
     expect((await postFile(service, list, Buffer.alloc(2 ** 20, line))).status).toBe(202)
     // Of other bodies the limit is another.
@@ -570,18 +570,18 @@ describe('an upload', () => {
       settings: { TASSIS_MAX_BODY_BYTES: '64KiB', TASSIS_MEMORY_BUDGET: '16MiB' },
     })
     const file = Buffer.alloc(24 * 2 ** 20, 'somebody@x.test\n')
-    expect((await postFile(service, await makeList(service), file)).status).toBe(202)
+    expect((await postFile(service, await createList(service), file)).status).toBe(202)
     // Whatever the base URL of the client ends with.
-    const list = await makeList(service, { name: 'Others' })
+    const list = await createList(service, { name: 'Others' })
     expect((await postFile({ ...service, url: `${service.url}/` }, list, file)).status).toBe(202)
     expect(service.app.memory.inUseBytes).toBe(0)
   })
 
   test('while the disk is nearly full is a 507, and nothing stays', async () => {
     let isLow = true
-    await using service = await createEmailApi({ disk: testDisk(() => isLow) })
-    const list = await makeList(service)
-    expectRefusal(await postFile(service, list, 'a@x.test'), 507, 'insufficient_storage')
+    await using service = await createEmailApi({ disk: createTestDisk(() => isLow) })
+    const list = await createList(service)
+    expectError(await postFile(service, list, 'a@x.test'), 507, 'insufficient_storage')
     isLow = false
     const socket = await upload(service, list, { contentLength: 100 })
     socket.write('a@x.test\n')
@@ -598,7 +598,7 @@ describe('an upload', () => {
     ['of unknown length', {}, '9\r\na@x.test\n\r\n'],
   ])('%s whose client goes away leaves nothing', async (_, length, piece) => {
     await using service = await createEmailApi()
-    const list = await makeList(service)
+    const list = await createList(service)
     const before = service.stored()
     const socket = await upload(service, list, length)
     socket.write(piece)
@@ -612,7 +612,7 @@ describe('an upload', () => {
   test('that stands still for a minute is a 408, and nothing stays; one that goes on may take as long as it needs', async () => {
     await using service = await createEmailApi()
     const { clock } = service
-    const list = await makeList(service)
+    const list = await createList(service)
     const step = 'somebody@x.test\n'.repeat(20 * 1024)
     const slow = await upload(service, list, { contentLength: 4 * step.length })
     const still = await upload(service, list, { contentLength: 100 })
@@ -638,7 +638,7 @@ describe('an upload', () => {
   test('that trickles is a 408 as well', async () => {
     await using service = await createEmailApi()
     const { clock } = service
-    const socket = await upload(service, await makeList(service), { contentLength: 10_000 })
+    const socket = await upload(service, await createList(service), { contentLength: 10_000 })
     let pieces = 0
     // What passes before a piece is waited for does not count, so that it may be some pieces more than a minute has.
     while (!socket.isAnswered() && pieces < 100) {
@@ -656,11 +656,11 @@ describe('an upload', () => {
 
   test('is a 429 while four of its account come in, and not for others', async () => {
     await using service = await createEmailApi()
-    const list = await makeList(service)
+    const list = await createList(service)
     const sockets = await Promise.all(Array.from({ length: 4 }, () => upload(service, list, { contentLength: 100 })))
     for (const socket of sockets) socket.write('a@x.test\n')
     await eventually(() => spooledFiles(service).length === 4)
-    expectRefusal(await postFile(service, list, 'a@x.test'), 429, 'too_many_imports')
+    expectError(await postFile(service, list, 'a@x.test'), 429, 'too_many_imports')
     const other = await service.newAccount()
     const key = await service.newKey([], other)
     const { body } = await service.api('POST', '/v1/contact-lists', { name: 'Theirs' }, { key })
@@ -673,11 +673,11 @@ describe('an upload', () => {
 
   test('is a 503 while there is no memory for one more, and takes what it held back', async () => {
     await using service = await createEmailApi({ settings: { TASSIS_MEMORY_BUDGET: '16MiB' } })
-    const list = await makeList(service)
+    const list = await createList(service)
     const sockets = await Promise.all(Array.from({ length: 3 }, () => upload(service, list, { contentLength: 100 })))
     for (const socket of sockets) socket.write('a@x.test\n')
     await eventually(() => spooledFiles(service).length === 3)
-    expectRefusal(await postFile(service, list, 'a@x.test'), 503, 'server_busy')
+    expectError(await postFile(service, list, 'a@x.test'), 503, 'server_busy')
     for (const socket of sockets) socket.end()
     await eventually(() => service.app.memory.inUseBytes === 0)
     expect((await postFile(service, list, 'a@x.test')).status).toBe(202)
@@ -685,15 +685,15 @@ describe('an upload', () => {
 
   test('is a 429 while the files that wait take four times the limit', async () => {
     await using service = await createEmailApi({ settings: { TASSIS_IMPORT_MAX_BYTES: '1MiB' } })
-    const list = await makeList(service)
+    const list = await createList(service)
     const file = Buffer.alloc(2 ** 20, 'somebody@x.test\n')
     for (let i = 0; i < 4; i++) expect((await postFile(service, list, file)).status).toBe(202)
-    expectRefusal(await postFile(service, list, 'a@x.test'), 429, 'too_many_imports')
+    expectError(await postFile(service, list, 'a@x.test'), 429, 'too_many_imports')
   })
 
   test('to a list that is deleted meanwhile is a 404, and nothing stays', async () => {
     await using service = await createEmailApi()
-    const list = await makeList(service)
+    const list = await createList(service)
     const socket = await upload(service, list, { contentLength: 18 })
     socket.write('a@x.test\n')
     await eventually(() => spooledFiles(service).length === 1)

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { removeDeletedLists } from '#features/audience/contact-lists/remove.ts'
 import { at } from '#test/support/api.ts'
 import { expectBalanced } from '#test/support/books.ts'
-import { expectRefusal, NOW, UNVERIFIED, UUID, VERIFIED } from '#test/support/email-api.ts'
+import { expectError, NOW, UNVERIFIED, UUID, VERIFIED } from '#test/support/email-api.ts'
 import { createListApi } from './fixture.ts'
 
 const EVERY_FIELD = {
@@ -59,7 +59,7 @@ test('a list is made, read, listed, changed and deleted, each change with an aud
     ['PUT', { name: 'Friends' }],
     ['DELETE', undefined],
   ] as const)
-    expectRefusal(await api(method, `/v1/contact-lists/${id}`, body), 404, 'contact_list_not_found')
+    expectError(await api(method, `/v1/contact-lists/${id}`, body), 404, 'contact_list_not_found')
   const log = at((await api('GET', '/v1/audit-logs?per_page=3')).body, 'data') as Record<string, unknown>[]
   expect(log.map((row) => [row['action'], row['resource_id'], row['metadata']])).toEqual([
     ['contact_list.deleted', id, { name: 'Newsletter' }],
@@ -112,7 +112,7 @@ test('PUT keeps every field that is left out; null takes one away', async () => 
     welcome_email_html_body: null,
     welcome_email_text_body: null,
   })
-  expectRefusal(
+  expectError(
     await api('PUT', `/v1/contact-lists/${id}`, { description: 'No name.' }),
     422,
     'validation_failed',
@@ -126,8 +126,8 @@ test('a name is of one list of an account: 409 names it; after a deletion it is 
   const { api } = service
   const first = await service.newList({ name: 'News' })
   const second = await service.newList({ name: 'Offers' })
-  expectRefusal(await api('POST', '/v1/contact-lists', { name: ' News' }), 409, 'contact_list_exists')
-  expectRefusal(await api('PUT', `/v1/contact-lists/${second}`, { name: 'News' }), 409, 'contact_list_exists')
+  expectError(await api('POST', '/v1/contact-lists', { name: ' News' }), 409, 'contact_list_exists')
+  expectError(await api('PUT', `/v1/contact-lists/${second}`, { name: 'News' }), 409, 'contact_list_exists')
   expect((await api('PUT', `/v1/contact-lists/${first}`, { name: 'News' })).status).toBe(200)
   const other = await service.newKey([], await service.newAccount())
   await service.newList({ name: 'News' }, { key: other })
@@ -214,10 +214,10 @@ describe('422, and nothing is stored, for', () => {
   ])('%s', async (name, fields, field, code) => {
     await using service = await createListApi()
     const body = name === 'no name' ? fields : { name: 'News', ...fields }
-    expectRefusal(await service.api('POST', '/v1/contact-lists', body), 422, code, field)
+    expectError(await service.api('POST', '/v1/contact-lists', body), 422, code, field)
     const id = await service.newList({ name: 'Other' })
     const before = (await service.api('GET', `/v1/contact-lists/${id}`)).body
-    expectRefusal(await service.api('PUT', `/v1/contact-lists/${id}`, body), 422, code, field)
+    expectError(await service.api('PUT', `/v1/contact-lists/${id}`, body), 422, code, field)
     expect((await service.api('GET', `/v1/contact-lists/${id}`)).body).toEqual(before)
   })
 })
@@ -235,7 +235,7 @@ test('a welcome may be a template of the account in place of bodies; one of anot
   })
   const other = await service.newKey([], await service.newAccount())
   const theirs = await api('POST', '/v1/contact-lists', { name: 'X', welcome_email_template_id: id }, { key: other })
-  expectRefusal(theirs, 422, 'template_not_found', 'welcome_email_template_id')
+  expectError(theirs, 422, 'template_not_found', 'welcome_email_template_id')
   // What was right when it was given does not stand in the way of another change.
   await api('DELETE', `/v1/templates/${id}`)
   expect((await api('PUT', `/v1/contact-lists/${list}`, { name: 'Renamed' })).status).toBe(200)
@@ -265,8 +265,8 @@ test('a deleted list is gone at once; its contacts, and what they were to get, g
   expect((await service.add(list, { contacts })).status).toBe(201)
   await service.add(kept, { email: 'u1@x.test' })
   await api('DELETE', `/v1/contact-lists/${list}`)
-  expectRefusal(await api('GET', `/v1/contact-lists/${list}/contacts`), 404, 'contact_list_not_found')
-  expectRefusal(await service.add(list, { email: 'new@x.test' }), 404, 'contact_list_not_found')
+  expectError(await api('GET', `/v1/contact-lists/${list}/contacts`), 404, 'contact_list_not_found')
+  expectError(await service.add(list, { email: 'new@x.test' }), 404, 'contact_list_not_found')
   expectBalanced(service)
   const left = () => app.db.query<{ n: number }, []>('SELECT count(*) AS n FROM contacts').get()?.n
   // A service that ends stops between the pieces; the next run goes on.

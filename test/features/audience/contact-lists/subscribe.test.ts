@@ -4,7 +4,7 @@ import { type ContactList, getList } from '#features/setup/contact-store/lists.t
 import { suppress } from '#features/setup/suppression-store/suppress.ts'
 import { AppError } from '#platform/errors.ts'
 import { days, hours } from '#platform/units.ts'
-import { ADDRESS, ask, createConfirming, leave, sign } from './confirmation-fixture.ts'
+import { ADDRESS, ask, createConfirmingService, leave, sign } from './confirmation-fixture.ts'
 
 const refusal = async (answer: Promise<unknown>) => {
   const error = await answer.then(
@@ -19,7 +19,7 @@ const WELCOME = { welcome_email_enabled: true, welcome_email_subject: 'Hi', welc
 
 describe('who types an address into a form', () => {
   test('is subscribed and welcomed on a list with single opt-in, once', async () => {
-    await using service = await createConfirming()
+    await using service = await createConfirmingService()
     const list = await service.list({ ...SINGLE, ...WELCOME })
     expect(await sign(service, list, { metadata: { first_name: 'Bob' } })).toBe('subscribed')
     expect(await sign(service, list, { email: 'BOB@receiver.test', metadata: { first_name: 'Eve' } })).toBe(
@@ -32,7 +32,7 @@ describe('who types an address into a form', () => {
   })
 
   test('is asked on a list with double opt-in, from the sender of the form', async () => {
-    await using service = await createConfirming()
+    await using service = await createConfirmingService()
     const list = await service.list({ name: 'News' })
     expect(await sign(service, list, { from: 'Ada <ada@sender.test>' })).toBe('confirmation_sent')
     await service.drained()
@@ -45,14 +45,14 @@ describe('who types an address into a form', () => {
   })
 
   test('is asked by no-reply at the first verified domain when the domain of the form is verified no more', async () => {
-    await using service = await createConfirming()
+    await using service = await createConfirmingService()
     expect(await sign(service, await service.list(), { from: 'ada@sandbox.test' })).toBe('confirmation_sent')
     await service.drained()
     expect(service.sent().map(({ from }) => from)).toEqual(['no-reply@sender.test'])
   })
 
   test('again and again makes no flood: one email an hour, three in all, then one a week, then one a month', async () => {
-    await using service = await createConfirming()
+    await using service = await createConfirmingService()
     const list = await service.list()
     const begin = service.clock.now()
     await sign(service, list)
@@ -72,7 +72,7 @@ describe('who types an address into a form', () => {
   })
 
   test('and answers may be asked three times anew', async () => {
-    await using service = await createConfirming()
+    await using service = await createConfirmingService()
     const list = await service.list()
     for (let n = 0; n < 3; n++) {
       await sign(service, list)
@@ -91,7 +91,7 @@ describe('who types an address into a form', () => {
   })
 
   test('of a contact that is pending changes nothing that is known of it, and adds what is not, within the bound', async () => {
-    await using service = await createConfirming({ settings: { TASSIS_MAX_METADATA_BYTES: '1KiB' } })
+    await using service = await createConfirmingService({ settings: { TASSIS_MAX_METADATA_BYTES: '1KiB' } })
     const list = await service.list()
     const known = { customer: 7, plan: 'gold' }
     await service.add(list, { email: ADDRESS, metadata: known })
@@ -104,7 +104,7 @@ describe('who types an address into a form', () => {
 
   // Proves: form-12
   test('with other words behind a plus is one mailbox: ten emails a day, twenty a week, thirty a month', async () => {
-    await using service = await createConfirming()
+    await using service = await createConfirmingService()
     const list = await service.list()
     const counts: number[] = []
     for (let day = 0; day < 30; day++) {
@@ -123,7 +123,7 @@ describe('who types an address into a form', () => {
 
   // Proves: form-12
   test('with dots in a Gmail address, or by its other domain, is one mailbox', async () => {
-    await using service = await createConfirming()
+    await using service = await createConfirmingService()
     const list = await service.list()
     const spellings = Array.from({ length: 40 }, (_, index) => {
       const name = [...'bobreader'].map((letter, at) => (index & (1 << at) && at < 6 ? `${letter}.` : letter)).join('')
@@ -136,7 +136,7 @@ describe('who types an address into a form', () => {
 
   // Proves: form-12
   test('fills no mailbox by the forms of many accounts: ten emails an hour and twenty a day from all together', async () => {
-    await using service = await createConfirming()
+    await using service = await createConfirmingService()
     const lists: ContactList[] = []
     for (let index = 0; index < 5; index++) {
       const account = await service.newAccount()
@@ -160,7 +160,7 @@ describe('who types an address into a form', () => {
   })
 
   test('on many lists with single opt-in is on all of them, and ten of them welcome it', async () => {
-    await using service = await createConfirming()
+    await using service = await createConfirmingService()
     const answers: string[] = []
     for (let n = 0; n < 12; n++) answers.push(await sign(service, await service.list({ ...SINGLE, ...WELCOME })))
     await service.drained()
@@ -168,7 +168,7 @@ describe('who types an address into a form', () => {
   })
 
   test('on very many lists fills no mailbox: ten of an account ask an address in a day', async () => {
-    await using service = await createConfirming()
+    await using service = await createConfirmingService()
     const answers: string[] = []
     for (let n = 0; n < 12; n++) answers.push(await sign(service, await service.list()))
     await service.drained()
@@ -180,7 +180,7 @@ describe('who types an address into a form', () => {
   })
 
   test('brings nobody back who left: only the click does, also on a list with single opt-in', async () => {
-    await using service = await createConfirming()
+    await using service = await createConfirmingService()
     const list = await service.list(SINGLE)
     await sign(service, list, { metadata: { first_name: 'Bob' } })
     await leave(service, list)
@@ -194,7 +194,7 @@ describe('who types an address into a form', () => {
   })
 
   test('asks whoever left all lists, or this list before the contact was removed', async () => {
-    await using service = await createConfirming()
+    await using service = await createConfirmingService()
     const { app, actor } = service
     const [list, other] = [await service.list(SINGLE), await service.list(SINGLE)]
     await sign(service, list)
@@ -214,7 +214,7 @@ describe('who types an address into a form', () => {
   })
 
   test('of an address that bounced, complained or is suppressed reads what others read, and nothing is sent or stored', async () => {
-    await using service = await createConfirming()
+    await using service = await createConfirmingService()
     const { app, actor } = service
     const list = await service.list()
     for (const [name, reason] of [
@@ -247,7 +247,7 @@ describe('who types an address into a form', () => {
 
   // Proves: contact-19
   test('gets a 422 for what is no address, a 422 no_verified_domain and a 404, and nothing is stored', async () => {
-    await using service = await createConfirming()
+    await using service = await createConfirmingService()
     const [list, gone] = [await service.list(), await service.list()]
     const deleted = getList(service.app.db, service.actor.accountId, gone)
     await service.api('DELETE', `/v1/contact-lists/${gone}`)
@@ -260,7 +260,7 @@ describe('who types an address into a form', () => {
   })
 
   test('100 times at once is one contact and one email', async () => {
-    await using service = await createConfirming()
+    await using service = await createConfirmingService()
     const list = await service.list()
     const answers = await Promise.all(Array.from({ length: 100 }, () => sign(service, list)))
     await service.drained()

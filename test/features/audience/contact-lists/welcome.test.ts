@@ -2,7 +2,15 @@ import { describe, expect, test } from 'bun:test'
 import { days, hours, minutes } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
-import { ADDRESS, ask, type Confirming, createConfirming, leave, listRow, sign } from './confirmation-fixture.ts'
+import {
+  ADDRESS,
+  ask,
+  type ConfirmingService,
+  createConfirmingService,
+  leave,
+  listRow,
+  sign,
+} from './confirmation-fixture.ts'
 
 const WELCOME = {
   double_opt_in: false,
@@ -14,13 +22,13 @@ const WELCOME = {
 const WELCOMED = { from: 'no-reply@sender.test', to: ADDRESS, subject: 'Welcome to News' }
 
 /** A list whose contacts are welcomed; not double opt-in. */
-const welcoming = (service: Confirming, body: Record<string, unknown> = {}) =>
+const createWelcomeList = (service: ConfirmingService, body: Record<string, unknown> = {}) =>
   service.list({ name: 'News', ...WELCOME, ...body })
 
-const addNamed = (service: Confirming, list: string, email = ADDRESS) =>
+const addContactNamed = (service: ConfirmingService, list: string, email = ADDRESS) =>
   service.add(list, { email, metadata: { first_name: 'Bob' } })
 
-const change = async (service: Confirming, list: string, body: Record<string, unknown>) => {
+const change = async (service: ConfirmingService, list: string, body: Record<string, unknown>) => {
   const answer = await service.api('PUT', `/v1/contact-lists/${list}`, { name: 'News', ...body })
   if (answer.status !== 200) throw new Error(`not changed: ${JSON.stringify(answer.body)}`)
 }
@@ -28,15 +36,15 @@ const change = async (service: Confirming, list: string, body: Record<string, un
 describe('a welcome', () => {
   // Proves: contact-18
   test('leaves once the delay of the list is over, as mail of the list, and shows in the contact', async () => {
-    await using service = await createConfirming()
+    await using service = await createConfirmingService()
     const { clock, app } = service
-    const list = await welcoming(service, {
+    const list = await createWelcomeList(service, {
       welcome_email_delay_seconds: 3600,
       welcome_email_from_address: 'Ada <ada@sender.test>',
       welcome_email_text_body: '{{ contact.first_name }} {{ contact.email }} {{ contact.id }} {{ unsubscribe_url }}',
       welcome_email_html_body: '<p>{{ contact.metadata.first_name }}</p>',
     })
-    await addNamed(service, list)
+    await addContactNamed(service, list)
     const contact = await service.contact(list)
     clock.advance(hours(1) - 1)
     expect([service.waiting(), service.sent()]).toEqual([[{ kind: 'welcome', email: ADDRESS }], []])
@@ -74,9 +82,9 @@ describe('a welcome', () => {
   })
 
   test('that was begun while the clock was 40 days ahead leaves after its delay when the clock is right', async () => {
-    await using service = await createConfirming()
+    await using service = await createConfirmingService()
     const { clock, app } = service
-    await addNamed(service, await welcoming(service, { welcome_email_delay_seconds: 3600 }))
+    await addContactNamed(service, await createWelcomeList(service, { welcome_email_delay_seconds: 3600 }))
     clock.jumpTo(clock.now() - days(40))
     const now = app.clock.now()
     await eventually(
@@ -88,9 +96,9 @@ describe('a welcome', () => {
   })
 
   test('is sent after the confirmation where one is needed, and never before', async () => {
-    await using service = await createConfirming()
-    const list = await welcoming(service, { double_opt_in: true })
-    await addNamed(service, list)
+    await using service = await createConfirmingService()
+    const list = await createWelcomeList(service, { double_opt_in: true })
+    await addContactNamed(service, list)
     const path = await service.link()
     service.clock.advance(days(3))
     await service.drained()
@@ -102,9 +110,9 @@ describe('a welcome', () => {
 
   // Proves: contact-18
   test('is sent once in the life of a contact, also when it leaves and comes back', async () => {
-    await using service = await createConfirming()
-    const list = await welcoming(service)
-    await addNamed(service, list)
+    await using service = await createConfirmingService()
+    const list = await createWelcomeList(service)
+    await addContactNamed(service, list)
     await service.drained()
     await leave(service, list)
     service.clock.advance(hours(1))
@@ -116,11 +124,11 @@ describe('a welcome', () => {
   })
 
   test('goes to nobody who left before it was due; who came back in time gets one', async () => {
-    await using service = await createConfirming()
-    const list = await welcoming(service, { welcome_email_delay_seconds: 7200 })
+    await using service = await createConfirmingService()
+    const list = await createWelcomeList(service, { welcome_email_delay_seconds: 7200 })
     const ann = 'ann@receiver.test'
-    await addNamed(service, list)
-    await addNamed(service, list, ann)
+    await addContactNamed(service, list)
+    await addContactNamed(service, list, ann)
     await leave(service, list)
     await leave(service, list, ann)
     await sign(service, list, { email: ann })
@@ -132,13 +140,13 @@ describe('a welcome', () => {
   })
 
   test('is as the list is when it leaves: other words, or none when it was switched off', async () => {
-    await using service = await createConfirming()
-    const list = await welcoming(service, { welcome_email_delay_seconds: 60 })
-    await addNamed(service, list)
+    await using service = await createConfirmingService()
+    const list = await createWelcomeList(service, { welcome_email_delay_seconds: 60 })
+    await addContactNamed(service, list)
     await change(service, list, { welcome_email_subject: 'Hi' })
     service.clock.advance(minutes(1))
     await service.drained()
-    await addNamed(service, list, 'ann@receiver.test')
+    await addContactNamed(service, list, 'ann@receiver.test')
     await change(service, list, { welcome_email_enabled: false })
     service.clock.advance(minutes(1))
     await service.drained()
@@ -147,15 +155,15 @@ describe('a welcome', () => {
   })
 
   test('is not sent to an address that is suppressed, nor to a contact or of a list that is gone', async () => {
-    await using service = await createConfirming()
+    await using service = await createConfirmingService()
     const lists = [
-      await welcoming(service),
-      await welcoming(service, { name: 'Other' }),
-      await welcoming(service, { name: 'Gone' }),
+      await createWelcomeList(service),
+      await createWelcomeList(service, { name: 'Other' }),
+      await createWelcomeList(service, { name: 'Gone' }),
     ]
     const [list = '', other = '', gone = ''] = lists
     for (const id of lists) await change(service, id, { name: id, welcome_email_delay_seconds: 60 })
-    for (const id of lists) await addNamed(service, id, `${lists.indexOf(id)}@receiver.test`)
+    for (const id of lists) await addContactNamed(service, id, `${lists.indexOf(id)}@receiver.test`)
     await service.api('POST', '/v1/suppressions', { email_address: '0@receiver.test' })
     await service.api('DELETE', `/v1/contact-lists/${other}/contacts/1@receiver.test`)
     await service.api('DELETE', `/v1/contact-lists/${gone}`)
@@ -167,7 +175,7 @@ describe('a welcome', () => {
 
   // Proves: contact-18
   test('of a template: its bodies win over those of the list, the subject of the list over its own', async () => {
-    await using service = await createConfirming()
+    await using service = await createConfirmingService()
     const template = await service.api('POST', '/v1/templates', {
       alias: 'welcome',
       name: 'Welcome',
@@ -175,11 +183,11 @@ describe('a welcome', () => {
       html_body: '<b>{{ contact.email }}</b>',
     })
     const id = at(template.body, 'data', 'id')
-    const list = await welcoming(service, { welcome_email_template_id: id, welcome_email_subject: null })
-    await addNamed(service, list)
+    const list = await createWelcomeList(service, { welcome_email_template_id: id, welcome_email_subject: null })
+    await addContactNamed(service, list)
     await service.drained()
-    const other = await welcoming(service, { name: 'Other', welcome_email_template_id: id })
-    await addNamed(service, other)
+    const other = await createWelcomeList(service, { name: 'Other', welcome_email_template_id: id })
+    await addContactNamed(service, other)
     await service.drained()
     expect(service.sent().map(({ subject }) => subject)).toEqual(['From the template', 'Welcome to Other'])
     const sent = at((await service.api('GET', '/v1/emails')).body, 'data', 0, 'id')
@@ -200,9 +208,9 @@ describe('a welcome', () => {
     ['that gives an empty subject', { welcome_email_subject: '{% if false %}x{% endif %}' }, 'A subject is required'],
   ]
   test.each(FAULTS)('%s is given up at once, with an audit row that says why', async (_, body, reason) => {
-    await using service = await createConfirming()
-    const list = await welcoming(service, body)
-    await addNamed(service, list)
+    await using service = await createConfirmingService()
+    const list = await createWelcomeList(service, body)
+    await addContactNamed(service, list)
     await service.drained()
     expect([service.sent(), service.waiting()]).toEqual([[], []])
     expect(service.audited('contact.welcome_failed')).toEqual([{ reason: expect.stringContaining(reason) }])
@@ -210,7 +218,7 @@ describe('a welcome', () => {
   })
 
   test('whose template was deleted is given up; of very many failures some are told', async () => {
-    await using service = await createConfirming()
+    await using service = await createConfirmingService()
     const template = await service.api('POST', '/v1/templates', {
       alias: 'welcome',
       name: 'Welcome',
@@ -218,7 +226,7 @@ describe('a welcome', () => {
       text_body: 'Hi',
     })
     const id = String(at(template.body, 'data', 'id'))
-    const list = await welcoming(service, { welcome_email_template_id: id })
+    const list = await createWelcomeList(service, { welcome_email_template_id: id })
     await service.api('DELETE', `/v1/templates/${id}`)
     await service.add(list, { contacts: Array.from({ length: 60 }, (_, n) => ({ email: `${n}@receiver.test` })) })
     await service.drained()
@@ -229,10 +237,10 @@ describe('a welcome', () => {
   })
 
   test('whose sender has lost its domain is tried again with longer waits, for three days', async () => {
-    await using service = await createConfirming()
-    const list = await welcoming(service, { welcome_email_from_address: 'ada@sender.test' })
+    await using service = await createConfirmingService()
+    const list = await createWelcomeList(service, { welcome_email_from_address: 'ada@sender.test' })
     service.app.db.run("UPDATE domains SET deleted_at = 1 WHERE domain = 'sender.test'")
-    await addNamed(service, list)
+    await addContactNamed(service, list)
     const began = service.clock.now()
     const row = () =>
       service.app.db

@@ -17,22 +17,22 @@ import { createFormApi, type FormApi } from './fixture.ts'
 setDefaultTimeout(120_000)
 
 /** WCAG 2.2 §1.4.3 for text, §1.4.11 for the borders of fields, §2.5.5 for what is pressed. */
-const LEAST_CONTRAST = 4.5
-const LEAST_BORDER_CONTRAST = 3
-const LEAST_TARGET_PX = 44
+const MIN_CONTRAST = 4.5
+const MIN_BORDER_CONTRAST = 3
+const MIN_TARGET_PX = 44
 
 // Runs in the page. What is hidden from everybody is no field.
 const FIELDS = `[...document.querySelectorAll('input, textarea')].filter((e) => !e.closest('[aria-hidden]'))`
 const UNLABELLED = `${FIELDS}.filter((e) => e.labels.length !== 1 || e.labels[0].innerText.trim() === '').map((e) => e.name)`
 const TWICE = `[...document.querySelectorAll('[id]')].map((e) => e.id).filter((id, i, all) => all.indexOf(id) !== i)`
 /** Faults that are not tied to their field, and ties that lead nowhere. */
-const UNTIED = `[
+const UNASSOCIATED = `[
   ...[...document.querySelectorAll('.fault')].filter((e) => !document.querySelector('[aria-invalid=true][aria-describedby="' + e.id + '"]')),
   ...[...document.querySelectorAll('[aria-describedby]')].filter((e) => !document.getElementById(e.getAttribute('aria-describedby'))),
   ...[...document.querySelectorAll('[role=alert] a')].filter((e) => !document.querySelector(e.getAttribute('href'))),
 ].length`
 const SMALL = `[...${FIELDS}.map((e) => (e.type === 'checkbox' ? e.labels[0] : e)), ...document.querySelectorAll('button')]
-  .filter((e) => e.getBoundingClientRect().height < ${LEAST_TARGET_PX} || e.getBoundingClientRect().width < ${LEAST_TARGET_PX}).length`
+  .filter((e) => e.getBoundingClientRect().height < ${MIN_TARGET_PX} || e.getBoundingClientRect().width < ${MIN_TARGET_PX}).length`
 const BORDERS = `${FIELDS}.filter((e) => e.type !== 'checkbox').map((e) => [getComputedStyle(e).borderTopColor, getComputedStyle(e).backgroundColor])`
 /** The mark of what has the focus, and what is behind it. */
 const OUTLINE = `({
@@ -52,24 +52,24 @@ const luminance = (colour: string): number => {
     .map((c) => (c / 255 <= 0.04045 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4))
   return 0.2126 * r + 0.7152 * g + 0.0722 * b
 }
-const contrastOf = ([one, other]: readonly [string, string]): number => {
+const readContrast = ([one, other]: readonly [string, string]): number => {
   const [light = 0, dark = 0] = [luminance(one), luminance(other)].sort((a, b) => b - a)
   return (light + 0.05) / (dark + 0.05)
 }
 
 /** What must be so on every page, for every eye and hand. */
-async function look(page: Page) {
+async function inspectPage(page: Page) {
   const borders = await page.evaluate<[string, string][]>(BORDERS)
   return {
     title: await page.title(),
     language: await page.locator('html').getAttribute('lang'),
     headings: await page.getByRole('heading').allTextContents(),
     overflowPx: await overflowPx(page),
-    faint: (await seenTexts(page)).filter(({ contrast }) => contrast < LEAST_CONTRAST),
-    faintBorders: borders.filter((pair) => contrastOf(pair) < LEAST_BORDER_CONTRAST),
+    faint: (await seenTexts(page)).filter(({ contrast }) => contrast < MIN_CONTRAST),
+    faintBorders: borders.filter((pair) => readContrast(pair) < MIN_BORDER_CONTRAST),
     unlabelled: await page.evaluate<string[]>(UNLABELLED),
     twice: await page.evaluate<string[]>(TWICE),
-    untied: await page.evaluate<number>(UNTIED),
+    untied: await page.evaluate<number>(UNASSOCIATED),
     small: await page.evaluate<number>(SMALL),
   }
 }
@@ -86,16 +86,16 @@ const WELL = {
   small: 0,
 }
 
-type Look = Awaited<ReturnType<typeof look>>
-const onAll = (looks: Look): Look[] => SCREENS.map(() => looks)
+type PageLook = Awaited<ReturnType<typeof inspectPage>>
+const repeatForScreens = (looks: PageLook): PageLook[] => SCREENS.map(() => looks)
 
 /** The same page on all screens, one after another. */
-async function lookOnAll({ page, picture }: OpenPage, name: string): Promise<Look[]> {
-  const looks: Look[] = []
+async function inspectAll({ page, picture }: OpenPage, name: string): Promise<PageLook[]> {
+  const looks: PageLook[] = []
   for (const screen of SCREENS) {
     await showOn(page, screen)
     await picture(`${name}-on-${screen.name}`)
-    looks.push(await look(page))
+    looks.push(await inspectPage(page))
   }
   expect([name, await narrowOverflowPx(page, () => picture(`${name}-on-narrow`))]).toEqual([name, 0])
   await showOn(page, SCREENS[0] as Screen)
@@ -152,7 +152,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser', () => {
       await using opened = await openPage(browser, PHONE)
       const { page, requested, complaints } = opened
       await page.goto(service.url + path)
-      expect(await lookOnAll(opened, '1-empty')).toEqual(onAll(WELL))
+      expect(await inspectAll(opened, '1-empty')).toEqual(repeatForScreens(WELL))
       expect(await page.evaluate(TRAP)).toEqual({ size: [1, 1], tabIndex: -1, autocomplete: 'off', isSilent: true })
       const address = page.getByLabel('Email address')
       expect([await address.getAttribute('autocomplete'), await address.getAttribute('inputmode')]).toEqual([
@@ -164,7 +164,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser', () => {
       await address.fill('ada@reader')
       await page.getByRole('button', { name: 'Subscribe' }).click()
       await page.getByRole('alert').waitFor()
-      expect(await lookOnAll(opened, '2-wrong')).toEqual(onAll(WELL))
+      expect(await inspectAll(opened, '2-wrong')).toEqual(repeatForScreens(WELL))
       expect(await page.getByRole('alert').textContent()).toBe('Enter an email address such as name@example.com.')
       expect(await address.inputValue()).toBe('ada@reader')
       expect(await page.evaluate('document.activeElement.name')).toBe('email')
@@ -172,7 +172,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser', () => {
       await address.fill(email)
       await page.getByRole('button', { name: 'Subscribe' }).click()
       await page.getByRole('status').waitFor()
-      expect(await lookOnAll(opened, '3-done')).toEqual(onAll(WELL))
+      expect(await inspectAll(opened, '3-done')).toEqual(repeatForScreens(WELL))
       expect(await page.getByRole('status').textContent()).toBe('You are subscribed.')
       expect(contactOf(email)).toEqual({ email, status: 0, metadata: null })
       expect(new Set(requested.map((url) => new URL(url).pathname))).toEqual(new Set([path]))
@@ -190,7 +190,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser', () => {
       await using opened = await openPage(browser, PHONE)
       const { page, picture } = opened
       await page.goto(service.url + path)
-      expect(await lookOnAll(opened, '4-fields')).toEqual(onAll(WELL))
+      expect(await inspectAll(opened, '4-fields')).toEqual(repeatForScreens(WELL))
       await page.getByLabel('Email address').fill(email)
       // A space is something to a browser.
       await page.getByLabel('First name').fill(' ')
@@ -200,7 +200,7 @@ describe.skipIf(!isChromiumAvailable())('in a browser', () => {
       await page.getByLabel('I have read the terms').check()
       await page.getByRole('button', { name: 'Subscribe' }).click()
       await page.getByRole('alert').waitFor()
-      expect(await lookOnAll(opened, '5-fields-wrong')).toEqual(onAll(WELL))
+      expect(await inspectAll(opened, '5-fields-wrong')).toEqual(repeatForScreens(WELL))
       const name = page.getByLabel('First name')
       expect(await page.evaluate('document.activeElement.name')).toBe('first_name')
       await page.getByRole('alert').getByRole('link').click()
@@ -228,12 +228,12 @@ describe.skipIf(!isChromiumAvailable())('in a browser', () => {
       await using opened = await openPage(browser, PHONE)
       const { page } = opened
       await page.goto(service.url + path)
-      expect(await lookOnAll(opened, '7-long')).toEqual(
-        onAll({ ...WELL, title: expect.any(String), headings: [expect.any(String)] }),
+      expect(await inspectAll(opened, '7-long')).toEqual(
+        repeatForScreens({ ...WELL, title: expect.any(String), headings: [expect.any(String)] }),
       )
       await page.goto(`${service.url}/subscribe/none`)
-      expect(await lookOnAll(opened, '8-none')).toEqual(
-        onAll({ ...WELL, title: 'This form is not available', headings: ['This form is not available'] }),
+      expect(await inspectAll(opened, '8-none')).toEqual(
+        repeatForScreens({ ...WELL, title: 'This form is not available', headings: ['This form is not available'] }),
       )
     })
   })
@@ -259,13 +259,13 @@ describe.skipIf(!isChromiumAvailable())('in a browser', () => {
       for (const screen of [DESKTOP, DESKTOP_DARK]) {
         await showOn(page, screen)
         await picture(`theme-${name.replaceAll(' ', '-')}-on-${screen.name}`)
-        const { faint, faintBorders, overflowPx } = await look(page)
+        const { faint, faintBorders, overflowPx } = await inspectPage(page)
         const { outline, behind } = await page.evaluate<{ outline: string; behind: string }>(OUTLINE)
         expect({
           faint,
           faintBorders,
           overflowPx,
-          isFocusSeen: contrastOf([outline, behind]) >= LEAST_BORDER_CONTRAST,
+          isFocusSeen: readContrast([outline, behind]) >= MIN_BORDER_CONTRAST,
         }).toEqual({ faint: [], faintBorders: [], overflowPx: 0, isFocusSeen: true })
       }
     })

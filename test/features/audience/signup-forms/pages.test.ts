@@ -218,7 +218,7 @@ describe('who signs up', () => {
 
   // Proves: form-9
   test('is asked from the sender of the form, or from no-reply at the first verified domain', async () => {
-    await using working = await createFormApi({ works: true })
+    await using working = await createFormApi({ runsTasks: true })
     const list = () => working.list({ doubleOptIn: true })
     const named = await working.form({ list_id: list(), from_address: 'Ada <news@sender.test>' })
     const unnamed = await working.form({ list_id: list() })

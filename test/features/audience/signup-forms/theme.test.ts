@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { contrast, readColour, type Theme, themeStyle } from '#features/audience/signup-forms/theme.ts'
+import { computeContrast, readColour, type Theme, themeStyle } from '#features/audience/signup-forms/theme.ts'
 
 /** The variables of the first rule. */
 const variablesOf = (theme: Theme): Record<string, string> =>
@@ -63,7 +63,10 @@ describe('the CSS of a theme', () => {
   ])('has text, borders and buttons that can be read on %s', (bg_color) => {
     const variables = variablesOf({ bg_color })
     const against = (name: string, behind: string): number =>
-      contrast(readColour(variables[name] ?? '') ?? fail(name), readColour(variables[behind] ?? '') ?? fail(behind))
+      computeContrast(
+        readColour(variables[name] ?? '') ?? fail(name),
+        readColour(variables[behind] ?? '') ?? fail(behind),
+      )
     expect({
       text: against('--text', '--card') >= 4.5,
       error: against('--error', '--card') >= 4.5,

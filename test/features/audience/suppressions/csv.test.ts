@@ -1,16 +1,16 @@
 import { describe, expect, test } from 'bun:test'
-import { exportStream } from '#features/audience/suppressions/export.ts'
+import { createExportStream } from '#features/audience/suppressions/export.ts'
 import { importSuppressions } from '#features/audience/suppressions/import.ts'
 import { addSuppression } from '#features/audience/suppressions/suppressions.ts'
 import { closeAccount } from '#features/core/accounts/rows.ts'
 import { suppress } from '#features/setup/suppression-store/suppress.ts'
-import { giveWay } from '#platform/clock.ts'
+import { yieldToEventLoop } from '#platform/clock.ts'
 import { seconds } from '#platform/units.ts'
 import { at, createTestApi } from '#test/support/api.ts'
 import { expectBalanced } from '#test/support/books.ts'
-import { expectRefusal } from '#test/support/email-api.ts'
+import { expectError } from '#test/support/email-api.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
-import { answered, exportCsv, importCsv, imported, rows } from './files.ts'
+import { exportCsv, importCsv, imported, pickStatusAndBody, rows } from './files.ts'
 
 describe('an import', () => {
   const files: [string, string][] = [
@@ -35,7 +35,7 @@ describe('an import', () => {
   // Proves: suppress-10
   test.each(files)('reads a file %s', async (_, file) => {
     await using service = await createTestApi()
-    expect(answered(await importCsv(service, file))).toEqual(imported({ imported: 2 }))
+    expect(pickStatusAndBody(await importCsv(service, file))).toEqual(imported({ imported: 2 }))
     expect(rows(service)).toEqual([
       ['a@x.test', 'complaint', 0, 0],
       ['b@x.test', 'manual', 0, 0],
@@ -46,8 +46,10 @@ describe('an import', () => {
   // Proves: suppress-10
   test('reads one column of addresses without a header, also of one line', async () => {
     await using service = await createTestApi()
-    expect(answered(await importCsv(service, '\ufeffa@x.test\r\nB@x.test\r\n'))).toEqual(imported({ imported: 2 }))
-    expect(answered(await importCsv(service, 'c@x.test'))).toEqual(imported({ imported: 1 }))
+    expect(pickStatusAndBody(await importCsv(service, '\ufeffa@x.test\r\nB@x.test\r\n'))).toEqual(
+      imported({ imported: 2 }),
+    )
+    expect(pickStatusAndBody(await importCsv(service, 'c@x.test'))).toEqual(imported({ imported: 1 }))
     expect(rows(service).map(([address]) => address)).toEqual(['a@x.test', 'b@x.test', 'c@x.test'])
   })
 
@@ -56,7 +58,7 @@ describe('an import', () => {
     await service.api('POST', '/v1/streams', { slug: 'news', name: 'News' })
     const file =
       'email_address,reason,stream\na@x.test,unsubscribe,\na@x.test,unsubscribe,news\nb@x.test,complaint,news\nb@x.test,unsubscribe,none\n'
-    expect(answered(await importCsv(service, file))).toEqual(
+    expect(pickStatusAndBody(await importCsv(service, file))).toEqual(
       imported({ imported: 2, invalid: 2 }, [
         { line: 4, error: 'Only the reason unsubscribe can be limited to a stream or a list.' },
         { line: 5, error: 'There is no stream "none" on this account.' },
@@ -73,7 +75,7 @@ describe('an import', () => {
     await using service = await createTestApi()
     await service.api('POST', '/v1/suppressions', { email_address: 'a@x.test', reason: 'complaint' })
     const file = `email_address,reason,stream,list\nA@X.test,manual\nb@x.test,one\nb@x.test,two\nnobody\nc@x.test,too,,,much\nd@x.test,${'r'.repeat(201)}\n`
-    expect(answered(await importCsv(service, file))).toEqual(
+    expect(pickStatusAndBody(await importCsv(service, file))).toEqual(
       imported({ imported: 1, already_suppressed: 2, invalid: 3 }, [
         { line: 5, error: '"nobody" is not an address: it has no @ after a local part.' },
         { line: 6, error: 'It has 5 fields instead of 4.' },
@@ -117,10 +119,10 @@ describe('an import', () => {
       expect((await service.api('GET', '/v1/suppressions?per_page=1')).status).toBe(200)
       answeredMeanwhile++
     }
-    expect(answered(await importing)).toEqual(imported({ imported: count }))
+    expect(pickStatusAndBody(await importing)).toEqual(imported({ imported: count }))
     expect(answeredMeanwhile).toBeGreaterThan(10)
     expect(at((await service.api('GET', '/v1/suppressions')).body, 'pagination', 'total')).toBe(count)
-    expect(answered(await importCsv(service, file))).toEqual(imported({ already_suppressed: count }))
+    expect(pickStatusAndBody(await importCsv(service, file))).toEqual(imported({ already_suppressed: count }))
     expectBalanced(service)
   })
 
@@ -132,7 +134,7 @@ describe('an import', () => {
       ['a@x.test', '550 gone', 0, 0],
       ['b@x.test', 'Bounce', 0, 0],
     ])
-    expectRefusal(
+    expectError(
       await importCsv(service, 'c@x.test\n', undefined, `?reason=${'r'.repeat(201)}`),
       422,
       'validation_failed',
@@ -145,7 +147,9 @@ describe('an import', () => {
   test('leaves what is on the list as it is, also against a complaint, and ends when the account is deleted', async () => {
     await using service = await createTestApi()
     await service.api('POST', '/v1/suppressions', { email_address: 'a@x.test' })
-    expect(answered(await importCsv(service, 'a@x.test,complaint\n'))).toEqual(imported({ already_suppressed: 1 }))
+    expect(pickStatusAndBody(await importCsv(service, 'a@x.test,complaint\n'))).toEqual(
+      imported({ already_suppressed: 1 }),
+    )
     expect(rows(service)).toEqual([['a@x.test', 'manual', 0, 0]])
     const { app, actor } = service
     await app.commit.write((tx) => void closeAccount(tx, actor.accountId, app.eventTime()))
@@ -191,7 +195,7 @@ describe('an import', () => {
   test.each(unreadable)('of %s is a 422 that says what is expected, and imports nothing', async (_, file, message) => {
     await using service = await createTestApi()
     const answer = await importCsv(service, file)
-    expectRefusal(answer, 422, 'invalid_csv', 'body')
+    expectError(answer, 422, 'invalid_csv', 'body')
     expect(at(answer.body, 'message')).toMatch(message)
     expect(rows(service)).toEqual([])
     expect(service.app.db.query("SELECT count(*) AS n FROM audit_logs WHERE action LIKE 'suppression%'").get()).toEqual(
@@ -208,14 +212,14 @@ describe('an import', () => {
     { 'content-type': 'text/csv', 'content-encoding': 'gzip' },
   ])('with %j is a 415', async (headers) => {
     await using service = await createTestApi()
-    expectRefusal(await importCsv(service, 'a@x.test', headers), 415, 'unsupported_media_type')
+    expectError(await importCsv(service, 'a@x.test', headers), 415, 'unsupported_media_type')
   })
 
   test.each(['TEXT/CSV', 'text/csv; charset=utf-8', 'text/csv; header=present; charset="UTF-8"'])(
     'with the content type %s is read',
     async (type) => {
       await using service = await createTestApi()
-      expect(answered(await importCsv(service, 'a@x.test', { 'content-type': type }))).toEqual(
+      expect(pickStatusAndBody(await importCsv(service, 'a@x.test', { 'content-type': type }))).toEqual(
         imported({ imported: 1 }),
       )
     },
@@ -223,7 +227,7 @@ describe('an import', () => {
 
   test('over the limit of a body is a 413', async () => {
     await using service = await createTestApi({ settings: { TASSIS_MAX_BODY_BYTES: '64KiB' } })
-    expectRefusal(await importCsv(service, 'a@x.test\n'.repeat(10_000)), 413, 'payload_too_large')
+    expectError(await importCsv(service, 'a@x.test\n'.repeat(10_000)), 413, 'payload_too_large')
     expect(rows(service)).toEqual([])
   })
 
@@ -332,7 +336,7 @@ describe('an export', () => {
     for (const [address] of before)
       await service.api('DELETE', `/v1/suppressions/${encodeURIComponent(String(address))}`)
     expect(rows(service)).toEqual([])
-    expect(answered(await importCsv(service, file))).toEqual(imported({ imported: before.length }))
+    expect(pickStatusAndBody(await importCsv(service, file))).toEqual(imported({ imported: before.length }))
     expect(rows(service)).toEqual(before)
     expect(await (await exportCsv(service)).text()).toBe(file)
     expectBalanced(service)
@@ -352,10 +356,10 @@ describe('an export', () => {
     const { app, actor } = service
     await importCsv(service, Array.from({ length: 600 }, (_, i) => `u${i}@x.test`).join('\n'))
     let stalls = 0
-    const reader = exportStream(app, actor.accountId, {
+    const reader = createExportStream(app, actor.accountId, {
       isRevoked: () => false,
-      cut: () => void stalls++,
-      end() {},
+      onCut: () => void stalls++,
+      onEnded() {},
     }).getReader()
     const linesOf = async () =>
       new TextDecoder()
@@ -383,8 +387,8 @@ describe('an export', () => {
     await importCsv(service, Array.from({ length: 600 }, (_, i) => `u${i}@x.test`).join('\n'))
     let isRevoked = false
     let cuts = 0
-    const on = { isRevoked: () => isRevoked, cut: () => void cuts++, end() {} }
-    const reader = exportStream(app, actor.accountId, on).getReader()
+    const on = { isRevoked: () => isRevoked, onCut: () => void cuts++, onEnded() {} }
+    const reader = createExportStream(app, actor.accountId, on).getReader()
     await reader.read()
     isRevoked = true
     await expect(reader.read()).rejects.toThrow('the export is over')
@@ -398,15 +402,15 @@ describe('an export', () => {
     await importCsv(service, 'a@x.test\n')
     const log: string[] = []
     const readers = Array.from({ length: 5 }, () =>
-      exportStream(app, actor.accountId, {
+      createExportStream(app, actor.accountId, {
         isRevoked: () => false,
-        cut() {},
-        end: () => void log.push('slice'),
+        onCut() {},
+        onEnded: () => void log.push('slice'),
       }).getReader(),
     )
     let isOver = false
     const turns = (async () => {
-      for (; !isOver; log.push('turn')) await giveWay()
+      for (; !isOver; log.push('turn')) await yieldToEventLoop()
     })()
     await Promise.all(readers.map((reader) => reader.read()))
     isOver = true

@@ -1,12 +1,12 @@
 /** @module Suppression lists as files, as the tests of imports and exports send and read them. */
-import type { ApiAnswer, TestApi } from '#test/support/api.ts'
+import type { ApiResponse, TestApi } from '#test/support/api.ts'
 
 export async function importCsv(
   { url, key }: TestApi,
   body: string | Uint8Array,
   headers: Record<string, string> = { 'content-type': 'text/csv' },
   query = '',
-): Promise<ApiAnswer> {
+): Promise<ApiResponse> {
   const response = await fetch(`${url}/v1/suppressions/import${query}`, {
     method: 'POST',
     headers: { authorization: `Bearer ${key}`, ...headers },
@@ -29,7 +29,7 @@ export const imported = (
   }
 }
 
-export const answered = ({ status, body }: ApiAnswer) => ({ status, body })
+export const pickStatusAndBody = ({ status, body }: ApiResponse) => ({ status, body })
 
 /** Address, reason and stream of all, in the order in which they came. */
 export const rows = ({ app }: TestApi) =>

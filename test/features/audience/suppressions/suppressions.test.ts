@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
 import { expectBalanced } from '#test/support/books.ts'
-import { createEmailApi, EMAIL, expectRefusal, NOW, UUID } from '#test/support/email-api.ts'
+import { createEmailApi, EMAIL, expectError, NOW, UUID } from '#test/support/email-api.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 
 const add = ({ api }: TestApi, email_address: unknown, reason?: unknown) =>
@@ -152,19 +152,19 @@ describe('422 and nothing is stored for', () => {
     `${'a'.repeat(65)}@x.test`,
   ])('the address %j', async (address) => {
     await using service = await createTestApi()
-    expectRefusal(await add(service, address), 422, 'invalid_address', 'email_address')
+    expectError(await add(service, address), 422, 'invalid_address', 'email_address')
     expect(await addresses(service)).toEqual([])
   })
 
   // Proves: suppress-2
   test('a missing address, another type, an unknown field, a reason of 201 characters or half a character', async () => {
     await using service = await createTestApi()
-    expectRefusal(await service.api('POST', '/v1/suppressions', {}), 422, 'validation_failed', 'email_address')
-    expectRefusal(await add(service, 5), 422, 'validation_failed', 'email_address')
+    expectError(await service.api('POST', '/v1/suppressions', {}), 422, 'validation_failed', 'email_address')
+    expectError(await add(service, 5), 422, 'validation_failed', 'email_address')
     const more = { email_address: 'bob@x.test', note: 'x' }
-    expectRefusal(await service.api('POST', '/v1/suppressions', more), 422, 'validation_failed', 'note')
+    expectError(await service.api('POST', '/v1/suppressions', more), 422, 'validation_failed', 'note')
     for (const reason of ['a'.repeat(201), '\ud83d', 5])
-      expectRefusal(await add(service, 'bob@x.test', reason), 422, 'validation_failed', 'reason')
+      expectError(await add(service, 'bob@x.test', reason), 422, 'validation_failed', 'reason')
     expect(await addresses(service)).toEqual([])
   })
 })

@@ -22,7 +22,7 @@ async function startAccounts() {
   }
 }
 
-const batchOf = (from: string, items: number, recipients: number) => ({
+const createBatch = (from: string, items: number, recipients: number) => ({
   emails: Array.from({ length: items }, (_, i) => ({
     ...EMAIL,
     from,
@@ -44,7 +44,7 @@ test('a batch is checked in pieces of some milliseconds, between which everythin
   await using emails = await createEmailApi({ clock: new TickingClock(NOW), settings: { TASSIS_WORK_PER_SECOND: '0' } })
   let reads = 0
   let mostInTurn = 0
-  const items = batchOf(EMAIL.from, 500, 2).emails.map((item) => ({
+  const items = createBatch(EMAIL.from, 500, 2).emails.map((item) => ({
     ...item,
     get subject() {
       reads++
@@ -67,7 +67,7 @@ test('a batch is checked in pieces of some milliseconds, between which everythin
 test('a page is answered before the pages that another account asked for in numbers', async () => {
   await using accounts = await startAccounts()
   const { emails, order, finish, other } = accounts
-  await emails.api('POST', '/v1/emails/batch', batchOf(EMAIL.from, 100, 10))
+  await emails.api('POST', '/v1/emails/batch', createBatch(EMAIL.from, 100, 10))
   const page = '/v1/emails?per_page=100'
   const many = Array.from({ length: 40 }, (_, n) => finish(`many ${n}`, emails.api('GET', page), 200))
   await Promise.all([...many, finish('one', emails.api('GET', page, undefined, { key: other }), 200)])

@@ -1,10 +1,10 @@
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
-import { requireRoom } from '#features/core/accounts/limits.ts'
-import { subAccountCount } from '#features/core/accounts/rows.ts'
+import { requirePlanCapacity } from '#features/core/accounts/limits.ts'
+import { getSubAccountCountStatement } from '#features/core/accounts/rows.ts'
 import type { Actor } from '#features/core/app/app.ts'
-import { type ApiAnswer, at, createTestApi, type TestApi } from '#test/support/api.ts'
+import { type ApiResponse, at, createTestApi, type TestApi } from '#test/support/api.ts'
 import { createTestAccount } from '#test/support/app.ts'
-import { expectRefusal } from '#test/support/email-api.ts'
+import { expectError } from '#test/support/email-api.ts'
 
 // A key is made for each domain.
 setDefaultTimeout(60_000)
@@ -27,7 +27,7 @@ interface Limited extends AsyncDisposable {
   readonly service: TestApi
   readonly actor: Actor
   readonly key: string
-  make(i: number): Promise<ApiAnswer>
+  make(i: number): Promise<ApiResponse>
   total(): Promise<unknown>
 }
 
@@ -52,7 +52,7 @@ describe.each(KINDS)('of %s', (name, path, body) => {
     const answers = await Promise.all(Array.from({ length: 50 }, (_, i) => free.make(i)))
     const refused = answers.filter(({ status }) => status !== 201)
     expect(refused).toHaveLength(50 - MOST)
-    for (const answer of refused) expectRefusal(answer, 403, 'plan_limit_reached')
+    for (const answer of refused) expectError(answer, 403, 'plan_limit_reached')
     expect(at(refused[0]?.body, 'message')).toBe(
       `Plan free has room for ${MOST} ${name}; delete one that is not needed, or change to a larger plan.`,
     )
@@ -69,7 +69,7 @@ describe.each(KINDS)('of %s', (name, path, body) => {
     app.db.run("UPDATE accounts SET plan = 'pro' WHERE id = ?", [free.actor.accountId])
     expect((await free.make(101)).status).toBe(201)
     app.db.run("UPDATE accounts SET plan = 'free' WHERE id = ?", [free.actor.accountId])
-    expectRefusal(await free.make(102), 403, 'plan_limit_reached')
+    expectError(await free.make(102), 403, 'plan_limit_reached')
     expect(await free.total()).toBe(MOST + 1)
   })
 
@@ -92,7 +92,7 @@ test('webhooks of inbound routes take no room', async () => {
       201,
     )
   for (let i = 0; i < MOST; i++) expect((await free.make(i)).status).toBe(201)
-  expectRefusal(await free.make(9), 403, 'plan_limit_reached')
+  expectError(await free.make(9), 403, 'plan_limit_reached')
 })
 
 // Proves: billing-6
@@ -101,7 +101,7 @@ test('of sub-accounts plan free has none, and deleted ones take no room', async 
   const { app } = service
   const room = (accountId: number, more?: number) =>
     app.commit
-      .write((tx) => requireRoom(app, tx, accountId, 'sub_accounts', subAccountCount(tx.db), more))
+      .write((tx) => requirePlanCapacity(app, tx, accountId, 'sub_accounts', getSubAccountCountStatement(tx.db), more))
       .then(
         () => 'room',
         (error: Error) => error.message,

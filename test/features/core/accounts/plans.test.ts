@@ -1,18 +1,25 @@
 import { expect, test } from 'bun:test'
 import { loadConfig } from '#app/settings.ts'
-import { allPlanTerms, hasTracking, PLANS, planOfPrice, planTerms, UNLIMITED } from '#features/core/accounts/plans.ts'
+import {
+  findPlanByPrice,
+  getPlanTerms,
+  hasTracking,
+  listPlanTerms,
+  PLANS,
+  UNLIMITED,
+} from '#features/core/accounts/plans.ts'
 import { ConfigError } from '#platform/config.ts'
 import { createTestApp } from '#test/support/app.ts'
 
-const withTracking = (setting: string): string[] => {
+const listPlansWithTracking = (setting: string): string[] => {
   const { config } = loadConfig({ TASSIS_TRACKING_PLANS: setting })
   return PLANS.filter((plan) => hasTracking(config, plan))
 }
 
 test('every plan has tracking unless the setting names some', () => {
-  expect(withTracking('')).toEqual([...PLANS])
-  expect(withTracking('all')).toEqual([...PLANS])
-  expect(withTracking('pro, business')).toEqual(['pro', 'business'])
+  expect(listPlansWithTracking('')).toEqual([...PLANS])
+  expect(listPlansWithTracking('all')).toEqual([...PLANS])
+  expect(listPlansWithTracking('pro, business')).toEqual(['pro', 'business'])
 })
 
 test.each(['gold', 'pro,Business', 'pro;business'])(
@@ -33,22 +40,22 @@ test('TASSIS_PLANS changes single fields of plans; everything else keeps its def
       'free.max_domains=0, free.price_cents=5,pro.stripe_price_id=price_A,pro.max_sub_accounts=2147483647,pro.max_templates=7',
     TASSIS_PLAN_QUOTA_PRO: '123',
   })
-  const free = planTerms(before, 'free')
-  const pro = planTerms(before, 'pro')
-  expect(allPlanTerms(config)).toEqual([
+  const free = getPlanTerms(before, 'free')
+  const pro = getPlanTerms(before, 'pro')
+  expect(listPlanTerms(config)).toEqual([
     { ...free, limits: { ...free.limits, domains: 0 }, priceCents: 5 },
-    planTerms(before, 'starter'),
+    getPlanTerms(before, 'starter'),
     {
       ...pro,
       monthlyQuota: 123,
       limits: { ...pro.limits, sub_accounts: UNLIMITED, templates: 7 },
       stripePriceId: 'price_A',
     },
-    planTerms(before, 'business'),
-    planTerms(before, 'enterprise'),
-    planTerms(before, 'unlimited'),
+    getPlanTerms(before, 'business'),
+    getPlanTerms(before, 'enterprise'),
+    getPlanTerms(before, 'unlimited'),
   ])
-  expect(['price_A', 'price_B'].map((price) => planOfPrice(config, price))).toEqual(['pro', undefined])
+  expect(['price_A', 'price_B'].map((price) => findPlanByPrice(config, price))).toEqual(['pro', undefined])
 })
 
 const FIELDS =

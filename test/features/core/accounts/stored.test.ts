@@ -3,7 +3,7 @@ import { describe, expect, test } from 'bun:test'
 import type { Actor } from '#features/core/app/app.ts'
 import { at } from '#test/support/api.ts'
 import { createTestAccount, eventually } from '#test/support/app.ts'
-import { createEmailApi, type EmailApi, expectRefusal } from '#test/support/email-api.ts'
+import { createEmailApi, type EmailApi, expectError } from '#test/support/email-api.ts'
 
 interface Free {
   readonly service: EmailApi
@@ -15,7 +15,7 @@ interface Free {
 }
 
 async function startFree(plans: string): Promise<Free & AsyncDisposable> {
-  const service = await createEmailApi({ works: true, settings: { TASSIS_PLANS: plans } })
+  const service = await createEmailApi({ runsTasks: true, settings: { TASSIS_PLANS: plans } })
   const actor = await createTestAccount(service.app, 'free')
   const key = await service.newKey([], actor)
   const api: EmailApi['api'] = (method, path, body, options = {}) =>
@@ -33,7 +33,7 @@ async function startFree(plans: string): Promise<Free & AsyncDisposable> {
   }
 }
 
-const contact = (i: number, metadata: object = {}) => ({ email: `c${i}@x.test`, metadata })
+const createContact = (i: number, metadata: object = {}) => ({ email: `c${i}@x.test`, metadata })
 const CONTACTS_FULL = 'Plan free has room for 5 contacts; delete what is not needed, or change to a larger plan.'
 
 describe('contacts', () => {
@@ -44,15 +44,15 @@ describe('contacts', () => {
     const setPlan = (plan: string) =>
       service.app.db.run('UPDATE accounts SET plan = ? WHERE id = ?', [plan, actor.accountId])
     setPlan('pro')
-    for (let i = 0; i < 3; i++) await api('POST', path, contact(i, { note: 'long enough' }))
+    for (let i = 0; i < 3; i++) await api('POST', path, createContact(i, { note: 'long enough' }))
     setPlan('free')
     const template = { alias: 'hello', name: 'Hello', subject: 'Hello', text_body: 'Hello' }
     const answers = [
       await api('POST', '/v1/suppressions', { email_address: 'c0@x.test' }),
       await api('POST', '/v1/templates', template),
       await api('PATCH', `${path}/c1@x.test`, { metadata: {} }),
-      await api('POST', path, contact(2)),
-      await api('POST', path, contact(3)),
+      await api('POST', path, createContact(2)),
+      await api('POST', path, createContact(3)),
     ]
     expect(answers.map(({ status, body }) => [status, status < 400 ? undefined : at(body, 'code')])).toEqual([
       [201, undefined],
@@ -68,14 +68,18 @@ describe('contacts', () => {
     await using free = await startFree('free.max_contacts=5')
     const { api, list, service, key } = free
     const path = `/v1/contact-lists/${list}/contacts`
-    const answers = await Promise.all(Array.from({ length: 20 }, (_, i) => api('POST', path, contact(i))))
+    const answers = await Promise.all(Array.from({ length: 20 }, (_, i) => api('POST', path, createContact(i))))
     const refused = answers.filter(({ status }) => status !== 201)
     expect(refused).toHaveLength(15)
     for (const answer of refused) {
-      expectRefusal(answer, 403, 'plan_limit_reached')
+      expectError(answer, 403, 'plan_limit_reached')
       expect(at(answer.body, 'message')).toBe(CONTACTS_FULL)
     }
-    expectRefusal(await api('POST', path, { contacts: [contact(30), contact(31)] }), 403, 'plan_limit_reached')
+    expectError(
+      await api('POST', path, { contacts: [createContact(30), createContact(31)] }),
+      403,
+      'plan_limit_reached',
+    )
 
     const form = await api('POST', '/v1/signup-forms', { list_id: list, title: 'Form' })
     const url = `${service.url}/subscribe/${String(at(form.body, 'data', 'slug'))}`
@@ -97,8 +101,8 @@ describe('contacts', () => {
 
     const kept = answers.findIndex(({ status }) => status === 201)
     expect((await api('DELETE', `${path}/c${kept}@x.test`)).status).toBe(204)
-    expect((await api('POST', path, contact(40))).status).toBe(201)
-    expectRefusal(await api('POST', path, contact(41)), 403, 'plan_limit_reached')
+    expect((await api('POST', path, createContact(40))).status).toBe(201)
+    expectError(await api('POST', path, createContact(41)), 403, 'plan_limit_reached')
   })
 })
 
@@ -131,7 +135,7 @@ describe('bytes', () => {
       ...body(2, free.list),
       ...('from_address' in body(2, free.list) && { from_address: 'ada@other.test' }),
     })
-    expectRefusal(second, 403, 'plan_limit_reached')
+    expectError(second, 403, 'plan_limit_reached')
     expect(at(second.body, 'message')).toBe(
       'Plan free has room for 1 MiB of contacts, templates, newsletters and suppressions; delete what is not needed, or change to a larger plan.',
     )
@@ -143,12 +147,12 @@ describe('bytes', () => {
     const path = `/v1/contact-lists/${free.list}/contacts`
     const metadata = { note: 'x'.repeat(9000) }
     const many = (from: number, count: number) => ({
-      contacts: Array.from({ length: count }, (_, i) => contact(from + i, metadata)),
+      contacts: Array.from({ length: count }, (_, i) => createContact(from + i, metadata)),
     })
     expect((await free.api('POST', path, many(0, 110))).status).toBe(201)
-    expectRefusal(await free.api('POST', path, many(200, 10)), 403, 'plan_limit_reached')
-    expect((await free.api('POST', path, contact(300))).status).toBe(201)
-    for (let i = 301; i < 310; i++) await free.api('POST', path, contact(i))
+    expectError(await free.api('POST', path, many(200, 10)), 403, 'plan_limit_reached')
+    expect((await free.api('POST', path, createContact(300))).status).toBe(201)
+    for (let i = 301; i < 310; i++) await free.api('POST', path, createContact(i))
     const changes = []
     for (let i = 301; i < 310; i++) changes.push((await free.api('PATCH', `${path}/c${i}@x.test`, { metadata })).status)
     expect(changes).toContain(403)
@@ -156,7 +160,7 @@ describe('bytes', () => {
 
   test('of suppressions are in the plan, but those that mail itself makes are always kept', async () => {
     await using free = await startFree('free.max_stored_mib=0')
-    expectRefusal(
+    expectError(
       await free.api('POST', '/v1/suppressions', { email_address: 'a@x.test', reason: 'manual' }),
       403,
       'plan_limit_reached',
@@ -168,7 +172,7 @@ test('what an account keeps is what a recount gives, whatever came, changed and 
   await using free = await startFree('')
   const { api, list, amounts, service, actor } = free
   const path = `/v1/contact-lists/${list}/contacts`
-  await api('POST', path, { contacts: Array.from({ length: 20 }, (_, i) => contact(i, { n: 'ü'.repeat(i) })) })
+  await api('POST', path, { contacts: Array.from({ length: 20 }, (_, i) => createContact(i, { n: 'ü'.repeat(i) })) })
   await api('PATCH', `${path}/c3@x.test`, { metadata: { other: 'text' } })
   await api('DELETE', `${path}/c4@x.test`)
   await api('POST', '/v1/suppressions', { email_address: 'c5@x.test', reason: 'manual' })

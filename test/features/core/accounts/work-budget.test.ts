@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import type { Actor } from '#features/core/app/app.ts'
 import { at } from '#test/support/api.ts'
-import { createEmailApi, EMAIL, expectRefusal } from '#test/support/email-api.ts'
+import { createEmailApi, EMAIL, expectError } from '#test/support/email-api.ts'
 
 const SMALL = { TASSIS_WORK_PER_SECOND: '100', TASSIS_WORK_BURST: '1000' }
 
@@ -34,9 +34,9 @@ describe('the work of an account', () => {
     expect((await service.addContacts(900)).status).toBe(201)
     const before = service.emails.stored()
     const refused = await service.batch(100)
-    expectRefusal(refused, 429, 'work_limit')
+    expectError(refused, 429, 'work_limit')
     expect(Number(refused.headers.get('retry-after'))).toBe(2)
-    expectRefusal(await service.addContacts(500, 900), 429, 'work_limit')
+    expectError(await service.addContacts(500, 900), 429, 'work_limit')
     expect(service.emails.stored()).toEqual(before)
     service.emails.clock.advance(2_000)
     expect((await service.batch(100)).status).toBe(202)
@@ -50,7 +50,7 @@ describe('the work of an account', () => {
     clock.advance(60_000)
     const page = () => api('GET', '/v1/emails?per_page=100')
     for (let i = 0; i < 10; i++) expect((await page()).status).toBe(200)
-    expectRefusal(await page(), 429, 'work_limit')
+    expectError(await page(), 429, 'work_limit')
     clock.advance(1_000)
     expect((await page()).status).toBe(200)
   })
@@ -61,7 +61,7 @@ describe('the work of an account', () => {
     const { api } = service.emails
     const large = { ...EMAIL, from: 'nobody', text_body: 'x'.repeat(1_900_000) }
     for (let i = 0; i < 3; i++) expect((await api('POST', '/v1/emails', large)).status).toBe(422)
-    expectRefusal(await api('GET', '/v1/account'), 429, 'work_limit')
+    expectError(await api('GET', '/v1/account'), 429, 'work_limit')
   })
 
   // Proves: quota-9
@@ -71,9 +71,9 @@ describe('the work of an account', () => {
     const [child, stranger] = [await newAccount(), await newAccount()]
     app.db.run('UPDATE accounts SET parent_id = ? WHERE id = ?', [actor.accountId, child.accountId])
     const ask = async (of: Actor) => api('GET', '/v1/account', undefined, { key: await newKey([], of) })
-    app.work.charge(child.accountId, 1001)
-    expectRefusal(await ask(actor), 429, 'work_limit')
-    expectRefusal(await ask(child), 429, 'work_limit')
+    app.workBudget.charge(child.accountId, 1001)
+    expectError(await ask(actor), 429, 'work_limit')
+    expectError(await ask(child), 429, 'work_limit')
     expect((await ask(stranger)).status).toBe(200)
   })
 
@@ -82,8 +82,8 @@ describe('the work of an account', () => {
     await using service = await startService()
     const first = await service.emails.accepted({ idempotency_key: 'k' })
     const batch = await service.batch(2, 'b')
-    service.emails.app.work.charge(service.emails.actor.accountId, 1001)
-    expectRefusal(await service.emails.send(), 429, 'work_limit')
+    service.emails.app.workBudget.charge(service.emails.actor.accountId, 1001)
+    expectError(await service.emails.send(), 429, 'work_limit')
     expect(await service.emails.accepted({ idempotency_key: 'k' })).toMatchObject({ id: first.id })
     expect((await service.batch(2, 'b')).body).toEqual(batch.body)
   })

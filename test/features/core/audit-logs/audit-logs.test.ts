@@ -1,8 +1,8 @@
 import { expect, test } from 'bun:test'
-import { eraseAuditText } from '#features/core/audit-logs/erase.ts'
+import { eraseMatchingAuditEntries } from '#features/core/audit-logs/erase.ts'
 import { hashPassword } from '#features/people/team/passwords.ts'
 import { createUserWithPassword } from '#features/people/team/users.ts'
-import { giveWay } from '#platform/clock.ts'
+import { yieldToEventLoop } from '#platform/clock.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { days } from '#platform/units.ts'
 import { at, createTestApi } from '#test/support/api.ts'
@@ -82,7 +82,7 @@ test('behind a trusted proxy the address is that of the client, and else that of
 })
 
 /** A log of five days: each day a stream is made by one key and renamed by another. */
-async function logOfFiveDays() {
+async function createLogOfFiveDays() {
   const clock = new ManualClock(NOW)
   const service = await createTestApi({ clock })
   const { api } = service
@@ -108,7 +108,7 @@ async function logOfFiveDays() {
 
 // Proves: audit-5
 test('filters narrow the log, alone and together, with the number of all that fit', async () => {
-  await using service = await logOfFiveDays()
+  await using service = await createLogOfFiveDays()
   const { list, streams, otherKeyId } = service
   const of = (n: number, action: string) => Array<string>(n).fill(action)
   expect(await list('action=stream.created')).toEqual({ total: 5, actions: of(5, 'stream.created') })
@@ -129,7 +129,7 @@ test('filters narrow the log, alone and together, with the number of all that fi
 
 // Proves: audit-5
 test('a range of time has its first and its last day in it, by a date or a time, and goes with other filters', async () => {
-  await using service = await logOfFiveDays()
+  await using service = await createLogOfFiveDays()
   const { list } = service
   expect((await list('from_date=2026-03-16&to_date=2026-03-17')).total).toBe(4)
   expect((await list('from_date=2026-03-18T12:30:00Z')).total).toBe(4)
@@ -158,7 +158,12 @@ test('an erased entry is listed with what was done and when, and no person in it
   const { app, actor } = service
   await service.api('POST', '/v1/streams', { slug: 'news', name: 'News of bob@receiver.test' })
   await app.commit.write((tx) =>
-    eraseAuditText(tx, { accountId: actor.accountId, after: 0, limit: 10, matches: (text) => text.includes('bob@') }),
+    eraseMatchingAuditEntries(tx, {
+      accountId: actor.accountId,
+      after: 0,
+      limit: 10,
+      matches: (text) => text.includes('bob@'),
+    }),
   )
   const { body } = await service.api('GET', '/v1/audit-logs')
   expect(at(body, 'data', 0)).toMatchObject({
@@ -186,7 +191,7 @@ test('filters answer while others have their turn, in a log of 100,000 entries o
   const others = (async () => {
     while (!isOver) {
       turns++
-      await giveWay()
+      await yieldToEventLoop()
     }
   })()
   const answer = await api('GET', '/v1/audit-logs?resource_type=rare')

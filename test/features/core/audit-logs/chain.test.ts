@@ -6,15 +6,15 @@ import { join } from 'node:path'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import { completeAuditChain } from '#features/core/audit-logs/chain.ts'
-import { eraseAuditOfAccount, eraseAuditText } from '#features/core/audit-logs/erase.ts'
-import { trimAuditLog } from '#features/core/audit-logs/trim.ts'
-import { type Verification, verifyAuditLog } from '#features/core/audit-logs/verify.ts'
+import { eraseAccountAuditEntries, eraseMatchingAuditEntries } from '#features/core/audit-logs/erase.ts'
+import { purgeAuditLog } from '#features/core/audit-logs/trim.ts'
+import { type AuditVerification, verifyAuditLog } from '#features/core/audit-logs/verify.ts'
 import { days } from '#platform/units.ts'
 import { createTestAccount, createTestApp } from '#test/support/app.ts'
 import { NOW } from '#test/support/email-api.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 
-const write = (app: App, actor: Actor, resourceId: string): Promise<void> =>
+const writeEntry = (app: App, actor: Actor, resourceId: string): Promise<void> =>
   app.commit.write((tx) =>
     audit(app, tx, actor, {
       action: 'thing.made',
@@ -25,7 +25,7 @@ const write = (app: App, actor: Actor, resourceId: string): Promise<void> =>
   )
 
 /** A log with an entry of the account's creation and `count` of a key's; all entries have all fields. */
-async function filledApp(count: number) {
+async function createFilledApp(count: number) {
   const clock = new ManualClock(NOW)
   const service = await createTestApp({ clock })
   const actor: Actor = {
@@ -36,12 +36,12 @@ async function filledApp(count: number) {
   }
   for (let n = 1; n <= count; n++) {
     clock.advance(1000)
-    await write(service.app, actor, `thing-${n}`)
+    await writeEntry(service.app, actor, `thing-${n}`)
   }
   return { ...service, actor, clock }
 }
 
-const good = (entries: number, more: Partial<Verification> = {}): Verification => ({
+const expectedVerification = (entries: number, more: Partial<AuditVerification> = {}): AuditVerification => ({
   entries,
   erased: 0,
   removedUpTo: 0,
@@ -54,7 +54,7 @@ const good = (entries: number, more: Partial<Verification> = {}): Verification =
 })
 
 /** What is found after `change`, which is undone again. */
-function afterChange(db: Database, change: (db: Database) => void): Verification {
+function verifyAfterChange(db: Database, change: (db: Database) => void): AuditVerification {
   db.run('BEGIN')
   try {
     change(db)
@@ -81,7 +81,7 @@ const COLUMNS = [
 ]
 
 /** Flips the lowest bit of one byte, of an integer its lowest bit. */
-function flip(db: Database, column: string, id: number, position: number): void {
+function flipBit(db: Database, column: string, id: number, position: number): void {
   const row = db
     .query<{ type: string; hex: string }, [number]>(
       `SELECT typeof(${column}) AS type, hex(CAST(${column} AS BLOB)) AS hex FROM audit_logs WHERE id = ?`,
@@ -100,19 +100,19 @@ function flip(db: Database, column: string, id: number, position: number): void 
 }
 
 test('the log that was written verifies', async () => {
-  await using service = await filledApp(20)
-  expect(verifyAuditLog(service.app.db)).toEqual(good(21))
+  await using service = await createFilledApp(20)
+  expect(verifyAuditLog(service.app.db)).toEqual(expectedVerification(21))
 })
 
 // Proves: audit-6
 test.each(COLUMNS)(
   'one changed byte in column %s is found, whichever entry and byte it is, and the entry is named',
   async (column) => {
-    await using service = await filledApp(6)
+    await using service = await createFilledApp(6)
     const { db } = service.app
     const found = [2, 5, 7].flatMap((id) =>
       [0, 3, 15].map((position) => {
-        const { broken } = afterChange(db, (copy) => flip(copy, column, id, position))
+        const { broken } = verifyAfterChange(db, (copy) => flipBit(copy, column, id, position))
         return { id, position, named: broken[0]?.id }
       }),
     )
@@ -121,12 +121,12 @@ test.each(COLUMNS)(
 )
 
 test('a changed byte is found where the text reads the same', async () => {
-  await using service = await filledApp(2)
+  await using service = await createFilledApp(2)
   const { db } = service.app
   await service.app.commit.write((tx) =>
     audit(service.app, tx, service.actor, { action: 'thing.made', resourceId: 'a\ufffdb' }),
   )
-  const { brokenCount, broken } = afterChange(db, (copy) =>
+  const { brokenCount, broken } = verifyAfterChange(db, (copy) =>
     copy.run("UPDATE audit_logs SET resource_id = CAST(x'61FFBFBD62' AS TEXT) WHERE id = 4"),
   )
   expect({ brokenCount, id: broken[0]?.id }).toEqual({ brokenCount: 1, id: 4 })
@@ -139,8 +139,8 @@ test.each([
   ['the last entry that was removed', 'DELETE FROM audit_logs WHERE id = 9', 9],
   ['the last entries that were removed', 'DELETE FROM audit_logs WHERE id > 5', 6],
   ['all entries that were removed', 'DELETE FROM audit_logs', 1],
-  ['an entry that was put in behind the last', copyOf('id = 5', '10'), 10],
-  ['an entry that was put in before the first', copyOf('id = 5', '0'), 0],
+  ['an entry that was put in behind the last', createCopySql('id = 5', '10'), 10],
+  ['an entry that was put in before the first', createCopySql('id = 5', '0'), 0],
   ['a changed number', 'UPDATE audit_logs SET id = 100 WHERE id = 9', 100],
   [
     'two entries that changed places',
@@ -153,12 +153,12 @@ test.each([
   ['a chain that ends with another hash', 'UPDATE audit_chain SET head_hash = zeroblob(32)', 9],
   ['a chain without its ends', 'DELETE FROM audit_chain', 0],
 ])('found and named: %s', async (_, change, id) => {
-  await using service = await filledApp(8)
-  const { broken } = afterChange(service.app.db, (copy) => void copy.run(change))
+  await using service = await createFilledApp(8)
+  const { broken } = verifyAfterChange(service.app.db, (copy) => void copy.run(change))
   expect(broken[0]?.id).toBe(id)
 })
 
-function copyOf(condition: string, id: string): string {
+function createCopySql(condition: string, id: string): string {
   const others = [
     'uuid',
     'account_id',
@@ -174,19 +174,19 @@ function copyOf(condition: string, id: string): string {
 }
 
 test('a log written anew as a whole verifies, but no longer has the hash that was noted before', async () => {
-  await using service = await filledApp(5)
+  await using service = await createFilledApp(5)
   const { db } = service.app
   const noted = verifyAuditLog(db).headHash
-  await write(service.app, service.actor, 'later')
-  expect(verifyAuditLog(db, noted.toUpperCase())).toEqual(good(7, { hasExpected: true }))
+  await writeEntry(service.app, service.actor, 'later')
+  expect(verifyAuditLog(db, noted.toUpperCase())).toEqual(expectedVerification(7, { hasExpected: true }))
   db.run("UPDATE audit_logs SET action = 'thing.forged' WHERE id = 3")
   db.run('UPDATE audit_chain SET head_id = 0, head_hash = zeroblob(32), is_complete = 0')
   completeAuditChain(db)
-  expect(verifyAuditLog(db, noted)).toEqual(good(7, { hasExpected: false }))
+  expect(verifyAuditLog(db, noted)).toEqual(expectedVerification(7, { hasExpected: false }))
 })
 
 test('a write that fails leaves no gap: the others of its group are chained to each other', async () => {
-  await using service = await filledApp(1)
+  await using service = await createFilledApp(1)
   const { app, actor } = service
   const results = await Promise.allSettled(
     Array.from({ length: 20 }, (_, n) =>
@@ -197,24 +197,24 @@ test('a write that fails leaves no gap: the others of its group are chained to e
     ),
   )
   expect(results.filter(({ status }) => status === 'rejected').length).toBe(7)
-  expect(verifyAuditLog(app.db)).toEqual(good(15))
+  expect(verifyAuditLog(app.db)).toEqual(expectedVerification(15))
 })
 
 test('entries put in behind the end do not keep the service from writing, and stay found', async () => {
-  await using service = await filledApp(3)
+  await using service = await createFilledApp(3)
   const { app, actor } = service
-  app.db.run(copyOf('id = 2', '5'))
-  await write(app, actor, 'next')
+  app.db.run(createCopySql('id = 2', '5'))
+  await writeEntry(app, actor, 'next')
   const { broken } = verifyAuditLog(app.db)
   expect(broken[0]?.id).toBe(5)
 })
 
 // Proves: audit-7
 test('erased entries verify by their digest, are counted and keep what was done and when', async () => {
-  await using service = await filledApp(9)
+  await using service = await createFilledApp(9)
   const { app, actor } = service
   const step = await app.commit.write((tx) =>
-    eraseAuditText(tx, {
+    eraseMatchingAuditEntries(tx, {
       accountId: actor.accountId,
       after: 0,
       limit: 100,
@@ -222,7 +222,7 @@ test('erased entries verify by their digest, are counted and keep what was done 
     }),
   )
   expect(step).toEqual({ rows: 1, next: undefined })
-  expect(verifyAuditLog(app.db)).toEqual(good(10, { erased: 1 }))
+  expect(verifyAuditLog(app.db)).toEqual(expectedVerification(10, { erased: 1 }))
   expect(
     app.db
       .query(
@@ -242,21 +242,21 @@ test('erased entries verify by their digest, are counted and keep what was done 
 })
 
 test('text put into an erased entry is found', async () => {
-  await using service = await filledApp(3)
+  await using service = await createFilledApp(3)
   const { app, actor } = service
-  await app.commit.write((tx) => eraseAuditOfAccount(tx, actor.accountId, 100))
-  const { broken } = afterChange(app.db, (copy) => copy.run("UPDATE audit_logs SET metadata = '{}' WHERE id = 2"))
+  await app.commit.write((tx) => eraseAccountAuditEntries(tx, actor.accountId, 100))
+  const { broken } = verifyAfterChange(app.db, (copy) => copy.run("UPDATE audit_logs SET metadata = '{}' WHERE id = 2"))
   expect(broken.map(({ id }) => id)).toEqual([2])
 })
 
 test('the log of an account is erased in steps, and that of others stays', async () => {
-  await using service = await filledApp(7)
+  await using service = await createFilledApp(7)
   const { app, actor } = service
   const other = await createTestAccount(app)
   const steps: unknown[] = []
   for (let after: number | undefined = 0; after !== undefined; ) {
     const from: number = after
-    const step = await app.commit.write((tx) => eraseAuditOfAccount(tx, actor.accountId, 3, from))
+    const step = await app.commit.write((tx) => eraseAccountAuditEntries(tx, actor.accountId, 3, from))
     steps.push(step)
     after = step.next
   }
@@ -265,29 +265,29 @@ test('the log of an account is erased in steps, and that of others stays', async
     { rows: 3, next: 6 },
     { rows: 2, next: undefined },
   ])
-  expect(verifyAuditLog(app.db)).toEqual(good(9, { erased: 8 }))
+  expect(verifyAuditLog(app.db)).toEqual(expectedVerification(9, { erased: 8 }))
   expect(app.db.query('SELECT DISTINCT account_id AS account FROM audit_logs WHERE salt IS NOT NULL').all()).toEqual([
     { account: other.accountId },
   ])
 })
 
 test('old entries are removed from the oldest on; the rest verifies, and positions are not given again', async () => {
-  await using service = await filledApp(500)
+  await using service = await createFilledApp(500)
   const { app, actor, clock } = service
-  expect(await trimAuditLog(app, NOW + 300_000)).toBe(300)
-  expect(verifyAuditLog(app.db)).toEqual(good(201, { removedUpTo: 300, headId: 501 }))
+  expect(await purgeAuditLog(app, NOW + 300_000)).toBe(300)
+  expect(verifyAuditLog(app.db)).toEqual(expectedVerification(201, { removedUpTo: 300, headId: 501 }))
   clock.advance(9_500_000)
-  expect(await trimAuditLog(app, NOW + 9_000_000, 50)).toBe(50)
-  expect(await trimAuditLog(app, NOW + 9_000_000)).toBe(151)
-  expect(verifyAuditLog(app.db)).toEqual(good(0, { removedUpTo: 501, headId: 501 }))
-  await write(app, actor, 'after')
-  expect(verifyAuditLog(app.db)).toEqual(good(1, { removedUpTo: 501, headId: 502 }))
-  const { broken } = afterChange(app.db, (copy) => copy.run('DELETE FROM audit_logs'))
+  expect(await purgeAuditLog(app, NOW + 9_000_000, 50)).toBe(50)
+  expect(await purgeAuditLog(app, NOW + 9_000_000)).toBe(151)
+  expect(verifyAuditLog(app.db)).toEqual(expectedVerification(0, { removedUpTo: 501, headId: 501 }))
+  await writeEntry(app, actor, 'after')
+  expect(verifyAuditLog(app.db)).toEqual(expectedVerification(1, { removedUpTo: 501, headId: 502 }))
+  const { broken } = verifyAfterChange(app.db, (copy) => copy.run('DELETE FROM audit_logs'))
   expect(broken.map(({ id }) => id)).toEqual([502])
 })
 
 test('entries from before there was a chain are chained when the database is opened, in slices', async () => {
-  await using service = await filledApp(0)
+  await using service = await createFilledApp(0)
   const { db } = service.app
   db.run(`WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < 4501)
     INSERT INTO audit_logs (id, uuid, account_id, actor_type, actor_id, action, created_at)
@@ -297,13 +297,16 @@ test('entries from before there was a chain are chained when the database is ope
   completeAuditChain(db)
   const before = verifyAuditLog(db)
   completeAuditChain(db)
-  expect({ before, again: verifyAuditLog(db).headHash }).toEqual({ before: good(4501), again: before.headHash })
-  await write(service.app, service.actor, 'next')
-  expect(verifyAuditLog(db)).toEqual(good(4502))
+  expect({ before, again: verifyAuditLog(db).headHash }).toEqual({
+    before: expectedVerification(4501),
+    again: before.headHash,
+  })
+  await writeEntry(service.app, service.actor, 'next')
+  expect(verifyAuditLog(db)).toEqual(expectedVerification(4502))
 })
 
 test('a hash that was taken away is not put back when the database is opened', async () => {
-  await using service = await filledApp(4)
+  await using service = await createFilledApp(4)
   const { db } = service.app
   db.run("UPDATE audit_logs SET action = 'thing.forged', salt = NULL, digest = NULL, hash = NULL WHERE id = 5")
   completeAuditChain(db)
@@ -320,12 +323,12 @@ test('times never go back along the log, also when the clock was put back while 
     }
     const clock = new ManualClock(NOW)
     await using service = await createTestApp({ clock, dataDir })
-    for (let n = 0; n < 3; n++) await write(service.app, actor, `thing-${n}`)
+    for (let n = 0; n < 3; n++) await writeEntry(service.app, actor, `thing-${n}`)
     clock.advance(days(1001))
-    await write(service.app, actor, 'later')
+    await writeEntry(service.app, actor, 'later')
     const times = service.app.db.query<{ at: number }, []>('SELECT created_at AS at FROM audit_logs ORDER BY id').all()
     expect(times.map(({ at }) => at - NOW)).toEqual([1000, 1000, 1000, 1000, 1001].map((day) => days(day)))
-    expect(verifyAuditLog(service.app.db)).toEqual(good(5))
+    expect(verifyAuditLog(service.app.db)).toEqual(expectedVerification(5))
   } finally {
     rmSync(dataDir, { recursive: true, force: true })
   }

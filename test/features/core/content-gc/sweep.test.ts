@@ -1,14 +1,14 @@
 /** @module Content goes when the last row that held it lets go, not before, and nothing that is being stored is lost to it. */
 import { describe, expect, test } from 'bun:test'
-import { dropContent, referTo } from '#features/core/content-gc/garbage.ts'
+import { dropContent, dropContentOnFailure } from '#features/core/content-gc/garbage.ts'
 import { requestScrub } from '#features/core/content-gc/scrub.ts'
 import { hasGarbage, startSweeper, sweep } from '#features/core/content-gc/sweep.ts'
-import { MissingPart } from '#platform/content/read.ts'
+import { MissingBlobError } from '#platform/content/read.ts'
 import { days, minutes } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
 import { createEmailApi, type EmailApi, NOW } from '#test/support/email-api.ts'
 
-const refsOf = (api: EmailApi, id: string) =>
+const readRefs = (api: EmailApi, id: string) =>
   api.app.db
     .query<{ id: number; html: number; text: number; attachments: string | null }, [Uint8Array]>(
       'SELECT id, html_ref AS html, text_ref AS text, attachments FROM emails WHERE uuid = ?',
@@ -16,8 +16,8 @@ const refsOf = (api: EmailApi, id: string) =>
     .get(Buffer.from(id.replaceAll('-', ''), 'hex')) ?? { id: 0, html: 0, text: 0, attachments: null }
 
 /** What retention and erasure do to an email. */
-async function letGo(api: EmailApi, id: string): Promise<number[]> {
-  const { id: rowId, html, text, attachments } = refsOf(api, id)
+async function dropEmail(api: EmailApi, id: string): Promise<number[]> {
+  const { id: rowId, html, text, attachments } = readRefs(api, id)
   const files = [...(attachments ?? '').matchAll(/"ref":(\d+)/g)].map(([, ref]) => Number(ref))
   await api.app.commit.write((tx) => {
     tx.db.run('UPDATE emails SET html_ref = NULL, text_ref = NULL, attachments = NULL WHERE id = ?', [rowId])
@@ -26,17 +26,17 @@ async function letGo(api: EmailApi, id: string): Promise<number[]> {
   return [html, text, ...files]
 }
 
-const isThere = (api: EmailApi, ref: number): boolean => {
+const isOnDisk = (api: EmailApi, ref: number): boolean => {
   try {
     return api.app.content.get(ref).length > 0
   } catch (error) {
-    if (error instanceof MissingPart) return false
+    if (error instanceof MissingBlobError) return false
     throw error
   }
 }
 
-const body = (word: string) => ({ html_body: `<p>${word.repeat(400)}</p>`, text_body: word.repeat(400) })
-const file = (name: string, length: number) => ({
+const createBodies = (word: string) => ({ html_body: `<p>${word.repeat(400)}</p>`, text_body: word.repeat(400) })
+const createAttachment = (name: string, length: number) => ({
   filename: `${name}.bin`,
   content_type: 'application/octet-stream',
   content: Buffer.alloc(length, name).toString('base64'),
@@ -45,42 +45,45 @@ const file = (name: string, length: number) => ({
 describe('the sweep', () => {
   test('removes what no row holds any more: bodies, attachments, files', async () => {
     await using api = await createEmailApi()
-    const sent = await api.accepted({ ...body('gone '), attachments: [file('large', 700_000), file('small', 20)] })
-    const kept = await api.accepted(body('kept '))
-    const dropped = await letGo(api, sent.id)
+    const sent = await api.accepted({
+      ...createBodies('gone '),
+      attachments: [createAttachment('large', 700_000), createAttachment('small', 20)],
+    })
+    const kept = await api.accepted(createBodies('kept '))
+    const dropped = await dropEmail(api, sent.id)
     expect(dropped.length).toBe(4)
     expect(await sweep(api.app)).toBe(0)
-    expect(dropped.map((ref) => isThere(api, ref))).toEqual([false, false, false, false])
-    expect(await api.detail(kept.id)).toMatchObject(body('kept '))
+    expect(dropped.map((ref) => isOnDisk(api, ref))).toEqual([false, false, false, false])
+    expect(await api.detail(kept.id)).toMatchObject(createBodies('kept '))
     expect(hasGarbage(api.app.db)).toBe(false)
   })
 
   test('leaves what another row holds, and removes it when that lets go as well', async () => {
     await using api = await createEmailApi()
-    const shared = { ...body('shared '), attachments: [file('same', 40_000)] }
+    const shared = { ...createBodies('shared '), attachments: [createAttachment('same', 40_000)] }
     const [first, second] = [await api.accepted(shared), await api.accepted(shared)]
-    const refs = await letGo(api, first.id)
+    const refs = await dropEmail(api, first.id)
     api.clock.advance(minutes(6))
     expect(await sweep(api.app)).toBe(0)
-    expect(refs.every((ref) => isThere(api, ref))).toBe(true)
-    expect(await api.detail(second.id)).toMatchObject(body('shared '))
-    await letGo(api, second.id)
+    expect(refs.every((ref) => isOnDisk(api, ref))).toBe(true)
+    expect(await api.detail(second.id)).toMatchObject(createBodies('shared '))
+    await dropEmail(api, second.id)
     await sweep(api.app)
-    expect(refs.some((ref) => isThere(api, ref))).toBe(false)
+    expect(refs.some((ref) => isOnDisk(api, ref))).toBe(false)
   })
 
   test('leaves what was stored again within the last minutes, for a row that may be on its way', async () => {
     await using api = await createEmailApi()
-    const sent = await api.accepted(body('again '))
-    const { text } = refsOf(api, sent.id)
-    await letGo(api, sent.id)
+    const sent = await api.accepted(createBodies('again '))
+    const { text } = readRefs(api, sent.id)
+    await dropEmail(api, sent.id)
     const [given = 0] = await api.app.content.put([Buffer.from('again '.repeat(400))], api.clock.now())
     expect(given).toBe(text)
     expect(await sweep(api.app)).toBe(1)
-    expect(isThere(api, text)).toBe(true)
+    expect(isOnDisk(api, text)).toBe(true)
     api.clock.advance(minutes(6))
     expect(await sweep(api.app)).toBe(0)
-    expect(isThere(api, text)).toBe(false)
+    expect(isOnDisk(api, text)).toBe(false)
   })
 
   test('never takes content from emails that are accepted while it runs', async () => {
@@ -89,14 +92,14 @@ describe('the sweep', () => {
     for (let round = 0; round < 15; round++) {
       const ids = await Promise.all(
         Array.from({ length: 8 }, (_, index) =>
-          api.accepted(body(`word ${(round + index) % 5} `)).then(({ id }) => id),
+          api.accepted(createBodies(`word ${(round + index) % 5} `)).then(({ id }) => id),
         ),
       )
       const gone = ids.filter((_, index) => index % 2 === 0)
       accepted.push(...ids.filter((_, index) => index % 2 === 1))
-      await Promise.all(gone.map((id) => letGo(api, id)))
+      await Promise.all(gone.map((id) => dropEmail(api, id)))
       api.clock.advance(minutes(round % 3 === 0 ? 6 : 1))
-      const [more] = await Promise.all([api.accepted(body(`word ${round % 5} `)), sweep(api.app)])
+      const [more] = await Promise.all([api.accepted(createBodies(`word ${round % 5} `)), sweep(api.app)])
       accepted.push(more.id)
     }
     for (const id of accepted) expect(typeof (await api.detail(id))['html_body']).toBe('string')
@@ -106,45 +109,45 @@ describe('the sweep', () => {
     await using api = await createEmailApi()
     const parts = () =>
       api.app.content.databases().map((db) => db.query('SELECT count(*) AS n FROM parts WHERE encoding <> 3').get())
-    const kept = await api.accepted({ ...body('kept '), idempotency_key: 'one' })
+    const kept = await api.accepted({ ...createBodies('kept '), idempotency_key: 'one' })
     const before = parts()
     const refs = await api.app.content.put([Buffer.from('refused '.repeat(99))], api.clock.now())
-    const refused = referTo(api.app, { content: refs }, async () => {
+    const refused = dropContentOnFailure(api.app, { content: refs }, async () => {
       throw new Error('refused')
     })
     await expect(refused).rejects.toThrow('refused')
-    await Promise.all([1, 2, 3].map((n) => api.send({ ...body(`other ${n} `), idempotency_key: 'two' })))
+    await Promise.all([1, 2, 3].map((n) => api.send({ ...createBodies(`other ${n} `), idempotency_key: 'two' })))
     await sweep(api.app)
     // Two more, of the one email that was accepted.
     expect([before, parts()]).toEqual([[{ n: 2 }], [{ n: 4 }]])
-    expect(await api.detail(kept.id)).toMatchObject(body('kept '))
+    expect(await api.detail(kept.id)).toMatchObject(createBodies('kept '))
   })
 
   test('looks through past months for parts that nothing ever referred to', async () => {
     await using api = await createEmailApi()
-    const kept = await api.accepted(body('kept '))
+    const kept = await api.accepted(createBodies('kept '))
     const [orphan = 0] = await api.app.content.put([Buffer.from('refused after it was stored')], NOW)
     api.clock.advance(days(40))
     const sweeper = startSweeper(api.app)
     try {
       api.clock.advance(minutes(61))
       sweeper.wake()
-      await eventually(() => !isThere(api, orphan))
+      await eventually(() => !isOnDisk(api, orphan))
     } finally {
       await sweeper.stop()
     }
-    expect(await api.detail(kept.id)).toMatchObject(body('kept '))
+    expect(await api.detail(kept.id)).toMatchObject(createBodies('kept '))
   })
 })
 
 test('a scrub is complete only when all that was let go of is gone', async () => {
   await using api = await createEmailApi()
-  const sent = await api.accepted(body('secret '))
-  const [html = 0] = await letGo(api, sent.id)
+  const sent = await api.accepted(createBodies('secret '))
+  const [html = 0] = await dropEmail(api, sent.id)
   await api.app.content.put([Buffer.from(`<p>${'secret '.repeat(400)}</p>`)], api.clock.now())
   expect(await requestScrub(api.app)).toBe(false)
   api.clock.advance(minutes(6))
   const results = await Promise.all([requestScrub(api.app), requestScrub(api.app), requestScrub(api.app)])
   expect(results).toEqual([true, true, true])
-  expect(isThere(api, html)).toBe(false)
+  expect(isOnDisk(api, html)).toBe(false)
 })

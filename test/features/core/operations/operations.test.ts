@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { getOperation, insertOperation, progressOperation } from '#features/core/operations/operations.ts'
+import { getOperation, insertOperation, updateOperationProgress } from '#features/core/operations/operations.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { at, createTestApi } from '#test/support/api.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
@@ -49,7 +49,7 @@ test('an error summary is stored with at most 1,000 characters, from the start a
     const begun = { type: 'broadcast', status: 'processing', total: 1, completed: 0, failed: 0 } as const
     const { id, uuid } = insertOperation(app, tx, actor, { ...begun, errorSummary: long })
     const first = getOperation(tx.db, actor.accountId, uuid).errorSummary
-    progressOperation(app, tx, id, { errorSummary: `again ${long}` })
+    updateOperationProgress(app, tx, id, { errorSummary: `again ${long}` })
     return [first, getOperation(tx.db, actor.accountId, uuid).errorSummary]
   })
   expect(summaries).toEqual([`${'x'.repeat(999)}\ufffd`, `again ${'x'.repeat(994)}`])

@@ -4,9 +4,9 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { startBackground } from '#app/background.ts'
 import { openDeletions, startAccountRemoval } from '#features/lifecycle/privacy/delete-account.ts'
-import { createDecision } from '#features/receiving/inbound/decide.ts'
+import { createRecipientDecider } from '#features/receiving/inbound/decide.ts'
 import { pauseAccount } from '#features/reporting/abuse/pause.ts'
-import { endWaitingMail, hasMailInHand } from '#features/sending/queue/end-mail.ts'
+import { cancelWaitingMail, hasMailInFlight } from '#features/sending/queue/end-mail.ts'
 import { statusCode } from '#features/sending/queue/status.ts'
 import { createApiKey } from '#features/setup/api-keys/keys.ts'
 import { openReadOnly } from '#platform/db/open.ts'
@@ -14,7 +14,7 @@ import { hours, minutes } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { createTestAccount, eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/books.ts'
-import { createEmailApi, EMAIL, type EmailApi, expectRefusal, VERIFIED } from '#test/support/email-api.ts'
+import { createEmailApi, EMAIL, type EmailApi, expectError, VERIFIED } from '#test/support/email-api.ts'
 import { grepData } from '#test/support/grep-data.ts'
 import { storeTestInbound } from '#test/support/inbound.ts'
 import { createTestUser } from '#test/support/people.ts'
@@ -56,7 +56,7 @@ describe('DELETE /v1/account', () => {
   test('without its header is a 400 that says what is missing, and deletes nothing', async () => {
     await using api = await createEmailApi()
     for (const headers of [{}, { 'x-confirm-delete': 'delete' }, { 'x-confirm-delete': 'true' }])
-      expectRefusal(await api.api('DELETE', '/v1/account', undefined, { headers }), 400, 'confirmation_missing')
+      expectError(await api.api('DELETE', '/v1/account', undefined, { headers }), 400, 'confirmation_missing')
     expect((await api.api('GET', '/v1/account')).status).toBe(200)
   })
 
@@ -65,7 +65,7 @@ describe('DELETE /v1/account', () => {
     await using api = await createEmailApi()
     const { app, actor } = api
     app.db.run('UPDATE domains SET inbound_enabled = 1')
-    const decide = createDecision(app)
+    const decide = createRecipientDecider(app)
     expect(decide(`anybody@${VERIFIED}`)).toMatchObject({ kind: 'domain' })
     const key = await api.newKey(['emails:read'])
     await api.accepted()
@@ -98,7 +98,7 @@ describe('DELETE /v1/account', () => {
     await api.accepted({ send_at: later, to: ['a@receiver.test', 'b@receiver.test'] })
     await api.api('DELETE', '/v1/account', undefined, CONFIRMED)
     expect(openDeletions(app.db)).toMatchObject([{ accountId: actor.accountId, step: 'mail' }])
-    expect(await app.commit.write((tx) => endWaitingMail(tx, actor.accountId, app.eventTime()))).toBe(2)
+    expect(await app.commit.write((tx) => cancelWaitingMail(tx, actor.accountId, app.eventTime()))).toBe(2)
     const rows = app.db
       .query<Record<string, number | null>, []>(
         'SELECT emails.status AS email, recipients.status AS recipient, next_at FROM emails JOIN recipients ON email_id = emails.id',
@@ -106,7 +106,7 @@ describe('DELETE /v1/account', () => {
       .all()
     const cancelled = statusCode('cancelled')
     expect(rows).toEqual(Array.from({ length: 3 }, () => ({ email: cancelled, recipient: cancelled, next_at: null })))
-    expect(hasMailInHand(app.db, actor.accountId)).toBe(false)
+    expect(hasMailInFlight(app.db, actor.accountId)).toBe(false)
   })
 
   // Proves: auth-50

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { rmSync } from 'node:fs'
-import { KilledService, makeFolder } from '#test/kill/run.ts'
+import { createFolder, KilledService } from '#test/kill/run.ts'
 import { prepareDataDirectory, SENDER_DOMAIN } from '#test/kill/service.ts'
 import { eventually } from '#test/support/app.ts'
 import { grepData } from '#test/support/grep-data.ts'
@@ -15,7 +15,7 @@ const KILLED_AT = [50, 700, 1500]
 
 // Proves: privacy-2
 test('kill -9 at any moment of an erasure: it goes on after the start, to the end, and leaves nothing of the person', async () => {
-  const folder = makeFolder()
+  const folder = createFolder()
   const service = await KilledService.make(folder, 'serve', {})
   try {
     const key = await prepareDataDirectory(service.settings)

@@ -8,8 +8,8 @@ import { hours, minutes } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/books.ts'
-import { createEmailApi, type EmailApi, expectRefusal, NOW, UNVERIFIED, VERIFIED } from '#test/support/email-api.ts'
-import { storeTestInbound, testReceived } from '#test/support/inbound.ts'
+import { createEmailApi, type EmailApi, expectError, NOW, UNVERIFIED, VERIFIED } from '#test/support/email-api.ts'
+import { createTestReceived, storeTestInbound } from '#test/support/inbound.ts'
 
 type Json = Record<string, unknown>
 
@@ -50,8 +50,8 @@ test.each(['', 'ada', 'ada@', '@victim.test', 'a@b@', 'ada@victim.test,ben@other
   async (email) => {
     await using service = await createEmailApi()
     const query = `?email=${encodeURIComponent(email)}`
-    expectRefusal(await service.api('GET', `/v1/gdpr/export${query}`), 422, 'invalid_address', 'email')
-    expectRefusal(await service.api('DELETE', `/v1/gdpr/erase${query}`), 422, 'invalid_address', 'email')
+    expectError(await service.api('GET', `/v1/gdpr/export${query}`), 422, 'invalid_address', 'email')
+    expectError(await service.api('DELETE', `/v1/gdpr/erase${query}`), 422, 'invalid_address', 'email')
   },
 )
 
@@ -89,7 +89,7 @@ test('an export has what is known of an address in any spelling, and nothing of 
 
 // Proves: operation-7, privacy-2
 test('an erasure takes away what it is known by, leaves figures as they were, and says how many rows that were', async () => {
-  await using service = await createEmailApi({ works: true })
+  await using service = await createEmailApi({ runsTasks: true })
   const { app, actor } = service
   const { id } = await service.accepted({
     to: ADA,
@@ -138,7 +138,7 @@ test('an erasure takes away what it is known by, leaves figures as they were, an
 
 // Proves: feed-5
 test('events become tombstones: number, type and time stay, the feed has no gap, and the log of changes still verifies', async () => {
-  await using service = await createEmailApi({ works: true })
+  await using service = await createEmailApi({ runsTasks: true })
   const { app } = service
   await service.api('POST', '/v1/suppressions', { email_address: ADA })
   const { id } = await service.accepted({ to: ADA })
@@ -159,7 +159,7 @@ test('events become tombstones: number, type and time stay, the feed has no gap,
 })
 
 test('what was found about the account stays, without the address', async () => {
-  await using service = await createEmailApi({ works: true })
+  await using service = await createEmailApi({ runsTasks: true })
   const { app, actor } = service
   const detail = { signs: [`https://shop.test/?for=${encodeURIComponent(ADA)}`, `mailto:${BEN}`] }
   await app.commit.write((tx) =>
@@ -180,7 +180,7 @@ test('what was found about the account stays, without the address', async () => 
 
 // Proves: privacy-2
 test('an address of another account stays as it is', async () => {
-  await using service = await createEmailApi({ works: true })
+  await using service = await createEmailApi({ runsTasks: true })
   const other = await service.newAccount()
   await service.addDomain(other, 'other.test')
   const key = await service.newKey([], other)
@@ -193,7 +193,7 @@ test('an address of another account stays as it is', async () => {
 })
 
 test('an address is erased in every spelling that means the same, and no other one that looks alike', async () => {
-  await using service = await createEmailApi({ works: true })
+  await using service = await createEmailApi({ runsTasks: true })
   const same = ['märta@BÜCHER.test', 'MÄRTA@bücher.test', 'märta@xn--bcher-kva.test']
   const others = ['marta@xn--bcher-kva.test', 'xmärta@xn--bcher-kva.test']
   const ids = []
@@ -207,7 +207,7 @@ test('an address is erased in every spelling that means the same, and no other o
 
 // Proves: privacy-2
 test('mail to others goes to them without the person, and then its content goes as well', async () => {
-  await using service = await createEmailApi({ works: true, delivers: true })
+  await using service = await createEmailApi({ runsTasks: true, delivers: true })
   const { clock } = service
   const { id } = await service.accepted({
     from: `x@${UNVERIFIED}`,
@@ -311,7 +311,7 @@ test('two exports of persons are written at a time for an account, and one that 
   for (const socket of sockets) await new Promise((resolve) => socket.once('readable', resolve))
   const other = await service.newKey([], await service.newAccount())
   expect((await service.api('GET', `/v1/gdpr/export?email=${ADA}`, undefined, { key: other })).status).toBe(200)
-  expectRefusal(await service.api('GET', `/v1/gdpr/export?email=${ADA}`), 429, 'export_running')
+  expectError(await service.api('GET', `/v1/gdpr/export?email=${ADA}`), 429, 'export_running')
   for (const socket of sockets) socket.destroy()
   expect(await eventually(async () => (await service.api('GET', `/v1/gdpr/export?email=${ADA}`)).status === 200)).toBe(
     true,
@@ -320,10 +320,10 @@ test('two exports of persons are written at a time for an account, and one that 
 }, 60_000)
 
 test('reports about the person go; those that others of the service wait for do not go by the name of who sent or got them', async () => {
-  await using service = await createEmailApi({ works: true })
+  await using service = await createEmailApi({ runsTasks: true })
   const { app } = service
   const store = async (kind: 'bounce' | 'complaint' | 'unsubscribe', from: string, text: string) => {
-    const { envelope } = await testReceived(app, {
+    const { envelope } = await createTestReceived(app, {
       raw: `From: ${from}\r\nTo: postmaster@host.test\r\n\r\n${text}\r\n`,
     })
     await app.commit.write((tx) =>
@@ -351,7 +351,7 @@ test('reports about the person go; those that others of the service wait for do 
 })
 
 test('a broadcast that waits leaves the person out, and gives the quota back', async () => {
-  await using service = await createEmailApi({ works: true })
+  await using service = await createEmailApi({ runsTasks: true })
   const list = await newList(service, ADA, BEN)
   const { body } = await service.api('POST', '/v1/emails/broadcast', {
     contact_list_id: list,
@@ -373,7 +373,7 @@ test('a broadcast that waits leaves the person out, and gives the quota back', a
 })
 
 test('an email of a broadcast is emptied, and still shown', async () => {
-  await using service = await createEmailApi({ works: true })
+  await using service = await createEmailApi({ runsTasks: true })
   const list = await newList(service, ADA, BEN)
   const { body } = await service.api('POST', '/v1/emails/broadcast', {
     contact_list_id: list,
@@ -396,7 +396,7 @@ test('an email of a broadcast is emptied, and still shown', async () => {
 
 // Proves: privacy-2
 test('an erased address stays suppressed under a keyed hash, by which it is found, exported, imported and taken off', async () => {
-  await using service = await createEmailApi({ works: true })
+  await using service = await createEmailApi({ runsTasks: true })
   await service.api('POST', '/v1/suppressions', { email_address: ADA })
   await completed(service, await erase(service))
   const listed = async () =>

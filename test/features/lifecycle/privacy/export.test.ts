@@ -5,7 +5,7 @@ import { newUuid } from '#platform/ids.ts'
 import { hours, MiB, minutes } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
-import { createEmailApi, type EmailApi, expectRefusal, NOW } from '#test/support/email-api.ts'
+import { createEmailApi, type EmailApi, expectError, NOW } from '#test/support/email-api.ts'
 import { storeTestInbound } from '#test/support/inbound.ts'
 
 type Json = Record<string, unknown>
@@ -105,9 +105,9 @@ test('a second export right after the first is a 429, also while the first is no
   const [first, second] = [await service.api('GET', PATH), await service.api('GET', PATH)]
   held.resolve()
   expect(first.status).toBe(200)
-  expectRefusal(second, 429, 'export_limit')
+  expectError(second, 429, 'export_limit')
   await noted(service)
-  expectRefusal(await service.api('GET', PATH), 429, 'export_limit')
+  expectError(await service.api('GET', PATH), 429, 'export_limit')
 })
 
 // Proves: account-11
@@ -117,7 +117,7 @@ test('an export is complete once an hour: then it is a 429 that says when it is 
   await noted(service)
   service.clock.advance(minutes(45))
   const refused = await service.api('GET', PATH)
-  expectRefusal(refused, 429, 'export_limit')
+  expectError(refused, 429, 'export_limit')
   expect(refused.headers.get('retry-after')).toBe(String(15 * 60))
   service.clock.advance(minutes(15))
   expect((await service.api('GET', PATH)).status).toBe(200)
@@ -157,7 +157,7 @@ test('while one export is read another is a 429, and one that was left does not 
   addEmails(service, 8000)
   const socket = await askWithoutReading(service)
   const refused = await service.api('GET', PATH)
-  expectRefusal(refused, 429, 'export_running')
+  expectError(refused, 429, 'export_running')
   expect(service.app.memory.inUseBytes).toBeGreaterThan(0)
   socket.destroy()
   const answer = await eventually(async () => {

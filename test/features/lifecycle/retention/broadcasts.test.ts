@@ -1,22 +1,22 @@
 import { Database } from 'bun:sqlite'
 import { expect, test } from 'bun:test'
 import { join } from 'node:path'
-import { examineContent } from '#app/cli/content-check.ts'
+import { checkContent } from '#app/cli/content-check.ts'
 import { sweep } from '#features/core/content-gc/sweep.ts'
 import { runRetention } from '#features/lifecycle/retention/run.ts'
 import { days, minutes } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/books.ts'
-import { addContacts, newList, numbered, operationOf } from '#test/support/broadcasts.ts'
+import { addContacts, createContacts, getOperation, newList } from '#test/support/broadcasts.ts'
 import { createEmailApi } from '#test/support/email-api.ts'
 import { endAttempts, rowsOf, SHORT } from './year.ts'
 
 test('a broadcast loses its sources with its emails, and goes after the last of them; its newsletter stays', async () => {
-  await using service = await createEmailApi({ settings: { ...SHORT, TASSIS_MAX_BODY_BYTES: '1MiB' }, works: true })
+  await using service = await createEmailApi({ settings: { ...SHORT, TASSIS_MAX_BODY_BYTES: '1MiB' }, runsTasks: true })
   const { app, api, clock } = service
   const list = await newList(service, 'Readers')
-  await addContacts(app, list, numbered(50))
+  await addContacts(app, list, createContacts(50))
   const draft = await api('POST', '/v1/newsletters', {
     list_id: list,
     subject: 'News',
@@ -31,7 +31,7 @@ test('a broadcast loses its sources with its emails, and goes after the last of 
     clock.advance(minutes(1))
     const lanes = app.db.query<{ lane: string }, []>('SELECT DISTINCT lane FROM recipients WHERE lane IS NOT NULL')
     for (const { lane } of lanes.all()) await endAttempts(service, lane, [{ kind: 'sent', reply: '250 OK' }])
-    return (await operationOf(service, operation)).metadata.state === 'done'
+    return (await getOperation(service, operation)).metadata.state === 'done'
   })
   const ref = app.db.query<{ ref: number }, []>('SELECT html_ref AS ref FROM broadcasts').get()?.ref ?? 0
   clock.advance(days(61))
@@ -60,11 +60,11 @@ test('a broadcast loses its sources with its emails, and goes after the last of 
 test('over the size the sources of the oldest broadcast go with all of its emails, and leave nothing behind', async () => {
   await using service = await createEmailApi({
     settings: { TASSIS_CONTENT_MAX_BYTES: '1MiB', TASSIS_MAX_BODY_BYTES: '4MiB' },
-    works: true,
+    runsTasks: true,
   })
   const { app, api, clock, dataDir } = service
   const list = await newList(service, 'Readers')
-  await addContacts(app, list, numbered(20))
+  await addContacts(app, list, createContacts(20))
   for (let issue = 0; issue < 3; issue++) {
     const sent = await api('POST', '/v1/emails/broadcast', {
       contact_list_id: list,
@@ -77,7 +77,7 @@ test('over the size the sources of the oldest broadcast go with all of its email
       clock.advance(minutes(1))
       const lanes = app.db.query<{ lane: string }, []>('SELECT DISTINCT lane FROM recipients WHERE lane IS NOT NULL')
       for (const { lane } of lanes.all()) await endAttempts(service, lane, [{ kind: 'sent', reply: '250 OK' }])
-      return (await operationOf(service, operation)).metadata.state === 'done'
+      return (await getOperation(service, operation)).metadata.state === 'done'
     })
     clock.advance(days(1))
   }
@@ -91,6 +91,6 @@ test('over the size the sources of the oldest broadcast go with all of its email
     sizes: refs.slice(1).map(({ ref }) => app.content.get(ref).length > 900_000),
   }).toEqual({ broadcasts: 2, emails: 40, sizes: [true, true] })
   using db = new Database(join(dataDir, 'tassis.db'), { readonly: true })
-  expect(examineContent(db, join(dataDir, 'content')).filter(({ differences }) => differences.length > 0)).toEqual([])
+  expect(checkContent(db, join(dataDir, 'content')).filter(({ differences }) => differences.length > 0)).toEqual([])
   expectBalanced(service)
 })

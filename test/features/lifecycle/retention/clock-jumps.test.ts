@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { dropRawMail } from '#features/lifecycle/retention/raw-mail.ts'
 import { runRetention } from '#features/lifecycle/retention/run.ts'
-import { MissingPart } from '#platform/content/read.ts'
+import { MissingBlobError } from '#platform/content/read.ts'
 import { days, hours, minutes } from '#platform/units.ts'
 import { createTestApp } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/books.ts'
@@ -92,5 +92,5 @@ test('raw messages of months past go, but for one that is still to be processed'
   expect(app.rawMail.get(ref).length).toBe(3)
   app.db.run('DELETE FROM inbound_receipts')
   expect(await dropRawMail(app)).toBe(1)
-  expect(() => app.rawMail.get(ref)).toThrow(MissingPart)
+  expect(() => app.rawMail.get(ref)).toThrow(MissingBlobError)
 })

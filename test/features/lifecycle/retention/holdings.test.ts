@@ -7,17 +7,17 @@ import { openReadOnly } from '#platform/db/open.ts'
 import { minutes } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
-import { addContacts, newList, numbered } from '#test/support/broadcasts.ts'
+import { addContacts, createContacts, newList } from '#test/support/broadcasts.ts'
 import { createEmailApi } from '#test/support/email-api.ts'
 import { rowsOf } from './year.ts'
 
 test.each(['content', 'logs'] as const)(
   'reading the %s of all accounts lets the write-ahead log be emptied',
   async (kind) => {
-    await using service = await createEmailApi({ works: true })
+    await using service = await createEmailApi({ runsTasks: true })
     const { app, api, clock } = service
     const list = await newList(service, 'Readers')
-    await addContacts(app, list, numbered(2))
+    await addContacts(app, list, createContacts(2))
     for (const subject of ['One', 'Two', 'Three']) {
       const content = { list_id: list, subject, from_address: 'ada@sender.test', html_body: `<p>${subject}</p>` }
       const draft = await api('POST', '/v1/newsletters', content)

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { sweep } from '#features/core/content-gc/sweep.ts'
 import { runRetention } from '#features/lifecycle/retention/run.ts'
-import { MissingPart } from '#platform/content/read.ts'
+import { MissingBlobError } from '#platform/content/read.ts'
 import { days } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { expectBalanced } from '#test/support/books.ts'
@@ -46,7 +46,7 @@ test('received mail goes at its age with its content, read or not, leased or not
   })
   await sweep(app)
   for (const { text, raw } of refs) {
-    expect(() => app.content.get(text)).toThrow(MissingPart)
-    expect(() => app.rawMail.get(raw)).toThrow(MissingPart)
+    expect(() => app.content.get(text)).toThrow(MissingBlobError)
+    expect(() => app.rawMail.get(raw)).toThrow(MissingBlobError)
   }
 })

@@ -1,23 +1,23 @@
 import { Database } from 'bun:sqlite'
 import { expect, test } from 'bun:test'
 import { join } from 'node:path'
-import { examineContent } from '#app/cli/content-check.ts'
-import { horizonOf } from '#features/core/events/horizon.ts'
+import { checkContent } from '#app/cli/content-check.ts'
+import { readHorizon } from '#features/core/events/horizon.ts'
 import { runRetention } from '#features/lifecycle/retention/run.ts'
 import { bounceLate } from '#features/sending/queue/late-moves.ts'
-import { engage } from '#features/sending/tracking/engage.ts'
+import { recordEngagement } from '#features/sending/tracking/engage.ts'
 import { days, hours, minutes } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { expectBalanced } from '#test/support/books.ts'
 import type { EmailApi } from '#test/support/email-api.ts'
-import { trackedRecipient } from '#test/support/tracked.ts'
+import { readTrackedRecipient } from '#test/support/tracked.ts'
 import { createYear, endAttempts, MONTH_MS, rowsOf, SHORT, sendAndEnd } from './year.ts'
 
 /** Nothing that the books or the content say differs. */
 function expectSound(service: EmailApi): void {
   expectBalanced(service)
   using db = new Database(join(service.dataDir, 'tassis.db'), { readonly: true })
-  const findings = examineContent(db, join(service.dataDir, 'content'))
+  const findings = checkContent(db, join(service.dataDir, 'content'))
   expect(findings.filter(({ differences }) => differences.length > 0)).toEqual([])
 }
 
@@ -62,7 +62,7 @@ test('over a year each kind goes at its age, what is not over stays, and the boo
     clicks: rowsOf(service, 'link_clicks WHERE email_id NOT IN (SELECT id FROM emails)'),
     letters: rowsOf(service, 'dead_letters WHERE email_id NOT IN (SELECT id FROM emails)'),
     isOldestKept: oldest >= now - days(120),
-    horizons: [horizonOf(app.db, 'events') <= now, horizonOf(app.db, 'logs') <= now - days(179)],
+    horizons: [readHorizon(app.db, 'events') <= now, readHorizon(app.db, 'logs') <= now - days(179)],
   }).toEqual({
     emails: 1003,
     withContent: 200,
@@ -229,11 +229,11 @@ test('a click counts also when the content of its email is gone, and changes not
   await sendAndEnd(service, 10, 0)
   app.db.run('DELETE FROM link_clicks')
   const first = app.db.query<{ id: number }, []>('SELECT id FROM recipients LIMIT 1').get()
-  const recipient = trackedRecipient(app.db, first?.id ?? 0)
+  const recipient = readTrackedRecipient(app.db, first?.id ?? 0)
   const url = 'https://shop.test/'
   const click = async () => {
     await app.commit.write((tx) =>
-      engage(app, tx, { recipient, url, visitor: 'human', ipAddress: null, userAgent: null }),
+      recordEngagement(app, tx, { recipient, url, visitor: 'human', ipAddress: null, userAgent: null }),
     )
     return ['opens', 'link_clicks', 'click_marks'].map((table) => rowsOf(service, table))
   }

@@ -3,10 +3,10 @@ import { expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { examineContent, soundness } from '#app/cli/content-check.ts'
+import { checkContent, findCorruption } from '#app/cli/content-check.ts'
 import { checkConsistency } from '#app/consistency-rules.ts'
 import { runRetention } from '#features/lifecycle/retention/run.ts'
-import { balanceFinding, balances } from '#features/sending/queue/balance.ts'
+import { checkBalances, readBalances } from '#features/sending/queue/balance.ts'
 import { AppError } from '#platform/errors.ts'
 import { days, hours } from '#platform/units.ts'
 import { expectBalanced } from '#test/support/books.ts'
@@ -22,9 +22,9 @@ function differencesOf(dataDir: string): string[] {
   using db = new Database(join(dataDir, 'tassis.db'), { readonly: true })
   const findings = [
     ...checkConsistency(db),
-    balanceFinding(balances(db)),
-    ...examineContent(db, join(dataDir, 'content')),
-    { differences: soundness(db, 'tassis.db') },
+    checkBalances(readBalances(db)),
+    ...checkContent(db, join(dataDir, 'content')),
+    { differences: findCorruption(db, 'tassis.db') },
   ]
   return findings.flatMap(({ differences }) => differences)
 }

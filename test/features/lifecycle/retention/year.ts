@@ -1,11 +1,11 @@
 /** @module A service whose mail is a year old: sends with every outcome, at times that the clock is moved through. Nothing is delivered by itself. */
 import { type Verdict, writeOutcome } from '#features/sending/delivery/outcome.ts'
 import { beginDelivery } from '#features/sending/queue/attempt-moves.ts'
-import { engage } from '#features/sending/tracking/engage.ts'
+import { recordEngagement } from '#features/sending/tracking/engage.ts'
 import { days, hours, minutes } from '#platform/units.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
-import { claimTo } from '#test/support/lanes.ts'
-import { trackedRecipient } from '#test/support/tracked.ts'
+import { claimDueTo } from '#test/support/lanes.ts'
+import { readTrackedRecipient } from '#test/support/tracked.ts'
 
 /** How attempts end, in turn. */
 const VERDICTS: readonly Verdict[] = [
@@ -27,7 +27,7 @@ const VERDICTS: readonly Verdict[] = [
 export const endAttempts = ({ app }: EmailApi, lane: string, verdicts = VERDICTS): Promise<number> =>
   app.commit.write((tx) => {
     const now = app.clock.now()
-    const claimed = claimTo(tx, lane, {
+    const claimed = claimDueTo(tx, lane, {
       now,
       eventTime: app.eventTime(),
       limit: 10_000,
@@ -73,10 +73,10 @@ const openSome = ({ app }: EmailApi): Promise<void> =>
       .query<{ id: number }, []>('SELECT id FROM recipients WHERE delivered_at IS NOT NULL ORDER BY id DESC LIMIT 20')
       .all()
     for (const { id } of recipients) {
-      const recipient = trackedRecipient(tx.db, id)
+      const recipient = readTrackedRecipient(tx.db, id)
       const visit = { recipient, visitor: 'human', ipAddress: '203.0.113.9', userAgent: 'Mail' } as const
-      engage(app, tx, { ...visit, url: undefined })
-      engage(app, tx, { ...visit, url: 'https://shop.test/' })
+      recordEngagement(app, tx, { ...visit, url: undefined })
+      recordEngagement(app, tx, { ...visit, url: 'https://shop.test/' })
     }
   })
 

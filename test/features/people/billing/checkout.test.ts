@@ -5,7 +5,7 @@ import { createLog } from '#platform/log.ts'
 import { at } from '#test/support/api.ts'
 import { createTestApp } from '#test/support/app.ts'
 import { CUSTOMER, createBillingApi, NOTHING_BOUGHT } from '#test/support/billing.ts'
-import { createEmailApi, expectRefusal } from '#test/support/email-api.ts'
+import { createEmailApi, expectError } from '#test/support/email-api.ts'
 import { STRIPE_KEY, startStripeStub, stripeSettings } from '#test/support/stripe-stub.ts'
 
 const portal = { return_url: 'https://app.test/account' }
@@ -117,7 +117,7 @@ describe('POST /v1/billing/checkout', () => {
     await using billing = await createBillingApi()
     await billing.buy({ paid: [4900] })
     await billing.tell('invoice.paid')
-    expectRefusal(await billing.checkout({ plan: 'starter' }), 409, 'subscription_exists')
+    expectError(await billing.checkout({ plan: 'starter' }), 409, 'subscription_exists')
   })
 
   test.each(['business2', 'free', 'enterprise', 'PRO'])(
@@ -125,7 +125,7 @@ describe('POST /v1/billing/checkout', () => {
     async (plan) => {
       await using billing = await createBillingApi()
       const answer = await billing.checkout({ plan })
-      expectRefusal(answer, 422, 'plan_not_for_sale', 'plan')
+      expectError(answer, 422, 'plan_not_for_sale', 'plan')
       expect(at(answer.body, 'message')).toContain('one of starter, pro, business can')
       expect(billing.stripe.requests).toEqual([])
     },
@@ -135,9 +135,9 @@ describe('POST /v1/billing/checkout', () => {
     'is a 422 for the URL %p',
     async (url) => {
       await using billing = await createBillingApi()
-      expectRefusal(await billing.checkout({ success_url: url }), 422, 'validation_failed', 'success_url')
-      expectRefusal(await billing.checkout({ cancel_url: url }), 422, 'validation_failed', 'cancel_url')
-      expectRefusal(
+      expectError(await billing.checkout({ success_url: url }), 422, 'validation_failed', 'success_url')
+      expectError(await billing.checkout({ cancel_url: url }), 422, 'validation_failed', 'cancel_url')
+      expectError(
         await billing.api('POST', '/v1/billing/portal', { return_url: url }),
         422,
         'validation_failed',
@@ -150,16 +150,16 @@ describe('POST /v1/billing/checkout', () => {
     await using billing = await createBillingApi()
     const { app, actor } = billing.service
     app.db.run('UPDATE accounts SET parent_id = ? WHERE id = ?', [actor.accountId, billing.actor.accountId])
-    expectRefusal(await billing.checkout(), 403, 'sub_account')
-    expectRefusal(await billing.api('POST', '/v1/billing/portal', portal), 403, 'sub_account')
+    expectError(await billing.checkout(), 403, 'sub_account')
+    expectError(await billing.api('POST', '/v1/billing/portal', portal), 403, 'sub_account')
     expect(billing.stripe.requests).toEqual([])
   })
 
   test('is a 429 when it is asked for too often', async () => {
     await using billing = await createBillingApi()
     for (let i = 0; i < 30; i++) expect((await billing.checkout()).status).toBe(200)
-    expectRefusal(await billing.checkout(), 429, 'rate_limited')
-    expectRefusal(await billing.api('POST', '/v1/billing/portal', portal), 429, 'rate_limited')
+    expectError(await billing.checkout(), 429, 'rate_limited')
+    expectError(await billing.api('POST', '/v1/billing/portal', portal), 429, 'rate_limited')
   })
 })
 
@@ -178,10 +178,10 @@ describe('POST /v1/billing/portal', () => {
 
   test('is a 409 for who never began to buy, and for a customer whom Stripe does not know', async () => {
     await using billing = await createBillingApi()
-    expectRefusal(await billing.api('POST', '/v1/billing/portal', portal), 409, 'no_subscription')
+    expectError(await billing.api('POST', '/v1/billing/portal', portal), 409, 'no_subscription')
     await billing.checkout()
     billing.stripe.customers.clear()
-    expectRefusal(await billing.api('POST', '/v1/billing/portal', portal), 409, 'no_subscription')
+    expectError(await billing.api('POST', '/v1/billing/portal', portal), 409, 'no_subscription')
   })
 })
 
@@ -233,7 +233,7 @@ describe('while Stripe cannot be used', () => {
     await using billing = await createBillingApi()
     billing.stripe.interfere = ({ path }) =>
       path === '/v1/checkout/sessions' ? refusal('invalid_request_error', { param: 'cancel_url' }) : undefined
-    expectRefusal(await billing.checkout(), 422, 'invalid_url', 'cancel_url')
+    expectError(await billing.checkout(), 422, 'invalid_url', 'cancel_url')
   })
 
   test('the client waits 20 seconds and no more', async () => {
@@ -242,7 +242,7 @@ describe('while Stripe cannot be used', () => {
     const answer = billing.checkout()
     await asked
     billing.service.clock.advance(20_000)
-    expectRefusal(await answer, 503, 'billing_unavailable')
+    expectError(await answer, 503, 'billing_unavailable')
     release()
   })
 
@@ -266,7 +266,7 @@ describe('while Stripe cannot be used', () => {
       return billing.tell('invoice.paid', { object: { customer: `cus_other_${i}` } })
     })
     await full.promise
-    expectRefusal(await billing.checkout(), 503, 'billing_unavailable')
+    expectError(await billing.checkout(), 503, 'billing_unavailable')
     gate.resolve()
     expect(await Promise.all(others)).toEqual(Array(32).fill(200))
   })
@@ -283,7 +283,7 @@ describe('who bills nobody', () => {
       ['portal', portal],
     ] as const) {
       const answer = await service.api('POST', `/v1/billing/${path}`, body)
-      expectRefusal(answer, 503, 'billing_not_configured')
+      expectError(answer, 503, 'billing_not_configured')
       expect(answer.headers.get('retry-after')).toBe('3600')
     }
     const plans = await service.api('GET', '/v1/billing/plans')

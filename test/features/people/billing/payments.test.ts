@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'bun:test'
-import { reconcileAll, trimBillingEvents } from '#features/people/billing/reconcile.ts'
+import { purgeBillingEvents, reconcileAll } from '#features/people/billing/reconcile.ts'
 import { days } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { CUSTOMER, createBillingApi, NOTHING_BOUGHT, PRO } from '#test/support/billing.ts'
-import { expectRefusal } from '#test/support/email-api.ts'
+import { expectError } from '#test/support/email-api.ts'
 
 const HELD = { ...PRO, monthly_quota: 3000 }
 const ENDED = { ...NOTHING_BOUGHT, subscription_status: 'canceled', billing_email: 'owner@tassis.test' }
@@ -67,7 +67,7 @@ describe('a subscription', () => {
     await billing.tell('customer.subscription.created')
     expect([(await send()).status, (await send()).status]).toEqual([202, 202])
     const refused = await send()
-    expectRefusal(refused, 429, 'quota_exceeded')
+    expectError(refused, 429, 'quota_exceeded')
     expect(at(refused.body, 'message')).toBe(
       'The monthly quota of 2 recipients is used up; it is renewed on the first of next month (UTC), and that of plan pro holds once its first invoice is paid.',
     )
@@ -258,9 +258,9 @@ describe('events', () => {
     await billing.tell('invoice.paid', { id: 'evt_old' })
     clock.advance(days(59))
     await billing.tell('invoice.paid', { id: 'evt_new' })
-    expect(await trimBillingEvents(app)).toBe(0)
+    expect(await purgeBillingEvents(app)).toBe(0)
     clock.advance(days(1) + 1)
-    expect(await trimBillingEvents(app)).toBe(1)
+    expect(await purgeBillingEvents(app)).toBe(1)
     expect(app.db.query('SELECT id FROM billing_events').all()).toEqual([{ id: 'evt_new' }])
   })
 

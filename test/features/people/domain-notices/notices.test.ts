@@ -52,15 +52,15 @@ const dueCount = (): number =>
     .get(t.clock.now())?.n ?? 0
 
 /** Lets time pass as the service does: a look at what is due each few minutes, and the mails that follow. */
-async function pass(ms: number): Promise<void> {
+async function passTime(ms: number): Promise<void> {
   for (const until = t.clock.now() + ms; t.clock.now() < until; ) {
     t.clock.advance(Math.min(minutes(30), until - t.clock.now()))
     await recheckDomains(t.app)
-    await settle()
+    await sendDueNotices()
   }
 }
 
-const settle = (): Promise<unknown> =>
+const sendDueNotices = (): Promise<unknown> =>
   eventually(() => {
     loop.wake()
     return dueCount() === 0
@@ -74,16 +74,16 @@ const RESTORED = 'The DNS records of example.com are there again'
 test('owners are mailed at once when a verified domain loses records, each day while it sends, and when that ends', async () => {
   const { domain } = await registerVerified('example.com')
   t.break('NXDOMAIN', dkimHost(domain))
-  await pass(hours(6))
+  await passTime(hours(6))
   expect(subjects()).toEqual([LOST])
-  await pass(hours(24))
+  await passTime(hours(24))
   expect(subjects()).toEqual([LOST, LOST])
-  await pass(hours(50))
+  await passTime(hours(50))
   expect(subjects()).toEqual([LOST, LOST, LOST, ENDED])
-  await pass(hours(72))
+  await passTime(hours(72))
   expect(subjects()).toHaveLength(4)
   restore(domain)
-  await pass(hours(2))
+  await passTime(hours(2))
   expect(subjects().slice(4)).toEqual([RESTORED])
 })
 
@@ -92,7 +92,7 @@ test('an owner whose only domain has lapsed is mailed from that domain that its 
   t.app.db.run("UPDATE domains SET deleted_at = 1 WHERE domain = 'service.test'")
   const { domain } = await registerVerified('example.com')
   t.break('NXDOMAIN', dkimHost(domain))
-  await pass(hours(80))
+  await passTime(hours(80))
   expect(subjects().at(-1)).toBe(ENDED)
   const ended = t.app.db.query('SELECT from_address AS "from", sandbox FROM emails WHERE subject = ?').get(ENDED)
   expect(ended).toEqual({ from: 'no-reply@example.com', sandbox: 0 })
@@ -105,7 +105,7 @@ test('owners of domains that had lapsed before an upgrade are mailed once at the
   // As the migration leaves it.
   t.app.db.run("UPDATE domains SET records_lost_at = 9, loss_notice_due_at = 0 WHERE domain = 'example.com'")
   loop = startLossNotices(t.app)
-  await pass(hours(30))
+  await passTime(hours(30))
   expect(subjects()).toEqual([ENDED])
   expect(t.stored(id)).toMatchObject({ lossNotice: 'ended', lossNoticeDueAt: null })
 })
@@ -117,12 +117,12 @@ test('a mail that nobody could be sent stays due, and is tried again after a day
   const { id, domain } = await registerVerified('example.com')
   t.break('NXDOMAIN', dkimHost(domain))
   await verifyDomain(t.app, t.actor, id)
-  await settle()
+  await sendDueNotices()
   expect(subjects()).toEqual([])
   expect(t.stored(id)).toMatchObject({ lossNotice: null, lossNoticeDueAt: t.clock.now() + hours(24) })
   await loop.stop()
   loop = startLossNotices(t.app)
-  await pass(hours(24))
+  await passTime(hours(24))
   expect(subjects()).toEqual([LOST])
 })
 
@@ -130,7 +130,7 @@ test('the mail goes to the address of the account, and says which records are mi
   const { id, domain } = await registerVerified('example.com')
   t.break('NXDOMAIN', dkimHost(domain))
   await verifyDomain(t.app, t.actor, id)
-  await settle()
+  await sendDueNotices()
   const row = t.app.db
     .query<{ address: string; from: string; ref: number }, []>(
       'SELECT address, from_address AS "from", text_ref AS ref FROM emails JOIN recipients ON email_id = emails.id',
@@ -147,7 +147,7 @@ test('the mail says under which verified domain above the mail of a domain goes 
   const { id, domain } = await registerVerified('sub.example.com')
   t.break('NXDOMAIN', dkimHost(domain))
   await verifyDomain(t.app, t.actor, id)
-  await settle()
+  await sendDueNotices()
   const row = t.app.db.query<{ ref: number }, []>('SELECT text_ref AS ref FROM emails').get()
   expect(new TextDecoder().decode(t.app.content.get(row?.ref ?? 0))).toContain(
     'sends until 2026-01-04 00:00 UTC; its mail goes on under example.com\n',
@@ -160,10 +160,10 @@ test('records that come and go cause one mail of loss a day, and one that they a
   for (let flap = 0; flap < 12; flap++) {
     t.break('NXDOMAIN', dkimHost(domain))
     await verifyDomain(t.app, t.actor, id)
-    await pass(minutes(60))
+    await passTime(minutes(60))
     restore(domain)
     await verifyDomain(t.app, t.actor, id)
-    await pass(minutes(60))
+    await passTime(minutes(60))
   }
   expect(subjects()).toEqual([LOST, RESTORED])
 })
@@ -175,15 +175,15 @@ test('domains of an account that lose records together are named in one mail; an
   await loop.stop()
   for (const { id } of all.slice(0, 2)) await verifyDomain(t.app, t.actor, id)
   loop = startLossNotices(t.app)
-  await settle()
+  await sendDueNotices()
   expect(subjects()).toEqual(['DNS records of 2 domains are missing'])
   const third = all[2]
   if (!third) throw new Error('not registered')
   t.break('NXDOMAIN', dkimHost(third.domain))
   await verifyDomain(t.app, t.actor, third.id)
-  await pass(minutes(50))
+  await passTime(minutes(50))
   expect(subjects()).toHaveLength(1)
-  await pass(minutes(20))
+  await passTime(minutes(20))
   expect(subjects().slice(1)).toEqual(['DNS records of c.example are missing'])
 })
 
@@ -194,6 +194,6 @@ test('a domain that is deleted while it lacks records is mailed about no more', 
   await verifyDomain(t.app, t.actor, id)
   await t.app.commit.write((tx) => markDeleted(t.app, tx, t.actor, id))
   loop = startLossNotices(t.app)
-  await pass(hours(25))
+  await passTime(hours(25))
   expect(subjects()).toEqual([])
 })

@@ -4,8 +4,8 @@ import { openDeletions, startAccountRemoval } from '#features/lifecycle/privacy/
 import { hashPassword } from '#features/people/team/passwords.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
-import { addContacts, newList, numbered } from '#test/support/broadcasts.ts'
-import { expectRefusal, NOW } from '#test/support/email-api.ts'
+import { addContacts, createContacts, newList } from '#test/support/broadcasts.ts'
+import { expectError, NOW } from '#test/support/email-api.ts'
 import { createFamily, type Family, PASSWORD, subAccount } from './fixture.ts'
 
 const LATER = new Date(NOW + 3_600_000).toISOString()
@@ -27,8 +27,8 @@ test('what the quota of the parent refuses stores nothing: of a sub-account, and
   const [one, other] = [await service.sender('one'), await service.sender('other')]
   expect((await one.send({ to: ['a@r.test', 'b@r.test', 'c@r.test'] })).status).toBe(202)
   const before = service.stored()
-  expectRefusal(await other.send({ text_body: 'never stored' }), 429, 'quota_exceeded')
-  expectRefusal(await service.sendAsParent({ text_body: 'not this either' }), 429, 'quota_exceeded')
+  expectError(await other.send({ text_body: 'never stored' }), 429, 'quota_exceeded')
+  expectError(await service.sendAsParent({ text_body: 'not this either' }), 429, 'quota_exceeded')
   expect(service.stored()).toEqual(before)
 })
 
@@ -38,7 +38,7 @@ test('what a deleted sub-account did not send comes back to its parent: schedule
   expect((await shop.send({ to: ['a@r.test', 'b@r.test'] })).status).toBe(202)
   expect((await shop.send({ to: ['a@r.test', 'b@r.test', 'c@r.test'], send_at: LATER })).status).toBe(202)
   const list = await newList(service, 'readers', shop.key)
-  await addContacts(service.app, list, numbered(20))
+  await addContacts(service.app, list, createContacts(20))
   const broadcast = {
     contact_list_id: list,
     from_address: 'ada@shop.test',

@@ -1,7 +1,7 @@
 /** @module An account on plan `pro` whose quota a test chooses, with requests about its sub-accounts. */
 import type { Actor } from '#features/core/app/app.ts'
 import { parseUuid } from '#platform/ids.ts'
-import { type ApiAnswer, at } from '#test/support/api.ts'
+import { type ApiResponse, at } from '#test/support/api.ts'
 import { createTestAccount, type TestAppOptions } from '#test/support/app.ts'
 import { createEmailApi, EMAIL, type EmailApi } from '#test/support/email-api.ts'
 
@@ -11,20 +11,20 @@ export interface Family extends EmailApi {
   readonly parent: Actor
   readonly parentKey: string
   /** Asks as the parent. */
-  ask(method: string, path: string, body?: unknown): Promise<ApiAnswer>
+  ask(method: string, path: string, body?: unknown): Promise<ApiResponse>
   /** Makes a sub-account with `request` over a valid one; gives its record. */
   made(request?: Record<string, unknown>): Promise<Record<string, unknown> & { id: string }>
   /** Makes a sub-account that can send from `{name}.test`. */
   sender(name: string, request?: Record<string, unknown>): Promise<Sender>
   /** Sends as the parent, from a domain of its own. */
-  sendAsParent(request?: Record<string, unknown>): Promise<ApiAnswer>
+  sendAsParent(request?: Record<string, unknown>): Promise<ApiResponse>
 }
 
 export interface Sender {
   readonly id: string
   readonly key: string
   readonly actor: Actor
-  send(request?: Record<string, unknown>): Promise<ApiAnswer>
+  send(request?: Record<string, unknown>): Promise<ApiResponse>
 }
 
 let made = 0

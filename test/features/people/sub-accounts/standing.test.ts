@@ -4,7 +4,7 @@ import { setSubscription } from '#features/core/accounts/subscription.ts'
 import type { App } from '#features/core/app/app.ts'
 import { changeSubAccount } from '#features/people/sub-accounts/sub-accounts.ts'
 import { startAbuseWatch } from '#features/reporting/abuse/watch.ts'
-import { startReleaser } from '#features/sending/delivery/held.ts'
+import { startHeldMailReleaser } from '#features/sending/delivery/held.ts'
 import { hours, seconds } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { createTestAccount, eventually } from '#test/support/app.ts'
@@ -29,7 +29,7 @@ test('mail of a sub-account that is switched off is held, and sent when it is sw
   const { app, actor } = flow
   const parent = await createTestAccount(app)
   app.db.run('UPDATE accounts SET parent_id = ? WHERE id = ?', [parent.accountId, actor.accountId])
-  const releaser = startReleaser(app)
+  const releaser = startHeldMailReleaser(app)
   await flow.send({ to: 'bob@many.test', send_at: new Date(clock.now() + hours(1)).toISOString() })
   await changeSubAccount(app, parent, actor.accountUuid, { isActive: false })
   clock.advance(hours(1))

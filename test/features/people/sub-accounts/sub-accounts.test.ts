@@ -5,12 +5,19 @@ import { aggregateOf } from '#features/reporting/analytics/aggregate.ts'
 import { periodOf } from '#features/reporting/analytics/period.ts'
 import { at } from '#test/support/api.ts'
 import { createTestAccount } from '#test/support/app.ts'
-import { EMAIL, expectRefusal, NOW, UUID } from '#test/support/email-api.ts'
-import { CAPTURES, createTestUser, mailText, post, tokenIn, PASSWORD as USER_PASSWORD } from '#test/support/people.ts'
+import { EMAIL, expectError, NOW, UUID } from '#test/support/email-api.ts'
+import {
+  CAPTURE_OPTIONS,
+  createTestUser,
+  findToken,
+  post,
+  readMailText,
+  PASSWORD as USER_PASSWORD,
+} from '#test/support/people.ts'
 import { createFamily, PASSWORD, subAccount } from './fixture.ts'
 
 /** The entries that an account has, newest first, as far as they say who did what. */
-const logOf = (body: unknown): string[] =>
+const toLogLines = (body: unknown): string[] =>
   (at(body, 'data') as { action: string; actor_type: string; ip_address: string | null }[]).map(
     ({ action, actor_type, ip_address }) => `${action} ${actor_type} ${ip_address}`,
   )
@@ -60,7 +67,7 @@ test('a key of a sub-account acts in it alone, with at most the scopes of its ma
     scopes: ['emails:send', 'sub_accounts:manage'],
   })
   const tooMuch = { name: 'app', scopes: ['account:read'] }
-  expectRefusal(
+  expectError(
     await service.api('POST', `/v1/accounts/${id}/api-keys`, tooMuch, { key: narrow }),
     422,
     'invalid_scope',
@@ -94,7 +101,7 @@ test('the owner of a sub-account signs in with its password, and finds that acco
 test('a sub-account has no sub-accounts of its own', async () => {
   await using service = await createFamily()
   const { key } = await service.sender('shop')
-  expectRefusal(await service.api('POST', '/v1/accounts', subAccount(), { key }), 403, 'sub_accounts_not_allowed')
+  expectError(await service.api('POST', '/v1/accounts', subAccount(), { key }), 403, 'sub_accounts_not_allowed')
   expect((await service.api('GET', '/v1/accounts', undefined, { key })).body).toMatchObject({ data: [] })
 })
 
@@ -116,7 +123,7 @@ test('another account, the sub-account itself, and a text that is no id are a 40
       service.api('GET', `/v1/accounts/${path}/analytics`, undefined, { key: by }),
       service.api('POST', `/v1/accounts/${path}/api-keys`, { name: 'x' }, { key: by }),
     ])
-    for (const answer of asked) expectRefusal(answer, 404, 'account_not_found')
+    for (const answer of asked) expectError(answer, 404, 'account_not_found')
   }
   expect((await service.ask('GET', `/v1/accounts/${id}`)).body).toMatchObject({ data: { is_active: true } })
 })
@@ -132,13 +139,13 @@ test.each([
 ])('refused, and nothing is stored: %s', async (_, request, status, code, field) => {
   await using service = await createFamily()
   const before = service.stored()
-  expectRefusal(await service.ask('POST', '/v1/accounts', subAccount(request)), status, code, field)
+  expectError(await service.ask('POST', '/v1/accounts', subAccount(request)), status, code, field)
   expect(service.stored()).toEqual(before)
 })
 
 // Proves: sub-1
 test('the answer is the same whether the address is that of a user, who keeps the password and is invited to own the account', async () => {
-  await using service = await createFamily(CAPTURES)
+  await using service = await createFamily(CAPTURE_OPTIONS)
   const { app, url } = service
   const other = await createTestAccount(app)
   await createTestUser(app, other, 'bob@people.test', 'owner')
@@ -151,8 +158,8 @@ test('the answer is the same whether the address is that of a user, who keeps th
   expect(known[0]).toBe(201)
   // The password that the parent gave opens nothing of the user's.
   const login = { email: 'bob@people.test', password: PASSWORD }
-  expectRefusal(await post(url, '/v1/auth/login', login), 401, 'invalid_login')
-  const token = tokenIn(await mailText(service, 1))
+  expectError(await post(url, '/v1/auth/login', login), 401, 'invalid_login')
+  const token = findToken(await readMailText(service, 1))
   const joined = await post(url, '/v1/auth/join', { token, password: USER_PASSWORD })
   expect([joined.status, at(joined.body, 'data', 'role'), at(joined.body, 'data', 'account', 'id')]).toEqual([
     200,
@@ -162,13 +169,13 @@ test('the answer is the same whether the address is that of a user, who keeps th
 })
 
 test('the invitation of an owner counts no longer when the key that made the sub-account is deleted', async () => {
-  await using service = await createFamily(CAPTURES)
+  await using service = await createFamily(CAPTURE_OPTIONS)
   const { app, url } = service
   await createTestUser(app, await createTestAccount(app), 'bob@people.test', 'owner')
   await service.made({ email: 'bob@people.test' })
-  const token = tokenIn(await mailText(service, 1))
+  const token = findToken(await readMailText(service, 1))
   app.db.run('DELETE FROM api_keys WHERE account_id = ?', [service.parent.accountId])
-  expectRefusal(await post(url, '/v1/auth/join', { token, password: USER_PASSWORD }), 422, 'invalid_token')
+  expectError(await post(url, '/v1/auth/join', { token, password: USER_PASSWORD }), 422, 'invalid_token')
 })
 
 test('of 12 sub-accounts asked for at once on a plan with room for 4, exactly 4 are made', async () => {
@@ -212,8 +219,8 @@ test('a change of name or quota changes nothing else, and a change of nothing is
   expect((await service.ask('PATCH', path, { monthly_quota: null })).body).toEqual({
     data: { ...made, name: 'New', monthly_quota: 1000 },
   })
-  expectRefusal(await service.ask('PATCH', path, {}), 422, 'validation_failed', 'body')
-  expectRefusal(await service.ask('PATCH', path, { monthly_quota: 1001 }), 422, 'validation_failed', 'monthly_quota')
+  expectError(await service.ask('PATCH', path, {}), 422, 'validation_failed', 'body')
+  expectError(await service.ask('PATCH', path, { monthly_quota: 1001 }), 422, 'validation_failed', 'monthly_quota')
 })
 
 // Proves: sub-1
@@ -226,7 +233,7 @@ test('deleted, a sub-account is gone at once with its keys; of two deletions at 
     data: { message: expect.stringContaining('deleted'), account_id: id },
   })
   expect((await service.api('GET', '/v1/account', undefined, { key })).status).toBe(401)
-  expectRefusal(await service.ask('GET', `/v1/accounts/${id}`), 404, 'account_not_found')
+  expectError(await service.ask('GET', `/v1/accounts/${id}`), 404, 'account_not_found')
   expect((await service.ask('GET', '/v1/accounts')).body).toMatchObject({ data: [], pagination: { total: 0 } })
 })
 
@@ -235,7 +242,7 @@ test('every change stands in the logs of both, with who made it and from where, 
   const { id, key } = await service.sender('shop', { email: 'somebody@own.test', name: 'Somebody & Sons' })
   await service.ask('PATCH', `/v1/accounts/${id}`, { name: 'Somebody' })
   const own = await service.api('GET', '/v1/audit-logs', undefined, { key })
-  expect(logOf(own.body)).toEqual([
+  expect(toLogLines(own.body)).toEqual([
     'account.updated api_key 127.0.0.1',
     'domain.created operator null',
     'api_key.created api_key 127.0.0.1',
@@ -245,7 +252,7 @@ test('every change stands in the logs of both, with who made it and from where, 
   ])
   await service.ask('DELETE', `/v1/accounts/${id}`)
   const ofParent = await service.ask('GET', '/v1/audit-logs?resource_type=sub_account')
-  expect(logOf(ofParent.body)).toEqual([
+  expect(toLogLines(ofParent.body)).toEqual([
     'sub_account.deleted api_key 127.0.0.1',
     'sub_account.updated api_key 127.0.0.1',
     'sub_account.api_key_created api_key 127.0.0.1',
@@ -261,9 +268,9 @@ test('a sub-account may not send more than its own quota', async () => {
   await using service = await createFamily()
   const shop = await service.sender('shop', { monthly_quota: 2 })
   expect((await shop.send()).status).toBe(202)
-  expectRefusal(await shop.send({ to: ['a@receiver.test', 'b@receiver.test'] }), 429, 'quota_exceeded')
+  expectError(await shop.send({ to: ['a@receiver.test', 'b@receiver.test'] }), 429, 'quota_exceeded')
   expect((await shop.send()).status).toBe(202)
-  expectRefusal(await shop.send(), 429, 'quota_exceeded')
+  expectError(await shop.send(), 429, 'quota_exceeded')
   expect((await service.ask('GET', `/v1/accounts/${shop.id}`)).body).toMatchObject({
     data: { emails_sent_this_month: 2 },
   })
@@ -290,7 +297,7 @@ test('what a sub-account gives back is free for the others, what a deleted one h
   const later = { send_at: new Date(NOW + 3_600_000).toISOString() }
   const scheduled = await one.send({ ...later, to: ['a@receiver.test', 'b@receiver.test'] })
   expect((await two.send()).status).toBe(202)
-  expectRefusal(await service.sendAsParent(), 429, 'quota_exceeded')
+  expectError(await service.sendAsParent(), 429, 'quota_exceeded')
   const cancelled = await service.api(
     'POST',
     `/v1/emails/${String(at(scheduled.body, 'data', 'id'))}/cancel`,
@@ -301,7 +308,7 @@ test('what a sub-account gives back is free for the others, what a deleted one h
   await service.ask('DELETE', `/v1/accounts/${two.id}`)
   expect((await service.sendAsParent()).status).toBe(202)
   expect((await one.send()).status).toBe(202)
-  expectRefusal(await one.send(), 429, 'quota_exceeded')
+  expectError(await one.send(), 429, 'quota_exceeded')
   service.clock.advance(20 * 86_400_000)
   expect((await one.send()).status).toBe(202)
 })
@@ -356,7 +363,7 @@ test('the aggregate needs analytics:read and sub_accounts:manage', async () => {
   await using service = await createFamily()
   for (const scope of ['analytics:read', 'sub_accounts:manage']) {
     const key = await service.newKey([scope], service.parent)
-    expectRefusal(await service.api('GET', '/v1/analytics/aggregate', undefined, { key }), 403, 'insufficient_scope')
+    expectError(await service.api('GET', '/v1/analytics/aggregate', undefined, { key }), 403, 'insufficient_scope')
   }
 })
 

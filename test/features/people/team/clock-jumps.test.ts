@@ -1,11 +1,11 @@
 /** @module Clocks that were wrong for a while, as of a machine that starts before it has asked for the time: what people hold ends when it should. */
 import { expect, test } from 'bun:test'
-import { resetUser } from '#features/people/team/operate.ts'
+import { createUserResetLink } from '#features/people/team/operate.ts'
 import { days, hours, minutes } from '#platform/units.ts'
 import { createTestApi, type TestApi } from '#test/support/api.ts'
-import { expectRefusal } from '#test/support/email-api.ts'
+import { expectError } from '#test/support/email-api.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
-import { createTestUser, PASSWORD, post, signIn, tokenIn } from '#test/support/people.ts'
+import { createTestUser, findToken, PASSWORD, post, signIn } from '#test/support/people.ts'
 
 const ADA = 'ada@people.test'
 const START = Date.UTC(2026, 0, 1)
@@ -42,14 +42,14 @@ test('a link for a new password and an invitation end in time, whatever the cloc
   await using service = await createService()
   const { app, clock, url } = service
   app.eventTime()
-  const early = tokenIn(await resetUser(app, ADA))
+  const early = findToken(await createUserResetLink(app, ADA))
   clock.jumpTo(START)
   const confirm = (token: string) =>
     post(url, '/v1/auth/password-reset/confirm', { token, password: `${PASSWORD} new` })
-  expectRefusal(await confirm(early), 422, 'invalid_token')
-  const token = tokenIn(await resetUser(app, ADA))
+  expectError(await confirm(early), 422, 'invalid_token')
+  const token = findToken(await createUserResetLink(app, ADA))
   clock.advance(hours(24))
-  expectRefusal(await confirm(token), 422, 'invalid_token')
+  expectError(await confirm(token), 422, 'invalid_token')
   const key = { key: service.key }
   await service.api('POST', '/v1/team/invitations', { email: 'bob@people.test', role: 'viewer' }, key)
   clock.advance(days(7) + minutes(1))

@@ -1,33 +1,33 @@
 import { describe, expect, test } from 'bun:test'
 import { Secret, TOTP } from 'otpauth'
 import { MAX_WAITING_HASHES } from '#features/people/team/hash-turns.ts'
-import { resetUser } from '#features/people/team/operate.ts'
-import { requireGoodPassword, verifyPassword } from '#features/people/team/passwords.ts'
-import { trimPeople } from '#features/people/team/trim.ts'
+import { createUserResetLink } from '#features/people/team/operate.ts'
+import { requireStrongPassword, verifyPassword } from '#features/people/team/passwords.ts'
+import { purgeExpiredAuth } from '#features/people/team/trim.ts'
 import type { Millis } from '#platform/clock.ts'
 import { hours, minutes, seconds } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { eventually, type TestAppOptions } from '#test/support/app.ts'
-import { createEmailApi, type EmailApi, expectRefusal } from '#test/support/email-api.ts'
+import { createEmailApi, type EmailApi, expectError } from '#test/support/email-api.ts'
 import {
   type BrowserSession,
-  CAPTURES,
+  CAPTURE_OPTIONS,
   createTestUser,
-  mailText,
+  findToken,
   PASSWORD,
   post,
+  readMailText,
   signIn,
-  tokenIn,
 } from '#test/support/people.ts'
 
 const ADA = 'ada@people.test'
 const OTHER = 'violin carpet thunder mug'
-const OFTEN = { TASSIS_LOGINS_PER_MINUTE: '1000' }
+const MANY_LOGINS = { TASSIS_LOGINS_PER_MINUTE: '1000' }
 /** Longer than anybody has to wait after wrong ones. */
 const WAIT_MS = minutes(2)
 
 async function createService(options: TestAppOptions = {}): Promise<EmailApi> {
-  const service = await createEmailApi({ settings: OFTEN, ...options })
+  const service = await createEmailApi({ settings: MANY_LOGINS, ...options })
   await createTestUser(service.app, service.actor, ADA, 'owner')
   return service
 }
@@ -36,7 +36,7 @@ const login = ({ url }: EmailApi, given: object) =>
   post(url, '/v1/auth/login', { email: ADA, password: PASSWORD, ...given })
 
 /** Actions of the audit log about the user, in order; none of them holds a secret. */
-function told({ app }: EmailApi, ...secrets: string[]): string[] {
+function auditedActions({ app }: EmailApi, ...secrets: string[]): string[] {
   const rows = app.db
     .query<{ action: string }, []>("SELECT * FROM audit_logs WHERE action LIKE 'user.%' ORDER BY id")
     .all()
@@ -46,7 +46,7 @@ function told({ app }: EmailApi, ...secrets: string[]): string[] {
 }
 
 /** Where the entries of an action, or of those like it, came from. */
-const addressesOf = ({ app }: EmailApi, action: string) =>
+const listAuditAddresses = ({ app }: EmailApi, action: string) =>
   app.db
     .query<{ ip: string | null }, [string]>('SELECT ip_address AS ip FROM audit_logs WHERE action LIKE ? ORDER BY id')
     .all(action)
@@ -65,9 +65,9 @@ describe('a password', () => {
       'aaaaaaaaaaaa',
     ]
     for (const password of refused)
-      expect(() => requireGoodPassword(password, 'ada.lovelace@people.test')).toThrow(/characters|address|attackers/)
+      expect(() => requireStrongPassword(password, 'ada.lovelace@people.test')).toThrow(/characters|address|attackers/)
     for (const password of ['x'.repeat(10).replace(/xxxx/g, 'abcd'), PASSWORD, '密码密码马马虎虎天气好'])
-      expect(() => requireGoodPassword(password, ADA)).not.toThrow()
+      expect(() => requireStrongPassword(password, ADA)).not.toThrow()
   })
 
   test('is hashed a few at a time: of more than may wait the rest is told to come again', async () => {
@@ -87,14 +87,14 @@ describe('a password', () => {
     const [mine, other] = [await signIn(service, ADA), await signIn(service, ADA)]
     const change = (current_password: string, password: string) =>
       mine.ask('PUT', '/v1/auth/password', { current_password, password })
-    expectRefusal(await change('wrong', OTHER), 422, 'wrong_password', 'current_password')
-    expectRefusal(await change(PASSWORD, 'password123'), 422, 'weak_password', 'password')
+    expectError(await change('wrong', OTHER), 422, 'wrong_password', 'current_password')
+    expectError(await change(PASSWORD, 'password123'), 422, 'weak_password', 'password')
     expect((await change(PASSWORD, OTHER)).status).toBe(204)
     expect((await mine.ask('GET', '/v1/account')).status).toBe(200)
     expect((await other.ask('GET', '/v1/account')).status).toBe(401)
     expect((await login(service, {})).status).toBe(401)
     expect((await login(service, { password: OTHER })).status).toBe(200)
-    expect(told(service, PASSWORD, OTHER)).toContain('user.password_changed')
+    expect(auditedActions(service, PASSWORD, OTHER)).toContain('user.password_changed')
   })
 })
 
@@ -105,50 +105,53 @@ describe('a link for a new password', () => {
 
   // Proves: user-8, user-9
   test('comes by mail through our own pipeline, to users alone, and the answer does not tell whether there is one', async () => {
-    await using service = await createService({ ...CAPTURES, settings: { ...CAPTURES.settings, ...OFTEN } })
+    await using service = await createService({
+      ...CAPTURE_OPTIONS,
+      settings: { ...CAPTURE_OPTIONS.settings, ...MANY_LOGINS },
+    })
     const answers = [await ask(service, 'nobody@people.test'), await ask(service, ADA.toUpperCase())]
     expect(new Set(answers.map(({ status, body }) => JSON.stringify([status, body]))).size).toBe(1)
     expect(answers[0]?.status).toBe(202)
-    const text = await mailText(service, 1)
+    const text = await readMailText(service, 1)
     expect(text).toContain(`To: ${ADA}`)
-    const token = tokenIn(text)
+    const token = findToken(text)
     const session = await signIn(service, ADA)
     const done = await confirm(service, token)
     // It signs nobody in.
     expect([done.status, done.headers.get('set-cookie')]).toEqual([204, null])
     expect((await session.ask('GET', '/v1/account')).status).toBe(401)
     expect((await login(service, { password: OTHER })).status).toBe(200)
-    expectRefusal(await confirm(service, token), 422, 'invalid_token')
+    expectError(await confirm(service, token), 422, 'invalid_token')
     expect(service.app.db.query('SELECT id FROM emails').all()).toHaveLength(1)
-    expect(told(service, token, OTHER)).toEqual([
+    expect(auditedActions(service, token, OTHER)).toEqual([
       'user.created',
       'user.password_reset_requested',
       'user.password_reset',
     ])
-    expect(addressesOf(service, 'user.password_reset%')).toEqual(['127.0.0.1', '127.0.0.1'])
+    expect(listAuditAddresses(service, 'user.password_reset%')).toEqual(['127.0.0.1', '127.0.0.1'])
   })
 
   // Proves: user-9
   test('is good for an hour, and void once another has set the password', async () => {
     await using service = await createService()
-    const link = async () => tokenIn(await resetUser(service.app, ADA))
+    const link = async () => findToken(await createUserResetLink(service.app, ADA))
     const [first, second] = [await link(), await link()]
     expect((await confirm(service, first)).status).toBe(204)
-    expectRefusal(await confirm(service, second), 422, 'invalid_token')
+    expectError(await confirm(service, second), 422, 'invalid_token')
     await ask(service, ADA)
     const rows = () =>
       service.app.db.query<{ expires: number }, []>('SELECT expires_at AS expires FROM password_resets').all()
     await eventually(() => rows().length === 1)
     expect(rows()).toEqual([{ expires: service.clock.now() + hours(1) }])
     service.clock.advance(hours(1))
-    await trimPeople(service.app)
+    await purgeExpiredAuth(service.app)
     expect(rows()).toEqual([])
   })
 
   // Proves: user-9
   test('that is used many times at once sets one password', async () => {
     await using service = await createService()
-    const token = tokenIn(await resetUser(service.app, ADA))
+    const token = findToken(await createUserResetLink(service.app, ADA))
     const passwords = Array.from({ length: 8 }, (_, i) => `${OTHER} ${i}`)
     const statuses = (await Promise.all(passwords.map((password) => confirm(service, token, password)))).map(
       ({ status }) => status,
@@ -164,9 +167,9 @@ describe('a link for a new password', () => {
     const statuses: number[] = []
     for (let i = 0; i < 11; i++) statuses.push((await ask(service, ADA)).status)
     expect(statuses).toEqual([...Array(10).fill(202), 429])
-    await eventually(() => told(service).length === 6)
+    await eventually(() => auditedActions(service).length === 6)
     await service.app.commit.barrier()
-    expect(told(service).filter((action) => action === 'user.password_reset_requested')).toHaveLength(5)
+    expect(auditedActions(service).filter((action) => action === 'user.password_reset_requested')).toHaveLength(5)
   })
 })
 
@@ -207,8 +210,8 @@ describe('the second factor', () => {
   test('is set up with the password and confirmed with a code, which is not taken again', async () => {
     await using service = await createService()
     const session = await signIn(service, ADA)
-    expectRefusal(await session.ask('POST', '/v1/auth/totp/confirm', { code: '123456' }), 409, 'totp_not_begun')
-    expectRefusal(await session.ask('POST', '/v1/auth/totp', { password: 'x' }), 422, 'wrong_password', 'password')
+    expectError(await session.ask('POST', '/v1/auth/totp/confirm', { code: '123456' }), 409, 'totp_not_begun')
+    expectError(await session.ask('POST', '/v1/auth/totp', { password: 'x' }), 422, 'wrong_password', 'password')
     const begun = await session.ask('POST', '/v1/auth/totp', { password: PASSWORD })
     expect(begun.body).toEqual({
       data: {
@@ -220,14 +223,14 @@ describe('the second factor', () => {
     // Not in use yet.
     expect((await login(service, {})).status).toBe(200)
     const [now, later] = [codeAt(secret, service.clock.now()), codeAt(secret, service.clock.now() + minutes(3))]
-    expectRefusal(await session.ask('POST', '/v1/auth/totp/confirm', { code: later }), 422, 'wrong_code', 'code')
+    expectError(await session.ask('POST', '/v1/auth/totp/confirm', { code: later }), 422, 'wrong_code', 'code')
     const confirmed = await session.ask('POST', '/v1/auth/totp/confirm', { code: now })
     const recoveryCodes = at(confirmed.body, 'data', 'recovery_codes') as string[]
     expect(recoveryCodes).toEqual(Array(10).fill(expect.stringMatching(/^([a-z2-7]{4}-){3}[a-z2-7]{4}$/)))
     expect(new Set(recoveryCodes).size).toBe(10)
-    expectRefusal(await session.ask('POST', '/v1/auth/totp', { password: PASSWORD }), 409, 'totp_enabled')
+    expectError(await session.ask('POST', '/v1/auth/totp', { password: PASSWORD }), 409, 'totp_enabled')
     for (const given of [{}, { code: null }, { code: '' }, { code: now }])
-      expectRefusal(await login(service, given), 401, 'invalid_login')
+      expectError(await login(service, given), 401, 'invalid_login')
   })
 
   // Proves: user-10
@@ -235,7 +238,7 @@ describe('the second factor', () => {
     await using factor = await createFactor()
     const { service, code } = factor
     for (const wrong of [() => code(3), () => code(-3), () => '000000x', () => '٠١٢٣٤٥']) {
-      expectRefusal(await login(service, { code: wrong() }), 401, 'invalid_login')
+      expectError(await login(service, { code: wrong() }), 401, 'invalid_login')
       service.clock.advance(WAIT_MS)
     }
     const spelled = ` ${code().slice(0, 3)} ${code().slice(3)}`
@@ -258,12 +261,12 @@ describe('the second factor', () => {
     expect((await login(service, { code: used })).status).toBe(401)
     const me = await session.ask('GET', '/v1/auth/session')
     expect(at(me.body, 'data', 'user', 'recovery_codes_left')).toBe(9)
-    expect(told(service, used).filter((action) => action === 'user.recovery_code_used')).toHaveLength(1)
-    expect(addressesOf(service, 'user.recovery_code_used')).toEqual(['127.0.0.1'])
+    expect(auditedActions(service, used).filter((action) => action === 'user.recovery_code_used')).toHaveLength(1)
+    expect(listAuditAddresses(service, 'user.recovery_code_used')).toEqual(['127.0.0.1'])
   })
 
   test('is not found out by who has the password and tries codes from many networks; a new password ends the wait', async () => {
-    await using factor = await createFactor({ settings: { ...OFTEN, TASSIS_TRUSTED_PROXIES: '127.0.0.1' } })
+    await using factor = await createFactor({ settings: { ...MANY_LOGINS, TASSIS_TRUSTED_PROXIES: '127.0.0.1' } })
     const { service, code } = factor
     const from = (ip: string, given: object) =>
       post(service.url, '/v1/auth/login', { email: ADA, password: PASSWORD, ...given }, { 'x-forwarded-for': ip })
@@ -277,7 +280,7 @@ describe('the second factor', () => {
     const answers = [wrong, right].map(({ status, body }) => ({ status, code: at(body, 'code') }))
     expect(answers).toEqual(Array(2).fill({ status: 401, code: 'invalid_login' }))
     expect((await from('127.0.0.1', { code: code() })).status).toBe(200)
-    const token = tokenIn(await resetUser(service.app, ADA))
+    const token = findToken(await createUserResetLink(service.app, ADA))
     await post(service.url, '/v1/auth/password-reset/confirm', { token, password: OTHER })
     expect((await from('198.51.100.79', { password: OTHER, code: code(1) })).status).toBe(200)
   })
@@ -286,7 +289,7 @@ describe('the second factor', () => {
   test('stays in use when the password is set by a link', async () => {
     await using factor = await createFactor()
     const { service, code } = factor
-    const token = tokenIn(await resetUser(service.app, ADA))
+    const token = findToken(await createUserResetLink(service.app, ADA))
     const body = { token, password: OTHER }
     expect((await post(service.url, '/v1/auth/password-reset/confirm', body)).status).toBe(204)
     expect((await login(service, { password: OTHER })).status).toBe(401)
@@ -314,12 +317,12 @@ describe('the second factor', () => {
     const { service, session, secret, code, recoveryCodes } = factor
     const off = (given: object) =>
       session.ask('DELETE', '/v1/auth/totp', { password: PASSWORD, code: code(), ...given })
-    expectRefusal(await off({ password: 'x' }), 422, 'wrong_password', 'password')
-    expectRefusal(await off({ code: '000000' }), 422, 'wrong_code', 'code')
+    expectError(await off({ password: 'x' }), 422, 'wrong_password', 'password')
+    expectError(await off({ code: '000000' }), 422, 'wrong_code', 'code')
     expect((await off({})).status).toBe(204)
-    expectRefusal(await off({}), 409, 'totp_not_enabled')
+    expectError(await off({}), 409, 'totp_not_enabled')
     expect((await login(service, {})).status).toBe(200)
-    const actions = told(service, secret, ...recoveryCodes)
+    const actions = auditedActions(service, secret, ...recoveryCodes)
     for (const action of ['user.totp_enabled', 'user.totp_disabled'])
       expect(actions.filter((name) => name === action)).toHaveLength(1)
   })

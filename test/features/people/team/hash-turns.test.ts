@@ -1,12 +1,12 @@
 import { expect, test } from 'bun:test'
-import { createHashTurns } from '#features/people/team/hash-turns.ts'
-import { giveWay } from '#platform/clock.ts'
+import { createHashScheduler } from '#features/people/team/hash-turns.ts'
+import { yieldToEventLoop } from '#platform/clock.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 
 /** Hashes of 50 ms each, which end one at a time, the one that began first first. */
 function startHashes(maxConcurrent: number) {
   const clock = new ManualClock()
-  const run = createHashTurns(maxConcurrent, clock)
+  const run = createHashScheduler(maxConcurrent, clock)
   const begun: string[] = []
   const running: (() => void)[] = []
   return {
@@ -24,7 +24,7 @@ function startHashes(maxConcurrent: number) {
     async endOne() {
       clock.advance(50)
       running.shift()?.()
-      await giveWay()
+      await yieldToEventLoop()
     },
   }
 }

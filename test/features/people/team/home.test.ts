@@ -8,7 +8,7 @@ const BROWSER = 'text/html,application/xhtml+xml,application/xml;q=0.9,image/avi
 const open = (url: string, headers: Record<string, string>, method = 'GET') =>
   fetch(`${url}/`, { method, headers, redirect: 'manual' })
 
-const whereTo = async ({ url }: Pick<TestApi, 'url'>, headers: Record<string, string>, method = 'GET') => {
+const redirectTarget = async ({ url }: Pick<TestApi, 'url'>, headers: Record<string, string>, method = 'GET') => {
   const { status, headers: answered } = await open(url, headers, method)
   return [status, answered.get('location'), answered.get('vary')]
 }
@@ -19,10 +19,10 @@ test('whoever opens a server in a browser comes to sign in', async () => {
   service.app.db.run(
     "UPDATE domains SET tracking_domain = 'links.sender.test', tracking_verified_at = 1 WHERE verified_at IS NOT NULL",
   )
-  expect(await whereTo(service, { accept: BROWSER })).toEqual([303, '/login', 'accept'])
-  expect(await whereTo(service, { accept: BROWSER }, 'HEAD')).toEqual([303, '/login', 'accept'])
+  expect(await redirectTarget(service, { accept: BROWSER })).toEqual([303, '/login', 'accept'])
+  expect(await redirectTarget(service, { accept: BROWSER }, 'HEAD')).toEqual([303, '/login', 'accept'])
   // Nobody is led to sign in under the name of another.
-  expect(await whereTo(service, { accept: BROWSER, host: 'links.sender.test' })).toEqual([404, null, null])
+  expect(await redirectTarget(service, { accept: BROWSER, host: 'links.sender.test' })).toEqual([404, null, null])
 })
 
 // Proves: user-16

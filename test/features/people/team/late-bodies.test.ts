@@ -1,9 +1,9 @@
 /** @module Requests whose body comes late: what their sender may do is what holds when it is there, not when the request began. */
 import { expect, test } from 'bun:test'
 import { formatUuid } from '#platform/ids.ts'
-import { openRaw, statusesIn } from '#test/platform/http/raw-client.ts'
+import { openRawConnection, parseStatuses } from '#test/platform/http/raw-client.ts'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
-import { type BrowserSession, createTestUser, type Person, signIn } from '#test/support/people.ts'
+import { type BrowserSession, createTestUser, signIn, type TestUser } from '#test/support/people.ts'
 
 /** Begins a request, lets `meanwhile` happen, then sends its body; resolves with the status of the answer. */
 async function askSlowly(
@@ -15,7 +15,7 @@ async function askSlowly(
   },
   meanwhile: () => Promise<number>,
 ): Promise<{ meanwhile: number; status: number | undefined }> {
-  using connection = await openRaw(Number(new URL(url).port))
+  using connection = await openRawConnection(Number(new URL(url).port))
   const body = JSON.stringify(request.body)
   const headers = { host: 'x', 'content-type': 'application/json', 'content-length': body.length, ...request.headers }
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)
@@ -24,15 +24,15 @@ async function askSlowly(
   await connection.until((received) => received.includes('100 Continue'))
   const status = await meanwhile()
   connection.send(body.slice(3))
-  const received = await connection.until((text) => statusesIn(text).some((answer) => answer !== 100))
-  return { meanwhile: status, status: statusesIn(received).find((answer) => answer !== 100) }
+  const received = await connection.until((text) => parseStatuses(text).some((answer) => answer !== 100))
+  return { meanwhile: status, status: parseStatuses(received).find((answer) => answer !== 100) }
 }
 
-const idOf = ({ user }: Person): string => formatUuid(user.uuid)
+const idOf = ({ user }: TestUser): string => formatUuid(user.uuid)
 
 async function createTeam(
   service: TestApi,
-): Promise<{ eve: Person; evesSession: BrowserSession; owner: BrowserSession }> {
+): Promise<{ eve: TestUser; evesSession: BrowserSession; owner: BrowserSession }> {
   const { app, actor } = service
   await createTestUser(app, actor, 'ada@people.test', 'owner')
   const eve = await createTestUser(app, actor, 'eve@people.test', 'owner')

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'bun:test'
-import { createAccount, operatorFor } from '#features/people/sub-accounts/create-account.ts'
-import { removeUser, signOut } from '#features/people/team/operate.ts'
-import { trimPeople } from '#features/people/team/trim.ts'
+import { createAccount, toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
+import { removeUser, signUserOut } from '#features/people/team/operate.ts'
+import { purgeExpiredAuth } from '#features/people/team/trim.ts'
 import { days, hours, minutes } from '#platform/units.ts'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
 import { eventually, type TestAppOptions } from '#test/support/app.ts'
-import { expectRefusal } from '#test/support/email-api.ts'
+import { expectError } from '#test/support/email-api.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { ask, createTestUser, PASSWORD, post, signIn } from '#test/support/people.ts'
 
@@ -86,7 +86,9 @@ describe('signing in', () => {
   test('gives one and the same answer whatever is wrong or missing', async () => {
     await using service = await createService({ settings: { TASSIS_LOGINS_PER_MINUTE: '1000' } })
     const { app, actor } = service
-    const stranger = operatorFor(await createAccount(app, { name: 'Gone', email: 'x@people.test', plan: 'unlimited' }))
+    const stranger = toOperatorActor(
+      await createAccount(app, { name: 'Gone', email: 'x@people.test', plan: 'unlimited' }),
+    )
     await createTestUser(app, stranger, 'bob@people.test', 'owner')
     app.db.run('UPDATE accounts SET disabled_at = 1 WHERE id = ?', [stranger.accountId])
     const eve = await createTestUser(app, actor, 'eve@people.test', 'viewer')
@@ -151,7 +153,7 @@ describe('signing in', () => {
       { 'sec-fetch-site': 'cross-site' },
       { 'sec-fetch-site': 'same-site' },
     ])
-      expectRefusal(await post(url, '/v1/auth/login', body, headers), 403, 'csrf_failed')
+      expectError(await post(url, '/v1/auth/login', body, headers), 403, 'csrf_failed')
     const form = await fetch(`${url}/v1/auth/login`, { method: 'POST', body: new URLSearchParams(body) })
     expect([form.status, form.headers.get('set-cookie')]).toEqual([415, null])
     const own = { origin: url, 'sec-fetch-site': 'same-origin' }
@@ -180,7 +182,7 @@ describe('how often', () => {
     const from = (ip: string, email: string) =>
       post(service.url, '/v1/auth/login', { email, password: PASSWORD }, { 'x-forwarded-for': ip })
     for (let i = 0; i < 10; i++) expect((await from(`2001:db8::${i + 1}`, `no${i}@people.test`)).status).toBe(401)
-    expectRefusal(await from('2001:db8::ffff', ADA), 429, 'rate_limited')
+    expectError(await from('2001:db8::ffff', ADA), 429, 'rate_limited')
     expect((await from('2001:db8:0:1::1', ADA)).status).toBe(200)
     service.clock.advance(minutes(1))
     expect((await from('2001:db8::ffff', 'no@people.test')).status).toBe(401)
@@ -297,7 +299,7 @@ describe('how often', () => {
     const { app, clock } = service
     const signInAndOut = async () => {
       const answer = await tryFrom(service, '192.0.2.7', ADA, PASSWORD)
-      await signOut(app, ADA)
+      await signUserOut(app, ADA)
       return answer.status
     }
     const useUp = async () => {
@@ -308,13 +310,13 @@ describe('how often', () => {
     }
     expect(await signInAndOut()).toBe(200)
     clock.advance(days(89))
-    await trimPeople(app)
+    await purgeExpiredAuth(app)
     await useUp()
     expect(await signInAndOut()).toBe(200)
     clock.advance(days(90))
     await useUp()
     expect(await signInAndOut()).toBe(429)
-    await trimPeople(app)
+    await purgeExpiredAuth(app)
     expect(app.db.query('SELECT * FROM known_networks').all()).toEqual([])
   }, 30_000)
 
@@ -342,7 +344,7 @@ describe('how often', () => {
       expect((await post(url, '/v1/auth/login', body)).status).toBe(401)
       const next = await post(url, '/v1/auth/login', body)
       if (next.status === 401) continue
-      expectRefusal(next, 429, 'rate_limited')
+      expectError(next, 429, 'rate_limited')
       const wait = Number(next.headers.get('retry-after'))
       waits.push(wait)
       clock.advance(wait * 1000)
@@ -393,7 +395,7 @@ describe('a session', () => {
     const session = await signIn(service, ADA)
     expect((await session.ask('PATCH', '/v1/account', { name: 'Ours' })).status).toBe(200)
     const wrongKey = { cookie: session.cookie, authorization: 'Bearer wrong' }
-    expectRefusal(await ask(url, 'GET', '/v1/account', undefined, wrongKey), 401, 'invalid_api_key')
+    expectError(await ask(url, 'GET', '/v1/account', undefined, wrongKey), 401, 'invalid_api_key')
     const other = await service.newAccount()
     const key = await service.newKey([], other)
     const both = await ask(url, 'GET', '/v1/account', undefined, { cookie: session.cookie, 'x-service-api-key': key })
@@ -426,7 +428,7 @@ describe('a session', () => {
       { 'x-csrf-token': csrfToken, origin: 'null' },
       { 'x-csrf-token': csrfToken, 'sec-fetch-site': 'cross-site' },
     ])
-      expectRefusal(await change(headers as Record<string, string>), 403, 'csrf_failed')
+      expectError(await change(headers as Record<string, string>), 403, 'csrf_failed')
     expect((await change({ 'x-csrf-token': csrfToken, origin: url, 'sec-fetch-site': 'same-origin' })).status).toBe(200)
   })
 
@@ -435,7 +437,7 @@ describe('a session', () => {
     await using service = await createService()
     const session = await signIn(service, ADA)
     const path = '/v1/agent-mailboxes/01234567-89ab-7def-8123-456789abcdef/messages/next'
-    expectRefusal(await session.ask('GET', path), 403, 'csrf_failed')
+    expectError(await session.ask('GET', path), 403, 'csrf_failed')
     expect((await ask(service.url, 'GET', path, undefined, session.headers)).status).toBe(404)
   })
 
@@ -485,7 +487,7 @@ describe('a session', () => {
       created_at: '2026-01-01T00:00:00.000Z',
     } as never)
     const path = `/v1/auth/sessions/${rows[0]?.id}`
-    expectRefusal(await bob.ask('DELETE', path), 404, 'session_not_found')
+    expectError(await bob.ask('DELETE', path), 404, 'session_not_found')
     expect((await mine.ask('DELETE', path)).status).toBe(204)
     expect((await other.ask('GET', '/v1/account')).status).toBe(401)
     expect((await mine.ask('GET', '/v1/account')).status).toBe(200)
@@ -522,7 +524,9 @@ describe('a session', () => {
   test('moves to another account of the user, and to none that is not his', async () => {
     await using service = await createService()
     const { app, actor } = service
-    const second = operatorFor(await createAccount(app, { name: 'Second', email: 'x@people.test', plan: 'unlimited' }))
+    const second = toOperatorActor(
+      await createAccount(app, { name: 'Second', email: 'x@people.test', plan: 'unlimited' }),
+    )
     const foreign = await service.newAccount()
     const { user } = await createTestUser(app, second, 'bob@people.test', 'developer')
     app.db.run("INSERT INTO members (account_id, user_id, role, created_at) VALUES (?, ?, 'viewer', 1)", [
@@ -533,7 +537,7 @@ describe('a session', () => {
     const accountOf = async () => at((await session.ask('GET', '/v1/account')).body, 'data', 'id')
     expect(await accountOf()).toBe(actor.accountUuid)
     for (const account_id of [foreign.accountUuid, 'x'])
-      expectRefusal(await session.ask('PUT', '/v1/auth/session', { account_id }), 404, 'account_not_found')
+      expectError(await session.ask('PUT', '/v1/auth/session', { account_id }), 404, 'account_not_found')
     const moved = await session.ask('PUT', '/v1/auth/session', { account_id: second.accountUuid })
     expect(at(moved.body, 'data', 'account')).toEqual({ id: second.accountUuid, name: 'Second', role: 'developer' })
     expect(at(moved.body, 'data', 'accounts')).toHaveLength(2)
@@ -543,6 +547,6 @@ describe('a session', () => {
   // Proves: user-6
   test('routes about a session are a 403 to API keys', async () => {
     await using service = await createService()
-    expectRefusal(await service.api('GET', '/v1/auth/session'), 403, 'session_required')
+    expectError(await service.api('GET', '/v1/auth/session'), 403, 'session_required')
   })
 })

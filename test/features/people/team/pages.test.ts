@@ -1,6 +1,6 @@
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import type { BrowserContext } from 'playwright-core'
-import { resetUser } from '#features/people/team/operate.ts'
+import { createUserResetLink } from '#features/people/team/operate.ts'
 import { createTestApi, type TestApi } from '#test/support/api.ts'
 import type { TestAppOptions } from '#test/support/app.ts'
 import {
@@ -13,7 +13,7 @@ import {
   startBrowser,
 } from '#test/support/browser.ts'
 import { createEmailApi } from '#test/support/email-api.ts'
-import { CAPTURES, createTestUser, mailText, PASSWORD, signIn, tokenIn } from '#test/support/people.ts'
+import { CAPTURE_OPTIONS, createTestUser, findToken, PASSWORD, readMailText, signIn } from '#test/support/people.ts'
 
 // A browser begins slowly on a machine that is busy.
 setDefaultTimeout(120_000)
@@ -47,7 +47,7 @@ describe('the pages of people', () => {
   // Proves: user-15
   test('have no script, nothing from elsewhere, and are kept by nobody', async () => {
     await using service = await createService()
-    const token = tokenIn(await resetUser(service.app, ADA))
+    const token = findToken(await createUserResetLink(service.app, ADA))
     for (const [path, status] of [
       ['/login', 200],
       ['/reset-password', 200],
@@ -121,8 +121,8 @@ describe.if(isChromiumAvailable())('in a browser', () => {
     // Proves: user-15
     test(`people sign in, set a password and join a team (${screen.name})`, async () => {
       await using service = await createEmailApi({
-        ...CAPTURES,
-        settings: { ...CAPTURES.settings, TASSIS_LOGINS_PER_MINUTE: '1000' },
+        ...CAPTURE_OPTIONS,
+        settings: { ...CAPTURE_OPTIONS.settings, TASSIS_LOGINS_PER_MINUTE: '1000' },
       })
       await createTestUser(service.app, service.actor, ADA, 'owner')
       await using browser = await startBrowser()
@@ -172,7 +172,7 @@ describe.if(isChromiumAvailable())('in a browser', () => {
       await page.getByRole('button', { name: 'Send the link' }).click()
       await arrive('Look into your mailbox')
       await look('asked')
-      await page.goto(`${service.url}/reset-password?token=${tokenIn(await mailText(service, 1))}`)
+      await page.goto(`${service.url}/reset-password?token=${findToken(await readMailText(service, 1))}`)
       await page.getByLabel('New password').fill('password123')
       await look('new-password')
       await page.getByRole('button', { name: 'Set the password' }).click()
@@ -185,7 +185,7 @@ describe.if(isChromiumAvailable())('in a browser', () => {
       await look('password-set')
 
       await service.api('POST', '/v1/team/invitations', { email: 'bob@people.test', role: 'viewer' })
-      const invitation = `${service.url}/join?token=${tokenIn(await mailText(service, 2))}`
+      const invitation = `${service.url}/join?token=${findToken(await readMailText(service, 2))}`
       await page.goto(invitation)
       await page.getByLabel('Your name').fill('Bob')
       await page.getByLabel('New password').fill(PASSWORD)

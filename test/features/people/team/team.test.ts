@@ -1,47 +1,47 @@
 import { describe, expect, test } from 'bun:test'
 import type { Actor } from '#features/core/app/app.ts'
-import { createAccount, operatorFor } from '#features/people/sub-accounts/create-account.ts'
-import { listInvitations, MOST_INVITATIONS } from '#features/people/team/invitations.ts'
-import { trimPeople } from '#features/people/team/trim.ts'
-import { findUserByEmail, membersOf, ownersOf, removeTeamOf } from '#features/people/team/users.ts'
+import { createAccount, toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
+import { listInvitations, MAX_INVITATIONS } from '#features/people/team/invitations.ts'
+import { purgeExpiredAuth } from '#features/people/team/trim.ts'
+import { findUserByEmail, listMembers, listOwnerEmails, removeTeam } from '#features/people/team/users.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { days, hours } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import type { TestAppOptions } from '#test/support/app.ts'
-import { createEmailApi, type EmailApi, expectRefusal } from '#test/support/email-api.ts'
+import { createEmailApi, type EmailApi, expectError } from '#test/support/email-api.ts'
 import {
   type BrowserSession,
-  CAPTURES,
+  CAPTURE_OPTIONS,
   createTestUser,
-  mailText,
+  findToken,
   PASSWORD,
   post,
-  sessionOf,
+  readMailText,
   signIn,
-  tokenIn,
+  toBrowserSession,
 } from '#test/support/people.ts'
 
 const BOB = 'bob@people.test'
-const OFTEN = { TASSIS_LOGINS_PER_MINUTE: '1000' }
+const MANY_LOGINS = { TASSIS_LOGINS_PER_MINUTE: '1000' }
 
 async function createService(options: TestAppOptions = {}): Promise<EmailApi & { owner: BrowserSession }> {
-  const service = await createEmailApi({ ...options, settings: { ...OFTEN, ...options.settings } })
+  const service = await createEmailApi({ ...options, settings: { ...MANY_LOGINS, ...options.settings } })
   await createTestUser(service.app, service.actor, 'ada@people.test', 'owner')
   return { ...service, owner: await signIn(service, 'ada@people.test') }
 }
 
-const withMail = () => createService(CAPTURES)
+const createMailService = () => createService(CAPTURE_OPTIONS)
 
 const otherAccount = async ({ app }: EmailApi): Promise<Actor> =>
-  operatorFor(await createAccount(app, { name: 'Other', email: 'x@people.test', plan: 'unlimited' }))
+  toOperatorActor(await createAccount(app, { name: 'Other', email: 'x@people.test', plan: 'unlimited' }))
 
 const team = ({ app, actor }: EmailApi) =>
-  membersOf(app.db, actor.accountId).map(({ email, role }) => `${email} ${role}`)
+  listMembers(app.db, actor.accountId).map(({ email, role }) => `${email} ${role}`)
 
 describe('an invitation', () => {
   // Proves: user-11, user-12
   test('leads a new user into the team and signs him in; it is used up then', async () => {
-    await using service = await withMail()
+    await using service = await createMailService()
     const { owner, url } = service
     const invited = await owner.ask('POST', '/v1/team/invitations', { email: ' Bob@People.test', role: 'developer' })
     const me = await owner.ask('GET', '/v1/auth/session')
@@ -59,17 +59,17 @@ describe('an invitation', () => {
         },
       },
     })
-    const token = tokenIn(await mailText(service, 1))
+    const token = findToken(await readMailText(service, 1))
     expect(JSON.stringify((await owner.ask('GET', '/v1/team/invitations')).body)).not.toContain(token)
-    expectRefusal(await post(url, '/v1/auth/join', { token, password: 'short' }), 422, 'weak_password', 'password')
+    expectError(await post(url, '/v1/auth/join', { token, password: 'short' }), 422, 'weak_password', 'password')
     const joined = await post(url, '/v1/auth/join', { token, name: 'Bob', password: PASSWORD })
     expect([joined.status, at(joined.body, 'data', 'user', 'name'), at(joined.body, 'data', 'role')]).toEqual([
       200,
       'Bob',
       'developer',
     ])
-    expect((await sessionOf(url, joined).ask('GET', '/v1/domains')).status).toBe(200)
-    expectRefusal(await post(url, '/v1/auth/join', { token, password: PASSWORD }), 422, 'invalid_token')
+    expect((await toBrowserSession(url, joined).ask('GET', '/v1/domains')).status).toBe(200)
+    expectError(await post(url, '/v1/auth/join', { token, password: PASSWORD }), 422, 'invalid_token')
     expect(team(service)).toEqual(['ada@people.test owner', `${BOB} developer`])
     const audited = service.app.db
       .query<{ action: string; actor: string }, []>(
@@ -86,37 +86,33 @@ describe('an invitation', () => {
 
   // Proves: user-12
   test('of a user there is asks for the password, or for the browser in which that user is signed in', async () => {
-    await using service = await withMail()
+    await using service = await createMailService()
     const { owner, url, app } = service
     await createTestUser(app, await otherAccount(service), BOB, 'owner')
     const bob = await signIn(service, BOB)
     const invite = async (mail: number) => {
       await owner.ask('POST', '/v1/team/invitations', { email: BOB, role: 'viewer' })
-      return tokenIn(await mailText(service, mail))
+      return findToken(await readMailText(service, mail))
     }
     const token = await invite(1)
     const join = (body: object, headers = {}) => post(url, '/v1/auth/join', { token, ...body }, headers)
-    expectRefusal(await join({}), 401, 'invalid_login')
-    expectRefusal(await join({ password: 'wrong' }), 401, 'invalid_login')
+    expectError(await join({}), 401, 'invalid_login')
+    expectError(await join({ password: 'wrong' }), 401, 'invalid_login')
     // Neither the cookie alone, nor somebody else's.
-    expectRefusal(await join({}, { cookie: bob.cookie }), 401, 'invalid_login')
-    expectRefusal(await join({}, owner.headers), 401, 'invalid_login')
-    expectRefusal(await join({}, { ...bob.headers, origin: 'https://evil.test' }), 403, 'csrf_failed')
+    expectError(await join({}, { cookie: bob.cookie }), 401, 'invalid_login')
+    expectError(await join({}, owner.headers), 401, 'invalid_login')
+    expectError(await join({}, { ...bob.headers, origin: 'https://evil.test' }), 403, 'csrf_failed')
     const joined = await join({}, bob.headers)
     expect(at(joined.body, 'data', 'account', 'id')).toBe(service.actor.accountUuid)
     expect(at(joined.body, 'data', 'accounts')).toHaveLength(2)
-    expectRefusal(
-      await owner.ask('POST', '/v1/team/invitations', { email: BOB, role: 'viewer' }),
-      409,
-      'already_member',
-    )
+    expectError(await owner.ask('POST', '/v1/team/invitations', { email: BOB, role: 'viewer' }), 409, 'already_member')
   })
 
   // Proves: user-12
   test('that is accepted many times at once is accepted once', async () => {
-    await using service = await withMail()
+    await using service = await createMailService()
     await service.owner.ask('POST', '/v1/team/invitations', { email: BOB, role: 'viewer' })
-    const token = tokenIn(await mailText(service, 1))
+    const token = findToken(await readMailText(service, 1))
     const joins = Array.from({ length: 8 }, () => post(service.url, '/v1/auth/join', { token, password: PASSWORD }))
     const statuses = (await Promise.all(joins)).map(({ status }) => status)
     expect(statuses.toSorted()).toEqual([200, ...Array(7).fill(422)])
@@ -125,40 +121,40 @@ describe('an invitation', () => {
 
   // Proves: user-11
   test('gives way to the next one of its address, can be taken back, and ends after 7 days', async () => {
-    await using service = await withMail()
+    await using service = await createMailService()
     const { owner, url, app, actor, clock } = service
     const invite = () => owner.ask('POST', '/v1/team/invitations', { email: BOB, role: 'viewer' })
     await invite()
     await invite()
-    const [first, second] = [tokenIn(await mailText(service, 1)), tokenIn(await mailText(service, 2))]
+    const [first, second] = [findToken(await readMailText(service, 1)), findToken(await readMailText(service, 2))]
     const join = (token: string) => post(url, '/v1/auth/join', { token, password: PASSWORD })
-    expectRefusal(await join(first), 422, 'invalid_token')
+    expectError(await join(first), 422, 'invalid_token')
     const [open] = listInvitations(app.db, actor.accountId, clock.now())
     expect(
       (await owner.ask('DELETE', `/v1/team/invitations/${formatUuid(open?.uuid ?? new Uint8Array())}`)).status,
     ).toBe(204)
-    expectRefusal(await join(second), 422, 'invalid_token')
+    expectError(await join(second), 422, 'invalid_token')
     await invite()
-    const third = tokenIn(await mailText(service, 3))
+    const third = findToken(await readMailText(service, 3))
     clock.advance(days(7))
-    expectRefusal(await join(third), 422, 'invalid_token')
-    await trimPeople(app)
+    expectError(await join(third), 422, 'invalid_token')
+    await purgeExpiredAuth(app)
     expect(app.db.query('SELECT id FROM invitations').all()).toEqual([])
   })
 
   test('of a key is void once that key is deleted, and is listed no longer', async () => {
-    await using service = await withMail()
+    await using service = await createMailService()
     const { app, actor, clock, owner } = service
     const leaked = await owner.ask('POST', '/v1/api-keys', { name: 'leaked' })
     const key = String(at(leaked.body, 'data', 'key'))
     const invite = (email: string) => service.api('POST', '/v1/team/invitations', { email, role: 'admin' }, { key })
     await invite(BOB)
     const join = async (mail: number) =>
-      post(service.url, '/v1/auth/join', { token: tokenIn(await mailText(service, mail)), password: PASSWORD })
+      post(service.url, '/v1/auth/join', { token: findToken(await readMailText(service, mail)), password: PASSWORD })
     expect((await join(1)).status).toBe(200)
     await invite('eve@people.test')
     expect((await owner.ask('DELETE', `/v1/api-keys/${String(at(leaked.body, 'data', 'id'))}`)).status).toBe(204)
-    expectRefusal(await join(2), 422, 'invalid_token')
+    expectError(await join(2), 422, 'invalid_token')
     expect(listInvitations(app.db, actor.accountId, clock.now())).toEqual([])
   })
 
@@ -168,20 +164,20 @@ describe('an invitation', () => {
     const { owner, clock } = service
     const invite = (email: string) => owner.ask('POST', '/v1/team/invitations', { email, role: 'viewer' })
     for (let i = 0; i < 5; i++) expect((await invite(BOB)).status).toBe(201)
-    expectRefusal(await invite(BOB), 429, 'rate_limited')
-    for (let i = 5; i < MOST_INVITATIONS - 1; i++) expect((await invite(`no${i}@people.test`)).status).toBe(201)
-    expectRefusal(await invite('one@people.test'), 429, 'rate_limited')
+    expectError(await invite(BOB), 429, 'rate_limited')
+    for (let i = 5; i < MAX_INVITATIONS - 1; i++) expect((await invite(`no${i}@people.test`)).status).toBe(201)
+    expectError(await invite('one@people.test'), 429, 'rate_limited')
     clock.advance(hours(1))
     for (let i = 0; i < 5; i++) expect((await invite(`more${i}@people.test`)).status).toBe(201)
-    expectRefusal(await invite('last@people.test'), 409, 'too_many_invitations')
+    expectError(await invite('last@people.test'), 409, 'too_many_invitations')
   })
 
   // Proves: user-11
   test('says nothing that a mail program makes a link of, whatever the account is called, and tells when no mail can leave', async () => {
-    await using service = await withMail()
+    await using service = await createMailService()
     await service.owner.ask('PATCH', '/v1/account', { name: 'Win at https://evil.test/?a=1 now\n\nBuy' })
     await service.owner.ask('POST', '/v1/team/invitations', { email: BOB, role: 'viewer' })
-    const text = await mailText(service, 1)
+    const text = await readMailText(service, 1)
     expect(text).not.toMatch(/evil\.test/)
     expect(text).toContain('the team of Win at https evil test a 1 now Buy at 127.0.0.1')
     service.app.db.run('UPDATE domains SET verified_at = NULL')
@@ -207,10 +203,10 @@ describe('owners', () => {
         ['PATCH', `/v1/team/members/${idOf(ada)}`, { role: 'viewer' }],
         ['DELETE', `/v1/team/members/${idOf(ada)}`, undefined],
       ] as const)
-        expectRefusal(await ask(method, path, body), 403, 'insufficient_role')
+        expectError(await ask(method, path, body), 403, 'insufficient_role')
     }
     expect((await owner.ask('PATCH', `/v1/team/members/${idOf(admin)}`, { role: 'owner' })).status).toBe(200)
-    expect(ownersOf(app.db, actor.accountId)).toEqual(['ada@people.test', 'admin@people.test'])
+    expect(listOwnerEmails(app.db, actor.accountId)).toEqual(['ada@people.test', 'admin@people.test'])
   })
 
   // Proves: user-13
@@ -218,8 +214,8 @@ describe('owners', () => {
     await using service = await createService()
     const { owner, app, actor } = service
     const ada = formatUuid(findUserByEmail(app.db, 'ada@people.test')?.uuid ?? new Uint8Array())
-    expectRefusal(await owner.ask('PATCH', `/v1/team/members/${ada}`, { role: 'admin' }), 409, 'last_owner')
-    expectRefusal(await owner.ask('DELETE', `/v1/team/members/${ada}`), 409, 'last_owner')
+    expectError(await owner.ask('PATCH', `/v1/team/members/${ada}`, { role: 'admin' }), 409, 'last_owner')
+    expectError(await owner.ask('DELETE', `/v1/team/members/${ada}`), 409, 'last_owner')
     const { user: second } = await createTestUser(app, actor, BOB, 'owner')
     const bob = await signIn(service, BOB)
     const both = await Promise.all([
@@ -229,7 +225,7 @@ describe('owners', () => {
     // Whoever comes second is told that he is no owner any more, or that he would be the last one to go.
     const [first, refusal] = both.map(({ status }) => status).toSorted()
     expect([first, [403, 409].includes(refusal ?? 0)]).toEqual([200, true])
-    expect(ownersOf(app.db, actor.accountId)).toHaveLength(1)
+    expect(listOwnerEmails(app.db, actor.accountId)).toHaveLength(1)
   })
 })
 
@@ -240,7 +236,7 @@ describe('a member', () => {
     const { user } = await createTestUser(service.app, service.actor, BOB, 'viewer')
     const bob = await signIn(service, BOB)
     const make = () => bob.ask('POST', '/v1/domains', { domain: 'new.test' })
-    expectRefusal(await make(), 403, 'insufficient_role')
+    expectError(await make(), 403, 'insufficient_role')
     const path = `/v1/team/members/${formatUuid(user.uuid)}`
     expect(at((await service.owner.ask('PATCH', path, { role: 'developer' })).body, 'data', 'role')).toBe('developer')
     expect((await make()).status).toBe(201)
@@ -283,8 +279,8 @@ test('with its account a team goes, but for users who belong elsewhere', async (
     user.id,
   ])
   await service.owner.ask('POST', '/v1/team/invitations', { email: 'eve@people.test', role: 'viewer' })
-  await app.commit.write((tx) => removeTeamOf(tx, actor.accountId))
+  await app.commit.write((tx) => removeTeam(tx, actor.accountId))
   const left = (table: string) => app.db.query<{ n: number }, []>(`SELECT COUNT(*) AS n FROM ${table}`).get()?.n
   expect([left('users'), left('members'), left('sessions'), left('invitations')]).toEqual([1, 1, 0, 0])
-  expect(membersOf(app.db, other.accountId).map(({ email }) => email)).toEqual([BOB])
+  expect(listMembers(app.db, other.accountId).map(({ email }) => email)).toEqual([BOB])
 })

@@ -1,9 +1,15 @@
 import { describe, expect, test } from 'bun:test'
-import { mayAutoRespond } from '#features/receiving/agent-mailboxes/auto-rules.ts'
-import { type AutoResponderRule, ruleFor } from '#features/receiving/agent-mailboxes/auto-settings.ts'
+import { decideAutoReply } from '#features/receiving/agent-mailboxes/auto-rules.ts'
+import { type AutoResponderRule, findRule } from '#features/receiving/agent-mailboxes/auto-settings.ts'
 import type { StoredMessage } from '#features/receiving/received/message.ts'
 import type { AuthenticationResult } from '#protocols/authentication/result.ts'
-import { authenticationOf, MAILBOX_ADDRESS, MAILBOX_DOMAIN, messageOf, receivedOf } from './reply-support.ts'
+import {
+  createAuthentication,
+  createMessage,
+  createReceived,
+  MAILBOX_ADDRESS,
+  MAILBOX_DOMAIN,
+} from './reply-support.ts'
 
 const MAILBOX = { localPart: 'agent', domain: MAILBOX_DOMAIN }
 
@@ -11,7 +17,7 @@ const decide = (
   message: Partial<StoredMessage> = {},
   mailFrom = 'bob@receiver.test',
   authentication?: AuthenticationResult,
-) => mayAutoRespond(MAILBOX, receivedOf(message, { mailFrom }, authentication))
+) => decideAutoReply(MAILBOX, createReceived(message, { mailFrom }, authentication))
 
 const no = (reason: string) => ({ kind: 'no', reason })
 
@@ -93,7 +99,7 @@ describe('RFC 3834: a message', () => {
   test.each(['List-Id', 'List-Unsubscribe', 'list-post', 'LIST-HELP'])(
     'with %s is of a mailing list and not answered',
     (name) => {
-      expect(decide({ headers: [...messageOf().headers, [name, 'x']] })).toEqual(no('mailing_list') as never)
+      expect(decide({ headers: [...createMessage().headers, [name, 'x']] })).toEqual(no('mailing_list') as never)
     },
   )
 
@@ -124,15 +130,15 @@ describe('RFC 3834: a message', () => {
   })
 
   const AUTHENTICATION: readonly (readonly [what: string, result: AuthenticationResult, isAnswered: boolean])[] = [
-    ['that fails DMARC with the policy reject', authenticationOf({ dmarc: 'fail' }, 'reject'), false],
-    ['that fails DMARC with the policy quarantine', authenticationOf({ dmarc: 'fail' }, 'quarantine'), false],
-    ['that fails DMARC with the policy none', authenticationOf({ dmarc: 'fail' }, 'none'), true],
-    ['that fails DMARC without a policy', authenticationOf({ dmarc: 'fail' }), true],
-    ['that passes DMARC with a policy', authenticationOf({ dmarc: 'pass' }, 'reject'), true],
-    ['whose sender fails SPF', authenticationOf({ spf: 'fail' }), false],
-    ['whose sender softly fails SPF', authenticationOf({ spf: 'softfail' }), false],
-    ['whose sender softly fails SPF, but passes DMARC', authenticationOf({ spf: 'softfail', dmarc: 'pass' }), true],
-    ['whose sender has no SPF', authenticationOf({ spf: 'none' }), true],
+    ['that fails DMARC with the policy reject', createAuthentication({ dmarc: 'fail' }, 'reject'), false],
+    ['that fails DMARC with the policy quarantine', createAuthentication({ dmarc: 'fail' }, 'quarantine'), false],
+    ['that fails DMARC with the policy none', createAuthentication({ dmarc: 'fail' }, 'none'), true],
+    ['that fails DMARC without a policy', createAuthentication({ dmarc: 'fail' }), true],
+    ['that passes DMARC with a policy', createAuthentication({ dmarc: 'pass' }, 'reject'), true],
+    ['whose sender fails SPF', createAuthentication({ spf: 'fail' }), false],
+    ['whose sender softly fails SPF', createAuthentication({ spf: 'softfail' }), false],
+    ['whose sender softly fails SPF, but passes DMARC', createAuthentication({ spf: 'softfail', dmarc: 'pass' }), true],
+    ['whose sender has no SPF', createAuthentication({ spf: 'none' }), true],
   ]
   for (const [what, result, isAnswered] of AUTHENTICATION) {
     test(`${what} is ${isAnswered ? '' : 'not '}answered`, () => {
@@ -169,7 +175,7 @@ describe('of the rules the first that matches answers', () => {
     reply: { text_body: textBody },
   })
   const answerTo = (rules: readonly AutoResponderRule[], message: Partial<StoredMessage> = {}) =>
-    ruleFor(rules, messageOf(message))?.reply.text_body
+    findRule(rules, createMessage(message))?.reply.text_body
 
   test('a rule without match, or with an empty one, matches every message', () => {
     expect(answerTo([rule(undefined, 'all')])).toBe('all')

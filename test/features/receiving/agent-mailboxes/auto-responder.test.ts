@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import type { Actor, App } from '#features/core/app/app.ts'
-import { autoRespond, MOST_AN_HOUR } from '#features/receiving/agent-mailboxes/auto-responder.ts'
+import { autoRespond, MAX_REPLIES_PER_HOUR } from '#features/receiving/agent-mailboxes/auto-responder.ts'
 import { changeAutoResponder } from '#features/receiving/agent-mailboxes/auto-settings.ts'
 import { createMailbox, getMailbox, type Mailbox } from '#features/receiving/agent-mailboxes/mailboxes.ts'
 import { createStream } from '#features/setup/streams/streams.ts'
@@ -9,17 +9,17 @@ import { hours } from '#platform/units.ts'
 import { verifyWithMailauth } from '#test/protocols/dkim/verifiers.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
-import { expectRefusal } from '#test/support/email-api.ts'
+import { expectError } from '#test/support/email-api.ts'
 import { startMailFlow } from '#test/support/mail-flow.ts'
-import { type SunkMessage, startSink } from '#test/support/sink.ts'
+import { type SinkMessage, startSink } from '#test/support/sink.ts'
 import {
-  authenticationOf,
+  createAuthentication,
   createMailboxApi,
+  createReceived,
   deliver,
   MAILBOX_ADDRESS,
   type MailboxApi,
   type ReceivedMessage,
-  receivedOf,
 } from './reply-support.ts'
 
 const RULES = [{ reply: { text_body: 'We have your message.' } }]
@@ -30,8 +30,8 @@ const setUp = async (service: MailboxApi, settings: unknown = { enabled: true, r
 }
 
 /** A message comes in and is answered or not; gives how many emails went out for it. */
-async function answersTo(service: MailboxApi, ...given: Parameters<typeof receivedOf>): Promise<number> {
-  const received = receivedOf(...given)
+async function countRepliesTo(service: MailboxApi, ...given: Parameters<typeof createReceived>): Promise<number> {
+  const received = createReceived(...given)
   const before = countEmails(service)
   await deliver(service.app, service.mailbox(), received)
   await autoRespond(service.app, service.mailbox(), received)
@@ -41,7 +41,7 @@ async function answersTo(service: MailboxApi, ...given: Parameters<typeof receiv
 const countEmails = ({ app }: MailboxApi): number =>
   app.db.query<{ n: number }, []>('SELECT COUNT(*) AS n FROM emails').get()?.n ?? 0
 
-const noted = ({ app }: MailboxApi): unknown[] =>
+const readReplyRows = ({ app }: MailboxApi): unknown[] =>
   app.db.query('SELECT address, replied_at AS at FROM mailbox_auto_replies ORDER BY address').all()
 
 describe('the settings', () => {
@@ -117,7 +117,7 @@ describe('the settings', () => {
     await using service = await createMailboxApi()
     await setUp(service)
     const before = service.mailbox()
-    expectRefusal(await service.api('PATCH', `${service.path}/auto-responder`, body), 422, 'validation_failed', field)
+    expectError(await service.api('PATCH', `${service.path}/auto-responder`, body), 422, 'validation_failed', field)
     expect(service.mailbox()).toEqual(before)
   })
 
@@ -126,7 +126,7 @@ describe('the settings', () => {
     const change = { enabled: true }
     const other = await service.newKey([], await service.newAccount())
     const path = `${service.path}/auto-responder`
-    expectRefusal(await service.api('PATCH', path, change, { key: other }), 404, 'mailbox_not_found')
+    expectError(await service.api('PATCH', path, change, { key: other }), 404, 'mailbox_not_found')
     const reader = await service.newKey(['mailboxes:read'])
     expect((await service.api('PATCH', path, change, { key: reader })).status).toBe(403)
     expect(service.mailbox().autoResponder).toBeNull()
@@ -146,7 +146,7 @@ describe('a message is answered', () => {
         { match: { subject_contains: 'question' }, reply: { text_body: 'Soon.', html_body: '<p>Soon.</p>' } },
       ],
     })
-    expect(await answersTo(service)).toBe(1)
+    expect(await countRepliesTo(service)).toBe(1)
     const email = app.db
       .query<{ tracked: number; transactional: number; quota: number | null }, []>(
         'SELECT tracked, transactional, quota_month AS quota FROM emails',
@@ -174,7 +174,7 @@ describe('a message is answered', () => {
         messages: [{ direction: 'received' }, { direction: 'sent', email_id: sent, subject: 'Auto: A question' }],
       },
     })
-    expect(noted(service)).toEqual([{ address: 'bob@receiver.test', at: service.clock.now() }])
+    expect(readReplyRows(service)).toEqual([{ address: 'bob@receiver.test', at: service.clock.now() }])
   })
 
   test.each([
@@ -188,7 +188,7 @@ describe('a message is answered', () => {
     await using service = await createMailboxApi()
     const reply = { text_body: 'x', ...(ruled !== undefined && { subject: ruled }) }
     await setUp(service, { enabled: true, rules: [{ reply }] })
-    expect(await answersTo(service, { subject })).toBe(1)
+    expect(await countRepliesTo(service, { subject })).toBe(1)
     expect(service.app.db.query('SELECT subject FROM emails').get()).toEqual({ subject: expected })
   })
 
@@ -197,19 +197,19 @@ describe('a message is answered', () => {
     await using service = await createMailboxApi()
     const { app, actor, clock } = service
     await setUp(service)
-    expect(await answersTo(service)).toBe(1)
-    expect(await answersTo(service, {}, { mailFrom: 'BOB@Receiver.test' })).toBe(0)
-    expect(await answersTo(service, {}, { mailFrom: 'eve@receiver.test' })).toBe(1)
+    expect(await countRepliesTo(service)).toBe(1)
+    expect(await countRepliesTo(service, {}, { mailFrom: 'BOB@Receiver.test' })).toBe(0)
+    expect(await countRepliesTo(service, {}, { mailFrom: 'eve@receiver.test' })).toBe(1)
     clock.advance(hours(24) - 1)
-    expect(await answersTo(service)).toBe(0)
+    expect(await countRepliesTo(service)).toBe(0)
     clock.advance(1)
-    expect(await answersTo(service)).toBe(1)
-    expect(await answersTo(service)).toBe(0)
+    expect(await countRepliesTo(service)).toBe(1)
+    expect(await countRepliesTo(service)).toBe(0)
 
     const other = await createMailbox(app, actor, { local_part: 'other' })
     const otherId = formatUuid(other.uuid)
     await service.api('PATCH', `/v1/agent-mailboxes/${otherId}/auto-responder`, { enabled: true, rules: RULES })
-    const received = receivedOf({ toAddresses: [other.address] })
+    const received = createReceived({ toAddresses: [other.address] })
     const before = countEmails(service)
     await autoRespond(app, getMailbox(app.db, actor.accountId, otherId), received)
     expect(countEmails(service) - before).toBe(1)
@@ -221,10 +221,10 @@ describe('a message is answered', () => {
     const mailbox = service.mailbox()
     await Promise.all(
       Array.from({ length: 10 }, (_, index) =>
-        autoRespond(service.app, mailbox, receivedOf({ messageId: `<${index}@x.test>` })),
+        autoRespond(service.app, mailbox, createReceived({ messageId: `<${index}@x.test>` })),
       ),
     )
-    expect([countEmails(service), service.used(), noted(service).length]).toEqual([1, 1, 1])
+    expect([countEmails(service), service.used(), readReplyRows(service).length]).toEqual([1, 1, 1])
   })
 
   test('by 5 mailboxes of an account in a day, for a message may name many and its sender be forged', async () => {
@@ -240,7 +240,7 @@ describe('a message is answered', () => {
         return getMailbox(app.db, owner.accountId, id)
       }),
     )
-    const received = receivedOf({ toAddresses: mailboxes.map(({ address }) => address) })
+    const received = createReceived({ toAddresses: mailboxes.map(({ address }) => address) })
     const come = async () => {
       await Promise.all(mailboxes.map((mailbox) => autoRespond(app, mailbox, received)))
       return [service.used(actor), service.used(stranger)]
@@ -258,8 +258,8 @@ describe('a message is answered', () => {
     const { app, clock } = service
     await setUp(service)
     const mailbox = service.mailbox()
-    const from = (name: string) => autoRespond(app, mailbox, receivedOf({}, { mailFrom: `${name}@receiver.test` }))
-    await Promise.all(Array.from({ length: MOST_AN_HOUR + 20 }, (_, index) => from(`a${index}`)))
+    const from = (name: string) => autoRespond(app, mailbox, createReceived({}, { mailFrom: `${name}@receiver.test` }))
+    await Promise.all(Array.from({ length: MAX_REPLIES_PER_HOUR + 20 }, (_, index) => from(`a${index}`)))
     expect(countEmails(service)).toBe(100)
     clock.advance(hours(1) - 1)
     await from('late')
@@ -269,21 +269,21 @@ describe('a message is answered', () => {
     expect(countEmails(service)).toBe(101)
     clock.advance(hours(25))
     for (let index = 0; index < 11; index++) await from(`b${index}`)
-    expect(noted(service).map((row) => at(row, 'address'))).toEqual(
+    expect(readReplyRows(service).map((row) => at(row, 'address'))).toEqual(
       Array.from({ length: 11 }, (_, index) => `b${index}@receiver.test`).sort(),
     )
   })
 })
 
 describe('a message is not answered, and nothing is noted,', () => {
-  const RECEIVED: readonly (readonly [what: string, given: Parameters<typeof receivedOf>])[] = [
+  const RECEIVED: readonly (readonly [what: string, given: Parameters<typeof createReceived>])[] = [
     ['with the null sender', [{}, { mailFrom: '' }]],
     ['of a program', [{}, { mailFrom: 'MAILER-DAEMON@receiver.test' }]],
     ['that says it is automatic', [{ isAutomatic: true }]],
     ['of a mailing list', [{ headers: [['List-Id', '<x.test>']] }]],
     ['from the mailbox itself', [{}, { mailFrom: MAILBOX_ADDRESS }]],
     ['that came by Bcc', [{ toAddresses: ['eve@receiver.test'] }]],
-    ['that fails DMARC', [{}, {}, authenticationOf({ dmarc: 'fail' }, 'reject')]],
+    ['that fails DMARC', [{}, {}, createAuthentication({ dmarc: 'fail' }, 'reject')]],
     ['that no rule matches', [{ subject: 'Something else' }]],
   ]
   for (const [what, given] of RECEIVED) {
@@ -293,26 +293,26 @@ describe('a message is not answered, and nothing is noted,', () => {
         enabled: true,
         rules: [{ match: { subject_contains: 'question' }, reply: { text_body: 'x' } }],
       })
-      expect(await answersTo(service, ...given)).toBe(0)
-      expect(noted(service)).toEqual([])
+      expect(await countRepliesTo(service, ...given)).toBe(0)
+      expect(readReplyRows(service)).toEqual([])
       // The one that differs in nothing is.
-      expect(await answersTo(service)).toBe(1)
+      expect(await countRepliesTo(service)).toBe(1)
     })
   }
 
   test('when the responder is off, has no rules, was never set, or the mailbox is deleted', async () => {
     await using service = await createMailboxApi()
-    expect(await answersTo(service)).toBe(0)
+    expect(await countRepliesTo(service)).toBe(0)
     await setUp(service, { enabled: true })
-    expect(await answersTo(service)).toBe(0)
+    expect(await countRepliesTo(service)).toBe(0)
     await setUp(service, { enabled: false, rules: RULES })
-    expect(await answersTo(service)).toBe(0)
+    expect(await countRepliesTo(service)).toBe(0)
     await setUp(service, { enabled: true })
     const mailbox = service.mailbox()
     const before = countEmails(service)
     await service.api('DELETE', service.path)
-    await autoRespond(service.app, mailbox, receivedOf())
-    expect([countEmails(service) - before, noted(service)]).toEqual([0, []])
+    await autoRespond(service.app, mailbox, createReceived())
+    expect([countEmails(service) - before, readReplyRows(service)]).toEqual([0, []])
   })
 
   test('when it was switched off after the message came', async () => {
@@ -320,18 +320,18 @@ describe('a message is not answered, and nothing is noted,', () => {
     await setUp(service)
     const mailbox = service.mailbox()
     await setUp(service, { enabled: false })
-    await autoRespond(service.app, mailbox, receivedOf())
-    expect([countEmails(service), noted(service)]).toEqual([0, []])
+    await autoRespond(service.app, mailbox, createReceived())
+    expect([countEmails(service), readReplyRows(service)]).toEqual([0, []])
   })
 
   test('when the sender is suppressed; one that only unsubscribed from marketing is answered', async () => {
     await using service = await createMailboxApi()
     await setUp(service)
     await service.api('POST', '/v1/suppressions', { email_address: 'Bob@Receiver.test' })
-    expect([await answersTo(service), noted(service)]).toEqual([0, []])
+    expect([await countRepliesTo(service), readReplyRows(service)]).toEqual([0, []])
     await service.api('DELETE', '/v1/suppressions/bob@receiver.test')
     await service.api('POST', '/v1/suppressions', { email_address: 'bob@receiver.test', reason: 'unsubscribe' })
-    expect(await answersTo(service)).toBe(1)
+    expect(await countRepliesTo(service)).toBe(1)
   })
 
   test('when the account is paused, above its quota or without its domain; and later it is', async () => {
@@ -339,7 +339,7 @@ describe('a message is not answered, and nothing is noted,', () => {
     const { app } = service
     await setUp(service)
     const mailbox = service.mailbox()
-    const respond = () => autoRespond(app, mailbox, receivedOf())
+    const respond = () => autoRespond(app, mailbox, createReceived())
     for (const [spoil, mend] of [
       ['UPDATE accounts SET paused_at = 1', 'UPDATE accounts SET paused_at = NULL'],
       [
@@ -350,7 +350,7 @@ describe('a message is not answered, and nothing is noted,', () => {
     ] as const) {
       app.db.run(spoil)
       await respond()
-      expect([countEmails(service), noted(service)]).toEqual([0, []])
+      expect([countEmails(service), readReplyRows(service)]).toEqual([0, []])
       app.db.run(mend)
     }
     await respond()
@@ -363,8 +363,8 @@ describe('a message is not answered, and nothing is noted,', () => {
     const nasty = ['', '\0', '\r\nBcc: eve@x.test', '<'.repeat(50_000), '😀'.repeat(5000), '\ud800', '=?utf-8?q?x?=']
     for (const [index, text] of nasty.entries()) {
       const message = { subject: text, messageId: text, inReplyTo: text, references: [text, text], text, from: text }
-      expect(await answersTo(service, message, { mailFrom: `bob${index}@receiver.test` })).toBe(1)
-      expect(await answersTo(service, message, { mailFrom: text })).toBe(0)
+      expect(await countRepliesTo(service, message, { mailFrom: `bob${index}@receiver.test` })).toBe(1)
+      expect(await countRepliesTo(service, message, { mailFrom: text })).toBe(0)
     }
     const extras = service.app.db
       .query<{ extra: string; subject: string }, []>('SELECT extra, subject FROM emails')
@@ -392,7 +392,7 @@ describe('between two mailboxes that both answer', () => {
       await deliver(app, to, received)
       await autoRespond(app, to, received)
     }
-    await come(two, receivedOf({ fromAddresses: [one.address], toAddresses: [two.address] }, { mailFrom }))
+    await come(two, createReceived({ fromAddresses: [one.address], toAddresses: [two.address] }, { mailFrom }))
     return { sink, flow, one, two, come }
   }
 
@@ -406,7 +406,7 @@ describe('between two mailboxes that both answer', () => {
   const sentBy = (app: App): unknown[] =>
     app.db.query('SELECT from_address AS "from", subject FROM emails ORDER BY id').all()
 
-  const headerOf = ({ raw }: SunkMessage, name: string): string | undefined =>
+  const headerOf = ({ raw }: SinkMessage, name: string): string | undefined =>
     new RegExp(`^${name}: (.*)\r$`, 'm').exec(raw)?.[1]
 
   test('a message from one to the other is answered once, and the answer is not', async () => {
@@ -436,7 +436,7 @@ describe('between two mailboxes that both answer', () => {
       for (const isAutomatic of [true, false])
         await come(
           one,
-          receivedOf(
+          createReceived(
             { fromAddresses: ['two@sender.test'], toAddresses: ['one@sender.test'], isAutomatic },
             { mailFrom: answer.mailFrom },
           ),
@@ -455,11 +455,11 @@ describe('between two mailboxes that both answer', () => {
       for (let round = 0; round < 3; round++) {
         await come(
           one,
-          receivedOf({ fromAddresses: [two.address], toAddresses: [one.address] }, { mailFrom: two.address }),
+          createReceived({ fromAddresses: [two.address], toAddresses: [one.address] }, { mailFrom: two.address }),
         )
         await come(
           two,
-          receivedOf({ fromAddresses: [one.address], toAddresses: [two.address] }, { mailFrom: one.address }),
+          createReceived({ fromAddresses: [one.address], toAddresses: [two.address] }, { mailFrom: one.address }),
         )
       }
       expect(sentBy(flow.app)).toEqual([
@@ -477,7 +477,7 @@ test('an answer is of the stream transactional, whatever other streams there are
   await using service = await createMailboxApi()
   await createStream(service.app, service.actor, { slug: 'news', name: 'News' })
   await setUp(service)
-  expect(await answersTo(service)).toBe(1)
+  expect(await countRepliesTo(service)).toBe(1)
   expect(service.app.db.query('SELECT s.slug FROM emails e JOIN streams s ON s.id = e.stream_id').all()).toEqual([
     { slug: 'transactional' },
   ])

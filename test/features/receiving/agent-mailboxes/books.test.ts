@@ -7,7 +7,7 @@ import { expectBalanced } from '#test/support/books.ts'
 import { createMailboxApi } from '#test/support/mailboxes.ts'
 
 /** The same numbers for the same seed (Park and Miller), so that a failure comes again. */
-function randomFrom(seed: number): (below: number) => number {
+function createRandom(seed: number): (below: number) => number {
   let state = seed
   return (below) => {
     state = (state * 48_271) % 2_147_483_647
@@ -20,7 +20,7 @@ test.each([1, 2, 3])(
   async (seed) => {
     await using service = await createMailboxApi()
     const { app, api, actor, path, deliver } = service
-    const random = randomFrom(seed)
+    const random = createRandom(seed)
     const mailboxes: Mailbox[] = [await service.newMailbox(), await service.newMailbox()]
     const messages: { mailbox: Mailbox; id: string }[] = []
     const leases: { mailbox: Mailbox; id: string; token: string }[] = []

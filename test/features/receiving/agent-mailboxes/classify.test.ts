@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'bun:test'
-import { classify, LABELS } from '#features/receiving/agent-mailboxes/classify.ts'
+import { classifyMessage, LABELS } from '#features/receiving/agent-mailboxes/classify.ts'
 import { createLog } from '#platform/log.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import { createTestApp, eventually, type TestApp, type TestAppOptions } from '#test/support/app.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
-import { messageOf } from './reply-support.ts'
+import { createMessage } from './reply-support.ts'
 
-interface Asked {
+interface RecordedRequest {
   readonly path: string
   readonly authorization: string | null
   readonly body: {
@@ -18,21 +18,21 @@ interface Asked {
 
 interface Endpoint extends AsyncDisposable {
   readonly url: string
-  readonly asked: Asked[]
+  readonly asked: RecordedRequest[]
   /** What it answers from now on. */
   answer: (request: Request) => Response | Promise<Response>
 }
 
 /** An endpoint as servers of language models have it, on a real socket. */
 function startEndpoint(content: unknown = { label: 'support', confidence: 0.9 }): Endpoint {
-  const asked: Asked[] = []
-  const endpoint = { answer: () => saying(content) } as Pick<Endpoint, 'answer'>
+  const asked: RecordedRequest[] = []
+  const endpoint = { answer: () => replyWith(content) } as Pick<Endpoint, 'answer'>
   const server = Bun.serve({
     port: 0,
     hostname: '127.0.0.1',
     idleTimeout: 0,
     async fetch(request) {
-      const body = (await request.json()) as Asked['body']
+      const body = (await request.json()) as RecordedRequest['body']
       const { pathname, search } = new URL(request.url)
       asked.push({ path: pathname + search, authorization: request.headers.get('authorization'), body })
       return endpoint.answer(request)
@@ -45,7 +45,7 @@ function startEndpoint(content: unknown = { label: 'support', confidence: 0.9 })
   })
 }
 
-const saying = (content: unknown): Response =>
+const replyWith = (content: unknown): Response =>
   Response.json({
     choices: [
       { message: { role: 'assistant', content: typeof content === 'string' ? content : JSON.stringify(content) } },
@@ -61,19 +61,19 @@ const createClassifier = (url: string, options: TestAppOptions = {}): Promise<Te
 // Proves: mailbox-13
 test('without an endpoint nothing is asked and there is no classification', async () => {
   await using service = await createTestApp()
-  expect(await classify(service.app, messageOf())).toBeUndefined()
+  expect(await classifyMessage(service.app, createMessage())).toBeUndefined()
 })
 
 test('an endpoint that the operator lets be used for other things is not asked', async () => {
   await using endpoint = startEndpoint()
   for (const uses of ['insights', 'insights,phishing']) {
     await using service = await createClassifier(endpoint.url, { settings: { TASSIS_LLM_USES: uses } })
-    expect(await classify(service.app, messageOf())).toBeUndefined()
+    expect(await classifyMessage(service.app, createMessage())).toBeUndefined()
   }
   await using service = await createClassifier(endpoint.url, {
     settings: { TASSIS_LLM_USES: 'phishing,classification' },
   })
-  expect(await classify(service.app, messageOf())).toEqual({ label: 'support', confidence: 0.9 })
+  expect(await classifyMessage(service.app, createMessage())).toEqual({ label: 'support', confidence: 0.9 })
   expect(endpoint.asked.length).toBe(1)
 })
 
@@ -81,7 +81,7 @@ test('an endpoint that the operator lets be used for other things is not asked',
 test('the endpoint is asked for the message as data, with model and key, and its label is the classification', async () => {
   await using endpoint = startEndpoint()
   await using service = await createClassifier(endpoint.url)
-  expect(await classify(service.app, messageOf({ subject: 'Help', text: 'It is broken.' }))).toEqual({
+  expect(await classifyMessage(service.app, createMessage({ subject: 'Help', text: 'It is broken.' }))).toEqual({
     label: 'support',
     confidence: 0.9,
   })
@@ -110,7 +110,7 @@ test('without key and model neither is sent; the path of the URL stays', async (
   await using endpoint = startEndpoint()
   const settings = { TASSIS_LLM_KEY: '', TASSIS_LLM_MODEL: '' }
   await using service = await createClassifier(`${endpoint.url}/deep/`, { settings })
-  await classify(service.app, messageOf())
+  await classifyMessage(service.app, createMessage())
   expect(
     endpoint.asked.map(({ path, authorization, body }) => ({ path, authorization, hasModel: 'model' in body })),
   ).toEqual([{ path: '/v1/deep/chat/completions', authorization: null, hasModel: false }])
@@ -119,9 +119,9 @@ test('without key and model neither is sent; the path of the URL stays', async (
 test('of a text 4,000 characters are sent; of a message with HTML alone, the text of it', async () => {
   await using endpoint = startEndpoint()
   await using service = await createClassifier(endpoint.url)
-  await classify(service.app, messageOf({ text: 'x'.repeat(5000) }))
-  await classify(service.app, messageOf({ text: null, html: '<style>p{}</style><p>Fish &amp; chips</p>' }))
-  await classify(service.app, messageOf({ text: null, html: null }))
+  await classifyMessage(service.app, createMessage({ text: 'x'.repeat(5000) }))
+  await classifyMessage(service.app, createMessage({ text: null, html: '<style>p{}</style><p>Fish &amp; chips</p>' }))
+  await classifyMessage(service.app, createMessage({ text: null, html: null }))
   expect(endpoint.asked.map(({ body }) => JSON.parse(body.messages[1]?.content ?? '').text)).toEqual([
     'x'.repeat(4000),
     'Fish & chips',
@@ -153,7 +153,7 @@ describe('an answer', () => {
     test(`${what} is ${expected ? 'the classification' : 'none'}`, async () => {
       await using endpoint = startEndpoint(content)
       await using service = await createClassifier(endpoint.url)
-      expect(await classify(service.app, messageOf())).toEqual(expected as never)
+      expect(await classifyMessage(service.app, createMessage())).toEqual(expected as never)
     })
   }
 
@@ -162,8 +162,8 @@ describe('an answer', () => {
     ['of another shape', () => Response.json({ choices: [] })],
     ['of a list of choices that is text', () => Response.json({ choices: 'text' })],
     ['of null', () => new Response('null')],
-    ['of status 500', () => new Response(saying(classification).body, { status: 500 })],
-    ['of status 429', () => new Response(saying(classification).body, { status: 429 })],
+    ['of status 500', () => new Response(replyWith(classification).body, { status: 500 })],
+    ['of status 429', () => new Response(replyWith(classification).body, { status: 429 })],
     [
       'compressed though that was not asked for',
       () =>
@@ -177,7 +177,7 @@ describe('an answer', () => {
       await using endpoint = startEndpoint()
       endpoint.answer = answer
       await using service = await createClassifier(endpoint.url)
-      expect(await classify(service.app, messageOf())).toBeUndefined()
+      expect(await classifyMessage(service.app, createMessage())).toBeUndefined()
     })
   }
 
@@ -186,9 +186,9 @@ describe('an answer', () => {
     await using service = await createClassifier(endpoint.url)
     const body = JSON.stringify({ choices: [{ message: { content: JSON.stringify(classification) } }] })
     endpoint.answer = () => new Response(body.padEnd(65_536))
-    expect(await classify(service.app, messageOf())).toEqual(classification as never)
+    expect(await classifyMessage(service.app, createMessage())).toEqual(classification as never)
     endpoint.answer = () => new Response(body.padEnd(65_537))
-    expect(await classify(service.app, messageOf())).toBeUndefined()
+    expect(await classifyMessage(service.app, createMessage())).toBeUndefined()
     let isLeft = false
     endpoint.answer = () =>
       new Response(
@@ -203,7 +203,7 @@ describe('an answer', () => {
           },
         }),
       )
-    expect(await classify(service.app, messageOf())).toBeUndefined()
+    expect(await classifyMessage(service.app, createMessage())).toBeUndefined()
     await eventually(() => isLeft)
   })
 })
@@ -213,7 +213,7 @@ test('a redirect is not followed', async () => {
   await using endpoint = startEndpoint()
   endpoint.answer = () => Response.redirect(`${elsewhere.url}/chat/completions`, 307)
   await using service = await createClassifier(endpoint.url)
-  expect(await classify(service.app, messageOf())).toBeUndefined()
+  expect(await classifyMessage(service.app, createMessage())).toBeUndefined()
   expect({ asked: endpoint.asked.length, elsewhere: elsewhere.asked.length }).toEqual({ asked: 1, elsewhere: 0 })
 })
 
@@ -233,7 +233,7 @@ test('an endpoint that does not answer is given up after 10 seconds, body includ
     endpoint.answer = answer
     const before = endpoint.asked.length
     let isDone = false
-    const result = classify(service.app, messageOf()).finally(() => {
+    const result = classifyMessage(service.app, createMessage()).finally(() => {
       isDone = true
     })
     await eventually(() => endpoint.asked.length > before)
@@ -254,12 +254,12 @@ test('at most 4 are asked at once, 16 more wait for their turn in order, and the
     most = Math.max(most, ++now)
     await new Promise<void>((resolve) => open.push(resolve))
     now--
-    return saying({ label: 'support', confidence: 0.9 })
+    return replyWith({ label: 'support', confidence: 0.9 })
   }
   await using service = await createClassifier(endpoint.url)
   const finished: (boolean | undefined)[] = Array.from({ length: 22 })
   const all = finished.map(async (_, index) => {
-    finished[index] = (await classify(service.app, messageOf({ subject: String(index) }))) !== undefined
+    finished[index] = (await classifyMessage(service.app, createMessage({ subject: String(index) }))) !== undefined
   })
   await eventually(() => open.length === 4)
   expect(finished.map((done, index) => (done === false ? index : -1)).filter((index) => index >= 0)).toEqual([20, 21])
@@ -280,13 +280,13 @@ test('a wait for a place ends with the 10 seconds too, and is no failure of the 
   await using endpoint = startEndpoint()
   endpoint.answer = () => new Promise<Response>(() => undefined)
   await using service = await createClassifier(endpoint.url, { clock })
-  const all = Array.from({ length: 20 }, () => classify(service.app, messageOf()))
+  const all = Array.from({ length: 20 }, () => classifyMessage(service.app, createMessage()))
   await eventually(() => endpoint.asked.length === 4)
   clock.advance(seconds(10))
   expect(await Promise.all(all)).toEqual(Array.from({ length: 20 }, () => undefined))
   // Four failures, so it is asked again.
-  endpoint.answer = () => saying({ label: 'sales', confidence: 0.5 })
-  expect(await classify(service.app, messageOf())).toEqual({ label: 'sales', confidence: 0.5 })
+  endpoint.answer = () => replyWith({ label: 'sales', confidence: 0.5 })
+  expect(await classifyMessage(service.app, createMessage())).toEqual({ label: 'sales', confidence: 0.5 })
 })
 
 test('after 5 failures in a row the endpoint rests for 60 seconds; then one more failure is enough', async () => {
@@ -296,23 +296,23 @@ test('after 5 failures in a row the endpoint rests for 60 seconds; then one more
   const { app } = service
   const fails = () => new Response('', { status: 503 })
   endpoint.answer = fails
-  for (let i = 0; i < 4; i++) await classify(app, messageOf())
+  for (let i = 0; i < 4; i++) await classifyMessage(app, createMessage())
   // A success ends the row.
-  endpoint.answer = () => saying({ label: 'other', confidence: 0 })
-  expect(await classify(app, messageOf())).toEqual({ label: 'other', confidence: 0 })
+  endpoint.answer = () => replyWith({ label: 'other', confidence: 0 })
+  expect(await classifyMessage(app, createMessage())).toEqual({ label: 'other', confidence: 0 })
   endpoint.answer = fails
-  for (let i = 0; i < 7; i++) await classify(app, messageOf())
+  for (let i = 0; i < 7; i++) await classifyMessage(app, createMessage())
   expect(endpoint.asked.length).toBe(10)
   clock.advance(minutes(1) - 1)
-  await classify(app, messageOf())
+  await classifyMessage(app, createMessage())
   expect(endpoint.asked.length).toBe(10)
   clock.advance(1)
-  await classify(app, messageOf())
-  await classify(app, messageOf())
+  await classifyMessage(app, createMessage())
+  await classifyMessage(app, createMessage())
   expect(endpoint.asked.length).toBe(11)
   clock.advance(minutes(1))
-  endpoint.answer = () => saying({ label: 'spam', confidence: 0.4 })
-  expect(await classify(app, messageOf())).toEqual({ label: 'spam', confidence: 0.4 })
+  endpoint.answer = () => replyWith({ label: 'spam', confidence: 0.4 })
+  expect(await classifyMessage(app, createMessage())).toEqual({ label: 'spam', confidence: 0.4 })
 })
 
 test('those that wait for their turn when the endpoint begins to rest are not asked for', async () => {
@@ -323,7 +323,7 @@ test('those that wait for their turn when the endpoint begins to rest are not as
     return new Response('', { status: 503 })
   }
   await using service = await createClassifier(endpoint.url)
-  const all = Promise.all(Array.from({ length: 20 }, () => classify(service.app, messageOf())))
+  const all = Promise.all(Array.from({ length: 20 }, () => classifyMessage(service.app, createMessage())))
   // One after the other: the fifth failure is the last that asks for one more.
   for (let failure = 1; failure <= 8; failure++) {
     await eventually(() => open.length > 0)
@@ -339,7 +339,7 @@ test('an endpoint where nobody listens costs nothing but the classification', as
   const gone = startEndpoint()
   await gone[Symbol.asyncDispose]()
   await using service = await createClassifier(gone.url)
-  expect(await classify(service.app, messageOf())).toBeUndefined()
+  expect(await classifyMessage(service.app, createMessage())).toBeUndefined()
 })
 
 test('failures are logged once a minute, with how many were left out, and never with the key or the message', async () => {
@@ -351,9 +351,9 @@ test('failures are logged once a minute, with how many were left out, and never 
     clock,
     log: createLog('info', { write: (line) => void lines.push(line) }),
   })
-  for (let i = 0; i < 4; i++) await classify(service.app, messageOf({ subject: 'secret subject' }))
+  for (let i = 0; i < 4; i++) await classifyMessage(service.app, createMessage({ subject: 'secret subject' }))
   clock.advance(minutes(1))
-  await classify(service.app, messageOf())
+  await classifyMessage(service.app, createMessage())
   expect(
     lines.map((line) => JSON.parse(line)).map(({ reason, isResting, notLogged }) => ({ reason, isResting, notLogged })),
   ).toEqual([

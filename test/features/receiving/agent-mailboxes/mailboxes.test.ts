@@ -3,13 +3,13 @@ import { findMailbox } from '#features/receiving/agent-mailboxes/deliver.ts'
 import { removeDeletedMailboxes } from '#features/receiving/agent-mailboxes/mailboxes.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { parseUuid } from '#platform/ids.ts'
-import { type ApiAnswer, at } from '#test/support/api.ts'
-import { expectRefusal, UNVERIFIED, UUID, VERIFIED } from '#test/support/email-api.ts'
+import { type ApiResponse, at } from '#test/support/api.ts'
+import { expectError, UNVERIFIED, UUID, VERIFIED } from '#test/support/email-api.ts'
 import { createMailboxApi, type MailboxApi } from '#test/support/mailboxes.ts'
 
-const create = ({ api }: MailboxApi, input: Readonly<Record<string, unknown>> = {}): Promise<ApiAnswer> =>
+const create = ({ api }: MailboxApi, input: Readonly<Record<string, unknown>> = {}): Promise<ApiResponse> =>
   api('POST', '/v1/agent-mailboxes', input)
-const partOf = (answer: ApiAnswer) => at(answer.body, 'data', 'local_part')
+const partOf = (answer: ApiResponse) => at(answer.body, 'data', 'local_part')
 const domainId = async ({ api }: MailboxApi, name: string) => {
   const rows = at((await api('GET', '/v1/domains')).body, 'data') as { id: string; domain: string }[]
   return rows.find(({ domain }) => domain === name)?.id
@@ -46,7 +46,7 @@ test('a mailbox is made, read, listed and deleted, each change with an audit row
   })
   expect((await api('DELETE', `/v1/agent-mailboxes/${id}`)).status).toBe(204)
   for (const method of ['GET', 'DELETE'])
-    expectRefusal(await api(method, `/v1/agent-mailboxes/${id}`), 404, 'mailbox_not_found')
+    expectError(await api(method, `/v1/agent-mailboxes/${id}`), 404, 'mailbox_not_found')
   expect(at((await api('GET', '/v1/agent-mailboxes')).body, 'pagination', 'total')).toBe(0)
   const log = at((await api('GET', '/v1/audit-logs?per_page=2')).body, 'data') as Record<string, unknown>[]
   expect(log.map(({ action, resource_id }) => [action, resource_id])).toEqual([
@@ -93,13 +93,13 @@ describe('a local part', () => {
     `U-${'7'.repeat(32)}`,
   ])('%j cannot be had: 422', async (local_part) => {
     await using service = await createMailboxApi()
-    expectRefusal(await create(service, { local_part }), 422, 'invalid_local_part', 'local_part')
+    expectError(await create(service, { local_part }), 422, 'invalid_local_part', 'local_part')
   })
 
   test('names one mailbox of a domain: 409; after a deletion it is free again', async () => {
     await using service = await createMailboxApi()
     const first = await create(service, { local_part: 'support' })
-    expectRefusal(await create(service, { local_part: 'SUPPORT' }), 409, 'mailbox_exists')
+    expectError(await create(service, { local_part: 'SUPPORT' }), 409, 'mailbox_exists')
     await service.api('DELETE', `/v1/agent-mailboxes/${at(first.body, 'data', 'id')}`)
     expect((await create(service, { local_part: 'support' })).status).toBe(201)
   })
@@ -121,7 +121,7 @@ describe('a display name', () => {
     '%j is a 422',
     async (display_name) => {
       await using service = await createMailboxApi()
-      expectRefusal(await create(service, { display_name }), 422, 'validation_failed', 'display_name')
+      expectError(await create(service, { display_name }), 422, 'validation_failed', 'display_name')
     },
   )
 })
@@ -140,19 +140,19 @@ describe('the domain of a mailbox', () => {
   test('must be there, verified and receiving: 422 that says what to do', async () => {
     await using service = await createMailboxApi()
     const refused = async (name: string, code: string) =>
-      expectRefusal(await create(service, { domain_id: await domainId(service, name) }), 422, code, 'domain_id')
+      expectError(await create(service, { domain_id: await domainId(service, name) }), 422, code, 'domain_id')
     service.app.db.run(`UPDATE domains SET inbound_enabled = 1 WHERE domain = '${UNVERIFIED}'`)
     await refused(UNVERIFIED, 'domain_not_verified')
     await service.addDomain(service.actor, 'silent.test')
     await refused('silent.test', 'inbound_not_enabled')
     for (const domain_id of ['x', '01234567-89ab-7def-8123-456789abcdef'])
-      expectRefusal(await create(service, { domain_id }), 422, 'domain_not_found', 'domain_id')
+      expectError(await create(service, { domain_id }), 422, 'domain_not_found', 'domain_id')
     expect(at((await create(service, { domain_id: VERIFIED })).body, 'message')).toBe(
       'Give the id of a domain, not its name; GET /v1/domains lists them.',
     )
     service.app.db.run('UPDATE domains SET inbound_enabled = 0')
     const none = await create(service)
-    expectRefusal(none, 422, 'no_inbound_domain', 'domain_id')
+    expectError(none, 422, 'no_inbound_domain', 'domain_id')
     expect(at(none.body, 'message')).toContain('inbound_enabled')
   })
 
@@ -161,7 +161,7 @@ describe('the domain of a mailbox', () => {
     const key = await service.newKey([], await service.newAccount())
     const domain_id = await domainId(service, VERIFIED)
     const answer = await service.api('POST', '/v1/agent-mailboxes', { domain_id }, { key })
-    expectRefusal(answer, 422, 'domain_not_found', 'domain_id')
+    expectError(answer, 422, 'domain_not_found', 'domain_id')
   })
 })
 
@@ -245,7 +245,7 @@ test('a deleted mailbox takes no mail at once; its rows go in slices, and those 
   await api('DELETE', path(mailbox))
   expect(findMailbox(app.db, VERIFIED, 'gone')).toBeUndefined()
   for (const rest of ['/messages', '/messages/next?timeout=0', '/threads', '/contacts', '/analytics'])
-    expectRefusal(await api('GET', path(mailbox, rest)), 404, 'mailbox_not_found')
+    expectError(await api('GET', path(mailbox, rest)), 404, 'mailbox_not_found')
   expect(counts()['mailbox_messages']).toBe(121)
   expect(await removeDeletedMailboxes(app)).toBe(1)
   expect(counts()).toEqual({
@@ -281,7 +281,7 @@ describe('a list by limit and offset', () => {
     expect(await asked('?offset=4')).toEqual({ ids: ids.slice(4), pagination: page(1, 25) })
     const next = String(at((await asked('?limit=2')).pagination, 'next_cursor'))
     expect(await asked(`?limit=2&cursor=${next}`)).toEqual({ ids: ids.slice(2, 4), pagination: page(2, 2) })
-    expectRefusal(
+    expectError(
       await service.api('GET', `/v1/agent-mailboxes?offset=2&cursor=${next}`),
       422,
       'validation_failed',
@@ -301,6 +301,6 @@ describe('a list by limit and offset', () => {
     ['offset=0&per_page=10', 'per_page'],
   ])('refuses %s', async (query, field) => {
     await using service = await createMailboxApi()
-    expectRefusal(await service.api('GET', `/v1/agent-mailboxes?${query}`), 422, 'validation_failed', field)
+    expectError(await service.api('GET', `/v1/agent-mailboxes?${query}`), 422, 'validation_failed', field)
   })
 })

@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'bun:test'
 import { findMailbox } from '#features/receiving/agent-mailboxes/deliver.ts'
-import { mailboxPayload } from '#features/receiving/agent-mailboxes/payload.ts'
+import { buildMailboxPayload } from '#features/receiving/agent-mailboxes/payload.ts'
 import { storeSentReply } from '#features/receiving/agent-mailboxes/threads.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
 import { days, hours, KiB } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
-import { EMAIL, expectRefusal, NOW, VERIFIED } from '#test/support/email-api.ts'
-import { AUTHENTICATION, createMailboxApi, type MailboxApi, mailboxOf } from '#test/support/mailboxes.ts'
+import { EMAIL, expectError, NOW, VERIFIED } from '#test/support/email-api.ts'
+import { AUTHENTICATION, createMailboxApi, getTestMailbox, type MailboxApi } from '#test/support/mailboxes.ts'
 
 type Mailbox = Awaited<ReturnType<MailboxApi['newMailbox']>>
 type Json = Record<string, unknown>
@@ -200,7 +200,7 @@ describe('a message', () => {
     expect(await consume(service, mailbox)).toBe(first)
     expect(await countsOf(service, mailbox)).toEqual([2, 1, 1])
     expect((await api('DELETE', path(mailbox, `/messages/${first}`))).status).toBe(204)
-    expectRefusal(await api('GET', path(mailbox, `/messages/${first}`)), 404, 'message_not_found')
+    expectError(await api('GET', path(mailbox, `/messages/${first}`)), 404, 'message_not_found')
     expect(await countsOf(service, mailbox)).toEqual([1, 1, 1])
     expect((await rowsOf(service, mailbox, '/contacts'))[0]).toMatchObject({ message_count: 1 })
     expect((await rowsOf(service, mailbox, '/messages/search?q=needle')).map(({ id }) => id)).toEqual([second])
@@ -208,7 +208,7 @@ describe('a message', () => {
     expect(await countsOf(service, mailbox)).toEqual([0, 0, 0])
     expect(await rowsOf(service, mailbox, '/contacts')).toEqual([])
     expect(await rowsOf(service, mailbox, '/threads')).toEqual([])
-    expectRefusal(await api('DELETE', path(mailbox, `/messages/${second}`)), 404, 'message_not_found')
+    expectError(await api('DELETE', path(mailbox, `/messages/${second}`)), 404, 'message_not_found')
   })
 
   test('of another mailbox of the account is a 404', async () => {
@@ -216,13 +216,9 @@ describe('a message', () => {
     const [mailbox, other] = [await service.newMailbox(), await service.newMailbox()]
     const id = await service.deliver(other)
     for (const rest of ['', '/attachments', '/attachments/0', '/raw'])
-      expectRefusal(await service.api('GET', service.path(mailbox, `/messages/${id}${rest}`)), 404, 'message_not_found')
+      expectError(await service.api('GET', service.path(mailbox, `/messages/${id}${rest}`)), 404, 'message_not_found')
     const [thread] = await rowsOf(service, other, '/threads')
-    expectRefusal(
-      await service.api('GET', service.path(mailbox, `/threads/${thread?.['id']}`)),
-      404,
-      'thread_not_found',
-    )
+    expectError(await service.api('GET', service.path(mailbox, `/threads/${thread?.['id']}`)), 404, 'thread_not_found')
   })
 })
 
@@ -239,10 +235,10 @@ test('a message whose content is missing is a 200 that says so, and so is the pa
     data: { content: 'missing', text_body: null },
   })
   expect((await service.api('GET', `${path}/attachments/0`)).status).toBe(410)
-  expect(mailboxPayload(service.app, service.actor.accountId, String(id))).toMatchObject({
+  expect(buildMailboxPayload(service.app, service.actor.accountId, String(id))).toMatchObject({
     message: { text_body: null, content: 'missing' },
   })
-  expect(mailboxPayload(service.app, service.actor.accountId, String(id))).not.toHaveProperty('message.truncated')
+  expect(buildMailboxPayload(service.app, service.actor.accountId, String(id))).not.toHaveProperty('message.truncated')
 })
 
 describe('the list of messages', () => {
@@ -267,7 +263,7 @@ describe('the list of messages', () => {
       past: await listed('?status=read&offset=2'),
     }).toEqual({ all: ids, unread: ids.slice(0, 3), read: ids.slice(3), page: ids.slice(1, 3), past: [] })
     expect(at((await api('GET', path(mailbox, '/messages?status=read'))).body, 'pagination', 'total')).toBe(2)
-    expectRefusal(await api('GET', path(mailbox, '/messages?status=seen')), 422, 'validation_failed', 'status')
+    expectError(await api('GET', path(mailbox, '/messages?status=seen')), 422, 'validation_failed', 'status')
   })
 
   test.each([
@@ -325,7 +321,7 @@ describe('labels', () => {
     const mailbox = await service.newMailbox()
     const id = await service.deliver(mailbox)
     const answer = await service.api('PUT', service.path(mailbox, `/messages/${id}/labels`), { labels })
-    expectRefusal(answer, 422, 'validation_failed', field)
+    expectError(answer, 422, 'validation_failed', field)
   })
 })
 
@@ -479,7 +475,7 @@ describe('a search', () => {
     const [mailbox, other] = [await service.newMailbox(), await service.newMailbox()]
     const theirs = await service.deliver(other, { text: 'invoice m1 m2 a OR NOT AND NEAR subject mailbox DROP TABLE' })
     const answer = await service.api('GET', service.path(mailbox, `/messages/search?q=${encodeURIComponent(q)}`))
-    if (answer.status === 422) return expectRefusal(answer, 422, 'validation_failed', 'q')
+    if (answer.status === 422) return expectError(answer, 422, 'validation_failed', 'q')
     const total = at(answer.body, 'pagination', 'total')
     expect({ status: answer.status, data: at(answer.body, 'data'), total }).toEqual({ status: 200, data: [], total: 0 })
     expect((await rowsOf(service, other, '/messages/search?q=invoice')).map(({ id }) => id)).toEqual([theirs])
@@ -504,8 +500,8 @@ describe('a search', () => {
     await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
     const path = service.path(mailbox, `/messages/search?q=${encodeURIComponent(q)}`)
-    expectRefusal(await service.api('GET', path), 422, 'validation_failed', 'q')
-    expectRefusal(await service.api('GET', service.path(mailbox, '/messages/search')), 422, 'validation_failed', 'q')
+    expectError(await service.api('GET', path), 422, 'validation_failed', 'q')
+    expectError(await service.api('GET', service.path(mailbox, '/messages/search')), 422, 'validation_failed', 'q')
   })
 
   test('looks at the text of the HTML when a message has no other, and at no tags', async () => {
@@ -578,9 +574,9 @@ describe('the raw form of a message', () => {
     await sendReply(service, mailbox, '<1@x>')
     const raw = (id: unknown) => service.api('GET', service.path(mailbox, `/messages/${id}/raw`))
     const [sent] = (await rowsOf(service, mailbox, '/messages/search?q=pelican')).map(({ id }) => id)
-    expectRefusal(await raw(sent), 404, 'no_raw_message')
+    expectError(await raw(sent), 404, 'no_raw_message')
     service.clock.advance(days(31))
-    expectRefusal(await raw(received), 404, 'raw_message_gone')
+    expectError(await raw(received), 404, 'raw_message_gone')
   })
 })
 
@@ -641,7 +637,7 @@ describe('attachments', () => {
       next_cursor: expect.any(String),
     })
     for (const n of ['30', '-1', '1.0', '01', 'x', '%00', '9'.repeat(20)])
-      expectRefusal(await api('GET', path(mailbox, `/messages/${id}/attachments/${n}`)), 404, 'attachment_not_found')
+      expectError(await api('GET', path(mailbox, `/messages/${id}/attachments/${n}`)), 404, 'attachment_not_found')
   })
 })
 
@@ -738,7 +734,7 @@ describe('the payload of mailbox.message.received', () => {
       attachments: [{ filename: 'a.txt', contentType: 'text/plain', content: Buffer.from('a') }],
     })
     const now = new Date(NOW).toISOString()
-    const first = mailboxPayload(app, actor.accountId, id)
+    const first = buildMailboxPayload(app, actor.accountId, id)
     expect(first).toEqual({
       event: 'mailbox.message.received',
       mailbox_id: formatUuid(mailbox.uuid),
@@ -766,7 +762,7 @@ describe('the payload of mailbox.message.received', () => {
     })
     await service.api('PUT', service.path(mailbox, `/messages/${id}/labels`), { labels: ['a'] })
     await consume(service, mailbox)
-    expect(JSON.stringify(mailboxPayload(app, actor.accountId, id))).toBe(JSON.stringify(first))
+    expect(JSON.stringify(buildMailboxPayload(app, actor.accountId, id))).toBe(JSON.stringify(first))
   })
 
   // Proves: mailbox-13
@@ -774,7 +770,7 @@ describe('the payload of mailbox.message.received', () => {
     await using service = await createMailboxApi()
     const { app, actor } = service
     const mailbox = await service.newMailbox()
-    const small = at(mailboxPayload(app, actor.accountId, await service.deliver(mailbox)), 'message') as Json
+    const small = at(buildMailboxPayload(app, actor.accountId, await service.deliver(mailbox)), 'message') as Json
     expect(Object.keys(small)).toEqual([
       'id',
       'from',
@@ -790,7 +786,7 @@ describe('the payload of mailbox.message.received', () => {
       'received_at',
     ])
     const long = await service.deliver(mailbox, { text: 'ü'.repeat(200_000), html: 'h'.repeat(256 * KiB) })
-    expect(at(mailboxPayload(app, actor.accountId, long), 'message')).toMatchObject({
+    expect(at(buildMailboxPayload(app, actor.accountId, long), 'message')).toMatchObject({
       text_body: 'ü'.repeat(128 * KiB),
       html_body: 'h'.repeat(256 * KiB),
       truncated: true,
@@ -803,13 +799,13 @@ describe('the payload of mailbox.message.received', () => {
     const mailbox = await service.newMailbox()
     const [id, second] = [await service.deliver(mailbox), await service.deliver(mailbox)]
     const other = await service.newAccount()
-    expect(mailboxPayload(app, other.accountId, id)).toBeUndefined()
-    expect(mailboxPayload(app, actor.accountId, 'x')).toBeUndefined()
+    expect(buildMailboxPayload(app, other.accountId, id)).toBeUndefined()
+    expect(buildMailboxPayload(app, actor.accountId, 'x')).toBeUndefined()
     await api('DELETE', path(mailbox, `/messages/${id}`))
-    expect(mailboxPayload(app, actor.accountId, id)).toBeUndefined()
-    expect(mailboxPayload(app, actor.accountId, second)).toBeDefined()
+    expect(buildMailboxPayload(app, actor.accountId, id)).toBeUndefined()
+    expect(buildMailboxPayload(app, actor.accountId, second)).toBeDefined()
     await api('DELETE', path(mailbox))
-    expect(mailboxPayload(app, actor.accountId, second)).toBeUndefined()
+    expect(buildMailboxPayload(app, actor.accountId, second)).toBeUndefined()
   })
 })
 
@@ -839,5 +835,5 @@ test('what a stranger sends is kept within bounds and never fails', async () => 
     '<499@x>',
   ])
   expect(findMailbox(app.db, VERIFIED, 'support')?.messageCount).toBe(1)
-  expect(mailboxOf(app, actor.accountId, message['mailbox_id']).threadCount).toBe(1)
+  expect(getTestMailbox(app, actor.accountId, message['mailbox_id']).threadCount).toBe(1)
 })

@@ -2,18 +2,18 @@ import { describe, expect, test } from 'bun:test'
 import { createHttp } from '#app/http.ts'
 import { nackMessage } from '#features/receiving/agent-mailboxes/leases.ts'
 import { deleteMailbox, type Mailbox } from '#features/receiving/agent-mailboxes/mailboxes.ts'
-import { MOST_WAITING_AN_ACCOUNT, WaitingRooms } from '#features/receiving/agent-mailboxes/waiting.ts'
+import { LongPolls, MAX_WAITING_PER_ACCOUNT } from '#features/receiving/agent-mailboxes/waiting.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { days, minutes, seconds } from '#platform/units.ts'
-import { type ApiAnswer, at } from '#test/support/api.ts'
+import { type ApiResponse, at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
-import { expectRefusal } from '#test/support/email-api.ts'
+import { expectError } from '#test/support/email-api.ts'
 import { createMailboxApi, type MailboxApi } from '#test/support/mailboxes.ts'
 
 const next = ({ api, path }: MailboxApi, mailbox: Mailbox, timeout = 0) =>
   api('GET', path(mailbox, `/messages/next?timeout=${timeout}`))
-const idOf = ({ status, body }: ApiAnswer) => (status === 200 ? at(body, 'data', 'id') : status)
-const tokenOf = ({ body }: ApiAnswer) => at(body, 'lease_token')
+const idOf = ({ status, body }: ApiResponse) => (status === 200 ? at(body, 'data', 'id') : status)
+const tokenOf = ({ body }: ApiResponse) => at(body, 'lease_token')
 const end = ({ api, path }: MailboxApi, mailbox: Mailbox, verb: 'ack' | 'nack', id: unknown, token: unknown) =>
   api('POST', path(mailbox, `/messages/${id}/${verb}`), { lease_token: token })
 const unread = async ({ api, path }: MailboxApi, mailbox: Mailbox) =>
@@ -25,7 +25,10 @@ const settle = async ({ app }: MailboxApi) => {
 }
 
 /** Asks, and resolves when the request waits: its time has a timer of its own. */
-async function waitsFor(service: MailboxApi, ask: () => Promise<ApiAnswer>): Promise<{ answer: Promise<ApiAnswer> }> {
+async function waitForRequest(
+  service: MailboxApi,
+  ask: () => Promise<ApiResponse>,
+): Promise<{ answer: Promise<ApiResponse> }> {
   const before = service.clock.running
   const answer = ask()
   await eventually(() => service.clock.running > before)
@@ -33,14 +36,14 @@ async function waitsFor(service: MailboxApi, ask: () => Promise<ApiAnswer>): Pro
 }
 
 /** Waiting rooms without HTTP, so that a test knows when somebody waits. */
-function openRooms({ app }: MailboxApi) {
+function openLongPolls({ app }: MailboxApi) {
   const ending = new AbortController()
-  return { rooms: new WaitingRooms(app, ending.signal), ending }
+  return { rooms: new LongPolls(app, ending.signal), ending }
 }
 
-const waiting = (rooms: WaitingRooms, service: MailboxApi, mailbox: Mailbox, waitMs = seconds(28)) => {
+const waiting = (longPolls: LongPolls, service: MailboxApi, mailbox: Mailbox, waitMs = seconds(28)) => {
   const leaving = new AbortController()
-  const outcome = rooms.next(service.actor, mailbox, waitMs, leaving.signal).then(
+  const outcome = longPolls.next(service.actor, mailbox, waitMs, leaving.signal).then(
     (lease) => ({ messageId: lease.messageId }),
     (error: { status: number; code: string }) => ({ status: error.status, code: error.code }),
   )
@@ -99,12 +102,12 @@ describe('the next message', () => {
     await next(service, mailbox)
     service.clock.advance(minutes(4))
     // Only the first lease is over; nobody has the message yet, but whoever held it does not any more.
-    expectRefusal(await end(service, mailbox, 'ack', ids[0], tokenOf(held)), 409, 'lease_lost')
+    expectError(await end(service, mailbox, 'ack', ids[0], tokenOf(held)), 409, 'lease_lost')
     expect(idOf(await next(service, mailbox))).toBe(ids[0])
     expect(idOf(await next(service, mailbox))).toBe(ids[2])
     expectRefused408(await next(service, mailbox))
-    expectRefusal(await end(service, mailbox, 'ack', ids[0], tokenOf(held)), 409, 'lease_lost')
-    expectRefusal(await end(service, mailbox, 'nack', ids[0], tokenOf(held)), 409, 'lease_lost')
+    expectError(await end(service, mailbox, 'ack', ids[0], tokenOf(held)), 409, 'lease_lost')
+    expectError(await end(service, mailbox, 'nack', ids[0], tokenOf(held)), 409, 'lease_lost')
   })
 
   // Proves: mailbox-3
@@ -130,7 +133,7 @@ describe('the next message', () => {
     const mailbox = await service.newMailbox()
     const answer = await service.api('GET', service.path(mailbox, `/messages/next?timeout=${timeout}`))
     expect(answer.status).toBe(status)
-    if (status === 422) expectRefusal(answer, 422, 'validation_failed', 'timeout')
+    if (status === 422) expectError(answer, 422, 'validation_failed', 'timeout')
   })
 
   test('is not leased by a HEAD request', async () => {
@@ -164,7 +167,7 @@ describe('an ack', () => {
     const ackedAt = service.clock.now()
     expect((await end(service, mailbox, 'ack', id, token)).status).toBe(204)
     expect((await end(service, mailbox, 'ack', id, token)).status).toBe(204)
-    expectRefusal(await end(service, mailbox, 'nack', id, token), 409, 'lease_lost')
+    expectError(await end(service, mailbox, 'nack', id, token), 409, 'lease_lost')
     service.clock.advance(minutes(6))
     expect((await end(service, mailbox, 'ack', id, token)).status).toBe(204)
     expectRefused408(await next(service, mailbox))
@@ -183,7 +186,7 @@ describe('an ack', () => {
     const otherToken = tokenOf(await next(service, mailbox))
     for (const wrong of [otherToken, '', 'x', '0'.repeat(32), `${token}0`])
       for (const verb of ['ack', 'nack'] as const)
-        expectRefusal(await end(service, mailbox, verb, id, wrong), 409, 'lease_lost')
+        expectError(await end(service, mailbox, verb, id, wrong), 409, 'lease_lost')
     expect(await unread(service, mailbox)).toBe(2)
     expect((await end(service, mailbox, 'ack', id, token)).status).toBe(204)
     expect((await end(service, mailbox, 'nack', other, otherToken)).status).toBe(204)
@@ -193,11 +196,11 @@ describe('an ack', () => {
     await using service = await createMailboxApi()
     const [mailbox, other] = [await service.newMailbox(), await service.newMailbox()]
     const id = await service.deliver(mailbox)
-    expectRefusal(await end(service, mailbox, 'ack', id, '0'.repeat(32)), 409, 'lease_lost')
+    expectError(await end(service, mailbox, 'ack', id, '0'.repeat(32)), 409, 'lease_lost')
     const token = tokenOf(await next(service, mailbox))
-    expectRefusal(await end(service, other, 'ack', id, token), 404, 'message_not_found')
+    expectError(await end(service, other, 'ack', id, token), 404, 'message_not_found')
     await service.api('DELETE', service.path(mailbox, `/messages/${id}`))
-    expectRefusal(await end(service, mailbox, 'ack', id, token), 404, 'message_not_found')
+    expectError(await end(service, mailbox, 'ack', id, token), 404, 'message_not_found')
   })
 })
 
@@ -211,7 +214,7 @@ test('a nack gives the message to the next consumer at once, with a token of its
   const again = await next(service, mailbox)
   expect(idOf(again)).toBe(id)
   expect(tokenOf(again)).not.toBe(first)
-  expectRefusal(await end(service, mailbox, 'ack', id, first), 409, 'lease_lost')
+  expectError(await end(service, mailbox, 'ack', id, first), 409, 'lease_lost')
   expect((await end(service, mailbox, 'ack', id, tokenOf(again))).status).toBe(204)
 })
 
@@ -226,7 +229,7 @@ describe('whoever waits', () => {
   ])('with a timeout of %d s hears nothing until %d s, then 408', async (timeout, waits) => {
     await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
-    const { answer } = await waitsFor(service, () => next(service, mailbox, timeout))
+    const { answer } = await waitForRequest(service, () => next(service, mailbox, timeout))
     service.clock.advance(seconds(waits) - 1)
     await settle(service)
     expect(Bun.peek.status(answer)).toBe('pending')
@@ -237,7 +240,7 @@ describe('whoever waits', () => {
   test('without a timeout has one of 30 s', async () => {
     await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
-    const { answer } = await waitsFor(service, () => service.api('GET', service.path(mailbox, '/messages/next')))
+    const { answer } = await waitForRequest(service, () => service.api('GET', service.path(mailbox, '/messages/next')))
     service.clock.advance(seconds(28))
     expectRefused408(await answer)
   })
@@ -247,7 +250,7 @@ describe('whoever waits', () => {
     await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
     const before = service.clock.running
-    const { answer } = await waitsFor(service, () => next(service, mailbox, 30))
+    const { answer } = await waitForRequest(service, () => next(service, mailbox, 30))
     const id = await service.deliver(mailbox)
     expect(idOf(await answer)).toBe(id)
     expect(service.clock.running).toBe(before)
@@ -255,11 +258,11 @@ describe('whoever waits', () => {
 
   test('is served in the order of coming', async () => {
     await using service = await createMailboxApi()
-    const { rooms } = openRooms(service)
+    const { rooms: longPolls } = openLongPolls(service)
     const mailbox = await service.newMailbox()
     const order: number[] = []
     const waiters = Array.from({ length: 5 }, (_, index) => {
-      const { outcome } = waiting(rooms, service, mailbox)
+      const { outcome } = waiting(longPolls, service, mailbox)
       return outcome.then((result) => {
         order.push(index)
         return result
@@ -272,19 +275,19 @@ describe('whoever waits', () => {
     expect(order).toEqual([0, 1, 2, 3, 4])
     const results = await Promise.all(waiters)
     expect(new Set(results.map((result) => ('messageId' in result ? result.messageId : 'none'))).size).toBe(5)
-    expect(rooms.size).toBe(0)
+    expect(longPolls.size).toBe(0)
   })
 
   test('is served also when the message came in the moment after the last look at the mailbox', async () => {
     await using service = await createMailboxApi()
-    const { rooms } = openRooms(service)
+    const { rooms: longPolls } = openLongPolls(service)
     const mailbox = await service.newMailbox()
     await service.deliver(mailbox)
     await next(service, mailbox)
-    const first = waiting(rooms, service, mailbox, 0)
+    const first = waiting(longPolls, service, mailbox, 0)
     // Its look is over by now, but the room is not left yet.
     service.app.db.run('UPDATE mailbox_messages SET lease_expires_at = NULL')
-    const second = waiting(rooms, service, mailbox, 0)
+    const second = waiting(longPolls, service, mailbox, 0)
     expect([await first.outcome, await second.outcome]).toEqual([
       { messageId: expect.any(Number) },
       { status: 408, code: 'no_message' },
@@ -293,16 +296,16 @@ describe('whoever waits', () => {
 
   test('gets what another gives back, and what another held too long', async () => {
     await using service = await createMailboxApi()
-    const { rooms } = openRooms(service)
+    const { rooms: longPolls } = openLongPolls(service)
     const mailbox = await service.newMailbox()
     const id = await service.deliver(mailbox)
     const held = await next(service, mailbox)
-    const second = waiting(rooms, service, mailbox, minutes(20))
+    const second = waiting(longPolls, service, mailbox, minutes(20))
     await settle(service)
     expect(Bun.peek.status(second.outcome)).toBe('pending')
     await nackMessage(service.app, service.actor, formatUuid(mailbox.uuid), id, String(tokenOf(held)))
     expect(await second.outcome).toEqual({ messageId: expect.any(Number) })
-    const third = waiting(rooms, service, mailbox, minutes(20))
+    const third = waiting(longPolls, service, mailbox, minutes(20))
     await settle(service)
     service.clock.advance(minutes(5) - 1)
     await settle(service)
@@ -333,10 +336,10 @@ describe('whoever waits', () => {
 
   test('and goes away while the lease is written leaves the message to the next one', async () => {
     await using service = await createMailboxApi()
-    const { rooms } = openRooms(service)
+    const { rooms: longPolls } = openLongPolls(service)
     const mailbox = await service.newMailbox()
-    const gone = waiting(rooms, service, mailbox)
-    const stays = waiting(rooms, service, mailbox)
+    const gone = waiting(longPolls, service, mailbox)
+    const stays = waiting(longPolls, service, mailbox)
     await settle(service)
     const { commit, db } = service.app
     const write = commit.writeFromReserve.bind(commit)
@@ -352,20 +355,20 @@ describe('whoever waits', () => {
       { status: 400, code: 'request_interrupted' },
       { messageId: expect.any(Number) },
     ])
-    expect(rooms.size).toBe(0)
+    expect(longPolls.size).toBe(0)
   })
 
   test('hears 404 when the mailbox is deleted, and 503 when the service ends', async () => {
     await using service = await createMailboxApi()
-    const { rooms, ending } = openRooms(service)
+    const { rooms: longPolls, ending } = openLongPolls(service)
     const [mailbox, other] = [await service.newMailbox(), await service.newMailbox()]
-    const first = waiting(rooms, service, mailbox)
+    const first = waiting(longPolls, service, mailbox)
     await deleteMailbox(service.app, service.actor, formatUuid(mailbox.uuid))
     expect(await first.outcome).toEqual({ status: 404, code: 'mailbox_not_found' })
-    const second = waiting(rooms, service, other)
+    const second = waiting(longPolls, service, other)
     ending.abort()
     expect(await second.outcome).toEqual({ status: 503, code: 'stopping' })
-    expect(await waiting(rooms, service, other).outcome).toEqual({ status: 503, code: 'stopping' })
+    expect(await waiting(longPolls, service, other).outcome).toEqual({ status: 503, code: 'stopping' })
   })
 
   test('does not hold the end of the server up', async () => {
@@ -387,11 +390,11 @@ describe('whoever waits', () => {
     const mailbox = await service.newMailbox()
     const made = (await service.api('POST', '/v1/api-keys', { name: 'soon gone' })).body
     const key = String(at(made, 'data', 'key'))
-    const { answer } = await waitsFor(service, () =>
+    const { answer } = await waitForRequest(service, () =>
       service.api('GET', service.path(mailbox, '/messages/next'), undefined, { key }),
     )
     await service.api('DELETE', `/v1/api-keys/${at(made, 'data', 'id')}`)
-    expectRefusal(await answer, 401, 'invalid_api_key')
+    expectError(await answer, 401, 'invalid_api_key')
     const id = await service.deliver(mailbox)
     expect(idOf(await next(service, mailbox))).toBe(id)
   })
@@ -399,33 +402,33 @@ describe('whoever waits', () => {
   test('hears 401 at once when its account is switched off, though its key is there', async () => {
     await using service = await createMailboxApi()
     const mailbox = await service.newMailbox()
-    const { answer } = await waitsFor(service, () => service.api('GET', service.path(mailbox, '/messages/next')))
+    const { answer } = await waitForRequest(service, () => service.api('GET', service.path(mailbox, '/messages/next')))
     const { accountId } = service.actor
     service.app.db.run('UPDATE accounts SET disabled_at = 1 WHERE id = ?', [accountId])
     service.app.accessChanged.emit({ accountId })
-    expectRefusal(await answer, 401, 'invalid_api_key')
+    expectError(await answer, 401, 'invalid_api_key')
   })
 
   test('is one of 2,000 of an account at most; one more is a 429 until another leaves', async () => {
     await using service = await createMailboxApi()
-    const { rooms } = openRooms(service)
+    const { rooms: longPolls } = openLongPolls(service)
     const mailbox = await service.newMailbox()
-    const all = Array.from({ length: MOST_WAITING_AN_ACCOUNT }, () => waiting(rooms, service, mailbox))
-    expect(await waiting(rooms, service, mailbox).outcome).toEqual({ status: 429, code: 'too_many_waiting' })
+    const all = Array.from({ length: MAX_WAITING_PER_ACCOUNT }, () => waiting(longPolls, service, mailbox))
+    expect(await waiting(longPolls, service, mailbox).outcome).toEqual({ status: 429, code: 'too_many_waiting' })
     all[7]?.leave()
-    const late = waiting(rooms, service, mailbox)
+    const late = waiting(longPolls, service, mailbox)
     await settle(service)
-    expect(rooms.size).toBe(MOST_WAITING_AN_ACCOUNT)
+    expect(longPolls.size).toBe(MAX_WAITING_PER_ACCOUNT)
     service.clock.advance(seconds(28))
     expect(await late.outcome).toEqual({ status: 408, code: 'no_message' })
-    expect([rooms.size, rooms.mailboxes]).toEqual([0, 0])
+    expect([longPolls.size, longPolls.mailboxCount]).toEqual([0, 0])
   })
 
   test('asks the database for nothing while nothing happens, and 100 messages are a few transactions', async () => {
     await using service = await createMailboxApi()
-    const { rooms } = openRooms(service)
+    const { rooms: longPolls } = openLongPolls(service)
     const mailbox = await service.newMailbox()
-    const all = Array.from({ length: 300 }, () => waiting(rooms, service, mailbox))
+    const all = Array.from({ length: 300 }, () => waiting(longPolls, service, mailbox))
     await settle(service)
     let writes = 0
     const { commit } = service.app
@@ -455,7 +458,7 @@ describe('whoever waits', () => {
   })
 })
 
-function expectRefused408(answer: ApiAnswer): void {
+function expectRefused408(answer: ApiResponse): void {
   const refusal = { code: 'no_message', message: 'No message came in this time; ask again.', type: 'timeout' }
   expect({ status: answer.status, body: answer.body }).toEqual({
     status: 408,

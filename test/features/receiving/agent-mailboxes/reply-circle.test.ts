@@ -11,11 +11,11 @@ import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
-import { freePort } from '#test/support/free-port.ts'
+import { findFreePort } from '#test/support/free-port.ts'
 
 type Json = Record<string, unknown>
 
-interface Circle extends EmailApi {
+interface ReplyLoop extends EmailApi {
   /** Paths of the mailboxes one@sender.test and two@sender.test. */
   readonly one: string
   readonly two: string
@@ -23,8 +23,8 @@ interface Circle extends EmailApi {
   comesToTwo(headers?: Readonly<Record<string, string>>): Promise<void>
 }
 
-async function startCircle(): Promise<Circle> {
-  const port = await freePort()
+async function startReplyLoop(): Promise<ReplyLoop> {
+  const port = await findFreePort()
   const dns = await startDnsServer({
     'sender.test': { MX: [{ preference: 10, exchange: 'mx.sender.test' }] },
     'mx.sender.test': { A: ['127.0.0.1'] },
@@ -70,7 +70,7 @@ async function startCircle(): Promise<Circle> {
 }
 
 /** The newest message of a mailbox with so many of them. */
-const newest = ({ api }: Circle, mailbox: string, count: number): Promise<Json> =>
+const newest = ({ api }: ReplyLoop, mailbox: string, count: number): Promise<Json> =>
   eventually(async () => {
     const { body } = await api('GET', `${mailbox}/messages`)
     return at(body, 'pagination', 'total') === count && (at(body, 'data', 0) as Json)
@@ -78,12 +78,12 @@ const newest = ({ api }: Circle, mailbox: string, count: number): Promise<Json> 
 
 // Proves: mailbox-5
 test('a question, its reply and the reply to that are one thread in each mailbox', async () => {
-  await using circle = await startCircle()
-  const { api, one, two } = circle
-  await circle.comesToTwo()
-  const question = await newest(circle, two, 1)
+  await using loop = await startReplyLoop()
+  const { api, one, two } = loop
+  await loop.comesToTwo()
+  const question = await newest(loop, two, 1)
   const reply = await api('POST', `${two}/messages/${question['id']}/reply`, { text_body: 'I am two.' })
-  const came = await newest(circle, one, 1)
+  const came = await newest(loop, one, 1)
   expect(came).toMatchObject({
     message_id: at(reply.body, 'data', 'message_id'),
     in_reply_to: '<question@elsewhere.test>',
@@ -92,7 +92,7 @@ test('a question, its reply and the reply to that are one thread in each mailbox
     subject: 'Re: A question',
   })
   const again = await api('POST', `${one}/messages/${came['id']}/reply`, { text_body: 'I see.' })
-  expect(await newest(circle, two, 2)).toMatchObject({
+  expect(await newest(loop, two, 2)).toMatchObject({
     message_id: at(again.body, 'data', 'message_id'),
     references: `<question@elsewhere.test> ${at(reply.body, 'data', 'message_id')}`,
     subject: 'Re: A question',
@@ -105,28 +105,28 @@ test('a question, its reply and the reply to that are one thread in each mailbox
 
 // Proves: mailbox-12
 test('when both answer by themselves, a message from one to the other is answered once, and the answer is not', async () => {
-  await using circle = await startCircle()
-  const { api, app, one, two } = circle
+  await using loop = await startReplyLoop()
+  const { api, app, one, two } = loop
   for (const mailbox of [one, two])
     await api('PATCH', `${mailbox}/auto-responder`, { enabled: true, rules: [{ reply: { text_body: 'I am away.' } }] })
-  await circle.comesToTwo()
-  expect(await newest(circle, one, 1)).toMatchObject({
+  await loop.comesToTwo()
+  expect(await newest(loop, one, 1)).toMatchObject({
     subject: 'Auto: A question',
     from_header: 'two@sender.test',
     in_reply_to: '<question@elsewhere.test>',
   })
   // Whoever would be answered has been by the time that the processing of what came in has ended.
-  await circle.inbound?.stop()
+  await loop.inbound?.stop()
   expect(app.db.query('SELECT from_address AS "from", subject FROM emails').all()).toEqual([
     { from: 'two@sender.test', subject: 'Auto: A question' },
   ])
 })
 
 test('an automatic answer to a message without a usable Message-ID stands in the thread of the message', async () => {
-  await using circle = await startCircle()
-  const { api, app, two } = circle
+  await using loop = await startReplyLoop()
+  const { api, app, two } = loop
   await api('PATCH', `${two}/auto-responder`, { enabled: true, rules: [{ reply: { text_body: 'I am away.' } }] })
-  await circle.comesToTwo({ 'Message-ID': `<${'a'.repeat(600)}@elsewhere.test>` })
+  await loop.comesToTwo({ 'Message-ID': `<${'a'.repeat(600)}@elsewhere.test>` })
   await eventually(() => app.db.query('SELECT id FROM emails').get())
   const threads = (await api('GET', `${two}/threads`)).body
   expect(at(threads, 'data')).toMatchObject([{ subject: 'A question', message_count: 2 }])
@@ -134,14 +134,14 @@ test('an automatic answer to a message without a usable Message-ID stands in the
 
 // Proves: mailbox-12
 test('a message that a program made is received and not answered', async () => {
-  await using circle = await startCircle()
-  const { api, app, two } = circle
+  await using loop = await startReplyLoop()
+  const { api, app, two } = loop
   await api('PATCH', `${two}/auto-responder`, { enabled: true, rules: [{ reply: { text_body: 'I am away.' } }] })
-  await circle.comesToTwo({ 'Auto-Submitted': 'auto-generated' })
-  await circle.comesToTwo({ Precedence: 'bulk' })
-  await circle.comesToTwo({ 'List-Unsubscribe': '<mailto:x@elsewhere.test>' })
-  await circle.comesToTwo({ 'X-Auto-Response-Suppress': 'OOF' })
-  await newest(circle, two, 4)
-  await circle.inbound?.stop()
+  await loop.comesToTwo({ 'Auto-Submitted': 'auto-generated' })
+  await loop.comesToTwo({ Precedence: 'bulk' })
+  await loop.comesToTwo({ 'List-Unsubscribe': '<mailto:x@elsewhere.test>' })
+  await loop.comesToTwo({ 'X-Auto-Response-Suppress': 'OOF' })
+  await newest(loop, two, 4)
+  await loop.inbound?.stop()
   expect(app.db.query('SELECT COUNT(*) AS n FROM emails').get()).toEqual({ n: 0 })
 })

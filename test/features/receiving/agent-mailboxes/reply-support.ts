@@ -6,19 +6,19 @@
 import type { App } from '#features/core/app/app.ts'
 import { deliverToMailbox } from '#features/receiving/agent-mailboxes/deliver.ts'
 import { getMailbox, type Mailbox } from '#features/receiving/agent-mailboxes/mailboxes.ts'
-import type { Envelope, Received, StoredMessage } from '#features/receiving/received/message.ts'
+import type { Envelope, ReceivedMail, StoredMessage } from '#features/receiving/received/message.ts'
 import { formatUuid } from '#platform/ids.ts'
 import type { AuthenticationResult } from '#protocols/authentication/result.ts'
 import { at } from '#test/support/api.ts'
 import type { TestAppOptions } from '#test/support/app.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
 
-export type ReceivedMessage = Received & { readonly message: StoredMessage }
+export type ReceivedMessage = ReceivedMail & { readonly message: StoredMessage }
 
 export const MAILBOX_DOMAIN = 'sender.test'
 export const MAILBOX_ADDRESS = `agent@${MAILBOX_DOMAIN}`
 
-export const messageOf = (change: Partial<StoredMessage> = {}): StoredMessage => ({
+export const createMessage = (change: Partial<StoredMessage> = {}): StoredMessage => ({
   headers: [
     ['From', 'Bob <bob@receiver.test>'],
     ['To', MAILBOX_ADDRESS],
@@ -63,7 +63,7 @@ const AUTHENTIC: AuthenticationResult = {
 }
 
 /** What authentication says, with DMARC's policy beside its verdict. */
-export const authenticationOf = (
+export const createAuthentication = (
   change: Partial<Omit<AuthenticationResult, 'details'>>,
   policy: string | null = null,
 ): AuthenticationResult => ({
@@ -72,7 +72,7 @@ export const authenticationOf = (
   details: { ...AUTHENTIC.details, dmarc: { ...AUTHENTIC.details.dmarc, result: change.dmarc ?? 'none', policy } },
 })
 
-export const receivedOf = (
+export const createReceived = (
   message: Partial<StoredMessage> = {},
   envelope: Partial<Envelope> = {},
   authentication: AuthenticationResult = AUTHENTIC,
@@ -87,7 +87,7 @@ export const receivedOf = (
     sizeBytes: 100,
     ...envelope,
   },
-  message: messageOf(message),
+  message: createMessage(message),
   problem: undefined,
   authentication,
   report: undefined,
@@ -105,21 +105,21 @@ export interface MailboxApi extends EmailApi {
   /** As it is now. */
   mailbox(): Mailbox
   /** Puts a message into it; gives the message's path. */
-  receives(...given: Parameters<typeof receivedOf>): Promise<string>
+  receive(...given: Parameters<typeof createReceived>): Promise<string>
 }
 
 /** A service with the mailbox agent@sender.test, named "Agent Smith". */
 export async function createMailboxApi(options: TestAppOptions = {}): Promise<MailboxApi> {
   const service = await createEmailApi(options)
   service.app.db.run('UPDATE domains SET inbound_enabled = 1')
-  const made = await service.api('POST', '/v1/agent-mailboxes', { local_part: 'agent', display_name: 'Agent Smith' })
-  const id = String(at(made.body, 'data', 'id'))
+  const created = await service.api('POST', '/v1/agent-mailboxes', { local_part: 'agent', display_name: 'Agent Smith' })
+  const id = String(at(created.body, 'data', 'id'))
   const path = `/v1/agent-mailboxes/${id}`
   const mailbox = () => getMailbox(service.app.db, service.actor.accountId, id)
   return {
     ...service,
     path,
     mailbox,
-    receives: async (...given) => `${path}/messages/${await deliver(service.app, mailbox(), receivedOf(...given))}`,
+    receive: async (...given) => `${path}/messages/${await deliver(service.app, mailbox(), createReceived(...given))}`,
   }
 }

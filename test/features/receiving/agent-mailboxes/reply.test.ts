@@ -1,16 +1,16 @@
 import { describe, expect, test } from 'bun:test'
 import { createMailbox, deleteMailbox } from '#features/receiving/agent-mailboxes/mailboxes.ts'
 import { deleteMessage } from '#features/receiving/agent-mailboxes/messages.ts'
-import { replySubject, replyTo, threadHeaders } from '#features/receiving/agent-mailboxes/reply.ts'
+import { buildThreadHeaders, formatReplySubject, replyToMessage } from '#features/receiving/agent-mailboxes/reply.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { MiB } from '#platform/units.ts'
 import { verifyWithMailauth } from '#test/protocols/dkim/verifiers.ts'
-import { type ApiAnswer, at } from '#test/support/api.ts'
+import { type ApiResponse, at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
-import { expectRefusal } from '#test/support/email-api.ts'
+import { expectError } from '#test/support/email-api.ts'
 import { startMailFlow } from '#test/support/mail-flow.ts'
 import { startSink } from '#test/support/sink.ts'
-import { createMailboxApi, deliver, MAILBOX_ADDRESS, type MailboxApi, receivedOf } from './reply-support.ts'
+import { createMailboxApi, createReceived, deliver, MAILBOX_ADDRESS, type MailboxApi } from './reply-support.ts'
 
 const BODY = { text_body: 'Begin at the beginning.' }
 
@@ -24,7 +24,7 @@ async function conversation({ api, path }: MailboxApi): Promise<Record<string, u
 
 describe('In-Reply-To and References (RFC 5322 §3.6.4)', () => {
   const headers = (messageId: string | null, references: readonly string[] = [], inReplyTo: string | null = null) =>
-    threadHeaders({ messageId, inReplyTo, references })
+    buildThreadHeaders({ messageId, inReplyTo, references })
 
   test('of an answer to a first message name that message', () => {
     expect(headers('<a@x.test>')).toEqual({ 'In-Reply-To': '<a@x.test>', References: '<a@x.test>' })
@@ -81,19 +81,19 @@ test.each([
   ['Re:', 'Re: (no subject)'],
   ['Two\r\nBcc: eve@x.test\u0000\u2028lines', 'Re: Two Bcc: eve@x.test lines'],
 ])('the subject %j is answered with %j', (subject, expected) => {
-  expect(replySubject(subject)).toBe(expected)
+  expect(formatReplySubject(subject)).toBe(expected)
 })
 
 test('a subject of any length is answered with one that a header can carry', () => {
-  expect(replySubject('x'.repeat(5000))).toBe(`Re: ${'x'.repeat(900)}`)
-  expect(replySubject('😀'.repeat(1000)).isWellFormed()).toBe(true)
+  expect(formatReplySubject('x'.repeat(5000))).toBe(`Re: ${'x'.repeat(900)}`)
+  expect(formatReplySubject('😀'.repeat(1000)).isWellFormed()).toBe(true)
 })
 
 // Proves: mailbox-5
 test('a reply goes from the mailbox to From, as an ordinary email that stands in the thread', async () => {
   await using service = await createMailboxApi()
   const { api } = service
-  const message = await service.receives({ references: ['<first@receiver.test>'] })
+  const message = await service.receive({ references: ['<first@receiver.test>'] })
   const answer = await api('POST', `${message}/reply`, { ...BODY, html_body: '<p>Begin.</p>' })
   expect({ status: answer.status, body: answer.body }).toEqual({
     status: 201,
@@ -142,9 +142,9 @@ test('a reply goes from the mailbox to From, as an ordinary email that stands in
 
 test('what comes back to a reply joins the thread, and so does the reply to that', async () => {
   await using service = await createMailboxApi()
-  const first = await service.receives()
+  const first = await service.receive()
   const reply = at((await service.api('POST', `${first}/reply`, BODY)).body, 'data', 'message_id') as string
-  const second = await service.receives({ messageId: '<more@receiver.test>', inReplyTo: reply, references: [reply] })
+  const second = await service.receive({ messageId: '<more@receiver.test>', inReplyTo: reply, references: [reply] })
   await service.api('POST', `${second}/reply`, { text_body: 'Go on.' })
   expect((await conversation(service)).map((message) => [message['direction'], message['references']])).toEqual([
     ['received', null],
@@ -155,7 +155,7 @@ test('what comes back to a reply joins the thread, and so does the reply to that
 })
 
 describe('a reply is addressed', () => {
-  const CASES: readonly (readonly [what: string, message: Parameters<typeof receivedOf>[0], to: string])[] = [
+  const CASES: readonly (readonly [what: string, message: Parameters<typeof createReceived>[0], to: string])[] = [
     ['to Reply-To where there is one', { replyTo: 'Desk <desk@receiver.test>' }, 'desk@receiver.test'],
     [
       'to all of Reply-To',
@@ -180,14 +180,14 @@ describe('a reply is addressed', () => {
   for (const [what, message, to] of CASES) {
     test(what, async () => {
       await using service = await createMailboxApi()
-      const answer = await service.api('POST', `${await service.receives(message)}/reply`, BODY)
+      const answer = await service.api('POST', `${await service.receive(message)}/reply`, BODY)
       expect(at(answer.body, 'data', 'to')).toBe(to)
     })
   }
 
   test('to From though the sender of the envelope is null', async () => {
     await using service = await createMailboxApi()
-    const message = await service.receives({}, { mailFrom: '' })
+    const message = await service.receive({}, { mailFrom: '' })
     expect(at((await service.api('POST', `${message}/reply`, BODY)).body, 'data', 'to')).toBe('bob@receiver.test')
   })
 
@@ -197,15 +197,15 @@ describe('a reply is addressed', () => {
       { from: 'nobody', fromAddresses: [] },
       { from: MAILBOX_ADDRESS, fromAddresses: [MAILBOX_ADDRESS] },
     ]) {
-      const path = await service.receives(message, { mailFrom: '' })
-      expectRefusal(await service.api('POST', `${path}/reply`, BODY), 422, 'no_reply_address', 'message')
+      const path = await service.receive(message, { mailFrom: '' })
+      expectError(await service.api('POST', `${path}/reply`, BODY), 422, 'no_reply_address', 'message')
     }
   })
 })
 
 test('a reply to a message without Message-ID is sent without threading headers', async () => {
   await using service = await createMailboxApi()
-  const message = await service.receives({ messageId: null })
+  const message = await service.receive({ messageId: null })
   const answer = await service.api('POST', `${message}/reply`, BODY)
   expect(await service.detail(at(answer.body, 'data', 'id'))).toMatchObject({ status: 'queued', headers: {} })
 })
@@ -219,12 +219,12 @@ test.each([
   async (_, messageId) => {
     await using service = await createMailboxApi()
     const { api, path } = service
-    await service.receives({ messageId: '<beginning@x.test>', subject: 'Ours' })
-    const message = await service.receives({ messageId, inReplyTo: '<beginning@x.test>', subject: 'Ours' })
-    await service.receives({ messageId: '<other@x.test>', subject: 'Not ours' })
-    await service.receives({ messageId: '<earlier@x.test>', inReplyTo: '<other@x.test>', subject: 'Not ours' })
+    await service.receive({ messageId: '<beginning@x.test>', subject: 'Ours' })
+    const message = await service.receive({ messageId, inReplyTo: '<beginning@x.test>', subject: 'Ours' })
+    await service.receive({ messageId: '<other@x.test>', subject: 'Not ours' })
+    await service.receive({ messageId: '<earlier@x.test>', inReplyTo: '<other@x.test>', subject: 'Not ours' })
     const answer = await api('POST', `${message}/reply`, BODY)
-    await service.receives({ messageId: null, inReplyTo: String(at(answer.body, 'data', 'message_id')) })
+    await service.receive({ messageId: null, inReplyTo: String(at(answer.body, 'data', 'message_id')) })
     const threads = (await api('GET', `${path}/threads`)).body
     const counts = (at(threads, 'data') as Record<string, unknown>[]).map((row) => [
       row['subject'],
@@ -240,10 +240,10 @@ test.each([
 test('a reply whose thread goes while it is accepted begins one', async () => {
   await using service = await createMailboxApi()
   const { api, app, actor, mailbox, path } = service
-  const message = await service.receives({ messageId: null })
+  const message = await service.receive({ messageId: null })
   const id = message.slice(message.lastIndexOf('/') + 1)
   const deleting: Promise<void>[] = []
-  const replying = replyTo(app, actor, { mailboxId: formatUuid(mailbox().uuid), messageId: id }, BODY, {
+  const replying = replyToMessage(app, actor, { mailboxId: formatUuid(mailbox().uuid), messageId: id }, BODY, {
     idempotencyHeader: undefined,
     // After the message is read, before anything is written.
     admit: () => void deleting.push(deleteMessage(app, actor, formatUuid(mailbox().uuid), id)),
@@ -258,37 +258,37 @@ describe('a reply is refused, and nothing is stored,', () => {
   test('without a body, with an unknown field, or for what does not exist', async () => {
     await using service = await createMailboxApi()
     const { api, path } = service
-    const message = await service.receives()
+    const message = await service.receive()
     const other = await service.newKey([], await service.newAccount())
     const reader = await service.newKey(['mailboxes:read', 'emails:send'])
     const before = service.stored()
     const nobody = '00000000-0000-7000-8000-000000000000'
-    expectRefusal(await api('POST', `${message}/reply`, {}), 422, 'validation_failed', 'text_body')
+    expectError(await api('POST', `${message}/reply`, {}), 422, 'validation_failed', 'text_body')
     const tooLong = { ...BODY, html_body: 'x'.repeat(2 * MiB + 1) }
-    expectRefusal(await api('POST', `${message}/reply`, tooLong), 422, 'validation_failed', 'html_body')
-    expectRefusal(
+    expectError(await api('POST', `${message}/reply`, tooLong), 422, 'validation_failed', 'html_body')
+    expectError(
       await api('POST', `${message}/reply`, { text_body: '', html_body: null }),
       422,
       'validation_failed',
       'text_body',
     )
-    expectRefusal(await api('POST', `${message}/reply`, { ...BODY, to: 'eve@x.test' }), 422, 'validation_failed', 'to')
-    expectRefusal(await api('POST', `${path}/messages/${nobody}/reply`, BODY), 404, 'message_not_found')
-    expectRefusal(await api('POST', `${path}/messages/x/reply`, BODY), 404, 'message_not_found')
+    expectError(await api('POST', `${message}/reply`, { ...BODY, to: 'eve@x.test' }), 422, 'validation_failed', 'to')
+    expectError(await api('POST', `${path}/messages/${nobody}/reply`, BODY), 404, 'message_not_found')
+    expectError(await api('POST', `${path}/messages/x/reply`, BODY), 404, 'message_not_found')
     const foreign = message.replace(path, `/v1/agent-mailboxes/${nobody}`)
-    expectRefusal(await api('POST', `${foreign}/reply`, BODY), 404, 'mailbox_not_found')
-    expectRefusal(await api('POST', `${message}/reply`, BODY, { key: other }), 404, 'mailbox_not_found')
+    expectError(await api('POST', `${foreign}/reply`, BODY), 404, 'mailbox_not_found')
+    expectError(await api('POST', `${message}/reply`, BODY, { key: other }), 404, 'mailbox_not_found')
     expect((await api('POST', `${message}/reply`, BODY, { key: reader })).status).toBe(403)
     expect(service.stored()).toEqual(before)
   })
 
   test('to a message that was sent', async () => {
     await using service = await createMailboxApi()
-    await service.api('POST', `${await service.receives()}/reply`, BODY)
+    await service.api('POST', `${await service.receive()}/reply`, BODY)
     const sent = (await conversation(service))[1]?.['id']
     const before = service.stored()
     const answer = await service.api('POST', `${service.path}/messages/${sent}/reply`, BODY)
-    expectRefusal(answer, 422, 'message_was_sent', 'message')
+    expectError(answer, 422, 'message_was_sent', 'message')
     expect(service.stored()).toEqual(before)
   })
 
@@ -296,26 +296,26 @@ describe('a reply is refused, and nothing is stored,', () => {
   test('while the account is paused, above its quota, or without its domain', async () => {
     await using service = await createMailboxApi()
     const { api, app, actor } = service
-    const message = await service.receives()
+    const message = await service.receive()
     const before = service.stored()
     app.db.run('UPDATE accounts SET paused_at = 1 WHERE id = ?', [actor.accountId])
-    expectRefusal(await api('POST', `${message}/reply`, BODY), 403, 'account_paused')
+    expectError(await api('POST', `${message}/reply`, BODY), 403, 'account_paused')
     app.db.run("UPDATE accounts SET paused_at = NULL, plan = 'free', monthly_quota = 0 WHERE id = ?", [actor.accountId])
-    expectRefusal(await api('POST', `${message}/reply`, BODY), 429, 'quota_exceeded')
+    expectError(await api('POST', `${message}/reply`, BODY), 429, 'quota_exceeded')
     app.db.run("UPDATE accounts SET plan = 'unlimited', monthly_quota = NULL WHERE id = ?", [actor.accountId])
     app.db.run("UPDATE domains SET deleted_at = 1 WHERE domain = 'sender.test'")
-    expectRefusal(await api('POST', `${message}/reply`, BODY), 422, 'domain_not_found', 'from')
+    expectError(await api('POST', `${message}/reply`, BODY), 422, 'domain_not_found', 'from')
     expect(service.stored()).toEqual(before)
   })
 
   test('when the mailbox is deleted while it is accepted', async () => {
     await using service = await createMailboxApi()
     const { app, actor, path } = service
-    const message = await service.receives()
+    const message = await service.receive()
     const [mailboxId = '', messageId = ''] = message.slice('/v1/agent-mailboxes/'.length).split('/messages/')
     const deleting: Promise<unknown>[] = []
     const admit = () => void deleting.push(deleteMailbox(app, actor, mailboxId))
-    const reply = replyTo(app, actor, { mailboxId, messageId }, BODY, { idempotencyHeader: undefined, admit })
+    const reply = replyToMessage(app, actor, { mailboxId, messageId }, BODY, { idempotencyHeader: undefined, admit })
     expect(await reply.catch((error: unknown) => error)).toMatchObject({ status: 404, code: 'mailbox_not_found' })
     await Promise.all(deleting)
     expect((await service.api('GET', path)).status).toBe(404)
@@ -327,7 +327,7 @@ describe('a reply is refused, and nothing is stored,', () => {
       settings: { TASSIS_SEND_RATE_PER_SECOND: '1', TASSIS_SEND_BURST: '2' },
     })
     service.app.db.run("UPDATE accounts SET plan = 'pro'")
-    const message = await service.receives()
+    const message = await service.receive()
     const statuses: number[] = []
     for (let i = 0; i < 3; i++) statuses.push((await service.api('POST', `${message}/reply`, BODY)).status)
     expect(statuses).toEqual([201, 201, 429])
@@ -338,7 +338,7 @@ describe('a reply is refused, and nothing is stored,', () => {
 test('a reply counts in the quota; one to a suppressed address is rejected and counts nothing; one of a domain that is not verified is captured', async () => {
   await using service = await createMailboxApi()
   const { api, app } = service
-  const message = await service.receives()
+  const message = await service.receive()
   const reply = async () => at((await api('POST', `${message}/reply`, BODY)).body, 'data', 'status')
   expect([await reply(), service.used()]).toEqual(['queued', 1])
   await api('POST', '/v1/suppressions', { email_address: 'bob@receiver.test' })
@@ -352,22 +352,22 @@ test('a reply counts in the quota; one to a suppressed address is rejected and c
 
 test('a reply of a domain that was verified and has lost its records for good is a 422, and is not captured', async () => {
   await using service = await createMailboxApi()
-  const message = await service.receives()
+  const message = await service.receive()
   service.app.db.run('UPDATE domains SET verified_at = NULL, records_lost_at = 1')
-  expectRefusal(await service.api('POST', `${message}/reply`, BODY), 422, 'domain_not_verified', 'from')
+  expectError(await service.api('POST', `${message}/reply`, BODY), 422, 'domain_not_verified', 'from')
   expect(service.app.db.query('SELECT COUNT(*) AS n FROM emails').get()).toEqual({ n: 0 })
 })
 
 describe('with an Idempotency-Key', () => {
   const headers = { 'idempotency-key': 'reply-1' }
-  const replayed = (first: ApiAnswer, more: object = {}) => ({
+  const replayed = (first: ApiResponse, more: object = {}) => ({
     data: { ...(at(first.body, 'data') as object), replayed: true, ...more },
   })
 
   // Proves: mailbox-5
   test('a reply that is repeated is sent once and answered alike', async () => {
     await using service = await createMailboxApi()
-    const message = await service.receives()
+    const message = await service.receive()
     const first = await service.api('POST', `${message}/reply`, BODY, { headers })
     const again = await service.api('POST', `${message}/reply`, BODY, { headers })
     expect([again.status, again.body, again.headers.get('idempotency-mismatch')]).toEqual([201, replayed(first), null])
@@ -377,7 +377,7 @@ describe('with an Idempotency-Key', () => {
 
   test('ten at once are one', async () => {
     await using service = await createMailboxApi()
-    const message = await service.receives()
+    const message = await service.receive()
     const answers = await Promise.all(
       Array.from({ length: 10 }, () => service.api('POST', `${message}/reply`, BODY, { headers })),
     )
@@ -388,7 +388,7 @@ describe('with an Idempotency-Key', () => {
 
   test('a reply that is repeated is answered though the account may not send any more', async () => {
     await using service = await createMailboxApi()
-    const message = await service.receives()
+    const message = await service.receive()
     const first = await service.api('POST', `${message}/reply`, BODY, { headers })
     service.app.db.run('UPDATE accounts SET paused_at = 1')
     const again = await service.api('POST', `${message}/reply`, BODY, { headers })
@@ -398,7 +398,7 @@ describe('with an Idempotency-Key', () => {
   // Proves: idem-3
   test('another body or another message is told as a mismatch, with the first reply', async () => {
     await using service = await createMailboxApi()
-    const [message, other] = [await service.receives(), await service.receives({ messageId: '<b@x.test>' })]
+    const [message, other] = [await service.receive(), await service.receive({ messageId: '<b@x.test>' })]
     const first = await service.api('POST', `${message}/reply`, BODY, { headers })
     const repeated = [
       await service.api('POST', `${message}/reply`, { text_body: 'Else.' }, { headers }),
@@ -426,8 +426,8 @@ test('a reply reaches the receiving server with its threading headers, signed', 
   app.db.run('UPDATE domains SET inbound_enabled = 1')
   const mailbox = await createMailbox(app, actor, { local_part: 'agent', display_name: 'Ägent' })
   const ids = Array.from({ length: 60 }, (_, index) => `<${String(index).padStart(20, '0')}@receiver.test>`)
-  const message = await deliver(app, mailbox, receivedOf({ references: ids, subject: 'Grüße' }))
-  const reply = await replyTo(app, actor, { mailboxId: formatUuid(mailbox.uuid), messageId: message }, BODY, {
+  const message = await deliver(app, mailbox, createReceived({ references: ids, subject: 'Grüße' }))
+  const reply = await replyToMessage(app, actor, { mailboxId: formatUuid(mailbox.uuid), messageId: message }, BODY, {
     idempotencyHeader: undefined,
     admit: () => undefined,
   })

@@ -3,9 +3,9 @@ import { expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import {
-  compactSearch,
-  findMessages,
+  compactSearchIndex,
   indexMessage,
+  searchMessageIds,
   unindexMessage,
 } from '#features/receiving/agent-mailboxes/search.ts'
 import { createTestApp } from '#test/support/app.ts'
@@ -24,12 +24,12 @@ test('a compacted index has no word of messages that were taken out, and finds t
     for (let id = 40; id <= 2000; id += 40) unindexMessage(tx, id)
   })
   const words = async (): Promise<number> => {
-    await app.commit.alone((db) => void db.query('PRAGMA wal_checkpoint(TRUNCATE)').all())
+    await app.commit.runExclusive((db) => void db.query('PRAGMA wal_checkpoint(TRUNCATE)').all())
     return readFileSync(join(dataDir, 'tassis.db'), 'latin1').split('zebravic').length - 1
   }
   expect(await words()).toBeGreaterThan(0)
-  await compactSearch(app)
+  await compactSearchIndex(app)
   expect(await words()).toBe(0)
-  expect(findMessages(app.db, 1, 'zebravictim')).toEqual([])
-  expect(findMessages(app.db, 1, 'sender1999')).toEqual([1999])
+  expect(searchMessageIds(app.db, 1, 'zebravictim')).toEqual([])
+  expect(searchMessageIds(app.db, 1, 'sender1999')).toEqual([1999])
 })

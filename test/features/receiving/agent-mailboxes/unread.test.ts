@@ -8,19 +8,19 @@ import {
   MAX_UNREAD_BYTES_PER_MAILBOX,
   MAX_UNREAD_PER_MAILBOX,
 } from '#features/receiving/agent-mailboxes/unread.ts'
-import { createDecision } from '#features/receiving/inbound/decide.ts'
+import { createRecipientDecider } from '#features/receiving/inbound/decide.ts'
 import { migrate } from '#platform/db/migrate.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { at } from '#test/support/api.ts'
 import { expectBalanced } from '#test/support/books.ts'
-import { createMailboxApi, type MailboxApi, receivedMessage } from '#test/support/mailboxes.ts'
+import { createMailboxApi, createReceivedMessage, type MailboxApi } from '#test/support/mailboxes.ts'
 
 const MAILBOX_FULL = { code: 452, text: '4.2.2 Mailbox full' }
 const MESSAGES_OF_ACCOUNT = MAX_UNREAD_BYTES_PER_ACCOUNT / MAX_UNREAD_BYTES_PER_MAILBOX
 
 /** Puts a message of so many octets into a mailbox; gives its public id. */
 async function deliverSized({ app }: MailboxApi, mailbox: Mailbox, sizeBytes: number): Promise<string> {
-  const received = await receivedMessage(app)
+  const received = await createReceivedMessage(app)
   const envelope = { ...received.envelope, sizeBytes }
   const { uuid } = await app.commit.write((tx) => deliverToMailbox(app, tx, mailbox, { ...received, envelope }))
   return formatUuid(uuid)
@@ -31,7 +31,7 @@ test('a mailbox with as many octets unread as it may have is full until some are
   await using service = await createMailboxApi()
   const { app, api, newMailbox, path } = service
   const [mailbox, other] = [await newMailbox({ local_part: 'jobs' }), await newMailbox({ local_part: 'other' })]
-  const decide = createDecision(app)
+  const decide = createRecipientDecider(app)
   const rcpt = (address = mailbox.address) => decide(address)
   await deliverSized(service, mailbox, MAX_UNREAD_BYTES_PER_MAILBOX - 1)
   expect(rcpt()).toMatchObject({ kind: 'domain' })
@@ -63,14 +63,14 @@ test('a mailbox with as many messages unread as it may have is full', async () =
   const { app, newMailbox } = service
   const mailbox = await newMailbox()
   app.db.run('UPDATE agent_mailboxes SET unread_count = ?', [MAX_UNREAD_PER_MAILBOX])
-  expect(createDecision(app)(mailbox.address)).toEqual(MAILBOX_FULL)
+  expect(createRecipientDecider(app)(mailbox.address)).toEqual(MAILBOX_FULL)
 })
 
 // Proves: inbound-9
 test('all mailboxes of an account are full when together they have as much unread as they may have', async () => {
   await using service = await createMailboxApi()
   const { app, api, newMailbox, path } = service
-  const decide = createDecision(app)
+  const decide = createRecipientDecider(app)
   const empty = await newMailbox()
   const mailboxes: Mailbox[] = []
   for (let n = 0; n < MESSAGES_OF_ACCOUNT; n++) mailboxes.push(await newMailbox())

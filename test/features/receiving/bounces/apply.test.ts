@@ -1,19 +1,19 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { deliveryReportOf } from '#protocols/dsn/parse.ts'
-import type { DeliveryReport } from '#protocols/dsn/report.ts'
+import { parseDsn } from '#protocols/dsn/parse.ts'
+import type { Dsn } from '#protocols/dsn/report.ts'
 import { parseMessage } from '#protocols/mime/parse.ts'
 import { NO_REPORTS, SHAPES, shapeBytes } from '#test/corpus/dsn/shapes.ts'
 import { expectBalanced } from '#test/support/books.ts'
 import {
+  type BounceFixture,
+  claimInFlight,
   FAILED,
-  type Post,
   REPORTED_AT,
   reportOf,
   SENT_AT,
   type SentEmail,
-  startPost,
+  startBounceFixture,
   stateOf,
-  underWay,
 } from './post.ts'
 
 const idOf = (email: SentEmail, index = 0): number => email.recipients[index]?.id ?? 0
@@ -29,7 +29,7 @@ const AS_SENT = {
 
 // Proves: status-30
 test('a late hard bounce takes the delivery back, tells one event and suppresses the address', async () => {
-  await using post = await startPost()
+  await using post = await startBounceFixture()
   const email = await post.email(['Bob@Receiver.test'])
   const result = await post.report(reportOf({ finalRecipient: 'bob@receiver.test' }), { recipientId: idOf(email) })
   expect(result).toEqual({
@@ -76,7 +76,7 @@ test('a late hard bounce takes the delivery back, tells one event and suppresses
 
 // Proves: status-30
 test('the same report again changes nothing', async () => {
-  await using post = await startPost()
+  await using post = await startBounceFixture()
   const email = await post.email(['bob@receiver.test'])
   await post.report(reportOf({}), { recipientId: idOf(email) })
   const before = stateOf(post, email)
@@ -90,7 +90,7 @@ test('the same report again changes nothing', async () => {
 
 // Proves: status-30
 test('what the receiver gave up after trying is a soft bounce without suppression, and no dead letter', async () => {
-  await using post = await startPost()
+  await using post = await startBounceFixture()
   const email = await post.email(['bob@receiver.test'])
   await post.report(reportOf({ status: '4.4.7', diagnostic: null }), { recipientId: idOf(email) })
   const { status, recipients, suppressed, deadLetters } = stateOf(post, email)
@@ -115,7 +115,7 @@ test('what the receiver gave up after trying is a soft bounce without suppressio
 describe('an uncertain recipient', () => {
   // Proves: status-31
   test('bounces, and is no dead letter any more', async () => {
-    await using post = await startPost()
+    await using post = await startBounceFixture()
     const email = await post.email(['bob@receiver.test'], 'uncertain')
     expect(stateOf(post, email).deadLetters).toBe(1)
     await post.report(reportOf({}), { recipientId: idOf(email) })
@@ -131,7 +131,7 @@ describe('an uncertain recipient', () => {
 
   // Proves: status-31
   test.each(['delivered', 'relayed', 'expanded'] as const)('that is reported %s is sent', async (action) => {
-    await using post = await startPost()
+    await using post = await startBounceFixture()
     const email = await post.email(['bob@receiver.test'], 'uncertain')
     const report = reportOf({ action, status: '2.0.0', diagnostic: '250 2.0.0 Saved' })
     expect((await post.report(report, { recipientId: idOf(email) })).kind).toBe('applied')
@@ -157,7 +157,7 @@ describe('an uncertain recipient', () => {
 
   // Proves: status-31
   test('that is reported delayed stays uncertain', async () => {
-    await using post = await startPost()
+    await using post = await startBounceFixture()
     const email = await post.email(['bob@receiver.test'], 'uncertain')
     const before = stateOf(post, email)
     const report = reportOf({ action: 'delayed', status: '4.2.0' })
@@ -171,7 +171,7 @@ describe('an uncertain recipient', () => {
 
 describe('of several recipients', () => {
   test('one bounces: the email is bounced, and delivered when the first of the others was', async () => {
-    await using post = await startPost()
+    await using post = await startBounceFixture()
     const email = await post.email(['bob@a.test', 'carol@b.test'])
     await post.report(reportOf({}), { recipientId: idOf(email) })
     const { status, deliveredAt, recipients } = stateOf(post, email)
@@ -187,7 +187,7 @@ describe('of several recipients', () => {
 
   // Each of them knows the Message-ID and the others' names, and what a report returns can be made up.
   // Proves: status-32
-  test.each<[string, (email: SentEmail) => DeliveryReport]>([
+  test.each<[string, (email: SentEmail) => Dsn]>([
     [
       'names one of them',
       (email) => reportOf({ finalRecipient: 'carol@b.test' }, { originalMessageId: email.messageId }),
@@ -202,7 +202,7 @@ describe('of several recipients', () => {
         ),
     ],
   ])('a report that only has the Message-ID and %s changes and suppresses nothing', async (_, make) => {
-    await using post = await startPost()
+    await using post = await startBounceFixture()
     for (const ended of ['sent', 'uncertain'] as const) {
       const email = await post.email([`bob@a.test`, 'carol@b.test'], ended)
       const before = stateOf(post, email)
@@ -220,7 +220,7 @@ describe('of several recipients', () => {
 describe('without a proven return path', () => {
   // Proves: status-32
   test('the returned return path is as good as the one it came to', async () => {
-    await using post = await startPost()
+    await using post = await startBounceFixture()
     const email = await post.email(['bob@a.test', 'carol@b.test'])
     const report = reportOf({}, { originalReturnPath: email.recipients[1]?.verp.toUpperCase() ?? '' })
     await post.report(report)
@@ -229,7 +229,7 @@ describe('without a proven return path', () => {
 
   // Proves: status-32
   test('a returned return path whose MAC is wrong is none', async () => {
-    await using post = await startPost()
+    await using post = await startBounceFixture()
     const email = await post.email(['bob@a.test'])
     const verp = email.recipients[0]?.verp ?? ''
     const forged = verp.replace(/(.)@/, (_, last) => `${last === 'a' ? 'b' : 'a'}@`)
@@ -241,7 +241,7 @@ describe('without a proven return path', () => {
   })
 
   test('the return path of an email that was lost with a restored backup is nobody, though another email has its row', async () => {
-    await using post = await startPost()
+    await using post = await startBounceFixture()
     const email = await post.email(['bob@a.test'])
     post.service.app.db.run('UPDATE emails SET uuid = zeroblob(16) WHERE id = ?', [email.emailId])
     const report = reportOf({ finalRecipient: 'bob@a.test' }, { originalReturnPath: email.recipients[0]?.verp ?? '' })
@@ -254,7 +254,7 @@ describe('without a proven return path', () => {
 
   // Proves: status-32
   test('the Message-ID of an email to one recipient needs no name', async () => {
-    await using post = await startPost()
+    await using post = await startBounceFixture()
     const email = await post.email(['bob@a.test'])
     expect((await post.report(reportOf({}, { originalMessageId: email.messageId }))).kind).toBe('applied')
     expect(stateOf(post, email).status).toBe('bounced')
@@ -267,7 +267,7 @@ describe('without a proven return path', () => {
     ['no id of ours', () => '<hello@sender.test>'],
     ['no Message-ID at all', () => null],
   ])('a Message-ID with %s matches nothing', async (_, change) => {
-    await using post = await startPost()
+    await using post = await startBounceFixture()
     const email = await post.email(['bob@a.test'])
     const report = reportOf({ finalRecipient: 'bob@a.test' }, { originalMessageId: change(email.messageId) })
     expect(await post.report(report)).toEqual({ kind: 'unmatched', why: 'It names no email of ours.' })
@@ -277,7 +277,7 @@ describe('without a proven return path', () => {
 
 describe('with a proven return path', () => {
   test('the failed address may be another one: the mail was forwarded', async () => {
-    await using post = await startPost()
+    await using post = await startBounceFixture()
     const email = await post.email(['bob@a.test'])
     await post.report(reportOf({ finalRecipient: 'elsewhere@x.test' }), { recipientId: idOf(email) })
     const { status, suppressed } = stateOf(post, email)
@@ -286,7 +286,7 @@ describe('with a proven return path', () => {
 
   // Proves: status-32
   test('the returned message of another email is ignored', async () => {
-    await using post = await startPost()
+    await using post = await startBounceFixture()
     const [email, other] = [await post.email(['bob@a.test']), await post.email(['bob@a.test'])]
     expect(
       await post.report(reportOf({}, { originalMessageId: other.messageId }), { recipientId: idOf(email) }),
@@ -298,7 +298,7 @@ describe('with a proven return path', () => {
   })
 
   test('the returned message for another recipient is ignored', async () => {
-    await using post = await startPost()
+    await using post = await startBounceFixture()
     const email = await post.email(['bob@a.test', 'carol@b.test'])
     const report = reportOf({}, { originalReturnPath: email.recipients[1]?.verp ?? '' })
     expect(await post.report(report, { recipientId: idOf(email) })).toEqual({
@@ -309,14 +309,14 @@ describe('with a proven return path', () => {
   })
 
   test('a Message-ID that is none of ours is no objection', async () => {
-    await using post = await startPost()
+    await using post = await startBounceFixture()
     const email = await post.email(['bob@a.test'])
     await post.report(reportOf({}, { originalMessageId: '<rewritten@gateway.test>' }), { recipientId: idOf(email) })
     expect(stateOf(post, email).status).toBe('bounced')
   })
 
   test('of several addresses the one we sent to counts', async () => {
-    await using post = await startPost()
+    await using post = await startBounceFixture()
     const email = await post.email(['bob@a.test'], 'uncertain')
     const recipients = [
       { ...FAILED, finalRecipient: 'other@a.test' },
@@ -327,7 +327,7 @@ describe('with a proven return path', () => {
   })
 
   test('several other addresses that ended differently are ignored', async () => {
-    await using post = await startPost()
+    await using post = await startBounceFixture()
     const email = await post.email(['bob@a.test'])
     const recipients = [
       { ...FAILED, finalRecipient: 'x@b.test' },
@@ -341,7 +341,7 @@ describe('with a proven return path', () => {
   })
 
   test('a recipient that is no longer there matches nothing', async () => {
-    await using post = await startPost()
+    await using post = await startBounceFixture()
     expect(await post.report(reportOf({}), { recipientId: 4711 })).toEqual({
       kind: 'unmatched',
       why: 'The recipient that the return path names is no longer there.',
@@ -351,9 +351,9 @@ describe('with a proven return path', () => {
 
 // Proves: status-32
 test('a report that came to an address of one account never touches the email of another', async () => {
-  await using post = await startPost()
+  await using post = await startBounceFixture()
   const email = await post.email(['bob@a.test'])
-  const { accountId } = await post.otherAccount()
+  const { accountId } = await post.createOtherAccount()
   const foreign = { kind: 'unmatched', why: 'It is about an email of another account.' }
   for (const report of [
     reportOf({}, { originalMessageId: email.messageId }),
@@ -366,8 +366,8 @@ test('a report that came to an address of one account never touches the email of
 })
 
 test('the account of the sender suppresses the address; another that sends there does not', async () => {
-  await using post = await startPost()
-  const other = await post.otherAccount()
+  await using post = await startBounceFixture()
+  const other = await post.createOtherAccount()
   const own = await post.email(['bob@a.test'])
   const foreign = await post.email(['bob@a.test'], 'sent', { actor: other })
   await post.report(reportOf({}), { recipientId: idOf(foreign) })
@@ -383,9 +383,9 @@ describe('a recipient in delivery', () => {
   test.each(['failed', 'delivered', 'relayed', 'expanded'] as const)(
     'whose message has begun: a report of %s is early and changes nothing',
     async (action) => {
-      await using post = await startPost()
+      await using post = await startBounceFixture()
       const email = await post.email(['bob@a.test'], 'queued')
-      await underWay(post, 'a.test')
+      await claimInFlight(post, 'a.test')
       const before = stateOf(post, email)
       expect<unknown>(await post.report(reportOf({ action }), { recipientId: idOf(email) })).toEqual(early)
       expect<unknown>(await post.report(reportOf({ action }, { originalMessageId: email.messageId }))).toEqual(early)
@@ -394,9 +394,9 @@ describe('a recipient in delivery', () => {
   )
 
   test('whose message has begun: a report of a delay is none that anybody waits for', async () => {
-    await using post = await startPost()
+    await using post = await startBounceFixture()
     const email = await post.email(['bob@a.test'], 'queued')
-    await underWay(post, 'a.test')
+    await claimInFlight(post, 'a.test')
     expect(await post.report(reportOf({ action: 'delayed' }), { recipientId: idOf(email) })).toEqual({
       kind: 'ignored',
       why: 'It tells of a delay only.',
@@ -404,9 +404,9 @@ describe('a recipient in delivery', () => {
   })
 
   test('whose message has not begun is not what a report is about', async () => {
-    await using post = await startPost()
+    await using post = await startBounceFixture()
     const email = await post.email(['bob@a.test'], 'queued')
-    await underWay(post, 'a.test', { hasBegun: false })
+    await claimInFlight(post, 'a.test', { hasBegun: false })
     expect(await post.report(reportOf({}), { recipientId: idOf(email) })).toEqual({
       kind: 'ignored',
       why: 'The recipient is processing already.',
@@ -415,7 +415,7 @@ describe('a recipient in delivery', () => {
 })
 
 test('a recipient that still waits is not bounced by a report', async () => {
-  await using post = await startPost()
+  await using post = await startBounceFixture()
   const email = await post.email(['bob@a.test'], 'queued')
   expect(await post.report(reportOf({}), { recipientId: idOf(email) })).toEqual({
     kind: 'ignored',
@@ -426,7 +426,7 @@ test('a recipient that still waits is not bounced by a report', async () => {
 })
 
 test('sandbox mail is not bounced by a report', async () => {
-  await using post = await startPost()
+  await using post = await startBounceFixture()
   const email = await post.email(['bob@a.test'], 'sent', { sandbox: true })
   expect(await post.report(reportOf({}), { recipientId: idOf(email) })).toEqual({
     kind: 'ignored',
@@ -436,9 +436,9 @@ test('sandbox mail is not bounced by a report', async () => {
 })
 
 describe('a message of the corpus', () => {
-  let post: Post
+  let post: BounceFixture
   beforeAll(async () => {
-    post = await startPost()
+    post = await startBounceFixture()
   })
   afterAll(() => post[Symbol.asyncDispose]())
 
@@ -446,7 +446,7 @@ describe('a message of the corpus', () => {
     const [recipient] = email.recipients
     const about = { verp: recipient?.verp ?? '', messageId: email.messageId, recipient: recipient?.address ?? '' }
     const bytes = shapeBytes(file, about)
-    return deliveryReportOf(await parseMessage(bytes, { mailFrom }), { mailFrom })
+    return parseDsn(await parseMessage(bytes, { mailFrom }), { mailFrom })
   }
 
   for (const [file, , action, , judgement, , returned] of SHAPES) {

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { judgeFailure } from '#features/receiving/bounces/judge.ts'
+import { classifyFailure } from '#features/receiving/bounces/judge.ts'
 
 const CASES: readonly [status: string | null, diagnostic: string | null, judgement: string][] = [
   ['5.1.1', '550 5.1.1 User unknown', 'hard invalid_recipient dead'],
@@ -48,6 +48,6 @@ const CASES: readonly [status: string | null, diagnostic: string | null, judgeme
 ]
 
 test.each(CASES)('%s with "%s" is %s', (status, diagnostic, judgement) => {
-  const { bounceType, bounceCategory, isAddressDead } = judgeFailure({ status, diagnostic })
+  const { bounceType, bounceCategory, isPermanentlyInvalid: isAddressDead } = classifyFailure({ status, diagnostic })
   expect(`${bounceType} ${bounceCategory}${isAddressDead ? ' dead' : ''}`).toBe(judgement)
 })

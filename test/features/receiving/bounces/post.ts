@@ -1,10 +1,10 @@
 /** @module A service that delivers nothing by itself, whose emails end as a test says, and a reader of what became of them. */
 import type { Actor, App } from '#features/core/app/app.ts'
 import type { EventData } from '#features/core/events/record.ts'
-import { eventType } from '#features/core/events/record.ts'
+import { toEventType } from '#features/core/events/record.ts'
 import { applyBounce, type BounceResult } from '#features/receiving/bounces/apply.ts'
 import { acceptEmail } from '#features/sending/accept/accept.ts'
-import { draftOf } from '#features/sending/accept/draft.ts'
+import { createDraft } from '#features/sending/accept/draft.ts'
 import { type Verdict, writeOutcome } from '#features/sending/delivery/outcome.ts'
 import { beginDelivery } from '#features/sending/queue/attempt-moves.ts'
 import { SANDBOX_LANE } from '#features/sending/queue/lanes.ts'
@@ -12,10 +12,10 @@ import { statusName } from '#features/sending/queue/status.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { parseUuid } from '#platform/ids.ts'
 import { hours } from '#platform/units.ts'
-import { encodeVerp, verpTag } from '#protocols/address/verp.ts'
-import type { DeliveryReport, ReportedRecipient } from '#protocols/dsn/report.ts'
+import { computeVerpTag, encodeVerp } from '#protocols/address/verp.ts'
+import type { Dsn, DsnRecipient } from '#protocols/dsn/report.ts'
 import { createTestAccount, createTestApp, type TestApp } from '#test/support/app.ts'
-import { claimTo } from '#test/support/lanes.ts'
+import { claimDueTo } from '#test/support/lanes.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 
 export const SENT_AT = Date.UTC(2026, 2, 3, 10)
@@ -31,7 +31,7 @@ export interface SentEmail {
   readonly recipients: readonly { readonly id: number; readonly address: string; readonly verp: string }[]
 }
 
-export interface Post extends AsyncDisposable {
+export interface BounceFixture extends AsyncDisposable {
   readonly service: TestApp
   readonly app: App
   readonly actor: Actor
@@ -42,11 +42,11 @@ export interface Post extends AsyncDisposable {
     ended?: keyof typeof VERDICTS | 'queued',
     more?: { readonly actor?: Actor; readonly sandbox?: boolean },
   ): Promise<SentEmail>
-  report(report: DeliveryReport, at?: { recipientId?: number; accountId?: number }): Promise<BounceResult>
-  otherAccount(): Promise<Actor>
+  report(report: Dsn, at?: { recipientId?: number; accountId?: number }): Promise<BounceResult>
+  createOtherAccount(): Promise<Actor>
 }
 
-export async function startPost(): Promise<Post> {
+export async function startBounceFixture(): Promise<BounceFixture> {
   const clock = new ManualClock(SENT_AT)
   const service = await createTestApp({ clock })
   const { app } = service
@@ -62,14 +62,14 @@ export async function startPost(): Promise<Post> {
     app,
     actor,
     clock,
-    otherAccount: () => newActor('other.test'),
+    createOtherAccount: () => newActor('other.test'),
     async email(to, ended = 'sent', { actor: sender = actor, sandbox = false } = {}) {
       const domain = sender === actor ? 'sender.test' : 'other.test'
       if (sandbox) app.db.run('UPDATE domains SET verified_at = NULL')
       const { response } = await acceptEmail(
         app,
         sender,
-        draftOf(
+        createDraft(
           app,
           {
             from: `Ada <ada@${domain}>`,
@@ -98,7 +98,7 @@ export async function startPost(): Promise<Post> {
         recipients: rows.map(({ id, address }) => ({
           id,
           address,
-          verp: `${encodeVerp({ recipientId: id, tag: verpTag(uuid ?? new Uint8Array()) }, app.keys.subkey('verp'))}@send.${domain}`,
+          verp: `${encodeVerp({ recipientId: id, tag: computeVerpTag(uuid ?? new Uint8Array()) }, app.keys.subkey('verp'))}@send.${domain}`,
         })),
       }
     },
@@ -113,34 +113,31 @@ export async function startPost(): Promise<Post> {
 const endAttempts = (app: App, lane: string, verdict: Verdict): Promise<void> =>
   app.commit.write((tx) => {
     const now = app.clock.now()
-    for (const hand of claimTo(tx, lane, { now, eventTime: now, limit: 100, retryAt: () => now + hours(1) }))
-      writeOutcome(app, tx, { ...hand, startedAt: now }, verdict, undefined)
+    for (const attempt of claimDueTo(tx, lane, { now, eventTime: now, limit: 100, retryAt: () => now + hours(1) }))
+      writeOutcome(app, tx, { ...attempt, startedAt: now }, verdict, undefined)
   })
 
 /** Claims the recipients of a lane, with the message under way to the receiver unless told otherwise; gives what ends them. */
-export async function underWay(
-  { app }: Pick<Post, 'app'>,
+export async function claimInFlight(
+  { app }: Pick<BounceFixture, 'app'>,
   lane: string,
   { hasBegun = true }: { readonly hasBegun?: boolean } = {},
 ): Promise<(verdict: Verdict) => Promise<void>> {
   const now = app.clock.now()
-  const hands = await app.commit.write((tx) => {
-    const claimed = claimTo(tx, lane, { now, eventTime: now, limit: 100, retryAt: () => now + hours(1) })
+  const attempts = await app.commit.write((tx) => {
+    const claimed = claimDueTo(tx, lane, { now, eventTime: now, limit: 100, retryAt: () => now + hours(1) })
     for (const { recipientId } of claimed) if (hasBegun) beginDelivery(tx, recipientId, now)
     return claimed
   })
   return (verdict) =>
     app.commit.write((tx) => {
-      for (const hand of hands)
-        writeOutcome(app, tx, { ...hand, startedAt: hasBegun ? now : undefined }, verdict, undefined)
+      for (const attempt of attempts)
+        writeOutcome(app, tx, { ...attempt, startedAt: hasBegun ? now : undefined }, verdict, undefined)
     })
 }
 
 /** A report of one recipient; what is not given is the usual failure without anything returned. */
-export const reportOf = (
-  recipient: Partial<ReportedRecipient>,
-  more: Partial<Omit<DeliveryReport, 'recipients'>> = {},
-): DeliveryReport => ({
+export const reportOf = (recipient: Partial<DsnRecipient>, more: Partial<Omit<Dsn, 'recipients'>> = {}): Dsn => ({
   form: 'standard',
   reportingMta: 'mx.receiver.test',
   recipients: [{ ...FAILED, ...recipient }],
@@ -149,7 +146,7 @@ export const reportOf = (
   ...more,
 })
 
-export const FAILED: ReportedRecipient = {
+export const FAILED: DsnRecipient = {
   action: 'failed',
   finalRecipient: null,
   originalRecipient: null,
@@ -168,7 +165,7 @@ interface RecipientRow {
 }
 
 /** What is stored of an email: its status, recipients, events after `queued`, and the addresses that its account suppresses. */
-export function stateOf({ app }: Post, { emailId }: SentEmail) {
+export function stateOf({ app }: BounceFixture, { emailId }: SentEmail) {
   const email = app.db
     .query<{ status: number; deliveredAt: number | null; accountId: number }, [number]>(
       'SELECT status, delivered_at AS deliveredAt, account_id AS accountId FROM emails WHERE id = ?',
@@ -190,7 +187,7 @@ export function stateOf({ app }: Post, { emailId }: SentEmail) {
         'SELECT type, at, data FROM events WHERE email_id = ? AND type <> 0 ORDER BY seq',
       )
       .all(emailId)
-      .map(({ type, at, data }) => ({ type: eventType(type), at, data: JSON.parse(data ?? '{}') as EventData })),
+      .map(({ type, at, data }) => ({ type: toEventType(type), at, data: JSON.parse(data ?? '{}') as EventData })),
     suppressed: app.db
       .query<{ address: string }, [number]>('SELECT address FROM suppressions WHERE account_id = ? ORDER BY id')
       .all(email.accountId)

@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { applyComplaint } from '#features/receiving/complaints/apply.ts'
-import { complaintRate } from '#features/receiving/complaints/rate.ts'
+import { readComplaintRate } from '#features/receiving/complaints/rate.ts'
 import { createTestAccount } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/books.ts'
-import { createComplaints, type Delivered } from './fixture.ts'
+import { createComplaints, type DeliveredEmail } from './fixture.ts'
 
 let complaints: Awaited<ReturnType<typeof createComplaints>>
 beforeEach(async () => {
@@ -22,14 +22,14 @@ const TO_MANY = {
   transactional: false,
 }
 
-const applied = (email: Delivered, index = 0) => ({
+const applied = (email: DeliveredEmail, index = 0) => ({
   kind: 'applied' as const,
   accountId: complaints.service.actor.accountId,
   emailId: email.emailId,
   recipientId: email.recipients[index]?.id ?? 0,
   isSuppressed: true,
 })
-const counted = (email: Delivered) => ({
+const counted = (email: DeliveredEmail) => ({
   kind: 'counted' as const,
   accountId: complaints.service.actor.accountId,
   emailId: email.emailId,
@@ -38,7 +38,7 @@ const ignored = { kind: 'ignored' as const, why: expect.stringMatching(/^[A-Z].*
 const unmatched = { kind: 'unmatched' as const, why: expect.stringMatching(/^[A-Z].*\.$/) }
 
 /** Expects that this recipient, and nobody else, has complained. */
-function expectComplaint(email: Delivered, index = 0): void {
+function expectComplaint(email: DeliveredEmail, index = 0): void {
   const { id, address = '' } = email.recipients[index] ?? {}
   expect(complaints.events()).toEqual([
     { emailId: email.emailId, recipientId: id ?? 0, data: { complainer: address, feedback_type: 'abuse' } },
@@ -55,7 +55,7 @@ function expectNothing(): void {
 
 const rate = () => {
   const { app, actor } = complaints.service
-  return complaintRate(app.db, actor.accountId, { from: 0, to: app.clock.now() })
+  return readComplaintRate(app.db, actor.accountId, { from: 0, to: app.clock.now() })
 }
 
 // Proves: notify-26, notify-39

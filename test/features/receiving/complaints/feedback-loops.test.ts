@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test'
 import { findFeedbackLoop } from '#features/receiving/complaints/feedback-loops.ts'
 import type { AuthenticationResult, Verdict } from '#protocols/authentication/result.ts'
 
-const FURTHER = { feedbackLoops: ['fbl@provider.test', 'loops.provider.test'] }
+const EXTRA = { feedbackLoops: ['fbl@provider.test', 'loops.provider.test'] }
 const YAHOO = 'feedback@arf.mail.yahoo.com'
 
 interface Sender {
@@ -26,7 +26,7 @@ function loopOf({
     details: { spf: { result: spf, identity }, dkim: [{ result: dkim, aligned }] },
   } as unknown as AuthenticationResult
   const received = { envelope: { mailFrom }, message: { fromAddresses: from }, authentication } as unknown
-  return findFeedbackLoop(FURTHER, received as Parameters<typeof findFeedbackLoop>[1])
+  return findFeedbackLoop(EXTRA, received as Parameters<typeof findFeedbackLoop>[1])
 }
 
 // Proves: notify-41

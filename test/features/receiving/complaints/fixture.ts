@@ -2,17 +2,17 @@
 import { applyComplaint, type ComplaintResult, type ReportOrigin } from '#features/receiving/complaints/apply.ts'
 import { finishRecipient } from '#features/sending/queue/attempt-moves.ts'
 import { claimDue } from '#features/sending/queue/queue.ts'
-import { unsubscribeHeaders } from '#features/sending/unsubscribe/headers.ts'
+import { createUnsubscribeHeaders } from '#features/sending/unsubscribe/headers.ts'
 import { parseUuid } from '#platform/ids.ts'
-import { encodeVerp, verpTag } from '#protocols/address/verp.ts'
-import { feedbackReportOf } from '#protocols/arf/parse.ts'
+import { computeVerpTag, encodeVerp } from '#protocols/address/verp.ts'
+import { parseFeedbackReport } from '#protocols/arf/parse.ts'
 import type { FeedbackReport } from '#protocols/arf/report.ts'
 import { parseMessage } from '#protocols/mime/parse.ts'
-import { type ShapeValues, shape } from '#test/protocols/arf/shapes.ts'
+import { readShape, type ShapeValues } from '#test/protocols/arf/shapes.ts'
 import type { TestAppOptions } from '#test/support/app.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
 
-export interface Delivered {
+export interface DeliveredEmail {
   readonly id: string
   readonly messageId: string
   readonly emailId: number
@@ -26,15 +26,15 @@ export type CopyValues = Omit<ShapeValues, 'other_recipient' | 'to'>
 export interface Complaints<Service extends EmailApi> {
   readonly service: Service
   /** Accepts an email that is not delivered yet. */
-  accepted(request?: Record<string, unknown>): Promise<Delivered>
+  accepted(request?: Record<string, unknown>): Promise<DeliveredEmail>
   /** Accepts an email and ends every recipient as sent. */
-  delivered(request?: Record<string, unknown>): Promise<Delivered>
+  delivered(request?: Record<string, unknown>): Promise<DeliveredEmail>
   /** Ends what is due. */
   deliver(status?: 'sent' | 'bounced' | 'failed' | 'uncertain'): Promise<void>
   /** Values of the copy of a recipient. */
-  copy(email: Delivered, index?: number): CopyValues
+  copy(email: DeliveredEmail, index?: number): CopyValues
   /** The report of a shape about the copy of a recipient. */
-  report(name: string, email: Delivered, index?: number): Promise<FeedbackReport>
+  report(name: string, email: DeliveredEmail, index?: number): Promise<FeedbackReport>
   apply(report: FeedbackReport, at?: Partial<ReportOrigin>): Promise<ComplaintResult>
   /** Events of complaints, oldest first. */
   events(): { emailId: number; recipientId: number | null; data: unknown }[]
@@ -47,10 +47,10 @@ export async function createComplaints(options: TestAppOptions = {}): Promise<Co
     ...options,
     settings: { TASSIS_PUBLIC_URL: 'https://mail.tassis.test', ...options.settings },
   })
-  return { ...complaintsOf(service), [Symbol.asyncDispose]: () => service[Symbol.asyncDispose]() }
+  return { ...addComplaints(service), [Symbol.asyncDispose]: () => service[Symbol.asyncDispose]() }
 }
 
-export function complaintsOf<Service extends EmailApi>(service: Service): Complaints<Service> {
+export function addComplaints<Service extends EmailApi>(service: Service): Complaints<Service> {
   const { app } = service
   let rawRef = 0
   const accepted: Complaints<Service>['accepted'] = async (request = {}) => {
@@ -90,10 +90,10 @@ export function complaintsOf<Service extends EmailApi>(service: Service): Compla
       address: recipient.address,
       from: 'ada@sender.test',
     }
-    const [field] = unsubscribeHeaders(app, { ...mail, returnPathDomain: 'send.sender.test' })
+    const [field] = createUnsubscribeHeaders(app, { ...mail, returnPathDomain: 'send.sender.test' })
     const [, unsubscribe = '', address = ''] = /<(https:[^>]+)>, <mailto:([^?]+)/.exec(field?.[1] ?? '') ?? []
     return {
-      return_path: `${encodeVerp({ recipientId: recipient.id, tag: verpTag(emailUuid) }, app.keys.subkey('verp'))}@send.sender.test`,
+      return_path: `${encodeVerp({ recipientId: recipient.id, tag: computeVerpTag(emailUuid) }, app.keys.subkey('verp'))}@send.sender.test`,
       recipient: recipient.address,
       message_id: email.messageId,
       unsubscribe,
@@ -112,12 +112,12 @@ export function complaintsOf<Service extends EmailApi>(service: Service): Compla
     },
     async report(name, email, index = 0) {
       const others = email.recipients.filter((_, i) => i !== index)
-      const raw = shape(name, {
+      const raw = readShape(name, {
         ...copy(email, index),
         other_recipient: others[0]?.address ?? 'nobody@provider.test',
         to: email.recipients[0]?.address ?? '',
       })
-      const report = feedbackReportOf(await parseMessage(raw, { mailFrom: '' }))
+      const report = parseFeedbackReport(await parseMessage(raw, { mailFrom: '' }))
       if (!report) throw new Error(`${name} is no report`)
       return report
     },

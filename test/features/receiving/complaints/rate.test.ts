@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { complaintRate, newestComplaints } from '#features/receiving/complaints/rate.ts'
+import { listNewestComplaints, readComplaintRate } from '#features/receiving/complaints/rate.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { days, hours } from '#platform/units.ts'
 import { createTestAccount } from '#test/support/app.ts'
@@ -16,7 +16,7 @@ const toMany = (domain: string) => ({
 test('the rate of a window is its complaints by its delivered recipients, at the time when each happened', async () => {
   await using complaints = await createComplaints()
   const { app, actor, clock } = complaints.service
-  const rate = (from: number, to: number) => complaintRate(app.db, actor.accountId, { from, to })
+  const rate = (from: number, to: number) => readComplaintRate(app.db, actor.accountId, { from, to })
   expect(rate(0, NOW)).toEqual({ delivered: 0, complaints: 0, rate: null })
   const first = await complaints.delivered(toMany('one.test'))
   for (const index of [0, 1]) await complaints.apply(await complaints.report('standard', first, index))
@@ -33,7 +33,7 @@ test('the rate of a window is its complaints by its delivered recipients, at the
     first: rate(NOW, NOW + days(39)),
     last: rate(now - days(30), now),
     hourBefore: rate(now - days(30), now - hours(1)),
-    ofOther: complaintRate(app.db, (await createTestAccount(app)).accountId, { from: 0, to: now }),
+    ofOther: readComplaintRate(app.db, (await createTestAccount(app)).accountId, { from: 0, to: now }),
   }).toEqual({
     all: { delivered: 20, complaints: 6, rate: 0.3 },
     first: { delivered: 10, complaints: 2, rate: 0.2 },
@@ -59,12 +59,12 @@ test('the newest complaints come first, of one account or of all', async () => {
     reporter,
     createdAt: NOW,
   }))
-  const all = newestComplaints(app.db, 10)
+  const all = listNewestComplaints(app.db, 10)
   expect(all).toEqual(expected)
   expect(all.map(({ emailUuid }) => emailUuid && formatUuid(emailUuid))).toEqual([email.id, email.id])
-  expect(newestComplaints(app.db, 1)).toEqual(expected.slice(0, 1))
-  expect(newestComplaints(app.db, 10, actor.accountId)).toEqual(expected)
-  expect(newestComplaints(app.db, 10, (await createTestAccount(app)).accountId)).toEqual([])
+  expect(listNewestComplaints(app.db, 1)).toEqual(expected.slice(0, 1))
+  expect(listNewestComplaints(app.db, 10, actor.accountId)).toEqual(expected)
+  expect(listNewestComplaints(app.db, 10, (await createTestAccount(app)).accountId)).toEqual([])
 })
 
 test('sandbox mail, which nobody got, does not make the rate look better', async () => {
@@ -72,6 +72,6 @@ test('sandbox mail, which nobody got, does not make the rate look better', async
   const { app, actor } = complaints.service
   await complaints.delivered({ ...toMany('one.test'), from: `ada@${UNVERIFIED}` })
   await complaints.delivered({ to: 'bob@one.test' })
-  expect(complaintRate(app.db, actor.accountId, { from: 0, to: NOW })).toMatchObject({ delivered: 1 })
+  expect(readComplaintRate(app.db, actor.accountId, { from: 0, to: NOW })).toMatchObject({ delivered: 1 })
   expectBalanced({ ...complaints.service, delivery: undefined })
 })

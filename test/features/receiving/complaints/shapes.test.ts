@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { complaintRate } from '#features/receiving/complaints/rate.ts'
+import { readComplaintRate } from '#features/receiving/complaints/rate.ts'
 import { expectBalanced } from '#test/support/books.ts'
 import { createComplaints } from './fixture.ts'
 
@@ -58,7 +58,7 @@ async function outcome(
   const many = recipientCount === 4 ? { to: [to, second], cc: [cc], bcc: [bcc] } : { to }
   const email = await complaints.delivered({ ...many, transactional: false })
   const report = await complaints.report(name, email, index)
-  const counted = () => complaintRate(app.db, actor.accountId, { from: 0, to: app.clock.now() }).complaints
+  const counted = () => readComplaintRate(app.db, actor.accountId, { from: 0, to: app.clock.now() }).complaints
   const before = counted()
   const recipient = email.recipients[index]
   const at = { fbl: {}, 'return path': { recipientId: recipient?.id }, proven: { feedbackLoop: 'Yahoo' } }[place]

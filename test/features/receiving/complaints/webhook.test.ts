@@ -2,12 +2,12 @@
 import { expect, test } from 'bun:test'
 import { UUID } from '#test/support/email-api.ts'
 import { startWebhookService } from '#test/support/webhooks.ts'
-import { complaintsOf } from './fixture.ts'
+import { addComplaints } from './fixture.ts'
 
 // Proves: status-21, notify-26
 test('a complaint of a Bcc recipient is told to the webhook with its fields, and stops all mail to whoever complained', async () => {
   await using service = await startWebhookService({ settings: { TASSIS_PUBLIC_URL: 'https://mail.tassis.test' } })
-  const complaints = complaintsOf(service)
+  const complaints = addComplaints(service)
   const webhook = await service.addWebhook(['complained'])
   const email = await complaints.delivered({
     to: ['bob@provider.test', 'carl@provider.test'],

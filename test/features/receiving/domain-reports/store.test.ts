@@ -2,10 +2,10 @@ import { expect, test } from 'bun:test'
 import type { Actor, App } from '#features/core/app/app.ts'
 import {
   findReport,
+  findReportRefusal,
   listReports,
-  refusalOfReport,
-  storeReport,
-  trimReports,
+  purgeReports,
+  storeDomainReport,
 } from '#features/receiving/domain-reports/store.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { formatUuid } from '#platform/ids.ts'
@@ -28,7 +28,7 @@ const dmarc: AggregateReport & { contentRef: number } = {
 }
 
 const store = async (app: App, changes: Partial<typeof dmarc> = {}, at = app.clock.now()): Promise<string> => {
-  const result = await app.commit.write((tx) => storeReport(app, tx, { ...dmarc, ...changes }, at))
+  const result = await app.commit.write((tx) => storeDomainReport(app, tx, { ...dmarc, ...changes }, at))
   return result.kind === 'refused' ? result.why : result.kind
 }
 
@@ -116,7 +116,7 @@ test('the account is that of the nearest verified domain at or above; nobody for
   }
   const told: Record<string, string | null> = {}
   for (const domain of Object.keys(expected)) {
-    const why = refusalOfReport(app, { domain }, app.clock.now())
+    const why = findReportRefusal(app, { domain }, app.clock.now())
     const result = await store(app, { domain })
     expect<unknown>([domain, result]).toEqual([domain, why ?? 'stored'])
     const [stored] = listReports(app.db, { domain, limit: 1 })
@@ -132,11 +132,11 @@ test('of a domain and all below it 1,000 are taken within a day, and those of ot
   await registered(app, 'sender.test', 'other.test')
   await app.commit.write((tx) => {
     for (let number = 0; number < 999; number++)
-      storeReport(app, tx, { ...dmarc, reportId: `r${number}`, domain: `d${number}.sender.test` }, clock.now())
+      storeDomainReport(app, tx, { ...dmarc, reportId: `r${number}`, domain: `d${number}.sender.test` }, clock.now())
   })
   const full = 'It is a report about sender.test, of which 1000 came within a day.'
   const results = [await store(app), await store(app, { reportId: 'next' }), await store(app, { domain: 'other.test' })]
-  const refusal = refusalOfReport(app, { domain: 'x.sender.test' }, clock.now())
+  const refusal = findReportRefusal(app, { domain: 'x.sender.test' }, clock.now())
   clock.advance(days(1))
   results.push(await store(app, { reportId: 'a day later' }))
   expect({ results, refusal }).toEqual({ results: ['stored', full, 'stored', 'stored'], refusal: full })
@@ -174,13 +174,13 @@ test('reports of over 400 days go, however many, and the others stay', async () 
   await registered(app, ...domains)
   await app.commit.write((tx) => {
     for (let number = 0; number < 1_200; number++)
-      storeReport(app, tx, { ...dmarc, domain: domains[number % 2] ?? '', reportId: `old ${number}` }, start)
+      storeDomainReport(app, tx, { ...dmarc, domain: domains[number % 2] ?? '', reportId: `old ${number}` }, start)
   })
   await store(app, { reportId: 'later' }, start + 1)
   clock.advance(days(400))
-  expect([await trimReports(app), ids(app).length]).toEqual([0, 100])
+  expect([await purgeReports(app), ids(app).length]).toEqual([0, 100])
   clock.advance(1)
-  expect([await trimReports(app), ids(app)]).toEqual([1_200, ['later']])
+  expect([await purgeReports(app), ids(app)]).toEqual([1_200, ['later']])
   clock.advance(1)
-  expect([await trimReports(app), await trimReports(app), ids(app)]).toEqual([1, 0, []])
+  expect([await purgeReports(app), await purgeReports(app), ids(app)]).toEqual([1, 0, []])
 })

@@ -1,21 +1,21 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { createDecision } from '#features/receiving/inbound/decide.ts'
-import type { Destination, Refusal } from '#features/receiving/received/message.ts'
+import { createRecipientDecider } from '#features/receiving/inbound/decide.ts'
+import type { Destination, Rejection } from '#features/receiving/received/message.ts'
 import { acceptEmail } from '#features/sending/accept/accept.ts'
-import { draftOf } from '#features/sending/accept/draft.ts'
+import { createDraft } from '#features/sending/accept/draft.ts'
 import { LOST_RECIPIENT } from '#features/sending/queue/names.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
-import { encodeVerp, verpTag } from '#protocols/address/verp.ts'
+import { computeVerpTag, encodeVerp } from '#protocols/address/verp.ts'
 import { createTestAccount, createTestApp, type TestApp } from '#test/support/app.ts'
 
 let service: TestApp
-let decide: (address: string) => Destination | Refusal
+let decide: (address: string) => Destination | Rejection
 let accountId = 0
 const ids = new Map<string, number>()
 beforeAll(async () => {
   service = await createTestApp()
   const { app } = service
-  decide = createDecision(app)
+  decide = createRecipientDecider(app)
   const [owner, other] = [await createTestAccount(app), await createTestAccount(app)]
   accountId = owner.accountId
   const add = async (actor: typeof owner, name: string, columns: string) => {
@@ -40,7 +40,7 @@ async function storedEmail(): Promise<{ recipientId: number; uuid: Uint8Array }>
   const actor = await createTestAccount(app)
   await createDomain(app, actor, 'stored.test')
   const request = { from: 'ada@stored.test', to: 'bob@receiver.test', subject: 'Hello', text_body: 'Hello.' }
-  await acceptEmail(app, actor, draftOf(app, request, undefined))
+  await acceptEmail(app, actor, createDraft(app, request, undefined))
   const row = app.db
     .query<{ recipientId: number; uuid: Uint8Array }, []>(
       'SELECT recipients.id AS recipientId, uuid FROM recipients JOIN emails ON emails.id = email_id',
@@ -135,7 +135,7 @@ describe('our own addresses', () => {
       ['bounce', 'verp', 'b-'],
       ['unsubscribe', 'unsubscribe', 'u-'],
     ] as const) {
-      const named = [verpTag(uuid), 0, verpTag(uuid) ^ 2].map((tag) => {
+      const named = [computeVerpTag(uuid), 0, computeVerpTag(uuid) ^ 2].map((tag) => {
         const address = `${encodeVerp({ recipientId, tag }, app.keys.subkey(subkey), prefix)}@send.inbound.test`
         const destination = decide(address)
         return {

@@ -2,32 +2,32 @@
 import { afterEach, beforeEach, expect, test } from 'bun:test'
 import type { Parser } from '#features/receiving/inbound/parser.ts'
 import { InboundProcessor } from '#features/receiving/inbound/process.ts'
-import { countWaiting } from '#features/receiving/inbound/receipts.ts'
+import { countQueueEntries } from '#features/receiving/inbound/receipts.ts'
 import { receiveMessage } from '#features/receiving/inbound/receive.ts'
 import { listOperatorMail } from '#features/receiving/postmaster/store.ts'
 import type { Destination } from '#features/receiving/received/message.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/unknown.ts'
-import type { DeliveryReport } from '#protocols/dsn/report.ts'
+import type { Dsn } from '#protocols/dsn/report.ts'
 import {
-  type Post,
+  type BounceFixture,
+  claimInFlight,
   reportOf,
   SENT,
   type SentEmail,
-  startPost,
+  startBounceFixture,
   stateOf,
   UNCERTAIN,
-  underWay,
 } from '#test/features/receiving/bounces/post.ts'
 import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/books.ts'
 
-let post: Post
+let post: BounceFixture
 let processor: InboundProcessor
 let parses = 0
 beforeEach(async () => {
-  post = await startPost()
+  post = await startBounceFixture()
   parses = 0
   const parser: Parser = {
     parse: ({ helo }) => {
@@ -53,7 +53,7 @@ beforeEach(async () => {
         },
         strippedText: null,
         authentication: UNKNOWN_AUTHENTICATION,
-        report: { kind: 'delivery', report: JSON.parse(helo) as DeliveryReport },
+        report: { kind: 'delivery', report: JSON.parse(helo) as Dsn },
       })
     },
     close: () => undefined,
@@ -92,7 +92,7 @@ const passUntil = (condition: () => boolean) =>
     return false
   })
 
-const isDone = () => countWaiting(post.app.db) === 0
+const isDone = () => countQueueEntries(post.app.db) === 0
 
 const ofEmail = (email: SentEmail) => {
   const { status, events, suppressed } = stateOf(post, email)
@@ -107,10 +107,10 @@ test.each([
   'a report that comes before our session has ended is kept, and bounces what turns out to be %s',
   async (_, verdict, events) => {
     const email = await post.email(['bob@a.test'], 'queued')
-    const end = await underWay(post, 'a.test')
+    const end = await claimInFlight(post, 'a.test')
     await take([returnPath(email)])
     await passUntil(() => parses === 3)
-    expect([countWaiting(post.app.db), ofEmail(email).status]).toEqual([1, 'processing'])
+    expect([countQueueEntries(post.app.db), ofEmail(email).status]).toEqual([1, 'processing'])
     await end(verdict)
     await passUntil(isDone)
     expect(ofEmail(email)).toEqual({ status: 'bounced', events: [...events], suppressed: ['bob@a.test'] })
@@ -119,7 +119,7 @@ test.each([
 
 test('a report of a session that does not end is applied after a quarter of an hour, and then changes nothing', async () => {
   const email = await post.email(['bob@a.test'], 'queued')
-  await underWay(post, 'a.test')
+  await claimInFlight(post, 'a.test')
   const takenAt = post.clock.now()
   await take([returnPath(email)])
   await passUntil(isDone)
@@ -135,7 +135,7 @@ test('a report of a session that does not end is applied after a quarter of an h
 
 test('of one message about two recipients nothing is done twice', async () => {
   const early = await post.email(['bob@a.test'], 'queued')
-  const end = await underWay(post, 'a.test')
+  const end = await claimInFlight(post, 'a.test')
   const gone: Destination = { kind: 'bounce', address: 'b-gone@send.sender.test', recipientId: 4711 }
   await take([gone, returnPath(early)])
   await passUntil(() => parses === 3)
@@ -147,7 +147,7 @@ test('of one message about two recipients nothing is done twice', async () => {
 
 test('what is for somebody else as well does not wait', async () => {
   const email = await post.email(['bob@a.test'], 'queued')
-  await underWay(post, 'a.test')
+  await claimInFlight(post, 'a.test')
   const { domain } = await createDomain(post.app, post.actor, 'inbound.test')
   const { accountId } = post.actor
   await take([returnPath(email), { kind: 'domain', address: 'x@inbound.test', accountId, domainId: domain.id }])
@@ -158,7 +158,7 @@ test('what is for somebody else as well does not wait', async () => {
 test('those that wait hold nobody up, and end with the service', async () => {
   const email = await post.email(['bob@a.test'], 'queued')
   const other = await post.email(['carol@b.test'])
-  await underWay(post, 'a.test')
+  await claimInFlight(post, 'a.test')
   for (let number = 0; number < 40; number++)
     await take([returnPath(email)], reportOf({ diagnostic: `550 5.1.1 ${number}` }))
   await take([returnPath(other)])
@@ -166,5 +166,5 @@ test('those that wait hold nobody up, and end with the service', async () => {
   await eventually(() => parses === 41)
   await processor.stop(0)
   post.clock.advance(minutes(20))
-  expect([parses, countWaiting(post.app.db)]).toEqual([41, 40])
+  expect([parses, countQueueEntries(post.app.db)]).toEqual([41, 40])
 })

@@ -1,17 +1,17 @@
 import { expect, test } from 'bun:test'
 import type { App } from '#features/core/app/app.ts'
 import { createMailbox } from '#features/receiving/agent-mailboxes/mailboxes.ts'
-import { createDecision } from '#features/receiving/inbound/decide.ts'
+import { createRecipientDecider } from '#features/receiving/inbound/decide.ts'
 import { applyEffects } from '#features/receiving/inbound/effects.ts'
 import { listInbound } from '#features/receiving/inbound/inbound-emails.ts'
 import { listOperatorMail } from '#features/receiving/postmaster/store.ts'
-import type { Destination, Received, Report } from '#features/receiving/received/message.ts'
+import type { Destination, ParsedReport, ReceivedMail } from '#features/receiving/received/message.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { reportOf } from '#test/features/receiving/bounces/post.ts'
 import { createTestAccount, createTestApp } from '#test/support/app.ts'
-import { testReceived } from '#test/support/inbound.ts'
+import { createTestReceived } from '#test/support/inbound.ts'
 
-const apply = (app: App, destinations: readonly Destination[], received: Received) =>
+const apply = (app: App, destinations: readonly Destination[], received: ReceivedMail) =>
   app.commit.write((tx) =>
     applyEffects(app, tx, destinations, {
       received,
@@ -37,7 +37,7 @@ test('mail for the operator is kept once for each kind, whatever the number of i
   await apply(
     app,
     addresses.map((address) => ({ kind: 'host', address })),
-    await testReceived(app),
+    await createTestReceived(app),
   )
   const { mail } = listOperatorMail(app.db, { limit: 100 })
   expect(mail.map(({ kind, rcptTo }) => [kind, rcptTo]).toReversed()).toEqual([
@@ -51,9 +51,9 @@ test('mail for the operator is kept once for each kind, whatever the number of i
 test('the operator is told why a bounce or a complaint could not be matched, wherever it came', async () => {
   await using service = await createTestApp()
   const { app } = service
-  const received = await testReceived(app)
-  const bounce: Report = { kind: 'delivery', report: reportOf({}) }
-  const complaint: Report = {
+  const received = await createTestReceived(app)
+  const bounce: ParsedReport = { kind: 'delivery', report: reportOf({}) }
+  const complaint: ParsedReport = {
     kind: 'feedback',
     report: {
       feedbackType: 'abuse',
@@ -93,13 +93,13 @@ test('mail that was taken for one account stays with it when the domain is anoth
     return domain.id
   }
   const domainId = await register(before)
-  const destination = createDecision(app)('box@moved.test')
+  const destination = createRecipientDecider(app)('box@moved.test')
   expect(destination).toMatchObject({ kind: 'domain', accountId: before.accountId })
   app.db.run('UPDATE domains SET deleted_at = 2 WHERE id = ?', [domainId])
   await register(after)
   await createMailbox(app, after, { local_part: 'box' })
 
-  const { mailboxes } = await apply(app, [destination as Destination], await testReceived(app))
+  const { mailboxes } = await apply(app, [destination as Destination], await createTestReceived(app))
   expect(mailboxes).toEqual([])
   expect(app.db.query('SELECT count(*) AS n FROM mailbox_messages').get()).toEqual({ n: 0 })
   const totals = [before, after].map(

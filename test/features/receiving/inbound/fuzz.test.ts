@@ -13,7 +13,7 @@ const PIECES = [
   ...['\0', '\t', ' ', '\u00fc', '\ufffd', '\u202e', 'x'.repeat(3_000), '\x16\x03\x01', '%s'],
 ]
 
-const bytesOf = (random: Random, count: number): Uint8Array =>
+const randomBytes = (random: Random, count: number): Uint8Array =>
   Uint8Array.from({ length: count }, () => random.between(0, 255))
 
 /** A session that says these things, some at once, some after a turn; gives everything it was told until it was over. */
@@ -48,7 +48,7 @@ async function converse(port: number, says: readonly (string | Uint8Array)[], le
   return told
 }
 
-async function withOneWorker(run: (fixture: ListenerFixture) => Promise<string[]>): Promise<unknown> {
+async function runWithWorker(run: (fixture: ListenerFixture) => Promise<string[]>): Promise<unknown> {
   let workers = 0
   await using fixture = await startTestListener({
     startWorker() {
@@ -57,7 +57,7 @@ async function withOneWorker(run: (fixture: ListenerFixture) => Promise<string[]
     },
   })
   const told = await run(fixture)
-  await using client = await fixture.greeted()
+  await using client = await fixture.connectGreeted()
   const reply = await sendMessage(client, 'Subject: Hello\r\n\r\nHello.\r\n')
   const lines = told.flatMap((text) => text.split('\r\n').slice(0, -1))
   return {
@@ -65,9 +65,9 @@ async function withOneWorker(run: (fixture: ListenerFixture) => Promise<string[]
     workers,
     // Whatever is said, a line of ours begins with a reply code and has no control characters in it.
     oddLines: lines.filter((line) => !/^[2345]\d\d[ -][^\0-\x1f\x7f]*$/.test(line)),
-    withoutRecipient: fixture.taken.filter(({ destinations }) => destinations.length === 0),
+    withoutRecipient: fixture.received.filter(({ destinations }) => destinations.length === 0),
     troubles: fixture.logged.filter(({ level }) => level !== 'debug' && level !== 'info'),
-    spooled: fixture.spooled(),
+    spooled: fixture.listSpooled(),
   }
 }
 
@@ -90,7 +90,7 @@ describe('a listener is not harmed by', () => {
       ),
     }))
     expect(
-      await withOneWorker(({ port }) =>
+      await runWithWorker(({ port }) =>
         Promise.all(sessions.map(({ says, leaves }) => converse(port, ['EHLO a.test\r\n', ...says], leaves))),
       ),
     ).toEqual(UNHARMED)
@@ -99,23 +99,23 @@ describe('a listener is not harmed by', () => {
   test.each([4, 5])('sessions of random octets (seed %d)', async (seed) => {
     const random = seededRandom(seed)
     const sessions = Array.from({ length: 80 }, () =>
-      Array.from({ length: random.between(1, 10) }, () => bytesOf(random, random.between(1, 4_000))),
+      Array.from({ length: random.between(1, 10) }, () => randomBytes(random, random.between(1, 4_000))),
     )
     expect(
-      await withOneWorker(({ port }) => Promise.all(sessions.map((says) => converse(port, says, random.chance(0.5))))),
+      await runWithWorker(({ port }) => Promise.all(sessions.map((says) => converse(port, says, random.chance(0.5))))),
     ).toEqual(UNHARMED)
   })
 
   test('random octets in messages, all of which are taken as they are sent', async () => {
     const random = seededRandom(6)
     await using fixture = await startTestListener()
-    await using client = await fixture.greeted()
+    await using client = await fixture.connectGreeted()
     const replies: string[] = []
     const sent: string[] = []
     for (let i = 0; i < 30; i++) {
       // Lines end in CRLF only, as RFC 5321 §2.3.8 wants; all else is chance.
       const lines = Array.from({ length: random.between(1, 20) }, () =>
-        Buffer.from(bytesOf(random, random.between(0, 300)))
+        Buffer.from(randomBytes(random, random.between(0, 300)))
           .toString('latin1')
           .replaceAll(/[\r\n]/g, '.'),
       )
@@ -125,18 +125,18 @@ describe('a listener is not harmed by', () => {
     }
     expect({
       replies: new Set(replies),
-      areSame: fixture.taken.every(({ text }, index) => text === sent[index]),
+      areSame: fixture.received.every(({ text }, index) => text === sent[index]),
     }).toEqual({ replies: new Set(['250 2.6.0 The message is taken in']), areSame: true })
   })
 
   test('handshakes of garbage after STARTTLS', async () => {
     const random = seededRandom(7)
     expect(
-      await withOneWorker((fixture) =>
+      await runWithWorker((fixture) =>
         Promise.all(
           Array.from({ length: 40 }, async () => {
-            const garbage = bytesOf(random, random.between(1, 600))
-            await using client = await fixture.greeted()
+            const garbage = randomBytes(random, random.between(1, 600))
+            await using client = await fixture.connectGreeted()
             const reply = await client.say('STARTTLS')
             await client.write(garbage)
             // Of short garbage the end of a handshake is awaited.
@@ -152,11 +152,11 @@ describe('a listener is not harmed by', () => {
 
   test('100,000 header lines and a line of 1 MB', async () => {
     await using fixture = await startTestListener()
-    await using client = await fixture.greeted()
+    await using client = await fixture.connectGreeted()
     const header = 'X-Line: value\r\n'.repeat(100_000)
     const line = `${'x'.repeat(1_000_000)}\r\n`
     const replies = [await sendMessage(client, header), await sendMessage(client, line)]
-    expect({ replies, areSame: fixture.taken.map(({ text }) => text === header || text === line) }).toEqual({
+    expect({ replies, areSame: fixture.received.map(({ text }) => text === header || text === line) }).toEqual({
       replies: ['250 2.6.0 The message is taken in', '250 2.6.0 The message is taken in'],
       areSame: [true, true],
     })

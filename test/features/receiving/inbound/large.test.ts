@@ -6,9 +6,9 @@ import { gzipSync } from 'node:zlib'
 import type { Actor } from '#features/core/app/app.ts'
 import { listReports } from '#features/receiving/domain-reports/store.ts'
 import { listInbound } from '#features/receiving/inbound/inbound-emails.ts'
-import { createParser, type ParseAnswer } from '#features/receiving/inbound/parser.ts'
+import { createParser, type ParseResult } from '#features/receiving/inbound/parser.ts'
 import { InboundProcessor } from '#features/receiving/inbound/process.ts'
-import { countWaiting } from '#features/receiving/inbound/receipts.ts'
+import { countQueueEntries } from '#features/receiving/inbound/receipts.ts'
 import { receiveMessage } from '#features/receiving/inbound/receive.ts'
 import { inboundStatusName } from '#features/receiving/inbound/status.ts'
 import type { Destination } from '#features/receiving/received/message.ts'
@@ -57,7 +57,7 @@ async function process(message: string | Uint8Array, destination = tenant): Prom
     sizeBytes: message.length,
     content: { kind: 'bytes', bytes: Buffer.from(message) },
   })
-  await eventually(() => countWaiting(service.app.db) === 0)
+  await eventually(() => countQueueEntries(service.app.db) === 0)
 }
 
 const newest = () => listInbound(service.app.db, actor.accountId, {}, { limit: 1, offset: 0 }).emails[0]
@@ -149,10 +149,10 @@ test('a text of more than 2 MiB is shown as far as that, and is whole as an atta
 })
 
 test('what was parsed of a message is let go when it is processed', async () => {
-  const answers: WeakRef<ParseAnswer>[] = []
+  const answers: WeakRef<ParseResult>[] = []
   begin({
     parse: async () => {
-      const answer: ParseAnswer = { problem: 'None of it.', strippedText: null, authentication: UNKNOWN_AUTHENTICATION }
+      const answer: ParseResult = { problem: 'None of it.', strippedText: null, authentication: UNKNOWN_AUTHENTICATION }
       answers.push(new WeakRef(answer))
       return answer
     },

@@ -4,7 +4,7 @@ import { connect as connectTcp } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { connect as connectTls } from 'node:tls'
-import { giveWay, systemClock } from '#platform/clock.ts'
+import { systemClock, yieldToEventLoop } from '#platform/clock.ts'
 import { KiB, seconds } from '#platform/units.ts'
 import { startWorker } from '#platform/workers.ts'
 import { eventually } from '#test/support/app.ts'
@@ -16,26 +16,26 @@ const MESSAGE = 'Subject: Hello\r\n\r\nHello.\r\n'
 const GREETING = '220 mx.tassis.test ESMTP'
 const EVICTED = '421 4.7.0 Too many connections, of which this one was the slowest; try again later\r\n'
 const FULL = '421 4.7.0 Too many connections; try again later'
-const FULL_OF_YOURS = '421 4.7.0 Too many connections from your address; try again later'
+const NETWORK_FULL = '421 4.7.0 Too many connections from your address; try again later'
 
 describe('connections', () => {
   // Proves: inbound-17
   test('of one address are bounded, others are not touched, and a place is free again at the end of one', async () => {
     await using fixture = await startTestListener({ config: { inboundConnectionsPerIp: 2 } })
-    const first = await fixture.greeted()
-    await using second = await fixture.greeted()
+    const first = await fixture.connectGreeted()
+    await using second = await fixture.connectGreeted()
     await using third = await fixture.connect()
     await using other = await fixture.connect({ localAddress: '127.0.0.2' })
     const replies = [await third.reply(), await third.closed(), await other.reply(), await second.say('NOOP')]
     await first.say('QUIT')
     await first.closed()
     await using next = await fixture.connect()
-    expect([...replies, await next.reply()]).toEqual([FULL_OF_YOURS, '', GREETING, '250 2.0.0 OK', GREETING])
+    expect([...replies, await next.reply()]).toEqual([NETWORK_FULL, '', GREETING, '250 2.0.0 OK', GREETING])
   })
 
   test('in all are bounded, and none with mail gives way to its like', async () => {
     await using fixture = await startTestListener({ config: { inboundConnections: 1 } })
-    await using first = await fixture.greeted()
+    await using first = await fixture.connectGreeted()
     await first.say('MAIL FROM:<>')
     await using second = await fixture.connect({ localAddress: '127.0.0.2' })
     expect([await second.reply(), await first.say('NOOP')]).toEqual([FULL, '250 2.0.0 OK'])
@@ -53,7 +53,7 @@ describe('connections', () => {
     })
     const attackers = await Promise.all(
       Array.from({ length: 112 }, async (_, index) => {
-        const client = await fixture.greeted({
+        const client = await fixture.connectGreeted({
           localAddress: `127.0.1.${1 + (index % 28)}`,
           allowHalfOpen: true,
         })
@@ -63,7 +63,7 @@ describe('connections', () => {
         return client
       }),
     )
-    await using honest = await fixture.greeted({ localAddress: '127.0.1.29' })
+    await using honest = await fixture.connectGreeted({ localAddress: '127.0.1.29' })
     expect([await sendMessage(honest, MESSAGE), await honest.say('NOOP')]).toEqual([
       '250 2.6.0 The message is taken in',
       '250 2.0.0 OK',
@@ -75,11 +75,12 @@ describe('connections', () => {
   test('of 28 addresses with one each leave room as well while they bring no mail: the oldest ends', async () => {
     await using fixture = await startTestListener({ config: { inboundConnections: 28 } })
     const attackers = []
-    for (let host = 1; host <= 28; host++) attackers.push(await fixture.greeted({ localAddress: `127.0.1.${host}` }))
+    for (let host = 1; host <= 28; host++)
+      attackers.push(await fixture.connectGreeted({ localAddress: `127.0.1.${host}` }))
     const [oldest] = attackers
     await attackers[1]?.say('NOOP')
-    await using honest = await fixture.greeted({ localAddress: '127.0.1.29' })
-    await using next = await fixture.greeted({ localAddress: '127.0.1.30' })
+    await using honest = await fixture.connectGreeted({ localAddress: '127.0.1.29' })
+    await using next = await fixture.connectGreeted({ localAddress: '127.0.1.30' })
     expect({
       oldest: await oldest?.closed(),
       second: await attackers[1]?.closed(),
@@ -180,8 +181,8 @@ describe('connections', () => {
 describe('a client that', () => {
   test('hands in more messages a minute than allowed is told to wait at MAIL', async () => {
     await using fixture = await startTestListener({ config: { inboundMessagesPerMinute: 2 } })
-    await using client = await fixture.greeted()
-    await using other = await fixture.greeted({ localAddress: '127.0.0.2' })
+    await using client = await fixture.connectGreeted()
+    await using other = await fixture.connectGreeted({ localAddress: '127.0.0.2' })
     expect([
       await sendMessage(client, MESSAGE),
       await sendMessage(client, MESSAGE),
@@ -199,8 +200,8 @@ describe('a client that', () => {
     await using fixture = await startTestListener({
       config: { inboundBytesPerHour: 1_000, inboundMaxMessageBytes: 64 * KiB },
     })
-    await using client = await fixture.greeted()
-    await using other = await fixture.greeted({ localAddress: '127.0.0.2' })
+    await using client = await fixture.connectGreeted()
+    await using other = await fixture.connectGreeted({ localAddress: '127.0.0.2' })
     expect([
       await sendMessage(client, MESSAGE),
       await sendMessage(client, `${'x'.repeat(78)}\r\n`.repeat(1_000)),
@@ -223,7 +224,7 @@ describe('a client that', () => {
 
   test('speaks HTTP is turned away', async () => {
     await using fixture = await startTestListener()
-    await using client = await fixture.greeted()
+    await using client = await fixture.connectGreeted()
     expect([await client.say('GET / HTTP/1.1'), await client.closed()]).toEqual([
       '421 4.4.2 HTTP requests not allowed',
       '',
@@ -243,9 +244,9 @@ describe('a client that', () => {
       config: { inboundMessagesPerMinute: 1 },
       limits: { idleMs: 300, sweepMs: 20 },
     })
-    await using before = await fixture.greeted()
+    await using before = await fixture.connectGreeted()
     await before.say('MAIL FROM:<>')
-    await using client = await fixture.greeted()
+    await using client = await fixture.connectGreeted()
     let isOpen = true
     const isOver = client.closed().then((text) => {
       isOpen = false
@@ -260,16 +261,16 @@ describe('a client that', () => {
 
   test('stops in a handshake is cut off', async () => {
     await using fixture = await startTestListener({ limits: { idleMs: 200, sweepMs: 20 } })
-    await using client = await fixture.greeted()
+    await using client = await fixture.connectGreeted()
     await client.say('STARTTLS')
     expect(await client.closed()).toBe('')
   })
 
   test('sends a message too slowly is cut off, and nothing of it is kept', async () => {
     await using fixture = await startTestListener({
-      limits: { slowGraceMs: 200, leastBytesPerSecond: 1_000, sweepMs: 20, idleMs: 10_000 },
+      limits: { slowGraceMs: 200, minBytesPerSecond: 1_000, sweepMs: 20, idleMs: 10_000 },
     })
-    await using client = await fixture.greeted()
+    await using client = await fixture.connectGreeted()
     await beginMessage(client)
     const isOver = client.closed()
     let isOpen = true
@@ -282,7 +283,7 @@ describe('a client that', () => {
     const said = await isOver
     isOpen = false
     await trickle
-    expect({ said, taken: fixture.taken, spooled: fixture.spooled() }).toEqual({
+    expect({ said, taken: fixture.received, spooled: fixture.listSpooled() }).toEqual({
       said: '421 4.4.2 The message comes too slowly\r\n',
       taken: [],
       spooled: [],
@@ -291,7 +292,7 @@ describe('a client that', () => {
 
   test('takes too long for a message is cut off, however fast it comes', async () => {
     await using fixture = await startTestListener({ limits: { messageMs: 300, sweepMs: 20 } })
-    await using client = await fixture.greeted()
+    await using client = await fixture.connectGreeted()
     await beginMessage(client)
     const isOver = client.closed()
     let isOpen = true
@@ -304,7 +305,7 @@ describe('a client that', () => {
     const said = await isOver
     isOpen = false
     await stream
-    expect({ said, taken: fixture.taken }).toEqual({ said: '421 4.4.2 The message comes too slowly\r\n', taken: [] })
+    expect({ said, taken: fixture.received }).toEqual({ said: '421 4.4.2 The message comes too slowly\r\n', taken: [] })
   })
 
   test('stays too long is told to go, but not while it waits for the reply to a message', async () => {
@@ -317,11 +318,11 @@ describe('a client that', () => {
         return onDisk.promise
       },
     })
-    await using waiting = await fixture.greeted()
+    await using waiting = await fixture.connectGreeted()
     await beginMessage(waiting)
     await waiting.write(`${MESSAGE}.\r\n`)
     await arrived.promise
-    await using talking = await fixture.greeted()
+    await using talking = await fixture.connectGreeted()
     let talked = ''
     while (!talked.startsWith('421')) talked = await talking.say('NOOP')
     onDisk.resolve()
@@ -334,17 +335,17 @@ describe('a client that', () => {
 
   test.each([
     ['says too many commands', { commands: 6 }, 'NOOP', 5, '421 4.7.0 Too many commands in one session'],
-    ['makes too many mistakes', { mistakes: 5 }, 'MAIL FROM:', 5, '421 4.7.0 Too many mistakes in one session'],
+    ['makes too many mistakes', { protocolErrors: 5 }, 'MAIL FROM:', 5, '421 4.7.0 Too many mistakes in one session'],
     [
       'tries too many recipients',
-      { refusedRecipients: 15 },
+      { rejectedRecipients: 15 },
       'RCPT TO:<nobody@x.test>',
       15,
       '421 4.7.0 Too many unknown recipients in one session',
     ],
   ])('%s is told to go', async (_, limits, line, allowed, expected) => {
     await using fixture = await startTestListener({ limits })
-    await using client = await fixture.greeted()
+    await using client = await fixture.connectGreeted()
     if (line.startsWith('RCPT')) await client.say('MAIL FROM:<>')
     const replies: string[] = []
     for (let i = 0; i <= allowed; i++) replies.push(await client.say(line))
@@ -356,8 +357,8 @@ describe('a client that', () => {
   })
 
   test('brings many messages in one session may say as much for each', async () => {
-    await using fixture = await startTestListener({ limits: { commands: 8, mistakes: 3 } })
-    await using client = await fixture.greeted()
+    await using fixture = await startTestListener({ limits: { commands: 8, protocolErrors: 3 } })
+    await using client = await fixture.connectGreeted()
     const replies: string[] = []
     for (let i = 0; i < 5; i++) replies.push(await client.say('WHAT'), await sendMessage(client, MESSAGE))
     expect(new Set(replies)).toEqual(
@@ -375,18 +376,18 @@ describe('a client that', () => {
     ],
   ])('sends a command line without end, %s, is turned away, not listened to', async (_, length, expected) => {
     await using fixture = await startTestListener()
-    await using client = await fixture.greeted()
+    await using client = await fixture.connectGreeted()
     await client.write('x'.repeat(length))
     expect(expected).toContain(await client.reply())
     expect(await client.closed()).toBe('')
   })
 
   test('says more than a group of commands without waiting for replies is turned away (RFC 2920 §3.1)', async () => {
-    await using fixture = await startTestListener({ limits: { aheadBytes: 4_000 } })
-    await using hasty = await fixture.greeted()
+    await using fixture = await startTestListener({ limits: { pipelinedBytes: 4_000 } })
+    await using hasty = await fixture.connectGreeted()
     await hasty.write(`MAIL FROM:<>\r\nRCPT TO:<a@b.test>\r\nDATA\r\n${'x'.repeat(1_000_000)}\r\n.\r\n`)
     const hastyReplies = await hasty.closed()
-    await using pipelining = await fixture.greeted()
+    await using pipelining = await fixture.connectGreeted()
     await pipelining.write(`MAIL FROM:<>\r\nRCPT TO:<a@b.test>\r\n${'RCPT TO:<nobody@b.test>\r\n'.repeat(40)}DATA\r\n`)
     const replies: string[] = []
     for (let i = 0; i < 43; i++) replies.push(await pipelining.reply())
@@ -402,14 +403,14 @@ describe('a client that', () => {
       hasty: hastyReplies.includes('554 5.5.0 Too much was said without waiting for replies\r\n'),
       last: replies.at(-1)?.slice(0, 3),
       next: next.map((reply) => reply.slice(0, 3)),
-      taken: fixture.taken.length,
+      taken: fixture.received.length,
     }).toEqual({ hasty: true, last: '354', next: ['250', '250', '250', '354'], taken: 1 })
   })
 
   test('pipelines many recipients gets a reply to each, though the socket is not read for a while', async () => {
     const decided = Promise.withResolvers<boolean>()
     await using fixture = await startTestListener({ isDiskLow: () => decided.promise })
-    await using client = await fixture.greeted()
+    await using client = await fixture.connectGreeted()
     await client.say('MAIL FROM:<>')
     const recipients = Array.from({ length: 100 }, (_, n) => `RCPT TO:<${'x'.repeat(200)}${n}@b.test>\r\n`).join('')
     // Enough for the listener to stop reading; the last line is not complete.
@@ -452,7 +453,7 @@ describe('a client that', () => {
 
   test('smuggles a second message into the first has sent one message', async () => {
     await using fixture = await startTestListener()
-    await using client = await fixture.greeted()
+    await using client = await fixture.connectGreeted()
     const smuggled = 'MAIL FROM:<evil@x.test>\r\nRCPT TO:<a@x.test>\r\nDATA\r\nSmuggled\r\n'
     const ends = [
       '\n.\n',
@@ -470,8 +471,8 @@ describe('a client that', () => {
     replies.push(await client.say('NOOP'))
     expect({
       replies,
-      senders: fixture.taken.map(({ mailFrom }) => mailFrom),
-      areWhole: fixture.taken.every(({ text }) => text.startsWith('First') && text.endsWith(smuggled)),
+      senders: fixture.received.map(({ mailFrom }) => mailFrom),
+      areWhole: fixture.received.every(({ text }) => text.startsWith('First') && text.endsWith(smuggled)),
     }).toEqual({
       replies: [...ends.map(() => '250 2.6.0 The message is taken in'), '250 2.0.0 OK'],
       senders: ends.map(() => 'ada@sender.test'),
@@ -483,8 +484,8 @@ describe('a client that', () => {
 describe('closing', () => {
   test('tells those that are idle, lets a message under way end, and takes nobody new', async () => {
     await using fixture = await startTestListener()
-    await using idle = await fixture.greeted()
-    await using sending = await fixture.greeted()
+    await using idle = await fixture.connectGreeted()
+    await using sending = await fixture.connectGreeted()
     await beginMessage(sending)
     const closing = fixture.listener.close(20_000)
     const told = [await idle.reply(), await idle.closed()]
@@ -494,7 +495,7 @@ describe('closing', () => {
     )
     const replies = [await sending.say(`${MESSAGE}.`), await sending.reply(), await sending.closed()]
     await closing
-    expect({ told, refused, replies, taken: fixture.taken.length }).toEqual({
+    expect({ told, refused, replies, taken: fixture.received.length }).toEqual({
       told: ['421 4.3.2 The service is stopping', ''],
       refused: 'ECONNREFUSED',
       replies: ['250 2.6.0 The message is taken in', '421 4.3.2 The service is stopping', ''],
@@ -511,9 +512,9 @@ describe('closing', () => {
         return onDisk.promise
       },
     })
-    await using idle = await fixture.greeted()
-    await using storing = await fixture.greeted()
-    await using sending = await fixture.greeted()
+    await using idle = await fixture.connectGreeted()
+    await using storing = await fixture.connectGreeted()
+    await using sending = await fixture.connectGreeted()
     await beginMessage(sending)
     await beginMessage(storing)
     await storing.write(`${MESSAGE}.\r\n`)
@@ -527,7 +528,7 @@ describe('closing', () => {
     onDisk.resolve()
     const replies = [await storing.reply(), await sending.closed()]
     await closing
-    expect({ wasClosed, replies, taken: fixture.taken.length }).toEqual({
+    expect({ wasClosed, replies, taken: fixture.received.length }).toEqual({
       wasClosed: false,
       replies: ['250 2.6.0 The message is taken in', '421 4.3.2 The service is stopping\r\n'],
       taken: 1,
@@ -545,10 +546,10 @@ describe('the Worker', () => {
         return worker
       },
     })
-    await using client = await fixture.greeted()
+    await using client = await fixture.connectGreeted()
     await beginMessage(client)
     await client.write('x'.repeat(1_000_000))
-    await eventually(() => fixture.spooled().length === 1)
+    await eventually(() => fixture.listSpooled().length === 1)
     workers[0]?.terminate()
     const said = await client.closed()
     const greeting = await eventually(async () => {
@@ -559,7 +560,13 @@ describe('the Worker', () => {
         return undefined
       }
     })
-    expect({ said, greeting, workers: workers.length, taken: fixture.taken, spooled: fixture.spooled() }).toEqual({
+    expect({
+      said,
+      greeting,
+      workers: workers.length,
+      taken: fixture.received,
+      spooled: fixture.listSpooled(),
+    }).toEqual({
       said: '',
       greeting: GREETING,
       workers: 2,
@@ -586,7 +593,7 @@ describe('the Worker', () => {
     /** A look, and the time that a Worker takes to answer it. */
     const look = async () => {
       clock.advance(seconds(10))
-      await using client = await fixture.greeted()
+      await using client = await fixture.connectGreeted()
       await client.say('RCPT TO:<a@b.test>')
     }
     for (let looks = 0; looks < 5; looks++) await look()
@@ -597,13 +604,13 @@ describe('the Worker', () => {
     for (const step of [60, 10, 10, 10]) {
       reasons.push(fixture.logged.some(({ reason }) => reason === 'silent for 30 s'))
       clock.advance(seconds(step))
-      await giveWay()
+      await yieldToEventLoop()
     }
     reasons.push(fixture.logged.some(({ reason }) => reason === 'silent for 30 s'))
     expect(reasons).toEqual([false, false, false, false, true])
     clock.advance(seconds(1))
     await eventually(() => fixture.logged.some(({ msg }) => msg === 'the SMTP listener listens again'))
-    await using client = await fixture.greeted()
+    await using client = await fixture.connectGreeted()
     expect([workers.length, await sendMessage(client, MESSAGE)]).toEqual([2, '250 2.6.0 The message is taken in'])
   })
 
@@ -637,6 +644,6 @@ test('a socket that only connects and vanishes harms nobody', async () => {
       socket.resetAndDestroy()
     }),
   )
-  await using client = await fixture.greeted()
+  await using client = await fixture.connectGreeted()
   expect(await sendMessage(client, MESSAGE)).toBe('250 2.6.0 The message is taken in')
 })

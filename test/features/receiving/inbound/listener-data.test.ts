@@ -7,7 +7,7 @@ function decode(octets: string, pieceBytes: number): { content: string; rest: st
   const bytes = Buffer.from(octets, 'latin1')
   let content = ''
   for (let from = 0; from < bytes.length; from += pieceBytes) {
-    const rest = decoder.take(bytes.subarray(from, from + pieceBytes), (piece) => {
+    const rest = decoder.decode(bytes.subarray(from, from + pieceBytes), (piece) => {
       content += Buffer.from(piece).toString('latin1')
     })
     if (rest)

@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Listener, type ListenerOptions, startListener } from '#features/receiving/inbound/listener.ts'
-import type { ListenerHandlers, TakenMessage } from '#features/receiving/received/message.ts'
+import type { CompleteMessage, ListenerHandlers } from '#features/receiving/received/message.ts'
 import { type Clock, systemClock } from '#platform/clock.ts'
 import { createLog } from '#platform/log.ts'
 import { GiB, MiB } from '#platform/units.ts'
@@ -14,13 +14,13 @@ export interface ListenerFixture extends AsyncDisposable {
   readonly port: number
   readonly dataDir: string
   /** Messages that were taken, with their content as it is, wherever it came. */
-  readonly taken: (Omit<TakenMessage, 'content'> & { readonly kind: string; readonly text: string })[]
+  readonly received: (Omit<CompleteMessage, 'content'> & { readonly kind: string; readonly text: string })[]
   /** Lines of the log, as objects. */
   readonly logged: Record<string, unknown>[]
   /** Files of messages that arrive. */
-  spooled(): string[]
+  listSpooled(): string[]
   /** A connection whose greeting was read and that said EHLO. */
-  greeted(options?: RawSmtpOptions): Promise<RawSmtp>
+  connectGreeted(options?: RawSmtpOptions): Promise<RawSmtp>
   connect(options?: RawSmtpOptions): Promise<RawSmtp>
 }
 
@@ -36,7 +36,7 @@ export async function startTestListener(options: ListenerFixtureOptions = {}): P
   const { config, decide, receive, clock = systemClock, ...rest } = options
   const dataDir = options.dataDir ?? mkdtempSync(join(tmpdir(), 'tassis-listener-'))
   const spoolFolder = options.spoolFolder ?? join(dataDir, 'spool')
-  const taken: ListenerFixture['taken'] = []
+  const received: ListenerFixture['received'] = []
   const logged: Record<string, unknown>[] = []
   const listener = await startListener(
     {
@@ -69,7 +69,7 @@ export async function startTestListener(options: ListenerFixtureOptions = {}): P
       async receive(message) {
         await receive?.(message)
         const { content, ...others } = message
-        taken.push({ ...others, kind: content.kind, text: contentOf(message).toString('latin1') })
+        received.push({ ...others, kind: content.kind, text: readContent(message).toString('latin1') })
       },
     },
     {
@@ -82,11 +82,11 @@ export async function startTestListener(options: ListenerFixtureOptions = {}): P
     listener,
     port: listener.port,
     dataDir,
-    taken,
+    received,
     logged,
-    spooled: () => (existsSync(spoolFolder) ? readdirSync(spoolFolder) : []),
+    listSpooled: () => (existsSync(spoolFolder) ? readdirSync(spoolFolder) : []),
     connect,
-    async greeted(connectOptions) {
+    async connectGreeted(connectOptions) {
       const client = await connect(connectOptions)
       await client.reply()
       await client.say('EHLO client.test')
@@ -100,7 +100,7 @@ export async function startTestListener(options: ListenerFixtureOptions = {}): P
 }
 
 /** The message as it came. */
-export const contentOf = ({ content }: TakenMessage): Buffer =>
+export const readContent = ({ content }: CompleteMessage): Buffer =>
   Buffer.from(content.kind === 'bytes' ? content.bytes : Bun.zstdDecompressSync(readFileSync(content.path)))
 
 /** MAIL, RCPT and DATA up to the 354; gives the reply to DATA. */

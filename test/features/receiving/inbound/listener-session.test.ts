@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { LISTENER_LIMITS } from '#features/receiving/inbound/listener-protocol.ts'
 import { InboundServer } from '#features/receiving/inbound/listener-server.ts'
 import { openCertificate } from '#features/receiving/inbound/tls-certificate.ts'
-import type { Destination, Refusal } from '#features/receiving/received/message.ts'
+import type { Destination, Rejection } from '#features/receiving/received/message.ts'
 import { systemClock } from '#platform/clock.ts'
 import { createLog } from '#platform/log.ts'
 import { MiB } from '#platform/units.ts'
@@ -20,7 +20,7 @@ test('the time that a client waits for a reply is no idle time of its own, whate
   mkdirSync(spoolFolder)
   const clock = new ManualClock()
   let asked = Promise.withResolvers<void>()
-  let decided = Promise.withResolvers<Destination | Refusal>()
+  let decided = Promise.withResolvers<Destination | Rejection>()
   const certificate = await openCertificate({
     config: { dataDir, tlsCertFile: '', tlsKeyFile: '' },
     hostname: 'mx.tassis.test',

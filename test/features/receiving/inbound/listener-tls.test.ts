@@ -23,7 +23,7 @@ function certificateFiles(names: readonly string[], times: CertificateOptions = 
 
 /** The name in the certificate that a new session gets. */
 async function nameAt(fixture: ListenerFixture): Promise<string> {
-  await using client = await fixture.greeted()
+  await using client = await fixture.connectGreeted()
   const socket = await client.startTls()
   const certificate = socket.getPeerX509Certificate()
   return certificate?.subjectAltName ?? ''
@@ -65,7 +65,7 @@ describe('the certificate', () => {
     using given = certificateFiles(['first.test'])
     const clock = new ManualClock()
     await using fixture = await startTestListener({ config: given.files, clock })
-    await using client = await fixture.greeted()
+    await using client = await fixture.connectGreeted()
     const before = await nameAt(fixture)
     const renewed = authority.issue(['second.test'])
     writeFileSync(given.tlsCertFile, renewed.cert)
@@ -169,7 +169,7 @@ describe('TLS', () => {
       return output.includes('250 2.6.0')
     }
     const spoken = { old: await speak('tls1_1'), current: await speak('tls1_2') }
-    const [taken] = fixture.taken
+    const [taken] = fixture.received
     expect({ spoken, tls: taken?.tls?.startsWith('TLSv1.2 TLS_ECDHE_') }).toEqual({
       spoken: { old: false, current: true },
       tls: true,
@@ -178,7 +178,7 @@ describe('TLS', () => {
 
   test('forgets what was said in clear (RFC 3207 §4.2), and is begun once', async () => {
     await using fixture = await startTestListener()
-    await using client = await fixture.greeted()
+    await using client = await fixture.connectGreeted()
     const replies = [await client.say('STARTTLS now'), await client.say('MAIL FROM:<ada@sender.test>')]
     await client.startTls()
     for (const line of ['MAIL FROM:<>', 'STARTTLS', 'HELO again.test', 'RCPT TO:<bob@x.test>', 'MAIL FROM:<>', 'QUIT'])
@@ -198,11 +198,11 @@ describe('TLS', () => {
 
   test('that fails is no error of ours', async () => {
     await using fixture = await startTestListener()
-    await using client = await fixture.greeted()
+    await using client = await fixture.connectGreeted()
     await client.say('STARTTLS')
     await client.write('\x16\x03\x01\x00\x05hello')
     await client.closed()
-    await using next = await fixture.greeted()
+    await using next = await fixture.connectGreeted()
     const reply = await next.say('NOOP')
     const levels = await eventually(() => {
       const found = fixture.logged.map(({ level }) => level)

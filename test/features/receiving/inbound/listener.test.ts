@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'bun:test'
 import { randomBytes } from 'node:crypto'
-import type { TakenMessage } from '#features/receiving/received/message.ts'
+import type { CompleteMessage } from '#features/receiving/received/message.ts'
 import { AppError } from '#platform/errors.ts'
 import { GiB, KiB, MiB } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
 import type { RawSmtp } from '#test/support/smtp-client.ts'
-import { beginMessage, contentOf, sendMessage, startTestListener } from './listener-fixture.ts'
+import { beginMessage, readContent, sendMessage, startTestListener } from './listener-fixture.ts'
 
 const MESSAGE = 'Subject: Hello\r\n\r\nHello.\r\n'
 
@@ -14,7 +14,7 @@ async function dialogue(
   fixture: Awaited<ReturnType<typeof startTestListener>>,
   lines: readonly string[],
 ): Promise<string[]> {
-  await using client = await fixture.greeted()
+  await using client = await fixture.connectGreeted()
   const replies: string[] = []
   for (const line of lines) replies.push(await client.say(line))
   return replies
@@ -98,7 +98,7 @@ describe('a session', () => {
 describe('a message', () => {
   test('is handed over with its envelope, over TLS as well as in clear', async () => {
     await using fixture = await startTestListener()
-    await using client = await fixture.greeted()
+    await using client = await fixture.connectGreeted()
     const replies = [
       await client.say('MAIL FROM:<"a b"@Sender.Test> BODY=8BITMIME'),
       await client.say('RCPT TO:<Bob@X.test>'),
@@ -114,7 +114,7 @@ describe('a message', () => {
     await client.say('RCPT TO:<bob@x.test>')
     await client.say('DATA')
     replies.push(await client.say(`${MESSAGE}.`))
-    const [first, second] = fixture.taken
+    const [first, second] = fixture.received
     expect({ replies, first, second: { ...second, tls: second?.tls?.startsWith('TLSv1.3 TLS_') } }).toEqual({
       replies: [
         '250 2.1.0 Accepted',
@@ -163,7 +163,7 @@ describe('a message', () => {
         return onDisk.promise
       },
     })
-    await using client = await fixture.greeted()
+    await using client = await fixture.connectGreeted()
     await beginMessage(client)
     await client.write(`${MESSAGE}.\r\n`)
     let reply: string | undefined
@@ -171,7 +171,7 @@ describe('a message', () => {
       reply = text
     })
     await arrived.promise
-    await using other = await fixture.greeted()
+    await using other = await fixture.connectGreeted()
     const meanwhile = [await other.say('NOOP'), await beginMessage(other), reply]
     onDisk.resolve()
     await replied
@@ -194,9 +194,9 @@ describe('a message', () => {
         if (++calls === 1) throw error()
       },
     })
-    await using client = await fixture.greeted()
+    await using client = await fixture.connectGreeted()
     const replies = [await sendMessage(client, MESSAGE), await sendMessage(client, MESSAGE)]
-    expect({ replies: replies.map((reply) => reply.slice(0, 9)), taken: fixture.taken.length }).toEqual({
+    expect({ replies: replies.map((reply) => reply.slice(0, 9)), taken: fixture.received.length }).toEqual({
       replies: [expected, '250 2.6.0'],
       taken: 1,
     })
@@ -228,25 +228,25 @@ describe('a message', () => {
   ])('%s, and no file is left', async (_, sizeBytes, kind) => {
     let hash: string | undefined
     await using fixture = await startTestListener({
-      async receive({ content }: TakenMessage) {
+      async receive({ content }: CompleteMessage) {
         if (content.kind === 'file') hash = Buffer.from(content.hash).toString('hex')
       },
     })
-    await using client = await fixture.greeted()
+    await using client = await fixture.connectGreeted()
     // No line ends but the last, and nothing that compresses.
     const line = randomBytes(sizeBytes)
       .toString('base64')
       .slice(0, sizeBytes - 2)
     const reply = await sendMessage(client, `${line}\r\n`)
     const expectedHash = new Bun.CryptoHasher('sha256').update(`${line}\r\n`).digest('hex').slice(0, 32)
-    const [taken] = fixture.taken
+    const [taken] = fixture.received
     expect({
       reply,
       kind: taken?.kind,
       sizeBytes: taken?.sizeBytes,
       isWhole: taken?.text === `${line}\r\n`,
       hash,
-      spooled: fixture.spooled(),
+      spooled: fixture.listSpooled(),
     }).toEqual({
       reply: '250 2.6.0 The message is taken in',
       kind,
@@ -259,14 +259,18 @@ describe('a message', () => {
 
   test('over the largest size is refused after its dot, nothing of it is kept, and the next one is taken', async () => {
     await using fixture = await startTestListener({ config: { inboundMaxMessageBytes: MiB } })
-    await using client = await fixture.greeted()
+    await using client = await fixture.connectGreeted()
     const line = `${'x'.repeat(1022)}\r\n`
     const replies = [
       await sendMessage(client, line.repeat(1024)),
       await sendMessage(client, `${line.repeat(1024)}x\r\n`),
       await sendMessage(client, MESSAGE),
     ]
-    expect({ replies, sizes: fixture.taken.map(({ sizeBytes }) => sizeBytes), spooled: fixture.spooled() }).toEqual({
+    expect({
+      replies,
+      sizes: fixture.received.map(({ sizeBytes }) => sizeBytes),
+      spooled: fixture.listSpooled(),
+    }).toEqual({
       replies: [
         '250 2.6.0 The message is taken in',
         '552 5.3.4 Error: message exceeds fixed maximum message size 1048576',
@@ -298,7 +302,7 @@ describe('a message', () => {
 
     test('may be smaller than others, is refused after its dot, and leaves nothing', async () => {
       await using fixture = await startSmall()
-      await using client = await fixture.greeted()
+      await using client = await fixture.connectGreeted()
       const replies: string[] = []
       for (const [lines, ...to] of [
         [1024, 'abuse', 'u-1'],
@@ -311,7 +315,11 @@ describe('a message', () => {
         replies.push(await client.say('.'))
       }
       const taken = '250 2.6.0 The message is taken in'
-      expect({ replies, sizes: fixture.taken.map(({ sizeBytes }) => sizeBytes), spooled: fixture.spooled() }).toEqual({
+      expect({
+        replies,
+        sizes: fixture.received.map(({ sizeBytes }) => sizeBytes),
+        spooled: fixture.listSpooled(),
+      }).toEqual({
         replies: [taken, TOO_LARGE, taken, taken],
         sizes: [MiB, MiB + 1024, 1024],
         spooled: [],
@@ -320,12 +328,12 @@ describe('a message', () => {
 
     test('leaves the disk as soon as it is too large', async () => {
       await using fixture = await startSmall()
-      await using client = await fixture.greeted()
+      await using client = await fixture.connectGreeted()
       await begin(client, 'abuse')
       await client.write(line.repeat(512))
-      const before = await eventually(() => fixture.spooled().length === 1)
+      const before = await eventually(() => fixture.listSpooled().length === 1)
       await client.write(line.repeat(600))
-      expect([before, await eventually(() => fixture.spooled().length === 0)]).toEqual([true, true])
+      expect([before, await eventually(() => fixture.listSpooled().length === 0)]).toEqual([true, true])
     })
 
     test('is refused at RCPT when its size is declared, and a tenant beside it still gets it', async () => {
@@ -354,22 +362,22 @@ describe('a message', () => {
 
   test('that has grown too large leaves the disk before its end', async () => {
     await using fixture = await startTestListener({ config: { inboundMaxMessageBytes: MiB } })
-    await using client = await fixture.greeted()
+    await using client = await fixture.connectGreeted()
     await beginMessage(client)
     const line = `${'x'.repeat(1022)}\r\n`
     await client.write(line.repeat(512))
-    const before = await eventually(() => fixture.spooled().length === 1)
+    const before = await eventually(() => fixture.listSpooled().length === 1)
     await client.write(line.repeat(600))
-    expect([before, await eventually(() => fixture.spooled().length === 0)]).toEqual([true, true])
+    expect([before, await eventually(() => fixture.listSpooled().length === 0)]).toEqual([true, true])
   })
 
   test('of twice the largest size is not read to its end', async () => {
     await using fixture = await startTestListener({ config: { inboundMaxMessageBytes: MiB } })
-    await using client = await fixture.greeted()
+    await using client = await fixture.connectGreeted()
     await beginMessage(client)
     const line = `${'x'.repeat(1022)}\r\n`.repeat(64)
     for (let i = 0; i < 33; i++) void client.write(line)
-    expect([await client.reply(), await client.closed(), fixture.taken]).toEqual([
+    expect([await client.reply(), await client.closed(), fixture.received]).toEqual([
       '552 5.3.4 The message is far too large',
       '',
       [],
@@ -378,14 +386,14 @@ describe('a message', () => {
 
   test('whose client leaves before its end is forgotten, with its file', async () => {
     await using fixture = await startTestListener()
-    const client = await fixture.greeted()
+    const client = await fixture.connectGreeted()
     await beginMessage(client)
     await client.write(`${'x'.repeat(1022)}\r\n`.repeat(512))
     client.destroy()
     // The Worker takes what happens in order: another whole message comes after the end of that connection.
-    await using next = await fixture.greeted()
+    await using next = await fixture.connectGreeted()
     await sendMessage(next, MESSAGE)
-    expect({ taken: fixture.taken.length, spooled: fixture.spooled() }).toEqual({ taken: 1, spooled: [] })
+    expect({ taken: fixture.received.length, spooled: fixture.listSpooled() }).toEqual({ taken: 1, spooled: [] })
   })
 
   test('whose client leaves while it is stored is stored', async () => {
@@ -397,28 +405,28 @@ describe('a message', () => {
         return onDisk.promise
       },
     })
-    const client = await fixture.greeted()
+    const client = await fixture.connectGreeted()
     await beginMessage(client)
     await client.write(`${MESSAGE}.\r\n`)
     await arrived.promise
     client.destroy()
     onDisk.resolve()
-    await using next = await fixture.greeted()
+    await using next = await fixture.connectGreeted()
     const reply = await sendMessage(next, MESSAGE)
-    expect({ reply, taken: fixture.taken.length }).toEqual({ reply: '250 2.6.0 The message is taken in', taken: 2 })
+    expect({ reply, taken: fixture.received.length }).toEqual({ reply: '250 2.6.0 The message is taken in', taken: 2 })
   })
 
   test('that the memory for arriving messages has no room for goes into a file, however small', async () => {
     await using fixture = await startTestListener({ limits: { bufferBytes: 6 * KiB } })
-    await using first = await fixture.greeted()
-    await using second = await fixture.greeted()
+    await using first = await fixture.connectGreeted()
+    await using second = await fixture.connectGreeted()
     await beginMessage(first)
     await first.write('a')
     await beginMessage(second)
     const replies = [await second.say(`${MESSAGE}.`), await first.say(`${MESSAGE}.`)]
     expect({
       replies: replies.map((reply) => reply.slice(0, 3)),
-      kinds: fixture.taken.map(({ kind }) => kind),
+      kinds: fixture.received.map(({ kind }) => kind),
     }).toEqual({
       replies: ['250', '250'],
       kinds: ['file', 'bytes'],
@@ -427,14 +435,14 @@ describe('a message', () => {
 
   test('that the room for files has no place for is told so, and the room is free again', async () => {
     await using fixture = await startTestListener({ limits: { spoolBytes: MiB } })
-    await using client = await fixture.greeted()
+    await using client = await fixture.connectGreeted()
     const large = (sizeBytes: number) => `${randomBytes(sizeBytes).toString('base64').slice(0, sizeBytes)}\r\n`
     const replies = [
       await sendMessage(client, large(2 * MiB - 2)),
       await sendMessage(client, large(MiB)),
       await sendMessage(client, large(MiB)),
     ]
-    expect({ replies, spooled: fixture.spooled() }).toEqual({
+    expect({ replies, spooled: fixture.listSpooled() }).toEqual({
       replies: [
         '452 4.3.1 There is no room for the message; try again later',
         '250 2.6.0 The message is taken in',
@@ -446,10 +454,10 @@ describe('a message', () => {
 
   test('that began while there was room gets no further into what is reserved of the disk', async () => {
     await using fixture = await startTestListener({ config: { minFreeDisk: 1024 * 1024 * GiB } })
-    await using client = await fixture.greeted()
+    await using client = await fixture.connectGreeted()
     const large = randomBytes(MiB).toString('base64').slice(0, MiB)
     const replies = [await sendMessage(client, `${large}\r\n`), await sendMessage(client, MESSAGE)]
-    expect({ replies, spooled: fixture.spooled() }).toEqual({
+    expect({ replies, spooled: fixture.listSpooled() }).toEqual({
       replies: ['452 4.3.1 There is no room for the message; try again later', '250 2.6.0 The message is taken in'],
       spooled: [],
     })
@@ -460,14 +468,14 @@ describe('a message', () => {
     await using fixture = await startTestListener({ limits: { spoolBytes: 3 * MiB } })
     const large = (sizeBytes: number) => randomBytes(sizeBytes).toString('base64').slice(0, sizeBytes)
     const begun = async (localAddress: string, sizeBytes: number) => {
-      const client = await fixture.greeted({ localAddress })
+      const client = await fixture.connectGreeted({ localAddress })
       await beginMessage(client)
       await client.write(large(sizeBytes))
       return client
     }
     await using largest = await begun('127.0.1.1', 2 * MiB - 10)
     await using second = await begun('127.0.1.1', 1.5 * MiB)
-    await using honest = await fixture.greeted({ localAddress: '127.0.1.2' })
+    await using honest = await fixture.connectGreeted({ localAddress: '127.0.1.2' })
     const reply = await sendMessage(honest, `${large(1.5 * MiB)}\r\n`)
     expect([reply, await largest.say('\r\n.'), await second.say('\r\n.')]).toEqual([
       '250 2.6.0 The message is taken in',
@@ -487,7 +495,7 @@ describe('a message', () => {
       { stdout: 'pipe', stderr: 'pipe' },
     )
     const output = await new Response(swaks.stdout).text()
-    const [taken] = fixture.taken
+    const [taken] = fixture.received
     expect({
       code: await swaks.exited,
       said: output.includes('250 2.6.0 The message is taken in'),
@@ -506,10 +514,10 @@ describe('a message', () => {
     let content: Buffer | undefined
     await using fixture = await startTestListener({
       async receive(message) {
-        content = contentOf(message)
+        content = readContent(message)
       },
     })
-    await using client = await fixture.greeted()
+    await using client = await fixture.connectGreeted()
     // Every octet but those that end lines.
     const octets = Buffer.from(
       Array.from({ length: 256 }, (_, octet) => octet).filter((octet) => octet !== 10 && octet !== 13),

@@ -3,9 +3,9 @@ import { randomBytes } from 'node:crypto'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { App } from '#features/core/app/app.ts'
-import { filePrefix, givenUp } from '#features/receiving/inbound/parse-protocol.ts'
-import { createParser, type ParseAnswer, type ParseRequest, type Parser } from '#features/receiving/inbound/parser.ts'
-import { slicesOfFrames } from '#platform/content/frames.ts'
+import { createGivenUpResult, filePrefix } from '#features/receiving/inbound/parse-protocol.ts'
+import { createParser, type ParseRequest, type ParseResult, type Parser } from '#features/receiving/inbound/parser.ts'
+import { readFrames } from '#platform/content/frames.ts'
 import { seconds } from '#platform/units.ts'
 import { startWorker } from '#platform/workers.ts'
 import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/unknown.ts'
@@ -16,7 +16,7 @@ import { ManualClock } from '#test/support/manual-clock.ts'
 const NEVER = Promise.withResolvers<never>().promise
 
 /** Knows what a test says; names with `silent` in them are never answered. */
-function resolverOf(texts: Readonly<Record<string, string>> = {}): Resolver & { readonly asked: string[] } {
+function createStubResolver(texts: Readonly<Record<string, string>> = {}): Resolver & { readonly asked: string[] } {
   const asked: string[] = []
   const ask = (name: string): Promise<Answer<never>> => {
     asked.push(name)
@@ -46,11 +46,11 @@ interface Bench extends AsyncDisposable {
   readonly clock: ManualClock
   /** Every Worker that was started, in order. */
   readonly workers: readonly Worker[]
-  readonly resolver: ReturnType<typeof resolverOf>
+  readonly resolver: ReturnType<typeof createStubResolver>
   /** Stores a message and gives the request to parse it. */
   request(raw: string | Uint8Array, more?: Partial<ParseRequest>): Promise<ParseRequest>
   /** Stores and parses a message. */
-  parse(raw: string | Uint8Array, more?: Partial<ParseRequest>): Promise<ParseAnswer>
+  parse(raw: string | Uint8Array, more?: Partial<ParseRequest>): Promise<ParseResult>
 }
 
 async function createBench(texts?: Readonly<Record<string, string>>): Promise<Bench> {
@@ -58,7 +58,7 @@ async function createBench(texts?: Readonly<Record<string, string>>): Promise<Be
   const service = await createTestApp({ clock })
   const { app } = service
   const workers: Worker[] = []
-  const resolver = resolverOf(texts)
+  const resolver = createStubResolver(texts)
   const { config, log } = app
   const parser = createParser({ config, clock, log, resolver }, () => {
     const worker = startWorker('parse')
@@ -99,11 +99,11 @@ const message = (subject: string, from = 'ann@sender.example'): string =>
   `From: ${from}\r\nSubject: ${subject}\r\n\r\nhello\r\n`
 
 /** Half a minute in which the main thread hears nothing, because it hears nothing before the test awaits something. */
-function halfAMinute(clock: ManualClock): void {
+function passHalfMinute(clock: ManualClock): void {
   for (let look = 0; look < 3; look++) clock.advance(seconds(10))
 }
 
-const LONG = 'It takes longer than 30 seconds to parse.'
+const TOO_SLOW = 'It takes longer than 30 seconds to parse.'
 
 // Proves: inbound-32
 test('a message is read from the store, parsed, freed of quotations and authenticated', async () => {
@@ -221,7 +221,7 @@ test('attachments of every encoding arrive byte for byte, whatever they share a 
     [200_000, 200_000, undefined],
   ])
   const path = parsed?.attachments[0]?.file?.path ?? ''
-  expect(Buffer.concat([...slicesOfFrames(path)]).equals(large)).toBe(true)
+  expect(Buffer.concat([...readFrames(path)]).equals(large)).toBe(true)
   expect(large.subarray(0, 200_000).equals(parsed?.attachments[4]?.content ?? new Uint8Array())).toBe(true)
 })
 
@@ -262,8 +262,8 @@ describe('a Worker that dies', () => {
     await bench.parse(message('first'))
     const request = await bench.request(message('endless'))
     const endless = bench.parser.parse(request)
-    halfAMinute(bench.clock)
-    expect(await endless).toEqual(givenUp(LONG))
+    passHalfMinute(bench.clock)
+    expect(await endless).toEqual(createGivenUpResult(TOO_SLOW))
     expect((await bench.parse(message('next'))).message?.subject).toBe('next')
     expect(bench.workers.length).toBe(2)
   })
@@ -287,12 +287,12 @@ describe('a Worker that dies', () => {
     await bench.parse(message('first'))
     const request = await bench.request(message('endless'))
     const endless = bench.parser.parse(request)
-    const others: Promise<ParseAnswer>[] = []
+    const others: Promise<ParseResult>[] = []
     for (let look = 0; look < 6; look++) {
       bench.clock.advance(seconds(5))
       others.push(bench.parser.parse(request))
     }
-    expect((await endless).problem).toBe(LONG)
+    expect((await endless).problem).toBe(TOO_SLOW)
     expect((await Promise.all(others)).map(({ message: parsed }) => parsed?.subject)).toEqual(
       others.map(() => 'endless'),
     )
@@ -306,7 +306,7 @@ describe('a Worker that dies', () => {
     while (!bench.resolver.asked.some((name) => name.includes('silent'))) await Bun.sleep(1)
     const request = await bench.request(message('innocent'))
     const innocent = bench.parser.parse(request)
-    halfAMinute(bench.clock)
+    passHalfMinute(bench.clock)
     const { message: parsed, authentication } = await silent
     expect([parsed?.subject, authentication]).toEqual(['silent', UNKNOWN_AUTHENTICATION])
     expect((await innocent).message?.subject).toBe('innocent')
@@ -320,14 +320,14 @@ describe('a Worker that dies', () => {
     while (!bench.resolver.asked.some((name) => name.includes('silent'))) await Bun.sleep(1)
     const request = await bench.request(message('guilty'))
     const guilty = bench.parser.parse(request)
-    halfAMinute(bench.clock)
+    passHalfMinute(bench.clock)
     await silent
     const again = bench.workers[1]
     if (!again) throw new Error('no second Worker')
     // It starts before it is ended, as one that a message ends does.
     await new Promise((resolve) => again.addEventListener('message', resolve, { once: true }))
-    halfAMinute(bench.clock)
-    expect((await guilty).problem).toBe(LONG)
+    passHalfMinute(bench.clock)
+    expect((await guilty).problem).toBe(TOO_SLOW)
   })
 
   test('a Worker that ends by itself is replaced', async () => {

@@ -6,19 +6,19 @@ import { listMessages } from '#features/receiving/agent-mailboxes/messages.ts'
 import { listReports } from '#features/receiving/domain-reports/store.ts'
 import { findInbound, listInbound, UNROUTED_DROPPED_METRIC } from '#features/receiving/inbound/inbound-emails.ts'
 import {
-  type ParseAnswer,
   type ParseRequest,
+  type ParseResult,
   type Parser,
-  ParserUnavailable,
+  ParserUnavailableError,
 } from '#features/receiving/inbound/parser.ts'
 import { InboundProcessor } from '#features/receiving/inbound/process.ts'
-import { countWaiting } from '#features/receiving/inbound/receipts.ts'
+import { countQueueEntries } from '#features/receiving/inbound/receipts.ts'
 import { receiveMessage } from '#features/receiving/inbound/receive.ts'
-import { inboundCode, inboundStatusName } from '#features/receiving/inbound/status.ts'
+import { inboundStatusCode, inboundStatusName } from '#features/receiving/inbound/status.ts'
 import { MAX_UNROUTED, MAX_UNROUTED_BYTES } from '#features/receiving/inbound/store.ts'
 import { listOperatorMail } from '#features/receiving/postmaster/store.ts'
 import type { Destination } from '#features/receiving/received/message.ts'
-import { bodyText } from '#features/receiving/received/parts.ts'
+import { readBodyText } from '#features/receiving/received/parts.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { createRoute } from '#features/webhooks/inbound-routes/inbound-routes.ts'
 import { formatUuid } from '#platform/ids.ts'
@@ -60,11 +60,11 @@ const MESSAGE: ParsedMessage = {
   ],
   isAutomatic: false,
 }
-const PARSED: ParseAnswer = { message: MESSAGE, strippedText: null, authentication: UNKNOWN_AUTHENTICATION }
+const PARSED: ParseResult = { message: MESSAGE, strippedText: null, authentication: UNKNOWN_AUTHENTICATION }
 
 /** A parser that answers what the test wants. */
-function parserOf(
-  answer: (request: ParseRequest) => Promise<ParseAnswer>,
+function createStubParser(
+  answer: (request: ParseRequest) => Promise<ParseResult>,
 ): Parser & { readonly asked: ParseRequest[] } {
   const asked: ParseRequest[] = []
   return {
@@ -115,7 +115,7 @@ const to = (...localParts: string[]): Destination[] =>
     domainId,
   }))
 
-const take = (
+const accept = (
   destinations: readonly Destination[],
   text = 'Subject: Hello\r\n\r\nHello.\r\n',
   { mailFrom = 'ada@sender.test', sourceIp = '192.0.2.1' } = {},
@@ -138,7 +138,7 @@ function begin(parser: Parser): InboundProcessor {
 }
 
 /** Runs a test in which what waits for another try waits for milliseconds. */
-async function hurried(run: () => Promise<void>): Promise<void> {
+async function runOutOfTime(run: () => Promise<void>): Promise<void> {
   const { clock } = service.app
   const { after } = clock
   const soon = (delayMs: number): number =>
@@ -174,8 +174,8 @@ async function kill(processor: InboundProcessor): Promise<void> {
 }
 
 /** The process dies while so many messages are being parsed; gives how many those were. */
-async function dies(inHand: number): Promise<number> {
-  const stuck = parserOf(() => new Promise(() => {}))
+async function die(inHand: number): Promise<number> {
+  const stuck = createStubParser(() => new Promise(() => {}))
   const processor = begin(stuck)
   await eventually(() => stuck.asked.length === inHand)
   await kill(processor)
@@ -191,7 +191,7 @@ const stored = () =>
   }))
 
 const processed = (count: number) =>
-  eventually(() => countWaiting(service.app.db) === 0 && stored().length === count && stored())
+  eventually(() => countQueueEntries(service.app.db) === 0 && stored().length === count && stored())
 
 const inboundEvents = () =>
   service.app.db
@@ -202,8 +202,8 @@ describe('a message for a domain', () => {
   // Proves: inbound-7
   test('is stored under its route with all its parts, and told by one event', async () => {
     await route('support')
-    begin(parserOf(async () => PARSED))
-    await take(to('support'))
+    begin(createStubParser(async () => PARSED))
+    await accept(to('support'))
     expect(await processed(1)).toEqual([
       { rcptTo: ['support@inbound.test'], status: 'received', route: true, subject: 'Hello' },
     ])
@@ -212,11 +212,11 @@ describe('a message for a domain', () => {
     expect(inboundEvents()).toHaveLength(1)
     const email = findInbound(service.app.db, actor.accountId, id)
     if (!email) throw new Error('the event names no inbound email')
-    expect([bodyText(service.app, email.textRef), bodyText(service.app, email.htmlRef)]).toEqual([
+    expect([readBodyText(service.app, email.textRef), readBodyText(service.app, email.htmlRef)]).toEqual([
       'Hello.',
       '<p>Hello.</p>',
     ])
-    expect(JSON.parse(bodyText(service.app, email.headersRef) ?? '')).toEqual(MESSAGE.headers)
+    expect(JSON.parse(readBodyText(service.app, email.headersRef) ?? '')).toEqual(MESSAGE.headers)
     const [attachment] = email.attachments
     expect(attachment).toMatchObject({ filename: 'a.bin', size: 3 })
     expect(service.app.content.get(attachment?.ref ?? 0)).toEqual(new Uint8Array([1, 2, 3]))
@@ -225,8 +225,8 @@ describe('a message for a domain', () => {
 
   // Proves: inbound-7
   test('without a route is kept, and nobody is told', async () => {
-    begin(parserOf(async () => PARSED))
-    await take(to('nobody'))
+    begin(createStubParser(async () => PARSED))
+    await accept(to('nobody'))
     expect(await processed(1)).toEqual([
       { rcptTo: ['nobody@inbound.test'], status: 'no_route', route: false, subject: 'Hello' },
     ])
@@ -236,8 +236,8 @@ describe('a message for a domain', () => {
   test('is one inbound email for each route, however many of its recipients fall to it', async () => {
     await route('support')
     await route('sales')
-    begin(parserOf(async () => PARSED))
-    await take(to('support', 'sales', 'support+2', 'x', 'y'))
+    begin(createStubParser(async () => PARSED))
+    await accept(to('support', 'sales', 'support+2', 'x', 'y'))
     expect((await processed(3)).toSorted((a, b) => a.rcptTo.length - b.rcptTo.length)).toEqual([
       { rcptTo: ['sales@inbound.test'], status: 'received', route: true, subject: 'Hello' },
       expect.objectContaining({ rcptTo: expect.any(Array), subject: 'Hello' }),
@@ -256,9 +256,15 @@ describe('a message for a domain', () => {
   test('that cannot be parsed reaches its route and its mailbox with its header, its reason and its raw form', async () => {
     await agentMailbox()
     await route('support')
-    begin(parserOf(async () => ({ problem: 'Too deep.', strippedText: null, authentication: UNKNOWN_AUTHENTICATION })))
+    begin(
+      createStubParser(async () => ({
+        problem: 'Too deep.',
+        strippedText: null,
+        authentication: UNKNOWN_AUTHENTICATION,
+      })),
+    )
     const text = 'From: Ada <ada@sender.test>\r\nSubject: =?utf-8?q?Gr=C3=BC=C3=9Fe?=\r\nX-Own: 1\r\n\r\nHello.\r\n'
-    await take(to('agent', 'support'), text)
+    await accept(to('agent', 'support'), text)
     expect(await processed(1)).toEqual([
       { rcptTo: ['support@inbound.test'], status: 'failed', route: true, subject: 'Grüße' },
     ])
@@ -267,7 +273,7 @@ describe('a message for a domain', () => {
       'Too deep.',
       Buffer.from(text).length,
     ])
-    expect(JSON.parse(bodyText(service.app, email?.headersRef ?? null) ?? '')).toEqual([
+    expect(JSON.parse(readBodyText(service.app, email?.headersRef ?? null) ?? '')).toEqual([
       ['From', 'Ada <ada@sender.test>'],
       ['Subject', 'Grüße'],
       ['X-Own', '1'],
@@ -309,12 +315,12 @@ describe('a domain with as many messages without a route as it may have', () => 
   const unrouted = () => rowsWhere('route_id IS NULL')
   const rowsWhere = (condition: string): number =>
     service.app.db.query<{ n: number }, []>(`SELECT count(*) AS n FROM inbound_emails WHERE ${condition}`).get()?.n ?? 0
-  const settled = () => eventually(() => countWaiting(service.app.db) === 0)
+  const settled = () => eventually(() => countQueueEntries(service.app.db) === 0)
 
   /** One that came in, and as many more of so many octets that together they are `count`. */
   async function fill(count: number, sizeBytes: number): Promise<void> {
-    begin(parserOf(async () => PARSED))
-    await take(to('nobody'))
+    begin(createStubParser(async () => PARSED))
+    await accept(to('nobody'))
     await settled()
     const columns = service.app.db
       .query<{ name: string }, []>(
@@ -332,7 +338,7 @@ describe('a domain with as many messages without a route as it may have', () => 
   // Proves: inbound-11
   test('drops the oldest for the newest, counts them, and keeps nothing of what they brought', async () => {
     await fill(MAX_UNROUTED, 100)
-    for (const name of ['invented', 'made-up']) await take(to(name))
+    for (const name of ['invented', 'made-up']) await accept(to(name))
     await settled()
     const dropped = service.app.db
       .query<{ value: number }, [string]>('SELECT value FROM counters WHERE metric = ?')
@@ -358,7 +364,7 @@ describe('a domain with as many messages without a route as it may have', () => 
   // Proves: inbound-11
   test('drops as many of the oldest as a large message needs', async () => {
     await fill(3, MAX_UNROUTED_BYTES / 2 - 10)
-    await take(to('large'))
+    await accept(to('large'))
     await settled()
     expect({
       unrouted: unrouted(),
@@ -376,20 +382,26 @@ describe('a domain with as many messages without a route as it may have', () => 
     await route('support')
     await createMailbox(service.app, actor, { local_part: 'agent', domain_id: domainUuid })
     await fill(MAX_UNROUTED, 100)
-    await take(to('support', 'nobody'))
+    await accept(to('support', 'nobody'))
     await settled()
     expect(rowsWhere('route_id IS NOT NULL')).toBe(1)
     for (const processor of processors) await processor.stop(0)
-    begin(parserOf(async () => ({ problem: 'Too deep.', strippedText: null, authentication: UNKNOWN_AUTHENTICATION })))
-    await take(to('nobody', 'agent'))
+    begin(
+      createStubParser(async () => ({
+        problem: 'Too deep.',
+        strippedText: null,
+        authentication: UNKNOWN_AUTHENTICATION,
+      })),
+    )
+    await accept(to('nobody', 'agent'))
     await settled()
-    expect({ unrouted: unrouted(), failed: rowsWhere(`status = ${inboundCode('failed')}`) }).toEqual({
+    expect({ unrouted: unrouted(), failed: rowsWhere(`status = ${inboundStatusCode('failed')}`) }).toEqual({
       unrouted: MAX_UNROUTED,
       failed: 1,
     })
     const other = await createTestAccount(service.app)
     const { domain } = await createDomain(service.app, other, 'other.test')
-    await take([{ kind: 'domain', address: 'x@other.test', accountId: other.accountId, domainId: domain.id }])
+    await accept([{ kind: 'domain', address: 'x@other.test', accountId: other.accountId, domainId: domain.id }])
     await settled()
     expect(rowsWhere(`domain_id = ${domain.id}`)).toBe(1)
   })
@@ -415,8 +427,8 @@ describe('a report about the mail of a domain', () => {
       endMs: null,
       content: Buffer.from('<feedback/>'),
     }
-    begin(parserOf(async () => ({ ...PARSED, report: { kind: 'aggregate', report } })))
-    await take([{ kind: 'host', address: 'dmarc-reports@mail.tassis.test' }])
+    begin(createStubParser(async () => ({ ...PARSED, report: { kind: 'aggregate', report } })))
+    await accept([{ kind: 'host', address: 'dmarc-reports@mail.tassis.test' }])
     await processed(0)
     return puts
   }
@@ -439,22 +451,22 @@ describe('a report about the mail of a domain', () => {
 
 describe('a message is processed once', () => {
   test('whatever was in the queue at the start is taken up', async () => {
-    await take(to('a'))
-    await take(to('b'))
-    begin(parserOf(async () => PARSED))
+    await accept(to('a'))
+    await accept(to('b'))
+    begin(createStubParser(async () => PARSED))
     expect(await processed(2)).toHaveLength(2)
   })
 
   // Proves: inbound-28
   test('when the service ends in the middle, nothing of it has happened, and the next start does it', async () => {
-    await take(to('a'))
-    const stuck = parserOf(() => new Promise(() => {}))
+    await accept(to('a'))
+    const stuck = createStubParser(() => new Promise(() => {}))
     const first = begin(stuck)
     await eventually(() => stuck.asked.length === 1)
     // The parser never answers: what was in hand is left as it is.
     await first.stop(0)
-    expect([countWaiting(service.app.db), stored()]).toEqual([1, []])
-    begin(parserOf(async () => PARSED))
+    expect([countQueueEntries(service.app.db), stored()]).toEqual([1, []])
+    begin(createStubParser(async () => PARSED))
     expect(await processed(1)).toHaveLength(1)
   })
 
@@ -466,10 +478,10 @@ describe('a message is processed once', () => {
       value: (...given: Parameters<typeof put>) =>
         failures-- > 0 ? Promise.reject(new Error('no room')) : put(...given),
     })
-    await hurried(async () => {
-      const parser = parserOf(async () => PARSED)
+    await runOutOfTime(async () => {
+      const parser = createStubParser(async () => PARSED)
       begin(parser)
-      await take(to('a'))
+      await accept(to('a'))
       await processed(1)
       expect([parser.asked.length, stored()[0]?.status]).toEqual([5, 'no_route'])
     })
@@ -477,14 +489,14 @@ describe('a message is processed once', () => {
 
   test('one that can never be read holds nobody up, and is stored as failed in the end', async () => {
     const { app } = service
-    await take(to('broken'))
-    await hurried(async () => {
+    await accept(to('broken'))
+    await runOutOfTime(async () => {
       const [broken] = app.db.query<{ ref: number }, []>('SELECT raw_ref AS ref FROM inbound_receipts').all()
-      const parser = parserOf(async ({ rawRef }) => {
+      const parser = createStubParser(async ({ rawRef }) => {
         if (rawRef === broken?.ref) throw new Error('the raw message could not be read: content part is missing')
         return PARSED
       })
-      for (let number = 0; number < 50; number++) await take(to(`good${number}`), `Subject: ${number}\r\n\r\nx\r\n`)
+      for (let number = 0; number < 50; number++) await accept(to(`good${number}`), `Subject: ${number}\r\n\r\nx\r\n`)
       begin(parser)
       const all = await processed(51)
       expect(all.filter(({ status }) => status === 'failed')).toEqual([
@@ -500,13 +512,13 @@ describe('a message is processed once', () => {
     app.db.run(
       "CREATE TRIGGER bad BEFORE INSERT ON inbound_emails WHEN new.subject = 'bad' BEGIN SELECT RAISE(ABORT, 'a bug'); END",
     )
-    for (let number = 0; number < 40; number++) await take(to('bad'), `Subject: ${number}\r\n\r\nbad\r\n`)
-    await take(to('good'), 'Subject: good\r\n\r\ngood\r\n')
+    for (let number = 0; number < 40; number++) await accept(to('bad'), `Subject: ${number}\r\n\r\nbad\r\n`)
+    await accept(to('good'), 'Subject: good\r\n\r\ngood\r\n')
     const rows = app.db.query<{ ref: number }, []>('SELECT raw_ref AS ref FROM inbound_receipts ORDER BY id').all()
     const good = rows.at(-1)?.ref
-    await hurried(async () => {
+    await runOutOfTime(async () => {
       begin(
-        parserOf(async ({ rawRef }) =>
+        createStubParser(async ({ rawRef }) =>
           rawRef === good ? PARSED : { ...PARSED, message: { ...MESSAGE, subject: 'bad' } },
         ),
       )
@@ -519,25 +531,25 @@ describe('a message is processed once', () => {
 
   // Proves: inbound-23
   test('ends of the service in order count for nothing, however often a message was in hand', async () => {
-    await take(to('a'))
+    await accept(to('a'))
     for (let times = 0; times < 4; times++) {
-      const stuck = parserOf(() => new Promise(() => {}))
+      const stuck = createStubParser(() => new Promise(() => {}))
       const processor = begin(stuck)
       await eventually(() => stuck.asked.length === 1)
       await processor.stop(0)
     }
-    begin(parserOf(async () => PARSED))
+    begin(createStubParser(async () => PARSED))
     expect(await processed(1)).toMatchObject([{ status: 'no_route' }])
   })
 
   test('those with which the process died are tried one by one, so that none is given up for another', async () => {
-    for (const name of ['a', 'b', 'c']) await take(to(name))
+    for (const name of ['a', 'b', 'c']) await accept(to(name))
     service.app.db.run('UPDATE inbound_receipts SET attempts = 2')
-    for (const name of ['d', 'e', 'f']) await take(to(name))
+    for (const name of ['d', 'e', 'f']) await accept(to(name))
     let inHand = 0
     const together: number[] = []
     begin(
-      parserOf(async () => {
+      createStubParser(async () => {
         together.push(++inHand)
         await Bun.sleep(5)
         inHand--
@@ -558,12 +570,12 @@ describe('a message is processed once', () => {
       enabled: true,
       rules: [{ reply: { text_body: 'Thanks.' } }],
     })
-    await take(to('agent'))
+    await accept(to('agent'))
     // The first time nobody had found out that it was alone.
-    for (let times = 0; times < 4; times++) await dies(1)
-    const parser = parserOf(async () => PARSED)
+    for (let times = 0; times < 4; times++) await die(1)
+    const parser = createStubParser(async () => PARSED)
     const processor = begin(parser)
-    await eventually(() => countWaiting(service.app.db) === 0)
+    await eventually(() => countQueueEntries(service.app.db) === 0)
     // Whoever answers has done so by then.
     await processor.stop()
     const [message] = inMailbox()
@@ -585,48 +597,48 @@ describe('a message is processed once', () => {
   })
 
   test('one over whose header too the service dies is stored without it', async () => {
-    await take(to('a'))
+    await accept(to('a'))
     service.app.db.run('UPDATE inbound_receipts SET attempts = 6')
-    begin(parserOf(async () => PARSED))
+    begin(createStubParser(async () => PARSED))
     expect(await processed(1)).toEqual([{ rcptTo: ['a@inbound.test'], status: 'failed', route: false, subject: '' }])
   })
 
   // Proves: inbound-23
   test('deaths of the process count for a message only when it was in hand alone, however many there are', async () => {
-    for (const name of ['a', 'b', 'c', 'd']) await take(to(name))
+    for (const name of ['a', 'b', 'c', 'd']) await accept(to(name))
     // All four in hand together: one death that counts for none of them.
-    await dies(4)
+    await die(4)
     expect(attempts()).toEqual([1, 1, 1, 1])
     // From now on one at a time, and each death meets another one.
     const together: number[] = []
-    for (let times = 0; times < 8; times++) together.push(await dies(1))
+    for (let times = 0; times < 8; times++) together.push(await die(1))
     expect({ together, attempts: attempts() }).toEqual({
       together: Array.from({ length: 8 }, () => 1),
       attempts: [3, 3, 3, 3],
     })
-    begin(parserOf(async () => PARSED))
+    begin(createStubParser(async () => PARSED))
     expect((await processed(4)).map(({ status }) => status)).toEqual(Array.from({ length: 4 }, () => 'no_route'))
   })
 
   // Proves: inbound-23
   test('one that kills the process whenever it is parsed is given up alone, after the others have passed', async () => {
-    await take(to('poison'), 'Subject: poison\r\n\r\nx\r\n')
-    for (const name of ['a', 'b', 'c']) await take(to(name))
+    await accept(to('poison'), 'Subject: poison\r\n\r\nx\r\n')
+    for (const name of ['a', 'b', 'c']) await accept(to(name))
     const [poison] = service.app.db
       .query<{ ref: number }, []>('SELECT raw_ref AS ref FROM inbound_receipts ORDER BY id')
       .all()
     let starts = 0
-    while (countWaiting(service.app.db) > 0) {
+    while (countQueueEntries(service.app.db) > 0) {
       const died = Promise.withResolvers<void>()
       const processor = begin(
-        parserOf(({ rawRef }) => {
+        createStubParser(({ rawRef }) => {
           if (rawRef === poison?.ref) died.resolve()
           // What is parsed beside it is cut off with it.
           return rawRef === poison?.ref || starts === 0 ? new Promise(() => {}) : Promise.resolve(PARSED)
         }),
       )
-      await Promise.race([died.promise, eventually(() => countWaiting(service.app.db) === 0)])
-      if (countWaiting(service.app.db) > 0) await kill(processor)
+      await Promise.race([died.promise, eventually(() => countQueueEntries(service.app.db) === 0)])
+      if (countQueueEntries(service.app.db) > 0) await kill(processor)
       starts++
     }
     expect(stored().map(({ rcptTo: [address], status, subject }) => [address, status, subject])).toEqual(
@@ -642,9 +654,9 @@ describe('a message is processed once', () => {
   test.each(['ENOSPC', 'EMFILE', 'EIO', 'SQLITE_BUSY', 'SQLITE_FULL', 'SQLITE_IOERR_WRITE'])(
     'an attempt that ends with %s counts for nothing, though the process dies before the next one',
     async (code) => {
-      await take(to('a'))
-      await dies(1)
-      const parser = parserOf(() => Promise.reject(Object.assign(new Error(code), { code })))
+      await accept(to('a'))
+      await die(1)
+      const parser = createStubParser(() => Promise.reject(Object.assign(new Error(code), { code })))
       const processor = begin(parser)
       await eventually(() => parser.asked.length === 1 && attempts()[0] === 1)
       await kill(processor)
@@ -653,14 +665,14 @@ describe('a message is processed once', () => {
   )
 
   test('a disk that fails and a parser that cannot be started are no fault of a message, however long it takes', async () => {
-    await hurried(async () => {
+    await runOutOfTime(async () => {
       const failures = [
         ...Array.from({ length: 10 }, () => Object.assign(new Error('no space left on device'), { code: 'ENOSPC' })),
-        ...Array.from({ length: 10 }, () => new ParserUnavailable('the parse worker could not be started')),
+        ...Array.from({ length: 10 }, () => new ParserUnavailableError('the parse worker could not be started')),
       ]
-      await take(to('a'))
+      await accept(to('a'))
       begin(
-        parserOf(async () => {
+        createStubParser(async () => {
           const failure = failures.pop()
           if (failure) throw failure
           return PARSED
@@ -673,10 +685,10 @@ describe('a message is processed once', () => {
   })
 
   test('a message whose domain was deleted meanwhile leaves the queue', async () => {
-    await take(to('a'))
+    await accept(to('a'))
     service.app.db.run('PRAGMA foreign_keys = OFF')
     service.app.db.run('DELETE FROM domains')
-    begin(parserOf(async () => PARSED))
+    begin(createStubParser(async () => PARSED))
     expect(await processed(0)).toEqual([])
   })
 })
@@ -684,7 +696,7 @@ describe('a message is processed once', () => {
 describe('turns', () => {
   /** A message for an account that has no more than its number. */
   const handIn = (mailFrom: string, sourceIp: string, accountId: number, text?: string) =>
-    take([{ kind: 'domain', address: 'a@inbound.test', accountId, domainId }], text, { mailFrom, sourceIp })
+    accept([{ kind: 'domain', address: 'a@inbound.test', accountId, domainId }], text, { mailFrom, sourceIp })
   /** Who sent what the parser got, in order. Nothing is ever parsed. */
   const order = async (count: number): Promise<string[]> => {
     const mailFrom: string[] = []
@@ -729,13 +741,13 @@ describe('turns', () => {
        WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < 1819)
        SELECT mail_from, destinations, source_ip, helo, raw_ref, size_bytes, received_at FROM inbound_receipts, n`,
     )
-    const ended = Promise.withResolvers<ParseAnswer>()
-    const processor = begin(parserOf(() => ended.promise))
+    const ended = Promise.withResolvers<ParseResult>()
+    const processor = begin(createStubParser(() => ended.promise))
     await using fixture = await startTestListener({
-      decide: (address, sourceIp) => processor.refusalFor(sourceIp) ?? { kind: 'host', address },
+      decide: (address, sourceIp) => processor.findRejection(sourceIp) ?? { kind: 'host', address },
     })
-    await using client = await fixture.greeted()
-    await using other = await fixture.greeted({ localAddress: '127.0.0.2' })
+    await using client = await fixture.connectGreeted()
+    await using other = await fixture.connectGreeted({ localAddress: '127.0.0.2' })
     const rcpt = async (from: typeof client) => {
       await from.say('RSET')
       await from.say('MAIL FROM:<>')
@@ -744,7 +756,7 @@ describe('turns', () => {
     for (let n = 0; n < 3; n++) service.app.mailReceived.emit()
     const replies = [await rcpt(client), await rcpt(other)]
     ended.resolve(PARSED)
-    await eventually(() => countWaiting(service.app.db) === 0)
+    await eventually(() => countQueueEntries(service.app.db) === 0)
     replies.push(await rcpt(client))
     expect(replies).toEqual([
       '452 4.3.2 Too many messages from your network wait to be processed; try again later',
@@ -765,9 +777,9 @@ describe('turns', () => {
 
 describe('DNS that says nothing', () => {
   test('has 20 seconds for a message, and less the more messages wait for it', async () => {
-    const parser = parserOf(() => new Promise(() => {}))
+    const parser = createStubParser(() => new Promise(() => {}))
     const processor = begin(parser)
-    for (let n = 0; n < 130; n++) await take(to(`n${n}`), undefined, { sourceIp: `192.0.2.${n}` })
+    for (let n = 0; n < 130; n++) await accept(to(`n${n}`), undefined, { sourceIp: `192.0.2.${n}` })
     await eventually(() => parser.asked.length >= 128)
     await processor.stop(0)
     expect(parser.asked.map(({ authenticationMs }) => authenticationMs)).toEqual(
@@ -776,15 +788,15 @@ describe('DNS that says nothing', () => {
   })
 
   test('leaves a quarter of the places to networks whose mail does not wait for it', async () => {
-    const parser = parserOf(() => new Promise(() => {}))
+    const parser = createStubParser(() => new Promise(() => {}))
     begin(parser)
     const count = async (sourceIp: string, expected: number) => {
-      for (let n = 0; n < 100; n++) await take(to('a'), undefined, { sourceIp, mailFrom: `a@${sourceIp}` })
+      for (let n = 0; n < 100; n++) await accept(to('a'), undefined, { sourceIp, mailFrom: `a@${sourceIp}` })
       await eventually(() => parser.asked.length >= expected)
     }
     await count('192.0.2.1', 96)
     await count('192.0.2.2', 97)
-    await take(to('a'), undefined, { sourceIp: '192.0.2.3', mailFrom: 'one@192.0.2.3' })
+    await accept(to('a'), undefined, { sourceIp: '192.0.2.3', mailFrom: 'one@192.0.2.3' })
     await eventually(() => parser.asked.length >= 98)
     expect(parser.asked.map(({ mailFrom }) => mailFrom).slice(95)).toEqual([
       'a@192.0.2.1',
@@ -794,9 +806,9 @@ describe('DNS that says nothing', () => {
   })
 
   test('has 2 seconds for a message with which the process died, because all others wait', async () => {
-    await take(to('a'))
+    await accept(to('a'))
     service.app.db.run('UPDATE inbound_receipts SET attempts = 1')
-    const parser = parserOf(async () => PARSED)
+    const parser = createStubParser(async () => PARSED)
     begin(parser)
     await processed(1)
     expect(parser.asked.map(({ authenticationMs }) => authenticationMs)).toEqual([2_000])

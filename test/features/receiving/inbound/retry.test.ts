@@ -5,13 +5,13 @@ import { listMessages, searchMessages } from '#features/receiving/agent-mailboxe
 import { type InboundEmail, listInbound } from '#features/receiving/inbound/inbound-emails.ts'
 import type { Parser } from '#features/receiving/inbound/parser.ts'
 import { InboundProcessor } from '#features/receiving/inbound/process.ts'
-import { countWaiting } from '#features/receiving/inbound/receipts.ts'
+import { countQueueEntries } from '#features/receiving/inbound/receipts.ts'
 import { receiveMessage } from '#features/receiving/inbound/receive.ts'
 import { listUnparsed, retryOperatorMail, retryUnparsed } from '#features/receiving/inbound/retry.ts'
 import { inboundStatusName } from '#features/receiving/inbound/status.ts'
-import { inboundDelivered } from '#features/receiving/inbound/webhook.ts'
+import { markInboundDelivered } from '#features/receiving/inbound/webhook.ts'
 import { listOperatorMail } from '#features/receiving/postmaster/store.ts'
-import { bodyText } from '#features/receiving/received/parts.ts'
+import { readBodyText } from '#features/receiving/received/parts.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { createRoute } from '#features/webhooks/inbound-routes/inbound-routes.ts'
 import { formatUuid } from '#platform/ids.ts'
@@ -78,7 +78,7 @@ async function giveUp(localParts: readonly string[], attempts = 4, raw = MESSAGE
   service.app.db.run('UPDATE inbound_receipts SET attempts = ?', [attempts])
   const processor = new InboundProcessor(service.app, service.opened.parser)
   processor.start()
-  await eventually(() => countWaiting(service.app.db) === 0)
+  await eventually(() => countQueueEntries(service.app.db) === 0)
   // Without closing the parser, which the retry needs.
   await eventually(() => unparsed().length === localParts.length)
 }
@@ -87,7 +87,7 @@ const unparsed = () => listUnparsed(service.app, { inbound: 0, mailbox: 0 }, 100
 const retryAll = () =>
   Promise.all(unparsed().map(({ uuid }) => retryUnparsed(service.app, service.opened.parser, formatUuid(uuid))))
 const inbound = () => listInbound(service.app.db, actor.accountId, {}, { limit: 10, offset: 0 }).emails
-const bodyOf = ({ textRef }: InboundEmail) => bodyText(service.app, textRef)
+const bodyOf = ({ textRef }: InboundEmail) => readBodyText(service.app, textRef)
 const mailbox = () => {
   const found = findMailbox(service.app.db, 'inbound.test', 'agent')
   if (!found) throw new Error('there is no mailbox')
@@ -125,7 +125,7 @@ test('a message that was given up gets its content under its route, its domain a
     ['received', null, 'The elephant is in the room.'],
   ])
   const [message] = messages()
-  expect([message?.parseError, bodyText(service.app, message?.textRef ?? null), message?.readAt]).toEqual([
+  expect([message?.parseError, readBodyText(service.app, message?.textRef ?? null), message?.readAt]).toEqual([
     null,
     'The elephant is in the room.',
     null,
@@ -151,7 +151,7 @@ test('one whose webhook took it stays delivered', async () => {
   const { seq } = service.app.db.query<{ seq: number }, []>('SELECT event_seq AS seq FROM inbound_emails').get() ?? {
     seq: 0,
   }
-  await service.app.commit.write((tx) => inboundDelivered(service.app, tx, actor.accountId, seq, 1000))
+  await service.app.commit.write((tx) => markInboundDelivered(service.app, tx, actor.accountId, seq, 1000))
   expect(await retryAll()).toEqual([undefined])
   expect(inbound().map(({ status }) => inboundStatusName(status))).toEqual(['delivered'])
 })
@@ -200,7 +200,7 @@ test('mail for the operator that was given up is processed again, and what it is
   const [[id = '', reason] = []] = mail()
   expect(reason).toBe('The service ended several times while it was parsed.')
   await retryOperatorMail(app, id)
-  await eventually(() => countWaiting(app.db) === 0 && mail().length === 1)
+  await eventually(() => countQueueEntries(app.db) === 0 && mail().length === 1)
   expect(mail()).toEqual([[expect.not.stringMatching(id), 'It is addressed to the operator.']])
   await expect(retryOperatorMail(app, id)).rejects.toMatchObject({ status: 404 })
   app.db.run(`UPDATE operator_mail SET rcpt_to = '["x@elsewhere.test"]'`)

@@ -2,15 +2,19 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { randomBytes } from 'node:crypto'
 import { readdirSync, renameSync } from 'node:fs'
 import { join } from 'node:path'
-import { lastSeqOf } from '#features/core/events/record.ts'
-import { inboundDelivered, inboundPayload, inboundUndeliverable } from '#features/receiving/inbound/webhook.ts'
+import { readLastSeq } from '#features/core/events/record.ts'
+import {
+  buildInboundPayload,
+  markInboundDelivered,
+  markInboundUndeliverable,
+} from '#features/receiving/inbound/webhook.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { DOWNLOAD_BYTES } from '#platform/http/download.ts'
 import { parseUuid } from '#platform/ids.ts'
 import { days, hours } from '#platform/units.ts'
 import { UNKNOWN_AUTHENTICATION } from '#protocols/authentication/unknown.ts'
 import { at } from '#test/support/api.ts'
-import { createEmailApi, type EmailApi, expectRefusal, UUID } from '#test/support/email-api.ts'
+import { createEmailApi, type EmailApi, expectError, UUID } from '#test/support/email-api.ts'
 import { RAW, storeTestInbound, type TestInbound } from '#test/support/inbound.ts'
 
 let service: EmailApi
@@ -92,7 +96,7 @@ describe('an inbound email', () => {
     expect((await service.api('DELETE', `/v1/inbound/${id}`)).status).toBe(204)
     expect(await total()).toBe(before - 1)
     for (const method of ['GET', 'DELETE'] as const)
-      expectRefusal(await service.api(method, `/v1/inbound/${id}`), 404, 'inbound_email_not_found')
+      expectError(await service.api(method, `/v1/inbound/${id}`), 404, 'inbound_email_not_found')
     const [audited] = at((await service.api('GET', '/v1/audit-logs?per_page=1')).body, 'data') as unknown[]
     expect(audited).toMatchObject({ action: 'inbound_email.deleted', resource_type: 'inbound_email', resource_id: id })
   })
@@ -225,7 +229,7 @@ describe('the list under a filter', () => {
       ['route_id=', 'route_id', 'route_id must be an id; GET /v1/inbound-routes lists those that there are.'],
     ] as const) {
       const answer = await service.api('GET', `/v1/inbound?${query}`)
-      expectRefusal(answer, 422, 'validation_failed', field)
+      expectError(answer, 422, 'validation_failed', field)
       expect(at(answer.body, 'message')).toBe(message)
     }
   })
@@ -286,9 +290,9 @@ describe('what the webhook of its route did not take at first and then did', () 
     const { app, actor } = service
     const id = await stored({ routeId: 1_000_000, ...(problem !== undefined && { problem }) })
     await app.commit.write((tx) => {
-      const seq = lastSeqOf(tx.db, actor.accountId)
-      inboundUndeliverable(app, tx, actor.accountId, seq, 'No.')
-      inboundDelivered(app, tx, actor.accountId, seq, app.eventTime())
+      const seq = readLastSeq(tx.db, actor.accountId)
+      markInboundUndeliverable(app, tx, actor.accountId, seq, 'No.')
+      markInboundDelivered(app, tx, actor.accountId, seq, app.eventTime())
     })
     const { status, error_message } = at((await service.api('GET', `/v1/inbound/${id}`)).body, 'data') as {
       status: string
@@ -310,9 +314,9 @@ test('what webhooks are told of a message is the same after the webhook of its r
   const { app, actor } = service
   const { accountId } = actor
   const id = await stored({ routeId: 1_000_000, message: { messageId: null } })
-  const told = () => JSON.stringify(inboundPayload(app, accountId, id))
+  const told = () => JSON.stringify(buildInboundPayload(app, accountId, id))
   const before = told()
-  await app.commit.write((tx) => inboundUndeliverable(app, tx, accountId, lastSeqOf(tx.db, accountId), 'No.'))
+  await app.commit.write((tx) => markInboundUndeliverable(app, tx, accountId, readLastSeq(tx.db, accountId), 'No.'))
   expect(at((await service.api('GET', `/v1/inbound/${id}`)).body, 'data')).toMatchObject({
     error_message: 'The webhook of the route did not take it: No.',
   })
@@ -370,7 +374,7 @@ describe('an attachment', () => {
   test.each(['2', '-1', 'x', '0.5', '00000', '99999999', '%ff'])('number %s is a 404', async (n) => {
     const id = await stored({ attachments: [{ filename: 'a', contentType: 'text/plain', content: Buffer.from('a') }] })
     const answer = await service.api('GET', `/v1/inbound/${id}/attachments/${n}`)
-    expectRefusal(answer, 404, 'attachment_not_found')
+    expectError(answer, 404, 'attachment_not_found')
     expect(at(answer.body, 'message')).toBe('There is no attachment with this number; the first is 0.')
   })
 })
@@ -457,8 +461,8 @@ describe('the raw message', () => {
     const parts = service.app.rawMail.databases().at(-1)
     parts?.run('DELETE FROM parts WHERE id = ?', [refOf(gone) % 2 ** 36])
     parts?.run("UPDATE parts SET data = x'0001' WHERE id = ?", [refOf(broken) % 2 ** 36])
-    expectRefusal(await service.api('GET', `/v1/inbound/${gone}/raw`), 404, 'raw_message_gone')
-    expectRefusal(await service.api('GET', `/v1/inbound/${broken}/raw`), 410, 'content_missing')
+    expectError(await service.api('GET', `/v1/inbound/${gone}/raw`), 404, 'raw_message_gone')
+    expectError(await service.api('GET', `/v1/inbound/${broken}/raw`), 410, 'content_missing')
     expect(service.app.memory.inUseBytes).toBe(0)
   })
 
@@ -471,7 +475,7 @@ describe('the raw message', () => {
   test('is a 404 that says why when it is older than raw messages are kept; the rest stays', async () => {
     const id = await stored({ text: 'Hello.' })
     service.clock.advance(days(31))
-    expectRefusal(await service.api('GET', `/v1/inbound/${id}/raw`), 404, 'raw_message_gone')
+    expectError(await service.api('GET', `/v1/inbound/${id}/raw`), 404, 'raw_message_gone')
     expect(at((await service.api('GET', `/v1/inbound/${id}`)).body, 'data', 'text_body')).toBe('Hello.')
   })
 })
@@ -490,13 +494,13 @@ test('an inbound email whose content is missing answers 200 and says so; an atta
   for (const month of months) renameSync(join(folder, month), join(folder, `${month}.away`))
   const { status, body } = await service.api('GET', `/v1/inbound/${id}`)
   const attachment = await service.api('GET', `/v1/inbound/${id}/attachments/0`)
-  const payload = inboundPayload(service.app, service.actor.accountId, id)
+  const payload = buildInboundPayload(service.app, service.actor.accountId, id)
   for (const month of months) renameSync(join(folder, `${month}.away`), join(folder, month))
   expect({ status, data: at(body, 'data') }).toMatchObject({
     status: 200,
     data: { content: 'missing', text_body: 'Hello.', html_body: null, raw_headers: {} },
   })
-  expectRefusal(attachment, 410, 'content_missing')
+  expectError(attachment, 410, 'content_missing')
   expect(payload).toMatchObject({ content: 'missing', text_body: 'Hello.', html_body: null })
   expect((await get(`/v1/inbound/${id}/attachments/0`)).status).toBe(200)
 })

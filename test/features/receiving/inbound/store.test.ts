@@ -5,7 +5,7 @@ import { createDomain } from '#features/setup/domains/domains.ts'
 import { createLog } from '#platform/log.ts'
 import { minutes } from '#platform/units.ts'
 import { createTestAccount, createTestApp } from '#test/support/app.ts'
-import { testReceived } from '#test/support/inbound.ts'
+import { createTestReceived } from '#test/support/inbound.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 
 test('messages beyond what a domain keeps without a route are logged once in ten minutes', async () => {
@@ -15,7 +15,7 @@ test('messages beyond what a domain keeps without a route are logged once in ten
   const { domain } = await createDomain(service.app, actor, 'inbound.test')
   const lines: string[] = []
   const app = { ...service.app, log: createLog('info', { write: (line) => void lines.push(line) }) }
-  const received = await testReceived(app)
+  const received = await createTestReceived(app)
   const tooLarge = { ...received, envelope: { ...received.envelope, sizeBytes: MAX_UNROUTED_BYTES + 1 } }
   const to = { accountId: actor.accountId, domainId: domain.id, routeId: undefined, rcptTo: ['x@inbound.test'] }
   const store = () => app.commit.write((tx) => storeInbound(app, tx, to, tooLarge))
@@ -30,7 +30,7 @@ test('a message whose domain is gone is dropped with a warning that says what it
   const actor = await createTestAccount(service.app)
   const lines: string[] = []
   const app = { ...service.app, log: createLog('info', { write: (line) => void lines.push(line) }) }
-  const received = await testReceived(app)
+  const received = await createTestReceived(app)
   const rcptTo = ['support@inbound.test', 'sales@inbound.test']
   const to = { accountId: actor.accountId, domainId: 1_000_000, routeId: undefined, rcptTo }
   expect(await app.commit.write((tx) => storeInbound(app, tx, to, received))).toBeUndefined()

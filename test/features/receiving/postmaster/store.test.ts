@@ -3,12 +3,12 @@ import {
   deleteOperatorMail,
   findOperatorMail,
   listOperatorMail,
+  MAX_OPERATOR_MAIL,
   MAX_OPERATOR_MAIL_BYTES,
-  MOST_OPERATOR_MAIL,
   type NewOperatorMail,
   OPERATOR_MAIL_KINDS,
+  purgeOperatorMail,
   storeOperatorMail,
-  trimOperatorMail,
 } from '#features/receiving/postmaster/store.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { createLog } from '#platform/log.ts'
@@ -124,22 +124,22 @@ test('what is older than the raw messages is forgotten', async () => {
   await store(mail({ subject: 'as old as can be' }))
   clock.advance(days(30))
   await store(mail({ subject: 'new' }))
-  expect(await trimOperatorMail(service.app)).toBe(1)
+  expect(await purgeOperatorMail(service.app)).toBe(1)
   expect(subjects()).toEqual({ subjects: ['new', 'as old as can be'], total: 2 })
-  expect(await trimOperatorMail(service.app)).toBe(0)
+  expect(await purgeOperatorMail(service.app)).toBe(0)
 })
 
 test('the newest 10,000 of each kind are kept, however many of another kind come', async () => {
-  expect(MOST_OPERATOR_MAIL).toBe(10_000)
+  expect(MAX_OPERATOR_MAIL).toBe(10_000)
   await store(mail({ kind: 'abuse', subject: 'spam from your network' }))
   await store(...Array.from({ length: 11_203 }, (_, i) => mail({ kind: 'postmaster', subject: `${i}`, ...from(i) })))
   const [newest] = listOperatorMail(service.app.db, { kind: 'postmaster', limit: 1 }).mail
   await deleteOperatorMail(service.app, newest ? formatUuid(newest.uuid) : '')
-  expect(await trimOperatorMail(service.app)).toBe(1202)
+  expect(await purgeOperatorMail(service.app)).toBe(1202)
   const { subjects: left, total } = subjects('postmaster', 20_000)
   expect([left.length, total, left[0], left.at(-1)]).toEqual([10_000, 10_000, '11201', '1202'])
   expect(subjects('abuse')).toEqual({ subjects: ['spam from your network'], total: 1 })
-  expect(await trimOperatorMail(service.app)).toBe(0)
+  expect(await purgeOperatorMail(service.app)).toBe(0)
 })
 
 test('of each kind the newest 512 MiB are kept', async () => {
@@ -147,11 +147,11 @@ test('of each kind the newest 512 MiB are kept', async () => {
   const sized = (index: number, sizeBytes: number, kind: NewOperatorMail['kind']) =>
     mail({ kind, subject: `${kind} ${index}`, envelope: { ...from(index).envelope, sizeBytes } })
   await store(...Array.from({ length: 20 }, (_, i) => sized(i, 30 * MiB, 'postmaster')), sized(20, 30 * MiB, 'abuse'))
-  expect(await trimOperatorMail(service.app)).toBe(3)
+  expect(await purgeOperatorMail(service.app)).toBe(3)
   expect(subjects('postmaster')).toMatchObject({ total: 17 })
   expect(subjects('postmaster').subjects.at(-1)).toBe('postmaster 3')
   expect(subjects('abuse').total).toBe(1)
-  expect(await trimOperatorMail(service.app)).toBe(0)
+  expect(await purgeOperatorMail(service.app)).toBe(0)
 })
 
 describe('of one source within a day', () => {
@@ -203,8 +203,8 @@ describe('of one source within a day', () => {
     await drop(1)
     await drop(3)
     clock.advance(minutes(10))
-    await trimOperatorMail(other.app)
-    await trimOperatorMail(other.app)
+    await purgeOperatorMail(other.app)
+    await purgeOperatorMail(other.app)
     const told = logged.filter(({ dropped }) => dropped !== undefined)
     expect(told.map(({ dropped }) => dropped)).toEqual([1, 7, 3])
     expect(new Set(told.map(({ msg }) => msg))).toEqual(

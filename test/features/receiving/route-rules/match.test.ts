@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { type MatchType, matchRoute, type RouteRule, routeKey } from '#features/receiving/route-rules/match.ts'
+import { type MatchType, matchRoute, type RouteRule, toRouteKey } from '#features/receiving/route-rules/match.ts'
 
 /** Routes in the order given, as `match_type pattern priority`, the priority 0 unless said; an id counts from 1. */
 const routes = (...texts: readonly string[]): RouteRule[] =>
@@ -10,7 +10,7 @@ const routes = (...texts: readonly string[]): RouteRule[] =>
       uuid: new Uint8Array(16),
       accountId: 1,
       domainId: 1,
-      pattern: routeKey(pattern),
+      pattern: toRouteKey(pattern),
       matchType: matchType as MatchType,
       priority: Number(priority),
       webhookUrl: null,

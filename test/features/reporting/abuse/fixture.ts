@@ -37,7 +37,7 @@ export async function startWatched(settings: Readonly<Record<string, string>> = 
   })
   const service = await startWebhookService({
     delivers: true,
-    works: true,
+    runsTasks: true,
     settings: {
       TASSIS_DNS_SERVERS: dns.address,
       TASSIS_SMTP_PORT: String(sink.port),

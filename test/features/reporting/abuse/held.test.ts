@@ -3,13 +3,13 @@ import { expect, test } from 'bun:test'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { pauseAccount, resumeAccount } from '#features/reporting/abuse/pause.ts'
 import { acceptEmail } from '#features/sending/accept/accept.ts'
-import { draftOf } from '#features/sending/accept/draft.ts'
+import { createDraft } from '#features/sending/accept/draft.ts'
 import { holdLane } from '#features/sending/delivery/claim.ts'
-import { startReleaser } from '#features/sending/delivery/held.ts'
-import { countHeld, releaseSlice } from '#features/sending/queue/account-moves.ts'
+import { startHeldMailReleaser } from '#features/sending/delivery/held.ts'
+import { countHeld, releaseBatch } from '#features/sending/queue/account-moves.ts'
 import { createApiKey, revokeApiKey } from '#features/setup/api-keys/keys.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
-import { giveWay } from '#platform/clock.ts'
+import { yieldToEventLoop } from '#platform/clock.ts'
 import { days, hours, minutes } from '#platform/units.ts'
 import { createTestAccount, eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/books.ts'
@@ -46,7 +46,7 @@ test('queued mail of a paused account is held with the reason, told once, and se
   await using sink = await startSink()
   await using flow = await startMailFlow({ zone: ZONE, smtpPort: sink.port, clock })
   const { app, actor } = flow
-  const releaser = startReleaser(app)
+  const releaser = startHeldMailReleaser(app)
   const sent = await flow.send({ to: 'bob@many.test', send_at: new Date(clock.now() + hours(1)).toISOString() })
   await pause(app, actor)
   clock.advance(hours(1))
@@ -97,13 +97,13 @@ test('5,000 due recipients of a paused account hold nobody up who waits behind t
   for (let i = 0; i < 100; i++) await flow.send({ to: to(i), send_at: at })
   await pause(app, actor)
   const mine = { from: 'eve@other.test', to: 'bob@many.test', subject: 'Hi', text_body: 'Hi', send_at: at }
-  await acceptEmail(app, other, draftOf(app, mine, undefined))
+  await acceptEmail(app, other, createDraft(app, mine, undefined))
   clock.advance(hours(1))
   await eventually(() => sink.messages.length > 0)
   expect(sink.messages.map(({ rcptTo }) => rcptTo)).toEqual([['bob@many.test']])
   await eventually(() => waiting(app).filter(({ lastError }) => lastError?.startsWith('Held: ')).length === 5000)
 
-  const releaser = startReleaser(app)
+  const releaser = startHeldMailReleaser(app)
   await resume(app, actor)
   await eventually(() => {
     clock.advance(250)
@@ -131,7 +131,7 @@ test('what a receiver deferred before keeps its attempts while its account is pa
   clock.advance(days(10))
   await eventually(() => (waiting(app)[0]?.nextAt ?? 0) > clock.now())
   isBusy = false
-  const releaser = startReleaser(app)
+  const releaser = startHeldMailReleaser(app)
   await resume(app, actor)
   await eventually(() => {
     clock.advance(250)
@@ -157,7 +157,7 @@ test('a sub-account waits with its parent, and what is released is found again a
   await eventually(() => waiting(app)[0]?.lastError?.startsWith('Held: '))
   // Nobody releases now: the process ends between.
   await resume(app, parent)
-  const releaser = startReleaser(app)
+  const releaser = startHeldMailReleaser(app)
   await eventually(() => sink.messages.length === 1)
   await releaser.stop()
 })
@@ -180,11 +180,11 @@ test('what is held while its account is paused once more is released too, wherev
   await pause(app, actor)
   clock.advance(minutes(1))
   await eventually(() => isHeld(-1))
-  const releaser = startReleaser(app)
+  const releaser = startHeldMailReleaser(app)
   await resume(app, actor)
   const passed = async (): Promise<void> => {
     await app.commit.barrier()
-    await giveWay()
+    await yieldToEventLoop()
     clock.advance(250)
   }
   // The first pass ends with the one that it releases; the second has gone by all of them when it is interrupted.
@@ -213,13 +213,13 @@ test('a resumed account is forgotten although keys of others are deleted all the
   await pause(app, actor)
   clock.advance(hours(1))
   await eventually(() => waiting(app)[0]?.lastError?.startsWith('Held: '))
-  const releaser = startReleaser(app)
+  const releaser = startHeldMailReleaser(app)
   await resume(app, actor)
   for (let count = 0; count < 20; count++) {
     const { id } = await createApiKey(app, other, { name: 'short-lived' })
     await revokeApiKey(app, other, id)
     clock.advance(250)
-    await giveWay()
+    await yieldToEventLoop()
     await app.commit.barrier()
   }
   expect(app.db.query('SELECT 1 FROM held_accounts').all()).toEqual([])
@@ -259,10 +259,10 @@ test('a slice of what is released is bounded by recipients, however many an emai
   expect(countHeld(app.db, actor.accountId, 1000)).toEqual({ held: 250, isAll: true })
   expect(countHeld(app.db, actor.accountId, 60)).toEqual({ held: 60, isAll: false })
   const released: number[] = []
-  let place: Parameters<typeof releaseSlice>[2]
+  let place: Parameters<typeof releaseBatch>[2]
   do {
     const slice = await app.commit.write((tx) =>
-      releaseSlice(tx, actor.accountId, place, { now: clock.now(), limit: 60 }),
+      releaseBatch(tx, actor.accountId, place, { now: clock.now(), limit: 60 }),
     )
     released.push(slice.released)
     place = slice.place
@@ -280,7 +280,7 @@ test('where the site of a lane rests, mail of a paused account waits for its acc
   const send_at = new Date(clock.now() + hours(1)).toISOString()
   await flow.send({ to: 'bob@many.test', send_at })
   const mine = { from: 'eve@other.test', to: 'bob@many.test', subject: 'Hi', text_body: 'Hi', send_at }
-  await acceptEmail(app, other, draftOf(app, mine, undefined))
+  await acceptEmail(app, other, createDraft(app, mine, undefined))
   await pause(app, actor)
   const now = clock.now() + hours(1)
   for (const { lane } of app.db.query<{ lane: string }, []>('SELECT lane FROM recipients').all())

@@ -7,13 +7,13 @@ import { trimFindings } from '#features/reporting/abuse/findings.ts'
 import { startPauseNotices } from '#features/reporting/abuse/notices.ts'
 import { pauseAccount, resumeAccount } from '#features/reporting/abuse/pause.ts'
 import { startAbuseWatch } from '#features/reporting/abuse/watch.ts'
-import { accountFigure } from '#features/setup/streams/figures.ts'
+import { toAccountMetric } from '#features/setup/streams/figures.ts'
 import { days, hours, seconds } from '#platform/units.ts'
-import { dataFolder, tassis } from '#test/app/process.ts'
+import { createDataFolder, runTassis } from '#test/app/process.ts'
 import { at } from '#test/support/api.ts'
 import { createTestAccount, createTestApp, eventually } from '#test/support/app.ts'
-import { addContacts, newList, numbered, operationOf } from '#test/support/broadcasts.ts'
-import { createEmailApi, EMAIL, type EmailApi, expectRefusal } from '#test/support/email-api.ts'
+import { addContacts, createContacts, getOperation, newList } from '#test/support/broadcasts.ts'
+import { createEmailApi, EMAIL, type EmailApi, expectError } from '#test/support/email-api.ts'
 
 const REASON = 'The operator looks at it.'
 const pause = (app: App, actor: Actor) =>
@@ -30,7 +30,7 @@ const died = async (dataDir: string, what: 'pause' | 'mail') => {
 
 describe('the owner is mailed once', () => {
   const notices = async (dataDir: string): Promise<string[]> => {
-    await using service = await createTestApp({ dataDir, works: true })
+    await using service = await createTestApp({ dataDir, runsTasks: true })
     const { db } = service.app
     await eventually(() => db.query('SELECT 1 FROM pause_notices').all().length === 0)
     return db
@@ -41,7 +41,7 @@ describe('the owner is mailed once', () => {
 
   // Proves: account-14
   test('when the process is killed between the pause and the mail', async () => {
-    using data = dataFolder()
+    using data = createDataFolder()
     await died(data.path, 'pause')
     const once = ['Sending is paused on your account']
     expect([await notices(data.path), await notices(data.path)]).toEqual([once, once])
@@ -49,7 +49,7 @@ describe('the owner is mailed once', () => {
 
   // Proves: account-14
   test('when it is killed between the mail and the note that it was sent', async () => {
-    using data = dataFolder()
+    using data = createDataFolder()
     await died(data.path, 'pause')
     await died(data.path, 'mail')
     expect(await notices(data.path)).toEqual(['Sent before'])
@@ -81,7 +81,7 @@ describe('who cannot be helped keeps nobody waiting', () => {
     const accounts = [actor, await service.newAccount(), await service.newAccount()] as const
     const [broken, bouncing, busy] = accounts
     for (const { accountId } of [broken, bouncing])
-      await app.commit.write((tx) => count(tx, accountId, accountFigure('bounced'), clock.now(), 20))
+      await app.commit.write((tx) => count(tx, accountId, toAccountMetric('bounced'), clock.now(), 20))
     const key = await service.newKey([], busy)
     for (let i = 0; i < 3; i++) await service.api('POST', '/v1/api-keys', { name: `k${i}`, scopes: [] }, { key })
     app.db.run(`CREATE TRIGGER broken BEFORE INSERT ON abuse_findings WHEN NEW.account_id = ${broken.accountId}
@@ -109,11 +109,11 @@ test('while an account is paused every way to send is a 403 with the reason; a k
   const list = await newList(service, 'News')
   await pause(app, actor)
   const refused = await service.send()
-  expectRefusal(refused, 403, 'account_paused')
+  expectError(refused, 403, 'account_paused')
   expect(at(refused.body, 'message')).toBe(`The account is paused: ${REASON} Contact the operator of the service.`)
   const broadcast = { from_address: EMAIL.from, subject: 'Hi', text_body: 'Hi', contact_list_id: list }
-  expectRefusal(await api('POST', '/v1/emails/batch', { emails: [EMAIL] }), 403, 'account_paused')
-  expectRefusal(await api('POST', '/v1/emails/broadcast', broadcast), 403, 'account_paused')
+  expectError(await api('POST', '/v1/emails/batch', { emails: [EMAIL] }), 403, 'account_paused')
+  expectError(await api('POST', '/v1/emails/broadcast', broadcast), 403, 'account_paused')
   expect((await service.accepted({}, keyed)).id).toBe(first.id)
   // All else goes on.
   expect((await api('GET', '/v1/emails')).status).toBe(200)
@@ -142,10 +142,10 @@ test('a pause is one event, one finding and one entry of the audit log; a second
 })
 
 test('a broadcast of a paused account stops where it is, and goes on when the account is resumed', async () => {
-  await using service = await createEmailApi({ works: true, delivers: true })
+  await using service = await createEmailApi({ runsTasks: true, delivers: true })
   const { app, api, actor, clock } = service
   const list = await newList(service, 'News')
-  await addContacts(app, list, numbered(20))
+  await addContacts(app, list, createContacts(20))
   const send_at = new Date(clock.now() + hours(1)).toISOString()
   const body = { from_address: EMAIL.from, subject: 'Hi', text_body: 'Hi', contact_list_id: list, send_at }
   const operation = String(at((await api('POST', '/v1/emails/broadcast', body)).body, 'data', 'operation_id'))
@@ -153,7 +153,7 @@ test('a broadcast of a paused account stops where it is, and goes on when the ac
   clock.advance(hours(1))
   await eventually(async () => {
     clock.advance(seconds(1))
-    return JSON.stringify(await operationOf(service, operation)).includes(REASON)
+    return JSON.stringify(await getOperation(service, operation)).includes(REASON)
   })
   expect(app.db.query('SELECT 1 FROM emails WHERE broadcast_id IS NOT NULL').all()).toEqual([])
   await resume(app, actor)
@@ -235,13 +235,13 @@ test('a plan that there is not is refused at the start', async () => {
 
 // Proves: account-15
 test('the operator pauses, looks and resumes by command', async () => {
-  using data = dataFolder()
+  using data = createDataFolder()
   {
     await using service = await createTestApp({ dataDir: data.path })
     await createTestAccount(service.app)
   }
   const run = async (...args: string[]) => {
-    const { exitCode, stdout, stderr } = await tassis(['accounts', ...args], data.settings)
+    const { exitCode, stdout, stderr } = await runTassis(['accounts', ...args], data.settings)
     return { exitCode, said: `${stdout}${stderr}`.trim() }
   }
   expect(await run('pause', 'Test', '--reason', REASON)).toEqual({ exitCode: 0, said: `Paused Test: ${REASON}` })

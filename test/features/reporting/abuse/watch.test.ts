@@ -1,14 +1,14 @@
 /** @module Pauses by the figures of an account, from real bounces to a real webhook, a mail to the owner, refusals and held mail. */
 import { expect, setDefaultTimeout, test } from 'bun:test'
-import { accountOfActor } from '#features/core/accounts/accounts.ts'
-import { operatorFor } from '#features/people/sub-accounts/create-account.ts'
+import { getAccount } from '#features/core/accounts/accounts.ts'
+import { toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
 import { applyComplaint } from '#features/receiving/complaints/apply.ts'
 import { resumeAccount } from '#features/reporting/abuse/pause.ts'
 import { excessOf, figuresOf } from '#features/reporting/abuse/rates.ts'
 import { startAbuseWatch } from '#features/reporting/abuse/watch.ts'
 import type { FeedbackReport } from '#protocols/arf/report.ts'
 import { eventually } from '#test/support/app.ts'
-import { EMAIL, expectRefusal } from '#test/support/email-api.ts'
+import { EMAIL, expectError } from '#test/support/email-api.ts'
 import { DELIVERED, dataOf, only, startWatched } from './fixture.ts'
 
 // What is to come within 30 s of the test's clock may take longer on a busy machine.
@@ -63,11 +63,11 @@ test('an account whose mail bounces too often is paused: webhook within 30 s, ow
   expect(notices().map(({ raw }) => /Subject: (.*)\r\n/.exec(raw)?.[1])).toEqual(['Sending is paused on your account'])
 
   const refused = await service.send()
-  expectRefusal(refused, 403, 'account_paused')
+  expectError(refused, 403, 'account_paused')
   expect(JSON.stringify(refused.body)).toContain(reason)
   // No threshold, no figure.
   expect(JSON.stringify(refused.body)).not.toMatch(/\d+ ?%|per mille|1,000/)
-  expectRefusal(await api('POST', '/v1/emails/batch', { emails: [EMAIL] }), 403, 'account_paused')
+  expectError(await api('POST', '/v1/emails/batch', { emails: [EMAIL] }), 403, 'account_paused')
   expect(dataOf(await api('GET', '/v1/account'))['paused']).toEqual({
     since: expect.any(String),
     source: 'reputation',
@@ -85,7 +85,7 @@ test('an account is judged by what happened since it was resumed, also within th
     () => sink.messages.some(({ rcptTo }) => rcptTo.includes('owner@tassis.test')) && service.count(DELIVERED) === 11,
   )
   await app.commit.write((tx) =>
-    resumeAccount(app, tx, operatorFor(accountOfActor(app.config, app.db, actor.accountId))),
+    resumeAccount(app, tx, toOperatorActor(getAccount(app.config, app.db, actor.accountId))),
   )
   expect(figuresOf(app.db, actor.accountId, app.eventTime())).toEqual({ delivered: 0, bounced: 0, ...NO_COMPLAINTS })
   await service.sendAll(9, 1)

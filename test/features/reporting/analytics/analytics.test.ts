@@ -1,6 +1,6 @@
 /** @module What /v1/analytics answers: figures of real sends, periods, and what is refused. */
 import { expect, test } from 'bun:test'
-import { addToRow, DAILY_FIELDS, type DailyFigures, dayOf } from '#features/core/events/figures.ts'
+import { addToRow, DAILY_FIELDS, type DailyStats, dayOf } from '#features/core/events/figures.ts'
 import { count } from '#features/core/events/record.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { days } from '#platform/units.ts'
@@ -12,7 +12,7 @@ const TODAY = dayOf(NOW)
 const textOf = (day: number): string => new Date(day * days(1)).toISOString().slice(0, 10)
 
 /** Writes figures of a domain, and into the sum, as if so much had happened. */
-const happened = (service: EmailApi, day: number, domain: string, figures: Partial<DailyFigures>, accountId = 1) =>
+const happened = (service: EmailApi, day: number, domain: string, figures: Partial<DailyStats>, accountId = 1) =>
   service.app.commit.write((tx: Tx) => {
     for (const field of DAILY_FIELDS) {
       addToRow(tx, accountId, day, domain, field, figures[field] ?? 0)

@@ -7,23 +7,23 @@ import { migrations } from '#app/migrations.ts'
 import {
   DAILY_COLUMNS,
   DAILY_FIELDS,
-  type DailyFigures,
+  type DailyStats,
   dayOf,
   ERASED_DOMAIN,
-  rowKeys,
+  listRowKeys,
 } from '#features/core/events/figures.ts'
 import { raiseHorizon } from '#features/core/events/horizon.ts'
 import { keepFigures } from '#features/reporting/analytics/recount.ts'
 import { bounceLate, confirmUncertain, requeueFinished } from '#features/sending/queue/late-moves.ts'
-import { engage } from '#features/sending/tracking/engage.ts'
+import { recordEngagement } from '#features/sending/tracking/engage.ts'
 import { unsubscribe } from '#features/sending/unsubscribe/unsubscribe.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { parseUuid } from '#platform/ids.ts'
 import { days, minutes } from '#platform/units.ts'
-import { createComplaints, type Delivered } from '#test/features/receiving/complaints/fixture.ts'
+import { createComplaints, type DeliveredEmail } from '#test/features/receiving/complaints/fixture.ts'
 import { expectBalanced } from '#test/support/books.ts'
 import { NOW, UNVERIFIED } from '#test/support/email-api.ts'
-import { trackedRecipient } from '#test/support/tracked.ts'
+import { readTrackedRecipient } from '#test/support/tracked.ts'
 
 let mail: Awaited<ReturnType<typeof createComplaints>>
 beforeEach(async () => {
@@ -39,9 +39,9 @@ const write = <T extends object | undefined | boolean | number>(run: (tx: Tx) =>
   mail.service.app.commit.write<unknown>((tx) => void run(tx))
 
 /** Every row: `day+0 domain` to what is not zero in it. The sum is of `all`. */
-function figures(): Record<string, Partial<DailyFigures>> {
+function figures(): Record<string, Partial<DailyStats>> {
   const rows = mail.service.app.db
-    .query<{ day: number; domain: string } & DailyFigures, []>(
+    .query<{ day: number; domain: string } & DailyStats, []>(
       `SELECT day, domain, ${DAILY_FIELDS.map((field) => `${DAILY_COLUMNS[field]} AS ${field}`).join(', ')} FROM daily_figures WHERE day >= 0 ORDER BY day, domain`,
     )
     .all()
@@ -55,11 +55,11 @@ function figures(): Record<string, Partial<DailyFigures>> {
 
 const balanced = () => expectBalanced({ ...mail.service, delivery: undefined })
 
-const visit = (email: Delivered, index: number, url?: string, visitor: 'human' | 'machine' = 'human') =>
+const visit = (email: DeliveredEmail, index: number, url?: string, visitor: 'human' | 'machine' = 'human') =>
   write((tx) => {
     const recipientId = email.recipients[index]?.id ?? 0
-    const recipient = trackedRecipient(tx.db, recipientId)
-    engage(mail.service.app, tx, { recipient, url, visitor, ipAddress: null, userAgent: null })
+    const recipient = readTrackedRecipient(tx.db, recipientId)
+    recordEngagement(mail.service.app, tx, { recipient, url, visitor, ipAddress: null, userAgent: null })
     return undefined
   })
 
@@ -279,7 +279,7 @@ test('a domain has a row a month, and a period is its whole months and the days 
     { day: -(2026 * 12 + 2), domain: 'one.test', sent: 1, delivered: 0 },
   ])
   const day = (text: string) => dayOf(Date.parse(text))
-  expect(rowKeys(day('2025-11-29'), day('2026-02-02'))).toEqual([
+  expect(listRowKeys(day('2025-11-29'), day('2026-02-02'))).toEqual([
     day('2025-11-29'),
     day('2025-11-30'),
     -(2025 * 12 + 11),
@@ -287,7 +287,7 @@ test('a domain has a row a month, and a period is its whole months and the days 
     day('2026-02-01'),
     day('2026-02-02'),
   ])
-  expect(rowKeys(-400, 1)).toEqual([0, 1])
+  expect(listRowKeys(-400, 1)).toEqual([0, 1])
   balanced()
 })
 

@@ -1,6 +1,6 @@
 /** @module The busiest domains of a period, against adding up everything: for mail like that of people, for mail in equal parts, for hostile mail. */
 import { expect, test } from 'bun:test'
-import { MONTH_KEY } from '#features/core/events/figures.ts'
+import { MONTH_KEY_SQL } from '#features/core/events/figures.ts'
 import { busiestDomains } from '#features/reporting/analytics/domains.ts'
 import { FIGURE_SUMS } from '#features/reporting/analytics/figures.ts'
 import type { Period } from '#features/reporting/analytics/period.ts'
@@ -17,7 +17,7 @@ const fill = (service: TestApp, rows: string) =>
       SELECT ${ACCOUNT}, day, domain, sum(sent), sum(sent) / 2, 1 FROM (${rows}) GROUP BY day, domain`)
     db.run(
       `INSERT INTO daily_figures (account_id, day, domain, sent, delivered, bounced)
-       SELECT account_id, ${MONTH_KEY}, domain, sum(sent), sum(delivered), sum(bounced) FROM daily_figures GROUP BY 1, 2, 3`,
+       SELECT account_id, ${MONTH_KEY_SQL}, domain, sum(sent), sum(delivered), sum(bounced) FROM daily_figures GROUP BY 1, 2, 3`,
     )
     // Neither another account's nor the sums are among them.
     db.run(

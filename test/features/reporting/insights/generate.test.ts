@@ -1,17 +1,17 @@
 import { describe, expect, test } from 'bun:test'
 import { createLog } from '#platform/log.ts'
 import { hours, minutes, seconds } from '#platform/units.ts'
-import { type ApiAnswer, at } from '#test/support/api.ts'
+import { type ApiResponse, at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
-import { expectRefusal, NOW, UUID } from '#test/support/email-api.ts'
-import { saying } from '#test/support/llm-stub.ts'
+import { expectError, NOW, UUID } from '#test/support/email-api.ts'
+import { replyWith } from '#test/support/llm-stub.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { startWebhookService } from '#test/support/webhooks.ts'
 import { answer, createInsightApi, finding, type InsightApi, seedDay } from './support.ts'
 
 type Json = Record<string, unknown>
 
-const generate = ({ api }: Pick<InsightApi, 'api'>, key?: string): Promise<ApiAnswer> =>
+const generate = ({ api }: Pick<InsightApi, 'api'>, key?: string): Promise<ApiResponse> =>
   api('POST', '/v1/insights/generate', undefined, key === undefined ? {} : { key })
 
 const generated = async (service: InsightApi): Promise<Json & { id: string }> => {
@@ -134,7 +134,7 @@ describe('503 insights_not_configured, and nobody is asked', () => {
     ['where the operator lets it be used for other things', { TASSIS_LLM_USES: 'classification,phishing' }],
   ])('%s', async (_, settings) => {
     await using service = await createInsightApi({ settings })
-    expectRefusal(await generate(service), 503, 'insights_not_configured')
+    expectError(await generate(service), 503, 'insights_not_configured')
     expect(service.llm.asked).toEqual([])
   })
 })
@@ -145,7 +145,7 @@ test('a second report within 24 hours is a 429 until they are over, and other ac
   const { clock } = service
   await generated(service)
   const refused = await generate(service)
-  expectRefusal(refused, 429, 'insights_generated_recently')
+  expectError(refused, 429, 'insights_generated_recently')
   expect(refused.headers.get('retry-after')).toBe('86400')
   const other = await service.newKey([], await service.newAccount())
   expect((await generate(service, other)).status).toBe(200)
@@ -170,10 +170,10 @@ describe('a failure does not use up the 24 hours:', () => {
     ['a redirect', () => Response.redirect('http://127.0.0.1:9/', 307), 503, 'insights_unavailable', 2],
     ['no JSON', () => new Response('hello'), 502, 'insights_failed', 2],
     ['no completion', () => Response.json({ choices: [] }), 502, 'insights_failed', 2],
-    ['words', () => saying('All is well!'), 502, 'insights_failed', 2],
-    ['half of an object', () => saying('{"summary": "All is'), 502, 'insights_failed', 2],
-    ['another object', () => saying({ label: 'spam' }), 502, 'insights_failed', 2],
-    ['10 MB', () => saying('x'.repeat(10_000_000)), 502, 'insights_failed', 2],
+    ['words', () => replyWith('All is well!'), 502, 'insights_failed', 2],
+    ['half of an object', () => replyWith('{"summary": "All is'), 502, 'insights_failed', 2],
+    ['another object', () => replyWith({ label: 'spam' }), 502, 'insights_failed', 2],
+    ['10 MB', () => replyWith('x'.repeat(10_000_000)), 502, 'insights_failed', 2],
   ]
   // Proves: insight-2
   test.each(FAILURES)('%s', async (_, wrong, status, code, tries) => {
@@ -185,14 +185,14 @@ describe('a failure does not use up the 24 hours:', () => {
     const refused = await generate(service)
     expect([refused.status, at(refused.body, 'code'), llm.asked.length]).toEqual([status, code, tries])
     expect(String(at(refused.body, 'message'))).toMatch(/try again later\.$/)
-    llm.answer = () => saying(answer())
+    llm.answer = () => replyWith(answer())
     expect(await generated(service)).toMatchObject({ findings: [KEPT] })
     expect(lines.join('')).not.toMatch(/llm-secret|hello|All is/)
   })
 
   test('nobody who listens', async () => {
     await using service = await createInsightApi({ settings: { TASSIS_LLM_URL: 'http://127.0.0.1:9/v1' } })
-    expectRefusal(await generate(service), 503, 'insights_unavailable')
+    expectError(await generate(service), 503, 'insights_unavailable')
   })
 
   test('silence, of which a minute is waited for in all', async () => {
@@ -203,7 +203,7 @@ describe('a failure does not use up the 24 hours:', () => {
     const waiting = generate(service)
     await eventually(() => llm.asked.length === 1)
     clock.advance(seconds(60))
-    expectRefusal(await waiting, 503, 'insights_unavailable')
+    expectError(await waiting, 503, 'insights_unavailable')
     expect(llm.asked.length).toBe(1)
   })
 
@@ -226,7 +226,7 @@ describe('a failure does not use up the 24 hours:', () => {
     const waiting = generate(service)
     await eventually(() => hasBegun)
     clock.advance(seconds(60))
-    expectRefusal(await waiting, 503, 'insights_unavailable')
+    expectError(await waiting, 503, 'insights_unavailable')
   })
 
   test('and twenty in an hour are a 429 without a question', async () => {
@@ -234,14 +234,15 @@ describe('a failure does not use up the 24 hours:', () => {
     const { llm } = service
     llm.answer = () => new Response('', { status: 429 })
     for (let attempt = 0; attempt < 20; attempt++) await generate(service)
-    expectRefusal(await generate(service), 429, 'rate_limited')
+    expectError(await generate(service), 429, 'rate_limited')
     expect(llm.asked.length).toBe(20)
   })
 })
 
 test('a model that thinks aloud before its answer is heard', async () => {
   await using service = await createInsightApi()
-  service.llm.answer = () => saying(`<think>\nPerhaps {"summary": "All is"}?\n</think>\n\n${JSON.stringify(answer())}`)
+  service.llm.answer = () =>
+    replyWith(`<think>\nPerhaps {"summary": "All is"}?\n</think>\n\n${JSON.stringify(answer())}`)
   expect(await generated(service)).toMatchObject({ findings: [KEPT] })
   expect(service.llm.asked.length).toBe(1)
 })
@@ -252,7 +253,7 @@ test('an endpoint that knows no schemas is asked again without, and may put the 
   llm.answer = ({ body }) =>
     body.response_format
       ? new Response('{"error": "response_format is not supported"}', { status: 400 })
-      : saying(`Here it is:\n\`\`\`json\n${JSON.stringify(answer())}\n\`\`\``)
+      : replyWith(`Here it is:\n\`\`\`json\n${JSON.stringify(answer())}\n\`\`\``)
   expect(await generated(service)).toMatchObject({ findings: [KEPT], input_tokens: 120 })
   expect(llm.asked.length).toBe(2)
 })
@@ -260,14 +261,14 @@ test('an endpoint that knows no schemas is asked again without, and may put the 
 test('tokens are of all tries, and 0 where the endpoint does not count or counts what cannot be', async () => {
   await using service = await createInsightApi()
   const { llm, clock } = service
-  llm.answer = () => saying(llm.asked.length === 1 ? 'no' : answer())
+  llm.answer = () => replyWith(llm.asked.length === 1 ? 'no' : answer())
   expect(await generated(service)).toMatchObject({ input_tokens: 240, output_tokens: 60 })
   for (const usage of [
     null,
     { prompt_tokens: -1, completion_tokens: 1.5 },
     { prompt_tokens: '7', completion_tokens: 1e12 },
   ]) {
-    llm.answer = () => saying(answer(), usage)
+    llm.answer = () => replyWith(answer(), usage)
     clock.advance(hours(24))
     expect(await generated(service)).toMatchObject({ input_tokens: 0, output_tokens: 0 })
   }
@@ -280,7 +281,7 @@ test('an answer that takes 59 seconds is in time', async () => {
   let release = () => {}
   llm.answer = () =>
     new Promise((resolve) => {
-      release = () => resolve(saying(answer()))
+      release = () => resolve(replyWith(answer()))
     })
   const waiting = generated(service)
   await eventually(() => llm.asked.length === 1)
@@ -294,7 +295,7 @@ describe('of what the model says', () => {
   test('lies go, and what holds stays', async () => {
     await using service = await createInsightApi()
     service.llm.answer = () =>
-      saying(
+      replyWith(
         answer({
           summary: 'Of 9,999 recipients none took the mail.',
           findings: [
@@ -315,7 +316,7 @@ describe('of what the model says', () => {
 
   test('nothing but lies makes a report of the figures alone, which says so', async () => {
     await using service = await createInsightApi()
-    service.llm.answer = () => saying(answer({ findings: [finding({ observation: 'All 7 of you are doomed.' })] }))
+    service.llm.answer = () => replyWith(answer({ findings: [finding({ observation: 'All 7 of you are doomed.' })] }))
     expect(await generated(service)).toMatchObject({
       summary: BY_RULE,
       findings: [FINDING_BY_RULE],
@@ -326,13 +327,14 @@ describe('of what the model says', () => {
 
   test('no findings leave those of the figures, and a summary that holds', async () => {
     await using service = await createInsightApi()
-    service.llm.answer = () => saying({ summary: 'All is well.', findings: [] })
+    service.llm.answer = () => replyWith({ summary: 'All is well.', findings: [] })
     expect(await generated(service)).toMatchObject({ summary: 'All is well.', findings: [FINDING_BY_RULE] })
   })
 
   test('a text cannot become markup of the Markdown', async () => {
     await using service = await createInsightApi()
-    service.llm.answer = () => saying(answer({ findings: [finding({ observation: '# *Bold* _move_ ~now~ & then!' })] }))
+    service.llm.answer = () =>
+      replyWith(answer({ findings: [finding({ observation: '# *Bold* _move_ ~now~ & then!' })] }))
     const { raw_markdown: markdown, findings } = await generated(service)
     expect(markdown).toContain('\n\\# \\*Bold\\* \\_move\\_ \\~now\\~ \\& then\\!\n')
     expect(findings).toMatchObject([{ observation: '# *Bold* _move_ ~now~ & then!' }])
@@ -344,7 +346,9 @@ test('streams and sending domains have numbers for the model, and their names in
   service.app.db.run('UPDATE domains SET dmarc_verified = 0')
   const observation = 'sending domain 1 has no DMARC.'
   service.llm.answer = () =>
-    saying(answer({ findings: [finding({ observation, evidence: [{ metric: 'sending_domain_1.dmarc', value: 0 }] })] }))
+    replyWith(
+      answer({ findings: [finding({ observation, evidence: [{ metric: 'sending_domain_1.dmarc', value: 0 }] })] }),
+    )
   const { raw_markdown: markdown, findings } = await generated(service)
   expect(findings).toMatchObject([{ observation }])
   expect(markdown).toMatch(/\n\nsending domain 1: (sender|sandbox)\.test\n/)
@@ -353,7 +357,7 @@ test('streams and sending domains have numbers for the model, and their names in
 test('of an account that has sent nothing the report says so', async () => {
   await using service = await createInsightApi()
   const { llm } = service
-  llm.answer = () => saying({ summary: '', findings: [] })
+  llm.answer = () => replyWith({ summary: '', findings: [] })
   const key = await service.newKey([], await service.newAccount())
   const { body } = await generate(service, key)
   expect(body).toMatchObject({
@@ -369,7 +373,7 @@ test('one report at a time an account: whoever comes meanwhile is told, and the 
   let release = () => {}
   llm.answer = () =>
     new Promise((resolve) => {
-      release = () => resolve(saying(answer()))
+      release = () => resolve(replyWith(answer()))
     })
   const leaving = new AbortController()
   const first = fetch(`${url}/v1/insights/generate`, {
@@ -378,7 +382,7 @@ test('one report at a time an account: whoever comes meanwhile is told, and the 
     signal: leaving.signal,
   }).catch(() => 'left')
   await eventually(() => llm.asked.length === 1)
-  expectRefusal(await generate(service), 429, 'insights_in_progress')
+  expectError(await generate(service), 429, 'insights_in_progress')
   leaving.abort()
   expect(await first).toBe('left')
   release()

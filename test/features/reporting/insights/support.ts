@@ -2,7 +2,7 @@
 import type { App } from '#features/core/app/app.ts'
 import type { TestAppOptions } from '#test/support/app.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
-import { type LlmStub, llmSettings, saying, startLlmStub } from '#test/support/llm-stub.ts'
+import { type LlmStub, llmSettings, replyWith, startLlmStub } from '#test/support/llm-stub.ts'
 
 /** Of one day and domain; what is left out is 0. */
 export interface SeededDay {
@@ -61,7 +61,7 @@ export interface InsightApi extends EmailApi {
 
 /** 2,100 recipients sent to, 2,000 delivered, 100 bounced, in the last week. */
 export async function createInsightApi(options: TestAppOptions = {}): Promise<InsightApi> {
-  const llm = startLlmStub(() => saying(answer()))
+  const llm = startLlmStub(() => replyWith(answer()))
   const service = await createEmailApi({ ...options, settings: { ...llmSettings(llm), ...options.settings } })
   service.app.db.run('UPDATE domains SET spf_verified = 1, dkim_verified = 1, dmarc_verified = 1')
   seedDay(service.app, service.actor.accountId, { daysAgo: 1, sent: 2100, delivered: 2000, bounced: 100 })

@@ -5,7 +5,7 @@ import { StubResolver } from '#protocols/dns/resolver.ts'
 import { createTestApi, type TestApi } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { type DnsServer, startDnsServer, type Zone } from '#test/support/dns-server.ts'
-import { expectRefusal } from '#test/support/email-api.ts'
+import { expectError } from '#test/support/email-api.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 
 const ZONE: Zone = {
@@ -154,8 +154,8 @@ test('only a missing email, one that is no string, and fields that there are not
   await using service = await start()
   const post = (body: unknown) => service.api('POST', '/v1/validate', body)
   for (const body of [{}, { email: null }, { email: 7 }, { email: ['ada@mx.test'] }])
-    expectRefusal(await post(body), 422, 'validation_failed', 'email')
-  expectRefusal(await post({ email: 'ada@mx.test', deep: true }), 422, 'validation_failed', 'deep')
+    expectError(await post(body), 422, 'validation_failed', 'email')
+  expectError(await post({ email: 'ada@mx.test', deep: true }), 422, 'validation_failed', 'deep')
 })
 
 describe('what lists say', () => {
@@ -278,7 +278,7 @@ test('the 101st at once, and more than 20 a second, are a 429 that says when to 
   }
   expect(await statuses(100)).toBe(100)
   const refused = await ask()
-  expectRefusal(refused, 429, 'rate_limited')
+  expectError(refused, 429, 'rate_limited')
   expect(refused.headers.get('retry-after')).toBe('1')
   expect((await ask(await service.newKey([], await service.newAccount()))).status).toBe(200)
   clock.advance(seconds(1))

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { createEmailApi, type EmailApi, expectRefusal } from '#test/support/email-api.ts'
+import { createEmailApi, type EmailApi, expectError } from '#test/support/email-api.ts'
 
 let emails: EmailApi
 beforeAll(async () => {
@@ -45,7 +45,7 @@ describe('recipients', () => {
       { to: of('a', 1), cc: of('b', 25), bcc: of('c', 25) },
       { to: of('a', 600) },
     ])
-      expectRefusal(await emails.send(request), 422, 'too_many_recipients', 'to')
+      expectError(await emails.send(request), 422, 'too_many_recipients', 'to')
   })
 
   const good: readonly [given: string, address: string][] = [
@@ -92,9 +92,9 @@ describe('recipients', () => {
   for (const given of bad) {
     // Proves: send-12, send-33
     test(`${JSON.stringify(given.slice(0, 40))} is a 422`, async () => {
-      expectRefusal(await emails.send({ to: given }), 422, 'invalid_address', 'to')
-      expectRefusal(await emails.send({ bcc: ['ok@r.test', given] }), 422, 'invalid_address', 'bcc.1')
-      expectRefusal(await emails.send({ from: given }), 422, 'invalid_address', 'from')
+      expectError(await emails.send({ to: given }), 422, 'invalid_address', 'to')
+      expectError(await emails.send({ bcc: ['ok@r.test', given] }), 422, 'invalid_address', 'bcc.1')
+      expectError(await emails.send({ from: given }), 422, 'invalid_address', 'from')
     })
   }
 })

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
-import type { ApiAnswer } from '#test/support/api.ts'
-import { createEmailApi, EMAIL, type EmailApi, expectRefusal } from '#test/support/email-api.ts'
+import type { ApiResponse } from '#test/support/api.ts'
+import { createEmailApi, EMAIL, type EmailApi, expectError } from '#test/support/email-api.ts'
 
 let emails: EmailApi
 let before: Record<string, number>
@@ -40,13 +40,13 @@ describe('text that is no JSON', () => {
   // Proves: send-2
   for (const [what, text] of texts)
     test(`${what}: 400`, async () => {
-      for (const path of PATHS) expectRefusal(await emails.raw(path, text), 400, 'invalid_json')
+      for (const path of PATHS) expectError(await emails.raw(path, text), 400, 'invalid_json')
     })
 
   test('metadata that is nested too deep: 400', async () => {
     const metadata = `${'{"a":'.repeat(80)}1${'}'.repeat(80)}`
     const { from, to } = EMAIL
-    expectRefusal(
+    expectError(
       await emails.raw(
         '/v1/emails',
         `{"from":"${from}","to":"${to}","subject":"S","text_body":"T","metadata":${metadata}}`,
@@ -61,13 +61,13 @@ describe('bodies that are not objects or not there', () => {
   // Proves: send-4
   for (const text of ['', 'null', '[]', '{}'])
     test(`${JSON.stringify(text)}: 422 for what is missing`, async () => {
-      expectRefusal(await emails.raw('/v1/emails', text), 422, 'validation_failed', 'from', 'to')
-      expectRefusal(await emails.raw('/v1/emails/batch', text), 422, 'validation_failed', 'emails')
+      expectError(await emails.raw('/v1/emails', text), 422, 'validation_failed', 'from', 'to')
+      expectError(await emails.raw('/v1/emails/batch', text), 422, 'validation_failed', 'emails')
     })
 
   for (const text of ['5', '"text"', 'true', '[1]', '[{}]'])
     test(`${text}: 422`, async () => {
-      for (const path of PATHS) expectRefusal(await emails.raw(path, text), 422, 'validation_failed', 'body')
+      for (const path of PATHS) expectError(await emails.raw(path, text), 422, 'validation_failed', 'body')
     })
 })
 
@@ -81,7 +81,7 @@ describe('the content type', () => {
   ])
     test(`${type}: 415`, async () => {
       for (const path of PATHS)
-        expectRefusal(
+        expectError(
           await emails.raw(path, JSON.stringify(EMAIL), { 'content-type': type }),
           415,
           'unsupported_media_type',
@@ -90,7 +90,7 @@ describe('the content type', () => {
 
   test('with a compressed body: 415', async () => {
     const body = Bun.gzipSync(JSON.stringify(EMAIL))
-    expectRefusal(await emails.raw('/v1/emails', body, { 'content-encoding': 'gzip' }), 415, 'unsupported_media_type')
+    expectError(await emails.raw('/v1/emails', body, { 'content-encoding': 'gzip' }), 415, 'unsupported_media_type')
   })
 })
 
@@ -110,7 +110,7 @@ describe('fields of a wrong type', () => {
   for (const field of strings)
     test(`${field} as a number, a flag, an object or a list: 422`, async () => {
       for (const value of [5, true, {}, ['a']])
-        expectRefusal(
+        expectError(
           await emails.send({ [field]: value }),
           422,
           'validation_failed',
@@ -153,7 +153,7 @@ describe('fields of a wrong type', () => {
     const answer = await emails.send(change)
     const { details } = answer.body as { details: { field: string }[] }
     const fields = details.map(({ field }) => field)
-    expectRefusal(answer, 422, 'validation_failed', ...fields)
+    expectError(answer, 422, 'validation_failed', ...fields)
     return fields
   }
 })
@@ -161,20 +161,20 @@ describe('fields of a wrong type', () => {
 describe('fields that nobody knows', () => {
   // Proves: http-14
   test('at the top: 422 that names them', async () => {
-    expectRefusal(await emails.send({ bogus: 1, html: '<p>' }), 422, 'validation_failed', 'bogus', 'html')
+    expectError(await emails.send({ bogus: 1, html: '<p>' }), 422, 'validation_failed', 'bogus', 'html')
   })
 
   // Proves: http-14
   test('in an attachment: 422 that names it', async () => {
     const attachments = [{ filename: 'a', content: 'aGk=', content_type: 'text/plain', content_id: 'x' }]
-    expectRefusal(await emails.send({ attachments }), 422, 'validation_failed', 'attachments.0.content_id')
+    expectError(await emails.send({ attachments }), 422, 'validation_failed', 'attachments.0.content_id')
   })
 
   test('named like parts of JavaScript objects: 422', async () => {
     const { from, to } = EMAIL
     const body = `{"from":"${from}","to":"${to}","subject":"S","text_body":"T","__proto__":{"a":1}}`
-    expectRefusal(await emails.raw('/v1/emails', body), 422, 'validation_failed', '__proto__')
-    expectRefusal(await emails.send({ constructor: 1 }), 422, 'validation_failed', 'constructor')
+    expectError(await emails.raw('/v1/emails', body), 422, 'validation_failed', '__proto__')
+    expectError(await emails.send({ constructor: 1 }), 422, 'validation_failed', 'constructor')
   })
 
   test('by the thousand: 422 that names some', async () => {
@@ -188,7 +188,7 @@ describe('bodies that are too large', () => {
   // Proves: http-10
   test('by their Content-Length: 413', async () => {
     for (const path of PATHS)
-      expectRefusal(await emails.raw(path, ' '.repeat(40 * 1024 * 1024 + 1)), 413, 'payload_too_large')
+      expectError(await emails.raw(path, ' '.repeat(40 * 1024 * 1024 + 1)), 413, 'payload_too_large')
   })
 
   // Proves: http-10
@@ -201,16 +201,16 @@ describe('bodies that are too large', () => {
         else controller.close()
       },
     })
-    expectRefusal(await emails.raw('/v1/emails', stream), 413, 'payload_too_large')
+    expectError(await emails.raw('/v1/emails', stream), 413, 'payload_too_large')
   })
 
   test('by the number of their values: 413', async () => {
-    expectRefusal(await emails.raw('/v1/emails', `{"a":[${'1,'.repeat(600_000)}1]}`), 413, 'payload_too_large')
+    expectError(await emails.raw('/v1/emails', `{"a":[${'1,'.repeat(600_000)}1]}`), 413, 'payload_too_large')
   })
 })
 
 describe('ids that name nothing of this account', () => {
-  const askAll = async (id: string): Promise<ApiAnswer[]> => [
+  const askAll = async (id: string): Promise<ApiResponse[]> => [
     await emails.api('GET', `/v1/emails/${id}`),
     await emails.api('POST', `/v1/emails/${id}/cancel`),
   ]
@@ -227,7 +227,7 @@ describe('ids that name nothing of this account', () => {
     'null',
   ])
     test(`${id}: 404`, async () => {
-      for (const answer of await askAll(id)) expectRefusal(answer, 404, 'email_not_found')
+      for (const answer of await askAll(id)) expectError(answer, 404, 'email_not_found')
     })
 })
 
@@ -239,24 +239,24 @@ test('emails of another account: 404, and they stay as they are', async () => {
   const sendAt = new Date(service.clock.now() + 3_600_000).toISOString()
   const theirs = await service.accepted({ from: 'x@other.test', send_at: sendAt }, { key })
   const stored = service.stored()
-  expectRefusal(await service.api('GET', `/v1/emails/${theirs.id}`), 404, 'email_not_found')
-  expectRefusal(await service.api('POST', `/v1/emails/${theirs.id}/cancel`), 404, 'email_not_found')
+  expectError(await service.api('GET', `/v1/emails/${theirs.id}`), 404, 'email_not_found')
+  expectError(await service.api('POST', `/v1/emails/${theirs.id}/cancel`), 404, 'email_not_found')
   expect(service.stored()).toEqual(stored)
   expect((await service.detail(theirs.id, { key }))['status']).toBe('scheduled')
 })
 
 test('without a key the body is not even looked at: 401', async () => {
   for (const path of PATHS) {
-    expectRefusal(await emails.raw(path, '{', { authorization: '' }), 401, 'invalid_api_key')
-    expectRefusal(await emails.raw(path, '{', { authorization: 'Bearer wrong' }), 401, 'invalid_api_key')
+    expectError(await emails.raw(path, '{', { authorization: '' }), 401, 'invalid_api_key')
+    expectError(await emails.raw(path, '{', { authorization: 'Bearer wrong' }), 401, 'invalid_api_key')
   }
 })
 
 test('without the scope emails:send: 403', async () => {
   const key = await emails.newKey(['emails:read'])
   before = emails.stored()
-  expectRefusal(await emails.send({}, { key }), 403, 'insufficient_scope')
-  expectRefusal(await emails.api('POST', '/v1/emails/batch', { emails: [EMAIL] }, { key }), 403, 'insufficient_scope')
+  expectError(await emails.send({}, { key }), 403, 'insufficient_scope')
+  expectError(await emails.api('POST', '/v1/emails/batch', { emails: [EMAIL] }, { key }), 403, 'insufficient_scope')
 })
 
 test('a wrong method: 405 with Allow', async () => {

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { type ApiOptions, at } from '#test/support/api.ts'
 import { createTestAccount } from '#test/support/app.ts'
-import { createEmailApi, EMAIL, type EmailApi, expectRefusal, UNVERIFIED, UUID } from '#test/support/email-api.ts'
+import { createEmailApi, EMAIL, type EmailApi, expectError, UNVERIFIED, UUID } from '#test/support/email-api.ts'
 
 const batch = (emails: EmailApi, items: unknown, options?: ApiOptions) =>
   emails.api('POST', '/v1/emails/batch', { emails: items }, options)
@@ -85,7 +85,7 @@ describe('the whole request is a 422', () => {
     test(rule, async () => {
       await using emails = await createEmailApi()
       const before = emails.stored()
-      expectRefusal(await emails.api('POST', '/v1/emails/batch', body), 422, 'validation_failed', field)
+      expectError(await emails.api('POST', '/v1/emails/batch', body), 422, 'validation_failed', field)
       expect(emails.stored()).toEqual(before)
     })
 })
@@ -204,8 +204,8 @@ describe('the header Idempotency-Key', () => {
     await using emails = await createEmailApi()
     await batch(emails, [item()], withKey('k'))
     const stored = emails.stored()
-    expectRefusal(await batch(emails, [item({ subject: 'Other' })], withKey('k')), 409, 'idempotency_conflict')
-    expectRefusal(await batch(emails, [item(), item()], withKey('k')), 409, 'idempotency_conflict')
+    expectError(await batch(emails, [item({ subject: 'Other' })], withKey('k')), 409, 'idempotency_conflict')
+    expectError(await batch(emails, [item(), item()], withKey('k')), 409, 'idempotency_conflict')
     expect(emails.stored()).toEqual(stored)
   })
 
@@ -244,7 +244,7 @@ describe('the quota of a batch', () => {
     const { emails, actor, key, free } = await start()
     await using _ = emails
     const before = emails.stored()
-    expectRefusal(
+    expectError(
       await batch(
         emails,
         [free({ to: ['a@r.test', 'b@r.test', 'c@r.test'] }), free({ cc: ['d@r.test', 'e@r.test'] })],
@@ -281,7 +281,7 @@ describe('the quota of a batch', () => {
 
 test('batches that are stored do not keep the other requests of their account out', async () => {
   await using emails = await createEmailApi()
-  const { turns } = emails.app
+  const { fairScheduler: turns } = emails.app
   let isOver = false
   let mostPieces = 0
   const look = (): void => {

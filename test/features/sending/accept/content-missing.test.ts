@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { readdirSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type RunningDelivery, startDelivery } from '#app/create.ts'
-import { eventCode } from '#features/core/events/record.ts'
+import { toEventCode } from '#features/core/events/record.ts'
 import { releaseWithoutContent } from '#features/sending/delivery/without-content.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { formatUuid } from '#platform/ids.ts'
@@ -11,7 +11,7 @@ import { hours } from '#platform/units.ts'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { addContacts, newList } from '#test/support/broadcasts.ts'
-import { expectRefusal } from '#test/support/email-api.ts'
+import { expectError } from '#test/support/email-api.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 
 const WHY = 'The stored content of the email is missing or damaged; it is sent once it is back.'
@@ -21,7 +21,7 @@ let clock: ManualClock
 let delivery: RunningDelivery | undefined
 beforeEach(async () => {
   clock = new ManualClock(Date.UTC(2026, 2, 15))
-  service = await createTestApi({ clock, works: true })
+  service = await createTestApi({ clock, runsTasks: true })
   await createDomain(service.app, service.actor, 'sandbox.test')
 })
 afterEach(async () => {
@@ -56,7 +56,7 @@ const detail = async (id: string) => {
 const deferrals = () =>
   service.app.db
     .query<{ reason: string }, [number]>("SELECT data ->> 'reason' AS reason FROM events WHERE type = ?")
-    .all(eventCode('deferred'))
+    .all(toEventCode('deferred'))
     .map(({ reason }) => reason)
 const isHeld = (id: string) =>
   eventually(async () => {
@@ -210,5 +210,5 @@ test('a captured message that is damaged is a 410', async () => {
   delivery = await startDelivery(service.opened)
   await isCaptured(id)
   service.opened.captures.db.run("UPDATE captures SET raw = x'0001'")
-  expectRefusal(await service.api('GET', `/v1/emails/${id}/captured`), 410, 'content_missing')
+  expectError(await service.api('GET', `/v1/emails/${id}/captured`), 410, 'content_missing')
 })

@@ -5,7 +5,7 @@ import { randomBelow } from '#platform/ids.ts'
 import { createLog } from '#platform/log.ts'
 import { StubResolver } from '#protocols/dns/resolver.ts'
 import { eventually } from '#test/support/app.ts'
-import { testDisk } from '#test/support/disk.ts'
+import { createTestDisk } from '#test/support/disk.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { createEmailApi, UNVERIFIED } from '#test/support/email-api.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
@@ -21,7 +21,7 @@ function fillDisk(db: Database, column: string): void {
   db.run(`PRAGMA max_page_count = ${pages}`)
 }
 
-const makeRoom = (db: Database): void => void db.run('PRAGMA max_page_count = 1000000')
+const freeDisk = (db: Database): void => void db.run('PRAGMA max_page_count = 1000000')
 
 /** A service that delivers to a scripted server, with a clock that the test moves and a log that it reads. */
 async function startDelivery(script: (disk: () => Database) => SmtpScript) {
@@ -60,7 +60,7 @@ async function startDelivery(script: (disk: () => Database) => SmtpScript) {
         return false
       }),
     async [Symbol.asyncDispose]() {
-      makeRoom(emails.app.db)
+      freeDisk(emails.app.db)
       await emails[Symbol.asyncDispose]()
       await smtp[Symbol.asyncDispose]()
       await dns.close()
@@ -86,7 +86,7 @@ test('an outcome that cannot be stored is tried again until it can, and the mail
     status: 'processing',
     recipients: [{ status: 'processing', delivered_at: null }],
   })
-  makeRoom(emails.app.db)
+  freeDisk(emails.app.db)
   await delivery.advanceUntil(async () => (await emails.detail(id))['status'] === 'sent')
   const detail = await emails.detail(id)
   expect(typesOf(detail)).toEqual(['queued', 'sent', 'delivered'])
@@ -121,7 +121,7 @@ test('a start of DATA that cannot be stored sends nothing; with room again the m
   expect(delivery.messages()).toEqual([])
   for (const { rawMessages } of delivery.smtp.sessions) expect(Buffer.concat([...rawMessages]).length).toBe(0)
   expect(await emails.detail(id)).toMatchObject({ status: 'processing', delivery_started_at: null })
-  makeRoom(emails.app.db)
+  freeDisk(emails.app.db)
   await delivery.advanceUntil(async () => (await emails.detail(id))['status'] === 'sent')
   const detail = await emails.detail(id)
   expect(typesOf(detail)).toEqual(['queued', 'sent', 'delivered'])
@@ -138,7 +138,7 @@ test('a claim that cannot be stored dials nobody, and is made when there is room
   await delivery.advanceUntil(() => logged.filter((line) => line.includes('the queue could not go on')).length >= 2)
   expect(delivery.smtp.sessions).toHaveLength(0)
   expect(await emails.detail(id)).toMatchObject({ status: 'scheduled', attempts: 0 })
-  makeRoom(emails.app.db)
+  freeDisk(emails.app.db)
   await delivery.advanceUntil(async () => (await emails.detail(id))['status'] === 'sent')
   expect(typesOf(await emails.detail(id))).toEqual(['scheduled', 'queued', 'sent', 'delivered'])
   expect(delivery.messages()).toHaveLength(1)
@@ -147,7 +147,7 @@ test('a claim that cannot be stored dials nobody, and is made when there is room
 test('sandbox mail takes nothing of the disk reserve: it is deferred, and captured once there is room', async () => {
   let hasRoom = true
   const clock = new ManualClock(Date.UTC(2026, 2, 15, 12, 30))
-  const disk = testDisk(
+  const disk = createTestDisk(
     () => false,
     () => hasRoom,
   )

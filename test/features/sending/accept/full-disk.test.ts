@@ -4,8 +4,8 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { randomBytes } from '#platform/ids.ts'
-import { type ApiAnswer, at } from '#test/support/api.ts'
-import { createEmailApi, EMAIL, type EmailApi, expectRefusal } from '#test/support/email-api.ts'
+import { type ApiResponse, at } from '#test/support/api.ts'
+import { createEmailApi, EMAIL, type EmailApi, expectError } from '#test/support/email-api.ts'
 
 const randomText = (bytes: number): string => Buffer.from(randomBytes(bytes)).toString('base64')
 
@@ -14,7 +14,7 @@ const fill = (db: Database): void => {
   const pages = db.query<{ page_count: number }, []>('PRAGMA page_count').get()?.page_count ?? 0
   db.run(`PRAGMA max_page_count = ${pages}`)
 }
-const makeRoom = (db: Database): void => void db.run('PRAGMA max_page_count = 1000000')
+const freeDisk = (db: Database): void => void db.run('PRAGMA max_page_count = 1000000')
 
 /** Rows of what an accepted email is made of; content parts may stay behind unused. */
 const rowsOf = (emails: EmailApi) => {
@@ -23,7 +23,7 @@ const rowsOf = (emails: EmailApi) => {
 }
 
 /** Sends until a send is refused, and gives the refusal; what came before must have been accepted. */
-async function sendUntilRefused(send: () => Promise<ApiAnswer>): Promise<ApiAnswer> {
+async function sendUntilRefused(send: () => Promise<ApiResponse>): Promise<ApiResponse> {
   for (let i = 0; i < 2_000; i++) {
     const answer = await send()
     if (answer.status !== 202) return answer
@@ -42,15 +42,15 @@ describe('when the main database cannot grow', () => {
     await using emails = await createEmailApi()
     await emails.accepted({ idempotency_key: 'before' })
     fill(emails.app.db)
-    expectRefusal(await sendUntilRefused(() => emails.send(big())), 507, 'insufficient_storage')
+    expectError(await sendUntilRefused(() => emails.send(big())), 507, 'insufficient_storage')
     const before = rowsOf(emails)
-    expectRefusal(await emails.send({ ...big(), idempotency_key: 'k' }), 507, 'insufficient_storage')
-    expectRefusal(await batchOf(emails, 20, big), 507, 'insufficient_storage')
+    expectError(await emails.send({ ...big(), idempotency_key: 'k' }), 507, 'insufficient_storage')
+    expectError(await batchOf(emails, 20, big), 507, 'insufficient_storage')
     expect(rowsOf(emails)).toEqual(before)
     // What is stored can be read and repeated meanwhile.
     expect((await emails.api('GET', '/v1/emails')).status).toBe(200)
     expect((await emails.send({ idempotency_key: 'before' })).status).toBe(202)
-    makeRoom(emails.app.db)
+    freeDisk(emails.app.db)
     const { id } = await emails.accepted({ ...big(), idempotency_key: 'k' })
     expect((await emails.detail(id))['idempotency_key']).toBe('k')
     expect((await batchOf(emails, 20, big)).status).toBe(202)
@@ -64,7 +64,7 @@ describe('when the main database cannot grow', () => {
       Array.from({ length: 150 }, () => emails.send({ ...big(), to: ['a@r.test', 'b@r.test'] })),
     )
     const accepted = answers.filter(({ status }) => status === 202)
-    for (const answer of answers) if (answer.status !== 202) expectRefusal(answer, 507, 'insufficient_storage')
+    for (const answer of answers) if (answer.status !== 202) expectError(answer, 507, 'insufficient_storage')
     expect(accepted.length).toBeLessThan(150)
     const stored = emails.stored()
     expect({ ...stored }).toMatchObject({
@@ -76,7 +76,7 @@ describe('when the main database cannot grow', () => {
     for (const answer of accepted) expect((await emails.detail(at(answer.body, 'data', 'id')))['status']).toBe('queued')
     const total = async () => at((await emails.api('GET', '/v1/emails')).body, 'pagination', 'total')
     expect(await total()).toBe(accepted.length + 1)
-    makeRoom(emails.app.db)
+    freeDisk(emails.app.db)
     await emails.accepted(big())
     expect(await total()).toBe(accepted.length + 2)
   })
@@ -91,10 +91,10 @@ describe('when the main database cannot grow', () => {
     )
     fill(db)
     const before = emails.stored()
-    expectRefusal(await emails.api('POST', `/v1/emails/${id}/cancel`), 507, 'insufficient_storage')
+    expectError(await emails.api('POST', `/v1/emails/${id}/cancel`), 507, 'insufficient_storage')
     expect(emails.stored()).toEqual(before)
     expect((await emails.detail(id))['status']).toBe('scheduled')
-    makeRoom(db)
+    freeDisk(db)
     expect((await emails.api('POST', `/v1/emails/${id}/cancel`)).status).toBe(200)
     expect(emails.used()).toBe(0)
   })
@@ -106,13 +106,13 @@ test('when the content database cannot grow, sends are a 507 that stores nothing
   await emails.accepted()
   const big = () => ({ text_body: randomText(60_000) })
   for (const db of emails.app.content.databases()) fill(db)
-  expectRefusal(await sendUntilRefused(() => emails.send(big())), 507, 'insufficient_storage')
+  expectError(await sendUntilRefused(() => emails.send(big())), 507, 'insufficient_storage')
   const before = emails.stored()
-  expectRefusal(await emails.send(big()), 507, 'insufficient_storage')
+  expectError(await emails.send(big()), 507, 'insufficient_storage')
   expect(rowsOf(emails)).toEqual({ ...before, contentParts: undefined } as never)
-  expectRefusal(await batchOf(emails, 5, big), 507, 'insufficient_storage')
+  expectError(await batchOf(emails, 5, big), 507, 'insufficient_storage')
   expect(emails.stored()).toEqual(before)
-  for (const db of emails.app.content.databases()) makeRoom(db)
+  for (const db of emails.app.content.databases()) freeDisk(db)
   const body = big()
   const { id } = await emails.accepted(body)
   expect((await emails.detail(id))['text_body']).toBe(body.text_body)
@@ -165,9 +165,9 @@ describe.skipIf(!canMount())('on a disk that is full (needs root, to mount a tmp
     await onSmallDisk(4, 'content', async (emails, grow) => {
       const big = () => attachment(700_000)
       await emails.accepted()
-      expectRefusal(await sendUntilRefused(() => emails.send(big())), 507, 'insufficient_storage')
+      expectError(await sendUntilRefused(() => emails.send(big())), 507, 'insufficient_storage')
       const before = rowsOf(emails)
-      for (let i = 0; i < 5; i++) expectRefusal(await emails.send(big()), 507, 'insufficient_storage')
+      for (let i = 0; i < 5; i++) expectError(await emails.send(big()), 507, 'insufficient_storage')
       expect(rowsOf(emails)).toEqual(before)
       grow()
       const { id } = await emails.accepted(big())
@@ -177,7 +177,7 @@ describe.skipIf(!canMount())('on a disk that is full (needs root, to mount a tmp
 
   test('of the content folder, what is refused leaves no half-written file behind', async () => {
     await onSmallDisk(4, 'content', async (emails, _, path) => {
-      expectRefusal(await sendUntilRefused(() => emails.send(attachment(700_000))), 507, 'insufficient_storage')
+      expectError(await sendUntilRefused(() => emails.send(attachment(700_000))), 507, 'insufficient_storage')
       const names = readdirSync(path, { recursive: true }).map(String)
       expect(names.filter((name) => name.endsWith('.tmp'))).toEqual([])
     })
@@ -185,7 +185,7 @@ describe.skipIf(!canMount())('on a disk that is full (needs root, to mount a tmp
 
   test('the service can still be stopped', async () => {
     await onSmallDisk(4, 'content', async (emails) => {
-      expectRefusal(await sendUntilRefused(() => emails.send(attachment(700_000))), 507, 'insufficient_storage')
+      expectError(await sendUntilRefused(() => emails.send(attachment(700_000))), 507, 'insufficient_storage')
       await emails.app.content.close()
     })
   })
@@ -193,15 +193,15 @@ describe.skipIf(!canMount())('on a disk that is full (needs root, to mount a tmp
   // Proves: storage-4
   test('of the whole data directory, sends are a 507 that stores nothing, and accepted again when there is room', async () => {
     await onSmallDisk(8, '', async (emails, grow) => {
-      expectRefusal(await sendUntilRefused(() => emails.send(attachment(200_000))), 507, 'insufficient_storage')
-      expectRefusal(
+      expectError(await sendUntilRefused(() => emails.send(attachment(200_000))), 507, 'insufficient_storage')
+      expectError(
         await sendUntilRefused(() => emails.send({ metadata: { filler: randomText(12_000) } })),
         507,
         'insufficient_storage',
       )
       const before = rowsOf(emails)
-      expectRefusal(await emails.send({ metadata: { filler: randomText(12_000) } }), 507, 'insufficient_storage')
-      expectRefusal(
+      expectError(await emails.send({ metadata: { filler: randomText(12_000) } }), 507, 'insufficient_storage')
+      expectError(
         await batchOf(emails, 50, () => ({ metadata: { filler: randomText(12_000) } })),
         507,
         'insufficient_storage',
@@ -218,7 +218,7 @@ describe.skipIf(!canMount())('on a disk that is full (needs root, to mount a tmp
     await onSmallDisk(1, 'content', async (emails, grow, path) => {
       await Bun.write(join(path, 'filler'), new Uint8Array(1024 * 1024 - 4096 * 2)).catch(() => 0)
       const before = emails.stored()
-      expectRefusal(await emails.send({ text_body: randomText(9_000) }), 507, 'insufficient_storage')
+      expectError(await emails.send({ text_body: randomText(9_000) }), 507, 'insufficient_storage')
       expect(emails.stored()).toEqual({ ...before })
       grow()
       const { id } = await emails.accepted({ text_body: 'There is room.' })

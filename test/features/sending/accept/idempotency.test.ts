@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { createLog } from '#platform/log.ts'
 import { at } from '#test/support/api.ts'
 import { createTestAccount } from '#test/support/app.ts'
-import { createEmailApi, EMAIL, expectRefusal } from '#test/support/email-api.ts'
+import { createEmailApi, EMAIL, expectError } from '#test/support/email-api.ts'
 
 const withKey = (key: string) => ({ headers: { 'idempotency-key': key } })
 const mismatchOf = (answer: { headers: Headers }) => answer.headers.get('idempotency-mismatch')
@@ -40,7 +40,7 @@ test('body and header that differ are a 422, also when one of them was seen', as
   await using emails = await createEmailApi()
   await emails.accepted({ idempotency_key: 'a' })
   const before = emails.stored()
-  expectRefusal(
+  expectError(
     await emails.send({ idempotency_key: 'a' }, withKey('b')),
     422,
     'idempotency_key_mismatch',
@@ -52,8 +52,8 @@ test('body and header that differ are a 422, also when one of them was seen', as
 test('a key has 1 to 256 characters', async () => {
   await using emails = await createEmailApi()
   for (const key of ['', 'x'.repeat(257)]) {
-    expectRefusal(await emails.send({ idempotency_key: key }), 422, 'validation_failed', 'idempotency_key')
-    if (key !== '') expectRefusal(await emails.send({}, withKey(key)), 422, 'validation_failed', 'idempotency_key')
+    expectError(await emails.send({ idempotency_key: key }), 422, 'validation_failed', 'idempotency_key')
+    if (key !== '') expectError(await emails.send({}, withKey(key)), 422, 'validation_failed', 'idempotency_key')
   }
   expect((await emails.send({ idempotency_key: 'x'.repeat(256) })).status).toBe(202)
 })
@@ -151,7 +151,7 @@ describe('with TASSIS_IDEMPOTENCY_MISMATCH=conflict', () => {
     await using emails = await createEmailApi({ settings })
     const sent = await emails.accepted({ idempotency_key: 'k' })
     const before = emails.stored()
-    expectRefusal(await emails.send({ idempotency_key: 'k', subject: 'Other' }), 409, 'idempotency_conflict')
+    expectError(await emails.send({ idempotency_key: 'k', subject: 'Other' }), 409, 'idempotency_conflict')
     const again = await emails.send({ idempotency_key: 'k' })
     expect([again.status, again.body]).toEqual([202, { data: { ...sent, replayed: true } }])
     expect(emails.stored()).toEqual(before)
@@ -230,12 +230,12 @@ test('a replay is answered when the quota is used up, the rate is exceeded, or t
   const key = await emails.newKey([], actor)
   const request = { from: 'a@free.test', idempotency_key: 'k' }
   const sent = await emails.accepted(request, { key })
-  expectRefusal(await emails.send({ from: 'a@free.test' }, { key }), 429, 'rate_limited')
+  expectError(await emails.send({ from: 'a@free.test' }, { key }), 429, 'rate_limited')
   emails.clock.advance(1_000)
-  expectRefusal(await emails.send({ from: 'a@free.test' }, { key }), 429, 'quota_exceeded')
+  expectError(await emails.send({ from: 'a@free.test' }, { key }), 429, 'quota_exceeded')
   emails.app.db.run('UPDATE accounts SET paused_at = 1 WHERE id = ?', [actor.accountId])
   emails.clock.advance(1_000)
-  expectRefusal(await emails.send({ from: 'a@free.test' }, { key }), 403, 'account_paused')
+  expectError(await emails.send({ from: 'a@free.test' }, { key }), 403, 'account_paused')
   for (let i = 0; i < 5; i++)
     expect((await emails.send(request, { key })).body).toEqual({ data: { ...sent, replayed: true } })
   expect(emails.used(actor)).toBe(1)
@@ -245,8 +245,8 @@ test('a replay is answered when the quota is used up, the rate is exceeded, or t
 test('a refused request keeps nothing of its key: mended, it is accepted', async () => {
   await using emails = await createEmailApi()
   const before = emails.stored()
-  expectRefusal(await emails.send({ idempotency_key: 'k', to: 'nobody' }), 422, 'invalid_address', 'to')
-  expectRefusal(await emails.send({ idempotency_key: 'k', from: 'a@unknown.test' }), 422, 'domain_not_found', 'from')
+  expectError(await emails.send({ idempotency_key: 'k', to: 'nobody' }), 422, 'invalid_address', 'to')
+  expectError(await emails.send({ idempotency_key: 'k', from: 'a@unknown.test' }), 422, 'domain_not_found', 'from')
   expect(emails.stored()).toEqual(before)
   const answer = await emails.send({ idempotency_key: 'k' })
   expect([answer.status, mismatchOf(answer)]).toEqual([202, null])

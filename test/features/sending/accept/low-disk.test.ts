@@ -1,9 +1,9 @@
 import { expect, test } from 'bun:test'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
-import { testDisk } from '#test/support/disk.ts'
+import { createTestDisk } from '#test/support/disk.ts'
 
-const email = (key: string) => ({
+const createEmail = (key: string) => ({
   from: 'ada@sender.test',
   to: 'bob@x.test',
   subject: 'Hi',
@@ -11,14 +11,14 @@ const email = (key: string) => ({
   idempotency_key: key,
 })
 
-const BATCH = { emails: [email('of the batch')] }
+const BATCH = { emails: [createEmail('of the batch')] }
 const withKey = (key: string) => ({ headers: { 'Idempotency-Key': key } })
 
 /** A service whose disk can be filled. */
 async function createOnDisk(): Promise<{ service: TestApi; fill: () => void }> {
   let isLow = false
   const service = await createTestApi({
-    disk: testDisk(
+    disk: createTestDisk(
       () => isLow,
       () => !isLow,
     ),
@@ -36,7 +36,7 @@ test('on a low disk a send and a batch are a 507 and store nothing; replays are 
   const { service: opened, fill } = await createOnDisk()
   await using service = opened
   const { api, app } = service
-  const first = await api('POST', '/v1/emails', email('first'))
+  const first = await api('POST', '/v1/emails', createEmail('first'))
   expect(first.status).toBe(202)
   const batch = await api('POST', '/v1/emails/batch', BATCH, withKey('batch'))
   expect(batch.status).toBe(202)
@@ -46,8 +46,8 @@ test('on a low disk a send and a batch are a 507 and store nothing; replays are 
   expect(broadcast.status).toBe(202)
   fill()
   for (const [path, body] of [
-    ['/v1/emails', email('second')],
-    ['/v1/emails/batch', { emails: [email('second'), email('first')] }],
+    ['/v1/emails', createEmail('second')],
+    ['/v1/emails/batch', { emails: [createEmail('second'), createEmail('first')] }],
   ] as const) {
     const refused = await api('POST', path, body)
     expect({ path, status: refused.status, code: at(refused.body, 'code') }).toEqual({
@@ -56,7 +56,7 @@ test('on a low disk a send and a batch are a 507 and store nothing; replays are 
       code: 'insufficient_storage',
     })
   }
-  expect((await api('POST', '/v1/emails', email('first'))).body).toEqual({
+  expect((await api('POST', '/v1/emails', createEmail('first'))).body).toEqual({
     data: { ...(at(first.body, 'data') as object), replayed: true },
   })
   expect(await api('POST', '/v1/emails/batch', BATCH, withKey('batch'))).toMatchObject({
@@ -74,6 +74,6 @@ test('an invalid send on a low disk is still told what is wrong with it', async 
   const { service: opened, fill } = await createOnDisk()
   await using service = opened
   fill()
-  const refused = await service.api('POST', '/v1/emails', { ...email('x'), from: 'ada@elsewhere.test' })
+  const refused = await service.api('POST', '/v1/emails', { ...createEmail('x'), from: 'ada@elsewhere.test' })
   expect({ status: refused.status, code: at(refused.body, 'code') }).toEqual({ status: 422, code: 'domain_not_found' })
 })

@@ -2,15 +2,15 @@ import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { randomBytes } from '#platform/ids.ts'
 import { MiB } from '#platform/units.ts'
-import { type ApiAnswer, at } from '#test/support/api.ts'
-import { EMAIL, expectRefusal } from '#test/support/email-api.ts'
+import { type ApiResponse, at } from '#test/support/api.ts'
+import { EMAIL, expectError } from '#test/support/email-api.ts'
 
 const CHILD = new URL('../../../support/service-process.ts', import.meta.url).pathname
 
 interface ServiceProcess extends AsyncDisposable {
   /** Most bytes that the process has held in memory. */
   peakBytes(): number
-  post(path: string, body: Blob): Promise<ApiAnswer>
+  post(path: string, body: Blob): Promise<ApiResponse>
   isAlive(): boolean
 }
 
@@ -80,7 +80,7 @@ describe.skipIf(process.platform !== 'linux')('20 parallel sends of 25 MiB with 
         for (const answer of answers) {
           statuses.push(answer.status)
           if (answer.status === 202) expect(at(answer.body, 'data', 'status')).toBe('queued')
-          else expectRefusal(answer, 503, 'server_busy')
+          else expectError(answer, 503, 'server_busy')
         }
       }
       // One after the other there is room for each: what the answered ones held was given back.

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
-import { type ApiAnswer, at } from '#test/support/api.ts'
+import { type ApiResponse, at } from '#test/support/api.ts'
 import { createTestAccount } from '#test/support/app.ts'
-import { createEmailApi, expectRefusal, NOW, UUID } from '#test/support/email-api.ts'
+import { createEmailApi, expectError, NOW, UUID } from '#test/support/email-api.ts'
 
 const SENDS = 200
 const FROM = 'a@plan.test'
@@ -32,10 +32,10 @@ async function startAccount(quota: number) {
   }
 }
 
-const countsOf = (answers: readonly ApiAnswer[]): Record<number, number> =>
+const countsOf = (answers: readonly ApiResponse[]): Record<number, number> =>
   Object.fromEntries([202, 429].map((wanted) => [wanted, answers.filter(({ status }) => status === wanted).length]))
 
-const recipients = (n: number, name: string): string[] =>
+const createRecipients = (n: number, name: string): string[] =>
   Array.from({ length: n }, (_, i) => `${name}-${i}@receiver.test`)
 
 describe('at the edge of the quota', () => {
@@ -44,13 +44,13 @@ describe('at the edge of the quota', () => {
     await using account = await startAccount(quota)
     const answers = await Promise.all(Array.from({ length: SENDS }, (_, i) => account.send({ subject: `S ${i}` })))
     expect(countsOf(answers)).toEqual({ 202: quota, 429: SENDS - quota })
-    for (const answer of answers.filter(({ status }) => status === 429)) expectRefusal(answer, 429, 'quota_exceeded')
+    for (const answer of answers.filter(({ status }) => status === 429)) expectError(answer, 429, 'quota_exceeded')
     expect([account.used(), await account.told(), account.emails()]).toEqual([quota, quota, quota])
   })
 
   test('of 200 parallel emails of three recipients as many are accepted as fit whole, and single ones fill the rest', async () => {
     await using account = await startAccount(50)
-    const email = (i: number) => ({ to: recipients(2, `to-${i}`), bcc: recipients(1, `bcc-${i}`) })
+    const email = (i: number) => ({ to: createRecipients(2, `to-${i}`), bcc: createRecipients(1, `bcc-${i}`) })
     const answers = await Promise.all(Array.from({ length: SENDS }, (_, i) => account.send(email(i))))
     expect(countsOf(answers)).toEqual({ 202: 16, 429: SENDS - 16 })
     expect(account.used()).toBe(48)
@@ -78,7 +78,7 @@ describe('at the edge of the quota', () => {
     await using account = await startAccount(quota)
     const later = new Date(NOW + 3_600_000).toISOString()
     const scheduled = await Promise.all(
-      Array.from({ length: 10 }, (_, i) => account.send({ to: recipients(2, `later-${i}`), send_at: later })),
+      Array.from({ length: 10 }, (_, i) => account.send({ to: createRecipients(2, `later-${i}`), send_at: later })),
     )
     expect(account.used()).toBe(20)
     const original = await account.send({ idempotency_key: 'seen' })
@@ -86,7 +86,7 @@ describe('at the edge of the quota', () => {
     const items = (i: number) => [
       { from: FROM, to: `batch-${i}@receiver.test`, subject: 'S', text_body: 'T' },
       { from: FROM, to: [`batch-${i}-b@receiver.test`, SUPPRESSED], subject: 'S', text_body: 'T' },
-      { from: SANDBOX, to: recipients(5, 'sandbox'), subject: 'S', text_body: 'T' },
+      { from: SANDBOX, to: createRecipients(5, 'sandbox'), subject: 'S', text_body: 'T' },
       { from: 'no address', to: 'x@receiver.test', subject: 'S', text_body: 'T' },
     ]
     // How many recipients each counts when it is accepted, and whether the quota can refuse it.
@@ -95,13 +95,17 @@ describe('at the edge of the quota', () => {
       {
         counts: 3,
         isFree: false,
-        ask: (i: number) => account.send({ to: recipients(2, `m-${i}`), cc: recipients(1, `n-${i}`) }),
+        ask: (i: number) => account.send({ to: createRecipients(2, `m-${i}`), cc: createRecipients(1, `n-${i}`) }),
       },
       { counts: 2, isFree: false, ask: (i: number) => account.api('POST', '/v1/emails/batch', { emails: items(i) }) },
       { counts: 1, isFree: false, ask: () => account.send({ to: ['x@receiver.test', SUPPRESSED] }) },
-      { counts: 0, isFree: true, ask: () => account.send({ idempotency_key: 'seen', to: recipients(9, 'other') }) },
+      {
+        counts: 0,
+        isFree: true,
+        ask: () => account.send({ idempotency_key: 'seen', to: createRecipients(9, 'other') }),
+      },
       { counts: 0, isFree: true, ask: () => account.send({ to: SUPPRESSED }) },
-      { counts: 0, isFree: true, ask: () => account.send({ from: SANDBOX, to: recipients(9, 'sandbox') }) },
+      { counts: 0, isFree: true, ask: () => account.send({ from: SANDBOX, to: createRecipients(9, 'sandbox') }) },
     ]
     const cancelled = scheduled.map(({ body }) => account.api('POST', `/v1/emails/${at(body, 'data', 'id')}/cancel`))
     const asked = Array.from({ length: SENDS - cancelled.length }, (_, i) => {
@@ -129,12 +133,12 @@ describe('at the edge of the quota', () => {
     const first = await account.send()
     expect(at(first.body, 'data', 'id')).toMatch(UUID)
     const refused = await account.send()
-    expectRefusal(refused, 429, 'quota_exceeded')
+    expectError(refused, 429, 'quota_exceeded')
     const reset = at((await account.api('GET', '/v1/account')).body, 'data', 'quota_reset_at')
     const waitMs = Number(refused.headers.get('retry-after')) * 1000
     expect(Date.parse(String(reset)) - NOW).toBe(waitMs)
     account.clock.advance(waitMs - 1)
-    expectRefusal(await account.send(), 429, 'quota_exceeded')
+    expectError(await account.send(), 429, 'quota_exceeded')
     account.clock.advance(1)
     expect(await account.told()).toBe(0)
     expect((await account.send()).status).toBe(202)

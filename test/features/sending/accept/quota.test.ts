@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import type { Plan } from '#features/core/accounts/plans.ts'
 import { createTestAccount } from '#test/support/app.ts'
-import { createEmailApi, expectRefusal, NOW, UNVERIFIED } from '#test/support/email-api.ts'
+import { createEmailApi, expectError, NOW, UNVERIFIED } from '#test/support/email-api.ts'
 
 /** An account of a plan with a verified domain, and sends of it. */
 async function startAccount(plan: Plan, settings: Record<string, string> = {}) {
@@ -40,7 +40,7 @@ describe('the monthly quota', () => {
     const fifty = Array.from({ length: 50 }, (_, i) => `r${i}@r.test`)
     for (let i = 0; i < 60; i++) await account.accepted({ to: fifty })
     expect(account.used()).toBe(3_000)
-    expectRefusal(await account.send(), 429, 'quota_exceeded')
+    expectError(await account.send(), 429, 'quota_exceeded')
   })
 
   // Proves: quota-1
@@ -49,7 +49,7 @@ describe('the monthly quota', () => {
     await account.accepted({ to: ['a@r.test', 'b@r.test', 'c@r.test'] })
     const before = account.emails.stored()
     const answer = await account.send({ to: ['x@r.test', 'y@r.test'], idempotency_key: 'k', text_body: 'never stored' })
-    expectRefusal(answer, 429, 'quota_exceeded')
+    expectError(answer, 429, 'quota_exceeded')
     expect(Number(answer.headers.get('retry-after'))).toBe((Date.UTC(2026, 3, 1) - NOW) / 1000)
     expect(account.emails.stored()).toEqual(before)
     expect((await account.send()).status).toBe(202)
@@ -60,7 +60,7 @@ describe('the monthly quota', () => {
     await using account = await startAccount('free', QUOTA_4)
     await account.accepted({ to: ['a@r.test', 'b@r.test', 'c@r.test', 'd@r.test'] })
     account.emails.clock.advance(Date.UTC(2026, 3, 1) - NOW - 1)
-    expectRefusal(await account.send(), 429, 'quota_exceeded')
+    expectError(await account.send(), 429, 'quota_exceeded')
     account.emails.clock.advance(1)
     expect((await account.send()).status).toBe(202)
   })
@@ -104,7 +104,7 @@ describe('the monthly quota', () => {
 
   test('of nothing still lets sandbox mail through', async () => {
     await using account = await startAccount('free', { TASSIS_PLAN_QUOTA_FREE: '0' })
-    expectRefusal(await account.send(), 429, 'quota_exceeded')
+    expectError(await account.send(), 429, 'quota_exceeded')
     account.emails.app.db.run("UPDATE domains SET verified_at = NULL WHERE domain = 'plan.test'")
     expect(await account.accepted()).toMatchObject({ sandbox: true })
   })
@@ -127,13 +127,13 @@ describe('the send rate', () => {
     for (let i = 0; i < 3; i++) await account.accepted()
     const before = account.emails.stored()
     const answer = await account.send({ text_body: 'never stored' })
-    expectRefusal(answer, 429, 'rate_limited')
+    expectError(answer, 429, 'rate_limited')
     expect(answer.headers.get('retry-after')).toBe('1')
     expect(account.emails.stored()).toEqual(before)
     account.emails.clock.advance(1_000)
     await account.accepted()
     await account.accepted()
-    expectRefusal(await account.send(), 429, 'rate_limited')
+    expectError(await account.send(), 429, 'rate_limited')
   })
 
   test('a batch is one request', async () => {
@@ -146,14 +146,14 @@ describe('the send rate', () => {
     }))
     expect((await account.batch(items)).status).toBe(202)
     expect((await account.batch(items)).status).toBe(202)
-    expectRefusal(await account.batch(items), 429, 'rate_limited')
+    expectError(await account.batch(items), 429, 'rate_limited')
   })
 
   // Proves: quota-11
   test('of one account is not that of another, and plan unlimited has none', async () => {
     await using account = await startAccount('pro', { ...SLOW, TASSIS_SEND_BURST: '1' })
     await account.accepted()
-    expectRefusal(await account.send(), 429, 'rate_limited')
+    expectError(await account.send(), 429, 'rate_limited')
     for (let i = 0; i < 20; i++) await account.emails.accepted()
   })
 })

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { at } from '#test/support/api.ts'
-import { createEmailApi, EMAIL, expectRefusal, NOW, UNVERIFIED } from '#test/support/email-api.ts'
+import { createEmailApi, EMAIL, expectError, NOW, UNVERIFIED } from '#test/support/email-api.ts'
 
 const SANDBOX = { from: `a@${UNVERIFIED}` }
 const start = () => createEmailApi({ settings: { TASSIS_SANDBOX_PER_DAY: '5' } })
@@ -11,14 +11,14 @@ test('sandbox mail has a number of recipients a day; more are a 429 that names t
   await emails.accepted({ ...SANDBOX, to: ['a@r.test', 'b@r.test', 'c@r.test'] })
   const before = emails.stored()
   const refused = await emails.send({ ...SANDBOX, to: ['d@r.test', 'e@r.test', 'f@r.test'], text_body: 'never stored' })
-  expectRefusal(refused, 429, 'sandbox_limit')
+  expectError(refused, 429, 'sandbox_limit')
   expect(at(refused.body, 'message')).toContain('TASSIS_SANDBOX_PER_DAY')
   expect(refused.headers.get('retry-after')).toBe(String((Date.UTC(2026, 2, 16) - NOW) / 1000))
   expect(emails.stored()).toEqual(before)
   // It is no matter of mail that leaves.
   await emails.accepted({ to: ['d@r.test', 'e@r.test', 'f@r.test'] })
   await emails.accepted({ ...SANDBOX, to: ['d@r.test', 'e@r.test'] })
-  expectRefusal(await emails.send(SANDBOX), 429, 'sandbox_limit')
+  expectError(await emails.send(SANDBOX), 429, 'sandbox_limit')
   emails.clock.advance(Date.UTC(2026, 2, 16) - NOW)
   await emails.accepted(SANDBOX)
 })
@@ -37,7 +37,7 @@ test('a batch is asked for its sandbox mail as a whole, repeats left out, and su
   await using emails = await start()
   const batch = (items: Record<string, unknown>[], key = emails.key) =>
     emails.api('POST', '/v1/emails/batch', { emails: items.map((item) => ({ ...EMAIL, ...item })) }, { key })
-  expectRefusal(await batch(Array.from({ length: 6 }, () => SANDBOX)), 429, 'sandbox_limit')
+  expectError(await batch(Array.from({ length: 6 }, () => SANDBOX)), 429, 'sandbox_limit')
   expect(emails.stored()['emails']).toBe(0)
   const repeated = { ...SANDBOX, idempotency_key: 'k' }
   expect((await batch([repeated, repeated, ...Array.from({ length: 4 }, () => SANDBOX), {}])).status).toBe(202)
@@ -47,5 +47,5 @@ test('a batch is asked for its sandbox mail as a whole, repeats left out, and su
   await emails.addDomain(child, 'child.test')
   emails.app.db.run("UPDATE domains SET verified_at = NULL WHERE domain = 'child.test'")
   const key = await emails.newKey([], child)
-  expectRefusal(await emails.send({ from: 'a@child.test' }, { key }), 429, 'sandbox_limit')
+  expectError(await emails.send({ from: 'a@child.test' }, { key }), 429, 'sandbox_limit')
 })

@@ -6,7 +6,7 @@ import {
   createEmailApi,
   EMAIL,
   type EmailApi,
-  expectRefusal,
+  expectError,
   NOW,
   UNVERIFIED,
   UUID,
@@ -220,7 +220,7 @@ describe('subject and body', () => {
   ]
   // Proves: send-2, send-17, send-18, send-19, send-33
   for (const [rule, request, field] of cases)
-    test(`${rule} is a 422`, async () => expectRefusal(await emails.send(request), 422, 'validation_failed', field))
+    test(`${rule} is a 422`, async () => expectError(await emails.send(request), 422, 'validation_failed', field))
 
   // Proves: send-17
   test('a subject of 998 characters beyond ASCII is kept as given', async () => {
@@ -243,7 +243,7 @@ describe('subject and body', () => {
       const { id } = await emails.accepted({ [field]: body })
       expect((await emails.detail(id))[field] === body).toBe(true)
       const answer = await emails.send({ [field]: `${body}x` })
-      expectRefusal(answer, 422, 'validation_failed', field)
+      expectError(answer, 422, 'validation_failed', field)
       expect(JSON.stringify(answer.body)).toContain('at most 2097152 bytes')
       const batch = await emails.api('POST', '/v1/emails/batch', { emails: [EMAIL, { ...EMAIL, [field]: `${body}x` }] })
       expect(JSON.stringify(batch.body)).toContain('at most 2097152 bytes')
@@ -262,13 +262,13 @@ describe('subject and body', () => {
 describe('the sender', () => {
   // Proves: send-5
   test('of an unknown domain is a 422 domain_not_found', async () => {
-    expectRefusal(await emails.send({ from: 'a@unknown.test' }), 422, 'domain_not_found', 'from')
+    expectError(await emails.send({ from: 'a@unknown.test' }), 422, 'domain_not_found', 'from')
   })
 
   // Proves: send-5
   test('of a domain of another account is unknown', async () => {
     await emails.addDomain(await emails.newAccount(), 'theirs.test')
-    expectRefusal(await emails.send({ from: 'a@theirs.test' }), 422, 'domain_not_found', 'from')
+    expectError(await emails.send({ from: 'a@theirs.test' }), 422, 'domain_not_found', 'from')
   })
 
   // Proves: send-7
@@ -279,7 +279,7 @@ describe('the sender', () => {
 
   test('above a registered domain is unknown', async () => {
     await emails.addDomain(emails.actor, 'below.parent.test')
-    expectRefusal(await emails.send({ from: 'x@parent.test' }), 422, 'domain_not_found', 'from')
+    expectError(await emails.send({ from: 'x@parent.test' }), 422, 'domain_not_found', 'from')
   })
 
   // Proves: send-6, accepted-3
@@ -295,7 +295,7 @@ describe('the sender', () => {
   test('of an unverified domain is a 422 when the configuration says reject', async () => {
     await using strict = await createEmailApi({ settings: { TASSIS_SENDING_UNVERIFIED: 'reject' } })
     const before = strict.stored()
-    expectRefusal(await strict.send({ from: `x@${UNVERIFIED}` }), 422, 'domain_not_verified', 'from')
+    expectError(await strict.send({ from: `x@${UNVERIFIED}` }), 422, 'domain_not_verified', 'from')
     expect(strict.stored()).toEqual(before)
     expect((await strict.send()).status).toBe(202)
   })
@@ -326,7 +326,7 @@ describe('the sender of a domain that was verified and lost records', () => {
       lose(service, 72)
       const before = service.stored()
       const answer = await service.send({ from: `x@${domain}` })
-      expectRefusal(answer, 422, 'domain_not_verified', 'from')
+      expectError(answer, 422, 'domain_not_verified', 'from')
       expect(at(answer.body, 'message')).toMatch(
         /^The domain sender\.test was verified and has lacked DNS records since \S+Z \(dkim\), for more than 72 hours; publish them/,
       )
@@ -352,19 +352,19 @@ describe('the sender of a domain that was verified and lost records', () => {
 describe('stream and template', () => {
   // Proves: send-42
   test('an unknown stream is a 422', async () => {
-    expectRefusal(await emails.send({ stream: 'nope' }), 422, 'stream_not_found', 'stream')
+    expectError(await emails.send({ stream: 'nope' }), 422, 'stream_not_found', 'stream')
   })
 
   // Proves: send-22
   test('a template that does not exist is a 422', async () => {
     const answer = await emails.send({ template_alias: 'welcome', subject: undefined, text_body: undefined })
-    expectRefusal(answer, 422, 'template_not_found', 'template_alias')
+    expectError(answer, 422, 'template_not_found', 'template_alias')
   })
 
   // Proves: send-24
   test('template data without end is a 422', async () => {
     const answer = await emails.send({ template_data: { a: 'x'.repeat(1_100_000) } })
-    expectRefusal(answer, 422, 'validation_failed', 'template_data')
+    expectError(answer, 422, 'validation_failed', 'template_data')
   })
 })
 
@@ -420,7 +420,7 @@ describe('send_at', () => {
   // Proves: send-40
   for (const text of wrong)
     test(`"${text}" is a 422`, async () =>
-      expectRefusal(await emails.send({ send_at: text }), 422, 'invalid_send_at', 'send_at'))
+      expectError(await emails.send({ send_at: text }), 422, 'invalid_send_at', 'send_at'))
 
   // Proves: send-40
   test('a year ahead is allowed', async () => {

@@ -7,7 +7,7 @@ import { suppress } from '#features/setup/suppression-store/suppress.ts'
 import { at } from '#test/support/api.ts'
 import { createTestAccount } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/books.ts'
-import { createEmailApi, EMAIL, type EmailApi, expectRefusal, NOW, UNVERIFIED } from '#test/support/email-api.ts'
+import { createEmailApi, EMAIL, type EmailApi, expectError, NOW, UNVERIFIED } from '#test/support/email-api.ts'
 
 const IN_AN_HOUR = new Date(NOW + 3_600_000).toISOString()
 const NOW_TEXT = new Date(NOW).toISOString()
@@ -193,12 +193,12 @@ describe('the quota', () => {
     const { SUPPRESSED } = account
     await account.accepted({ to: ['a@r.test', 'b@r.test', 'c@r.test'] })
     const before = account.emails.stored()
-    expectRefusal(await account.send({ to: ['d@r.test', 'e@r.test', ...SUPPRESSED] }), 429, 'quota_exceeded')
+    expectError(await account.send({ to: ['d@r.test', 'e@r.test', ...SUPPRESSED] }), 429, 'quota_exceeded')
     expect(account.emails.stored()).toEqual(before)
     expect(await account.accepted({ to: ['d@r.test', ...SUPPRESSED] })).toMatchObject({ status: 'queued' })
     expect(account.used()).toBe(4)
     expect(await account.accepted({ to: SUPPRESSED })).toMatchObject({ status: 'rejected' })
-    expectRefusal(await account.send({ to: 'f@r.test' }), 429, 'quota_exceeded')
+    expectError(await account.send({ to: 'f@r.test' }), 429, 'quota_exceeded')
     // Also when the quota was lowered below what is used.
     account.emails.app.db.run('UPDATE accounts SET monthly_quota = 1')
     expect(await account.accepted({ to: SUPPRESSED })).toMatchObject({ status: 'rejected' })
@@ -211,7 +211,7 @@ describe('the quota', () => {
     const { SUPPRESSED } = account
     const before = account.emails.stored()
     const five = ['a', 'b', 'c', 'd', 'e'].map((name) => ({ to: [`${name}@r.test`, 'x@r.test'] }))
-    expectRefusal(await account.batch([{ to: SUPPRESSED }, ...five]), 429, 'quota_exceeded')
+    expectError(await account.batch([{ to: SUPPRESSED }, ...five]), 429, 'quota_exceeded')
     expect(account.emails.stored()).toEqual(before)
     const answer = await account.batch([{ to: SUPPRESSED }, ...five.slice(1)])
     expect((at(answer.body, 'data') as { status: string }[]).map(({ status }) => status)).toEqual([
@@ -275,7 +275,7 @@ describe('the quota', () => {
     const { id, ...sent } = await account.accepted({ to: 'x@r.test', send_at: IN_AN_HOUR })
     expect(sent).toMatchObject({ status: 'rejected', scheduled_at: IN_AN_HOUR })
     expect((await account.detail(id))['events']).toMatchObject([{ type: 'scheduled' }, { type: 'rejected' }])
-    expectRefusal(await account.cancel(id), 404, 'email_not_found')
+    expectError(await account.cancel(id), 404, 'email_not_found')
     expectBalanced(account.emails)
   })
 })

@@ -1,19 +1,19 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { startBackground } from '#app/background.ts'
 import { days, hours } from '#platform/units.ts'
-import { type ApiAnswer, type ApiOptions, at } from '#test/support/api.ts'
+import { type ApiOptions, type ApiResponse, at } from '#test/support/api.ts'
 import { createTestAccount, eventually } from '#test/support/app.ts'
 import {
   addContacts,
-  broadcastEmails,
-  inStatuses,
+  countByStatus,
+  createContacts,
+  getOperation,
   newList,
-  numbered,
-  type OperationNow,
-  operationIn,
-  operationOf,
+  type OperationState,
+  readBroadcastEmails,
+  waitForOperation,
 } from '#test/support/broadcasts.ts'
-import { createEmailApi, EMAIL, type EmailApi, expectRefusal, NOW, UNVERIFIED, UUID } from '#test/support/email-api.ts'
+import { createEmailApi, EMAIL, type EmailApi, expectError, NOW, UNVERIFIED, UUID } from '#test/support/email-api.ts'
 
 type Json = Record<string, unknown>
 
@@ -23,33 +23,38 @@ beforeAll(async () => {
 })
 afterAll(() => service[Symbol.asyncDispose]())
 
-let made = 0
-const list = (of: EmailApi = service, key?: string) => newList(of, `List ${++made}`, key)
+let created = 0
+const createList = (target: EmailApi = service, key?: string) => newList(target, `List ${++created}`, key)
 const NEWS = { from_address: 'Ada <ada@sender.test>', subject: 'News', text_body: 'Hello.' }
 
-const post = (listId: string, request: Json = {}, options?: ApiOptions, of: EmailApi = service): Promise<ApiAnswer> =>
-  of.api('POST', '/v1/emails/broadcast', { contact_list_id: listId, ...NEWS, ...request }, options)
+const post = (
+  listId: string,
+  request: Json = {},
+  options?: ApiOptions,
+  target: EmailApi = service,
+): Promise<ApiResponse> =>
+  target.api('POST', '/v1/emails/broadcast', { contact_list_id: listId, ...NEWS, ...request }, options)
 /** Id of the operation of a broadcast that is accepted. */
-const begun = async (listId: string, request: Json = {}, options?: ApiOptions, of: EmailApi = service) => {
-  const answer = await post(listId, request, options, of)
+const startBroadcast = async (listId: string, request: Json = {}, options?: ApiOptions, target: EmailApi = service) => {
+  const answer = await post(listId, request, options, target)
   if (answer.status !== 202) throw new Error(`refused: ${JSON.stringify(answer.body)}`)
   return String(at(answer.body, 'data', 'operation_id'))
 }
-const control = (id: string, verb: 'pause' | 'resume' | 'cancel', of: EmailApi = service) =>
-  of.api('POST', `/v1/operations/${id}/${verb}`)
-const rowsWaiting = (of: EmailApi = service) => of.stored()['broadcast_recipients']
+const control = (id: string, verb: 'pause' | 'resume' | 'cancel', target: EmailApi = service) =>
+  target.api('POST', `/v1/operations/${id}/${verb}`)
+const countWaiting = (target: EmailApi = service) => target.stored()['broadcast_recipients']
 
 /** A service of its own whose broadcasts go on to the end: its mail is captured. */
-const working = (settings: Record<string, string> = {}) =>
-  createEmailApi({ works: true, delivers: true, settings: { TASSIS_DELIVERY: 'capture', ...settings } })
+const startService = (settings: Record<string, string> = {}) =>
+  createEmailApi({ runsTasks: true, delivers: true, settings: { TASSIS_DELIVERY: 'capture', ...settings } })
 
 describe('POST /v1/emails/broadcast', () => {
   // Proves: operation-5, broadcast-1, broadcast-9
   test('fixes the active contacts that are not suppressed, and answers with an operation', async () => {
     await using service = await createEmailApi()
-    const id = await list(service)
+    const id = await createList(service)
     await addContacts(service.app, id, [
-      ...numbered(3),
+      ...createContacts(3),
       { email: 'pending@receiver.test', status: 'pending' },
       { email: 'suppressed@receiver.test' },
       { email: 'left@receiver.test' },
@@ -110,12 +115,12 @@ describe('POST /v1/emails/broadcast', () => {
   })
 
   test('to a list without anybody is an operation that is completed', async () => {
-    const answer = await post(await list())
+    const answer = await post(await createList())
     expect(at(answer.body, 'data')).toMatchObject({
       total_recipients: 0,
       message: 'Nobody on the list can be sent to, so nothing is sent.',
     })
-    expect(await operationOf(service, String(at(answer.body, 'data', 'operation_id')))).toMatchObject({
+    expect(await getOperation(service, String(at(answer.body, 'data', 'operation_id')))).toMatchObject({
       status: 'completed',
       total_items: 0,
       metadata: { state: 'done' },
@@ -124,10 +129,14 @@ describe('POST /v1/emails/broadcast', () => {
 
   test('makes the stream `broadcast` once, and takes another one by its slug', async () => {
     await using own = await createEmailApi()
-    const id = await list(own)
-    await addContacts(own.app, id, numbered(1))
+    const id = await createList(own)
+    await addContacts(own.app, id, createContacts(1))
     await own.api('POST', '/v1/streams', { slug: 'marketing', name: 'Marketing' })
-    await Promise.all([begun(id, {}, {}, own), begun(id, {}, {}, own), begun(id, { stream: 'marketing' }, {}, own)])
+    await Promise.all([
+      startBroadcast(id, {}, {}, own),
+      startBroadcast(id, {}, {}, own),
+      startBroadcast(id, { stream: 'marketing' }, {}, own),
+    ])
     const streams = at((await own.api('GET', '/v1/streams')).body, 'data') as { slug: string }[]
     expect(streams.map(({ slug }) => slug).sort()).toEqual(['broadcast', 'marketing', 'transactional'])
     const used = own.app.db
@@ -160,31 +169,36 @@ describe('POST /v1/emails/broadcast', () => {
   ]
   // Proves: send-18
   test.each(refused)('refuses %s and stores nothing', async (_, request, status, code, ...fields) => {
-    const id = await list()
-    await addContacts(service.app, id, numbered(1))
+    const id = await createList()
+    await addContacts(service.app, id, createContacts(1))
     const before = service.stored()
-    expectRefusal(await post(id, request), status, code, ...fields)
+    expectError(await post(id, request), status, code, ...fields)
     expect(service.stored()).toEqual(before)
   })
 
   test("refuses another account's list and template", async () => {
     const other = await service.newAccount()
     const key = await service.newKey([], other)
-    const theirs = await list(service, key)
-    expectRefusal(await post(theirs), 404, 'contact_list_not_found')
+    const theirs = await createList(service, key)
+    expectError(await post(theirs), 404, 'contact_list_not_found')
     const template = { alias: 'theirs', name: 'x', subject: 'x', text_body: 'x' }
     expect((await service.api('POST', '/v1/templates', template, { key })).status).toBe(201)
-    expectRefusal(await post(await list(), { template_alias: 'theirs' }), 422, 'template_not_found', 'template_alias')
+    expectError(
+      await post(await createList(), { template_alias: 'theirs' }),
+      422,
+      'template_not_found',
+      'template_alias',
+    )
   })
 
   test('is not taken for the path of an email', async () => {
-    expectRefusal(await service.api('GET', '/v1/emails/broadcast'), 404, 'email_not_found')
+    expectError(await service.api('GET', '/v1/emails/broadcast'), 404, 'email_not_found')
   })
 })
 
 describe('the parts of a broadcast', () => {
   test('are those of the template, as they are when it begins, but for those that are given', async () => {
-    await using own = await working()
+    await using own = await startService()
     const { api, app } = own
     const template = {
       alias: 'news',
@@ -194,9 +208,9 @@ describe('the parts of a broadcast', () => {
       text_body: 'From the template',
     }
     const { body } = await api('POST', '/v1/templates', template)
-    const id = await list(own)
+    const id = await createList(own)
     await addContacts(app, id, [{ email: 'ben@receiver.test', metadata: { name: 'Ben & Co' } }])
-    const operation = await begun(
+    const operation = await startBroadcast(
       id,
       {
         subject: undefined,
@@ -214,13 +228,13 @@ describe('the parts of a broadcast', () => {
     const templateId = String(at(body, 'data', 'id'))
     await api('PUT', `/v1/templates/${templateId}`, { html_body: 'changed' })
     await api('DELETE', `/v1/templates/${templateId}`)
-    await operationIn(own, operation, 'done')
+    await waitForOperation(own, operation, 'done')
     const row = at((await api('GET', '/v1/emails')).body, 'data', 0)
     expect(await own.detail(at(row, 'id'))).toMatchObject({
       to_address: 'ben@receiver.test',
       from_address: 'Ada <ada@sender.test>',
       subject: 'For Ben & Co',
-      html_body: `<p>Ben &amp; Co, spring, List ${made}</p>`,
+      html_body: `<p>Ben &amp; Co, spring, List ${created}</p>`,
       text_body: 'Hello Ben & Co',
       template_id: templateId,
       operation_id: operation,
@@ -232,40 +246,40 @@ describe('the parts of a broadcast', () => {
   })
 
   test('win over those of the template, each by itself', async () => {
-    await using own = await working()
+    await using own = await startService()
     const template = { alias: 'news', name: 'News', subject: 'Theirs', html_body: '<p>Theirs</p>', text_body: 'Theirs' }
     await own.api('POST', '/v1/templates', template)
-    const id = await list(own)
-    await addContacts(own.app, id, numbered(1))
+    const id = await createList(own)
+    await addContacts(own.app, id, createContacts(1))
     const request = { subject: 'Ours', html_body: '<p>Ours</p>', text_body: null, template_alias: 'news' }
-    await operationIn(own, await begun(id, request, {}, own), 'done')
+    await waitForOperation(own, await startBroadcast(id, request, {}, own), 'done')
     const row = at((await own.api('GET', '/v1/emails')).body, 'data', 0, 'id')
     expect(await own.detail(row)).toMatchObject({ subject: 'Ours', html_body: '<p>Ours</p>', text_body: 'Theirs' })
   })
 
   test('of a template without variables may have a subject of two lines; it becomes one', async () => {
-    await using own = await working()
+    await using own = await startService()
     await own.api('POST', '/v1/templates', { alias: 'plain', name: 'x', subject: ' Two\r\nlines ', text_body: 'x' })
-    const id = await list(own)
-    await addContacts(own.app, id, numbered(1))
-    const operation = await begun(id, { subject: null, template_alias: 'plain' }, {}, own)
-    await operationIn(own, operation, 'done')
-    expect(broadcastEmails(own.app).map(({ subject }) => subject)).toEqual(['Two lines'])
+    const id = await createList(own)
+    await addContacts(own.app, id, createContacts(1))
+    const operation = await startBroadcast(id, { subject: null, template_alias: 'plain' }, {}, own)
+    await waitForOperation(own, operation, 'done')
+    expect(readBroadcastEmails(own.app).map(({ subject }) => subject)).toEqual(['Two lines'])
   })
 
   test('see each contact as it was when the recipients were fixed', async () => {
-    await using own = await working()
+    await using own = await startService()
     const { clock, api, app } = own
-    const id = await list(own)
-    await addContacts(app, id, numbered(2))
+    const id = await createList(own)
+    await addContacts(app, id, createContacts(2))
     const later = new Date(NOW + hours(1)).toISOString()
-    const operation = await begun(id, { subject: 'Number {{ contact.number }}', send_at: later }, {}, own)
+    const operation = await startBroadcast(id, { subject: 'Number {{ contact.number }}', send_at: later }, {}, own)
     const path = `/v1/contact-lists/${id}/contacts/contact-1@receiver.test`
     expect((await api('PATCH', path, { metadata: { number: 'one' } })).status).toBe(200)
     await addContacts(app, id, [{ email: 'late@receiver.test', metadata: { number: 3 } }])
     clock.advance(hours(1))
-    await operationIn(own, operation, 'done')
-    expect(broadcastEmails(app).map(({ address, subject }) => [address, subject])).toEqual([
+    await waitForOperation(own, operation, 'done')
+    expect(readBroadcastEmails(app).map(({ address, subject }) => [address, subject])).toEqual([
       ['contact-1@receiver.test', 'Number 1'],
       ['contact-2@receiver.test', 'Number 2'],
     ])
@@ -275,36 +289,36 @@ describe('the parts of a broadcast', () => {
 describe('a broadcast with send_at', () => {
   test('waits until then, over restarts', async () => {
     await using own = await createEmailApi()
-    const id = await list(own)
-    await addContacts(own.app, id, numbered(2))
+    const id = await createList(own)
+    await addContacts(own.app, id, createContacts(2))
     const later = new Date(NOW + hours(3)).toISOString()
-    const operation = await begun(id, { send_at: later }, {}, own)
-    expect(await operationOf(own, operation)).toMatchObject({
+    const operation = await startBroadcast(id, { send_at: later }, {}, own)
+    expect(await getOperation(own, operation)).toMatchObject({
       status: 'pending',
       metadata: { state: 'waiting', begins_at: later },
     })
     own.clock.advance(hours(3) - 1)
     const first = startBackground(own.app)
     await first.stop()
-    expect(await operationOf(own, operation)).toMatchObject({ metadata: { state: 'waiting', handed_over: 0 } })
+    expect(await getOperation(own, operation)).toMatchObject({ metadata: { state: 'waiting', handed_over: 0 } })
     const second = startBackground(own.app)
     own.clock.advance(1)
-    await eventually(() => broadcastEmails(own.app).length === 2)
+    await eventually(() => readBroadcastEmails(own.app).length === 2)
     await second.stop()
   })
 
   // Proves: broadcast-7
   test('leaves out who unsubscribed, was suppressed or was removed until then, and says how many', async () => {
-    await using own = await working()
+    await using own = await startService()
     const { api, app, clock } = own
-    const id = await list(own)
-    await addContacts(app, id, numbered(4))
-    const operation = await begun(id, { send_at: new Date(NOW + hours(1)).toISOString() }, {}, own)
+    const id = await createList(own)
+    await addContacts(app, id, createContacts(4))
+    const operation = await startBroadcast(id, { send_at: new Date(NOW + hours(1)).toISOString() }, {}, own)
     await api('POST', '/v1/suppressions', { email_address: 'contact-1@receiver.test' })
     await api('POST', '/v1/suppressions', { email_address: 'contact-2@receiver.test', reason: 'unsubscribe' })
     expect((await api('DELETE', `/v1/contact-lists/${id}/contacts/contact-3@receiver.test`)).status).toBe(204)
     clock.advance(hours(1))
-    const over = await operationIn(own, operation, 'done')
+    const over = await waitForOperation(own, operation, 'done')
     expect(over).toMatchObject({
       status: 'completed',
       total_items: 4,
@@ -312,31 +326,31 @@ describe('a broadcast with send_at', () => {
       failed_items: 3,
       error_summary: { message: expect.stringContaining('3 of 4 contacts were left out') },
     })
-    expect(broadcastEmails(app).map(({ address }) => address)).toEqual(['contact-4@receiver.test'])
+    expect(readBroadcastEmails(app).map(({ address }) => address)).toEqual(['contact-4@receiver.test'])
   })
 
   test('whose list is deleted before is sent to nobody', async () => {
-    await using own = await working()
-    const id = await list(own)
-    await addContacts(own.app, id, numbered(2))
-    const operation = await begun(id, { send_at: new Date(NOW + hours(1)).toISOString() }, {}, own)
+    await using own = await startService()
+    const id = await createList(own)
+    await addContacts(own.app, id, createContacts(2))
+    const operation = await startBroadcast(id, { send_at: new Date(NOW + hours(1)).toISOString() }, {}, own)
     expect((await own.api('DELETE', `/v1/contact-lists/${id}`)).status).toBe(204)
     own.clock.advance(hours(1))
-    const over = await operationIn(own, operation, 'done')
-    expect([over.completed_items, over.failed_items, broadcastEmails(own.app)]).toEqual([0, 2, []])
+    const over = await waitForOperation(own, operation, 'done')
+    expect([over.completed_items, over.failed_items, readBroadcastEmails(own.app)]).toEqual([0, 2, []])
   })
 })
 
 describe('the header Idempotency-Key', () => {
   // Proves: idem-11
   test('gives the first answer again, also when the list is gone, and is a 409 for another body', async () => {
-    const id = await list()
-    await addContacts(service.app, id, numbered(2))
+    const id = await createList()
+    await addContacts(service.app, id, createContacts(2))
     const options = { headers: { 'Idempotency-Key': 'spring news' } }
     const first = await post(id, {}, options)
     const before = service.stored()
     expect((await post(id, {}, options)).body).toEqual(first.body)
-    expectRefusal(await post(id, { subject: 'Other' }, options), 409, 'idempotency_conflict')
+    expectError(await post(id, { subject: 'Other' }, options), 409, 'idempotency_conflict')
     await service.api('DELETE', `/v1/contact-lists/${id}`)
     const again = await post(id, {}, options)
     expect([again.status, again.body]).toEqual([202, first.body])
@@ -345,8 +359,8 @@ describe('the header Idempotency-Key', () => {
 
   // Proves: idem-11
   test('makes one broadcast of five requests at once', async () => {
-    const id = await list()
-    await addContacts(service.app, id, numbered(50))
+    const id = await createList()
+    await addContacts(service.app, id, createContacts(50))
     const before = service.stored()
     const options = { headers: { 'Idempotency-Key': 'five at once' } }
     const answers = await Promise.all(Array.from({ length: 5 }, () => post(id, {}, options)))
@@ -361,7 +375,7 @@ describe('the header Idempotency-Key', () => {
 
 describe('the quota', () => {
   const limited = async (quota: number) => {
-    const own = await working()
+    const own = await startService()
     const actor = await createTestAccount(own.app, 'free')
     own.app.db.run('UPDATE accounts SET monthly_quota = ? WHERE id = ?', [quota, actor.accountId])
     await own.addDomain(actor, 'limited.test')
@@ -372,11 +386,11 @@ describe('the quota', () => {
   test('counts the recipients when they are fixed; a larger list is a 429 that leaves nothing', async () => {
     const { own, actor, key, request } = await limited(5)
     await using _ = own
-    const [small, large] = [await list(own, key), await list(own, key)]
-    await addContacts(own.app, small, numbered(3))
-    await addContacts(own.app, large, numbered(3))
+    const [small, large] = [await createList(own, key), await createList(own, key)]
+    await addContacts(own.app, small, createContacts(3))
+    await addContacts(own.app, large, createContacts(3))
     const later = new Date(NOW + hours(1)).toISOString()
-    await begun(small, { ...request, send_at: later }, { key }, own)
+    await startBroadcast(small, { ...request, send_at: later }, { key }, own)
     const before = own.stored()
     const answer = await post(large, request, { key }, own)
     expect([answer.status, at(answer.body, 'code')]).toEqual([429, 'quota_exceeded'])
@@ -388,26 +402,26 @@ describe('the quota', () => {
   test('gets back who is left out, and what is cancelled', async () => {
     const { own, actor, key, request } = await limited(5)
     await using _ = own
-    const id = await list(own, key)
-    await addContacts(own.app, id, numbered(5))
+    const id = await createList(own, key)
+    await addContacts(own.app, id, createContacts(5))
     const later = new Date(NOW + hours(1)).toISOString()
-    const first = await begun(id, { ...request, send_at: later }, { key }, own)
+    const first = await startBroadcast(id, { ...request, send_at: later }, { key }, own)
     expect(own.used(actor)).toBe(5)
     expect((await own.api('POST', `/v1/operations/${first}/cancel`, undefined, { key })).status).toBe(200)
     await eventually(() => own.used(actor) === 0)
-    await begun(id, { ...request, send_at: later }, { key }, own)
+    await startBroadcast(id, { ...request, send_at: later }, { key }, own)
     await own.api('POST', '/v1/suppressions', { email_address: 'contact-1@receiver.test' }, { key })
     own.clock.advance(hours(1))
-    await eventually(() => broadcastEmails(own.app).length === 4)
+    await eventually(() => readBroadcastEmails(own.app).length === 4)
     expect(own.used(actor)).toBe(4)
   })
 
   test('is not touched by a broadcast from a domain that is not verified', async () => {
-    await using own = await working()
-    const id = await list(own)
-    await addContacts(own.app, id, numbered(2))
-    await operationIn(own, await begun(id, { from_address: `ada@${UNVERIFIED}` }, {}, own), 'done')
-    expect([broadcastEmails(own.app).length, own.used()]).toEqual([2, 0])
+    await using own = await startService()
+    const id = await createList(own)
+    await addContacts(own.app, id, createContacts(2))
+    await waitForOperation(own, await startBroadcast(id, { from_address: `ada@${UNVERIFIED}` }, {}, own), 'done')
+    expect([readBroadcastEmails(own.app).length, own.used()]).toEqual([2, 0])
   })
 
   test('of requests a second counts a broadcast as one', async () => {
@@ -415,10 +429,10 @@ describe('the quota', () => {
     const actor = await createTestAccount(own.app, 'free')
     await own.addDomain(actor, 'limited.test')
     const key = await own.newKey([], actor)
-    const id = await list(own, key)
-    await begun(id, { from_address: 'ada@limited.test' }, { key }, own)
-    expectRefusal(await own.send({ from: 'ada@limited.test' }, { key }), 429, 'rate_limited')
-    expectRefusal(await post(id, { from_address: 'ada@limited.test' }, { key }, own), 429, 'rate_limited')
+    const id = await createList(own, key)
+    await startBroadcast(id, { from_address: 'ada@limited.test' }, { key }, own)
+    expectError(await own.send({ from: 'ada@limited.test' }, { key }), 429, 'rate_limited')
+    expectError(await post(id, { from_address: 'ada@limited.test' }, { key }, own), 429, 'rate_limited')
   })
 })
 
@@ -427,20 +441,20 @@ describe('a paused account', () => {
 
   test('begins no broadcast', async () => {
     await using own = await createEmailApi()
-    const id = await list(own)
+    const id = await createList(own)
     pause(own, NOW)
-    expectRefusal(await post(id, {}, {}, own), 403, 'account_paused')
+    expectError(await post(id, {}, {}, own), 403, 'account_paused')
   })
 
   test('holds one that was begun, with the reason in its operation, and goes on when it is no longer paused', async () => {
-    await using own = await working()
-    const id = await list(own)
-    await addContacts(own.app, id, numbered(2))
-    const operation = await begun(id, { send_at: new Date(NOW + hours(1)).toISOString() }, {}, own)
+    await using own = await startService()
+    const id = await createList(own)
+    await addContacts(own.app, id, createContacts(2))
+    const operation = await startBroadcast(id, { send_at: new Date(NOW + hours(1)).toISOString() }, {}, own)
     pause(own, NOW)
     own.clock.advance(hours(1))
     const held = await eventually(async () => {
-      const now = await operationOf(own, operation)
+      const now = await getOperation(own, operation)
       return now.error_summary === null ? undefined : now
     })
     expect([held.error_summary?.message, held.status, held.metadata.handed_over]).toEqual([
@@ -450,18 +464,18 @@ describe('a paused account', () => {
     ])
     pause(own, null)
     own.clock.advance(15_000)
-    const over = await operationIn(own, operation, 'done')
+    const over = await waitForOperation(own, operation, 'done')
     expect([over.error_summary, over.completed_items]).toEqual([null, 2])
   })
 })
 
 describe('pause, resume and cancel', () => {
-  const scheduled = async (of: EmailApi, contacts = 2) => {
-    const id = await list(of)
-    await addContacts(of.app, id, numbered(contacts))
-    return begun(id, { send_at: new Date(of.clock.now() + hours(1)).toISOString() }, {}, of)
+  const scheduled = async (target: EmailApi, contacts = 2) => {
+    const id = await createList(target)
+    await addContacts(target.app, id, createContacts(contacts))
+    return startBroadcast(id, { send_at: new Date(target.clock.now() + hours(1)).toISOString() }, {}, target)
   }
-  const brief = ({ status, metadata, error_summary }: OperationNow) => [
+  const brief = ({ status, metadata, error_summary }: OperationState) => [
     status,
     metadata.state,
     error_summary?.message ?? null,
@@ -480,7 +494,11 @@ describe('pause, resume and cancel', () => {
       ['cancel', ['processing', 'cancelling', 'Cancelled; what was not tried before is not sent.']],
     ] as const) {
       const answer = await control(id, verb)
-      expect([verb, answer.status, brief(at(answer.body, 'data') as OperationNow)]).toEqual([verb, 200, [...expected]])
+      expect([verb, answer.status, brief(at(answer.body, 'data') as OperationState)]).toEqual([
+        verb,
+        200,
+        [...expected],
+      ])
     }
     const actions = (at((await service.api('GET', '/v1/audit-logs')).body, 'data') as { action: string }[]).slice(0, 4)
     expect(actions.map(({ action }) => action)).toEqual([
@@ -494,46 +512,46 @@ describe('pause, resume and cancel', () => {
   // Proves: broadcast-5
   test('are a 409 for a batch and for a broadcast that is over, and a 404 for an id of others', async () => {
     const batch = await service.api('POST', '/v1/emails/batch', { emails: [EMAIL] })
-    const over = await begun(await list())
+    const over = await startBroadcast(await createList())
     for (const verb of ['pause', 'resume', 'cancel'] as const) {
-      expectRefusal(await control(String(at(batch.body, 'operation_id')), verb), 409, 'not_a_broadcast')
-      expectRefusal(await control(over, verb), 409, 'broadcast_over')
-      expectRefusal(await control('01234567-89ab-7def-8123-456789abcdef', verb), 404, 'operation_not_found')
+      expectError(await control(String(at(batch.body, 'operation_id')), verb), 409, 'not_a_broadcast')
+      expectError(await control(over, verb), 409, 'broadcast_over')
+      expectError(await control('01234567-89ab-7def-8123-456789abcdef', verb), 404, 'operation_not_found')
     }
   })
 
   test('a paused broadcast stays where it is when its time comes, and goes on when it is resumed', async () => {
-    await using own = await working()
+    await using own = await startService()
     const id = await scheduled(own)
     await control(id, 'pause', own)
     own.clock.advance(hours(2))
     // Another one that is due passes it: the loop has looked.
-    const otherList = await list(own)
-    await addContacts(own.app, otherList, numbered(1))
-    await operationIn(own, await begun(otherList, {}, {}, own), 'done')
-    expect(brief(await operationOf(own, id))[1]).toBe('paused')
+    const otherList = await createList(own)
+    await addContacts(own.app, otherList, createContacts(1))
+    await waitForOperation(own, await startBroadcast(otherList, {}, {}, own), 'done')
+    expect(brief(await getOperation(own, id))[1]).toBe('paused')
     await control(id, 'resume', own)
-    expect(brief(await operationIn(own, id, 'done'))).toEqual(['completed', 'done', null])
-    expect(broadcastEmails(own.app)).toHaveLength(3)
+    expect(brief(await waitForOperation(own, id, 'done'))).toEqual(['completed', 'done', null])
+    expect(readBroadcastEmails(own.app)).toHaveLength(3)
   })
 
   test('a cancelled broadcast takes back what waits in the queue and what does not yet', async () => {
-    await using own = await createEmailApi({ works: true, settings: { TASSIS_BROADCAST_AHEAD: '10' } })
-    const listId = await list(own)
-    await addContacts(own.app, listId, numbered(25))
-    const id = await begun(listId, {}, {}, own)
-    await eventually(() => broadcastEmails(own.app).length >= 10)
+    await using own = await createEmailApi({ runsTasks: true, settings: { TASSIS_BROADCAST_AHEAD: '10' } })
+    const listId = await createList(own)
+    await addContacts(own.app, listId, createContacts(25))
+    const id = await startBroadcast(listId, {}, {}, own)
+    await eventually(() => readBroadcastEmails(own.app).length >= 10)
     expect(own.used()).toBe(25)
     await control(id, 'cancel', own)
-    const over = await operationIn(own, id, 'cancelled')
-    expect({ ...over, metadata: { ...over.metadata, emails: inStatuses(over) } }).toMatchObject({
+    const over = await waitForOperation(own, id, 'cancelled')
+    expect({ ...over, metadata: { ...over.metadata, emails: countByStatus(over) } }).toMatchObject({
       status: 'failed',
       total_items: 25,
       completed_items: 0,
       failed_items: 25,
       error_summary: { message: 'Cancelled; what was not tried before is not sent.' },
-      metadata: { handed_over: 0, left_out: 25, emails: { cancelled: broadcastEmails(own.app).length } },
+      metadata: { handed_over: 0, left_out: 25, emails: { cancelled: readBroadcastEmails(own.app).length } },
     })
-    expect([own.used(), rowsWaiting(own)]).toEqual([0, 0])
+    expect([own.used(), countWaiting(own)]).toEqual([0, 0])
   })
 })

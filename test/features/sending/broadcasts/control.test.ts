@@ -6,27 +6,27 @@ import { describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { broadcastById, noteTrouble } from '#features/sending/broadcasts/states.ts'
+import { findBroadcastById, recordDelayReason } from '#features/sending/broadcasts/states.ts'
 import { deferRecipient, releaseRecipient } from '#features/sending/queue/attempt-moves.ts'
 import { claimDue } from '#features/sending/queue/queue.ts'
 import { systemClock } from '#platform/clock.ts'
 import { hours, minutes, seconds } from '#platform/units.ts'
-import { type ApiAnswer, at } from '#test/support/api.ts'
+import { type ApiResponse, at } from '#test/support/api.ts'
 import { createTestApp, eventually, type TestApp } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/books.ts'
 import {
   addContacts,
-  broadcastEmails,
-  inStatuses,
+  countByStatus,
+  createContacts,
+  getOperation,
   newList,
-  numbered,
-  type OperationNow,
-  operationIn,
-  operationOf,
+  type OperationState,
+  readBroadcastEmails,
   type TestContact,
+  waitForOperation,
 } from '#test/support/broadcasts.ts'
-import { testDisk } from '#test/support/disk.ts'
-import { createEmailApi, type EmailApi, expectRefusal, NOW, UNVERIFIED, VERIFIED } from '#test/support/email-api.ts'
+import { createTestDisk } from '#test/support/disk.ts'
+import { createEmailApi, type EmailApi, expectError, NOW, UNVERIFIED, VERIFIED } from '#test/support/email-api.ts'
 import { type ScriptedSmtp, type SmtpScript, startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 
 type Json = Record<string, unknown>
@@ -37,17 +37,17 @@ const CANCELLED = 'Cancelled; what was not tried before is not sent.'
 const ACCOUNT_PAUSED =
   'The account is paused: The operator of the service paused it. Contact the operator of the service.'
 
-let made = 0
-async function listOf(service: EmailApi, contacts: readonly TestContact[]): Promise<string> {
-  const id = await newList(service, `List ${++made}`)
+let created = 0
+async function createList(service: EmailApi, contacts: readonly TestContact[]): Promise<string> {
+  const id = await newList(service, `List ${++created}`)
   await addContacts(service.app, id, contacts)
   return id
 }
-const post = ({ api }: EmailApi, listId: string, request: Json = {}): Promise<ApiAnswer> =>
+const post = ({ api }: EmailApi, listId: string, request: Json = {}): Promise<ApiResponse> =>
   api('POST', '/v1/emails/broadcast', { contact_list_id: listId, ...NEWS, ...request })
 /** Id of the operation of a broadcast to so many contacts. */
-async function begun(service: EmailApi, contacts: number, request: Json = {}): Promise<string> {
-  const answer = await post(service, await listOf(service, numbered(contacts)), request)
+async function startBroadcast(service: EmailApi, contacts: number, request: Json = {}): Promise<string> {
+  const answer = await post(service, await createList(service, createContacts(contacts)), request)
   if (answer.status !== 202) throw new Error(`refused: ${JSON.stringify(answer.body)}`)
   return String(at(answer.body, 'data', 'operation_id'))
 }
@@ -56,14 +56,14 @@ const loseVerification = ({ app }: EmailApi) =>
   app.db.run('UPDATE domains SET verified_at = NULL, records_lost_at = 1 WHERE domain = ?', [VERIFIED])
 const control = ({ api }: EmailApi, id: string, verb: 'pause' | 'resume' | 'cancel') =>
   api('POST', `/v1/operations/${id}/${verb}`)
-const controlled = async (service: EmailApi, id: string, verb: 'pause' | 'resume' | 'cancel') => {
+const readAfterControl = async (service: EmailApi, id: string, verb: 'pause' | 'resume' | 'cancel') => {
   const answer = await control(service, id, verb)
   if (answer.status !== 200) throw new Error(`not done: ${JSON.stringify(answer.body)}`)
-  return at(answer.body, 'data') as OperationNow
+  return at(answer.body, 'data') as OperationState
 }
 const inAnHour = () => new Date(NOW + hours(1)).toISOString()
 /** Everything of an operation that a control changes. */
-const brief = ({ status, metadata, error_summary }: OperationNow) => [
+const summarise = ({ status, metadata, error_summary }: OperationState) => [
   status,
   metadata.state,
   metadata.handed_over,
@@ -76,11 +76,11 @@ const relaySettings = ({ port }: ScriptedSmtp) => ({
   TASSIS_RELAY_URL: `smtp://127.0.0.1:${port}`,
   TASSIS_RELAY_TLS: 'opportunistic',
 })
-const messagesAt = (receiver: ScriptedSmtp): number =>
+const countMessages = (receiver: ScriptedSmtp): number =>
   receiver.sessions.reduce((sum, { messages }) => sum + messages.length, 0)
 
 /** A receiver that keeps a reply back until it is opened. */
-async function keeping(step: 'rcpt' | 'body') {
+async function startHangingReceiver(step: 'rcpt' | 'body') {
   const gate = Promise.withResolvers<void>()
   const script: SmtpScript = { [step]: () => gate.promise.then(() => '250 2.0.0 OK') }
   const receiver = await startScriptedSmtp(script)
@@ -97,62 +97,68 @@ async function keeping(step: 'rcpt' | 'body') {
 describe('a broadcast that is handed over completely, but of which nothing was tried', () => {
   // Proves: broadcast-5
   test('is still being sent: it can be paused, resumed and cancelled, and gives its quota back once', async () => {
-    await using service = await createEmailApi({ works: true })
-    const id = await begun(service, 5)
-    await eventually(() => broadcastEmails(service.app).length === 5)
-    expect(brief(await operationOf(service, id))).toEqual(['processing', 'sending', 5, 0, null])
-    expect(brief(await controlled(service, id, 'pause'))).toEqual(['processing', 'paused', 5, 0, PAUSED])
-    expect(brief(await controlled(service, id, 'resume'))).toEqual(['processing', 'sending', 5, 0, null])
+    await using service = await createEmailApi({ runsTasks: true })
+    const id = await startBroadcast(service, 5)
+    await eventually(() => readBroadcastEmails(service.app).length === 5)
+    expect(summarise(await getOperation(service, id))).toEqual(['processing', 'sending', 5, 0, null])
+    expect(summarise(await readAfterControl(service, id, 'pause'))).toEqual(['processing', 'paused', 5, 0, PAUSED])
+    expect(summarise(await readAfterControl(service, id, 'resume'))).toEqual(['processing', 'sending', 5, 0, null])
     expect(service.used()).toBe(5)
-    await controlled(service, id, 'cancel')
-    const over = await operationIn(service, id, 'cancelled')
-    expect(brief(over)).toEqual(['failed', 'cancelled', 0, 5, CANCELLED])
-    expect([inStatuses(over), service.used()]).toEqual([{ cancelled: 5 }, 0])
+    await readAfterControl(service, id, 'cancel')
+    const over = await waitForOperation(service, id, 'cancelled')
+    expect(summarise(over)).toEqual(['failed', 'cancelled', 0, 5, CANCELLED])
+    expect([countByStatus(over), service.used()]).toEqual([{ cancelled: 5 }, 0])
     expectBalanced(service)
     // Once more changes nothing.
-    expect(brief(await controlled(service, id, 'cancel'))).toEqual(['failed', 'cancelled', 0, 5, CANCELLED])
+    expect(summarise(await readAfterControl(service, id, 'cancel'))).toEqual(['failed', 'cancelled', 0, 5, CANCELLED])
     expect(service.used()).toBe(0)
   })
 
   test('is taken back from a pause as well', async () => {
-    await using service = await createEmailApi({ works: true })
-    const id = await begun(service, 5)
-    await eventually(() => broadcastEmails(service.app).length === 5)
-    await controlled(service, id, 'pause')
-    await controlled(service, id, 'cancel')
-    expect(brief(await operationIn(service, id, 'cancelled'))).toEqual(['failed', 'cancelled', 0, 5, CANCELLED])
+    await using service = await createEmailApi({ runsTasks: true })
+    const id = await startBroadcast(service, 5)
+    await eventually(() => readBroadcastEmails(service.app).length === 5)
+    await readAfterControl(service, id, 'pause')
+    await readAfterControl(service, id, 'cancel')
+    expect(summarise(await waitForOperation(service, id, 'cancelled'))).toEqual([
+      'failed',
+      'cancelled',
+      0,
+      5,
+      CANCELLED,
+    ])
     expect(service.used()).toBe(0)
     expectBalanced(service)
   })
 })
 
 test('a small broadcast whose receiver keeps its final dot can be paused and cancelled; it ends when nothing is being tried', async () => {
-  await using kept = await keeping('body')
+  await using kept = await startHangingReceiver('body')
   const { receiver } = kept
   await using service = await createEmailApi({
     clock: systemClock,
-    works: true,
+    runsTasks: true,
     delivers: true,
     settings: relaySettings(receiver),
   })
-  const id = await begun(service, 30)
-  await eventually(() => messagesAt(receiver) > 0)
-  await eventually(() => broadcastEmails(service.app).length === 30)
-  expect((await operationOf(service, id)).metadata.state).toBe('sending')
-  expect((await controlled(service, id, 'pause')).metadata.state).toBe('paused')
-  await controlled(service, id, 'cancel')
+  const id = await startBroadcast(service, 30)
+  await eventually(() => countMessages(receiver) > 0)
+  await eventually(() => readBroadcastEmails(service.app).length === 30)
+  expect((await getOperation(service, id)).metadata.state).toBe('sending')
+  expect((await readAfterControl(service, id, 'pause')).metadata.state).toBe('paused')
+  await readAfterControl(service, id, 'cancel')
   // All that waits is taken back while the receiver still thinks about the rest.
   const during = await eventually(async () => {
-    const now = await operationOf(service, id)
-    return inStatuses(now)['queued'] === undefined && now
+    const now = await getOperation(service, id)
+    return countByStatus(now)['queued'] === undefined && now
   })
-  const { processing = 0 } = inStatuses(during) as Record<string, number>
+  const { processing = 0 } = countByStatus(during) as Record<string, number>
   expect([during.metadata.state, processing > 0, during.metadata.handed_over]).toEqual(['cancelling', true, processing])
   kept.open()
-  const over = await operationIn(service, id, 'cancelled')
-  const { sent = 0, cancelled = 0 } = inStatuses(over) as Record<string, number>
-  expect(brief(over)).toEqual(['failed', 'cancelled', sent, cancelled, CANCELLED])
-  expect([sent, sent + cancelled, service.used(), messagesAt(receiver)]).toEqual([processing, 30, sent, sent])
+  const over = await waitForOperation(service, id, 'cancelled')
+  const { sent = 0, cancelled = 0 } = countByStatus(over) as Record<string, number>
+  expect(summarise(over)).toEqual(['failed', 'cancelled', sent, cancelled, CANCELLED])
+  expect([sent, sent + cancelled, service.used(), countMessages(receiver)]).toEqual([processing, 30, sent, sent])
   await eventually(() => service.delivery?.scheduler.inFlight === 0)
   expectBalanced(service)
 })
@@ -160,8 +166,8 @@ test('a small broadcast whose receiver keeps its final dot can be paused and can
 describe('what comes back untried after the cancellation', () => {
   /** State, counts and emails of the only broadcast, of a service without its API. */
   const look = ({ app }: TestApp) => {
-    const { state, handedOver, leftOut } = broadcastById(app.db, 1) ?? {}
-    const statuses = new Set(broadcastEmails(app).map(({ status }) => status))
+    const { state, handedOver, leftOut } = findBroadcastById(app.db, 1) ?? {}
+    const statuses = new Set(readBroadcastEmails(app).map(({ status }) => status))
     return { state, handedOver, leftOut, statuses: [...statuses] }
   }
 
@@ -171,36 +177,36 @@ describe('what comes back untried after the cancellation', () => {
     try {
       {
         // Before any DATA: what is being tried was not sent.
-        await using kept = await keeping('rcpt')
+        await using kept = await startHangingReceiver('rcpt')
         await using service = await createEmailApi({
           clock: systemClock,
-          works: true,
+          runsTasks: true,
           delivers: true,
           dataDir,
           settings: relaySettings(kept.receiver),
         })
-        const id = await begun(service, 30)
+        const id = await startBroadcast(service, 30)
         await eventually(() =>
           kept.receiver.sessions.some(({ commands }) => commands.some((c) => c.startsWith('RCPT'))),
         )
-        await eventually(() => broadcastEmails(service.app).length === 30)
-        await controlled(service, id, 'cancel')
+        await eventually(() => readBroadcastEmails(service.app).length === 30)
+        await readAfterControl(service, id, 'cancel')
         const during = await eventually(async () => {
-          const now = await operationOf(service, id)
-          return inStatuses(now)['queued'] === undefined && now
+          const now = await getOperation(service, id)
+          return countByStatus(now)['queued'] === undefined && now
         })
-        expect([during.metadata.state, Number(inStatuses(during)['processing']) > 0]).toEqual(['cancelling', true])
+        expect([during.metadata.state, Number(countByStatus(during)['processing']) > 0]).toEqual(['cancelling', true])
       }
       await using receiver = await startScriptedSmtp()
       await using again = await createTestApp({
         dataDir,
-        works: true,
+        runsTasks: true,
         delivers: true,
         settings: relaySettings(receiver),
       })
-      await eventually(() => broadcastById(again.app.db, 1)?.state === 7)
+      await eventually(() => findBroadcastById(again.app.db, 1)?.state === 7)
       expect(look(again)).toEqual({ state: 7, handedOver: 0, leftOut: 30, statuses: ['cancelled'] })
-      expect([messagesAt(receiver), receiver.sessions.length]).toEqual([0, 0])
+      expect([countMessages(receiver), receiver.sessions.length]).toEqual([0, 0])
       const used = again.app.db.query<{ n: number }, []>('SELECT SUM(recipients) AS n FROM usage').get()?.n
       expect(used).toBe(0)
       expectBalanced(again)
@@ -210,10 +216,10 @@ describe('what comes back untried after the cancellation', () => {
   })
 
   test('is taken back also where more deferred mail than is looked at in one piece stands before and behind it', async () => {
-    await using service = await createEmailApi({ works: true })
+    await using service = await createEmailApi({ runsTasks: true })
     const { app, clock } = service
-    const id = await begun(service, 321)
-    await eventually(() => broadcastEmails(app).length === 321)
+    const id = await startBroadcast(service, 321)
+    await eventually(() => readBroadcastEmails(app).length === 321)
     const lane = app.db.query<{ lane: string }, []>('SELECT DISTINCT lane FROM recipients').get()?.lane ?? ''
     const now = clock.now()
     const returning = await app.commit.write((tx) => {
@@ -224,20 +230,20 @@ describe('what comes back untried after the cancellation', () => {
       return kept
     })
     expect(returning).toHaveLength(5)
-    await controlled(service, id, 'cancel')
+    await readAfterControl(service, id, 'cancel')
     // The last is taken back: it has looked at everything, and waits for what is being tried.
-    await eventually(() => broadcastEmails(app).at(-1)?.status === 'cancelled')
+    await eventually(() => readBroadcastEmails(app).at(-1)?.status === 'cancelled')
     clock.advance(seconds(1))
-    expect((await operationOf(service, id)).metadata.state).toBe('cancelling')
+    expect((await getOperation(service, id)).metadata.state).toBe('cancelling')
     await app.commit.write((tx) => {
       for (const { recipientId, emailId } of returning) releaseRecipient(tx, recipientId, emailId, now, now)
     })
     const over = await eventually(async () => {
       clock.advance(seconds(1))
-      const now = await operationOf(service, id)
+      const now = await getOperation(service, id)
       return now.metadata.state === 'cancelled' && now
     })
-    expect([brief(over), inStatuses(over)]).toEqual([
+    expect([summarise(over), countByStatus(over)]).toEqual([
       ['failed', 'cancelled', 315, 6, CANCELLED],
       { queued: 315, cancelled: 6 },
     ])
@@ -250,13 +256,13 @@ describe('whether mail is real is decided when the broadcast begins', () => {
   /** Begins a broadcast from a domain, verifies it or takes that back before its time, and gives what became of it. */
   async function withChange(domain: string, verifiedAt: number | null) {
     await using receiver = await startScriptedSmtp()
-    await using service = await createEmailApi({ works: true, delivers: true, settings: relaySettings(receiver) })
-    const id = await begun(service, 3, { from_address: `ada@${domain}`, send_at: inAnHour() })
+    await using service = await createEmailApi({ runsTasks: true, delivers: true, settings: relaySettings(receiver) })
+    const id = await startBroadcast(service, 3, { from_address: `ada@${domain}`, send_at: inAnHour() })
     const before = service.used()
     service.app.db.run('UPDATE domains SET verified_at = ? WHERE domain = ?', [verifiedAt, domain])
     service.clock.advance(hours(1))
-    const over = await operationIn(service, id, 'done')
-    await eventually(() => broadcastEmails(service.app).every(({ status }) => status === 'sent'))
+    const over = await waitForOperation(service, id, 'done')
+    await eventually(() => readBroadcastEmails(service.app).every(({ status }) => status === 'sent'))
     const rows = at((await service.api('GET', '/v1/emails')).body, 'data') as { sandbox: boolean }[]
     await eventually(() => service.delivery?.scheduler.inFlight === 0)
     expectBalanced(service)
@@ -264,7 +270,7 @@ describe('whether mail is real is decided when the broadcast begins', () => {
       sandbox: at(over.metadata, 'sandbox'),
       emails: rows.map(({ sandbox }) => sandbox),
       quota: [before, service.used()],
-      arrived: messagesAt(receiver),
+      arrived: countMessages(receiver),
     }
   }
 
@@ -290,14 +296,14 @@ describe('whether mail is real is decided when the broadcast begins', () => {
 describe('resume', () => {
   test('of a broadcast that was begun says that it is being sent, and of one before its time that it waits', async () => {
     await using service = await createEmailApi()
-    const atOnce = await begun(service, 1)
-    const later = await begun(service, 1, { send_at: inAnHour() })
-    for (const id of [atOnce, later]) await controlled(service, id, 'pause')
-    expect(brief(await controlled(service, atOnce, 'resume'))).toEqual(['processing', 'sending', 0, 0, null])
-    expect(brief(await controlled(service, later, 'resume'))).toEqual(['pending', 'waiting', 0, 0, null])
-    await controlled(service, later, 'pause')
+    const atOnce = await startBroadcast(service, 1)
+    const later = await startBroadcast(service, 1, { send_at: inAnHour() })
+    for (const id of [atOnce, later]) await readAfterControl(service, id, 'pause')
+    expect(summarise(await readAfterControl(service, atOnce, 'resume'))).toEqual(['processing', 'sending', 0, 0, null])
+    expect(summarise(await readAfterControl(service, later, 'resume'))).toEqual(['pending', 'waiting', 0, 0, null])
+    await readAfterControl(service, later, 'pause')
     service.clock.advance(hours(1))
-    expect(brief(await controlled(service, later, 'resume'))).toEqual(['processing', 'sending', 0, 0, null])
+    expect(summarise(await readAfterControl(service, later, 'resume'))).toEqual(['processing', 'sending', 0, 0, null])
   })
 })
 
@@ -307,12 +313,17 @@ describe('the request', () => {
     ['template_data of more than 64 KiB in octets', { template_data: { x: 'ü'.repeat(33_000) } }, 'template_data'],
   ])('with %s is a 422', async (_, request, field) => {
     await using service = await createEmailApi()
-    expectRefusal(await post(service, await listOf(service, numbered(1)), request), 422, 'validation_failed', field)
+    expectError(
+      await post(service, await createList(service, createContacts(1)), request),
+      422,
+      'validation_failed',
+      field,
+    )
   })
 
   test('for the 201st broadcast that is under way is a 409; one more may begin when one is over', async () => {
     await using service = await createEmailApi()
-    const id = await begun(service, 1, { send_at: inAnHour() })
+    const id = await startBroadcast(service, 1, { send_at: inAnHour() })
     const columns = service.app.db
       .query<{ name: string }, []>(
         "SELECT name FROM pragma_table_info('broadcasts') WHERE name NOT IN ('id', 'operation_id')",
@@ -323,9 +334,9 @@ describe('the request', () => {
     service.app.db.run(
       `INSERT INTO broadcasts (${columns}) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 199) SELECT ${columns} FROM broadcasts, n`,
     )
-    const list = await listOf(service, numbered(1))
+    const list = await createList(service, createContacts(1))
     const before = service.stored()
-    expectRefusal(await post(service, list), 409, 'too_many_broadcasts')
+    expectError(await post(service, list), 409, 'too_many_broadcasts')
     expect({ ...service.stored(), contentParts: 0 }).toEqual({ ...before, contentParts: 0 })
     // Those of another account do not count.
     const theirs = await service.newAccount()
@@ -338,34 +349,40 @@ describe('the request', () => {
       'UPDATE broadcasts SET state = 6 WHERE operation_id = (SELECT MIN(operation_id) FROM broadcasts)',
     )
     expect((await post(service, list)).status).toBe(202)
-    expect((await operationOf(service, id)).status).toBe('pending')
+    expect((await getOperation(service, id)).status).toBe('pending')
   })
 
   test('from a domain that is not verified is answered with that it is only captured', async () => {
     await using service = await createEmailApi()
-    const answer = await post(service, await listOf(service, numbered(2)), { from_address: `ada@${UNVERIFIED}` })
+    const answer = await post(service, await createList(service, createContacts(2)), {
+      from_address: `ada@${UNVERIFIED}`,
+    })
     expect(at(answer.body, 'data')).toMatchObject({
       total_recipients: 2,
       message: `It is being sent to 2 contacts. It is only captured, because ${UNVERIFIED} is not verified.`,
     })
-    const { metadata } = await operationOf(service, String(at(answer.body, 'data', 'operation_id')))
+    const { metadata } = await getOperation(service, String(at(answer.body, 'data', 'operation_id')))
     expect(at(metadata, 'sandbox')).toBe(true)
   })
 })
 
 // Proves: send-8
 test('a broadcast that was accepted is sent though its domain has lost its records since then, and is not captured as sandbox', async () => {
-  await using service = await createEmailApi({ works: true, delivers: true, settings: { TASSIS_DELIVERY: 'capture' } })
-  const id = await begun(service, 3, { send_at: inAnHour() })
+  await using service = await createEmailApi({
+    runsTasks: true,
+    delivers: true,
+    settings: { TASSIS_DELIVERY: 'capture' },
+  })
+  const id = await startBroadcast(service, 3, { send_at: inAnHour() })
   loseVerification(service)
   service.clock.advance(hours(1))
   await eventually(async () => {
     service.clock.advance(seconds(1))
-    return (await operationOf(service, id)).status === 'completed'
+    return (await getOperation(service, id)).status === 'completed'
   })
   const emails = service.app.db.query<{ sandbox: number }, []>('SELECT sandbox FROM emails').all()
   expect(emails).toEqual([{ sandbox: 0 }, { sandbox: 0 }, { sandbox: 0 }])
-  expectRefusal(await post(service, await listOf(service, numbered(1))), 422, 'domain_not_verified', 'from')
+  expectError(await post(service, await createList(service, createContacts(1))), 422, 'domain_not_verified', 'from')
 })
 
 test.each([
@@ -373,20 +390,22 @@ test.each([
   [2, '2 emails failed; GET /v1/emails with this operation_id and status=failed says why of each.'],
 ])('the operation of a broadcast of which %d failed says so in its error_summary', async (nameless, summary) => {
   await using service = await createEmailApi({
-    works: true,
+    runsTasks: true,
     delivers: true,
     settings: { TASSIS_DELIVERY: 'capture' },
   })
-  const contacts = numbered(4).map(({ email }, index) =>
+  const contacts = createContacts(4).map(({ email }, index) =>
     index < nameless ? { email } : { email, metadata: { name: 'A' } },
   )
-  const listId = await listOf(service, contacts)
+  const listId = await createList(service, contacts)
   const answer = await post(service, listId, { text_body: '{{ contact.name }}' })
   const id = String(at(answer.body, 'data', 'operation_id'))
-  await operationIn(service, id, 'done')
-  await eventually(() => broadcastEmails(service.app).every(({ status }) => status === 'sent' || status === 'failed'))
-  const over = await operationOf(service, id)
-  expect([over.status, over.completed_items, inStatuses(over), over.error_summary?.message ?? null]).toEqual([
+  await waitForOperation(service, id, 'done')
+  await eventually(() =>
+    readBroadcastEmails(service.app).every(({ status }) => status === 'sent' || status === 'failed'),
+  )
+  const over = await getOperation(service, id)
+  expect([over.status, over.completed_items, countByStatus(over), over.error_summary?.message ?? null]).toEqual([
     'completed',
     4,
     { sent: 4 - nameless, failed: nameless },
@@ -399,31 +418,37 @@ describe('a note of trouble', () => {
     app.db.run('UPDATE accounts SET paused_at = ?', [pausedAt])
   const noted = (service: EmailApi, id: string) =>
     eventually(async () => {
-      const now = await operationOf(service, id)
+      const now = await getOperation(service, id)
       return now.error_summary?.message === ACCOUNT_PAUSED && now
     })
 
   test('is taken back when the broadcast goes on, while it is still being sent', async () => {
-    await using service = await createEmailApi({ works: true })
-    const id = await begun(service, 2, { send_at: inAnHour() })
+    await using service = await createEmailApi({ runsTasks: true })
+    const id = await startBroadcast(service, 2, { send_at: inAnHour() })
     pauseAccount(service, NOW)
     service.clock.advance(hours(1))
-    expect(brief(await noted(service, id))).toEqual(['processing', 'sending', 0, 0, ACCOUNT_PAUSED])
+    expect(summarise(await noted(service, id))).toEqual(['processing', 'sending', 0, 0, ACCOUNT_PAUSED])
     pauseAccount(service, null)
     service.clock.advance(minutes(1))
-    await eventually(() => broadcastEmails(service.app).length === 2)
-    expect(brief(await operationOf(service, id))).toEqual(['processing', 'sending', 2, 0, null])
+    await eventually(() => readBroadcastEmails(service.app).length === 2)
+    expect(summarise(await getOperation(service, id))).toEqual(['processing', 'sending', 2, 0, null])
   })
 
   test('gives way to the sentence of a pause and of a cancellation', async () => {
-    await using service = await createEmailApi({ works: true })
-    const id = await begun(service, 2, { send_at: inAnHour() })
+    await using service = await createEmailApi({ runsTasks: true })
+    const id = await startBroadcast(service, 2, { send_at: inAnHour() })
     pauseAccount(service, NOW)
     service.clock.advance(hours(1))
     await noted(service, id)
-    expect(brief(await controlled(service, id, 'pause'))).toEqual(['processing', 'paused', 0, 0, PAUSED])
-    await controlled(service, id, 'cancel')
-    expect(brief(await operationIn(service, id, 'cancelled'))).toEqual(['failed', 'cancelled', 0, 2, CANCELLED])
+    expect(summarise(await readAfterControl(service, id, 'pause'))).toEqual(['processing', 'paused', 0, 0, PAUSED])
+    await readAfterControl(service, id, 'cancel')
+    expect(summarise(await waitForOperation(service, id, 'cancelled'))).toEqual([
+      'failed',
+      'cancelled',
+      0,
+      2,
+      CANCELLED,
+    ])
   })
 
   test.each([
@@ -437,28 +462,28 @@ describe('a note of trouble', () => {
       asked.resolve()
       return answer
     }
-    await using service = await createEmailApi({ works: true, disk: testDisk(isLow) })
-    const id = await begun(service, 2, { send_at: inAnHour() })
+    await using service = await createEmailApi({ runsTasks: true, disk: createTestDisk(isLow) })
+    const id = await startBroadcast(service, 2, { send_at: inAnHour() })
     const full = Promise.withResolvers<boolean>()
     asked = Promise.withResolvers<void>()
     answer = full.promise
     service.clock.advance(hours(1))
     await asked.promise
-    await controlled(service, id, verb)
+    await readAfterControl(service, id, verb)
     full.resolve(true)
     // The step is over when the feeder comes to what was begun after it.
     answer = Promise.resolve(false)
-    await begun(service, 1)
-    await eventually(() => broadcastEmails(service.app).length === 1)
-    expect((await operationOf(service, id)).error_summary?.message).toBe(sentence)
+    await startBroadcast(service, 1)
+    await eventually(() => readBroadcastEmails(service.app).length === 1)
+    expect((await getOperation(service, id)).error_summary?.message).toBe(sentence)
   })
 
   test.each(['waiting', 'paused'])('is not made of a broadcast that is %s', async (state) => {
     await using service = await createEmailApi()
-    const id = await begun(service, 1, { send_at: inAnHour() })
-    if (state === 'paused') await controlled(service, id, 'pause')
-    const before = await operationOf(service, id)
-    await service.app.commit.write((tx) => noteTrouble(service.app, tx, 1, 'The disk is full.'))
-    expect(await operationOf(service, id)).toEqual(before)
+    const id = await startBroadcast(service, 1, { send_at: inAnHour() })
+    if (state === 'paused') await readAfterControl(service, id, 'pause')
+    const before = await getOperation(service, id)
+    await service.app.commit.write((tx) => recordDelayReason(service.app, tx, 1, 'The disk is full.'))
+    expect(await getOperation(service, id)).toEqual(before)
   })
 })

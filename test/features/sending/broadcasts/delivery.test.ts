@@ -3,19 +3,19 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type ParsedMail, simpleParser } from 'mailparser'
-import { openToken } from '#features/sending/unsubscribe/token.ts'
+import { openUnsubscribeToken } from '#features/sending/unsubscribe/token.ts'
 import { systemClock } from '#platform/clock.ts'
 import { at } from '#test/support/api.ts'
 import { createTestApp, eventually } from '#test/support/app.ts'
 import {
   addContacts,
-  broadcastEmails,
-  inStatuses,
+  countByStatus,
+  createContacts,
+  getOperation,
   newList,
-  numbered,
-  operationIn,
-  operationOf,
+  readBroadcastEmails,
   type TestContact,
+  waitForOperation,
 } from '#test/support/broadcasts.ts'
 import { createEmailApi, type EmailApi, UNVERIFIED } from '#test/support/email-api.ts'
 import { type ScriptedSmtp, startScriptedSmtp } from '#test/support/scripted-smtp.ts'
@@ -41,7 +41,7 @@ const relaySettings = (port: number, more: Readonly<Record<string, string>> = {}
   ...more,
 })
 
-const messagesOf = (receiver: ScriptedSmtp): Buffer[] => receiver.sessions.flatMap(({ messages }) => messages)
+const listMessages = (receiver: ScriptedSmtp): Buffer[] => receiver.sessions.flatMap(({ messages }) => messages)
 
 /** A service whose mail goes to one receiver, by the real clock. */
 async function startFlow(settings: Readonly<Record<string, string>> = {}, dataDir?: string): Promise<Flow> {
@@ -51,14 +51,14 @@ async function startFlow(settings: Readonly<Record<string, string>> = {}, dataDi
   const service = await createEmailApi({
     clock: systemClock,
     delivers: true,
-    works: true,
+    runsTasks: true,
     settings: relaySettings(receiver.port, settings),
     ...(dataDir !== undefined && { dataDir }),
   })
   return {
     service,
-    arrived: () => Promise.all(messagesOf(receiver).map((raw) => simpleParser(raw))),
-    count: () => messagesOf(receiver).length,
+    arrived: () => Promise.all(listMessages(receiver).map((raw) => simpleParser(raw))),
+    count: () => listMessages(receiver).length,
     shut() {
       gate = Promise.withResolvers<void>()
     },
@@ -73,13 +73,13 @@ async function startFlow(settings: Readonly<Record<string, string>> = {}, dataDi
 
 const NEWS = { from_address: 'Ada <ada@sender.test>', subject: 'News', text_body: 'Hello.' }
 
-async function listWith({ service }: Flow, contacts: readonly TestContact[], name = 'News'): Promise<string> {
+async function createList({ service }: Flow, contacts: readonly TestContact[], name = 'News'): Promise<string> {
   const id = await newList(service, name)
   await addContacts(service.app, id, contacts)
   return id
 }
 
-async function begun({ service }: Flow, listId: string, request: Json = {}): Promise<string> {
+async function startBroadcast({ service }: Flow, listId: string, request: Json = {}): Promise<string> {
   const answer = await service.api('POST', '/v1/emails/broadcast', { contact_list_id: listId, ...NEWS, ...request })
   if (answer.status !== 202) throw new Error(`refused: ${JSON.stringify(answer.body)}`)
   return String(at(answer.body, 'data', 'operation_id'))
@@ -89,17 +89,17 @@ const control = ({ service }: Flow, id: string, verb: 'pause' | 'resume' | 'canc
   service.api('POST', `/v1/operations/${id}/${verb}`)
 
 /** The operation once none of its emails is open any more. */
-const settled = ({ service }: Flow, id: string) =>
+const waitForSettled = ({ service }: Flow, id: string) =>
   eventually(async () => {
-    const operation = await operationOf(service, id)
-    const { queued, processing, scheduled } = inStatuses(operation)
+    const operation = await getOperation(service, id)
+    const { queued, processing, scheduled } = countByStatus(operation)
     const isOpen = ['waiting', 'sending', 'cancelling'].includes(operation.metadata.state)
     return isOpen || queued || processing || scheduled ? undefined : operation
   })
 
-const toOf = ({ to }: ParsedMail): string => (Array.isArray(to) ? to : [to]).map((one) => one?.text ?? '').join()
-const addresses = (mails: readonly ParsedMail[]): string[] => mails.map(toOf).sort()
-const linkIn = (mail: ParsedMail): string => /https:\S+\/u\/[\w.-]+/.exec(String(mail.text))?.[0] ?? ''
+const readTo = ({ to }: ParsedMail): string => (Array.isArray(to) ? to : [to]).map((one) => one?.text ?? '').join()
+const listAddresses = (mails: readonly ParsedMail[]): string[] => mails.map(readTo).sort()
+const findUnsubscribeLink = (mail: ParsedMail): string => /https:\S+\/u\/[\w.-]+/.exec(String(mail.text))?.[0] ?? ''
 /** What a mail program does with the link of a message. */
 const oneClick = ({ service }: Flow, link: string) =>
   fetch(`${service.url}${new URL(link).pathname}`, {
@@ -108,7 +108,7 @@ const oneClick = ({ service }: Flow, link: string) =>
     body: 'List-Unsubscribe=One-Click',
   })
 
-const headerIn = (mail: ParsedMail, name: string): string | undefined =>
+const findHeader = (mail: ParsedMail, name: string): string | undefined =>
   mail.headerLines
     .filter(({ key }) => key === name)
     .map(({ line }) =>
@@ -123,13 +123,13 @@ describe('a broadcast', () => {
   // Proves: broadcast-2
   test('that gives List-Id, Feedback-ID or Precedence itself keeps its own; mail that is of none has none of them', async () => {
     await using flow = await startFlow()
-    const list = await listWith(flow, numbered(1))
+    const list = await createList(flow, createContacts(1))
     const headers = { 'list-id': 'News <news.sender.test>', 'Feedback-ID': 'a:b:c:acme1', Precedence: 'list' }
-    await settled(flow, await begun(flow, list, { headers }))
+    await waitForSettled(flow, await startBroadcast(flow, list, { headers }))
     await flow.service.accepted({ to: 'bob@receiver.test', transactional: false })
     await eventually(() => flow.count() === 2)
     const mails = await flow.arrived()
-    const shown = mails.map((mail) => Object.keys(headers).map((name) => headerIn(mail, name.toLowerCase())))
+    const shown = mails.map((mail) => Object.keys(headers).map((name) => findHeader(mail, name.toLowerCase())))
     expect(shown.toSorted()).toEqual([['', '', ''], Object.values(headers)])
   })
 
@@ -137,35 +137,35 @@ describe('a broadcast', () => {
   test('brings every active contact one message, rendered for it, that names the list to unsubscribe from', async () => {
     await using flow = await startFlow()
     const { service, arrived } = flow
-    const list = await listWith(flow, [...numbered(30), { email: 'pending@receiver.test', status: 'pending' }])
-    const operation = await begun(flow, list, {
+    const list = await createList(flow, [...createContacts(30), { email: 'pending@receiver.test', status: 'pending' }])
+    const operation = await startBroadcast(flow, list, {
       subject: 'Number {{ contact.number }} of {{ list.name }}',
       html_body: '<p>{{ contact.email }}</p><a href="{{ unsubscribe_url }}">Leave</a>',
       text_body: 'You are {{ contact.metadata.number }}.\nLeave: {{ unsubscribe_url }}',
     })
-    const over = await settled(flow, operation)
-    expect([over.status, over.completed_items, inStatuses(over)]).toEqual(['completed', 30, { sent: 30 }])
+    const over = await waitForSettled(flow, operation)
+    expect([over.status, over.completed_items, countByStatus(over)]).toEqual(['completed', 30, { sent: 30 }])
     const mails = await arrived()
-    expect(addresses(mails)).toEqual(
-      numbered(30)
+    expect(listAddresses(mails)).toEqual(
+      createContacts(30)
         .map(({ email }) => email)
         .sort(),
     )
     const listRow = service.app.db.query<{ id: number }, []>('SELECT id FROM contact_lists').get()?.id
     for (const mail of mails) {
-      const address = toOf(mail)
+      const address = readTo(mail)
       const number = /\d+/.exec(address)?.[0]
-      const link = linkIn(mail)
+      const link = findUnsubscribeLink(mail)
       expect({
         subject: mail.subject,
         text: String(mail.text).split('\n')[0],
         html: mail.html,
         header: mail.headerLines.find(({ key }) => key === 'list-unsubscribe')?.line.replace(/\s+/g, ' '),
         post: mail.headerLines.find(({ key }) => key === 'list-unsubscribe-post')?.line,
-        listId: headerIn(mail, 'list-id'),
-        feedbackId: headerIn(mail, 'feedback-id'),
-        precedence: headerIn(mail, 'precedence'),
-        token: openToken(service.app.keys, link.slice(link.lastIndexOf('/') + 1)),
+        listId: findHeader(mail, 'list-id'),
+        feedbackId: findHeader(mail, 'feedback-id'),
+        precedence: findHeader(mail, 'precedence'),
+        token: openUnsubscribeToken(service.app.keys, link.slice(link.lastIndexOf('/') + 1)),
       }).toEqual({
         subject: `Number ${number} of News`,
         text: `You are ${number}.`,
@@ -181,7 +181,7 @@ describe('a broadcast', () => {
     }
     const rows = at((await service.api('GET', '/v1/emails?per_page=1')).body, 'data')
     const detail = await service.detail(at(rows, 0, 'id'))
-    const same = mails.find((mail) => toOf(mail) === detail['to_address'])
+    const same = mails.find((mail) => readTo(mail) === detail['to_address'])
     expect([detail['subject'], detail['text_body'], detail['html_body']]).toEqual([
       same?.subject ?? '',
       String(same?.text).trimEnd(),
@@ -192,23 +192,23 @@ describe('a broadcast', () => {
   // Proves: broadcast-7
   test('leaves out who unsubscribes by one click while it goes on, of this list only', async () => {
     await using flow = await startFlow({ TASSIS_BROADCAST_AHEAD: '10' })
-    const contacts = numbered(40)
-    const list = await listWith(flow, contacts)
-    const other = await listWith(flow, contacts.slice(-1), 'Other')
+    const contacts = createContacts(40)
+    const list = await createList(flow, contacts)
+    const other = await createList(flow, contacts.slice(-1), 'Other')
     const text_body = 'Leave: {{ unsubscribe_url }}'
-    await settled(flow, await begun(flow, list, { text_body }))
-    const last = (await flow.arrived()).find((mail) => toOf(mail) === 'contact-40@receiver.test')
+    await waitForSettled(flow, await startBroadcast(flow, list, { text_body }))
+    const last = (await flow.arrived()).find((mail) => readTo(mail) === 'contact-40@receiver.test')
     flow.shut()
-    const second = await begun(flow, list, { subject: 'Second' })
+    const second = await startBroadcast(flow, list, { subject: 'Second' })
     await eventually(() => flow.count() > 40)
-    expect((await oneClick(flow, last ? linkIn(last) : '')).status).toBe(200)
+    expect((await oneClick(flow, last ? findUnsubscribeLink(last) : '')).status).toBe(200)
     flow.open()
-    const over = await settled(flow, second)
+    const over = await waitForSettled(flow, second)
     // Left out before the hand-over, or refused after it: as far as it had come.
-    const { sent, rejected = 0 } = inStatuses(over) as Record<string, number>
+    const { sent, rejected = 0 } = countByStatus(over) as Record<string, number>
     expect([sent, over.failed_items + rejected, over.completed_items + over.failed_items]).toEqual([39, 1, 40])
     const seconds = (await flow.arrived()).filter(({ subject }) => subject === 'Second')
-    expect(addresses(seconds)).toEqual(
+    expect(listAddresses(seconds)).toEqual(
       contacts
         .slice(0, 39)
         .map(({ email }) => email)
@@ -216,21 +216,21 @@ describe('a broadcast', () => {
     )
     const path = `/v1/contact-lists/${list}/contacts/contact-40@receiver.test`
     expect(at((await flow.service.api('GET', path)).body, 'data', 'status')).toBe('unsubscribed')
-    expect(inStatuses(await settled(flow, await begun(flow, other)))).toEqual({ sent: 1 })
+    expect(countByStatus(await waitForSettled(flow, await startBroadcast(flow, other)))).toEqual({ sent: 1 })
   })
 
   test('whose template does not work for one contact fails for that one, which is told why', async () => {
     await using flow = await startFlow()
     const { service } = flow
-    const list = await listWith(flow, [
+    const list = await createList(flow, [
       { email: 'ben@receiver.test', metadata: { name: 'Ben' } },
       { email: 'nameless@receiver.test' },
       { email: 'eve@receiver.test', metadata: { name: 'Eve' } },
       { email: 'long@receiver.test', metadata: { name: 'x'.repeat(1000) } },
     ])
-    const over = await settled(flow, await begun(flow, list, { subject: 'For {{ contact.name }}' }))
-    expect([over.status, inStatuses(over)]).toEqual(['completed', { sent: 2, failed: 2 }])
-    expect(addresses(await flow.arrived())).toEqual(['ben@receiver.test', 'eve@receiver.test'])
+    const over = await waitForSettled(flow, await startBroadcast(flow, list, { subject: 'For {{ contact.name }}' }))
+    expect([over.status, countByStatus(over)]).toEqual(['completed', { sent: 2, failed: 2 }])
+    expect(listAddresses(await flow.arrived())).toEqual(['ben@receiver.test', 'eve@receiver.test'])
     const failed = at((await service.api('GET', '/v1/emails?status=failed')).body, 'data') as Json[]
     const details = await Promise.all(failed.map(({ id }) => service.detail(id)))
     const told = (address: string) => {
@@ -255,13 +255,13 @@ describe('a broadcast', () => {
     'whose subject the data of a contact would break fails for that contact alone, with a sentence: %j',
     async (name) => {
       await using flow = await startFlow()
-      const list = await listWith(flow, [
+      const list = await createList(flow, [
         { email: 'ben@receiver.test', metadata: { name: 'Ben' } },
         { email: 'eve@receiver.test', metadata: { name } },
       ])
-      const over = await settled(flow, await begun(flow, list, { subject: 'For {{ contact.name }}' }))
-      expect([over.status, inStatuses(over)]).toEqual(['completed', { sent: 1, failed: 1 }])
-      expect((await flow.arrived()).map((mail) => [toOf(mail), mail.subject])).toEqual([
+      const over = await waitForSettled(flow, await startBroadcast(flow, list, { subject: 'For {{ contact.name }}' }))
+      expect([over.status, countByStatus(over)]).toEqual(['completed', { sent: 1, failed: 1 }])
+      expect((await flow.arrived()).map((mail) => [readTo(mail), mail.subject])).toEqual([
         ['ben@receiver.test', 'For Ben'],
       ])
       const [failed] = at((await flow.service.api('GET', '/v1/emails?status=failed')).body, 'data') as Json[]
@@ -273,10 +273,10 @@ describe('a broadcast', () => {
 
   test('from a domain that is not verified is captured, rendered', async () => {
     await using flow = await startFlow()
-    const list = await listWith(flow, numbered(2))
+    const list = await createList(flow, createContacts(2))
     const request = { from_address: `ada@${UNVERIFIED}`, subject: 'Number {{ contact.number }}' }
-    const over = await settled(flow, await begun(flow, list, request))
-    expect([inStatuses(over), flow.count()]).toEqual([{ sent: 2 }, 0])
+    const over = await waitForSettled(flow, await startBroadcast(flow, list, request))
+    expect([countByStatus(over), flow.count()]).toEqual([{ sent: 2 }, 0])
     const rows = at((await flow.service.api('GET', '/v1/emails')).body, 'data') as Json[]
     const subjects = await Promise.all(
       rows.map(async ({ id }) => {
@@ -289,15 +289,18 @@ describe('a broadcast', () => {
 
   test('beside another one to the same list reaches everybody twice, once for each', async () => {
     await using flow = await startFlow({ TASSIS_BROADCAST_AHEAD: '10' })
-    const list = await listWith(flow, numbered(50))
-    const both = await Promise.all([begun(flow, list, { subject: 'One' }), begun(flow, list, { subject: 'Two' })])
-    for (const id of both) expect(inStatuses(await settled(flow, id))).toEqual({ sent: 50 })
+    const list = await createList(flow, createContacts(50))
+    const both = await Promise.all([
+      startBroadcast(flow, list, { subject: 'One' }),
+      startBroadcast(flow, list, { subject: 'Two' }),
+    ])
+    for (const id of both) expect(countByStatus(await waitForSettled(flow, id))).toEqual({ sent: 50 })
     const mails = await flow.arrived()
-    const everybody = numbered(50)
+    const everybody = createContacts(50)
       .map(({ email }) => email)
       .sort()
     for (const subject of ['One', 'Two'])
-      expect(addresses(mails.filter((mail) => mail.subject === subject))).toEqual(everybody)
+      expect(listAddresses(mails.filter((mail) => mail.subject === subject))).toEqual(everybody)
     expect(mails).toHaveLength(100)
   })
 })
@@ -305,9 +308,9 @@ describe('a broadcast', () => {
 describe('while a broadcast goes on', () => {
   /** Some of 60 have arrived, and the receiver answers none of them. */
   const stopped = async (flow: Flow) => {
-    const list = await listWith(flow, numbered(60))
+    const list = await createList(flow, createContacts(60))
     flow.shut()
-    const id = await begun(flow, list)
+    const id = await startBroadcast(flow, list)
     await eventually(() => flow.count() > 0)
     return id
   }
@@ -319,20 +322,20 @@ describe('while a broadcast goes on', () => {
     expect((await control(flow, id, 'pause')).status).toBe(200)
     flow.open()
     const paused = await eventually(async () => {
-      const now = await operationOf(flow.service, id)
-      return inStatuses(now)['processing'] === undefined && now
+      const now = await getOperation(flow.service, id)
+      return countByStatus(now)['processing'] === undefined && now
     })
     // Mail that comes after all of it passes: whatever could go has gone.
     const { id: later } = await flow.service.accepted()
     await eventually(async () => (await flow.service.detail(later))['status'] === 'sent')
-    const { sent = 0, queued = 0 } = inStatuses(await operationOf(flow.service, id))
-    expect([sent, sent + queued]).toEqual([inStatuses(paused)['sent'] ?? 0, paused.metadata.handed_over])
+    const { sent = 0, queued = 0 } = countByStatus(await getOperation(flow.service, id))
+    expect([sent, sent + queued]).toEqual([countByStatus(paused)['sent'] ?? 0, paused.metadata.handed_over])
     expect([queued > 0, flow.count()]).toEqual([true, sent + 1])
     expect((await control(flow, id, 'resume')).status).toBe(200)
-    const over = await settled(flow, id)
-    expect([over.status, inStatuses(over)]).toEqual(['completed', { sent: 60 }])
+    const over = await waitForSettled(flow, id)
+    expect([over.status, countByStatus(over)]).toEqual(['completed', { sent: 60 }])
     const mails = (await flow.arrived()).filter(({ subject }) => subject === 'News')
-    expect(new Set(addresses(mails)).size).toBe(60)
+    expect(new Set(listAddresses(mails)).size).toBe(60)
     expect(mails).toHaveLength(60)
   })
 
@@ -343,10 +346,10 @@ describe('while a broadcast goes on', () => {
     expect(flow.service.used()).toBe(60)
     expect((await control(flow, id, 'cancel')).status).toBe(200)
     // What is being tried is waited for: it may come back untried.
-    await operationIn(flow.service, id, 'cancelling')
+    await waitForOperation(flow.service, id, 'cancelling')
     flow.open()
-    const over = await settled(flow, id)
-    const { sent = 0, cancelled = 0 } = inStatuses(over)
+    const over = await waitForSettled(flow, id)
+    const { sent = 0, cancelled = 0 } = countByStatus(over)
     expect([over.status, over.metadata.state]).toEqual(['failed', 'cancelled'])
     expect([over.metadata.handed_over, over.metadata.left_out]).toEqual([sent, 60 - sent])
     expect([sent > 0, cancelled > 0]).toEqual([true, true])
@@ -358,10 +361,10 @@ describe('while a broadcast goes on', () => {
 test('a broadcast goes on after a restart in its middle, and neither skips nor repeats anybody', async () => {
   const dataDir = mkdtempSync(join(tmpdir(), 'tassis-test-'))
   try {
-    const contacts = numbered(200)
+    const contacts = createContacts(200)
     const first = await startFlow({ TASSIS_BROADCAST_AHEAD: '20' }, dataDir)
-    const list = await listWith(first, contacts)
-    await begun(first, list)
+    const list = await createList(first, contacts)
+    await startBroadcast(first, list)
     await eventually(() => first.count() >= 30)
     await first[Symbol.asyncDispose]()
     const before = await first.arrived()
@@ -369,13 +372,13 @@ test('a broadcast goes on after a restart in its middle, and neither skips nor r
 
     await using receiver = await startScriptedSmtp()
     const settings = relaySettings(receiver.port, { TASSIS_BROADCAST_AHEAD: '20' })
-    await using again = await createTestApp({ dataDir, delivers: true, works: true, settings })
+    await using again = await createTestApp({ dataDir, delivers: true, runsTasks: true, settings })
     await eventually(() => {
-      const emails = broadcastEmails(again.app)
+      const emails = readBroadcastEmails(again.app)
       return emails.length === 200 && emails.every(({ status }) => status === 'sent')
     })
-    const after = await Promise.all(messagesOf(receiver).map((raw) => simpleParser(raw)))
-    expect(addresses([...before, ...after])).toEqual(contacts.map(({ email }) => email).sort())
+    const after = await Promise.all(listMessages(receiver).map((raw) => simpleParser(raw)))
+    expect(listAddresses([...before, ...after])).toEqual(contacts.map(({ email }) => email).sort())
   } finally {
     rmSync(dataDir, { recursive: true, force: true })
   }

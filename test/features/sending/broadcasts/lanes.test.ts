@@ -8,10 +8,10 @@ import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import {
   addContacts,
-  broadcastEmails,
-  inStatuses,
+  countByStatus,
+  getOperation,
   newList,
-  operationOf,
+  readBroadcastEmails,
   type TestContact,
 } from '#test/support/broadcasts.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
@@ -19,7 +19,7 @@ import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 
 /** Takes connections and never says anything; at another address of the loopback network than the receiver that does. */
-async function startSilence(port: number): Promise<AsyncDisposable & { readonly connections: number }> {
+async function startSilentServer(port: number): Promise<AsyncDisposable & { readonly connections: number }> {
   const sockets = new Set<Socket>()
   const server = createServer((socket) => {
     socket.on('error', () => {})
@@ -37,24 +37,24 @@ async function startSilence(port: number): Promise<AsyncDisposable & { readonly 
   }
 }
 
-const contactsAt = (domain: string, count: number): TestContact[] =>
+const createContacts = (domain: string, count: number): TestContact[] =>
   Array.from({ length: count }, (_, index) => ({ email: `contact-${index + 1}@${domain}` }))
 
-let made = 0
-async function begun(service: EmailApi, contacts: readonly TestContact[]): Promise<string> {
-  const listId = await newList(service, `List ${++made}`)
+let created = 0
+async function startBroadcast(service: EmailApi, contacts: readonly TestContact[]): Promise<string> {
+  const listId = await newList(service, `List ${++created}`)
   await addContacts(service.app, listId, contacts)
   const request = { contact_list_id: listId, from_address: 'ada@sender.test', subject: 'News', text_body: 'Hello' }
   const answer = await service.api('POST', '/v1/emails/broadcast', request)
   return String(at(answer.body, 'data', 'operation_id'))
 }
 
-const sentAt = ({ app }: EmailApi, domain: string): number =>
-  broadcastEmails(app).filter(({ address, status }) => status === 'sent' && address.endsWith(`@${domain}`)).length
+const countSent = ({ app }: EmailApi, domain: string): number =>
+  readBroadcastEmails(app).filter(({ address, status }) => status === 'sent' && address.endsWith(`@${domain}`)).length
 
 test('100 contacts of a domain whose site gives no greeting do not hold up 20 of another one behind them', async () => {
   await using receiver = await startScriptedSmtp()
-  await using silence = await startSilence(receiver.port)
+  await using silence = await startSilentServer(receiver.port)
   const dns = await startDnsServer({ 'silent.test': { A: ['127.0.0.2'] }, 'good.test': { A: ['127.0.0.1'] } })
   const resolver = new StubResolver({
     servers: [dns.address],
@@ -66,23 +66,26 @@ test('100 contacts of a domain whose site gives no greeting do not hold up 20 of
       clock: systemClock,
       resolver,
       delivers: true,
-      works: true,
+      runsTasks: true,
       settings: { TASSIS_SMTP_PORT: String(receiver.port), TASSIS_BROADCAST_AHEAD: '20' },
     })
-    const id = await begun(service, [...contactsAt('silent.test', 100), ...contactsAt('good.test', 20)])
-    await eventually(() => sentAt(service, 'good.test') === 20)
-    const operation = await operationOf(service, id)
-    const { sent, queued = 0, processing = 0 } = inStatuses(operation) as Record<string, number>
+    const id = await startBroadcast(service, [
+      ...createContacts('silent.test', 100),
+      ...createContacts('good.test', 20),
+    ])
+    await eventually(() => countSent(service, 'good.test') === 20)
+    const operation = await getOperation(service, id)
+    const { sent, queued = 0, processing = 0 } = countByStatus(operation) as Record<string, number>
     expect([operation.metadata.state, sent, queued + processing]).toEqual(['sending', 20, 100])
-    expect([silence.connections > 0, sentAt(service, 'silent.test')]).toEqual([true, 0])
+    expect([silence.connections > 0, countSent(service, 'silent.test')]).toEqual([true, 0])
   } finally {
     await dns.close()
   }
 })
 
 test('where nothing is delivered, those of another lane are handed over behind 100 of one, but no more than 8 times TASSIS_BROADCAST_AHEAD', async () => {
-  await using service = await createEmailApi({ works: true, settings: { TASSIS_BROADCAST_AHEAD: '20' } })
-  const few = await begun(service, [...contactsAt('slow.test', 100), ...contactsAt('good.test', 20)])
+  await using service = await createEmailApi({ runsTasks: true, settings: { TASSIS_BROADCAST_AHEAD: '20' } })
+  const few = await startBroadcast(service, [...createContacts('slow.test', 100), ...createContacts('good.test', 20)])
   const waiting = () =>
     Object.fromEntries(
       service.app.db
@@ -92,22 +95,25 @@ test('where nothing is delivered, those of another lane are handed over behind 1
         .all()
         .map(({ lane, n }) => [lane.replace(/^.*:/, ''), n]),
     )
-  await eventually(async () => (await operationOf(service, few)).metadata.handed_over === 120)
+  await eventually(async () => (await getOperation(service, few)).metadata.handed_over === 120)
   expect(waiting()).toEqual({ 'good.test': 20, 'slow.test': 100 })
   await service.api('POST', `/v1/operations/${few}/cancel`)
-  const many = await begun(service, [...contactsAt('slower.test', 400), ...contactsAt('good.test', 20)])
-  await eventually(async () => (await operationOf(service, many)).metadata.handed_over >= 160)
+  const many = await startBroadcast(service, [
+    ...createContacts('slower.test', 400),
+    ...createContacts('good.test', 20),
+  ])
+  await eventually(async () => (await getOperation(service, many)).metadata.handed_over >= 160)
   // It is looked at again when another one begins.
-  const key = await service.newKey([], await otherAccount(service))
+  const key = await service.newKey([], await createOtherAccount(service))
   const listId = await newList(service, 'Theirs', key)
-  await addContacts(service.app, listId, contactsAt('theirs.test', 1))
+  await addContacts(service.app, listId, createContacts('theirs.test', 1))
   const request = { contact_list_id: listId, from_address: 'ada@theirs.test', subject: 'News', text_body: 'Hello' }
   expect((await service.api('POST', '/v1/emails/broadcast', request, { key })).status).toBe(202)
   await eventually(() => waiting()['theirs.test'] === 1)
-  expect((await operationOf(service, many)).metadata.handed_over).toBe(160)
+  expect((await getOperation(service, many)).metadata.handed_over).toBe(160)
 })
 
-async function otherAccount(service: EmailApi) {
+async function createOtherAccount(service: EmailApi) {
   const actor = await service.newAccount()
   await service.addDomain(actor, 'theirs.test')
   return actor

@@ -1,8 +1,8 @@
 /** @module A broadcast is tried with the first of its contacts before it begins: what its sender is told, and what is left behind of one that is refused. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { type ApiAnswer, type ApiOptions, at } from '#test/support/api.ts'
-import { addContacts, newList, numbered, type TestContact } from '#test/support/broadcasts.ts'
-import { createEmailApi, type EmailApi, expectRefusal } from '#test/support/email-api.ts'
+import { type ApiOptions, type ApiResponse, at } from '#test/support/api.ts'
+import { addContacts, createContacts, newList, type TestContact } from '#test/support/broadcasts.ts'
+import { createEmailApi, type EmailApi, expectError } from '#test/support/email-api.ts'
 
 type Json = Record<string, unknown>
 
@@ -17,17 +17,17 @@ beforeAll(async () => {
 })
 afterAll(() => service[Symbol.asyncDispose]())
 
-let made = 0
-async function listOf(contacts: readonly TestContact[]): Promise<string> {
-  const id = await newList(service, `List ${++made}`)
+let created = 0
+async function createList(contacts: readonly TestContact[]): Promise<string> {
+  const id = await newList(service, `List ${++created}`)
   await addContacts(service.app, id, contacts)
   return id
 }
-const named = (from: number, count: number): TestContact[] =>
-  numbered(from + count - 1)
+const createNamedContacts = (from: number, count: number): TestContact[] =>
+  createContacts(from + count - 1)
     .slice(from - 1)
     .map(({ email }) => ({ email, metadata: { name: 'Ada' } }))
-const post = (listId: string, request: Json, options?: ApiOptions): Promise<ApiAnswer> =>
+const post = (listId: string, request: Json, options?: ApiOptions): Promise<ApiResponse> =>
   service.api(
     'POST',
     '/v1/emails/broadcast',
@@ -35,39 +35,42 @@ const post = (listId: string, request: Json, options?: ApiOptions): Promise<ApiA
     options,
   )
 /** Sources of bodies of a refused request stay among the content, as those of any refused send do. */
-const stored = () => ({ ...service.stored(), contentParts: 0 })
+const countStored = () => ({ ...service.stored(), contentParts: 0 })
 
 describe('a template that works for none of the contacts that are tried', () => {
   test.each([
-    ['the only contact', numbered(1)],
-    ['all 3 contacts', numbered(3)],
-    ['all 20 contacts', numbered(20)],
-    ['the first 20 contacts', [...numbered(20), ...named(21, 5)]],
+    ['the only contact', createContacts(1)],
+    ['all 3 contacts', createContacts(3)],
+    ['all 20 contacts', createContacts(20)],
+    ['the first 20 contacts', [...createContacts(20), ...createNamedContacts(21, 5)]],
   ])('is a 422 that names %s and the variable, and leaves nothing behind', async (tried, contacts) => {
-    const id = await listOf(contacts)
-    const before = stored()
+    const id = await createList(contacts)
+    const before = countStored()
     const refused = await post(id, { text_body: NAMED })
-    expectRefusal(refused, 422, 'template_error', 'text_body')
+    expectError(refused, 422, 'template_error', 'text_body')
     expect(at(refused.body, 'message')).toStartWith(`It was tried with ${tried} and works for none: ${MISSING}`)
     expect(at(refused.body, 'details', 0, 'message')).toStartWith(MISSING)
-    expect(stored()).toEqual(before)
+    expect(countStored()).toEqual(before)
   })
 
   test('is refused where its subject is what does not work', async () => {
-    const refused = await post(await listOf(numbered(2)), { subject: 'For {{ contact.name }}', text_body: 'Hello' })
-    expectRefusal(refused, 422, 'template_error', 'subject')
+    const refused = await post(await createList(createContacts(2)), {
+      subject: 'For {{ contact.name }}',
+      text_body: 'Hello',
+    })
+    expectError(refused, 422, 'template_error', 'subject')
   })
 
   test('is refused with the words of the template where the variable is none of the contact', async () => {
-    const refused = await post(await listOf(numbered(2)), { text_body: 'It is {{ season }}.' })
-    expectRefusal(refused, 422, 'template_error', 'text_body')
+    const refused = await post(await createList(createContacts(2)), { text_body: 'It is {{ season }}.' })
+    expectError(refused, 422, 'template_error', 'text_body')
     expect(at(refused.body, 'message')).toContain('the variable "season" is missing in template_data')
   })
 
   test('keeps no answer under its Idempotency-Key: the same request is accepted once it works', async () => {
-    const id = await listOf(numbered(2))
+    const id = await createList(createContacts(2))
     const options = { headers: { 'Idempotency-Key': 'tried twice' } }
-    expectRefusal(await post(id, { text_body: NAMED }, options), 422, 'template_error', 'text_body')
+    expectError(await post(id, { text_body: NAMED }, options), 422, 'template_error', 'text_body')
     const path = `/v1/contact-lists/${id}/contacts/contact-1@receiver.test`
     expect((await service.api('PATCH', path, { metadata: { name: 'Ben' } })).status).toBe(200)
     expect((await post(id, { text_body: NAMED }, options)).status).toBe(202)
@@ -76,19 +79,19 @@ describe('a template that works for none of the contacts that are tried', () => 
 
 // Proves: send-34
 test('a subject that template_data would break for everybody is a 422 that leaves nothing behind', async () => {
-  const id = await listOf(numbered(2))
-  const before = stored()
+  const id = await createList(createContacts(2))
+  const before = countStored()
   const request = { subject: 'Dear {{ name }}', template_data: { name: 'Bob\nBcc: eve@receiver.test' }, text_body: 'x' }
   const refused = await post(id, request)
-  expectRefusal(refused, 422, 'template_error', 'subject')
+  expectError(refused, 422, 'template_error', 'subject')
   expect(at(refused.body, 'message')).toContain('line break')
-  expect(stored()).toEqual(before)
+  expect(countStored()).toEqual(before)
 })
 
 // Proves: broadcast-1
 test('a template that works for some is accepted, and the answer says how many of those tried it fails for', async () => {
-  const [first, ...others] = numbered(25)
-  const id = await listOf([...(first ? [first] : []), ...others.slice(0, 2), ...named(4, 22)])
+  const [first, ...others] = createContacts(25)
+  const id = await createList([...(first ? [first] : []), ...others.slice(0, 2), ...createNamedContacts(4, 22)])
   const answer = await post(id, { text_body: NAMED })
   expect([answer.status, at(answer.body, 'data', 'total_recipients')]).toEqual([202, 25])
   expect(at(answer.body, 'data', 'message')).toStartWith(
@@ -97,15 +100,15 @@ test('a template that works for some is accepted, and the answer says how many o
 })
 
 test('a template that works for all that are tried says nothing of it', async () => {
-  const answer = await post(await listOf(named(1, 3)), { text_body: NAMED })
+  const answer = await post(await createList(createNamedContacts(1, 3)), { text_body: NAMED })
   expect([answer.status, at(answer.body, 'data', 'message')]).toEqual([202, 'It is being sent to 3 contacts.'])
 })
 
 test('a template whose render never ends is a 422 template_limit that leaves nothing behind', async () => {
   const loops = ['a', 'b', 'c'].map((name) => `{% for ${name} in range(10000) %}`).join('')
   const endless = `${loops}{{ a }}${'{% endfor %}'.repeat(3)}`
-  const id = await listOf(numbered(3))
-  const before = stored()
-  expectRefusal(await post(id, { text_body: endless }), 422, 'template_limit', 'text_body')
-  expect(stored()).toEqual(before)
+  const id = await createList(createContacts(3))
+  const before = countStored()
+  expectError(await post(id, { text_body: endless }), 422, 'template_limit', 'text_body')
+  expect(countStored()).toEqual(before)
 })

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { capturedListPage, capturedMessagePage } from '#features/sending/capture/page.ts'
 import { parseHead, parseMessage } from '#features/sending/capture/parse.ts'
-import { textOf } from '#features/sending/capture/store.ts'
+import { decodeRaw } from '#features/sending/capture/store.ts'
 import { escapeHtml, type Html, htmlResponse } from '#platform/http/html.ts'
 import { KiB, MiB } from '#platform/units.ts'
 
@@ -52,7 +52,7 @@ const envelope = {
 }
 
 const messagePage = async (raw: Uint8Array): Promise<Html> =>
-  capturedMessagePage(envelope, await parseMessage(raw), textOf(raw))
+  capturedMessagePage(envelope, await parseMessage(raw), decodeRaw(raw))
 
 /** Every element of a page as a browser's tokenizer finds it, each once, with the names of its attributes. */
 function elementsOf(page: Html): string[] {
@@ -202,7 +202,11 @@ test('of a large message the start is parsed and shown, and the page says so', a
   const line = `${'a'.repeat(70)}\r\n`
   const raw = Buffer.from(`${head}${line.repeat((4 * MiB) / line.length)}\r\n--b--\r\n`)
   const message = await parseMessage(raw)
-  expect({ subject: message.subject, isCut: message.isCut, isBounded: (message.text?.length ?? 0) <= MiB }).toEqual({
+  expect({
+    subject: message.subject,
+    isCut: message.isTruncated,
+    isBounded: (message.text?.length ?? 0) <= MiB,
+  }).toEqual({
     subject: 'Large',
     isCut: true,
     isBounded: true,

@@ -8,7 +8,7 @@ import { formatUuid, newUuid } from '#platform/ids.ts'
 import { createTestAccount } from '#test/support/app.ts'
 import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
 
-interface Served extends AsyncDisposable {
+interface ServedCapture extends AsyncDisposable {
   get(
     path: string,
     actor?: Actor,
@@ -17,7 +17,7 @@ interface Served extends AsyncDisposable {
 }
 
 /** The feature's routes and pages on a socket; the key of an actor is its account. */
-function serve({ app, service, actor }: MailFlow): Served {
+function serve({ app, service, actor }: MailFlow): ServedCapture {
   const actors = new Map<string, Actor>()
   const http = new BunHttpServer<Actor>({
     config: { maxBodyBytes: 1000, trustedProxies: [], requestTimeoutSeconds: 10 },

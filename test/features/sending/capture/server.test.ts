@@ -18,13 +18,13 @@ const findEmail = (id: number) => (id < 100 ? { emailId: id * 100, ownerId: 1 } 
 const returnPath = (recipientId: number, key = VERP_KEY) =>
   `${encodeVerp({ recipientId: recipientId, tag: 0 }, key)}@bounces.sender.test`
 
-interface Running extends AsyncDisposable {
+interface RunningServer extends AsyncDisposable {
   readonly server: CaptureServer
   readonly saved: NewCapture[]
 }
 
 /** A server over a store that only remembers, unless another is given. */
-async function startServer(store?: CaptureServerOptions['store']): Promise<Running> {
+async function startServer(store?: CaptureServerOptions['store']): Promise<RunningServer> {
   const saved: NewCapture[] = []
   const remembering = { save: async (capture: NewCapture) => void saved.push(capture) }
   const server = await startCaptureServer({
@@ -70,7 +70,7 @@ const send = (
   })
 
 /** Such as `accepted 250 OK` or `refused at rcpt 550 No`. */
-const outcome = (result: TransactionResult): string => {
+const describeOutcome = (result: TransactionResult): string => {
   if (result.kind === 'refused') return `refused at ${result.phase} ${result.reply.text}`
   return result.kind === 'accepted' ? `accepted ${result.reply.text}` : result.kind
 }
@@ -84,7 +84,7 @@ test('a message is stored octet for octet, with the email and the envelope that 
     Buffer.from(Array.from({ length: 256 }, (_, i) => i).filter((i) => i !== 10 && i !== 13)),
     Buffer.from(`\r\n${`${'a'.repeat(997)}\r\n.`.repeat(300)}\r\n\r\n`),
   ])
-  expect(outcome(await send(client, { message: raw }))).toBe('accepted 250 2.6.0 Captured')
+  expect(describeOutcome(await send(client, { message: raw }))).toBe('accepted 250 2.6.0 Captured')
   expect(fixture.store.get(12)).toMatchObject({
     recipientId: 12,
     emailId: 1200,
@@ -101,7 +101,9 @@ test('a session takes one message after the other, each for its recipient', asyn
   await using client = await dial(running.server)
   for (const id of [1, 2, 3]) {
     const message = Buffer.from(`Subject: ${id}\r\n\r\n`)
-    expect(outcome(await send(client, { mailFrom: returnPath(id), message }))).toBe('accepted 250 2.6.0 Captured')
+    expect(describeOutcome(await send(client, { mailFrom: returnPath(id), message }))).toBe(
+      'accepted 250 2.6.0 Captured',
+    )
   }
   expect(running.saved.map((c) => [c.recipientId, c.emailId, Buffer.from(c.raw).toString()])).toEqual([
     [1, 100, 'Subject: 1\r\n\r\n'],
@@ -148,17 +150,17 @@ test('a MAIL FROM that is not a return path of ours is refused, and the session 
     `${verp.slice(0, -1)}${verp.endsWith('a') ? 'b' : 'a'}@bounces.sender.test`,
     returnPath(100),
   ]) {
-    expect(`${mailFrom}: ${outcome(await send(client, { mailFrom }))}`).toBe(
+    expect(`${mailFrom}: ${describeOutcome(await send(client, { mailFrom }))}`).toBe(
       `${mailFrom}: refused at mail 550 5.7.1 Only mail of this service is captured`,
     )
   }
-  expect(outcome(await send(client))).toBe('accepted 250 2.6.0 Captured')
+  expect(describeOutcome(await send(client))).toBe('accepted 250 2.6.0 Captured')
   expect(running.saved.map((c) => c.recipientId)).toEqual([12])
 })
 
 test('a message over the limit is refused with 552 whether SIZE says so or not, one of just the limit is taken', async () => {
   await using running = await startServer()
-  const declared = await talk(running.server, [
+  const declared = await sendLines(running.server, [
     'EHLO a.test',
     `MAIL FROM:<${returnPath(12)}> SIZE=${MAX_MESSAGE_BYTES + 1}`,
     'QUIT',
@@ -167,16 +169,16 @@ test('a message over the limit is refused with 552 whether SIZE says so or not, 
   await using client = await dial(running.server)
   const message = new Uint8Array(MAX_MESSAGE_BYTES + 2).fill(97)
   message.set([13, 10], MAX_MESSAGE_BYTES)
-  expect(outcome(await send(client, { message, sizeBytes: 1 }))).toBe(
+  expect(describeOutcome(await send(client, { message, sizeBytes: 1 }))).toBe(
     `refused at body 552 5.3.4 The message is larger than ${MAX_MESSAGE_BYTES} octets`,
   )
-  expect(outcome(await send(client, { message: message.subarray(2) }))).toBe('accepted 250 2.6.0 Captured')
+  expect(describeOutcome(await send(client, { message: message.subarray(2) }))).toBe('accepted 250 2.6.0 Captured')
   expect(running.saved.map((c) => c.raw.length)).toEqual([MAX_MESSAGE_BYTES])
 })
 
 test('a transaction has one recipient', async () => {
   await using running = await startServer()
-  const replies = await talk(running.server, [
+  const replies = await sendLines(running.server, [
     'EHLO a.test',
     `MAIL FROM:<${returnPath(12)}>`,
     'RCPT TO:<bob@x.test>',
@@ -193,19 +195,19 @@ test('a full disk is a 452 4.3.1, and once there is room the same session goes o
   await using client = await dial(running.server)
   const message = incompressible(100 * KiB)
   store.db.run('PRAGMA max_page_count = 1')
-  expect(outcome(await send(client, { message }))).toBe(
+  expect(describeOutcome(await send(client, { message }))).toBe(
     'refused at body 452 4.3.1 There is no disk space left for captured messages',
   )
   expect(store.list({ limit: 10 })).toEqual([])
   store.db.run('PRAGMA max_page_count = 4294967294')
-  expect(outcome(await send(client, { message }))).toBe('accepted 250 2.6.0 Captured')
+  expect(describeOutcome(await send(client, { message }))).toBe('accepted 250 2.6.0 Captured')
   expect(store.list({ limit: 10 }).map((c) => c.recipientId)).toEqual([12])
 })
 
 test('any other failure of the store is a 451, so that the delivery is tried again', async () => {
   await using running = await startServer({ save: () => Promise.reject(new Error('no such table')) })
   await using client = await dial(running.server)
-  expect(outcome(await send(client))).toBe('refused at body 451 4.3.0 The captured message could not be stored')
+  expect(describeOutcome(await send(client))).toBe('refused at body 451 4.3.0 The captured message could not be stored')
 })
 
 test('the reply waits for the store', async () => {
@@ -228,7 +230,7 @@ test('the reply waits for the store', async () => {
   await other.quit()
   expect(isAnswered).toBe(false)
   stored.resolve()
-  expect(outcome(await sent)).toBe('accepted 250 2.6.0 Captured')
+  expect(describeOutcome(await sent)).toBe('accepted 250 2.6.0 Captured')
 })
 
 test('a session that is lost in the middle of a message stores nothing, and the server closes', async () => {
@@ -245,7 +247,7 @@ test('a session that is lost in the middle of a message stores nothing, and the 
   socket.write('Subject: half\r\n\r\n')
   socket.destroy()
   await using client = await dial(running.server)
-  expect(outcome(await send(client, { mailFrom: returnPath(13) }))).toBe('accepted 250 2.6.0 Captured')
+  expect(describeOutcome(await send(client, { mailFrom: returnPath(13) }))).toBe('accepted 250 2.6.0 Captured')
   await client.quit()
   await running.server.close()
   expect(running.saved.map((c) => c.recipientId)).toEqual([13])
@@ -266,7 +268,7 @@ test('it listens on 127.0.0.1 and nowhere else', async () => {
 })
 
 /** Says the lines one by one, each after the reply to the one before, and gives the replies' last lines. */
-async function talk({ host, port }: CaptureServer, lines: readonly string[]): Promise<string[]> {
+async function sendLines({ host, port }: CaptureServer, lines: readonly string[]): Promise<string[]> {
   const socket = connect({ host, port })
   const replies: string[] = []
   let pending = ''

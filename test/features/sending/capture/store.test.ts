@@ -3,7 +3,7 @@ import { AppError } from '#platform/errors.ts'
 import { hours, KiB, MiB } from '#platform/units.ts'
 import { captureOf, createStore, incompressible, type StoreFixture } from './fixture.ts'
 
-const keptRecipients = ({ store }: StoreFixture): number[] => store.list({ limit: 1000 }).map((c) => c.recipientId)
+const storedRecipients = ({ store }: StoreFixture): number[] => store.list({ limit: 1000 }).map((c) => c.recipientId)
 
 test('a message is found as it was saved, also after a restart', async () => {
   await using fixture = createStore()
@@ -60,15 +60,15 @@ test('a message handed in again takes the place of the first, also in the bytes 
   await using fixture = createStore({ maxBytes: 100 * KiB })
   const save = async (recipientId: number, raw: Uint8Array) => {
     await fixture.store.save(captureOf(recipientId, { raw }))
-    await fixture.store.trim()
+    await fixture.store.purge()
   }
   await save(1, incompressible(40 * KiB))
   await save(1, incompressible(40 * KiB))
   await save(2, incompressible(40 * KiB))
-  expect(keptRecipients(fixture)).toEqual([2, 1])
+  expect(storedRecipients(fixture)).toEqual([2, 1])
   await save(1, Buffer.from('again'))
   await save(3, incompressible(50 * KiB))
-  expect(keptRecipients(fixture)).toEqual([3, 2, 1])
+  expect(storedRecipients(fixture)).toEqual([3, 2, 1])
   expect(fixture.store.find(7)?.raw).toBe('again')
 })
 
@@ -100,10 +100,10 @@ test('over the bound on bytes the oldest go, also when it was a restart that fou
     fixture.clock.advance(1)
   }
   await fixture.reopen()
-  expect(keptRecipients(fixture)).toEqual([4, 3, 2])
+  expect(storedRecipients(fixture)).toEqual([4, 3, 2])
   await fixture.store.save(captureOf(1, { raw: incompressible(30 * KiB) }))
-  await fixture.store.trim()
-  expect(keptRecipients(fixture)).toEqual([1, 4, 3])
+  await fixture.store.purge()
+  expect(storedRecipients(fixture)).toEqual([1, 4, 3])
 })
 
 // Proves: storage-11
@@ -111,15 +111,15 @@ test('over the bound the owner with most bytes loses his oldest, the others noth
   await using fixture = createStore({ maxBytes: 100 * KiB })
   const save = async (recipientId: number, ownerId: number) => {
     await fixture.store.save(captureOf(recipientId, { ownerId, raw: incompressible(20 * KiB) }))
-    await fixture.store.trim()
+    await fixture.store.purge()
     fixture.clock.advance(1)
   }
   await save(1, 1)
   for (let id = 10; id < 20; id++) await save(id, 2)
-  expect(keptRecipients(fixture)).toEqual([19, 18, 17, 1])
+  expect(storedRecipients(fixture)).toEqual([19, 18, 17, 1])
   await fixture.reopen()
   for (const id of [2, 3, 4]) await save(id, 1)
-  expect(keptRecipients(fixture)).toEqual([4, 3, 19, 18])
+  expect(storedRecipients(fixture)).toEqual([4, 3, 19, 18])
 })
 
 // Proves: storage-11
@@ -131,8 +131,8 @@ test('a file of a version without owners is taken over, and what is in it counts
   await fixture.reopen()
   fixture.clock.advance(1)
   for (const id of [4, 5]) await fixture.store.save(captureOf(id, { raw: incompressible(20 * KiB) }))
-  await fixture.store.trim()
-  expect(keptRecipients(fixture)).toEqual([5, 4, 3, 2])
+  await fixture.store.purge()
+  expect(storedRecipients(fixture)).toEqual([5, 4, 3, 2])
 })
 
 test('saves at the same time leave no more than the bound', async () => {
@@ -140,17 +140,17 @@ test('saves at the same time leave no more than the bound', async () => {
   const ids = Array.from({ length: 50 }, (_, i) => i + 1)
   await Promise.all(ids.map((id) => fixture.store.save(captureOf(id, { raw: incompressible(30 * KiB) }))))
   await fixture.reopen()
-  expect(keptRecipients(fixture)).toEqual([50, 49, 48])
+  expect(storedRecipients(fixture)).toEqual([50, 49, 48])
 })
 
 test('a message larger than the bound is accepted and not kept', async () => {
   await using fixture = createStore({ maxBytes: 10 * KiB })
   await fixture.store.save(captureOf(1, { raw: incompressible(20 * KiB) }))
-  await fixture.store.trim()
-  expect(keptRecipients(fixture)).toEqual([])
+  await fixture.store.purge()
+  expect(storedRecipients(fixture)).toEqual([])
   await fixture.store.save(captureOf(2))
-  await fixture.store.trim()
-  expect(keptRecipients(fixture)).toEqual([2])
+  await fixture.store.purge()
+  expect(storedRecipients(fixture)).toEqual([2])
 })
 
 // Proves: email-22
@@ -160,11 +160,11 @@ test('what is older than the bound goes with the next trim, however many there a
   fixture.clock.advance(hours(1))
   await fixture.store.save(captureOf(1000))
   fixture.clock.advance(hours(71))
-  await fixture.store.trim()
-  expect(keptRecipients(fixture)).toHaveLength(501)
+  await fixture.store.purge()
+  expect(storedRecipients(fixture)).toHaveLength(501)
   fixture.clock.advance(1)
-  await fixture.store.trim()
-  expect(keptRecipients(fixture)).toEqual([1000])
+  await fixture.store.purge()
+  expect(storedRecipients(fixture)).toEqual([1000])
 })
 
 test('the file gives back the space of what was removed', async () => {
@@ -174,7 +174,7 @@ test('the file gives back the space of what was removed', async () => {
   for (let id = 1; id <= 40; id++) await fixture.store.save(captureOf(id, { raw: incompressible(100 * KiB) }))
   expect(pages()).toBeGreaterThan(atFirst + 900)
   fixture.clock.advance(hours(2))
-  await fixture.store.trim()
+  await fixture.store.purge()
   expect(pages()).toBeLessThan(atFirst * 2)
 })
 
@@ -188,10 +188,10 @@ test('a full disk rejects the save with 507, keeps what was there, and takes mes
   const refused = await store.save(captureOf(2, { raw: incompressible(100 * KiB) })).catch((error: unknown) => error)
   expect(refused).toBeInstanceOf(AppError)
   expect(refused).toMatchObject({ status: 507, code: 'insufficient_storage' })
-  expect(keptRecipients(fixture)).toEqual([1])
+  expect(storedRecipients(fixture)).toEqual([1])
   clock.advance(hours(2))
-  await store.trim()
+  await store.purge()
   store.db.run('PRAGMA max_page_count = 4294967294')
   await store.save(captureOf(2, { raw: incompressible(100 * KiB) }))
-  expect(keptRecipients(fixture)).toEqual([2])
+  expect(storedRecipients(fixture)).toEqual([2])
 })

@@ -6,7 +6,7 @@ import { hours } from '#platform/units.ts'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
 import { eventually, type TestAppOptions } from '#test/support/app.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
-import { claimTo } from '#test/support/lanes.ts'
+import { claimDueTo } from '#test/support/lanes.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 
@@ -24,7 +24,7 @@ interface Letter {
 }
 
 /** A service that delivers nothing by itself, and an account that may send as sender.test. */
-async function createPost(options: TestAppOptions = {}, verified = true): Promise<TestApi> {
+async function createDeadLetterApi(options: TestAppOptions = {}, verified = true): Promise<TestApi> {
   const service = await createTestApi(options)
   await createDomain(service.app, service.actor, 'sender.test')
   if (verified) service.app.db.run('UPDATE domains SET verified_at = 1')
@@ -40,12 +40,12 @@ const send = async ({ api }: TestApi, to: string | string[], more: object = {}):
 const endAttempts = ({ app }: TestApi, lane: string, verdict: Verdict): Promise<number> =>
   app.commit.write((tx) => {
     const now = app.clock.now()
-    const claimed = claimTo(tx, lane, { now, eventTime: now, limit: 100, retryAt: () => now + hours(1) })
+    const claimed = claimDueTo(tx, lane, { now, eventTime: now, limit: 100, retryAt: () => now + hours(1) })
     for (const hand of claimed) writeOutcome(app, tx, { ...hand, startedAt: undefined }, verdict, undefined)
     return claimed.length
   })
 
-const letters = async ({ api }: TestApi): Promise<readonly Letter[]> =>
+const listLetters = async ({ api }: TestApi): Promise<readonly Letter[]> =>
   at((await api('GET', '/v1/dead-letters')).body, 'data') as Letter[]
 
 const recipientOf = ({ app }: TestApi, emailId: string) =>
@@ -57,7 +57,7 @@ const recipientOf = ({ app }: TestApi, emailId: string) =>
 
 // Proves: list-12, status-6, dead-1, dead-5
 test('a dead letter tells of the email, the recipient and the failure, without the bodies', async () => {
-  await using service = await createPost({ clock: new ManualClock(Date.UTC(2026, 0, 1)) })
+  await using service = await createDeadLetterApi({ clock: new ManualClock(Date.UTC(2026, 0, 1)) })
   const { api, actor } = service
   const emailId = await send(service, 'bob@x.test')
   await endAttempts(service, 'x.test', FAILED)
@@ -102,7 +102,7 @@ test('a dead letter tells of the email, the recipient and the failure, without t
 
 // Proves: dead-2
 test('count is 50 unless given, at most 200; the newest come first and total counts all', async () => {
-  await using service = await createPost()
+  await using service = await createDeadLetterApi()
   const { api } = service
   await send(
     service,
@@ -117,7 +117,7 @@ test('count is 50 unless given, at most 200; the newest come first and total cou
   expect(await lengthAndTotal('')).toEqual([50, 51])
   expect(await lengthAndTotal('?count=0')).toEqual([0, 51])
   expect(await lengthAndTotal('?count=200')).toEqual([51, 51])
-  expect((await letters(service))[0]?.to_address).toBe('last@x.test')
+  expect((await listLetters(service))[0]?.to_address).toBe('last@x.test')
   for (const count of ['201', '-1', '1.5', 'ten', '']) {
     const refused = await api('GET', `/v1/dead-letters?count=${count}`)
     expect([count, refused.status, at(refused.body, 'details', 0, 'field')]).toEqual([count, 422, 'count'])
@@ -126,16 +126,16 @@ test('count is 50 unless given, at most 200; the newest come first and total cou
 
 // Proves: list-20, dead-4
 test('a retry puts the email back into its queue, removes the letter, wakes delivery and leaves an audit row', async () => {
-  await using service = await createPost({ clock: new ManualClock() })
+  await using service = await createDeadLetterApi({ clock: new ManualClock() })
   const { api, app } = service
   const emailId = await send(service, 'bob@x.test')
   await endAttempts(service, 'x.test', FAILED)
   const woken: { lane: string; at: number }[] = []
   app.mailDue.listen((due) => woken.push(due))
-  const [letter] = await letters(service)
+  const [letter] = await listLetters(service)
   const retried = await api('POST', `/v1/dead-letters/${letter?.id}/retry`)
   expect({ status: retried.status, body: retried.body }).toEqual({ status: 200, body: { message: expect.any(String) } })
-  expect(await letters(service)).toEqual([])
+  expect(await listLetters(service)).toEqual([])
   expect(recipientOf(service, emailId)).toEqual({ status: 0, lane: '1:x.test', nextAt: app.clock.now() })
   expect(woken).toEqual([{ lane: '1:x.test', at: app.clock.now() }])
   const email = await api('GET', `/v1/emails/${emailId}`)
@@ -157,7 +157,7 @@ test('a retry puts the email back into its queue, removes the letter, wakes deli
 // Proves: status-27
 test('an expired email that is retried has its full time again, and is a dead letter again after it', async () => {
   const clock = new ManualClock()
-  await using service = await createPost({ clock })
+  await using service = await createDeadLetterApi({ clock })
   const { api } = service
   const emailId = await send(service, 'bob@x.test')
   const statusAfter = async (verdict: Verdict): Promise<unknown> => {
@@ -177,12 +177,12 @@ test('an expired email that is retried has its full time again, and is a dead le
   }
   const attempts = await expire()
   expect(attempts).toBeGreaterThan(10)
-  const [letter] = await letters(service)
+  const [letter] = await listLetters(service)
   expect(letter).toMatchObject({ failure_reason: 'expired', original_status: 'bounced', attempts })
   clock.advance(hours(24))
   expect((await api('POST', `/v1/dead-letters/${letter?.id}/retry`)).status).toBe(200)
   expect(await expire()).toBe(attempts)
-  expect(await letters(service)).toMatchObject([{ failure_reason: 'expired', attempts }])
+  expect(await listLetters(service)).toMatchObject([{ failure_reason: 'expired', attempts }])
 })
 
 // Proves: status-9, dead-6
@@ -195,14 +195,14 @@ test('an uncertain email is sent again only when it is retried, and is then deli
     'receiver.test': { MX: [{ preference: 10, exchange: 'mx.receiver.test' }] },
     'mx.receiver.test': { A: ['127.0.0.1'] },
   })
-  await using service = await createPost({
+  await using service = await createDeadLetterApi({
     delivers: true,
     settings: { TASSIS_DNS_SERVERS: dns.address, TASSIS_SMTP_PORT: String(receiver.port) },
   })
   const { api } = service
   const emailId = await send(service, 'bob@receiver.test')
   const [letter] = await eventually(async () => {
-    const found = await letters(service)
+    const found = await listLetters(service)
     return found.length > 0 && found
   })
   expect(letter).toMatchObject({ email_id: emailId, failure_reason: 'uncertain', original_status: 'uncertain' })
@@ -211,33 +211,33 @@ test('an uncertain email is sent again only when it is retried, and is then deli
   await eventually(async () => at((await api('GET', `/v1/emails/${emailId}`)).body, 'data', 'status') === 'sent')
   const [first, second] = receiver.sessions.flatMap(({ messages }) => messages)
   expect(second?.toString('latin1')).toBe(String(first?.toString('latin1')))
-  expect(await letters(service)).toEqual([])
+  expect(await listLetters(service)).toEqual([])
 }, 30_000)
 
 test('a sandbox email that is retried stays in the sandbox', async () => {
-  await using service = await createPost({}, false)
+  await using service = await createDeadLetterApi({}, false)
   const emailId = await send(service, 'bob@x.test')
   expect(await endAttempts(service, 'sandbox', FAILED)).toBe(1)
-  const [letter] = await letters(service)
+  const [letter] = await listLetters(service)
   expect((await service.api('POST', `/v1/dead-letters/${letter?.id}/retry`)).status).toBe(200)
   expect(recipientOf(service, emailId)?.lane).toBe('1:sandbox')
 })
 
 test('an email of a broadcast that is retried waits behind all other mail again', async () => {
-  await using service = await createPost()
+  await using service = await createDeadLetterApi()
   const emailId = await send(service, 'bob@x.test')
   service.app.db.run('UPDATE emails SET broadcast_id = 1')
   await endAttempts(service, 'x.test', FAILED)
-  const [letter] = await letters(service)
+  const [letter] = await listLetters(service)
   expect((await service.api('POST', `/v1/dead-letters/${letter?.id}/retry`)).status).toBe(200)
   expect(recipientOf(service, emailId)?.lane).toBe(`bulk:${service.actor.accountId}:x.test`)
 })
 
 test('two retries at once put the email back once', async () => {
-  await using service = await createPost()
+  await using service = await createDeadLetterApi()
   await send(service, 'bob@x.test')
   await endAttempts(service, 'x.test', FAILED)
-  const [letter] = await letters(service)
+  const [letter] = await listLetters(service)
   const answers = await Promise.all(
     Array.from({ length: 8 }, () => service.api('POST', `/v1/dead-letters/${letter?.id}/retry`)),
   )
@@ -247,11 +247,11 @@ test('two retries at once put the email back once', async () => {
 
 // Proves: auth-17
 test('nothing is retried while the account is paused, nor a recipient that has another end by now', async () => {
-  await using service = await createPost()
+  await using service = await createDeadLetterApi()
   const { api, app } = service
   const emailId = await send(service, 'bob@x.test')
   await endAttempts(service, 'x.test', FAILED)
-  const path = `/v1/dead-letters/${(await letters(service))[0]?.id}/retry`
+  const path = `/v1/dead-letters/${(await listLetters(service))[0]?.id}/retry`
   app.db.run('UPDATE accounts SET paused_at = 1')
   const paused = await api('POST', path)
   expect({ status: paused.status, code: at(paused.body, 'code') }).toEqual({ status: 403, code: 'account_paused' })
@@ -263,16 +263,16 @@ test('nothing is retried while the account is paused, nor a recipient that has a
     code: 'dead_letter_superseded',
   })
   expect(recipientOf(service, emailId)).toEqual({ status: 4, lane: null, nextAt: null })
-  expect(await letters(service)).toHaveLength(1)
+  expect(await listLetters(service)).toHaveLength(1)
 })
 
 // Proves: dead-3
 test('a deleted letter is gone and its email stays as it ended', async () => {
-  await using service = await createPost()
+  await using service = await createDeadLetterApi()
   const { api } = service
   const emailId = await send(service, 'bob@x.test')
   await endAttempts(service, 'x.test', FAILED)
-  const [letter] = await letters(service)
+  const [letter] = await listLetters(service)
   const path = `/v1/dead-letters/${letter?.id}`
   const deleted = await api('DELETE', path)
   expect({ status: deleted.status, body: deleted.body }).toEqual({ status: 204, body: undefined })
@@ -286,7 +286,7 @@ test('a deleted letter is gone and its email stays as it ended', async () => {
 
 // Proves: dead-3, dead-4
 test.each(['0', '999', '-1', 'abc', '1.0', '01', '99999999999999999999'])('the unknown id %s is a 404', async (id) => {
-  await using service = await createPost()
+  await using service = await createDeadLetterApi()
   await send(service, 'bob@x.test')
   await endAttempts(service, 'x.test', FAILED)
   expect((await service.api('DELETE', `/v1/dead-letters/${id}`)).status).toBe(404)
@@ -295,15 +295,15 @@ test.each(['0', '999', '-1', 'abc', '1.0', '01', '99999999999999999999'])('the u
     status: 404,
     code: 'dead_letter_not_found',
   })
-  expect(await letters(service)).toHaveLength(1)
+  expect(await listLetters(service)).toHaveLength(1)
 })
 
 test("another account's letter is a 404, and writes need emails:send", async () => {
-  await using service = await createPost()
+  await using service = await createDeadLetterApi()
   const { api } = service
   await send(service, 'bob@x.test')
   await endAttempts(service, 'x.test', FAILED)
-  const path = `/v1/dead-letters/${(await letters(service))[0]?.id}`
+  const path = `/v1/dead-letters/${(await listLetters(service))[0]?.id}`
   const other = { key: await service.newKey([], await service.newAccount()) }
   expect((await api('GET', '/v1/dead-letters', undefined, other)).body).toEqual({ data: [], total: 0 })
   expect((await api('DELETE', path, undefined, other)).status).toBe(404)

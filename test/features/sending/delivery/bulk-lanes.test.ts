@@ -30,7 +30,7 @@ test.each([
 const ORDINARY = '9:x.test'
 const BULK = 'bulk:1:x.test'
 
-const at = (siteName: string, network = siteName): Destination => ({ siteName, network })
+const createDestination = (siteName: string, network = siteName): Destination => ({ siteName, network })
 
 describe('slots', () => {
   const sitesFor = (deliveryConcurrency: number, connectionsPerSite: number, ownerOf = accountOfLane) => {
@@ -42,21 +42,21 @@ describe('slots', () => {
 
   test('of a site bulk mail uses four fifths and never the last, whoever uses the rest', () => {
     const { sites } = sitesFor(500, 10)
-    const site = sites.of('mx.test')
+    const site = sites.getSite('mx.test')
     const capacity = () => [sites.capacityOfSite(site, ORDINARY), sites.capacityOfSite(site, BULK)]
     expect(capacity()).toEqual([2, 1])
-    for (let answers = 0; answers < 9; answers++) sites.answered(site)
+    for (let answers = 0; answers < 9; answers++) sites.recordSession(site)
     expect(capacity()).toEqual([20, 16])
-    sites.acquireSlots(at('mx.test'), 10, ORDINARY)
+    sites.acquireSlots(createDestination('mx.test'), 10, ORDINARY)
     expect(capacity()).toEqual([10, 6])
-    sites.acquireSlots(at('mx.test'), 6, BULK)
+    sites.acquireSlots(createDestination('mx.test'), 6, BULK)
     expect(capacity()).toEqual([4, 0])
   })
 
   test('of a site with one connection bulk mail has one message at a time', () => {
     const { sites } = sitesFor(500, 1)
-    const site = sites.of('mx.test')
-    for (let answers = 0; answers < 9; answers++) sites.answered(site)
+    const site = sites.getSite('mx.test')
+    for (let answers = 0; answers < 9; answers++) sites.recordSession(site)
     expect([sites.capacityOfSite(site, ORDINARY), sites.capacityOfSite(site, BULK)]).toEqual([2, 1])
   })
 
@@ -64,19 +64,19 @@ describe('slots', () => {
     const { sites } = sitesFor(100, 10)
     const slots = () => [sites.slotsFor('9:x.test'), sites.slotsFor('bulk:1:x.test'), sites.slotsFor('bulk:2:x.test')]
     expect(slots()).toEqual([50, 40, 40])
-    sites.acquireSlots(at('mx.test'), 20, 'bulk:1:x.test')
+    sites.acquireSlots(createDestination('mx.test'), 20, 'bulk:1:x.test')
     expect(slots()).toEqual([37, 20, 29])
-    sites.acquireSlots(at('mx.test'), 25, '9:x.test')
-    sites.acquireSlots(at('mx.test'), 20, 'bulk:2:x.test')
+    sites.acquireSlots(createDestination('mx.test'), 25, '9:x.test')
+    sites.acquireSlots(createDestination('mx.test'), 20, 'bulk:2:x.test')
     expect(slots()).toEqual([0, -3, -3])
-    sites.releaseSlots(at('mx.test'), 25, '9:x.test')
-    sites.acquireSlots(at('mx.test'), 10, 'bulk:3:x.test')
+    sites.releaseSlots(createDestination('mx.test'), 25, '9:x.test')
+    sites.acquireSlots(createDestination('mx.test'), 10, 'bulk:3:x.test')
     expect(slots()).toEqual([20, 0, 0])
   })
 
   test('of the slots of its account bulk mail leaves a fifth to other mail', () => {
     const { sites } = sitesFor(100, 10)
-    sites.acquireSlots(at('mx.test'), 40, 'bulk:1:x.test')
+    sites.acquireSlots(createDestination('mx.test'), 40, 'bulk:1:x.test')
     expect([sites.slotsFor('bulk:1:x.test'), sites.slotsFor('1:x.test')]).toEqual([0, 10])
   })
 
@@ -87,7 +87,7 @@ describe('slots', () => {
 
   test('who waits is woken in the order of coming, but bulk lanes after all others have had their turn', () => {
     const { sites, woken } = sitesFor(100, 10)
-    const site = sites.of('mx.test')
+    const site = sites.getSite('mx.test')
     for (const lane of ['bulk:1:a.test', '2:b.test', 'bulk:1:c.test', '2:d.test']) sites.waitForSite(site, lane)
     sites.offerSlots()
     sites.offerSlots()
@@ -117,8 +117,8 @@ describe('slots', () => {
 
   test('a lane whose account has all that it may have keeps no bulk lane of others from a slot', () => {
     const { sites, woken } = sitesFor(100, 10)
-    const site = sites.of('mx.test')
-    sites.acquireSlots(at('tarpit.test'), 50, '1:a.test')
+    const site = sites.getSite('mx.test')
+    sites.acquireSlots(createDestination('tarpit.test'), 50, '1:a.test')
     sites.waitForSlot('1:b.test')
     sites.waitForSite(site, '1:c.test')
     expect([sites.slotsFor('bulk:2:x.test'), sites.capacityOfSite(site, 'bulk:2:x.test')]).toEqual([16, 1])
@@ -129,14 +129,14 @@ describe('slots', () => {
 
   test('what is known of a site is not forgotten while a lane that was woken is about to use it', () => {
     const { sites } = sitesFor(100, 10)
-    const site = sites.of('mx.test')
+    const site = sites.getSite('mx.test')
     sites.waitForSite(site, 'bulk:1:a.test')
     sites.offerSlots()
-    sites.forgetIdle(at('mx.test'))
-    expect(sites.of('mx.test')).toBe(site)
+    sites.evictIdle(createDestination('mx.test'))
+    expect(sites.getSite('mx.test')).toBe(site)
     sites.endTurn('bulk:1:a.test')
-    sites.forgetIdle(at('mx.test'))
-    expect(sites.of('mx.test')).not.toBe(site)
+    sites.evictIdle(createDestination('mx.test'))
+    expect(sites.getSite('mx.test')).not.toBe(site)
   })
 
   test('a lane that has lost its mail meanwhile holds up nobody behind it', () => {
@@ -150,12 +150,12 @@ describe('slots', () => {
     'while lanes %sof several accounts want slots of a site, none has more than its part, and they take turns',
     (kind) => {
       const { sites, woken } = sitesFor(500, kind === '' ? 8 : 10)
-      const site = sites.of('mx.test')
-      for (let answers = 0; answers < 9; answers++) sites.answered(site)
+      const site = sites.getSite('mx.test')
+      for (let answers = 0; answers < 9; answers++) sites.recordSession(site)
       const [slow, slower, quick, last] = ['1:a.test', '1:b.test', '2:a.test', '3:a.test'].map(
         (lane) => `${kind}${lane}`,
       ) as [string, string, string, string]
-      const acquire = (count: number, lane: string) => sites.acquireSlots(at('mx.test'), count, lane)
+      const acquire = (count: number, lane: string) => sites.acquireSlots(createDestination('mx.test'), count, lane)
       const capacities = () => [slow, slower, quick, last].map((lane) => sites.capacityOfSite(site, lane))
       expect(capacities()).toEqual([16, 16, 16, 16])
       acquire(10, slow)
@@ -182,9 +182,9 @@ describe('slots', () => {
 
   test('while bulk lanes of two accounts wait for a slot, neither has more than half of what bulk mail may have', () => {
     const { sites, woken } = sitesFor(100, 10)
-    sites.acquireSlots(at('mx.test'), 50, 'bulk:1:a.test')
+    sites.acquireSlots(createDestination('mx.test'), 50, 'bulk:1:a.test')
     for (const lane of ['bulk:1:a.test', 'bulk:1:b.test', 'bulk:2:a.test']) sites.waitForSlot(lane)
-    sites.releaseSlots(at('mx.test'), 1, 'bulk:1:a.test')
+    sites.releaseSlots(createDestination('mx.test'), 1, 'bulk:1:a.test')
     sites.offerSlots()
     expect(woken).toEqual(['bulk:2:a.test'])
     expect([sites.slotsFor('bulk:1:b.test'), sites.slotsFor('bulk:2:a.test')]).toEqual([-24, 1])
@@ -194,7 +194,7 @@ describe('slots', () => {
     const { sites } = sitesFor(500, 10)
     const held = Array.from({ length: 20 }, (_, account) => {
       const count = sites.slotsFor(`${account}:x.test`)
-      sites.acquireSlots(at(`${account}.test`), count, `${account}:x.test`)
+      sites.acquireSlots(createDestination(`${account}.test`), count, `${account}:x.test`)
       return count
     })
     expect(held.slice(0, 10)).toEqual([250, 96, 47, 27, 17, 11, 8, 6, 5, 4])
@@ -203,11 +203,11 @@ describe('slots', () => {
 
   test('an account has slots too many when others came since, and fewer than a quarter are free', () => {
     const { sites } = sitesFor(500, 10)
-    const excess = () => ['1', '2', '3'].map((account) => sites.excessOf(Number(account)))
-    sites.acquireSlots(at('a.test'), 250, '1:a.test')
-    sites.acquireSlots(at('b.test'), 96, '2:b.test')
+    const excess = () => ['1', '2', '3'].map((account) => sites.countExcess(Number(account)))
+    sites.acquireSlots(createDestination('a.test'), 250, '1:a.test')
+    sites.acquireSlots(createDestination('b.test'), 96, '2:b.test')
     expect(excess()).toEqual([0, 0, 0])
-    sites.acquireSlots(at('c.test'), 47, '3:c.test')
+    sites.acquireSlots(createDestination('c.test'), 47, '3:c.test')
     // Of 357 that no other has an account may have 159, of 203 it may have 71.
     expect(excess()).toEqual([91, 25, 0])
   })
@@ -215,7 +215,7 @@ describe('slots', () => {
   // Proves: delivery-22
   test('an account has at most a quarter of all slots while a lane of another waits for one', () => {
     const { sites } = sitesFor(500, 10)
-    sites.acquireSlots(at('a.test'), 100, '1:a.test')
+    sites.acquireSlots(createDestination('a.test'), 100, '1:a.test')
     expect(sites.slotsFor('1:a.test')).toBe(150)
     sites.waitForSlot('1:b.test')
     expect([sites.slotsFor('1:a.test'), sites.slotsFor('2:a.test')]).toEqual([150, 125])
@@ -234,20 +234,20 @@ describe('slots', () => {
 
   test('sub-accounts share the slots of their parent', () => {
     const { sites } = sitesFor(500, 10, () => 1)
-    sites.acquireSlots(at('a.test'), 250, '2:a.test')
+    sites.acquireSlots(createDestination('a.test'), 250, '2:a.test')
     expect(sites.slotsFor('3:a.test')).toBe(0)
   })
 
   test('sites at the same address share a quarter of all slots, and an account half of that', () => {
     const { sites, woken } = sitesFor(500, 10)
-    for (let i = 0; i < 62; i++) sites.acquireSlots(at(`mx${i}.test`, '127.0.0.1'), 1, `1:d${i}.test`)
+    for (let i = 0; i < 62; i++) sites.acquireSlots(createDestination(`mx${i}.test`, '127.0.0.1'), 1, `1:d${i}.test`)
     const capacity = (lane: string, network = '127.0.0.1') => sites.capacityOfAddress(network, lane)
     expect([capacity('1:x.test'), capacity('2:x.test'), capacity('1:x.test', '127.0.0.2')]).toEqual([1, 25, 63])
-    sites.acquireSlots(at('mx62.test', '127.0.0.1'), 1, '1:d62.test')
+    sites.acquireSlots(createDestination('mx62.test', '127.0.0.1'), 1, '1:d62.test')
     sites.waitForAddress('127.0.0.1', '1:x.test')
     sites.offerSlots()
     expect(woken).toEqual([])
-    sites.releaseSlots(at('mx0.test', '127.0.0.1'), 1, '1:d0.test')
+    sites.releaseSlots(createDestination('mx0.test', '127.0.0.1'), 1, '1:d0.test')
     sites.offerSlots()
     expect(woken).toEqual(['1:x.test'])
   })
@@ -263,7 +263,8 @@ const sharedHost = (...domains: readonly string[]): Zone => ({
 const ownHosts = (...domains: readonly string[]): Zone =>
   Object.fromEntries(domains.map((domain) => [domain, { A: ['127.0.0.1'] }]))
 
-const numbered = (prefix: string, count: number): string[] => Array.from({ length: count }, (_, i) => `${prefix}${i}`)
+const createNames = (prefix: string, count: number): string[] =>
+  Array.from({ length: count }, (_, i) => `${prefix}${i}`)
 
 interface Receiver extends AsyncDisposable {
   readonly port: number
@@ -355,7 +356,7 @@ async function startBulkFlow(options: MailFlowOptions): Promise<BulkFlow> {
 }
 
 /** Waits until all mail has been delivered; a machine that is busy takes its time for 2,000. */
-const allSent = ({ app }: MailFlow): Promise<true> =>
+const waitForSent = ({ app }: MailFlow): Promise<true> =>
   eventually(
     () => app.db.query<{ n: number }, []>('SELECT count(*) AS n FROM recipients WHERE status <> 3').get()?.n === 0,
     100_000,
@@ -369,7 +370,7 @@ describe('transactional mail', () => {
     const { flow } = bulk
     // The first few teach the service that the site answers, so that it gets as much as it may.
     receiver.hold((local) => isBulk(local) && Number(local.slice(4)) >= 100)
-    await bulk.due(numbered('bulk', 2000).map((local) => `${local}@x.test`))
+    await bulk.due(createNames('bulk', 2000).map((local) => `${local}@x.test`))
     // 10 connections, of which bulk mail uses 8.
     await eventually(() => receiver.held.size === 8)
     await eventually(() => bulk.inDelivery().length === 16)
@@ -379,7 +380,7 @@ describe('transactional mail', () => {
     expect(receiver.begun.slice(before)).toEqual(['same', 'other'])
     expect([receiver.held.size, bulk.inDelivery().length]).toEqual([8, 16])
     receiver.release()
-    await allSent(flow)
+    await waitForSent(flow)
     expect(new Set(receiver.begun).size).toBe(2002)
     expect(receiver.begun).toHaveLength(2002)
     expectBalanced(flow.service)
@@ -394,7 +395,7 @@ describe('transactional mail', () => {
     })
     const { flow } = bulk
     receiver.hold((local) => !isBulk(local) || Number(local.slice(4)) >= 50)
-    await bulk.due(numbered('bulk', 60).map((local) => `${local}@x.test`))
+    await bulk.due(createNames('bulk', 60).map((local) => `${local}@x.test`))
     // Of 3 connections bulk mail uses 2; of 6 messages that may be in hand 4 are bulk.
     await eventually(() => receiver.held.size === 2 && bulk.inDelivery().length === 4)
     await flow.send({ to: 'first@x.test' })
@@ -407,7 +408,7 @@ describe('transactional mail', () => {
     await eventually(() => receiver.held.size === 3)
     expect(receiver.begun.slice(before)).toEqual(['second'])
     receiver.release()
-    await allSent(flow)
+    await waitForSent(flow)
     expect(receiver.begun).toHaveLength(62)
     expectBalanced(flow.service)
   })
@@ -421,7 +422,7 @@ describe('transactional mail', () => {
     })
     const { flow } = bulk
     receiver.hold((local) => local === 'bulk0')
-    await bulk.due(numbered('bulk', 20).map((local, i) => `${local}@${i % 2 === 0 ? 'x' : 'y'}.test`))
+    await bulk.due(createNames('bulk', 20).map((local, i) => `${local}@${i % 2 === 0 ? 'x' : 'y'}.test`))
     await eventually(() => receiver.held.size === 1)
     await flow.send({ to: 'first@x.test' })
     await eventually(() => bulk.inDelivery().includes('first'))
@@ -436,7 +437,7 @@ describe('transactional mail', () => {
       'bulk:1:y.test': 'waits for a connection to mx.shared.test, after all mail that is not of a broadcast',
     })
     receiver.release()
-    await allSent(flow)
+    await waitForSent(flow)
     expect(receiver.begun.slice(0, 4)).toEqual(['bulk0', 'first', 'more', 'more'])
     expect(receiver.begun).toHaveLength(23)
     expectBalanced(flow.service)
@@ -445,8 +446,8 @@ describe('transactional mail', () => {
   // Proves: broadcast-8
   test('has more than half of all slots to itself, whatever bulk mail is due and however silent its receivers are', async () => {
     await using receiver = await startReceiver()
-    const domains = numbered('bulk', 30)
-    const others = numbered('other', 5)
+    const domains = createNames('bulk', 30)
+    const others = createNames('other', 5)
     await using bulk = await startBulkFlow({
       zone: ownHosts(...[...domains, ...others].map((name) => `${name}.test`)),
       smtpPort: receiver.port,
@@ -460,15 +461,15 @@ describe('transactional mail', () => {
     for (const one of sent) expect((await flow.settled(one)).recipients).toMatchObject([{ status: 'sent' }])
     expect([receiver.held.size, bulk.inDelivery().length]).toEqual([4, 4])
     receiver.release()
-    await allSent(flow)
+    await waitForSent(flow)
     expect(receiver.begun).toHaveLength(35)
     expectBalanced(flow.service)
   })
 
   test('that waits for a slot has it before all bulk mail that waited longer', async () => {
     await using receiver = await startReceiver()
-    const domains = numbered('bulk', 6)
-    const others = numbered('other', 4)
+    const domains = createNames('bulk', 6)
+    const others = createNames('other', 4)
     await using bulk = await startBulkFlow({
       zone: ownHosts(...[...domains, ...others].map((name) => `${name}.test`)),
       smtpPort: receiver.port,
@@ -489,7 +490,7 @@ describe('transactional mail', () => {
     expect(bulk.inDelivery()).toEqual(others)
     receiver.release()
     for (const one of sent) expect((await flow.settled(one)).recipients).toMatchObject([{ status: 'sent' }])
-    await allSent(flow)
+    await waitForSent(flow)
     expect(receiver.begun.slice(0, 7).filter((local) => !isBulk(local))).toHaveLength(4)
     expect(receiver.begun).toHaveLength(10)
     expectBalanced(flow.service)

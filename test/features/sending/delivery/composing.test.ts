@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { createPrivateKey } from 'node:crypto'
 import { acceptEmail } from '#features/sending/accept/accept.ts'
-import { draftOf } from '#features/sending/accept/draft.ts'
+import { createDraft } from '#features/sending/accept/draft.ts'
 import type { SendRequest } from '#features/sending/accept/model.ts'
 import { prepareMessage, type SharedBody } from '#features/sending/delivery/deliver.ts'
 import { JobBuilder } from '#features/sending/delivery/job.ts'
@@ -11,10 +11,10 @@ import { createDomain } from '#features/setup/domains/domains.ts'
 import { createContentReader } from '#platform/content/read.ts'
 import { randomBytes } from '#platform/ids.ts'
 import { KiB, MiB, minutes } from '#platform/units.ts'
-import { dkimRecord } from '#protocols/dkim/keys.ts'
+import { formatDkimRecord } from '#protocols/dkim/keys.ts'
 import { verifyWithMailauth } from '#test/protocols/dkim/verifiers.ts'
 import { createTestAccount, createTestApp, eventually } from '#test/support/app.ts'
-import { finish } from '#test/support/compose.ts'
+import { runSteps } from '#test/support/compose.ts'
 import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
@@ -23,7 +23,7 @@ import { startSink } from '#test/support/sink.ts'
 const ROUTE: Route = { site: 'site', hosts: [], port: 25, fromOutboundIps: false, tls: 'never' }
 const TRACKING = { keyHex: '00'.repeat(32), ownUrl: 'https://mail.test' }
 
-const file = (bytes: number) => ({
+const createFile = (bytes: number) => ({
   filename: 'a.bin',
   content_type: 'application/octet-stream',
   content: Buffer.from(randomBytes(bytes)).toString('base64'),
@@ -37,13 +37,13 @@ async function startComposing(request: Partial<SendRequest>) {
   const { domain } = await createDomain(app, actor, 'sender.test')
   app.db.run('UPDATE domains SET verified_at = 1')
   const to = Array.from({ length: 3 }, (_, i) => `r${i}@receiver.test`)
-  const draft = draftOf(app, { from: 'ada@sender.test', to, subject: 'Hello', ...request }, undefined)
+  const draft = createDraft(app, { from: 'ada@sender.test', to, subject: 'Hello', ...request }, undefined)
   await acceptEmail(app, actor, draft)
   const rows = app.db.query<{ id: number; emailId: number }, []>('SELECT id, email_id AS emailId FROM recipients').all()
   const jobs = new JobBuilder(app)
   const content = createContentReader(`${dataDir}/content`)
   return {
-    record: dkimRecord(domain.dkimPublicKey),
+    record: formatDkimRecord(domain.dkimPublicKey),
     compose(recipient: number, shared: SharedBody) {
       const row = rows[recipient]
       const built = row && jobs.build(row.id, row.emailId, ROUTE)
@@ -68,13 +68,13 @@ describe('recipients of one email', () => {
     await using composing = await startComposing({
       html_body: '<p>Grüße</p>',
       text_body: 'Grüße',
-      attachments: [file(MiB)],
+      attachments: [createFile(MiB)],
       transactional: false,
     })
     const shared: SharedBody = {}
-    const first = finish(composing.compose(0, shared))
+    const first = runSteps(composing.compose(0, shared))
     expect(countSteps(composing.compose(1, shared))).toBe(1)
-    const second = finish(composing.compose(1, shared))
+    const second = runSteps(composing.compose(1, shared))
     const unsubscribeUrl = (pieces: readonly Buffer[]) =>
       /^List-Unsubscribe:\s*(<[^>]+>)/m.exec(Buffer.concat(pieces).toString())?.[1]
     expect(unsubscribeUrl(second)).toStartWith('<')
@@ -90,13 +90,13 @@ describe('recipients of one email', () => {
     for (const change of [{ tracking: true }, { tracking: false }]) {
       await using composing = await startComposing({
         html_body: '<a href="https://shop.test/">Zur Übersicht</a>',
-        attachments: [file(200 * KiB), file(10)],
+        attachments: [createFile(200 * KiB), createFile(10)],
         ...change,
       })
       const shared: SharedBody = {}
       for (const recipient of [0, 1, 2, 1, 0]) {
-        const together = Buffer.concat(finish(composing.compose(recipient, shared)))
-        const alone = Buffer.concat(finish(composing.compose(recipient, {})))
+        const together = Buffer.concat(runSteps(composing.compose(recipient, shared)))
+        const alone = Buffer.concat(runSteps(composing.compose(recipient, {})))
         expect(together.equals(alone)).toBe(true)
         expect(await verifyWithMailauth(together, composing.record)).toBe('pass')
       }
@@ -106,11 +106,11 @@ describe('recipients of one email', () => {
   test('have HTML of their own when it is tracked, and share the rest', async () => {
     await using composing = await startComposing({
       html_body: '<a href="https://shop.test/">Shop</a>',
-      attachments: [file(MiB)],
+      attachments: [createFile(MiB)],
       tracking: true,
     })
     const shared: SharedBody = {}
-    const [first, second] = [0, 1].map((recipient) => finish(composing.compose(recipient, shared)))
+    const [first, second] = [0, 1].map((recipient) => runSteps(composing.compose(recipient, shared)))
     const html = (pieces: readonly Buffer[] = []) => pieces.filter((piece) => piece.includes('/t/c/'))
     expect(html(first)).toHaveLength(1)
     expect(html(first)[0]?.equals(html(second)[0] ?? Buffer.alloc(0))).toBe(false)
@@ -123,7 +123,7 @@ test('a message of 2 MiB of text, 2 MiB of HTML and 25 MiB of files is composed 
   await using composing = await startComposing({
     html_body: ' \n'.repeat(MiB),
     text_body: '=ü\n'.repeat(MiB / 2),
-    attachments: [file(25 * MiB)],
+    attachments: [createFile(25 * MiB)],
   })
   expect(countSteps(composing.compose(0, {}))).toBeGreaterThan(500)
 })
@@ -162,12 +162,12 @@ test('large messages of one account do not keep a small one of another from leav
   const other = await createTestAccount(flow.app)
   await createDomain(flow.app, other, 'other-sender.test')
   flow.app.db.run('UPDATE domains SET verified_at = 1')
-  const small = draftOf(
+  const small = createDraft(
     flow.app,
     { from: 'a@other-sender.test', to: 'other@other.test', subject: 'Hello', text_body: 'Hello' },
     undefined,
   )
-  const large = file(10 * MiB)
+  const large = createFile(10 * MiB)
   const sent = await Promise.all(
     Array.from({ length: 6 }, (_, i) => flow.send({ to: `large${i}@d${i}.test`, attachments: [large] })),
   )

@@ -1,13 +1,13 @@
 import { describe, expect, test } from 'bun:test'
 import type { BounceCategory } from '#features/sending/delivery/bounce-category.ts'
 import { classifyReply } from '#features/sending/delivery/classify.ts'
-import { isAddressDead } from '#features/sending/delivery/dead-address.ts'
+import { isPermanentlyInvalid } from '#features/sending/delivery/dead-address.ts'
 import { makeReply } from '#protocols/smtp/replies.ts'
 
-type Phase = Parameters<typeof isAddressDead>[1]
+type Phase = Parameters<typeof isPermanentlyInvalid>[1]
 
 /** Lines are parted by ` | `, each with its code. */
-function replyOf(text: string) {
+function parseReply(text: string) {
   const lines = text.split(' | ')
   return makeReply(
     Number(text.slice(0, 3)),
@@ -16,7 +16,7 @@ function replyOf(text: string) {
 }
 
 /** What servers of these kinds answer, in their words; the phase is RCPT unless it is said. */
-const DEAD: Record<string, (string | [string, Phase])[]> = {
+const INVALID: Record<string, (string | [string, Phase])[]> = {
   Gmail: [
     '550-5.1.1 The email account that you tried to reach does not exist. Please try | 550-5.1.1 double-checking the recipient address for typos or | 550 5.1.1 unnecessary spaces. https://support.google.com/mail/?p=NoSuchUser a1 - gsmtp',
     '550-5.2.1 The email account that you tried to reach is inactive. For more | 550-5.2.1 information, go to | 550 5.2.1  https://support.google.com/mail/?p=DisabledUser x - gsmtp',
@@ -274,22 +274,22 @@ const ALIVE: Record<string, (string | [string, Phase])[]> = {
   ],
 }
 
-function expectJudged(cases: readonly (string | [string, Phase])[], isDead: boolean): void {
+function expectVerdicts(cases: readonly (string | [string, Phase])[], isDead: boolean): void {
   const judged = cases.map((each) => {
     const [text, phase] = typeof each === 'string' ? [each, 'rcpt' as const] : each
-    return { text, isDead: isAddressDead(replyOf(text), phase) }
+    return { text, isDead: isPermanentlyInvalid(parseReply(text), phase) }
   })
   expect(judged).toEqual(judged.map(({ text }) => ({ text, isDead })))
 }
 
 describe('the address takes no mail', () => {
   // Proves: suppress-8
-  test.each(Object.keys(DEAD))('%s', (who) => expectJudged(DEAD[who] ?? [], true))
+  test.each(Object.keys(INVALID))('%s', (who) => expectVerdicts(INVALID[who] ?? [], true))
 })
 
 describe('the address may be alive', () => {
   // Proves: suppress-8
-  test.each(Object.keys(ALIVE))('%s', (what) => expectJudged(ALIVE[what] ?? [], false))
+  test.each(Object.keys(ALIVE))('%s', (what) => expectVerdicts(ALIVE[what] ?? [], false))
 })
 
 // Proves: suppress-8
@@ -304,13 +304,13 @@ test('a bounce of an address that is dead is told as such, and other causes as w
     ['550 5.2.1 The email account that you tried to reach is disabled', 'inactive_mailbox'],
     ['550 <spam@x.test>: Recipient address rejected: User unknown', 'invalid_recipient'],
   ]
-  expect(cases.map(([text]) => [text, classifyReply(replyOf(text), 'body')])).toEqual(cases)
+  expect(cases.map(([text]) => [text, classifyReply(parseReply(text), 'body')])).toEqual(cases)
 })
 
 test('of a reply that a stranger made long only the beginning is looked at', () => {
   const judged = (words: number) => {
-    const reply = replyOf(`554 ${'word '.repeat(words)}No such user`)
-    return [isAddressDead(reply, 'body'), classifyReply(reply, 'body')]
+    const reply = parseReply(`554 ${'word '.repeat(words)}No such user`)
+    return [isPermanentlyInvalid(reply, 'body'), classifyReply(reply, 'body')]
   }
   expect([judged(300), judged(13_000)]).toEqual([
     [true, 'invalid_recipient'],

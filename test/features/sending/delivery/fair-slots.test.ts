@@ -1,7 +1,7 @@
 /** @module Accounts share the slots and the memory for deliveries: whatever silent servers one account sends to, the mail of others goes out. */
 import { describe, expect, test } from 'bun:test'
 import { acceptEmail } from '#features/sending/accept/accept.ts'
-import { draftOf } from '#features/sending/accept/draft.ts'
+import { createDraft } from '#features/sending/accept/draft.ts'
 import { type Status, statusName } from '#features/sending/queue/status.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { MiB, minutes, seconds } from '#platform/units.ts'
@@ -14,7 +14,7 @@ import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 
 const START = Date.UTC(2026, 2, 15, 12, 30)
 
-const numbered = (prefix: string, count: number): string[] =>
+const createDomains = (prefix: string, count: number): string[] =>
   Array.from({ length: count }, (_, i) => `${prefix}${i}.test`)
 
 /** Each domain its own host, all at 127.0.0.1. */
@@ -65,7 +65,7 @@ async function newAccount({ app }: MailFlow, name: string, { isSubAccount = fals
   return async (...to) => {
     for (const one of to) {
       const request = { from: `eve@${name}.test`, to: one, subject: 'Hi', text_body: text }
-      await acceptEmail(app, actor, draftOf(app, request, undefined))
+      await acceptEmail(app, actor, createDraft(app, request, undefined))
     }
   }
 }
@@ -84,18 +84,18 @@ const rows = ({ app }: MailFlow, part: string): Row[] =>
     .all(`%${part}%`)
     .map((row) => ({ ...row, status: statusName(row.status) }))
 
-const inDelivery = (flow: MailFlow, domain: string): number =>
+const countInFlight = (flow: MailFlow, domain: string): number =>
   rows(flow, domain).filter(({ status }) => status === 'processing').length
 
-const allSettled = (flow: MailFlow): Promise<true> =>
+const waitForSettled = (flow: MailFlow): Promise<true> =>
   eventually(() => rows(flow, 'silent').every(({ status }) => status !== 'processing' && status !== 'queued'))
 
 describe('while an account sends to silent servers', () => {
   // Proves: delivery-22
   test('it has half of all slots, and the mail of others is delivered', async () => {
     await using server = await startSilentServer('body')
-    const silent = numbered('silent', 40)
-    const others = numbered('good', 5)
+    const silent = createDomains('silent', 40)
+    const others = createDomains('good', 5)
     await using flow = await startMailFlow({
       zone: ownHosts(...others, ...silent),
       smtpPort: server.port,
@@ -103,21 +103,21 @@ describe('while an account sends to silent servers', () => {
     })
     const attack = await newAccount(flow, 'attacker')
     await attack(...silent.map((domain) => `bob@${domain}`))
-    await eventually(() => inDelivery(flow, 'silent') === 10)
+    await eventually(() => countInFlight(flow, 'silent') === 10)
     for (const domain of others) {
       const sent = await flow.send({ to: `bob@${domain}` })
       expect((await flow.settled(sent)).recipients).toMatchObject([{ status: 'sent', attempts: 1 }])
     }
-    expect([inDelivery(flow, 'silent'), flow.service.delivery?.scheduler.inFlight]).toEqual([10, 10])
+    expect([countInFlight(flow, 'silent'), flow.service.delivery?.scheduler.inFlight]).toEqual([10, 10])
     server.speak()
-    await allSettled(flow)
+    await waitForSettled(flow)
     expectBalanced(flow.service)
   })
 
   // Proves: delivery-22
   test('two of them share the slots, and the mail of a third is delivered', async () => {
     await using server = await startSilentServer('body')
-    const silent = numbered('silent', 40)
+    const silent = createDomains('silent', 40)
     await using flow = await startMailFlow({
       zone: ownHosts('good.test', ...silent),
       smtpPort: server.port,
@@ -126,21 +126,21 @@ describe('while an account sends to silent servers', () => {
     for (const name of ['first', 'second']) {
       const attack = await newAccount(flow, name)
       await attack(...silent.map((domain) => `${name}@${domain}`))
-      await eventually(() => inDelivery(flow, 'silent') >= 10)
+      await eventually(() => countInFlight(flow, 'silent') >= 10)
     }
     // Ten of the first; of the ten that are left the second may have four.
-    await eventually(() => inDelivery(flow, 'silent') === 14)
+    await eventually(() => countInFlight(flow, 'silent') === 14)
     const sent = await flow.send({ to: 'bob@good.test' })
     expect((await flow.settled(sent)).recipients).toMatchObject([{ status: 'sent', attempts: 1 }])
     server.speak()
-    await allSettled(flow)
+    await waitForSettled(flow)
     expectBalanced(flow.service)
   })
 
   // Proves: delivery-22
   test('its sub-accounts have no slots besides', async () => {
     await using server = await startSilentServer('body')
-    const silent = numbered('silent', 20)
+    const silent = createDomains('silent', 20)
     await using flow = await startMailFlow({
       zone: ownHosts(...silent),
       smtpPort: server.port,
@@ -149,22 +149,22 @@ describe('while an account sends to silent servers', () => {
     for (const name of ['parent', 'child']) {
       const attack = await newAccount(flow, name, { isSubAccount: name === 'child' })
       await attack(...silent.map((domain) => `${name}@${domain}`))
-      await eventually(() => inDelivery(flow, 'silent') === 10)
+      await eventually(() => countInFlight(flow, 'silent') === 10)
     }
     const waiting = () =>
       flow.service.delivery?.scheduler.states().filter(({ reason }) => reason.startsWith('waits for a free slot'))
         .length
     await eventually(() => waiting() === 30)
-    expect(inDelivery(flow, 'silent')).toBe(10)
+    expect(countInFlight(flow, 'silent')).toBe(10)
     server.speak()
-    await allSettled(flow)
+    await waitForSettled(flow)
     expectBalanced(flow.service)
   })
 
   // Proves: delivery-22
   test('sites at one address have a quarter of all slots, of which an account has half', async () => {
     await using server = await startSilentServer('body')
-    const silent = numbered('silent', 40)
+    const silent = createDomains('silent', 40)
     await using flow = await startMailFlow({
       zone: ownHosts(...silent),
       smtpPort: server.port,
@@ -176,9 +176,9 @@ describe('while an account sends to silent servers', () => {
       flow.service.delivery?.scheduler.states().filter(({ reason }) => reason.startsWith('waits for a free slot'))
         .length
     await eventually(() => waiting() === 30)
-    expect(inDelivery(flow, 'silent')).toBe(10)
+    expect(countInFlight(flow, 'silent')).toBe(10)
     server.speak()
-    await allSettled(flow)
+    await waitForSettled(flow)
     expectBalanced(flow.service)
   })
 })
@@ -204,7 +204,7 @@ test('100 messages of an account to a domain are not before the one of another t
   })
   const sendMuch = await newAccount(flow, 'busy')
   await sendMuch(...Array.from({ length: 100 }, (_, i) => `many${i}@shared.test`))
-  await eventually(() => inDelivery(flow, 'shared') === 2 && begun.length === 1)
+  await eventually(() => countInFlight(flow, 'shared') === 2 && begun.length === 1)
   const sent = await flow.send({ to: 'one@shared.test' })
   await eventually(() =>
     flow.service.delivery?.scheduler.states().some(({ lane }) => lane.startsWith(`${flow.actor.accountId}:`)),
@@ -220,7 +220,7 @@ test('100 messages of an account to a domain are not before the one of another t
 const LARGE_TEXT = 'A line of a long letter.\n'.repeat(MiB / 25 + 1)
 const SMALL_MEMORY = { TASSIS_WORKERS: '2', TASSIS_MEMORY_BUDGET: '16 MiB' }
 
-const begun = ({ app }: MailFlow): number =>
+const countBegun = ({ app }: MailFlow): number =>
   app.db
     .query<{ n: number }, []>(
       'SELECT COUNT(*) AS n FROM recipients WHERE status = 2 AND delivery_started_at IS NOT NULL',
@@ -230,7 +230,7 @@ const begun = ({ app }: MailFlow): number =>
 describe('while large messages wait for silent servers', () => {
   test('sub-accounts of one parent hold the memory of one account, and the large mail of others is delivered', async () => {
     await using server = await startSilentServer('body')
-    const silent = numbered('silent', 4)
+    const silent = createDomains('silent', 4)
     await using flow = await startMailFlow({
       zone: ownHosts('good.test', ...silent),
       smtpPort: server.port,
@@ -239,20 +239,20 @@ describe('while large messages wait for silent servers', () => {
     for (const [index, domain] of silent.entries()) {
       const attack = await newAccount(flow, `family${index}`, { isSubAccount: index > 0, text: LARGE_TEXT })
       await attack(`bob@${domain}`)
-      await eventually(() => inDelivery(flow, 'silent') === index + 1 && begun(flow) >= 1)
+      await eventually(() => countInFlight(flow, 'silent') === index + 1 && countBegun(flow) >= 1)
     }
     const sent = await flow.send({ to: 'bob@good.test', text_body: LARGE_TEXT })
     expect((await flow.settled(sent)).recipients).toMatchObject([{ status: 'sent', attempts: 1 }])
-    expect(begun(flow)).toBe(1)
+    expect(countBegun(flow)).toBe(1)
     server.speak()
-    await allSettled(flow)
+    await waitForSettled(flow)
     expectBalanced(flow.service)
   })
 
   test('an attempt whose memory others wait for is ended after two minutes and the time for its octets', async () => {
     await using server = await startSilentServer('body')
     const clock = new ManualClock(START)
-    const silent = numbered('silent', 4)
+    const silent = createDomains('silent', 4)
     await using flow = await startMailFlow({
       clock,
       zone: ownHosts('good.test', ...silent),
@@ -264,9 +264,9 @@ describe('while large messages wait for silent servers', () => {
       await attack(`bob@${domain}`)
     }
     // Three have nearly all memory that is for deliveries; the fourth waits like others.
-    await eventually(() => begun(flow) >= 3)
+    await eventually(() => countBegun(flow) >= 3)
     const sent = await flow.send({ to: 'bob@good.test', text_body: LARGE_TEXT })
-    await eventually(() => inDelivery(flow, 'good') === 1)
+    await eventually(() => countInFlight(flow, 'good') === 1)
     clock.advance(minutes(2) + seconds(10))
     await flow.settled(await flow.send({ to: 'small@good.test' }))
     expect(rows(flow, 'silent').every(({ status }) => status === 'processing')).toBe(true)
@@ -274,7 +274,7 @@ describe('while large messages wait for silent servers', () => {
     expect((await flow.settled(sent)).recipients).toMatchObject([{ status: 'sent', attempts: 1 }])
     await eventually(() => rows(flow, 'silent').filter(({ status }) => status === 'uncertain').length === 3)
     server.speak()
-    await allSettled(flow)
+    await waitForSettled(flow)
     expectBalanced(flow.service)
   })
 
@@ -291,9 +291,9 @@ describe('while large messages wait for silent servers', () => {
     await eventually(() => server.waiting === 1)
     clock.advance(minutes(5))
     await flow.app.commit.barrier()
-    expect(inDelivery(flow, 'silent')).toBe(1)
+    expect(countInFlight(flow, 'silent')).toBe(1)
     const sent = await flow.send({ to: 'bob@good.test', text_body: LARGE_TEXT })
-    await eventually(() => inDelivery(flow, 'good') === 1)
+    await eventually(() => countInFlight(flow, 'good') === 1)
     // In steps: it waits for memory only a moment after it is `processing`.
     await eventually(() => {
       clock.advance(seconds(1))
@@ -317,7 +317,7 @@ describe('an attempt whose slot is wanted', () => {
       },
     })
     const clock = new ManualClock(START)
-    const slow = numbered('slow', 12)
+    const slow = createDomains('slow', 12)
     await using flow = await startMailFlow({
       clock,
       zone: ownHosts(...slow),
@@ -345,7 +345,7 @@ describe('an attempt whose slot is wanted', () => {
   test('waits a minute for a silent server before its message has begun, and is tried again later', async () => {
     await using server = await startSilentServer('rcpt')
     const clock = new ManualClock(START)
-    const silent = numbered('silent', 12)
+    const silent = createDomains('silent', 12)
     await using flow = await startMailFlow({
       clock,
       zone: ownHosts(...silent),
@@ -357,7 +357,7 @@ describe('an attempt whose slot is wanted', () => {
     await eventually(() => server.waiting === 10)
     clock.advance(seconds(50))
     await flow.app.commit.barrier()
-    expect(inDelivery(flow, 'silent')).toBe(10)
+    expect(countInFlight(flow, 'silent')).toBe(10)
     await eventually(() => {
       clock.advance(seconds(5))
       return rows(flow, 'silent').every(({ attempts }) => attempts > 0)
@@ -377,7 +377,7 @@ describe('an attempt whose slot is wanted', () => {
   test('is uncertain after two minutes without a reply to the final dot, only while slots are scarce', async () => {
     await using server = await startSilentServer('body')
     const clock = new ManualClock(START)
-    const silent = numbered('silent', 30)
+    const silent = createDomains('silent', 30)
     await using flow = await startMailFlow({
       clock,
       zone: ownHosts(...silent),
@@ -389,13 +389,13 @@ describe('an attempt whose slot is wanted', () => {
       await send(...silent.map((domain) => `${name}@${domain}`))
     }
     await attack('first')
-    await eventually(() => begun(flow) === 10)
+    await eventually(() => countBegun(flow) === 10)
     clock.advance(minutes(5))
     await flow.app.commit.barrier()
-    expect(begun(flow)).toBe(10)
+    expect(countBegun(flow)).toBe(10)
     await attack('second')
     await attack('third')
-    await eventually(() => begun(flow) >= 16)
+    await eventually(() => countBegun(flow) >= 16)
     await eventually(() => {
       clock.advance(seconds(5))
       return rows(flow, 'first@silent').some(({ status }) => status === 'uncertain')

@@ -11,7 +11,7 @@ const UNNAMED_EMAILS = 1_000_000
 const SUB_ACCOUNTS = 1000
 
 /** Only this counts. */
-const jobOf = (
+const createJob = (
   sizeBytes: number,
   { accountId = ids, emailId = UNNAMED_EMAILS + ids, isBodyShared = true } = {},
 ): PreparedJob => ({ sizeBytes, isBodyShared, job: { accountId, emailId, recipientId: ids++ } }) as PreparedJob
@@ -36,8 +36,8 @@ function startQueue(limitBytes: number) {
 
 test('large bulk messages have memory after all other large ones, in the order of their coming', () => {
   const { queue, started, end } = startQueue(8 * MiB)
-  for (const owner of ['first', 'bulk1', 'second', 'bulk2', 'third']) queue.enter(owner, jobOf(2 * MiB))
-  queue.enter('small', jobOf(1000))
+  for (const owner of ['first', 'bulk1', 'second', 'bulk2', 'third']) queue.enqueue(owner, createJob(2 * MiB))
+  queue.enqueue('small', createJob(1000))
   expect(started).toEqual(['first', 'small'])
   for (const owner of ['first', 'second', 'third', 'bulk1']) end(owner)
   expect(started).toEqual(['first', 'small', 'second', 'third', 'bulk1', 'bulk2'])
@@ -45,16 +45,16 @@ test('large bulk messages have memory after all other large ones, in the order o
 
 test('a large message that finds only bulk mail waiting for memory is started at once if there is memory for it', () => {
   const { queue, started } = startQueue(16 * MiB)
-  queue.enter('first', jobOf(2 * MiB))
-  queue.enter('bulk', jobOf(3 * MiB))
-  queue.enter('second', jobOf(2 * MiB))
+  queue.enqueue('first', createJob(2 * MiB))
+  queue.enqueue('bulk', createJob(3 * MiB))
+  queue.enqueue('second', createJob(2 * MiB))
   expect(started).toEqual(['first', 'second'])
 })
 
 test('accounts take turns for memory, so that who brings many large messages waits for his own', () => {
   const { queue, started, end } = startQueue(8 * MiB)
-  for (let i = 0; i < 5; i++) queue.enter(`many ${i}`, jobOf(2 * MiB, { accountId: 1 }))
-  queue.enter('other', jobOf(2 * MiB, { accountId: 2 }))
+  for (let i = 0; i < 5; i++) queue.enqueue(`many ${i}`, createJob(2 * MiB, { accountId: 1 }))
+  queue.enqueue('other', createJob(2 * MiB, { accountId: 2 }))
   expect(started).toEqual(['many 0'])
   end('many 0')
   end(started.at(-1) ?? '')
@@ -63,10 +63,10 @@ test('accounts take turns for memory, so that who brings many large messages wai
 
 test('an account that holds an eighth of the memory leaves the rest to others, bulk mail too', () => {
   const { queue, started, end } = startQueue(64 * MiB)
-  for (let i = 0; i < 4; i++) queue.enter(`slow ${i}`, jobOf(2 * MiB, { accountId: 1 }))
+  for (let i = 0; i < 4; i++) queue.enqueue(`slow ${i}`, createJob(2 * MiB, { accountId: 1 }))
   expect(started).toEqual(['slow 0', 'slow 1'])
-  queue.enter('other', jobOf(2 * MiB, { accountId: 2 }))
-  queue.enter('bulk', jobOf(2 * MiB, { accountId: 3 }))
+  queue.enqueue('other', createJob(2 * MiB, { accountId: 2 }))
+  queue.enqueue('bulk', createJob(2 * MiB, { accountId: 3 }))
   expect(started).toEqual(['slow 0', 'slow 1', 'other', 'bulk'])
   end('slow 0')
   expect(started.at(-1)).toBe('slow 2')
@@ -74,10 +74,10 @@ test('an account that holds an eighth of the memory leaves the rest to others, b
 
 test('sub-accounts of one parent have the part of one account together', () => {
   const { queue, started, end } = startQueue(64 * MiB)
-  queue.enter('parent', jobOf(4 * MiB, { accountId: SUB_ACCOUNTS }))
-  queue.enter('sub 1', jobOf(4 * MiB, { accountId: SUB_ACCOUNTS + 1 }))
-  queue.enter('sub 2', jobOf(4 * MiB, { accountId: SUB_ACCOUNTS + 2 }))
-  queue.enter('other', jobOf(4 * MiB, { accountId: 1 }))
+  queue.enqueue('parent', createJob(4 * MiB, { accountId: SUB_ACCOUNTS }))
+  queue.enqueue('sub 1', createJob(4 * MiB, { accountId: SUB_ACCOUNTS + 1 }))
+  queue.enqueue('sub 2', createJob(4 * MiB, { accountId: SUB_ACCOUNTS + 2 }))
+  queue.enqueue('other', createJob(4 * MiB, { accountId: 1 }))
   expect(started).toEqual(['parent', 'other'])
   end('parent')
   expect(started).toEqual(['parent', 'other', 'sub 1'])
@@ -85,22 +85,23 @@ test('sub-accounts of one parent have the part of one account together', () => {
 
 test('a started job is in the way of what waits for its memory: of other accounts, or of its own', () => {
   const { queue } = startQueue(16 * MiB)
-  const inTheWay = (owner: string) => [queue.isInWayOfOthers(owner), queue.isInWayOfOwn(owner)]
-  for (let account = 1; account <= 3; account++) queue.enter(`a${account}`, jobOf(1 * MiB, { accountId: account }))
-  queue.enter('small', jobOf(1000, { accountId: 3 }))
+  const inTheWay = (owner: string) => [queue.isBlockingOthers(owner), queue.isBlockingOwn(owner)]
+  for (let account = 1; account <= 3; account++)
+    queue.enqueue(`a${account}`, createJob(1 * MiB, { accountId: account }))
+  queue.enqueue('small', createJob(1000, { accountId: 3 }))
   expect([queue.hasWaiting, ...['a1', 'a2', 'a3', 'small'].map(inTheWay)]).toEqual([
     false,
     ...Array(4).fill([false, false]),
   ])
   // Its account has its part, so that nobody else is in its way.
-  queue.enter('a1 again', jobOf(1 * MiB, { accountId: 1 }))
+  queue.enqueue('a1 again', createJob(1 * MiB, { accountId: 1 }))
   expect([queue.hasWaiting, ...['a1', 'a2', 'a3'].map(inTheWay)]).toEqual([
     true,
     [false, true],
     [false, false],
     [false, false],
   ])
-  queue.enter('bulk other', jobOf(2 * MiB, { accountId: 4 }))
+  queue.enqueue('bulk other', createJob(2 * MiB, { accountId: 4 }))
   expect(['a1', 'a2', 'a3', 'small', 'a1 again'].map(inTheWay)).toEqual([
     [true, true],
     [true, false],
@@ -113,36 +114,37 @@ test('a started job is in the way of what waits for its memory: of other account
 test('a body is not held for further recipients while others wait for its memory', () => {
   const { queue, started, end } = startQueue(16 * MiB)
   const email = { accountId: 1, emailId: 7 }
-  queue.enter('first', jobOf(3 * MiB, email))
-  queue.enter('other', jobOf(3 * MiB, { accountId: 2 }))
-  queue.enter('second', jobOf(3 * MiB, email))
+  queue.enqueue('first', createJob(3 * MiB, email))
+  queue.enqueue('other', createJob(3 * MiB, { accountId: 2 }))
+  queue.enqueue('second', createJob(3 * MiB, email))
   expect(started).toEqual(['first'])
   end('first')
   expect(started).toEqual(['first', 'other'])
-  queue.enter('third', jobOf(3 * MiB, email))
+  queue.enqueue('third', createJob(3 * MiB, email))
   end('other')
   expect(started).toEqual(['first', 'other', 'second', 'third'])
 })
 
 test('deliveries have at most half of the memory, but for a message that is alone', () => {
   const { queue, started, memory } = startQueue(16 * MiB)
-  for (let account = 1; account <= 5; account++) queue.enter(`a${account}`, jobOf(1 * MiB, { accountId: account }))
+  for (let account = 1; account <= 5; account++)
+    queue.enqueue(`a${account}`, createJob(1 * MiB, { accountId: account }))
   expect([started.length, memory.inUseBytes]).toEqual([4, 8 * MiB])
   const alone = startQueue(16 * MiB)
-  alone.queue.enter('huge', jobOf(40 * MiB))
+  alone.queue.enqueue('huge', createJob(40 * MiB))
   expect(alone.started).toEqual(['huge'])
 })
 
 test('recipients of one email have its memory together in each Worker, and give it back with the last of them', () => {
   const { queue, started, memory, end } = startQueue(64 * MiB)
   const email = { accountId: 1, emailId: 7 }
-  const job = () => jobOf(4 * MiB, email)
-  queue.enter('holds', jobOf(4 * MiB, { accountId: 1 }))
-  for (const owner of ['a', 'b', 'c elsewhere']) queue.enter(owner, job())
+  const job = () => createJob(4 * MiB, email)
+  queue.enqueue('holds', createJob(4 * MiB, { accountId: 1 }))
+  for (const owner of ['a', 'b', 'c elsewhere']) queue.enqueue(owner, job())
   expect(started).toEqual(['holds'])
   end('holds')
   expect([started, memory.inUseBytes]).toEqual([['holds', 'a', 'b'], 8 * MiB])
-  queue.enter('d', job())
+  queue.enqueue('d', job())
   expect([started.at(-1), memory.inUseBytes]).toEqual(['d', 8 * MiB])
   for (const owner of ['a', 'b', 'd']) {
     expect(queue.waiting()).toEqual(new Set(['c elsewhere']))
@@ -156,7 +158,7 @@ test('recipients of one email have its memory together in each Worker, and give 
 test('recipients whose bodies are their own have memory each', () => {
   const { queue, memory } = startQueue(64 * MiB)
   const email = { accountId: 1, emailId: 7, isBodyShared: false }
-  queue.enter('a', jobOf(2 * MiB, email))
-  queue.enter('b', jobOf(2 * MiB, email))
+  queue.enqueue('a', createJob(2 * MiB, email))
+  queue.enqueue('b', createJob(2 * MiB, email))
   expect(memory.inUseBytes).toBe(8 * MiB)
 })

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, spyOn, test } from 'bun:test'
-import { makeOverdueDue } from '#features/sending/delivery/overdue.ts'
+import { releaseOverdueMail } from '#features/sending/delivery/overdue.ts'
 import { createLog } from '#platform/log.ts'
 import { days, hours, minutes } from '#platform/units.ts'
 import { createEmailApi, EMAIL, type EmailApi, NOW } from '#test/support/email-api.ts'
@@ -13,7 +13,9 @@ beforeEach(async () => {
 afterEach(() => emails[Symbol.asyncDispose]())
 
 /** Queues an email to each domain, with what its recipient is given. */
-async function queue(rows: Record<string, { nextAt: number; attempts?: number; lastError?: string }>): Promise<void> {
+async function insertQueued(
+  rows: Record<string, { nextAt: number; attempts?: number; lastError?: string }>,
+): Promise<void> {
   const requests = Object.keys(rows).map((domain) => ({ ...EMAIL, to: `bob@${domain}` }))
   await emails.api('POST', '/v1/emails/batch', { emails: requests })
   for (const [domain, { nextAt, attempts = 0, lastError = null }] of Object.entries(rows))
@@ -25,7 +27,7 @@ async function queue(rows: Record<string, { nextAt: number; attempts?: number; l
     ])
 }
 
-const dueTimes = (): Record<string, number> =>
+const readDueTimes = (): Record<string, number> =>
   Object.fromEntries(
     emails.app.db
       .query<{ address: string; nextAt: number }, []>('SELECT address, next_at AS nextAt FROM recipients ORDER BY id')
@@ -33,18 +35,18 @@ const dueTimes = (): Record<string, number> =>
       .map(({ address, nextAt }) => [address.slice(address.indexOf('@') + 1), nextAt]),
   )
 
-const make = () => makeOverdueDue(emails.app, new AbortController().signal)
+const release = () => releaseOverdueMail(emails.app, new AbortController().signal)
 
 test('mail that waits longer than its ladder is due now, all else keeps its time', async () => {
-  await queue({
+  await insertQueued({
     'ladder.test': { nextAt: NOW + hours(8), attempts: 8 },
     'new.test': { nextAt: NOW + days(40) },
     'rest.test': { nextAt: NOW + minutes(15) },
     'tried.test': { nextAt: NOW + hours(8), attempts: 1 },
     'account.test': { nextAt: NOW + days(40), lastError: 'Held: The account is paused.' },
   })
-  await make()
-  expect(dueTimes()).toEqual({
+  await release()
+  expect(readDueTimes()).toEqual({
     'ladder.test': NOW + hours(8),
     'new.test': NOW,
     'rest.test': NOW + minutes(15),
@@ -56,10 +58,10 @@ test('mail that waits longer than its ladder is due now, all else keeps its time
 
 test('many domains whose mail waits as it should cost no transaction', async () => {
   const domains = Array.from({ length: 90 }, (_, i) => `d${i}.test`)
-  await queue(Object.fromEntries(domains.map((domain) => [domain, { nextAt: NOW + hours(1), attempts: 5 }])))
+  await insertQueued(Object.fromEntries(domains.map((domain) => [domain, { nextAt: NOW + hours(1), attempts: 5 }])))
   const write = spyOn(emails.app.commit, 'writeFromReserve')
   try {
-    await make()
+    await release()
     expect(write).toHaveBeenCalledTimes(0)
   } finally {
     write.mockRestore()
@@ -68,22 +70,22 @@ test('many domains whose mail waits as it should cost no transaction', async () 
 
 test('more mail than is read in one go is found, in all domains', async () => {
   for (let batch = 0; batch < 7; batch++)
-    await queue(
+    await insertQueued(
       Object.fromEntries(Array.from({ length: 90 }, (_, i) => [`d${batch}-${i}.test`, { nextAt: NOW + days(40) }])),
     )
-  await make()
-  expect(new Set(Object.values(dueTimes()))).toEqual(new Set([NOW]))
+  await release()
+  expect(new Set(Object.values(readDueTimes()))).toEqual(new Set([NOW]))
   expect(logged).toEqual([expect.stringContaining('"recipients":630')])
 })
 
 test('mail that waits an hour for its content is not taken for misdated, but for longer it is', async () => {
   const WHY = 'The stored content of the email is missing or damaged; it is sent once it is back.'
   const lastError = `Held without its content: ${WHY}`
-  await queue({
+  await insertQueued({
     'held.test': { nextAt: NOW + hours(1), lastError },
     'misdated.test': { nextAt: NOW + days(40), lastError },
   })
-  await make()
-  expect(dueTimes()).toEqual({ 'held.test': NOW + hours(1), 'misdated.test': NOW })
+  await release()
+  expect(readDueTimes()).toEqual({ 'held.test': NOW + hours(1), 'misdated.test': NOW })
   expect(logged).toEqual([expect.stringContaining('"recipients":1')])
 })

@@ -22,7 +22,7 @@ beforeEach(async () => {
 })
 afterEach(() => flow[Symbol.asyncDispose]())
 
-const statusOf = (): { status: number; attempts: number; lastError: string | null } | null =>
+const readStatus = (): { status: number; attempts: number; lastError: string | null } | null =>
   flow.app.db
     .query<{ status: number; attempts: number; lastError: string | null }, []>(
       'SELECT status, attempts, last_error AS lastError FROM recipients',
@@ -51,15 +51,15 @@ test('a disk that cannot be read gives the mail back without an attempt, until i
   symlinkSync('/proc/self/mem', path)
   clock.advance(hours(1))
   await eventually(() => lines.some((line) => line.includes('delivery postponed') && line.includes('EIO')))
-  await eventually(() => statusOf()?.status === QUEUED)
-  expect(statusOf()).toMatchObject({ attempts: 0, lastError: null })
+  await eventually(() => readStatus()?.status === QUEUED)
+  expect(readStatus()).toMatchObject({ attempts: 0, lastError: null })
   rmSync(path)
   renameSync(`${path}.away`, path)
   await eventually(() => {
     clock.advance(seconds(1))
-    return statusOf()?.status === SENT
+    return readStatus()?.status === SENT
   })
-  expect(statusOf()).toMatchObject({ attempts: 1 })
+  expect(readStatus()).toMatchObject({ attempts: 1 })
 })
 
 // Proves: http-23
@@ -68,8 +68,8 @@ test('content that can never be read fails the mail with a reason that names no 
   rmSync(path)
   mkdirSync(path)
   clock.advance(hours(1))
-  await eventually(() => statusOf()?.status === FAILED)
-  expect(statusOf()?.lastError).toBe('The service had an error of its own (EISDIR)')
+  await eventually(() => readStatus()?.status === FAILED)
+  expect(readStatus()?.lastError).toBe('The service had an error of its own (EISDIR)')
   const email = flow.app.db.query<{ uuid: Uint8Array }, []>('SELECT uuid FROM emails').get()
   expect(lines.map((line) => JSON.parse(line))).toEqual([
     expect.objectContaining({

@@ -21,7 +21,7 @@ const sharedHost = (...domains: readonly string[]): Zone => ({
 const ownHosts = (...domains: readonly string[]): Zone =>
   Object.fromEntries(domains.map((domain) => [domain, { A: ['127.0.0.1'] }]))
 
-const numbered = (count: number): string[] => Array.from({ length: count }, (_, i) => `d${i}.test`)
+const createDomains = (count: number): string[] => Array.from({ length: count }, (_, i) => `d${i}.test`)
 
 const recipients = (flow: MailFlow) =>
   flow.app.db
@@ -31,14 +31,14 @@ const recipients = (flow: MailFlow) =>
     .all()
 
 /** A promise and what resolves it. */
-function gate(): { readonly open: () => void; readonly opened: Promise<void> } {
+function createGate(): { readonly open: () => void; readonly opened: Promise<void> } {
   const { promise, resolve } = Promise.withResolvers<void>()
   return { open: resolve, opened: promise }
 }
 
 describe('places', () => {
   test('a lane does not wait for the message of another lane while its site has room', async () => {
-    const held = gate()
+    const held = createGate()
     await using server = await startScriptedSmtp({
       rcpt: async (line) => {
         if (line.includes('@slow.test')) await held.opened
@@ -54,14 +54,14 @@ describe('places', () => {
   })
 
   test('never more messages are in delivery than allowed, however many lanes become due at once', async () => {
-    const held = gate()
+    const held = createGate()
     await using server = await startScriptedSmtp({
       body: async () => {
         await held.opened
         return '250 2.0.0 Queued'
       },
     })
-    const domains = numbered(40)
+    const domains = createDomains(40)
     await using flow = await startMailFlow({
       zone: ownHosts(...domains),
       smtpPort: server.port,
@@ -85,8 +85,8 @@ describe('places', () => {
     await using server = await startScriptedSmtp({
       rcpt: (line) => (line.includes('silent') ? new Promise<never>(() => undefined) : '250 2.1.5 ok'),
     })
-    const silent = numbered(5).map((d) => `silent-${d}`)
-    const good = numbered(60)
+    const silent = createDomains(5).map((d) => `silent-${d}`)
+    const good = createDomains(60)
     await using flow = await startMailFlow({
       zone: ownHosts(...silent, ...good),
       smtpPort: server.port,
@@ -122,7 +122,7 @@ describe('places', () => {
 
   test('lanes that waited for a full site are tried when the site turns out to be unreachable', async () => {
     const clock = new ManualClock(START)
-    const held = gate()
+    const held = createGate()
     await using server = await startScriptedSmtp({
       greeting: async () => {
         await held.opened
@@ -195,7 +195,7 @@ describe('memory', () => {
   const settings = { TASSIS_MEMORY_BUDGET: '16MiB' }
 
   test('a small message does not wait behind a large one that waits for memory', async () => {
-    const held = gate()
+    const held = createGate()
     await using server = await startScriptedSmtp({
       body: async (_, session) => {
         if ((session.messages.at(-1)?.length ?? 0) > 1_000_000) await held.opened
@@ -230,7 +230,7 @@ describe('memory', () => {
         return '250 2.0.0 Queued'
       },
     })
-    const domains = numbered(4)
+    const domains = createDomains(4)
     await using flow = await startMailFlow({ zone: ownHosts(...domains), smtpPort: server.port, settings })
     // Another part of the service holds nearly all of it.
     const others = flow.app.memory.reserve(15 * 1024 * 1024)

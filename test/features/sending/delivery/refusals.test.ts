@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { siteRefusalOf } from '#features/sending/delivery/site-refusal.ts'
+import { findSiteRejection } from '#features/sending/delivery/site-refusal.ts'
 import { seconds } from '#platform/units.ts'
 import { makeReply } from '#protocols/smtp/replies.ts'
 import { eventually } from '#test/support/app.ts'
@@ -12,12 +12,12 @@ const START = Date.UTC(2026, 2, 15, 12, 30)
 const DOMAIN = 'receiver.test'
 
 /** The domain with hosts at 127.0.0.1, .2, …, each of a preference of its own. */
-const zoneOf = (hosts: number) => ({
+const createZone = (hosts: number) => ({
   [DOMAIN]: { MX: Array.from({ length: hosts }, (_, i) => ({ preference: i, exchange: `mx${i}.${DOMAIN}` })) },
   ...Object.fromEntries(Array.from({ length: hosts }, (_, i) => [`mx${i}.${DOMAIN}`, { A: [`127.0.0.${i + 1}`] }])),
 })
 
-const queuedWithoutAttempt = (flow: MailFlow): number =>
+const countQueuedUnattempted = (flow: MailFlow): number =>
   flow.app.db.query<{ n: number }, []>('SELECT count(*) AS n FROM recipients WHERE status = 0 AND attempts = 0').get()
     ?.n ?? 0
 
@@ -35,7 +35,7 @@ describe('the site rests', () => {
   test.each(refusals)('after a refusal of us at %s: 100 messages make few connections', async (_, script) => {
     const clock = new ManualClock(START)
     await using server = await startScriptedSmtp(script)
-    await using flow = await startMailFlow({ clock, zone: zoneOf(1), smtpPort: server.port })
+    await using flow = await startMailFlow({ clock, zone: createZone(1), smtpPort: server.port })
     await Promise.all(Array.from({ length: 100 }, (_, i) => flow.send({ to: `r${i}@${DOMAIN}` })))
     const rests = () => flow.service.delivery?.scheduler.states()[0]?.reason.includes('rests until')
     await eventually(rests)
@@ -43,7 +43,7 @@ describe('the site rests', () => {
       clock.advance(seconds(1))
       await flow.app.commit.barrier()
     }
-    expect(queuedWithoutAttempt(flow)).toBeGreaterThanOrEqual(90)
+    expect(countQueuedUnattempted(flow)).toBeGreaterThanOrEqual(90)
     // Those that were claimed before the first refusal came.
     expect(server.sessions.length).toBeLessThanOrEqual(4)
     expect(rests()).toBe(true)
@@ -60,7 +60,7 @@ describe('the site rests', () => {
   test.each(spared)('not after a %s: first attempts of other recipients are not held up', async (_, script) => {
     const clock = new ManualClock(START)
     await using server = await startScriptedSmtp(script)
-    await using flow = await startMailFlow({ clock, zone: zoneOf(1), smtpPort: server.port })
+    await using flow = await startMailFlow({ clock, zone: createZone(1), smtpPort: server.port })
     const sent = await Promise.all(Array.from({ length: 10 }, (_, i) => flow.send({ to: `r${i}@${DOMAIN}` })))
     for (const one of sent)
       expect((await flow.settled(one)).recipients).toMatchObject([{ status: 'queued', attempts: 1 }])
@@ -73,7 +73,7 @@ describe('the site rests', () => {
     await using server = await startScriptedSmtp({
       mail: () => (isBusy ? '421 4.7.0 Try again later' : '250 2.1.0 ok'),
     })
-    await using flow = await startMailFlow({ clock, zone: zoneOf(1), smtpPort: server.port })
+    await using flow = await startMailFlow({ clock, zone: createZone(1), smtpPort: server.port })
     const sent = await Promise.all(Array.from({ length: 20 }, (_, i) => flow.send({ to: `r${i}@${DOMAIN}` })))
     await eventually(() => flow.service.delivery?.scheduler.states()[0]?.reason.includes('rests until'))
     isBusy = false
@@ -101,7 +101,7 @@ test.each([
   ['554 5.7.1 No', 'mail', false],
 ] as const)('%s at %s speaks of the site: %p', (line, phase, expected) => {
   const reply = makeReply(Number(line.slice(0, 3)), [line.slice(4)])
-  expect(siteRefusalOf({ kind: 'refused', phase, reply }) !== undefined).toBe(expected)
+  expect(findSiteRejection({ kind: 'refused', phase, reply }) !== undefined).toBe(expected)
 })
 
 describe('a host that refuses with a 4xx', () => {
@@ -131,7 +131,7 @@ describe('a host that refuses with a 4xx', () => {
     ['MAIL, throttled', { mail: '421 4.7.0 Try again later' }],
   ] as [string, SmtpScript][])('at %s is followed by the next, within the same attempt', async (_, script) => {
     await using hosts = await startHosts([script, {}])
-    await using flow = await startMailFlow({ zone: zoneOf(2), smtpPort: hosts.port })
+    await using flow = await startMailFlow({ zone: createZone(2), smtpPort: hosts.port })
     const { recipient, events } = await flow.outcome(`bob@${DOMAIN}`)
     expect(recipient).toMatchObject({ status: 'sent', attempts: 1 })
     expect(events.map(({ type }) => type)).toEqual(['sent', 'delivered'])
@@ -144,7 +144,7 @@ describe('a host that refuses with a 4xx', () => {
     await using hosts = await startHosts(
       [1, 2, 3, 4, 5].map((n): SmtpScript => ({ rcpt: `450 4.2.0 Greylisted by ${n}` })),
     )
-    await using flow = await startMailFlow({ zone: zoneOf(5), smtpPort: hosts.port })
+    await using flow = await startMailFlow({ zone: createZone(5), smtpPort: hosts.port })
     const { recipient, events } = await flow.outcome(`bob@${DOMAIN}`)
     expect(recipient).toMatchObject({ status: 'queued', attempts: 1, smtpResponse: '450 4.2.0 Greylisted by 3' })
     expect(events.map(({ type }) => type)).toEqual(['deferred'])
@@ -155,7 +155,7 @@ describe('a host that refuses with a 4xx', () => {
   test('and a next that lets nobody in: the refusal is told, and the site does not rest', async () => {
     await using hosts = await startHosts([{ rcpt: '450 4.2.0 Greylisted' }])
     // Nobody listens at the second.
-    await using flow = await startMailFlow({ zone: zoneOf(2), smtpPort: hosts.port })
+    await using flow = await startMailFlow({ zone: createZone(2), smtpPort: hosts.port })
     expect((await flow.outcome(`bob@${DOMAIN}`)).recipient).toMatchObject({ smtpResponse: '450 4.2.0 Greylisted' })
     expect((await flow.outcome(`ann@${DOMAIN}`)).recipient).toMatchObject({ status: 'queued', attempts: 1 })
     expectBalanced(flow.service)
@@ -167,7 +167,7 @@ describe('a host that refuses with a 4xx', () => {
       { rcpt: (line) => (line.includes('soft') ? '450 4.2.0 Later' : '550 5.1.1 User unknown') },
       { rcpt: '550 5.1.1 User unknown' },
     ])
-    await using flow = await startMailFlow({ zone: zoneOf(2), smtpPort: hosts.port })
+    await using flow = await startMailFlow({ zone: createZone(2), smtpPort: hosts.port })
     expect((await flow.outcome(`hard@${DOMAIN}`)).recipient).toMatchObject({ status: 'bounced' })
     expect(hosts.sessions()).toEqual([1, 0])
     expect((await flow.outcome(`soft@${DOMAIN}`)).recipient).toMatchObject({ status: 'bounced' })
@@ -178,7 +178,7 @@ describe('a host that refuses with a 4xx', () => {
   // Proves: delivery-2
   test('to the final dot is asked of no other: the message was there', async () => {
     await using hosts = await startHosts([{ body: '451 4.3.0 Later' }, {}])
-    await using flow = await startMailFlow({ zone: zoneOf(2), smtpPort: hosts.port })
+    await using flow = await startMailFlow({ zone: createZone(2), smtpPort: hosts.port })
     expect((await flow.outcome(`bob@${DOMAIN}`)).recipient).toMatchObject({ status: 'queued', attempts: 1 })
     expect(hosts.messages()).toEqual([1, 0])
     expectBalanced(flow.service)
@@ -190,7 +190,7 @@ describe('a host that refuses with a 4xx', () => {
       { rcpt: (line) => (/even/.test(line) ? '250 2.1.5 ok' : '452 4.5.3 Too many recipients') },
       {},
     ])
-    await using flow = await startMailFlow({ zone: zoneOf(2), smtpPort: hosts.port })
+    await using flow = await startMailFlow({ zone: createZone(2), smtpPort: hosts.port })
     const to = Array.from({ length: 20 }, (_, i) => `${i % 2 ? 'odd' : 'even'}${i}@${DOMAIN}`)
     const email = await flow.settled(await flow.send({ to }))
     expect(email.recipients.every(({ status, attempts }) => status === 'sent' && attempts === 1)).toBe(true)

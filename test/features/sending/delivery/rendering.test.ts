@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { BROADCAST_STATES } from '#features/sending/broadcasts/states.ts'
-import { HELD_BROADCASTS } from '#features/sending/delivery/claim.ts'
-import { RenderLine } from '#features/sending/delivery/render-line.ts'
+import { HELD_BROADCAST_STATES } from '#features/sending/delivery/claim.ts'
+import { RenderQueue } from '#features/sending/delivery/render-line.ts'
 import { systemClock } from '#platform/clock.ts'
 import { AppError } from '#platform/errors.ts'
 import { RENDER_INTERRUPTED, type RenderOutcome, type RenderRequest } from '#platform/template/renderer.ts'
@@ -9,22 +9,26 @@ import { seconds } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/books.ts'
-import { addContacts, broadcastEmails, newList, numbered } from '#test/support/broadcasts.ts'
+import { addContacts, createContacts, newList, readBroadcastEmails } from '#test/support/broadcasts.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
 import { startScriptedSmtp } from '#test/support/scripted-smtp.ts'
 
 test('recipients of a broadcast wait while it is paused, or is being cancelled or given up', () => {
-  expect(BROADCAST_STATES.filter((_, code) => HELD_BROADCASTS.has(code))).toEqual(['paused', 'cancelling', 'failing'])
+  expect(BROADCAST_STATES.filter((_, code) => HELD_BROADCAST_STATES.has(code))).toEqual([
+    'paused',
+    'cancelling',
+    'failing',
+  ])
 })
 
 describe('who is to be rendered', () => {
   const lineOf = () => {
     const begun: string[] = []
-    const line = new RenderLine<string>()
+    const line = new RenderQueue<string>()
     const enter = (accountId: number, count: number) => {
       for (let n = 1; n <= count; n++) {
         const owner = `${accountId}.${n}`
-        line.enter(owner, accountId, () => begun.push(owner))
+        line.enqueue(owner, accountId, () => begun.push(owner))
       }
     }
     return { line, begun, enter }
@@ -85,7 +89,7 @@ async function startFlow(
   })
   const service = await createEmailApi({
     delivers: true,
-    works: true,
+    runsTasks: true,
     ...(!isManual && { clock: systemClock }),
     settings: {
       TASSIS_DELIVERY: 'relay',
@@ -100,14 +104,14 @@ async function startFlow(
     request.urgency === 'bulk' ? rendering(request, () => render(request)) : render(request)
   return {
     service,
-    arrived: () => receiver.sessions.flatMap(({ messages }) => messages.map((raw) => toOf(raw))),
+    arrived: () => receiver.sessions.flatMap(({ messages }) => messages.map((raw) => readTo(raw))),
     shut() {
       gate = Promise.withResolvers<void>()
     },
     open: () => gate.resolve(),
     async broadcast(contacts, key) {
       const list = await newList(service, 'News', key)
-      await addContacts(service.app, list, numbered(contacts))
+      await addContacts(service.app, list, createContacts(contacts))
       const request = {
         contact_list_id: list,
         from_address: key === undefined ? 'ada@sender.test' : 'ada@other.test',
@@ -125,12 +129,12 @@ async function startFlow(
   }
 }
 
-const toOf = (raw: Buffer): string => /^To: (.*)$/im.exec(raw.toString('latin1'))?.[1]?.trim() ?? ''
+const readTo = (raw: Buffer): string => /^To: (.*)$/im.exec(raw.toString('latin1'))?.[1]?.trim() ?? ''
 
-const inDelivery = ({ app }: EmailApi): number =>
+const countInFlight = ({ app }: EmailApi): number =>
   app.db.query<{ n: number }, []>('SELECT count(*) AS n FROM recipients WHERE status = 2').get()?.n ?? 0
 
-const sentOf = ({ app }: EmailApi, accountId: number): number =>
+const countSent = ({ app }: EmailApi, accountId: number): number =>
   app.db
     .query<{ n: number }, [number]>(
       'SELECT count(*) AS n FROM emails WHERE account_id = ? AND status = 3 AND broadcast_id IS NOT NULL',
@@ -151,19 +155,19 @@ test('a broadcast that takes long to render leaves another account its part of t
   await service.addDomain(other, 'other.test')
   await flow.broadcast(FIRST + 60)
   // All that bulk mail may have of ten connections; of these eight are rendered at a time.
-  await eventually(() => inDelivery(service) === 16 && held.length === 8)
+  await eventually(() => countInFlight(service) === 16 && held.length === 8)
   await flow.broadcast(60, await service.newKey([], other))
   await eventually(() =>
     service.delivery?.scheduler.states().some(({ lane }) => lane.startsWith(`bulk:${other.accountId}:`)),
   )
   held.shift()?.()
-  await eventually(() => sentOf(service, other.accountId) === 60)
-  expect(sentOf(service, slowAccount)).toBe(FIRST + 1)
+  await eventually(() => countSent(service, other.accountId) === 60)
+  expect(countSent(service, slowAccount)).toBe(FIRST + 1)
   slowAccount = 0
   for (const release of held.splice(0)) release()
   const isAllSent = () => {
     for (const release of held.splice(0)) release()
-    return sentOf(service, service.actor.accountId) === FIRST + 60
+    return countSent(service, service.actor.accountId) === FIRST + 60
   }
   await eventually(isAllSent)
   expectBalanced(service)
@@ -183,11 +187,11 @@ test('sub-accounts of one parent are rendered for as one account', async () => {
   await flow.broadcast(FIRST + 6)
   await eventually(() => held.length === 6)
   await flow.broadcast(6, await service.newKey([], sub))
-  await eventually(() => inDelivery(service) === 12 && held.length >= 8)
+  await eventually(() => countInFlight(service) === 12 && held.length >= 8)
   expect(held).toHaveLength(8)
   await eventually(() => {
     for (const release of held.splice(0)) release()
-    return sentOf(service, sub.accountId) === 6
+    return countSent(service, sub.accountId) === 6
   })
   expectBalanced(service)
 }, 60_000)
@@ -207,11 +211,12 @@ test('no more large bodies are rendered than may wait for memory', async () => {
   await flow.broadcast(FIRST + 40)
   // Two have the account's part of the memory; eight are rendered and wait for some.
   await eventually(
-    () => sentOf(service, service.actor.accountId) === FIRST && inDelivery(service) === 40 && rendered >= FIRST + 10,
+    () =>
+      countSent(service, service.actor.accountId) === FIRST && countInFlight(service) === 40 && rendered >= FIRST + 10,
   )
   expect(rendered).toBe(FIRST + 10)
   flow.open()
-  await eventually(() => sentOf(service, service.actor.accountId) === FIRST + 40, 60_000)
+  await eventually(() => countSent(service, service.actor.accountId) === FIRST + 40, 60_000)
   expect([rendered, flow.arrived().length, service.app.memory.inUseBytes]).toEqual([FIRST + 40, FIRST + 40, 0])
   expectBalanced(service)
 }, 90_000)
@@ -230,14 +235,14 @@ test('an email that the renderer does not survive is tried three times; then its
   )
   const { service } = flow
   await flow.broadcast(3)
-  const statuses = () => broadcastEmails(service.app).map(({ status }) => status)
+  const statuses = () => readBroadcastEmails(service.app).map(({ status }) => status)
   for (const tries of [1, 2, 3]) {
     await eventually(() => attempts.get('contact-3') === tries && statuses().every((status) => status !== 'processing'))
     service.clock.advance(seconds(30))
   }
   expect(
     Object.fromEntries(
-      broadcastEmails(service.app).map(({ address, status }) => [
+      readBroadcastEmails(service.app).map(({ address, status }) => [
         address.split('@')[0],
         [status, attempts.get(address.split('@')[0] ?? '')],
       ]),

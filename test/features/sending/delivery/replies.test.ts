@@ -1,24 +1,24 @@
 /** @module The replies of `test/corpus/replies/replies.txt`: what the service makes of each, in a session and in a report. */
 import { describe, expect, test } from 'bun:test'
-import { judgeFailure } from '#features/receiving/bounces/judge.ts'
-import { bounceTypeOf, isRetriedUntilExpiry } from '#features/sending/delivery/bounce-category.ts'
+import { classifyFailure } from '#features/receiving/bounces/judge.ts'
+import { isRetriedUntilExpiry, toBounceType } from '#features/sending/delivery/bounce-category.ts'
 import { classifyReply } from '#features/sending/delivery/classify.ts'
-import { isAddressDead } from '#features/sending/delivery/dead-address.ts'
-import { judge } from '#features/sending/delivery/outcome.ts'
+import { isPermanentlyInvalid } from '#features/sending/delivery/dead-address.ts'
+import { toVerdict } from '#features/sending/delivery/outcome.ts'
 import { parseReply, REPLIES, type ReplyCase, SOURCES } from '#test/corpus/replies/replies.ts'
 
-const judged = ({ reply, stage }: ReplyCase) =>
+const classifyCase = ({ reply, stage }: ReplyCase) =>
   stage === 'connect'
     ? { category: classifyReply(reply, 'session'), isDead: false }
-    : { category: classifyReply(reply, stage), isDead: isAddressDead(reply, stage) }
+    : { category: classifyReply(reply, stage), isDead: isPermanentlyInvalid(reply, stage) }
 
-const byWho = Map.groupBy(REPLIES, ({ who }) => who)
+const casesByProvider = Map.groupBy(REPLIES, ({ who }) => who)
 
 describe('a reply means what its page says', () => {
   // Proves: status-23
-  test.each([...byWho.keys()])('%s', (who) => {
-    const cases = byWho.get(who) ?? []
-    const told = cases.map((each) => ({ text: each.text, ...judged(each) }))
+  test.each([...casesByProvider.keys()])('%s', (who) => {
+    const cases = casesByProvider.get(who) ?? []
+    const told = cases.map((each) => ({ text: each.text, ...classifyCase(each) }))
     expect(told).toEqual(cases.map(({ text, category, isDead }) => ({ text, category, isDead })))
   })
 })
@@ -29,26 +29,32 @@ test('the set has at least 206 replies, each with a source and once', () => {
   expect(new Set(REPLIES.map(({ who, stage, text }) => `${who} ${stage} ${text}`)).size).toBe(REPLIES.length)
 })
 
-const REFUSALS = REPLIES.filter(({ reply, stage }) => reply.code >= 500 && stage !== 'connect')
+const REJECTIONS = REPLIES.filter(({ reply, stage }) => reply.code >= 500 && stage !== 'connect')
 
 // Proves: status-24
 test('what is said of us is deferred, and hard is only what is said of the recipient', () => {
-  const ends = REFUSALS.map(({ text, reply, stage }) => {
-    const verdict = judge({ kind: 'refused', reply, phase: stage as 'mail' | 'rcpt' | 'data' | 'body' })
+  const ends = REJECTIONS.map(({ text, reply, stage }) => {
+    const verdict = toVerdict({ kind: 'refused', reply, phase: stage as 'mail' | 'rcpt' | 'data' | 'body' })
     return [text, verdict.kind === 'bounced' ? verdict.bounceType : verdict.kind]
   })
   expect(ends).toEqual(
-    REFUSALS.map(({ text, category }) => [text, isRetriedUntilExpiry(category) ? 'deferred' : bounceTypeOf(category)]),
+    REJECTIONS.map(({ text, category }) => [
+      text,
+      isRetriedUntilExpiry(category) ? 'deferred' : toBounceType(category),
+    ]),
   )
   expect(new Set(ends.map(([, end]) => end))).toEqual(new Set(['hard', 'soft', 'deferred']))
 })
 
 // Proves: status-24
 test('a report of a refusal means the same, and never suppresses an address that the reply itself does not', () => {
-  const told = REFUSALS.filter(({ stage }) => stage === 'rcpt' || stage === 'body').map(({ text, reply, stage }) => {
+  const told = REJECTIONS.filter(({ stage }) => stage === 'rcpt' || stage === 'body').map(({ text, reply, stage }) => {
     const command = stage === 'rcpt' ? 'RCPT TO command' : 'end of DATA command'
     const diagnostic = `host mx.receiver.test[192.0.2.9] said: ${reply.text} (in reply to ${command})`
-    const { bounceCategory, isAddressDead: isDead } = judgeFailure({ status: reply.enhanced ?? null, diagnostic })
+    const { bounceCategory, isPermanentlyInvalid: isDead } = classifyFailure({
+      status: reply.enhanced ?? null,
+      diagnostic,
+    })
     return { text, category: bounceCategory, isDead }
   })
   const wanted = new Map(REPLIES.map(({ text, category, isDead }) => [text, { text, category, isDead }]))
@@ -68,7 +74,7 @@ describe('a 5.1.1 that other words explain suppresses nobody', () => {
   })
   test.each([...new Set(OTHER.map(({ who }) => who))])('in the words of %s', (who) => {
     const texts = OTHER.filter((each) => each.who === who).map((each) => `550 5.1.1 ${wordsOf(each)}`)
-    expect(texts.filter((text) => isAddressDead(parseReply(text), 'rcpt'))).toEqual([])
+    expect(texts.filter((text) => isPermanentlyInvalid(parseReply(text), 'rcpt'))).toEqual([])
   })
 
   // Proves: suppress-8
@@ -97,9 +103,9 @@ describe('a 5.1.1 that other words explain suppresses nobody', () => {
     ['el', 'Το γραμματοκιβώτιο είναι γεμάτο'],
   ])('%s: %s', (_, words) => {
     for (const text of [`550 5.1.1 ${words}`, `550 5.1.1 <bob@receiver.test>: Recipient address rejected: ${words}`])
-      expect([text, isAddressDead(parseReply(text), 'rcpt')]).toEqual([text, false])
+      expect([text, isPermanentlyInvalid(parseReply(text), 'rcpt')]).toEqual([text, false])
     // The bytes of another encoding.
     const garbled = `550 5.1.1 ${words.replace(/[^\x00-\x7f]/g, '\ufffd')}`
-    expect([garbled, isAddressDead(parseReply(garbled), 'rcpt')]).toEqual([garbled, false])
+    expect([garbled, isPermanentlyInvalid(parseReply(garbled), 'rcpt')]).toEqual([garbled, false])
   })
 })

@@ -1,9 +1,9 @@
 import { expect, test } from 'bun:test'
 import { acceptEmail } from '#features/sending/accept/accept.ts'
-import { draftOf } from '#features/sending/accept/draft.ts'
-import { siteRestMs } from '#features/sending/delivery/outcome.ts'
+import { createDraft } from '#features/sending/accept/draft.ts'
+import { computeSiteBackoffMs } from '#features/sending/delivery/outcome.ts'
 import { Sites } from '#features/sending/delivery/sites.ts'
-import { eventsOfEmail } from '#features/sending/emails/read.ts'
+import { readEmailEvents } from '#features/sending/emails/read.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { hours, minutes, seconds } from '#platform/units.ts'
 import { createTestAccount, createTestApp, eventually } from '#test/support/app.ts'
@@ -11,7 +11,7 @@ import { startDnsServer } from '#test/support/dns-server.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 
 test('a site that lets nobody in is left alone ever longer, at most 15 minutes', () => {
-  expect([1, 2, 3, 4, 5, 6, 7, 20].map(siteRestMs)).toEqual([
+  expect([1, 2, 3, 4, 5, 6, 7, 20].map(computeSiteBackoffMs)).toEqual([
     seconds(30),
     minutes(1),
     minutes(2),
@@ -35,21 +35,21 @@ test('a site whose rest ended an hour ago is forgotten, and not before', () => {
   const visit = (name: string, isDown: boolean) => {
     const destination = { siteName: name, network: name }
     sites.acquireSlots(destination, 1, '1:x.test')
-    if (isDown) sites.rest(sites.of(name), 'down')
+    if (isDown) sites.backOff(sites.getSite(name), 'down')
     sites.releaseSlots(destination, 1, '1:x.test')
-    sites.forgetIdle(destination)
+    sites.evictIdle(destination)
   }
   visit('down.test', true)
   clock.advance(minutes(50))
   visit('up.test', false)
   // Its next rest is longer.
   visit('down.test', true)
-  expect(sites.of('down.test').failures).toBe(2)
+  expect(sites.getSite('down.test').failures).toBe(2)
   for (const wait of [minutes(50), minutes(50), hours(1)]) {
     clock.advance(wait)
     visit('up.test', false)
   }
-  expect(sites.of('down.test').failures).toBe(0)
+  expect(sites.getSite('down.test').failures).toBe(0)
 })
 
 // Proves: status-17
@@ -73,9 +73,9 @@ test('mail held by a rest of over a minute has one deferred event with reason an
     acceptEmail(
       app,
       actor,
-      draftOf(app, { from: 'ada@sender.test', to: 'bob@down.test', subject, text_body: 'x' }, undefined),
+      createDraft(app, { from: 'ada@sender.test', to: 'bob@down.test', subject, text_body: 'x' }, undefined),
     )
-  const events = (id: number) => eventsOfEmail(app, actor.accountId, id).map(({ type }) => type)
+  const events = (id: number) => readEmailEvents(app, actor.accountId, id).map(({ type }) => type)
   const deferrals = (id: number) => events(id).filter((type) => type === 'deferred').length
 
   // Three rests: 30 s, 1 minute, 2 minutes; each begins with one real attempt.
@@ -113,7 +113,7 @@ test('mail that is held and older than it may become bounces as expired, and is 
   app.db.run('UPDATE domains SET verified_at = 1')
   for (let n = 0; n < 60; n++) {
     const request = { from: 'ada@sender.test', to: `bob${n}@down.test`, subject: 'x', text_body: 'x' }
-    await acceptEmail(app, actor, draftOf(app, request, undefined))
+    await acceptEmail(app, actor, createDraft(app, request, undefined))
   }
   const open = () =>
     app.db.query<{ n: number }, []>('SELECT count(*) AS n FROM recipients WHERE next_at IS NOT NULL').get()?.n

@@ -20,21 +20,21 @@ const recipients = (flow: MailFlow) =>
     .map(({ status, ...row }) => ({ status: statusName(status), ...row }))
 
 /** Stops delivery and starts it anew on the same data, as the next process would. */
-async function startAgain(flow: MailFlow) {
+async function restart(flow: MailFlow) {
   const delivery = await startDelivery(flow.service.opened)
   return { delivery, [Symbol.asyncDispose]: () => delivery.stop() }
 }
 
 const stop = (flow: MailFlow): Promise<void> => flow.service.delivery?.stop() ?? Promise.resolve()
 
-const slow = (): Promise<never> => new Promise(() => undefined)
+const neverResolve = (): Promise<never> => new Promise(() => undefined)
 
 test.each([
-  ['the greeting', { greeting: slow }],
-  ['EHLO', { ehlo: slow }],
-  ['MAIL', { mail: slow }],
-  ['RCPT', { rcpt: slow }],
-  ['DATA', { data: slow }],
+  ['the greeting', { greeting: neverResolve }],
+  ['EHLO', { ehlo: neverResolve }],
+  ['MAIL', { mail: neverResolve }],
+  ['RCPT', { rcpt: neverResolve }],
+  ['DATA', { data: neverResolve }],
 ] as [string, SmtpScript][])(
   'stopped while the receiver is silent at %s, a message is queued without an attempt',
   async (_, script) => {
@@ -88,7 +88,7 @@ test('stopped at any moment, nothing stays claimed, and the next start sends eve
     expect(begunAfterStop).toEqual([])
     isStopped = false
   }
-  await using _again = await startAgain(flow)
+  await using _again = await restart(flow)
   await eventually(() => recipients(flow).every(({ status }) => status === 'sent'))
   const delivered = server.sessions.flatMap(({ messages, commands }) =>
     messages.length > 0 ? commands.filter((line) => line.startsWith('RCPT')) : [],
@@ -113,7 +113,7 @@ test('a begun message is waited for', async () => {
 
 test('a begun message that is not answered within a minute is uncertain', async () => {
   const clock = new ManualClock(START)
-  await using server = await startScriptedSmtp({ body: slow })
+  await using server = await startScriptedSmtp({ body: neverResolve })
   await using flow = await startMailFlow({ zone, clock, smtpPort: server.port })
   await flow.send({ to: 'bob@receiver.test' })
   await eventually(() => server.sessions[0]?.messages.length === 1)
@@ -126,7 +126,7 @@ test('a begun message that is not answered within a minute is uncertain', async 
   await stopped
   expect(clock.now() - START).toBeGreaterThanOrEqual(minutes(1))
   expect(recipients(flow)).toMatchObject([{ status: 'uncertain', attempts: 1, started: expect.any(Number) }])
-  await using _again = await startAgain(flow)
+  await using _again = await restart(flow)
   await flow.app.commit.barrier()
   expect(server.sessions).toHaveLength(1)
   expectBalanced(flow.service)
@@ -156,7 +156,7 @@ test.each([
   await stopped
   expect(recipients(flow)).toMatchObject([{ status: recovers ? 'sent' : 'processing', attempts: 1 }])
   if (!recovers) db.run('DROP TRIGGER refuse')
-  await using _again = await startAgain(flow)
+  await using _again = await restart(flow)
   expect(recipients(flow)).toMatchObject([{ status: recovers ? 'sent' : 'uncertain', attempts: 1 }])
   expect(server.sessions).toHaveLength(1)
   expectBalanced(flow.service)

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { statusName } from '#features/sending/queue/status.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
-import { dkimKeyContext } from '#features/setup/domains/sending.ts'
+import { toDkimKeyContext } from '#features/setup/domains/sending.ts'
 import { eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/books.ts'
 import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
@@ -132,7 +132,7 @@ test('a key that cannot be read fails its own mail only', async () => {
   const { uuid } = db.query<{ uuid: Uint8Array }, []>('SELECT uuid FROM domains').get() ?? { uuid: new Uint8Array() }
   const other = await createDomain(flow.app, flow.actor, 'other-sender.test')
   db.run('UPDATE domains SET verified_at = 1')
-  db.run('UPDATE domains SET dkim_private_key = ? WHERE uuid = ?', [keys.seal('no key', dkimKeyContext(uuid)), uuid])
+  db.run('UPDATE domains SET dkim_private_key = ? WHERE uuid = ?', [keys.seal('no key', toDkimKeyContext(uuid)), uuid])
   const bad = await flow.send({ to: 'a@receiver.test' })
   expect((await flow.settled(bad)).recipients).toMatchObject([{ status: 'failed', attempts: 1 }])
   const good = await flow.send({ to: 'b@receiver.test', from: `ada@${other.domain.domain}` })

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'bun:test'
 import { statusName } from '#features/sending/queue/status.ts'
 import { at } from '#test/support/api.ts'
-import { createEmailApi, type EmailApi, expectRefusal, NOW } from '#test/support/email-api.ts'
-import { claimTo } from '#test/support/lanes.ts'
+import { createEmailApi, type EmailApi, expectError, NOW } from '#test/support/email-api.ts'
+import { claimDueTo } from '#test/support/lanes.ts'
 
 const IN_AN_HOUR = new Date(NOW + 3_600_000).toISOString()
 const cancel = (emails: EmailApi, id: string, body?: unknown) => emails.api('POST', `/v1/emails/${id}/cancel`, body)
@@ -39,7 +39,7 @@ describe('404, and nothing changes, for an email that is', () => {
     await using emails = await createEmailApi()
     const { id } = await emails.accepted()
     const stored = emails.stored()
-    expectRefusal(await cancel(emails, id), 404, 'email_not_found')
+    expectError(await cancel(emails, id), 404, 'email_not_found')
     expect(emails.stored()).toEqual(stored)
     expect((await emails.detail(id))['status']).toBe('queued')
   })
@@ -50,7 +50,7 @@ describe('404, and nothing changes, for an email that is', () => {
     const { id } = await emails.accepted({ send_at: IN_AN_HOUR })
     await cancel(emails, id)
     const stored = emails.stored()
-    expectRefusal(await cancel(emails, id), 404, 'email_not_found')
+    expectError(await cancel(emails, id), 404, 'email_not_found')
     expect(emails.stored()).toEqual(stored)
   })
 })
@@ -67,7 +67,7 @@ test('needs the scope emails:send', async () => {
   await using emails = await createEmailApi()
   const { id } = await emails.accepted({ send_at: IN_AN_HOUR })
   const key = await emails.newKey(['emails:read'])
-  expectRefusal(await emails.api('POST', `/v1/emails/${id}/cancel`, undefined, { key }), 403, 'insufficient_scope')
+  expectError(await emails.api('POST', `/v1/emails/${id}/cancel`, undefined, { key }), 403, 'insufficient_scope')
 })
 
 test('of 20 parallel cancellations one wins, and the quota comes back once', async () => {
@@ -89,7 +89,7 @@ test('of a cancellation and the due time exactly one wins, whichever comes first
     clock.advance(60_000)
     const claim = () =>
       app.commit.write((tx) =>
-        claimTo(tx, `lane${round}.test`, {
+        claimDueTo(tx, `lane${round}.test`, {
           now: clock.now(),
           eventTime: app.eventTime(),
           limit: 10,
@@ -107,7 +107,7 @@ test('of a cancellation and the due time exactly one wins, whichever comes first
         ? { claimed: 0, status: 'cancelled', types: ['scheduled', 'cancelled'] }
         : { claimed: 1, status: 'processing', types: ['scheduled', 'queued'] },
     )
-    if (!isCancelled) expectRefusal(answer, 404, 'email_not_found')
+    if (!isCancelled) expectError(answer, 404, 'email_not_found')
     outcomes.add(isCancelled ? 'cancelled' : 'claimed')
   }
   expect([...outcomes].sort()).toEqual(['cancelled', 'claimed'])
@@ -130,9 +130,9 @@ test('an email of several lanes that is partly claimed cannot be cancelled any m
   const { id } = await emails.accepted({ to: ['a@one.test', 'b@two.test'], send_at: IN_AN_HOUR })
   clock.advance(3_600_000)
   await app.commit.write((tx) =>
-    claimTo(tx, 'one.test', { now: clock.now(), eventTime: app.eventTime(), limit: 10, retryAt: () => 0 }),
+    claimDueTo(tx, 'one.test', { now: clock.now(), eventTime: app.eventTime(), limit: 10, retryAt: () => 0 }),
   )
-  expectRefusal(await cancel(emails, id), 404, 'email_not_found')
+  expectError(await cancel(emails, id), 404, 'email_not_found')
   expect((await emails.detail(id))['status']).toBe('processing')
   expect(emails.used()).toBe(2)
   expect(at((await emails.api('GET', '/v1/emails?status=processing')).body, 'pagination', 'total')).toBe(1)

@@ -1,17 +1,17 @@
 import { describe, expect, test } from 'bun:test'
-import { monthOf, usedInMonth } from '#features/core/accounts/accounts.ts'
+import { monthOf, readMonthlyUsage } from '#features/core/accounts/accounts.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { acceptEmail } from '#features/sending/accept/accept.ts'
-import { draftOf } from '#features/sending/accept/draft.ts'
+import { createDraft } from '#features/sending/accept/draft.ts'
 import { deleteDomain, removeDeletedDomains } from '#features/sending/emails/delete-domain.ts'
 import { finishRecipient } from '#features/sending/queue/attempt-moves.ts'
 import { statusName } from '#features/sending/queue/status.ts'
 import { createDomain, listDomains } from '#features/setup/domains/domains.ts'
-import { signingDomain } from '#features/setup/domains/sending.ts'
+import { findSigningDomain } from '#features/setup/domains/sending.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { minutes } from '#platform/units.ts'
 import { createTestAccount, createTestApp, type TestApp } from '#test/support/app.ts'
-import { claimTo } from '#test/support/lanes.ts'
+import { claimDueTo } from '#test/support/lanes.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 
 interface MailTest extends AsyncDisposable {
@@ -51,7 +51,7 @@ async function startMailTest(): Promise<MailTest> {
         text_body: 'Hello.',
         ...(inMinutes !== undefined && { send_at: new Date(clock.now() + minutes(inMinutes)).toISOString() }),
       }
-      return (await acceptEmail(app, actor, draftOf(app, request, undefined))).response.id
+      return (await acceptEmail(app, actor, createDraft(app, request, undefined))).response.id
     },
     statuses() {
       const rows = app.db
@@ -59,7 +59,7 @@ async function startMailTest(): Promise<MailTest> {
         .all()
       return Object.fromEntries(rows.map((row) => [statusName(row.status), row.n]))
     },
-    used: () => usedInMonth(app.db, actor.accountId, monthOf(clock.now())),
+    used: () => readMonthlyUsage(app.db, actor.accountId, monthOf(clock.now())),
     actions: () =>
       app.db
         .query<{ action: string; actor_type: string }, []>('SELECT action, actor_type FROM audit_logs ORDER BY id')
@@ -72,7 +72,7 @@ async function startMailTest(): Promise<MailTest> {
 /** Claims what is due in the lane, as delivery does. */
 const claim = (t: MailTest) =>
   t.app.commit.write((tx) =>
-    claimTo(tx, 'receiver.test', {
+    claimDueTo(tx, 'receiver.test', {
       now: t.clock.now(),
       eventTime: t.clock.now(),
       limit: 10,
@@ -143,12 +143,12 @@ describe('a deleted domain', () => {
     await using t = await startMailTest()
     const { id, rowId } = await t.register('gone.example')
     const emailId = await t.send('a@gone.example')
-    const key = signingDomain(t.app.db, t.app.keys, rowId)
+    const key = findSigningDomain(t.app.db, t.app.keys, rowId)
     await deleteDomain(t.app, t.actor, id)
 
     const isKept = async () => {
       expect(await removeDeletedDomains(t.app)).toBe(0)
-      expect(signingDomain(t.app.db, t.app.keys, rowId)).toEqual(key)
+      expect(findSigningDomain(t.app.db, t.app.keys, rowId)).toEqual(key)
     }
     expect(key?.domain).toBe('gone.example')
     expect(t.statuses()).toEqual({ queued: 1 })
@@ -164,7 +164,7 @@ describe('a deleted domain', () => {
     await finish(second)
     expect(t.statuses()).toEqual({ sent: 1 })
     expect(await removeDeletedDomains(t.app)).toBe(1)
-    expect(signingDomain(t.app.db, t.app.keys, rowId)).toBeUndefined()
+    expect(findSigningDomain(t.app.db, t.app.keys, rowId)).toBeUndefined()
     expect(await removeDeletedDomains(t.app)).toBe(0)
   })
 

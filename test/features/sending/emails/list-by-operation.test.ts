@@ -3,8 +3,14 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { days, hours } from '#platform/units.ts'
 import { type ApiOptions, at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
-import { addContacts, broadcastEmails, newList, numbered, operationIn } from '#test/support/broadcasts.ts'
-import { createEmailApi, EMAIL, type EmailApi, expectRefusal, NOW } from '#test/support/email-api.ts'
+import {
+  addContacts,
+  createContacts,
+  newList,
+  readBroadcastEmails,
+  waitForOperation,
+} from '#test/support/broadcasts.ts'
+import { createEmailApi, EMAIL, type EmailApi, expectError, NOW } from '#test/support/email-api.ts'
 
 let emails: EmailApi
 let batch: string
@@ -19,7 +25,7 @@ const found = async (query: string): Promise<[string, unknown]> => {
 }
 
 beforeAll(async () => {
-  emails = await createEmailApi({ works: true, delivers: true, settings: { TASSIS_DELIVERY: 'capture' } })
+  emails = await createEmailApi({ runsTasks: true, delivers: true, settings: { TASSIS_DELIVERY: 'capture' } })
   await emails.accepted({ subject: 'alone' })
   const tomorrow = new Date(NOW + days(1)).toISOString()
   const answer = await emails.api('POST', '/v1/emails/batch', {
@@ -30,7 +36,7 @@ beforeAll(async () => {
   })
   batch = String(at(answer.body, 'operation_id'))
   const listId = await newList(emails, 'News')
-  await addContacts(emails.app, listId, [...numbered(6), { email: 'numberless@receiver.test' }])
+  await addContacts(emails.app, listId, [...createContacts(6), { email: 'numberless@receiver.test' }])
   emails.clock.advance(hours(1))
   const started = await emails.api('POST', '/v1/emails/broadcast', {
     contact_list_id: listId,
@@ -39,9 +45,11 @@ beforeAll(async () => {
     text_body: 'Hello',
   })
   broadcast = String(at(started.body, 'data', 'operation_id'))
-  await operationIn(emails, broadcast, 'done')
+  await waitForOperation(emails, broadcast, 'done')
   // Then all of them were begun with; some may not be over.
-  await eventually(() => broadcastEmails(emails.app).every(({ status }) => status === 'sent' || status === 'failed'))
+  await eventually(() =>
+    readBroadcastEmails(emails.app).every(({ status }) => status === 'sent' || status === 'failed'),
+  )
   emails.clock.advance(hours(1))
   await emails.accepted({ subject: 'late' })
 })
@@ -95,6 +103,6 @@ describe('the filter operation_id', () => {
   })
 
   test.each(['', 'news', '1', '01234567-89ab-7def-8123-456789abcde', "' OR 1=1 --"])('%j is no id: 422', async (id) => {
-    expectRefusal(await list(`operation_id=${encodeURIComponent(id)}`), 422, 'validation_failed', 'operation_id')
+    expectError(await list(`operation_id=${encodeURIComponent(id)}`), 422, 'validation_failed', 'operation_id')
   })
 })

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { STATUSES, statusCode } from '#features/sending/queue/status.ts'
 import { type ApiOptions, at } from '#test/support/api.ts'
-import { createEmailApi, EMAIL, type EmailApi, expectRefusal, NOW, UUID } from '#test/support/email-api.ts'
+import { createEmailApi, EMAIL, type EmailApi, expectError, NOW, UUID } from '#test/support/email-api.ts'
 
 const HOUR = 3_600_000
 const DAY = 24 * HOUR
@@ -87,7 +87,7 @@ describe('a list of five emails', () => {
     ['to_date=1773578000', 'to_date'],
     ['to_date=2026-03-15T25:00:00Z', 'to_date'],
   ] as const)
-    test(`${query} is a 422`, async () => expectRefusal(await list(emails, query), 422, 'validation_failed', field))
+    test(`${query} is a 422`, async () => expectError(await list(emails, query), 422, 'validation_failed', field))
 
   const ranges: readonly [query: string, subjects: string[]][] = [
     ['from_date=2026-03-15', ['5', '4', '3', '2', '1']],
@@ -121,7 +121,7 @@ describe('a list of five emails', () => {
   })
 
   test('needs the scope emails:read', async () => {
-    expectRefusal(await list(emails, '', { key: await emails.newKey(['emails:send']) }), 403, 'insufficient_scope')
+    expectError(await list(emails, '', { key: await emails.newKey(['emails:send']) }), 403, 'insufficient_scope')
     expect((await list(emails, '', { key: await emails.newKey(['emails:read']) })).status).toBe(200)
   })
 })
@@ -142,7 +142,7 @@ test('status filters by every status, and delivered means sent', async () => {
 })
 
 /** mulberry32: the same numbers for the same seed. */
-function randomOf(seed: number): () => number {
+function createRandom(seed: number): () => number {
   let state = seed
   return () => {
     state = (state + 0x6d2b79f5) | 0
@@ -154,7 +154,7 @@ function randomOf(seed: number): () => number {
 
 test('totals equal a recount of the rows, whatever happened over two days and whatever the range', async () => {
   await using emails = await createEmailApi()
-  const random = randomOf(20_260_315)
+  const random = createRandom(20_260_315)
   const below = (n: number) => Math.floor(random() * n)
   const other = await emails.newAccount()
   await emails.addDomain(other, 'other.test')

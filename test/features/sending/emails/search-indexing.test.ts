@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { App } from '#features/core/app/app.ts'
 import { searchEmails } from '#features/sending/emails/search-list.ts'
-import { anonymiseRecipients, emptyEmail } from '#features/sending/queue/erase.ts'
-import { deleteEmail, oldEmail } from '#features/sending/queue/retire.ts'
+import { anonymiseRecipients, eraseEmailContent } from '#features/sending/queue/erase.ts'
+import { deleteEmail, findOldEmail } from '#features/sending/queue/retire.ts'
 import { ANY_TIME, indexPendingEmails } from '#features/sending/queue/search.ts'
 import { statusCode } from '#features/sending/queue/status.ts'
 import { insufficientStorage } from '#platform/errors.ts'
@@ -15,7 +15,7 @@ import { createTestApp, eventually } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/books.ts'
 import { createEmailApi, EMAIL, type EmailApi } from '#test/support/email-api.ts'
 
-const found = async (emails: EmailApi, query: Record<string, string>) => {
+const searchSubjects = async (emails: EmailApi, query: Record<string, string>) => {
   const { body } = await emails.api('GET', `/v1/emails?${new URLSearchParams(query)}`)
   const subjects = (at(body, 'data') as { subject: string }[]).map(({ subject }) => subject)
   expect(at(body, 'pagination', 'total')).toBe(subjects.length)
@@ -33,13 +33,13 @@ const accept = async (emails: EmailApi, ...subjects: readonly string[]) => {
 }
 
 /** As if each email had been delivered: with nobody who is still to get it. */
-const endAll = ({ app }: EmailApi) =>
+const endAllMail = ({ app }: EmailApi) =>
   app.db.run(`UPDATE recipients SET status = ${statusCode('cancelled')}, lane = NULL, next_at = NULL`)
 
 const remove = ({ app }: EmailApi, ...ids: readonly number[]) =>
   app.commit.write((tx) => {
     for (const id of ids) {
-      const email = oldEmail(app.db, id)
+      const email = findOldEmail(app.db, id)
       if (email) deleteEmail(app, tx, email)
     }
   })
@@ -76,14 +76,14 @@ test('acceptance does not write into the index, and a search directly after the 
   await using emails = await createEmailApi()
   await accept(emails, 'one', 'two')
   expect(indexed(emails.app)).toEqual([])
-  expect(await found(emails, { to: EMAIL.to })).toEqual(['two', 'one'])
+  expect(await searchSubjects(emails, { to: EMAIL.to })).toEqual(['two', 'one'])
   expect(indexed(emails.app)).toEqual([1, 2])
   await accept(emails, 'three')
-  expect(await found(emails, { to: EMAIL.to, status: 'queued' })).toEqual(['three', 'two', 'one'])
+  expect(await searchSubjects(emails, { to: EMAIL.to, status: 'queued' })).toEqual(['three', 'two', 'one'])
 })
 
 test('a service indexes emails a second after they were accepted, until none is pending', async () => {
-  await using emails = await createEmailApi({ works: true })
+  await using emails = await createEmailApi({ runsTasks: true })
   const { app, clock } = emails
   for (const [index, subjects] of [
     ['one', 'two'],
@@ -134,7 +134,7 @@ test('emails that were pending at the death of the process are indexed by the ne
   const dataDir = mkdtempSync(join(tmpdir(), 'tassis-killed-'))
   try {
     cpSync(emails.dataDir, dataDir, { recursive: true })
-    await using restarted = await createTestApp({ dataDir, works: true })
+    await using restarted = await createTestApp({ dataDir, runsTasks: true })
     expectBalanced(restarted)
     await eventually(() => indexed(restarted.app).length === 3)
     expectBalanced(restarted)
@@ -156,7 +156,7 @@ test('a batch that fails leaves its emails pending', async () => {
   await expect(indexPendingEmails(app)).rejects.toThrow()
   expect(indexed(app)).toEqual([])
   app.commit.writeFromReserve = write
-  expect(await found(emails, { subject: 'one' })).toEqual(['one'])
+  expect(await searchSubjects(emails, { subject: 'one' })).toEqual(['one'])
 })
 
 test('while nothing can be stored a search finds what is in the index', async () => {
@@ -181,17 +181,17 @@ test('a pending email that is erased is indexed as it is then', async () => {
   await indexPendingEmails(emails.app)
   await emails.accepted({ subject: 'secret', to: 'zebra@x.test' })
   const { app } = emails
-  endAll(emails)
+  endAllMail(emails)
   await app.commit.write((tx) => {
     expect(anonymiseRecipients(tx, 2, (address) => address === 'zebra@x.test').isAll).toBe(true)
-    expect(emptyEmail(app, tx, 2)).toBe(true)
+    expect(eraseEmailContent(app, tx, 2)).toBe(true)
   })
   expect(indexed(app)).toEqual([1])
   await indexPendingEmails(app)
   expect(indexed(app)).toEqual([1, 2])
-  expect(await found(emails, { to: 'zebra@x.test' })).toEqual([])
-  expect(await found(emails, { subject: 'secret' })).toEqual([])
-  expect(await found(emails, { from: EMAIL.from })).toEqual(['', 'kept'])
+  expect(await searchSubjects(emails, { to: 'zebra@x.test' })).toEqual([])
+  expect(await searchSubjects(emails, { subject: 'secret' })).toEqual([])
+  expect(await searchSubjects(emails, { from: EMAIL.from })).toEqual(['', 'kept'])
 })
 
 test('pending and indexed emails can be deleted in any order, and the index follows', async () => {
@@ -200,7 +200,7 @@ test('pending and indexed emails can be deleted in any order, and the index foll
   await accept(emails, '1', '2', '3')
   await indexPendingEmails(app)
   await accept(emails, '4', '5', '6')
-  endAll(emails)
+  endAllMail(emails)
   await remove(emails, 3, 4)
   expect(indexed(app)).toEqual([1, 2])
   await remove(emails, 6)
@@ -212,6 +212,6 @@ test('pending and indexed emails can be deleted in any order, and the index foll
   await remove(emails, 7)
   await indexPendingEmails(app)
   await accept(emails, '8')
-  expect(await found(emails, { to: EMAIL.to })).toEqual(['8'])
+  expect(await searchSubjects(emails, { to: EMAIL.to })).toEqual(['8'])
   expect(indexed(app)).toEqual([8])
 })

@@ -2,19 +2,19 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { deleteEmail, oldEmail } from '#features/sending/queue/retire.ts'
+import { deleteEmail, findOldEmail } from '#features/sending/queue/retire.ts'
 import { indexPendingEmails, reindexEmail } from '#features/sending/queue/search.ts'
 import { statusCode } from '#features/sending/queue/status.ts'
 import { days } from '#platform/units.ts'
 import { type ApiOptions, at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
-import { createEmailApi, EMAIL, type EmailApi, expectRefusal, NOW, VERIFIED } from '#test/support/email-api.ts'
+import { createEmailApi, EMAIL, type EmailApi, expectError, NOW, VERIFIED } from '#test/support/email-api.ts'
 
 const HOUR = 3_600_000
 
 const list = (emails: EmailApi, query: Record<string, string>, options?: ApiOptions) =>
   emails.api('GET', `/v1/emails?${new URLSearchParams(query)}`, undefined, options)
-const found = async (emails: EmailApi, query: Record<string, string>, options?: ApiOptions) => {
+const searchSubjects = async (emails: EmailApi, query: Record<string, string>, options?: ApiOptions) => {
   const { body } = await list(emails, query, options)
   const subjects = (at(body, 'data') as { subject: string }[]).map(({ subject }) => subject)
   expect(at(body, 'pagination', 'total')).toBe(subjects.length)
@@ -84,24 +84,24 @@ describe('among five emails', () => {
   ]
   // Proves: email-1
   test.each(cases)('%j finds %j', async (query, subjects) => {
-    expect(await found(emails, query)).toEqual(subjects)
+    expect(await searchSubjects(emails, query)).toEqual(subjects)
   })
 
   // Proves: email-1
   test('a Message-ID finds its email, with or without angle brackets, if everything else holds too', async () => {
-    expect(await found(emails, { message_id: messageId })).toEqual([NEWS])
-    expect(await found(emails, { message_id: messageId.slice(1, -1), status: 'queued', tag: 'Invoice' })).toEqual([
-      NEWS,
-    ])
-    expect(await found(emails, { message_id: messageId, subject: 'invoice' })).toEqual([])
-    expect(await found(emails, { message_id: messageId, to_date: '2026-03-15T12:30:00Z' })).toEqual([])
+    expect(await searchSubjects(emails, { message_id: messageId })).toEqual([NEWS])
+    expect(
+      await searchSubjects(emails, { message_id: messageId.slice(1, -1), status: 'queued', tag: 'Invoice' }),
+    ).toEqual([NEWS])
+    expect(await searchSubjects(emails, { message_id: messageId, subject: 'invoice' })).toEqual([])
+    expect(await searchSubjects(emails, { message_id: messageId, to_date: '2026-03-15T12:30:00Z' })).toEqual([])
   })
 
   // Proves: email-1
   test('of another account nothing is found', async () => {
     const key = await emails.newKey([], await emails.newAccount())
     for (const query of [{ to: 'bob@receiver.test' }, { subject: 'invoice' }, { message_id: messageId }])
-      expect(await found(emails, query, { key })).toEqual([])
+      expect(await searchSubjects(emails, query, { key })).toEqual([])
   })
 
   // Proves: email-1
@@ -117,7 +117,7 @@ describe('among five emails', () => {
     [{ stream: 'nope' }, 'stream'],
     [{ to: 'a@b.test', status: 'SENT' }, 'status'],
   ])('%j is a 422', async (query, field) => {
-    expectRefusal(await list(emails, query as Record<string, string>), 422, 'validation_failed', field)
+    expectError(await list(emails, query as Record<string, string>), 422, 'validation_failed', field)
   })
 })
 
@@ -193,7 +193,10 @@ describe('of 30 emails of which the tenth was sent under a clock that was 40 day
   ])('%s are found', async (_, dates, numbers) => {
     for (const filter of [{}, { status: 'queued' }])
       expect(
-        await found(emails, { subject: 'mail', per_page: '50', ...filter, ...dates } as Record<string, string>),
+        await searchSubjects(emails, { subject: 'mail', per_page: '50', ...filter, ...dates } as Record<
+          string,
+          string
+        >),
       ).toEqual(mails(...numbers))
   })
 
@@ -213,9 +216,9 @@ describe('of 30 emails of which the tenth was sent under a clock that was 40 day
 
   test('a Message-ID finds it by its own date only', async () => {
     const message_id = `<${ids[9]}@${VERIFIED}>`
-    expect(await found(emails, { message_id })).toEqual(mails(10))
-    expect(await found(emails, { message_id, to_date: timeAfter(30) })).toEqual([])
-    expect(await found(emails, { message_id, from_date: timeAfter(31) })).toEqual(mails(10))
+    expect(await searchSubjects(emails, { message_id })).toEqual(mails(10))
+    expect(await searchSubjects(emails, { message_id, to_date: timeAfter(30) })).toEqual([])
+    expect(await searchSubjects(emails, { message_id, from_date: timeAfter(31) })).toEqual(mails(10))
   })
 })
 
@@ -244,17 +247,17 @@ test('what is indexed behind a send is what reindexing reads from its rows', asy
 })
 
 test('an email that is removed or erased is found no more, and its words go from the files', async () => {
-  await using emails = await createEmailApi({ works: true })
+  await using emails = await createEmailApi({ runsTasks: true })
   await emails.accepted({ to: 'zebra@x.test', subject: 'zebrasecret one' })
   await emails.accepted({ to: ['zebra@x.test', 'bob@receiver.test'], subject: 'two' })
   await emails.accepted({ subject: 'three' })
   const { app } = emails
   app.db.run(`UPDATE recipients SET status = ${statusCode('cancelled')}, lane = NULL, next_at = NULL`)
   await app.commit.write((tx) => {
-    const third = oldEmail(app.db, 3)
+    const third = findOldEmail(app.db, 3)
     if (third) deleteEmail(app, tx, third)
   })
-  expect(await found(emails, { subject: 'three' })).toEqual([])
+  expect(await searchSubjects(emails, { subject: 'three' })).toEqual([])
   const erased = await emails.api('DELETE', '/v1/gdpr/erase?email=zebra@x.test')
   const id = at(erased.body, 'operation_id')
   await eventually(async () => {
@@ -262,10 +265,10 @@ test('an email that is removed or erased is found no more, and its words go from
     const { body } = await emails.api('GET', `/v1/operations/${id}`)
     return at(body, 'data', 'status') === 'completed' || undefined
   })
-  expect(await found(emails, { to: 'zebra@x.test' })).toEqual([])
-  expect(await found(emails, { subject: 'zebrasecret' })).toEqual([])
+  expect(await searchSubjects(emails, { to: 'zebra@x.test' })).toEqual([])
+  expect(await searchSubjects(emails, { subject: 'zebrasecret' })).toEqual([])
   await app.scrubFiles()
-  await app.commit.alone((db) => void db.query('PRAGMA wal_checkpoint(TRUNCATE)').all())
+  await app.commit.runExclusive((db) => void db.query('PRAGMA wal_checkpoint(TRUNCATE)').all())
   const file = readFileSync(join(emails.dataDir, 'tassis.db'), 'latin1')
   for (const word of ['zebrasecr', Buffer.from('zebra@x').toString('hex')]) expect(file).not.toContain(word)
 })
@@ -294,11 +297,6 @@ test('totals of a search end at 10,001, and its pages beyond the first 10,000 ro
   const next = await list(emails, { from: EMAIL.from, per_page: '100', cursor })
   expect((at(next.body, 'data') as unknown[]).length).toBe(100)
   expect(at(next.body, 'pagination', 'next_cursor')).toBeDefined()
-  expectRefusal(
-    await list(emails, { from: EMAIL.from, per_page: '100', page: '102' }),
-    422,
-    'validation_failed',
-    'page',
-  )
+  expectError(await list(emails, { from: EMAIL.from, per_page: '100', page: '102' }), 422, 'validation_failed', 'page')
   expect(at((await list(emails, { to: EMAIL.to, per_page: '100', page: '102' })).body, 'data')).toEqual([])
 })

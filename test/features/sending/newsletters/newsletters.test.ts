@@ -4,10 +4,16 @@ import { sendNewsletter } from '#features/sending/newsletters/send.ts'
 import { finishRecipient } from '#features/sending/queue/attempt-moves.ts'
 import { claimDue } from '#features/sending/queue/queue.ts'
 import { hours } from '#platform/units.ts'
-import { type ApiAnswer, at } from '#test/support/api.ts'
+import { type ApiResponse, at } from '#test/support/api.ts'
 import { createTestAccount, eventually } from '#test/support/app.ts'
-import { addContacts, broadcastEmails, newList, numbered, operationIn } from '#test/support/broadcasts.ts'
-import { createEmailApi, type EmailApi, expectRefusal, NOW, UUID } from '#test/support/email-api.ts'
+import {
+  addContacts,
+  createContacts,
+  newList,
+  readBroadcastEmails,
+  waitForOperation,
+} from '#test/support/broadcasts.ts'
+import { createEmailApi, type EmailApi, expectError, NOW, UUID } from '#test/support/email-api.ts'
 
 type Json = Record<string, unknown>
 
@@ -16,7 +22,7 @@ let list: string
 beforeAll(async () => {
   service = await createEmailApi()
   list = await newList(service, 'News')
-  await addContacts(service.app, list, numbered(2))
+  await addContacts(service.app, list, createContacts(2))
 })
 afterAll(() => service[Symbol.asyncDispose]())
 
@@ -33,25 +39,26 @@ const NOTHING: NewsletterChange = {
 }
 const UNKNOWN = '01234567-89ab-7def-8123-456789abcdef'
 
-const post = (request: Json = {}, of: EmailApi = service, listId = list): Promise<ApiAnswer> =>
-  of.api('POST', '/v1/newsletters', { list_id: listId, ...NEWS, ...request })
+const post = (request: Json = {}, target: EmailApi = service, listId = list): Promise<ApiResponse> =>
+  target.api('POST', '/v1/newsletters', { list_id: listId, ...NEWS, ...request })
 /** Id of a draft. */
-const drafted = async (request: Json = {}, of: EmailApi = service, listId = list): Promise<string> => {
-  const answer = await post(request, of, listId)
+const createDraft = async (request: Json = {}, target: EmailApi = service, listId = list): Promise<string> => {
+  const answer = await post(request, target, listId)
   if (answer.status !== 201) throw new Error(`refused: ${JSON.stringify(answer.body)}`)
   return String(at(answer.body, 'data', 'id'))
 }
-const get = async (id: string, of: EmailApi = service): Promise<Json> =>
-  at((await of.api('GET', `/v1/newsletters/${id}`)).body, 'data') as Json
-const put = (id: string, change: Json, of: EmailApi = service) => of.api('PUT', `/v1/newsletters/${id}`, change)
-const send = (id: string, body: Json = {}, of: EmailApi = service) => of.api('POST', `/v1/newsletters/${id}/send`, body)
-const operationOfAnswer = (answer: ApiAnswer) => String(at(answer.body, 'data', 'operation_id'))
+const get = async (id: string, target: EmailApi = service): Promise<Json> =>
+  at((await target.api('GET', `/v1/newsletters/${id}`)).body, 'data') as Json
+const put = (id: string, change: Json, target: EmailApi = service) => target.api('PUT', `/v1/newsletters/${id}`, change)
+const send = (id: string, body: Json = {}, target: EmailApi = service) =>
+  target.api('POST', `/v1/newsletters/${id}/send`, body)
+const readOperationId = (answer: ApiResponse) => String(at(answer.body, 'data', 'operation_id'))
 
 /** A service of its own whose broadcasts go on, with a list of some contacts. */
-async function working(contacts = 3): Promise<{ own: EmailApi; listId: string }> {
-  const own = await createEmailApi({ works: true, delivers: true, settings: { TASSIS_DELIVERY: 'capture' } })
+async function startService(contacts = 3): Promise<{ own: EmailApi; listId: string }> {
+  const own = await createEmailApi({ runsTasks: true, delivers: true, settings: { TASSIS_DELIVERY: 'capture' } })
   const listId = await newList(own, 'News')
-  await addContacts(own.app, listId, numbered(contacts))
+  await addContacts(own.app, listId, createContacts(contacts))
   return { own, listId }
 }
 /** What delivery does when a receiver takes the mail of one recipient who waits. */
@@ -63,7 +70,7 @@ const sendOne = ({ commit, eventTime, db }: EmailApi['app']): Promise<void> =>
     if (!claimed) throw new Error('nobody waits')
     finishRecipient(tx, { ...claimed, now }, { status: 'sent' })
   })
-const inAnHour = (of: EmailApi) => new Date(of.clock.now() + hours(1)).toISOString()
+const inAnHour = (target: EmailApi) => new Date(target.clock.now() + hours(1)).toISOString()
 
 describe('a draft', () => {
   // Proves: broadcast-3
@@ -98,7 +105,7 @@ describe('a draft', () => {
   // Proves: broadcast-3
   test('keeps what a PUT leaves out, and loses what it sets to null', async () => {
     const template = await service.api('POST', '/v1/templates', { alias: 'put', name: 'x', subject: 'x' })
-    const id = await drafted({ html_body: '<p>Hi</p>', template_data: { a: 1 }, reply_to: 'answers@sender.test' })
+    const id = await createDraft({ html_body: '<p>Hi</p>', template_data: { a: 1 }, reply_to: 'answers@sender.test' })
     const before = await get(id)
     const otherList = await newList(service, 'Other')
     const change = {
@@ -112,7 +119,7 @@ describe('a draft', () => {
     const answer = await put(id, change)
     expect([answer.status, at(answer.body, 'data')]).toEqual([200, { ...before, ...change, template_data: null }])
     expect(await get(id)).toEqual(at(answer.body, 'data') as Json)
-    expectRefusal(await put(id, {}), 422, 'validation_failed', 'body')
+    expectError(await put(id, {}), 422, 'validation_failed', 'body')
   })
 
   const wrong: [string, Json, number, string, ...string[]][] = [
@@ -132,41 +139,37 @@ describe('a draft', () => {
   ]
   // Proves: send-18
   test.each(wrong)('is refused with %s, at POST and at PUT', async (_, request, status, code, ...fields) => {
-    const id = await drafted()
+    const id = await createDraft()
     const before = service.stored()
-    expectRefusal(await post(request), status, code, ...fields)
-    expectRefusal(await put(id, request), status, code, ...fields)
+    expectError(await post(request), status, code, ...fields)
+    expectError(await put(id, request), status, code, ...fields)
     expect(service.stored()).toEqual(before)
   })
 
   test('is not seen, changed, deleted or sent by another account, whose list and template it cannot have', async () => {
     const other = await service.newAccount()
     const key = await service.newKey([], other)
-    const id = await drafted()
+    const id = await createDraft()
     for (const [method, path, body] of [
       ['GET', '', undefined],
       ['PUT', '', { subject: 'Theirs' }],
       ['DELETE', '', undefined],
       ['POST', '/send', {}],
     ] as const)
-      expectRefusal(
-        await service.api(method, `/v1/newsletters/${id}${path}`, body, { key }),
-        404,
-        'newsletter_not_found',
-      )
+      expectError(await service.api(method, `/v1/newsletters/${id}${path}`, body, { key }), 404, 'newsletter_not_found')
     const theirList = await newList(service, 'Theirs', key)
     const theirs = { alias: 'theirs', name: 'x', subject: 'x' }
     const template = at((await service.api('POST', '/v1/templates', theirs, { key })).body, 'data', 'id')
-    expectRefusal(await put(id, { list_id: theirList }), 404, 'contact_list_not_found')
-    expectRefusal(await put(id, { template_id: template }), 422, 'template_not_found', 'template_id')
+    expectError(await put(id, { list_id: theirList }), 404, 'contact_list_not_found')
+    expectError(await put(id, { template_id: template }), 422, 'template_not_found', 'template_id')
     expect((await get(id))['status']).toBe('draft')
   })
 
   // Proves: broadcast-3
   test('is deleted for good', async () => {
-    const id = await drafted()
+    const id = await createDraft()
     expect((await service.api('DELETE', `/v1/newsletters/${id}`)).status).toBe(204)
-    expectRefusal(await service.api('GET', `/v1/newsletters/${id}`), 404, 'newsletter_not_found')
+    expectError(await service.api('GET', `/v1/newsletters/${id}`), 404, 'newsletter_not_found')
   })
 })
 
@@ -175,7 +178,8 @@ test('the list has limit and offset, newest first, and leaves out bodies of more
   await using own = await createEmailApi()
   const listId = await newList(own, 'News')
   const ids: string[] = []
-  for (const text_body of ['first', 'x'.repeat(65_537), 'third']) ids.unshift(await drafted({ text_body }, own, listId))
+  for (const text_body of ['first', 'x'.repeat(65_537), 'third'])
+    ids.unshift(await createDraft({ text_body }, own, listId))
   const page = async (query: string) => (await own.api('GET', `/v1/newsletters${query}`)).body
   expect(await page('?limit=2&offset=1')).toEqual({
     data: [
@@ -184,15 +188,15 @@ test('the list has limit and offset, newest first, and leaves out bodies of more
     ],
     pagination: { page: 1, per_page: 2, total: 3, total_pages: 2 },
   })
-  expectRefusal(await own.api('GET', '/v1/newsletters?limit=0'), 422, 'validation_failed', 'limit')
+  expectError(await own.api('GET', '/v1/newsletters?limit=0'), 422, 'validation_failed', 'limit')
 })
 
 describe('sending', () => {
   // Proves: operation-5, broadcast-4
   test('answers with an operation, and its status follows that to the end', async () => {
-    const { own, listId } = await working()
+    const { own, listId } = await startService()
     await using _ = own
-    const id = await drafted({}, own, listId)
+    const id = await createDraft({}, own, listId)
     own.clock.advance(1000)
     const answer = await send(id, {}, own)
     expect({ status: answer.status, body: answer.body }).toEqual({
@@ -205,57 +209,61 @@ describe('sending', () => {
         },
       },
     })
-    await operationIn(own, operationOfAnswer(answer), 'done')
-    expect(broadcastEmails(own.app)).toHaveLength(3)
+    await waitForOperation(own, readOperationId(answer), 'done')
+    expect(readBroadcastEmails(own.app)).toHaveLength(3)
     const now = new Date(own.clock.now()).toISOString()
     expect(await get(id, own)).toMatchObject({
       status: 'sent',
-      operation_id: operationOfAnswer(answer),
+      operation_id: readOperationId(answer),
       scheduled_at: null,
       sent_at: now,
       total_recipients: 3,
       updated_at: now,
     })
-    expect(broadcastEmails(own.app).map(({ subject }) => subject)).toEqual(['News for 1', 'News for 2', 'News for 3'])
+    expect(readBroadcastEmails(own.app).map(({ subject }) => subject)).toEqual([
+      'News for 1',
+      'News for 2',
+      'News for 3',
+    ])
     const operations = at((await own.api('GET', '/v1/operations')).body, 'data') as Json[]
     expect(operations.map(({ operation_type }) => operation_type)).toEqual(['newsletter_send'])
     const audited = at((await own.api('GET', '/v1/audit-logs')).body, 'data', 0)
     expect(audited).toMatchObject({
       action: 'newsletter.started',
       resource_id: id,
-      metadata: { operation_id: operationOfAnswer(answer), total_recipients: 3 },
+      metadata: { operation_id: readOperationId(answer), total_recipients: 3 },
     })
   })
 
   // Proves: broadcast-6
   test('later: it is scheduled until then', async () => {
-    const { own, listId } = await working()
+    const { own, listId } = await startService()
     await using _ = own
-    const id = await drafted({}, own, listId)
+    const id = await createDraft({}, own, listId)
     const send_at = inAnHour(own)
     const answer = await send(id, { send_at }, own)
     expect(await get(id, own)).toMatchObject({ status: 'scheduled', scheduled_at: send_at, sent_at: null })
     own.clock.advance(hours(1))
-    await operationIn(own, operationOfAnswer(answer), 'done')
+    await waitForOperation(own, readOperationId(answer), 'done')
     expect(await get(id, own)).toMatchObject({ status: 'sent', scheduled_at: send_at, sent_at: send_at })
   })
 
   test('of nobody makes it sent', async () => {
     const empty = await newList(service, 'Empty')
-    const id = await drafted({}, service, empty)
+    const id = await createDraft({}, service, empty)
     expect(at((await send(id)).body, 'data', 'total_recipients')).toBe(0)
     expect(await get(id)).toMatchObject({ status: 'sent', total_recipients: 0, sent_at: expect.any(String) })
   })
 
   test('takes the bodies that it lacks from its template as that is then, and its own where it has one', async () => {
-    const { own, listId } = await working(1)
+    const { own, listId } = await startService(1)
     await using _ = own
     const template = { alias: 'news', name: 'x', subject: 'Not this', html_body: '<p>old</p>', text_body: 'Not this' }
     const templateId = at((await own.api('POST', '/v1/templates', template)).body, 'data', 'id')
     const data = { template_id: templateId, template_data: { season: 'spring' }, reply_to: 'answers@sender.test' }
-    const id = await drafted({ ...data, text_body: 'Own {{ season }}' }, own, listId)
+    const id = await createDraft({ ...data, text_body: 'Own {{ season }}' }, own, listId)
     await own.api('PUT', `/v1/templates/${templateId}`, { html_body: '<p>{{ season }}</p>' })
-    await operationIn(own, operationOfAnswer(await send(id, {}, own)), 'done')
+    await waitForOperation(own, readOperationId(await send(id, {}, own)), 'done')
     const row = at((await own.api('GET', '/v1/emails')).body, 'data', 0, 'id')
     expect(await own.detail(row)).toMatchObject({
       subject: 'News for 1',
@@ -272,21 +280,21 @@ describe('sending', () => {
     const templateId = at((await service.api('POST', '/v1/templates', template)).body, 'data', 'id')
     const domain = at((await service.api('POST', '/v1/domains', { domain: 'gone.test' })).body, 'data', 'id')
     const drafts = await Promise.all([
-      drafted({ text_body: null }),
-      drafted({}, service, gone),
-      drafted({ template_id: templateId }),
-      drafted({ from_address: 'ada@gone.test' }),
-      drafted(),
+      createDraft({ text_body: null }),
+      createDraft({}, service, gone),
+      createDraft({ template_id: templateId }),
+      createDraft({ from_address: 'ada@gone.test' }),
+      createDraft(),
     ])
     await service.api('DELETE', `/v1/contact-lists/${gone}`)
     await service.api('DELETE', `/v1/templates/${templateId}`)
     await service.api('DELETE', `/v1/domains/${domain}`)
     const [noBody = '', noList = '', noTemplate = '', noDomain = '', fine = ''] = drafts
-    expectRefusal(await send(noBody), 422, 'validation_failed', 'text_body')
-    expectRefusal(await send(noList), 422, 'contact_list_not_found', 'list_id')
-    expectRefusal(await send(noTemplate), 422, 'template_not_found', 'template_id')
-    expectRefusal(await send(noDomain), 422, 'domain_not_found', 'from_address')
-    expectRefusal(await send(fine, { send_at: '2020-01-01T00:00:00Z' }), 422, 'invalid_send_at', 'send_at')
+    expectError(await send(noBody), 422, 'validation_failed', 'text_body')
+    expectError(await send(noList), 422, 'contact_list_not_found', 'list_id')
+    expectError(await send(noTemplate), 422, 'template_not_found', 'template_id')
+    expectError(await send(noDomain), 422, 'domain_not_found', 'from_address')
+    expectError(await send(fine, { send_at: '2020-01-01T00:00:00Z' }), 422, 'invalid_send_at', 'send_at')
     for (const id of drafts) expect(await get(id)).toMatchObject({ status: 'draft', operation_id: null })
     // Named still, so that it can be seen what is gone.
     expect(await get(noList)).toMatchObject({ list_id: gone })
@@ -294,35 +302,35 @@ describe('sending', () => {
   })
 
   test('from a domain that was verified and has lost its records for good is a 422; it stays a draft', async () => {
-    const { own, listId } = await working()
+    const { own, listId } = await startService()
     await using _ = own
-    const id = await drafted({}, own, listId)
+    const id = await createDraft({}, own, listId)
     own.app.db.run('UPDATE domains SET verified_at = NULL, records_lost_at = 1')
-    expectRefusal(await send(id, {}, own), 422, 'domain_not_verified', 'from')
+    expectError(await send(id, {}, own), 422, 'domain_not_verified', 'from')
     expect(await get(id, own)).toMatchObject({ status: 'draft', operation_id: null })
   })
 
   // Proves: broadcast-4
   test('twice at once is one 202 and one 409, and nothing is doubled', async () => {
-    const { own, listId } = await working(50)
+    const { own, listId } = await startService(50)
     await using _ = own
-    const id = await drafted({}, own, listId)
+    const id = await createDraft({}, own, listId)
     const answers = await Promise.all([send(id, {}, own), send(id, {}, own)])
     expect(answers.map(({ status }) => status).sort()).toEqual([202, 409])
     const refused = answers.find(({ status }) => status === 409)
-    if (refused) expectRefusal(refused, 409, 'newsletter_not_draft')
+    if (refused) expectError(refused, 409, 'newsletter_not_draft')
     await eventually(async () => (await get(id, own))['status'] === 'sent')
     await eventually(() => own.stored()['broadcasts'] === 1)
-    expect([broadcastEmails(own.app).length, own.stored()['broadcasts'], own.stored()['operations']]).toEqual([
+    expect([readBroadcastEmails(own.app).length, own.stored()['broadcasts'], own.stored()['operations']]).toEqual([
       50, 1, 1,
     ])
   })
 
   test('is a 409 when it was changed while its recipients were fixed; then it stays the draft that it has become', async () => {
-    const { own, listId } = await working()
+    const { own, listId } = await startService()
     await using _ = own
     const { app, actor } = own
-    const id = await drafted({}, own, listId)
+    const id = await createDraft({}, own, listId)
     // It is read in the first call and changed by the second, whose one commit comes before the last of the first.
     const sending = sendNewsletter(app, actor, id, { sendAt: undefined, admit: () => undefined })
     const changing = changeNewsletter(app, actor, id, { ...NOTHING, subject: 'Changed' })
@@ -340,7 +348,7 @@ describe('sending', () => {
     await own.addDomain(actor, 'limited.test')
     const key = await own.newKey([], actor)
     const listId = await newList(own, 'News', key)
-    await addContacts(own.app, listId, numbered(2))
+    await addContacts(own.app, listId, createContacts(2))
     const draft = { list_id: listId, ...NEWS, from_address: 'ada@limited.test' }
     const id = at((await own.api('POST', '/v1/newsletters', draft, { key })).body, 'data', 'id')
     const refused = await own.api('POST', `/v1/newsletters/${id}/send`, {}, { key })
@@ -353,71 +361,71 @@ describe('sending', () => {
 describe('a newsletter that is scheduled or sent', () => {
   // Proves: broadcast-6
   test('cannot be changed or sent again; it can be deleted once it is sent, and its emails stay', async () => {
-    const { own, listId } = await working()
+    const { own, listId } = await startService()
     await using _ = own
-    const scheduled = await drafted({}, own, listId)
-    const operation = operationOfAnswer(await send(scheduled, { send_at: inAnHour(own) }, own))
-    expectRefusal(await put(scheduled, { subject: 'x' }, own), 409, 'newsletter_not_draft')
-    expectRefusal(await send(scheduled, {}, own), 409, 'newsletter_not_draft')
+    const scheduled = await createDraft({}, own, listId)
+    const operation = readOperationId(await send(scheduled, { send_at: inAnHour(own) }, own))
+    expectError(await put(scheduled, { subject: 'x' }, own), 409, 'newsletter_not_draft')
+    expectError(await send(scheduled, {}, own), 409, 'newsletter_not_draft')
     const removal = await own.api('DELETE', `/v1/newsletters/${scheduled}`)
-    expectRefusal(removal, 409, 'newsletter_not_draft')
+    expectError(removal, 409, 'newsletter_not_draft')
     expect(at(removal.body, 'message')).toContain(`/v1/operations/${operation}/cancel`)
     own.clock.advance(hours(1))
-    await operationIn(own, operation, 'done')
-    expectRefusal(await put(scheduled, { subject: 'x' }, own), 409, 'newsletter_not_draft')
-    expectRefusal(await send(scheduled, {}, own), 409, 'newsletter_not_draft')
+    await waitForOperation(own, operation, 'done')
+    expectError(await put(scheduled, { subject: 'x' }, own), 409, 'newsletter_not_draft')
+    expectError(await send(scheduled, {}, own), 409, 'newsletter_not_draft')
     expect((await own.api('DELETE', `/v1/newsletters/${scheduled}`)).status).toBe(204)
-    await operationIn(own, operation, 'done')
-    expect(broadcastEmails(own.app)).toHaveLength(3)
+    await waitForOperation(own, operation, 'done')
+    expect(readBroadcastEmails(own.app)).toHaveLength(3)
   })
 
   // Proves: broadcast-6
   test('is a draft again when it is cancelled before anything was handed over, and can be sent anew', async () => {
-    const { own, listId } = await working()
+    const { own, listId } = await startService()
     await using _ = own
-    const id = await drafted({}, own, listId)
+    const id = await createDraft({}, own, listId)
     const before = await get(id, own)
-    const operation = operationOfAnswer(await send(id, { send_at: inAnHour(own) }, own))
+    const operation = readOperationId(await send(id, { send_at: inAnHour(own) }, own))
     for (const verb of ['pause', 'resume', 'cancel']) {
       expect((await own.api('POST', `/v1/operations/${operation}/${verb}`)).status).toBe(200)
       if (verb !== 'cancel') expect((await get(id, own))['status']).toBe('scheduled')
     }
-    await operationIn(own, operation, 'cancelled')
+    await waitForOperation(own, operation, 'cancelled')
     expect(await get(id, own)).toEqual(before)
-    const again = operationOfAnswer(await send(id, {}, own))
-    await operationIn(own, again, 'done')
+    const again = readOperationId(await send(id, {}, own))
+    await waitForOperation(own, again, 'done')
     expect(await get(id, own)).toMatchObject({ status: 'sent', operation_id: again })
-    expect(broadcastEmails(own.app)).toHaveLength(3)
+    expect(readBroadcastEmails(own.app)).toHaveLength(3)
   })
 
   // Proves: broadcast-6
   test('has failed when it is cancelled in its middle, and says by which operation', async () => {
-    await using own = await createEmailApi({ works: true, settings: { TASSIS_BROADCAST_AHEAD: '10' } })
+    await using own = await createEmailApi({ runsTasks: true, settings: { TASSIS_BROADCAST_AHEAD: '10' } })
     const listId = await newList(own, 'News')
-    await addContacts(own.app, listId, numbered(20))
-    const id = await drafted({}, own, listId)
-    const operation = operationOfAnswer(await send(id, {}, own))
-    await eventually(() => broadcastEmails(own.app).length >= 10)
+    await addContacts(own.app, listId, createContacts(20))
+    const id = await createDraft({}, own, listId)
+    const operation = readOperationId(await send(id, {}, own))
+    await eventually(() => readBroadcastEmails(own.app).length >= 10)
     expect((await get(id, own))['status']).toBe('sending')
     await sendOne(own.app)
     await own.api('POST', `/v1/operations/${operation}/cancel`)
-    await operationIn(own, operation, 'cancelled')
+    await waitForOperation(own, operation, 'cancelled')
     expect(await get(id, own)).toMatchObject({ status: 'failed', operation_id: operation, sent_at: null })
-    expectRefusal(await send(id, {}, own), 409, 'newsletter_not_draft')
+    expectError(await send(id, {}, own), 409, 'newsletter_not_draft')
     expect((await own.api('DELETE', `/v1/newsletters/${id}`)).status).toBe(204)
   })
 
   test('has failed when its domain is deleted before its time', async () => {
-    const { own, listId } = await working()
+    const { own, listId } = await startService()
     await using _ = own
     await own.addDomain(own.actor, 'soon-gone.test')
-    const id = await drafted({ from_address: 'ada@soon-gone.test' }, own, listId)
-    const operation = operationOfAnswer(await send(id, { send_at: inAnHour(own) }, own))
+    const id = await createDraft({ from_address: 'ada@soon-gone.test' }, own, listId)
+    const operation = readOperationId(await send(id, { send_at: inAnHour(own) }, own))
     const domains = at((await own.api('GET', '/v1/domains')).body, 'data') as Json[]
     const domain = domains.find((one) => one['domain'] === 'soon-gone.test')?.['id']
     expect((await own.api('DELETE', `/v1/domains/${domain}`)).status).toBe(204)
     own.clock.advance(hours(1))
-    const over = await operationIn(own, operation, 'failed')
+    const over = await waitForOperation(own, operation, 'failed')
     expect([over.status, over.error_summary?.message, over.metadata.handed_over]).toEqual([
       'failed',
       'The domain soon-gone.test is not registered on this account; add it with POST /v1/domains.',

@@ -3,7 +3,7 @@ import { expect, test } from 'bun:test'
 import { giveQuotaBack } from '#features/core/accounts/accounts.ts'
 import { deferRecipient, releaseRecipient } from '#features/sending/queue/attempt-moves.ts'
 import { cancelWaiting, holdWaiting, releaseHeld } from '#features/sending/queue/broadcast-moves.ts'
-import { claimDue, holdDue } from '#features/sending/queue/queue.ts'
+import { claimDue, deferDue } from '#features/sending/queue/queue.ts'
 import { begunMetric } from '#features/sending/queue/settle.ts'
 import { suppressedOutcome } from '#features/sending/queue/suppressed.ts'
 import { rejectRecipient } from '#features/sending/queue/waiting-moves.ts'
@@ -126,7 +126,7 @@ test('a recipient that is held back by its receiver counts as begun with, once',
   for (const wait of [0, hours(1)]) {
     clock.advance(wait)
     const now = clock.now()
-    await move((tx) => holdDue(tx, LANE, { now, eventTime: now, until: now + hours(1), reason: 'rests', limit: 10 }))
+    await move((tx) => deferDue(tx, LANE, { now, eventTime: now, until: now + hours(1), reason: 'rests', limit: 10 }))
     expect(begun()).toBe(1)
   }
   clock.advance(hours(1))
@@ -144,13 +144,13 @@ test('a recipient that is suppressed or cancelled before it was tried counts as 
     const of = (local: string) => ({ recipientId: row(local).id, emailId: row(local).emailId, now })
     rejectRecipient(tx, of('a'), suppressedOutcome('unsubscribe'))
     cancelWaiting(tx, of('b'))
-    giveBack(service, tx, 2)
+    refundQuota(service, tx, 2)
   })
   expect(begun()).toBe(2)
   expectBalanced(service)
 })
 
-function giveBack({ actor, app }: EmailApi, tx: Tx, recipients: number): void {
+function refundQuota({ actor, app }: EmailApi, tx: Tx, recipients: number): void {
   const month = app.db.query<{ month: number }, []>('SELECT quota_month AS month FROM emails').get()?.month ?? 0
   giveQuotaBack(tx, actor.accountId, month, recipients)
 }
@@ -163,7 +163,7 @@ test('a recipient that was not tried is cancelled with one event; one that was g
   const cancel = (local: string) =>
     move((tx) => cancelWaiting(tx, { recipientId: row(local).id, emailId: row(local).emailId, now }))
   expect([await cancel('tried'), await cancel('waits'), await cancel('waits')]).toEqual([false, true, false])
-  await move((tx) => giveBack(service, tx, 1))
+  await move((tx) => refundQuota(service, tx, 1))
   expect(row('waits')).toMatchObject({ status: 7, lane: null, nextAt: null })
   expect(events(queue, row('waits'))).toEqual(['0', `2 of ${row('waits').id}`])
   expect(row('tried')).toMatchObject({ status: 2, lane: LANE })
@@ -171,7 +171,7 @@ test('a recipient that was not tried is cancelled with one event; one that was g
   expect(await emailStatuses(queue)).toEqual({ tried: 'processing', waits: 'cancelled' })
   await move((tx) => releaseRecipient(tx, row('tried').id, row('tried').emailId, now, now))
   expect(await cancel('tried')).toBe(true)
-  await move((tx) => giveBack(service, tx, 1))
+  await move((tx) => refundQuota(service, tx, 1))
   expectBalanced(service)
 })
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { emailStatus, type Status } from '#features/sending/queue/status.ts'
+import { deriveEmailStatus, type Status } from '#features/sending/queue/status.ts'
 
 const cases: readonly [recipients: Status[], email: Status][] = [
   [['queued'], 'queued'],
@@ -26,10 +26,10 @@ const cases: readonly [recipients: Status[], email: Status][] = [
 describe('the status of an email follows from its recipients', () => {
   // Proves: status-3, status-10
   for (const [recipients, email] of cases)
-    test(`${recipients.join(' + ')} = ${email}`, () => expect(emailStatus(recipients)).toBe(email))
+    test(`${recipients.join(' + ')} = ${email}`, () => expect(deriveEmailStatus(recipients)).toBe(email))
 })
 
 // Proves: status-10
 test('a suppressed recipient never hides a bounce', () => {
-  expect(emailStatus(['rejected', 'bounced'])).toBe('bounced')
+  expect(deriveEmailStatus(['rejected', 'bounced'])).toBe('bounced')
 })

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'bun:test'
 import { requireSystemSender, sendSystemMail } from '#features/sending/system-mail/send.ts'
 import { at } from '#test/support/api.ts'
 import { createTestAccount, eventually } from '#test/support/app.ts'
-import { createEmailApi, expectRefusal, UNVERIFIED, VERIFIED } from '#test/support/email-api.ts'
+import { createEmailApi, expectError, UNVERIFIED, VERIFIED } from '#test/support/email-api.ts'
 
 const MAIL = { to: 'ada@example.com', subject: 'Reset your password', text: 'Open this link.', about: [] }
 
@@ -90,7 +90,7 @@ describe('mail of the service', () => {
     const id = at(body, 'data', 0, 'id')
     await eventually(async () => (await api.detail(id))['status'] === 'sent')
     expect(await api.detail(id)).toMatchObject({ subject: MAIL.subject, text_body: null, html_body: null })
-    expectRefusal(await api.api('GET', `/v1/emails/${String(id)}/captured`), 404, 'not_captured')
+    expectError(await api.api('GET', `/v1/emails/${String(id)}/captured`), 404, 'not_captured')
     const sent = await api.accepted()
     await eventually(async () => (await api.detail(sent.id))['status'] === 'sent')
     expect((await api.api('GET', `/v1/emails/${sent.id}/captured`)).status).toBe(200)

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { classify } from '#features/sending/tracking/classify.ts'
+import { classifyVisitor } from '#features/sending/tracking/classify.ts'
 
 const SAFARI =
   'Mozilla/5.0 (iPhone; CPU iPhone OS 18_1 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.1 Mobile/15E148 Safari/604.1'
@@ -34,7 +34,7 @@ test.each([
   ['Postbox', 'Postbox/7.0.60'],
   ['Lotus Notes', 'Mozilla/4.0 (compatible; Lotus-Notes/6.0; Windows-NT)'],
 ])('%s is a person', (_, userAgent) => {
-  expect(classify(new Headers({ 'user-agent': userAgent }))).toBe('human')
+  expect(classifyVisitor(new Headers({ 'user-agent': userAgent }))).toBe('human')
 })
 
 // Proves: track-3
@@ -72,11 +72,11 @@ test.each([
   ['one that says nothing', ''],
   ['one that says nothing but blanks', '   '],
 ])('%s is a machine', (_, userAgent) => {
-  expect(classify(new Headers({ 'user-agent': userAgent }))).toBe('machine')
+  expect(classifyVisitor(new Headers({ 'user-agent': userAgent }))).toBe('machine')
 })
 
 test('who sends no user agent is a machine', () => {
-  expect(classify(new Headers())).toBe('machine')
+  expect(classifyVisitor(new Headers())).toBe('machine')
 })
 
 test.each([
@@ -87,13 +87,15 @@ test.each([
   ['x-purpose', 'Preview'],
   ['x-moz', 'prefetch'],
 ])('a browser that loads in advance (%s: %s) is a machine', (name, value) => {
-  expect(classify(new Headers({ 'user-agent': SAFARI, [name]: value }))).toBe('machine')
+  expect(classifyVisitor(new Headers({ 'user-agent': SAFARI, [name]: value }))).toBe('machine')
 })
 
 test('other values of these headers mean nothing', () => {
-  expect(classify(new Headers({ 'user-agent': SAFARI, 'sec-purpose': 'navigate', purpose: 'read' }))).toBe('human')
+  expect(classifyVisitor(new Headers({ 'user-agent': SAFARI, 'sec-purpose': 'navigate', purpose: 'read' }))).toBe(
+    'human',
+  )
 })
 
 test('what stands behind the first 512 characters of a user agent is not looked at', () => {
-  expect(classify(new Headers({ 'user-agent': `${CHROME} ${'x'.repeat(512)} Proofpoint` }))).toBe('human')
+  expect(classifyVisitor(new Headers({ 'user-agent': `${CHROME} ${'x'.repeat(512)} Proofpoint` }))).toBe('human')
 })

@@ -5,13 +5,13 @@ import type { PauseSource } from '#features/core/accounts/pause.ts'
 import { closeAccount, emptyAccount } from '#features/core/accounts/rows.ts'
 import type { Actor } from '#features/core/app/app.ts'
 import { pauseAccount, resumeAccount } from '#features/reporting/abuse/pause.ts'
-import { LONGEST_USER_AGENT } from '#features/sending/tracking/classify.ts'
+import { MAX_USER_AGENT_LENGTH } from '#features/sending/tracking/classify.ts'
 import {
   ACCOUNT_TAG_BYTES,
   accountTag,
+  createLinkUrl,
+  createPixelUrl,
   dayOf,
-  linkUrl,
-  pixelUrl,
   type TrackedRecipient,
 } from '#features/sending/tracking/tokens.ts'
 import { parseUuid, randomBytes } from '#platform/ids.ts'
@@ -19,14 +19,14 @@ import { days, minutes, seconds } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { eventually, type TestAppOptions } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/books.ts'
-import { createEmailApi, type EmailApi, expectRefusal } from '#test/support/email-api.ts'
+import { createEmailApi, type EmailApi, expectError } from '#test/support/email-api.ts'
 
 const BROWSER = 'Mozilla/5.0 (X11; Linux x86_64; rv:132.0) Gecko/20100101 Firefox/132.0'
 const SCANNER = 'Mozilla/5.0 (compatible; Proofpoint)'
 const SHOP = 'https://shop.test/?a=1&b=ü#end'
 const GIF_BYTES = 43
 
-interface Tracked extends EmailApi {
+interface TrackedApi extends EmailApi {
   readonly id: string
   readonly recipientId: number
   /** The recipient as its links name it. */
@@ -44,7 +44,7 @@ interface Tracked extends EmailApi {
 const tagOf = ({ accountUuid }: Actor): number => accountTag(parseUuid(accountUuid) ?? new Uint8Array(16))
 
 /** A service with one tracked email to one recipient. */
-async function createTracked(options: TestAppOptions = {}): Promise<Tracked> {
+async function createTracked(options: TestAppOptions = {}): Promise<TrackedApi> {
   const service = await createEmailApi(options)
   const { app, clock, api } = service
   const { id } = await service.accepted({ html_body: '<p>Hello</p>', tracking: true })
@@ -62,9 +62,9 @@ async function createTracked(options: TestAppOptions = {}): Promise<Tracked> {
     id,
     recipientId,
     recipient,
-    open: (userAgent = BROWSER, init) => visit(pixelUrl(key, service.url, recipient), userAgent, init),
+    open: (userAgent = BROWSER, init) => visit(createPixelUrl(key, service.url, recipient), userAgent, init),
     click: (target = SHOP, userAgent = BROWSER, init) =>
-      visit(linkUrl(key, service.url, recipient, target), userAgent, init),
+      visit(createLinkUrl(key, service.url, recipient, target), userAgent, init),
     async told() {
       await app.commit.barrier()
       const events = at(await service.detail(id), 'events') as { type: string; link_url: string | null }[]
@@ -89,7 +89,7 @@ const linksBody = (...links: readonly object[]) => ({
 })
 
 /** How a counter of the first account stands, over all hours. */
-const counted = ({ app }: EmailApi, metric: string): number =>
+const readCounter = ({ app }: EmailApi, metric: string): number =>
   app.db.query<{ n: number | null }, [string]>('SELECT SUM(value) AS n FROM counters WHERE metric = ?').get(metric)
     ?.n ?? 0
 
@@ -157,11 +157,11 @@ describe('an open', () => {
     const key = email.app.keys.subkey('tracking')
     const ids = email.app.db.query<{ id: number }, []>('SELECT id FROM recipients').all()
     for (const { id } of ids)
-      await fetch(pixelUrl(key, email.url, { ...email.recipient, recipientId: id }), {
+      await fetch(createPixelUrl(key, email.url, { ...email.recipient, recipientId: id }), {
         headers: { 'user-agent': BROWSER },
       })
     await email.app.commit.barrier()
-    expect(counted(email, 'event:opened')).toBe(3)
+    expect(readCounter(email, 'event:opened')).toBe(3)
   })
 })
 
@@ -274,7 +274,7 @@ describe('machines', () => {
       { recipient_id: email.recipientId, human: 0, machine: 2, events: 0, last_event_at: null },
     ])
     expect(email.app.db.query('SELECT human, machine FROM link_clicks').all()).toEqual([{ human: 0, machine: 1 }])
-    expect([counted(email, 'machine:opened'), counted(email, 'machine:clicked')]).toEqual([2, 1])
+    expect([readCounter(email, 'machine:opened'), readCounter(email, 'machine:clicked')]).toEqual([2, 1])
     expect((await email.api('GET', '/v1/analytics/overview')).body).toMatchObject({
       data: { opens: 0, clicks: 0, machine_opens: 2, machine_clicks: 1 },
     })
@@ -319,7 +319,7 @@ test('POST, PUT, DELETE and OPTIONS are a 405, and count nothing', async () => {
 })
 
 describe('no open redirect:', () => {
-  let tracked: Tracked
+  let tracked: TrackedApi
   beforeAll(async () => {
     tracked = await createTracked()
   })
@@ -334,7 +334,7 @@ describe('no open redirect:', () => {
   // Proves: track-7
   test('whatever is below /t and no token of ours is the same page, and no other method is taken', async () => {
     const email = tracked
-    const { pathname } = new URL(linkUrl(email.app.keys.subkey('tracking'), email.url, email.recipient, SHOP))
+    const { pathname } = new URL(createLinkUrl(email.app.keys.subkey('tracking'), email.url, email.recipient, SHOP))
     const token = pathname.split('/')[3]
     const cut = ['/t/', '/t/x', '/t/o', '/t/o/', '/t/o/x/y', '/t/c', '/t/c/', `/t/c/${token}`, `/t/c/${token}/`]
     for (const path of [...cut, `${pathname}/x`, '/t/%ff', '/t/TLS-allowed', '/t/tls-allowed/x']) {
@@ -361,7 +361,7 @@ describe('no open redirect:', () => {
     const email = tracked
     const { recipient } = email
     const key = email.app.keys.subkey('tracking')
-    const url = change(linkUrl(key, email.url, recipient, SHOP), pixelUrl(key, email.url, recipient))
+    const url = change(createLinkUrl(key, email.url, recipient, SHOP), createPixelUrl(key, email.url, recipient))
     const answer = await fetch(url, { redirect: 'manual', headers: { 'user-agent': BROWSER } })
     expect([answer.status, answer.headers.get('location'), answer.headers.get('content-type')]).toEqual([
       404,
@@ -375,7 +375,7 @@ describe('no open redirect:', () => {
   })
 
   test('a link made under another master key is one of a stranger', async () => {
-    const url = linkUrl(randomBytes(32), tracked.url, tracked.recipient, SHOP)
+    const url = createLinkUrl(randomBytes(32), tracked.url, tracked.recipient, SHOP)
     const answer = await fetch(url, { redirect: 'manual' })
     expect(answer.status).toBe(404)
   })
@@ -453,7 +453,7 @@ describe('under the tracking host', () => {
     email.set('go.victim.test', 'sender.test')
     expect(await email.under('go.victim.test')).toEqual([404, 404])
     const key = email.app.keys.subkey('tracking')
-    const theirs = linkUrl(key, email.url, { ...email.recipient, account: tagOf(email.victim) }, SHOP)
+    const theirs = createLinkUrl(key, email.url, { ...email.recipient, account: tagOf(email.victim) }, SHOP)
     expect((await fetch(theirs, { redirect: 'manual', headers: { host: 'go.victim.test' } })).status).toBe(302)
   })
 
@@ -497,11 +497,11 @@ describe('under the tracking host', () => {
 })
 
 describe('a link of an account that is paused', () => {
-  const pause = (email: Tracked, source: PauseSource, accountId = email.actor.accountId) =>
+  const pause = (email: TrackedApi, source: PauseSource, accountId = email.actor.accountId) =>
     email.app.commit.write((tx) =>
       pauseAccount(email.app, tx, { ...email.actor, accountId }, { source, reason: 'It harms.' }),
     )
-  const status = async (email: Tracked) => (await email.click()).status
+  const status = async (email: TrackedApi) => (await email.click()).status
 
   // Proves: track-2
   test.each(['scam_classifier', 'admin'] as const)(
@@ -554,12 +554,12 @@ describe('a link of an account that is paused', () => {
 })
 
 describe('a link leads on, and nothing is counted,', () => {
-  const expectOnlyLed = async (email: Tracked): Promise<void> => {
+  const expectOnlyLed = async (email: TrackedApi): Promise<void> => {
     const answers = [await email.open(), await email.click()]
     expect(answers.map(({ status }) => status)).toEqual([200, 302])
     await email.app.commit.barrier()
     const { opens, link_clicks, click_marks } = email.stored()
-    expect({ opens, link_clicks, click_marks, events: counted(email, 'event:opened') }).toEqual({
+    expect({ opens, link_clicks, click_marks, events: readCounter(email, 'event:opened') }).toEqual({
       opens: 0,
       link_clicks: 0,
       click_marks: 0,
@@ -591,8 +591,8 @@ describe('a link leads on, and nothing is counted,', () => {
     const visit = async (whose: TrackedRecipient) => {
       const headers = { 'user-agent': BROWSER }
       const answers = [
-        await fetch(pixelUrl(key, email.url, whose), { headers }),
-        await fetch(linkUrl(key, email.url, whose, SHOP), { headers, redirect: 'manual' }),
+        await fetch(createPixelUrl(key, email.url, whose), { headers }),
+        await fetch(createLinkUrl(key, email.url, whose, SHOP), { headers, redirect: 'manual' }),
       ]
       expect(answers.map(({ status }) => status)).toEqual([200, 302])
     }
@@ -680,7 +680,7 @@ test('a user agent is kept up to 512 characters, and the address that a trusted 
   await email.open(long, { headers: { 'x-forwarded-for': '192.0.2.7' } })
   await email.told()
   expect(at(await email.detail(email.id), 'events', 1)).toMatchObject({
-    user_agent: long.slice(0, LONGEST_USER_AGENT),
+    user_agent: long.slice(0, MAX_USER_AGENT_LENGTH),
     ip_address: '192.0.2.7',
   })
 })
@@ -700,17 +700,17 @@ test('of a recipient at most 1,000 opens and 1,000 clicks are told, whichever li
     await email.click(`https://shop.test/${i}`)
     await email.app.commit.barrier()
   }
-  expect([counted(email, 'event:opened'), counted(email, 'event:clicked')]).toEqual([2, 3])
+  expect([readCounter(email, 'event:opened'), readCounter(email, 'event:clicked')]).toEqual([2, 3])
   expect(email.opens()).toMatchObject([{ human: 4, events: 1000 }])
   const { data } = (await email.links()) as { data: { clicks: number }[] }
   expect(data.map(({ clicks }) => clicks)).toEqual([4, 1, 1, 1])
   // Another recipient has his own.
   await email.accepted({ to: 'carol@receiver.test', html_body: '<p>x</p>', tracking: true })
   const carol = { ...email.recipient, recipientId: email.recipientId + 1 }
-  const url = linkUrl(email.app.keys.subkey('tracking'), email.url, carol, SHOP)
+  const url = createLinkUrl(email.app.keys.subkey('tracking'), email.url, carol, SHOP)
   await fetch(url, { redirect: 'manual', headers: { 'user-agent': BROWSER } })
   await email.app.commit.barrier()
-  expect(counted(email, 'event:clicked')).toBe(4)
+  expect(readCounter(email, 'event:clicked')).toBe(4)
   // The 998 that this test only pretended.
   email.app.db.run('UPDATE opens SET events = events - 998 WHERE events = 1000')
   expectBalanced(email)
@@ -770,24 +770,24 @@ describe('GET /v1/emails/{id}/links', () => {
     const { id } = await email.accepted({ to: ['c@receiver.test', 'd@receiver.test'], html_body: 'x', tracking: true })
     const rows = email.app.db.query<{ id: number }, [number]>('SELECT id FROM recipients WHERE id > ?')
     for (const recipient of rows.all(email.recipientId))
-      await fetch(linkUrl(key, email.url, { ...email.recipient, recipientId: recipient.id }, SHOP), {
+      await fetch(createLinkUrl(key, email.url, { ...email.recipient, recipientId: recipient.id }, SHOP), {
         redirect: 'manual',
         headers: { 'user-agent': BROWSER },
       })
     await email.app.commit.barrier()
     const links = await email.api('GET', `/v1/emails/${id}/links`)
     expect(links.body).toMatchObject({ data: [{ url: SHOP, clicks: 2, unique_clicks: 1 }] })
-    expect(counted(email, 'event:clicked')).toBe(2)
+    expect(readCounter(email, 'event:clicked')).toBe(2)
   })
 
   // Proves: email-24
   test('is a 403 on a plan without tracking, and a 404 for an unknown id on any', async () => {
     await using email = await createTracked({ settings: { TASSIS_TRACKING_PLANS: 'pro,business' } })
     const unknown = '01234567-89ab-7def-8123-456789abcdef'
-    expectRefusal(await email.api('GET', `/v1/emails/${email.id}/links`), 403, 'tracking_not_in_plan')
-    expectRefusal(await email.api('GET', `/v1/emails/${unknown}/links`), 404, 'email_not_found')
+    expectError(await email.api('GET', `/v1/emails/${email.id}/links`), 403, 'tracking_not_in_plan')
+    expectError(await email.api('GET', `/v1/emails/${unknown}/links`), 404, 'email_not_found')
     email.app.db.run("UPDATE accounts SET plan = 'pro'")
     expect((await email.api('GET', `/v1/emails/${email.id}/links`)).status).toBe(200)
-    expectRefusal(await email.api('GET', `/v1/emails/${unknown}/links`), 404, 'email_not_found')
+    expectError(await email.api('GET', `/v1/emails/${unknown}/links`), 404, 'email_not_found')
   })
 })

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import type { Engagement } from '#features/sending/tracking/engage.ts'
-import { createRecorder, MOST_WAITING } from '#features/sending/tracking/recorder.ts'
+import { createRecorder, MAX_WAITING } from '#features/sending/tracking/recorder.ts'
 import { createLog } from '#platform/log.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
@@ -14,7 +14,7 @@ const CLICK: Engagement = {
 }
 
 /** After everything that has ended was looked at. */
-const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
+const waitForTick = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
 /** A recorder whose writes end when the test says so. */
 function createSlowRecorder() {
@@ -43,12 +43,12 @@ function createSlowRecorder() {
 
 test('at most 10,000 wait to be stored; what comes beyond is dropped', async () => {
   const recorder = createSlowRecorder()
-  recorder.keep(MOST_WAITING)
+  recorder.keep(MAX_WAITING)
   expect([recorder.writes.length, recorder.losses()]).toEqual([10_000, []])
   recorder.keep(3)
   expect([recorder.writes.length, recorder.losses()]).toEqual([10_000, [1]])
   recorder.writes[0]?.end()
-  await settled()
+  await waitForTick()
   recorder.keep(2)
   expect(recorder.writes).toHaveLength(10_001)
   recorder.clock.advance(minutes(1))
@@ -58,15 +58,15 @@ test('at most 10,000 wait to be stored; what comes beyond is dropped', async () 
 
 test('writes that fail are told once a minute, with their number, and make room for others', async () => {
   const recorder = createSlowRecorder()
-  recorder.keep(MOST_WAITING)
+  recorder.keep(MAX_WAITING)
   for (const write of recorder.writes.splice(0)) write.fail()
-  await settled()
+  await waitForTick()
   expect(recorder.losses()).toEqual([1])
   recorder.keep(5)
   expect(recorder.writes).toHaveLength(5)
   recorder.clock.advance(minutes(1))
   recorder.writes[0]?.fail()
-  await settled()
+  await waitForTick()
   expect(recorder.losses()).toEqual([1, 10_000])
 })
 
@@ -76,14 +76,14 @@ test('a write that a locked database refuses is made again, for a minute', async
   recorder.keep()
   for (let tries = 1; tries < 6; tries++) {
     recorder.writes.at(-1)?.fail(locked())
-    await settled()
+    await waitForTick()
     expect(recorder.writes).toHaveLength(tries)
     recorder.clock.advance(seconds(10))
-    await settled()
+    await waitForTick()
     expect(recorder.writes).toHaveLength(tries + 1)
   }
   expect(recorder.losses()).toEqual([])
   recorder.writes.at(-1)?.fail(locked())
-  await settled()
+  await waitForTick()
   expect([recorder.writes.length, recorder.losses()]).toEqual([6, [1]])
 })

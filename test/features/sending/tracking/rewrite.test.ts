@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { addTracking, type Tracking } from '#features/sending/tracking/rewrite.ts'
-import { linkUrl, pixelUrl } from '#features/sending/tracking/tokens.ts'
+import { createLinkUrl, createPixelUrl } from '#features/sending/tracking/tokens.ts'
 import { randomBytes } from '#platform/ids.ts'
 import { MiB } from '#platform/units.ts'
 
@@ -11,8 +11,8 @@ const tracking: Tracking = {
   ownUrls: ['https://mail.tassis.test', 'https://links.sender.test'],
 }
 const { key, baseUrl, recipient } = tracking
-const PIXEL = `<img src="${pixelUrl(key, baseUrl, recipient)}" width="1" height="1" alt="" border="0" style="display:block !important;width:1px !important;height:1px !important;min-width:0 !important;min-height:0 !important;margin:0 !important;padding:0 !important;border:0 !important">`
-const to = (target: string): string => linkUrl(key, baseUrl, recipient, target)
+const PIXEL = `<img src="${createPixelUrl(key, baseUrl, recipient)}" width="1" height="1" alt="" border="0" style="display:block !important;width:1px !important;height:1px !important;min-width:0 !important;min-height:0 !important;margin:0 !important;padding:0 !important;border:0 !important">`
+const to = (target: string): string => createLinkUrl(key, baseUrl, recipient, target)
 
 /** The HTML with tracking, without its pixel. */
 function linksOf(html: string): string {

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'bun:test'
 import {
   accountTag,
-  LONGEST_TARGET_OCTETS,
-  linkUrl,
-  pixelUrl,
+  createLinkUrl,
+  createPixelUrl,
+  MAX_TARGET_OCTETS,
   readLink,
   readPixel,
 } from '#features/sending/tracking/tokens.ts'
@@ -19,8 +19,8 @@ function partsOf(url: string): { token: string; target: string } {
   const [token = '', target = ''] = url.replace(/^.*\/t\/[oc]\//, '').split('/')
   return { token, target }
 }
-const pixel = partsOf(pixelUrl(key, BASE, recipient)).token
-const link = partsOf(linkUrl(key, BASE, recipient, TARGET))
+const pixel = partsOf(createPixelUrl(key, BASE, recipient)).token
+const link = partsOf(createLinkUrl(key, BASE, recipient, TARGET))
 
 test.each([
   [0, 0, 0],
@@ -34,32 +34,32 @@ test.each([
   [Number.MAX_SAFE_INTEGER, 65_535, 2 ** 32 - 1],
 ])('recipient %d of day %d and account %d comes back from pixel and link', (recipientId, day, account) => {
   const whose = { account, recipientId, day }
-  const { token, target } = partsOf(linkUrl(key, BASE, whose, TARGET))
-  expect(readPixel(key, partsOf(pixelUrl(key, BASE, whose)).token)).toEqual(whose)
+  const { token, target } = partsOf(createLinkUrl(key, BASE, whose, TARGET))
+  expect(readPixel(key, partsOf(createPixelUrl(key, BASE, whose)).token)).toEqual(whose)
   expect(readLink(key, token, target)).toEqual({ ...whose, url: TARGET })
 })
 
 test('URLs are short, begin with the base and have only characters that need no encoding', () => {
-  expect(pixelUrl(key, BASE, recipient)).toMatch(/^https:\/\/mail\.tassis\.test\/t\/o\/[\w-]{26}$/)
-  expect(linkUrl(key, BASE, recipient, TARGET)).toMatch(/^https:\/\/mail\.tassis\.test\/t\/c\/[\w-]{26}\/[\w-]+$/)
+  expect(createPixelUrl(key, BASE, recipient)).toMatch(/^https:\/\/mail\.tassis\.test\/t\/o\/[\w-]{26}$/)
+  expect(createLinkUrl(key, BASE, recipient, TARGET)).toMatch(/^https:\/\/mail\.tassis\.test\/t\/c\/[\w-]{26}\/[\w-]+$/)
 })
 
 test('the same recipient and target have the same URL each time; another account, recipient, day or target has another', () => {
   const urls = [
-    linkUrl(key, BASE, recipient, TARGET),
-    linkUrl(key, BASE, { ...recipient, account: 8 }, TARGET),
-    linkUrl(key, BASE, { ...recipient, recipientId: 301 }, TARGET),
-    linkUrl(key, BASE, { ...recipient, day: 20_528 }, TARGET),
-    linkUrl(key, BASE, recipient, `${TARGET}x`),
+    createLinkUrl(key, BASE, recipient, TARGET),
+    createLinkUrl(key, BASE, { ...recipient, account: 8 }, TARGET),
+    createLinkUrl(key, BASE, { ...recipient, recipientId: 301 }, TARGET),
+    createLinkUrl(key, BASE, { ...recipient, day: 20_528 }, TARGET),
+    createLinkUrl(key, BASE, recipient, `${TARGET}x`),
   ]
-  expect(linkUrl(key, BASE, recipient, TARGET)).toBe(urls[0] ?? '')
+  expect(createLinkUrl(key, BASE, recipient, TARGET)).toBe(urls[0] ?? '')
   expect(new Set(urls).size).toBe(5)
 })
 
 test('the same recipient has the same URLs in every version of ours: mail that was sent keeps its links', () => {
   const oldKey = new Uint8Array(32).fill(7)
   const whose = { account: 0x89ab_cdef, recipientId: 2 ** 32 + 1, day: 20_527 }
-  expect([pixelUrl(oldKey, BASE, recipient), linkUrl(oldKey, BASE, whose, TARGET)]).toEqual([
+  expect([createPixelUrl(oldKey, BASE, recipient), createLinkUrl(oldKey, BASE, whose, TARGET)]).toEqual([
     `${BASE}/t/o/AQAAAAesAlAvxh4tANPB9EN5eA`,
     `${BASE}/t/c/Aomrze-BgICAEFAvPiKqcgCMq9kwmA/aHR0cHM6Ly9zaG9wLnRlc3QvP2E9MSZiPcO8I2VuZA`,
   ])
@@ -81,7 +81,7 @@ test('accounts, ids and days that have no place in a token are refused', () => {
     { day: -1 },
     { day: 65_536 },
   ])
-    expect(() => pixelUrl(key, BASE, { ...recipient, ...wrong })).toThrow(RangeError)
+    expect(() => createPixelUrl(key, BASE, { ...recipient, ...wrong })).toThrow(RangeError)
 })
 
 test('what mail programs and people put into a link does no harm: it is ours still', () => {
@@ -133,7 +133,7 @@ describe('is not ours:', () => {
 
   test('a link whose target was changed for another', () => {
     const evil = Buffer.from('https://evil.test/').toString('base64url')
-    const other = partsOf(linkUrl(key, BASE, recipient, 'https://other.test/'))
+    const other = partsOf(createLinkUrl(key, BASE, recipient, 'https://other.test/'))
     for (const target of [evil, other.target, `${link.target}QQ`, link.target.slice(0, -2)])
       expect(readLink(key, link.token, target)).toBeUndefined()
   })
@@ -159,8 +159,8 @@ describe('is not ours:', () => {
 })
 
 test('the longest target comes back, of characters of several octets too', () => {
-  const target = `https://a.test/${'ü'.repeat((LONGEST_TARGET_OCTETS - 16) / 2)}x`
-  expect(Buffer.byteLength(target)).toBe(LONGEST_TARGET_OCTETS)
-  const parts = partsOf(linkUrl(key, BASE, recipient, target))
+  const target = `https://a.test/${'ü'.repeat((MAX_TARGET_OCTETS - 16) / 2)}x`
+  expect(Buffer.byteLength(target)).toBe(MAX_TARGET_OCTETS)
+  const parts = partsOf(createLinkUrl(key, BASE, recipient, target))
   expect(readLink(key, parts.token, parts.target)?.url).toBe(target)
 })

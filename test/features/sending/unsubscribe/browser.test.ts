@@ -9,11 +9,11 @@ import { createUnsubscribable, type Unsubscribable } from './fixture.ts'
 setDefaultTimeout(120_000)
 
 /** WCAG 2.2 §1.4.3 for text, §2.5.5 for what is pressed. */
-const LEAST_CONTRAST = 4.5
-const LEAST_BUTTON_PX = 44
+const MIN_CONTRAST = 4.5
+const MIN_BUTTON_PX = 44
 
 /** What must be so on every page, for every eye and hand. */
-async function look(page: Page) {
+async function inspectPage(page: Page) {
   const texts = await seenTexts(page)
   const buttons = await Promise.all((await page.getByRole('button').all()).map((button) => button.boundingBox()))
   return {
@@ -22,11 +22,11 @@ async function look(page: Page) {
     headings: await page.getByRole('heading').allTextContents(),
     buttons: await page.getByRole('button').allTextContents(),
     overflowPx: await overflowPx(page),
-    faint: texts.filter(({ contrast }) => contrast < LEAST_CONTRAST),
-    small: buttons.filter((box) => box === null || box.height < LEAST_BUTTON_PX || box.width < LEAST_BUTTON_PX),
+    faint: texts.filter(({ contrast }) => contrast < MIN_CONTRAST),
+    small: buttons.filter((box) => box === null || box.height < MIN_BUTTON_PX || box.width < MIN_BUTTON_PX),
   }
 }
-const WELL = { language: 'en', overflowPx: 0, faint: [], small: [] }
+const NO_PROBLEMS = { language: 'en', overflowPx: 0, faint: [], small: [] }
 
 /** In the page: its language, its title, and by how many pixels it is too wide. */
 const SHAPE =
@@ -54,8 +54,8 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
 
       await page.goto(`${service.url}${path}`)
       await picture('1-asks')
-      expect(await look(page)).toEqual({
-        ...WELL,
+      expect(await inspectPage(page)).toEqual({
+        ...NO_PROBLEMS,
         title: 'Unsubscribe',
         headings: ['Unsubscribe?', 'Or stop all of it'],
         buttons: ['Unsubscribe', 'Unsubscribe from all'],
@@ -64,8 +64,8 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
 
       await press('Unsubscribe')
       await picture('2-stopped')
-      expect(await look(page)).toEqual({
-        ...WELL,
+      expect(await inspectPage(page)).toEqual({
+        ...NO_PROBLEMS,
         title: 'You are unsubscribed',
         headings: ['You are unsubscribed', 'Or stop all of it', 'Was it a mistake?'],
         buttons: ['Unsubscribe from all', 'Subscribe again'],
@@ -74,8 +74,8 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
 
       await press('Unsubscribe from all')
       await picture('3-all-stopped')
-      expect(await look(page)).toEqual({
-        ...WELL,
+      expect(await inspectPage(page)).toEqual({
+        ...NO_PROBLEMS,
         title: 'You are unsubscribed',
         headings: ['You are unsubscribed', 'Was it a mistake?'],
         buttons: ['Subscribe again'],
@@ -85,8 +85,8 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
       await press('Subscribe again')
       await press('Subscribe again')
       await picture('4-again')
-      expect(await look(page)).toEqual({
-        ...WELL,
+      expect(await inspectPage(page)).toEqual({
+        ...NO_PROBLEMS,
         title: 'You are subscribed again',
         headings: ['You are subscribed again', 'Changed your mind?', 'Or stop all of it'],
         buttons: ['Unsubscribe', 'Unsubscribe from all'],
@@ -107,16 +107,16 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
       const { page, picture } = opened
       await page.goto(`${service.url}${path}`)
       await picture('8-blocked')
-      expect(await look(page)).toEqual({
-        ...WELL,
+      expect(await inspectPage(page)).toEqual({
+        ...NO_PROBLEMS,
         title: 'You get no mail from this sender',
         headings: ['You get no mail from this sender', 'Do you want mail again?', 'Or stay unsubscribed for good'],
         buttons: ['Unsubscribe'],
       })
       await page.getByRole('button', { name: 'Unsubscribe', exact: true }).click()
       await picture('9-blocked-and-unsubscribed')
-      expect(await look(page)).toEqual({
-        ...WELL,
+      expect(await inspectPage(page)).toEqual({
+        ...NO_PROBLEMS,
         title: 'You are unsubscribed',
         headings: ['You are unsubscribed', 'Do you want mail again?'],
         buttons: [],
@@ -130,16 +130,16 @@ describe.skipIf(!isChromiumAvailable())('in a browser without scripts', () => {
       const { page, picture } = opened
       await page.goto(`${service.url}${path}`)
       await picture('5-long')
-      expect(await look(page)).toEqual({
-        ...WELL,
+      expect(await inspectPage(page)).toEqual({
+        ...NO_PROBLEMS,
         title: 'Unsubscribe',
         headings: ['Unsubscribe?'],
         buttons: ['Unsubscribe'],
       })
       await page.goto(`${service.url}${path.slice(0, -1)}`)
       await picture('6-damaged')
-      expect(await look(page)).toEqual({
-        ...WELL,
+      expect(await inspectPage(page)).toEqual({
+        ...NO_PROBLEMS,
         title: 'This unsubscribe link is not complete',
         headings: ['This unsubscribe link is not complete'],
         buttons: [],

@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { LOST_RECIPIENT } from '#features/sending/queue/names.ts'
 import { type MailRequest, unsubscribeByMail } from '#features/sending/unsubscribe/by-mail.ts'
-import { openToken } from '#features/sending/unsubscribe/token.ts'
+import { openUnsubscribeToken } from '#features/sending/unsubscribe/token.ts'
 import { ERASED_ADDRESS } from '#features/setup/suppression-store/listed-form.ts'
-import { ADDRESS, ask, createUnsubscribable, press, type Unsubscribable } from './fixture.ts'
+import { ADDRESS, createUnsubscribable, pressButton, requestPage, type Unsubscribable } from './fixture.ts'
 
 let service: Unsubscribable
 beforeEach(async () => {
@@ -14,7 +14,7 @@ afterEach(() => service[Symbol.asyncDispose]())
 /** Sends an email and gives what a mail program does with its mailto. */
 async function requested(email: Record<string, unknown> = {}): Promise<MailRequest> {
   const subject = (await service.link(email)).replace('/u/', '')
-  const recipientId = openToken(service.app.keys, subject)?.recipientId ?? 0
+  const recipientId = openUnsubscribeToken(service.app.keys, subject)?.recipientId ?? 0
   return { recipientId, subject, mailFrom: ADDRESS, headers: [['Subject', subject]] }
 }
 
@@ -55,9 +55,9 @@ test('to ask again, by mail or by the page, changes nothing more', async () => {
   const request = { recipientId: 1, subject, mailFrom: ADDRESS, headers: [] }
   expect(await byMail(request)).toEqual(NEW)
   expect(await byMail(request)).toEqual({ kind: 'unsubscribed', isNew: false })
-  await ask(service, 'POST', path)
+  await requestPage(service, 'POST', path)
   expect([service.suppressions().length, service.events().length, service.auditRows().length]).toEqual([1, 1, 1])
-  await press(service, path, 'resubscribe')
+  await pressButton(service, path, 'resubscribe')
   expect(await byMail(request)).toEqual(NEW)
   expect(service.events()).toHaveLength(2)
 })

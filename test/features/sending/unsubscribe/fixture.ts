@@ -1,6 +1,6 @@
 /** @module An account with mail to unsubscribe from, its pages on a real socket, and a look at what unsubscribing has left. */
 
-import { unsubscribeHeaders } from '#features/sending/unsubscribe/headers.ts'
+import { createUnsubscribeHeaders } from '#features/sending/unsubscribe/headers.ts'
 import { createStream } from '#features/setup/streams/streams.ts'
 import { parseUuid } from '#platform/ids.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
@@ -49,7 +49,7 @@ export async function createUnsubscribable(): Promise<Unsubscribable> {
         )
         .get(parseUuid(id) ?? new Uint8Array())
       if (!row) throw new Error('the email was not stored')
-      const [field] = unsubscribeHeaders(app, { ...row, returnPathDomain: 'send.sender.test' })
+      const [field] = createUnsubscribeHeaders(app, { ...row, returnPathDomain: 'send.sender.test' })
       const url = /<(https:[^>]+)>/.exec(field?.[1] ?? '')?.[1]
       if (url === undefined) throw new Error('there is no https URL')
       return new URL(url).pathname
@@ -82,7 +82,7 @@ export async function createUnsubscribable(): Promise<Unsubscribable> {
 export type RequestBody = NonNullable<RequestInit['body']>
 
 /** Asks a page as a mail program or a browser does; a body of undefined has no length and no type. */
-export const ask = (
+export const requestPage = (
   service: Pick<EmailApi, 'url'>,
   method: string,
   path: string,
@@ -92,5 +92,5 @@ export const ask = (
   fetch(`${service.url}${path}`, { method, headers, redirect: 'manual', ...(body !== undefined && { body }) })
 
 /** What a button of the page sends. */
-export const press = (service: Pick<EmailApi, 'url'>, path: string, action: string): Promise<Response> =>
-  ask(service, 'POST', path, new URLSearchParams({ action }))
+export const pressButton = (service: Pick<EmailApi, 'url'>, path: string, action: string): Promise<Response> =>
+  requestPage(service, 'POST', path, new URLSearchParams({ action }))

@@ -1,17 +1,17 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { createPrivateKey } from 'node:crypto'
-import { decodeUnsubscribeAddress, unsubscribeHeaders } from '#features/sending/unsubscribe/headers.ts'
-import { LONGEST_TOKEN, openToken } from '#features/sending/unsubscribe/token.ts'
+import { createUnsubscribeHeaders, decodeUnsubscribeAddress } from '#features/sending/unsubscribe/headers.ts'
+import { MAX_TOKEN_LENGTH, openUnsubscribeToken } from '#features/sending/unsubscribe/token.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
-import { signingDomain } from '#features/setup/domains/sending.ts'
+import { findSigningDomain } from '#features/setup/domains/sending.ts'
 import { createStream } from '#features/setup/streams/streams.ts'
 import { parseUuid } from '#platform/ids.ts'
-import { verpTag } from '#protocols/address/verp.ts'
-import { dkimRecord } from '#protocols/dkim/keys.ts'
+import { computeVerpTag } from '#protocols/address/verp.ts'
+import { formatDkimRecord } from '#protocols/dkim/keys.ts'
 import { signMessage } from '#protocols/dkim/sign.ts'
 import { hasDkimpy, verifyWithDkimpy, verifyWithMailauth } from '#test/protocols/dkim/verifiers.ts'
 import { plainInput } from '#test/protocols/mime/sample.ts'
-import { composeWhole } from '#test/support/compose.ts'
+import { composeToBuffer } from '#test/support/compose.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
 
 let service: EmailApi
@@ -34,7 +34,7 @@ async function fieldsOf(request: Record<string, unknown> = {}) {
     )
     .get(parseUuid(id) ?? new Uint8Array())
   if (!row) throw new Error('the email was not stored')
-  return { row, fields: unsubscribeHeaders(service.app, { ...row, returnPathDomain: 'send.sender.test' }) }
+  return { row, fields: createUnsubscribeHeaders(service.app, { ...row, returnPathDomain: 'send.sender.test' }) }
 }
 
 const LIST_UNSUBSCRIBE =
@@ -48,7 +48,7 @@ describe('the fields of a message', () => {
     expect(fields[1]?.[1]).toBe('List-Unsubscribe=One-Click')
     const [, token = '', localPart = '', subject = ''] = LIST_UNSUBSCRIBE.exec(fields[0]?.[1] ?? '') ?? []
     expect(subject).toBe(token)
-    expect(openToken(service.app.keys, token)).toEqual({
+    expect(openUnsubscribeToken(service.app.keys, token)).toEqual({
       accountUuid: parseUuid(service.actor.accountUuid) ?? new Uint8Array(),
       emailId: row.emailId,
       recipientId: row.recipientId,
@@ -59,7 +59,7 @@ describe('the fields of a message', () => {
     })
     expect(decodeUnsubscribeAddress(service.app, localPart)).toEqual({
       recipientId: row.recipientId,
-      tag: verpTag(row.emailUuid),
+      tag: computeVerpTag(row.emailUuid),
     })
   })
 
@@ -67,7 +67,7 @@ describe('the fields of a message', () => {
   test('are without the one-click field when the URL is not https', async () => {
     const { row } = await fieldsOf()
     const app = { ...service.app, config: { ...service.app.config, publicUrl: 'http://localhost:8080' } }
-    const fields = unsubscribeHeaders(app, { ...row, returnPathDomain: 'send.sender.test' })
+    const fields = createUnsubscribeHeaders(app, { ...row, returnPathDomain: 'send.sender.test' })
     expect(fields).toEqual([
       ['List-Unsubscribe', expect.stringMatching(/^<http:\/\/localhost:8080\/u\/[^>]+>, <mailto:/)],
     ])
@@ -76,13 +76,13 @@ describe('the fields of a message', () => {
   test('name the stream, but not the default one: leaving that stops all', async () => {
     const { row, fields } = await fieldsOf({ stream: 'news', from: 'Ada <ada@sender.test>' })
     const token = LIST_UNSUBSCRIBE.exec(fields[0]?.[1] ?? '')?.[1] ?? ''
-    const { streamId, senderDomain } = openToken(service.app.keys, token) ?? {}
+    const { streamId, senderDomain } = openUnsubscribeToken(service.app.keys, token) ?? {}
     expect({ streamId, senderDomain }).toEqual({ streamId: row.streamId, senderDomain: 'sender.test' })
   })
 
   test('are the same at every attempt, also when the stream was renamed between, and others for another recipient', async () => {
     const { row, fields } = await fieldsOf({ stream: 'news' })
-    const again = () => unsubscribeHeaders(service.app, { ...row, returnPathDomain: 'send.sender.test' })
+    const again = () => createUnsubscribeHeaders(service.app, { ...row, returnPathDomain: 'send.sender.test' })
     service.app.db.run("UPDATE streams SET slug = 'letters' WHERE slug = 'news'")
     try {
       expect(again()).toEqual(fields)
@@ -101,13 +101,13 @@ describe('the fields of a message', () => {
 // Proves: send-45
 test('composed and signed, the longest fields stand in lines of at most 998 octets, whole and unencoded, and both are in h=', async () => {
   const { domain } = await createDomain(service.app, service.actor, 'signed.test')
-  const key = signingDomain(service.app.db, service.app.keys, domain.id)
+  const key = findSigningDomain(service.app.db, service.app.keys, domain.id)
   if (!key) throw new Error('there is no key')
-  const token = 'A'.repeat(LONGEST_TOKEN)
+  const token = 'A'.repeat(MAX_TOKEN_LENGTH)
   const mailbox = `u-${'a'.repeat(32)}@${'send.'.repeat(48)}signed.test`
   const host = `${'host.'.repeat(50)}test`
   const values = [`<mailto:${mailbox}?subject=${token}>, <https://${host}/u/${token}>`, 'List-Unsubscribe=One-Click']
-  const message = composeWhole({
+  const message = composeToBuffer({
     ...plainInput,
     headers: [
       ['X-First', '1'],
@@ -137,7 +137,7 @@ test('composed and signed, the longest fields stand in lines of at most 998 octe
     ?.replaceAll(' ', '')
     .split(':')
   expect(signedNames).toEqual(expect.arrayContaining(['list-unsubscribe', 'list-unsubscribe-post']))
-  const record = dkimRecord(domain.dkimPublicKey)
+  const record = formatDkimRecord(domain.dkimPublicKey)
   expect(await verifyWithMailauth(signed, record)).toBe('pass')
   const tampered = Buffer.from(signed.toString('latin1').replace('=One-Click', '=Two-Click'), 'latin1')
   expect(await verifyWithMailauth(tampered, record)).toBe('fail')

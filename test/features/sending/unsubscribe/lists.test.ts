@@ -1,13 +1,13 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { removeDeletedLists } from '#features/audience/contact-lists/remove.ts'
 import { unsubscribeByMail } from '#features/sending/unsubscribe/by-mail.ts'
-import { askConfirmation } from '#features/setup/contact-store/status.ts'
+import { requestConfirmation } from '#features/setup/contact-store/status.ts'
 import { suppressionOf } from '#features/setup/suppression-store/check.ts'
 import { confirmContact } from '#features/setup/suppression-store/contacts.ts'
 import { parseUuid } from '#platform/ids.ts'
 import { at } from '#test/support/api.ts'
 import { expectBalanced } from '#test/support/books.ts'
-import { ADDRESS, ask, createUnsubscribable, press, type Unsubscribable } from './fixture.ts'
+import { ADDRESS, createUnsubscribable, pressButton, requestPage, type Unsubscribable } from './fixture.ts'
 
 interface List {
   readonly id: string
@@ -50,7 +50,7 @@ async function confirm({ row }: List): Promise<void> {
   const { id } = app.db.query<{ id: number }, [number]>('SELECT id FROM contacts WHERE list_id = ?').get(row) ?? {
     id: 0,
   }
-  const since = await app.commit.write((tx) => askConfirmation(app, tx, id))
+  const since = await app.commit.write((tx) => requestConfirmation(app, tx, id))
   await app.commit.write((tx) => confirmContact(app, tx, id, since))
 }
 
@@ -61,7 +61,7 @@ async function suppressed(): Promise<unknown[]> {
 }
 
 /** Which mail with `transactional: false` is stopped. */
-function stops(): Record<string, boolean> {
+function readStops(): Record<string, boolean> {
   const { app, actor } = service
   const is = (streamId: number, listId?: number, transactional = false) =>
     suppressionOf(app.db, { accountId: actor.accountId, address: ADDRESS, transactional, streamId, listId }) !==
@@ -80,9 +80,9 @@ describe('a link of mail to a list', () => {
   test.each(['transactional', 'news'])(
     'in the stream %s unsubscribes from that list, in whatever stream, and from nothing else',
     async (stream) => {
-      const answer = await ask(service, 'POST', await service.link({ stream }, garden.row), ...ONE_CLICK)
+      const answer = await requestPage(service, 'POST', await service.link({ stream }, garden.row), ...ONE_CLICK)
       expect(answer.status).toBe(200)
-      expect(stops()).toEqual({ garden: true, gardenInNews: true, kitchen: false, plain: false, receipts: false })
+      expect(readStops()).toEqual({ garden: true, gardenInNews: true, kitchen: false, plain: false, receipts: false })
       expect(await suppressed()).toEqual([['unsubscribe', null, garden.id]])
       expect(await statuses()).toEqual(['unsubscribed', 'active'])
       expect(service.events()).toEqual([
@@ -112,7 +112,7 @@ describe('a link of mail to a list', () => {
 
   test('leads to a page with the name of the list, which cannot be anything but text', async () => {
     const path = await service.link({}, garden.row)
-    const page = await (await ask(service, 'GET', path)).text()
+    const page = await (await requestPage(service, 'GET', path)).text()
     expect(page).toContain(
       'mail of “<bdi>Garden &amp; &lt;b&gt;more&lt;/b&gt;</bdi>” from <strong><bdi>sender.test</bdi></strong>',
     )
@@ -123,7 +123,7 @@ describe('a link of mail to a list', () => {
   test('has buttons for the list and for all, and a way back from each that brings back what it took', async () => {
     const path = await service.link({}, garden.row)
     const pressed = async (action: string) => {
-      expect((await press(service, path, action)).status).toBe(200)
+      expect((await pressButton(service, path, action)).status).toBe(200)
       const result = [await statuses(), await suppressed()]
       expectBalanced(service)
       return result
@@ -146,17 +146,17 @@ describe('a link of mail to a list', () => {
 
   test('of who confirmed the list after leaving all asks again, and leaving it once more is leaving all', async () => {
     const path = await service.link({}, garden.row)
-    await press(service, path, 'unsubscribe-all')
+    await pressButton(service, path, 'unsubscribe-all')
     await confirm(garden)
     const heading = async (answer: Promise<Response>) => /<h1>([^<]+)/.exec(await (await answer).text())?.[1]
     const [gardenLink, kitchenLink] = [path, await service.link({}, kitchen.row)]
-    expect([await heading(ask(service, 'GET', gardenLink)), await heading(ask(service, 'GET', kitchenLink))]).toEqual([
-      'Unsubscribe?',
-      'You are unsubscribed',
-    ])
-    expect(await heading(press(service, gardenLink, 'unsubscribe'))).toBe('You are unsubscribed')
+    expect([
+      await heading(requestPage(service, 'GET', gardenLink)),
+      await heading(requestPage(service, 'GET', kitchenLink)),
+    ]).toEqual(['Unsubscribe?', 'You are unsubscribed'])
+    expect(await heading(pressButton(service, gardenLink, 'unsubscribe'))).toBe('You are unsubscribed')
     expect(await statuses()).toEqual(['unsubscribed', 'unsubscribed'])
-    await press(service, gardenLink, 'resubscribe-all')
+    await pressButton(service, gardenLink, 'resubscribe-all')
     expect(await statuses()).toEqual(['unsubscribed', 'active'])
     expectBalanced(service)
   })
@@ -164,10 +164,10 @@ describe('a link of mail to a list', () => {
   // Proves: status-22
   test('of who confirmed the list after leaving all tells of it when that one leaves all once more', async () => {
     const path = await service.link({}, garden.row)
-    await press(service, path, 'unsubscribe-all')
+    await pressButton(service, path, 'unsubscribe-all')
     await confirm(garden)
     expect([await statuses(), service.events().length]).toEqual([['active', 'unsubscribed'], 1])
-    for (let i = 0; i < 2; i++) await press(service, path, 'unsubscribe-all')
+    for (let i = 0; i < 2; i++) await pressButton(service, path, 'unsubscribe-all')
     expect(await statuses()).toEqual(['unsubscribed', 'unsubscribed'])
     const left = { stream: 'transactional', list_id: garden.id, scope: 'all', reason: 'page' }
     expect([service.events().map(({ data }) => data), service.auditRows().length]).toEqual([[left, left], 2])
@@ -177,9 +177,9 @@ describe('a link of mail to a list', () => {
   test('does not bring back who never confirmed', async () => {
     service.app.db.run('UPDATE contacts SET status = 1, confirmed_at = NULL WHERE list_id = ?', [kitchen.row])
     const path = await service.link({}, garden.row)
-    await press(service, path, 'unsubscribe-all')
+    await pressButton(service, path, 'unsubscribe-all')
     expect(await statuses()).toEqual(['unsubscribed', 'unsubscribed'])
-    await press(service, path, 'resubscribe-all')
+    await pressButton(service, path, 'resubscribe-all')
     expect(await statuses()).toEqual(['active', 'pending'])
   })
 
@@ -189,9 +189,9 @@ describe('a link of mail to a list', () => {
     await service.api('DELETE', `/v1/contact-lists/${kitchen.id}/contacts/${ADDRESS}`)
     await service.api('DELETE', `/v1/contact-lists/${garden.id}`)
     await removeDeletedLists(service.app)
-    expect(await (await ask(service, 'GET', path)).text()).toContain('mail of “<bdi>Garden')
-    expect((await ask(service, 'POST', path, ...ONE_CLICK)).status).toBe(200)
-    expect((await press(service, path, 'unsubscribe-all')).status).toBe(200)
+    expect(await (await requestPage(service, 'GET', path)).text()).toContain('mail of “<bdi>Garden')
+    expect((await requestPage(service, 'POST', path, ...ONE_CLICK)).status).toBe(200)
+    expect((await pressButton(service, path, 'unsubscribe-all')).status).toBe(200)
     expect(await suppressed()).toEqual([
       ['unsubscribe', null, garden.id],
       ['unsubscribe', null, null],
@@ -201,7 +201,7 @@ describe('a link of mail to a list', () => {
   })
 
   test('is told in the feed with the list', async () => {
-    await ask(service, 'POST', await service.link({}, garden.row), ...ONE_CLICK)
+    await requestPage(service, 'POST', await service.link({}, garden.row), ...ONE_CLICK)
     const feed = at((await service.api('GET', '/v1/events?types=unsubscribed')).body, 'data') as Record<
       string,
       unknown
@@ -212,24 +212,24 @@ describe('a link of mail to a list', () => {
 
 test('a link of a stream says nothing of lists', async () => {
   const path = await service.link({ stream: 'news' })
-  await press(service, path, 'unsubscribe')
+  await pressButton(service, path, 'unsubscribe')
   expect(await statuses()).toEqual(['active', 'active'])
-  await press(service, path, 'resubscribe')
+  await pressButton(service, path, 'resubscribe')
   expect(await suppressed()).toEqual([])
 })
 
 test('a link of all mail takes the address off all lists, and back', async () => {
   const path = await service.link()
-  await press(service, path, 'unsubscribe')
+  await pressButton(service, path, 'unsubscribe')
   expect(await statuses()).toEqual(['unsubscribed', 'unsubscribed'])
-  await press(service, path, 'resubscribe')
+  await pressButton(service, path, 'resubscribe')
   expect(await statuses()).toEqual(['active', 'active'])
   expectBalanced(service)
 })
 
 // Proves: suppress-13
 test('an unsubscription from a list comes back as just that from an export', async () => {
-  await ask(service, 'POST', await service.link({}, garden.row), ...ONE_CLICK)
+  await requestPage(service, 'POST', await service.link({}, garden.row), ...ONE_CLICK)
   const headers = { authorization: `Bearer ${service.key}` }
   const file = await (await fetch(`${service.url}/v1/suppressions/export`, { headers })).text()
   expect(file).toBe(`email_address,reason,stream,list\r\n${ADDRESS},unsubscribe,,${garden.id}\r\n`)

@@ -1,13 +1,20 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { connect } from 'node:net'
-import { unsubscribeToken } from '#features/sending/unsubscribe/token.ts'
+import { createUnsubscribeToken } from '#features/sending/unsubscribe/token.ts'
 import { suppressionOf } from '#features/setup/suppression-store/check.ts'
 import { suppress, unsuppress } from '#features/setup/suppression-store/suppress.ts'
 import { parseUuid } from '#platform/ids.ts'
 import { minutes } from '#platform/units.ts'
 import { createTestAccount } from '#test/support/app.ts'
 import { UNVERIFIED } from '#test/support/email-api.ts'
-import { ADDRESS, ask, createUnsubscribable, press, type RequestBody, type Unsubscribable } from './fixture.ts'
+import {
+  ADDRESS,
+  createUnsubscribable,
+  pressButton,
+  type RequestBody,
+  requestPage,
+  type Unsubscribable,
+} from './fixture.ts'
 
 let service: Unsubscribable
 beforeEach(async () => {
@@ -50,7 +57,7 @@ describe('a one-click POST of RFC 8058', () => {
   // Proves: status-22, suppress-12
   test.each(bodies)('with %s unsubscribes at once', async (_, body, headers) => {
     const path = await service.link()
-    const answer = await ask(service, 'POST', path, body, headers)
+    const answer = await requestPage(service, 'POST', path, body, headers)
     expect({ status: answer.status, type: answer.headers.get('content-type') }).toEqual({
       status: 200,
       type: 'text/html; charset=utf-8',
@@ -88,13 +95,13 @@ describe('a one-click POST of RFC 8058', () => {
   // Proves: status-22
   test('repeated, also many at once, changes nothing more: one suppression, one event', async () => {
     const path = await service.link()
-    const answers = await Promise.all(Array.from({ length: 20 }, () => ask(service, 'POST', path, ...FORM)))
+    const answers = await Promise.all(Array.from({ length: 20 }, () => requestPage(service, 'POST', path, ...FORM)))
     expect(answers.map(({ status }) => status)).toEqual(Array(20).fill(200))
     expect([service.suppressions(), service.events().length]).toEqual([[unsubscribed(null)], 1])
   })
 
   test('sets no cookie, redirects nowhere, stands in no frame, and is kept by nobody', async () => {
-    const answer = await ask(service, 'POST', await service.link(), ...FORM)
+    const answer = await requestPage(service, 'POST', await service.link(), ...FORM)
     const { headers } = answer
     expect({
       status: answer.status,
@@ -116,14 +123,14 @@ describe('a one-click POST of RFC 8058', () => {
   test('of an account that is paused works as well', async () => {
     const path = await service.link()
     service.app.db.run('UPDATE accounts SET paused_at = 1')
-    expect((await ask(service, 'POST', path, ...FORM)).status).toBe(200)
+    expect((await requestPage(service, 'POST', path, ...FORM)).status).toBe(200)
     expect(service.suppressions()).toEqual([unsubscribed(null)])
   })
 })
 
 test('a link of sandbox mail works, and is told, but is no figure', async () => {
   const path = await service.link({ from: `ada@${UNVERIFIED}` })
-  expect((await ask(service, 'POST', path, ...FORM)).status).toBe(200)
+  expect((await requestPage(service, 'POST', path, ...FORM)).status).toBe(200)
   expect([service.suppressions().length, service.events().length]).toEqual([1, 1])
   expect(service.app.db.query('SELECT unsubscribes FROM daily_figures').all()).toEqual([])
 })
@@ -144,7 +151,7 @@ describe('what a link stops', () => {
 
   // Proves: suppress-12
   test('of a stream of its own: mail of that stream with transactional: false, nothing else', async () => {
-    await ask(service, 'POST', await service.link({ stream: 'news' }), ...FORM)
+    await requestPage(service, 'POST', await service.link({ stream: 'news' }), ...FORM)
     expect(all()).toEqual({ default: false, news: true, transactional: false, transactionalNews: false })
     expect(service.suppressions()).toEqual([unsubscribed('news')])
     expect(service.events().map(({ data }) => data)).toEqual([
@@ -154,20 +161,20 @@ describe('what a link stops', () => {
 
   // Proves: suppress-12
   test('of the default stream: all mail with transactional: false, nothing else', async () => {
-    await ask(service, 'POST', await service.link(), ...FORM)
+    await requestPage(service, 'POST', await service.link(), ...FORM)
     expect(all()).toEqual({ default: true, news: true, transactional: false, transactionalNews: false })
   })
 
   test('is that of its own account only', async () => {
     const other = await service.newAccount()
-    await ask(service, 'POST', await service.link(), ...FORM)
+    await requestPage(service, 'POST', await service.link(), ...FORM)
     const { db } = service.app
     const covered = { accountId: other.accountId, address: ADDRESS, transactional: false, streamId: 0 }
     expect(suppressionOf(db, covered)).toBeUndefined()
   })
 
   test('is that of the address in whatever case it was written', async () => {
-    await ask(service, 'POST', await service.link({ to: 'BOB@Receiver.test' }), ...FORM)
+    await requestPage(service, 'POST', await service.link({ to: 'BOB@Receiver.test' }), ...FORM)
     expect(service.suppressions()).toEqual([unsubscribed(null)])
   })
 })
@@ -186,12 +193,12 @@ describe('the buttons of the page', () => {
   // Proves: suppress-15
   test('stop the stream, and give it back; the page then shows how it stands', async () => {
     const path = await service.link({ stream: 'news' })
-    expect(await marks(await ask(service, 'GET', path))).toEqual(ASKS)
-    expect(await marks(await press(service, path, 'unsubscribe'))).toEqual(STOPPED)
-    expect(await marks(await ask(service, 'GET', path))).toEqual(STOPPED)
+    expect(await marks(await requestPage(service, 'GET', path))).toEqual(ASKS)
+    expect(await marks(await pressButton(service, path, 'unsubscribe'))).toEqual(STOPPED)
+    expect(await marks(await requestPage(service, 'GET', path))).toEqual(STOPPED)
     expect(service.suppressions()).toEqual([unsubscribed('news')])
-    expect(await marks(await press(service, path, 'resubscribe'))).toEqual(AGAIN)
-    expect(await marks(await ask(service, 'GET', path))).toEqual(ASKS)
+    expect(await marks(await pressButton(service, path, 'resubscribe'))).toEqual(AGAIN)
+    expect(await marks(await requestPage(service, 'GET', path))).toEqual(ASKS)
     expect(service.suppressions()).toEqual([])
     expect(service.events().map(({ data }) => data)).toEqual([
       { stream: 'news', list_id: null, scope: 'stream', reason: 'page' },
@@ -200,22 +207,25 @@ describe('the buttons of the page', () => {
 
   test('stop everything, and give back just that', async () => {
     const path = await service.link({ stream: 'news' })
-    await press(service, path, 'unsubscribe')
-    expect(await marks(await press(service, path, 'unsubscribe-all'))).toEqual(ALL_STOPPED)
-    expect(await marks(await ask(service, 'GET', path))).toEqual(ALL_STOPPED)
+    await pressButton(service, path, 'unsubscribe')
+    expect(await marks(await pressButton(service, path, 'unsubscribe-all'))).toEqual(ALL_STOPPED)
+    expect(await marks(await requestPage(service, 'GET', path))).toEqual(ALL_STOPPED)
     expect(service.suppressions()).toEqual([unsubscribed('news'), unsubscribed(null)])
     expect(service.events().map(({ data }) => data)).toEqual(
       ['stream', 'all'].map((scope) => ({ stream: 'news', list_id: null, scope, reason: 'page' })),
     )
-    expect(await marks(await press(service, path, 'resubscribe-all'))).toEqual(STOPPED)
+    expect(await marks(await pressButton(service, path, 'resubscribe-all'))).toEqual(STOPPED)
     expect(service.suppressions()).toEqual([unsubscribed('news')])
   })
 
   test('of a link for everything offer only that', async () => {
     const path = await service.link()
-    expect(await marks(await ask(service, 'GET', path))).toEqual({ ...ASKS, actions: ['unsubscribe'] })
-    expect(await marks(await press(service, path, 'unsubscribe'))).toEqual(ALL_STOPPED)
-    expect(await marks(await press(service, path, 'resubscribe-all'))).toEqual({ ...AGAIN, actions: ['unsubscribe'] })
+    expect(await marks(await requestPage(service, 'GET', path))).toEqual({ ...ASKS, actions: ['unsubscribe'] })
+    expect(await marks(await pressButton(service, path, 'unsubscribe'))).toEqual(ALL_STOPPED)
+    expect(await marks(await pressButton(service, path, 'resubscribe-all'))).toEqual({
+      ...AGAIN,
+      actions: ['unsubscribe'],
+    })
     expect(service.suppressions()).toEqual([])
   })
 
@@ -223,11 +233,11 @@ describe('the buttons of the page', () => {
     const { app, actor } = service
     const path = await service.link({ stream: 'news' })
     const others = await Promise.all([service.link(), service.link({ stream: 'news', to: 'eve@receiver.test' })])
-    for (const each of [path, ...others]) await ask(service, 'POST', each, ...FORM)
+    for (const each of [path, ...others]) await requestPage(service, 'POST', each, ...FORM)
     const at = { accountId: actor.accountId, address: ADDRESS, covers: 'all' as const }
     await app.commit.write((tx) => suppress(app, tx, { ...at, reason: 'complaint' }))
     const before = service.suppressions()
-    await press(service, path, 'resubscribe')
+    await pressButton(service, path, 'resubscribe')
     expect(service.suppressions()).toEqual(
       before.filter(({ address, stream }) => address !== ADDRESS || stream !== 'news'),
     )
@@ -245,14 +255,14 @@ describe('the buttons of the page', () => {
       const all = { accountId: actor.accountId, address: ADDRESS, covers: 'all' as const, reason }
       await app.commit.write((tx) => suppress(app, tx, all))
       const BLOCKED = { status: 200, title: 'You get no mail from this sender', actions: ['unsubscribe'] }
-      expect(await marks(await ask(service, 'GET', path))).toEqual(BLOCKED)
-      expect(await marks(await press(service, path, 'unsubscribe'))).toEqual({
+      expect(await marks(await requestPage(service, 'GET', path))).toEqual(BLOCKED)
+      expect(await marks(await pressButton(service, path, 'unsubscribe'))).toEqual({
         ...BLOCKED,
         title: 'You are unsubscribed',
         actions: [],
       })
-      expect(await marks(await press(service, path, 'resubscribe'))).toEqual(BLOCKED)
-      const text = (await (await ask(service, 'GET', path)).text()).replace(/<[^>]+>/g, '')
+      expect(await marks(await pressButton(service, path, 'resubscribe'))).toEqual(BLOCKED)
+      const text = (await (await requestPage(service, 'GET', path)).text()).replace(/<[^>]+>/g, '')
       expect(text).toContain(
         'sender.test sends nothing at all to bob@receiver.test, not even receipts or new passwords.',
       )
@@ -261,16 +271,16 @@ describe('the buttons of the page', () => {
       )
       expect(service.suppressions().map((row) => row.reason)).toEqual([reason])
       await app.commit.write((tx) => unsuppress(tx, all))
-      expect(await marks(await ask(service, 'GET', path))).toEqual(ASKS)
+      expect(await marks(await requestPage(service, 'GET', path))).toEqual(ASKS)
     },
   )
 
   test('are told in the audit log; the way back does nothing where there is nothing to take back', async () => {
     const path = await service.link()
-    await press(service, path, 'resubscribe')
+    await pressButton(service, path, 'resubscribe')
     expect(service.auditRows()).toEqual([])
-    await press(service, path, 'unsubscribe')
-    await press(service, path, 'resubscribe')
+    await pressButton(service, path, 'unsubscribe')
+    await pressButton(service, path, 'resubscribe')
     expect(service.auditRows()).toEqual(
       ['suppression.created', 'suppression.deleted'].map((action) => ({
         actorType: 'system',
@@ -282,13 +292,13 @@ describe('the buttons of the page', () => {
 
   test('for the way back may be pressed 10 times, then one more each 6 minutes; unsubscribing has no limit', async () => {
     const path = await service.link()
-    for (let i = 0; i < 10; i++) expect((await press(service, path, 'resubscribe')).status).toBe(200)
-    const refused = await press(service, path, 'resubscribe')
+    for (let i = 0; i < 10; i++) expect((await pressButton(service, path, 'resubscribe')).status).toBe(200)
+    const refused = await pressButton(service, path, 'resubscribe')
     expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, '360'])
-    expect((await press(service, await service.link(), 'resubscribe')).status).toBe(200)
-    for (let i = 0; i < 12; i++) expect((await press(service, path, 'unsubscribe')).status).toBe(200)
+    expect((await pressButton(service, await service.link(), 'resubscribe')).status).toBe(200)
+    for (let i = 0; i < 12; i++) expect((await pressButton(service, path, 'unsubscribe')).status).toBe(200)
     await service.clock.advance(minutes(6))
-    expect((await press(service, path, 'resubscribe')).status).toBe(200)
+    expect((await pressButton(service, path, 'resubscribe')).status).toBe(200)
     expect(service.suppressions()).toEqual([])
   })
 
@@ -303,10 +313,10 @@ describe('the buttons of the page', () => {
       senderDomain: '',
       streamId: 0,
     }
-    const ofContact = `/u/${unsubscribeToken(service.app.keys, { ...facts, listId: 0 })}`
-    for (let i = 0; i < 10; i++) expect((await press(service, ofContact, 'resubscribe')).status).toBe(200)
-    expect((await press(service, ofContact, 'resubscribe')).status).toBe(429)
-    expect((await press(service, path, 'resubscribe')).status).toBe(200)
+    const ofContact = `/u/${createUnsubscribeToken(service.app.keys, { ...facts, listId: 0 })}`
+    for (let i = 0; i < 10; i++) expect((await pressButton(service, ofContact, 'resubscribe')).status).toBe(200)
+    expect((await pressButton(service, ofContact, 'resubscribe')).status).toBe(429)
+    expect((await pressButton(service, path, 'resubscribe')).status).toBe(200)
   })
 })
 
@@ -316,7 +326,7 @@ describe('looking never acts', () => {
     const path = await service.link()
     const before = service.stored()
     for (const query of ['', '?action=unsubscribe', '?List-Unsubscribe=One-Click']) {
-      const answer = await ask(service, method, `${path}${query}`)
+      const answer = await requestPage(service, method, `${path}${query}`)
       expect([answer.status, answer.headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8'])
       if (method === 'HEAD') expect(await answer.text()).toBe('')
     }
@@ -325,7 +335,7 @@ describe('looking never acts', () => {
 
   test.each(['PUT', 'DELETE', 'PATCH', 'OPTIONS'])('%s is a 405 that changes nothing', async (method) => {
     const path = await service.link()
-    const answer = await ask(service, method, path)
+    const answer = await requestPage(service, method, path)
     expect([answer.status, answer.headers.get('allow')]).toEqual([405, 'GET, HEAD, POST'])
     expect(service.suppressions()).toEqual([])
   })
@@ -342,7 +352,7 @@ describe('a token that is not ours', () => {
     ['no UTF-8', () => '/u/%E0%A4%A'],
   ])('(%s) is answered by a 404 page that says what to do, and changes nothing', async (_, change) => {
     const path = change(await service.link())
-    for (const answer of [await ask(service, 'GET', path), await ask(service, 'POST', path, ...FORM)]) {
+    for (const answer of [await requestPage(service, 'GET', path), await requestPage(service, 'POST', path, ...FORM)]) {
       expect([answer.status, answer.headers.get('content-type')]).toEqual([404, 'text/html; charset=utf-8'])
       expect(await answer.text()).toContain('answer the message and ask its sender to take you off the list')
     }
@@ -354,7 +364,7 @@ describe('a token that is not ours', () => {
 test('a link that was cut before its token, or has something behind it, leads people to the same page', async () => {
   const path = await service.link()
   for (const cut of ['/u', '/u/', `${path}/more`]) {
-    const answer = await ask(service, 'GET', cut)
+    const answer = await requestPage(service, 'GET', cut)
     expect([answer.status, answer.headers.get('content-type')]).toEqual([404, 'text/html; charset=utf-8'])
     expect(await answer.text()).toContain('<h1>This unsubscribe link is not complete</h1>')
   }
@@ -371,7 +381,7 @@ describe('a link still works', () => {
   // Proves: suppress-16
   test.each(damages)('%s', async (_, damage) => {
     const path = `/u/${damage((await service.link()).slice('/u/'.length))}`
-    expect((await ask(service, 'POST', path, ...FORM)).status).toBe(200)
+    expect((await requestPage(service, 'POST', path, ...FORM)).status).toBe(200)
     expect(service.suppressions()).toEqual([unsubscribed(null)])
   })
 })
@@ -392,7 +402,7 @@ test('a page is in the language that its reader asks for, and says so; what its 
   }
   const german = { 'accept-language': 'de-CH, en;q=0.5' }
   const common = { language: ['de', 'de'], vary: 'accept-language' }
-  expect(await seen(await ask(service, 'GET', path, undefined, german))).toEqual({
+  expect(await seen(await requestPage(service, 'GET', path, undefined, german))).toEqual({
     ...common,
     says: [
       'Abmelden?',
@@ -405,7 +415,7 @@ test('a page is in the language that its reader asks for, and says so; what its 
     ],
     actions: ['unsubscribe', 'unsubscribe-all'],
   })
-  expect((await seen(await ask(service, 'POST', path, FORM[0], { ...FORM[1], ...german }))).says).toEqual([
+  expect((await seen(await requestPage(service, 'POST', path, FORM[0], { ...FORM[1], ...german }))).says).toEqual([
     'Sie sind abgemeldet',
     'bob@receiver.test erhält keine E-Mails aus „Weekly news“ von sender.test mehr. Was schon verschickt wurde, kann noch ankommen.',
     'Oder alles abbestellen',
@@ -415,14 +425,13 @@ test('a page is in the language that its reader asks for, and says so; what its 
     'Wieder anmelden',
     'E-Mails zu etwas, das Sie selbst veranlasst haben, etwa eine Quittung oder ein neues Passwort, kommen weiterhin.',
   ])
-  expect(await seen(await ask(service, 'GET', '/u/nonsense', undefined, german))).toMatchObject({
+  expect(await seen(await requestPage(service, 'GET', '/u/nonsense', undefined, german))).toMatchObject({
     ...common,
     actions: [],
   })
-  expect((await seen(await ask(service, 'GET', path, undefined, { 'accept-language': 'sv' }))).language).toEqual([
-    'en',
-    'en',
-  ])
+  expect(
+    (await seen(await requestPage(service, 'GET', path, undefined, { 'accept-language': 'sv' }))).language,
+  ).toEqual(['en', 'en'])
 })
 
 describe('without rows', () => {
@@ -431,7 +440,7 @@ describe('without rows', () => {
     const path = await service.link({ stream: 'news' })
     service.app.db.run('DELETE FROM recipients')
     service.app.db.run('DELETE FROM emails')
-    const answer = await ask(service, 'POST', path, ...FORM)
+    const answer = await requestPage(service, 'POST', path, ...FORM)
     expect(answer.status).toBe(200)
     expect(await answer.text()).toContain(
       'mail of “<bdi>Weekly news</bdi>” from <strong><bdi>sender.test</bdi></strong>',
@@ -447,9 +456,9 @@ describe('without rows', () => {
     const path = await service.link({ stream: 'news' })
     service.app.db.run('UPDATE accounts SET uuid = ?', [new Uint8Array(16)])
     for (const answer of [
-      await ask(service, 'GET', path),
-      await ask(service, 'POST', path, ...FORM),
-      await press(service, path, 'resubscribe'),
+      await requestPage(service, 'GET', path),
+      await requestPage(service, 'POST', path, ...FORM),
+      await pressButton(service, path, 'resubscribe'),
     ]) {
       expect(answer.status).toBe(200)
       const text = await answer.text()
@@ -468,7 +477,7 @@ describe('after a restored backup a link whose email it does not know stops its 
   ])('and tells nothing of %s that has its number now', async (_, change) => {
     const path = await service.link({ stream: 'news' })
     service.app.db.run(change)
-    expect((await ask(service, 'POST', path, ...FORM)).status).toBe(200)
+    expect((await requestPage(service, 'POST', path, ...FORM)).status).toBe(200)
     expect(service.suppressions()).toEqual([{ ...unsubscribed('news'), sourceEmailId: null }])
     expect(service.events()).toEqual([])
     expect(service.auditRows()).toHaveLength(1)
@@ -478,7 +487,7 @@ describe('after a restored backup a link whose email it does not know stops its 
     const path = await service.link({ stream: 'news' })
     const { accountId } = await createTestAccount(service.app)
     service.app.db.run('UPDATE emails SET account_id = ?', [accountId])
-    expect((await ask(service, 'POST', path, ...FORM)).status).toBe(200)
+    expect((await requestPage(service, 'POST', path, ...FORM)).status).toBe(200)
     expect(service.suppressions()).toEqual([{ ...unsubscribed('news'), sourceEmailId: null }])
     expect(service.events()).toEqual([])
   })
@@ -487,7 +496,7 @@ describe('after a restored backup a link whose email it does not know stops its 
 test('a link of an account that is being deleted writes nothing: it would stay', async () => {
   const path = await service.link({ stream: 'news' })
   service.app.db.run('UPDATE accounts SET deleted_at = 1')
-  for (const answer of [await ask(service, 'GET', path), await ask(service, 'POST', path, ...FORM)]) {
+  for (const answer of [await requestPage(service, 'GET', path), await requestPage(service, 'POST', path, ...FORM)]) {
     expect(answer.status).toBe(200)
     expect(await answer.text()).toContain('You are unsubscribed')
   }
@@ -501,16 +510,16 @@ test('what cannot be stored is a page with the status of the refusal, so that ma
   db.run('CREATE TRIGGER grow BEFORE INSERT ON suppressions BEGIN INSERT INTO filler VALUES (zeroblob(1000000)); END')
   const pages = db.query<{ page_count: number }, []>('PRAGMA page_count').get()?.page_count ?? 0
   db.run(`PRAGMA max_page_count = ${pages}`)
-  const answer = await ask(service, 'POST', path, ...FORM)
+  const answer = await requestPage(service, 'POST', path, ...FORM)
   expect([answer.status, answer.headers.get('content-type')]).toEqual([507, 'text/html; charset=utf-8'])
   expect(await answer.text()).toContain('nothing was changed. Try again in a few minutes.')
   expect(service.suppressions()).toEqual([])
   db.run('PRAGMA max_page_count = 1000000')
-  expect((await ask(service, 'POST', path, ...FORM)).status).toBe(200)
+  expect((await requestPage(service, 'POST', path, ...FORM)).status).toBe(200)
 })
 
 test('a body of over 64 KiB is refused unread', async () => {
-  expect((await ask(service, 'POST', await service.link(), 'x'.repeat(70_000))).status).toBe(413)
+  expect((await requestPage(service, 'POST', await service.link(), 'x'.repeat(70_000))).status).toBe(413)
   expect(service.suppressions()).toEqual([])
 })
 
@@ -518,8 +527,8 @@ test('a sender whose domain is not ASCII is named as people know it', async () =
   const { app, actor } = service
   const accountUuid = parseUuid(actor.accountUuid) ?? new Uint8Array()
   const place = { accountUuid, emailId: 1, recipientId: 1, streamId: 0, listId: 0, address: ADDRESS }
-  const token = unsubscribeToken(app.keys, { ...place, senderDomain: 'news.xn--bcher-kva.example' })
-  const text = await (await ask(service, 'GET', `/u/${token}`)).text()
+  const token = createUnsubscribeToken(app.keys, { ...place, senderDomain: 'news.xn--bcher-kva.example' })
+  const text = await (await requestPage(service, 'GET', `/u/${token}`)).text()
   expect(text).toContain('from <strong><bdi>news.bücher.example</bdi></strong>.')
 })
 
@@ -528,7 +537,7 @@ test('whatever sender, stream and address are called, it is shown as text', asyn
   const { app, actor } = service
   app.db.run("UPDATE streams SET name = ? WHERE slug = 'news'", [attack])
   const streamId = app.db.query<{ id: number }, []>("SELECT id FROM streams WHERE slug = 'news'").get()?.id ?? 0
-  const token = unsubscribeToken(app.keys, {
+  const token = createUnsubscribeToken(app.keys, {
     accountUuid: parseUuid(actor.accountUuid) ?? new Uint8Array(),
     emailId: 1,
     recipientId: 1,
@@ -537,7 +546,10 @@ test('whatever sender, stream and address are called, it is shown as text', asyn
     streamId,
     listId: 0,
   })
-  for (const answer of [await ask(service, 'GET', `/u/${token}`), await press(service, `/u/${token}`, 'unsubscribe')]) {
+  for (const answer of [
+    await requestPage(service, 'GET', `/u/${token}`),
+    await pressButton(service, `/u/${token}`, 'unsubscribe'),
+  ]) {
     const text = await answer.text()
     expect(text).not.toContain('<script')
     expect(text.match(/&quot;&#39;&gt;&lt;script&gt;alert\(1\)/g)?.length).toBeGreaterThanOrEqual(3)

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { TEXTS, textsFor } from '#features/sending/unsubscribe/languages.ts'
+import { chooseTexts, TEXTS } from '#features/sending/unsubscribe/languages.ts'
 
 const [english] = TEXTS
 const names = (text: string): string[] => [...text.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => name).sort()
@@ -57,6 +57,6 @@ describe('the language', () => {
     [`a${'-a'.repeat(50_000)}`, 'en'],
   ]
   test.each(cases)('of %j is %s', (accepted, language) => {
-    expect(textsFor(accepted).language).toBe(language)
+    expect(chooseTexts(accepted).language).toBe(language)
   })
 })

@@ -1,9 +1,9 @@
 import { expect, test } from 'bun:test'
 import {
-  LONGEST_TOKEN,
-  openToken,
+  createUnsubscribeToken,
+  MAX_TOKEN_LENGTH,
+  openUnsubscribeToken,
   type UnsubscribeFacts,
-  unsubscribeToken,
 } from '#features/sending/unsubscribe/token.ts'
 import { KeyRing } from '#platform/crypto.ts'
 
@@ -38,7 +38,7 @@ test('all that a token says comes back, the smallest and the largest', () => {
     address: '',
   }
   for (const each of [facts, longest, smallest, { ...facts, address: 'Zoë@bücher.test' }])
-    expect(openToken(keys, unsubscribeToken(keys, each))).toEqual(each)
+    expect(openUnsubscribeToken(keys, createUnsubscribeToken(keys, each))).toEqual(each)
 })
 
 test('the same facts give the same token, any other fact another one', () => {
@@ -51,34 +51,34 @@ test('the same facts give the same token, any other fact another one', () => {
     { streamId: 0 },
     { listId: 1 },
   ]
-  const tokens = [{}, {}, ...others].map((other) => unsubscribeToken(keys, { ...facts, ...other }))
+  const tokens = [{}, {}, ...others].map((other) => createUnsubscribeToken(keys, { ...facts, ...other }))
   expect(tokens[0]).toBe(tokens[1])
   expect(new Set(tokens).size).toBe(others.length + 1)
 })
 
 test('the same facts have the same token in every version of ours: mail that was sent keeps its link', () => {
-  expect(unsubscribeToken(keys, facts)).toBe(
+  expect(createUnsubscribeToken(keys, facts)).toBe(
     'wscAbokk_T569EYSDpI35LW7HOkr4U5e508YzX-8_BwvrC9EC3fjui5UOiczFAXvy-b_rvZEGsJABoPEco_PDBWRnrpq14C4i-k27Oq70-Pc97J9VuZu',
   )
 })
 
 test('a token is base64url of at most 582 characters and about 120 in practice; a sender domain over 100 characters is left out', () => {
-  expect(unsubscribeToken(keys, facts)).toMatch(/^[A-Za-z0-9_-]{110,130}$/)
-  expect([unsubscribeToken(keys, longest).length, LONGEST_TOKEN]).toEqual([582, 582])
+  expect(createUnsubscribeToken(keys, facts)).toMatch(/^[A-Za-z0-9_-]{110,130}$/)
+  expect([createUnsubscribeToken(keys, longest).length, MAX_TOKEN_LENGTH]).toEqual([582, 582])
   const senderDomain = `${'c'.repeat(96)}.test`
-  expect(openToken(keys, unsubscribeToken(keys, { ...longest, senderDomain }))).toEqual({
+  expect(openUnsubscribeToken(keys, createUnsubscribeToken(keys, { ...longest, senderDomain }))).toEqual({
     ...longest,
     senderDomain: '',
   })
 })
 
 test('a token that was changed anywhere, cut or lengthened says nothing', () => {
-  const token = unsubscribeToken(keys, facts)
+  const token = createUnsubscribeToken(keys, facts)
   for (let i = 0; i < token.length; i++) {
     const other = token[i] === 'A' ? 'B' : 'A'
-    expect(openToken(keys, token.slice(0, i) + other + token.slice(i + 1))).toBeUndefined()
-    expect(openToken(keys, token.slice(0, i))).toBeUndefined()
-    expect(openToken(keys, token.slice(i + 1))).toBeUndefined()
+    expect(openUnsubscribeToken(keys, token.slice(0, i) + other + token.slice(i + 1))).toBeUndefined()
+    expect(openUnsubscribeToken(keys, token.slice(0, i))).toBeUndefined()
+    expect(openUnsubscribeToken(keys, token.slice(i + 1))).toBeUndefined()
   }
   for (const text of [
     `${token}A`,
@@ -89,31 +89,31 @@ test('a token that was changed anywhere, cut or lengthened says nothing', () => 
     token.toUpperCase(),
     'A'.repeat(10_000),
   ])
-    expect(openToken(keys, text)).toBeUndefined()
+    expect(openUnsubscribeToken(keys, text)).toBeUndefined()
 })
 
 test('the bits of the last character that nobody reads may not differ either', () => {
   // 436 octets leave four bits of the 582nd character unused.
-  const token = unsubscribeToken(keys, longest)
+  const token = createUnsubscribeToken(keys, longest)
   const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
-  const opened = [...alphabet].filter((last) => openToken(keys, token.slice(0, -1) + last))
+  const opened = [...alphabet].filter((last) => openUnsubscribeToken(keys, token.slice(0, -1) + last))
   expect(opened).toEqual([token.slice(-1)])
 })
 
 test('a token of another master key, and what was sealed for another purpose or in another form, say nothing', () => {
   const other = new KeyRing(new Uint8Array(32).fill(8))
-  expect(openToken(other, unsubscribeToken(keys, facts))).toBeUndefined()
-  const plain = keys.unseal(Buffer.from(unsubscribeToken(keys, facts), 'base64url'), 'unsubscribe')
+  expect(openUnsubscribeToken(other, createUnsubscribeToken(keys, facts))).toBeUndefined()
+  const plain = keys.unseal(Buffer.from(createUnsubscribeToken(keys, facts), 'base64url'), 'unsubscribe')
   const sealedFor = (context: string, bytes: Uint8Array) =>
-    Buffer.from(keys.sealSame(bytes, context)).toString('base64url')
-  expect(openToken(keys, sealedFor('unsubscribe', plain))).toEqual(facts)
-  expect(openToken(keys, sealedFor('webhook', plain))).toBeUndefined()
-  expect(openToken(keys, sealedFor('unsubscribe', Buffer.of(2, ...plain.subarray(1))))).toBeUndefined()
-  expect(openToken(keys, sealedFor('unsubscribe', new Uint8Array()))).toBeUndefined()
+    Buffer.from(keys.sealDeterministically(bytes, context)).toString('base64url')
+  expect(openUnsubscribeToken(keys, sealedFor('unsubscribe', plain))).toEqual(facts)
+  expect(openUnsubscribeToken(keys, sealedFor('webhook', plain))).toBeUndefined()
+  expect(openUnsubscribeToken(keys, sealedFor('unsubscribe', Buffer.of(2, ...plain.subarray(1))))).toBeUndefined()
+  expect(openUnsubscribeToken(keys, sealedFor('unsubscribe', new Uint8Array()))).toBeUndefined()
 })
 
 test('an address or a row id that cannot be one is a bug', () => {
-  expect(() => unsubscribeToken(keys, { ...facts, address: 'a'.repeat(255) })).toThrow('an address of 255 octets')
+  expect(() => createUnsubscribeToken(keys, { ...facts, address: 'a'.repeat(255) })).toThrow('an address of 255 octets')
   for (const emailId of [-1, 1.5, Number.NaN, 2 ** 53])
-    expect(() => unsubscribeToken(keys, { ...facts, emailId })).toThrow('no row id')
+    expect(() => createUnsubscribeToken(keys, { ...facts, emailId })).toThrow('no row id')
 })

@@ -2,13 +2,13 @@ import { describe, expect, test } from 'bun:test'
 import { findContact } from '#features/setup/contact-store/find.ts'
 import {
   activateContact,
-  askConfirmation,
   CONTACT_STATUSES,
   type ContactStatus,
-  contactCount,
   deleteContact,
   insertContact,
-  moveContacts,
+  readContactCount,
+  requestConfirmation,
+  transitionContacts,
 } from '#features/setup/contact-store/status.ts'
 import { suppressionOf } from '#features/setup/suppression-store/check.ts'
 import { confirmContact, resubscribeContacts } from '#features/setup/suppression-store/contacts.ts'
@@ -32,18 +32,18 @@ async function createContact(
   return inserted.id
 }
 
-const statusOf = (service: ListApi, list: string, email = ADDRESS): ContactStatus | undefined =>
+const readStatus = (service: ListApi, list: string, email = ADDRESS): ContactStatus | undefined =>
   findContact(service.app.db, service.rowOf(list), email)?.status
 
 /** Brings a contact into a status by the moves that there are. */
-async function contactIn(service: ListApi, list: string, status: ContactStatus): Promise<number> {
+async function createContactIn(service: ListApi, list: string, status: ContactStatus): Promise<number> {
   const { app, actor } = service
   const id = await createContact(service, list, status === 'pending' ? 'pending' : 'active')
   if (status !== 'active' && status !== 'pending') {
     const which = { accountId: actor.accountId, addressKey: ADDRESS }
-    await app.commit.write((tx) => moveContacts(app, tx, { ...which, to: status }))
+    await app.commit.write((tx) => transitionContacts(app, tx, { ...which, to: status }))
   }
-  expect(statusOf(service, list)).toBe(status)
+  expect(readStatus(service, list)).toBe(status)
   return id
 }
 
@@ -62,10 +62,10 @@ describe('moves', () => {
     await using service = await createListApi()
     const { app, actor } = service
     const list = await service.newList()
-    await contactIn(service, list, from)
+    await createContactIn(service, list, from)
     const which = { accountId: actor.accountId, addressKey: ADDRESS, to }
-    expect(await app.commit.write((tx) => moveContacts(app, tx, which))).toBe(isAllowed ? 1 : 0)
-    expect(statusOf(service, list)).toBe(isAllowed ? to : from)
+    expect(await app.commit.write((tx) => transitionContacts(app, tx, which))).toBe(isAllowed ? 1 : 0)
+    expect(readStatus(service, list)).toBe(isAllowed ? to : from)
     await expectCounts(service, list, { [isAllowed ? to : from]: 1 })
     expectBalanced(service)
   })
@@ -84,13 +84,13 @@ describe('moves', () => {
     })
     const which = { accountId: actor.accountId, addressKey: ADDRESS }
     const move = (more: { listId?: number }) =>
-      app.commit.write((tx) => moveContacts(app, tx, { ...which, ...more, to: 'unsubscribed' }))
+      app.commit.write((tx) => transitionContacts(app, tx, { ...which, ...more, to: 'unsubscribed' }))
     expect(await move({ listId: service.rowOf(first) })).toBe(1)
     const standing = () => [
-      statusOf(service, first),
-      statusOf(service, second),
-      statusOf(service, first, 'eve@x.test'),
-      statusOf(service, theirs),
+      readStatus(service, first),
+      readStatus(service, second),
+      readStatus(service, first, 'eve@x.test'),
+      readStatus(service, theirs),
     ]
     expect(standing()).toEqual(['unsubscribed', 'active', 'active', 'active'])
     expect(await move({})).toBe(1)
@@ -110,7 +110,7 @@ describe('moves', () => {
         email: 'a@x.test',
         status: 'active',
       })
-      moveContacts(app, tx, { accountId: actor.accountId, addressKey: ADDRESS, to: 'bounced' })
+      transitionContacts(app, tx, { accountId: actor.accountId, addressKey: ADDRESS, to: 'bounced' })
       throw new Error('undone')
     })
     expect(undone).rejects.toThrow('undone')
@@ -126,7 +126,7 @@ describe('a confirmation', () => {
     const { app, clock } = service
     const list = await service.newList()
     const id = await createContact(service, list, 'pending')
-    const since = await app.commit.write((tx) => askConfirmation(app, tx, id))
+    const since = await app.commit.write((tx) => requestConfirmation(app, tx, id))
     clock.advance(60_000)
     const confirm = (time: number) => app.commit.write((tx) => confirmContact(app, tx, id, time))
     expect(await confirm(since)).toBe('confirmed')
@@ -151,11 +151,11 @@ describe('a confirmation', () => {
     const id = await createContact(service, list, 'pending')
     const confirm = (time: number) => app.commit.write((tx) => confirmContact(app, tx, id, time))
     expect(await confirm(clock.now())).toBe('refused')
-    const first = await app.commit.write((tx) => askConfirmation(app, tx, id))
+    const first = await app.commit.write((tx) => requestConfirmation(app, tx, id))
     clock.advance(1)
-    const second = await app.commit.write((tx) => askConfirmation(app, tx, id))
+    const second = await app.commit.write((tx) => requestConfirmation(app, tx, id))
     expect(await confirm(first)).toBe('refused')
-    expect(statusOf(service, list)).toBe('pending')
+    expect(readStatus(service, list)).toBe('pending')
     await app.commit.write((tx) => deleteContact(tx, { id }))
     expect(await confirm(second)).toBe('refused')
     expectBalanced(service)
@@ -169,13 +169,15 @@ describe('a confirmation', () => {
       const { app, actor } = service
       const list = await service.newList()
       const id = await createContact(service, list, 'pending')
-      const since = await app.commit.write((tx) => askConfirmation(app, tx, id))
-      await app.commit.write((tx) => moveContacts(app, tx, { accountId: actor.accountId, addressKey: ADDRESS, to }))
+      const since = await app.commit.write((tx) => requestConfirmation(app, tx, id))
+      await app.commit.write((tx) =>
+        transitionContacts(app, tx, { accountId: actor.accountId, addressKey: ADDRESS, to }),
+      )
       const confirm = (time: number) => app.commit.write((tx) => confirmContact(app, tx, id, time))
-      expect([await confirm(since), statusOf(service, list)]).toEqual(['refused', to])
-      const again = await app.commit.write((tx) => askConfirmation(app, tx, id))
-      expect(statusOf(service, list)).toBe(to)
-      expect([await confirm(again), statusOf(service, list)]).toEqual(['confirmed', 'active'])
+      expect([await confirm(since), readStatus(service, list)]).toEqual(['refused', to])
+      const again = await app.commit.write((tx) => requestConfirmation(app, tx, id))
+      expect(readStatus(service, list)).toBe(to)
+      expect([await confirm(again), readStatus(service, list)]).toEqual(['confirmed', 'active'])
       expectBalanced(service)
     },
   )
@@ -198,7 +200,7 @@ describe('a confirmation', () => {
       suppress(app, tx, { ...unsubscription, streamId: 9 })
     })
     await leaveAll()
-    const since = await app.commit.write((tx) => askConfirmation(app, tx, id))
+    const since = await app.commit.write((tx) => requestConfirmation(app, tx, id))
     await app.commit.write((tx) => confirmContact(app, tx, id, since))
     const rows = at((await api('GET', `/v1/suppressions?email=${ADDRESS}`)).body, 'data') as Record<string, unknown>[]
     expect(rows.map((row) => [row['reason'], row['list_id']])).toEqual([
@@ -207,7 +209,7 @@ describe('a confirmation', () => {
     ])
     await service.add(later, { email: ADDRESS })
     const standing = () => [
-      ...[list, other, later].map((of) => statusOf(service, of)),
+      ...[list, other, later].map((of) => readStatus(service, of)),
       ...[undefined, list, other].map((of) => {
         const listId = of === undefined ? undefined : service.rowOf(of)
         const mail = { accountId: actor.accountId, address: ADDRESS, transactional: false, streamId: 1, listId }
@@ -246,7 +248,7 @@ describe('a confirmation', () => {
     await using service = await createListApi()
     const { app } = service
     const id = await createContact(service, await service.newList(), 'active')
-    expect(app.commit.write((tx) => askConfirmation(app, tx, id))).rejects.toThrow('active already')
+    expect(app.commit.write((tx) => requestConfirmation(app, tx, id))).rejects.toThrow('active already')
   })
 })
 
@@ -271,7 +273,7 @@ describe('the suppression list', () => {
       clock.advance(1000)
       await api('POST', '/v1/suppressions', { email_address: 'BOB@X.test', reason })
       const pending = status === 'active' ? 'pending' : status
-      expect(lists.map((list) => statusOf(service, list))).toEqual([status, pending])
+      expect(lists.map((list) => readStatus(service, list))).toEqual([status, pending])
       expect(at0()?.unsubscribedAt).toBe(status === 'unsubscribed' ? clock.now() : null)
       expectBalanced(service)
       clock.advance(1000)
@@ -281,7 +283,7 @@ describe('the suppression list', () => {
         ...(status === 'unsubscribed' && { subscribedAt: clock.now() }),
       } as typeof before)
       // Who never confirmed is not made active by it.
-      expect(lists.map((list) => statusOf(service, list))).toEqual(['active', 'pending'])
+      expect(lists.map((list) => readStatus(service, list))).toEqual(['active', 'pending'])
       expectBalanced(service)
     },
   )
@@ -329,7 +331,7 @@ describe('the suppression list', () => {
     expect(await unsubscribe()).toBe(true)
     const list = await service.newList()
     await createContact(service, list, 'active')
-    expect([await unsubscribe(), statusOf(service, list)]).toEqual([false, 'unsubscribed'])
+    expect([await unsubscribe(), readStatus(service, list)]).toEqual([false, 'unsubscribed'])
   })
 
   test('is imported with what it says of contacts', async () => {
@@ -362,7 +364,7 @@ describe('the suppression list', () => {
         streamId: 1,
       }),
     )
-    expect(statusOf(service, list)).toBe('active')
+    expect(readStatus(service, list)).toBe('active')
   })
 })
 
@@ -380,24 +382,24 @@ test('a contact comes back only from what was taken off: another reason, or the 
   } as const
   await app.commit.write((tx) => {
     suppress(app, tx, { ...unsubscription, listId: service.rowOf(lists[0]) })
-    moveContacts(app, tx, { accountId: actor.accountId, addressKey: ADDRESS, to: 'unsubscribed' })
+    transitionContacts(app, tx, { accountId: actor.accountId, addressKey: ADDRESS, to: 'unsubscribed' })
     resubscribeContacts(app, tx, { accountId: actor.accountId, addressKey: ADDRESS, listId: service.rowOf(lists[2]) })
   })
-  expect(lists.map((list) => statusOf(service, list))).toEqual(['unsubscribed', 'unsubscribed', 'active'])
+  expect(lists.map((list) => readStatus(service, list))).toEqual(['unsubscribed', 'unsubscribed', 'active'])
   await app.commit.write((tx) => resubscribeContacts(app, tx, { accountId: actor.accountId, addressKey: ADDRESS }))
-  expect(lists.map((list) => statusOf(service, list))).toEqual(['unsubscribed', 'active', 'active'])
+  expect(lists.map((list) => readStatus(service, list))).toEqual(['unsubscribed', 'active', 'active'])
   await app.commit.write((tx) => {
     suppress(app, tx, unsubscription)
     suppress(app, tx, { ...unsubscription, reason: 'hard_bounce', covers: 'all' })
   })
-  expect(lists.map((list) => statusOf(service, list))).toEqual(['unsubscribed', 'unsubscribed', 'unsubscribed'])
+  expect(lists.map((list) => readStatus(service, list))).toEqual(['unsubscribed', 'unsubscribed', 'unsubscribed'])
   await app.commit.write((tx) => resubscribeContacts(app, tx, { accountId: actor.accountId, addressKey: ADDRESS }))
-  expect(lists.map((list) => statusOf(service, list))).toEqual(['bounced', 'bounced', 'bounced'])
+  expect(lists.map((list) => readStatus(service, list))).toEqual(['bounced', 'bounced', 'bounced'])
   expectBalanced(service)
 })
 
 /** A generator of numbers below 2^32 from a seed (xorshift32), so that a failure can be had again. */
-function numbersFrom(seed: number): (below: number) => number {
+function createRandom(seed: number): (below: number) => number {
   let state = seed
   return (below) => {
     state ^= state << 13
@@ -413,7 +415,7 @@ test('after any sequence of moves the counters are what a recount gives', async 
   const { app, actor } = service
   const { accountId } = actor
   const seed = crypto.getRandomValues(new Uint32Array(1))[0] ?? 1
-  const pick = numbersFrom(seed || 1)
+  const pick = createRandom(seed || 1)
   const lists = [await service.newList(), await service.newList(), await service.newList()].map(service.rowOf)
   const done = new Map<string, number>()
   for (let round = 0; round < 60; round++) {
@@ -427,13 +429,13 @@ test('after any sequence of moves the counters are what a recount gives', async 
           const steps = {
             insert: () =>
               insertContact(app, tx, { accountId, listId, email, status: pick(2) ? 'active' : 'pending' }) && 1,
-            unsubscribe: () => moveContacts(app, tx, { ...which, to: 'unsubscribed' }),
-            bounce: () => moveContacts(app, tx, { ...which, to: 'bounced' }),
-            complain: () => moveContacts(app, tx, { ...which, to: 'complained' }),
+            unsubscribe: () => transitionContacts(app, tx, { ...which, to: 'unsubscribed' }),
+            bounce: () => transitionContacts(app, tx, { ...which, to: 'bounced' }),
+            complain: () => transitionContacts(app, tx, { ...which, to: 'complained' }),
             resubscribe: () => resubscribeContacts(app, tx, which),
             confirm: () => {
               if (!contact || contact.status === 'active') return 0
-              const since = askConfirmation(app, tx, contact.id)
+              const since = requestConfirmation(app, tx, contact.id)
               return activateContact(app, tx, contact.id, pick(3) ? since : since - 1) === 'confirmed' ? 1 : 0
             },
             suppress: () => {
@@ -457,7 +459,7 @@ test('after any sequence of moves the counters are what a recount gives', async 
         if (error.message !== 'undone') throw new Error(`seed ${seed}: ${error.message}`, { cause: error })
       })
     const counted = lists.map((listId) =>
-      CONTACT_STATUSES.map((status) => contactCount(app.db, accountId, listId, status)),
+      CONTACT_STATUSES.map((status) => readContactCount(app.db, accountId, listId, status)),
     )
     const recounted = lists.map((listId) =>
       CONTACT_STATUSES.map(
@@ -470,7 +472,7 @@ test('after any sequence of moves the counters are what a recount gives', async 
       ),
     )
     expect({ seed, round, counted }).toEqual({ seed, round, counted: recounted })
-    expect({ seed, totals: lists.map((listId) => contactCount(app.db, accountId, listId)) }).toEqual({
+    expect({ seed, totals: lists.map((listId) => readContactCount(app.db, accountId, listId)) }).toEqual({
       seed,
       totals: recounted.map((row) => row.reduce((sum, n) => sum + n, 0)),
     })

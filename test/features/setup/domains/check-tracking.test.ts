@@ -12,7 +12,7 @@ const ADVICE = `Publish a CNAME record at ${HOST} with the value ${TARGET}`
 const OURS = { A: ['192.0.2.25'], AAAA: ['2001:db8::25'] }
 
 /** The check of `HOST` in a zone that has our host and the sender's domain. */
-async function check(changes: Zone): Promise<Check> {
+async function runCheck(changes: Zone): Promise<Check> {
   await using server = await startDnsServer({ [TARGET]: OURS, 'example.com': { A: ['192.0.2.80'] }, ...changes })
   using resolver = new StubResolver({
     servers: [server.address],
@@ -30,18 +30,18 @@ describe('a tracking host', () => {
   // Proves: domain-27
   test('verifies by a CNAME to us, however it is written and whether or not we resolve', async () => {
     const detail = `${HOST} is an alias (CNAME) of ${TARGET}.`
-    expect(await check({ [HOST]: { CNAME: TARGET } })).toEqual(verified(detail))
-    expect(await check({ [HOST]: { CNAME: 'MAIL.Tassis.TEST' } })).toEqual(verified(detail))
-    expect(await check({ [HOST]: { CNAME: TARGET }, [TARGET]: 'SERVFAIL' })).toEqual(verified(detail))
+    expect(await runCheck({ [HOST]: { CNAME: TARGET } })).toEqual(verified(detail))
+    expect(await runCheck({ [HOST]: { CNAME: 'MAIL.Tassis.TEST' } })).toEqual(verified(detail))
+    expect(await runCheck({ [HOST]: { CNAME: TARGET }, [TARGET]: 'SERVFAIL' })).toEqual(verified(detail))
   })
 
   // Proves: domain-27
   test('verifies by a chain of CNAMEs that comes by us, also when it goes on from there', async () => {
     const zone = { [HOST]: { CNAME: 'a.example.net' }, 'a.example.net': { CNAME: 'b.example.net' } }
     const detail = `${HOST} is an alias (CNAME) of a.example.net, an alias of b.example.net, an alias of ${TARGET}.`
-    expect(await check({ ...zone, 'b.example.net': { CNAME: TARGET } })).toEqual(verified(detail))
+    expect(await runCheck({ ...zone, 'b.example.net': { CNAME: TARGET } })).toEqual(verified(detail))
     expect(
-      await check({
+      await runCheck({
         ...zone,
         'b.example.net': { CNAME: TARGET },
         [TARGET]: { CNAME: 'vps.test' },
@@ -55,9 +55,9 @@ describe('a tracking host', () => {
     const flattened = verified(
       `There is no CNAME at ${HOST}, but its addresses are those of ${TARGET}, so it leads to us. Should the addresses of ${TARGET} change, it must follow.`,
     )
-    expect(await check({ [HOST]: OURS })).toEqual(flattened)
-    expect(await check({ [HOST]: { A: OURS.A } })).toEqual(flattened)
-    expect(await check({ [HOST]: { CNAME: 'other.test' }, 'other.test': OURS })).toMatchObject({
+    expect(await runCheck({ [HOST]: OURS })).toEqual(flattened)
+    expect(await runCheck({ [HOST]: { A: OURS.A } })).toEqual(flattened)
+    expect(await runCheck({ [HOST]: { CNAME: 'other.test' }, 'other.test': OURS })).toMatchObject({
       outcome: 'verified',
       detail: expect.stringContaining('is an alias (CNAME) of "other.test", but its addresses are those of'),
     })
@@ -69,8 +69,8 @@ describe('a tracking host', () => {
       { A: [...OURS.A, '203.0.113.9'] },
       { ...OURS, AAAA: ['2001:db8::9'] },
     ])
-      expect(await check({ [HOST]: records })).toMatchObject({ outcome: 'wrong' })
-    expect(await check({ [HOST]: { A: ['203.0.113.9'] } })).toEqual(
+      expect(await runCheck({ [HOST]: records })).toMatchObject({ outcome: 'wrong' })
+    expect(await runCheck({ [HOST]: { A: ['203.0.113.9'] } })).toEqual(
       failing(
         'wrong',
         `There is no CNAME at ${HOST}, and its addresses (203.0.113.9) are not those of ${TARGET}. If a proxy of the DNS provider stands before it, switch that off for this name. Remove the address records. ${ADVICE}`,
@@ -79,13 +79,13 @@ describe('a tracking host', () => {
   })
 
   test('is wrong when the CNAME points elsewhere, with a hint when the provider has added the domain', async () => {
-    expect(await check({ [HOST]: { CNAME: 'tracking.other.test' } })).toEqual(
+    expect(await runCheck({ [HOST]: { CNAME: 'tracking.other.test' } })).toEqual(
       failing(
         'wrong',
         `The CNAME at ${HOST} points to "tracking.other.test" and not to ${TARGET}. Change its value to ${TARGET}`,
       ),
     )
-    expect(await check({ [HOST]: { CNAME: `${TARGET}.example.com` } })).toEqual(
+    expect(await runCheck({ [HOST]: { CNAME: `${TARGET}.example.com` } })).toEqual(
       failing(
         'wrong',
         `The CNAME at ${HOST} points to "${TARGET}.example.com" and not to ${TARGET}. The DNS provider has added the domain to the value: enter ${TARGET}. with a dot at the end.`,
@@ -95,21 +95,21 @@ describe('a tracking host', () => {
 
   test('is wrong when the CNAMEs lead in a circle or over too many names', async () => {
     const detail = `The CNAME records from ${HOST} on lead in a circle or over too many names. Change the value of the CNAME at ${HOST} to ${TARGET}`
-    expect(await check({ [HOST]: { CNAME: 'a.test' }, 'a.test': { CNAME: HOST } })).toEqual(failing('wrong', detail))
+    expect(await runCheck({ [HOST]: { CNAME: 'a.test' }, 'a.test': { CNAME: HOST } })).toEqual(failing('wrong', detail))
     const names = Array.from({ length: 10 }, (_, i) => `n${i}.test`)
     const long: Zone = Object.fromEntries(names.map((name, i) => [name, { CNAME: names[i + 1] ?? TARGET }]))
-    expect(await check({ ...long, [HOST]: { CNAME: 'n0.test' } })).toEqual(failing('wrong', detail))
-    expect(await check({ ...long, [HOST]: { CNAME: 'n3.test' } })).toMatchObject({ outcome: 'verified' })
+    expect(await runCheck({ ...long, [HOST]: { CNAME: 'n0.test' } })).toEqual(failing('wrong', detail))
+    expect(await runCheck({ ...long, [HOST]: { CNAME: 'n3.test' } })).toMatchObject({ outcome: 'verified' })
   })
 
   test('is missing when nothing is there, with what to publish', async () => {
     const detail = `There is no CNAME record at ${HOST}. ${ADVICE}`
-    expect(await check({})).toEqual(failing('missing', detail))
-    expect(await check({ [HOST]: { TXT: ['x'] } })).toEqual(failing('missing', detail))
+    expect(await runCheck({})).toEqual(failing('missing', detail))
+    expect(await runCheck({ [HOST]: { TXT: ['x'] } })).toEqual(failing('missing', detail))
   })
 
   test('is missing with a hint when the provider has added the domain to the name', async () => {
-    expect(await check({ [`${HOST}.example.com`]: { CNAME: TARGET } })).toEqual(
+    expect(await runCheck({ [`${HOST}.example.com`]: { CNAME: TARGET } })).toEqual(
       failing(
         'missing',
         `There is no CNAME record at ${HOST}. It was found at ${HOST}.example.com instead: the DNS provider adds example.com by itself, so enter only links as the name of the record. ${ADVICE}`,
@@ -128,7 +128,7 @@ describe('a tracking host', () => {
         { [HOST]: { A: ['203.0.113.9'] }, [TARGET]: fault },
       ]
       for (const zone of zones) {
-        expect(await check(zone)).toMatchObject({
+        expect(await runCheck(zone)).toMatchObject({
           outcome: 'unknown',
           detail: expect.stringContaining('could not be looked up'),
         })

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import type { CheckOutcome } from '#features/setup/domains/check-result.ts'
 import { checkDomain, type DomainChecks } from '#features/setup/domains/checks.ts'
-import { type DomainDns, dnsRecordsFor } from '#features/setup/domains/dns-records.ts'
+import { buildDnsRecords, type DomainDns } from '#features/setup/domains/dns-records.ts'
 import { randomBelow } from '#platform/ids.ts'
 import { StubResolver } from '#protocols/dns/resolver.ts'
 import { type NameEntry, startDnsServer, type Zone } from '#test/support/dns-server.ts'
@@ -31,7 +31,7 @@ const COMPLETE: Readonly<Record<string, NameEntry>> = {
 }
 
 /** The checks of the complete zone with `changes` over it; `dns` changes what we ask for. */
-async function check(changes: Zone = {}, dns: Partial<DomainDns> = {}): Promise<DomainChecks> {
+async function runChecks(changes: Zone = {}, dns: Partial<DomainDns> = {}): Promise<DomainChecks> {
   await using server = await startDnsServer({ ...COMPLETE, ...changes })
   using resolver = new StubResolver({
     servers: [server.address],
@@ -53,7 +53,7 @@ const failing = (outcome: CheckOutcome, detail: string) => ({ outcome, verified:
 describe('all checks', () => {
   // Proves: domain-17, domain-19
   test('verify when everything is published as dns_records say', async () => {
-    expect(await check()).toEqual({
+    expect(await runChecks()).toEqual({
       spf: {
         outcome: 'verified',
         verified: true,
@@ -79,7 +79,7 @@ describe('all checks', () => {
     async (...outboundIps) => {
       const dns = { ...DNS, outboundIps }
       const nothing = { spf: false, dkim: false, dmarc: false, return_path: false, mx: false }
-      const records = dnsRecordsFor({ ...dns, verified: nothing })
+      const records = buildDnsRecords({ ...dns, verified: nothing })
       const zone: Record<string, NameEntry> = { 'mail.tassis.test': { A: ['192.0.2.25'] } }
       for (const { type, host, value, priority = 0 } of Object.values(records)) {
         const entry = zone[host] ?? {}
@@ -87,7 +87,7 @@ describe('all checks', () => {
         if (type === 'MX') entry.MX = [{ preference: priority, exchange: value }]
         else entry.TXT = [value]
       }
-      const checks = await check({ ...Object.fromEntries(Object.keys(COMPLETE).map((k) => [k, {}])), ...zone }, dns)
+      const checks = await runChecks({ ...Object.fromEntries(Object.keys(COMPLETE).map((k) => [k, {}])), ...zone }, dns)
       expect(Object.values(checks).map((c) => c.outcome)).toEqual(Array.from({ length: 5 }, () => 'verified'))
     },
   )
@@ -100,7 +100,7 @@ describe('all checks', () => {
       [DMARC]: 'NXDOMAIN',
       'example.com': { A: ['192.0.2.80'] },
     } as const
-    expect(await check(empty)).toEqual({
+    expect(await runChecks(empty)).toEqual({
       spf: failing('missing', `There is no SPF record at send.example.com. ${SPF_ADVICE}`),
       dkim: failing('missing', `There is no DKIM key at ${DKIM}. ${DKIM_ADVICE}`),
       dmarc: failing('missing', `There is no DMARC record at _dmarc.example.com. ${DMARC_ADVICE}`),
@@ -116,7 +116,7 @@ describe('all checks', () => {
   })
 
   test('say that the domain itself does not exist', async () => {
-    const { spf, dkim } = await check(Object.fromEntries(Object.keys(COMPLETE).map((name) => [name, 'NXDOMAIN'])))
+    const { spf, dkim } = await runChecks(Object.fromEntries(Object.keys(COMPLETE).map((name) => [name, 'NXDOMAIN'])))
     for (const { outcome, detail } of [spf, dkim]) {
       expect(outcome).toBe('missing')
       expect(detail).toContain('example.com itself does not exist in DNS')
@@ -131,7 +131,7 @@ describe('all checks', () => {
     ['REFUSED', 'the DNS servers refused the question.'],
     ['MALFORMED', 'the DNS servers did not answer in time.'],
   ] as const)('are unknown, not missing, on %s', async (fault, why) => {
-    const checks = await check({ [RETURN_PATH]: fault, [DKIM]: fault, [DMARC]: fault, 'example.com': fault })
+    const checks = await runChecks({ [RETURN_PATH]: fault, [DKIM]: fault, [DMARC]: fault, 'example.com': fault })
     const lookedUp = {
       spf: `SPF record (TXT) at ${RETURN_PATH}`,
       dkim: `DKIM key (TXT) at ${DKIM}`,
@@ -150,12 +150,12 @@ describe('all checks', () => {
   })
 
   test('a look-up that only serves a hint may fail', async () => {
-    const checks = await check({ [DKIM]: {}, 'example.com': 'SERVFAIL', [`${DKIM}.example.com`]: 'SERVFAIL' })
+    const checks = await runChecks({ [DKIM]: {}, 'example.com': 'SERVFAIL', [`${DKIM}.example.com`]: 'SERVFAIL' })
     expect(checks.dkim).toEqual(failing('missing', `There is no DKIM key at ${DKIM}. ${DKIM_ADVICE}`))
   })
 
   test('a circle of CNAMEs is wrong, and told as what it is', async () => {
-    const { spf, dkim } = await check({ [RETURN_PATH]: { CNAME: RETURN_PATH }, [DKIM]: { CNAME: DKIM } })
+    const { spf, dkim } = await runChecks({ [RETURN_PATH]: { CNAME: RETURN_PATH }, [DKIM]: { CNAME: DKIM } })
     expect(spf).toEqual(
       failing(
         'wrong',
@@ -176,7 +176,7 @@ describe('spf', () => {
     'v=spf1   mx -all  ',
     'v=spf1 +all',
   ])('verifies however it is written: %j', async (text) => {
-    const checks = await check({
+    const checks = await runChecks({
       ...spfAt(text, 'some-site-verification=1'),
       'spf.tassis.test': { TXT: ['v=spf1 a:mail.tassis.test -all'] },
     })
@@ -184,9 +184,9 @@ describe('spf', () => {
   })
 
   test('verifies for the addresses of our host name when none are configured', async () => {
-    const found = await check(spfAt('v=spf1 a:mail.tassis.test ~all'), { outboundIps: [] })
+    const found = await runChecks(spfAt('v=spf1 a:mail.tassis.test ~all'), { outboundIps: [] })
     expect(found.spf).toMatchObject({ outcome: 'verified' })
-    const other = await check(spfAt('v=spf1 ip4:192.0.2.25 -all'), { outboundIps: [] })
+    const other = await runChecks(spfAt('v=spf1 ip4:192.0.2.25 -all'), { outboundIps: [] })
     expect(other.spf).toEqual(
       failing(
         'wrong',
@@ -202,7 +202,7 @@ describe('spf', () => {
       '(no address record). The operator of this service has to publish them; nothing is wrong with your domain.',
     ],
   ] as const)('is unknown when our own host name is not known (%s)', async (fault, text) => {
-    const { spf } = await check({ 'mail.tassis.test': fault }, { outboundIps: [] })
+    const { spf } = await runChecks({ 'mail.tassis.test': fault }, { outboundIps: [] })
     expect(spf.outcome).toBe('unknown')
     expect(spf.detail).toContain(text)
   })
@@ -214,7 +214,7 @@ describe('spf', () => {
     ['v=spf1 include:other.test -all', '192.0.2.25, 2001:db8::25', 'fail'],
     ['v=spf1', '192.0.2.25, 2001:db8::25', 'neutral'],
   ])('is wrong when it does not allow each of our addresses: %j', async (text, addresses, result) => {
-    const { spf } = await check({ ...spfAt(text), 'other.test': { TXT: ['v=spf1 ip4:198.51.100.1 -all'] } })
+    const { spf } = await runChecks({ ...spfAt(text), 'other.test': { TXT: ['v=spf1 ip4:198.51.100.1 -all'] } })
     expect(spf).toEqual(
       failing(
         'wrong',
@@ -225,7 +225,7 @@ describe('spf', () => {
 
   // Proves: domain-16
   test('is wrong when there are two, even if both allow us', async () => {
-    const { spf } = await check(spfAt('v=spf1 +all', 'v=spf1 mx -all'))
+    const { spf } = await runChecks(spfAt('v=spf1 +all', 'v=spf1 mx -all'))
     expect(spf).toEqual(
       failing(
         'wrong',
@@ -236,7 +236,7 @@ describe('spf', () => {
 
   test('is wrong over ten look-ups, and says so plainly', async () => {
     const includes = Array.from({ length: 11 }, (_, i) => `i${i}.test`)
-    const { spf } = await check({
+    const { spf } = await runChecks({
       ...spfAt(`v=spf1 ${includes.map((i) => `include:${i}`).join(' ')} ip4:192.0.2.25 ip6:2001:db8::25 -all`),
       ...Object.fromEntries(includes.map((i) => [i, { TXT: ['v=spf1 -all'] }])),
     })
@@ -245,13 +245,13 @@ describe('spf', () => {
   })
 
   test('is wrong over two look-ups that lead nowhere', async () => {
-    const { spf } = await check(spfAt('v=spf1 a:x1.test a:x2.test a:x3.test ip4:192.0.2.25 ip6:2001:db8::25 -all'))
+    const { spf } = await runChecks(spfAt('v=spf1 a:x1.test a:x2.test a:x3.test ip4:192.0.2.25 ip6:2001:db8::25 -all'))
     expect(spf.outcome).toBe('wrong')
     expect(spf.detail).toContain('names more than 2 domains that have no such record')
   })
 
   test('is wrong with a mistake after the term that matches, since some receivers reject it', async () => {
-    const { spf } = await check(spfAt('v=spf1 ip4:192.0.2.25 ip6:2001:db8::25 ip4:999.0.2.1 -all'))
+    const { spf } = await runChecks(spfAt('v=spf1 ip4:192.0.2.25 ip6:2001:db8::25 ip4:999.0.2.1 -all'))
     expect(spf.outcome).toBe('wrong')
     expect(spf.detail).toContain('which is not valid (')
   })
@@ -263,35 +263,38 @@ describe('spf', () => {
     ['v=spf1;ip4:192.0.2.25', 'is not valid: it must begin with v=spf1 and a space'],
     ['v=spf ip4:192.0.2.25', 'is not valid: it must begin with v=spf1 and a space'],
   ])('is wrong, with the reason, when it is %j', async (text, fault) => {
-    const { spf } = await check(spfAt(text))
+    const { spf } = await runChecks(spfAt(text))
     expect(spf).toEqual(
       failing('wrong', `The SPF record at send.example.com is "${text}", which ${fault}. ${SPF_ADVICE}`),
     )
   })
 
   test('is unknown when a name it includes cannot be looked up', async () => {
-    const { spf } = await check({ ...spfAt('v=spf1 include:dead.test -all'), 'dead.test': 'SERVFAIL' })
+    const { spf } = await runChecks({ ...spfAt('v=spf1 include:dead.test -all'), 'dead.test': 'SERVFAIL' })
     expect(spf.outcome).toBe('unknown')
     expect(spf.detail).toContain('but a name in it could not be looked up')
   })
 
   test('tells of a record at the domain itself, at a doubled name, and of a CNAME in the way', async () => {
     const value = 'v=spf1 ip4:192.0.2.25 ip6:2001:db8::25 -all'
-    const parent = await check({ [RETURN_PATH]: { MX: [OUR_MX] }, 'example.com': { TXT: [value] } })
+    const parent = await runChecks({ [RETURN_PATH]: { MX: [OUR_MX] }, 'example.com': { TXT: [value] } })
     expect(parent.spf).toEqual(
       failing(
         'missing',
         `There is no SPF record at send.example.com. It was found at example.com instead, where it does not help: our mail is sent from addresses at send.example.com. ${SPF_ADVICE}`,
       ),
     )
-    const doubled = await check({ [RETURN_PATH]: { MX: [OUR_MX] }, 'send.example.com.example.com': { TXT: [value] } })
+    const doubled = await runChecks({
+      [RETURN_PATH]: { MX: [OUR_MX] },
+      'send.example.com.example.com': { TXT: [value] },
+    })
     expect(doubled.spf).toEqual(
       failing(
         'missing',
         `There is no SPF record at send.example.com. It was found at send.example.com.example.com instead: the DNS provider adds example.com by itself, so enter only send as the name of the record. ${SPF_ADVICE}`,
       ),
     )
-    const alias = await check({ [RETURN_PATH]: { CNAME: 'site.test' }, 'site.test': { A: ['192.0.2.1'] } })
+    const alias = await runChecks({ [RETURN_PATH]: { CNAME: 'site.test' }, 'site.test': { A: ['192.0.2.1'] } })
     expect(alias.spf).toEqual(
       failing(
         'missing',
@@ -301,7 +304,7 @@ describe('spf', () => {
   })
 
   test('other TXT records are shown, and do not count as SPF', async () => {
-    const { spf } = await check(spfAt('google-site-verification=abc'))
+    const { spf } = await runChecks(spfAt('google-site-verification=abc'))
     expect(spf).toEqual(
       failing(
         'missing',
@@ -322,12 +325,12 @@ describe('dkim', () => {
     ['in strings of its own choice', [`v=DKIM1; k=rsa; p=${first}`, second]],
     ['with spaces inside and after the key', `v=DKIM1; k=rsa; p=${first} ${second}  `],
   ])('verifies %s', async (_, text) => {
-    const { dkim } = await check(dkimAt(text, 'unrelated text'))
+    const { dkim } = await runChecks(dkimAt(text, 'unrelated text'))
     expect(dkim).toEqual({ outcome: 'verified', verified: true, detail: `The DKIM key at ${DKIM} is ours.` })
   })
 
   test('verifies in test mode, and says what that means', async () => {
-    const { dkim } = await check(dkimAt(`v=DKIM1; t=y:s; p=${KEY}`))
+    const { dkim } = await runChecks(dkimAt(`v=DKIM1; t=y:s; p=${KEY}`))
     expect(dkim).toMatchObject({ outcome: 'verified' })
     expect(dkim.detail).toContain('t=y')
   })
@@ -370,7 +373,7 @@ describe('dkim', () => {
     ['allows sha1 only', [`v=DKIM1; h=sha1; p=${KEY}`], 'allows h=sha1 only'],
     ['is not for email', [`v=DKIM1; s=tlsrpt; p=${KEY}`], 'says s=tlsrpt'],
   ])('is wrong when it %s', async (_, texts, fault) => {
-    const { dkim } = await check(dkimAt(...texts))
+    const { dkim } = await runChecks(dkimAt(...texts))
     expect(dkim.outcome).toBe('wrong')
     expect(dkim.detail).toStartWith(`The DKIM key at ${DKIM} ${fault}`)
     expect(dkim.detail).toEndWith(DKIM_ADVICE)
@@ -378,7 +381,7 @@ describe('dkim', () => {
 
   // Proves: domain-17
   test('is wrong when two keys stand there, even if one is ours', async () => {
-    const { dkim } = await check(dkimAt(`v=DKIM1; p=${KEY}`, 'v=DKIM1; p=MIIBOTHER'))
+    const { dkim } = await runChecks(dkimAt(`v=DKIM1; p=${KEY}`, 'v=DKIM1; p=MIIBOTHER'))
     expect(dkim).toEqual(
       failing(
         'wrong',
@@ -389,7 +392,7 @@ describe('dkim', () => {
 
   // Proves: domain-17
   test('is wrong when the text there is no key', async () => {
-    const { dkim } = await check(dkimAt('hello'))
+    const { dkim } = await runChecks(dkimAt('hello'))
     expect(dkim).toEqual(
       failing('wrong', `The TXT record at ${DKIM} is "hello", which holds no DKIM key (no p=). ${DKIM_ADVICE}`),
     )
@@ -404,14 +407,14 @@ describe('dkim', () => {
     ['_domainkey.example.com', 'the name must be ts1._domainkey below example.com.'],
     ['example.com', 'the name must be ts1._domainkey below example.com.'],
   ])('tells that it was found at %s', async (name, hint) => {
-    const { dkim } = await check({ [DKIM]: 'NXDOMAIN', [name]: { TXT: [`v=DKIM1; k=rsa; p=${KEY}`] } })
+    const { dkim } = await runChecks({ [DKIM]: 'NXDOMAIN', [name]: { TXT: [`v=DKIM1; k=rsa; p=${KEY}`] } })
     expect(dkim).toEqual(
       failing('missing', `There is no DKIM key at ${DKIM}. It was found at ${name} instead: ${hint} ${DKIM_ADVICE}`),
     )
   })
 
   test('of a subdomain is found doubled with the organisational domain too', async () => {
-    const { dkim } = await check(
+    const { dkim } = await runChecks(
       { 'app.example.com': {}, 'ts1._domainkey.app.example.com.example.com': { TXT: [`p=${KEY}`] } },
       { domain: 'app.example.com' },
     )
@@ -419,12 +422,12 @@ describe('dkim', () => {
   })
 
   test('another key at the doubled name is not taken for ours', async () => {
-    const { dkim } = await check({ [DKIM]: 'NXDOMAIN', [`${DKIM}.example.com`]: { TXT: ['v=DKIM1; p=MIIBOTHER'] } })
+    const { dkim } = await runChecks({ [DKIM]: 'NXDOMAIN', [`${DKIM}.example.com`]: { TXT: ['v=DKIM1; p=MIIBOTHER'] } })
     expect(dkim).toEqual(failing('missing', `There is no DKIM key at ${DKIM}. ${DKIM_ADVICE}`))
   })
 
   test('verifies through a CNAME', async () => {
-    const { dkim } = await check({ [DKIM]: { CNAME: 'key.test' }, 'key.test': { TXT: [`v=DKIM1; p=${KEY}`] } })
+    const { dkim } = await runChecks({ [DKIM]: { CNAME: 'key.test' }, 'key.test': { TXT: [`v=DKIM1; p=${KEY}`] } })
     expect(dkim).toMatchObject({ outcome: 'verified' })
   })
 })
@@ -437,7 +440,7 @@ describe('dmarc', () => {
     'V = DMARC1 ; p = Quarantine ; pct=50',
     'v=DMARC1; rua=mailto:reports@example.com',
   ])('any valid policy passes: %j', async (text) => {
-    const { dmarc } = await check(dmarcAt(text, 'unrelated'))
+    const { dmarc } = await runChecks(dmarcAt(text, 'unrelated'))
     expect(dmarc).toEqual({
       outcome: 'verified',
       verified: true,
@@ -456,20 +459,20 @@ describe('dmarc', () => {
     ['"v=DMARC1; p=none"', 'has quotes or backslashes inside its value; enter the value without them'],
     ['v=DMARC1; p=none"', 'has quotes or backslashes inside its value; enter the value without them'],
   ])('is wrong, with the reason, when it is %j', async (text, fault) => {
-    const { dmarc } = await check(dmarcAt(text))
+    const { dmarc } = await runChecks(dmarcAt(text))
     expect(dmarc).toEqual(
       failing('wrong', `The DMARC record at _dmarc.example.com is "${text}", which ${fault}. ${DMARC_ADVICE}`),
     )
   })
 
   test('is wrong when there are two', async () => {
-    const { dmarc } = await check(dmarcAt('v=DMARC1; p=none', 'v=DMARC1; p=reject'))
+    const { dmarc } = await runChecks(dmarcAt('v=DMARC1; p=none', 'v=DMARC1; p=reject'))
     expect(dmarc.outcome).toBe('wrong')
     expect(dmarc.detail).toStartWith('There are 2 DMARC records at _dmarc.example.com')
   })
 
   test.each(['app.example.com', 'a.b.example.com'])('of the organisational domain counts for %s', async (domain) => {
-    const { dmarc } = await check({ [domain]: { A: ['192.0.2.1'] } }, { domain })
+    const { dmarc } = await runChecks({ [domain]: { A: ['192.0.2.1'] } }, { domain })
     expect(dmarc).toEqual({
       outcome: 'verified',
       verified: true,
@@ -480,18 +483,18 @@ describe('dmarc', () => {
   test('of the organisational domain does not count when it is invalid, and is unknown when it cannot be asked', async () => {
     const domain = 'app.example.com'
     const base = { [domain]: { A: ['192.0.2.1'] } }
-    expect((await check({ ...base, ...dmarcAt('v=DMARC1; p=x') }, { domain })).dmarc.outcome).toBe('wrong')
-    expect((await check({ ...base, [DMARC]: 'SERVFAIL' }, { domain })).dmarc.outcome).toBe('unknown')
-    expect((await check({ ...base, [DMARC]: 'NXDOMAIN' }, { domain })).dmarc.outcome).toBe('missing')
+    expect((await runChecks({ ...base, ...dmarcAt('v=DMARC1; p=x') }, { domain })).dmarc.outcome).toBe('wrong')
+    expect((await runChecks({ ...base, [DMARC]: 'SERVFAIL' }, { domain })).dmarc.outcome).toBe('unknown')
+    expect((await runChecks({ ...base, [DMARC]: 'NXDOMAIN' }, { domain })).dmarc.outcome).toBe('missing')
   })
 
   test('is not inherited across a public suffix', async () => {
     const zone: Zone = { 'shop.co.uk': { A: ['192.0.2.1'] }, '_dmarc.co.uk': { TXT: ['v=DMARC1; p=none'] } }
-    expect((await check(zone, { domain: 'shop.co.uk' })).dmarc.outcome).toBe('missing')
+    expect((await runChecks(zone, { domain: 'shop.co.uk' })).dmarc.outcome).toBe('missing')
   })
 
   test('tells that it was found at the domain itself', async () => {
-    const { dmarc } = await check({
+    const { dmarc } = await runChecks({
       [DMARC]: 'NXDOMAIN',
       'example.com': { A: ['192.0.2.1'], TXT: ['v=DMARC1; p=none'] },
     })
@@ -518,7 +521,7 @@ describe('return_path and mx', () => {
     ['with a null MX beside', mx([0, '.'], [10, 'mail.tassis.test'])],
     ['twice', mx([10, 'mail.tassis.test'], [20, 'mail.tassis.test'])],
   ])('verify %s', async (_, zone) => {
-    expect((await check(zone)).return_path).toEqual({
+    expect((await runChecks(zone)).return_path).toEqual({
       outcome: 'verified',
       verified: true,
       detail: 'The MX of send.example.com points to mail.tassis.test.',
@@ -529,13 +532,13 @@ describe('return_path and mx', () => {
 
   // Proves: domain-19
   test('are wrong when they point elsewhere', async () => {
-    expect((await check(mx([5, 'b.test'], [1, 'a.test']))).return_path).toEqual(
+    expect((await runChecks(mx([5, 'b.test'], [1, 'a.test']))).return_path).toEqual(
       failing(
         'wrong',
         `The MX of send.example.com points to a.test (priority 1), b.test (priority 5) and not to mail.tassis.test. Bounces of your mail must come back to us. ${advice}`,
       ),
     )
-    const { mx: inbound } = await check({ 'example.com': { MX: [{ preference: 1, exchange: 'mx.google.test' }] } })
+    const { mx: inbound } = await runChecks({ 'example.com': { MX: [{ preference: 1, exchange: 'mx.google.test' }] } })
     expect(inbound).toEqual(
       failing(
         'wrong',
@@ -545,7 +548,7 @@ describe('return_path and mx', () => {
   })
 
   test.each([5, 10])('are wrong when another host comes before us or beside us (priority %d)', async (preference) => {
-    expect((await check(mx([10, 'mail.tassis.test'], [preference, 'a.test']))).return_path).toEqual(
+    expect((await runChecks(mx([10, 'mail.tassis.test'], [preference, 'a.test']))).return_path).toEqual(
       failing(
         'wrong',
         `The MX records of send.example.com name mail.tassis.test with priority 10, but also a.test (priority ${preference}), and the lowest number is used first. Bounces of your mail must come back to us. Remove the others or give mail.tassis.test the lowest number.`,
@@ -561,13 +564,13 @@ describe('return_path and mx', () => {
     ],
     ['the value is an IP address', [10, '192.0.2.25'], 'An MX record must name a host; an IP address does not work.'],
   ])('tell that %s', async (_, record, hint) => {
-    const found = (await check(mx(record))).return_path
+    const found = (await runChecks(mx(record))).return_path
     expect(found.outcome).toBe('wrong')
     expect(found.detail).toContain(hint)
   })
 
   test('tell of a null MX', async () => {
-    expect((await check(mx([0, '.']))).return_path).toEqual(
+    expect((await runChecks(mx([0, '.']))).return_path).toEqual(
       failing(
         'wrong',
         `send.example.com has a null MX, which says that it takes no mail at all. Without it bounces do not come back to us. Remove it. ${advice}`,
@@ -576,16 +579,16 @@ describe('return_path and mx', () => {
   })
 
   test('tell of a doubled name and of a CNAME in the way', async () => {
-    const doubled = await check({ [RETURN_PATH]: {}, 'send.example.com.example.com': { MX: [OUR_MX] } })
+    const doubled = await runChecks({ [RETURN_PATH]: {}, 'send.example.com.example.com': { MX: [OUR_MX] } })
     expect(doubled.return_path).toEqual(
       failing(
         'missing',
         `There is no MX record at send.example.com. Without it bounces do not come back to us. It was found at send.example.com.example.com instead: the DNS provider adds example.com by itself, so enter only send as the name of the record. ${advice}`,
       ),
     )
-    const apex = await check({ 'example.com': { A: ['192.0.2.1'] }, 'example.com.example.com': { MX: [OUR_MX] } })
+    const apex = await runChecks({ 'example.com': { A: ['192.0.2.1'] }, 'example.com.example.com': { MX: [OUR_MX] } })
     expect(apex.mx.detail).toContain('enter only @ as the name of the record')
-    const alias = await check({
+    const alias = await runChecks({
       [RETURN_PATH]: { CNAME: 'site.test' },
       'site.test': { MX: [{ preference: 1, exchange: 'a.test' }] },
     })
@@ -597,7 +600,7 @@ describe('return_path and mx', () => {
 })
 
 test("a stranger's record is shown shortened and on one line", async () => {
-  const { spf } = await check(spfAt(`v=spf1 \n\u001b[31m${'x'.repeat(5000)}`))
+  const { spf } = await runChecks(spfAt(`v=spf1 \n\u001b[31m${'x'.repeat(5000)}`))
   expect(spf.detail).not.toMatch(/[\n\u001b]/)
   expect(spf.detail.length).toBeLessThan(600)
 })

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { dnsRecordsFor, spfValue } from '#features/setup/domains/dns-records.ts'
+import { buildDnsRecords, formatSpfValue } from '#features/setup/domains/dns-records.ts'
 
 const DNS = {
   domain: 'example.com',
@@ -13,7 +13,7 @@ const DNS = {
 // Proves: domain-14
 test('the records stand at full names without a trailing dot, with unquoted values and the MX priority apart', () => {
   const verified = { spf: true, dkim: false, dmarc: true, return_path: false, mx: false }
-  expect(dnsRecordsFor({ ...DNS, verified })).toEqual({
+  expect(buildDnsRecords({ ...DNS, verified })).toEqual({
     spf: {
       type: 'TXT',
       host: 'send.example.com',
@@ -28,5 +28,5 @@ test('the records stand at full names without a trailing dot, with unquoted valu
 })
 
 test('without own addresses SPF names our host', () => {
-  expect(spfValue({ ...DNS, outboundIps: [] })).toBe('v=spf1 a:mail.tassis.test ~all')
+  expect(formatSpfValue({ ...DNS, outboundIps: [] })).toBe('v=spf1 a:mail.tassis.test ~all')
 })

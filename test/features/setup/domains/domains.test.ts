@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { changeDomain, createDomain, listDomains } from '#features/setup/domains/domains.ts'
-import { signingDomain } from '#features/setup/domains/sending.ts'
+import { findSigningDomain } from '#features/setup/domains/sending.ts'
 import { verifyDomain } from '#features/setup/domains/verify.ts'
 import { minutes } from '#platform/units.ts'
 import { createTestAccount } from '#test/support/app.ts'
@@ -100,7 +100,7 @@ describe('a registered domain', () => {
   test('has a private key that never stands in clear on disk', async () => {
     await using t = await startDomainTest()
     const { domain } = await t.register('example.com')
-    const key = signingDomain(t.app.db, t.app.keys, domain.id)
+    const key = findSigningDomain(t.app.db, t.app.keys, domain.id)
     const lines = key?.privateKeyPem.split('\n').filter((line) => line !== '' && !line.startsWith('-----')) ?? []
     expect(lines.length).toBeGreaterThan(20)
     const der = Buffer.from(lines.join(''), 'base64')

@@ -1,6 +1,6 @@
 /** @module A service with one account on a real DNS server whose zone tests publish into, at a time that tests decide. */
 import type { Actor, App } from '#features/core/app/app.ts'
-import { createDomain, type Domain, getDomain, recordsOf } from '#features/setup/domains/domains.ts'
+import { createDomain, type Domain, getDomain, listDnsRecords } from '#features/setup/domains/domains.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { createTestAccount, createTestApp, type TestApp } from '#test/support/app.ts'
 import { type DnsServer, type Fault, type NameEntry, startDnsServer } from '#test/support/dns-server.ts'
@@ -44,7 +44,7 @@ export async function startDomainTest(): Promise<DomainTest> {
       return { id: formatUuid(domain.uuid), domain }
     },
     publish(domain, keys = ['spf', 'dkim', 'dmarc', 'return_path', 'mx']) {
-      const records = recordsOf(app.config, domain)
+      const records = listDnsRecords(app.config, domain)
       for (const key of keys) {
         const { type, host, value, priority = 0 } = records[key]
         const there = dns.zone[host]

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { registrableDomain, validateDomainName } from '#features/setup/domains/name.ts'
+import { findRegistrableDomain, validateDomainName } from '#features/setup/domains/name.ts'
 
 describe('a domain to register', () => {
   test.each([
@@ -54,9 +54,9 @@ describe('a domain to register', () => {
 })
 
 test('the registrable domain is one label below the public suffix', () => {
-  expect(registrableDomain('a.b.example.co.uk')).toBe('example.co.uk')
-  expect(registrableDomain('example.com')).toBe('example.com')
-  expect(registrableDomain('x.me.github.io')).toBe('me.github.io')
-  expect(registrableDomain('a.example.test')).toBe('example.test')
-  expect(registrableDomain('co.uk')).toBeUndefined()
+  expect(findRegistrableDomain('a.b.example.co.uk')).toBe('example.co.uk')
+  expect(findRegistrableDomain('example.com')).toBe('example.com')
+  expect(findRegistrableDomain('x.me.github.io')).toBe('me.github.io')
+  expect(findRegistrableDomain('a.example.test')).toBe('example.test')
+  expect(findRegistrableDomain('co.uk')).toBeUndefined()
 })

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import type { Domain } from '#features/setup/domains/domains.ts'
 import { recheckDomains } from '#features/setup/domains/recheck.ts'
 import { verifyDomain } from '#features/setup/domains/verify.ts'
-import { EVERY_TYPE, readFeed } from '#features/webhooks/event-feed/feed.ts'
+import { ALL_TYPES, readFeed } from '#features/webhooks/event-feed/feed.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { days, hours, minutes } from '#platform/units.ts'
 import { createTestAccount, eventually } from '#test/support/app.ts'
@@ -11,7 +11,7 @@ import { type DomainTest, startDomainTest } from './fixture.ts'
 const dkimHost = (domain: Domain) => `${domain.dkimSelector}._domainkey.${domain.domain}`
 
 /** Goes on in time to the domain's next scheduled look and has it done; returns how long that took. */
-async function nextLook(t: DomainTest, id: string): Promise<number> {
+async function readNextCheckDelay(t: DomainTest, id: string): Promise<number> {
   const wait = t.stored(id).nextCheckAt - t.clock.now()
   t.clock.advance(wait - 1)
   expect(await recheckDomains(t.app)).toBe(0)
@@ -33,23 +33,23 @@ describe('an unverified domain', () => {
   test('is looked at every 5 minutes on its first day, hourly in its first week, then daily', async () => {
     await using t = await startDomainTest()
     const { id } = await t.register('example.com')
-    expect(await nextLook(t, id)).toBe(minutes(5))
-    expect(await nextLook(t, id)).toBe(minutes(5))
+    expect(await readNextCheckDelay(t, id)).toBe(minutes(5))
+    expect(await readNextCheckDelay(t, id)).toBe(minutes(5))
     t.clock.advance(days(1))
     await recheckDomains(t.app)
-    expect(await nextLook(t, id)).toBe(hours(1))
+    expect(await readNextCheckDelay(t, id)).toBe(hours(1))
     t.clock.advance(days(6))
     await recheckDomains(t.app)
-    expect(await nextLook(t, id)).toBe(days(1))
+    expect(await readNextCheckDelay(t, id)).toBe(days(1))
   })
 
   // Proves: domain-24, audit-4
   test('becomes verified without being asked, by the system', async () => {
     await using t = await startDomainTest()
     const { id, domain } = await t.register('example.com')
-    await nextLook(t, id)
+    await readNextCheckDelay(t, id)
     t.publish(domain)
-    await nextLook(t, id)
+    await readNextCheckDelay(t, id)
     expect(t.stored(id).verifiedAt).toBe(t.clock.now())
     expect(t.audited()).toEqual(['domain.created by operator', 'domain.verified by system'])
   })
@@ -82,10 +82,10 @@ describe('a verified domain', () => {
   // Proves: domain-24
   test('is looked at every 6 hours, and every 15 minutes while DNS fails', async () => {
     await using t = await startVerified()
-    expect(await nextLook(t, t.id)).toBe(hours(6))
+    expect(await readNextCheckDelay(t, t.id)).toBe(hours(6))
     t.break('SERVFAIL', dkimHost(t.domain))
-    expect(await nextLook(t, t.id)).toBe(hours(6))
-    expect(await nextLook(t, t.id)).toBe(minutes(15))
+    expect(await readNextCheckDelay(t, t.id)).toBe(hours(6))
+    expect(await readNextCheckDelay(t, t.id)).toBe(minutes(15))
   })
 
   // Proves: send-8
@@ -93,7 +93,7 @@ describe('a verified domain', () => {
     await using t = await startVerified()
     const { verifiedAt } = t.stored(t.id)
     t.break('NXDOMAIN', dkimHost(t.domain))
-    await nextLook(t, t.id)
+    await readNextCheckDelay(t, t.id)
     const lostAt = t.clock.now()
     expect(t.stored(t.id)).toMatchObject({
       verified: { spf: true, dkim: false, dmarc: true, return_path: true, mx: true },
@@ -106,11 +106,11 @@ describe('a verified domain', () => {
     t.clock.advance(hours(71) + minutes(30))
     await recheckDomains(t.app)
     expect(t.stored(t.id)).toMatchObject({ verifiedAt, nextCheckAt: lostAt + hours(72) })
-    await nextLook(t, t.id)
+    await readNextCheckDelay(t, t.id)
     expect(t.stored(t.id)).toMatchObject({ verifiedAt: null, recordsLostAt: lostAt })
     expect(t.audited().slice(-2)).toEqual(['domain.records_lost by system', 'domain.unverified by system'])
     t.publish(t.domain)
-    await nextLook(t, t.id)
+    await readNextCheckDelay(t, t.id)
     expect(t.stored(t.id)).toMatchObject({ verifiedAt: t.clock.now(), recordsLostAt: null })
   })
 
@@ -118,14 +118,14 @@ describe('a verified domain', () => {
   test('has its loss, and the end of it, in the feed of events', async () => {
     await using t = await startVerified()
     t.break('NXDOMAIN', dkimHost(t.domain))
-    await nextLook(t, t.id)
+    await readNextCheckDelay(t, t.id)
     const until = isoTime(t.clock.now() + hours(72))
     delete t.dns.zone[dkimHost(t.domain)]
     t.publish(t.domain)
-    await nextLook(t, t.id)
+    await readNextCheckDelay(t, t.id)
     const about = { domain_id: t.id, domain: 'example.com', lost_records: ['dkim'] }
     const owner = { accountId: t.actor.accountId, accountUuid: t.actor.accountUuid }
-    const { events } = readFeed(t.app, owner, { after: 0, upTo: 9, types: EVERY_TYPE, limit: 9 })
+    const { events } = readFeed(t.app, owner, { after: 0, upTo: 9, types: ALL_TYPES, limit: 9 })
     expect(events.map(({ type, email_id, raw_payload }) => ({ type, email_id, raw_payload }))).toEqual([
       { type: 'domain.records_lost', email_id: null, raw_payload: { ...about, sends_until: until } },
       { type: 'domain.records_restored', email_id: null, raw_payload: about },
@@ -137,25 +137,25 @@ describe('a verified domain', () => {
     await using t = await startVerified()
     const before = t.stored(t.id)
     t.break('SERVFAIL', dkimHost(t.domain))
-    await nextLook(t, t.id)
+    await readNextCheckDelay(t, t.id)
     expect(t.stored(t.id)).toMatchObject({ verified: before.verified, recordsLostAt: null })
     t.break('NXDOMAIN', dkimHost(t.domain))
-    await nextLook(t, t.id)
+    await readNextCheckDelay(t, t.id)
     const lostAt = t.clock.now()
     t.break('SERVFAIL', dkimHost(t.domain))
     t.clock.advance(hours(73))
     await recheckDomains(t.app)
     expect(t.stored(t.id)).toMatchObject({ verifiedAt: before.verifiedAt, recordsLostAt: lostAt })
-    expect(await nextLook(t, t.id)).toBe(minutes(15))
+    expect(await readNextCheckDelay(t, t.id)).toBe(minutes(15))
     t.break('NXDOMAIN', dkimHost(t.domain))
-    await nextLook(t, t.id)
+    await readNextCheckDelay(t, t.id)
     expect(t.stored(t.id).verifiedAt).toBeNull()
   })
 
   test('is verified again when the clock was ahead at the look that ended its 72 hours', async () => {
     await using t = await startVerified()
     t.break('NXDOMAIN', dkimHost(t.domain))
-    await nextLook(t, t.id)
+    await readNextCheckDelay(t, t.id)
     const lostAt = t.clock.now()
     // Not a jump, which the service would not believe: it started with that clock.
     t.clock.advance(days(40))
@@ -171,14 +171,14 @@ describe('a verified domain', () => {
     await using t = await startVerified()
     const before = t.stored(t.id)
     t.break('NXDOMAIN', 'example.com')
-    for (let look = 1; look <= 4; look++) await nextLook(t, t.id)
+    for (let look = 1; look <= 4; look++) await readNextCheckDelay(t, t.id)
     expect(t.stored(t.id)).toEqual({
       ...before,
       checkedAt: t.clock.now(),
       nextCheckAt: t.clock.now() + hours(6),
       failing: { mx: { since: t.clock.now() - hours(18), looks: 4 } },
     })
-    await nextLook(t, t.id)
+    await readNextCheckDelay(t, t.id)
     expect(t.stored(t.id)).toMatchObject({
       verified: { ...before.verified, mx: false },
       recordsLostAt: null,

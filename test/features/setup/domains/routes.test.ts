@@ -39,7 +39,7 @@ async function startHttpTest(): Promise<HttpTest> {
 }
 
 /** The Domain as the API shows it right after registration. */
-function pendingWire({ t }: HttpTest, name: string) {
+function createPendingWire({ t }: HttpTest, name: string) {
   const row = t.app.db
     .query<{ uuid: Uint8Array; selector: string; publicKey: string }, [string]>(
       'SELECT uuid, dkim_selector AS selector, dkim_public_key AS publicKey FROM domains WHERE domain = ? AND deleted_at IS NULL',
@@ -87,7 +87,7 @@ describe('/v1/domains', () => {
   test('registers a domain, then shows and lists it', async () => {
     await using http = await startHttpTest()
     const created = await http.call('POST', '/v1/domains', { domain: 'Example.com' })
-    const wire = pendingWire(http, 'example.com')
+    const wire = createPendingWire(http, 'example.com')
     expect(created).toEqual({ status: 201, body: { data: wire } })
     expect(await http.call('GET', `/v1/domains/${wire.id}`)).toEqual({ status: 200, body: { data: wire } })
     expect(await http.call('GET', '/v1/domains')).toEqual({
@@ -130,7 +130,7 @@ describe('/v1/domains', () => {
     expect(created).toEqual({
       status: 201,
       body: {
-        data: pendingWire(http, 'send.example.com'),
+        data: createPendingWire(http, 'send.example.com'),
         warnings: [expect.stringContaining('register example.com')],
       },
     })
@@ -159,7 +159,7 @@ describe('/v1/domains', () => {
     const { id, domain } = await t.register('example.com')
     t.publish(domain, ['spf', 'dkim', 'return_path', 'mx'])
     const { status, body } = await http.call('POST', `/v1/domains/${id}/verify`)
-    const pending = pendingWire(http, 'example.com')
+    const pending = createPendingWire(http, 'example.com')
     const at = isoTime(t.clock.now())
     const yes = { verified: true }
     const { dns_records: records } = pending
@@ -207,7 +207,7 @@ describe('/v1/domains', () => {
     await using http = await startHttpTest()
     const { id } = await http.t.register('example.com')
     const patched = await http.call('PATCH', `/v1/domains/${id}`, { inbound_enabled: true })
-    const wire = { ...pendingWire(http, 'example.com'), inbound_enabled: true }
+    const wire = { ...createPendingWire(http, 'example.com'), inbound_enabled: true }
     expect(patched).toEqual({ status: 200, body: { data: wire } })
     for (const body of [{}, { inbound_enabled: 'false' }, { inbound_enabled: true, domain: 'b.example' }])
       expect((await http.call('PATCH', `/v1/domains/${id}`, body)).status).toBe(422)
@@ -218,7 +218,7 @@ describe('/v1/domains', () => {
     await using http = await startHttpTest()
     const { t } = http
     const { id } = await t.register('example.com')
-    const pending = pendingWire(http, 'example.com')
+    const pending = createPendingWire(http, 'example.com')
     const at = isoTime(t.clock.now())
     const record = { type: 'CNAME', host: 'links.example.com', value: 'mail.tassis.test' }
     const wire = (verified: boolean) => ({

@@ -2,14 +2,14 @@ import { describe, expect, test } from 'bun:test'
 import { createHttp } from '#app/http.ts'
 import { loadConfig } from '#app/settings.ts'
 import { deleteDomain } from '#features/sending/emails/delete-domain.ts'
-import { recordsOf } from '#features/setup/domains/domains.ts'
+import { listDnsRecords } from '#features/setup/domains/domains.ts'
 import { recheckDomains } from '#features/setup/domains/recheck.ts'
 import { removeTrackingDomain, setTrackingDomain } from '#features/setup/domains/set-tracking.ts'
 import {
-  cnameTarget,
+  findTrackingHost,
+  findTrackingHostAccount,
+  getCnameTarget,
   isTrackingHost,
-  trackingHost,
-  trackingHostAccount,
 } from '#features/setup/domains/tracking-domain.ts'
 import { verifyDomain } from '#features/setup/domains/verify.ts'
 import { verifyTracking } from '#features/setup/domains/verify-tracking.ts'
@@ -41,13 +41,13 @@ async function startVerified(): Promise<TrackingTest> {
   return t
 }
 
-const tracking = (t: TrackingTest) => {
+const readTracking = (t: TrackingTest) => {
   const { trackingDomain: host, trackingVerifiedAt: at } = t.stored(t.id)
   return { host, at }
 }
 
 /** Goes on in time to the next scheduled look and has it done; returns how long that took. */
-async function nextLook(t: TrackingTest): Promise<number> {
+async function readNextCheckDelay(t: TrackingTest): Promise<number> {
   const wait = t.stored(t.id).nextCheckAt - t.clock.now()
   t.clock.advance(wait)
   expect(await recheckDomains(t.app)).toBe(1)
@@ -58,8 +58,8 @@ describe('setting a tracking host', () => {
   test('stores it unverified, shows its record and is soon looked at', async () => {
     await using t = await startSet()
     const domain = t.stored(t.id)
-    expect(tracking(t)).toEqual({ host: HOST, at: null })
-    expect(recordsOf(t.app.config, domain).tracking).toEqual({
+    expect(readTracking(t)).toEqual({ host: HOST, at: null })
+    expect(listDnsRecords(t.app.config, domain).tracking).toEqual({
       type: 'CNAME',
       host: HOST,
       value: TARGET,
@@ -137,10 +137,10 @@ describe('setting a tracking host', () => {
   test('to another name is unverified again, and forgets that looks at the old one failed', async () => {
     await using t = await startVerified()
     t.break('NXDOMAIN', HOST)
-    await nextLook(t)
+    await readNextCheckDelay(t)
     expect(Object.keys(t.stored(t.id).failing)).toEqual(['tracking'])
     await setTrackingDomain(t.app, t.actor, t.id, 'go.example.com')
-    expect(tracking(t)).toEqual({ host: 'go.example.com', at: null })
+    expect(readTracking(t)).toEqual({ host: 'go.example.com', at: null })
     expect(t.stored(t.id).failing).toEqual({})
   })
 
@@ -154,7 +154,7 @@ describe('setting a tracking host', () => {
     ]) {
       await expect(refused()).rejects.toMatchObject({ status: 404, code: 'domain_not_found' })
     }
-    expect(tracking(t).host).toBe(HOST)
+    expect(readTracking(t).host).toBe(HOST)
   })
 })
 
@@ -245,10 +245,10 @@ describe('a tracking host that was verified before the domain above it was', () 
         expect((await verifyDomain(t.app, owner, owned.id)).fullyVerified).toBe(true)
       },
       inUse: () => ({
-        links: trackingHost(db, held.domain.id),
+        links: findTrackingHost(db, held.domain.id),
         certificate: isTrackingHost(db, HOST),
         serves: [held, owned].find(({ domain }) => {
-          const account = trackingHostAccount(db, HOST)
+          const account = findTrackingHostAccount(db, HOST)
           return account !== undefined && formatUuid(account) === formatUuid(domain.accountUuid)
         })?.domain.domain,
       }),
@@ -284,7 +284,7 @@ describe('a tracking host that was verified before the domain above it was', () 
     await setTrackingDomain(t.app, t.owner, t.owned.id, HOST)
     expect([t.of(), t.inUse().serves]).toEqual([null, undefined])
     await verifyTracking(t.app, t.owner, t.owned.id)
-    expect([trackingHost(t.app.db, t.owned.domain.id), t.inUse()]).toEqual([
+    expect([findTrackingHost(t.app.db, t.owned.domain.id), t.inUse()]).toEqual([
       HOST,
       { links: null, certificate: true, serves: 'example.com' },
     ])
@@ -332,9 +332,9 @@ describe('removing a tracking host', () => {
     await using t = await startVerified()
     t.clock.advance(minutes(1))
     const domain = await removeTrackingDomain(t.app, t.actor, t.id)
-    expect(tracking(t)).toEqual({ host: null, at: null })
+    expect(readTracking(t)).toEqual({ host: null, at: null })
     expect(domain.updatedAt).toBe(t.clock.now())
-    expect(Object.keys(recordsOf(t.app.config, domain))).toEqual(['spf', 'dkim', 'dmarc', 'return_path', 'mx'])
+    expect(Object.keys(listDnsRecords(t.app.config, domain))).toEqual(['spf', 'dkim', 'dmarc', 'return_path', 'mx'])
     expect(await removeTrackingDomain(t.app, t.actor, t.id)).toEqual(domain)
     expect(t.audited().filter((action) => action === 'domain.tracking_removed by operator')).toHaveLength(1)
   })
@@ -405,7 +405,7 @@ describe('verifying a tracking host', () => {
     const changing = setTrackingDomain(t.app, t.actor, t.id, 'go.example.com')
     await expect(verifying).rejects.toMatchObject({ status: 409, code: 'tracking_domain_changed' })
     await changing
-    expect(tracking(t)).toEqual({ host: 'go.example.com', at: null })
+    expect(readTracking(t)).toEqual({ host: 'go.example.com', at: null })
   })
 
   test('on request is not done by verifying the domain, which shows what is stored', async () => {
@@ -422,38 +422,38 @@ describe('verifying a tracking host', () => {
 describe('scheduled looks', () => {
   test('verify a tracking host without being asked, by the system', async () => {
     await using t = await startSet()
-    await nextLook(t)
-    expect(tracking(t).at).toBeNull()
+    await readNextCheckDelay(t)
+    expect(readTracking(t).at).toBeNull()
     t.dns.zone[HOST] = { CNAME: TARGET }
-    await nextLook(t)
-    expect(tracking(t).at).toBe(t.clock.now())
+    await readNextCheckDelay(t)
+    expect(readTracking(t).at).toBe(t.clock.now())
     expect(t.audited().at(-1)).toBe('domain.tracking_verified by system')
   })
 
   test('are frequent while the tracking host of a verified domain is new and unverified, then every 6 hours', async () => {
     await using t = await startVerified()
     await setTrackingDomain(t.app, t.actor, t.id, 'go.example.com')
-    expect([await nextLook(t), await nextLook(t)]).toEqual([minutes(5), minutes(5)])
+    expect([await readNextCheckDelay(t), await readNextCheckDelay(t)]).toEqual([minutes(5), minutes(5)])
     t.clock.advance(days(1))
     await recheckDomains(t.app)
-    expect(await nextLook(t)).toBe(hours(1))
+    expect(await readNextCheckDelay(t)).toBe(hours(1))
     t.clock.advance(days(7))
     await recheckDomains(t.app)
-    expect(await nextLook(t)).toBe(hours(6))
+    expect(await readNextCheckDelay(t)).toBe(hours(6))
   })
 
   // Proves: domain-25
   test('take verification back only after 3 of them in a row over 24 hours have found it missing or wrong', async () => {
     await using t = await startVerified()
-    const { at } = tracking(t)
+    const { at } = readTracking(t)
     t.break('NXDOMAIN', HOST)
     for (let look = 1; look <= 4; look++) {
-      await nextLook(t)
-      expect(tracking(t).at).toBe(at)
+      await readNextCheckDelay(t)
+      expect(readTracking(t).at).toBe(at)
     }
-    expect(trackingHost(t.app.db, t.rowId)).toBe(HOST)
-    await nextLook(t)
-    expect(tracking(t)).toEqual({ host: HOST, at: null })
+    expect(findTrackingHost(t.app.db, t.rowId)).toBe(HOST)
+    await readNextCheckDelay(t)
+    expect(readTracking(t)).toEqual({ host: HOST, at: null })
     expect(t.stored(t.id).verifiedAt).not.toBeNull()
     expect(t.stored(t.id).failing).toEqual({})
     expect(t.audited().at(-1)).toBe('domain.tracking_unverified by system')
@@ -463,15 +463,15 @@ describe('scheduled looks', () => {
     await using t = await startVerified()
     t.app.db.run('UPDATE domains SET verified_at = NULL')
     for (const host of Object.keys(t.dns.zone)) t.break('NXDOMAIN', host)
-    await nextLook(t)
-    expect(tracking(t).at).not.toBeNull()
+    await readNextCheckDelay(t)
+    expect(readTracking(t).at).not.toBeNull()
   })
 
   // Proves: domain-25
   test('that get no answer never take it back, and do not end the count', async () => {
     await using t = await startVerified()
     t.break('NXDOMAIN', HOST)
-    await nextLook(t)
+    await readNextCheckDelay(t)
     const { failing } = t.stored(t.id)
     t.break('SERVFAIL', HOST)
     for (let look = 0; look < 10; look++) {
@@ -479,19 +479,19 @@ describe('scheduled looks', () => {
       await recheckDomains(t.app)
     }
     expect(t.stored(t.id).failing).toEqual(failing)
-    expect(tracking(t).at).not.toBeNull()
+    expect(readTracking(t).at).not.toBeNull()
     t.break('NXDOMAIN', HOST)
-    await nextLook(t)
-    await nextLook(t)
-    expect(tracking(t).at).toBeNull()
+    await readNextCheckDelay(t)
+    await readNextCheckDelay(t)
+    expect(readTracking(t).at).toBeNull()
   })
 
   test('find it again, and the count begins anew', async () => {
     await using t = await startVerified()
     t.break('NXDOMAIN', HOST)
-    await nextLook(t)
+    await readNextCheckDelay(t)
     t.dns.zone[HOST] = { CNAME: TARGET }
-    await nextLook(t)
+    await readNextCheckDelay(t)
     expect(t.stored(t.id).failing).toEqual({})
   })
 
@@ -503,7 +503,7 @@ describe('scheduled looks', () => {
     const changing = setTrackingDomain(t.app, t.actor, t.id, 'go.example.com')
     expect(await running).toBe(1)
     await changing
-    expect(tracking(t)).toEqual({ host: 'go.example.com', at: null })
+    expect(readTracking(t)).toEqual({ host: 'go.example.com', at: null })
     expect(t.stored(t.id).checkedAt).toBe(t.clock.now())
   })
 
@@ -526,7 +526,7 @@ describe('scheduled looks', () => {
       t.clock.advance(seconds(1))
       return looked
     })
-    expect([looked, tracking(t)]).toEqual([1, { host: HOST, at: null }])
+    expect([looked, readTracking(t)]).toEqual([1, { host: HOST, at: null }])
   })
 })
 
@@ -534,12 +534,16 @@ describe('the host of tracked links', () => {
   test('is that of the domain only while it is verified and the domain is not deleted', async () => {
     await using t = await startSet()
     const { db } = t.app
-    const seen = () => [trackingHost(db, t.rowId), isTrackingHost(db, HOST), isTrackingHost(db, 'LINKS.Example.com.')]
+    const seen = () => [
+      findTrackingHost(db, t.rowId),
+      isTrackingHost(db, HOST),
+      isTrackingHost(db, 'LINKS.Example.com.'),
+    ]
     expect(seen()).toEqual([null, false, false])
     t.dns.zone[HOST] = { CNAME: TARGET }
     await verifyTracking(t.app, t.actor, t.id)
     expect(seen()).toEqual([HOST, true, true])
-    expect([trackingHost(db, t.rowId + 1), isTrackingHost(db, 'go.example.com')]).toEqual([null, false])
+    expect([findTrackingHost(db, t.rowId + 1), isTrackingHost(db, 'go.example.com')]).toEqual([null, false])
     await deleteDomain(t.app, t.actor, t.id)
     expect(seen()).toEqual([null, false, false])
   })
@@ -552,7 +556,7 @@ describe('the host of tracked links', () => {
     ['http://localhost:8080', 'mx.tassis.test'],
   ])('with the public URL %s its CNAME points to %s', (publicUrl, target) => {
     const { config } = loadConfig({ TASSIS_PUBLIC_URL: publicUrl, TASSIS_HOSTNAME: 'MX.Tassis.test' })
-    expect(cnameTarget(config)).toBe(target)
+    expect(getCnameTarget(config)).toBe(target)
   })
 
   // Proves: domain-29
@@ -563,7 +567,7 @@ describe('the host of tracked links', () => {
     const refusal = { status: 409, code: 'no_cname_target', message: expect.stringContaining('TASSIS_PUBLIC_URL') }
     await expect(setTrackingDomain(app, t.actor, t.id, 'go.example.com')).rejects.toMatchObject(refusal)
     await expect(verifyTracking(app, t.actor, t.id)).rejects.toMatchObject(refusal)
-    expect(tracking(t)).toEqual({ host: HOST, at: null })
+    expect(readTracking(t)).toEqual({ host: HOST, at: null })
     expect((await removeTrackingDomain(app, t.actor, t.id)).trackingDomain).toBeNull()
     const named = { ...t.app, config: { ...nameless, hostname: 'vm.tassis.test' } }
     expect((await setTrackingDomain(named, t.actor, t.id, 'go.example.com')).trackingDomain).toBe('go.example.com')

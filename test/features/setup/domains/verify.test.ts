@@ -9,7 +9,7 @@ import { type DomainTest, startDomainTest } from './fixture.ts'
 const ALL = { spf: true, dkim: true, dmarc: true, return_path: true, mx: true }
 const NONE = { spf: false, dkim: false, dmarc: false, return_path: false, mx: false }
 
-const flagsOf = (checks: Readonly<Record<keyof typeof ALL, { verified: boolean }>>) => ({
+const readFlags = (checks: Readonly<Record<keyof typeof ALL, { verified: boolean }>>) => ({
   spf: checks.spf.verified,
   dkim: checks.dkim.verified,
   dmarc: checks.dmarc.verified,
@@ -43,7 +43,7 @@ describe('verifying on request', () => {
     const now = t.clock.now()
     const result = await verifyDomain(t.app, t.actor, id)
     expect(result.fullyVerified).toBe(true)
-    expect(flagsOf(result.checks)).toEqual(ALL)
+    expect(readFlags(result.checks)).toEqual(ALL)
     expect(result.domain).toEqual({
       ...domain,
       verified: ALL,
@@ -71,7 +71,11 @@ describe('verifying on request', () => {
     await using t = await startDomainTest()
     const { id, domain } = await t.register('example.com')
     t.publish(domain, ['spf', 'return_path'])
-    expect(flagsOf((await verifyDomain(t.app, t.actor, id)).checks)).toEqual({ ...NONE, spf: true, return_path: true })
+    expect(readFlags((await verifyDomain(t.app, t.actor, id)).checks)).toEqual({
+      ...NONE,
+      spf: true,
+      return_path: true,
+    })
     t.publish(domain, ['dkim'])
     expect((await verifyDomain(t.app, t.actor, id)).fullyVerified).toBe(true)
   })
@@ -89,7 +93,7 @@ describe('verifying on request', () => {
     const rest = (['spf', 'dkim', 'dmarc', 'return_path', 'mx'] as const).filter((key) => key !== missing)
     t.publish(domain, rest)
     const result = await verifyDomain(t.app, t.actor, id)
-    expect(flagsOf(result.checks)).toEqual({ ...ALL, [missing]: false })
+    expect(readFlags(result.checks)).toEqual({ ...ALL, [missing]: false })
     expect(result.domain.verified).toEqual({ ...ALL, [missing]: false })
     expect(result.checks[missing].detail).toMatch(/publish an? \S+ record at/i)
     expect(result.fullyVerified).toBe(isVerified)
@@ -110,7 +114,7 @@ describe('verifying on request', () => {
       const lostAt = t.clock.now()
       const { domain, checks, fullyVerified } = await verifyDomain(t.app, t.actor, t.id)
       expect(domain.verified).toEqual({ ...ALL, [lost]: false })
-      expect(flagsOf(checks)).toEqual(domain.verified)
+      expect(readFlags(checks)).toEqual(domain.verified)
       expect(domain).toMatchObject({ verifiedAt, recordsLostAt: lostAt })
       expect(fullyVerified).toBe(false)
       // Soon again, so that the record's return is seen.
@@ -156,7 +160,7 @@ describe('verifying on request', () => {
       t.break(fault, ...Object.values(t.hosts))
       const { domain, checks, fullyVerified } = await verifyDomain(t.app, t.actor, t.id)
       expect(domain).toEqual({ ...before, checkedAt: t.clock.now(), nextCheckAt: t.clock.now() + minutes(15) })
-      expect(flagsOf(checks)).toEqual(ALL)
+      expect(readFlags(checks)).toEqual(ALL)
       for (const { detail } of Object.values(checks)) {
         expect(detail).toContain('could not be looked up')
         expect(detail).toEndWith('Until then it stays verified, as it was.')
@@ -180,7 +184,7 @@ describe('verifying on request', () => {
       t.clock.advance(1000)
       return ended
     })
-    expect(flagsOf(result.checks)).toEqual(ALL)
+    expect(readFlags(result.checks)).toEqual(ALL)
     expect(result.domain).toEqual({
       ...before,
       checkedAt: result.domain.checkedAt,
@@ -199,7 +203,7 @@ describe('verifying on request', () => {
     ]
     t.break('SERVFAIL', ...hosts)
     const { checks, fullyVerified } = await verifyDomain(t.app, t.actor, id)
-    expect(flagsOf(checks)).toEqual(NONE)
+    expect(readFlags(checks)).toEqual(NONE)
     expect(checks.dkim.detail).toEndWith('Until then it stays unverified.')
     expect(fullyVerified).toBe(false)
   })
@@ -210,7 +214,7 @@ describe('verifying on request', () => {
     t.break('NXDOMAIN', t.hosts.spf)
     const { domain, checks } = await verifyDomain(t.app, t.actor, t.id)
     expect(domain.verified).toEqual({ ...ALL, spf: false, return_path: false })
-    expect(flagsOf(checks)).toEqual(domain.verified)
+    expect(readFlags(checks)).toEqual(domain.verified)
     expect(domain.recordsLostAt).toBe(t.clock.now())
   })
 

@@ -1,13 +1,13 @@
 import { expect, test } from 'bun:test'
 import { createHttp } from '#app/http.ts'
-import { type ApiAnswer, at, createTestApi } from '#test/support/api.ts'
+import { type ApiResponse, at, createTestApi } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
-import { testDisk } from '#test/support/disk.ts'
+import { createTestDisk } from '#test/support/disk.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 
 const anonymous = { key: null }
 
-const reasonsOf = ({ body }: ApiAnswer): string[] =>
+const readReasons = ({ body }: ApiResponse): string[] =>
   (at(body, 'details') as { field: string }[]).map(({ field }) => field)
 
 // Proves: http-21, http-22
@@ -21,9 +21,9 @@ test('a service in order is healthy and ready, for whoever asks', async () => {
 
 // Proves: http-21
 test('a low disk makes the service unready, but not unhealthy, and names no path', async () => {
-  await using service = await createTestApi({ disk: testDisk(() => true) })
+  await using service = await createTestApi({ disk: createTestDisk(() => true) })
   const answer = await service.api('GET', '/readyz', undefined, anonymous)
-  expect({ status: answer.status, code: at(answer.body, 'code'), reasons: reasonsOf(answer) }).toEqual({
+  expect({ status: answer.status, code: at(answer.body, 'code'), reasons: readReasons(answer) }).toEqual({
     status: 503,
     code: 'not_ready',
     reasons: ['disk'],
@@ -35,13 +35,13 @@ test('a low disk makes the service unready, but not unhealthy, and names no path
 
 test('a disk that never answers makes the service unready within its time', async () => {
   const clock = new ManualClock()
-  await using service = await createTestApi({ clock, disk: testDisk(() => new Promise(() => undefined)) })
+  await using service = await createTestApi({ clock, disk: createTestDisk(() => new Promise(() => undefined)) })
   const asked = service.api('GET', '/readyz', undefined, anonymous)
   const answer = await eventually(async () => {
     clock.advance(1000)
     return Promise.race([asked, Bun.sleep(5).then(() => undefined)])
   })
-  expect({ status: answer.status, reasons: reasonsOf(answer) }).toEqual({ status: 503, reasons: ['disk'] })
+  expect({ status: answer.status, reasons: readReasons(answer) }).toEqual({ status: 503, reasons: ['disk'] })
 })
 
 // Proves: http-22
@@ -50,7 +50,7 @@ test('a database that takes no write makes the service unready, until it does ag
   const { app, api } = service
   app.db.run('PRAGMA query_only = ON')
   const answer = await api('GET', '/readyz', undefined, anonymous)
-  expect({ status: answer.status, reasons: reasonsOf(answer) }).toEqual({ status: 503, reasons: ['database'] })
+  expect({ status: answer.status, reasons: readReasons(answer) }).toEqual({ status: 503, reasons: ['database'] })
   app.db.run('PRAGMA query_only = OFF')
   expect((await api('GET', '/readyz', undefined, anonymous)).status).toBe(200)
 })

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { migrations } from '#app/migrations.ts'
 import { applyBounce } from '#features/receiving/bounces/apply.ts'
 import { type Verdict, writeOutcome } from '#features/sending/delivery/outcome.ts'
-import { maxAttempts } from '#features/sending/delivery/retry.ts'
+import { computeMaxAttempts } from '#features/sending/delivery/retry.ts'
 import { suppressedOutcome } from '#features/sending/queue/suppressed.ts'
 import { rejectRecipient } from '#features/sending/queue/waiting-moves.ts'
 import { days, hours } from '#platform/units.ts'
@@ -11,7 +11,7 @@ import { type Complaints, createComplaints } from '#test/features/receiving/comp
 import { at } from '#test/support/api.ts'
 import { expectBalanced } from '#test/support/books.ts'
 import { type EmailApi, UNVERIFIED } from '#test/support/email-api.ts'
-import { claimTo } from '#test/support/lanes.ts'
+import { claimDueTo } from '#test/support/lanes.ts'
 
 const SENT: Verdict = { kind: 'sent', reply: '250 2.0.0 Queued' }
 const BOUNCED: Verdict = {
@@ -65,7 +65,7 @@ async function startPost(): Promise<Post> {
         const now = app.clock.now()
         for (const lane of ['receiver.test', 'sandbox']) {
           const due = { now, eventTime: now, limit: 100, retryAt: () => now + hours(1) }
-          for (const hand of claimTo(tx, lane, due))
+          for (const hand of claimDueTo(tx, lane, due))
             writeOutcome(app, tx, { ...hand, startedAt: now }, verdict, undefined)
         }
       }),
@@ -74,7 +74,7 @@ async function startPost(): Promise<Post> {
   }
 }
 
-const addresses = (count: number): string[] => Array.from({ length: count }, (_, i) => `r${i}@receiver.test`)
+const createAddresses = (count: number): string[] => Array.from({ length: count }, (_, i) => `r${i}@receiver.test`)
 
 describe('the figures of a stream', () => {
   // Proves: stream-7
@@ -82,9 +82,9 @@ describe('the figures of a stream', () => {
     await using post = await startPost()
     const { mail, send, end, figures } = post
     expect([await figures(), await figures('transactional')]).toEqual([NOTHING, NOTHING])
-    const email = await send(addresses(8))
+    const email = await send(createAddresses(8))
     await end(SENT)
-    await send(addresses(2))
+    await send(createAddresses(2))
     await end(BOUNCED)
     await mail.apply(await mail.report('standard', email))
     await send('later@receiver.test', { stream: 'transactional' })
@@ -112,7 +112,7 @@ describe('the figures of a stream', () => {
     await send('bob@receiver.test')
     await end(DEFERRED)
     expect(await figures()).toEqual({ ...NOTHING, sent: 1 })
-    for (let attempt = 1; attempt < maxAttempts(48); attempt++) {
+    for (let attempt = 1; attempt < computeMaxAttempts(48); attempt++) {
       mail.service.clock.advance(hours(9))
       await end(DEFERRED)
     }
@@ -207,7 +207,7 @@ describe('the figures of a stream', () => {
     await using post = await startPost()
     const { mail, send, end, figures } = post
     const { clock } = mail.service
-    const old = await send(addresses(3))
+    const old = await send(createAddresses(3))
     await end(SENT)
     clock.advance(days(30) - hours(1))
     expect(await figures()).toMatchObject({ sent: 3, delivered: 3 })
@@ -232,11 +232,11 @@ test('mail from before there were figures is counted by the migration as if ther
   await using post = await startPost()
   const { mail, send, end } = post
   const { app, clock } = mail.service
-  const email = await send(addresses(5))
+  const email = await send(createAddresses(5))
   await end(SENT)
   clock.advance(hours(3))
   await mail.apply(await mail.report('standard', email))
-  await send(addresses(2), { stream: 'transactional' })
+  await send(createAddresses(2), { stream: 'transactional' })
   await end(BOUNCED)
   await send('a@receiver.test', { from: `ada@${UNVERIFIED}` })
   await end(SENT)

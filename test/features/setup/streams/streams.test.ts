@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
-import { addContacts, newList, numbered, operationIn } from '#test/support/broadcasts.ts'
+import { addContacts, createContacts, newList, waitForOperation } from '#test/support/broadcasts.ts'
 
 async function createStream({ api }: TestApi, slug: string): Promise<string> {
   return String(at((await api('POST', '/v1/streams', { slug, name: slug })).body, 'data', 'id'))
@@ -120,12 +120,12 @@ test('a stream with open mail is not deleted; once the mail is final it is, and 
 
 // Proves: stream-5
 test('a stream with an open broadcast is not deleted, also while none of its emails is made; once it is over it is', async () => {
-  await using service = await createTestApi({ works: true })
+  await using service = await createTestApi({ runsTasks: true })
   const { api, app, actor } = service
   await createDomain(app, actor, 'sender.test')
   const stream = await createStream(service, 'news')
   const list = await newList(service, 'News')
-  await addContacts(app, list, numbered(2))
+  await addContacts(app, list, createContacts(2))
   const begun = await api('POST', '/v1/emails/broadcast', {
     contact_list_id: list,
     from_address: 'ada@sender.test',
@@ -143,7 +143,7 @@ test('a stream with an open broadcast is not deleted, also while none of its ema
   expect((await api('POST', `/v1/operations/${operation}/pause`)).status).toBe(200)
   expect(await refused()).toEqual({ status: 409, code: 'stream_in_use' })
   expect((await api('POST', `/v1/operations/${operation}/cancel`)).status).toBe(200)
-  await operationIn(service, operation, 'cancelled')
+  await waitForOperation(service, operation, 'cancelled')
   expect((await api('DELETE', `/v1/streams/${stream}`)).status).toBe(204)
 })
 

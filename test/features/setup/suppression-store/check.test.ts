@@ -1,7 +1,12 @@
 import { describe, expect, test } from 'bun:test'
 import { listSuppressions } from '#features/audience/suppressions/suppressions.ts'
-import { suppressionKey, suppressionOf } from '#features/setup/suppression-store/check.ts'
-import { eraseSuppressed, suppress, unsuppress, unsuppressAddress } from '#features/setup/suppression-store/suppress.ts'
+import { suppressionOf, toSuppressionKey } from '#features/setup/suppression-store/check.ts'
+import {
+  eraseSuppressions,
+  suppress,
+  unsuppress,
+  unsuppressAddress,
+} from '#features/setup/suppression-store/suppress.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { createTestAccount, createTestApp } from '#test/support/app.ts'
 import { expectBalanced } from '#test/support/books.ts'
@@ -21,10 +26,10 @@ describe('the key of an address', () => {
     ['\u0130rem@example.com', 'i\u0307rem@example.com'],
     ['no address', 'no address'],
     ['', ''],
-  ])('of %j is %j', (address, key) => expect(suppressionKey(address)).toBe(key))
+  ])('of %j is %j', (address, key) => expect(toSuppressionKey(address)).toBe(key))
 })
 
-async function start() {
+async function startService() {
   const service = await createTestApp()
   const { app } = service
   const { accountId } = await createTestAccount(app)
@@ -45,7 +50,7 @@ async function start() {
 }
 
 test('the first suppression of all mail stays, and unsubscriptions have rows of their own beside it', async () => {
-  await using t = await start()
+  await using t = await startService()
   expect(await t.put({ covers: 'all', reason: 'hard_bounce' })).toBe(true)
   expect(await t.put({ covers: 'all', reason: 'complaint', streamId: 7 })).toBe(false)
   expect(await t.put({ streamId: 7 })).toBe(true)
@@ -64,7 +69,7 @@ test('the first suppression of all mail stays, and unsubscriptions have rows of 
 })
 
 test('an unsubscription stops marketing of its stream, or of its list, or of all', async () => {
-  await using t = await start()
+  await using t = await startService()
   await t.put({ streamId: 7 })
   expect([t.stopped(false, 7), t.stopped(false, 8), t.stopped(true, 7), t.stopped(false, 7, 3)]).toEqual([
     'unsubscribe',
@@ -88,7 +93,7 @@ test('an unsubscription stops marketing of its stream, or of its list, or of all
 })
 
 test('however many streams an address has unsubscribed from, each is found, and all mail comes first', async () => {
-  await using t = await start()
+  await using t = await startService()
   for (let streamId = 1; streamId <= 50; streamId++) await t.put({ streamId })
   await t.put({ streamId: 60, listId: 3 })
   expect([1, 50, 51].map((streamId) => t.stopped(false, streamId))).toEqual(['unsubscribe', 'unsubscribe', undefined])
@@ -102,10 +107,10 @@ test('however many streams an address has unsubscribed from, each is found, and 
 })
 
 test('an address that was put on the list again beside its hash, by an old export, is stopped, erased and taken off by both', async () => {
-  await using t = await start()
+  await using t = await startService()
   const { app } = t.service
   await t.put({})
-  await app.commit.write((tx) => eraseSuppressed(tx, t.accountId, 'bob@x.test'))
+  await app.commit.write((tx) => eraseSuppressions(tx, t.accountId, 'bob@x.test'))
   const hash = String(app.db.query<{ address: string }, []>('SELECT address FROM suppressions').get()?.address)
   const takeOff = () => app.commit.write((tx) => unsuppressAddress(tx, t.accountId, 'bob@x.test'))
   expect([await takeOff(), t.stopped(true)]).toEqual([['unsubscribe'], undefined])
@@ -116,7 +121,7 @@ test('an address that was put on the list again beside its hash, by an old expor
   expect([t.stopped(true), t.stopped(false, 8)]).toEqual(['complaint', 'complaint'])
   const listed = listSuppressions(app.db, t.accountId, { address: 'bob@x.test' }, { limit: 9, offset: 0 })
   expect([listed.total, listed.suppressions.length]).toEqual([4, 4])
-  expect(await app.commit.write((tx) => ({ rows: eraseSuppressed(tx, t.accountId, 'bob@x.test') }))).toEqual({
+  expect(await app.commit.write((tx) => ({ rows: eraseSuppressions(tx, t.accountId, 'bob@x.test') }))).toEqual({
     rows: 2,
   })
   expect(app.db.query('SELECT address, stream_id, reason FROM suppressions ORDER BY id').values()).toEqual([
@@ -131,7 +136,7 @@ test('an address that was put on the list again beside its hash, by an old expor
 })
 
 test('counters of reasons go with the last row that has them', async () => {
-  await using t = await start()
+  await using t = await startService()
   for (const reason of ['one', 'two', 'three']) {
     await t.put({ covers: 'all', reason })
     await t.take({ covers: 'all' })
@@ -140,7 +145,7 @@ test('counters of reasons go with the last row that has them', async () => {
 })
 
 test('what is taken off is one row, and only with the reason that was asked for', async () => {
-  await using t = await start()
+  await using t = await startService()
   await t.put({ streamId: 7 })
   await t.put({})
   expect(await t.take({ streamId: 7, reason: 'complaint' })).toBe(false)
@@ -154,7 +159,7 @@ test('what is taken off is one row, and only with the reason that was asked for'
 })
 
 test('a write that is undone leaves neither row nor count', async () => {
-  await using t = await start()
+  await using t = await startService()
   const { app } = t.service
   const undone = app.commit.write((tx) => {
     suppress(app, tx, { accountId: t.accountId, address: 'bob@x.test', reason: 'manual', covers: 'all' })

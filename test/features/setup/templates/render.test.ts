@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { previewTemplate } from '#features/setup/templates/preview.ts'
-import { renderParts, requireUsable, startRendering } from '#features/setup/templates/render.ts'
+import { renderParts, requireValidSource, startRenderSession } from '#features/setup/templates/render.ts'
 import { createTemplate } from '#features/setup/templates/templates.ts'
 import { AppError } from '#platform/errors.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
@@ -11,7 +11,7 @@ import { ManualClock } from '#test/support/manual-clock.ts'
 
 const REQUEST = { accountId: 1, urgency: 'now', source: { text: 'x' }, dataJson: '{}' } as const
 
-const refusalOf = async (run: () => Promise<unknown>) => {
+const readRefusal = async (run: () => Promise<unknown>) => {
   const error = await run().catch((thrown: unknown) => thrown)
   return error instanceof AppError ? [error.status, error.code] : error
 }
@@ -27,14 +27,14 @@ test('what a request renders is to be ready in 40 seconds: then it is a 503, and
       return { kind: 'rendered', parts: { text: 'x' } }
     },
     check: async () => [],
-    requireRoom() {},
+    requireRenderCapacity() {},
     drain() {},
     close() {},
   }
   const { config, memory } = service.app
-  using rendering = startRendering({ clock, config, memory, renderer })
+  using rendering = startRenderSession({ clock, config, memory, renderer })
   const answers: unknown[] = []
-  for (let n = 0; n < 4; n++) answers.push(await refusalOf(() => rendering.render(REQUEST)))
+  for (let n = 0; n < 4; n++) answers.push(await readRefusal(() => rendering.render(REQUEST)))
   expect(answers).toEqual([{ text: 'x' }, { text: 'x' }, [503, 'server_busy'], [503, 'server_busy']])
   expect(rendered).toBe(3)
 })
@@ -49,18 +49,18 @@ test('sources count as memory while they are rendered, and are refused where the
       return { kind: 'rendered', parts: { text: 'x' } }
     },
     check: async () => [],
-    requireRoom() {},
+    requireRenderCapacity() {},
     drain() {},
     close() {},
   }
   const large = { ...REQUEST, source: { html: 'x'.repeat(MiB) } }
   {
-    using rendering = startRendering({ clock, config, memory, renderer })
+    using rendering = startRenderSession({ clock, config, memory, renderer })
     await rendering.render(large)
     expect(held.every((bytes) => bytes >= MiB)).toBe(true)
     expect(memory.inUseBytes).toBeLessThan(KiB)
     const taken = memory.reserve(memory.limitBytes - memory.inUseBytes - MiB)
-    expect(await refusalOf(() => rendering.render(large))).toEqual([503, 'server_busy'])
+    expect(await readRefusal(() => rendering.render(large))).toEqual([503, 'server_busy'])
     expect(held.length).toBe(1)
     taken?.release()
   }
@@ -74,13 +74,13 @@ test('where the renderer has no room nothing is read for it', async () => {
   const busy = new AppError(503, 'server_busy', 'Try again.')
   const full: Renderer = {
     ...app.renderer,
-    requireRoom() {
+    requireRenderCapacity() {
       throw busy
     },
   }
   const nowhere = formatUuid(newUuid())
-  expect(await refusalOf(() => previewTemplate(app, actor, nowhere, {}))).toEqual([404, 'template_not_found'])
-  expect(await refusalOf(() => previewTemplate({ ...app, renderer: full }, actor, nowhere, {}))).toEqual([
+  expect(await readRefusal(() => previewTemplate(app, actor, nowhere, {}))).toEqual([404, 'template_not_found'])
+  expect(await readRefusal(() => previewTemplate({ ...app, renderer: full }, actor, nowhere, {}))).toEqual([
     503,
     'server_busy',
   ])
@@ -99,10 +99,10 @@ test('a template is not read where there is no memory for its sources', async ()
     return reserve(bytes)
   }
   const taken = app.memory.reserve(app.memory.limitBytes - MiB)
-  expect(await refusalOf(() => previewTemplate(app, actor, id, {}))).toEqual([503, 'server_busy'])
+  expect(await readRefusal(() => previewTemplate(app, actor, id, {}))).toEqual([503, 'server_busy'])
   taken?.release()
   expect(held.slice(1)).toEqual([2 * (MiB + 1)])
-  expect(await refusalOf(() => previewTemplate(app, actor, id, {}))).toEqual([422, 'template_limit'])
+  expect(await readRefusal(() => previewTemplate(app, actor, id, {}))).toEqual([422, 'template_limit'])
 })
 
 test('a renderer that has ended is a 503, not a fault of the template', async () => {
@@ -110,6 +110,6 @@ test('a renderer that has ended is a 503, not a fault of the template', async ()
   const { app } = service
   expect(await renderParts(app, REQUEST)).toEqual({ text: 'x' })
   app.renderer.close()
-  expect(await refusalOf(() => renderParts(app, REQUEST))).toEqual([503, expect.any(String)])
-  expect(await refusalOf(() => requireUsable(app, 1, { text: 'x' }))).toEqual([503, expect.any(String)])
+  expect(await readRefusal(() => renderParts(app, REQUEST))).toEqual([503, expect.any(String)])
+  expect(await readRefusal(() => requireValidSource(app, 1, { text: 'x' }))).toEqual([503, expect.any(String)])
 })

@@ -2,9 +2,9 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { simpleParser } from 'mailparser'
 import { createTemplate } from '#features/setup/templates/templates.ts'
 import { hours, MiB } from '#platform/units.ts'
-import { type ApiAnswer, type ApiOptions, at } from '#test/support/api.ts'
+import { type ApiOptions, type ApiResponse, at } from '#test/support/api.ts'
 import { createTestAccount } from '#test/support/app.ts'
-import { createEmailApi, EMAIL, type EmailApi, expectRefusal, VERIFIED } from '#test/support/email-api.ts'
+import { createEmailApi, EMAIL, type EmailApi, expectError, VERIFIED } from '#test/support/email-api.ts'
 import { startMailFlow } from '#test/support/mail-flow.ts'
 import { startSink } from '#test/support/sink.ts'
 
@@ -28,7 +28,7 @@ const DATA = { order: { id: 7, item: 'Nuts & <bolts>' } }
 const TEMPLATED = { subject: undefined, text_body: undefined }
 
 /** Makes a template in an account and gives its alias and id. */
-async function template(
+async function addTemplate(
   service: EmailApi,
   change: Json = {},
   options: ApiOptions = {},
@@ -39,18 +39,23 @@ async function template(
   return { alias, id: String(at(answer.body, 'data', 'id')) }
 }
 
-const sendWith = (service: EmailApi, alias: string, change: Json = {}, options?: ApiOptions): Promise<ApiAnswer> =>
+const sendTemplate = (
+  service: EmailApi,
+  alias: string,
+  change: Json = {},
+  options?: ApiOptions,
+): Promise<ApiResponse> =>
   service.send({ ...TEMPLATED, template_alias: alias, template_data: DATA, ...change }, options)
 
-const detailOf = async (answer: ApiAnswer): Promise<Json> => {
+const readDetail = async (answer: ApiResponse): Promise<Json> => {
   expect(answer.status).toBe(202)
   return emails.detail(at(answer.body, 'data', 'id'))
 }
 
-const batch = (service: EmailApi, items: readonly Json[], options?: ApiOptions): Promise<ApiAnswer> =>
+const sendBatch = (service: EmailApi, items: readonly Json[], options?: ApiOptions): Promise<ApiResponse> =>
   service.api('POST', '/v1/emails/batch', { emails: items }, options)
 
-const item = (alias: string, change: Json = {}): Json => ({
+const createItem = (alias: string, change: Json = {}): Json => ({
   from: EMAIL.from,
   to: EMAIL.to,
   template_alias: alias,
@@ -61,8 +66,8 @@ const item = (alias: string, change: Json = {}): Json => ({
 describe('a send with template_alias', () => {
   // Proves: send-23, email-12
   test('has the parts of the template as rendered, and names it, in the detail and in the list', async () => {
-    const { alias, id } = await template(emails)
-    const detail = await detailOf(await sendWith(emails, alias))
+    const { alias, id } = await addTemplate(emails)
+    const detail = await readDetail(await sendTemplate(emails, alias))
     const shown = {
       subject: 'Order 7',
       html_body: '<p>Nuts &amp; &lt;bolts&gt;</p>',
@@ -77,26 +82,26 @@ describe('a send with template_alias', () => {
 
   // Proves: email-12
   test('without one has no template_id', async () => {
-    expect((await detailOf(await emails.send()))['template_id']).toBeNull()
+    expect((await readDetail(await emails.send()))['template_id']).toBeNull()
   })
 
   // Proves: email-12
   test('keeps what was rendered when the template is changed or deleted afterwards, and still names it', async () => {
-    const { alias, id } = await template(emails)
+    const { alias, id } = await addTemplate(emails)
     const sendAt = new Date(emails.clock.now() + hours(1)).toISOString()
-    const sent = await sendWith(emails, alias, { send_at: sendAt })
-    const before = await detailOf(sent)
+    const sent = await sendTemplate(emails, alias, { send_at: sendAt })
+    const before = await readDetail(sent)
     await emails.api('PUT', `/v1/templates/${id}`, { subject: 'Another', html_body: 'Another', text_body: 'Another' })
-    expect(await detailOf(sent)).toEqual(before)
+    expect(await readDetail(sent)).toEqual(before)
     await emails.api('DELETE', `/v1/templates/${id}`)
-    expect(await detailOf(sent)).toEqual(before)
+    expect(await readDetail(sent)).toEqual(before)
     expect(before['template_id']).toBe(id)
   })
 
   test('needs no data when the template needs none', async () => {
-    const { alias } = await template(emails, { subject: 'Hi', html_body: null, text_body: '{{ 6 * 7 }}' })
+    const { alias } = await addTemplate(emails, { subject: 'Hi', html_body: null, text_body: '{{ 6 * 7 }}' })
     for (const template_data of [undefined, null, {}, []])
-      expect(await detailOf(await sendWith(emails, alias, { template_data }))).toMatchObject({
+      expect(await readDetail(await sendTemplate(emails, alias, { template_data }))).toMatchObject({
         subject: 'Hi',
         html_body: null,
         text_body: '42',
@@ -106,20 +111,20 @@ describe('a send with template_alias', () => {
 
   // Proves: send-22
   test('that is no alias of the account is a 422, and stores nothing', async () => {
-    const { alias, id } = await template(emails)
+    const { alias, id } = await addTemplate(emails)
     const other = await emails.newAccount()
-    const theirs = await template(emails, {}, { key: await emails.newKey([], other) })
+    const theirs = await addTemplate(emails, {}, { key: await emails.newKey([], other) })
     await emails.api('DELETE', `/v1/templates/${id}`)
     const before = emails.stored()
     for (const unknown of [alias, theirs.alias, 'nothing', id])
-      expectRefusal(await sendWith(emails, unknown), 422, 'template_not_found', 'template_alias')
+      expectError(await sendTemplate(emails, unknown), 422, 'template_not_found', 'template_alias')
     expect(emails.stored()).toEqual(before)
   })
 
   test('whose template_data is no object is a 422; without an alias anything is', async () => {
-    const { alias } = await template(emails)
+    const { alias } = await addTemplate(emails)
     for (const template_data of ['text', 7, true, ['x']]) {
-      expectRefusal(await sendWith(emails, alias, { template_data }), 422, 'validation_failed', 'template_data')
+      expectError(await sendTemplate(emails, alias, { template_data }), 422, 'validation_failed', 'template_data')
       expect((await emails.send({ template_data })).status).toBe(202)
     }
   })
@@ -131,29 +136,29 @@ describe('an explicit part', () => {
   test.each(['subject', 'html_body', 'text_body'])(
     '%s wins over the template, is not rendered, and that of the template is not either',
     async (field) => {
-      const { alias, id } = await template(emails, { [field]: '{{ not_in_the_data }}' })
+      const { alias, id } = await addTemplate(emails, { [field]: '{{ not_in_the_data }}' })
       const rendered = {
         subject: 'Order 7',
         html_body: '<p>Nuts &amp; &lt;bolts&gt;</p>',
         text_body: 'Item: Nuts & <bolts>',
       }
-      const detail = await detailOf(await sendWith(emails, alias, { [field]: plain }))
+      const detail = await readDetail(await sendTemplate(emails, alias, { [field]: plain }))
       expect(detail).toMatchObject({ ...rendered, [field]: plain, template_id: id })
     },
   )
 
   // Proves: send-25
   test.each([null, ''])('of %j is none: the template gives it', async (none) => {
-    const { alias } = await template(emails)
-    const answer = await sendWith(emails, alias, { subject: none, html_body: none, text_body: none })
-    expect((await detailOf(answer))['subject']).toBe('Order 7')
+    const { alias } = await addTemplate(emails)
+    const answer = await sendTemplate(emails, alias, { subject: none, html_body: none, text_body: none })
+    expect((await readDetail(answer))['subject']).toBe('Order 7')
   })
 
   // Proves: send-25
   test('for each part leaves nothing to render, whatever the data', async () => {
-    const { alias, id } = await template(emails)
+    const { alias, id } = await addTemplate(emails)
     const parts = { subject: plain, html_body: plain, text_body: plain }
-    const detail = await detailOf(await sendWith(emails, alias, { ...parts, template_data: undefined }))
+    const detail = await readDetail(await sendTemplate(emails, alias, { ...parts, template_data: undefined }))
     expect(detail).toMatchObject({ ...parts, template_id: id })
   })
 })
@@ -161,36 +166,36 @@ describe('an explicit part', () => {
 describe('a fault of the template', () => {
   // Proves: send-23
   test('is a 422 that names part, line and variable; nothing is stored and nothing counted', async () => {
-    const { alias } = await template(emails, { text_body: 'one\ntwo {{ order.buyer }}' })
+    const { alias } = await addTemplate(emails, { text_body: 'one\ntwo {{ order.buyer }}' })
     const before = emails.stored()
-    const refused = await sendWith(emails, alias, { idempotency_key: 'faulty' })
-    expectRefusal(refused, 422, 'template_error', 'text_body')
+    const refused = await sendTemplate(emails, alias, { idempotency_key: 'faulty' })
+    expectError(refused, 422, 'template_error', 'text_body')
     for (const words of ['text_body', 'line 2', 'order.buyer']) expect(at(refused.body, 'message')).toContain(words)
     expect(emails.stored()).toEqual(before)
   })
 
   test('that is a filter with data it cannot work on is a 422 on the part', async () => {
-    const { alias } = await template(emails, { html_body: '{{ order.item | round }}' })
-    expectRefusal(await sendWith(emails, alias), 422, 'template_error', 'html_body')
+    const { alias } = await addTemplate(emails, { html_body: '{{ order.item | round }}' })
+    expectError(await sendTemplate(emails, alias), 422, 'template_error', 'html_body')
   })
 
   test('that is output without end is a 422 template_limit', async () => {
     const html = '{% for i in range(5000) %}{{ order.item }}{% endfor %}'
-    const { alias } = await template(emails, { html_body: html })
+    const { alias } = await addTemplate(emails, { html_body: html })
     const data = { order: { id: 1, item: 'x'.repeat(1000) } }
-    expectRefusal(await sendWith(emails, alias, { template_data: data }), 422, 'template_limit', 'html_body')
+    expectError(await sendTemplate(emails, alias, { template_data: data }), 422, 'template_limit', 'html_body')
   })
 })
 
 describe('a rendered subject', () => {
-  const subjectOf = async (subject: string, data: Json = {}): Promise<ApiAnswer> => {
-    const { alias } = await template(emails, { subject, html_body: null, text_body: 'x' })
-    return sendWith(emails, alias, { template_data: data })
+  const subjectOf = async (subject: string, data: Json = {}): Promise<ApiResponse> => {
+    const { alias } = await addTemplate(emails, { subject, html_body: null, text_body: 'x' })
+    return sendTemplate(emails, alias, { template_data: data })
   }
 
   test('is one line: what is white between words becomes one space', async () => {
     const source = '\n  {% if vip %}\n  Dear\r\n  {% endif %}\n{{ name }}\t!\n'
-    expect((await detailOf(await subjectOf(source, { vip: true, name: 'Bob\t Ray' })))['subject']).toBe(
+    expect((await readDetail(await subjectOf(source, { vip: true, name: 'Bob\t Ray' })))['subject']).toBe(
       'Dear Bob Ray !',
     )
   })
@@ -200,7 +205,7 @@ describe('a rendered subject', () => {
     'with the line break or NUL of the data %j is a 422, as when it is given directly',
     async (name) => {
       const refused = await subjectOf('Dear {{ name }}!', { name })
-      expectRefusal(refused, 422, 'validation_failed', 'subject')
+      expectError(refused, 422, 'validation_failed', 'subject')
       expect(at(refused.body, 'message')).toContain('template_data')
     },
   )
@@ -212,18 +217,18 @@ describe('a rendered subject', () => {
     ['too long', '{{ x }}', { x: 'x'.repeat(999) }],
     ['with NUL', '{{ x }}', { x: 'a\0b' }],
   ])('that is %s is a 422', async (_, source, data) => {
-    expectRefusal(await subjectOf(source, data), 422, 'validation_failed', 'subject')
+    expectError(await subjectOf(source, data), 422, 'validation_failed', 'subject')
   })
 
   test('of 998 characters is kept', async () => {
-    expect((await detailOf(await subjectOf('{{ x }}', { x: 'ü'.repeat(998) })))['subject']).toBe('ü'.repeat(998))
+    expect((await readDetail(await subjectOf('{{ x }}', { x: 'ü'.repeat(998) })))['subject']).toBe('ü'.repeat(998))
   })
 })
 
 test('a template that gives no body is a 422, unless the send has one', async () => {
-  const { alias } = await template(emails, { html_body: '{% if false %}x{% endif %}', text_body: null })
-  expectRefusal(await sendWith(emails, alias), 422, 'validation_failed', 'text_body')
-  expect(await detailOf(await sendWith(emails, alias, { text_body: 'own' }))).toMatchObject({
+  const { alias } = await addTemplate(emails, { html_body: '{% if false %}x{% endif %}', text_body: null })
+  expectError(await sendTemplate(emails, alias), 422, 'validation_failed', 'text_body')
+  expect(await readDetail(await sendTemplate(emails, alias, { text_body: 'own' }))).toMatchObject({
     subject: 'Order 7',
     html_body: null,
     text_body: 'own',
@@ -237,15 +242,15 @@ describe('who may not send has nothing rendered', () => {
     const actor = await createTestAccount(service.app, 'free')
     await service.addDomain(actor, 'free.test')
     const key = await service.newKey([], actor)
-    const { alias } = await template(service, { text_body: BOMB }, { key })
+    const { alias } = await addTemplate(service, { text_body: BOMB }, { key })
     return {
       service,
       actor,
-      send: (change: Json = {}) => sendWith(service, alias, { from: 'a@free.test', ...change }, { key }),
+      send: (change: Json = {}) => sendTemplate(service, alias, { from: 'a@free.test', ...change }, { key }),
       batch: (items: readonly Json[]) =>
-        batch(
+        sendBatch(
           service,
-          items.map((change) => item(alias, { from: 'a@free.test', ...change })),
+          items.map((change) => createItem(alias, { from: 'a@free.test', ...change })),
           { key },
         ),
       plain: (change: Json = {}) => service.send({ from: 'a@free.test', ...change }, { key }),
@@ -255,25 +260,25 @@ describe('who may not send has nothing rendered', () => {
 
   test('who may is told of the limit', async () => {
     await using account = await startAccount()
-    expectRefusal(await account.send(), 422, 'template_limit', 'text_body')
+    expectError(await account.send(), 422, 'template_limit', 'text_body')
   })
 
   test('a paused account', async () => {
     await using account = await startAccount()
     account.service.app.db.run('UPDATE accounts SET paused_at = 1 WHERE id = ?', [account.actor.accountId])
-    expectRefusal(await account.send(), 403, 'account_paused')
+    expectError(await account.send(), 403, 'account_paused')
   })
 
   test('an account beyond its rate', async () => {
     await using account = await startAccount({ TASSIS_SEND_RATE_PER_SECOND: '1', TASSIS_SEND_BURST: '1' })
     expect((await account.plain()).status).toBe(202)
-    expectRefusal(await account.send(), 429, 'rate_limited')
+    expectError(await account.send(), 429, 'rate_limited')
   })
 
   test('an account beyond its quota', async () => {
     await using account = await startAccount({ TASSIS_PLAN_QUOTA_FREE: '1' })
     expect((await account.plain()).status).toBe(202)
-    expectRefusal(await account.send(), 429, 'quota_exceeded')
+    expectError(await account.send(), 429, 'quota_exceeded')
   })
 
   test('a batch of which no email fits into what is left of the quota', async () => {
@@ -283,23 +288,23 @@ describe('who may not send has nothing rendered', () => {
     // Some fit: then who may is told of the limit.
     expect((await account.batch([two, two])).status).toBe(202)
     expect((await account.plain()).status).toBe(202)
-    expectRefusal(await account.batch([two, two]), 429, 'quota_exceeded')
+    expectError(await account.batch([two, two]), 429, 'quota_exceeded')
     expect(account.service.used(account.actor)).toBe(2)
   })
 
   test('a sender whose domain is unknown', async () => {
     await using account = await startAccount()
-    expectRefusal(await account.send({ from: 'a@unknown.test' }), 422, 'domain_not_found', 'from')
+    expectError(await account.send({ from: 'a@unknown.test' }), 422, 'domain_not_found', 'from')
   })
 })
 
 describe('an idempotency key', () => {
   test('answers with the first email after its template was changed or deleted; the same request is no mismatch', async () => {
-    const { alias, id } = await template(emails)
+    const { alias, id } = await addTemplate(emails)
     const key = { idempotency_key: alias }
-    const first = await sendWith(emails, alias, key)
+    const first = await sendTemplate(emails, alias, key)
     const again = async (change: Json = {}) => {
-      const { status, body, headers } = await sendWith(emails, alias, { ...key, ...change })
+      const { status, body, headers } = await sendTemplate(emails, alias, { ...key, ...change })
       return { status, id: at(body, 'data', 'id'), mismatch: headers.get('idempotency-mismatch') }
     }
     const same = { status: 202, id: at(first.body, 'data', 'id'), mismatch: null }
@@ -308,15 +313,15 @@ describe('an idempotency key', () => {
     await emails.api('DELETE', `/v1/templates/${id}`)
     expect(await again()).toEqual(same)
     expect(await again({ template_data: { order: {} } })).toEqual({ ...same, mismatch: 'true' })
-    const { body } = await batch(emails, [item(alias, key)])
+    const { body } = await sendBatch(emails, [createItem(alias, key)])
     expect([at(body, 'data', 0, 'id'), at(body, 'errors')]).toEqual([same.id, []])
   })
 
   test('of 20 requests at once makes one email', async () => {
-    const { alias } = await template(emails)
+    const { alias } = await addTemplate(emails)
     const before = emails.stored()['emails'] ?? 0
     const answers = await Promise.all(
-      Array.from({ length: 20 }, () => sendWith(emails, alias, { idempotency_key: alias })),
+      Array.from({ length: 20 }, () => sendTemplate(emails, alias, { idempotency_key: alias })),
     )
     expect(new Set(answers.map(({ body }) => at(body, 'data', 'id'))).size).toBe(1)
     expect(emails.stored()['emails']).toBe(before + 1)
@@ -326,15 +331,15 @@ describe('an idempotency key', () => {
 describe('a batch', () => {
   // Proves: send-23
   test('renders each of its emails; those that cannot be are in errors, and the others keep their order', async () => {
-    const { alias, id } = await template(emails)
+    const { alias, id } = await addTemplate(emails)
     const data = (n: number) => ({ template_data: { order: { id: n, item: `item ${n}` } } })
-    const answer = await batch(emails, [
-      item(alias, data(0)),
+    const answer = await sendBatch(emails, [
+      createItem(alias, data(0)),
       { ...EMAIL, subject: 'plain' },
-      item(alias, { template_data: { order: {} } }),
-      item('nothing'),
-      item(alias, { ...data(4), subject: 'own' }),
-      item(alias, data(5)),
+      createItem(alias, { template_data: { order: {} } }),
+      createItem('nothing'),
+      createItem(alias, { ...data(4), subject: 'own' }),
+      createItem(alias, data(5)),
     ])
     const sent = at(answer.body, 'data') as { id: string }[]
     const details = await Promise.all(sent.map((email) => emails.detail(email.id)))
@@ -360,11 +365,11 @@ describe('a batch', () => {
   })
 
   test('of 500 emails has each with its own data', async () => {
-    const { alias } = await template(emails, { subject: '{{ n }}', html_body: null, text_body: 'No. {{ n }}' })
+    const { alias } = await addTemplate(emails, { subject: '{{ n }}', html_body: null, text_body: 'No. {{ n }}' })
     const numbers = Array.from({ length: 500 }, (_, n) => n)
-    const answer = await batch(
+    const answer = await sendBatch(
       emails,
-      numbers.map((n) => item(alias, { to: `r${n}@receiver.test`, template_data: { n } })),
+      numbers.map((n) => createItem(alias, { to: `r${n}@receiver.test`, template_data: { n } })),
     )
     const sent = at(answer.body, 'data') as { id: string; to: string }[]
     expect(sent.map(({ to }) => to)).toEqual(numbers.map((n) => `r${n}@receiver.test`))
@@ -373,8 +378,8 @@ describe('a batch', () => {
   })
 
   test('none of whose emails can be rendered is a 202 without any', async () => {
-    const { alias } = await template(emails)
-    const answer = await batch(emails, [item(alias, { template_data: {} }), item('nothing')])
+    const { alias } = await addTemplate(emails)
+    const answer = await sendBatch(emails, [createItem(alias, { template_data: {} }), createItem('nothing')])
     expect([answer.status, at(answer.body, 'data'), at(answer.body, 'errors', 1, 'index')]).toEqual([202, [], 1])
   })
 
@@ -383,12 +388,12 @@ describe('a batch', () => {
     const actor = await createTestAccount(service.app, 'free')
     await service.addDomain(actor, 'free.test')
     const key = await service.newKey([], actor)
-    const { alias } = await template(service, {}, { key })
+    const { alias } = await addTemplate(service, {}, { key })
     const from = { from: 'a@free.test' }
-    const faulty = item(alias, { ...from, template_data: {} })
-    const answer = await batch(service, [faulty, item(alias, from), faulty], { key })
+    const faulty = createItem(alias, { ...from, template_data: {} })
+    const answer = await sendBatch(service, [faulty, createItem(alias, from), faulty], { key })
     expect([answer.status, (at(answer.body, 'data') as unknown[]).length, service.used(actor)]).toEqual([202, 1, 1])
-    expectRefusal(await batch(service, [item(alias, from)], { key }), 429, 'quota_exceeded')
+    expectError(await sendBatch(service, [createItem(alias, from)], { key }), 429, 'quota_exceeded')
   })
 })
 
@@ -396,15 +401,15 @@ describe('what is rendered counts as memory', () => {
   /** Gives 300 KB for some bytes of data. */
   const LARGE = { subject: 'Hi', html_body: null, text_body: '{% for i in range(300) %}{{ x }}{% endfor %}' }
   const data = { template_data: { x: 'x'.repeat(1000) } }
-  const items = (alias: string, count: number) => Array.from({ length: count }, () => item(alias, data))
+  const items = (alias: string, count: number) => Array.from({ length: count }, () => createItem(alias, data))
 
   test('a batch whose emails are larger than a request may be is a 413 as a whole, and stores nothing', async () => {
     await using service = await createEmailApi({ settings: { TASSIS_MAX_BODY_BYTES: String(MiB) } })
-    const { alias } = await template(service, LARGE)
-    expect((await batch(service, items(alias, 3))).status).toBe(202)
+    const { alias } = await addTemplate(service, LARGE)
+    expect((await sendBatch(service, items(alias, 3))).status).toBe(202)
     const before = service.stored()
-    const refused = await batch(service, items(alias, 4))
-    expectRefusal(refused, 413, 'rendered_too_large')
+    const refused = await sendBatch(service, items(alias, 4))
+    expectError(refused, 413, 'rendered_too_large')
     expect(at(refused.body, 'message')).toContain('send fewer emails in one request')
     expect(service.stored()).toEqual(before)
     expect(service.app.memory.inUseBytes).toBe(0)
@@ -413,17 +418,17 @@ describe('what is rendered counts as memory', () => {
   test('while the memory is taken, sends and previews of large templates are a 503, and others go on', async () => {
     await using service = await createEmailApi({ settings: { TASSIS_MEMORY_BUDGET: String(16 * MiB) } })
     const { memory } = service.app
-    const large = await template(service, LARGE)
-    const small = await template(service)
+    const large = await addTemplate(service, LARGE)
+    const small = await addTemplate(service)
     const taken = memory.reserve(memory.limitBytes - MiB / 2)
     const before = service.stored()
-    expectRefusal(await sendWith(service, large.alias, data), 503, 'server_busy')
-    expectRefusal(await batch(service, items(large.alias, 1)), 503, 'server_busy')
-    expectRefusal(await service.api('POST', `/v1/templates/${large.id}/render`, data), 503, 'server_busy')
+    expectError(await sendTemplate(service, large.alias, data), 503, 'server_busy')
+    expectError(await sendBatch(service, items(large.alias, 1)), 503, 'server_busy')
+    expectError(await service.api('POST', `/v1/templates/${large.id}/render`, data), 503, 'server_busy')
     expect(service.stored()).toEqual(before)
-    expect((await sendWith(service, small.alias)).status).toBe(202)
+    expect((await sendTemplate(service, small.alias)).status).toBe(202)
     taken?.release()
-    expect((await sendWith(service, large.alias, data)).status).toBe(202)
+    expect((await sendTemplate(service, large.alias, data)).status).toBe(202)
     expect((await service.api('POST', `/v1/templates/${large.id}/render`, data)).status).toBe(200)
     expect(memory.inUseBytes).toBe(0)
   })
@@ -431,7 +436,7 @@ describe('what is rendered counts as memory', () => {
   test('a batch of 500 emails of 1 MB each is refused before its memory is more than its share', async () => {
     await using service = await createEmailApi({ settings: { TASSIS_MEMORY_BUDGET: String(64 * MiB) } })
     const { memory } = service.app
-    const { alias } = await template(service, {
+    const { alias } = await addTemplate(service, {
       ...LARGE,
       text_body: '{% for i in range(990) %}{{ x }}{% endfor %}',
     })
@@ -453,7 +458,7 @@ describe('what is rendered counts as memory', () => {
         }
       )
     }
-    expectRefusal(await batch(service, items(alias, 500)), 413, 'rendered_too_large')
+    expectError(await sendBatch(service, items(alias, 500)), 413, 'rendered_too_large')
     expect(mostBytes).toBeGreaterThan(10 * MiB)
     expect(mostBytes).toBeLessThan(48 * MiB)
     expect(memory.inUseBytes).toBe(0)
@@ -470,26 +475,30 @@ test('a bomb costs its sender a 422, while the sends of another account all go o
     '{% set ns = namespace(s="x") %}{% for i in range(60) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}{{ ns.s }}'
   const work = '{% for i in range(9999) %}{% set x = big|upper|lower|upper %}{% endfor %}'
   const bombs = await Promise.all(
-    [loops, growth, work].map((text_body) => template(service, { subject: 'Hi', html_body: null, text_body }, { key })),
+    [loops, growth, work].map((text_body) =>
+      addTemplate(service, { subject: 'Hi', html_body: null, text_body }, { key }),
+    ),
   )
-  const { alias } = await template(service)
-  const hostileSends = async (bomb: string): Promise<ApiAnswer[]> => {
-    const answers: ApiAnswer[] = []
+  const { alias } = await addTemplate(service)
+  const hostileSends = async (bomb: string): Promise<ApiResponse[]> => {
+    const answers: ApiResponse[] = []
     const change = { from: 'a@hostile.test', template_data: { big: 'x'.repeat(500_000) } }
-    for (let n = 0; n < 3; n++) answers.push(await sendWith(service, bomb, change, { key }))
+    for (let n = 0; n < 3; n++) answers.push(await sendTemplate(service, bomb, change, { key }))
     return answers
   }
-  const others = async (): Promise<ApiAnswer[]> => {
-    const answers: ApiAnswer[] = []
+  const others = async (): Promise<ApiResponse[]> => {
+    const answers: ApiResponse[] = []
     for (let n = 0; n < 20; n++)
-      answers.push(...(await Promise.all([sendWith(service, alias), service.send(), batch(service, [item(alias)])])))
+      answers.push(
+        ...(await Promise.all([sendTemplate(service, alias), service.send(), sendBatch(service, [createItem(alias)])])),
+      )
     return answers
   }
   const [ofOthers, ...ofHostile] = await Promise.all([others(), ...bombs.map((bomb) => hostileSends(bomb.alias))])
-  for (const answer of ofHostile.flat()) expectRefusal(answer, 422, 'template_limit', 'text_body')
+  for (const answer of ofHostile.flat()) expectError(answer, 422, 'template_limit', 'text_body')
   expect(ofOthers.map(({ status }) => status)).toEqual(Array.from({ length: 60 }, () => 202))
   expect(ofOthers.flatMap(({ body }) => ('errors' in Object(body) ? at(body, 'errors') : []))).toEqual([])
-  expect((await sendWith(service, alias, { from: `a@${VERIFIED}` })).status).toBe(202)
+  expect((await sendTemplate(service, alias, { from: `a@${VERIFIED}` })).status).toBe(202)
 })
 
 // Proves: send-23

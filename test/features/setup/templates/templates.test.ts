@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { templateById, templateByRow, templateUuid } from '#features/setup/templates/templates.ts'
+import { findTemplateById, findTemplateByRowId, findTemplateUuid } from '#features/setup/templates/templates.ts'
 import { KiB, MiB } from '#platform/units.ts'
-import { type ApiAnswer, at, createTestApi, type TestApi } from '#test/support/api.ts'
-import { expectRefusal, UUID } from '#test/support/email-api.ts'
+import { type ApiResponse, at, createTestApi, type TestApi } from '#test/support/api.ts'
+import { expectError, UUID } from '#test/support/email-api.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 
 const WELCOME = {
@@ -21,13 +21,13 @@ beforeAll(async () => {
 afterAll(() => shared[Symbol.asyncDispose]())
 
 let aliases = 0
-const fresh = (): { alias: string } => ({ alias: `welcome-${++aliases}` })
+const createAlias = (): { alias: string } => ({ alias: `welcome-${++aliases}` })
 
-const create = ({ api }: TestApi, change: Record<string, unknown> = {}): Promise<ApiAnswer> =>
+const requestTemplate = ({ api }: TestApi, change: Record<string, unknown> = {}): Promise<ApiResponse> =>
   api('POST', '/v1/templates', { ...WELCOME, ...change })
 
-async function made(service: TestApi, change: Record<string, unknown> = {}): Promise<string> {
-  const answer = await create(service, change)
+async function createTemplate(service: TestApi, change: Record<string, unknown> = {}): Promise<string> {
+  const answer = await requestTemplate(service, change)
   if (answer.status !== 201) throw new Error(`refused: ${JSON.stringify(answer.body)}`)
   return String(at(answer.body, 'data', 'id'))
 }
@@ -37,7 +37,7 @@ test('a template is made, read, changed and deleted, each with an audit row', as
   const clock = new ManualClock(Date.UTC(2026, 2, 15))
   await using service = await createTestApi({ clock })
   const { api, actor } = service
-  const created = await create(service)
+  const created = await requestTemplate(service)
   const id = String(at(created.body, 'data', 'id'))
   const record = {
     id,
@@ -68,8 +68,8 @@ test('a template is made, read, changed and deleted, each with an audit row', as
     ['PUT', { name: 'x' }],
     ['DELETE', undefined],
   ] as const)
-    expectRefusal(await api(method, `/v1/templates/${id}`, body), 404, 'template_not_found')
-  expectRefusal(await api('POST', `/v1/templates/${id}/render`), 404, 'template_not_found')
+    expectError(await api(method, `/v1/templates/${id}`, body), 404, 'template_not_found')
+  expectError(await api('POST', `/v1/templates/${id}/render`), 404, 'template_not_found')
   expect(at((await api('GET', '/v1/templates')).body, 'data')).toEqual([])
   const log = at((await api('GET', '/v1/audit-logs?per_page=3')).body, 'data') as { action: string }[]
   expect(
@@ -100,20 +100,20 @@ describe('the alias', () => {
   test('names one template of an account: 409; other accounts have their own, and after a deletion it is free again', async () => {
     await using service = await createTestApi()
     const { api } = service
-    const first = await made(service)
-    expectRefusal(await create(service, { name: 'Another' }), 409, 'template_exists')
+    const first = await createTemplate(service)
+    expectError(await requestTemplate(service, { name: 'Another' }), 409, 'template_exists')
     const other = await service.newKey([], await service.newAccount())
     expect((await api('POST', '/v1/templates', WELCOME, { key: other })).status).toBe(201)
     await api('DELETE', `/v1/templates/${first}`)
-    expect(await made(service)).not.toBe(first)
+    expect(await createTemplate(service)).not.toBe(first)
   })
 
   test('can be changed, but not to one that is taken: 409', async () => {
     await using service = await createTestApi()
     const { api } = service
-    const first = await made(service)
-    await made(service, { alias: 'other' })
-    expectRefusal(await api('PUT', `/v1/templates/${first}`, { alias: 'other' }), 409, 'template_exists')
+    const first = await createTemplate(service)
+    await createTemplate(service, { alias: 'other' })
+    expectError(await api('PUT', `/v1/templates/${first}`, { alias: 'other' }), 409, 'template_exists')
     const changed = await api('PUT', `/v1/templates/${first}`, { alias: 'Welcome.v2' })
     expect(at(changed.body, 'data')).toMatchObject({ alias: 'Welcome.v2', version: 1 })
     expect((await api('PUT', `/v1/templates/${first}`, { alias: 'Welcome.v2' })).status).toBe(200)
@@ -122,7 +122,7 @@ describe('the alias', () => {
   // Proves: template-3
   test('of 20 requests at once that want the same one, one gets it', async () => {
     await using service = await createTestApi()
-    const answers = await Promise.all(Array.from({ length: 20 }, () => create(service)))
+    const answers = await Promise.all(Array.from({ length: 20 }, () => requestTemplate(service)))
     expect(answers.map(({ status }) => status).sort()).toEqual([201, ...Array.from({ length: 19 }, () => 409)])
   })
 
@@ -130,14 +130,14 @@ describe('the alias', () => {
   test.each(['', 'a b', 'a/b', 'ünïcode', 'a'.repeat(101), 'a\n', '{{ x }}'])(
     '%j is none: 422 that says what is one',
     async (alias) => {
-      const refused = await create(shared, { alias })
-      expectRefusal(refused, 422, 'validation_failed', 'alias')
+      const refused = await requestTemplate(shared, { alias })
+      expectError(refused, 422, 'validation_failed', 'alias')
       expect(at(refused.body, 'message')).toBe('An alias has 1 to 100 of A to Z, a to z, 0 to 9, ".", "_" and "-".')
     },
   )
 
   test('may have 100 characters', async () => {
-    expect((await create(shared, { alias: 'Aa0._-'.padEnd(100, 'x') })).status).toBe(201)
+    expect((await requestTemplate(shared, { alias: 'Aa0._-'.padEnd(100, 'x') })).status).toBe(201)
   })
 })
 
@@ -145,8 +145,8 @@ describe('a change', () => {
   // Proves: template-5
   test('keeps what it leaves out, and takes a body of null away', async () => {
     const { api } = shared
-    const own = fresh()
-    const id = await made(shared, own)
+    const own = createAlias()
+    const id = await createTemplate(shared, own)
     const changed = await api('PUT', `/v1/templates/${id}`, { name: ' Hello ', html_body: null })
     expect(at(changed.body, 'data')).toMatchObject({ ...WELCOME, ...own, name: 'Hello', html_body: null, version: 2 })
   })
@@ -154,8 +154,8 @@ describe('a change', () => {
   // Proves: template-5
   test('of the name, or to what it was, is no new version', async () => {
     const { api } = shared
-    const own = fresh()
-    const id = await made(shared, own)
+    const own = createAlias()
+    const id = await createTemplate(shared, own)
     await api('PUT', `/v1/templates/${id}`, { name: 'Another name' })
     const same = await api('PUT', `/v1/templates/${id}`, { ...WELCOME, ...own })
     expect(at(same.body, 'data', 'version')).toBe(1)
@@ -166,11 +166,11 @@ describe('a change', () => {
   // Proves: template-5
   test('of nothing, or with an unknown field, is a 422 and changes nothing', async () => {
     const { api } = shared
-    const id = await made(shared, fresh())
+    const id = await createTemplate(shared, createAlias())
     const before = (await api('GET', `/v1/templates/${id}`)).body
-    expectRefusal(await api('PUT', `/v1/templates/${id}`, {}), 422, 'validation_failed', 'body')
-    expectRefusal(await api('PUT', `/v1/templates/${id}`, { colour: 'red' }), 422, 'validation_failed', 'colour')
-    expectRefusal(await api('PUT', `/v1/templates/${id}`, { name: 'x', id }), 422, 'validation_failed', 'id')
+    expectError(await api('PUT', `/v1/templates/${id}`, {}), 422, 'validation_failed', 'body')
+    expectError(await api('PUT', `/v1/templates/${id}`, { colour: 'red' }), 422, 'validation_failed', 'colour')
+    expectError(await api('PUT', `/v1/templates/${id}`, { name: 'x', id }), 422, 'validation_failed', 'id')
     expect((await api('GET', `/v1/templates/${id}`)).body).toEqual(before)
   })
 })
@@ -186,15 +186,15 @@ describe('bounds', () => {
   ]
   // Proves: template-10
   test.each(wrong)('%s is a 422, at creation and at a change', async (_, change, field) => {
-    expectRefusal(await create(shared, { ...fresh(), ...change }), 422, 'validation_failed', field)
-    const id = await made(shared, fresh())
-    expectRefusal(await shared.api('PUT', `/v1/templates/${id}`, change), 422, 'validation_failed', field)
+    expectError(await requestTemplate(shared, { ...createAlias(), ...change }), 422, 'validation_failed', field)
+    const id = await createTemplate(shared, createAlias())
+    expectError(await shared.api('PUT', `/v1/templates/${id}`, change), 422, 'validation_failed', field)
   })
 
   // Proves: template-10
   test('two bodies of 1 MiB and a name of 200 characters are kept as given', async () => {
     const large = { name: 'n'.repeat(200), html_body: 'x'.repeat(MiB), text_body: 'ü'.repeat(MiB / 2) }
-    const id = await made(shared, { ...fresh(), ...large })
+    const id = await createTemplate(shared, { ...createAlias(), ...large })
     expect(at((await shared.api('GET', `/v1/templates/${id}`)).body, 'data')).toMatchObject(large)
   })
 
@@ -202,9 +202,9 @@ describe('bounds', () => {
   test('a list leaves out bodies of more than 64 KiB and says so', async () => {
     await using service = await createTestApi()
     const fits = { html_body: 'x'.repeat(64 * KiB), text_body: 'ü'.repeat(32 * KiB) }
-    await made(service, { alias: 'fits', ...fits })
-    await made(service, { alias: 'long', html_body: 'x'.repeat(64 * KiB + 1), text_body: 'short' })
-    await made(service, { alias: 'longer', html_body: null, text_body: `ü${'x'.repeat(64 * KiB - 1)}` })
+    await createTemplate(service, { alias: 'fits', ...fits })
+    await createTemplate(service, { alias: 'long', html_body: 'x'.repeat(64 * KiB + 1), text_body: 'short' })
+    await createTemplate(service, { alias: 'longer', html_body: null, text_body: `ü${'x'.repeat(64 * KiB - 1)}` })
     const rows = at((await service.api('GET', '/v1/templates')).body, 'data') as Record<string, unknown>[]
     const seen = rows.map(({ alias, html_body, text_body, truncated }) => ({ alias, html_body, text_body, truncated }))
     expect(seen).toEqual([
@@ -228,21 +228,26 @@ describe('syntax', () => {
     async (_, change, field, words) => {
       await using service = await createTestApi()
       const { api } = service
-      const refused = await create(service, change)
-      expectRefusal(refused, 422, 'template_error', field)
+      const refused = await requestTemplate(service, change)
+      expectError(refused, 422, 'template_error', field)
       expect(at(refused.body, 'message')).toContain(words)
       expect(at(refused.body, 'message')).toContain(field)
       expect(at((await api('GET', '/v1/templates')).body, 'data')).toEqual([])
-      const id = await made(service)
+      const id = await createTemplate(service)
       const before = (await api('GET', `/v1/templates/${id}`)).body
-      expectRefusal(await api('PUT', `/v1/templates/${id}`, change), 422, 'template_error', field)
+      expectError(await api('PUT', `/v1/templates/${id}`, change), 422, 'template_error', field)
       expect((await api('GET', `/v1/templates/${id}`)).body).toEqual(before)
     },
   )
 
   test('that is wrong in several parts is told of each', async () => {
-    const refused = await create(shared, { ...fresh(), subject: '{{', html_body: '{% for %}', text_body: '{{ a b }}' })
-    expectRefusal(refused, 422, 'template_error', 'subject', 'html_body', 'text_body')
+    const refused = await requestTemplate(shared, {
+      ...createAlias(),
+      subject: '{{',
+      html_body: '{% for %}',
+      text_body: '{{ a b }}',
+    })
+    expectError(refused, 422, 'template_error', 'subject', 'html_body', 'text_body')
   })
 })
 
@@ -250,7 +255,7 @@ describe('the preview', () => {
   // Proves: template-7
   test('shows all parts with the data, escaped in HTML alone, and sends nothing', async () => {
     const { api, app } = shared
-    const id = await made(shared, { ...fresh(), subject: 'Hello\n  {{ user.name }} ' })
+    const id = await createTemplate(shared, { ...createAlias(), subject: 'Hello\n  {{ user.name }} ' })
     const shown = await api('POST', `/v1/templates/${id}/render`, { template_data: { user: { name: 'Ann & <Bo>' } } })
     expect({ status: shown.status, body: shown.body }).toEqual({
       status: 200,
@@ -268,7 +273,12 @@ describe('the preview', () => {
   test.each([undefined, null, {}, { template_data: null }, { template_data: {} }, { template_data: [] }])(
     'with a body of %j has no data, and parts that are not there are null',
     async (body) => {
-      const id = await made(shared, { ...fresh(), subject: 'Hello', html_body: null, text_body: '{{ 1 + 1 }}' })
+      const id = await createTemplate(shared, {
+        ...createAlias(),
+        subject: 'Hello',
+        html_body: null,
+        text_body: '{{ 1 + 1 }}',
+      })
       const shown = await shared.api('POST', `/v1/templates/${id}/render`, body)
       expect(shown.body).toEqual({ data: { subject: 'Hello', html_body: null, text_body: '2' } })
     },
@@ -276,17 +286,22 @@ describe('the preview', () => {
 
   // Proves: template-7
   test('without a variable that is needed is a 422 that names part, line and variable', async () => {
-    const id = await made(shared, { ...fresh(), subject: 'Hello', html_body: null, text_body: 'a\nb {{ user.name }}' })
+    const id = await createTemplate(shared, {
+      ...createAlias(),
+      subject: 'Hello',
+      html_body: null,
+      text_body: 'a\nb {{ user.name }}',
+    })
     const refused = await shared.api('POST', `/v1/templates/${id}/render`, { template_data: { user: {} } })
-    expectRefusal(refused, 422, 'template_error', 'text_body')
+    expectError(refused, 422, 'template_error', 'text_body')
     for (const words of ['text_body', 'line 2', 'user.name']) expect(at(refused.body, 'message')).toContain(words)
   })
 
   test('that never ends is a 422 template_limit', async () => {
     const bomb =
       '{% for a in range(10000) %}{% for b in range(10000) %}{% for c in range(10000) %}{{ c }}{% endfor %}{% endfor %}{% endfor %}'
-    const id = await made(shared, { ...fresh(), subject: 'Hello', html_body: null, text_body: bomb })
-    expectRefusal(await shared.api('POST', `/v1/templates/${id}/render`), 422, 'template_limit', 'text_body')
+    const id = await createTemplate(shared, { ...createAlias(), subject: 'Hello', html_body: null, text_body: bomb })
+    expectError(await shared.api('POST', `/v1/templates/${id}/render`), 422, 'template_limit', 'text_body')
   })
 
   test.each([
@@ -294,9 +309,9 @@ describe('the preview', () => {
     [['x'], 'template_data'],
     [{ a: 'x'.repeat(MiB) }, 'template_data'],
   ])('with data that is no object, or is too much, is a 422 (%#)', async (template_data, field) => {
-    const id = await made(shared, fresh())
+    const id = await createTemplate(shared, createAlias())
     const refused = await shared.api('POST', `/v1/templates/${id}/render`, { template_data })
-    expectRefusal(refused, 422, 'validation_failed', field)
+    expectError(refused, 422, 'validation_failed', field)
   })
 })
 
@@ -304,15 +319,15 @@ describe('the preview', () => {
 test('a deleted template keeps its row, whose id emails name, without its sources', async () => {
   await using service = await createTestApi()
   const { app, actor } = service
-  const id = await made(service)
-  const row = templateById(app.db, actor.accountId, id)?.id ?? 0
-  expect(templateByRow(app.db, row)).toMatchObject({ id: row, alias: 'welcome', version: 1 })
+  const id = await createTemplate(service)
+  const row = findTemplateById(app.db, actor.accountId, id)?.id ?? 0
+  expect(findTemplateByRowId(app.db, row)).toMatchObject({ id: row, alias: 'welcome', version: 1 })
   await service.api('DELETE', `/v1/templates/${id}`)
-  expect([templateByRow(app.db, row), templateById(app.db, actor.accountId, id), templateUuid(app.db, row)]).toEqual([
-    undefined,
-    undefined,
-    id,
-  ])
+  expect([
+    findTemplateByRowId(app.db, row),
+    findTemplateById(app.db, actor.accountId, id),
+    findTemplateUuid(app.db, row),
+  ]).toEqual([undefined, undefined, id])
   expect(app.db.query('SELECT subject, html_body, text_body FROM templates WHERE id = ?').get(row)).toEqual({
     subject: '',
     html_body: null,

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'bun:test'
 import { EVENT_TYPES, record } from '#features/core/events/record.ts'
-import { createPageReader, EVERY_TYPE, readPage, typesOf } from '#features/webhooks/event-feed/feed.ts'
+import { ALL_TYPES, createPageReader, parseTypes, readPage } from '#features/webhooks/event-feed/feed.ts'
 import { formatUuid, newUuid } from '#platform/ids.ts'
 import { at, createTestApi } from '#test/support/api.ts'
-import { createEmailApi, EMAIL, expectRefusal, UUID } from '#test/support/email-api.ts'
+import { createEmailApi, EMAIL, expectError, UUID } from '#test/support/email-api.ts'
 import { nextSeqs, numbers, openStream, page, readAll, recordEvents, seedEvents } from './feed-client.ts'
 
 describe('the feed', () => {
@@ -94,7 +94,7 @@ describe('the feed', () => {
     expect(await lengths('?limit=1000')).toEqual([1000, 1000])
     expect(await lengths('?after=1400&limit=1000')).toEqual([100, 1500])
     for (const limit of ['0', '1001', '-1', '1.5', 'x'])
-      expectRefusal(await api('GET', `/v1/events?limit=${limit}`), 422, 'validation_failed', 'limit')
+      expectError(await api('GET', `/v1/events?limit=${limit}`), 422, 'validation_failed', 'limit')
   })
 
   test('with an empty after, types or limit is as without', async () => {
@@ -176,7 +176,7 @@ describe('the feed', () => {
     async (types) => {
       await using service = await createTestApi()
       const answer = await service.api('GET', `/v1/events?types=${encodeURIComponent(types)}`)
-      expectRefusal(answer, 422, 'unknown_event', 'types')
+      expectError(answer, 422, 'unknown_event', 'types')
       for (const type of EVENT_TYPES) expect(at(answer.body, 'message')).toContain(type)
     },
   )
@@ -205,19 +205,19 @@ describe('the feed', () => {
 
   test.each(['-1', '1.5', 'x', '1e3', '9'.repeat(30), '%00', '1%20'])('after %j is a 422', async (after) => {
     await using service = await createTestApi()
-    expectRefusal(await service.api('GET', `/v1/events?after=${after}`), 422, 'validation_failed', 'after')
+    expectError(await service.api('GET', `/v1/events?after=${after}`), 422, 'validation_failed', 'after')
   })
 
   test('after an event that has not happened is a 422 that names the last one', async () => {
     await using service = await createTestApi()
     const { app, actor, api } = service
     const early = await api('GET', '/v1/events?after=1')
-    expectRefusal(early, 422, 'validation_failed', 'after')
+    expectError(early, 422, 'validation_failed', 'after')
     expect(at(early.body, 'message')).toContain('none yet')
     seedEvents(app, actor.accountId, 41)
     expect((await api('GET', '/v1/events?after=41')).status).toBe(200)
     const answer = await api('GET', '/v1/events?after=42')
-    expectRefusal(answer, 422, 'validation_failed', 'after')
+    expectError(answer, 422, 'validation_failed', 'after')
     expect(at(answer.body, 'message')).toContain('the last one is 41')
   })
 
@@ -249,7 +249,7 @@ describe('the feed', () => {
     let turns = 0
     const read = async (types: string, limit: number) => {
       turns = 0
-      const wanted = { after: '0', types: typesOf(types), limit }
+      const wanted = { after: '0', types: parseTypes(types), limit }
       const { events, nextAfter } = await readPage(app, actor, wanted, async () => void turns++)
       return { events: events.length, nextAfter, turns }
     }
@@ -265,7 +265,7 @@ describe('the feed', () => {
     const read = createPageReader(app)
     const made: string[] = []
     const ask = async (name: string, of: typeof actor, after: string, limit: number): Promise<void> => {
-      await read(of, { after, types: EVERY_TYPE, limit }).catch(() => undefined)
+      await read(of, { after, types: ALL_TYPES, limit }).catch(() => undefined)
       made.push(name)
     }
     await Promise.all([
@@ -288,7 +288,7 @@ describe('the feed', () => {
       const { events, nextAfter, firstSeq } = await readPage(
         app,
         actor,
-        { after, types: EVERY_TYPE, limit: 1000 },
+        { after, types: ALL_TYPES, limit: 1000 },
         async () => {
           if (++turns === turn) app.db.run('DELETE FROM events WHERE seq < ?', [before])
         },
@@ -313,7 +313,7 @@ describe('the feed', () => {
       data: [{ seq: 1, type: 'bounced', account_id: other.accountUuid }],
       next_after: 1,
     })
-    expectRefusal(await api('GET', '/v1/events?after=2', undefined, theirs), 422, 'validation_failed', 'after')
+    expectError(await api('GET', '/v1/events?after=2', undefined, theirs), 422, 'validation_failed', 'after')
     expect((await page(api)).data.map(({ type }) => type)).toEqual(['queued', 'sent'])
   })
 

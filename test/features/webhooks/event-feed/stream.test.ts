@@ -1,24 +1,24 @@
 import { describe, expect, test } from 'bun:test'
 import { connect, type Socket } from 'node:net'
 import { announceAccessChange } from '#features/core/app/account-changes.ts'
-import { signOut } from '#features/people/team/operate.ts'
+import { signUserOut } from '#features/people/team/operate.ts'
 import { addMember } from '#features/people/team/users.ts'
-import { EVERY_TYPE } from '#features/webhooks/event-feed/feed.ts'
+import { ALL_TYPES } from '#features/webhooks/event-feed/feed.ts'
 import {
   createFeedStreams,
   HEARTBEAT_MS,
-  MOST_STREAMS,
-  MOST_STREAMS_AN_ACCOUNT,
+  MAX_STREAMS,
+  MAX_STREAMS_PER_ACCOUNT,
 } from '#features/webhooks/event-feed/stream.ts'
-import { giveWay, type Timer } from '#platform/clock.ts'
-import { openEventStream, UNTAKEN_MS } from '#platform/http/event-stream.ts'
+import { type Timer, yieldToEventLoop } from '#platform/clock.ts'
+import { CLIENT_STALL_MS, openEventStream } from '#platform/http/event-stream.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { MiB, seconds } from '#platform/units.ts'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
-import { expectRefusal } from '#test/support/email-api.ts'
+import { expectError } from '#test/support/email-api.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
-import { type BrowserSession, createTestUser, PASSWORD, type Person, signIn } from '#test/support/people.ts'
+import { type BrowserSession, createTestUser, PASSWORD, signIn, type TestUser } from '#test/support/people.ts'
 import { nextSeqs, numbers, openStream, page, recordEvents, type StreamClient, seedEvents } from './feed-client.ts'
 
 const STREAM = { headers: { accept: 'text/event-stream' } }
@@ -44,7 +44,7 @@ class WatchedClock extends ManualClock {
       },
     }
     this.running.add(watched)
-    if (delayMs === UNTAKEN_MS) this.untaken.add(watched)
+    if (delayMs === CLIENT_STALL_MS) this.untaken.add(watched)
     return watched
   }
 }
@@ -98,10 +98,10 @@ async function untilStuck({ clock }: StreamApi): Promise<void> {
 }
 
 /** Whether the account can open as many streams as it may have. */
-async function placesAreFree(service: StreamApi): Promise<boolean> {
+async function areSlotsFree(service: StreamApi): Promise<boolean> {
   const streams: StreamClient[] = []
   try {
-    while (streams.length < MOST_STREAMS_AN_ACCOUNT) streams.push(await service.open())
+    while (streams.length < MAX_STREAMS_PER_ACCOUNT) streams.push(await service.open())
     return true
   } catch (error) {
     if (String(error).includes('429')) return false
@@ -311,10 +311,10 @@ describe('a stream', () => {
     const old = await ask('', '3')
     expect(old).toMatchObject({ status: 410, body: { code: 'events_not_kept', next_after: 4, first_seq: 5 } })
     expect((await ask('?after=3')).status).toBe(410)
-    expectRefusal(await ask('', '10'), 422, 'validation_failed', 'Last-Event-ID')
-    expectRefusal(await ask('?after=5', 'x'), 422, 'validation_failed', 'Last-Event-ID')
-    expectRefusal(await ask('?after=10'), 422, 'validation_failed', 'after')
-    expectRefusal(await ask('?types=none'), 422, 'unknown_event', 'types')
+    expectError(await ask('', '10'), 422, 'validation_failed', 'Last-Event-ID')
+    expectError(await ask('?after=5', 'x'), 422, 'validation_failed', 'Last-Event-ID')
+    expectError(await ask('?after=10'), 422, 'validation_failed', 'after')
+    expectError(await ask('?types=none'), 422, 'unknown_event', 'types')
   })
 
   // Proves: feed-3
@@ -425,7 +425,7 @@ describe('a stream', () => {
   describe('of a user who is signed in ends at once when', () => {
     const cases: readonly [
       string,
-      (service: StreamApi, session: BrowserSession, person: Person) => Promise<unknown>,
+      (service: StreamApi, session: BrowserSession, person: TestUser) => Promise<unknown>,
     ][] = [
       ['the user signs out', (_, session) => session.ask('POST', '/v1/auth/logout')],
       [
@@ -451,7 +451,7 @@ describe('a stream', () => {
         'the role changes',
         (service, _, { user }) => service.api('PATCH', `/v1/team/members/${formatUuid(user.uuid)}`, { role: 'viewer' }),
       ],
-      ['the operator signs the user out', (service, _, { email }) => signOut(service.app, email)],
+      ['the operator signs the user out', (service, _, { email }) => signUserOut(service.app, email)],
       [
         'the session goes to another account',
         async (service, session, { user }) => {
@@ -495,17 +495,17 @@ describe('a stream', () => {
     const ending = new AbortController()
     const streams = createFeedStreams(app, ending.signal)
     ending.abort()
-    const open = () => streams.open(new Request('http://localhost/'), actor, { after: 0, types: EVERY_TYPE })
+    const open = () => streams.open(new Request('http://localhost/'), actor, { after: 0, types: ALL_TYPES })
     expect(open).toThrow(expect.objectContaining({ status: 503, retryAfterSeconds: 1 }))
   })
 })
 
 describe('streams have bounds', () => {
-  test(`the ${MOST_STREAMS_AN_ACCOUNT + 1}th of an account is a 429; another account has its own`, async () => {
+  test(`the ${MAX_STREAMS_PER_ACCOUNT + 1}th of an account is a 429; another account has its own`, async () => {
     await using service = await createStreamApi()
     const streams: StreamClient[] = []
-    while (streams.length < MOST_STREAMS_AN_ACCOUNT) streams.push(await service.open())
-    expectRefusal(await service.api('GET', '/v1/events', undefined, STREAM), 429, 'too_many_streams')
+    while (streams.length < MAX_STREAMS_PER_ACCOUNT) streams.push(await service.open())
+    expectError(await service.api('GET', '/v1/events', undefined, STREAM), 429, 'too_many_streams')
     expect((await service.api('GET', '/v1/events')).status).toBe(200)
     const other = await service.newKey([], await service.newAccount())
     using theirs = await openStream(service.url, { key: other })
@@ -528,7 +528,7 @@ describe('streams have bounds', () => {
     }
     for (let round = 0; round < 3; round++) {
       const streams: StreamClient[] = []
-      while (streams.length < MOST_STREAMS_AN_ACCOUNT) streams.push(await service.open())
+      while (streams.length < MAX_STREAMS_PER_ACCOUNT) streams.push(await service.open())
       expect(listeners).toBe(1)
       await service.record('queued')
       for (const stream of streams) await stream.next()
@@ -542,20 +542,20 @@ describe('streams have bounds', () => {
     expect(listeners).toBe(1)
     unread.destroy()
     await eventually(() => listeners === 0)
-    expect(await placesAreFree(service)).toBe(true)
+    expect(await areSlotsFree(service)).toBe(true)
   })
 
-  test(`there are ${MOST_STREAMS} in all; the next is a 429, until one that nobody takes from is given up`, async () => {
+  test(`there are ${MAX_STREAMS} in all; the next is a 429, until one that nobody takes from is given up`, async () => {
     await using service = await createStreamApi()
     const { app, actor, clock } = service
     const streams = createFeedStreams(app, new AbortController().signal)
     const open = (accountId: number) =>
-      streams.open(new Request('http://localhost/'), { ...actor, accountId }, { after: 0, types: EVERY_TYPE })
-    for (let account = 1; account <= MOST_STREAMS / MOST_STREAMS_AN_ACCOUNT; account++)
-      for (let n = 0; n < MOST_STREAMS_AN_ACCOUNT; n++) open(account)
-    expect(streams.size).toBe(MOST_STREAMS)
+      streams.open(new Request('http://localhost/'), { ...actor, accountId }, { after: 0, types: ALL_TYPES })
+    for (let account = 1; account <= MAX_STREAMS / MAX_STREAMS_PER_ACCOUNT; account++)
+      for (let n = 0; n < MAX_STREAMS_PER_ACCOUNT; n++) open(account)
+    expect(streams.size).toBe(MAX_STREAMS)
     expect(() => open(5000)).toThrow(expect.objectContaining({ status: 429, code: 'too_many_streams' }))
-    clock.advance(UNTAKEN_MS)
+    clock.advance(CLIENT_STALL_MS)
     expect(streams.size).toBe(0)
     const response = open(5000)
     await response.body?.cancel()
@@ -571,11 +571,11 @@ describe('streams have bounds', () => {
     let isOver = false
     let turns = 0
     const counting = (async () => {
-      for (; !isOver; turns++) await giveWay()
+      for (; !isOver; turns++) await yieldToEventLoop()
     })()
     const pieceTurns: number[] = []
-    const readers = numbers(1, MOST_STREAMS_AN_ACCOUNT).map(async () => {
-      const response = streams.open(new Request('http://localhost/'), actor, { after: 0, types: EVERY_TYPE })
+    const readers = numbers(1, MAX_STREAMS_PER_ACCOUNT).map(async () => {
+      const response = streams.open(new Request('http://localhost/'), actor, { after: 0, types: ALL_TYPES })
       const reader = readerOf(response)
       expect(new TextDecoder().decode((await reader.read()).value)).toStartWith('retry: ')
       for (let piece = 0; piece < 3; piece++) {
@@ -587,7 +587,7 @@ describe('streams have bounds', () => {
     await Promise.all(readers)
     isOver = true
     await counting
-    expect(pieceTurns).toHaveLength(3 * MOST_STREAMS_AN_ACCOUNT)
+    expect(pieceTurns).toHaveLength(3 * MAX_STREAMS_PER_ACCOUNT)
     expect(new Set(pieceTurns).size).toBe(pieceTurns.length)
   })
 
@@ -601,27 +601,27 @@ describe('streams have bounds', () => {
       request,
       clock,
       next: async () => `${++asked}`,
-      onEnd: () => {},
+      onEnded: () => {},
       onError: () => {},
     })
     const taking = readerOf(response)
     await taking.read()
-    await giveWay()
+    await yieldToEventLoop()
     expect(asked).toBe(1)
     await taking.cancel()
     const before = clock.running.size
     const streams = createFeedStreams(app, new AbortController().signal)
-    const reader = readerOf(streams.open(request, actor, { after: 0, types: EVERY_TYPE }))
+    const reader = readerOf(streams.open(request, actor, { after: 0, types: ALL_TYPES }))
     await reader.read()
     await reader.read()
     // It has all there is, and waits for more.
     const waiting = reader.read()
     await eventually(() => clock.running.size > before)
-    await giveWay()
+    await yieldToEventLoop()
     await reader.cancel()
     await waiting
     // It does not go on to wait either.
-    for (let turn = 0; turn < 5; turn++) await giveWay()
+    for (let turn = 0; turn < 5; turn++) await yieldToEventLoop()
     expect([clock.running.size, streams.size]).toEqual([before, 0])
   })
 
@@ -630,7 +630,7 @@ describe('streams have bounds', () => {
     const { app, actor } = service
     seedEvents(app, actor.accountId, 150, 3, JSON.stringify({ link_url: 'x'.repeat(8000) }))
     const streams = createFeedStreams(app, new AbortController().signal)
-    const response = streams.open(new Request('http://localhost/'), actor, { after: 0, types: EVERY_TYPE })
+    const response = streams.open(new Request('http://localhost/'), actor, { after: 0, types: ALL_TYPES })
     const reader = readerOf(response)
     let text = ''
     while (!text.includes('\nid: 150\n')) {
@@ -652,10 +652,10 @@ describe('streams have bounds', () => {
       closed = true
     })
     await untilStuck(service)
-    clock.advance(UNTAKEN_MS - 1)
-    expect(await placesAreFree(service)).toBe(false)
+    clock.advance(CLIENT_STALL_MS - 1)
+    expect(await areSlotsFree(service)).toBe(false)
     clock.advance(1)
-    expect(await placesAreFree(service)).toBe(true)
+    expect(await areSlotsFree(service)).toBe(true)
     unread.resume()
     await eventually(() => closed)
   })

@@ -4,7 +4,7 @@
  */
 import type { App } from '#features/core/app/app.ts'
 import { storeInbound } from '#features/receiving/inbound/store.ts'
-import type { Received, StoredMessage } from '#features/receiving/received/message.ts'
+import type { ReceivedMail, StoredMessage } from '#features/receiving/received/message.ts'
 import { findRoute } from '#features/receiving/route-rules/match.ts'
 import { formatUuid, parseUuid } from '#platform/ids.ts'
 import { at } from '#test/support/api.ts'
@@ -38,7 +38,7 @@ export interface RouteService extends WebhookService {
   inboundRow(id: string): { status: number; deliveredAt: number | null; error: string | null }
 }
 
-export const AUTHENTICATION: Received['authentication'] = {
+export const AUTHENTICATION: ReceivedMail['authentication'] = {
   spf: 'pass',
   dkim: 'none',
   dmarc: 'none',
@@ -58,7 +58,7 @@ export async function receivedMessage(
   app: App,
   address: string,
   { subject = 'Hello', text = 'Hello, team.' }: { subject?: string; text?: string } = {},
-): Promise<Received & { message: StoredMessage }> {
+): Promise<ReceivedMail & { message: StoredMessage }> {
   const [textRef = null] = await app.content.put([Buffer.from(text)], app.clock.now())
   const [rawRef = 0] = await app.rawMail.put([Buffer.from(`Subject: ${subject}\r\n\r\n${text}`)], app.clock.now())
   return {
@@ -115,9 +115,9 @@ export async function startRouteService(options: TestAppOptions = {}): Promise<R
     )
     .get(parseUuid(domainId) ?? new Uint8Array())
   if (!domain) throw new Error('there is no domain')
-  const receive = async (localPart: string, given: { subject?: string; text?: string }): Promise<Arrived> => {
+  const receive = async (localPart: string, message: { subject?: string; text?: string }): Promise<Arrived> => {
     const address = `${localPart}@${INBOUND}`
-    const received = await receivedMessage(app, address, given)
+    const received = await receivedMessage(app, address, message)
     const row = await app.commit.write((tx) => {
       const route = findRoute(tx.db, domain.id, localPart)
       storeInbound(

@@ -2,24 +2,24 @@
 import { describe, expect, test } from 'bun:test'
 import { findRoute, matchRoute, matchTypeName, type RouteRule } from '#features/receiving/route-rules/match.ts'
 import { deleteDomain } from '#features/sending/emails/delete-domain.ts'
-import { MOST_ROUTES, removeOrphanedRoutes } from '#features/webhooks/inbound-routes/inbound-routes.ts'
+import { MAX_ROUTES, removeOrphanedRoutes } from '#features/webhooks/inbound-routes/inbound-routes.ts'
 import { newUuid } from '#platform/ids.ts'
 import { seconds } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
-import { expectRefusal, NOW, UUID } from '#test/support/email-api.ts'
+import { expectError, NOW, UUID } from '#test/support/email-api.ts'
 import { INBOUND, type Json, type RouteService, startRouteService } from './fixture.ts'
 
 const AT = new Date(NOW).toISOString()
-const URL_OF_NOBODY = 'https://127.0.0.1/in'
+const UNUSED_URL = 'https://127.0.0.1/in'
 
 /** Actions and resources of the audit log's newest rows, oldest first. */
-async function audited({ api }: RouteService, count: number): Promise<unknown[]> {
+async function readAudit({ api }: RouteService, count: number): Promise<unknown[]> {
   const rows = at((await api('GET', `/v1/audit-logs?per_page=${count}`)).body, 'data') as Json[]
   return rows.map(({ action, resource_id }) => [action, resource_id]).reverse()
 }
 
 /** All active routes of a domain. */
-const routesOf = ({ app }: RouteService, domainId: number): RouteRule[] =>
+const listRouteRules = ({ app }: RouteService, domainId: number): RouteRule[] =>
   app.db
     .query<Omit<RouteRule, 'matchType'> & { matchType: number }, [number]>(
       `SELECT id, uuid, account_id AS accountId, domain_id AS domainId, pattern, match_type AS matchType, priority, webhook_url AS webhookUrl
@@ -29,11 +29,11 @@ const routesOf = ({ app }: RouteService, domainId: number): RouteRule[] =>
     .map((row) => ({ ...row, matchType: matchTypeName(row.matchType) }))
 
 /** The pattern of the route that a local part falls to now, found among all routes or among those that can be it. */
-function fallsTo(service: RouteService, localPart: string): string | undefined {
+function findMatch(service: RouteService, localPart: string): string | undefined {
   const { app } = service
   const row = app.db.query<{ id: number }, [string]>('SELECT id FROM domains WHERE domain = ?').get(INBOUND)
   const route = findRoute(app.db, row?.id ?? 0, localPart)
-  expect(route).toEqual(matchRoute(routesOf(service, row?.id ?? 0), localPart))
+  expect(route).toEqual(matchRoute(listRouteRules(service, row?.id ?? 0), localPart))
   return route?.pattern
 }
 
@@ -46,7 +46,7 @@ test('a route is made, read, listed, changed in part and deleted, each change wi
     pattern: `Support@${INBOUND.toUpperCase()}`,
     match_type: 'exact',
     priority: 5,
-    webhook_url: URL_OF_NOBODY,
+    webhook_url: UNUSED_URL,
   })
   const id = String(at(created.body, 'data', 'id'))
   const record = {
@@ -56,7 +56,7 @@ test('a route is made, read, listed, changed in part and deleted, each change wi
     pattern: `Support@${INBOUND.toUpperCase()}`,
     match_type: 'exact',
     priority: 5,
-    webhook_url: URL_OF_NOBODY,
+    webhook_url: UNUSED_URL,
     is_active: true,
     failure_count: 0,
     last_failure_at: null,
@@ -90,8 +90,8 @@ test('a route is made, read, listed, changed in part and deleted, each change wi
     ['GET', '/deliveries', undefined],
     ['POST', '/replay', { from_seq: 1 }],
   ] as const)
-    expectRefusal(await api(method, `/v1/inbound-routes/${id}${path}`, body), 404, 'inbound_route_not_found')
-  expect(await audited(service, 4)).toEqual([
+    expectError(await api(method, `/v1/inbound-routes/${id}${path}`, body), 404, 'inbound_route_not_found')
+  expect(await readAudit(service, 4)).toEqual([
     ['inbound_route.created', id],
     ['inbound_route.updated', id],
     ['inbound_route.updated', id],
@@ -117,7 +117,7 @@ test('without priority, URL and is_active a route has priority 0, tells nobody a
     pagination: { page: 1, per_page: 25, total: 0, total_pages: 0 },
   })
   for (const path of ['replay', `deliveries/${id}/replay`])
-    expectRefusal(
+    expectError(
       await api('POST', `/v1/inbound-routes/${id}/${path}`, path === 'replay' ? { from_seq: 1 } : undefined),
       409,
       'webhook_inactive',
@@ -158,8 +158,8 @@ describe('422 and nothing is stored for', () => {
     const { api, domainId, addRoute } = service
     const made = await addRoute({ pattern: 'kept' })
     const body = { domain_id: domainId, pattern: 'support', match_type: 'exact', ...change }
-    expectRefusal(await api('POST', '/v1/inbound-routes', body), 422, code, field)
-    expectRefusal(await api('PUT', `/v1/inbound-routes/${made.id}`, change), 422, code, field)
+    expectError(await api('POST', '/v1/inbound-routes', body), 422, code, field)
+    expectError(await api('PUT', `/v1/inbound-routes/${made.id}`, change), 422, code, field)
     expect((await api('GET', '/v1/inbound-routes')).body).toMatchObject({ data: [made], pagination: { total: 1 } })
   })
 
@@ -183,15 +183,15 @@ describe('422 and nothing is stored for', () => {
     await using service = await startRouteService({ settings: { TASSIS_ALLOW_PRIVATE_NETWORKS: 'false' } })
     const { api, domainId } = service
     const body = { domain_id: domainId, pattern: 'support', match_type: 'exact', webhook_url: 'https://10.0.0.1/' }
-    expectRefusal(await api('POST', '/v1/inbound-routes', body), 422, 'invalid_url', 'webhook_url')
+    expectError(await api('POST', '/v1/inbound-routes', body), 422, 'invalid_url', 'webhook_url')
   })
 
   test('a change of nothing, and one that leaves no pattern to compare', async () => {
     await using service = await startRouteService()
     const { api, addRoute } = service
     const { id } = await addRoute({ match_type: 'catch_all', pattern: '' })
-    expectRefusal(await api('PUT', `/v1/inbound-routes/${id}`, {}), 422, 'validation_failed', 'body')
-    expectRefusal(
+    expectError(await api('PUT', `/v1/inbound-routes/${id}`, {}), 422, 'validation_failed', 'body')
+    expectError(
       await api('PUT', `/v1/inbound-routes/${id}`, { match_type: 'exact' }),
       422,
       'validation_failed',
@@ -205,10 +205,10 @@ describe('422 and nothing is stored for', () => {
     const { api, domainId, addRoute } = service
     const key = await service.newKey([], await service.newAccount())
     const body = { domain_id: domainId, pattern: 'theirs', match_type: 'exact' }
-    expectRefusal(await api('POST', '/v1/inbound-routes', body, { key }), 422, 'domain_not_found', 'domain_id')
+    expectError(await api('POST', '/v1/inbound-routes', body, { key }), 422, 'domain_not_found', 'domain_id')
     const { id } = await addRoute()
     const put = await api('PUT', `/v1/inbound-routes/${id}`, { pattern: '' }, { key })
-    expectRefusal(put, 404, 'inbound_route_not_found')
+    expectError(put, 404, 'inbound_route_not_found')
   })
 })
 
@@ -219,20 +219,16 @@ test('a domain has one route of a pattern and match type, however it is written:
   const { id } = await addRoute()
   const second = { domain_id: domainId, pattern: `SUPPORT@${INBOUND}`, match_type: 'exact' }
   const refused = await api('POST', '/v1/inbound-routes', second)
-  expectRefusal(refused, 409, 'inbound_route_exists')
+  expectError(refused, 409, 'inbound_route_exists')
   expect(at(refused.body, 'message')).toContain(id)
   const prefix = await addRoute({ match_type: 'prefix' })
   const all = await addRoute({ match_type: 'catch_all', pattern: 'a' })
   const another = await api('POST', '/v1/inbound-routes', { ...second, match_type: 'catchall', pattern: 'b' })
-  expectRefusal(another, 409, 'inbound_route_exists')
+  expectError(another, 409, 'inbound_route_exists')
   expect(at(another.body, 'message')).toBe(
     `The domain ${INBOUND} has a catch_all route already; change ${all.id} in its place.`,
   )
-  expectRefusal(
-    await api('PUT', `/v1/inbound-routes/${prefix.id}`, { match_type: 'exact' }),
-    409,
-    'inbound_route_exists',
-  )
+  expectError(await api('PUT', `/v1/inbound-routes/${prefix.id}`, { match_type: 'exact' }), 409, 'inbound_route_exists')
   // Not with itself.
   await service.put(id, { pattern: 'Support@' })
 })
@@ -242,14 +238,14 @@ test('an account has at most 1,000 routes', async () => {
   await using service = await startRouteService()
   const { api, app, actor, addRoute, domainId } = service
   const { id } = await addRoute()
-  for (let n = 1; n < MOST_ROUTES; n++)
+  for (let n = 1; n < MAX_ROUTES; n++)
     app.db.run(
       `INSERT INTO inbound_routes (uuid, account_id, domain_id, pattern, given_pattern, match_type, priority, created_at, updated_at)
        SELECT ?, ?, domain_id, ?, 'x', 0, 0, 1, 1 FROM inbound_routes LIMIT 1`,
       [newUuid(), actor.accountId, `r${n}`],
     )
   const more = { domain_id: domainId, pattern: 'more', match_type: 'exact' }
-  expectRefusal(await api('POST', '/v1/inbound-routes', more), 409, 'inbound_route_limit_reached')
+  expectError(await api('POST', '/v1/inbound-routes', more), 409, 'inbound_route_limit_reached')
   expect((await api('DELETE', `/v1/inbound-routes/${id}`)).status).toBe(204)
   expect((await api('POST', '/v1/inbound-routes', more)).status).toBe(201)
 })
@@ -262,16 +258,16 @@ test('mail falls to active routes only, in the order of priority and match type'
   const prefix = await addRoute({ match_type: 'prefix', pattern: 'sup', webhook_url: null })
   const exact = await addRoute({ webhook_url: null })
   await addRoute({ pattern: 'other', webhook_url: null })
-  expect(['support', 'SUPPORT+1', 'supper', 'info'].map((name) => fallsTo(service, name))).toEqual([
+  expect(['support', 'SUPPORT+1', 'supper', 'info'].map((name) => findMatch(service, name))).toEqual([
     'support',
     'support',
     'sup',
     '',
   ])
   await put(exact.id, { is_active: false })
-  expect(fallsTo(service, 'support')).toBe('sup')
+  expect(findMatch(service, 'support')).toBe('sup')
   await put(prefix.id, { priority: 1 })
-  expect(fallsTo(service, 'support')).toBe('')
+  expect(findMatch(service, 'support')).toBe('')
 })
 
 test('what is found by index is what is found among all routes, whatever they are', async () => {
@@ -287,7 +283,7 @@ test('what is found by index is what is found among all routes, whatever they ar
       [newUuid(), actor.accountId, pattern, matchType, (index * 7) % 5, index % 4 === 3 ? 0 : 1],
     )
   const found = [...names, 'abcd', 'A+B', 'a+bc', '\u{1f4ee}xy', 'c', 'x'.repeat(64)].map((name) =>
-    fallsTo(service, name),
+    findMatch(service, name),
   )
   expect(new Set(found).size).toBeGreaterThan(5)
   expect(found.at(-1)).toBeUndefined()
@@ -300,7 +296,7 @@ test('the routes of a deleted domain are gone for their account at once, and the
   await addRoute({ pattern: 'info', webhook_url: null })
   expect(await removeOrphanedRoutes(app)).toBe(0)
   await deleteDomain(app, actor, domainId)
-  expectRefusal(await api('GET', `/v1/inbound-routes/${id}`), 404, 'inbound_route_not_found')
+  expectError(await api('GET', `/v1/inbound-routes/${id}`), 404, 'inbound_route_not_found')
   expect(at((await api('GET', '/v1/inbound-routes')).body, 'pagination', 'total')).toBe(0)
   expect(await removeOrphanedRoutes(app)).toBe(2)
   const left = (table: string) => app.db.query<{ n: number }, []>(`SELECT COUNT(*) AS n FROM ${table}`).get()?.n

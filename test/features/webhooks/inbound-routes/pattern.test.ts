@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { readPattern } from '#features/webhooks/inbound-routes/pattern.ts'
+import { parsePattern } from '#features/webhooks/inbound-routes/pattern.ts'
 import { AppError } from '#platform/errors.ts'
 
 const DOMAIN = 'xn--bcher-kva.test'
@@ -24,7 +24,7 @@ test.each([
   ['catch_all', '', ''],
   ['catch_all', '*@somewhere else', ''],
 ] as const)('%s %j is read as %j', (matchType, given, pattern) => {
-  expect(readPattern(given, matchType, DOMAIN)).toBe(pattern)
+  expect(parsePattern(given, matchType, DOMAIN)).toBe(pattern)
 })
 
 // Proves: inbound-14
@@ -63,7 +63,7 @@ test.each([
 ] as const)('%s %j is refused: %s', (matchType, given, message) => {
   let thrown: unknown
   try {
-    readPattern(given, matchType, DOMAIN)
+    parsePattern(given, matchType, DOMAIN)
   } catch (error) {
     thrown = error
   }

@@ -6,13 +6,13 @@ import { revealInboundSecret, rotateInboundSecret } from '#features/webhooks/web
 import { hours, minutes, seconds } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
-import { expectRefusal, NOW, UUID } from '#test/support/email-api.ts'
+import { expectError, NOW, UUID } from '#test/support/email-api.ts'
 import type { ReceivedRequest } from '#test/support/https-receiver.ts'
 import { HOOK_HOST } from '#test/support/webhooks.ts'
 import { AUTHENTICATION, INBOUND, type Json, type RouteService, startRouteService } from './fixture.ts'
 
-const bodyOf = (request: ReceivedRequest | undefined) => JSON.parse(request?.text ?? '{}') as Json
-const subjects = (requests: readonly ReceivedRequest[]) => requests.map((request) => bodyOf(request)['subject'])
+const parseBody = (request: ReceivedRequest | undefined) => JSON.parse(request?.text ?? '{}') as Json
+const listSubjects = (requests: readonly ReceivedRequest[]) => requests.map((request) => parseBody(request)['subject'])
 
 const isSignedWith = (request: ReceivedRequest | undefined, secret: string): boolean => {
   const header = request?.headers['x-service-signature'] ?? ''
@@ -28,7 +28,7 @@ const isSignedWith = (request: ReceivedRequest | undefined, secret: string): boo
 const [RECEIVED, DELIVERED] = [0, 1]
 
 /** Resolves with the history, newest first, once it is as long and nothing of it is under way. */
-const settled = (service: RouteService, id: string, count: number): Promise<Json[]> =>
+const waitForDeliveries = (service: RouteService, id: string, count: number): Promise<Json[]> =>
   eventually(async () => {
     const all = await service.history(id, '?per_page=100')
     const isDue = ({ next_attempt_at: next }: Json) => next !== null && Date.parse(String(next)) <= service.clock.now()
@@ -36,7 +36,7 @@ const settled = (service: RouteService, id: string, count: number): Promise<Json
   })
 
 /** Moves the clock to the next attempt of a route. */
-async function toNextAttempt({ history, clock }: RouteService, id: string): Promise<void> {
+async function advanceToNextAttempt({ history, clock }: RouteService, id: string): Promise<void> {
   const times = (await history(id)).flatMap(({ next_attempt_at: next }) => (next ? [Date.parse(String(next))] : []))
   clock.advance(Math.min(...times) - clock.now())
 }
@@ -51,13 +51,13 @@ describe('mail of a route', () => {
     await addRoute({ match_type: 'catch_all', pattern: '', webhook_url: null })
     const { id, seq } = await arrive('support+7', { subject: 'Help', text: 'It burns.' })
     await arrive('nobody')
-    const [delivery] = await settled(service, route.id, 1)
+    const [delivery] = await waitForDeliveries(service, route.id, 1)
     expect(receiver.requests.map(({ url, method }) => [method, url])).toEqual([['POST', '/route']])
     const [request] = receiver.requests
     expect(isSignedWith(request, await revealInboundSecret(app, actor))).toBe(true)
     expect([request?.headers['x-service-event'], request?.headers['x-service-attempt']]).toEqual(['email.inbound', '1'])
     const events = at((await service.api('GET', '/v1/events?types=email.inbound')).body, 'data') as Json[]
-    expect(bodyOf(request)).toEqual({
+    expect(parseBody(request)).toEqual({
       event: 'email.inbound',
       event_id: events[0]?.['id'],
       account_id: actor.accountUuid,
@@ -110,7 +110,7 @@ describe('mail of a route', () => {
     await service.put(route.id, { webhook_url: receiver.url(HOOK_HOST, '/route') })
     await arrive('support', { subject: 'Both' })
     await service.settled(hook, 2)
-    await settled(service, route.id, 1)
+    await waitForDeliveries(service, route.id, 1)
     const [first, ...both] = receiver.requests
     expect([first?.url, ...both.map(({ url }) => url).sort()]).toEqual(['/hook', '/hook', '/route'])
     expect(both[0]?.text).toBe(both[1]?.text ?? '')
@@ -157,9 +157,9 @@ describe('mail of a route', () => {
     const route = await addRoute()
     receiver.answer({ status: 503 })
     const { id } = await arrive('support')
-    await settled(service, route.id, 1)
+    await waitForDeliveries(service, route.id, 1)
     app.db.run('DELETE FROM inbound_emails')
-    await toNextAttempt(service, route.id)
+    await advanceToNextAttempt(service, route.id)
     const [delivery] = await eventually(async () => {
       const all = await service.history(route.id, '?status=undeliverable')
       return all.length > 0 ? all : undefined
@@ -167,7 +167,7 @@ describe('mail of a route', () => {
     expect(delivery).toMatchObject({ inbound_email_id: id, attempts: 1, error: 'The event is gone.' })
     expect(receiver.requests).toHaveLength(1)
     const again = await api('POST', `/v1/inbound-routes/${route.id}/deliveries/${delivery?.['id']}/replay`)
-    expectRefusal(again, 409, 'event_gone')
+    expectError(again, 409, 'event_gone')
   })
 
   test('reaches every URL of many routes, and no more than fifty attempts of an account are under way', async () => {
@@ -224,15 +224,15 @@ describe('a failing URL of a route', () => {
     const route = await addRoute()
     const { id } = await arrive('support')
     for (let attempt = 1; attempt <= 5; attempt++) {
-      await settled(service, route.id, 1)
+      await waitForDeliveries(service, route.id, 1)
       expect(receiver.requests).toHaveLength(attempt)
       if (attempt === 5) break
       expect(inboundRow(id)).toEqual({ status: RECEIVED, deliveredAt: null, error: null })
-      await toNextAttempt(service, route.id)
+      await advanceToNextAttempt(service, route.id)
       await receiver.received(attempt + 1)
     }
     expect(new Set(receiver.requests.map(({ text }) => text)).size).toBe(1)
-    expect((await settled(service, route.id, 1))[0]).toMatchObject({ status: 'undeliverable', attempts: 5 })
+    expect((await waitForDeliveries(service, route.id, 1))[0]).toMatchObject({ status: 'undeliverable', attempts: 5 })
     expect(inboundRow(id)).toEqual({
       status: RECEIVED,
       deliveredAt: null,
@@ -257,7 +257,7 @@ describe('a failing URL of a route', () => {
       if (service.webhooks?.inFlight === 0) service.clock.advance(seconds(1))
       return (await service.history(route.id)).length === 10
     })
-    await settled(service, route.id, 10)
+    await waitForDeliveries(service, route.id, 10)
     expect(await service.route(route.id)).toMatchObject({
       is_active: true,
       webhook_url: route['webhook_url'],
@@ -277,16 +277,16 @@ describe('a failing URL of a route', () => {
     receiver.answer({})
     expect(await put(route.id, { priority: 0 })).toMatchObject({ failure_count: 0, last_failure_reason: null })
     const told = await arrive('support', { subject: 'told' })
-    await settled(service, route.id, 11)
-    expect(subjects(receiver.requests).slice(10)).toEqual(['told'])
+    await waitForDeliveries(service, route.id, 11)
+    expect(listSubjects(receiver.requests).slice(10)).toEqual(['told'])
     expect([inboundRow(missed.id).status, inboundRow(told.id).status]).toEqual([RECEIVED, DELIVERED])
     const replay = await api('POST', `/v1/inbound-routes/${route.id}/replay`, { from_seq: missed.seq })
     expect({ status: replay.status, body: replay.body }).toEqual({
       status: 202,
       body: { data: { deliveries: 2, from_seq: missed.seq, to_seq: told.seq } },
     })
-    await settled(service, route.id, 13)
-    expect(subjects(receiver.requests).slice(11).sort()).toEqual(['missed', 'told'])
+    await waitForDeliveries(service, route.id, 13)
+    expect(listSubjects(receiver.requests).slice(11).sort()).toEqual(['missed', 'told'])
     expect(inboundRow(missed.id).status).toBe(DELIVERED)
   })
 
@@ -309,7 +309,7 @@ describe('a failing URL of a route', () => {
     receiver.answer({ status: 404 })
     const route = await addRoute()
     const { id, seq } = await arrive('support')
-    const [refused] = await settled(service, route.id, 1)
+    const [refused] = await waitForDeliveries(service, route.id, 1)
     expect(inboundRow(id).error).toBe('The webhook of the route did not take it: The answer was 404.')
     receiver.answer({})
     const replay = await api('POST', `/v1/inbound-routes/${route.id}/deliveries/${refused?.['id']}/replay`)
@@ -317,7 +317,7 @@ describe('a failing URL of a route', () => {
       status: 202,
       data: { route_id: route.id, inbound_email_id: id, seq, status: 'pending', attempts: 0 },
     })
-    await settled(service, route.id, 2)
+    await waitForDeliveries(service, route.id, 2)
     expect(inboundRow(id)).toMatchObject({ status: DELIVERED, deliveredAt: service.clock.now() })
     expect(receiver.requests[0]?.text).toBe(receiver.requests[1]?.text ?? '')
   })
@@ -326,7 +326,7 @@ describe('a failing URL of a route', () => {
     await using service = await startRouteService()
     const { api, addRoute } = service
     const { id } = await addRoute()
-    expectRefusal(await api('POST', `/v1/inbound-routes/${id}/deliveries/${id}/replay`), 404, 'delivery_not_found')
+    expectError(await api('POST', `/v1/inbound-routes/${id}/deliveries/${id}/replay`), 404, 'delivery_not_found')
   })
 })
 
@@ -347,7 +347,7 @@ describe('the end of what a route tells', () => {
     receiver.answer({ status: 503 })
     const route = await addRoute()
     const { id } = await arrive('support')
-    await settled(service, route.id, 1)
+    await waitForDeliveries(service, route.id, 1)
     await end(service, route.id)
     expect(inboundRow(id).error).toBe(`The webhook of the route did not take it: The answer was 503. ${says}`)
     clock.advance(hours(10))
@@ -364,16 +364,16 @@ describe('the end of what a route tells', () => {
     const { api, receiver, addRoute, arrive, put } = service
     const route = await addRoute()
     await arrive('support', { subject: 'first' })
-    const [first] = await settled(service, route.id, 1)
+    const [first] = await waitForDeliveries(service, route.id, 1)
     await put(route.id, { webhook_url: null })
     await arrive('support', { subject: 'second' })
     expect(await service.history(route.id)).toEqual([first ?? {}])
     const replay = await api('POST', `/v1/inbound-routes/${route.id}/deliveries/${first?.['id']}/replay`)
-    expectRefusal(replay, 409, 'webhook_inactive')
+    expectError(replay, 409, 'webhook_inactive')
     await put(route.id, { webhook_url: receiver.url(HOOK_HOST, '/other') })
     await arrive('support', { subject: 'third' })
-    await settled(service, route.id, 2)
-    expect(receiver.requests.map((request) => [request.url, bodyOf(request)['subject']])).toEqual([
+    await waitForDeliveries(service, route.id, 2)
+    expect(receiver.requests.map((request) => [request.url, parseBody(request)['subject']])).toEqual([
       ['/route', 'first'],
       ['/other', 'third'],
     ])
@@ -405,11 +405,11 @@ describe('the inbound secret', () => {
     const route = await addRoute()
     const before = await revealInboundSecret(app, actor)
     await arrive('support')
-    await settled(service, route.id, 1)
+    await waitForDeliveries(service, route.id, 1)
     const after = await rotateInboundSecret(app, actor)
     expect(after).not.toBe(before)
     receiver.answer({})
-    await toNextAttempt(service, route.id)
+    await advanceToNextAttempt(service, route.id)
     const [first, second] = await receiver.received(2)
     expect([first, second].map((request) => [isSignedWith(request, before), isSignedWith(request, after)])).toEqual([
       [true, false],
@@ -430,7 +430,7 @@ describe('the inbound secret', () => {
     await receiver.received(1)
     await rotateInboundSecret(app, actor)
     gate.resolve()
-    await settled(service, route.id, 1)
+    await waitForDeliveries(service, route.id, 1)
     const failures = app.db.query<{ n: number }, []>('SELECT failure_count AS n FROM webhooks').all()
     expect(failures).toEqual([{ n: 0 }])
   })
@@ -451,7 +451,7 @@ test('the webhook of a route is nowhere under /v1/webhooks, and does not count t
     ['GET', '/deliveries', undefined],
     ['POST', '/replay', { from_seq: 1 }],
   ] as const)
-    expectRefusal(await api(method, `/v1/webhooks/${id}${path}`, body), 404, 'webhook_not_found')
+    expectError(await api(method, `/v1/webhooks/${id}${path}`, body), 404, 'webhook_not_found')
   expect(await service.route(id)).toMatchObject({ is_active: true, webhook_url: receiver.url(HOOK_HOST, '/route') })
 })
 
@@ -462,7 +462,7 @@ test('a restart tells what came while nobody did, and takes up the retries', asy
   receiver.answer({ status: 503 })
   const route = await addRoute()
   await arrive('support', { subject: 'retried' })
-  await settled(service, route.id, 1)
+  await waitForDeliveries(service, route.id, 1)
   await service.webhooks?.stop(0)
   await arrive('support', { subject: 'new' })
   receiver.answer({})
@@ -471,7 +471,7 @@ test('a restart tells what came while nobody did, and takes up the retries', asy
   next.start()
   try {
     const requests = await receiver.received(3)
-    expect(subjects(requests).slice(1).sort()).toEqual(['new', 'retried'])
+    expect(listSubjects(requests).slice(1).sort()).toEqual(['new', 'retried'])
     await eventually(async () => (await history(route.id, '?status=delivered')).length === 2)
   } finally {
     await next.stop(0)
@@ -490,5 +490,5 @@ test('subscribed webhooks get a range of inbound mail again', async () => {
     body: { data: { deliveries: 1, from_seq: 1, to_seq: 1 } },
   })
   await service.settled(hook, 1)
-  expect(subjects(receiver.requests)).toEqual(['before the webhook'])
+  expect(listSubjects(receiver.requests)).toEqual(['before the webhook'])
 })

@@ -4,31 +4,32 @@ import { createHmac } from 'node:crypto'
 import { record as recordEvent } from '#features/core/events/record.ts'
 import { WebhookDispatcher } from '#features/webhooks/webhooks/dispatcher.ts'
 import { rotateSecret } from '#features/webhooks/webhooks/secret.ts'
-import { trimWebhookHistory } from '#features/webhooks/webhooks/trim.ts'
-import { giveWay } from '#platform/clock.ts'
+import { purgeWebhookHistory } from '#features/webhooks/webhooks/trim.ts'
+import { yieldToEventLoop } from '#platform/clock.ts'
 import { minutes, seconds } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { NOW } from '#test/support/email-api.ts'
 import type { ReceivedRequest } from '#test/support/https-receiver.ts'
-import { HOOK_HOST, type MadeWebhook, startWebhookService, type WebhookService } from '#test/support/webhooks.ts'
+import { type CreatedWebhook, HOOK_HOST, startWebhookService, type WebhookService } from '#test/support/webhooks.ts'
 
-const eventOf = (request: ReceivedRequest) => JSON.parse(request.text) as Record<string, unknown>
-const attemptsOf = (requests: readonly ReceivedRequest[]) =>
+const parseEvent = (request: ReceivedRequest) => JSON.parse(request.text) as Record<string, unknown>
+const listAttempts = (requests: readonly ReceivedRequest[]) =>
   requests.map(({ headers }) => Number(headers['x-service-attempt']))
-const tOf = (request: ReceivedRequest) => Number(/t=(\d+)/.exec(request.headers['x-service-signature'] ?? '')?.[1])
+const readTimestamp = (request: ReceivedRequest) =>
+  Number(/t=(\d+)/.exec(request.headers['x-service-signature'] ?? '')?.[1])
 
-const record = async ({ api }: WebhookService, webhook: MadeWebhook) =>
+const getRecord = async ({ api }: WebhookService, webhook: CreatedWebhook) =>
   at((await api('GET', `/v1/webhooks/${webhook.id}`)).body, 'data') as Record<string, unknown>
 
 /** Moves the clock to the next attempt, and no further: the attempt has its own time. */
-function toNextAttempt({ clock, deliveries }: WebhookService, webhook: MadeWebhook): void {
+function advanceToNextAttempt({ clock, deliveries }: WebhookService, webhook: CreatedWebhook): void {
   const times = deliveries(webhook).flatMap(({ nextAt }) => nextAt ?? [])
   clock.advance(Math.min(...times) - clock.now())
 }
 
 /** Records events of new emails, each of its own recipient, and lets their first two seconds pass. */
-async function tellMany(service: WebhookService, count: number): Promise<void> {
+async function recordMany(service: WebhookService, count: number): Promise<void> {
   for (let i = 0; i < count; i++) await service.tell(await service.email(), 'sent')
   service.release()
 }
@@ -62,7 +63,7 @@ describe('an event', () => {
       event: 'delivered',
       attempt: '1',
     })
-    expect(request && eventOf(request)).toMatchObject({
+    expect(request && parseEvent(request)).toMatchObject({
       event: 'delivered',
       email_id: email.id,
       smtp_response: '250 2.0.0 taken',
@@ -80,7 +81,7 @@ describe('an event', () => {
       },
     ])
     expect(service.receiver.requests).toHaveLength(1)
-    expect(await record(service, webhook)).toMatchObject({
+    expect(await getRecord(service, webhook)).toMatchObject({
       failure_count: 0,
       last_success_at: new Date(NOW + seconds(2)).toISOString(),
       last_failure_at: null,
@@ -99,7 +100,7 @@ describe('an event', () => {
     service.release()
     await service.settled(webhook, 1)
     expect(
-      service.receiver.requests.map((request) => [eventOf(request)['event'], eventOf(request)['email_id']]),
+      service.receiver.requests.map((request) => [parseEvent(request)['event'], parseEvent(request)['email_id']]),
     ).toEqual([['bounced', email.id]])
   })
 
@@ -128,7 +129,7 @@ describe('an event', () => {
     await service.tell(fresh, 'sent')
     await service.tell(fresh, 'delivered')
     await service.tell(old, 'opened')
-    const told = () => service.receiver.requests.map((r) => [r.headers['x-service-event'], eventOf(r)['email_id']])
+    const told = () => service.receiver.requests.map((r) => [r.headers['x-service-event'], parseEvent(r)['email_id']])
     await service.settled(webhook, 1)
     expect(told()).toEqual([['opened', old.id]])
     service.release()
@@ -144,7 +145,7 @@ describe('an event', () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent', 'delivered'])
     // Trusted from here on: several may be under way.
-    await tellMany(service, 1)
+    await recordMany(service, 1)
     await service.settled(webhook, 1)
     const gate = Promise.withResolvers<void>()
     service.receiver.answer(async (request) => {
@@ -157,7 +158,7 @@ describe('an event', () => {
     await service.tell(other, 'delivered')
     service.release()
     const told = () =>
-      service.receiver.requests.slice(1).map((r) => [r.headers['x-service-event'], eventOf(r)['email_id']])
+      service.receiver.requests.slice(1).map((r) => [r.headers['x-service-event'], parseEvent(r)['email_id']])
     await service.receiver.received(3)
     expect(told().sort()).toEqual([
       ['delivered', other.id],
@@ -169,7 +170,7 @@ describe('an event', () => {
   })
 
   test('of somebody who is erased while it is told has no answer in the history, which may repeat it', async () => {
-    await using service = await startWebhookService({ works: true })
+    await using service = await startWebhookService({ runsTasks: true })
     const webhook = await service.addWebhook(['rejected'])
     const gate = Promise.withResolvers<void>()
     service.receiver.answer(async ({ text }) => {
@@ -195,7 +196,7 @@ describe('an event', () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
     service.receiver.answer({ status: 400, body: `${'x'.repeat(999)}yz` })
-    await tellMany(service, 1)
+    await recordMany(service, 1)
     expect((await service.settled(webhook, 1)).map(({ response }) => response)).toEqual([`${'x'.repeat(999)}y`])
   })
 
@@ -203,7 +204,7 @@ describe('an event', () => {
   test('is told under the further prefixes of compat.header_prefixes too', async () => {
     await using service = await startWebhookService({ settings: { TASSIS_COMPAT_HEADER_PREFIXES: 'X-Old,X-Older' } })
     await service.addWebhook(['sent'])
-    await tellMany(service, 1)
+    await recordMany(service, 1)
     const headers = (await service.receiver.received(1))[0]?.headers ?? {}
     for (const name of ['signature', 'event', 'attempt']) {
       expect(headers[`x-old-${name}`]).toBe(headers[`x-service-${name}`] ?? 'none')
@@ -218,7 +219,7 @@ describe('the retry ladder', () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
     service.receiver.answer({ status: 503, body: 'not now' })
-    await tellMany(service, 1)
+    await recordMany(service, 1)
     const delays: number[] = []
     for (let attempt = 1; attempt <= 4; attempt++) {
       const [delivery] = await eventually(() => {
@@ -260,14 +261,14 @@ describe('the retry ladder', () => {
     })
     service.clock.advance(minutes(600))
     await service.app.commit.barrier()
-    expect({ attempts: attemptsOf(service.receiver.requests), inFlight: service.webhooks?.inFlight }).toEqual({
+    expect({ attempts: listAttempts(service.receiver.requests), inFlight: service.webhooks?.inFlight }).toEqual({
       attempts: [1, 2, 3, 4, 5],
       inFlight: 0,
     })
     // Signed anew at each attempt, over the same bytes.
-    expect(new Set(service.receiver.requests.map(tOf)).size).toBe(5)
+    expect(new Set(service.receiver.requests.map(readTimestamp)).size).toBe(5)
     expect(new Set(service.receiver.requests.map(({ text }) => text)).size).toBe(1)
-    expect(await record(service, webhook)).toMatchObject({
+    expect(await getRecord(service, webhook)).toMatchObject({
       is_active: true,
       failure_count: 5,
       last_failure_reason: 'The answer was 503.',
@@ -279,14 +280,14 @@ describe('the retry ladder', () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
     service.receiver.answer('reset')
-    await tellMany(service, 1)
+    await recordMany(service, 1)
     await service.settled(webhook, 1)
-    expect(await record(service, webhook)).toMatchObject({ failure_count: 1 })
+    expect(await getRecord(service, webhook)).toMatchObject({ failure_count: 1 })
     service.receiver.answer({ status: 204 })
-    toNextAttempt(service, webhook)
+    advanceToNextAttempt(service, webhook)
     await eventually(() => service.deliveries(webhook)[0]?.status === 'delivered')
-    expect(attemptsOf(service.receiver.requests)).toEqual([1, 2])
-    expect(await record(service, webhook)).toMatchObject({ is_active: true, failure_count: 0 })
+    expect(listAttempts(service.receiver.requests)).toEqual([1, 2])
+    expect(await getRecord(service, webhook)).toMatchObject({ is_active: true, failure_count: 0 })
   })
 
   for (const [name, answer, code] of [
@@ -300,7 +301,7 @@ describe('the retry ladder', () => {
       await using service = await startWebhookService()
       const webhook = await service.addWebhook(['sent'])
       service.receiver.answer(answer)
-      await tellMany(service, 1)
+      await recordMany(service, 1)
       expect(await service.settled(webhook, 1)).toMatchObject([
         { status: 'undeliverable', attempts: 1, nextAt: null, statusCode: code },
       ])
@@ -313,14 +314,14 @@ describe('the retry ladder', () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
     service.receiver.answer({ status: 500 })
-    await tellMany(service, 1)
+    await recordMany(service, 1)
     await service.settled(webhook, 1)
     const secret = await rotateSecret(service.app, service.actor, webhook.id)
-    toNextAttempt(service, webhook)
+    advanceToNextAttempt(service, webhook)
     const request = (await service.receiver.received(2))[1]
     const mac = (key: string) =>
       createHmac('sha256', key)
-        .update(`${request ? tOf(request) : 0}.${request?.text}`)
+        .update(`${request ? readTimestamp(request) : 0}.${request?.text}`)
         .digest('hex')
     expect(request?.headers['x-service-signature']?.split('v1=')[1]).toBe(mac(secret))
     expect(mac(secret)).not.toBe(mac(webhook.secret))
@@ -333,19 +334,19 @@ describe('ten consecutive failures, over all events,', () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
     service.receiver.answer({ status: 500 })
-    await tellMany(service, 12)
+    await recordMany(service, 12)
     const all = await service.throughRests(async () => {
-      const { is_active } = await record(service, webhook)
+      const { is_active } = await getRecord(service, webhook)
       return is_active === false && service.webhooks?.inFlight === 0 ? service.deliveries(webhook) : undefined
     })
     expect(service.receiver.requests).toHaveLength(10)
     expect(all.map(({ status, nextAt }) => [status, nextAt])).toEqual(Array(10).fill(['undeliverable', null]))
-    expect(await record(service, webhook)).toMatchObject({
+    expect(await getRecord(service, webhook)).toMatchObject({
       is_active: false,
       failure_count: 10,
       last_failure_reason: 'deactivated after 10 consecutive failures',
     })
-    await tellMany(service, 1)
+    await recordMany(service, 1)
     service.clock.advance(minutes(300))
     await service.app.commit.barrier()
     expect(service.receiver.requests).toHaveLength(10)
@@ -362,19 +363,19 @@ describe('ten consecutive failures, over all events,', () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
     service.receiver.answer(() => ({ status: service.receiver.requests.length === 10 ? 200 : 404 }))
-    await tellMany(service, 15)
+    await recordMany(service, 15)
     await service.settled(webhook, 15)
     // The five after it were in flight together.
-    expect(await record(service, webhook)).toMatchObject({ is_active: true, failure_count: 1 })
+    expect(await getRecord(service, webhook)).toMatchObject({ is_active: true, failure_count: 1 })
   })
 
   test('are forgotten by any PUT, from which on new events are told', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
     service.receiver.answer({ status: 410 })
-    await tellMany(service, 11)
-    await eventually(async () => (await record(service, webhook))['is_active'] === false)
-    const { url, events } = await record(service, webhook)
+    await recordMany(service, 11)
+    await eventually(async () => (await getRecord(service, webhook))['is_active'] === false)
+    const { url, events } = await getRecord(service, webhook)
     const put = await service.api('PUT', `/v1/webhooks/${webhook.id}`, { url, events, is_active: false })
     expect(at(put.body, 'data')).toMatchObject({ is_active: true, failure_count: 0 })
     service.receiver.answer({})
@@ -382,7 +383,7 @@ describe('ten consecutive failures, over all events,', () => {
     await service.tell(email, 'sent')
     service.release()
     await service.settled(webhook, 11)
-    expect(service.receiver.requests.slice(10).map((request) => eventOf(request)['email_id'])).toEqual([email.id])
+    expect(service.receiver.requests.slice(10).map((request) => parseEvent(request)['email_id'])).toEqual([email.id])
   })
 })
 
@@ -393,7 +394,7 @@ describe('an endpoint that does not answer', () => {
     const slow = await service.addWebhook(['sent'], '/slow')
     const good = await service.addWebhook(['sent'], '/good')
     service.receiver.answer(({ url }) => (url === '/slow' ? 'hang' : {}))
-    await tellMany(service, 30)
+    await recordMany(service, 30)
     await eventually(() => service.deliveries(good).length === 30)
     expect(service.receiver.requests.filter(({ url }) => url === '/slow')).toHaveLength(1)
     expect(service.deliveries(slow)).toEqual([])
@@ -416,7 +417,7 @@ describe('an endpoint that does not answer', () => {
       await service.app.commit.barrier()
       expect(service.webhooks?.inFlight).toBe(underWay)
     }
-    await tellMany(service, gates.length)
+    await recordMany(service, gates.length)
     await service.receiver.received(1)
     await after(1, seconds(1) + 1, 5)
     await after(2, seconds(1), 10)
@@ -429,7 +430,7 @@ describe('an endpoint that does not answer', () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
     service.receiver.answer('hang')
-    await tellMany(service, 1)
+    await recordMany(service, 1)
     await service.receiver.received(1)
     service.clock.advance(seconds(10))
     expect(await service.settled(webhook, 1)).toMatchObject([
@@ -445,7 +446,7 @@ describe('an endpoint that does not answer', () => {
       attempted_at: new Date(NOW + seconds(2)).toISOString(),
       duration_ms: 10_000,
     })
-    expect(await record(service, webhook)).toMatchObject({
+    expect(await getRecord(service, webhook)).toMatchObject({
       last_success_at: null,
       last_failure_at: new Date(NOW + seconds(2)).toISOString(),
     })
@@ -457,12 +458,12 @@ describe('a restart', () => {
   test('tells what was under way again, and nothing that has its row', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
-    await tellMany(service, 1)
+    await recordMany(service, 1)
     await service.settled(webhook, 1)
     const held = await service.email()
-    service.receiver.answer((request) => (eventOf(request)['email_id'] === held.id ? 'hang' : {}))
+    service.receiver.answer((request) => (parseEvent(request)['email_id'] === held.id ? 'hang' : {}))
     await service.tell(held, 'sent')
-    await tellMany(service, 3)
+    await recordMany(service, 3)
     // The three behind it have their rows, so the cursor stands before what is held.
     await eventually(() => service.deliveries(webhook).length === 4)
     await service.webhooks?.stop(0)
@@ -476,7 +477,7 @@ describe('a restart', () => {
       })
       expect(all.map(({ status }) => status)).toEqual(Array(5).fill('delivered'))
       expect(new Set(all.map(({ seq }) => seq)).size).toBe(5)
-      const told = service.receiver.requests.map((request) => eventOf(request)['email_id'])
+      const told = service.receiver.requests.map((request) => parseEvent(request)['email_id'])
       expect(told).toHaveLength(6)
       expect(told.filter((id) => id === held.id)).toHaveLength(2)
     } finally {
@@ -489,7 +490,7 @@ describe('a restart', () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
     service.receiver.answer({ status: 500 })
-    await tellMany(service, 2)
+    await recordMany(service, 2)
     await service.throughRests(() => service.deliveries(webhook).length === 2)
     await service.webhooks?.stop(0)
     service.receiver.answer({})
@@ -498,7 +499,7 @@ describe('a restart', () => {
     again.start()
     try {
       await eventually(() => service.deliveries(webhook).every(({ status }) => status === 'delivered'))
-      expect(attemptsOf(service.receiver.requests)).toEqual([1, 1, 2, 2])
+      expect(listAttempts(service.receiver.requests)).toEqual([1, 1, 2, 2])
     } finally {
       await again.stop(0)
     }
@@ -525,7 +526,7 @@ describe('while the database refuses outcomes', () => {
   test('nothing more is begun, and no outcome is lost', async () => {
     await using service = await startWebhookService({ settings: { TASSIS_WEBHOOK_CONCURRENCY: '1' } })
     const webhook = await service.addWebhook(['sent'])
-    await tellMany(service, 1)
+    await recordMany(service, 1)
     await service.settled(webhook, 1)
     for (let i = 0; i < 6; i++) await service.tell(await service.email(), 'sent')
     const full = refuseWrites(service)
@@ -553,7 +554,7 @@ describe('while the database refuses outcomes', () => {
     await service.tell(await service.email(), 'bounced')
     service.release()
     await receiver.received(1)
-    await tellMany(service, 2)
+    await recordMany(service, 2)
     expect(
       await eventually(() => (service.deliveries(good).length === 2 ? service.deliveries(good) : undefined)),
     ).toMatchObject([{ status: 'delivered' }, { status: 'delivered' }])
@@ -583,7 +584,7 @@ describe('while the database refuses outcomes', () => {
     const full = refuseWrites(service)
     service.release()
     await eventually(() => full.refusals() >= 1)
-    toNextAttempt(service, b)
+    advanceToNextAttempt(service, b)
     full.end()
     service.clock.advance(seconds(1))
     await eventually(() => service.deliveries(b)[0]?.status === 'delivered')
@@ -593,7 +594,7 @@ describe('while the database refuses outcomes', () => {
 
 describe('of one webhook', () => {
   /** Replays of all events so far, which wait for their attempts. */
-  const replayAll = async ({ api }: WebhookService, { id }: MadeWebhook, count: number) => {
+  const replayAll = async ({ api }: WebhookService, { id }: CreatedWebhook, count: number) => {
     const answer = await api('POST', `/v1/webhooks/${id}/replay`, { from_seq: 1 })
     expect(at(answer.body, 'data', 'deliveries')).toBe(count)
   }
@@ -601,7 +602,7 @@ describe('of one webhook', () => {
   test('new events and replays take turns, and a test comes before the replays', async () => {
     await using service = await startWebhookService({ settings: { TASSIS_WEBHOOK_CONCURRENCY: '1' } })
     const webhook = await service.addWebhook(['sent', 'bounced'])
-    await tellMany(service, 30)
+    await recordMany(service, 30)
     await service.settled(webhook, 30)
     const gate = Promise.withResolvers<void>()
     service.receiver.answer(async () => {
@@ -624,15 +625,15 @@ describe('of one webhook', () => {
     const webhook = await service.addWebhook(['opened', 'sent'])
     const slow = await service.email()
     for (let i = 0; i < 40; i++) await service.tell(slow, 'opened')
-    await tellMany(service, 10)
+    await recordMany(service, 10)
     await service.settled(webhook, 50)
-    service.receiver.answer((request) => (eventOf(request)['email_id'] === slow.id ? 'hang' : {}))
+    service.receiver.answer((request) => (parseEvent(request)['email_id'] === slow.id ? 'hang' : {}))
     await replayAll(service, webhook, 50)
     const others = await eventually(() => {
-      const told = service.receiver.requests.slice(50).filter((request) => eventOf(request)['email_id'] !== slow.id)
+      const told = service.receiver.requests.slice(50).filter((request) => parseEvent(request)['email_id'] !== slow.id)
       return told.length === 10 ? told : undefined
     })
-    expect(new Set(others.map((request) => eventOf(request)['email_id'])).size).toBe(10)
+    expect(new Set(others.map((request) => parseEvent(request)['email_id'])).size).toBe(10)
     expect(service.receiver.requests).toHaveLength(61)
   })
 
@@ -643,9 +644,9 @@ describe('of one webhook', () => {
     await service.tell(await service.email(), 'bounced')
     service.release()
     await service.settled(webhook, 1)
-    const { url } = await record(service, webhook)
+    const { url } = await getRecord(service, webhook)
     await service.api('PUT', `/v1/webhooks/${webhook.id}`, { url, events: ['sent'], is_active: true })
-    toNextAttempt(service, webhook)
+    advanceToNextAttempt(service, webhook)
     expect(
       await eventually(() => service.deliveries(webhook).filter(({ nextAt }) => nextAt === null)[0]),
     ).toMatchObject({
@@ -661,7 +662,7 @@ describe('of one webhook', () => {
     const webhook = await service.addWebhook(['sent'])
     const seq = await service.tell(await service.email(), 'opened')
     await service.app.commit.barrier()
-    const { url } = await record(service, webhook)
+    const { url } = await getRecord(service, webhook)
     await service.api('PUT', `/v1/webhooks/${webhook.id}`, { url, events: ['sent', 'opened'], is_active: true })
     const answer = await service.api('POST', `/v1/webhooks/${webhook.id}/replay`, { from_seq: seq })
     expect(at(answer.body, 'data', 'deliveries')).toBe(1)
@@ -672,12 +673,12 @@ describe('of one webhook', () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
     service.receiver.answer(({ headers }) => ({ status: headers['x-service-event'] === 'test' ? 200 : 400 }))
-    await tellMany(service, 9)
+    await recordMany(service, 9)
     await service.settled(webhook, 9)
     await service.api('POST', `/v1/webhooks/${webhook.id}/test`)
     await service.settled(webhook, 10)
-    await tellMany(service, 20)
-    await eventually(async () => (await record(service, webhook))['is_active'] === false)
+    await recordMany(service, 20)
+    await eventually(async () => (await getRecord(service, webhook))['is_active'] === false)
     expect(service.receiver.requests.filter(({ headers }) => headers['x-service-event'] === 'sent')).toHaveLength(10)
   })
 
@@ -695,13 +696,13 @@ describe('of one webhook', () => {
        SELECT randomblob(16), (SELECT id FROM webhooks), 'sent', '{}', 0, 1, ?, 0 FROM numbers`,
       [service.clock.now() + minutes(100)],
     )
-    await tellMany(service, 9)
-    await eventually(async () => (await record(service, webhook))['is_active'] === false)
+    await recordMany(service, 9)
+    await eventually(async () => (await getRecord(service, webhook))['is_active'] === false)
     await eventually(() => service.deliveries(webhook).every(({ status }) => status === 'undeliverable'))
-    const { url, events } = await record(service, webhook)
+    const { url, events } = await getRecord(service, webhook)
     await service.api('PUT', `/v1/webhooks/${webhook.id}`, { url, events, is_active: true })
     service.receiver.answer({ status: 500 })
-    await tellMany(service, 1)
+    await recordMany(service, 1)
     const all = await service.settled(webhook, 1511)
     expect(Map.groupBy(all, ({ status }) => status).get('pending')).toMatchObject([{ attempts: 1, statusCode: 500 }])
     expect(all.filter(({ status }) => status === 'undeliverable')).toHaveLength(1510)
@@ -712,7 +713,7 @@ describe('of one webhook', () => {
 test('fifty endpoints that do not answer leave a good one of their account all of its attempts', async () => {
   await using service = await startWebhookService({ settings: { TASSIS_WEBHOOK_CONCURRENCY: '8' } })
   const good = await service.addWebhook()
-  await tellMany(service, 1)
+  await recordMany(service, 1)
   await service.settled(good, 1)
   service.receiver.answer('hang')
   for (let i = 0; i < 50; i++) await service.addWebhook(['opened'], '/slow')
@@ -757,7 +758,7 @@ test('an event that a hundred webhooks want is begun some at a time, so that oth
     const now = service.webhooks?.inFlight ?? 0
     most = Math.max(most, now - before)
     before = now
-    await giveWay()
+    await yieldToEventLoop()
   }
   expect(most).toBeLessThanOrEqual(64)
 })
@@ -779,7 +780,7 @@ test('a long way through what nobody wants is gone by one webhook at a time, so 
     const now = service.webhooks?.inFlight ?? 0
     most = Math.max(most, now - before)
     before = now
-    await giveWay()
+    await yieldToEventLoop()
   }
   expect(most).toBeLessThanOrEqual(5)
 })
@@ -801,7 +802,7 @@ describe('a clock that was ahead and is set back', () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
     service.receiver.answer({ status: 500 })
-    await tellMany(service, 1)
+    await recordMany(service, 1)
     await service.settled(webhook, 1)
     service.app.db.run('UPDATE webhook_deliveries SET next_at = next_at + ?', [minutes(500_000)])
     service.receiver.answer({})
@@ -815,7 +816,7 @@ describe('a change while attempts are under way', () => {
   /** A trusted webhook with ten attempts that are held until `release`, and answered with 503. */
   const startHeld = async (service: WebhookService) => {
     const webhook = await service.addWebhook(['sent'], '/old')
-    await tellMany(service, 1)
+    await recordMany(service, 1)
     await service.settled(webhook, 1)
     const gate = Promise.withResolvers<void>()
     service.receiver.answer(async ({ url }) => {
@@ -823,7 +824,7 @@ describe('a change while attempts are under way', () => {
       await gate.promise
       return { status: 503 }
     })
-    await tellMany(service, 10)
+    await recordMany(service, 10)
     await service.receiver.received(11)
     return { webhook, release: () => gate.resolve() }
   }
@@ -835,38 +836,38 @@ describe('a change while attempts are under way', () => {
     await service.api('PUT', `/v1/webhooks/${webhook.id}`, { url, events: ['sent'], is_active: true })
     release()
     const all = await service.settled(webhook, 11)
-    expect(await record(service, webhook)).toMatchObject({ is_active: true, failure_count: 0, url })
+    expect(await getRecord(service, webhook)).toMatchObject({ is_active: true, failure_count: 0, url })
     expect(all.slice(1).map(({ status, attempts }) => [status, attempts])).toEqual(Array(10).fill(['pending', 1]))
-    toNextAttempt(service, webhook)
+    advanceToNextAttempt(service, webhook)
     await eventually(() => service.receiver.requests.some((request) => request.url === '/new'))
   })
 
   test('off and on: what was under way is no reason to switch it off', async () => {
     await using service = await startWebhookService()
     const { webhook, release } = await startHeld(service)
-    const { url, events } = await record(service, webhook)
+    const { url, events } = await getRecord(service, webhook)
     for (const is_active of [false, true])
       await service.api('PUT', `/v1/webhooks/${webhook.id}`, { url, events, is_active })
     release()
     await service.settled(webhook, 11)
-    expect(await record(service, webhook)).toMatchObject({ is_active: true, failure_count: 0 })
+    expect(await getRecord(service, webhook)).toMatchObject({ is_active: true, failure_count: 0 })
   })
 
   test('off and on: a retry that was ended stays ended', async () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
     service.receiver.answer({ status: 503 })
-    await tellMany(service, 1)
+    await recordMany(service, 1)
     await service.settled(webhook, 1)
     const gate = Promise.withResolvers<void>()
     service.receiver.answer(async () => {
       await gate.promise
       return { status: 503 }
     })
-    toNextAttempt(service, webhook)
+    advanceToNextAttempt(service, webhook)
     await service.receiver.received(2)
     service.clock.advance(1)
-    const { url, events } = await record(service, webhook)
+    const { url, events } = await getRecord(service, webhook)
     for (const is_active of [false, true])
       await service.api('PUT', `/v1/webhooks/${webhook.id}`, { url, events, is_active })
     gate.resolve()
@@ -879,7 +880,7 @@ describe('a change while attempts are under way', () => {
     const email = await service.email()
     await service.tell(email, 'opened')
     await service.app.commit.barrier()
-    const { url } = await record(service, webhook)
+    const { url } = await getRecord(service, webhook)
     await service.api('PUT', `/v1/webhooks/${webhook.id}`, { url, events: ['sent', 'opened'], is_active: true })
     release()
     const all = await service.throughRests(() => {
@@ -903,14 +904,14 @@ describe('a read that fails', () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
     service.receiver.answer({ status: 500 })
-    await tellMany(service, 2)
+    await recordMany(service, 2)
     await service.throughRests(() => service.deliveries(webhook).length === 2)
     service.receiver.answer({})
     await service.tell(await service.email(), 'sent')
     await service.app.commit.barrier()
     await without(service, 'accounts', () => {
       service.release()
-      toNextAttempt(service, webhook)
+      advanceToNextAttempt(service, webhook)
     })
     service.clock.advance(seconds(1))
     const all = await service.throughRests(() => {
@@ -935,12 +936,12 @@ describe('a read that fails', () => {
       { seq, status: 'undeliverable', nextAt: null, statusCode: null, error: 'The event could not be read.' },
       { status: 'delivered' },
     ])
-    expect(await record(service, webhook)).toMatchObject({ failure_count: 0 })
+    expect(await getRecord(service, webhook)).toMatchObject({ failure_count: 0 })
     expect(service.receiver.requests).toHaveLength(1)
   })
 
   test('for a moment, however long, is made again each minute, keeps nothing else back and shows no path', async () => {
-    await using service = await startWebhookService({ tellsWebhooks: false })
+    await using service = await startWebhookService({ sendsWebhooks: false })
     const { app, clock, receiver } = service
     const webhook = await service.addWebhook(['sent'])
     const seq = await service.tell(await service.email(), 'sent')
@@ -986,7 +987,7 @@ describe('a read that fails', () => {
         clock.advance(seconds(1))
         return service.deliveries(webhook).every(({ status }) => status === 'delivered')
       })
-      expect(attemptsOf(receiver.requests)).toEqual([1, 1])
+      expect(listAttempts(receiver.requests)).toEqual([1, 1])
     } finally {
       await webhooks.stop(0)
     }
@@ -999,7 +1000,7 @@ describe('a read that fails', () => {
     service.app.db.run("UPDATE events SET data = '{' WHERE seq = ?", [seq])
     service.release()
     await service.api('DELETE', `/v1/webhooks/${webhook.id}`)
-    await trimWebhookHistory(service.app)
+    await purgeWebhookHistory(service.app)
     await eventually(() => {
       if (service.webhooks?.inFlight !== 0) service.clock.advance(seconds(1))
       return service.webhooks?.inFlight === 0
@@ -1014,7 +1015,7 @@ describe('a read that fails', () => {
     const { id } = service.app.db.query<{ id: number }, []>('SELECT id FROM webhooks').get() ?? { id: 0 }
     await without(service, 'webhooks', () => service.app.webhookChanged.emit({ webhookId: id }))
     service.clock.advance(seconds(1))
-    await tellMany(service, 1)
+    await recordMany(service, 1)
     expect(await service.settled(webhook, 1)).toMatchObject([{ status: 'delivered' }])
   })
 })

@@ -1,10 +1,10 @@
 import { expect, test } from 'bun:test'
-import { listDeliveries, MOST_LISTED } from '#features/webhooks/webhooks/history.ts'
-import { trimWebhookHistory } from '#features/webhooks/webhooks/trim.ts'
+import { listDeliveries, MAX_LISTED } from '#features/webhooks/webhooks/history.ts'
+import { purgeWebhookHistory } from '#features/webhooks/webhooks/trim.ts'
 import { getWebhook } from '#features/webhooks/webhooks/webhooks.ts'
 import { days, hours } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
-import { expectRefusal, NOW, UUID } from '#test/support/email-api.ts'
+import { expectError, NOW, UUID } from '#test/support/email-api.ts'
 import { createWebhookApi, type Json, type WebhookApi } from './fixture.ts'
 
 // Proves: notify-35
@@ -38,7 +38,7 @@ test('a delivery tells its event, its email, its attempts and how the last one e
 })
 
 /** Deliveries of two webhooks, in turn: 12 of each, with every mixture of three events and two statuses. */
-async function mixed(service: WebhookApi): Promise<[string, string]> {
+async function createMixedHistory(service: WebhookApi): Promise<[string, string]> {
   const [one, two] = [(await service.addWebhook()).id, (await service.addWebhook()).id]
   for (let i = 0; i < 12; i++) {
     const event = ['sent', 'opened', 'test'][i % 3] ?? ''
@@ -51,7 +51,7 @@ async function mixed(service: WebhookApi): Promise<[string, string]> {
 test('the history is newest first, in pages, and filtered by status and event', async () => {
   await using service = await createWebhookApi()
   const { api } = service
-  const [id] = await mixed(service)
+  const [id] = await createMixedHistory(service)
   const page = async (query: string) => {
     const { body } = await api('GET', `/v1/webhooks/${id}/deliveries?${query}`)
     return { rows: at(body, 'data') as Json[], pagination: at(body, 'pagination') }
@@ -91,7 +91,7 @@ test('an unknown status or event in the filter is a 422', async () => {
     ['event', 'queued'],
     ['event', 'open'],
   ] as const)
-    expectRefusal(
+    expectError(
       await service.api('GET', `/v1/webhooks/${id}/deliveries?${field}=${value}`),
       422,
       'validation_failed',
@@ -117,12 +117,12 @@ test('of a long history the newest 10,000 deliveries are counted and reached, un
     { status: 'delivered' },
     { event: 'sent', status: 'delivered' },
   ] as const) {
-    const { deliveries, total } = listDeliveries(app.db, webhook, filter, { limit: 25, offset: MOST_LISTED - 10 })
+    const { deliveries, total } = listDeliveries(app.db, webhook, filter, { limit: 25, offset: MAX_LISTED - 10 })
     expect([total, deliveries.map(({ createdAt }) => createdAt)]).toEqual([
       10_000,
       [20, 19, 18, 17, 16, 15, 14, 13, 12, 11],
     ])
-    const past = listDeliveries(app.db, webhook, filter, { limit: 25, offset: MOST_LISTED })
+    const past = listDeliveries(app.db, webhook, filter, { limit: 25, offset: MAX_LISTED })
     expect(past).toEqual({ deliveries: [], total: 10_000 })
   }
 })
@@ -137,12 +137,12 @@ test('finished deliveries leave the history after 30 days, those that wait do no
   clock.advance(hours(1))
   finish(id, { event: 'opened', status: 2 })
   clock.advance(days(30) - hours(1))
-  expect(await trimWebhookHistory(app)).toBe(0)
+  expect(await purgeWebhookHistory(app)).toBe(0)
   clock.advance(1)
-  expect(await trimWebhookHistory(app)).toBe(450)
+  expect(await purgeWebhookHistory(app)).toBe(450)
   expect((await deliveries(id)).map(({ event }) => event)).toEqual(['opened', 'test'])
   clock.advance(hours(1))
-  expect(await trimWebhookHistory(app)).toBe(1)
+  expect(await purgeWebhookHistory(app)).toBe(1)
 })
 
 // Proves: notify-36
@@ -154,7 +154,7 @@ test('a deleted webhook goes with all of its deliveries, and no other', async ()
   finish(kept, { event: 'sent', status: 1 })
   await api('POST', `/v1/webhooks/${gone}/test`)
   await api('DELETE', `/v1/webhooks/${gone}`)
-  expect(await trimWebhookHistory(app)).toBe(0)
+  expect(await purgeWebhookHistory(app)).toBe(0)
   const rows = (table: string) => app.db.query<{ n: number }, []>(`SELECT COUNT(*) AS n FROM ${table}`).get()?.n
   expect([rows('webhooks'), rows('webhook_deliveries')]).toEqual([1, 1])
   expect(await deliveries(kept)).toHaveLength(1)
@@ -168,6 +168,6 @@ test('what still waits for a webhook that is off, because a crash cut its ending
   await api('POST', `/v1/webhooks/${id}/replay`, { from_seq: 1 })
   app.db.run('UPDATE webhooks SET is_active = 0')
   expect(await deliveries(id, '?status=pending')).toHaveLength(1)
-  await trimWebhookHistory(app)
+  await purgeWebhookHistory(app)
   expect(await deliveries(id)).toMatchObject([{ status: 'undeliverable', next_attempt_at: null }])
 })

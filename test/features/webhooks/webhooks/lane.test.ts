@@ -1,6 +1,6 @@
 /** A webhook's way through what waits for it, however much that is. */
 import { expect, test } from 'bun:test'
-import { Lane } from '#features/webhooks/webhooks/lane.ts'
+import { WebhookQueue } from '#features/webhooks/webhooks/lane.ts'
 import { Streak } from '#features/webhooks/webhooks/streak.ts'
 import { findWebhookById } from '#features/webhooks/webhooks/webhooks.ts'
 import { createWebhookApi, type WebhookApi } from './fixture.ts'
@@ -18,16 +18,16 @@ const insertDue = ({ app, clock }: WebhookApi, webhookId: number, count: number)
 test('among 20,000 due deliveries the next is found as quickly as among ten', async () => {
   await using service = await createWebhookApi()
   const { app, clock, rowId } = service
-  const laneOf = async (count: number): Promise<Lane> => {
+  const laneOf = async (count: number): Promise<WebhookQueue> => {
     const id = rowId((await service.addWebhook()).id)
     insertDue(service, id, count)
     const webhook = findWebhookById(app.db, id)
     if (!webhook) throw new Error('there is no webhook')
-    return new Lane(app.db, webhook, 'secret', new Streak(webhook, clock.now(), clock.monotonicMs()))
+    return new WebhookQueue(app.db, webhook, 'secret', new Streak(webhook, clock.now(), clock.monotonicMs()))
   }
   const [few, many] = [await laneOf(10), await laneOf(20_000)]
   /** The quickest of many, which a busy machine does not make slower. */
-  const quickest = (lane: Lane): number => {
+  const quickest = (lane: WebhookQueue): number => {
     const times = Array.from({ length: 30 }, () => {
       const from = performance.now()
       expect(lane.nextStored(clock.now())).toMatchObject({ event: 'sent', seq: 1 })

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { deliverToMailbox, findMailbox } from '#features/receiving/agent-mailboxes/deliver.ts'
-import { payloadOf } from '#features/webhooks/webhooks/payload.ts'
+import { buildPayload } from '#features/webhooks/webhooks/payload.ts'
 import {
   AUTHENTICATION,
   INBOUND,
@@ -64,5 +64,5 @@ test('a message in a mailbox is told to subscribed webhooks in its own shape, an
   expect(receiver.requests.map(({ text }) => text)).toEqual([request?.text ?? '', request?.text ?? ''])
 
   expect((await api('DELETE', `/v1/agent-mailboxes/${mailboxId}`)).status).toBe(204)
-  expect(payloadOf(app, actor.accountId, 1)).toBeUndefined()
+  expect(buildPayload(app, actor.accountId, 1)).toBeUndefined()
 })

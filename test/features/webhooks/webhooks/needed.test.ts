@@ -1,12 +1,12 @@
 /** Which events are kept, because a webhook is still to be told of them. */
 import { expect, test } from 'bun:test'
-import { firstNeededSeq } from '#features/webhooks/webhooks/needed.ts'
+import { findFirstNeededSeq } from '#features/webhooks/webhooks/needed.ts'
 import { createWebhookApi } from './fixture.ts'
 
 test('the first event that is needed is that after the cursor of an active webhook, or that of a retry; whoever is off needs none', async () => {
   await using service = await createWebhookApi()
   const { app, actor, addWebhook, tell, rowId, put } = service
-  const needed = () => firstNeededSeq(app.db, actor.accountId)
+  const needed = () => findFirstNeededSeq(app.db, actor.accountId)
   expect(needed()).toBeUndefined()
   const seqs = await tell(['sent', 'bounced', 'sent', 'sent'])
   const [behind, up] = [await addWebhook(), await addWebhook()]

@@ -1,12 +1,12 @@
 /** Who is mailed when failures have switched a webhook off. */
 import { describe, expect, test } from 'bun:test'
 import type { App } from '#features/core/app/app.ts'
-import { createOffNotices } from '#features/webhooks/webhooks/off-notices.ts'
+import { createDeactivationNotifier } from '#features/webhooks/webhooks/off-notices.ts'
 import { rotateSecret } from '#features/webhooks/webhooks/secret.ts'
 import { newUuid } from '#platform/ids.ts'
 import { days } from '#platform/units.ts'
 import { eventually } from '#test/support/app.ts'
-import { HOOK_HOST, type MadeWebhook, startWebhookService, type WebhookService } from '#test/support/webhooks.ts'
+import { type CreatedWebhook, HOOK_HOST, startWebhookService, type WebhookService } from '#test/support/webhooks.ts'
 
 interface Notice {
   to: string
@@ -24,7 +24,7 @@ const notices = ({ db, content }: App): Notice[] =>
     .map(({ to, subject, ref }) => ({ to, subject, text: new TextDecoder().decode(content.get(ref)) }))
 
 /** Ten events that the receiver answers with 404. */
-async function failTenTimes(service: WebhookService, webhook: MadeWebhook): Promise<void> {
+async function failTenTimes(service: WebhookService, webhook: CreatedWebhook): Promise<void> {
   service.receiver.answer({ status: 404 })
   for (let i = 0; i < 10; i++) await service.tell(await service.email(), 'sent')
   service.release()
@@ -32,7 +32,7 @@ async function failTenTimes(service: WebhookService, webhook: MadeWebhook): Prom
   await service.settled(webhook, 10)
 }
 
-const switchOn = (service: WebhookService, { id }: MadeWebhook) =>
+const reactivate = (service: WebhookService, { id }: CreatedWebhook) =>
   service.api('PUT', `/v1/webhooks/${id}`, {
     url: service.receiver.url(HOOK_HOST, '/again?token=1'),
     events: ['sent'],
@@ -40,10 +40,10 @@ const switchOn = (service: WebhookService, { id }: MadeWebhook) =>
   })
 
 /** Looks once, as after a start of the service. */
-const look = ({ app }: WebhookService) => createOffNotices(app)(new AbortController().signal)
+const sendDueNotices = ({ app }: WebhookService) => createDeactivationNotifier(app)(new AbortController().signal)
 
 /** Webhooks of accounts of their own, as failures leave them, by row. */
-function switchedOff({ app: { db }, clock }: WebhookService, accounts: number, webhooksOfEach: number): void {
+function insertDeactivated({ app: { db }, clock }: WebhookService, accounts: number, webhooksOfEach: number): void {
   const now = clock.now()
   const account = db.query<{ id: number }, [Uint8Array, string, number]>(
     "INSERT INTO accounts (uuid, name, email, plan, created_at, updated_at) VALUES (?1, 'One', ?2, 'free', ?3, ?3) RETURNING id",
@@ -63,7 +63,7 @@ describe('a webhook that failures switched off', () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
     await failTenTimes(service, webhook)
-    await look(service)
+    await sendDueNotices(service)
     const [notice, ...others] = notices(service.app)
     expect(others).toEqual([])
     expect({ to: notice?.to, subject: notice?.subject }).toEqual({
@@ -82,17 +82,17 @@ describe('a webhook that failures switched off', () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
     await failTenTimes(service, webhook)
-    await look(service)
-    await look(service)
-    await switchOn(service, webhook)
-    await look(service)
+    await sendDueNotices(service)
+    await sendDueNotices(service)
+    await reactivate(service, webhook)
+    await sendDueNotices(service)
     await failTenTimes(service, webhook)
-    await look(service)
+    await sendDueNotices(service)
     expect(notices(service.app)).toHaveLength(1)
     service.clock.advance(days(1))
-    await switchOn(service, webhook)
+    await reactivate(service, webhook)
     await failTenTimes(service, webhook)
-    await look(service)
+    await sendDueNotices(service)
     expect(notices(service.app)).toHaveLength(2)
   })
 
@@ -102,26 +102,26 @@ describe('a webhook that failures switched off', () => {
     await failTenTimes(service, old)
     service.clock.advance(days(2))
     await service.api('DELETE', `/v1/webhooks/${deleted.id}`)
-    await switchOn(service, off)
+    await reactivate(service, off)
     await service.api('PUT', `/v1/webhooks/${off.id}`, {
       url: service.receiver.url(HOOK_HOST),
       events: ['sent'],
       is_active: false,
     })
-    await look(service)
+    await sendDueNotices(service)
     expect(notices(service.app)).toEqual([])
   })
 
   test('is told of the first three of an account alone: they lead to the same dead server', async () => {
     await using service = await startWebhookService()
-    const all: MadeWebhook[] = []
+    const all: CreatedWebhook[] = []
     for (let i = 0; i < 5; i++) all.push(await service.addWebhook(['sent'], `/hook/${i}`))
     service.receiver.answer({ status: 404 })
     for (let i = 0; i < 10; i++) await service.tell(await service.email(), 'sent')
     service.release()
     const offCount = () => service.app.db.query('SELECT 1 FROM webhooks WHERE off_by_failures = 1').all().length
     await eventually(() => offCount() === all.length && service.webhooks?.inFlight === 0)
-    await look(service)
+    await sendDueNotices(service)
     expect(notices(service.app)).toHaveLength(3)
   })
 
@@ -131,14 +131,14 @@ describe('a webhook that failures switched off', () => {
     await failTenTimes(service, webhook)
     service.clock.advance(days(1))
     await rotateSecret(service.app, service.actor, webhook.id)
-    await look(service)
-    await look(service)
+    await sendDueNotices(service)
+    await sendDueNotices(service)
     expect(notices(service.app).map(({ text }) => text.split(', because')[0])).toEqual([
       `The webhook ${webhook.id} of the account Test was switched off on 2026-03-15 at 12:30 UTC`,
     ])
     service.clock.advance(days(1))
     await rotateSecret(service.app, service.actor, webhook.id)
-    await look(service)
+    await sendDueNotices(service)
     expect(notices(service.app)).toHaveLength(1)
   })
 
@@ -153,22 +153,22 @@ describe('a webhook that failures switched off', () => {
     service.receiver.answer({ status: 418 })
     await service.api('POST', `/v1/webhooks/${webhook.id}/test`)
     await service.settled(webhook, 11)
-    await look(service)
+    await sendDueNotices(service)
     expect(notices(service.app)[0]?.text.split('\n\n')[2]).toBe('The last failure: The answer was 503.')
   })
 
   test('is told of however many others are off', async () => {
     await using service = await startWebhookService()
-    switchedOff(service, 101, 2)
-    await look(service)
+    insertDeactivated(service, 101, 2)
+    await sendDueNotices(service)
     expect(notices(service.app)).toHaveLength(202)
   })
 
   test('costs an account ten mails a day at most, however many it makes and lets fail', async () => {
     await using service = await startWebhookService()
     const { app } = service
-    const lookOn = createOffNotices(app)
-    switchedOff(service, 1, 12)
+    const lookOn = createDeactivationNotifier(app)
+    insertDeactivated(service, 1, 12)
     const told: number[] = []
     for (let i = 0; i < 5; i++) {
       await lookOn(new AbortController().signal)
@@ -177,7 +177,7 @@ describe('a webhook that failures switched off', () => {
         `UPDATE webhooks SET deleted_at = 1 WHERE id IN (SELECT id FROM webhooks WHERE deleted_at IS NULL ORDER BY id LIMIT 3)`,
       )
       // Another account.
-      if (i === 3) switchedOff(service, 1, 1)
+      if (i === 3) insertDeactivated(service, 1, 1)
     }
     expect(told).toEqual([3, 6, 9, 10, 11])
   })

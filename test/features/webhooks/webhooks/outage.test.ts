@@ -7,30 +7,30 @@ import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { startDnsServer, type Zone } from '#test/support/dns-server.ts'
 import { startHttpsReceiver } from '#test/support/https-receiver.ts'
-import { HOOK_HOST, type MadeWebhook, startWebhookService, type WebhookService } from '#test/support/webhooks.ts'
+import { type CreatedWebhook, HOOK_HOST, startWebhookService, type WebhookService } from '#test/support/webhooks.ts'
 
 // Hundreds of attempts over TLS take long on a busy machine.
 setDefaultTimeout(120_000)
 
-const record = async ({ api }: WebhookService, { id }: MadeWebhook) =>
+const getRecord = async ({ api }: WebhookService, { id }: CreatedWebhook) =>
   at((await api('GET', `/v1/webhooks/${id}`)).body, 'data') as Record<string, unknown>
 
 /** Records events of new emails, each of its own recipient, and lets their first two seconds pass. */
-async function tellMany(service: WebhookService, count: number): Promise<void> {
+async function recordMany(service: WebhookService, count: number): Promise<void> {
   await Promise.all(Array.from({ length: count }, async () => service.tell(await service.email(), 'sent')))
   service.release()
 }
 
-const failures = ({ app }: WebhookService): number[] =>
+const countFailures = ({ app }: WebhookService): number[] =>
   app.db
     .query<{ failures: number }, []>('SELECT failure_count AS failures FROM webhooks ORDER BY id')
     .all()
     .map((row) => row.failures)
 
 /** A webhook that has taken an event, so that it has all of its attempts. */
-async function addTrusted(service: WebhookService): Promise<MadeWebhook> {
+async function addTrusted(service: WebhookService): Promise<CreatedWebhook> {
   const webhook = await service.addWebhook(['sent'])
-  await tellMany(service, 1)
+  await recordMany(service, 1)
   await service.settled(webhook, 1)
   return webhook
 }
@@ -50,11 +50,11 @@ describe('an outage', () => {
         await gate.promise
         return answer
       })
-      await tellMany(service, 50)
+      await recordMany(service, 50)
       await service.receiver.received(51)
       gate.resolve()
       await service.settled(webhook, 51)
-      expect(await record(service, webhook)).toMatchObject({ is_active: true, failure_count: 1 })
+      expect(await getRecord(service, webhook)).toMatchObject({ is_active: true, failure_count: 1 })
     })
   }
 
@@ -64,12 +64,12 @@ describe('an outage', () => {
     const webhook = await addTrusted(service)
     service.receiver.answer({ status: 502 })
     const from = service.clock.now()
-    await tellMany(service, 200)
+    await recordMany(service, 200)
     while (service.clock.now() - from < seconds(2) + 1500) {
       await eventually(() => service.webhooks?.inFlight === 0)
       service.clock.advance(100)
     }
-    const during = await record(service, webhook)
+    const during = await getRecord(service, webhook)
     expect(during['is_active']).toBe(true)
     expect(during['failure_count']).toBeLessThanOrEqual(2)
     const before = service.clock.now()
@@ -87,7 +87,7 @@ describe('an outage', () => {
     const states = all.map(({ status }) => status)
     expect(states).not.toContain('undeliverable')
     expect(states.filter((status) => status === 'pending').length).toBeLessThan(20)
-    expect(await record(service, webhook)).toMatchObject({ is_active: true, failure_count: 0 })
+    expect(await getRecord(service, webhook)).toMatchObject({ is_active: true, failure_count: 0 })
     await service.throughRests(
       () => service.deliveries(webhook).every(({ status }) => status === 'delivered'),
       seconds(10),
@@ -105,7 +105,7 @@ describe('an outage', () => {
     })
     for (let i = 0; i < 12; i++) await service.tell(await service.email(), 'sent')
     service.release()
-    await service.throughRests(async () => (await record(service, webhook))['is_active'] === false)
+    await service.throughRests(async () => (await getRecord(service, webhook))['is_active'] === false)
     const rests = times.slice(1).map((time, i) => Math.floor((time - (times[i] ?? 0)) / 1000))
     expect(rests).toEqual([1, 2, 4, 8, 16, 32, 60, 60, 60])
     expect(service.receiver.requests).toHaveLength(10)
@@ -116,8 +116,8 @@ describe('an outage', () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
     service.receiver.answer({ status: 503 })
-    await tellMany(service, 20)
-    await service.throughRests(() => failures(service)[0] === 4)
+    await recordMany(service, 20)
+    await service.throughRests(() => countFailures(service)[0] === 4)
     await service.webhooks?.stop(0)
     for (let restarts = 0; restarts < 10; restarts++) {
       const again = new WebhookDispatcher(service.app)
@@ -126,7 +126,7 @@ describe('an outage', () => {
       service.clock.advance(500)
       await again.stop(0)
     }
-    expect({ failures: failures(service), requests: service.receiver.requests.length }).toEqual({
+    expect({ failures: countFailures(service), requests: service.receiver.requests.length }).toEqual({
       failures: [4],
       requests: 4,
     })
@@ -136,7 +136,7 @@ describe('an outage', () => {
       service.receiver.answer({})
       service.clock.advance(seconds(8))
       await eventually(() => service.deliveries(webhook).length === 20)
-      expect(failures(service)).toEqual([0])
+      expect(countFailures(service)).toEqual([0])
     } finally {
       await again.stop(0)
     }
@@ -146,7 +146,7 @@ describe('an outage', () => {
     await using service = await startWebhookService()
     const webhook = await service.addWebhook(['sent'])
     service.receiver.answer({ status: 503 })
-    await tellMany(service, 3)
+    await recordMany(service, 3)
     await service.settled(webhook, 1)
     await service.api('POST', `/v1/webhooks/${webhook.id}/test`)
     await service.receiver.received(2)
@@ -166,12 +166,12 @@ test('attempts that get no answer are no failures when successes began after the
     lost.add(number)
     return 'hang'
   })
-  await tellMany(service, 300)
+  await recordMany(service, 300)
   await eventually(() => service.deliveries(webhook).length === 301 - lost.size && service.webhooks?.inFlight === 15)
   service.clock.advance(seconds(10))
   const all = await service.settled(webhook, 301)
   expect(all.filter(({ status }) => status === 'pending')).toHaveLength(15)
-  expect(await record(service, webhook)).toMatchObject({ is_active: true, failure_count: 0 })
+  expect(await getRecord(service, webhook)).toMatchObject({ is_active: true, failure_count: 0 })
 })
 
 test('an endpoint that fails every other time is neither switched off nor faster than its rests', async () => {
@@ -179,9 +179,9 @@ test('an endpoint that fails every other time is neither switched off nor faster
   const webhook = await service.addWebhook(['sent'])
   service.receiver.answer(() => ({ status: service.receiver.requests.length % 2 === 0 ? 500 : 200 }))
   const from = service.clock.now()
-  await tellMany(service, 40)
+  await recordMany(service, 40)
   await service.throughRests(() => service.deliveries(webhook).length === 40)
-  expect(await record(service, webhook)).toMatchObject({ is_active: true, failure_count: 1 })
+  expect(await getRecord(service, webhook)).toMatchObject({ is_active: true, failure_count: 1 })
   expect(service.clock.now() - from).toBeGreaterThanOrEqual(seconds(19))
 })
 
@@ -190,9 +190,9 @@ test('ten refusals one after the other switch a webhook off at once', async () =
   await using service = await startWebhookService()
   const webhook = await service.addWebhook(['sent'])
   service.receiver.answer({ status: 301, headers: { location: 'https://hooks.test/' } })
-  await tellMany(service, 15)
+  await recordMany(service, 15)
   const from = service.clock.now()
-  await eventually(async () => (await record(service, webhook))['is_active'] === false)
+  await eventually(async () => (await getRecord(service, webhook))['is_active'] === false)
   expect({ requests: service.receiver.requests.length, ms: service.clock.now() - from }).toEqual({
     requests: 10,
     ms: 0,
@@ -204,7 +204,7 @@ test('an answer of 429 is final for its event, and rests the webhook', async () 
   await using service = await startWebhookService()
   const webhook = await service.addWebhook(['sent'])
   service.receiver.answer({ status: 429 })
-  await tellMany(service, 5)
+  await recordMany(service, 5)
   expect(await service.settled(webhook, 1)).toMatchObject([{ status: 'undeliverable', statusCode: 429 }])
   await service.app.commit.barrier()
   expect(service.receiver.requests).toHaveLength(1)
@@ -233,7 +233,7 @@ describe('trouble of the service itself', () => {
     const answering = { ...zone }
     Object.assign(zone, silence)
     service.clock.advance(seconds(5))
-    await tellMany(service, 3)
+    await recordMany(service, 3)
     const from = service.clock.now()
     const asked = dns.queries.length
     await eventually(() => {
@@ -241,7 +241,7 @@ describe('trouble of the service itself', () => {
       return service.clock.now() - from > minutes(1)
     })
     expect(dns.queries.length).toBeGreaterThan(asked + 12)
-    expect(failures(service)).toEqual(Array(12).fill(0))
+    expect(countFailures(service)).toEqual(Array(12).fill(0))
     expect(service.app.db.query('SELECT id FROM webhook_deliveries').all()).toEqual([])
     expect(lines.filter((line) => line.includes('webhooks wait'))).toHaveLength(1)
     // The look-ups that are under way end by the clock; what is sent then has all the time that it needs.
@@ -266,9 +266,9 @@ describe('trouble of the service itself', () => {
     const webhook = await service.addWebhook(['sent'])
     zone[HOOK_HOST] = 'SERVFAIL'
     service.clock.advance(seconds(5))
-    await tellMany(service, 1)
+    await recordMany(service, 1)
     await service.settled(webhook, 1)
-    expect(await record(service, webhook)).toMatchObject({
+    expect(await getRecord(service, webhook)).toMatchObject({
       failure_count: 1,
       last_failure_reason: `The DNS servers could not look up the addresses of ${HOOK_HOST} (SERVFAIL).`,
     })
@@ -285,35 +285,35 @@ describe('trouble of the service itself', () => {
     for (const host of HOSTS) await service.api('POST', '/v1/webhooks', { url: receiver.url(host), events: ['sent'] })
     const rows = () => service.app.db.query('SELECT id FROM webhook_deliveries').all().length
     const isIdle = () => service.webhooks?.inFlight === 0
-    await tellMany(service, 1)
+    await recordMany(service, 1)
     await eventually(() => rows() === 4 && isIdle())
     // One alone, many times: the others respond in between.
     receiver.answer(({ headers }) => (headers['host']?.startsWith('a.test') ? 'reset' : {}))
     for (let count = 1; count <= 3; count++) {
-      await tellMany(service, 1)
-      await service.throughRests(() => failures(service)[0] === count)
+      await recordMany(service, 1)
+      await service.throughRests(() => countFailures(service)[0] === count)
     }
     await service.throughRests(() => rows() === 16)
-    expect(failures(service)).toEqual([3, 0, 0, 0])
+    expect(countFailures(service)).toEqual([3, 0, 0, 0])
     // Now all.
     receiver.answer('reset')
     const asked = receiver.requests.length
-    await tellMany(service, 5)
+    await recordMany(service, 5)
     // Each that does not rest, before one that was quick is asked again.
     await eventually(() => new Set(receiver.requests.slice(asked).map(({ headers }) => headers['host'])).size >= 3)
     const from = service.clock.now()
     await service.throughRests(() => service.clock.now() - from > minutes(10), seconds(5))
     // Two failed before it could be known: whichever were the first.
-    const counted = failures(service).reduce((sum, count) => sum + count, 0) - 3
+    const counted = countFailures(service).reduce((sum, count) => sum + count, 0) - 3
     expect(counted).toBeLessThanOrEqual(2)
     receiver.answer({})
     await service.throughRests(() => rows() === 36)
-    expect(failures(service)).toEqual([0, 0, 0, 0])
+    expect(countFailures(service)).toEqual([0, 0, 0, 0])
     // Those that have taken nothing for a day are dead by themselves.
     receiver.answer('reset')
     const tookAt = service.clock.now()
     await service.throughRests(() => service.clock.now() - tookAt > hours(25), hours(1))
-    await tellMany(service, 30)
+    await recordMany(service, 30)
     await service.throughRests(
       () => service.app.db.query('SELECT id FROM webhooks WHERE off_by_failures = 1').all().length === 4,
       seconds(5),

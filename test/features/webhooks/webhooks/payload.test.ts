@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { EVENT_TYPES, type EventData, type EventType } from '#features/core/events/record.ts'
-import { payloadOf } from '#features/webhooks/webhooks/payload.ts'
+import { buildPayload } from '#features/webhooks/webhooks/payload.ts'
 import { minutes } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { NOW, UNVERIFIED, UUID, VERIFIED } from '#test/support/email-api.ts'
@@ -92,7 +92,7 @@ test.each(CASES.map(([type, data, fields]) => [type, { data, fields }] as const)
       ...(recipientIds[1] !== undefined && { recipientId: recipientIds[1] }),
       ...(data && { data }),
     })
-    const told = payloadOf(app, actor.accountId, seq)
+    const told = buildPayload(app, actor.accountId, seq)
     expect(told).toEqual({
       event: type,
       body: {
@@ -114,10 +114,10 @@ test.each(CASES.map(([type, data, fields]) => [type, { data, fields }] as const)
   },
 )
 
-const OF_DOMAIN: readonly EventType[] = ['domain.records_lost', 'domain.records_restored', 'domain.unverified']
+const DOMAIN_EVENTS: readonly EventType[] = ['domain.records_lost', 'domain.records_restored', 'domain.unverified']
 
 // Proves: domain-23
-test.each(OF_DOMAIN)('the payload of %s names the domain and its records', async (type) => {
+test.each(DOMAIN_EVENTS)('the payload of %s names the domain and its records', async (type) => {
   await using service = await createWebhookApi()
   const { app, actor, tell } = service
   const data = {
@@ -127,7 +127,7 @@ test.each(OF_DOMAIN)('the payload of %s names the domain and its records', async
     ...(type !== 'domain.records_restored' && { sends_until: AT }),
   }
   const [seq = 0] = await tell([type], { data })
-  const told = payloadOf(app, actor.accountId, seq)
+  const told = buildPayload(app, actor.accountId, seq)
   expect(told?.event).toBe(type)
   expect(told?.body).toEqual({
     event: type,
@@ -148,7 +148,7 @@ test('payloads, the feed and the detail say sandbox: true of captured mail, and 
     const seqs = await Promise.all(
       [live, captured].map(({ id }) => tell([type], { emailId: rowsOf(id).emailId, ...(data && { data }) })),
     )
-    expect(seqs.map(([seq = 0]) => payloadOf(app, actor.accountId, seq)?.body['sandbox'])).toEqual([undefined, true])
+    expect(seqs.map(([seq = 0]) => buildPayload(app, actor.accountId, seq)?.body['sandbox'])).toEqual([undefined, true])
   }
   const { body } = await api('GET', '/v1/events?limit=1000')
   const feed = at(body, 'data') as Json[]
@@ -167,10 +167,10 @@ test('the payload of an event is the same bytes at every attempt', async () => {
   const { emailId } = rowsOf((await accepted(EMAIL)).id)
   for (const [type, data] of CASES) {
     const [seq = 0] = await tell([type], { emailId, ...(data && { data }) })
-    const first = JSON.stringify(payloadOf(app, actor.accountId, seq)?.body)
+    const first = JSON.stringify(buildPayload(app, actor.accountId, seq)?.body)
     clock.advance(minutes(15))
     app.db.run('UPDATE emails SET status = 3, updated_at = updated_at + 1, delivered_at = 1 WHERE id = ?', [emailId])
-    expect(JSON.stringify(payloadOf(app, actor.accountId, seq)?.body)).toBe(first)
+    expect(JSON.stringify(buildPayload(app, actor.accountId, seq)?.body)).toBe(first)
   }
 })
 
@@ -188,15 +188,15 @@ test('webhooks are told of no other event of an email, nor of one that is gone o
     'mailbox.message.received',
     'account.auto_paused',
     'insights.generated',
-    ...OF_DOMAIN,
+    ...DOMAIN_EVENTS,
   ])
   // A pause is of nothing but its account, and what becomes of a domain of nothing but that.
-  const silent = others.filter((type) => type !== 'account.auto_paused' && !OF_DOMAIN.includes(type))
-  for (const seq of await tell(silent, { emailId })) expect(payloadOf(app, actor.accountId, seq)).toBeUndefined()
+  const silent = others.filter((type) => type !== 'account.auto_paused' && !DOMAIN_EVENTS.includes(type))
+  for (const seq of await tell(silent, { emailId })) expect(buildPayload(app, actor.accountId, seq)).toBeUndefined()
   const [seq = 0] = await tell(['sent'], { emailId })
-  expect(payloadOf(app, actor.accountId, seq)?.event).toBe('sent')
-  expect(payloadOf(app, actor.accountId, seq + 1)).toBeUndefined()
-  expect(payloadOf(app, (await newAccount()).accountId, seq)).toBeUndefined()
+  expect(buildPayload(app, actor.accountId, seq)?.event).toBe('sent')
+  expect(buildPayload(app, actor.accountId, seq + 1)).toBeUndefined()
+  expect(buildPayload(app, (await newAccount()).accountId, seq)).toBeUndefined()
   const [ofNone = 0] = await tell(['sent'], { emailId: 987_654 })
-  expect(payloadOf(app, actor.accountId, ofNone)).toBeUndefined()
+  expect(buildPayload(app, actor.accountId, ofNone)).toBeUndefined()
 })

@@ -1,19 +1,19 @@
 import { describe, expect, test } from 'bun:test'
-import { eventCode } from '#features/core/events/record.ts'
-import { MOST_REPLAYED } from '#features/webhooks/webhooks/replay.ts'
+import { toEventCode } from '#features/core/events/record.ts'
+import { MAX_REPLAYED } from '#features/webhooks/webhooks/replay.ts'
 import { minutes } from '#platform/units.ts'
-import { type ApiAnswer, at } from '#test/support/api.ts'
-import { expectRefusal, NOW } from '#test/support/email-api.ts'
+import { type ApiResponse, at } from '#test/support/api.ts'
+import { expectError, NOW } from '#test/support/email-api.ts'
 import { startWebhookService } from '#test/support/webhooks.ts'
 import { createWebhookApi, type Json, type WebhookApi } from './fixture.ts'
 
-const replayed = (answer: ApiAnswer): unknown => {
+const readReplayed = (answer: ApiResponse): unknown => {
   expect(answer.status).toBe(202)
   return at(answer.body, 'data')
 }
 
 /** Event and position of what waits for a webhook, in order. */
-const pending = async ({ deliveries }: WebhookApi, id: string): Promise<unknown[]> =>
+const listPending = async ({ deliveries }: WebhookApi, id: string): Promise<unknown[]> =>
   (await deliveries(id, '?status=pending&per_page=100')).map(({ event, seq }) => [event, seq]).reverse()
 
 /** Moves the cursor as the dispatcher does once everything so far is told. */
@@ -23,7 +23,7 @@ const catchUp = ({ app }: WebhookApi): void =>
   )
 
 /** An account's events, the position by name: sent 2, opened 3, bounced 5, sent 6; 1 and 4 are of types that webhooks are not told of. */
-async function someEvents(service: WebhookApi): Promise<void> {
+async function recordSomeEvents(service: WebhookApi): Promise<void> {
   const { accepted, rowsOf, tell, clock } = service
   const { emailId } = rowsOf((await accepted()).id)
   clock.advance(minutes(10))
@@ -40,10 +40,10 @@ describe('a range', () => {
     await using service = await createWebhookApi()
     const { api, addWebhook, audited, clock, deliveries } = service
     const { id } = await addWebhook()
-    await someEvents(service)
+    await recordSomeEvents(service)
     const answer = await api('POST', `/v1/webhooks/${id}/replay`, { from_seq: 1 })
-    expect(replayed(answer)).toEqual({ deliveries: 3, from_seq: 2, to_seq: 6 })
-    expect(await pending(service, id)).toEqual([
+    expect(readReplayed(answer)).toEqual({ deliveries: 3, from_seq: 2, to_seq: 6 })
+    expect(await listPending(service, id)).toEqual([
       ['sent', 2],
       ['bounced', 5],
       ['sent', 6],
@@ -75,13 +75,13 @@ describe('a range', () => {
   test.each(RANGES)('of %j is %j', async (range, positions) => {
     await using service = await createWebhookApi()
     const { id } = await service.addWebhook()
-    await someEvents(service)
-    expect(replayed(await service.api('POST', `/v1/webhooks/${id}/replay`, range))).toEqual({
+    await recordSomeEvents(service)
+    expect(readReplayed(await service.api('POST', `/v1/webhooks/${id}/replay`, range))).toEqual({
       deliveries: positions.length,
       from_seq: positions[0] ?? null,
       to_seq: positions.at(-1) ?? null,
     })
-    expect((await pending(service, id)).map((row) => at(row, 1))).toEqual(positions)
+    expect((await listPending(service, id)).map((row) => at(row, 1))).toEqual(positions)
   })
 
   const WRONG_RANGES: [range: Json, field: string][] = [
@@ -104,18 +104,18 @@ describe('a range', () => {
   test.each(WRONG_RANGES)('of %j is a 422 on %s that queues nothing', async (range, field) => {
     await using service = await createWebhookApi()
     const { id } = await service.addWebhook()
-    await someEvents(service)
+    await recordSomeEvents(service)
     const refused = await service.api('POST', `/v1/webhooks/${id}/replay`, range)
     expect([refused.status, at(refused.body, 'details', 0, 'field')]).toEqual([422, field])
-    expect(await pending(service, id)).toEqual([])
+    expect(await listPending(service, id)).toEqual([])
   })
 
   test('of an event that there is not is a 422 unknown_event, of one that the webhook does not subscribe to another', async () => {
     await using service = await createWebhookApi()
     const { id } = await service.addWebhook()
     const replay = (name: string) => service.api('POST', `/v1/webhooks/${id}/replay`, { from_seq: 1, events: [name] })
-    expectRefusal(await replay('open'), 422, 'unknown_event', 'events')
-    expectRefusal(await replay('opened'), 422, 'validation_failed', 'events')
+    expectError(await replay('open'), 422, 'unknown_event', 'events')
+    expectError(await replay('opened'), 422, 'validation_failed', 'events')
   })
 
   test('leaves out what is still to be told for the first time', async () => {
@@ -128,7 +128,7 @@ describe('a range', () => {
     // Told already, though one before it is still under way.
     finish(id, { event: 'sent', status: 1, seq: ahead })
     await api('POST', `/v1/webhooks/${id}/replay`, { from_seq: 1 })
-    expect(await pending(service, id)).toEqual([
+    expect(await listPending(service, id)).toEqual([
       ['sent', told],
       ['sent', ahead],
     ])
@@ -144,22 +144,22 @@ describe('a range', () => {
       `INSERT INTO events (account_id, seq, type, at)
        WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 20010)
        SELECT ?, n, iif(n % 2 = 0, ?, ?), ? FROM numbers`,
-      [actor.accountId, eventCode('sent'), eventCode('queued'), NOW],
+      [actor.accountId, toEventCode('sent'), toEventCode('queued'), NOW],
     )
     app.db.run('INSERT INTO event_sequences (account_id, last_seq) VALUES (?, 20010)', [actor.accountId])
     catchUp(service)
     const refused = await api('POST', `/v1/webhooks/${id}/replay`, { from_seq: 1 })
-    expectRefusal(refused, 422, 'replay_too_large', 'to_seq')
+    expectError(refused, 422, 'replay_too_large', 'to_seq')
     expect(at(refused.body, 'message')).toContain('to_seq 20000')
-    expect(await pending(service, id)).toEqual([])
+    expect(await listPending(service, id)).toEqual([])
     const queued = await api('POST', `/v1/webhooks/${id}/replay`, { from_seq: 1, to_seq: 20_000 })
-    expect(replayed(queued)).toEqual({ deliveries: MOST_REPLAYED, from_seq: 2, to_seq: 20_000 })
+    expect(readReplayed(queued)).toEqual({ deliveries: MAX_REPLAYED, from_seq: 2, to_seq: 20_000 })
     const rows = app.db
       .query<{ n: number; seqs: number }, [number]>(
         'SELECT COUNT(*) AS n, COUNT(DISTINCT seq) AS seqs FROM webhook_deliveries WHERE webhook_id = ? AND next_at IS NOT NULL',
       )
       .get(rowId(id))
-    expect(rows).toEqual({ n: MOST_REPLAYED, seqs: MOST_REPLAYED })
+    expect(rows).toEqual({ n: MAX_REPLAYED, seqs: MAX_REPLAYED })
     // What waits has a bound too.
     app.db.run(
       `INSERT INTO webhook_deliveries (uuid, webhook_id, event, status, attempts, next_at, created_at)
@@ -168,7 +168,7 @@ describe('a range', () => {
       [rowId(id)],
     )
     const full = await api('POST', `/v1/webhooks/${id}/replay`, { from_seq: 2, to_seq: 2 })
-    expectRefusal(full, 409, 'too_many_pending')
+    expectError(full, 409, 'too_many_pending')
   })
 
   test('of more than a million events is a 422 that gives one that is not', async () => {
@@ -177,7 +177,7 @@ describe('a range', () => {
     const { id } = await addWebhook()
     app.db.run('INSERT INTO event_sequences (account_id, last_seq) VALUES (?, 5000000)', [actor.accountId])
     const refused = await api('POST', `/v1/webhooks/${id}/replay`, { from_seq: 11, to_seq: 1_000_011 })
-    expectRefusal(refused, 422, 'replay_too_large', 'to_seq')
+    expectError(refused, 422, 'replay_too_large', 'to_seq')
     expect(at(refused.body, 'message')).toContain('from_seq 11 and to_seq 1000010')
     expect((await api('POST', `/v1/webhooks/${id}/replay`, { from_seq: 11, to_seq: 1_000_010 })).status).toBe(202)
   })
@@ -189,12 +189,12 @@ describe('a delivery', () => {
     await using service = await createWebhookApi()
     const { api, addWebhook, finish, deliveries, audited, clock } = service
     const { id } = await addWebhook()
-    await someEvents(service)
+    await recordSomeEvents(service)
     finish(id, { event: 'bounced', status: 2, seq: 5 })
     const [failed] = await deliveries(id)
     const answer = await api('POST', `/v1/webhooks/${id}/deliveries/${failed?.['id']}/replay`)
     const now = new Date(clock.now()).toISOString()
-    expect(replayed(answer)).toEqual({
+    expect(readReplayed(answer)).toEqual({
       ...failed,
       id: expect.not.stringMatching(String(failed?.['id'])),
       status: 'pending',
@@ -207,7 +207,7 @@ describe('a delivery', () => {
       error: null,
       created_at: now,
     })
-    expect(await deliveries(id)).toEqual([replayed(answer) as Json, failed ?? {}])
+    expect(await deliveries(id)).toEqual([readReplayed(answer) as Json, failed ?? {}])
     expect(await audited(1)).toEqual([['webhook_delivery.replayed', failed?.['id']]])
   })
 
@@ -217,7 +217,7 @@ describe('a delivery', () => {
     const { id } = await addWebhook()
     await api('POST', `/v1/webhooks/${id}/test`)
     const [test] = await deliveries(id)
-    replayed(await api('POST', `/v1/webhooks/${id}/deliveries/${test?.['id']}/replay`))
+    readReplayed(await api('POST', `/v1/webhooks/${id}/deliveries/${test?.['id']}/replay`))
     const payloads = app.db.query<{ payload: string }, []>('SELECT payload FROM webhook_deliveries').all()
     expect(payloads).toHaveLength(2)
     expect(payloads[0]).toEqual(payloads[1] ?? { payload: '' })
@@ -228,15 +228,15 @@ describe('a delivery', () => {
     await using service = await createWebhookApi()
     const { api, addWebhook, put, finish, deliveries } = service
     const { id } = await addWebhook()
-    await someEvents(service)
+    await recordSomeEvents(service)
     finish(id, { event: 'bounced', status: 2, seq: 5 })
     const [failed] = await deliveries(id)
     await put(id, { events: ['sent'] })
     const replay = () => api('POST', `/v1/webhooks/${id}/deliveries/${failed?.['id']}/replay`)
-    expectRefusal(await replay(), 409, 'event_not_subscribed')
+    expectError(await replay(), 409, 'event_not_subscribed')
     expect(await deliveries(id)).toEqual([failed ?? {}])
     await put(id, { events: ['sent', 'bounced'] })
-    replayed(await replay())
+    readReplayed(await replay())
   })
 
   // Proves: notify-37
@@ -246,9 +246,9 @@ describe('a delivery', () => {
     const [id, other] = [(await addWebhook()).id, (await addWebhook()).id]
     finish(id, { event: 'sent', status: 1, seq: 4711 })
     const [row] = await deliveries(id)
-    expectRefusal(await api('POST', `/v1/webhooks/${id}/deliveries/${row?.['id']}/replay`), 409, 'event_gone')
+    expectError(await api('POST', `/v1/webhooks/${id}/deliveries/${row?.['id']}/replay`), 409, 'event_gone')
     const foreign = await api('POST', `/v1/webhooks/${other}/deliveries/${row?.['id']}/replay`)
-    expectRefusal(foreign, 404, 'delivery_not_found')
+    expectError(foreign, 404, 'delivery_not_found')
   })
 })
 
@@ -257,7 +257,7 @@ test('while a webhook is off, nothing is replayed: 409', async () => {
   await using service = await createWebhookApi()
   const { api, addWebhook, put, finish, deliveries } = service
   const { id } = await addWebhook()
-  await someEvents(service)
+  await recordSomeEvents(service)
   finish(id, { event: 'sent', status: 1, seq: 2 })
   const [row] = await deliveries(id)
   await put(id, { is_active: false })
@@ -266,7 +266,7 @@ test('while a webhook is off, nothing is replayed: 409', async () => {
     [`deliveries/${row?.['id']}/replay`, undefined],
   ] as const) {
     const refused = await api('POST', `/v1/webhooks/${id}/${path}`, body)
-    expectRefusal(refused, 409, 'webhook_inactive')
+    expectError(refused, 409, 'webhook_inactive')
     expect(at(refused.body, 'message')).toEndWith('switch it on first with a PUT of url, events and is_active true.')
   }
   expect(await deliveries(id)).toHaveLength(1)
@@ -286,8 +286,8 @@ test('a replay sends the bytes of the first time, as a first attempt with a ladd
   receiver.answer({ status: 500 })
   clock.advance(minutes(1))
   const now = clock.now()
-  replayed(await api('POST', `/v1/webhooks/${hook.id}/deliveries/${delivery}/replay`))
-  replayed(await api('POST', `/v1/webhooks/${hook.id}/replay`, { from_seq: seq }))
+  readReplayed(await api('POST', `/v1/webhooks/${hook.id}/deliveries/${delivery}/replay`))
+  readReplayed(await api('POST', `/v1/webhooks/${hook.id}/replay`, { from_seq: seq }))
   const rows = await throughRests(() => {
     const all = deliveries(hook)
     return all.length === 3 && all.every(({ attempts }) => attempts === 1) && all

@@ -1,14 +1,14 @@
 import { expect, test } from 'bun:test'
-import { operatorFor } from '#features/people/sub-accounts/create-account.ts'
+import { toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
 import { sendTestEvent } from '#features/webhooks/webhooks/test-event.ts'
 import { parseUuid } from '#platform/ids.ts'
 import { hours, minutes, seconds } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
-import { expectRefusal, NOW, UUID } from '#test/support/email-api.ts'
-import { webhookViolations } from '#test/support/webhook-verifier.ts'
+import { expectError, NOW, UUID } from '#test/support/email-api.ts'
+import { findWebhookViolations } from '#test/support/webhook-verifier.ts'
 import {
-  type MadeWebhook,
+  type CreatedWebhook,
   type StoredDelivery,
   startWebhookService,
   type WebhookService,
@@ -16,7 +16,7 @@ import {
 import { createWebhookApi } from './fixture.ts'
 
 /** The deliveries once there are as many and each has had its last attempt. */
-const ended = ({ deliveries }: WebhookService, hook: MadeWebhook, count: number): Promise<StoredDelivery[]> =>
+const waitForEnded = ({ deliveries }: WebhookService, hook: CreatedWebhook, count: number): Promise<StoredDelivery[]> =>
   eventually(() => {
     const all = deliveries(hook)
     return all.length === count && all.every(({ status }) => status !== 'pending') && all
@@ -74,14 +74,14 @@ test('the sixth test within a minute, from wherever, is a 429 that says when to 
   // From the command line, and by replaying one.
   await sendTestEvent(
     app,
-    operatorFor({ id: actor.accountId, uuid: parseUuid(actor.accountUuid) ?? new Uint8Array() }),
+    toOperatorActor({ id: actor.accountId, uuid: parseUuid(actor.accountUuid) ?? new Uint8Array() }),
     id,
   )
   const first = (await deliveries(id)).at(-1)?.['id']
   expect((await api('POST', `/v1/webhooks/${id}/deliveries/${first}/replay`)).status).toBe(202)
   expect([(await ask()).status, (await ask()).status]).toEqual([200, 200])
   for (const refused of [await ask(), await api('POST', `/v1/webhooks/${id}/deliveries/${first}/replay`)]) {
-    expectRefusal(refused, 429, 'too_many_tests')
+    expectError(refused, 429, 'too_many_tests')
     expect(refused.headers.get('retry-after')).toBe('40')
     expect(at(refused.body, 'message')).toBe(
       'A webhook is sent at most 5 test events a minute; the next can be sent in 40 s.',
@@ -127,7 +127,7 @@ test('a test is signed like any event, is not retried and counts as no failure, 
     const body = { url: receiver.url(), events: ['sent'], is_active: isActive }
     expect((await api('PUT', `/v1/webhooks/${hook.id}`, body)).status).toBe(200)
     for (let i = 0; i < 5; i++) expect((await api('POST', `/v1/webhooks/${hook.id}/test`)).status).toBe(200)
-    await ended(service, hook, isActive ? 5 : 10)
+    await waitForEnded(service, hook, isActive ? 5 : 10)
     clock.advance(minutes(60))
   }
   const failed = {
@@ -140,13 +140,13 @@ test('a test is signed like any event, is not retried and counts as no failure, 
     response: 'not today',
     error: 'The answer was 500.',
   }
-  expect(await ended(service, hook, 10)).toEqual(Array(10).fill(failed))
+  expect(await waitForEnded(service, hook, 10)).toEqual(Array(10).fill(failed))
   expect(receiver.requests).toHaveLength(10)
   for (const request of receiver.requests) {
     expect(request.headers).toMatchObject({ 'x-service-event': 'test', 'x-service-attempt': '1' })
     // The receiver has the machine's time, the signature that of the test's clock.
     const nowMs = Number(/t=(\d+)/.exec(request.headers['x-service-signature'] ?? '')?.[1]) * 1000
-    expect(webhookViolations(request, { secret: hook.secret, nowMs, accountId: actor.accountUuid })).toEqual([])
+    expect(findWebhookViolations(request, { secret: hook.secret, nowMs, accountId: actor.accountUuid })).toEqual([])
   }
   expect((await api('GET', `/v1/webhooks/${hook.id}`)).body).toMatchObject({
     data: { is_active: false, failure_count: 0, last_failure_at: null, last_failure_reason: null },
@@ -161,10 +161,10 @@ test('a test that succeeds is no success of the webhook: its failures stay count
   const sent = await email()
   release()
   await tell(sent, 'sent')
-  await ended(service, hook, 1)
+  await waitForEnded(service, hook, 1)
   receiver.answer({ status: 200 })
   await api('POST', `/v1/webhooks/${hook.id}/test`)
-  expect((await ended(service, hook, 2)).map(({ status }) => status)).toEqual(['undeliverable', 'delivered'])
+  expect((await waitForEnded(service, hook, 2)).map(({ status }) => status)).toEqual(['undeliverable', 'delivered'])
   expect((await api('GET', `/v1/webhooks/${hook.id}`)).body).toMatchObject({
     data: { failure_count: 1, last_success_at: null },
   })
@@ -174,6 +174,6 @@ test('a request for a test event takes no fields: what is sent is not chosen', a
   await using service = await createWebhookApi()
   const { id } = await service.addWebhook()
   const answer = await service.api('POST', `/v1/webhooks/${id}/test`, { event: 'sent' })
-  expectRefusal(answer, 422, 'validation_failed', 'event')
+  expectError(answer, 422, 'validation_failed', 'event')
   expect(await service.deliveries(id)).toEqual([])
 })

@@ -6,7 +6,7 @@ import { seconds } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
-import { expectRefusal, NOW } from '#test/support/email-api.ts'
+import { expectError, NOW } from '#test/support/email-api.ts'
 import { createWebhookApi, HOOK, type WebhookApi } from './fixture.ts'
 
 /** The events of the interface, and those that the contract adds. */
@@ -44,7 +44,7 @@ async function fail({ app, rowId }: WebhookApi, id: string, times: number): Prom
       response: '',
       error: 'The answer was 404.',
       cause: null,
-      isPassing: false,
+      isTemporary: false,
     } as const
     await app.commit.write((tx) =>
       writeAttempt(app, tx, webhook, { kind: 'event', seq: i + 1, event: 'sent' }, result, true, i + 1),
@@ -117,7 +117,7 @@ test('a webhook is made, changed and deleted, each with an audit row that does n
     ['GET', '/deliveries', undefined],
     ['POST', '/replay', { from_seq: 1 }],
   ] as const)
-    expectRefusal(await api(method, `/v1/webhooks/${id}${path}`, body), 404, 'webhook_not_found')
+    expectError(await api(method, `/v1/webhooks/${id}${path}`, body), 404, 'webhook_not_found')
   expect(at((await api('GET', '/v1/webhooks')).body, 'pagination', 'total')).toBe(0)
   expect(await audited(3)).toEqual([
     ['webhook.created', id],
@@ -146,10 +146,10 @@ describe('events', () => {
     ] as const) {
       for (const name of ['open', 'SENT', 'test', 'queued', '']) {
         const refused = await api(method, path, { ...HOOK, ...more, events: ['sent', name] })
-        expectRefusal(refused, 422, 'unknown_event', 'events')
+        expectError(refused, 422, 'unknown_event', 'events')
         for (const known of EVENTS) expect(at(refused.body, 'message')).toContain(known)
       }
-      expectRefusal(await api(method, path, { ...HOOK, ...more, events: [] }), 422, 'validation_failed', 'events')
+      expectError(await api(method, path, { ...HOOK, ...more, events: [] }), 422, 'validation_failed', 'events')
       const merged = await api(method, path, { ...HOOK, ...more, events: ['sent', 'opened', 'sent', 'opened'] })
       expect(at(merged.body, 'data', 'events')).toEqual(['sent', 'opened'])
     }
@@ -160,7 +160,7 @@ describe('events', () => {
     async (name) => {
       await using service = await createWebhookApi()
       const refused = await service.api('POST', '/v1/webhooks', { ...HOOK, events: ['sent', name] })
-      expectRefusal(refused, 422, 'unknown_event', 'events')
+      expectError(refused, 422, 'unknown_event', 'events')
       expect(at(refused.body, 'message')).toStartWith(
         `The event "${name}" is only in the feed (GET /v1/events); webhooks are told sent, delivered, `,
       )
@@ -199,9 +199,9 @@ describe('the URL', () => {
     ]
     const before = await webhook(id)
     for (const url of urls) {
-      expectRefusal(await api('POST', '/v1/webhooks', { ...HOOK, url }), 422, 'invalid_url', 'url')
+      expectError(await api('POST', '/v1/webhooks', { ...HOOK, url }), 422, 'invalid_url', 'url')
       const put = await api('PUT', `/v1/webhooks/${id}`, { ...HOOK, url, is_active: true })
-      expectRefusal(put, 422, 'invalid_url', 'url')
+      expectError(put, 422, 'invalid_url', 'url')
     }
     expect(await webhook(id)).toEqual(before)
     expect(at((await api('GET', '/v1/webhooks')).body, 'pagination', 'total')).toBe(1)
@@ -227,7 +227,7 @@ describe('the URL', () => {
       'localhost',
     ]) {
       const refused = await api('POST', '/v1/webhooks', { ...HOOK, url: `https://${host}/` })
-      expectRefusal(refused, 422, 'invalid_url', 'url')
+      expectError(refused, 422, 'invalid_url', 'url')
     }
     const unknown = await api('POST', '/v1/webhooks', { ...HOOK, url: 'https://not-yet.test/' })
     expect(unknown.status).toBe(201)
@@ -242,7 +242,7 @@ describe('the URL', () => {
     const codeOfNext = async () =>
       at((await api('POST', '/v1/webhooks', { ...HOOK, url: 'http://no.test/' })).body, 'code')
     await eventually(async () => (await codeOfNext()) === 'too_many_checks')
-    expectRefusal(await api('POST', '/v1/webhooks', HOOK), 429, 'too_many_checks')
+    expectError(await api('POST', '/v1/webhooks', HOOK), 429, 'too_many_checks')
     const key = await newKey([], await newAccount())
     expect((await api('POST', '/v1/webhooks', HOOK, { key })).status).toBe(201)
     clock.advance(seconds(5))
@@ -260,11 +260,11 @@ describe('a PUT', () => {
     for (const field of ['url', 'events', 'is_active'] as const) {
       const { [field]: _, ...rest } = whole
       const refused = await service.api('PUT', `/v1/webhooks/${id}`, rest)
-      expectRefusal(refused, 422, 'validation_failed', field)
+      expectError(refused, 422, 'validation_failed', field)
       expect(at(refused.body, 'message')).toBe(`${field} is required: a PUT sends all of url, events and is_active.`)
     }
     const text = await service.api('PUT', `/v1/webhooks/${id}`, { ...whole, is_active: 'true' })
-    expectRefusal(text, 422, 'validation_failed', 'is_active')
+    expectError(text, 422, 'validation_failed', 'is_active')
   })
 
   // Proves: webhook-10, webhook-11
@@ -385,7 +385,7 @@ test('an account has at most 100 webhooks; a deleted one makes room', async () =
   const { api, addWebhook } = service
   const { id } = await addWebhook()
   await Promise.all(Array.from({ length: 99 }, () => addWebhook()))
-  expectRefusal(await api('POST', '/v1/webhooks', HOOK), 409, 'webhook_limit_reached')
+  expectError(await api('POST', '/v1/webhooks', HOOK), 409, 'webhook_limit_reached')
   await api('DELETE', `/v1/webhooks/${id}`)
   expect((await api('POST', '/v1/webhooks', HOOK)).status).toBe(201)
 })
@@ -404,7 +404,7 @@ test("another account's webhook and its deliveries are a 404", async () => {
     undefined,
     { key },
   )
-  expectRefusal(replay, 404, 'delivery_not_found')
+  expectError(replay, 404, 'delivery_not_found')
   for (const [method, path] of [
     ['GET', ''],
     ['DELETE', ''],
@@ -412,10 +412,10 @@ test("another account's webhook and its deliveries are a 404", async () => {
     ['POST', '/test'],
     ['POST', `/deliveries/${delivery}/replay`],
   ] as const)
-    expectRefusal(await api(method, `/v1/webhooks/${id}${path}`, undefined, { key }), 404, 'webhook_not_found')
+    expectError(await api(method, `/v1/webhooks/${id}${path}`, undefined, { key }), 404, 'webhook_not_found')
   // Whatever is sent.
   for (const change of [HOOK, { url: 'http://no.test/', events: ['none'] }]) {
     const put = await api('PUT', `/v1/webhooks/${id}`, { ...change, is_active: true }, { key })
-    expectRefusal(put, 404, 'webhook_not_found')
+    expectError(put, 404, 'webhook_not_found')
   }
 })
