@@ -549,7 +549,7 @@ const MODULE_STATE =
 /** Attach something to an object that is not ours or known to whoever made it: what `perOwner` cannot make by itself. */
 const MAY_HAVE_STATE: readonly string[] = [
   'src/platform/http/request-context.ts',
-  'src/features/setup/suppression-store/listed-form.ts',
+  'src/features/setup/suppression-store/suppression-list-key.ts',
 ]
 
 const stateBreaks = (modules: readonly Module[]): string[] =>

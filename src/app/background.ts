@@ -3,8 +3,8 @@
  * and after a start goes on where the process ended.
  */
 
-import { SubscriptionMailLoop } from '#features/audience/contact-lists/contact-mail-loop.ts'
 import { startImporter } from '#features/audience/contact-lists/importer.ts'
+import { SubscriptionMailLoop } from '#features/audience/contact-lists/subscription-mail-loop.ts'
 import type { App } from '#features/core/app/app.ts'
 import { startSweeper } from '#features/core/content-gc/sweep.ts'
 import { startAccountRemoval } from '#features/lifecycle/privacy/delete-account.ts'
@@ -13,11 +13,11 @@ import { startLossNotices } from '#features/people/domain-notices/notices.ts'
 import { ContentWatch } from '#features/reporting/abuse/content-watch.ts'
 import { startPauseNotices } from '#features/reporting/abuse/notices.ts'
 import { startAbuseWatch } from '#features/reporting/abuse/watch.ts'
-import { BroadcastEnqueuer } from '#features/sending/broadcasts/feed.ts'
-import { startHeldMailReleaser } from '#features/sending/delivery/held.ts'
+import { BroadcastEnqueuer } from '#features/sending/broadcasts/enqueue.ts'
+import { startHeldMailReleaser } from '#features/sending/delivery/held-mail.ts'
 import { followBroadcast } from '#features/sending/newsletters/states.ts'
 import { startEmailIndexing } from '#features/sending/queue/search.ts'
-import { startDeactivationNotices } from '#features/webhooks/webhooks/off-notices.ts'
+import { startDeactivationNotices } from '#features/webhooks/webhooks/deactivation-notices.ts'
 import type { DueLoop } from '#platform/queue/due-loop.ts'
 
 const LOOPS: readonly ((app: App) => DueLoop)[] = [

@@ -10,7 +10,7 @@ import { type Config, ConfigError } from '#platform/config.ts'
 import { createLog } from '#platform/log.ts'
 import { startAdminSocket } from './admin-socket.ts'
 import { startBackground } from './background.ts'
-import { adminCommands } from './cli/operations.ts'
+import { adminCommands } from './cli/admin-commands.ts'
 import {
   type CreateOptions,
   InUseError,

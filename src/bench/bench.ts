@@ -7,12 +7,12 @@ import { open } from 'node:fs/promises'
 import { join } from 'node:path'
 import { loadConfig } from '#app/settings.ts'
 import { ANALYTICS_STAT_NAMES, type AnalyticsStats, prepareAnalytics, runAnalytics } from './analytics.ts'
-import { IMPORT_STAT_NAMES, type ImportStats, prepareImport, runImport } from './imported.ts'
-import { INBOUND_STAT_NAMES, type InboundStats, prepareInbound, runInbound } from './received.ts'
+import { IMPORT_STAT_NAMES, type ImportStats, prepareImport, runImport } from './imports.ts'
+import { INBOUND_STAT_NAMES, type InboundStats, prepareInbound, runInbound } from './inbound.ts'
 import { MAIL_STAT_NAMES, type MailStats, runMail } from './run.ts'
 import { seedDataDirectory } from './seed.ts'
 import { runTemplates, TEMPLATE_STAT_NAMES, type TemplateStats } from './templates.ts'
-import { prepareWebhook, runWebhook, WEBHOOK_STAT_NAMES, type WebhookStats } from './told.ts'
+import { prepareWebhook, runWebhook, WEBHOOK_STAT_NAMES, type WebhookStats } from './webhooks.ts'
 
 export interface BenchOptions {
   /** Numbers of emails that are stored already. */

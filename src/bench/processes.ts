@@ -5,7 +5,7 @@
 import { readFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { Readable } from 'node:stream'
-import { CommandError } from '#app/cli/operation.ts'
+import { CommandError } from '#app/cli/admin-command.ts'
 
 export interface ChildProcess extends AsyncDisposable {
   readonly pid: number

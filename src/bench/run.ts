@@ -1,6 +1,6 @@
 /** @module One run of the bench against a data directory: acceptance with delivery held, then acceptance and delivery together. */
 
-import { CommandError } from '#app/cli/operation.ts'
+import { CommandError } from '#app/cli/admin-command.ts'
 import { systemClock } from '#platform/clock.ts'
 import { days } from '#platform/units.ts'
 import type { LoadJob, LoadResult } from './load.ts'

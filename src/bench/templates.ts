@@ -1,9 +1,9 @@
 /** @module The bench of templates: a message of usual size is rendered by the service's renderer, in this process; no service runs. */
 
-import { CommandError } from '#app/cli/operation.ts'
+import { CommandError } from '#app/cli/admin-command.ts'
 import { systemClock } from '#platform/clock.ts'
 import type { RenderRequest } from '#platform/template/renderer.ts'
-import { WorkerRenderer } from '#platform/template/start-renderer.ts'
+import { WorkerRenderer } from '#platform/template/worker-renderer.ts'
 
 /** Figures of a run, each for one render, from the request on the main thread to the answer there. */
 export interface TemplateStats {

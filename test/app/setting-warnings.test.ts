@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { findPublicUrlWarnings } from '#app/cli/public-url.ts'
+import { findPublicUrlWarnings } from '#app/cli/public-url-warnings.ts'
 import { createDataFolder, MAIN, runTassis, runTassisJson, setUpAccount } from './process.ts'
 
 test.each([

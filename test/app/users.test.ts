@@ -1,5 +1,5 @@
 import { expect, setDefaultTimeout, test } from 'bun:test'
-import { signIn } from '#test/support/people.ts'
+import { signIn } from '#test/support/users.ts'
 import { createDataFolder, runTassis, runTassisJson, runTassisProcess, setUpAccount, startServing } from './process.ts'
 
 // Services are processes of their own, on a machine that may be busy.

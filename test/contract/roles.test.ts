@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { TeamRole } from '#features/core/app/app.ts'
 import { at } from '#test/support/api.ts'
 import { expectError } from '#test/support/email-api.ts'
-import { type BrowserSession, createTestUser, signIn } from '#test/support/people.ts'
+import { type BrowserSession, createTestUser, signIn } from '#test/support/users.ts'
 import {
   type ContractApi,
   createContractApi,

@@ -18,8 +18,8 @@ import { storeTestInbound } from '#test/support/inbound.ts'
 import { claimDueTo } from '#test/support/lanes.ts'
 import { llmSettings, replyWith, startLlmStub } from '#test/support/llm-stub.ts'
 import { deliverMessage, getTestMailbox as testMailbox } from '#test/support/mailboxes.ts'
-import { createTestUser } from '#test/support/people.ts'
 import { startStripeStub, stripeSettings } from '#test/support/stripe-stub.ts'
+import { createTestUser } from '#test/support/users.ts'
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 

@@ -2,8 +2,9 @@
  * @module Honest tenants, and a clock in their hand: they send, receive, sign in and look at their account at a modest rate, and note how long each took
  * and what they were refused.
  */
-import { PASSWORD } from '#test/support/people.ts'
+
 import { connectSmtp } from '#test/support/smtp-client.ts'
+import { PASSWORD } from '#test/support/users.ts'
 import { type Receiver, startReceiver } from './receiver.ts'
 import { HONEST_RECEIVER, HONEST_RECEIVER_ADDRESS, type Tenant } from './world.ts'
 

@@ -11,7 +11,7 @@ import { createAccount, toOperatorActor } from '#features/people/sub-accounts/cr
 import { createApiKey } from '#features/setup/api-keys/keys.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import type { Zone } from '#test/support/dns-server.ts'
-import { createTestUser } from '#test/support/people.ts'
+import { createTestUser } from '#test/support/users.ts'
 import type { Settings } from '../kill/service.ts'
 
 /** One tenant, with what its programs know. */

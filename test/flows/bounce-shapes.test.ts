@@ -4,7 +4,7 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { at } from '#test/support/api.ts'
-import { expectBalanced } from '#test/support/books.ts'
+import { expectBalanced } from '#test/support/consistency.ts'
 import { NO_REPORTS, SHAPES, type Shape, shapeBytes } from '../corpus/dsn/shapes.ts'
 import { HOST, INBOUND_DOMAIN, type Letter, LOST_DOMAIN, type PostOffice, startPostOffice } from './post-office.ts'
 

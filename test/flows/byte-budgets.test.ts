@@ -6,7 +6,7 @@ import { expect, test } from 'bun:test'
 import { runRetention } from '#features/lifecycle/retention/run.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { at } from '#test/support/api.ts'
-import { expectBalanced } from '#test/support/books.ts'
+import { expectBalanced } from '#test/support/consistency.ts'
 import { INBOUND_DOMAIN, startPostOffice } from './post-office.ts'
 
 const random = (bytes: number): string =>

@@ -4,7 +4,7 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { complaintAdminCommands } from '#app/cli/complaints.ts'
-import { expectBalanced } from '#test/support/books.ts'
+import { expectBalanced } from '#test/support/consistency.ts'
 import { UUID } from '#test/support/email-api.ts'
 import { listShapeNames, readShape } from '../protocols/arf/shapes.ts'
 import { type Copy, HOST, type PostOffice, type SentEmail, startPostOffice } from './post-office.ts'

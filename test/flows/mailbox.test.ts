@@ -5,7 +5,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
-import { expectBalanced } from '#test/support/books.ts'
+import { expectBalanced } from '#test/support/consistency.ts'
 import { UUID } from '#test/support/email-api.ts'
 import { INBOUND_DOMAIN, type Letter, type PostOffice, startPostOffice } from './post-office.ts'
 

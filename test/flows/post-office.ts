@@ -3,7 +3,7 @@
  * is handed in at its listener is processed to the end, and what it tells webhooks arrives over TLS. Reads what was stored; never changes it.
  */
 
-import { countQueueEntries } from '#features/receiving/inbound/receipts.ts'
+import { countQueueEntries } from '#features/receiving/inbound/queue-entries.ts'
 import { listOperatorMail } from '#features/receiving/postmaster/store.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
 import { systemClock } from '#platform/clock.ts'

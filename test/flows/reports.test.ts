@@ -7,7 +7,7 @@ import { gzipSync, zipSync } from 'fflate'
 import { listReports } from '#features/receiving/domain-reports/store.ts'
 import { MiB } from '#platform/units.ts'
 import { dmarcXml, tlsJson } from '#test/protocols/aggregate-reports/samples.ts'
-import { expectBalanced } from '#test/support/books.ts'
+import { expectBalanced } from '#test/support/consistency.ts'
 import { HOST, INBOUND_DOMAIN, type Letter, type PostOffice, startPostOffice } from './post-office.ts'
 
 let office: PostOffice

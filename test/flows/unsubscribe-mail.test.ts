@@ -4,7 +4,7 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { at } from '#test/support/api.ts'
-import { expectBalanced } from '#test/support/books.ts'
+import { expectBalanced } from '#test/support/consistency.ts'
 import { UUID } from '#test/support/email-api.ts'
 import { type Copy, HOST, type Letter, type PostOffice, startPostOffice } from './post-office.ts'
 

@@ -9,7 +9,6 @@ import { loadConfig } from '#app/settings.ts'
 import { insertContact } from '#features/setup/contact-store/status.ts'
 import { suppress } from '#features/setup/suppression-store/suppress.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
-import { findImbalances, readStoredMail } from './books.ts'
 import { RECEIVER_DOMAIN } from './load.ts'
 import { seededRandom } from './random.ts'
 import {
@@ -23,6 +22,7 @@ import {
 } from './run.ts'
 import { prepareAccount, SENDER_DOMAIN } from './service.ts'
 import { startKillSink } from './sink.ts'
+import { findImbalances, readStoredMail } from './stored-mail.ts'
 
 const DONE_TIMEOUT_MS = 900_000
 const ORDINARY_BEHAVIOUR = { hold: 0, slow: 0.02, drop: 0.005, cut: 0 }

@@ -7,7 +7,7 @@ import { toEventCode } from '#features/core/events/record.ts'
 import { inboundStatusCode } from '#features/receiving/inbound/status.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
 import { findFreePort } from '#test/support/free-port.ts'
-import { type InboundClients, type SubmittedMessage, startInboundClients } from './handers-in.ts'
+import { type InboundClients, type SubmittedMessage, startInboundClients } from './inbound-clients.ts'
 import { seededRandom } from './random.ts'
 import {
   createFolder,

@@ -1,7 +1,8 @@
 /** @module The promises of the crash rule, as a pure comparison of what senders were told, what the receiver got and what is stored. */
-import type { StoredMail } from './books.ts'
+
 import type { Sent } from './load.ts'
 import type { Transaction } from './sink.ts'
+import type { StoredMail } from './stored-mail.ts'
 
 export interface Evidence {
   readonly sent: ReadonlyMap<string, Sent>

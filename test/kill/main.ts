@@ -7,7 +7,6 @@
  */
 import type { Database } from 'bun:sqlite'
 import { startDnsServer } from '#test/support/dns-server.ts'
-import { countOpen, findImbalances, readStoredMail } from './books.ts'
 import { type Judgement, judgeRound } from './judge.ts'
 import { RECEIVER_DOMAIN, type Sent, startLoad } from './load.ts'
 import { seededRandom } from './random.ts'
@@ -22,6 +21,7 @@ import {
 } from './run.ts'
 import { prepareDataDirectory, type ServiceProcess } from './service.ts'
 import { type KillSink, type KillSnapshot, startKillSink } from './sink.ts'
+import { countOpen, findImbalances, readStoredMail } from './stored-mail.ts'
 
 const FINAL_WITHIN_MS = 60_000
 /** Longest time until a moment inside DATA comes. */

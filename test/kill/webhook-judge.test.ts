@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import type { Arrival } from './endpoint.ts'
-import type { StoredDelivery, StoredWebhook } from './told.ts'
+import type { StoredDelivery, StoredWebhook } from './stored-webhooks.ts'
 import {
   type Evidence,
   findCursorViolations,

@@ -3,7 +3,7 @@
  * lost, none comes again whose outcome was stored, `delivered` does not overtake `sent`, and the history tells the truth.
  */
 import type { Arrival } from './endpoint.ts'
-import type { StoredEvent, StoredWebhook } from './told.ts'
+import type { StoredEvent, StoredWebhook } from './stored-webhooks.ts'
 
 /** A webhook of the kill test with all that is known of it. */
 export interface Evidence {

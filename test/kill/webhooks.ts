@@ -8,7 +8,6 @@
 import { Database } from 'bun:sqlite'
 import { WEBHOOK_EVENTS } from '#features/webhooks/webhooks/event-names.ts'
 import { startDnsServer } from '#test/support/dns-server.ts'
-import { countOpen, findImbalances } from './books.ts'
 import { type KillEndpoint, PROMPT_RESPONSES, type ResponseMix, startEndpoint } from './endpoint.ts'
 import { type Mix, RECEIVER_DOMAIN, type Sent, startLoad } from './load.ts'
 import { seededRandom } from './random.ts'
@@ -23,7 +22,8 @@ import {
 } from './run.ts'
 import { prepareAccount, type ServiceProcess, waitUntilReady } from './service.ts'
 import { startKillSink } from './sink.ts'
-import { readStoredEvents, readStoredWebhook, type StoredEvent } from './told.ts'
+import { countOpen, findImbalances } from './stored-mail.ts'
+import { readStoredEvents, readStoredWebhook, type StoredEvent } from './stored-webhooks.ts'
 import {
   type Evidence,
   findCursorViolations,

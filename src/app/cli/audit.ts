@@ -14,8 +14,8 @@ import { toInstantRange } from '#platform/date-time.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { loadConfig } from '../settings.ts'
+import { CommandError } from './admin-command.ts'
 import { requireData } from './call.ts'
-import { CommandError } from './operation.ts'
 import {
   type AccountOption,
   type JsonOption,

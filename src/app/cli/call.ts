@@ -20,8 +20,8 @@ import {
   startDelivery,
 } from '../create.ts'
 import { VERSION } from '../version.ts'
-import { type AdminCommand, type AdminCommandContext, CommandError } from './operation.ts'
-import { describeOwner } from './owner.ts'
+import { type AdminCommand, type AdminCommandContext, CommandError } from './admin-command.ts'
+import { describeOwner } from './file-owner.ts'
 
 export type Call = <Input, Output>(operation: AdminCommand<Input, Output>, input: Input) => Promise<Output>
 

@@ -8,8 +8,8 @@ import { formatUuid } from '#platform/ids.ts'
 import { days } from '#platform/units.ts'
 import { loadConfig } from '../settings.ts'
 import { resolveOperator } from './accounts.ts'
+import { defineAdminCommand } from './admin-command.ts'
 import { withData } from './call.ts'
-import { defineAdminCommand } from './operation.ts'
 import {
   type AccountOption,
   type JsonOption,

@@ -6,7 +6,7 @@ import type { Config, LoadedConfig } from '#platform/config.ts'
 import { callAdminSocket, RESPONSE_TIMEOUT_MS } from '../admin-socket.ts'
 import { loadConfig } from '../settings.ts'
 import { VERSION } from '../version.ts'
-import { defineAdminCommand } from './operation.ts'
+import { defineAdminCommand } from './admin-command.ts'
 import { type JsonOption, withJson } from './options.ts'
 import { formatTable, printResult } from './output.ts'
 

@@ -1,6 +1,6 @@
 /** @module DNS records as text: in blocks to copy from, as lines of a zone file (RFC 1035 §5), and as what a look at them found. */
 import { DNS_RECORD_KEYS, type DnsRecordKey } from '#features/setup/domains/dns-records.ts'
-import { SENDING_RECORDS } from '#features/setup/domains/standing.ts'
+import { SENDING_RECORDS } from '#features/setup/domains/verification-state.ts'
 import type { CheckView } from '#features/setup/domains/verify.ts'
 import { formatTable } from './output.ts'
 

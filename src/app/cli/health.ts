@@ -2,7 +2,7 @@
 import type { Command } from 'commander'
 import { parseHostPort } from '#platform/setting-kinds.ts'
 import { loadConfig } from '../settings.ts'
-import { CommandError } from './operation.ts'
+import { CommandError } from './admin-command.ts'
 import { print } from './output.ts'
 
 const TIMEOUT_MS = 5000

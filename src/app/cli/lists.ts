@@ -7,8 +7,8 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { loadConfig } from '../settings.ts'
 import { resolveOperator } from './accounts.ts'
+import { defineAdminCommand } from './admin-command.ts'
 import { withData } from './call.ts'
-import { defineAdminCommand } from './operation.ts'
 import {
   type AccountOption,
   type JsonOption,

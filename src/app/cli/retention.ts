@@ -2,8 +2,8 @@
 import type { Command } from 'commander'
 import { type Removed, runRetention } from '#features/lifecycle/retention/run.ts'
 import { loadConfig } from '../settings.ts'
+import { defineAdminCommand } from './admin-command.ts'
 import { withData } from './call.ts'
-import { defineAdminCommand } from './operation.ts'
 import { type JsonOption, withJson } from './options.ts'
 import { formatCount, printResult } from './output.ts'
 

@@ -9,7 +9,7 @@ import type { Service } from '../service.ts'
 import { loadConfig } from '../settings.ts'
 import { VERSION } from '../version.ts'
 import { print } from './output.ts'
-import { findPortConflict } from './port.ts'
+import { findPortConflict } from './port-conflict.ts'
 import { findSettingWarnings } from './setting-warnings.ts'
 
 export function addServeCommand(program: Command): void {

@@ -4,8 +4,8 @@
  */
 import { diskLimitWarnings } from '#features/lifecycle/retention/disk-limit.ts'
 import type { Config } from '#platform/config.ts'
-import { findHostnameWarnings } from './hostname.ts'
-import { findPublicUrlWarnings } from './public-url.ts'
+import { findHostnameWarnings } from './hostname-warnings.ts'
+import { findPublicUrlWarnings } from './public-url-warnings.ts'
 
 /** None in mode `capture`, in which nothing leaves the machine. */
 export const findSettingWarnings = (config: Config): readonly string[] =>

@@ -5,7 +5,7 @@ import type { Config } from '#platform/config.ts'
 import { openReadOnly } from '#platform/db/open.ts'
 import { explainCorruption, RESTORE_REMEDY } from '../create.ts'
 import { migrations } from '../migrations.ts'
-import { CommandError } from './operation.ts'
+import { CommandError } from './admin-command.ts'
 
 /** Gives `use` a read-only connection in a read transaction of its own. Throws ConfigError for a damaged file. */
 export function withSnapshot<T>({ dataDir }: Pick<Config, 'dataDir'>, use: (db: Database) => T): T {

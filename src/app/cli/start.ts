@@ -15,7 +15,7 @@ import { seconds } from '#platform/units.ts'
 import type { Service } from '../service.ts'
 import { loadConfig } from '../settings.ts'
 import { VERSION } from '../version.ts'
-import { CommandError } from './operation.ts'
+import { CommandError } from './admin-command.ts'
 import { print } from './output.ts'
 import { formatHostPort, runService } from './serve.ts'
 

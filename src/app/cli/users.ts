@@ -2,6 +2,8 @@
 import { readFileSync } from 'node:fs'
 import { Argument, type Command, Option } from 'commander'
 import type { App, TeamRole } from '#features/core/app/app.ts'
+import { ROLES } from '#features/people/team/roles.ts'
+import { listSessions } from '#features/people/team/sessions.ts'
 import {
   changeUserRole,
   createUser,
@@ -10,16 +12,14 @@ import {
   removeUser,
   requireUser,
   signUserOut,
-} from '#features/people/team/operate.ts'
-import { ROLES } from '#features/people/team/roles.ts'
-import { listSessions } from '#features/people/team/sessions.ts'
+} from '#features/people/team/user-admin.ts'
 import { findUser, hasOtherOwner, listMemberships, listUsers, type User } from '#features/people/team/users.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { loadConfig } from '../settings.ts'
 import { resolveOperator } from './accounts.ts'
+import { CommandError, defineAdminCommand } from './admin-command.ts'
 import { withData } from './call.ts'
-import { CommandError, defineAdminCommand } from './operation.ts'
 import { type AccountOption, type JsonOption, withAccount, withJson } from './options.ts'
 import { formatCount, formatTable, formatUtc, print, printResult, printSecret, toPrintable } from './output.ts'
 

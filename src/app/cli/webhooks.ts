@@ -22,8 +22,8 @@ import { formatUuid } from '#platform/ids.ts'
 import { seconds } from '#platform/units.ts'
 import { loadConfig } from '../settings.ts'
 import { resolveOperator } from './accounts.ts'
+import { CommandError, defineAdminCommand } from './admin-command.ts'
 import { type Call, withData } from './call.ts'
-import { CommandError, defineAdminCommand } from './operation.ts'
 import {
   type AccountOption,
   type JsonOption,

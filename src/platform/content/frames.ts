@@ -1,6 +1,6 @@
 /** @module Reads files that are rows of zstd frames (RFC 8878 §3.1) frame by frame, so that a large part is never in memory as a whole. */
 import { closeSync, openSync, readSync } from 'node:fs'
-import { CorruptBlobError, decompress } from './missing.ts'
+import { CorruptBlobError, decompress } from './blob-errors.ts'
 
 /** Of a frame, compressed; those of the listener, of `part-file.ts` and of the store have at most 128 KiB of content. A larger one is read with all that follows. */
 const MAX_FRAME_BYTES = 256 * 1024

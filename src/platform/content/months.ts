@@ -3,7 +3,7 @@ import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
 import { Committer, type CommitterOptions } from '../db/commit.ts'
 import { openDatabase } from '../db/open.ts'
-import type { IssuedIds } from './given-ids.ts'
+import type { IssuedIds } from './issued-ids.ts'
 import { ENCODING, formatMonth } from './read.ts'
 
 /**

@@ -4,12 +4,12 @@
 import type { Database } from 'bun:sqlite'
 import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { isDatabaseCorrupt } from '../db/damage.ts'
+import { isDatabaseCorrupt } from '../db/corruption.ts'
 import { MAIN_THREAD_BUSY_MS, openReadOnly, prepareStatements } from '../db/open.ts'
+import { CorruptBlobError, decompress, MissingBlobError } from './blob-errors.ts'
 import { readFrames } from './frames.ts'
-import { CorruptBlobError, decompress, MissingBlobError } from './missing.ts'
 
-export { MissingBlobError } from './missing.ts'
+export { MissingBlobError } from './blob-errors.ts'
 
 /** `gone`: the part was removed, and its row keeps the id from being given again. */
 export const ENCODING = { raw: 0, zstd: 1, file: 2, deleted: 3 } as const

@@ -13,9 +13,8 @@ import { prepareStatements } from '../db/open.ts'
 import { insufficientStorage } from '../errors.ts'
 import { Counts } from '../queue/counts.ts'
 import { toStorageError } from '../storage-errors.ts'
-import { createIssuedIds, type IssuedIds } from './given-ids.ts'
+import { createIssuedIds, type IssuedIds } from './issued-ids.ts'
 import { createMonths, MIN_INDEXED_BYTES, type Months } from './months.ts'
-import { createRecentBlobs, type RecentBlobs } from './on-its-way.ts'
 import { compressFrames, type PackedBlob, packBlob } from './pack.ts'
 import {
   blobPath,
@@ -28,6 +27,7 @@ import {
   parseMonthName,
   toRef,
 } from './read.ts'
+import { createRecentBlobs, type RecentBlobs } from './recent-blobs.ts'
 import { syncFolder, writeFileSynced } from './synced-files.ts'
 
 /** A part's place: month and row, in one integer. */

@@ -3,7 +3,7 @@
  * of XML, and takes no document type, so nothing can grow in it.
  */
 import { XMLParser, XMLValidator } from 'fast-xml-parser'
-import { cleanText, type ReportResult, refuse, sanitiseDomain, sanitiseTime, toRecord } from './facts.ts'
+import { cleanText, type ReportResult, refuse, sanitiseDomain, sanitiseTime, toRecord } from './sanitise.ts'
 
 const MAX_LEVELS = 20
 const LARGE_LENGTH = 1024 * 1024

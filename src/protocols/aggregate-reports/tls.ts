@@ -1,5 +1,5 @@
 /** @module Reads what a TLS report (RFC 8460 §4.4) says of itself. Reads none of its failures. */
-import { cleanText, type ReportResult, refuse, sanitiseDomain, sanitiseTime, toRecord } from './facts.ts'
+import { cleanText, type ReportResult, refuse, sanitiseDomain, sanitiseTime, toRecord } from './sanitise.ts'
 
 /** Never throws. `namedDomain` is that of the header field TLS-Report-Domain, for a report without policies. */
 export function readTlsReport(content: Uint8Array, namedDomain: string | undefined): ReportResult {

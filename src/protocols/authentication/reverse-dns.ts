@@ -1,7 +1,7 @@
 /** @module Forward-confirmed reverse DNS (RFC 8601 §3): the names of the client's address, and which of them leads back to it. */
 import { isIPv4 } from 'node:net'
 import { parseIpv6Groups } from '../dns/special-addresses.ts'
-import { type LimitedDns, readErrorCode } from './questions.ts'
+import { type LimitedDns, readErrorCode } from './limited-dns.ts'
 import type { Verdict } from './result.ts'
 
 export interface ReverseDns {

@@ -4,8 +4,8 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { zstdCompressSync } from 'node:zlib'
+import { createBlobFile } from '#platform/content/blob-file.ts'
 import { readFrames } from '#platform/content/frames.ts'
-import { createBlobFile } from '#platform/content/part-file.ts'
 import { ContentStore } from '#platform/content/store.ts'
 
 const NOW = Date.UTC(2026, 10, 21)

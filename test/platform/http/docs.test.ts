@@ -5,7 +5,7 @@ import { requires } from '#platform/http/access.ts'
 import { docsRoutes } from '#platform/http/docs.ts'
 import { fileResponseSpec } from '#platform/http/download.ts'
 import { describeApi } from '#platform/http/openapi.ts'
-import { errorResponses } from '#platform/http/refusals.ts'
+import { errorResponses } from '#platform/http/route-errors.ts'
 import { Nullable } from '#platform/http/schemas.ts'
 import { boxRoutes, planRoutes, startTestServer } from './fixture.ts'
 

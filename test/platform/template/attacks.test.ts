@@ -5,7 +5,7 @@
 import { expect, test } from 'bun:test'
 import { systemClock } from '#platform/clock.ts'
 import type { RenderOutcome, TemplateSource } from '#platform/template/renderer.ts'
-import { WorkerRenderer } from '#platform/template/start-renderer.ts'
+import { WorkerRenderer } from '#platform/template/worker-renderer.ts'
 import { MiB } from '#platform/units.ts'
 
 interface Attempt {

@@ -7,7 +7,7 @@ import {
   type RenderOutcome,
   type RenderRequest,
 } from '#platform/template/renderer.ts'
-import { type RendererOptions, WorkerRenderer } from '#platform/template/start-renderer.ts'
+import { type RendererOptions, WorkerRenderer } from '#platform/template/worker-renderer.ts'
 import { KiB, minutes } from '#platform/units.ts'
 import { startWorker } from '#platform/workers.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'

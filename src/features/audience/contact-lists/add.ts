@@ -30,7 +30,7 @@ import { mapFromPhp } from '#platform/http/schemas.ts'
 import type { Check } from '#platform/http/validation.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
-import { requireConfirmable, scheduleConfirmation, scheduleWelcome } from './contact-mails.ts'
+import { requireConfirmable, scheduleConfirmation, scheduleWelcome } from './subscription-mails.ts'
 
 /** A contact as it is given. */
 export interface ContactInput {

@@ -13,7 +13,7 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { days } from '#platform/units.ts'
 import type { ConfirmFacts } from './confirm-token.ts'
-import { deleteRequests, scheduleWelcome } from './contact-mails.ts'
+import { deleteRequests, scheduleWelcome } from './subscription-mails.ts'
 
 /** How a link stands. */
 export type LinkState =

@@ -4,10 +4,10 @@ import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import { dataBody } from '#platform/http/envelope.ts'
-import { errorResponses } from '#platform/http/refusals.ts'
+import { errorResponses } from '#platform/http/route-errors.ts'
 import { DataBody, Nullable } from '#platform/http/schemas.ts'
-import { MAX_CONFIRMATIONS_PER_DAY, MIN_CONFIRMATION_INTERVAL_MS } from './contact-mails.ts'
 import { resendConfirmation } from './resend.ts'
+import { MAX_CONFIRMATIONS_PER_DAY, MIN_CONFIRMATION_INTERVAL_MS } from './subscription-mails.ts'
 
 const MINUTES = MIN_CONFIRMATION_INTERVAL_MS / 60_000
 

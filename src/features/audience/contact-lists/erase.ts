@@ -7,8 +7,8 @@ import type { App } from '#features/core/app/app.ts'
 import { deleteContact } from '#features/setup/contact-store/status.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import { deleteRequests } from './contact-mails.ts'
-import { eraseMailboxSubmissions, eraseSubmissions } from './form-asks.ts'
+import { eraseMailboxSubmissions, eraseSubmissions } from './form-submissions.ts'
+import { deleteRequests } from './subscription-mails.ts'
 
 const sql = prepareStatements((db) => ({
   contacts: db.prepare<{ id: number }, [number, string]>(

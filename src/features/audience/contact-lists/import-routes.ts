@@ -10,10 +10,10 @@ import type { BodyStream } from '#platform/http/body-stream.ts'
 import { CSV_TYPE, csvResponseSpec, csvStreamBody } from '#platform/http/csv.ts'
 import { streamDownload } from '#platform/http/download.ts'
 import { dataBody } from '#platform/http/envelope.ts'
-import { errorResponses } from '#platform/http/refusals.ts'
+import { errorResponses } from '#platform/http/route-errors.ts'
 import { DataBody, StringEnum, Uuid } from '#platform/http/schemas.ts'
 import { exportChunks } from './export.ts'
-import { startImport } from './import.ts'
+import { startImport } from './start-import.ts'
 
 const tags = ['Contact lists']
 const params = Type.Object({ id: Type.String({ description: 'Id of the contact list.' }) })

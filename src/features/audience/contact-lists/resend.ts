@@ -4,8 +4,8 @@ import { audit } from '#features/core/audit-logs/audit.ts'
 import { suppressionOf } from '#features/setup/suppression-store/check.ts'
 import { conflict, tooManyRequests } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { getConfirmationWaitMs, requireConfirmable, scheduleConfirmation } from './contact-mails.ts'
 import { getContact } from './remove.ts'
+import { getConfirmationWaitMs, requireConfirmable, scheduleConfirmation } from './subscription-mails.ts'
 
 /**
  * Sends a contact that is not active another confirmation, in place of those before; resolves when it is on disk that it leaves. 404 for list and contact,

@@ -16,14 +16,14 @@ import { notFoundById } from '#platform/http/schemas.ts'
 import { formatUuid, type UuidBytes } from '#platform/ids.ts'
 import { normaliseAddress } from '#protocols/address/parse.ts'
 import { type CheckedContact, checkContact } from './add.ts'
-import { getFormWaitMs, requireConfirmable, scheduleConfirmation, scheduleWelcome } from './contact-mails.ts'
 import {
   isMailLimitReached,
   recordSubmission,
   SUBMISSION_RETENTION_MS,
   type Submission,
   wasSubmitted,
-} from './form-asks.ts'
+} from './form-submissions.ts'
+import { getFormWaitMs, requireConfirmable, scheduleConfirmation, scheduleWelcome } from './subscription-mails.ts'
 
 const sql = prepareStatements((db) => ({
   account: db.prepare<{ uuid: UuidBytes }, [number]>('SELECT uuid FROM accounts WHERE id = ?'),

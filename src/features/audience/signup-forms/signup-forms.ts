@@ -4,7 +4,7 @@
  * row away.
  */
 import type { Database } from 'bun:sqlite'
-import { findNoReplySender } from '#features/audience/contact-lists/contact-mails.ts'
+import { findNoReplySender } from '#features/audience/contact-lists/subscription-mails.ts'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit, createSystemActor } from '#features/core/audit-logs/audit.ts'
 import { type ContactList, getList } from '#features/setup/contact-store/lists.ts'

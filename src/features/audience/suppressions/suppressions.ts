@@ -11,13 +11,13 @@ import {
   UNSUBSCRIBE,
 } from '#features/setup/suppression-store/check.ts'
 import { reinstateContacts } from '#features/setup/suppression-store/contacts.ts'
-import { isErasedKey, suppressionListKey } from '#features/setup/suppression-store/listed-form.ts'
 import {
   suppress,
   TOTAL_METRIC,
   toReasonMetric,
   unsuppressAddress,
 } from '#features/setup/suppression-store/suppress.ts'
+import { isErasedKey, suppressionListKey } from '#features/setup/suppression-store/suppression-list-key.ts'
 import type { Millis } from '#platform/clock.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { belowId, type RowWindow } from '#platform/db/row-window.ts'

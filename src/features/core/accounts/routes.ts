@@ -4,8 +4,8 @@ import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import { dataBody } from '#platform/http/envelope.ts'
 import { DataBody } from '#platform/http/schemas.ts'
-import { changeAccount } from './account.ts'
 import { readAccountState } from './accounts.ts'
+import { changeAccount } from './change-account.ts'
 import { AccountChange, AccountRecord, toAccountWire } from './model.ts'
 
 const tags = ['Account']

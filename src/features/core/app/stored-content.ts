@@ -5,7 +5,7 @@
 
 import { Type } from '@sinclair/typebox'
 import { MissingBlobError } from '#platform/content/read.ts'
-import { isDatabaseCorrupt } from '#platform/db/damage.ts'
+import { isDatabaseCorrupt } from '#platform/db/corruption.ts'
 import { AppError } from '#platform/errors.ts'
 import { StringEnum } from '#platform/http/schemas.ts'
 import type { App } from './app.ts'

@@ -10,7 +10,7 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { days } from '#platform/units.ts'
-import { flushDailyStats, isDailyKey } from './figures.ts'
+import { flushDailyStats, isDailyKey } from './daily-stats.ts'
 
 /** Position = the stored code: only ever append. */
 export const EVENT_TYPES = [

@@ -5,7 +5,7 @@ import { dropContent, STORES, type StoreName } from '#features/core/content-gc/g
 import { unindexMessage } from '#features/receiving/agent-mailboxes/search.ts'
 import { parseAttachments } from '#features/sending/queue/retire.ts'
 import { unindexEmail } from '#features/sending/queue/search.ts'
-import { deleteEngagement } from '#features/sending/tracking/forget.ts'
+import { deleteEngagement } from '#features/sending/tracking/delete-engagement.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { ACCOUNT_TABLES, type AccountTable } from './account-tables.ts'

@@ -18,7 +18,7 @@ import { deleteOperationsOfAccount, insertOperation } from '#features/core/opera
 import { tryEndBilling } from '#features/people/billing/checkout.ts'
 import { removeTeam } from '#features/people/team/users.ts'
 import { skipRecipientBatch } from '#features/sending/broadcasts/erase.ts'
-import { cancelWaitingMail, hasMailInFlight } from '#features/sending/queue/end-mail.ts'
+import { cancelWaitingMail, hasMailInFlight } from '#features/sending/queue/cancel-account-mail.ts'
 import { findMailAbout } from '#features/sending/system-mail/about.ts'
 import { ACCOUNT_TAG_BYTES } from '#features/sending/tracking/tokens.ts'
 import { deleteKeysOfAccount } from '#features/setup/api-keys/keys.ts'

@@ -26,7 +26,7 @@ import {
 import { eraseOperatorMail, findReportsAbout } from '#features/receiving/postmaster/erase.ts'
 import { eraseInFindings } from '#features/reporting/abuse/erase.ts'
 import { keepFigures } from '#features/reporting/analytics/recount.ts'
-import { eraseInStoredResponses } from '#features/sending/accept/kept-replies.ts'
+import { eraseInStoredResponses } from '#features/sending/accept/stored-responses.ts'
 import {
   findNextOpenBroadcast,
   findWaitingRecipients,
@@ -40,7 +40,7 @@ import {
   eraseEmailContent,
   findEmailsTo,
 } from '#features/sending/queue/erase.ts'
-import { deleteEngagement } from '#features/sending/tracking/forget.ts'
+import { deleteEngagement } from '#features/sending/tracking/delete-engagement.ts'
 import { eraseSuppressions } from '#features/setup/suppression-store/suppress.ts'
 import { eraseDeliveries, eraseEventDeliveries } from '#features/webhooks/webhooks/erase.ts'
 import { yieldToEventLoop } from '#platform/clock.ts'

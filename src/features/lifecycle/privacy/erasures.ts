@@ -3,7 +3,7 @@
  * `erasure_emails`.
  */
 import type { Database } from 'bun:sqlite'
-import { toErasedKey } from '#features/setup/suppression-store/listed-form.ts'
+import { toErasedKey } from '#features/setup/suppression-store/suppression-list-key.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'

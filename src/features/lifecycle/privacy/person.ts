@@ -3,7 +3,7 @@
  */
 import { domainToUnicode } from 'node:url'
 import { toSuppressionKey } from '#features/setup/suppression-store/check.ts'
-import { ERASED_ADDRESS } from '#features/setup/suppression-store/listed-form.ts'
+import { ERASED_ADDRESS } from '#features/setup/suppression-store/suppression-list-key.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
 
 export interface Person {

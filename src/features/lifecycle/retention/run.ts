@@ -4,7 +4,7 @@
  * mailbox messages only for their age. A run that ends early, by a crash or a full disk, is continued by the next.
  */
 import type { App } from '#features/core/app/app.ts'
-import { purgeAuditLog } from '#features/core/audit-logs/trim.ts'
+import { purgeAuditLog } from '#features/core/audit-logs/purge.ts'
 import { readHorizon } from '#features/core/events/horizon.ts'
 import {
   findAccountWithEventsAfter,
@@ -13,7 +13,7 @@ import {
   hasOldEvents,
   purgeCounter,
   purgeEvents,
-} from '#features/core/events/trim.ts'
+} from '#features/core/events/purge.ts'
 import { findFirstNeededSeq } from '#features/webhooks/webhooks/needed.ts'
 import { type Millis, yieldToEventLoop } from '#platform/clock.ts'
 import type { Committer } from '#platform/db/commit.ts'

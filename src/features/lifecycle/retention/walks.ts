@@ -7,14 +7,14 @@ import {
   isExpired,
   listOperationsAfter,
   type OldOperation,
-} from '#features/core/operations/retire.ts'
+} from '#features/core/operations/purge.ts'
 import {
   findOldMessage,
   listMessagesAfter,
   type OldMessage,
   removeOldMessage,
 } from '#features/receiving/agent-mailboxes/removal.ts'
-import { deleteComplaints, findLastComplaintAt } from '#features/receiving/complaints/forget.ts'
+import { deleteComplaints, findLastComplaintAt } from '#features/receiving/complaints/delete.ts'
 import { removeInbound } from '#features/receiving/inbound/inbound-emails.ts'
 import { findOldInbound, listInboundAfter, type OldInbound } from '#features/receiving/inbound/removal.ts'
 import {
@@ -25,9 +25,9 @@ import {
   hasBroadcastEndedBefore,
   listBroadcastsAfter,
   type RetainedBroadcast,
-} from '#features/sending/broadcasts/retire.ts'
+} from '#features/sending/broadcasts/purge.ts'
 import { resolveDeadLetter } from '#features/sending/dead-letters/resolve.ts'
-import { unlinkOperation } from '#features/sending/newsletters/forget-operation.ts'
+import { unlinkOperation } from '#features/sending/newsletters/unlink-operation.ts'
 import {
   deleteEmail,
   dropEmailContent,
@@ -39,7 +39,7 @@ import {
   type OldEmail,
   readEmailsAfter,
 } from '#features/sending/queue/retire.ts'
-import { deleteEngagement } from '#features/sending/tracking/forget.ts'
+import { deleteEngagement } from '#features/sending/tracking/delete-engagement.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import type { Walk } from './walk.ts'
 

@@ -12,7 +12,7 @@ import { createRateLimiter, type Rate, type RateDecision } from '#platform/http/
 import { networkOf, networksOf } from '#platform/network.ts'
 import { backoffDelayMs } from '#platform/queue/backoff.ts'
 import { minutes, seconds } from '#platform/units.ts'
-import type { HashRequest } from './hash-turns.ts'
+import type { HashRequest } from './hash-scheduler.ts'
 import { isKnownNetwork } from './known-networks.ts'
 import { normaliseUserEmail } from './users.ts'
 

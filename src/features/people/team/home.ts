@@ -5,9 +5,9 @@
 import { Elysia } from 'elysia'
 import { unknownRoute } from '#platform/http/error-response.ts'
 import { html, htmlResponse, UNLISTED_HEADERS } from '#platform/http/html.ts'
+import type { AuthContext } from './auth-context.ts'
 import { LOGIN_PATH } from './links.ts'
 import { userPage } from './page.ts'
-import type { AuthContext } from './people.ts'
 
 const HEADERS = { ...UNLISTED_HEADERS, vary: 'accept' }
 

@@ -8,6 +8,7 @@ import { AppError, invalid } from '#platform/errors.ts'
 import { acceptsBody } from '#platform/http/body.ts'
 import { type Html, OWN_FORM_HEADERS, ownFormResponse } from '#platform/http/html.ts'
 import { clientIpOf } from '#platform/http/request-context.ts'
+import type { AuthContext } from './auth-context.ts'
 import { findInvitation } from './invitations.ts'
 import { findRequiredProof, join } from './join.ts'
 import { JOIN_PATH, LOGIN_PATH, LOGOUT_PATH, RESET_PATH, toPathAfterLogin } from './links.ts'
@@ -24,7 +25,6 @@ import {
   signedInPage,
 } from './page.ts'
 import { confirmReset, findResetLinkEmail } from './password-reset.ts'
-import type { AuthContext } from './people.ts'
 import { getCsrfToken, isValidCsrfToken, requireSessionId, toCookieHeader } from './sessions.ts'
 import { listMemberships } from './users.ts'
 

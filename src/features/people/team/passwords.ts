@@ -7,7 +7,7 @@ import { availableParallelism } from 'node:os'
 import { invalid } from '#platform/errors.ts'
 import { MiB } from '#platform/units.ts'
 import { isCommonPassword } from './common-passwords.ts'
-import { createHashScheduler, type HashRequest } from './hash-turns.ts'
+import { createHashScheduler, type HashRequest } from './hash-scheduler.ts'
 
 export const MIN_PASSWORD_LENGTH = 10
 export const MAX_PASSWORD_LENGTH = 200

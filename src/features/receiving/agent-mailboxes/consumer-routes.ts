@@ -5,11 +5,12 @@ import { authenticated, requires } from '#features/core/app/http.ts'
 import { changesByGet } from '#platform/http/access.ts'
 import { isoTime } from '#platform/http/envelope.ts'
 import { wrongMethod } from '#platform/http/error-response.ts'
-import { errorResponses } from '#platform/http/refusals.ts'
 import { requestContext } from '#platform/http/request-context.ts'
+import { errorResponses } from '#platform/http/route-errors.ts'
 import { parseQueryInteger } from '#platform/http/schemas.ts'
 import { seconds } from '#platform/units.ts'
 import { ackMessage, formatToken, nackMessage } from './leases.ts'
+import { createNoMessageError, type LongPolls } from './long-polls.ts'
 import { getMailbox } from './mailboxes.ts'
 import { findMessageById } from './messages.ts'
 import {
@@ -21,7 +22,6 @@ import {
   toMessageWire,
 } from './model.ts'
 import { MailboxParams, MessageParams, tags } from './params.ts'
-import { createNoMessageError, type LongPolls } from './waiting.ts'
 
 const LEASE_LOST = ['lease_lost', 'The lease is over, so another consumer may have the message.'] as const
 /** What the connection of whoever waits has beyond the wait. */

@@ -5,6 +5,7 @@ import type { App } from '#features/core/app/app.ts'
 import { ContentState, createBodyReader, toContentState } from '#features/core/app/stored-content.ts'
 import { MAX_LISTED_ATTACHMENTS, readTruncatedText, toAttachmentWire } from '#features/receiving/received/parts.ts'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
+import { ROW_RANGE_FIELDS } from '#platform/http/row-range.ts'
 import {
   Nullable,
   OptionalNullable,
@@ -14,7 +15,6 @@ import {
   Timestamp,
   Uuid,
 } from '#platform/http/schemas.ts'
-import { ROW_RANGE_FIELDS } from '#platform/http/slices.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { KiB } from '#platform/units.ts'
 import type { Contact } from './contacts.ts'

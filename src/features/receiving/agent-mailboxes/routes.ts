@@ -4,11 +4,12 @@ import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import { dataBody, idKey, pageBody, timeKey } from '#platform/http/envelope.ts'
-import { errorResponses } from '#platform/http/refusals.ts'
+import { errorResponses } from '#platform/http/route-errors.ts'
+import { parseRowRange, RowRangeQuery } from '#platform/http/row-range.ts'
 import { DataBody, PageBody, requireReachable } from '#platform/http/schemas.ts'
-import { parseRowRange, RowRangeQuery } from '#platform/http/slices.ts'
 import { consumerRoutes } from './consumer-routes.ts'
 import { listContacts } from './contacts.ts'
+import type { LongPolls } from './long-polls.ts'
 import { createMailbox, deleteMailbox, getMailbox, listMailboxes } from './mailboxes.ts'
 import { messageRoutes } from './message-routes.ts'
 import { listThreadMessages, readMailboxAnalytics } from './messages.ts'
@@ -27,7 +28,6 @@ import {
 } from './model.ts'
 import { MailboxParams, tags } from './params.ts'
 import { getThread, listThreads } from './threads.ts'
-import type { LongPolls } from './waiting.ts'
 
 const ThreadParams = Type.Object({
   id: Type.String({ description: 'Id of the mailbox.' }),

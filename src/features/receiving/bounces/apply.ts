@@ -5,13 +5,13 @@
 import type { App } from '#features/core/app/app.ts'
 import { resolveDeadLetter } from '#features/sending/dead-letters/resolve.ts'
 import { suppressRecipient } from '#features/sending/delivery/outcome.ts'
-import { bounceLate, confirmUncertain } from '#features/sending/queue/late-moves.ts'
+import { bounceLate, confirmUncertain } from '#features/sending/queue/late-transitions.ts'
 import { type Status, statusName } from '#features/sending/queue/status.ts'
-import { ERASED_ADDRESS } from '#features/setup/suppression-store/listed-form.ts'
+import { ERASED_ADDRESS } from '#features/setup/suppression-store/suppression-list-key.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import type { Dsn, DsnRecipient } from '#protocols/dsn/report.ts'
-import { classifyFailure } from './judge.ts'
+import { classifyFailure } from './classify-failure.ts'
 import { type MatchedRecipient, matchDeliveryReport } from './match.ts'
 
 export type BounceResult =

@@ -3,12 +3,12 @@
  * The only writer of `complaints`.
  */
 import type { App } from '#features/core/app/app.ts'
-import { countDaily, domainOfAddress } from '#features/core/events/figures.ts'
+import { countDaily, domainOfAddress } from '#features/core/events/daily-stats.ts'
 import { count, record } from '#features/core/events/record.ts'
-import { countForStream } from '#features/setup/streams/figures.ts'
+import { countForStream } from '#features/setup/streams/reputation.ts'
 import { COMPLAINT } from '#features/setup/suppression-store/check.ts'
-import { ERASED_ADDRESS } from '#features/setup/suppression-store/listed-form.ts'
 import { suppressAfterOutcome } from '#features/setup/suppression-store/suppress.ts'
+import { ERASED_ADDRESS } from '#features/setup/suppression-store/suppression-list-key.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'

@@ -2,7 +2,7 @@
 import { COMMON_HORIZON, createCounterRule, hourSql, hoursFromSql } from '#features/core/events/counter-rules.ts'
 import { toEventCode } from '#features/core/events/record.ts'
 import { statusCodes } from '#features/sending/queue/status.ts'
-import { STREAM_METRIC_PREFIX } from '#features/setup/streams/figures.ts'
+import { STREAM_METRIC_PREFIX } from '#features/setup/streams/reputation.ts'
 import { queryRule } from '#platform/db/consistency.ts'
 import { NOT_SPAM, toComplaintMetric } from './apply.ts'
 

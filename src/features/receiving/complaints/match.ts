@@ -10,7 +10,7 @@ import { findVerpRecipient, LOST_RECIPIENT } from '#features/sending/queue/names
 import { type Status, statusName } from '#features/sending/queue/status.ts'
 import { decodeUnsubscribeAddress, UNSUBSCRIBE_PATH } from '#features/sending/unsubscribe/headers.ts'
 import { openUnsubscribeToken, type UnsubscribeFacts } from '#features/sending/unsubscribe/token.ts'
-import { ERASED_ADDRESS } from '#features/setup/suppression-store/listed-form.ts'
+import { ERASED_ADDRESS } from '#features/setup/suppression-store/suppression-list-key.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import { normaliseAddress } from '#protocols/address/parse.ts'

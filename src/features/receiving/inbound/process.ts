@@ -39,7 +39,7 @@ import {
   ProcessingQueue,
   type QueuedMessage,
   sourceNetworkOf,
-} from './receipt-queue.ts'
+} from './processing-queue.ts'
 import {
   beginAttempt,
   countDeathsAlone,
@@ -49,7 +49,7 @@ import {
   listQueueEntriesAfter,
   type QueueEntry,
   uncountAttempt,
-} from './receipts.ts'
+} from './queue-entries.ts'
 import { releaseBuffer, storeParts, storeReportContent } from './store-parts.ts'
 
 /** Messages in progress at the same time; most of the time they wait for DNS. */

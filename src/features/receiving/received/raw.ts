@@ -6,7 +6,7 @@
 import type { App } from '#features/core/app/app.ts'
 import { contentMissing } from '#features/core/app/stored-content.ts'
 import type { Millis } from '#platform/clock.ts'
-import { CorruptBlobError, MissingBlobError } from '#platform/content/missing.ts'
+import { CorruptBlobError, MissingBlobError } from '#platform/content/blob-errors.ts'
 import { notFound } from '#platform/errors.ts'
 import { streamDownload } from '#platform/http/download.ts'
 import { days } from '#platform/units.ts'

@@ -5,7 +5,7 @@
  */
 import type { Database } from 'bun:sqlite'
 import { hourOf } from '#features/core/events/record.ts'
-import { toAccountMetric } from '#features/setup/streams/figures.ts'
+import { toAccountMetric } from '#features/setup/streams/reputation.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
 import type { Tx } from '#platform/db/commit.ts'

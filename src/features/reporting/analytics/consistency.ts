@@ -4,7 +4,7 @@
  * ones as far as the rows that are left can tell.
  */
 import type { Database } from 'bun:sqlite'
-import { DAILY_COLUMNS, DAILY_FIELDS, MONTH_KEY_SQL } from '#features/core/events/figures.ts'
+import { DAILY_COLUMNS, DAILY_FIELDS, MONTH_KEY_SQL } from '#features/core/events/daily-stats.ts'
 import { toHorizonKey } from '#features/core/events/horizon.ts'
 import { type ConsistencyRule, describeRows, MAX_DIFFERENCES, queryRule } from '#platform/db/consistency.ts'
 import { isoTime } from '#platform/http/envelope.ts'

@@ -5,7 +5,7 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
-import { ALL_DOMAINS, type DailyStats, listRowKeys } from '#features/core/events/figures.ts'
+import { ALL_DOMAINS, type DailyStats, listRowKeys } from '#features/core/events/daily-stats.ts'
 import { yieldToEventLoop } from '#platform/clock.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { createSeen, type DayList, type DayRow, newDayList, noteRead } from './day-lists.ts'

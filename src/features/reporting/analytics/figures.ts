@@ -1,9 +1,9 @@
 /**
- * @module Reads what `events/figures` counted: sums and days of an account over a period. Never reads an email or an event, so what it costs grows with
+ * @module Reads what `events/daily-stats` counted: sums and days of an account over a period. Never reads an email or an event, so what it costs grows with
  * the days alone. Other features take their figures from here.
  */
 import type { Database } from 'bun:sqlite'
-import { ALL_DOMAINS, DAILY_COLUMNS, DAILY_FIELDS, type DailyStats } from '#features/core/events/figures.ts'
+import { ALL_DOMAINS, DAILY_COLUMNS, DAILY_FIELDS, type DailyStats } from '#features/core/events/daily-stats.ts'
 import { MACHINE_METRICS } from '#features/core/events/record.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import type { Period } from './period.ts'

@@ -1,6 +1,6 @@
 /** @module Wire shapes of /v1/analytics. Rates are fractions with four digits, and the same in per cent with two. */
 import { type Static, Type } from '@sinclair/typebox'
-import type { DailyStats } from '#features/core/events/figures.ts'
+import type { DailyStats } from '#features/core/events/daily-stats.ts'
 import type { DomainFigures } from './domains.ts'
 import { type DayFigures, type MachineFigures, ratesOf } from './figures.ts'
 import { badParameter, dayText, PERIOD_FIELDS, PeriodRecord } from './period.ts'

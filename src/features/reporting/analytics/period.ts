@@ -1,6 +1,6 @@
 /** @module The days that a question is about: `period`, or `from` and `to`, in UTC. */
 import { type Static, Type } from '@sinclair/typebox'
-import { dayOf } from '#features/core/events/figures.ts'
+import { dayOf } from '#features/core/events/daily-stats.ts'
 import type { Millis } from '#platform/clock.ts'
 import { AppError } from '#platform/errors.ts'
 import { isoTime } from '#platform/http/envelope.ts'

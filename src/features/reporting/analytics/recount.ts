@@ -3,7 +3,7 @@
  * rows afterwards. The migration that made the table counts in the same way.
  */
 
-import { addToRow, type DailyField } from '#features/core/events/figures.ts'
+import { addToRow, type DailyField } from '#features/core/events/daily-stats.ts'
 import { toEventCode } from '#features/core/events/record.ts'
 import { NOT_SPAM } from '#features/receiving/complaints/apply.ts'
 import { statusCode } from '#features/sending/queue/status.ts'

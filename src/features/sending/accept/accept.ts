@@ -19,9 +19,9 @@ import { prepareStatements, readSnapshot } from '#platform/db/open.ts'
 import { createDraft, type Draft } from './draft.ts'
 import { createIdempotencyConflict, readIdempotency } from './idempotency.ts'
 import type { SendRequest, SendResponse } from './model.ts'
+import { renderDraft } from './render-draft.ts'
 import { insertDraft, readSendResponse } from './send-response.ts'
 import { countSendable, findSuppressions, requireDiskSpace, requireQuota, requireSendable } from './sendable.ts'
-import { renderDraft } from './templated.ts'
 
 const sql = prepareStatements((db) => ({
   findKey: db.prepare<{ emailId: number; bodyHash: Uint8Array }, [number, Uint8Array]>(

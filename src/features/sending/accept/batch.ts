@@ -27,11 +27,11 @@ import { createCheck } from '#platform/http/validation.ts'
 import { findReplay, logMismatch, resolveReplay, waitUntilDurable } from './accept.ts'
 import { createDraft, type Draft } from './draft.ts'
 import { createIdempotencyConflict, readIdempotency } from './idempotency.ts'
-import { createResponseKey, findStoredResponse, storeResponse } from './kept-replies.ts'
 import { type BatchResponse, SendRequest, type SendResponse } from './model.ts'
+import { createTemplateFinder, renderDraft } from './render-draft.ts'
 import { insertDraft } from './send-response.ts'
 import { countSendable, findSuppressions, requireDiskSpace, requireQuota, requireSendable } from './sendable.ts'
-import { createTemplateFinder, renderDraft } from './templated.ts'
+import { createResponseKey, findStoredResponse, storeResponse } from './stored-responses.ts'
 
 export interface BatchInput {
   readonly emails: readonly unknown[]

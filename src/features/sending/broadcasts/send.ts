@@ -5,7 +5,7 @@
 import type { Actor, App } from '#features/core/app/app.ts'
 import { waitUntilDurable } from '#features/sending/accept/accept.ts'
 import { requireHeaderSafe } from '#features/sending/accept/header-safe.ts'
-import { createResponseKey, findStoredResponse } from '#features/sending/accept/kept-replies.ts'
+import { createResponseKey, findStoredResponse } from '#features/sending/accept/stored-responses.ts'
 import { getList } from '#features/setup/contact-store/lists.ts'
 import { findTemplateByAlias, type Template } from '#features/setup/templates/templates.ts'
 import { invalid } from '#platform/errors.ts'

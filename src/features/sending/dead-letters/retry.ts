@@ -4,7 +4,7 @@ import { getSendingAccount, requireSendingAllowed } from '#features/core/account
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
 import { laneOf } from '#features/sending/queue/lanes.ts'
-import { requeueFinished } from '#features/sending/queue/late-moves.ts'
+import { requeueFinished } from '#features/sending/queue/late-transitions.ts'
 import { isContentDeleted } from '#features/sending/queue/retire.ts'
 import type { Status } from '#features/sending/queue/status.ts'
 import type { Tx } from '#platform/db/commit.ts'

@@ -12,14 +12,14 @@ import { accountTag, dayOf } from '#features/sending/tracking/tokens.ts'
 import { createUnsubscribeHeaders } from '#features/sending/unsubscribe/headers.ts'
 import { findSigningDomain, type SigningDomain } from '#features/setup/domains/sending.ts'
 import { findTrackingHost } from '#features/setup/domains/tracking-domain.ts'
-import { ERASED_ADDRESS } from '#features/setup/suppression-store/listed-form.ts'
+import { ERASED_ADDRESS } from '#features/setup/suppression-store/suppression-list-key.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { computeVerpTag, encodeVerp } from '#protocols/address/verp.ts'
 import { isMailboxField } from '#protocols/mime/compose.ts'
 import { buildBulkHeaders } from './bulk-headers.ts'
 import type { ComposeJob, DeliverJob, Route } from './protocol.ts'
-import { createBroadcastRenderer, type RenderedMail } from './rendered.ts'
+import { createBroadcastRenderer, type RenderedMail } from './render-broadcast.ts'
 
 interface EmailRow {
   uuid: Uint8Array

@@ -8,7 +8,7 @@ import {
   deferRecipient,
   finishRecipient,
   releaseRecipient,
-} from '#features/sending/queue/attempt-moves.ts'
+} from '#features/sending/queue/attempt-transitions.ts'
 import { HARD_BOUNCE } from '#features/setup/suppression-store/check.ts'
 import { suppressAfterOutcome } from '#features/setup/suppression-store/suppress.ts'
 import type { Millis } from '#platform/clock.ts'
@@ -19,10 +19,10 @@ import { backoffDelayMs } from '#platform/queue/backoff.ts'
 import { seconds } from '#platform/units.ts'
 import { type BounceCategory, isRetriedUntilExpiry, toBounceType } from './bounce-category.ts'
 import { classifyReply } from './classify.ts'
-import { isPermanentlyInvalid } from './dead-address.ts'
+import { isPermanentlyInvalid } from './permanently-invalid.ts'
 import type { AttemptResult, AttemptSession } from './protocol.ts'
 import { MAX_REPLY_LENGTH } from './reply-words.ts'
-import { computeRetryDelayMs, isExpired, MAX_SITE_BACKOFF_MS } from './retry.ts'
+import { computeRetryDelayMs, isExpired, MAX_SITE_BACKOFF_MS } from './retry-schedule.ts'
 import { holdWithoutContent } from './without-content.ts'
 
 /** What is known of an attempt in hand. */

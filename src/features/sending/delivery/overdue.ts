@@ -5,7 +5,7 @@
 import type { App } from '#features/core/app/app.ts'
 import { type DistantRecipient, makeDue, type QueuePosition, readDistant } from '#features/sending/queue/queue.ts'
 import { type Millis, yieldToEventLoop } from '#platform/clock.ts'
-import { isBeyondRetrySchedule, MAX_SITE_BACKOFF_MS } from './retry.ts'
+import { isBeyondRetrySchedule, MAX_SITE_BACKOFF_MS } from './retry-schedule.ts'
 import { CONTENT_HOLD_MS } from './without-content.ts'
 
 /** Recipients read in one go, and written in one transaction. */

@@ -13,7 +13,7 @@ import { networkOf } from '#platform/network.ts'
 import { hours } from '#platform/units.ts'
 import { computeSiteBackoffMs } from './outcome.ts'
 import type { Route } from './protocol.ts'
-import { MAX_SITE_BACKOFF_MS } from './retry.ts'
+import { MAX_SITE_BACKOFF_MS } from './retry-schedule.ts'
 import { SlotPool, type SlotRules } from './slot-pool.ts'
 import type { WaitQueue } from './wait-queue.ts'
 

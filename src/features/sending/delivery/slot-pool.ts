@@ -6,7 +6,7 @@
  */
 import { isBulkLane } from '#features/sending/queue/lanes.ts'
 import { Counts } from '#platform/queue/counts.ts'
-import { computeBulkLimit } from './bulk-share.ts'
+import { computeBulkLimit } from './bulk-limit.ts'
 import { WaitQueue } from './wait-queue.ts'
 
 export interface SlotRules {

@@ -4,7 +4,7 @@
  */
 import type { App } from '#features/core/app/app.ts'
 import { getMeta, setMeta } from '#features/core/events/record.ts'
-import { holdForContent, releaseForContent } from '#features/sending/queue/content-moves.ts'
+import { holdForContent, releaseForContent } from '#features/sending/queue/content-transitions.ts'
 import { type QueuePosition, readDistant } from '#features/sending/queue/queue.ts'
 import type { Millis } from '#platform/clock.ts'
 import { yieldToEventLoop } from '#platform/clock.ts'

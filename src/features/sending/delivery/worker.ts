@@ -6,13 +6,13 @@ import { createPrivateKey, type KeyObject } from 'node:crypto'
 import { systemClock } from '#platform/clock.ts'
 import { type ContentReader, createContentReader, MissingBlobError } from '#platform/content/read.ts'
 import { FairQueue } from '#platform/queue/fair-queue.ts'
-import { FairScheduler } from '#platform/queue/fair-turns.ts'
+import { FairScheduler } from '#platform/queue/fair-scheduler.ts'
 import { isTransientError, toPublicReason } from '#platform/storage-errors.ts'
-import { computeBulkLimit } from './bulk-share.ts'
+import { computeBulkLimit } from './bulk-limit.ts'
 import { Connections } from './connections.ts'
 import { prepareMessage, type SharedBody, transmit } from './deliver.ts'
 import type { AttemptResult, AttemptSession, DeliverJob, FromWorker, ToWorker, WorkerSettings } from './protocol.ts'
-import { findSiteRejection } from './site-refusal.ts'
+import { findSiteRejection } from './site-rejection.ts'
 
 declare const self: Worker
 

@@ -6,10 +6,10 @@ import { authenticated, requires } from '#features/core/app/http.ts'
 import type { TakeRate } from '#features/sending/accept/send-rate.ts'
 import { BroadcastStarted } from '#features/sending/broadcasts/model.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
-import { errorResponses } from '#platform/http/refusals.ts'
 import { withoutTimeLimit } from '#platform/http/request-context.ts'
+import { errorResponses } from '#platform/http/route-errors.ts'
+import { parseRowRange, RowRangeQuery } from '#platform/http/row-range.ts'
 import { DataBody, PageBody } from '#platform/http/schemas.ts'
-import { parseRowRange, RowRangeQuery } from '#platform/http/slices.ts'
 import {
   NewNewsletter,
   NewsletterChangeBody,

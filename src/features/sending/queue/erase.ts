@@ -8,7 +8,7 @@ import { giveQuotaBack } from '#features/core/accounts/accounts.ts'
 import type { App } from '#features/core/app/app.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
 import { record } from '#features/core/events/record.ts'
-import { ERASED_ADDRESS } from '#features/setup/suppression-store/listed-form.ts'
+import { ERASED_ADDRESS } from '#features/setup/suppression-store/suppression-list-key.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
@@ -17,7 +17,7 @@ import type { DraftExtra } from './new-email.ts'
 import { reindexEmail } from './search.ts'
 import { requireEmail, settleEmail, uncountSent } from './settle.ts'
 import { isOpen, OPEN_CODES, statusCode, statusName, WAITING_CODES } from './status.ts'
-import { rejectRecipient } from './waiting-moves.ts'
+import { rejectRecipient } from './waiting-transitions.ts'
 
 interface RecipientRow {
   readonly id: number

@@ -3,9 +3,9 @@
  * caller's transaction. Decides nothing: its callers have.
  */
 import type { Actor, App } from '#features/core/app/app.ts'
-import { countDaily } from '#features/core/events/figures.ts'
+import { countDaily } from '#features/core/events/daily-stats.ts'
 import { type EventData, record } from '#features/core/events/record.ts'
-import { countForStream } from '#features/setup/streams/figures.ts'
+import { countForStream } from '#features/setup/streams/reputation.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { PutOptions } from '#platform/content/store.ts'
 import type { Tx } from '#platform/db/commit.ts'

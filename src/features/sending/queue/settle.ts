@@ -3,9 +3,9 @@
  * transaction of the change. Only for the files that `status` lists, and those that insert and remove emails.
  */
 
-import { countDaily, type DailyField, domainOfAddress } from '#features/core/events/figures.ts'
+import { countDaily, type DailyField, domainOfAddress } from '#features/core/events/daily-stats.ts'
 import { count } from '#features/core/events/record.ts'
-import { countForStream, type StreamCounter } from '#features/setup/streams/figures.ts'
+import { countForStream, type StreamCounter } from '#features/setup/streams/reputation.ts'
 import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'

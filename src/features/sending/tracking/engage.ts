@@ -5,7 +5,7 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
-import { countDaily, countDomainOnly, domainOfAddress, ERASED_DOMAIN } from '#features/core/events/figures.ts'
+import { countDaily, countDomainOnly, domainOfAddress, ERASED_DOMAIN } from '#features/core/events/daily-stats.ts'
 import { count, type EventData, MACHINE_METRICS, record } from '#features/core/events/record.ts'
 import type { Millis } from '#platform/clock.ts'
 import { sha256 } from '#platform/crypto.ts'

@@ -4,7 +4,7 @@
  */
 import type { App } from '#features/core/app/app.ts'
 import { LOST_RECIPIENT } from '#features/sending/queue/names.ts'
-import { ERASED_ADDRESS } from '#features/setup/suppression-store/listed-form.ts'
+import { ERASED_ADDRESS } from '#features/setup/suppression-store/suppression-list-key.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { readUnsubscribeFacts } from './headers.ts'

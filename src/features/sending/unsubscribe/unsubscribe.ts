@@ -5,7 +5,7 @@
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import { audit, createSystemActor } from '#features/core/audit-logs/audit.ts'
-import { countDaily, domainOfAddress } from '#features/core/events/figures.ts'
+import { countDaily, domainOfAddress } from '#features/core/events/daily-stats.ts'
 import { record } from '#features/core/events/record.ts'
 import { findContactById } from '#features/setup/contact-store/find.ts'
 import { namedList } from '#features/setup/contact-store/lists.ts'
@@ -18,8 +18,12 @@ import {
   UNSUBSCRIBE,
 } from '#features/setup/suppression-store/check.ts'
 import { resubscribeContacts } from '#features/setup/suppression-store/contacts.ts'
-import { ERASED_ADDRESS, prepareErasedKey, suppressionListKey } from '#features/setup/suppression-store/listed-form.ts'
 import { suppress, unsuppress } from '#features/setup/suppression-store/suppress.ts'
+import {
+  ERASED_ADDRESS,
+  prepareErasedKey,
+  suppressionListKey,
+} from '#features/setup/suppression-store/suppression-list-key.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid } from '#platform/ids.ts'

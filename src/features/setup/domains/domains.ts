@@ -23,8 +23,8 @@ import {
 } from './dns-records.ts'
 import { validateDomainName } from './name.ts'
 import { toDkimKeyContext } from './sending.ts'
-import { type Failing, FIRST_CHECK_DELAY_MS, MAX_CHECK_INTERVAL_MS } from './standing.ts'
 import { getCnameTarget } from './tracking-domain.ts'
+import { type Failing, FIRST_CHECK_DELAY_MS, MAX_CHECK_INTERVAL_MS } from './verification-state.ts'
 
 /** What a mail about the records of a domain said. */
 export type LossNotice = 'lost' | 'ended' | 'restored'

@@ -10,8 +10,8 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { hours } from '#platform/units.ts'
 import type { Domain, LossNotice } from './domains.ts'
 import { findCoveringDomain } from './sending.ts'
-import type { VerificationChange } from './standing.ts'
-import { getSendsUntil, listLostRecords } from './standing.ts'
+import type { VerificationChange } from './verification-state.ts'
+import { getSendsUntil, listLostRecords } from './verification-state.ts'
 
 const RENOTIFY_INTERVAL_MS = hours(24)
 

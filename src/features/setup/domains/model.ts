@@ -5,7 +5,7 @@ import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { OptionalNullable, StrictObject, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { type Domain, listDnsRecords } from './domains.ts'
-import { getSendsUntil, listLostRecords } from './standing.ts'
+import { getSendsUntil, listLostRecords } from './verification-state.ts'
 import type { DomainVerification } from './verify.ts'
 
 export const NewDomain = StrictObject({

@@ -16,8 +16,8 @@ import {
   toDomainDns,
 } from './domains.ts'
 import { releaseForeignHost } from './set-tracking.ts'
-import type { CheckResults } from './standing.ts'
 import { getCnameTarget, isHostElsewhere } from './tracking-domain.ts'
+import type { CheckResults } from './verification-state.ts'
 import { skipCheck, storeChecks } from './verify.ts'
 
 /** Rows read at once. */

@@ -17,8 +17,8 @@ import { conflict, invalid } from '#platform/errors.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { type Domain, findDomain, findDomainByName, formatFailing, getDomain, SENDING_SUBDOMAIN } from './domains.ts'
 import { findRegistrableDomain, validateDomainName } from './name.ts'
-import { FIRST_CHECK_DELAY_MS } from './standing.ts'
 import { findHostOwner, getCnameTarget, getPublicHost, isHostElsewhere } from './tracking-domain.ts'
+import { FIRST_CHECK_DELAY_MS } from './verification-state.ts'
 
 const sql = prepareStatements((db) => ({
   setTracking: db.prepare(

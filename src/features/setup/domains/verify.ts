@@ -27,7 +27,7 @@ import {
   SENDING_RECORDS,
   type VerificationChange,
   type VerificationState,
-} from './standing.ts'
+} from './verification-state.ts'
 
 const sql = prepareStatements((db) => ({
   setStanding: db.prepare(

@@ -3,7 +3,7 @@ import { type Static, Type } from '@sinclair/typebox'
 import { isoTime } from '#platform/http/envelope.ts'
 import { StrictObject, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { REPUTATION_DAYS, type Reputation } from './figures.ts'
+import { REPUTATION_DAYS, type Reputation } from './reputation.ts'
 import type { Stream } from './streams.ts'
 
 export const StreamRecord = Type.Object({

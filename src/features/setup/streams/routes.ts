@@ -5,8 +5,8 @@ import type { App } from '#features/core/app/app.ts'
 import { authenticated, requires } from '#features/core/app/http.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
 import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
-import { readReputation } from './figures.ts'
 import { NewStream, StreamChange, StreamDetail, StreamRecord, toStreamDetailWire, toStreamWire } from './model.ts'
+import { readReputation } from './reputation.ts'
 import { changeStream, createStream, deleteStream, getStream, type HasOpenMail, listStreams } from './streams.ts'
 
 const tags = ['Streams']

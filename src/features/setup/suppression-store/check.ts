@@ -5,7 +5,7 @@
 import type { Database } from 'bun:sqlite'
 import { prepareStatements } from '#platform/db/open.ts'
 import { normaliseAddress } from '#protocols/address/parse.ts'
-import { suppressionListKey } from './listed-form.ts'
+import { suppressionListKey } from './suppression-list-key.ts'
 
 /** What a suppression stops: all mail, or only mail with `transactional: false`. Position = the stored code: only ever append. */
 export const SUPPRESSION_SCOPES = ['all', 'marketing'] as const

@@ -18,8 +18,8 @@ import type { Millis } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { COMPLAINT, EVERY, HARD_BOUNCE, suppressionOf, toSuppressionScopeCode, UNSUBSCRIBE } from './check.ts'
-import { suppressionListKey } from './listed-form.ts'
 import { unsuppress } from './suppress.ts'
+import { suppressionListKey } from './suppression-list-key.ts'
 
 /**
  * Makes a contact active whose confirmation of this time is open, and takes its unsubscription from the list off the suppression list. Whoever had left

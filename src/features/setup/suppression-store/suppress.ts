@@ -19,7 +19,13 @@ import {
   toSuppressionScopeCode,
   UNSUBSCRIBE,
 } from './check.ts'
-import { ERASED_ADDRESS, isErasedKey, prepareErasedKey, recordErased, suppressionListKey } from './listed-form.ts'
+import {
+  ERASED_ADDRESS,
+  isErasedKey,
+  prepareErasedKey,
+  recordErased,
+  suppressionListKey,
+} from './suppression-list-key.ts'
 
 export interface NewSuppression {
   readonly accountId: number

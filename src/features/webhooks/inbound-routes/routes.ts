@@ -8,7 +8,7 @@ import { HISTORY_LIMIT_NOTE, ReplayResult, toReplayWire } from '#features/webhoo
 import { replayDelivery, replayRange } from '#features/webhooks/webhooks/replay.ts'
 import { findRouteWebhook } from '#features/webhooks/webhooks/webhooks.ts'
 import { dataBody, idKey, pageBody } from '#platform/http/envelope.ts'
-import { errorResponses } from '#platform/http/refusals.ts'
+import { errorResponses } from '#platform/http/route-errors.ts'
 import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
 import {
   changeRoute,

@@ -3,7 +3,7 @@
  * What is still to be told is made of rows that no longer have him.
  */
 import type { Database } from 'bun:sqlite'
-import { ERASED_ADDRESS } from '#features/setup/suppression-store/listed-form.ts'
+import { ERASED_ADDRESS } from '#features/setup/suppression-store/suppression-list-key.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 

@@ -12,8 +12,8 @@ import { formatUuid, newUuid, randomFraction } from '#platform/ids.ts'
 import type { AttemptResult } from './attempt.ts'
 import { isAboutErased } from './erase.ts'
 import { type DeliveryStatus, deliveryStatusCode } from './event-names.ts'
-import { computeRetryDelayMs, MAX_ATTEMPTS, MAX_CONSECUTIVE_FAILURES } from './ladder.ts'
 import { endPendingBatch } from './pending.ts'
+import { computeRetryDelayMs, MAX_ATTEMPTS, MAX_CONSECUTIVE_FAILURES } from './retry-schedule.ts'
 import type { Webhook } from './webhooks.ts'
 
 /** What was tried. */

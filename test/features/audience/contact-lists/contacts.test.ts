@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { at } from '#test/support/api.ts'
-import { expectBalanced } from '#test/support/books.ts'
+import { expectBalanced } from '#test/support/consistency.ts'
 import { expectError, NOW, UUID, VERIFIED } from '#test/support/email-api.ts'
 import { createListApi, expectCounts } from './fixture.ts'
 

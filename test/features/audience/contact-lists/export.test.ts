@@ -3,7 +3,7 @@ import { exportChunks } from '#features/audience/contact-lists/export.ts'
 import { getList } from '#features/setup/contact-store/lists.ts'
 import { insertContact, transitionContacts } from '#features/setup/contact-store/status.ts'
 import { KiB } from '#platform/units.ts'
-import { expectBalanced } from '#test/support/books.ts'
+import { expectBalanced } from '#test/support/consistency.ts'
 import { createEmailApi, expectError, NOW } from '#test/support/email-api.ts'
 import { completed, createList, exportFile, imported, listContacts } from './files.ts'
 

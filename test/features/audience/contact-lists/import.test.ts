@@ -7,7 +7,7 @@ import { resubscribeContacts } from '#features/setup/suppression-store/contacts.
 import { seconds } from '#platform/units.ts'
 import { at, type TestApi } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
-import { expectBalanced } from '#test/support/books.ts'
+import { expectBalanced } from '#test/support/consistency.ts'
 import { createTestDisk } from '#test/support/disk.ts'
 import { createEmailApi, expectError } from '#test/support/email-api.ts'
 import { completed, createList, imported, listContacts, postFile, spooledFiles, waitForEnd } from './files.ts'

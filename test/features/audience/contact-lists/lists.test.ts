@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { removeDeletedLists } from '#features/audience/contact-lists/remove.ts'
 import { at } from '#test/support/api.ts'
-import { expectBalanced } from '#test/support/books.ts'
+import { expectBalanced } from '#test/support/consistency.ts'
 import { expectError, NOW, UNVERIFIED, UUID, VERIFIED } from '#test/support/email-api.ts'
 import { createListApi } from './fixture.ts'
 

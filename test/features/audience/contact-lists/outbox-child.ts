@@ -1,7 +1,7 @@
 /** @module A process that only sends what waits for contacts, to be killed: its data directory comes from the environment. */
 import { openApp } from '#app/create.ts'
 import { loadConfig } from '#app/settings.ts'
-import { SubscriptionMailLoop } from '#features/audience/contact-lists/contact-mail-loop.ts'
+import { SubscriptionMailLoop } from '#features/audience/contact-lists/subscription-mail-loop.ts'
 
 const { app } = openApp(loadConfig(process.env).config)
 new SubscriptionMailLoop(app)

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { createTestApi } from '#test/support/api.ts'
-import { expectBalanced } from '#test/support/books.ts'
+import { expectBalanced } from '#test/support/consistency.ts'
 import { importCsv, imported, pickStatusAndBody, rows } from './files.ts'
 
 // Names of columns and words as these services write them.

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
-import { expectBalanced } from '#test/support/books.ts'
+import { expectBalanced } from '#test/support/consistency.ts'
 import { createEmailApi, EMAIL, expectError, NOW, UUID } from '#test/support/email-api.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
 

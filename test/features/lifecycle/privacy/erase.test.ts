@@ -7,7 +7,7 @@ import { addFinding } from '#features/reporting/abuse/findings.ts'
 import { hours, minutes } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
-import { expectBalanced } from '#test/support/books.ts'
+import { expectBalanced } from '#test/support/consistency.ts'
 import { createEmailApi, type EmailApi, expectError, NOW, UNVERIFIED, VERIFIED } from '#test/support/email-api.ts'
 import { createTestReceived, storeTestInbound } from '#test/support/inbound.ts'
 

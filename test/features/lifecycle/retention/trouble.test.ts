@@ -9,7 +9,7 @@ import { runRetention } from '#features/lifecycle/retention/run.ts'
 import { checkBalances, readBalances } from '#features/sending/queue/balance.ts'
 import { AppError } from '#platform/errors.ts'
 import { days, hours } from '#platform/units.ts'
-import { expectBalanced } from '#test/support/books.ts'
+import { expectBalanced } from '#test/support/consistency.ts'
 import { createEmailApi } from '#test/support/email-api.ts'
 import { rowsOf, sendAndEnd } from './year.ts'
 

@@ -1,11 +1,11 @@
 /** @module A service whose mail is a year old: sends with every outcome, at times that the clock is moved through. Nothing is delivered by itself. */
 import { type Verdict, writeOutcome } from '#features/sending/delivery/outcome.ts'
-import { beginDelivery } from '#features/sending/queue/attempt-moves.ts'
+import { beginDelivery } from '#features/sending/queue/attempt-transitions.ts'
 import { recordEngagement } from '#features/sending/tracking/engage.ts'
 import { days, hours, minutes } from '#platform/units.ts'
 import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
 import { claimDueTo } from '#test/support/lanes.ts'
-import { readTrackedRecipient } from '#test/support/tracked.ts'
+import { readTrackedRecipient } from '#test/support/tracked-recipient.ts'
 
 /** How attempts end, in turn. */
 const VERDICTS: readonly Verdict[] = [

@@ -13,7 +13,7 @@ import {
   post,
   readMailText,
   PASSWORD as USER_PASSWORD,
-} from '#test/support/people.ts'
+} from '#test/support/users.ts'
 import { createFamily, PASSWORD, subAccount } from './fixture.ts'
 
 /** The entries that an account has, newest first, as far as they say who did what. */

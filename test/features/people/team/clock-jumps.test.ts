@@ -1,11 +1,11 @@
 /** @module Clocks that were wrong for a while, as of a machine that starts before it has asked for the time: what people hold ends when it should. */
 import { expect, test } from 'bun:test'
-import { createUserResetLink } from '#features/people/team/operate.ts'
+import { createUserResetLink } from '#features/people/team/user-admin.ts'
 import { days, hours, minutes } from '#platform/units.ts'
 import { createTestApi, type TestApi } from '#test/support/api.ts'
 import { expectError } from '#test/support/email-api.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
-import { createTestUser, findToken, PASSWORD, post, signIn } from '#test/support/people.ts'
+import { createTestUser, findToken, PASSWORD, post, signIn } from '#test/support/users.ts'
 
 const ADA = 'ada@people.test'
 const START = Date.UTC(2026, 0, 1)

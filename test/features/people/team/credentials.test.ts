@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'bun:test'
 import { Secret, TOTP } from 'otpauth'
-import { MAX_WAITING_HASHES } from '#features/people/team/hash-turns.ts'
-import { createUserResetLink } from '#features/people/team/operate.ts'
+import { MAX_WAITING_HASHES } from '#features/people/team/hash-scheduler.ts'
 import { requireStrongPassword, verifyPassword } from '#features/people/team/passwords.ts'
-import { purgeExpiredAuth } from '#features/people/team/trim.ts'
+import { purgeExpiredAuth } from '#features/people/team/purge.ts'
+import { createUserResetLink } from '#features/people/team/user-admin.ts'
 import type { Millis } from '#platform/clock.ts'
 import { hours, minutes, seconds } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
@@ -18,7 +18,7 @@ import {
   post,
   readMailText,
   signIn,
-} from '#test/support/people.ts'
+} from '#test/support/users.ts'
 
 const ADA = 'ada@people.test'
 const OTHER = 'violin carpet thunder mug'

@@ -3,7 +3,7 @@ import { expect, test } from 'bun:test'
 import { formatUuid } from '#platform/ids.ts'
 import { openRawConnection, parseStatuses } from '#test/platform/http/raw-client.ts'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
-import { type BrowserSession, createTestUser, signIn, type TestUser } from '#test/support/people.ts'
+import { type BrowserSession, createTestUser, signIn, type TestUser } from '#test/support/users.ts'
 
 /** Begins a request, lets `meanwhile` happen, then sends its body; resolves with the status of the answer. */
 async function askSlowly(

@@ -1,13 +1,13 @@
 import { describe, expect, test } from 'bun:test'
 import { createAccount, toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
-import { removeUser, signUserOut } from '#features/people/team/operate.ts'
-import { purgeExpiredAuth } from '#features/people/team/trim.ts'
+import { purgeExpiredAuth } from '#features/people/team/purge.ts'
+import { removeUser, signUserOut } from '#features/people/team/user-admin.ts'
 import { days, hours, minutes } from '#platform/units.ts'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
 import { eventually, type TestAppOptions } from '#test/support/app.ts'
 import { expectError } from '#test/support/email-api.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
-import { ask, createTestUser, PASSWORD, post, signIn } from '#test/support/people.ts'
+import { ask, createTestUser, PASSWORD, post, signIn } from '#test/support/users.ts'
 
 const ADA = 'ada@people.test'
 

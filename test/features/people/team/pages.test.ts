@@ -1,6 +1,6 @@
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import type { BrowserContext } from 'playwright-core'
-import { createUserResetLink } from '#features/people/team/operate.ts'
+import { createUserResetLink } from '#features/people/team/user-admin.ts'
 import { createTestApi, type TestApi } from '#test/support/api.ts'
 import type { TestAppOptions } from '#test/support/app.ts'
 import {
@@ -13,7 +13,7 @@ import {
   startBrowser,
 } from '#test/support/browser.ts'
 import { createEmailApi } from '#test/support/email-api.ts'
-import { CAPTURE_OPTIONS, createTestUser, findToken, PASSWORD, readMailText, signIn } from '#test/support/people.ts'
+import { CAPTURE_OPTIONS, createTestUser, findToken, PASSWORD, readMailText, signIn } from '#test/support/users.ts'
 
 // A browser begins slowly on a machine that is busy.
 setDefaultTimeout(120_000)

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import type { Actor } from '#features/core/app/app.ts'
 import { createAccount, toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
 import { listInvitations, MAX_INVITATIONS } from '#features/people/team/invitations.ts'
-import { purgeExpiredAuth } from '#features/people/team/trim.ts'
+import { purgeExpiredAuth } from '#features/people/team/purge.ts'
 import { findUserByEmail, listMembers, listOwnerEmails, removeTeam } from '#features/people/team/users.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { days, hours } from '#platform/units.ts'
@@ -19,7 +19,7 @@ import {
   readMailText,
   signIn,
   toBrowserSession,
-} from '#test/support/people.ts'
+} from '#test/support/users.ts'
 
 const BOB = 'bob@people.test'
 const MANY_LOGINS = { TASSIS_LOGINS_PER_MINUTE: '1000' }

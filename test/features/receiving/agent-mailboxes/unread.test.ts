@@ -12,7 +12,7 @@ import { createRecipientDecider } from '#features/receiving/inbound/decide.ts'
 import { migrate } from '#platform/db/migrate.ts'
 import { formatUuid } from '#platform/ids.ts'
 import { at } from '#test/support/api.ts'
-import { expectBalanced } from '#test/support/books.ts'
+import { expectBalanced } from '#test/support/consistency.ts'
 import { createMailboxApi, createReceivedMessage, type MailboxApi } from '#test/support/mailboxes.ts'
 
 const MAILBOX_FULL = { code: 452, text: '4.2.2 Mailbox full' }

@@ -3,7 +3,7 @@ import { parseDsn } from '#protocols/dsn/parse.ts'
 import type { Dsn } from '#protocols/dsn/report.ts'
 import { parseMessage } from '#protocols/mime/parse.ts'
 import { NO_REPORTS, SHAPES, shapeBytes } from '#test/corpus/dsn/shapes.ts'
-import { expectBalanced } from '#test/support/books.ts'
+import { expectBalanced } from '#test/support/consistency.ts'
 import {
   type BounceFixture,
   claimInFlight,
@@ -14,7 +14,7 @@ import {
   type SentEmail,
   startBounceFixture,
   stateOf,
-} from './post.ts'
+} from './fixture.ts'
 
 const idOf = (email: SentEmail, index = 0): number => email.recipients[index]?.id ?? 0
 

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { applyComplaint } from '#features/receiving/complaints/apply.ts'
 import { readComplaintRate } from '#features/receiving/complaints/rate.ts'
 import { createTestAccount } from '#test/support/app.ts'
-import { expectBalanced } from '#test/support/books.ts'
+import { expectBalanced } from '#test/support/consistency.ts'
 import { createComplaints, type DeliveredEmail } from './fixture.ts'
 
 let complaints: Awaited<ReturnType<typeof createComplaints>>

@@ -1,6 +1,6 @@
 /** @module Emails that were delivered, reports about them, and a look at what the reports have left. */
 import { applyComplaint, type ComplaintResult, type ReportOrigin } from '#features/receiving/complaints/apply.ts'
-import { finishRecipient } from '#features/sending/queue/attempt-moves.ts'
+import { finishRecipient } from '#features/sending/queue/attempt-transitions.ts'
 import { claimDue } from '#features/sending/queue/queue.ts'
 import { createUnsubscribeHeaders } from '#features/sending/unsubscribe/headers.ts'
 import { parseUuid } from '#platform/ids.ts'

@@ -3,7 +3,7 @@ import { listNewestComplaints, readComplaintRate } from '#features/receiving/com
 import { formatUuid } from '#platform/ids.ts'
 import { days, hours } from '#platform/units.ts'
 import { createTestAccount } from '#test/support/app.ts'
-import { expectBalanced } from '#test/support/books.ts'
+import { expectBalanced } from '#test/support/consistency.ts'
 import { NOW, UNVERIFIED } from '#test/support/email-api.ts'
 import { createComplaints } from './fixture.ts'
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { readComplaintRate } from '#features/receiving/complaints/rate.ts'
-import { expectBalanced } from '#test/support/books.ts'
+import { expectBalanced } from '#test/support/consistency.ts'
 import { createComplaints } from './fixture.ts'
 
 /** By which sign each shape finds the copy of the last of four recipients, a Bcc; `email`: only the email. */

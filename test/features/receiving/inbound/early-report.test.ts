@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, expect, test } from 'bun:test'
 import type { Parser } from '#features/receiving/inbound/parser.ts'
 import { InboundProcessor } from '#features/receiving/inbound/process.ts'
-import { countQueueEntries } from '#features/receiving/inbound/receipts.ts'
+import { countQueueEntries } from '#features/receiving/inbound/queue-entries.ts'
 import { receiveMessage } from '#features/receiving/inbound/receive.ts'
 import { listOperatorMail } from '#features/receiving/postmaster/store.ts'
 import type { Destination } from '#features/receiving/received/message.ts'
@@ -19,9 +19,9 @@ import {
   startBounceFixture,
   stateOf,
   UNCERTAIN,
-} from '#test/features/receiving/bounces/post.ts'
+} from '#test/features/receiving/bounces/fixture.ts'
 import { eventually } from '#test/support/app.ts'
-import { expectBalanced } from '#test/support/books.ts'
+import { expectBalanced } from '#test/support/consistency.ts'
 
 let post: BounceFixture
 let processor: InboundProcessor

@@ -7,7 +7,7 @@ import { listInbound } from '#features/receiving/inbound/inbound-emails.ts'
 import { listOperatorMail } from '#features/receiving/postmaster/store.ts'
 import type { Destination, ParsedReport, ReceivedMail } from '#features/receiving/received/message.ts'
 import { createDomain } from '#features/setup/domains/domains.ts'
-import { reportOf } from '#test/features/receiving/bounces/post.ts'
+import { reportOf } from '#test/features/receiving/bounces/fixture.ts'
 import { createTestAccount, createTestApp } from '#test/support/app.ts'
 import { createTestReceived } from '#test/support/inbound.ts'
 

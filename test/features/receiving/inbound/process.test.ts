@@ -12,7 +12,7 @@ import {
   ParserUnavailableError,
 } from '#features/receiving/inbound/parser.ts'
 import { InboundProcessor } from '#features/receiving/inbound/process.ts'
-import { countQueueEntries } from '#features/receiving/inbound/receipts.ts'
+import { countQueueEntries } from '#features/receiving/inbound/queue-entries.ts'
 import { receiveMessage } from '#features/receiving/inbound/receive.ts'
 import { inboundStatusCode, inboundStatusName } from '#features/receiving/inbound/status.ts'
 import { MAX_UNROUTED, MAX_UNROUTED_BYTES } from '#features/receiving/inbound/store.ts'

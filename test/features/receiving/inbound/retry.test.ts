@@ -5,7 +5,7 @@ import { listMessages, searchMessages } from '#features/receiving/agent-mailboxe
 import { type InboundEmail, listInbound } from '#features/receiving/inbound/inbound-emails.ts'
 import type { Parser } from '#features/receiving/inbound/parser.ts'
 import { InboundProcessor } from '#features/receiving/inbound/process.ts'
-import { countQueueEntries } from '#features/receiving/inbound/receipts.ts'
+import { countQueueEntries } from '#features/receiving/inbound/queue-entries.ts'
 import { receiveMessage } from '#features/receiving/inbound/receive.ts'
 import { listUnparsed, retryOperatorMail, retryUnparsed } from '#features/receiving/inbound/retry.ts'
 import { inboundStatusName } from '#features/receiving/inbound/status.ts'

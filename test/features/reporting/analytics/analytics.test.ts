@@ -1,11 +1,11 @@
 /** @module What /v1/analytics answers: figures of real sends, periods, and what is refused. */
 import { expect, test } from 'bun:test'
-import { addToRow, DAILY_FIELDS, type DailyStats, dayOf } from '#features/core/events/figures.ts'
+import { addToRow, DAILY_FIELDS, type DailyStats, dayOf } from '#features/core/events/daily-stats.ts'
 import { count } from '#features/core/events/record.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { days } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'
-import { expectBalanced } from '#test/support/books.ts'
+import { expectBalanced } from '#test/support/consistency.ts'
 import { createEmailApi, type EmailApi, NOW, UNVERIFIED } from '#test/support/email-api.ts'
 
 const TODAY = dayOf(NOW)

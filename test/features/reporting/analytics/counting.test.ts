@@ -11,19 +11,19 @@ import {
   dayOf,
   ERASED_DOMAIN,
   listRowKeys,
-} from '#features/core/events/figures.ts'
+} from '#features/core/events/daily-stats.ts'
 import { raiseHorizon } from '#features/core/events/horizon.ts'
 import { keepFigures } from '#features/reporting/analytics/recount.ts'
-import { bounceLate, confirmUncertain, requeueFinished } from '#features/sending/queue/late-moves.ts'
+import { bounceLate, confirmUncertain, requeueFinished } from '#features/sending/queue/late-transitions.ts'
 import { recordEngagement } from '#features/sending/tracking/engage.ts'
 import { unsubscribe } from '#features/sending/unsubscribe/unsubscribe.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { parseUuid } from '#platform/ids.ts'
 import { days, minutes } from '#platform/units.ts'
 import { createComplaints, type DeliveredEmail } from '#test/features/receiving/complaints/fixture.ts'
-import { expectBalanced } from '#test/support/books.ts'
+import { expectBalanced } from '#test/support/consistency.ts'
 import { NOW, UNVERIFIED } from '#test/support/email-api.ts'
-import { readTrackedRecipient } from '#test/support/tracked.ts'
+import { readTrackedRecipient } from '#test/support/tracked-recipient.ts'
 
 let mail: Awaited<ReturnType<typeof createComplaints>>
 beforeEach(async () => {

@@ -1,6 +1,6 @@
 /** @module The busiest domains of a period, against adding up everything: for mail like that of people, for mail in equal parts, for hostile mail. */
 import { expect, test } from 'bun:test'
-import { MONTH_KEY_SQL } from '#features/core/events/figures.ts'
+import { MONTH_KEY_SQL } from '#features/core/events/daily-stats.ts'
 import { busiestDomains } from '#features/reporting/analytics/domains.ts'
 import { FIGURE_SUMS } from '#features/reporting/analytics/figures.ts'
 import type { Period } from '#features/reporting/analytics/period.ts'

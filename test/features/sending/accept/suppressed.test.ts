@@ -6,7 +6,7 @@ import { writeOutcome } from '#features/sending/delivery/outcome.ts'
 import { suppress } from '#features/setup/suppression-store/suppress.ts'
 import { at } from '#test/support/api.ts'
 import { createTestAccount } from '#test/support/app.ts'
-import { expectBalanced } from '#test/support/books.ts'
+import { expectBalanced } from '#test/support/consistency.ts'
 import { createEmailApi, EMAIL, type EmailApi, expectError, NOW, UNVERIFIED } from '#test/support/email-api.ts'
 
 const IN_AN_HOUR = new Date(NOW + 3_600_000).toISOString()

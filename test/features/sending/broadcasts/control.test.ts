@@ -7,13 +7,12 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { findBroadcastById, recordDelayReason } from '#features/sending/broadcasts/states.ts'
-import { deferRecipient, releaseRecipient } from '#features/sending/queue/attempt-moves.ts'
+import { deferRecipient, releaseRecipient } from '#features/sending/queue/attempt-transitions.ts'
 import { claimDue } from '#features/sending/queue/queue.ts'
 import { systemClock } from '#platform/clock.ts'
 import { hours, minutes, seconds } from '#platform/units.ts'
 import { type ApiResponse, at } from '#test/support/api.ts'
 import { createTestApp, eventually, type TestApp } from '#test/support/app.ts'
-import { expectBalanced } from '#test/support/books.ts'
 import {
   addContacts,
   countByStatus,
@@ -25,6 +24,7 @@ import {
   type TestContact,
   waitForOperation,
 } from '#test/support/broadcasts.ts'
+import { expectBalanced } from '#test/support/consistency.ts'
 import { createTestDisk } from '#test/support/disk.ts'
 import { createEmailApi, type EmailApi, expectError, NOW, UNVERIFIED, VERIFIED } from '#test/support/email-api.ts'
 import { type ScriptedSmtp, type SmtpScript, startScriptedSmtp } from '#test/support/scripted-smtp.ts'

@@ -1,10 +1,10 @@
 /** @module The replies of `test/corpus/replies/replies.txt`: what the service makes of each, in a session and in a report. */
 import { describe, expect, test } from 'bun:test'
-import { classifyFailure } from '#features/receiving/bounces/judge.ts'
+import { classifyFailure } from '#features/receiving/bounces/classify-failure.ts'
 import { isRetriedUntilExpiry, toBounceType } from '#features/sending/delivery/bounce-category.ts'
 import { classifyReply } from '#features/sending/delivery/classify.ts'
-import { isPermanentlyInvalid } from '#features/sending/delivery/dead-address.ts'
 import { toVerdict } from '#features/sending/delivery/outcome.ts'
+import { isPermanentlyInvalid } from '#features/sending/delivery/permanently-invalid.ts'
 import { parseReply, REPLIES, type ReplyCase, SOURCES } from '#test/corpus/replies/replies.ts'
 
 const classifyCase = ({ reply, stage }: ReplyCase) =>

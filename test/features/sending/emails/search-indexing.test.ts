@@ -12,7 +12,7 @@ import { statusCode } from '#features/sending/queue/status.ts'
 import { insufficientStorage } from '#platform/errors.ts'
 import { at } from '#test/support/api.ts'
 import { createTestApp, eventually } from '#test/support/app.ts'
-import { expectBalanced } from '#test/support/books.ts'
+import { expectBalanced } from '#test/support/consistency.ts'
 import { createEmailApi, EMAIL, type EmailApi } from '#test/support/email-api.ts'
 
 const searchSubjects = async (emails: EmailApi, query: Record<string, string>) => {

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { changeNewsletter, type NewsletterChange } from '#features/sending/newsletters/newsletters.ts'
 import { sendNewsletter } from '#features/sending/newsletters/send.ts'
-import { finishRecipient } from '#features/sending/queue/attempt-moves.ts'
+import { finishRecipient } from '#features/sending/queue/attempt-transitions.ts'
 import { claimDue } from '#features/sending/queue/queue.ts'
 import { hours } from '#platform/units.ts'
 import { type ApiResponse, at } from '#test/support/api.ts'

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { LOST_RECIPIENT } from '#features/sending/queue/names.ts'
 import { type MailRequest, unsubscribeByMail } from '#features/sending/unsubscribe/by-mail.ts'
 import { openUnsubscribeToken } from '#features/sending/unsubscribe/token.ts'
-import { ERASED_ADDRESS } from '#features/setup/suppression-store/listed-form.ts'
+import { ERASED_ADDRESS } from '#features/setup/suppression-store/suppression-list-key.ts'
 import { ADDRESS, createUnsubscribable, pressButton, requestPage, type Unsubscribable } from './fixture.ts'
 
 let service: Unsubscribable

@@ -6,7 +6,7 @@ import { suppressionOf } from '#features/setup/suppression-store/check.ts'
 import { confirmContact } from '#features/setup/suppression-store/contacts.ts'
 import { parseUuid } from '#platform/ids.ts'
 import { at } from '#test/support/api.ts'
-import { expectBalanced } from '#test/support/books.ts'
+import { expectBalanced } from '#test/support/consistency.ts'
 import { ADDRESS, createUnsubscribable, pressButton, requestPage, type Unsubscribable } from './fixture.ts'
 
 interface List {

@@ -15,7 +15,7 @@ import { confirmContact, resubscribeContacts } from '#features/setup/suppression
 import { suppress } from '#features/setup/suppression-store/suppress.ts'
 import { createListApi, expectCounts, type ListApi } from '#test/features/audience/contact-lists/fixture.ts'
 import { at } from '#test/support/api.ts'
-import { expectBalanced } from '#test/support/books.ts'
+import { expectBalanced } from '#test/support/consistency.ts'
 
 const ADDRESS = 'bob@x.test'
 

@@ -9,7 +9,7 @@ import {
 } from '#features/setup/suppression-store/suppress.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { createTestAccount, createTestApp } from '#test/support/app.ts'
-import { expectBalanced } from '#test/support/books.ts'
+import { expectBalanced } from '#test/support/consistency.ts'
 
 describe('the key of an address', () => {
   // Proves: suppress-7

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { connect, type Socket } from 'node:net'
 import { announceAccessChange } from '#features/core/app/account-changes.ts'
-import { signUserOut } from '#features/people/team/operate.ts'
+import { signUserOut } from '#features/people/team/user-admin.ts'
 import { addMember } from '#features/people/team/users.ts'
 import { ALL_TYPES } from '#features/webhooks/event-feed/feed.ts'
 import {
@@ -18,7 +18,7 @@ import { at, createTestApi, type TestApi } from '#test/support/api.ts'
 import { eventually } from '#test/support/app.ts'
 import { expectError } from '#test/support/email-api.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
-import { type BrowserSession, createTestUser, PASSWORD, signIn, type TestUser } from '#test/support/people.ts'
+import { type BrowserSession, createTestUser, PASSWORD, signIn, type TestUser } from '#test/support/users.ts'
 import { nextSeqs, numbers, openStream, page, recordEvents, type StreamClient, seedEvents } from './feed-client.ts'
 
 const STREAM = { headers: { accept: 'text/event-stream' } }

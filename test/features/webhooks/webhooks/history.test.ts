@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { listDeliveries, MAX_LISTED } from '#features/webhooks/webhooks/history.ts'
-import { purgeWebhookHistory } from '#features/webhooks/webhooks/trim.ts'
+import { purgeWebhookHistory } from '#features/webhooks/webhooks/purge.ts'
 import { getWebhook } from '#features/webhooks/webhooks/webhooks.ts'
 import { days, hours } from '#platform/units.ts'
 import { at } from '#test/support/api.ts'

@@ -4,7 +4,7 @@ import { createWebhook } from '#features/webhooks/webhooks/change.ts'
 import { at, createTestApi, type TestApi } from '#test/support/api.ts'
 import { isChromiumAvailable, openPage, overflowPx, SCREENS, startBrowser } from '#test/support/browser.ts'
 import { ManualClock } from '#test/support/manual-clock.ts'
-import { createTestUser, PASSWORD, signIn } from '#test/support/people.ts'
+import { createTestUser, PASSWORD, signIn } from '#test/support/users.ts'
 
 // A browser begins slowly on a machine that is busy.
 setDefaultTimeout(120_000)

@@ -1,0 +1,50 @@
+/** @module Every operation that a command can ask of the owner of the data, in one table. */
+import { abuseAdminCommands } from './abuse.ts'
+import { accountAdminCommands } from './accounts.ts'
+import { type AdminCommand, defineAdminCommand } from './admin-command.ts'
+import { bulkAdminCommands } from './bulk-operations.ts'
+import { PING } from './call.ts'
+import { complaintAdminCommands } from './complaints.ts'
+import { configAdminCommands } from './config.ts'
+import { accountDeletionAdminCommands } from './delete-account.ts'
+import { domainAdminCommands } from './domains.ts'
+import { emailAdminCommands } from './emails.ts'
+import { inboundAdminCommands } from './inbound.ts'
+import { keyAdminCommands } from './keys.ts'
+import { listAdminCommands } from './lists.ts'
+import { mailAdminCommands } from './mail.ts'
+import { planAdminCommands } from './plan.ts'
+import { queueAdminCommands } from './queue.ts'
+import { reportAdminCommands } from './reports.ts'
+import { retentionAdminCommands } from './retention.ts'
+import { sendAdminCommands } from './send.ts'
+import { suppressionAdminCommands } from './suppressions.ts'
+import { userAdminCommands } from './users.ts'
+import { webhookAdminCommands } from './webhooks.ts'
+
+const ping = defineAdminCommand(PING, () => null)
+
+/** Inputs differ, and come from commands of the same version only; the caller hands on what it got. */
+export const adminCommands: readonly AdminCommand<never, unknown>[] = [
+  ping,
+  ...accountAdminCommands,
+  ...abuseAdminCommands,
+  ...accountDeletionAdminCommands,
+  ...keyAdminCommands,
+  ...userAdminCommands,
+  ...domainAdminCommands,
+  ...sendAdminCommands,
+  ...emailAdminCommands,
+  ...queueAdminCommands,
+  ...suppressionAdminCommands,
+  ...webhookAdminCommands,
+  ...complaintAdminCommands,
+  ...bulkAdminCommands,
+  ...listAdminCommands,
+  ...inboundAdminCommands,
+  ...mailAdminCommands,
+  ...reportAdminCommands,
+  ...retentionAdminCommands,
+  ...planAdminCommands,
+  ...configAdminCommands,
+]

@@ -1,0 +1,281 @@
+/**
+ * @module `tassis operations`: work that goes on after its answer, of all accounts: batches, imports, broadcasts. A broadcast can be stopped and let go on
+ * here, whoever began it.
+ */
+import type { Command } from 'commander'
+import { getAccount } from '#features/core/accounts/accounts.ts'
+import type { App } from '#features/core/app/app.ts'
+import { type OperationRecord, toOperationWire } from '#features/core/operations/model.ts'
+import { getOperation } from '#features/core/operations/operations.ts'
+import { toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
+import { type ControlVerb, controlBroadcast } from '#features/sending/broadcasts/control.ts'
+import { countBroadcastEmails } from '#features/sending/broadcasts/progress.ts'
+import { followBroadcast } from '#features/sending/newsletters/states.ts'
+import { statusCode } from '#features/sending/queue/status.ts'
+import { prepareStatements } from '#platform/db/open.ts'
+import { notFound } from '#platform/errors.ts'
+import { formatUuid, parseUuid } from '#platform/ids.ts'
+import { loadConfig } from '../settings.ts'
+import { resolveOperator } from './accounts.ts'
+import { defineAdminCommand } from './admin-command.ts'
+import { withData } from './call.ts'
+import { findListName } from './lists.ts'
+import {
+  type AccountOption,
+  type JsonOption,
+  ONLY_ACCOUNT_DESCRIPTION,
+  withAccount,
+  withJson,
+  withLimit,
+} from './options.ts'
+import { formatTable, formatUtc, printResult, toPrintable, truncate } from './output.ts'
+
+interface OperationView extends OperationRecord {
+  /** Name of the account. */
+  readonly account: string
+  /** Name of the list that a broadcast is sent to, or an import is for; null: it is about none. */
+  readonly list_name: string | null
+  /** Emails of it that failed. */
+  readonly failed_emails: number
+}
+
+interface OperationKey {
+  readonly uuid: Uint8Array
+  readonly accountId: number
+}
+
+const sql = prepareStatements((db) => ({
+  newest: db.prepare<OperationKey, [number | null, number, number]>(
+    `SELECT uuid, account_id AS accountId FROM operations WHERE account_id = coalesce(?1, account_id)
+     AND (?2 = 0 OR status IN ('pending', 'processing')) ORDER BY id DESC LIMIT ?3`,
+  ),
+  count: db.prepare<{ n: number }, [number | null, number]>(
+    `SELECT COUNT(*) AS n FROM operations WHERE account_id = coalesce(?1, account_id)
+     AND (?2 = 0 OR status IN ('pending', 'processing'))`,
+  ),
+  // Of the index `emails_of_operation` alone.
+  failed: db.prepare<{ n: number }, [number, number]>(
+    'SELECT COUNT(*) AS n FROM emails WHERE operation_id = ? AND status = ?',
+  ),
+  owner: db.prepare<{ accountId: number }, [Uint8Array]>(
+    'SELECT account_id AS accountId FROM operations WHERE uuid = ?',
+  ),
+}))
+
+/** @param counts whether the emails of a broadcast are counted, which reads an index of all of them */
+function toOperationView(app: App, { uuid, accountId }: OperationKey, isCountingEmails = false): OperationView {
+  const owner = getAccount(app.config, app.db, accountId)
+  const found = getOperation(app.db, accountId, formatUuid(uuid))
+  const emails = isCountingEmails ? countBroadcastEmails(app.db, accountId, found.id) : undefined
+  const wire = toOperationWire(found, formatUuid(owner.uuid), emails)
+  const { contact_list_id, list_id } = (wire.metadata ?? {}) as OperationDetails
+  return {
+    account: owner.name,
+    list_name: findListName(app.db, parseUuid(contact_list_id ?? list_id ?? '')),
+    failed_emails: sql(app.db).failed.get(found.id, statusCode('failed'))?.n ?? 0,
+    ...wire,
+  }
+}
+
+/** The operation of any account; throws 404 when there is none with this id. */
+function findOperationKey(app: App, id: string): OperationKey {
+  const uuid = parseUuid(id)
+  const owner = uuid && sql(app.db).owner.get(uuid)
+  if (!owner)
+    throw notFound('operation_not_found', 'There is no operation with this id; `tassis operations` shows the newest.')
+  return { uuid, accountId: owner.accountId }
+}
+
+interface ListInput extends AccountOption {
+  readonly open: boolean
+  readonly limit: number
+}
+
+const list = defineAdminCommand('operations.list', ({ opened: { app } }, { account, open, limit }: ListInput) => {
+  const only = account === undefined ? null : resolveOperator(app, account).accountId
+  return {
+    total: sql(app.db).count.get(only, open ? 1 : 0)?.n ?? 0,
+    under_way: sql(app.db).count.get(only, 1)?.n ?? 0,
+    operations: sql(app.db)
+      .newest.all(only, open ? 1 : 0, limit)
+      .map((found) => toOperationView(app, found)),
+  }
+})
+
+interface IdInput {
+  readonly id: string
+}
+
+const show = defineAdminCommand('operations.show', ({ opened: { app } }, { id }: IdInput) =>
+  toOperationView(app, findOperationKey(app, id), true),
+)
+
+interface ControlInput extends IdInput {
+  readonly verb: ControlVerb
+}
+
+const control = defineAdminCommand(
+  'operations.control',
+  async ({ opened: { app }, delivery }, { id, verb }: ControlInput) => {
+    const found = findOperationKey(app, id)
+    const actor = toOperatorActor(getAccount(app.config, app.db, found.accountId))
+    await controlBroadcast(app, actor, id, verb, followBroadcast)
+    return { ...toOperationView(app, found, true), is_service_running: delivery !== undefined }
+  },
+)
+
+export const bulkAdminCommands = [list, show, control]
+
+const VERB_DESCRIPTIONS: Readonly<Record<ControlVerb, string>> = {
+  pause: 'stop a broadcast until it is resumed; what is being tried ends as it ends',
+  resume: 'let a paused broadcast go on where it stopped',
+  cancel: 'stop a broadcast for good; what was not tried is not sent',
+}
+
+export function addBulkCommands(program: Command): void {
+  const operations = program
+    .command('operations')
+    .description('batches, imports and broadcasts: how far they are; stop a broadcast or let it go on')
+
+  withLimit(
+    withJson(
+      withAccount(
+        operations.command('list', { isDefault: true }).description('show the newest of all accounts'),
+        ONLY_ACCOUNT_DESCRIPTION,
+      ),
+    ),
+    'most that are shown',
+    20,
+  )
+    .option('--open', 'only those that are not over')
+    .action(async (options: JsonOption & AccountOption & { limit: number; open?: boolean }) => {
+      const { account, limit, open = false } = options
+      const input = { limit, open, ...(account !== undefined && { account }) }
+      const found = await withData(loadConfig().config, (call) => call(list, input))
+      printResult(options, found, (value) => formatList(value, open))
+    })
+
+  withJson(operations.command('show').description('show one, with what became of its emails'))
+    .argument('<id>', 'as `tassis operations` shows it')
+    .action(async (id: string, options: JsonOption) => {
+      const found = await withData(loadConfig().config, (call) => call(show, { id }))
+      printResult(options, found, formatOperation)
+    })
+
+  for (const verb of ['pause', 'resume', 'cancel'] as const) {
+    withJson(operations.command(verb).description(VERB_DESCRIPTIONS[verb]))
+      .argument('<id>', 'as `tassis operations` shows it')
+      .action(async (id: string, options: JsonOption) => {
+        const done = await withData(loadConfig().config, (call) => call(control, { id, verb }))
+        printResult(options, done, (value) => [formatOperation(value), ...formatAdvice(value)].join('\n'))
+      })
+  }
+}
+
+/** What the metadata of a broadcast say; of other work there is no more than its record. */
+interface OperationDetails {
+  readonly state?: string
+  readonly subject?: string
+  readonly contact_list_id?: string
+  /** Of an import. */
+  readonly list_id?: string
+  readonly begins_at?: string
+  readonly emails?: Readonly<Record<string, number>>
+}
+
+const readDetails = ({ metadata }: OperationView): OperationDetails => (metadata ?? {}) as OperationDetails
+
+/** That of the broadcast, which says more. */
+const getState = (shown: OperationView): string => readDetails(shown).state ?? shown.status
+
+const isBroadcast = (shown: OperationView): boolean => readDetails(shown).state !== undefined
+
+function formatProgress(shown: OperationView): string {
+  const { total_items: total, completed_items: completed, failed_items: failed } = shown
+  const [completedLabel, failedLabel] = isBroadcast(shown) ? ['handed to delivery', 'left out'] : ['done', 'failed']
+  const parts = [
+    `${completed} of ${total} ${completedLabel}`,
+    ...(failed > 0 ? [`${failed} ${failedLabel}`] : []),
+    ...(isBroadcast(shown) && shown.failed_emails > 0 ? [`${shown.failed_emails} failed`] : []),
+  ]
+  return parts.join(', ')
+}
+
+const MAX_CELL_LENGTH = 60
+const MAX_NAME_LENGTH = 30
+
+interface OperationList {
+  readonly operations: readonly OperationView[]
+  readonly total: number
+  readonly under_way: number
+}
+
+function formatList({ operations, total, under_way: inProgress }: OperationList, isOpenOnly: boolean): string {
+  if (operations.length === 0) return isOpenOnly ? 'Nothing is under way.' : 'There is no operation yet.'
+  return [
+    formatTable(
+      ['ID', 'ACCOUNT', 'TYPE', 'LIST', 'SUBJECT', 'STATE', 'PROGRESS', 'SINCE', 'WHY'],
+      operations.map((shown) => [
+        shown.id,
+        shown.account,
+        shown.operation_type,
+        truncate(shown.list_name ?? '', MAX_NAME_LENGTH),
+        truncate(readDetails(shown).subject ?? '', MAX_NAME_LENGTH),
+        getState(shown),
+        formatProgress(shown),
+        formatUtc(shown.created_at),
+        truncate(shown.error_summary?.message ?? '', MAX_CELL_LENGTH),
+      ]),
+    ),
+    ...(total > operations.length ? [`… and ${total - operations.length} more (--limit)`] : []),
+    ...(!isOpenOnly && inProgress > 0 ? [`${inProgress} under way (--open shows no others).`] : []),
+  ].join('\n')
+}
+
+const formatOperation = (shown: OperationView): string =>
+  (
+    [
+      ['Operation', shown.id],
+      ['Account', `${shown.account} (${shown.account_id})`],
+      ['Type', shown.operation_type],
+      ...(shown.list_name === null ? [] : [['List', shown.list_name] as const]),
+      ...formatSubject(shown),
+      ['State', getState(shown)],
+      ['Since', formatUtc(shown.created_at)],
+      ...formatBegin(shown),
+      ['Progress', formatProgress(shown)],
+      ...formatEmails(shown),
+      ...(shown.error_summary === null ? [] : [['Why', shown.error_summary.message] as const]),
+      ...(shown.completed_at === null ? [] : [['Ended', formatUtc(shown.completed_at)] as const]),
+    ] as const
+  )
+    .map(([name, value]) => `${`${name}:`.padEnd(10)} ${toPrintable(value)}`)
+    .join('\n')
+
+function formatSubject(shown: OperationView): (readonly [string, string])[] {
+  const { subject } = readDetails(shown)
+  return subject === undefined ? [] : [['Subject', subject]]
+}
+
+/** Only of what waits for its time. */
+function formatBegin(shown: OperationView): (readonly [string, string])[] {
+  const { state, begins_at } = readDetails(shown)
+  return begins_at !== undefined && (state === 'waiting' || begins_at > shown.created_at)
+    ? [['Begins', formatUtc(begins_at)]]
+    : []
+}
+
+function formatEmails(shown: OperationView): (readonly [string, string])[] {
+  const { emails } = readDetails(shown)
+  if (!emails) return []
+  const nonZero = Object.entries(emails).filter(([, count]) => count > 0)
+  return [
+    ['Emails', nonZero.length === 0 ? 'none yet' : nonZero.map(([status, count]) => `${count} ${status}`).join(', ')],
+  ]
+}
+
+function formatAdvice(shown: OperationView & { readonly is_service_running: boolean }): string[] {
+  const state = getState(shown)
+  const isUnfinished = state === 'cancelling' || state === 'waiting' || state === 'sending'
+  return isUnfinished && !shown.is_service_running ? ['No service runs here; it goes on when one is started.'] : []
+}

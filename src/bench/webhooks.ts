@@ -1,0 +1,153 @@
+/**
+ * @module The bench of what is told: a service that starts with many events behind, and one webhook that wants them all; then the redirect of
+ * tracked links, with the service otherwise idle.
+ */
+import { join } from 'node:path'
+import { CommandError } from '#app/cli/admin-command.ts'
+import { openApp } from '#app/create.ts'
+import { toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
+import { accountTag, createLinkUrl, dayOf } from '#features/sending/tracking/tokens.ts'
+import { createWebhook } from '#features/webhooks/webhooks/change.ts'
+import { systemClock } from '#platform/clock.ts'
+import type { Config } from '#platform/config.ts'
+import { HOOK_HOST, type HookCount } from './hook-receiver.ts'
+import type { GetJob, LoadResult } from './load.ts'
+import { type ChildProcess, readUsage, spawnSelf } from './processes.ts'
+import { seedDataDirectory } from './seed.ts'
+
+/** Hidden commands under which the bench starts itself. */
+export const HOOK_RECEIVER_COMMAND = 'bench-hook-receiver'
+export const GET_COMMAND = 'bench-get'
+
+/** Figures of a run. CPU is the service's alone, user and system, of all threads, its start included. */
+export interface WebhookStats {
+  readonly toldPerSecond: number
+  /** Of telling one event. */
+  readonly toldCpuMs: number
+  readonly redirectP50Ms: number
+  readonly redirectP99Ms: number
+  readonly peakRssMiB: number
+}
+
+export const WEBHOOK_STAT_NAMES = [
+  'toldPerSecond',
+  'toldCpuMs',
+  'redirectP50Ms',
+  'redirectP99Ms',
+  'peakRssMiB',
+] as const satisfies readonly (keyof WebhookStats)[]
+
+const REDIRECT_COUNT = 5000
+/** Few, so that what is measured is the answer and not a queue before it. */
+const REDIRECT_CONNECTIONS = 4
+const LINK_TARGET = 'https://shop.example/orders/4711?from=email&utm_source=bench'
+const MAX_SECONDS = 600
+
+export interface WebhookFixture extends AsyncDisposable {
+  readonly dataDir: string
+  readonly receiver: ChildProcess
+  readonly dnsPort: number
+  readonly certFile: string
+  readonly events: number
+  /** Paths of links, each of another recipient. */
+  readonly paths: readonly string[]
+}
+
+/** Makes the data directory and starts the endpoint. @param folder where both are made */
+export async function prepareWebhook(folder: string, config: Config, events: number): Promise<WebhookFixture> {
+  const certificate = makeCertificate(folder)
+  const receiver = spawnSelf([HOOK_RECEIVER_COMMAND, certificate.certFile, certificate.keyFile])
+  const ports = JSON.parse(await receiver.readLine()) as { port: number; dnsPort: number }
+  await seedDataDirectory(config, events, async (app, account) => {
+    const url = `https://${HOOK_HOST}:${ports.port}/hook`
+    await createWebhook(app, toOperatorActor(account), { url, events: ['sent'] })
+  })
+  return {
+    dataDir: config.dataDir,
+    receiver,
+    dnsPort: ports.dnsPort,
+    certFile: certificate.certFile,
+    events,
+    paths: await listLinks(config),
+    [Symbol.asyncDispose]: () => receiver[Symbol.asyncDispose](),
+  }
+}
+
+/** Paths of links, each of another recipient of the seeded emails. */
+export async function listLinks(config: Config): Promise<string[]> {
+  const opened = openApp(config)
+  try {
+    const { db, keys } = opened.app
+    const sent = db.query<{ uuid: Uint8Array; recipientId: number; at: number }, [number]>(
+      `SELECT accounts.uuid AS uuid, recipients.id AS recipientId, emails.created_at AS at FROM recipients JOIN emails ON emails.id = email_id
+       JOIN accounts ON accounts.id = account_id ORDER BY recipients.id LIMIT ?`,
+    )
+    return sent
+      .all(REDIRECT_COUNT)
+      .map(({ uuid, recipientId, at }) =>
+        createLinkUrl(
+          keys.subkey('tracking'),
+          '',
+          { account: accountTag(uuid), recipientId, day: dayOf(at) },
+          LINK_TARGET,
+        ),
+      )
+  } finally {
+    await opened.close()
+  }
+}
+
+/** One run against a copy of the data directory. */
+export async function runWebhook(fixture: WebhookFixture, dataDir: string): Promise<WebhookStats> {
+  const { receiver, events } = fixture
+  await using service = spawnSelf(['serve'], {
+    TASSIS_DATA_DIR: dataDir,
+    TASSIS_HTTP_ADDR: '127.0.0.1:0',
+    TASSIS_HOSTNAME: 'mail.bench.test',
+    TASSIS_DNS_SERVERS: `127.0.0.1:${fixture.dnsPort}`,
+    TASSIS_EXTRA_CA_FILE: fixture.certFile,
+    TASSIS_ALLOW_PRIVATE_NETWORKS: 'true',
+    TASSIS_LOG_LEVEL: 'error',
+  })
+  const port = Number(/http:\/\/127\.0\.0\.1:(\d+)/.exec(await service.readLine())?.[1])
+  receiver.writeLine(String(events))
+  const counted = JSON.parse(await receiver.readLine()) as HookCount
+  if (counted.events !== events)
+    throw new CommandError(`The webhook was told ${counted.events} different events of ${events}.`)
+  const used = readUsage(service.pid)
+  // Outcomes of the last attempts are still being stored.
+  await systemClock.sleep(1000)
+  const get: GetJob = { host: '127.0.0.1', port, connections: REDIRECT_CONNECTIONS, paths: fixture.paths, status: 302 }
+  const jobFile = join(dataDir, 'bench-get.json')
+  await Bun.write(jobFile, JSON.stringify(get))
+  await using getter = spawnSelf([GET_COMMAND, jobFile])
+  const redirects = JSON.parse(await getter.readLine()) as LoadResult
+  if (redirects.refused > 0) throw new CommandError(`${redirects.refused} links did not lead on.`)
+  return {
+    toldPerSecond: events / counted.seconds,
+    toldCpuMs: used.cpuMs / events,
+    redirectP50Ms: redirects.p50Ms,
+    redirectP99Ms: redirects.p99Ms,
+    peakRssMiB: readUsage(service.pid).peakRssMiB,
+  }
+}
+
+/** Nobody waits longer for the endpoint. */
+export const MAX_WAIT_SECONDS = MAX_SECONDS
+
+export function makeCertificate(folder: string): { certFile: string; keyFile: string } {
+  const [certFile, keyFile] = [join(folder, 'hooks.pem'), join(folder, 'hooks.key')]
+  const command = `openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=${HOOK_HOST} -addext subjectAltName=DNS:${HOOK_HOST}`
+  try {
+    const { exitCode } = Bun.spawnSync([...command.split(' '), '-keyout', keyFile, '-out', certFile], {
+      stdout: 'ignore',
+      stderr: 'ignore',
+    })
+    if (exitCode === 0) return { certFile, keyFile }
+  } catch {
+    // Said below.
+  }
+  throw new CommandError(
+    'The bench of webhooks needs openssl for the certificate of its endpoint; install it, or give --events 0.',
+  )
+}

@@ -1,0 +1,102 @@
+/** @module Takes a CSV file of contacts in: once it is on disk an operation stands for it, and `importer.ts` works it off. */
+import type { Actor, App } from '#features/core/app/app.ts'
+import { audit } from '#features/core/audit-logs/audit.ts'
+import { insertOperation } from '#features/core/operations/operations.ts'
+import { type ContactList, findListById, getList } from '#features/setup/contact-store/lists.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { insufficientStorage, tooManyRequests } from '#platform/errors.ts'
+import type { BodyStream } from '#platform/http/body-stream.ts'
+import { formatUuid } from '#platform/ids.ts'
+import { minutes } from '#platform/units.ts'
+import { emptyFile } from './csv.ts'
+import { insertImport, sumImports } from './imports.ts'
+import { countArriving, type SpooledFile, spoolFile } from './spool.ts'
+import { requireConfirmable } from './subscription-mails.ts'
+
+/** Files of one account that come in at the same time. */
+const MAX_ARRIVING_FILES = 4
+/** Files of one account that wait or are being imported; each takes its size of the disk, so they are bounded together as well. */
+const MAX_WAITING_FILES = 100
+const MAX_WAITING_FULL_SIZE_FILES = 4
+const RETRY_AFTER_MS = minutes(1)
+
+export interface ImportInput {
+  /** Public id of the list. */
+  readonly listId: string
+  /** The contacts have confirmed already: a list with double opt-in asks none of them. */
+  readonly confirmed: boolean
+  /** Undefined: the request has none. */
+  readonly body: BodyStream | undefined
+}
+
+/**
+ * Takes a file in; returns the id of the operation that imports it. Nothing stays of one that is refused: 404 for the list, 422 for what is no file of
+ * contacts and where confirmations could not be sent, 429 for one too many, 507, and what reading the body throws.
+ */
+export async function startImport(app: App, actor: Actor, { listId, confirmed, body }: ImportInput): Promise<string> {
+  const list = getList(app.db, actor.accountId, listId)
+  if (list.doubleOptIn && !confirmed) requireConfirmable(app, actor.accountId)
+  requireImportSlot(app, actor.accountId)
+  if (!body) throw emptyFile()
+  if (await app.disk.isLow()) throw insufficientStorage()
+  return spoolFile(app, actor.accountId, body, (spooled) =>
+    app.commit.write((tx) => storeImport(app, tx, actor, list, confirmed, spooled)),
+  )
+}
+
+function requireImportSlot(app: App, accountId: number): void {
+  const { count, sizeBytes } = sumImports(app.db, accountId)
+  const isFull =
+    countArriving(app, accountId) >= MAX_ARRIVING_FILES ||
+    count >= MAX_WAITING_FILES ||
+    sizeBytes >= MAX_WAITING_FULL_SIZE_FILES * app.config.importMaxBytes
+  if (isFull)
+    throw tooManyRequests(
+      'too_many_imports',
+      'Too many imports of this account are not over yet; wait until one of them is.',
+      RETRY_AFTER_MS / 1000,
+    )
+}
+
+function storeImport(
+  app: App,
+  tx: Tx,
+  actor: Actor,
+  list: ContactList,
+  confirmed: boolean,
+  { file, sizeBytes, lines }: SpooledFile,
+): string {
+  const listId = formatUuid(list.uuid)
+  // It may have been deleted while the file came in; then this throws the 404.
+  if (!findListById(tx.db, list.id)) getList(tx.db, actor.accountId, listId)
+  const operation = insertOperation(app, tx, actor, {
+    type: 'bulk_import',
+    status: 'pending',
+    total: lines,
+    completed: 0,
+    failed: 0,
+    errorSummary: null,
+    metadata: { list_id: listId, confirmed, inserted: 0, duplicates: 0, errors: [] },
+  })
+  insertImport(
+    tx,
+    {
+      accountId: actor.accountId,
+      listId: list.id,
+      operationId: operation.id,
+      file,
+      sizeBytes,
+      confirmed,
+      actor: JSON.stringify({ type: actor.type, id: actor.id }),
+    },
+    app.eventTime(),
+  )
+  audit(app, tx, actor, {
+    action: 'contact.imported',
+    resourceType: 'contact_list',
+    resourceId: listId,
+    metadata: { operation_id: operation.uuid, lines, size_bytes: sizeBytes, confirmed },
+  })
+  tx.afterCommit(() => app.importDue.emit())
+  return operation.uuid
+}

@@ -1,0 +1,314 @@
+/**
+ * @module Sends what waits in the outbox of emails to contacts. A row goes in the transaction that accepts its email, so that each is sent exactly once
+ * wherever the process ends. Whether it is still to be sent is decided at that moment, not when it was put there.
+ *
+ * Each account has a queue of its own for each kind, and all of them get their turn: nobody waits for the contacts of others.
+ */
+import type { App } from '#features/core/app/app.ts'
+import { audit, createSystemActor } from '#features/core/audit-logs/audit.ts'
+import type { Millis } from '#platform/clock.ts'
+import { prepareStatements } from '#platform/db/open.ts'
+import { AppError } from '#platform/errors.ts'
+import { createRateLimiter, type Rate, type RateLimiter } from '#platform/http/rate-limit.ts'
+import { formatUuid, type UuidBytes } from '#platform/ids.ts'
+import { backoffDelayMs } from '#platform/queue/backoff.ts'
+import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
+import { isStorageFailure, toPublicReason } from '#platform/storage-errors.ts'
+import { days, hours, minutes, seconds } from '#platform/units.ts'
+import { NoVerifiedSenderError, type OutboxMail, sendSubscriptionMail } from './send-subscription-mail.ts'
+import { type SubscriptionMailKind, toMailKind, toMailKindCode } from './subscription-mails.ts'
+
+interface QueueHead {
+  readonly accountId: number
+  readonly kind: number
+  /** Of its first row. */
+  readonly dueAt: Millis
+}
+
+const sql = prepareStatements((db) => ({
+  first: db.prepare<{ dueAt: Millis }, []>('SELECT due_at AS dueAt FROM contact_mails ORDER BY due_at LIMIT 1'),
+  // The next queue in the order of the index, by its first row: one look-up, however long it is.
+  nextQueue: db.prepare<QueueHead, [number, number]>(
+    `SELECT account_id AS accountId, kind, due_at AS dueAt FROM contact_mails WHERE (account_id, kind) > (?, ?)
+     ORDER BY account_id, kind, due_at LIMIT 1`,
+  ),
+  due: db.prepare<Omit<OutboxMail, 'kind' | 'accountUuid'>, [number, number, number, number]>(
+    `SELECT id, account_id AS accountId, contact_id AS contactId, from_address AS "from", attempts FROM contact_mails
+     WHERE account_id = ? AND kind = ? AND due_at <= ? ORDER BY due_at LIMIT ?`,
+  ),
+  account: db.prepare<{ uuid: UuidBytes }, [number]>('SELECT uuid FROM accounts WHERE id = ?'),
+  contact: db.prepare<{ uuid: UuidBytes }, [number]>('SELECT uuid FROM contacts WHERE id = ?'),
+  remove: db.prepare<{ id: number }, [number]>('DELETE FROM contact_mails WHERE id = ? RETURNING id'),
+  removeOf: db.prepare(
+    'DELETE FROM contact_mails WHERE id IN (SELECT id FROM contact_mails WHERE account_id = ? AND kind = ? LIMIT ?)',
+  ),
+  removeOverdue: db.prepare(
+    `DELETE FROM contact_mails WHERE id IN (SELECT id FROM contact_mails WHERE account_id = ? AND kind = ? AND due_at < ? ORDER BY due_at LIMIT ?)`,
+  ),
+  // What a clock that was ahead has made keeps its delay, from now on; what it has put off is due.
+  mendTimes: db.prepare(
+    `UPDATE contact_mails SET due_at = CASE WHEN created_at > ?1 + ?2 THEN due_at - (created_at - ?1) ELSE ?1 END, created_at = min(created_at, ?1)
+     WHERE created_at > ?1 + ?2 OR due_at > ?1 + CASE kind WHEN ?3 THEN ?4 ELSE ?5 END`,
+  ),
+  later: db.prepare('UPDATE contact_mails SET attempts = attempts + 1, due_at = ? WHERE id = ?'),
+}))
+
+/** Queues that are worked at the same time, so that one whose template takes long does not stop the others. */
+const MAX_CONCURRENT_QUEUES = 8
+/** Rows of a queue that are taken at once. */
+const BATCH_SIZE = 25
+/** Of these, welcomes that are rendered at the same time: each holds its bodies. */
+const MAX_CONCURRENT_RENDERS = 5
+
+/** For how long what cannot be sent is tried: an account may be paused over a weekend. */
+const MAX_RETRY_AGE_MS = days(3)
+const MAX_WAIT_MS = hours(6)
+const RETRY_DELAYS = { minMs: minutes(1), maxMs: MAX_WAIT_MS }
+/** While an account cannot send. */
+const HOLD_DELAYS = { minMs: minutes(1), maxMs: hours(1) }
+/** The retry delays of 1, 2, 4, … minutes up to 6 hours add up to three days. */
+const MAX_ATTEMPTS = 20
+/** The longest delay of a welcome. */
+const MAX_DELAY_MS = days(30)
+/** A clock is corrected by so little without being wrong. */
+const CLOCK_TOLERANCE_MS = minutes(1)
+const MEND_PARAMETERS = [CLOCK_TOLERANCE_MS, toMailKindCode('welcome'), MAX_DELAY_MS, MAX_WAIT_MS] as const
+/** While the disk is full, or the database broken. */
+const STORAGE_WAIT_MS = seconds(30)
+/** Rows of an account that cannot send, or is gone, that are given up in one transaction. */
+const GIVE_UP_BATCH_SIZE = 500
+
+/** Audit rows and warnings of one list: a template with a fault fails for every one of a million contacts. */
+const FAILURE_LOG_RATE: Rate = { burst: 20, ratePerSecond: 20 / 3600 }
+
+/** Why an account cannot send for now, and until when it is not asked again. */
+interface Hold {
+  readonly until: Millis
+  readonly times: number
+}
+
+/** Sends from its construction until `stop`; `app.contactMailDue` wakes it. */
+export class SubscriptionMailLoop implements DueLoop {
+  readonly #app: App
+  readonly #holds = new Map<number, Hold>()
+  /** When an account's next confirmations of many may leave. */
+  readonly #bulkResumeTimes = new Map<number, Millis>()
+  readonly #activeQueues = new Map<string, Promise<void>>()
+  readonly #failureLogLimiter: RateLimiter
+  /** Where the last round stopped. */
+  #lastQueue: { readonly accountId: number; readonly kind: number } = { accountId: 0, kind: -1 }
+  #storageUntil: Millis = 0
+  /** At the start and when the clock was set back: due times may be of a clock that was ahead. */
+  #areTimesSuspect = true
+  readonly #loop: DueLoop
+  readonly #stopListening: () => void
+
+  constructor(app: App) {
+    this.#app = app
+    this.#failureLogLimiter = createRateLimiter(app.clock)
+    this.#loop = startDueLoop({
+      name: 'emails to contacts',
+      clock: app.clock,
+      log: app.log,
+      wokenBy: [app.contactMailDue],
+      step: (ending) => this.#step(ending),
+    })
+    this.#stopListening = app.clockSetBack.listen(() => this.#resetTimes())
+  }
+
+  #resetTimes(): void {
+    // They end at a time of the wrong clock.
+    this.#holds.clear()
+    this.#bulkResumeTimes.clear()
+    this.#storageUntil = 0
+    this.#areTimesSuspect = true
+    this.#loop.wake()
+  }
+
+  #hold(accountId: number, now: Millis): void {
+    const known = this.#holds.get(accountId)
+    if (known && known.until > now) return
+    const times = (known?.times ?? 0) + 1
+    this.#holds.set(accountId, { until: now + backoffDelayMs(times, HOLD_DELAYS), times })
+  }
+
+  #availableAt({ accountId, kind, dueAt }: QueueHead): Millis {
+    return Math.max(
+      dueAt,
+      this.#storageUntil,
+      this.#holds.get(accountId)?.until ?? 0,
+      toMailKind(kind) === 'bulk_confirmation' ? (this.#bulkResumeTimes.get(accountId) ?? 0) : 0,
+    )
+  }
+
+  /** Begins what is due, as far as there is room. Gives when something else will be due. */
+  async #step(ending: AbortSignal): Promise<Millis | undefined> {
+    const now = this.#app.clock.now()
+    if (this.#areTimesSuspect) {
+      await this.#app.commit.writeFromReserve((tx) => void sql(tx.db).mendTimes.run(now, ...MEND_PARAMETERS))
+      this.#areTimesSuspect = false
+    }
+    const first = sql(this.#app.db).first.get()
+    if (!first || first.dueAt > now) return first?.dueAt
+    if (this.#storageUntil > now) return this.#storageUntil
+    let next = Number.POSITIVE_INFINITY
+    const begin = this.#lastQueue
+    let hasWrapped = false
+    while (this.#activeQueues.size < MAX_CONCURRENT_QUEUES && !ending.aborted) {
+      const head = sql(this.#app.db).nextQueue.get(this.#lastQueue.accountId, this.#lastQueue.kind)
+      if (!head) {
+        if (hasWrapped) break
+        hasWrapped = true
+        this.#lastQueue = { accountId: 0, kind: -1 }
+        continue
+      }
+      // The one at which it began comes last.
+      if (hasWrapped && isAfter(head, begin)) break
+      this.#lastQueue = head
+      const key = `${head.accountId}:${head.kind}`
+      const at = this.#availableAt(head)
+      if (this.#activeQueues.has(key)) continue
+      if (at > now) next = Math.min(next, at)
+      else
+        this.#activeQueues.set(
+          key,
+          this.#sendQueue(head, ending).finally(() => this.#onQueueEnded(key)),
+        )
+    }
+    // Whatever ends wakes it.
+    return Number.isFinite(next) ? next : undefined
+  }
+
+  #onQueueEnded(key: string): void {
+    this.#activeQueues.delete(key)
+    this.#loop.wake()
+  }
+
+  /** Sends the first of a queue. Never rejects. */
+  async #sendQueue({ accountId, kind: code }: QueueHead, ending: AbortSignal): Promise<void> {
+    const kind = toMailKind(code)
+    const isBulk = kind === 'bulk_confirmation'
+    const now = this.#app.clock.now()
+    try {
+      const accountUuid = sql(this.#app.db).account.get(accountId)?.uuid
+      if (!accountUuid) {
+        // The next step takes the rest.
+        await this.#app.commit.writeFromReserve(
+          (tx) => void sql(tx.db).removeOf.run(accountId, code, GIVE_UP_BATCH_SIZE),
+        )
+        return
+      }
+      const pace = toBulkPace(this.#app)
+      const rows = sql(this.#app.db).due.all(accountId, code, now, isBulk ? pace.count : BATCH_SIZE)
+      if (isBulk) this.#bulkResumeTimes.set(accountId, now + rows.length * pace.intervalMs)
+      const atOnce = kind === 'welcome' ? MAX_CONCURRENT_RENDERS : BATCH_SIZE
+      const canContinue = () =>
+        !ending.aborted && this.#storageUntil <= now && (this.#holds.get(accountId)?.until ?? 0) <= now
+      for (let done = 0; done < rows.length && canContinue(); done += atOnce) {
+        const batch = rows.slice(done, done + atOnce).map((row) => ({ ...row, accountUuid, kind }))
+        await Promise.all(batch.map((mail) => this.#trySend(mail, now)))
+      }
+    } catch (error) {
+      this.#onQueueFailed(error, accountId, now)
+    }
+  }
+
+  /** Sends one, and decides what becomes of it when that does not work. Never rejects. */
+  async #trySend(mail: OutboxMail, now: Millis): Promise<void> {
+    try {
+      await sendSubscriptionMail(this.#app, mail)
+      this.#holds.delete(mail.accountId)
+    } catch (error) {
+      await this.#onSendFailed(mail, error, now).catch((secondError: unknown) =>
+        this.#onQueueFailed(secondError, mail.accountId, now),
+      )
+    }
+  }
+
+  async #onSendFailed(mail: OutboxMail, error: unknown, now: Millis): Promise<void> {
+    if (isStorageFailure(error)) throw error
+    if (!isAccountError(error)) return this.#retryOrGiveUp(mail, error, now)
+    this.#hold(mail.accountId, now)
+    await giveUpOverdue(this.#app, mail, error, now)
+  }
+
+  /** Nothing can be stored, or there is a bug: the rows stay. */
+  #onQueueFailed(error: unknown, accountId: number, now: Millis): void {
+    if (isStorageFailure(error)) this.#storageUntil = now + STORAGE_WAIT_MS
+    else this.#hold(accountId, now)
+    this.#app.log.error({ err: error, accountId }, 'emails to contacts could not be sent; they are tried again')
+  }
+
+  async #retryOrGiveUp(mail: OutboxMail, error: unknown, now: Millis): Promise<void> {
+    const isFinal = error instanceof AppError && isWelcomeError(mail.kind, error)
+    if (!isFinal && mail.attempts + 1 < MAX_ATTEMPTS) {
+      // What the client can mend is no bug of ours.
+      if (!(error instanceof AppError))
+        this.#app.log.error({ err: error, mail: mail.id }, 'an email to a contact failed; it is tried again')
+      const dueAt = now + backoffDelayMs(mail.attempts + 1, RETRY_DELAYS)
+      await this.#app.commit.writeFromReserve((tx) => void sql(tx.db).later.run(dueAt, mail.id))
+      return
+    }
+    const message = toPublicReason(error)
+    const isLogged = this.#failureLogLimiter.take(String(mail.accountId), 1, FAILURE_LOG_RATE).ok
+    if (isLogged)
+      this.#app.log.warn(
+        { contact: mail.contactId, kind: mail.kind, reason: message },
+        'an email to a contact was given up',
+      )
+    await this.#app.commit.writeFromReserve((tx) => {
+      if (!sql(tx.db).remove.get(mail.id) || !isLogged) return
+      const contact = sql(tx.db).contact.get(mail.contactId)
+      audit(this.#app, tx, createSystemActor(mail), {
+        action: mail.kind === 'welcome' ? 'contact.welcome_failed' : 'contact.confirmation_failed',
+        resourceType: 'contact',
+        ...(contact && { resourceId: formatUuid(contact.uuid) }),
+        metadata: { reason: message },
+      })
+    })
+  }
+
+  wake(): void {
+    this.#loop.wake()
+  }
+
+  async stop(): Promise<void> {
+    this.#stopListening()
+    await this.#loop.stop()
+    await Promise.all(this.#activeQueues.values())
+  }
+}
+
+const isAfter = (head: QueueHead, { accountId, kind }: Pick<QueueHead, 'accountId' | 'kind'>): boolean =>
+  head.accountId > accountId || (head.accountId === accountId && head.kind > kind)
+
+/** How many confirmations of many an account sends at once, and how much time each of them takes up. */
+function toBulkPace({ config }: Pick<App, 'config'>): { readonly count: number; readonly intervalMs: number } {
+  const perMinute = config.confirmationsPerMinute
+  return { count: Math.max(1, Math.min(BATCH_SIZE, Math.floor(perMinute / 60))), intervalMs: minutes(1) / perMinute }
+}
+
+/** Whether it is the account that cannot send, so that nothing else of it is worth a try. */
+const isAccountError = (error: unknown): error is Error =>
+  error instanceof NoVerifiedSenderError ||
+  (error instanceof AppError && (error.code === 'account_paused' || error.code === 'quota_exceeded'))
+
+/** Whether a welcome is wrong in itself: to try it again would give the same. */
+const isWelcomeError = (kind: SubscriptionMailKind, error: AppError): boolean =>
+  kind === 'welcome' && error.status === 422 && !['domain_not_found', 'domain_not_verified'].includes(error.code)
+
+/** Takes what has waited for too long for its account out of the queue, some at a time, with one audit row for all of them. */
+function giveUpOverdue(app: App, mail: OutboxMail, error: Error, now: Millis): Promise<void> {
+  const before = now - MAX_RETRY_AGE_MS
+  return app.commit.writeFromReserve((tx) => {
+    const { accountId } = mail
+    const count = sql(tx.db).removeOverdue.run(accountId, toMailKindCode(mail.kind), before, GIVE_UP_BATCH_SIZE).changes
+    if (count === 0) return
+    app.log.warn({ accountId, kind: mail.kind, count, reason: error.message }, 'emails to contacts were given up')
+    audit(app, tx, createSystemActor(mail), {
+      action: mail.kind === 'welcome' ? 'contact.welcome_failed' : 'contact.confirmation_failed',
+      resourceType: 'contact',
+      metadata: { count, reason: error.message },
+    })
+  })
+}

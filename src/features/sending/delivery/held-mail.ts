@@ -1,0 +1,98 @@
+/**
+ * @module Mail of accounts that may not send: put off when it becomes due, and released, some at a time, when the account may send again, however that
+ * came about. The only writer of `held_accounts`. Never decides who may send.
+ */
+
+import { findSendingBlock } from '#features/core/accounts/pause.ts'
+import type { App } from '#features/core/app/app.ts'
+import { holdForAccount, type ReleasePosition, releaseBatch } from '#features/sending/queue/account-transitions.ts'
+import type { Millis } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepareStatements } from '#platform/db/open.ts'
+import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
+import { hours } from '#platform/units.ts'
+
+/** How long a recipient is put off: whatever ends the stop releases it before. */
+const ACCOUNT_HOLD_MS = hours(24)
+/**
+ * Emails looked at and recipients released in one transaction, and how soon the next come: 1,000 a second, so that others' mail in the same lanes is not
+ * long behind them.
+ */
+const BATCH_SIZE = 250
+const BATCH_PAUSE_MS = 250
+
+const sql = prepareStatements((db) => ({
+  note: db.prepare('INSERT OR IGNORE INTO held_accounts (account_id) VALUES (?)'),
+  forget: db.prepare('DELETE FROM held_accounts WHERE account_id = ?'),
+  all: db.prepare<{ accountId: number }, []>('SELECT account_id AS accountId FROM held_accounts ORDER BY account_id'),
+}))
+
+/** Puts a due recipient off, because its account may not send. False when it does not wait. */
+export function holdBlockedRecipient(
+  app: App,
+  tx: Tx,
+  at: { readonly recipientId: number; readonly emailId: number; readonly accountId: number },
+  sendingBlock: string,
+): boolean {
+  const { recipientId, emailId, accountId } = at
+  const until = app.clock.now() + ACCOUNT_HOLD_MS
+  if (!holdForAccount(tx, { recipientId, emailId, until, now: app.eventTime() }, sendingBlock)) return false
+  sql(tx.db).note.run(accountId)
+  return true
+}
+
+interface ReleaseScan {
+  readonly place: ReleasePosition | undefined
+  /** Released by it so far. */
+  readonly released: number
+  /** Value of `changes` when it began. */
+  readonly changes: number
+}
+
+/** Releases what is held of accounts that may send (again), also what a start finds. Woken by `App.sendingChanged`. */
+export function startHeldMailReleaser(app: App): DueLoop {
+  /** Of accounts that are released: how far their open mail was looked at. */
+  const scans = new Map<number, ReleaseScan>()
+  /** How often accounts were stopped or may send again: those stopped during a pass may have mail held behind its place. */
+  let changes = 0
+  const step = async (ending: AbortSignal): Promise<Millis | undefined> => {
+    let isBusy = false
+    for (const { accountId } of sql(app.db).all.all()) {
+      if (ending.aborted) return undefined
+      if (findSendingBlock(app.db, accountId) !== undefined) continue
+      isBusy = true
+      await releaseHeldBatch(app, accountId, scans, () => changes)
+    }
+    return isBusy ? app.clock.now() + BATCH_PAUSE_MS : undefined
+  }
+  const { clock, log, sendingChanged } = app
+  const onEnded = sendingChanged.listen(() => {
+    changes++
+  })
+  return startDueLoop({ name: 'release held mail', clock, log, wokenBy: [sendingChanged], step, onEnded })
+}
+
+/** One slice. A pass over all open mail that released none, and during which nobody was stopped, ends it: what one passed by may have been held behind it. */
+async function releaseHeldBatch(
+  app: App,
+  accountId: number,
+  scans: Map<number, ReleaseScan>,
+  changes: () => number,
+): Promise<void> {
+  const scan = scans.get(accountId) ?? { place: undefined, released: 0, changes: changes() }
+  const next = await app.commit.writeFromReserve((tx): ReleaseScan | undefined => {
+    // Paused again since: what was released is held anew when it is claimed.
+    if (findSendingBlock(tx.db, accountId) !== undefined) return undefined
+    const now = app.clock.now()
+    const { released, lanes, place } = releaseBatch(tx, accountId, scan.place, { now, limit: BATCH_SIZE })
+    tx.afterCommit(() => {
+      for (const lane of lanes) app.mailDue.emit({ lane, at: now })
+    })
+    const sum = scan.released + released
+    if (place) return { ...scan, place, released: sum }
+    if (sum === 0 && scan.changes === changes()) sql(tx.db).forget.run(accountId)
+    return undefined
+  })
+  if (next) scans.set(accountId, next)
+  else scans.delete(accountId)
+}

@@ -1,0 +1,123 @@
+/**
+ * @module Changes recipients that had ended: back into the queue from the dead letters, and by what a DSN reports
+ * later. Each change is a compare-and-set inside the caller's transaction, as `status` says. Never reads a report and
+ * never decides to retry.
+ */
+
+import { record } from '#features/core/events/record.ts'
+import type { Millis } from '#platform/clock.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { prepareStatements } from '#platform/db/open.ts'
+import type { AttemptFacts } from './attempt-transitions.ts'
+import {
+  type ChangedRecipient,
+  countBounced,
+  countDelivered,
+  recordFirstDelivery,
+  requireEmail,
+  settleEmail,
+} from './settle.ts'
+import { type Status, statusCode } from './status.ts'
+
+const sql = prepareStatements((db) => ({
+  retry: db.prepare(
+    `UPDATE recipients SET status = ?, lane = ?, next_at = ?, retry_from = ?, attempts = 0, delivery_started_at = NULL, bounce_type = NULL,
+     bounce_category = NULL WHERE id = ? AND status = ?`,
+  ),
+  bounceLate: db.prepare<ChangedRecipient, (string | number | null)[]>(
+    `UPDATE recipients SET status = ?, delivery_started_at = NULL, delivered_at = NULL, smtp_response = ?, last_error = ?, bounce_type = ?,
+     bounce_category = ? WHERE id = ? AND status IN (?, ?) RETURNING address`,
+  ),
+  confirm: db.prepare<ChangedRecipient, [number, Millis, string | null, number, number]>(
+    'UPDATE recipients SET status = ?, delivered_at = ?, smtp_response = ?, last_error = NULL WHERE id = ? AND status = ? RETURNING address',
+  ),
+  deliveredAt: db.prepare<{ at: number | null }, [number]>('SELECT delivered_at AS at FROM recipients WHERE id = ?'),
+  resetDelivered: db.prepare(
+    'UPDATE emails SET delivered_at = (SELECT min(delivered_at) FROM recipients WHERE email_id = emails.id) WHERE id = ?',
+  ),
+}))
+
+/**
+ * Puts a finished recipient back into the queue, with a new time until expiry: the explicit decision behind a dead letter's retry. False when it
+ * is not in `from`.
+ */
+export function requeueFinished(
+  tx: Tx,
+  at: { recipientId: number; emailId: number; lane: string; nextAt: Millis; now: Millis; from: Status },
+): boolean {
+  const { changes } = sql(tx.db).retry.run(
+    statusCode('queued'),
+    at.lane,
+    at.nextAt,
+    at.nextAt,
+    at.recipientId,
+    statusCode(at.from),
+  )
+  if (changes !== 1) return false
+  const email = requireEmail(tx, at.emailId)
+  record(tx, { accountId: email.accountId, type: 'queued', at: at.now, emailId: email.id, recipientId: at.recipientId })
+  settleEmail(tx, email, 'queued', at.now)
+  return true
+}
+
+/**
+ * A receiver that had taken a message, or may have, reports that it will not be delivered: one `bounced` event, and the delivery that was noted is
+ * taken back. False when the recipient is neither sent nor uncertain (any more); then nothing changes.
+ */
+export function bounceLate(
+  tx: Tx,
+  at: { recipientId: number; emailId: number; now: Millis },
+  outcome: Omit<AttemptFacts, 'sendingIp'> & { readonly bounceType: 'hard' | 'soft'; readonly bounceCategory: string },
+): boolean {
+  const deliveredAt = sql(tx.db).deliveredAt.get(at.recipientId)?.at
+  const changed = sql(tx.db).bounceLate.get(
+    statusCode('bounced'),
+    outcome.smtpResponse ?? null,
+    outcome.lastError ?? null,
+    outcome.bounceType,
+    outcome.bounceCategory,
+    at.recipientId,
+    statusCode('sent'),
+    statusCode('uncertain'),
+  )
+  if (!changed) return false
+  const email = requireEmail(tx, at.emailId)
+  record(tx, {
+    accountId: email.accountId,
+    type: 'bounced',
+    at: at.now,
+    emailId: email.id,
+    recipientId: at.recipientId,
+    ...(outcome.data && { data: outcome.data }),
+  })
+  sql(tx.db).resetDelivered.run(email.id)
+  // Uncertain mail had not been counted as delivered.
+  if (typeof deliveredAt === 'number') countDelivered(tx, email, changed, deliveredAt, -1)
+  countBounced(tx, email, changed, at.now, outcome.bounceType === 'hard')
+  settleEmail(tx, email, 'bounced', at.now)
+  return true
+}
+
+/** A receiver reports that it has an uncertain message: the events of a delivery. False when the recipient is not uncertain (any more). */
+export function confirmUncertain(
+  tx: Tx,
+  at: { recipientId: number; emailId: number; now: Millis },
+  facts: Pick<AttemptFacts, 'smtpResponse' | 'data'>,
+): boolean {
+  const changed = sql(tx.db).confirm.get(
+    statusCode('sent'),
+    at.now,
+    facts.smtpResponse ?? null,
+    at.recipientId,
+    statusCode('uncertain'),
+  )
+  if (!changed) return false
+  const email = requireEmail(tx, at.emailId)
+  const event = { accountId: email.accountId, at: at.now, emailId: email.id, recipientId: at.recipientId }
+  record(tx, { ...event, type: 'sent' })
+  record(tx, { ...event, type: 'delivered', ...(facts.data && { data: facts.data }) })
+  recordFirstDelivery(tx, email.id, at.now)
+  countDelivered(tx, email, changed, at.now)
+  settleEmail(tx, email, 'sent', at.now)
+  return true
+}

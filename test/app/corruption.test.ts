@@ -1,0 +1,146 @@
+import { expect, test } from 'bun:test'
+import { chmodSync, cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describeOwner } from '#app/cli/file-owner.ts'
+import { startService } from '#app/service.ts'
+import { loadConfig } from '#app/settings.ts'
+import { ConfigError } from '#platform/config.ts'
+import { createDataFolder, type DataFolder, runTassis, type Settings, setUpAccount } from './process.ts'
+
+test.each([
+  ['serve', 'tassis.db', 'stop Tassis and put the data directory back from its backup'],
+  ['check', 'tassis.db', 'stop Tassis and put the data directory back from its backup'],
+  ['serve', 'capture.db', 'stop Tassis and delete this file, which holds only captured mail'],
+])(
+  '%s with a %s that is no database exits with 2, names the file and says what to do',
+  async (command, name, remedy) => {
+    using data = createDataFolder()
+    await setUpAccount(data.settings)
+    const path = join(data.path, name)
+    writeFileSync(path, 'junk\n')
+    expect(await runTassis([command], data.settings)).toEqual({
+      exitCode: 2,
+      stdout: '',
+      stderr: `tassis: The file ${path} is not a database; ${remedy}.\n`,
+    })
+  },
+)
+
+test.each(['serve', 'check'])(
+  '%s with a tassis.db whose pages are overwritten says that it is damaged',
+  async (command) => {
+    using data = createDataFolder()
+    await setUpAccount(data.settings)
+    const path = join(data.path, 'tassis.db')
+    const file = Bun.file(path)
+    const bytes = await file.bytes()
+    // The header of SQLite stays, so that it takes it for its own.
+    bytes.fill(0xff, 100)
+    writeFileSync(path, bytes)
+    const { exitCode, stderr } = await runTassis([command], data.settings)
+    expect({ exitCode, stderr }).toEqual({
+      exitCode: 2,
+      stderr: `tassis: The file ${path} is damaged; stop Tassis and put the data directory back from its backup.\n`,
+    })
+  },
+)
+
+/** Some of the pages behind the first one of a database, each damaged in a copy of the data. */
+async function forEachCorruptPage(
+  data: DataFolder,
+  name: string,
+  use: (settings: Settings, path: string) => Promise<void>,
+): Promise<void> {
+  const bytes = readFileSync(join(data.path, name))
+  const pageBytes = bytes.readUInt16BE(16)
+  const pages = bytes.length / pageBytes
+  const step = Math.ceil(pages / 24)
+  for (let page = 1; page < pages; page += step) {
+    using copy = createDataFolder()
+    cpSync(data.path, copy.path, { recursive: true })
+    const path = join(copy.path, name)
+    writeFileSync(path, Buffer.from(bytes).fill(0xff, page * pageBytes, (page + 1) * pageBytes))
+    await use({ ...copy.settings, TASSIS_LOG_LEVEL: 'silent' }, path)
+  }
+}
+
+// Proves: storage-8
+test('check with a tassis.db of which one page is damaged, whichever, says so in a sentence with what to do', async () => {
+  using data = createDataFolder()
+  await setUpAccount(data.settings)
+  const ends = new Set<string>()
+  await forEachCorruptPage(data, 'tassis.db', async (settings, path) => {
+    const { exitCode, stdout, stderr } = await runTassis(['check'], settings)
+    const said = stderr === '' ? stdout : stderr
+    expect(said).toContain('is damaged; stop Tassis and put the data directory back from its backup')
+    expect([exitCode, stderr]).toEqual(
+      exitCode === 2
+        ? [2, `tassis: The file ${path} is damaged; stop Tassis and put the data directory back from its backup.\n`]
+        : [1, ''],
+    )
+    ends.add(String(exitCode))
+  })
+  expect([...ends].toSorted()).toEqual(['1', '2'])
+})
+
+// Proves: storage-8
+test.each([
+  ['tassis.db', 'stop Tassis and put the data directory back from its backup'],
+  ['capture.db', 'stop Tassis and delete this file, which holds only captured mail'],
+])('a start with a %s of which one page is damaged, whichever, says so or serves', async (name, remedy) => {
+  using data = createDataFolder()
+  await setUpAccount(data.settings)
+  let refused = 0
+  await forEachCorruptPage(data, name, async (settings, path) => {
+    try {
+      const service = await startService(loadConfig({ ...settings }).config)
+      await service.stop()
+    } catch (error) {
+      expect(error).toBeInstanceOf(ConfigError)
+      expect(error).toMatchObject({ message: `The file ${path} is damaged; ${remedy}.` })
+      refused++
+    }
+  })
+  expect(refused).toBeGreaterThan(0)
+})
+
+// Proves: storage-8
+test('check names the emails whose content is in a damaged or missing file of the content store', async () => {
+  using data = createDataFolder()
+  const { key } = await setUpAccount(data.settings)
+  const service = await startService(loadConfig({ ...data.settings }).config)
+  const sent = await fetch(`${service.url}/v1/emails`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ from: 'a@sender.test', to: 'b@receiver.test', subject: 'x', text_body: 'Hello.' }),
+  })
+  const { data: email } = (await sent.json()) as { data: { id: string } }
+  await service.stop()
+  const folder = join(data.path, 'content')
+  const [month] = readdirSync(folder).filter((name) => /^\d{4}-\d{2}\.db$/.test(name))
+  const path = join(folder, month ?? '')
+  writeFileSync(path, 'junk\n')
+  const { exitCode, stdout, stderr } = await runTassis(['check'], data.settings)
+  expect([exitCode, stderr]).toEqual([1, ''])
+  expect(stdout).toContain(`email ${email.id} refers to part 1 of`)
+  expect(stdout).toContain(
+    `The file ${path} is not a database; stop Tassis and put the data directory back from its backup.`,
+  )
+})
+
+test.skipIf(process.getuid?.() === 0)('data that this user may not read are not said to be missing', async () => {
+  using data = createDataFolder()
+  await setUpAccount(data.settings)
+  chmodSync(data.path, 0)
+  const { exitCode, stderr } = await runTassis(['queue'], data.settings)
+  chmodSync(data.path, 0o700)
+  expect({ exitCode, stderr }).toEqual({
+    exitCode: 2,
+    stderr: `tassis: This user may not read the data in ${data.path}, which belongs to ${describeOwner(data.path)}; run the command as that user.\n`,
+  })
+})
+
+test('the owner of a path is told by name, and of one that is not there that of the folder above', () => {
+  expect(describeOwner('/')).toBe('user root')
+  expect(describeOwner('/not/there')).toBe('user root')
+})

@@ -1,0 +1,51 @@
+import { expect, test } from 'bun:test'
+import { createHashScheduler } from '#features/people/team/hash-scheduler.ts'
+import { yieldToEventLoop } from '#platform/clock.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
+
+/** Hashes of 50 ms each, which end one at a time, the one that began first first. */
+function startHashes(maxConcurrent: number) {
+  const clock = new ManualClock()
+  const run = createHashScheduler(maxConcurrent, clock)
+  const begun: string[] = []
+  const running: (() => void)[] = []
+  return {
+    begun,
+    running,
+    ask(owner: string, { isKnown = false } = {}) {
+      const hash = () => {
+        const { promise, resolve } = Promise.withResolvers<void>()
+        begun.push(owner)
+        running.push(resolve)
+        return promise
+      }
+      return run({ isKnown, owner }, hash)
+    },
+    async endOne() {
+      clock.advance(50)
+      running.shift()?.()
+      await yieldToEventLoop()
+    },
+  }
+}
+
+test('known and unknown ones together never have more hashes than the limit', async () => {
+  const { ask, endOne, running } = startHashes(2)
+  const all = [...'abcd'].flatMap((owner) => [ask(owner), ask(`known ${owner}`, { isKnown: true })])
+  for (let ended = 0; ended < 8; ended++) {
+    expect(running).toHaveLength(ended < 7 ? 2 : 1)
+    await endOne()
+  }
+  await Promise.all(all)
+})
+
+test('each known one waits for at most one hash of unknown ones, whose networks take turns meanwhile', async () => {
+  const { ask, endOne, begun } = startHashes(1)
+  const unknown = [ask('a'), ask('a'), ask('a'), ask('a'), ask('b'), ask('c')]
+  const known = [ask('ada', { isKnown: true })]
+  await endOne()
+  known.push(ask('bob', { isKnown: true }))
+  for (let count = 0; count < 7; count++) await endOne()
+  await Promise.all([...unknown, ...known])
+  expect(begun).toEqual(['a', 'ada', 'b', 'bob', 'c', 'a', 'a', 'a'])
+})

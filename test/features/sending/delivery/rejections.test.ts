@@ -1,0 +1,200 @@
+import { describe, expect, test } from 'bun:test'
+import { findSiteRejection } from '#features/sending/delivery/site-rejection.ts'
+import { seconds } from '#platform/units.ts'
+import { makeReply } from '#protocols/smtp/replies.ts'
+import { eventually } from '#test/support/app.ts'
+import { expectBalanced } from '#test/support/consistency.ts'
+import { type MailFlow, startMailFlow } from '#test/support/mail-flow.ts'
+import { ManualClock } from '#test/support/manual-clock.ts'
+import { type SmtpScript, startScriptedSmtp } from '#test/support/scripted-smtp.ts'
+
+const START = Date.UTC(2026, 2, 15, 12, 30)
+const DOMAIN = 'receiver.test'
+
+/** The domain with hosts at 127.0.0.1, .2, …, each of a preference of its own. */
+const createZone = (hosts: number) => ({
+  [DOMAIN]: { MX: Array.from({ length: hosts }, (_, i) => ({ preference: i, exchange: `mx${i}.${DOMAIN}` })) },
+  ...Object.fromEntries(Array.from({ length: hosts }, (_, i) => [`mx${i}.${DOMAIN}`, { A: [`127.0.0.${i + 1}`] }])),
+})
+
+const countQueuedUnattempted = (flow: MailFlow): number =>
+  flow.app.db.query<{ n: number }, []>('SELECT count(*) AS n FROM recipients WHERE status = 0 AND attempts = 0').get()
+    ?.n ?? 0
+
+describe('the site rests', () => {
+  const refusals: [string, SmtpScript][] = [
+    ['EHLO', { ehlo: '421 4.7.0 Try again later' }],
+    ['MAIL', { mail: '421 4.7.0 Try again later' }],
+    ['RCPT', { rcpt: '421 4.7.0 Try again later' }],
+    ['DATA', { data: '421 4.7.0 Try again later' }],
+    ['the final dot', { body: '421 4.7.0 Try again later' }],
+    ['MAIL, without 421', { mail: '451 4.7.500 Server busy. Please try again later' }],
+    ['RCPT, of the sending address', { rcpt: '451 4.7.650 The mail server has been temporarily rate limited' }],
+  ]
+  // Proves: delivery-3
+  test.each(refusals)('after a refusal of us at %s: 100 messages make few connections', async (_, script) => {
+    const clock = new ManualClock(START)
+    await using server = await startScriptedSmtp(script)
+    await using flow = await startMailFlow({ clock, zone: createZone(1), smtpPort: server.port })
+    await Promise.all(Array.from({ length: 100 }, (_, i) => flow.send({ to: `r${i}@${DOMAIN}` })))
+    const rests = () => flow.service.delivery?.scheduler.states()[0]?.reason.includes('rests until')
+    await eventually(rests)
+    for (let second = 0; second < 12; second++) {
+      clock.advance(seconds(1))
+      await flow.app.commit.barrier()
+    }
+    expect(countQueuedUnattempted(flow)).toBeGreaterThanOrEqual(90)
+    // Those that were claimed before the first refusal came.
+    expect(server.sessions.length).toBeLessThanOrEqual(4)
+    expect(rests()).toBe(true)
+    expectBalanced(flow.service)
+  })
+
+  const spared: [string, SmtpScript][] = [
+    ['450 4.2.1 of a mailbox', { rcpt: '450 4.2.1 The user is receiving mail too quickly' }],
+    ['450 4.7.1 at RCPT', { rcpt: '450 4.7.1 Please try again in 300 seconds' }],
+    ['451 4.7.0 in words of greylisting', { rcpt: '451 4.7.0 Greylisted, see http://help.test/' }],
+    ['451 4.7.1 to the final dot', { body: '451 4.7.1 Service unavailable - try again later' }],
+  ]
+  // Proves: delivery-3
+  test.each(spared)('not after a %s: first attempts of other recipients are not held up', async (_, script) => {
+    const clock = new ManualClock(START)
+    await using server = await startScriptedSmtp(script)
+    await using flow = await startMailFlow({ clock, zone: createZone(1), smtpPort: server.port })
+    const sent = await Promise.all(Array.from({ length: 10 }, (_, i) => flow.send({ to: `r${i}@${DOMAIN}` })))
+    for (const one of sent)
+      expect((await flow.settled(one)).recipients).toMatchObject([{ status: 'queued', attempts: 1 }])
+    expectBalanced(flow.service)
+  })
+
+  test('and tries again after its rest; what had no attempt is delivered then', async () => {
+    const clock = new ManualClock(START)
+    let isBusy = true
+    await using server = await startScriptedSmtp({
+      mail: () => (isBusy ? '421 4.7.0 Try again later' : '250 2.1.0 ok'),
+    })
+    await using flow = await startMailFlow({ clock, zone: createZone(1), smtpPort: server.port })
+    const sent = await Promise.all(Array.from({ length: 20 }, (_, i) => flow.send({ to: `r${i}@${DOMAIN}` })))
+    await eventually(() => flow.service.delivery?.scheduler.states()[0]?.reason.includes('rests until'))
+    isBusy = false
+    // None while an attempt is under way: those that take a minute give their place up.
+    await eventually(() => {
+      if (flow.service.delivery?.scheduler.inFlight === 0) clock.advance(seconds(10))
+      return flow.app.db.query('SELECT 1 FROM recipients WHERE next_at IS NOT NULL').get() === null
+    })
+    for (const one of sent) expect((await flow.settled(one)).recipients).toMatchObject([{ status: 'sent' }])
+    expectBalanced(flow.service)
+  })
+})
+
+// Proves: delivery-3
+test.each([
+  ['421 4.3.2 bye', 'rcpt', true],
+  ['421 bye', 'body', true],
+  ['450 4.7.1 Client host rejected', 'mail', true],
+  ['450 4.7.1 Client host rejected', 'rcpt', false],
+  ['451 4.7.1 Service unavailable', 'data', false],
+  ['450 4.7.0 Graylisted', 'mail', false],
+  ['450 4.7.0 You are grey listed', 'mail', false],
+  ['451 4.3.0 later', 'mail', false],
+  ['451 later', 'mail', false],
+  ['554 5.7.1 No', 'mail', false],
+] as const)('%s at %s speaks of the site: %p', (line, phase, expected) => {
+  const reply = makeReply(Number(line.slice(0, 3)), [line.slice(4)])
+  expect(findSiteRejection({ kind: 'refused', phase, reply }) !== undefined).toBe(expected)
+})
+
+describe('a host that refuses with a 4xx', () => {
+  /** Servers at 127.0.0.1, .2, … on one port. */
+  async function startHosts(scripts: readonly SmtpScript[]) {
+    const first = await startScriptedSmtp(scripts[0])
+    const others = await Promise.all(
+      scripts.slice(1).map((script, i) => startScriptedSmtp(script, { address: `127.0.0.${i + 2}`, port: first.port })),
+    )
+    const servers = [first, ...others]
+    return {
+      port: first.port,
+      sessions: () => servers.map(({ sessions }) => sessions.length),
+      messages: () => servers.map(({ sessions }) => sessions.reduce((sum, { messages }) => sum + messages.length, 0)),
+      async [Symbol.asyncDispose]() {
+        for (const server of servers) await server[Symbol.asyncDispose]()
+      },
+    }
+  }
+
+  // Proves: delivery-2
+  test.each([
+    ['MAIL', { mail: '451 4.3.0 Local problem' }],
+    ['MAIL, for lack of space', { mail: '452 4.3.1 Insufficient system storage' }],
+    ['RCPT', { rcpt: '450 4.2.0 Greylisted' }],
+    ['DATA', { data: '451 4.3.0 Local problem' }],
+    ['MAIL, throttled', { mail: '421 4.7.0 Try again later' }],
+  ] as [string, SmtpScript][])('at %s is followed by the next, within the same attempt', async (_, script) => {
+    await using hosts = await startHosts([script, {}])
+    await using flow = await startMailFlow({ zone: createZone(2), smtpPort: hosts.port })
+    const { recipient, events } = await flow.outcome(`bob@${DOMAIN}`)
+    expect(recipient).toMatchObject({ status: 'sent', attempts: 1 })
+    expect(events.map(({ type }) => type)).toEqual(['sent', 'delivered'])
+    expect(hosts.messages()).toEqual([0, 1])
+    expectBalanced(flow.service)
+  })
+
+  // Proves: delivery-2
+  test('defers after three of them, with the reply of the last', async () => {
+    await using hosts = await startHosts(
+      [1, 2, 3, 4, 5].map((n): SmtpScript => ({ rcpt: `450 4.2.0 Greylisted by ${n}` })),
+    )
+    await using flow = await startMailFlow({ zone: createZone(5), smtpPort: hosts.port })
+    const { recipient, events } = await flow.outcome(`bob@${DOMAIN}`)
+    expect(recipient).toMatchObject({ status: 'queued', attempts: 1, smtpResponse: '450 4.2.0 Greylisted by 3' })
+    expect(events.map(({ type }) => type)).toEqual(['deferred'])
+    expect(hosts.sessions()).toEqual([1, 1, 1, 0, 0])
+    expectBalanced(flow.service)
+  })
+
+  test('and a next that lets nobody in: the refusal is told, and the site does not rest', async () => {
+    await using hosts = await startHosts([{ rcpt: '450 4.2.0 Greylisted' }])
+    // Nobody listens at the second.
+    await using flow = await startMailFlow({ zone: createZone(2), smtpPort: hosts.port })
+    expect((await flow.outcome(`bob@${DOMAIN}`)).recipient).toMatchObject({ smtpResponse: '450 4.2.0 Greylisted' })
+    expect((await flow.outcome(`ann@${DOMAIN}`)).recipient).toMatchObject({ status: 'queued', attempts: 1 })
+    expectBalanced(flow.service)
+  })
+
+  // Proves: delivery-2
+  test('after a 4xx the 5xx of the next host is definite; a first 5xx is asked of nobody else', async () => {
+    await using hosts = await startHosts([
+      { rcpt: (line) => (line.includes('soft') ? '450 4.2.0 Later' : '550 5.1.1 User unknown') },
+      { rcpt: '550 5.1.1 User unknown' },
+    ])
+    await using flow = await startMailFlow({ zone: createZone(2), smtpPort: hosts.port })
+    expect((await flow.outcome(`hard@${DOMAIN}`)).recipient).toMatchObject({ status: 'bounced' })
+    expect(hosts.sessions()).toEqual([1, 0])
+    expect((await flow.outcome(`soft@${DOMAIN}`)).recipient).toMatchObject({ status: 'bounced' })
+    expect(hosts.sessions()[1]).toBe(1)
+    expectBalanced(flow.service)
+  })
+
+  // Proves: delivery-2
+  test('to the final dot is asked of no other: the message was there', async () => {
+    await using hosts = await startHosts([{ body: '451 4.3.0 Later' }, {}])
+    await using flow = await startMailFlow({ zone: createZone(2), smtpPort: hosts.port })
+    expect((await flow.outcome(`bob@${DOMAIN}`)).recipient).toMatchObject({ status: 'queued', attempts: 1 })
+    expect(hosts.messages()).toEqual([1, 0])
+    expectBalanced(flow.service)
+  })
+
+  // Proves: delivery-2
+  test('each recipient is served once, though the first host takes only some of them', async () => {
+    await using hosts = await startHosts([
+      { rcpt: (line) => (/even/.test(line) ? '250 2.1.5 ok' : '452 4.5.3 Too many recipients') },
+      {},
+    ])
+    await using flow = await startMailFlow({ zone: createZone(2), smtpPort: hosts.port })
+    const to = Array.from({ length: 20 }, (_, i) => `${i % 2 ? 'odd' : 'even'}${i}@${DOMAIN}`)
+    const email = await flow.settled(await flow.send({ to }))
+    expect(email.recipients.every(({ status, attempts }) => status === 'sent' && attempts === 1)).toBe(true)
+    expect(hosts.messages()).toEqual([10, 10])
+    expectBalanced(flow.service)
+  })
+})

@@ -1,0 +1,237 @@
+/** @module What the queue can do with recipients of a broadcast: how many were begun with is counted, and who was not tried can be taken back or held. */
+import { expect, test } from 'bun:test'
+import { giveQuotaBack } from '#features/core/accounts/accounts.ts'
+import { deferRecipient, releaseRecipient } from '#features/sending/queue/attempt-transitions.ts'
+import { cancelWaiting, holdWaiting, releaseHeld } from '#features/sending/queue/broadcast-transitions.ts'
+import { claimDue, deferDue } from '#features/sending/queue/queue.ts'
+import { begunMetric } from '#features/sending/queue/settle.ts'
+import { suppressedOutcome } from '#features/sending/queue/suppressed.ts'
+import { rejectRecipient } from '#features/sending/queue/waiting-transitions.ts'
+import type { Tx } from '#platform/db/commit.ts'
+import { days, hours, minutes } from '#platform/units.ts'
+import { at } from '#test/support/api.ts'
+import { expectBalanced } from '#test/support/consistency.ts'
+import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
+
+const BROADCAST = 7
+const LANE = 'bulk:1:receiver.test'
+
+interface Row {
+  readonly id: number
+  readonly emailId: number
+  readonly status: number
+  readonly attempts: number
+  readonly lane: string | null
+  readonly nextAt: number | null
+}
+
+interface Queue extends AsyncDisposable {
+  readonly service: EmailApi
+  /** By local part of the address. */
+  row(local: string): Row
+  begun(): number
+  move<T>(run: (tx: Tx) => T extends PromiseLike<unknown> ? never : T): Promise<T>
+  claim(limit?: number): Promise<string[]>
+}
+
+/** A broadcast whose emails wait, one a recipient. */
+async function startQueue(locals: readonly string[]): Promise<Queue> {
+  const service = await createEmailApi()
+  const { app } = service
+  for (const local of locals) await service.accepted({ to: `${local}@receiver.test` })
+  app.db.run(
+    `INSERT INTO operations (id, uuid, account_id, operation_type, status, total_items, completed_items, failed_items, created_at, updated_at, expires_at)
+     SELECT ?, uuid, account_id, 'broadcast', 'processing', 0, 0, 0, 0, 0, 0 FROM emails LIMIT 1`,
+    [BROADCAST],
+  )
+  app.db.run('UPDATE emails SET broadcast_id = ?1, operation_id = ?1', [BROADCAST])
+  app.db.run('UPDATE recipients SET lane = ?', [LANE])
+  const rows = () =>
+    app.db
+      .query<Row & { address: string }, []>(
+        'SELECT id, email_id AS emailId, address, status, attempts, lane, next_at AS nextAt FROM recipients ORDER BY id',
+      )
+      .all()
+  const row = (local: string): Row => {
+    const found = rows().find(({ address }) => address === `${local}@receiver.test`)
+    if (!found) throw new Error(`there is no ${local}`)
+    const { address: _, ...rest } = found
+    return rest
+  }
+  return {
+    service,
+    row,
+    begun: () =>
+      app.db
+        .query<{ value: number }, [string]>('SELECT value FROM counters WHERE hour = 0 AND metric = ?')
+        .get(begunMetric(BROADCAST))?.value ?? 0,
+    move: (run) => app.commit.write(run),
+    claim: (limit = 100) =>
+      app.commit.write((tx) => {
+        const now = app.clock.now()
+        const claimed = claimDue(tx, LANE, { now, eventTime: now, limit, retryAt: () => now + minutes(5) })
+        return claimed.map(
+          ({ recipientId }) =>
+            rows()
+              .find(({ id }) => id === recipientId)
+              ?.address.replace(/@.*/, '') ?? '',
+        )
+      }),
+    [Symbol.asyncDispose]: () => service[Symbol.asyncDispose](),
+  }
+}
+
+const events = ({ service }: Queue, { emailId }: Row): string[] =>
+  service.app.db
+    .query<{ type: number; recipient: number | null }, [number]>(
+      'SELECT type, recipient_id AS recipient FROM events WHERE email_id = ? ORDER BY seq',
+    )
+    .all(emailId)
+    .map(({ type, recipient }) => `${type}${recipient === null ? '' : ` of ${recipient}`}`)
+
+test('a broadcast has begun with each recipient once, however often it is tried, and not with one that is given back untried', async () => {
+  await using queue = await startQueue(['a', 'b', 'c'])
+  const { service, row, begun, move, claim } = queue
+  const { app, clock } = service
+  expect(begun()).toBe(0)
+  expect(await claim(1)).toEqual(['a'])
+  expect(begun()).toBe(1)
+  const now = clock.now()
+  await move((tx) => releaseRecipient(tx, row('a').id, row('a').emailId, now, now))
+  expect(begun()).toBe(0)
+  expectBalanced(service)
+  await claim()
+  expect(begun()).toBe(3)
+  await move((tx) => {
+    const { id, emailId } = row('b')
+    deferRecipient(
+      tx,
+      { recipientId: id, emailId, nextAt: now + minutes(5), now, reason: 'later' },
+      { lastError: 'later' },
+    )
+  })
+  clock.advance(minutes(6))
+  expect(await claim()).toEqual(['b'])
+  expect(begun()).toBe(3)
+  await move((tx) => releaseRecipient(tx, row('b').id, row('b').emailId, clock.now(), clock.now()))
+  expect(begun()).toBe(3)
+  expect(app.db.query('SELECT count(*) AS n FROM counters WHERE value < 0').get()).toEqual({ n: 0 })
+  expectBalanced(service)
+})
+
+test('a recipient that is held back by its receiver counts as begun with, once', async () => {
+  await using queue = await startQueue(['a'])
+  const { service, row, begun, move, claim } = queue
+  const { clock } = service
+  for (const wait of [0, hours(1)]) {
+    clock.advance(wait)
+    const now = clock.now()
+    await move((tx) => deferDue(tx, LANE, { now, eventTime: now, until: now + hours(1), reason: 'rests', limit: 10 }))
+    expect(begun()).toBe(1)
+  }
+  clock.advance(hours(1))
+  await claim()
+  await move((tx) => releaseRecipient(tx, row('a').id, row('a').emailId, clock.now(), clock.now()))
+  expect(begun()).toBe(1)
+  expectBalanced(service)
+})
+
+test('a recipient that is suppressed or cancelled before it was tried counts as begun with', async () => {
+  await using queue = await startQueue(['a', 'b'])
+  const { service, row, begun, move } = queue
+  const now = service.clock.now()
+  await move((tx) => {
+    const of = (local: string) => ({ recipientId: row(local).id, emailId: row(local).emailId, now })
+    rejectRecipient(tx, of('a'), suppressedOutcome('unsubscribe'))
+    cancelWaiting(tx, of('b'))
+    refundQuota(service, tx, 2)
+  })
+  expect(begun()).toBe(2)
+  expectBalanced(service)
+})
+
+function refundQuota({ actor, app }: EmailApi, tx: Tx, recipients: number): void {
+  const month = app.db.query<{ month: number }, []>('SELECT quota_month AS month FROM emails').get()?.month ?? 0
+  giveQuotaBack(tx, actor.accountId, month, recipients)
+}
+
+test('a recipient that was not tried is cancelled with one event; one that was goes on', async () => {
+  await using queue = await startQueue(['tried', 'waits'])
+  const { service, row, move, claim } = queue
+  const now = service.clock.now()
+  await claim(1)
+  const cancel = (local: string) =>
+    move((tx) => cancelWaiting(tx, { recipientId: row(local).id, emailId: row(local).emailId, now }))
+  expect([await cancel('tried'), await cancel('waits'), await cancel('waits')]).toEqual([false, true, false])
+  await move((tx) => refundQuota(service, tx, 1))
+  expect(row('waits')).toMatchObject({ status: 7, lane: null, nextAt: null })
+  expect(events(queue, row('waits'))).toEqual(['0', `2 of ${row('waits').id}`])
+  expect(row('tried')).toMatchObject({ status: 2, lane: LANE })
+  expect(events(queue, row('tried'))).toEqual(['0'])
+  expect(await emailStatuses(queue)).toEqual({ tried: 'processing', waits: 'cancelled' })
+  await move((tx) => releaseRecipient(tx, row('tried').id, row('tried').emailId, now, now))
+  expect(await cancel('tried')).toBe(true)
+  await move((tx) => refundQuota(service, tx, 1))
+  expectBalanced(service)
+})
+
+/** As the list of emails tells it, by local part. */
+async function emailStatuses({ service }: Queue): Promise<Record<string, string>> {
+  const { body } = await service.api('GET', '/v1/emails')
+  const emails = at(body, 'data') as { to: string; status: string }[]
+  return Object.fromEntries(emails.map(({ to, status }) => [to.replace(/@.*/, ''), status]))
+}
+
+test('who is held waits without an event or another status until the broadcast is resumed; who was tried keeps its time', async () => {
+  await using queue = await startQueue(['tried', 'a', 'b'])
+  const { service, row, begun, move, claim } = queue
+  const { clock } = service
+  await claim(1)
+  await move((tx) => {
+    const { id, emailId } = row('tried')
+    const when = { nextAt: clock.now() + minutes(5), now: clock.now() }
+    deferRecipient(tx, { recipientId: id, emailId, ...when, reason: 'later' }, { lastError: 'later' })
+  })
+  const until = clock.now() + days(365)
+  const held = await move((tx) => ({
+    held: ['tried', 'a', 'b'].map((local) => holdWaiting(tx, { recipientId: row(local).id, until })),
+  }))
+  expect(held).toEqual({ held: [false, true, true] })
+  expect(await claim()).toEqual([])
+  expect([row('a'), events(queue, row('a')), begun()]).toEqual([
+    expect.objectContaining({ status: 0, nextAt: until }),
+    ['0'],
+    1,
+  ])
+  const retryAt = row('tried').nextAt
+  const release = (broadcastId: number, limit?: number) =>
+    move((tx) => ({ lanes: [...releaseHeld(tx, broadcastId, clock.now(), limit)] }))
+  expect(await release(BROADCAST + 1)).toEqual({ lanes: [] })
+  expect(await release(BROADCAST, 1)).toEqual({ lanes: [LANE] })
+  expect(await claim()).toEqual(['a'])
+  expect(await release(BROADCAST)).toEqual({ lanes: [LANE] })
+  expect(await release(BROADCAST)).toEqual({ lanes: [] })
+  expect(await claim()).toEqual(['b'])
+  expect(row('tried').nextAt).toBe(retryAt)
+  expectBalanced(service)
+})
+
+test('the time until expiry begins anew for who was held', async () => {
+  await using queue = await startQueue(['a'])
+  const { service, row, move } = queue
+  const { app, clock } = service
+  await move((tx) => holdWaiting(tx, { recipientId: row('a').id, until: clock.now() + days(365) }))
+  clock.advance(days(30))
+  await move((tx) => ({ lanes: releaseHeld(tx, BROADCAST, clock.now()) }))
+  const now = clock.now()
+  const old = await move((tx) =>
+    claimDue(tx, LANE, {
+      now,
+      eventTime: now,
+      limit: 1,
+      retryAt: () => now,
+      dueSince: now - hours(app.config.retryExpiryHours),
+    }),
+  )
+  expect(old).toEqual([])
+})

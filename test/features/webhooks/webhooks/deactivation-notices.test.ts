@@ -1,0 +1,184 @@
+/** Who is mailed when failures have switched a webhook off. */
+import { describe, expect, test } from 'bun:test'
+import type { App } from '#features/core/app/app.ts'
+import { createDeactivationNotifier } from '#features/webhooks/webhooks/deactivation-notices.ts'
+import { rotateSecret } from '#features/webhooks/webhooks/secret.ts'
+import { newUuid } from '#platform/ids.ts'
+import { days } from '#platform/units.ts'
+import { eventually } from '#test/support/app.ts'
+import { type CreatedWebhook, HOOK_HOST, startWebhookService, type WebhookService } from '#test/support/webhooks.ts'
+
+interface Notice {
+  to: string
+  subject: string
+  text: string
+}
+
+const notices = ({ db, content }: App): Notice[] =>
+  db
+    .query<{ to: string; subject: string; ref: number }, []>(
+      `SELECT recipients.address AS "to", subject, text_ref AS ref FROM emails JOIN recipients ON email_id = emails.id
+       WHERE extra LIKE '%"of_service":true%' ORDER BY emails.id`,
+    )
+    .all()
+    .map(({ to, subject, ref }) => ({ to, subject, text: new TextDecoder().decode(content.get(ref)) }))
+
+/** Ten events that the receiver answers with 404. */
+async function failTenTimes(service: WebhookService, webhook: CreatedWebhook): Promise<void> {
+  service.receiver.answer({ status: 404 })
+  for (let i = 0; i < 10; i++) await service.tell(await service.email(), 'sent')
+  service.release()
+  await eventually(() => service.app.db.query('SELECT 1 FROM webhooks WHERE off_by_failures = 1').get())
+  await service.settled(webhook, 10)
+}
+
+const reactivate = (service: WebhookService, { id }: CreatedWebhook) =>
+  service.api('PUT', `/v1/webhooks/${id}`, {
+    url: service.receiver.url(HOOK_HOST, '/again?token=1'),
+    events: ['sent'],
+    is_active: true,
+  })
+
+/** Looks once, as after a start of the service. */
+const sendDueNotices = ({ app }: WebhookService) => createDeactivationNotifier(app)(new AbortController().signal)
+
+/** Webhooks of accounts of their own, as failures leave them, by row. */
+function insertDeactivated({ app: { db }, clock }: WebhookService, accounts: number, webhooksOfEach: number): void {
+  const now = clock.now()
+  const account = db.query<{ id: number }, [Uint8Array, string, number]>(
+    "INSERT INTO accounts (uuid, name, email, plan, created_at, updated_at) VALUES (?1, 'One', ?2, 'free', ?3, ?3) RETURNING id",
+  )
+  const webhook = db.query(
+    `INSERT INTO webhooks (uuid, account_id, url, events, secret, cursor_seq, created_at, updated_at, is_active, off_by_failures, last_failure_at)
+     VALUES (?1, ?2, 'https://hooks.test/', '["sent"]', x'', 0, ?3, ?3, 0, 1, ?3)`,
+  )
+  for (let i = 0; i < accounts; i++) {
+    const { id = 0 } = account.get(newUuid(), `owner${i}@tassis.test`, now) ?? {}
+    for (let j = 0; j < webhooksOfEach; j++) webhook.run(newUuid(), id, now)
+  }
+}
+
+describe('a webhook that failures switched off', () => {
+  test('is told to the people of its account, with the cause and what to do', async () => {
+    await using service = await startWebhookService()
+    const webhook = await service.addWebhook(['sent'])
+    await failTenTimes(service, webhook)
+    await sendDueNotices(service)
+    const [notice, ...others] = notices(service.app)
+    expect(others).toEqual([])
+    expect({ to: notice?.to, subject: notice?.subject }).toEqual({
+      to: 'owner@tassis.test',
+      subject: 'A webhook was switched off',
+    })
+    expect(notice?.text.split('\n\n').slice(0, 3)).toEqual([
+      `The webhook ${webhook.id} of the account Test was switched off on 2026-03-15 at 12:30 UTC, because ten attempts in a row had failed. It led to:`,
+      service.receiver.url(HOOK_HOST, '/hook'),
+      'The last failure: The answer was 404.',
+    ])
+    expect(notice?.text).toContain(`POST /v1/webhooks/${webhook.id}/replay sends what was missed.`)
+  })
+
+  test('is told once a day, whatever is restarted or switched on and off again', async () => {
+    await using service = await startWebhookService()
+    const webhook = await service.addWebhook(['sent'])
+    await failTenTimes(service, webhook)
+    await sendDueNotices(service)
+    await sendDueNotices(service)
+    await reactivate(service, webhook)
+    await sendDueNotices(service)
+    await failTenTimes(service, webhook)
+    await sendDueNotices(service)
+    expect(notices(service.app)).toHaveLength(1)
+    service.clock.advance(days(1))
+    await reactivate(service, webhook)
+    await failTenTimes(service, webhook)
+    await sendDueNotices(service)
+    expect(notices(service.app)).toHaveLength(2)
+  })
+
+  test('is no news after two days, and nobody is told of one that is deleted or that its user switched off', async () => {
+    await using service = await startWebhookService()
+    const [old, deleted, off] = [await service.addWebhook(), await service.addWebhook(), await service.addWebhook()]
+    await failTenTimes(service, old)
+    service.clock.advance(days(2))
+    await service.api('DELETE', `/v1/webhooks/${deleted.id}`)
+    await reactivate(service, off)
+    await service.api('PUT', `/v1/webhooks/${off.id}`, {
+      url: service.receiver.url(HOOK_HOST),
+      events: ['sent'],
+      is_active: false,
+    })
+    await sendDueNotices(service)
+    expect(notices(service.app)).toEqual([])
+  })
+
+  test('is told of the first three of an account alone: they lead to the same dead server', async () => {
+    await using service = await startWebhookService()
+    const all: CreatedWebhook[] = []
+    for (let i = 0; i < 5; i++) all.push(await service.addWebhook(['sent'], `/hook/${i}`))
+    service.receiver.answer({ status: 404 })
+    for (let i = 0; i < 10; i++) await service.tell(await service.email(), 'sent')
+    service.release()
+    const offCount = () => service.app.db.query('SELECT 1 FROM webhooks WHERE off_by_failures = 1').all().length
+    await eventually(() => offCount() === all.length && service.webhooks?.inFlight === 0)
+    await sendDueNotices(service)
+    expect(notices(service.app)).toHaveLength(3)
+  })
+
+  test('is off since it failed, whatever is done to it while it is off: a new secret is no news', async () => {
+    await using service = await startWebhookService()
+    const webhook = await service.addWebhook()
+    await failTenTimes(service, webhook)
+    service.clock.advance(days(1))
+    await rotateSecret(service.app, service.actor, webhook.id)
+    await sendDueNotices(service)
+    await sendDueNotices(service)
+    expect(notices(service.app).map(({ text }) => text.split(', because')[0])).toEqual([
+      `The webhook ${webhook.id} of the account Test was switched off on 2026-03-15 at 12:30 UTC`,
+    ])
+    service.clock.advance(days(1))
+    await rotateSecret(service.app, service.actor, webhook.id)
+    await sendDueNotices(service)
+    expect(notices(service.app)).toHaveLength(1)
+  })
+
+  test('tells its own last failure, not that of a test or how others that waited were ended', async () => {
+    await using service = await startWebhookService()
+    const webhook = await service.addWebhook()
+    service.receiver.answer({ status: 503 })
+    for (let i = 0; i < 10; i++) await service.tell(await service.email(), 'sent')
+    service.release()
+    await service.throughRests(() => service.app.db.query('SELECT 1 FROM webhooks WHERE off_by_failures = 1').get())
+    await service.settled(webhook, 10)
+    service.receiver.answer({ status: 418 })
+    await service.api('POST', `/v1/webhooks/${webhook.id}/test`)
+    await service.settled(webhook, 11)
+    await sendDueNotices(service)
+    expect(notices(service.app)[0]?.text.split('\n\n')[2]).toBe('The last failure: The answer was 503.')
+  })
+
+  test('is told of however many others are off', async () => {
+    await using service = await startWebhookService()
+    insertDeactivated(service, 101, 2)
+    await sendDueNotices(service)
+    expect(notices(service.app)).toHaveLength(202)
+  })
+
+  test('costs an account ten mails a day at most, however many it makes and lets fail', async () => {
+    await using service = await startWebhookService()
+    const { app } = service
+    const lookOn = createDeactivationNotifier(app)
+    insertDeactivated(service, 1, 12)
+    const told: number[] = []
+    for (let i = 0; i < 5; i++) {
+      await lookOn(new AbortController().signal)
+      told.push(notices(app).length)
+      app.db.run(
+        `UPDATE webhooks SET deleted_at = 1 WHERE id IN (SELECT id FROM webhooks WHERE deleted_at IS NULL ORDER BY id LIMIT 3)`,
+      )
+      // Another account.
+      if (i === 3) insertDeactivated(service, 1, 1)
+    }
+    expect(told).toEqual([3, 6, 9, 10, 11])
+  })
+})

@@ -1,0 +1,13 @@
+/** When an attempt is made again. */
+import { expect, test } from 'bun:test'
+import { computeRetryDelayMs } from '#features/webhooks/webhooks/retry-schedule.ts'
+import { minutes, seconds } from '#platform/units.ts'
+
+// Proves: notify-6
+test('retries come 15, 30, 60 and 120 minutes after the attempt before, and up to 5 seconds of jitter later; none after the fifth attempt', () => {
+  const delays = (fraction: number) => [1, 2, 3, 4, 5, 6].map((attempts) => computeRetryDelayMs(attempts, fraction))
+  const steps = [15, 30, 60, 120].map((step) => minutes(step))
+  expect([delays(0), delays(0.5), delays(1)]).toEqual(
+    [0, 2.5, 5].map((jitter) => [...steps.map((step) => step + seconds(jitter)), undefined, undefined]),
+  )
+})

@@ -1,0 +1,140 @@
+/** Who may begin an attempt, and who waits: the bounds of one webhook, of one account, of all. */
+import { describe, expect, test } from 'bun:test'
+import { type Slot, Slots } from '#features/webhooks/webhooks/slots.ts'
+import type { LatencyClass, WebhookQueue } from '#features/webhooks/webhooks/webhook-queue.ts'
+import { KiB, MiB } from '#platform/units.ts'
+
+let lastId = 0
+/** A lane that has answered well so far; of it only what places look at. */
+const createQueue = (accountId: number, options: { routeId?: number; pace?: LatencyClass } = {}): WebhookQueue =>
+  ({
+    webhook: { id: ++lastId, accountId, routeId: options.routeId ?? null },
+    running: 0,
+    latencyClass: options.pace ?? 'fast',
+  }) as WebhookQueue
+
+const createQueues = (count: number, accountId: number, options?: Parameters<typeof createQueue>[1]): WebhookQueue[] =>
+  Array.from({ length: count }, () => createQueue(accountId, options))
+
+/** Takes as many places as there are for a lane. */
+function acquireAll(slots: Slots, of: WebhookQueue): Slot[] {
+  const taken: Slot[] = []
+  while (slots.hasCapacity(of)) taken.push(slots.acquire(of, () => {}))
+  return taken
+}
+
+const countAcquired = (slots: Slots, of: readonly WebhookQueue[]): number[] =>
+  of.map((each) => acquireAll(slots, each).length)
+
+test('a webhook has its first attempt, and further ones while it answers well', () => {
+  const slots = new Slots(30)
+  const options = [{}, { pace: 'unproven' as const }].map((each, n) => createQueue(n, each))
+  expect(countAcquired(slots, options)).toEqual([30, 1])
+})
+
+test('first attempts take no place of further ones, in an account and over all', () => {
+  const slots = new Slots(30)
+  countAcquired(
+    slots,
+    Array.from({ length: 600 }, (_, n) => createQueue(n % 2, { pace: 'unproven' })),
+  )
+  expect(countAcquired(slots, [...createQueues(3, 0), ...createQueues(3, 1)])).toEqual([30, 22, 1, 30, 22, 1])
+  // 50 further ones in each account, 500 over all.
+  expect(countAcquired(slots, createQueues(1, 2))).toEqual([30])
+  expect(slots.attempts).toBe(600 + 2 * 53 + 30)
+  const others = Array.from({ length: 9 }, (_, n) => createQueue(3 + n)).flatMap((first) => [
+    first,
+    createQueue(first.webhook.accountId),
+  ])
+  expect(countAcquired(slots, others).at(-1)).toBe(1)
+  expect(slots.attempts).toBe(600 + 500 + 3 + 3 + 1 + 18)
+})
+
+describe('endpoints that answer well but late', () => {
+  test('have five attempts each, ten further ones over an account, and none of those that answer soon', () => {
+    const slots = new Slots(30)
+    expect(countAcquired(slots, createQueues(5, 1, { pace: 'slow' }))).toEqual([5, 5, 3, 1, 1])
+    expect(countAcquired(slots, createQueues(3, 1))).toEqual([30, 22, 1])
+    expect(countAcquired(new Slots(2), createQueues(1, 1, { pace: 'slow' }))).toEqual([2])
+  })
+
+  test('have 250 further ones over all accounts', () => {
+    const slots = new Slots(30)
+    const all = Array.from({ length: 30 }, (_, n) => createQueues(3, n, { pace: 'slow' })).flat()
+    countAcquired(slots, all)
+    expect(slots.attempts).toBe(all.length + 250)
+  })
+
+  test('give back what they took, whatever their pace is by then and whichever of their attempts ends first', () => {
+    const slots = new Slots(30)
+    for (let round = 0; round < 3; round++) {
+      const [one = createQueue(1), other = createQueue(1)] = createQueues(2, 1)
+      const taken = acquireAll(slots, one)
+      one.latencyClass = 'slow'
+      other.latencyClass = 'slow'
+      taken.push(...acquireAll(slots, other))
+      one.latencyClass = 'unproven'
+      for (const place of taken) place.release()
+      expect([one.running, other.running, slots.attempts]).toEqual([0, 0, 0])
+    }
+    expect(countAcquired(slots, [...createQueues(3, 1), ...createQueues(3, 1, { pace: 'slow' })])).toEqual([
+      30, 22, 1, 5, 5, 3,
+    ])
+  })
+})
+
+describe('the routes of an account', () => {
+  test('have fifty attempts in all, whatever its other webhooks do, and who waits begins when one is over', () => {
+    const slots = new Slots(30)
+    countAcquired(slots, createQueues(60, 1, { pace: 'unproven' }))
+    const routes = createQueues(52, 1, { routeId: 7, pace: 'unproven' })
+    const taken = routes.flatMap((route) => acquireAll(slots, route))
+    expect(taken).toHaveLength(50)
+    const begun: number[] = []
+    const pump = () => {
+      slots.pumpWaiting(
+        1,
+        () => true,
+        (id) => {
+          begun.push(id)
+          slots.acquire(routes.find(({ webhook }) => webhook.id === id) ?? createQueue(1), () => {})
+        },
+      )
+    }
+    pump()
+    expect(begun).toEqual([])
+    taken[0]?.release()
+    pump()
+    expect(begun).toEqual([routes[50]?.webhook.id ?? 0])
+  })
+})
+
+describe('bodies', () => {
+  const hold = (slots: Slots, accountId: number, characters: number): Slot => {
+    const place = slots.acquire(createQueue(accountId), () => {})
+    place.holdBody(characters)
+    return place
+  }
+
+  test('of one account are 8 MiB, and no concern of another', () => {
+    const slots = new Slots(30)
+    const place = hold(slots, 1, 8 * MiB)
+    expect([slots.hasCapacity(createQueue(1)), slots.hasCapacity(createQueue(2))]).toEqual([false, true])
+    place.release()
+    place.release()
+    expect(countAcquired(slots, createQueues(2, 1))).toEqual([30, 22])
+  })
+
+  test('of all accounts are 32 MiB, but for accounts with little under way', () => {
+    const slots = new Slots(30)
+    for (let accountId = 1; accountId <= 5; accountId++) hold(slots, accountId, 7 * MiB)
+    hold(slots, 6, 256 * KiB)
+    hold(slots, 7, 256 * KiB - 1)
+    expect([1, 6, 7, 8].map((accountId) => slots.hasCapacity(createQueue(accountId)))).toEqual([
+      false,
+      false,
+      true,
+      true,
+    ])
+  })
+})
