@@ -24,7 +24,7 @@ export interface DiskGuard {
    * Whether `bytes` can be written without touching the reserve, by the system's last result and everything written
    * since.
    */
-  hasRoomFor(bytes: number): boolean
+  hasSpaceFor(bytes: number): boolean
   /** Subtracts written bytes from the free space. */
   countWritten(bytes: number): void
   /**
@@ -63,14 +63,14 @@ export function createDiskGuard({
   /** Last result of the system; undefined: it could not tell. */
   let freeBytes: number | undefined = Number.POSITIVE_INFINITY
   let writtenBytes = 0
-  let answeredAtMs = Number.NEGATIVE_INFINITY
+  let queriedAtMs = Number.NEGATIVE_INFINITY
   // One query at a time: a hanging disk must not block the whole thread pool.
-  let asked: Promise<void> | undefined
-  let told = false
-  let toldAtMs = Number.NEGATIVE_INFINITY
+  let pendingQuery: Promise<void> | undefined
+  let reportedLow = false
+  let reportedAtMs = Number.NEGATIVE_INFINITY
   const writers = new Set<WalWriter>()
 
-  const hasRoomFor = (bytes: number): boolean => {
+  const hasSpaceFor = (bytes: number): boolean => {
     if (minFreeBytes === 0) return true
     if (freeBytes === undefined) return false
     let left = freeBytes - writtenBytes - bytes
@@ -78,39 +78,39 @@ export function createDiskGuard({
     return left >= minFreeBytes
   }
 
-  const ask = async (): Promise<void> => {
+  const query = async (): Promise<void> => {
     // The result may or may not include bytes written during the query, so they stay counted.
-    const known = writtenBytes
+    const countedBytes = writtenBytes
     freeBytes = await freeBytesOf(folder).catch(() => undefined)
-    writtenBytes -= known
-    answeredAtMs = clock.monotonicMs()
-    const isLow = !hasRoomFor(0)
+    writtenBytes -= countedBytes
+    queriedAtMs = clock.monotonicMs()
+    const isLow = !hasSpaceFor(0)
     if (isLow)
       // The next write of this database reports the error.
       for (const writer of writers)
         if (writer.walBytes >= MIN_CHECKPOINTED_WAL_BYTES) writer.checkpoint().catch(() => undefined)
-    if (isLow !== told && answeredAtMs - toldAtMs >= CHANGE_INTERVAL_MS) {
-      told = isLow
-      toldAtMs = answeredAtMs
+    if (isLow !== reportedLow && queriedAtMs - reportedAtMs >= CHANGE_INTERVAL_MS) {
+      reportedLow = isLow
+      reportedAtMs = queriedAtMs
       onChange?.(isLow, freeBytes)
     }
   }
 
   const refresh = (): Promise<void> | undefined => {
-    if (minFreeBytes === 0 || clock.monotonicMs() - answeredAtMs < STAT_TTL_MS) return undefined
-    asked ??= ask().finally(() => {
-      asked = undefined
+    if (minFreeBytes === 0 || clock.monotonicMs() - queriedAtMs < STAT_TTL_MS) return undefined
+    pendingQuery ??= query().finally(() => {
+      pendingQuery = undefined
     })
-    return asked
+    return pendingQuery
   }
 
   return {
     async isLow() {
       await refresh()
-      return !hasRoomFor(0)
+      return !hasSpaceFor(0)
     },
     refresh,
-    hasRoomFor,
+    hasSpaceFor,
     countWritten(bytes) {
       writtenBytes += bytes
     },

@@ -18,14 +18,14 @@ export const addGarbage = (memory: MemoryBudget, bytes: number): void => getColl
 
 function createCollector(thresholdBytes: number): (bytes: number) => void {
   let garbageBytes = 0
-  let isAsked = false
+  let isScheduled = false
   return (bytes) => {
     garbageBytes += bytes
-    if (isAsked || garbageBytes < thresholdBytes) return
-    isAsked = true
+    if (isScheduled || garbageBytes < thresholdBytes) return
+    isScheduled = true
     // In the next tick, because the code of this one still references the garbage.
     setImmediate(() => {
-      isAsked = false
+      isScheduled = false
       garbageBytes = 0
       Bun.gc(true)
     })

@@ -75,10 +75,10 @@ const MAX_HEAD_BYTES = 32 * KiB
 export function createHttpsPoster({ clock, ca }: HttpsPosterOptions): HttpsPoster {
   const agent = new KeepAliveAgent(clock)
   let secureContext: SecureContext | undefined
-  const exchange = (target: PostTarget, content: PostContent, limits: PostLimits, keeps: boolean) => {
+  const exchange = (target: PostTarget, content: PostContent, limits: PostLimits, isReusable: boolean) => {
     // Created once: loading the authorities takes longer than a handshake.
     secureContext ??= createSecureContext({ minVersion: 'TLSv1.2', ...(ca && { ca: [...ca] }) })
-    return exchangeOnce(target, content, limits, { agent: keeps ? agent : false, secureContext, clock })
+    return exchangeOnce(target, content, limits, { agent: isReusable ? agent : false, secureContext, clock })
   }
   return {
     async post(target, content, limits) {
@@ -117,7 +117,7 @@ function exchangeOnce(
     }
     const fail = (cause: PostFailure['cause'], reason: string) => settle({ kind: 'failed', cause, reason })
     const end = () => {
-      if (response) settle(response.taken())
+      if (response) settle(response.readSoFar())
       else fail('ended', 'The call was aborted.')
       outgoing.destroy()
     }
@@ -137,7 +137,7 @@ function exchangeOnce(
     })
     // Also emitted after `destroy`, when the result is already settled.
     outgoing.on('error', (error: NodeJS.ErrnoException) => {
-      if (response) settle(response.taken())
+      if (response) settle(response.readSoFar())
       else if (phase() === 'connected' && outgoing.reusedSocket && isConnectionLoss(error)) settle('stale')
       else settle(toFailure(error, phase(), target))
     })
@@ -207,7 +207,7 @@ function trackPhase(outgoing: ClientRequest, onDialled: () => void): () => Phase
 
 interface ResponseReader {
   /** The response with the body received so far. */
-  taken(): PostResult
+  readSoFar(): PostResult
 }
 
 /**
@@ -218,22 +218,22 @@ function readResponse(incoming: IncomingMessage, maxBytes: number, done: (result
   const decoder = new TextDecoder()
   let body = ''
   let leftBytes = maxBytes
-  const taken = (): PostResult => ({ kind: 'response', status: incoming.statusCode ?? 0, body })
+  const readSoFar = (): PostResult => ({ kind: 'response', status: incoming.statusCode ?? 0, body })
   incoming.on('data', (chunk: Buffer) => {
     body += decoder.decode(chunk.subarray(0, leftBytes), { stream: true })
     leftBytes -= chunk.length
     if (leftBytes >= 0) return
     leftBytes = 0
-    done(taken())
+    done(readSoFar())
     incoming.destroy()
   })
   incoming.on('end', () => {
     body += decoder.decode()
-    done(taken())
+    done(readSoFar())
   })
-  incoming.on('error', () => done(taken()))
-  incoming.on('close', () => done(taken()))
-  return { taken }
+  incoming.on('error', () => done(readSoFar()))
+  incoming.on('close', () => done(readSoFar()))
+  return { readSoFar }
 }
 
 const RESERVED_HEADERS: readonly string[] = [

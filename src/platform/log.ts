@@ -80,9 +80,9 @@ class LineLimiter {
   admits(kind: string, message: string, write: Write): boolean {
     const nowMs = this.#clock.monotonicMs()
     const before = this.#windows.get(kind)
-    const isOver = before === undefined || nowMs - before.fromMs >= WINDOW_MS
-    if (isOver) before?.end()
-    const window = isOver ? this.#open(kind, message, write, nowMs) : before
+    const isExpired = before === undefined || nowMs - before.fromMs >= WINDOW_MS
+    if (isExpired) before?.end()
+    const window = isExpired ? this.#open(kind, message, write, nowMs) : before
     if (++window.lines <= MAX_LINES_PER_WINDOW) return true
     window.leftOut++
     return false

@@ -137,19 +137,19 @@ export class SafeFetch {
         ? failed('timeout', `${parsed.host} did not answer within ${request.timeoutMs / 1000} seconds.`)
         : failed('connection', 'The service aborted the call before a response arrived.')
     try {
-      const where = await Promise.race([this.#resolve(parsed), ending.reached])
-      if (where === undefined)
+      const resolution = await Promise.race([this.#resolve(parsed), ending.reached])
+      if (resolution === undefined)
         return ending.why === 'timeout'
           ? failed(await this.#findDnsCause(request), describeLookupTimeout(parsed.host))
           : ended()
-      if (where.kind === 'refused') return failed('refused', where.reason)
-      if (where.kind === 'unresolvable')
-        return failed(where.isTemporary ? await this.#findDnsCause(request) : 'dns', where.reason)
+      if (resolution.kind === 'refused') return failed('refused', resolution.reason)
+      if (resolution.kind === 'unresolvable')
+        return failed(resolution.isTemporary ? await this.#findDnsCause(request) : 'dns', resolution.reason)
 
-      let lost: PostFailure | undefined
-      for (const [i, address] of where.addresses.entries()) {
+      let lastFailure: PostFailure | undefined
+      for (const [i, address] of resolution.addresses.entries()) {
         // The remaining time is shared with the addresses that follow; the last one gets all of it.
-        const others = where.addresses.length - i
+        const others = resolution.addresses.length - i
         const leftMs = request.timeoutMs - durationMs()
         const result = await this.#poster.post({ ...parsed, address }, request, {
           signal: ending.signal,
@@ -157,12 +157,14 @@ export class SafeFetch {
         })
         if (result.kind === 'response') return { ...result, address, durationMs: durationMs() }
         if (result.cause === 'ended') return ended()
-        lost = result
+        lastFailure = result
         if (result.cause !== 'unconnected') break
       }
       return failed(
-        lost === undefined || lost.cause === 'unconnected' || lost.cause === 'ended' ? 'connection' : lost.cause,
-        lost?.reason ?? `${parsed.host} has no address.`,
+        lastFailure === undefined || lastFailure.cause === 'unconnected' || lastFailure.cause === 'ended'
+          ? 'connection'
+          : lastFailure.cause,
+        lastFailure?.reason ?? `${parsed.host} has no address.`,
       )
     } finally {
       this.#activeCalls.delete(ending)
@@ -191,9 +193,9 @@ export class SafeFetch {
     if (typeof parsed === 'string') return { kind: 'invalid', reason: parsed }
     const ending = createCallAbort(this.#options.clock, { timeoutMs: CHECK_TIMEOUT_MS })
     try {
-      const where = await Promise.race([this.#resolve(parsed), ending.reached])
-      if (where === undefined) return { kind: 'unresolvable', reason: describeLookupTimeout(parsed.host) }
-      return where.kind === 'ok' ? { kind: 'ok' } : { kind: where.kind, reason: where.reason }
+      const resolution = await Promise.race([this.#resolve(parsed), ending.reached])
+      if (resolution === undefined) return { kind: 'unresolvable', reason: describeLookupTimeout(parsed.host) }
+      return resolution.kind === 'ok' ? { kind: 'ok' } : { kind: resolution.kind, reason: resolution.reason }
     } finally {
       ending.release()
     }

@@ -36,8 +36,8 @@ export const base64urlLength = (octets: number): number => Math.ceil((octets * 4
  * Decodes canonical base64url. Undefined for a text that a lenient decoder would accept but we would not write, and for
  * one longer than `maxLength`.
  */
-export function decodeBase64url(text: string, longest: number): Buffer | undefined {
-  if (text.length > longest) return undefined
+export function decodeBase64url(text: string, maxLength: number): Buffer | undefined {
+  if (text.length > maxLength) return undefined
   const octets = Buffer.from(text, 'base64url')
   return octets.toString('base64url') === text ? octets : undefined
 }

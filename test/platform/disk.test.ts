@@ -53,15 +53,15 @@ test('bytes written after a query are subtracted until the next one', async () =
   let free = 1000
   const guard = createDiskGuard({ folder: '', minFreeBytes: 100, clock, readFreeBytes: async () => free })
   expect(await guard.isLow()).toBe(false)
-  expect([guard.hasRoomFor(900), guard.hasRoomFor(901)]).toEqual([true, false])
+  expect([guard.hasSpaceFor(900), guard.hasSpaceFor(901)]).toEqual([true, false])
   guard.countWritten(500)
-  expect([guard.hasRoomFor(400), guard.hasRoomFor(401)]).toEqual([true, false])
+  expect([guard.hasSpaceFor(400), guard.hasSpaceFor(401)]).toEqual([true, false])
   guard.countWritten(401)
   expect(await guard.isLow()).toBe(true)
   free = 99 + 500
   clock.advance(1000)
   expect(await guard.isLow()).toBe(false)
-  expect([guard.hasRoomFor(499), guard.hasRoomFor(500)]).toEqual([true, false])
+  expect([guard.hasSpaceFor(499), guard.hasSpaceFor(500)]).toEqual([true, false])
 })
 
 test('bytes written during a query are subtracted from its result', async () => {
@@ -73,7 +73,7 @@ test('bytes written during a query are subtracted from its result', async () => 
   guard.countWritten(30)
   asked[0]?.(200)
   expect(await answer).toBe(false)
-  expect([guard.hasRoomFor(70), guard.hasRoomFor(71)]).toEqual([true, false])
+  expect([guard.hasSpaceFor(70), guard.hasSpaceFor(71)]).toEqual([true, false])
 })
 
 test('a log counts against the free space, since it is copied before it is emptied; a low disk empties it', async () => {
@@ -91,7 +91,7 @@ test('a log counts against the free space, since it is copied before it is empti
   expect(checkpoints).toEqual(['large', 'larger'])
   unregister()
   expect(await guard.isLow()).toBe(false)
-  expect(guard.hasRoomFor(2 * MiB - 101)).toBe(true)
+  expect(guard.hasSpaceFor(2 * MiB - 101)).toBe(true)
   clock.advance(1000)
   await guard.isLow()
   expect(checkpoints).toEqual(['large', 'larger'])

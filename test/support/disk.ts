@@ -3,15 +3,15 @@ import type { DiskGuard } from '#platform/disk.ts'
 
 /**
  * @param isLow result for callers that ask before they begin
- * @param hasRoom result for commits
+ * @param hasSpace result for commits
  */
 export const createTestDisk = (
   isLow: () => boolean | Promise<boolean>,
-  hasRoom: () => boolean = () => true,
+  hasSpace: () => boolean = () => true,
 ): DiskGuard => ({
   isLow: async () => isLow(),
   refresh: () => undefined,
-  hasRoomFor: hasRoom,
+  hasSpaceFor: hasSpace,
   countWritten: () => undefined,
   register: () => () => undefined,
 })

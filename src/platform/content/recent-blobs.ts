@@ -31,39 +31,39 @@ export interface RecentBlobs {
 
 export function createRecentBlobs(clock: Pick<Clock, 'monotonicMs'>): RecentBlobs {
   /** Ordered by time. */
-  const again = new Map<number, number>()
+  const reusedAt = new Map<number, number>()
   const marks = new Map<number, Mark[]>()
-  const forgetOld = (): void => {
+  const evictOld = (): void => {
     const before = clock.monotonicMs() - RECENT_MS
-    for (const [ref, atMs] of again) {
+    for (const [ref, atMs] of reusedAt) {
       if (atMs >= before) break
-      again.delete(ref)
+      reusedAt.delete(ref)
     }
-    for (const [month, ofMonth] of marks) {
-      while (ofMonth[0] !== undefined && ofMonth[0].atMs + MARK_INTERVAL_MS < before) ofMonth.shift()
-      if (ofMonth.length === 0) marks.delete(month)
+    for (const [month, monthMarks] of marks) {
+      while (monthMarks[0] !== undefined && monthMarks[0].atMs + MARK_INTERVAL_MS < before) monthMarks.shift()
+      if (monthMarks.length === 0) marks.delete(month)
     }
   }
   return {
     recordReused(ref) {
-      forgetOld()
-      again.delete(ref)
-      again.set(ref, clock.monotonicMs())
+      evictOld()
+      reusedAt.delete(ref)
+      reusedAt.set(ref, clock.monotonicMs())
     },
     recordNew(month, id) {
-      const ofMonth = marks.get(month) ?? []
-      const last = ofMonth.at(-1)
+      const monthMarks = marks.get(month) ?? []
+      const last = monthMarks.at(-1)
       if (last && clock.monotonicMs() - last.atMs < MARK_INTERVAL_MS) return
-      forgetOld()
-      ofMonth.push({ atMs: clock.monotonicMs(), firstId: id })
-      marks.set(month, ofMonth)
+      evictOld()
+      monthMarks.push({ atMs: clock.monotonicMs(), firstId: id })
+      marks.set(month, monthMarks)
     },
     wasReused(ref) {
-      forgetOld()
-      return again.has(ref)
+      evictOld()
+      return reusedAt.has(ref)
     },
     firstNew(month) {
-      forgetOld()
+      evictOld()
       return marks.get(month)?.[0]?.firstId
     },
   }

@@ -161,7 +161,7 @@ export class ContentStore {
   async #requireDiskSpace(part: Uint8Array, { mayUseReserve }: WriteOptions): Promise<void> {
     if (!this.#disk || mayUseReserve) return
     await this.#disk.refresh()
-    if (!this.#disk.hasRoomFor(part.length)) throw insufficientStorage()
+    if (!this.#disk.hasSpaceFor(part.length)) throw insufficientStorage()
   }
 
   /**

@@ -70,7 +70,7 @@ export interface CommitterOptions {
 /** Work between two groups. */
 interface ExclusiveJob {
   /** Whether to empty the WAL first, as far as readers allow. */
-  readonly afterWal: boolean
+  readonly needsEmptyWal: boolean
   run(): void
   reject(error: unknown): void
 }
@@ -203,12 +203,12 @@ export class Committer {
     return this.#enqueueExclusive(true, () => run({ fd: this.fileFd, isWhole: fstatSync(this.#walFd).size === 0 }) as T)
   }
 
-  #enqueueExclusive<T>(afterWal: boolean, run: () => T): Promise<T> {
+  #enqueueExclusive<T>(needsEmptyWal: boolean, run: () => T): Promise<T> {
     if (this.#broken) return Promise.reject(this.#broken)
     if (this.#isClosed) return Promise.reject(new Error(`${this.#path} is closed`))
     return new Promise<T>((resolve, reject) => {
       this.#exclusiveJobs.push({
-        afterWal,
+        needsEmptyWal,
         reject,
         run: () => {
           try {
@@ -308,7 +308,7 @@ export class Committer {
   async #runExclusiveJobs(): Promise<void> {
     await this.#checkpointing
     const alone = this.#exclusiveJobs.splice(0)
-    if (alone.some(({ afterWal }) => afterWal) && fstatSync(this.#walFd).size > 0) await this.#emptyWal()
+    if (alone.some(({ needsEmptyWal }) => needsEmptyWal) && fstatSync(this.#walFd).size > 0) await this.#emptyWal()
     for (const { run } of alone) run()
     this.#measureWal()
     // Exclusive jobs write as well, and the next group may be far off.
@@ -368,7 +368,7 @@ export class Committer {
     const statements = sql(this.db)
     const taken: QueuedWrite[] = []
     try {
-      this.#isDiskTight = this.#options.disk?.hasRoomFor(AMPLE_FREE_BYTES) === false
+      this.#isDiskTight = this.#options.disk?.hasSpaceFor(AMPLE_FREE_BYTES) === false
       if (this.#isDiskTight) this.#pagesBefore = statements.pages.get()?.page_count ?? 0
       const endMs = this.#clock.monotonicMs() + MAX_GROUP_MS
       for (let nowMs = endMs - MAX_GROUP_MS; nowMs < endMs && taken.length < MAX_WRITES_PER_GROUP; ) {
@@ -430,7 +430,7 @@ export class Committer {
     const { pages, pageSize } = sql(this.db)
     this.#pageBytes ??= pageSize.get()?.page_size ?? 0
     const addedBytes = Math.max(0, (pages.get()?.page_count ?? 0) - this.#pagesBefore) * this.#pageBytes
-    if (!disk.hasRoomFor(2 * addedBytes)) throw insufficientStorage()
+    if (!disk.hasSpaceFor(2 * addedBytes)) throw insufficientStorage()
   }
 
   #sync(): Promise<void> {

@@ -50,11 +50,11 @@ export async function scrubDatabase(committer: Committer): Promise<boolean> {
 /**
  * Releases free pages to the file system, in steps; the file shrinks at the next checkpoint. Resolves with the number
  * of pages.
- * @param most stops after about this many
+ * @param maxPages stops after about this many
  */
-export async function releasePages(committer: Committer, most = Number.POSITIVE_INFINITY): Promise<number> {
+export async function releasePages(committer: Committer, maxPages = Number.POSITIVE_INFINITY): Promise<number> {
   let released = 0
-  while (released < most) {
+  while (released < maxPages) {
     const before = await committer.runExclusive((db) => {
       const free = countFreePages(db)
       if (free > 0) db.query(`PRAGMA incremental_vacuum(${PAGES_PER_RELEASE})`).all()

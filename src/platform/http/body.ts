@@ -150,20 +150,20 @@ export function createBodyReader(options: BodyReaderOptions): BodyReader {
 
 /** The same reservation; its release also counts the bytes as garbage. */
 function collectOnRelease(reservation: Reservation, collectAfter: (bytes: number) => void): Reservation {
-  let mostBytes = reservation.bytes
+  let peakBytes = reservation.bytes
   return {
     get bytes() {
       return reservation.bytes
     },
     resize(bytes) {
       const isResized = reservation.resize(bytes)
-      if (isResized) mostBytes = Math.max(mostBytes, bytes)
+      if (isResized) peakBytes = Math.max(peakBytes, bytes)
       return isResized
     },
     release() {
       reservation.release()
-      if (mostBytes > LARGE_BODY_BYTES * PEAK_FACTOR) collectAfter(mostBytes)
-      mostBytes = 0
+      if (peakBytes > LARGE_BODY_BYTES * PEAK_FACTOR) collectAfter(peakBytes)
+      peakBytes = 0
     },
   }
 }

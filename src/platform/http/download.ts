@@ -165,10 +165,10 @@ export function createPacedStream(
   on: StreamEvents,
 ): ReadableStream<Uint8Array> {
   const iterator = slices[Symbol.iterator]()
-  let isOver = false
+  let hasEnded = false
   const end = (): void => {
-    if (isOver) return
-    isOver = true
+    if (hasEnded) return
+    hasEnded = true
     stall.cancel()
     // Closes the file being read.
     iterator.return?.()
@@ -186,11 +186,11 @@ export function createPacedStream(
         stall.cancel()
         // A client that reads everything immediately would monopolise the event loop.
         await takeTurn()
-        if (!isOver && on.isRevoked()) {
+        if (!hasEnded && on.isRevoked()) {
           end()
           on.onCut()
         }
-        if (isOver) return controller.error(new Error('the download has ended'))
+        if (hasEnded) return controller.error(new Error('the download has ended'))
         const taken: Uint8Array[] = []
         let takenBytes = 0
         let isAtEnd = false

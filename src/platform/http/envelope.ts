@@ -17,7 +17,7 @@ export const dataBody = <T>(data: T): { data: T } => ({ data })
 
 /** A page as `parsePage` returns it; a list with a single page needs only its total. */
 export type PageResult = Pick<Page, 'page' | 'perPage'> &
-  Partial<Pick<Page, 'rowsBefore' | 'tooDeepBy' | 'after'>> & {
+  Partial<Pick<Page, 'rowsBefore' | 'tooDeepField' | 'after'>> & {
     readonly total: number
     /** For a list whose total is not counted to the end: whether more rows follow. */
     readonly hasMore?: boolean
@@ -30,16 +30,16 @@ export type PageResult = Pick<Page, 'page' | 'perPage'> &
  */
 export function pageBody<T>(
   rows: readonly T[],
-  { page, perPage, total, rowsBefore = total, tooDeepBy, after, hasMore }: PageResult,
+  { page, perPage, total, rowsBefore = total, tooDeepField, after, hasMore }: PageResult,
   lastKey?: RowKey,
 ): { data: T[]; pagination: Pagination } {
-  requireReachable({ tooDeepBy, rowsBefore: hasMore ? 0 : rowsBefore }, total)
+  requireReachable({ tooDeepField, rowsBefore: hasMore ? 0 : rowsBefore }, total)
   const seen = rowsBefore + rows.length
   // With a key, `rowsBefore` is as old as the cursor, and rows may have left the list since: any full page may have a
   // successor.
   const mayHaveNext = rows.length > 0 && (after === undefined ? seen < total : rows.length === perPage)
   return {
-    data: tooDeepBy === undefined ? (rows as T[]) : [],
+    data: tooDeepField === undefined ? (rows as T[]) : [],
     pagination: {
       page,
       per_page: perPage,

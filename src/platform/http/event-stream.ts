@@ -75,24 +75,24 @@ export const CLIENT_STALL_MS = seconds(60)
 export function openEventStream({ request, clock, next, onEnded: onEnd, onError }: EventStreamOptions): EventStream {
   const encoder = new TextEncoder()
   let controller: ReadableStreamDefaultController<Uint8Array> | undefined
-  let untaken: Timer | undefined
-  let isAsked = false
-  let isOver = false
+  let stallTimer: Timer | undefined
+  let isPullPending = false
+  let hasEnded = false
 
   const finish = (): void => {
-    if (isOver) return
-    isOver = true
-    untaken?.cancel()
+    if (hasEnded) return
+    hasEnded = true
+    stallTimer?.cancel()
     restoreTimeLimit(request)
     onEnd()
   }
-  const expectTaking = (): void => {
-    untaken = clock.after(CLIENT_STALL_MS, () => {
+  const startStallTimer = (): void => {
+    stallTimer = clock.after(CLIENT_STALL_MS, () => {
       finish()
       cutConnection(request)
     })
   }
-  const piece = async (): Promise<string | undefined> => {
+  const readNext = async (): Promise<string | undefined> => {
     try {
       return await next()
     } catch (error) {
@@ -106,21 +106,21 @@ export function openEventStream({ request, clock, next, onEnded: onEnd, onError 
       start(streamController) {
         controller = streamController
         // A client that disconnects before the first write must not keep its slot either.
-        expectTaking()
+        startStallTimer()
       },
       async pull(streamController) {
-        untaken?.cancel()
-        if (isOver) return streamController.close()
-        isAsked = true
-        const text = await piece()
-        isAsked = false
-        if (isOver) return
+        stallTimer?.cancel()
+        if (hasEnded) return streamController.close()
+        isPullPending = true
+        const text = await readNext()
+        isPullPending = false
+        if (hasEnded) return
         if (text === undefined) {
           finish()
           return streamController.close()
         }
         streamController.enqueue(encoder.encode(text))
-        expectTaking()
+        startStallTimer()
       },
       cancel: finish,
     },
@@ -139,9 +139,9 @@ export function openEventStream({ request, clock, next, onEnded: onEnd, onError 
       },
     }),
     end() {
-      if (isOver) return
+      if (hasEnded) return
       finish()
-      if (isAsked) controller?.close()
+      if (isPullPending) controller?.close()
       else cutConnection(request)
     },
   }

@@ -67,7 +67,7 @@ class JsonStream {
   readonly #onEnded: (isWhole: boolean) => void
   readonly #encoder = new TextEncoder()
   #stall: Timer
-  #isOver = false
+  #hasEnded = false
   #isWritten = false
 
   /** @param onEnded called once, at the end */
@@ -89,7 +89,7 @@ class JsonStream {
     try {
       const text = await this.#read()
       if (isRevoked(this.#request)) this.#cut()
-      if (text === undefined || this.#isOver) return controller.error(new Error('the response has ended'))
+      if (text === undefined || this.#hasEnded) return controller.error(new Error('the response has ended'))
       this.#stall = this.#waitForClient()
       if (text !== '') return controller.enqueue(this.#encoder.encode(text))
       this.#end(true)
@@ -111,7 +111,7 @@ class JsonStream {
     let text = ''
     while (text.length < MIN_CHUNK_LENGTH) {
       await yieldFairly(this.#request)
-      if (this.#isOver) return undefined
+      if (this.#hasEnded) return undefined
       const { done, value } = await this.#pieces.next()
       if (done) {
         this.#isWritten = true
@@ -132,8 +132,8 @@ class JsonStream {
   }
 
   #end(isWhole: boolean): void {
-    if (this.#isOver) return
-    this.#isOver = true
+    if (this.#hasEnded) return
+    this.#hasEnded = true
     this.#stall.cancel()
     this.#onEnded(isWhole)
   }

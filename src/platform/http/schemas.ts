@@ -131,7 +131,7 @@ export interface Page extends RowWindow {
   /** Rows of the list before this page. */
   readonly rowsBefore: number
   /** The parameter that requests rows which only a cursor can reach; `offset` then stops before them. */
-  readonly tooDeepBy?: string | undefined
+  readonly tooDeepField?: string | undefined
 }
 
 /** Parses `page` or `cursor`, and `per_page`; 422 when they are out of range, not whole numbers, or not a cursor. */
@@ -157,21 +157,21 @@ export function parsePageAfter(cursor: string, perPage: number): Page {
 }
 
 /** The fields of a page that begins after a number of rows. */
-export const toOffset = (field: string, rows: number): Pick<Page, 'offset' | 'rowsBefore' | 'tooDeepBy'> => ({
+export const toOffset = (field: string, rows: number): Pick<Page, 'offset' | 'rowsBefore' | 'tooDeepField'> => ({
   offset: Math.min(rows, MAX_OFFSET),
   rowsBefore: rows,
-  tooDeepBy: rows > MAX_OFFSET ? field : undefined,
+  tooDeepField: rows > MAX_OFFSET ? field : undefined,
 })
 
 /** Throws a 422 for a page that only a cursor can reach. A page past the end is empty instead. */
 export function requireReachable(
-  { tooDeepBy, rowsBefore }: Pick<Page, 'tooDeepBy' | 'rowsBefore'>,
+  { tooDeepField, rowsBefore }: Pick<Page, 'tooDeepField' | 'rowsBefore'>,
   total: number,
 ): void {
-  if (tooDeepBy === undefined || rowsBefore >= total) return
+  if (tooDeepField === undefined || rowsBefore >= total) return
   throw invalidFields([
     {
-      field: tooDeepBy,
+      field: tooDeepField,
       message: `reaches beyond the first ${MAX_OFFSET} rows; continue with cursor, the pagination.next_cursor of the previous page`,
     },
   ])

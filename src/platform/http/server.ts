@@ -71,7 +71,7 @@ export interface HttpServerOptions<Actor> {
 /** Limits the work that one account's requests may cause. */
 export interface Fairness<Actor> {
   /** Fair turns on the event loop, for large bodies and lists. */
-  readonly turns: Pick<FairScheduler, 'run' | 'resume' | 'enter'>
+  readonly turns: Pick<FairScheduler, 'run' | 'resume' | 'waitForTurn'>
   /** The owner under which an actor's work is queued. */
   readonly ownerOf: (actor: Actor) => Owner
   /** Takes units from the actor's budget; throws a 429 when it is used up. */
@@ -331,8 +331,8 @@ class RequestPipeline<Actor> {
     const owner = fairness && actor !== undefined ? fairness.ownerOf(actor) : undefined
     if (!isReadMethod(request.method)) return { body: await this.#readBody(request, context, rules, owner) }
     if (!fairness || owner === undefined) return undefined
-    context.yieldFairly = () => fairness.turns.enter(owner, { isNew: false })
-    if (rules.isList) await fairness.turns.enter(owner)
+    context.yieldFairly = () => fairness.turns.waitForTurn(owner, { isNew: false })
+    if (rules.isList) await fairness.turns.waitForTurn(owner)
     return undefined
   }
 

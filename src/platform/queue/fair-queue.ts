@@ -225,13 +225,13 @@ export class FairQueue<T> {
 
   /** Evicts the newest item of the owner with the most, unless that has no more than the newcomer would have. */
   #evictFor(count: number): boolean {
-    let most: OwnerState<T> | undefined
-    for (const state of this.#owners.values()) if (state.limited > (most?.limited ?? 0)) most = state
-    if (!most || most.limited <= count + 1) return false
-    const position = most.waiting.findLastIndex(({ isLimited }) => isLimited)
-    const [evicted] = most.waiting.splice(position, 1)
+    let largest: OwnerState<T> | undefined
+    for (const state of this.#owners.values()) if (state.limited > (largest?.limited ?? 0)) largest = state
+    if (!largest || largest.limited <= count + 1) return false
+    const position = largest.waiting.findLastIndex(({ isLimited }) => isLimited)
+    const [evicted] = largest.waiting.splice(position, 1)
     if (!evicted) return false
-    this.#uncount(most, evicted)
+    this.#uncount(largest, evicted)
     this.#onEvicted(evicted.item)
     return true
   }

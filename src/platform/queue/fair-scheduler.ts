@@ -79,14 +79,14 @@ export class FairScheduler {
     }: { readonly together?: (steps: () => void) => void; readonly isNew?: boolean } = {},
   ): Promise<void> {
     const iterator = items[Symbol.iterator]()
-    let isOver = false
+    let isDone = false
     const steps = (): void => {
       const endMs = this.#clock.monotonicMs() + TICK_BUDGET_MS
       do {
         const next = iterator.next()
-        isOver = next.done === true
+        isDone = next.done === true
         if (!next.done) step(next.value)
-      } while (!isOver && this.#clock.monotonicMs() < endMs)
+      } while (!isDone && this.#clock.monotonicMs() < endMs)
     }
     const add = (isFirst: boolean) =>
       this.#add(
@@ -96,7 +96,7 @@ export class FairScheduler {
       )
     try {
       await add(true)
-      while (!isOver) await add(false)
+      while (!isDone) await add(false)
     } finally {
       iterator.return?.()
     }
@@ -107,7 +107,7 @@ export class FairScheduler {
    * as a piece. Its time is measured until the next tick.
    * @param options.isNew false: work that has begun, which is never refused
    */
-  enter(owner: Owner, { isNew = true }: { readonly isNew?: boolean } = {}): Promise<void> {
+  waitForTurn(owner: Owner, { isNew = true }: { readonly isNew?: boolean } = {}): Promise<void> {
     return this.#add(
       owner,
       toSingleStep(() => undefined),

@@ -89,7 +89,7 @@ const NO_VALUE = Symbol('no value')
 
 /** Renders in an instance of minijinja, and replaces the instance when it is lost or large. */
 export class Engine {
-  readonly #module = new WebAssembly.Module(meter(readFileSync(wasmPath), { mostBytes: MAX_MEMORY_BYTES }))
+  readonly #module = new WebAssembly.Module(meter(readFileSync(wasmPath), { maxBytes: MAX_MEMORY_BYTES }))
   #host: Host
   #filterFailure: FilterFailure | undefined
   #unitsTaken = 0
@@ -426,7 +426,7 @@ function selectVariables(
 /** Nesting depth of lists and objects in a JSON text. */
 function measureDepth(json: string): number {
   let depth = 0
-  let most = 0
+  let deepest = 0
   let isInString = false
   for (let at = 0; at < json.length; at++) {
     const code = json.charCodeAt(at)
@@ -434,10 +434,10 @@ function measureDepth(json: string): number {
       if (code === BACKSLASH) at++
       else if (code === QUOTE) isInString = false
     } else if (code === QUOTE) isInString = true
-    else if (code === OPEN_LIST || code === OPEN_OBJECT) most = Math.max(most, ++depth)
+    else if (code === OPEN_LIST || code === OPEN_OBJECT) deepest = Math.max(deepest, ++depth)
     else if (code === CLOSE_LIST || code === CLOSE_OBJECT) depth--
   }
-  return most
+  return deepest
 }
 
 const [QUOTE, BACKSLASH, OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT] = [0x22, 0x5c, 0x5b, 0x5d, 0x7b, 0x7d]

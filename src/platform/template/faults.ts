@@ -6,8 +6,8 @@ const MAX_PROBLEM_LENGTH = 300
 const MAX_NAME_LENGTH = 100
 
 /** Truncates a text between two characters, with an ellipsis. */
-export const truncate = (text: string, most: number): string =>
-  text.length <= most ? text : `${text.slice(0, most - 1).replace(/[\ud800-\udbff]$/, '')}…`
+export const truncate = (text: string, maxLength: number): string =>
+  text.length <= maxLength ? text : `${text.slice(0, maxLength - 1).replace(/[\ud800-\udbff]$/, '')}…`
 
 export function createFaultAt(
   part: TemplatePart,
@@ -42,16 +42,16 @@ const partFault = (part: TemplatePart, problem: string): TemplateFault => ({
 export const limitFault = (part: TemplatePart): TemplateFault =>
   partFault(part, 'takes too much time or memory to render: simplify it')
 
-export const lengthFault = (part: TemplatePart, mostBytes: number): TemplateFault =>
-  partFault(part, `is longer than ${mostBytes} bytes when rendered: make it shorter`)
+export const lengthFault = (part: TemplatePart, maxBytes: number): TemplateFault =>
+  partFault(part, `is longer than ${maxBytes} bytes when rendered: make it shorter`)
 
 export const divisionFault = (part: TemplatePart): TemplateFault => ({
   ...partFault(part, 'computes something that is not a number, such as a division by zero: test for 0 first'),
   kind: 'error',
 })
 
-export const sourceFault = (part: TemplatePart, mostBytes: number): TemplateFault =>
-  partFault(part, `is longer than ${mostBytes} bytes: make it shorter`)
+export const sourceFault = (part: TemplatePart, maxBytes: number): TemplateFault =>
+  partFault(part, `is longer than ${maxBytes} bytes: make it shorter`)
 
 /** A problem of all parts. */
 export const dataFault = (kind: TemplateFault['kind'], message: string): TemplateFault => ({

@@ -62,11 +62,11 @@ export function toNumber(value: unknown, what?: string): number {
 }
 
 /** A width or length: a whole number of at least `least`. */
-export function toWidth(value: unknown, name: string, fallback: number, least = 0): number {
+export function toWidth(value: unknown, name: string, fallback: number, min = 0): number {
   if (value === undefined) return fallback
   const width = toNumber(value, `as ${name}`)
-  if (!Number.isInteger(width) || width < least || width > MAX_WIDTH)
-    throw new FilterError(`needs a ${name} from ${least} to ${MAX_WIDTH}`)
+  if (!Number.isInteger(width) || width < min || width > MAX_WIDTH)
+    throw new FilterError(`needs a ${name} from ${min} to ${MAX_WIDTH}`)
   return width
 }
 

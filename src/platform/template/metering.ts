@@ -8,7 +8,7 @@ import { KiB, MiB } from '../units.ts'
 
 export interface MeterOptions {
   /** Maximum memory, in whole pages of 64 KiB. */
-  readonly mostBytes: number
+  readonly maxBytes: number
 }
 
 /**
@@ -52,7 +52,7 @@ const MEMORY_COPY = 10
 const MEMORY_FILL = 11
 
 /** @returns the module with the meter; throws on a module that it does not fully understand */
-export function meter(wasm: Uint8Array, { mostBytes }: MeterOptions): Uint8Array<ArrayBuffer> {
+export function meter(wasm: Uint8Array, { maxBytes }: MeterOptions): Uint8Array<ArrayBuffer> {
   const input = createReader(wasm)
   const out = createWriter(2 * wasm.length + MiB)
   const header = input.bytes(8)
@@ -60,7 +60,7 @@ export function meter(wasm: Uint8Array, { mostBytes }: MeterOptions): Uint8Array
   out.bytes(header)
 
   const facts: ModuleFacts = {
-    maxPages: Math.floor(mostBytes / PAGE_BYTES),
+    maxPages: Math.floor(maxBytes / PAGE_BYTES),
     seen: new Set(),
     paramsOfType: [],
     typeOfFunction: [],
@@ -375,8 +375,8 @@ function createReader(all: Uint8Array): Reader {
     at += count
     return all.subarray(at - count, at)
   }
-  const skipLeb = (mostBytes: number): void => {
-    for (let left = mostBytes; left > 0; left--) if (byte() < 0x80) return
+  const skipLeb = (maxBytes: number): void => {
+    for (let left = maxBytes; left > 0; left--) if (byte() < 0x80) return
     assertSupported(false, 'a number that is too long')
   }
   return {

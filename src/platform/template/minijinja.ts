@@ -35,7 +35,7 @@ export interface Environment {
    */
   addTemplate(name: string, source: string): void
   /** Throws a MinijinjaError or OutputTooLongError. */
-  render(name: string, data: unknown, mostBytes: number): string
+  render(name: string, data: unknown, maxBytes: number): string
   free(): void
 }
 
@@ -182,7 +182,7 @@ export class Minijinja {
           this.#popStack()
           if (error) throw error
         }),
-      render: (name, data, mostBytes) =>
+      render: (name, data, maxBytes) =>
         this.#callWithReturn((at) => {
           this.#argumentBytes = 0
           this.#exports.environment_renderTemplate(at, environment, ...this.#writeText(name), this.#handles.add(data))
@@ -194,7 +194,7 @@ export class Minijinja {
           ]
           this.#popStack()
           if (isError) throw this.#takeError(error)
-          const text = sizeBytes > mostBytes ? undefined : this.#readText(address, sizeBytes)
+          const text = sizeBytes > maxBytes ? undefined : this.#readText(address, sizeBytes)
           this.#exports.__wbindgen_export_3(address, sizeBytes, 1)
           if (text === undefined) throw new OutputTooLongError()
           return text

@@ -183,18 +183,18 @@ export class WorkerRenderer implements Renderer {
   #handleWorkerDeath(dead: RunningWorker, reason: string, isSilent = false): void {
     this.#running = undefined
     dead.worker.terminate()
-    const guilty = this.#current
+    const failedJob = this.#current
     this.#current = undefined
-    this.#log.error({ reason, accountId: guilty?.accountId }, 'render worker died')
-    if (guilty) {
+    this.#log.error({ reason, accountId: failedJob?.accountId }, 'render worker died')
+    if (failedJob) {
       // This does not depend on the template, and the next one would fail as well.
-      if (!dead.isReady) guilty.reject(new Error(`the render worker could not be started: ${reason}`))
+      if (!dead.isReady) failedJob.reject(new Error(`the render worker could not be started: ${reason}`))
       else {
-        this.#recordStrike(guilty.accountId)
-        if (isSilent) this.#refuseAccount(guilty.accountId)
+        this.#recordStrike(failedJob.accountId)
+        if (isSilent) this.#refuseAccount(failedJob.accountId)
         // A client learns that its template is at fault. A bulk message does not fail permanently: a retry may succeed.
-        if (guilty.urgency === 'now') guilty.fail(RENDER_TIMEOUT)
-        else guilty.reject(new AppError(503, RENDER_INTERRUPTED, RENDER_TIMEOUT.message, { retryAfterSeconds: 1 }))
+        if (failedJob.urgency === 'now') failedJob.fail(RENDER_TIMEOUT)
+        else failedJob.reject(new AppError(503, RENDER_INTERRUPTED, RENDER_TIMEOUT.message, { retryAfterSeconds: 1 }))
       }
     }
     this.#dispatchNext()

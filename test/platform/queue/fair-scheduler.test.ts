@@ -150,9 +150,9 @@ test('work that has begun is not refused when its owner has too many pieces', as
     turns.run(1, () => 'first'),
     turns.run(1, () => 'refused'),
     turns.resume(1, () => 'goes on'),
-    turns.enter(1, { isNew: false }).then(() => 'goes on too'),
+    turns.waitForTurn(1, { isNew: false }).then(() => 'goes on too'),
     turns.forEach(1, [1, 2], () => undefined, { isNew: false }).then(() => 'and all of it'),
-    turns.enter(1),
+    turns.waitForTurn(1),
   ])
   expect(outcomes.map((o) => (o.status === 'fulfilled' ? o.value : o.reason.message))).toEqual([
     'first',
@@ -164,12 +164,12 @@ test('work that has begun is not refused when its owner has too many pieces', as
   ])
 })
 
-test('an owner that enters gets the rest of the tick, and its time counts', async () => {
+test('an owner that waits for its turn gets the rest of the tick, and its time counts', async () => {
   const clock = new ManualClock(0)
   const turns = new FairScheduler({ clock, overload })
   const order: string[] = []
   const enter = async (owner: string, name: string, tookMs: number) => {
-    await turns.enter(owner)
+    await turns.waitForTurn(owner)
     order.push(name)
     clock.advance(tookMs)
   }

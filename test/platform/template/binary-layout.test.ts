@@ -137,7 +137,7 @@ test("minijinja-js's binary is the one whose units of work were measured", () =>
 test('the meter understands every instruction of minijinja-js, and its output is valid', () => {
   let metered: Uint8Array<ArrayBuffer> | undefined
   expect(() => {
-    metered = meter(wasm, { mostBytes: 16 * MiB })
+    metered = meter(wasm, { maxBytes: 16 * MiB })
   }, STEPS).not.toThrow()
   expect(metered && WebAssembly.validate(metered)).toBe(true)
   expect(readLayout(metered ?? wasm).exports).toContain(`${BUDGET_GLOBAL}: global`)

@@ -24,7 +24,7 @@ function moduleOf(...instructions: number[]): Uint8Array {
   ])
 }
 
-const LIMITS = { mostBytes: 128 * KiB }
+const LIMITS = { maxBytes: 128 * KiB }
 
 function run(
   wasm: Uint8Array,
@@ -87,8 +87,8 @@ test.each([
 })
 
 test('metered minijinja renders, reports its units, and never takes more memory than allowed', () => {
-  const mostBytes = 4 * MiB
-  const module = new WebAssembly.Module(meter(readFileSync(wasmPath), { mostBytes }))
+  const maxBytes = 4 * MiB
+  const module = new WebAssembly.Module(meter(readFileSync(wasmPath), { maxBytes }))
   const instance = new Minijinja(module, { budget: 1_000_000, maxArgumentBytes: MiB })
   const environment = instance.newEnvironment()
   environment.addTemplate('a.html', '{{ name }}{{ "x" * times }}')
@@ -105,11 +105,11 @@ test('metered minijinja renders, reports its units, and never takes more memory 
   instance.setBudget(1_000_000)
   expect(() => environment.render('a.html', { name: '', times: 8 * MiB }, 100)).toThrow(InstanceLostError)
   expect(instance.budget()).toBeGreaterThan(0)
-  expect(instance.memoryBytes()).toBeLessThanOrEqual(mostBytes)
+  expect(instance.memoryBytes()).toBeLessThanOrEqual(maxBytes)
 })
 
 test('each call of a host filter gets texts up to a limit', () => {
-  const module = new WebAssembly.Module(meter(readFileSync(wasmPath), { mostBytes: 16 * MiB }))
+  const module = new WebAssembly.Module(meter(readFileSync(wasmPath), { maxBytes: 16 * MiB }))
   const instance = new Minijinja(module, { budget: 1_000_000, maxArgumentBytes: MiB })
   const environment = instance.newEnvironment()
   environment.addFilter('items', (list) => (list as unknown[]).length)
