@@ -23,7 +23,7 @@ function createCollector(thresholdBytes: number): (bytes: number) => void {
     garbageBytes += bytes
     if (isScheduled || garbageBytes < thresholdBytes) return
     isScheduled = true
-    // In the next tick, because the code of this one still references the garbage.
+    // Deferred to the next tick, because code of this tick still references the garbage.
     setImmediate(() => {
       isScheduled = false
       garbageBytes = 0

@@ -47,7 +47,7 @@ export type ModelResponse = {
 
 export type ModelFailure = {
   readonly kind: 'failed'
-  /** A phrase without a full stop, such as `it answered 500`. */
+  /** A phrase without a full stop, such as `it responded with 500`. */
   readonly reason: string
   /** HTTP status of the response, if there was one. */
   readonly status?: number | undefined

@@ -105,7 +105,7 @@ export const diskSettings = {
     64 * MiB,
     0,
     1024 * GiB,
-    'Free disk space below which new data is refused with 507, so that accepted mail can still be delivered.',
+    'Free disk space below which new data is refused with 507, so that accepted mail can still be processed.',
   ),
 }
 
