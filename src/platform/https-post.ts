@@ -100,14 +100,14 @@ function exchangeOnce(
   target: PostTarget,
   content: PostContent,
   { signal, connectTimeoutMs }: PostLimits,
-  means: ExchangeContext,
+  context: ExchangeContext,
 ): Promise<PostResult | 'stale'> {
   return new Promise((resolve) => {
     let connecting: Timer | undefined
     let response: ResponseReader | undefined
     let informational = 0
 
-    const outgoing = httpsRequest(toRequestOptions(target, content, means))
+    const outgoing = httpsRequest(toRequestOptions(target, content, context))
     const phase = trackPhase(outgoing, () => connecting?.cancel())
 
     const settle = (result: PostResult | 'stale') => {
@@ -148,7 +148,7 @@ function exchangeOnce(
     if (signal.aborted) return end()
     signal.addEventListener('abort', end)
     if (connectTimeoutMs !== undefined) {
-      connecting = means.clock.after(connectTimeoutMs, () => {
+      connecting = context.clock.after(connectTimeoutMs, () => {
         fail('unconnected', `${target.host} (${target.address}) did not accept a connection.`)
         outgoing.destroy()
       })
@@ -298,7 +298,7 @@ const TLS_REASONS: Readonly<Record<string, (host: string) => string>> = {
 class KeepAliveAgent extends Agent {
   readonly #clock: Clock
   /** Idle connections, longest idle first. */
-  readonly #idle = new Map<Duplex, { readonly timer: Timer; readonly forget: () => void }>()
+  readonly #idle = new Map<Duplex, { readonly timer: Timer; readonly evict: () => void }>()
 
   constructor(clock: Clock) {
     // No TLS session is resumed, so each connection verifies the certificate again.
@@ -315,9 +315,9 @@ class KeepAliveAgent extends Agent {
       this.#evict(oldest)
       oldest.destroy()
     }
-    const forget = () => this.#evict(socket)
-    this.#idle.set(socket, { timer: this.#clock.after(MAX_IDLE_MS, () => socket.destroy()), forget })
-    socket.once('close', forget)
+    const evict = () => this.#evict(socket)
+    this.#idle.set(socket, { timer: this.#clock.after(MAX_IDLE_MS, () => socket.destroy()), evict })
+    socket.once('close', evict)
     return true
   }
 
@@ -331,6 +331,6 @@ class KeepAliveAgent extends Agent {
     if (kept === undefined) return
     this.#idle.delete(socket)
     kept.timer.cancel()
-    socket.off('close', kept.forget)
+    socket.off('close', kept.evict)
   }
 }

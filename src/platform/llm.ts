@@ -110,8 +110,8 @@ function toResponseFormat(form: NonNullable<ModelRequest['form']>): object {
  * Undefined when there is none.
  */
 export function parseJsonObject(content: string): unknown {
-  const said = content.replace(/^\s*<think>.*?<\/think>/s, '')
-  return tryParseJson(said.slice(said.indexOf('{'), said.lastIndexOf('}') + 1))
+  const output = content.replace(/^\s*<think>.*?<\/think>/s, '')
+  return tryParseJson(output.slice(output.indexOf('{'), output.lastIndexOf('}') + 1))
 }
 
 /** An own member of an object or array; undefined for any other value. */

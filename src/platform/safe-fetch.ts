@@ -104,8 +104,8 @@ export class SafeFetch {
       const refusal = this.#options.findRefusal(address, port)
       if (refusal !== undefined) {
         // Does not say which: for a name that only the service's network knows, the address would reveal its layout.
-        const leads = address === host ? host : `${host} resolves to an address that`
-        return { kind: 'refused', reason: `${leads} ${refusal}` }
+        const subject = address === host ? host : `${host} resolves to an address that`
+        return { kind: 'refused', reason: `${subject} ${refusal}` }
       }
     }
     if (isThisMachine(host)) return { kind: 'ok', addresses: found.addresses }
@@ -130,16 +130,16 @@ export class SafeFetch {
     if (typeof parsed === 'string') return failed('refused', parsed)
     if (this.#isClosed) return failed('refused', 'The service is stopping.')
 
-    const ending = createCallAbort(this.#options.clock, request)
-    this.#activeCalls.add(ending)
+    const callAbort = createCallAbort(this.#options.clock, request)
+    this.#activeCalls.add(callAbort)
     const ended = (): FetchOutcome =>
-      ending.why === 'timeout'
+      callAbort.why === 'timeout'
         ? failed('timeout', `${parsed.host} did not answer within ${request.timeoutMs / 1000} seconds.`)
         : failed('connection', 'The service aborted the call before a response arrived.')
     try {
-      const resolution = await Promise.race([this.#resolve(parsed), ending.reached])
+      const resolution = await Promise.race([this.#resolve(parsed), callAbort.reached])
       if (resolution === undefined)
-        return ending.why === 'timeout'
+        return callAbort.why === 'timeout'
           ? failed(await this.#findDnsCause(request), describeLookupTimeout(parsed.host))
           : ended()
       if (resolution.kind === 'refused') return failed('refused', resolution.reason)
@@ -152,7 +152,7 @@ export class SafeFetch {
         const others = resolution.addresses.length - i
         const leftMs = request.timeoutMs - durationMs()
         const result = await this.#poster.post({ ...parsed, address }, request, {
-          signal: ending.signal,
+          signal: callAbort.signal,
           connectTimeoutMs: others > 1 ? leftMs / others : undefined,
         })
         if (result.kind === 'response') return { ...result, address, durationMs: durationMs() }
@@ -167,8 +167,8 @@ export class SafeFetch {
         lastFailure?.reason ?? `${parsed.host} has no address.`,
       )
     } finally {
-      this.#activeCalls.delete(ending)
-      ending.release()
+      this.#activeCalls.delete(callAbort)
+      callAbort.release()
     }
   }
 
@@ -191,20 +191,20 @@ export class SafeFetch {
   async check(url: string): Promise<UrlCheck> {
     const parsed = parseUrl(url)
     if (typeof parsed === 'string') return { kind: 'invalid', reason: parsed }
-    const ending = createCallAbort(this.#options.clock, { timeoutMs: CHECK_TIMEOUT_MS })
+    const callAbort = createCallAbort(this.#options.clock, { timeoutMs: CHECK_TIMEOUT_MS })
     try {
-      const resolution = await Promise.race([this.#resolve(parsed), ending.reached])
+      const resolution = await Promise.race([this.#resolve(parsed), callAbort.reached])
       if (resolution === undefined) return { kind: 'unresolvable', reason: describeLookupTimeout(parsed.host) }
       return resolution.kind === 'ok' ? { kind: 'ok' } : { kind: resolution.kind, reason: resolution.reason }
     } finally {
-      ending.release()
+      callAbort.release()
     }
   }
 
   /** Closes idle connections and refuses further calls. */
   close(): void {
     this.#isClosed = true
-    for (const ending of this.#activeCalls) ending.end('closed')
+    for (const callAbort of this.#activeCalls) callAbort.end('closed')
     this.#poster.close()
   }
 }

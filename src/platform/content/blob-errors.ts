@@ -5,16 +5,16 @@
  * a bug.
  */
 export class MissingBlobError extends Error {
-  constructor(message = 'content part is missing', options?: ErrorOptions) {
+  constructor(message = 'blob is missing', options?: ErrorOptions) {
     super(message, options)
-    this.name = 'MissingPart'
+    this.name = 'MissingBlobError'
   }
 }
 
 /** The stored bytes are not those that were written. */
 export class CorruptBlobError extends MissingBlobError {
   constructor(cause?: unknown) {
-    super('content part is damaged', { cause })
+    super('blob is corrupt', { cause })
   }
 }
 

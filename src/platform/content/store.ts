@@ -108,16 +108,16 @@ export class ContentStore {
    */
   async put(parts: readonly Uint8Array[], now: Millis, options: PutOptions = {}): Promise<ContentRef[]> {
     if (parts.length === 0) return []
-    const { runFairly: inTurn } = options
-    return this.#storeInMonth(monthOf(now), async (month, fill) => {
+    const { runFairly } = options
+    return this.#storeInMonth(monthOf(now), async (month, addPendingFile) => {
       const committer = this.#months.committer(month)
       const ready: PackedBlob[] = []
       for (const part of parts) {
-        const prepared = inTurn ? await inTurn(() => packBlob(part)) : packBlob(part)
+        const prepared = runFairly ? await runFairly(() => packBlob(part)) : packBlob(part)
         ready.push(prepared)
         if (prepared.encoding !== ENCODING.file) continue
         await this.#requireDiskSpace(part, options)
-        fill(prepared.hash)
+        addPendingFile(prepared.hash)
         await this.#storeFile(part, month, prepared.hash)
       }
       const ids = await committer.write((tx) => ready.map((part) => this.#insert(tx.db, month, part)), options)
@@ -133,8 +133,8 @@ export class ContentStore {
    * file may or may not exist then.
    */
   async adopt({ path, hash, sizeBytes }: FinishedFile, now: Millis, writing: WriteOptions = {}): Promise<ContentRef> {
-    return this.#storeInMonth(monthOf(now), async (month, fill) => {
-      const target = fill(hash)
+    return this.#storeInMonth(monthOf(now), async (month, addPendingFile) => {
+      const target = addPendingFile(hash)
       const committer = this.#months.committer(month)
       await this.#makeMonthFolder(month)
       // This may replace a file of the same blob: its content is the same.
@@ -144,7 +144,7 @@ export class ContentStore {
         const { find, insert } = sql(tx.db)
         const known = find.get(hash)
         const row = known ?? insert.get(hash, sizeBytes, ENCODING.file, null)
-        if (!row) throw new Error('a content part was not stored')
+        if (!row) throw new Error('blob not stored')
         this.#recordRef(month, row.id, known !== null)
         return { id: row.id, isInline: known !== null && known.encoding !== ENCODING.file }
       }, writing)
@@ -170,27 +170,27 @@ export class ContentStore {
    */
   async #storeInMonth<T>(
     month: number,
-    store: (month: number, fill: (hash: Uint8Array) => string) => Promise<T>,
+    store: (month: number, addPendingFile: (hash: Uint8Array) => string) => Promise<T>,
   ): Promise<T> {
     await this.#dropping.get(month)
     this.#writesByMonth.add(month, 1)
-    const filling = new Map<string, Uint8Array>()
+    const pending = new Map<string, Uint8Array>()
     const end = (): void => {
-      for (const path of filling.keys()) this.#pendingFiles.add(path, -1)
+      for (const path of pending.keys()) this.#pendingFiles.add(path, -1)
       this.#writesByMonth.add(month, -1)
     }
     try {
       const stored = await store(month, (hash) => {
         const path = blobPath(this.#folder, month, hash)
-        if (!filling.has(path)) this.#pendingFiles.add(path, 1)
-        filling.set(path, hash)
+        if (!pending.has(path)) this.#pendingFiles.add(path, 1)
+        pending.set(path, hash)
         return path
       })
       end()
       return stored
     } catch (error) {
       end()
-      for (const hash of filling.values()) this.#removeOrphan(month, hash)
+      for (const hash of pending.values()) this.#removeOrphan(month, hash)
       throw toStorageError(error)
     }
   }
@@ -290,7 +290,7 @@ export class ContentStore {
     const isSmall = part.sizeBytes < MIN_INDEXED_BYTES
     const known = isSmall ? this.#cachedIds.get(cacheKey(month, part)) : find.get(part.hash)?.id
     const id = known ?? insert.get(part.hash, part.sizeBytes, part.encoding, part.data)?.id
-    if (id === undefined) throw new Error('a content part was not stored')
+    if (id === undefined) throw new Error('blob not stored')
     this.#recordRef(month, id, known !== undefined)
     return id
   }

@@ -307,9 +307,9 @@ export class Committer {
 
   async #runExclusiveJobs(): Promise<void> {
     await this.#checkpointing
-    const alone = this.#exclusiveJobs.splice(0)
-    if (alone.some(({ needsEmptyWal }) => needsEmptyWal) && fstatSync(this.#walFd).size > 0) await this.#emptyWal()
-    for (const { run } of alone) run()
+    const jobs = this.#exclusiveJobs.splice(0)
+    if (jobs.some(({ needsEmptyWal }) => needsEmptyWal) && fstatSync(this.#walFd).size > 0) await this.#emptyWal()
+    for (const { run } of jobs) run()
     this.#measureWal()
     // Exclusive jobs write as well, and the next group may be far off.
     this.#checkpointWhenLarge()
@@ -366,16 +366,16 @@ export class Committer {
    */
   #runGroup(deltas: Map<string, number>): QueuedWrite[] {
     const statements = sql(this.db)
-    const taken: QueuedWrite[] = []
+    const group: QueuedWrite[] = []
     try {
       this.#isDiskTight = this.#options.disk?.hasSpaceFor(AMPLE_FREE_BYTES) === false
       if (this.#isDiskTight) this.#pagesBefore = statements.pages.get()?.page_count ?? 0
       const endMs = this.#clock.monotonicMs() + MAX_GROUP_MS
-      for (let nowMs = endMs - MAX_GROUP_MS; nowMs < endMs && taken.length < MAX_WRITES_PER_GROUP; ) {
+      for (let nowMs = endMs - MAX_GROUP_MS; nowMs < endMs && group.length < MAX_WRITES_PER_GROUP; ) {
         const next = this.#queue.shift()
         if (!next) break
         const { item: entry, owner } = next
-        taken.push(entry)
+        group.push(entry)
         this.#runEntry(entry, deltas)
         const ranUntilMs = this.#clock.monotonicMs()
         const costMs = Math.max(ranUntilMs - nowMs, MIN_COST_MS)
@@ -389,26 +389,26 @@ export class Committer {
     } catch (error) {
       if (this.db.inTransaction) statements.rollback.run()
       // The whole group is lost: writes that had not failed themselves fail with it.
-      for (const entry of taken) entry.reject(toStorageError(entry.failed ? entry.error : error))
+      for (const entry of group) entry.reject(toStorageError(entry.failed ? entry.error : error))
       return []
     }
-    for (const entry of taken) if (entry.failed) entry.reject(toStorageError(entry.error))
-    return taken.filter((entry) => !entry.failed)
+    for (const entry of group) if (entry.failed) entry.reject(toStorageError(entry.error))
+    return group.filter((entry) => !entry.failed)
   }
 
   #runEntry(entry: QueuedWrite, deltas: Map<string, number>): void {
     const statements = sql(this.db)
-    const own: [string, number][] = []
+    const ownDeltas: [string, number][] = []
     statements.savepoint.run()
     try {
       entry.value = entry.run({
         db: this.db,
-        add: (counter, delta) => own.push([counter, delta]),
+        add: (counter, delta) => ownDeltas.push([counter, delta]),
         afterCommit: (run) => entry.after.push(run),
       })
       if (this.#isDiskTight && !entry.mayUseReserve) this.#requireDiskSpace()
       statements.release.run()
-      for (const [counter, delta] of own) deltas.set(counter, (deltas.get(counter) ?? 0) + delta)
+      for (const [counter, delta] of ownDeltas) deltas.set(counter, (deltas.get(counter) ?? 0) + delta)
     } catch (error) {
       entry.failed = true
       entry.error = error

@@ -43,11 +43,11 @@ async function* readChunks(
   const reader = request.body?.getReader()
   if (!reader) return
   liftTimeLimit(request)
-  const patiently = createReadTimeout(clock)
+  const readWithTimeout = createReadTimeout(clock)
   let sizeBytes = 0
   try {
     for (;;) {
-      const { done, value } = await patiently(reader.read())
+      const { done, value } = await readWithTimeout(reader.read())
       if (isRevoked(request)) throw unauthorized()
       if (done) return
       sizeBytes += value.length
@@ -70,7 +70,7 @@ function createReadTimeout(
   clock: Pick<Clock, 'monotonicMs' | 'after'>,
 ): (reading: Promise<ReadResult>) => Promise<ReadResult> {
   let leftMs = READ_TIMEOUT_MS
-  let gotBytes = 0
+  let receivedBytes = 0
   return async (reading) => {
     const { promise: expiry, reject } = Promise.withResolvers<never>()
     const timer = clock.after(leftMs, () => reject(bodyTooSlow()))
@@ -78,10 +78,10 @@ function createReadTimeout(
     try {
       const read = await Promise.race([reading, expiry])
       leftMs -= clock.monotonicMs() - sinceMs
-      gotBytes += read.value?.length ?? 0
-      if (gotBytes >= MIN_BYTES_PER_TIMEOUT) {
+      receivedBytes += read.value?.length ?? 0
+      if (receivedBytes >= MIN_BYTES_PER_TIMEOUT) {
         leftMs = READ_TIMEOUT_MS
-        gotBytes = 0
+        receivedBytes = 0
       }
       return read
     } finally {

@@ -58,7 +58,7 @@ export interface BodyReader {
    * The parsed body, undefined when it is empty, and the memory that stays reserved until the caller releases it.
    * Throws 400, 408, 413, 415 and 503.
    */
-  read(request: Request, sender: Sender, accepts: BodyFormat, inTurn?: FairRunner): Promise<ReadBody>
+  read(request: Request, sender: Sender, accepts: BodyFormat, runFairly?: FairRunner): Promise<ReadBody>
 }
 
 /** Runs a piece of synchronous work when its sender's turn comes. */
@@ -114,7 +114,7 @@ export function createBodyReader(options: BodyReaderOptions): BodyReader {
       if (Number(length) > limitBytes) throw bodyTooLarge(limitBytes)
     },
 
-    async read(request, sender, accepts, inTurn) {
+    async read(request, sender, accepts, runFairly) {
       const length = request.headers.get('content-length')
       const isChunked = length === null && request.headers.has('transfer-encoding')
       if (!isChunked && (length === null || Number(length) === 0)) return EMPTY
@@ -138,7 +138,13 @@ export function createBodyReader(options: BodyReaderOptions): BodyReader {
           reservation.release()
           return EMPTY
         }
-        const value = await parse(request, bytes, accepts, reservation, isLargeBody(bytes.length) ? inTurn : undefined)
+        const value = await parse(
+          request,
+          bytes,
+          accepts,
+          reservation,
+          isLargeBody(bytes.length) ? runFairly : undefined,
+        )
         return { value, sizeBytes: bytes.length, reservation }
       } catch (error) {
         reservation.release()
@@ -212,7 +218,7 @@ async function parse(
   bytes: Uint8Array,
   accepts: BodyFormat,
   reservation: Reservation,
-  inTurn: FairRunner | undefined,
+  runFairly: FairRunner | undefined,
 ): Promise<unknown> {
   const contentType = request.headers.get('content-type')
   if (accepts === 'anything') {
@@ -230,11 +236,11 @@ async function parse(
     return parseForm(bytes, contentType)
   }
   if (contentType === null || !JSON_TYPE.test(contentType)) throw notJson()
-  const text = inTurn ? await inTurn(() => decodeUtf8(bytes)) : decodeUtf8(bytes)
-  const values = inTurn ? await inTurn(() => countJsonValues(text)) : countJsonValues(text)
+  const text = runFairly ? await runFairly(() => decodeUtf8(bytes)) : decodeUtf8(bytes)
+  const values = runFairly ? await runFairly(() => countJsonValues(text)) : countJsonValues(text)
   const valuesBytes = values * HEAP_BYTES_PER_JSON_VALUE
   if (!reservation.resize(bytes.length * PEAK_FACTOR + valuesBytes)) throw serverBusy()
-  const value = inTurn ? await inTurn(() => parseJson(text)) : parseJson(text)
+  const value = runFairly ? await runFairly(() => parseJson(text)) : parseJson(text)
   reservation.resize(bytes.length * PARSED_FACTOR + valuesBytes)
   return value
 }

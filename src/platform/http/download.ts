@@ -169,21 +169,21 @@ export function createPacedStream(
   const end = (): void => {
     if (hasEnded) return
     hasEnded = true
-    stall.cancel()
+    stallTimer.cancel()
     // Closes the file being read.
     iterator.return?.()
     on.onEnded()
   }
-  const wait = () =>
+  const startStallTimer = () =>
     clock.after(STALL_MS, () => {
       end()
       on.onCut()
     })
-  let stall = wait()
+  let stallTimer = startStallTimer()
   return new ReadableStream(
     {
       async pull(controller) {
-        stall.cancel()
+        stallTimer.cancel()
         // A client that reads everything immediately would monopolise the event loop.
         await takeTurn()
         if (!hasEnded && on.isRevoked()) {
@@ -191,29 +191,29 @@ export function createPacedStream(
           on.onCut()
         }
         if (hasEnded) return controller.error(new Error('the download has ended'))
-        const taken: Uint8Array[] = []
-        let takenBytes = 0
+        const chunks: Uint8Array[] = []
+        let chunksBytes = 0
         let isAtEnd = false
         try {
-          while (!isAtEnd && takenBytes < MIN_CHUNK_BYTES) {
+          while (!isAtEnd && chunksBytes < MIN_CHUNK_BYTES) {
             const { done, value } = iterator.next()
             isAtEnd = done === true
             if (done) break
-            taken.push(value)
-            takenBytes += value.length
+            chunks.push(value)
+            chunksBytes += value.length
           }
         } catch (error) {
           end()
           on.onFailed(error)
           return controller.error(error)
         }
-        const [first] = taken
-        if (first && takenBytes > 0) controller.enqueue(taken.length === 1 ? first : Buffer.concat(taken))
+        const [first] = chunks
+        if (first && chunksBytes > 0) controller.enqueue(chunks.length === 1 ? first : Buffer.concat(chunks))
         if (isAtEnd) {
           end()
           return controller.close()
         }
-        stall = wait()
+        stallTimer = startStallTimer()
       },
       cancel: end,
     },

@@ -66,7 +66,7 @@ class JsonStream {
   readonly #pieces: Pieces
   readonly #onEnded: (isWhole: boolean) => void
   readonly #encoder = new TextEncoder()
-  #stall: Timer
+  #stallTimer: Timer
   #hasEnded = false
   #isWritten = false
 
@@ -76,11 +76,11 @@ class JsonStream {
     this.#request = request
     this.#pieces = pieces
     this.#onEnded = over
-    this.#stall = this.#waitForClient()
+    this.#stallTimer = this.#waitForClient()
   }
 
   async pull(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
-    this.#stall.cancel()
+    this.#stallTimer.cancel()
     // The stream is pulled again only once the client has read everything.
     if (this.#isWritten) {
       this.#end(true)
@@ -90,7 +90,7 @@ class JsonStream {
       const text = await this.#read()
       if (isRevoked(this.#request)) this.#cut()
       if (text === undefined || this.#hasEnded) return controller.error(new Error('the response has ended'))
-      this.#stall = this.#waitForClient()
+      this.#stallTimer = this.#waitForClient()
       if (text !== '') return controller.enqueue(this.#encoder.encode(text))
       this.#end(true)
       controller.close()
@@ -134,7 +134,7 @@ class JsonStream {
   #end(isWhole: boolean): void {
     if (this.#hasEnded) return
     this.#hasEnded = true
-    this.#stall.cancel()
+    this.#stallTimer.cancel()
     this.#onEnded(isWhole)
   }
 }

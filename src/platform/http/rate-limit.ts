@@ -39,7 +39,7 @@ export function createRateLimiter(clock: Pick<Clock, 'monotonicMs'>, maxKeys = 1
   const buckets = new Map<string, Bucket>()
 
   const evictOne = (nowMs: number): void => {
-    let looks = 0
+    let checkedCount = 0
     let oldest: string | undefined
     for (const [key, bucket] of buckets) {
       oldest ??= key
@@ -47,7 +47,7 @@ export function createRateLimiter(clock: Pick<Clock, 'monotonicMs'>, maxKeys = 1
         buckets.delete(key)
         return
       }
-      if (++looks === MAX_EVICTION_CHECKS) break
+      if (++checkedCount === MAX_EVICTION_CHECKS) break
     }
     if (oldest !== undefined) buckets.delete(oldest)
   }

@@ -352,9 +352,9 @@ class RequestPipeline<Actor> {
   ): Promise<unknown> {
     const { fairness } = this.#options
     const sender = rules.requiredScopes === undefined ? 'stranger' : 'authenticated'
-    const inTurn: FairRunner | undefined =
+    const runFairly: FairRunner | undefined =
       fairness && owner !== undefined ? createFairRunner(fairness.turns, owner) : undefined
-    const { value, sizeBytes, reservation } = await this.#bodies.read(request, sender, rules.bodyFormat, inTurn)
+    const { value, sizeBytes, reservation } = await this.#bodies.read(request, sender, rules.bodyFormat, runFairly)
     context.reservation = reservation
     const bodyUnits = sizeBytes / BYTES_PER_WORK_UNIT
     // Requests with an idempotency key, which were not charged before, are charged now.
@@ -370,7 +370,7 @@ class RequestPipeline<Actor> {
     }
     const body = rules.isBodyObject && isEmptyBody(value) ? {} : value
     const check = () => rules.checkBody?.(body)
-    throwIfInvalid(inTurn && isLargeBody(sizeBytes) ? await inTurn(check) : check())
+    throwIfInvalid(runFairly && isLargeBody(sizeBytes) ? await runFairly(check) : check())
     return body
   }
 

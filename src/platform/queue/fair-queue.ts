@@ -128,18 +128,18 @@ export class FairQueue<T> {
   /** Takes out the item that `peek` returns. */
   shift(isServable: (owner: Owner) => boolean = () => true): DequeuedItem<T> | undefined {
     const next = this.#next(isServable)
-    const taken = next?.state.waiting.shift()
-    if (!next || !taken) return undefined
+    const dequeued = next?.state.waiting.shift()
+    if (!next || !dequeued) return undefined
     const { owner, state, start } = next
     this.#virtualTime = Math.max(this.#virtualTime, start)
     // A share that did not decide gets no credit.
-    for (const share of state.shares) share.start = Math.max(share.start, start) + taken.cost
-    this.#uncount(state, taken)
+    for (const share of state.shares) share.start = Math.max(share.start, start) + dequeued.cost
+    this.#uncount(state, dequeued)
     // Moves the owner behind others with the same start.
     this.#owners.delete(owner)
     if (state.waiting.length > 0) this.#owners.set(owner, state)
     this.#evictIdleShares()
-    return { owner, item: taken.item, cost: taken.cost }
+    return { owner, item: dequeued.item, cost: dequeued.cost }
   }
 
   /** Puts an item back in front of its owner's others, for another turn; limits do not apply. */

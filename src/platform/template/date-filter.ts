@@ -45,16 +45,16 @@ export function formatDate(
   const offsetMinutes = zone === undefined ? moment.offsetMinutes : findOffset(zone, moment.at, zones)
   // Its UTC fields are the local time there.
   const local = new Date(moment.at + offsetMinutes * 60_000)
-  const two = (number: number): string => String(number).padStart(2, '0')
+  const padTwo = (number: number): string => String(number).padStart(2, '0')
   const hour12 = local.getUTCHours() % 12 || 12
   const yearStart = Date.UTC(local.getUTCFullYear(), 0, 1)
   return format.replace(/%(-?)([\s\S]?)/g, (found, dash: string, letter: string) => {
-    const number = (of: number): string => (dash ? String(of) : two(of))
+    const number = (of: number): string => (dash ? String(of) : padTwo(of))
     switch (letter) {
       case 'Y':
         return String(local.getUTCFullYear()).padStart(4, '0')
       case 'y':
-        return two(local.getUTCFullYear() % 100)
+        return padTwo(local.getUTCFullYear() % 100)
       case 'm':
         return number(local.getUTCMonth() + 1)
       case 'd':
@@ -82,7 +82,7 @@ export function formatDate(
       case 'j':
         return String(Math.floor((local.getTime() - yearStart) / 86_400_000) + 1).padStart(dash ? 0 : 3, '0')
       case 'z':
-        return `${offsetMinutes < 0 ? '-' : '+'}${two(Math.floor(Math.abs(offsetMinutes) / 60))}${two(Math.abs(offsetMinutes) % 60)}`
+        return `${offsetMinutes < 0 ? '-' : '+'}${padTwo(Math.floor(Math.abs(offsetMinutes) / 60))}${padTwo(Math.abs(offsetMinutes) % 60)}`
       case '%':
         return '%'
       default:

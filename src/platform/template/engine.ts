@@ -310,12 +310,13 @@ export class Engine {
     if (error instanceof InstanceLostError) return limitFault(part)
     if (error instanceof OutputTooLongError) return lengthFault(part, MAX_OUTPUT_BYTES)
     if (!(error instanceof MinijinjaError)) throw error
-    const said = parseErrorMessage(error.message)
-    const stumble = this.#filterFailure
-    if (stumble?.type === 'missing') return missingFault(part, said.line, variables[stumble.index])
-    if (stumble) return createFaultAt(part, said.line, 'error', `the filter "${stumble.name}" ${stumble.problem}`)
-    if (isUndefinedError(said)) return missingFault(part, said.line, undefined)
-    return (isUnknownName(said) ? lint(part, source, this.#known) : undefined) ?? otherFault(part, said)
+    const parsedError = parseErrorMessage(error.message)
+    const failure = this.#filterFailure
+    if (failure?.type === 'missing') return missingFault(part, parsedError.line, variables[failure.index])
+    if (failure)
+      return createFaultAt(part, parsedError.line, 'error', `the filter "${failure.name}" ${failure.problem}`)
+    if (isUndefinedError(parsedError)) return missingFault(part, parsedError.line, undefined)
+    return (isUnknownName(parsedError) ? lint(part, source, this.#known) : undefined) ?? otherFault(part, parsedError)
   }
 
   #findMissingName(

@@ -2,7 +2,7 @@
 
 /** An invalid filter input; the message says why, without a full stop. */
 export class FilterError extends Error {
-  override readonly name = 'FilterProblem'
+  override readonly name = 'FilterError'
 }
 
 /** Charges units for work outside of the WASM module; throws when they are used up. */

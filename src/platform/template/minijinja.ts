@@ -12,7 +12,7 @@ export type JsFilter = (...args: readonly unknown[]) => unknown
 
 /** A trap, or an exhausted stack or memory: the instance cannot be used any more. */
 export class InstanceLostError extends Error {
-  override readonly name = 'InstanceLost'
+  override readonly name = 'InstanceLostError'
 }
 
 /** Minijinja's error for a template, in its own words. */
@@ -22,7 +22,7 @@ export class MinijinjaError extends Error {
 
 /** A rendered template is too long. */
 export class OutputTooLongError extends Error {
-  override readonly name = 'OutputTooLong'
+  override readonly name = 'OutputTooLongError'
 }
 
 /** Templates and filters, isolated from other environments. Undefined values are strict, methods are Python's. */

@@ -143,9 +143,9 @@ export class WorkerRenderer implements Renderer {
     this.#timer?.cancel()
     this.#running?.worker.terminate()
     this.#running = undefined
-    const open = [...(this.#current ? [this.#current] : []), ...this.#removeWaiting()]
+    const openJobs = [...(this.#current ? [this.#current] : []), ...this.#removeWaiting()]
     this.#current = undefined
-    for (const job of open) job.reject(new Error('the renderer is closed'))
+    for (const job of openJobs) job.reject(new Error('the renderer is closed'))
   }
 
   #start(): RunningWorker {

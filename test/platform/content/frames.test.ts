@@ -47,7 +47,7 @@ describe('a blob that is written as it arrives', () => {
     const inPieces = [ref, ...small].map((each) => [...store.chunks(each)])
     expect(inPieces.map((pieces) => pieces.length)).toEqual([8, 1, 0])
     expect(inPieces.map((pieces) => Buffer.concat(pieces).toString().slice(0, 6))).toEqual(['tassis', 'small', ''])
-    expect(() => store.chunks(ref + 1000)).toThrow('content part is missing')
+    expect(() => store.chunks(ref + 1000)).toThrow('blob is missing')
     await store.close()
   })
 

@@ -89,7 +89,7 @@ test('each month has its own database, so that retention can drop it whole', asy
 test('an invalid reference throws', async () => {
   const store = new ContentStore(newFolder())
   const [ref = 0] = await store.put([bytes(10, 1)], NOVEMBER)
-  expect(() => store.get(ref + 1)).toThrow('content part is missing')
+  expect(() => store.get(ref + 1)).toThrow('blob is missing')
   await store.close()
 })
 
@@ -245,8 +245,8 @@ describe('dropped months', () => {
     expect(store.get(small).length).toBe(500)
     expect(await store.dropMonthsBefore(DECEMBER)).toBe(1)
     for (const ref of [small, large]) {
-      expect(() => store.get(ref)).toThrow('content part is missing')
-      expect(() => reader.get(ref)).toThrow('content part is missing')
+      expect(() => store.get(ref)).toThrow('blob is missing')
+      expect(() => reader.get(ref)).toThrow('blob is missing')
     }
     expect([store.get(kept).length, reader.get(kept).length]).toEqual([500, 500])
     expect(readdirSync(folder).filter((name) => name.startsWith('2026-11'))).toEqual([])
@@ -262,7 +262,7 @@ describe('dropped months', () => {
     reader.get(ref)
     await store.dropMonthsBefore(DECEMBER)
     const before = openFilesBelow(folder)
-    expect(() => reader.get(ref)).toThrow('content part is missing')
+    expect(() => reader.get(ref)).toThrow('blob is missing')
     expect(openFilesBelow(folder)).toBeLessThan(before)
     reader.close()
     await store.close()
