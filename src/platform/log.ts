@@ -13,7 +13,7 @@ export type Log = Logger
 const MAX_LINES_PER_WINDOW = 5
 const WINDOW_MS = seconds(1)
 /**
- * Pino's number for `warn`. Lower levels are never limited: each of their lines is one event, which operators may count.
+ * Pino's number for `warn`. Lower levels are never limited: each of their lines is an event that operators may count.
  */
 const WARN = 40
 const FATAL = 60

@@ -58,10 +58,7 @@ export interface TestMessage {
 
 let made = 0
 
-/**
- * A received message with its blobs stored; missing fields get small values. #* Puts a message into a mailbox Stores a
- * message in a mailbox; returns its public id.
- */
+/** A received message with its blobs stored; missing fields get small values. */
 export async function createReceivedMessage(
   app: App,
   given: TestMessage = {},
@@ -122,7 +119,7 @@ export async function createReceivedMessage(
   }
 }
 
-/** Puts a message into a mailbox; gives its public id. */
+/** Stores a message in a mailbox; returns its public id. */
 export async function deliverMessage(app: App, mailbox: Mailbox, given: TestMessage = {}): Promise<string> {
   const received = await createReceivedMessage(app, given)
   const { uuid } = await app.commit.write((tx) =>
@@ -167,7 +164,7 @@ export interface MailboxApi extends EmailApi {
   readonly clock: CountingClock
   /** Creates a mailbox of the first account. */
   newMailbox(input?: Readonly<Record<string, unknown>>): Promise<Mailbox>
-  /** Puts a message into a mailbox; gives its public id. */
+  /** Stores a message in a mailbox; returns its public id. */
   deliver(mailbox: Mailbox, given?: TestMessage): Promise<string>
   /** Path of a mailbox, with a suffix. */
   path(mailbox: Mailbox, rest?: string): string

@@ -302,7 +302,7 @@ class RequestPipeline<Actor> {
       const { sessions } = this.#options
       context.isSession = sessions !== undefined && !hasCredentials(request.headers)
       const found = authenticateRequest(this.#options, request, context)
-      // To wait for what is there costs every request a turn.
+      // Awaiting a value that is not a promise would cost every request a tick.
       const actor = found instanceof Promise ? await found : found
       if (actor === undefined) throw unauthorized()
       if (context.isSession && !isReadMethod(request.method)) sessions?.requireOwnPage(request, actor)
