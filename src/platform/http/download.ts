@@ -124,7 +124,7 @@ export function streamDownload(
     throw error
   }
   liftTimeLimit(request)
-  const stream = createPacedStream({ clock: app.clock, takeTurn: () => yieldFairly(request) }, slices, {
+  const stream = createPacedStream({ clock: app.clock, yieldTurn: () => yieldFairly(request) }, slices, {
     onEnded() {
       reservation.release()
       restoreTimeLimit(request)
@@ -160,7 +160,7 @@ export interface StreamEvents {
 
 /** A stream that reads the next chunk only on demand. A read after `onCut` or `onFailed` gets an error. */
 export function createPacedStream(
-  { clock, takeTurn = yieldToEventLoop }: Pick<StreamContext, 'clock'> & { readonly takeTurn?: () => Promise<void> },
+  { clock, yieldTurn = yieldToEventLoop }: Pick<StreamContext, 'clock'> & { readonly yieldTurn?: () => Promise<void> },
   slices: Iterable<Uint8Array>,
   on: StreamEvents,
 ): ReadableStream<Uint8Array> {
@@ -185,7 +185,7 @@ export function createPacedStream(
       async pull(controller) {
         stallTimer.cancel()
         // A client that reads everything immediately would monopolise the event loop.
-        await takeTurn()
+        await yieldTurn()
         if (!hasEnded && on.isRevoked()) {
           end()
           on.onCut()
