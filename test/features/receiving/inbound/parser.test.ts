@@ -181,7 +181,7 @@ test('a message that is damaged in the store rejects as unreadable, one whose at
   const whole = readFileSync(join(month, name))
   writeFileSync(join(month, name), whole.subarray(0, whole.length - 1000))
   const nameOf = (promise: Promise<unknown>) => promise.then(String, (error: Error) => error.constructor.name)
-  expect(await nameOf(bench.parser.parse(damaged))).toBe('RawUnreadable')
+  expect(await nameOf(bench.parser.parse(damaged))).toBe('RawUnreadableError')
 
   writeFileSync(join(month, name), whole)
   const incoming = join(bench.app.config.dataDir, 'content', 'incoming')
