@@ -1,14 +1,14 @@
 /**
- * @module What the splitter of `parse.ts` is given of a message, so that it costs neither the memory nor the time that a stranger may ask for: of the header
- * what says how the content is made, and no long run of carriage returns. Reads nothing of it.
+ * @module Prepares the input of `parse.ts`'s splitter, so that a hostile message costs neither too much memory nor
+ * time: passes only header fields about the content, and rejects long runs of carriage returns.
  */
 import type { Head } from './header-fields.ts'
 import { UnparseableError } from './parsed.ts'
 import { asBuffer, type MessageSource } from './source.ts'
 
 /**
- * What the splitter needs of a message, piece by piece: of the header the fields about the content, since each field costs it a hundred times its
- * octets, then a blank line, which may be missing, and the body.
+ * Yields what the splitter needs of a message: the header fields about the content (each field costs it a hundred times
+ * its octets), a blank line, even if the message lacks it, and the body.
  */
 export function* generateSplitterInput(
   source: MessageSource,
@@ -36,16 +36,18 @@ const LF = 0x0a
 const CRLF = Buffer.from('\r\n')
 
 function checkCarriageReturns(hasTooMany: boolean): void {
-  if (hasTooMany)
-    throw new UnparseableError('The message has more than 1,000 carriage returns in a row, which no mail has.')
+  if (hasTooMany) throw new UnparseableError('The message has more than 1,000 carriage returns in a row.')
 }
 
 const MAX_CARRIAGE_RETURNS = 1000
 const CR = 0x0d
 
-/** Whether more than 1,000 carriage returns stand in a row: the splitter looks at a header with many of them once for each. */
+/**
+ * Returns a function that checks for more than 1,000 carriage returns in a row: the splitter scans a header once for
+ * each of them.
+ */
 function createCarriageReturnCheck(): (slice: Uint8Array) => boolean {
-  /** At the end of what was seen. */
+  /** Carriage returns at the end of the data so far. */
   let run = 0
   return (slice) => {
     let leading = 0
@@ -55,7 +57,7 @@ function createCarriageReturnCheck(): (slice: Uint8Array) => boolean {
       run += leading
       return false
     }
-    // A run of 1,000 has one at a multiple of 1,000.
+    // A run of 1,000 includes a position that is a multiple of 1,000.
     for (let index = MAX_CARRIAGE_RETURNS - 1; index < slice.length; index += MAX_CARRIAGE_RETURNS) {
       if (slice[index] !== CR) continue
       let start = index
