@@ -19,7 +19,7 @@ const LENGTHS = [1024, 4096, 16_384, 65_536]
 const MAX_SHORT_MS = 200
 /** Shorter times are noise. */
 const NOTICEABLE_MS = 10
-/** For four times the text, a linear expression takes 4 times as long, a quadratic one 16 times; the limit is between. */
+/** For four times the text, a linear expression takes 4 times as long, a quadratic one 16 times; this is between. */
 const MAX_GROWTH = 8
 const RUNS = 5
 

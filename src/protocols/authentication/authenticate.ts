@@ -56,17 +56,17 @@ export async function authenticate(
   const deadline = Promise.withResolvers<void>()
   const timer = clock.after(timeoutMs, deadline.resolve)
   try {
-    const ask = (maxQueries: number) => createLimitedDns(resolver, maxQueries, deadline.promise)
+    const limitDns = (maxQueries: number) => createLimitedDns(resolver, maxQueries, deadline.promise)
     // Created before the first await, so that it sees the deadline pass.
-    const dmarcDns = ask(MAX_QUERIES.dmarc)
+    const dmarcDns = limitDns(MAX_QUERIES.dmarc)
     const clientIp = normaliseIp(facts.clientIp)
     const [iprev, sender, signed] = await Promise.all([
-      checkReverseDns(ask(MAX_QUERIES.reverse), clientIp),
-      checkSpf(ask(MAX_QUERIES.spf), facts, clientIp),
-      checkSignatures(ask(MAX_QUERIES.keys), source, clock),
+      checkReverseDns(limitDns(MAX_QUERIES.reverse), clientIp),
+      checkSpf(limitDns(MAX_QUERIES.spf), facts, clientIp),
+      checkSignatures(limitDns(MAX_QUERIES.keys), source, clock),
     ])
-    const { dmarc, isAligned: alignedDomains } = await checkDmarc(dmarcDns, sender, signed)
-    return toResult({ spf: sender.details, dkim: toDkimDetails(signed, alignedDomains), dmarc, arc: signed.arc, iprev })
+    const { dmarc, isAligned } = await checkDmarc(dmarcDns, sender, signed)
+    return toResult({ spf: sender.details, dkim: toDkimDetails(signed, isAligned), dmarc, arc: signed.arc, iprev })
   } finally {
     timer.cancel()
   }
@@ -180,7 +180,7 @@ function keyNameOf(tags: Readonly<Record<string, unknown>> | undefined): string 
   return `${value('s')}._domainkey.${value('d')}`.toLowerCase()
 }
 
-function toDkimDetails({ verification, failure }: SignatureCheck, alignedDomains: IsAligned): Details['dkim'] {
+function toDkimDetails({ verification, failure }: SignatureCheck, isAligned: IsAligned): Details['dkim'] {
   if (failure !== undefined) return [{ ...failure, domain: '', selector: '', algorithm: null, aligned: false }]
   return (verification?.results ?? []).flatMap((signature) => {
     const { signingDomain, selector, algo, status } = signature
@@ -191,7 +191,7 @@ function toDkimDetails({ verification, failure }: SignatureCheck, alignedDomains
       domain: cleanText(signingDomain),
       selector: cleanText(selector),
       algorithm: algo === undefined ? null : cleanText(algo),
-      aligned: alignedDomains(signingDomain ?? '', status.result === 'pass'),
+      aligned: isAligned(signingDomain ?? '', status.result === 'pass'),
       comment: cleanComment(status.comment) ?? cleanComment(findPolicy(status)),
     }
   })

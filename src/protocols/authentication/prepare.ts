@@ -74,9 +74,9 @@ function* generateMessage(head: Buffer, source: MessageSource, skipBytes: number
   yield head
   let left = skipBytes
   let last = 0
-  for (const slice of source.chunks()) {
-    const normal = normaliseLineEnds(asBuffer(slice), last)
-    last = slice.at(-1) ?? last
+  for (const chunk of source.chunks()) {
+    const normal = normaliseLineEnds(asBuffer(chunk), last)
+    last = chunk.at(-1) ?? last
     const body = normal.subarray(left)
     left = Math.max(0, left - normal.length)
     if (body.length > 0) yield body

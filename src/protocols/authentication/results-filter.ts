@@ -15,15 +15,15 @@ const CR = 13
 const SPACE = 32
 
 /** Yields the message without forged fields. @param hostname our authserv-id */
-export function* removeForgedResults(slices: Iterable<Uint8Array>, hostname: string): Generator<Uint8Array> {
+export function* removeForgedResults(chunks: Iterable<Uint8Array>, hostname: string): Generator<Uint8Array> {
   const filter = createFilter(hostname)
-  for (const slice of slices) yield* filter.push(slice)
+  for (const chunk of chunks) yield* filter.push(chunk)
   yield* filter.end()
 }
 
 interface Filter {
-  /** Returns the pieces that may pass, of this slice and of what was held. */
-  push(slice: Uint8Array): Uint8Array[]
+  /** Returns the pieces that may pass, of this chunk and of what was held. */
+  push(chunk: Uint8Array): Uint8Array[]
   end(): Uint8Array[]
 }
 
@@ -79,7 +79,7 @@ function createFilter(hostname: string): Filter {
   }
 
   return {
-    push: (slice) => (isInHeader ? scan(Buffer.concat([held, slice]), false) : [slice]),
+    push: (chunk) => (isInHeader ? scan(Buffer.concat([held, chunk]), false) : [chunk]),
     end: () => (held.length > 0 ? scan(held, true) : []),
   }
 }

@@ -74,10 +74,10 @@ function toMailRoute(
   shuffle: <T>(items: readonly T[]) => T[],
 ): MailRoute {
   // RFC 7505 §3: a null MX among other records is a mistake; use the others.
-  const named = records.filter((r) => r.exchange !== '' && r.exchange !== '.')
-  if (named.length === 0) return { kind: 'null-mx' }
+  const valid = records.filter((r) => r.exchange !== '' && r.exchange !== '.')
+  if (valid.length === 0) return { kind: 'null-mx' }
   // RFC 5321 §5.1: an MX names a host; an address in its place does not resolve.
-  const usable = named.filter((r) => isIP(r.exchange) === 0)
+  const usable = valid.filter((r) => isIP(r.exchange) === 0)
   if (usable.length === 0) return { kind: 'literal-mx' }
   const sorted = shuffle(usable).sort((a, b) => a.preference - b.preference)
   const hosts = new Map<string, MailHost>()

@@ -25,9 +25,9 @@ export const asBuffer = (bytes: Uint8Array): Buffer => Buffer.from(bytes.buffer,
 export function readPrefix(source: MessageSource, maxBytes: number): Uint8Array {
   const chunks: Uint8Array[] = []
   let sizeBytes = 0
-  for (const slice of source.chunks()) {
-    chunks.push(slice)
-    sizeBytes += slice.length
+  for (const chunk of source.chunks()) {
+    chunks.push(chunk)
+    sizeBytes += chunk.length
     if (sizeBytes > maxBytes) break
   }
   return joinPieces(chunks)

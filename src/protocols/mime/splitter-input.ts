@@ -24,9 +24,9 @@ export function* generateSplitterInput(
   }
   if (!isClosed) yield CRLF
   let position = 0
-  for (const slice of source.chunks()) {
-    const body = asBuffer(slice.subarray(Math.max(0, end - position)))
-    position += slice.length
+  for (const chunk of source.chunks()) {
+    const body = asBuffer(chunk.subarray(Math.max(0, end - position)))
+    position += chunk.length
     checkCarriageReturns(hasTooMany(body))
     if (body.length > 0) yield body
   }
@@ -46,29 +46,29 @@ const CR = 0x0d
  * Returns a function that checks for more than 1,000 carriage returns in a row: the splitter scans a header once for
  * each of them.
  */
-function createCarriageReturnCheck(): (slice: Uint8Array) => boolean {
+function createCarriageReturnCheck(): (chunk: Uint8Array) => boolean {
   /** Carriage returns at the end of the data so far. */
   let run = 0
-  return (slice) => {
+  return (chunk) => {
     let leading = 0
-    while (slice[leading] === CR) leading++
+    while (chunk[leading] === CR) leading++
     if (run + leading > MAX_CARRIAGE_RETURNS) return true
-    if (leading === slice.length) {
+    if (leading === chunk.length) {
       run += leading
       return false
     }
     // A run of 1,000 includes a position that is a multiple of 1,000.
-    for (let index = MAX_CARRIAGE_RETURNS - 1; index < slice.length; index += MAX_CARRIAGE_RETURNS) {
-      if (slice[index] !== CR) continue
+    for (let index = MAX_CARRIAGE_RETURNS - 1; index < chunk.length; index += MAX_CARRIAGE_RETURNS) {
+      if (chunk[index] !== CR) continue
       let start = index
       let end = index
-      while (slice[start - 1] === CR) start--
-      while (slice[end + 1] === CR) end++
+      while (chunk[start - 1] === CR) start--
+      while (chunk[end + 1] === CR) end++
       if (end - start + 1 > MAX_CARRIAGE_RETURNS) return true
     }
-    let end = slice.length
-    while (slice[end - 1] === CR) end--
-    run = slice.length - end
+    let end = chunk.length
+    while (chunk[end - 1] === CR) end--
+    run = chunk.length - end
     return false
   }
 }

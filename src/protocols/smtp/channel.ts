@@ -12,7 +12,7 @@ import { ReplyParser, type SmtpReply } from './replies.ts'
 /** The result of waiting for a reply. */
 export type ReplyOrFailure = SmtpReply | SmtpFailure
 
-export const isReply = (answer: ReplyOrFailure): answer is SmtpReply => 'code' in answer
+export const isReply = (result: ReplyOrFailure): result is SmtpReply => 'code' in result
 
 /** Called with every line of a session, but never with a password or the octets of a message. */
 export type SmtpTranscript = (direction: 'client' | 'server', line: string) => void
@@ -59,7 +59,7 @@ export class SmtpChannel {
   #failure: SmtpFailure | undefined
   #unsolicitedReply: SmtpReply | undefined
   #isSecuring = false
-  #onReplyOrFailure: ((answer: ReplyOrFailure) => void) | undefined
+  #onReplyOrFailure: ((result: ReplyOrFailure) => void) | undefined
   #onFlushed: ((flushed: boolean) => void) | undefined
   #onHandshakeFailed: ((failure: SmtpFailure) => void) | undefined
   #timer: Timer | undefined
@@ -103,7 +103,7 @@ export class SmtpChannel {
     this.#socket.write(lines)
   }
 
-  /** Expects one more reply, to what `writeBlock` will send, and puts `note` into the transcript instead. */
+  /** Expects one more reply, to what `write` will send, and puts `note` into the transcript instead. */
   expectReply(note: string): void {
     this.#expectedReplies++
     this.#options.transcript?.('client', note)
