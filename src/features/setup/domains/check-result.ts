@@ -47,7 +47,7 @@ const FAILURE_REASONS = {
 export const unanswered = (answer: FailedAnswer, what: string, host: string): Check =>
   unknown(
     `The ${what} at ${host} could not be looked up: ${FAILURE_REASONS[answer.kind]}.`,
-    'The record itself may be correct; check again in a few minutes.',
+    'This says nothing about the record itself; check again in a few minutes.',
   )
 
 const MAX_QUOTE_LENGTH = 160

@@ -126,7 +126,7 @@ async function evaluate(
   if (failed !== undefined) {
     return unknown(
       `The SPF record at ${host} is ${quoteValue(record)}, but a name in it could not be looked up (${toExplanation(failed.evaluation)}).`,
-      'The record itself may be correct; check again in a few minutes.',
+      'This says nothing about the record itself; check again in a few minutes.',
     )
   }
   return verified(`The SPF record at ${host} allows our sending addresses.`)

@@ -143,7 +143,7 @@ describe('all checks', () => {
       expect(checks[key as keyof DomainChecks]).toEqual(
         failing(
           'unknown',
-          `The ${what} could not be looked up: ${why} The record itself may be correct; check again in a few minutes.`,
+          `The ${what} could not be looked up: ${why} This says nothing about the record itself; check again in a few minutes.`,
         ),
       )
     }
