@@ -166,9 +166,9 @@ export function consumeQuota(tx: Tx, account: SendingAccount, recipients: number
     throw quotaExceeded(`The monthly quota of ${account.monthlyQuota} recipients is used up`, month, now)
   const { id, monthlyQuota } = parent ?? account
   if (monthlyQuota < UNLIMITED && readMonthlyUsageWithSubAccounts(tx.db, id, month) + recipients > monthlyQuota) {
-    const whose = parent ? ' of the parent account and its sub-accounts together' : ''
-    const what = `The monthly quota of ${monthlyQuota} recipients${whose} is used up`
-    throw quotaExceeded(what, month, now, describeHeldQuota(parent ?? account))
+    const owner = parent ? ' of the parent account and its sub-accounts together' : ''
+    const message = `The monthly quota of ${monthlyQuota} recipients${owner} is used up`
+    throw quotaExceeded(message, month, now, describeHeldQuota(parent ?? account))
   }
   addUsage(tx, account.id, parent?.id ?? null, month, recipients)
   return month
@@ -193,10 +193,10 @@ export function readRemainingQuota(
 const describeHeldQuota = ({ heldPlan }: Pick<SendingAccount, 'heldPlan'>): string =>
   heldPlan === undefined ? '' : `, and the quota of plan ${heldPlan} applies once its first invoice is paid`
 
-const quotaExceeded = (what: string, month: number, now: Millis, more = ''): AppError =>
+const quotaExceeded = (message: string, month: number, now: Millis, hint = ''): AppError =>
   tooManyRequests(
     'quota_exceeded',
-    `${what}; it renews on the first of next month (UTC)${more}.`,
+    `${message}; it renews on the first of next month (UTC)${hint}.`,
     (startOfMonth(month + 1) - now) / 1000,
   )
 

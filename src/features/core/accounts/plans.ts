@@ -183,7 +183,7 @@ function requireDistinctPrices(overrides: ReadonlyMap<Plan, Override>): void {
     if (stripePriceId === undefined) continue
     const other = planOf.get(stripePriceId)
     if (other)
-      throw invalidPlanSetting(`${plan}.stripe_price_id=${stripePriceId}`, `plan ${other} has this price already`)
+      throw invalidPlanSetting(`${plan}.stripe_price_id=${stripePriceId}`, `plan ${other} already has this price`)
     planOf.set(stripePriceId, plan)
   }
 }

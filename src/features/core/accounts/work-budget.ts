@@ -30,13 +30,13 @@ const MAX_CACHED_TENANTS = 100_000
  * request.
  */
 export function getTenantId(db: Database, accountId: number): number {
-  const known = getTenantCache(db)
-  const cached = known.get(accountId)
+  const cache = getTenantCache(db)
+  const cached = cache.get(accountId)
   if (cached !== undefined) return cached
   const found = sql(db).tenant.get(accountId)
   if (!found) return accountId
-  if (known.size >= MAX_CACHED_TENANTS) known.clear()
-  known.set(accountId, found.id)
+  if (cache.size >= MAX_CACHED_TENANTS) cache.clear()
+  cache.set(accountId, found.id)
   return found.id
 }
 
@@ -56,12 +56,12 @@ export function createWorkBudget({
   return {
     spend(accountId, units) {
       if (!isLimited || units <= 0) return
-      const taken = limiter.take(String(getTenantId(db, accountId)), units, rate)
-      if (!taken.ok)
+      const result = limiter.take(String(getTenantId(db, accountId)), units, rate)
+      if (!result.ok)
         throw tooManyRequests(
           'work_limit',
           `The requests of this account cause more than ${rate.ratePerSecond} units of work per second (a recipient, a row and 4 KiB of body are one each); wait as long as Retry-After says, or send smaller requests.`,
-          taken.retryAfterSeconds,
+          result.retryAfterSeconds,
         )
     },
     charge(accountId, units) {

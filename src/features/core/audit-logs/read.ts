@@ -133,15 +133,15 @@ interface IdScan {
 /** Uses the index that leaves the fewest entries to scan. */
 function chooseIdScan(db: Database, accountId: number, filter: AuditFilter): IdScan {
   const { all, ofAction, ofActor, ofResource } = sql(db)
-  const given = toFilterValues(filter).filter((value) => value !== null).length
-  const by = (statement: typeof all, value: string | undefined): IdScan => ({
+  const filterCount = toFilterValues(filter).filter((value) => value !== null).length
+  const scanBy = (statement: typeof all, value: string | undefined): IdScan => ({
     next: (cursor, limit) => statement.all(accountId, value ?? null, cursor, limit),
-    isExact: given === (value === undefined ? 0 : 1),
+    isExact: filterCount === (value === undefined ? 0 : 1),
   })
-  if (filter.resourceId !== undefined) return by(ofResource, filter.resourceId)
-  if (filter.actorId !== undefined) return by(ofActor, filter.actorId)
-  if (filter.action !== undefined) return by(ofAction, filter.action)
-  return by(all, undefined)
+  if (filter.resourceId !== undefined) return scanBy(ofResource, filter.resourceId)
+  if (filter.actorId !== undefined) return scanBy(ofActor, filter.actorId)
+  if (filter.action !== undefined) return scanBy(ofAction, filter.action)
+  return scanBy(all, undefined)
 }
 
 /** The ids, both exclusive, that enclose a time range. Times never decrease along the ids. */

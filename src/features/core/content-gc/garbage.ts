@@ -7,7 +7,7 @@ import type { ContentRef } from '#platform/content/store.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 
-/** Position = the stored code: only ever append. */
+/** The position is the stored code: only append. */
 export const STORES = ['content', 'rawMail'] as const
 export type StoreName = (typeof STORES)[number]
 

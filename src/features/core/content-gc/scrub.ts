@@ -30,7 +30,7 @@ function startScrub(app: App): Promise<boolean> {
 }
 
 async function scrub(app: App): Promise<boolean> {
-  const left = await sweep(app)
+  const stayingCount = await sweep(app)
   const isClean = await app.scrubFiles()
-  return isClean && left === 0
+  return isClean && stayingCount === 0
 }

@@ -66,20 +66,20 @@ export async function sweep(app: App, signal?: AbortSignal): Promise<number> {
 }
 
 async function sweepAll(app: App, signal: AbortSignal | undefined): Promise<number> {
-  let left = 0
+  let stayingCount = 0
   for (const store of STORES) {
     await app[store].removeOrphanFiles(signal)
-    left += await sweepStore(app, store, signal)
+    stayingCount += await sweepStore(app, store, signal)
   }
-  return left
+  return stayingCount
 }
 
 async function sweepStore(app: App, store: StoreName, signal: AbortSignal | undefined): Promise<number> {
   const code = STORES.indexOf(store)
-  let stay = 0
+  let stayingCount = 0
   for (;;) {
-    const entries = sql(app.db).garbage.all(code, MAX_REFS_PER_SCAN + stay)
-    if (entries.length <= stay || signal?.aborted) return stay
+    const entries = sql(app.db).garbage.all(code, MAX_REFS_PER_SCAN + stayingCount)
+    if (entries.length <= stayingCount || signal?.aborted) return stayingCount
     // Rows are read after this: one that drops its reference later records it again.
     await app.commit.barrier()
     const unreferenced = await scanForUnreferenced({
@@ -89,16 +89,16 @@ async function sweepStore(app: App, store: StoreName, signal: AbortSignal | unde
     })
     // The drops must be durable before the blobs are deleted.
     await app.commit.barrier()
-    const kept = await deleteBlobs(app, store, unreferenced, signal)
-    if (signal?.aborted) return stay
-    const staying = new Set(kept)
-    const settled = entries.filter(({ ref }) => !staying.has(ref))
+    const stayingRefs = await deleteBlobs(app, store, unreferenced, signal)
+    if (signal?.aborted) return stayingCount
+    const stayingSet = new Set(stayingRefs)
+    const settled = entries.filter(({ ref }) => !stayingSet.has(ref))
     for (const batch of splitIntoBatches(settled))
       await app.commit.writeFromReserve((tx) => {
         for (const { ref, times } of batch) sql(tx.db).remove.run(code, ref, times)
       })
-    stay = kept.length
-    if (settled.length === 0) return stay
+    stayingCount = stayingRefs.length
+    if (settled.length === 0) return stayingCount
   }
 }
 
@@ -109,12 +109,12 @@ async function deleteBlobs(
   refs: Float64Array,
   signal: AbortSignal | undefined,
 ): Promise<number[]> {
-  const kept: number[] = []
+  const stayingRefs: number[] = []
   for (const batch of splitIntoBatches(refs)) {
     if (signal?.aborted) return [...refs]
-    kept.push(...(await app[store].deleteBlobs([...batch], app.clock.now())))
+    stayingRefs.push(...(await app[store].deleteBlobs([...batch], app.clock.now())))
   }
-  return kept
+  return stayingRefs
 }
 
 function* splitIntoBatches<T extends readonly unknown[] | Float64Array>(all: T): Generator<T> {
@@ -164,17 +164,17 @@ export function startSweeper(app: App): DueLoop {
     step: async (signal) => {
       const now = app.clock.now()
       if (now < dueAt) return dueAt
-      const left = isFirst || hasGarbage(app.db) ? await sweep(app, signal) : 0
+      const stayingCount = isFirst || hasGarbage(app.db) ? await sweep(app, signal) : 0
       isFirst = false
-      const isBusy = left === 0 && (await sweepMonth(app, signal))
-      dueAt = app.clock.now() + (left > 0 ? RETRY_DELAY_MS : isBusy ? 0 : MAX_INTERVAL_MS)
+      const isBusy = stayingCount === 0 && (await sweepMonth(app, signal))
+      dueAt = app.clock.now() + (stayingCount > 0 ? RETRY_DELAY_MS : isBusy ? 0 : MAX_INTERVAL_MS)
       return dueAt
     },
   })
   const stopListening = app.contentDropped.listen(() => {
-    const wanted = app.clock.now() + COLLECT_DELAY_MS
-    if (wanted < dueAt) {
-      dueAt = wanted
+    const sweepAt = app.clock.now() + COLLECT_DELAY_MS
+    if (sweepAt < dueAt) {
+      dueAt = sweepAt
       loop.wake()
     }
   })

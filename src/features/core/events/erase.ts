@@ -45,12 +45,12 @@ export function eraseEvents(
   const changed: number[] = []
   for (const { seq, recipientId, data } of sql(tx.db).ofEmail.all(which.emailId, which.accountId)) {
     if (recipientId !== null && !which.recipientIds.includes(recipientId) && !which.matches(data)) continue
-    const kept = Object.entries(JSON.parse(data) as EventData).filter(
+    const impersonal = Object.entries(JSON.parse(data) as EventData).filter(
       ([name, value]) => IMPERSONAL_FIELDS.has(name) && !which.matches(String(value)),
     )
-    const left = kept.length === 0 ? null : JSON.stringify(Object.fromEntries(kept))
-    if (left === data) continue
-    sql(tx.db).setData.run(left, which.accountId, seq)
+    const remaining = impersonal.length === 0 ? null : JSON.stringify(Object.fromEntries(impersonal))
+    if (remaining === data) continue
+    sql(tx.db).setData.run(remaining, which.accountId, seq)
     changed.push(seq)
   }
   return changed

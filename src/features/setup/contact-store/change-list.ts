@@ -170,8 +170,8 @@ function requireUnusedName(db: Database, accountId: number, name: string, except
 
 /** The list after the change; throws the 422 of an invalid field. */
 function applyInput(db: Database, accountId: number, before: ListFields, input: ListInput): ListFields {
-  const resolve = <In, Out>(given: In | undefined, kept: Out, read: (value: In) => Out): Out =>
-    given === undefined ? kept : read(given)
+  const resolve = <In, Out>(provided: In | undefined, current: Out, read: (value: In) => Out): Out =>
+    provided === undefined ? current : read(provided)
   const after: ListFields = {
     name: validateName(input.name),
     description: resolve(input.description, before.description, validateDescription),
@@ -212,7 +212,7 @@ function requireWelcomeContent(list: ListFields): void {
   if (welcomeSubject !== null && (welcomeHtml !== null || welcomeText !== null)) return
   throw invalid(
     'welcome_email_enabled',
-    'A welcome email needs welcome_email_template_id, or welcome_email_subject with welcome_email_html_body, welcome_email_text_body or both.',
+    'A welcome email must have welcome_email_template_id, or welcome_email_subject with welcome_email_html_body, welcome_email_text_body or both.',
   )
 }
 

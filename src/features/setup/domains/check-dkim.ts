@@ -57,7 +57,7 @@ function findProblem(record: string, rest: readonly string[], ours: string): str
     if (ours.startsWith(key)) {
       return `is cut off after ${key.length} of ${ours.length} characters; the DNS provider may require several strings in one record for values over 255 characters`
     }
-    return `is another one: p= begins with ${quoteValue(key.slice(0, 24))} and ends with ${quoteValue(key.slice(-12))}, ours begins with ${quoteValue(ours.slice(0, 24))} and ends with ${quoteValue(ours.slice(-12))}`
+    return `is a different key: p= begins with ${quoteValue(key.slice(0, 24))} and ends with ${quoteValue(key.slice(-12))}, ours begins with ${quoteValue(ours.slice(0, 24))} and ends with ${quoteValue(ours.slice(-12))}`
   }
   if (bare !== record.trim()) return 'has quotes or backslashes inside its value; enter the value without them'
   // RFC 6376 §3.6.1: v= is optional, but must come first and be DKIM1.
@@ -82,7 +82,7 @@ const splitValues = (value: string | undefined): string[] =>
   value === undefined ? [] : value.split(':').map((v) => v.trim())
 
 /**
- * A 2048-bit key needs two records, and some providers make smaller ones. The records are untrusted input: trying all
+ * A 2048-bit key fits into two records; some providers split it further. The records are untrusted input: trying all
  * orders of many parts would take forever.
  */
 const MAX_KEY_PARTS = 5

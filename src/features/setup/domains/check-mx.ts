@@ -54,8 +54,8 @@ async function checkMx(resolver: Resolver, dns: DomainDns, host: string, purpose
       formatAdvice(`Remove it. ${publish}`),
     )
   }
-  const ours = named.filter((r) => r.exchange === hostname.toLowerCase()).sort(comparePreference)[0]
-  if (ours === undefined) {
+  const ourRecord = named.filter((r) => r.exchange === hostname.toLowerCase()).sort(comparePreference)[0]
+  if (ourRecord === undefined) {
     const alias = await resolver.cname(host)
     return wrong(
       `The MX of ${host} points to ${formatRecords(named)} and not to ${hostname}.`,
@@ -65,10 +65,12 @@ async function checkMx(resolver: Resolver, dns: DomainDns, host: string, purpose
       formatAdvice(publish),
     )
   }
-  const before = named.filter((r) => r !== ours && r.exchange !== ours.exchange && r.preference <= ours.preference)
+  const before = named.filter(
+    (r) => r !== ourRecord && r.exchange !== ourRecord.exchange && r.preference <= ourRecord.preference,
+  )
   if (before.length > 0) {
     return wrong(
-      `The MX records of ${host} name ${hostname} with priority ${ours.preference}, but also ${formatRecords(before)}, and senders use the lowest number first.`,
+      `The MX records of ${host} name ${hostname} with priority ${ourRecord.preference}, but also ${formatRecords(before)}, and senders use the lowest number first.`,
       purpose.whenElsewhere,
       formatAdvice(`Remove the others or give ${hostname} the lowest number.`),
     )

@@ -81,8 +81,8 @@ export async function findAbsenceHint(
   for (const zone of new Set([domain, findRegistrableDomain(domain) ?? domain])) {
     // A name that is too long is not a name and is not queried.
     if (!(await isAt(`${host}.${zone}`))) continue
-    const short = host === zone ? '@' : host.slice(0, -zone.length - 1)
-    return `It was found at ${host}.${zone} instead: the DNS provider appends ${zone} automatically, so enter only ${short} as the name of the record.`
+    const recordName = host === zone ? '@' : host.slice(0, -zone.length - 1)
+    return `It was found at ${host}.${zone} instead: the DNS provider appends ${zone} automatically, so enter only ${recordName} as the name of the record.`
   }
   const own = await resolver.a(domain)
   return own.kind === 'nxdomain'

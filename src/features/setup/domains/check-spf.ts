@@ -114,11 +114,11 @@ async function evaluate(
       advice,
     )
   }
-  const refused = evaluations.filter((e) => !['pass', 'temperror', 'temperr'].includes(e.evaluation.status.result))
-  if (refused.length > 0) {
+  const disallowed = evaluations.filter((e) => !['pass', 'temperror', 'temperr'].includes(e.evaluation.status.result))
+  if (disallowed.length > 0) {
     return wrong(
-      `The SPF record at ${host} is ${quoteValue(record)}, which does not allow our sending address ${refused.map((e) => e.ip).join(', ')}`,
-      `(result: ${refused[0]?.evaluation.status.result}).`,
+      `The SPF record at ${host} is ${quoteValue(record)}, which does not allow our sending address ${disallowed.map((e) => e.ip).join(', ')}`,
+      `(result: ${disallowed[0]?.evaluation.status.result}).`,
       advice,
     )
   }

@@ -38,11 +38,14 @@ export async function checkTracking(resolver: Resolver, { host, target }: Tracki
   if (first === target) return verified(`${host} is an alias (CNAME) of ${target}.`)
   if (chain.at(-1) === target) return verified(`${host} is an alias (CNAME) of ${chain.join(', an alias of ')}.`)
 
-  const ours = await resolveAddresses(resolver, target)
-  const theirs = await resolveAddresses(resolver, host)
-  if (isCheck(theirs)) return theirs
-  if (theirs.length > 0 && isCheck(ours)) return ours
-  const isSame = !isCheck(ours) && theirs.length > 0 && theirs.every((address) => ours.includes(address))
+  const ourAddresses = await resolveAddresses(resolver, target)
+  const hostAddresses = await resolveAddresses(resolver, host)
+  if (isCheck(hostAddresses)) return hostAddresses
+  if (hostAddresses.length > 0 && isCheck(ourAddresses)) return ourAddresses
+  const isSame =
+    !isCheck(ourAddresses) &&
+    hostAddresses.length > 0 &&
+    hostAddresses.every((address) => ourAddresses.includes(address))
   if (isSame) {
     return verified(
       `${first === undefined ? `There is no CNAME at ${host}` : `${host} is an alias (CNAME) of ${quoteValue(first)}`}, but its addresses are those of ${target}, so it leads to us. If the addresses of ${target} change, it must change too.`,
@@ -57,9 +60,9 @@ export async function checkTracking(resolver: Resolver, { host, target }: Tracki
         : `Change its value to ${target}`,
     )
   }
-  if (theirs.length > 0) {
+  if (hostAddresses.length > 0) {
     return wrong(
-      `There is no CNAME at ${host}, and its addresses (${formatAddresses(theirs)}) are not those of ${target}.`,
+      `There is no CNAME at ${host}, and its addresses (${formatAddresses(hostAddresses)}) are not those of ${target}.`,
       'If the DNS provider puts a proxy in front of it, disable the proxy for this name.',
       `Remove the address records. ${advice}`,
     )

@@ -132,15 +132,15 @@ export const TrackingDomainSet = Type.Object({ data: DomainWire, cname_target: C
 
 export const TrackingVerification = Type.Object({
   data: DomainWire,
-  tracking_check: Check('What DNS says now. A failed look-up leaves the verification as it was and says so.'),
+  tracking_check: Check('Result of checking DNS now. A failed look-up leaves the verification as it was and says so.'),
 })
 
 /** The domain's fields, except that `domain` is the domain object itself. */
 export const VerificationWire = Type.Object({
   ...FIELDS,
-  domain: Type.Object(DomainWire.properties, { description: 'The domain once more, as an object.' }),
+  domain: Type.Object(DomainWire.properties, { description: 'The domain as an object.' }),
   checks: Type.Object(CHECKS, {
-    description: 'What DNS says now. A failed look-up leaves a flag as it was and says so.',
+    description: 'Results of checking DNS now. A failed look-up leaves a flag as it was and says so.',
   }),
   fully_verified: Type.Boolean({
     description:

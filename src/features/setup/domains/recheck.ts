@@ -65,8 +65,8 @@ async function recheckDomain(app: App, requested: Domain): Promise<boolean> {
       // request.
       const isAsAsked =
         domain.trackingDomain === requested.trackingDomain && domain.trackingVerifiedAt === requested.trackingVerifiedAt
-      const looks = tracking !== undefined && isAsAsked ? { ...records, tracking } : records
-      storeChecks(app, tx, createSystemActor(domain), domain, looks, 'schedule')
+      const results = tracking !== undefined && isAsAsked ? { ...records, tracking } : records
+      storeChecks(app, tx, createSystemActor(domain), domain, results, 'schedule')
     })
     return true
   } catch (error) {

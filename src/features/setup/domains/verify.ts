@@ -81,7 +81,7 @@ export async function verifyDomain(app: App, actor: Actor, id: string): Promise<
 export function vouchForDomain(app: App, actor: Actor, id: string): Promise<Domain> {
   return app.commit.write((tx) => {
     const before = releaseForeignHost(app, tx, getOwnableDomain(tx.db, actor, id))
-    const assumed = verified('The operator vouches for it.')
+    const assumed = verified('Marked verified by the operator.')
     const checks = Object.fromEntries(DNS_RECORD_KEYS.map((key) => [key, assumed])) as CheckResults
     storeChecks(app, tx, actor, before, checks, 'request')
     audit(app, tx, actor, {

@@ -80,13 +80,13 @@ export function suppressionOf(db: Database, covered: SuppressionQuery): { reason
   const rows =
     listed === key ? findRows(db, key, covered) : [...findRows(db, listed, covered), ...findRows(db, key, covered)]
   if (rows.length === 0) return undefined
-  const ofAll = rows.find(coversAllMail)
-  if (ofAll || transactional) return ofAll
+  const forAllMail = rows.find(coversAllMail)
+  if (forAllMail || transactional) return forAllMail
   const found = rows.filter(
     (row) => (row.streamId === EVERY || row.streamId === streamId) && (row.listId === EVERY || row.listId === listId),
   )
-  const ofPart = found.find((row) => row.streamId !== EVERY || row.listId !== EVERY)
-  if (ofPart || found.length === 0) return ofPart
+  const forPart = found.find((row) => row.streamId !== EVERY || row.listId !== EVERY)
+  if (forPart || found.length === 0) return forPart
   return listId !== undefined && isOptedIn(db, { accountId, addressKey: key, listId }) ? undefined : found[0]
 }
 

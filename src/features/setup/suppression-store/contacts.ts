@@ -87,11 +87,11 @@ function selectStoppedStatus(
   rows: readonly SuppressionRow[],
   { listId, optedInAt }: StoppableContact,
 ): StoppedStatus | undefined {
-  const has = (covers: number, reason: string, ofList: number): boolean =>
+  const hasRow = (covers: number, reason: string, ofList: number): boolean =>
     rows.some((row) => row.covers === covers && row.reason === reason && row.listId === ofList)
-  if (has(toSuppressionScopeCode('all'), COMPLAINT, EVERY)) return 'complained'
-  if (has(toSuppressionScopeCode('all'), HARD_BOUNCE, EVERY)) return 'bounced'
+  if (hasRow(toSuppressionScopeCode('all'), COMPLAINT, EVERY)) return 'complained'
+  if (hasRow(toSuppressionScopeCode('all'), HARD_BOUNCE, EVERY)) return 'bounced'
   const marketing = toSuppressionScopeCode('marketing')
-  const isOff = has(marketing, UNSUBSCRIBE, listId) || (optedInAt === null && has(marketing, UNSUBSCRIBE, EVERY))
+  const isOff = hasRow(marketing, UNSUBSCRIBE, listId) || (optedInAt === null && hasRow(marketing, UNSUBSCRIBE, EVERY))
   return isOff ? 'unsubscribed' : undefined
 }

@@ -32,7 +32,7 @@ const FIELDS = {
   subject: Type.String({ description: 'Source of the subject.' }),
   html_body: Nullable(Type.String(), { description: 'Source of the HTML body; null: none.' }),
   text_body: Nullable(Type.String(), { description: 'Source of the text body; null: none.' }),
-  version: Type.Integer({ description: '1 at first; one more with each change of subject or bodies.' }),
+  version: Type.Integer({ description: '1 at first; incremented with each change of subject or bodies.' }),
   created_at: Timestamp({ description: 'When it was created.' }),
   updated_at: Timestamp({ description: 'When it was last changed.' }),
 }

@@ -40,9 +40,9 @@ export async function requireValidSource(
   source: TemplateSource,
 ): Promise<void> {
   if (isEmpty(source)) return
-  const faults = await app.renderer.check({ accountId, source }).catch(throwUnavailable)
-  const [first] = faults
-  if (first) throw createTemplateError(first, faults)
+  const problems = await app.renderer.check({ accountId, source }).catch(throwUnavailable)
+  const [first] = problems
+  if (first) throw createTemplateError(first, problems)
 }
 
 /**
@@ -92,7 +92,7 @@ function createTemplateError(first: TemplateFault, all: readonly TemplateFault[]
 
 function throwUnavailable(cause: unknown): never {
   if (cause instanceof AppError) throw cause
-  throw new AppError(503, 'templates_unavailable', 'Templates cannot be rendered just now; try again shortly.', {
+  throw new AppError(503, 'templates_unavailable', 'Templates cannot be rendered right now; try again shortly.', {
     retryAfterSeconds: RETRY_AFTER_SECONDS,
     cause,
   })
