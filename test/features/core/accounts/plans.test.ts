@@ -78,5 +78,5 @@ test.each([
 
 test('a price shared by two plans stops the start, because a price must identify its plan', async () => {
   const settings = { TASSIS_PLANS: 'pro.stripe_price_id=price_A,business.stripe_price_id=price_A' }
-  await expect(createTestApp({ settings })).rejects.toThrow('plan pro has this price already')
+  await expect(createTestApp({ settings })).rejects.toThrow('plan pro already has this price')
 })

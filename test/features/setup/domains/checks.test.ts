@@ -333,8 +333,8 @@ describe('dkim', () => {
   })
 
   test.each<[string, string[], string]>([
-    ['is another key', ['v=DKIM1; p=MIIBOTHER'], 'is another one: p= begins with "MIIBOTHER"'],
-    ['differs in case', [`v=DKIM1; p=${KEY.toLowerCase()}`], 'is another one'],
+    ['is another key', ['v=DKIM1; p=MIIBOTHER'], 'is a different key: p= begins with "MIIBOTHER"'],
+    ['differs in case', [`v=DKIM1; p=${KEY.toLowerCase()}`], 'is a different key'],
     ['is revoked', ['v=DKIM1; p='], 'is revoked (its p= is empty)'],
     ['is cut off', [`v=DKIM1; k=rsa; p=${KEY.slice(0, 237)}`], `is cut off after 237 of ${KEY.length} characters`],
     ['has a tag twice', [`v=DKIM1; k=rsa; k=rsa; p=${KEY}`], 'is not valid: The tag k= occurs twice'],
