@@ -45,7 +45,7 @@ const MAX_INTERVAL_MS = hours(1)
 const toStoreFolder = (app: App, store: StoreName): string =>
   join(app.config.dataDir, store === 'content' ? 'content' : 'raw-mail')
 
-/** Whether dropped references are recorded. */
+/** Whether any dropped reference is recorded. */
 export const hasGarbage = (db: Database): boolean => (sql(db).any.get()?.n ?? 0) > 0
 
 /** The current run, shared by concurrent callers. */

@@ -1,7 +1,7 @@
 /**
- * @module Creates, reads, changes and deletes registered domains. With verify.ts and set-tracking.ts the only writer of
- * `domains`. A deleted domain keeps its row and its key until the caller of `eraseDomain`, which tracks the domain's
- * open mail, erases it.
+ * @module Creates, reads, changes and deletes registered domains. Only this file, loss-notices.ts, set-tracking.ts and
+ * verify.ts write `domains`. A deleted domain keeps its row and its key until the caller of `eraseDomain`, which tracks
+ * the domain's open mail, erases it.
  */
 import type { Database } from 'bun:sqlite'
 import { prepareCount, requirePlanCapacity } from '#features/core/accounts/limits.ts'

@@ -1,4 +1,7 @@
-/** @module Finds the registered domain for a From address, and signing keys. Read on every acceptance and delivery. */
+/**
+ * @module Finds the registered domain that covers a From address, and the key that signs its mail. Read on every
+ * acceptance and delivery.
+ */
 import type { Database } from 'bun:sqlite'
 import type { Millis } from '#platform/clock.ts'
 import type { KeyRing } from '#platform/crypto.ts'

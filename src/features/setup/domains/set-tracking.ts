@@ -1,6 +1,5 @@
 /**
- * @module Sets and removes the host of a domain's tracked links. With domains.ts and verify.ts the only writer of
- * `domains`.
+ * @module Sets and removes the host of a domain's tracked links.
  *
  * - The host may be anywhere in DNS, not only below the sending domain: no standard ties links to From, and agencies
  *   and brands use link domains of their own. Only a subdomain can have the CNAME, because a registered name has SOA

@@ -52,7 +52,7 @@ export const SENDING_RECORDS: readonly DnsRecordKey[] = ['spf', 'dkim', 'return_
 /** How long a verified domain still sends without its records. */
 export const LOSS_GRACE_MS = hours(72)
 
-/** Until when a domain without its records sends, or sent; null when none is missing or it was never verified. */
+/** Until when a domain that lacks records sends, or sent; null when it lacks none or was never verified. */
 export const getSendsUntil = ({ recordsLostAt }: Pick<VerificationState, 'recordsLostAt'>): Millis | null =>
   recordsLostAt === null ? null : recordsLostAt + LOSS_GRACE_MS
 

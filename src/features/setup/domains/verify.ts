@@ -1,6 +1,6 @@
 /**
  * @module Verifies a domain on request: checks its DNS now, stores the results and returns them, by the rules of
- * `verification-state.ts`. With domains.ts and set-tracking.ts the only writer of `domains`.
+ * `verification-state.ts`. Also stores the results of scheduled checks.
  */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
