@@ -19,9 +19,9 @@ const LENGTHS = [1024, 4096, 16_384, 65_536]
 const MAX_SHORT_MS = 200
 /** A shorter time is noise. */
 const NOTICEABLE_MS = 10
-/** Of four times the text: a linear expression takes 4 times, a quadratic one 16 times as long. */
-const MAX_GROWTH = 9
-const RUNS = 3
+/** For four times the text, a linear expression takes 4 times as long, a quadratic one 16 times: this is between them. */
+const MAX_GROWTH = 8
+const RUNS = 5
 
 /**
  * What recheck finds, if the engine shows it: recheck takes a bounded repetition such as `{1,64}` for one that grows. What it cannot decide is decided by the
