@@ -12,7 +12,7 @@ import { purgeExpiredAuth } from '#features/people/team/purge.ts'
 import { removeDeletedMailboxes } from '#features/receiving/agent-mailboxes/mailboxes.ts'
 import { purgeReports } from '#features/receiving/domain-reports/store.ts'
 import { purgeOperatorMail } from '#features/receiving/postmaster/store.ts'
-import { trimFindings } from '#features/reporting/abuse/findings.ts'
+import { purgeFindings } from '#features/reporting/abuse/findings.ts'
 import { purgeStoredResponses } from '#features/sending/accept/stored-responses.ts'
 import { removeDeletedDomains } from '#features/sending/emails/delete-domain.ts'
 import { recheckDomains } from '#features/setup/domains/recheck.ts'
@@ -50,7 +50,7 @@ const SCHEDULES: readonly Schedule[] = [
   },
   { name: 'trim mail for the operator', pattern: '0 47 * * * *', run: ({ app }) => purgeOperatorMail(app) },
   { name: 'trim sessions and links', pattern: '0 52 * * * *', run: ({ app }) => purgeExpiredAuth(app) },
-  { name: 'trim findings of abuse', pattern: '45 57 * * * *', run: ({ app }, signal) => trimFindings(app, signal) },
+  { name: 'trim findings of abuse', pattern: '45 57 * * * *', run: ({ app }, signal) => purgeFindings(app, signal) },
   { name: 'trim reports', pattern: '0 57 * * * *', run: ({ app }) => purgeReports(app) },
   { name: 'remove what is too old', pattern: '0 12 * * * *', run: ({ app }, signal) => runRetention(app, signal) },
   { name: 'remove deleted mailboxes', pattern: '30 * * * * *', run: ({ app }) => removeDeletedMailboxes(app) },

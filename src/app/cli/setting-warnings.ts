@@ -2,7 +2,7 @@
  * @module What is wrong with the settings of a service that sends mail, as sentences for its log and for `tassis
  * check`.
  */
-import { diskLimitWarnings } from '#features/lifecycle/retention/disk-limit.ts'
+import { listDiskLimitWarnings } from '#features/lifecycle/retention/disk-limit.ts'
 import type { Config } from '#platform/config.ts'
 import { findHostnameWarnings } from './hostname-warnings.ts'
 import { findPublicUrlWarnings } from './public-url-warnings.ts'
@@ -14,5 +14,5 @@ export const findSettingWarnings = (config: Config): readonly string[] =>
     : [
         ...(config.delivery === 'direct' ? findHostnameWarnings(config) : []),
         ...findPublicUrlWarnings(config),
-        ...diskLimitWarnings(config),
+        ...listDiskLimitWarnings(config),
       ]

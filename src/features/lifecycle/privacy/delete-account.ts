@@ -31,7 +31,7 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { formatUuid, type UuidBytes } from '#platform/ids.ts'
 import { type DueLoop, isDue, startDueLoop } from '#platform/queue/due-loop.ts'
 import { minutes, seconds } from '#platform/units.ts'
-import { nextEmailsOf, removeAccountRows } from './account-rows.ts'
+import { findNextEmails, removeAccountRows } from './account-rows.ts'
 import { eraseEmail } from './erase-steps.ts'
 
 /** Position = the stored code: only ever append. */
@@ -40,23 +40,23 @@ type Step = (typeof STEPS)[number]
 const CODES = codesOf<Step>('step of the deletion of an account', STEPS)
 
 /** Mail in hand is looked at again after this. */
-const IN_HAND_MS = seconds(20)
+const IN_FLIGHT_CHECK_MS = seconds(20)
 /** By then every request that was let in before the deletion is over. */
-const LATE_MS = minutes(10)
+const MAX_REQUEST_MS = minutes(10)
 /** No step waits longer. */
 const MAX_WAIT_MS = minutes(10)
 /** An account with its sub-accounts, and whoever goes at the same time, are scrubbed together. */
-const COLLECT_MS = seconds(30)
+const SCRUB_DELAY_MS = seconds(30)
 /** When the files could not be scrubbed yet. */
-const SCRUB_AGAIN_MS = minutes(2)
+const SCRUB_RETRY_MS = minutes(2)
 /** When Stripe could not be asked to end a subscription. */
-const BILLING_AGAIN_MS = minutes(10)
+const BILLING_RETRY_MS = minutes(10)
 const AUDIT_BATCH_SIZE = 500
 const SUB_ACCOUNTS_PER_BATCH = 20
 /** Who closes what a crash left open; `close` puts the account in. */
 const SYSTEM: Actor = { accountId: 0, accountUuid: '', type: 'system', id: 'system', scopes: new Set() }
 /** After a step that failed, so that it does not stand in the way of other deletions. */
-const AFTER_FAILURE_MS = minutes(1)
+const FAILURE_RETRY_MS = minutes(1)
 
 interface Deletion {
   readonly accountId: number
@@ -103,7 +103,7 @@ export function deleteAccount(
   return app.commit
     .writeFromReserve((tx) => {
       along?.(tx)
-      close(app, tx, actor, account)
+      beginDeletion(app, tx, actor, account)
       return closeSubAccounts(app, tx, actor, account.id)
     })
     .then(async (closed) => {
@@ -116,11 +116,11 @@ export function deleteAccount(
 /** Closes some of an account's sub-accounts; gives how many. */
 function closeSubAccounts(app: App, tx: Tx, actor: Actor, parentId: number): number {
   const subAccounts = listOpenSubAccounts(tx.db, parentId, SUB_ACCOUNTS_PER_BATCH)
-  for (const each of subAccounts) close(app, tx, actor, each)
+  for (const each of subAccounts) beginDeletion(app, tx, actor, each)
   return subAccounts.length
 }
 
-function close(app: App, tx: Tx, actor: Actor, account: DeletedAccount): void {
+function beginDeletion(app: App, tx: Tx, actor: Actor, account: DeletedAccount): void {
   const now = app.eventTime()
   if (!closeAccount(tx, account.id, now)) return
   const own: Actor = { ...actor, accountId: account.id, accountUuid: formatUuid(account.uuid) }
@@ -149,14 +149,14 @@ function close(app: App, tx: Tx, actor: Actor, account: DeletedAccount): void {
 }
 
 /** Deletions that are not complete, for the operator. */
-export const openDeletions = (db: Database): { accountId: number; step: string; rows: number; dueAt: Millis }[] =>
+export const listOpenDeletions = (db: Database): { accountId: number; step: string; rows: number; dueAt: Millis }[] =>
   db
     .query<Deletion, []>(`SELECT ${COLUMNS} FROM account_deletions ORDER BY account_id`)
     .all()
     .map(({ accountId, step, rows, dueAt }) => ({ accountId, step: CODES.nameOf(step), rows, dueAt }))
 
 /** What a step came to: how many rows it removed, and when it goes on; another step or the end instead. */
-interface Outcome {
+interface StepOutcome {
   readonly rows?: number
   readonly cursor?: number
   readonly dueAt?: Millis
@@ -177,10 +177,10 @@ export function startAccountRemoval(app: App): DueLoop {
       await yieldToEventLoop()
       if (ending.aborted) return undefined
       try {
-        await removeStep(app, deletion)
+        await runStep(app, deletion)
       } catch (error) {
         await app.commit.writeFromReserve((tx) =>
-          move(tx, deletion, { cursor: deletion.cursor, dueAt: app.clock.now() + AFTER_FAILURE_MS }),
+          updateDeletion(tx, deletion, { cursor: deletion.cursor, dueAt: app.clock.now() + FAILURE_RETRY_MS }),
         )
         throw error
       }
@@ -189,38 +189,38 @@ export function startAccountRemoval(app: App): DueLoop {
   })
 }
 
-async function removeStep(app: App, deletion: Deletion): Promise<void> {
+async function runStep(app: App, deletion: Deletion): Promise<void> {
   switch (CODES.nameOf(deletion.step)) {
     case 'mail':
-      return app.commit.writeFromReserve((tx) => move(tx, deletion, endMail(app, tx, deletion)))
+      return app.commit.writeFromReserve((tx) => updateDeletion(tx, deletion, cancelMail(app, tx, deletion)))
     case 'rows':
-      return removeRows(app, deletion, { next: 'late', dueAt: deletion.createdAt + LATE_MS })
+      return removeRows(app, deletion, { next: 'late', dueAt: deletion.createdAt + MAX_REQUEST_MS })
     case 'late':
       return removeRows(app, deletion, { next: 'service' })
     case 'service':
       return eraseServiceMail(app, deletion)
     case 'log':
-      return endLog(app, deletion)
+      return finishAuditLog(app, deletion)
     case 'bytes':
-      return removeBytes(app, deletion)
+      return scrubBytes(app, deletion)
   }
 }
 
-function endMail(app: App, tx: Tx, { accountId }: Deletion): Outcome {
+function cancelMail(app: App, tx: Tx, { accountId }: Deletion): StepOutcome {
   if (closeSubAccounts(app, tx, SYSTEM, accountId) > 0) return {}
   const rows = cancelWaitingMail(tx, accountId, app.eventTime())
   if (rows > 0 || skipRecipientBatch(app, tx, accountId) > 0) return {}
-  return hasMailInFlight(tx.db, accountId) ? { dueAt: app.clock.now() + IN_HAND_MS } : { next: 'rows' }
+  return hasMailInFlight(tx.db, accountId) ? { dueAt: app.clock.now() + IN_FLIGHT_CHECK_MS } : { next: 'rows' }
 }
 
 /** What lies in files goes before the row that knows of it, so that a crash between leaves none behind. */
-async function removeRows(app: App, deletion: Deletion, whenDone: Outcome): Promise<void> {
+async function removeRows(app: App, deletion: Deletion, whenDone: StepOutcome): Promise<void> {
   const { accountId } = deletion
   for (const file of listImportFiles(app.db, accountId)) await removeSpooledFile(app, file)
-  await app.removeCaptures(nextEmailsOf(app.db, accountId))
+  await app.removeCaptures(findNextEmails(app.db, accountId))
   await app.commit.writeFromReserve((tx) => {
     const rows = removeAccountRows(app, tx, accountId)
-    move(tx, deletion, rows > 0 ? { rows } : whenDone)
+    updateDeletion(tx, deletion, rows > 0 ? { rows } : whenDone)
   })
 }
 
@@ -236,30 +236,36 @@ async function eraseServiceMail(app: App, deletion: Deletion): Promise<void> {
       rows += erased.rows
       // A session with the receiver is under way.
       if (!erased.isEmptied)
-        return move(tx, deletion, { rows, cursor: email.emailId - 1, dueAt: app.clock.now() + IN_HAND_MS })
+        return updateDeletion(tx, deletion, {
+          rows,
+          cursor: email.emailId - 1,
+          dueAt: app.clock.now() + IN_FLIGHT_CHECK_MS,
+        })
     }
-    return move(tx, deletion, next === undefined ? { rows, next: 'log' } : { rows, cursor: next })
+    return updateDeletion(tx, deletion, next === undefined ? { rows, next: 'log' } : { rows, cursor: next })
   })
 }
 
 /** The row of the account knows what it pays for, and is emptied here: that must have ended. */
-async function endLog(app: App, deletion: Deletion): Promise<void> {
+async function finishAuditLog(app: App, deletion: Deletion): Promise<void> {
   const { accountId, cursor, createdAt } = deletion
   const hasEnded = cursor > 0 || (await tryEndBilling(app, accountId, createdAt))
-  const again: Outcome = { cursor, dueAt: app.clock.now() + BILLING_AGAIN_MS }
-  await app.commit.writeFromReserve((tx) => move(tx, deletion, hasEnded ? eraseLog(app, tx, deletion) : again))
+  const again: StepOutcome = { cursor, dueAt: app.clock.now() + BILLING_RETRY_MS }
+  await app.commit.writeFromReserve((tx) =>
+    updateDeletion(tx, deletion, hasEnded ? eraseAuditLog(app, tx, deletion) : again),
+  )
 }
 
-function eraseLog(app: App, tx: Tx, { accountId, cursor }: Deletion): Outcome {
+function eraseAuditLog(app: App, tx: Tx, { accountId, cursor }: Deletion): StepOutcome {
   const { next } = eraseAccountAuditEntries(tx, accountId, AUDIT_BATCH_SIZE, cursor)
   if (next !== undefined) return { cursor: next }
   deleteOperationsOfAccount(tx, accountId)
   emptyAccount(tx, accountId, ACCOUNT_TAG_BYTES)
-  return { next: 'bytes', dueAt: app.clock.now() + COLLECT_MS }
+  return { next: 'bytes', dueAt: app.clock.now() + SCRUB_DELAY_MS }
 }
 
 /** The last step: when no file has anything of it any more, the deletion itself goes. One scrub, which reads all files, is for all that are so far. */
-async function removeBytes(app: App, deletion: Deletion): Promise<void> {
+async function scrubBytes(app: App, deletion: Deletion): Promise<void> {
   const ready: Deletion[] = []
   for (const each of sql(app.db).atStep.all(deletion.step)) {
     // The clock may have jumped over the ten minutes of those that were let in before, so they are looked for once more.
@@ -271,7 +277,7 @@ async function removeBytes(app: App, deletion: Deletion): Promise<void> {
   await app.commit.writeFromReserve((tx) => {
     for (const each of ready) {
       if (isClean) sql(tx.db).delete.run(each.accountId)
-      else move(tx, each, { dueAt: app.clock.now() + SCRUB_AGAIN_MS })
+      else updateDeletion(tx, each, { dueAt: app.clock.now() + SCRUB_RETRY_MS })
     }
   })
   if (!isClean) return
@@ -280,13 +286,13 @@ async function removeBytes(app: App, deletion: Deletion): Promise<void> {
 
 function removeLate(app: App, tx: Tx, deletion: Deletion): number {
   const rows = removeAccountRows(app, tx, deletion.accountId)
-  if (rows > 0) move(tx, deletion, { rows })
+  if (rows > 0) updateDeletion(tx, deletion, { rows })
   deleteOperationsOfAccount(tx, deletion.accountId)
   return rows
 }
 
 /** Notes how far a deletion is; progress only when it did not move meanwhile, which nobody else does. */
-function move(tx: Tx, { accountId, step, dueAt }: Deletion, outcome: Outcome): void {
+function updateDeletion(tx: Tx, { accountId, step, dueAt }: Deletion, outcome: StepOutcome): void {
   const { rows = 0, cursor = 0, next } = outcome
   sql(tx.db).move.run(next === undefined ? step : CODES.codeOf(next), cursor, rows, outcome.dueAt ?? dueAt, accountId)
 }

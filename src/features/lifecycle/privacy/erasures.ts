@@ -72,13 +72,13 @@ export const findErasure = (
   sql(db).ofAddress.get(accountId, toErasedKey(db, accountId, addressKey)) ??
   undefined
 
-export const erasureById = (db: Database, id: number): Erasure | undefined => sql(db).byId.get(id) ?? undefined
+export const findErasureById = (db: Database, id: number): Erasure | undefined => sql(db).byId.get(id) ?? undefined
 
 /** The one whose next step is due first. */
-export const nextErasure = (db: Database): Erasure | undefined => sql(db).next.get() ?? undefined
+export const findNextErasure = (db: Database): Erasure | undefined => sql(db).next.get() ?? undefined
 
 /** Where an erasure goes on. */
-export interface ErasurePlace {
+export interface ErasurePosition {
   readonly step: number
   readonly cursor: number
   /** Rows erased since the place before. */
@@ -87,7 +87,7 @@ export interface ErasurePlace {
 }
 
 /** Notes how far one is, and gives its rows in all; undefined when it is no longer where it was: somebody else has done this. */
-export const moveErasure = (tx: Tx, { id, step, cursor }: Erasure, to: ErasurePlace): number | undefined =>
+export const updateErasure = (tx: Tx, { id, step, cursor }: Erasure, to: ErasurePosition): number | undefined =>
   sql(tx.db).move.get(to.step, to.cursor, to.rows, to.dueAt, id, step, cursor)?.rows
 
 /** Begins one again: what came since its steps looked is meant as well. @param address as `toSuppressionKey` gives it, which may be a hash by now */
@@ -99,19 +99,20 @@ export const hashAddress = (tx: Tx, { id, accountId, address }: Erasure): void =
   void sql(tx.db).setAddress.run(toErasedKey(tx.db, accountId, address), id)
 
 /** Forgets whose it is: from now on another erasure of the same address is another one. */
-export const forgetAddress = (tx: Tx, { id, operationId }: Erasure): void =>
+export const dropAddress = (tx: Tx, { id, operationId }: Erasure): void =>
   void sql(tx.db).setAddress.run(String(operationId), id)
 
 export const deleteErasure = (tx: Tx, { id }: Erasure): void => void sql(tx.db).delete.run(id)
 
 /** Notes an email that is to be looked at again. */
-export const keepEmail = (tx: Tx, { id }: Erasure, emailId: number): void => void sql(tx.db).addEmail.run(id, emailId)
+export const recordOpenEmail = (tx: Tx, { id }: Erasure, emailId: number): void =>
+  void sql(tx.db).addEmail.run(id, emailId)
 
 /** Some of the emails that are to be looked at again, after a row id. */
-export const keptEmails = (db: Database, { id }: Erasure, after: number, limit: number): number[] =>
+export const listOpenEmails = (db: Database, { id }: Erasure, after: number, limit: number): number[] =>
   sql(db)
     .emailsAfter.all(id, after, limit)
     .map(({ emailId }) => emailId)
 
-export const dropEmail = (tx: Tx, { id }: Erasure, emailId: number): void =>
+export const removeOpenEmail = (tx: Tx, { id }: Erasure, emailId: number): void =>
   void sql(tx.db).removeEmail.run(id, emailId)

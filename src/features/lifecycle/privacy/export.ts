@@ -13,9 +13,9 @@ import { isoTime } from '#platform/http/envelope.ts'
 import { streamJson } from '#platform/http/json-stream.ts'
 import { isDue } from '#platform/queue/due-loop.ts'
 import { hours } from '#platform/units.ts'
-import { accountPart, PARTS } from './export-parts.ts'
+import { PARTS, toAccountPart } from './export-parts.ts'
 
-const ONE_INTERVAL_MS = hours(1)
+const EXPORT_INTERVAL_MS = hours(1)
 /** When to ask again while one is being written. */
 const RUNNING_RETRY_SECONDS = 30
 
@@ -32,8 +32,8 @@ export function createAccountExport(app: App): (actor: Actor, request: Request) 
     const { accountId } = actor
     const now = app.clock.now()
     const lastAt = completed.get(accountId) ?? readExportedAt(app.db, accountId)
-    const nextAt = (lastAt ?? Number.NEGATIVE_INFINITY) + ONE_INTERVAL_MS
-    if (!isDue(nextAt, now, ONE_INTERVAL_MS))
+    const nextAt = (lastAt ?? Number.NEGATIVE_INFINITY) + EXPORT_INTERVAL_MS
+    if (!isDue(nextAt, now, EXPORT_INTERVAL_MS))
       throw tooManyRequests(
         'export_limit',
         'The account was exported within the last hour; ask again when that is over.',
@@ -47,13 +47,13 @@ export function createAccountExport(app: App): (actor: Actor, request: Request) 
       )
     if (request.method === 'HEAD') return new Response(null, { headers: { 'content-type': 'application/json' } })
     app.workBudget.spend(accountId, EXPORT_WORK_UNITS)
-    const response = streamJson(app, request, exportPieces(app, actor, now), {
+    const response = streamJson(app, request, generateExport(app, actor, now), {
       filename: 'account.json',
       onEnded(isWhole) {
         running.delete(accountId)
         if (!isWhole) return
         completed.set(accountId, app.clock.now())
-        void complete(app, actor).finally(() => completed.delete(accountId))
+        void recordCompletion(app, actor).finally(() => completed.delete(accountId))
       },
     })
     running.add(accountId)
@@ -62,8 +62,8 @@ export function createAccountExport(app: App): (actor: Actor, request: Request) 
 }
 
 /** The text in pieces of some milliseconds. */
-export function* exportPieces(app: App, actor: Actor, now: number): Generator<string> {
-  yield `{"exported_at":${JSON.stringify(isoTime(now))},"data":{"account":${JSON.stringify(accountPart(app, actor))}`
+export function* generateExport(app: App, actor: Actor, now: number): Generator<string> {
+  yield `{"exported_at":${JSON.stringify(isoTime(now))},"data":{"account":${JSON.stringify(toAccountPart(app, actor))}`
   for (const [name, part] of Object.entries(PARTS)) {
     yield `,${JSON.stringify(name)}:[`
     let separator = ''
@@ -77,7 +77,7 @@ export function* exportPieces(app: App, actor: Actor, now: number): Generator<st
   yield '}}'
 }
 
-async function complete(app: App, actor: Actor): Promise<void> {
+async function recordCompletion(app: App, actor: Actor): Promise<void> {
   try {
     await app.commit.write((tx) => {
       recordExport(tx, actor.accountId, app.clock.now())

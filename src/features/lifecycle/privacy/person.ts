@@ -16,7 +16,7 @@ export interface Person {
   /** The same of a header, or of JSON of addresses: `r&d@x.test` names nobody called `d@x.test`. */
   isNamedIn(header: string): boolean
   /** The text with ERASED_ADDRESS wherever it has the address. JSON stays JSON. */
-  erasedFrom(text: string): string
+  eraseFrom(text: string): string
 }
 
 /** What an address goes on with to the left and to the right of what is looked for. In texts much of what a local part may have separates. */
@@ -29,10 +29,10 @@ const RIGHT = /^(?:[-_]+|\.)?[\p{L}\p{N}]/u
 /** Escapes of JSON, and of a URL. */
 const ESCAPE = /\\(?:[nrtbf]|u([0-9a-f]{4}))|%([0-9a-f]{2})/gi
 /** As far as is looked. */
-const BESIDE = 12
+const CONTEXT_LENGTH = 12
 
 /** Each escape as the character that it stands for; for the octets of what is beyond ASCII in a URL, any letter. */
-const unescaped = (text: string): string =>
+const decodeEscapes = (text: string): string =>
   text.replace(ESCAPE, (_, unit: string | undefined, octet: string | undefined) => {
     if (octet !== undefined && octet >= '8') return 'x'
     const hex = unit ?? octet
@@ -40,22 +40,22 @@ const unescaped = (text: string): string =>
   })
 
 /** Whether what is found somewhere is a whole address. */
-function isWhole(text: string, at: number, length: number, goesOnLeft: RegExp): boolean {
-  const left = unescaped(text.slice(Math.max(0, at - BESIDE), at))
-  const right = unescaped(text.slice(at + length, at + length + BESIDE))
+function isWholeAddress(text: string, at: number, length: number, goesOnLeft: RegExp): boolean {
+  const left = decodeEscapes(text.slice(Math.max(0, at - CONTEXT_LENGTH), at))
+  const right = decodeEscapes(text.slice(at + length, at + length + CONTEXT_LENGTH))
   return !goesOnLeft.test(left) && !APOSTROPHE.test(left) && !RIGHT.test(right)
 }
 
 /** The person of an address key; undefined when that is no address. */
-export function personOf(address: string): Person | undefined {
+export function parsePerson(address: string): Person | undefined {
   if (parseMailbox(address).kind !== 'ok') return undefined
   const addressKey = toSuppressionKey(address)
-  const forms = formsOf(addressKey)
-  const anywhere = new RegExp(forms.map(escaped).join('|'), 'giu')
+  const forms = listForms(addressKey)
+  const anywhere = new RegExp(forms.map(escapePattern).join('|'), 'giu')
   const isFound = (text: string, goesOnLeft: RegExp): boolean => {
     const composed = text.normalize('NFC')
     for (const { index, 0: found } of composed.matchAll(anywhere))
-      if (isWhole(composed, index, found.length, goesOnLeft)) return true
+      if (isWholeAddress(composed, index, found.length, goesOnLeft)) return true
     return false
   }
   return {
@@ -63,10 +63,10 @@ export function personOf(address: string): Person | undefined {
     is: (other) => toSuppressionKey(other) === addressKey,
     isIn: (text) => isFound(text, LEFT_IN_TEXT),
     isNamedIn: (header) => isFound(header, LEFT_IN_HEADER),
-    erasedFrom: (text) => {
+    eraseFrom: (text) => {
       const composed = text.normalize('NFC')
       const erased = composed.replace(anywhere, (found, at: number) =>
-        isWhole(composed, at, found.length, LEFT_IN_TEXT) ? ERASED_ADDRESS : found,
+        isWholeAddress(composed, at, found.length, LEFT_IN_TEXT) ? ERASED_ADDRESS : found,
       )
       // What has nobody in it stays as it is spelled.
       return erased === composed ? text : erased
@@ -75,7 +75,7 @@ export function personOf(address: string): Person | undefined {
 }
 
 /** How the address may be written in a text, longest first: with either form of its domain, in needless quotes, in JSON, in a URL. */
-function formsOf(addressKey: string): string[] {
+function listForms(addressKey: string): string[] {
   const at = addressKey.lastIndexOf('@')
   const local = addressKey.slice(0, at)
   const domain = addressKey.slice(at + 1)
@@ -92,4 +92,4 @@ function formsOf(addressKey: string): string[] {
   return [...new Set(all)].sort((a, b) => b.length - a.length)
 }
 
-const escaped = (text: string): string => text.replace(/[.*+?^${}()|[\]\\/]/g, '\\$&')
+const escapePattern = (text: string): string => text.replace(/[.*+?^${}()|[\]\\/]/g, '\\$&')

@@ -60,9 +60,10 @@ const GROUP_OF = new Map(
 )
 
 /** A search index has tables of its own, named after it. */
-const SHADOW = /_(?:data|idx|docsize|config|content)$/
+const SHADOW_TABLE = /_(?:data|idx|docsize|config|content)$/
 
-const groupOf = (table: string): Group => GROUP_OF.get(table) ?? GROUP_OF.get(table.replace(SHADOW, '')) ?? 'other'
+const findGroup = (table: string): Group =>
+  GROUP_OF.get(table) ?? GROUP_OF.get(table.replace(SHADOW_TABLE, '')) ?? 'other'
 
 export interface DatabaseUse {
   /** Of all pages, in bytes; what is in the WAL is in it. */
@@ -77,14 +78,14 @@ export interface DatabaseUse {
   bytesOf(...tables: readonly string[]): number
 }
 
-const pragma = (db: Database, name: 'page_count' | 'page_size' | 'freelist_count'): number =>
+const readPragma = (db: Database, name: 'page_count' | 'page_size' | 'freelist_count'): number =>
   db.query<Record<string, number>, []>(`PRAGMA ${name}`).get()?.[name] ?? 0
 
 /** Looks at every page, of one moment when the connection is in a read transaction. */
 export function measureDatabase(db: Database): DatabaseUse {
-  const pageSize = pragma(db, 'page_size')
-  const bytes = pragma(db, 'page_count') * pageSize
-  const freeBytes = pragma(db, 'freelist_count') * pageSize
+  const pageSize = readPragma(db, 'page_size')
+  const bytes = readPragma(db, 'page_count') * pageSize
+  const freeBytes = readPragma(db, 'freelist_count') * pageSize
   const trees = db
     .query<{ name: string; tableName: string | null; bytes: number; cells: number }, []>(
       `SELECT d.name, s.tbl_name AS tableName, d.pgsize AS bytes, d.ncell AS cells
@@ -92,7 +93,7 @@ export function measureDatabase(db: Database): DatabaseUse {
     )
     .all()
   const groups = Object.fromEntries(GROUPS.map((group) => [group, 0])) as Record<Group, number>
-  for (const tree of trees) groups[groupOf(tree.tableName ?? tree.name)] += tree.bytes
+  for (const tree of trees) groups[findGroup(tree.tableName ?? tree.name)] += tree.bytes
   // What dbstat leaves out: the pages that tell the parents of others.
   const seen = Object.values(groups).reduce((sum, part) => sum + part, 0)
   groups.other += Math.max(0, bytes - freeBytes - seen)
@@ -105,7 +106,7 @@ export function measureDatabase(db: Database): DatabaseUse {
     bytesOf: (...tables) =>
       trees.reduce((sum, tree) => {
         const table = tree.tableName ?? tree.name
-        return tables.includes(table) || tables.includes(table.replace(SHADOW, '')) ? sum + tree.bytes : sum
+        return tables.includes(table) || tables.includes(table.replace(SHADOW_TABLE, '')) ? sum + tree.bytes : sum
       }, 0),
   }
 }
@@ -132,40 +133,40 @@ export function measureStore(folder: string): MonthUse[] {
 }
 
 function measureMonth(folder: string, month: string, names: readonly string[]): MonthUse {
-  const { bytes, freeBytes } = pagesOf(join(folder, `${month}.db`))
+  const { bytes, freeBytes } = readPages(join(folder, `${month}.db`))
   return {
     month,
-    bytes: names.reduce((sum, name) => sum + allocated(join(folder, name)), 0),
+    bytes: names.reduce((sum, name) => sum + measureAllocated(join(folder, name)), 0),
     freeBytes,
-    usedBytes: bytes - freeBytes + allocated(join(folder, month)),
+    usedBytes: bytes - freeBytes + measureAllocated(join(folder, month)),
   }
 }
 
 /** Bytes of all pages of a database, and of those that nothing is in. */
-export function pagesOf(path: string): { bytes: number; freeBytes: number } {
+export function readPages(path: string): { bytes: number; freeBytes: number } {
   if (!existsSync(path)) return { bytes: 0, freeBytes: 0 }
   const db = openReadOnly(path)
   try {
-    const pageSize = pragma(db, 'page_size')
-    return { bytes: pragma(db, 'page_count') * pageSize, freeBytes: pragma(db, 'freelist_count') * pageSize }
+    const pageSize = readPragma(db, 'page_size')
+    return { bytes: readPragma(db, 'page_count') * pageSize, freeBytes: readPragma(db, 'freelist_count') * pageSize }
   } finally {
     db.close()
   }
 }
 
 /** Bytes that a file, or a folder with all that is in it, takes of the disk, as du(1) counts them. What vanishes meanwhile counts nothing. */
-export function allocated(path: string): number {
+export function measureAllocated(path: string): number {
   const found = statSync(path, { throwIfNoEntry: false })
   if (!found) return 0
   const own = (found.blocks ?? 0) * BLOCK_BYTES
   if (!found.isDirectory()) return own
-  return entriesOf(path).reduce((sum, { name }) => sum + allocated(join(path, name)), own)
+  return listEntries(path).reduce((sum, { name }) => sum + measureAllocated(join(path, name)), own)
 }
 
 /** Unit of st_blocks, whatever the file system has. */
 const BLOCK_BYTES = 512
 
-function entriesOf(path: string): Dirent[] {
+function listEntries(path: string): Dirent[] {
   try {
     return readdirSync(path, { withFileTypes: true })
   } catch (error) {
@@ -175,4 +176,5 @@ function entriesOf(path: string): Dirent[] {
 }
 
 /** Bytes in use of a store, without what is free in its databases. */
-export const usedOf = (months: readonly MonthUse[]): number => months.reduce((sum, { usedBytes }) => sum + usedBytes, 0)
+export const sumUsedBytes = (months: readonly MonthUse[]): number =>
+  months.reduce((sum, { usedBytes }) => sum + usedBytes, 0)

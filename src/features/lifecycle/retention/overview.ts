@@ -8,16 +8,24 @@ import type { Millis } from '#platform/clock.ts'
 import type { Config } from '#platform/config.ts'
 import type { UuidBytes } from '#platform/ids.ts'
 import { days } from '#platform/units.ts'
-import { BUDGETED, type Budgeted, budgetsOf, type Cut, excessesOf, findCuts, type Measured } from './budgets.ts'
-import { agedCutoffs, agesOf } from './cutoffs.ts'
+import {
+  BUDGETED,
+  type BudgetedKind,
+  type Cut,
+  findCuts,
+  findKindExcesses,
+  type Measurement,
+  readBudgets,
+} from './budgets.ts'
+import { computeAgeCutoffs, readMaxAges } from './cutoffs.ts'
 import { limitToDisk, measureDiskLimit } from './disk-limit.ts'
 import { HAS_CONTENT, UNOWNED } from './holdings.ts'
-import { cursorOf } from './walk.ts'
+import { readCursor } from './scan.ts'
 
-export type KeptKind = Budgeted | 'audit'
+export type RetainedKind = BudgetedKind | 'audit'
 
-export interface Kept {
-  readonly kind: KeptKind
+export interface KindOverview {
+  readonly kind: RetainedKind
   readonly usedBytes: number
   /** 0: no bound. */
   readonly maxBytes: number
@@ -48,23 +56,23 @@ export interface AccountShare {
 /** Accounts of a kind that are shown, beside those that lose something. */
 const MAX_ACCOUNTS = 10
 
-const OVER = STATUSES.filter((status) => !isOpen(status))
+const ENDED_STATUSES = STATUSES.filter((status) => !isOpen(status))
   .map(statusCode)
   .join(', ')
 
 /** The oldest of each kind. @param db in a read transaction */
-export function oldestOf(db: Database): Readonly<Record<KeptKind, Millis | undefined>> {
+export function findOldest(db: Database): Readonly<Record<RetainedKind, Millis | undefined>> {
   const first = (sql: string, ...values: number[]): Millis | undefined =>
     db.query<{ at: Millis | null }, number[]>(sql).get(...values)?.at ?? undefined
   // What is not over does not go, and rows that the walk has passed have gone.
   const over = (after: number, where = 'TRUE') =>
     first(
-      `SELECT created_at AS at FROM emails WHERE id > ? AND status IN (${OVER}) AND (${where}) ORDER BY id LIMIT 1`,
+      `SELECT created_at AS at FROM emails WHERE id > ? AND status IN (${ENDED_STATUSES}) AND (${where}) ORDER BY id LIMIT 1`,
       after,
     )
   return {
-    content: over(cursorOf(db, 'content'), HAS_CONTENT),
-    logs: over(cursorOf(db, 'emails')),
+    content: over(readCursor(db, 'content'), HAS_CONTENT),
+    logs: over(readCursor(db, 'emails')),
     events: first(
       'SELECT min((SELECT at FROM events e WHERE e.account_id = s.account_id ORDER BY seq LIMIT 1)) AS at FROM event_sequences s',
     ),
@@ -77,15 +85,15 @@ export function oldestOf(db: Database): Readonly<Record<KeptKind, Millis | undef
 }
 
 /** What is kept of each kind, for how long, and what goes next. @param db in the same read transaction as the measure */
-export function keptKinds(db: Database, config: Config, measured: Measured, now: Millis): Kept[] {
-  const ages: Readonly<Record<KeptKind, number>> = { ...agesOf(config), audit: config.auditDays }
-  const limited = limitToDisk(budgetsOf(config), measureDiskLimit(config))
-  const budgets: Readonly<Record<KeptKind, number>> = { ...limited, audit: 0 }
-  const used: Readonly<Record<KeptKind, number>> = { ...measured.use, audit: measured.database.groups.audit }
+export function listKindOverviews(db: Database, config: Config, measured: Measurement, now: Millis): KindOverview[] {
+  const ages: Readonly<Record<RetainedKind, number>> = { ...readMaxAges(config), audit: config.auditDays }
+  const limited = limitToDisk(readBudgets(config), measureDiskLimit(config))
+  const budgets: Readonly<Record<RetainedKind, number>> = { ...limited, audit: 0 }
+  const used: Readonly<Record<RetainedKind, number>> = { ...measured.use, audit: measured.database.groups.audit }
   const cuts = Map.groupBy(findCuts(measured, limited), (cut) => cut.kind)
-  const aged = agedCutoffs(config, now)
-  const oldest = oldestOf(db)
-  const kinds: readonly KeptKind[] = [...BUDGETED, 'audit']
+  const aged = computeAgeCutoffs(config, now)
+  const oldest = findOldest(db)
+  const kinds: readonly RetainedKind[] = [...BUDGETED, 'audit']
   return kinds.map((kind) => {
     const oldestAt = oldest[kind]
     const ofKind = kind === 'audit' ? [] : (cuts.get(kind) ?? [])
@@ -98,18 +106,18 @@ export function keptKinds(db: Database, config: Config, measured: Measured, now:
       oldestAt,
       goesAt: oldestAt === undefined ? undefined : oldestAt + days(ages[kind]),
       overBefore: kind !== 'audit' && before > aged[kind] ? before : undefined,
-      accounts: kind === 'audit' ? [] : accountShares(db, measured, kind, { budget: budgets[kind], cuts: ofKind }),
+      accounts: kind === 'audit' ? [] : listAccountShares(db, measured, kind, { budget: budgets[kind], cuts: ofKind }),
     }
   })
 }
 
-function accountShares(
+function listAccountShares(
   db: Database,
-  measured: Measured,
-  kind: Budgeted,
+  measured: Measurement,
+  kind: BudgetedKind,
   { budget, cuts }: { readonly budget: number; readonly cuts: readonly Cut[] },
 ): AccountShare[] {
-  const excesses = new Map(excessesOf(measured, kind, budget).map((excess) => [excess.accountId, excess]))
+  const excesses = new Map(findKindExcesses(measured, kind, budget).map((excess) => [excess.accountId, excess]))
   const goesBefore = new Map(cuts.map(({ accountId, before }) => [accountId, before]))
   const account = db.query<{ id: UuidBytes; name: string }, [number]>(
     'SELECT uuid AS id, name FROM accounts WHERE id = ?',

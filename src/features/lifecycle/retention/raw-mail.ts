@@ -3,11 +3,11 @@ import type { App } from '#features/core/app/app.ts'
 import { findOldestWaitingRef } from '#features/receiving/inbound/removal.ts'
 import { monthOfRef } from '#platform/content/read.ts'
 import { days } from '#platform/units.ts'
-import { provenTime } from './proven-time.ts'
+import { recordConfirmedTime } from './confirmed-time.ts'
 
 /** Resolves with how many months went. */
 export async function dropRawMail(app: App): Promise<number> {
-  const before = (await provenTime(app)) - days(app.config.inboundRawDays)
+  const before = (await recordConfirmedTime(app)) - days(app.config.inboundRawDays)
   const waiting = findOldestWaitingRef(app.db)
   // Months are counted from that of the year 0.
   const firstKept =

@@ -9,15 +9,15 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { hours } from '#platform/units.ts'
 
 /** Actions of the audit log, with the setting that says how many pause. */
-const MOST = {
+const THRESHOLD_SETTINGS = {
   'domain.created': 'abuseDomainsPerHour',
   'api_key.created': 'abuseKeysPerHour',
   'sub_account.created': 'abuseSubAccountsPerHour',
 } as const satisfies Readonly<Record<string, keyof Config>>
 
-type Creation = keyof typeof MOST
+type Creation = keyof typeof THRESHOLD_SETTINGS
 
-export const isCreation = (action: string): action is Creation => Object.hasOwn(MOST, action)
+export const isCreation = (action: string): action is Creation => Object.hasOwn(THRESHOLD_SETTINGS, action)
 
 const WINDOW_MS = hours(1)
 
@@ -31,13 +31,13 @@ const sql = prepareStatements((db) => ({
 }))
 
 /** The number of creations within the last hour at which an account is paused, if it made so many; else undefined. */
-export function burstOf(app: App, db: Database, accountId: number, action: string): number | undefined {
+export function findBurstThreshold(app: App, db: Database, accountId: number, action: string): number | undefined {
   if (!isCreation(action)) return undefined
-  const most = app.config[MOST[action]]
-  const nth = sql(db).nth.get(accountId, action, most - 1)
+  const threshold = app.config[THRESHOLD_SETTINGS[action]]
+  const nth = sql(db).nth.get(accountId, action, threshold - 1)
   if (!nth) return undefined
   const isWithin = nth.createdAt > app.clock.now() - WINDOW_MS && nth.createdAt > (nth.resumedAt ?? 0)
-  return isWithin ? most : undefined
+  return isWithin ? threshold : undefined
 }
 
-export const newestAuditId = (db: Database): number => sql(db).newest.get()?.id ?? 0
+export const findNewestAuditId = (db: Database): number => sql(db).newest.get()?.id ?? 0

@@ -9,7 +9,7 @@ import type { ContentParts } from './content-parts.ts'
 
 /** Within the 30 s in which a pause is told. */
 const TIMEOUT_MS = seconds(12)
-const MAX_TEXT = 4000
+const MAX_TEXT_LENGTH = 4000
 const MAX_LINKS = 40
 const MAX_ANSWER_BYTES = 16 * KiB
 /** Below it a yes is none. */
@@ -34,16 +34,16 @@ export type Opinion =
   /** It did not answer, or nothing that can be read. */
   | { readonly kind: 'none'; readonly reason: string }
 
-export async function opinionOf(
+export async function askOpinion(
   config: Pick<Config, 'llmUrl' | 'llmKey' | 'llmModel' | 'llmUses'>,
   { subject, text, links }: ContentParts,
   ending: AbortSignal,
 ): Promise<Opinion> {
   const given = {
-    text: withoutAddresses(`${subject}\n${text}`.replace(/\s+/g, ' ')).slice(0, MAX_TEXT),
+    text: maskAddresses(`${subject}\n${text}`.replace(/\s+/g, ' ')).slice(0, MAX_TEXT_LENGTH),
     links: links.slice(0, MAX_LINKS).map(({ href, text: shown }) => ({
-      shown: withoutAddresses(shown).slice(0, 100),
-      leads_to: withoutAddresses(href).slice(0, 300),
+      shown: maskAddresses(shown).slice(0, 100),
+      leads_to: maskAddresses(href).slice(0, 300),
     })),
   }
   const answer = await askModel(config, {
@@ -62,5 +62,5 @@ export async function opinionOf(
   return { kind: phishing && confidence >= MIN_CONFIDENCE ? 'phishing' : 'honest', confidence }
 }
 
-const withoutAddresses = (text: string): string =>
+const maskAddresses = (text: string): string =>
   text.replace(/[^\s<>"'(),:;=/?&]{1,64}(?:@|%40)[a-z0-9.-]{1,255}/gi, '[address]')

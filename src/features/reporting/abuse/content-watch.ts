@@ -12,26 +12,26 @@ import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
 import { isTransientError } from '#platform/storage-errors.ts'
 import { hours, minutes, seconds } from '#platform/units.ts'
 import { domainOfMailbox, parseMailbox } from '#protocols/address/parse.ts'
-import { type Opinion, opinionOf } from './content-model.ts'
-import { type ContentParts, MAX_BODY_LENGTH, partsOf } from './content-parts.ts'
-import { PAUSE_POINTS, type Score, scoreOf, TELL_POINTS } from './content-rules.ts'
+import { askOpinion, type Opinion } from './content-model.ts'
+import { type ContentParts, extractParts, MAX_BODY_LENGTH } from './content-parts.ts'
+import { ALERT_SCORE, PAUSE_SCORE, type Score, scoreContent } from './content-rules.ts'
 import { addFinding } from './findings.ts'
-import { judgedAccount } from './judged.ts'
+import { findMonitoredAccount } from './monitored.ts'
 import { pauseAccount } from './pause.ts'
 
 /** Emails of an account of which each is looked at; of those after them one of SAMPLE. */
-const FIRST = 100
-const SAMPLE = 20
+const FULLY_CHECKED_EMAILS = 100
+const SAMPLE_INTERVAL = 20
 const CHECK_INTERVAL_MS = seconds(2)
 /** Emails passed in one step, and of those the ones that are looked into: each takes some ms. */
-const EMAILS = 500
-const LOOKS = 4
+const EMAILS_PER_STEP = 500
+const CHECKS_PER_STEP = 4
 /** Bodies that were looked at lately, by reference and sender. */
-const MAX_KNOWN = 5000
+const MAX_KNOWN_BODIES = 5000
 /** How often an account's suspicious mail is told, and how often the model is asked about it. */
-const TELL_MS = hours(1)
-const ASK_MS = minutes(1)
-const MAX_CONCURRENT_ASKED = 4
+const ALERT_INTERVAL_MS = hours(1)
+const MODEL_INTERVAL_MS = minutes(1)
+const MAX_CONCURRENT_QUESTIONS = 4
 
 export const PHISHING_REASON = 'Some of its emails look like phishing.'
 
@@ -80,25 +80,25 @@ export class ContentWatch implements DueLoop {
 
   async #step(ending: AbortSignal): Promise<Millis | undefined> {
     if (!this.#app.config.abuseContent) return undefined
-    const emails = sql(this.#app.db).emails.all(sql(this.#app.db).cursor.get()?.emailId ?? 0, EMAILS)
+    const emails = sql(this.#app.db).emails.all(sql(this.#app.db).cursor.get()?.emailId ?? 0, EMAILS_PER_STEP)
     const counts = new Map<number, number>()
     let looks = 0
     let last = 0
     for (const email of emails) {
-      if (looks >= LOOKS || ending.aborted) break
+      if (looks >= CHECKS_PER_STEP || ending.aborted) break
       last = email.id
       if (email.isOwn === 1) continue
       const passed = counts.get(email.accountId) ?? sql(this.#app.db).passed.get(email.accountId)?.emails ?? 0
       counts.set(email.accountId, passed + 1)
-      if (passed >= FIRST && randomBelow(SAMPLE) !== 0) continue
-      if (remember(this.#known, email) || !judgedAccount(this.#app, this.#app.db, email.accountId)) continue
+      if (passed >= FULLY_CHECKED_EMAILS && randomBelow(SAMPLE_INTERVAL) !== 0) continue
+      if (markChecked(this.#known, email) || !findMonitoredAccount(this.#app, this.#app.db, email.accountId)) continue
       looks++
       await yieldToEventLoop()
       try {
         await this.#judge(email, ending)
       } catch (error) {
         // What was found could not be stored: it is looked at again.
-        this.#known.delete(keyOf(email))
+        this.#known.delete(bodyKey(email))
         throw error
       }
     }
@@ -108,44 +108,47 @@ export class ContentWatch implements DueLoop {
         for (const [accountId, passed] of counts) sql(tx.db).pass.run(accountId, passed)
       })
     }
-    return this.#app.clock.now() + (last > 0 && (looks >= LOOKS || emails.length === EMAILS) ? 0 : CHECK_INTERVAL_MS)
+    return (
+      this.#app.clock.now() +
+      (last > 0 && (looks >= CHECKS_PER_STEP || emails.length === EMAILS_PER_STEP) ? 0 : CHECK_INTERVAL_MS)
+    )
   }
 
   async #judge(email: EmailRow, ending: AbortSignal): Promise<void> {
-    const seen = scored(this.#app, email)
-    if (!seen || seen.score.points < TELL_POINTS) return
+    const seen = scoreEmail(this.#app, email)
+    if (!seen || seen.score.points < ALERT_SCORE) return
     const { parts, score } = seen
     const isForModel =
       canUseModel(this.#app.config, 'phishing') &&
-      this.#asking.size < MAX_CONCURRENT_ASKED &&
+      this.#asking.size < MAX_CONCURRENT_QUESTIONS &&
       this.#isDue(email.accountId)
-    if (score.points >= PAUSE_POINTS && !canUseModel(this.#app.config, 'phishing'))
-      return pauseFor(this.#app, email, score)
+    if (score.points >= PAUSE_SCORE && !canUseModel(this.#app.config, 'phishing'))
+      return pauseForEmail(this.#app, email, score)
     // Kept before the model is asked, so that a crash leaves at least that.
-    await tell(this.#app, email, score)
+    await recordAlert(this.#app, email, score)
     if (isForModel) this.#askModel(email, parts, score, ending)
-    else if (score.points >= PAUSE_POINTS) await pauseFor(this.#app, email, score)
+    else if (score.points >= PAUSE_SCORE) await pauseForEmail(this.#app, email, score)
   }
 
   #isDue(accountId: number): boolean {
     const now = this.#app.clock.now()
-    if (now - (this.#asked.get(accountId) ?? 0) < ASK_MS) return false
-    for (const [id, at] of this.#asked) if (now - at >= ASK_MS) this.#asked.delete(id)
+    if (now - (this.#asked.get(accountId) ?? 0) < MODEL_INTERVAL_MS) return false
+    for (const [id, at] of this.#asked) if (now - at >= MODEL_INTERVAL_MS) this.#asked.delete(id)
     this.#asked.set(accountId, now)
     return true
   }
 
   /** Goes on beside the loop: a model that takes its time holds nobody else up. */
   #askModel(email: EmailRow, parts: ContentParts, score: Score, ending: AbortSignal): void {
-    const task = opinionOf(this.#app.config, parts, ending)
+    const task = askOpinion(this.#app.config, parts, ending)
       .then(async (opinion) => {
         if (opinion.kind === 'none')
           this.#app.log.warn(
             { email: findLogId(this.#app.db, email.id), reason: opinion.reason },
             'the model said nothing about a suspicious email; the rules decide',
           )
-        if (opinion.kind === 'phishing' || (opinion.kind === 'none' && score.points >= PAUSE_POINTS))
-          await pauseFor(this.#app, email, score, opinion)
+        if (opinion.kind === 'phishing' || (opinion.kind === 'none' && score.points >= PAUSE_SCORE))
+          await pauseForEmail(this.#app, email, score, opinion)
       })
       .catch((error) =>
         this.#app.log.error(
@@ -168,26 +171,26 @@ export class ContentWatch implements DueLoop {
 }
 
 /** Whether these bodies of this sender were looked at lately; from now on they were. */
-function remember(known: Set<string>, email: EmailRow): boolean {
-  const key = keyOf(email)
+function markChecked(known: Set<string>, email: EmailRow): boolean {
+  const key = bodyKey(email)
   if (known.has(key)) return true
-  if (known.size >= MAX_KNOWN) known.clear()
+  if (known.size >= MAX_KNOWN_BODIES) known.clear()
   known.add(key)
   return false
 }
 
-const keyOf = ({ from, htmlRef, textRef }: EmailRow): string => `${htmlRef} ${textRef} ${from}`
+const bodyKey = ({ from, htmlRef, textRef }: EmailRow): string => `${htmlRef} ${textRef} ${from}`
 
-function scored(
+function scoreEmail(
   app: App,
   { id, from, subject, htmlRef, textRef }: EmailRow,
 ): { parts: ContentParts; score: Score } | undefined {
   try {
     const decoder = new TextDecoder()
-    const textOf = (ref: number | null): string =>
+    const readText = (ref: number | null): string =>
       ref === null ? '' : decoder.decode(app.content.get(ref).subarray(0, MAX_BODY_LENGTH))
-    const parts = partsOf({ subject, html: textOf(htmlRef), text: textOf(textRef) })
-    return { parts, score: scoreOf(parts, senderOf(from)) }
+    const parts = extractParts({ subject, html: readText(htmlRef), text: readText(textRef) })
+    return { parts, score: scoreContent(parts, parseSender(from)) }
   } catch (error) {
     if (isTransientError(error)) throw error
     // Erased meanwhile, or damaged, which delivery tells.
@@ -196,22 +199,22 @@ function scored(
   }
 }
 
-function senderOf(from: string): { name: string; domain: string } {
+function parseSender(from: string): { name: string; domain: string } {
   const mailbox = parseMailbox(from)
   return { name: mailbox.kind === 'invalid' ? '' : (mailbox.name ?? ''), domain: domainOfMailbox(from) }
 }
 
-const detailOf = ({ points, signs }: Score, opinion?: Opinion) => ({
+const toDetail = ({ points, signs }: Score, opinion?: Opinion) => ({
   points,
   signs,
   ...(opinion && { model: opinion.kind }),
 })
 
-async function pauseFor(app: App, email: EmailRow, score: Score, opinion?: Opinion): Promise<void> {
+async function pauseForEmail(app: App, email: EmailRow, score: Score, opinion?: Opinion): Promise<void> {
   await app.commit.writeFromReserve((tx) => {
-    const actor = judgedAccount(app, tx.db, email.accountId)
+    const actor = findMonitoredAccount(app, tx.db, email.accountId)
     if (!actor) return
-    const detail = detailOf(score, opinion)
+    const detail = toDetail(score, opinion)
     pauseAccount(app, tx, actor, { source: 'scam_classifier', reason: PHISHING_REASON, detail, emailId: email.id })
     app.log.warn(
       { account: actor.accountUuid, email: findLogId(app.db, email.id), points: score.points },
@@ -221,14 +224,14 @@ async function pauseFor(app: App, email: EmailRow, score: Score, opinion?: Opini
 }
 
 /** Once an hour an account. */
-async function tell(app: App, { id, accountId }: EmailRow, score: Score): Promise<void> {
+async function recordAlert(app: App, { id, accountId }: EmailRow, score: Score): Promise<void> {
   await app.commit.writeFromReserve((tx) => {
-    if (sql(tx.db).told.get(accountId, app.eventTime() - TELL_MS)) return
+    if (sql(tx.db).told.get(accountId, app.eventTime() - ALERT_INTERVAL_MS)) return
     const found = {
       source: 'scam_classifier',
       reason: 'An email looks somewhat like phishing.',
       isPause: false,
     } as const
-    addFinding(app, tx, { ...found, accountId, emailId: id, detail: detailOf(score) })
+    addFinding(app, tx, { ...found, accountId, emailId: id, detail: toDetail(score) })
   })
 }

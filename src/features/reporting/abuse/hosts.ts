@@ -7,11 +7,11 @@ import { parse } from 'tldts'
 import { BRANDS, type Brand } from './brands.ts'
 
 /** The domain that somebody registered, such as `example.co.uk`; the host itself where there is none. */
-export const registrable = (host: string): string => parse(host).domain ?? host
+export const toRegistrableDomain = (host: string): string => parse(host).domain ?? host
 
 export const isIpHost = (host: string): boolean => parse(host).isIp === true
 
-export type Borrowed =
+export type BorrowedBrand =
   /** A part of the host, between dots and hyphens, is the name. */
   | { readonly brand: Brand; readonly how: 'named' }
   /** The name is within a longer part, which may be an honest word. */
@@ -20,26 +20,26 @@ export type Borrowed =
   | { readonly brand: Brand; readonly how: 'alike' }
 
 /** The brand whose name a host borrows; undefined when it borrows none, or is the brand's own. */
-export function borrowedBrand(host: string): Borrowed | undefined {
-  const domain = registrable(host)
+export function findBorrowedBrand(host: string): BorrowedBrand | undefined {
+  const domain = toRegistrableDomain(host)
   const parts = host.split(/[.-]/)
   const shown = host.includes('xn--') ? domainToUnicode(host).split(/[.-]/) : parts
-  const seen = shown.map((part) => ({ part, read: skeleton(part) }))
-  let found: Borrowed | undefined
+  const seen = shown.map((part) => ({ part, read: toSkeleton(part) }))
+  let found: BorrowedBrand | undefined
   for (const brand of BRANDS) {
     if (brand.domains.includes(domain)) return undefined
     if (found) continue
     const { token } = brand
     if (parts.includes(token)) found = { brand, how: 'named' }
     else if (!brand.isCommon && token.length >= 6 && host.includes(token)) found = { brand, how: 'within' }
-    else if (token.length >= 5 && seen.some(({ part, read }) => part !== token && read === READ_AS.get(brand)))
+    else if (token.length >= 5 && seen.some(({ part, read }) => part !== token && read === BRAND_SKELETONS.get(brand)))
       found = { brand, how: 'alike' }
   }
   return found
 }
 
 /** Letters of other scripts, and digits, that are read as Latin ones. */
-const ALIKE: Readonly<Record<string, string>> = {
+const LOOKALIKES: Readonly<Record<string, string>> = {
   '0': 'o',
   '1': 'l',
   '3': 'e',
@@ -81,22 +81,22 @@ const ALIKE: Readonly<Record<string, string>> = {
 }
 
 /** What the eye makes of it: without accents, in Latin letters; `i` and `l` are one, so are `rn` and `m`, `vv` and `w`. */
-const skeleton = (text: string): string =>
+const toSkeleton = (text: string): string =>
   [...text.normalize('NFKD').replace(/\p{M}/gu, '').toLowerCase()]
-    .map((letter) => ALIKE[letter] ?? letter)
+    .map((letter) => LOOKALIKES[letter] ?? letter)
     .join('')
     .replaceAll('rn', 'm')
     .replaceAll('vv', 'w')
     .replaceAll('i', 'l')
 
-const READ_AS: ReadonlyMap<Brand, string> = new Map(BRANDS.map((brand) => [brand, skeleton(brand.token)]))
+const BRAND_SKELETONS: ReadonlyMap<Brand, string> = new Map(BRANDS.map((brand) => [brand, toSkeleton(brand.token)]))
 
 /** The brand whose own a registrable domain is. */
-export const brandOfDomain = (domain: string): Brand | undefined =>
+export const findBrandByDomain = (domain: string): Brand | undefined =>
   BRANDS.find(({ domains }) => domains.includes(domain))
 
 /** The brand that a text for people names, unless the domain is its own; not one that is part of a longer word. */
-export function namedBrand(text: string, ownDomain: string): Brand | undefined {
+export function findNamedBrand(text: string, ownDomain: string): Brand | undefined {
   const plain = ` ${text
     .normalize('NFKD')
     .replace(/\p{M}/gu, '')
@@ -109,7 +109,7 @@ export function namedBrand(text: string, ownDomain: string): Brand | undefined {
 }
 
 /** The host that a link's text shows, when it shows one: `www.bank.example`, `https://bank.example/login`. */
-export function shownHost(text: string): string | undefined {
+export function parseShownHost(text: string): string | undefined {
   const found = /^(?:https?:\/\/)?((?:[\p{L}\p{N}-]{1,63}\.){1,6}\p{L}{2,20})(?:[/:?#]\S*)?$/iu.exec(text.trim())?.[1]
   if (found === undefined) return undefined
   const { hostname, isIcann } = parse(found.toLowerCase())

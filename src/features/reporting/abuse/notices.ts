@@ -41,7 +41,7 @@ export function startPauseNotices(app: App): DueLoop {
     const notices = sql(app.db).due.all(BATCH_SIZE)
     for (const notice of notices) {
       if (ending.aborted) return undefined
-      await tell(app, notice)
+      await sendNotice(app, notice)
       await app.commit.writeFromReserve((tx) => sql(tx.db).done.run(notice.findingId))
     }
     return notices.length === BATCH_SIZE ? app.clock.now() : undefined
@@ -53,21 +53,21 @@ export function startPauseNotices(app: App): DueLoop {
 /** What makes it one mail, however often it is sent. */
 export const noticeKey = (findingId: number, to: string): string => `pause ${findingId} ${to}`
 
-const tell = (app: App, notice: Notice): Promise<unknown> =>
+const sendNotice = (app: App, notice: Notice): Promise<unknown> =>
   sendSystemMailToEach(
     app,
-    addressesOf(app.db, notice),
-    { about: [notice.accountId], subject: 'Sending is paused on your account', text: textOf(notice) },
+    listAddresses(app.db, notice),
+    { about: [notice.accountId], subject: 'Sending is paused on your account', text: formatText(notice) },
     (to) => noticeKey(notice.findingId, to),
   )
 
-function addressesOf(db: Database, { accountId, parentId, email, parentEmail }: Notice): string[] {
+function listAddresses(db: Database, { accountId, parentId, email, parentEmail }: Notice): string[] {
   if (email === null) return []
   const parents = parentId === null ? [] : listOwnerEmails(db, parentId)
   return [email, ...listOwnerEmails(db, accountId), ...(parentEmail === null ? [] : [parentEmail]), ...parents]
 }
 
-const textOf = ({ name, reason, at }: Notice): string =>
+const formatText = ({ name, reason, at }: Notice): string =>
   [
     `Sending was paused on the account ${name} on ${isoTime(at).slice(0, 10)} at ${isoTime(at).slice(11, 16)} UTC.`,
     `Reason: ${reason}`,

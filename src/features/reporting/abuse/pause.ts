@@ -11,7 +11,7 @@ import { record } from '#features/core/events/record.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { addFinding } from './findings.ts'
-import { keepResumedFigures } from './rates.ts'
+import { recordResumedStats } from './rates.ts'
 
 export interface NewPause {
   readonly source: PauseSource
@@ -50,7 +50,7 @@ export function resumeAccount(app: App, tx: Tx, actor: Actor): boolean {
   const { accountId, accountUuid } = actor
   const now = app.eventTime()
   if (!setResumed(tx, accountId, now)) return false
-  keepResumedFigures(tx, accountId, now)
+  recordResumedStats(tx, accountId, now)
   audit(app, tx, actor, { action: 'account.resumed', resourceType: 'account', resourceId: accountUuid })
   announceSendingChange(app, tx, accountId)
   // Broadcasts that could not go on look again now and then; this is when.

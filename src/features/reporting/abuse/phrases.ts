@@ -4,7 +4,7 @@
  */
 
 /** Asks for what lets somebody in, or for money's numbers. */
-export const ASKS: readonly string[] = [
+export const CREDENTIAL_PHRASES: readonly string[] = [
   // English
   ...[
     'verify your account',
@@ -210,7 +210,7 @@ export const ASKS: readonly string[] = [
 ]
 
 /** Hurries, or threatens with a loss. */
-export const PRESSES: readonly string[] = [
+export const PRESSURE_PHRASES: readonly string[] = [
   // English
   ...[
     'within 24 hours',

@@ -7,20 +7,20 @@ import type { Millis } from '#platform/clock.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { type DueLoop, startDueLoop } from '#platform/queue/due-loop.ts'
 import { seconds } from '#platform/units.ts'
-import { burstOf, isCreation, newestAuditId } from './bursts.ts'
-import { judgedAccount } from './judged.ts'
+import { findBurstThreshold, findNewestAuditId, isCreation } from './bursts.ts'
+import { findMonitoredAccount } from './monitored.ts'
 import { pauseAccount } from './pause.ts'
-import { type Excess, excessOf, figuresOf } from './rates.ts'
+import { type Excess, findExcess, readAbuseStats } from './rates.ts'
 
 /** How long an account waits to be looked at: far below the 30 s in which a pause is told. */
 const CHECK_INTERVAL_MS = seconds(5)
 /** Accounts looked at in one step: some 5 ms. */
-const ACCOUNTS = 50
+const ACCOUNTS_PER_STEP = 50
 /** Entries of the audit log read in one step, and how far back a start looks. */
-const ENTRIES = 1000
-const ENTRIES_AT_START = 20_000
+const ENTRIES_PER_STEP = 1000
+const MAX_ENTRIES_AT_START = 20_000
 
-export const REASONS: Readonly<Record<Excess, string>> = {
+export const RATE_REASONS: Readonly<Record<Excess, string>> = {
   bounces: 'Too many of its emails went to addresses that do not exist or refuse them.',
   complaints: 'Too many recipients complained about its emails.',
 }
@@ -41,14 +41,14 @@ export function startAbuseWatch(app: App): DueLoop {
       .accounts.all()
       .map(({ id }) => id),
   )
-  let entry = Math.max(0, newestAuditId(app.db) - ENTRIES_AT_START)
+  let entry = Math.max(0, findNewestAuditId(app.db) - MAX_ENTRIES_AT_START)
   /** Those that are looked at before it waits again. */
   let round: number[] = []
   /** What accounts made, until it is judged. */
-  const made = new Map<string, Made>()
+  const creations = new Map<string, RecentCreation>()
 
   /** An account that cannot be judged now is judged later; it keeps no other waiting. */
-  const attempt = async (accountId: number, judge: () => Promise<void>): Promise<boolean> => {
+  const tryCheck = async (accountId: number, judge: () => Promise<void>): Promise<boolean> => {
     try {
       await judge()
       return true
@@ -63,16 +63,17 @@ export function startAbuseWatch(app: App): DueLoop {
       round = [...changed]
       changed.clear()
     }
-    for (const accountId of round.splice(0, ACCOUNTS)) {
+    for (const accountId of round.splice(0, ACCOUNTS_PER_STEP)) {
       if (ending.aborted) break
-      if (!(await attempt(accountId, () => judgeRates(app, accountId)))) changed.add(accountId)
+      if (!(await tryCheck(accountId, () => checkRates(app, accountId)))) changed.add(accountId)
     }
-    const entries = sql(app.db).entries.all(entry, ENTRIES)
+    const entries = sql(app.db).entries.all(entry, ENTRIES_PER_STEP)
     for (const { accountId, action } of entries)
-      if (accountId !== null && isCreation(action)) made.set(`${action} ${accountId}`, { accountId, action })
+      if (accountId !== null && isCreation(action)) creations.set(`${action} ${accountId}`, { accountId, action })
     entry = entries.at(-1)?.id ?? entry
-    for (const [key, one] of made) if (await attempt(one.accountId, () => judgeBurst(app, one))) made.delete(key)
-    const isBehind = round.length > 0 || entries.length === ENTRIES
+    for (const [key, one] of creations)
+      if (await tryCheck(one.accountId, () => checkBurst(app, one))) creations.delete(key)
+    const isBehind = round.length > 0 || entries.length === ENTRIES_PER_STEP
     return app.clock.now() + (isBehind ? 0 : CHECK_INTERVAL_MS)
   }
 
@@ -81,31 +82,31 @@ export function startAbuseWatch(app: App): DueLoop {
 }
 
 /** Pauses an account whose figures are over a threshold. */
-async function judgeRates(app: App, accountId: number): Promise<void> {
-  const excess = (db: App['db']) => excessOf(figuresOf(db, accountId, app.eventTime()), app.config)
-  if (excess(app.db) === undefined || !judgedAccount(app, app.db, accountId)) return
+async function checkRates(app: App, accountId: number): Promise<void> {
+  const excess = (db: App['db']) => findExcess(readAbuseStats(db, accountId, app.eventTime()), app.config)
+  if (excess(app.db) === undefined || !findMonitoredAccount(app, app.db, accountId)) return
   await app.commit.writeFromReserve((tx) => {
-    const actor = judgedAccount(app, tx.db, accountId)
+    const actor = findMonitoredAccount(app, tx.db, accountId)
     const found = excess(tx.db)
     if (!actor || !found) return
-    const detail = { ...figuresOf(tx.db, accountId, app.eventTime()) }
-    pauseAccount(app, tx, actor, { source: 'reputation', reason: REASONS[found], detail })
+    const detail = { ...readAbuseStats(tx.db, accountId, app.eventTime()) }
+    pauseAccount(app, tx, actor, { source: 'reputation', reason: RATE_REASONS[found], detail })
     app.log.warn({ account: actor.accountUuid, excess: found, ...detail }, 'account paused')
   })
 }
 
-interface Made {
+interface RecentCreation {
   readonly accountId: number
   readonly action: string
 }
 
 /** Pauses an account that made too much of something. */
-async function judgeBurst(app: App, { accountId, action }: Made): Promise<void> {
-  if (!burstOf(app, app.db, accountId, action) || !judgedAccount(app, app.db, accountId)) return
+async function checkBurst(app: App, { accountId, action }: RecentCreation): Promise<void> {
+  if (!findBurstThreshold(app, app.db, accountId, action) || !findMonitoredAccount(app, app.db, accountId)) return
   await app.commit.writeFromReserve((tx) => {
-    const actor = judgedAccount(app, tx.db, accountId)
+    const actor = findMonitoredAccount(app, tx.db, accountId)
     if (!actor) return
-    const detail = { action, within_an_hour: burstOf(app, tx.db, accountId, action) }
+    const detail = { action, within_an_hour: findBurstThreshold(app, tx.db, accountId, action) }
     pauseAccount(app, tx, actor, { source: 'registration_burst', reason: BURST_REASON, detail })
     app.log.warn({ account: actor.accountUuid, ...detail }, 'account paused')
   })

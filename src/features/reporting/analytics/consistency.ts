@@ -33,31 +33,31 @@ interface Difference {
   readonly most: number
 }
 
-export const dailyFigures: ConsistencyRule = {
+export const dailyStatsRule: ConsistencyRule = {
   rule: 'the figures of analytics by day and domain are what a recount gives',
   findDifferences(db: Database) {
     const wrong = db
-      .query<Difference, []>(`${differences(horizonOf(db))} LIMIT ${MAX_DIFFERENCES + 1}`)
+      .query<Difference, []>(`${differencesSql(readHorizon(db))} LIMIT ${MAX_DIFFERENCES + 1}`)
       .all()
       .toSorted((a, b) => a.account - b.account || a.day - b.day)
     return describeRows(
       wrong,
       ({ account, day, domain, field, stored, least, most }) =>
-        `account ${account}, ${dayText(day)}, ${domain === '' ? 'all domains' : domain}, ${field}: ${stored} are noted, there are ${
+        `account ${account}, ${formatDay(day)}, ${domain === '' ? 'all domains' : domain}, ${field}: ${stored} are noted, there are ${
           least === most ? least : `${least} to ${most}`
         }`,
     )
   },
 }
 
-export const figuresOfDomains = queryRule({
+export const domainStatsRule = queryRule({
   rule: 'the figures of a day are the sum of those of its domains',
   sql: `SELECT account_id AS account, day FROM daily_figures WHERE day >= 0 GROUP BY 1, 2
     HAVING ${ADDITIVE.map((field) => `sum(iif(domain = '', -${field}, ${field})) <> 0`).join(' OR ')}`,
-  describe: (r) => `account ${r['account']}, ${dayText(Number(r['day']))}: they are not`,
+  describe: (r) => `account ${r['account']}, ${formatDay(Number(r['day']))}: they are not`,
 })
 
-export const figuresOfMonths = queryRule({
+export const monthStatsRule = queryRule({
   rule: 'the figures of a domain in a month are the sum of those of its days',
   sql: `SELECT account, domain FROM (
       SELECT account_id AS account, domain, day AS key, ${COLUMNS.join(', ')} FROM daily_figures WHERE day < 0
@@ -67,10 +67,10 @@ export const figuresOfMonths = queryRule({
   describe: (r) => `account ${r['account']}, ${r['domain']}: they are not`,
 })
 
-const dayText = (day: number): string => isoTime(day * DAY_MS).slice(0, 10)
+const formatDay = (day: number): string => isoTime(day * DAY_MS).slice(0, 10)
 
 /** Events and emails are all there from this time on; 0: none were removed. */
-const horizonOf = (db: Database): number =>
+const readHorizon = (db: Database): number =>
   db
     .query<{ horizon: number }, []>(
       `SELECT coalesce(max(CAST(value AS INTEGER)), 0) AS horizon FROM meta WHERE key IN ('${toHorizonKey('events')}', '${toHorizonKey('logs')}')`,
@@ -81,7 +81,7 @@ const horizonOf = (db: Database): number =>
  * Figures that cannot be. What happened to an email since the horizon is all there when the email is not older, so that
  * is the least; the most is what all rows say, and the events since then whose email is gone.
  */
-function differences(horizon: number): string {
+function differencesSql(horizon: number): string {
   const recounts =
     horizon === 0
       ? `SELECT account, day, domain, field, 0 AS stored, n AS least, n AS most FROM (${recountSql()})`

@@ -15,35 +15,40 @@ export interface DayList {
   /** The last that was read: whatever comes has no more. 0 at the end. */
   sent: number
   domain: string
-  isOver: boolean
+  isExhausted: boolean
 }
 
-export const newDayList = (day: number): DayList => ({ day, sent: Number.POSITIVE_INFINITY, domain: '', isOver: false })
+export const createDayList = (day: number): DayList => ({
+  day,
+  sent: Number.POSITIVE_INFINITY,
+  domain: '',
+  isExhausted: false,
+})
 
 /** Notes what was read when so many were asked for. */
-export function noteRead(list: DayList, rows: readonly DayRow[], asked: number): void {
-  list.isOver = rows.length < asked
+export function recordRead(list: DayList, rows: readonly DayRow[], asked: number): void {
+  list.isExhausted = rows.length < asked
   for (const { sent, domain } of rows) {
     if (sent > list.sent || (sent === list.sent && domain >= list.domain)) continue
     list.sent = sent
     list.domain = domain
   }
-  if (list.isOver) list.sent = 0
+  if (list.isExhausted) list.sent = 0
 }
 
 /** What was read so far, over all lists. */
-export interface Seen {
+export interface Ranking {
   readonly rows: number
   /** Distinct domains. */
   readonly domains: number
   add(list: DayList, rows: readonly DayRow[]): void
   /** The first by what is known of them; of those that are equal the first by name. */
-  best(limit: number): string[]
+  listBest(limit: number): string[]
   /** Those that can be among the first, when they are no more than `most` and none that was not seen can be; else undefined. */
-  decided(limit: number, most: number): string[] | undefined
+  findDecided(limit: number, most: number): string[] | undefined
 }
 
-export function createSeen(lists: readonly DayList[]): Seen {
+export function createRanking(lists: readonly DayList[]): Ranking {
   const numbers = new Map<string, number>()
   const domains: string[] = []
   /** What is known to have been sent to each domain. */
@@ -73,16 +78,16 @@ export function createSeen(lists: readonly DayList[]): Seen {
         rowLists.push(list)
       }
     },
-    best(limit) {
-      const least = nthLargest(known, limit)
+    listBest(limit) {
+      const least = findNthLargest(known, limit)
       const more = domains.filter((_, number) => (known[number] ?? 0) > least)
       const equal = domains.filter((_, number) => known[number] === least)
-      return [...more, ...smallest(equal, limit - more.length)]
+      return [...more, ...takeSmallest(equal, limit - more.length)]
     },
-    decided(limit, most) {
+    findDecided(limit, most) {
       // Nobody who was not seen has more than the sum of what the lists are down to.
       const unseen = lists.reduce((sum, { sent }) => sum + sent, 0)
-      const least = nthLargest(known, limit)
+      const least = findNthLargest(known, limit)
       if (domains.length < limit || unseen >= least) return undefined
       const possible = Float64Array.from(known, (sent) => sent + unseen)
       for (const [row, number] of rowDomains.entries())
@@ -94,7 +99,7 @@ export function createSeen(lists: readonly DayList[]): Seen {
 }
 
 /** The first texts in order, of many. */
-function smallest(texts: readonly string[], count: number): string[] {
+function takeSmallest(texts: readonly string[], count: number): string[] {
   if (texts.length <= count) return [...texts]
   const first: string[] = []
   for (const text of texts) {
@@ -109,7 +114,7 @@ function smallest(texts: readonly string[], count: number): string[] {
 }
 
 /** The n-th largest of many numbers; 0 when there are fewer. Keeps a heap of n, whose root is the least. */
-function nthLargest(values: readonly number[], n: number): number {
+function findNthLargest(values: readonly number[], n: number): number {
   if (values.length < n) return 0
   const heap = Float64Array.from(values.slice(0, n)).sort()
   for (let index = n; index < values.length; index++) {

@@ -7,9 +7,9 @@ import { Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { readMember } from '#platform/llm.ts'
 import { AREAS, type GroundedFinding, isCritical, MAX_FINDINGS, SEVERITIES } from './findings.ts'
-import { createTextCheck, isSame, plain, type Sayable, type TextCheck } from './text-check.ts'
+import { type AllowedNumbers, createTextCheck, isSameNumber, type TextCheck, toPlainText } from './text-check.ts'
 
-export interface Checked {
+export interface CheckedAnswer {
   /** Undefined where the one of the model does not hold. */
   readonly summary: string | undefined
   readonly findings: readonly GroundedFinding[]
@@ -20,18 +20,18 @@ export interface Checked {
 const MAX_SUMMARY_LENGTH = 1200
 const MAX_TEXT_LENGTH = 600
 
-const oneOf = (values: readonly string[]) => Type.Union(values.map((value) => Type.Literal(value)))
+const literalUnion = (values: readonly string[]) => Type.Union(values.map((value) => Type.Literal(value)))
 
 const Evidence = Type.Object({ metric: Type.String({ maxLength: 200 }), value: Type.Number() })
-const Said = Type.Object({
-  severity: oneOf(SEVERITIES),
-  area: oneOf(AREAS),
+const RawFindingSchema = Type.Object({
+  severity: literalUnion(SEVERITIES),
+  area: literalUnion(AREAS),
   observation: Type.String({ minLength: 1, maxLength: MAX_TEXT_LENGTH }),
   recommendation: Type.String({ minLength: 1, maxLength: MAX_TEXT_LENGTH }),
   evidence: Type.Array(Evidence, { minItems: 1, maxItems: 20 }),
 })
 
-interface SaidFinding {
+interface RawFinding {
   readonly severity: GroundedFinding['severity']
   readonly area: GroundedFinding['area']
   readonly observation: string
@@ -39,7 +39,7 @@ interface SaidFinding {
   readonly evidence: readonly { readonly metric: string; readonly value: number }[]
 }
 
-const isSaidFinding = (value: unknown): value is SaidFinding => Value.Check(Said, value)
+const isRawFinding = (value: unknown): value is RawFinding => Value.Check(RawFindingSchema, value)
 
 /** What the endpoint is asked to hold the model to. Bounds are checked here: not every endpoint knows them. */
 export const ANSWER_SCHEMA = {
@@ -75,25 +75,25 @@ export const ANSWER_SCHEMA = {
 } as const
 
 /** What holds of an answer; undefined when it is no report at all. */
-export function checkAnswer(answer: unknown, metrics: ReadonlyMap<string, number>): Checked | undefined {
+export function checkAnswer(answer: unknown, metrics: ReadonlyMap<string, number>): CheckedAnswer | undefined {
   const summary = readMember(answer, 'summary')
   const said = readMember(answer, 'findings')
   if (typeof summary !== 'string' || !Array.isArray(said)) return undefined
   const text = createTextCheck(metrics)
   const findings: GroundedFinding[] = []
   for (const finding of said.slice(0, MAX_FINDINGS)) {
-    const held = isSaidFinding(finding) ? holds(finding, metrics, text) : undefined
-    if (held) findings.push(held)
+    const grounded = isRawFinding(finding) ? groundFinding(finding, metrics, text) : undefined
+    if (grounded) findings.push(grounded)
   }
-  const plainSummary = plain(summary)
+  const plainSummary = toPlainText(summary)
   const cited = new Set(findings.flatMap(({ metrics: names }) => names))
-  const inSummary: Sayable = {
-    figures: figuresIn(metrics, (name) => name.startsWith('total.') || cited.has(name)),
+  const summaryNumbers: AllowedNumbers = {
+    figures: selectMetrics(metrics, (name) => name.startsWith('total.') || cited.has(name)),
     guidelines: 'named',
   }
   return {
     summary:
-      plainSummary.length > 0 && plainSummary.length <= MAX_SUMMARY_LENGTH && text(plainSummary, inSummary)
+      plainSummary.length > 0 && plainSummary.length <= MAX_SUMMARY_LENGTH && text(plainSummary, summaryNumbers)
         ? plainSummary
         : undefined,
     findings,
@@ -101,20 +101,20 @@ export function checkAnswer(answer: unknown, metrics: ReadonlyMap<string, number
   }
 }
 
-function holds(
-  { severity, area, observation, recommendation, evidence }: SaidFinding,
+function groundFinding(
+  { severity, area, observation, recommendation, evidence }: RawFinding,
   metrics: ReadonlyMap<string, number>,
   text: TextCheck,
 ): GroundedFinding | undefined {
   for (const { metric, value } of evidence) {
     const figure = metrics.get(metric)
-    if (figure === undefined || !isSame(String(value), figure)) return undefined
+    if (figure === undefined || !isSameNumber(String(value), figure)) return undefined
   }
   const names = [...new Set(evidence.map(({ metric }) => metric))]
-  const figures = figuresIn(metrics, (name) => names.includes(name))
+  const figures = selectMetrics(metrics, (name) => names.includes(name))
   // What rests on guidelines alone says nothing of the account.
   if (figures.size === 0) return undefined
-  const texts = [plain(observation), plain(recommendation)] as const
+  const texts = [toPlainText(observation), toPlainText(recommendation)] as const
   // Again, since some characters become several.
   if (!texts.every((one) => one !== '' && one.length <= MAX_TEXT_LENGTH)) return undefined
   if (!text(texts[0], { figures, guidelines: 'named' }) || !text(texts[1], { figures, guidelines: 'wished' }))
@@ -129,5 +129,8 @@ function holds(
 }
 
 /** Of the figures those of the account that are wanted: guidelines and the period are the same for everybody. */
-const figuresIn = (metrics: ReadonlyMap<string, number>, isWanted: (name: string) => boolean): Map<string, number> =>
+const selectMetrics = (
+  metrics: ReadonlyMap<string, number>,
+  isWanted: (name: string) => boolean,
+): Map<string, number> =>
   new Map([...metrics].filter(([name]) => !/^(?:guideline|period)\./.test(name) && isWanted(name)))

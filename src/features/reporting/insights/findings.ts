@@ -1,10 +1,10 @@
 /** @module What a finding is, and where figures are so bad that one may be called critical. */
-import { GUIDELINES } from './figures.ts'
+import { GUIDELINES } from './stats.ts'
 
 export const SEVERITIES = ['info', 'warn', 'critical'] as const
 export const AREAS = ['deliverability', 'reputation', 'performance', 'security'] as const
 
-export interface Finding {
+export interface InsightFinding {
   readonly severity: (typeof SEVERITIES)[number]
   readonly area: (typeof AREAS)[number]
   /** One or two sentences of plain text. */
@@ -13,7 +13,7 @@ export interface Finding {
 }
 
 /** A finding with the names of the figures that it rests on. */
-export interface GroundedFinding extends Finding {
+export interface GroundedFinding extends InsightFinding {
   readonly metrics: readonly string[]
 }
 
@@ -23,7 +23,7 @@ export const MAX_FINDINGS = 20
 type Metrics = ReadonlyMap<string, number>
 
 /** Recipients below which a percentage says nothing. */
-export const ENOUGH = 100
+export const MIN_RECIPIENTS = 100
 
 const DELIVERY_PCT_CRITICAL = 80
 
@@ -35,9 +35,10 @@ export function isCritical(metrics: Metrics, name: string): boolean {
   const of = (figure: string): number => metrics.get(`${group}.${figure}`) ?? 0
   if (name.startsWith('guideline.')) return false
   if (name.endsWith('.bounce_pct'))
-    return value >= GUIDELINES.bounce_pct_critical && of('delivered') + of('bounced') >= ENOUGH
-  if (name.endsWith('.complaint_pct')) return value >= GUIDELINES.complaint_pct_critical && of('delivered') >= ENOUGH
-  if (name.endsWith('.delivery_pct')) return value < DELIVERY_PCT_CRITICAL && of('sent') >= ENOUGH
+    return value >= GUIDELINES.bounce_pct_critical && of('delivered') + of('bounced') >= MIN_RECIPIENTS
+  if (name.endsWith('.complaint_pct'))
+    return value >= GUIDELINES.complaint_pct_critical && of('delivered') >= MIN_RECIPIENTS
+  if (name.endsWith('.delivery_pct')) return value < DELIVERY_PCT_CRITICAL && of('sent') >= MIN_RECIPIENTS
   if (/^sending_domain_\d+\.(spf|dkim)$/.test(name)) return value === 0
   return name === 'webhooks.switched_off_by_failures' && value > 0
 }

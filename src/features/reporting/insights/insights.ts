@@ -50,7 +50,7 @@ const sql = prepareStatements((db) => ({
 }))
 
 /** When the newest report of an account was made; undefined: there is none. */
-export const lastGeneratedAt = (db: Database, accountId: number): Millis | undefined =>
+export const findLastGeneratedAt = (db: Database, accountId: number): Millis | undefined =>
   sql(db).last.get(accountId)?.at ?? undefined
 
 /** Stores a report and tells of it; returns its public id. */

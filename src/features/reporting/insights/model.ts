@@ -3,7 +3,7 @@ import { type Static, Type } from '@sinclair/typebox'
 import { isoTime, isoTimeOrNull } from '#platform/http/envelope.ts'
 import { Nullable, StringEnum, Timestamp, Uuid } from '#platform/http/schemas.ts'
 import { formatUuid } from '#platform/ids.ts'
-import { AREAS, type Finding, SEVERITIES } from './findings.ts'
+import { AREAS, type InsightFinding, SEVERITIES } from './findings.ts'
 import type { Insight } from './insights.ts'
 
 const FindingRecord = Type.Object({
@@ -43,7 +43,7 @@ export const insightWire = (insight: Insight, accountUuid: string): InsightRecor
   input_tokens: insight.inputTokens,
   output_tokens: insight.outputTokens,
   summary: insight.summary,
-  findings: JSON.parse(insight.findings) as Finding[],
+  findings: JSON.parse(insight.findings) as InsightFinding[],
   raw_markdown: insight.rawMarkdown,
   acknowledged_at: isoTimeOrNull(insight.acknowledgedAt),
 })

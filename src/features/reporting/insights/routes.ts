@@ -6,16 +6,16 @@ import { authenticated, requires } from '#features/core/app/http.ts'
 import { dataBody, pageBody, timeKey } from '#platform/http/envelope.ts'
 import { withoutTimeLimit } from '#platform/http/request-context.ts'
 import { DataBody, PageBody, PageQuery, parsePage } from '#platform/http/schemas.ts'
-import type { ReadWebhookStats } from './figures.ts'
-import { createGenerate } from './generate.ts'
+import { createGenerateInsight } from './generate.ts'
 import { acknowledgeInsight, getInsight, listInsights } from './insights.ts'
 import { InsightRecord, insightWire } from './model.ts'
+import type { ReadWebhookStats } from './stats.ts'
 
 const tags = ['Insights']
 const params = Type.Object({ id: Type.String({ description: 'Id of the report.' }) })
 
 export function insightRoutes(app: App, { webhookStats }: { readonly webhookStats: ReadWebhookStats }) {
-  const generate = createGenerate(app, webhookStats)
+  const generate = createGenerateInsight(app, webhookStats)
   return new Elysia({ prefix: '/v1/insights' })
     .use(authenticated)
     .get(

@@ -1,33 +1,34 @@
 /** @module Findings and a summary made of the figures alone, by rules: what is told where nothing that the model said holds. */
-import { GUIDELINES } from './figures.ts'
-import { ENOUGH, type GroundedFinding, isCritical, MAX_FINDINGS } from './findings.ts'
+
+import { type GroundedFinding, isCritical, MAX_FINDINGS, MIN_RECIPIENTS } from './findings.ts'
+import { GUIDELINES } from './stats.ts'
 
 type Metrics = ReadonlyMap<string, number>
 
 /** Worst first; one at least, and 20 at most. */
-export function findingsByRule(metrics: Metrics): GroundedFinding[] {
+export function findProblems(metrics: Metrics): GroundedFinding[] {
   const findings = [
-    ...rates(metrics),
-    ...providers(metrics),
-    ...sendingDomains(metrics),
-    ...webhooks(metrics),
-    ...access(metrics),
-  ].sort((a, b) => ORDER.indexOf(a.severity) - ORDER.indexOf(b.severity))
-  return findings.length > 0 ? findings.slice(0, MAX_FINDINGS) : [nothingStandsOut(metrics)]
+    ...findRateProblems(metrics),
+    ...findProviderProblems(metrics),
+    ...findDomainProblems(metrics),
+    ...findWebhookProblems(metrics),
+    ...findAccessProblems(metrics),
+  ].sort((a, b) => SEVERITY_ORDER.indexOf(a.severity) - SEVERITY_ORDER.indexOf(b.severity))
+  return findings.length > 0 ? findings.slice(0, MAX_FINDINGS) : [noProblemFinding(metrics)]
 }
 
-export function summaryByRule(metrics: Metrics): string {
+export function summariseStats(metrics: Metrics): string {
   const of = (name: string): number => metrics.get(name) ?? 0
   if (of('total.sent') === 0) return `No mail was sent in the last ${of('period.days')} days.`
   return `In the last ${of('period.days')} days mail was sent to ${of('total.sent')} recipients: ${of('total.delivered')} took it, ${of('total.bounced')} bounced, and ${of('total.complaints')} complained.`
 }
 
-const ORDER: readonly GroundedFinding['severity'][] = ['critical', 'warn', 'info']
+const SEVERITY_ORDER: readonly GroundedFinding['severity'][] = ['critical', 'warn', 'info']
 
 const severityOf = (metrics: Metrics, name: string): 'critical' | 'warn' =>
   isCritical(metrics, name) ? 'critical' : 'warn'
 
-function rates(metrics: Metrics): GroundedFinding[] {
+function findRateProblems(metrics: Metrics): GroundedFinding[] {
   const found: GroundedFinding[] = []
   const bounce = metrics.get('total.bounce_pct') ?? 0
   if (bounce >= GUIDELINES.bounce_pct_warn) {
@@ -53,13 +54,13 @@ function rates(metrics: Metrics): GroundedFinding[] {
   return found
 }
 
-function providers(metrics: Metrics): GroundedFinding[] {
+function findProviderProblems(metrics: Metrics): GroundedFinding[] {
   return [...metrics].flatMap(([name, value]): GroundedFinding[] => {
     const label = /^recipients\.(.+)\.bounce_pct$/.exec(name)?.[1]
     if (label === undefined || value < 2 * GUIDELINES.bounce_pct_critical) return []
     const asked =
       (metrics.get(`recipients.${label}.delivered`) ?? 0) + (metrics.get(`recipients.${label}.bounced`) ?? 0)
-    if (asked < ENOUGH) return []
+    if (asked < MIN_RECIPIENTS) return []
     return [
       {
         severity: 'warn',
@@ -73,7 +74,7 @@ function providers(metrics: Metrics): GroundedFinding[] {
   })
 }
 
-function sendingDomains(metrics: Metrics): GroundedFinding[] {
+function findDomainProblems(metrics: Metrics): GroundedFinding[] {
   const missing = new Map<string, string[]>()
   for (const [name, value] of metrics) {
     const number = /^sending_domain_(\d+)\.(?:spf|dkim|dmarc)$/.exec(name)?.[1]
@@ -88,7 +89,7 @@ function sendingDomains(metrics: Metrics): GroundedFinding[] {
   }))
 }
 
-function webhooks(metrics: Metrics): GroundedFinding[] {
+function findWebhookProblems(metrics: Metrics): GroundedFinding[] {
   const off = metrics.get('webhooks.switched_off_by_failures') ?? 0
   const failing = metrics.get('webhooks.failing') ?? 0
   if (off === 0 && failing === 0) return []
@@ -107,7 +108,7 @@ function webhooks(metrics: Metrics): GroundedFinding[] {
   ]
 }
 
-function access(metrics: Metrics): GroundedFinding[] {
+function findAccessProblems(metrics: Metrics): GroundedFinding[] {
   const single = metrics.get('access.users_without_second_factor') ?? 0
   if (single === 0) return []
   return [
@@ -121,7 +122,7 @@ function access(metrics: Metrics): GroundedFinding[] {
   ]
 }
 
-const nothingStandsOut = (metrics: Metrics): GroundedFinding => ({
+const noProblemFinding = (metrics: Metrics): GroundedFinding => ({
   severity: 'info',
   area: 'performance',
   observation: `No figure of the last ${metrics.get('period.days')} days is outside the guidelines.`,

@@ -2,19 +2,19 @@
  * @module Whether a text of a model's is plain and says no number that it may not: each is one of the figures given, in the unit it has, or one of the
  * period or a guideline where the words beside it say so. Never mends a text. That a number is right does not make the sentence around it true.
  */
-import { GUIDELINES } from './figures.ts'
+import { GUIDELINES } from './stats.ts'
 
 /** What a text may say beside the period: figures by name, and guidelines. */
-export interface Sayable {
+export interface AllowedNumbers {
   readonly figures: ReadonlyMap<string, number>
   /** `named`: only beside the word, since a guideline is no figure of the account. `wished`: advice, in which any percentage of theirs may stand. */
   readonly guidelines: 'named' | 'wished'
 }
 
-export type TextCheck = (text: string, sayable: Sayable) => boolean
+export type TextCheck = (text: string, sayable: AllowedNumbers) => boolean
 
 /** On one line, without characters that cannot be seen. */
-export const plain = (text: string): string =>
+export const toPlainText = (text: string): string =>
   text
     .toWellFormed()
     .normalize('NFKC')
@@ -50,7 +50,7 @@ const GUIDELINE_AFTER = /^\s?(?:%|per ?cent)\s(?:\p{L}+\s){0,2}(?:guideline|thre
 
 /** @param metrics all figures that there are, whose names a text may have */
 export function createTextCheck(metrics: ReadonlyMap<string, number>): TextCheck {
-  const names = namesIn(metrics)
+  const names = buildNamePattern(metrics)
   const guidelines: readonly number[] = Object.values(GUIDELINES)
   const periods = [
     { value: metrics.get('period.days'), unit: /^[\s-]?days?\b/i },
@@ -65,16 +65,16 @@ export function createTextCheck(metrics: ReadonlyMap<string, number>): TextCheck
       const after = rest.slice(index + number.length)
       const isPercent = PERCENT.test(after)
       for (const [name, value] of figures)
-        if (isSame(written, value) && (!isPercent || name.endsWith('_pct'))) return true
+        if (isSameNumber(written, value) && (!isPercent || name.endsWith('_pct'))) return true
       if (!isPercent) return periods.some(({ value, unit }) => Number(written) === value && unit.test(after))
-      const isSayable = how === 'wished' || GUIDELINE_BEFORE.test(rest.slice(0, index)) || GUIDELINE_AFTER.test(after)
-      return isSayable && guidelines.includes(Number(written))
+      const isAllowed = how === 'wished' || GUIDELINE_BEFORE.test(rest.slice(0, index)) || GUIDELINE_AFTER.test(after)
+      return isAllowed && guidelines.includes(Number(written))
     })
   }
 }
 
 /** Names of figures, and of what they are of: `total.sent`, `gmail.com`, `stream 2`, `week_1`. */
-function namesIn(metrics: ReadonlyMap<string, number>): RegExp {
+function buildNamePattern(metrics: ReadonlyMap<string, number>): RegExp {
   const names = new Set<string>()
   for (const metric of metrics.keys()) {
     const group = metric.slice(0, metric.lastIndexOf('.'))
@@ -93,7 +93,7 @@ function namesIn(metrics: ReadonlyMap<string, number>): RegExp {
  * Whether a number as it is written is a figure: the same, or the figure rounded to the decimals that are written. Whole numbers stay as they are, and
  * a percentage below 10 keeps a decimal at least.
  */
-export function isSame(written: string, figure: number): boolean {
+export function isSameNumber(written: string, figure: number): boolean {
   const value = Number(written)
   if (!Number.isFinite(value)) return false
   if (value === figure) return true

@@ -10,9 +10,9 @@ import { getPublicSuffix } from 'tldts'
 import { toALabels } from '#protocols/address/domain.ts'
 
 /** Providers that the list does not have. */
-const MORE_PROVIDERS = ['tutanota.com', 'tutanota.de', 'tutamail.com', 'tuta.com', 'tuta.io', 'keemail.me']
+const EXTRA_PROVIDERS = ['tutanota.com', 'tutanota.de', 'tutamail.com', 'tuta.com', 'tuta.io', 'keemail.me']
 /** In the list of providers, and none: RFC 2606 §3 and domains that stand for any. */
-const NO_PROVIDERS = new Set([
+const NOT_PROVIDERS = new Set([
   'example.com',
   'example.net',
   'example.org',
@@ -21,7 +21,7 @@ const NO_PROVIDERS = new Set([
   'test.com',
 ])
 
-const once = <T>(make: () => T): (() => T) => {
+const lazy = <T>(make: () => T): (() => T) => {
   let made: { readonly value: T } | undefined
   return () => {
     made ??= { value: make() }
@@ -29,14 +29,16 @@ const once = <T>(make: () => T): (() => T) => {
   }
 }
 
-const setOf = (domains: readonly string[]): ReadonlySet<string> =>
+const toDomainSet = (domains: readonly string[]): ReadonlySet<string> =>
   new Set(domains.flatMap((domain) => toALabels(domain.toLowerCase()) ?? []))
 
-const disposableDomains = once(() => setOf(disposableEmailBlocklist()))
-const freeDomains = once(() => setOf([...providers, ...MORE_PROVIDERS].filter((domain) => !NO_PROVIDERS.has(domain))))
-const roleNames = once(() => new Set(roles))
-const bigDomains = once(() =>
-  setOf(bigProviders.filter((domain) => !NO_PROVIDERS.has(domain) && !isDisposable(domain))),
+const disposableDomains = lazy(() => toDomainSet(disposableEmailBlocklist()))
+const freeDomains = lazy(() =>
+  toDomainSet([...providers, ...EXTRA_PROVIDERS].filter((domain) => !NOT_PROVIDERS.has(domain))),
+)
+const roleNames = lazy(() => new Set(roles))
+const bigDomains = lazy(() =>
+  toDomainSet(bigProviders.filter((domain) => !NOT_PROVIDERS.has(domain) && !isDisposable(domain))),
 )
 
 /** Whether a domain (A-labels, lower case), or a parent of it that somebody registered, hands out addresses to throw away. */

@@ -8,28 +8,28 @@ import { createRateLimiter } from '#platform/http/rate-limit.ts'
 import { type MailboxResult, parseMailbox } from '#protocols/address/parse.ts'
 import type { Resolver } from '#protocols/dns/resolver.ts'
 import { isDisposable, isFreeProvider, isRole } from './lists.ts'
-import { createMailDomains } from './mail-domains.ts'
+import { createMailDomainChecker } from './mail-domains.ts'
 import type { ValidationResult } from './model.ts'
 
 /** Throws 429 `rate_limited` for an account that asks too often: validation is what lists that nobody asked for are washed with. */
 export type Validate = (actor: Actor, email: string) => Promise<ValidationResult>
 
-const RATE = { ratePerSecond: 20, burst: 100 }
+const RATE_LIMIT = { ratePerSecond: 20, burst: 100 }
 
 /** @param resolver whose look-ups hold up neither mail nor what tenants see of their own domains */
 export function createValidate({ clock }: Pick<App, 'clock'>, resolver: Resolver): Validate {
   const limiter = createRateLimiter(clock)
-  const domains = createMailDomains(clock, resolver)
+  const domains = createMailDomainChecker(clock, resolver)
   return async (actor, email) => {
-    const taken = limiter.take(String(actor.accountId), 1, RATE)
+    const taken = limiter.take(String(actor.accountId), 1, RATE_LIMIT)
     if (!taken.ok) {
       throw tooManyRequests(
         'rate_limited',
-        `More than ${RATE.ratePerSecond} addresses a second; wait before you go on.`,
+        `More than ${RATE_LIMIT.ratePerSecond} addresses a second; wait before you go on.`,
         taken.retryAfterSeconds,
       )
     }
-    const mailbox = addressAlone(email)
+    const mailbox = parseBareAddress(email)
     if (mailbox.kind === 'invalid') {
       return {
         email,
@@ -43,7 +43,7 @@ export function createValidate({ clock }: Pick<App, 'clock'>, resolver: Resolver
       }
     }
     const { domain, localPart } = mailbox
-    const { takesMail, reason } = await domains.look(actor.accountId, domain)
+    const { acceptsMail: takesMail, reason } = await domains.check(actor.accountId, domain)
     const disposable = isDisposable(domain)
     return {
       email,
@@ -58,7 +58,7 @@ export function createValidate({ clock }: Pick<App, 'clock'>, resolver: Resolver
   }
 }
 
-function addressAlone(text: string): MailboxResult {
+function parseBareAddress(text: string): MailboxResult {
   const mailbox = parseMailbox(text)
   // No address that we take has an angle bracket in it.
   if (mailbox.kind === 'ok' && text.includes('<')) {

@@ -1,7 +1,7 @@
 /** @module The deletion of accounts knows every table. */
 import { expect, test } from 'bun:test'
 import { SOURCES } from '#features/core/content-gc/sources.ts'
-import { ACCOUNT_TABLES, AT_THE_END, WITH_MANY_ROWS } from '#features/lifecycle/privacy/account-tables.ts'
+import { ACCOUNT_TABLES, LARGE_TABLES, LAST_TABLES } from '#features/lifecycle/privacy/account-tables.ts'
 import { createTestApp } from '#test/support/app.ts'
 
 /** Tables that have nothing of an account, or nothing but digests and numbers that lead nowhere once it is gone, with the reason. */
@@ -28,8 +28,8 @@ test('every table is emptied of a deleted account, or has nothing of one', async
     .map(({ name }) => name)
   const known = [
     ...ACCOUNT_TABLES.map(({ table }) => table),
-    ...WITH_MANY_ROWS,
-    ...AT_THE_END,
+    ...LARGE_TABLES,
+    ...LAST_TABLES,
     ...Object.keys(NOT_OF_ACCOUNTS),
   ]
   expect(known.toSorted()).toEqual(tables)
@@ -37,7 +37,7 @@ test('every table is emptied of a deleted account, or has nothing of one', async
 
 test('whatever refers to content lets go of it', () => {
   const sources = Object.values(SOURCES).flat()
-  const own = new Set([...WITH_MANY_ROWS, ...Object.keys(NOT_OF_ACCOUNTS)])
+  const own = new Set([...LARGE_TABLES, ...Object.keys(NOT_OF_ACCOUNTS)])
   const letting = ACCOUNT_TABLES.filter(({ refs }) => refs !== undefined).map(({ table }) => table)
   const expected = [...new Set(sources.map(({ table }) => table))].filter((table) => !own.has(table))
   expect(letting.toSorted()).toEqual(expected.toSorted())

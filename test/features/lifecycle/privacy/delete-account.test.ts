@@ -3,7 +3,7 @@ import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { startBackground } from '#app/background.ts'
-import { openDeletions, startAccountRemoval } from '#features/lifecycle/privacy/delete-account.ts'
+import { listOpenDeletions, startAccountRemoval } from '#features/lifecycle/privacy/delete-account.ts'
 import { createRecipientDecider } from '#features/receiving/inbound/decide.ts'
 import { pauseAccount } from '#features/reporting/abuse/pause.ts'
 import { cancelWaitingMail, hasMailInFlight } from '#features/sending/queue/cancel-account-mail.ts'
@@ -28,7 +28,7 @@ async function untilGone(api: EmailApi): Promise<void> {
     await eventually(() => {
       api.clock.advance(minutes(1))
       api.app.removalDue.emit()
-      return openDeletions(api.app.db).length === 0
+      return listOpenDeletions(api.app.db).length === 0
     })
   } finally {
     await background.stop()
@@ -85,7 +85,7 @@ describe('DELETE /v1/account', () => {
       expect((await api.api('GET', '/v1/account', undefined, { key: each })).status).toBe(401)
     expect(decide(`anybody@${VERIFIED}`)).toMatchObject({ code: 550 })
     const background = startBackground(app)
-    await eventually(() => openDeletions(app.db)[0]?.step !== 'mail')
+    await eventually(() => listOpenDeletions(app.db)[0]?.step !== 'mail')
     await background.stop()
     expect(app.db.query('SELECT count(*) AS n FROM recipients WHERE next_at IS NOT NULL').get()).toEqual({ n: 0 })
   })
@@ -97,7 +97,7 @@ describe('DELETE /v1/account', () => {
     await api.accepted()
     await api.accepted({ send_at: later, to: ['a@receiver.test', 'b@receiver.test'] })
     await api.api('DELETE', '/v1/account', undefined, CONFIRMED)
-    expect(openDeletions(app.db)).toMatchObject([{ accountId: actor.accountId, step: 'mail' }])
+    expect(listOpenDeletions(app.db)).toMatchObject([{ accountId: actor.accountId, step: 'mail' }])
     expect(await app.commit.write((tx) => cancelWaitingMail(tx, actor.accountId, app.eventTime()))).toBe(2)
     const rows = app.db
       .query<Record<string, number | null>, []>(
@@ -139,11 +139,11 @@ describe('DELETE /v1/account', () => {
     const steps = new Set<string>()
     for (let looks = 0; !steps.has('late'); looks++) {
       if (looks > 100) throw new Error(`stuck after ${[...steps].join()}`)
-      const before = JSON.stringify(openDeletions(api.app.db))
+      const before = JSON.stringify(listOpenDeletions(api.app.db))
       const removal = startAccountRemoval(api.app)
-      await eventually(() => JSON.stringify(openDeletions(api.app.db)) !== before)
+      await eventually(() => JSON.stringify(listOpenDeletions(api.app.db)) !== before)
       await removal.stop()
-      steps.add(openDeletions(api.app.db)[0]?.step ?? 'none')
+      steps.add(listOpenDeletions(api.app.db)[0]?.step ?? 'none')
       expectBalanced(api)
     }
     expect([...steps]).toEqual(['rows', 'late'])
@@ -161,7 +161,9 @@ describe('DELETE /v1/account', () => {
     await eventually(() => {
       api.clock.advance(minutes(1))
       app.removalDue.emit()
-      return openDeletions(app.db)[0]?.step === 'bytes' && (openDeletions(app.db)[0]?.dueAt ?? 0) > api.clock.now()
+      return (
+        listOpenDeletions(app.db)[0]?.step === 'bytes' && (listOpenDeletions(app.db)[0]?.dueAt ?? 0) > api.clock.now()
+      )
     })
     await background.stop()
     expect(grepData(api.dataDir, ['vanish-me']).length).toBeGreaterThan(0)
@@ -189,7 +191,7 @@ describe('DELETE /v1/account', () => {
     // The second may be told that its key is none any more.
     expect([first?.status, [202, 401].includes(second?.status ?? 0)]).toEqual([202, true])
     for (const key of keys) expect((await api.api('GET', '/v1/account', undefined, { key })).status).toBe(401)
-    expect(openDeletions(app.db)).toHaveLength(501)
+    expect(listOpenDeletions(app.db)).toHaveLength(501)
     await untilGone(api)
     expect(app.db.query("SELECT count(*) AS n FROM accounts WHERE name <> '' OR deleted_at IS NULL").get()).toEqual({
       n: 0,

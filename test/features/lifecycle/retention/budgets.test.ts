@@ -3,8 +3,8 @@ import { expect, test } from 'bun:test'
 import { fstatSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { sweep } from '#features/core/content-gc/sweep.ts'
-import { type Measured, measure } from '#features/lifecycle/retention/budgets.ts'
-import { oldestOf } from '#features/lifecycle/retention/overview.ts'
+import { type Measurement, measureUse } from '#features/lifecycle/retention/budgets.ts'
+import { findOldest } from '#features/lifecycle/retention/overview.ts'
 import { runRetention } from '#features/lifecycle/retention/run.ts'
 import { releasePages } from '#platform/db/scrub.ts'
 import { hours, KiB, MiB, minutes } from '#platform/units.ts'
@@ -13,9 +13,9 @@ import { createEmailApi, type EmailApi } from '#test/support/email-api.ts'
 import { storeTestInbound } from '#test/support/inbound.ts'
 import { endAttempts, rowsOf } from './year.ts'
 
-function useOf({ dataDir }: EmailApi): Measured['use'] {
+function useOf({ dataDir }: EmailApi): Measurement['use'] {
   using db = new Database(join(dataDir, 'tassis.db'), { readonly: true })
-  return measure(db, dataDir).use
+  return measureUse(db, dataDir).use
 }
 
 const random = (bytes: number): string => crypto.getRandomValues(new Uint8Array(bytes)).toHex()
@@ -57,7 +57,7 @@ test('content over its size goes, the oldest first, until it is within it; what 
   const { at } = app.db
     .query<{ at: number }, [number]>('SELECT created_at AS at FROM emails WHERE id = ?')
     .get(oldestWith ?? 0) ?? { at: 0 }
-  expect(oldestOf(app.db).content).toBe(at)
+  expect(findOldest(app.db).content).toBe(at)
   expect(await service.detail(waiting.id)).toMatchObject({ status: 'queued', text_body: 'Still to be sent' })
   expectBalanced(service)
   // Under its size nothing more goes.

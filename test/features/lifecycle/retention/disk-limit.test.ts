@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { capacityOf, diskLimitWarnings, limitToDisk } from '#features/lifecycle/retention/disk-limit.ts'
+import { computeCapacity, limitToDisk, listDiskLimitWarnings } from '#features/lifecycle/retention/disk-limit.ts'
 import { GiB } from '#platform/units.ts'
 
 const DEFAULTS = { content: 20 * GiB, events: 10 * GiB, inbound: 20 * GiB, logs: 20 * GiB }
@@ -43,13 +43,13 @@ describe('what the disk can hold', () => {
   const disk = { sizeBytes: 100 * GiB, availableBytes: 20 * GiB }
 
   test('is what is used and available, without what others store and the reserve', () => {
-    expect(capacityOf(disk, 80 * GiB, GiB)).toBe(99 * GiB)
-    expect(capacityOf(disk, 10 * GiB, GiB)).toBe(29 * GiB)
+    expect(computeCapacity(disk, 80 * GiB, GiB)).toBe(99 * GiB)
+    expect(computeCapacity(disk, 10 * GiB, GiB)).toBe(29 * GiB)
   })
 
   test('lowers the sizes before what others store makes new mail refused, and each time by a fifth at most', () => {
     for (let availableBytes = 20 * GiB; availableBytes >= GiB; availableBytes -= GiB) {
-      const capacityBytes = capacityOf({ ...disk, availableBytes }, 10 * GiB, GiB)
+      const capacityBytes = computeCapacity({ ...disk, availableBytes }, 10 * GiB, GiB)
       const { content, events, inbound, logs } = limitToDisk(DEFAULTS, { capacityBytes, usedBytes: 10 * GiB })
       const isLowered = content + events + inbound + logs < 10 * GiB
       expect({ availableBytes, isLowered }).toEqual({ availableBytes, isLowered: availableBytes < 3.5 * GiB })
@@ -58,13 +58,13 @@ describe('what the disk can hold', () => {
   })
 
   test('is not lowered by others once new mail is refused: they would cost all data in the end', () => {
-    expect(capacityOf({ ...disk, availableBytes: GiB - 1 }, 10 * GiB, GiB)).toBe(99 * GiB)
+    expect(computeCapacity({ ...disk, availableBytes: GiB - 1 }, 10 * GiB, GiB)).toBe(99 * GiB)
   })
 
   test('is at least half, whatever the reserve', () => {
-    expect(capacityOf(disk, 80 * GiB, 15 * GiB)).toBe(85 * GiB)
-    expect(capacityOf(disk, 80 * GiB, 90 * GiB)).toBe(50 * GiB)
-    expect(capacityOf({ ...disk, availableBytes: 95 * GiB }, GiB, 90 * GiB)).toBe(48 * GiB)
+    expect(computeCapacity(disk, 80 * GiB, 15 * GiB)).toBe(85 * GiB)
+    expect(computeCapacity(disk, 80 * GiB, 90 * GiB)).toBe(50 * GiB)
+    expect(computeCapacity({ ...disk, availableBytes: 95 * GiB }, GiB, 90 * GiB)).toBe(48 * GiB)
   })
 })
 
@@ -77,7 +77,7 @@ test('the warning names what the sizes are together and what the disk can hold, 
     inboundMaxBytes: 20 * GiB,
     logsMaxBytes: 20 * GiB,
   }
-  expect(diskLimitWarnings(config, 70 * GiB)).toEqual([])
-  const [warning] = diskLimitWarnings(config, 39.9 * GiB)
+  expect(listDiskLimitWarnings(config, 70 * GiB)).toEqual([])
+  const [warning] = listDiskLimitWarnings(config, 39.9 * GiB)
   expect(warning).toContain('are 70GiB together, and the disk can hold 39.9GiB')
 })

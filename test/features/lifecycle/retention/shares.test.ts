@@ -3,7 +3,7 @@ import type { Actor } from '#features/core/app/app.ts'
 import { dropContent } from '#features/core/content-gc/garbage.ts'
 import { hasGarbage, sweep } from '#features/core/content-gc/sweep.ts'
 import { runRetention } from '#features/lifecycle/retention/run.ts'
-import { fairShare, findExcesses } from '#features/lifecycle/retention/shares.ts'
+import { computeFairShare, findExcesses } from '#features/lifecycle/retention/shares.ts'
 import { randomBelow } from '#platform/ids.ts'
 import { createLog } from '#platform/log.ts'
 import { hours, minutes } from '#platform/units.ts'
@@ -256,13 +256,16 @@ test('sub-accounts share the part of their parent, and within it one that uses l
 
 describe('a fair share', () => {
   test('is what an equal part leaves when those who use less keep all of theirs', () => {
-    expect(fairShare([1, 2, 30, 40], 23)).toBe(10)
-    expect(fairShare([40, 30], 20)).toBe(10)
-    expect(fairShare([5], 4)).toBe(4)
+    expect(computeFairShare([1, 2, 30, 40], 23)).toBe(10)
+    expect(computeFairShare([40, 30], 20)).toBe(10)
+    expect(computeFairShare([5], 4)).toBe(4)
   })
 
   test('is above every use when all fit', () => {
-    expect([fairShare([], 1), fairShare([1, 2, 30], 33)]).toEqual([Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY])
+    expect([computeFairShare([], 1), computeFairShare([1, 2, 30], 33)]).toEqual([
+      Number.POSITIVE_INFINITY,
+      Number.POSITIVE_INFINITY,
+    ])
   })
 
   test('brings any uses within the budget, and takes nothing of whoever uses less than an equal part', () => {

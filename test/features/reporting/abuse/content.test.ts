@@ -1,7 +1,7 @@
 /** @module The look at content: the rules over two corpora, bounds, the model, and a pause that holds what is queued. */
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
-import { partsOf } from '#features/reporting/abuse/content-parts.ts'
-import { PAUSE_POINTS, type Score, scoreOf } from '#features/reporting/abuse/content-rules.ts'
+import { extractParts } from '#features/reporting/abuse/content-parts.ts'
+import { PAUSE_SCORE, type Score, scoreContent } from '#features/reporting/abuse/content-rules.ts'
 import { ContentWatch } from '#features/reporting/abuse/content-watch.ts'
 import { createLog } from '#platform/log.ts'
 import { parseMailbox } from '#protocols/address/parse.ts'
@@ -17,15 +17,15 @@ setDefaultTimeout(90_000)
 function judge({ from, subject, html = '', text = '' }: Sample): Score {
   const mailbox = parseMailbox(from)
   if (mailbox.kind === 'invalid') throw new Error(mailbox.reason)
-  return scoreOf(partsOf({ subject, html, text }), { name: mailbox.name ?? '', domain: mailbox.domain })
+  return scoreContent(extractParts({ subject, html, text }), { name: mailbox.name ?? '', domain: mailbox.domain })
 }
 
 test.each(HONEST)('honest mail does not pause: $subject', (sample) => {
-  expect(judge(sample).points).toBeLessThan(PAUSE_POINTS)
+  expect(judge(sample).points).toBeLessThan(PAUSE_SCORE)
 })
 
 test('of the phishing samples nine of ten and more pause', () => {
-  const missed = PHISHING.filter((sample) => judge(sample).points < PAUSE_POINTS).map(({ subject }) => subject)
+  const missed = PHISHING.filter((sample) => judge(sample).points < PAUSE_SCORE).map(({ subject }) => subject)
   expect(missed.length / PHISHING.length).toBeLessThanOrEqual(0.1)
 })
 
@@ -59,7 +59,7 @@ describe('bounds', () => {
     ],
   ])('%s take at most some milliseconds', (_, html) => {
     const began = performance.now()
-    scoreOf(partsOf({ subject: 'x', html, text: html }), sender)
+    scoreContent(extractParts({ subject: 'x', html, text: html }), sender)
     expect(performance.now() - began).toBeLessThan(1000)
   })
 })

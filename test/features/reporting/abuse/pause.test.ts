@@ -3,7 +3,7 @@ import { describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { count } from '#features/core/events/record.ts'
-import { trimFindings } from '#features/reporting/abuse/findings.ts'
+import { purgeFindings } from '#features/reporting/abuse/findings.ts'
 import { startPauseNotices } from '#features/reporting/abuse/notices.ts'
 import { pauseAccount, resumeAccount } from '#features/reporting/abuse/pause.ts'
 import { startAbuseWatch } from '#features/reporting/abuse/watch.ts'
@@ -222,9 +222,9 @@ test('findings are kept for 400 days', async () => {
   const { app, actor, clock } = service
   await pause(app, actor)
   clock.advance(days(400))
-  expect(await trimFindings(app)).toBe(0)
+  expect(await purgeFindings(app)).toBe(0)
   clock.advance(days(1))
-  expect(await trimFindings(app)).toBe(1)
+  expect(await purgeFindings(app)).toBe(1)
 })
 
 test('a plan that there is not is refused at the start', async () => {

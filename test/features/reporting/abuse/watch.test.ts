@@ -4,7 +4,7 @@ import { getAccount } from '#features/core/accounts/accounts.ts'
 import { toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
 import { applyComplaint } from '#features/receiving/complaints/apply.ts'
 import { resumeAccount } from '#features/reporting/abuse/pause.ts'
-import { excessOf, figuresOf } from '#features/reporting/abuse/rates.ts'
+import { findExcess, readAbuseStats } from '#features/reporting/abuse/rates.ts'
 import { startAbuseWatch } from '#features/reporting/abuse/watch.ts'
 import type { FeedbackReport } from '#protocols/arf/report.ts'
 import { eventually } from '#test/support/app.ts'
@@ -33,7 +33,7 @@ test.each([
 ] as const)(
   '%s: %d delivered, %d bounced and %d complaints of %d recipients by %d providers give %p',
   (_, delivered, bounced, complained, complainers, complaintProviders, excess) => {
-    expect(excessOf({ delivered, bounced, complained, complainers, complaintProviders }, THRESHOLDS)).toBe(excess)
+    expect(findExcess({ delivered, bounced, complained, complainers, complaintProviders }, THRESHOLDS)).toBe(excess)
   },
 )
 
@@ -87,12 +87,24 @@ test('an account is judged by what happened since it was resumed, also within th
   await app.commit.write((tx) =>
     resumeAccount(app, tx, toOperatorActor(getAccount(app.config, app.db, actor.accountId))),
   )
-  expect(figuresOf(app.db, actor.accountId, app.eventTime())).toEqual({ delivered: 0, bounced: 0, ...NO_COMPLAINTS })
+  expect(readAbuseStats(app.db, actor.accountId, app.eventTime())).toEqual({
+    delivered: 0,
+    bounced: 0,
+    ...NO_COMPLAINTS,
+  })
   await service.sendAll(9, 1)
-  expect(figuresOf(app.db, actor.accountId, app.eventTime())).toEqual({ delivered: 9, bounced: 1, ...NO_COMPLAINTS })
+  expect(readAbuseStats(app.db, actor.accountId, app.eventTime())).toEqual({
+    delivered: 9,
+    bounced: 1,
+    ...NO_COMPLAINTS,
+  })
   await service.within30s(() => pauses() === 2)
   clock.advance(25 * 3_600_000)
-  expect(figuresOf(app.db, actor.accountId, app.eventTime())).toEqual({ delivered: 0, bounced: 0, ...NO_COMPLAINTS })
+  expect(readAbuseStats(app.db, actor.accountId, app.eventTime())).toEqual({
+    delivered: 0,
+    bounced: 0,
+    ...NO_COMPLAINTS,
+  })
 })
 
 // Proves: account-15
@@ -127,7 +139,7 @@ test('complaints pause when known feedback loops report them, also those that na
   expect(pause()).toBeNull()
   expect(await complain(third, 'Microsoft', [])).toBe('counted')
   await service.within30s(pause)
-  expect([pause()?.reason, figuresOf(app.db, actor.accountId, app.eventTime())]).toEqual([
+  expect([pause()?.reason, readAbuseStats(app.db, actor.accountId, app.eventTime())]).toEqual([
     'Too many recipients complained about its emails.',
     { delivered: 15, bounced: 0, complained: 5, complainers: 3, complaintProviders: 2 },
   ])

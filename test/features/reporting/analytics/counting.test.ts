@@ -13,7 +13,7 @@ import {
   listRowKeys,
 } from '#features/core/events/daily-stats.ts'
 import { raiseHorizon } from '#features/core/events/horizon.ts'
-import { keepFigures } from '#features/reporting/analytics/recount.ts'
+import { changeWithRecount } from '#features/reporting/analytics/recount.ts'
 import { bounceLate, confirmUncertain, requeueFinished } from '#features/sending/queue/late-transitions.ts'
 import { recordEngagement } from '#features/sending/tracking/engage.ts'
 import { unsubscribe } from '#features/sending/unsubscribe/unsubscribe.ts'
@@ -219,7 +219,7 @@ test('figures of a recipient who is erased stay in the sum, and leave the domain
   const email = await mail.delivered({ to: ['a@one.test', 'b@one.test', 'c@two.test'] })
   for (const index of [0, 1, 2]) await visit(email, index)
   await write((tx) =>
-    keepFigures(tx, email.emailId, () => {
+    changeWithRecount(tx, email.emailId, () => {
       tx.db.run(`UPDATE recipients SET address = 'erased@${ERASED_DOMAIN}' WHERE id = ?`, [
         email.recipients[1]?.id ?? 0,
       ])

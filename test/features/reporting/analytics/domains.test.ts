@@ -1,9 +1,9 @@
 /** @module The busiest domains of a period, against adding up everything: for mail like that of people, for mail in equal parts, for hostile mail. */
 import { expect, test } from 'bun:test'
 import { MONTH_KEY_SQL } from '#features/core/events/daily-stats.ts'
-import { busiestDomains } from '#features/reporting/analytics/domains.ts'
-import { FIGURE_SUMS } from '#features/reporting/analytics/figures.ts'
+import { findBusiestDomains } from '#features/reporting/analytics/domains.ts'
 import type { Period } from '#features/reporting/analytics/period.ts'
+import { STATS_SUMS } from '#features/reporting/analytics/stats.ts'
 import { systemClock } from '#platform/clock.ts'
 import { createTestApp, type TestApp } from '#test/support/app.ts'
 
@@ -31,7 +31,7 @@ const fill = (service: TestApp, rows: string) =>
 const summedUp = ({ app }: TestApp, { fromDay, toDay }: Period, limit: number) =>
   app.db
     .query<object, number[]>(
-      `SELECT ${FIGURE_SUMS}, domain FROM daily_figures WHERE account_id = ${ACCOUNT} AND day BETWEEN ? AND ? AND domain <> ''
+      `SELECT ${STATS_SUMS}, domain FROM daily_figures WHERE account_id = ${ACCOUNT} AND day BETWEEN ? AND ? AND domain <> ''
        GROUP BY domain HAVING sum(sent) > 0 ORDER BY sum(sent) DESC, domain LIMIT ?`,
     )
     .all(fromDay, toDay, limit)
@@ -62,7 +62,9 @@ test.each([
     [period(1, 60), 1000],
     [period(61, 90), 10],
   ] as const)
-    expect(await busiestDomains(service.app, ACCOUNT, asked, limit)).toEqual(summedUp(service, asked, limit) as never)
+    expect(await findBusiestDomains(service.app, ACCOUNT, asked, limit)).toEqual(
+      summedUp(service, asked, limit) as never,
+    )
 })
 
 test('with 200,000 domains a day others get their turn every few ms, and what is told is right', async () => {
@@ -80,7 +82,7 @@ test('with 200,000 domains a day others get their turn every few ms, and what is
       turns++
     }
   })()
-  const found = await busiestDomains(service.app, ACCOUNT, period(1, 2), 10)
+  const found = await findBusiestDomains(service.app, ACCOUNT, period(1, 2), 10)
   isOver = true
   await counting
   expect([turns > 5, found[0]?.domain, found[0]?.sent, found.length]).toEqual([true, 'busy.test', 10, 10])
@@ -89,7 +91,7 @@ test('with 200,000 domains a day others get their turn every few ms, and what is
 test('an account has a few such requests at a time, and the next is told to wait', async () => {
   await using service = await createTestApp()
   await fill(service, `SELECT 1 AS day, 'a.test' AS domain, 1 AS sent`)
-  const ask = (accountId: number) => busiestDomains(service.app, accountId, period(1, 1), 10)
+  const ask = (accountId: number) => findBusiestDomains(service.app, accountId, period(1, 1), 10)
   const results = await Promise.allSettled([...Array.from({ length: 9 }, () => ask(ACCOUNT)), ask(ACCOUNT + 1)])
   expect(results.map(({ status }) => status)).toEqual([
     ...Array.from({ length: 8 }, () => 'fulfilled' as const),

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { checkAnswer } from '#features/reporting/insights/check.ts'
-import { isSame } from '#features/reporting/insights/text-check.ts'
+import { isSameNumber } from '#features/reporting/insights/text-check.ts'
 import { answer, finding } from './support.ts'
 
 const METRICS = new Map<string, number>([
@@ -46,7 +46,7 @@ describe('a number as it is written', () => {
     ['1e2', 100, true],
     ['NaN', 100, false],
     ['', 0.35, false],
-  ])('%s for %d: %p', (written, figure, same) => expect(isSame(written, figure)).toBe(same))
+  ])('%s for %d: %p', (written, figure, same) => expect(isSameNumber(written, figure)).toBe(same))
 })
 
 describe('a finding stays', () => {

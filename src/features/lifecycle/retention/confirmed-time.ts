@@ -8,19 +8,19 @@ import type { Millis } from '#platform/clock.ts'
 import { minutes } from '#platform/units.ts'
 
 /** It is not noted more often. */
-const NOTE_INTERVAL_MS = minutes(10)
+const RECORD_INTERVAL_MS = minutes(10)
 const KEY = 'retention:looked_at'
 
 /** `App.provenNow()`, noted. To be asked every hour or more often. */
-export async function provenTime(app: App): Promise<Millis> {
+export async function recordConfirmedTime(app: App): Promise<Millis> {
   const now = app.confirmedNow()
-  if (Math.abs(now - (lastProvenTime(app.db) ?? 0)) >= NOTE_INTERVAL_MS)
+  if (Math.abs(now - (readConfirmedTime(app.db) ?? 0)) >= RECORD_INTERVAL_MS)
     await app.commit.writeFromReserve((tx) => setMeta(tx.db, KEY, String(now)))
   return now
 }
 
 /** What was noted last; undefined in a new data directory. */
-export function lastProvenTime(db: Database): Millis | undefined {
+export function readConfirmedTime(db: Database): Millis | undefined {
   const noted = getMeta(db, KEY)
   return noted === undefined ? undefined : Number(noted)
 }

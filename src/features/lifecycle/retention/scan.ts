@@ -10,10 +10,10 @@ import { getMeta, setMeta } from '#features/core/events/record.ts'
 import { type Millis, yieldToEventLoop } from '#platform/clock.ts'
 import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
-import type { Pace } from './pace.ts'
+import type { BatchSizer } from './batch-sizer.ts'
 
 /** Position = the stored code: only ever append. */
-export const WALKS = [
+export const SCANS = [
   'content',
   'broadcast content',
   'emails',
@@ -22,15 +22,15 @@ export const WALKS = [
   'inbound',
   'mailboxes',
 ] as const
-export type WalkName = (typeof WALKS)[number]
+export type ScanName = (typeof SCANS)[number]
 
 export interface OldRow {
   readonly id: number
   readonly createdAt: Millis
 }
 
-export interface Walk<Row extends OldRow> {
-  readonly name: WalkName
+export interface Scan<Row extends OldRow> {
+  readonly name: ScanName
   /** Rows after a row id, in order, which is that of created_at. */
   after(db: Database, id: number, limit: number): readonly Row[]
   byId(db: Database, id: number): Row | undefined
@@ -49,38 +49,40 @@ const sql = prepareStatements((db) => ({
   countLeft: db.prepare<{ n: number }, [number]>('SELECT COUNT(*) AS n FROM retention_left WHERE kind = ?'),
 }))
 
-const cursorKey = (name: WalkName): string => `retention:cursor:${name}`
+const cursorKey = (name: ScanName): string => `retention:cursor:${name}`
 
-/** Row id up to which a walk has come. */
-export const cursorOf = (db: Database, name: WalkName): number => Number(getMeta(db, cursorKey(name)) ?? 0)
+/** Row id up to which a scan has come. */
+export const readCursor = (db: Database, name: ScanName): number => Number(getMeta(db, cursorKey(name)) ?? 0)
 
-/** Rows that a walk has passed and is still to do. */
-export const countLeft = (db: Database, name: WalkName): number => sql(db).countLeft.get(WALKS.indexOf(name))?.n ?? 0
+/** Rows that a scan has passed and is still to do. */
+export const countLeft = (db: Database, name: ScanName): number => sql(db).countLeft.get(SCANS.indexOf(name))?.n ?? 0
 
-export interface WalkOptions {
-  readonly pace: Pace
+export interface ScanOptions {
+  readonly batchSizer: BatchSizer
   readonly signal: AbortSignal
 }
 
 /** Does what is due for all rows from before a time; resolves with how many rows that were. */
-export async function goThrough<Row extends OldRow>(
+export async function scanRows<Row extends OldRow>(
   app: App,
-  walk: Walk<Row>,
+  scan: Scan<Row>,
   before: Millis,
-  { pace, signal }: WalkOptions,
+  { batchSizer, signal }: ScanOptions,
 ): Promise<number> {
   let done = 0
   for (let after: number | undefined = 0; after !== undefined && !signal.aborted; ) {
     const from: number = after
-    const step: Step = await app.commit.writeFromReserve((tx) =>
-      pace.run(() => lookAgain(app, tx, walk, before, from, pace.rows)),
+    const step: ScanStep = await app.commit.writeFromReserve((tx) =>
+      batchSizer.run(() => retryLeftRows(app, tx, scan, before, from, batchSizer.rows)),
     )
     done += step.done
     after = step.next
     await yieldToEventLoop()
   }
   for (let isMore = true; isMore && !signal.aborted; ) {
-    const step = await app.commit.writeFromReserve((tx) => pace.run(() => goOn(app, tx, walk, before, pace.rows)))
+    const step = await app.commit.writeFromReserve((tx) =>
+      batchSizer.run(() => scanNext(app, tx, scan, before, batchSizer.rows)),
+    )
     done += step.done
     isMore = step.next !== undefined
     await yieldToEventLoop()
@@ -88,7 +90,7 @@ export async function goThrough<Row extends OldRow>(
   return done
 }
 
-interface Step {
+interface ScanStep {
   readonly done: number
   /** Where the next step goes on; undefined: there is nothing more. */
   readonly next: number | undefined
@@ -97,17 +99,17 @@ interface Step {
 /** Retires rows that an account has too many of, unless they have changed since; resolves with how many it retired. */
 export async function retireByIds<Row extends OldRow>(
   app: App,
-  walk: Walk<Row>,
+  scan: Scan<Row>,
   { ids, before }: { readonly ids: Float64Array; readonly before: Millis },
-  { pace, signal }: WalkOptions,
+  { batchSizer, signal }: ScanOptions,
 ): Promise<number> {
   let done = 0
   for (let from = 0; from < ids.length && !signal.aborted; ) {
-    const batch = ids.subarray(from, from + pace.rows)
+    const batch = ids.subarray(from, from + batchSizer.rows)
     done += await app.commit.writeFromReserve((tx) =>
-      pace.run(() => {
-        const rows = [...batch].map((id) => walk.byId(tx.db, id))
-        return rows.filter((row) => row && !walk.isKept?.(row) && walk.retire(app, tx, row, before)).length
+      batchSizer.run(() => {
+        const rows = [...batch].map((id) => scan.byId(tx.db, id))
+        return rows.filter((row) => row && !scan.isKept?.(row) && scan.retire(app, tx, row, before)).length
       }),
     )
     from += batch.length
@@ -117,20 +119,20 @@ export async function retireByIds<Row extends OldRow>(
 }
 
 /** Rows that were noted. */
-function lookAgain<Row extends OldRow>(
+function retryLeftRows<Row extends OldRow>(
   app: App,
   tx: Tx,
-  walk: Walk<Row>,
+  scan: Scan<Row>,
   before: Millis,
   after: number,
   limit: number,
-): Step {
-  const kind = WALKS.indexOf(walk.name)
+): ScanStep {
+  const kind = SCANS.indexOf(scan.name)
   const noted = sql(tx.db).left.all(kind, after, limit)
   let done = 0
   for (const { id } of noted) {
-    const row = walk.byId(tx.db, id)
-    if (row && (row.createdAt >= before || !walk.retire(app, tx, row, before))) continue
+    const row = scan.byId(tx.db, id)
+    if (row && (row.createdAt >= before || !scan.retire(app, tx, row, before))) continue
     sql(tx.db).settle.run(kind, id)
     if (row) done++
   }
@@ -138,17 +140,17 @@ function lookAgain<Row extends OldRow>(
 }
 
 /** Rows after the cursor. */
-function goOn<Row extends OldRow>(app: App, tx: Tx, walk: Walk<Row>, before: Millis, limit: number): Step {
-  const cursor = cursorOf(tx.db, walk.name)
-  const rows = walk.after(tx.db, cursor, limit)
+function scanNext<Row extends OldRow>(app: App, tx: Tx, scan: Scan<Row>, before: Millis, limit: number): ScanStep {
+  const cursor = readCursor(tx.db, scan.name)
+  const rows = scan.after(tx.db, cursor, limit)
   let done = 0
   let last = cursor
   for (const row of rows) {
     if (row.createdAt >= before) break
-    if (walk.retire(app, tx, row, before)) done++
-    else sql(tx.db).note.run(WALKS.indexOf(walk.name), row.id)
+    if (scan.retire(app, tx, row, before)) done++
+    else sql(tx.db).note.run(SCANS.indexOf(scan.name), row.id)
     last = row.id
   }
-  if (last !== cursor) setMeta(tx.db, cursorKey(walk.name), String(last))
+  if (last !== cursor) setMeta(tx.db, cursorKey(scan.name), String(last))
   return { done, next: rows.length === limit && last === rows.at(-1)?.id ? last : undefined }
 }

@@ -9,44 +9,44 @@ import { prepareStatements } from '#platform/db/open.ts'
 import type { Period } from './period.ts'
 
 /** Columns of `daily_figures`, as `DailyStats` names them. */
-export const FIGURE_COLUMNS = DAILY_FIELDS.map((field) => `${DAILY_COLUMNS[field]} AS ${field}`).join(', ')
+export const STATS_COLUMNS = DAILY_FIELDS.map((field) => `${DAILY_COLUMNS[field]} AS ${field}`).join(', ')
 
 /** Their sums. */
-export const FIGURE_SUMS = DAILY_FIELDS.map((field) => `coalesce(sum(${DAILY_COLUMNS[field]}), 0) AS ${field}`).join(
+export const STATS_SUMS = DAILY_FIELDS.map((field) => `coalesce(sum(${DAILY_COLUMNS[field]}), 0) AS ${field}`).join(
   ', ',
 )
 
 const sql = prepareStatements((db) => ({
   // A seek a day: a range over the days would go through all of their domains.
   day: db.prepare<DailyStats, [number, number, string]>(
-    `SELECT ${FIGURE_COLUMNS} FROM daily_figures WHERE account_id = ? AND day = ? AND domain = ?`,
+    `SELECT ${STATS_COLUMNS} FROM daily_figures WHERE account_id = ? AND day = ? AND domain = ?`,
   ),
   counted: db.prepare<{ total: number }, [number, string, number, number]>(
     'SELECT coalesce(sum(value), 0) AS total FROM counters WHERE account_id = ? AND metric = ? AND hour >= ? AND hour < ?',
   ),
 }))
 
-export const NO_FIGURES = Object.fromEntries(DAILY_FIELDS.map((field) => [field, 0])) as DailyStats
+export const NO_STATS = Object.fromEntries(DAILY_FIELDS.map((field) => [field, 0])) as DailyStats
 
-export interface DayFigures extends DailyStats {
+export interface DayStats extends DailyStats {
   /** Days since the epoch, UTC. */
   readonly day: number
 }
 
 /** The figures of each day of a period, in order; a day on which nothing happened has zeros. At most 366 days: some 2 ms. */
-export function daysOf(db: Database, accountId: number, { fromDay, toDay }: Period): DayFigures[] {
-  const found: DayFigures[] = []
+export function readDays(db: Database, accountId: number, { fromDay, toDay }: Period): DayStats[] {
+  const found: DayStats[] = []
   for (let day = fromDay; day <= toDay; day++)
-    found.push({ ...(sql(db).day.get(accountId, day, ALL_DOMAINS) ?? NO_FIGURES), day })
+    found.push({ ...(sql(db).day.get(accountId, day, ALL_DOMAINS) ?? NO_STATS), day })
   return found
 }
 
 /** The figures of a period, summed up. */
-export const figuresOf = (db: Database, accountId: number, period: Period): DailyStats =>
-  sumOf(daysOf(db, accountId, period))
+export const sumStats = (db: Database, accountId: number, period: Period): DailyStats =>
+  addStats(readDays(db, accountId, period))
 
 /** Loads of pixels and clicks that are taken for those of scanners, prefetchers and image proxies. */
-export interface MachineFigures {
+export interface MachineStats {
   readonly opens: number
   readonly clicks: number
 }
@@ -54,15 +54,15 @@ export interface MachineFigures {
 const HOURS_PER_DAY = 24
 
 /** What machines loaded and followed in a period; counted by the hour, and kept as long as events are. */
-export function machineFiguresOf(db: Database, accountId: number, { fromDay, toDay }: Period): MachineFigures {
+export function readMachineStats(db: Database, accountId: number, { fromDay, toDay }: Period): MachineStats {
   const totalOf = (metric: string): number =>
     sql(db).counted.get(accountId, metric, fromDay * HOURS_PER_DAY, (toDay + 1) * HOURS_PER_DAY)?.total ?? 0
   return { opens: totalOf(MACHINE_METRICS.opened), clicks: totalOf(MACHINE_METRICS.clicked) }
 }
 
 /** The sum of figures. */
-export function sumOf(all: readonly DailyStats[]): DailyStats {
-  const sum = { ...NO_FIGURES }
+export function addStats(all: readonly DailyStats[]): DailyStats {
+  const sum = { ...NO_STATS }
   for (const figures of all) for (const field of DAILY_FIELDS) sum[field] += figures[field]
   return sum
 }
@@ -80,11 +80,11 @@ export interface Rates {
 }
 
 /** What happens in a period may be of mail from before it, so a rate ends at 1. */
-const rate = (part: number, whole: number): number => (whole <= 0 ? 0 : Math.min(Math.max(part, 0) / whole, 1))
+const toRate = (part: number, whole: number): number => (whole <= 0 ? 0 : Math.min(Math.max(part, 0) / whole, 1))
 
-export const ratesOf = ({ sent, delivered, bounced, openedEmails, clickedEmails }: DailyStats): Rates => ({
-  delivery: rate(delivered, sent),
-  bounce: rate(bounced, sent),
-  open: rate(openedEmails, delivered),
-  click: rate(clickedEmails, delivered),
+export const computeRates = ({ sent, delivered, bounced, openedEmails, clickedEmails }: DailyStats): Rates => ({
+  delivery: toRate(delivered, sent),
+  bounce: toRate(bounced, sent),
+  open: toRate(openedEmails, delivered),
+  click: toRate(clickedEmails, delivered),
 })

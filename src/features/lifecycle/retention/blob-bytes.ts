@@ -8,7 +8,7 @@ import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { blobPath, ENCODING, formatMonth, idOfRef, monthOfRef } from '#platform/content/read.ts'
 import { openReadOnly } from '#platform/db/open.ts'
-import { pagesOf } from './measure.ts'
+import { readPages } from './measure.ts'
 
 /** A row of `parts` beside its data. */
 const ROW_BYTES = 48
@@ -17,14 +17,14 @@ interface Month {
   /** By row id; 0: there is none. */
   readonly sizes: Uint32Array
   /** A bit for each row that was asked for. */
-  readonly taken: Uint8Array
+  readonly counted: Uint8Array
   /** Bytes on the disk for each byte of a row: pages are not full. */
   readonly factor: number
   /** Large parts are files of their own. */
   readonly files: ReadonlyMap<number, number>
 }
 
-export class PartBytes {
+export class BlobBytes {
   readonly #folder: string
   readonly #months = new Map<number, Month | undefined>()
 
@@ -34,21 +34,21 @@ export class PartBytes {
   }
 
   /** What a part takes; 0 when there is no such part, or when it was asked for before. */
-  take(ref: number | null | undefined): number {
+  countOnce(ref: number | null | undefined): number {
     if (!ref) return 0
     const month = this.#month(monthOfRef(ref))
     const id = idOfRef(ref)
     const sizeBytes = month?.sizes[id] ?? 0
     if (month === undefined || sizeBytes === 0) return 0
-    const byte = month.taken[id >> 3] ?? 0
+    const byte = month.counted[id >> 3] ?? 0
     if ((byte & (1 << (id & 7))) !== 0) return 0
-    month.taken[id >> 3] = byte | (1 << (id & 7))
+    month.counted[id >> 3] = byte | (1 << (id & 7))
     return sizeBytes * month.factor + (month.files.get(id) ?? 0)
   }
 
   /** From here on all parts are there to be asked for again. */
   reset(): void {
-    for (const month of this.#months.values()) month?.taken.fill(0)
+    for (const month of this.#months.values()) month?.counted.fill(0)
   }
 
   #month(month: number): Month | undefined {
@@ -79,8 +79,8 @@ function readMonth(folder: string, month: number): Month | undefined {
       const path = blobPath(folder, month, hash.get(id)?.hash ?? new Uint8Array())
       files.set(id, statSync(path, { throwIfNoEntry: false })?.size ?? 0)
     }
-    const { bytes, freeBytes } = pagesOf(path)
-    return { sizes, files, taken: new Uint8Array((last >> 3) + 1), factor: sum === 0 ? 0 : (bytes - freeBytes) / sum }
+    const { bytes, freeBytes } = readPages(path)
+    return { sizes, files, counted: new Uint8Array((last >> 3) + 1), factor: sum === 0 ? 0 : (bytes - freeBytes) / sum }
   } finally {
     db.close()
   }

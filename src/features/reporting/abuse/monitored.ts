@@ -12,12 +12,17 @@ const sql = prepareStatements((db) => ({
   account: db.prepare<{ uuid: UuidBytes; plan: string }, [number]>('SELECT uuid, plan FROM accounts WHERE id = ?'),
 }))
 
-export const isJudgedPlan = ({ abusePlans }: Pick<Config, 'abusePlans'>, plan: string): boolean =>
+export const isMonitoredPlan = ({ abusePlans }: Pick<Config, 'abusePlans'>, plan: string): boolean =>
   includesPlan(abusePlans, plan)
 
 /** The service acting on an account that is judged; undefined: it is gone, may not send anyway, or its plan is not judged. */
-export function judgedAccount({ config }: Pick<App, 'config'>, db: Database, accountId: number): Actor | undefined {
+export function findMonitoredAccount(
+  { config }: Pick<App, 'config'>,
+  db: Database,
+  accountId: number,
+): Actor | undefined {
   const account = sql(db).account.get(accountId)
-  if (!account || !isJudgedPlan(config, account.plan) || findSendingBlock(db, accountId) !== undefined) return undefined
+  if (!account || !isMonitoredPlan(config, account.plan) || findSendingBlock(db, accountId) !== undefined)
+    return undefined
   return createSystemActor({ accountId, accountUuid: account.uuid })
 }
