@@ -1,4 +1,4 @@
-/** @module Removes the rows of one account, a slice of some milliseconds at a time. Decides nothing: it is called for accounts that are deleted. */
+/** @module Removes the rows of a deleted account, in batches of some milliseconds. Decides nothing. */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
 import { dropContent, STORES, type StoreName } from '#features/core/content-gc/garbage.ts'
@@ -10,7 +10,7 @@ import type { Tx } from '#platform/db/commit.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import { ACCOUNT_TABLES, type AccountTable } from './account-tables.ts'
 
-/** Emails, and rows of other kinds, in one transaction: some 5 ms. */
+/** Emails, and rows of other kinds, per transaction: some 5 ms. */
 const EMAILS_PER_BATCH = 50
 const ROWS_PER_BATCH = 200
 
@@ -27,7 +27,7 @@ interface MessageRow extends EmailRow {
 }
 
 const sql = prepareStatements((db) => ({
-  // Of a broadcast the emails hold its sources as well; to note a reference twice does no harm.
+  // Emails of a broadcast also refer to its sources; recording a reference twice is harmless.
   emails: db.prepare<EmailRow, [number, number]>(
     'SELECT id, html_ref AS htmlRef, text_ref AS textRef, attachments FROM emails WHERE account_id = ? ORDER BY created_at, id LIMIT ?',
   ),
@@ -44,13 +44,13 @@ const sql = prepareStatements((db) => ({
   deleteMessage: db.prepare('DELETE FROM mailbox_messages WHERE id = ?'),
 }))
 
-/** Row ids of the emails that the next slice removes. */
+/** Row ids of the emails that the next batch removes. */
 export const findNextEmails = (db: Database, accountId: number): number[] =>
   sql(db)
     .emails.all(accountId, EMAILS_PER_BATCH)
     .map(({ id }) => id)
 
-/** Removes a slice of what is there of the account; gives how many main rows that were, 0 when nothing was. */
+/** Removes one batch of the account's rows; returns the number of main rows, 0 when none are left. */
 export function removeAccountRows(app: App, tx: Tx, accountId: number): number {
   for (const remove of [removeEmails, removeContacts, removeMessages]) {
     const rows = remove(app, tx, accountId)
@@ -108,7 +108,7 @@ function removeTableRows(
   accountId: number,
 ): number {
   if (refs) dropRefs(app, tx, { table, where, refs, ...(attachments !== undefined && { attachments }) }, accountId)
-  // In the order of the table, so that both statements mean the same rows.
+  // Sorted by id, so that both statements select the same rows.
   return tx.db
     .query(`DELETE FROM ${table} WHERE ${where} ${refs ? 'ORDER BY id' : ''} LIMIT ${ROWS_PER_BATCH}`)
     .run(accountId).changes

@@ -1,17 +1,18 @@
 /**
- * @module Every table that has rows of accounts, and how they are found: the deletion of an account goes through this list, so it is the one place besides
- * their owners that removes rows of all of them. Children come before parents. test/features/lifecycle/privacy/account-tables.test.ts compares it with the schema: a
- * new table belongs here or among those that have nothing of an account.
+ * @module Lists every table with rows of accounts, and how to find them. The deletion of an account uses this list:
+ * besides their owners, it alone removes rows of all tables. Children precede parents.
+ * test/features/lifecycle/privacy/account-tables.test.ts compares it with the schema: a new table belongs here or among
+ * those without account data.
  */
 import type { StoreName } from '#features/core/content-gc/garbage.ts'
 
 export interface AccountTable {
   readonly table: string
-  /** Which rows are of the account ?1. */
+  /** Condition on the rows of account ?1. */
   readonly where: string
-  /** Columns with references into the content stores, which are let go of. */
+  /** Columns with references into the content stores; deletion drops these references. */
   readonly refs?: Readonly<Partial<Record<StoreName, readonly string[]>>>
-  /** The column with a JSON array of attachments with references into the store `content`. */
+  /** The column with a JSON array of attachments that refer to the store `content`. */
   readonly attachments?: string
 }
 
@@ -19,7 +20,7 @@ const OF_ACCOUNT = 'account_id = ?1'
 const OF_WEBHOOKS = 'webhook_id IN (SELECT id FROM webhooks WHERE account_id = ?1)'
 const OF_MAILBOXES = 'mailbox_id IN (SELECT id FROM agent_mailboxes WHERE account_id = ?1)'
 
-/** Emails and contacts, of which there may be millions, go first, together with what hangs on them: see `account-rows.ts`. */
+/** Emails and contacts, possibly millions, are removed first with their dependent rows: see `account-rows.ts`. */
 export const ACCOUNT_TABLES: readonly AccountTable[] = [
   { table: 'webhook_deliveries', where: OF_WEBHOOKS },
   { table: 'webhooks', where: OF_ACCOUNT },
@@ -72,7 +73,7 @@ export const ACCOUNT_TABLES: readonly AccountTable[] = [
   { table: 'usage_of_sub_accounts', where: OF_ACCOUNT },
 ]
 
-/** Tables that `account-rows.ts` empties by itself, before the others. */
+/** Tables that `account-rows.ts` empties separately, before the others. */
 export const LARGE_TABLES: readonly string[] = [
   'emails',
   'email_search',
@@ -86,7 +87,9 @@ export const LARGE_TABLES: readonly string[] = [
   'mailbox_search',
 ]
 
-/** Tables of which the end of the deletion decides: the operation and the deletion itself, the account's empty row, the erased entries of the log. */
+/**
+ * Tables left to the last steps: the operation, the deletion itself, the account's emptied row, the erased log entries.
+ */
 export const LAST_TABLES: readonly string[] = [
   'operations',
   'account_deletions',

@@ -1,9 +1,9 @@
 /**
- * @module Deletes accounts. At once, in one transaction: nobody gets in any more, nothing is sent or taken in for it. Then, as an operation in slices that goes
- * on after a crash: its waiting mail ends, its rows and content go, and at last the bytes of them in the files. What stays is a row without anything in
- * it, so that its number is not given again, and the entries of the audit log without their personal fields.
- *
- * steps: mail (waiting recipients end; those in hand are waited for) → rows → late (rows that requests wrote which were under way) → service (mail of the service about it) → log → bytes
+ * @module Deletes accounts. One transaction ends all access, sending and receiving. Then an operation works in batches
+ * and survives a crash: it cancels waiting mail, removes rows and content, and finally overwrites the bytes in the
+ * files. An empty row stays, so that the account's number is not reused, as do audit log entries without personal
+ * fields. Steps: mail (cancel waiting recipients, wait for those in flight) → rows → late (rows written by requests
+ * that were in progress) → service (system mail about the account) → log → bytes.
  */
 import type { Database } from 'bun:sqlite'
 import { listImportFiles } from '#features/audience/contact-lists/imports.ts'
@@ -39,23 +39,23 @@ const STEPS = ['mail', 'rows', 'late', 'log', 'bytes', 'service'] as const
 type Step = (typeof STEPS)[number]
 const CODES = codesOf<Step>('step of the deletion of an account', STEPS)
 
-/** Mail in hand is looked at again after this. */
+/** Interval of checks for mail in flight. */
 const IN_FLIGHT_CHECK_MS = seconds(20)
-/** By then every request that was let in before the deletion is over. */
+/** By then, every request that began before the deletion has ended. */
 const MAX_REQUEST_MS = minutes(10)
-/** No step waits longer. */
+/** Longest wait of a step. */
 const MAX_WAIT_MS = minutes(10)
-/** An account with its sub-accounts, and whoever goes at the same time, are scrubbed together. */
+/** One scrub serves an account with its sub-accounts, and others deleted at the same time. */
 const SCRUB_DELAY_MS = seconds(30)
-/** When the files could not be scrubbed yet. */
+/** Retry delay of a failed scrub. */
 const SCRUB_RETRY_MS = minutes(2)
-/** When Stripe could not be asked to end a subscription. */
+/** Retry delay when Stripe could not end a subscription. */
 const BILLING_RETRY_MS = minutes(10)
 const AUDIT_BATCH_SIZE = 500
 const SUB_ACCOUNTS_PER_BATCH = 20
-/** Who closes what a crash left open; `close` puts the account in. */
+/** Actor that closes what a crash left open; `beginDeletion` sets the account. */
 const SYSTEM: Actor = { accountId: 0, accountUuid: '', type: 'system', id: 'system', scopes: new Set() }
-/** After a step that failed, so that it does not stand in the way of other deletions. */
+/** Retry delay of a failed step, so that it does not block other deletions. */
 const FAILURE_RETRY_MS = minutes(1)
 
 interface Deletion {
@@ -90,9 +90,9 @@ export interface DeletedAccount {
 }
 
 /**
- * Deletes an account, with its sub-accounts: resolves when nobody can use it any more and that is on disk. What is left of it goes as an operation, which
- * the loop of `startRemoval` works off. To delete it again changes nothing.
- * @param along runs in the same transaction
+ * Deletes an account with its sub-accounts: resolves when all access has ended, on disk. The loop of
+ * `startAccountRemoval` removes the rest as an operation. Deleting it again changes nothing.\n@param along runs in the
+ * same transaction
  */
 export function deleteAccount(
   app: App,
@@ -107,13 +107,13 @@ export function deleteAccount(
       return closeSubAccounts(app, tx, actor, account.id)
     })
     .then(async (closed) => {
-      // What a crash leaves of this is done by the first step of the parent's deletion.
+      // After a crash, the first step of the parent's deletion does the rest.
       for (let more = closed; more === SUB_ACCOUNTS_PER_BATCH; )
         more = await app.commit.writeFromReserve((tx) => closeSubAccounts(app, tx, actor, account.id))
     })
 }
 
-/** Closes some of an account's sub-accounts; gives how many. */
+/** Begins the deletion of some sub-accounts; returns their number. */
 function closeSubAccounts(app: App, tx: Tx, actor: Actor, parentId: number): number {
   const subAccounts = listOpenSubAccounts(tx.db, parentId, SUB_ACCOUNTS_PER_BATCH)
   for (const each of subAccounts) beginDeletion(app, tx, actor, each)
@@ -148,14 +148,14 @@ function beginDeletion(app: App, tx: Tx, actor: Actor, account: DeletedAccount):
   tx.afterCommit(() => app.removalDue.emit())
 }
 
-/** Deletions that are not complete, for the operator. */
+/** Incomplete deletions, for the operator. */
 export const listOpenDeletions = (db: Database): { accountId: number; step: string; rows: number; dueAt: Millis }[] =>
   db
     .query<Deletion, []>(`SELECT ${COLUMNS} FROM account_deletions ORDER BY account_id`)
     .all()
     .map(({ accountId, step, rows, dueAt }) => ({ accountId, step: CODES.nameOf(step), rows, dueAt }))
 
-/** What a step came to: how many rows it removed, and when it goes on; another step or the end instead. */
+/** Result of a step: how many rows it removed and when it continues, or the next step. */
 interface StepOutcome {
   readonly rows?: number
   readonly cursor?: number
@@ -163,7 +163,7 @@ interface StepOutcome {
   readonly next?: Step
 }
 
-/** Starts the loop that removes what is left of deleted accounts. */
+/** Starts the loop that removes the data of deleted accounts. */
 export function startAccountRemoval(app: App): DueLoop {
   return startDueLoop({
     name: 'remove deleted accounts',
@@ -213,7 +213,7 @@ function cancelMail(app: App, tx: Tx, { accountId }: Deletion): StepOutcome {
   return hasMailInFlight(tx.db, accountId) ? { dueAt: app.clock.now() + IN_FLIGHT_CHECK_MS } : { next: 'rows' }
 }
 
-/** What lies in files goes before the row that knows of it, so that a crash between leaves none behind. */
+/** Deletes files before the rows that refer to them, so that a crash in between orphans no file. */
 async function removeRows(app: App, deletion: Deletion, whenDone: StepOutcome): Promise<void> {
   const { accountId } = deletion
   for (const file of listImportFiles(app.db, accountId)) await removeSpooledFile(app, file)
@@ -224,7 +224,7 @@ async function removeRows(app: App, deletion: Deletion, whenDone: StepOutcome): 
   })
 }
 
-/** Mail of the service to its people lies among that of the account that it left from: invitations, links, notices. */
+/** System mail to its users (invitations, links, notices) is stored with the account that sent it. */
 async function eraseServiceMail(app: App, deletion: Deletion): Promise<void> {
   const { found, next } = findMailAbout(app.db, deletion.accountId, deletion.cursor)
   await app.removeCaptures(found.map(({ emailId }) => emailId))
@@ -234,7 +234,7 @@ async function eraseServiceMail(app: App, deletion: Deletion): Promise<void> {
     for (const email of found) {
       const erased = eraseEmail(app, tx, { ...email, is: isAll, isIn: isAll })
       rows += erased.rows
-      // A session with the receiver is under way.
+      // An SMTP session is in progress.
       if (!erased.isEmptied)
         return updateDeletion(tx, deletion, {
           rows,
@@ -246,7 +246,7 @@ async function eraseServiceMail(app: App, deletion: Deletion): Promise<void> {
   })
 }
 
-/** The row of the account knows what it pays for, and is emptied here: that must have ended. */
+/** Empties the account's row, which knows its subscription: billing must have ended. */
 async function finishAuditLog(app: App, deletion: Deletion): Promise<void> {
   const { accountId, cursor, createdAt } = deletion
   const hasEnded = cursor > 0 || (await tryEndBilling(app, accountId, createdAt))
@@ -264,11 +264,14 @@ function eraseAuditLog(app: App, tx: Tx, { accountId, cursor }: Deletion): StepO
   return { next: 'bytes', dueAt: app.clock.now() + SCRUB_DELAY_MS }
 }
 
-/** The last step: when no file has anything of it any more, the deletion itself goes. One scrub, which reads all files, is for all that are so far. */
+/**
+ * The last step: removes the deletion itself once no file contains its bytes. One scrub, which reads all files, serves
+ * all deletions at this step.
+ */
 async function scrubBytes(app: App, deletion: Deletion): Promise<void> {
   const ready: Deletion[] = []
   for (const each of sql(app.db).atStep.all(deletion.step)) {
-    // The clock may have jumped over the ten minutes of those that were let in before, so they are looked for once more.
+    // The clock may have jumped over the ten minutes of late requests, so check for their rows again.
     const rows = await app.commit.writeFromReserve((tx) => removeLate(app, tx, each))
     if (rows === 0) ready.push(each)
   }
@@ -281,7 +284,7 @@ async function scrubBytes(app: App, deletion: Deletion): Promise<void> {
     }
   })
   if (!isClean) return
-  for (const { accountId, rows } of ready) app.log.info({ account: accountId, rows }, 'a deleted account is gone')
+  for (const { accountId, rows } of ready) app.log.info({ account: accountId, rows }, 'account deletion complete')
 }
 
 function removeLate(app: App, tx: Tx, deletion: Deletion): number {
@@ -291,7 +294,7 @@ function removeLate(app: App, tx: Tx, deletion: Deletion): number {
   return rows
 }
 
-/** Notes how far a deletion is; progress only when it did not move meanwhile, which nobody else does. */
+/** Stores a deletion's progress. Unconditional: nothing else updates it. */
 function updateDeletion(tx: Tx, { accountId, step, dueAt }: Deletion, outcome: StepOutcome): void {
   const { rows = 0, cursor = 0, next } = outcome
   sql(tx.db).move.run(next === undefined ? step : CODES.codeOf(next), cursor, rows, outcome.dueAt ?? dueAt, accountId)

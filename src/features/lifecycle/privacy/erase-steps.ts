@@ -1,7 +1,7 @@
 /**
- * @module The steps of an erasure, in their order. Each looks at a bounded part of what there is and gives a function that writes what follows from it, in the
- * transaction that also notes how far the erasure is; so a crash repeats a step and never leaves one out. What makes new rows of the address comes before
- * what holds them, and what lets go of the address in the erasure itself comes last.
+ * @module Defines the steps of an erasure, in order. Each reads a bounded batch and returns a function that writes the
+ * changes in the transaction that also stores the progress; so a crash repeats a step and skips none. Sources of new
+ * rows come before the tables that hold them; dropping the address from the erasure itself comes last.
  */
 
 import {
@@ -57,36 +57,39 @@ import {
 } from './erasures.ts'
 import type { Person } from './person.ts'
 
-/** What the writing part of a step came to. */
+/** Result of a step's write. */
 export interface StepOutcome {
   /** Rows erased. */
   readonly rows?: number
-  /** Where this step goes on; left out: it is over. */
+  /** Cursor of this step's next batch; omitted: the step is complete. */
   readonly next?: number | undefined
-  /** How long to wait before that. */
+  /** How long to wait before it. */
   readonly waitMs?: number
   /** The erasure is complete. */
   readonly isEnd?: boolean
 }
 
 export type StepWrite = (tx: Tx) => StepOutcome
-/** @param person who is erased; nobody once the address is forgotten */
+/** @param person the person to erase; NOBODY once the address is dropped */
 type Step = (app: App, erasure: Erasure, person: Person) => StepWrite | Promise<StepWrite>
 
-/** What is under way ends by itself; it is looked at again after this. */
+/** Interval of checks for work in progress, which ends automatically. */
 const IN_PROGRESS_RETRY_MS = seconds(5)
-/** Mail of others may wait for its time or its receiver. */
+/** Interval of checks for other recipients' mail, which may wait for its time or its server. */
 const OTHERS_RETRY_MS = minutes(1)
 const SCRUB_RETRY_MS = minutes(1)
-/** Emails changed in one transaction: each has some 0.3 ms, and its events. */
+/** Emails per transaction: each takes some 0.3 ms, plus its events. */
 const MAX_EMAILS = 20
-/** Messages removed in one transaction: each is taken out of the search index. */
+/** Messages per transaction: each is removed from the search index. */
 const MAX_MESSAGES = 20
 const AUDIT_BATCH_SIZE = 500
 
 const DONE: StepOutcome = {}
 
-/** Waits until nothing is left of what waited when the step began. The cursor is the newest of it, one more than its id, so that 0 says nothing yet. */
+/**
+ * Creates a step that waits for everything pending when it began. The cursor is the newest pending id plus one, so that
+ * 0 means "not begun".
+ */
 const createWaitStep =
   (newest: (app: App) => number, isLeft: (app: App, erasure: Erasure, upTo: number) => boolean): Step =>
   (app, erasure) => {
@@ -94,7 +97,7 @@ const createWaitStep =
     return () => (isLeft(app, erasure, cursor - 1) ? { next: cursor, waitMs: IN_PROGRESS_RETRY_MS } : DONE)
   }
 
-/** Mail that has come in and is not processed: it may become anything. */
+/** Accepted mail that is not yet processed: it may create any kind of row. */
 const queueEntries = createWaitStep(
   ({ db }) => findNewestQueueEntryId(db),
   ({ db }, _, upTo) => hasQueueEntryUpTo(db, upTo),
@@ -114,7 +117,7 @@ const contacts: Step =
     return { rows: removed + rows, next }
   }
 
-/** Broadcasts one after the other; the cursor is the one before the next. */
+/** One broadcast at a time; the cursor is the previous one. */
 const broadcasts: Step = async (app, { accountId, cursor }, person) => {
   const broadcastId = findNextOpenBroadcast(app.db, accountId, cursor)
   if (broadcastId === undefined) return () => DONE
@@ -146,7 +149,7 @@ const inbound: Step = (app, { accountId, cursor: after }, { isNamedIn: isIn }) =
   return (tx) => ({ rows: eraseInbound(app, tx, ids), next })
 }
 
-/** Named in the reports of everybody, and nobody's own. */
+/** Common to all reports; they identify no person. */
 const SYSTEM_ADDRESSES = /^(?:postmaster|mailer-daemon|abuse)@/
 
 const reports: Step = (app, { cursor: after }, { addressKey, isIn }) => {
@@ -159,19 +162,22 @@ const emails: Step = async (app, erasure, person) => {
   const { accountId, cursor: after } = erasure
   const { addressKey, is } = person
   const { emailIds, next } = findEmailsTo(app.db, { accountId, addressKey, isMatch: is, after, limit: MAX_EMAILS })
-  // Before their rows: a crash between must not leave captures that nothing leads to.
+  // Before their rows, so that a crash in between orphans no capture.
   await app.removeCaptures(emailIds)
   return (tx) => ({ rows: emailIds.reduce((sum, id) => sum + eraseFromEmail(app, tx, erasure, person, id), 0), next })
 }
 
-/** Takes the person out of one email. What is under way, and what others are still to get of it, is noted for later. Gives the rows erased. */
+/**
+ * Erases the person from one email. Records emails in flight, or with other open recipients, for later. Returns the
+ * rows erased.
+ */
 function eraseFromEmail(app: App, tx: Tx, erasure: Erasure, person: Person, emailId: number): number {
   const { rows, isEmptied } = eraseEmail(app, tx, { accountId: erasure.accountId, emailId, ...person })
   if (!isEmptied) recordOpenEmail(tx, erasure, emailId)
   return rows
 }
 
-/** The same, without the note: `isEmptied` is false while a delivery is under way, or others are still to get something. */
+/** The same without the record: `isEmptied` is false while a delivery is in flight or other recipients are open. */
 export function eraseEmail(
   app: App,
   tx: Tx,
@@ -188,7 +194,7 @@ export function eraseEmail(
     return { recipientIds, isAll, seqs: eraseEvents(tx, { accountId, emailId, recipientIds, matches: isIn }) }
   })
   const { recipientIds, isAll, seqs } = changed
-  // Beside others those of nobody stay: by them the first open or click of an email is known.
+  // With other recipients, anonymous engagement stays: it determines the first open or click of an email.
   deleteEngagement(tx, emailId, isAll ? recipientIds : [])
   for (const id of recipientIds) resolveDeadLetter(tx, id)
   const rows =
@@ -200,7 +206,7 @@ export function eraseEmail(
   return { rows: isEmptied ? rows + 1 : rows, isEmptied }
 }
 
-/** The emails of which a delivery to the person was under way: until it is over, the address is still needed. */
+/** Emails with a delivery to the person in flight: until it ends, the address is still needed. */
 const emailsInFlight: Step = async (app, erasure, person) => {
   const emailIds = listOpenEmails(app.db, erasure, erasure.cursor, MAX_EMAILS)
   await app.removeCaptures(emailIds)
@@ -250,7 +256,7 @@ const address: Step = (_, erasure) => (tx) => {
   return DONE
 }
 
-/** The end, unless others are still to get something. */
+/** Completes the erasure, unless other recipients are open. */
 const forget: Step = (_, erasure) => (tx) => {
   if (listOpenEmails(tx.db, erasure, 0, 1).length === 0) return complete(tx, erasure)
   dropAddress(tx, erasure)
@@ -262,7 +268,7 @@ const bytes: Step = async (app, { cursor }) => {
   return () => (isClean ? DONE : { next: cursor, waitMs: SCRUB_RETRY_MS })
 }
 
-/** What others were still to get, emptied one by one as it is over. */
+/** Empties emails with other recipients, one by one as these end. */
 const otherRecipients: Step = async (app, erasure) => {
   const emailIds = listOpenEmails(app.db, erasure, erasure.cursor, MAX_EMAILS)
   await app.removeCaptures(emailIds)
@@ -287,7 +293,7 @@ const end: Step = (_, erasure) => (tx) => complete(tx, erasure)
 
 /** Position = the stored code: only ever append. */
 export const STEPS: readonly { readonly name: string; readonly run: Step }[] = [
-  // What waits for the person is stopped first of all.
+  // First, cancel mail waiting for the person.
   { name: 'emails', run: emails },
   { name: 'receipts', run: queueEntries },
   { name: 'imports', run: imports },
@@ -296,7 +302,7 @@ export const STEPS: readonly { readonly name: string; readonly run: Step }[] = [
   { name: 'mailboxes', run: mailboxes },
   { name: 'inbound', run: inbound },
   { name: 'reports', run: reports },
-  // And again: contacts, broadcasts and mailboxes may have made some since.
+  // Again: contacts, broadcasts and mailboxes may have created more.
   { name: 'later emails', run: emails },
   { name: 'under way', run: emailsInFlight },
   { name: 'webhook deliveries', run: deliveries },
@@ -313,9 +319,9 @@ export const STEPS: readonly { readonly name: string; readonly run: Step }[] = [
   { name: 'end', run: end },
 ]
 
-/** The first step that takes long: nobody waits for it. */
+/** The first slow step: no request waits for it. */
 export const FIRST_LONG_STEP = STEPS.findIndex(({ run }) => run === bytes)
-/** Whether a step looks through the files, which takes minutes where there is much, and is shared. */
+/** Whether a step scrubs the files, which is shared and takes minutes for large stores. */
 export const isScrubStep = (step: number): boolean => STEPS[step]?.run === bytes
-/** From here on the address is not known any more. */
+/** From this step on, the address is unknown. */
 export const FIRST_WITHOUT_ADDRESS = STEPS.findIndex(({ run }) => run === address) + 1

@@ -1,6 +1,6 @@
 /**
- * @module Erases one person, by address, from everything that an account has of them. It is an operation: the request does what goes quickly, the loop does the
- * rest, step by step, and goes on where a crash ended it. Its steps are those of `erase-steps`.
+ * @module Erases one person, by address, from everything that an account has. The request does the quick steps of
+ * `erase-steps`; a loop does the rest as an operation, and continues after a crash.
  */
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'
@@ -24,38 +24,41 @@ import {
 import { type Person, parsePerson } from './person.ts'
 
 export interface ErasureProgress {
-  /** As it is looked for. */
+  /** The normalised address. */
   readonly address: string
   readonly rows: number
-  /** Whether only the bytes in the files, and mail that others are still to get, are left. */
+  /** Whether only the bytes in the files, and open mail of other recipients, are left. */
   readonly isNearlyDone: boolean
   /** Public id. */
   readonly operationId: string
 }
 
-/** What a request does itself at most. */
+/** Time that a request spends on steps. */
 const MAX_REQUEST_MS = seconds(1)
-/** Requests that do so side by side; of more, the slices would be one long one together, so the loop has them. */
+/**
+ * Requests that run steps concurrently; beyond that, the loop runs them, since batches of many requests would add up to
+ * a long one.
+ */
 const MAX_CONCURRENT_REQUESTS = 2
 const getRequests = perOwner((_: App) => ({ running: 0 }))
-/** The loop leaves an erasure to the request that began it for so long; then the request, or its process, is gone. */
+/** How long the loop leaves a new erasure to its request; afterwards the request, or its process, has ended. */
 const LEASE_MS = seconds(5)
 
-/** When a step that failed is tried again. */
+/** Retry delay of a failed step. */
 const FAILURE_RETRY_MS = seconds(30)
-/** How often it is looked whether the bytes of one are gone; the end of that is told besides. */
+/** Interval of checks whether a scrub has ended; its end also wakes the loop. */
 const BYTES_CHECK_INTERVAL_MS = minutes(1)
 
-/** The person that a request names; 422 when that is no address. */
+/** Parses the person of a request; throws 422 for an invalid address. */
 export function requirePerson(email: string | undefined): Person {
   const person = parsePerson(email ?? '')
-  if (!person) throw invalid('email', 'Give one address, such as ?email=ada@example.com.', 'invalid_address')
+  if (!person) throw invalid('email', 'email must be one address, such as ?email=ada@example.com.', 'invalid_address')
   return person
 }
 
 /**
- * Begins to erase an address from an account; resolves with how far that is after at most a second. One that is under way is what a repeated request is told
- * of; it looks through everything again, because there may be more by now. Throws 422 for what is no address.
+ * Begins to erase an address from an account; resolves with the progress after at most a second. A repeated request
+ * restarts a running erasure, because there may be new rows. Throws 422 for an invalid address.
  */
 export async function erasePerson(app: App, actor: Actor, email: string | undefined): Promise<ErasureProgress> {
   const person = requirePerson(email)
@@ -80,7 +83,7 @@ export async function erasePerson(app: App, actor: Actor, email: string | undefi
     const dueAt = app.clock.now() + LEASE_MS
     const erasure = { accountId, operationId: operation.id, address: addressKey, dueAt }
     const id = insertErasure(tx, erasure, app.eventTime())
-    // Without the address: this entry is to stay.
+    // Without the address, because this entry stays.
     audit(app, tx, actor, { action: 'person.erased', resourceType: 'operation', resourceId: operation.uuid })
     return { id, operationId: operation.uuid, isNew: true }
   })
@@ -94,7 +97,7 @@ export async function erasePerson(app: App, actor: Actor, email: string | undefi
   }
 }
 
-/** Does the steps that are quick, then hands over to the loop. */
+/** Runs the quick steps, then leaves the erasure to the loop. */
 async function eraseInRequest(app: App, id: number): Promise<void> {
   const requests = getRequests(app)
   const others = requests.running
@@ -117,10 +120,13 @@ async function eraseInRequest(app: App, id: number): Promise<void> {
   }
 }
 
-/** Starts the loop that goes on with erasures. All that have come to the bytes share one look through the files, and the others go on meanwhile. */
+/**
+ * Starts the loop that continues erasures. All erasures at a scrub step share one scrub, and the others continue
+ * meanwhile.
+ */
 export function startErasureLoop(app: App): DueLoop {
   const { clock, log } = app
-  /** By the cursor that each was given. */
+  /** Running scrubs, by cursor. */
   const scrubs = new Map<number, Promise<void>>()
   let newestCursor = clock.now()
 
@@ -128,7 +134,7 @@ export function startErasureLoop(app: App): DueLoop {
     try {
       await runStep(app, erasure)
     } catch (error) {
-      // The others must not wait for what is wrong with this one.
+      // One failing erasure must not delay the others.
       log.error({ err: error, erasure: erasure.id, step: STEPS[erasure.step]?.name }, 'a step of an erasure failed')
       await postpone(erasure, erasure.cursor, FAILURE_RETRY_MS)
     }
@@ -137,7 +143,7 @@ export function startErasureLoop(app: App): DueLoop {
     app.commit.writeFromReserve(
       (tx) => void updateErasure(tx, erasure, { step: erasure.step, cursor, rows: 0, dueAt: clock.now() + waitMs }),
     )
-  /** Each time under a new cursor, so that what looked before an erasure was begun again says nothing of it. */
+  /** Uses a new cursor each time, so that a scrub from before a restart does not count. */
   const tryScrub = async (erasure: Erasure): Promise<void> => {
     if (scrubs.has(erasure.cursor)) return postpone(erasure, erasure.cursor, BYTES_CHECK_INTERVAL_MS)
     const cursor = ++newestCursor
@@ -171,8 +177,8 @@ export function startErasureLoop(app: App): DueLoop {
 }
 
 /**
- * Does one step, or a part of it; resolves with how long to wait before the next.
- * @param leasedUntil when the next is due for the loop, where somebody else goes on
+ * Runs one step, or one batch of it; resolves with the wait before the next.\n@param leasedUntil when the loop may
+ * continue; set while a request holds the erasure
  */
 async function runStep(app: App, erasure: Erasure, leasedUntil?: Millis): Promise<number> {
   const step = STEPS[erasure.step]
@@ -182,7 +188,7 @@ async function runStep(app: App, erasure: Erasure, leasedUntil?: Millis): Promis
   const writing = await step.run(app, erasure, person)
   return app.commit.writeFromReserve((tx) => {
     const current = findErasureById(tx.db, erasure.id)
-    // It was begun again, or went with its account: then this is of no use any more.
+    // It was restarted, or removed with its account: discard this result.
     if (current?.step !== erasure.step || current.cursor !== erasure.cursor) return 0
     const { rows = 0, next, waitMs = 0, isEnd = false } = writing(tx)
     if (isEnd) {
@@ -215,7 +221,7 @@ function updateProgress(
   })
 }
 
-/** Of the steps that need no address. */
+/** For steps that need no address. */
 const NOBODY: Person = {
   addressKey: '',
   is: () => false,

@@ -1,6 +1,6 @@
 /**
- * @module What the export of an account has in it, part by part: each gives its records in slices of some milliseconds, oldest first. No bodies of emails and
- * received messages, and no secrets.
+ * @module Defines the parts of an account export: each yields its records in batches of some milliseconds, oldest
+ * first. No bodies of emails and received messages, and no secrets.
  */
 
 import { contactWire, listWire } from '#features/audience/contact-lists/model.ts'
@@ -79,7 +79,7 @@ const sql = prepareStatements((db) => {
     deadLetters: db.prepare<{ id: number }, [number, number, number]>(
       `SELECT id FROM dead_letters WHERE account_id = ? AND id > ? ORDER BY id LIMIT ?`,
     ),
-    // An id grows with created_at.
+    // Ids grow with created_at.
     emails: db.prepare<FoundRow & { createdAt: number }, [number, number, number, number]>(
       `SELECT id, uuid, created_at AS createdAt FROM emails INDEXED BY emails_by_time WHERE account_id = ? AND (created_at, id) > (?, ?)
        ORDER BY created_at, id LIMIT ?`,
@@ -99,7 +99,7 @@ const sql = prepareStatements((db) => {
   }
 })
 
-/** Records of a slice; few where each has texts of its own. */
+/** Records per batch; small where each record has texts of its own. */
 const LARGE_BATCH = 200
 const MEDIUM_BATCH = 50
 const SMALL_BATCH = 5
@@ -107,7 +107,7 @@ const SMALL_BATCH = 5
 type Batches = Generator<readonly unknown[]>
 type ExportPart = (app: App, actor: Actor) => Batches
 
-/** Slices of rows after an id, made into records. */
+/** Batches of rows by id, converted to records. */
 function* generateById<Row extends { readonly id: number }>(
   read: (after: number) => readonly Row[],
   wire: (row: Row) => unknown,
@@ -121,7 +121,7 @@ function* generateById<Row extends { readonly id: number }>(
   }
 }
 
-/** The same of rows that are in order of their time. */
+/** The same for rows sorted by time. */
 function* generateByTime<Row extends { readonly id: number; readonly createdAt: number }>(
   read: (createdAt: number, id: number) => readonly Row[],
   wire: (row: Row) => unknown,
@@ -150,7 +150,7 @@ type TableName =
   | 'insights'
   | 'inbound'
 
-/** A part whose records are found by their public ids. */
+/** Creates a part whose records are read by public id. */
 const createResourcePart =
   (table: TableName, limit: number, wire: (app: App, actor: Actor, id: string, row: FoundRow) => unknown): ExportPart =>
   (app, actor) =>
@@ -160,7 +160,7 @@ const createResourcePart =
     )
 
 const requirePresent = <T>(value: T | undefined): T => {
-  if (value === undefined) throw new Error('a row of an export is gone')
+  if (value === undefined) throw new Error('a row of the export was deleted')
   return value
 }
 
@@ -170,7 +170,7 @@ function* contacts(app: App, actor: Actor): Batches {
     ({ id }) => id,
   )) {
     for (const listId of lists) {
-      // Deleted since: with all its contacts.
+      // Deleted since then, with all its contacts.
       const list = findListById(app.db, Number(listId))
       if (!list) continue
       yield* generateById(
@@ -225,7 +225,7 @@ function* subAccounts({ config, db }: App, { accountId }: Actor): Batches {
   }
 }
 
-/** By the name that each has in the export, in its order. */
+/** Parts by their names in the export, in order. */
 export const PARTS: Readonly<Record<string, ExportPart>> = {
   domains: createResourcePart('domains', LARGE_BATCH, ({ config, db }, { accountId }, _, { uuid }) =>
     toDomainWire(config, requirePresent(findDomain(db, accountId, uuid))),
@@ -291,7 +291,7 @@ export const PARTS: Readonly<Record<string, ExportPart>> = {
       (after) => sql(db).log.all(accountId, after, LARGE_BATCH),
       (entry) => toAuditLogWire(entry, accountUuid),
     ),
-  // Last, so that what the others led to is in it.
+  // Last, so that it includes events caused by the other parts.
   events,
 }
 

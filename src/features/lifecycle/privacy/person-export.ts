@@ -1,6 +1,6 @@
 /**
- * @module Tells all that an account has of one person, by address, as one JSON text that is written as its client reads: with the contents, but of an email with
- * several recipients nothing of the others.
+ * @module Exports everything that an account has about one person, by address, as one streamed JSON text with contents.
+ * Omits the other recipients of shared emails.
  */
 
 import { contactWire } from '#features/audience/contact-lists/model.ts'
@@ -32,7 +32,7 @@ import { perOwner } from '#platform/per-owner.ts'
 import { requirePerson } from './erase.ts'
 import type { Person } from './person.ts'
 
-/** Bodies of a broadcast's email, by its row id, as its recipient got them. */
+/** Renders the bodies of a broadcast's email, by row id, as its recipient received them. */
 export type RenderedBodies = (
   emailId: number,
 ) => Promise<{ readonly html?: string | undefined; readonly text?: string | undefined }>
@@ -44,17 +44,17 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** What is looked at in one turn of the event loop. */
+/** Rows read per tick of the event loop. */
 const ROWS_PER_TICK = 20
 const SUPPRESSIONS_PER_BATCH = 100
 
-/** Written for one account at the same time: each looks through everything, also of others. */
+/** Concurrent exports per account: each scans all rows, including those of other accounts. */
 const MAX_CONCURRENT_EXPORTS = 2
 const RUNNING_RETRY_SECONDS = 30
-/** How many are written, by account. */
+/** Number of running exports, by account. */
 const getRunningExports = perOwner((_: App) => new Map<number, number>())
 
-/** The answer; throws 422 for what is no address, 429 while as many are written as may be. */
+/** Responds with the export; throws 422 for an invalid address, 429 while too many exports run. */
 export function exportPerson(
   app: App,
   actor: Actor,
@@ -69,7 +69,7 @@ export function exportPerson(
   if (others >= MAX_CONCURRENT_EXPORTS)
     throw tooManyRequests(
       'export_running',
-      `${MAX_CONCURRENT_EXPORTS} exports of persons are being written; take them, or ask again when one is over.`,
+      `${MAX_CONCURRENT_EXPORTS} exports of persons are running; read them to their end, or try again afterwards.`,
       RUNNING_RETRY_SECONDS,
     )
   app.workBudget.spend(accountId, EXPORT_WORK_UNITS)
@@ -91,7 +91,7 @@ async function* generateExport(
   person: Person,
   renderedBodies: RenderedBodies,
 ): AsyncGenerator<string, void> {
-  /** Row ids: few, so that they are found once for what is told of them several times. */
+  /** Row ids, collected once because several parts need them. */
   const emailIds: number[] = []
   yield `{"exported_at":${JSON.stringify(isoTime(app.clock.now()))},"data":{"email_address":${JSON.stringify(person.addressKey)}`
   yield* generateArray('emails', emails(app, actor, person, renderedBodies, emailIds))
@@ -110,7 +110,7 @@ async function* generateExport(
   yield '}}'
 }
 
-/** A field with an array; an undefined record is nothing but a turn for others. */
+/** Yields a field with an array; an undefined record only yields to the event loop. */
 async function* generateArray(
   name: string,
   records: Iterable<unknown> | AsyncIterable<unknown>,
@@ -133,7 +133,7 @@ async function readBodies(
   email: StoredEmail,
   renderedBodies: RenderedBodies,
 ): Promise<{ html?: string | null | undefined; text?: string | null | undefined }> {
-  // A link that sets a password is for nobody else.
+  // A password link must reach no other person.
   if (isSystemMail(email)) return {}
   return email.isOfBroadcast
     ? renderedBodies(email.id)
@@ -179,7 +179,7 @@ function findEmailById(app: App, accountId: number, id: number): StoredEmail | u
   return uuid && findEmail(app.db, accountId, uuid)
 }
 
-/** A body, while it is kept. */
+/** Reads a body; null once it is removed. */
 function readBody(app: App, ref: number | null): string | null {
   try {
     return readBodyText(app, ref)

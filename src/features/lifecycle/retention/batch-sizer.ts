@@ -1,13 +1,16 @@
-/** @module How much is done in one transaction: as many rows as take some milliseconds here, on this disk, with this cache. */
+/**
+ * @module Adapts the rows per transaction to the speed of this disk and cache, so that a transaction takes some
+ * milliseconds.
+ */
 import type { Clock } from '#platform/clock.ts'
 
-/** What one transaction of retention should take: requests wait for it. Its commit comes on top. */
+/** Target duration of a retention transaction, because requests wait for it. The commit comes on top. */
 const TARGET_MS = 2.5
 const MIN_ROWS = 10
 const MAX_ROWS = 500
 const FIRST_ROWS = 50
 
-/** From one transaction to the next. */
+/** Limits of the change from one transaction to the next. */
 const MIN_SCALE = 0.6
 const MAX_SCALE = 1.5
 
@@ -16,7 +19,7 @@ const clamp = (value: number, least: number, most: number): number => Math.min(m
 export interface BatchSizer {
   /** Rows for the next transaction. */
   readonly rows: number
-  /** Runs the work of a transaction on so many rows and learns from how long it takes. */
+  /** Runs the work of a transaction and adapts to its duration. */
   run<T>(work: () => T): T
 }
 
@@ -30,7 +33,7 @@ export function createBatchSizer(clock: Pick<Clock, 'monotonicMs'>): BatchSizer 
       const beganMs = clock.monotonicMs()
       const result = work()
       const tookMs = clock.monotonicMs() - beganMs
-      // A clock that stands still says nothing, and one slow transaction says little: the machine has others to serve.
+      // A stopped clock is no information, and one slow transaction little: other work shares the machine.
       if (tookMs > 0)
         rows = Math.round(clamp(rows * clamp(TARGET_MS / tookMs, MIN_SCALE, MAX_SCALE), MIN_ROWS, MAX_ROWS))
       return result

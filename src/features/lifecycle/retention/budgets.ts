@@ -1,5 +1,5 @@
 /**
- * @module Decides from what is used how much has to go: accounts above their fair share of a budget lose their own
+ * @module Computes from the measured use what to remove: accounts above their fair share of a budget lose their own
  * oldest rows. Reads whole tables, so it runs in the measure Worker or a command, never on the main thread of a
  * service.
  */
@@ -24,10 +24,10 @@ import { type Excess, findExcesses } from './shares.ts'
 export const BUDGETED = ['content', 'events', 'inbound', 'logs'] as const
 export type BudgetedKind = (typeof BUDGETED)[number]
 
-/** Bytes; 0: no bound. */
+/** Bytes; 0: no limit. */
 export type Budgets = Readonly<Record<BudgetedKind, number>>
 
-/** The sizes as they are configured; `limitToDisk` says which hold. */
+/** The configured sizes; `limitToDisk` computes the effective ones. */
 export const readBudgets = (
   config: Pick<Config, 'contentMaxBytes' | 'eventsMaxBytes' | 'inboundMaxBytes' | 'logsMaxBytes'>,
 ): Budgets => ({
@@ -40,7 +40,7 @@ export const readBudgets = (
 /** What an account uses of a kind. */
 interface AccountUse {
   bytes: number
-  /** Of them those that never go for their size. */
+  /** Of these, bytes that are never removed for size. */
   keptBytes: number
 }
 
@@ -48,7 +48,7 @@ interface AccountUse {
 type AccountUses = ReadonlyMap<number, AccountUse>
 
 export interface Measurement {
-  /** What each kind uses, in bytes; 0 for one that was not measured. */
+  /** Use of each kind in bytes; 0 if not measured. */
   readonly use: Readonly<Record<BudgetedKind, number>>
   readonly uses: Readonly<Record<BudgetedKind, AccountUses>>
   /** Parent accounts of sub-accounts. */
@@ -59,21 +59,21 @@ export interface Measurement {
   readonly sources: HoldingSources
 }
 
-/** What goes of an account that is above its share. */
+/** What to remove from an account above its share. */
 export interface Cut extends Excess {
   readonly kind: BudgetedKind
-  /** What the kind may use in all. */
+  /** Budget of the kind. */
   readonly budgetBytes: number
-  /** What goes is from before this time; undefined: nothing may go, as all that it has is unread or not over. */
+  /** Rows from before this time are removed; undefined: nothing can be, because all rows are unread or open. */
   readonly before: Millis | undefined
-  /** Row ids by table, oldest first; none for events, which go by their time. */
+  /** Row ids by table, oldest first; empty for events, which are removed by time. */
   readonly rows: ReadonlyMap<ScanName, Float64Array>
 }
 
-/** Rows of an account that one measure removes; the next one goes on. */
+/** Rows of an account that one measurement removes; the next one continues. */
 const MAX_ROWS_PER_CUT = 500_000
 
-/** Whether the files are as large as the smallest budget of what is in them: if not, nothing has to be read. */
+/** Whether the files reach the smallest budget of their kinds: if not, no table must be read. */
 export function canExceedBudgets(dataDir: string, budgets: Budgets): boolean {
   const least = (...kinds: readonly BudgetedKind[]): number =>
     Math.min(...kinds.map((kind) => (budgets[kind] === 0 ? Number.POSITIVE_INFINITY : budgets[kind])))
@@ -87,7 +87,7 @@ export function canExceedBudgets(dataDir: string, budgets: Budgets): boolean {
   )
 }
 
-/** Measures what is used, and by whom. The result reads on from `db`. */
+/** Measures use by account. The result keeps reading from `db`. */
 export function measureUse(db: Database, dataDir: string, budgets?: Budgets): Measurement {
   const database = measureDatabase(db)
   const content = measureStore(join(dataDir, 'content'))
@@ -98,7 +98,7 @@ export function measureUse(db: Database, dataDir: string, budgets?: Budgets): Me
     content: new BlobBytes(join(dataDir, 'content')),
     rawMail: new BlobBytes(join(dataDir, 'raw-mail')),
   }
-  /** The most that a kind can use: rows are read only where that is too much. */
+  /** Upper limit of each kind: rows are read only if it exceeds the budget. */
   const most: Readonly<Record<BudgetedKind, () => number>> = {
     content: () => sumUsedBytes(content),
     events: () => database.groups.events,
@@ -127,7 +127,7 @@ export function measureUse(db: Database, dataDir: string, budgets?: Budgets): Me
 const sumBytes = (uses: AccountUses): number =>
   Math.round([...uses.values()].reduce((sum, { bytes }) => sum + bytes, 0))
 
-/** Octets of received messages as they came in. */
+/** Octets of received messages in their original form. */
 const countReceivedBytes = (db: Database): number =>
   db
     .query<{ n: number }, []>(
@@ -160,7 +160,7 @@ interface EventRange {
   readonly last: number
 }
 
-/** Events are numbered without a gap, so that nobody has to count them. */
+/** Events are numbered without gaps, so they need not be counted. */
 const listEventRanges = (db: Database): EventRange[] =>
   db
     .query<EventRange, []>(
@@ -179,7 +179,7 @@ export const findKindExcesses = ({ uses, parents }: Measurement, kind: BudgetedK
         parents,
       ).filter(({ accountId }) => accountId !== UNOWNED)
 
-/** What has to go, of each account that is above its share of a kind that is over its budget. */
+/** What to remove, for each account above its share of a kind over its budget. */
 export const findCuts = (measured: Measurement, budgets: Budgets): Cut[] =>
   BUDGETED.flatMap((kind) => {
     const excesses = findKindExcesses(measured, kind, budgets[kind])
@@ -201,10 +201,10 @@ function cutEvents({ sources: { db, use } }: Measurement, excesses: readonly Exc
   })
 }
 
-/** An account while it is cut, from its newest row on. */
+/** State of an account while its rows are read, newest first. */
 interface CutState {
   readonly excess: Excess
-  /** What it may keep of rows that are still to come. */
+  /** Bytes that the remaining rows may keep. */
   leftBytes: number
   isFull: boolean
   before: Millis | undefined
@@ -212,8 +212,8 @@ interface CutState {
 }
 
 /**
- * Of what an account may keep of received mail, the most that its unread messages take from the others: remote clients
- * send them, and must not be able to empty the rest.
+ * The largest fraction of an account's share of received mail that its unread messages may use: remote clients send
+ * them, and must not displace all other messages.
  */
 const MAX_UNREAD_FRACTION = 0.5
 
@@ -246,6 +246,6 @@ function cutHolding(state: CutState, { scan, id, bytes, changedAt }: Holding): v
   const ids = state.rows.get(scan) ?? []
   state.rows.set(scan, ids)
   ids.push(id)
-  // They come newest first, and the oldest ones go first.
+  // Rows arrive newest first, and the oldest are removed first.
   if (ids.length >= 2 * MAX_ROWS_PER_CUT) ids.splice(0, MAX_ROWS_PER_CUT)
 }

@@ -1,5 +1,6 @@
 /**
- * @module The time by which things go for their age, noted for the next start: that a clock is days ahead is only seen against the last run.
+ * @module Stores the time that retention goes by for the next start: only a comparison with the last run shows that a
+ * clock is days ahead.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
@@ -7,11 +8,11 @@ import { getMeta, setMeta } from '#features/core/events/record.ts'
 import type { Millis } from '#platform/clock.ts'
 import { minutes } from '#platform/units.ts'
 
-/** It is not noted more often. */
+/** Shortest interval between two writes. */
 const RECORD_INTERVAL_MS = minutes(10)
 const KEY = 'retention:looked_at'
 
-/** `App.provenNow()`, noted. To be asked every hour or more often. */
+/** Returns `App.confirmedNow()` and stores it. Must be called at least hourly. */
 export async function recordConfirmedTime(app: App): Promise<Millis> {
   const now = app.confirmedNow()
   if (Math.abs(now - (readConfirmedTime(app.db) ?? 0)) >= RECORD_INTERVAL_MS)
@@ -19,7 +20,7 @@ export async function recordConfirmedTime(app: App): Promise<Millis> {
   return now
 }
 
-/** What was noted last; undefined in a new data directory. */
+/** The time stored last; undefined in a new data directory. */
 export function readConfirmedTime(db: Database): Millis | undefined {
   const noted = getMeta(db, KEY)
   return noted === undefined ? undefined : Number(noted)

@@ -1,7 +1,7 @@
 /**
- * @module Bounds the sizes of retention to the disk: sizes that it cannot hold would let it fill up and refuse new mail
- * before anything is removed. They are left as configured while the data use little of the disk, so that a small disk
- * costs nothing before it must. Reads only.
+ * @module Limits the sizes of retention to the disk: larger sizes would let the disk fill up, and new mail be rejected,
+ * before anything is removed. Configured sizes apply while the data use little of the disk, so a small disk loses no
+ * data early. Reads only.
  */
 import { statfsSync } from 'node:fs'
 import type { Config } from '#platform/config.ts'
@@ -10,17 +10,17 @@ import { GiB, MiB } from '#platform/units.ts'
 import { type Budgets, readBudgets } from './budgets.ts'
 import { measureAllocated } from './measure.ts'
 
-/** The sizes hold as configured up to this part of what the disk can hold, and are bounded to it from there on. */
+/** Up to this fraction of the disk's capacity the configured sizes apply; beyond it they are limited. */
 const FULL_FRACTION = 0.8
 
 export interface DiskLimit {
-  /** What the disk can hold of ours, less the reserve. */
+  /** What the disk can hold of our data, less the reserve. */
   readonly capacityBytes: number
   /** What the data folder uses of it. */
   readonly usedBytes: number
 }
 
-/** Of a file system; available: to a process without privileges. */
+/** Space of a file system; `availableBytes`: for unprivileged processes. */
 interface DiskSpace {
   readonly sizeBytes: number
   readonly availableBytes: number
@@ -31,15 +31,15 @@ function readDiskSpace(folder: string): DiskSpace {
   return { sizeBytes: blocks * bsize, availableBytes: bavail * bsize }
 }
 
-/** Walks the data folder, so it is for Workers and commands. */
+/** Scans the data folder, so only Workers and commands may call it. */
 export function measureDiskLimit({ dataDir, minFreeDisk }: Pick<Config, 'dataDir' | 'minFreeDisk'>): DiskLimit {
   const usedBytes = measureAllocated(dataDir)
   return { capacityBytes: computeCapacity(readDiskSpace(dataDir), usedBytes, minFreeDisk), usedBytes }
 }
 
 /**
- * What others store on the disk lowers the capacity as long as new mail is accepted, so that it goes on being accepted.
- * Once mail is refused, only the operator can help: others that fill the disk on and on must not cost all data.
+ * Other data on the disk lowers the capacity while new mail is accepted, so that it stays accepted. Once mail is
+ * rejected, only the operator can help: other data that keeps growing must not displace all of ours.
  */
 export function computeCapacity(
   { sizeBytes, availableBytes }: DiskSpace,
@@ -50,13 +50,10 @@ export function computeCapacity(
   return subtractReserve(isRefusing ? sizeBytes : usedBytes + availableBytes, minFreeDisk)
 }
 
-/** A reserve of most of the disk is a mistake, for which no data may go. */
+/** A reserve of most of the disk is a mistake that must not cost data. */
 const subtractReserve = (bytes: number, minFreeDisk: number): number => Math.max(bytes - minFreeDisk, bytes / 2)
 
-/**
- * The sizes that hold: none above what the disk can hold, and once it is nearly used, not together either. 0 stays: no
- * bound.
- */
+/** The effective sizes: each at most the capacity, and all together once the disk is nearly full. 0 stays: no limit. */
 export function limitToDisk(budgets: Budgets, { capacityBytes, usedBytes }: DiskLimit): Budgets {
   const fullBytes = capacityBytes * FULL_FRACTION
   const fraction = usedBytes > fullBytes ? Math.min(1, fullBytes / sumBudgets(budgets)) : 1
@@ -71,7 +68,7 @@ export function limitToDisk(budgets: Budgets, { capacityBytes, usedBytes }: Disk
 
 const sumBudgets = ({ content, events, inbound, logs }: Budgets): number => content + events + inbound + logs
 
-/** At most one sentence, which says what the sizes are together and what the disk can hold. */
+/** At most one sentence: the sum of the sizes, and what the disk can hold. */
 export function listDiskLimitWarnings(
   config: Pick<Config, 'dataDir' | 'minFreeDisk'> & Parameters<typeof readBudgets>[0],
   capacityBytes = subtractReserve(readDiskSpace(config.dataDir).sizeBytes, config.minFreeDisk),
@@ -83,6 +80,6 @@ export function listDiskLimitWarnings(
   ]
 }
 
-/** `69.9GiB`; exact where it is a whole number of them. */
+/** `69.9GiB`; exact for whole numbers. */
 const formatBytes = (bytes: number): string =>
   bytes >= GiB ? `${Number((bytes / GiB).toFixed(1))}GiB` : formatSize(Math.floor(bytes / MiB) * MiB)

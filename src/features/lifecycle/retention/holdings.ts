@@ -1,6 +1,6 @@
 /**
- * @module The rows that hold the bytes of each kind, newest first, with what is freed if a row and all older ones go.
- * Reads whole tables, so it belongs beside `measure.ts`.
+ * @module Lists the rows that hold the bytes of each kind, newest first, with the bytes that removing a row and all
+ * older ones frees. Reads whole tables, so it belongs with `measure.ts`.
  */
 import type { Database } from 'bun:sqlite'
 import { BROADCAST_STATES, type BroadcastState, stateCode } from '#features/sending/broadcasts/states.ts'
@@ -13,13 +13,13 @@ import type { ScanName } from './scan.ts'
 export interface Holding {
   readonly scan: ScanName
   readonly id: number
-  /** UNOWNED: of nobody, such as mail for the operator. */
+  /** UNOWNED: of no account, such as mail for the operator. */
   readonly accountId: number
   readonly bytes: number
-  /** Its place in the order of age. */
+  /** Position in the order of age. */
   readonly at: Millis
   readonly changedAt: Millis
-  /** Whether it never goes for its size. */
+  /** Whether it is never removed for size. */
   readonly isKept: boolean
 }
 
@@ -32,12 +32,14 @@ export interface HoldingSources {
   readonly rawMail: BlobBytes
 }
 
-/** Kinds whose rows are of any size; events are counted by their numbers. */
+/** Kinds whose rows vary in size; events are counted by number. */
 export type HeldKind = 'content' | 'inbound' | 'logs'
 
-/** The holdings of a kind, newest first; of received mail what fell to no route comes last, because it goes first. */
+/**
+ * The holdings of a kind, newest first; received mail that matched no route comes last, because it is removed first.
+ */
 export function listHoldings(kind: HeldKind, sources: HoldingSources): Iterable<Holding> {
-  // A part that sent and received mail share counts for both.
+  // A blob shared by sent and received mail counts for both.
   sources.content.reset()
   sources.rawMail.reset()
   return { content: listContentHoldings, inbound: listInboundHoldings, logs: listLogHoldings }[kind](sources)
@@ -64,7 +66,7 @@ interface RefRow extends Attachments {
   readonly isKept: number
 }
 
-/** `"ref":123` of the JSON that we write ourselves. */
+/** `"ref":123` in JSON that we write. */
 const REF = /"ref":(\d+)/g
 
 function countAttachments(parts: BlobBytes, { attachments }: Attachments): number {
@@ -73,13 +75,13 @@ function countAttachments(parts: BlobBytes, { attachments }: Attachments): numbe
   return bytes
 }
 
-/** Of an email. */
+/** Condition on an email. */
 export const HAS_CONTENT = `html_ref IS NOT NULL OR text_ref IS NOT NULL OR attachments LIKE '%"ref":%'`
 
 /**
- * Emails with content, and the sources of broadcasts, which their emails share and which go after them. Broadcasts are
- * in the order of another column than the id, so all of their short rows are read first: a statement that stays open
- * while the emails are scanned would keep the write-ahead log from being emptied.
+ * Emails with content, and the sources of broadcasts, which their emails share and which are removed after them.
+ * Broadcasts are sorted by another column than the id, so their short rows are all read first: a statement that stays
+ * open while emails are scanned would keep the write-ahead log from being truncated.
  */
 function listContentHoldings({ db, content }: HoldingSources): Iterable<Holding> {
   const emails = readNewestFirst<RefRow & { ofBroadcast: number }>(
@@ -103,7 +105,7 @@ function listContentHoldings({ db, content }: HoldingSources): Iterable<Holding>
   )
 }
 
-/** What a row of `emails` takes beside that of its recipients; only the relation counts, since the sum is measured. */
+/** Relative weight of a row of `emails` with its recipients; only proportions matter, since the sum is measured. */
 const EMAIL_WEIGHT = `200 * (1 + recipient_count) + octet_length(from_address) + octet_length(subject) + coalesce(octet_length(attachments), 0)
   + coalesce(octet_length(extra), 0)`
 const BROADCAST_WEIGHT = '400 + octet_length(subject) + octet_length(template_data) + coalesce(octet_length(extra), 0)'
@@ -148,12 +150,12 @@ interface ReceivedRow extends RefRow {
 
 const SELECT_INBOUND = `SELECT id, account_id AS accountId, headers_ref AS headersRef, text_ref AS textRef, html_ref AS htmlRef, attachments, raw_ref AS rawRef,
   created_at AS createdAt, updated_at AS changedAt, 0 AS isKept FROM inbound_emails NOT INDEXED`
-/** Unread messages are never removed by size. */
+/** Unread messages are never removed for size. */
 const SELECT_MESSAGES = `SELECT id, (SELECT account_id FROM agent_mailboxes b WHERE b.id = mailbox_id) AS accountId, stripped_ref AS headersRef,
   text_ref AS textRef, html_ref AS htmlRef, attachments, raw_ref AS rawRef, created_at AS createdAt, created_at AS changedAt,
   email_id IS NULL AND read_at IS NULL AS isKept FROM mailbox_messages NOT INDEXED`
 
-/** What is received for nobody's account: it counts, and goes by bounds of its own. */
+/** Received data of no account: it counts, and has limits of its own. */
 const UNOWNED_REFS = [
   ['content', 'SELECT content_ref AS ref FROM received_reports'],
   [
@@ -163,7 +165,7 @@ const UNOWNED_REFS = [
 ] as const
 
 function* listInboundHoldings({ db, use, content, rawMail }: HoldingSources): Generator<Holding> {
-  /** What a row takes in the database, and all of them. */
+  /** Bytes of an average row in the database, and of all rows. */
   const measureTable = (
     table: string,
     ...others: readonly string[]
@@ -221,7 +223,10 @@ function* toHoldings<Row extends HoldingRow>(
 
 const BATCH_SIZE = 10_000
 
-/** Rows by falling id. In batches with a statement each: a long read would keep the write-ahead log from being emptied. */
+/**
+ * Rows by descending id, in batches with one statement each: a long read would keep the write-ahead log from being
+ * truncated.
+ */
 function* readNewestFirst<Row extends { readonly id: number }>(
   db: Database,
   select: string,
@@ -235,7 +240,7 @@ function* readNewestFirst<Row extends { readonly id: number }>(
   }
 }
 
-/** Two orders, newest first, as one. */
+/** Merges two sequences, newest first. */
 function* mergeNewest(a: Iterable<Holding>, b: Iterable<Holding>): Generator<Holding> {
   const [firsts, seconds] = [a[Symbol.iterator](), b[Symbol.iterator]()]
   let [first, second] = [firsts.next(), seconds.next()]

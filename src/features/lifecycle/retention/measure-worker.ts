@@ -1,6 +1,6 @@
 /**
- * @module Worker that measures who uses what and which rows have to go. Reads over a connection of its own. Talks with
- * `cutoffs.ts` only; changes nothing.
+ * @module Worker that measures use by account and selects the rows to remove. Reads over its own connection.
+ * Communicates only with `cutoffs.ts`; changes nothing.
  */
 import { join } from 'node:path'
 import { openReadOnly } from '#platform/db/open.ts'
@@ -35,7 +35,7 @@ function measureCuts({ dataDir, minFreeDisk, budgets: configured }: MeasureReque
   const db = openReadOnly(join(dataDir, 'tassis.db'))
   try {
     db.run('PRAGMA temp_store = MEMORY')
-    // Not of one moment: rows that come or go meanwhile change little, and each is looked at again before it goes.
+    // Not a snapshot: rows added or removed meanwhile change little, and each row is checked again before its removal.
     return findCuts(measureUse(db, dataDir, budgets), budgets)
   } finally {
     db.close()

@@ -1,5 +1,6 @@
 /**
- * @module What is kept since when, who has how much of it, and what goes next: for `tassis disk`. Reads only.
+ * @module Summarises for `tassis disk` what is stored since when, for which accounts, and what is removed next. Reads
+ * only.
  */
 import type { Database } from 'bun:sqlite'
 import { UNROUTED_DROPPED_METRIC } from '#features/receiving/inbound/inbound-emails.ts'
@@ -27,44 +28,44 @@ export type RetainedKind = BudgetedKind | 'audit'
 export interface KindOverview {
   readonly kind: RetainedKind
   readonly usedBytes: number
-  /** 0: no bound. */
+  /** 0: no limit. */
   readonly maxBytes: number
   readonly maxDays: number
-  /** Of the oldest that may go some day; undefined: there is nothing. */
+  /** Time of the oldest removable row; undefined if there is none. */
   readonly oldestAt: Millis | undefined
-  /** When it goes by its age; undefined: there is nothing. */
+  /** When it is removed for its age; undefined if there is none. */
   readonly goesAt: Millis | undefined
-  /** Over its budget: accounts above their share lose rows from before this time at the next run. */
+  /** Set when over budget: the next run removes rows from before this time from accounts above their share. */
   readonly overBefore: Millis | undefined
-  /** Those that use most, and all that lose something at the next run; the largest first. */
+  /** The accounts that use most, and all that lose data in the next run; the largest first. */
   readonly accounts: readonly AccountShare[]
 }
 
-/** What an account has of a kind. */
+/** What an account uses of a kind. */
 export interface AccountShare {
   readonly id: UuidBytes
   readonly name: string
   readonly usedBytes: number
-  /** Of it what never goes for its size: unread messages of mailboxes, and mail that is not over. */
+  /** Of this, bytes never removed for size: unread mailbox messages, and open mail. */
   readonly keptBytes: number
-  /** Its fair share, which it is above; undefined: it is within it. */
+  /** Its fair share, if exceeded; otherwise undefined. */
   readonly shareBytes: number | undefined
-  /** What is from before this time goes at the next run; undefined: nothing does. */
+  /** The next run removes rows from before this time; undefined: none. */
   readonly goesBefore: Millis | undefined
 }
 
-/** Accounts of a kind that are shown, beside those that lose something. */
+/** Accounts shown per kind, besides those that lose data. */
 const MAX_ACCOUNTS = 10
 
 const ENDED_STATUSES = STATUSES.filter((status) => !isOpen(status))
   .map(statusCode)
   .join(', ')
 
-/** The oldest of each kind. @param db in a read transaction */
+/** The oldest row of each kind.\n@param db in a read transaction */
 export function findOldest(db: Database): Readonly<Record<RetainedKind, Millis | undefined>> {
   const first = (sql: string, ...values: number[]): Millis | undefined =>
     db.query<{ at: Millis | null }, number[]>(sql).get(...values)?.at ?? undefined
-  // What is not over does not go, and rows that the walk has passed have gone.
+  // Open rows stay, and rows before the cursor are removed already.
   const over = (after: number, where = 'TRUE') =>
     first(
       `SELECT created_at AS at FROM emails WHERE id > ? AND status IN (${ENDED_STATUSES}) AND (${where}) ORDER BY id LIMIT 1`,
@@ -84,7 +85,10 @@ export function findOldest(db: Database): Readonly<Record<RetainedKind, Millis |
   }
 }
 
-/** What is kept of each kind, for how long, and what goes next. @param db in the same read transaction as the measure */
+/**
+ * What is stored of each kind, for how long, and what is removed next.\n@param db in the same read transaction as the
+ * measurement
+ */
 export function listKindOverviews(db: Database, config: Config, measured: Measurement, now: Millis): KindOverview[] {
   const ages: Readonly<Record<RetainedKind, number>> = { ...readMaxAges(config), audit: config.auditDays }
   const limited = limitToDisk(readBudgets(config), measureDiskLimit(config))
@@ -141,7 +145,7 @@ function listAccountShares(
     })
 }
 
-/** Accounts of which messages without a route were dropped, and how many; those with most first. */
+/** Accounts whose unrouted messages were dropped, with their number; the highest first. */
 export const listNotStored = (
   db: Database,
 ): readonly { readonly id: UuidBytes; readonly name: string; readonly messages: number }[] =>

@@ -1,7 +1,7 @@
 /**
- * @module Retention: removes what is older than its age, and what an account has beyond its share of a budget; the
- * oldest first, a few rows in each transaction, so that requests get in between. Never touches open mail, and unread
- * mailbox messages only for their age. A run that ends early, by a crash or a full disk, is continued by the next.
+ * @module Runs retention: removes data beyond its maximum age, and what an account has beyond its share of a budget;
+ * oldest first, a few rows per transaction, so that requests run in between. Never removes open mail, and unread
+ * mailbox messages only for their age. The next run continues one that a crash or a full disk ended.
  */
 import type { App } from '#features/core/app/app.ts'
 import { purgeAuditLog } from '#features/core/audit-logs/purge.ts'
@@ -36,20 +36,23 @@ import {
   operationScan,
 } from './scans.ts'
 
-/** Rows that went, or lost their content, by kind. */
+/** Rows removed, or stripped of their content, by kind. */
 export type RemovedCounts = Readonly<Record<BudgetedKind | 'audit', number>>
 
-/** An event that a webhook has not taken yet is kept so much longer than others. */
+/** Events not yet delivered to a webhook are kept longer by this factor. */
 const PENDING_EVENT_FACTOR = 1.1
-/** Rates are of the last weeks, figures of a year: counters by hour are kept at least so long. */
+/** Rates cover the last weeks, stats a year: hourly counters are kept at least this long. */
 const COUNTER_RETENTION_DAYS = 400
-/** Free pages up to this part of a file are left for what comes next. */
+/** This fraction of a file stays free for later writes. */
 const FREE_FRACTION = 0.05
 
-/** Runs that are under way. */
+/** Runs in progress. */
 const getRun = perOwner((_: App): { current?: Promise<RemovedCounts> | undefined } => ({}))
 
-/** Removes what is due now; resolves with what went. Who asks while it runs gets the run that is there. @param signal no further step is begun once it is aborted */
+/**
+ * Removes what is due; resolves with what was removed. Callers during a run share it.\n@param signal once aborted, no
+ * further step begins
+ */
 export function runRetention(app: App, signal: AbortSignal = new AbortController().signal): Promise<RemovedCounts> {
   const run = getRun(app)
   run.current ??= runOnce(app, signal).finally(() => {
@@ -61,7 +64,7 @@ export function runRetention(app: App, signal: AbortSignal = new AbortController
 async function runOnce(app: App, signal: AbortSignal): Promise<RemovedCounts> {
   const now = await recordConfirmedTime(app)
   const aged = await removeAged(app, now, signal)
-  // Only then, or budgets would be measured with what goes for its age.
+  // Afterwards, so that budgets are measured without what is removed for age.
   const oversized = await removeOversized(app, now, signal)
   await purgeCounters(app, now, signal)
   if (!signal.aborted) await releaseSpace(app)
@@ -69,15 +72,14 @@ async function runOnce(app: App, signal: AbortSignal): Promise<RemovedCounts> {
     ...aged,
     ...Object.fromEntries(BUDGETED.map((kind) => [kind, aged[kind] + oversized[kind]])),
   }
-  if (Object.values(removed).some((count) => count > 0))
-    app.log.info(removed, 'retention removed what was too old or too much')
+  if (Object.values(removed).some((count) => count > 0)) app.log.info(removed, 'retention removed old or excess data')
   return removed
 }
 
 async function removeAged(app: App, now: Millis, signal: AbortSignal): Promise<RemovedCounts> {
   const before = computeAgeCutoffs(app.config, now)
   const pass = <Row extends OldRow>(scan: Scan<Row>, cutoff: Millis): Promise<number> =>
-    // Each kind of rows has a cost of its own.
+    // Each kind of row has its own cost.
     scanRows(app, scan, cutoff, { batchSizer: createBatchSizer(app.clock), signal })
   const removed = {
     content: (await pass(contentScan, before.content)) + (await pass(broadcastContentScan, before.content)),
@@ -91,14 +93,14 @@ async function removeAged(app: App, now: Millis, signal: AbortSignal): Promise<R
   return removed
 }
 
-/** Removes the oldest of the accounts that are above their share of a budget. */
+/** Removes the oldest rows of accounts above their share of a budget. */
 async function removeOversized(app: App, now: Millis, signal: AbortSignal): Promise<Record<BudgetedKind, number>> {
   const removed: Record<BudgetedKind, number> = { content: 0, events: 0, inbound: 0, logs: 0 }
   const cuts = signal.aborted ? [] : await findBudgetCuts(app)
   for (const [kind, ofKind] of Map.groupBy(cuts, (cut) => cut.kind))
     app.log.warn(
       { kind, maxBytes: ofKind[0]?.budgetBytes, accounts: ofKind.length, first: ofKind.slice(0, 5).map(toLogFields) },
-      'a kind of data is over its budget; the accounts above their share lose their oldest',
+      'data budget exceeded; accounts above their share lose their oldest data',
     )
   for (const cut of cuts) removed[cut.kind] += await removeCut(app, cut, now, signal)
   return removed
@@ -119,7 +121,7 @@ async function removeCut(app: App, { kind, accountId, before, rows }: Cut, now: 
     const ids = rows.get(scan.name)
     return ids ? await retireByIds(app, scan, { ids, before }, { batchSizer: createBatchSizer(app.clock), signal }) : 0
   }
-  // A broadcast goes after its emails.
+  // A broadcast is removed after its emails.
   if (kind === 'content') return (await pass(contentScan)) + (await pass(broadcastContentScan))
   if (kind === 'inbound') return (await pass(inboundScan)) + (await pass(mailboxScan))
   const emails = await pass(emailScan)
@@ -132,7 +134,7 @@ const toEventTimes = (app: App, before: Millis, now: Millis) => ({
   anyBefore: now - days(app.config.eventsDays * PENDING_EVENT_FACTOR),
 })
 
-/** The events of each account, from the oldest on. */
+/** Removes old events of each account, oldest first. */
 async function purgeAllEvents(app: App, before: Millis, now: Millis, signal: AbortSignal): Promise<number> {
   const times = toEventTimes(app, before, now)
   const batchSizer = createBatchSizer(app.clock)
@@ -170,7 +172,7 @@ async function purgeAccountEvents(
   return removed
 }
 
-/** Counters of hours that nobody asks about any more. Totals that a list is counted with go only when they are zero. */
+/** Removes hourly counters that no query reads any more. Totals used for counting lists are removed only when zero. */
 async function purgeCounters(app: App, now: Millis, signal: AbortSignal): Promise<void> {
   const horizon = Math.min(readHorizon(app.db, 'events'), now - days(COUNTER_RETENTION_DAYS))
   const hour = Math.floor(horizon / hours(1))
@@ -195,7 +197,7 @@ async function purgeCounters(app: App, now: Millis, signal: AbortSignal): Promis
   }
 }
 
-/** Free pages go back to the file system, but for some that are taken by what comes next. */
+/** Returns free pages to the file system, except for a reserve. */
 async function releaseSpace(app: App): Promise<void> {
   for (const committer of [app.commit, ...app.content.committers(), ...app.rawMail.committers()])
     await releaseFreePages(committer)

@@ -1,8 +1,7 @@
 /**
- * @module Scans the rows of a table from the oldest on, a few in each transaction, and stores how far it came, so that
- * a restart continues there. A row that is old enough but may not go yet is noted and looked at again in each run. What
- * goes for its size is named by row id instead, and measured again after a restart. The only writer of
- * `retention_left`.
+ * @module Scans a table from its oldest row, a few rows per transaction, and stores its cursor, so that a restart
+ * continues there. Rows that are old enough but still open are recorded and checked again in each run. Rows removed for
+ * size are passed by row id instead, and measured again after a restart. The only writer of `retention_left`.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
@@ -31,12 +30,12 @@ export interface OldRow {
 
 export interface Scan<Row extends OldRow> {
   readonly name: ScanName
-  /** Rows after a row id, in order, which is that of created_at. */
+  /** Rows after a row id, by id, which is also the order of created_at. */
   after(db: Database, id: number, limit: number): readonly Row[]
   byId(db: Database, id: number): Row | undefined
-  /** Does what is to be done with a row from before the time; false when it is too early for that. */
+  /** Retires a row from before the time; false if it is too early. */
   retire(app: App, tx: Tx, row: Row, before: Millis): boolean
-  /** Whether only its age may remove a row; left out: none is such. */
+  /** Whether a row may be removed for its age only; omitted: no row is. */
   isKept?(row: Row): boolean
 }
 
@@ -51,10 +50,10 @@ const sql = prepareStatements((db) => ({
 
 const cursorKey = (name: ScanName): string => `retention:cursor:${name}`
 
-/** Row id up to which a scan has come. */
+/** Row id of the last scanned row. */
 export const readCursor = (db: Database, name: ScanName): number => Number(getMeta(db, cursorKey(name)) ?? 0)
 
-/** Rows that a scan has passed and is still to do. */
+/** Number of scanned rows still to be retired. */
 export const countLeft = (db: Database, name: ScanName): number => sql(db).countLeft.get(SCANS.indexOf(name))?.n ?? 0
 
 export interface ScanOptions {
@@ -62,7 +61,7 @@ export interface ScanOptions {
   readonly signal: AbortSignal
 }
 
-/** Does what is due for all rows from before a time; resolves with how many rows that were. */
+/** Retires all due rows from before a time; resolves with their number. */
 export async function scanRows<Row extends OldRow>(
   app: App,
   scan: Scan<Row>,
@@ -92,11 +91,11 @@ export async function scanRows<Row extends OldRow>(
 
 interface ScanStep {
   readonly done: number
-  /** Where the next step goes on; undefined: there is nothing more. */
+  /** Where the next step continues; undefined at the end. */
   readonly next: number | undefined
 }
 
-/** Retires rows that an account has too many of, unless they have changed since; resolves with how many it retired. */
+/** Retires excess rows of an account, unless they changed since then; resolves with their number. */
 export async function retireByIds<Row extends OldRow>(
   app: App,
   scan: Scan<Row>,
@@ -118,7 +117,7 @@ export async function retireByIds<Row extends OldRow>(
   return done
 }
 
-/** Rows that were noted. */
+/** Retries recorded rows. */
 function retryLeftRows<Row extends OldRow>(
   app: App,
   tx: Tx,
@@ -139,7 +138,7 @@ function retryLeftRows<Row extends OldRow>(
   return { done, next: noted.length < limit ? undefined : noted.at(-1)?.id }
 }
 
-/** Rows after the cursor. */
+/** Scans rows after the cursor. */
 function scanNext<Row extends OldRow>(app: App, tx: Tx, scan: Scan<Row>, before: Millis, limit: number): ScanStep {
   const cursor = readCursor(tx.db, scan.name)
   const rows = scan.after(tx.db, cursor, limit)

@@ -1,4 +1,4 @@
-/** @module What goes when, kind by kind: each scan says in which order its rows are met and when one of them may go. */
+/** @module Defines the scan of each kind: the order of its rows, and when a row may be removed. */
 import type { App } from '#features/core/app/app.ts'
 import { raiseHorizon } from '#features/core/events/horizon.ts'
 import {
@@ -43,7 +43,7 @@ import { deleteEngagement } from '#features/sending/tracking/delete-engagement.t
 import type { Tx } from '#platform/db/commit.ts'
 import type { Scan } from './scan.ts'
 
-/** Bodies and attachments of emails that are over. */
+/** Bodies and attachments of ended emails. */
 export const contentScan: Scan<OldEmail> = {
   name: 'content',
   after: readEmailsAfter,
@@ -55,7 +55,7 @@ export const contentScan: Scan<OldEmail> = {
   },
 }
 
-/** Sources of broadcasts whose emails are all over. */
+/** Sources of broadcasts whose emails have all ended. */
 export const broadcastContentScan: Scan<RetainedBroadcast> = {
   name: 'broadcast content',
   after: listBroadcastsAfter,
@@ -68,7 +68,7 @@ export const broadcastContentScan: Scan<RetainedBroadcast> = {
   },
 }
 
-/** Emails that are over, with all that hangs on them. */
+/** Ended emails, with their dependent rows. */
 export const emailScan: Scan<OldEmail> = {
   name: 'emails',
   after: readEmailsAfter,
@@ -89,7 +89,7 @@ function removeEmail(app: App, tx: Tx, email: OldEmail, recipientIds: readonly n
   deleteEmail(app, tx, email)
 }
 
-/** Broadcasts without emails any more. */
+/** Broadcasts whose emails are all removed. */
 export const broadcastScan: Scan<RetainedBroadcast> = {
   name: 'broadcasts',
   after: listBroadcastsAfter,
@@ -103,7 +103,7 @@ export const broadcastScan: Scan<RetainedBroadcast> = {
   },
 }
 
-/** Operations that nothing names any more. */
+/** Operations without references. */
 export const operationScan: Scan<OldOperation> = {
   name: 'operations',
   after: listOperationsAfter,

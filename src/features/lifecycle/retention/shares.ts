@@ -1,13 +1,13 @@
 /**
- * @module Max-min fair shares of a byte budget: an account that uses less than an equal part keeps all of it, and the
- * others divide the rest equally. Sub-accounts share the part of their parent; otherwise a tenant could multiply his
+ * @module Computes max-min fair shares of a byte budget: an account below an equal share keeps everything, and the
+ * others divide the rest equally. Sub-accounts share the part of their parent; otherwise a tenant could multiply its
  * share. Pure arithmetic.
  */
 
-/** An account above its share is brought down to this fraction of it, so that it is not above it again at once. */
+/** An account above its share is cut to this fraction of it, so that it does not exceed it again immediately. */
 const TARGET_FRACTION = 0.95
 
-/** The largest use that is within its fair share; infinite when all fit. */
+/** The largest use within its fair share; infinite when all fit. */
 export function computeFairShare(uses: readonly number[], budget: number): number {
   let left = budget
   for (const [index, use] of uses.toSorted((a, b) => a - b).entries()) {
@@ -23,14 +23,13 @@ export interface Excess {
   readonly accountId: number
   readonly usedBytes: number
   readonly shareBytes: number
-  /** What it may keep. */
+  /** Bytes that it may keep. */
   readonly keptBytes: number
 }
 
 /**
- * The accounts above their fair share; none while the sum is within the budget.
- * @param uses bytes by account
- * @param parents parent accounts of sub-accounts
+ * The accounts above their fair share; none while the sum is within the budget.\n@param uses bytes by account\n@param
+ * parents parent accounts of sub-accounts
  */
 export function findExcesses(
   uses: ReadonlyMap<number, number>,

@@ -1,18 +1,18 @@
 /**
- * @module Asks the model of the operator's choice whether a suspicious email is phishing: it is given the text and the links of that email, mail addresses
- * taken out, and nothing else. What it says is only a yes or a no.
+ * @module Asks the operator's language model whether a suspicious email is phishing. The model gets the text and links
+ * of that email, with mail addresses masked, and nothing else. Only its verdict and confidence are read.
  */
 import type { Config } from '#platform/config.ts'
 import { askModel, parseJsonObject, readMember } from '#platform/llm.ts'
 import { KiB, seconds } from '#platform/units.ts'
 import type { ContentParts } from './content-parts.ts'
 
-/** Within the 30 s in which a pause is told. */
+/** Well within the 30 s in which a pause must take effect. */
 const TIMEOUT_MS = seconds(12)
 const MAX_TEXT_LENGTH = 4000
 const MAX_LINKS = 40
 const MAX_ANSWER_BYTES = 16 * KiB
-/** Below it a yes is none. */
+/** A "yes" with less confidence counts as a "no". */
 const MIN_CONFIDENCE = 0.7
 
 const SYSTEM = `You judge whether an email is phishing: whether it pretends to be somebody else, or deceives, to get passwords, payment data or other secrets.
@@ -31,7 +31,7 @@ const SCHEMA = {
 
 export type Opinion =
   | { readonly kind: 'phishing' | 'honest'; readonly confidence: number }
-  /** It did not answer, or nothing that can be read. */
+  /** The model did not answer, or its answer could not be parsed. */
   | { readonly kind: 'none'; readonly reason: string }
 
 export async function askOpinion(
@@ -58,7 +58,7 @@ export async function askOpinion(
   const phishing = readMember(said, 'phishing')
   const confidence = readMember(said, 'confidence')
   if (typeof phishing !== 'boolean' || typeof confidence !== 'number' || !(confidence >= 0 && confidence <= 1))
-    return { kind: 'none', reason: 'its answer is not what was asked for' }
+    return { kind: 'none', reason: 'the answer does not match the schema' }
   return { kind: phishing && confidence >= MIN_CONFIDENCE ? 'phishing' : 'honest', confidence }
 }
 

@@ -1,35 +1,35 @@
 /**
- * @module What the look at content sees of an email: its text, its links with the words they stand behind, its forms, what is hidden. Bounded, and never
- * throws for what is in it. Judges nothing.
+ * @module Extracts from an email what the content check reads: text, links with their labels, forms and hidden text.
+ * Output is bounded, and no input makes it throw. Scores nothing.
  */
 import { decodeHTML, decodeHTMLAttribute } from 'entities'
 import { KiB } from '#platform/units.ts'
 
 export interface Link {
-  /** As the mail has it, without what browsers pass over, and from its `base` on where it has one. */
+  /** As in the email, without characters that browsers ignore, resolved against `base` where there is one. */
   readonly href: string
-  /** What the reader sees; empty for an image, and for a link of the plain text. */
+  /** The visible label; empty for an image, and for a link in plain text. */
   readonly text: string
 }
 
 export interface ContentParts {
   readonly subject: string
-  /** What can be read, of HTML and plain text. */
+  /** The readable text of the HTML and plain text bodies. */
   readonly text: string
   readonly links: readonly Link[]
   readonly hasPasswordField: boolean
   readonly hasForm: boolean
-  /** Characters that are there and not shown. */
+  /** Characters that are present but not displayed. */
   readonly hiddenCharacters: number
 }
 
-/** Of each body; what is beyond is not looked at. */
+/** Limit of each body; the rest is not checked. */
 export const MAX_BODY_LENGTH = 256 * KiB
 const MAX_TEXT_LENGTH = 64 * KiB
 const MAX_LINKS = 200
 const MAX_LINK_TEXT_LENGTH = 300
 const MAX_HREF_LENGTH = 2000
-/** The parser looks through all open elements at each end tag that ends none. */
+/** For each unmatched end tag, the parser scans all open elements. */
 const MAX_TAGS = 5000
 
 const HIDDEN = [
@@ -60,7 +60,7 @@ export function extractParts({ subject, html, text }: { subject: string; html: s
   }
 }
 
-/** Up to the tag that would be too many. */
+/** Cuts the HTML before the tag that exceeds MAX_TAGS. */
 function truncateTags(html: string): string {
   let end = -1
   for (let tags = 0; tags < MAX_TAGS; tags++) {
@@ -124,7 +124,7 @@ function extractHtmlParts(html: string): Omit<ContentParts, 'subject'> {
   try {
     rewriter.transform(html)
   } catch {
-    // It reads what a browser reads, but not without bounds: what it saw until then is judged.
+    // The parser has limits that browsers do not have: the parts read so far are scored.
   }
   return {
     text: decodeHTML(text),
@@ -135,7 +135,7 @@ function extractHtmlParts(html: string): Omit<ContentParts, 'subject'> {
   }
 }
 
-/** Browsers pass over tabs, line ends and what stands before a scheme. */
+/** Browsers ignore tabs, line ends and leading control characters. */
 function readHref(element: HTMLRewriterTypes.Element, base: string | undefined): string {
   const href = decodeHTMLAttribute(element.getAttribute('href') ?? '')
     .slice(0, MAX_HREF_LENGTH)

@@ -1,6 +1,6 @@
 /**
- * @module Says how much an email looks like phishing: points for what its links, forms and words have in common with it, and what it was that gave
- * them. Pure. No single sign that honest mail has too is enough; what pauses, and what is only told, is decided by the sum.
+ * @module Scores how much an email resembles phishing: its links, forms and words each add points. Pure. No single
+ * indicator that honest mail shares reaches a threshold; only the sum decides.
  */
 import type { ContentParts, Link } from './content-parts.ts'
 import {
@@ -15,26 +15,26 @@ import {
 } from './hosts.ts'
 import { CREDENTIAL_PHRASES, PRESSURE_PHRASES } from './phrases.ts'
 
-/** From so many points on an account is paused without asking anybody. */
+/** At this score the account is paused without a model's opinion. */
 export const PAUSE_SCORE = 10
-/** From so many points on it is told to the operator, and the model is asked where there is one. */
+/** At this score the operator gets a finding, and the model is asked if one is configured. */
 export const ALERT_SCORE = 6
 
 export interface Indicator {
   readonly sign: string
   readonly points: number
-  /** What it was seen in: a host, a phrase, the sender's name. Never a whole link, which may hold a recipient's address. */
+  /** The host, phrase or sender name that matched. Never a whole link, which may contain a recipient's address. */
   readonly seen?: string
 }
 
 export interface Score {
   readonly points: number
-  /** Each sign once, with the most points that it gave. */
+  /** Each indicator once, with its highest points. */
   readonly signs: readonly Indicator[]
 }
 
 export interface Sender {
-  /** Name before the address; empty when there is none. */
+  /** The display name; empty when there is none. */
   readonly name: string
   readonly domain: string
 }
@@ -77,10 +77,10 @@ interface Target extends Link {
   readonly domain: string
 }
 
-/** Of a name that DNS can know. */
+/** The longest name that DNS allows. */
 const MAX_HOST_LENGTH = 253
 
-/** Where a link leads; undefined for what is no web link, what a template leaves open, and what no browser follows. */
+/** The target of a link; undefined when it is no web link, contains a template variable, or is invalid. */
 function parseTarget(link: Link): Target | undefined {
   if (!/^(?:https?:|[/\\]{2})/i.test(link.href) || /\{[{%]/.test(link.href)) return undefined
   const url = URL.parse(link.href, 'http://none.invalid')
@@ -89,7 +89,7 @@ function parseTarget(link: Link): Target | undefined {
   return { ...link, url, host, domain: toRegistrableDomain(host) }
 }
 
-/** Of those that lead to the same host behind the same words, the last: no sign is in the rest of a link. */
+/** One target per host and label, the last: no indicator depends on the rest of a link. */
 const distinctTargets = (targets: readonly Target[]): Target[] => [
   ...new Map(targets.map((target) => [`${target.url.origin} ${target.url.username} ${target.text}`, target])).values(),
 ]
@@ -101,7 +101,7 @@ function scoreLink({ url, host, domain, text }: Target, own: string, asks: boole
   if (isIpHost(host)) add('link to an IP address', 4, host)
   const borrowed = findBorrowedBrand(host)
   if (borrowed?.how === 'alike') add('look-alike host', 8, host)
-  // Whoever has a common word in the own name, or a longer one, has it for a reason.
+  // An own domain with a common word, or with a longer word, has it for a reason.
   else if (borrowed && !(domain === own && (borrowed.brand.isCommon || borrowed.how === 'within')))
     add("host with another's name", borrowed.brand.isCommon ? 2 : 5, host)
   if (host.includes('xn--') && domain !== own && borrowed === undefined) add('international host', 1, host)
@@ -118,7 +118,7 @@ function scoreLink({ url, host, domain, text }: Target, own: string, asks: boole
   if (SHORTENERS.has(domain)) add('leads to a shortener', 2, host)
 }
 
-/** Lower case, without accents and invisible characters, blanks single. */
+/** Lower case, without accents and invisible characters, with single spaces. */
 const normaliseWords = (text: string): string =>
   text
     .normalize('NFKD')

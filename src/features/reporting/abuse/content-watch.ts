@@ -1,6 +1,7 @@
 /**
- * @module Looks at what accounts send: at the first emails of each, later at a sample, at the same bodies once. Follows the emails by their row ids, so
- * that acceptance costs nothing and what a crash left is looked at after it. Pauses, or tells the operator; never changes an email.
+ * @module Checks the content of sent mail for phishing: the first emails of each account, then a sample; identical
+ * bodies once. Follows emails by row id, so acceptance costs nothing and a restart continues where a crash ended.
+ * Pauses the account or records a finding; never changes an email.
  */
 import type { App } from '#features/core/app/app.ts'
 import { findLogId } from '#features/sending/queue/names.ts'
@@ -19,16 +20,16 @@ import { addFinding } from './findings.ts'
 import { findMonitoredAccount } from './monitored.ts'
 import { pauseAccount } from './pause.ts'
 
-/** Emails of an account of which each is looked at; of those after them one of SAMPLE. */
+/** Each of an account's first 100 emails is checked, then one in 20. */
 const FULLY_CHECKED_EMAILS = 100
 const SAMPLE_INTERVAL = 20
 const CHECK_INTERVAL_MS = seconds(2)
-/** Emails passed in one step, and of those the ones that are looked into: each takes some ms. */
+/** Emails read in one step, and how many of them are checked: a check takes some ms. */
 const EMAILS_PER_STEP = 500
 const CHECKS_PER_STEP = 4
-/** Bodies that were looked at lately, by reference and sender. */
+/** Bodies checked recently, by reference and sender. */
 const MAX_KNOWN_BODIES = 5000
-/** How often an account's suspicious mail is told, and how often the model is asked about it. */
+/** How often one account's suspicious mail is recorded, and how often the model is asked about it. */
 const ALERT_INTERVAL_MS = hours(1)
 const MODEL_INTERVAL_MS = minutes(1)
 const MAX_CONCURRENT_QUESTIONS = 4
@@ -42,7 +43,7 @@ interface EmailRow {
   readonly subject: string
   readonly htmlRef: number | null
   readonly textRef: number | null
-  /** 1: captured, or of the service itself. */
+  /** 1: captured, or system mail. */
   readonly isOwn: number
 }
 
@@ -64,11 +65,11 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** Looks at new emails from its construction until `stop`. */
+/** Checks new emails from construction until `stop`. */
 export class ContentWatch implements DueLoop {
   readonly #app: App
   readonly #known = new Set<string>()
-  /** Emails about which the model is being asked, and when it was last asked about each account. */
+  /** Running model requests, and when each account's last one began. */
   readonly #asking = new Set<Promise<void>>()
   readonly #asked = new Map<number, Millis>()
   readonly #loop: DueLoop
@@ -97,7 +98,7 @@ export class ContentWatch implements DueLoop {
       try {
         await this.#judge(email, ending)
       } catch (error) {
-        // What was found could not be stored: it is looked at again.
+        // The finding was not stored, so check the email again.
         this.#known.delete(bodyKey(email))
         throw error
       }
@@ -124,7 +125,7 @@ export class ContentWatch implements DueLoop {
       this.#isDue(email.accountId)
     if (score.points >= PAUSE_SCORE && !canUseModel(this.#app.config, 'phishing'))
       return pauseForEmail(this.#app, email, score)
-    // Kept before the model is asked, so that a crash leaves at least that.
+    // Stored before the model is asked, so that a crash leaves at least the finding.
     await recordAlert(this.#app, email, score)
     if (isForModel) this.#askModel(email, parts, score, ending)
     else if (score.points >= PAUSE_SCORE) await pauseForEmail(this.#app, email, score)
@@ -138,23 +139,20 @@ export class ContentWatch implements DueLoop {
     return true
   }
 
-  /** Goes on beside the loop: a model that takes its time holds nobody else up. */
+  /** Runs outside the loop, so a slow model delays no other check. */
   #askModel(email: EmailRow, parts: ContentParts, score: Score, ending: AbortSignal): void {
     const task = askOpinion(this.#app.config, parts, ending)
       .then(async (opinion) => {
         if (opinion.kind === 'none')
           this.#app.log.warn(
             { email: findLogId(this.#app.db, email.id), reason: opinion.reason },
-            'the model said nothing about a suspicious email; the rules decide',
+            'no opinion on a suspicious email; the rules decide',
           )
         if (opinion.kind === 'phishing' || (opinion.kind === 'none' && score.points >= PAUSE_SCORE))
           await pauseForEmail(this.#app, email, score, opinion)
       })
       .catch((error) =>
-        this.#app.log.error(
-          { err: error, email: findLogId(this.#app.db, email.id) },
-          'a suspicious email could not be judged',
-        ),
+        this.#app.log.error({ err: error, email: findLogId(this.#app.db, email.id) }, 'suspicious email not checked'),
       )
     this.#asking.add(task)
     void task.finally(() => this.#asking.delete(task))
@@ -170,7 +168,7 @@ export class ContentWatch implements DueLoop {
   }
 }
 
-/** Whether these bodies of this sender were looked at lately; from now on they were. */
+/** Marks the bodies of this sender as checked; true if they already were. */
 function markChecked(known: Set<string>, email: EmailRow): boolean {
   const key = bodyKey(email)
   if (known.has(key)) return true
@@ -193,8 +191,8 @@ function scoreEmail(
     return { parts, score: scoreContent(parts, parseSender(from)) }
   } catch (error) {
     if (isTransientError(error)) throw error
-    // Erased meanwhile, or damaged, which delivery tells.
-    app.log.debug({ err: error, email: findLogId(app.db, id) }, 'an email could not be looked at')
+    // Erased since then, or corrupt, which delivery reports.
+    app.log.debug({ err: error, email: findLogId(app.db, id) }, 'email content not checked')
     return undefined
   }
 }
@@ -223,7 +221,7 @@ async function pauseForEmail(app: App, email: EmailRow, score: Score, opinion?: 
   })
 }
 
-/** Once an hour an account. */
+/** At most once an hour per account. */
 async function recordAlert(app: App, { id, accountId }: EmailRow, score: Score): Promise<void> {
   await app.commit.writeFromReserve((tx) => {
     if (sql(tx.db).told.get(accountId, app.eventTime() - ALERT_INTERVAL_MS)) return

@@ -1,4 +1,4 @@
-/** @module What was found about accounts, for the operator. The only writer of `abuse_findings`. Pauses nobody. */
+/** @module Stores and lists abuse findings for the operator. The only writer of `abuse_findings`. Pauses no account. */
 import type { Database } from 'bun:sqlite'
 import type { PauseSource } from '#features/core/accounts/pause.ts'
 import type { App } from '#features/core/app/app.ts'
@@ -26,15 +26,15 @@ export interface AbuseFinding {
   readonly reason: string
   /** JSON object. */
   readonly detail: string | null
-  /** Null: of no email, or of one that is gone. */
+  /** Null: the finding concerns no email, or a deleted one. */
   readonly emailUuid: UuidBytes | null
   readonly paused: number
   readonly createdAt: Millis
 }
 
-/** How long findings are kept. */
+/** Retention of findings. */
 export const FINDING_RETENTION_DAYS = 400
-/** Removed in one transaction. */
+/** Findings removed in one transaction. */
 const BATCH_SIZE = 500
 
 const COLUMNS = `abuse_findings.id, accounts.uuid AS accountUuid, name AS accountName, source, reason, detail, emails.uuid AS emailUuid, paused,
@@ -54,7 +54,7 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** Writes a finding; returns its row id. */
+/** Stores a finding; returns its row id. */
 export function addFinding(app: App, tx: Tx, finding: NewAbuseFinding): number {
   const { accountId, source, reason, detail, emailId, isPause } = finding
   const row = sql(tx.db).insert.get(
@@ -70,11 +70,11 @@ export function addFinding(app: App, tx: Tx, finding: NewAbuseFinding): number {
   return row.id
 }
 
-/** The newest findings, of all accounts unless one is given. */
+/** The newest findings, of all accounts unless `accountId` is set. */
 export const listNewestFindings = (db: Database, limit: number, accountId?: number): AbuseFinding[] =>
   accountId === undefined ? sql(db).newest.all(limit) : sql(db).newestOf.all(accountId, limit)
 
-/** Removes findings older than 400 days, in slices; resolves with how many. */
+/** Removes findings older than 400 days, in batches; resolves with their number. */
 export async function purgeFindings(app: App, signal?: AbortSignal): Promise<number> {
   const before = app.confirmedNow() - days(FINDING_RETENTION_DAYS)
   let removed = 0

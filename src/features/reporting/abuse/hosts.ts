@@ -1,25 +1,25 @@
 /**
- * @module What the hosts of links say: whose domain they are, and whether they borrow the name of a brand, also in letters and digits that only look
- * like its own. Pure.
+ * @module Analyses link hosts: their registrable domain, and whether they imitate a brand, also with look-alike
+ * characters. Pure.
  */
 import { domainToUnicode } from 'node:url'
 import { parse } from 'tldts'
 import { BRANDS, type Brand } from './brands.ts'
 
-/** The domain that somebody registered, such as `example.co.uk`; the host itself where there is none. */
+/** The registrable domain, such as `example.co.uk`; the host itself where there is none. */
 export const toRegistrableDomain = (host: string): string => parse(host).domain ?? host
 
 export const isIpHost = (host: string): boolean => parse(host).isIp === true
 
 export type BorrowedBrand =
-  /** A part of the host, between dots and hyphens, is the name. */
+  /** A label of the host, split at dots and hyphens, is the name. */
   | { readonly brand: Brand; readonly how: 'named' }
-  /** The name is within a longer part, which may be an honest word. */
+  /** The name is part of a longer label, which may be an ordinary word. */
   | { readonly brand: Brand; readonly how: 'within' }
-  /** A part of the host reads like the name, and is not. */
+  /** A label looks like the name, but differs from it. */
   | { readonly brand: Brand; readonly how: 'alike' }
 
-/** The brand whose name a host borrows; undefined when it borrows none, or is the brand's own. */
+/** The brand that a host imitates; undefined if it imitates none, or belongs to the brand. */
 export function findBorrowedBrand(host: string): BorrowedBrand | undefined {
   const domain = toRegistrableDomain(host)
   const parts = host.split(/[.-]/)
@@ -38,7 +38,7 @@ export function findBorrowedBrand(host: string): BorrowedBrand | undefined {
   return found
 }
 
-/** Letters of other scripts, and digits, that are read as Latin ones. */
+/** Digits and letters of other scripts that resemble Latin letters. */
 const LOOKALIKES: Readonly<Record<string, string>> = {
   '0': 'o',
   '1': 'l',
@@ -80,7 +80,7 @@ const LOOKALIKES: Readonly<Record<string, string>> = {
   ɡ: 'g',
 }
 
-/** What the eye makes of it: without accents, in Latin letters; `i` and `l` are one, so are `rn` and `m`, `vv` and `w`. */
+/** How a reader sees the text: without accents, in Latin letters; `i` equals `l`, `rn` equals `m`, `vv` equals `w`. */
 const toSkeleton = (text: string): string =>
   [...text.normalize('NFKD').replace(/\p{M}/gu, '').toLowerCase()]
     .map((letter) => LOOKALIKES[letter] ?? letter)
@@ -91,11 +91,11 @@ const toSkeleton = (text: string): string =>
 
 const BRAND_SKELETONS: ReadonlyMap<Brand, string> = new Map(BRANDS.map((brand) => [brand, toSkeleton(brand.token)]))
 
-/** The brand whose own a registrable domain is. */
+/** The brand that owns a registrable domain. */
 export const findBrandByDomain = (domain: string): Brand | undefined =>
   BRANDS.find(({ domains }) => domains.includes(domain))
 
-/** The brand that a text for people names, unless the domain is its own; not one that is part of a longer word. */
+/** The brand that a text names as whole words, unless the brand owns `ownDomain`. */
 export function findNamedBrand(text: string, ownDomain: string): Brand | undefined {
   const plain = ` ${text
     .normalize('NFKD')
@@ -108,7 +108,7 @@ export function findNamedBrand(text: string, ownDomain: string): Brand | undefin
   )
 }
 
-/** The host that a link's text shows, when it shows one: `www.bank.example`, `https://bank.example/login`. */
+/** The host that a link's label displays, if any: `www.bank.example`, `https://bank.example/login`. */
 export function parseShownHost(text: string): string | undefined {
   const found = /^(?:https?:\/\/)?((?:[\p{L}\p{N}-]{1,63}\.){1,6}\p{L}{2,20})(?:[/:?#]\S*)?$/iu.exec(text.trim())?.[1]
   if (found === undefined) return undefined
@@ -116,7 +116,7 @@ export function parseShownHost(text: string): string | undefined {
   return isIcann && hostname !== null ? hostname : undefined
 }
 
-/** Anybody gets pages there in minutes, and the domain says nothing of who. */
+/** Anyone can publish pages there within minutes; the domain does not identify the owner. */
 export const FREE_HOSTS: ReadonlySet<string> = new Set(
   'netlify.app web.app firebaseapp.com weebly.com weeblysite.com github.io pages.dev workers.dev r2.dev vercel.app blogspot.com glitch.me wixsite.com square.site webflow.io herokuapp.com repl.co replit.app surge.sh 000webhostapp.com godaddysites.com ngrok.io ngrok-free.app trycloudflare.com duckdns.org dweb.link ipfs.io jotform.com formstack.com sites.google.com forms.gle docs.google.com'.split(
     ' ',

@@ -1,4 +1,4 @@
-/** @module Whether an account is judged at all: only accounts of `abusePlans` are, as long as they may send. Reads only. */
+/** @module Decides which accounts the abuse watch monitors: those of `abusePlans` that may send. Reads only. */
 import type { Database } from 'bun:sqlite'
 import { findSendingBlock } from '#features/core/accounts/pause.ts'
 import { includesPlan } from '#features/core/accounts/plans.ts'
@@ -15,7 +15,7 @@ const sql = prepareStatements((db) => ({
 export const isMonitoredPlan = ({ abusePlans }: Pick<Config, 'abusePlans'>, plan: string): boolean =>
   includesPlan(abusePlans, plan)
 
-/** The service acting on an account that is judged; undefined: it is gone, may not send anyway, or its plan is not judged. */
+/** The system actor for a monitored account; undefined if it is deleted, blocked from sending, or on another plan. */
 export function findMonitoredAccount(
   { config }: Pick<App, 'config'>,
   db: Database,

@@ -1,6 +1,7 @@
 /**
- * @module Tells the people of a paused account by mail, once a pause: the address of the account, the owners of its team, and those of its parent. What
- * is due stands in `pause_notices` from the transaction of the pause on, so no crash loses or doubles it. The only remover of its rows.
+ * @module Mails a notice about each pause: to the account's address, the owners of its team, and the parent's address
+ * and owners. The transaction of the pause inserts the row in `pause_notices`, so a crash neither loses nor repeats a
+ * notice. The only remover of these rows.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
@@ -23,7 +24,7 @@ interface Notice {
 }
 
 const sql = prepareStatements((db) => ({
-  // The account may be gone: then nobody is told.
+  // The account may be deleted; then no notice is sent.
   due: db.prepare<Notice, [number]>(
     `SELECT finding_id AS findingId, pause_notices.account_id AS accountId, own.parent_id AS parentId, own.name, own.email,
        parent.email AS parentEmail, coalesce(reason, '') AS reason, coalesce(abuse_findings.created_at, 0) AS at
@@ -35,7 +36,7 @@ const sql = prepareStatements((db) => ({
 
 const BATCH_SIZE = 10
 
-/** Sends what is due. Woken by `App.sendingChanged`. */
+/** Starts the loop that sends due notices. Woken by `App.sendingChanged`. */
 export function startPauseNotices(app: App): DueLoop {
   const step = async (ending: AbortSignal): Promise<Millis | undefined> => {
     const notices = sql(app.db).due.all(BATCH_SIZE)
@@ -50,7 +51,7 @@ export function startPauseNotices(app: App): DueLoop {
   return startDueLoop({ name: 'notices of pauses', clock, log, wokenBy: [sendingChanged], step })
 }
 
-/** What makes it one mail, however often it is sent. */
+/** Idempotency key: one mail per pause and address. */
 export const noticeKey = (findingId: number, to: string): string => `pause ${findingId} ${to}`
 
 const sendNotice = (app: App, notice: Notice): Promise<unknown> =>
@@ -71,6 +72,6 @@ const formatText = ({ name, reason, at }: Notice): string =>
   [
     `Sending was paused on the account ${name} on ${isoTime(at).slice(0, 10)} at ${isoTime(at).slice(11, 16)} UTC.`,
     `Reason: ${reason}`,
-    'Until it is resumed, new emails are refused with the error "account_paused". Emails that were accepted before are kept and wait; they are sent when sending is resumed.',
-    'Receiving, reading and your data are not affected. To have sending resumed, contact the operator of the service.',
+    'Until sending is resumed, new emails are rejected with the error "account_paused". Emails accepted before are held and sent when sending is resumed.',
+    'Receiving, reading and your data are not affected. To resume sending, contact the operator of the service.',
   ].join('\n\n')

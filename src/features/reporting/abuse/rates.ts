@@ -1,7 +1,7 @@
 /**
- * @module Bounces and complaints of an account over the last 24 hours. Bounces come from counters by hour, complaints from their rows: only those that a known
- * feedback loop has proven count. What was before it was last resumed is not in them, nor is mail that was only captured. Reads; writes only what stood at a
- * resume.
+ * @module Reads an account's bounces and complaints of the last 24 hours. Bounces come from hourly counters; complaints
+ * from their rows, and only those from verified feedback loops count. Excludes captured mail, and everything before the
+ * account was last resumed. Writes only the counters at a resume.
  */
 import type { Database } from 'bun:sqlite'
 import { hourOf } from '#features/core/events/record.ts'
@@ -13,24 +13,24 @@ import { prepareStatements } from '#platform/db/open.ts'
 import { hours } from '#platform/units.ts'
 
 export interface AbuseStats {
-  /** Recipients whose receiver took it. */
+  /** Recipients whose server accepted the mail. */
   readonly delivered: number
-  /** Recipients refused for good. */
+  /** Recipients rejected permanently. */
   readonly bounced: number
-  /** Complaints of proven feedback loops, whoever they name. */
+  /** Complaints from verified feedback loops, for any recipient. */
   readonly complained: number
-  /** Different addresses among those who complained. */
+  /** Distinct addresses that complained. */
   readonly complainers: number
-  /** Providers whose loops reported them. */
+  /** Distinct providers that reported them. */
   readonly complaintProviders: number
 }
 
-/** Below these, complaints say nothing of an account: a single recipient, or one provider's filter, can make them. */
+/** Minimum counts: fewer complaints may come from one recipient, or from one provider's filter. */
 const MIN_COMPLAINTS = 5
 const MIN_COMPLAINERS = 3
 const MIN_COMPLAINT_PROVIDERS = 2
 
-/** Hours that are summed, the running one included. */
+/** Hours in the sum, including the current one. */
 const WINDOW_HOURS = 24
 
 const sql = prepareStatements((db) => ({
@@ -60,7 +60,7 @@ function countSince(db: Database, accountId: number, hour: number): DeliveryCoun
   return { delivered: sum('delivered'), bounced: sum('bounced') }
 }
 
-/** The figures that an account is judged by: of the last 24 hours by full hours, and of none before it was last resumed. */
+/** The stats of the last 24 full hours, starting at the last resume if that is later. */
 export function readAbuseStats(db: Database, accountId: number, now: Millis): AbuseStats {
   const resumedAt = sql(db).resumedAt.get(accountId)?.at ?? 0
   const from = Math.max(hourOf(now) - WINDOW_HOURS + 1, hourOf(resumedAt))
@@ -73,7 +73,7 @@ export function readAbuseStats(db: Database, accountId: number, now: Millis): Ab
 
 const NO_COMPLAINTS = { complained: 0, complainers: 0, complaintProviders: 0 }
 
-/** Keeps what the hour of a resume had counted until then. */
+/** Stores what the hour of a resume had counted so far. */
 export function recordResumedStats(tx: Tx, accountId: number, now: Millis): void {
   const hour = hourOf(now)
   const { delivered, bounced } = countSince(tx.db, accountId, hour)
@@ -84,7 +84,7 @@ export type Excess = 'bounces' | 'complaints'
 
 type Thresholds = Pick<Config, 'abuseBouncePercent' | 'abuseComplaintsPerMille' | 'abuseMinimumVolume'>
 
-/** Which of the two rates is at or over its threshold; undefined: none, or there is too little mail to say. Pure. */
+/** The rate that reached its threshold; undefined if none did, or volume is too low. Pure. */
 export function findExcess(figures: AbuseStats, thresholds: Thresholds): Excess | undefined {
   const { delivered, bounced, complained, complainers, complaintProviders } = figures
   const { abuseBouncePercent, abuseComplaintsPerMille, abuseMinimumVolume } = thresholds
@@ -92,7 +92,7 @@ export function findExcess(figures: AbuseStats, thresholds: Thresholds): Excess 
   if (bounced * 100 >= abuseBouncePercent * (delivered + bounced)) return 'bounces'
   if (complained < MIN_COMPLAINTS || complainers < MIN_COMPLAINERS || complaintProviders < MIN_COMPLAINT_PROVIDERS)
     return undefined
-  // Complaints about mail of days before, with hardly any delivered since, say little of a rate: they need the volume too.
+  // Late complaints about older mail distort the rate when little was delivered since: require the volume too.
   if (delivered >= abuseMinimumVolume && complained * 1000 >= abuseComplaintsPerMille * delivered) return 'complaints'
   return undefined
 }

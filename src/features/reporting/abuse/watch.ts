@@ -1,6 +1,6 @@
 /**
- * @module Looks every few seconds at the accounts to which something happened: whether their bounces or complaints are too many, and whether they made
- * domains, keys or sub-accounts in a burst. Pauses those. What a crash kept it from looking at it looks at after the start.
+ * @module Checks every few seconds the accounts with recent activity: bounce and complaint rates, and bursts of created
+ * domains, keys or sub-accounts. Pauses those over a threshold. Checks missed in a crash run after the restart.
  */
 import type { App } from '#features/core/app/app.ts'
 import type { Millis } from '#platform/clock.ts'
@@ -12,11 +12,11 @@ import { findMonitoredAccount } from './monitored.ts'
 import { pauseAccount } from './pause.ts'
 import { type Excess, findExcess, readAbuseStats } from './rates.ts'
 
-/** How long an account waits to be looked at: far below the 30 s in which a pause is told. */
+/** Longest wait for a check: well below the 30 s in which a pause must take effect. */
 const CHECK_INTERVAL_MS = seconds(5)
-/** Accounts looked at in one step: some 5 ms. */
+/** Accounts checked in one step: some 5 ms. */
 const ACCOUNTS_PER_STEP = 50
-/** Entries of the audit log read in one step, and how far back a start looks. */
+/** Audit log entries read in one step, and how far back the first step after a start reads. */
 const ENTRIES_PER_STEP = 1000
 const MAX_ENTRIES_AT_START = 20_000
 
@@ -35,25 +35,25 @@ const sql = prepareStatements((db) => ({
 }))
 
 export function startAbuseWatch(app: App): DueLoop {
-  /** Accounts to which something happened since they were looked at; at the start anything may have. */
+  /** Accounts with events since their last check; after a start, all accounts. */
   const changed = new Set(
     sql(app.db)
       .accounts.all()
       .map(({ id }) => id),
   )
   let entry = Math.max(0, findNewestAuditId(app.db) - MAX_ENTRIES_AT_START)
-  /** Those that are looked at before it waits again. */
+  /** Accounts to check before the loop waits again. */
   let round: number[] = []
-  /** What accounts made, until it is judged. */
+  /** Creations not yet checked. */
   const creations = new Map<string, RecentCreation>()
 
-  /** An account that cannot be judged now is judged later; it keeps no other waiting. */
+  /** A failed check is retried later and delays no other account. */
   const tryCheck = async (accountId: number, judge: () => Promise<void>): Promise<boolean> => {
     try {
       await judge()
       return true
     } catch (error) {
-      app.log.error({ err: error, accountId }, 'an account could not be judged; it is tried again')
+      app.log.error({ err: error, accountId }, 'abuse check failed; retrying')
       return false
     }
   }
@@ -81,7 +81,7 @@ export function startAbuseWatch(app: App): DueLoop {
   return startDueLoop({ name: 'abuse', clock: app.clock, log: app.log, step, onEnded })
 }
 
-/** Pauses an account whose figures are over a threshold. */
+/** Pauses an account whose rates reach a threshold. */
 async function checkRates(app: App, accountId: number): Promise<void> {
   const excess = (db: App['db']) => findExcess(readAbuseStats(db, accountId, app.eventTime()), app.config)
   if (excess(app.db) === undefined || !findMonitoredAccount(app, app.db, accountId)) return
@@ -100,7 +100,7 @@ interface RecentCreation {
   readonly action: string
 }
 
-/** Pauses an account that made too much of something. */
+/** Pauses an account that created too many objects. */
 async function checkBurst(app: App, { accountId, action }: RecentCreation): Promise<void> {
   if (!findBurstThreshold(app, app.db, accountId, action) || !findMonitoredAccount(app, app.db, accountId)) return
   await app.commit.writeFromReserve((tx) => {

@@ -1,4 +1,4 @@
-/** @module The figures of an account together with those of its sub-accounts. */
+/** @module Sums the stats of an account and its sub-accounts. */
 import { type Static, Type } from '@sinclair/typebox'
 import { getAccount } from '#features/core/accounts/accounts.ts'
 import { listSubAccounts } from '#features/core/accounts/rows.ts'
@@ -12,7 +12,7 @@ import { Overview, toOverviewWire } from './model.ts'
 import type { Period } from './period.ts'
 import { addStats, type MachineStats, NO_STATS, readMachineStats, sumStats } from './stats.ts'
 
-/** Accounts that are told one by one; all of them are in the totals. */
+/** Accounts listed individually; the totals include all of them. */
 const MAX_LISTED_ACCOUNTS = 1000
 const PAGE_SIZE = 100
 
@@ -20,7 +20,7 @@ const AccountStats = Type.Composite([
   Type.Object({
     account_id: Uuid({ description: 'Id of the account or sub-account.' }),
     name: Type.String({ description: 'Its name.' }),
-    parent_account_id: Nullable(Uuid(), { description: 'Null: it is the account that the key belongs to.' }),
+    parent_account_id: Nullable(Uuid(), { description: 'Null for the account that owns the key.' }),
   }),
   Overview,
 ])
@@ -31,7 +31,7 @@ export const Aggregate = Type.Composite([
   Type.Object({
     total_accounts: Type.Integer({ description: 'Accounts in the totals: your own and your sub-accounts.' }),
     accounts: Type.Array(AccountStats, {
-      description: `The same of each, those that sent most first; at most ${MAX_LISTED_ACCOUNTS}.`,
+      description: `The same stats for each account, busiest first; at most ${MAX_LISTED_ACCOUNTS}.`,
     }),
   }),
 ])
@@ -48,8 +48,8 @@ interface AccountEntry {
 const runQueued = createAccountQueue()
 
 /**
- * Sums up a period over an account and its sub-accounts; others have their turn between two accounts, which take some 2 ms each at most. Throws 429 when
- * too many of the account's requests wait for it.
+ * Sums a period over an account and its sub-accounts. Yields to the event loop between accounts, which take at most
+ * some 2 ms each. Throws 429 when too many of the account's requests wait.
  */
 export const aggregateStats = (app: App, actor: Actor, period: Period): Promise<Aggregate> =>
   runQueued(app.db, actor.accountId, () => aggregate(app, actor, period))
@@ -68,7 +68,7 @@ async function aggregate(app: App, actor: Actor, period: Period): Promise<Aggreg
   let totals = entries[0]?.figures ?? NO_STATS
   let machine = entries[0]?.machine ?? { opens: 0, clicks: 0 }
   let count = 1
-  // By id, not by position: some may be made or deleted meanwhile.
+  // By id, not by offset: accounts may be created or deleted meanwhile.
   for (let below = Number.MAX_SAFE_INTEGER; ; ) {
     const page = listSubAccounts(app.config, app.db, own.id, {
       limit: PAGE_SIZE,

@@ -1,7 +1,7 @@
 /**
- * @module Consistency rules of the figures of analytics: what `daily_figures` says against a recount of emails, events
- * and complaints. Where retention has removed such rows the figures stay, so those days are not compared, and later
- * ones as far as the rows that are left can tell.
+ * @module Consistency rules for analytics: compare `daily_figures` with a recount of emails, events and complaints.
+ * Stats outlive rows that retention removed: days before that horizon are not compared, and later days only within the
+ * range that the remaining rows allow.
  */
 import type { Database } from 'bun:sqlite'
 import { DAILY_COLUMNS, DAILY_FIELDS, MONTH_KEY_SQL } from '#features/core/events/daily-stats.ts'
@@ -13,7 +13,7 @@ import { recountSql } from './recount.ts'
 
 const DAY_MS = days(1)
 
-/** Figures of which each has a domain, so that the sum of a day is that of its domains. */
+/** Stats that always have a domain, so the sum over the domains equals the day's total. */
 const ADDITIVE = ['sent', 'delivered', 'bounced', 'opens', 'clicks'] as const
 
 const STORED = DAILY_FIELDS.map(
@@ -34,7 +34,7 @@ interface Difference {
 }
 
 export const dailyStatsRule: ConsistencyRule = {
-  rule: 'the figures of analytics by day and domain are what a recount gives',
+  rule: 'analytics by day and domain equal a recount',
   findDifferences(db: Database) {
     const wrong = db
       .query<Difference, []>(`${differencesSql(readHorizon(db))} LIMIT ${MAX_DIFFERENCES + 1}`)
@@ -43,7 +43,7 @@ export const dailyStatsRule: ConsistencyRule = {
     return describeRows(
       wrong,
       ({ account, day, domain, field, stored, least, most }) =>
-        `account ${account}, ${formatDay(day)}, ${domain === '' ? 'all domains' : domain}, ${field}: ${stored} are noted, there are ${
+        `account ${account}, ${formatDay(day)}, ${domain === '' ? 'all domains' : domain}, ${field}: ${stored} stored, counted ${
           least === most ? least : `${least} to ${most}`
         }`,
     )
@@ -51,25 +51,25 @@ export const dailyStatsRule: ConsistencyRule = {
 }
 
 export const domainStatsRule = queryRule({
-  rule: 'the figures of a day are the sum of those of its domains',
+  rule: 'analytics of a day equal the sum of its domains',
   sql: `SELECT account_id AS account, day FROM daily_figures WHERE day >= 0 GROUP BY 1, 2
     HAVING ${ADDITIVE.map((field) => `sum(iif(domain = '', -${field}, ${field})) <> 0`).join(' OR ')}`,
-  describe: (r) => `account ${r['account']}, ${formatDay(Number(r['day']))}: they are not`,
+  describe: (r) => `account ${r['account']}, ${formatDay(Number(r['day']))}: the sums differ`,
 })
 
 export const monthStatsRule = queryRule({
-  rule: 'the figures of a domain in a month are the sum of those of its days',
+  rule: 'analytics of a domain in a month equal the sum of its days',
   sql: `SELECT account, domain FROM (
       SELECT account_id AS account, domain, day AS key, ${COLUMNS.join(', ')} FROM daily_figures WHERE day < 0
       UNION ALL SELECT account_id, domain, ${MONTH_KEY_SQL}, ${COLUMNS.map((column) => `-${column}`).join(', ')}
         FROM daily_figures WHERE day >= 0 AND domain <> '')
     GROUP BY account, domain, key HAVING ${COLUMNS.map((column) => `sum(${column}) <> 0`).join(' OR ')}`,
-  describe: (r) => `account ${r['account']}, ${r['domain']}: they are not`,
+  describe: (r) => `account ${r['account']}, ${r['domain']}: the sums differ`,
 })
 
 const formatDay = (day: number): string => isoTime(day * DAY_MS).slice(0, 10)
 
-/** Events and emails are all there from this time on; 0: none were removed. */
+/** Events and emails are complete from this time on; 0: none were removed. */
 const readHorizon = (db: Database): number =>
   db
     .query<{ horizon: number }, []>(
@@ -78,8 +78,8 @@ const readHorizon = (db: Database): number =>
     .get()?.horizon ?? 0
 
 /**
- * Figures that cannot be. What happened to an email since the horizon is all there when the email is not older, so that
- * is the least; the most is what all rows say, and the events since then whose email is gone.
+ * Selects impossible stats. Events since the horizon of emails since the horizon are complete: they give the minimum.
+ * The maximum is everything that the rows show, plus the events since then whose email is deleted.
  */
 function differencesSql(horizon: number): string {
   const recounts =

@@ -1,6 +1,6 @@
 /**
- * @module What was read of lists that are each in order of their numbers, a list a day or month, and what follows from it for their sums: which can be among the
- * largest, and whether any that was not read can. Knows no database.
+ * @module Ranks domains from partially read lists, one per day or month and each sorted by count. Determines which
+ * domains can be among the largest sums, and whether an unread one still can. Never accesses the database.
  */
 
 export interface DayRow {
@@ -8,11 +8,11 @@ export interface DayRow {
   readonly domain: string
 }
 
-/** How far the list of a day, or of a whole month, was read. */
+/** How much of the list of a day, or of a whole month, was read. */
 export interface DayList {
-  /** As `listRowKeys` gives it. */
+  /** As in `listRowKeys`. */
   readonly day: number
-  /** The last that was read: whatever comes has no more. 0 at the end. */
+  /** The count of the last row read: no later row has more. 0 at the end. */
   sent: number
   domain: string
   isExhausted: boolean
@@ -25,7 +25,7 @@ export const createDayList = (day: number): DayList => ({
   isExhausted: false,
 })
 
-/** Notes what was read when so many were asked for. */
+/** Records the rows of one read; fewer than `asked` means the list is exhausted. */
 export function recordRead(list: DayList, rows: readonly DayRow[], asked: number): void {
   list.isExhausted = rows.length < asked
   for (const { sent, domain } of rows) {
@@ -36,24 +36,27 @@ export function recordRead(list: DayList, rows: readonly DayRow[], asked: number
   if (list.isExhausted) list.sent = 0
 }
 
-/** What was read so far, over all lists. */
+/** The rows read so far, over all lists. */
 export interface Ranking {
   readonly rows: number
   /** Distinct domains. */
   readonly domains: number
   add(list: DayList, rows: readonly DayRow[]): void
-  /** The first by what is known of them; of those that are equal the first by name. */
+  /** The domains with the largest known sums; ties are sorted by name. */
   listBest(limit: number): string[]
-  /** Those that can be among the first, when they are no more than `most` and none that was not seen can be; else undefined. */
+  /**
+   * The candidates for the largest sums, if they number at most `most` and no unread domain can be one; otherwise
+   * undefined.
+   */
   findDecided(limit: number, most: number): string[] | undefined
 }
 
 export function createRanking(lists: readonly DayList[]): Ranking {
   const numbers = new Map<string, number>()
   const domains: string[] = []
-  /** What is known to have been sent to each domain. */
+  /** Known sum of each domain. */
   const known: number[] = []
-  /** Of each row that was read: the domain and the list. */
+  /** Domain and list of each row read. */
   const rowDomains: number[] = []
   const rowLists: DayList[] = []
 
@@ -85,7 +88,7 @@ export function createRanking(lists: readonly DayList[]): Ranking {
       return [...more, ...takeSmallest(equal, limit - more.length)]
     },
     findDecided(limit, most) {
-      // Nobody who was not seen has more than the sum of what the lists are down to.
+      // An unread domain has at most the sum of the last counts of all lists.
       const unseen = lists.reduce((sum, { sent }) => sum + sent, 0)
       const least = findNthLargest(known, limit)
       if (domains.length < limit || unseen >= least) return undefined
@@ -98,7 +101,7 @@ export function createRanking(lists: readonly DayList[]): Ranking {
   }
 }
 
-/** The first texts in order, of many. */
+/** The alphabetically first of many texts. */
 function takeSmallest(texts: readonly string[], count: number): string[] {
   if (texts.length <= count) return [...texts]
   const first: string[] = []
@@ -113,7 +116,7 @@ function takeSmallest(texts: readonly string[], count: number): string[] {
   return first
 }
 
-/** The n-th largest of many numbers; 0 when there are fewer. Keeps a heap of n, whose root is the least. */
+/** The n-th largest of many numbers; 0 when there are fewer. Uses a heap of n whose root is the smallest. */
 function findNthLargest(values: readonly number[], n: number): number {
   if (values.length < n) return 0
   const heap = Float64Array.from(values.slice(0, n)).sort()

@@ -1,4 +1,4 @@
-/** @module Wire shapes of /v1/analytics. Rates are fractions with four digits, and the same in per cent with two. */
+/** @module Wire shapes of /v1/analytics. Rates are fractions with four decimals, and percentages with two. */
 import { type Static, Type } from '@sinclair/typebox'
 import type { DailyStats } from '#features/core/events/daily-stats.ts'
 import type { DomainStats } from './domains.ts'
@@ -7,23 +7,23 @@ import { computeRates, type DayStats, type MachineStats } from './stats.ts'
 
 const COUNT_FIELDS = {
   sent: Type.Integer({
-    description: 'Recipients that mail was accepted for; those who were suppressed or cancelled are taken out again.',
+    description: 'Recipients of accepted mail, without suppressed and cancelled ones.',
   }),
-  delivered: Type.Integer({ description: 'Recipients whose server took it.' }),
+  delivered: Type.Integer({ description: 'Recipients whose server accepted the mail.' }),
   bounced: Type.Integer({ description: 'Bounces, hard and soft.' }),
   opens: Type.Integer({ description: 'Events `opened`.' }),
   clicks: Type.Integer({ description: 'Events `clicked`.' }),
 }
 
 const RATE_FIELDS = {
-  open_rate: Type.Number({ description: 'Emails that were opened, of those delivered, 0..1.' }),
-  click_rate: Type.Number({ description: 'Emails that were clicked in, of those delivered, 0..1.' }),
+  open_rate: Type.Number({ description: 'Opened emails divided by delivered, 0..1.' }),
+  click_rate: Type.Number({ description: 'Clicked emails divided by delivered, 0..1.' }),
 }
 
 export const Overview = Type.Object({
   ...COUNT_FIELDS,
-  complaints: Type.Integer({ description: 'Complaints that came in.' }),
-  delivery_rate: Type.Number({ description: 'Delivered of those sent, 0..1.' }),
+  complaints: Type.Integer({ description: 'Complaints received.' }),
+  delivery_rate: Type.Number({ description: 'Delivered divided by sent, 0..1.' }),
   ...RATE_FIELDS,
   total_sent: Type.Integer({ description: 'The same as sent.' }),
   total_delivered: Type.Integer({ description: 'The same as delivered.' }),
@@ -34,16 +34,16 @@ export const Overview = Type.Object({
   delivery_rate_pct: Type.Number({ description: 'delivery_rate in per cent, 0..100.' }),
   open_rate_pct: Type.Number({ description: 'open_rate in per cent.' }),
   click_rate_pct: Type.Number({ description: 'click_rate in per cent.' }),
-  bounce_rate_pct: Type.Number({ description: 'Bounced of those sent, in per cent.' }),
+  bounce_rate_pct: Type.Number({ description: 'Bounced divided by sent, in per cent.' }),
   machine_opens: Type.Integer({
     description:
-      'Pictures that scanners, prefetchers and image proxies loaded, those of Gmail among them: in no other figure.',
+      'Images loaded by scanners, prefetchers and image proxies, Gmail included; no other count includes them.',
   }),
-  machine_clicks: Type.Integer({ description: 'Links that such machines followed: in no other figure.' }),
+  machine_clicks: Type.Integer({ description: 'Links followed by such machines; no other count includes them.' }),
 })
 export type Overview = Static<typeof Overview>
 
-/** What a time series can have. */
+/** Metrics of a time series. */
 export const METRICS = ['sent', 'delivered', 'bounced', 'opens', 'clicks'] as const
 export type Metric = (typeof METRICS)[number]
 
@@ -72,18 +72,16 @@ export const MAX_DOMAINS = 1000
 export const PeriodQuery = Type.Object(PERIOD_FIELDS)
 export const TimeseriesQuery = Type.Object({
   ...PERIOD_FIELDS,
-  metrics: Type.Optional(
-    Type.String({ description: `Comma list of ${METRICS.join(', ')}; all of them when left out.` }),
-  ),
+  metrics: Type.Optional(Type.String({ description: `Comma-separated list of ${METRICS.join(', ')}. Default: all.` })),
 })
 export const DomainsQuery = Type.Object({
   ...PERIOD_FIELDS,
   limit: Type.Optional(
-    Type.String({ description: `Most domains in the answer, 1 to ${MAX_DOMAINS}; ${DEFAULT_DOMAINS} when left out.` }),
+    Type.String({ description: `Maximum number of domains, 1 to ${MAX_DOMAINS}. Default: ${DEFAULT_DOMAINS}.` }),
   ),
 })
 
-/** The metrics that a query names, in the order of METRICS. Throws 400. */
+/** Parses the metrics of a query, in the order of METRICS. Throws 400. */
 export function parseMetrics(text: string | undefined): readonly Metric[] {
   if (text === undefined) return METRICS
   const names = text.split(',').map((name) => name.trim())
@@ -91,13 +89,13 @@ export function parseMetrics(text: string | undefined): readonly Metric[] {
     if (!METRICS.some((metric) => metric === name))
       throw createParameterError(
         'metrics',
-        `There is no metric ${JSON.stringify(name.slice(0, 60))}; metrics is a comma list of ${METRICS.join(', ')}.`,
+        `Unknown metric ${JSON.stringify(name.slice(0, 60))}; metrics must be a comma-separated list of ${METRICS.join(', ')}.`,
       )
   }
   return METRICS.filter((metric) => names.includes(metric))
 }
 
-/** The limit of a query. Throws 400. */
+/** Parses the limit of a query. Throws 400. */
 export function parseLimit(text: string | undefined): number {
   if (text === undefined) return DEFAULT_DOMAINS
   const limit = /^\d{1,9}$/.test(text) ? Number(text) : 0
@@ -148,7 +146,7 @@ export function toDomainWire(figures: DomainStats): DomainRecord {
   return { domain, sent, delivered, bounced, open_rate: toFraction(open), click_rate: toFraction(click) }
 }
 
-/** RFC 4180, a line a day. */
+/** CSV (RFC 4180) with one line per day. */
 export const toCsv = (figures: readonly DayStats[]): string =>
   [
     `date,${METRICS.join(',')}`,

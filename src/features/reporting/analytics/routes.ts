@@ -42,7 +42,7 @@ export const analyticsRoutes = (app: App) =>
         response: PeriodBody(Overview),
         detail: {
           summary: 'Sum up a period',
-          description: 'Counts and rates of a period. Mail that was only captured is in none of them.',
+          description: 'Counts and rates of a period. Captured mail is not counted.',
           tags,
           ...READS,
         },
@@ -62,8 +62,8 @@ export const analyticsRoutes = (app: App) =>
         query: TimeseriesQuery,
         response: PeriodBody(Type.Array(TimePoint)),
         detail: {
-          summary: 'Figures day by day',
-          description: 'Every day of the period in order, in UTC; days on which nothing happened have zeros.',
+          summary: 'Get stats by day',
+          description: 'Every day of the period in order, in UTC; days without activity have zeros.',
           tags,
           ...READS,
         },
@@ -80,8 +80,8 @@ export const analyticsRoutes = (app: App) =>
         query: DomainsQuery,
         response: PeriodBody(Type.Array(DomainRecord)),
         detail: {
-          summary: 'Figures by recipient domain',
-          description: 'The domains that most was sent to in the period, by that and then by name.',
+          summary: 'Get stats by recipient domain',
+          description: 'The busiest recipient domains of the period; ties are sorted by name.',
           tags,
           ...READS,
         },
@@ -101,7 +101,7 @@ export const analyticsRoutes = (app: App) =>
         detail: {
           summary: 'Export the days of a period as CSV',
           tags,
-          ...csvResponseSpec('Columns date, sent, delivered, bounced, opens and clicks; a line a day, in order.'),
+          ...csvResponseSpec('Columns date, sent, delivered, bounced, opens and clicks; one line per day, in order.'),
           ...READS,
         },
       },

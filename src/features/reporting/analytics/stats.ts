@@ -1,6 +1,6 @@
 /**
- * @module Reads what `events/daily-stats` counted: sums and days of an account over a period. Never reads an email or an event, so what it costs grows with
- * the days alone. Other features take their figures from here.
+ * @module Reads the daily stats that `events/daily-stats` counts: sums and days of an account over a period. Never
+ * reads an email or an event, so the cost depends on the number of days only. Other features get their stats here.
  */
 import type { Database } from 'bun:sqlite'
 import { ALL_DOMAINS, DAILY_COLUMNS, DAILY_FIELDS, type DailyStats } from '#features/core/events/daily-stats.ts'
@@ -8,16 +8,16 @@ import { MACHINE_METRICS } from '#features/core/events/record.ts'
 import { prepareStatements } from '#platform/db/open.ts'
 import type { Period } from './period.ts'
 
-/** Columns of `daily_figures`, as `DailyStats` names them. */
+/** Columns of `daily_figures`, named as in `DailyStats`. */
 export const STATS_COLUMNS = DAILY_FIELDS.map((field) => `${DAILY_COLUMNS[field]} AS ${field}`).join(', ')
 
-/** Their sums. */
+/** Sums of these columns. */
 export const STATS_SUMS = DAILY_FIELDS.map((field) => `coalesce(sum(${DAILY_COLUMNS[field]}), 0) AS ${field}`).join(
   ', ',
 )
 
 const sql = prepareStatements((db) => ({
-  // A seek a day: a range over the days would go through all of their domains.
+  // One seek per day: a range over the days would scan all of their domains.
   day: db.prepare<DailyStats, [number, number, string]>(
     `SELECT ${STATS_COLUMNS} FROM daily_figures WHERE account_id = ? AND day = ? AND domain = ?`,
   ),
@@ -33,7 +33,7 @@ export interface DayStats extends DailyStats {
   readonly day: number
 }
 
-/** The figures of each day of a period, in order; a day on which nothing happened has zeros. At most 366 days: some 2 ms. */
+/** The stats of each day of a period, in order; zeros for days without activity. At most 366 days: some 2 ms. */
 export function readDays(db: Database, accountId: number, { fromDay, toDay }: Period): DayStats[] {
   const found: DayStats[] = []
   for (let day = fromDay; day <= toDay; day++)
@@ -41,11 +41,11 @@ export function readDays(db: Database, accountId: number, { fromDay, toDay }: Pe
   return found
 }
 
-/** The figures of a period, summed up. */
+/** The stats of a period, summed. */
 export const sumStats = (db: Database, accountId: number, period: Period): DailyStats =>
   addStats(readDays(db, accountId, period))
 
-/** Loads of pixels and clicks that are taken for those of scanners, prefetchers and image proxies. */
+/** Pixel loads and clicks attributed to scanners, prefetchers and image proxies. */
 export interface MachineStats {
   readonly opens: number
   readonly clicks: number
@@ -53,33 +53,33 @@ export interface MachineStats {
 
 const HOURS_PER_DAY = 24
 
-/** What machines loaded and followed in a period; counted by the hour, and kept as long as events are. */
+/** Machine opens and clicks of a period; counted hourly, and retained as long as events. */
 export function readMachineStats(db: Database, accountId: number, { fromDay, toDay }: Period): MachineStats {
   const totalOf = (metric: string): number =>
     sql(db).counted.get(accountId, metric, fromDay * HOURS_PER_DAY, (toDay + 1) * HOURS_PER_DAY)?.total ?? 0
   return { opens: totalOf(MACHINE_METRICS.opened), clicks: totalOf(MACHINE_METRICS.clicked) }
 }
 
-/** The sum of figures. */
+/** Adds up stats. */
 export function addStats(all: readonly DailyStats[]): DailyStats {
   const sum = { ...NO_STATS }
   for (const figures of all) for (const field of DAILY_FIELDS) sum[field] += figures[field]
   return sum
 }
 
-/** Rates as fractions, 0..1; 0 while there is nothing to divide by. */
+/** Rates as fractions, 0..1; 0 when the denominator is 0. */
 export interface Rates {
-  /** Delivered of those sent. */
+  /** Delivered divided by sent. */
   readonly delivery: number
-  /** Bounced of those sent. */
+  /** Bounced divided by sent. */
   readonly bounce: number
-  /** Emails that were opened, of those delivered. */
+  /** Opened emails divided by delivered. */
   readonly open: number
-  /** Emails that were clicked in, of those delivered. */
+  /** Clicked emails divided by delivered. */
   readonly click: number
 }
 
-/** What happens in a period may be of mail from before it, so a rate ends at 1. */
+/** Events of a period may concern earlier mail, so a rate is capped at 1. */
 const toRate = (part: number, whole: number): number => (whole <= 0 ? 0 : Math.min(Math.max(part, 0) / whole, 1))
 
 export const computeRates = ({ sent, delivered, bounced, openedEmails, clickedEmails }: DailyStats): Rates => ({

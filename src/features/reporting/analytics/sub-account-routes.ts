@@ -1,4 +1,4 @@
-/** @module Figures of sub-accounts: GET /v1/analytics/aggregate and GET /v1/accounts/{id}/analytics. */
+/** @module Stats of sub-accounts: GET /v1/analytics/aggregate and GET /v1/accounts/{id}/analytics. */
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { App } from '#features/core/app/app.ts'
@@ -23,7 +23,7 @@ export const subAccountAnalyticsRoutes = (app: App) =>
         response: PeriodBody(Aggregate),
         detail: {
           summary: 'Sum up a period over all sub-accounts',
-          description: 'Totals of your account and its sub-accounts together, and each by itself.',
+          description: 'Totals of your account with its sub-accounts, and the stats of each.',
           tags: ['Analytics'],
           ...requires('analytics:read', 'sub_accounts:manage'),
         },
@@ -43,7 +43,7 @@ export const subAccountAnalyticsRoutes = (app: App) =>
         response: PeriodBody(Overview),
         detail: {
           summary: 'Sum up a period of a sub-account',
-          description: 'Counts and rates, as /v1/analytics/overview gives them.',
+          description: 'Counts and rates, as in /v1/analytics/overview.',
           tags: ['Sub-accounts'],
           ...requires('sub_accounts:manage'),
         },

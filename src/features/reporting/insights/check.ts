@@ -1,7 +1,7 @@
 /**
- * @module Holds what a model said against the figures it was given. A finding stays only when it cites figures of the account by name with their values,
- * when every number in its text is one of those, and when its text is plain (text-check.ts): no address, no host but those in the figures, no link, no
- * markup. Never mends a text, and takes no number on trust.
+ * @module Validates a model's report against the stats it was given. A finding stays only if it cites stats by name
+ * with their exact values, if every number in its text is one of these, and if its text is plain (text-check.ts): no
+ * address, no unknown host, no link, no markup. Never edits a text.
  */
 import { Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
@@ -10,10 +10,10 @@ import { AREAS, type GroundedFinding, isCritical, MAX_FINDINGS, SEVERITIES } fro
 import { type AllowedNumbers, createTextCheck, isSameNumber, type TextCheck, toPlainText } from './text-check.ts'
 
 export interface CheckedAnswer {
-  /** Undefined where the one of the model does not hold. */
+  /** Undefined if the model's summary failed the check. */
   readonly summary: string | undefined
   readonly findings: readonly GroundedFinding[]
-  /** Findings that did not hold. */
+  /** Number of findings that failed the check. */
   readonly dropped: number
 }
 
@@ -41,7 +41,7 @@ interface RawFinding {
 
 const isRawFinding = (value: unknown): value is RawFinding => Value.Check(RawFindingSchema, value)
 
-/** What the endpoint is asked to hold the model to. Bounds are checked here: not every endpoint knows them. */
+/** The schema sent to the endpoint. Limits are checked here, because not every endpoint supports them. */
 export const ANSWER_SCHEMA = {
   type: 'object',
   additionalProperties: false,
@@ -74,7 +74,7 @@ export const ANSWER_SCHEMA = {
   },
 } as const
 
-/** What holds of an answer; undefined when it is no report at all. */
+/** The parts of an answer that pass the check; undefined when it is no report. */
 export function checkAnswer(answer: unknown, metrics: ReadonlyMap<string, number>): CheckedAnswer | undefined {
   const summary = readMember(answer, 'summary')
   const said = readMember(answer, 'findings')
@@ -112,10 +112,10 @@ function groundFinding(
   }
   const names = [...new Set(evidence.map(({ metric }) => metric))]
   const figures = selectMetrics(metrics, (name) => names.includes(name))
-  // What rests on guidelines alone says nothing of the account.
+  // A finding that cites only guidelines is not about the account.
   if (figures.size === 0) return undefined
   const texts = [toPlainText(observation), toPlainText(recommendation)] as const
-  // Again, since some characters become several.
+  // Checked again: normalisation can expand a character into several.
   if (!texts.every((one) => one !== '' && one.length <= MAX_TEXT_LENGTH)) return undefined
   if (!text(texts[0], { figures, guidelines: 'named' }) || !text(texts[1], { figures, guidelines: 'wished' }))
     return undefined
@@ -128,7 +128,7 @@ function groundFinding(
   }
 }
 
-/** Of the figures those of the account that are wanted: guidelines and the period are the same for everybody. */
+/** Selects stats of the account; guidelines and the period are the same for every account. */
 const selectMetrics = (
   metrics: ReadonlyMap<string, number>,
   isWanted: (name: string) => boolean,

@@ -1,4 +1,4 @@
-/** @module What a finding is, and where figures are so bad that one may be called critical. */
+/** @module Defines findings of a report, and the limits beyond which a finding may be critical. */
 import { GUIDELINES } from './stats.ts'
 
 export const SEVERITIES = ['info', 'warn', 'critical'] as const
@@ -12,22 +12,22 @@ export interface InsightFinding {
   readonly recommendation: string
 }
 
-/** A finding with the names of the figures that it rests on. */
+/** A finding with the names of the stats that it cites. */
 export interface GroundedFinding extends InsightFinding {
   readonly metrics: readonly string[]
 }
 
-/** In a report. */
+/** Findings per report. */
 export const MAX_FINDINGS = 20
 
 type Metrics = ReadonlyMap<string, number>
 
-/** Recipients below which a percentage says nothing. */
+/** Minimum number of recipients for a meaningful percentage. */
 export const MIN_RECIPIENTS = 100
 
 const DELIVERY_PCT_CRITICAL = 80
 
-/** Whether a figure by itself is reason enough to act today. */
+/** Whether one value alone requires action today. */
 export function isCritical(metrics: Metrics, name: string): boolean {
   const value = metrics.get(name)
   if (value === undefined) return false

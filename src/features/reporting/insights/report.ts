@@ -1,4 +1,7 @@
-/** @module A report as it is stored: from what holds of the model's answer, else from the figures alone. Its Markdown is ours, never the model's. */
+/**
+ * @module Builds the stored report: from the valid parts of the model's answer, otherwise from the stats alone. The
+ * Markdown is ours, never the model's.
+ */
 import { isoTime } from '#platform/http/envelope.ts'
 import type { CheckedAnswer } from './check.ts'
 import type { GroundedFinding, InsightFinding } from './findings.ts'
@@ -56,13 +59,13 @@ function formatMarkdown(
   return `${parts.join('\n\n')}\n`
 }
 
-/** What the numbered streams and sending domains of the findings are. */
+/** The names of the numbered streams and sending domains in the findings. */
 const findUsedNames = (findings: readonly GroundedFinding[], names: InsightStats['names']): [string, string][] =>
   [...names].filter(([label]) =>
     findings.some(({ metrics }) => metrics.some((metric) => metric.slice(0, metric.lastIndexOf('.')) === label)),
   )
 
-/** A text of one line without what Markdown could take for markup, at its beginning too. */
+/** Escapes one line of text for Markdown, at its beginning too. */
 const escapeMarkdown = (text: string): string =>
   text
     .replace(/[\\`*_[\]<>#|~!&]/g, '\\$&')

@@ -1,11 +1,14 @@
-/** @module Findings and a summary made of the figures alone, by rules: what is told where nothing that the model said holds. */
+/**
+ * @module Derives findings and a summary from the stats by fixed rules: the fallback when nothing in the model's answer
+ * is valid.
+ */
 
 import { type GroundedFinding, isCritical, MAX_FINDINGS, MIN_RECIPIENTS } from './findings.ts'
 import { GUIDELINES } from './stats.ts'
 
 type Metrics = ReadonlyMap<string, number>
 
-/** Worst first; one at least, and 20 at most. */
+/** Worst first; at least one and at most 20. */
 export function findProblems(metrics: Metrics): GroundedFinding[] {
   const findings = [
     ...findRateProblems(metrics),
@@ -20,7 +23,7 @@ export function findProblems(metrics: Metrics): GroundedFinding[] {
 export function summariseStats(metrics: Metrics): string {
   const of = (name: string): number => metrics.get(name) ?? 0
   if (of('total.sent') === 0) return `No mail was sent in the last ${of('period.days')} days.`
-  return `In the last ${of('period.days')} days mail was sent to ${of('total.sent')} recipients: ${of('total.delivered')} took it, ${of('total.bounced')} bounced, and ${of('total.complaints')} complained.`
+  return `In the last ${of('period.days')} days mail was sent to ${of('total.sent')} recipients: ${of('total.delivered')} accepted it, ${of('total.bounced')} bounced, and ${of('total.complaints')} complained.`
 }
 
 const SEVERITY_ORDER: readonly GroundedFinding['severity'][] = ['critical', 'warn', 'info']
@@ -37,7 +40,7 @@ function findRateProblems(metrics: Metrics): GroundedFinding[] {
       area: 'deliverability',
       observation: `${bounce}% of the recipients bounced; the guideline is below ${GUIDELINES.bounce_pct_warn}%.`,
       recommendation:
-        'See the categories of recent bounces. Addresses that do not exist: send only to confirmed ones, and remove those not written to for long. Expired mail: receivers block or limit this host.',
+        'See the categories of recent bounces. For addresses that do not exist, send only to confirmed ones, and remove those unused for a long time. For expired mail, receivers block or limit this host.',
       metrics: ['total.bounce_pct'],
     })
   }
@@ -46,8 +49,8 @@ function findRateProblems(metrics: Metrics): GroundedFinding[] {
     found.push({
       severity: severityOf(metrics, 'total.complaint_pct'),
       area: 'reputation',
-      observation: `${complaints}% of those who got the mail complained about it; the guideline is below ${GUIDELINES.complaint_pct_warn}%.`,
-      recommendation: 'Make unsubscribing easy, and write only to people who asked for it.',
+      observation: `${complaints}% of the delivered recipients complained; the guideline is below ${GUIDELINES.complaint_pct_warn}%.`,
+      recommendation: 'Make unsubscribing easy, and send only to people who asked for the mail.',
       metrics: ['total.complaint_pct'],
     })
   }
@@ -65,9 +68,9 @@ function findProviderProblems(metrics: Metrics): GroundedFinding[] {
       {
         severity: 'warn',
         area: 'deliverability',
-        observation: `${label.replaceAll('_', ' ')} did not take the mail for ${value}% of its recipients.`,
+        observation: `${label.replaceAll('_', ' ')} rejected the mail for ${value}% of its recipients.`,
         recommendation:
-          'Look at the replies in the events of these bounces: they say whether addresses are wrong or mail is blocked.',
+          'Check the replies in the events of these bounces: they show whether addresses are wrong or mail is blocked.',
         metrics: [name],
       },
     ]
@@ -83,8 +86,8 @@ function findDomainProblems(metrics: Metrics): GroundedFinding[] {
   return [...missing].map(([number, names]) => ({
     severity: names.some((name) => isCritical(metrics, name)) ? 'critical' : 'warn',
     area: 'security',
-    observation: `Records of sending domain ${number} that were not verified: ${names.map((name) => name.slice(name.indexOf('.') + 1).toUpperCase()).join(', ')}.`,
-    recommendation: 'Publish the DNS records that its details show, and verify the domain again.',
+    observation: `Unverified records of sending domain ${number}: ${names.map((name) => name.slice(name.indexOf('.') + 1).toUpperCase()).join(', ')}.`,
+    recommendation: 'Publish the DNS records shown in its details, and verify the domain again.',
     metrics: names,
   }))
 }
@@ -100,9 +103,9 @@ function findWebhookProblems(metrics: Metrics): GroundedFinding[] {
       area: 'performance',
       observation:
         off > 0
-          ? `Webhooks that failed again and again and were switched off: ${off}.`
+          ? `Webhooks deactivated after repeated failures: ${off}.`
           : `Webhooks whose last attempt failed: ${failing}.`,
-      recommendation: 'Mend the endpoint, switch the webhook on again, and replay what it missed.',
+      recommendation: 'Fix the endpoint, reactivate the webhook, and replay the missed events.',
       metrics: [name],
     },
   ]
@@ -126,6 +129,6 @@ const noProblemFinding = (metrics: Metrics): GroundedFinding => ({
   severity: 'info',
   area: 'performance',
   observation: `No figure of the last ${metrics.get('period.days')} days is outside the guidelines.`,
-  recommendation: 'Nothing has to be done.',
+  recommendation: 'No action is needed.',
   metrics: ['total.sent'],
 })

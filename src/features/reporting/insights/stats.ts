@@ -1,7 +1,7 @@
 /**
- * @module The figures of an account's last four weeks that a report is made of, by names such as `total.bounce_pct`. Numbers only: streams and sending
- * domains by number, recipients' domains by name only where they are large public providers, the others by number. Never an address, a subject, a
- * name that somebody gave, or anything of a message.
+ * @module Collects an account's stats of the last four weeks for a report, under names such as `total.bounce_pct`.
+ * Numbers only: streams and sending domains are numbered; recipient domains are named only if they are large public
+ * providers. Never includes an address, a subject, a name chosen by a user, or message content.
  */
 import type { Database } from 'bun:sqlite'
 import type { App } from '#features/core/app/app.ts'
@@ -20,9 +20,9 @@ import { days } from '#platform/units.ts'
 export interface InsightStats {
   readonly periodStart: Millis
   readonly periodEnd: Millis
-  /** By name, in the order in which they are shown. Percentages have two decimals; a yes is 1, a no is 0. */
+  /** By name, in display order. Percentages have two decimals; a yes is 1, a no is 0. */
   readonly metrics: ReadonlyMap<string, number>
-  /** What the numbers of `stream_1` and `sending_domain_1` stand for. For the report's readers: the model never sees it. */
+  /** What `stream_1` and `sending_domain_1` stand for. For readers of the report: the model never sees it. */
   readonly names: ReadonlyMap<string, string>
 }
 
@@ -31,12 +31,12 @@ const DAYS = WEEKS * 7
 const MAX_DOMAINS = 12
 const MAX_STREAMS = 20
 const MAX_SENDING_DOMAINS = 20
-/** Bounced emails that are looked at for their categories. */
+/** Bounced emails read for their categories. */
 const MAX_BOUNCED_EMAILS = 2000
 
 /**
- * What reports hold against the figures, in the figures themselves so that a report may speak of them: percentages that receivers and other services
- * name as limits.
+ * Reference values for the stats: percentages that receivers and other services publish as limits. Part of the stats,
+ * so that a report may cite them.
  */
 export const GUIDELINES = {
   bounce_pct_warn: 2,
@@ -73,19 +73,22 @@ const sql = prepareStatements((db) => ({
   ),
 }))
 
-/** How the webhooks of an account work. */
+/** Health of an account's webhooks. */
 export interface WebhookStats {
   readonly total: number
   readonly offByFailures: number
   readonly failing: number
-  /** Failures in a row of the one that has most. */
+  /** Highest number of consecutive failures of one webhook. */
   readonly maxFailures: number
 }
 
-/** Reads the stats of an account; passed in, since webhooks come after insights, of which they tell. */
+/** Reads webhook stats. Passed in, because the webhooks feature ranks above insights. */
 export type ReadWebhookStats = (db: Database, accountId: number) => WebhookStats
 
-/** The figures of an account up to now, of whole days in UTC. Gives way to others. Throws 429 as `findBusiestDomains`. */
+/**
+ * Collects an account's stats up to now, in whole UTC days. Yields to the event loop. Throws 429 as
+ * `findBusiestDomains`.
+ */
 export async function collectStats(
   app: Pick<App, 'db' | 'clock'>,
   accountId: number,
@@ -111,7 +114,7 @@ export async function collectStats(
   return { periodStart, periodEnd, metrics, names }
 }
 
-/** Whose figures, and what is known of them so far. */
+/** The account, and its stats collected so far. */
 interface StatsTarget {
   readonly db: Database
   readonly accountId: number
@@ -149,7 +152,7 @@ async function addRecipients(
 
 function addBounces({ db, accountId, metrics }: StatsTarget, since: Millis): void {
   for (const { category, n } of sql(db).categories.all(accountId, since, MAX_BOUNCED_EMAILS)) {
-    // Ours, and nothing that a server wrote.
+    // Only categories of our own, never text that a server sent.
     if (/^[a-z_]{1,40}$/.test(category)) metrics.set(`recent_bounces.${category}`, n)
   }
 }
@@ -197,7 +200,7 @@ function addAccess({ db, accountId, metrics }: StatsTarget): void {
     .set('access.api_keys_with_full_access', keys?.full ?? 0)
 }
 
-/** Where opens and clicks are not kept, or would be too many figures to read. */
+/** For groups whose opens and clicks are not stored, or would be too many numbers. */
 const WITHOUT_ENGAGEMENT = { engagement: false }
 
 function addSums(
@@ -226,6 +229,9 @@ function addSums(
   add('unsubscribe_pct', toPercent(rest.unsubscribes, delivered))
 }
 
-/** With two decimals, at most 100: what came of mail from before the period may outnumber the mail in it. Undefined of nothing. */
+/**
+ * In per cent with two decimals, at most 100: events of earlier mail may outnumber the period's mail. Undefined when
+ * the denominator is 0.
+ */
 const toPercent = (part: number, whole: number): number | undefined =>
   whole <= 0 ? undefined : Math.min(100, Math.round((Math.max(0, part) / whole) * 10_000) / 100)

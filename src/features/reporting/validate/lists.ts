@@ -1,6 +1,7 @@
 /**
- * @module What is known of domains and local parts from lists that others keep: disposable domains (disposable-email-domains-js), free providers
- * (email-providers), roles (role-based-email-addresses). Each list becomes a set when it is first asked; nothing is fetched.
+ * @module Looks up domains and local parts in public lists: disposable domains (disposable-email-domains-js), free
+ * providers (email-providers), roles (role-based-email-addresses). Each list becomes a set on first use; nothing is
+ * fetched.
  */
 import { disposableEmailBlocklist } from 'disposable-email-domains-js'
 import providers from 'email-providers/all.json' with { type: 'json' }
@@ -9,9 +10,9 @@ import roles from 'role-based-email-addresses'
 import { getPublicSuffix } from 'tldts'
 import { toALabels } from '#protocols/address/domain.ts'
 
-/** Providers that the list does not have. */
+/** Providers missing from the list. */
 const EXTRA_PROVIDERS = ['tutanota.com', 'tutanota.de', 'tutamail.com', 'tuta.com', 'tuta.io', 'keemail.me']
-/** In the list of providers, and none: RFC 2606 §3 and domains that stand for any. */
+/** Listed by mistake: domains of RFC 2606 §3, and placeholders. */
 const NOT_PROVIDERS = new Set([
   'example.com',
   'example.net',
@@ -41,11 +42,11 @@ const bigDomains = lazy(() =>
   toDomainSet(bigProviders.filter((domain) => !NOT_PROVIDERS.has(domain) && !isDisposable(domain))),
 )
 
-/** Whether a domain (A-labels, lower case), or a parent of it that somebody registered, hands out addresses to throw away. */
+/** Whether a domain (A-labels, lower case), or one of its registrable parents, offers disposable addresses. */
 export function isDisposable(domain: string): boolean {
   const listed = disposableDomains()
   if (listed.has(domain)) return true
-  // With those that registries are not alone in selling under: the neighbours below such a suffix have nothing to do with each other.
+  // Includes private suffixes: unrelated parties own the domains below such a suffix.
   const suffix = getPublicSuffix(domain, { allowPrivateDomains: true }) ?? ''
   let parent = domain
   for (;;) {
@@ -57,13 +58,13 @@ export function isDisposable(domain: string): boolean {
   }
 }
 
-/** Whether anybody can have an address at the domain (A-labels, lower case), without paying. */
+/** Whether the domain (A-labels, lower case) offers free addresses to everyone. */
 export const isFreeProvider = (domain: string): boolean => freeDomains().has(domain)
 
-/** Whether the domain is a provider so large that its name tells nothing of whoever is written to there. */
+/** Whether the domain is a provider so large that its name reveals nothing about a recipient. */
 export const isBigProvider = (domain: string): boolean => bigDomains().has(domain)
 
-/** Whether a local part names a role (`info`, `sales`), in any case and before a `+`, and no person. */
+/** Whether a local part names a role (`info`, `sales`) instead of a person; ignores case and a `+` suffix. */
 export const isRole = (localPart: string): boolean =>
   roleNames().has(
     localPart

@@ -1,7 +1,7 @@
 /**
- * @module Whether domains that tenants name take mail, from DNS (RFC 5321 §5.1, RFC 7505), within 5 seconds: remembered for some minutes, asked once
- * for all who wait for the same one, and never more than a few at once, an account and in all, so that a list of dead domains slows
- * nobody else.
+ * @module Checks in DNS whether a domain accepts mail (RFC 5321 §5.1, RFC 7505), within 5 seconds. Caches results for
+ * some minutes, shares a running lookup between its callers, and limits concurrent lookups in total and per account, so
+ * a list of dead domains delays nobody else.
  */
 import type { Clock } from '#platform/clock.ts'
 import { Slots } from '#platform/queue/slots.ts'
@@ -10,9 +10,9 @@ import { resolveMailHosts } from '#protocols/dns/mail-route.ts'
 import type { Resolver } from '#protocols/dns/resolver.ts'
 
 export interface MailDomainResult {
-  /** `unknown`: DNS gave no answer. */
+  /** `unknown`: DNS did not answer. */
   readonly acceptsMail: 'yes' | 'no' | 'unknown'
-  /** A sentence; null where it takes mail. */
+  /** A sentence; null if it accepts mail. */
   readonly reason: string | null
 }
 
@@ -21,7 +21,7 @@ export interface MailDomainChecker {
   check(accountId: number, domain: string): Promise<MailDomainResult>
 }
 
-/** For an answer in all; the look-up itself may go on for the next who asks. */
+/** Limit of one check; the lookup may continue for the next caller. */
 const TIMEOUT_MS = 5000
 const TTL_SECONDS = 300
 const UNKNOWN_TTL_SECONDS = 30
@@ -56,7 +56,10 @@ export function createMailDomainChecker(clock: Clock, resolver: Resolver): MailD
     return await lookup
   }
 
-  /** Undefined when `signal` was aborted before its turn. Both slots are held until DNS is done, caller or not. */
+  /**
+   * Undefined when `signal` was aborted while waiting. Both slots are held until DNS is done, even if the caller is
+   * gone.
+   */
   async function checkInSlot(
     accountId: number,
     domain: string,
@@ -92,21 +95,21 @@ export function createMailDomainChecker(clock: Clock, resolver: Resolver): MailD
 }
 
 async function lookUpMail(resolver: Resolver, domain: string): Promise<MailDomainResult> {
-  // In any order: nothing is dialled.
+  // The order does not matter: no host is dialled.
   const route = await resolveMailHosts(resolver, domain, { shuffle: (items) => [...items] }).catch(() => undefined)
   switch (route?.kind) {
     case 'ok':
       return { acceptsMail: 'yes', reason: null }
     case 'null-mx':
-      return rejectsMail(`The domain ${domain} says that it takes no mail (null MX).`)
+      return rejectsMail(`The domain ${domain} does not accept mail (null MX).`)
     case 'nxdomain':
       return rejectsMail(`The domain ${domain} does not exist.`)
     case 'no-mail-host':
-      return rejectsMail(`The domain ${domain} has no mail server: neither an MX record nor an address.`)
+      return rejectsMail(`The domain ${domain} has no MX, A or AAAA record.`)
     case 'literal-mx':
-      return rejectsMail(`The MX records of ${domain} hold IP addresses where they must name hosts.`)
+      return rejectsMail(`The MX records of ${domain} contain IP addresses instead of host names.`)
     case 'loop':
-      return unknownResult(`The aliases of ${domain} in DNS lead nowhere.`)
+      return unknownResult(`The CNAME records of ${domain} form a loop.`)
     case 'temporary':
       return unknownResult(route.reason)
     case undefined:
