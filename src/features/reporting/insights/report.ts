@@ -15,7 +15,7 @@ export interface Report {
 }
 
 const FALLBACK_NOTE =
-  'What the model said did not agree with the figures and was left out; this was made of the figures alone.'
+  "The model's answer contradicted the stats and was discarded; this report was derived from the stats alone."
 
 export function buildReport(checked: CheckedAnswer, figures: InsightStats, model: string): Report {
   const { metrics } = figures

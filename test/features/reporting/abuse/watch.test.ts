@@ -1,4 +1,6 @@
-/** @module Pauses by the figures of an account, from real bounces to a real webhook, a mail to the owner, refusals and held mail. */
+/**
+ * @module Pauses by an account's rates: from real bounces to a webhook, a mail to the owner, rejections and held mail.
+ */
 import { expect, setDefaultTimeout, test } from 'bun:test'
 import { getAccount } from '#features/core/accounts/accounts.ts'
 import { toOperatorActor } from '#features/people/sub-accounts/create-account.ts'
@@ -11,7 +13,7 @@ import { eventually } from '#test/support/app.ts'
 import { EMAIL, expectError } from '#test/support/email-api.ts'
 import { DELIVERED, dataOf, only, startWatched } from './fixture.ts'
 
-// What is to come within 30 s of the test's clock may take longer on a busy machine.
+// Events due within 30 s of the test clock may take longer on a busy machine.
 setDefaultTimeout(90_000)
 
 const THRESHOLDS = { abuseBouncePercent: 10, abuseComplaintsPerMille: 3, abuseMinimumVolume: 200 }
@@ -40,7 +42,7 @@ test.each([
 const NO_COMPLAINTS = { complained: 0, complainers: 0, complaintProviders: 0 }
 
 // Proves: account-14, account-15, notify-29
-test('an account whose mail bounces too often is paused: webhook within 30 s, owner mailed once, sends refused', async () => {
+test('an account whose mail bounces too often is paused: webhook within 30 s, owner mailed once, sends rejected', async () => {
   await using service = await startWatched()
   const { app, api, actor, receiver, sink, clock } = service
   await service.addWebhook(['account.auto_paused'])
@@ -65,7 +67,7 @@ test('an account whose mail bounces too often is paused: webhook within 30 s, ow
   const refused = await service.send()
   expectError(refused, 403, 'account_paused')
   expect(JSON.stringify(refused.body)).toContain(reason)
-  // No threshold, no figure.
+  // No threshold and no number.
   expect(JSON.stringify(refused.body)).not.toMatch(/\d+ ?%|per mille|1,000/)
   expectError(await api('POST', '/v1/emails/batch', { emails: [EMAIL] }), 403, 'account_paused')
   expect(dataOf(await api('GET', '/v1/account'))['paused']).toEqual({
@@ -75,7 +77,7 @@ test('an account whose mail bounces too often is paused: webhook within 30 s, ow
   })
 })
 
-test('an account is judged by what happened since it was resumed, also within the hour', async () => {
+test('rates count only since the account was resumed, also within the hour', async () => {
   await using service = await startWatched()
   const { app, actor, clock, sink } = service
   const pauses = () => app.db.query<{ n: number }, []>('SELECT count(*) AS n FROM abuse_findings').get()?.n
@@ -108,7 +110,7 @@ test('an account is judged by what happened since it was resumed, also within th
 })
 
 // Proves: account-15
-test('complaints pause when known feedback loops report them, also those that name none of several recipients', async () => {
+test('complaints from known feedback loops pause, also those that name none of several recipients', async () => {
   await using service = await startWatched()
   const { app, actor } = service
   await service.sendAll(9, 0)
@@ -158,10 +160,10 @@ const REPORT: FeedbackReport = {
   ownLocalParts: [],
 }
 
-test('plans that are not judged are never paused by figures', async () => {
+test('accounts on unmonitored plans are never paused for their rates', async () => {
   await using service = await startWatched({ TASSIS_ABUSE_PLANS: 'free,starter' })
   await service.sendAll(5, 10)
-  // It looks at once, and has done so when it has stopped.
+  // The watch checks immediately, and has finished when it stops.
   const watch = startAbuseWatch(service.app)
   await watch.stop()
   expect((await service.send()).status).toBe(202)

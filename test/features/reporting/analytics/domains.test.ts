@@ -1,4 +1,7 @@
-/** @module The busiest domains of a period, against adding up everything: for mail like that of people, for mail in equal parts, for hostile mail. */
+/**
+ * @module The busiest domains of a period, compared with summing everything: for typical mail, evenly spread mail and
+ * hostile mail.
+ */
 import { expect, test } from 'bun:test'
 import { MONTH_KEY_SQL } from '#features/core/events/daily-stats.ts'
 import { findBusiestDomains } from '#features/reporting/analytics/domains.ts'
@@ -10,7 +13,7 @@ import { createTestApp, type TestApp } from '#test/support/app.ts'
 const ACCOUNT = 7
 const period = (fromDay: number, toDay: number): Period => ({ fromDay, toDay, name: 'custom' })
 
-/** Fills the table with SQL that gives (day, domain, sent). */
+/** Fills the table from SQL that selects (day, domain, sent). */
 const fill = (service: TestApp, rows: string) =>
   service.app.commit.write(({ db }) => {
     db.run(`INSERT INTO daily_figures (account_id, day, domain, sent, delivered, bounced)
@@ -19,7 +22,7 @@ const fill = (service: TestApp, rows: string) =>
       `INSERT INTO daily_figures (account_id, day, domain, sent, delivered, bounced)
        SELECT account_id, ${MONTH_KEY_SQL}, domain, sum(sent), sum(delivered), sum(bounced) FROM daily_figures GROUP BY 1, 2, 3`,
     )
-    // Neither another account's nor the sums are among them.
+    // Neither rows of another account nor totals are included.
     db.run(
       `INSERT INTO daily_figures (account_id, day, domain, sent) SELECT ${ACCOUNT + 1}, day, 'other.test', 100000000 FROM daily_figures WHERE account_id = ${ACCOUNT} GROUP BY day`,
     )
@@ -36,7 +39,7 @@ const summedUp = ({ app }: TestApp, { fromDay, toDay }: Period, limit: number) =
     )
     .all(fromDay, toDay, limit)
 
-/** Numbers as if by chance, the same each time. */
+/** Pseudo-random numbers, the same in each run. */
 const CHANCE = '(day * 7919 + n * 104729) % 997'
 const DAYS = (count: number) => `days (day) AS (SELECT 1 UNION ALL SELECT day + 1 FROM days WHERE day < ${count})`
 const NUMBERS = (count: number) => `numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < ${count})`
@@ -67,7 +70,7 @@ test.each([
     )
 })
 
-test('with 200,000 domains a day others get their turn every few ms, and what is told is right', async () => {
+test('with 200,000 domains a day, others run every few ms, and the result is correct', async () => {
   await using service = await createTestApp({ clock: systemClock })
   await fill(
     service,
@@ -88,7 +91,7 @@ test('with 200,000 domains a day others get their turn every few ms, and what is
   expect([turns > 5, found[0]?.domain, found[0]?.sent, found.length]).toEqual([true, 'busy.test', 10, 10])
 })
 
-test('an account has a few such requests at a time, and the next is told to wait', async () => {
+test('an account may queue a few such requests, and the next is a 429', async () => {
   await using service = await createTestApp()
   await fill(service, `SELECT 1 AS day, 'a.test' AS domain, 1 AS sent`)
   const ask = (accountId: number) => findBusiestDomains(service.app, accountId, period(1, 1), 10)

@@ -6,7 +6,7 @@ import { readWebhookStats } from '#features/webhooks/webhooks/webhooks.ts'
 import { createEmailApi, NOW } from '#test/support/email-api.ts'
 import { seedDay } from './support.ts'
 
-test('the figures are of four weeks of whole days that end today, in all, by week, by provider and by number', async () => {
+test('stats cover four weeks of whole days up to today: in total, by week, by provider and by number', async () => {
   await using service = await createEmailApi()
   const { app, actor } = service
   const seed = (day: Parameters<typeof seedDay>[2]) => seedDay(app, actor.accountId, day)
@@ -31,7 +31,7 @@ test('the figures are of four weeks of whole days that end today, in all, by wee
 
   const { periodStart, periodEnd, metrics, names } = await collectStats(app, actor.accountId, readWebhookStats)
   expect([periodStart, periodEnd]).toEqual([Date.UTC(2026, 1, 16), NOW])
-  // The two are made at the same time.
+  // Both are created at the same time.
   expect([[...names.keys()], [...names.values()].sort()]).toEqual([
     ['sending_domain_1', 'sending_domain_2'],
     ['sandbox.test', 'sender.test'],
@@ -137,7 +137,7 @@ const domain = (number: number) => ({
   [`sending_domain_${number}.return_path`]: 0,
 })
 
-test('at most twelve domains of recipients and twenty of senders are in the figures, the largest', async () => {
+test('stats contain at most the twelve largest recipient domains and twenty sending domains', async () => {
   await using service = await createEmailApi()
   const { app, actor } = service
   for (let n = 1; n <= 60; n++) {
@@ -149,11 +149,11 @@ test('at most twelve domains of recipients and twenty of senders are in the figu
   )
 })
 
-test('streams, categories of bounces and webhooks are counted, by number and without a name', async () => {
+test('streams, bounce categories and webhooks are counted without names', async () => {
   await using service = await createEmailApi()
   const { app, actor, api, accepted } = service
   const hour = Math.floor(NOW / 3_600_000)
-  // With the three that are accepted here, 60 are sent.
+  // Including the three accepted here, 60 are sent.
   const { id: streamId } = app.db.query<{ id: number }, []>('SELECT id FROM streams').get() ?? { id: 0 }
   for (const [figure, value] of Object.entries({ sent: 57, delivered: 40, bounced: 10, complained: 1 })) {
     app.db.run('INSERT INTO counters (account_id, metric, hour, value) VALUES (?, ?, ?, ?)', [
@@ -197,7 +197,7 @@ test('streams, categories of bounces and webhooks are counted, by number and wit
   expect(names.get('stream_1')).toBe('transactional')
 })
 
-test('without a model the figures say what is wrong by themselves, the worst first', () => {
+test('without a model the rules find the problems, worst first', () => {
   const metrics = new Map<string, number>([
     ['period.days', 28],
     ['total.sent', 1000],
