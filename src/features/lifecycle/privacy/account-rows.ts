@@ -125,14 +125,14 @@ function dropRefs(app: App, tx: Tx, { table, where, refs = {}, attachments }: Ac
     const value = row[column]
     return typeof value === 'number' ? value : null
   }
-  const ofStore = (store: StoreName): (number | null)[] =>
+  const listRefs = (store: StoreName): (number | null)[] =>
     rows.flatMap((row) => (refs[store] ?? []).map((column) => refIn(row, column)))
   const files = rows.flatMap((row) => {
     const json = attachments === undefined ? null : row[attachments]
     return typeof json === 'string' ? parseAttachments(json).map(({ ref }) => ref) : []
   })
   dropContent(app, tx, {
-    ...Object.fromEntries(STORES.map((store) => [store, ofStore(store)])),
-    content: [...ofStore('content'), ...files],
+    ...Object.fromEntries(STORES.map((store) => [store, listRefs(store)])),
+    content: [...listRefs('content'), ...files],
   })
 }

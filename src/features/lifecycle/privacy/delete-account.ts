@@ -108,8 +108,8 @@ export function deleteAccount(
     })
     .then(async (closed) => {
       // After a crash, the first step of the parent's deletion does the rest.
-      for (let more = closed; more === SUB_ACCOUNTS_PER_BATCH; )
-        more = await app.commit.writeFromReserve((tx) => closeSubAccounts(app, tx, actor, account.id))
+      for (let closedCount = closed; closedCount === SUB_ACCOUNTS_PER_BATCH; )
+        closedCount = await app.commit.writeFromReserve((tx) => closeSubAccounts(app, tx, actor, account.id))
     })
 }
 
@@ -123,12 +123,12 @@ function closeSubAccounts(app: App, tx: Tx, actor: Actor, parentId: number): num
 function beginDeletion(app: App, tx: Tx, actor: Actor, account: DeletedAccount): void {
   const now = app.eventTime()
   if (!closeAccount(tx, account.id, now)) return
-  const own: Actor = { ...actor, accountId: account.id, accountUuid: formatUuid(account.uuid) }
+  const subject: Actor = { ...actor, accountId: account.id, accountUuid: formatUuid(account.uuid) }
   deleteKeysOfAccount(tx, account.id)
   removeTeam(tx, account.id)
   closeDomains(tx, account.id, now)
   deleteAccountWebhooks(app, tx, account.id)
-  const { id: operationId, uuid } = insertOperation(app, tx, own, {
+  const { id: operationId, uuid } = insertOperation(app, tx, subject, {
     type: 'account_deletion',
     status: 'processing',
     total: 0,
@@ -137,10 +137,10 @@ function beginDeletion(app: App, tx: Tx, actor: Actor, account: DeletedAccount):
     errorSummary: null,
   })
   sql(tx.db).insert.run(account.id, operationId, app.clock.now(), now)
-  audit(app, tx, own, {
+  audit(app, tx, subject, {
     action: 'account.deleted',
     resourceType: 'account',
-    resourceId: own.accountUuid,
+    resourceId: subject.accountUuid,
     metadata: { operation_id: uuid },
   })
   announceAccessChange(app, tx, account.id)
@@ -250,9 +250,9 @@ async function eraseServiceMail(app: App, deletion: Deletion): Promise<void> {
 async function finishAuditLog(app: App, deletion: Deletion): Promise<void> {
   const { accountId, cursor, createdAt } = deletion
   const hasEnded = cursor > 0 || (await tryEndBilling(app, accountId, createdAt))
-  const again: StepOutcome = { cursor, dueAt: app.clock.now() + BILLING_RETRY_MS }
+  const retry: StepOutcome = { cursor, dueAt: app.clock.now() + BILLING_RETRY_MS }
   await app.commit.writeFromReserve((tx) =>
-    updateDeletion(tx, deletion, hasEnded ? eraseAuditLog(app, tx, deletion) : again),
+    updateDeletion(tx, deletion, hasEnded ? eraseAuditLog(app, tx, deletion) : retry),
   )
 }
 

@@ -111,9 +111,9 @@ const imports = createWaitStep(
 const contacts: Step =
   (app, { accountId, cursor }, { addressKey }) =>
   (tx) => {
-    const listed = { accountId, addressKey }
-    const removed = cursor === 0 ? eraseContacts(tx, listed) : 0
-    const { rows, next } = eraseFormSubmissions(app, tx, listed, cursor)
+    const contactKey = { accountId, addressKey }
+    const removed = cursor === 0 ? eraseContacts(tx, contactKey) : 0
+    const { rows, next } = eraseFormSubmissions(app, tx, contactKey, cursor)
     return { rows: removed + rows, next }
   }
 
@@ -228,19 +228,19 @@ const deliveries: Step =
     eraseDeliveries(tx, { accountId, after, matches: isIn })
 
 const operations: Step =
-  (_, { accountId, cursor: after }, { eraseFrom: erased }) =>
+  (_, { accountId, cursor: after }, { eraseFrom }) =>
   (tx) =>
-    eraseInOperations(tx, { accountId, after, erase: erased })
+    eraseInOperations(tx, { accountId, after, erase: eraseFrom })
 
 const replies: Step =
-  (_, { accountId, cursor: after }, { eraseFrom: erased }) =>
+  (_, { accountId, cursor: after }, { eraseFrom }) =>
   (tx) =>
-    eraseInStoredResponses(tx, { accountId, after, erased })
+    eraseInStoredResponses(tx, { accountId, after, erased: eraseFrom })
 
 const findings: Step =
-  (_, { accountId, cursor: after }, { eraseFrom: erased }) =>
+  (_, { accountId, cursor: after }, { eraseFrom }) =>
   (tx) =>
-    eraseInFindings(tx, { accountId, after, erased })
+    eraseInFindings(tx, { accountId, after, erased: eraseFrom })
 
 const suppressions: Step =
   (_, { accountId }, { addressKey }) =>

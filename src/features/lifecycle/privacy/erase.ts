@@ -64,7 +64,7 @@ export async function erasePerson(app: App, actor: Actor, email: string | undefi
   const person = requirePerson(email)
   const { accountId } = actor
   const { addressKey } = person
-  const begun = await app.commit.writeFromReserve((tx) => {
+  const started = await app.commit.writeFromReserve((tx) => {
     const running = findErasure(tx.db, accountId, addressKey)
     if (running) {
       restartErasure(tx, running, addressKey, app.clock.now())
@@ -87,24 +87,24 @@ export async function erasePerson(app: App, actor: Actor, email: string | undefi
     audit(app, tx, actor, { action: 'person.erased', resourceType: 'operation', resourceId: operation.uuid })
     return { id, operationId: operation.uuid, isNew: true }
   })
-  if (begun.isNew) await eraseInRequest(app, begun.id)
-  const erasure = findErasureById(app.db, begun.id)
+  if (started.isNew) await eraseInRequest(app, started.id)
+  const erasure = findErasureById(app.db, started.id)
   return {
     address: addressKey,
     rows: erasure?.rows ?? 0,
     isNearlyDone: erasure === undefined || erasure.step >= FIRST_LONG_STEP,
-    operationId: begun.operationId,
+    operationId: started.operationId,
   }
 }
 
 /** Runs the quick steps, then leaves the erasure to the loop. */
 async function eraseInRequest(app: App, id: number): Promise<void> {
   const requests = getRequests(app)
-  const others = requests.running
+  const otherRequests = requests.running
   const until = app.clock.monotonicMs() + MAX_REQUEST_MS
   requests.running++
   try {
-    while (others < MAX_CONCURRENT_REQUESTS && app.clock.monotonicMs() < until) {
+    while (otherRequests < MAX_CONCURRENT_REQUESTS && app.clock.monotonicMs() < until) {
       const erasure = findErasureById(app.db, id)
       if (!erasure || erasure.step >= FIRST_LONG_STEP) break
       const waitMs = await runStep(app, erasure, app.clock.now() + LEASE_MS)

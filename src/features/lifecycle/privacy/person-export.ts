@@ -64,9 +64,9 @@ export function exportPerson(
   const person = requirePerson(email)
   if (request.method === 'HEAD') return new Response(null, { headers: { 'content-type': 'application/json' } })
   const { accountId } = actor
-  const ofApp = getRunningExports(app)
-  const others = ofApp.get(accountId) ?? 0
-  if (others >= MAX_CONCURRENT_EXPORTS)
+  const running = getRunningExports(app)
+  const runningCount = running.get(accountId) ?? 0
+  if (runningCount >= MAX_CONCURRENT_EXPORTS)
     throw tooManyRequests(
       'export_running',
       `${MAX_CONCURRENT_EXPORTS} exports of persons are running; read them to their end, or try again afterwards.`,
@@ -76,12 +76,12 @@ export function exportPerson(
   const response = streamJson(app, request, generateExport(app, actor, person, renderedBodies), {
     filename: 'person.json',
     onEnded() {
-      const left = (ofApp.get(accountId) ?? 1) - 1
-      if (left > 0) ofApp.set(accountId, left)
-      else ofApp.delete(accountId)
+      const left = (running.get(accountId) ?? 1) - 1
+      if (left > 0) running.set(accountId, left)
+      else running.delete(accountId)
     },
   })
-  ofApp.set(accountId, others + 1)
+  running.set(accountId, runningCount + 1)
   return response
 }
 

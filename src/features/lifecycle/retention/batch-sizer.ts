@@ -14,7 +14,7 @@ const FIRST_ROWS = 50
 const MIN_SCALE = 0.6
 const MAX_SCALE = 1.5
 
-const clamp = (value: number, least: number, most: number): number => Math.min(most, Math.max(least, value))
+const clamp = (value: number, min: number, max: number): number => Math.min(max, Math.max(min, value))
 
 export interface BatchSizer {
   /** Rows for the next transaction. */

@@ -75,15 +75,15 @@ const MAX_ROWS_PER_CUT = 500_000
 
 /** Whether the files reach the smallest budget of their kinds: if not, no table must be read. */
 export function canExceedBudgets(dataDir: string, budgets: Budgets): boolean {
-  const least = (...kinds: readonly BudgetedKind[]): number =>
+  const findSmallest = (...kinds: readonly BudgetedKind[]): number =>
     Math.min(...kinds.map((kind) => (budgets[kind] === 0 ? Number.POSITIVE_INFINITY : budgets[kind])))
   const database = measureAllocated(join(dataDir, 'tassis.db')) + measureAllocated(join(dataDir, 'tassis.db-wal'))
   const content = sumUsedBytes(measureStore(join(dataDir, 'content')))
   const rawMail = sumUsedBytes(measureStore(join(dataDir, 'raw-mail')))
   return (
-    database >= least('events', 'logs') ||
-    content >= least('content') ||
-    database + content + rawMail >= least('inbound')
+    database >= findSmallest('events', 'logs') ||
+    content >= findSmallest('content') ||
+    database + content + rawMail >= findSmallest('inbound')
   )
 }
 
@@ -99,7 +99,7 @@ export function measureUse(db: Database, dataDir: string, budgets?: Budgets): Me
     rawMail: new BlobBytes(join(dataDir, 'raw-mail')),
   }
   /** Upper limit of each kind: rows are read only if it exceeds the budget. */
-  const most: Readonly<Record<BudgetedKind, () => number>> = {
+  const maxUse: Readonly<Record<BudgetedKind, () => number>> = {
     content: () => sumUsedBytes(content),
     events: () => database.groups.events,
     inbound: () =>
@@ -108,7 +108,7 @@ export function measureUse(db: Database, dataDir: string, budgets?: Budgets): Me
   }
   const uses = Object.fromEntries(
     BUDGETED.map((kind) => {
-      const isMeasured = budgets === undefined || (budgets[kind] > 0 && most[kind]() > budgets[kind])
+      const isMeasured = budgets === undefined || (budgets[kind] > 0 && maxUse[kind]() > budgets[kind])
       return [kind, isMeasured ? measureAccounts(kind, sources) : new Map()]
     }),
   ) as Record<BudgetedKind, AccountUses>
@@ -220,9 +220,10 @@ const MAX_UNREAD_FRACTION = 0.5
 function cutRows(kind: HeldKind, { uses, sources }: Measurement, excesses: readonly Excess[]): CutOfKind[] {
   const states = new Map(
     excesses.map((excess): [number, CutState] => {
-      const neverCut = uses[kind].get(excess.accountId)?.keptBytes ?? 0
-      const counted = kind === 'inbound' ? Math.min(neverCut, excess.keptBytes * MAX_UNREAD_FRACTION) : neverCut
-      const leftBytes = excess.keptBytes - counted
+      const protectedBytes = uses[kind].get(excess.accountId)?.keptBytes ?? 0
+      const reservedBytes =
+        kind === 'inbound' ? Math.min(protectedBytes, excess.keptBytes * MAX_UNREAD_FRACTION) : protectedBytes
+      const leftBytes = excess.keptBytes - reservedBytes
       return [excess.accountId, { excess, leftBytes, isFull: false, before: undefined, rows: new Map() }]
     }),
   )

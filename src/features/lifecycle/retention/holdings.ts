@@ -242,15 +242,15 @@ function* readNewestFirst<Row extends { readonly id: number }>(
 
 /** Merges two sequences, newest first. */
 function* mergeNewest(a: Iterable<Holding>, b: Iterable<Holding>): Generator<Holding> {
-  const [firsts, seconds] = [a[Symbol.iterator](), b[Symbol.iterator]()]
-  let [first, second] = [firsts.next(), seconds.next()]
-  while (!first.done || !second.done) {
-    if (second.done || (!first.done && first.value.at > second.value.at)) {
-      if (!first.done) yield first.value
-      first = firsts.next()
+  const [iteratorA, iteratorB] = [a[Symbol.iterator](), b[Symbol.iterator]()]
+  let [nextA, nextB] = [iteratorA.next(), iteratorB.next()]
+  while (!nextA.done || !nextB.done) {
+    if (nextB.done || (!nextA.done && nextA.value.at > nextB.value.at)) {
+      if (!nextA.done) yield nextA.value
+      nextA = iteratorA.next()
     } else {
-      yield second.value
-      second = seconds.next()
+      yield nextB.value
+      nextB = iteratorB.next()
     }
   }
 }

@@ -95,8 +95,8 @@ export function measureDatabase(db: Database): DatabaseUse {
   const groups = Object.fromEntries(GROUPS.map((group) => [group, 0])) as Record<Group, number>
   for (const tree of trees) groups[findGroup(tree.tableName ?? tree.name)] += tree.bytes
   // dbstat omits the pointer map pages, which record the parents of other pages.
-  const seen = Object.values(groups).reduce((sum, part) => sum + part, 0)
-  groups.other += Math.max(0, bytes - freeBytes - seen)
+  const countedBytes = Object.values(groups).reduce((sum, part) => sum + part, 0)
+  groups.other += Math.max(0, bytes - freeBytes - countedBytes)
   const events = trees.find((tree) => tree.name === 'events')?.cells ?? 0
   return {
     bytes,
@@ -160,9 +160,9 @@ export function readPages(path: string): { bytes: number; freeBytes: number } {
 export function measureAllocated(path: string): number {
   const found = statSync(path, { throwIfNoEntry: false })
   if (!found) return 0
-  const own = (found.blocks ?? 0) * BLOCK_BYTES
-  if (!found.isDirectory()) return own
-  return listEntries(path).reduce((sum, { name }) => sum + measureAllocated(join(path, name)), own)
+  const ownBytes = (found.blocks ?? 0) * BLOCK_BYTES
+  if (!found.isDirectory()) return ownBytes
+  return listEntries(path).reduce((sum, { name }) => sum + measureAllocated(join(path, name)), ownBytes)
 }
 
 /** Unit of st_blocks on every file system. */

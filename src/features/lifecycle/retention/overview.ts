@@ -63,25 +63,25 @@ const ENDED_STATUSES = STATUSES.filter((status) => !isOpen(status))
 
 /** The oldest row of each kind.\n@param db in a read transaction */
 export function findOldest(db: Database): Readonly<Record<RetainedKind, Millis | undefined>> {
-  const first = (sql: string, ...values: number[]): Millis | undefined =>
+  const findFirst = (sql: string, ...values: number[]): Millis | undefined =>
     db.query<{ at: Millis | null }, number[]>(sql).get(...values)?.at ?? undefined
   // Open rows stay, and rows before the cursor are removed already.
-  const over = (after: number, where = 'TRUE') =>
-    first(
+  const findOldestEnded = (after: number, where = 'TRUE') =>
+    findFirst(
       `SELECT created_at AS at FROM emails WHERE id > ? AND status IN (${ENDED_STATUSES}) AND (${where}) ORDER BY id LIMIT 1`,
       after,
     )
   return {
-    content: over(readCursor(db, 'content'), HAS_CONTENT),
-    logs: over(readCursor(db, 'emails')),
-    events: first(
+    content: findOldestEnded(readCursor(db, 'content'), HAS_CONTENT),
+    logs: findOldestEnded(readCursor(db, 'emails')),
+    events: findFirst(
       'SELECT min((SELECT at FROM events e WHERE e.account_id = s.account_id ORDER BY seq LIMIT 1)) AS at FROM event_sequences s',
     ),
-    inbound: first(
+    inbound: findFirst(
       `SELECT min(at) AS at FROM (SELECT * FROM (SELECT created_at AS at FROM inbound_emails ORDER BY id LIMIT 1)
        UNION ALL SELECT * FROM (SELECT created_at FROM mailbox_messages ORDER BY id LIMIT 1))`,
     ),
-    audit: first('SELECT created_at AS at FROM audit_logs ORDER BY id LIMIT 1'),
+    audit: findFirst('SELECT created_at AS at FROM audit_logs ORDER BY id LIMIT 1'),
   }
 }
 
@@ -100,8 +100,8 @@ export function listKindOverviews(db: Database, config: Config, measured: Measur
   const kinds: readonly RetainedKind[] = [...BUDGETED, 'audit']
   return kinds.map((kind) => {
     const oldestAt = oldest[kind]
-    const ofKind = kind === 'audit' ? [] : (cuts.get(kind) ?? [])
-    const before = Math.max(0, ...ofKind.map((cut) => cut.before ?? 0))
+    const kindCuts = kind === 'audit' ? [] : (cuts.get(kind) ?? [])
+    const before = Math.max(0, ...kindCuts.map((cut) => cut.before ?? 0))
     return {
       kind,
       usedBytes: used[kind],
@@ -110,7 +110,8 @@ export function listKindOverviews(db: Database, config: Config, measured: Measur
       oldestAt,
       goesAt: oldestAt === undefined ? undefined : oldestAt + days(ages[kind]),
       overBefore: kind !== 'audit' && before > aged[kind] ? before : undefined,
-      accounts: kind === 'audit' ? [] : listAccountShares(db, measured, kind, { budget: budgets[kind], cuts: ofKind }),
+      accounts:
+        kind === 'audit' ? [] : listAccountShares(db, measured, kind, { budget: budgets[kind], cuts: kindCuts }),
     }
   })
 }

@@ -97,9 +97,14 @@ async function removeAged(app: App, now: Millis, signal: AbortSignal): Promise<R
 async function removeOversized(app: App, now: Millis, signal: AbortSignal): Promise<Record<BudgetedKind, number>> {
   const removed: Record<BudgetedKind, number> = { content: 0, events: 0, inbound: 0, logs: 0 }
   const cuts = signal.aborted ? [] : await findBudgetCuts(app)
-  for (const [kind, ofKind] of Map.groupBy(cuts, (cut) => cut.kind))
+  for (const [kind, kindCuts] of Map.groupBy(cuts, (cut) => cut.kind))
     app.log.warn(
-      { kind, maxBytes: ofKind[0]?.budgetBytes, accounts: ofKind.length, first: ofKind.slice(0, 5).map(toLogFields) },
+      {
+        kind,
+        maxBytes: kindCuts[0]?.budgetBytes,
+        accounts: kindCuts.length,
+        first: kindCuts.slice(0, 5).map(toLogFields),
+      },
       'data budget exceeded; accounts above their share lose their oldest data',
     )
   for (const cut of cuts) removed[cut.kind] += await removeCut(app, cut, now, signal)
@@ -157,7 +162,7 @@ async function purgeAccountEvents(
   let removed = 0
   if (!hasOldEvents(app.db, accountId, times.before)) return 0
   for (let isMore = true; isMore && !signal.aborted; ) {
-    const went = await app.commit.writeFromReserve((tx) =>
+    const removal = await app.commit.writeFromReserve((tx) =>
       batchSizer.run(() => {
         const needed = findFirstNeededSeq(tx.db, accountId)
         const upTo = needed === undefined ? Number.MAX_SAFE_INTEGER : needed - 1
@@ -165,8 +170,8 @@ async function purgeAccountEvents(
         return { limit, count: purgeEvents(tx, accountId, { ...times, upTo }, limit) }
       }),
     )
-    removed += went.count
-    isMore = went.count === went.limit
+    removed += removal.count
+    isMore = removal.count === removal.limit
     await yieldToEventLoop()
   }
   return removed

@@ -9,11 +9,11 @@ const TARGET_FRACTION = 0.95
 
 /** The largest use within its fair share; infinite when all fit. */
 export function computeFairShare(uses: readonly number[], budget: number): number {
-  let left = budget
+  let leftBytes = budget
   for (const [index, use] of uses.toSorted((a, b) => a - b).entries()) {
-    const share = left / (uses.length - index)
+    const share = leftBytes / (uses.length - index)
     if (use > share) return share
-    left -= use
+    leftBytes -= use
   }
   return Number.POSITIVE_INFINITY
 }

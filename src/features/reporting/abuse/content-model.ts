@@ -39,7 +39,7 @@ export async function askOpinion(
   { subject, text, links }: ContentParts,
   ending: AbortSignal,
 ): Promise<Opinion> {
-  const given = {
+  const input = {
     text: maskAddresses(`${subject}\n${text}`.replace(/\s+/g, ' ')).slice(0, MAX_TEXT_LENGTH),
     links: links.slice(0, MAX_LINKS).map(({ href, text: shown }) => ({
       shown: maskAddresses(shown).slice(0, 100),
@@ -48,15 +48,15 @@ export async function askOpinion(
   }
   const answer = await askModel(config, {
     system: SYSTEM,
-    user: JSON.stringify(given),
+    user: JSON.stringify(input),
     form: SCHEMA,
     maxAnswerBytes: MAX_ANSWER_BYTES,
     signal: AbortSignal.any([ending, AbortSignal.timeout(TIMEOUT_MS)]),
   })
   if (answer.kind === 'failed') return { kind: 'none', reason: answer.reason }
-  const said = parseJsonObject(answer.content)
-  const phishing = readMember(said, 'phishing')
-  const confidence = readMember(said, 'confidence')
+  const reply = parseJsonObject(answer.content)
+  const phishing = readMember(reply, 'phishing')
+  const confidence = readMember(reply, 'confidence')
   if (typeof phishing !== 'boolean' || typeof confidence !== 'number' || !(confidence >= 0 && confidence <= 1))
     return { kind: 'none', reason: 'the answer does not match the schema' }
   return { kind: phishing && confidence >= MIN_CONFIDENCE ? 'phishing' : 'honest', confidence }

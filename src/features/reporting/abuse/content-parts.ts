@@ -44,7 +44,7 @@ const HIDDEN = [
   .join(', ')
 
 export function extractParts({ subject, html, text }: { subject: string; html: string; text: string }): ContentParts {
-  const seen = extractHtmlParts(truncateTags(html.slice(0, MAX_BODY_LENGTH)))
+  const fromHtml = extractHtmlParts(truncateTags(html.slice(0, MAX_BODY_LENGTH)))
   const plain = text.slice(0, MAX_BODY_LENGTH)
   const plainLinks = [...plain.slice(0, MAX_TEXT_LENGTH).matchAll(/https?:\/\/[^\s<>"')\]]{1,2000}/gi)].map(
     ([href]) => ({
@@ -53,10 +53,10 @@ export function extractParts({ subject, html, text }: { subject: string; html: s
     }),
   )
   return {
-    ...seen,
+    ...fromHtml,
     subject,
-    text: `${seen.text.slice(0, MAX_TEXT_LENGTH)}\n${plain.slice(0, MAX_TEXT_LENGTH)}`,
-    links: [...seen.links, ...plainLinks].slice(0, MAX_LINKS),
+    text: `${fromHtml.text.slice(0, MAX_TEXT_LENGTH)}\n${plain.slice(0, MAX_TEXT_LENGTH)}`,
+    links: [...fromHtml.links, ...plainLinks].slice(0, MAX_LINKS),
   }
 }
 

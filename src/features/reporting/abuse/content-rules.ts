@@ -40,7 +40,7 @@ export interface Sender {
 }
 
 export function scoreContent(parts: ContentParts, sender: Sender): Score {
-  const own = toRegistrableDomain(sender.domain)
+  const ownDomain = toRegistrableDomain(sender.domain)
   const words = normaliseWords(`${parts.subject}\n${parts.text}`)
   const asks = CREDENTIAL_PHRASES.find((phrase) => words.includes(phrase))
   const presses = PRESSURE_PHRASES.find((phrase) => words.includes(phrase))
@@ -55,19 +55,19 @@ export function scoreContent(parts: ContentParts, sender: Sender): Score {
   if (parts.hiddenCharacters > 500) add('hidden text', 2)
   for (const link of parts.links)
     if (/^(?:data|javascript|vbscript):/i.test(link.href)) add('link that is code', 6, link.href.slice(0, 20))
-  for (const target of targets) scoreLink(target, own, asks !== undefined, add)
-  const inName = findNamedBrand(sender.name, own)
+  for (const target of targets) scoreLink(target, ownDomain, asks !== undefined, add)
+  const inName = findNamedBrand(sender.name, ownDomain)
   if (inName) add("sender with another's name", inName.isCommon ? 3 : 5, sender.name)
   if (asks !== undefined) {
     add('asks for credentials', 2, asks)
-    const named = inName ?? findNamedBrand(parts.subject, own)
+    const named = inName ?? findNamedBrand(parts.subject, ownDomain)
     if (named && !named.isCommon) add('speaks for a brand', 3, named.names[0])
-    if (targets.length > 0 && targets.every(({ domain }) => domain !== own))
+    if (targets.length > 0 && targets.every(({ domain }) => domain !== ownDomain))
       add('leads only elsewhere', 3, targets[0]?.host)
   }
   if (presses !== undefined) add('presses', asks === undefined ? 1 : 3, presses)
-  const signs = [...best.values()].sort((a, b) => b.points - a.points)
-  return { points: signs.reduce((sum, { points }) => sum + points, 0), signs }
+  const indicators = [...best.values()].sort((a, b) => b.points - a.points)
+  return { points: indicators.reduce((sum, { points }) => sum + points, 0), signs: indicators }
 }
 
 interface Target extends Link {
@@ -96,22 +96,22 @@ const distinctTargets = (targets: readonly Target[]): Target[] => [
 
 type Add = (sign: string, points: number, seen?: string) => void
 
-function scoreLink({ url, host, domain, text }: Target, own: string, asks: boolean, add: Add): void {
+function scoreLink({ url, host, domain, text }: Target, ownDomain: string, asks: boolean, add: Add): void {
   if (url.username !== '' && url.username.includes('.')) add('address that hides the host', 7, host)
   if (isIpHost(host)) add('link to an IP address', 4, host)
   const borrowed = findBorrowedBrand(host)
   if (borrowed?.how === 'alike') add('look-alike host', 8, host)
   // An own domain with a common word, or with a longer word, has it for a reason.
-  else if (borrowed && !(domain === own && (borrowed.brand.isCommon || borrowed.how === 'within')))
+  else if (borrowed && !(domain === ownDomain && (borrowed.brand.isCommon || borrowed.how === 'within')))
     add("host with another's name", borrowed.brand.isCommon ? 2 : 5, host)
-  if (host.includes('xn--') && domain !== own && borrowed === undefined) add('international host', 1, host)
+  if (host.includes('xn--') && domain !== ownDomain && borrowed === undefined) add('international host', 1, host)
   const shown = parseShownHost(text)
   const shownDomain = shown === undefined ? undefined : toRegistrableDomain(shown)
   if (shown !== undefined && shownDomain !== undefined && shownDomain !== domain) {
     const brand = findBrandByDomain(shownDomain)
-    const isOwn = shownDomain === own || domain === own
+    const isOwn = shownDomain === ownDomain || domain === ownDomain
     if (!brand?.domains.includes(domain))
-      add('shows another host', brand && shownDomain !== own ? 7 : isOwn ? 1 : 3, `${shown} leads to ${host}`)
+      add('shows another host', brand && shownDomain !== ownDomain ? 7 : isOwn ? 1 : 3, `${shown} leads to ${host}`)
   }
   if (!asks) return
   if (FREE_HOSTS.has(domain) || FREE_HOSTS.has(host)) add('leads to a free host', 3, host)

@@ -83,17 +83,17 @@ export class ContentWatch implements DueLoop {
     if (!this.#app.config.abuseContent) return undefined
     const emails = sql(this.#app.db).emails.all(sql(this.#app.db).cursor.get()?.emailId ?? 0, EMAILS_PER_STEP)
     const counts = new Map<number, number>()
-    let looks = 0
+    let checks = 0
     let last = 0
     for (const email of emails) {
-      if (looks >= CHECKS_PER_STEP || ending.aborted) break
+      if (checks >= CHECKS_PER_STEP || ending.aborted) break
       last = email.id
       if (email.isOwn === 1) continue
       const passed = counts.get(email.accountId) ?? sql(this.#app.db).passed.get(email.accountId)?.emails ?? 0
       counts.set(email.accountId, passed + 1)
       if (passed >= FULLY_CHECKED_EMAILS && randomBelow(SAMPLE_INTERVAL) !== 0) continue
       if (markChecked(this.#known, email) || !findMonitoredAccount(this.#app, this.#app.db, email.accountId)) continue
-      looks++
+      checks++
       await yieldToEventLoop()
       try {
         await this.#judge(email, ending)
@@ -111,15 +111,15 @@ export class ContentWatch implements DueLoop {
     }
     return (
       this.#app.clock.now() +
-      (last > 0 && (looks >= CHECKS_PER_STEP || emails.length === EMAILS_PER_STEP) ? 0 : CHECK_INTERVAL_MS)
+      (last > 0 && (checks >= CHECKS_PER_STEP || emails.length === EMAILS_PER_STEP) ? 0 : CHECK_INTERVAL_MS)
     )
   }
 
   async #judge(email: EmailRow, ending: AbortSignal): Promise<void> {
-    const seen = scoreEmail(this.#app, email)
-    if (!seen || seen.score.points < ALERT_SCORE) return
-    const { parts, score } = seen
-    const isForModel =
+    const result = scoreEmail(this.#app, email)
+    if (!result || result.score.points < ALERT_SCORE) return
+    const { parts, score } = result
+    const canAskModel =
       canUseModel(this.#app.config, 'phishing') &&
       this.#asking.size < MAX_CONCURRENT_QUESTIONS &&
       this.#isDue(email.accountId)
@@ -127,7 +127,7 @@ export class ContentWatch implements DueLoop {
       return pauseForEmail(this.#app, email, score)
     // Stored before the model is asked, so that a crash leaves at least the finding.
     await recordAlert(this.#app, email, score)
-    if (isForModel) this.#askModel(email, parts, score, ending)
+    if (canAskModel) this.#askModel(email, parts, score, ending)
     else if (score.points >= PAUSE_SCORE) await pauseForEmail(this.#app, email, score)
   }
 

@@ -24,7 +24,7 @@ export function findBorrowedBrand(host: string): BorrowedBrand | undefined {
   const domain = toRegistrableDomain(host)
   const parts = host.split(/[.-]/)
   const shown = host.includes('xn--') ? domainToUnicode(host).split(/[.-]/) : parts
-  const seen = shown.map((part) => ({ part, read: toSkeleton(part) }))
+  const labels = shown.map((part) => ({ part, read: toSkeleton(part) }))
   let found: BorrowedBrand | undefined
   for (const brand of BRANDS) {
     if (brand.domains.includes(domain)) return undefined
@@ -32,7 +32,10 @@ export function findBorrowedBrand(host: string): BorrowedBrand | undefined {
     const { token } = brand
     if (parts.includes(token)) found = { brand, how: 'named' }
     else if (!brand.isCommon && token.length >= 6 && host.includes(token)) found = { brand, how: 'within' }
-    else if (token.length >= 5 && seen.some(({ part, read }) => part !== token && read === BRAND_SKELETONS.get(brand)))
+    else if (
+      token.length >= 5 &&
+      labels.some(({ part, read }) => part !== token && read === BRAND_SKELETONS.get(brand))
+    )
       found = { brand, how: 'alike' }
   }
   return found

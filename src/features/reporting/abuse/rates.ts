@@ -55,8 +55,8 @@ const sql = prepareStatements((db) => ({
 type DeliveryCounts = Pick<AbuseStats, 'delivered' | 'bounced'>
 
 function countSince(db: Database, accountId: number, hour: number): DeliveryCounts {
-  const sum = (figure: 'delivered' | 'bounced'): number =>
-    sql(db).sum.get(accountId, toAccountMetric(figure), hour)?.value ?? 0
+  const sum = (metric: 'delivered' | 'bounced'): number =>
+    sql(db).sum.get(accountId, toAccountMetric(metric), hour)?.value ?? 0
   return { delivered: sum('delivered'), bounced: sum('bounced') }
 }
 
@@ -85,8 +85,8 @@ export type Excess = 'bounces' | 'complaints'
 type Thresholds = Pick<Config, 'abuseBouncePercent' | 'abuseComplaintsPerMille' | 'abuseMinimumVolume'>
 
 /** The rate that reached its threshold; undefined if none did, or volume is too low. Pure. */
-export function findExcess(figures: AbuseStats, thresholds: Thresholds): Excess | undefined {
-  const { delivered, bounced, complained, complainers, complaintProviders } = figures
+export function findExcess(stats: AbuseStats, thresholds: Thresholds): Excess | undefined {
+  const { delivered, bounced, complained, complainers, complaintProviders } = stats
   const { abuseBouncePercent, abuseComplaintsPerMille, abuseMinimumVolume } = thresholds
   if (delivered + bounced < abuseMinimumVolume) return undefined
   if (bounced * 100 >= abuseBouncePercent * (delivered + bounced)) return 'bounces'

@@ -55,14 +55,14 @@ export const aggregateStats = (app: App, actor: Actor, period: Period): Promise<
   runQueued(app.db, actor.accountId, () => aggregate(app, actor, period))
 
 async function aggregate(app: App, actor: Actor, period: Period): Promise<Aggregate> {
-  const own = getAccount(app.config, app.db, actor.accountId)
+  const parent = getAccount(app.config, app.db, actor.accountId)
   const entries: AccountEntry[] = [
     {
       id: actor.accountUuid,
-      name: own.name,
+      name: parent.name,
       isParent: true,
-      figures: sumStats(app.db, own.id, period),
-      machine: readMachineStats(app.db, own.id, period),
+      figures: sumStats(app.db, parent.id, period),
+      machine: readMachineStats(app.db, parent.id, period),
     },
   ]
   let totals = entries[0]?.figures ?? NO_STATS
@@ -70,19 +70,19 @@ async function aggregate(app: App, actor: Actor, period: Period): Promise<Aggreg
   let count = 1
   // By id, not by offset: accounts may be created or deleted meanwhile.
   for (let below = Number.MAX_SAFE_INTEGER; ; ) {
-    const page = listSubAccounts(app.config, app.db, own.id, {
+    const page = listSubAccounts(app.config, app.db, parent.id, {
       limit: PAGE_SIZE,
       offset: 0,
       after: below === undefined ? undefined : [below],
     })
     for (const { id, uuid, name } of page) {
       await yieldToEventLoop()
-      const figures = sumStats(app.db, id, period)
+      const stats = sumStats(app.db, id, period)
       const machineStats = readMachineStats(app.db, id, period)
-      totals = addStats([totals, figures])
+      totals = addStats([totals, stats])
       machine = { opens: machine.opens + machineStats.opens, clicks: machine.clicks + machineStats.clicks }
       count++
-      entries.push({ id: formatUuid(uuid), name, isParent: false, figures, machine: machineStats })
+      entries.push({ id: formatUuid(uuid), name, isParent: false, figures: stats, machine: machineStats })
     }
     const last = page.at(-1)
     if (!last) break
@@ -97,11 +97,11 @@ async function aggregate(app: App, actor: Actor, period: Period): Promise<Aggreg
       )
       .slice(0, MAX_LISTED_ACCOUNTS)
       .map(
-        ({ id, name, isParent, figures, machine }): AccountStats => ({
+        ({ id, name, isParent, figures: stats, machine }): AccountStats => ({
           account_id: id,
           name,
           parent_account_id: isParent ? null : actor.accountUuid,
-          ...toOverviewWire(figures, machine),
+          ...toOverviewWire(stats, machine),
         }),
       ),
   }

@@ -82,20 +82,20 @@ export function createRanking(lists: readonly DayList[]): Ranking {
       }
     },
     listBest(limit) {
-      const least = findNthLargest(known, limit)
-      const more = domains.filter((_, number) => (known[number] ?? 0) > least)
-      const equal = domains.filter((_, number) => known[number] === least)
-      return [...more, ...takeSmallest(equal, limit - more.length)]
+      const threshold = findNthLargest(known, limit)
+      const larger = domains.filter((_, number) => (known[number] ?? 0) > threshold)
+      const equal = domains.filter((_, number) => known[number] === threshold)
+      return [...larger, ...takeSmallest(equal, limit - larger.length)]
     },
     findDecided(limit, most) {
       // An unread domain has at most the sum of the last counts of all lists.
       const unseen = lists.reduce((sum, { sent }) => sum + sent, 0)
-      const least = findNthLargest(known, limit)
-      if (domains.length < limit || unseen >= least) return undefined
+      const threshold = findNthLargest(known, limit)
+      if (domains.length < limit || unseen >= threshold) return undefined
       const possible = Float64Array.from(known, (sent) => sent + unseen)
       for (const [row, number] of rowDomains.entries())
         possible[number] = (possible[number] ?? 0) - (rowLists[row]?.sent ?? 0)
-      const candidates = domains.filter((_, number) => (possible[number] ?? 0) >= least)
+      const candidates = domains.filter((_, number) => (possible[number] ?? 0) >= threshold)
       return candidates.length <= most ? candidates : undefined
     },
   }

@@ -82,27 +82,29 @@ async function findDomains(
     batchStartedAt = clock.monotonicMs()
   }
   const lists = listRowKeys(period.fromDay, period.toDay).map(createDayList)
-  const seen = createRanking(lists)
+  const ranking = createRanking(lists)
   const depth = Math.max(FIRST_DEPTH, limit)
   let reads = firstReads(db, accountId, lists, depth)
-  for (let more = depth; ; more *= 2) {
+  for (let depthToRead = depth; ; depthToRead *= 2) {
     for (const { list, rows } of reads) {
-      seen.add(list, rows)
+      ranking.add(list, rows)
       await yieldWhenDue()
     }
-    const isFull = seen.rows >= MAX_ROWS || seen.domains >= MAX_DOMAINS
+    const isFull = ranking.rows >= MAX_ROWS || ranking.domains >= MAX_DOMAINS
     const isComplete = isFull || lists.every(({ isExhausted: isOver }) => isOver)
-    const candidates = isComplete ? seen.listBest(limit) : seen.findDecided(limit, 4 * limit + MAX_EXTRA_CANDIDATES)
+    const candidates = isComplete
+      ? ranking.listBest(limit)
+      : ranking.findDecided(limit, 4 * limit + MAX_EXTRA_CANDIDATES)
     await yieldWhenDue()
     if (candidates) {
-      const figures: DomainStats[] = []
+      const results: DomainStats[] = []
       for (const domain of candidates) {
-        figures.push({ ...sumDomainStats(db, accountId, domain, period), domain })
+        results.push({ ...sumDomainStats(db, accountId, domain, period), domain })
         await yieldWhenDue()
       }
-      return figures.sort((a, b) => b.sent - a.sent || (a.domain < b.domain ? -1 : 1)).slice(0, limit)
+      return results.sort((a, b) => b.sent - a.sent || (a.domain < b.domain ? -1 : 1)).slice(0, limit)
     }
-    reads = nextReads(db, accountId, lists, more)
+    reads = nextReads(db, accountId, lists, depthToRead)
   }
 }
 
@@ -115,9 +117,9 @@ interface ListRead {
 function* firstReads(db: Database, accountId: number, lists: readonly DayList[], depth: number): Generator<ListRead> {
   const listsPerBatch = Math.max(1, Math.floor(BATCH_SIZE / depth))
   for (let from = 0; from < lists.length; from += listsPerBatch) {
-    const some = lists.slice(from, from + listsPerBatch)
-    const texts = sql(db).first.all(JSON.stringify(some.map(({ day }) => day)), accountId, depth)
-    for (const [index, list] of some.entries()) {
+    const batch = lists.slice(from, from + listsPerBatch)
+    const texts = sql(db).first.all(JSON.stringify(batch.map(({ day }) => day)), accountId, depth)
+    for (const [index, list] of batch.entries()) {
       const rows = texts[index]?.rows?.split(',').map(parseRow) ?? []
       recordRead(list, rows, depth)
       yield { list, rows }

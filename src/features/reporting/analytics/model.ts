@@ -107,9 +107,9 @@ export function parseLimit(text: string | undefined): number {
 const toFraction = (rate: number): number => Math.round(rate * 10_000) / 10_000
 const toPercent = (rate: number): number => Math.round(rate * 10_000) / 100
 
-export function toOverviewWire(figures: DailyStats, machine: MachineStats): Overview {
-  const { sent, delivered, bounced, opens, clicks, complaints, unsubscribes } = figures
-  const { delivery, bounce, open, click } = computeRates(figures)
+export function toOverviewWire(stats: DailyStats, machine: MachineStats): Overview {
+  const { sent, delivered, bounced, opens, clicks, complaints, unsubscribes } = stats
+  const { delivery, bounce, open, click } = computeRates(stats)
   return {
     sent,
     delivered,
@@ -135,21 +135,21 @@ export function toOverviewWire(figures: DailyStats, machine: MachineStats): Over
   }
 }
 
-export const toTimePointWire = (figures: DayStats, metrics: readonly Metric[]): TimePoint => ({
-  date: formatDay(figures.day),
-  ...Object.fromEntries(metrics.map((metric) => [metric, figures[metric]])),
+export const toTimePointWire = (stats: DayStats, metrics: readonly Metric[]): TimePoint => ({
+  date: formatDay(stats.day),
+  ...Object.fromEntries(metrics.map((metric) => [metric, stats[metric]])),
 })
 
-export function toDomainWire(figures: DomainStats): DomainRecord {
-  const { domain, sent, delivered, bounced } = figures
-  const { open, click } = computeRates(figures)
+export function toDomainWire(stats: DomainStats): DomainRecord {
+  const { domain, sent, delivered, bounced } = stats
+  const { open, click } = computeRates(stats)
   return { domain, sent, delivered, bounced, open_rate: toFraction(open), click_rate: toFraction(click) }
 }
 
 /** CSV (RFC 4180) with one line per day. */
-export const toCsv = (figures: readonly DayStats[]): string =>
+export const toCsv = (stats: readonly DayStats[]): string =>
   [
     `date,${METRICS.join(',')}`,
-    ...figures.map((ofDay) => [formatDay(ofDay.day), ...METRICS.map((metric) => ofDay[metric])].join(',')),
+    ...stats.map((day) => [formatDay(day.day), ...METRICS.map((metric) => day[metric])].join(',')),
     '',
   ].join('\r\n')

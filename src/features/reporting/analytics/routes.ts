@@ -54,7 +54,7 @@ export const analyticsRoutes = (app: App) =>
         const period = parsePeriod(query, app.clock.now())
         const metrics = parseMetrics(query.metrics)
         return {
-          data: readDays(app.db, actor.accountId, period).map((figures) => toTimePointWire(figures, metrics)),
+          data: readDays(app.db, actor.accountId, period).map((stats) => toTimePointWire(stats, metrics)),
           period: toPeriodWire(period),
         }
       },

@@ -63,7 +63,7 @@ export function readMachineStats(db: Database, accountId: number, { fromDay, toD
 /** Adds up stats. */
 export function addStats(all: readonly DailyStats[]): DailyStats {
   const sum = { ...NO_STATS }
-  for (const figures of all) for (const field of DAILY_FIELDS) sum[field] += figures[field]
+  for (const stats of all) for (const field of DAILY_FIELDS) sum[field] += stats[field]
   return sum
 }
 

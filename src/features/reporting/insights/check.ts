@@ -77,11 +77,11 @@ export const ANSWER_SCHEMA = {
 /** The parts of an answer that pass the check; undefined when it is no report. */
 export function checkAnswer(answer: unknown, metrics: ReadonlyMap<string, number>): CheckedAnswer | undefined {
   const summary = readMember(answer, 'summary')
-  const said = readMember(answer, 'findings')
-  if (typeof summary !== 'string' || !Array.isArray(said)) return undefined
+  const rawFindings = readMember(answer, 'findings')
+  if (typeof summary !== 'string' || !Array.isArray(rawFindings)) return undefined
   const text = createTextCheck(metrics)
   const findings: GroundedFinding[] = []
-  for (const finding of said.slice(0, MAX_FINDINGS)) {
+  for (const finding of rawFindings.slice(0, MAX_FINDINGS)) {
     const grounded = isRawFinding(finding) ? groundFinding(finding, metrics, text) : undefined
     if (grounded) findings.push(grounded)
   }
@@ -97,7 +97,7 @@ export function checkAnswer(answer: unknown, metrics: ReadonlyMap<string, number
         ? plainSummary
         : undefined,
     findings,
-    dropped: said.length - findings.length,
+    dropped: rawFindings.length - findings.length,
   }
 }
 
@@ -107,17 +107,20 @@ function groundFinding(
   text: TextCheck,
 ): GroundedFinding | undefined {
   for (const { metric, value } of evidence) {
-    const figure = metrics.get(metric)
-    if (figure === undefined || !isSameNumber(String(value), figure)) return undefined
+    const stat = metrics.get(metric)
+    if (stat === undefined || !isSameNumber(String(value), stat)) return undefined
   }
   const names = [...new Set(evidence.map(({ metric }) => metric))]
-  const figures = selectMetrics(metrics, (name) => names.includes(name))
+  const stats = selectMetrics(metrics, (name) => names.includes(name))
   // A finding that cites only guidelines is not about the account.
-  if (figures.size === 0) return undefined
+  if (stats.size === 0) return undefined
   const texts = [toPlainText(observation), toPlainText(recommendation)] as const
   // Checked again: normalisation can expand a character into several.
   if (!texts.every((one) => one !== '' && one.length <= MAX_TEXT_LENGTH)) return undefined
-  if (!text(texts[0], { figures, guidelines: 'named' }) || !text(texts[1], { figures, guidelines: 'wished' }))
+  if (
+    !text(texts[0], { figures: stats, guidelines: 'named' }) ||
+    !text(texts[1], { figures: stats, guidelines: 'wished' })
+  )
     return undefined
   return {
     severity: severity === 'critical' && !names.some((name) => isCritical(metrics, name)) ? 'warn' : severity,

@@ -32,13 +32,13 @@ export function isCritical(metrics: Metrics, name: string): boolean {
   const value = metrics.get(name)
   if (value === undefined) return false
   const group = name.slice(0, name.lastIndexOf('.'))
-  const of = (figure: string): number => metrics.get(`${group}.${figure}`) ?? 0
+  const read = (stat: string): number => metrics.get(`${group}.${stat}`) ?? 0
   if (name.startsWith('guideline.')) return false
   if (name.endsWith('.bounce_pct'))
-    return value >= GUIDELINES.bounce_pct_critical && of('delivered') + of('bounced') >= MIN_RECIPIENTS
+    return value >= GUIDELINES.bounce_pct_critical && read('delivered') + read('bounced') >= MIN_RECIPIENTS
   if (name.endsWith('.complaint_pct'))
-    return value >= GUIDELINES.complaint_pct_critical && of('delivered') >= MIN_RECIPIENTS
-  if (name.endsWith('.delivery_pct')) return value < DELIVERY_PCT_CRITICAL && of('sent') >= MIN_RECIPIENTS
+    return value >= GUIDELINES.complaint_pct_critical && read('delivered') >= MIN_RECIPIENTS
+  if (name.endsWith('.delivery_pct')) return value < DELIVERY_PCT_CRITICAL && read('sent') >= MIN_RECIPIENTS
   if (/^sending_domain_\d+\.(spf|dkim)$/.test(name)) return value === 0
   return name === 'webhooks.switched_off_by_failures' && value > 0
 }

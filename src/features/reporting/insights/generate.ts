@@ -56,12 +56,12 @@ export function createGenerateInsight(app: App, webhookStats: ReadWebhookStats):
       )
     }
     if (running.size >= MAX_CONCURRENT) throw unavailable('Too many reports are being generated; try again later.')
-    const taken = limiter.take(String(actor.accountId), 1, ATTEMPT_RATE)
-    if (!taken.ok) {
+    const allowance = limiter.take(String(actor.accountId), 1, ATTEMPT_RATE)
+    if (!allowance.ok) {
       throw tooManyRequests(
         'rate_limited',
         'Too many reports failed; wait before you try again.',
-        taken.retryAfterSeconds,
+        allowance.retryAfterSeconds,
       )
     }
     running.add(actor.accountId)
@@ -74,14 +74,14 @@ export function createGenerateInsight(app: App, webhookStats: ReadWebhookStats):
 }
 
 async function generate(app: App, actor: Actor, webhookStats: ReadWebhookStats): Promise<Insight> {
-  const figures = await collectStats(app, actor.accountId, webhookStats)
-  const { checked, inputTokens, outputTokens } = await askWithTimeout(app, figures)
+  const stats = await collectStats(app, actor.accountId, webhookStats)
+  const { checked, inputTokens, outputTokens } = await askWithTimeout(app, stats)
   const model = app.config.llmModel
-  const report = buildReport(checked, figures, model)
+  const report = buildReport(checked, stats, model)
   return app.commit.write((tx) => {
     // Checked again: the account may have been closed since then.
     requireOpenAccount(tx.db, actor.accountId)
-    const { periodStart, periodEnd } = figures
+    const { periodStart, periodEnd } = stats
     const id = storeInsight(app, tx, actor, {
       periodStart,
       periodEnd,
@@ -103,11 +103,11 @@ interface CheckedReport {
   readonly outputTokens: number
 }
 
-async function askWithTimeout(app: App, figures: InsightStats): Promise<CheckedReport> {
+async function askWithTimeout(app: App, stats: InsightStats): Promise<CheckedReport> {
   const ending = new AbortController()
   const timer = app.clock.after(TIMEOUT_MS, () => ending.abort())
   try {
-    return await askWithRetry(app, figures, ending.signal)
+    return await askWithRetry(app, stats, ending.signal)
   } finally {
     timer.cancel()
   }

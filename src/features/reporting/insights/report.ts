@@ -17,8 +17,8 @@ export interface Report {
 const FALLBACK_NOTE =
   "The model's answer contradicted the stats and was discarded; this report was derived from the stats alone."
 
-export function buildReport(checked: CheckedAnswer, figures: InsightStats, model: string): Report {
-  const { metrics } = figures
+export function buildReport(checked: CheckedAnswer, stats: InsightStats, model: string): Report {
+  const { metrics } = stats
   const isByRule = checked.findings.length === 0 && (checked.dropped > 0 || checked.summary === undefined)
   const findings = checked.findings.length > 0 ? checked.findings : findProblems(metrics)
   const summary = isByRule
@@ -32,7 +32,7 @@ export function buildReport(checked: CheckedAnswer, figures: InsightStats, model
       observation,
       recommendation,
     })),
-    markdown: formatMarkdown({ summary, findings }, figures, model),
+    markdown: formatMarkdown({ summary, findings }, stats, model),
   }
 }
 
@@ -54,7 +54,7 @@ function formatMarkdown(
     ...findUsedNames(findings, names).map(
       ([label, name]) => `${escapeMarkdown(label.replaceAll('_', ' '))}: ${escapeMarkdown(name)}`,
     ),
-    `Model: ${escapeMarkdown(model)}. Every number was checked against the figures of the account.`,
+    `Model: ${escapeMarkdown(model)}. Every number was checked against the stats of the account.`,
   ]
   return `${parts.join('\n\n')}\n`
 }

@@ -21,9 +21,9 @@ export function findProblems(metrics: Metrics): GroundedFinding[] {
 }
 
 export function summariseStats(metrics: Metrics): string {
-  const of = (name: string): number => metrics.get(name) ?? 0
-  if (of('total.sent') === 0) return `No mail was sent in the last ${of('period.days')} days.`
-  return `In the last ${of('period.days')} days mail was sent to ${of('total.sent')} recipients: ${of('total.delivered')} accepted it, ${of('total.bounced')} bounced, and ${of('total.complaints')} complained.`
+  const read = (name: string): number => metrics.get(name) ?? 0
+  if (read('total.sent') === 0) return `No mail was sent in the last ${read('period.days')} days.`
+  return `In the last ${read('period.days')} days mail was sent to ${read('total.sent')} recipients: ${read('total.delivered')} accepted it, ${read('total.bounced')} bounced, and ${read('total.complaints')} complained.`
 }
 
 const SEVERITY_ORDER: readonly GroundedFinding['severity'][] = ['critical', 'warn', 'info']
@@ -61,9 +61,9 @@ function findProviderProblems(metrics: Metrics): GroundedFinding[] {
   return [...metrics].flatMap(([name, value]): GroundedFinding[] => {
     const label = /^recipients\.(.+)\.bounce_pct$/.exec(name)?.[1]
     if (label === undefined || value < 2 * GUIDELINES.bounce_pct_critical) return []
-    const asked =
+    const attempted =
       (metrics.get(`recipients.${label}.delivered`) ?? 0) + (metrics.get(`recipients.${label}.bounced`) ?? 0)
-    if (asked < MIN_RECIPIENTS) return []
+    if (attempted < MIN_RECIPIENTS) return []
     return [
       {
         severity: 'warn',

@@ -143,10 +143,10 @@ async function addRecipients(
   { accountId, metrics }: StatsTarget,
   period: Period,
 ): Promise<void> {
-  let others = 0
-  for (const { domain, ...figures } of await findBusiestDomains(app, accountId, period, MAX_DOMAINS)) {
-    const label = isBigProvider(domain) ? domain : `other_domain_${++others}`
-    addSums(metrics, `recipients.${label}`, figures, WITHOUT_ENGAGEMENT)
+  let otherDomains = 0
+  for (const { domain, ...stats } of await findBusiestDomains(app, accountId, period, MAX_DOMAINS)) {
+    const label = isBigProvider(domain) ? domain : `other_domain_${++otherDomains}`
+    addSums(metrics, `recipients.${label}`, stats, WITHOUT_ENGAGEMENT)
   }
 }
 
@@ -160,8 +160,8 @@ function addBounces({ db, accountId, metrics }: StatsTarget, since: Millis): voi
 function addStreams(account: StatsTarget, since: Millis): void {
   const { db, accountId, metrics, names } = account
   for (const [index, { id, slug }] of sql(db).streams.all(accountId, MAX_STREAMS).entries()) {
-    const [sent = 0, delivered = 0, bounced = 0, complaints = 0] = STREAM_COUNTERS.map((figure) =>
-      countSince(account, `${STREAM_METRIC_PREFIX}${id}:${figure}`, since),
+    const [sent = 0, delivered = 0, bounced = 0, complaints = 0] = STREAM_COUNTERS.map((name) =>
+      countSince(account, `${STREAM_METRIC_PREFIX}${id}:${name}`, since),
     )
     if (sent === 0) continue
     const label = `stream_${index + 1}`

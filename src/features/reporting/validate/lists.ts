@@ -23,10 +23,10 @@ const NOT_PROVIDERS = new Set([
 ])
 
 const lazy = <T>(make: () => T): (() => T) => {
-  let made: { readonly value: T } | undefined
+  let cached: { readonly value: T } | undefined
   return () => {
-    made ??= { value: make() }
-    return made.value
+    cached ??= { value: make() }
+    return cached.value
   }
 }
 

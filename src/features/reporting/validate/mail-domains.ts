@@ -65,12 +65,12 @@ export function createMailDomainChecker(clock: Clock, resolver: Resolver): MailD
     domain: string,
     signal: AbortSignal,
   ): Promise<MailDomainResult | undefined> {
-    const own = accountSlots.get(accountId) ?? new Slots(MAX_CONCURRENT_PER_ACCOUNT)
-    accountSlots.set(accountId, own)
+    const ownSlots = accountSlots.get(accountId) ?? new Slots(MAX_CONCURRENT_PER_ACCOUNT)
+    accountSlots.set(accountId, ownSlots)
     try {
-      return await own.run(signal, () => slots.run(signal, () => checkOnce(domain)))
+      return await ownSlots.run(signal, () => slots.run(signal, () => checkOnce(domain)))
     } finally {
-      if (own.isIdle && accountSlots.get(accountId) === own) accountSlots.delete(accountId)
+      if (ownSlots.isIdle && accountSlots.get(accountId) === ownSlots) accountSlots.delete(accountId)
     }
   }
 

@@ -24,12 +24,12 @@ export function createValidate({ clock }: Pick<App, 'clock'>, resolver: Resolver
   const limiter = createRateLimiter(clock)
   const domains = createMailDomainChecker(clock, resolver)
   return async (actor, email) => {
-    const taken = limiter.take(String(actor.accountId), 1, RATE_LIMIT)
-    if (!taken.ok) {
+    const allowance = limiter.take(String(actor.accountId), 1, RATE_LIMIT)
+    if (!allowance.ok) {
       throw tooManyRequests(
         'rate_limited',
         `At most ${RATE_LIMIT.ratePerSecond} addresses a second are allowed; wait before you continue.`,
-        taken.retryAfterSeconds,
+        allowance.retryAfterSeconds,
       )
     }
     const mailbox = parseBareAddress(email)

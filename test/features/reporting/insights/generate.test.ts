@@ -64,7 +64,7 @@ test('a report is a flat object, emits an event and an audit entry, and is found
       'The bounce rate is 4.76%.',
       '**Recommendation:** Keep it below 2%.',
       '**Figures:** total.bounce\\_pct 4.76',
-      'Model: test-model. Every number was checked against the figures of the account.\n',
+      'Model: test-model. Every number was checked against the stats of the account.\n',
     ].join('\n\n'),
     acknowledged_at: null,
   })
