@@ -91,8 +91,8 @@ export interface DeletedAccount {
 
 /**
  * Deletes an account with its sub-accounts: resolves when all access has ended, on disk. The loop of
- * `startAccountRemoval` removes the rest as an operation. Deleting it again changes nothing.\n@param along runs in the
- * same transaction
+ * `startAccountRemoval` removes the rest as an operation. Deleting it again changes nothing.
+ * @param along runs in the same transaction
  */
 export function deleteAccount(
   app: App,

@@ -177,8 +177,8 @@ export function startErasureLoop(app: App): DueLoop {
 }
 
 /**
- * Runs one step, or one batch of it; resolves with the wait before the next.\n@param leasedUntil when the loop may
- * continue; set while a request holds the erasure
+ * Runs one step, or one batch of it; resolves with the wait before the next.
+ * @param leasedUntil when the loop may continue; set while a request holds the erasure
  */
 async function runStep(app: App, erasure: Erasure, leasedUntil?: Millis): Promise<number> {
   const step = STEPS[erasure.step]

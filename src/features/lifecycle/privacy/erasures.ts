@@ -51,7 +51,10 @@ const sql = prepareStatements((db) => ({
   removeEmails: db.prepare('DELETE FROM erasure_emails WHERE erasure_id = ?'),
 }))
 
-/** Inserts an erasure.\n@param dueAt when its first step is due */
+/**
+ * Inserts an erasure.
+ * @param dueAt when its first step is due
+ */
 export function insertErasure(
   tx: Tx,
   erasure: Pick<Erasure, 'accountId' | 'operationId' | 'address' | 'dueAt'>,
@@ -94,8 +97,8 @@ export const updateErasure = (tx: Tx, { id, step, cursor }: Erasure, to: Erasure
   sql(tx.db).move.get(to.step, to.cursor, to.rows, to.dueAt, id, step, cursor)?.rows
 
 /**
- * Restarts an erasure to include rows created since then.\n@param address the result of `toSuppressionKey`; the stored
- * one may be a hash by now
+ * Restarts an erasure to include rows created since then.
+ * @param address the result of `toSuppressionKey`; the stored one may be a hash by now
  */
 export const restartErasure = (tx: Tx, { id }: Erasure, address: string, dueAt: Millis): void =>
   void sql(tx.db).restart.run(address, dueAt, id)

@@ -61,7 +61,10 @@ const ENDED_STATUSES = STATUSES.filter((status) => !isOpen(status))
   .map(statusCode)
   .join(', ')
 
-/** The oldest row of each kind.\n@param db in a read transaction */
+/**
+ * The oldest row of each kind.
+ * @param db in a read transaction
+ */
 export function findOldest(db: Database): Readonly<Record<RetainedKind, Millis | undefined>> {
   const findFirst = (sql: string, ...values: number[]): Millis | undefined =>
     db.query<{ at: Millis | null }, number[]>(sql).get(...values)?.at ?? undefined
@@ -86,8 +89,8 @@ export function findOldest(db: Database): Readonly<Record<RetainedKind, Millis |
 }
 
 /**
- * What is stored of each kind, for how long, and what is removed next.\n@param db in the same read transaction as the
- * measurement
+ * What is stored of each kind, for how long, and what is removed next.
+ * @param db in the same read transaction as the measurement
  */
 export function listKindOverviews(db: Database, config: Config, measured: Measurement, now: Millis): KindOverview[] {
   const ages: Readonly<Record<RetainedKind, number>> = { ...readMaxAges(config), audit: config.auditDays }

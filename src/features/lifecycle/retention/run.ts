@@ -50,8 +50,8 @@ const FREE_FRACTION = 0.05
 const getRun = perOwner((_: App): { current?: Promise<RemovedCounts> | undefined } => ({}))
 
 /**
- * Removes what is due; resolves with what was removed. Callers during a run share it.\n@param signal once aborted, no
- * further step begins
+ * Removes what is due; resolves with what was removed. Callers during a run share it.
+ * @param signal once aborted, no further step begins
  */
 export function runRetention(app: App, signal: AbortSignal = new AbortController().signal): Promise<RemovedCounts> {
   const run = getRun(app)

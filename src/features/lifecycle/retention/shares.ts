@@ -28,8 +28,9 @@ export interface Excess {
 }
 
 /**
- * The accounts above their fair share; none while the sum is within the budget.\n@param uses bytes by account\n@param
- * parents parent accounts of sub-accounts
+ * The accounts above their fair share; none while the sum is within the budget.
+ * @param uses bytes by account
+ * @param parents parent accounts of sub-accounts
  */
 export function findExcesses(
   uses: ReadonlyMap<number, number>,

@@ -16,9 +16,9 @@ const sql = prepareStatements((db) => ({
 const BATCH_SIZE = 200
 
 /**
- * Erases the address from one batch of an account's findings.\n@param which.erased returns the text without the
- * address, or the same text if it does not contain it; JSON stays JSON\n@returns `next`: the row to continue after;
- * undefined at the end
+ * Erases the address from one batch of an account's findings.
+ * @param which.erased returns the text without the address, or the same text if it does not contain it; JSON stays JSON
+ * @returns `next`: the row to continue after; undefined at the end
  */
 export function eraseInFindings(
   tx: Tx,

@@ -60,7 +60,7 @@ function countSince(db: Database, accountId: number, hour: number): DeliveryCoun
   return { delivered: sum('delivered'), bounced: sum('bounced') }
 }
 
-/** The stats of the last 24 full hours, starting at the last resume if that is later. */
+/** The stats of the current hour and the 23 before it, starting at the last resume if that is later. */
 export function readAbuseStats(db: Database, accountId: number, now: Millis): AbuseStats {
   const resumedAt = sql(db).resumedAt.get(accountId)?.at ?? 0
   const from = Math.max(hourOf(now) - WINDOW_HOURS + 1, hourOf(resumedAt))

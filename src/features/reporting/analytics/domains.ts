@@ -60,7 +60,8 @@ const runQueued = createAccountQueue()
 
 /**
  * The domains with the most recipients in a period; ties are sorted by name. Counts added meanwhile may be included or
- * not. Throws 429 when too many of the account's requests wait.\n@param limit maximum number of domains
+ * not. Throws 429 when too many of the account's requests wait.
+ * @param limit maximum number of domains
  */
 export const findBusiestDomains = (
   app: Pick<App, 'db' | 'clock'>,

@@ -43,8 +43,8 @@ const firstEventsSql = (type: 'opened' | 'clicked', field: DailyField, whereEmai
   UNION ALL SELECT account_id, min(at), '', '${field}' FROM (${eventsSql([type], whereEmail)}) GROUP BY email_id`
 
 /**
- * SQL that recounts all stats: (account, day, domain, field, n).\n@param whereEmail such as `AND emails.id = ?1`, to
- * recount only these emails
+ * SQL that recounts all stats: (account, day, domain, field, n).
+ * @param whereEmail such as `AND emails.id = ?1`, to recount only these emails
  */
 export const recountSql = (whereEmail = ''): string => `
   SELECT account_id AS account, at / ${DAY_MS} AS day, domain, field, count(*) AS n FROM (
