@@ -6,12 +6,12 @@
  */
 import { codesOf } from '#platform/db/codes.ts'
 
-/** Position = the stored code: only ever append. */
+/** The position is the stored code: append only. */
 export const INBOUND_STATUSES = ['received', 'delivered', 'failed', 'no_route'] as const
 export type InboundStatus = (typeof INBOUND_STATUSES)[number]
 
 const CODES = codesOf<InboundStatus>('inbound status', INBOUND_STATUSES)
 /** The stored code of a status. */
 export const inboundStatusCode = CODES.codeOf
-/** The status of a stored code; throws for one that no version of ours has stored. */
+/** The status of a stored code; throws for an unknown code. */
 export const inboundStatusName = CODES.nameOf

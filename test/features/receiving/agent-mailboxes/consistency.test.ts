@@ -6,7 +6,7 @@ import { at } from '#test/support/api.ts'
 import { expectBalanced } from '#test/support/consistency.ts'
 import { createMailboxApi } from '#test/support/mailboxes.ts'
 
-/** The same numbers for the same seed (Park and Miller), so that a failure comes again. */
+/** The same numbers for the same seed (Park and Miller), so that failures can be repeated. */
 function createRandom(seed: number): (below: number) => number {
   let state = seed
   return (below) => {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { DataDecoder } from '#features/receiving/inbound/listener-data.ts'
 
-/** Feeds octets in pieces of a size; gives the message, and what followed its end, if it ended. */
+/** Decodes octets in pieces of a size; returns the message, and the octets after its end, if it ended. */
 function decode(octets: string, pieceBytes: number): { content: string; rest: string | undefined } {
   const decoder = new DataDecoder()
   const bytes = Buffer.from(octets, 'latin1')
@@ -48,8 +48,8 @@ describe('the octets after DATA', () => {
     expect([1, 2, 3, 4, 5, 64].map((pieceBytes) => decode(octets, pieceBytes))).toEqual(Array(6).fill(expected))
   })
 
-  test('what a sender stuffs comes out as it was, whatever its lines', () => {
-    // Every line of up to three of these characters, thrice in a row.
+  test('dot-stuffed content is restored, whatever its lines', () => {
+    // Every line of up to three of these characters, three times in a row.
     const characters = ['.', '\r', 'x', '']
     const lines = characters.flatMap((a) => characters.flatMap((b) => characters.flatMap((c) => [`${a}${b}${c}`])))
     const wrong = lines.filter((line) => {

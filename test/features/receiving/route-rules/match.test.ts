@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { type MatchType, matchRoute, type RouteRule, toRouteKey } from '#features/receiving/route-rules/match.ts'
 
-/** Routes in the order given, as `match_type pattern priority`, the priority 0 unless said; an id counts from 1. */
+/** Routes in the given order, as `match_type pattern priority`; default priority 0; ids start at 1. */
 const routes = (...texts: readonly string[]): RouteRule[] =>
   texts.map((text, index) => {
     const [matchType = '', pattern = '', priority = '0'] = text.split(' ')
@@ -17,11 +17,11 @@ const routes = (...texts: readonly string[]): RouteRule[] =>
     }
   })
 
-/** Which of the routes an address falls to: its place among them, from 1; undefined: none. */
+/** Position of the matching route, from 1; undefined: none. */
 const matched = (localPart: string, ...texts: readonly string[]): number | undefined =>
   matchRoute(routes(...texts), localPart)?.id
 
-describe('an address falls to', () => {
+describe('an address matches', () => {
   const CASES: readonly (readonly [
     rule: string,
     localPart: string,
@@ -63,7 +63,7 @@ describe('an address falls to', () => {
     expect(matched(localPart, ...texts)).toBe(place)
   })
 
-  test('the same route in whatever order the routes are given', () => {
+  test('the same route in any order of the routes', () => {
     const all = routes('catch_all x 1', 'prefix s', 'exact support', 'prefix supp', 'exact support+x')
     for (const turned of [all, all.toReversed(), [...all.slice(2), ...all.slice(0, 2)]])
       expect(['support', 'support+x', 'supper', 'info'].map((name) => matchRoute(turned, name)?.id)).toEqual([
