@@ -28,7 +28,7 @@ export interface MailboxMessage {
   readonly emailId: number | null
   /** Null also when the email was deleted. */
   readonly emailUuid: UuidBytes | null
-  /** These with angle brackets. */
+  /** With angle brackets, like `inReplyTo` and `references`. */
   readonly messageId: string | null
   readonly inReplyTo: string | null
   /** Separated by spaces. */

@@ -254,7 +254,7 @@ function toTruncatedMessageWire(
     ...(stripped.text !== null && { text_body_stripped: stripped.text }),
     html_body: html.text,
     ...toContentState([text, stripped, html].some(({ isMissing }) => isMissing)),
-    ...([text, stripped, html].some(({ isTruncated: isCut }) => isCut) && { truncated: true }),
+    ...([text, stripped, html].some(({ isTruncated }) => isTruncated) && { truncated: true }),
   }
 }
 

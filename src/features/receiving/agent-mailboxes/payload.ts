@@ -59,7 +59,7 @@ export function buildMailboxPayload(
       ...(message.parseError !== null && { parse_error: message.parseError }),
       received_at: receivedAt,
       ...toContentState([text, stripped, html].some(({ isMissing }) => isMissing)),
-      ...([text, stripped, html].some(({ isTruncated: isCut }) => isCut) && { truncated: true }),
+      ...([text, stripped, html].some(({ isTruncated }) => isTruncated) && { truncated: true }),
     },
     authentication: message.authentication,
     source_ip: message.sourceIp,

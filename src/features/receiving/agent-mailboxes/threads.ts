@@ -128,7 +128,7 @@ export const listThreads = (
 export interface SentReply {
   /** Row id of the email. */
   readonly emailId: number
-  /** These with angle brackets. */
+  /** With angle brackets, like `inReplyTo` and `references`. */
   readonly messageId: string
   readonly inReplyTo: string | null
   readonly references: readonly string[]

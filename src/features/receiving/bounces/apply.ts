@@ -96,7 +96,7 @@ const toChangedRecipient = (
 function applyFailure(app: App, tx: Tx, recipient: MatchedRecipient, reported: DsnRecipient, now: Millis): boolean {
   const { recipientId, emailId } = recipient
   const { diagnostic } = reported
-  const { bounceType, bounceCategory, isPermanentlyInvalid: isAddressDead } = classifyFailure(reported)
+  const { bounceType, bounceCategory, isPermanentlyInvalid } = classifyFailure(reported)
   const reason = `The receiver reported later that delivery failed: ${diagnostic ?? reported.status ?? 'no reason given'}`
   const isBounced = bounceLate(
     tx,
@@ -114,7 +114,7 @@ function applyFailure(app: App, tx: Tx, recipient: MatchedRecipient, reported: D
   )
   if (!isBounced) return false
   resolveDeadLetter(tx, recipientId)
-  if (isAddressDead) suppressRecipient(app, tx, recipient)
+  if (isPermanentlyInvalid) suppressRecipient(app, tx, recipient)
   return true
 }
 

@@ -1,4 +1,4 @@
-/** @module The setting of feedback loops. */
+/** @module The setting for feedback loops. */
 import type { SettingValues } from '#platform/config.ts'
 import { list } from '#platform/setting-kinds.ts'
 

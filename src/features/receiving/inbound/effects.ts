@@ -238,8 +238,8 @@ function applyToDomains(
     ],
   })
   applyTenantReports(app, tx, destinations, received, now)
-  const filed = [...delivered.map(({ uuid }) => uuid), ...stored.filter((uuid) => uuid !== undefined)]
-  return { mailboxes: delivered, storedIds: filed.map(formatUuid) }
+  const storedIds = [...delivered.map(({ uuid }) => uuid), ...stored.filter((uuid) => uuid !== undefined)]
+  return { mailboxes: delivered, storedIds: storedIds.map(formatUuid) }
 }
 
 /**

@@ -1,4 +1,4 @@
-/** @module Inbound emails as their account uses them: list, read, delete. `store.ts` writes them when they arrive. */
+/** @module Lists, reads and deletes inbound emails for their account. `store.ts` writes them on arrival. */
 import type { Database } from 'bun:sqlite'
 import type { Actor, App } from '#features/core/app/app.ts'
 import { audit } from '#features/core/audit-logs/audit.ts'

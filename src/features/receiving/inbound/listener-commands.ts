@@ -11,7 +11,7 @@ import {
   type Reply,
 } from './listener-replies.ts'
 
-/** RFC 5321 §4.5.3.1.2: a domain has 255 octets at most; some clients send a little more. */
+/** RFC 5321 §4.5.3.1.2: a domain has at most 255 octets; some clients send slightly more. */
 const MAX_HELO_LENGTH = 300
 const CONTROL_CHARACTER = /[\x00-\x1f\x7f-\x9f]/
 /** Browsers send these on behalf of web pages; mail clients do not. */

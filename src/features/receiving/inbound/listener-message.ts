@@ -21,8 +21,8 @@ export class ArrivingMessage {
   /** Decoded octets, including those not stored. */
   #contentBytes = 0
 
-  constructor(draft: SpoolEntry, limits: MessageLimits, nowMs: number) {
-    this.spoolEntry = draft
+  constructor(spoolEntry: SpoolEntry, limits: MessageLimits, nowMs: number) {
+    this.spoolEntry = spoolEntry
     this.#limits = limits
     this.startedAtMs = nowMs
     this.lastOctetsAtMs = nowMs

@@ -22,8 +22,8 @@ export type PathResult =
   | { readonly kind: 'unknown parameter'; readonly name: string }
 
 /**
- * RFC 5321 §4.5.3.1.3: a path of 256 octets, less its angle brackets. Local parts over 64 octets are common in envelope
- * senders that contain another address.
+ * RFC 5321 §4.5.3.1.3: a path of 256 octets, without its angle brackets. Envelope senders that contain another address
+ * often have local parts over 64 octets.
  */
 const MAX_ADDRESS_OCTETS = 254
 /** AUTH (RFC 4954 §5) means nothing to a server that trusts no client, but some clients send it unasked. */

@@ -17,7 +17,7 @@ export interface ListenerLimits {
   readonly sessionMs: number
   /** From the 354 to the final dot. */
   readonly messageMs: number
-  /** Average rate that a message must reach once `slowGraceMs` has passed. */
+  /** Minimum average rate of a message after `slowGraceMs`. */
   readonly minBytesPerSecond: number
   readonly slowGraceMs: number
   /** Interval of the time limit checks. */
@@ -89,7 +89,7 @@ export interface ListenerSettings {
 
 /** PEM. */
 export interface Certificate {
-  /** With the intermediate certificates. */
+  /** Includes the intermediate certificates. */
   readonly cert: string
   readonly key: string
 }

@@ -164,8 +164,8 @@ export class InboundSession {
     if (this.#isEnded() || this.#isProcessing()) return
     const { limits } = this.#host
     if (this.#message) {
-      const { startedAtMs: sinceMs, lastOctetsAtMs, receivedBytes } = this.#message
-      const openMs = nowMs - sinceMs
+      const { startedAtMs, lastOctetsAtMs, receivedBytes } = this.#message
+      const openMs = nowMs - startedAtMs
       const isSlow = openMs > limits.slowGraceMs && receivedBytes < (limits.minBytesPerSecond * openMs) / 1000
       if (isSlow || openMs > limits.messageMs) this.end(REPLIES.tooSlow)
       else if (nowMs - lastOctetsAtMs > limits.idleMs) this.end(REPLIES.idle)
@@ -561,7 +561,7 @@ export class InboundSession {
 
   /** Resolves with the reply to the message; 250 only when it is on disk. */
   async #store(message: ArrivingMessage): Promise<Reply> {
-    const { spoolEntry: draft } = message
+    const { spoolEntry } = message
     const { maxMessageBytes, limits } = this.#host
     try {
       if (message.contentBytes > maxMessageBytes) return createTooLargeReply(maxMessageBytes)
@@ -572,8 +572,8 @@ export class InboundSession {
         sourceIp: this.#address,
         helo: this.#helo ?? '',
         tls: this.#tls,
-        sizeBytes: draft.sizeBytes,
-        content: await draft.finish(),
+        sizeBytes: spoolEntry.sizeBytes,
+        content: await spoolEntry.finish(),
       })
       return rejection ?? REPLIES.messageAccepted
     } catch (error) {
@@ -581,7 +581,7 @@ export class InboundSession {
       this.#host.onStoreFailed(error)
       return code === 'ENOSPC' || code === 'EDQUOT' ? REPLIES.noSpace : REPLIES.notStored
     } finally {
-      draft.drop()
+      spoolEntry.drop()
     }
   }
 

@@ -23,7 +23,7 @@ class ListenerWorker {
   #server: InboundServer | undefined
   #lastId = 0
   readonly #deciding = new Map<number, (answer: Destination | Rejection) => void>()
-  readonly #receiving = new Map<number, (refusal: Rejection | null) => void>()
+  readonly #receiving = new Map<number, (rejection: Rejection | null) => void>()
   readonly #warnedAtMs = new Map<string, number>()
 
   onMessage(message: ToListener): void {

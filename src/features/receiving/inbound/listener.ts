@@ -291,12 +291,12 @@ class InboundListener implements Listener {
     switch (message.type) {
       case 'decide':
         void this.#decide(message.address, message.sourceIp).then((decision) =>
-          sendReply({ type: 'decided', id: message.id, decision: decision }),
+          sendReply({ type: 'decided', id: message.id, decision }),
         )
         return
       case 'receive': {
         const received = this.#receive(message.message)
-          .then((refusal) => sendReply({ type: 'received', id: message.id, rejection: refusal }))
+          .then((rejection) => sendReply({ type: 'received', id: message.id, rejection }))
           .finally(() => this.#receiving.delete(received))
         this.#receiving.add(received)
         return

@@ -86,8 +86,8 @@ class ParseWorker {
     } catch (error) {
       files.removeAll()
       if (!(error instanceof StorageFailureError)) throw error
-      const { message: text, isOfRaw, code } = error
-      return post({ type: 'unreadable', id, error: text, isRawLost: isOfRaw, code })
+      const { message: text, isRawLost, code } = error
+      return post({ type: 'unreadable', id, error: text, isRawLost, code })
     }
     if (!content.message) files.removeAll()
     content = dropFileStarts(content)
@@ -110,14 +110,14 @@ class ParseWorker {
 /** Reading or writing part of the message failed, through no fault of its content. */
 class StorageFailureError extends Error {
   override readonly name = 'StorageFailure'
-  readonly isOfRaw: boolean
+  readonly isRawLost: boolean
   readonly code: string | undefined
 
   constructor(error: unknown, isReading: boolean) {
     super(toErrorText(error))
     this.code = error instanceof Error && 'code' in error ? String(error.code) : undefined
     // A failing or full disk is no property of the message; a missing or corrupt file is.
-    this.isOfRaw = isReading && !isTransientError(error)
+    this.isRawLost = isReading && !isTransientError(error)
   }
 }
 

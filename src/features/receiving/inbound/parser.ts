@@ -210,7 +210,7 @@ class WorkerQueue {
         return
       case 'warning': {
         const rawRef = this.#findJob(message.id)?.request.rawRef
-        this.#app.log.warn({ error: message.error, rawRef }, 'received message')
+        this.#app.log.warn({ error: message.error, rawRef }, 'problem while parsing a received message')
         return
       }
       case 'unreadable': {
@@ -320,12 +320,8 @@ class WorkerQueue {
 
 const sendToWorker = (worker: Worker, message: ToParseWorker): void => worker.postMessage(message)
 
-function toUnreadableError({
-  isRawLost: isOfRaw,
-  error,
-  code,
-}: Extract<FromParseWorker, { type: 'unreadable' }>): Error {
-  if (isOfRaw) return new RawUnreadableError(`the raw message could not be read: ${error}`)
+function toUnreadableError({ isRawLost, error, code }: Extract<FromParseWorker, { type: 'unreadable' }>): Error {
+  if (isRawLost) return new RawUnreadableError(`the raw message could not be read: ${error}`)
   return Object.assign(new Error(`a message could not be parsed: ${error}`), { code })
 }
 

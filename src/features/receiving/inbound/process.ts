@@ -483,7 +483,7 @@ export class InboundProcessor {
       rawRef: entry.rawRef,
       sizeBytes: entry.sizeBytes,
     }
-    const mayWait =
+    const canWait =
       this.#retriesByCause.of('early') < MAX_EARLY_WAITING &&
       this.#progressOf(entry.id).failures < MAX_EARLY_ATTEMPTS &&
       destinations.every(({ kind }) => kind === 'bounce')
@@ -510,7 +510,7 @@ export class InboundProcessor {
         findMailbox(app.db, splitAddress(to.address).domain, splitAddress(to.address).localPart),
     )
     const classification = result.message && isForMailbox ? await classifyMessage(app, message) : undefined
-    return { received, report, reportRefusal, reportProblem: result.reportProblem, classification, canWait: mayWait }
+    return { received, report, reportRefusal, reportProblem: result.reportProblem, classification, canWait }
   }
 
   /** The readable header of an unparseable message. Throws only for transient storage failures. */

@@ -78,5 +78,5 @@ export function uncountAttempt(tx: Tx, { id, attempts }: AttemptCount): void {
 
 /** Deletes the entry of a processed message; throws when there is none. */
 export function deleteQueueEntry(tx: Tx, entryId: number): void {
-  if (sql(tx.db).end.run(entryId).changes !== 1) throw new Error(`receipt ${entryId} is not in the queue`)
+  if (sql(tx.db).end.run(entryId).changes !== 1) throw new Error(`queue entry ${entryId} does not exist`)
 }

@@ -1,8 +1,8 @@
 /**
- * @module Status of an inbound email.
+ * @module The status of an inbound email.
  *
  * received → delivered (the webhook of its route accepted it)
- * no_route, failed (it cannot be parsed): final
+ * no_route, failed (unparseable): final
  */
 import { codesOf } from '#platform/db/codes.ts'
 

@@ -15,7 +15,7 @@ import type { AuthenticationResult } from '#protocols/authentication/result.ts'
 import { removeForgedResults } from '#protocols/authentication/results-filter.ts'
 import { formatAuthenticationResults } from '#protocols/authentication/results-header.ts'
 
-/** A message and the session that brought it. */
+/** A message and facts from its session. */
 export interface RawMessage {
   /** In the store of raw messages. */
   readonly rawRef: number

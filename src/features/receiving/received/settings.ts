@@ -1,4 +1,4 @@
-/** @module The setting of received messages. */
+/** @module The setting for received messages. */
 import type { SettingValues } from '#platform/config.ts'
 import { integer } from '#platform/setting-kinds.ts'
 

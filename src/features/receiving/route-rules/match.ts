@@ -20,7 +20,7 @@ export const matchTypeName = CODES.nameOf
 
 /** The fields of a route that matching needs. */
 export interface RouteRule {
-  /** Row id; grows with age. */
+  /** Row id; lower for older routes. */
   readonly id: number
   readonly uuid: UuidBytes
   readonly accountId: number
@@ -28,7 +28,7 @@ export interface RouteRule {
   /** As `toRouteKey` returns it; `''` for catch_all. */
   readonly pattern: string
   readonly matchType: MatchType
-  /** Lower first. */
+  /** Lower values win. */
   readonly priority: number
   /** Null: its mail is stored only. */
   readonly webhookUrl: string | null

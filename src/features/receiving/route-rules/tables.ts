@@ -19,7 +19,7 @@ export const inboundRoutes = sqliteTable(
     givenPattern: text('given_pattern').notNull(),
     /** Index into MATCH_TYPES. */
     matchType: integer('match_type').notNull(),
-    /** Lower first. */
+    /** Lower values win. */
     priority: integer('priority').notNull(),
     webhookUrl: text('webhook_url'),
     isActive: flag('is_active').notNull().default(true),

@@ -36,7 +36,7 @@ describe('RFC 3834: a message', () => {
   })
 
   test.each(['no-at-sign', 'a b@receiver.test', 'bob@[127.0.0.1]', `${'x'.repeat(300)}@receiver.test`])(
-    'with a sender that is no address (%s) is not answered',
+    'with an invalid sender (%s) is not answered',
     (mailFrom) => {
       expect(decide({}, mailFrom)).toEqual(no('no_address') as never)
     },
@@ -97,14 +97,14 @@ describe('RFC 3834: a message', () => {
   })
 
   test.each(['List-Id', 'List-Unsubscribe', 'list-post', 'LIST-HELP'])(
-    'with %s is of a mailing list and not answered',
+    'with %s is from a mailing list and not answered',
     (name) => {
       expect(decide({ headers: [...createMessage().headers, [name, 'x']] })).toEqual(no('mailing_list') as never)
     },
   )
 
   test.each([MAILBOX_ADDRESS, `Agent@SENDER.test`, `agent+tag@${MAILBOX_DOMAIN}`])(
-    'from the mailbox itself (%s) is not answered, be it in the envelope or in From',
+    'from the mailbox itself (%s), by envelope or From, is not answered',
     (address) => {
       expect([decide({}, address), decide({ fromAddresses: [address] })]).toEqual([
         no('own_address'),

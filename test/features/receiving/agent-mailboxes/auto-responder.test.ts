@@ -86,7 +86,7 @@ describe('the settings', () => {
   const BAD: readonly (readonly [what: string, body: unknown, field: string])[] = [
     ['nothing', {}, 'body'],
     ['an unknown field', { enable: true }, 'enable'],
-    ['rules that are no list', { rules: {} }, 'rules'],
+    ['rules other than a list', { rules: {} }, 'rules'],
     ['21 rules', { rules: Array.from({ length: 21 }, () => ({ reply: text })) }, 'rules'],
     ['a rule without a reply', { rules: [{}] }, 'rules.0.reply'],
     ['a reply without a text', { rules: [{ reply: { html_body: '<p>x</p>' } }] }, 'rules.0.reply.text_body'],
@@ -98,11 +98,7 @@ describe('the settings', () => {
     ],
     ['an unknown field of a rule', { rules: [{ reply: text, action: 'stop' }] }, 'rules.0.action'],
     ['an unknown match', { rules: [{ match: { to: 'x' }, reply: text }] }, 'rules.0.match.to'],
-    [
-      'a sender that is no address',
-      { rules: [{ reply: text }, { match: { from: 'bob' }, reply: text }] },
-      'rules.1.match.from',
-    ],
+    ['an invalid sender', { rules: [{ reply: text }, { match: { from: 'bob' }, reply: text }] }, 'rules.1.match.from'],
     ['a sender with a name', { rules: [{ match: { from: 'Bob <bob@x.test>' }, reply: text }] }, 'rules.0.match.from'],
     ['a domain that is none', { rules: [{ match: { from: '@x' }, reply: text }] }, 'rules.0.match.from'],
     ['a subject of two lines', { rules: [{ reply: { ...text, subject: 'a\r\nBcc: x' } }] }, 'rules.0.reply.subject'],
@@ -279,7 +275,7 @@ describe('a message is not answered, and nothing is recorded,', () => {
   const RECEIVED: readonly (readonly [what: string, given: Parameters<typeof createReceived>])[] = [
     ['with the null sender', [{}, { mailFrom: '' }]],
     ['of a program', [{}, { mailFrom: 'MAILER-DAEMON@receiver.test' }]],
-    ['that says it is automatic', [{ isAutomatic: true }]],
+    ['that is marked as automatic', [{ isAutomatic: true }]],
     ['of a mailing list', [{ headers: [['List-Id', '<x.test>']] }]],
     ['from the mailbox itself', [{}, { mailFrom: MAILBOX_ADDRESS }]],
     ['that came by Bcc', [{ toAddresses: ['eve@receiver.test'] }]],
@@ -374,7 +370,7 @@ describe('a message is not answered, and nothing is recorded,', () => {
   })
 })
 
-describe('between two mailboxes that both answer', () => {
+describe('between two mailboxes with automatic replies', () => {
   /** Feeds sent mail back into the service, like the next server. */
   async function circle(mailFrom: string) {
     const sink = await startSink()

@@ -144,10 +144,10 @@ describe('a response', () => {
     ['with a confidence above 1', { label: 'billing', confidence: 1.01 }, undefined],
     ['with a confidence below 0', { label: 'billing', confidence: -0.01 }, undefined],
     ['with a confidence that is text', { label: 'billing', confidence: '1' }, undefined],
-    ['that is a label alone', 'billing', undefined],
+    ['with only a label', 'billing', undefined],
     ['that is empty', '', undefined],
     ['of two objects', '{"label": "billing"} {"confidence": 1}', undefined],
-    ['that is nothing', null, undefined],
+    ['that is null', null, undefined],
   ]
   for (const [what, content, expected] of CASES) {
     test(`${what} is ${expected ? 'the classification' : 'none'}`, async () => {
@@ -165,7 +165,7 @@ describe('a response', () => {
     ['of status 500', () => new Response(replyWith(classification).body, { status: 500 })],
     ['of status 429', () => new Response(replyWith(classification).body, { status: 429 })],
     [
-      'compressed though that was not asked for',
+      'compressed without being requested',
       () =>
         new Response(Bun.gzipSync(JSON.stringify({ choices: [{ message: { content: GOOD } }] })), {
           headers: { 'content-encoding': 'gzip' },

@@ -38,7 +38,7 @@ async function waitForRequest(
 /** Long polls without HTTP, so that a test knows when a request waits. */
 function openLongPolls({ app }: MailboxApi) {
   const ending = new AbortController()
-  return { rooms: new LongPolls(app, ending.signal), ending }
+  return { longPolls: new LongPolls(app, ending.signal), ending }
 }
 
 const waiting = (longPolls: LongPolls, service: MailboxApi, mailbox: Mailbox, waitMs = seconds(28)) => {
@@ -258,7 +258,7 @@ describe('a waiting request', () => {
 
   test('is served in order of arrival', async () => {
     await using service = await createMailboxApi()
-    const { rooms: longPolls } = openLongPolls(service)
+    const { longPolls } = openLongPolls(service)
     const mailbox = await service.newMailbox()
     const order: number[] = []
     const waiters = Array.from({ length: 5 }, (_, index) => {
@@ -280,7 +280,7 @@ describe('a waiting request', () => {
 
   test('is served even if the message arrived just after the last query', async () => {
     await using service = await createMailboxApi()
-    const { rooms: longPolls } = openLongPolls(service)
+    const { longPolls } = openLongPolls(service)
     const mailbox = await service.newMailbox()
     await service.deliver(mailbox)
     await next(service, mailbox)
@@ -296,7 +296,7 @@ describe('a waiting request', () => {
 
   test('gets a message that another consumer returned or held too long', async () => {
     await using service = await createMailboxApi()
-    const { rooms: longPolls } = openLongPolls(service)
+    const { longPolls } = openLongPolls(service)
     const mailbox = await service.newMailbox()
     const id = await service.deliver(mailbox)
     const held = await next(service, mailbox)
@@ -336,7 +336,7 @@ describe('a waiting request', () => {
 
   test('whose client disconnects while the lease is written leaves the message to the next one', async () => {
     await using service = await createMailboxApi()
-    const { rooms: longPolls } = openLongPolls(service)
+    const { longPolls } = openLongPolls(service)
     const mailbox = await service.newMailbox()
     const gone = waiting(longPolls, service, mailbox)
     const stays = waiting(longPolls, service, mailbox)
@@ -360,7 +360,7 @@ describe('a waiting request', () => {
 
   test('gets 404 when the mailbox is deleted, and 503 when the service stops', async () => {
     await using service = await createMailboxApi()
-    const { rooms: longPolls, ending } = openLongPolls(service)
+    const { longPolls, ending } = openLongPolls(service)
     const [mailbox, other] = [await service.newMailbox(), await service.newMailbox()]
     const first = waiting(longPolls, service, mailbox)
     await deleteMailbox(service.app, service.actor, formatUuid(mailbox.uuid))
@@ -411,7 +411,7 @@ describe('a waiting request', () => {
 
   test('is one of at most 2,000 of an account; one more is a 429 until another ends', async () => {
     await using service = await createMailboxApi()
-    const { rooms: longPolls } = openLongPolls(service)
+    const { longPolls } = openLongPolls(service)
     const mailbox = await service.newMailbox()
     const all = Array.from({ length: MAX_WAITING_PER_ACCOUNT }, () => waiting(longPolls, service, mailbox))
     expect(await waiting(longPolls, service, mailbox).outcome).toEqual({ status: 429, code: 'too_many_waiting' })
@@ -426,7 +426,7 @@ describe('a waiting request', () => {
 
   test('does not query the database while idle, and 100 messages take a few transactions', async () => {
     await using service = await createMailboxApi()
-    const { rooms: longPolls } = openLongPolls(service)
+    const { longPolls } = openLongPolls(service)
     const mailbox = await service.newMailbox()
     const all = Array.from({ length: 300 }, () => waiting(longPolls, service, mailbox))
     await settle(service)

@@ -70,7 +70,7 @@ describe('a local part', () => {
     ['x'.repeat(64), 'x'.repeat(64)],
     ['b-short', 'b-short'],
     ['abuse-desk', 'abuse-desk'],
-  ])('%j is kept as %j', async (given, kept) => {
+  ])('%j is stored as %j', async (given, kept) => {
     await using service = await createMailboxApi()
     expect(partOf(await create(service, { local_part: given }))).toBe(kept)
   })
@@ -112,7 +112,7 @@ describe('a display name', () => {
     [null, null],
     ['Zoë "Z" <x>', 'Zoë "Z" <x>'],
     ['x'.repeat(200), 'x'.repeat(200)],
-  ])('%j is kept as %j', async (given, kept) => {
+  ])('%j is stored as %j', async (given, kept) => {
     await using service = await createMailboxApi()
     expect(at((await create(service, { display_name: given })).body, 'data', 'display_name')).toBe(kept)
   })

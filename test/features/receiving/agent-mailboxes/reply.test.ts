@@ -158,12 +158,12 @@ describe('a reply is addressed', () => {
   const CASES: readonly (readonly [what: string, message: Parameters<typeof createReceived>[0], to: string])[] = [
     ['to Reply-To where there is one', { replyTo: 'Desk <desk@receiver.test>' }, 'desk@receiver.test'],
     [
-      'to all of Reply-To',
+      'to all addresses of Reply-To',
       { replyTo: '"Doe, Jane" <jane@receiver.test>, desk@receiver.test, jane@receiver.test' },
       'jane@receiver.test, desk@receiver.test',
     ],
     [
-      'to 10 addresses at most',
+      'to at most 10 addresses',
       { replyTo: Array.from({ length: 50 }, (_, index) => `u${index}@receiver.test`).join(', ') },
       Array.from({ length: 10 }, (_, index) => `u${index}@receiver.test`).join(', '),
     ],
@@ -171,7 +171,7 @@ describe('a reply is addressed', () => {
     ['to From where Reply-To is the mailbox itself', { replyTo: `agent+x@sender.test` }, 'bob@receiver.test'],
     ['without the mailbox itself', { replyTo: `${MAILBOX_ADDRESS}, desk@receiver.test` }, 'desk@receiver.test'],
     [
-      'to the address of From where the header cannot be read',
+      'to the address of From if the header is unreadable',
       { from: 'Bob (home) bob', fromAddresses: ['bob@receiver.test'] },
       'bob@receiver.test',
     ],
@@ -214,28 +214,22 @@ test.each([
   ['without a Message-ID', null],
   ['with a Message-ID that no header of ours can carry', `<${'a'.repeat(600)}@x.test>`],
   ['with the Message-ID of another thread', '<earlier@x.test>'],
-])(
-  'a reply to a message %s stands in the thread of the message, as does what comes back to it',
-  async (_, messageId) => {
-    await using service = await createMailboxApi()
-    const { api, path } = service
-    await service.receive({ messageId: '<beginning@x.test>', subject: 'Ours' })
-    const message = await service.receive({ messageId, inReplyTo: '<beginning@x.test>', subject: 'Ours' })
-    await service.receive({ messageId: '<other@x.test>', subject: 'Not ours' })
-    await service.receive({ messageId: '<earlier@x.test>', inReplyTo: '<other@x.test>', subject: 'Not ours' })
-    const answer = await api('POST', `${message}/reply`, BODY)
-    await service.receive({ messageId: null, inReplyTo: String(at(answer.body, 'data', 'message_id')) })
-    const threads = (await api('GET', `${path}/threads`)).body
-    const counts = (at(threads, 'data') as Record<string, unknown>[]).map((row) => [
-      row['subject'],
-      row['message_count'],
-    ])
-    expect(counts.toSorted()).toEqual([
-      ['Not ours', 2],
-      ['Ours', 4],
-    ])
-  },
-)
+])('a reply to a message %s is in the thread of the message, and so is the answer to it', async (_, messageId) => {
+  await using service = await createMailboxApi()
+  const { api, path } = service
+  await service.receive({ messageId: '<beginning@x.test>', subject: 'Ours' })
+  const message = await service.receive({ messageId, inReplyTo: '<beginning@x.test>', subject: 'Ours' })
+  await service.receive({ messageId: '<other@x.test>', subject: 'Not ours' })
+  await service.receive({ messageId: '<earlier@x.test>', inReplyTo: '<other@x.test>', subject: 'Not ours' })
+  const answer = await api('POST', `${message}/reply`, BODY)
+  await service.receive({ messageId: null, inReplyTo: String(at(answer.body, 'data', 'message_id')) })
+  const threads = (await api('GET', `${path}/threads`)).body
+  const counts = (at(threads, 'data') as Record<string, unknown>[]).map((row) => [row['subject'], row['message_count']])
+  expect(counts.toSorted()).toEqual([
+    ['Not ours', 2],
+    ['Ours', 4],
+  ])
+})
 
 test('a reply whose thread is deleted while it is accepted starts one', async () => {
   await using service = await createMailboxApi()

@@ -193,7 +193,7 @@ describe('an email with several recipients', () => {
     ],
     ['names none of them', (email) => reportOf({}, { originalMessageId: email.messageId })],
     [
-      'says that an uncertain one has it',
+      'states that an uncertain one has it',
       (email) =>
         reportOf(
           { action: 'delivered', status: '2.0.0', finalRecipient: 'carol@b.test' },

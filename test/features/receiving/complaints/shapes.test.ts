@@ -110,7 +110,7 @@ describe('a report in the shape', () => {
 
   // Proves: notify-42
   test.each(Object.entries(SHAPES).filter(([, sign]) => sign === 'name'))(
-    '%s from an unproven sender finds only the email by its %s, which the other recipients know',
+    '%s from an unproven sender matches only the email by its %s, which the other recipients know',
     async (name) => {
       const { ofNobody, ofRecipient: _, ...left } = await outcome(name, 4, 3)
       expect(left).toEqual({ result: 'counted' as const, complaints: 1, ...ofNobody })

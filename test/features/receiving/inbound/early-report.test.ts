@@ -104,7 +104,7 @@ test.each([
   ['sent', SENT, ['sent', 'delivered', 'bounced']],
   ['uncertain', UNCERTAIN, ['uncertain', 'bounced']],
 ] as const)(
-  'a report that comes before our session has ended is kept, and bounces what turns out to be %s',
+  'a report that arrives before our session has ended waits, and bounces a recipient that becomes %s',
   async (_, verdict, events) => {
     const email = await post.email(['bob@a.test'], 'queued')
     const end = await claimInFlight(post, 'a.test')

@@ -33,7 +33,7 @@ describe('the octets after DATA', () => {
     ['CR, dot, CR ends nothing', 'a\r.\rb\r\n.\r\n', { content: 'a\r.\rb\r\n', rest: '' }],
     ['CR, dot, CRLF ends nothing', 'a\r.\r\nb\r\n.\r\n', { content: 'a\r.\r\nb\r\n', rest: '' }],
     [
-      'CR, LF with NUL between, dot ends nothing',
+      'CR, LF with NUL between, dot does not end the message',
       'a\r\0\n.\r\nb\r\n.\r\n',
       { content: 'a\r\0\r\n.\r\nb\r\n', rest: '' },
     ],

@@ -46,7 +46,7 @@ describe('connections', () => {
     ['says NOOP', []],
     ['has said MAIL', ['MAIL FROM:<>']],
     ['sends a message slowly', ['MAIL FROM:<>', 'RCPT TO:<postmaster@tassis.test>', 'DATA', 'x\r\n']],
-    ['has quit and does not close', ['QUIT']],
+    ['has quit without closing', ['QUIT']],
   ])('of 28 addresses leave capacity for a 29th with a message, even if each of them %s', async (_, lines) => {
     await using fixture = await startTestListener({
       config: { inboundConnections: 112, inboundConnectionsPerIp: 4 },
@@ -233,8 +233,8 @@ describe('a client that', () => {
 
   // Proves: inbound-20
   test.each([
-    ['says nothing', []],
-    ['says octets without an end of line', ['N', 'O', 'O', 'P']],
+    ['is silent', []],
+    ['sends octets without a line end', ['N', 'O', 'O', 'P']],
     ['says NOOP and RSET', ['NOOP\r\n', 'RSET\r\n']],
     ['greets again and again', ['EHLO client.test\r\n', 'HELO client.test\r\n']],
     ['asks for help', ['HELP\r\n', 'VRFY ada\r\n']],

@@ -110,8 +110,8 @@ describe('the certificate', () => {
   test.each([
     ['for another name', ['first.test'], {}, ['names']],
     ['that has expired', ['mx.tassis.test'], { notAfter: new Date(Date.UTC(2021, 0, 1)) }, ['validTo']],
-    ['that is in order', ['mx.tassis.test'], {}, []],
-  ] as const)('%s is used; what is wrong with it is said at the start', async (_, names, times, expected) => {
+    ['without problems', ['mx.tassis.test'], {}, []],
+  ] as const)('%s is used; its problems are logged at the start', async (_, names, times, expected) => {
     using given = certificateFiles(names, times)
     await using fixture = await startTestListener({ config: given.files, clock: new ManualClock() })
     const facts = fixture.logged.flatMap((line) =>
@@ -132,7 +132,7 @@ describe('the certificate', () => {
       'TASSIS_TLS_KEY_FILE is set but TASSIS_TLS_CERT_FILE is not; set both, or none for a self-signed certificate.',
     ],
     [
-      'a file that is not there',
+      'a missing file',
       (files: { tlsKeyFile: string }) => ({ tlsCertFile: '/nowhere/cert.pem', tlsKeyFile: files.tlsKeyFile }),
       'TASSIS_TLS_CERT_FILE is "/nowhere/cert.pem", which cannot be read; give the path of a readable PEM file.',
     ],

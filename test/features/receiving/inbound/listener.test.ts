@@ -52,23 +52,23 @@ describe('a session', () => {
     ['RCPT needs MAIL', ['RCPT TO:<a@b.test>'], ['503 5.5.1']],
     ['DATA needs MAIL', ['DATA'], ['503 5.5.1']],
     [
-      'DATA needs a recipient that was accepted',
+      'DATA needs an accepted recipient',
       ['MAIL FROM:<>', 'RCPT TO:<nobody@b.test>', 'DATA'],
       ['250 2.1.0', '550 5.1.1', '554 5.5.1'],
     ],
     [
-      'RSET forgets the transaction',
+      'RSET resets the transaction',
       ['MAIL FROM:<>', 'RCPT TO:<a@b.test>', 'RSET', 'DATA'],
       ['250 2.1.0', '250 2.1.5', '250 2.0.0', '503 5.5.1'],
     ],
     ['postmaster has no domain', ['MAIL FROM:<>', 'RCPT TO:<postmaster>'], ['250 2.1.0', '250 2.1.5']],
     [
-      'a declared size over the limit is refused at MAIL',
+      'a declared size over the limit is rejected at MAIL',
       ['MAIL FROM:<> SIZE=2097153', 'MAIL FROM:<> SIZE=2097152'],
       ['552 5.3.4', '250 2.1.0'],
     ],
     [
-      'too many recipients are told so',
+      'too many recipients are rejected',
       ['MAIL FROM:<>', 'RCPT TO:<a@b.test>', 'RCPT TO:<b@b.test>', 'RCPT TO:<c@b.test>', 'RCPT TO:<d@b.test>'],
       ['250 2.1.0', '250 2.1.5', '250 2.1.5', '250 2.1.5', '452 4.5.3'],
     ],
@@ -79,12 +79,12 @@ describe('a session', () => {
     ],
     ['also a recipient', ['MAIL FROM:<>', 'RCPT TO:<jürgen@b.test>'], ['250 2.1.0', '553 5.6.7']],
     [
-      'unknown parameters are refused (RFC 5321 §4.1.1.11)',
+      'unknown parameters are rejected (RFC 5321 §4.1.1.11)',
       ['MAIL FROM:<> RET=HDRS', 'MAIL FROM:<> BODY=BINARYMIME', 'MAIL FROM:<>', 'RCPT TO:<a@b.test> NOTIFY=NEVER'],
       ['555 5.5.4', '501 5.5.4', '250 2.1.0', '555 5.5.4'],
     ],
     [
-      'addresses that are none',
+      'invalid addresses are rejected',
       ['MAIL FROM:a@b.test', 'MAIL FROM:<a b@c.test>', 'MAIL FROM:<>', 'RCPT TO:<>'],
       ['501 5.1.7', '501 5.1.7', '250 2.1.0', '501 5.1.3'],
     ],
@@ -206,7 +206,7 @@ describe('a message', () => {
   test.each([
     ['a low disk', { isDiskLow: async () => true }, '452 4.3.1 Insufficient system storage; try again later'],
     [
-      'a decision that fails',
+      'a failed decision',
       {
         decide: (): never => {
           throw new Error('database is locked')
@@ -222,9 +222,9 @@ describe('a message', () => {
   })
 
   test.each([
-    ['is handed over in memory up to 256 KiB', 256 * KiB, 'bytes'],
-    ['is handed over in a file above', 256 * KiB + 1, 'file'],
-    ['is handed over in a file of many blocks', 2 * MiB, 'file'],
+    ['is passed in memory up to 256 KiB', 256 * KiB, 'bytes'],
+    ['is passed in a file above 256 KiB', 256 * KiB + 1, 'file'],
+    ['is passed in a file of many blocks', 2 * MiB, 'file'],
   ])('%s, and no file remains', async (_, sizeBytes, kind) => {
     let hash: string | undefined
     await using fixture = await startTestListener({

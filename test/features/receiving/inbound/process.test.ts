@@ -652,7 +652,7 @@ describe('a message is processed once', () => {
 
   // Proves: inbound-23
   test.each(['ENOSPC', 'EMFILE', 'EIO', 'SQLITE_BUSY', 'SQLITE_FULL', 'SQLITE_IOERR_WRITE'])(
-    'an attempt that ends with %s counts for nothing, though the process dies before the next one',
+    'an attempt that ends with %s does not count, even if the process dies before the next one',
     async (code) => {
       await accept(to('a'))
       await die(1)
@@ -717,7 +717,7 @@ describe('fairness', () => {
     ['source network', (n: number) => ['2001:db8:1::1', n]],
     ['network of 65,536 networks', (n: number) => [`2001:db8:1:${n.toString(16)}::1`, n]],
     ['destination account', (n: number) => [`198.51.100.${n}`, 1]],
-  ] as const)('are taken by %s: who brings one message does not wait for who brings many', async (_, many) => {
+  ] as const)('is by %s: one message does not wait for the many of another', async (_, many) => {
     for (let n = 1; n <= 20; n++) {
       const [sourceIp, accountId] = many(n)
       await handIn('many@sender.test', String(sourceIp), Number(accountId))

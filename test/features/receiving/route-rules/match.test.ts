@@ -28,7 +28,7 @@ describe('an address matches', () => {
     texts: readonly string[],
     place: number | undefined,
   ])[] = [
-    ['the route that names it', 'support', ['exact sales', 'exact support'], 2],
+    ['the route with its local part', 'support', ['exact sales', 'exact support'], 2],
     ['none, when none matches', 'info', ['exact support', 'prefix sup'], undefined],
     ['none of no routes', 'info', [], undefined],
     [
@@ -47,15 +47,15 @@ describe('an address matches', () => {
     ['an exact route without its detail', 'support+x', ['catch_all', 'exact support'], 2],
     ['the exact route with its detail first', 'support+x', ['exact support', 'exact support+x'], 2],
     [
-      'the exact route without its detail, when the priority says so',
+      'the exact route without its detail, if its priority is lower',
       'support+x',
       ['exact support', 'exact support+x 1'],
       1,
     ],
     ['a prefix that reaches into its detail', 'support+vip-1', ['prefix support+vip'], 1],
     ['no route of an empty local part for one that begins with a plus', '+x', ['exact y'], undefined],
-    ['the same however it is quoted', '"support"', ['exact support'], 1],
-    ['the same however it is composed', 'cafe\u0301', ['exact caf\u00e9'], 1],
+    ['the same route when quoted', '"support"', ['exact support'], 1],
+    ['the same route in another Unicode composition', 'cafe\u0301', ['exact caf\u00e9'], 1],
     ['no prefix that is longer than it', 'sup', ['prefix support'], undefined],
   ]
   // Proves: inbound-13, inbound-14
