@@ -22,7 +22,7 @@ const post = (message: FromListener, transfer: ArrayBuffer[] = []): void => self
 class ListenerWorker {
   #server: InboundServer | undefined
   #lastId = 0
-  readonly #deciding = new Map<number, (answer: Destination | Rejection) => void>()
+  readonly #deciding = new Map<number, (decision: Destination | Rejection) => void>()
   readonly #receiving = new Map<number, (rejection: Rejection | null) => void>()
   readonly #warnedAtMs = new Map<string, number>()
 

@@ -136,10 +136,10 @@ const guardWrite = <T>(act: () => T): T => wrapStorageFailure(act, { isReading: 
 const COLLECT_INTERVAL_BYTES = 8 * MiB
 
 function* readPieces(open: () => Iterable<Uint8Array>): Generator<Uint8Array> {
-  const slices = guardRead(() => open()[Symbol.iterator]())
+  const chunks = guardRead(() => open()[Symbol.iterator]())
   try {
     for (let uncollectedBytes = 0; ; ) {
-      const next = guardRead(() => slices.next())
+      const next = guardRead(() => chunks.next())
       if (next.done) return
       uncollectedBytes += next.value.length
       if (uncollectedBytes > COLLECT_INTERVAL_BYTES) {
@@ -150,7 +150,7 @@ function* readPieces(open: () => Iterable<Uint8Array>): Generator<Uint8Array> {
     }
   } finally {
     // Closes the file when the reader stops early, as a header reader does.
-    slices.return?.()
+    chunks.return?.()
   }
 }
 

@@ -167,9 +167,9 @@ async function openOwnCertificate({ config, hostname, clock, log }: CertificateO
   chmodSync(temporary, 0o600)
   renameSync(temporary, path)
   log.info({ file: path }, 'self-signed TLS certificate created for the SMTP listener')
-  const own = readCertificate(path, path)
-  if (own.kind === 'unusable') throw new Error(`the created certificate is unusable: ${own.reason}`)
-  return own.certificate
+  const certificate = readCertificate(path, path)
+  if (certificate.kind === 'unusable') throw new Error(`the created certificate is unusable: ${certificate.reason}`)
+  return certificate.certificate
 }
 
 function isUsableFor({ cert }: Certificate, hostname: string, clock: Pick<Clock, 'now'>): boolean {
