@@ -167,9 +167,9 @@ async function openOwnCertificate({ config, hostname, clock, log }: CertificateO
   chmodSync(temporary, 0o600)
   renameSync(temporary, path)
   log.info({ file: path }, 'self-signed TLS certificate created for the SMTP listener')
-  const certificate = readCertificate(path, path)
-  if (certificate.kind === 'unusable') throw new Error(`the created certificate is unusable: ${certificate.reason}`)
-  return certificate.certificate
+  const reread = readCertificate(path, path)
+  if (reread.kind === 'unusable') throw new Error(`the created certificate is unusable: ${reread.reason}`)
+  return reread.certificate
 }
 
 function isUsableFor({ cert }: Certificate, hostname: string, clock: Pick<Clock, 'now'>): boolean {
