@@ -167,7 +167,7 @@ test('a message missing from the store rejects', async () => {
   await using bench = await createBench()
   const request = await bench.request(message('there'))
   await expect(bench.parser.parse({ ...request, rawRef: request.rawRef + 1 })).rejects.toThrow(
-    'the raw message could not be read: content part is missing',
+    'the raw message could not be read: blob is missing',
   )
   expect((await bench.parser.parse(request)).message?.subject).toBe('there')
 })
