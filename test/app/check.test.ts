@@ -84,27 +84,27 @@ const CORRUPTIONS: readonly (readonly [rule: string, sql: string])[] = [
      INSERT INTO counters (account_id, metric, hour, value) VALUES (1, 'contacts:1:active', 0, 1)`,
   ],
   [
-    'the counters of complaints by type and hour are what a recount gives',
+    'complaint counters by type and hour match a recount',
     "INSERT INTO complaints (account_id, email_id, feedback_type, created_at) VALUES (1, 1, 'abuse', 1)",
   ],
   [
-    'an event tells of every complaint of a recipient, and of nothing else',
+    'every complaint of a recipient has exactly one event',
     "INSERT INTO complaints (account_id, email_id, recipient_id, feedback_type, created_at) VALUES (1, 1, 1, 'abuse', 1)",
   ],
   [
-    'the counts of a mailbox are what a recount gives',
+    'mailbox counts match a recount',
     `INSERT INTO agent_mailboxes (uuid, account_id, domain_id, local_part, domain, unread_count, created_at, updated_at)
      VALUES (x'00', 1, 1, 'a', 'sender.test', 1, 1, 1)`,
   ],
   [
-    'the counts of threads and contacts of a mailbox are what a recount gives',
+    'thread and contact counts of mailboxes match a recount',
     `INSERT INTO agent_mailboxes (uuid, account_id, domain_id, local_part, domain, created_at, updated_at)
      VALUES (x'00', 1, 1, 'a', 'sender.test', 1, 1);
      INSERT INTO mailbox_contacts (mailbox_id, address, message_count, last_message_at) VALUES (1, 'a@b.test', 1, 1)`,
   ],
   ['every email is in the search index, and nothing else is', 'DELETE FROM email_search WHERE rowid = 1'],
   [
-    'every message of a mailbox is in the search index, and nothing else is',
+    'the search index contains exactly the mailbox messages',
     "INSERT INTO mailbox_search (rowid, mailbox, subject, sender, body) VALUES (7, 'm1', '', '', '')",
   ],
   ['the quota used in a month is what a recount gives', 'UPDATE emails SET quota_month = 24000 WHERE id = 1'],

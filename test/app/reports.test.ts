@@ -140,7 +140,7 @@ test('what is not there is told in a sentence', async () => {
     await told('show', reports[0]?.id ?? ''),
     await told('list', '--domain', 'no domain'),
   ]).toEqual([
-    [1, 'tassis: There is no report "nothing"; `tassis reports list` shows what there is.'],
+    [1, 'tassis: Report "nothing" not found; `tassis reports list` lists all reports.'],
     [1, 'tassis: The report itself is no longer kept; only what the list says of it is left.'],
     [1, 'tassis: The domain "no domain" has an invalid character.'],
   ])
