@@ -242,7 +242,7 @@ describe('a client that', () => {
   ])('%s times out with a reply', async (_, said) => {
     await using fixture = await startTestListener({
       config: { inboundMessagesPerMinute: 1 },
-      limits: { idleMs: 300, sweepMs: 20 },
+      limits: { idleMs: 1000, sweepMs: 20 },
     })
     await using before = await fixture.connectGreeted()
     await before.say('MAIL FROM:<>')
