@@ -15,14 +15,14 @@ const recipientsOf = async (request: Record<string, unknown>) => {
 
 describe('recipients', () => {
   // Proves: send-12, send-13
-  test('of an array are all of one email; to joins them, to_address is the first', async () => {
+  test('in an array all belong to one email; to joins them, to_address is the first', async () => {
     const sent = await emails.accepted({ to: ['B <b@r.test>', 'a@r.test', 'c@r.test'] })
     expect(sent['to']).toBe('b@r.test, a@r.test, c@r.test')
     expect(await emails.detail(sent.id)).toMatchObject({ to: 'b@r.test, a@r.test, c@r.test', to_address: 'b@r.test' })
   })
 
   // Proves: send-14
-  test('that are given twice are merged, also over to, cc and bcc, whatever their case and name', async () => {
+  test('that are repeated are merged, also across to, cc and bcc, regardless of case and name', async () => {
     const request = {
       to: ['Bob <bob@r.test>', 'BOB@R.TEST', 'bob@r.test'],
       cc: ['cc@r.test', 'bob@r.test'],
@@ -38,7 +38,7 @@ describe('recipients', () => {
   })
 
   // Proves: send-14
-  test('may not be 51, wherever they stand', async () => {
+  test('may not be 51, in whichever fields', async () => {
     const of = (prefix: string, count: number) => Array.from({ length: count }, (_, i) => `${prefix}${i}@r.test`)
     for (const request of [
       { to: of('a', 51) },

@@ -40,7 +40,7 @@ const createRecipients = (n: number, name: string): string[] =>
 
 describe('at the edge of the quota', () => {
   // Proves: quota-2
-  test.each([1, 137, 199])('of 200 parallel sends exactly the %i that fit are accepted', async (quota) => {
+  test.each([1, 137, 199])('200 parallel sends: exactly the %i that fit are accepted', async (quota) => {
     await using account = await startAccount(quota)
     const answers = await Promise.all(Array.from({ length: SENDS }, (_, i) => account.send({ subject: `S ${i}` })))
     expect(countsOf(answers)).toEqual({ 202: quota, 429: SENDS - quota })
@@ -48,7 +48,7 @@ describe('at the edge of the quota', () => {
     expect([account.used(), await account.told(), account.emails()]).toEqual([quota, quota, quota])
   })
 
-  test('of 200 parallel emails of three recipients as many are accepted as fit whole, and single ones fill the rest', async () => {
+  test('200 parallel emails with three recipients: those that fit completely are accepted, and single ones fill the rest', async () => {
     await using account = await startAccount(50)
     const email = (i: number) => ({ to: createRecipients(2, `to-${i}`), bcc: createRecipients(1, `bcc-${i}`) })
     const answers = await Promise.all(Array.from({ length: SENDS }, (_, i) => account.send(email(i))))
@@ -59,7 +59,7 @@ describe('at the edge of the quota', () => {
     expect([account.used(), await account.told()]).toEqual([50, 50])
   })
 
-  test('of 200 parallel sends with 20 keys each key counts once', async () => {
+  test('200 parallel sends with 20 keys: each key counts once', async () => {
     await using account = await startAccount(15)
     const answers = await Promise.all(
       Array.from({ length: SENDS }, (_, i) => account.send({ idempotency_key: `key-${i % 20}` })),
@@ -73,7 +73,7 @@ describe('at the edge of the quota', () => {
   })
 
   // Proves: quota-2
-  test('of everything at once nothing is over and nothing is lost', async () => {
+  test('parallel requests of all kinds use exactly the quota', async () => {
     const quota = 120
     await using account = await startAccount(quota)
     const later = new Date(NOW + 3_600_000).toISOString()
@@ -89,7 +89,7 @@ describe('at the edge of the quota', () => {
       { from: SANDBOX, to: createRecipients(5, 'sandbox'), subject: 'S', text_body: 'T' },
       { from: 'no address', to: 'x@receiver.test', subject: 'S', text_body: 'T' },
     ]
-    // How many recipients each counts when it is accepted, and whether the quota can refuse it.
+    // How many recipients each send counts if accepted, and whether the quota can reject it.
     const kinds = [
       { counts: 1, isFree: false, ask: () => account.send() },
       {
@@ -121,14 +121,14 @@ describe('at the edge of the quota', () => {
     const used = 1 + counted
     expect([account.used(), await account.told()]).toEqual([used, used])
     expect(used).toBeLessThanOrEqual(quota)
-    // Whatever is left can be used to the last, and no further.
+    // The remaining quota can be used completely, but not exceeded.
     const rest = await Promise.all(Array.from({ length: quota - used + 5 }, () => account.send()))
     expect(countsOf(rest)).toEqual({ 202: quota - used, 429: 5 })
     expect(account.used()).toBe(quota)
   })
 
   // Proves: quota-2
-  test('what was refused can be sent at quota_reset_at, and not before', async () => {
+  test('a rejected email can be sent at quota_reset_at, and not before', async () => {
     await using account = await startAccount(1)
     const first = await account.send()
     expect(at(first.body, 'data', 'id')).toMatch(UUID)

@@ -52,7 +52,7 @@ describe('a list of five emails', () => {
     }
   })
 
-  test('has 25 on a page unless told otherwise, and pages past its end are empty', async () => {
+  test('has 25 rows per page by default, and pages past its end are empty', async () => {
     expect((await list(emails, '')).body).toMatchObject({
       pagination: { page: 1, per_page: 25, total: 5, total_pages: 1 },
     })
@@ -131,7 +131,7 @@ test('status filters by every status, and delivered means sent', async () => {
   await using emails = await createEmailApi()
   for (const status of STATUSES) {
     const { id } = await emails.accepted({ subject: status })
-    // The states themselves are tests of delivery; here only their filter is looked at.
+    // Delivery tests cover the states; this one covers only the filter.
     emails.app.db.run('UPDATE emails SET status = ? WHERE uuid = ?', [
       statusCode(status),
       Uint8Array.fromHex(id.replaceAll('-', '')),
@@ -152,7 +152,7 @@ function createRandom(seed: number): () => number {
   }
 }
 
-test('totals equal a recount of the rows, whatever happened over two days and whatever the range', async () => {
+test('totals equal a recount of the rows after two days of random changes, for any range', async () => {
   await using emails = await createEmailApi()
   const random = createRandom(20_260_315)
   const below = (n: number) => Math.floor(random() * n)
